@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: MIT
+"""What is measured, of whom, in which order, and how long it may take. Must not know how.
+
+Happy path: plan(options, subjects) -> cases, each with its subjects; one_pass(cases, ...)
+-> what one repeat measures, in turn."""
+
+
+class Case:
+    """One point: a workload at one size."""
+
+    def __init__(self, section, workload, size, **facts):
+        self.section, self.workload, self.size = section, workload, size
+        self.processes = facts.get("processes", 1)
+        self.seconds = facts.get("seconds", 1.0)
+        self.peer_seconds = facts.get("peer_seconds", self.seconds)
+        self.counting_seconds = facts.get("counting_seconds", 0.3)
+        self.lease_ms = facts.get("lease_ms", 30000)
+        self.subjects = facts.get("subjects", [])
+        self.repeats = facts.get("repeats", 1)
+        self.peer_repeats = facts.get("peer_repeats", self.repeats)
+        self.counted = facts.get("counted", False)
+
+    @property
+    def label(self):
+        letter = {"U": "C", "H": "locks", "G": "connections"}.get(self.workload, "W")
+        text = "%s %s=%d" % (self.section, letter, self.size)
+        return text + (" P=%d" % self.processes if self.section == "clients" else "")
+
+    @property
+    def key(self):
+        return (self.section, self.size, self.processes)
+
+    def seconds_of(self, subject, counting=False):
+        """How long it is measured; of D the limit."""
+        if self.workload == "N" and subject.polls_ms:
+            return max(self.peer_seconds, min(3.0, subject.polls_ms / 40))
+        seconds = self.peer_seconds if subject.family == "peer" else self.seconds
+        return min(seconds, self.counting_seconds) if counting else seconds
+
+    def hold_and_pause_us(self, subject):
+        """Of N: one process holds while the other waits, and lets it have the lock before
+        it asks again. Who polls must be given the time for it."""
+        if self.workload != "N":
+            return None, None
+        hold = max(2000, 1000 * subject.polls_ms)
+        return hold, hold if subject.polls_ms else hold // 2
+
+
+class Run:
+    """One measurement to be made. `repeat` 0 counts commands and is not timed."""
+
+    def __init__(self, repeat, case, subject):
+        self.repeat, self.case, self.subject = repeat, case, subject
+
+    @property
+    def key(self):
+        return (*self.case.key, self.subject.label, self.repeat)
+
+    @property
+    def of_a_peer(self):
+        return self.subject.family == "peer"
+
+
+SECTIONS = ["U", "D", "L", "N", "H", "X", "G", "scale"]
+HELD = [1, 10, 100, 1000, 10000, 100000]
+HELD_BY_PEERS = [1000, 10000]
+SCALE_WAITERS = [10, 30, 100, 300, 1000, 3000, 10000]
+SCALE_CLIENTS = [1, 2, 4, 8, 16, 32, 64]
+
+
+def _choose(subjects, workload, peers=True, contended=True):
+    return [s for s in subjects if workload in s.workloads
+            and (peers or s.family != "peer") and (contended or not s.contended_only)]
+
+
+def _named(subjects, *labels):
+    return [s for s in subjects if s.label in labels]
+
+
+def _plan_u(o, subjects):
+    for clients in [1, 16, 256]:
+        yield Case("U", "U", clients, seconds=o.seconds, repeats=o.repeats,
+                   counted=clients == 16, subjects=_choose(
+                       subjects, "U", not o.quick or clients == 16, False))
+
+
+def _plan_d(o, subjects):
+    for waiters in o.waiters:
+        limit = max(o.drain_limit, waiters / 2000)
+        yield Case("D", "D", waiters, processes=2, repeats=o.repeats, seconds=limit,
+                   counting_seconds=limit, counted=True,
+                   subjects=_choose(subjects, "D", waiters <= o.peer_waiters))
+
+
+def _plan_l(o, subjects):
+    for waiters in o.waiters:
+        peers = waiters == max(w for w in o.waiters if w <= max(o.peer_waiters, o.waiters[0]))
+        yield Case("L", "L", waiters, processes=2, repeats=o.repeats,
+                   seconds=2.0 if not o.quick else 0.6, subjects=_choose(subjects, "L", peers))
+
+
+def _plan_n(o, subjects):
+    yield Case("N", "N", 2, processes=2, seconds=2.0 if not o.quick else 0.6,
+               peer_seconds=1.0, repeats=o.repeats, subjects=_choose(subjects, "N", not o.quick))
+
+
+def _plan_h(o, subjects):
+    """Those who hold do little, and so all of a repeat hold at the same time."""
+    for locks in [1000] if o.quick else HELD:
+        holders = _named(subjects, "lockwire default") + [
+            s for s in subjects if s.family == "peer" and "H" in s.workloads
+            and locks in HELD_BY_PEERS and locks <= s.holds and not o.quick]
+        yield Case("H", "H", locks, lease_ms=3000 if o.quick else 30000, repeats=o.repeats,
+                   peer_repeats=1, subjects=holders)
+
+
+def _plan_x(o, subjects):
+    yield Case("X", "X", 2, lease_ms=500 if o.quick else 1000, repeats=o.repeats,
+               subjects=_choose(subjects, "X", not o.quick))
+
+
+def _plan_g(o, subjects):
+    for connections in [16] if o.quick else [1, 16, 64]:
+        yield Case("G", "G", connections, seconds=1.0, repeats=o.repeats,
+                   subjects=_choose(subjects, "G"))
+
+
+def _plan_scale(o, subjects):
+    repeats = min(o.repeats, 3)
+    for waiters in SCALE_WAITERS:
+        yield Case("waiters", "D", waiters, processes=2, seconds=o.drain_limit,
+                   repeats=repeats, subjects=_named(
+                       subjects, "limit handover", "limit turns", "lockwire noturns",
+                       "lockwire default"))
+    for clients in SCALE_CLIENTS:
+        yield Case("clients", "U", 4 * clients, processes=clients, seconds=o.seconds,
+                   repeats=repeats, subjects=_named(subjects, "limit plain",
+                                                    "lockwire default", "lockwire nofence"))
+
+
+def plan(options, subjects):
+    makers = {"U": _plan_u, "D": _plan_d, "L": _plan_l, "N": _plan_n, "H": _plan_h,
+              "X": _plan_x, "G": _plan_g, "scale": _plan_scale}
+    cases = []
+    for section in SECTIONS:
+        if section in options.only:
+            cases += makers[section](options, subjects)
+    return [case for case in cases if case.subjects]
+
+
+def one_pass(cases, repeat, peers=True):
+    """Lists of runs, one list after the other; those of one list at the same time. What
+    is compared runs in turn, in every second repeat backwards, so that whatever disturbs
+    the machine for a while, or comes first, favours nobody."""
+    together = []
+    for case in cases:
+        runs = [Run(repeat, case, subject) for subject in case.subjects
+                if (repeat == 0 and case.counted
+                    or 0 < repeat <= (case.peer_repeats if subject.family == "peer"
+                                      else case.repeats))
+                and (peers or subject.family != "peer")]
+        if case.workload == "H":
+            together += runs
+            continue
+        if together:
+            yield together
+            together = []
+        for run in runs if repeat % 2 else reversed(runs):
+            yield [run]
+    if together:
+        yield together
+
+
+def quick_pass(cases):
+    """One repeat, what matters most first, since the time may not suffice: the limits and
+    lockwire, then our own commands, then the peers, each in its first variant."""
+    timed = [runs for runs in one_pass(cases, 1)]
+    ours = [runs for runs in timed if not runs[0].of_a_peer]
+    counted = [runs for runs in one_pass(cases, 0, peers=False)
+               if runs[0].subject.family == "lockwire" and runs[0].case.workload == "D"]
+    peers, seen = [], set()
+    for runs in timed:
+        known = (runs[0].case.key, runs[0].subject.name)
+        if runs[0].of_a_peer and known not in seen:
+            seen.add(known)
+            peers.append(runs)
+    return ours + counted + peers
+
+
+def guess_s(run):
+    """How long it may take, before anything is known."""
+    case, subject = run.case, run.subject
+    start = 0.3
+    if run.of_a_peer:
+        start = 6.0 if subject.name == "redisson" else 1.0
+    if case.workload == "H":
+        interval = case.lease_ms / 1000 * (subject.renews_at or 1 / 3)
+        return start + 3.1 * interval + case.size / 20000
+    if case.workload == "X":
+        return start + 1 + case.lease_ms / 1000
+    seconds = case.seconds_of(subject, run.repeat == 0)
+    if case.workload == "D":
+        slow = run.of_a_peer and subject.name != "rueidislock"
+        return start + min(seconds, case.size / (300 if slow else 8000))
+    return start + seconds

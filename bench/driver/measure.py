@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""One measurement of workload U, D, L or N: a fresh server, the processes of one subject,
+their common start, what they say at the end. Must not know repeats or ratios.
+
+Happy path: run(case, subject, unix) -> a dict of figures."""
+import json
+import os
+import select
+import subprocess
+import tempfile
+import time
+
+import rows
+from server import Monitor, Server
+
+NAME = "bench"
+READY_LIMIT_S = 60
+END_LIMIT_S = 30  # longer than it was told to take
+ARITHMETIC = {"U": rows.uncontended, "D": rows.drain, "L": rows.closed_loop,
+              "N": rows.notify}
+
+
+class Failed(Exception):
+    """The subject did not do it; the text says what it did."""
+
+
+class Process:
+    """A subject's process, and the lines that it says."""
+
+    def __init__(self, argv):
+        self.errors = tempfile.TemporaryFile()
+        environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1")
+        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, env=environment,
+                                        stdout=subprocess.PIPE, stderr=self.errors)
+        self.buffer = b""
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def line(self, limit_s, wanted=None):
+        """The next line, or the next that has the key `wanted`."""
+        end = time.monotonic() + limit_s
+        while True:
+            while b"\n" not in self.buffer:
+                left = end - time.monotonic()
+                if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+                    raise Failed("no answer within %g s; %s" % (limit_s, self.said()))
+                data = os.read(self.process.stdout.fileno(), 65536)
+                if not data:
+                    raise Failed("it ended with %s; %s" % (self.process.wait(), self.said()))
+                self.buffer += data
+            text, self.buffer = self.buffer.split(b"\n", 1)
+            try:
+                line = json.loads(text)
+            except ValueError:
+                continue  # a library's own chatter
+            if wanted is None or wanted in line:
+                return line
+
+    def said(self):
+        self.errors.seek(0)
+        text = self.errors.read().decode(errors="replace").strip()
+        return "it said: " + (" ".join(text.split())[-300:] or "nothing")
+
+    def go(self):
+        self.process.stdin.write(b"go\n")
+        self.process.stdin.flush()
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.errors.close()
+
+
+def raise_limits():
+    import resource
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def shares(total, processes):
+    return [total // processes + (i < total % processes) for i in range(processes)]
+
+
+def _arguments(case, subject, url, slots, path, seconds):
+    name = NAME
+    if case.workload == "U":  # each process keys of its own
+        name += "-" + os.path.basename(path)
+    hold_us, pause_us = case.hold_and_pause_us(subject)
+    return subject.argv(case.workload, url=url, name=name, slots=slots, seconds=seconds,
+                        rows=path, hold_us=hold_us, pause_us=pause_us)
+
+
+def _client_figures(case, lines, grants):
+    cpu = sum(line["cpu_us"] for line in lines)
+    # What lockwire itself counts, where nobody watches; it takes SET and INCR as one.
+    commands = 0 if case.workload == "U" else sum(line.get("commands", 0) for line in lines)
+    return {"client_cpu_us": cpu / grants if grants else None,
+            "commands": commands / grants if grants and commands else None,
+            "errors": sum(line["errors"] for line in lines),
+            "version": lines[0]["version"]}
+
+
+def run(case, subject, unix, counting=False):
+    seconds = case.seconds_of(subject, counting)
+    with Server() as server, tempfile.TemporaryDirectory(prefix="lockwire-rows-") as folder:
+        url = server.url(unix and subject.unix)
+        paths = [os.path.join(folder, str(i)) for i in range(case.processes)]
+        processes = []
+        try:
+            for slots, path in zip(shares(case.size, case.processes), paths):
+                processes.append(Process(
+                    _arguments(case, subject, url, slots, path, seconds)))
+            for process in processes:
+                process.line(READY_LIMIT_S, "ready")
+            monitor = Monitor(server) if counting else None
+            before = server.cpu_us()
+            for process in processes:
+                process.go()
+            lines = [process.line(seconds + END_LIMIT_S, "workload")
+                     for process in processes]
+            used = server.cpu_us() - before
+            if monitor:
+                commands = monitor.stop(server) - 2  # INFO, twice
+            figures = ARITHMETIC[case.workload]([rows.read(path) for path in paths], lines)
+        finally:
+            for process in processes:
+                process.end()
+        grants = figures["grants"]
+        figures.update(_client_figures(case, lines, grants))
+        figures["server_cpu_us"] = used / grants if grants else None
+        if counting:
+            return {"commands": commands / grants if grants else None, "grants": grants}
+        return figures
+
+

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: MIT
+"""What can be measured: the limits, lockwire, the peers. Owns how they are built and
+called; must not know the workloads' arithmetic.
+
+Happy path: catalogue(build) gives subjects; subject.argv(...) is a command line."""
+import glob
+import json
+import os
+import shutil
+import subprocess
+
+TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PEERS = os.path.join(TREE, "bench", "peers")
+BUILD_LIMIT_S = 1800
+
+
+class Subject:
+    """One program in one variant."""
+
+    def __init__(self, family, name, variant, argv, **facts):
+        self.family, self.name, self.variant = family, name, variant
+        self.command = argv
+        self.note = facts.get("note", "")
+        self.unix = facts.get("unix", True)
+        self.contended_only = facts.get("contended", False)
+        self.workloads = facts.get("workloads", "UDLN")
+        self.key = facts.get("key", "{name}")
+        self.polls_ms = facts.get("polls_ms", 0)  # 0: it is told
+        self.renews_at = facts.get("renews_at")  # share of the lease; None: it does not
+        self.holds = facts.get("holds", 1000000)  # at most, in H
+
+    @property
+    def label(self):
+        return "%s %s" % (self.name, self.variant)
+
+    def argv(self, workload, **options):
+        words = list(self.command)
+        at = words.index("WORKLOAD")
+        words[at] = workload
+        for name, value in options.items():
+            if value is not None:
+                words += ["--" + name.replace("_", "-"), str(value)]
+        return words
+
+
+def _own(build):
+    limit = os.path.join(build, "bench/limit/bench_limit")
+    lockwire = os.path.join(build, "bench/lockwire/bench_lockwire")
+    limits = [("plain", "U", "SET NX PX, then compare-and-delete"),
+              ("hash", "U", "re-entrant hash scripts"),
+              ("fence", "U", "SET and INCR in a script, then compare-and-delete"),
+              ("pipelined", "U", "SET NX PX and INCR, then compare-and-delete"),
+              ("connections", "U", "plain, a connection for each slot"),
+              ("handover", "DLN", "the release hands over, the message grants"),
+              ("turns", "DL", "the same, 16 local turns"),
+              ("race", "DLN", "publish, then one of each process races with SET NX"),
+              ("herd", "DL", "publish to all")]
+    for variant, workloads, note in limits:
+        yield Subject("limit", "limit", variant, [limit, "WORKLOAD", "--variant", variant],
+                      workloads=workloads, note=note)
+    own = [("default", "", "UDLN", "fence, 16 local turns"),
+           ("nofence", "nofence", "U", "LW_NO_FENCE"),
+           ("noturns", "noturns", "DLN", "local_turns 1"),
+           ("exclusive", "exclusive", "UDL", "LW_EXCLUSIVE")]
+    for label, variant, workloads, note in own:
+        yield Subject("lockwire", "lockwire", label,
+                      [lockwire, "WORKLOAD"] + (["--variant", variant] if variant else []),
+                      workloads=workloads + ("HX" if label == "default" else ""), note=note,
+                      renews_at=1 / 3)
+    gateway = os.path.join(build, "bench/gateway")
+    for label, words, note in [("gift", [], "with the lock"),
+                               ("unlocked", ["--unlocked"], "the same without the lock"),
+                               ("healthz", [], "no work, no lock")]:
+        yield Subject("gateway", "gateway", label, [gateway] + words, workloads="G",
+                      note=note)
+
+
+class Peer:
+    """A folder of bench/peers with its manifest, peer.json."""
+
+    def __init__(self, folder, build):
+        with open(os.path.join(folder, "peer.json")) as file:
+            self.facts = json.load(file)
+        self.name = self.facts["name"]
+        self.places = {"peers": PEERS, "peer": folder,
+                       "out": os.path.join(build, "peers", self.name)}
+        self.missing = None
+
+    def _fill(self, words):
+        return [word.format(**self.places) for word in words]
+
+    def build(self, log):
+        lacking = [tool for tool in self.facts["needs"] if not shutil.which(tool)]
+        if lacking:
+            self.missing = "needs " + ", ".join(lacking)
+            return
+        os.makedirs(self.places["out"], exist_ok=True)
+        try:
+            done = subprocess.run(self._fill(self.facts["build"]), stdin=subprocess.DEVNULL,
+                                  stdout=log, stderr=log, timeout=BUILD_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self.missing = "building took longer than %d s" % BUILD_LIMIT_S
+            return
+        if done.returncode:
+            self.missing = "building failed (%d), see %s" % (done.returncode, log.name)
+
+    def subjects(self):
+        for variant in self.facts["variants"]:
+            facts = {"workloads": "UDLNX", "key": "{name}", **self.facts, **variant}
+            if "renews_at" in facts:
+                facts["workloads"] += "H"
+            command = self._fill(self.facts["run"]) + ["WORKLOAD"] + variant.get("args", [])
+            facts.pop("name")
+            yield Subject("peer", self.name, variant["label"], command, **facts)
+
+
+def peers(build, wanted=None):
+    """All of them, or those of the names wanted; ValueError names an unknown one."""
+    known = {}
+    for manifest in sorted(glob.glob(os.path.join(PEERS, "*", "peer.json"))):
+        peer = Peer(os.path.dirname(manifest), build)
+        known[peer.name] = peer
+    if wanted is None:
+        return list(known.values())
+    for name in wanted:
+        if name not in known:
+            raise ValueError("--peers: '%s' is none of %s" % (name, ", ".join(known)))
+    return [known[name] for name in wanted]
+
+
+def build_own(build, log):
+    """The limits, lockwire and the gateway. Raises where that fails: nothing is left."""
+    if not os.path.exists(os.path.join(build, "build.ninja")):
+        subprocess.run(["meson", "setup", build, TREE, "--buildtype=release",
+                        "-Dtests=disabled"],
+                       stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True)
+    subprocess.run(["ninja", "-C", build, "-j", "1"], stdin=subprocess.DEVNULL, stdout=log,
+                   stderr=log, check=True)
+
+
+def own(build):
+    return list(_own(build))

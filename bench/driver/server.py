@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: MIT
+"""Throw-away redis-servers: one for each measurement, without persistence, in a fresh
+directory. Owns their lives and what they say of themselves.
+
+Happy path: with Server() as server: server.url(unix=False); before = server.cpu_us(); ..."""
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+from resp import Link
+
+START_LIMIT_S = 20
+
+
+def _free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    def __init__(self):
+        self.directory = tempfile.mkdtemp(prefix="lockwire-bench-")
+        self.path = os.path.join(self.directory, "redis")
+        self.port = _free_port()
+        self.process = subprocess.Popen(
+            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1",
+             "--unixsocket", self.path, "--save", "", "--appendonly", "no",
+             "--maxclients", "15000", "--tcp-backlog", "4096", "--dir", self.directory,
+             "--logfile", os.path.join(self.directory, "log")],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        self.link = self._connect()
+
+    def _connect(self):
+        end = time.monotonic() + START_LIMIT_S
+        while True:
+            try:
+                return Link(self.path)
+            except OSError:
+                if time.monotonic() > end or self.process.poll() is not None:
+                    raise RuntimeError("redis-server did not start: " + self._log())
+                time.sleep(0.005)
+
+    def _log(self):
+        try:
+            with open(os.path.join(self.directory, "log")) as file:
+                return file.read()[-500:]
+        except OSError:
+            return "no log"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.link.close()
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def url(self, unix):
+        return "unix://" + self.path if unix else "redis://127.0.0.1:%d" % self.port
+
+    def info(self, section):
+        lines = self.link.call("INFO", section).splitlines()
+        return dict(line.split(":", 1) for line in lines if ":" in line)
+
+    def cpu_us(self):
+        info = self.info("cpu")
+        return round(1e6 * (float(info["used_cpu_sys"]) + float(info["used_cpu_user"])))
+
+    def version(self):
+        return self.info("server")["redis_version"]
+
+
+class Monitor:
+    """Counts the commands that clients send; those that scripts call are not counted.
+    MONITOR slows the server down, so what it watches is not timed."""
+
+    def __init__(self, server):
+        self.link = Link(server.path, timeout=None)
+        self.link.call("MONITOR")
+        self.count = 0
+        self.thread = threading.Thread(target=self._read, daemon=True)
+        self.thread.start()
+
+    def _read(self):
+        tail = b""
+        while True:
+            try:
+                data = self.link.socket.recv(1 << 20)
+            except OSError:
+                return
+            if not data:
+                return
+            lines = (tail + data).split(b"\n")
+            tail = lines.pop()
+            self.count += sum(1 for line in lines if b" lua] " not in line)
+
+    def stop(self, server):
+        """What came until now; the server's answer to a last command ends it."""
+        marker = "end of the count"
+        server.link.call("ECHO", marker)
+        last, end = -1, time.monotonic() + 10
+        while self.count != last and time.monotonic() < end:
+            last = self.count
+            time.sleep(0.05)
+        self.link.socket.shutdown(socket.SHUT_RDWR)
+        self.thread.join()
+        return self.count - 1

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT
+"""Counts per pair that no machine's speed changes: allocations, and instructions under
+callgrind. Both from two runs of different length, so that what happens once is out. Must
+not know what they are compared with.
+
+Happy path: allocations(program), instructions(program)."""
+import json
+import os
+import re
+import subprocess
+import tempfile
+
+from server import Server
+
+KINDS = ["uncontended", "handover"]
+FEW, MANY = 1000, 5000
+LIMIT_S = 100
+
+
+def _run(argv):
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, timeout=LIMIT_S)
+    if done.returncode:
+        raise RuntimeError("%s: %s" % (argv[0], done.stderr.decode()[-400:]))
+    return done.stdout.decode()
+
+
+def allocations(program):
+    """Per pair, after the warm-up: {kind: {all, ours}}."""
+    found = {}
+    for kind in KINDS:
+        with Server() as server:
+            said = json.loads(_run([program, kind, server.url(True), str(MANY)]))
+        found[kind] = {"all": round(said["allocations"] / said["pairs"], 2),
+                       "ours": round(said["ours"] / said["pairs"], 2)}
+    return found
+
+
+def _costs(path):
+    """Instructions in all, and in the library's own code, of a callgrind file."""
+    names, library, total, ours, call = {}, False, 0, 0, False
+    with open(path) as file:
+        for line in file:
+            if line.startswith("ob="):
+                number, name = re.match(r"ob=\((\d+)\)(?: (.*))?", line).groups()
+                names.setdefault(number, name or "")
+                library = "liblockwire" in names[number]
+            elif line.startswith(("cob=", "cobj=")):
+                number, name = re.match(r"cobj?=\((\d+)\)(?: (.*))?", line).groups()
+                names.setdefault(number, name or "")
+            elif line.startswith("calls="):
+                call = True  # the next line's cost is the called function's
+            elif line[0] in "0123456789+-*":
+                cost = int(line.split()[-1])
+                if not call:
+                    total += cost
+                    ours += cost if library else 0
+                call = False
+    return total, ours
+
+
+def _callgrind(program, kind, pairs):
+    with Server() as server, tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "out")
+        _run(["valgrind", "--tool=callgrind", "--callgrind-out-file=" + path, program, kind,
+              server.url(True), str(pairs)])
+        return _costs(path)
+
+
+def instructions(program):
+    """Per pair in the client: {kind: {all, ours}}."""
+    found = {}
+    for kind in KINDS:
+        few, many = _callgrind(program, kind, FEW), _callgrind(program, kind, MANY)
+        per_pair = [(b - a) / (MANY - FEW) for a, b in zip(few, many)]
+        found[kind] = {"all": round(per_pair[0]), "ours": round(per_pair[1])}
+    return found

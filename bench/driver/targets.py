@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT
+"""The targets, and whether they are met. Every one that this run could judge is printed
+with its figure. Must not know how anything is measured.
+
+Happy path: judge(summary, counts) -> [(met, what, figure), ...]"""
+
+OWN, NO_FENCE, NO_TURNS = "lockwire default", "lockwire nofence", "lockwire noturns"
+
+
+class Judge:
+    def __init__(self, summary):
+        self.summary, self.verdicts = summary, []
+
+    def at_least(self, what, value, target):
+        self._note(what, value, target, ">=", value is not None and value >= target)
+
+    def at_most(self, what, value, target):
+        self._note(what, value, target, "<=", value is not None and value <= target)
+
+    def _note(self, what, value, target, sign, met):
+        if value is not None:
+            self.verdicts.append((met, what, "%.4g (%s %g)" % (value, sign, target)))
+
+
+def _uncontended(judge, summary):
+    targets = {1: (0.90, 0.80), 16: (0.85, 0.70), 256: (0.80, 0.65)}
+    for key in summary.keys("U"):
+        plain, fenced = targets[key[1]]
+        where = "U C=%d " % key[1]
+        judge.at_least(where + "without fence, of the limit",
+                       summary.ratio(key, NO_FENCE, "limit plain"), plain)
+        judge.at_least(where + "with fence, of the limit",
+                       summary.ratio(key, OWN, "limit plain"), fenced)
+    key = ("U", 256, 1)
+    peers = [label for label in summary.labels(key)
+             if not label.startswith(("limit ", "lockwire "))]
+    rates = [(summary.median(key, label, "rate") or 0, label) for label in peers]
+    if rates:
+        best = max(rates)[1]
+        judge.at_least("U C=256 without fence, of the best peer (%s)" % best,
+                       summary.ratio(key, NO_FENCE, best), 3)
+        judge.at_least("U C=256 with fence, of the best peer (%s)" % best,
+                       summary.ratio(key, OWN, best), 2.5)
+
+
+def _hand_over(judge, summary, section):
+    for key in summary.keys(section):
+        where = "%s W=%d turns off: " % key[:2]
+        judge.at_least(where + "of limit handover",
+                       summary.ratio(key, NO_TURNS, "limit handover"), 0.75)
+        judge.at_most(where + "waiters without a grant",
+                      summary.worst(key, NO_TURNS, "without"), 0)
+        if section == "D":
+            commands = summary.median(key, NO_TURNS, "commands")
+            judge.at_most(where + "commands per hand-over", commands, 2.2)
+            judge.at_most(where + "disorder", summary.median(key, NO_TURNS, "disorder"),
+                          0.02)
+    keys = summary.keys(section)
+    rates = [summary.median(key, NO_TURNS, "rate") for key in keys]
+    if len(keys) > 1 and all(rates):
+        judge.at_least("%s turns off: slowest of all W, of the fastest" % section,
+                       min(rates) / max(rates), 0.75)
+
+
+def _turns(judge, summary, section):
+    for key in summary.keys(section):
+        where = "%s W=%d turns of 16: " % key[:2]
+        rate = summary.median(key, OWN, "rate")
+        judge.at_least(where + "grants/s", rate, 100000)
+        judge.at_least(where + "of the raw local turns",
+                       summary.ratio(key, OWN, "limit turns"), 0.5)
+        longest = summary.worst(key, OWN, "longest_us")
+        if longest and rate:
+            bound_ms = max(50, 4 * 1000 * key[1] / rate)  # four rounds of all waiters
+            judge.at_most(where + "longest wait, ms", longest / 1000, round(bound_ms))
+        judge.at_most(where + "waiters without a grant",
+                      summary.worst(key, OWN, "without"), 0)
+
+
+def _others(judge, summary):
+    for key in summary.keys("N"):
+        for figure, target in (("notify_p50_us", 1.3), ("notify_p99_us", 2)):
+            judge.at_most("N %s, of the limit's" % figure[7:10],
+                          summary.ratio(key, OWN, "limit handover", figure), target)
+    for key in summary.keys("H"):
+        if key[1] == 100000:
+            where = "H 100,000: "
+            judge.at_most(where + "resident bytes per lock",
+                          summary.median(key, OWN, "bytes_per_lock"), 400)
+            judge.at_most(where + "of a core on the server",
+                          summary.median(key, OWN, "server_cpu_share"), 0.03)
+            judge.at_most(where + "of a core in the client",
+                          summary.median(key, OWN, "client_cpu_share"), 0.02)
+            judge.at_most(where + "latest renewal, in leases",
+                          summary.worst(key, OWN, "late_ms") / 30000, 0.1)
+    for key in summary.keys("X"):
+        judge.at_most("X: ms after the lease's end",
+                      summary.median(key, OWN, "after_lease_ms"), 20)
+
+
+def _scale(judge, summary):
+    waiters = [summary.ratio(key, NO_TURNS, "limit handover")
+               for key in summary.keys("waiters")]
+    clients = [summary.ratio(key, OWN, "limit plain") for key in summary.keys("clients")]
+    for what, ratios, target in (("waiters, turns off", waiters, 0.75),
+                                 ("client processes, with fence", clients, 0.65)):
+        if ratios and all(ratios):
+            judge.at_least("scale: all numbers of %s: the worst, of the limit" % what,
+                           min(ratios), target)
+    memory = [summary.median(("H", locks, 1), OWN, "bytes_per_lock")
+              for locks in (1000, 100000)]
+    if all(memory):
+        judge.at_most("scale: bytes per held lock, of 100,000 to of 1,000",
+                      memory[1] / memory[0], 1.1)
+
+
+def judge(summary, counts):
+    result = Judge(summary)
+    _uncontended(result, summary)
+    for section in "DL":
+        _hand_over(result, summary, section)
+        _turns(result, summary, section)
+    _others(result, summary)
+    _scale(result, summary)
+    if counts:
+        result.at_most("allocations in our code per uncontended pair, after warm-up",
+                       counts["allocations"]["uncontended"]["ours"], 0)
+    return result.verdicts

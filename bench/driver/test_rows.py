@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: MIT
+"""The bench's arithmetic and its sense of time, on rows whose answers are known. Happy path:
+python3 test_rows.py"""
+import argparse
+import array
+import os
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import cases  # noqa: E402
+import programs  # noqa: E402
+import rows  # noqa: E402
+import runner  # noqa: E402
+import summary  # noqa: E402
+
+MS = 1_000_000
+
+
+def process(*table):
+    """Rows of one process; times in ms."""
+    values = array.array("q")
+    for slot, *times in table:
+        values.extend([slot] + [round(t * MS) for t in times])
+    return rows.Rows(values)
+
+
+def line(**facts):
+    return dict({"start_ns": 0, "seconds": 1.0, "slots": 2}, **facts)
+
+
+class Arithmetic(unittest.TestCase):
+    def drain_of(self, order):
+        """One process; waiter i asks at i and is granted at the place it has in order."""
+        table = [(i, 1 + i, 100 + 2 * order.index(i), 101 + 2 * order.index(i), 200)
+                 for i in range(len(order))]
+        return rows.drain([process(*table)], [line(slots=len(order))])
+
+    def test_fifo_has_no_disorder(self):
+        self.assertEqual(self.drain_of([0, 1, 2, 3])["disorder"], 0)
+
+    def test_the_youngest_first_is_complete_disorder(self):
+        self.assertAlmostEqual(self.drain_of([3, 2, 1, 0])["disorder"], 1)
+
+    def test_one_overtaking_counts_once(self):
+        self.assertAlmostEqual(self.drain_of([1, 0, 2])["disorder"], 1 / 3 / 1)
+
+    def test_rate_of_a_drain_is_from_first_request_to_last_release(self):
+        figures = rows.drain([process((0, 10, 20, 20, 21), (1, 10, 30, 35, 36))], [line()])
+        self.assertAlmostEqual(figures["rate"], 2 / 0.025)
+        self.assertEqual(figures["wait_max_us"], 20000)
+
+    def test_who_was_not_granted_is_without(self):
+        figures = rows.drain([process((0, 1, 2, 3, 4), (1, 1, 0, 0, 0))], [line()])
+        self.assertEqual((figures["grants"], figures["without"]), (1, 1))
+
+    def test_two_holds_at_once_are_seen(self):
+        overlapping = [process((0, 1, 2, 5, 6)), process((0, 1, 4, 7, 8))]
+        self.assertEqual(rows.drain(overlapping, [line(), line()])["overlaps"], 1)
+        apart = [process((0, 1, 2, 3, 6)), process((0, 1, 4, 7, 8))]
+        self.assertEqual(rows.drain(apart, [line(), line()])["overlaps"], 0)
+
+    def test_pairs_asked_before_the_start_do_not_count(self):
+        figures = rows.uncontended([process((0, 5, 6, 6, 7), (0, 11, 12, 12, 14))],
+                                   [line(start_ns=10 * MS)])
+        self.assertEqual((figures["grants"], figures["pair_p50_us"]), (1, 3000))
+
+    def test_changes_of_owner_and_those_still_waiting(self):
+        one = process((0, 1, 2, 3, 4), (0, 4, 5, 6, 7), (1, 1, 0, 0, 0))
+        figures = rows.closed_loop([one, process((0, 1, 8, 9, 9))], [line(), line(slots=1)])
+        self.assertEqual((figures["grants"], figures["changes"], figures["crossings"]),
+                         (3, 1, 1))
+        self.assertEqual(figures["without"], 1)
+        self.assertEqual(figures["longest_us"], 999_000)
+
+    def test_notification_is_from_release_to_a_grant_elsewhere(self):
+        first = process((0, 1, 2, 4, 5), (0, 5, 9, 10, 11))
+        second = process((0, 3, 6, 8, 8))
+        figures = rows.notify([first, second], [line(), line()])
+        self.assertEqual((figures["grants"], figures["notify_p50_us"]), (2, 2000))
+
+    def test_no_samples_are_no_figures(self):
+        self.assertIsNone(rows.notify([process((0, 1, 0, 0, 0))], [line()])["notify_p50_us"])
+
+
+class Medians(unittest.TestCase):
+    def row(self, label, repeat, **figures):
+        return {"section": "U", "size": 1, "processes": 1, "label": label,
+                "repeat": repeat, "figures": figures}
+
+    def test_ratios_are_of_the_same_repeat(self):
+        view = summary.Summary([self.row("a", 1, rate=10), self.row("b", 1, rate=100),
+                                self.row("a", 2, rate=1), self.row("b", 2, rate=10),
+                                self.row("a", 3, rate=5), self.row("b", 3, rate=10)])
+        self.assertAlmostEqual(view.ratio(("U", 1, 1), "a", "b"), 0.1)
+
+    def test_what_counts_commands_is_not_timed(self):
+        view = summary.Summary([self.row("a", 0, commands=2.0, rate=1),
+                                self.row("a", 1, commands=7.0, rate=9)])
+        self.assertEqual(view.median(("U", 1, 1), "a", "commands"), 2)
+        self.assertEqual(view.median(("U", 1, 1), "a", "rate"), 9)
+
+
+class Passes(unittest.TestCase):
+    """A run of one point: lockwire takes 10 s, each of three peers 20 s."""
+
+    def runner(self, folder, minutes):
+        ours = programs.Subject("lockwire", "lockwire", "default", [])
+        peers = [programs.Subject("peer", name, "default", []) for name in "abc"]
+        case = cases.Case("U", "U", 1, repeats=5, subjects=[ours] + peers)
+        options = argparse.Namespace(resume=False, minutes=minutes, quick=False, unix=False)
+        made = runner.Runner(options, [case], {}, os.path.join(folder, "rows"))
+        for subject in case.subjects:
+            made.pace.note(cases.Run(1, case, subject), 10 if subject is ours else 20)
+        return made
+
+    def peers_in(self, minutes):
+        with tempfile.TemporaryDirectory() as folder:
+            made = self.runner(folder, minutes)
+            passes = made._passes_left(2)
+            made.log.file.close()
+            return [sum(run.of_a_peer for runs in one for run in runs) for one in passes]
+
+    def test_peers_have_the_repeats_that_the_time_allows(self):
+        self.assertEqual(self.peers_in(10), [3, 3, 3, 3])
+        self.assertEqual(self.peers_in(3), [3, 3, 0, 0])
+        self.assertEqual(self.peers_in(0.1), [0, 0, 0, 0])
+
+    def test_a_resumed_run_knows_its_rows_and_no_other_runs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "rows")
+            log = runner.Log(path, {"of": 1}, False)
+            log.add({"family": "peer", "error": "it hangs"})
+            log.add({"family": "lockwire", "error": "is tried again"})
+            log.add({"family": "limit", "figures": {}})
+            log.file.write('{"cut')
+            log.file.close()
+            again = runner.Log(path, {"of": 1}, True)
+            again.file.close()
+            self.assertEqual([row["family"] for row in again.rows], ["peer", "limit"])
+            once_more = runner.Log(path, {"of": 1}, True)
+            once_more.file.close()
+            self.assertEqual(once_more.rows, again.rows)
+            with self.assertRaises(ValueError):
+                runner.Log(path, {"of": 2}, True)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Owns the rows, which live in one lazily filled mapping so that noting costs no
+ * allocation. Must not know what is measured. Happy path: see measure.h.
+ */
+#include "measure.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#define ROWS_MAX ((size_t)16 << 20)
+
+static struct measure_row *rows;
+static size_t rows_used;
+static int64_t started_ns, cpu_started_ns;
+
+static int64_t clock_ns(clockid_t id)
+{
+    struct timespec now;
+
+    clock_gettime(id, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+int64_t measure_now(void)
+{
+    return clock_ns(CLOCK_MONOTONIC);
+}
+
+unsigned measure_pause_us(const struct measure_options *options)
+{
+    if (!options->pause_us)
+        return 0;
+    return options->pause_us / 2 +
+           (unsigned)((double)options->pause_us * ((double)random() / RAND_MAX));
+}
+
+static double number(const char *option, const char *text, double least, double most)
+{
+    char *end;
+    double value = strtod(text, &end);
+
+    if (end == text || *end || !(value >= least && value <= most)) {
+        fprintf(stderr, "bench: --%s: '%s' is not a number from %g to %g\n", option, text,
+                least, most);
+        exit(64);
+    }
+    return value;
+}
+
+static bool is_one_of(const char *word, const char *words)
+{
+    const char *at = words;
+    size_t length = strlen(word);
+
+    if (!length)
+        return true;
+    while ((at = strstr(at, word))) {
+        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || !at[length]))
+            return true;
+        at += length;
+    }
+    return false;
+}
+
+static void take(int option, const char *name, struct measure_options *ret)
+{
+    switch (option) {
+    case 'u':
+        ret->url = optarg;
+        break;
+    case 'n':
+        ret->name = optarg;
+        break;
+    case 'v':
+        ret->variant = optarg;
+        break;
+    case 'r':
+        ret->rows = optarg;
+        break;
+    case 'c':
+        ret->slots = (unsigned)number(name, optarg, 1, 1e6);
+        break;
+    case 's':
+        ret->seconds = number(name, optarg, 0, 1e5);
+        break;
+    case 'l':
+        ret->lease_ms = (unsigned)number(name, optarg, 100, 1e9);
+        break;
+    case 'h':
+        ret->hold_us = (unsigned)number(name, optarg, 0, 1e9);
+        break;
+    case 'p':
+        ret->pause_us = (unsigned)number(name, optarg, 0, 1e9);
+        break;
+    default:
+        exit(64);
+    }
+}
+
+void measure_options(int argc, char **argv, const char *variants,
+                     struct measure_options *ret)
+{
+    static const struct option known[] = {{"url", required_argument, NULL, 'u'},
+                                          {"name", required_argument, NULL, 'n'},
+                                          {"variant", required_argument, NULL, 'v'},
+                                          {"rows", required_argument, NULL, 'r'},
+                                          {"slots", required_argument, NULL, 'c'},
+                                          {"seconds", required_argument, NULL, 's'},
+                                          {"lease-ms", required_argument, NULL, 'l'},
+                                          {"hold-us", required_argument, NULL, 'h'},
+                                          {"pause-us", required_argument, NULL, 'p'},
+                                          {NULL, 0, NULL, 0}};
+    int option, index = 0;
+
+    *ret = (struct measure_options){
+        .name = "bench", .variant = "", .slots = 1, .seconds = 1, .lease_ms = 30000};
+    if (argc < 2 || strlen(argv[1]) != 1 || !strchr("UDLNHX", argv[1][0])) {
+        fprintf(stderr,
+                "usage: %s U|D|L|N|H|X --url URL [--slots N] [--seconds S] "
+                "[--name KEY] [--variant V] [--lease-ms MS] [--hold-us US] "
+                "[--pause-us US] [--rows FILE]\nvariants: %s\n",
+                argv[0], variants);
+        exit(64);
+    }
+    ret->workload = argv[1][0];
+    optind = 2;
+    while ((option = getopt_long(argc, argv, "", known, &index)) != -1)
+        take(option, known[index].name, ret);
+    if (!ret->url || optind != argc || !is_one_of(ret->variant, variants)) {
+        fprintf(stderr, "bench: needed: --url, and a variant of: %s\n", variants);
+        exit(64);
+    }
+    srandom((unsigned)clock_ns(CLOCK_MONOTONIC));
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+void measure_say(const char *event, int64_t value)
+{
+    printf("{\"%s\": %lld}\n", event, (long long)value);
+    fflush(stdout);
+}
+
+void measure_start(void)
+{
+    char line[64];
+
+    if (!rows) {
+        rows = mmap(NULL, ROWS_MAX * sizeof(*rows), PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (rows == MAP_FAILED) {
+            perror("bench: memory for the rows");
+            exit(1);
+        }
+    }
+    rows_used = 0;
+    measure_say("ready", 1);
+    if (!fgets(line, sizeof(line), stdin))
+        exit(1); /* nobody waits for us any more */
+    cpu_started_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    started_ns = measure_now();
+}
+
+void measure_row(const struct measure_row *row)
+{
+    if (rows && rows_used < ROWS_MAX)
+        rows[rows_used++] = *row;
+}
+
+static int write_rows(const char *path)
+{
+    FILE *file = fopen(path, "wb");
+
+    if (!file || fwrite(rows, sizeof(*rows), rows_used, file) != rows_used) {
+        fprintf(stderr, "bench: %s: %s\n", path, strerror(errno));
+        if (file)
+            fclose(file);
+        return -1;
+    }
+    return fclose(file);
+}
+
+int measure_finish(const struct measure_options *options, const char *version,
+                   uint64_t errors, uint64_t commands)
+{
+    int64_t ended_ns = measure_now(), cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+
+    if (options->rows && write_rows(options->rows) < 0)
+        return 1;
+    printf("{\"workload\": \"%c\", \"variant\": \"%s\", \"slots\": %u, "
+           "\"start_ns\": %lld, \"seconds\": %.6f, \"cpu_us\": %lld, \"rows\": %zu, "
+           "\"errors\": %llu, \"commands\": %llu, \"version\": \"%s\"}\n",
+           options->workload, options->variant, options->slots, (long long)started_ns,
+           (double)(ended_ns - started_ns) / 1e9,
+           (long long)(cpu_ns - cpu_started_ns) / 1000, rows_used,
+           (unsigned long long)errors, (unsigned long long)commands, version);
+    return fflush(stdout) ? 1 : 0;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Limit U: acquire and release of a key that nobody else wants, in the ways of the field.
+ * Owns its scripts. All commands are formatted beforehand, so that nothing but hiredis and
+ * Redis is measured.
+ *
+ * Happy path: a slot sends its acquire; the answer sends its release; the answer to that
+ * is noted and sends the next acquire.
+ */
+#include "limit.h"
+#include "wire.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char compare_and_delete[] =
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end "
+    "return 0";
+static const char set_with_fence[] =
+    "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then "
+    "return redis.call('INCR', KEYS[2]) end return 0";
+static const char enter_hash[] =
+    "if redis.call('EXISTS', KEYS[1]) == 0 "
+    "or redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then "
+    "redis.call('HINCRBY', KEYS[1], ARGV[1], 1) "
+    "redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1 end return 0";
+static const char leave_hash[] =
+    "if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end "
+    "if redis.call('HINCRBY', KEYS[1], ARGV[1], -1) > 0 then "
+    "redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1 end "
+    "redis.call('DEL', KEYS[1]) redis.call('PUBLISH', KEYS[2], '0') return 1";
+
+struct slot {
+    redisAsyncContext *link;
+    char *acquire, *fence, *release; /* fence: a command of its own, or NULL */
+    size_t acquire_size, fence_size, release_size;
+    struct measure_row row;
+};
+
+static uint64_t errors;
+
+static void acquire(struct slot *slot);
+
+static void on_released(redisAsyncContext *link, void *answer, void *arg)
+{
+    struct slot *slot = arg;
+    const redisReply *reply = answer;
+
+    (void)link;
+    wire_check(reply);
+    errors += reply->integer != 1;
+    slot->row.done = measure_now();
+    measure_row(&slot->row);
+    acquire(slot);
+}
+
+static void on_granted(redisAsyncContext *link, void *answer, void *arg)
+{
+    struct slot *slot = arg;
+    const redisReply *reply = answer;
+
+    wire_check(reply);
+    errors += reply->type == REDIS_REPLY_NIL ||
+              (reply->type == REDIS_REPLY_INTEGER && reply->integer < 1);
+    slot->row.granted = slot->row.released = measure_now();
+    redisAsyncFormattedCommand(link, on_released, slot, slot->release, slot->release_size);
+}
+
+static void on_set(redisAsyncContext *link, void *answer, void *arg)
+{
+    (void)link, (void)arg;
+    wire_check(answer);
+    errors += ((const redisReply *)answer)->type == REDIS_REPLY_NIL;
+}
+
+static void acquire(struct slot *slot)
+{
+    slot->row.asked = measure_now();
+    redisAsyncFormattedCommand(slot->link, slot->fence ? on_set : on_granted, slot,
+                               slot->acquire, slot->acquire_size);
+    if (slot->fence)
+        redisAsyncFormattedCommand(slot->link, on_granted, slot, slot->fence,
+                                   slot->fence_size);
+}
+
+static void prepare(struct slot *slot, unsigned index,
+                    const struct measure_options *options, const char *shas[2])
+{
+    char key[256], fence[256], token[64], lease[16];
+    const char *variant = options->variant;
+
+    snprintf(key, sizeof(key), "%s:%u", options->name, index);
+    snprintf(fence, sizeof(fence), "%s:fence", options->name);
+    snprintf(token, sizeof(token), "6b1f0a6e-0000-4000-8000-0123456789ab:%u", index);
+    snprintf(lease, sizeof(lease), "%u", options->lease_ms);
+    const char *set[] = {"SET", key, token, "NX", "PX", lease};
+    const char *script[] = {"EVALSHA", shas[0], "2", key, fence, token, lease};
+    const char *remove[] = {"EVALSHA", shas[1], "1", key, token};
+    const char *leave[] = {"EVALSHA", shas[1], "2", key, fence, token, lease};
+    const char *incr[] = {"INCR", fence};
+    if (shas[0][0])
+        slot->acquire = wire_format(&slot->acquire_size, 7, script);
+    else
+        slot->acquire = wire_format(&slot->acquire_size, 6, set);
+    if (strcmp(variant, "hash") == 0)
+        slot->release = wire_format(&slot->release_size, 7, leave);
+    else
+        slot->release = wire_format(&slot->release_size, 5, remove);
+    if (strcmp(variant, "pipelined") == 0)
+        slot->fence = wire_format(&slot->fence_size, 2, incr);
+    slot->row.slot = index;
+}
+
+static struct slot *slots_new(struct event_base *base,
+                              const struct measure_options *options)
+{
+    struct slot *slots = calloc(options->slots, sizeof(*slots));
+    char acquire_sha[41] = "", release_sha[41];
+    const char *shas[] = {acquire_sha, release_sha};
+    redisContext *link = wire_open_waiting(options->url);
+
+    if (!slots)
+        exit(1);
+    wire_load(link, strcmp(options->variant, "hash") ? compare_and_delete : leave_hash,
+              release_sha);
+    if (strcmp(options->variant, "hash") == 0)
+        wire_load(link, enter_hash, acquire_sha);
+    if (strcmp(options->variant, "fence") == 0)
+        wire_load(link, set_with_fence, acquire_sha);
+    redisFree(link);
+    for (unsigned i = 0; i < options->slots; i++) {
+        prepare(&slots[i], i, options, shas);
+        slots[i].link = i && strcmp(options->variant, "connections")
+                            ? slots[0].link
+                            : wire_open(base, options->url);
+    }
+    return slots;
+}
+
+static void run(struct event_base *base, const struct measure_options *options,
+                double seconds)
+{
+    struct measure_options limit = *options;
+
+    limit.seconds = seconds;
+    limit_stop_after(base, &limit);
+    event_base_dispatch(base);
+}
+
+uint64_t limit_uncontended(struct event_base *base, const struct measure_options *options)
+{
+    struct slot *slots = slots_new(base, options);
+
+    for (unsigned i = 0; i < options->slots; i++)
+        acquire(&slots[i]);
+    run(base, options, 0.1);
+    measure_start();
+    run(base, options, options->seconds);
+    return errors;
+}

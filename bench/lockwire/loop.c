@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Workloads U, D, L and N: slots that acquire and release. Owns the slots. Must not know
+ * what a variant means. Happy path: ask, on_granted, over, on_released, ask again.
+ */
+#include "subject.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct slot {
+    struct run *run;
+    struct lw_client *client;
+    struct lw_lock *lock;
+    struct event *timer; /* the hold's end, or the pause's */
+    struct measure_row row;
+};
+
+struct run {
+    struct subject *subject;
+    struct slot *slots;
+    unsigned count, finished;
+    char workload;
+    bool warming; /* keys of our own, nothing is noted */
+    bool ending;  /* nobody asks again */
+    uint64_t errors;
+};
+
+static void ask(struct slot *slot);
+
+static void wait_for(struct slot *slot, unsigned us)
+{
+    struct timeval delay = {.tv_sec = us / 1000000, .tv_usec = us % 1000000};
+
+    event_add(slot->timer, &delay);
+}
+
+static void on_released(struct lw_lock *lock, int status, void *arg)
+{
+    struct slot *slot = arg;
+    struct run *run = slot->run;
+
+    run->errors += status != LW_OK;
+    slot->row.done = measure_now();
+    lw_lock_free(lock);
+    slot->lock = NULL;
+    if (!run->warming)
+        measure_row(&slot->row);
+    if (run->workload != 'D' && !run->ending && run->subject->options->pause_us)
+        wait_for(slot, measure_pause_us(run->subject->options));
+    else if (run->workload != 'D' && !run->ending)
+        ask(slot);
+    else if (++run->finished == run->count)
+        event_base_loopbreak(run->subject->base);
+}
+
+static void release(struct slot *slot)
+{
+    slot->row.released = measure_now();
+    subject_check("lw_release", lw_release(slot->lock, on_released, slot));
+}
+
+static void over(evutil_socket_t socket, short what, void *arg)
+{
+    struct slot *slot = arg;
+
+    (void)socket, (void)what;
+    if (slot->lock)
+        release(slot);
+    else
+        ask(slot);
+}
+
+static void on_granted(struct lw_lock *lock, int status, void *arg)
+{
+    struct slot *slot = arg;
+    const struct measure_options *options = slot->run->subject->options;
+
+    (void)lock;
+    subject_check("acquiring", status);
+    slot->row.granted = measure_now();
+    if (options->hold_us && !slot->run->warming)
+        wait_for(slot, options->hold_us);
+    else
+        release(slot);
+}
+
+static void ask(struct slot *slot)
+{
+    struct run *run = slot->run;
+    struct subject *subject = run->subject;
+    char name[512];
+    int length = snprintf(name, sizeof(name), "%s", subject->options->name);
+
+    if (run->warming)
+        length +=
+            snprintf(name + length, sizeof(name) - length, ":warm:%d", (int)getpid());
+    if (run->workload == 'U')
+        snprintf(name + length, sizeof(name) - length, ":%d", (int)slot->row.slot);
+    slot->row = (struct measure_row){.slot = slot->row.slot, .asked = measure_now()};
+    subject_check("lw_acquire", lw_acquire(slot->client, name, &subject->acquire,
+                                           on_granted, slot, &slot->lock));
+}
+
+static struct slot *slots_new(struct run *run, unsigned count)
+{
+    struct slot *slots = calloc(count, sizeof(*slots));
+
+    if (!slots)
+        exit(1);
+    for (unsigned i = 0; i < count; i++) {
+        slots[i].run = run;
+        slots[i].client = run->subject->client;
+        slots[i].row.slot = i;
+        slots[i].timer = event_new(run->subject->base, -1, 0, over, &slots[i]);
+        if (!slots[i].timer)
+            exit(1);
+    }
+    return slots;
+}
+
+static void ask_all(struct run *run, double seconds)
+{
+    for (unsigned i = 0; i < run->count; i++)
+        ask(&run->slots[i]);
+    subject_run(run->subject, seconds);
+}
+
+static void warm_up(struct run *run)
+{
+    ask_all(run, 0.1);
+    run->ending = true;
+    subject_run(run->subject, 10);
+    if (run->finished != run->count) {
+        fprintf(stderr, "bench: the warm-up does not end\n");
+        exit(1);
+    }
+    for (unsigned i = 0; i < run->count; i++)
+        event_free(run->slots[i].timer);
+    free(run->slots);
+}
+
+/* The connections stand, the pools are filled. */
+static void warm_up_alone(struct subject *subject)
+{
+    unsigned count = subject->options->slots;
+    struct run run = {.subject = subject, .workload = 'U', .warming = true};
+
+    run.count = count < 256 ? count : 256;
+    run.slots = slots_new(&run, run.count);
+    warm_up(&run);
+}
+
+/* Two clients on one key, so that the server has been given all scripts. */
+static void warm_up_against_another(struct subject *subject)
+{
+    struct run run = {.subject = subject, .workload = 'L', .warming = true, .count = 4};
+    struct subject other;
+
+    subject_open(&other, subject->base, subject->options);
+    run.slots = slots_new(&run, run.count);
+    run.slots[2].client = run.slots[3].client = other.client;
+    warm_up(&run);
+    subject_close(&other);
+}
+
+static uint64_t commands(const struct subject *subject)
+{
+    struct lw_stats stats = LW_STATS_INIT;
+
+    subject_check("lw_client_stats", lw_client_stats(subject->client, &stats));
+    return stats.commands;
+}
+
+uint64_t subject_loop(struct subject *subject)
+{
+    const struct measure_options *options = subject->options;
+    struct run run = {
+        .subject = subject, .workload = options->workload, .count = options->slots};
+
+    warm_up_alone(subject);
+    if (options->workload != 'U')
+        warm_up_against_another(subject);
+    run.slots = slots_new(&run, run.count);
+    measure_start();
+    subject->commands = commands(subject);
+    ask_all(&run, options->seconds);
+    subject->commands = commands(subject) - subject->commands;
+    for (unsigned i = 0; i < run.count; i++)
+        if (run.slots[i].lock)
+            measure_row(&run.slots[i].row);
+    if (options->workload == 'D' && run.finished == run.count)
+        subject_close(subject);
+    return run.errors;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A counted number of pairs, or of hand-overs between two clients, so that instructions and
+ * allocations can be counted per pair: both are counts, the same on any machine. Owns the
+ * counting of allocations (glibc's own names behind ours). Must not know who compares.
+ *
+ *     bench_steady uncontended|handover URL COUNT
+ *
+ * Happy path: warm up, run COUNT, print {"pairs": .., "allocations": .., "ours": ..}.
+ */
+#include <event2/event.h>
+#include <link.h>
+#include <lockwire.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WARM_UP 500
+
+struct user {
+    struct event_base *base;
+    struct lw_client *client;
+    struct lw_lock *lock;
+    struct lw_acquire_options acquire;
+};
+
+static unsigned long all, ours, left;
+static uintptr_t library_from, library_to;
+
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t count, size_t size);
+extern void *__libc_realloc(void *memory, size_t size);
+void *malloc(size_t size);
+void *calloc(size_t count, size_t size);
+void *realloc(void *memory, size_t size);
+
+static void count(const void *caller)
+{
+    all++;
+    if ((uintptr_t)caller >= library_from && (uintptr_t)caller < library_to)
+        ours++;
+}
+
+void *malloc(size_t size)
+{
+    count(__builtin_return_address(0));
+    return __libc_malloc(size);
+}
+
+void *calloc(size_t items, size_t size)
+{
+    count(__builtin_return_address(0));
+    return __libc_calloc(items, size);
+}
+
+void *realloc(void *memory, size_t size)
+{
+    count(__builtin_return_address(0));
+    return __libc_realloc(memory, size);
+}
+
+/* Where the library's code is, so that its own allocations are known from others'. */
+static int find_library(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    (void)size, (void)arg;
+    if (!strstr(info->dlpi_name, "liblockwire"))
+        return 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+
+        if (part->p_type == PT_LOAD && (part->p_flags & PF_X)) {
+            library_from = info->dlpi_addr + part->p_vaddr;
+            library_to = library_from + part->p_memsz;
+        }
+    }
+    return 1;
+}
+
+static void check(const char *what, int status)
+{
+    if (status >= 0)
+        return;
+    fprintf(stderr, "steady: %s: %s\n", what, lw_strerror(status));
+    exit(1);
+}
+
+static void ask(struct user *user);
+
+static void on_released(struct lw_lock *lock, int status, void *arg)
+{
+    struct user *user = arg;
+
+    check("released", status);
+    lw_lock_free(lock);
+    if (--left == 0)
+        event_base_loopbreak(user->base);
+    ask(user);
+}
+
+static void on_granted(struct lw_lock *lock, int status, void *arg)
+{
+    check("acquired", status);
+    check("lw_release", lw_release(lock, on_released, arg));
+}
+
+static void ask(struct user *user)
+{
+    check("lw_acquire", lw_acquire(user->client, "steady", &user->acquire, on_granted,
+                                   user, &user->lock));
+}
+
+static void on_link(struct lw_client *client, int up, const char *why, void *arg)
+{
+    struct user *user = arg;
+
+    (void)client, (void)why;
+    check("connecting", up ? LW_OK : LW_ECONN);
+    event_base_loopbreak(user->base);
+}
+
+static void open_user(struct user *user, struct event_base *base, const char *url)
+{
+    struct lw_client_options options = LW_CLIENT_OPTIONS_INIT;
+
+    *user = (struct user){.base = base, .acquire = LW_ACQUIRE_OPTIONS_INIT};
+    user->acquire.wait_ms = -1;
+    options.local_turns = 1;
+    options.link = on_link;
+    options.arg = user;
+    check("lw_client_new", lw_client_new(base, url, &options, &user->client));
+    event_base_dispatch(base);
+}
+
+static void run(struct event_base *base, unsigned long pairs)
+{
+    left = pairs;
+    event_base_dispatch(base);
+}
+
+int main(int argc, char **argv)
+{
+    struct user users[2];
+    struct event_base *base = event_base_new();
+    char *end = NULL;
+    unsigned long pairs = argc == 4 ? strtoul(argv[3], &end, 10) : 0;
+    bool both = argc == 4 && strcmp(argv[1], "handover") == 0;
+
+    if (!base || !pairs || *end || (!both && strcmp(argv[1], "uncontended") != 0)) {
+        fprintf(stderr, "usage: bench_steady uncontended|handover URL COUNT\n");
+        return 64;
+    }
+    if (!dl_iterate_phdr(find_library, NULL)) {
+        fprintf(stderr,
+                "steady: liblockwire.so is not there; a static build is not judged\n");
+        return 1;
+    }
+    for (int i = 0; i <= both; i++)
+        open_user(&users[i], base, argv[2]);
+    for (int i = 0; i <= both; i++)
+        ask(&users[i]);
+    run(base, WARM_UP);
+    unsigned long all_before = all, ours_before = ours;
+    run(base, pairs);
+    printf("{\"pairs\": %lu, \"allocations\": %lu, \"ours\": %lu}\n", pairs,
+           all - all_before, ours - ours_before);
+    return 0;
+}

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: MIT
+"""redis-py's Lock, one client for all threads (with as many connections, where its pool
+would refuse more than 100), a lock object for each acquisition."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../common/python"))
+import redis  # noqa: E402
+import workloads  # noqa: E402
+
+client = None
+
+
+def make_lock(options, name):
+    global client
+    if client is None:
+        client = redis.Redis.from_url(options.url, max_connections=options.slots + 10)
+    retry = {"sleep": options.retry_ms / 1000} if options.retry_ms else {}
+    return client.lock(name, timeout=options.lease_ms / 1000, **retry)
+
+
+if __name__ == "__main__":
+    workloads.main("redis-py " + redis.__version__, make_lock)

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+
+import org.redisson.Redisson;
+import org.redisson.api.RFencedLock;
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+import org.redisson.config.Config;
+
+/**
+ * Redisson: one client for all threads, locks without a lease of their own, so that its
+ * watchdog renews them. Variants: lock, fair, fenced. Owns the peer's use, Workloads the
+ * rest.
+ */
+public final class Peer {
+    private Peer() {
+    }
+
+    private static Workloads.Locks open(Workloads.Options options) {
+        Config config = new Config();
+        config.setLockWatchdogTimeout(options.leaseMs);
+        config.useSingleServer().setAddress(options.url);
+        RedissonClient client = Redisson.create(config);
+        return name -> {
+            switch (options.variant) {
+            case "fair":
+                return plain(client.getFairLock(name));
+            case "fenced":
+                RFencedLock lock = client.getFencedLock(name);
+                lock.lockAndGetToken();
+                return lock::unlock;
+            default:
+                return plain(client.getLock(name));
+            }
+        };
+    }
+
+    private static Runnable plain(RLock lock) {
+        lock.lock();
+        return lock::unlock;
+    }
+
+    public static void main(String[] words) throws Exception {
+        String version = Redisson.class.getPackage().getImplementationVersion();
+        Workloads.run(words, "Redisson " + (version == null ? "3.52.0" : version), Peer::open);
+    }
+}

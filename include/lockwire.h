@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LOCKWIRE_H
+#define LOCKWIRE_H
+/*
+ * lockwire: asynchronous distributed locks in Redis, on the caller's libevent loop.
+ *
+ * The happy path:
+ *
+ *     lw_client_new(base, "redis://localhost", NULL, &client);
+ *     lw_acquire(client, "job:42", NULL, on_acquired, arg, &lock);
+ *     event_base_dispatch(base);
+ *
+ *     void on_acquired(struct lw_lock *lock, int status, void *arg) {
+ *         if (status == LW_OK)              // held; renewed until released or lost
+ *             ... work, passing lw_lock_fence(lock) to the resource ...
+ *             lw_release(lock, NULL, NULL); // later, from any callback
+ *     }
+ *
+ * THE CALLBACK RULES
+ *
+ *  1. No callback runs inside an API call; all run from the event loop. (The log callback
+ *     is the exception; in it only lw_strerror may be called.)
+ *  2. A negative return: nothing was started, nothing will be called. Zero: exactly one
+ *     callback, unless the handle is freed first.
+ *  3. A handle is the caller's until lw_lock_free, in every state, also after failure or
+ *     loss. After lw_lock_free nothing of it fires and `arg` may be freed. Freeing while
+ *     waiting leaves the queue; freeing while held releases; both in the background.
+ *  4. Any call is legal inside any callback, freeing this very handle or its client
+ *     included.
+ *  5. State changes at the caller's call or when a callback runs, never between.
+ *     lw_lock_remaining_ms is 0 from the deadline on, and from the call of lw_release.
+ *  6. `lost` fires at most once, only while held, at the deadline minus the margin at the
+ *     latest, and before any other callback of the client after a loop that stalled past
+ *     it. Its reasons: LW_ELOST (the deadline came near without a renewal), LW_ENOTHELD
+ *     (the server says that somebody else has the lock, or nobody), LW_ETIMEOUT
+ *     (max_hold_ms is over). A renewal pending then gets its LW_ELOST after it; one
+ *     pending at lw_release gets LW_ECANCELED before the release's own callback.
+ *  7. lw_client_close releases what is held (those handles become LW_DONE, silently), ends
+ *     what waits with LW_ECLOSED, drains, and calls back last, within close_timeout_ms.
+ *     lw_client_free is immediate and silent. Lock handles outlive their client inert:
+ *     LW_DONE, every call on them but the destructor answers LW_ECLOSED.
+ *  8. One thread per event_base. The library's events keep event_base_dispatch running
+ *     until close or free. The client must be freed before its event_base. After fork a
+ *     child may only free.
+ *
+ * WHAT EACH CALL DOES IN EACH STATE (its return value, then what its callback is told)
+ *
+ *                  LW_WAITING       LW_HELD                    LW_RELEASING      LW_LOST, LW_DONE
+ *   lw_release     LW_EINVAL        0, then LW_OK,             LW_EINVAL         LW_ENOTHELD
+ *                                   LW_STILLHELD, LW_ENOTHELD
+ *                                   or LW_EUNKNOWN
+ *   lw_renew       LW_EINVAL        0, then LW_OK, LW_ELOST,   LW_EINVAL         LW_ENOTHELD
+ *                                   LW_ECONN, LW_EREDIS or
+ *                                   LW_ECANCELED
+ *   lw_lock_free   leaves; a late   releases                   finishes          forgets
+ *                  grant is given                              silently
+ *                  back
+ *
+ * Times are milliseconds on a clock that counts suspend (CLOCK_BOOTTIME). Functions return
+ * 0 or a negative error of `enum lw_error`; `*ret` is untouched on failure. Destructors take
+ * NULL. Strings returned live until the next call on that handle (`why`, and log messages:
+ * during the callback) and are "" where there is nothing to say.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LW_VERSION_MAJOR 0
+#define LW_VERSION_MINOR 1
+#define LW_VERSION_PATCH 0
+#define LW_VERSION "0.1.0"
+
+struct event_base; /* libevent's */
+struct lw_client;  /* one client of one Redis: two connections, any number of locks */
+struct lw_lock;    /* one acquisition: waiting, held, releasing, then done; or lost */
+
+/* The results, each with its text for lw_strerror. Values are fixed for ever. */
+#define LW_ERROR_MAP(X)                                                                  \
+    X(LW_OK, 0, "success")                                                               \
+    X(LW_STILLHELD, 1, "released, but this owner holds the lock otherwise")              \
+    X(LW_EBUSY, -1, "the lock is held by somebody else")                                 \
+    X(LW_ETIMEOUT, -2, "the time allowed is over")                                       \
+    X(LW_ECANCELED, -3, "canceled by a later call")                                      \
+    X(LW_ELOST, -4, "the lease ended before it could be renewed")                        \
+    X(LW_ENOTHELD, -5, "the lock is not held")                                           \
+    X(LW_EDEADLOCK, -6, "two readers want to upgrade: this would wait for ever")         \
+    X(LW_ECONN, -7, "no connection to the server")                                       \
+    X(LW_EREDIS, -8, "the server refused")                                               \
+    X(LW_EUNKNOWN, -9, "the outcome is unknown; the lease ends it")                      \
+    X(LW_EINVAL, -10, "invalid argument")                                                \
+    X(LW_ENOMEM, -11, "out of memory")                                                   \
+    X(LW_ECLOSED, -12, "the client is closed")
+
+enum lw_error {
+#define LW_ERROR_VALUE(name, value, text) name = value,
+    LW_ERROR_MAP(LW_ERROR_VALUE)
+#undef LW_ERROR_VALUE
+        LW_ERROR_FORCE_INT_ = 0x7fffffff
+};
+
+enum lw_mode {
+    LW_MUTEX = 0,     /* one holder, not re-entrant; the key is a plain string, as every
+                         `SET name token NX PX` client writes it */
+    LW_EXCLUSIVE = 1, /* one owner, re-entrant, counted; the writer of a read-write lock */
+    LW_SHARED = 2,    /* many owners, re-entrant, counted; with `permits` a semaphore */
+    LW_REDISSON = 3   /* shared with Redisson's RLock; see below */
+};
+
+/*
+ * LW_REDISSON holds the very lock that Redisson's RLock of that name is, on a single server:
+ * a Java service and this client exclude each other, and wake each other by Redisson's
+ * channel. One owner, re-entrant: handles of one client that name the same `owner` hold it
+ * together, also those that asked while the first one waited; without an owner a handle holds
+ * alone. Redis sees one hold; all that hold together have the longest of their leases, and
+ * lw_release answers LW_STILLHELD until the last one. In other ways it is a lesser lock than
+ * the other modes, since Redisson's format has no more: no fencing token (lw_lock_fence is 0),
+ * no queue (whoever asks first gets it; who may not subscribe polls), and an owner is known to
+ * its own client only. lw_inspect and lw_break take it for a stranger's.
+ */
+enum lw_state {
+    LW_WAITING = 0,   /* asked for, neither granted nor failed yet */
+    LW_HELD = 1,      /* ours while lw_lock_remaining_ms is above 0 */
+    LW_RELEASING = 2, /* lw_release was called, its callback is still to come */
+    LW_LOST = 3,      /* was held, `lost` has been called */
+    LW_DONE = 4       /* released, failed, or its client was closed */
+};
+
+/* A lock's event: `status` is an lw_error (see each call). `arg` as given to that call. */
+typedef void lw_lock_cb(struct lw_lock *lock, int status, void *arg);
+/* lw_client_close is finished; the client may be freed here. */
+typedef void lw_close_cb(struct lw_client *client, void *arg);
+/* The command link came up (up = 1) or went down (0); `why` is "" or what happened.
+ * Called at each change, and at each failed attempt while down. */
+typedef void lw_link_cb(struct lw_client *client, int up, const char *why, void *arg);
+/* A message for the operator; level is one of syslog's, LOG_ERR (3) to LOG_DEBUG (7).
+ * May be called inside an API call. Never carries a password. */
+typedef void lw_log_cb(int level, const char *message, void *arg);
+
+/*
+ * Options of a client. Start from LW_CLIENT_OPTIONS_INIT; 0 or NULL in a field means its
+ * default. Strings are copied. A struct smaller than this header's is accepted (absent
+ * fields default), a larger one if its tail is zero, else LW_EINVAL.
+ */
+struct lw_client_options {
+    size_t size;
+    /* Override the URL's; a user name needs a password, which is never logged. */
+    const char *username, *password;
+    /* SELECT; overrides the URL's. 0: the URL's, or 0. */
+    int db;
+    /* CLIENT SETNAME: 1 to 128 printable bytes without spaces. Default "lockwire". */
+    const char *client_name;
+    /* 5000: name resolution, connecting and AUTH together. */
+    uint32_t connect_timeout_ms;
+    /* 5000: for the oldest unanswered command; after it the client connects anew. */
+    uint32_t request_timeout_ms;
+    /* 50 and 5000: the delay before connecting again doubles from the one to the other; each
+     * is drawn between its half and itself. */
+    uint32_t backoff_min_ms, backoff_max_ms;
+    /* 5000: how long lw_client_close may take. */
+    uint32_t close_timeout_ms;
+    /* 2000 (100 to 60000): how long a waiter that is handed the lock has to claim it. */
+    uint32_t claim_ms;
+    /* 16 (1 to 16): how many handles of this client one grant of Redis serves in turn
+     * (LW_MUTEX). 1: off. */
+    uint32_t local_turns;
+    /* 1024: unanswered commands on the link; more of them queue here. */
+    uint32_t max_inflight;
+    lw_link_cb *link;
+    lw_log_cb *log;
+    /* 4 (LOG_WARNING): the least urgent level that `log` is called for. */
+    int log_level;
+    /* Of `link` and `log`. */
+    void *arg;
+    /* Where lw_client_new, lw_acquire, lw_inspect and lw_break say what was wrong, and where,
+     * when they return a negative value. Must live as long as the client. */
+    char *errbuf;
+    size_t errbuf_size;
+};
+#define LW_CLIENT_OPTIONS_INIT                                                           \
+    {                                                                                    \
+        sizeof(struct lw_client_options), NULL, NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0,   \
+            NULL, NULL, 0, NULL, NULL, 0                                                 \
+    }
+
+/* Options of one acquisition; the same rules as above. */
+struct lw_acquire_options {
+    size_t size;
+    enum lw_mode mode;
+    /* Of enum lw_acquire_flags. */
+    uint32_t flags;
+    /* 30000 (100 to 2^31 - 1): how long a grant lives without renewal. */
+    uint32_t lease_ms;
+    /* 0: try once (LW_EBUSY). -1: wait for ever. Else LW_ETIMEOUT after it. */
+    int64_t wait_ms;
+    /* 0: no cap. Else the hold ends after it (`lost` with LW_ETIMEOUT), so that a job that
+     * never finishes cannot hold for ever. */
+    int64_t max_hold_ms;
+    /* How long before the deadline `lost` comes; below half the lease, and below
+     * max_hold_ms. */
+    uint32_t margin_ms;
+    /* LW_EXCLUSIVE, LW_SHARED, LW_REDISSON: who holds, and so may enter again: 1 to 128 printable bytes
+     * without spaces. Default: this handle alone. A process that
+     * restarts and gives the same string is the same owner: it enters beside what its dead
+     * self still holds, with the same fencing token. So does anybody else who gives it: make
+     * it unique, and see to it that the old process is gone. */
+    const char *owner;
+    /* LW_SHARED: this request enters only while fewer owners hold. 0: no bound. All users of
+     * a name should pass the same number. */
+    uint32_t permits;
+    /* Called with the `arg` of lw_acquire; may be NULL. */
+    lw_lock_cb *lost;
+};
+#define LW_ACQUIRE_OPTIONS_INIT                                                          \
+    {                                                                                    \
+        sizeof(struct lw_acquire_options), LW_MUTEX, 0, 0, 0, 0, 0, NULL, 0, NULL        \
+    }
+
+enum lw_acquire_flags {
+    /* Do not renew: the hold ends at its lease unless lw_renew is called. */
+    LW_NO_RENEW = 1,
+    /* No fencing token where it would cost a command; lw_lock_fence may be 0. */
+    LW_NO_FENCE = 2
+};
+
+/* Statistics: counters since lw_client_new, but `held` and `waiting`, which are of now. */
+#define LW_WAIT_BUCKETS 16
+struct lw_stats {
+    size_t size;
+    uint64_t held, waiting; /* handles that hold, and that wait, now */
+    uint64_t granted;       /* acquisitions that were granted */
+    uint64_t busy;          /* ended with LW_EBUSY */
+    uint64_t timed_out;     /* ended with LW_ETIMEOUT */
+    uint64_t failed;        /* ended with any other error */
+    uint64_t released;      /* releases, and frees of held handles */
+    uint64_t lost_deadline; /* lost with LW_ELOST */
+    uint64_t lost_taken;    /* lost with LW_ENOTHELD */
+    uint64_t lost_max_hold; /* lost with LW_ETIMEOUT */
+    uint64_t handed_over;   /* grants that came as another's hand-over message */
+    uint64_t passed;        /* grants passed in turn inside this client, at no command */
+    uint64_t renewed;       /* leases renewed */
+    uint64_t renewals_late; /* sent later than a tenth of the lease after they were due */
+    uint64_t commands;      /* commands sent to Redis */
+    uint64_t resent;        /* commands sent again after an unknown outcome */
+    uint64_t reconnects;    /* connections made after the first */
+    uint64_t wait_us;       /* sum of the waiting times of all that were granted, in us */
+    /* Of the same: bucket i counts waits of up to 2^i ms (0: up to 1 ms), the last one all
+     * that were longer. */
+    uint64_t wait_histogram[LW_WAIT_BUCKETS];
+};
+#define LW_STATS_INIT                                                                    \
+    {                                                                                    \
+        sizeof(struct lw_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,   \
+        {                                                                                \
+            0                                                                            \
+        }                                                                                \
+    }
+
+#if defined(__GNUC__) && !defined(LW_PUBLIC)
+#define LW_PUBLIC __attribute__((visibility("default")))
+#elif !defined(LW_PUBLIC)
+#define LW_PUBLIC
+#endif
+
+/*
+ * A client of the Redis at `url`: redis://[[user]:password@]host[:port][/db] or
+ * unix:///path[?db=N] (reserved characters in user, password and path as %XX). Returns at
+ * once; connecting goes on in the loop, and again after every loss of the connection, with
+ * exponential backoff. `base` and options->errbuf must outlive the client.
+ * LW_EINVAL (bad URL or option: errbuf says which), LW_ENOMEM.
+ */
+LW_PUBLIC int lw_client_new(struct event_base *base, const char *url,
+                            const struct lw_client_options *options,
+                            struct lw_client **ret);
+/*
+ * Ends the client in good order: rule 7. `done` (may be NULL) is called once, from the loop,
+ * within close_timeout_ms. Freeing the client remains the caller's. LW_ECLOSED if it was
+ * called before.
+ */
+LW_PUBLIC int lw_client_close(struct lw_client *client, lw_close_cb *done, void *arg);
+/* Ends the client at once and in silence: no callback of it or its locks runs any more.
+ * What was held ends by itself at its lease. NULL is fine. */
+LW_PUBLIC void lw_client_free(struct lw_client *client);
+/* Fills `ret`, whose size field must be set (LW_STATS_INIT). LW_EINVAL. */
+LW_PUBLIC int lw_client_stats(const struct lw_client *client, struct lw_stats *ret);
+
+/*
+ * Asks for the lock `name`: 1 to 512 bytes, none below 0x20 or 0x7f; not starting with
+ * "lockwire:"; a '}' only in one valid "{tag}". options may be NULL (a mutex, try once).
+ * `done` gets, once:
+ *   LW_OK         held; lw_lock_fence and lw_lock_remaining_ms tell more
+ *   LW_EBUSY      wait_ms 0: somebody else has it, see lw_lock_retry_ms
+ *   LW_ETIMEOUT   wait_ms is over
+ *   LW_EDEADLOCK  this owner reads and wants to write, and so does another reader
+ *   LW_ECONN      wait_ms 0: no server (later waits ride an outage out)
+ *   LW_EREDIS     the server refuses for good (permissions): see lw_lock_errstr
+ *   LW_ENOMEM, LW_ECLOSED
+ * Returns 0, or LW_EINVAL (errbuf says what), LW_ENOMEM, LW_ECLOSED.
+ * *ret (may be NULL only if `done` keeps the handle) is the caller's to lw_lock_free.
+ */
+LW_PUBLIC int lw_acquire(struct lw_client *client, const char *name,
+                         const struct lw_acquire_options *options, lw_lock_cb *done,
+                         void *arg, struct lw_lock **ret);
+/*
+ * Lets go. From this call on lw_lock_remaining_ms is 0. `done` (may be NULL) gets LW_OK;
+ * LW_STILLHELD: this owner has other holds; LW_ENOTHELD: it was no longer ours;
+ * LW_EUNKNOWN: no answer within request_timeout_ms, it is tried on in the background and
+ * ends by itself at its lease. Returns 0 or what the table says.
+ */
+LW_PUBLIC int lw_release(struct lw_lock *lock, lw_lock_cb *done, void *arg);
+/*
+ * Extends the lease now, by a command of its own; lease_ms (0: keep the lease; else 100 to
+ * 2^31 - 1, above twice the margin) stays for later renewals. A shorter lease takes effect
+ * on this side at once. Never past max_hold_ms. Several may be pending, each gets its
+ * callback. After LW_ECONN or LW_EREDIS the lock is still held until its deadline.
+ * Returns 0, LW_EINVAL, LW_ENOMEM or what the table says.
+ */
+LW_PUBLIC int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done,
+                       void *arg);
+/* Forgets the handle: rule 3. NULL is fine. */
+LW_PUBLIC void lw_lock_free(struct lw_lock *lock);
+
+LW_PUBLIC enum lw_state lw_lock_state(const struct lw_lock *lock);
+/* How long, in ms, the lock is still surely ours without another renewal: no I/O, no
+ * callback needed. 0 = do not touch the resource. */
+LW_PUBLIC int64_t lw_lock_remaining_ms(const struct lw_lock *lock);
+/* The fencing token of this grant, larger than that of every earlier grant of the name; 0 if
+ * it was not granted or LW_NO_FENCE saved it. Pass it along with every write to the resource,
+ * which must refuse a smaller one than it has seen. */
+LW_PUBLIC uint64_t lw_lock_fence(const struct lw_lock *lock);
+LW_PUBLIC const char *lw_lock_name(const struct lw_lock *lock);
+/* Who holds: the owner given, else the token as it stands in Redis; "" while waiting. */
+LW_PUBLIC const char *lw_lock_owner(const struct lw_lock *lock);
+/* What the server or the socket said to this handle last. */
+LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
+/* After LW_EBUSY: the holder's remaining lease in ms, for a Retry-After; -1: it has none. */
+LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
+
+/* One holder or waiter, as lw_inspect finds it. */
+struct lw_inspected {
+    /* as it stands in Redis: ours is `<client uuid>:<n>:<window ms>` */
+    const char *token;
+    const char *owner; /* re-entrant modes; else "" */
+    /* whose it is: "<client_name> <host> <pid>"; "" if not known */
+    const char *client;
+    /* of a holder's own lease; -1: it has no TTL. A waiter's: 0 */
+    int64_t remaining_ms;
+    /* of a waiter, on the server's clock; 0 where it is not known (a reader that wants to
+     * upgrade). A holder's: 0 */
+    int64_t waited_ms;
+    uint64_t fence;    /* of a holder in a re-entrant mode; 0: Redis does not keep it */
+    uint32_t permits;  /* of a waiter in LW_SHARED */
+    enum lw_mode mode; /* how it holds, or wants to */
+};
+/* What stands behind a name at one moment; lives, with its strings, during the callback. */
+struct lw_inspection {
+    size_t size;
+    const char *name;
+    const char *stranger; /* type of a key that is not ours to understand; else "" */
+    const struct lw_inspected *holders; /* at most 100, in no order */
+    /* at most 100 of mutexes, then 100 of the other modes, each in its queue's order */
+    const struct lw_inspected *waiters;
+    size_t holder_count, waiter_count; /* of these arrays */
+    size_t holder_total, waiter_total; /* however many there are */
+};
+/* status: LW_OK, `inspection` tells all. Else it is NULL: LW_ECONN (no link at the moment; it
+ * is not waited for), LW_EREDIS, LW_ENOMEM, LW_ECLOSED; `why` is "" or tells. */
+typedef void lw_inspect_cb(struct lw_client *client, int status,
+                           const struct lw_inspection *inspection, const char *why,
+                           void *arg);
+/* status: LW_OK: taken away, and handed to the first who waits. LW_ENOTHELD: nobody holds
+ * it, not by this token, or it is a stranger's. LW_ECONN: not done; LW_EUNKNOWN: it may have
+ * been. LW_EREDIS, LW_ENOMEM, LW_ECLOSED; `why` is "" or tells. */
+typedef void lw_break_cb(struct lw_client *client, int status, const char *why, void *arg);
+
+/* Asks who holds `name` and who waits for it. `done` is called once, from the loop, unless
+ * the client is freed first. LW_EINVAL (errbuf says what), LW_ENOMEM, LW_ECLOSED. */
+LW_PUBLIC int lw_inspect(struct lw_client *client, const char *name, lw_inspect_cb *done,
+                         void *arg);
+/*
+ * Takes the lock away from its holder and hands it over, as if it had released: for an
+ * operator who knows that the holder is gone or stuck. Breaks the promise of one holder until
+ * the old one's next renewal tells it LW_ENOTHELD; fencing is what protects meanwhile.
+ * token: only if it is that one's; NULL: whoever holds now (of a read-write lock all that
+ * hold at that moment, up to 1000). A plain string of another library's is a holder, too.
+ * Returns as lw_inspect.
+ */
+LW_PUBLIC int lw_break(struct lw_client *client, const char *name, const char *token,
+                       lw_break_cb *done, void *arg);
+
+/* The text of an lw_error; "unknown error" for any other number. */
+LW_PUBLIC const char *lw_strerror(int error);
+/* LW_VERSION of the library that runs. */
+LW_PUBLIC const char *lw_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,31 @@
+-- SPDX-License-Identifier: MIT
+-- Whatever this token has here, it has no more: the lock, a place in the queue, a turn
+-- that it was handed meanwhile. Release, leave and give back are this one script.
+-- KEYS: name, queue, fence
+-- ARGV: token
+-- Answer: bit 0: it was held and is released; bit 1: again (more dead heads than one call
+-- looks at).
+-- Happy path: held, nobody queued. The first write frees: it passes without memory.
+
+local held = 0
+if redis.pcall('GET', KEYS[1]) == ARGV[1] then
+    redis.call('DEL', KEYS[1])
+    if redis.call('EXISTS', KEYS[2]) == 0 then
+        return 1
+    end
+    held = 1
+end
+
+local function slow()
+    local name, queue, fence = KEYS[1], KEYS[2], KEYS[3]
+    -- include: mutex.lua
+    if held == 0 then -- who holds does not wait
+        try('ZREM', queue, ARGV[1])
+        if redis.call('EXISTS', name) == 1 then
+            return 0
+        end
+    end
+    local _, again = hand_over()
+    return held + 2 * again
+end
+return slow()

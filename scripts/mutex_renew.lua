@@ -1,0 +1,23 @@
+-- SPDX-License-Identifier: MIT
+-- Extends the leases of mutexes that are still held by their tokens.
+-- KEYS: names
+-- ARGV: token, lease ms for each name
+-- Answer: 1 (extended) or 0 (not this token's) for each name
+-- Happy path: all are held; one batch. Never shortens a TTL (a late duplicate would cut a
+-- newer lease), and writes even where nothing changes: a demoted server must not say 1.
+
+local knows_gt = redis.REDIS_VERSION_NUM ~= nil -- 7.0 and later
+
+local answer = {}
+for i, name in ipairs(KEYS) do
+    answer[i] = 0
+    if redis.pcall('GET', name) == ARGV[2 * i - 1] then
+        local lease = ARGV[2 * i]
+        if not knows_gt or redis.call('PEXPIRE', name, lease, 'GT') == 0 then
+            local left = redis.call('PTTL', name)
+            redis.call('PEXPIRE', name, left > tonumber(lease) and left or lease)
+        end
+        answer[i] = 1
+    end
+end
+return answer

@@ -1,0 +1,17 @@
+-- SPDX-License-Identifier: MIT
+-- Whatever this field has of a lock that is shared with Redisson, it has no more; where
+-- that frees the lock, those who wait on its channel are told.
+-- KEYS: name
+-- ARGV: field, channel
+-- Answer: 1: it was held and is released; 0: it was not.
+-- Happy path: held. The first write frees: it passes without memory. Sent twice, the
+-- second finds nothing and tells nobody.
+
+if redis.pcall('HEXISTS', KEYS[1], ARGV[1]) ~= 1 then
+    return 0
+end
+redis.call('HDEL', KEYS[1], ARGV[1])
+if redis.call('EXISTS', KEYS[1]) == 0 then
+    redis.pcall('PUBLISH', ARGV[2], '0') -- not permitted: they find it by its TTL
+end
+return 1

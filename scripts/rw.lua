@@ -1,0 +1,232 @@
+-- SPDX-License-Identifier: MIT
+-- Owns the read-write lock: a hash with one field `h:<token>` = "<end ms> <r|w> <owner>"
+-- per hold, its counts (mode, rcount, r:<owner>, readers, writer, wcount), each owner's
+-- number f:<owner>, and `soonest`, which no hold's end is before. A queue's member is
+-- `<r|w><permits> <token> <owner>`. Must not know the mutex.
+--
+-- A fragment, like queue.lua, on which it stands. While a script runs, counts are kept in
+-- `lock`; save() writes them: each change of holds must be followed by it.
+--
+-- Happy path: load(); the caller adds or drops a hold; save(); serve() lets in the next.
+
+-- include: queue.lua
+
+local now = math.floor(us / 1000)
+local lock
+
+-- False where the key is a stranger's: of another type or with other fields.
+local function load()
+    local f = try('HMGET', name, 'mode', 'rcount', 'readers', 'writer', 'wcount',
+                  'soonest')
+    if f and not f[6] and redis.call('EXISTS', name) == 0 then
+        f = {'read', 0, 0, '', 0}
+    elseif not f or not f[6] then
+        return false
+    end
+    lock = {rcount = tonumber(f[2]), readers = tonumber(f[3]), writer = f[4],
+            wcount = tonumber(f[5]), soonest = tonumber(f[6])}
+    return (f[1] == 'read' or f[1] == 'write')
+        and lock.rcount and lock.readers and lock.writer and lock.wcount and true or false
+end
+
+local function save()
+    if lock.rcount + lock.wcount == 0 then
+        redis.call('DEL', name)
+        lock = {rcount = 0, readers = 0, writer = '', wcount = 0}
+        return
+    end
+    redis.call('HSET', name, 'mode', lock.wcount > 0 and 'write' or 'read',
+               'rcount', lock.rcount, 'readers', lock.readers, 'writer', lock.writer,
+               'wcount', lock.wcount, 'soonest', format('%.0f', lock.soonest))
+end
+
+local function reads(owner)
+    return tonumber(redis.call('HGET', name, 'r:' .. owner) or 0)
+end
+
+local function writes(owner)
+    return lock.wcount > 0 and lock.writer == owner
+end
+
+local function is_in(owner)
+    return writes(owner) or reads(owner) > 0
+end
+
+local function parse_hold(record)
+    local ending, kind, owner = record:match('^(%d+) ([rw]) (.*)$')
+    return tonumber(ending), kind, owner
+end
+
+local function parse_member(member)
+    local kind, permits, token, owner = member:match('^([rw])(%d+) (%S+) (.*)$')
+    if kind then
+        return kind, tonumber(permits), token, owner
+    end
+end
+
+local function grow_ttl(ms)
+    redis.call('PEXPIRE', name, math.max(redis.call('PTTL', name), ms))
+end
+
+-- An owner gets a number when it enters, and at its first write; other holds repeat it.
+local function number_for(kind, owner)
+    if is_in(owner) and not (kind == 'w' and lock.wcount == 0) then
+        return tonumber(redis.call('HGET', name, 'f:' .. owner)) or draw(1)
+    end
+    return draw(1)
+end
+
+local function add(kind, token, owner, lease, number)
+    local ending = now + lease
+    local record = format('%.0f %s %s', ending, kind, owner)
+    if redis.call('HSETNX', name, 'h:' .. token, record) == 1 then
+        if kind == 'w' then
+            lock.wcount, lock.writer = lock.wcount + 1, owner
+        else
+            lock.rcount = lock.rcount + 1
+            if redis.call('HINCRBY', name, 'r:' .. owner, 1) == 1 then
+                lock.readers = lock.readers + 1
+            end
+        end
+        redis.call('HSET', name, 'f:' .. owner, format('%.0f', number))
+        lock.soonest = math.min(lock.soonest or ending, ending)
+    end
+    grow_ttl(lease)
+    save()
+end
+
+-- The PEXPIRE comes first: it is what lets the HSET through when memory is out.
+local function extend(record, token, lease)
+    local ending, kind, owner = parse_hold(record)
+    grow_ttl(lease)
+    ending = math.max(ending, now + lease)
+    redis.call('HSET', name, 'h:' .. token, format('%.0f %s %s', ending, kind, owner))
+    if lock.rcount + lock.wcount == 1 then
+        lock.soonest = ending
+        save()
+    end
+    return tonumber(redis.call('HGET', name, 'f:' .. owner)) or draw(1)
+end
+
+local function drop(token, kind, owner)
+    if redis.call('HDEL', name, 'h:' .. token) == 0 then
+        return
+    end
+    if kind == 'w' then
+        lock.wcount = lock.wcount - 1
+        lock.writer = lock.wcount > 0 and owner or ''
+    else
+        lock.rcount = lock.rcount - 1
+        if redis.call('HINCRBY', name, 'r:' .. owner, -1) <= 0 then
+            redis.call('HDEL', name, 'r:' .. owner)
+            lock.readers = lock.readers - 1
+        end
+    end
+    if not is_in(owner) then
+        redis.call('HDEL', name, 'f:' .. owner)
+    end
+end
+
+-- Drops the holds whose own lease has ended, though others keep the key alive. True where
+-- there were any. The first HDEL finds nothing: it lets save() write without memory.
+local function purge()
+    if not lock.soonest or lock.soonest > now then
+        return false
+    end
+    redis.call('HDEL', name, 'h:')
+    local fields = redis.call('HGETALL', name)
+    local dropped, soonest = false, nil
+    for i = 1, #fields, 2 do
+        local token = fields[i]:match('^h:(.*)$')
+        local ending, kind, owner
+        if token then
+            ending, kind, owner = parse_hold(fields[i + 1])
+        end
+        if ending and ending <= now then
+            drop(token, kind, owner)
+            dropped = true
+        elseif ending then
+            soonest = math.min(soonest or ending, ending)
+        end
+    end
+    lock.soonest = soonest or now
+    save()
+    return dropped
+end
+
+local function admit(kind, owner, permits)
+    if lock.rcount + lock.wcount == 0 then
+        return true
+    end
+    if lock.wcount > 0 and lock.writer ~= owner then
+        return false
+    end
+    if kind == 'w' then
+        return lock.rcount == reads(owner)
+    end
+    return permits == 0 or lock.readers < permits or is_in(owner)
+end
+
+-- PUBLISH's count would do, but any PSUBSCRIBE fools it.
+local function is_dead(client)
+    local counts = redis.pcall('PUBSUB', 'NUMSUB', 'lockwire:' .. client)
+    return counts[2] == 0
+end
+
+-- Lets in whoever is first, as long as the first may enter. Returns the number of `me`
+-- (a member; nil: nobody) if that was among them, and 1 where more are to be looked at;
+-- the head is told too, since a grant's answer cannot say it.
+-- What may not publish leaves the head where it is.
+local function serve(me, my_lease)
+    local mine, window_given
+    for tried = 0, 128 do
+        local heads = try('ZRANGE', queue, 0, 1) or {}
+        local head = heads[1]
+        if not head then
+            return mine, 0
+        end
+        local kind, permits, token, owner = parse_member(head)
+        local client, window
+        if kind then
+            client, window = parse_token(token)
+            window = tonumber(window)
+        end
+        local stays = client and not admit(kind, owner, permits)
+        if stays and kind == 'w' and lock.wcount == 0 and heads[2] and head ~= me
+            and is_dead(client) then
+            stays, client = false, nil -- nobody shall wait behind a dead writer
+        end
+        if stays then
+            if window_given then
+                tell_standby(client, token, window_given)
+            end
+            return mine, 0
+        end
+        if tried == 128 then
+            if client then
+                tell_standby(client, token, 1)
+            end
+            return mine, 1
+        end
+        if client then
+            local number = number_for(kind, owner)
+            if head == me then
+                mine = number
+                redis.call('ZREM', queue, head)
+                add(kind, token, owner, my_lease, number)
+            else
+                local heard = tell_turn('r', client, token, number)
+                if not heard then
+                    return mine, 0
+                end
+                redis.call('ZREM', queue, head)
+                if heard > 0 then
+                    add(kind, token, owner, window, number)
+                    window_given = math.max(window_given or 0, window)
+                end
+            end
+        else
+            redis.call('ZREM', queue, head)
+        end
+    end
+end

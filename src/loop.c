@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Clock, timers, deferred calls and descriptors on the host's libevent loop. Knows
+ * nothing of what is timed, deferred or watched.
+ *
+ * Happy path: every entry from libevent (on_timer, on_calls, on_readable, on_writable)
+ * goes through `enter`, which runs the timers that are due, and `leave`. Any function
+ * called in between may free what it was called for, or the loop: a freed loop's memory
+ * goes in `leave`. Timers: one descriptor of the kernel's, armed for a time that is never
+ * later than the earliest one set, so that most settings cost no system call; a wake-up
+ * that finds nothing due arms it anew. libevent's own timer, which is late after long
+ * callbacks, stands in where the kernel has no such descriptor.
+ */
+#include "loop.h"
+
+#include "lockwire.h"
+#include "lookup.h"
+
+#include <event2/event.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+#ifdef HAVE_TIMERFD
+#include <sys/timerfd.h>
+#endif
+
+#ifdef CLOCK_BOOTTIME
+#define CLOCK CLOCK_BOOTTIME
+#else
+#define CLOCK CLOCK_MONOTONIC
+#endif
+
+#define SECOND_US INT64_C(1000000)
+/* Without a kernel timer, the longest sleep; something must keep the host's loop
+ * alive. */
+#define IDLE_US (INT64_C(3600) * SECOND_US)
+
+struct calls {
+    struct lw__deferred *first, **end;
+};
+
+struct lw__loop {
+    struct event_base *base;
+    struct evdns_base *resolver;
+
+    struct lw__heap timers;
+    int timer_fd; /* -1: libevent's timer */
+    struct event *timer_event;
+    int64_t armed_us;   /* INT64_MAX: not armed */
+    int64_t running_us; /* what the timers that run take for now; INT64_MIN: none runs */
+
+    struct event *call_event;
+    struct calls calls, late, running;
+    bool calling, woken; /* on_calls runs; call_event has been made active */
+
+    struct lw__watch *entered; /* whose event is being handled, unless it was freed */
+    unsigned depth;
+    bool freed;
+};
+
+struct lw__watch {
+    struct lw__loop *loop;
+    lw__watch_fn *fn; /* NULL: abandoned */
+    void *arg;
+    struct event *readable, *writable;
+    bool writing;
+};
+
+int64_t lw__now_us(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK, &now);
+    return (int64_t)now.tv_sec * SECOND_US + now.tv_nsec / 1000;
+}
+
+static void leave(struct lw__loop *loop)
+{
+    loop->depth--;
+    if (loop->depth == 0 && loop->freed) {
+        free(loop);
+    }
+}
+
+/* Every entry from libevent. False: the loop is gone, and `leave` has been called. */
+static bool enter(struct lw__loop *loop)
+{
+    loop->depth++;
+    lw__loop_catch_up(loop);
+    if (loop->freed) {
+        leave(loop);
+        return false;
+    }
+    return true;
+}
+
+/* Timers */
+
+static void arm_event(struct lw__loop *loop, int64_t due_us)
+{
+    int64_t now_us = lw__now_us();
+    int64_t delay = due_us > now_us ? due_us - now_us : 0;
+    struct timeval tv;
+
+    if (delay > IDLE_US) {
+        delay = IDLE_US;
+    }
+    tv.tv_sec = (time_t)(delay / SECOND_US);
+    tv.tv_usec = (suseconds_t)(delay % SECOND_US);
+    if (event_add(loop->timer_event, &tv) < 0) {
+        event_active(loop->timer_event, EV_TIMEOUT, 0); /* no memory: look again soon */
+    }
+}
+
+static void arm(struct lw__loop *loop, int64_t due_us)
+{
+    loop->armed_us = due_us;
+#ifdef HAVE_TIMERFD
+    if (loop->timer_fd >= 0) {
+        int64_t at = due_us > 0 ? due_us : 1; /* 0 would disarm */
+        struct itimerspec when = {
+            .it_value = {(time_t)(at / SECOND_US), (long)(at % SECOND_US) * 1000}};
+        if (due_us != INT64_MAX) {
+            (void)timerfd_settime(loop->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+        }
+        return;
+    }
+#endif
+    arm_event(loop, due_us);
+}
+
+void lw__loop_catch_up(struct lw__loop *loop)
+{
+    const struct lw__heap_entry *first = lw__heap_first(&loop->timers);
+    int64_t now_us;
+
+    if (first == NULL || loop->running_us != INT64_MIN) {
+        return;
+    }
+    now_us = lw__now_us();
+    if (first->key > now_us) {
+        return;
+    }
+    loop->running_us = now_us;
+    while (!loop->freed && (first = lw__heap_first(&loop->timers)) != NULL &&
+           first->key <= now_us) {
+        struct lw__timer *timer = (struct lw__timer *)(void *)first->node;
+        lw__heap_remove(&loop->timers, &timer->node);
+        timer->fn(timer->arg);
+    }
+    loop->running_us = INT64_MIN; /* it is armed for one of these: on_timer looks anew */
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+    struct lw__loop *loop = arg;
+    const struct lw__heap_entry *first;
+    uint64_t expirations;
+
+    (void)what;
+    if (loop->freed) {
+        return; /* abandoned */
+    }
+    if (fd >= 0) {
+        ssize_t ignored = read(fd, &expirations, sizeof(expirations));
+        (void)ignored;
+    }
+    if (!enter(loop)) {
+        return;
+    }
+    first = lw__heap_first(&loop->timers);
+    arm(loop, first != NULL ? first->key : INT64_MAX);
+    leave(loop);
+}
+
+int lw__loop_reserve(struct lw__loop *loop, size_t count)
+{
+    return lw__heap_reserve(&loop->timers, count);
+}
+
+void lw__loop_unreserve(struct lw__loop *loop, size_t count)
+{
+    lw__heap_unreserve(&loop->timers, count);
+}
+
+void lw__timer_init(struct lw__timer *timer, lw__call_fn *fn, void *arg)
+{
+    *timer = (struct lw__timer){{0}, fn, arg};
+}
+
+void lw__timer_set(struct lw__loop *loop, struct lw__timer *timer, int64_t due_us)
+{
+    if (loop->running_us != INT64_MIN) { /* armed for an earlier one, see on_timer */
+        /* Not in this turn, or a timer that sets itself would never let the loop go
+         * on. */
+        lw__heap_set(&loop->timers, &timer->node,
+                     due_us > loop->running_us ? due_us : loop->running_us + 1);
+        return;
+    }
+    lw__heap_set(&loop->timers, &timer->node, due_us);
+    if (due_us < loop->armed_us) {
+        arm(loop, due_us);
+    }
+}
+
+void lw__timer_cancel(struct lw__loop *loop, struct lw__timer *timer)
+{
+    lw__heap_remove(&loop->timers, &timer->node);
+}
+
+bool lw__timer_is_set(const struct lw__timer *timer)
+{
+    return timer->node.slot != 0;
+}
+
+int64_t lw__timer_due_us(const struct lw__loop *loop, const struct lw__timer *timer)
+{
+    return lw__timer_is_set(timer) ? lw__heap_key(&loop->timers, &timer->node)
+                                   : INT64_MAX;
+}
+
+/* Deferred calls */
+
+static void calls_init(struct calls *calls)
+{
+    calls->first = NULL;
+    calls->end = &calls->first;
+}
+
+static void calls_add(struct calls *calls, struct lw__deferred *call)
+{
+    call->next = NULL;
+    call->prev = calls->end;
+    *calls->end = call;
+    calls->end = &call->next;
+}
+
+static void calls_move(struct calls *from, struct calls *to)
+{
+    struct lw__deferred *call;
+
+    while ((call = from->first) != NULL) {
+        from->first = call->next;
+        calls_add(to, call);
+    }
+    from->end = &from->first;
+}
+
+void lw__deferred_init(struct lw__deferred *call, lw__call_fn *fn, void *arg)
+{
+    *call = (struct lw__deferred){NULL, NULL, fn, arg};
+}
+
+void lw__defer_cancel(struct lw__loop *loop, struct lw__deferred *call)
+{
+    struct calls *lists[] = {&loop->calls, &loop->late, &loop->running};
+
+    if (call->prev == NULL) {
+        return;
+    }
+    *call->prev = call->next;
+    if (call->next != NULL) {
+        call->next->prev = call->prev;
+    } else {
+        for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+            if (lists[i]->end == &call->next) {
+                lists[i]->end = call->prev;
+            }
+        }
+    }
+    call->prev = NULL;
+}
+
+void lw__defer(struct lw__loop *loop, struct lw__deferred *call, bool late)
+{
+    if (call->prev != NULL) {
+        return;
+    }
+    calls_add(late ? &loop->late : &loop->calls, call);
+    if (!loop->calling && !loop->woken) {
+        loop->woken = true;
+        event_active(loop->call_event, EV_TIMEOUT, 0);
+    }
+}
+
+static void run_calls(struct lw__loop *loop, struct calls *calls)
+{
+    struct lw__deferred *call;
+
+    while (!loop->freed && (call = calls->first) != NULL) {
+        lw__defer_cancel(loop, call);
+        call->fn(call->arg);
+    }
+}
+
+static void on_calls(evutil_socket_t fd, short what, void *arg)
+{
+    static const struct timeval at_once = {0, 0};
+    struct lw__loop *loop = arg;
+
+    (void)fd;
+    (void)what;
+    if (loop->freed) {
+        return; /* abandoned */
+    }
+    loop->calling = true;
+    loop->woken = false;
+    if (!enter(loop)) {
+        return;
+    }
+    calls_move(&loop->calls, &loop->running);
+    run_calls(loop, &loop->running);
+    run_calls(loop, &loop->late);
+    if (!loop->freed) {
+        loop->calling = false;
+        /* A time-out lets descriptors have their turn first; it may need memory. */
+        if (loop->calls.first != NULL && event_add(loop->call_event, &at_once) < 0) {
+            loop->woken = true;
+            event_active(loop->call_event, EV_TIMEOUT, 0);
+        }
+    }
+    leave(loop);
+}
+
+/* Descriptors */
+
+static void on_watch(struct lw__watch *watch, bool readable, bool writable)
+{
+    struct lw__loop *loop = watch->loop;
+
+    if (watch->fn == NULL) {
+        return;
+    }
+    loop->entered = watch;
+    if (!enter(loop)) {
+        return;
+    }
+    if (loop->entered == watch) {
+        watch->fn(watch->arg, readable, writable);
+    }
+    loop->entered = NULL;
+    leave(loop);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    on_watch(arg, true, false);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    on_watch(arg, false, true);
+}
+
+static void event_free_any(struct event *event)
+{
+    if (event != NULL) {
+        event_free(event);
+    }
+}
+
+int lw__watch_new(struct lw__loop *loop, int fd, lw__watch_fn *fn, void *arg,
+                  struct lw__watch **ret)
+{
+    struct lw__watch *watch = calloc(1, sizeof(*watch));
+
+    if (watch == NULL) {
+        return LW_ENOMEM;
+    }
+    watch->loop = loop;
+    watch->fn = fn;
+    watch->arg = arg;
+    watch->readable = event_new(loop->base, fd, EV_READ | EV_PERSIST, on_readable, watch);
+    watch->writable = event_new(loop->base, fd, EV_WRITE | EV_PERSIST, on_writable, watch);
+    if (watch->readable == NULL || watch->writable == NULL ||
+        event_add(watch->readable, NULL) < 0) {
+        lw__watch_free(watch);
+        return LW_ENOMEM;
+    }
+    *ret = watch;
+    return 0;
+}
+
+int lw__watch_write(struct lw__watch *watch, bool on)
+{
+    if (on == watch->writing) {
+        return 0;
+    }
+    if (on && event_add(watch->writable, NULL) < 0) {
+        return LW_ENOMEM;
+    }
+    if (!on) {
+        (void)event_del(watch->writable);
+    }
+    watch->writing = on;
+    return 0;
+}
+
+void lw__watch_free(struct lw__watch *watch)
+{
+    if (watch == NULL) {
+        return;
+    }
+    if (watch->loop->entered == watch) {
+        watch->loop->entered = NULL;
+    }
+    event_free_any(watch->readable);
+    event_free_any(watch->writable);
+    free(watch);
+}
+
+void lw__watch_abandon(struct lw__watch *watch)
+{
+    /* Taking the events out would take them out of the parent's epoll, and the child's
+     * base still points to them: their memory is left to it. */
+    if (watch != NULL) {
+        watch->fn = NULL;
+    }
+}
+
+/* The loop itself */
+
+struct event_base *lw__loop_base(struct lw__loop *loop)
+{
+    return loop->base;
+}
+
+struct evdns_base **lw__loop_resolver(struct lw__loop *loop)
+{
+    return &loop->resolver;
+}
+
+/* The timer's descriptor, or a plain libevent timer in its place. 0, LW_ENOMEM. */
+static int open_timer(struct lw__loop *loop)
+{
+    short what = 0;
+
+    loop->timer_fd = -1;
+#ifdef HAVE_TIMERFD
+    loop->timer_fd = timerfd_create(CLOCK, TFD_NONBLOCK | TFD_CLOEXEC);
+#endif
+    if (loop->timer_fd >= 0) {
+        what = EV_READ | EV_PERSIST;
+    }
+    loop->timer_event = event_new(loop->base, loop->timer_fd, what, on_timer, loop);
+    if (loop->timer_event == NULL) {
+        return LW_ENOMEM;
+    }
+    if (loop->timer_fd >= 0) {
+        return event_add(loop->timer_event, NULL) < 0 ? LW_ENOMEM : 0;
+    }
+    arm_event(loop, INT64_MAX);
+    return 0;
+}
+
+int lw__loop_new(struct event_base *base, struct lw__loop **ret)
+{
+    struct lw__loop *loop = calloc(1, sizeof(*loop));
+
+    if (loop == NULL) {
+        return LW_ENOMEM;
+    }
+    loop->base = base;
+    loop->armed_us = INT64_MAX;
+    loop->running_us = INT64_MIN;
+    calls_init(&loop->calls);
+    calls_init(&loop->late);
+    calls_init(&loop->running);
+    loop->timer_fd = -1;
+    loop->call_event = event_new(base, -1, 0, on_calls, loop);
+    if (loop->call_event == NULL || open_timer(loop) < 0) {
+        lw__loop_free(loop);
+        return LW_ENOMEM;
+    }
+    *ret = loop;
+    return 0;
+}
+
+static void close_timer(struct lw__loop *loop)
+{
+    if (loop->timer_fd >= 0) {
+        (void)close(loop->timer_fd);
+    }
+    lw__heap_clear(&loop->timers);
+}
+
+void lw__loop_free(struct lw__loop *loop)
+{
+    if (loop == NULL) {
+        return;
+    }
+    lw__resolver_free(loop->resolver);
+    event_free_any(loop->timer_event);
+    event_free_any(loop->call_event);
+    close_timer(loop);
+    loop->freed = true;
+    loop->depth++;
+    leave(loop);
+}
+
+void lw__loop_abandon(struct lw__loop *loop)
+{
+    close_timer(loop);
+    loop->freed = true; /* see lw__watch_abandon: the rest stays */
+}

@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One Redis server: see node.h. The command link comes up in three steps: the session greets,
+ * the fence counter is seeded (so the first number of a connection is never below one drawn
+ * before a failover), then `up`. Commands wait in `backlog` while max_inflight are unanswered.
+ */
+#include "node.h"
+
+#include "lockwire.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <syslog.h>
+
+#define MS 1000
+
+struct lw__node {
+    struct lw__node_options options;
+    const struct lw__node_events *events;
+    void *arg;
+    struct lw__session commands, subscription;
+    struct lw__timer heartbeat;
+    struct lw__request *backlog, **backlog_end;
+    struct lw__deferred pump_call;
+    struct lw__buffer buffer;        /* for encoding, kept */
+    struct lw__command seed, keep;   /* of the fence counter */
+    struct lw__request policy, kill; /* sent once a connection, answers informative */
+    char unseeded[LW__WHY]; /* why the fence counter is not to be trusted, or "" */
+    bool up, seeding, keeping, subscribed, forbidden_told;
+    unsigned connection;
+};
+
+static const struct lw__command_type seed_type, keep_type;
+
+static struct lw__loop *loop_of(const struct lw__node *node)
+{
+    return node->options.access.loop;
+}
+
+/* ---- sending ---- */
+
+/* `first`: sent before, as EVALSHA, and so before all that has not been; but behind others
+ * of that kind, so that requests of one client keep their order. */
+static void push_backlog(struct lw__node *node, struct lw__command *command, bool first)
+{
+    struct lw__request *r = &command->request,
+                       **at = first ? &node->backlog : node->backlog_end;
+
+    while (first && *at && ((struct lw__command *)*at)->eval)
+        at = &(*at)->next;
+    r->next = *at;
+    r->prev = at;
+    *at = r;
+    if (r->next)
+        r->next->prev = &r->next;
+    else
+        node->backlog_end = &r->next;
+}
+
+static void pull_backlog(struct lw__node *node, struct lw__request *r)
+{
+    *r->prev = r->next;
+    if (r->next)
+        r->next->prev = r->prev;
+    else
+        node->backlog_end = r->prev;
+    r->next = NULL;
+    r->prev = NULL;
+}
+
+static void replied(struct lw__request *request, const struct lw__reply *reply);
+static void failed(struct lw__request *request, const char *why);
+
+/* On failure the link is going down: the command joins the backlog and fails with it. */
+static void send_now(struct lw__node *node, struct lw__command *command)
+{
+    struct lw__buffer *out = &node->buffer;
+
+    out->length = 0;
+    out->failed = false;
+    command->type->put(command, out);
+    command->request.reply = replied;
+    command->request.failed = failed;
+    if (out->failed) {
+        lw__session_fail(&node->commands, lw_strerror(LW_ENOMEM));
+    } else if (lw__link_send(node->commands.link, &command->request, out->data,
+                             out->length) == 0) {
+        node->options.stats->commands += command->request.expected;
+        return;
+    }
+    command->request.sent_us = 0;
+    push_backlog(node, command, false);
+}
+
+static bool has_room(const struct lw__node *node)
+{
+    return node->commands.state == LW__SESSION_READY &&
+           lw__link_inflight(node->commands.link) < node->options.max_inflight;
+}
+
+static void pump(void *arg)
+{
+    struct lw__node *node = arg;
+
+    while (node->backlog && has_room(node)) {
+        struct lw__command *next = (struct lw__command *)node->backlog;
+
+        pull_backlog(node, node->backlog);
+        send_now(node, next);
+        if (next->request.sent_us == 0)
+            break;
+    }
+}
+
+static void submit(struct lw__node *node, struct lw__command *command,
+                   const struct lw__command_type *type)
+{
+    command->node = node;
+    command->type = type;
+    command->eval = false;
+    command->request.sent_us = 0;
+    if (node->backlog || !has_room(node))
+        push_backlog(node, command, false);
+    else
+        send_now(node, command);
+}
+
+/* NOSCRIPT is answered with the script's text, once, and never from within the reply. Said
+ * of the first of several replies it means no script: the command is not answered yet. */
+static bool send_text_instead(struct lw__command *command, const struct lw__reply *reply)
+{
+    if (lw__reply_type(reply) != LW__REPLY_ERROR || command->eval ||
+        command->request.expected > 0 ||
+        lw__classify(lw__reply_text(reply, NULL)) != LW__ERR_NOSCRIPT)
+        return false;
+    command->eval = true;
+    command->request.sent_us = 0;
+    push_backlog(command->node, command, true);
+    lw__defer(loop_of(command->node), &command->node->pump_call, false);
+    return true;
+}
+
+/* An answer has come: there is room for the next command. */
+static void make_room(void *arg)
+{
+    struct lw__node *node = arg;
+
+    if (node->backlog)
+        lw__defer(loop_of(node), &node->pump_call, false);
+}
+
+static void replied(struct lw__request *request, const struct lw__reply *reply)
+{
+    struct lw__command *command = (struct lw__command *)request;
+    struct lw__node *node = command->node;
+
+    make_room(node);
+    if (send_text_instead(command, reply))
+        return;
+    if (lw__reply_type(reply) == LW__REPLY_ERROR &&
+        lw__classify(lw__reply_text(reply, NULL)) == LW__ERR_LINK)
+        lw__node_distrust(node, lw__reply_text(reply, NULL));
+    if (!command->type->answer(command, reply)) {
+        const char *why = "the server answered what no server can answer";
+
+        lw__node_distrust(node, why);
+        if (request->expected == 0)
+            command->type->failed(command, why, true);
+    }
+}
+
+static void failed(struct lw__request *request, const char *why)
+{
+    struct lw__command *command = (struct lw__command *)request;
+
+    command->node->up =
+        false; /* `down` follows; nobody shall send on this link meanwhile */
+    command->type->failed(command, why, true);
+}
+
+bool lw__node_send(struct lw__node *node, struct lw__command *command,
+                   const struct lw__command_type *type)
+{
+    if (!node->up)
+        return false;
+    submit(node, command, type);
+    return true;
+}
+
+void lw__node_forget(struct lw__node *node, struct lw__command *command)
+{
+    if (!command->request.prev)
+        return;
+    if (command->request.sent_us == 0)
+        pull_backlog(node, &command->request);
+    else if (node->commands.link)
+        lw__link_forget(node->commands.link, &command->request);
+}
+
+void lw__node_distrust(struct lw__node *node, const char *why)
+{
+    node->up = false;
+    lw__session_fail(&node->commands, why);
+}
+
+/* ---- the fence counter ---- */
+
+static void put_seed(struct lw__command *command, struct lw__buffer *out)
+{
+    command->request.expected = 1;
+    lw__put_fence_seed(out, command->eval);
+}
+
+static void came_up(struct lw__node *node)
+{
+    if (node->up)
+        return;
+    node->up = true;
+    node->events->up(node->arg);
+}
+
+static bool seeded(struct lw__command *command, const struct lw__reply *reply)
+{
+    struct lw__node *node = command->node;
+
+    node->seeding = false;
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        if (node->unseeded[0] == '\0')
+            lw__log(node->options.access.log, LOG_WARNING,
+                    "the fence counter cannot be set: %s", lw__reply_text(reply, NULL));
+        snprintf(node->unseeded, sizeof node->unseeded, "%s", lw__reply_text(reply, NULL));
+    } else if (lw__reply_integer(reply) < LW__FENCE_MIN) {
+        return false;
+    } else {
+        node->unseeded[0] = '\0';
+    }
+    came_up(node);
+    return true;
+}
+
+static void seed_failed(struct lw__command *command, const char *why, bool sent)
+{
+    (void)why;
+    (void)sent;
+    command->node->seeding = false;
+}
+
+static const struct lw__command_type seed_type = {put_seed, seeded, seed_failed};
+
+static void seed(struct lw__node *node)
+{
+    /* Each connection begins with it; what waits for one would be in its way. */
+    if (node->seeding || node->commands.state != LW__SESSION_READY)
+        return;
+    node->seeding = true;
+    submit(node, &node->seed, &seed_type);
+}
+
+static void put_keep(struct lw__command *command, struct lw__buffer *out)
+{
+    command->request.expected = 1;
+    lw__put_fence_keep(out);
+}
+
+static bool kept(struct lw__command *command, const struct lw__reply *reply)
+{
+    command->node->keeping = false;
+    if (lw__reply_type(reply) == LW__REPLY_INTEGER && lw__reply_integer(reply) == 0)
+        seed(command->node);
+    return true;
+}
+
+static void keep_failed(struct lw__command *command, const char *why, bool sent)
+{
+    (void)why;
+    (void)sent;
+    command->node->keeping = false;
+}
+
+static const struct lw__command_type keep_type = {put_keep, kept, keep_failed};
+
+/* ---- the command link ---- */
+
+static void policy_told(struct lw__request *request, const struct lw__reply *reply)
+{
+    struct lw__node *node =
+        (struct lw__node *)((char *)request - offsetof(struct lw__node, policy));
+    const char *policy = "";
+
+    make_room(node);
+    if (lw__reply_count(reply) == 2)
+        policy = lw__reply_text(lw__reply_at(reply, 1), NULL);
+    if (strncmp(policy, "allkeys-", 8) == 0 || strncmp(policy, "volatile-", 9) == 0)
+        lw__log(node->options.access.log, LOG_WARNING,
+                "the server's maxmemory-policy is %s: it may evict locks that "
+                "are held; only noeviction is safe",
+                policy);
+}
+
+static void killed(struct lw__request *request, const struct lw__reply *reply)
+{
+    (void)reply; /* it may have been gone already */
+    make_room((char *)request - offsetof(struct lw__node, kill));
+}
+
+static void ignore_failure(struct lw__request *request, const char *why)
+{
+    (void)request;
+    (void)why;
+}
+
+static void tell_server(struct lw__node *node, struct lw__request *request,
+                        void (*reply)(struct lw__request *, const struct lw__reply *),
+                        size_t words, const char *const *text)
+{
+    struct lw__buffer out = {0};
+
+    lw__put_command(&out, words);
+    for (size_t i = 0; i < words; i++)
+        lw__put_text(&out, text[i]);
+    *request =
+        (struct lw__request){.expected = 1, .reply = reply, .failed = ignore_failure};
+    if (out.failed ||
+        lw__link_send(node->commands.link, request, out.data, out.length) != 0)
+        lw__session_fail(&node->commands, lw_strerror(LW_ENOMEM));
+    lw__buffer_clear(&out);
+}
+
+static void commands_ready(void *arg)
+{
+    struct lw__node *node = arg;
+
+    if (node->connection++ > 0)
+        node->options.stats->reconnects++;
+    if (node->commands.previous_id > 0) {
+        /* Whatever the dead connection still has buffered must not run behind ours. */
+        char id[24];
+
+        snprintf(id, sizeof id, "%lld", (long long)node->commands.previous_id);
+        tell_server(node, &node->kill, killed, 4,
+                    (const char *[]){"CLIENT", "KILL", "ID", id});
+    }
+    tell_server(node, &node->policy, policy_told, 3,
+                (const char *[]){"CONFIG", "GET", "maxmemory-policy"});
+    seed(node);
+    lw__session_start(&node->subscription); /* a forbidden one gets another chance */
+}
+
+static void commands_lost(void *arg, const char *why)
+{
+    struct lw__node *node = arg;
+
+    node->up = false;
+    while (node->backlog) {
+        struct lw__command *command = (struct lw__command *)node->backlog;
+
+        pull_backlog(node, node->backlog);
+        command->type->failed(command, why, false);
+    }
+    node->events->down(node->arg, why);
+}
+
+/* ---- the subscription link ---- */
+
+static void subscription_ready(void *arg)
+{
+    struct lw__node *node = arg;
+
+    if (lw__link_subscribe(node->subscription.link, node->options.channel) != 0)
+        lw__session_fail(&node->subscription, lw_strerror(LW_ENOMEM));
+}
+
+static void subscription_lost(void *arg, const char *why)
+{
+    struct lw__node *node = arg;
+
+    node->subscribed = false;
+    if (!strstr(why, "NOPERM"))
+        return;
+    lw__session_stop(&node->subscription);
+    if (!node->forbidden_told)
+        lw__log(node->options.access.log, LOG_WARNING,
+                "subscribing to %s is not permitted, waiting will be by polling: "
+                "%s",
+                node->options.channel, why);
+    node->forbidden_told = true;
+}
+
+static void subscription_push(void *arg, const struct lw__reply *reply)
+{
+    struct lw__node *node = arg;
+    const char *kind, *text;
+    size_t length;
+
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        lw__session_fail(&node->subscription, lw__reply_text(reply, NULL));
+        return;
+    }
+    kind = lw__reply_text(lw__reply_at(reply, 0), NULL);
+    text = lw__reply_text(lw__reply_at(reply, 2), &length);
+    if (strcasecmp(kind, "message") == 0) {
+        node->events->message(node->arg, text, length);
+    } else if (!node->subscribed) {
+        node->subscribed = true;
+        if (node->up) /* else coming up has everyone ask, and join */
+            node->events->subscribed(node->arg);
+    }
+}
+
+static void heartbeat(void *arg)
+{
+    struct lw__node *node = arg;
+
+    lw__timer_set(loop_of(node), &node->heartbeat,
+                  lw__now_us() + (int64_t)node->options.access.request_timeout_ms * MS);
+    if (node->subscribed)
+        subscription_ready(node);
+    if (node->up && !node->keeping) {
+        node->keeping = true;
+        submit(node, &node->keep, &keep_type);
+    }
+}
+
+/* ---- life ---- */
+
+int lw__node_new(const struct lw__node_options *options,
+                 const struct lw__node_events *events, void *arg, struct lw__node **ret)
+{
+    static const struct lw__session_events command_events = {
+        commands_ready, commands_lost, NULL, make_room};
+    static const struct lw__session_events subscription_events = {
+        subscription_ready, subscription_lost, subscription_push, NULL};
+    struct lw__node *node = calloc(1, sizeof *node);
+
+    if (!node)
+        return LW_ENOMEM;
+    if (lw__loop_reserve(options->access.loop, 3) != 0) {
+        free(node);
+        return LW_ENOMEM;
+    }
+    node->options = *options;
+    node->events = events;
+    node->arg = arg;
+    node->backlog_end = &node->backlog;
+    lw__timer_init(&node->heartbeat, heartbeat, node);
+    lw__deferred_init(&node->pump_call, pump, node);
+    lw__session_init(&node->commands, &node->options.access, &command_events, node);
+    lw__session_init(&node->subscription, &node->options.access, &subscription_events,
+                     node);
+    lw__session_start(&node->commands);
+    lw__timer_set(loop_of(node), &node->heartbeat,
+                  lw__now_us() + (int64_t)options->access.request_timeout_ms * MS);
+    *ret = node;
+    return 0;
+}
+
+void lw__node_free(struct lw__node *node)
+{
+    if (!node)
+        return;
+    lw__session_stop(&node->commands);
+    lw__session_stop(&node->subscription);
+    lw__timer_cancel(loop_of(node), &node->heartbeat);
+    lw__defer_cancel(loop_of(node), &node->pump_call);
+    lw__loop_unreserve(loop_of(node), 3);
+    lw__buffer_clear(&node->buffer);
+    free(node);
+}
+
+void lw__node_abandon(struct lw__node *node)
+{
+    lw__session_abandon(&node->commands);
+    lw__session_abandon(&node->subscription);
+    lw__buffer_clear(&node->buffer);
+    free(node);
+}
+
+bool lw__node_is_up(const struct lw__node *node)
+{
+    return node->up;
+}
+
+bool lw__node_is_backing_off(const struct lw__node *node)
+{
+    return node->commands.state == LW__SESSION_BACKOFF && node->commands.backoff_ms > 0;
+}
+
+bool lw__node_is_subscribed(const struct lw__node *node)
+{
+    return node->subscribed;
+}
+
+const char *lw__node_unseeded(struct lw__node *node)
+{
+    if (node->unseeded[0] == '\0')
+        return NULL;
+    seed(node);
+    return node->unseeded;
+}
+
+const struct lw__access *lw__node_access(const struct lw__node *node)
+{
+    return &node->options.access;
+}
+
+unsigned lw__node_connection(const struct lw__node *node)
+{
+    return node->connection;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One Redis server as a client sees it: a command link and a subscription link, each kept
+ * alive by a session. Owns the requests in flight, their number's limit, NOSCRIPT, the fence
+ * counter's first number of each connection, and heartbeats. Knows nothing of locks.
+ *
+ * Happy path: lw__node_new, `up`, `subscribed`, lw__node_send, the command's `answer`.
+ */
+#ifndef LW_NODE_H
+#define LW_NODE_H
+#include "session.h"
+
+struct lw_stats;
+struct lw__node;
+
+/* Embedded in its owner, who keeps it until it is answered or failed, or forgets it. */
+struct lw__command {
+    struct lw__request request; /* first */
+    const struct lw__command_type *type;
+    struct lw__node *node;
+    bool eval; /* the server does not know the script */
+};
+
+struct lw__command_type {
+    /* Writes the command as it is wanted at the moment of sending; sets request.expected. */
+    void (*put)(struct lw__command *command, struct lw__buffer *out);
+    /* Each of its replies, in order. false: no server can have answered that. */
+    bool (*answer)(struct lw__command *command, const struct lw__reply *reply);
+    /* No answer will come. sent: it may have been executed. */
+    void (*failed)(struct lw__command *command, const char *why, bool sent);
+};
+
+struct lw__node_events {
+    void (*up)(void *arg);
+    void (*down)(void *arg, const char *why); /* each failed attempt, too */
+    void (*subscribed)(void *arg); /* the first confirmation on each connection */
+    void (*message)(void *arg, const char *text, size_t length);
+};
+
+struct lw__node_options {
+    struct lw__access access;
+    const char *channel;
+    uint32_t max_inflight;
+    struct lw_stats *stats;
+};
+
+/* `options` is copied, what it points at is not. Connecting begins at once. */
+int lw__node_new(const struct lw__node_options *options,
+                 const struct lw__node_events *events, void *arg, struct lw__node **ret);
+/* Silent; commands in flight are forgotten. NULL is fine. */
+void lw__node_free(struct lw__node *node);
+void lw__node_abandon(struct lw__node *node); /* in a forked child, in place of free */
+
+bool lw__node_is_up(const struct lw__node *node);
+bool lw__node_is_backing_off(const struct lw__node *node);
+bool lw__node_is_subscribed(const struct lw__node *node);
+/* NULL, or why numbers from the fence counter cannot be trusted on this connection; asking
+ * has it tried again. */
+const char *lw__node_unseeded(struct lw__node *node);
+/* How it is reached, for a further session to the same server. */
+const struct lw__access *lw__node_access(const struct lw__node *node);
+/* Counts connections: what was learnt of the server's clock holds for one of them. */
+unsigned lw__node_connection(const struct lw__node *node);
+
+/* false: there is no link, nothing was done and nothing will be called. Else the command is
+ * sent now, or as soon as fewer than max_inflight are. */
+bool lw__node_send(struct lw__node *node, struct lw__command *command,
+                   const struct lw__command_type *type);
+void lw__node_forget(struct lw__node *node, struct lw__command *command);
+/* An error that makes the command link useless (see LW__ERR_LINK). */
+void lw__node_distrust(struct lw__node *node, const char *why);
+#endif

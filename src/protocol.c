@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Arguments out: see protocol.h. Owns the names of keys, tokens and members; must not know a
+ * connection. Happy path: lw__put_try writes `SET name token NX PX lease` and `INCR fence`.
+ */
+#include "protocol.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FENCE_KEY "lockwire:fence"
+#define FENCE_TTL_MS 86400000
+#define NOTE_KEY "lockwire:client:"
+#define NOTE_TTL_MS 120000
+#define DIGITS 21 /* of a 64-bit number, its sign and a NUL */
+
+void lw__buffer_clear(struct lw__buffer *buffer)
+{
+    free(buffer->data);
+    *buffer = (struct lw__buffer){0};
+}
+
+static void put(struct lw__buffer *out, const char *bytes, size_t length)
+{
+    if (out->failed)
+        return;
+    if (out->capacity - out->length < length) {
+        size_t capacity = out->capacity ? out->capacity : 512;
+        char *data;
+
+        while (capacity - out->length < length)
+            capacity *= 2;
+        data = realloc(out->data, capacity);
+        if (!data) {
+            out->failed = true;
+            return;
+        }
+        out->data = data;
+        out->capacity = capacity;
+    }
+    memcpy(out->data + out->length, bytes, length);
+    out->length += length;
+}
+
+/* Decimal digits from the end of `room`; printf is a tenth of a pair's cost otherwise. */
+static const char *digits(uint64_t number, char room[DIGITS], size_t *length)
+{
+    char *at = &room[DIGITS - 1];
+
+    *at = '\0';
+    do {
+        *--at = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    *length = (size_t)(&room[DIGITS - 1] - at);
+    return at;
+}
+
+static void put_header(struct lw__buffer *out, char kind, size_t number)
+{
+    char room[DIGITS], line[DIGITS + 3];
+    size_t length;
+    const char *text = digits(number, room, &length);
+
+    line[0] = kind;
+    memcpy(line + 1, text, length);
+    memcpy(line + 1 + length, "\r\n", 2);
+    put(out, line, length + 3);
+}
+
+static void put_bytes(struct lw__buffer *out, const char *bytes, size_t length)
+{
+    put_header(out, '$', length);
+    put(out, bytes, length);
+    put(out, "\r\n", 2);
+}
+
+void lw__put_command(struct lw__buffer *out, size_t words)
+{
+    put_header(out, '*', words);
+}
+
+void lw__put_text(struct lw__buffer *out, const char *text)
+{
+    put_bytes(out, text, strlen(text));
+}
+
+void lw__put_number(struct lw__buffer *out, int64_t number)
+{
+    char room[DIGITS], text[DIGITS + 1];
+    size_t length;
+    const char *unsigned_text;
+
+    if (number >= 0) {
+        unsigned_text = digits((uint64_t)number, room, &length);
+        put_bytes(out, unsigned_text, length);
+        return;
+    }
+    unsigned_text = digits(0 - (uint64_t)number, room, &length);
+    text[0] = '-';
+    memcpy(text + 1, unsigned_text, length);
+    put_bytes(out, text, length + 1);
+}
+
+static size_t token_length(const struct lw__token_id *id, char ret[LW__TOKEN_SIZE])
+{
+    char room[DIGITS];
+    size_t at = LW__UUID_SIZE - 1, length;
+    const char *text;
+
+    memcpy(ret, id->uuid, at);
+    ret[at++] = ':';
+    text = digits(id->n, room, &length);
+    memcpy(ret + at, text, length);
+    at += length;
+    ret[at++] = ':';
+    text = digits(id->window_ms, room, &length);
+    memcpy(ret + at, text, length + 1);
+    return at + length;
+}
+
+void lw__token_text(const struct lw__token_id *id, char ret[LW__TOKEN_SIZE])
+{
+    token_length(id, ret);
+}
+
+static void put_token(struct lw__buffer *out, const struct lw__token_id *id)
+{
+    char text[LW__TOKEN_SIZE];
+
+    put_bytes(out, text, token_length(id, text));
+}
+
+/* The queue of a name stands in the name's cluster slot: `{name}`, or as it is where the name
+ * carries a tag of its own. */
+static void put_queue(struct lw__buffer *out, const char *name, bool rw)
+{
+    const char *prefix = rw ? "lockwire:rwqueue:" : "lockwire:queue:";
+    bool tagged = strchr(name, '{') != NULL && strchr(name, '}') != NULL;
+    size_t length = strlen(name), before = strlen(prefix);
+
+    put_header(out, '$', before + length + (tagged ? 1 : 2));
+    put(out, prefix, before);
+    put(out, tagged ? ":" : "{", 1);
+    put(out, name, length);
+    put(out, tagged ? "\r\n" : "}\r\n", tagged ? 2 : 3);
+}
+
+/* EVALSHA or EVAL, and the number of keys. */
+static void put_script(struct lw__buffer *out, bool eval, enum lw__script_id id,
+                       size_t keys, size_t args)
+{
+    const struct lw__script *script = &lw__scripts[id];
+
+    lw__put_command(out, 3 + keys + args);
+    lw__put_text(out, eval ? "EVAL" : "EVALSHA");
+    if (eval)
+        put_bytes(out, script->text, script->length);
+    else
+        put_bytes(out, script->sha1, 40);
+    lw__put_number(out, (int64_t)keys);
+}
+
+static void put_keys(struct lw__buffer *out, const char *name, bool rw)
+{
+    lw__put_text(out, name);
+    put_queue(out, name, rw);
+    lw__put_text(out, FENCE_KEY);
+}
+
+void lw__put_try(struct lw__buffer *out, const char *name,
+                 const struct lw__token_id *token, uint32_t lease_ms, bool fence)
+{
+    lw__put_command(out, 6);
+    put(out, "$3\r\nSET\r\n", 9);
+    lw__put_text(out, name);
+    put_token(out, token);
+    put(out, "$2\r\nNX\r\n$2\r\nPX\r\n", 16);
+    lw__put_number(out, lease_ms);
+    if (fence) {
+        static const char incr[] = "*2\r\n$4\r\nINCR\r\n$14\r\n" FENCE_KEY "\r\n";
+
+        put(out, incr, sizeof incr - 1);
+    }
+}
+
+static void put_member_parts(struct lw__buffer *out, const struct lw__rw *rw,
+                             const struct lw__token_id *token)
+{
+    lw__put_text(out, rw->write ? "w" : "r");
+    if (rw->owner)
+        lw__put_text(out, rw->owner);
+    else
+        put_token(out, token);
+    lw__put_number(out, rw->permits);
+}
+
+void lw__put_acquire(struct lw__buffer *out, bool eval,
+                     const struct lw__acquire_args *args)
+{
+    if (args->rw) {
+        put_script(out, eval, LW__SCRIPT_RW_ACQUIRE, 3, 7);
+        put_keys(out, args->name, true);
+    } else if (args->previous) {
+        put_script(out, eval, LW__SCRIPT_MUTEX_TURN, 3, 6);
+        put_keys(out, args->name, false);
+        put_token(out, args->previous);
+    } else {
+        put_script(out, eval, LW__SCRIPT_MUTEX_ACQUIRE, 3, 5);
+        put_keys(out, args->name, false);
+    }
+    put_token(out, &args->token);
+    lw__put_number(out, args->lease_ms);
+    if (!args->previous)
+        lw__put_number(out, args->wait);
+    lw__put_number(out, args->ticket);
+    if (args->rw) {
+        put_member_parts(out, args->rw, &args->token);
+        return;
+    }
+    lw__put_number(out, args->fence);
+    if (args->previous)
+        lw__put_number(out, args->wait);
+}
+
+void lw__redisson_field(const struct lw__token_id *id, char ret[LW__TOKEN_SIZE])
+{
+    char *window;
+
+    (void)token_length(id, ret);
+    window = strrchr(ret, ':');
+    *window = '\0';
+}
+
+void lw__redisson_channel(const char *name, char ret[LW__CHANNEL_SIZE])
+{
+    bool tagged = strchr(name, '{') != NULL;
+
+    snprintf(ret, LW__CHANNEL_SIZE, "redisson_lock__channel:%s%s%s", tagged ? "" : "{",
+             name, tagged ? "" : "}");
+}
+
+static void put_field(struct lw__buffer *out, const struct lw__token_id *id)
+{
+    char field[LW__TOKEN_SIZE];
+
+    lw__redisson_field(id, field);
+    lw__put_text(out, field);
+}
+
+void lw__put_redisson_acquire(struct lw__buffer *out, bool eval, const char *name,
+                              const struct lw__token_id *token, uint32_t lease_ms)
+{
+    put_script(out, eval, LW__SCRIPT_REDISSON_ACQUIRE, 1, 2);
+    lw__put_text(out, name);
+    put_field(out, token);
+    lw__put_number(out, lease_ms);
+}
+
+void lw__put_redisson_release(struct lw__buffer *out, bool eval, const char *name,
+                              const struct lw__token_id *token)
+{
+    char channel[LW__CHANNEL_SIZE];
+
+    lw__redisson_channel(name, channel);
+    put_script(out, eval, LW__SCRIPT_REDISSON_RELEASE, 1, 2);
+    lw__put_text(out, name);
+    put_field(out, token);
+    lw__put_text(out, channel);
+}
+
+void lw__put_redisson_renew(struct lw__buffer *out, bool eval, size_t count,
+                            const struct lw__renew_args *args)
+{
+    put_script(out, eval, LW__SCRIPT_REDISSON_RENEW, count, 2 * count);
+    for (size_t i = 0; i < count; i++)
+        lw__put_text(out, args[i].name);
+    for (size_t i = 0; i < count; i++) {
+        put_field(out, &args[i].token);
+        lw__put_number(out, args[i].lease_ms);
+    }
+}
+
+/* `<r|w><permits> <token> <owner>`, as the queue holds it. */
+static void put_member(struct lw__buffer *out, const struct lw__rw *rw,
+                       const struct lw__token_id *id)
+{
+    char room[DIGITS], token[LW__TOKEN_SIZE];
+    size_t number, length = token_length(id, token), owner;
+    const char *permits = digits(rw->permits, room, &number);
+
+    owner = rw->owner ? strlen(rw->owner) : length;
+    put_header(out, '$', 1 + number + 1 + length + 1 + owner);
+    put(out, rw->write ? "w" : "r", 1);
+    put(out, permits, number);
+    put(out, " ", 1);
+    put(out, token, length);
+    put(out, " ", 1);
+    put(out, rw->owner ? rw->owner : token, owner);
+    put(out, "\r\n", 2);
+}
+
+void lw__put_release(struct lw__buffer *out, bool eval, const char *name,
+                     const struct lw__token_id *token, const struct lw__rw *rw)
+{
+    put_script(out, eval, rw ? LW__SCRIPT_RW_RELEASE : LW__SCRIPT_MUTEX_RELEASE, 3,
+               rw ? 2 : 1);
+    put_keys(out, name, rw != NULL);
+    put_token(out, token);
+    if (rw)
+        put_member(out, rw, token);
+}
+
+void lw__put_renew(struct lw__buffer *out, bool eval, bool rw, size_t count,
+                   const struct lw__renew_args *args)
+{
+    put_script(out, eval, rw ? LW__SCRIPT_RW_RENEW : LW__SCRIPT_MUTEX_RENEW,
+               rw ? 1 + 2 * count : count, 2 * count);
+    if (rw)
+        lw__put_text(out, FENCE_KEY);
+    for (size_t i = 0; i < count; i++) {
+        lw__put_text(out, args[i].name);
+        if (rw)
+            put_queue(out, args[i].name, true);
+    }
+    for (size_t i = 0; i < count; i++) {
+        put_token(out, &args[i].token);
+        lw__put_number(out, args[i].lease_ms);
+    }
+}
+
+void lw__put_break(struct lw__buffer *out, bool eval, const char *name, const char *token,
+                   bool rw)
+{
+    put_script(out, eval, rw ? LW__SCRIPT_RW_RELEASE : LW__SCRIPT_MUTEX_RELEASE, 3,
+               rw ? 2 : 1);
+    put_keys(out, name, rw);
+    lw__put_text(out, token);
+    if (rw)
+        lw__put_text(out, ""); /* it does not wait: no member of the queue */
+}
+
+void lw__put_inspect(struct lw__buffer *out, bool eval, const char *name,
+                     int most_holders, int most_waiters)
+{
+    put_script(out, eval, LW__SCRIPT_INSPECT, 3, 2);
+    lw__put_text(out, name);
+    put_queue(out, name, false);
+    put_queue(out, name, true);
+    lw__put_number(out, most_holders);
+    lw__put_number(out, most_waiters);
+}
+
+static void put_note_key(struct lw__buffer *out, const char *uuid)
+{
+    put_header(out, '$', sizeof NOTE_KEY - 1 + LW__UUID_SIZE - 1);
+    put(out, NOTE_KEY, sizeof NOTE_KEY - 1);
+    put(out, uuid, LW__UUID_SIZE - 1);
+    put(out, "\r\n", 2);
+}
+
+void lw__put_note(struct lw__buffer *out, const char *uuid, const char *note)
+{
+    lw__put_command(out, note ? 5 : 2);
+    lw__put_text(out, note ? "SET" : "DEL");
+    put_note_key(out, uuid);
+    if (!note)
+        return;
+    lw__put_text(out, note);
+    lw__put_text(out, "PX");
+    lw__put_number(out, NOTE_TTL_MS);
+}
+
+void lw__put_get_notes(struct lw__buffer *out, size_t count, const char *const *uuids)
+{
+    lw__put_command(out, 1 + count);
+    lw__put_text(out, "MGET");
+    for (size_t i = 0; i < count; i++)
+        put_note_key(out, uuids[i]);
+}
+
+void lw__put_fence_seed(struct lw__buffer *out, bool eval)
+{
+    put_script(out, eval, LW__SCRIPT_FENCE_SEED, 1, 0);
+    lw__put_text(out, FENCE_KEY);
+}
+
+void lw__put_fence_keep(struct lw__buffer *out)
+{
+    lw__put_command(out, 3);
+    lw__put_text(out, "PEXPIRE");
+    lw__put_text(out, FENCE_KEY);
+    lw__put_number(out, FENCE_TTL_MS);
+}

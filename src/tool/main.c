@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The command `lockwire`. Owns the order: options, signals, the embedded server if one is
+ * asked for, the subcommand, the server's end.
+ */
+#include "codes.h"
+#include "embedded.h"
+#include "look.h"
+#include "options.h"
+#include "run.h"
+#include "signals.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int act(const struct options *options)
+{
+    switch (options->subcommand) {
+    case STATUS:
+        return status(options);
+    case BREAK:
+        return break_lock(options);
+    case WATCH:
+        return watch(options);
+    default:
+        return run(options);
+    }
+}
+
+static int act_embedded(struct options *options)
+{
+    struct embedded server;
+    char why[300];
+    int code;
+
+    if (embedded_start(&server, options->embedded_dir, NULL, why, sizeof(why)) < 0) {
+        fprintf(stderr, "lockwire: %s\n", why);
+        return STATUS_NO_SERVER;
+    }
+    options->url = embedded_url(&server);
+    code = act(options);
+    embedded_stop(&server);
+    return code;
+}
+
+/* libevent, which has said why, would exit with a code that means something else. */
+static void on_fatal(int error)
+{
+    (void)error;
+    exit(STATUS_SYSTEM);
+}
+
+int main(int argc, char **argv)
+{
+    struct options options;
+    int code = options_parse(argc, argv, &options);
+
+    if (code >= 0)
+        return code;
+    event_set_fatal_callback(on_fatal);
+    /* what only looks may be ended by any signal, unless it has a server to end */
+    if ((options.embedded || options.subcommand == RUN || options.subcommand == WATCH) &&
+        signals_catch() < 0) {
+        fprintf(stderr, "lockwire: cannot watch for signals: %s\n", strerror(errno));
+        return STATUS_SYSTEM;
+    }
+    return options.embedded ? act_embedded(&options) : act(&options);
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See options.h. Options may stand before and after NAME; run's program begins after "--" or
+ * with the first word after NAME, and its own options are left alone.
+ *
+ * Happy path: parse reads the subcommand's options, then checks what must be there.
+ */
+#include "options.h"
+
+#include "codes.h"
+#include "duration.h"
+#include "usage.h"
+
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EMBEDDED "embedded:"
+#define DEFAULT_LEASE_MS 30000
+#define DEFAULT_GRACE_MS 5000
+#define DEFAULT_INTERVAL_MS 1000
+#define MIN_LEASE_MS 100
+#define MIN_INTERVAL_MS 10
+#define GO_ON (-1)
+
+static int refuse(enum subcommand subcommand, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static int refuse(enum subcommand subcommand, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    fputs("lockwire: ", stderr);
+    vfprintf(stderr, format, args);
+    fputs("\n", stderr);
+    va_end(args);
+    usage_brief(stderr, subcommand);
+    return STATUS_USAGE;
+}
+
+static int parse_time(enum subcommand subcommand, const char *option, const char *text,
+                      int64_t *ms)
+{
+    char why[200];
+
+    if (duration_parse(text, ms, why, sizeof(why)) < 0)
+        return refuse(subcommand, "%s %s", option, why);
+    return GO_ON;
+}
+
+static int parse_wait(const char *text, int64_t *ms)
+{
+    if (strcmp(text, "forever") != 0)
+        return parse_time(RUN, "--wait", text, ms);
+    *ms = -1;
+    return GO_ON;
+}
+
+static int parse_lease(const char *text, uint32_t *ms)
+{
+    int64_t lease = 0;
+    int result = parse_time(RUN, "--lease", text, &lease);
+
+    if (result != GO_ON)
+        return result;
+    if (lease < MIN_LEASE_MS || lease > INT32_MAX)
+        return refuse(RUN, "--lease '%s': must be between 100ms and 596h", text);
+    *ms = (uint32_t)lease;
+    return GO_ON;
+}
+
+static int parse_interval(const char *text, int64_t *ms)
+{
+    int result = parse_time(WATCH, "--interval", text, ms);
+
+    if (result == GO_ON && (*ms < MIN_INTERVAL_MS || *ms > INT32_MAX))
+        return refuse(WATCH, "--interval '%s': must be between 10ms and 596h", text);
+    return result;
+}
+
+static int parse_permits(const char *text, uint32_t *permits)
+{
+    char *end;
+    unsigned long number = strtoul(text, &end, 10);
+
+    if (*text < '0' || *text > '9' || *end || number < 1 || number > INT32_MAX)
+        return refuse(RUN, "--permits '%s': must be a number from 1 to 2147483647", text);
+    *permits = (uint32_t)number;
+    return GO_ON;
+}
+
+static int parse_mode(enum lw_mode mode, struct options *options)
+{
+    if (options->mode != LW_MUTEX && options->mode != mode)
+        return refuse(RUN, "--exclusive and --shared exclude each other");
+    options->mode = mode;
+    return GO_ON;
+}
+
+static int help(enum subcommand subcommand)
+{
+    usage_help(stdout, subcommand);
+    return fflush(stdout) == 0 ? EXIT_SUCCESS : STATUS_SYSTEM;
+}
+
+static int parse_option(int option, char **argv, struct options *options)
+{
+    switch (option) {
+    case 'l':
+        return parse_lease(optarg, &options->lease_ms);
+    case 'w':
+        return parse_wait(optarg, &options->wait_ms);
+    case 'g':
+        return parse_time(RUN, "--grace", optarg, &options->grace_ms);
+    case 'x':
+        return parse_mode(LW_EXCLUSIVE, options);
+    case 's':
+        return parse_mode(LW_SHARED, options);
+    case 'o':
+        options->owner = optarg;
+        return GO_ON;
+    case 'p':
+        return parse_permits(optarg, &options->permits);
+    case 'j':
+        options->json = true;
+        return GO_ON;
+    case 't':
+        options->token = optarg;
+        return GO_ON;
+    case 'i':
+        return parse_interval(optarg, &options->interval_ms);
+    case 'r':
+        options->url = optarg;
+        return GO_ON;
+    case 'h':
+        return help(options->subcommand);
+    case ':':
+        return refuse(options->subcommand, "%s needs a value", argv[optind - 1]);
+    default:
+        return refuse(options->subcommand, "%s: no such option, or an ambiguous one",
+                      argv[optind - 1]);
+    }
+}
+
+static void choose_server(struct options *options)
+{
+    const char *environment = getenv("LOCKWIRE_URL");
+
+    if (!options->url)
+        options->url = environment && *environment ? environment : DEFAULT_URL;
+    options->embedded = strncmp(options->url, EMBEDDED, strlen(EMBEDDED)) == 0;
+    if (options->embedded && options->url[strlen(EMBEDDED)])
+        options->embedded_dir = options->url + strlen(EMBEDDED);
+}
+
+#define COMMON                                                                           \
+    {"redis", required_argument, NULL, 'r'},                                             \
+    {                                                                                    \
+        "help", no_argument, NULL, 'h'                                                   \
+    }
+
+static const struct option run_options[] = {{"lease", required_argument, NULL, 'l'},
+                                            {"wait", required_argument, NULL, 'w'},
+                                            {"grace", required_argument, NULL, 'g'},
+                                            {"exclusive", no_argument, NULL, 'x'},
+                                            {"shared", no_argument, NULL, 's'},
+                                            {"owner", required_argument, NULL, 'o'},
+                                            {"permits", required_argument, NULL, 'p'},
+                                            COMMON,
+                                            {NULL, 0, NULL, 0}};
+static const struct option status_options[] = {
+    {"json", no_argument, NULL, 'j'}, COMMON, {NULL, 0, NULL, 0}};
+static const struct option break_options[] = {
+    {"token", required_argument, NULL, 't'}, COMMON, {NULL, 0, NULL, 0}};
+static const struct option watch_options[] = {
+    {"interval", required_argument, NULL, 'i'}, COMMON, {NULL, 0, NULL, 0}};
+
+static const struct option *const known[SUBCOMMANDS] = {
+    [RUN] = run_options,
+    [STATUS] = status_options,
+    [BREAK] = break_options,
+    [WATCH] = watch_options,
+};
+
+static int check_run(int argc, char **argv, struct options *options)
+{
+    if (optind >= argc)
+        return refuse(RUN, "run: the COMMAND to run is missing");
+    if (options->owner && options->mode == LW_MUTEX)
+        return refuse(RUN, "--owner needs --exclusive or --shared");
+    if (options->permits && options->mode != LW_SHARED)
+        return refuse(RUN, "--permits needs --shared");
+    options->command = argv + optind;
+    return GO_ON;
+}
+
+static int check_others(int argc, char **argv, const struct options *options)
+{
+    if (optind < argc)
+        return refuse(options->subcommand, "'%s': there is one NAME only", argv[optind]);
+    if (options->token && *options->token == '\0')
+        return refuse(options->subcommand, "--token is empty");
+    return GO_ON;
+}
+
+static int parse(int argc, char **argv, struct options *options)
+{
+    enum subcommand subcommand = options->subcommand;
+    int option, result;
+
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, "-:h", known[subcommand], NULL)) != -1) {
+        if (option == 1 && options->name) { /* the program's first word */
+            optind--;
+            break;
+        }
+        if (option == 1) {
+            options->name = optarg;
+            continue;
+        }
+        result = parse_option(option, argv, options);
+        if (result != GO_ON)
+            return result;
+    }
+    if (!options->name && optind < argc)
+        options->name = argv[optind++];
+    if (!options->name)
+        return refuse(subcommand, "%s: the lock's NAME is missing",
+                      usage_names[subcommand]);
+    result = subcommand == RUN ? check_run(argc, argv, options)
+                               : check_others(argc, argv, options);
+    if (result == GO_ON)
+        choose_server(options);
+    return result;
+}
+
+int options_parse(int argc, char **argv, struct options *options)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+
+    *options = (struct options){.lease_ms = DEFAULT_LEASE_MS,
+                                .wait_ms = -1,
+                                .grace_ms = DEFAULT_GRACE_MS,
+                                .interval_ms = DEFAULT_INTERVAL_MS};
+    for (int i = 0; i < SUBCOMMANDS; i++) {
+        options->subcommand = (enum subcommand)i;
+        if (strcmp(what, usage_names[i]) == 0)
+            return parse(argc - 1, argv + 1, options);
+    }
+    if (strcmp(what, "--help") == 0 || strcmp(what, "-h") == 0)
+        return help(SUBCOMMANDS);
+    if (strcmp(what, "--version") != 0)
+        return *what ? refuse(SUBCOMMANDS, "'%s': no such subcommand", what)
+                     : refuse(SUBCOMMANDS, "a subcommand is missing");
+    printf("lockwire %s (library %s)\n", LW_VERSION, lw_version());
+    return fflush(stdout) == 0 ? EXIT_SUCCESS : STATUS_SYSTEM;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The command line: argv in, a struct or an exit code out. Knows nothing of locks beyond
+ * their bounds; usage.h has the texts.
+ *
+ * Happy path: options_parse fills the struct and returns -1: go on.
+ */
+#ifndef LW_TOOL_OPTIONS_H
+#define LW_TOOL_OPTIONS_H
+#include "lockwire.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum subcommand { RUN, STATUS, BREAK, WATCH, SUBCOMMANDS };
+
+struct options {
+    enum subcommand subcommand;
+    const char *name;
+    const char *url;
+    bool embedded;            /* the server is to be started ... */
+    const char *embedded_dir; /* ... there; NULL: in a folder of its own */
+    /* run */
+    enum lw_mode mode;
+    const char *owner; /* or NULL */
+    uint32_t permits;
+    uint32_t lease_ms;
+    int64_t wait_ms; /* -1: for ever */
+    int64_t grace_ms;
+    char **command; /* NULL-terminated */
+    /* status */
+    bool json;
+    /* break */
+    const char *token; /* or NULL */
+    /* watch */
+    int64_t interval_ms;
+};
+
+/* -1: go on with `options`. Else the code to exit with; everything has been said. */
+int options_parse(int argc, char **argv, struct options *options);
+
+#endif

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See picture.h. A table is a list of columns, each a title and how to write a cell; widths
+ * are found by writing all cells twice.
+ *
+ * Happy path: picture_table writes the headline, the holders' table, the waiters'.
+ */
+#include "picture.h"
+
+#include "lockwire.h"
+
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define CELL 4200 /* 1024 bytes of a token, each as \xNN */
+#define COLUMNS 7
+
+static const char *const modes[] = {"mutex", "write", "read"};
+static const char *const json_modes[] = {"mutex", "exclusive", "shared"};
+
+/* ---- words ---- */
+
+/* Bytes of the UTF-8 sequence here; 0: it is none, or of no printable character. The second
+ * byte's bounds leave out longer forms than needed, surrogates, what lies beyond Unicode, and
+ * the control characters from U+0080 on. */
+static size_t sequence(const unsigned char *at)
+{
+    static const struct {
+        unsigned char first, last, low, high, length;
+    } forms[] = {
+        {0x20, 0x7e, 0x00, 0xff, 1}, {0xc2, 0xc2, 0xa0, 0xbf, 2},
+        {0xc3, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3},
+        {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
+        {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+    };
+    size_t form = 0, length = 1;
+
+    while (form < sizeof(forms) / sizeof(*forms) &&
+           (*at < forms[form].first || *at > forms[form].last))
+        form++;
+    if (form == sizeof(forms) / sizeof(*forms) || at[1] < forms[form].low ||
+        at[1] > forms[form].high)
+        return 0;
+    while (length < forms[form].length) {
+        if ((at[length++] & 0xc0) != 0x80)
+            return 0;
+    }
+    return length;
+}
+
+void picture_clean(const char *from, char *text, size_t size)
+{
+    const unsigned char *at = (const unsigned char *)from;
+    size_t used = 0;
+
+    while (*at && used + 5 < size) {
+        size_t length = sequence(at);
+
+        if (length == 0) {
+            used += (size_t)snprintf(text + used, size - used, "\\x%02x", *at++);
+            continue;
+        }
+        memcpy(text + used, at, length);
+        used += length;
+        at += length;
+    }
+    text[used] = '\0';
+}
+
+static void write_time(int64_t ms, char *text, size_t size)
+{
+    int64_t s = ms / 1000;
+
+    if (ms < 0)
+        snprintf(text, size, "no limit");
+    else if (s < 60)
+        snprintf(text, size, "%" PRId64 ".%" PRId64 "s", s, ms % 1000 / 100);
+    else if (s < 3600)
+        snprintf(text, size, "%" PRId64 "m%02" PRId64 "s", s / 60, s % 60);
+    else
+        snprintf(text, size, "%" PRId64 "h%02" PRId64 "m", s / 3600, s / 60 % 60);
+}
+
+static void write_number(uint64_t number, char *text, size_t size)
+{
+    if (number > 0)
+        snprintf(text, size, "%" PRIu64, number);
+    else
+        snprintf(text, size, "-");
+}
+
+static void write_text(const char *from, char *text, size_t size)
+{
+    picture_clean(*from ? from : "-", text, size);
+}
+
+void picture_words(const struct lw_inspected *entry, char *text, size_t size)
+{
+    char owner[CELL], client[CELL], token[CELL];
+
+    write_text(entry->owner, owner, sizeof(owner));
+    write_text(entry->client, client, sizeof(client));
+    write_text(entry->token, token, sizeof(token));
+    snprintf(text, size, "%s %s %s %s", modes[entry->mode], owner, client, token);
+}
+
+void picture_headline(const struct lw_inspection *seen, char *text, size_t size)
+{
+    char name[CELL], type[CELL];
+    int used;
+
+    picture_clean(seen->name, name, sizeof(name));
+    picture_clean(seen->stranger, type, sizeof(type));
+    if (*type)
+        used = snprintf(text, size, "%s: held by a stranger, the key is a %s", name, type);
+    else if (seen->holder_total > 0)
+        used = snprintf(text, size, "%s: held by %zu", name, seen->holder_total);
+    else
+        used = snprintf(text, size, "%s: free", name);
+    if (seen->waiter_total > 0 && used > 0 && (size_t)used < size)
+        snprintf(text + used, size - (size_t)used, ", %zu waiting", seen->waiter_total);
+}
+
+/* ---- the table ---- */
+
+struct column {
+    const char *title;
+    void (*cell)(const struct lw_inspected *entry, size_t index, char *text, size_t size);
+};
+
+static void cell_position(const struct lw_inspected *entry, size_t index, char *text,
+                          size_t size)
+{
+    (void)entry;
+    snprintf(text, size, "%zu", index + 1);
+}
+
+static void cell_mode(const struct lw_inspected *entry, size_t index, char *text,
+                      size_t size)
+{
+    (void)index;
+    snprintf(text, size, "%s", modes[entry->mode]);
+}
+
+static void cell_owner(const struct lw_inspected *entry, size_t index, char *text,
+                       size_t size)
+{
+    (void)index;
+    write_text(entry->owner, text, size);
+}
+
+static void cell_left(const struct lw_inspected *entry, size_t index, char *text,
+                      size_t size)
+{
+    (void)index;
+    write_time(entry->remaining_ms, text, size);
+}
+
+static void cell_waited(const struct lw_inspected *entry, size_t index, char *text,
+                        size_t size)
+{
+    (void)index;
+    write_time(entry->waited_ms, text, size);
+}
+
+static void cell_fence(const struct lw_inspected *entry, size_t index, char *text,
+                       size_t size)
+{
+    (void)index;
+    write_number(entry->fence, text, size);
+}
+
+static void cell_permits(const struct lw_inspected *entry, size_t index, char *text,
+                         size_t size)
+{
+    (void)index;
+    write_number(entry->permits, text, size);
+}
+
+static void cell_client(const struct lw_inspected *entry, size_t index, char *text,
+                        size_t size)
+{
+    (void)index;
+    write_text(entry->client, text, size);
+}
+
+static void cell_token(const struct lw_inspected *entry, size_t index, char *text,
+                       size_t size)
+{
+    (void)index;
+    write_text(entry->token, text, size);
+}
+
+static const struct column holders[] = {
+    {"HELD", cell_mode},   {"OWNER", cell_owner},   {"LEFT", cell_left},
+    {"FENCE", cell_fence}, {"CLIENT", cell_client}, {"TOKEN", cell_token},
+    {NULL, NULL},
+};
+static const struct column waiters[] = {
+    {"#", cell_position},      {"WAITS", cell_mode},
+    {"OWNER", cell_owner},     {"WAITED", cell_waited},
+    {"PERMITS", cell_permits}, {"CLIENT", cell_client},
+    {"TOKEN", cell_token},     {NULL, NULL},
+};
+
+/* Columns of a terminal that it takes, one for each character. */
+static int width_of(const char *text)
+{
+    int width = 0;
+
+    for (; *text; text++)
+        width += ((unsigned char)*text & 0xc0) != 0x80;
+    return width;
+}
+
+static void write_row(FILE *out, const struct column *columns, const int *widths,
+                      const struct lw_inspected *entry, size_t index)
+{
+    char text[CELL];
+
+    for (size_t i = 0; columns[i].title; i++) {
+        if (entry)
+            columns[i].cell(entry, index, text, sizeof(text));
+        else
+            snprintf(text, sizeof(text), "%s", columns[i].title);
+        fputs(text, out);
+        if (columns[i + 1].title)
+            fprintf(out, "%*s", widths[i] - width_of(text) + 2, "");
+    }
+    fputc('\n', out);
+}
+
+static void write_table(FILE *out, const struct column *columns,
+                        const struct lw_inspected *entries, size_t count, size_t total)
+{
+    int widths[COLUMNS] = {0};
+    char text[CELL];
+
+    if (count == 0)
+        return;
+    for (size_t i = 0; columns[i].title; i++) {
+        widths[i] = width_of(columns[i].title);
+        for (size_t row = 0; row < count; row++) {
+            columns[i].cell(&entries[row], row, text, sizeof(text));
+            if (width_of(text) > widths[i])
+                widths[i] = width_of(text);
+        }
+    }
+    fputc('\n', out);
+    write_row(out, columns, widths, NULL, 0);
+    for (size_t row = 0; row < count; row++)
+        write_row(out, columns, widths, &entries[row], row);
+    if (total > count)
+        fprintf(out, "... and %zu more\n", total - count);
+}
+
+void picture_table(FILE *out, const struct lw_inspection *seen)
+{
+    char headline[3 * CELL];
+
+    picture_headline(seen, headline, sizeof(headline));
+    fprintf(out, "%s\n", headline);
+    write_table(out, holders, seen->holders, seen->holder_count, seen->holder_total);
+    write_table(out, waiters, seen->waiters, seen->waiter_count, seen->waiter_total);
+}
+
+/* ---- JSON ---- */
+
+/* An object that is being made; NULL once memory was not to be had for a part of it. */
+struct json {
+    struct json_object *object;
+};
+
+static void put(struct json *json, const char *key, struct json_object *value)
+{
+    if (json->object && json_object_object_add(json->object, key, value) == 0)
+        return;
+    json_object_put(value);
+    json_object_put(json->object);
+    json->object = NULL;
+}
+
+static void put_made(struct json *json, const char *key, struct json_object *value)
+{
+    if (!value) {
+        json_object_put(json->object);
+        json->object = NULL;
+    }
+    put(json, key, value);
+}
+
+/* "" and what is not known are null, which json-c has no object for. */
+static void put_text(struct json *json, const char *key, const char *from)
+{
+    char text[CELL];
+
+    picture_clean(from, text, sizeof(text));
+    if (*from)
+        put_made(json, key, json_object_new_string(text));
+    else
+        put(json, key, NULL);
+}
+
+static void put_number(struct json *json, const char *key, int64_t number, bool known)
+{
+    if (known)
+        put_made(json, key, json_object_new_int64(number));
+    else
+        put(json, key, NULL);
+}
+
+static struct json_object *make_entry(const struct lw_inspected *entry, size_t index,
+                                      bool holds)
+{
+    struct json json = {json_object_new_object()};
+
+    put_text(&json, "mode", json_modes[entry->mode]);
+    put_text(&json, "token", entry->token);
+    put_text(&json, "owner", entry->owner);
+    put_text(&json, "client", entry->client);
+    if (holds) {
+        put_number(&json, "remaining_ms", entry->remaining_ms, entry->remaining_ms >= 0);
+        put_number(&json, "fence", (int64_t)entry->fence, entry->fence > 0);
+    } else {
+        put_number(&json, "position", (int64_t)index + 1, true);
+        put_number(&json, "waited_ms", entry->waited_ms, true);
+        put_number(&json, "permits", entry->permits, entry->permits > 0);
+    }
+    return json.object;
+}
+
+static struct json_object *make_entries(const struct lw_inspected *entries, size_t count,
+                                        bool holds)
+{
+    struct json_object *array = json_object_new_array(), *entry;
+
+    for (size_t i = 0; array && i < count; i++) {
+        entry = make_entry(&entries[i], i, holds);
+        if (!entry || json_object_array_add(array, entry) != 0) {
+            json_object_put(entry);
+            json_object_put(array);
+            array = NULL;
+        }
+    }
+    return array;
+}
+
+int picture_json(FILE *out, const struct lw_inspection *seen)
+{
+    struct json json = {json_object_new_object()};
+    const char *text = NULL;
+
+    put_text(&json, "name", seen->name);
+    put_text(&json, "stranger", seen->stranger);
+    put_number(&json, "holder_total", (int64_t)seen->holder_total, true);
+    put_made(&json, "holders", make_entries(seen->holders, seen->holder_count, true));
+    put_number(&json, "waiter_total", (int64_t)seen->waiter_total, true);
+    put_made(&json, "waiters", make_entries(seen->waiters, seen->waiter_count, false));
+    if (json.object)
+        text = json_object_to_json_string_ext(
+            json.object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);
+    if (text)
+        fprintf(out, "%s\n", text);
+    json_object_put(json.object);
+    return text ? 0 : -1;
+}

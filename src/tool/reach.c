@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See reach.h. Happy path: on_link calls `up`; reach_end closes the client, on_closed ends
+ * the loop.
+ */
+#include "reach.h"
+
+#include "codes.h"
+#include "lockwire.h"
+#include "options.h"
+#include "say.h"
+
+#include <event2/event.h>
+#include <syslog.h>
+
+static void on_closed(struct lw_client *client, void *arg)
+{
+    struct reach *reach = arg;
+
+    (void)client;
+    event_base_loopbreak(reach->base);
+}
+
+void reach_end(struct reach *reach, int code)
+{
+    if (reach->ending)
+        return;
+    reach->ending = 1;
+    reach->code = code;
+    if (lw_client_close(reach->client, on_closed, reach) < 0)
+        event_base_loopbreak(reach->base);
+}
+
+void reach_fail(struct reach *reach, int status, const char *why)
+{
+    const char *colon = *why ? ": " : "";
+
+    switch (status) {
+    case LW_EINVAL:
+        say("%s", *reach->error ? reach->error : lw_strerror(status));
+        reach_end(reach, STATUS_USAGE);
+        break;
+    case LW_ECONN:
+        say("no connection to the server%s%s", colon, why);
+        reach_end(reach, STATUS_NO_SERVER);
+        break;
+    case LW_EREDIS:
+        say("the server refuses '%s'%s%s", reach->options->name, colon, why);
+        reach_end(reach, STATUS_REFUSED);
+        break;
+    default:
+        say("'%s': %s%s%s", reach->options->name, lw_strerror(status), colon, why);
+        reach_end(reach, STATUS_SYSTEM);
+    }
+}
+
+static void on_link(struct lw_client *client, int up, const char *why, void *arg)
+{
+    struct reach *reach = arg;
+
+    (void)client;
+    if (reach->ending)
+        return;
+    if (up)
+        reach->events->up(reach);
+    else if (reach->events->down)
+        reach->events->down(reach, why);
+    else
+        reach_fail(reach, LW_ECONN, why);
+}
+
+static void on_log(int level, const char *message, void *arg)
+{
+    (void)level, (void)arg;
+    say("%s", message);
+}
+
+int reach_open(struct reach *reach, const char *client_name)
+{
+    struct lw_client_options client = LW_CLIENT_OPTIONS_INIT;
+    int error;
+
+    reach->code = STATUS_SYSTEM; /* unless reach_end tells better */
+    reach->base = event_base_new();
+    if (!reach->base) {
+        say("cannot start an event loop");
+        return STATUS_SYSTEM;
+    }
+    client.client_name = client_name;
+    client.link = on_link;
+    client.log = on_log;
+    client.log_level = LOG_ERR; /* a lost connection is told by `down` */
+    client.arg = reach;
+    client.errbuf = reach->error;
+    client.errbuf_size = sizeof(reach->error);
+    error = lw_client_new(reach->base, reach->options->url, &client, &reach->client);
+    if (error == 0)
+        return 0;
+    say("%s", *reach->error ? reach->error : lw_strerror(error));
+    return error == LW_EINVAL ? STATUS_USAGE : STATUS_SYSTEM;
+}
+
+int reach_run(struct reach *reach)
+{
+    event_base_dispatch(reach->base);
+    return reach->code;
+}
+
+void reach_close(struct reach *reach)
+{
+    lw_client_free(reach->client);
+    if (reach->base)
+        event_base_free(reach->base);
+}
+
+int reach(const struct options *options, const struct reach_events *events,
+          const char *client_name, void *arg)
+{
+    struct reach reach = {.options = options, .events = events, .arg = arg};
+    int code = reach_open(&reach, client_name);
+
+    if (code == 0)
+        code = reach_run(&reach);
+    reach_close(&reach);
+    return code;
+}

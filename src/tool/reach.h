@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What status, break and watch share: a client on a loop of its own, a question once the link
+ * is up, an exit code. Must not know what is asked.
+ *
+ * Happy path: reach() calls `up`; its callback calls reach_end, and reach() returns the code.
+ */
+#ifndef LW_TOOL_REACH_H
+#define LW_TOOL_REACH_H
+struct event_base;
+struct lw_client;
+struct options;
+struct reach;
+
+struct reach_events {
+    void (*up)(struct reach *reach); /* the link came up */
+    /* It went down, or a try failed; NULL: that ends it. */
+    void (*down)(struct reach *reach, const char *why);
+};
+
+struct reach {
+    const struct options *options;
+    const struct reach_events *events;
+    void *arg;
+    struct event_base *base;
+    struct lw_client *client;
+    int code;
+    int ending;
+    char error[300]; /* what the library says was wrong with a call */
+};
+
+/* Runs until reach_end, or there is no connection. The exit code; everything was said. */
+int reach(const struct options *options, const struct reach_events *events,
+          const char *client_name, void *arg);
+/* For callers that need the loop before the link is up: reach() in three steps. */
+int reach_open(struct reach *reach, const char *client_name); /* 0, or the code */
+int reach_run(struct reach *reach);
+void reach_close(struct reach *reach);
+
+void reach_end(struct reach *reach, int code);
+/* Ends it after a call that was refused, or a callback with this status. */
+void reach_fail(struct reach *reach, int status, const char *why);
+
+#endif

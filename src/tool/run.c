@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See run.h. Single-threaded on libevent, and never blocking: whatever happens, the lock is
+ * renewed while the program runs.
+ *
+ * Happy path: on_acquired starts the program; SIGCHLD: on_child_end releases; on_released
+ * closes the client; on_closed ends the loop; the exit code is the program's.
+ *
+ * Lost: the program gets SIGTERM, after the grace time SIGKILL; its end is awaited, since
+ * only then nobody works on what the lock protects. A signal while waiting: the client is
+ * closed, which leaves the queue. A signal while the program runs: passed on. Afterwards:
+ * ignored, the end is near.
+ */
+#include "run.h"
+
+#include "child.h"
+#include "codes.h"
+#include "lockwire.h"
+#include "options.h"
+#include "say.h"
+#include "signals.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum stage { WAITING, RUNNING, ENDING };
+
+struct run {
+    const struct options *options;
+    struct event_base *base;
+    struct lw_client *client;
+    struct lw_lock *lock;
+    struct event *grace; /* set when the lock was lost */
+    enum stage stage;
+    pid_t child;
+    int code; /* what to exit with */
+    bool lost, link_up;
+    char why_down[200];
+    char error[300];
+};
+
+static void on_closed(struct lw_client *client, void *arg)
+{
+    struct run *run = arg;
+
+    (void)client;
+    event_base_loopbreak(run->base);
+}
+
+static void end(struct run *run, int code)
+{
+    run->stage = ENDING;
+    run->code = code;
+    if (lw_client_close(run->client, on_closed, run) < 0)
+        event_base_loopbreak(run->base);
+}
+
+static void on_released(struct lw_lock *lock, int status, void *arg)
+{
+    struct run *run = arg;
+    const char *name = lw_lock_name(lock);
+
+    if (status == LW_ENOTHELD) {
+        say("'%s' was no longer ours when the command ended", name);
+        run->code = STATUS_LOST;
+    } else if (status < 0) {
+        say("cannot tell whether '%s' was released: %s", name, lw_strerror(status));
+    }
+    end(run, run->code);
+}
+
+static void on_child_end(struct run *run, int code)
+{
+    run->child = 0;
+    run->stage = ENDING;
+    run->code = run->lost ? STATUS_LOST : code;
+    if (run->lost || lw_release(run->lock, on_released, run) < 0)
+        end(run, run->code);
+}
+
+static void on_grace_over(evutil_socket_t fd, short what, void *arg)
+{
+    struct run *run = arg;
+
+    (void)fd, (void)what;
+    if (run->child > 0)
+        kill(run->child, SIGKILL);
+}
+
+static void on_lost(struct lw_lock *lock, int reason, void *arg)
+{
+    struct run *run = arg;
+    int64_t grace_ms = run->options->grace_ms;
+    struct timeval grace = {(time_t)(grace_ms / 1000), (grace_ms % 1000) * 1000};
+
+    say("the lock '%s' was lost: %s", lw_lock_name(lock), lw_strerror(reason));
+    run->lost = true;
+    if (run->child > 0) {
+        kill(run->child, SIGTERM);
+        event_add(run->grace, &grace);
+    }
+}
+
+static int code_of(struct run *run, int status)
+{
+    const char *name = run->options->name, *said = lw_lock_errstr(run->lock);
+    const char *why = *said ? said : run->why_down;
+
+    switch (status) {
+    case LW_EBUSY:
+        say("'%s' is locked by somebody else", name);
+        return STATUS_BUSY;
+    case LW_EDEADLOCK:
+        say("'%s': another owner that reads it waits to write, too", name);
+        return STATUS_BUSY;
+    case LW_ETIMEOUT:
+        if (run->link_up) {
+            say("the wait for '%s' is over", name);
+            return STATUS_BUSY;
+        } /* fall through */
+    case LW_ECONN:
+        say("no connection to the server%s%s", *why ? ": " : "", why);
+        return STATUS_NO_SERVER;
+    case LW_EREDIS:
+        say("the server refuses '%s': %s", name, said);
+        return STATUS_REFUSED;
+    default:
+        say("cannot lock '%s': %s%s%s", name, lw_strerror(status), *said ? ": " : "",
+            said);
+        return STATUS_SYSTEM;
+    }
+}
+
+static void on_acquired(struct lw_lock *lock, int status, void *arg)
+{
+    struct run *run = arg;
+    const struct options *options = run->options;
+
+    if (run->stage != WAITING)
+        return; /* given up: the end of the client ends it too */
+    if (status != LW_OK) {
+        end(run, code_of(run, status));
+        return;
+    }
+    run->child = child_start(options->command, options->name, lw_lock_fence(lock),
+                             options->embedded ? options->url : NULL);
+    if (run->child > 0) {
+        run->stage = RUNNING;
+        return;
+    }
+    say("cannot start %s: %s", options->command[0], strerror(errno));
+    run->stage = ENDING;
+    run->code = STATUS_SYSTEM;
+    if (lw_release(lock, on_released, run) < 0)
+        end(run, run->code);
+}
+
+static void on_signal(int number, bool from_terminal, void *arg)
+{
+    struct run *run = arg;
+    int code;
+
+    if (number == SIGCHLD) {
+        if (run->stage == RUNNING && child_ended(run->child, &code))
+            on_child_end(run, code);
+    } else if (run->stage == WAITING) {
+        end(run, STATUS_SIGNAL + number);
+    } else if (run->stage == RUNNING && !from_terminal) {
+        kill(run->child, number);
+    }
+}
+
+static void on_link(struct lw_client *client, int up, const char *why, void *arg)
+{
+    struct run *run = arg;
+
+    (void)client;
+    run->link_up = up;
+    if (!up) /* the library's log tells it at once */
+        snprintf(run->why_down, sizeof(run->why_down), "%s", why);
+}
+
+static void on_log(int level, const char *message, void *arg)
+{
+    (void)level, (void)arg;
+    say("%s", message);
+}
+
+static int start(struct run *run)
+{
+    struct lw_client_options client = LW_CLIENT_OPTIONS_INIT;
+    struct lw_acquire_options acquire = LW_ACQUIRE_OPTIONS_INIT;
+    int error;
+
+    client.client_name = "lockwire-run";
+    client.link = on_link;
+    client.log = on_log;
+    client.arg = run;
+    client.errbuf = run->error;
+    client.errbuf_size = sizeof(run->error);
+    acquire.mode = run->options->mode;
+    acquire.owner = run->options->owner;
+    acquire.permits = run->options->permits;
+    acquire.lease_ms = run->options->lease_ms;
+    acquire.wait_ms = run->options->wait_ms;
+    acquire.lost = on_lost;
+    error = lw_client_new(run->base, run->options->url, &client, &run->client);
+    if (error == 0)
+        error = lw_acquire(run->client, run->options->name, &acquire, on_acquired, run,
+                           &run->lock);
+    if (error == 0)
+        return 0;
+    say("%s", *run->error ? run->error : lw_strerror(error));
+    return error == LW_EINVAL ? STATUS_USAGE : STATUS_SYSTEM;
+}
+
+int run(const struct options *options)
+{
+    struct run run = {.options = options, .code = STATUS_SYSTEM};
+
+    run.base = event_base_new();
+    if (run.base)
+        run.grace = event_new(run.base, -1, 0, on_grace_over, &run);
+    if (!run.grace || signals_watch(run.base, on_signal, &run) < 0) {
+        say("cannot start an event loop");
+    } else {
+        run.code = start(&run);
+        if (run.code == 0) {
+            run.code = STATUS_SYSTEM; /* unless end() tells better */
+            event_base_dispatch(run.base);
+        }
+    }
+    signals_unwatch();
+    lw_lock_free(run.lock);
+    lw_client_free(run.client);
+    if (run.grace)
+        event_free(run.grace);
+    if (run.base)
+        event_base_free(run.base);
+    return run.code;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * `lockwire run`: waits for the lock, runs the program while it is held, releases. Owns the
+ * loop and the order of events. Knows neither argv nor how an embedded server is started.
+ */
+#ifndef LW_TOOL_RUN_H
+#define LW_TOOL_RUN_H
+struct options;
+
+/* The exit code; everything has been said. signals_catch was called before; the server at
+ * options->url is there. */
+int run(const struct options *options);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See signals.h. A handler may only touch what belongs to the whole process: hence the one
+ * static state here. It writes a record to a pipe, which the loop reads.
+ *
+ * Happy path: handler -> pipe -> on_readable -> fn.
+ */
+#include "signals.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+static const int caught[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+#define CAUGHT (sizeof(caught) / sizeof(*caught))
+
+struct record {
+    int number;
+    bool from_terminal;
+};
+
+static struct {
+    int pipe[2];
+    struct sigaction before[CAUGHT], pipe_before;
+    struct event *readable;
+    signals_fn *fn;
+    void *arg;
+} state = {.pipe = {-1, -1}};
+
+static void on_signal(int number, siginfo_t *info, void *context)
+{
+    struct record record = {number, false};
+    int error = errno;
+
+    (void)context;
+#ifdef SI_KERNEL
+    record.from_terminal = info->si_code == SI_KERNEL &&
+                           (number == SIGINT || number == SIGQUIT);
+#endif
+    /* a full pipe holds hundreds already; one more tells nothing new */
+    ssize_t ignored = write(state.pipe[1], &record, sizeof(record));
+    (void)ignored;
+    errno = error;
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+    struct record record;
+
+    (void)what, (void)arg;
+    while (state.fn && read(fd, &record, sizeof(record)) == (ssize_t)sizeof(record))
+        state.fn(record.number, record.from_terminal, state.arg);
+}
+
+int signals_catch(void)
+{
+    struct sigaction action = {.sa_flags = SA_SIGINFO | SA_RESTART};
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+
+    if (pipe(state.pipe) < 0)
+        return -1;
+    for (int i = 0; i < 2; i++) {
+        fcntl(state.pipe[i], F_SETFD, FD_CLOEXEC);
+        fcntl(state.pipe[i], F_SETFL, O_NONBLOCK);
+    }
+    action.sa_sigaction = on_signal;
+    sigfillset(&action.sa_mask);
+    for (size_t i = 0; i < CAUGHT; i++) {
+        sigaction(caught[i], NULL, &state.before[i]);
+        if (state.before[i].sa_handler != SIG_IGN || caught[i] == SIGCHLD)
+            sigaction(caught[i], &action, NULL);
+    }
+    return sigaction(SIGPIPE, &ignore, &state.pipe_before);
+}
+
+int signals_watch(struct event_base *base, signals_fn *fn, void *arg)
+{
+    state.fn = fn;
+    state.arg = arg;
+    state.readable =
+        event_new(base, state.pipe[0], EV_READ | EV_PERSIST, on_readable, NULL);
+    return state.readable ? event_add(state.readable, NULL) : -1;
+}
+
+void signals_unwatch(void)
+{
+    if (state.readable)
+        event_free(state.readable);
+    state.readable = NULL;
+    state.fn = NULL;
+}
+
+void signals_restore(void)
+{
+    for (size_t i = 0; i < CAUGHT; i++)
+        sigaction(caught[i], &state.before[i], NULL);
+    sigaction(SIGPIPE, &state.pipe_before, NULL);
+}

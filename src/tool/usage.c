@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/* See usage.h. */
+#include "usage.h"
+
+const char *const usage_names[SUBCOMMANDS] = {
+    [RUN] = "run", [STATUS] = "status", [BREAK] = "break", [WATCH] = "watch"};
+
+static const char *const synopses[SUBCOMMANDS] = {
+    [RUN] = "lockwire run NAME [OPTION...] -- COMMAND [ARG...]",
+    [STATUS] = "lockwire status NAME [--json] [--redis URL]",
+    [BREAK] = "lockwire break NAME [--token TOKEN] [--redis URL]",
+    [WATCH] = "lockwire watch NAME [--interval TIME] [--redis URL]",
+};
+
+static const char about[] =
+    "\n"
+    "Distributed locks in Redis.\n"
+    "\n"
+    "  run        run a command while holding a lock\n"
+    "  status     who holds a lock and who waits for it\n"
+    "  break      take a lock away from its holder\n"
+    "  watch      follow who holds a lock and who waits for it\n"
+    "  --help     this text; `lockwire SUBCOMMAND --help` tells more\n"
+    "  --version  the versions of the command and the library\n";
+
+#define REDIS_OPTION                                                                     \
+    "  --redis URL    redis://[[user]:password@]host[:port][/db], "                      \
+    "unix:///path[?db=N],\n"
+#define HELP_OPTION "  --help         this text\n"
+#define URL_ENVIRONMENT                                                                  \
+    "Environment: LOCKWIRE_URL is used where --redis is not given; without "             \
+    "it\n" DEFAULT_URL
+#define TIMES "TIME is like 500ms, 30s, 5m, 1.5h; a plain number is seconds.\n"
+#define SERVER_CODES                                                                     \
+    "   64  wrong usage                    71  the system refuses (memory, output "      \
+    "...)\n"                                                                             \
+    "   69  no connection to the server    77  the server refuses\n"
+
+static const char run_options[] =
+    "\n"
+    "Waits for the lock NAME, runs COMMAND while it holds it, and releases it.\n"
+    "\n"
+    "  --lease TIME   how long the lock outlives this process should it die (30s, at\n"
+    "                 least 100ms); it is renewed for as long as COMMAND runs\n"
+    "  --wait TIME    how long to wait for the lock: 0 (try once), a time, or forever\n"
+    "                 (the default)\n"
+    "  --grace TIME   if the lock is lost: how long after SIGTERM COMMAND gets SIGKILL "
+    "(5s)\n"
+    "  --exclusive    as the writer of a read-write lock, re-entrant by owner\n"
+    "  --shared       as one of its readers. Without either the lock is a mutex, which\n"
+    "                 is another kind of key: all users of a NAME use the same kind\n"
+    "  --owner OWNER  with --exclusive or --shared: who holds, and so may enter again,\n"
+    "                 from any process; 1 to 128 printable bytes without spaces\n"
+    "  --permits N    with --shared: enter only while fewer than N owners "
+    "hold\n" REDIS_OPTION
+    "                 embedded: (a throw-away redis-server for as long as COMMAND runs)\n"
+    "                 or embedded:/path (the same, shared by all who name that "
+    "folder)\n" HELP_OPTION "\n" TIMES;
+
+static const char run_codes[] =
+    "\n"
+    "The exit code is COMMAND's (128 + n if signal n ended it), or:\n"
+    "   64  wrong usage                    75  the lock is busy, or the wait is over\n"
+    "   69  no connection to the server    77  the server refuses\n"
+    "   70  the lock was lost              126 COMMAND cannot be executed\n"
+    "   71  the system refuses (fork ...)  127 COMMAND was not found\n"
+    "  128 + n  signal n came while waiting\n"
+    "\n"
+    "SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to COMMAND. It\n"
+    "gets SIGTERM when the lock is lost, and also when this process is killed (Linux).\n"
+    "\n" URL_ENVIRONMENT
+    ". COMMAND sees LOCKWIRE_NAME, LOCKWIRE_FENCE (the fencing token:\n"
+    "larger than that of every earlier holder) and, of an embedded server, "
+    "LOCKWIRE_URL.\n";
+
+#define ASK_OPTIONS                                                                      \
+    REDIS_OPTION "                 or embedded:/path (see run)\n" HELP_OPTION
+
+static const char status_text[] =
+    "\n"
+    "Shows who holds NAME, how long the lease still lasts, its fencing token where "
+    "Redis\n"
+    "keeps it (not of a mutex), and who waits: each with the name, host and pid of its\n"
+    "client, which are known for two minutes after it was last in use.\n"
+    "\n"
+    "  --json         for programs: name, stranger (a key's type that is not ours, or\n"
+    "                 null), holder_total, holders (mode, token, owner, client,\n"
+    "                 remaining_ms, fence), waiter_total, waiters (mode, token, owner,\n"
+    "                 client, position, waited_ms, permits); null is what there is none\n"
+    "                 of. At most 100 of each are listed, the totals count "
+    "all\n" ASK_OPTIONS "\n"
+    "The exit code is 0, whether it is held or free, or:\n" SERVER_CODES
+    "\n" URL_ENVIRONMENT ".\n";
+
+static const char break_text[] =
+    "\n"
+    "Takes NAME away from whoever holds it and hands it to the first who waits. For "
+    "when\n"
+    "a holder is stuck: it goes on believing that it holds until its next renewal tells\n"
+    "it; only a resource that checks fencing tokens is safe meanwhile.\n"
+    "\n"
+    "  --token TOKEN  only if TOKEN holds it (see `lockwire status`); safer, since the\n"
+    "                 lock may have changed hands since you looked\n" ASK_OPTIONS "\n"
+    "The exit code is 0 if it was taken away, or:\n"
+    "    1  nobody holds it, or not TOKEN, or the key is not ours\n" SERVER_CODES
+    "\n" URL_ENVIRONMENT ".\n";
+
+static const char watch_text[] =
+    "\n"
+    "Follows NAME: in a terminal the table of `lockwire status`, drawn anew at each "
+    "look;\n"
+    "elsewhere a line for each change (holds, waits, left: mode, owner, client, token).\n"
+    "Ends at SIGINT, SIGTERM or SIGHUP, or when nobody reads its output any more.\n"
+    "\n"
+    "  --interval TIME  between two looks (1s, at least 10ms)\n" ASK_OPTIONS "\n" TIMES
+    "\n"
+    "The exit code is 0, also after an outage of the server, which is waited for; "
+    "or:\n" SERVER_CODES "\n" URL_ENVIRONMENT ".\n";
+
+void usage_brief(FILE *out, enum subcommand subcommand)
+{
+    const char *before = "usage: ";
+
+    for (int i = 0; i < SUBCOMMANDS; i++) {
+        if (subcommand != SUBCOMMANDS && subcommand != (enum subcommand)i)
+            continue;
+        fprintf(out, "%s%s\n", before, synopses[i]);
+        before = "       ";
+    }
+    if (subcommand == SUBCOMMANDS)
+        fputs("       lockwire SUBCOMMAND --help | --help | --version\n", out);
+}
+
+void usage_help(FILE *out, enum subcommand subcommand)
+{
+    usage_brief(out, subcommand);
+    switch (subcommand) {
+    case RUN:
+        fputs(run_options, out);
+        fputs(run_codes, out);
+        break;
+    case STATUS:
+        fputs(status_text, out);
+        break;
+    case BREAK:
+        fputs(break_text, out);
+        break;
+    case WATCH:
+        fputs(watch_text, out);
+        break;
+    default:
+        fputs(about, out);
+    }
+}

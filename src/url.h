@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * URLs of servers, and the rules for names and other texts that callers hand in. Pure:
+ * strings in, values or an explanation out.
+ */
+#ifndef LW_URL_H
+#define LW_URL_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct lw__url {
+    char *host;                /* NULL: path */
+    char *path;                /* NULL: host */
+    char *username, *password; /* NULL where absent */
+    uint16_t port;
+    int db; /* -1: not said */
+};
+/* redis://[[user]:password@]host[:port][/db] or unix:///path[?db=N], %XX decoded; host
+ * may be [v6]. LW_EINVAL and LW_ENOMEM are explained in `why`, what and where, without
+ * the user part (it may hold a password). */
+int lw__url_parse(const char *text, struct lw__url *ret, char *why, size_t why_size);
+void lw__url_clear(struct lw__url *url);
+
+/* NULL if the name is legal for a lock (see lw_acquire), else `why`: what is wrong,
+ * where. */
+const char *lw__name_check(const char *name, char *why, size_t why_size);
+/* NULL if 1 to 128 printable ASCII bytes without spaces; `what` names it in the text. */
+const char *lw__word_check(const char *word, const char *what, char *why, size_t why_size);
+#endif

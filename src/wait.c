@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Wake-ups to their waiters: finds the token that a message on our channel means, keeps what
+ * answers told of the server's clock (only differences of it are ever used), and remembers
+ * which names somebody else had lately. Must not decide whether a message may be believed;
+ * machine.c does.
+ */
+#include "core.h"
+
+#include <syslog.h>
+#include <utlist.h>
+
+#define CONTENDED_US (1000 * LW__MS)
+
+static struct lw__token *find_token(struct lw_client *client, const struct lw__message *m)
+{
+    struct lw__name *name = lw__name_find(client, m->name);
+    struct lw__token *token = NULL;
+
+    if (!name)
+        return NULL;
+    DL_SEARCH_SCALAR(name->tokens, token, n, m->n); /* FIFO: it is among the first */
+    return token;
+}
+
+void lw__wait_message(struct lw_client *client, const char *text, size_t length)
+{
+    struct lw__message message;
+    struct lw__token *token;
+    struct lw__input input = {0};
+
+    if (!lw__get_message(text, length, client->uuid, &message)) {
+        lw__log(&client->log, LOG_NOTICE,
+                "a message that is not ours to understand on %s", client->channel);
+        return;
+    }
+    token = find_token(client, &message);
+    if (!token) {
+        if (message.handed)
+            lw__token_give_back(client, message.name, &message);
+        return;
+    }
+    input.event = message.handed ? LW__EV_HANDED : LW__EV_STANDBY;
+    input.fence = message.fence;
+    input.handed_us = message.handed_us;
+    input.window_us = message.window_ms * LW__MS;
+    lw__wait_clock(token, message.handed_us, &input.pair_sent_us, &input.pair_server_us);
+    lw__token_step(token, &input);
+}
+
+void lw__wait_note_clock(struct lw__token *token, int64_t sent_us, int64_t server_us)
+{
+    struct lw_client *client = token->client;
+
+    token->pair_sent_us = client->pair_sent_us = sent_us;
+    token->pair_server_us = client->pair_server_us = server_us;
+    token->pair_connection = client->pair_connection = lw__node_connection(client->node);
+}
+
+void lw__wait_clock(const struct lw__token *token, int64_t handed_us, int64_t *sent_us,
+                    int64_t *server_us)
+{
+    const struct lw_client *client = token->client;
+    unsigned connection = lw__node_connection(client->node);
+
+    *sent_us = *server_us = 0;
+    if (client->pair_connection == connection && client->pair_server_us <= handed_us) {
+        *sent_us = client->pair_sent_us;
+        *server_us = client->pair_server_us;
+    } else if (token->pair_connection == connection) {
+        *sent_us = token->pair_sent_us;
+        *server_us = token->pair_server_us;
+    }
+}
+
+static uint32_t hash_of(const char *name)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a */
+
+    for (; *name; name++)
+        hash = (hash ^ (unsigned char)*name) * 16777619u;
+    return hash;
+}
+
+void lw__wait_note_contended(struct lw_client *client, const char *name)
+{
+    uint32_t hash = hash_of(name);
+
+    client->contended[hash % LW__CONTENDED_SLOTS].hash = hash;
+    client->contended[hash % LW__CONTENDED_SLOTS].until_us = lw__now_us() + CONTENDED_US;
+}
+
+bool lw__wait_is_contended(const struct lw_client *client, const char *name)
+{
+    uint32_t hash = hash_of(name);
+
+    return client->contended[hash % LW__CONTENDED_SLOTS].hash == hash &&
+           client->contended[hash % LW__CONTENDED_SLOTS].until_us > lw__now_us();
+}

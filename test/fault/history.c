@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/* history.h's files and its checker: merge, then one pass with the claims in hand. */
+#include "history.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CLIENTS_MAX 64
+
+struct lane {
+    struct record *records;
+    size_t count, next;
+    int open; /* results that may still come for its operations: begun, not ended */
+};
+
+int64_t history_now_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static void path_of(const char *dir, uint32_t client, char *ret, size_t size)
+{
+    snprintf(ret, size, "%s/history-%u", dir, client);
+}
+
+int history_open(const char *dir, uint32_t client)
+{
+    char path[256];
+    int fd;
+
+    path_of(dir, client, path, sizeof(path));
+    fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd < 0)
+        abort();
+    return fd;
+}
+
+void history_note(int fd, const struct record *record)
+{
+    if (write(fd, record, sizeof(*record)) != sizeof(*record))
+        abort();
+}
+
+static void load(const char *dir, uint32_t client, struct lane *lane)
+{
+    char path[256];
+    struct stat about;
+    int fd;
+
+    path_of(dir, client, path, sizeof(path));
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (fstat(fd, &about) < 0 || !(lane->records = malloc((size_t)about.st_size + 1)) ||
+        read(fd, lane->records, (size_t)about.st_size) != about.st_size)
+        abort();
+    lane->count = (size_t)about.st_size / sizeof(*lane->records);
+    close(fd);
+}
+
+static struct record *next_record(struct lane *lanes, uint32_t count)
+{
+    struct lane *first = NULL;
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct lane *lane = &lanes[i];
+        if (lane->next < lane->count &&
+            (!first ||
+             lane->records[lane->next].time_us < first->records[first->next].time_us))
+            first = lane;
+    }
+    return first ? &first->records[first->next++] : NULL;
+}
+
+/* ---- one pass over the merged records ---- */
+
+#define CLAIMS_MAX 256 /* holds that nobody has ended, those of dead processes included */
+
+struct claim {
+    struct record grant;
+    int64_t until_us; /* as far as known */
+    bool superseded; /* another one was granted that excludes it, which no loss explains */
+    struct record by; /* that one */
+};
+
+struct check {
+    struct verdict verdict;
+    struct claim claims[CLAIMS_MAX];
+    size_t count;
+    uint64_t read_fence, write_fence; /* the largest yet */
+    int64_t loss_begin_us, loss_end_us, lease_us;
+};
+
+static void found(struct verdict *verdict, const char *what, const struct record *before,
+                  const struct record *record)
+{
+    if (verdict->first[0] == '\0')
+        snprintf(
+            verdict->first, sizeof(verdict->first),
+            "%s: client %u op %u fence %llu, then client %u op %u fence %llu at %lld",
+            what, before->client, before->operation, (unsigned long long)before->fence,
+            record->client, record->operation, (unsigned long long)record->fence,
+            (long long)record->time_us);
+}
+
+/* Redis may have granted the one before the loss, and the other one after it. */
+static bool may_straddle(const struct check *check, const struct record *one,
+                         const struct record *other)
+{
+    return one->until_us - check->lease_us < check->loss_end_us &&
+           other->time_us > check->loss_begin_us;
+}
+
+/* Another one is granted that excludes this one, in whose eyes it may be over. */
+static void supersede(struct check *check, struct claim *claim,
+                      const struct record *record)
+{
+    bool believes = claim->until_us > record->time_us;
+
+    if (may_straddle(check, &claim->grant, record) ||
+        may_straddle(check, record, &claim->grant)) {
+        check->verdict.forgiven += believes;
+        return;
+    }
+    if (believes && !claim->superseded) {
+        check->verdict.overlaps++;
+        found(&check->verdict, "two hold", &claim->grant, record);
+    }
+    claim->superseded = true;
+    claim->by = *record;
+}
+
+/* A number is larger than all that were given to those whom its grant excludes. */
+static void check_fence(struct check *check, const struct record *record)
+{
+    uint64_t *mine = record->shared ? &check->read_fence : &check->write_fence;
+    uint64_t before = check->write_fence;
+
+    if (!record->shared && check->read_fence > before)
+        before = check->read_fence;
+    /* One granted before the loss may come to know it after others were granted. */
+    if (record->fence <= before && !may_straddle(check, record, record)) {
+        check->verdict.fences++;
+        found(&check->verdict, "the fence did not grow",
+              &(struct record){.fence = before}, record);
+    }
+    if (record->fence > *mine)
+        *mine = record->fence;
+}
+
+static void granted(struct check *check, const struct record *record)
+{
+    size_t kept = 0;
+
+    check->verdict.grants++;
+    check_fence(check, record);
+    for (size_t i = 0; i < check->count; i++) {
+        struct claim *claim = &check->claims[i];
+
+        if (record->shared && claim->grant.shared)
+            check->verdict.together += claim->until_us > record->time_us;
+        else
+            supersede(check, claim, record);
+        /* One that is over by far belongs to a process that was killed. */
+        if (claim->until_us + 100 * check->lease_us > record->time_us)
+            check->claims[kept++] = *claim;
+    }
+    check->count = kept;
+    if (kept == CLAIMS_MAX)
+        abort();
+    check->claims[check->count++] =
+        (struct claim){.grant = *record, .until_us = record->until_us};
+}
+
+static struct claim *claim_of(struct check *check, const struct record *record)
+{
+    for (size_t i = 0; i < check->count; i++)
+        if (check->claims[i].grant.client == record->client &&
+            check->claims[i].grant.operation == record->operation)
+            return &check->claims[i];
+    return NULL;
+}
+
+/* One who still believes although another was granted meanwhile that excludes it. */
+static void touched(struct check *check, const struct record *record)
+{
+    struct claim *claim = claim_of(check, record);
+
+    if (!claim || record->until_us <= record->time_us)
+        return;
+    if (claim->superseded) {
+        check->verdict.overlaps++;
+        found(&check->verdict, "one still holds", &claim->grant, &claim->by);
+    }
+    claim->until_us = record->until_us;
+}
+
+static void ended(struct check *check, const struct record *record)
+{
+    struct claim *claim = claim_of(check, record);
+
+    if (claim)
+        *claim = check->claims[--check->count];
+}
+
+static void take(struct check *check, struct lane *lane, const struct record *record)
+{
+    check->verdict.records++;
+    lane->open += record->what == BEGIN;
+    if (record->what == GRANTED || record->what == FAILED)
+        check->verdict.repeated += lane->open-- <= 0;
+    if (record->what == GRANTED)
+        granted(check, record);
+    else if (record->what == TOUCHED)
+        touched(check, record);
+    else if (record->what == ENDED)
+        ended(check, record);
+    else if (record->what == LOSS_BEGINS)
+        check->loss_begin_us = record->time_us, check->loss_end_us = INT64_MAX;
+    else if (record->what == LOSS_ENDS)
+        check->loss_end_us = record->time_us;
+}
+
+struct verdict history_check(const char *dir, uint32_t count, int64_t lease_us)
+{
+    static struct lane lanes[CLIENTS_MAX];
+    static struct check check;
+    struct record *record;
+
+    memset(lanes, 0, sizeof(lanes));
+    check = (struct check){
+        .lease_us = lease_us, .loss_begin_us = INT64_MAX, .loss_end_us = INT64_MIN};
+    for (uint32_t i = 0; i < count && i < CLIENTS_MAX; i++)
+        load(dir, i, &lanes[i]);
+    while ((record = next_record(lanes, count)))
+        take(&check, &lanes[record->client], record);
+    for (uint32_t i = 0; i < count && i < CLIENTS_MAX; i++)
+        free(lanes[i].records);
+    return check.verdict;
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The checker of the fault campaign, shown histories that are good and bad: what it must find,
+ * and how little it may forgive. Must not know lockwire.
+ *
+ * Happy path: note() some records of two clients, judge(), compare what was found.
+ */
+#include "history.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#define CLIENTS 4
+#define DRIVER 3
+#define LEASE 1000
+
+static char dir[64];
+static int files[CLIENTS];
+static struct verdict verdict;
+
+static int set(void **state)
+{
+    (void)state;
+    snprintf(dir, sizeof(dir), "/tmp/lockwire-history-XXXXXX");
+    if (!mkdtemp(dir))
+        return -1;
+    for (uint32_t i = 0; i < CLIENTS; i++)
+        files[i] = history_open(dir, i);
+    return 0;
+}
+
+static int strike(void **state)
+{
+    char path[128];
+
+    (void)state;
+    for (int i = 0; i < CLIENTS; i++) {
+        close(files[i]);
+        snprintf(path, sizeof(path), "%s/history-%d", dir, i);
+        unlink(path);
+    }
+    return rmdir(dir);
+}
+
+static void note(int client, enum what what, int64_t time, int64_t until, uint64_t fence,
+                 bool shared)
+{
+    struct record record = {.time_us = time,
+                            .until_us = until,
+                            .fence = fence,
+                            .client = (uint32_t)client,
+                            .operation = 1,
+                            .what = (uint16_t)what,
+                            .shared = shared};
+
+    history_note(files[client], &record);
+}
+
+static void holds(int client, int64_t from, int64_t to, uint64_t fence)
+{
+    note(client, BEGIN, from, 0, 0, false);
+    note(client, GRANTED, from, from + LEASE, fence, false);
+    note(client, ENDED, to, to, fence, false);
+}
+
+static void reads(int client, int64_t from, int64_t to, uint64_t fence)
+{
+    note(client, BEGIN, from, 0, 0, true);
+    note(client, GRANTED, from, from + LEASE, fence, true);
+    note(client, ENDED, to, to, fence, true);
+}
+
+static void loss(int64_t from, int64_t to)
+{
+    note(DRIVER, LOSS_BEGINS, from, 0, 0, false);
+    note(DRIVER, LOSS_ENDS, to, 0, 0, false);
+}
+
+static void judge(size_t overlaps, size_t fences, size_t forgiven)
+{
+    verdict = history_check(dir, CLIENTS, LEASE);
+    assert_int_equal(verdict.overlaps, overlaps);
+    assert_int_equal(verdict.fences, fences);
+    assert_int_equal(verdict.forgiven, forgiven);
+    assert_int_equal(verdict.repeated, 0);
+    assert_int_equal(!verdict.first[0], overlaps + fences == 0);
+}
+
+static void one_after_the_other_is_good(void **state)
+{
+    (void)state;
+    holds(0, 0, 500, 1);
+    holds(1, 500, 900, 2);
+    judge(0, 0, 0);
+    assert_int_equal(verdict.grants, 2);
+}
+
+static void two_at_once_are_found(void **state)
+{
+    (void)state;
+    holds(0, 0, 500, 1);
+    holds(1, 499, 900, 2);
+    judge(1, 0, 0);
+}
+
+static void a_claim_ends_at_its_deadline(void **state)
+{
+    (void)state;
+    holds(0, 0, 5000, 1); /* never renewed, as far as anybody knows */
+    holds(1, LEASE, 1500, 2);
+    judge(0, 0, 0);
+}
+
+static void one_who_still_believes_is_found_later(void **state)
+{
+    (void)state;
+    note(0, BEGIN, 0, 0, 0, false);
+    note(0, GRANTED, 0, LEASE, 1, false);
+    holds(1, LEASE + 1, LEASE + 100, 2);
+    note(0, TOUCHED, LEASE + 500, LEASE + 600, 1, false);
+    judge(1, 0, 0);
+}
+
+static void one_who_touches_without_belief_is_good(void **state)
+{
+    (void)state;
+    note(0, BEGIN, 0, 0, 0, false);
+    note(0, GRANTED, 0, LEASE, 1, false);
+    holds(1, LEASE + 1, LEASE + 100, 2);
+    note(0, TOUCHED, LEASE + 500, LEASE + 500, 1, false);
+    judge(0, 0, 0);
+}
+
+static void a_fence_that_does_not_grow_is_found(void **state)
+{
+    (void)state;
+    holds(0, 0, 500, 2);
+    holds(1, 500, 900, 2);
+    judge(0, 1, 0);
+}
+
+static void readers_may_read_together(void **state)
+{
+    (void)state;
+    reads(0, 0, 500, 2);
+    reads(1, 100, 600, 1); /* who is told first is left open */
+    judge(0, 0, 0);
+    assert_int_equal(verdict.together, 1);
+}
+
+static void a_writer_among_readers_is_found(void **state)
+{
+    (void)state;
+    reads(0, 0, 500, 1);
+    holds(1, 400, 600, 2);
+    reads(2, 550, 700, 3);
+    judge(2, 0, 0);
+}
+
+static void a_readers_fence_is_larger_than_the_last_writers(void **state)
+{
+    (void)state;
+    holds(0, 0, 100, 5);
+    reads(1, 200, 300, 4);
+    judge(0, 1, 0);
+}
+
+static void a_second_result_is_found(void **state)
+{
+    (void)state;
+    holds(0, 0, 500, 1);
+    note(0, FAILED, 600, 0, 0, false);
+    assert_int_equal(history_check(dir, CLIENTS, LEASE).repeated, 1);
+}
+
+/* ---- what a loss of state forgives ---- */
+
+static void across_a_loss_two_may_hold(void **state)
+{
+    (void)state;
+    holds(0, 0, 800, 1);
+    loss(400, 410);
+    holds(1, 500, 900, 2);
+    judge(0, 0, 1);
+}
+
+static void both_before_the_loss_are_found(void **state)
+{
+    (void)state;
+    holds(0, 0, 800, 1);
+    holds(1, 300, 900, 2);
+    loss(400, 410);
+    judge(1, 0, 0);
+}
+
+static void both_after_the_loss_are_found(void **state)
+{
+    (void)state;
+    loss(400, 410);
+    holds(0, 411, 800, 1);
+    holds(1, 500, 900, 2);
+    judge(1, 0, 0);
+}
+
+static void a_third_one_after_the_loss_is_found(void **state)
+{
+    (void)state;
+    holds(0, 0, 800, 1);
+    loss(400, 410);
+    holds(1, 500, 900, 2);
+    holds(2, 600, 950, 3);
+    judge(1, 0, 2);
+}
+
+/* Granted by Redis before the loss, told after another one was granted behind it. */
+static void one_told_late_of_a_grant_before_the_loss_is_forgiven(void **state)
+{
+    (void)state;
+    loss(400, 410);
+    note(0, BEGIN, 420, 0, 0, false);
+    note(0, GRANTED, 420, 420 + LEASE, 2, false);
+    note(1, BEGIN, 300, 0, 0, false);
+    note(1, GRANTED, 500, 390 + LEASE, 1, false);
+    note(0, TOUCHED, 600, 420 + LEASE, 2, false);
+    judge(0, 0, 1);
+}
+
+static void fences_grow_across_a_loss(void **state)
+{
+    (void)state;
+    holds(0, 0, 100, 7);
+    loss(400, 410);
+    holds(1, 500, 900, 6);
+    judge(0, 1, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(one_after_the_other_is_good, set, strike),
+        cmocka_unit_test_setup_teardown(two_at_once_are_found, set, strike),
+        cmocka_unit_test_setup_teardown(a_claim_ends_at_its_deadline, set, strike),
+        cmocka_unit_test_setup_teardown(one_who_still_believes_is_found_later, set,
+                                        strike),
+        cmocka_unit_test_setup_teardown(one_who_touches_without_belief_is_good, set,
+                                        strike),
+        cmocka_unit_test_setup_teardown(a_fence_that_does_not_grow_is_found, set, strike),
+        cmocka_unit_test_setup_teardown(readers_may_read_together, set, strike),
+        cmocka_unit_test_setup_teardown(a_writer_among_readers_is_found, set, strike),
+        cmocka_unit_test_setup_teardown(a_readers_fence_is_larger_than_the_last_writers,
+                                        set, strike),
+        cmocka_unit_test_setup_teardown(a_second_result_is_found, set, strike),
+        cmocka_unit_test_setup_teardown(across_a_loss_two_may_hold, set, strike),
+        cmocka_unit_test_setup_teardown(both_before_the_loss_are_found, set, strike),
+        cmocka_unit_test_setup_teardown(both_after_the_loss_are_found, set, strike),
+        cmocka_unit_test_setup_teardown(a_third_one_after_the_loss_is_found, set, strike),
+        cmocka_unit_test_setup_teardown(
+            one_told_late_of_a_grant_before_the_loss_is_forgiven, set, strike),
+        cmocka_unit_test_setup_teardown(fences_grow_across_a_loss, set, strike),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/* life.h's lives, made of steps. */
+#include "life_steps.h"
+#include "stage.h"
+
+#include <string.h>
+
+#define MUTEX(wait)                                                                      \
+    ((struct lw_acquire_options){.size = sizeof(struct lw_acquire_options),              \
+                                 .wait_ms = (wait)})
+#define OWNED(how, who)                                                                  \
+    ((struct lw_acquire_options){.size = sizeof(struct lw_acquire_options),              \
+                                 .wait_ms = step_wait_ms,                                \
+                                 .mode = (how),                                          \
+                                 .owner = (who)})
+#define SEMAPHORE                                                                        \
+    ((struct lw_acquire_options){.size = sizeof(struct lw_acquire_options),              \
+                                 .wait_ms = step_wait_ms,                                \
+                                 .mode = LW_SHARED,                                      \
+                                 .permits = 1})
+
+static void wait_hold_and_lose(void)
+{
+    struct player *first = step_ask(0, "m", MUTEX(step_wait_ms)), *second;
+
+    step_await_result(first);
+    second = step_ask(1, "m", MUTEX(step_wait_ms));
+    step_await_queued(second, "lockwire:queue:{m}");
+    step_renew(first);
+    if (first->lock && strlen(lw_lock_owner(first->lock)) == 1)
+        stage_fail("an owner's text that is none");
+    step_release(first);
+    step_await_result(second);
+    step_lose(second, "m");
+    step_release(second);
+    step_drop(first);
+    step_drop(second);
+}
+
+static void try_in_vain(void)
+{
+    struct player *first = step_ask(0, "t", MUTEX(step_wait_ms)), *second;
+
+    step_await_result(first);
+    second = step_ask(1, "t", MUTEX(0));
+    step_await_result(second);
+    step_counts(second->result == LW_EBUSY);
+    if (second->lock && !lw_lock_errstr(second->lock))
+        stage_fail("no errstr");
+    step_drop(second);
+    step_drop(first); /* while it is held */
+}
+
+static void use_mutex(void)
+{
+    wait_hold_and_lose();
+    try_in_vain();
+}
+
+static void pass_in_turn(void)
+{
+    struct player *turns[3];
+
+    for (int i = 0; i < 3; i++)
+        turns[i] = step_ask(0, "turn", MUTEX(step_wait_ms));
+    for (int i = 0; i < 3; i++) {
+        step_await_result(turns[i]);
+        step_release(turns[i]);
+    }
+    for (int i = 0; i < 3; i++)
+        step_drop(turns[i]);
+}
+
+static void share(void)
+{
+    struct player *reader = step_ask(0, "rw", OWNED(LW_SHARED, "one"));
+    struct player *again = step_ask(0, "rw", OWNED(LW_SHARED, "one")), *writer;
+
+    step_await_result(reader);
+    step_await_result(again);
+    writer = step_ask(1, "rw", OWNED(LW_EXCLUSIVE, "two"));
+    step_await_queued(writer, "lockwire:rwqueue:{rw}");
+    step_renew(reader);
+    step_release(again);
+    step_release(reader);
+    step_await_result(writer);
+    step_lose(writer, "rw");
+    step_release(writer);
+    step_drop(reader);
+    step_drop(again);
+    step_drop(writer);
+}
+
+/* A sole reader becomes the writer, and again a reader: then others may read. */
+static void upgrade(void)
+{
+    struct player *reader = step_ask(0, "up", OWNED(LW_SHARED, "one")), *writer, *other;
+
+    step_await_result(reader);
+    writer = step_ask(0, "up", OWNED(LW_EXCLUSIVE, "one"));
+    step_await_result(writer);
+    other = step_ask(1, "up", OWNED(LW_SHARED, "two"));
+    step_await_queued(other, "lockwire:rwqueue:{up}");
+    step_release(writer);
+    step_await_result(other);
+    step_release(reader);
+    step_release(other);
+    step_drop(reader);
+    step_drop(writer);
+    step_drop(other);
+}
+
+static void use_permits(void)
+{
+    struct player *first = step_ask(0, "s", SEMAPHORE), *second;
+
+    step_await_result(first);
+    second = step_ask(1, "s", SEMAPHORE);
+    step_await_queued(second, "lockwire:rwqueue:{s}");
+    step_renew(first);
+    step_release(first);
+    step_await_result(second);
+    step_lose(second, "s");
+    step_release(second);
+    step_drop(first);
+    step_drop(second);
+}
+
+static void be_redisson(void)
+{
+    struct player *first = step_ask(0, "j", OWNED(LW_REDISSON, "one")), *again, *other;
+
+    again = step_ask(0, "j", OWNED(LW_REDISSON, "one"));
+    step_await_result(first);
+    step_await_result(again);
+    other = step_ask(1, "j", OWNED(LW_REDISSON, NULL));
+    step_await_listener(other, "redisson_lock__channel:{j}");
+    step_renew(first);
+    step_release(again);
+    step_release(first);
+    step_await_result(other);
+    step_lose(other, "j");
+    step_release(other);
+    step_drop(first);
+    step_drop(again);
+    step_drop(other);
+}
+
+static void inquire(void)
+{
+    struct player *held = step_ask(0, "i", MUTEX(step_wait_ms));
+
+    step_await_result(held);
+    step_inspect_and_break(1, "i");
+    step_await_loss(held, "i");
+    step_drop(held);
+}
+
+static int live(const char *url, int64_t wait_ms, void (*part)(void))
+{
+    step_begin(wait_ms);
+    step_connect(url);
+    part();
+    step_close();
+    return step_end();
+}
+
+int life_mutex(const char *url, int64_t wait_ms)
+{
+    return live(url, wait_ms, use_mutex);
+}
+
+int life_turns(const char *url, int64_t wait_ms)
+{
+    return live(url, wait_ms, pass_in_turn);
+}
+
+int life_readwrite(const char *url, int64_t wait_ms)
+{
+    return live(url, wait_ms, share);
+}
+
+int life_upgrade(const char *url, int64_t wait_ms)
+{
+    return live(url, wait_ms, upgrade);
+}
+
+int life_semaphore(const char *url, int64_t wait_ms)
+{
+    return live(url, wait_ms, use_permits);
+}
+
+int life_redisson(const char *url, int64_t wait_ms)
+{
+    return live(url, wait_ms, be_redisson);
+}
+
+int life_inquiries(const char *url, int64_t wait_ms)
+{
+    return live(url, wait_ms, inquire);
+}
+
+int life_in_vain(const char *url, int64_t wait_ms)
+{
+    struct player *player;
+
+    step_begin(wait_ms);
+    step_connect(url);
+    player = step_ask(0, "m", MUTEX(wait_ms));
+    step_await_result(player);
+    step_counts(player->result == LW_ETIMEOUT);
+    step_drop(player);
+    step_close();
+    return step_end();
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT */
+/* life_steps.h's steps, and the judgement of each callback. */
+#include "life_steps.h"
+#include "allocator.h"
+#include "stage.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PLAYERS 12
+#define LEASE_MS 400
+
+static struct {
+    struct event_base *base;
+    struct event *tick;
+    struct lw_client *clients[2];
+    struct player players[PLAYERS];
+    int count, closed, inquiries; /* closes and inquiries: callbacks to come */
+    int good;
+} life;
+int life_calls;
+int64_t step_wait_ms;
+
+void step_counts(bool good)
+{
+    life.good += good;
+}
+
+static void answered(int status)
+{
+    step_counts(status == LW_OK || status == LW_STILLHELD);
+}
+
+static void called(int status)
+{
+    life_calls++;
+    if (status != LW_OK && status != LW_ENOMEM)
+        stage_fail("a call was refused: %s", lw_strerror(status));
+}
+
+/* ---- callbacks ---- */
+
+static bool excludes(const struct player *one, const struct player *other)
+{
+    return strcmp(one->name, other->name) == 0 && !(one->reads && other->reads) &&
+           !(one->owner && other->owner && strcmp(one->owner, other->owner) == 0);
+}
+
+static void check_alone(const struct player *me)
+{
+    for (int i = 0; i < life.count; i++) {
+        const struct player *other = &life.players[i];
+        if (other != me && other->lock && excludes(me, other) &&
+            lw_lock_state(other->lock) == LW_HELD &&
+            lw_lock_remaining_ms(other->lock) > 0)
+            stage_complain("I1: two hold %s", me->name);
+    }
+}
+
+static void on_result(struct lw_lock *lock, int status, void *arg)
+{
+    struct player *player = arg;
+
+    if (lock != player->lock || player->result != PENDING)
+        stage_complain("rule 2: a second result");
+    player->result = status;
+    if (status == LW_OK)
+        check_alone(player);
+    answered(status);
+}
+
+static void on_lost(struct lw_lock *lock, int reason, void *arg)
+{
+    struct player *player = arg;
+
+    if (lock != player->lock || player->lost != PENDING || player->result != LW_OK)
+        stage_complain("rule 6: lost out of place");
+    player->lost = reason;
+}
+
+static void on_released(struct lw_lock *lock, int status, void *arg)
+{
+    struct player *player = arg;
+
+    if (lock != player->lock || player->released != PENDING)
+        stage_complain("rule 2: released twice");
+    player->released = status;
+    answered(status);
+}
+
+static void on_renewed(struct lw_lock *lock, int status, void *arg)
+{
+    struct player *player = arg;
+
+    if (lock != player->lock || player->renewals-- <= 0)
+        stage_complain("rule 2: renewed twice");
+    answered(status);
+}
+
+static void on_inspected(struct lw_client *client, int status,
+                         const struct lw_inspection *found, const char *why, void *arg)
+{
+    (void)client, (void)found, (void)why, (void)arg;
+    if (life.inquiries-- <= 0)
+        stage_complain("rule 2: inspected twice");
+    answered(status);
+}
+
+static void on_broken(struct lw_client *client, int status, const char *why, void *arg)
+{
+    on_inspected(client, status, NULL, why, arg);
+}
+
+static void on_closed(struct lw_client *client, void *arg)
+{
+    (void)client, (void)arg;
+    if (life.closed-- <= 0)
+        stage_complain("rule 7: closed twice");
+    answered(LW_OK);
+}
+
+static void on_link(struct lw_client *client, int up, const char *why, void *arg)
+{
+    (void)client, (void)up, (void)why, (void)arg;
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what, (void)arg;
+}
+
+/* ---- waiting ---- */
+
+#define AWAIT(condition)                                                                 \
+    for (int64_t limit_ = now_ms() + STAGE_WAIT_MS; !(condition);)                       \
+    turn(limit_, #condition)
+
+static void turn(int64_t limit_ms, const char *awaited)
+{
+    if (event_base_loop(life.base, EVLOOP_ONCE) < 0)
+        stage_fail("event_base_loop");
+    if (stage.broken)
+        stage_fail("%s", stage.complaint);
+    if (now_ms() > limit_ms)
+        stage_fail("waited for %s", awaited);
+}
+
+static bool redis_has(const char *command, const char *key)
+{
+    char line[64];
+
+    allocator_pause();
+    snprintf(line, sizeof(line), "%s %s", command, key);
+    bool has = redis_int(line, NULL) > 0;
+    allocator_resume();
+    return has;
+}
+
+static bool is_listened_to(const char *channel)
+{
+    allocator_pause();
+    bool is = redis_int("EVAL %s 0 %s",
+                        "return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]", channel) > 0;
+    allocator_resume();
+    return is;
+}
+
+static void delete (const char *key)
+{
+    (void)redis_has("DEL", key);
+}
+
+static bool holds(const struct player *player)
+{
+    return player->lock && lw_lock_state(player->lock) == LW_HELD;
+}
+
+/* ---- the steps ---- */
+
+struct player *step_ask(int client, const char *name, struct lw_acquire_options options)
+{
+    struct player *player = &life.players[life.count++];
+
+    *player = (struct player){.name = name,
+                              .owner = options.owner,
+                              .reads = options.mode == LW_SHARED && !options.permits,
+                              .result = PENDING,
+                              .lost = PENDING,
+                              .released = PENDING};
+    options.lost = on_lost;
+    options.lease_ms = LEASE_MS;
+    if (!life.clients[client])
+        return player;
+    called(lw_acquire(life.clients[client], name, &options, on_result, player,
+                      &player->lock));
+    return player;
+}
+
+void step_await_result(const struct player *player)
+{
+    AWAIT(!player->lock || player->result != PENDING);
+}
+
+void step_await_queued(const struct player *player, const char *queue)
+{
+    AWAIT(!player->lock || player->result != PENDING || redis_has("ZCARD", queue));
+}
+
+void step_await_listener(const struct player *player, const char *channel)
+{
+    AWAIT(!player->lock || player->result != PENDING || is_listened_to(channel));
+}
+
+void step_await_loss(const struct player *player, const char *key)
+{
+    AWAIT(!holds(player) || redis_has("EXISTS", key));
+}
+
+void step_renew(struct player *player)
+{
+    int status;
+
+    if (!holds(player))
+        return;
+    player->renewals++;
+    status = lw_renew(player->lock, 0, on_renewed, player);
+    called(status);
+    if (status != LW_OK)
+        player->renewals--;
+    AWAIT(player->renewals == 0);
+}
+
+/* Of what is held, a release cannot fail: it needs no memory. */
+void step_release(struct player *player)
+{
+    if (!holds(player))
+        return;
+    life_calls++;
+    if (lw_release(player->lock, on_released, player) != LW_OK)
+        stage_fail("a release was refused");
+    AWAIT(player->released != PENDING);
+}
+
+void step_drop(struct player *player)
+{
+    struct lw_lock *lock = player->lock;
+
+    player->lock = NULL;
+    lw_lock_free(lock);
+}
+
+/* It is told by the server, or a renewal finds out. */
+void step_lose(struct player *player, const char *key)
+{
+    delete (key);
+    step_renew(player);
+    step_await_loss(player, key);
+    step_counts(player->lost == LW_ENOTHELD);
+}
+
+void step_inspect_and_break(int index, const char *name)
+{
+    struct lw_client *client = life.clients[index];
+
+    for (int i = 0; client && i < 2; i++) {
+        int status = i == 0 ? lw_inspect(client, name, on_inspected, NULL)
+                            : lw_break(client, name, NULL, on_broken, NULL);
+        called(status);
+        life.inquiries += status == LW_OK;
+        AWAIT(life.inquiries == 0);
+    }
+}
+
+void step_connect(const char *url)
+{
+    struct lw_client_options options = LW_CLIENT_OPTIONS_INIT;
+
+    options.backoff_min_ms = 1;
+    options.backoff_max_ms = 8;
+    /* Without memory they are in vain. */
+    options.request_timeout_ms = options.connect_timeout_ms = 3 * (uint32_t)step_wait_ms;
+    options.close_timeout_ms = (uint32_t)step_wait_ms;
+    options.claim_ms = 200;
+    options.link = on_link;
+    for (int i = 0; i < 2; i++) {
+        called(lw_client_new(life.base, url, &options, &life.clients[i]));
+        step_counts(life.clients[i] != NULL);
+    }
+}
+
+void step_close(void)
+{
+    for (int i = 0; i < 2; i++) {
+        if (!life.clients[i])
+            continue;
+        life_calls++;
+        life.closed++;
+        if (lw_client_close(life.clients[i], on_closed, NULL) != LW_OK)
+            stage_fail("a close was refused");
+    }
+    AWAIT(life.closed == 0);
+    for (int i = 0; i < 2; i++) {
+        lw_client_free(life.clients[i]);
+        life.clients[i] = NULL;
+    }
+}
+
+void step_begin(int64_t wait_ms)
+{
+    memset(&life, 0, sizeof(life));
+    step_wait_ms = wait_ms;
+    life_calls = 0;
+    allocator_pause(); /* the base is the host's */
+    life.base = event_base_new();
+    life.tick = event_new(life.base, -1, EV_PERSIST, on_tick, NULL);
+    if (!life.tick || event_add(life.tick, &(struct timeval){0, 5000}) < 0)
+        stage_fail("event_base_new");
+    allocator_resume();
+}
+
+int step_end(void)
+{
+    event_free(life.tick);
+    event_base_free(life.base);
+    return life.good;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The n-th allocation fails, for every n of each kind of life: once, and from the n-th on.
+ * Whatever fails, every call is refused with LW_ENOMEM or ends by exactly one callback, a
+ * release is accepted, nothing of it leaks, and no key stays without a lease. What fails are
+ * the allocations of lockwire, of hiredis' reader and of libevent on their behalf; the
+ * host's event_base itself is made before. Must not know how the library allocates.
+ *
+ * Of hiredis the library uses the parser alone. What 0.14.1's contexts cannot promise when
+ * memory fails (they lose a callback and shift all later replies, or abort) so is no part of
+ * it, and 0.14.1 and 1.x are held to the same.
+ *
+ * LOCKWIRE_MEMORY="once 17" or "always 17" runs that single life.
+ *
+ * Happy path: count the allocations of an undisturbed life, then a life for each of them.
+ */
+#include "allocator.h"
+#include "life.h"
+#include "players.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SHORT_WAIT_MS 100 /* longer than a hand-over takes; most will be in vain */
+
+static long one_life(life_function *live, const char *url, long at, bool always)
+{
+    static const char left[] =
+        "for _, k in ipairs(redis.call('KEYS', '*')) do "
+        "if redis.call('PTTL', k) == -1 then return k end end return ''";
+    static char test[32];
+    long open = allocator_open(), asked;
+
+    redis_ok("FLUSHALL");
+    alarm(STAGE_TEST_S);
+    snprintf(test, sizeof(test), "%s %ld", always ? "always" : "once", at);
+    stage.test = test;
+    allocator_arm(at, always);
+    int good = live(url, at == 0 && live != life_in_vain ? STAGE_WAIT_MS : SHORT_WAIT_MS);
+    asked = allocator_disarm();
+    if (allocator_open() != open)
+        stage_fail("%ld allocations were not freed", allocator_open() - open);
+    if (*redis_text("EVAL %s 0", left))
+        stage_fail("%s stays for ever", redis_text("EVAL %s 0", left));
+    if (at == 0 && good != life_calls)
+        stage_fail("only %d of %d calls went well in an undisturbed life", good,
+                   life_calls);
+    return asked;
+}
+
+static void lives(life_function *live, const char *url, bool always)
+{
+    const char *only = getenv("LOCKWIRE_MEMORY");
+    long at = 0, asked;
+
+    if (only) {
+        if ((strncmp(only, "always ", 7) == 0) == always)
+            one_life(live, url, atol(strchr(only, ' ')), always);
+        return;
+    }
+    one_life(live, url, 0, false);
+    do
+        asked = one_life(live, url, ++at, always);
+    while (asked >= at);
+    assert_true(at > 20); /* that many there are at least */
+}
+
+#define LIFE(name)                                                                       \
+    static void name##__one_allocation_fails(void **state)                               \
+    {                                                                                    \
+        (void)state;                                                                     \
+        lives(life_##name, stage.server.url, false);                                     \
+    }                                                                                    \
+    static void name##__all_allocations_fail(void **state)                               \
+    {                                                                                    \
+        (void)state;                                                                     \
+        lives(life_##name, stage.server.url, true);                                      \
+    }
+
+LIFE(mutex)
+LIFE(turns)
+LIFE(readwrite)
+LIFE(upgrade)
+LIFE(semaphore)
+LIFE(redisson)
+LIFE(inquiries)
+
+/* While resolving, libevent's own allocations do not fail: without memory for its deferred
+ * call, evdns (reply_schedule_callback, libevent 2.1.12) drops an answer without telling and
+ * frees the request, whose pointer the asker still has to cancel it with. */
+#define NOWHERE "redis://nowhere.invalid"
+
+static void resolving__one_allocation_fails(void **state)
+{
+    (void)state;
+    allocator_spare_libevent(true);
+    lives(life_in_vain, NOWHERE, false);
+    allocator_spare_libevent(false);
+}
+
+static void resolving__all_allocations_fail(void **state)
+{
+    (void)state;
+    allocator_spare_libevent(true);
+    lives(life_in_vain, NOWHERE, true);
+    allocator_spare_libevent(false);
+}
+
+/* ---- a release when there is no memory left at all ----
+ * The server must know the script: its text would not fit into the buffers that are there,
+ * and hiredis cannot build the reply that asks for it. */
+
+static struct hold *held_and_waited_for(struct hold **ret_waiter)
+{
+    struct peer *a = peer_ready("a", client_of(.backoff_max_ms = 50));
+    struct peer *b = peer_ready("b", client_of(.backoff_max_ms = 50));
+    struct hold *before = take(a, "", "x"), *holder;
+
+    stage.notes_may_stay =
+        true; /* a link that breaks for want of memory may be down at the end */
+    let_go(before);
+    UNTIL(before->released == LW_OK);
+    holder = take(a, "A", "x");
+    stage_clear_trace();
+    *ret_waiter = ask(b, "B", "x", STAGE_WAIT_MS);
+    wait_queued("x", 1);
+    return holder;
+}
+
+static void release_needs_no_memory(void **state)
+{
+    struct hold *waiter, *holder = held_and_waited_for(&waiter);
+    char token[128];
+
+    (void)state;
+    snprintf(token, sizeof(token), "%s", redis_text("GET x"));
+    allocator_arm(1, true);
+    let_go(holder);
+    /* The command goes out; its answer may find no memory. */
+    for (int64_t end = now_ms() + STAGE_WAIT_MS; now_ms() < end;) {
+        event_base_loop(stage.base, EVLOOP_ONCE);
+        allocator_pause();
+        bool gone = strcmp(redis_text("GET x"), token) != 0;
+        allocator_resume();
+        if (gone)
+            break;
+    }
+    allocator_disarm();
+    assert_string_not_equal(redis_text("GET x"), token);
+    UNTIL(holder->released != PENDING && waiter->result != PENDING);
+    assert_int_equal(waiter->result, LW_OK);
+    stage_clear_trace();
+}
+
+static void free_of_a_held_lock_needs_no_memory(void **state)
+{
+    struct hold *waiter, *holder = held_and_waited_for(&waiter);
+
+    (void)state;
+    allocator_arm(1, true);
+    drop(holder);
+    for (int i = 0; i < 20; i++)
+        event_base_loop(stage.base, EVLOOP_ONCE);
+    allocator_disarm();
+    UNTIL(waiter->result != PENDING);
+    assert_int_equal(waiter->result, LW_OK);
+    stage_clear_trace();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(release_needs_no_memory),
+        STAGE_TEST(free_of_a_held_lock_needs_no_memory),
+        STAGE_TEST(resolving__one_allocation_fails),
+        STAGE_TEST(resolving__all_allocations_fail),
+        STAGE_TEST(mutex__one_allocation_fails),
+        STAGE_TEST(mutex__all_allocations_fail),
+        STAGE_TEST(turns__one_allocation_fails),
+        STAGE_TEST(turns__all_allocations_fail),
+        STAGE_TEST(readwrite__one_allocation_fails),
+        STAGE_TEST(readwrite__all_allocations_fail),
+        STAGE_TEST(upgrade__one_allocation_fails),
+        STAGE_TEST(upgrade__all_allocations_fail),
+        STAGE_TEST(semaphore__one_allocation_fails),
+        STAGE_TEST(semaphore__all_allocations_fail),
+        STAGE_TEST(redisson__one_allocation_fails),
+        STAGE_TEST(redisson__all_allocations_fail),
+        STAGE_TEST(inquiries__one_allocation_fails),
+        STAGE_TEST(inquiries__all_allocations_fail),
+    };
+
+    allocator_install();
+    return STAGE_RUN(tests);
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A row of the fault table: the master dies and its replica is promoted in its place, at the
+ * same address; with everything replicated, or without the last writes.
+ *
+ * Happy path of each cell: the scene at the master, promote(), what is promised at the new one.
+ */
+#include "cells.h"
+
+#include <netinet/in.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct server replica;
+
+static int free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (bind(fd, (struct sockaddr *)&address, size) < 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &size) < 0)
+        stage_fail("no port is free");
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+static bool replica_says(const char *command, const char *text)
+{
+    redisReply *reply = server_command(&replica, command);
+    bool yes = reply->type == REDIS_REPLY_INTEGER ? reply->integer == 1
+                                                  : strstr(reply->str, text) != NULL;
+
+    freeReplyObject(reply);
+    return yes;
+}
+
+static void start_replica(void)
+{
+    int port = free_port();
+
+    redis_ok("CONFIG SET port %d", port);
+    redis_ok("CONFIG SET repl-diskless-sync-delay 0");
+    server_start(&replica, NULL);
+    freeReplyObject(server_command(&replica, "REPLICAOF 127.0.0.1 %d", port));
+    UNTIL(replica_says("INFO replication", "master_link_status:up"));
+}
+
+static void cut_off_replica(void)
+{
+    freeReplyObject(server_command(&replica, "REPLICAOF NO ONE"));
+}
+
+/* The replica takes the master's place in the stage, too. */
+static void promote(void)
+{
+    char dir[sizeof(replica.dir)];
+
+    cut_off_replica();
+    server_kill(&stage.server);
+    unlink(stage.server.path);
+    if (symlink(replica.process.socket, stage.server.path) < 0)
+        stage_fail("symlink");
+    snprintf(dir, sizeof(dir), "%s", replica.dir);
+    unlink(replica.path);
+    rmdir(dir);
+    stage.server.process = replica.process;
+    stage.server.admin = replica.admin;
+    stage.server.running = true;
+}
+
+static struct hold *own_and_replicate(void)
+{
+    struct hold *A;
+
+    start_replica();
+    A = own(client_at("a", stage.server.url), LONG_MS);
+    UNTIL(replica_says("EXISTS x", ""));
+    return A;
+}
+
+static struct hold *own_without_replica(void)
+{
+    start_replica();
+    cut_off_replica();
+    return own(client_at("a", stage.server.url), LONG_MS);
+}
+
+CELL(promoted_with_all_writes__owner_kept)
+{
+    struct hold *A = own_and_replicate();
+
+    promote();
+    expect_kept(A, 0);
+}
+
+CELL(promoted_with_all_writes__waiter_W1)
+{
+    struct hold *A = own_and_replicate(), *B;
+
+    B = stand_behind(client_at("b", stage.server.url), A, STAGE_WAIT_MS);
+    promote();
+    UNTIL(A->peer->downs > 0);
+    let_go(A);
+    expect_W1(B);
+}
+
+CELL(promoted_with_all_writes__release_OK)
+{
+    struct hold *A = own_and_replicate();
+
+    promote();
+    UNTIL(A->peer->downs > 0);
+    let_go(A);
+    expect_released(A, LW_OK);
+}
+
+CELL(promoted_without_the_last_writes__owner_O2)
+{
+    struct hold *A = own_without_replica();
+
+    promote();
+    expect_O2(A);
+}
+
+/* The overlap is documented; the fence tells the two apart. */
+CELL(promoted_without_the_last_writes__waiter_W1_with_a_larger_fence)
+{
+    struct hold *A = own_without_replica(), *B;
+
+    B = stand_behind(client_at("b", stage.server.url), A, STAGE_WAIT_MS);
+    promote();
+    UNTIL(B->result != PENDING);
+    assert_int_equal(B->result, LW_OK);
+    if (way->holder != LW_REDISSON)
+        assert_true(B->fence > A->fence);
+    expect_W1(B);
+}
+
+CELL(promoted_without_the_last_writes__release_ENOTHELD)
+{
+    struct hold *A = own_without_replica();
+
+    server_kill(&stage.server);
+    UNTIL(!A->peer->up);
+    let_go(A);
+    server_restart(&stage.server);
+    promote();
+    expect_released(A, LW_ENOTHELD);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct cell cells[] = {
+        PLAY(promoted_with_all_writes__owner_kept),
+        PLAY(promoted_with_all_writes__waiter_W1),
+        PLAY(promoted_with_all_writes__release_OK),
+        PLAY(promoted_without_the_last_writes__owner_O2),
+        PLAY(promoted_without_the_last_writes__waiter_W1_with_a_larger_fence),
+        PLAY(promoted_without_the_last_writes__release_ENOTHELD),
+    };
+
+    (void)argc;
+    return CELLS_RUN(cells, argv + 1, stage_open, stage_close);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Processes that contend for one lock, each with a client of its own and several handles at
+ * once, and do with it what the canary needs, unfenced: read a shared number, wait, and write
+ * it plus one, or as one of several readers see that nobody did. Owns the processes, the
+ * shared page and their histories (history.h). Must not know which fault strikes.
+ *
+ * Happy path: workers_start, UNTIL(workers_grants() > n), workers_stop, workers_lost_updates.
+ */
+#ifndef TEST_WORKERS_H
+#define TEST_WORKERS_H
+#include "cells.h"
+#include "history.h"
+
+#include <sys/types.h>
+
+#define WORKERS 4
+#define HANDLES 3 /* of each, at once */
+#define DRIVER WORKERS_MAX
+#define WORKERS_MAX 32 /* with those that took a dead one's place */
+#define LEASE_MS 600
+
+/* They ask as the holder and as the waiter of this cell's way, in turn. `unlocked`: they take
+ * the lock for granted, for the test of this test. */
+void workers_start(const char *dir, const char *url, bool unlocked);
+pid_t workers_pid(int index);
+void workers_replace(int index); /* kill -9, and another one in its place */
+void workers_fork(void);         /* each forks at its next grant; the child frees all */
+void workers_loss(bool begins);  /* declared, for the checker */
+/* They end what they have in hand and close their clients. */
+void workers_stop(void);
+void workers_kill_all(void);
+
+uint64_t workers_grants(void);
+uint64_t workers_forks(void); /* children that freed what they had inherited */
+/* Updates that were made and are not in the number: 0 while the lock excludes. */
+int64_t workers_lost_updates(void);
+/* Readers that saw the number change while they held. */
+uint64_t workers_disturbed_reads(void);
+struct verdict workers_check(void);
+
+#endif

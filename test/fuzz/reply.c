@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Fuzz target: a connection's bytes through the reader, and each reply through every
+ * decoder. What a decoder accepts must lie within its limits. The first bytes say how the
+ * rest is cut up and how much one reply may take.
+ *
+ * Happy path: feed a piece, take its replies, decode each as everything.
+ */
+#include "fuzz.h"
+#include "protocol.h"
+#include "reply.h"
+
+#include <string.h>
+
+#define LUA_MAX ((int64_t)1 << 53)
+#define COUNT 3 /* of a renewal's tokens */
+
+static const char uuid[] = "6ba7b810-9dad-41d1-80b4-00c04fd430c8";
+
+static void check_acquired(const struct lw__reply *reply, bool turn)
+{
+    struct lw__acquired got;
+
+    if (!lw__get_acquired(reply, turn, &got))
+        return;
+    CHECK(lw__reply_type(reply) == LW__REPLY_ARRAY);
+    CHECK(got.fence <= (uint64_t)LUA_MAX);
+    if (got.kind == LW__ANSWER_QUEUED) {
+        CHECK(got.remaining_ms >= -1 && got.position >= -1 && got.ticket >= -1);
+        CHECK(got.position <= LUA_MAX && got.ticket <= LUA_MAX);
+        CHECK(got.server_us > 0 && got.server_us <= LUA_MAX);
+        CHECK(!got.stranger || strlen(got.stranger) > 0);
+    } else {
+        CHECK(!got.stranger && !got.again);
+    }
+    CHECK(!(turn && got.kind == LW__ANSWER_DEADLOCK));
+}
+
+static void check_message(const struct lw__reply *reply)
+{
+    struct lw__message message;
+    size_t length;
+    const char *text = lw__reply_text(reply, &length);
+
+    CHECK(text[length] == '\0');
+    if (!lw__get_message(text, length, uuid, &message))
+        return;
+    CHECK(message.n > 0 && message.token_window_ms > 0);
+    CHECK(message.name > text && message.name < text + length);
+    CHECK(message.handed ? message.fence > 0 && message.handed_us > 0
+                         : message.window_ms > 0);
+}
+
+static void check_tree(const struct lw__reply *reply, unsigned depth)
+{
+    CHECK(depth <= LW__REPLY_DEPTH + 1);
+    check_message(reply);
+    (void)lw__reply_integer(reply);
+    for (size_t i = 0; i < lw__reply_count(reply); i++)
+        check_tree(lw__reply_at(reply, i), depth + 1);
+}
+
+static void check_reply(const struct lw__reply *reply)
+{
+    struct lw__released released;
+    bool renewed[COUNT];
+
+    check_tree(reply, 1);
+    check_acquired(reply, false);
+    check_acquired(reply, true);
+    if (lw__get_released(reply, false, &released))
+        CHECK(released.holds_left == 0);
+    if (lw__get_released(reply, true, &released))
+        CHECK(released.holds_left >= 0 && released.holds_left <= LUA_MAX);
+    if (lw__get_renewed(reply, COUNT, renewed))
+        CHECK(lw__reply_count(reply) == COUNT);
+    if (lw__reply_type(reply) == LW__REPLY_ERROR)
+        CHECK(lw__classify(lw__reply_text(reply, NULL)) <= LW__ERR_REFUSED);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct input in = {data, size};
+    size_t max = input_number(&in, 2) + 1, piece = input_number(&in, 1) + 1;
+    struct lw__reader *reader = lw__reader_new(max);
+    struct lw__reply *reply;
+    char why[LW__WHY] = "";
+    int status = 0;
+
+    CHECK(reader);
+    while (in.left > 0 && status >= 0) {
+        size_t length = in.left < piece ? in.left : piece;
+
+        CHECK(lw__reader_feed(reader, (const char *)in.data, length) == 0);
+        in.data += length;
+        in.left -= length;
+        while ((status = lw__reader_next(reader, &reply, why)) == 1) {
+            check_reply(reply);
+            lw__reply_free(reply);
+        }
+        CHECK((status < 0) == (why[0] != '\0'));
+    }
+    lw__reader_free(reader);
+    return 0;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Fuzz target: what callers and people write: URLs, names, words and durations. What is
+ * refused says why, without the user part of a URL; what is accepted keeps its rules.
+ *
+ * Happy path: the input as one string, put to each of the parsers.
+ */
+#include "duration.h"
+#include "fuzz.h"
+#include "lockwire.h"
+#include "url.h"
+
+#include <string.h>
+
+#define WHY 160
+
+static void check_url(const char *text)
+{
+    char why[WHY] = "";
+    struct lw__url url = {0};
+    int status = lw__url_parse(text, &url, why, sizeof why);
+
+    CHECK(status == 0 || status == LW_EINVAL);
+    if (status == 0) {
+        CHECK(!url.host != !url.path);
+        CHECK(!url.host || *url.host);
+        CHECK(!url.path || *url.path);
+        CHECK(!url.username || url.password);
+        CHECK(url.db >= -1);
+        CHECK(!url.host || url.port > 0);
+        lw__url_clear(&url);
+    } else {
+        CHECK(why[0] != '\0' && memchr(why, '\0', sizeof why));
+    }
+}
+
+/* A password in front of what is wrong is never repeated. */
+static void check_secret(const char *text)
+{
+    static const char secret[] = "s3cretw0rd";
+    char whole[2048], why[WHY] = "";
+    struct lw__url url = {0};
+
+    if (strlen(text) > 1024 || strstr(text, secret))
+        return;
+    snprintf(whole, sizeof whole, "redis://user:%s@%s", secret, text);
+    if (lw__url_parse(whole, &url, why, sizeof why) == 0)
+        lw__url_clear(&url);
+    else
+        CHECK(!strstr(why, secret));
+}
+
+static void check_name(const char *text)
+{
+    char why[WHY] = "";
+    size_t length = strlen(text);
+
+    if (lw__name_check(text, why, sizeof why)) {
+        CHECK(why[0] != '\0');
+        return;
+    }
+    CHECK(length >= 1 && length <= 512);
+    CHECK(strncmp(text, "lockwire:", 9) != 0);
+    for (size_t i = 0; i < length; i++)
+        CHECK((unsigned char)text[i] >= 0x20 && text[i] != 0x7f);
+}
+
+static void check_word(const char *text)
+{
+    char why[WHY] = "";
+    size_t length = strlen(text);
+
+    if (lw__word_check(text, "owner", why, sizeof why)) {
+        CHECK(strstr(why, "owner"));
+        return;
+    }
+    CHECK(length >= 1 && length <= 128);
+    for (size_t i = 0; i < length; i++)
+        CHECK(text[i] > ' ' && text[i] < 0x7f);
+}
+
+static void check_duration(const char *text)
+{
+    char why[WHY] = "";
+    int64_t ms = -77;
+
+    if (duration_parse(text, &ms, why, sizeof why) == 0)
+        CHECK(ms >= 0 && why[0] == '\0');
+    else
+        CHECK(ms == -77 && why[0] != '\0');
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *text = malloc(size + 1);
+
+    CHECK(text);
+    if (size)
+        memcpy(text, data, size);
+    text[size] = '\0';
+    check_url(text);
+    check_secret(text);
+    check_name(text);
+    check_word(text);
+    check_duration(text);
+    free(text);
+    return 0;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * max_inflight: however few commands may be unanswered at a time, everything goes on, also
+ * when those who asked for an answer are gone. Needs nothing beyond test/lib. Must not know
+ * what a client sends when it connects.
+ *
+ * Happy path: with one command at a time a client comes up, holds and lets go.
+ */
+#include "monitor.h"
+#include "players.h"
+#include "proxy.h"
+
+#include <stdio.h>
+
+static struct peer *narrow(uint32_t max_inflight)
+{
+    struct peer *a = peer_ready("a", client_of(.max_inflight = max_inflight,
+                                               .backoff_min_ms = 1, .local_turns = 1));
+
+    return a;
+}
+
+static void a_client_comes_up_again_with_any_limit(void **state)
+{
+    (void)state;
+    for (uint32_t limit = 1; limit <= 4; limit++) {
+        struct peer *a = narrow(limit);
+
+        for (int again = 0; again < 2; again++) {
+            int ups = a->ups;
+            struct hold *A = take(a, "A", "x");
+
+            redis_ok("CLIENT KILL ID %lld", peer_link_id(a, false));
+            UNTIL(a->ups > ups);
+            let_go(A);
+            EXPECT("A granted; A released OK");
+        }
+        peer_close(a);
+        EXPECT("a closed");
+    }
+}
+
+static void no_more_than_the_limit_are_unanswered(void **state)
+{
+    struct proxy *proxy = proxy_start(stage.server.path, false);
+    struct peer *a =
+        peer_start_at("a", proxy->url, client_of(.max_inflight = 2, .local_turns = 1));
+    char name[8];
+
+    (void)state;
+    peer_wait_ready(a);
+    monitor_start();
+    proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
+    for (int i = 0; i < 10; i++) {
+        snprintf(name, sizeof(name), "n%d", i);
+        ask_with(a, name, name, asking(.flags = LW_NO_FENCE));
+    }
+    UNTIL(monitor_count("set") == 2);
+    stage_expect_nothing(100);
+    assert_int_equal(monitor_count("set"), 2);
+    monitor_stop();
+    proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
+    EXPECT("n0 granted; n1 granted; n2 granted; n3 granted; n4 granted; n5 granted; "
+           "n6 granted; n7 granted; n8 granted; n9 granted");
+}
+
+/* The renewal's answer has nobody to go to; the release waits for the room that it makes. */
+static void an_answer_that_nobody_waits_for_makes_room(void **state)
+{
+    struct peer *a = narrow(1);
+    struct hold *A = take(a, "A", "x");
+
+    (void)state;
+    extend(A, 0);
+    let_go(A);
+    EXPECT("A granted; A renewed ECANCELED; A released OK");
+    A = take(a, "B", "x");
+    extend(A, 0);
+    drop(A);
+    EXPECT("B granted");
+    take(a, "C", "x");
+    EXPECT("C granted");
+}
+
+static void what_was_not_sent_yet_is_never_sent(void **state)
+{
+    struct peer *a = narrow(1);
+    struct hold *A = take(a, "A", "x");
+
+    (void)state;
+    monitor_start();
+    extend(A, 40000);
+    extend(A, 50000);
+    let_go(A);
+    EXPECT("A granted; A renewed ECANCELED; A renewed ECANCELED; A released OK");
+    assert_true(monitor_saw("40000"));
+    assert_false(monitor_saw("50000"));
+    monitor_stop();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(a_client_comes_up_again_with_any_limit),
+        STAGE_TEST(no_more_than_the_limit_are_unanswered),
+        STAGE_TEST(an_answer_that_nobody_waits_for_makes_room),
+        STAGE_TEST(what_was_not_sent_yet_is_never_sent),
+    };
+
+    return STAGE_RUN(tests);
+}

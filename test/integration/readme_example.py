@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Compiles the README's embedding example as it stands there and runs it on a throw-away Redis.
+
+Usage: readme_example.py README.md CC INCLUDE_DIR LIBRARY_DIR LOCKWIRE_COMMAND [CFLAGS...]
+Happy path: the one ```c block -> a.out -> `lockwire run --redis embedded: -- a.out` -> its lines.
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+
+def example(readme):
+    with open(readme, encoding="utf-8") as file:
+        blocks = re.findall(r"^```c\n(.*?)^```$", file.read(), re.MULTILINE | re.DOTALL)
+    if len(blocks) != 1:
+        sys.exit(f"{readme}: {len(blocks)} C blocks, expected one")
+    lines = blocks[0].count("\n")
+    if lines > 60:
+        sys.exit(f"{readme}: the example has grown to {lines} lines")
+    return blocks[0]
+
+
+def main():
+    readme, cc, include, library, command, *flags = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as folder:
+        source, program = os.path.join(folder, "daemon.c"), os.path.join(folder, "daemon")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(example(readme))
+        subprocess.run([*cc.split(), *flags, "-std=c11", "-Wall", "-Wextra", "-Werror",
+                        f"-I{include}", source, "-o", program, f"-L{library}",
+                        f"-Wl,-rpath,{library}", "-llockwire", "-levent_core"], check=True)
+        done = subprocess.run([command, "run", "readme", "--redis", "embedded:", "--", program],
+                              stdout=subprocess.PIPE, text=True, timeout=120, check=False)
+    print(done.stdout, end="")
+    expected = re.compile(r"job:42 is ours for \d+ ms, fencing token above 0: yes\n"
+                          r"released: success\n")
+    if done.returncode != 0 or not expected.fullmatch(done.stdout):
+        sys.exit(f"exit status {done.returncode}, output as above")
+
+
+main()

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Owns: what the scripts do where the server refuses or a stranger was first: keys of
+ * other types, missing permissions, no memory. Must not know: the C client.
+ *
+ * Happy path: none; each test plays one accident and shows what stayed behind. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "script_calls.h"
+
+/* Each makes the key %s. */
+static const struct {
+    const char *type;
+    const char *command;
+} STRANGERS[] = {
+    {"string", "SET %s x"},        {"list", "RPUSH %s x"},  {"set", "SADD %s x"},
+    {"zset", "ZADD %s 1 x"},       {"hash", "HSET %s x 1"}, {"stream", "XADD %s 1-1 x 1"},
+    {"hash", "HSET %s mode read"}, /* another client's read-write lock */
+};
+#define STRANGER_COUNT (sizeof(STRANGERS) / sizeof(STRANGERS[0]))
+
+static char t1[80], t2[80], t3[80], t4[80];
+
+static int four_tokens(void **state)
+{
+    strcpy(t1, script_token(&a, 1, WINDOW));
+    strcpy(t2, script_token(&b, 2, 50000));
+    strcpy(t3, script_token(&a, 3, 40000));
+    strcpy(t4, script_token(&b, 4, 30000));
+    return empty_server(state);
+}
+
+static void make_stranger(size_t i, const char *key)
+{
+    redisReply *reply;
+    char line[160];
+
+    script_do(&server, "DEL %s", key);
+    snprintf(line, sizeof(line), STRANGERS[i].command, key);
+    reply = redisCommand(server.admin, line);
+    assert_non_null(reply);
+    assert_int_not_equal(reply->type, REDIS_REPLY_ERROR);
+    freeReplyObject(reply);
+}
+
+static void assert_stranger(const char *dump, const char *key)
+{
+    assert_string_equal(script_get(&server, "EVAL %s 1 %s",
+                                   "return redis.sha1hex(redis.call('DUMP', KEYS[1]))",
+                                   key),
+                        dump);
+}
+
+static void remember(char *dump, size_t size, const char *key)
+{
+    snprintf(dump, size, "%s",
+             script_get(&server, "EVAL %s 1 %s",
+                        "return redis.sha1hex(redis.call('DUMP', KEYS[1]))", key));
+}
+
+/* Refused, queued at 0, with the type where it is none that the script knows. */
+static void assert_held_by(struct script_answer answer, const char *type)
+{
+    if (answer.error)
+        fail_msg("%s", answer.text);
+    assert_int_equal(answer.count, 6);
+    assert_int_equal(answer.n[0], 0);
+    assert_int_equal(answer.n[1], -1);
+    assert_int_equal(answer.n[2], 0);
+    assert_string_equal(answer.text, type);
+}
+
+#define FOREIGN "foreign", "lockwire:queue:{foreign}", "lockwire:fence"
+#define FOREIGN_RW "foreign", "lockwire:rwqueue:{foreign}", "lockwire:fence"
+
+static void a_stranger_s_key_of_any_type_is_held_and_never_touched_mutex(void **state)
+{
+    struct script_answer answer;
+    char dump[64];
+
+    (void)state;
+    for (size_t i = 0; i < STRANGER_COUNT; i++) {
+        const char *type = strcmp(STRANGERS[i].type, "string") ? STRANGERS[i].type : "";
+
+        make_stranger(i, "foreign");
+        remember(dump, sizeof(dump), "foreign");
+        answer = script_run(&server, LW__SCRIPT_MUTEX_ACQUIRE, 3, FOREIGN, t1, "600000",
+                            "1", "-1", "1", NULL);
+        assert_held_by(answer, type);
+        answer = script_run(&server, LW__SCRIPT_MUTEX_TURN, 3, FOREIGN, t1, t2, "600000",
+                            "-1", "1", NULL);
+        assert_int_equal(answer.n[1], 0);
+        assert_string_equal(answer.text, type);
+        answer =
+            script_run(&server, LW__SCRIPT_MUTEX_RENEW, 1, "foreign", t2, "600000", NULL);
+        assert_int_equal(answer.n[0], 0);
+        answer = script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, FOREIGN, t2, NULL);
+        assert_int_equal(answer.n[0], 0);
+        assert_int_equal(script_do(&server, "EXISTS lockwire:queue:{foreign}"), 0);
+        assert_stranger(dump, "foreign");
+        assert_int_equal(script_do(&server, "PTTL foreign"), -1);
+    }
+}
+
+static void a_stranger_s_key_of_any_type_is_held_and_never_touched_rw(void **state)
+{
+    struct script_answer answer;
+    char dump[64], member[120];
+
+    (void)state;
+    snprintf(member, sizeof(member), "w0 %s A", t1);
+    for (size_t i = 0; i < STRANGER_COUNT; i++) {
+        make_stranger(i, "foreign");
+        remember(dump, sizeof(dump), "foreign");
+        answer = script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, FOREIGN_RW, t1, "600000",
+                            "1", "-1", "w", "A", "0", NULL);
+        assert_held_by(answer, STRANGERS[i].type);
+        answer = script_run(&server, LW__SCRIPT_RW_RENEW, 3, "lockwire:fence", "foreign",
+                            "lockwire:rwqueue:{foreign}", t1, "600000", NULL);
+        assert_int_equal(answer.n[0], 0);
+        answer =
+            script_run(&server, LW__SCRIPT_RW_RELEASE, 3, FOREIGN_RW, t1, member, NULL);
+        assert_int_equal(answer.n[0] + answer.n[1] + answer.n[2], 0);
+        assert_int_equal(script_do(&server, "EXISTS lockwire:rwqueue:{foreign}"), 0);
+        assert_stranger(dump, "foreign");
+        assert_int_equal(script_do(&server, "PTTL foreign"), -1);
+    }
+}
+
+static void the_two_modes_are_strangers_to_each_other(void **state)
+{
+    struct script_answer answer;
+
+    (void)state;
+    answer = script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, "n", "lockwire:rwqueue:{n}",
+                        "lockwire:fence", t1, "600000", "0", "-1", "r", "A", "0", NULL);
+    assert_int_equal(answer.n[0], 1);
+    answer = acquire(t2, LEASE, 1, NO_TICKET);
+    assert_int_equal(answer.n[0], 0);
+    assert_string_equal(answer.text, "hash");
+    script_do(&server, "DEL n");
+    granted(acquire(t2, LEASE, 1, NO_TICKET));
+    answer = script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, "n", "lockwire:rwqueue:{n}",
+                        "lockwire:fence", t1, "600000", "0", "-1", "r", "A", "0", NULL);
+    assert_int_equal(answer.n[0], 0);
+    assert_string_equal(answer.text, "string");
+}
+
+static void a_queue_key_of_another_type_only_keeps_from_queueing_mutex(void **state)
+{
+    struct script_answer answer;
+
+    (void)state;
+    for (size_t i = 0; i < STRANGER_COUNT; i++) {
+        if (strcmp(STRANGERS[i].type, "zset") == 0)
+            continue;
+        make_stranger(i, QUEUE);
+        script_do(&server, "PEXPIRE " QUEUE " 100000");
+        granted(acquire(t1, LEASE, 1, NO_TICKET));
+        assert_int_equal(refused(acquire(t2, LEASE, 1, NO_TICKET), -1), -1);
+        answer = turn(t1, t3, NULL);
+        assert_int_equal(answer.n[0] + answer.n[1], 2);
+        assert_int_equal(release(t1), 0);
+        assert_int_equal(release(t3), 1);
+        assert_free();
+        assert_string_equal(script_get(&server, "TYPE " QUEUE), STRANGERS[i].type);
+    }
+}
+
+static void a_queue_key_of_another_type_only_keeps_from_queueing_rw(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < STRANGER_COUNT; i++) {
+        if (strcmp(STRANGERS[i].type, "zset") == 0)
+            continue;
+        make_stranger(i, RW_QUEUE);
+        script_do(&server, "PEXPIRE " RW_QUEUE " 100000");
+        granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+        granted(rw_acquire(t2, "r", "B", 1, NO_TICKET));
+        assert_int_equal(refused(rw_acquire(t4, "w", "C", 1, NO_TICKET), -1), -1);
+        assert_int_equal(refused(rw_acquire(t3, "w", "A", 1, NO_TICKET), -1), -1);
+        assert_int_equal(rw_renew(t1, LEASE), 1);
+        rw_released(rw_release(t1, "r", "A"), 0);
+        rw_released(rw_release(t2, "r", "B"), 0);
+        assert_string_equal(script_get(&server, "TYPE " RW_QUEUE), STRANGERS[i].type);
+    }
+}
+
+/* Permissions. */
+
+static void without_the_channels_a_release_leaves_the_key_free_and_the_queue_whole(
+    void **state)
+{
+    struct script_answer answer;
+
+    (void)state;
+    granted(acquire(t1, LEASE, 1, NO_TICKET));
+    refused(acquire(t2, LEASE, 1, NO_TICKET), 0);
+    refused(acquire(t4, LEASE, 1, NO_TICKET), 1);
+    script_do(&server, "PEXPIRE " QUEUE " 60000");
+    script_server_become(&server, "resetchannels");
+    assert_int_equal(release(t1), 1);
+    assert_free();
+    assert_string_equal(script_get(&server, "ZRANGE " QUEUE " 0 0"), t2);
+    assert_int_equal(script_do(&server, "ZCARD " QUEUE), 2);
+    assert_true(script_do(&server, "PTTL " QUEUE) <= 60000);
+    answer = acquire(t3, LEASE, 0, NO_TICKET);
+    refused(answer, -1);
+    assert_int_equal(answer.n[1], 0);
+    script_server_become(&server, NULL);
+    granted(acquire(t2, LEASE, 1, NO_TICKET));
+}
+
+static void without_the_channels_the_last_of_a_queue_keeps_its_place_too(void **state)
+{
+    (void)state;
+    granted(acquire(t1, LEASE, 1, NO_TICKET));
+    refused(acquire(t2, LEASE, 1, NO_TICKET), 0);
+    script_server_become(&server, "resetchannels");
+    assert_int_equal(turn(t1, t3, "0").n[1], 0);
+    assert_free();
+    assert_string_equal(script_get(&server, "ZRANGE " QUEUE " 0 0"), t2);
+}
+
+static void without_the_channels_rw_leaves_the_head_where_it_is(void **state)
+{
+    (void)state;
+    granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
+    refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
+    script_server_become(&server, "resetchannels");
+    rw_released(rw_release(t1, "w", "A"), 0);
+    assert_int_equal(script_do(&server, "EXISTS rw"), 0);
+    assert_int_equal(script_do(&server, "ZCARD " RW_QUEUE), 1);
+    refused(rw_acquire(t3, "w", "C", 0, NO_TICKET), -1);
+    script_server_become(&server, NULL);
+    granted(rw_acquire(t2, "w", "B", 1, NO_TICKET));
+}
+
+static void without_pubsub_a_writer_at_the_head_counts_as_alive(void **state)
+{
+    (void)state;
+    granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+    refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
+    script_server_become(&server, "-pubsub");
+    refused(rw_acquire(t4, "r", "C", 1, NO_TICKET), 1);
+}
+
+static void without_a_write_permission_the_error_leaves_no_grant(void **state)
+{
+    struct script_answer answer;
+
+    (void)state;
+    script_server_become(&server, "-incrby -zadd");
+    script_do(&server, "ACL SETUSER other -set");
+    answer = acquire(t1, LEASE, 1, NO_TICKET);
+    assert_true(answer.error);
+    assert_free();
+    script_do(&server, "ACL SETUSER other +set");
+    script_do(&server, "SET n x PX 600000");
+    answer = acquire(t1, LEASE, 1, NO_TICKET);
+    assert_true(answer.error);
+    assert_int_equal(script_do(&server, "EXISTS " QUEUE), 0);
+}
+
+static void without_incrby_the_time_gives_the_number(void **state)
+{
+    (void)state;
+    script_server_become(&server, "-incrby");
+    assert_true(granted(acquire(t1, LEASE, 1, NO_TICKET)) > 1LL << 50);
+}
+
+/* Memory. */
+
+static void run_out_of_memory(void)
+{
+    script_do(&server, "CONFIG SET maxmemory 1");
+}
+
+static void assert_oom(struct script_answer answer)
+{
+    assert_true(answer.error);
+    assert_non_null(strstr(answer.text, "OOM"));
+}
+
+static void out_of_memory_nothing_is_granted_or_queued(void **state)
+{
+    (void)state;
+    run_out_of_memory();
+    assert_oom(acquire(t1, LEASE, 1, NO_TICKET));
+    assert_oom(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+    assert_oom(script_run(&server, LW__SCRIPT_FENCE_SEED, 1, "lockwire:fence", NULL));
+    assert_int_equal(script_do(&server, "DBSIZE"), 0);
+    script_do(&server, "CONFIG SET maxmemory 0");
+    granted(acquire(t1, LEASE, 1, NO_TICKET));
+    granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
+    run_out_of_memory();
+    assert_oom(acquire(t2, LEASE, 1, NO_TICKET));
+    assert_oom(rw_acquire(t2, "w", "B", 1, NO_TICKET));
+    assert_oom(rw_acquire(t3, "w", "A", 1, NO_TICKET));
+    assert_oom(acquire(t2, LEASE, 0, NO_TICKET));
+    assert_holder(t1);
+    assert_int_equal(script_do(&server, "EXISTS " QUEUE), 0);
+    assert_int_equal(script_do(&server, "EXISTS " RW_QUEUE), 0);
+}
+
+static void out_of_memory_a_mutex_is_renewed_released_passed_and_claimed(void **state)
+{
+    struct script_answer answer;
+
+    (void)state;
+    granted(acquire(t1, LEASE, 1, NO_TICKET));
+    refused(acquire(t2, LEASE, 1, NO_TICKET), 0);
+    refused(acquire(t4, LEASE, 1, NO_TICKET), 1);
+    run_out_of_memory();
+    answer = script_run(&server, LW__SCRIPT_MUTEX_RENEW, 1, "n", t1, "900000", NULL);
+    assert_int_equal(answer.n[0], 1);
+    assert_int_equal(release(t1), 1);
+    assert_holder(t2);
+    script_client_turn(&b, t2);
+    script_client_standby(&b, t4, 50000);
+    granted(acquire(t2, LEASE, 1, NO_TICKET));
+    answer = turn(t2, t3, NULL);
+    assert_int_equal(answer.n[0], 1);
+    script_client_turn(&b, t4);
+    assert_int_equal(release(t4), 1);
+    script_client_turn(&a, t3);
+    answer = turn(t3, t1, NULL);
+    assert_int_equal(answer.n[0] + answer.n[1], 2);
+    assert_int_equal(release(t1), 1);
+}
+
+static void out_of_memory_a_read_write_lock_is_renewed_released_and_handed_over(
+    void **state)
+{
+    (void)state;
+    granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+    granted(rw_acquire(t3, "r", "C", 1, NO_TICKET));
+    refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
+    refused(rw_acquire(t4, "r", "D", 1, NO_TICKET), 1);
+    run_out_of_memory();
+    assert_int_equal(rw_renew(t1, 2 * LEASE), 1);
+    script_do(&server, "CONFIG SET maxmemory 0");
+    rw_end(t3);
+    run_out_of_memory();
+    assert_int_equal(rw_renew(t1, 2 * LEASE), 1);
+    assert_counts("read", 1, 1, 0);
+    rw_released(rw_release(t1, "r", "A"), 0);
+    script_client_turn(&b, t2);
+    script_client_standby(&b, t4, 50000);
+    granted(rw_acquire(t2, "w", "B", 1, NO_TICKET));
+    rw_released(rw_release(t2, "w", "B"), 0);
+    script_client_turn(&b, t4);
+    rw_released(rw_release(t4, "r", "D"), 0);
+    assert_int_equal(script_do(&server, "EXISTS rw"), 0);
+}
+
+static void out_of_memory_a_vanished_hold_s_renewal_serves_the_queue(void **state)
+{
+    (void)state;
+    granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
+    refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
+    script_do(&server, "DEL rw");
+    run_out_of_memory();
+    assert_int_equal(rw_renew(t1, LEASE), 0);
+    script_client_turn(&b, t2);
+    assert_counts("write", 0, 0, 1);
+}
+
+/* What inspect shows, as the script's own comment says it. */
+
+static void inspect_shows_holds_and_waiters(void **state)
+{
+    redisReply *reply;
+
+    (void)state;
+    granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+    refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
+    reply = redisCommand(server.admin, "EVALSHA %s 3 rw %s %s",
+                         lw__scripts[LW__SCRIPT_INSPECT].sha1, QUEUE, RW_QUEUE);
+    assert_non_null(reply);
+    assert_int_equal(reply->elements, 8);
+    assert_string_equal(reply->element[0]->str, "hash");
+    assert_true(reply->element[1]->integer > LEASE / 2);
+    assert_string_equal(reply->element[3]->str, "");
+    assert_int_equal(reply->element[4]->elements, 6);
+    assert_string_equal(reply->element[4]->element[0]->str, "read");
+    assert_int_equal(reply->element[5]->elements, 3);
+    assert_string_equal(reply->element[5]->element[0]->str, t1);
+    assert_int_equal(reply->element[6]->elements, 2);
+    assert_int_equal(reply->element[6]->element[0]->integer, 0);
+    assert_int_equal(reply->element[7]->elements, 4);
+    assert_int_equal(reply->element[7]->element[0]->integer, 1);
+    assert_int_equal(strncmp(reply->element[7]->element[2]->str, "w0 ", 3), 0);
+    freeReplyObject(reply);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, four_tokens, both_silent)
+    const struct CMUnitTest tests[] = {
+        TEST(a_stranger_s_key_of_any_type_is_held_and_never_touched_mutex),
+        TEST(a_stranger_s_key_of_any_type_is_held_and_never_touched_rw),
+        TEST(the_two_modes_are_strangers_to_each_other),
+        TEST(a_queue_key_of_another_type_only_keeps_from_queueing_mutex),
+        TEST(a_queue_key_of_another_type_only_keeps_from_queueing_rw),
+        TEST(without_the_channels_a_release_leaves_the_key_free_and_the_queue_whole),
+        TEST(without_the_channels_the_last_of_a_queue_keeps_its_place_too),
+        TEST(without_the_channels_rw_leaves_the_head_where_it_is),
+        TEST(without_pubsub_a_writer_at_the_head_counts_as_alive),
+        TEST(without_a_write_permission_the_error_leaves_no_grant),
+        TEST(without_incrby_the_time_gives_the_number),
+        TEST(out_of_memory_nothing_is_granted_or_queued),
+        TEST(out_of_memory_a_mutex_is_renewed_released_passed_and_claimed),
+        TEST(out_of_memory_a_read_write_lock_is_renewed_released_and_handed_over),
+        TEST(out_of_memory_a_vanished_hold_s_renewal_serves_the_queue),
+        TEST(inspect_shows_holds_and_waiters),
+    };
+
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Owns: what must be true of the keys after every script. Must not know: which one ran.
+ *
+ * Happy path: run inside Redis, it answers what it saw; two looks can be compared. */
+#include "script_server.h"
+
+/* Looks at every key. Answers one pair for each thing that ends: a string key with its
+ * value, a hold of a hash. After a script it fails at a key without TTL (names beginning
+ * with "foreign" are the tests' own), a queue that would outlive two minutes, and a hash
+ * whose counts are not those of its holds, or that would end before one of them (by more
+ * than a stall of the server between two commands of a script). Redis before 7.0 cannot
+ * say when a key ends: there nothing ends too early. */
+const char script_look[] =
+    "local out, wrong = {}, nil "
+    "local function add(id, ms) "
+    "  out[#out + 1] = id "
+    "  out[#out + 1] = string.format('%.0f', ms) "
+    "end "
+    "local function ends(key) "
+    "  local ms = redis.pcall('PEXPIRETIME', key) "
+    "  return type(ms) == 'number' and ms or math.huge "
+    "end "
+    "local function look_at_hash(key, key_ends) "
+    "  local f, want = redis.call('HGETALL', key), {} "
+    "  local seen, owners = {}, {} "
+    "  want.rcount, want.wcount, want.readers = 0, 0, 0 "
+    "  want.mode, want.writer = 'read', '' "
+    "  for i = 1, #f, 2 do "
+    "    local field, value = f[i], f[i + 1] "
+    "    if field:sub(1, 2) ~= 'h:' then "
+    "      seen[field] = value "
+    "    else "
+    "      local ms, kind, owner = value:match('^(%d+) ([rw]) (.*)$') "
+    "      ms = tonumber(ms) "
+    "      if ms > key_ends + 1000 then wrong = 'ends before ' .. field end "
+    "      add(field, ms) "
+    "      add(field .. ' key', key_ends) "
+    "      owners['f:' .. owner] = true "
+    "      want.soonest = math.min(want.soonest or ms, ms) "
+    "      if kind == 'w' then "
+    "        want.wcount = want.wcount + 1 "
+    "        want.mode, want.writer = 'write', owner "
+    "      else "
+    "        local r = 'r:' .. owner "
+    "        want.rcount = want.rcount + 1 "
+    "        want.readers = want.readers + (want[r] and 0 or 1) "
+    "        want[r] = (want[r] or 0) + 1 "
+    "      end "
+    "    end "
+    "  end "
+    "  if tonumber(seen.soonest) > want.soonest then wrong = 'soonest' end "
+    "  seen.soonest, want.soonest = nil, nil "
+    "  for field, value in pairs(want) do "
+    "    if seen[field] ~= tostring(value) then wrong = field .. ' is wrong' end "
+    "  end "
+    "  for field in pairs(owners) do "
+    "    if not seen[field] then wrong = field .. ' is missing' end "
+    "  end "
+    "  for field in pairs(seen) do "
+    "    if not want[field] and not owners[field] then "
+    "      wrong = field .. ' is left over' "
+    "    end "
+    "  end "
+    "end "
+    "for _, key in ipairs(redis.call('KEYS', '*')) do "
+    "  local kind, left = redis.call('TYPE', key).ok, redis.call('PTTL', key) "
+    "  local ours = key:sub(1, 9) == 'lockwire:' "
+    "  if key:sub(1, 7) == 'foreign' or key:find('queue:{foreign', 1, true) then "
+    "  elseif left <= 0 then wrong = 'no TTL: ' .. key "
+    "  elseif kind == 'zset' and left > 120000 then wrong = 'too long: ' .. key "
+    "  elseif kind == 'string' and not ours then "
+    "    add(key .. '=' .. redis.call('GET', key), ends(key)) "
+    "  elseif kind == 'hash' and not ours then look_at_hash(key, ends(key)) end "
+    "end "
+    "if wrong and ARGV[1] == 'after' then return redis.error_reply(wrong) end "
+    "return out";

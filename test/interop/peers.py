@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: MIT
+"""The peers of the interop tests: processes that take one and the same lock.
+
+Owns how each is started and the commands that all obey, one line each, one answer each:
+
+    ready TITLE                     once, without a command: the library and its version
+    acquire NAME LEASE WAIT         held TOKEN | busy MS | timeout (again: re-entry, for
+                                    those that can)
+    release                         released | gone (it was no longer this peer's)
+    extend LEASE                    extended | gone
+    round NAME LEASE HOLD FILE lock|nolock
+                                    held - and then wrote VALUE ASKED DONE released|gone
+
+Times are milliseconds; WAIT 0 tries once, -1 waits for ever. A round takes the lock (or
+not: nolock), reads the number in FILE, holds for HOLD, writes the number plus one, and
+releases; ASKED and DONE are microseconds of the monotonic clock, DONE before the release.
+Instead of any answer, `error TEXT`. Lines that begin with `note` come at any time. End of
+input ends a peer. Must not know what the tests make of the answers.
+
+Happy path: start(name, server, place), peer.ask("acquire x 30000 0"), peer.close().
+"""
+import atexit
+import contextlib
+import os
+import selectors
+import subprocess
+import sys
+import time
+
+import toolchain
+
+LIMIT_S = 120  # for any answer; slow machines, sanitizers and valgrind stay below
+
+
+class PeerError(Exception):
+    """A peer that died, was silent for too long, or answered with an error."""
+
+
+class Place:
+    """Where things are: lockwire's peer, and the folder of what was fetched and built."""
+
+    def __init__(self, lockwire, cache):
+        self.lockwire = lockwire
+        self.cache = cache
+
+
+def start_lockwire(server, place):
+    # The second number: the claim window, as long as no test is meant to see its end.
+    return [place.lockwire, "unix://" + server.path, "30000"], {}
+
+
+def start_lockwire_redisson(server, place):
+    return start_lockwire(server, place)[0] + ["redisson"], {}
+
+
+def start_redis_py(server, place):
+    folder = toolchain.prepare("python", place.cache)
+    return ([sys.executable, "-B", str(folder / "peer.py"), server.path],
+            {"PYTHONPATH": str(folder / "packages")})
+
+
+def node(script, *more):
+    def command(server, place):
+        folder = toolchain.prepare("node", place.cache)
+        return ["node", str(folder / script), server.path, *more], {}
+    return command
+
+
+def go(library):
+    def command(server, place):
+        folder = toolchain.prepare("go", place.cache)
+        return [str(folder / "peer"), library, server.path], {}
+    return command
+
+
+REDISSON_WATCHDOG_MS = 6000
+
+
+def start_redisson(server, place):
+    folder = toolchain.prepare("java", place.cache)
+    return ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-Xmx128m",
+            "-cp", f"{folder}/jars/*:{folder}/classes", "RedissonPeer",
+            f"redis://127.0.0.1:{server.port}", str(REDISSON_WATCHDOG_MS)], {}
+
+
+COMMANDS = {
+    "lockwire": start_lockwire,
+    "lockwire-redisson": start_lockwire_redisson,  # LW_REDISSON
+    "redis-py": start_redis_py,
+    "node-redlock": node("redlock.js", "5"),
+    "node-redlock-4": node("redlock.js", "4"),
+    "redis-semaphore": node("redis-semaphore.js"),
+    "redsync": go("redsync"),
+    "redislock": go("redislock"),
+    "redisson": start_redisson,
+}
+# Those that share LW_MUTEX's format: a string, set with NX and PX.
+STRING_PEERS = [name for name in COMMANDS
+                if name not in ("lockwire", "lockwire-redisson", "redisson")]
+NO_EXTENSION = {"redis-semaphore"}
+NAME_PREFIX = {"redis-semaphore": "mutex:"}  # its own, and it cannot be turned off
+
+
+class Peer:
+    def __init__(self, title, argv, env):
+        self.title = title
+        self.notes = []
+        self.lines = []
+        self.killed = False
+        self.rest = b""
+        self.process = subprocess.Popen(argv, env={**os.environ, **env},
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        atexit.register(self.process.kill)  # where the tests are interrupted
+        os.set_blocking(self.process.stdout.fileno(), False)
+        self.version = self.answer("ready")
+
+    def send(self, command):
+        try:
+            self.process.stdin.write(command.encode() + b"\n")
+            self.process.stdin.flush()
+        except OSError as error:
+            raise PeerError(f"{self.title} is gone: {error}") from error
+
+    def take(self):
+        """Whatever has come, without waiting."""
+        try:
+            data = os.read(self.process.stdout.fileno(), 65536)
+        except BlockingIOError:
+            return
+        if not data:
+            raise PeerError(f"{self.title} ended with {self.process.wait(LIMIT_S)}")
+        *lines, self.rest = (self.rest + data).split(b"\n")
+        for line in lines:
+            text = line.decode("utf-8", "replace")
+            (self.notes if text.startswith("note ") else self.lines).append(text)
+
+    def answered(self):
+        self.take()
+        return bool(self.lines)
+
+    def wait(self, arrived, what):
+        deadline = time.monotonic() + LIMIT_S
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            while not arrived():
+                if not selector.select(deadline - time.monotonic()):
+                    raise PeerError(f"{self.title} was silent for {LIMIT_S} s, "
+                                    f"instead of '{what}'")
+                self.take()
+
+    def answer(self, *expected):
+        """The rest of the next answer, which must be one of those expected."""
+        self.wait(lambda: self.lines, " | ".join(expected))
+        word, _, rest = self.lines.pop(0).partition(" ")
+        if word not in expected:
+            raise PeerError(f"{self.title} answered '{word} {rest}' instead of "
+                            + " or ".join(expected))
+        return rest if len(expected) == 1 else word
+
+    def noted(self, text):
+        """Waits for a note that holds `text`."""
+        self.wait(lambda: any(text in note for note in self.notes), text)
+
+    def ask(self, command, *expected):
+        self.send(command)
+        return self.answer(*expected)
+
+    def kill(self):
+        self.killed = True
+        self.process.kill()
+        self.process.wait()
+
+    def close(self):
+        """A peer that ends badly fails the test too: so a sanitizer's report does."""
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        try:
+            self.process.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        atexit.unregister(self.process.kill)
+        self.process.stdout.close()
+        if self.process.returncode and not self.killed:
+            raise PeerError(f"{self.title} ended with {self.process.returncode}")
+
+
+def start(name, server, place):
+    argv, env = COMMANDS[name](server, place)
+    return Peer(name, argv, env)

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: MIT
+"""A throw-away Redis for the interop tests, and what they need of its protocol.
+
+Owns the server's process, its temporary directory and plain connections to it. Must not
+know lockwire or the peers. Happy path:
+`with PrivateRedis() as server: server("GET", "x")`.
+"""
+import atexit
+import contextlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+LIMIT_S = 60
+
+
+class ServerError(Exception):
+    """An error reply, or a server that would not start."""
+
+
+class Connection:
+    """Speaks RESP2, one command at a time; nil is None, all else str, int or list."""
+
+    def __init__(self, path):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(LIMIT_S)
+        try:
+            self.socket.connect(path)
+        except OSError:
+            self.socket.close()
+            raise
+        self.file = self.socket.makefile("rb")
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+        self.file.close()
+        self.socket.close()
+
+    def __call__(self, *words):
+        parts = [str(word).encode() for word in words]
+        bulks = [b"$%d\r\n%s\r\n" % (len(part), part) for part in parts]
+        self.socket.sendall(b"*%d\r\n" % len(parts) + b"".join(bulks))
+        return self.reply()
+
+    def reply(self):
+        line = self.file.readline()
+        if not line:
+            raise ServerError("the server closed the connection")
+        kind, rest = line[:1], line[1:].rstrip(b"\r\n")
+        if kind == b"-":
+            raise ServerError(rest.decode())
+        if kind == b":":
+            return int(rest)
+        if kind == b"$":
+            length = int(rest)
+            if length < 0:
+                return None
+            return self.file.read(length + 2)[:-2].decode("latin-1")
+        if kind == b"*":
+            return [self.reply() for _ in range(int(rest))]
+        return rest.decode("latin-1")
+
+
+class Monitor:
+    """Everything that the server is told, in its order, from the start of this on."""
+
+    def __init__(self, path):
+        self.connection = Connection(path)
+        self.connection("MONITOR")
+        self.connection.socket.settimeout(None)
+        self.lines = []
+        self.thread = threading.Thread(target=self.collect, daemon=True)
+        self.thread.start()
+
+    def collect(self):
+        with contextlib.suppress(OSError, ValueError, ServerError):
+            while True:
+                self.lines.append(self.connection.reply())
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            self.connection.socket.shutdown(socket.SHUT_RDWR)
+        self.thread.join(LIMIT_S)
+        self.connection.close()
+
+    def until(self, text):
+        """The lines so far, once the last one holds `text`."""
+        deadline = time.monotonic() + LIMIT_S
+        while time.monotonic() < deadline:
+            lines = list(self.lines)
+            if lines and text in lines[-1]:
+                return lines
+            time.sleep(0.005)
+        raise TimeoutError(f"the server was never told {text!r}")
+
+
+class PrivateRedis:
+    """On a unix socket in a directory of its own; with `tcp` on a loopback port too."""
+
+    def __init__(self, tcp=False):
+        self.tcp = tcp
+        self.port = 0
+        self.process = None
+
+    def __enter__(self):
+        program = shutil.which("redis-server") or shutil.which("valkey-server")
+        if not program:
+            raise ServerError("neither redis-server nor valkey-server is installed")
+        self.directory = tempfile.mkdtemp(prefix="lockwire-interop-")
+        self.path = self.directory + "/s"
+        atexit.register(self.__exit__)  # unittest skips clean-ups where it is interrupted
+        try:
+            self.start(program)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def start(self, program):
+        for _ in range(10):  # the free port may be taken by somebody else meanwhile
+            self.port = free_port() if self.tcp else 0
+            with open(self.directory + "/log", "w", encoding="utf-8") as log:
+                self.process = subprocess.Popen(
+                    [program, "--port", str(self.port), "--bind", "127.0.0.1",
+                     "--unixsocket", self.path, "--dir", self.directory,
+                     "--save", "", "--appendonly", "no"],
+                    stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            if self.await_socket():
+                self.command = Connection(self.path)
+                return
+        with open(self.directory + "/log", encoding="utf-8") as log:
+            raise ServerError("the server would not start: " + log.read()[-2000:])
+
+    def await_socket(self):
+        deadline = time.monotonic() + LIMIT_S
+        while time.monotonic() < deadline and self.process.poll() is None:
+            with contextlib.suppress(OSError):
+                connection = Connection(self.path)
+                connection.close()
+                return True
+            time.sleep(0.01)
+        return False
+
+    def __exit__(self, *_):
+        atexit.unregister(self.__exit__)
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+        if hasattr(self, "command"):
+            self.command.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __call__(self, *words):
+        return self.command(*words)
+
+    def info(self, section, field):
+        for line in self("INFO", section).splitlines():
+            if line.startswith(field + ":"):
+                return int(line.split(":")[1])
+        raise KeyError(field)
+
+    def monitor(self):
+        return Monitor(self.path)
+
+
+def clean_up_when_ended():
+    """SIGTERM, as at a test's time limit, ends the program as ^C does: servers first."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""One lock, held by turns by LW_REDISSON and by the real Redisson's RLock.
+
+Owns what the two see of each other: who is kept out, what stands in Redis, whose release
+wakes whom (the server's monitor tells who asked when), and that each re-enters its own.
+Contended rounds are contend.py's.
+
+Happy path: `redisson_shared.py --lockwire PROGRAM --cache DIR redisson`.
+"""
+import peers
+import scene
+from scene import LEASE_MS
+
+WITHOUT_POLL_S = 8  # whoever is not woken asks later: ours after 10 s, theirs at the TTL
+
+
+class Shared(scene.Scene):
+    tcp = True
+
+    def lockwire(self):
+        return self.start("lockwire-redisson")
+
+    def setUp(self):
+        super().setUp()
+        self.channel = "redisson_lock__channel:{" + self.name + "}"
+
+    def hash(self):
+        fields = self.server("HGETALL", self.name)
+        return dict(zip(fields[::2], fields[1::2]))
+
+    def asks(self, lines):
+        """When somebody tried to take the lock, in seconds: ours looks at the TYPE first,
+        theirs whether it exists (the same script sent anew, as a text, is one try)."""
+        return [float(line.split()[0]) for line in lines
+                if f' lua] "TYPE" "{self.name}"' in line
+                or f' lua] "exists" "{self.name}"' in line]
+
+    def published(self, lines):
+        """The number of the line in which the channel is told."""
+        found = [number for number, line in enumerate(lines)
+                 if ' lua] "PUBLISH"' in line and self.channel in line]
+        self.assertEqual(len(found), 1, lines)
+        return found[0]
+
+    def wait(self, waiter, monitor, lease_ms=LEASE_MS):
+        """Until the waiter has tried, subscribed, and tried again."""
+        before = len(self.asks(monitor.lines))
+        waiter.send(f"acquire {self.name} {lease_ms} -1")
+        self.eventually(lambda: self.server("PUBSUB", "NUMSUB", self.channel)[1] == 1,
+                        "it listens")
+        self.eventually(lambda: len(self.asks(monitor.lines)) >= before + 2,
+                        "it tries again")
+        self.assertFalse(waiter.answered(), waiter.lines)
+
+    def woken(self, waiter, monitor, before):
+        """By the channel: one try, after it was told, and none since the wait began."""
+        waiter.answer("held")
+        lines = self.told(monitor)
+        at = self.published(lines)
+        self.assertEqual(self.asks(lines[before:at]), [])
+        later = self.asks(lines[at:])
+        self.assertEqual(len(later), 1, "tries after the release: " + repr(lines[at:]))
+        took_s = later[0] - float(lines[at].split()[0])
+        self.assertLess(took_s, WITHOUT_POLL_S)
+        print(f"    woken after {took_s * 1000:.1f} ms")
+
+    def test_each_keeps_the_other_out(self):
+        redisson, lockwire = self.peer(), self.lockwire()
+        field = redisson.ask(f"acquire {self.name} {LEASE_MS} 0", "held")
+        remaining = int(lockwire.ask(f"acquire {self.name} 10000 0", "busy"))
+        self.assertGreater(remaining, 0)
+        self.assertLessEqual(remaining, LEASE_MS)
+        self.assertEqual(self.hash(), {field: "1"})
+        redisson.ask("release", "released")
+        lockwire.ask(f"acquire {self.name} {LEASE_MS} 0", "held")
+        (field, holds), = self.hash().items()
+        self.assertRegex(field, "^[0-9a-f-]{36}:[0-9]+$")
+        self.assertEqual(holds, "1")
+        redisson.ask(f"acquire {self.name} {LEASE_MS} 0", "busy")
+        redisson.ask(f"acquire {self.name} {LEASE_MS} 100", "timeout")
+        self.assertEqual(self.hash(), {field: "1"})
+        self.assertEqual(lockwire.ask("release", "released", "gone"), "released")
+        redisson.ask(f"acquire {self.name} {LEASE_MS} 0", "held")
+        self.assertEqual(lockwire.notes, [])
+
+    def test_redissons_unlock_wakes_lockwire(self):
+        redisson, lockwire, monitor = self.peer(), self.lockwire(), self.monitor()
+        redisson.ask(f"acquire {self.name} {LEASE_MS} 0", "held")
+        self.wait(lockwire, monitor)
+        before = len(self.told(monitor))
+        redisson.ask("release", "released")
+        self.woken(lockwire, monitor, before)
+
+    def test_lockwires_release_wakes_redisson(self):
+        redisson, lockwire, monitor = self.peer(), self.lockwire(), self.monitor()
+        lockwire.ask(f"acquire {self.name} {LEASE_MS} 0", "held")
+        self.wait(redisson, monitor)
+        before = len(self.told(monitor))
+        lockwire.ask("release", "released")
+        self.woken(redisson, monitor, before)
+
+    def test_redisson_re_enters_its_own(self):
+        redisson, lockwire, monitor = self.peer(), self.lockwire(), self.monitor()
+        redisson.ask(f"acquire {self.name} {LEASE_MS} 0", "held")
+        redisson.ask(f"acquire {self.name} {LEASE_MS} 0", "held")
+        self.assertEqual(redisson.ask(f"count {self.name}", "count"), "2")
+        self.wait(lockwire, monitor)
+        redisson.ask("release", "released")
+        self.assertEqual(redisson.ask(f"count {self.name}", "count"), "1")
+        self.assertFalse(lockwire.answered(), lockwire.lines)
+        redisson.ask("release", "released")
+        lockwire.answer("held")
+
+    def test_lockwire_re_enters_its_own(self):
+        redisson, lockwire, monitor = self.peer(), self.lockwire(), self.monitor()
+        lockwire.ask(f"acquire {self.name} {LEASE_MS} 0", "held")
+        lockwire.ask(f"acquire {self.name} {LEASE_MS} 0", "held")
+        self.assertEqual(list(self.hash().values()), ["1"])  # it counts by itself
+        self.wait(redisson, monitor)
+        self.assertEqual(lockwire.ask("release", "released", "gone"), "released")
+        redisson_field = list(self.hash())
+        self.assertEqual(len(redisson_field), 1)
+        self.assertFalse(redisson.answered(), redisson.lines)
+        self.assertEqual(lockwire.ask("release", "released", "gone"), "released")
+        redisson.answer("held")
+        self.assertNotEqual(list(self.hash()), redisson_field)
+
+    def test_redissons_watchdog_is_waited_out(self):
+        """A lock without a lease: Redisson renews it at a third of the watchdog's."""
+        redisson, lockwire, monitor = self.peer(), self.lockwire(), self.monitor()
+        redisson.ask(f"acquire {self.name} 0 0", "held")
+        self.wait(lockwire, monitor)
+        self.eventually(lambda: self.renewals(monitor) >= 3, "Redisson renews")
+        self.assertFalse(lockwire.answered(), lockwire.lines)
+        self.assertLessEqual(self.server("PTTL", self.name), peers.REDISSON_WATCHDOG_MS)
+        redisson.ask("release", "released")
+        lockwire.answer("held")
+
+    def renewals(self, monitor):
+        return sum(f'"pexpire" "{self.name}"' in line.lower() for line in monitor.lines)
+
+    def test_a_lock_that_was_forced_open_is_not_released_twice(self):
+        redisson, lockwire = self.peer(), self.lockwire()
+        lockwire.ask(f"acquire {self.name} {LEASE_MS} 0", "held")
+        self.server("DEL", self.name)
+        field = redisson.ask(f"acquire {self.name} {LEASE_MS} 0", "held")
+        self.assertEqual(lockwire.ask("release", "released", "gone"), "gone")
+        self.assertEqual(self.hash(), {field: "1"})
+
+    def test_whoever_dies_is_outlived_by_its_lease_alone(self):
+        redisson, lockwire = self.peer(), self.lockwire()
+        redisson.ask(f"acquire {self.name} 2000 0", "held")
+        redisson.kill()
+        lockwire.ask(f"acquire {self.name} 2000 -1", "held")
+        other = self.peer()
+        lockwire.kill()
+        other.ask(f"acquire {self.name} {LEASE_MS} -1", "held")
+
+
+if __name__ == "__main__":
+    scene.main(["redisson"])

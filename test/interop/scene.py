@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""What the interop tests with a foreign holder share: a server, and processes as needed.
+
+Owns their start and end, the waits for what lockwire does, and the command line. Must not
+know which peer is tested, nor what is to be found. Happy path: a class of tests derives
+from Scene; main() fetches the peer (else the program ends as skipped) and runs them.
+"""
+import argparse
+import sys
+import time
+import unittest
+
+import asks
+import peers
+import private_redis
+import toolchain
+
+LEASE_MS = 30000   # long: no test is meant to end it
+LONGEST_POLL_S = 3  # of the queue's head
+JITTER = 1.1
+SLACK_S = 20  # for a machine that is slow
+
+
+class Scene(unittest.TestCase):
+    place = None
+    foreign = None  # the peer's name
+    tcp = False
+
+    def setUp(self):
+        self.server = private_redis.PrivateRedis(tcp=self.tcp)
+        self.enterContext(self.server)
+        self.name = peers.NAME_PREFIX.get(self.foreign, "") + "stock"
+
+    def start(self, name):
+        peer = peers.start(name, self.server, self.place)
+        self.addCleanup(peer.close)
+        return peer
+
+    def lockwire(self):
+        return self.start("lockwire")
+
+    def peer(self):
+        return self.start(self.foreign)
+
+    def monitor(self):
+        monitor = self.server.monitor()
+        self.addCleanup(monitor.close)
+        return monitor
+
+    def eventually(self, true, what):
+        deadline = time.monotonic() + peers.LIMIT_S
+        while not true():
+            self.assertLess(time.monotonic(), deadline, "never: " + what)
+            time.sleep(0.005)
+
+    def wait_in_queue(self, lockwire, lease_ms=LEASE_MS, position=1):
+        lockwire.send(f"acquire {self.name} {lease_ms} -1")
+        queue = asks.queue_of(self.name)
+        self.eventually(lambda: self.server("ZCARD", queue) >= position, "it waits")
+
+    def await_asks(self, monitor, count, lockwire):
+        """Until lockwire has asked `count` times, in vain."""
+        self.eventually(lambda: len(asks.asks(monitor.lines, self.name)) >= count,
+                        "it polls")
+        self.assertFalse(lockwire.answered(), lockwire.lines)
+
+    def told(self, monitor):
+        """All that the server was told until now."""
+        self.server("ECHO", "until now")
+        return monitor.until('"until now"')
+
+    def released_and_found(self, monitor, lockwire, poll_s=LONGEST_POLL_S):
+        """After the foreign release: the next ask, within a poll delay, gets it."""
+        lockwire.answer("held")
+        lines = self.told(monitor)
+        at = asks.deletion(lines, self.name)
+        later = asks.asks(lines[at:], self.name)
+        self.assertEqual(len(later), 1, "asks after the release: " + repr(lines[at:]))
+        found_s = later[0] - float(lines[at].split()[0])
+        self.assertLess(found_s, poll_s * JITTER + SLACK_S)
+        print(f"    {self.foreign}'s release found after {found_s:.2f} s "
+              f"(poll delay: up to {poll_s * JITTER:.2f} s)")
+
+
+def main(foreign_choices):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("peer", choices=foreign_choices)
+    parser.add_argument("--lockwire", required=True, help="lockwire's peer program")
+    parser.add_argument("--cache", required=True, help="where the peers are built")
+    options, rest = parser.parse_known_args()
+    private_redis.clean_up_when_ended()
+    Scene.place = peers.Place(options.lockwire, options.cache)
+    Scene.foreign = options.peer
+    with private_redis.PrivateRedis(tcp=True) as server:
+        try:
+            peer = peers.start(options.peer, server, Scene.place)
+        except toolchain.Missing as missing:
+            toolchain.leave(missing)
+        print("peer: " + peer.version)
+        peer.close()
+    unittest.main(module="__main__", argv=[sys.argv[0], *rest], verbosity=2)

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: MIT
+"""Brings the peers' libraries from their registries and builds the peers.
+
+Owns what stands below the cache directory, one folder for each state of a peer's pinned
+files. Must not know what the peers do. Each kind has two steps: `fetch`, which needs the
+toolchain and the registry (without them: Missing), and `build`, which must work.
+
+Happy path: `prepare("go", cache)` -> the folder, filled at the first call, then reused.
+"""
+import fcntl
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+SKIPPED = 77  # meson's exit code for it
+
+
+class Missing(Exception):
+    """A toolchain or a registry is not there: skipped, but in CI a failure."""
+
+
+class TooOld(Missing):
+    """The distribution has no newer toolchain: skipped everywhere, with the reason."""
+
+
+def leave(missing):
+    """Ends the test program as the place demands."""
+    if not isinstance(missing, TooOld) and os.environ.get("CI", "") not in ("", "false"):
+        sys.exit(f"failed: {missing} (in CI nothing may be missing)")
+    print(f"skipped: {missing}")
+    sys.exit(SKIPPED)
+
+
+def need(program):
+    if not shutil.which(program):
+        raise Missing(f"'{program}' is not installed")
+
+
+def run(*words, cwd=None, env=None):
+    return subprocess.run(words, cwd=cwd, env={**os.environ, **(env or {})}, text=True,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, check=False)
+
+
+def fetched(*words, **options):
+    done = run(*words, **options)
+    if done.returncode:
+        raise Missing(f"'{' '.join(words[:4])} …' failed:\n{done.stdout[-2000:]}")
+    return done.stdout
+
+
+def built(*words, **options):
+    done = run(*words, **options)
+    if done.returncode:
+        sys.exit(f"failed: {' '.join(words)}:\n{done.stdout[-4000:]}")
+
+
+def fetch_python(folder):
+    fetched(sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--no-deps",
+            "--require-hashes", "--disable-pip-version-check", "--target",
+            str(folder / "packages"), "-r", "requirements.txt", cwd=folder)
+
+
+def fetch_node(folder):
+    need("npm")
+    major = re.match(r"v(\d+)", fetched("node", "--version"))
+    if not major or int(major[1]) < 20:
+        raise TooOld("Node.js is older than 20")
+    fetched("npm", "ci", "--ignore-scripts", "--no-progress", cwd=folder)
+
+
+def go_version(text):
+    return tuple(int(number) for number in re.findall(r"\d+", text)[:2])
+
+
+def go_environment(folder):
+    """From 1.21 on, Go brings the version that go.mod wants by itself, through its proxy."""
+    wanted = re.search(r"^go (\S+)", (folder / "go.mod").read_text(), re.M)[1]
+    there = fetched("go", "env", "GOVERSION", cwd="/", env={"GOTOOLCHAIN": "local"})
+    if go_version(there) >= go_version(wanted):
+        return {"GOTOOLCHAIN": "local"}
+    if go_version(there) < (1, 21):
+        raise TooOld(f"Go is older than {wanted}, and than 1.21: {there.strip()}")
+    return {"GOTOOLCHAIN": "auto"}
+
+
+def fetch_go(folder):
+    need("go")
+    fetched("go", "mod", "download", cwd=folder, env=go_environment(folder))
+
+
+def build_go(folder):
+    built("go", "build", "-mod=readonly", "-o", "peer", ".", cwd=folder,
+          env={**go_environment(folder), "GOMAXPROCS": "1"})
+
+
+def fetch_java(folder):
+    need("mvn")
+    need("javac")
+    fetched("mvn", "-B", "-q", "dependency:copy-dependencies",
+            f"-DoutputDirectory={folder}/jars", cwd=folder)
+
+
+def build_java(folder):
+    """The jars are checked first, since Maven itself pins no file by its hash."""
+    lines = (folder / "jars.sha256").read_text().split("\n")
+    pinned = {line.split()[1]: line.split()[0] for line in lines if line}
+    there = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest()
+             for jar in (folder / "jars").iterdir()}
+    if pinned != there:
+        strange = sorted(dict(pinned.items() ^ there.items()))
+        sys.exit("failed: not as jars.sha256 says: " + ", ".join(strange))
+    built("javac", "-Xlint:all", "-Werror", "-cp", "jars/*", "-d", "classes",
+          "RedissonPeer.java", cwd=folder)
+
+
+def nothing(_folder):
+    pass
+
+
+KINDS = {
+    "python": (fetch_python, nothing),
+    "node": (fetch_node, nothing),
+    "go": (fetch_go, build_go),
+    "java": (fetch_java, build_java),
+}
+
+
+def sources(kind):
+    """What belongs to the peer, and not what a tool run by hand has left there."""
+    return sorted(path for path in (HERE / kind).iterdir() if path.is_file())
+
+
+def fingerprint(kind):
+    digest = hashlib.sha256()
+    for path in sources(kind):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def prepare(kind, cache):
+    """The folder with all that peers of this kind need. Many may call it at once."""
+    fetch, build = KINDS[kind]
+    cache = pathlib.Path(cache)
+    cache.mkdir(parents=True, exist_ok=True)
+    folder = cache / f"{kind}-{fingerprint(kind)}"
+    with open(cache / f"{kind}.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / ".done").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            for path in sources(kind):
+                shutil.copy(path, folder)
+            fetch(folder)
+            build(folder)
+            (folder / ".done").touch()
+    return folder

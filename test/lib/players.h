@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Clients and lock handles under the labels that the trace shows. Owns every callback that
+ * the library makes in a test: each is written into the trace, and whatever it was, it must
+ * keep the callback rules that can be judged at that spot (no callback inside a call, exactly
+ * one for each call, none after the handle was freed, the state that goes with it). Must
+ * know the public header alone.
+ *
+ * The trace's words: "A granted", "A EBUSY" (any other end of lw_acquire), "A lost ELOST",
+ * "A released OK", "A renewed OK"; "a closed"; with peer->shows_link "a up", "a down".
+ *
+ * Happy path:
+ *     struct peer *a = peer_start("a", NULL);
+ *     struct hold *A = ask(a, "A", "name", 0);
+ *     EXPECT("A granted");
+ *     let_go(A);
+ *     EXPECT("A released OK");
+ */
+#ifndef TEST_PLAYERS_H
+#define TEST_PLAYERS_H
+#include "stage.h"
+
+#include <lockwire.h>
+
+#define PENDING 1000 /* no callback yet */
+
+struct peer {
+    struct peer *next;
+    char label[16];
+    struct lw_client *client; /* NULL once freed */
+    int ups, downs;
+    bool up, closed, closing, shows_link;
+    char why[512];         /* of the last link callback */
+    char whys[8192];       /* of all, one a line */
+    char log[32768];       /* all messages, "<level> text", one a line */
+    char error[256];       /* errbuf */
+    int64_t linked_ms[64]; /* when each link callback came */
+    int links;
+    int64_t close_called_ms, closed_ms;
+    void (*on_link)(struct peer *peer);
+    void (*on_closed)(struct peer *peer);
+};
+
+enum moment { AT_RESULT, AT_LOST, AT_RELEASED, AT_RENEWED };
+
+struct hold {
+    struct hold *next;
+    char label[16];
+    struct peer *peer;
+    struct lw_lock *lock;       /* NULL once freed */
+    int result, lost, released; /* PENDING, or what the callback was told */
+    bool releasing;             /* let_go was called, its callback is to come */
+    int renewals;               /* calls of extend without callback yet */
+    int renewed;                /* status of the last one */
+    enum lw_mode mode;
+    bool no_fence;
+    uint64_t fence; /* at the grant */
+    uint32_t margin_ms;
+    int64_t asked_ms, result_ms, lost_ms, released_ms, renewed_ms;
+    int64_t remaining_at_lost;
+    void (*then)(struct hold *hold, enum moment moment); /* in the callback, at its end */
+    void *aim;                                           /* for `then` */
+};
+
+extern struct peer *peers; /* of this test, latest first */
+extern struct hold *holds;
+
+/* NULL: local_turns 1, everything else by default. The callbacks, arg, errbuf, the log
+ * level and, unless given, client_name (test-<label>) are filled in. */
+struct peer *peer_start(const char *label, const struct lw_client_options *options);
+struct peer *peer_start_at(const char *label, const char *url,
+                           const struct lw_client_options *options);
+/* The same, and waits until both of its connections stand. */
+struct peer *peer_ready(const char *label, const struct lw_client_options *options);
+void peer_wait_ready(struct peer *peer);
+/* CLIENT ID of its command or subscription link as the server has it now; 0: none. */
+long long peer_link_id(const struct peer *peer, bool subscription);
+/* lw_client_close; the trace will show "<label> closed". */
+void peer_close(struct peer *peer);
+/* lw_client_free, in silence; handles stay, inert. */
+void peer_free(struct peer *peer);
+struct lw_stats peer_stats(const struct peer *peer);
+/* Was this logged? */
+bool peer_logged(const struct peer *peer, const char *text);
+
+/* lw_acquire that must be accepted. ask: the defaults and this wait_ms. */
+struct hold *ask(struct peer *peer, const char *label, const char *name, int64_t wait_ms);
+struct hold *ask_with(struct peer *peer, const char *label, const char *name,
+                      const struct lw_acquire_options *options);
+/* lw_acquire that must be refused with `error`, and errbuf must have `text`. */
+void ask_refused(struct peer *peer, const char *name,
+                 const struct lw_acquire_options *options, int error, const char *text);
+/* ask, and waits for the grant. */
+struct hold *take(struct peer *peer, const char *label, const char *name);
+/* Waits until it stands in the Redis queue (a real wait, not only a call made). */
+void wait_queued(const char *name, long long members);
+
+void let_go(struct hold *hold); /* lw_release, accepted */
+void let_go_refused(struct hold *hold, int error);
+void extend(struct hold *hold, uint32_t lease_ms); /* lw_renew, accepted */
+void extend_refused(struct hold *hold, uint32_t lease_ms, int error);
+void drop(struct hold *hold); /* lw_lock_free */
+
+/* All handles and clients are freed now, in silence, as at the end of a test that failed. */
+void players_leave(void);
+
+/* LW_ACQUIRE_OPTIONS with a field or two: asking(.wait_ms = -1, .lease_ms = 1000). */
+#define asking(...)                                                                      \
+    (&(struct lw_acquire_options){.size = sizeof(struct lw_acquire_options), __VA_ARGS__})
+#define client_of(...)                                                                   \
+    (&(struct lw_client_options){.size = sizeof(struct lw_client_options), __VA_ARGS__})
+
+/* "OK", "EBUSY" ... */
+const char *status_name(int status);
+/* The queue's key of a name without a tag. */
+const char *queue_of(const char *name);
+
+/* What `held` names of the library must mean at any moment, checked with the server. */
+void assert_held_by_redis(const struct hold *hold);
+
+#endif

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * proxy.h's proxy. Must not know what passes through it, but for the word SUBSCRIBE.
+ *
+ * Happy path: accept, connect to the target; whatever is read on one side becomes a parcel
+ * with a due time, which is written to the other side when it is due and nothing holds it.
+ */
+#include "proxy.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define WRITE_LIMIT_MS 10000
+
+struct parcel {
+    struct parcel *next;
+    int64_t due_ms;
+    size_t length;
+    char bytes[];
+};
+
+struct lane {
+    struct proxy_pair *pair;
+    enum proxy_way way;
+    int from, to;
+    struct event *readable, *timer;
+    struct parcel *first, **last;
+    bool ended; /* its reader said so; told to the other side after the last parcel */
+};
+
+struct proxy_pair {
+    struct proxy_pair *next;
+    struct proxy *proxy;
+    enum proxy_kind kind;
+    struct lane lanes[PROXY_WAYS];
+    bool dead; /* closed, to be freed at a safe moment */
+};
+
+static void close_pair(struct proxy_pair *pair, bool reset)
+{
+    struct linger hard = {.l_onoff = 1, .l_linger = 0};
+
+    if (pair->dead)
+        return;
+    for (int way = 0; way < PROXY_WAYS; way++) {
+        struct lane *lane = &pair->lanes[way];
+        event_free(lane->readable);
+        event_free(lane->timer);
+        if (reset)
+            setsockopt(lane->from, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+        while (lane->first) {
+            struct parcel *parcel = lane->first;
+            lane->first = parcel->next;
+            free(parcel);
+        }
+    }
+    close(pair->lanes[TO_SERVER].from);
+    close(pair->lanes[TO_CLIENT].from);
+    pair->dead = true;
+    pair->proxy->open--;
+}
+
+static void sweep(struct proxy *proxy)
+{
+    for (struct proxy_pair **at = &proxy->pairs, *pair; (pair = *at);) {
+        if (!pair->dead) {
+            at = &pair->next;
+            continue;
+        }
+        *at = pair->next;
+        free(pair);
+    }
+}
+
+static bool write_all(int fd, const char *bytes, size_t length)
+{
+    while (length > 0) {
+        ssize_t count = send(fd, bytes, length, MSG_NOSIGNAL);
+        if (count < 0 && errno == EAGAIN) {
+            struct pollfd wait = {.fd = fd, .events = POLLOUT};
+            if (poll(&wait, 1, WRITE_LIMIT_MS) != 1)
+                return false;
+        } else if (count < 0) {
+            return false;
+        } else {
+            bytes += count;
+            length -= (size_t)count;
+        }
+    }
+    return true;
+}
+
+static const struct proxy_rule *rule_of(const struct lane *lane)
+{
+    return &lane->pair->proxy->rules[lane->pair->kind][lane->way];
+}
+
+/* Passes on what is due. */
+static void forward(struct lane *lane)
+{
+    int64_t now = now_ms();
+
+    while (lane->first && !rule_of(lane)->hold && lane->first->due_ms <= now) {
+        struct parcel *parcel = lane->first;
+        lane->first = parcel->next;
+        if (!lane->first)
+            lane->last = &lane->first;
+        bool good = write_all(lane->to, parcel->bytes, parcel->length);
+        free(parcel);
+        if (!good) {
+            close_pair(lane->pair, false);
+            return;
+        }
+    }
+    if (lane->first && !rule_of(lane)->hold) {
+        int64_t wait = lane->first->due_ms - now;
+        struct timeval after = {wait / 1000, (wait % 1000) * 1000};
+        event_add(lane->timer, &after);
+    } else if (!lane->first && lane->ended) {
+        close_pair(lane->pair, false);
+    }
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    forward(arg);
+}
+
+static void note_kind(struct lane *lane, const char *bytes, size_t length)
+{
+    if (lane->way == TO_SERVER && memmem(bytes, length, "\nSUBSCRIBE\r", 11))
+        lane->pair->kind = SUBSCRIPTION;
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+    struct lane *lane = arg;
+    char bytes[16384];
+    ssize_t count = recv(fd, bytes, sizeof(bytes), 0);
+
+    (void)what;
+    if (count < 0 && errno == EAGAIN)
+        return;
+    if (count <= 0) {
+        lane->ended = true;
+        event_del(lane->readable);
+        forward(lane);
+        return;
+    }
+    note_kind(lane, bytes, (size_t)count);
+    lane->pair->proxy->bytes[lane->pair->kind][lane->way] += count;
+    if (rule_of(lane)->swallow)
+        return;
+    struct parcel *parcel = malloc(sizeof(*parcel) + (size_t)count);
+    if (!parcel)
+        abort();
+    *parcel = (struct parcel){.due_ms = now_ms() + rule_of(lane)->delay_ms,
+                              .length = (size_t)count};
+    memcpy(parcel->bytes, bytes, (size_t)count);
+    *lane->last = parcel;
+    lane->last = &parcel->next;
+    forward(lane);
+}
+
+static void open_lane(struct proxy_pair *pair, enum proxy_way way, int from, int to)
+{
+    struct lane *lane = &pair->lanes[way];
+
+    *lane = (struct lane){.pair = pair, .way = way, .from = from, .to = to};
+    lane->last = &lane->first;
+    lane->timer = evtimer_new(stage.base, on_timer, lane);
+    lane->readable = event_new(stage.base, from, EV_READ | EV_PERSIST, on_readable, lane);
+    if (!lane->timer || !lane->readable || event_add(lane->readable, NULL) < 0)
+        abort();
+}
+
+static void on_connection(evutil_socket_t fd, short what, void *arg)
+{
+    struct proxy *proxy = arg;
+    struct sockaddr_un target = {.sun_family = AF_UNIX};
+    int client = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), server;
+
+    (void)what;
+    sweep(proxy);
+    if (client < 0)
+        return;
+    proxy->accepted++;
+    snprintf(target.sun_path, sizeof(target.sun_path), "%s", proxy->target);
+    server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (proxy->refusing ||
+        connect(server, (struct sockaddr *)&target, sizeof(target)) < 0) {
+        close(server);
+        close(client);
+        return;
+    }
+    evutil_make_socket_nonblocking(server);
+    struct proxy_pair *pair = calloc(1, sizeof(*pair));
+    if (!pair)
+        abort();
+    pair->proxy = proxy;
+    pair->next = proxy->pairs;
+    proxy->pairs = pair;
+    proxy->open++;
+    open_lane(pair, TO_SERVER, client, server);
+    open_lane(pair, TO_CLIENT, server, client);
+}
+
+static int listen_tcp(struct proxy *proxy)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (bind(fd, (struct sockaddr *)&address, size) < 0 || listen(fd, 64) < 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &size) < 0)
+        stage_fail("proxy: %s", strerror(errno));
+    proxy->port = ntohs(address.sin_port);
+    snprintf(proxy->url, sizeof(proxy->url), "redis://127.0.0.1:%d", proxy->port);
+    return fd;
+}
+
+static int listen_unix(struct proxy *proxy)
+{
+    static int number;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    snprintf(proxy->path, sizeof(proxy->path), "%s/proxy-%d", stage.server.dir, ++number);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", proxy->path);
+    if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, 64) < 0)
+        stage_fail("proxy: %s", strerror(errno));
+    snprintf(proxy->url, sizeof(proxy->url), "unix://%s", proxy->path);
+    return fd;
+}
+
+static struct proxy *proxies;
+
+void proxy_stop(struct proxy *proxy)
+{
+    if (!proxy->listening)
+        return;
+    for (struct proxy_pair *pair = proxy->pairs; pair; pair = pair->next)
+        close_pair(pair, false);
+    sweep(proxy);
+    int fd = event_get_fd(proxy->listening);
+    event_free(proxy->listening);
+    proxy->listening = NULL;
+    close(fd);
+    if (proxy->path[0])
+        unlink(proxy->path);
+}
+
+static void all_leave(bool in_good_order)
+{
+    (void)in_good_order;
+    while (proxies) {
+        struct proxy *proxy = proxies;
+        proxy_stop(proxy);
+        proxies = proxy->next;
+        free(proxy);
+    }
+}
+
+struct proxy *proxy_start(const char *target, bool tcp)
+{
+    struct proxy *proxy = calloc(1, sizeof(*proxy));
+
+    if (!proxy)
+        stage_fail("proxy: memory");
+    stage_at_exit(all_leave);
+    proxy->target = target;
+    int fd = tcp ? listen_tcp(proxy) : listen_unix(proxy);
+    proxy->listening =
+        event_new(stage.base, fd, EV_READ | EV_PERSIST, on_connection, proxy);
+    if (!proxy->listening || event_add(proxy->listening, NULL) < 0)
+        stage_fail("proxy: memory");
+    proxy->next = proxies;
+    proxies = proxy;
+    return proxy;
+}
+
+/* ---- the rules ---- */
+
+void proxy_delay(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way, int64_t ms)
+{
+    proxy->rules[kind][way].delay_ms = ms;
+}
+
+void proxy_hold(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way, bool on)
+{
+    proxy->rules[kind][way].hold = on;
+    for (struct proxy_pair *pair = proxy->pairs; !on && pair; pair = pair->next)
+        if (!pair->dead && pair->kind == kind)
+            forward(&pair->lanes[way]);
+}
+
+void proxy_swallow(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way, bool on)
+{
+    proxy->rules[kind][way].swallow = on;
+}
+
+void proxy_black_hole(struct proxy *proxy, bool on)
+{
+    for (int kind = 0; kind < PROXY_KINDS; kind++)
+        for (int way = 0; way < PROXY_WAYS; way++)
+            proxy->rules[kind][way].swallow = on;
+}
+
+void proxy_cut(struct proxy *proxy, enum proxy_kind kind)
+{
+    for (struct proxy_pair *pair = proxy->pairs; pair; pair = pair->next)
+        if (pair->kind == kind)
+            close_pair(pair, true);
+}
+
+void proxy_refuse(struct proxy *proxy, bool on)
+{
+    proxy->refusing = on;
+}

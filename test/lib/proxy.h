@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A man in the middle, in the stage's own loop: clients connect to the proxy, it to the real
+ * server. Owns both sockets of each connection and can, for each direction and for each kind
+ * of link (a link is a subscription from the first SUBSCRIBE in it on), delay, hold back,
+ * swallow what passes, and cut. Knows of Redis that word alone.
+ *
+ * Happy path: proxy_start, peer_start_at("a", proxy->url, NULL), proxy_swallow(...).
+ */
+#ifndef TEST_PROXY_H
+#define TEST_PROXY_H
+#include "stage.h"
+
+enum proxy_kind { COMMANDS = 0, SUBSCRIPTION = 1, PROXY_KINDS };
+enum proxy_way { TO_SERVER = 0, TO_CLIENT = 1, PROXY_WAYS };
+
+struct proxy_rule {
+    int64_t delay_ms;
+    bool hold, swallow;
+};
+
+struct proxy_pair;
+struct proxy {
+    struct proxy *next;
+    struct event *listening;
+    const char *target; /* the server's unix socket */
+    char url[128];
+    char path[96]; /* of its own unix socket; "" with TCP */
+    int port;
+    bool refusing;
+    struct proxy_rule rules[PROXY_KINDS][PROXY_WAYS];
+    struct proxy_pair *pairs;
+    int accepted, open;
+    long long bytes[PROXY_KINDS][PROXY_WAYS]; /* that came in, passed on or not */
+};
+
+/* On a unix socket, or with `tcp` on 127.0.0.1. */
+struct proxy *proxy_start(const char *target, bool tcp);
+/* The listener and all connections; the end of the test does the same. */
+void proxy_stop(struct proxy *proxy);
+
+void proxy_delay(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way,
+                 int64_t ms);
+/* Nothing passes until it is called with false: then all of it, in order. */
+void proxy_hold(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way, bool on);
+/* What comes is lost, and the connection stays. */
+void proxy_swallow(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way, bool on);
+/* Both kinds, both ways: the black hole, for connections to come, too. */
+void proxy_black_hole(struct proxy *proxy, bool on);
+/* Connections of this kind end with a reset; what is held back is lost. */
+void proxy_cut(struct proxy *proxy, enum proxy_kind kind);
+/* New connections are closed at once. */
+void proxy_refuse(struct proxy *proxy, bool on);
+
+#endif

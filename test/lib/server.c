@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * server.h's server. Must not know what the tests do with it.
+ *
+ * Happy path: embedded_start, a symbolic link to its socket, redisConnectUnix.
+ */
+#include "server.h"
+#include "stage.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ANSWER_LIMIT_S 30
+
+static void connect_admin(struct server *server)
+{
+    struct timeval limit = {.tv_sec = ANSWER_LIMIT_S};
+
+    server->admin = redisConnectUnix(server->path);
+    if (!server->admin || server->admin->err)
+        stage_fail("no connection to %s: %s", server->path,
+                   server->admin ? server->admin->errstr : "memory");
+    redisSetTimeout(server->admin, limit);
+}
+
+static void disconnect_admin(struct server *server)
+{
+    if (server->admin)
+        redisFree(server->admin);
+    server->admin = NULL;
+}
+
+static void run(struct server *server)
+{
+    char why[300];
+
+    if (embedded_start(&server->process, NULL, server->args, why, sizeof(why)) < 0)
+        stage_fail("%s", why);
+    server->running = true;
+    unlink(server->path);
+    if (symlink(server->process.socket, server->path) < 0)
+        stage_fail("symlink %s: %s", server->path, strerror(errno));
+    connect_admin(server);
+}
+
+void server_absent(struct server *server)
+{
+    *server = (struct server){.dir = "/tmp/lockwire-test-XXXXXX"};
+    if (!mkdtemp(server->dir))
+        stage_fail("mkdtemp %s: %s", server->dir, strerror(errno));
+    snprintf(server->path, sizeof(server->path), "%s/redis", server->dir);
+    snprintf(server->url, sizeof(server->url), "unix://%s", server->path);
+}
+
+void server_start(struct server *server, const char *args)
+{
+    size_t count = 0;
+
+    server_absent(server);
+    snprintf(server->words, sizeof(server->words), "%s", args ? args : "");
+    for (char *rest = server->words, *word; (word = strtok_r(rest, " ", &rest));)
+        server->args[count++] = word;
+    if (strstr(args ? args : "", "appendonly yes")) {
+        server->args[count++] = (char *)"--dir";
+        server->args[count++] = server->dir;
+    }
+    run(server);
+}
+
+static void remove_dir(const char *dir)
+{
+    char command[128];
+
+    snprintf(command, sizeof(command), "rm -rf '%s'", dir);
+    if (system(command) != 0)
+        stage_complain("cannot remove %s", dir);
+}
+
+void server_stop(struct server *server)
+{
+    disconnect_admin(server);
+    if (server->running)
+        embedded_stop(&server->process);
+    server->running = false;
+    if (server->dir[0])
+        remove_dir(server->dir);
+    server->dir[0] = '\0';
+}
+
+void server_pause(struct server *server)
+{
+    int status;
+
+    kill(server->process.pid, SIGSTOP);
+    waitpid(server->process.pid, &status, WUNTRACED);
+    server->paused = true;
+}
+
+void server_resume(struct server *server)
+{
+    if (server->paused)
+        kill(server->process.pid, SIGCONT);
+    server->paused = false;
+}
+
+void server_kill(struct server *server)
+{
+    disconnect_admin(server);
+    embedded_stop(&server->process); /* SIGKILL is how it stops */
+    server->running = server->paused = false;
+}
+
+void server_restart(struct server *server)
+{
+    if (server->running)
+        server_kill(server);
+    run(server);
+}
+
+void server_clear(struct server *server)
+{
+    /* clang-format off */
+    static const char *const usual[] = {
+        "CONFIG SET save %b", "REPLICAOF NO ONE", "FLUSHALL", "CONFIG SET maxmemory 0",
+        "CONFIG SET maxmemory-policy noeviction", "CONFIG SET min-replicas-to-write 0",
+        "CONFIG SET requirepass %b", "CONFIG SET maxclients 10000",
+        "ACL SETUSER default on nopass +@all ~* &*", "ACL DELUSER app", "SCRIPT FLUSH"};
+    /* clang-format on */
+
+    for (size_t i = 0; i < sizeof(usual) / sizeof(*usual); i++) {
+        redisReply *reply = server_command(server, usual[i], "", (size_t)0);
+        freeReplyObject(reply);
+    }
+}
+
+static redisReply *ask(struct server *server, const char *format, va_list arguments)
+{
+    redisReply *reply = redisvCommand(server->admin, format, arguments);
+
+    if (!reply)
+        stage_fail("no answer to %s: %s", format, server->admin->errstr);
+    return reply;
+}
+
+static redisReply *demand(struct server *server, const char *format, va_list arguments)
+{
+    redisReply *reply = ask(server, format, arguments);
+
+    if (reply->type == REDIS_REPLY_ERROR)
+        stage_fail("%s: %s", format, reply->str);
+    return reply;
+}
+
+redisReply *server_command(struct server *server, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    redisReply *reply = demand(server, format, arguments);
+    va_end(arguments);
+    return reply;
+}
+
+redisReply *server_try(struct server *server, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    redisReply *reply = ask(server, format, arguments);
+    va_end(arguments);
+    return reply;
+}
+
+void redis_ok(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    freeReplyObject(demand(&stage.server, format, arguments));
+    va_end(arguments);
+}
+
+long long redis_int(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    redisReply *reply = demand(&stage.server, format, arguments);
+    va_end(arguments);
+    if (reply->type != REDIS_REPLY_INTEGER)
+        stage_fail("%s: no integer", format);
+    long long number = reply->integer;
+    freeReplyObject(reply);
+    return number;
+}
+
+const char *redis_text(const char *format, ...)
+{
+    static char text[65536];
+    va_list arguments;
+
+    va_start(arguments, format);
+    redisReply *reply = demand(&stage.server, format, arguments);
+    va_end(arguments);
+    snprintf(text, sizeof(text), "%s", reply->str ? reply->str : "");
+    freeReplyObject(reply);
+    return text;
+}
+
+long long redis_info(const char *field)
+{
+    char wanted[64];
+
+    snprintf(wanted, sizeof(wanted), "\n%s:", field);
+    const char *at = strstr(redis_text("INFO everything"), wanted);
+    return at ? atoll(at + strlen(wanted)) : 0;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A real Redis for tests: owns the private server's process, the way to it and a
+ * synchronous connection of the test's own. Must not know lockwire. What cannot be done
+ * fails the running test with a text.
+ *
+ * The way is a symbolic link, so that a server that was killed and started again stands at
+ * the same URL, empty unless it was started with "--appendonly yes".
+ *
+ * Happy path: server_start, redis_ok("SET a 1"), server_stop.
+ */
+#ifndef TEST_SERVER_H
+#define TEST_SERVER_H
+#include "embedded.h"
+
+#include <stdbool.h>
+#include <hiredis/hiredis.h>
+
+struct server {
+    struct embedded process;
+    bool running, paused;
+    redisContext *admin;
+    char dir[64];  /* where the link and, with append-only, the data stand */
+    char path[80]; /* the link */
+    char url[96];
+    char *args[16]; /* of redis-server, beside the usual; NULL-terminated */
+    char words[256];
+};
+
+/* `args` is further arguments of redis-server, separated by blanks; may be NULL. */
+void server_start(struct server *server, const char *args);
+void server_stop(struct server *server);
+/* Only the way: nobody listens before server_restart. */
+void server_absent(struct server *server);
+
+void server_pause(struct server *server);  /* SIGSTOP */
+void server_resume(struct server *server); /* SIGCONT; no effect unless paused */
+void server_kill(struct server *server);   /* SIGKILL: connections are reset */
+void server_restart(struct server *server);
+
+/* As it was after the start: empty, no limits, one user, no other connections. */
+void server_clear(struct server *server);
+
+/* A command as printf makes it, by hiredis' rules; the caller frees the reply. An error
+ * reply fails the test, except with server_try. */
+redisReply *server_command(struct server *server, const char *format, ...);
+redisReply *server_try(struct server *server, const char *format, ...);
+
+/* The same on the stage's own server. */
+void redis_ok(const char *format, ...);          /* whatever the reply, if no error */
+long long redis_int(const char *format, ...);    /* fails unless it is an integer */
+const char *redis_text(const char *format, ...); /* "" for nil; until the next call */
+
+/* A field of INFO as a number, e.g. "expired_keys"; 0 if it is not there. */
+long long redis_info(const char *field);
+
+#endif

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stage.h's stage. Must not know lockwire.
+ *
+ * Happy path: stage_set makes the base, stage_play runs the test, has the players leave,
+ * looks at what they left behind and frees the base; stage_strike finds nothing to do.
+ */
+#include "stage.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TICK_MS 3
+#define MAX_EXITS 8
+#define MAX_LATE 8
+
+struct stage stage;
+static stage_exit_function *exits[MAX_EXITS];
+static size_t exit_count;
+static jmp_buf once_more;
+
+int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void stage_fail(const char *format, ...)
+{
+    char text[2048];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "%s: %s\n    so far: %s\n", stage.test ? stage.test : "stage", text,
+            stage.history);
+    stage.broken = true;
+    fail();
+    abort();
+}
+
+void stage_complain(const char *format, ...)
+{
+    va_list arguments;
+
+    if (stage.broken)
+        return; /* the first one is the cause */
+    stage.broken = true;
+    va_start(arguments, format);
+    vsnprintf(stage.complaint, sizeof(stage.complaint), format, arguments);
+    va_end(arguments);
+}
+
+static void on_alarm(int signal)
+{
+    static const char text[] = ": over its time limit\n";
+
+    (void)signal;
+    if (stage.test && write(2, stage.test, strlen(stage.test)) < 0)
+        _exit(98);
+    if (write(2, text, sizeof(text) - 1) < 0)
+        _exit(98);
+    _exit(99);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+    int64_t now = now_ms(), lag = now - stage.ticked_ms - TICK_MS;
+
+    (void)fd, (void)what, (void)arg;
+    if (stage.ticked_ms && lag > stage.worst_lag_ms)
+        stage.worst_lag_ms = lag;
+    stage.ticked_ms = now;
+}
+
+static int count_descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int count = -1; /* the directory's own */
+
+    while (dir && readdir(dir))
+        count++;
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
+/* ---- around an executable and around each test ---- */
+
+int stage_open(void **state)
+{
+    (void)state;
+    signal(SIGALRM, on_alarm);
+    server_start(&stage.server, NULL);
+    return 0;
+}
+
+int stage_close(void **state)
+{
+    (void)state;
+    server_stop(&stage.server);
+    return 0;
+}
+
+int stage_set(void **state)
+{
+    struct server server = stage.server;
+
+    server_resume(&server);
+    if (!server.running)
+        server_restart(&server);
+    stage = (struct stage){.server = server};
+    stage.test = ((struct stage_test *)*state)->name;
+    alarm(STAGE_TEST_S);
+    server_clear(&stage.server);
+    exit_count = 0;
+    stage.descriptors = count_descriptors();
+    stage.base = event_base_new();
+    stage.tick = event_new(stage.base, -1, EV_PERSIST, on_tick, NULL);
+    if (!stage.tick)
+        stage_fail("event_new");
+    return event_add(stage.tick, &(struct timeval){.tv_usec = TICK_MS * 1000});
+}
+
+/* Keys that a test plants itself begin with "stranger". */
+static void check_keys(void)
+{
+    static const char look[] =
+        "local bad = {} "
+        "local function is(key, start) return key:sub(1, #start) == start end "
+        "for _, key in ipairs(redis.call('KEYS', '*')) do "
+        "  local left = redis.call('PTTL', key) "
+        "  if is(key, 'stranger') or key:find('queue:{stranger', 1, true) then "
+        "  elseif left == -1 then bad[#bad + 1] = key .. ' has no TTL' "
+        "  elseif is(key, 'lockwire:fence') then "
+        "  elseif is(key, 'lockwire:client:') then "
+        "    if ARGV[2] == '0' then bad[#bad + 1] = key .. ' was left behind' end "
+        "  elseif ARGV[1] == '0' then bad[#bad + 1] = key .. ' was left behind' end "
+        "end "
+        "return table.concat(bad, ', ')";
+
+    const char *bad = redis_text("EVAL %s 0 %d %d", look, stage.keys_may_stay,
+                                 stage.keys_may_stay || stage.notes_may_stay);
+    if (bad[0])
+        stage_complain("%s", bad);
+}
+
+void stage_at_exit(stage_exit_function *function)
+{
+    for (size_t i = 0; i < exit_count; i++)
+        if (exits[i] == function)
+            return;
+    exits[exit_count++] = function;
+}
+
+static void leave(bool in_good_order)
+{
+    while (exit_count > 0)
+        exits[--exit_count](in_good_order);
+}
+
+static void free_base(void)
+{
+    if (stage.tick)
+        event_free(stage.tick);
+    stage.tick = NULL;
+    if (stage.base && event_base_get_num_events(stage.base, EVENT_BASE_COUNT_ADDED) != 0)
+        stage_complain("%d events were left in the base",
+                       event_base_get_num_events(stage.base, EVENT_BASE_COUNT_ADDED));
+    if (stage.base)
+        event_base_free(stage.base);
+    stage.base = NULL;
+}
+
+static void play(void **state)
+{
+    ((struct stage_test *)*state)->function(state);
+    leave(true);
+    if (stage.server.running && !stage.server.paused)
+        check_keys();
+    free_base();
+    if (count_descriptors() != stage.descriptors)
+        stage_complain("%d descriptors are open, %d were before the test",
+                       count_descriptors(), stage.descriptors);
+    if (stage.broken)
+        stage_fail("%s", stage.complaint);
+}
+
+/* Only a test that did not come to its end has left something: players go without a word. */
+int stage_strike(void **state)
+{
+    (void)state;
+    stage.broken = true;
+    leave(false);
+    free_base();
+    alarm(0);
+    return 0;
+}
+
+void stage_play(void **state)
+{
+    static int late;
+
+    for (late = 0; setjmp(once_more) != 0; late++) {
+        if (late == MAX_LATE) {
+            fprintf(stderr, "%s: skipped, the machine is too slow\n", stage.test);
+            skip();
+        }
+        stage_strike(state);
+        stage_set(state);
+    }
+    play(state);
+}
+
+/* ---- the loop ---- */
+
+static void turn(void)
+{
+    if (event_base_loop(stage.base, EVLOOP_ONCE) < 0)
+        stage_fail("event_base_loop");
+    if (stage.broken)
+        fail_msg("%s", stage.complaint);
+}
+
+void stage_turn(int64_t limit_ms, const char *awaited, const char *file, int line)
+{
+    if (now_ms() > limit_ms)
+        stage_fail("%s:%d: waited %d s for: %s", file, line, STAGE_WAIT_MS / 1000,
+                   awaited);
+    turn();
+}
+
+void stage_run_for(int64_t ms)
+{
+    for (int64_t end = now_ms() + ms; now_ms() < end;)
+        turn();
+}
+
+void stage_stall(int64_t ms)
+{
+    int64_t end = now_ms() + ms;
+
+    for (int64_t left = ms; left > 0; left = end - now_ms())
+        usleep((useconds_t)left * 1000);
+}
+
+void stage_forget_lag(void)
+{
+    stage.worst_lag_ms = 0;
+    stage.ticked_ms = 0;
+}
+
+void stage_skip_if_lag(int64_t ms)
+{
+    if (stage.worst_lag_ms > ms)
+        longjmp(once_more, 1);
+}
+
+/* ---- the trace ---- */
+
+static void append(char *text, size_t size, const char *event)
+{
+    size_t used = strlen(text);
+
+    if (used + strlen(event) + 3 < size)
+        snprintf(text + used, size - used, "%s%s", used ? "; " : "", event);
+}
+
+void stage_note(const char *format, ...)
+{
+    char event[512];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(event, sizeof(event), format, arguments);
+    va_end(arguments);
+    append(stage.trace, sizeof(stage.trace), event);
+    append(stage.history, sizeof(stage.history), event);
+}
+
+static size_t count_events(const char *text)
+{
+    size_t count = text[0] ? 1 : 0;
+
+    while ((text = strstr(text, "; "))) {
+        count++;
+        text += 2;
+    }
+    return count;
+}
+
+/* Where the first `count` events end. */
+static size_t length_of(const char *text, size_t count)
+{
+    const char *at = text;
+
+    for (; count > 0; count--) {
+        const char *end = strstr(at, "; ");
+        if (!end)
+            return strlen(text);
+        at = end + 2;
+    }
+    return (size_t)(at - text);
+}
+
+/* Takes the first `count` events out of the trace. */
+static void take(size_t count, char *out, size_t size)
+{
+    size_t length = length_of(stage.trace, count), shown = length;
+
+    if (shown >= 2 && memcmp(stage.trace + shown - 2, "; ", 2) == 0)
+        shown -= 2;
+    snprintf(out, size, "%.*s", (int)shown, stage.trace);
+    memmove(stage.trace, stage.trace + length, strlen(stage.trace + length) + 1);
+}
+
+static void await(const char *events, const char *file, int line)
+{
+    int64_t limit = now_ms() + STAGE_WAIT_MS;
+
+    while (count_events(stage.trace) < count_events(events))
+        stage_turn(limit, events, file, line);
+}
+
+void stage_expect(const char *events, const char *file, int line)
+{
+    char got[4096];
+
+    await(events, file, line);
+    take(count_events(events), got, sizeof(got));
+    if (strcmp(got, events) != 0)
+        stage_fail("%s:%d: expected \"%s\", got \"%s\"", file, line, events, got);
+}
+
+void stage_expect_set(const char *events, const char *file, int line)
+{
+    char got[4096], padded[4096 + 8], copy[4096], word[4096 + 8];
+
+    await(events, file, line);
+    take(count_events(events), got, sizeof(got));
+    snprintf(padded, sizeof(padded), "; %s; ", got);
+    snprintf(copy, sizeof(copy), "%s; ", events);
+    for (char *at = copy, *end; (end = strstr(at, "; ")); at = end + 2) {
+        *end = '\0';
+        snprintf(word, sizeof(word), "; %s; ", at);
+        if (!strstr(padded, word))
+            stage_fail("%s:%d: expected \"%s\" in any order, got \"%s\"", file, line,
+                       events, got);
+    }
+}
+
+void stage_expect_nothing(int64_t ms)
+{
+    stage_run_for(ms);
+    if (stage.trace[0])
+        stage_fail("expected silence, got \"%s\"", stage.trace);
+}
+
+void stage_clear_trace(void)
+{
+    stage.trace[0] = '\0';
+}
+
+bool stage_has(const char *event)
+{
+    return strstr(stage.trace, event) != NULL;
+}

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Has spin check the hand-over model, and refuse each wrong variant of it.
+
+Usage: check.py MODEL [FOLDER]. Exit 77 (skipped) where spin is missing, but not in CI.
+Happy path: the right model, once for safety and once for liveness with fairness, exhaustively;
+then each variant, which must be refused in the way that is named here.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+RIGHT = [["-DLATE=1", "-DLOST=1"], ["-DLATE=0", "-DLOST=1", "-DROUNDS=2"]]
+WRONG = {  # variant -> what refuses it: (safety run's complaint, liveness run's complaint)
+    "-DWRONG_DELETE": ("invalid end state", "acceptance cycle"),
+    "-DWRONG_HEAD": (None, "acceptance cycle"),
+    "-DWRONG_RECEIPT": ("assertion violated", "assertion violated"),
+}
+
+
+def run(command, folder):
+    done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False)
+    return done.stdout
+
+
+def explore(model, options, safety, folder):
+    """The complaint (or None) and the number of states."""
+    said = run(["spin", *options, "-a", model], folder)
+    if not os.path.exists(os.path.join(folder, "pan.c")):
+        sys.exit(f"spin could not read {model} with {options}:\n{said}")
+    kind = ["-DSAFETY", "-DNOCLAIM"] if safety else ["-DNFAIR=6"]
+    said = run(["cc", "-O2", "-w", "-DCOLLAPSE", *kind, "-o", "pan", "pan.c"], folder)
+    if said:
+        sys.exit(f"pan.c does not compile:\n{said}")
+    said = run(["./pan", "-m1000000", "-w24", *([] if safety else ["-a", "-f"])], folder)
+    states = re.search(r"^\s*(\d+) states, stored", said, re.MULTILINE)
+    errors = re.search(r"errors: (\d+)", said)
+    if not states or not errors or "max search depth too small" in said:
+        sys.exit(f"the search did not end:\n{said}")
+    complaint = re.search(r"^pan:\d*:? (.*?) \(at depth", said, re.MULTILINE)
+    if (errors.group(1) != "0") != bool(complaint):
+        sys.exit(f"errors without a reason:\n{said}")
+    return complaint and complaint.group(1), int(states.group(1))
+
+
+def main():
+    if not shutil.which("spin"):
+        print("spin is not installed (scripts/setup ci installs it)")
+        sys.exit(1 if os.environ.get("CI") == "true" else 77)
+    model = os.path.abspath(sys.argv[1])
+    failed = False
+    with tempfile.TemporaryDirectory() as folder:
+        for options in RIGHT:
+            for safety in (True, False):
+                complaint, states = explore(model, options, safety, folder)
+                kind = "safety" if safety else "liveness"
+                print(f"right {' '.join(options)}, {kind}: {states} states, "
+                      f"{complaint or 'holds'}", flush=True)
+                failed |= complaint is not None
+        for option, expected in WRONG.items():
+            for safety, wanted in zip((True, False), expected):
+                if wanted is None:
+                    continue
+                complaint, states = explore(model, [option], safety, folder)
+                print(f"wrong {option}, {'safety' if safety else 'liveness'}: "
+                      f"{complaint or 'NOT REFUSED'} after {states} states", flush=True)
+                failed |= wanted not in (complaint or "")
+    sys.exit(1 if failed else 0)
+
+
+main()

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What must be true of the server's keys at any time: whoever believes to hold is in the
+ * name's key, and each key has a TTL. Changes nothing; what hosts believe is check.c's.
+ *
+ * Happy path: each function returns; a violation does not.
+ */
+#include "look.h"
+
+#include "core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* `op` believes to hold. The key cannot have ended before that: it began to count when the
+ * command arrived, and belief when it was sent. */
+void check_backed(const struct op *op)
+{
+    const struct lw_lock *lock = op->lock;
+    struct lw__token_id id = {op->host->client->uuid, lock->token_n, lock->window_ms};
+    const char *name = load_name(op->name);
+    char token[LW__TOKEN_SIZE];
+    bool has = false;
+
+    lw__token_text(&id, token);
+    switch (world.plan.kinds[op->name]) {
+    case KIND_MUTEX:
+        has = look_has_mutex(name, token);
+        break;
+    case KIND_RW:
+    case KIND_SEMAPHORE:
+        has = look_has_hold(name, token);
+        break;
+    case KIND_REDISSON:
+        lw__redisson_field(&id, token);
+        has = look_number(look_ask("HEXISTS", name, token, NULL)) == 1;
+        break;
+    }
+    if (!has)
+        violation("op %u believes to hold %s, but the server does not have it", op->id,
+                  name);
+}
+
+static bool is_fence(const struct model_key *key)
+{
+    return bytes_equal(key->name, bytes_of("lockwire:fence"));
+}
+
+/* The fence counter, evicted, comes back with the next number drawn, and has its TTL when
+ * the client has seen that, or any other's heartbeat comes. */
+static bool may_be_bare(const struct model_key *key)
+{
+    const int64_t *every_us = world.plan.every_us;
+
+    return is_fence(key) && (every_us[FAULT_FENCE] || every_us[FAULT_LOSS]);
+}
+
+static void check_key(const struct model_key *key, void *arg)
+{
+    (void)arg;
+    if (key->ttl_ms < 0 && !may_be_bare(key))
+        violation("the key %.*s has no TTL", (int)key->name.len, key->name.data);
+}
+
+void check_keys(void)
+{
+    model_server_each_key(world.server, check_key, NULL);
+}
+
+static void check_last_key(const struct model_key *key, void *arg)
+{
+    (void)arg;
+    if (!is_fence(key))
+        violation("the key %.*s is left behind", (int)key->name.len, key->name.data);
+}
+
+void check_last_keys(void)
+{
+    model_server_each_key(world.server, check_last_key, NULL);
+}

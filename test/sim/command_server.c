@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Commands on the server and on connections: PING, AUTH, SELECT, TIME, CONFIG GET, CLIENT
+ * ... Those that need a connection find call->conn; CMD_NO_SCRIPT keeps scripts out of
+ * them, but model_server_ask() has none.
+ */
+#include "model.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+void run_ping(struct call *call)
+{
+    if (call->argc > 2) {
+        resp_error(call->reply, "ERR wrong number of arguments for 'ping' command");
+    } else if (call->conn && call->conn->subscription_count) {
+        resp_array(call->reply, 2);
+        resp_text(call->reply, "pong");
+        resp_bulk(call->reply, call->argc == 2 ? call->argv[1] : bytes_of(""));
+    } else if (call->argc == 2) {
+        resp_bulk(call->reply, call->argv[1]);
+    } else {
+        resp_status(call->reply, "PONG");
+    }
+}
+
+void run_quit(struct call *call)
+{
+    resp_status(call->reply, "OK");
+    if (call->conn)
+        call->conn->closing = true;
+}
+
+void run_auth(struct call *call)
+{
+    const char *password = call->server->faults.password;
+    bool right_user = call->argc == 2 || bytes_equal(call->argv[1], bytes_of("default"));
+
+    if (call->argc > 3) {
+        call_syntax_error(call);
+    } else if (call->argc == 2 && !password) {
+        resp_error(
+            call->reply,
+            "ERR AUTH <password> called without any password configured for the default "
+            "user. Are you sure your configuration is correct?");
+    } else if (right_user && (!password || bytes_equal(call->argv[call->argc - 1],
+                                                       bytes_of(password)))) {
+        if (call->conn)
+            call->conn->authenticated = true;
+        resp_status(call->reply, "OK");
+    } else {
+        resp_error(call->reply,
+                   "WRONGPASS invalid username-password pair or user is disabled.");
+    }
+}
+
+void run_select(struct call *call)
+{
+    int64_t index;
+
+    if (!call_int(call, 1, &index))
+        return;
+    if (index < 0 || index >= MODEL_DATABASES) {
+        resp_error(call->reply, "ERR DB index is out of range");
+        return;
+    }
+    *call->database = (int)index;
+    resp_status(call->reply, "OK");
+}
+
+static void reply_number_text(struct call *call, int64_t number)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "%" PRId64, number);
+    resp_text(call->reply, text);
+}
+
+void run_time(struct call *call)
+{
+    resp_array(call->reply, 2);
+    reply_number_text(call, call->server->now_us / 1000000);
+    reply_number_text(call, call->server->now_us % 1000000);
+}
+
+/* As much of it as a client may go by: which run of which server this is. */
+void run_info(struct call *call)
+{
+    struct buffer text = {0};
+
+    buffer_printf(&text, "# Server\r\nredis_version:7.0.15\r\nrun_id:%040x\r\n",
+                  call->server->restarts + 1);
+    resp_bulk(call->reply, buffer_view(&text));
+    buffer_free(&text);
+}
+
+void run_flushall(struct call *call)
+{
+    bool known = call->argc == 1 ||
+                 (call->argc == 2 &&
+                  (bytes_is(call->argv[1], "sync") || bytes_is(call->argv[1], "async")));
+    if (!known) {
+        call_syntax_error(call);
+        return;
+    }
+    for (int i = 0; i < MODEL_DATABASES; i++)
+        keyspace_clear(&call->server->spaces[i]);
+    resp_status(call->reply, "OK");
+}
+
+void run_config_get(struct call *call)
+{
+    static const char name[] = "maxmemory-policy";
+    const char *policy = call->server->faults.eviction_policy;
+    bool found = false;
+
+    for (int i = 2; i < call->argc; i++)
+        found = found || glob_match(call->argv[i], bytes_of(name));
+    resp_array(call->reply, found ? 2 : 0);
+    if (found) {
+        resp_text(call->reply, name);
+        resp_text(call->reply, policy ? policy : "noeviction");
+    }
+}
+
+void run_client_id(struct call *call)
+{
+    resp_int(call->reply, call->conn ? call->conn->id : 0);
+}
+
+void run_client_setname(struct call *call)
+{
+    struct bytes name = call->argv[2];
+
+    for (size_t i = 0; i < name.len; i++) {
+        if (name.data[i] < '!' || name.data[i] > '~') {
+            resp_error(call->reply, "ERR Client names cannot contain spaces, newlines or "
+                                    "special characters.");
+            return;
+        }
+    }
+    if (call->conn)
+        buffer_set(&call->conn->name, name);
+    resp_status(call->reply, "OK");
+}
+
+void run_client_getname(struct call *call)
+{
+    if (call->conn && call->conn->name.len)
+        resp_bulk(call->reply, buffer_view(&call->conn->name));
+    else
+        resp_nil(call->reply);
+}
+
+static int64_t kill_id(struct call *call, int64_t id)
+{
+    for (struct model_conn *conn = call->server->conns; conn; conn = conn->next) {
+        if (conn->id != id || conn->closing)
+            continue;
+        if (conn == call->conn)
+            conn->closing = true; /* after its own answer */
+        else
+            conn_close(conn);
+        return 1;
+    }
+    return 0;
+}
+
+/* By id alone; addresses mean nothing here. */
+void run_client_kill(struct call *call)
+{
+    int64_t id;
+
+    if (call->argc == 3) {
+        resp_error(call->reply, "ERR No such client");
+    } else if (call->argc != 4 || !bytes_is(call->argv[2], "id")) {
+        call_syntax_error(call);
+    } else if (!bytes_to_int(call->argv[3], &id) || id < 1) {
+        resp_error(call->reply, "ERR client-id should be greater than 0");
+    } else {
+        resp_int(call->reply, kill_id(call, id));
+    }
+}

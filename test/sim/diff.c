@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The pair of servers; see diff.h.
+ */
+#include "diff.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t model_clock(void *arg)
+{
+    return ((const struct diff *)arg)->time_us;
+}
+
+static void print_escaped(const char *label, struct bytes text)
+{
+    fprintf(stderr, "  %s: ", label);
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char byte = (unsigned char)text.data[i];
+        if (byte >= ' ' && byte < 0x7f)
+            fputc(byte, stderr);
+        else if (byte == '\n')
+            fputc('|', stderr);
+        else if (byte != '\r')
+            fprintf(stderr, "\\x%02x", byte);
+    }
+    fputc('\n', stderr);
+}
+
+static void print_command(const struct diff *diff)
+{
+    for (int i = 0; i < diff->last.count; i++)
+        print_escaped(i ? "     " : "command", buffer_view(&diff->last.text[i]));
+}
+
+void diff_fail(struct diff *diff, const char *what)
+{
+    fprintf(stderr, "difftest: %s\n  seed %" PRIu64 ", step %" PRIu64 "\n", what,
+            diff->seed, diff->step);
+    print_command(diff);
+    real_redis_stop(&diff->real);
+    exit(1);
+}
+
+static void compare(struct diff *diff, const char *what, struct bytes real,
+                    struct bytes model)
+{
+    if (bytes_equal(real, model))
+        return;
+    print_escaped("real ", real);
+    print_escaped("model", model);
+    diff_fail(diff, what);
+}
+
+/* Texts differ between versions, so only the modelled one compares. */
+static bool is_modelled_version(struct diff *diff)
+{
+    static const char wanted[] = "\nredis_version:7.0.";
+    struct buffer info = {0};
+
+    diff_admin_answer(diff, "info server", &info);
+    bool found = memmem(info.data, info.len, wanted, sizeof(wanted) - 1) != NULL;
+    buffer_free(&info);
+    return found;
+}
+
+bool diff_start(struct diff *diff, const char *program, const char *clock_library)
+{
+    diff->fault = -1;
+    diff->time_us = 1795000000000000;
+    if (!real_redis_start(&diff->real, program, clock_library, diff->time_us))
+        return false;
+    real_open(&diff->admin, &diff->real);
+    if (!is_modelled_version(diff)) {
+        real_close(&diff->admin);
+        real_redis_stop(&diff->real);
+        return false;
+    }
+    diff->model = model_server_new(model_clock, diff);
+    diff_admin(diff, "acl setuser admin on nopass allkeys allchannels +@all");
+    diff_admin(diff, "auth admin any");
+    diff_admin(diff, "debug set-active-expire 0");
+    diff_open(diff, &diff->command);
+    return true;
+}
+
+void diff_stop(struct diff *diff)
+{
+    for (int i = 0; i < DIFF_LINKS; i++) {
+        if (diff->listen[i].open)
+            diff_close(diff, &diff->listen[i]);
+    }
+    diff_close(diff, &diff->command);
+    real_close(&diff->admin);
+    real_redis_stop(&diff->real);
+    model_server_free(diff->model);
+    for (int i = 0; i < MAX_ARGUMENTS; i++)
+        buffer_free(&diff->last.text[i]);
+    buffer_free(&diff->answer);
+}
+
+void diff_set_time(struct diff *diff, int64_t time_us)
+{
+    diff->time_us = time_us;
+    real_redis_set_time(&diff->real, time_us);
+}
+
+void diff_admin_answer(struct diff *diff, const char *words, struct buffer *answer)
+{
+    struct buffer line = {0};
+
+    buffer_printf(&line, "%s\r\n", words);
+    real_write(&diff->admin, buffer_view(&line));
+    buffer_free(&line);
+    if (!real_read_answer(&diff->admin, answer))
+        diff_fail(diff, "the real server hung up on its administrator");
+}
+
+void diff_admin(struct diff *diff, const char *words)
+{
+    struct buffer answer = {0};
+
+    diff_admin_answer(diff, words, &answer);
+    if (answer.data[0] == '-') {
+        print_escaped(words, buffer_view(&answer));
+        diff_fail(diff, "the real server refused its administrator");
+    }
+    buffer_free(&answer);
+}
+
+/* Ids differ between the servers, so nobody compares them. */
+void diff_open(struct diff *diff, struct diff_link *link)
+{
+    struct buffer answer = {0};
+
+    real_open(&link->real, &diff->real);
+    real_write(&link->real, bytes_of("CLIENT ID\r\n"));
+    if (!real_read_answer(&link->real, &answer))
+        diff_fail(diff, "the real server hung up");
+    buffer_append(&answer, "", 1);
+    link->real_id = atoll(answer.data + 1);
+    buffer_free(&answer);
+    link->model = model_server_connect(diff->model);
+    link->open = true;
+}
+
+/* By CLIENT KILL: the real server would see a closed socket only some time later. */
+void diff_close(struct diff *diff, struct diff_link *link)
+{
+    char kill[64];
+
+    snprintf(kill, sizeof(kill), "client kill id %" PRId64, link->real_id);
+    diff_admin(diff, kill);
+    real_close(&link->real);
+    model_conn_free(link->model);
+    link->open = false;
+}
+
+static void encode_last(const struct diff *diff, struct buffer *out)
+{
+    buffer_printf(out, "*%d\r\n", diff->last.count);
+    for (int i = 0; i < diff->last.count; i++) {
+        buffer_printf(out, "$%zu\r\n", diff->last.text[i].len);
+        buffer_append(out, diff->last.text[i].data, diff->last.text[i].len);
+        buffer_text(out, "\r\n");
+    }
+}
+
+/* The model speaks first: then it is known how much the real one has to say. */
+static void exchange(struct diff *diff, struct diff_link *link, bool whole_answers)
+{
+    struct buffer request = {0}, real = {0};
+    struct bytes model;
+    bool good;
+
+    encode_last(diff, &request);
+    model_conn_feed(link->model, request.data, request.len);
+    model = model_conn_output(link->model);
+    real_write(&link->real, buffer_view(&request));
+    good = whole_answers ? real_read_answer(&link->real, &real)
+                         : real_read_bytes(&link->real, model.len, &real);
+    if (!good)
+        diff_fail(diff, "the real server hung up");
+    compare(diff, "answers differ", buffer_view(&real), model);
+    buffer_set(&diff->answer, model);
+    buffer_append(&diff->answer, "", 1);
+    model_conn_consume(link->model, model.len);
+    buffer_free(&request);
+    buffer_free(&real);
+}
+
+void diff_send_on(struct diff *diff, struct diff_link *link)
+{
+    exchange(diff, link, false);
+}
+
+void diff_send(struct diff *diff)
+{
+    exchange(diff, &diff->command, true);
+    diff->figures.commands++;
+    diff->figures.errors += diff->answer.data[0] == '-';
+    diff_check_messages(diff);
+}
+
+void diff_check_messages(struct diff *diff)
+{
+    for (int i = 0; i < DIFF_LINKS; i++) {
+        struct diff_link *link = &diff->listen[i];
+        struct buffer real = {0};
+        struct bytes model;
+
+        if (!link->open)
+            continue;
+        model = model_conn_output(link->model);
+        if (!real_read_bytes(&link->real, model.len, &real))
+            diff_fail(diff, "the real server hung up on a listener");
+        compare(diff, "messages differ", buffer_view(&real), model);
+        diff->figures.messages += model.len > 0;
+        model_conn_consume(link->model, model.len);
+        buffer_free(&real);
+    }
+}
+
+/* Both are asked alike; the real one in one go for all keys. */
+struct key_check {
+    struct diff *diff;
+    struct buffer request;
+    struct buffer model;
+    int answers;
+    int keys;
+};
+
+static void ask_both(struct key_check *check, struct bytes name, const char *const *words)
+{
+    struct bytes argv[6];
+    int argc = 0;
+
+    for (; words[argc]; argc++)
+        argv[argc] = words[argc][0] == '@' ? name : bytes_of(words[argc]);
+    buffer_printf(&check->request, "*%d\r\n", argc);
+    for (int i = 0; i < argc; i++) {
+        buffer_printf(&check->request, "$%zu\r\n", argv[i].len);
+        buffer_append(&check->request, argv[i].data, argv[i].len);
+        buffer_text(&check->request, "\r\n");
+    }
+    model_server_ask(check->diff->model, 0, argv, argc, &check->model);
+    check->answers++;
+}
+
+static void check_key(const struct model_key *key, void *arg)
+{
+    static const char *const type[] = {"type", "@", NULL}, *const ttl[] = {"pttl", "@",
+                                                                           NULL};
+    static const char *const get[] = {"get", "@", NULL};
+    static const char *const hash[] = {"hgetall", "@", NULL};
+    static const char *const zset[] = {"zrange", "@", "0", "-1", "withscores", NULL};
+    static const char *const list[] = {"lrange", "@", "0", "-1", NULL};
+    struct key_check *check = arg;
+
+    if (key->database != 0)
+        return;
+    check->keys++;
+    ask_both(check, key->name, type);
+    ask_both(check, key->name, ttl);
+    if (strcmp(key->type, "string") == 0)
+        ask_both(check, key->name, get);
+    else if (strcmp(key->type, "hash") == 0)
+        ask_both(check, key->name, hash);
+    else if (strcmp(key->type, "zset") == 0)
+        ask_both(check, key->name, zset);
+    else
+        ask_both(check, key->name, list);
+}
+
+/* Every key of the model's is the real one's, and there are as many. */
+static void check_key_count(struct key_check *check)
+{
+    struct diff *diff = check->diff;
+    struct buffer keys = {0};
+
+    diff_admin_answer(diff, "keys *", &keys);
+    buffer_append(&keys, "", 1);
+    if (atoi(keys.data + 1) != check->keys) {
+        print_escaped("real ", buffer_view(&keys));
+        diff_fail(diff, "the real server has other keys");
+    }
+    buffer_free(&keys);
+}
+
+void diff_check_keys(struct diff *diff)
+{
+    struct key_check check = {.diff = diff};
+    struct buffer real = {0};
+
+    model_server_each_key(diff->model, check_key, &check);
+    real_write(&diff->admin, buffer_view(&check.request));
+    for (int i = 0; i < check.answers; i++) {
+        if (!real_read_answer(&diff->admin, &real))
+            diff_fail(diff, "the real server hung up on its administrator");
+    }
+    compare(diff, "keys differ", buffer_view(&real), buffer_view(&check.model));
+    check_key_count(&check);
+    diff->figures.key_states += (uint64_t)check.keys;
+    buffer_free(&real);
+    buffer_free(&check.request);
+    buffer_free(&check.model);
+}
+
+void arguments_clear(struct diff *diff)
+{
+    diff->last.count = 0;
+}
+
+void arguments_add_bytes(struct diff *diff, struct bytes value)
+{
+    if (diff->last.count == MAX_ARGUMENTS)
+        diff_fail(diff, "too many arguments for this test");
+    buffer_set(&diff->last.text[diff->last.count++], value);
+}
+
+void arguments_add(struct diff *diff, const char *format, ...)
+{
+    char text[8192];
+    va_list values;
+
+    va_start(values, format);
+    vsnprintf(text, sizeof(text), format, values);
+    va_end(values);
+    arguments_add_bytes(diff, bytes_of(text));
+}
+
+void arguments_words(struct diff *diff, const char *words)
+{
+    arguments_clear(diff);
+    while (*words) {
+        size_t len = strcspn(words, " ");
+        arguments_add_bytes(diff, (struct bytes){words, len});
+        words += len;
+        words += strspn(words, " ");
+    }
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What can be made to fail on both servers, and who listens: switched on and off between
+ * steps. The real one by its administrator's commands, the model by its switches.
+ *
+ * Happy path: diff_step_fault() ends the fault that is on, or begins one.
+ */
+#include "diff.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void out_of_memory(struct model_faults *faults, bool on)
+{
+    faults->oom = on;
+}
+
+static void no_replicas(struct model_faults *faults, bool on)
+{
+    faults->noreplicas = on;
+}
+
+static void no_publish(struct model_faults *faults, bool on)
+{
+    faults->denied_commands = on ? "publish hset" : NULL;
+}
+
+static void no_reading(struct model_faults *faults, bool on)
+{
+    faults->denied_commands = on ? "get zrange eval script|load client|setname" : NULL;
+}
+
+static void some_keys(struct model_faults *faults, bool on)
+{
+    faults->allowed_prefix = on ? "lockwire:" : NULL;
+}
+
+static void no_channels(struct model_faults *faults, bool on)
+{
+    faults->deny_channels = on;
+}
+
+static void other_policy(struct model_faults *faults, bool on)
+{
+    faults->eviction_policy = on ? "allkeys-lru" : NULL;
+}
+
+static const struct {
+    const char *on, *off;
+    void (*model)(struct model_faults *faults, bool on);
+} faults[] = {
+    {"config set maxmemory 1", "config set maxmemory 0", out_of_memory},
+    {"config set min-replicas-to-write 1", "config set min-replicas-to-write 0",
+     no_replicas},
+    {"acl setuser default -publish -hset", "acl setuser default +@all", no_publish},
+    {"acl setuser default -get -zrange -eval -script|load -client|setname",
+     "acl setuser default +@all", no_reading},
+    {"acl setuser default resetkeys ~lockwire:*", "acl setuser default allkeys",
+     some_keys},
+    {"acl setuser default resetchannels", "acl setuser default allchannels", no_channels},
+    {"config set maxmemory-policy allkeys-lru", "config set maxmemory-policy noeviction",
+     other_policy},
+};
+
+#define FAULTS (sizeof(faults) / sizeof(faults[0]))
+
+/* Denied channels close who listens, on both. */
+static void close_the_closed(struct diff *diff)
+{
+    for (int i = 0; i < DIFF_LINKS; i++) {
+        struct diff_link *link = &diff->listen[i];
+        if (link->open && model_conn_closing(link->model))
+            diff_close(diff, link);
+    }
+}
+
+static void begin_fault(struct diff *diff, int fault)
+{
+    diff->fault = fault;
+    diff_admin(diff, faults[fault].on);
+    faults[fault].model(model_server_faults(diff->model), true);
+    if (faults[fault].model == no_channels)
+        model_server_deny_channels(diff->model, true);
+    close_the_closed(diff);
+}
+
+void diff_clear_fault(struct diff *diff)
+{
+    if (diff->fault < 0)
+        return;
+    diff_admin(diff, faults[diff->fault].off);
+    faults[diff->fault].model(model_server_faults(diff->model), false);
+    diff->fault = -1;
+}
+
+void diff_step_fault(struct diff *diff)
+{
+    if (diff->fault >= 0)
+        diff_clear_fault(diff);
+    else if (rng_chance(&diff->rng, 400))
+        begin_fault(diff, (int)rng_below(&diff->rng, FAULTS));
+}
+
+/* A client subscribes, or again (its heartbeat), or goes; a stranger listens to all. */
+void diff_step_listen(struct diff *diff)
+{
+    int index = (int)rng_below(&diff->rng, DIFF_LINKS);
+    struct diff_link *link = &diff->listen[index];
+    char channel[64];
+
+    if (link->open && rng_chance(&diff->rng, index == DIFF_STRANGER ? 900 : 400)) {
+        diff_close(diff, link);
+        return;
+    }
+    if (index == DIFF_STRANGER && rng_chance(&diff->rng, 700))
+        return;
+    if (!link->open)
+        diff_open(diff, link);
+    diff_client_channel(index, channel, sizeof(channel));
+    arguments_clear(diff);
+    arguments_add(diff, index == DIFF_STRANGER ? "psubscribe" : "subscribe");
+    arguments_add(diff, "%s", index == DIFF_STRANGER ? "lockwire:c0f*" : channel);
+    diff_send_on(diff, link);
+    if (rng_chance(&diff->rng, 100)) {
+        arguments_words(diff, rng_chance(&diff->rng, 500) ? "ping" : "get a");
+        diff_send_on(diff, link);
+    }
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Random plain commands with good and bad arguments on few keys, those of the locks
+ * included: what a stranger would do, and what the model says to each mistake. Options
+ * that the model does not have (SET GET, ZADD INCR, ZRANGE BYSCORE ...) are never drawn.
+ *
+ * Happy path: diff_step_plain() draws a pattern such as "zadd @ # %", fills it in and
+ * sends it.
+ */
+#include "diff.h"
+
+#include <string.h>
+
+/* @ stands for a key, % for a value, # for a number, ! for a score. */
+static const char *const patterns[] = {
+    "get @",
+    "set @ %",
+    "set @ % px #",
+    "set @ % nx px #",
+    "set @ % xx",
+    "set @ % ex #",
+    "set @ % keepttl",
+    "set @ % nx",
+    "set @ % %",
+    "incr @",
+    "incrby @ #",
+    "del @",
+    "del @ @",
+    "exists @ @",
+    "type @",
+    "pttl @",
+    "pexpire @ #",
+    "pexpire @ # nx",
+    "pexpire @ # gt",
+    "pexpire @ # lt",
+    "pexpire @ # xx gt",
+    "pexpire @ # nx lt",
+    "persist @",
+    "lpush @ %",
+    "rpush @ % %",
+    "llen @",
+    "lrange @ # #",
+    "hset @ % %",
+    "hset @ % % % %",
+    "hset @ % % %",
+    "hsetnx @ % %",
+    "hget @ %",
+    "hmget @ % %",
+    "hdel @ % %",
+    "hgetall @",
+    "hkeys @",
+    "hvals @",
+    "hincrby @ % #",
+    "hexists @ %",
+    "hlen @",
+    "zadd @ ! %",
+    "zadd @ ! % ! %",
+    "zadd @ nx ! %",
+    "zadd @ xx ch ! %",
+    "zadd @ gt ! %",
+    "zadd @ lt ch ! %",
+    "zadd @ nx xx ! %",
+    "zadd @ ! % !",
+    "zrem @ % %",
+    "zscore @ %",
+    "zrank @ %",
+    "zrevrank @ %",
+    "zrange @ # #",
+    "zrange @ # # withscores",
+    "zrange @ # # rev",
+    "zrange @ # # rev withscores",
+    "zrangebyscore @ ! !",
+    "zrevrange @ # # withscores",
+    "zpopmin @",
+    "zpopmin @ #",
+    "zcard @",
+    "publish % %",
+    "pubsub numsub % %",
+    "time",
+    "ping",
+    "ping %",
+    "config get maxmemory-policy",
+    "client setname %",
+    "client getname",
+    "script exists %",
+    "flushall %",
+    "nonsense % %",
+    "client nonsense",
+    "script nonsense",
+};
+
+static const char *any_of(struct diff *diff, const char *const *words)
+{
+    size_t count = 0;
+    while (words[count])
+        count++;
+    return words[rng_below(&diff->rng, count)];
+}
+
+static void add_filled(struct diff *diff, const char *word, size_t len)
+{
+    static const char *const values[] = {"a",    "b",   "c", "d e", "",       "17",
+                                         "\r\n", "1e3", "5", "xx",  "mode",   "writer",
+                                         "-0",   "01",  "+", "1.5", "rcount", NULL};
+    static const char *const numbers[] = {"0",
+                                          "1",
+                                          "2",
+                                          "-1",
+                                          "-2",
+                                          "7",
+                                          "100",
+                                          "3000",
+                                          "60000",
+                                          "abc",
+                                          "1.5",
+                                          "",
+                                          "01",
+                                          "-0",
+                                          "5",
+                                          "250",
+                                          "9223372036854775807",
+                                          "-5",
+                                          "1000",
+                                          "2000",
+                                          "3",
+                                          "10",
+                                          "4",
+                                          "500",
+                                          "-9223372036854775808",
+                                          NULL};
+    static const char *const scores[] = {
+        "0", "1",   "2",    "1.5", "-1",  "1e15", "1795000000000001",
+        "3", "inf", "-inf", "nan", "abc", "0.1",  NULL};
+
+    if (len == 1 && *word == '@')
+        arguments_add(diff, "%s", diff_any_key(diff));
+    else if (len == 1 && *word == '%')
+        arguments_add(diff, "%s", any_of(diff, values));
+    else if (len == 1 && *word == '#')
+        arguments_add(diff, "%s", any_of(diff, numbers));
+    else if (len == 1 && *word == '!')
+        arguments_add(diff, "%s", any_of(diff, scores));
+    else
+        arguments_add(diff, "%.*s", (int)len, word);
+}
+
+void diff_step_plain(struct diff *diff)
+{
+    size_t count = sizeof(patterns) / sizeof(patterns[0]);
+    const char *at = patterns[rng_below(&diff->rng, count)];
+
+    arguments_clear(diff);
+    while (*at) {
+        size_t len = strcspn(at, " ");
+        add_filled(diff, at, len);
+        at += len;
+        at += strspn(at, " ");
+    }
+    if (rng_chance(&diff->rng, 20) && diff->last.count > 1)
+        diff->last.count--;
+    else if (rng_chance(&diff->rng, 10))
+        add_filled(diff, "%", 1);
+    diff_send(diff);
+}

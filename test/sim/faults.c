@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What goes wrong, and when. What it breaks in the server's memory it declares: until
+ * world.loss_until_us two may hold at once.
+ *
+ * Happy path: faults_begin() puts on the agenda those that the plan has, each puts its next
+ * one there; faults_end() repairs everything.
+ */
+#include "network.h"
+
+#include <string.h>
+
+#define LONGEST_LEASE_US (10 * SECOND)
+
+static int64_t refuses_until_us;
+static int64_t clock_off_us;
+static unsigned refusal; /* counts, so that an earlier one's end is void */
+
+bool network_refuses(void)
+{
+    return world.now_us < refuses_until_us;
+}
+
+static int64_t up_to(int64_t us)
+{
+    return rng_between(&world.rng, 1, us);
+}
+
+static bool even(void)
+{
+    return rng_chance(&world.rng, 500);
+}
+
+static struct host *any_host(void)
+{
+    return &world.hosts[rng_below(&world.rng, world.plan.hosts)];
+}
+
+static struct wire *any_wire(void)
+{
+    struct wire *found = NULL;
+    uint64_t count = 0;
+
+    for (struct wire *wire = wires; wire; wire = wire->next) {
+        if (wire->fd >= 0 && rng_below(&world.rng, ++count) == 0)
+            found = wire;
+    }
+    return found;
+}
+
+static void ask(const char *words, struct buffer *answer)
+{
+    model_server_ask_words(world.server, words, answer);
+    network_flush();
+}
+
+static void evict(const char *prefix, const char *name)
+{
+    struct buffer words = {0}, answer = {0};
+
+    buffer_printf(&words, "DEL %s%s", prefix, name);
+    buffer_append(&words, "", 1);
+    trace("evicted: %s%s", prefix, name);
+    ask(words.data, &answer);
+    buffer_free(&words);
+    buffer_free(&answer);
+}
+
+static const char *any_name(void)
+{
+    return load_name((unsigned)rng_below(&world.rng, world.plan.names));
+}
+
+/* From now on, or at the latest in `within_us`. */
+static void declare_loss(int64_t within_us)
+{
+    if (world.now_us > world.loss_until_us)
+        world.loss_us = world.now_us;
+    if (world.loss_until_us < world.now_us + within_us + LONGEST_LEASE_US)
+        world.loss_until_us = world.now_us + within_us + LONGEST_LEASE_US;
+}
+
+/* ---- connections ---- */
+
+static void reset(void)
+{
+    struct wire *wire = any_wire();
+
+    if (wire)
+        wire_reset(wire, even());
+}
+
+static void half_open(void)
+{
+    struct wire *wire = any_wire();
+    uint64_t which = rng_below(&world.rng, 3);
+
+    if (!wire)
+        return;
+    trace("w%d is half open: %s", wire->id,
+          (const char *[]){"up", "down", "both ways"}[which]);
+    wire->up_dead = wire->up_dead || which != 1;
+    wire->down_dead = wire->down_dead || which != 0;
+}
+
+/* A request that the host no longer waits for may so be run after the next ones. */
+static void clog_one(void)
+{
+    struct wire *wire = any_wire();
+
+    if (wire)
+        wire_clog(wire, !rng_chance(&world.rng, 300),
+                  world.now_us + up_to(even() ? SECOND : LONGEST_CLOG_US));
+}
+
+/* ---- hosts ---- */
+
+static void stall(void)
+{
+    host_stall(any_host(), world.now_us + up_to(world.plan.stall_us));
+}
+
+static void reopen(void *arg)
+{
+    struct host *host = arg;
+
+    if (world.healed || host->client)
+        return;
+    if (host_can_run(host) && !host->closing)
+        host_open(host);
+    else
+        agenda_add(world.now_us + 10 * MS, reopen, host);
+}
+
+static void die(void)
+{
+    struct host *host = any_host();
+
+    if (!host->client || host->busy)
+        return;
+    for (struct wire *wire = wires; wire; wire = wire->next) { /* by a power cut */
+        if (wire->host == host && wire->fd >= 0 && even())
+            wire->up_dead = true;
+    }
+    host_kill(host);
+    agenda_add(world.now_us + up_to(SECOND), reopen, host);
+}
+
+void faults_end_client(struct host *host)
+{
+    if (even())
+        host_kill(host);
+    else
+        host_close(host);
+    agenda_add(world.now_us + up_to(6 * SECOND), reopen, host);
+}
+
+static void close_one(void)
+{
+    struct host *host = any_host();
+
+    if (!host->client || host->closing || !host_can_run(host))
+        return;
+    host_close(host);
+    agenda_add(world.now_us + up_to(6 * SECOND), reopen, host);
+}
+
+/* ---- the server's answers ---- */
+
+static void repair_server(void)
+{
+    *model_server_faults(world.server) = (struct model_faults){
+        .denied_commands = world.plan.unkillable ? "client|kill" : NULL,
+    };
+    model_server_deny_channels(world.server, false);
+}
+
+static void end_refusal(void *arg)
+{
+    if ((uintptr_t)arg != refusal)
+        return;
+    trace("the server answers again");
+    repair_server();
+}
+
+static void plan_end_of_refusal(void)
+{
+    agenda_add(world.now_us + up_to(3 * SECOND), end_refusal,
+               (void *)(uintptr_t)++refusal);
+}
+
+static void refuse(void)
+{
+    struct model_faults *faults = model_server_faults(world.server);
+    bool *const kinds[] = {&faults->oom,        &faults->loading,       &faults->busy,
+                           &faults->misconf,    &faults->noreplicas,    &faults->readonly,
+                           &faults->masterdown, &faults->forget_scripts};
+    static const char *const texts[] = {"OOM",        "LOADING",    "BUSY",
+                                        "MISCONF",    "NOREPLICAS", "READONLY",
+                                        "MASTERDOWN", "NOSCRIPT"};
+    uint64_t kind = rng_below(&world.rng, sizeof(kinds) / sizeof(kinds[0]));
+
+    if (rng_chance(&world.rng, 100)) {
+        trace("the server takes no more clients");
+        faults->max_clients = 1;
+    } else {
+        trace("the server says %s", texts[kind]);
+        *kinds[kind] = true;
+    }
+    plan_end_of_refusal();
+}
+
+static void deny_channels(void)
+{
+    trace("the server denies channels");
+    model_server_deny_channels(world.server, true);
+    network_flush();
+    plan_end_of_refusal();
+}
+
+static void one_error(void)
+{
+    static const char *const errors[] = {
+        "ERR something is wrong",
+        "BUSY Redis is busy running a script.",
+        "LOADING Redis is loading the dataset in memory",
+        "READONLY You can't write against a read only replica.",
+        "NOSCRIPT No matching script. Please use EVAL.",
+        "OOM command not allowed when used memory > 'maxmemory'."};
+
+    model_server_faults(world.server)->error_once = errors[rng_below(&world.rng, 6)];
+}
+
+static void no_script(void)
+{
+    trace("the scripts are flushed");
+    model_server_flush_scripts(world.server);
+}
+
+/* ---- the server's memory ---- */
+
+static void restart(int64_t lost_us)
+{
+    trace("the server restarts, %s", lost_us > 0    ? "the last writes are lost"
+                                     : lost_us == 0 ? "with its data"
+                                                    : "empty");
+    model_server_restart(world.server, lost_us);
+    network_flush();
+    if (even())
+        refuses_until_us = world.now_us + up_to(3 * SECOND);
+}
+
+static void restart_with_all(void)
+{
+    restart(0);
+}
+
+static void lose(void)
+{
+    declare_loss(0);
+    if (even())
+        evict("", any_name());
+    else
+        restart(even() ? up_to(2 * SECOND) : -1);
+}
+
+static void evict_queue(void)
+{
+    const char *name = any_name();
+
+    char braced[32] = "{";
+
+    evict("lockwire:queue::", name);
+    evict("lockwire:rwqueue::", name);
+    strcat(strcat(braced, name), "}");
+    evict("lockwire:queue:", braced);
+    evict("lockwire:rwqueue:", braced);
+}
+
+static void evict_fence(void)
+{
+    evict("lockwire:", "fence");
+}
+
+static void set_clock(void)
+{
+    int64_t off_us = rng_between(&world.rng, -60 * SECOND, 60 * SECOND);
+    int64_t by_us = off_us - clock_off_us;
+
+    clock_off_us = off_us;
+    trace("the server's clock is set by %.3f ms", (double)by_us / 1000);
+    if (by_us > 0) /* leases end early */
+        declare_loss(0);
+    model_server_step_clock(world.server, by_us);
+}
+
+static void come_as_stranger(void)
+{
+    struct buffer words = {0}, answer = {0};
+    const char *name = any_name();
+
+    buffer_printf(&words, "SET %s stranger NX PX %d", name,
+                  (int)rng_between(&world.rng, 1, 3000));
+    buffer_append(&words, "", 1);
+    ask(words.data, &answer);
+    if (answer.len && answer.data[0] == '+') {
+        trace("a stranger takes %s", name);
+        check_nobody_believes(name);
+    }
+    buffer_free(&words);
+    buffer_free(&answer);
+}
+
+/* ---- operators ---- */
+
+/* The command may take as long as any: also on a link that is clogged. */
+static void break_lock(void)
+{
+    declare_loss(2 * LONGEST_CLOG_US);
+    inquire(any_host(), any_name(), true);
+}
+
+static void inspect(void)
+{
+    inquire(any_host(), any_name(), false);
+}
+
+/* ---- the agenda ---- */
+
+static void (*const makers[FAULTS])(void) = {
+    [FAULT_RESET] = reset,
+    [FAULT_HALF_OPEN] = half_open,
+    [FAULT_CLOG] = clog_one,
+    [FAULT_STALL] = stall,
+    [FAULT_DEATH] = die,
+    [FAULT_CLOSE] = close_one,
+    [FAULT_NOSCRIPT] = no_script,
+    [FAULT_REFUSAL] = refuse,
+    [FAULT_ERROR] = one_error,
+    [FAULT_CHANNELS] = deny_channels,
+    [FAULT_RESTART] = restart_with_all,
+    [FAULT_STRANGER] = come_as_stranger,
+    [FAULT_QUEUE] = evict_queue,
+    [FAULT_FENCE] = evict_fence,
+    [FAULT_LOSS] = lose,
+    [FAULT_CLOCK] = set_clock,
+    [FAULT_BREAK] = break_lock,
+    [FAULT_INSPECT] = inspect,
+};
+
+static void plan_next(uintptr_t fault);
+
+static void happen(void *arg)
+{
+    uintptr_t fault = (uintptr_t)arg;
+
+    if (world.healed)
+        return;
+    makers[fault]();
+    plan_next(fault);
+}
+
+static void plan_next(uintptr_t fault)
+{
+    agenda_add(world.now_us + up_to(2 * world.plan.every_us[fault]), happen,
+               (void *)fault);
+}
+
+void faults_begin(void)
+{
+    refuses_until_us = 0;
+    clock_off_us = 0;
+    refusal = 0;
+    repair_server();
+    model_server_remember(world.server, 3 * SECOND);
+    for (uintptr_t i = 0; i < FAULTS; i++) {
+        if (world.plan.every_us[i])
+            plan_next(i);
+    }
+}
+
+void faults_end(void)
+{
+    trace("everything works again");
+    refuses_until_us = 0;
+    for (unsigned i = 0; i < world.plan.hosts; i++)
+        world.hosts[i].stalled_until_us = world.now_us;
+    refusal++;
+    network_bury();
+    repair_server();
+}

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the hosts do with locks: each actor acquires, holds, lets go, one lock at a time,
+ * in ways that the plan makes likely. Counts its callbacks; check.c judges them.
+ *
+ * Happy path: next -> lw_acquire -> on_done -> hold -> let_go -> on_released -> finish ->
+ * next. When the world is healed nobody starts anything any more.
+ */
+#include "world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void next(void *arg);
+
+static bool chance(unsigned in_thousand)
+{
+    return rng_chance(&world.rng, in_thousand);
+}
+
+/* Around `middle`, seldom far above. */
+static int64_t about(int64_t middle)
+{
+    int64_t us = rng_between(&world.rng, 0, middle * 2);
+
+    return chance(20) ? us * 10 : us;
+}
+
+const char *load_name(unsigned name)
+{
+    static const char *const names[NAMES] = {"a", "job:{7}", "c", "d"};
+
+    return names[name];
+}
+
+/* A call may only be made while its host runs: else again, when it does. */
+static bool postpone(const struct op *op, void (*run)(void *arg))
+{
+    if (host_can_run(op->host))
+        return false;
+    agenda_add(op->host->stalled_until_us > world.now_us + MS ? op->host->stalled_until_us
+                                                              : world.now_us + MS,
+               run, (void *)op);
+    return true;
+}
+
+/* ---- ending ---- */
+
+static void again_later(struct op *op)
+{
+    agenda_add(world.now_us + about(world.plan.think_us), next, op);
+}
+
+static void enter(const struct op *op)
+{
+    world.current = op->host;
+    op->host->in_call++;
+}
+
+static void leave(const struct op *op, struct host *before)
+{
+    op->host->in_call--;
+    op->host->ready = true;
+    world.current = before;
+}
+
+static void move_to_past(struct op *op)
+{
+    struct op **at = &world.ops;
+
+    while (*at != op)
+        at = &(*at)->next;
+    *at = op->next;
+    op->next = world.past;
+    world.past = op;
+}
+
+static void finish(struct op *op)
+{
+    struct host *before = world.current;
+    struct lw_lock *lock = op->lock;
+
+    check_beliefs(); /* it may end one */
+    trace("op %u is freed", op->id);
+    op->renewed = op->renews; /* those still open are silent */
+    op->lock = NULL;
+    op->state = OP_OVER;
+    move_to_past(op);
+    enter(op);
+    lw_lock_free(lock);
+    leave(op, before);
+    again_later(op);
+}
+
+static void finish_late(void *arg)
+{
+    struct op *op = arg;
+
+    if (op->lock && !postpone(op, finish_late))
+        finish(op);
+}
+
+/* From a callback: here, or some time after it. */
+static void finish_somehow(struct op *op)
+{
+    op->state = OP_OVER;
+    if (chance(world.plan.inside))
+        finish(op);
+    else
+        agenda_add(world.now_us + about(MS), finish_late, op);
+}
+
+void load_client_gone(struct host *host)
+{
+    struct op *op = world.ops, *next_op;
+
+    for (; op; op = next_op) {
+        next_op = op->next;
+        if (op->host == host)
+            finish(op);
+    }
+}
+
+/* ---- holding ---- */
+
+/* The host does something that takes its time, before anything else is called. */
+static void dawdle(void)
+{
+    if (!world.healed && chance(world.plan.lengthy))
+        host_take_time(rng_between(&world.rng, 1, world.plan.stall_us));
+}
+
+/* Any call is legal inside any callback. True: the client ended, and `op` with it, or will. */
+static bool is_fatal(const struct op *op)
+{
+    if (world.healed || op->host->closing || !chance(world.plan.fatal))
+        return false;
+    faults_end_client(op->host);
+    return true;
+}
+
+static void on_released(struct lw_lock *lock, int status, void *arg)
+{
+    struct op *op = arg;
+
+    trace("op %u is released: %s", op->id, lw_strerror(status));
+    check_callback(op, "released", false);
+    if (++op->released != 1 || !op->wants_release_call || lock != op->lock)
+        violation("op %u: a release callback too many", op->id);
+    if (status != LW_OK && status != LW_ENOTHELD && status != LW_EUNKNOWN &&
+        (status != LW_STILLHELD || !op->options.owner))
+        violation("op %u: released with %d", op->id, status);
+    /* an operator's break, or a message heard twice, may have done it instead */
+    if (op->let_go && status == LW_ENOTHELD && !world.plan.twice &&
+        !world.plan.every_us[FAULT_BREAK])
+        violation("op %u: released, and told that it was not held", op->id);
+    if (world.plan.tame && status != LW_OK && status != LW_STILLHELD)
+        violation("op %u: released with %s", op->id, lw_strerror(status));
+    dawdle();
+    if (!is_fatal(op))
+        finish_somehow(op);
+}
+
+static void release(struct op *op)
+{
+    struct host *before = world.current;
+    int status;
+
+    check_beliefs(); /* it ends one */
+    op->wants_release_call = chance(800);
+    op->state = OP_RELEASING;
+    op->release_us = world.now_us;
+    op->deadline_us = world.now_us + lw_lock_remaining_ms(op->lock) * MS;
+    trace("op %u: release", op->id);
+    enter(op);
+    status = lw_release(op->lock, op->wants_release_call ? on_released : NULL, op);
+    leave(op, before);
+    if (status != 0)
+        violation("op %u: lw_release: %s", op->id, lw_strerror(status));
+    if (lw_lock_remaining_ms(op->lock) != 0)
+        violation("op %u: released, and believes to hold", op->id);
+    if (!op->wants_release_call)
+        agenda_add(world.now_us + about(20 * MS), finish_late, op);
+}
+
+static void on_renewed(struct lw_lock *lock, int status, void *arg)
+{
+    struct op *op = arg;
+
+    (void)lock;
+    trace("op %u is renewed: %s", op->id, lw_strerror(status));
+    check_callback(op, "renewed", status == LW_ELOST);
+    if (++op->renewed > op->renews)
+        violation("op %u: a renewal's callback too many", op->id);
+    if (status == LW_OK && op->state != OP_HELD)
+        violation("op %u: renewed, but not held", op->id);
+}
+
+static void renew(struct op *op)
+{
+    static const uint32_t leases[] = {0, 0, 300, 3000};
+    uint32_t lease_ms = leases[rng_below(&world.rng, 4)];
+    struct host *before = world.current;
+    int status;
+
+    if (op->options.margin_ms)
+        lease_ms = 0;
+    trace("op %u: renew to %u ms", op->id, (unsigned)lease_ms);
+    op->renews++;
+    enter(op);
+    status = lw_renew(op->lock, lease_ms, on_renewed, op);
+    leave(op, before);
+    if (status != 0)
+        violation("op %u: lw_renew: %s", op->id, lw_strerror(status));
+}
+
+static void let_go(void *arg)
+{
+    struct op *op = arg;
+
+    if (!op->lock || op->state != OP_HELD || lw_lock_state(op->lock) != LW_HELD ||
+        postpone(op, let_go))
+        return;
+    if (chance(world.plan.extended)) {
+        renew(op);
+        agenda_add(world.now_us + about(world.plan.hold_us), let_go, op);
+    } else if (chance(world.plan.freed)) {
+        finish(op);
+    } else {
+        release(op);
+    }
+}
+
+static void on_lost(struct lw_lock *lock, int status, void *arg)
+{
+    struct op *op = arg;
+
+    trace("op %u is lost: %s", op->id, lw_strerror(status));
+    world.lost++;
+    check_callback(op, "lost", true);
+    if (++op->lost != 1 || op->state != OP_HELD || lock != op->lock)
+        violation("op %u: lost in state %d", op->id, op->state);
+    check_lost(op, status);
+    dawdle();
+    if (is_fatal(op))
+        return;
+    if (lw_release(lock, NULL, NULL) != LW_ENOTHELD)
+        violation("op %u: lost, but it could be released", op->id);
+    finish_somehow(op);
+}
+
+/* ---- acquiring ---- */
+
+/* Some of those that are not renewed are held until they are lost. */
+static int64_t hold_us(const struct op *op)
+{
+    if ((op->options.flags & LW_NO_RENEW) && chance(200))
+        return 2 * op->options.lease_ms * MS;
+    return about(world.plan.hold_us);
+}
+
+static void on_done(struct lw_lock *lock, int status, void *arg)
+{
+    struct op *op = arg;
+
+    op->done++;
+    op->fence = lw_lock_fence(lock);
+    trace("op %u is done: %s, fence %llu, %lld ms", op->id, lw_strerror(status),
+          (unsigned long long)op->fence, (long long)lw_lock_remaining_ms(lock));
+    check_callback(op, "done", false);
+    check_done(op, status);
+    if (status != LW_OK) {
+        world.failed++;
+        if (!is_fatal(op))
+            finish_somehow(op);
+        return;
+    }
+    world.granted++;
+    op->state = OP_HELD;
+    op->left_ms = lw_lock_remaining_ms(lock);
+    op->granted_us = world.now_us;
+    dawdle();
+    if (is_fatal(op))
+        return;
+    if (chance(world.plan.inside))
+        let_go(op);
+    else
+        agenda_add(world.now_us + hold_us(op), let_go, op);
+}
+
+static void abandon(void *arg)
+{
+    struct op *op = arg;
+
+    if (op->lock && op->state != OP_OVER && !postpone(op, abandon))
+        finish(op);
+}
+
+static void draw_mode(struct op *op)
+{
+    struct lw_acquire_options *options = &op->options;
+
+    switch (world.plan.kinds[op->name]) {
+    case KIND_MUTEX:
+        return;
+    case KIND_RW:
+        options->mode = chance(400) ? LW_EXCLUSIVE : LW_SHARED;
+        break;
+    case KIND_SEMAPHORE:
+        options->mode = LW_SHARED;
+        options->permits = PERMITS;
+        break;
+    case KIND_REDISSON:
+        options->mode = LW_REDISSON;
+        break;
+    }
+    if (chance(world.plan.owned)) {
+        (void)snprintf(op->owner, sizeof(op->owner), "o%d", (int)rng_below(&world.rng, 4));
+        options->owner = op->owner;
+    }
+}
+
+static void draw_options(struct op *op)
+{
+    static const uint32_t leases[] = {100, 300, 1000, 3000, 10000};
+    struct lw_acquire_options *options = &op->options;
+    unsigned shortest = world.plan.tame ? 1 : 0, count = world.plan.brief ? 2 : 5;
+
+    *options = (struct lw_acquire_options)LW_ACQUIRE_OPTIONS_INIT;
+    options->lease_ms = leases[rng_between(&world.rng, shortest, count - 1)];
+    options->wait_ms = chance(500) ? -1 : rng_between(&world.rng, 1, 5000);
+    if (world.plan.quiet) {
+        options->wait_ms = -1;
+        options->lease_ms = 10000;
+    }
+    options->lost = on_lost;
+    draw_mode(op);
+    if (chance(world.plan.hasty))
+        options->wait_ms = 0;
+    if (chance(world.plan.margin))
+        options->margin_ms = (uint32_t)rng_below(&world.rng, options->lease_ms / 4);
+    if (chance(world.plan.capped))
+        options->max_hold_ms = options->margin_ms + rng_between(&world.rng, 100, 5000);
+    if (chance(world.plan.unrenewed))
+        options->flags |= LW_NO_RENEW;
+    if (chance(world.plan.unfenced))
+        options->flags |= LW_NO_FENCE;
+}
+
+static struct op *op_new(struct host *host)
+{
+    struct op *op = must_alloc(sizeof(*op));
+
+    op->id = ++world.op_count;
+    op->host = host;
+    op->name = (unsigned)rng_below(&world.rng, world.plan.names);
+    op->life = host->life;
+    op->begun_us = world.now_us;
+    op->next = world.ops;
+    world.ops = op;
+    draw_options(op);
+    return op;
+}
+
+static void acquire(struct host *host)
+{
+    struct host *before = world.current;
+    struct op *op;
+    int status;
+
+    check_beliefs(); /* of the time before it is wanted */
+    op = op_new(host);
+    trace("op %u: h%d acquires %s in mode %d for %s, lease %u, wait %lld, margin %u, "
+          "cap %lld%s%s",
+          op->id, host->id, load_name(op->name), op->options.mode,
+          *op->owner ? op->owner : "itself", (unsigned)op->options.lease_ms,
+          (long long)op->options.wait_ms, (unsigned)op->options.margin_ms,
+          (long long)op->options.max_hold_ms,
+          op->options.flags & LW_NO_RENEW ? ", no renewal" : "",
+          op->options.flags & LW_NO_FENCE ? ", no fence" : "");
+    enter(op);
+    status = lw_acquire(host->client, load_name(op->name), &op->options, on_done, op,
+                        &op->lock);
+    leave(op, before);
+    if (status != 0)
+        violation("op %u: lw_acquire: %s", op->id, lw_strerror(status));
+    if (op->done)
+        violation("op %u: done inside lw_acquire", op->id);
+    if (chance(world.plan.abandoned))
+        agenda_add(world.now_us + about(world.plan.hold_us), abandon, op);
+}
+
+/* The actor whose last operation this was goes on. */
+static void next(void *arg)
+{
+    struct op *last = arg;
+
+    if (world.healed || world.op_count >= OPS || postpone(last, next))
+        return;
+    if (last->host->client && !last->host->closing)
+        acquire(last->host);
+    else
+        again_later(last);
+}
+
+void load_begin(void)
+{
+    for (unsigned i = 0; i < world.plan.hosts * world.plan.actors; i++) {
+        struct op *op = must_alloc(sizeof(*op)); /* one that ended before time began */
+
+        op->host = &world.hosts[i / world.plan.actors];
+        op->state = OP_OVER;
+        op->next = world.past;
+        world.past = op;
+        again_later(op);
+    }
+}
+
+bool load_is_over(void)
+{
+    return world.ops == NULL;
+}
+
+void load_end(void)
+{
+    while (world.past) {
+        struct op *op = world.past;
+
+        world.past = op->next;
+        free(op);
+    }
+}

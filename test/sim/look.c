@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reads the server's keys past all faults: who has a name, who may have it next. Judges
+ * nothing, changes nothing.
+ *
+ * Happy path: look_ask() with the words of a command, look_take() for each item of the
+ * answer.
+ */
+#include "look.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORDS 6
+#define CROWD 100
+
+const char *look_ask(const char *word, ...)
+{
+    static char answer[16384];
+    struct bytes argv[WORDS];
+    struct buffer buffer = {0};
+    va_list args;
+    int argc = 0;
+
+    va_start(args, word);
+    for (; word && argc < WORDS; word = va_arg(args, const char *))
+        argv[argc++] = bytes_of(word);
+    va_end(args);
+    model_server_ask(world.server, 0, argv, argc, &buffer);
+    if (buffer.len >= sizeof(answer))
+        violation("the server's answer is too long to be checked");
+    memcpy(answer, buffer.data, buffer.len);
+    answer[buffer.len] = '\0';
+    buffer_free(&buffer);
+    return answer;
+}
+
+char *look_take(char **rest)
+{
+    for (;;) {
+        char *line = *rest, *end = line ? strstr(line, "\r\n") : NULL;
+
+        if (!end)
+            return NULL;
+        *end = '\0';
+        *rest = end + 2;
+        if (*line == '*')
+            continue;
+        if (*line == ':')
+            return line + 1;
+        if (*line != '$' || line[1] == '-')
+            return NULL;
+        line = *rest;
+        end = strstr(line, "\r\n");
+        *end = '\0';
+        *rest = end + 2;
+        return line;
+    }
+}
+
+int64_t look_number(const char *answer)
+{
+    return *answer == ':' ? atoll(answer + 1) : 0;
+}
+
+void look_copy(char *to, size_t size, struct bytes from)
+{
+    (void)snprintf(to, size, "%.*s", (int)from.len, from.data);
+}
+
+static void note_hold(struct look_rw *rw, const char *record)
+{
+    rw->reads += strstr(record, " r ") != NULL;
+    rw->writes += strstr(record, " w ") != NULL;
+    rw->ended += atoll(record) <= model_server_time_us(world.server) / 1000;
+}
+
+static void note_field(struct look_rw *rw, const char *field, const char *value)
+{
+    rw->ours = rw->ours || strcmp(field, "soonest") == 0;
+    if (strcmp(field, "rcount") == 0)
+        rw->rcount = atoll(value);
+    else if (strcmp(field, "wcount") == 0)
+        rw->wcount = atoll(value);
+    else if (strcmp(field, "readers") == 0)
+        rw->readers = atoll(value);
+    else if (strcmp(field, "writer") == 0)
+        (void)snprintf(rw->writer, sizeof(rw->writer), "%s", value);
+    else if (strncmp(field, "h:", 2) == 0)
+        note_hold(rw, value);
+}
+
+struct look_rw look_at_rw(const char *name)
+{
+    char *rest = (char *)look_ask("HGETALL", name, NULL), *field, *value;
+    struct look_rw rw = {0};
+
+    while ((field = look_take(&rest)) != NULL && (value = look_take(&rest)) != NULL)
+        note_field(&rw, field, value);
+    return rw;
+}
+
+static int64_t reads_of(const char *name, const char *owner)
+{
+    char field[128], *rest, *value;
+
+    (void)snprintf(field, sizeof(field), "r:%s", owner);
+    rest = (char *)look_ask("HGET", name, field, NULL);
+    value = look_take(&rest);
+    return value ? atoll(value) : 0;
+}
+
+bool look_could_enter(const char *name, const struct look_rw *rw, const char *member)
+{
+    const char *owner = strchr(member, ' ');
+    int64_t its_reads, permits = atoll(member + 1);
+
+    owner = owner ? strchr(owner + 1, ' ') : NULL;
+    if (!owner || rw->rcount + rw->wcount == 0)
+        return true;
+    if (rw->wcount > 0 && strcmp(rw->writer, ++owner) != 0)
+        return false;
+    its_reads = reads_of(name, owner);
+    if (*member == 'w')
+        return rw->rcount == its_reads;
+    return permits == 0 || rw->readers < permits || its_reads > 0 || rw->wcount > 0;
+}
+
+bool look_has_mutex(const char *name, const char *token)
+{
+    char *rest = (char *)look_ask("GET", name, NULL);
+    const char *value = look_take(&rest);
+
+    return value && strcmp(value, token) == 0;
+}
+
+bool look_has_hold(const char *name, const char *token)
+{
+    char field[128], *rest, *record;
+
+    (void)snprintf(field, sizeof(field), "h:%s", token);
+    rest = (char *)look_ask("HGET", name, field, NULL);
+    record = look_take(&rest);
+    return record && atoll(record) > model_server_time_us(world.server) / 1000;
+}
+
+bool look_is_free(const char *name)
+{
+    return look_number(look_ask("EXISTS", name, NULL)) == 0;
+}
+
+bool look_is_crowded(unsigned name)
+{
+    static const char *const formats[] = {"lockwire:queue:{%s}", "lockwire:queue::%s",
+                                          "lockwire:rwqueue:{%s}",
+                                          "lockwire:rwqueue::%s"};
+    char queue[128];
+    int64_t most = 0;
+
+    for (int i = 0; i < 4; i++) {
+        int64_t count;
+
+        (void)snprintf(queue, sizeof(queue), formats[i], load_name(name));
+        count = look_number(look_ask("ZCARD", queue, NULL));
+        most = count > most ? count : most;
+    }
+    return most > CROWD;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the model server's own files share. Nobody outside includes this: see
+ * model_server.h.
+ *
+ * Happy path: server.c cuts a request out of a connection's input, commands.c finds the
+ * command and asks gate.c whether it may run; its function in command_*.c, pubsub.c or
+ * script.c writes the answer into call->reply. A script comes back in by the same table
+ * through script_call.c.
+ */
+#ifndef LW_SIM_MODEL_H
+#define LW_SIM_MODEL_H
+
+#include "keyspace.h"
+#include "model_server.h"
+#include "resp.h"
+#include "undo.h"
+
+struct topic;
+struct subscription;
+struct script_engine;
+
+struct model_server {
+    model_clock_fn *clock;
+    void *clock_arg;
+    int64_t clock_step_us;
+    int64_t now_us; /* what TIME says; taken once for each command, also for a script's */
+    struct keyspace spaces[MODEL_DATABASES];
+    struct undo_log undo;
+    struct model_faults faults;
+    struct model_conn *conns;
+    int64_t last_client_id;
+    unsigned restarts; /* each run has an id of its own */
+    struct topic *channels;
+    struct topic *patterns;
+    struct script_engine *scripts;
+    model_output_fn *notify;
+    void *notify_arg;
+    struct model_watch watch;
+    uint64_t commands;
+};
+
+struct model_conn {
+    struct model_server *server;
+    struct model_conn *previous;
+    struct model_conn *next;
+    int64_t id;
+    int database;
+    bool authenticated;
+    bool closing;
+    struct buffer name;
+    struct buffer in;
+    struct buffer out;
+    struct resp_request request;
+    struct subscription *subscriptions; /* in order; channels and patterns */
+    int subscription_count;
+    void *user;
+};
+
+/* One command on its way through. */
+struct call {
+    struct model_server *server;
+    struct model_conn *conn; /* whose request it is; NULL for model_server_ask() */
+    const struct command *command;
+    int *database; /* the connection's, or the running script's own */
+    const struct bytes *argv;
+    int argc;
+    struct buffer *reply;
+};
+
+enum command_flags {
+    CMD_WRITE = 1 << 0,
+    CMD_DENY_OOM = 1 << 1,
+    CMD_NO_SCRIPT = 1 << 2,
+    CMD_LOADING = 1 << 3, /* allowed while loading */
+    CMD_STALE = 1 << 4,   /* allowed without a master */
+    CMD_NO_AUTH = 1 << 5,
+    CMD_ALLOW_BUSY = 1 << 6,
+    CMD_CHANNELS = 1 << 7,      /* all arguments are channels */
+    CMD_FIRST_CHANNEL = 1 << 8, /* the first argument is one */
+    CMD_SUBSCRIBED = 1 << 9,    /* allowed on a subscribed connection */
+    CMD_EVAL = 1 << 10,         /* keys are counted by the second argument */
+};
+
+typedef void command_fn(struct call *call);
+
+struct command {
+    const char *name; /* "get", or "client|id" */
+    command_fn *run;  /* NULL: stands for its subcommands */
+    int arity;        /* negative: at least that many */
+    unsigned flags;
+    int first_key; /* 0: no keys */
+    int last_key;  /* negative: from the end */
+};
+
+/* command_table.c */
+extern const struct command command_table[];
+extern const size_t command_count;
+
+/* commands.c */
+const struct command *command_find(const struct bytes *argv, int argc);
+bool command_arity_fits(const struct command *command, int argc);
+void command_execute(struct call *call); /* looks up, checks, runs */
+void command_run_unchecked(struct call *call);
+
+/* gate.c */
+bool gate_pass(struct call *call); /* else the reply holds the error */
+const char *gate_write_error(const struct call *call); /* READONLY, MISCONF ... or NULL */
+const char *gate_script_permission(const struct call *call); /* in a script's words */
+extern const char gate_oom_error[], gate_wrong_type[], gate_masterdown[];
+
+/* server.c */
+void server_begin(struct model_server *server); /* takes the time */
+void conn_output(struct model_conn *conn, const void *data, size_t len);
+void conn_close(struct model_conn *conn); /* by the server: output is dropped */
+
+/* pubsub.c */
+void pubsub_forget(struct model_conn *conn); /* ends all subscriptions */
+
+/* script.c */
+struct script_engine *script_engine_new(struct model_server *server);
+void script_engine_free(struct script_engine *engine);
+void script_engine_flush(struct script_engine *engine);
+
+/* What commands share (command_util.c). */
+struct keyspace *call_space(const struct call *call);
+bool call_int(struct call *call, int index, int64_t *ret); /* else the error is replied */
+void call_syntax_error(struct call *call);
+/* False and WRONGTYPE replied where the content is there and of another type. */
+bool call_check_type(struct call *call, const struct content *content,
+                     enum value_type type);
+/* Finds for reading. False: an error is replied. *ret may be NULL: no such key. */
+bool call_read(struct call *call, enum value_type type, struct content **ret);
+/* Finds for a change. The same. */
+bool call_write(struct call *call, enum value_type type, struct content **ret);
+/* Creates where it is missing. False: an error is replied. */
+bool call_make(struct call *call, enum value_type type, struct content **ret);
+bool glob_match(struct bytes pattern, struct bytes text);
+/* Redis' ranges: negative counts from the end. False where nothing is in it. */
+bool clip_range(int64_t count, int64_t *start, int64_t *stop);
+
+/* The commands. */
+command_fn run_get, run_set, run_incr, run_incrby;
+command_fn run_del, run_exists, run_type, run_pttl, run_pexpire, run_persist, run_keys;
+command_fn run_lpush, run_rpush, run_llen, run_lrange;
+command_fn run_hset, run_hsetnx, run_hget, run_hdel, run_hgetall, run_hmget, run_hincrby;
+command_fn run_hexists, run_hlen, run_hkeys, run_hvals;
+command_fn run_zadd, run_zrem, run_zscore, run_zrank, run_zrevrank, run_zrange,
+    run_zrevrange;
+command_fn run_zrangebyscore, run_zpopmin, run_zcard;
+command_fn run_ping, run_auth, run_select, run_quit, run_time, run_info, run_flushall,
+    run_config_get;
+command_fn run_client_id, run_client_setname, run_client_getname, run_client_kill;
+command_fn run_subscribe, run_psubscribe, run_unsubscribe, run_punsubscribe, run_publish;
+command_fn run_pubsub_numsub;
+command_fn run_eval, run_evalsha, run_script_load, run_script_exists, run_script_flush;
+
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The model server: a look-alike of Redis 7.0 in this process, for the simulator. It runs
+ * the real scripts in Lua 5.1, has no thread, no loop, no socket and no clock of its own,
+ * and does nothing but inside the calls below; what it does depends on nothing but these
+ * calls and the clock.
+ *
+ * Happy path: model_server_new() with the virtual clock; model_server_connect() for each
+ * accepted transport; model_conn_feed() what arrived, in pieces of any size;
+ * model_conn_output() and model_conn_consume() what is to be sent. A publish gives output
+ * to other connections than the one that was fed: model_server_on_output() tells of every
+ * connection whose output was empty and is not any more, and of every one that the server
+ * closes. That callback may only take notes.
+ *
+ * For the simulator's network layer:
+ *  - a half-open link is a connection that is neither fed nor freed: it stays subscribed;
+ *  - a reset is model_conn_free(): the server forgets the client at once, output and all;
+ *  - a restart closes all connections (model_conn_closing()) and begins client ids anew;
+ *  - each of the faults is a switch in struct model_faults, to be set between calls;
+ *  - the server's own clock steps by model_server_step_clock(), true time does not;
+ *  - a stranger, a checker or an evictor asks by model_server_ask(), past all faults.
+ * The answers are compared with a real server's by difftest; what is not modelled: RESP3,
+ * MULTI, memory, ACL users other than the default one, `map` and `double` answers of
+ * scripts.
+ */
+#ifndef LW_SIM_MODEL_SERVER_H
+#define LW_SIM_MODEL_SERVER_H
+
+#include "bytes.h"
+
+struct model_server;
+struct model_conn;
+
+#define MODEL_DATABASES 16
+
+typedef int64_t model_clock_fn(void *arg); /* true time, in us since 1970 */
+typedef void model_output_fn(struct model_conn *conn, void *arg);
+
+/* All off by default. The strings are borrowed for as long as they stand here. */
+struct model_faults {
+    bool oom;      /* "used memory > maxmemory": commands that grow memory are refused */
+    bool loading;  /* LOADING */
+    bool busy;     /* BUSY: a script runs for ever */
+    bool readonly; /* a replica now: READONLY */
+    bool masterdown;     /* a replica that lost its master: MASTERDOWN */
+    bool misconf;        /* MISCONF: the disk is full */
+    bool noreplicas;     /* NOREPLICAS */
+    bool deny_channels;  /* NOPERM to every channel; see model_server_deny_channels() */
+    bool forget_scripts; /* every EVALSHA meets an empty cache: NOSCRIPT */
+    const char *denied_commands; /* NOPERM: small letters, "publish client|kill" */
+    const char *allowed_prefix;  /* NOPERM to every key that does not begin so */
+    const char *password;        /* new connections have to AUTH; NULL: none */
+    const char *error_once;      /* the next command answers this and does nothing */
+    const char *eviction_policy; /* for CONFIG GET; NULL: noeviction */
+    int max_clients;             /* 0: any number */
+};
+
+struct model_server *model_server_new(model_clock_fn *clock, void *arg);
+void model_server_free(struct model_server *server); /* with all connections */
+void model_server_on_output(struct model_server *server, model_output_fn *notify,
+                            void *arg);
+struct model_faults *model_server_faults(struct model_server *server);
+
+/* How far back a restart may go. Nothing is remembered before this is called. */
+void model_server_remember(struct model_server *server, int64_t window_us);
+/* lost_us 0: the data is all there; above: without that much of the last writes (within
+ * the window remembered); below 0: empty. Scripts and subscriptions are gone, connections
+ * are closing. */
+void model_server_restart(struct model_server *server, int64_t lost_us);
+void model_server_step_clock(struct model_server *server, int64_t step_us);
+int64_t model_server_time_us(struct model_server *server); /* what TIME would say */
+void model_server_flush_scripts(struct model_server *server);
+/* Like ACL SETUSER resetchannels or allchannels: denying closes who is subscribed. */
+void model_server_deny_channels(struct model_server *server, bool deny);
+uint64_t model_server_commands(
+    const struct model_server *server); /* taken from connections */
+
+/* One run of a script that came by a connection, when it is over. */
+struct model_script_run {
+    const struct bytes *keys, *args;
+    int key_count, arg_count;
+    struct bytes reply; /* RESP */
+};
+
+/* Who looks on: may ask the server, and change nothing. */
+struct model_watch {
+    void (*script)(const struct model_script_run *run);
+    void (*publish)(struct bytes channel, struct bytes message, int64_t receivers);
+};
+void model_server_watch(struct model_server *server, const struct model_watch *watch);
+
+/* Runs one command without a connection, past all faults; the answer is RESP. */
+void model_server_ask(struct model_server *server, int database, const struct bytes *argv,
+                      int argc, struct buffer *answer);
+void model_server_ask_words(struct model_server *server, const char *words,
+                            struct buffer *answer); /* database 0, split at blanks */
+
+struct model_key {
+    struct bytes name;
+    int database;
+    const char *type;
+    int64_t ttl_ms; /* -1: none */
+};
+typedef void model_key_fn(const struct model_key *key, void *arg);
+void model_server_each_key(struct model_server *server, model_key_fn *visit, void *arg);
+
+struct model_conn *model_server_connect(struct model_server *server);
+void model_conn_feed(struct model_conn *conn, const void *data, size_t len);
+struct bytes model_conn_output(const struct model_conn *conn);
+void model_conn_consume(struct model_conn *conn, size_t len);
+bool model_conn_closing(const struct model_conn *conn); /* send, then hang up */
+void model_conn_set_user(struct model_conn *conn, void *user);
+void *model_conn_user(const struct model_conn *conn);
+int64_t model_conn_id(const struct model_conn *conn);
+bool model_conn_subscribed(const struct model_conn *conn);
+void model_conn_free(struct model_conn *conn); /* NULL is fine */
+
+#endif

@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Shows that the simulator finds what it is for: breaks a copy of the sources in one place
+at a time, and counts the seeds until a run fails.
+
+    mutations.py [--seeds N] [--jobs N] [--only WORD] SOURCE-TREE
+
+Must not know the simulator's checks. An edit's text stands in its file once: where it does
+not the sources have changed, which is a failure as well. Happy path: each worker copies the tree and builds it once; for each mutation it
+builds again, runs the seeds from 1 until one fails, and restores.
+"""
+
+import argparse
+import os
+import pathlib
+import queue
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+
+MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what replaces that
+    ('the deadline is counted from the reply',
+     ('src/machine.c',
+      'int64_t deadline = in->sent_us + m->lease_us - lw__drift_us(m->lease_us);',
+      'int64_t deadline = in->now_us + m->lease_us - lw__drift_us(m->lease_us);')),
+    ('a renewal is counted from its reply',
+     ('src/machine.c',
+      'deadline = in->sent_us + in->lease_us - lw__drift_us(in->lease_us);',
+      'deadline = in->now_us + in->lease_us - lw__drift_us(in->lease_us);')),
+    ('no look at the clock after waiting',
+     ('src/notify.c', '        lw__loop_catch_up(client->loop);\n', '')),
+    ('a late grant is kept',
+     ('src/machine.c', 'if (deadline - in->now_us <= m->margin_us)\n        return ask(m);',
+      'if (deadline <= in->now_us)\n        deadline = in->now_us + m->lease_us;')),
+    ('a late grant that nobody wants is not given back',
+     ('src/machine.c', 'if (m->abandoned)\n        return leave(m, in->now_us);',
+      'if (m->abandoned)\n        return end(m, 0);')),
+    ('a message is believed for a whole window',
+     ('src/machine.c', 'deadline = in->pair_sent_us + passed + m->window_us -',
+      'deadline = in->now_us + m->window_us -')),
+    ('held by message, since a request was sent lately',
+     ('src/machine.c', 'in->pair_server_us == 0 || passed < 0 ||\n        passed >',
+      'in->pair_server_us == 0 ||\n        (passed = passed < 0 ? 0 : passed) >'),
+     ('src/wait.c', ' && client->pair_server_us <= handed_us', '')),
+    ('all turns of a grant have one number',
+     ('src/turns.c', 'lock->fence = first ? first + token->served : 0;',
+      'lock->fence = first;')),
+    ('a release asks for no owner',
+     ('scripts/mutex_release.lua', "redis.pcall('GET', KEYS[1]) == ARGV[1]",
+      "redis.pcall('GET', KEYS[1])")),
+    ('a hand-over to the dead',
+     ('scripts/mutex.lua', 'if heard > 0 then', 'if heard >= 0 then')),
+    ('a wake-up by plain DEL',
+     ('scripts/mutex_release.lua', 'local _, again = hand_over()', 'local again = 0')),
+    ('a writer that leaves lets nobody in',
+     ('scripts/rw_release.lua', 'local _, again = serve()', 'local again = 0')),
+    ('a count without its h: field',
+     ('scripts/rw_acquire.lua', 'if record then', 'if false then'),
+     ('scripts/rw.lua', "if redis.call('HSETNX', name, 'h:' .. token, record) == 1 then",
+      "redis.call('HSETNX', name, 'h:' .. token, record)\n    if true then")),
+    ('a hold outlives its own lease',
+     ('scripts/rw.lua', 'if ending and ending <= now then',
+      'if ending and ending <= now - 600000 then')),
+    ('the fence follows the time alone',
+     ('scripts/fence_seed.lua', 'math.max(math.floor(last) + 1, us)', 'us')),
+    ('a renewal shortens the lease',
+     ('scripts/mutex_renew.lua',
+      "not knows_gt or redis.call('PEXPIRE', name, lease, 'GT') == 0", 'true'),
+     ('scripts/mutex_renew.lua', 'left > tonumber(lease) and left or lease', 'lease')),
+    ('a read-write lock lives as long as the last lease',
+     ('scripts/rw.lua', "math.max(redis.call('PTTL', name), ms)", 'ms')),
+    ('any number of readers gets a permit',
+     ('scripts/rw.lua', 'return permits == 0 or lock.readers', 'return true or lock.readers')),
+    ('a turn is handed over for longer than its claim',
+     ('scripts/mutex.lua', "redis.call('SET', name, head, 'PX', window)",
+      "redis.call('SET', name, head, 'PX', 60000)")),
+    ('a hold by message is not extended',
+     ('src/renewal.c', 'return token->machine.by_message || token->renewing',
+      'return token->renewing')),
+    ('a lost counter goes on from one',
+     ('src/token.c', 'number >= LW__FENCE_MIN && number', 'number')),
+    ('a loss is told after what else there is',
+     ('src/notify.c', 'client->notify.urgent ? client->notify.urgent : client->notify.normal;',
+      'client->notify.normal ? client->notify.normal : client->notify.urgent;')),
+    ('a margin is forgotten',
+     ('src/turns.c', 'lw__lock_deadline_us(lock) - margin_us(lock));\n}',
+      'lw__lock_deadline_us(lock));\n}')),
+    ('a hold has no end',
+     ('src/turns.c', 'lock->max_hold_us > 0 ?', 'false ?')),
+    ('a lease is trusted to the last millisecond',
+     ('src/machine.c', 'return span_us / 100 + 2 * MS;', '(void)span_us;\n    return 0;')),
+    ('a release sent twice is told that nothing was held',
+     ('src/machine.c', 'return m->uncertain && m->first_sent_us < m->held_until_us;',
+      '(void)m;\n    return false;')),
+    ('who comes to write keeps the number it read with',
+     ('scripts/rw.lua', "if is_in(owner) and not (kind == 'w' and lock.wcount == 0) then",
+      'if is_in(owner) then')),
+    ('a queue without a TTL',
+     ('scripts/join.lua', "    redis.call('PEXPIRE', queue, '120000')\n", '')),
+]
+
+
+def run(command, **more):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, **more)
+    if done.returncode != 0:
+        raise RuntimeError(f'{command[0]} failed:\n{done.stdout[-2000:]}')
+
+
+def first_failure(sim, seeds):
+    """The first seed that fails and why, or None."""
+    process = subprocess.Popen([sim, '--seeds', f'1..{seeds}'], text=True,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    found = None
+    for line in process.stderr:
+        found = re.match(r'seed (\d+)(?: at [\d.]+ ms)?: (.*)', line)
+        if found:
+            break
+    process.kill()
+    process.communicate()
+    return found and (int(found[1]), found[2])
+
+
+class Worker:
+    """A copy of the tree with a build of its own."""
+
+    def __init__(self, source, place):
+        self.tree, self.build = place / 'tree', place / 'build'
+        shutil.copytree(source, self.tree,
+                        ignore=shutil.ignore_patterns('.git', 'build', '__pycache__'))
+        run(['meson', 'setup', self.build, self.tree, '-Dbench=false', '-Dtests=enabled',
+             '-Doptimization=1', '-Ddebug=false', '-Dwerror=false'])
+        self.compile()
+
+    def compile(self):
+        run(['ninja', '-C', self.build, '-j1', 'test/sim/sim'])
+
+    def first_failure(self, seeds):
+        return first_failure(self.build / 'test/sim/sim', seeds)
+
+    def edit(self, file, old, new):
+        path = self.tree / file
+        text = path.read_text()
+        if text.count(old) != 1:
+            raise RuntimeError(f'{file} has its text {text.count(old)} times')
+        path.write_text(text.replace(old, new))
+
+    def seeds_to_catch(self, edits, seeds):
+        kept = {file: (self.tree / file).read_text() for file, _, _ in edits}
+        try:
+            for file, old, new in edits:
+                self.edit(file, old, new)
+            self.compile()
+            return self.first_failure(seeds)
+        finally:
+            for file, text in kept.items():
+                (self.tree / file).write_text(text)
+
+
+def report(what, seeds, why):
+    print(f'{seeds:>6}  {what:<50} {why}', flush=True)
+
+
+def work(options, place, todo, failures):
+    try:
+        worker = Worker(options.source, place)
+        if found := worker.first_failure(10):
+            raise RuntimeError(f'seed {found[0]} fails without any mutation: {found[1]}')
+    except (RuntimeError, OSError) as error:
+        failures.append(str(error))
+        return
+    while True:
+        try:
+            what, *edits = todo.get_nowait()
+        except queue.Empty:
+            return
+        try:
+            found = worker.seeds_to_catch(edits, options.seeds)
+            if not found:
+                raise RuntimeError(f'not seen in {options.seeds} seeds')
+            report(what, *found)
+        except (RuntimeError, OSError) as error:
+            report(what, '-', f'FAILED: {error}')
+            failures.append(what)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--seeds', type=int, default=1000)
+    parser.add_argument('--jobs', type=int, default=os.cpu_count())
+    parser.add_argument('--only', default='')
+    parser.add_argument('source', type=pathlib.Path)
+    options = parser.parse_args()
+    todo, failures = queue.Queue(), []
+    for mutation in MUTATIONS:
+        if options.only in mutation[0]:
+            todo.put(mutation)
+    count = todo.qsize()
+    print(' seeds  mutation', flush=True)
+    with tempfile.TemporaryDirectory(prefix='lockwire-mutations-') as place:
+        threads = [threading.Thread(target=work, args=(options, pathlib.Path(place) / str(i),
+                                                       todo, failures))
+                   for i in range(min(options.jobs, count))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    for failure in failures:
+        print(f'FAILED: {failure}')
+    print(f'{count - len(failures)} of {count} mutations were caught')
+    sys.exit(1 if failures or not todo.empty() else 0)
+
+
+main()

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The wires between the hosts and the model server. A host has one end of a socket pair,
+ * this file the other; what goes in at one side comes out at the other as packets of the
+ * agenda: late, in pieces, or never. Knows no RESP and nothing of locks.
+ *
+ * Happy path: network_connect() makes a wire; the server accepts when the first packet
+ * arrives; network_collect() takes what a host has written; the model server says by
+ * on_output() which connections have something to send. Order within a direction is kept.
+ */
+#include "network.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct packet {
+    struct wire *wire;
+    bool up;  /* to the server */
+    bool end; /* nothing follows */
+    size_t len;
+    char data[];
+};
+
+struct wire *wires; /* the newest first */
+static int wire_count;
+
+static bool sometimes(unsigned in_thousand)
+{
+    return !world.healed && rng_chance(&world.rng, in_thousand);
+}
+
+static int64_t travel_us(bool of_message)
+{
+    const struct plan *plan = &world.plan;
+    int64_t us = plan->latency_us + rng_between(&world.rng, 0, plan->jitter_us);
+
+    if (sometimes(of_message ? plan->late : plan->slow))
+        us += rng_between(&world.rng, 0, plan->slow_us);
+    return us;
+}
+
+/* Frees those that nothing refers to any more. */
+static void sweep(void)
+{
+    struct wire **at = &wires;
+
+    while (*at) {
+        struct wire *wire = *at;
+
+        if (wire->references > 0) {
+            at = &wire->next;
+            continue;
+        }
+        *at = wire->next;
+        free(wire);
+    }
+}
+
+static void hang_up(struct wire *wire)
+{
+    if (wire->fd < 0)
+        return;
+    close(wire->fd);
+    wire->fd = -1;
+    wire->host->ready = true;
+    wire->references--;
+}
+
+static void forget_conn(struct wire *wire)
+{
+    if (!wire->conn)
+        return;
+    model_conn_free(wire->conn);
+    wire->conn = NULL;
+    wire->references--;
+}
+
+static void send_packet(struct wire *wire, bool up, bool end, const char *data,
+                        size_t len);
+
+static bool is_message(const struct wire *wire, bool up, const char *data, size_t len)
+{
+    static const char begin[] = "*3\r\n$7\r\nmessage\r\n";
+
+    return !up && wire->conn && model_conn_subscribed(wire->conn) &&
+           len >= sizeof(begin) - 1 && memcmp(data, begin, sizeof(begin) - 1) == 0;
+}
+
+/* Messages are hints: some never come, some come again. */
+static void send_messages(struct wire *wire, struct bytes messages)
+{
+    if (sometimes(world.plan.muted)) {
+        trace("w%d does not get its messages", wire->id);
+        return;
+    }
+    send_packet(wire, false, false, messages.data, messages.len);
+    if (sometimes(world.plan.twice))
+        send_packet(wire, false, false, messages.data, messages.len);
+}
+
+/* Everything that the server has to say to anybody. */
+static void send_output(void)
+{
+    for (struct wire *wire = wires; wire; wire = wire->next) {
+        struct bytes output;
+
+        if (!wire->conn || !wire->has_output)
+            continue;
+        wire->has_output = false;
+        output = model_conn_output(wire->conn);
+        if (is_message(wire, false, output.data, output.len))
+            send_messages(wire, output);
+        else if (output.len)
+            send_packet(wire, false, false, output.data, output.len);
+        model_conn_consume(wire->conn, output.len);
+        if (model_conn_closing(wire->conn) && !wire->down_ended) {
+            wire->down_ended = true;
+            send_packet(wire, false, true, NULL, 0);
+        }
+    }
+}
+
+static void on_output(struct model_conn *conn, void *arg)
+{
+    struct wire *wire = model_conn_user(conn);
+
+    (void)arg;
+    if (wire)
+        wire->has_output = true;
+}
+
+static void accept_wire(struct wire *wire)
+{
+    wire->accepted = true;
+    wire->conn = model_server_connect(world.server);
+    wire->references++;
+    model_conn_set_user(wire->conn, wire);
+    wire->has_output = true;
+}
+
+static void arrive_up(struct packet *packet)
+{
+    struct wire *wire = packet->wire;
+
+    if (packet->end) {
+        forget_conn(wire);
+        return;
+    }
+    if (!wire->accepted)
+        accept_wire(wire);
+    if (!wire->conn)
+        return;
+    trace_bytes("> w", wire->id, packet->data, packet->len);
+    model_conn_feed(wire->conn, packet->data, packet->len);
+    check_keys();
+}
+
+static void arrive_down(struct packet *packet)
+{
+    struct wire *wire = packet->wire;
+    ssize_t written;
+
+    if (packet->end) {
+        forget_conn(wire);
+        hang_up(wire);
+        return;
+    }
+    if (wire->fd < 0)
+        return;
+    trace_bytes("< w", wire->id, packet->data, packet->len);
+    written = send(wire->fd, packet->data, packet->len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (written >= 0 && (size_t)written != packet->len)
+        violation("the simulator's socket is full");
+    wire->host->ready = true;
+    if (sometimes(world.plan.startled))
+        host_stall(wire->host,
+                   world.now_us + rng_between(&world.rng, 1, world.plan.stall_us));
+}
+
+static void arrive(void *arg)
+{
+    struct packet *packet = arg;
+    struct wire *wire = packet->wire;
+
+    if (packet->up)
+        arrive_up(packet);
+    else
+        arrive_down(packet);
+    free(packet);
+    wire->references--;
+    send_output();
+    if (wire->references == 0)
+        sweep();
+}
+
+static void send_one(struct wire *wire, bool up, bool end, const char *data, size_t len)
+{
+    struct packet *packet = must_alloc(sizeof(*packet) + len);
+    int64_t *last_us = up ? &wire->up_us : &wire->down_us;
+    int64_t at_us = world.now_us + travel_us(is_message(wire, up, data, len));
+
+    if (up ? wire->up_dead : wire->down_dead) {
+        free(packet);
+        return;
+    }
+    *packet = (struct packet){wire, up, end, len};
+    if (len)
+        memcpy(packet->data, data, len);
+    wire->references++;
+    *last_us = at_us > *last_us ? at_us : *last_us;
+    agenda_add(*last_us, arrive, packet);
+}
+
+static void send_packet(struct wire *wire, bool up, bool end, const char *data, size_t len)
+{
+    while (len > 1 && rng_chance(&world.rng, world.plan.split)) {
+        size_t piece = (size_t)rng_between(&world.rng, 1, (int64_t)len - 1);
+
+        send_one(wire, up, false, data, piece);
+        data += piece;
+        len -= piece;
+    }
+    send_one(wire, up, end, data, len);
+}
+
+int network_connect(int fd)
+{
+    struct wire *wire;
+    int pair[2];
+
+    if (network_refuses()) {
+        errno = ECONNREFUSED;
+        return -1;
+    }
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0)
+        violation("socketpair: %s", strerror(errno));
+    dup3(pair[0], fd, O_CLOEXEC);
+    close(pair[0]);
+    wire = must_alloc(sizeof(*wire));
+    wire->id = ++wire_count;
+    wire->fd = pair[1];
+    wire->references = 1;
+    wire->host = world.current;
+    wire->next = wires;
+    wires = wire;
+    trace("w%d connects", wire->id);
+    return 0;
+}
+
+static void collect(struct wire *wire)
+{
+    char data[65536];
+    ssize_t len;
+
+    while ((len = recv(wire->fd, data, sizeof(data), MSG_DONTWAIT)) > 0)
+        send_packet(wire, true, false, data, (size_t)len);
+    if (len < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    trace("w%d hung up by its host", wire->id);
+    send_packet(wire, true, true, NULL, 0);
+    hang_up(wire);
+}
+
+void network_collect(const struct host *host)
+{
+    for (struct wire *wire = wires; wire; wire = wire->next) {
+        if (wire->host == host && wire->fd >= 0)
+            collect(wire);
+    }
+    sweep();
+}
+
+void wire_reset(struct wire *wire, bool server_too)
+{
+    trace("w%d is reset%s", wire->id, server_too ? "" : ", the server does not know yet");
+    if (server_too) {
+        forget_conn(wire);
+        wire->up_dead = true;
+    } else {
+        send_packet(wire, true, true, NULL, 0);
+    }
+    wire->down_dead = true;
+    hang_up(wire);
+}
+
+/* What comes from now on arrives after `until_us`. */
+void wire_clog(struct wire *wire, bool up, int64_t until_us)
+{
+    int64_t *last_us = up ? &wire->up_us : &wire->down_us;
+
+    trace("w%d is clogged %s for %.3f ms", wire->id, up ? "up" : "down",
+          (double)(until_us - world.now_us) / 1000);
+    if (until_us > *last_us)
+        *last_us = until_us;
+}
+
+void network_bury(void)
+{
+    for (struct wire *wire = wires; wire; wire = wire->next) {
+        if (wire->fd < 0)
+            forget_conn(wire);
+    }
+    sweep();
+}
+
+void network_flush(void)
+{
+    send_output();
+}
+
+void network_begin(void)
+{
+    wire_count = 0;
+    model_server_on_output(world.server, on_output, NULL);
+}
+
+void network_end(void)
+{
+    for (struct wire *wire = wires; wire; wire = wire->next) {
+        forget_conn(wire);
+        hang_up(wire);
+    }
+    sweep();
+}

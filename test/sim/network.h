@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The wires, for who breaks them. See network.c.
+ */
+#ifndef LW_SIM_NETWORK_H
+#define LW_SIM_NETWORK_H
+
+#include "world.h"
+
+struct wire {
+    struct wire *next;
+    int id;
+    unsigned references; /* the socket, the connection, and each packet under way */
+    struct host *host;
+    int fd; /* our end; -1: the host's end is closed */
+    struct model_conn *conn;
+    bool accepted, has_output, down_ended;
+    bool up_dead, down_dead; /* nothing gets through any more, and nobody is told */
+    int64_t up_us, down_us;  /* when the last packet arrives */
+};
+
+extern struct wire *wires;
+
+void wire_reset(struct wire *wire, bool server_too);
+void wire_clog(struct wire *wire, bool up, int64_t until_us);
+void network_bury(void);    /* the server notices whose host is gone */
+void network_flush(void);   /* the server did something by itself */
+bool network_refuses(void); /* faults.c */
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What is told of a run: nothing while it goes well, unless asked for; at a violation the
+ * seed and the reason. Knows nothing of locks.
+ *
+ * Happy path: trace() at everything that happens, violation() never. A line goes where
+ * trace_mode says: nowhere, out, into the last few, or into a sum over all of them.
+ */
+#include "world.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SHOWN 240 /* bytes of a packet */
+#define LINE 512
+#define LAST 60
+
+enum trace_mode trace_mode;
+uint64_t trace_sum;
+static char lines[LAST][LINE];
+static unsigned line_count;
+
+static size_t stamp(char *line)
+{
+    double ms = (double)world.now_us / 1000;
+
+    if (world.current)
+        return (size_t)snprintf(line, LINE, "%12.3f h%d ", ms, world.current->id);
+    return (size_t)snprintf(line, LINE, "%12.3f -- ", ms);
+}
+
+static void tell(const char *line)
+{
+    if (trace_mode == TRACE_ALL)
+        puts(line);
+    else if (trace_mode == TRACE_LAST)
+        memcpy(lines[line_count++ % LAST], line, strlen(line) + 1);
+    for (; trace_mode == TRACE_SUM && *line; line++) /* FNV-1a */
+        trace_sum = (trace_sum ^ (unsigned char)*line) * UINT64_C(1099511628211);
+}
+
+void trace(const char *format, ...)
+{
+    char line[LINE];
+    size_t len;
+    va_list args;
+
+    if (trace_mode == TRACE_OFF)
+        return;
+    len = stamp(line);
+    va_start(args, format);
+    (void)vsnprintf(line + len, LINE - len, format, args);
+    va_end(args);
+    tell(line);
+}
+
+void trace_bytes(const char *what, int id, const void *data, size_t len)
+{
+    const unsigned char *bytes = data;
+    char text[SHOWN + 1];
+    size_t used = 0;
+
+    if (trace_mode == TRACE_OFF)
+        return;
+    for (size_t i = 0; i < len && i < SHOWN; i++) {
+        if (bytes[i] != '\r')
+            text[used++] = (char)(isprint(bytes[i])  ? bytes[i]
+                                  : bytes[i] == '\n' ? ' '
+                                                     : '?');
+    }
+    text[used] = '\0';
+    if (len > SHOWN)
+        trace("%s%d: %s ... (%zu bytes)", what, id, text, len);
+    else
+        trace("%s%d: %s", what, id, text);
+}
+
+static void tell_last(void)
+{
+    unsigned i = line_count > LAST ? line_count - LAST : 0;
+
+    for (; i < line_count; i++)
+        fprintf(stderr, "    %s\n", lines[i % LAST]);
+    fprintf(stderr, "    all of it: sim --seed %llu\n", (unsigned long long)world.seed);
+}
+
+void violation(const char *format, ...)
+{
+    va_list args;
+
+    fflush(stdout);
+    if (trace_mode == TRACE_LAST) {
+        tell_last(); /* the reason was told by the run before */
+        _exit(1);
+    }
+    fprintf(stderr, "seed %llu at %.3f ms: ", (unsigned long long)world.seed,
+            (double)world.now_us / 1000);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    _exit(1);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The simulator's world: what its files share. One run is a function of its seed alone: the
+ * shipped library on the real libevent and hiredis, in virtual time, against the model
+ * server. Everything that happens comes from one heap of events and one source of chance.
+ *
+ *   sim.c      the command line; one process for each seed
+ *   plan.c     what a seed makes likely          trace.c    what is told of a run
+ *   virtual.c  the clock, timerfd and epoll_wait that the library and libevent are given
+ *   agenda.c   the heap of what happens when     network.c  the wires to the server
+ *   host.c     the processes that use the library: their loops, stalls and deaths
+ *   load.c     what they do with locks           check.c    what must be true of that
+ *   faults.c   what goes wrong            check_server.c    what of the server's keys
+ *   inquire.c  who inspects and breaks    check_script.c    what after each script
+ *   look.c     what the keys say
+ *
+ * Happy path: world_run(seed) makes the hosts, lets the agenda run through a time of faults
+ * and a time without them, closes everything, and checks all along. A violation prints the
+ * seed and the trace and ends the process.
+ */
+#ifndef LW_SIM_WORLD_H
+#define LW_SIM_WORLD_H
+
+#include "lockwire.h"
+#include "model_server.h"
+#include "rng.h"
+
+#include <event2/event.h>
+
+#define MS INT64_C(1000)
+#define SECOND INT64_C(1000000)
+#define NEVER INT64_MAX
+#define LONGEST_CLOG_US (8 * SECOND)
+#define BEGIN_US (1000 * SECOND)
+#define HOSTS 6
+#define NAMES 4
+#define PERMITS 2 /* of a semaphore */
+#define ACTORS 4
+#define OPS 600        /* a run ends its first part when so many have begun */
+#define EVENTS 3000000 /* more than any run needs that gets anywhere */
+
+enum fault {
+    FAULT_RESET,     /* a connection is reset, for both or for the host alone */
+    FAULT_HALF_OPEN, /* nothing gets through any more, one way or both */
+    FAULT_CLOG,      /* nothing gets through for some time, and then all of it */
+    FAULT_STALL,     /* a host's loop stands still */
+    FAULT_DEATH,     /* a host's process dies, another takes its place */
+    FAULT_CLOSE,     /* a client is closed in good order, another opened */
+    FAULT_NOSCRIPT,  /* the scripts are flushed */
+    FAULT_REFUSAL,   /* OOM, LOADING, BUSY and the like, for some time */
+    FAULT_ERROR,     /* one command is answered with an error */
+    FAULT_CHANNELS,  /* no permission for channels, for some time */
+    FAULT_RESTART,   /* the server restarts and has all its data */
+    FAULT_STRANGER,  /* another program takes a lock with SET NX PX */
+    FAULT_QUEUE,     /* a queue is evicted */
+    FAULT_FENCE,     /* the fence counter is evicted */
+    FAULT_LOSS,      /* restarts without the last writes, or empty; a lock is evicted */
+    FAULT_CLOCK,     /* the server's clock is set */
+    FAULT_BREAK,     /* an operator takes a lock away */
+    FAULT_INSPECT,   /* and one only looks */
+    FAULTS
+};
+
+enum kind { KIND_MUTEX, KIND_RW, KIND_SEMAPHORE, KIND_REDISSON };
+
+/* ---- plan.c: what the seed makes likely; each "in thousand" unless it says otherwise ---- */
+
+void plan_draw(void);
+
+struct plan {
+    unsigned hosts, names, actors; /* actors: of each host */
+    int64_t faults_us;             /* how long the first part lasts */
+    int64_t latency_us, jitter_us;
+    unsigned slow; /* packets that take up to slow_us */
+    int64_t slow_us;
+    int64_t drift;               /* millionths by which the server's clock is fast */
+    unsigned split;              /* packets that arrive in pieces */
+    unsigned late, twice, muted; /* messages to subscribers that are so */
+    bool unkillable;             /* no client may kill its connection before */
+    bool brief;                  /* leases are short */
+    unsigned local_turns;
+    uint32_t claim_ms, request_timeout_ms;
+    int64_t hold_us, think_us;
+    unsigned margin, capped, unrenewed, unfenced, hasty; /* acquisitions that are so */
+    unsigned freed, abandoned, extended;
+    enum kind kinds[NAMES];
+    unsigned owned;           /* read-write acquisitions for one of a few owners */
+    unsigned inside;          /* calls made within callbacks */
+    unsigned fatal;           /* callbacks in which the client is freed or closed */
+    bool tame;                /* nothing goes wrong at all */
+    bool quiet;               /* and besides, mutexes wait their turn and are let go */
+    unsigned lengthy;         /* callbacks that take their time */
+    unsigned startled;        /* packets at whose arrival the host stalls */
+    int64_t stall_us;         /* how long that is, and stalls, at most */
+    int64_t every_us[FAULTS]; /* how often each fault comes; 0: never */
+};
+
+/* ---- the world ---- */
+
+struct event_entry {
+    int64_t at_us;
+    uint64_t order;
+    void (*run)(void *arg);
+    void *arg;
+};
+
+struct host {
+    int id;
+    struct event_base *base;
+    struct lw_client *client;
+    unsigned life;   /* of its client: calls planned for an earlier one are void */
+    int64_t wake_us; /* when libevent wants to be called, whatever happens */
+    int64_t stalled_until_us;
+    int64_t stall_end_us; /* of the last stall */
+    bool ready;           /* something came: its loop has to run */
+    bool idle;            /* libevent found nothing to do */
+    bool busy;            /* it is on the stack: inside a callback that takes time */
+    bool closing;
+    bool link_up;     /* as it was told */
+    unsigned in_call; /* of the API */
+    int64_t close_due_us;
+};
+
+struct op;
+
+struct world {
+    uint64_t seed;
+    struct rng rng;
+    struct plan plan;
+    int64_t now_us; /* true time, and CLOCK_BOOTTIME */
+    struct event_entry *agenda;
+    size_t agenda_count, agenda_size;
+    uint64_t order;
+    struct model_server *server;
+    struct host hosts[HOSTS];
+    struct host *current;   /* whose code runs */
+    struct op *ops;         /* those whose handle is not freed yet */
+    struct op *past;        /* the others: nothing of them may be heard any more */
+    uint64_t fence[NAMES];  /* the largest granted */
+    int64_t idle_us[NAMES]; /* since when somebody waits and nobody holds; 0: not so */
+    int64_t idle_until_us[NAMES]; /* how long that may be */
+    unsigned op_count, granted, failed, lost;
+    bool healed; /* nothing goes wrong any more, and nobody starts anything */
+    int64_t healed_us;
+    int64_t loss_until_us; /* the server lost state: two may hold until then */
+    int64_t loss_us;       /* when it did first, of those times that touch */
+};
+
+extern struct world world;
+
+/* ---- trace.c ---- */
+
+enum trace_mode { TRACE_OFF, TRACE_ALL, TRACE_LAST, TRACE_SUM };
+extern enum trace_mode trace_mode;
+extern uint64_t trace_sum; /* of all that was told, under TRACE_SUM */
+void trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void trace_bytes(const char *what, int id, const void *data, size_t len);
+/* Something that must be true is not. Does not return. */
+void violation(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+/* ---- agenda.c ---- */
+
+void agenda_add(int64_t at_us, void (*run)(void *arg), void *arg);
+int64_t agenda_next(void); /* NEVER: nothing */
+void agenda_run_due(void); /* all until now */
+void agenda_clear(void);
+
+/* ---- virtual.c ---- */
+
+void virtual_begin(void);
+void virtual_end(void);
+
+/* ---- network.c ---- */
+
+void network_begin(void);
+void network_collect(const struct host *host); /* takes what its sockets were given */
+void network_end(void);
+int network_connect(int fd); /* instead of connect() */
+
+/* ---- host.c ---- */
+
+void host_open(struct host *host);
+void host_close(struct host *host); /* in good order */
+void host_kill(struct host *host);  /* its process dies */
+void host_stall(struct host *host, int64_t until_us);
+void host_take_time(int64_t us); /* the current one's callback takes that long */
+bool host_can_run(const struct host *host);
+void world_run_until(int64_t us);
+void world_run(uint64_t seed);
+
+/* ---- load.c ---- */
+
+enum op_state { OP_WAITING, OP_HELD, OP_RELEASING, OP_OVER };
+
+/* One lw_acquire, and all that came of it. */
+struct op {
+    struct op *next;
+    unsigned id, name;
+    struct host *host;
+    unsigned life;
+    struct lw_lock *lock; /* NULL: freed */
+    struct lw_acquire_options options;
+    char owner[16]; /* "": itself alone */
+    int64_t begun_us, granted_us, release_us;
+    int64_t left_ms;     /* when it was granted */
+    int64_t deadline_us; /* as it stood at the release */
+    uint64_t fence;
+    enum op_state state;
+    unsigned done, lost, released, renews, renewed;
+    int lost_why;
+    bool wants_release_call;
+    bool let_go; /* the server has released it, in time */
+};
+
+void load_begin(void);
+void load_client_gone(struct host *host); /* its client has been closed or freed */
+void load_end(void);
+bool load_is_over(void); /* nothing is open any more */
+const char *load_name(unsigned name);
+
+/* ---- inquire.c ---- */
+
+void inquire(struct host *host, const char *name, bool to_break);
+void inquire_end(void);
+
+/* ---- faults.c ---- */
+
+void faults_begin(void);
+void faults_end(void);
+void faults_end_client(struct host *host); /* which runs; another takes its place */
+
+/* ---- check.c ---- */
+
+void check_callback(const struct op *op, const char *what, bool of_loss);
+void check_done(const struct op *op, int status);
+void check_lost(const struct op *op, int why);
+void check_beliefs(void);
+void check_nobody_believes(const char *name); /* a stranger just took it */
+void check_healed(void);                      /* all that waited has ended */
+void check_link(struct host *host, const struct lw_client *client, bool up);
+void check_end(void);
+
+/* ---- check_server.c ---- */
+
+void check_backed(const struct op *op); /* it believes to hold */
+void check_order(const struct op *op);  /* it was granted */
+bool check_is_free(const char *name);   /* no such key */
+void check_keys(void);
+void check_last_keys(void); /* of those that expire all have expired */
+
+/* ---- check_script.c ---- */
+
+void check_scripts_begin(void);
+void check_scripts_end(void);
+void check_order(const struct op *op); /* it was granted */
+
+#endif

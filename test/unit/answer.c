@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Replies and messages in: what fits exactly is understood, all else is refused. Knows
+ * protocol.h, and makes replies from bytes with the parser of reply.h.
+ *
+ * A reply is written down as its elements: 12 -1 (integers), 'x (a string), +x (a status),
+ * !x (an error), nil, [ (an array that holds a 1). Every right answer is also spoilt in each
+ * place by each of these, cut short and made longer.
+ * Happy path: an answer as the script gives it, each field of the result.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "protocol.h"
+#include "reply.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define UUID "0189d0f0-1111-4222-8333-444455556666"
+#define MOST 9 /* elements of an answer, spoilt by one more */
+
+static void element_bytes(char *bytes, size_t size, const char *element)
+{
+    if (strcmp(element, "nil") == 0)
+        snprintf(bytes, size, "$-1\r\n");
+    else if (*element == '\'')
+        snprintf(bytes, size, "$%zu\r\n%s\r\n", strlen(element + 1), element + 1);
+    else if (*element == '+')
+        snprintf(bytes, size, "%s\r\n", element);
+    else if (*element == '!')
+        snprintf(bytes, size, "-%s\r\n", element + 1);
+    else if (*element == '[')
+        snprintf(bytes, size, "*1\r\n:1\r\n");
+    else
+        snprintf(bytes, size, ":%s\r\n", element);
+}
+
+/* Gives the reply to `decode` and frees it. */
+static bool decoded(bool (*decode)(const struct lw__reply *), const char *bytes)
+{
+    struct lw__reader *reader = lw__reader_new(1 << 16);
+    struct lw__reply *reply;
+    char why[LW__WHY];
+    bool good;
+
+    assert_non_null(reader);
+    assert_int_equal(lw__reader_feed(reader, bytes, strlen(bytes)), 0);
+    assert_int_equal(lw__reader_next(reader, &reply, why), 1);
+    good = decode(reply);
+    lw__reply_free(reply);
+    lw__reader_free(reader);
+    return good;
+}
+
+static bool array_decoded(bool (*decode)(const struct lw__reply *), size_t count,
+                          const char *const *elements)
+{
+    char bytes[1024];
+
+    snprintf(bytes, sizeof bytes, "*%zu\r\n", count);
+    for (size_t i = 0; i < count; i++) {
+        size_t at = strlen(bytes);
+
+        element_bytes(bytes + at, sizeof bytes - at, elements[i]);
+    }
+    return decoded(decode, bytes);
+}
+
+/* The right answer is understood; spoilt at any place by anything that is no integer, or by
+ * a number that no script can answer, it is not; nor cut short or made longer. The element
+ * at `word`, if there is one, is a word. */
+static void check(bool (*decode)(const struct lw__reply *), size_t count, size_t word,
+                  const char *const *right)
+{
+    static const char *const wrong[] = {
+        "nil", "'1", "+1", "!ERR x", "[", "-2", "-9223372036854775808"};
+    const char *elements[MOST] = {NULL};
+
+    for (size_t i = 0; i < count; i++)
+        elements[i] = right[i];
+    assert_true(array_decoded(decode, count, elements));
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; j < sizeof wrong / sizeof *wrong; j++) {
+            bool is_word = *wrong[j] == '\'' || *wrong[j] == '+';
+
+            elements[i] = wrong[j];
+            assert_int_equal(array_decoded(decode, count, elements), i == word && is_word);
+        }
+        elements[i] = right[i];
+        if (i != word)
+            assert_false(array_decoded(decode, i, elements));
+    }
+    elements[count] = "1";
+    assert_false(array_decoded(decode, count + 1, elements));
+}
+
+#define NO_WORD MOST
+#define CHECK(decode, word, ...)                                                         \
+    check(decode, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), word,     \
+          (const char *const[]){__VA_ARGS__})
+
+static const char *const scalars[] = {"$-1\r\n", "*-1\r\n",     "*0\r\n", "$1\r\n1\r\n",
+                                      "+OK\r\n", "-ERR no\r\n", ":4\r\n", ":-1\r\n"};
+
+static void refuses_scalars(bool (*decode)(const struct lw__reply *))
+{
+    for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++)
+        assert_false(decoded(decode, scalars[i]));
+}
+
+/* ---- acquire ---- */
+
+static struct lw__acquired acquired; /* the last one decoded */
+static char stranger[32];            /* its word, which goes with the reply */
+
+static bool keep_acquired(const struct lw__reply *reply, bool turn)
+{
+    bool good = lw__get_acquired(reply, turn, &acquired);
+
+    snprintf(stranger, sizeof stranger, "%s",
+             good && acquired.stranger ? acquired.stranger : "");
+    return good;
+}
+
+static bool as_acquired(const struct lw__reply *reply)
+{
+    return keep_acquired(reply, false);
+}
+
+static bool as_turn(const struct lw__reply *reply)
+{
+    return keep_acquired(reply, true);
+}
+
+static bool acquired_of(bool turn, size_t count, const char *const *elements)
+{
+    return array_decoded(turn ? as_turn : as_acquired, count, elements);
+}
+
+static void test_a_grant(void **state)
+{
+    (void)state;
+    CHECK(as_acquired, NO_WORD, "1", "1763690000000016");
+    CHECK(as_turn, NO_WORD, "1", "1", "1763690000000016");
+    assert_true(acquired_of(false, 2, (const char *[]){"1", "9007199254740992"}));
+    assert_int_equal(acquired.kind, LW__ANSWER_GRANTED);
+    assert_true(acquired.fence == (uint64_t)1 << 53);
+    assert_false(acquired_of(false, 2, (const char *[]){"1", "9007199254740993"}));
+    assert_true(acquired_of(false, 2, (const char *[]){"1", "0"}));
+    assert_true(acquired.fence == 0);
+    assert_false(acquired_of(false, 2, (const char *[]){"1", "-1"}));
+    assert_true(acquired_of(true, 3, (const char *[]){"0", "1", "5"}));
+    assert_false(acquired.released);
+    assert_true(acquired_of(true, 3, (const char *[]){"1", "1", "5"}));
+    assert_true(acquired.released);
+    assert_false(acquired_of(true, 3, (const char *[]){"2", "1", "5"}));
+}
+
+static void test_a_place_in_the_queue(void **state)
+{
+    (void)state;
+    CHECK(as_acquired, NO_WORD, "0", "29000", "2", "1763690000000001", "1763690000000002",
+          "0");
+    CHECK(as_turn, NO_WORD, "1", "0", "29000", "2", "1763690000000001",
+          "1763690000000002", "1");
+    assert_true(
+        acquired_of(false, 6, (const char *[]){"0", "29000", "2", "11", "12", "1"}));
+    assert_int_equal(acquired.kind, LW__ANSWER_QUEUED);
+    assert_int_equal(acquired.remaining_ms, 29000);
+    assert_int_equal(acquired.position, 2);
+    assert_int_equal(acquired.ticket, 11);
+    assert_int_equal(acquired.server_us, 12);
+    assert_true(acquired.again);
+    assert_null(acquired.stranger);
+}
+
+static void test_a_place_at_the_limits(void **state)
+{
+    (void)state;
+    assert_true(acquired_of(
+        false, 6, (const char *[]){"0", "9223372036854775807", "-1", "-1", "1", "0"}));
+    assert_true(acquired.remaining_ms == INT64_MAX);
+    assert_true(acquired_of(false, 6, (const char *[]){"0", "-1", "0", "0", "1", "0"}));
+    assert_int_equal(acquired.remaining_ms, -1);
+    assert_false(acquired_of(false, 6, (const char *[]){"0", "1", "0", "0", "0", "0"}));
+    assert_false(acquired_of(false, 6, (const char *[]){"0", "1", "0", "0", "1", "2"}));
+    assert_false(acquired_of(false, 6, (const char *[]){"2", "1", "0", "0", "1", "0"}));
+}
+
+static void test_a_stranger_is_named(void **state)
+{
+    (void)state;
+    CHECK(as_acquired, 6, "0", "-1", "0", "11", "12", "0", "'hash");
+    CHECK(as_turn, 7, "0", "0", "-1", "0", "11", "12", "0", "'list");
+    assert_true(acquired_of(false, 7,
+                            (const char *[]){"0", "-1", "0", "11", "12", "0", "'hash"}));
+    assert_string_equal(stranger, "hash");
+    assert_false(
+        acquired_of(false, 7, (const char *[]){"0", "-1", "0", "11", "12", "0", "'"}));
+}
+
+static void test_a_deadlock_is_of_read_write_locks_alone(void **state)
+{
+    (void)state;
+    CHECK(as_acquired, NO_WORD, "-1");
+    assert_true(acquired_of(false, 1, (const char *[]){"-1"}));
+    assert_int_equal(acquired.kind, LW__ANSWER_DEADLOCK);
+    assert_false(acquired_of(true, 2, (const char *[]){"1", "-1"}));
+}
+
+static void test_no_array_is_no_answer_to_acquire(void **state)
+{
+    (void)state;
+    refuses_scalars(as_acquired);
+    refuses_scalars(as_turn);
+}
+
+/* ---- release, renew ---- */
+
+static struct lw__released released;
+
+static bool as_released(const struct lw__reply *reply)
+{
+    return lw__get_released(reply, false, &released);
+}
+
+static bool as_rw_released(const struct lw__reply *reply)
+{
+    return lw__get_released(reply, true, &released);
+}
+
+static void test_a_mutex_release_is_two_bits(void **state)
+{
+    static const char *const wrong[] = {":4\r\n", ":-1\r\n",    "$1\r\n1\r\n",
+                                        "+1\r\n", "-ERR x\r\n", "*1\r\n:1\r\n",
+                                        "$-1\r\n"};
+    char bytes[16];
+
+    (void)state;
+    for (int bits = 0; bits < 4; bits++) {
+        snprintf(bytes, sizeof bytes, ":%d\r\n", bits);
+        assert_true(decoded(as_released, bytes));
+        assert_int_equal(released.released, bits & 1);
+        assert_int_equal(released.again, bits >> 1);
+        assert_int_equal(released.holds_left, 0);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_false(decoded(as_released, wrong[i]));
+}
+
+static void test_a_read_write_release_counts_what_is_left(void **state)
+{
+    (void)state;
+    refuses_scalars(as_rw_released);
+    CHECK(as_rw_released, NO_WORD, "1", "0", "0");
+    assert_true(array_decoded(as_rw_released, 3, (const char *[]){"1", "3", "1"}));
+    assert_true(released.released);
+    assert_true(released.again);
+    assert_int_equal(released.holds_left, 3);
+    assert_true(array_decoded(as_rw_released, 3, (const char *[]){"0", "0", "0"}));
+    assert_false(released.released);
+    assert_false(array_decoded(as_rw_released, 3, (const char *[]){"2", "0", "0"}));
+    assert_false(array_decoded(as_rw_released, 3, (const char *[]){"1", "-1", "0"}));
+    assert_false(array_decoded(as_rw_released, 3, (const char *[]){"1", "0", "2"}));
+}
+
+static bool renewed[3];
+
+static bool as_renewed(const struct lw__reply *reply)
+{
+    return lw__get_renewed(reply, 3, renewed);
+}
+
+static bool as_renewed_none(const struct lw__reply *reply)
+{
+    return lw__get_renewed(reply, 0, renewed);
+}
+
+static void test_a_renewal_answers_for_each(void **state)
+{
+    (void)state;
+    refuses_scalars(as_renewed);
+    CHECK(as_renewed, NO_WORD, "1", "0", "1");
+    assert_true(array_decoded(as_renewed, 3, (const char *[]){"1", "0", "1"}));
+    assert_true(renewed[0] && !renewed[1] && renewed[2]);
+    assert_false(array_decoded(as_renewed, 3, (const char *[]){"1", "2", "1"}));
+    assert_true(decoded(as_renewed_none, "*0\r\n"));
+    assert_false(decoded(as_renewed_none, ":0\r\n"));
+    assert_false(decoded(as_renewed_none, "$-1\r\n"));
+}
+
+/* ---- errors ---- */
+
+static void test_error_codes_wherever_they_stand(void **state)
+{
+    static const struct {
+        const char *text;
+        enum lw__error_class expected;
+    } cases[] = {
+        {"NOSCRIPT No matching script. Please use EVAL.", LW__ERR_NOSCRIPT},
+        {"LOADING Redis is loading the dataset in memory", LW__ERR_LINK},
+        {"NOAUTH Authentication required.", LW__ERR_LINK},
+        {"READONLY You can't write against a read only replica.", LW__ERR_LINK},
+        {"ERR Error running script (call to f_ab): @user_script:1: -READONLY You can't",
+         LW__ERR_LINK},
+        {"MASTERDOWN Link with MASTER is down", LW__ERR_LINK},
+        {"ERR max number of clients reached", LW__ERR_LINK},
+        {"BUSY Redis is busy running a script.", LW__ERR_TRANSIENT},
+        {"OOM command not allowed when used memory > 'maxmemory'.", LW__ERR_TRANSIENT},
+        {"ERR Error running script (call to f_ab): @user_script:7: -OOM command not",
+         LW__ERR_TRANSIENT},
+        {"MISCONF Redis is configured to save RDB snapshots", LW__ERR_TRANSIENT},
+        {"NOREPLICAS Not enough good replicas to write.", LW__ERR_TRANSIENT},
+        {"CLUSTERDOWN The cluster is down", LW__ERR_TRANSIENT},
+        {"TRYAGAIN Multiple keys request during rehashing", LW__ERR_TRANSIENT},
+        {"NOPERM this user has no permissions to run the 'evalsha' command",
+         LW__ERR_REFUSED},
+        {"NOPERM User BUSY has no permissions to run the 'get' command", LW__ERR_REFUSED},
+        {"ERR unknown command 'SET'", LW__ERR_REFUSED},
+        {"", LW__ERR_REFUSED},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(lw__classify(cases[i].text), cases[i].expected);
+}
+
+/* ---- messages ---- */
+
+static struct lw__message message;
+
+static bool is_message(const char *text)
+{
+    return lw__get_message(text, strlen(text), UUID, &message);
+}
+
+static void test_a_hand_over(void **state)
+{
+    (void)state;
+    assert_true(is_message("t " UUID ":7:2000 1763690000000016 1763690000000001 a job"));
+    assert_true(message.handed);
+    assert_false(message.rw);
+    assert_true(message.n == 7);
+    assert_int_equal(message.token_window_ms, 2000);
+    assert_true(message.fence == 1763690000000016);
+    assert_true(message.handed_us == 1763690000000001);
+    assert_string_equal(message.name, "a job");
+}
+
+static void test_a_hand_over_of_a_read_write_lock(void **state)
+{
+    (void)state;
+    assert_true(is_message("r " UUID ":7:2000 1763690000000016 1763690000000001 a job"));
+    assert_true(message.handed);
+    assert_true(message.rw);
+    assert_true(message.fence == 1763690000000016);
+    assert_string_equal(message.name, "a job");
+}
+
+static void test_a_standby(void **state)
+{
+    (void)state;
+    assert_true(is_message("s " UUID ":7:2000 500 job"));
+    assert_false(message.handed);
+    assert_false(message.rw);
+    assert_true(message.n == 7);
+    assert_int_equal(message.token_window_ms, 2000);
+    assert_int_equal(message.window_ms, 500);
+    assert_string_equal(message.name, "job");
+}
+
+/* Cut anywhere before the name's first byte, or of a name that no lock can have. */
+static void test_messages_cut_at_every_byte(void **state)
+{
+    static const char *const whole[] = {"t " UUID
+                                        ":7:2000 1763690000000016 1763690000000001 j",
+                                        "s " UUID ":7:2000 500 j"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        size_t length = strlen(whole[i]);
+        char *copy;
+
+        for (size_t cut = 0; cut < length; cut++) {
+            copy = strndup(whole[i], cut); /* so that reading beyond it is noticed */
+            assert_non_null(copy);
+            assert_false(lw__get_message(copy, cut, UUID, &message));
+            free(copy);
+        }
+        assert_true(is_message(whole[i]));
+        assert_false(lw__get_message(whole[i], length + 1, UUID, &message));
+    }
+    assert_false(lw__get_message("s " UUID ":7:2000 500 j\0k", strlen(whole[1]) + 2, UUID,
+                                 &message));
+}
+
+/* Each place of a message, and what may not stand there. */
+static void test_messages_with_each_field_wrong(void **state)
+{
+    static const char *const wrong[] = {"",
+                                        "0",
+                                        "-1",
+                                        "+1",
+                                        "01",
+                                        " 1",
+                                        "1x",
+                                        "x",
+                                        "0x1",
+                                        "9223372036854775808",
+                                        "18446744073709551617",
+                                        "99999999999999999999999999"};
+    char text[256];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        for (int place = 0; place < 7; place++) {
+            const char *field[7] = {"7", "2000", "16", "1763690000000001",
+                                    "7", "2000", "500"};
+
+            field[place] = wrong[i];
+            if (place < 4)
+                snprintf(text, sizeof text, "t " UUID ":%s:%s %s %s job", field[0],
+                         field[1], field[2], field[3]);
+            else
+                snprintf(text, sizeof text, "s " UUID ":%s:%s %s job", field[4], field[5],
+                         field[6]);
+            assert_false(is_message(text));
+        }
+    }
+}
+
+static void test_messages_at_the_limits(void **state)
+{
+    (void)state;
+    assert_true(is_message("t " UUID ":9223372036854775807:60000 9007199254740992 "
+                           "9007199254740992 j"));
+    assert_true(message.n == INT64_MAX);
+    assert_false(is_message("t " UUID ":7:60001 16 17 j"));
+    assert_false(is_message("t " UUID ":7:2000 9007199254740993 17 j"));
+    assert_false(is_message("t " UUID ":7:2000 16 9007199254740993 j"));
+    assert_true(is_message("s " UUID ":7:2000 60000 j"));
+    assert_false(is_message("s " UUID ":7:2000 60001 j"));
+}
+
+static void test_messages_of_others(void **state)
+{
+    (void)state;
+    assert_false(is_message("t 0189d0f0-1111-4222-8333-444455556667:7:2000 16 17 job"));
+    assert_false(is_message("t 0189D0F0-1111-4222-8333-444455556666:7:2000 16 17 job"));
+    assert_false(is_message("u " UUID ":7:2000 16 17 job"));
+    assert_false(is_message("tt" UUID ":7:2000 16 17 job"));
+    assert_false(is_message("t " UUID " 7:2000 16 17 job"));
+    assert_false(is_message("s " UUID ":7:2000 500 a\nb"));
+    assert_false(is_message("s " UUID ":7:2000 500 lockwire:fence"));
+    assert_false(is_message("s " UUID ":7:2000 500 a}b{c"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_grant),
+        cmocka_unit_test(test_a_place_in_the_queue),
+        cmocka_unit_test(test_a_place_at_the_limits),
+        cmocka_unit_test(test_a_stranger_is_named),
+        cmocka_unit_test(test_a_deadlock_is_of_read_write_locks_alone),
+        cmocka_unit_test(test_no_array_is_no_answer_to_acquire),
+        cmocka_unit_test(test_a_mutex_release_is_two_bits),
+        cmocka_unit_test(test_a_read_write_release_counts_what_is_left),
+        cmocka_unit_test(test_a_renewal_answers_for_each),
+        cmocka_unit_test(test_error_codes_wherever_they_stand),
+        cmocka_unit_test(test_a_hand_over),
+        cmocka_unit_test(test_a_hand_over_of_a_read_write_lock),
+        cmocka_unit_test(test_a_standby),
+        cmocka_unit_test(test_messages_cut_at_every_byte),
+        cmocka_unit_test(test_messages_with_each_field_wrong),
+        cmocka_unit_test(test_messages_at_the_limits),
+        cmocka_unit_test(test_messages_of_others),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * For the tests of a link: a scene with a fake server in the same loop, which says what
+ * the test tells it to, and a trace in words of all that the link calls. Test-only.
+ *
+ * Happy path: scene_open, scene_send, serve, await "up", await "1:+OK", tear down.
+ */
+#ifndef TEST_LINK_SCENE_H
+#define TEST_LINK_SCENE_H
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "link.h"
+
+#include <event2/event.h>
+
+#define REPLY_MAX 100000
+
+struct scene;
+
+struct ask {
+    struct lw__request request; /* first */
+    struct scene *scene;
+    int number;
+};
+
+struct scene {
+    struct event_base *base;
+    struct lw__loop *loop;
+    struct lw__link *link;
+    char folder[64], path[96];
+    int descriptors; /* open when the test began */
+    /* The server */
+    int listening, peer;
+    struct event *accepting, *reading;
+    size_t received;
+    bool ended; /* the link has closed its end */
+    /* What the link called, each followed by a blank */
+    char trace[65536];
+    size_t length;
+    int unclaimed;       /* replies to requests that were forgotten */
+    unsigned short port; /* where not 0, TCP */
+    uint32_t connect_timeout_ms, request_timeout_ms;
+    /* Called after the trace was written, to do something from within. */
+    void (*meanwhile)(struct scene *scene, struct ask *ask);
+};
+
+int scene_set_up(void **state);
+int scene_tear_down(void **state);
+void scene_listen_tcp(struct scene *scene);
+void scene_open(struct scene *scene); /* and waits until both sides are connected */
+void scene_start(struct scene *scene);
+/* A request for `replies` answers, sent as that many PINGs. */
+void scene_send(struct scene *scene, struct ask *ask, int number, unsigned replies);
+void serve(struct scene *scene, const char *bytes);
+void serve_bytes(struct scene *scene, const char *bytes, size_t length);
+void serve_end(struct scene *scene); /* closes the connection */
+/* Turns the loop until the trace holds `text`, or until the condition is met. */
+void await(struct scene *scene, const char *text);
+void await_bytes(struct scene *scene, size_t received);
+void await_end(struct scene *scene);
+void settle(struct scene *scene); /* a few turns, in which nothing more should happen */
+#endif

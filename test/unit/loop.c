@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The loop: order of timers and deferred calls, descriptors, freeing from within. Knows
+ * loop.h and libevent; names are looked up in lookup.c's own test.
+ * Happy path: each test builds a loop on a base of its own, notes what is called as one
+ * letter, and compares the word that results.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "../lib/child.h"
+#include "loop.h"
+
+#include <event2/event.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct scene {
+    struct event_base *base;
+    struct lw__loop *loop;
+    int ends[2];
+    struct lw__watch *watch;
+    char word[256];
+    size_t length;
+};
+
+struct actor {
+    struct scene *scene;
+    char letter;
+    void (*act)(struct actor *actor);
+    struct lw__timer timer;
+    struct lw__deferred call;
+    struct actor *other;
+    int left;
+};
+
+static void note(struct scene *scene, char letter)
+{
+    if (scene->length + 1 < sizeof(scene->word)) {
+        scene->word[scene->length++] = letter;
+    }
+}
+
+static void on_actor(void *arg)
+{
+    struct actor *actor = arg;
+
+    note(actor->scene, actor->letter);
+    if (actor->act != NULL) {
+        actor->act(actor);
+    }
+}
+
+static void cast(struct actor *actor, struct scene *scene, char letter,
+                 void (*act)(struct actor *))
+{
+    *actor = (struct actor){.scene = scene, .letter = letter, .act = act};
+    lw__timer_init(&actor->timer, on_actor, actor);
+    lw__deferred_init(&actor->call, on_actor, actor);
+}
+
+static int set_up(void **state)
+{
+    static struct scene scene;
+
+    memset(&scene, 0, sizeof(scene));
+    scene.base = event_base_new();
+    assert_non_null(scene.base);
+    assert_int_equal(lw__loop_new(scene.base, &scene.loop), 0);
+    assert_int_equal(lw__loop_reserve(scene.loop, 8), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, scene.ends), 0);
+    assert_int_equal(fcntl(scene.ends[0], F_SETFL, O_NONBLOCK), 0);
+    *state = &scene;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct scene *scene = *state;
+
+    lw__watch_free(scene->watch);
+    lw__loop_free(scene->loop);
+    (void)close(scene->ends[0]);
+    (void)close(scene->ends[1]);
+    (void)event_base_loop(scene->base, EVLOOP_NONBLOCK);
+    assert_int_equal(event_base_get_num_events(scene->base, EVENT_BASE_COUNT_ADDED |
+                                                                EVENT_BASE_COUNT_ACTIVE |
+                                                                EVENT_BASE_COUNT_VIRTUAL),
+                     0);
+    event_base_free(scene->base);
+    return 0;
+}
+
+static void on_too_long(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    *(bool *)arg = true;
+}
+
+/* Turns the loop until that many letters have been noted. */
+static void await(struct scene *scene, size_t letters)
+{
+    const struct timeval limit = {30, 0};
+    bool too_long = false;
+    struct event *event = evtimer_new(scene->base, on_too_long, &too_long);
+
+    assert_int_equal(evtimer_add(event, &limit), 0);
+    while (scene->length < letters && !too_long) {
+        assert_true(event_base_loop(scene->base, EVLOOP_ONCE) >= 0);
+    }
+    event_free(event);
+    assert_false(too_long);
+}
+
+static void one_turn(struct scene *scene)
+{
+    assert_true(event_base_loop(scene->base, EVLOOP_NONBLOCK) >= 0);
+}
+
+static void stall(int64_t until_us)
+{
+    while (lw__now_us() < until_us) {
+    }
+}
+
+/* Timers */
+
+static void test_timers_run_in_order_of_due_time(void **state)
+{
+    struct scene *scene = *state;
+    struct actor actors[4];
+    int64_t now = lw__now_us();
+
+    for (int i = 0; i < 4; i++) {
+        cast(&actors[i], scene, (char)('a' + i), NULL);
+    }
+    lw__timer_set(scene->loop, &actors[2].timer, now + 3000);
+    lw__timer_set(scene->loop, &actors[0].timer, now - 1000);
+    lw__timer_set(scene->loop, &actors[3].timer, now + 4000);
+    lw__timer_set(scene->loop, &actors[1].timer, now + 2000);
+    assert_true(lw__timer_is_set(&actors[1].timer));
+    assert_int_equal(scene->length, 0);
+    await(scene, 4);
+    assert_string_equal(scene->word, "abcd");
+    assert_true(lw__now_us() >= now + 4000);
+    assert_false(lw__timer_is_set(&actors[1].timer));
+}
+
+static void test_a_timer_moves_and_is_canceled(void **state)
+{
+    struct scene *scene = *state;
+    struct actor a, b, c;
+    int64_t now = lw__now_us();
+
+    cast(&a, scene, 'a', NULL);
+    cast(&b, scene, 'b', NULL);
+    cast(&c, scene, 'c', NULL);
+    lw__timer_set(scene->loop, &a.timer, now + 1000);
+    lw__timer_set(scene->loop, &b.timer, now + 2000);
+    lw__timer_set(scene->loop, &c.timer, now + INT64_C(3600000000));
+    lw__timer_set(scene->loop, &a.timer,
+                  now + 5000); /* later: its wake-up finds nothing */
+    lw__timer_set(scene->loop, &c.timer, now + 4000);
+    lw__timer_cancel(scene->loop, &b.timer);
+    lw__timer_cancel(scene->loop, &b.timer);
+    await(scene, 2);
+    assert_string_equal(scene->word, "ca");
+}
+
+static void cancel_other(struct actor *actor)
+{
+    lw__timer_cancel(actor->scene->loop, &actor->other->timer);
+    lw__defer_cancel(actor->scene->loop, &actor->other->call);
+}
+
+static void test_a_timer_cancels_another_that_is_due(void **state)
+{
+    struct scene *scene = *state;
+    struct actor a, b, c;
+
+    cast(&a, scene, 'a', cancel_other);
+    cast(&b, scene, 'b', NULL);
+    cast(&c, scene, 'c', NULL);
+    a.other = &b;
+    lw__timer_set(scene->loop, &a.timer, 1);
+    lw__timer_set(scene->loop, &b.timer, 2);
+    lw__timer_set(scene->loop, &c.timer, 3);
+    await(scene, 2);
+    one_turn(scene);
+    assert_string_equal(scene->word, "ac");
+}
+
+static void on_end(void *arg, bool readable, bool writable)
+{
+    struct scene *scene = arg;
+    char byte;
+
+    if (readable && read(scene->ends[0], &byte, 1) == 1) {
+        note(scene, 'r');
+    }
+    if (writable) {
+        note(scene, 'w');
+    }
+}
+
+static void again_in_the_past(struct actor *actor)
+{
+    if (actor->left-- > 0) {
+        lw__timer_set(actor->scene->loop, &actor->timer, 1);
+    }
+}
+
+static void test_a_timer_that_sets_itself_does_not_starve_the_loop(void **state)
+{
+    struct scene *scene = *state;
+    struct actor a;
+
+    cast(&a, scene, 't', again_in_the_past);
+    a.left = 100;
+    assert_int_equal(
+        lw__watch_new(scene->loop, scene->ends[0], on_end, scene, &scene->watch), 0);
+    assert_int_equal(write(scene->ends[1], "x", 1), 1);
+    lw__timer_set(scene->loop, &a.timer, 1);
+    await(scene, 102);
+    assert_non_null(strchr(scene->word, 'r'));
+    assert_true(strchr(scene->word, 'r') - scene->word < 50);
+}
+
+static void test_after_a_stall_due_timers_run_before_a_descriptor(void **state)
+{
+    struct scene *scene = *state;
+    struct actor a;
+    int64_t due = lw__now_us() + 2000;
+
+    cast(&a, scene, 't', NULL);
+    assert_int_equal(
+        lw__watch_new(scene->loop, scene->ends[0], on_end, scene, &scene->watch), 0);
+    lw__timer_set(scene->loop, &a.timer, due);
+    assert_int_equal(write(scene->ends[1], "x", 1), 1);
+    stall(due);
+    await(scene, 2);
+    assert_string_equal(scene->word, "tr");
+}
+
+static void test_after_a_stall_due_timers_run_before_deferred_calls(void **state)
+{
+    struct scene *scene = *state;
+    struct actor t, d;
+    int64_t due = lw__now_us() + 2000;
+
+    cast(&t, scene, 't', NULL);
+    cast(&d, scene, 'd', NULL);
+    lw__defer(scene->loop, &d.call, false);
+    lw__timer_set(scene->loop, &t.timer, due);
+    stall(due);
+    await(scene, 2);
+    assert_string_equal(scene->word, "td");
+}
+
+/* Deferred calls */
+
+static void test_deferred_calls_run_once_in_order_and_late_ones_last(void **state)
+{
+    struct scene *scene = *state;
+    struct actor a, b, late;
+
+    cast(&a, scene, 'a', NULL);
+    cast(&b, scene, 'b', NULL);
+    cast(&late, scene, 'l', NULL);
+    lw__defer(scene->loop, &late.call, true);
+    lw__defer(scene->loop, &a.call, false);
+    lw__defer(scene->loop, &b.call, false);
+    lw__defer(scene->loop, &a.call, false);
+    lw__defer(scene->loop, &late.call, true);
+    assert_int_equal(scene->length, 0);
+    one_turn(scene);
+    assert_string_equal(scene->word, "abl");
+    one_turn(scene);
+    assert_string_equal(scene->word, "abl");
+}
+
+static void test_deferred_calls_are_canceled_in_any_place(void **state)
+{
+    struct scene *scene = *state;
+    struct actor actors[5];
+
+    for (int i = 0; i < 5; i++) {
+        cast(&actors[i], scene, (char)('a' + i), NULL);
+        lw__defer(scene->loop, &actors[i].call, i == 4);
+    }
+    actors[1].act = cancel_other;
+    actors[1].other = &actors[3];
+    lw__defer_cancel(scene->loop, &actors[0].call);
+    lw__defer_cancel(scene->loop, &actors[0].call);
+    lw__defer_cancel(scene->loop, &actors[4].call);
+    lw__defer(scene->loop, &actors[0].call, false);
+    await(scene, 3);
+    one_turn(scene);
+    assert_string_equal(scene->word, "bca");
+}
+
+static void defer_self(struct actor *actor)
+{
+    if (actor->left-- > 0) {
+        lw__defer(actor->scene->loop, &actor->call, false);
+    }
+}
+
+static void test_calls_deferred_by_calls_leave_descriptors_their_turn(void **state)
+{
+    struct scene *scene = *state;
+    struct actor a;
+
+    cast(&a, scene, 'd', defer_self);
+    a.left = 100;
+    assert_int_equal(
+        lw__watch_new(scene->loop, scene->ends[0], on_end, scene, &scene->watch), 0);
+    assert_int_equal(write(scene->ends[1], "x", 1), 1);
+    lw__defer(scene->loop, &a.call, false);
+    await(scene, 102);
+    assert_true(strchr(scene->word, 'r') - scene->word < 50);
+}
+
+static void defer_late(struct actor *actor)
+{
+    lw__defer(actor->scene->loop, &actor->other->call, true);
+}
+
+static void test_a_late_call_runs_in_the_turn_of_what_deferred_it(void **state)
+{
+    struct scene *scene = *state;
+    struct actor t, d, l;
+
+    cast(&t, scene, 't', defer_late);
+    cast(&d, scene, 'd', defer_late);
+    cast(&l, scene, 'l', NULL);
+    t.other = d.other = &l;
+    lw__timer_set(scene->loop, &t.timer, 1);
+    lw__defer(scene->loop, &d.call, false);
+    one_turn(scene); /* timer and call in one turn: one late call, after both */
+    assert_string_equal(scene->word, "tdl");
+}
+
+/* Descriptors */
+
+static void test_a_descriptor_is_watched_for_writing_while_asked(void **state)
+{
+    struct scene *scene = *state;
+
+    assert_int_equal(
+        lw__watch_new(scene->loop, scene->ends[0], on_end, scene, &scene->watch), 0);
+    one_turn(scene);
+    assert_string_equal(scene->word, "");
+    assert_int_equal(lw__watch_write(scene->watch, true), 0);
+    assert_int_equal(lw__watch_write(scene->watch, true), 0);
+    await(scene, 2);
+    assert_string_equal(scene->word, "ww");
+    assert_int_equal(lw__watch_write(scene->watch, false), 0);
+    assert_int_equal(write(scene->ends[1], "xy", 2), 2);
+    await(scene, 4);
+    one_turn(scene);
+    assert_string_equal(scene->word, "wwrr");
+}
+
+/* Freeing from within */
+
+static void free_all(struct actor *actor)
+{
+    struct scene *scene = actor->scene;
+
+    lw__watch_free(scene->watch);
+    lw__loop_free(scene->loop);
+    scene->watch = NULL;
+    scene->loop = NULL;
+}
+
+static void on_end_free(void *arg, bool readable, bool writable)
+{
+    struct actor *actor = arg;
+
+    (void)readable;
+    (void)writable;
+    on_actor(actor);
+}
+
+static void test_the_loop_is_freed_by_any_of_its_callbacks(void **state)
+{
+    struct scene *scene = *state;
+    struct actor t, d, l, w;
+    struct actor *all[] = {&t, &d, &l, &w};
+
+    for (int who = 0; who < 4; who++) {
+        if (scene->loop == NULL) {
+            assert_int_equal(lw__loop_new(scene->base, &scene->loop), 0);
+            assert_int_equal(lw__loop_reserve(scene->loop, 8), 0);
+        }
+        memset(scene->word, 0, sizeof(scene->word));
+        scene->length = 0;
+        cast(&t, scene, 't', NULL);
+        cast(&d, scene, 'd', NULL);
+        cast(&l, scene, 'l', NULL);
+        cast(&w, scene, 'w', NULL);
+        all[who]->act = free_all;
+        assert_int_equal(
+            lw__watch_new(scene->loop, scene->ends[0], on_end_free, &w, &scene->watch), 0);
+        assert_int_equal(lw__watch_write(scene->watch, true), 0);
+        lw__timer_set(scene->loop, &t.timer, 1);
+        lw__defer(scene->loop, &d.call, false);
+        lw__defer(scene->loop, &l.call, true);
+        await(scene, 1);
+        for (int i = 0; i < 20 && scene->loop != NULL; i++) {
+            one_turn(scene);
+        }
+        assert_null(scene->loop);
+        assert_int_equal(scene->word[scene->length - 1], all[who]->letter);
+        one_turn(scene); /* nothing comes after it */
+        assert_int_equal(scene->word[scene->length - 1], all[who]->letter);
+    }
+}
+
+static void test_a_watch_freed_by_a_due_timer_is_not_called(void **state)
+{
+    struct scene *scene = *state;
+    struct actor t;
+
+    cast(&t, scene, 't', free_all);
+    assert_int_equal(
+        lw__watch_new(scene->loop, scene->ends[0], on_end, scene, &scene->watch), 0);
+    assert_int_equal(lw__watch_write(scene->watch, true), 0);
+    lw__timer_set(scene->loop, &t.timer, 1);
+    await(scene, 1);
+    one_turn(scene);
+    assert_int_equal(scene->word[scene->length - 1], 't');
+    assert_null(strchr(scene->word, 't')[1] ? scene->word : NULL);
+}
+
+static void test_null_is_freed_in_peace(void **state)
+{
+    (void)state;
+    lw__loop_free(NULL);
+    lw__watch_free(NULL);
+    lw__lookup_cancel(NULL);
+}
+
+static void test_a_forked_child_leaves_the_parents_events_alone(void **state)
+{
+    struct scene *scene = *state;
+    struct actor t;
+    int status = -1;
+    pid_t child;
+
+    cast(&t, scene, 't', NULL);
+    assert_int_equal(
+        lw__watch_new(scene->loop, scene->ends[0], on_end, scene, &scene->watch), 0);
+    lw__defer(scene->loop, &t.call, false);
+    child = fork_for_test();
+    assert_true(child >= 0);
+    if (child == 0) { /* whatever the child's base does, nothing of it is called */
+        lw__watch_abandon(scene->watch);
+        lw__loop_abandon(scene->loop);
+        (void)event_base_loop(scene->base, EVLOOP_NONBLOCK);
+        end_child(scene->length == 0 ? 0 : 1);
+    }
+    lw__defer_cancel(scene->loop, &t.call);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(write(scene->ends[1], "x", 1), 1);
+    await(scene, 1);
+    lw__timer_set(scene->loop, &t.timer, lw__now_us() + 1000);
+    await(scene, 2);
+    assert_string_equal(scene->word, "rt");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_timers_run_in_order_of_due_time),
+        TEST(test_a_timer_moves_and_is_canceled),
+        TEST(test_a_timer_cancels_another_that_is_due),
+        TEST(test_a_timer_that_sets_itself_does_not_starve_the_loop),
+        TEST(test_after_a_stall_due_timers_run_before_a_descriptor),
+        TEST(test_after_a_stall_due_timers_run_before_deferred_calls),
+        TEST(test_deferred_calls_run_once_in_order_and_late_ones_last),
+        TEST(test_deferred_calls_are_canceled_in_any_place),
+        TEST(test_calls_deferred_by_calls_leave_descriptors_their_turn),
+        TEST(test_a_late_call_runs_in_the_turn_of_what_deferred_it),
+        TEST(test_a_descriptor_is_watched_for_writing_while_asked),
+        TEST(test_the_loop_is_freed_by_any_of_its_callbacks),
+        TEST(test_a_watch_freed_by_a_due_timer_is_not_called),
+        TEST(test_null_is_freed_in_peace),
+        TEST(test_a_forked_child_leaves_the_parents_events_alone),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The life of one token, told as traces (see machine_trace.h): granted, renewed, lost,
+ * waiting, given up. Releases and turns have machine_release.c, the claim window
+ * machine_window.c, every event in every phase machine_cells.c.
+ *
+ * Happy path: the first test.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "machine_trace.h"
+
+/* ---- granted, renewed, released ---- */
+
+static void test_granted_and_released(void **state)
+{
+    (void)state;
+    trace_check("0 start -> try, asking\n"
+                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
+                "900 release -> release, leaving\n"
+                "905 released released -> RELEASED OK, END, ended\n");
+}
+
+/* Somebody of this client tries just now: in line behind him. */
+static void test_behind_a_sibling_it_waits_to_be_called(void **state)
+{
+    (void)state;
+    trace_check("0 start behind -> queued\n"
+                "5 ask_now -> acquire, asking\n");
+    trace_check("0 start behind -> queued\n"
+                "5 abandon -> END, ended\n");
+}
+
+/* D = sent + lease - (1 % of the lease + 2 ms), however long the answer took. */
+static void test_D_counts_from_the_sending(void **state)
+{
+    (void)state;
+    trace_check("0 start -> try, asking\n"
+                "9897.999 granted fence=7 -> GRANT, held D=9898 fence=7\n");
+    trace_check("terms lease=100\n"
+                "20 start -> try, asking\n"
+                "30 granted -> GRANT, held D=117 fence=0\n");
+}
+
+/* What comes too late is asked for again: the token is extended, with a new number. */
+static void test_a_grant_at_D_is_no_grant(void **state)
+{
+    (void)state;
+    trace_check("0 start -> try, asking\n"
+                "9898 granted fence=7 -> acquire, asking\n"
+                "9899 granted fence=8 -> GRANT, held D=19796 fence=8\n");
+    trace_check("terms margin=1000\n"
+                "0 start -> try, asking\n"
+                "8897.999 granted fence=7 -> GRANT, held D=9898 fence=7\n");
+    trace_check("terms margin=1000\n"
+                "0 start -> try, asking\n"
+                "8898 granted fence=7 -> acquire, asking\n"
+                "8899 granted fence=8 -> GRANT, held D=18796 fence=8\n");
+}
+
+static void test_a_grant_that_could_not_be_told_in_time(void **state)
+{
+    (void)state;
+    trace_check("0 start -> try, asking\n"
+                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
+                "9898 late -> acquire, asking\n"
+                "9899 granted fence=9 -> GRANT, held D=19796 fence=9\n");
+}
+
+/* Answers come in any order; D only grows by them. */
+static void test_renewals_move_D_forward_only(void **state)
+{
+    (void)state;
+    trace_check("0 start -> try, asking\n"
+                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
+                "3000 renewed sent=2999 lease=10000 -> held D=12897 fence=7\n"
+                "3001 renewed sent=100 lease=10000 -> held D=12897 fence=7\n"
+                "3002 renewed sent=3000 lease=1 -> held D=12897 fence=7\n"
+                "3003 renewed sent=3000 lease=20000 -> held D=22798 fence=7\n");
+}
+
+static void test_a_renewal_finds_it_gone(void **state)
+{
+    (void)state;
+    trace_check("0 start -> try, asking\n"
+                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
+                "3500 gone -> LOST, END, ended\n");
+}
+
+/* Its margin is the holder's to use: given back at D, not before. */
+static void test_lost_on_this_side_is_given_back_at_D(void **state)
+{
+    (void)state;
+    trace_check("terms margin=1000\n"
+                "0 start -> try, asking\n"
+                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
+                "8898 lapse -> lapsed D=9898 due=9898\n"
+                "9000 renewed sent=8800 lease=10000 -> lapsed D=9898 due=9898\n"
+                "9898 due -> release, leaving\n"
+                "9900 released released -> RELEASED OK, END, ended\n");
+    trace_check("terms margin=1000\n"
+                "0 start -> try, asking\n"
+                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
+                "8898 lapse -> lapsed D=9898 due=9898\n"
+                "9000 release -> release, leaving\n"
+                "9002 released released -> RELEASED OK, END, ended\n");
+    trace_check("terms margin=1000\n"
+                "0 start -> try, asking\n"
+                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
+                "8898 lapse -> lapsed D=9898 due=9898\n"
+                "9100 gone -> END, ended\n");
+}
+
+static void test_an_owner_with_other_holds(void **state)
+{
+    (void)state;
+    trace_check("0 start script -> acquire, asking\n"
+                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
+                "6 release -> release, leaving\n"
+                "7 released released holds=1 -> RELEASED STILLHELD, END, ended\n");
+}
+
+/* ---- waiting ---- */
+
+static void test_handed_over_and_renewed(void **state)
+{
+    (void)state;
+    trace_check("0 start -> try, asking\n"
+                "5 not_granted -> acquire, asking\n"
+                "8 queued left=9000 pos=1 -> BUSY, queued due=6008 ticket=100\n"
+                "3000 standby window=2000 -> queued due=5052 ticket=100\n"
+                "3010 handed t=53005 fence=32 -> GRANT, held D=4953 fence=32 due=3505\n"
+                "3011 renewed sent=3010.5 lease=10000 -> held D=12908.5 fence=32\n"
+                "7000 release -> release, leaving\n"
+                "7004 released released -> RELEASED OK, END, ended\n");
+}
+
+static void test_polled_and_granted(void **state)
+{
+    (void)state;
+    trace_check("0 start script -> acquire, asking\n"
+                "5 queued left=600 pos=0 -> BUSY, queued due=205 ticket=100\n"
+                "205 due -> acquire, asking ticket=100\n"
+                "207 queued left=90 pos=0 -> BUSY, queued due=257 ticket=100\n"
+                "257 due -> acquire, asking ticket=100\n"
+                "258 queued left=40 pos=0 -> BUSY, queued due=299 ticket=100\n"
+                "299 due -> acquire, asking ticket=100\n"
+                "300 granted fence=7 -> GRANT, held D=10197 fence=7\n");
+}
+
+static void test_more_dead_heads_than_one_call_looks_at(void **state)
+{
+    (void)state;
+    trace_check("0 start script -> acquire, asking\n"
+                "5 queued left=0 pos=17 again -> BUSY, acquire, asking ticket=100\n"
+                "6 queued left=0 pos=1 again -> BUSY, acquire, asking ticket=100\n"
+                "7 granted fence=7 -> GRANT, held D=9904 fence=7\n");
+}
+
+/* Asked without joining, as the subscription did not stand: at once again when it does. */
+static void test_the_subscription_comes_while_asking(void **state)
+{
+    (void)state;
+    trace_check("0 start script -> acquire, asking\n"
+                "2 ask_now -> asking\n"
+                "5 queued left=9000 pos=-1 -> BUSY, acquire, asking\n"
+                "8 queued left=8997 pos=1 -> BUSY, queued due=6006 ticket=100\n");
+}
+
+static void test_no_link_at_the_start(void **state)
+{
+    (void)state;
+    trace_check("0 start unlinked -> queued\n"
+                "100 ask_now -> acquire, asking\n"
+                "105 granted fence=7 -> GRANT, held D=9998 fence=7\n");
+}
+
+static void test_an_upgrade_that_would_deadlock(void **state)
+{
+    (void)state;
+    trace_check("0 start script -> acquire, asking\n"
+                "5 deadlock -> FAIL EDEADLOCK, END, ended\n");
+    trace_check("0 start script -> acquire, asking\n"
+                "5 queued left=9000 pos=0 ticket=0 -> BUSY, queued due=3005 ticket=0\n"
+                "3005 due -> acquire, asking ticket=0\n"
+                "3006 deadlock -> FAIL EDEADLOCK, release, leaving ticket=0\n"
+                "3007 released -> RELEASED ENOTHELD, END, ended\n");
+}
+
+static void test_refused_for_good(void **state)
+{
+    (void)state;
+    trace_check("0 start -> try, asking\n"
+                "5 refused -> FAIL EREDIS, release, leaving\n"
+                "6 released released -> RELEASED OK, END, ended\n");
+    trace_check("0 start -> try, asking\n"
+                "5 refused unsent -> FAIL EREDIS, END, ended\n");
+}
+
+/* An error tells nothing of what was done: asked again, less and less often. */
+static void test_open_outcomes_are_asked_again(void **state)
+{
+    (void)state;
+    trace_check("0 start script -> acquire, asking\n"
+                "1 unknown -> queued due=51\n"
+                "51 due -> acquire, asking\n"
+                "52 unknown -> queued due=152\n"
+                "152 due -> acquire, asking\n"
+                "153 unknown -> queued due=353\n"
+                "353 due -> acquire, asking\n"
+                "354 unknown -> queued due=754\n"
+                "754 due -> acquire, asking\n"
+                "755 unknown -> queued due=1555\n"
+                "1555 due -> acquire, asking\n"
+                "1556 unknown -> queued due=2356\n"
+                "2356 due -> acquire, asking\n"
+                "2357 queued left=9000 pos=1 -> BUSY, queued due=8357 ticket=100\n"
+                "8357 due -> acquire, asking ticket=100\n"
+                "8358 unknown jitter=1000 -> queued due=8413 ticket=100\n"
+                "8413 due -> acquire, asking ticket=100\n"
+                "8414 unknown unlinked -> queued ticket=100\n"
+                "9000 ask_now -> acquire, asking ticket=100\n"
+                "9001 granted fence=7 -> GRANT, held D=18898 fence=7\n");
+}
+
+/* ---- given up ---- */
+
+static void test_a_late_grant_is_given_back(void **state)
+{
+    (void)state;
+    trace_check("0 start -> try, asking\n"
+                "1 abandon -> asking\n"
+                "5 granted fence=7 -> release, leaving\n"
+                "6 released released -> RELEASED OK, END, ended\n");
+    trace_check("0 start -> try, asking\n"
+                "1 abandon -> asking\n"
+                "5 not_granted -> release, leaving\n"
+                "6 released -> RELEASED ENOTHELD, END, ended\n");
+}
+
+static void test_leaving_the_queue(void **state)
+{
+    (void)state;
+    trace_check("0 start script -> acquire, asking\n"
+                "5 queued left=9000 pos=1 -> BUSY, queued due=6005 ticket=100\n"
+                "6 abandon -> release, leaving ticket=100\n"
+                "9 released -> RELEASED ENOTHELD, END, ended\n");
+    trace_check("0 start script -> acquire, asking\n"
+                "4 abandon -> asking\n"
+                "5 queued left=9000 pos=1 -> release, leaving ticket=100\n"
+                "9 released -> RELEASED ENOTHELD, END, ended\n");
+}
+
+static void test_nothing_in_redis_nothing_to_leave(void **state)
+{
+    (void)state;
+    trace_check("0 start script -> acquire, asking\n"
+                "5 queued left=9000 pos=-1 -> BUSY, queued due=10005\n"
+                "6 abandon -> END, ended\n");
+    trace_check("0 start script -> acquire, asking\n"
+                "4 abandon -> asking\n"
+                "5 queued left=9000 pos=-1 -> END, ended\n");
+    trace_check("0 start unlinked -> queued\n"
+                "1 abandon -> END, ended\n");
+    trace_check("0 start -> try, asking\n"
+                "1 abandon -> asking\n"
+                "100 unknown unsent unlinked -> END, ended\n");
+}
+
+/* A message says that an earlier ask, thought lost, has joined the queue after all. */
+static void test_handed_to_one_who_gave_up(void **state)
+{
+    (void)state;
+    trace_check("0 start script -> acquire, asking\n"
+                "5 handed t=50001 fence=5 -> asking\n"
+                "6 abandon -> asking\n"
+                "8 queued left=9000 pos=-1 -> release, leaving\n"
+                "9 released released -> RELEASED OK, END, ended\n");
+}
+
+/* It may stand in Redis, though nothing was sent since: granted too late, its number of no
+ * use, or the answer lost. */
+static void test_what_may_be_in_redis_is_released(void **state)
+{
+    (void)state;
+    trace_check("0 start -> try, asking\n"
+                "9898 granted fence=7 -> acquire, asking\n"
+                "9899 unknown unsent unlinked -> queued\n"
+                "9900 abandon -> release, leaving\n"
+                "9901 released released -> RELEASED OK, END, ended\n");
+    trace_check("0 start -> try, asking\n"
+                "5 not_granted -> acquire, asking\n"
+                "6 unknown unsent unlinked -> queued\n"
+                "7 abandon -> release, leaving\n"
+                "8 released released -> RELEASED OK, END, ended\n");
+    trace_check("0 start -> try, asking\n"
+                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
+                "9898 late -> acquire, asking\n"
+                "9899 unknown unsent unlinked -> queued\n"
+                "9900 abandon -> release, leaving\n"
+                "9901 released -> RELEASED ENOTHELD, END, ended\n");
+    trace_check("0 start script -> acquire, asking\n"
+                "5 queued left=9000 pos=-1 -> BUSY, queued due=10005\n"
+                "10 handed t=50010 fence=32 -> GRANT, held D=1987.9 fence=32 due=510\n"
+                "1988 late -> acquire, asking\n"
+                "1989 unknown unsent unlinked -> queued\n"
+                "1990 abandon -> release, leaving\n"
+                "1991 released -> RELEASED ENOTHELD, END, ended\n");
+    trace_check("0 start -> try, asking\n"
+                "100 unknown unlinked -> queued\n"
+                "102 abandon unlinked -> release, leaving\n"
+                "102 unknown unsent unlinked -> leaving due=10102\n"
+                "5000 ask_now -> release, leaving\n"
+                "5001 released released -> RELEASED OK, END, ended\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_granted_and_released),
+        cmocka_unit_test(test_behind_a_sibling_it_waits_to_be_called),
+        cmocka_unit_test(test_D_counts_from_the_sending),
+        cmocka_unit_test(test_a_grant_at_D_is_no_grant),
+        cmocka_unit_test(test_a_grant_that_could_not_be_told_in_time),
+        cmocka_unit_test(test_renewals_move_D_forward_only),
+        cmocka_unit_test(test_a_renewal_finds_it_gone),
+        cmocka_unit_test(test_lost_on_this_side_is_given_back_at_D),
+        cmocka_unit_test(test_an_owner_with_other_holds),
+        cmocka_unit_test(test_handed_over_and_renewed),
+        cmocka_unit_test(test_polled_and_granted),
+        cmocka_unit_test(test_more_dead_heads_than_one_call_looks_at),
+        cmocka_unit_test(test_the_subscription_comes_while_asking),
+        cmocka_unit_test(test_no_link_at_the_start),
+        cmocka_unit_test(test_an_upgrade_that_would_deadlock),
+        cmocka_unit_test(test_refused_for_good),
+        cmocka_unit_test(test_open_outcomes_are_asked_again),
+        cmocka_unit_test(test_a_late_grant_is_given_back),
+        cmocka_unit_test(test_leaving_the_queue),
+        cmocka_unit_test(test_nothing_in_redis_nothing_to_leave),
+        cmocka_unit_test(test_handed_to_one_who_gave_up),
+        cmocka_unit_test(test_what_may_be_in_redis_is_released),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

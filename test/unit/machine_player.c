@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A process of the random walk: see machine_walk.h. Fills in inputs and takes actions as the
+ * library does around its machine; knows nothing of what the others do.
+ *
+ * Happy path: see machine_walk.h.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "lockwire.h"
+#include "machine_walk.h"
+
+#define SENDS (LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE)
+
+/* ---- what must be true ---- */
+
+void player_check(const struct player *p)
+{
+    const struct lw__machine *m = &p->machine;
+
+    if ((m->phase != LW__HELD && m->phase != LW__LAPSED) || world.now_us >= m->deadline_us)
+        return;
+    if (world.server.holder != p->token)
+        broken(p, "believes to hold what is not its own");
+    if (world.server.ends_us < model_time(&world.server, m->deadline_us))
+        broken(p, "D is past the lease's end");
+    if (m->deadline_us > p->deadline_at_most_us)
+        broken(p, "D is above sent + lease - drift");
+}
+
+static void check_grant(struct player *p)
+{
+    if (world.now_us >= p->machine.deadline_us - p->machine.margin_us)
+        broken(p, "granted, but too late");
+    if (p->machine.fence <= world.last_fence)
+        broken(p, "a fence that is not larger than the last");
+    world.last_fence = p->machine.fence;
+    world.grants++;
+    world.by_message += p->machine.by_message;
+    p->served++;
+}
+
+static void check_end(const struct player *p, const struct lw__output *out)
+{
+    bool open = (out->actions & LW__DO_RELEASED) && out->release_status == LW_EUNKNOWN;
+
+    if (!open && !p->haunted && model_has(&world.server, p->token))
+        broken(p, "ended, and left something behind");
+}
+
+/* ---- a process ---- */
+
+static void step(struct player *p, struct lw__input in);
+
+static void event(struct player *p, enum lw__event what)
+{
+    step(p, (struct lw__input){.event = what});
+}
+
+/* Draws what becomes of a command. */
+static void launch(struct player *p, struct command *c)
+{
+    c->sent_us = world.now_us;
+    c->run_us = world.now_us + delay();
+    if (c->run_us < p->last_run_us)
+        c->run_us = p->last_run_us;
+    p->last_run_us = c->run_us;
+    c->answer_us = c->run_us + delay();
+    c->runs = true;
+    if (world.calm || chance(88))
+        return;
+    c->runs = chance(60);
+    c->open = chance(40);
+    c->lost = !c->open;
+    c->unsent = c->lost && !c->runs && chance(50);
+}
+
+static void send(struct player *p, unsigned actions)
+{
+    if (p->ask.kind != NOTHING)
+        broken(p, "two commands in flight");
+    if (!p->linked) {
+        event(p, LW__EV_UNKNOWN);
+        return;
+    }
+    p->ask = (struct command){
+        .kind = actions & LW__SEND_RELEASE ? RELEASE
+                : actions & LW__SEND_TRY   ? TRY
+                : p->machine.turning       ? TURN
+                                           : ACQUIRE,
+        .token = p->token,
+        .previous = p->previous,
+        .lease_us = p->machine.lease_us,
+        .ticket = p->machine.ticket,
+        .wait = !p->machine.abandoned,
+    };
+    launch(p, &p->ask);
+}
+
+void player_renew(struct player *p)
+{
+    if (p->renewal.kind != NOTHING || !p->linked || p->machine.phase != LW__HELD)
+        return;
+    p->renewal = (struct command){
+        .kind = RENEW, .token = p->token, .lease_us = p->machine.lease_us};
+    launch(p, &p->renewal);
+}
+
+static void plan_renewal(struct player *p)
+{
+    const struct lw__machine *m = &p->machine;
+
+    p->renew_us = m->by_message ? m->due_us : m->deadline_us - m->lease_us * 2 / 3;
+}
+
+static void note(struct player *p, const struct lw__input *in,
+                 const struct lw__output *out)
+{
+    int64_t lease = in->event == LW__EV_RENEWED ? in->lease_us : p->machine.lease_us;
+
+    if (out->actions & LW__DO_GRANT) {
+        check_grant(p);
+        p->told = false;
+        p->tell_us = world.now_us + delay() / 2;
+        p->deadline_at_most_us =
+            p->machine.by_message ? world.now_us + p->machine.window_us : 0;
+    }
+    if (in->event == LW__EV_RENEWED ||
+        (in->event == LW__EV_GRANTED && out->actions & LW__DO_GRANT)) {
+        int64_t most = in->sent_us + lease - lw__drift_us(lease);
+
+        if (most > p->deadline_at_most_us)
+            p->deadline_at_most_us = most;
+    }
+    if (p->machine.phase == LW__HELD)
+        plan_renewal(p);
+}
+
+/* Fields as token.c fills them in; actions as it takes them. */
+static void step(struct player *p, struct lw__input in)
+{
+    struct lw__output out;
+
+    world.steps++;
+    in.now_us = world.now_us;
+    in.jitter = draw(-1000, 1000);
+    in.linked = p->linked;
+    out = lw__machine_step(&p->machine, &in);
+    note(p, &in, &out);
+    if (p->machine.phase != LW__HELD)
+        p->renewal.forgotten = true;
+    player_check(p);
+    if (out.actions & SENDS)
+        send(p, out.actions);
+    if (out.actions & LW__DO_END) {
+        check_end(p, &out);
+        p->act_us = world.now_us + draw(0, 500) * MS;
+    }
+}
+
+static void start(struct player *p)
+{
+    lw__machine_init(&p->machine);
+    p->machine.lease_us = draw(500, 4000) * MS;
+    p->machine.window_us = world.server.window_us;
+    p->machine.margin_us = chance(30) ? p->machine.lease_us / 10 : 0;
+    p->token = MODEL_TOKEN(p->client, ++p->number);
+    p->haunted = p->wants_out = false;
+    p->act_us = world.now_us + (world.calm ? CALM_US : draw(100, 20000) * MS);
+    step(p, (struct lw__input){.event = LW__EV_START, .first_script = chance(50)});
+}
+
+static void turn(struct player *p)
+{
+    world.turns++;
+    p->previous = p->token;
+    p->token = MODEL_TOKEN(p->client, ++p->number);
+    event(p, LW__EV_TURN);
+}
+
+/* The caller's next idea. */
+void player_act(struct player *p)
+{
+    p->act_us = world.now_us + (world.calm ? CALM_US : draw(100, 20000) * MS);
+    if (p->machine.phase == LW__ENDED || p->machine.phase == LW__IDLE) {
+        start(p);
+    } else if (p->machine.phase == LW__HELD && p->told) {
+        if (!world.calm && chance(40))
+            turn(p);
+        else
+            event(p, LW__EV_RELEASE);
+    } else if (p->machine.phase == LW__LAPSED && chance(20)) {
+        event(p, LW__EV_RELEASE);
+    } else if (!p->wants_out && !world.calm && chance(50) &&
+               (p->machine.phase == LW__ASKING || p->machine.phase == LW__QUEUED)) {
+        p->wants_out = true;
+        event(p, LW__EV_ABANDON);
+    }
+}
+
+void player_tell(struct player *p)
+{
+    p->told = true;
+    p->act_us = world.now_us + draw(1, world.calm ? 200 : 3000) * MS;
+}
+
+/* What was sent and has not run may run later, from the dead connection. */
+static void haunt(struct player *p, struct command *c)
+{
+    bool runs_late = c->kind != NOTHING && !c->ran && c->runs;
+
+    for (size_t i = 0; i < GHOSTS && runs_late; i++) {
+        if (world.ghosts[i].kind != NOTHING)
+            continue;
+        world.ghosts[i] = *c;
+        world.ghosts[i].run_us = world.now_us + draw(0, 3000) * MS;
+        p->haunted = true;
+        break;
+    }
+}
+
+static void lose_link(struct player *p)
+{
+    struct command ask = p->ask;
+
+    haunt(p, &p->ask);
+    haunt(p, &p->renewal);
+    p->ask.kind = p->renewal.kind = NOTHING;
+    p->linked = false;
+    p->pair_server_us = 0;
+    p->last_run_us = 0;
+    p->link_up_us = world.now_us + (world.calm ? 10 * MS : draw(10, 3000) * MS);
+    plan_renewal(p);
+    if (ask.kind != NOTHING)
+        step(p, (struct lw__input){.event = LW__EV_UNKNOWN,
+                                   .was_sent = !ask.unsent,
+                                   .sent_us = ask.sent_us});
+}
+
+void player_subscribed(struct player *p)
+{
+    player_deadline(p);
+    if (p->machine.phase == LW__HELD)
+        p->renew_us = world.now_us;
+    else
+        event(p, LW__EV_ASK_NOW);
+}
+
+void player_link_up(struct player *p)
+{
+    p->linked = true;
+    player_subscribed(p);
+}
+
+void player_answer(struct player *p)
+{
+    struct command ask = p->ask;
+
+    if (ask.lost) {
+        lose_link(p);
+        return;
+    }
+    p->ask.kind = NOTHING;
+    if (ask.open) {
+        step(p, (struct lw__input){
+                    .event = LW__EV_UNKNOWN, .was_sent = true, .sent_us = ask.sent_us});
+        return;
+    }
+    if (ask.answer.event == LW__EV_QUEUED) {
+        p->pair_sent_us = ask.sent_us;
+        p->pair_server_us = ask.answer.server_us;
+        if (ask.kind == TURN && ask.answer.position < 0 && ask.wait)
+            p->machine.ask_again = true; /* as token.c: a spent turn takes no place */
+    }
+    step(p, ask.answer);
+}
+
+void player_renewal(struct player *p)
+{
+    struct command renewal = p->renewal;
+
+    if (renewal.lost) {
+        lose_link(p);
+        return;
+    }
+    p->renewal.kind = NOTHING;
+    if (renewal.open)
+        p->renew_us = world.now_us + 50 * MS;
+    else if (!renewal.forgotten)
+        step(p, renewal.answer);
+}
+
+void player_message(struct player *p, size_t i)
+{
+    struct model_message message = p->inbox[i].message;
+    struct lw__input in = {
+        .event = message.handed ? LW__EV_HANDED : LW__EV_STANDBY,
+        .fence = message.fence,
+        .handed_us = message.us,
+        .window_us = message.window_us,
+    };
+
+    p->inbox[i].at_us = 0;
+    if (p->pair_server_us <= message.us) {
+        in.pair_sent_us = p->pair_sent_us;
+        in.pair_server_us = p->pair_server_us;
+    }
+    if (message.token == p->token && p->machine.phase != LW__ENDED) {
+        step(p, in);
+    } else if (message.handed) { /* nobody's here: given back */
+        struct lw__input ignored = {.now_us = 0};
+
+        model_release(&world.server, world.now_us, message.token, &ignored);
+        deliver();
+    }
+}
+
+/* As the library's loop promises: before anything else. */
+void player_deadline(struct player *p)
+{
+    if (p->machine.phase != LW__HELD ||
+        world.now_us < p->machine.deadline_us - p->machine.margin_us)
+        return;
+    world.losses++;
+    event(p, p->told ? LW__EV_LAPSE : LW__EV_LATE);
+}
+
+void player_due(struct player *p)
+{
+    event(p, LW__EV_DUE);
+}

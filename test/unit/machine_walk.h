@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the random walk's files share: the world, and what can happen to a player in it.
+ * machine_walk.c draws what happens; machine_player.c is a process that does what the
+ * library does around its machine, and what its callers may think of.
+ *
+ * Happy path: player_act starts a token; player_answer, player_tell; player_act releases it.
+ */
+#ifndef TEST_MACHINE_WALK_H
+#define TEST_MACHINE_WALK_H
+#include "base.h"
+#include "machine_model.h"
+
+#define MS 1000
+#define PLAYERS 4
+#define INBOX 8
+#define GHOSTS 8
+#define CALM_US (180000000) /* in which everybody must have been served */
+
+struct command {
+    enum {
+        NOTHING,
+        TRY,
+        ACQUIRE,
+        TURN,
+        RELEASE,
+        RENEW
+    } kind; /* NOTHING: not in flight */
+    unsigned token, previous;
+    int64_t lease_us, ticket;
+    bool wait;
+    bool runs, ran;  /* it will not be lost before it ran; it has run */
+    bool lost, open; /* ends with the link; ends with an error that leaves all open */
+    bool unsent;     /* the link was lost before it left */
+    bool forgotten;  /* a renewal: nobody wants its answer any more */
+    int64_t sent_us, run_us, answer_us;
+    struct lw__input answer;
+};
+
+struct player {
+    struct lw__machine machine;
+    struct command ask, renewal;
+    unsigned client, number, token, previous;
+    bool linked, told;
+    bool haunted;   /* a command of its token may still run from a dead connection */
+    bool wants_out; /* its caller is done: no more turns */
+    int64_t stalled_until_us, link_up_us, act_us, tell_us, renew_us;
+    int64_t last_run_us; /* commands of one connection run in order */
+    int64_t pair_sent_us, pair_server_us;
+    int64_t deadline_at_most_us;
+    unsigned long served;
+    struct {
+        int64_t at_us; /* 0: free */
+        struct model_message message;
+    } inbox[INBOX];
+};
+
+struct world {
+    struct model server;
+    struct player players[PLAYERS];
+    struct command ghosts[GHOSTS];
+    struct lw__random random;
+    uint64_t seed;
+    int64_t now_us, stranger_us;
+    uint64_t last_fence;
+    bool calm;
+    unsigned long steps, grants, by_message, turns, losses, calms;
+};
+extern struct world world;
+
+int64_t draw(int64_t low, int64_t high);
+bool chance(int percent);
+int64_t delay(void); /* of a command or a message on its way */
+void broken(const struct player *player, const char *what); /* fails the test */
+void deliver(void); /* what the server has published */
+
+/* What must be true of it at any time. */
+void player_check(const struct player *player);
+/* What can happen to it. */
+void player_act(struct player *player);    /* its caller's next idea */
+void player_tell(struct player *player);   /* the caller learns of its grant */
+void player_answer(struct player *player); /* to its command; or the link ends */
+void player_renew(struct player *player);
+void player_renewal(struct player *player); /* the renewal's answer */
+void player_link_up(struct player *player);
+void player_subscribed(struct player *player); /* or a new link: asks, or verifies */
+void player_due(struct player *player);
+void player_deadline(struct player *player); /* looks at it, before anything else */
+void player_message(struct player *player, size_t index);
+#endif

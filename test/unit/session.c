@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A session that does not come to stand: the name server says nothing, no address answers,
+ * it is stopped in between. Knows session.h, and lookup.h's place for the resolver.
+ *
+ * Happy path: each attempt's end is noted as its reason, and the delay before the next one
+ * grows.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "lookup.h"
+#include "session.h"
+
+#include <arpa/inet.h>
+#include <event2/dns.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct scene {
+    struct event_base *base;
+    struct lw__loop *loop;
+    struct lw__log log;
+    struct lw__random random;
+    struct lw__access access;
+    struct lw__session session;
+    int name_server;
+    int lost;
+    char why[LW__WHY];
+    int64_t lost_us;
+};
+
+static void on_ready(void *arg)
+{
+    (void)arg;
+    fail_msg("ready without a server");
+}
+
+static void on_lost(void *arg, const char *why)
+{
+    struct scene *scene = arg;
+
+    scene->lost++;
+    scene->lost_us = lw__now_us();
+    (void)snprintf(scene->why, sizeof(scene->why), "%s", why);
+}
+
+/* A name server that never answers is the only one that is asked. */
+static void ask_the_mute(struct scene *scene)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof(address);
+    struct evdns_base *resolver =
+        evdns_base_new(scene->base, EVDNS_BASE_DISABLE_WHEN_INACTIVE);
+    char text[32];
+
+    scene->name_server = socket(AF_INET, SOCK_DGRAM, 0);
+    assert_int_equal(bind(scene->name_server, (struct sockaddr *)&address, length), 0);
+    assert_int_equal(
+        getsockname(scene->name_server, (struct sockaddr *)&address, &length), 0);
+    (void)snprintf(text, sizeof(text), "127.0.0.1:%u", (unsigned)ntohs(address.sin_port));
+    assert_non_null(resolver);
+    assert_int_equal(evdns_base_nameserver_ip_add(resolver, text), 0);
+    *lw__loop_resolver(scene->loop) = resolver;
+}
+
+static int set_up(void **state)
+{
+    static const struct lw__session_events events = {on_ready, on_lost, NULL, NULL};
+    static struct scene scene;
+
+    memset(&scene, 0, sizeof(scene));
+    scene.base = event_base_new();
+    assert_non_null(scene.base);
+    assert_int_equal(lw__loop_new(scene.base, &scene.loop), 0);
+    assert_int_equal(lw__loop_reserve(scene.loop, 1), 0);
+    lw__random_seed(&scene.random, 1);
+    ask_the_mute(&scene);
+    scene.access = (struct lw__access){
+        .loop = scene.loop,
+        .log = &scene.log,
+        .random = &scene.random,
+        .host = "lock.example",
+        .port = 1,
+        .client_name = "test",
+        .connect_timeout_ms = 100,
+        .request_timeout_ms = 1000,
+        .backoff_min_ms = 20,
+        .backoff_max_ms = 80,
+    };
+    lw__session_init(&scene.session, &scene.access, &events, &scene);
+    *state = &scene;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct scene *scene = *state;
+
+    lw__session_stop(&scene->session);
+    lw__loop_free(scene->loop);
+    for (int i = 0; i < 5; i++) { /* what evdns still has to call back */
+        (void)event_base_loop(scene->base, EVLOOP_NONBLOCK);
+    }
+    event_base_free(scene->base);
+    (void)close(scene->name_server);
+    return 0;
+}
+
+static void await_losses(struct scene *scene, int lost)
+{
+    while (scene->lost < lost) {
+        assert_int_equal(event_base_loop(scene->base, EVLOOP_ONCE), 0);
+    }
+}
+
+static void test_a_look_up_that_takes_too_long_is_given_up(void **state)
+{
+    struct scene *scene = *state;
+    int64_t begun = lw__now_us();
+
+    lw__session_start(&scene->session);
+    assert_int_equal(scene->lost, 0); /* nothing happens inside a call */
+    await_losses(scene, 1);
+    assert_string_equal(scene->why,
+                        "no answer to the look-up of the server's name in time");
+    assert_true(lw__now_us() - begun >= 100000);
+    assert_null(scene->session.lookup);
+    await_losses(scene, 2); /* and it goes on trying */
+}
+
+static void test_the_delay_grows_up_to_its_limit(void **state)
+{
+    static const uint32_t delays[] = {20, 40, 80, 80};
+    struct scene *scene = *state;
+
+    scene->access.path = "/nowhere/at/all";
+    lw__session_start(&scene->session);
+    for (int i = 0; i < 4; i++) {
+        int64_t before = scene->lost_us;
+
+        await_losses(scene, i + 1);
+        assert_int_equal(scene->session.backoff_ms, delays[i]);
+        if (i > 0) { /* at least half the delay that was set then */
+            assert_true(scene->lost_us - before >= (int64_t)delays[i - 1] * 500);
+        }
+    }
+    assert_string_equal(scene->why,
+                        "connecting to /nowhere/at/all: No such file or directory");
+}
+
+static void test_it_is_stopped_and_started_at_any_moment(void **state)
+{
+    struct scene *scene = *state;
+
+    for (int turns = 0; turns < 6; turns++) {
+        lw__session_start(&scene->session);
+        lw__session_start(&scene->session); /* no effect */
+        for (int i = 0; i < turns; i++) {
+            assert_int_equal(event_base_loop(scene->base, EVLOOP_ONCE | EVLOOP_NONBLOCK),
+                             0);
+        }
+        lw__session_stop(&scene->session);
+        lw__session_stop(&scene->session);
+        assert_null(scene->session.lookup);
+        assert_null(scene->session.link);
+    }
+    lw__session_fail(&scene->session, "why"); /* there is nothing that could fail */
+    (void)event_base_loop(scene->base, EVLOOP_NONBLOCK);
+    assert_int_equal(scene->lost, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_look_up_that_takes_too_long_is_given_up),
+        TEST(test_the_delay_grows_up_to_its_limit),
+        TEST(test_it_is_stopped_and_started_at_any_moment),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

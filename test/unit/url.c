@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * URLs, names and words: what is taken, what is refused, and how it is explained. Also
+ * the other small texts of the library: errors, log, ids. Knows only their headers.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base.h"
+#include "lockwire.h"
+#include "url.h"
+
+#include <string.h>
+
+struct good {
+    const char *text;
+    struct lw__url url;
+};
+
+static void assert_text(const char *got, const char *wanted)
+{
+    if (wanted == NULL) {
+        assert_null(got);
+    } else {
+        assert_non_null(got);
+        assert_string_equal(got, wanted);
+    }
+}
+
+static void test_good_urls(void **state)
+{
+    static const struct good cases[] = {
+        {"redis://h", {"h", NULL, NULL, NULL, 6379, -1}},
+        {"REDIS://Host.example", {"Host.example", NULL, NULL, NULL, 6379, -1}},
+        {"redis://h/", {"h", NULL, NULL, NULL, 6379, -1}},
+        {"redis://h/0", {"h", NULL, NULL, NULL, 6379, 0}},
+        {"redis://h:1/15", {"h", NULL, NULL, NULL, 1, 15}},
+        {"redis://h:65535/2147483647", {"h", NULL, NULL, NULL, 65535, 2147483647}},
+        {"redis://:pw@h", {"h", NULL, NULL, "pw", 6379, -1}},
+        {"redis://:a:b@h", {"h", NULL, NULL, "a:b", 6379, -1}},
+        {"redis://:a@b@h", {"h", NULL, NULL, "a@b", 6379, -1}},
+        {"redis://u:pw@h:7/1", {"h", NULL, "u", "pw", 7, 1}},
+        {"redis://u:@h", {"h", NULL, "u", "", 6379, -1}},
+        {"redis://:@h", {"h", NULL, NULL, NULL, 6379, -1}},
+        {"redis://us%40er:p%2Fw%3f@h", {"h", NULL, "us@er", "p/w?", 6379, -1}},
+        {"redis://127.0.0.1:6380", {"127.0.0.1", NULL, NULL, NULL, 6380, -1}},
+        {"redis://[::1]", {"::1", NULL, NULL, NULL, 6379, -1}},
+        {"redis://[fe80::1%25eth0]:7/2", {"fe80::1%eth0", NULL, NULL, NULL, 7, 2}},
+        {"unix:///run/r.sock", {NULL, "/run/r.sock", NULL, NULL, 0, -1}},
+        {"unix:///a%20b%3fc?db=3", {NULL, "/a b?c", NULL, NULL, 0, 3}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char why[160] = "";
+        struct lw__url url;
+        int status = lw__url_parse(cases[i].text, &url, why, sizeof(why));
+        if (status != 0) {
+            fail_msg("%s: %s", cases[i].text, why);
+        }
+        assert_text(url.host, cases[i].url.host);
+        assert_text(url.path, cases[i].url.path);
+        assert_text(url.username, cases[i].url.username);
+        assert_text(url.password, cases[i].url.password);
+        assert_int_equal(url.port, cases[i].url.port);
+        assert_int_equal(url.db, cases[i].url.db);
+        lw__url_clear(&url);
+        assert_null(url.host);
+    }
+}
+
+static void test_bad_urls_are_explained(void **state)
+{
+    static const char *const cases[][2] = {
+        {NULL, "NULL"},
+        {"", "neither redis:// nor unix://"},
+        {"localhost", "neither"},
+        {"http://h", "neither"},
+        {"redis:/h", "neither"},
+        {"redis://", "host is missing"},
+        {"redis://:6379", "host is missing"},
+        {"redis://h:70000", "port \"70000\" is not between 1 and 65535"},
+        {"redis://h:0", "port \"0\""},
+        {"redis://h:", "port \"\""},
+        {"redis://h:+1", "port \"+1\""},
+        {"redis://h:99999999999999999999", "port \"9999"},
+        {"redis://h/x", "database \"x\" is not a number from 0 to 2147483647"},
+        {"redis://h/-1", "database \"-1\""},
+        {"redis://h/2147483648", "database \"2147483648\""},
+        {"redis://h/1/2", "database \"1/2\""},
+        {"redis://h?db=1", "\"?\" after"},
+        {"redis://h/1#x", "\"#\" after"},
+        {"redis://h1,h2", "byte 0x2c at position 3 of host \"h1,h2\""},
+        {"redis://h h", "byte 0x20 at position 2"},
+        {"redis://h%zz", "host: after the \"%\" at its byte 2"},
+        {"redis://h%-0", "host: after the \"%\" at its byte 2"},
+        {"redis://h%0g", "host: after the \"%\" at its byte 2"},
+        {"redis://h%0", "host: after the \"%\" at its byte 2"},
+        {"redis://[::1", "\"]\""},
+        {"redis://[::1]x", "only a \":\" may stand"},
+        {"redis://[localhost]", "is not an IPv6 address"},
+        {"redis://[]", "host is missing"},
+        {"redis://user@h", "has no \":\""},
+        {"redis://u%zz:p@h", "user: after the \"%\" at its byte 2"},
+        {"redis://hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh"
+         "hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh"
+         "hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh"
+         "hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh",
+         "longer than 253 bytes"},
+        {"redis://[1:2:3:4:5:6:7:8:9:10:11:12:13:14:15:16:17:18:19:20:21:22:23:24:25]",
+         "is not an IPv6 address"},
+        {"redis://h/12345678901234567890123456789012345678901234567890",
+         "database \"1234567890123456789012345678901234567890\" is not"},
+        {"unix://", "path must follow"},
+        {"unix://host/path", "path must follow"},
+        {"unix:///p?database=1", "only \"?db=\""},
+        {"unix:///p?db=", "database \"\""},
+        {"unix:///p#x", "only \"?db=\""},
+        {"unix:///%00", "path: after the \"%\" at its byte 2"},
+        {"unix:///"
+         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+         "aaaaa"
+         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+         "the path has 115 bytes"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char why[160] = "";
+        struct lw__url url = {0};
+        assert_int_equal(lw__url_parse(cases[i][0], &url, why, sizeof(why)), LW_EINVAL);
+        if (strstr(why, cases[i][1]) == NULL) {
+            fail_msg("%s: \"%s\" does not say \"%s\"", cases[i][0], why, cases[i][1]);
+        }
+        assert_null(url.host);
+        assert_null(url.password);
+    }
+}
+
+static void test_no_explanation_shows_a_password(void **state)
+{
+    static const char *const cases[] = {
+        "redis://:se/cret@h",  "redis://se#cret@h",     "redis://u:se%cret@h",
+        "redis://u:secret@",   "redis://:secret@h:x",   "redis://:secret@h/secret@",
+        "redis://:sec?ret@h",  "unix://:secret@/p",     "unix:///p?password=secret",
+        "redis://:secret@h,i", "rediss://:secret@host", "redis://:secret@[::1",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char why[160] = "";
+        struct lw__url url;
+        assert_int_equal(lw__url_parse(cases[i], &url, why, sizeof(why)), LW_EINVAL);
+        assert_true(strlen(why) > 0);
+        assert_null(strstr(why, "sec"));
+        assert_null(strstr(why, "cret"));
+    }
+}
+
+static void test_explanations_fit_any_buffer(void **state)
+{
+    struct lw__url url;
+    char why[4] = "abc";
+
+    (void)state;
+    assert_int_equal(lw__url_parse("x", &url, NULL, 0), LW_EINVAL);
+    assert_int_equal(lw__url_parse("x", &url, why, 4), LW_EINVAL);
+    assert_int_equal(strlen(why), 3);
+}
+
+static void test_names(void **state)
+{
+    static const char *const good[] = {
+        "a",   "job:42", "{tag}", "a{b}c",    "a{b}c{d",  "{a{b}",
+        "a{b", "a b",    "{{}",   "\xc3\xa4", "lockwire", "Lockwire:x",
+    };
+    static const char *const bad[][2] = {
+        {NULL, "NULL"},
+        {"", "empty"},
+        {"a\nb", "byte 0x0a at position 2"},
+        {"\x7f", "byte 0x7f at position 1"},
+        {"lockwire:x", "may not begin with"},
+        {"a}", "position 2 has no \"{\""},
+        {"a}{b", "position 2 has no \"{\""},
+        {"a}{b}", "position 2 has no \"{\""},
+        {"x{}y", "the tag \"{}\" at position 2 is empty"},
+        {"{a}b}", "position 5 is a second one"},
+        {"{a}{b}", "position 6 is a second one"},
+    };
+    char name[515], why[160];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        assert_null(lw__name_check(good[i], why, sizeof(why)));
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        const char *said = lw__name_check(bad[i][0], why, sizeof(why));
+        assert_non_null(said);
+        assert_non_null(strstr(said, bad[i][1]));
+    }
+    memset(name, 'n', sizeof(name));
+    name[512] = '\0';
+    assert_null(lw__name_check(name, why, sizeof(why)));
+    name[512] = 'n';
+    name[513] = '\0';
+    assert_non_null(lw__name_check(name, why, sizeof(why)));
+}
+
+static void test_words(void **state)
+{
+    char word[130], why[160];
+
+    (void)state;
+    assert_null(lw__word_check("a!~", "owner", why, sizeof(why)));
+    assert_string_equal(lw__word_check("a b", "owner", why, sizeof(why)),
+                        "owner: byte 0x20 at position 2 is not allowed");
+    assert_non_null(lw__word_check("\x80", "owner", why, sizeof(why)));
+    assert_non_null(lw__word_check("", "owner", why, sizeof(why)));
+    assert_non_null(lw__word_check(NULL, "owner", why, sizeof(why)));
+    memset(word, 'w', sizeof(word));
+    word[128] = '\0';
+    assert_null(lw__word_check(word, "owner", why, sizeof(why)));
+    word[128] = 'w';
+    word[129] = '\0';
+    assert_non_null(lw__word_check(word, "owner", why, sizeof(why)));
+}
+
+static void test_every_error_has_its_text(void **state)
+{
+    (void)state;
+#define LW_CHECK(name, value, text) assert_string_equal(lw_strerror(name), text);
+    LW_ERROR_MAP(LW_CHECK)
+#undef LW_CHECK
+    assert_string_equal(lw_strerror(-999), "unknown error");
+    assert_string_equal(lw_strerror(2), "unknown error");
+    assert_string_equal(lw_version(), LW_VERSION);
+}
+
+static void keep_message(int level, const char *message, void *arg)
+{
+    char *kept = arg;
+
+    kept[0] = (char)('0' + level);
+    strncpy(kept + 1, message, 1000);
+}
+
+static void test_the_log_is_filtered_and_cut(void **state)
+{
+    char kept[1100] = "", text[1000];
+    struct lw__log log = {keep_message, 4, kept};
+
+    (void)state;
+    lw__log(&log, 5, "%s", "hidden");
+    assert_string_equal(kept, "");
+    lw__log(&log, 4, "%s %d", "shown", 1);
+    assert_string_equal(kept, "4shown 1");
+    memset(text, 'x', sizeof(text));
+    text[999] = '\0';
+    lw__log(&log, 3, "%s", text);
+    assert_int_equal(strlen(kept), 1 + 511);
+    log.fn = NULL;
+    lw__log(&log, 3, "nobody listens");
+}
+
+static void test_ids_differ_and_jitter_keeps_its_bounds(void **state)
+{
+    char one[LW__UUID_SIZE], two[LW__UUID_SIZE];
+    struct lw__random random;
+    bool low = false, high = false;
+
+    (void)state;
+    lw__uuid(one);
+    lw__uuid(two);
+    assert_int_equal(strlen(one), 36);
+    assert_string_not_equal(one, two);
+    lw__random_seed(&random, 0);
+    for (int i = 0; i < 1000; i++) {
+        int64_t number = lw__random_between(&random, -2, 2);
+        assert_true(number >= -2 && number <= 2);
+        low = low || number == -2;
+        high = high || number == 2;
+    }
+    assert_true(low && high);
+    assert_true(lw__random_between(&random, 7, 7) == 7);
+    assert_true(lw__random_between(&random, 7, 3) == 7);
+    (void)lw__random_between(&random, INT64_MIN, INT64_MAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_good_urls),
+        cmocka_unit_test(test_bad_urls_are_explained),
+        cmocka_unit_test(test_no_explanation_shows_a_password),
+        cmocka_unit_test(test_explanations_fit_any_buffer),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_every_error_has_its_text),
+        cmocka_unit_test(test_the_log_is_filtered_and_cut),
+        cmocka_unit_test(test_ids_differ_and_jitter_keeps_its_bounds),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
