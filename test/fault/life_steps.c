@@ -15,6 +15,7 @@ static struct {
     struct event *tick;
     struct lw_client *clients[2];
     struct player players[PLAYERS];
+    bool up[2];                   /* the clients' links */
     int count, closed, inquiries; /* closes and inquiries: callbacks to come */
     int good;
 } life;
@@ -121,7 +122,8 @@ static void on_closed(struct lw_client *client, void *arg)
 
 static void on_link(struct lw_client *client, int up, const char *why, void *arg)
 {
-    (void)client, (void)up, (void)why, (void)arg;
+    (void)client, (void)why;
+    *(bool *)arg = up;
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
@@ -261,7 +263,10 @@ void step_lose(struct player *player, const char *key)
 void step_inspect_and_break(int index, const char *name)
 {
     struct lw_client *client = life.clients[index];
+    int64_t patience = now_ms() + step_wait_ms;
 
+    /* Unlike a lock, an inquiry waits for no link; without memory there may never be one. */
+    AWAIT(!client || life.up[index] || now_ms() > patience);
     for (int i = 0; client && i < 2; i++) {
         int status = i == 0 ? lw_inspect(client, name, on_inspected, NULL)
                             : lw_break(client, name, NULL, on_broken, NULL);
@@ -283,6 +288,7 @@ void step_connect(const char *url)
     options.claim_ms = 200;
     options.link = on_link;
     for (int i = 0; i < 2; i++) {
+        options.arg = &life.up[i];
         called(lw_client_new(life.base, url, &options, &life.clients[i]));
         step_counts(life.clients[i] != NULL);
     }
