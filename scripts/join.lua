@@ -4,32 +4,50 @@
 --
 -- Happy path: join() of a new member, behind the last one.
 
--- The member's ticket, new or old; -1 where the queue's key is of another type. A member
--- that lost its place (the queue expired, its process seemed gone) brings its old ticket.
+-- include: clock.lua
+
+local us = tonumber(us_text)
+
+-- The server's clock was set back, or others came in the same microsecond: one more than the
+-- last one's ticket. Nil where that is a stranger's, and Lua cannot count on from there.
+local function place_last(member)
+    local last = redis.call('ZRANGE', queue, '-1', '-1', 'WITHSCORES')
+    local after = tonumber(last[2]) + 1
+    if after < 9007199254740992 then
+        redis.call('ZADD', queue, format('%.0f', after), member)
+        return after
+    end
+end
+
+-- The member's ticket; -1 where the queue's key is of another type. A member that lost its
+-- place (the queue expired, its process seemed gone) brings its old ticket; -1: it has none.
 -- Of one that is new, its position, too: cheaper told than looked up.
 local function join(member, ticket)
     local place, position
     if ticket < 0 then
-        local last = try('ZRANGE', queue, '-1', '-1', 'WITHSCORES')
-        if not last then
-            return -1
-        end
-        local after = (tonumber(last[2]) or 0) + 1
-        local last_is_ours = after < 9007199254740992
-        ticket = last_is_ours and math.max(us, after) or us
-        if redis.call('ZADD', queue, 'NX', format('%.0f', ticket), member) == 0 then
-            place = redis.call('ZSCORE', queue, member)
-        elseif last_is_ours then
-            position = redis.call('ZCARD', queue) - 1
+        ticket = us
+        place = try('ZADD', queue, 'NX', us_text, member)
+        if place == 0 then
+            ticket = tonumber(redis.call('ZSCORE', queue, member))
+        elseif place then
+            if redis.call('ZRANGE', queue, '-1', '-1')[1] ~= member then
+                ticket = place_last(member)
+            end
+            position = ticket and redis.call('ZCARD', queue) - 1
         end
     else
         place = try('ZSCORE', queue, member)
-        if place == nil then
-            return -1
-        elseif not place then
+        if place then
+            ticket = tonumber(place)
+        elseif place == false then
             redis.call('ZADD', queue, format('%.0f', ticket), member)
         end
     end
-    redis.call('PEXPIRE', queue, '120000')
-    return tonumber(place or ticket), position
+    if place == nil then
+        return -1
+    end
+    if redis.call('PTTL', queue) < 90000 then
+        redis.call('PEXPIRE', queue, '120000')
+    end
+    return ticket or us, position
 end

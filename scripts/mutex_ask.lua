@@ -1,10 +1,9 @@
 -- SPDX-License-Identifier: MIT
 -- Owns how a token asks for a mutex: it is granted, or refused and, if it waits, queued.
--- A fragment, like mutex.lua, on which it stands.
+-- A fragment, which stands on join.lua and mutex.lua.
 --
 -- Happy path: ask() joins; a later release hands over.
 
--- include: mutex.lua
 -- include: join.lua
 
 -- `value` is what try('GET') said of the name: nil for a stranger of another type.
@@ -18,28 +17,35 @@ local function refuse(token, value, ticket, again, position)
     return answer
 end
 
--- `value` as above. The PEXPIRE is sent even where it changes nothing: it frees nothing and
--- needs nothing, but as the first write it is what lets INCRBY through when memory is out.
-local function ask(token, value, lease, wait, ticket, want_fence)
+-- The name is this token's already, or nobody's. The PEXPIRE is sent even where it changes
+-- nothing: it frees nothing and needs nothing, but as the first write it is what lets INCRBY
+-- through when memory is out. Nil, and whether to ask again, where others come first.
+local function take(token, value, lease, want_fence)
+    -- include: mutex.lua
     if value == token then
         try('ZREM', queue, token)
         redis.call('PEXPIRE', name, math.max(redis.call('PTTL', name), lease))
         return {1, want_fence and draw(16) or 0}
     end
-    local again, position = 0, nil
-    if wait then
+    local outcome = hand_over(token)
+    if outcome == 'free' then
+        -- The number first: where it cannot be had, no grant stays behind the error.
+        local number = want_fence and draw(16) or 0
+        redis.call('SET', name, token, 'PX', lease)
+        return {1, number}
+    end
+    return nil, outcome == 'again' and 1 or 0
+end
+
+-- `value` as above.
+local function ask(token, value, lease, wait, ticket, want_fence)
+    local position
+    if wait and value ~= token then
         ticket, position = join(token, ticket)
     end
-    if value == false then
-        local mine
-        position = nil
-        mine, again = hand_over(token)
-        if mine then
-            -- The number first: where it cannot be had, no grant stays behind the error.
-            local number = want_fence and draw(16) or 0
-            redis.call('SET', name, token, 'PX', lease)
-            return {1, number}
-        end
+    if value and value ~= token or value == nil then
+        return refuse(token, value, ticket, 0, position)
     end
-    return refuse(token, value, ticket, again, position)
+    local granted, again = take(token, value, lease, want_fence)
+    return granted or refuse(token, value, ticket, again)
 end

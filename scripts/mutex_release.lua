@@ -9,9 +9,8 @@
 
 local held = 0
 if redis.pcall('GET', KEYS[1]) == ARGV[1] then
-    redis.call('DEL', KEYS[1])
     if redis.call('EXISTS', KEYS[2]) == 0 then
-        return 1
+        return redis.call('DEL', KEYS[1])
     end
     held = 1
 end
@@ -25,7 +24,10 @@ local function slow()
             return 0
         end
     end
-    local _, again = hand_over()
-    return held + 2 * again
+    local outcome = hand_over()
+    if held == 1 and outcome ~= 'handed' then
+        redis.call('DEL', name)
+    end
+    return outcome == 'again' and held + 2 or held
 end
 return slow()

@@ -26,6 +26,7 @@ end
 
 local function slow()
     local name, queue, fence = KEYS[1], KEYS[2], KEYS[3]
+    -- include: mutex.lua
     -- include: mutex_ask.lua
     local old, token = ARGV[1], ARGV[2]
     local left, value = 0, false
@@ -39,7 +40,7 @@ local function slow()
     else
         local again = 0
         if value == false then
-            again = select(2, hand_over())
+            again = hand_over() == 'again' and 1 or 0
         end
         answer = refuse(token, value, -1, again)
     end

@@ -1,32 +1,18 @@
 -- SPDX-License-Identifier: MIT
--- Owns what every queue of waiters needs: the server's time, numbers from the fence
--- counter, and messages to the process that waits.
+-- Owns what serving a queue of waiters needs: numbers from the fence counter, and messages
+-- to the process that waits.
 -- Must not know who holds a name, nor in which format.
 --
--- A fragment: the build puts it into slow() of each script, which declares before it
--- `name`, `queue` and `fence`, the three keys.
+-- A fragment, which stands on clock.lua, for scripts that declare `name`, `queue` and
+-- `fence`, the three keys.
 --
--- Happy path: tell_turn() reaches the process of the head. Numbers reach redis.call as
--- strings wherever they are some already: it spends more on a number than on most commands.
+-- Happy path: tell_turn() reaches the process of the head.
+--
+-- Most of what a script costs is Lua's, and the way between Lua and Redis. So numbers reach
+-- redis.call as strings wherever they are some already; a score is read only where it must
+-- be, and a function made only where it may be called: each costs as much as a command.
 
-local format = string.format
--- Read before anything gets a TTL: a message that says when must not say it too late.
-local time = redis.call('TIME')
-local us = time[1] * 1000000 + time[2]
-local us_text = time[1] .. ('000000'):sub(#time[2] + 1) .. time[2]
-
--- The reply; nil where the key is of another type. Every other error ends the script:
--- the command is given again so that the server itself raises it, its code in front.
-local function try(...)
-    local reply = redis.pcall(...)
-    if type(reply) == 'table' and reply.err then
-        if reply.err:find('WRONGTYPE', 1, true) then
-            return nil
-        end
-        return redis.call(...)
-    end
-    return reply
-end
+-- include: clock.lua
 
 -- The first of `count` new numbers. Below 2^50 the counter was lost, above 2^53 Lua
 -- cannot count it, and of another type it is none: then time begins it again.
@@ -36,35 +22,31 @@ local function draw(count)
         last = 0
     end
     if last < 1125899906842624 then
-        last = math.max(last, us + count - 1)
+        last = math.max(last, tonumber(us_text) + count - 1)
         redis.call('SET', fence, format('%.0f', last), 'PX', 86400000)
     end
     return last - count + 1
 end
 
 -- The client and the claim window (text) of `<client>:<n>:<window>`; nil for all else, so
--- that nothing of a stranger's becomes a channel or a TTL.
+-- that nothing of a stranger's becomes a TTL.
 local function parse_token(token)
-    local client, window = token:match('^([%w%-]+):%d+:([1-9]%d*)$')
-    if client and tonumber(window) <= 60000 then
-        return client, window
+    local colon = token:find(':', 1, true)
+    local window = colon and token:match('^%d+:([1-9]%d*)$', colon + 1)
+    if window and #window <= 5 and tonumber(window) <= 60000 then
+        return token:sub(1, colon - 1), window
     end
 end
 
--- How many heard it: 0 means that the process is gone. nil: we may not publish.
-local function tell(client, message)
-    local heard = redis.pcall('PUBLISH', 'lockwire:' .. client, message)
-    return type(heard) == 'number' and heard or nil
-end
-
 -- `kind`: t of a mutex, r of a read-write lock, so that who does not know the token can
--- give it back.
+-- give it back. How many heard it: 0 means that the process is gone. Nil: we may not publish.
 local function tell_turn(kind, client, token, number)
-    return tell(client, kind .. ' ' .. token .. ' ' .. format('%.0f', number) .. ' '
-                .. us_text .. ' ' .. name)
+    local heard = redis.pcall('PUBLISH', 'lockwire:' .. client, kind .. ' ' .. token .. ' '
+                              .. format('%.0f', number) .. ' ' .. us_text .. ' ' .. name)
+    return type(heard) == 'number' and heard or nil
 end
 
 -- "You are first now. Who was handed the lock may hang: ask when its window has ended."
 local function tell_standby(client, token, window)
-    tell(client, 's ' .. token .. ' ' .. window .. ' ' .. name)
+    redis.pcall('PUBLISH', 'lockwire:' .. client, 's ' .. token .. ' ' .. window .. ' ' .. name)
 end

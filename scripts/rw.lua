@@ -11,7 +11,7 @@
 
 -- include: queue.lua
 
-local now = math.floor(us / 1000)
+local now = math.floor(us_text / 1000)
 local lock
 
 -- False where the key is a stranger's: of another type or with other fields.

@@ -64,9 +64,11 @@ def strip(line, where):
     return kept.strip()
 
 
-def finish(name, files, path=()):
-    """The lines of a script, its fragments in their places."""
+def finish(name, files, put, path=()):
+    """The lines of a script, its fragments in their places: where each is first included,
+    so that one inside a function may stand on what stands before that function."""
     path += (name,)
+    put.add(name)
     lines = []
     for number, line in enumerate(files[name], 1):
         where = f"{name}:{number}"
@@ -78,8 +80,8 @@ def finish(name, files, path=()):
             raise Failure(f"{where}: {include.group(1)} is not among the files given")
         elif include.group(1) in path:
             raise Failure(f"{where}: {include.group(1)} includes itself")
-        else:
-            lines += finish(include.group(1), files, path)
+        elif include.group(1) not in put:
+            lines += finish(include.group(1), files, put, path)
     return lines
 
 
@@ -93,7 +95,7 @@ def scripts(paths):
     names = sorted(set(files) - fragments(files))
     if not names:
         raise Failure("no script among the files given")
-    return {name[:-4]: "\n".join(finish(name, files)).encode() for name in names}
+    return {name[:-4]: "\n".join(finish(name, files, set())).encode() for name in names}
 
 
 def header(texts):

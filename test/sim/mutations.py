@@ -54,7 +54,7 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
     ('a hand-over to the dead',
      ('scripts/mutex.lua', 'if heard > 0 then', 'if heard >= 0 then')),
     ('a wake-up by plain DEL',
-     ('scripts/mutex_release.lua', 'local _, again = hand_over()', 'local again = 0')),
+     ('scripts/mutex_release.lua', 'local outcome = hand_over()', "local outcome = 'free'")),
     ('a writer that leaves lets nobody in',
      ('scripts/rw_release.lua', 'local _, again = serve()', 'local again = 0')),
     ('a count without its h: field',
@@ -99,7 +99,7 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
      ('scripts/rw.lua', "if is_in(owner) and not (kind == 'w' and lock.wcount == 0) then",
       'if is_in(owner) then')),
     ('a queue without a TTL',
-     ('scripts/join.lua', "    redis.call('PEXPIRE', queue, '120000')\n", '')),
+     ('scripts/join.lua', "if redis.call('PTTL', queue) < 90000 then", 'if false then')),
 ]
 
 

@@ -1,0 +1,23 @@
+-- SPDX-License-Identifier: MIT
+-- Owns what every slow path begins with: the server's time, and commands that may meet a key
+-- of another type. Must not know what the keys are for.
+--
+-- A fragment: the build puts it into slow() of each script.
+
+local format = string.format
+-- Read before anything gets a TTL: a message that says when must not say it too late.
+local time = redis.call('TIME')
+local us_text = time[1] .. ('000000'):sub(#time[2] + 1) .. time[2]
+
+-- The reply; nil where the key is of another type. Every other error ends the script:
+-- the command is given again so that the server itself raises it, its code in front.
+local function try(...)
+    local reply = redis.pcall(...)
+    if type(reply) == 'table' and reply.err then
+        if reply.err:find('WRONGTYPE', 1, true) then
+            return nil
+        end
+        return redis.call(...)
+    end
+    return reply
+end
