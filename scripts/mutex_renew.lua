@@ -7,17 +7,19 @@
 -- newer lease), and writes even where nothing changes: a demoted server must not say 1.
 
 local knows_gt = redis.REDIS_VERSION_NUM ~= nil -- 7.0 and later
+local call, pcall = redis.call, redis.pcall -- looked up once for many keys
+local keys, words, answer = KEYS, ARGV, {}
 
-local answer = {}
-for i, name in ipairs(KEYS) do
-    answer[i] = 0
-    if redis.pcall('GET', name) == ARGV[2 * i - 1] then
-        local lease = ARGV[2 * i]
-        if not knows_gt or redis.call('PEXPIRE', name, lease, 'GT') == 0 then
-            local left = redis.call('PTTL', name)
-            redis.call('PEXPIRE', name, left > tonumber(lease) and left or lease)
+for i = 1, #keys do
+    local name, held = keys[i], 0
+    if pcall('GET', name) == words[2 * i - 1] then
+        local lease = words[2 * i]
+        if not knows_gt or call('PEXPIRE', name, lease, 'GT') == 0 then
+            local left = call('PTTL', name)
+            call('PEXPIRE', name, left > tonumber(lease) and left or lease)
         end
-        answer[i] = 1
+        held = 1
     end
+    answer[i] = held
 end
 return answer
