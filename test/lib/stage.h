@@ -63,7 +63,8 @@ int stage_set(void **state);
 void stage_play(void **state); /* the test, then the checks of what it left behind */
 int stage_strike(void **state);
 
-/* Ends the test; not to be called inside the loop. */
+/* Ends the test; not to be called inside the loop. Where the loop stood still for longer than
+ * a lease may bear, the machine failed and not the test: it is played again, twice at most. */
 _Noreturn void stage_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Inside a callback: the test fails as soon as the loop is left. */
 void stage_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
