@@ -24,12 +24,13 @@ def _free_port():
 
 
 class Server:
-    def __init__(self):
+    def __init__(self, under=()):
+        """`under`: a command that runs it, valgrind for instance."""
         self.directory = tempfile.mkdtemp(prefix="lockwire-bench-")
         self.path = os.path.join(self.directory, "redis")
         self.port = _free_port()
         self.process = subprocess.Popen(
-            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1",
+            [*under, "redis-server", "--port", str(self.port), "--bind", "127.0.0.1",
              "--unixsocket", self.path, "--save", "", "--appendonly", "no",
              "--maxclients", "15000", "--tcp-backlog", "4096", "--dir", self.directory,
              "--logfile", os.path.join(self.directory, "log")],
@@ -55,6 +56,11 @@ class Server:
 
     def __enter__(self):
         return self
+
+    def stop(self):
+        """In good order, unlike the end of the `with`."""
+        self.process.terminate()
+        self.process.wait(START_LIMIT_S)
 
     def __exit__(self, *_):
         self.link.close()
