@@ -55,7 +55,8 @@ def read_options():
     add("--repeats", type=int, help="of the limits and of lockwire (5); of peers as many "
         "of them as --minutes leaves time for")
     add("--minutes", type=float, help="how long it may take, the building not counted (27)")
-    add("--resume", action="store_true", help="go on with a run that was interrupted")
+    add("--resume", action="store_true", help="go on with a run that was interrupted, or, "
+        "given more --minutes in all, repeat the peers")
     place = parser.add_mutually_exclusive_group()
     place.add_argument("--tcp", action="store_true", help="over loopback (the default)")
     place.add_argument("--unix", action="store_true", help="over unix sockets, where possible")

@@ -39,6 +39,11 @@ class Pace:
         return sum(max(self.seconds(run) for run in runs) for runs in passes)
 
 
+def _identity(header):
+    """What a run has in common with one that goes on with it: more minutes are welcome."""
+    return {name: value for name, value in header.items() if name != "minutes"}
+
+
 class Log:
     """The rows on disk: a line that says what the run is, then one for each row."""
 
@@ -53,7 +58,8 @@ class Log:
     def _read(self, header):
         with open(self.path) as file:
             lines = file.read().split("\n")[:-1]  # a last line that was cut is none
-        if not lines or json.loads(lines[0]) != json.loads(json.dumps(header)):
+        before = json.loads(lines[0]) if lines else {}
+        if _identity(before) != _identity(json.loads(json.dumps(header))):
             raise ValueError("%s is of another run: options, commit or versions differ; "
                              "without --resume it begins anew" % self.path)
         rows = [json.loads(line) for line in lines[1:]]

@@ -143,6 +143,9 @@ class Passes(unittest.TestCase):
             once_more = runner.Log(path, {"of": 1}, True)
             once_more.file.close()
             self.assertEqual(once_more.rows, again.rows)
+            longer = runner.Log(path, {"of": 1, "minutes": 60}, True)
+            longer.file.close()
+            self.assertEqual(longer.rows, again.rows)
             with self.assertRaises(ValueError):
                 runner.Log(path, {"of": 2}, True)
 
