@@ -2,7 +2,7 @@
 -- Owns what every slow path begins with: the server's time, and commands that may meet a key
 -- of another type. Must not know what the keys are for.
 --
--- A fragment: the build puts it into slow() of each script.
+-- A fragment: the build puts it before all others, into slow() where a script has that.
 
 local format = string.format
 -- Read before anything gets a TTL: a message that says when must not say it too late.

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
--- Owns how a waiter gets its place in the queue. A fragment, which stands on queue.lua.
--- Must not know who waits for what.
+-- Owns how a waiter gets its place in the queue. Must not know who waits for what.
+--
+-- A fragment, which stands on clock.lua, for scripts that declare `queue`, the key.
 --
 -- Happy path: join() of a new member, behind the last one.
 

@@ -17,9 +17,8 @@ local function refuse(token, value, ticket, again, position)
     return answer
 end
 
--- The name is this token's already, or nobody's. The PEXPIRE is sent even where it changes
--- nothing: it frees nothing and needs nothing, but as the first write it is what lets INCRBY
--- through when memory is out. Nil, and whether to ask again, where others come first.
+-- The name is this token's already, or nobody's. Nil, and whether to ask again, where others
+-- come first.
 local function take(token, value, lease, want_fence)
     -- include: mutex.lua
     if value == token then

@@ -26,6 +26,7 @@ end
 
 local function slow()
     local name, queue, fence = KEYS[1], KEYS[2], KEYS[3]
+    -- first, so that hand_over() is known outside take(), too:
     -- include: mutex.lua
     -- include: mutex_ask.lua
     local old, token = ARGV[1], ARGV[2]

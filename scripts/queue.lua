@@ -16,8 +16,13 @@
 
 -- The first of `count` new numbers. Below 2^50 the counter was lost, above 2^53 Lua
 -- cannot count it, and of another type it is none: then time begins it again.
-local function draw(count)
+-- `anyway`: without memory, too. PEXPIRE needs none, and opens the way for what follows it.
+local function draw(count, anyway)
     local last = redis.pcall('INCRBY', fence, count)
+    if anyway and type(last) ~= 'number' then
+        redis.call('PEXPIRE', fence, '86400000')
+        last = redis.pcall('INCRBY', fence, count)
+    end
     if type(last) ~= 'number' or last >= 9007199254740992 then
         last = 0
     end
@@ -28,8 +33,7 @@ local function draw(count)
     return last - count + 1
 end
 
--- The client and the claim window (text) of `<client>:<n>:<window>`; nil for all else, so
--- that nothing of a stranger's becomes a TTL.
+-- The client and the claim window (text) of `<client>:<n>:<window>`; nil for all else.
 local function parse_token(token)
     local colon = token:find(':', 1, true)
     local window = colon and token:match('^%d+:([1-9]%d*)$', colon + 1)

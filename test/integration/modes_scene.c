@@ -15,8 +15,6 @@
 static const char look[] =
     "local f = redis.call('HGETALL', KEYS[1]) "
     "if #f == 0 then return '' end "
-    "local now = redis.call('TIME') "
-    "now = now[1] * 1000 + math.floor(now[2] / 1000) "
     "local has, reads, writes, holds, longest, soonest = {}, {}, {}, {}, 0, math.huge "
     "for i = 1, #f, 2 do has[f[i]] = f[i + 1] end "
     "for field, value in pairs(has) do "
@@ -55,7 +53,10 @@ static const char look[] =
     "  if owner and not holds[owner] then bad[#bad + 1] = 'left: ' .. field end "
     "end "
     "if tonumber(has.soonest) > soonest then bad[#bad + 1] = 'soonest' end "
-    "if redis.call('PTTL', KEYS[1]) + 2 < longest - now then bad[#bad + 1] = 'TTL' end "
+    /* The time after the TTL: a server that is made to wait in between proves nothing. */
+    "local left, now = redis.call('PTTL', KEYS[1]), redis.call('TIME') "
+    "now = now[1] * 1000 + math.floor(now[2] / 1000) "
+    "if left + 2 < longest - now then bad[#bad + 1] = 'TTL' end "
     "table.sort(words) "
     "if #bad > 0 then words[#words + 1] = 'BUT ' .. table.concat(bad, ', ') end "
     "return has.mode .. ' ' .. table.concat(words, ' ')";

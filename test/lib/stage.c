@@ -47,7 +47,8 @@ void stage_fail(const char *format, ...)
     va_end(arguments);
     fprintf(stderr, "%s: %s\n    so far: %s\n", stage.test ? stage.test : "stage", text,
             stage.history);
-    if (playing && stage.worst_lag_ms > LATE_MS && failed_late++ < MAX_FAILED_LATE) {
+    if (playing && !stage.broken && !stage.stalled && stage.worst_lag_ms > LATE_MS &&
+        failed_late++ < MAX_FAILED_LATE) {
         fprintf(stderr, "    the loop stood still for %lld ms meanwhile: once more\n",
                 (long long)stage.worst_lag_ms);
         longjmp(once_more, 1);
@@ -262,6 +263,7 @@ void stage_stall(int64_t ms)
 {
     int64_t end = now_ms() + ms;
 
+    stage.stalled = true;
     for (int64_t left = ms; left > 0; left = end - now_ms())
         usleep((useconds_t)left * 1000);
 }

@@ -34,6 +34,7 @@ struct stage {
     char complaint[1024];
     char trace[65536]; /* events not yet expected, "; " between them */
     char history[65536];
+    bool stalled;         /* by the test itself, with stage_stall() */
     int64_t worst_lag_ms; /* how late the loop was at worst since stage_forget_lag() */
     struct event *tick;
     int64_t ticked_ms;
@@ -64,7 +65,8 @@ void stage_play(void **state); /* the test, then the checks of what it left behi
 int stage_strike(void **state);
 
 /* Ends the test; not to be called inside the loop. Where the loop stood still for longer than
- * a lease may bear, the machine failed and not the test: it is played again, twice at most. */
+ * a lease may bear, the machine failed and not the test: it is played again, twice at most.
+ * Not where a rule or an invariant was broken, nor where the test itself stalled. */
 _Noreturn void stage_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Inside a callback: the test fails as soon as the loop is left. */
 void stage_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
