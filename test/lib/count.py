@@ -4,10 +4,12 @@
 
 Owns the reading of what cmocka and unittest print, since one program holds many tests; one
 that prints neither counts as one. A program that failed without saying which of its tests
-did, by a crash or a time-out, counts as one that failed. Exits with 1 if anything failed, or
+did, by a crash or a time-out, counts as one that failed. Of what failed and was run again by
+itself (again.py) the second outcome counts, and is told. Exits with 1 if anything failed, or
 if there is nothing to count.
 """
 import json
+import os
 import re
 import sys
 
@@ -46,12 +48,27 @@ def count(entry):
     return (passed, failed) if passed + failed else (1, 0)
 
 
+def read(path):
+    with open(path, encoding="utf-8", errors="replace") as log:
+        return [json.loads(line) for line in log if line.strip()]
+
+
+def outcomes(path):
+    """The last of each program."""
+    again = {}
+    if os.path.exists(path + ".again"):
+        again = {entry["name"]: entry for entry in read(path + ".again")}
+    for name, entry in again.items():
+        if entry["result"] in PASSES:
+            print(f"failed among others, passed by itself: {path}: {name}")
+    return [again.get(entry["name"], entry) for entry in read(path)]
+
+
 def main():
     passed = failed = 0
     for path in sys.argv[1:]:
         try:
-            with open(path, encoding="utf-8", errors="replace") as log:
-                entries = [json.loads(line) for line in log if line.strip()]
+            entries = outcomes(path)
         except (OSError, ValueError) as error:
             print(f"count.py: {path}: {error}")
             failed += 1

@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Runs the tests that failed in a run of `meson test` once more, one at a time: most of them
+wait for real leases to end beside others that keep the machine busy. What passes by itself
+is told and counted as such (count.py); what fails again has failed.
+
+    again.py BUILD LOGBASE [WORDS-OF-MESON-TEST...]
+
+Owns the choice of what is run again: not where so many failed that it cannot be the machine.
+Leaves each log's second outcomes beside it, in `<log>.again`. Exit code 1 if not all pass."""
+import glob
+import json
+import os
+import subprocess
+import sys
+
+AT_MOST = 4
+
+
+def failures(path):
+    with open(path, encoding="utf-8", errors="replace") as log:
+        entries = [json.loads(line) for line in log if line.strip()]
+    return [entry["name"] for entry in entries
+            if entry["result"] not in ("OK", "EXPECTEDFAIL", "SKIP")]
+
+
+def play(build, path, names, words):
+    """True if all pass."""
+    for old in glob.glob(os.path.join(build, "meson-logs", "again*")):
+        os.unlink(old)
+    done = subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--num-processes",
+                           "1", "--logbase", "again", "--print-errorlogs", *words,
+                           *[name.split(" / ")[-1] for name in names]],
+                          stdin=subprocess.DEVNULL)
+    for log in glob.glob(os.path.join(build, "meson-logs", "again*.json")):
+        os.replace(log, path + ".again")
+    return done.returncode == 0
+
+
+def main():
+    build, base, *words = sys.argv[1:]
+    good = True
+    for path in glob.glob(os.path.join(build, "meson-logs", glob.escape(base) + "*.json")):
+        names = failures(path)
+        if len(names) > AT_MOST:
+            print(f"again.py: {len(names)} programs failed: not the machine's fault")
+            good = False
+        elif names:
+            print("again, each by itself:", ", ".join(names), flush=True)
+            good = play(build, path, names, words) and good
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()
