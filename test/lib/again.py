@@ -9,19 +9,18 @@ is told and counted as such (count.py); what fails again has failed.
 Owns the choice of what is run again: not where so many failed that it cannot be the machine.
 Leaves each log's second outcomes beside it, in `<log>.again`. Exit code 1 if not all pass."""
 import glob
-import json
 import os
 import subprocess
 import sys
+
+sys.dont_write_bytecode = True
+from count import PASSES, SKIPS, read  # noqa: E402
 
 AT_MOST = 4
 
 
 def failures(path):
-    with open(path, encoding="utf-8", errors="replace") as log:
-        entries = [json.loads(line) for line in log if line.strip()]
-    return [entry["name"] for entry in entries
-            if entry["result"] not in ("OK", "EXPECTEDFAIL", "SKIP")]
+    return [entry["name"] for entry in read(path) if entry["result"] not in PASSES | SKIPS]
 
 
 def play(build, path, names, words):
