@@ -45,7 +45,7 @@ class Shared(scene.Scene):
 
     def wait(self, waiter, monitor, lease_ms=LEASE_MS):
         """Until the waiter has tried, subscribed, and tried again."""
-        before = len(self.asks(monitor.lines))
+        before = len(self.asks(self.told(monitor)))
         waiter.send(f"acquire {self.name} {lease_ms} -1")
         self.eventually(lambda: self.server("PUBSUB", "NUMSUB", self.channel)[1] == 1,
                         "it listens")
