@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Extends the leases of holds that still stand.
 -- KEYS: fence, then name, queue for each hold
--- ARGV: token, lease ms for each hold
+-- ARGV: token for each hold; lease ms of all, or for each hold
 -- Answer: 1 (extended) or 0 (it is no more) for each hold
 -- Happy path: all stand, none of anybody has ended. A hold's lease may end while others
 -- keep the key alive: the first to see it drops it, and lets in whom it kept out.
@@ -27,9 +27,9 @@ local function renew(token, lease)
     return record and 1 or 0
 end
 
-local answer = {}
-for i = 1, #ARGV / 2 do
+local count, answer = (#KEYS - 1) / 2, {}
+for i = 1, count do
     name, queue = KEYS[2 * i], KEYS[2 * i + 1]
-    answer[i] = renew(ARGV[2 * i - 1], tonumber(ARGV[2 * i]))
+    answer[i] = renew(ARGV[i], tonumber(ARGV[count + i] or ARGV[count + 1]))
 end
 return answer

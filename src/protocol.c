@@ -270,16 +270,34 @@ void lw__put_redisson_release(struct lw__buffer *out, bool eval, const char *nam
     lw__put_text(out, channel);
 }
 
+/* How many leases a renewal tells: one where all are alike, since a word costs the server
+ * more than it costs us to look. */
+static size_t leases(size_t count, const struct lw__renew_args *args)
+{
+    for (size_t i = 1; i < count; i++)
+        if (args[i].lease_ms != args[0].lease_ms)
+            return count;
+    return count > 0;
+}
+
+static void put_leases(struct lw__buffer *out, size_t count,
+                       const struct lw__renew_args *args)
+{
+    size_t told = leases(count, args);
+
+    for (size_t i = 0; i < told; i++)
+        lw__put_number(out, args[i].lease_ms);
+}
+
 void lw__put_redisson_renew(struct lw__buffer *out, bool eval, size_t count,
                             const struct lw__renew_args *args)
 {
-    put_script(out, eval, LW__SCRIPT_REDISSON_RENEW, count, 2 * count);
+    put_script(out, eval, LW__SCRIPT_REDISSON_RENEW, count, count + leases(count, args));
     for (size_t i = 0; i < count; i++)
         lw__put_text(out, args[i].name);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         put_field(out, &args[i].token);
-        lw__put_number(out, args[i].lease_ms);
-    }
+    put_leases(out, count, args);
 }
 
 /* `<r|w><permits> <token> <owner>`, as the queue holds it. */
@@ -316,7 +334,7 @@ void lw__put_renew(struct lw__buffer *out, bool eval, bool rw, size_t count,
                    const struct lw__renew_args *args)
 {
     put_script(out, eval, rw ? LW__SCRIPT_RW_RENEW : LW__SCRIPT_MUTEX_RENEW,
-               rw ? 1 + 2 * count : count, 2 * count);
+               rw ? 1 + 2 * count : count, count + leases(count, args));
     if (rw)
         lw__put_text(out, FENCE_KEY);
     for (size_t i = 0; i < count; i++) {
@@ -324,10 +342,9 @@ void lw__put_renew(struct lw__buffer *out, bool eval, bool rw, size_t count,
         if (rw)
             put_queue(out, args[i].name, true);
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         put_token(out, &args[i].token);
-        lw__put_number(out, args[i].lease_ms);
-    }
+    put_leases(out, count, args);
 }
 
 void lw__put_break(struct lw__buffer *out, bool eval, const char *name, const char *token,

@@ -299,8 +299,7 @@ static void renew_extends_what_is_held_and_nothing_else(void **state)
     script_do(&server, "SET n3 %s PX 900000", mine);
     script_do(&server, "RPUSH foreign-list x");
     answer = script_run(&server, LW__SCRIPT_MUTEX_RENEW, 5, "n1", "n2", "n3", "n4",
-                        "foreign-list", mine, "600000", mine, "600000", mine, "600000",
-                        mine, "600000", mine, "600000", NULL);
+                        "foreign-list", mine, mine, mine, mine, mine, "600000", NULL);
     assert_int_equal(answer.count, 5);
     assert_int_equal(answer.n[0], 1);
     assert_int_equal(answer.n[1], 0);
@@ -339,7 +338,7 @@ static void renew_never_shortens_on_an_older_server_either(void **state)
     snprintf(text, sizeof(text), "%s%s", older, lw__scripts[LW__SCRIPT_MUTEX_RENEW].text);
     script_do(&server, "SET n1 %s PX 100000", mine);
     script_do(&server, "SET n2 %s PX 900000", mine);
-    reply = redisCommand(server.admin, "EVAL %s 2 n1 n2 %s 600000 %s 600000", text, mine,
+    reply = redisCommand(server.admin, "EVAL %s 2 n1 n2 %s %s 600000 600000", text, mine,
                          mine);
     assert_non_null(reply);
     assert_int_equal(reply->type, REDIS_REPLY_ARRAY);

@@ -98,7 +98,7 @@ static void a_batch_renews_each_name_for_itself(void **state)
     script_do(&server, "SET foreign x");
     answer = script_run(&server, LW__SCRIPT_RW_RENEW, 7, "lockwire:fence", "foreign",
                         "lockwire:rwqueue:{foreign}", "gone", "lockwire:rwqueue:{gone}",
-                        "rw", RW_QUEUE, t1, "600000", t1, "600000", t1, "600000", NULL);
+                        "rw", RW_QUEUE, t1, t1, t1, "600000", NULL);
     assert_int_equal(answer.count, 3);
     assert_int_equal(answer.n[0] + answer.n[1], 0);
     assert_int_equal(answer.n[2], 1);

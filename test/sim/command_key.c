@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Commands on keys of any type: DEL, EXISTS, TYPE, PTTL, PEXPIRE, PERSIST, KEYS; and the
+ * Commands on keys of any type: DEL, EXISTS, TYPE, PTTL, PEXPIRE(AT), PERSIST, KEYS; and the
  * few on lists, which occur here only as what a stranger left behind.
  */
 #include "model.h"
@@ -85,29 +85,40 @@ static bool expiry_wanted(const struct expire_options *options, int64_t old, int
            !(options->less && !endless && new >= old);
 }
 
-void run_pexpire(struct call *call)
+static void expire_at(struct call *call, int64_t from_ms, const char *name)
 {
     struct keyspace *space = call_space(call);
     struct expire_options options;
     struct content *content;
-    int64_t ttl;
+    int64_t at;
 
-    if (!parse_expire(call, &options) || !call_int(call, 2, &ttl))
+    if (!parse_expire(call, &options) || !call_int(call, 2, &at))
         return;
-    if (ttl > INT64_MAX - space->now_ms) {
-        resp_error(call->reply, "ERR invalid expire time in 'pexpire' command");
+    if (at > INT64_MAX - from_ms) {
+        resp_error(call->reply, "ERR invalid expire time in '%s' command", name);
         return;
     }
+    at += from_ms;
     content = keyspace_open(space, call->argv[1]);
-    if (!content || !expiry_wanted(&options, content->expire_ms, space->now_ms + ttl)) {
+    if (!content || !expiry_wanted(&options, content->expire_ms, at)) {
         resp_int(call->reply, 0);
         return;
     }
-    if (ttl > 0)
-        content->expire_ms = space->now_ms + ttl;
+    if (at > space->now_ms)
+        content->expire_ms = at;
     else
         keyspace_remove(space, call->argv[1]);
     resp_int(call->reply, 1);
+}
+
+void run_pexpire(struct call *call)
+{
+    expire_at(call, call_space(call)->now_ms, "pexpire");
+}
+
+void run_pexpireat(struct call *call)
+{
+    expire_at(call, 0, "pexpireat");
 }
 
 void run_persist(struct call *call)

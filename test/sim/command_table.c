@@ -35,6 +35,7 @@ const struct command command_table[] = {
     {"type", run_type, 2, 0, 1, 1},
     {"pttl", run_pttl, 2, 0, 1, 1},
     {"pexpire", run_pexpire, -3, CMD_WRITE, 1, 1},
+    {"pexpireat", run_pexpireat, -3, CMD_WRITE, 1, 1},
     {"persist", run_persist, 2, CMD_WRITE, 1, 1},
     {"keys", run_keys, 2, 0, 0, 0},
     {"lpush", run_lpush, -3, GROW, 1, 1},

@@ -141,7 +141,8 @@ bool clip_range(int64_t count, int64_t *start, int64_t *stop);
 
 /* The commands. */
 command_fn run_get, run_set, run_incr, run_incrby;
-command_fn run_del, run_exists, run_type, run_pttl, run_pexpire, run_persist, run_keys;
+command_fn run_del, run_exists, run_type, run_pttl, run_pexpire, run_pexpireat,
+    run_persist, run_keys;
 command_fn run_lpush, run_rpush, run_llen, run_lrange;
 command_fn run_hset, run_hsetnx, run_hget, run_hdel, run_hgetall, run_hmget, run_hincrby;
 command_fn run_hexists, run_hlen, run_hkeys, run_hvals;

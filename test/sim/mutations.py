@@ -68,7 +68,7 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
      ('scripts/fence_seed.lua', 'math.max(math.floor(last) + 1, us)', 'us')),
     ('a renewal shortens the lease',
      ('scripts/mutex_renew.lua',
-      "not knows_gt or call('PEXPIRE', name, lease, 'GT') == 0", 'true'),
+      "not knows_gt or call('PEXPIREAT', name, ends, 'GT') == 0", 'true'),
      ('scripts/mutex_renew.lua', 'left > tonumber(lease) and left or lease', 'lease')),
     ('a read-write lock lives as long as the last lease',
      ('scripts/rw.lua', "math.max(redis.call('PTTL', name), ms)", 'ms')),

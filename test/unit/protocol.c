@@ -247,17 +247,22 @@ static void test_renewals_go_out_in_batches(void **state)
         {"a", {UUID, 1, 100}, 1000},
         {"b{t}", {UUID, 2, 200}, 1},
     };
+    const struct lw__renew_args alike[] = {args[0], {"c", {UUID, 3, 100}, 1000}};
     struct lw__buffer out = {0};
 
     (void)state;
     lw__put_renew(&out, false, false, 2, args);
-    expect(&out, "EVALSHA %s 2 a b{t} " UUID ":1:100 1000 " UUID ":2:200 1",
+    expect(&out, "EVALSHA %s 2 a b{t} " UUID ":1:100 " UUID ":2:200 1000 1",
            SHA(MUTEX_RENEW));
     lw__put_renew(&out, false, true, 2, args);
     expect(&out,
            "EVALSHA %s 5 lockwire:fence a lockwire:rwqueue:{a} b{t} "
-           "lockwire:rwqueue::b{t} " UUID ":1:100 1000 " UUID ":2:200 1",
+           "lockwire:rwqueue::b{t} " UUID ":1:100 " UUID ":2:200 1000 1",
            SHA(RW_RENEW));
+    lw__put_redisson_renew(&out, false, 2, args);
+    expect(&out, "EVALSHA %s 2 a b{t} " UUID ":1 " UUID ":2 1000 1", SHA(REDISSON_RENEW));
+    lw__put_renew(&out, false, false, 2, alike);
+    expect(&out, "EVALSHA %s 2 a c " UUID ":1:100 " UUID ":3:100 1000", SHA(MUTEX_RENEW));
     lw__put_renew(&out, false, false, 0, args);
     expect(&out, "EVALSHA %s 0", SHA(MUTEX_RENEW));
 }
