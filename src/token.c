@@ -300,6 +300,7 @@ static bool try_answered(struct lw__command *command, const struct lw__reply *re
     struct lw_client *client = token->client;
     struct lw__name *name;
     char *set_error = client->set_error; /* the two follow each other on the wire */
+    bool counted;
 
     if (!token->set_answered) {
         token->set_answered = true;
@@ -316,13 +317,12 @@ static bool try_answered(struct lw__command *command, const struct lw__reply *re
     } else if (type != LW__REPLY_INTEGER && type != LW__REPLY_ERROR) {
         return false;
     }
+    counted = number >= LW__FENCE_MIN && number < LW__FENCE_END;
     name = end_try(token);
     if (set_error[0] != '\0')
         server_error(token, set_error, true);
     else
-        try_says(token, number >= LW__FENCE_MIN && number<LW__FENCE_END, token->numbers> 0
-                            ? (uint64_t)number
-                            : 0);
+        try_says(token, counted, token->numbers ? (uint64_t)number : 0);
     call_siblings(client, name);
     return true;
 }

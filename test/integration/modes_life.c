@@ -291,6 +291,33 @@ static void a_deleted_key_is_lost_within_a_renewal_interval(void **state)
     let_go_refused(A, LW_ENOTHELD);
 }
 
+static void lost_with_a_server_restarted_empty(const char *kind)
+{
+    two_clients();
+    struct hold *A = get_in(a, "A", kind, "anna");
+    server_kill(&stage.server);
+    UNTIL(!a->up && !b->up);
+    assert_int_equal(lw_lock_state(A->lock), LW_HELD);
+    server_restart(&stage.server);
+    EXPECT("A lost ENOTHELD");
+    peer_wait_ready(b);
+    struct hold *B = get_in(b, "B", "w", "bert");
+    assert_true(B->fence > A->fence);
+    let_go_refused(A, LW_ENOTHELD);
+}
+
+static void a_server_restarted_empty_has_lost_the_reader(void **state)
+{
+    (void)state;
+    lost_with_a_server_restarted_empty("r");
+}
+
+static void a_server_restarted_empty_has_lost_the_writer(void **state)
+{
+    (void)state;
+    lost_with_a_server_restarted_empty("w");
+}
+
 static void margin_and_max_hold_end_a_hold(void **state)
 {
     (void)state;
@@ -533,6 +560,8 @@ int main(void)
         STAGE_TEST(a_reader_whose_lease_ends_goes_although_others_read_on),
         STAGE_TEST(a_write_lease_that_ends_leaves_the_reads),
         STAGE_TEST(a_deleted_key_is_lost_within_a_renewal_interval),
+        STAGE_TEST(a_server_restarted_empty_has_lost_the_reader),
+        STAGE_TEST(a_server_restarted_empty_has_lost_the_writer),
         STAGE_TEST(margin_and_max_hold_end_a_hold),
         STAGE_TEST(I1_a_stopped_server_loses_no_later_than_the_deadline),
         STAGE_TEST(fences_grow_over_entry_upgrade_and_other_modes),

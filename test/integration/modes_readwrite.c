@@ -98,15 +98,21 @@ static void re_entry_refreshes_the_lease_and_never_shortens_it(void **state)
 {
     (void)state;
     two_clients();
-    enter_with(a, "1", "r", "anna", asking(.lease_ms = 30000));
-    EXPECT("1 granted");
-    enter_with(a, "2", "r", "anna", asking(.lease_ms = 5000));
-    EXPECT("2 granted");
-    assert_true(redis_int("PTTL x") > 15000);
-    HOLDS("x", "read anna=2");
-    enter_with(b, "3", "r", "anna", asking(.lease_ms = 90000));
-    EXPECT("3 granted");
-    assert_true(redis_int("PTTL x") > 60000);
+    for (const char *kind = "rw"; *kind; kind++) {
+        char one[] = {*kind, '\0'};
+        struct hold *holds[3];
+        holds[0] = enter_with(a, "1", one, "anna", asking(.lease_ms = 30000));
+        EXPECT("1 granted");
+        holds[1] = enter_with(a, "2", one, "anna", asking(.lease_ms = 5000));
+        EXPECT("2 granted");
+        assert_true(redis_int("PTTL x") > 15000);
+        HOLDS("x", *kind == 'r' ? "read anna=2" : "write anna*2");
+        holds[2] = enter_with(b, "3", one, "anna", asking(.lease_ms = 90000));
+        EXPECT("3 granted");
+        assert_true(redis_int("PTTL x") > 60000);
+        for (int i = 0; i < 3; i++)
+            get_out(holds[i], i < 2 ? LW_STILLHELD : LW_OK);
+    }
 }
 
 static void the_last_read_of_a_reader_takes_its_field_and_the_last_of_all_the_key(

@@ -397,6 +397,32 @@ static void it_is_renewed_until_released(void **state)
     EXPECT("A released OK");
 }
 
+static void what_was_re_entered_and_let_go_is_renewed_when_taken_again(void **state)
+{
+    struct lw_acquire_options *options =
+        asking(.mode = LW_REDISSON, .owner = "anna", .lease_ms = 1500);
+
+    (void)state;
+    a = peer_ready("a", NULL);
+    struct hold *A = ask_with(a, "A", "x", options);
+    EXPECT("A granted");
+    struct hold *B = ask_with(a, "B", "x", options);
+    EXPECT("B granted");
+    let_go(B);
+    EXPECT("B released STILLHELD");
+    let_go(A);
+    EXPECT("A released OK");
+    struct hold *C = ask_with(a, "C", "x", options);
+    EXPECT("C granted");
+    uint64_t before = peer_stats(a).renewed;
+    UNTIL(peer_stats(a).renewed >= before + 4); /* longer than its lease */
+    assert_int_equal(lw_lock_state(C->lock), LW_HELD);
+    assert_in_range(redis_int("PTTL x"), 1, 1500);
+    let_go(C);
+    EXPECT("C released OK");
+    UNTIL(redis_int("EXISTS x") == 0);
+}
+
 static void a_deleted_lock_is_lost_by_all_levels(void **state)
 {
     (void)state;
@@ -585,6 +611,7 @@ int main(void)
         STAGE_TEST(a_cap_ends_its_own_level_alone),
         STAGE_TEST(the_longest_lease_of_all_levels_counts),
         STAGE_TEST(it_is_renewed_until_released),
+        STAGE_TEST(what_was_re_entered_and_let_go_is_renewed_when_taken_again),
         STAGE_TEST(a_deleted_lock_is_lost_by_all_levels),
         STAGE_TEST(a_stolen_lock_is_not_released),
         STAGE_TEST(a_deadline_ends_all_levels),

@@ -192,6 +192,34 @@ static void I3_command_link_cut_while_waiting_regains_its_place(void **state)
     place_is_kept(false);
 }
 
+/* It answers who connects and who reads; a script's answer comes after the pause, if at all. */
+static void a_server_that_takes_no_writes_for_a_while_costs_no_waiter_its_place(
+    void **state)
+{
+    const struct lw_client_options *hasty =
+        client_of(.request_timeout_ms = 300, .backoff_max_ms = 100);
+    struct peer *a = peer_ready("a", hasty), *b = peer_ready("b", hasty);
+
+    (void)state;
+    redis_ok("SET x foreign PX 3000");
+    struct hold *A = ask(a, "A", "x", -1);
+    wait_queued("x", 1);
+    struct hold *B = ask(b, "B", "x", -1);
+    wait_queued("x", 2);
+    redis_ok("CLIENT PAUSE 20000 WRITE");
+    UNTIL(a->downs >= 2 && b->downs >= 2);
+    assert_int_equal(A->result, PENDING);
+    assert_int_equal(B->result, PENDING);
+    redis_ok("CLIENT UNPAUSE");
+    EXPECT("A granted");
+    assert_held_by_redis(A);
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+    assert_held_by_redis(B);
+    let_go(B);
+    EXPECT("B released OK");
+}
+
 static void lost_queue_is_rebuilt_in_the_old_order(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
@@ -304,6 +332,7 @@ int main(void)
         STAGE_TEST(I3_subscription_killed_at_the_release),
         STAGE_TEST(I3_subscription_cut_while_waiting_regains_its_place),
         STAGE_TEST(I3_command_link_cut_while_waiting_regains_its_place),
+        STAGE_TEST(a_server_that_takes_no_writes_for_a_while_costs_no_waiter_its_place),
         STAGE_TEST(lost_queue_is_rebuilt_in_the_old_order),
         STAGE_TEST(without_channels_waiters_poll_and_the_log_says_so_once),
         STAGE_TEST(who_may_not_publish_leaves_the_waiters_in_place),
