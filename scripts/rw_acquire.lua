@@ -10,7 +10,7 @@
 -- Happy path: nothing there. Sent twice, the second finds its hold and extends it.
 
 if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
-    local number = redis.pcall('INCRBY', KEYS[3], 1)
+    local number = redis.pcall('INCRBY', KEYS[3], '1')
     if type(number) == 'number' and number >= 1125899906842624
         and number < 9007199254740992 then
         local time = redis.call('TIME')
@@ -18,17 +18,17 @@ if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
                                      + math.floor(time[2] / 1000) + ARGV[2])
         local name, owner, hold = KEYS[1], ARGV[6], 'h:' .. ARGV[1]
         if ARGV[5] == 'w' then
-            redis.call('HSET', name, 'mode', 'write', 'rcount', 0, 'readers', 0,
-                       'writer', owner, 'wcount', 1, 'soonest', ending,
+            redis.call('HSET', name, 'mode', 'write', 'rcount', '0', 'readers', '0',
+                       'writer', owner, 'wcount', '1', 'soonest', ending,
                        'f:' .. owner, string.format('%.0f', number),
                        hold, ending .. ' w ' .. owner)
         else
-            redis.call('HSET', name, 'mode', 'read', 'rcount', 1, 'readers', 1,
-                       'writer', '', 'wcount', 0, 'soonest', ending, 'r:' .. owner, 1,
+            redis.call('HSET', name, 'mode', 'read', 'rcount', '1', 'readers', '1',
+                       'writer', '', 'wcount', '0', 'soonest', ending, 'r:' .. owner, '1',
                        'f:' .. owner, string.format('%.0f', number),
                        hold, ending .. ' r ' .. owner)
         end
-        redis.call('PEXPIRE', name, ARGV[2])
+        redis.call('PEXPIREAT', name, ending)
         return {1, number}
     end
 end
