@@ -6,10 +6,12 @@ is told and counted as such (count.py); what fails again has failed.
 
     again.py BUILD LOGBASE [WORDS-OF-MESON-TEST...]
 
-Owns the choice of what is run again: not where so many failed that it cannot be the machine.
-Leaves each log's second outcomes beside it, in `<log>.again`. Exit code 1 if not all pass."""
+Owns the choice of what is run again: not where so many failed that it cannot be the machine,
+nor what a slow machine cannot do: a crash, what a sanitizer or valgrind reports, two that hold
+one lock, a fencing token that went back, a broken rule of callbacks. Leaves each log's second outcomes beside it, in `<log>.again`. Exit code 1 if not all pass."""
 import glob
 import os
+import re
 import subprocess
 import sys
 
@@ -17,10 +19,19 @@ sys.dont_write_bytecode = True
 from count import PASSES, SKIPS, read  # noqa: E402
 
 AT_MOST = 4
+PROOF = re.compile(r"Sanitizer: |: runtime error: |^==\d+== |Test failed with exception"
+                   r"|I1: two hold |I1: .* beside |I2: |rule \d+: ", re.M)
 
 
 def failures(path):
-    return [entry["name"] for entry in read(path) if entry["result"] not in PASSES | SKIPS]
+    return [entry for entry in read(path) if entry["result"] not in PASSES | SKIPS]
+
+
+def proves(entry):
+    """That it is not the machine's fault."""
+    crashed = entry["returncode"] < 0 and entry["result"] != "TIMEOUT"
+    return crashed or any(PROOF.search(entry.get(stream, ""))
+                          for stream in ("stdout", "stderr"))
 
 
 def play(build, path, names, words):
@@ -40,11 +51,17 @@ def main():
     build, base, *words = sys.argv[1:]
     good = True
     for path in glob.glob(os.path.join(build, "meson-logs", glob.escape(base) + "*.json")):
-        names = failures(path)
-        if len(names) > AT_MOST:
-            print(f"again.py: {len(names)} programs failed: not the machine's fault")
+        failed = failures(path)
+        names = [entry["name"] for entry in failed if not proves(entry)]
+        if len(failed) > AT_MOST:
+            print(f"again.py: {len(failed)} programs failed: not the machine's fault")
             good = False
-        elif names:
+            continue
+        for entry in failed:
+            if proves(entry):
+                print(f"again.py: not the machine's fault: {entry['name']}")
+                good = False
+        if names:
             print("again, each by itself:", ", ".join(names), flush=True)
             good = play(build, path, names, words) and good
     sys.exit(0 if good else 1)
