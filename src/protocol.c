@@ -280,11 +280,9 @@ static size_t leases(size_t count, const struct lw__renew_args *args)
     return count > 0;
 }
 
-static void put_leases(struct lw__buffer *out, size_t count,
+static void put_leases(struct lw__buffer *out, size_t told,
                        const struct lw__renew_args *args)
 {
-    size_t told = leases(count, args);
-
     for (size_t i = 0; i < told; i++)
         lw__put_number(out, args[i].lease_ms);
 }
@@ -292,12 +290,14 @@ static void put_leases(struct lw__buffer *out, size_t count,
 void lw__put_redisson_renew(struct lw__buffer *out, bool eval, size_t count,
                             const struct lw__renew_args *args)
 {
-    put_script(out, eval, LW__SCRIPT_REDISSON_RENEW, count, count + leases(count, args));
+    size_t told = leases(count, args);
+
+    put_script(out, eval, LW__SCRIPT_REDISSON_RENEW, count, count + told);
     for (size_t i = 0; i < count; i++)
         lw__put_text(out, args[i].name);
     for (size_t i = 0; i < count; i++)
         put_field(out, &args[i].token);
-    put_leases(out, count, args);
+    put_leases(out, told, args);
 }
 
 /* `<r|w><permits> <token> <owner>`, as the queue holds it. */
@@ -333,8 +333,10 @@ void lw__put_release(struct lw__buffer *out, bool eval, const char *name,
 void lw__put_renew(struct lw__buffer *out, bool eval, bool rw, size_t count,
                    const struct lw__renew_args *args)
 {
+    size_t told = leases(count, args);
+
     put_script(out, eval, rw ? LW__SCRIPT_RW_RENEW : LW__SCRIPT_MUTEX_RENEW,
-               rw ? 1 + 2 * count : count, count + leases(count, args));
+               rw ? 1 + 2 * count : count, count + told);
     if (rw)
         lw__put_text(out, FENCE_KEY);
     for (size_t i = 0; i < count; i++) {
@@ -344,7 +346,7 @@ void lw__put_renew(struct lw__buffer *out, bool eval, bool rw, size_t count,
     }
     for (size_t i = 0; i < count; i++)
         put_token(out, &args[i].token);
-    put_leases(out, count, args);
+    put_leases(out, told, args);
 }
 
 void lw__put_break(struct lw__buffer *out, bool eval, const char *name, const char *token,

@@ -60,6 +60,7 @@ struct lw__renew_args {
     struct lw__token_id token;
     uint32_t lease_ms;
 };
+/* One lease goes out for all where they are alike, else one for each. */
 void lw__put_renew(struct lw__buffer *out, bool eval, bool rw, size_t count,
                    const struct lw__renew_args *args);
 
