@@ -583,6 +583,11 @@ static void every_script_may_be_sent_twice(void **state)
     assert_in_range(redis_int("PTTL x"), 50000, 60000);
     assert_int_equal(
         first_of(server_command(&stage.server, "EVAL %s 1 x u:2 500", renew)), 0);
+    redis_ok("EVAL %s 1 y u:1 30000", acquire);
+    freeReplyObject(
+        server_command(&stage.server, "EVAL %s 2 x y u:1 u:1 90000 120000", renew));
+    assert_in_range(redis_int("PTTL x"), 80000, 90000);
+    assert_in_range(redis_int("PTTL y"), 110000, 120000);
     assert_int_equal(redis_int("EVAL %s 1 x u:2 ch", release), 0);
     assert_int_equal(redis_int("EVAL %s 1 x u:1 ch", release), 1);
     assert_int_equal(

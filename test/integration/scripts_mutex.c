@@ -312,7 +312,23 @@ static void renew_extends_what_is_held_and_nothing_else(void **state)
     assert_int_equal(script_do(&server, "EXISTS n4"), 0);
 }
 
-/* What PEXPIRE's GT leaves out: the key has no TTL at all (somebody's PERSIST). */
+static void a_batch_with_several_leases_gives_each_name_its_own(void **state)
+{
+    const char *mine = script_token(&a, 1, WINDOW);
+    struct script_answer answer;
+
+    (void)state;
+    for (int i = 1; i <= 3; i++)
+        script_do(&server, "SET n%d %s PX 1000", i, mine);
+    answer = script_run(&server, LW__SCRIPT_MUTEX_RENEW, 3, "n1", "n2", "n3", mine, mine,
+                        mine, "600000", "300000", "600000", NULL);
+    assert_int_equal(answer.n[0] + answer.n[1] + answer.n[2], 3);
+    assert_in_range(script_do(&server, "PTTL n1"), 500000, 600000);
+    assert_in_range(script_do(&server, "PTTL n2"), 200000, 300000);
+    assert_in_range(script_do(&server, "PTTL n3"), 500000, 600000);
+}
+
+/* What PEXPIREAT's GT leaves out: the key has no TTL at all (somebody's PERSIST). */
 static void renew_gives_back_a_ttl_that_was_taken_away(void **state)
 {
     const char *mine = script_token(&a, 1, WINDOW);
@@ -325,7 +341,7 @@ static void renew_gives_back_a_ttl_that_was_taken_away(void **state)
     assert_true(script_do(&server, "PTTL n1") > 500000);
 }
 
-/* Before 7.0, a script finds no version and PEXPIRE knows no GT. */
+/* Before 7.0, a script finds no version and PEXPIREAT knows no GT. */
 static void renew_never_shortens_on_an_older_server_either(void **state)
 {
     static const char older[] =
@@ -338,7 +354,7 @@ static void renew_never_shortens_on_an_older_server_either(void **state)
     snprintf(text, sizeof(text), "%s%s", older, lw__scripts[LW__SCRIPT_MUTEX_RENEW].text);
     script_do(&server, "SET n1 %s PX 100000", mine);
     script_do(&server, "SET n2 %s PX 900000", mine);
-    reply = redisCommand(server.admin, "EVAL %s 2 n1 n2 %s %s 600000 600000", text, mine,
+    reply = redisCommand(server.admin, "EVAL %s 2 n1 n2 %s %s 600000 700000", text, mine,
                          mine);
     assert_non_null(reply);
     assert_int_equal(reply->type, REDIS_REPLY_ARRAY);
@@ -370,6 +386,7 @@ int main(void)
         SCRIPT_TEST(an_expired_lock_goes_to_the_head_whoever_asks),
         SCRIPT_TEST(a_foreign_holder_after_expiry_keeps_the_queue_waiting),
         SCRIPT_TEST(renew_extends_what_is_held_and_nothing_else),
+        SCRIPT_TEST(a_batch_with_several_leases_gives_each_name_its_own),
         SCRIPT_TEST(renew_gives_back_a_ttl_that_was_taken_away),
         SCRIPT_TEST(renew_never_shortens_on_an_older_server_either),
     };
