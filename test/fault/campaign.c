@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Four processes contend for a lock while something is broken again and again: what they
- * record must be what the modes allow, with fences that grow, and the unfenced canary must
- * not lose an update, nor a reader see one; and with the lock disabled all of it must be seen
- * to fail. In each of the cells' ways. Where state is lost on purpose (an empty restart,
- * FLUSHALL, eviction) or a process is stopped for longer than its lease, the fence alone is
- * what protects, and the canary is not asked.
+ * campaign.h's campaigns. Must not know what a fault does.
  *
- * Happy path: workers, then some times: strike, a while, mend, until they go on.
+ * Happy path: workers, then some times: strike, a while, mend, until they go on; the verdict.
  */
-#include "cells.h"
-#include "workers.h"
+#include "campaign.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -21,14 +14,7 @@
 #define STRIKE_MS 250
 #define PROGRESS 30 /* grants between two strikes */
 
-struct fault {
-    void (*strike)(int round);
-    void (*mend)(int round);
-    bool loses_state, stops_process;
-    int64_t while_ms; /* 0: STRIKE_MS */
-};
-
-static struct proxy *proxy;
+struct proxy *proxy;
 static char dir[64];
 
 static void make_dir(void)
@@ -75,19 +61,34 @@ static bool readers_read_together(const struct verdict *verdict)
     return way->holder == way->waiter || verdict->together > 0;
 }
 
-static void judge(const struct fault *fault)
+/* For the log, also of runs that are good. */
+static void tell(const struct verdict *verdict, int strikes)
+{
+    fprintf(stderr,
+            "%s: %d strikes, %zu grants, overlaps %zu, doubled numbers %zu, numbers that "
+            "did not grow %zu, lost updates %lld, given up %zu, longest wait %lld ms\n",
+            stage.test, strikes, verdict->grants, verdict->overlaps, verdict->doubled,
+            verdict->fences, (long long)workers_lost_updates(), verdict->failed,
+            (long long)verdict->longest_wait_us / 1000);
+}
+
+static void judge(const struct fault *fault, int strikes)
 {
     struct verdict verdict = workers_check();
 
-    if (verdict.overlaps || verdict.repeated ||
+    tell(&verdict, strikes);
+    if (verdict.overlaps || verdict.doubled || verdict.repeated ||
         (verdict.fences && way->holder != LW_REDISSON))
-        stage_fail(
-            "%zu overlaps, %zu fences that do not grow, %zu repeated results in %zu "
-            "grants: %s",
-            verdict.overlaps, verdict.fences, verdict.repeated, verdict.grants,
-            verdict.first);
+        stage_complain("I1: two hold or I2: %zu overlaps, %zu numbers given twice, %zu "
+                       "that do not grow, %zu repeated results in %zu grants: %s",
+                       verdict.overlaps, verdict.doubled, verdict.fences,
+                       verdict.repeated, verdict.grants, verdict.first);
+    if (stage.broken)
+        stage_fail("%s", stage.complaint);
     assert_true(verdict.grants >= PROGRESS);
     assert_true(readers_read_together(&verdict));
+    if (fault->wishes.wait_ms == STAGE_WAIT_MS && verdict.failed != 0)
+        stage_fail("%zu were not served", verdict.failed);
     if (!fault->loses_state)
         assert_int_equal(verdict.forgiven, 0);
     if (fault->loses_state || fault->stops_process)
@@ -98,26 +99,28 @@ static void judge(const struct fault *fault)
                    (unsigned long long)workers_disturbed_reads());
 }
 
-static void campaign(const struct fault *fault)
+void campaign(const struct fault *fault)
 {
     int strikes = smoke ? STRIKES_OF_SMOKE : STRIKES;
 
     make_dir();
     proxy = proxy_start(stage.server.path, true);
-    workers_start(dir, proxy->url, false);
+    if (fault->scene)
+        fault->scene();
+    workers_start(dir, proxy->url, fault->wishes, false);
     go_on();
     for (int round = 0; fault->strike && round < strikes; round++)
         strike_and_mend(fault, round);
     workers_stop();
-    judge(fault);
+    judge(fault, fault->strike ? strikes : 0);
     remove_dir();
     stage.keys_may_stay = true; /* what was left at an unknown outcome ends by itself */
 }
 
-static void unlocked(void)
+void campaign_unlocked(void)
 {
     make_dir();
-    workers_start(dir, stage.server.url, true);
+    workers_start(dir, stage.server.url, (struct wishes){0}, true);
     UNTIL(workers_grants() > 500);
     workers_stop();
     struct verdict verdict = workers_check();
@@ -125,261 +128,4 @@ static void unlocked(void)
     assert_true(workers_lost_updates() > 0);
     assert_true(way->holder == way->waiter || workers_disturbed_reads() > 0);
     remove_dir();
-}
-
-CELL(canary_and_checker_fail_with_the_lock_disabled)
-{
-    unlocked();
-}
-
-/* ---- the faults ---- */
-
-static void cut(int round)
-{
-    proxy_cut(proxy, COMMANDS);
-    if (round % 2)
-        proxy_cut(proxy, SUBSCRIPTION);
-}
-
-static void hole(int round)
-{
-    (void)round;
-    proxy_black_hole(proxy, true);
-}
-
-static void end_hole(int round)
-{
-    (void)round;
-    proxy_black_hole(proxy, false);
-    proxy_cut(proxy, COMMANDS);
-    proxy_cut(proxy, SUBSCRIPTION);
-}
-
-static void half(int round)
-{
-    proxy_swallow(proxy, COMMANDS, round % 2 ? TO_SERVER : TO_CLIENT, true);
-}
-
-static void slow(int round)
-{
-    proxy_delay(proxy, COMMANDS, round % 2 ? TO_SERVER : TO_CLIENT, 220 + 100 * round);
-}
-
-static void fast(int round)
-{
-    (void)round;
-    proxy_delay(proxy, COMMANDS, TO_SERVER, 0);
-    proxy_delay(proxy, COMMANDS, TO_CLIENT, 0);
-}
-
-static void deaf(int round)
-{
-    (void)round;
-    proxy_swallow(proxy, SUBSCRIPTION, TO_CLIENT, true);
-}
-
-static void late_messages(int round)
-{
-    proxy_delay(proxy, SUBSCRIPTION, TO_CLIENT, 150 + 50 * round);
-}
-
-static void timely_messages(int round)
-{
-    (void)round;
-    proxy_delay(proxy, SUBSCRIPTION, TO_CLIENT, 0);
-}
-
-static void kill_links(int round)
-{
-    redis_ok(round % 2 ? "CLIENT KILL TYPE pubsub" : "CLIENT KILL TYPE normal SKIPME yes");
-}
-
-static void pause_writes(int round)
-{
-    redis_ok("CLIENT PAUSE %d WRITE", 100 + 200 * round);
-}
-
-static void flush_scripts(int round)
-{
-    (void)round;
-    redis_ok("SCRIPT FLUSH");
-}
-
-static void stop_server(int round)
-{
-    (void)round;
-    server_pause(&stage.server);
-}
-
-static void continue_server(int round)
-{
-    (void)round;
-    server_resume(&stage.server);
-}
-
-static void restart(int round)
-{
-    (void)round;
-    server_kill(&stage.server);
-    server_restart(&stage.server);
-}
-
-static void lose_all(int round)
-{
-    redis_ok("FLUSHALL");
-    if (round % 2)
-        restart(round);
-}
-
-static void fill_memory(int round)
-{
-    (void)round;
-    redis_ok("CONFIG SET maxmemory 1");
-}
-
-static void free_memory(int round)
-{
-    (void)round;
-    redis_ok("CONFIG SET maxmemory 0");
-}
-
-static void want_replicas(int round)
-{
-    (void)round;
-    redis_ok("CONFIG SET min-replicas-to-write 1");
-}
-
-static void want_no_replicas(int round)
-{
-    (void)round;
-    redis_ok("CONFIG SET min-replicas-to-write 0");
-}
-
-/* The scripts' keys, too: all of them have a TTL. */
-static void evict_all(int round)
-{
-    redis_ok("CONFIG SET maxmemory-policy %s", round % 2 ? "volatile-ttl" : "allkeys-lru");
-    redis_ok("CONFIG SET maxmemory 1");
-    freeReplyObject(
-        server_try(&stage.server, "SET filler 1 PX 1")); /* evicts, if refused */
-    redis_ok("CONFIG SET maxmemory 0");
-    redis_ok("CONFIG SET maxmemory-policy noeviction");
-}
-
-static void demote(int round)
-{
-    (void)round;
-    redis_ok("REPLICAOF 127.0.0.1 1");
-}
-
-static void promote(int round)
-{
-    (void)round;
-    redis_ok("REPLICAOF NO ONE");
-}
-
-static void turn_away(int round)
-{
-    redis_ok("CONFIG SET maxclients 1");
-    kill_links(round);
-}
-
-static void let_in(int round)
-{
-    (void)round;
-    redis_ok("CONFIG SET maxclients 10000");
-}
-
-static void fork_workers(int round)
-{
-    uint64_t before = workers_forks();
-
-    (void)round;
-    workers_fork();
-    UNTIL(workers_forks() > before);
-}
-
-static void replace_worker(int round)
-{
-    workers_replace(round % WORKERS);
-}
-
-static void stop_worker(int round)
-{
-    kill(workers_pid(round % WORKERS), SIGSTOP);
-    stage_run_for(LEASE_MS);
-}
-
-static void continue_worker(int round)
-{
-    kill(workers_pid(round % WORKERS), SIGCONT);
-}
-
-#define CAMPAIGN(name, ...)                                                              \
-    CELL(campaign_##name)                                                                \
-    {                                                                                    \
-        static const struct fault fault = {__VA_ARGS__};                                 \
-        campaign(&fault);                                                                \
-    }
-
-CAMPAIGN(nothing_is_broken, .strike = NULL)
-CAMPAIGN(resets, .strike = cut)
-CAMPAIGN(black_holes, .strike = hole, .mend = end_hole)
-CAMPAIGN(half_open_links, .strike = half, .mend = end_hole)
-CAMPAIGN(slow_links, .strike = slow, .mend = fast)
-CAMPAIGN(lost_messages, .strike = deaf, .mend = end_hole)
-CAMPAIGN(late_messages, .strike = late_messages, .mend = timely_messages, .while_ms = 1000)
-CAMPAIGN(killed_links, .strike = kill_links)
-CAMPAIGN(paused_writes, .strike = pause_writes)
-CAMPAIGN(flushed_scripts, .strike = flush_scripts)
-CAMPAIGN(stopped_server, .strike = stop_server, .mend = continue_server)
-CAMPAIGN(killed_server_with_aof, .strike = restart)
-CAMPAIGN(lost_state, .strike = lose_all, .loses_state = true)
-CAMPAIGN(full_memory, .strike = fill_memory, .mend = free_memory)
-CAMPAIGN(no_replicas, .strike = want_replicas, .mend = want_no_replicas)
-CAMPAIGN(evicted_keys, .strike = evict_all, .loses_state = true)
-CAMPAIGN(demoted_server, .strike = demote, .mend = promote)
-CAMPAIGN(too_many_clients, .strike = turn_away, .mend = let_in)
-CAMPAIGN(forks, .strike = fork_workers)
-CAMPAIGN(killed_processes, .strike = replace_worker)
-CAMPAIGN(stopped_processes, .strike = stop_worker, .mend = continue_worker,
-         .stops_process = true)
-
-static int open_stage(void **state)
-{
-    stage_open(state);
-    server_stop(&stage.server);
-    server_start(&stage.server, "--appendonly yes --appendfsync always");
-    return 0;
-}
-
-int main(int argc, char **argv)
-{
-    static const struct cell cells[] = {
-        PLAY(canary_and_checker_fail_with_the_lock_disabled),
-        PLAY(campaign_nothing_is_broken),
-        PLAY(campaign_resets),
-        PLAY(campaign_black_holes),
-        PLAY(campaign_half_open_links),
-        PLAY(campaign_slow_links),
-        PLAY(campaign_lost_messages),
-        PLAY(campaign_late_messages),
-        PLAY(campaign_killed_links),
-        PLAY(campaign_paused_writes),
-        PLAY(campaign_flushed_scripts),
-        PLAY(campaign_stopped_server),
-        PLAY(campaign_killed_server_with_aof),
-        PLAY(campaign_lost_state),
-        PLAY(campaign_full_memory),
-        PLAY(campaign_no_replicas),
-        PLAY(campaign_evicted_keys),
-        PLAY(campaign_demoted_server),
-        PLAY(campaign_too_many_clients),
-        PLAY(campaign_forks),
-        PLAY(campaign_killed_processes),
-        PLAY(campaign_stopped_processes),
-    };
-
-    (void)argc;
-    return CELLS_RUN(cells, argv + 1, open_stage, stage_close);
 }

@@ -39,12 +39,17 @@ static void play(void **state)
     played->cell->function();
 }
 
-static bool is_wanted(char *const *words, size_t cell, size_t index)
+static bool is_wanted(char *const *words, const struct cell *cell, size_t number,
+                      size_t index)
 {
+    size_t count = cell->ours ? WAYS - 1 : WAYS; /* Redisson's is the last */
+
+    if (index >= count)
+        return false;
     if (!words[0])
         return true;
     if (smoke)
-        return cell % WAYS == index;
+        return number % count == index;
     for (; *words; words++)
         if (strcmp(*words, ways[index].name) == 0)
             return true;
@@ -64,7 +69,7 @@ int cells_run(const struct cell *cells, size_t count, char *const *words,
     for (size_t i = 0; i < count * WAYS; i++) {
         struct played *next = &played[used];
 
-        if (!is_wanted(words, i / WAYS, i % WAYS))
+        if (!is_wanted(words, &cells[i / WAYS], i / WAYS, i % WAYS))
             continue;
         next->cell = &cells[i / WAYS];
         next->way = &ways[i % WAYS];

@@ -11,11 +11,13 @@
 #include <unistd.h>
 
 #define CLIENTS_MAX 64
+#define ASKING_MAX 8 /* at once, of one client */
 
 struct lane {
     struct record *records;
     size_t count, next;
     int open; /* results that may still come for its operations: begun, not ended */
+    struct record asking[ASKING_MAX];
 };
 
 int64_t history_now_us(void)
@@ -211,12 +213,40 @@ static void ended(struct check *check, const struct record *record)
         *claim = check->claims[--check->count];
 }
 
+static void begun(struct lane *lane, const struct record *record)
+{
+    struct record *place = lane->asking;
+
+    lane->open++;
+    while (place < &lane->asking[ASKING_MAX - 1] && place->operation != 0)
+        place++;
+    *place = *record;
+}
+
+static void answered(struct verdict *verdict, struct lane *lane,
+                     const struct record *record)
+{
+    verdict->repeated += lane->open-- <= 0;
+    verdict->failed += record->what == FAILED;
+    for (int i = 0; i < ASKING_MAX; i++) {
+        struct record *begin = &lane->asking[i];
+
+        if (begin->operation != record->operation)
+            continue;
+        if (record->what == GRANTED &&
+            record->time_us - begin->time_us > verdict->longest_wait_us)
+            verdict->longest_wait_us = record->time_us - begin->time_us;
+        begin->operation = 0;
+    }
+}
+
 static void take(struct check *check, struct lane *lane, const struct record *record)
 {
     check->verdict.records++;
-    lane->open += record->what == BEGIN;
+    if (record->what == BEGIN)
+        begun(lane, record);
     if (record->what == GRANTED || record->what == FAILED)
-        check->verdict.repeated += lane->open-- <= 0;
+        answered(&check->verdict, lane, record);
     if (record->what == GRANTED)
         granted(check, record);
     else if (record->what == TOUCHED)
@@ -227,6 +257,44 @@ static void take(struct check *check, struct lane *lane, const struct record *re
         check->loss_begin_us = record->time_us, check->loss_end_us = INT64_MAX;
     else if (record->what == LOSS_ENDS)
         check->loss_end_us = record->time_us;
+}
+
+/* ---- all numbers at once ---- */
+
+static int compare(const void *one, const void *other)
+{
+    uint64_t a = ((const struct record *)one)->fence,
+             b = ((const struct record *)other)->fence;
+
+    return a < b ? -1 : a > b;
+}
+
+static bool has_number(const struct record *record)
+{
+    return record->what == GRANTED && record->fence != 0;
+}
+
+/* Readers' too, whose numbers the check of their order leaves open. */
+static void check_numbers(struct verdict *verdict, const struct lane *lanes,
+                          uint32_t count)
+{
+    struct record *grants = calloc(verdict->grants + 1, sizeof(*grants));
+    size_t used = 0;
+
+    if (!grants)
+        abort();
+    for (uint32_t i = 0; i < count; i++)
+        for (size_t j = 0; j < lanes[i].count; j++)
+            if (has_number(&lanes[i].records[j]))
+                grants[used++] = lanes[i].records[j];
+    qsort(grants, used, sizeof(*grants), compare);
+    for (size_t i = 1; i < used; i++) {
+        if (grants[i - 1].fence != grants[i].fence)
+            continue;
+        verdict->doubled++;
+        found(verdict, "a number was given twice", &grants[i - 1], &grants[i]);
+    }
+    free(grants);
 }
 
 struct verdict history_check(const char *dir, uint32_t count, int64_t lease_us)
@@ -242,6 +310,7 @@ struct verdict history_check(const char *dir, uint32_t count, int64_t lease_us)
         load(dir, i, &lanes[i]);
     while ((record = next_record(lanes, count)))
         take(&check, &lanes[record->client], record);
+    check_numbers(&check.verdict, lanes, count);
     for (uint32_t i = 0; i < count && i < CLIENTS_MAX; i++)
         free(lanes[i].records);
     return check.verdict;

@@ -40,16 +40,19 @@ struct record {
 
 struct verdict {
     size_t records, grants, overlaps, fences, repeated;
-    size_t together; /* readers that were granted while another one read */
-    size_t forgiven; /* overlaps across a loss */
-    char first[256]; /* the first thing found */
+    size_t doubled;          /* grants with a number that another one was given */
+    size_t failed;           /* whose asking ended without a grant */
+    size_t together;         /* readers that were granted while another one read */
+    size_t forgiven;         /* overlaps across a loss */
+    int64_t longest_wait_us; /* of those that were granted */
+    char first[256];         /* the first thing found */
 };
 
 int64_t history_now_us(void);
 int history_open(const char *dir, uint32_t client); /* a descriptor to append to */
 void history_note(int fd, const struct record *record);
 /* Of the files of clients 0 to count - 1. Overlaps of claimed holds, fences that do not grow,
- * operations that were granted or failed twice. */
+ * numbers given twice (0 is no number), operations that were granted or failed twice. */
 struct verdict history_check(const char *dir, uint32_t count, int64_t lease_us);
 
 #endif

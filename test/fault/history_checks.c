@@ -91,6 +91,13 @@ static void judge(size_t overlaps, size_t fences, size_t forgiven)
     assert_int_equal(!verdict.first[0], overlaps + fences == 0);
 }
 
+static void judge_numbers(size_t doubled)
+{
+    verdict = history_check(dir, CLIENTS, LEASE);
+    assert_int_equal(verdict.doubled, doubled);
+    assert_int_equal(!verdict.first[0], doubled + verdict.fences == 0);
+}
+
 static void one_after_the_other_is_good(void **state)
 {
     (void)state;
@@ -142,6 +149,53 @@ static void a_fence_that_does_not_grow_is_found(void **state)
     holds(0, 0, 500, 2);
     holds(1, 500, 900, 2);
     judge(0, 1, 0);
+}
+
+static void a_number_given_to_two_readers_is_found(void **state)
+{
+    (void)state;
+    reads(0, 0, 500, 2);
+    reads(1, 100, 600, 2);
+    judge_numbers(1);
+}
+
+static void a_number_given_again_much_later_is_found(void **state)
+{
+    (void)state;
+    reads(0, 0, 500, 2);
+    reads(1, 600, 700, 3);
+    loss(700, 710);
+    reads(2, 800, 900, 2);
+    judge_numbers(1);
+}
+
+static void no_number_is_not_given_twice(void **state)
+{
+    (void)state;
+    reads(0, 0, 500, 0);
+    reads(1, 100, 600, 0);
+    judge_numbers(0);
+}
+
+static void the_longest_wait_is_told(void **state)
+{
+    (void)state;
+    note(0, BEGIN, 100, 0, 0, false);
+    holds(1, 200, 400, 1);
+    note(0, GRANTED, 450, 450 + LEASE, 2, false);
+    judge(0, 0, 0);
+    assert_int_equal(verdict.longest_wait_us, 350);
+    assert_int_equal(verdict.failed, 0);
+}
+
+static void who_gave_up_is_told(void **state)
+{
+    (void)state;
+    note(0, BEGIN, 100, 0, 0, false);
+    note(0, FAILED, 900, 0, 0, false);
+    judge(0, 0, 0);
+    assert_int_equal(verdict.longest_wait_us, 0);
+    assert_int_equal(verdict.failed, 1);
 }
 
 static void readers_may_read_together(void **state)
@@ -250,6 +304,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_who_touches_without_belief_is_good, set,
                                         strike),
         cmocka_unit_test_setup_teardown(a_fence_that_does_not_grow_is_found, set, strike),
+        cmocka_unit_test_setup_teardown(a_number_given_to_two_readers_is_found, set,
+                                        strike),
+        cmocka_unit_test_setup_teardown(a_number_given_again_much_later_is_found, set,
+                                        strike),
+        cmocka_unit_test_setup_teardown(no_number_is_not_given_twice, set, strike),
+        cmocka_unit_test_setup_teardown(the_longest_wait_is_told, set, strike),
+        cmocka_unit_test_setup_teardown(who_gave_up_is_told, set, strike),
         cmocka_unit_test_setup_teardown(readers_may_read_together, set, strike),
         cmocka_unit_test_setup_teardown(a_writer_among_readers_is_found, set, strike),
         cmocka_unit_test_setup_teardown(a_readers_fence_is_larger_than_the_last_writers,

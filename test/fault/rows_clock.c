@@ -7,67 +7,35 @@
  * Happy path of each cell: the scene, jump(), what is promised.
  */
 #include "cells.h"
+#include "clocks.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #define LEASE_MS 6000
 
-static char clock_path[] = "/tmp/lockwire-clock-XXXXXX";
-static volatile int64_t *seconds;
-
-static void open_clock(void)
-{
-    int fd = mkstemp(clock_path);
-    void *memory;
-
-    if (fd < 0 || ftruncate(fd, sizeof(*seconds)) < 0)
-        abort();
-    memory = mmap(NULL, sizeof(*seconds), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (memory == MAP_FAILED)
-        abort();
-    seconds = memory;
-    close(fd);
-    setenv("LOCKWIRE_TEST_CLOCK", clock_path, 1);
-}
-
 static int open_server_stage(void **state)
 {
-    const char *preload = getenv("LOCKWIRE_CLOCK_PRELOAD");
-
-    if (!preload)
-        abort();
-    open_clock();
-    setenv("LD_PRELOAD", preload, 1);
+    clocks_open();
+    clocks_of_children(true);
     stage_open(state);
-    unsetenv("LD_PRELOAD");
+    clocks_of_children(false);
     return 0;
 }
 
 static int close_stage(void **state)
 {
-    unlink(clock_path);
+    clocks_close();
     return stage_close(state);
-}
-
-static int64_t server_time(void)
-{
-    redisReply *reply = server_command(&stage.server, "TIME");
-    int64_t result = atoll(reply->element[0]->str);
-
-    freeReplyObject(reply);
-    return result;
 }
 
 static void jump(int64_t by)
 {
-    int64_t before = server_time();
+    int64_t before = clock_of(&stage.server);
 
-    *seconds += by;
-    UNTIL(by > 0 ? server_time() >= before + by : server_time() < before);
+    *clock_seconds += by;
+    UNTIL(by > 0 ? clock_of(&stage.server) >= before + by
+                 : clock_of(&stage.server) < before);
 }
 
 /* ---- the server's clock ---- */
@@ -149,7 +117,7 @@ CELL(server_clock_behind__release_OK)
 
 static int open_own_stage(void **state)
 {
-    unsetenv("LD_PRELOAD");
+    clocks_of_children(false);
     return stage_open(state);
 }
 
@@ -157,7 +125,7 @@ static void own_jump(int64_t by)
 {
     time_t before = time(NULL);
 
-    *seconds += by;
+    *clock_seconds += by;
     assert_in_range(time(NULL) - before - by + 10, 0, 20);
 }
 
@@ -224,21 +192,14 @@ static int run_own(char **argv)
         PLAY(own_clock_ahead__release_OK),   PLAY(own_clock_behind__owner_none),
         PLAY(own_clock_behind__waiter_none), PLAY(own_clock_behind__release_OK),
     };
-    const char *path = getenv("LOCKWIRE_TEST_CLOCK");
+    bool preloaded = getenv("LOCKWIRE_TEST_CLOCK") != NULL;
 
-    if (!path) {
-        open_clock();
-        setenv("LD_PRELOAD", getenv("LOCKWIRE_CLOCK_PRELOAD"), 1);
+    clocks_open();
+    if (!preloaded) {
+        clocks_of_children(true);
         execv("/proc/self/exe", argv);
         return 127;
     }
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    void *memory = mmap(NULL, sizeof(*seconds), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (memory == MAP_FAILED)
-        return 127;
-    close(fd);
-    seconds = memory;
-    snprintf(clock_path, sizeof(clock_path), "%s", path);
     return CELLS_RUN(cells, argv + 2, open_own_stage, close_stage);
 }
 

@@ -7,26 +7,10 @@
  */
 #include "cells.h"
 
-#include <netinet/in.h>
 #include <stdio.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 static struct server replica;
-
-static int free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (bind(fd, (struct sockaddr *)&address, size) < 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &size) < 0)
-        stage_fail("no port is free");
-    close(fd);
-    return ntohs(address.sin_port);
-}
 
 static bool replica_says(const char *command, const char *text)
 {
@@ -40,9 +24,8 @@ static bool replica_says(const char *command, const char *text)
 
 static void start_replica(void)
 {
-    int port = free_port();
+    int port = server_listen(&stage.server);
 
-    redis_ok("CONFIG SET port %d", port);
     redis_ok("CONFIG SET repl-diskless-sync-delay 0");
     server_start(&replica, NULL);
     freeReplyObject(server_command(&replica, "REPLICAOF 127.0.0.1 %d", port));

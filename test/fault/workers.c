@@ -27,6 +27,7 @@ struct page {
 static struct {
     struct page *page;
     const char *dir, *url;
+    struct wishes wishes;
     bool unlocked;
     int started, driver;
     struct {
@@ -74,7 +75,7 @@ static void note(const struct job *job, enum what what)
 
     record.until_us = record.time_us + left * 1000;
     if (crew.unlocked)
-        record.until_us = record.time_us + (int64_t)LEASE_MS * 1000;
+        record.until_us = record.time_us + (int64_t)crew.wishes.lease_ms * 1000;
     history_note(child.history, &record);
 }
 
@@ -198,8 +199,8 @@ static void begin(struct job *job)
 {
     struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
 
-    options.wait_ms = 2000;
-    options.lease_ms = LEASE_MS;
+    options.wait_ms = crew.wishes.wait_ms;
+    options.lease_ms = crew.wishes.lease_ms;
     options.lost = on_lost;
     job->operation = ++child.operations;
     job->mode = options.mode = job->operation % 2 ? way->holder : way->waiter;
@@ -223,7 +224,7 @@ static _Noreturn void work(uint32_t self, pid_t parent)
     for (int fd = 3; fd < 1024; fd++)
         close(fd);
     options.local_turns = way->turns;
-    options.claim_ms = 300;
+    options.claim_ms = crew.wishes.claim_ms;
     options.request_timeout_ms = options.connect_timeout_ms = 1000;
     options.backoff_max_ms = 100;
     options.close_timeout_ms = 3000;
@@ -268,11 +269,19 @@ static void at_exit(bool in_good_order)
     crew.page = NULL;
 }
 
-void workers_start(const char *dir, const char *url, bool unlocked)
+static struct wishes with_defaults(struct wishes wishes)
+{
+    return (struct wishes){.wait_ms = wishes.wait_ms ? wishes.wait_ms : 2000,
+                           .lease_ms = wishes.lease_ms ? wishes.lease_ms : LEASE_MS,
+                           .claim_ms = wishes.claim_ms ? wishes.claim_ms : 300};
+}
+
+void workers_start(const char *dir, const char *url, struct wishes wishes, bool unlocked)
 {
     memset(&crew, 0, sizeof(crew));
     crew.dir = dir;
     crew.url = url;
+    crew.wishes = with_defaults(wishes);
     crew.unlocked = unlocked;
     crew.page = mmap(NULL, sizeof(*crew.page), PROT_READ | PROT_WRITE,
                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -376,5 +385,5 @@ int64_t workers_lost_updates(void)
 
 struct verdict workers_check(void)
 {
-    return history_check(crew.dir, WORKERS_MAX + 1, (int64_t)LEASE_MS * 1000);
+    return history_check(crew.dir, WORKERS_MAX + 1, (int64_t)crew.wishes.lease_ms * 1000);
 }

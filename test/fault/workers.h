@@ -20,9 +20,16 @@
 #define WORKERS_MAX 32 /* with those that took a dead one's place */
 #define LEASE_MS 600
 
+/* What each asks for; 0 in a field: as below. */
+struct wishes {
+    int64_t wait_ms;   /* 2000 */
+    uint32_t lease_ms; /* LEASE_MS */
+    uint32_t claim_ms; /* 300 */
+};
+
 /* They ask as the holder and as the waiter of this cell's way, in turn. `unlocked`: they take
  * the lock for granted, for the test of this test. */
-void workers_start(const char *dir, const char *url, bool unlocked);
+void workers_start(const char *dir, const char *url, struct wishes wishes, bool unlocked);
 pid_t workers_pid(int index);
 void workers_replace(int index); /* kill -9, and another one in its place */
 void workers_fork(void);         /* each forks at its next grant; the child frees all */

@@ -40,31 +40,56 @@ struct proxy_pair {
     struct proxy *proxy;
     enum proxy_kind kind;
     struct lane lanes[PROXY_WAYS];
-    bool dead; /* closed, to be freed at a safe moment */
+    bool deserted; /* the client's side is closed */
+    bool dead;     /* closed, to be freed at a safe moment */
 };
 
-static void close_pair(struct proxy_pair *pair, bool reset)
+static void drop_parcels(struct lane *lane)
+{
+    event_del(lane->timer);
+    while (lane->first) {
+        struct parcel *parcel = lane->first;
+        lane->first = parcel->next;
+        free(parcel);
+    }
+    lane->last = &lane->first;
+}
+
+static void close_side(int fd, bool reset)
 {
     struct linger hard = {.l_onoff = 1, .l_linger = 0};
 
+    if (reset)
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+    close(fd);
+}
+
+static void close_pair(struct proxy_pair *pair, bool reset)
+{
     if (pair->dead)
         return;
     for (int way = 0; way < PROXY_WAYS; way++) {
         struct lane *lane = &pair->lanes[way];
+        drop_parcels(lane);
         event_free(lane->readable);
         event_free(lane->timer);
-        if (reset)
-            setsockopt(lane->from, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
-        while (lane->first) {
-            struct parcel *parcel = lane->first;
-            lane->first = parcel->next;
-            free(parcel);
-        }
     }
-    close(pair->lanes[TO_SERVER].from);
-    close(pair->lanes[TO_CLIENT].from);
+    if (!pair->deserted)
+        close_side(pair->lanes[TO_SERVER].from, reset);
+    close_side(pair->lanes[TO_CLIENT].from, reset);
     pair->dead = true;
     pair->proxy->open--;
+}
+
+static void desert(struct proxy_pair *pair)
+{
+    if (pair->dead || pair->deserted)
+        return;
+    event_del(pair->lanes[TO_SERVER].readable);
+    drop_parcels(&pair->lanes[TO_SERVER]);
+    drop_parcels(&pair->lanes[TO_CLIENT]);
+    close_side(pair->lanes[TO_SERVER].from, true);
+    pair->deserted = true;
 }
 
 static void sweep(struct proxy *proxy)
@@ -136,8 +161,11 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 static void note_kind(struct lane *lane, const char *bytes, size_t length)
 {
-    if (lane->way == TO_SERVER && memmem(bytes, length, "\nSUBSCRIBE\r", 11))
-        lane->pair->kind = SUBSCRIPTION;
+    if (lane->way == TO_CLIENT || lane->pair->kind == SUBSCRIPTION ||
+        !memmem(bytes, length, "\nSUBSCRIBE\r", 11))
+        return;
+    lane->pair->kind = SUBSCRIPTION;
+    lane->pair->proxy->subscriptions++;
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
@@ -157,7 +185,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     }
     note_kind(lane, bytes, (size_t)count);
     lane->pair->proxy->bytes[lane->pair->kind][lane->way] += count;
-    if (rule_of(lane)->swallow)
+    if (rule_of(lane)->swallow || lane->pair->deserted)
         return;
     struct parcel *parcel = malloc(sizeof(*parcel) + (size_t)count);
     if (!parcel)
@@ -182,6 +210,11 @@ static void open_lane(struct proxy_pair *pair, enum proxy_way way, int from, int
         abort();
 }
 
+static const char *next_target(const struct proxy *proxy)
+{
+    return proxy->other && proxy->accepted % 2 == 0 ? proxy->other : proxy->target;
+}
+
 static void on_connection(evutil_socket_t fd, short what, void *arg)
 {
     struct proxy *proxy = arg;
@@ -193,7 +226,7 @@ static void on_connection(evutil_socket_t fd, short what, void *arg)
     if (client < 0)
         return;
     proxy->accepted++;
-    snprintf(target.sun_path, sizeof(target.sun_path), "%s", proxy->target);
+    snprintf(target.sun_path, sizeof(target.sun_path), "%s", next_target(proxy));
     server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (proxy->refusing ||
         connect(server, (struct sockaddr *)&target, sizeof(target)) < 0) {
@@ -289,6 +322,19 @@ struct proxy *proxy_start(const char *target, bool tcp)
 }
 
 /* ---- the rules ---- */
+
+void proxy_lead(struct proxy *proxy, const char *target, const char *other)
+{
+    proxy->target = target;
+    proxy->other = other;
+}
+
+void proxy_desert(struct proxy *proxy, enum proxy_kind kind)
+{
+    for (struct proxy_pair *pair = proxy->pairs; pair; pair = pair->next)
+        if (pair->kind == kind)
+            desert(pair);
+}
 
 void proxy_delay(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way, int64_t ms)
 {

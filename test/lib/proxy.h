@@ -3,7 +3,9 @@
  * A man in the middle, in the stage's own loop: clients connect to the proxy, it to the real
  * server. Owns both sockets of each connection and can, for each direction and for each kind
  * of link (a link is a subscription from the first SUBSCRIBE in it on), delay, hold back,
- * swallow what passes, and cut. Knows of Redis that word alone.
+ * swallow what passes, cut, and hang up on the client alone. New connections may be sent to
+ * another server, or to two in turn; old ones stay where they are. Knows of Redis that word
+ * alone.
  *
  * Happy path: proxy_start, peer_start_at("a", proxy->url, NULL), proxy_swallow(...).
  */
@@ -24,6 +26,7 @@ struct proxy {
     struct proxy *next;
     struct event *listening;
     const char *target; /* the server's unix socket */
+    const char *other;  /* where every second connection goes, if not NULL */
     char url[128];
     char path[96]; /* of its own unix socket; "" with TCP */
     int port;
@@ -31,6 +34,7 @@ struct proxy {
     struct proxy_rule rules[PROXY_KINDS][PROXY_WAYS];
     struct proxy_pair *pairs;
     int accepted, open;
+    int subscriptions; /* that were made, those that ended included */
     long long bytes[PROXY_KINDS][PROXY_WAYS]; /* that came in, passed on or not */
 };
 
@@ -45,6 +49,11 @@ void proxy_delay(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way,
 void proxy_hold(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way, bool on);
 /* What comes is lost, and the connection stays. */
 void proxy_swallow(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way, bool on);
+/* Connections to come lead there; with `other` to the two in turn, as a balancer's. */
+void proxy_lead(struct proxy *proxy, const char *target, const char *other);
+/* Connections of this kind end with a reset for the client; the server is not told, and what
+ * it says is lost: half-open until the server hangs up or the proxy stops. */
+void proxy_desert(struct proxy *proxy, enum proxy_kind kind);
 /* Both kinds, both ways: the black hole, for connections to come, too. */
 void proxy_black_hole(struct proxy *proxy, bool on);
 /* Connections of this kind end with a reset; what is held back is lost. */

@@ -8,15 +8,18 @@
 #include "stage.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define ANSWER_LIMIT_S 30
+#define PORT_ATTEMPTS 10
 
 static void connect_admin(struct server *server)
 {
@@ -175,6 +178,35 @@ redisReply *server_try(struct server *server, const char *format, ...)
     redisReply *reply = ask(server, format, arguments);
     va_end(arguments);
     return reply;
+}
+
+static int free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (bind(fd, (struct sockaddr *)&address, size) < 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &size) < 0)
+        stage_fail("no port is free");
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+/* Another process may be quicker to take what was free a moment ago. */
+int server_listen(struct server *server)
+{
+    for (int attempts = 0; attempts < PORT_ATTEMPTS; attempts++) {
+        int port = free_port();
+        redisReply *reply = server_try(server, "CONFIG SET port %d", port);
+        bool taken = reply->type == REDIS_REPLY_ERROR;
+
+        freeReplyObject(reply);
+        if (!taken)
+            return port;
+    }
+    stage_fail("no port stays free");
 }
 
 void redis_ok(const char *format, ...)

@@ -33,6 +33,9 @@ void server_stop(struct server *server);
 /* Only the way: nobody listens before server_restart. */
 void server_absent(struct server *server);
 
+/* Opens a TCP port on 127.0.0.1, too, for its replica; returns it. */
+int server_listen(struct server *server);
+
 void server_pause(struct server *server);  /* SIGSTOP */
 void server_resume(struct server *server); /* SIGCONT; no effect unless paused */
 void server_kill(struct server *server);   /* SIGKILL: connections are reset */

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The campaigns on two servers: roles that change in good order under load while connections
+ * stay open, a balancer that leads the two links of a client to different servers, clocks
+ * apart, late messages, subscriptions that only a server still believes in. No write is ever
+ * lost, so nothing is forgiven, nobody is told a number twice, and everybody is served.
+ *
+ * A key's end is a moment of the leader's clock: where the roles change between clocks, every
+ * lease and claim is longer by far than the clocks are apart.
+ *
+ * Happy path: CAMPAIGN(name, .scene = who stands where, .strike = what changes it)
+ */
+#include "campaign.h"
+#include "pair.h"
+
+#define APART_S 2
+#define PATIENT                                                                          \
+    {                                                                                    \
+        .wait_ms = STAGE_WAIT_MS                                                         \
+    }
+#define LONG                                                                             \
+    {                                                                                    \
+        .wait_ms = STAGE_WAIT_MS, .lease_ms = 20000, .claim_ms = 8000                    \
+    }
+
+static void lead_on(void)
+{
+    proxy_lead(proxy, pair_leader()->path, NULL);
+}
+
+static void one_clock(void)
+{
+    pair_set(0);
+    lead_on();
+}
+
+static void clocks_apart(void)
+{
+    pair_set(APART_S);
+    lead_on();
+}
+
+static void balanced(void)
+{
+    pair_set(0);
+    proxy_lead(proxy, pair_leader()->path, pair_follower()->path);
+}
+
+static void balanced_and_apart(void)
+{
+    pair_set(APART_S);
+    proxy_lead(proxy, pair_leader()->path, pair_follower()->path);
+}
+
+static void fail_over(int round)
+{
+    (void)round;
+    pair_fail_over();
+    lead_on();
+}
+
+static void swap(int round)
+{
+    (void)round;
+    pair_swap();
+    lead_on();
+}
+
+/* So that the balancer deals anew. */
+static void cut(int round)
+{
+    proxy_cut(proxy, round % 2 ? COMMANDS : SUBSCRIPTION);
+}
+
+static void late_cut(int round)
+{
+    proxy_delay(proxy, SUBSCRIPTION, TO_CLIENT, 100 + 50 * round);
+    cut(round);
+}
+
+static void late_fail_over(int round)
+{
+    proxy_delay(proxy, SUBSCRIPTION, TO_CLIENT, 100 + 50 * round);
+    fail_over(round);
+}
+
+static void in_time(int round)
+{
+    (void)round;
+    proxy_delay(proxy, SUBSCRIPTION, TO_CLIENT, 0);
+}
+
+/* The clients leave their subscriptions at the leader for such at the follower, where they
+ * stay when it has led for a while; and the leader never hears of that. */
+static void desert(int round)
+{
+    int before = proxy->subscriptions;
+
+    proxy_lead(proxy, pair_follower()->path, NULL);
+    proxy_desert(proxy, SUBSCRIPTION);
+    UNTIL(proxy->subscriptions >= before + WORKERS);
+    swap(round);
+    swap(round);
+}
+
+static void end_deserted(int round)
+{
+    (void)round;
+    proxy_cut(proxy, SUBSCRIPTION);
+}
+
+CAMPAIGN(failovers, .scene = one_clock, .strike = fail_over, .wishes = PATIENT)
+CAMPAIGN(swaps_behind_a_name, .scene = one_clock, .strike = swap, .wishes = PATIENT)
+CAMPAIGN(balancer, .scene = balanced, .strike = cut, .wishes = PATIENT)
+CAMPAIGN(balancer_clocks_apart_late_messages, .scene = balanced_and_apart,
+         .strike = late_cut, .mend = in_time, .wishes = PATIENT, .while_ms = 500)
+CAMPAIGN(failovers_clocks_apart_late_messages, .scene = clocks_apart,
+         .strike = late_fail_over, .mend = in_time, .while_ms = 500, .wishes = LONG)
+CAMPAIGN(half_open_subscriptions, .scene = one_clock, .strike = desert,
+         .mend = end_deserted, .wishes = PATIENT)
+
+int main(int argc, char **argv)
+{
+    static const struct cell cells[] = {
+        PLAY_OURS(campaign_failovers),
+        PLAY_OURS(campaign_swaps_behind_a_name),
+        PLAY_OURS(campaign_balancer),
+        PLAY_OURS(campaign_balancer_clocks_apart_late_messages),
+        PLAY_OURS(campaign_failovers_clocks_apart_late_messages),
+        PLAY_OURS(campaign_half_open_subscriptions),
+    };
+
+    (void)argc;
+    return CELLS_RUN(cells, argv + 1, pair_open, pair_close);
+}
