@@ -64,6 +64,11 @@ static bool in_step(void)
            says(pair_follower(), "master_link_status:up");
 }
 
+void pair_stand(void)
+{
+    UNTIL(in_step());
+}
+
 static void prepare(struct server *server, int *port)
 {
     *port = server_listen(server);
@@ -103,7 +108,7 @@ void pair_set(int64_t ahead_s)
     set_clock(ahead_s);
     leading = 0;
     follow(&second, ports[0]);
-    UNTIL(in_step());
+    pair_stand();
 }
 
 static bool is_complete(void)
@@ -125,7 +130,7 @@ static void change_leader(void)
 
 void pair_fail_over(void)
 {
-    UNTIL(in_step());
+    pair_stand();
     freeReplyObject(
         server_command(pair_leader(), "FAILOVER TO 127.0.0.1 %d", ports[!leading]));
     change_leader();
@@ -135,7 +140,7 @@ void pair_swap(void)
 {
     struct server *old = pair_leader();
 
-    UNTIL(in_step());
+    pair_stand();
     freeReplyObject(server_command(old, "CLIENT PAUSE %d WRITE", PAUSE_MS));
     pair_agree();
     tell(pair_follower(), "REPLICAOF NO ONE");

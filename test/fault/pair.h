@@ -19,9 +19,11 @@ int pair_close(void **state);
 void pair_set(int64_t ahead_s);
 struct server *pair_leader(void);
 struct server *pair_follower(void);
+/* Until the present roles stand: the follower hears what the leader does. */
+void pair_stand(void);
 /* Until all that the leader has written has come to its follower. */
 void pair_agree(void);
-/* Until the present roles stand; then FAILOVER TO the follower, until it leads. */
+/* pair_stand, then FAILOVER TO the follower, until it leads. */
 void pair_fail_over(void);
 /* The same by hand, as scripts do it: writes wait, REPLICAOF NO ONE, REPLICAOF. */
 void pair_swap(void);

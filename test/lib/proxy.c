@@ -38,6 +38,7 @@ struct lane {
 struct proxy_pair {
     struct proxy_pair *next;
     struct proxy *proxy;
+    const char *target;
     enum proxy_kind kind;
     struct lane lanes[PROXY_WAYS];
     bool deserted; /* the client's side is closed */
@@ -161,11 +162,15 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 static void note_kind(struct lane *lane, const char *bytes, size_t length)
 {
-    if (lane->way == TO_CLIENT || lane->pair->kind == SUBSCRIPTION ||
+    struct proxy_pair *pair = lane->pair;
+
+    if (lane->way == TO_CLIENT || pair->kind == SUBSCRIPTION ||
         !memmem(bytes, length, "\nSUBSCRIBE\r", 11))
         return;
-    lane->pair->kind = SUBSCRIPTION;
-    lane->pair->proxy->subscriptions++;
+    pair->kind = SUBSCRIPTION;
+    pair->proxy->subscriptions++;
+    if (pair->proxy->listen && strcmp(pair->proxy->listen, pair->target) != 0)
+        close_pair(pair, true);
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
@@ -183,9 +188,11 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
         forward(lane);
         return;
     }
+    if (lane->pair->deserted)
+        return;
     note_kind(lane, bytes, (size_t)count);
     lane->pair->proxy->bytes[lane->pair->kind][lane->way] += count;
-    if (rule_of(lane)->swallow || lane->pair->deserted)
+    if (rule_of(lane)->swallow || lane->pair->dead)
         return;
     struct parcel *parcel = malloc(sizeof(*parcel) + (size_t)count);
     if (!parcel)
@@ -219,6 +226,7 @@ static void on_connection(evutil_socket_t fd, short what, void *arg)
 {
     struct proxy *proxy = arg;
     struct sockaddr_un target = {.sun_family = AF_UNIX};
+    const char *path;
     int client = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), server;
 
     (void)what;
@@ -226,7 +234,8 @@ static void on_connection(evutil_socket_t fd, short what, void *arg)
     if (client < 0)
         return;
     proxy->accepted++;
-    snprintf(target.sun_path, sizeof(target.sun_path), "%s", next_target(proxy));
+    path = next_target(proxy);
+    snprintf(target.sun_path, sizeof(target.sun_path), "%s", path);
     server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (proxy->refusing ||
         connect(server, (struct sockaddr *)&target, sizeof(target)) < 0) {
@@ -239,6 +248,7 @@ static void on_connection(evutil_socket_t fd, short what, void *arg)
     if (!pair)
         abort();
     pair->proxy = proxy;
+    pair->target = path;
     pair->next = proxy->pairs;
     proxy->pairs = pair;
     proxy->open++;
@@ -327,6 +337,11 @@ void proxy_lead(struct proxy *proxy, const char *target, const char *other)
 {
     proxy->target = target;
     proxy->other = other;
+}
+
+void proxy_listen_only(struct proxy *proxy, const char *target)
+{
+    proxy->listen = target;
 }
 
 void proxy_desert(struct proxy *proxy, enum proxy_kind kind)

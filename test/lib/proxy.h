@@ -27,6 +27,7 @@ struct proxy {
     struct event *listening;
     const char *target; /* the server's unix socket */
     const char *other;  /* where every second connection goes, if not NULL */
+    const char *listen; /* where subscriptions must stand, if not NULL */
     char url[128];
     char path[96]; /* of its own unix socket; "" with TCP */
     int port;
@@ -51,6 +52,9 @@ void proxy_hold(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way, b
 void proxy_swallow(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way, bool on);
 /* Connections to come lead there; with `other` to the two in turn, as a balancer's. */
 void proxy_lead(struct proxy *proxy, const char *target, const char *other);
+/* A subscription at another server is cut as it begins, until the clients' luck leads it to
+ * this one. NULL: wherever it is. */
+void proxy_listen_only(struct proxy *proxy, const char *target);
 /* Connections of this kind end with a reset for the client; the server is not told, and what
  * it says is lost: half-open until the server hangs up or the proxy stops. */
 void proxy_desert(struct proxy *proxy, enum proxy_kind kind);

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Rows of the fault table: roles of two servers that change in good order while connections
+ * stay open, and a client whose two links stand at different servers. A client of a row has a
+ * proxy of its own, which decides where its connections lead.
+ *
+ * Each row ends with the stage's server as the leader, so that what is said of Redis is said
+ * of the present one.
+ *
+ * Happy path of each cell: the scene at one server, what moves, what is promised.
+ */
+#include "cells.h"
+#include "pair.h"
+
+#define NAME "x"
+#define CLAIM_MS 1000
+#define APART_MS 2000
+#define QUIET_MS 10000 /* until a client whose link is mute comes to know of it */
+
+struct seat {
+    struct peer *peer;
+    struct proxy *proxy;
+};
+
+/* ---- clients and where they are ---- */
+
+static void lead(struct seat *seat)
+{
+    proxy_lead(seat->proxy, pair_leader()->path, NULL);
+}
+
+static struct peer *connect_to(const char *label, const char *url)
+{
+    struct peer *peer = peer_start_at(
+        label, url,
+        client_of(.local_turns = way->turns, .claim_ms = CLAIM_MS, .backoff_max_ms = 200,
+                  .request_timeout_ms = QUIET_MS, .close_timeout_ms = 3000));
+
+    UNTIL(peer->up);
+    return peer;
+}
+
+/* Both links at the leader. */
+static struct seat seat_at_leader(const char *label)
+{
+    struct seat seat = {.proxy = proxy_start(pair_leader()->path, true)};
+
+    seat.peer = connect_to(label, seat.proxy->url);
+    UNTIL(seat.proxy->subscriptions > 0);
+    return seat;
+}
+
+/* Commands at the leader, the subscription at the follower, whatever the client does. */
+static struct seat seat_at_both(const char *label)
+{
+    struct seat seat = {.proxy = proxy_start(pair_leader()->path, true)};
+
+    proxy_lead(seat.proxy, pair_leader()->path, pair_follower()->path);
+    proxy_listen_only(seat.proxy, pair_follower()->path);
+    seat.peer = connect_to(label, seat.proxy->url);
+    UNTIL(seat.proxy->subscriptions > 0);
+    return seat;
+}
+
+/* From here on both links lead to the leader. */
+static void seat_anew(struct seat *seat)
+{
+    proxy_listen_only(seat->proxy, NULL);
+    lead(seat);
+}
+
+/* The leader's links are left alone; new ones lead to the new one. */
+static void swap_under(struct seat *seat)
+{
+    pair_swap();
+    lead(seat);
+}
+
+static void start_at_second(void)
+{
+    pair_set(0);
+    pair_swap();
+}
+
+static void expect_handed(struct hold *waiter)
+{
+    UNTIL(waiter->result != PENDING);
+    if (waiter->result != LW_OK)
+        stage_fail("W1: %s", status_name(waiter->result));
+    assert_held_by_redis(waiter);
+    let_go(waiter);
+    expect_released(waiter, LW_OK);
+}
+
+/* How often a member was put into a queue, by scripts too. */
+static long long joins(void)
+{
+    const char *at = strstr(redis_text("INFO commandstats"), "cmdstat_zadd:calls=");
+
+    return at ? atoll(at + strlen("cmdstat_zadd:calls=")) : 0;
+}
+
+/* ---- roles that change ---- */
+
+CELL(roles_swapped__owner_kept)
+{
+    struct seat a;
+    struct hold *A;
+
+    start_at_second();
+    a = seat_at_leader("a");
+    A = own(a.peer, SHORT_MS); /* renewed at the one and at the other */
+    swap_under(&a);
+    expect_kept(A, peer_stats(a.peer).renewed);
+    expect_kept(A, peer_stats(a.peer).renewed);
+}
+
+CELL(roles_swapped__waiter_W1)
+{
+    struct seat a, b;
+    struct hold *A, *B;
+
+    start_at_second();
+    a = seat_at_leader("a");
+    b = seat_at_leader("b");
+    A = own(a.peer, LONG_MS);
+    B = ask_to_wait(b.peer, "B", STAGE_WAIT_MS, 0);
+    wait_in_line(1);
+    pair_fail_over();
+    lead(&a);
+    lead(&b);
+    let_go(A);
+    expect_handed(B);
+    assert_true(B->fence > A->fence);
+}
+
+CELL(roles_swapped__release_OK)
+{
+    struct seat a;
+    struct hold *A;
+
+    start_at_second();
+    a = seat_at_leader("a");
+    A = own(a.peer, LONG_MS);
+    swap_under(&a);
+    let_go(A);
+    expect_released(A, LW_OK);
+    assert_int_equal(redis_int("EXISTS " NAME), 0);
+}
+
+/* ---- links at two servers ---- */
+
+CELL(links_at_two_servers__owner_kept)
+{
+    struct seat a;
+    struct hold *A;
+
+    pair_set(0);
+    a = seat_at_both("a");
+    A = own(a.peer, SHORT_MS);
+    expect_kept(A, peer_stats(a.peer).renewed);
+}
+
+/* A place in the queue would be one that no hand-over finds. */
+CELL(links_at_two_servers__waiter_polls_W1)
+{
+    struct seat b;
+    struct hold *A, *B;
+    uint64_t asked;
+
+    pair_set(0);
+    b = seat_at_both("b");
+    A = own(client_at("a", stage.server.url), LONG_MS);
+    redis_ok("CONFIG RESETSTAT");
+    B = ask_to_wait(b.peer, "B", STAGE_WAIT_MS, 0);
+    asked = peer_stats(b.peer).commands;
+    UNTIL(peer_stats(b.peer).commands > asked + 2);
+    let_go(A);
+    expect_handed(B);
+    assert_int_equal(joins(), 0);
+    assert_int_equal(peer_stats(b.peer).handed_over, 0);
+}
+
+CELL(links_at_one_server_again__waiter_joins_W1)
+{
+    struct seat b;
+    struct hold *A, *B;
+
+    pair_set(0);
+    b = seat_at_both("b");
+    A = own(client_at("a", stage.server.url), LONG_MS);
+    redis_ok("CONFIG RESETSTAT");
+    B = ask_to_wait(b.peer, "B", STAGE_WAIT_MS, 0);
+    stage_run_for(200);
+    assert_int_equal(joins(), 0);
+    seat_anew(&b);
+    wait_in_line(1);
+    let_go(A);
+    expect_handed(B);
+    assert_int_equal(peer_stats(b.peer).handed_over, 1);
+}
+
+CELL(links_at_two_servers__release_OK)
+{
+    struct seat a;
+    struct hold *A;
+
+    pair_set(0);
+    a = seat_at_both("a");
+    A = own(a.peer, LONG_MS);
+    let_go(A);
+    expect_released(A, LW_OK);
+}
+
+/* ---- a message of another server ---- */
+
+/*
+ * The waiter has joined at the second server, where both of its links stand. The stage's
+ * server counts a subscription that the waiter has left there, is made the leader again, and
+ * hands it the lock: the message comes through the second server, now a replica, while the
+ * commands there are mute and nothing tells that the roles have changed.
+ */
+static struct hold *wait_beside_the_leader(struct seat *a, struct seat *b, struct hold **A)
+{
+    struct hold *B;
+
+    *b = seat_at_leader("b");
+    swap_under(b);
+    *a = seat_at_leader("a");
+    proxy_desert(b->proxy, SUBSCRIPTION);
+    proxy_cut(b->proxy, COMMANDS);
+    UNTIL(b->peer->downs > 0 && b->peer->up && b->proxy->subscriptions > 1);
+    *A = own(a->peer, LONG_MS);
+    B = ask_to_wait(b->peer, "B", STAGE_WAIT_MS, LONG_MS);
+    wait_in_line(1);
+    pair_agree();
+    proxy_hold(b->proxy, COMMANDS, TO_SERVER, true);
+    swap_under(a);
+    lead(b);
+    pair_stand();
+    return B;
+}
+
+static long long heard(const struct seat *seat)
+{
+    return seat->proxy->bytes[SUBSCRIPTION][TO_CLIENT];
+}
+
+CELL(message_of_another_server__waiter_asks_and_does_not_hold)
+{
+    struct seat a, b;
+    struct hold *A, *B;
+    long long before, asked;
+
+    pair_set(0);
+    B = wait_beside_the_leader(&a, &b, &A);
+    before = heard(&b);
+    asked = b.proxy->bytes[COMMANDS][TO_SERVER];
+    let_go(A);
+    UNTIL(heard(&b) > before);
+    UNTIL(B->result != PENDING || b.proxy->bytes[COMMANDS][TO_SERVER] > asked);
+    stage_run_for(50);
+    assert_int_equal(B->result, PENDING);
+    proxy_hold(b.proxy, COMMANDS, TO_SERVER, false);
+    expect_handed(B);
+}
+
+/* Its clock is ahead of the one that the waiter's last answer told, and the message is later
+ * than that by less than the claim window: by the clocks' difference the claim still runs,
+ * while it is over and the next one holds. */
+CELL(message_of_another_clock__waiter_does_not_hold_beside_the_next_one)
+{
+    struct seat a, b;
+    struct hold *A, *B, *C;
+    long long before;
+    int64_t handed_ms;
+
+    pair_set(-APART_MS / 1000); /* the second server's clock is behind */
+    B = wait_beside_the_leader(&a, &b, &A);
+    C = ask_to_hold(connect_to("c", stage.server.url), "C", STAGE_WAIT_MS, LONG_MS);
+    wait_in_line(2);
+    before = heard(&b);
+    proxy_hold(b.proxy, SUBSCRIPTION, TO_CLIENT, true);
+    let_go(A);
+    handed_ms = now_ms();
+    UNTIL(C->result != PENDING && heard(&b) > before);
+    assert_int_equal(C->result, LW_OK);
+    UNTIL(now_ms() > handed_ms + APART_MS + CLAIM_MS / 5);
+    proxy_hold(b.proxy, SUBSCRIPTION, TO_CLIENT, false);
+    stage_run_for(50);
+    assert_int_equal(B->result, PENDING);
+    proxy_hold(b.proxy, COMMANDS, TO_SERVER, false);
+    let_go(C);
+    expect_handed(B);
+    assert_true(B->fence > C->fence);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct cell cells[] = {
+        PLAY_OURS(roles_swapped__owner_kept),
+        PLAY_OURS(roles_swapped__waiter_W1),
+        PLAY_OURS(roles_swapped__release_OK),
+        PLAY_OURS(links_at_two_servers__owner_kept),
+        PLAY_OURS(links_at_two_servers__waiter_polls_W1),
+        PLAY_OURS(links_at_one_server_again__waiter_joins_W1),
+        PLAY_OURS(links_at_two_servers__release_OK),
+        PLAY_OURS(message_of_another_server__waiter_asks_and_does_not_hold),
+        PLAY_OURS(message_of_another_clock__waiter_does_not_hold_beside_the_next_one),
+    };
+
+    (void)argc;
+    return CELLS_RUN(cells, argv + 1, pair_open, pair_close);
+}
