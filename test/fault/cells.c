@@ -147,9 +147,9 @@ void wait_in_line(long long members)
     if (way->waiter == LW_REDISSON)
         UNTIL(redis_int("EVAL %s 0", count) > 0);
     else if (way->waiter == LW_MUTEX)
-        UNTIL(redis_int("ZCARD lockwire:queue:{x}") == members);
+        UNTIL(redis_int("ZCARD lockwire:2:queue:{x}") == members);
     else
-        UNTIL(redis_int("ZCARD lockwire:rwqueue:{x}") == members);
+        UNTIL(redis_int("ZCARD lockwire:2:rwqueue:{x}") == members);
 }
 
 struct hold *stand_behind(struct peer *waiter, struct hold *holder, int64_t wait_ms)

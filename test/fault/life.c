@@ -25,7 +25,7 @@ static void wait_hold_and_lose(void)
 
     step_await_result(first);
     second = step_ask(1, "m", MUTEX(step_wait_ms));
-    step_await_queued(second, "lockwire:queue:{m}");
+    step_await_queued(second, "lockwire:2:queue:{m}");
     step_renew(first);
     if (first->lock && strlen(lw_lock_owner(first->lock)) == 1)
         stage_fail("an owner's text that is none");
@@ -79,7 +79,7 @@ static void share(void)
     step_await_result(reader);
     step_await_result(again);
     writer = step_ask(1, "rw", OWNED(LW_EXCLUSIVE, "two"));
-    step_await_queued(writer, "lockwire:rwqueue:{rw}");
+    step_await_queued(writer, "lockwire:2:rwqueue:{rw}");
     step_renew(reader);
     step_release(again);
     step_release(reader);
@@ -100,7 +100,7 @@ static void upgrade(void)
     writer = step_ask(0, "up", OWNED(LW_EXCLUSIVE, "one"));
     step_await_result(writer);
     other = step_ask(1, "up", OWNED(LW_SHARED, "two"));
-    step_await_queued(other, "lockwire:rwqueue:{up}");
+    step_await_queued(other, "lockwire:2:rwqueue:{up}");
     step_release(writer);
     step_await_result(other);
     step_release(reader);
@@ -116,7 +116,7 @@ static void use_permits(void)
 
     step_await_result(first);
     second = step_ask(1, "s", SEMAPHORE);
-    step_await_queued(second, "lockwire:rwqueue:{s}");
+    step_await_queued(second, "lockwire:2:rwqueue:{s}");
     step_renew(first);
     step_release(first);
     step_await_result(second);
