@@ -10,11 +10,12 @@
 #include <unistd.h>
 
 #define STRIKES 6
-#define STRIKES_OF_SMOKE 2
+#define SHORTER 3 /* so many times */
 #define STRIKE_MS 250
 #define PROGRESS 30 /* grants between two strikes */
 
 struct proxy *proxy;
+int swaps;
 static char dir[64];
 
 static void make_dir(void)
@@ -64,12 +65,13 @@ static bool readers_read_together(const struct verdict *verdict)
 /* For the log, also of runs that are good. */
 static void tell(const struct verdict *verdict, int strikes)
 {
-    fprintf(stderr,
-            "%s: %d strikes, %zu grants, overlaps %zu, doubled numbers %zu, numbers that "
-            "did not grow %zu, lost updates %lld, given up %zu, longest wait %lld ms\n",
-            stage.test, strikes, verdict->grants, verdict->overlaps, verdict->doubled,
-            verdict->fences, (long long)workers_lost_updates(), verdict->failed,
-            (long long)verdict->longest_wait_us / 1000);
+    fprintf(
+        stderr,
+        "%s: %d strikes, %d swaps, %zu grants, overlaps %zu, doubled numbers %zu, not "
+        "grown %zu, lost updates %lld, given up %zu, longest wait %lld ms\n",
+        stage.test, strikes, swaps, verdict->grants, verdict->overlaps, verdict->doubled,
+        verdict->fences, (long long)workers_lost_updates(), verdict->failed,
+        (long long)verdict->longest_wait_us / 1000);
 }
 
 static void judge(const struct fault *fault, int strikes)
@@ -101,9 +103,10 @@ static void judge(const struct fault *fault, int strikes)
 
 void campaign(const struct fault *fault)
 {
-    int strikes = smoke ? STRIKES_OF_SMOKE : STRIKES;
+    int strikes = (fault->strikes ? fault->strikes : STRIKES) / (smoke ? SHORTER : 1);
 
     make_dir();
+    swaps = 0;
     proxy = proxy_start(stage.server.path, true);
     if (fault->scene)
         fault->scene();

@@ -18,11 +18,14 @@ struct fault {
     void (*strike)(int round);
     void (*mend)(int round);
     bool loses_state, stops_process;
+    int strikes;          /* 0: six; a third of them where it should be short */
     int64_t while_ms;     /* between strike and mend; 0: a quarter of a second */
     struct wishes wishes; /* who may wait for as long as a test must be granted */
 };
 
-extern struct proxy *proxy; /* of the campaign that runs */
+/* Of the campaign that runs. */
+extern struct proxy *proxy;
+extern int swaps; /* of two servers' roles, for the log */
 
 void campaign(const struct fault *fault);
 /* The processes take the lock for granted. */

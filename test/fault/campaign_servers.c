@@ -52,18 +52,33 @@ static void balanced_and_apart(void)
     proxy_lead(proxy, pair_leader()->path, pair_follower()->path);
 }
 
-static void fail_over(int round)
+static void swap(void)
 {
-    (void)round;
-    pair_fail_over();
+    pair_swap();
+    swaps++;
     lead_on();
 }
 
-static void swap(int round)
+static void fail_over(void)
 {
-    (void)round;
-    pair_swap();
+    pair_fail_over();
+    swaps++;
     lead_on();
+}
+
+/* Every third time there and back, so that some links never hear of it. */
+static void swap_often(int round)
+{
+    swap();
+    if (round % 3 == 2)
+        swap();
+}
+
+static void fail_over_often(int round)
+{
+    fail_over();
+    if (round % 3 == 2)
+        fail_over();
 }
 
 /* So that the balancer deals anew. */
@@ -81,7 +96,7 @@ static void late_cut(int round)
 static void late_fail_over(int round)
 {
     proxy_delay(proxy, SUBSCRIPTION, TO_CLIENT, 100 + 50 * round);
-    fail_over(round);
+    fail_over_often(round);
 }
 
 static void in_time(int round)
@@ -96,11 +111,12 @@ static void desert(int round)
 {
     int before = proxy->subscriptions;
 
+    (void)round;
     proxy_lead(proxy, pair_follower()->path, NULL);
     proxy_desert(proxy, SUBSCRIPTION);
     UNTIL(proxy->subscriptions >= before + WORKERS);
-    swap(round);
-    swap(round);
+    swap();
+    swap();
 }
 
 static void end_deserted(int round)
@@ -109,11 +125,14 @@ static void end_deserted(int round)
     proxy_cut(proxy, SUBSCRIPTION);
 }
 
-CAMPAIGN(failovers, .scene = one_clock, .strike = fail_over, .wishes = PATIENT)
-CAMPAIGN(swaps_behind_a_name, .scene = one_clock, .strike = swap, .wishes = PATIENT)
-CAMPAIGN(balancer, .scene = balanced, .strike = cut, .wishes = PATIENT)
+CAMPAIGN(failovers, .scene = one_clock, .strike = fail_over_often, .strikes = 9,
+         .while_ms = 50, .wishes = PATIENT)
+CAMPAIGN(swaps_behind_a_name, .scene = one_clock, .strike = swap_often, .strikes = 9,
+         .while_ms = 50, .wishes = PATIENT)
+CAMPAIGN(balancer, .scene = balanced, .strike = cut, .strikes = 9, .while_ms = 50,
+         .wishes = PATIENT)
 CAMPAIGN(balancer_clocks_apart_late_messages, .scene = balanced_and_apart,
-         .strike = late_cut, .mend = in_time, .wishes = PATIENT, .while_ms = 500)
+         .strike = late_cut, .mend = in_time, .while_ms = 500, .wishes = PATIENT)
 CAMPAIGN(failovers_clocks_apart_late_messages, .scene = clocks_apart,
          .strike = late_fail_over, .mend = in_time, .while_ms = 500, .wishes = LONG)
 CAMPAIGN(half_open_subscriptions, .scene = one_clock, .strike = desert,
