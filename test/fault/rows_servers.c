@@ -100,6 +100,12 @@ static long long joins(void)
     return at ? atoll(at + strlen("cmdstat_zadd:calls=")) : 0;
 }
 
+/* Messages that came for it, whether or not they were let through. */
+static int heard(const struct seat *seat)
+{
+    return seat->proxy->messages;
+}
+
 /* ---- roles that change ---- */
 
 CELL(roles_swapped__owner_kept)
@@ -241,16 +247,12 @@ static struct hold *wait_beside_the_leader(struct seat *a, struct seat *b, struc
     return B;
 }
 
-static long long heard(const struct seat *seat)
-{
-    return seat->proxy->bytes[SUBSCRIPTION][TO_CLIENT];
-}
-
 CELL(message_of_another_server__waiter_asks_and_does_not_hold)
 {
     struct seat a, b;
     struct hold *A, *B;
-    long long before, asked;
+    int before;
+    long long asked;
 
     pair_set(0);
     B = wait_beside_the_leader(&a, &b, &A);
@@ -272,7 +274,7 @@ CELL(message_of_another_clock__waiter_does_not_hold_beside_the_next_one)
 {
     struct seat a, b;
     struct hold *A, *B, *C;
-    long long before;
+    int before;
     int64_t handed_ms;
 
     pair_set(-APART_MS / 1000); /* the second server's clock is behind */
@@ -295,6 +297,44 @@ CELL(message_of_another_clock__waiter_does_not_hold_beside_the_next_one)
     assert_true(B->fence > C->fence);
 }
 
+static bool has_listeners(struct server *server)
+{
+    redisReply *reply = server_command(server, "PUBSUB CHANNELS lockwire:*");
+    bool yes = reply->elements > 0;
+
+    freeReplyObject(reply);
+    return yes;
+}
+
+/* The leader counts what the client has left, the client listens at the follower: what comes
+ * there was said by the very server that it sends to, but on a connection that nobody counted,
+ * and the answer to that count is still to come. */
+CELL(subscription_left_half_open__waiter_asks_and_does_not_hold)
+{
+    struct seat b;
+    struct hold *A, *B;
+    int before;
+
+    pair_set(0);
+    b = seat_at_leader("b");
+    A = own(connect_to("a", stage.server.url), LONG_MS);
+    B = ask_to_wait(b.peer, "B", STAGE_WAIT_MS, LONG_MS);
+    wait_in_line(1);
+    proxy_lead(b.proxy, pair_follower()->path, NULL);
+    proxy_desert(b.proxy, SUBSCRIPTION);
+    UNTIL(b.proxy->subscriptions > 1);
+    proxy_hold(b.proxy, COMMANDS, TO_SERVER, true);
+    UNTIL(has_listeners(pair_follower()));
+    before = heard(&b);
+    let_go(A);
+    UNTIL(heard(&b) > before);
+    stage_run_for(50);
+    assert_int_equal(B->result, PENDING);
+    lead(&b);
+    proxy_hold(b.proxy, COMMANDS, TO_SERVER, false);
+    expect_handed(B);
+}
+
 int main(int argc, char **argv)
 {
     static const struct cell cells[] = {
@@ -305,6 +345,7 @@ int main(int argc, char **argv)
         PLAY_OURS(links_at_two_servers__waiter_polls_W1),
         PLAY_OURS(links_at_one_server_again__waiter_joins_W1),
         PLAY_OURS(links_at_two_servers__release_OK),
+        PLAY_OURS(subscription_left_half_open__waiter_asks_and_does_not_hold),
         PLAY_OURS(message_of_another_server__waiter_asks_and_does_not_hold),
         PLAY_OURS(message_of_another_clock__waiter_does_not_hold_beside_the_next_one),
     };

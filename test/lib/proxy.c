@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * proxy.h's proxy. Must not know what passes through it, but for the word SUBSCRIBE.
+ * proxy.h's proxy. Must not know what passes through it, but for the words
+ * SUBSCRIBE and message.
  *
  * Happy path: accept, connect to the target; whatever is read on one side becomes a parcel
  * with a due time, which is written to the other side when it is due and nothing holds it.
@@ -160,17 +161,24 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     forward(arg);
 }
 
-static void note_kind(struct lane *lane, const char *bytes, size_t length)
+static void note_subscription(struct proxy_pair *pair)
+{
+    struct proxy *proxy = pair->proxy;
+
+    pair->kind = SUBSCRIPTION;
+    proxy->subscriptions++;
+    if (proxy->listen && strcmp(proxy->listen, pair->target) != 0)
+        close_pair(pair, true);
+}
+
+static void note_words(struct lane *lane, const char *bytes, size_t length)
 {
     struct proxy_pair *pair = lane->pair;
 
-    if (lane->way == TO_CLIENT || pair->kind == SUBSCRIPTION ||
-        !memmem(bytes, length, "\nSUBSCRIBE\r", 11))
-        return;
-    pair->kind = SUBSCRIPTION;
-    pair->proxy->subscriptions++;
-    if (pair->proxy->listen && strcmp(pair->proxy->listen, pair->target) != 0)
-        close_pair(pair, true);
+    if (lane->way == TO_CLIENT)
+        pair->proxy->messages += memmem(bytes, length, "\nmessage\r", 9) != NULL;
+    else if (pair->kind == COMMANDS && memmem(bytes, length, "\nSUBSCRIBE\r", 11))
+        note_subscription(pair);
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
@@ -190,7 +198,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     }
     if (lane->pair->deserted)
         return;
-    note_kind(lane, bytes, (size_t)count);
+    note_words(lane, bytes, (size_t)count);
     lane->pair->proxy->bytes[lane->pair->kind][lane->way] += count;
     if (rule_of(lane)->swallow || lane->pair->dead)
         return;

@@ -5,7 +5,7 @@
  * of link (a link is a subscription from the first SUBSCRIBE in it on), delay, hold back,
  * swallow what passes, cut, and hang up on the client alone. New connections may be sent to
  * another server, or to two in turn; old ones stay where they are. Knows of Redis that word
- * alone.
+ * and `message` alone.
  *
  * Happy path: proxy_start, peer_start_at("a", proxy->url, NULL), proxy_swallow(...).
  */
@@ -36,6 +36,7 @@ struct proxy {
     struct proxy_pair *pairs;
     int accepted, open;
     int subscriptions; /* that were made, those that ended included */
+    int messages;      /* that came to be passed on; several at once count as one */
     long long bytes[PROXY_KINDS][PROXY_WAYS]; /* that came in, passed on or not */
 };
 
