@@ -14,8 +14,6 @@
 #include <unistd.h>
 
 #define NAME "x"
-#define LONG_HOLD_EVERY 16 /* one in so many outlasts a renewal */
-#define LONG_HOLD_MS 250
 
 struct page {
     _Atomic uint64_t number;
@@ -128,7 +126,8 @@ static void is_granted(struct job *job)
     job->read = atomic_load(&crew.page->number);
     if (atomic_exchange(&crew.page->forking[child.self], false))
         fork_and_free(job);
-    after(job, ++count % LONG_HOLD_EVERY == 0 ? LONG_HOLD_MS : 1 + count % 3);
+    after(job, ++count % crew.wishes.long_hold_every == 0 ? crew.wishes.long_hold_ms
+                                                          : 1 + count % 3);
 }
 
 static void on_result(struct lw_lock *lock, int status, void *arg)
@@ -269,11 +268,18 @@ static void at_exit(bool in_good_order)
     crew.page = NULL;
 }
 
+static uint32_t or_else(uint32_t wish, uint32_t otherwise)
+{
+    return wish ? wish : otherwise;
+}
+
 static struct wishes with_defaults(struct wishes wishes)
 {
     return (struct wishes){.wait_ms = wishes.wait_ms ? wishes.wait_ms : 2000,
-                           .lease_ms = wishes.lease_ms ? wishes.lease_ms : LEASE_MS,
-                           .claim_ms = wishes.claim_ms ? wishes.claim_ms : 300};
+                           .lease_ms = or_else(wishes.lease_ms, LEASE_MS),
+                           .claim_ms = or_else(wishes.claim_ms, 300),
+                           .long_hold_every = or_else(wishes.long_hold_every, 16),
+                           .long_hold_ms = or_else(wishes.long_hold_ms, 250)};
 }
 
 void workers_start(const char *dir, const char *url, struct wishes wishes, bool unlocked)

@@ -20,11 +20,13 @@
 #define WORKERS_MAX 32 /* with those that took a dead one's place */
 #define LEASE_MS 600
 
-/* What each asks for; 0 in a field: as below. */
+/* What each asks for, and for how long it holds; 0 in a field: as below. */
 struct wishes {
-    int64_t wait_ms;   /* 2000 */
-    uint32_t lease_ms; /* LEASE_MS */
-    uint32_t claim_ms; /* 300 */
+    int64_t wait_ms;          /* 2000 */
+    uint32_t lease_ms;        /* LEASE_MS */
+    uint32_t claim_ms;        /* 300 */
+    uint32_t long_hold_every; /* 16: one in so many is no matter of 1 to 3 ms, but takes */
+    uint32_t long_hold_ms;    /* 250: it outlasts a renewal */
 };
 
 /* They ask as the holder and as the waiter of this cell's way, in turn. `unlocked`: they take
