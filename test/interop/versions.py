@@ -319,6 +319,23 @@ class Versions(unittest.TestCase):
             self.take_turns(strangers)
             self.assert_apart(self.told(monitor))
 
+    def test_readers_of_one_version_read_together_and_not_with_the_others(self):
+        if self.mode != "shared":
+            self.skipTest("there are no readers")
+        for reading, polling in ((1, 2), (2, 1)):
+            monitor = self.monitor()
+            readers = [self.asks(reading, self.waits), self.asks(reading, self.waits)]
+            for reader in readers:
+                reader.answer("held")
+            stranger = self.waiter(polling)
+            self.await_polls(monitor, polling, 3)
+            self.assertFalse(stranger.answered(), stranger.lines)
+            for reader in readers:
+                self.assertEqual(self.goes(reader), "0")
+            self.held(stranger)
+            self.assertEqual(self.goes(stranger), "0")
+            self.assert_apart(self.told(monitor))
+
     def test_one_that_dies_is_outlived_by_its_lease_alone(self):
         for holding, polling in ((1, 2), (2, 1)):
             holder = self.asks(holding, self.holds)
