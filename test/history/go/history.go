@@ -160,6 +160,15 @@ func (r *reader) take(one *record) error {
 	return fmt.Errorf("unknown: %q", one.What)
 }
 
+// Redis granted it after it was asked for, and after the command was sent to which the
+// deadline belongs.
+func (h *hold) earliest() int64 {
+	if h.sent > h.begin && h.sent <= h.granted {
+		return h.sent
+	}
+	return h.begin
+}
+
 // The end of what is claimed: as recorded, or the last moment until which the holder was
 // known to believe, if that comes first or it died.
 func (h *hold) claimed() int64 {
@@ -187,7 +196,7 @@ func (h *history) lockOperations() []porcupine.Operation {
 		end := one.claimed()
 		operations = append(operations,
 			porcupine.Operation{ClientId: one.client, Input: grant,
-				Call: one.begin, Return: one.granted},
+				Call: one.earliest(), Return: one.granted},
 			porcupine.Operation{ClientId: one.client,
 				Input: release{lock: one.lock, id: one.id}, Call: end, Return: end})
 	}
