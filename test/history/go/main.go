@@ -15,11 +15,12 @@
 // where there is nothing to judge. The exit code tells whether all could be read.
 //
 // A hold is two operations. To take the lock happens at one moment between asking, or sending
-// the command that got it, and being told; to end it at the moment up to which it is claimed: the end that its process recorded,
-// or the last moment until which it was known to believe, if that comes first. So of a
-// process that died, its deadline as it last knew it. Askings that failed, or were never
-// answered, claim nothing. What is forgiven is what test/fault/history.h forgives: two holds
-// between whose grants state was lost on purpose. The register is forgiven nothing.
+// the command that got it, and being told; to end it at the moment up to which it is claimed:
+// the end that its process recorded, or the last moment until which it was known to believe,
+// if that comes first. So of a process that died, its deadline as it last knew it. Askings
+// that failed, or were never answered, claim nothing. What is forgiven is what
+// test/fault/history.h forgives: two holds between whose grants state was lost on purpose. The
+// register is forgiven nothing.
 //
 // Happy path: readHistory, porcupine.CheckOperationsTimeout for each model, a line.
 package main
