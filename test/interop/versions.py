@@ -13,6 +13,7 @@ The server's monitor tells what each connection named: never things of both vers
 Happy path: `versions.py --lockwire PEER --command LOCKWIRE --root DIR --cache DIR mutex`.
 """
 import argparse
+import collections
 import json
 import os
 import re
@@ -104,16 +105,19 @@ def said(words):
 
 
 def named(lines):
-    """Who, by its address, named things of which versions. What a script does, its caller
+    """Which connection named things of which versions: by its address, and the how many-th
+    from there it is, since each begins with a CLIENT ID. What a script does, its caller
     does, whose line stands before."""
-    found, caller = {}, None
+    found, begun, caller = {}, collections.Counter(), None
     for line in lines:
         call = CALL.match(line)
         if not call:
             continue
-        if call[1] != "lua":
-            caller = call[1]
-        found.setdefault(caller, set()).update(said(WORD.findall(call[2])))
+        address, words = call[1], WORD.findall(call[2])
+        begun[address] += words[:2] == ["CLIENT", "ID"]
+        if address != "lua":
+            caller = address, begun[address]
+        found.setdefault(caller, set()).update(said(words))
     return found
 
 
@@ -166,11 +170,13 @@ class Versions(unittest.TestCase):
         self.eventually(lambda: self.queued(2) == before + 1, "it queues")
         return library
 
-    def held(self, player):
-        """It has it, with a number above all before it."""
+    def held(self, player, above=None):
+        """It has it, with a number above all before it, or above this one. (The library as
+        a peer tells none.)"""
         answer = player.answer("held")
         if answer.isdigit():
-            self.assertGreater(int(answer), max(self.fences, default=0))
+            above = max(self.fences, default=0) if above is None else above
+            self.assertGreater(int(answer), above)
             self.fences.append(int(answer))
 
     @staticmethod
@@ -205,8 +211,7 @@ class Versions(unittest.TestCase):
         return monitor
 
     def told(self, monitor):
-        self.server("ECHO", "until now")
-        return monitor.until('"until now"')
+        return monitor.told(self.server)
 
     def eventually(self, true, what):
         deadline = time.monotonic() + peers.LIMIT_S
@@ -230,7 +235,7 @@ class Versions(unittest.TestCase):
 
     def assert_apart(self, lines):
         found = {who: versions for who, versions in named(lines).items()
-                 if not who.startswith("unix:")}  # this test's own connection
+                 if not who[0].startswith("unix:")}  # this test's own connection
         self.assertFalse([who for who, versions in found.items() if len(versions) > 1], found)
         self.assertEqual(set().union(*found.values()), {1, 2})
 
@@ -242,11 +247,13 @@ class Versions(unittest.TestCase):
                  f'"{uuid}:1:2000"',
                  '1.5 [0 lua] "GET" "job"', f'1.5 [0 127.0.0.1:8] "GET" "{uuid}:1:2000-"',
                  f'1.5 [0 127.0.0.1:9] "SUBSCRIBE" "lockwire:{uuid}"']
-        ours, theirs = f'1.5 [0 lua] "PUBLISH" "{OTHERS}{uuid}" "t"', lines[:1]
-        self.assertEqual(named(lines), {"127.0.0.1:7": {1}, "127.0.0.1:8": {2},
-                                        "127.0.0.1:9": {1}})
-        self.assertEqual(named([lines[0], ours])["127.0.0.1:7"], {1, 2})
-        self.assertEqual(named(theirs)["127.0.0.1:7"], {1})
+        ours = f'1.5 [0 lua] "PUBLISH" "{OTHERS}{uuid}" "t"'
+        one = ("127.0.0.1:7", 0)
+        self.assertEqual(named(lines), {one: {1}, ("127.0.0.1:8", 0): {2},
+                                        ("127.0.0.1:9", 0): {1}})
+        self.assertEqual(named([lines[0], ours]), {one: {1, 2}})
+        another = '1.5 [0 127.0.0.1:7] "CLIENT" "ID"'
+        self.assertEqual(named([lines[0], another, ours]), {one: {1}, (one[0], 1): {2}})
 
     def test_each_hands_over_to_its_own_and_is_polled_by_the_other(self):
         monitor = self.monitor()
@@ -275,14 +282,15 @@ class Versions(unittest.TestCase):
         self.assert_apart(self.told(monitor))
 
     def take_turns(self, players):
-        """Each has it once, readers maybe together."""
+        """Each has it once, readers maybe together, and then with numbers in any order."""
         begun, waiting = time.monotonic(), list(players)
+        above = max(self.fences) if self.mode == "shared" else None
         while waiting:
             self.eventually(lambda: any(player.answered() for player in waiting),
                             "somebody's turn")
             player = next(player for player in waiting if player.answered())
             waiting.remove(player)
-            self.held(player)
+            self.held(player, above)
             if len(waiting) + 1 == len(players):
                 print(f"    version {player.number} has it after "
                       f"{time.monotonic() - begun:.2f} s", flush=True)
