@@ -140,6 +140,24 @@ static void who_may_not_count_polls_and_the_log_says_so_once(void **state)
     assert_null(strstr(said + 1, "NUMSUB"));
 }
 
+static void who_may_not_count_any_more_is_bound_no_more(void **state)
+{
+    (void)state;
+    redis_ok("ACL SETUSER app reset on >secret +@all ~* &*");
+    struct peer *a = peer_ready("a", NULL);
+    struct peer *b = peer_ready("b", client_of(.username = "app", .password = "secret",
+                                               .request_timeout_ms = 100));
+    struct hold *A = take(a, "A", "x");
+    redis_ok("ACL SETUSER app -pubsub");
+    UNTIL(peer_logged(b, "4 PUBSUB NUMSUB is not permitted"));
+    ask_with(b, "B", "x", asking(.wait_ms = -1, .lease_ms = 1500));
+    EXPECT("A granted");
+    stage_expect_nothing(100);
+    assert_int_equal(redis_int("EXISTS %s", queue_of("x")), 0);
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+}
+
 /* Without it nobody can tell whose server a message is of: each means ask. */
 static void without_INFO_a_message_means_ask(void **state)
 {
@@ -157,6 +175,60 @@ static void without_INFO_a_message_means_ask(void **state)
     assert_held_by_redis(B);
     assert_int_equal(monitor_count("evalsha"), 2); /* the release, the ask */
     assert_int_equal(peer_stats(b).handed_over, 0);
+}
+
+/* The README's account, which may do no more: all that is refused is what it names optional. */
+static void the_least_account_misses_nothing(void **state)
+{
+    static const char *const kinds[] = {"w", "r1"};
+
+    (void)state;
+    redis_ok(
+        "ACL SETUSER least on >pw ~x ~lockwire:* &lockwire:* -@all +auth +select "
+        "+client|setname +client|id +info +eval +evalsha +set +get +mget +del +exists "
+        "+type +incr +incrby +pexpire +pexpireat +pttl +time +publish +subscribe "
+        "+pubsub|numsub +zadd +zcard +zrange +zrangebyscore +zrank +zrem +zscore +hset "
+        "+hsetnx +hget +hgetall +hmget +hdel +hincrby +hexists");
+    redis_ok("ACL LOG RESET");
+    struct lw_client_options options =
+        *client_of(.username = "least", .password = "pw", .local_turns = 1);
+    struct peer *a = peer_ready("a", &options), *b = peer_ready("b", &options);
+    struct hold *A = take(a, "A", "x");
+    ask(b, "B", "x", -1);
+    wait_queued("x", 1);
+    extend(A, 0);
+    EXPECT("A granted; A renewed OK");
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+    assert_int_equal(peer_stats(b).handed_over, 1);
+    peer_close(b);
+    EXPECT("b closed");
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        bool writes = kinds[i][0] == 'w';
+        struct lw_acquire_options *wanted =
+            asking(.mode = writes ? LW_EXCLUSIVE : LW_SHARED, .permits = writes ? 0 : 1,
+                   .wait_ms = -1);
+        struct peer *c = peer_ready(writes ? "c" : "d", &options);
+
+        A = ask_with(a, "A", "x", wanted);
+        EXPECT("A granted");
+        ask_with(c, "C", "x", wanted);
+        UNTIL(redis_int("ZCARD lockwire:2:rwqueue:{x}") == 1);
+        extend(A, 0);
+        EXPECT("A renewed OK");
+        let_go(A);
+        EXPECT_SET("A released OK; C granted");
+        peer_close(c);
+        EXPECT(writes ? "c closed" : "d closed");
+    }
+    redisReply *log = redisCommand(stage.server.admin, "ACL LOG");
+    for (size_t i = 0; i < log->elements; i++) {
+        const char *object = log->element[i]->element[7]->str;
+
+        if (strcmp(object, "config|get") != 0 && strcmp(object, "client|kill") != 0)
+            stage_fail("refused: %s", object);
+    }
+    freeReplyObject(log);
 }
 
 /* ---- messages ---- */
@@ -210,7 +282,9 @@ int main(void)
         STAGE_TEST(heartbeat_finds_that_they_part),
         STAGE_TEST(a_count_that_no_server_can_give_is_none),
         STAGE_TEST(who_may_not_count_polls_and_the_log_says_so_once),
+        STAGE_TEST(who_may_not_count_any_more_is_bound_no_more),
         STAGE_TEST(without_INFO_a_message_means_ask),
+        STAGE_TEST(the_least_account_misses_nothing),
         STAGE_TEST(a_message_of_another_server_means_ask),
     };
 
