@@ -16,7 +16,7 @@
 #define APART_S 2
 /* A hold that nobody gave is seen if it lasts until the one that somebody was given begins:
  * for as long as it takes to connect anew. */
-#define PATIENT .wait_ms = STAGE_WAIT_MS, .long_hold_every = 5, .long_hold_ms = 120
+#define PATIENT .wait_ms = STAGE_WAIT_MS, .long_hold_every = 8, .long_hold_ms = 120
 
 static void lead_on(void)
 {

@@ -151,6 +151,15 @@ static void a_fence_that_does_not_grow_is_found(void **state)
     judge(0, 1, 0);
 }
 
+static void a_fence_that_came_after_its_deadline_is_good(void **state)
+{
+    (void)state;
+    note(0, BEGIN, 0, 0, 0, false);
+    holds(1, LEASE + 1, LEASE + 100, 2);
+    note(0, GRANTED, LEASE + 200, LEASE + 200, 1, false);
+    judge(0, 0, 0);
+}
+
 static void a_number_given_to_two_readers_is_found(void **state)
 {
     (void)state;
@@ -304,6 +313,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_who_touches_without_belief_is_good, set,
                                         strike),
         cmocka_unit_test_setup_teardown(a_fence_that_does_not_grow_is_found, set, strike),
+        cmocka_unit_test_setup_teardown(a_fence_that_came_after_its_deadline_is_good, set,
+                                        strike),
         cmocka_unit_test_setup_teardown(a_number_given_to_two_readers_is_found, set,
                                         strike),
         cmocka_unit_test_setup_teardown(a_number_given_again_much_later_is_found, set,
