@@ -166,7 +166,8 @@ struct lw_client_options {
     /* 16 (1 to 16): how many handles of this client one grant of Redis serves in turn
      * (LW_MUTEX). 1: off. */
     uint32_t local_turns;
-    /* 1024: unanswered commands on the link; more of them queue here. */
+    /* 1024: unanswered commands on the link; more of them queue here, and what keeps a lock or
+     * lets go of it goes first. */
     uint32_t max_inflight;
     lw_link_cb *link;
     lw_log_cb *log;

@@ -62,6 +62,13 @@ static struct lw__output ask(struct lw__machine *m)
     return act(LW__SEND_ACQUIRE);
 }
 
+/* What an earlier answer or a message gave us; asked for as whatever keeps a lock is. */
+static struct lw__output claim(struct lw__machine *m)
+{
+    m->claims = true;
+    return ask(m);
+}
+
 /* "Whatever this token has here, it has no more." */
 static struct lw__output leave(struct lw__machine *m, int64_t now_us)
 {
@@ -139,7 +146,7 @@ static struct lw__output believe(struct lw__machine *m, const struct lw__input *
     if (m->abandoned)
         return leave(m, in->now_us);
     if (deadline - in->now_us <= m->margin_us)
-        return ask(m);
+        return claim(m);
     return hold(m, deadline, in->fence, false);
 }
 
@@ -159,13 +166,13 @@ static struct lw__output hand_over(struct lw__machine *m, const struct lw__input
 
     if (in->pair_server_us == 0 || passed < 0 ||
         passed > passed_here + lw__drift_us(passed_here))
-        return ask(m);
+        return claim(m);
     deadline = in->pair_sent_us + passed + m->window_us -
                lw__drift_us(passed + m->window_us);
     spare = deadline - in->now_us;
     if (spare <= m->window_us / 4 ||
         (m->margin_us > 0 && spare - m->margin_us <= m->window_us / 2))
-        return ask(m);
+        return claim(m);
     out = hold(m, deadline, fence, true);
     m->due_us = in->pair_sent_us + passed + m->window_us / 4;
     if (m->turning) { /* the turn queued this token, so it released the previous one */
@@ -204,6 +211,7 @@ static struct lw__output queued(struct lw__machine *m, const struct lw__input *i
     m->in_redis = in->position >= 0 || handed != 0;
     m->handed_us = 0;
     m->failures = 0;
+    m->claims = false;
     if (m->abandoned)
         return give_up(m, in);
     /* A message noted while asking: later than this answer it is news, else it is past. */
@@ -342,9 +350,9 @@ static struct lw__output held(struct lw__machine *m, const struct lw__input *in)
         m->in_redis = false;
         m->turning = true;
         m->held_until_us = m->deadline_us;
-        return ask(m);
+        return claim(m);
     case LW__EV_LATE:
-        return ask(m);
+        return claim(m);
     case LW__EV_LAPSE:
         m->phase = LW__LAPSED;
         m->due_us = m->deadline_us;

@@ -2,7 +2,8 @@
 /*
  * One Redis server: see node.h. The command link comes up in three steps: the session greets,
  * the fence counter is seeded (so the first number of a connection is never below one drawn
- * before a failover), then `up`. Commands wait in `backlog` while max_inflight are unanswered.
+ * before a failover), then `up`. Commands wait in `backlog` while max_inflight are unanswered:
+ * a lease must not run out behind the many who ask for one.
  */
 #include "node.h"
 
@@ -22,7 +23,9 @@ struct lw__node {
     void *arg;
     struct lw__session commands, subscription;
     struct lw__timer heartbeat;
-    struct lw__request *backlog, **backlog_end;
+    struct lw__backlog {
+        struct lw__request *first, **end;
+    } backlog[LW__ORDERS];
     struct lw__deferred pump_call;
     struct lw__buffer buffer;        /* for encoding, kept */
     struct lw__command seed, keep;   /* of the fence counter */
@@ -41,12 +44,19 @@ static struct lw__loop *loop_of(const struct lw__node *node)
 
 /* ---- sending ---- */
 
-/* `first`: sent before, as EVALSHA, and so before all that has not been; but behind others
- * of that kind, so that requests of one client keep their order. */
+static struct lw__backlog *backlog_of(struct lw__node *node,
+                                      const struct lw__command *command)
+{
+    return &node->backlog[command->type->order];
+}
+
+/* `first`: sent before, as EVALSHA, and so before all of its order that has not been; but
+ * behind others of that kind, so that requests of one client keep their order. */
 static void push_backlog(struct lw__node *node, struct lw__command *command, bool first)
 {
+    struct lw__backlog *backlog = backlog_of(node, command);
     struct lw__request *r = &command->request,
-                       **at = first ? &node->backlog : node->backlog_end;
+                       **at = first ? &backlog->first : backlog->end;
 
     while (first && *at && ((struct lw__command *)*at)->eval)
         at = &(*at)->next;
@@ -56,18 +66,35 @@ static void push_backlog(struct lw__node *node, struct lw__command *command, boo
     if (r->next)
         r->next->prev = &r->next;
     else
-        node->backlog_end = &r->next;
+        backlog->end = &r->next;
 }
 
-static void pull_backlog(struct lw__node *node, struct lw__request *r)
+static void pull_backlog(struct lw__node *node, struct lw__command *command)
 {
+    struct lw__request *r = &command->request;
+
     *r->prev = r->next;
     if (r->next)
         r->next->prev = r->prev;
     else
-        node->backlog_end = r->prev;
+        backlog_of(node, command)->end = r->prev;
     r->next = NULL;
     r->prev = NULL;
+}
+
+/* The next one to be sent, of these orders; NULL: none waits. */
+static struct lw__command *next_of(const struct lw__node *node, enum lw__order last)
+{
+    for (unsigned order = 0; order <= last; order++) {
+        if (node->backlog[order].first)
+            return (struct lw__command *)node->backlog[order].first;
+    }
+    return NULL;
+}
+
+static struct lw__command *next_in_backlog(const struct lw__node *node)
+{
+    return next_of(node, LW__ORDERS - 1);
 }
 
 static void replied(struct lw__request *request, const struct lw__reply *reply);
@@ -103,11 +130,10 @@ static bool has_room(const struct lw__node *node)
 static void pump(void *arg)
 {
     struct lw__node *node = arg;
+    struct lw__command *next;
 
-    while (node->backlog && has_room(node)) {
-        struct lw__command *next = (struct lw__command *)node->backlog;
-
-        pull_backlog(node, node->backlog);
+    while ((next = next_in_backlog(node)) != NULL && has_room(node)) {
+        pull_backlog(node, next);
         send_now(node, next);
         if (next->request.sent_us == 0)
             break;
@@ -121,7 +147,7 @@ static void submit(struct lw__node *node, struct lw__command *command,
     command->type = type;
     command->eval = false;
     command->request.sent_us = 0;
-    if (node->backlog || !has_room(node))
+    if (next_of(node, type->order) || !has_room(node))
         push_backlog(node, command, false);
     else
         send_now(node, command);
@@ -147,7 +173,7 @@ static void make_room(void *arg)
 {
     struct lw__node *node = arg;
 
-    if (node->backlog)
+    if (next_in_backlog(node))
         lw__defer(loop_of(node), &node->pump_call, false);
 }
 
@@ -193,10 +219,15 @@ void lw__node_forget(struct lw__node *node, struct lw__command *command)
 {
     if (!command->request.prev)
         return;
-    if (command->request.sent_us == 0)
-        pull_backlog(node, &command->request);
+    if (lw__node_is_unsent(command))
+        pull_backlog(node, command);
     else if (node->commands.link)
         lw__link_forget(node->commands.link, &command->request);
+}
+
+bool lw__node_is_unsent(const struct lw__command *command)
+{
+    return command->request.prev && command->request.sent_us == 0;
 }
 
 void lw__node_distrust(struct lw__node *node, const char *why)
@@ -247,7 +278,8 @@ static void seed_failed(struct lw__command *command, const char *why, bool sent)
     command->node->seeding = false;
 }
 
-static const struct lw__command_type seed_type = {put_seed, seeded, seed_failed};
+static const struct lw__command_type seed_type = {put_seed, seeded, seed_failed,
+                                                  LW__ORDER_KEEP};
 
 static void seed(struct lw__node *node)
 {
@@ -279,7 +311,8 @@ static void keep_failed(struct lw__command *command, const char *why, bool sent)
     command->node->keeping = false;
 }
 
-static const struct lw__command_type keep_type = {put_keep, kept, keep_failed};
+static const struct lw__command_type keep_type = {put_keep, kept, keep_failed,
+                                                  LW__ORDER_KEEP};
 
 /* ---- the command link ---- */
 
@@ -351,12 +384,11 @@ static void commands_ready(void *arg)
 static void commands_lost(void *arg, const char *why)
 {
     struct lw__node *node = arg;
+    struct lw__command *command;
 
     node->up = false;
-    while (node->backlog) {
-        struct lw__command *command = (struct lw__command *)node->backlog;
-
-        pull_backlog(node, node->backlog);
+    while ((command = next_in_backlog(node)) != NULL) {
+        pull_backlog(node, command);
         command->type->failed(command, why, false);
     }
     node->events->down(node->arg, why);
@@ -443,7 +475,8 @@ int lw__node_new(const struct lw__node_options *options,
     node->options = *options;
     node->events = events;
     node->arg = arg;
-    node->backlog_end = &node->backlog;
+    for (unsigned order = 0; order < LW__ORDERS; order++)
+        node->backlog[order].end = &node->backlog[order].first;
     lw__timer_init(&node->heartbeat, heartbeat, node);
     lw__deferred_init(&node->pump_call, pump, node);
     lw__session_init(&node->commands, &node->options.access, &command_events, node);

@@ -398,18 +398,29 @@ static bool release_answered(struct lw__command *command, const struct lw__reply
     return true;
 }
 
-static const struct lw__command_type try_type = {put_try, try_answered, try_unanswered};
-static const struct lw__command_type acquire_type = {put_acquire, acquire_answered,
-                                                     no_answer};
+static const struct lw__command_type try_type = {put_try, try_answered, try_unanswered,
+                                                 LW__ORDER_FRESH};
+static const struct lw__command_type acquire_types[LW__ORDERS] = {
+    [LW__ORDER_KEEP] = {put_acquire, acquire_answered, no_answer, LW__ORDER_KEEP},
+    [LW__ORDER_AGAIN] = {put_acquire, acquire_answered, no_answer, LW__ORDER_AGAIN},
+    [LW__ORDER_FRESH] = {put_acquire, acquire_answered, no_answer, LW__ORDER_FRESH},
+};
 static const struct lw__command_type release_type = {put_release, release_answered,
-                                                     no_answer};
+                                                     no_answer, LW__ORDER_KEEP};
 
 /* ---- the machine ---- */
+
+static enum lw__order order_of(const struct lw__token *token)
+{
+    if (token->machine.claims)
+        return LW__ORDER_KEEP;
+    return token->machine.ticket >= 0 ? LW__ORDER_AGAIN : LW__ORDER_FRESH;
+}
 
 static void send(struct lw__token *token, unsigned actions)
 {
     struct lw__node *node = token->client->node;
-    const struct lw__command_type *type = &acquire_type;
+    const struct lw__command_type *type = &acquire_types[order_of(token)];
     const char *unseeded;
 
     if (actions & LW__SEND_RELEASE) {
