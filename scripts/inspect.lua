@@ -33,7 +33,8 @@ local counts, holds = {}, {}
 if kind == 'hash' then
     counts = redis.call('HMGET', KEYS[1], 'mode', 'rcount', 'readers', 'writer', 'wcount',
                         'soonest')
-    counts = counts[1] and counts[6] and counts or {}
+    local ours = counts[1] == 'read/2' or counts[1] == 'write/2'
+    counts = ours and counts[6] and counts or {}
 end
 if #counts > 0 then
     local fields = redis.call('HGETALL', KEYS[1])

@@ -11,9 +11,9 @@
 -- Gives the name, which nobody holds or who holds it lets go, to the first live waiter, and
 -- has the next stand by (`me` is told by its answer). What came of it: 'handed'; 'free': `me`
 -- may take it, it is first, or nobody waits; 'again': more heads are to be looked at; 'mute':
--- we may not publish. The head leaves the queue only when it was told: a mute leaves all as is.
+-- we may not count or publish. The head leaves the queue only when it is dead or was told: a
+-- mute leaves all as is.
 local function hand_over(me)
-    local number
     for tried = 0, 16 do
         local heads = try('ZRANGE', queue, '0', '1') or {}
         local head, following = heads[1], heads[2]
@@ -26,9 +26,8 @@ local function hand_over(me)
         local client, window = parse_token(head)
         local heard = 0
         if client and head ~= me then
-            number = number or draw(16, true)
-            heard = tell_turn('t', client, head, number)
-            if not heard then
+            heard = listeners(client)
+            if not heard or heard > 0 and not tell_turn('t', client, head, draw(16, true)) then
                 return 'mute'
             end
         end

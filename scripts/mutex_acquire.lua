@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Acquires a mutex, or joins its queue; one script, so that no wake-up falls in between.
 -- KEYS: name, queue, fence
--- ARGV: token, lease ms, wait 0|1, ticket (-1: none yet), want fence 0|1
+-- ARGV: token, lease ms, wait 0|1, ticket (-1: none yet), want fence 0|1, server
 -- Answer: {1, fence} (0 where none was wanted; else the first of sixteen)
 --      or {0, remaining ms (-1: no TTL; 0: free), position (-1: not queued), ticket,
 --          server time us, again [, type of a stranger's key]}
@@ -24,7 +24,7 @@ if granted then
 end
 
 local function slow()
-    local name, queue, fence = KEYS[1], KEYS[2], KEYS[3]
+    local name, queue, fence, server = KEYS[1], KEYS[2], KEYS[3], ARGV[6]
     -- include: mutex_ask.lua
     return ask(ARGV[1], try('GET', name), tonumber(ARGV[2]), ARGV[3] == '1', tonumber(ARGV[4]),
                ARGV[5] ~= '0')

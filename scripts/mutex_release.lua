@@ -2,7 +2,7 @@
 -- Whatever this token has here, it has no more: the lock, a place in the queue, a turn
 -- that it was handed meanwhile. Release, leave and give back are this one script.
 -- KEYS: name, queue, fence
--- ARGV: token
+-- ARGV: token, server
 -- Answer: bit 0: it was held and is released; bit 1: again (more dead heads than one call
 -- looks at).
 -- Happy path: held, nobody queued. The first write frees: it passes without memory.
@@ -16,7 +16,7 @@ if redis.pcall('GET', KEYS[1]) == ARGV[1] then
 end
 
 local function slow()
-    local name, queue, fence = KEYS[1], KEYS[2], KEYS[3]
+    local name, queue, fence, server = KEYS[1], KEYS[2], KEYS[3], ARGV[2]
     -- include: mutex.lua
     if held == 0 then -- who holds does not wait
         try('ZREM', queue, ARGV[1])

@@ -2,7 +2,7 @@
 -- Ends a client's turn: releases the old token and acquires for the new one, at once if
 -- nobody else waits, else at the tail.
 -- KEYS: name, queue, fence
--- ARGV: old token, token, lease ms, ticket, want fence 0|1, wait ('0': do not join)
+-- ARGV: old token, token, lease ms, ticket, want fence 0|1, wait ('0': do not join), server
 -- Answer: {1 if the old token was held and is released, else 0, then mutex_acquire's}
 -- Happy path: held, nobody queued.
 --
@@ -25,7 +25,7 @@ if redis.pcall('GET', KEYS[1]) == ARGV[1] then
 end
 
 local function slow()
-    local name, queue, fence = KEYS[1], KEYS[2], KEYS[3]
+    local name, queue, fence, server = KEYS[1], KEYS[2], KEYS[3], ARGV[7]
     -- first, so that hand_over() is known outside take(), too:
     -- include: mutex.lua
     -- include: mutex_ask.lua

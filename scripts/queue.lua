@@ -4,9 +4,13 @@
 -- Must not know who holds a name, nor in which format.
 --
 -- A fragment, which stands on clock.lua, for scripts that declare `name`, `queue` and
--- `fence`, the three keys.
+-- `fence`, the three keys, and `server`: the caller's word for the server that runs this.
 --
--- Happy path: tell_turn() reaches the process of the head.
+-- Happy path: listeners() finds the process of the head here, and tell_turn() reaches it.
+--
+-- A message also goes to whoever subscribed at a replica or at another node, where nobody is
+-- counted: so it is counted first, nothing is published where nobody listens here, and the
+-- caller has written something before it publishes, which a read-only server refuses.
 --
 -- Most of what a script costs is Lua's, and the way between Lua and Redis. So numbers reach
 -- redis.call as strings wherever they are some already; a score is read only where it must
@@ -33,24 +37,31 @@ local function draw(count, anyway)
     return last - count + 1
 end
 
--- The client and the claim window (text) of `<client>:<n>:<window>`; nil for all else.
+-- The client and the claim window (text) of `<client>:<n>:<window>-`; nil for all else.
 local function parse_token(token)
     local colon = token:find(':', 1, true)
-    local window = colon and token:match('^%d+:([1-9]%d*)$', colon + 1)
+    local window = colon and token:match('^%d+:([1-9]%d*)%-$', colon + 1)
     if window and #window <= 5 and tonumber(window) <= 60000 then
         return token:sub(1, colon - 1), window
     end
 end
 
+-- How many listen to a client here. 0: its process is gone, or listens at another server.
+-- Nil: we may not ask. PUBLISH's own count would come too late, and a PSUBSCRIBE fools it.
+local function listeners(client)
+    return redis.pcall('PUBSUB', 'NUMSUB', 'lockwire:2:' .. client)[2]
+end
+
 -- `kind`: t of a mutex, r of a read-write lock, so that who does not know the token can
--- give it back. How many heard it: 0 means that the process is gone. Nil: we may not publish.
+-- give it back. False: we may not publish.
 local function tell_turn(kind, client, token, number)
-    local heard = redis.pcall('PUBLISH', 'lockwire:' .. client, kind .. ' ' .. token .. ' '
-                              .. format('%.0f', number) .. ' ' .. us_text .. ' ' .. name)
-    return type(heard) == 'number' and heard or nil
+    local heard = redis.pcall('PUBLISH', 'lockwire:2:' .. client, kind .. ' ' .. token .. ' '
+                              .. format('%.0f', number) .. ' ' .. us_text .. ' ' .. server
+                              .. ' ' .. name)
+    return type(heard) == 'number'
 end
 
 -- "You are first now. Who was handed the lock may hang: ask when its window has ended."
 local function tell_standby(client, token, window)
-    redis.pcall('PUBLISH', 'lockwire:' .. client, 's ' .. token .. ' ' .. window .. ' ' .. name)
+    redis.pcall('PUBLISH', 'lockwire:2:' .. client, 's ' .. token .. ' ' .. window .. ' ' .. name)
 end

@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- Owns the read-write lock: a hash with one field `h:<token>` = "<end ms> <r|w> <owner>"
 -- per hold, its counts (mode, rcount, r:<owner>, readers, writer, wcount), each owner's
--- number f:<owner>, and `soonest`, which no hold's end is before. A queue's member is
+-- number f:<owner>, and `soonest`, which no hold's end is before. `mode` says the wire
+-- version too, read/2 or write/2: a hash of another is a stranger's. A queue's member is
 -- `<r|w><permits> <token> <owner>`. Must not know the mutex.
 --
 -- A fragment, like queue.lua, on which it stands. While a script runs, counts are kept in
@@ -19,13 +20,13 @@ local function load()
     local f = try('HMGET', name, 'mode', 'rcount', 'readers', 'writer', 'wcount',
                   'soonest')
     if f and not f[6] and redis.call('EXISTS', name) == 0 then
-        f = {'read', 0, 0, '', 0}
+        f = {'read/2', 0, 0, '', 0}
     elseif not f or not f[6] then
         return false
     end
     lock = {rcount = tonumber(f[2]), readers = tonumber(f[3]), writer = f[4],
             wcount = tonumber(f[5]), soonest = tonumber(f[6])}
-    return (f[1] == 'read' or f[1] == 'write')
+    return (f[1] == 'read/2' or f[1] == 'write/2')
         and lock.rcount and lock.readers and lock.writer and lock.wcount and true or false
 end
 
@@ -35,7 +36,7 @@ local function save()
         lock = {rcount = 0, readers = 0, writer = '', wcount = 0}
         return
     end
-    redis.call('HSET', name, 'mode', lock.wcount > 0 and 'write' or 'read',
+    redis.call('HSET', name, 'mode', lock.wcount > 0 and 'write/2' or 'read/2',
                'rcount', lock.rcount, 'readers', lock.readers, 'writer', lock.writer,
                'wcount', lock.wcount, 'soonest', format('%.0f', lock.soonest))
 end
@@ -167,16 +168,10 @@ local function admit(kind, owner, permits)
     return permits == 0 or lock.readers < permits or is_in(owner)
 end
 
--- PUBLISH's count would do, but any PSUBSCRIBE fools it.
-local function is_dead(client)
-    local counts = redis.pcall('PUBSUB', 'NUMSUB', 'lockwire:' .. client)
-    return counts[2] == 0
-end
-
 -- Lets in whoever is first, as long as the first may enter. Returns the number of `me`
 -- (a member; nil: nobody) if that was among them, and 1 where more are to be looked at;
 -- the head is told too, since a grant's answer cannot say it.
--- What may not publish leaves the head where it is.
+-- Who may not count or publish leaves the head where it is.
 local function serve(me, my_lease)
     local mine, window_given
     for tried = 0, 128 do
@@ -193,7 +188,7 @@ local function serve(me, my_lease)
         end
         local stays = client and not admit(kind, owner, permits)
         if stays and kind == 'w' and lock.wcount == 0 and heads[2] and head ~= me
-            and is_dead(client) then
+            and listeners(client) == 0 then
             stays, client = false, nil -- nobody shall wait behind a dead writer
         end
         if stays then
@@ -208,23 +203,26 @@ local function serve(me, my_lease)
             end
             return mine, 1
         end
-        if client then
-            local number = number_for(kind, owner)
-            if head == me then
-                mine = number
-                redis.call('ZREM', queue, head)
-                add(kind, token, owner, my_lease, number)
-            else
-                local heard = tell_turn('r', client, token, number)
-                if not heard then
-                    return mine, 0
-                end
-                redis.call('ZREM', queue, head)
-                if heard > 0 then
-                    add(kind, token, owner, window, number)
-                    window_given = math.max(window_given or 0, window)
-                end
+        local heard = 0
+        if client and head ~= me then
+            heard = listeners(client)
+            if not heard then
+                return mine, 0
             end
+        end
+        if head == me then
+            mine = number_for(kind, owner)
+            redis.call('ZREM', queue, head)
+            add(kind, token, owner, my_lease, mine)
+        elseif heard > 0 then
+            local number = number_for(kind, owner)
+            redis.call('HDEL', name, 'h:') -- the write before a message
+            if not tell_turn('r', client, token, number) then
+                return mine, 0
+            end
+            redis.call('ZREM', queue, head)
+            add(kind, token, owner, window, number)
+            window_given = math.max(window_given or 0, window)
         else
             redis.call('ZREM', queue, head)
         end

@@ -2,7 +2,7 @@
 -- Acquires a read-write lock for an owner, or joins its queue.
 -- KEYS: name, queue, fence
 -- ARGV: token, lease ms, wait 0|1, ticket (-1: none yet), mode r|w, owner,
---       permits (0: any number of owners)
+--       permits (0: any number of owners), server
 -- Answer: {1, fence}
 --      or {0, remaining ms (-1: no TTL; 0: free), position (-1: not queued), ticket,
 --          server time us, again [, type of a stranger's key]}
@@ -18,12 +18,12 @@ if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
                                      + math.floor(time[2] / 1000) + ARGV[2])
         local name, owner, hold = KEYS[1], ARGV[6], 'h:' .. ARGV[1]
         if ARGV[5] == 'w' then
-            redis.call('HSET', name, 'mode', 'write', 'rcount', '0', 'readers', '0',
+            redis.call('HSET', name, 'mode', 'write/2', 'rcount', '0', 'readers', '0',
                        'writer', owner, 'wcount', '1', 'soonest', ending,
                        'f:' .. owner, string.format('%.0f', number),
                        hold, ending .. ' w ' .. owner)
         else
-            redis.call('HSET', name, 'mode', 'read', 'rcount', '1', 'readers', '1',
+            redis.call('HSET', name, 'mode', 'read/2', 'rcount', '1', 'readers', '1',
                        'writer', '', 'wcount', '0', 'soonest', ending, 'r:' .. owner, '1',
                        'f:' .. owner, string.format('%.0f', number),
                        hold, ending .. ' r ' .. owner)
@@ -34,7 +34,7 @@ if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
 end
 
 local function slow()
-    local name, queue, fence = KEYS[1], KEYS[2], KEYS[3]
+    local name, queue, fence, server = KEYS[1], KEYS[2], KEYS[3], ARGV[8]
     -- include: rw.lua
     -- include: join.lua
     local token, lease, wait = ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1'
@@ -69,7 +69,7 @@ local function slow()
         for _, other in ipairs(try('ZRANGEBYSCORE', queue, 0, 0) or {}) do
             local _, _, its_token, its_owner = parse_member(other)
             local client = its_owner and parse_token(its_token)
-            if not client or is_dead(client) then
+            if not client or listeners(client) == 0 then
                 redis.call('ZREM', queue, other)
             elseif its_owner ~= owner and reads(its_owner) > 0 then
                 return true

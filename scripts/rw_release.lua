@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Whatever this token has here, it has no more: its hold, or its place in the queue.
 -- KEYS: name, queue, fence
--- ARGV: token, member (as it stands in the queue: `<r|w><permits> <token> <owner>`)
+-- ARGV: token, member (as it stands in the queue: `<r|w><permits> <token> <owner>`), server
 -- Answer: {1 if it was held and is released, else 0; holds its owner still has; again}
 -- Happy path: the only hold, nobody queued. The first write frees, so that it passes
 -- without memory.
@@ -14,7 +14,7 @@ if only[1] and (only[2] == '1' and only[3] == '0' or only[2] == '0' and only[3] 
 end
 
 local function slow()
-    local name, queue, fence = KEYS[1], KEYS[2], KEYS[3]
+    local name, queue, fence, server = KEYS[1], KEYS[2], KEYS[3], ARGV[3]
     -- include: rw.lua
     local token, member = ARGV[1], ARGV[2]
     if not load() then

@@ -121,6 +121,12 @@ bool lw__get_acquired(const struct lw__reply *reply, bool turn, struct lw__acqui
     }
 }
 
+/* The channel, and how many. */
+bool lw__get_count(const struct lw__reply *reply, int64_t *ret)
+{
+    return lw__reply_count(reply) == 2 && integer_at(reply, 1, 0, INT64_MAX, ret);
+}
+
 bool lw__get_released(const struct lw__reply *reply, bool rw, struct lw__released *ret)
 {
     *ret = (struct lw__released){0};
@@ -170,6 +176,19 @@ static bool number(const char **at, char stop, uint64_t most, uint64_t *ret)
     return true;
 }
 
+/* A server's id: hexadecimal digits up to a blank, or none. */
+static bool server(const char **at, char ret[LW__SERVER_SIZE])
+{
+    size_t length = strspn(*at, "0123456789abcdef");
+
+    if (length >= LW__SERVER_SIZE || (*at)[length] != ' ')
+        return false;
+    memcpy(ret, *at, length);
+    ret[length] = '\0';
+    *at += length + 1;
+    return true;
+}
+
 bool lw__get_message(const char *text, size_t length, const char *uuid,
                      struct lw__message *ret)
 {
@@ -186,12 +205,12 @@ bool lw__get_message(const char *text, size_t length, const char *uuid,
     ret->handed = text[0] != 's';
     ret->rw = text[0] == 'r';
     if (!number(&at, ':', INT64_MAX, &ret->n) ||
-        !number(&at, ' ', WINDOW_MAX, &token_window))
+        !number(&at, '-', WINDOW_MAX, &token_window) || *at++ != ' ')
         return false;
     ret->token_window_ms = (uint32_t)token_window;
     if (ret->handed) {
         if (!number(&at, ' ', LUA_MAX, &ret->fence) ||
-            !number(&at, ' ', LUA_MAX, &handed_us))
+            !number(&at, ' ', LUA_MAX, &handed_us) || !server(&at, ret->server))
             return false;
         ret->handed_us = (int64_t)handed_us;
     } else {

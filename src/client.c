@@ -141,7 +141,7 @@ static void node_down(void *arg, const char *why)
     lw__turns_link_down(client);
 }
 
-static void node_subscribed(void *arg)
+static void node_bound(void *arg)
 {
     lw__turns_ask_all(arg);
 }
@@ -153,7 +153,7 @@ static void node_message(void *arg, const char *text, size_t length)
 
 static int start_node(struct lw_client *client)
 {
-    static const struct lw__node_events events = {node_up, node_down, node_subscribed,
+    static const struct lw__node_events events = {node_up, node_down, node_bound,
                                                   node_message};
     const struct lw_client_options *o = &client->options;
     struct lw__node_options options = {
@@ -174,7 +174,7 @@ static int start_node(struct lw_client *client)
                 .backoff_min_ms = o->backoff_min_ms,
                 .backoff_max_ms = o->backoff_max_ms,
             },
-        .channel = client->channel,
+        .uuid = client->uuid,
         .max_inflight = o->max_inflight,
         .stats = &client->stats,
     };
@@ -215,7 +215,6 @@ static int set_up(struct lw_client *client, struct event_base *base, const char 
     if (lw__loop_new(base, &client->loop) != 0 || lw__loop_reserve(client->loop, 3) != 0)
         return LW_ENOMEM;
     lw__uuid(client->uuid);
-    snprintf(client->channel, sizeof client->channel, "lockwire:%s", client->uuid);
     lw__random_seed(&client->random, (uint64_t)lw__now_us() ^
                                          (uint64_t)(uintptr_t)client ^
                                          (uint64_t)client->fork_mark.pid << 32);

@@ -205,7 +205,7 @@ struct lw_client {
     struct lw__loop *loop;
     struct lw__node *node;
     struct lw__random random;
-    char uuid[LW__UUID_SIZE], channel[LW__UUID_SIZE + 16];
+    char uuid[LW__UUID_SIZE];
     struct lw__fork_mark fork_mark;
     uint64_t next_n;
     const struct lw__token_events *events; /* turns.c's */

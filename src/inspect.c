@@ -333,7 +333,7 @@ static void put_break(struct lw__command *command, struct lw__buffer *out)
 
     command->request.expected = 1;
     lw__put_break(out, command->eval, inquiry->name, holder->token,
-                  holder->mode != LW_MUTEX);
+                  holder->mode != LW_MUTEX, lw__node_server(inquiry->client->node));
 }
 
 static void break_next(struct lw__inquiry *inquiry);

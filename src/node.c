@@ -3,7 +3,8 @@
  * One Redis server: see node.h. The command link comes up in three steps: the session greets,
  * the fence counter is seeded (so the first number of a connection is never below one drawn
  * before a failover), then `up`. Commands wait in `backlog` while max_inflight are unanswered:
- * a lease must not run out behind the many who ask for one.
+ * a lease must not run out behind the many who ask for one. Whenever either link connects, and
+ * at heartbeats, the command link counts who listens.
  */
 #include "node.h"
 
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <syslog.h>
 
 #define MS 1000
@@ -21,7 +21,8 @@ struct lw__node {
     struct lw__node_options options;
     const struct lw__node_events *events;
     void *arg;
-    struct lw__session commands, subscription;
+    struct lw__session commands;
+    struct lw__subscription subscription;
     struct lw__timer heartbeat;
     struct lw__backlog {
         struct lw__request *first, **end;
@@ -29,9 +30,13 @@ struct lw__node {
     struct lw__deferred pump_call;
     struct lw__buffer buffer;        /* for encoding, kept */
     struct lw__command seed, keep;   /* of the fence counter */
+    struct lw__command count;        /* of who listens: is it us? */
     struct lw__request policy, kill; /* sent once a connection, answers informative */
-    char unseeded[LW__WHY]; /* why the fence counter is not to be trusted, or "" */
-    bool up, seeding, keeping, subscribed, forbidden_told;
+    char unseeded[LW__WHY];       /* why the fence counter is not to be trusted, or "" */
+    char server[LW__SERVER_SIZE]; /* the command link's */
+    bool up, seeding, keeping;
+    bool counting, count_forbidden, count_forbidden_told;
+    unsigned counted_nonce; /* whom the count is about */
     unsigned connection;
 };
 
@@ -314,6 +319,87 @@ static void keep_failed(struct lw__command *command, const char *why, bool sent)
 static const struct lw__command_type keep_type = {put_keep, kept, keep_failed,
                                                   LW__ORDER_KEEP};
 
+/* ---- the subscription link ---- */
+
+static void put_count(struct lw__command *command, struct lw__buffer *out)
+{
+    struct lw__node *node = command->node;
+    char channel[LW__OWN_CHANNEL_SIZE];
+
+    node->counted_nonce = node->subscription.nonce;
+    lw__connection_channel(node->options.uuid, node->counted_nonce, channel);
+    command->request.expected = 1;
+    lw__put_count(out, channel);
+}
+
+static void count_subscribers(struct lw__node *node);
+
+/* Who may not ask waits by polling; on the next connection it may be permitted. */
+static void count_refused(struct lw__node *node, const char *why)
+{
+    node->count_forbidden = lw__classify(why) == LW__ERR_REFUSED;
+    if (!node->count_forbidden || node->count_forbidden_told)
+        return;
+    node->count_forbidden_told = true;
+    lw__log(node->options.access.log, LOG_WARNING,
+            "PUBSUB NUMSUB is not permitted, waiting will be by polling: %s", why);
+}
+
+static bool counted(struct lw__command *command, const struct lw__reply *reply)
+{
+    struct lw__node *node = command->node;
+    struct lw__subscription *subscription = &node->subscription;
+    bool was_bound = subscription->bound;
+    int64_t count;
+
+    node->counting = false;
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        count_refused(node, lw__reply_text(reply, NULL));
+        return true;
+    }
+    if (!lw__get_count(reply, &count))
+        return false;
+    if (lw__subscription_counted(subscription, node->counted_nonce, count))
+        lw__node_distrust(node, "it is at another server than the messages");
+    else if (node->counted_nonce != subscription->nonce)
+        count_subscribers(node); /* it connected anew meanwhile */
+    else if (subscription->bound && !was_bound && node->up)
+        node->events->bound(node->arg); /* else coming up has everyone ask, and join */
+    return true;
+}
+
+static void count_failed(struct lw__command *command, const char *why, bool sent)
+{
+    (void)why;
+    (void)sent;
+    command->node->counting = false;
+}
+
+static const struct lw__command_type count_type = {put_count, counted, count_failed,
+                                                   LW__ORDER_KEEP};
+
+/* Does the server of the command link have the connection that listens? */
+static void count_subscribers(struct lw__node *node)
+{
+    if (!node->subscription.confirmed || node->counting || node->count_forbidden ||
+        node->commands.state != LW__SESSION_READY)
+        return;
+    node->counting = true;
+    submit(node, &node->count, &count_type);
+}
+
+static void subscription_confirmed(void *arg)
+{
+    count_subscribers(arg);
+}
+
+static void subscription_message(void *arg, const char *text, size_t length)
+{
+    struct lw__node *node = arg;
+
+    node->events->message(node->arg, text, length);
+}
+
 /* ---- the command link ---- */
 
 static void policy_told(struct lw__request *request, const struct lw__reply *reply)
@@ -367,6 +453,7 @@ static void commands_ready(void *arg)
 
     if (node->connection++ > 0)
         node->options.stats->reconnects++;
+    lw__server_id(node->commands.run_id, node->server);
     if (node->commands.previous_id > 0) {
         /* Whatever the dead connection still has buffered must not run behind ours. */
         char id[24];
@@ -378,7 +465,9 @@ static void commands_ready(void *arg)
     tell_server(node, &node->policy, policy_told, 3,
                 (const char *[]){"CONFIG", "GET", "maxmemory-policy"});
     seed(node);
-    lw__session_start(&node->subscription); /* a forbidden one gets another chance */
+    lw__subscription_start(&node->subscription);
+    node->count_forbidden = false;
+    count_subscribers(node);
 }
 
 static void commands_lost(void *arg, const char *why)
@@ -386,59 +475,12 @@ static void commands_lost(void *arg, const char *why)
     struct lw__node *node = arg;
     struct lw__command *command;
 
-    node->up = false;
+    node->up = node->subscription.bound = false;
     while ((command = next_in_backlog(node)) != NULL) {
         pull_backlog(node, command);
         command->type->failed(command, why, false);
     }
     node->events->down(node->arg, why);
-}
-
-/* ---- the subscription link ---- */
-
-static void subscription_ready(void *arg)
-{
-    struct lw__node *node = arg;
-
-    if (lw__link_subscribe(node->subscription.link, node->options.channel) != 0)
-        lw__session_fail(&node->subscription, lw_strerror(LW_ENOMEM));
-}
-
-static void subscription_lost(void *arg, const char *why)
-{
-    struct lw__node *node = arg;
-
-    node->subscribed = false;
-    if (!strstr(why, "NOPERM"))
-        return;
-    lw__session_stop(&node->subscription);
-    if (!node->forbidden_told)
-        lw__log(node->options.access.log, LOG_WARNING,
-                "subscribing to %s is not permitted, waiting will be by polling: "
-                "%s",
-                node->options.channel, why);
-    node->forbidden_told = true;
-}
-
-static void subscription_push(void *arg, const struct lw__reply *reply)
-{
-    struct lw__node *node = arg;
-    const char *kind, *text;
-    size_t length;
-
-    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        lw__session_fail(&node->subscription, lw__reply_text(reply, NULL));
-        return;
-    }
-    kind = lw__reply_text(lw__reply_at(reply, 0), NULL);
-    text = lw__reply_text(lw__reply_at(reply, 2), &length);
-    if (strcasecmp(kind, "message") == 0) {
-        node->events->message(node->arg, text, length);
-    } else if (!node->subscribed) {
-        node->subscribed = true;
-        if (node->up) /* else coming up has everyone ask, and join */
-            node->events->subscribed(node->arg);
-    }
 }
 
 static void heartbeat(void *arg)
@@ -447,8 +489,8 @@ static void heartbeat(void *arg)
 
     lw__timer_set(loop_of(node), &node->heartbeat,
                   lw__now_us() + (int64_t)node->options.access.request_timeout_ms * MS);
-    if (node->subscribed)
-        subscription_ready(node);
+    lw__subscription_heartbeat(&node->subscription);
+    count_subscribers(node);
     if (node->up && !node->keeping) {
         node->keeping = true;
         submit(node, &node->keep, &keep_type);
@@ -462,8 +504,8 @@ int lw__node_new(const struct lw__node_options *options,
 {
     static const struct lw__session_events command_events = {
         commands_ready, commands_lost, NULL, make_room};
-    static const struct lw__session_events subscription_events = {
-        subscription_ready, subscription_lost, subscription_push, NULL};
+    static const struct lw__subscription_events subscription_events = {
+        subscription_confirmed, subscription_message};
     struct lw__node *node = calloc(1, sizeof *node);
 
     if (!node)
@@ -480,8 +522,8 @@ int lw__node_new(const struct lw__node_options *options,
     lw__timer_init(&node->heartbeat, heartbeat, node);
     lw__deferred_init(&node->pump_call, pump, node);
     lw__session_init(&node->commands, &node->options.access, &command_events, node);
-    lw__session_init(&node->subscription, &node->options.access, &subscription_events,
-                     node);
+    lw__subscription_init(&node->subscription, &node->options.access, options->uuid,
+                          &subscription_events, node);
     lw__session_start(&node->commands);
     lw__timer_set(loop_of(node), &node->heartbeat,
                   lw__now_us() + (int64_t)options->access.request_timeout_ms * MS);
@@ -494,7 +536,7 @@ void lw__node_free(struct lw__node *node)
     if (!node)
         return;
     lw__session_stop(&node->commands);
-    lw__session_stop(&node->subscription);
+    lw__session_stop(&node->subscription.session);
     lw__timer_cancel(loop_of(node), &node->heartbeat);
     lw__defer_cancel(loop_of(node), &node->pump_call);
     lw__loop_unreserve(loop_of(node), 3);
@@ -505,7 +547,7 @@ void lw__node_free(struct lw__node *node)
 void lw__node_abandon(struct lw__node *node)
 {
     lw__session_abandon(&node->commands);
-    lw__session_abandon(&node->subscription);
+    lw__session_abandon(&node->subscription.session);
     lw__buffer_clear(&node->buffer);
     free(node);
 }
@@ -520,9 +562,14 @@ bool lw__node_is_backing_off(const struct lw__node *node)
     return node->commands.state == LW__SESSION_BACKOFF && node->commands.backoff_ms > 0;
 }
 
-bool lw__node_is_subscribed(const struct lw__node *node)
+bool lw__node_is_bound(const struct lw__node *node)
 {
-    return node->subscribed;
+    return node->subscription.bound;
+}
+
+const char *lw__node_server(const struct lw__node *node)
+{
+    return node->server;
 }
 
 const char *lw__node_unseeded(struct lw__node *node)
@@ -540,5 +587,5 @@ const struct lw__access *lw__node_access(const struct lw__node *node)
 
 unsigned lw__node_connection(const struct lw__node *node)
 {
-    return node->connection;
+    return node->connection + node->subscription.nonce;
 }

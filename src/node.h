@@ -2,13 +2,14 @@
 /*
  * One Redis server as a client sees it: a command link and a subscription link, each kept
  * alive by a session. Owns the requests in flight, their number's limit, NOSCRIPT, the fence
- * counter's first number of each connection, and heartbeats. Knows nothing of locks.
+ * counter's first number of each connection, whether the two links are bound to one server,
+ * and heartbeats. Knows nothing of locks.
  *
- * Happy path: lw__node_new, `up`, `subscribed`, lw__node_send, the command's `answer`.
+ * Happy path: lw__node_new, `up`, `bound`, lw__node_send, the command's `answer`.
  */
 #ifndef LW_NODE_H
 #define LW_NODE_H
-#include "session.h"
+#include "subscription.h"
 
 struct lw_stats;
 struct lw__node;
@@ -42,13 +43,13 @@ struct lw__command_type {
 struct lw__node_events {
     void (*up)(void *arg);
     void (*down)(void *arg, const char *why); /* each failed attempt, too */
-    void (*subscribed)(void *arg); /* the first confirmation on each connection */
+    void (*bound)(void *arg); /* from now on waiters may queue, and messages count */
     void (*message)(void *arg, const char *text, size_t length);
 };
 
 struct lw__node_options {
     struct lw__access access;
-    const char *channel;
+    const char *uuid; /* the client's, of which its channels are made */
     uint32_t max_inflight;
     struct lw_stats *stats;
 };
@@ -62,13 +63,17 @@ void lw__node_abandon(struct lw__node *node); /* in a forked child, in place of 
 
 bool lw__node_is_up(const struct lw__node *node);
 bool lw__node_is_backing_off(const struct lw__node *node);
-bool lw__node_is_subscribed(const struct lw__node *node);
+/* Whether the command link's server is the one that messages come from (subscription.h). */
+bool lw__node_is_bound(const struct lw__node *node);
+/* That server's short id, "" where it is not told. */
+const char *lw__node_server(const struct lw__node *node);
 /* NULL, or why numbers from the fence counter cannot be trusted on this connection; asking
  * has it tried again. */
 const char *lw__node_unseeded(struct lw__node *node);
 /* How it is reached, for a further session to the same server. */
 const struct lw__access *lw__node_access(const struct lw__node *node);
-/* Counts connections: what was learnt of the server's clock holds for one of them. */
+/* Counts connections of both links: what was learnt of the server's clock holds for one pair
+ * of them. */
 unsigned lw__node_connection(const struct lw__node *node);
 
 /* false: there is no link, nothing was done and nothing will be called. Else the command is

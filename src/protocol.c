@@ -116,13 +116,33 @@ static size_t token_length(const struct lw__token_id *id, char ret[LW__TOKEN_SIZ
     at += length;
     ret[at++] = ':';
     text = digits(id->window_ms, room, &length);
-    memcpy(ret + at, text, length + 1);
-    return at + length;
+    memcpy(ret + at, text, length);
+    at += length;
+    memcpy(ret + at, "-", 2);
+    return at + 1;
 }
 
 void lw__token_text(const struct lw__token_id *id, char ret[LW__TOKEN_SIZE])
 {
     token_length(id, ret);
+}
+
+void lw__own_channel(const char *uuid, char ret[LW__OWN_CHANNEL_SIZE])
+{
+    snprintf(ret, LW__OWN_CHANNEL_SIZE, "lockwire:2:%s", uuid);
+}
+
+void lw__connection_channel(const char *uuid, unsigned nonce,
+                            char ret[LW__OWN_CHANNEL_SIZE])
+{
+    snprintf(ret, LW__OWN_CHANNEL_SIZE, "lockwire:2:%s:%x", uuid, nonce);
+}
+
+void lw__server_id(const char *run_id, char ret[LW__SERVER_SIZE])
+{
+    size_t length = strspn(run_id, "0123456789abcdef");
+
+    snprintf(ret, LW__SERVER_SIZE, "%.*s", (int)length, run_id);
 }
 
 static void put_token(struct lw__buffer *out, const struct lw__token_id *id)
@@ -136,7 +156,7 @@ static void put_token(struct lw__buffer *out, const struct lw__token_id *id)
  * carries a tag of its own. */
 static void put_queue(struct lw__buffer *out, const char *name, bool rw)
 {
-    const char *prefix = rw ? "lockwire:rwqueue:" : "lockwire:queue:";
+    const char *prefix = rw ? "lockwire:2:rwqueue:" : "lockwire:2:queue:";
     bool tagged = strchr(name, '{') != NULL && strchr(name, '}') != NULL;
     size_t length = strlen(name), before = strlen(prefix);
 
@@ -200,14 +220,14 @@ void lw__put_acquire(struct lw__buffer *out, bool eval,
                      const struct lw__acquire_args *args)
 {
     if (args->rw) {
-        put_script(out, eval, LW__SCRIPT_RW_ACQUIRE, 3, 7);
+        put_script(out, eval, LW__SCRIPT_RW_ACQUIRE, 3, 8);
         put_keys(out, args->name, true);
     } else if (args->previous) {
-        put_script(out, eval, LW__SCRIPT_MUTEX_TURN, 3, 6);
+        put_script(out, eval, LW__SCRIPT_MUTEX_TURN, 3, 7);
         put_keys(out, args->name, false);
         put_token(out, args->previous);
     } else {
-        put_script(out, eval, LW__SCRIPT_MUTEX_ACQUIRE, 3, 5);
+        put_script(out, eval, LW__SCRIPT_MUTEX_ACQUIRE, 3, 6);
         put_keys(out, args->name, false);
     }
     put_token(out, &args->token);
@@ -217,11 +237,12 @@ void lw__put_acquire(struct lw__buffer *out, bool eval,
     lw__put_number(out, args->ticket);
     if (args->rw) {
         put_member_parts(out, args->rw, &args->token);
-        return;
+    } else {
+        lw__put_number(out, args->fence);
+        if (args->previous)
+            lw__put_number(out, args->wait);
     }
-    lw__put_number(out, args->fence);
-    if (args->previous)
-        lw__put_number(out, args->wait);
+    lw__put_text(out, args->server);
 }
 
 void lw__redisson_field(const struct lw__token_id *id, char ret[LW__TOKEN_SIZE])
@@ -320,23 +341,26 @@ static void put_member(struct lw__buffer *out, const struct lw__rw *rw,
 }
 
 void lw__put_release(struct lw__buffer *out, bool eval, const char *name,
-                     const struct lw__token_id *token, const struct lw__rw *rw)
+                     const struct lw__token_id *token, const struct lw__rw *rw,
+                     const char *server)
 {
     put_script(out, eval, rw ? LW__SCRIPT_RW_RELEASE : LW__SCRIPT_MUTEX_RELEASE, 3,
-               rw ? 2 : 1);
+               rw ? 3 : 2);
     put_keys(out, name, rw != NULL);
     put_token(out, token);
     if (rw)
         put_member(out, rw, token);
+    lw__put_text(out, server);
 }
 
-void lw__put_renew(struct lw__buffer *out, bool eval, bool rw, size_t count,
-                   const struct lw__renew_args *args)
+void lw__put_renew(struct lw__buffer *out, bool eval, size_t count,
+                   const struct lw__renew_args *args, const char *server)
 {
     size_t told = leases(count, args);
+    bool rw = server != NULL;
 
     put_script(out, eval, rw ? LW__SCRIPT_RW_RENEW : LW__SCRIPT_MUTEX_RENEW,
-               rw ? 1 + 2 * count : count, count + told);
+               rw ? 1 + 2 * count : count, rw + count + told);
     if (rw)
         lw__put_text(out, FENCE_KEY);
     for (size_t i = 0; i < count; i++) {
@@ -344,20 +368,23 @@ void lw__put_renew(struct lw__buffer *out, bool eval, bool rw, size_t count,
         if (rw)
             put_queue(out, args[i].name, true);
     }
+    if (rw)
+        lw__put_text(out, server);
     for (size_t i = 0; i < count; i++)
         put_token(out, &args[i].token);
     put_leases(out, told, args);
 }
 
 void lw__put_break(struct lw__buffer *out, bool eval, const char *name, const char *token,
-                   bool rw)
+                   bool rw, const char *server)
 {
     put_script(out, eval, rw ? LW__SCRIPT_RW_RELEASE : LW__SCRIPT_MUTEX_RELEASE, 3,
-               rw ? 2 : 1);
+               rw ? 3 : 2);
     put_keys(out, name, rw);
     lw__put_text(out, token);
     if (rw)
         lw__put_text(out, ""); /* it does not wait: no member of the queue */
+    lw__put_text(out, server);
 }
 
 void lw__put_inspect(struct lw__buffer *out, bool eval, const char *name,
@@ -411,4 +438,12 @@ void lw__put_fence_keep(struct lw__buffer *out)
     lw__put_text(out, "PEXPIRE");
     lw__put_text(out, FENCE_KEY);
     lw__put_number(out, FENCE_TTL_MS);
+}
+
+void lw__put_count(struct lw__buffer *out, const char *channel)
+{
+    lw__put_command(out, 3);
+    lw__put_text(out, "PUBSUB");
+    lw__put_text(out, "NUMSUB");
+    lw__put_text(out, channel);
 }

@@ -3,6 +3,12 @@
  * What goes over the wire: each command's and script's arguments out, each reply to a typed
  * result, strictly: what does not fit exactly is refused. Pure; knows no connection and no
  * lock's state. The names of keys, tokens, members and channels are made here alone.
+ *
+ * This is wire version 2. Queues, channels, tokens and a read-write lock's hash say so, and a
+ * change of what any of them means takes another number: clients of two versions then exclude
+ * each other on a name as strangers do, by its key alone, wait for each other by polling, and
+ * never read or write what is the other's. The fence counter is common to all versions, so
+ * that numbers rise whoever draws them.
  */
 #ifndef LW_PROTOCOL_H
 #define LW_PROTOCOL_H
@@ -18,7 +24,8 @@ struct lw__buffer {
 };
 void lw__buffer_clear(struct lw__buffer *buffer);
 
-/* One acquisition as Redis sees it: `<client uuid>:<n>:<claim window in ms>`. */
+/* One acquisition as Redis sees it: `<client uuid>:<n>:<claim window in ms>-`. The end mark is
+ * of wire version 2; version 1 had none. */
 struct lw__token_id {
     const char *uuid;
     uint64_t n;
@@ -26,6 +33,16 @@ struct lw__token_id {
 };
 #define LW__TOKEN_SIZE 80
 void lw__token_text(const struct lw__token_id *id, char ret[LW__TOKEN_SIZE]);
+
+/* The channel that a client listens to, and the one of a single connection of it. */
+#define LW__OWN_CHANNEL_SIZE 64
+void lw__own_channel(const char *uuid, char ret[LW__OWN_CHANNEL_SIZE]);
+void lw__connection_channel(const char *uuid, unsigned nonce,
+                            char ret[LW__OWN_CHANNEL_SIZE]);
+
+/* A server's short id, from its run_id; "" where it does not tell that. */
+#define LW__SERVER_SIZE 17
+void lw__server_id(const char *run_id, char ret[LW__SERVER_SIZE]);
 
 /* A request in a queue of a read-write lock, all that a hand-over needs to know. */
 struct lw__rw {
@@ -47,6 +64,7 @@ struct lw__acquire_args {
     struct lw__token_id token;
     const struct lw__token_id *previous; /* to be released in the same script; or NULL */
     const struct lw__rw *rw;             /* NULL: a mutex */
+    const char *server;                  /* its id, for the messages of a hand-over */
     uint32_t lease_ms;
     int64_t ticket; /* -1: none yet */
     bool wait, fence;
@@ -54,15 +72,17 @@ struct lw__acquire_args {
 void lw__put_acquire(struct lw__buffer *out, bool eval,
                      const struct lw__acquire_args *args);
 void lw__put_release(struct lw__buffer *out, bool eval, const char *name,
-                     const struct lw__token_id *token, const struct lw__rw *rw);
+                     const struct lw__token_id *token, const struct lw__rw *rw,
+                     const char *server);
 struct lw__renew_args {
     const char *name;
     struct lw__token_id token;
     uint32_t lease_ms;
 };
-/* One lease goes out for all where they are alike, else one for each. */
-void lw__put_renew(struct lw__buffer *out, bool eval, bool rw, size_t count,
-                   const struct lw__renew_args *args);
+/* One lease goes out for all where they are alike, else one for each. `server` NULL: mutexes,
+ * whose renewal hands nothing over; else a read-write lock's holds. */
+void lw__put_renew(struct lw__buffer *out, bool eval, size_t count,
+                   const struct lw__renew_args *args, const char *server);
 
 /* A lock shared with Redisson: its hash's field, `<client uuid>:<n>`, and its channel. */
 #define LW__CHANNEL_SIZE 544 /* the longest name's */
@@ -77,7 +97,7 @@ void lw__put_redisson_renew(struct lw__buffer *out, bool eval, size_t count,
 
 /* Takes the lock from this token, whosever it is, and hands it over. */
 void lw__put_break(struct lw__buffer *out, bool eval, const char *name, const char *token,
-                   bool rw);
+                   bool rw, const char *server);
 void lw__put_inspect(struct lw__buffer *out, bool eval, const char *name,
                      int most_holders, int most_waiters);
 void lw__put_note(struct lw__buffer *out, const char *uuid,
@@ -86,6 +106,9 @@ void lw__put_note(struct lw__buffer *out, const char *uuid,
 void lw__put_get_notes(struct lw__buffer *out, size_t count, const char *const *uuids);
 void lw__put_fence_seed(struct lw__buffer *out, bool eval);
 void lw__put_fence_keep(struct lw__buffer *out); /* PEXPIRE: the counter lives on */
+
+/* How many subscribe to a channel at the server that is asked: PUBSUB NUMSUB. */
+void lw__put_count(struct lw__buffer *out, const char *channel);
 
 /* How an error reply is to be taken. Codes may stand anywhere in a script's error text. */
 enum lw__error_class {
@@ -115,11 +138,12 @@ struct lw__released {
 };
 /* false: not what the script can have answered. */
 bool lw__get_acquired(const struct lw__reply *reply, bool turn, struct lw__acquired *ret);
+bool lw__get_count(const struct lw__reply *reply, int64_t *ret);
 bool lw__get_released(const struct lw__reply *reply, bool rw, struct lw__released *ret);
 bool lw__get_renewed(const struct lw__reply *reply, size_t count, bool *renewed);
 
-/* A message on our channel: `t <token> <fence> <us> <name>` (a mutex was handed over; `r`: a
- * read-write lock) or `s <token> <window ms> <name>`. */
+/* A message on our channel: `t <token> <fence> <us> <server> <name>` (a mutex was handed over;
+ * `r`: a read-write lock) or `s <token> <window ms> <name>`. */
 struct lw__message {
     bool handed; /* else standby */
     bool rw;     /* handed: in a read-write lock */
@@ -127,6 +151,7 @@ struct lw__message {
     uint32_t token_window_ms;
     uint64_t fence;
     int64_t handed_us;
+    char server[LW__SERVER_SIZE]; /* where it was handed over */
     int64_t window_ms;
     const char *name; /* NUL-terminated, inside `text` */
 };

@@ -162,13 +162,15 @@ static uint8_t script_of(const struct lw__token *token)
     return token->mode == LW_SHARED ? LW_EXCLUSIVE : token->mode;
 }
 
-static void put_renewals(struct lw__buffer *out, bool eval, uint8_t script, size_t count,
+static void put_renewals(const struct lw_client *client, struct lw__buffer *out,
+                         bool eval, uint8_t script, size_t count,
                          const struct lw__renew_args *args)
 {
     if (script == LW_REDISSON)
         lw__put_redisson_renew(out, eval, count, args);
     else
-        lw__put_renew(out, eval, script == LW_EXCLUSIVE, count, args);
+        lw__put_renew(out, eval, count, args,
+                      script == LW_EXCLUSIVE ? lw__node_server(client->node) : NULL);
 }
 
 static void put_batch(struct lw__command *command, struct lw__buffer *out)
@@ -194,7 +196,7 @@ static void put_batch(struct lw__command *command, struct lw__buffer *out)
     }
     batch->count = kept;
     command->request.expected = 1;
-    put_renewals(out, command->eval, batch->mode, kept, args);
+    put_renewals(batch->client, out, command->eval, batch->mode, kept, args);
 }
 
 static void free_batch(struct lw__batch *batch)
@@ -360,7 +362,7 @@ static void put_extension(struct lw__command *command, struct lw__buffer *out)
         extension->lease_ms = left < LW__MS ? 1 : (uint32_t)(left / LW__MS);
     args.lease_ms = extension->lease_ms;
     command->request.expected = 1;
-    put_renewals(out, command->eval, script_of(token), 1, &args);
+    put_renewals(token->client, out, command->eval, script_of(token), 1, &args);
 }
 
 static void extension_failed(struct lw__command *command, const char *why, bool sent)

@@ -140,7 +140,7 @@ static bool wants_to_join(const struct lw__token *token)
 {
     const struct lw_lock *lock;
 
-    if (!lw__node_is_subscribed(token->client->node) || token->machine.abandoned)
+    if (!lw__node_is_bound(token->client->node) || token->machine.abandoned)
         return false;
     DL_FOREACH2(token->waiting, lock, turn_next) {
         if (!lock->once)
@@ -177,6 +177,7 @@ static void put_acquire(struct lw__command *command, struct lw__buffer *out)
         .token = id_of(token),
         .previous = token->machine.turning ? &previous : NULL,
         .rw = rw_of(token),
+        .server = lw__node_server(token->client->node),
         .ticket = token->machine.ticket,
         .wait = wants_to_join(token),
         .fence = wants_fence(token),
@@ -203,7 +204,8 @@ static void put_release(struct lw__command *command, struct lw__buffer *out)
     if (token->mode == LW_REDISSON)
         lw__put_redisson_release(out, command->eval, token->name->text, &id);
     else
-        lw__put_release(out, command->eval, token->name->text, &id, rw_of(token));
+        lw__put_release(out, command->eval, token->name->text, &id, rw_of(token),
+                        lw__node_server(token->client->node));
 }
 
 /* ---- what comes back ---- */

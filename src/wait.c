@@ -2,11 +2,12 @@
 /*
  * Wake-ups to their waiters: finds the token that a message on our channel means, keeps what
  * answers told of the server's clock (only differences of it are ever used), and remembers
- * which names somebody else had lately. Must not decide whether a message may be believed;
- * machine.c does.
+ * which names somebody else had lately. Must not decide how long a message may be believed;
+ * machine.c does. Only whether it can be believed at all is known here.
  */
 #include "core.h"
 
+#include <string.h>
 #include <syslog.h>
 #include <utlist.h>
 
@@ -23,6 +24,14 @@ static struct lw__token *find_token(struct lw_client *client, const struct lw__m
     return token;
 }
 
+/* Whether the server that we send to gave us the lock. A subscription at another one hears
+ * what that gave away, or what its master did, and by another clock. */
+static bool is_of_our_server(const struct lw_client *client, const struct lw__message *m)
+{
+    return lw__node_is_bound(client->node) && *m->server &&
+           strcmp(m->server, lw__node_server(client->node)) == 0;
+}
+
 void lw__wait_message(struct lw_client *client, const char *text, size_t length)
 {
     struct lw__message message;
@@ -31,7 +40,8 @@ void lw__wait_message(struct lw_client *client, const char *text, size_t length)
 
     if (!lw__get_message(text, length, client->uuid, &message)) {
         lw__log(&client->log, LOG_NOTICE,
-                "a message that is not ours to understand on %s", client->channel);
+                "a message that is not ours to understand on the channel of %s",
+                client->uuid);
         return;
     }
     token = find_token(client, &message);
@@ -40,7 +50,10 @@ void lw__wait_message(struct lw_client *client, const char *text, size_t length)
             lw__token_give_back(client, message.name, &message);
         return;
     }
-    input.event = message.handed ? LW__EV_HANDED : LW__EV_STANDBY;
+    if (!message.handed)
+        input.event = LW__EV_STANDBY;
+    else
+        input.event = is_of_our_server(client, &message) ? LW__EV_HANDED : LW__EV_ASK_NOW;
     input.fence = message.fence;
     input.handed_us = message.handed_us;
     input.window_us = message.window_ms * LW__MS;

@@ -16,6 +16,7 @@ import sys
 LAYERS = [
     "client lock turns redisson token renewal wait inspect note notify name core",
     "node",
+    "subscription",
     "session",
     "protocol answer",
     "link reply inflight outgoing dial",
