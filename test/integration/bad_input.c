@@ -108,7 +108,7 @@ static void name_with_a_tag_is_told_apart_from_one_without(void **state)
     struct hold *A = take(a, "A", "x"), *B = take(a, "B", "{x}");
     struct peer *b = peer_ready("b", NULL);
     struct hold *C = ask(b, "C", "{x}", -1);
-    UNTIL(redis_int("ZCARD lockwire:queue::{x}") == 1);
+    UNTIL(redis_int("ZCARD lockwire:2:queue::{x}") == 1);
     let_go(A);
     EXPECT_SET("A granted; B granted; A released OK");
     stage_expect_nothing(50);

@@ -169,7 +169,7 @@ class Keys(FaultTest):
     def test_an_interrupt_ends_the_wait(self):
         self.server("SET", "job", "theirs")
         process, keys = self.on_terminal("run", "job", "--wait", "forever", "--", "true")
-        until(lambda: self.server("EXISTS", "lockwire:queue:{job}"), "it waits")
+        until(lambda: self.server("EXISTS", "lockwire:2:queue:{job}"), "it waits")
         os.write(keys, b"\x03")
         self.assertEqual(self.end_of(process)[0], 128 + signal.SIGINT)
 

@@ -13,7 +13,7 @@ import unittest
 
 from command_support import COMMAND, ToolTest, alive, until
 
-QUEUE = "lockwire:queue:{job}"
+QUEUE = "lockwire:2:queue:{job}"
 
 
 class RunTest(ToolTest):

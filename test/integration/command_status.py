@@ -14,8 +14,8 @@ import unittest
 
 from command_support import COMMAND, ToolTest, until
 
-QUEUE = "lockwire:queue:{job}"
-RW_QUEUE = "lockwire:rwqueue:{job}"
+QUEUE = "lockwire:2:queue:{job}"
+RW_QUEUE = "lockwire:2:rwqueue:{job}"
 
 
 class LookTest(ToolTest):
@@ -139,7 +139,7 @@ class Status(LookTest):
 
     def test_more_than_a_hundred(self):
         now = int(self.server("TIME")[0]) * 1000
-        words = ["mode", "read", "rcount", 130, "readers", 130, "writer", "", "wcount", 0,
+        words = ["mode", "read/2", "rcount", 130, "readers", 130, "writer", "", "wcount", 0,
                  "soonest", now + 60000]
         for i in range(130):
             words += [f"h:a:{i}:1", f"{now + 60000} r o{i}", f"r:o{i}", 1, f"f:o{i}", 7]

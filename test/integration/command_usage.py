@@ -63,7 +63,7 @@ class Usage(ToolTest):
         self.check(64, "run", "x", "--", "true", env={"LOCKWIRE_URL": "http://x"})
 
     def test_bad_names(self):
-        for name in ("", "a\x01b", "x" * 513, "lockwire:queue:{x}", "a}b"):
+        for name in ("", "a\x01b", "x" * 513, "lockwire:2:queue:{x}", "a}b"):
             self.check(64, "run", *NOWHERE, "--wait", "0", "--", name, "true")
 
     def test_modes_that_do_not_go_together(self):

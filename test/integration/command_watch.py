@@ -18,7 +18,7 @@ import unittest
 
 from command_support import COMMAND, LIMIT, ToolTest, until
 
-QUEUE = "lockwire:queue:{job}"
+QUEUE = "lockwire:2:queue:{job}"
 
 
 class Terminal:

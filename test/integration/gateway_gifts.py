@@ -74,7 +74,7 @@ class GatewayTest(ToolTest):
         until(lambda: self.server("EXISTS", f"gift:{user}"), f"the lock of {user} is held")
 
     def until_queued(self, user, count=1):
-        queue = f"lockwire:queue:{{gift:{user}}}"
+        queue = f"lockwire:2:queue:{{gift:{user}}}"
         until(lambda: self.server("ZCARD", queue) == count, f"{count} wait for {user}")
 
 
@@ -201,7 +201,7 @@ class Accidents(GatewayTest):
         self.until_queued("anna")
         for waiter in waiters:
             waiter.close()
-        until(lambda: not self.server("EXISTS", "lockwire:queue:{gift:anna}"),
+        until(lambda: not self.server("EXISTS", "lockwire:2:queue:{gift:anna}"),
               "the queue is left")
         first.close()
         until(lambda: not self.server("EXISTS", "gift:anna"), "the lock is released")
@@ -259,7 +259,7 @@ class Accidents(GatewayTest):
         self.assertEqual(self.end_of(process)[0], 0)
         self.assertEqual([line[0] for line in self.lines()], ["anna"])
         self.assertEqual(self.server("EXISTS", "gift:anna",
-                                     "lockwire:queue:{gift:berta}"), 0)
+                                     "lockwire:2:queue:{gift:berta}"), 0)
 
     def test_sigterm_while_idle(self):
         process, _ = self.start()

@@ -200,10 +200,10 @@ static void forty_dead_waiters_are_passed_over(void **state)
     process_kill(p);
     char dead[128];
     snprintf(dead, sizeof(dead), "%.36s",
-             redis_text("EVAL %s 1 lockwire:queue:{x}",
+             redis_text("EVAL %s 1 lockwire:2:queue:{x}",
                         "return redis.call('ZRANGE', KEYS[1], 0, 0)[1]"));
     for (int i = 0; i < 40; i++)
-        redis_ok("ZADD lockwire:queue:{x} %d %s:%d:2000", i + 1, dead, i + 100);
+        redis_ok("ZADD lockwire:2:queue:{x} %d %s:%d:2000-", i + 1, dead, i + 100);
     snprintf(label, sizeof(label), "B");
     struct hold *B = ask(b, label, "x", -1);
     wait_queued("x", 42);

@@ -39,7 +39,7 @@ static const char *answer(struct fake_redis *fake, int argc, char **argv)
     bool script = strncasecmp(argv[0], "EVAL", 4) == 0;
 
     (void)fake;
-    if (script && argc > 5 && strncmp(argv[5], "lockwire:rwqueue:", 17) == 0)
+    if (script && argc > 5 && strncmp(argv[5], "lockwire:2:rwqueue:", 19) == 0)
         return inspected;
     if (script && argc > 5 && strcmp(argv[3], "x") == 0) {
         if (before_release)
@@ -170,7 +170,8 @@ static void a_lock_whose_counts_are_missing_has_the_holds_that_are_seen(void **s
 
     (void)state;
     look.then = NULL;
-    redis_ok("HSET x mode read soonest 9 h:t1 %s h:t2 nonsense", "99999999999999 r anna");
+    redis_ok("HSET x mode read/2 soonest 9 h:t1 %s h:t2 nonsense",
+             "99999999999999 r anna");
     redis_ok("PEXPIRE x 60000");
     look_at(a, "x");
     FOUND("held by r anna -");
@@ -190,7 +191,7 @@ static void a_hold_whose_lease_is_over_has_nothing_left(void **state)
 
     (void)state;
     look.then = NULL;
-    redis_ok("HSET x mode read rcount 1 wcount 0 soonest 9 h:t1 %s", "9 r anna");
+    redis_ok("HSET x mode read/2 rcount 1 wcount 0 soonest 9 h:t1 %s", "9 r anna");
     redis_ok("PEXPIRE x 60000");
     look_at(a, "x");
     FOUND("held by r anna -");

@@ -75,9 +75,9 @@ static void readers_and_who_waits_with_owners_and_permits(void **state)
     EXPECT("B granted");
     struct hold *B = holds;
     rw(b, "C", LW_SHARED, "carl", 2, -1);
-    UNTIL(redis_int("ZCARD lockwire:rwqueue:{x}") == 1);
+    UNTIL(redis_int("ZCARD lockwire:2:rwqueue:{x}") == 1);
     rw(a, "W", LW_EXCLUSIVE, "dora", 0, -1);
-    UNTIL(redis_int("ZCARD lockwire:rwqueue:{x}") == 2);
+    UNTIL(redis_int("ZCARD lockwire:2:rwqueue:{x}") == 2);
     look_at(c, "x");
     FOUND("held by r anna test-a, r bert test-b; 1 r2 carl test-b; 2 w dora test-a");
     assert_true(look.holders[0].fence == A->fence);
@@ -156,17 +156,17 @@ static void nonsense_in_our_own_keys_is_passed_over(void **state)
     EXPECT("A granted");
     redis_ok("HSET x h:one nonsense h:two %s h:three %s h:four %s", "99 x owner",
              "-9223372036854775808 r o", "");
-    redis_ok("ZADD lockwire:rwqueue:{x} 1 nonsense inf %s 3 %s 4 %s", "r0 a:1:2 owner",
+    redis_ok("ZADD lockwire:2:rwqueue:{x} 1 nonsense inf %s 3 %s 4 %s", "r0 a:1:2 owner",
              "x0 a:1:2 owner", "");
-    redis_ok("RPUSH lockwire:queue:{x} value");
-    redis_ok("PEXPIRE lockwire:rwqueue:{x} 5000");
-    redis_ok("PEXPIRE lockwire:queue:{x} 5000");
+    redis_ok("RPUSH lockwire:2:queue:{x} value");
+    redis_ok("PEXPIRE lockwire:2:rwqueue:{x} 5000");
+    redis_ok("PEXPIRE lockwire:2:queue:{x} 5000");
     look_at(b, "x");
     FOUND("held by r anna test-a; 1 r owner -");
     assert_int_equal(look.waiters[0].waited_ms, 0);
     assert_int_equal(look.waiter_total, 4);
     assert_int_equal(b->downs, 0);
-    redis_ok("DEL x lockwire:rwqueue:{x} lockwire:queue:{x}");
+    redis_ok("DEL x lockwire:2:rwqueue:{x} lockwire:2:queue:{x}");
 }
 
 static void more_than_are_shown_are_counted(void **state)
@@ -186,7 +186,7 @@ static void more_than_are_shown_are_counted(void **state)
         snprintf(label, sizeof(label), "w%d", i);
         rw(b, label, LW_EXCLUSIVE, label, 0, -1);
     }
-    UNTIL(redis_int("ZCARD lockwire:rwqueue:{x}") == 130);
+    UNTIL(redis_int("ZCARD lockwire:2:rwqueue:{x}") == 130);
     look_at(c, "x");
     assert_int_equal(look.holder_count, 100);
     assert_int_equal(look.waiter_count, 100);

@@ -67,7 +67,7 @@ static void I4_a_hand_over_costs_two_commands(void **state)
         enter(i % 2 ? a : b, label, "w", NULL, -1)->then = go_round;
     }
     UNTIL(grants >= 300);
-    UNTIL(redis_int("EXISTS x lockwire:rwqueue:{x}") == 0);
+    UNTIL(redis_int("EXISTS x lockwire:2:rwqueue:{x}") == 0);
     stage_clear_trace();
     int commands = monitor_count("");
     if (commands * 10 > grants * 22)
@@ -458,7 +458,7 @@ static void I6_a_grant_after_a_free_is_given_back(void **state)
         drop(B);
         stage_clear_trace();
     }
-    UNTIL(redis_int("EXISTS x lockwire:rwqueue:{x}") == 0);
+    UNTIL(redis_int("EXISTS x lockwire:2:rwqueue:{x}") == 0);
 }
 
 /* A member of ours in the queue that no handle here stands for: what a command of a
@@ -476,8 +476,8 @@ static void a_turn_for_nobody_is_given_back(void **state)
         get_out(B, LW_OK);
         struct hold *A = get_in(a, "A", "w", "anna");
         char member[256];
-        snprintf(member, sizeof(member), "%c0 %s:99999999:60000 ghost", *kind, client);
-        redis_ok("ZADD lockwire:rwqueue:{x} 2 %b", member, strlen(member));
+        snprintf(member, sizeof(member), "%c0 %s:99999999:60000- ghost", *kind, client);
+        redis_ok("ZADD lockwire:2:rwqueue:{x} 2 %b", member, strlen(member));
         struct hold *C = enter(a, "C", "w", "carl", -1);
         wait_rw_queued(2);
         let_go(A);
@@ -512,7 +512,7 @@ static void held_by_a_stranger(const char *type, const char *command)
         stage_fail("the log says neither \"%s\" nor where: %s", type, a->log);
     struct hold *C =
         ask_with(a, "C", "stranger", asking(.mode = LW_SHARED, .wait_ms = -1));
-    UNTIL(redis_int("EXISTS lockwire:rwqueue:{stranger}") == 1);
+    UNTIL(redis_int("EXISTS lockwire:2:rwqueue:{stranger}") == 1);
     redis_ok("DEL stranger");
     EXPECT("C granted");
     get_out(C, LW_OK);

@@ -60,7 +60,7 @@ static void busy_tells_the_remaining_lease_of_the_first_to_end(void **state)
     EXPECT("W EBUSY");
     assert_in_range(lw_lock_retry_ms(W->lock), 1, 20000);
     assert_string_equal(lw_lock_owner(W->lock), "");
-    assert_int_equal(redis_int("EXISTS lockwire:rwqueue:{x}"), 0);
+    assert_int_equal(redis_int("EXISTS lockwire:2:rwqueue:{x}"), 0);
 }
 
 static void the_writer_may_read_as_well(void **state)

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define QUEUE "lockwire:rwqueue:{x}"
+#define QUEUE "lockwire:2:rwqueue:{x}"
 
 static const char look[] =
     "local f = redis.call('HGETALL', KEYS[1]) "
@@ -42,7 +42,7 @@ static const char look[] =
     "local function same(field, value) "
     "  if has[field] ~= tostring(value) then bad[#bad + 1] = field end "
     "end "
-    "same('mode', wcount > 0 and 'write' or 'read') "
+    "same('mode', wcount > 0 and 'write/2' or 'read/2') "
     "same('rcount', sum) same('readers', readers) "
     "same('writer', writer) same('wcount', wcount) "
     "for owner in pairs(holds) do "

@@ -11,10 +11,10 @@
 
 #include "script_server.h"
 
-#define KEYS "n", "lockwire:queue:{n}", "lockwire:fence"
-#define QUEUE "lockwire:queue:{n}"
-#define RW_KEYS "rw", "lockwire:rwqueue:{rw}", "lockwire:fence"
-#define RW_QUEUE "lockwire:rwqueue:{rw}"
+#define KEYS "n", "lockwire:2:queue:{n}", "lockwire:fence"
+#define QUEUE "lockwire:2:queue:{n}"
+#define RW_KEYS "rw", "lockwire:2:rwqueue:{rw}", "lockwire:fence"
+#define RW_QUEUE "lockwire:2:rwqueue:{rw}"
 #define LEASE 600000
 #define WINDOW 60000
 #define NO_TICKET (-1LL)

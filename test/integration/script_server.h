@@ -52,6 +52,9 @@ struct script_turn {
     char name[64];
 };
 
+/* The short id that callers say their server has; messages repeat it. */
+#define SCRIPT_SERVER_ID "5e12fe12"
+
 /* Lua, for the server itself: ARGV[1] is "before" or "after" a script. */
 extern const char script_look[];
 

@@ -25,13 +25,14 @@ static struct script_answer send_mutex(const struct call *call)
 
     if (call->script == LW__SCRIPT_MUTEX_ACQUIRE)
         return script_run(&server, call->script, 3, KEYS, token, "600000", wait, ticket,
-                          want, NULL);
+                          want, SCRIPT_SERVER_ID, NULL);
     if (call->script == LW__SCRIPT_MUTEX_TURN)
         return script_run(&server, call->script, 3, KEYS, world.tokens[call->old].text,
-                          token, "600000", ticket, want, wait, NULL);
+                          token, "600000", ticket, want, wait, SCRIPT_SERVER_ID, NULL);
     if (call->script == LW__SCRIPT_MUTEX_RENEW)
         return script_run(&server, call->script, 1, "n", token, "600000", NULL);
-    return script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS, token, NULL);
+    return script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS, token, SCRIPT_SERVER_ID,
+                      NULL);
 }
 
 static struct script_answer send_rw(const struct call *call)
@@ -45,7 +46,7 @@ static struct script_answer send_rw(const struct call *call)
     if (call->script == LW__SCRIPT_RW_RELEASE)
         return rw_release(token->text, kind, owner);
     return script_run(&server, LW__SCRIPT_RW_RENEW, 3, "lockwire:fence", "rw", RW_QUEUE,
-                      token->text, "600000", NULL);
+                      SCRIPT_SERVER_ID, token->text, "600000", NULL);
 }
 
 static struct script_answer send_call(const struct call *call)
@@ -199,11 +200,11 @@ const char replay_state[] =
     "  if field:sub(1, 2) == 'h:' then holds[#holds + 1] = field:sub(3) end "
     "end "
     "table.sort(holds) "
-    "local waiting = redis.call('ZRANGE', 'lockwire:rwqueue:{rw}', 0, -1) "
+    "local waiting = redis.call('ZRANGE', 'lockwire:2:rwqueue:{rw}', 0, -1) "
     "for i, member in ipairs(waiting) do "
     "  waiting[i] = member:match('^%S+ (%S+)') "
     "end "
-    "local queue = redis.call('ZRANGE', 'lockwire:queue:{n}', 0, -1) "
+    "local queue = redis.call('ZRANGE', 'lockwire:2:queue:{n}', 0, -1) "
     "return (redis.call('GET', 'n') or '-') .. '|' .. table.concat(queue, ' ') .. "
     "  '|' .. table.concat(holds, ' ') .. '|' .. table.concat(waiting, ' ')";
 

@@ -21,9 +21,17 @@ static const struct {
     const char *type;
     const char *command;
 } STRANGERS[] = {
-    {"string", "SET %s x"},        {"list", "RPUSH %s x"},  {"set", "SADD %s x"},
-    {"zset", "ZADD %s 1 x"},       {"hash", "HSET %s x 1"}, {"stream", "XADD %s 1-1 x 1"},
+    {"string", "SET %s x"},
+    {"list", "RPUSH %s x"},
+    {"set", "SADD %s x"},
+    {"zset", "ZADD %s 1 x"},
+    {"hash", "HSET %s x 1"},
+    {"stream", "XADD %s 1-1 x 1"},
     {"hash", "HSET %s mode read"}, /* another client's read-write lock */
+    /* a read-write lock of wire version 1 */
+    {"hash",
+     "HSET %s mode read rcount 1 readers 1 wcount 0 writer - soonest 4000000000000 "
+     "r:A 1 f:A 1763690000000001 h:t 4000000000000-r-A"},
 };
 #define STRANGER_COUNT (sizeof(STRANGERS) / sizeof(STRANGERS[0]))
 
@@ -41,7 +49,7 @@ static int four_tokens(void **state)
 static void make_stranger(size_t i, const char *key)
 {
     redisReply *reply;
-    char line[160];
+    char line[256];
 
     script_do(&server, "DEL %s", key);
     snprintf(line, sizeof(line), STRANGERS[i].command, key);
@@ -78,8 +86,8 @@ static void assert_held_by(struct script_answer answer, const char *type)
     assert_string_equal(answer.text, type);
 }
 
-#define FOREIGN "foreign", "lockwire:queue:{foreign}", "lockwire:fence"
-#define FOREIGN_RW "foreign", "lockwire:rwqueue:{foreign}", "lockwire:fence"
+#define FOREIGN "foreign", "lockwire:2:queue:{foreign}", "lockwire:fence"
+#define FOREIGN_RW "foreign", "lockwire:2:rwqueue:{foreign}", "lockwire:fence"
 
 static void a_stranger_s_key_of_any_type_is_held_and_never_touched_mutex(void **state)
 {
@@ -93,18 +101,19 @@ static void a_stranger_s_key_of_any_type_is_held_and_never_touched_mutex(void **
         make_stranger(i, "foreign");
         remember(dump, sizeof(dump), "foreign");
         answer = script_run(&server, LW__SCRIPT_MUTEX_ACQUIRE, 3, FOREIGN, t1, "600000",
-                            "1", "-1", "1", NULL);
+                            "1", "-1", "1", SCRIPT_SERVER_ID, NULL);
         assert_held_by(answer, type);
         answer = script_run(&server, LW__SCRIPT_MUTEX_TURN, 3, FOREIGN, t1, t2, "600000",
-                            "-1", "1", NULL);
+                            "-1", "1", "1", SCRIPT_SERVER_ID, NULL);
         assert_int_equal(answer.n[1], 0);
         assert_string_equal(answer.text, type);
         answer =
             script_run(&server, LW__SCRIPT_MUTEX_RENEW, 1, "foreign", t2, "600000", NULL);
         assert_int_equal(answer.n[0], 0);
-        answer = script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, FOREIGN, t2, NULL);
+        answer = script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, FOREIGN, t2,
+                            SCRIPT_SERVER_ID, NULL);
         assert_int_equal(answer.n[0], 0);
-        assert_int_equal(script_do(&server, "EXISTS lockwire:queue:{foreign}"), 0);
+        assert_int_equal(script_do(&server, "EXISTS lockwire:2:queue:{foreign}"), 0);
         assert_stranger(dump, "foreign");
         assert_int_equal(script_do(&server, "PTTL foreign"), -1);
     }
@@ -121,15 +130,16 @@ static void a_stranger_s_key_of_any_type_is_held_and_never_touched_rw(void **sta
         make_stranger(i, "foreign");
         remember(dump, sizeof(dump), "foreign");
         answer = script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, FOREIGN_RW, t1, "600000",
-                            "1", "-1", "w", "A", "0", NULL);
+                            "1", "-1", "w", "A", "0", SCRIPT_SERVER_ID, NULL);
         assert_held_by(answer, STRANGERS[i].type);
         answer = script_run(&server, LW__SCRIPT_RW_RENEW, 3, "lockwire:fence", "foreign",
-                            "lockwire:rwqueue:{foreign}", t1, "600000", NULL);
+                            "lockwire:2:rwqueue:{foreign}", SCRIPT_SERVER_ID, t1,
+                            "600000", NULL);
         assert_int_equal(answer.n[0], 0);
-        answer =
-            script_run(&server, LW__SCRIPT_RW_RELEASE, 3, FOREIGN_RW, t1, member, NULL);
+        answer = script_run(&server, LW__SCRIPT_RW_RELEASE, 3, FOREIGN_RW, t1, member,
+                            SCRIPT_SERVER_ID, NULL);
         assert_int_equal(answer.n[0] + answer.n[1] + answer.n[2], 0);
-        assert_int_equal(script_do(&server, "EXISTS lockwire:rwqueue:{foreign}"), 0);
+        assert_int_equal(script_do(&server, "EXISTS lockwire:2:rwqueue:{foreign}"), 0);
         assert_stranger(dump, "foreign");
         assert_int_equal(script_do(&server, "PTTL foreign"), -1);
     }
@@ -140,16 +150,18 @@ static void the_two_modes_are_strangers_to_each_other(void **state)
     struct script_answer answer;
 
     (void)state;
-    answer = script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, "n", "lockwire:rwqueue:{n}",
-                        "lockwire:fence", t1, "600000", "0", "-1", "r", "A", "0", NULL);
+    answer = script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, "n", "lockwire:2:rwqueue:{n}",
+                        "lockwire:fence", t1, "600000", "0", "-1", "r", "A", "0",
+                        SCRIPT_SERVER_ID, NULL);
     assert_int_equal(answer.n[0], 1);
     answer = acquire(t2, LEASE, 1, NO_TICKET);
     assert_int_equal(answer.n[0], 0);
     assert_string_equal(answer.text, "hash");
     script_do(&server, "DEL n");
     granted(acquire(t2, LEASE, 1, NO_TICKET));
-    answer = script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, "n", "lockwire:rwqueue:{n}",
-                        "lockwire:fence", t1, "600000", "0", "-1", "r", "A", "0", NULL);
+    answer = script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, "n", "lockwire:2:rwqueue:{n}",
+                        "lockwire:fence", t1, "600000", "0", "-1", "r", "A", "0",
+                        SCRIPT_SERVER_ID, NULL);
     assert_int_equal(answer.n[0], 0);
     assert_string_equal(answer.text, "string");
 }
@@ -196,17 +208,15 @@ static void a_queue_key_of_another_type_only_keeps_from_queueing_rw(void **state
 
 /* Permissions. */
 
-static void without_the_channels_a_release_leaves_the_key_free_and_the_queue_whole(
-    void **state)
+static void who_may_not_tell_leaves_the_key_free_and_the_queue_whole(const char *rule)
 {
     struct script_answer answer;
 
-    (void)state;
     granted(acquire(t1, LEASE, 1, NO_TICKET));
     refused(acquire(t2, LEASE, 1, NO_TICKET), 0);
     refused(acquire(t4, LEASE, 1, NO_TICKET), 1);
     script_do(&server, "PEXPIRE " QUEUE " 60000");
-    script_server_become(&server, "resetchannels");
+    script_server_become(&server, rule);
     assert_int_equal(release(t1), 1);
     assert_free();
     assert_string_equal(script_get(&server, "ZRANGE " QUEUE " 0 0"), t2);
@@ -219,34 +229,97 @@ static void without_the_channels_a_release_leaves_the_key_free_and_the_queue_who
     granted(acquire(t2, LEASE, 1, NO_TICKET));
 }
 
-static void without_the_channels_the_last_of_a_queue_keeps_its_place_too(void **state)
+static void who_may_not_tell_leaves_the_last_of_a_queue_its_place(const char *rule)
 {
     char ticket[32];
 
-    (void)state;
     granted(acquire(t1, LEASE, 1, NO_TICKET));
     refused(acquire(t2, LEASE, 1, NO_TICKET), 0);
     snprintf(ticket, sizeof(ticket), "%s", script_get(&server, "ZSCORE " QUEUE " %s", t2));
     script_do(&server, "PEXPIRE " QUEUE " 60000");
-    script_server_become(&server, "resetchannels");
+    script_server_become(&server, rule);
     assert_int_equal(turn(t1, t3, "0").n[1], 0);
     assert_free();
     assert_string_equal(script_get(&server, "ZSCORE " QUEUE " %s", t2), ticket);
     assert_true(script_do(&server, "PTTL " QUEUE) <= 60000);
 }
 
-static void without_the_channels_rw_leaves_the_head_where_it_is(void **state)
+static void who_may_not_tell_leaves_the_head_where_it_is_rw(const char *rule)
 {
-    (void)state;
     granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
     refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
-    script_server_become(&server, "resetchannels");
+    script_server_become(&server, rule);
     rw_released(rw_release(t1, "w", "A"), 0);
     assert_int_equal(script_do(&server, "EXISTS rw"), 0);
     assert_int_equal(script_do(&server, "ZCARD " RW_QUEUE), 1);
     refused(rw_acquire(t3, "w", "C", 0, NO_TICKET), -1);
     script_server_become(&server, NULL);
     granted(rw_acquire(t2, "w", "B", 1, NO_TICKET));
+}
+
+static void without_the_channels_a_release_leaves_the_key_free_and_the_queue_whole(
+    void **state)
+{
+    (void)state;
+    who_may_not_tell_leaves_the_key_free_and_the_queue_whole("resetchannels");
+}
+
+static void without_numsub_a_release_leaves_the_key_free_and_the_queue_whole(void **state)
+{
+    (void)state;
+    who_may_not_tell_leaves_the_key_free_and_the_queue_whole("-pubsub");
+}
+
+static void without_the_channels_the_last_of_a_queue_keeps_its_place_too(void **state)
+{
+    (void)state;
+    who_may_not_tell_leaves_the_last_of_a_queue_its_place("resetchannels");
+}
+
+static void without_numsub_the_last_of_a_queue_keeps_its_place_too(void **state)
+{
+    (void)state;
+    who_may_not_tell_leaves_the_last_of_a_queue_its_place("-pubsub");
+}
+
+static void without_the_channels_rw_leaves_the_head_where_it_is(void **state)
+{
+    (void)state;
+    who_may_not_tell_leaves_the_head_where_it_is_rw("resetchannels");
+}
+
+static void without_numsub_rw_leaves_the_head_where_it_is(void **state)
+{
+    (void)state;
+    who_may_not_tell_leaves_the_head_where_it_is_rw("-pubsub");
+}
+
+static void assert_read_only(struct script_answer answer)
+{
+    assert_true(answer.error);
+    assert_non_null(strstr(answer.text, "READONLY"));
+}
+
+/* It would let a message through, and refuse the lock: nobody is told (both_silent). */
+static void a_read_only_server_tells_nobody(void **state)
+{
+    (void)state;
+    granted(acquire(t1, LEASE, 1, NO_TICKET));
+    refused(acquire(t2, LEASE, 1, NO_TICKET), 0);
+    granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
+    refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
+    script_do(&server, "REPLICAOF 127.0.0.1 1");
+    assert_read_only(script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS, t1,
+                                SCRIPT_SERVER_ID, NULL));
+    assert_read_only(turn(t1, t3, NULL));
+    assert_read_only(rw_release(t1, "w", "A"));
+    script_do(&server, "REPLICAOF NO ONE");
+    script_do(&server, "DEL n rw"); /* free, with a queue */
+    script_do(&server, "REPLICAOF 127.0.0.1 1");
+    assert_read_only(acquire(t3, LEASE, 0, NO_TICKET));
+    assert_read_only(rw_acquire(t3, "r", "C", 0, NO_TICKET));
+    script_do(&server, "REPLICAOF NO ONE");
+    assert_free();
 }
 
 static void without_pubsub_a_writer_at_the_head_counts_as_alive(void **state)
@@ -396,7 +469,7 @@ static void inspect_shows_holds_and_waiters(void **state)
     assert_true(reply->element[1]->integer > LEASE / 2);
     assert_string_equal(reply->element[3]->str, "");
     assert_int_equal(reply->element[4]->elements, 6);
-    assert_string_equal(reply->element[4]->element[0]->str, "read");
+    assert_string_equal(reply->element[4]->element[0]->str, "read/2");
     assert_int_equal(reply->element[5]->elements, 3);
     assert_string_equal(reply->element[5]->element[0]->str, t1);
     assert_int_equal(reply->element[6]->elements, 2);
@@ -417,8 +490,12 @@ int main(void)
         TEST(a_queue_key_of_another_type_only_keeps_from_queueing_mutex),
         TEST(a_queue_key_of_another_type_only_keeps_from_queueing_rw),
         TEST(without_the_channels_a_release_leaves_the_key_free_and_the_queue_whole),
+        TEST(without_numsub_a_release_leaves_the_key_free_and_the_queue_whole),
         TEST(without_the_channels_the_last_of_a_queue_keeps_its_place_too),
+        TEST(without_numsub_the_last_of_a_queue_keeps_its_place_too),
         TEST(without_the_channels_rw_leaves_the_head_where_it_is),
+        TEST(without_numsub_rw_leaves_the_head_where_it_is),
+        TEST(a_read_only_server_tells_nobody),
         TEST(without_pubsub_a_writer_at_the_head_counts_as_alive),
         TEST(without_a_write_permission_the_error_leaves_no_grant),
         TEST(without_incrby_the_time_gives_the_number),

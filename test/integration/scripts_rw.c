@@ -312,7 +312,7 @@ static void queue_readers(int count)
     char member[120];
 
     for (int i = 0; i < count; i++) {
-        snprintf(member, sizeof(member), "r0 %s:%d:60000 reader %d", a.uuid, 100 + i, i);
+        snprintf(member, sizeof(member), "r0 %s:%d:60000- reader %d", a.uuid, 100 + i, i);
         script_do(&server, "ZADD " RW_QUEUE " %d %s", i + 1, member);
     }
     script_do(&server, "PEXPIRE " RW_QUEUE " 120000");
@@ -320,8 +320,9 @@ static void queue_readers(int count)
 
 static void members_of_no_known_form_are_dropped_from_the_queue(void **state)
 {
-    static const char *const members[] = {"hello",       "r0 x",       "x0 t:1:100 o",
-                                          "r t:1:100 o", "r0 t:1:0 o", "w0 t:1:60001 o"};
+    static const char *const members[] = {"hello",         "r0 x",
+                                          "x0 t:1:100- o", "r t:1:100- o",
+                                          "r0 t:1:0- o",   "w0 t:1:60001- o"};
     (void)state;
     granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
     for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)

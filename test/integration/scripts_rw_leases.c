@@ -97,14 +97,16 @@ static void a_batch_renews_each_name_for_itself(void **state)
     granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
     script_do(&server, "SET foreign x");
     answer = script_run(&server, LW__SCRIPT_RW_RENEW, 7, "lockwire:fence", "foreign",
-                        "lockwire:rwqueue:{foreign}", "gone", "lockwire:rwqueue:{gone}",
-                        "rw", RW_QUEUE, t1, t1, t1, "600000", NULL);
+                        "lockwire:2:rwqueue:{foreign}", "gone",
+                        "lockwire:2:rwqueue:{gone}", "rw", RW_QUEUE, SCRIPT_SERVER_ID, t1,
+                        t1, t1, "600000", NULL);
     assert_int_equal(answer.count, 3);
     assert_int_equal(answer.n[0] + answer.n[1], 0);
     assert_int_equal(answer.n[2], 1);
     assert_in_range(script_do(&server, "PTTL rw"), 500000, 600000);
     script_run(&server, LW__SCRIPT_RW_RENEW, 5, "lockwire:fence", "gone",
-               "lockwire:rwqueue:{gone}", "rw", RW_QUEUE, t1, t1, "1000", "900000", NULL);
+               "lockwire:2:rwqueue:{gone}", "rw", RW_QUEUE, SCRIPT_SERVER_ID, t1, t1,
+               "1000", "900000", NULL);
     assert_in_range(script_do(&server, "PTTL rw"), 800000, 900000);
 }
 
@@ -136,7 +138,7 @@ static void the_next_asks_when_the_earliest_hold_ends_not_the_key(void **state)
     (void)state;
     granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
     assert_int_equal(script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, RW_KEYS, t2, "200000",
-                                "1", "-1", "r", "B", "0", NULL)
+                                "1", "-1", "r", "B", "0", SCRIPT_SERVER_ID, NULL)
                          .n[0],
                      1);
     rw_released(rw_release(t1, "r", "A"), 0);
@@ -240,7 +242,7 @@ static void a_re_entrant_grant_tells_the_head_it_could_not_serve(void **state)
     granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
     granted(rw_acquire(t2, "r", "B", 1, NO_TICKET));
     for (int i = 0; i < 130; i++) {
-        snprintf(member, sizeof(member), "r0 %s:%d:60000 reader %d", a.uuid, 100 + i, i);
+        snprintf(member, sizeof(member), "r0 %s:%d:60000- reader %d", a.uuid, 100 + i, i);
         script_do(&server, "ZADD " RW_QUEUE " %d %s", i + 1, member);
     }
     script_do(&server, "PEXPIRE " RW_QUEUE " 120000");

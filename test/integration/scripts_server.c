@@ -306,7 +306,7 @@ const char *script_token(const struct script_client *client, int n, int window_m
     static unsigned next;
     char *text = texts[next++ % 64];
 
-    snprintf(text, sizeof(texts[0]), "%s:%d:%d", client->uuid, n, window_ms);
+    snprintf(text, sizeof(texts[0]), "%s:%d:%d-", client->uuid, n, window_ms);
     return text;
 }
 
@@ -334,7 +334,7 @@ void script_client_start(struct script_client *client, struct script_server *ser
     script_client_dead(client, id);
     client->server = server;
     client->link = connect_to(server->socket);
-    reply = redisCommand(client->link, "SUBSCRIBE lockwire:%s", client->uuid);
+    reply = redisCommand(client->link, "SUBSCRIBE lockwire:2:%s", client->uuid);
     assert_non_null(reply);
     assert_string_equal(reply->element[0]->str, "subscribe");
     freeReplyObject(reply);
@@ -348,7 +348,7 @@ void script_client_stop(struct script_client *client)
     client->link = NULL;
     for (time_t end = now_s() + LIMIT_S; !gone && now_s() < end;) {
         redisReply *reply = redisCommand(client->server->admin,
-                                         "PUBSUB NUMSUB lockwire:%s", client->uuid);
+                                         "PUBSUB NUMSUB lockwire:2:%s", client->uuid);
         assert_non_null(reply);
         gone = reply->element[1]->integer == 0;
         freeReplyObject(reply);
@@ -363,7 +363,7 @@ static void read_message(struct script_client *client, char *text, size_t size)
 
     reply = read_reply(client);
     assert_string_equal(reply->element[0]->str, "message");
-    snprintf(channel, sizeof(channel), "lockwire:%s", client->uuid);
+    snprintf(channel, sizeof(channel), "lockwire:2:%s", client->uuid);
     assert_string_equal(reply->element[1]->str, channel);
     snprintf(text, size, "%s", reply->element[2]->str);
     freeReplyObject(reply);
@@ -376,8 +376,9 @@ struct script_turn script_client_turn(struct script_client *client, const char *
     int end = 0;
 
     read_message(client, text, sizeof(text));
-    if (sscanf(text, "%*1[tr] %79s %lld %lld %n", turn.token, &turn.fence, &turn.us,
-               &end) != 3)
+    if (sscanf(text, "%*1[tr] %79s %lld %lld " SCRIPT_SERVER_ID " %n", turn.token,
+               &turn.fence, &turn.us, &end) != 3 ||
+        end == 0)
         fail_msg("no turn: %s", text);
     snprintf(turn.name, sizeof(turn.name), "%s", text + end);
     assert_int_equal(text[0], strcmp(turn.name, "rw") == 0 ? 'r' : 't');

@@ -232,7 +232,7 @@ static void publish(const char *uuid, const char *text, const char *token)
 
     snprintf(whole, sizeof(whole), "%.*s%s%s", before, text, at ? token : "",
              at ? at + 1 : "");
-    redis_ok("PUBLISH lockwire:%s %s", uuid, whole);
+    redis_ok("PUBLISH lockwire:2:%s %s", uuid, whole);
 }
 
 static void stranger_s_messages_on_our_channel_are_ignored(void **state)
@@ -261,7 +261,11 @@ static void stranger_s_messages_on_our_channel_are_ignored(void **state)
         "s @ 1 y",
         "t @ 5 5 nosuchname",
         "t @ 5 5 ",
-        "t @ 1 1 x\n",
+        "t @ 5 5  nosuchname",
+        "t @ 5 5  ",
+        "t @ 1 1  x\n",
+        "t @ 1 1 an.id x",
+        "t @ 1 1 0123456789abcdef0 x",
         "s @ 2000 x",
     };
 
@@ -296,7 +300,7 @@ static void long_message_on_our_channel_is_ignored(void **state)
     EXPECT("A granted");
     memset(text, 't', sizeof(text) - 1);
     snprintf(uuid, sizeof(uuid), "%.36s", lw_lock_owner(A->lock));
-    redis_ok("PUBLISH lockwire:%s %s", uuid, text);
+    redis_ok("PUBLISH lockwire:2:%s %s", uuid, text);
     stage_expect_nothing(200);
     assert_held_by_redis(A);
 }

@@ -8,7 +8,7 @@ with the name's queue among its keys; what a script itself does stands in lines 
 
 
 def queue_of(name):
-    return "lockwire:queue:{" + name + "}"
+    return "lockwire:2:queue:{" + name + "}"
 
 
 def asks(lines, name):

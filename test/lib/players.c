@@ -32,7 +32,7 @@ const char *queue_of(const char *name)
 {
     static char key[600];
 
-    snprintf(key, sizeof(key), "lockwire:queue:{%s}", name);
+    snprintf(key, sizeof(key), "lockwire:2:queue:{%s}", name);
     return key;
 }
 

@@ -80,15 +80,15 @@ static void test_the_try_is_set_and_incr_in_one_write(void **state)
 
     (void)state;
     lw__put_try(&out, "job", &token, 30000, true);
-    expect(&out, "SET job " UUID ":7:2000 NX PX 30000\nINCR lockwire:fence");
+    expect(&out, "SET job " UUID ":7:2000- NX PX 30000\nINCR lockwire:fence");
     lw__put_try(&out, "job", &token, 100, false);
-    expect(&out, "SET job " UUID ":7:2000 NX PX 100");
+    expect(&out, "SET job " UUID ":7:2000- NX PX 100");
 }
 
 static void test_raw_bytes_of_one_command(void **state)
 {
-    static const char raw[] = "*6\r\n$3\r\nSET\r\n$1\r\nx\r\n$43\r\n" UUID
-                              ":7:2000\r\n$2\r\nNX\r\n$2\r\nPX\r\n$3\r\n100\r\n";
+    static const char raw[] = "*6\r\n$3\r\nSET\r\n$1\r\nx\r\n$44\r\n" UUID
+                              ":7:2000-\r\n$2\r\nNX\r\n$2\r\nPX\r\n$3\r\n100\r\n";
     struct lw__buffer out = {0};
 
     (void)state;
@@ -106,11 +106,11 @@ static void test_a_token_is_uuid_number_window(void **state)
 
     (void)state;
     lw__token_text(&token, text);
-    assert_string_equal(text, UUID ":7:2000");
+    assert_string_equal(text, UUID ":7:2000-");
     lw__token_text(&largest, text);
-    assert_string_equal(text, UUID ":18446744073709551615:4294967295");
+    assert_string_equal(text, UUID ":18446744073709551615:4294967295-");
     lw__token_text(&least, text);
-    assert_string_equal(text, UUID ":0:0");
+    assert_string_equal(text, UUID ":0:0-");
 }
 
 static void test_numbers_at_their_limits(void **state)
@@ -142,15 +142,19 @@ static void test_numbers_at_their_limits(void **state)
 
 static void test_a_mutex_is_asked_for(void **state)
 {
-    struct lw__acquire_args args = {
-        .name = "job", .token = token, .lease_ms = 30000, .ticket = -1, .fence = true};
+    struct lw__acquire_args args = {.name = "job",
+                                    .token = token,
+                                    .server = "5e1f",
+                                    .lease_ms = 30000,
+                                    .ticket = -1,
+                                    .fence = true};
     struct lw__buffer out = {0};
 
     (void)state;
     lw__put_acquire(&out, false, &args);
     expect(&out,
-           "EVALSHA %s 3 job lockwire:queue:{job} lockwire:fence " UUID
-           ":7:2000 30000 0 -1 1",
+           "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
+           ":7:2000- 30000 0 -1 1 5e1f",
            SHA(MUTEX_ACQUIRE));
     args.wait = true;
     args.fence = false;
@@ -158,8 +162,8 @@ static void test_a_mutex_is_asked_for(void **state)
     args.lease_ms = 2147483647;
     lw__put_acquire(&out, false, &args);
     expect(&out,
-           "EVALSHA %s 3 job lockwire:queue:{job} lockwire:fence " UUID
-           ":7:2000 2147483647 1 1763690000000001 0",
+           "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
+           ":7:2000- 2147483647 1 1763690000000001 0 5e1f",
            SHA(MUTEX_ACQUIRE));
 }
 
@@ -169,6 +173,7 @@ static void test_a_turn_names_both_tokens(void **state)
     struct lw__acquire_args args = {.name = "job",
                                     .token = token,
                                     .previous = &previous,
+                                    .server = "5e1f",
                                     .lease_ms = 1000,
                                     .ticket = -1,
                                     .wait = true,
@@ -178,14 +183,14 @@ static void test_a_turn_names_both_tokens(void **state)
     (void)state;
     lw__put_acquire(&out, false, &args);
     expect(&out,
-           "EVALSHA %s 3 job lockwire:queue:{job} lockwire:fence " UUID ":6:500 " UUID
-           ":7:2000 1000 -1 1 1",
+           "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID ":6:500- " UUID
+           ":7:2000- 1000 -1 1 1 5e1f",
            SHA(MUTEX_TURN));
     args.wait = args.fence = false;
     lw__put_acquire(&out, false, &args);
     expect(&out,
-           "EVALSHA %s 3 job lockwire:queue:{job} lockwire:fence " UUID ":6:500 " UUID
-           ":7:2000 1000 -1 0 0",
+           "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID ":6:500- " UUID
+           ":7:2000- 1000 -1 0 0 5e1f",
            SHA(MUTEX_TURN));
 }
 
@@ -195,6 +200,7 @@ static void test_a_read_write_lock_is_asked_for(void **state)
     struct lw__acquire_args args = {.name = "job",
                                     .token = token,
                                     .rw = &rw,
+                                    .server = "5e1f",
                                     .lease_ms = 1000,
                                     .ticket = 5,
                                     .wait = true};
@@ -203,36 +209,37 @@ static void test_a_read_write_lock_is_asked_for(void **state)
     (void)state;
     lw__put_acquire(&out, false, &args);
     expect(&out,
-           "EVALSHA %s 3 job lockwire:rwqueue:{job} lockwire:fence " UUID
-           ":7:2000 1000 1 5 w o 0",
+           "EVALSHA %s 3 job lockwire:2:rwqueue:{job} lockwire:fence " UUID
+           ":7:2000- 1000 1 5 w o 0 5e1f",
            SHA(RW_ACQUIRE));
     rw = (struct lw__rw){.permits = UINT32_MAX};
     lw__put_acquire(&out, false, &args);
     expect(&out,
-           "EVALSHA %s 3 job lockwire:rwqueue:{job} lockwire:fence " UUID
-           ":7:2000 1000 1 5 r " UUID ":7:2000 4294967295",
+           "EVALSHA %s 3 job lockwire:2:rwqueue:{job} lockwire:fence " UUID
+           ":7:2000- 1000 1 5 r " UUID ":7:2000- 4294967295 5e1f",
            SHA(RW_ACQUIRE));
 }
 
 static void test_a_release_of_each_kind(void **state)
 {
-    static const char member[] = "w0 " UUID ":7:2000 bob",
-                      plain[] = "r3 " UUID ":7:2000 " UUID ":7:2000";
+    static const char member[] = "w0 " UUID ":7:2000- bob",
+                      plain[] = "r3 " UUID ":7:2000- " UUID ":7:2000-";
     struct lw__rw rw = {.write = true, .owner = "bob"};
     struct lw__buffer out = {0};
     char bytes[1024];
 
     (void)state;
-    lw__put_release(&out, false, "job", &token, NULL);
-    expect(&out, "EVALSHA %s 3 job lockwire:queue:{job} lockwire:fence " UUID ":7:2000",
+    lw__put_release(&out, false, "job", &token, NULL, "5e1f");
+    expect(&out,
+           "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID ":7:2000- 5e1f",
            SHA(MUTEX_RELEASE));
     /* a member has spaces in it: its words are not ours to split */
     for (int i = 0; i < 2; i++) {
-        lw__put_release(&out, false, "job", &token, &rw);
+        lw__put_release(&out, false, "job", &token, &rw, "5e1f");
         snprintf(bytes, sizeof bytes,
-                 "*8\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n3\r\n$3\r\njob\r\n"
-                 "$22\r\nlockwire:rwqueue:{job}\r\n$14\r\nlockwire:fence\r\n"
-                 "$43\r\n" UUID ":7:2000\r\n$%zu\r\n%s\r\n",
+                 "*9\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n3\r\n$3\r\njob\r\n"
+                 "$24\r\nlockwire:2:rwqueue:{job}\r\n$14\r\nlockwire:fence\r\n"
+                 "$44\r\n" UUID ":7:2000-\r\n$%zu\r\n%s\r\n$4\r\n5e1f\r\n",
                  SHA(RW_RELEASE), strlen(i ? plain : member), i ? plain : member);
         assert_int_equal(out.length, strlen(bytes));
         assert_memory_equal(out.data, bytes, out.length);
@@ -251,19 +258,20 @@ static void test_renewals_go_out_in_batches(void **state)
     struct lw__buffer out = {0};
 
     (void)state;
-    lw__put_renew(&out, false, false, 2, args);
-    expect(&out, "EVALSHA %s 2 a b{t} " UUID ":1:100 " UUID ":2:200 1000 1",
+    lw__put_renew(&out, false, 2, args, NULL);
+    expect(&out, "EVALSHA %s 2 a b{t} " UUID ":1:100- " UUID ":2:200- 1000 1",
            SHA(MUTEX_RENEW));
-    lw__put_renew(&out, false, true, 2, args);
+    lw__put_renew(&out, false, 2, args, "5e1f");
     expect(&out,
-           "EVALSHA %s 5 lockwire:fence a lockwire:rwqueue:{a} b{t} "
-           "lockwire:rwqueue::b{t} " UUID ":1:100 " UUID ":2:200 1000 1",
+           "EVALSHA %s 5 lockwire:fence a lockwire:2:rwqueue:{a} b{t} "
+           "lockwire:2:rwqueue::b{t} 5e1f " UUID ":1:100- " UUID ":2:200- 1000 1",
            SHA(RW_RENEW));
     lw__put_redisson_renew(&out, false, 2, args);
     expect(&out, "EVALSHA %s 2 a b{t} " UUID ":1 " UUID ":2 1000 1", SHA(REDISSON_RENEW));
-    lw__put_renew(&out, false, false, 2, alike);
-    expect(&out, "EVALSHA %s 2 a c " UUID ":1:100 " UUID ":3:100 1000", SHA(MUTEX_RENEW));
-    lw__put_renew(&out, false, false, 0, args);
+    lw__put_renew(&out, false, 2, alike, NULL);
+    expect(&out, "EVALSHA %s 2 a c " UUID ":1:100- " UUID ":3:100- 1000",
+           SHA(MUTEX_RENEW));
+    lw__put_renew(&out, false, 0, args, NULL);
     expect(&out, "EVALSHA %s 0", SHA(MUTEX_RENEW));
 }
 
@@ -286,11 +294,11 @@ static void test_eval_carries_the_text(void **state)
     size_t before;
 
     (void)state;
-    lw__put_release(&out, true, "job", &token, NULL);
-    snprintf(head, sizeof head, "*7\r\n$4\r\nEVAL\r\n$%zu\r\n", script->length);
+    lw__put_release(&out, true, "job", &token, NULL, "5e1f");
+    snprintf(head, sizeof head, "*8\r\n$4\r\nEVAL\r\n$%zu\r\n", script->length);
     snprintf(tail, sizeof tail,
-             "\r\n$1\r\n3\r\n$3\r\njob\r\n$20\r\nlockwire:queue:{job}\r\n"
-             "$14\r\nlockwire:fence\r\n$43\r\n" UUID ":7:2000\r\n");
+             "\r\n$1\r\n3\r\n$3\r\njob\r\n$22\r\nlockwire:2:queue:{job}\r\n"
+             "$14\r\nlockwire:fence\r\n$44\r\n" UUID ":7:2000-\r\n$4\r\n5e1f\r\n");
     before = strlen(head);
     assert_int_equal(out.length, before + script->length + strlen(tail));
     assert_memory_equal(out.data, head, before);
@@ -305,19 +313,19 @@ static void test_names_with_and_without_tags(void **state)
     static const struct {
         const char *name, *queue;
     } cases[] = {
-        {"x", "lockwire:queue:{x}"},
-        {"{x}", "lockwire:queue::{x}"},
-        {"user:{42}:gift", "lockwire:queue::user:{42}:gift"},
-        {"a{b", "lockwire:queue:{a{b}"},
-        {"\xc3\xa4", "lockwire:queue:{\xc3\xa4}"},
+        {"x", "lockwire:2:queue:{x}"},
+        {"{x}", "lockwire:2:queue::{x}"},
+        {"user:{42}:gift", "lockwire:2:queue::user:{42}:gift"},
+        {"a{b", "lockwire:2:queue:{a{b}"},
+        {"\xc3\xa4", "lockwire:2:queue:{\xc3\xa4}"},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct lw__buffer out = {0};
 
-        lw__put_release(&out, false, cases[i].name, &token, NULL);
-        expect(&out, "EVALSHA %s 3 %s %s lockwire:fence " UUID ":7:2000",
+        lw__put_release(&out, false, cases[i].name, &token, NULL, "5e1f");
+        expect(&out, "EVALSHA %s 3 %s %s lockwire:fence " UUID ":7:2000- 5e1f",
                SHA(MUTEX_RELEASE), cases[i].name, cases[i].queue);
     }
 }
@@ -325,7 +333,8 @@ static void test_names_with_and_without_tags(void **state)
 static void test_the_longest_name_and_owner(void **state)
 {
     struct lw__rw rw = {.write = true};
-    struct lw__acquire_args args = {.name = NULL, .token = token, .rw = &rw, .ticket = -1};
+    struct lw__acquire_args args = {
+        .name = NULL, .token = token, .rw = &rw, .server = "5e1f", .ticket = -1};
     struct lw__buffer out = {0};
     char name[513], owner[129];
 
@@ -337,8 +346,8 @@ static void test_the_longest_name_and_owner(void **state)
     rw.owner = owner;
     lw__put_acquire(&out, false, &args);
     expect(&out,
-           "EVALSHA %s 3 %s lockwire:rwqueue:{%s} lockwire:fence " UUID
-           ":7:2000 0 0 -1 w %s 0",
+           "EVALSHA %s 3 %s lockwire:2:rwqueue:{%s} lockwire:fence " UUID
+           ":7:2000- 0 0 -1 w %s 0 5e1f",
            SHA(RW_ACQUIRE), name, name, owner);
 }
 
