@@ -487,6 +487,9 @@ void lw__token_event(struct lw__token *token, enum lw__event event)
 {
     struct lw__input input = {.event = event};
 
+    /* What is still to be written will ask as things stand then. */
+    if (event == LW__EV_ASK_NOW && lw__node_is_unsent(&token->command))
+        return;
     if (event == LW__EV_START) {
         input.first_script = token->mode != LW_MUTEX || token->name->tokens != token ||
                              token->next != NULL ||

@@ -532,6 +532,8 @@ void lw__turns_ask_all(struct lw_client *client)
     HASH_ITER(hh, client->names, name, next_name) {
         struct lw__token *token, *next;
 
+        if (name->tokens && name->tokens->trying)
+            continue; /* its end has those behind it ask, in their order */
         name->references++; /* an answer may come at once and end its last token */
         DL_FOREACH_SAFE(name->tokens, token, next) {
             if (token->machine.phase == LW__HELD)

@@ -131,6 +131,22 @@ static void a_release_does_not_wait_for_those_who_ask(void **state)
     many_are_granted();
 }
 
+/* A stranger's key is free again before the many have all asked. */
+static void who_waits_asks_again_before_those_who_ask(void **state)
+{
+    struct peer *a = slow_peer();
+    struct hold *A;
+
+    (void)state;
+    redis_ok("SET x stranger PX 300");
+    A = ask(a, "A", "x", -1);
+    wait_queued("x", 1);
+    ask_for_many(a);
+    UNTIL(A->result == LW_OK);
+    assert_int_equal(many[MANY - 1]->result, PENDING);
+    many_are_granted();
+}
+
 /* Nobody draws a number, so that only the heartbeat can find that the counter is gone. */
 static void the_fence_is_seeded_before_those_who_ask(void **state)
 {
@@ -185,6 +201,7 @@ int main(void)
         STAGE_TEST(no_more_than_the_limit_are_unanswered),
         STAGE_TEST(a_lease_outlives_many_who_ask_in_one_turn),
         STAGE_TEST(a_release_does_not_wait_for_those_who_ask),
+        STAGE_TEST(who_waits_asks_again_before_those_who_ask),
         STAGE_TEST(the_fence_is_seeded_before_those_who_ask),
         STAGE_TEST(an_answer_that_nobody_waits_for_makes_room),
         STAGE_TEST(what_was_not_sent_yet_is_never_sent),
