@@ -308,12 +308,16 @@ static struct lw__output asking(struct lw__machine *m, const struct lw__input *i
 
 static struct lw__output waiting(struct lw__machine *m, const struct lw__input *in)
 {
+    int64_t due;
+
     switch (in->event) {
     case LW__EV_HANDED:
         return hand_over(m, in, in->handed_us, in->fence);
-    case LW__EV_STANDBY:
-        m->due_us = in->now_us + in->window_us + 2 * MS +
-                    in->window_us / 20 * (in->jitter + 1000) / 2000;
+    case LW__EV_STANDBY: /* no later than it was due: the other's hand-over may be lost */
+        due = in->now_us + in->window_us + 2 * MS +
+              in->window_us / 20 * (in->jitter + 1000) / 2000;
+        if (due < m->due_us)
+            m->due_us = due;
         return act(0);
     case LW__EV_ASK_NOW:
     case LW__EV_DUE:
