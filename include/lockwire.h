@@ -133,7 +133,8 @@ typedef void lw_lock_cb(struct lw_lock *lock, int status, void *arg);
 /* lw_client_close is finished; the client may be freed here. */
 typedef void lw_close_cb(struct lw_client *client, void *arg);
 /* The command link came up (up = 1) or went down (0); `why` is "" or what happened.
- * Called at each change, and at each failed attempt while down. */
+ * Called at each change, and at each failed attempt while down. A server that can serve no
+ * lock (a read-only replica, one that still loads) is down. */
 typedef void lw_link_cb(struct lw_client *client, int up, const char *why, void *arg);
 /* A message for the operator; level is one of syslog's, LOG_ERR (3) to LOG_DEBUG (7).
  * May be called inside an API call. Never carries a password. */

@@ -257,16 +257,21 @@ static void came_up(struct lw__node *node)
     node->events->up(node->arg);
 }
 
+/* Locks work without numbers (no memory for the counter, no permission), but not on a link
+ * that is ended for what was answered: a replica is never `up`. */
 static bool seeded(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__node *node = command->node;
+    const char *text = lw__reply_text(reply, NULL);
 
     node->seeding = false;
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        if (lw__classify(text) == LW__ERR_LINK)
+            return true;
         if (node->unseeded[0] == '\0')
             lw__log(node->options.access.log, LOG_WARNING,
-                    "the fence counter cannot be set: %s", lw__reply_text(reply, NULL));
-        snprintf(node->unseeded, sizeof node->unseeded, "%s", lw__reply_text(reply, NULL));
+                    "the fence counter cannot be set: %s", text);
+        snprintf(node->unseeded, sizeof node->unseeded, "%s", text);
     } else if (lw__reply_integer(reply) < LW__FENCE_MIN) {
         return false;
     } else {
