@@ -8,6 +8,7 @@
 #include "lockwire.h"
 
 #define MS 1000
+#define LEAST_US MS /* a grant with less than that is of no use: it shows as none */
 #define RETRY_US (50 * MS) /* after an answer that left the outcome open; doubles */
 #define DOUBLINGS 4
 
@@ -140,12 +141,13 @@ static int turned(struct lw__machine *m, const struct lw__input *in)
 static struct lw__output believe(struct lw__machine *m, const struct lw__input *in)
 {
     int64_t deadline = in->sent_us + m->lease_us - lw__drift_us(m->lease_us);
+    int64_t least = m->margin_us > LEAST_US ? m->margin_us : LEAST_US;
 
     m->held_until_us = deadline;
     m->in_redis = true;
     if (m->abandoned)
         return leave(m, in->now_us);
-    if (deadline - in->now_us <= m->margin_us)
+    if (deadline - in->now_us <= least)
         return claim(m);
     return hold(m, deadline, in->fence, false);
 }

@@ -23,6 +23,18 @@ static int64_t margin_us(const struct lw_lock *lock)
     return (int64_t)lock->margin_ms * LW__MS;
 }
 
+/* What must be left when it is told of its grant: less than a millisecond shows as none. But
+ * no more than max_hold_ms allows: half of it, where that is a millisecond itself. */
+static int64_t least_us(const struct lw_lock *lock)
+{
+    int64_t least = margin_us(lock);
+
+    if (!lock->granted || least >= LW__MS)
+        return least;
+    return lock->max_hold_us > 0 && lock->max_hold_us < 2 * LW__MS ? lock->max_hold_us / 2
+                                                                   : LW__MS;
+}
+
 static void close_to_others(struct lw__token *token)
 {
     if (token->name->shared == token)
@@ -160,7 +172,7 @@ int64_t lw__lock_deadline_us(const struct lw_lock *lock)
 void lw__turns_arm_loss(struct lw_lock *lock)
 {
     lw__timer_set(lock->client->loop, &lock->timer,
-                  lw__lock_deadline_us(lock) - margin_us(lock));
+                  lw__lock_deadline_us(lock) - least_us(lock));
 }
 
 void lw__turns_begin(struct lw__token *token, struct lw_lock *lock)
@@ -262,7 +274,7 @@ void lw__turns_timer(void *arg)
         lw__notify_lock(lock, LW__NOTICE_RELEASED, LW_EUNKNOWN);
     } else if (lock->state == LW_WAITING && !lock->granted) {
         wait_is_over(lock);
-    } else if (lw__lock_deadline_us(lock) - margin_us(lock) > lw__now_us()) {
+    } else if (lw__lock_deadline_us(lock) - least_us(lock) > lw__now_us()) {
         lw__turns_arm_loss(lock);
     } else if (lock->granted) {
         take_back(lock);
@@ -532,8 +544,9 @@ void lw__turns_ask_all(struct lw_client *client)
     HASH_ITER(hh, client->names, name, next_name) {
         struct lw__token *token, *next;
 
+        /* the end of a try has those behind it ask, in their order */
         if (name->tokens && name->tokens->trying)
-            continue; /* its end has those behind it ask, in their order */
+            continue;
         name->references++; /* an answer may come at once and end its last token */
         DL_FOREACH_SAFE(name->tokens, token, next) {
             if (token->machine.phase == LW__HELD)
