@@ -144,6 +144,7 @@ struct lw__token {
     int64_t pair_sent_us, pair_server_us; /* of the last answer: see hand-over */
     unsigned pair_connection;
     int64_t remaining_ms; /* of the holder, as last heard */
+    unsigned drawn_on;    /* the connection that its grant's numbers came on */
     unsigned tries;       /* of those in `waiting`, how many try once */
     uint8_t numbers;      /* fencing tokens that its grant drew */
     uint8_t served;       /* handles that it served */

@@ -291,19 +291,30 @@ void lw__turns_timer(void *arg)
 
 /* ---- letting go ---- */
 
+/* The server that drew them may have lost its state since, and others may have had larger
+ * ones from it, unless its connection still stands. */
+static bool has_number(const struct lw__token *token, const struct lw_lock *next)
+{
+    const struct lw__node *node = token->client->node;
+
+    if (token->machine.fence == 0)
+        return (next->flags & LW_NO_FENCE) != 0;
+    return token->served < token->numbers && lw__node_is_up(node) &&
+           token->drawn_on == lw__node_connection(node);
+}
+
 /* A number of its own for the next one, and time to use it: where little is left, or its
  * margin takes nearly all of it, it would be lost before it could be renewed. A quarter of
  * the claim window is what a hand-over must leave, too. */
 static bool may_pass(const struct lw__token *token, const struct lw_lock *next)
 {
     int64_t left = token->machine.deadline_us - lw__now_us();
-    bool numbered = token->machine.fence ? token->served < token->numbers
-                                         : (next->flags & LW_NO_FENCE) != 0;
 
     /* a renewal in flight was sent with another's lease */
     if ((next->flags & LW_NO_RENEW) && token->batch)
         return false;
-    return token->mode == LW_MUTEX && token->machine.phase == LW__HELD && numbered &&
+    return token->mode == LW_MUTEX && token->machine.phase == LW__HELD &&
+           has_number(token, next) &&
            token->served < token->client->options.local_turns &&
            left > (int64_t)next->window_ms * LW__MS / 4 &&
            left - left / 8 > margin_us(next);
@@ -392,6 +403,7 @@ void lw__turns_withdraw(struct lw_lock *lock)
 static void granted(struct lw__token *token)
 {
     token->served = 0;
+    token->drawn_on = lw__node_connection(token->client->node);
     if (!token->waiting) {
         close_to_others(token);
         lw__token_event(token, LW__EV_RELEASE);
