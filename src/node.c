@@ -300,6 +300,10 @@ static void seed(struct lw__node *node)
     submit(node, &node->seed, &seed_type);
 }
 
+/* The heartbeat of the counter, which expires a day after the last client's. It also gives a
+ * TTL to one that has none: a plain try's INCR makes it so where the counter was lost, and its
+ * client may die before it asks by the script that would set it. That key stands for at most
+ * request_timeout_ms while any client is connected; the next one to connect replaces it. */
 static void put_keep(struct lw__command *command, struct lw__buffer *out)
 {
     command->request.expected = 1;
