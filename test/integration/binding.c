@@ -159,6 +159,60 @@ static void without_INFO_a_message_means_ask(void **state)
     assert_int_equal(peer_stats(b).handed_over, 0);
 }
 
+/* The README's account, which may do no more: all that is refused is what it names optional. */
+static void the_least_account_misses_nothing(void **state)
+{
+    static const char *const kinds[] = {"w", "r1"};
+
+    (void)state;
+    redis_ok(
+        "ACL SETUSER least on >pw ~x ~lockwire:* &lockwire:* -@all +auth +select "
+        "+client|setname +client|id +info +eval +evalsha +set +get +mget +del +exists "
+        "+type +incr +incrby +pexpire +pexpireat +pttl +time +publish +subscribe "
+        "+pubsub|numsub +zadd +zcard +zrange +zrangebyscore +zrank +zrem +zscore +hset "
+        "+hsetnx +hget +hgetall +hmget +hdel +hincrby +hexists");
+    redis_ok("ACL LOG RESET");
+    struct lw_client_options options =
+        *client_of(.username = "least", .password = "pw", .local_turns = 1);
+    struct peer *a = peer_ready("a", &options), *b = peer_ready("b", &options);
+    struct hold *A = take(a, "A", "x");
+    ask(b, "B", "x", -1);
+    wait_queued("x", 1);
+    extend(A, 0);
+    EXPECT("A granted; A renewed OK");
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+    assert_int_equal(peer_stats(b).handed_over, 1);
+    peer_close(b);
+    EXPECT("b closed");
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        bool writes = kinds[i][0] == 'w';
+        struct lw_acquire_options *wanted =
+            asking(.mode = writes ? LW_EXCLUSIVE : LW_SHARED, .permits = writes ? 0 : 1,
+                   .wait_ms = -1);
+        struct peer *c = peer_ready(writes ? "c" : "d", &options);
+
+        A = ask_with(a, "A", "x", wanted);
+        EXPECT("A granted");
+        ask_with(c, "C", "x", wanted);
+        UNTIL(redis_int("ZCARD lockwire:2:rwqueue:{x}") == 1);
+        extend(A, 0);
+        EXPECT("A renewed OK");
+        let_go(A);
+        EXPECT_SET("A released OK; C granted");
+        peer_close(c);
+        EXPECT(writes ? "c closed" : "d closed");
+    }
+    redisReply *log = redisCommand(stage.server.admin, "ACL LOG");
+    for (size_t i = 0; i < log->elements; i++) {
+        const char *object = log->element[i]->element[7]->str;
+
+        if (strcmp(object, "config|get") != 0 && strcmp(object, "client|kill") != 0)
+            stage_fail("refused: %s", object);
+    }
+    freeReplyObject(log);
+}
+
 /* ---- messages ---- */
 
 /* A well-formed hand-over for B, as another server would have its clients say it. */
@@ -211,6 +265,7 @@ int main(void)
         STAGE_TEST(a_count_that_no_server_can_give_is_none),
         STAGE_TEST(who_may_not_count_polls_and_the_log_says_so_once),
         STAGE_TEST(without_INFO_a_message_means_ask),
+        STAGE_TEST(the_least_account_misses_nothing),
         STAGE_TEST(a_message_of_another_server_means_ask),
     };
 
