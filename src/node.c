@@ -2,12 +2,12 @@
 /*
  * One Redis server: see node.h. The command link comes up in three steps: the session greets,
  * the fence counter is seeded (so the first number of a connection is never below one drawn
- * before a failover), then `up`. Commands wait in `backlog` while max_inflight are unanswered:
- * a lease must not run out behind the many who ask for one. Whenever either link connects, and
- * at heartbeats, the command link counts who listens.
+ * before a failover), then `up`. Commands wait in `backlog` while max_inflight are unanswered.
+ * Whenever either link connects, and at heartbeats, the command link counts who listens.
  */
 #include "node.h"
 
+#include "backlog.h"
 #include "lockwire.h"
 
 #include <stdio.h>
@@ -24,9 +24,7 @@ struct lw__node {
     struct lw__session commands;
     struct lw__subscription subscription;
     struct lw__timer heartbeat;
-    struct lw__backlog {
-        struct lw__request *first, **end;
-    } backlog[LW__ORDERS];
+    struct lw__backlog backlog;
     struct lw__deferred pump_call;
     struct lw__buffer buffer;        /* for encoding, kept */
     struct lw__command seed, keep;   /* of the fence counter */
@@ -49,59 +47,6 @@ static struct lw__loop *loop_of(const struct lw__node *node)
 
 /* ---- sending ---- */
 
-static struct lw__backlog *backlog_of(struct lw__node *node,
-                                      const struct lw__command *command)
-{
-    return &node->backlog[command->type->order];
-}
-
-/* `first`: sent before, as EVALSHA, and so before all of its order that has not been; but
- * behind others of that kind, so that requests of one client keep their order. */
-static void push_backlog(struct lw__node *node, struct lw__command *command, bool first)
-{
-    struct lw__backlog *backlog = backlog_of(node, command);
-    struct lw__request *r = &command->request,
-                       **at = first ? &backlog->first : backlog->end;
-
-    while (first && *at && ((struct lw__command *)*at)->eval)
-        at = &(*at)->next;
-    r->next = *at;
-    r->prev = at;
-    *at = r;
-    if (r->next)
-        r->next->prev = &r->next;
-    else
-        backlog->end = &r->next;
-}
-
-static void pull_backlog(struct lw__node *node, struct lw__command *command)
-{
-    struct lw__request *r = &command->request;
-
-    *r->prev = r->next;
-    if (r->next)
-        r->next->prev = r->prev;
-    else
-        backlog_of(node, command)->end = r->prev;
-    r->next = NULL;
-    r->prev = NULL;
-}
-
-/* The next one to be sent, of these orders; NULL: none waits. */
-static struct lw__command *next_of(const struct lw__node *node, enum lw__order last)
-{
-    for (unsigned order = 0; order <= last; order++) {
-        if (node->backlog[order].first)
-            return (struct lw__command *)node->backlog[order].first;
-    }
-    return NULL;
-}
-
-static struct lw__command *next_in_backlog(const struct lw__node *node)
-{
-    return next_of(node, LW__ORDERS - 1);
-}
-
 static void replied(struct lw__request *request, const struct lw__reply *reply);
 static void failed(struct lw__request *request, const char *why);
 
@@ -123,7 +68,7 @@ static void send_now(struct lw__node *node, struct lw__command *command)
         return;
     }
     command->request.sent_us = 0;
-    push_backlog(node, command, false);
+    lw__backlog_push(&node->backlog, command, false);
 }
 
 static bool has_room(const struct lw__node *node)
@@ -137,8 +82,9 @@ static void pump(void *arg)
     struct lw__node *node = arg;
     struct lw__command *next;
 
-    while ((next = next_in_backlog(node)) != NULL && has_room(node)) {
-        pull_backlog(node, next);
+    while ((next = lw__backlog_next(&node->backlog, LW__ORDERS - 1)) != NULL &&
+           has_room(node)) {
+        lw__backlog_pull(&node->backlog, next);
         send_now(node, next);
         if (next->request.sent_us == 0)
             break;
@@ -152,8 +98,8 @@ static void submit(struct lw__node *node, struct lw__command *command,
     command->type = type;
     command->eval = false;
     command->request.sent_us = 0;
-    if (next_of(node, type->order) || !has_room(node))
-        push_backlog(node, command, false);
+    if (lw__backlog_next(&node->backlog, type->order) || !has_room(node))
+        lw__backlog_push(&node->backlog, command, false);
     else
         send_now(node, command);
 }
@@ -168,7 +114,7 @@ static bool send_text_instead(struct lw__command *command, const struct lw__repl
         return false;
     command->eval = true;
     command->request.sent_us = 0;
-    push_backlog(command->node, command, true);
+    lw__backlog_push(&command->node->backlog, command, true);
     lw__defer(loop_of(command->node), &command->node->pump_call, false);
     return true;
 }
@@ -178,7 +124,7 @@ static void make_room(void *arg)
 {
     struct lw__node *node = arg;
 
-    if (next_in_backlog(node))
+    if (lw__backlog_next(&node->backlog, LW__ORDERS - 1))
         lw__defer(loop_of(node), &node->pump_call, false);
 }
 
@@ -225,7 +171,7 @@ void lw__node_forget(struct lw__node *node, struct lw__command *command)
     if (!command->request.prev)
         return;
     if (lw__node_is_unsent(command))
-        pull_backlog(node, command);
+        lw__backlog_pull(&node->backlog, command);
     else if (node->commands.link)
         lw__link_forget(node->commands.link, &command->request);
 }
@@ -485,8 +431,8 @@ static void commands_lost(void *arg, const char *why)
     struct lw__command *command;
 
     node->up = node->subscription.bound = false;
-    while ((command = next_in_backlog(node)) != NULL) {
-        pull_backlog(node, command);
+    while ((command = lw__backlog_next(&node->backlog, LW__ORDERS - 1)) != NULL) {
+        lw__backlog_pull(&node->backlog, command);
         command->type->failed(command, why, false);
     }
     node->events->down(node->arg, why);
@@ -526,8 +472,7 @@ int lw__node_new(const struct lw__node_options *options,
     node->options = *options;
     node->events = events;
     node->arg = arg;
-    for (unsigned order = 0; order < LW__ORDERS; order++)
-        node->backlog[order].end = &node->backlog[order].first;
+    lw__backlog_init(&node->backlog);
     lw__timer_init(&node->heartbeat, heartbeat, node);
     lw__deferred_init(&node->pump_call, pump, node);
     lw__session_init(&node->commands, &node->options.access, &command_events, node);

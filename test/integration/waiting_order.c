@@ -13,7 +13,7 @@
 
 #include <stdio.h>
 
-#define MOST 2000
+#define MOST 5000
 
 static struct proxy *way;
 static struct peer *a;
