@@ -15,6 +15,7 @@ void lw__backlog_init(struct lw__backlog *backlog)
 {
     for (unsigned order = 0; order < LW__ORDERS; order++)
         backlog->lines[order] = (struct lw__line){NULL, &backlog->lines[order].first};
+    backlog->count = 0;
 }
 
 /* One that is sent again, as EVAL, goes behind others of that kind, so that requests of one
@@ -27,6 +28,7 @@ void lw__backlog_push(struct lw__backlog *backlog, struct lw__command *command,
 
     while (resent && *at && ((struct lw__command *)*at)->eval)
         at = &(*at)->next;
+    backlog->count++;
     r->next = *at;
     r->prev = at;
     *at = r;
@@ -40,6 +42,7 @@ void lw__backlog_pull(struct lw__backlog *backlog, struct lw__command *command)
 {
     struct lw__request *r = &command->request;
 
+    backlog->count--;
     *r->prev = r->next;
     if (r->next)
         r->next->prev = r->prev;

@@ -12,6 +12,7 @@ struct lw__backlog {
     struct lw__line {
         struct lw__request *first, **end;
     } lines[LW__ORDERS];
+    size_t count; /* in all lines: mostly 0, and asked for at each command and reply */
 };
 
 void lw__backlog_init(struct lw__backlog *backlog);

@@ -93,7 +93,7 @@ struct lw__machine {
     int64_t lease_us, margin_us, window_us;
     int64_t deadline_us; /* D, while held or lapsed */
     int64_t due_us;      /* LW__EV_DUE is wanted then; held by message: extend then */
-    int64_t ticket;      /* in the queue; -1: none yet */
+    int64_t ticket;      /* its place, in the queue or once it joins; -1: none yet */
     int64_t handed_us;   /* a hand-over message noted while asking; 0: none */
     uint64_t handed_fence;
     uint64_t fence;

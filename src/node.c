@@ -98,7 +98,8 @@ static void submit(struct lw__node *node, struct lw__command *command,
     command->type = type;
     command->eval = false;
     command->request.sent_us = 0;
-    if (lw__backlog_next(&node->backlog, type->order) || !has_room(node))
+    if (!has_room(node) ||
+        (node->backlog.count > 0 && lw__backlog_next(&node->backlog, type->order)))
         lw__backlog_push(&node->backlog, command, false);
     else
         send_now(node, command);
@@ -124,7 +125,7 @@ static void make_room(void *arg)
 {
     struct lw__node *node = arg;
 
-    if (lw__backlog_next(&node->backlog, LW__ORDERS - 1))
+    if (node->backlog.count > 0)
         lw__defer(loop_of(node), &node->pump_call, false);
 }
 

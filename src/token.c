@@ -422,7 +422,7 @@ static enum lw__order order_of(const struct lw__token *token)
 static void send(struct lw__token *token, unsigned actions)
 {
     struct lw__node *node = token->client->node;
-    const struct lw__command_type *type = &acquire_types[order_of(token)];
+    const struct lw__command_type *type;
     const char *unseeded;
 
     if (actions & LW__SEND_RELEASE) {
@@ -432,6 +432,8 @@ static void send(struct lw__token *token, unsigned actions)
         return;
     } else if (actions & LW__SEND_TRY) {
         type = &try_type;
+    } else {
+        type = &acquire_types[order_of(token)];
     }
     token->trying = type == &try_type;
     if (lw__node_send(node, &token->command, type))
