@@ -293,8 +293,11 @@ static void count_subscribers(struct lw__node *node);
 /* Who may not ask waits by polling; on the next connection it may be permitted. */
 static void count_refused(struct lw__node *node, const char *why)
 {
-    node->count_forbidden = lw__classify(why) == LW__ERR_REFUSED;
-    if (!node->count_forbidden || node->count_forbidden_told)
+    if (lw__classify(why) != LW__ERR_REFUSED)
+        return; /* asked again with the next heartbeat */
+    node->count_forbidden = true;
+    node->subscription.bound = false;
+    if (node->count_forbidden_told)
         return;
     node->count_forbidden_told = true;
     lw__log(node->options.access.log, LOG_WARNING,

@@ -140,6 +140,24 @@ static void who_may_not_count_polls_and_the_log_says_so_once(void **state)
     assert_null(strstr(said + 1, "NUMSUB"));
 }
 
+static void who_may_not_count_any_more_is_bound_no_more(void **state)
+{
+    (void)state;
+    redis_ok("ACL SETUSER app reset on >secret +@all ~* &*");
+    struct peer *a = peer_ready("a", NULL);
+    struct peer *b = peer_ready("b", client_of(.username = "app", .password = "secret",
+                                               .request_timeout_ms = 100));
+    struct hold *A = take(a, "A", "x");
+    redis_ok("ACL SETUSER app -pubsub");
+    UNTIL(peer_logged(b, "4 PUBSUB NUMSUB is not permitted"));
+    ask_with(b, "B", "x", asking(.wait_ms = -1, .lease_ms = 1500));
+    EXPECT("A granted");
+    stage_expect_nothing(100);
+    assert_int_equal(redis_int("EXISTS %s", queue_of("x")), 0);
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+}
+
 /* Without it nobody can tell whose server a message is of: each means ask. */
 static void without_INFO_a_message_means_ask(void **state)
 {
@@ -264,6 +282,7 @@ int main(void)
         STAGE_TEST(heartbeat_finds_that_they_part),
         STAGE_TEST(a_count_that_no_server_can_give_is_none),
         STAGE_TEST(who_may_not_count_polls_and_the_log_says_so_once),
+        STAGE_TEST(who_may_not_count_any_more_is_bound_no_more),
         STAGE_TEST(without_INFO_a_message_means_ask),
         STAGE_TEST(the_least_account_misses_nothing),
         STAGE_TEST(a_message_of_another_server_means_ask),
