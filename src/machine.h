@@ -107,9 +107,9 @@ struct lw__machine {
     bool uncertain;           /* the release was sent before, with no answer */
     bool turning;             /* the ask also releases the previous token */
     bool claims; /* the lock may be ours already, and its lease runs: it shall not wait */
-    bool by_message;          /* held by message, not yet extended to the full lease */
-    bool in_redis;            /* may have the name or a place in the queue */
-    uint8_t failures;         /* unknown outcomes in a row, on a link that stands */
+    bool by_message;  /* held by message, not yet extended to the full lease */
+    bool in_redis;    /* may have the name or a place in the queue */
+    uint8_t failures; /* unknown outcomes in a row, on a link that stands */
 };
 
 void lw__machine_init(struct lw__machine *machine);
