@@ -22,7 +22,8 @@ end
 
 -- The member's ticket, also where the queue's key is of another type. A member that asked
 -- before (without joining, or it lost its place: the queue expired, its process seemed gone)
--- brings its old ticket; -1: it has none. Of one that is new, its position, too: cheaper told than looked up.
+-- brings its old ticket; -1: it has none. Of one that is new, its position, too: cheaper told
+-- than looked up.
 local function join(member, ticket)
     local place, position
     if ticket < 0 then

@@ -363,7 +363,7 @@ static void break_failed(struct lw__command *command, const char *why, bool sent
 }
 
 static const struct lw__command_type break_type = {put_break, break_answered,
-                                                   break_failed, LW__ORDER_KEEP};
+                                                   break_failed, LW__ORDER_FRESH};
 
 static void break_next(struct lw__inquiry *inquiry)
 {

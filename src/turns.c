@@ -549,7 +549,7 @@ const struct lw__token_events lw__turns_events = {
 
 /* ---- the link ---- */
 
-void lw__turns_ask_all(struct lw_client *client)
+void lw__turns_ask_all(struct lw_client *client, bool verify)
 {
     struct lw__name *name, *next_name;
 
@@ -561,10 +561,10 @@ void lw__turns_ask_all(struct lw_client *client)
             continue;
         name->references++; /* an answer may come at once and end its last token */
         DL_FOREACH_SAFE(name->tokens, token, next) {
-            if (token->machine.phase == LW__HELD)
-                lw__renewal_now(token);
-            else
+            if (token->machine.phase != LW__HELD)
                 lw__token_event(token, LW__EV_ASK_NOW);
+            else if (verify)
+                lw__renewal_now(token);
         }
         lw__name_put(client, name);
     }
