@@ -49,6 +49,7 @@ local function slow()
         elseif ours then
             left = math.max(0, lock.soonest - now)
         end
+        ticket = ticket < 0 and us or ticket -- with it who may not join yet will
         local answer = {0, left, try('ZRANK', queue, member) or -1, ticket, us, again}
         if not ours then
             answer[7] = redis.call('TYPE', name).ok
