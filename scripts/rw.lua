@@ -169,7 +169,8 @@ local function admit(kind, owner, permits)
 end
 
 -- Lets in whoever is first, as long as the first may enter. Returns the number of `me`
--- (a member; nil: nobody) if that was among them, and 1 where more are to be looked at;
+-- (a member, queued or not; nil: nobody asks) if that was among them, and 1 where more are
+-- to be looked at;
 -- the head is told too, since a grant's answer cannot say it.
 -- Who may not count or publish leaves the head where it is.
 local function serve(me, my_lease)
@@ -187,9 +188,9 @@ local function serve(me, my_lease)
             window = tonumber(window)
         end
         local stays = client and not admit(kind, owner, permits)
-        if stays and kind == 'w' and lock.wcount == 0 and heads[2] and head ~= me
+        if stays and lock.wcount == 0 and head ~= me and (heads[2] or me)
             and listeners(client) == 0 then
-            stays, client = false, nil -- nobody shall wait behind a dead writer
+            stays, client = false, nil -- it keeps out some who may read now
         end
         if stays then
             if window_given then

@@ -264,8 +264,8 @@ static void serve(struct model *model, int me, struct model_answer *answer)
     for (int tried = 0; queue->count > 0; tried++) {
         int head = queue->entries[0].token;
         bool reads = count_holds(model, 'w', MODEL_NOBODY) == 0;
-        bool hopeless = head != me && dead(model, head) &&
-                        token_of(model, head)->kind == 'w' && reads && queue->count > 1;
+        bool hopeless = reads && head != me && dead(model, head) &&
+                        (queue->count > 1 || me != MODEL_NOBODY);
 
         if (!admits(model, head) && !hopeless) {
             if (window > 0)
