@@ -168,15 +168,26 @@ local function admit(kind, owner, permits)
     return permits == 0 or lock.readers < permits or is_in(owner)
 end
 
+-- A queued member's new ticket: as if it came now.
+local function place_behind(member)
+    local last = redis.call('ZRANGE', queue, '-1', '-1', 'WITHSCORES')
+    local ticket, after = tonumber(us_text), tonumber(last[2]) + 1
+    if after > ticket and after < 9007199254740992 then
+        ticket = after
+    end
+    redis.call('ZADD', queue, format('%.0f', ticket), member)
+    return ticket
+end
+
 -- Lets in whoever is first, as long as the first may enter. Returns the number of `me`
 -- (a member, queued or not; nil: nobody asks) if that was among them, and 1 where more are
--- to be looked at;
--- the head is told too, since a grant's answer cannot say it.
--- Who may not count or publish leaves the head where it is.
+-- to be looked at; the head is told too, since a grant's answer cannot say it.
+-- Who may not count or publish leaves the head where it is. Ticket 0 is an upgrader's: who
+-- does not hold any more loses it.
 local function serve(me, my_lease)
     local mine, window_given
     for tried = 0, 128 do
-        local heads = try('ZRANGE', queue, 0, 1) or {}
+        local heads = try('ZRANGE', queue, '0', '1', 'WITHSCORES') or {}
         local head = heads[1]
         if not head then
             return mine, 0
@@ -187,8 +198,9 @@ local function serve(me, my_lease)
             client, window = parse_token(token)
             window = tonumber(window)
         end
-        local stays = client and not admit(kind, owner, permits)
-        if stays and lock.wcount == 0 and head ~= me and (heads[2] or me)
+        local former = client and heads[2] == '0' and not is_in(owner)
+        local stays = client and not former and not admit(kind, owner, permits)
+        if stays and lock.wcount == 0 and head ~= me and (heads[3] or me)
             and listeners(client) == 0 then
             stays, client = false, nil -- it keeps out some who may read now
         end
@@ -205,13 +217,15 @@ local function serve(me, my_lease)
             return mine, 1
         end
         local heard = 0
-        if client and head ~= me then
+        if client and head ~= me and not former then
             heard = listeners(client)
             if not heard then
                 return mine, 0
             end
         end
-        if head == me then
+        if former then
+            place_behind(head)
+        elseif head == me then
             mine = number_for(kind, owner)
             redis.call('ZREM', queue, head)
             add(kind, token, owner, my_lease, mine)

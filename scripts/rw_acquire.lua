@@ -108,7 +108,8 @@ local function slow()
         serve()
         return {1, number}
     end
-    if is_in(owner) then
+    local upgrades = is_in(owner)
+    if upgrades then
         if rival() then
             return {-1}
         end
@@ -118,11 +119,18 @@ local function slow()
     end
     if wait then
         ticket = join(member, ticket)
+        if ticket == 0 and not upgrades then
+            ticket = place_behind(member)
+        end
     end
     number, again = serve(member, lease)
     number = number or enter()
     if number then
         return {1, number}
+    end
+    if wait and ticket > 0 and is_in(owner) then -- it came to read while it waited to write
+        ticket = 0
+        redis.call('ZADD', queue, '0', member)
     end
     return refuse(true, again)
 end

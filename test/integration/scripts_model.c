@@ -63,7 +63,8 @@ static void join(struct model *model, struct model_list *list, int token,
             abort();
         at = list->count;
         while (ticket != MODEL_NO_TICKET && at > 0 &&
-               (list->entries[at - 1].ticket > ticket ||
+               (list->entries[at - 1].ticket == MODEL_NO_TICKET || /* it came now */
+                list->entries[at - 1].ticket > ticket ||
                 (list->entries[at - 1].ticket == ticket &&
                  compare_members(model, list->entries[at - 1].token, token) > 0)))
             at--;
@@ -73,6 +74,15 @@ static void join(struct model *model, struct model_list *list, int token,
         list->count++;
     }
     answer->ticket = list->entries[at].ticket;
+}
+
+/* As if it came now. */
+static void place_behind(struct model_list *list, int at)
+{
+    int token = list->entries[at].token;
+
+    remove_at(list, at);
+    list->entries[list->count++] = (struct model_entry){token, MODEL_NO_TICKET, false};
 }
 
 static void tell(struct model *model, struct model_answer *answer,
@@ -203,6 +213,12 @@ static int count_holds(const struct model *model, char kind, int owner)
     return count;
 }
 
+/* Does the owner of this token? */
+static bool holds(const struct model *model, int token)
+{
+    return count_holds(model, 0, token_of(model, token)->owner) > 0;
+}
+
 static int count_readers(const struct model *model)
 {
     int count = 0;
@@ -215,7 +231,7 @@ static int count_readers(const struct model *model)
 static bool admits(const struct model *model, int index)
 {
     const struct model_token *token = token_of(model, index);
-    bool own = count_holds(model, 0, token->owner) > 0;
+    bool own = holds(model, index);
     bool alone = count_holds(model, 0, token->owner) == model->holds.count;
 
     if (token->kind == 'w' || count_holds(model, 'w', MODEL_NOBODY) > 0)
@@ -267,6 +283,10 @@ static void serve(struct model *model, int me, struct model_answer *answer)
         bool hopeless = reads && head != me && dead(model, head) &&
                         (queue->count > 1 || me != MODEL_NOBODY);
 
+        if (queue->entries[0].ticket == 0 && !holds(model, head)) {
+            place_behind(queue, 0);
+            continue;
+        }
         if (!admits(model, head) && !hopeless) {
             if (window > 0)
                 tell(model, answer,
@@ -311,19 +331,18 @@ static bool has_rival(struct model *model, int index)
 /* Nobody waits, or the owner is in: no queueing. */
 static bool enters(const struct model *model, int token)
 {
-    bool own = count_holds(model, 0, token_of(model, token)->owner) > 0;
-
-    return admits(model, token) && (own || model->rw_queue.count == 0);
+    return admits(model, token) && (holds(model, token) || model->rw_queue.count == 0);
 }
 
 void model_rw_acquire(struct model *model, int token, bool wait, long long ticket,
                       struct model_answer *answer)
 {
+    struct model_list *queue = &model->rw_queue;
     bool own;
 
     begin(answer, ticket);
     purge(model);
-    own = count_holds(model, 0, token_of(model, token)->owner) > 0;
+    own = holds(model, token);
     if (model_find(&model->holds, token) >= 0 || enters(model, token)) {
         rw_grant(model, token, answer);
         serve(model, MODEL_NOBODY, answer);
@@ -337,11 +356,19 @@ void model_rw_acquire(struct model *model, int token, bool wait, long long ticke
         ticket = own ? 0 : MODEL_NO_TICKET;
     answer->ticket = ticket;
     if (wait)
-        join(model, &model->rw_queue, token, ticket, answer);
+        join(model, queue, token, ticket, answer);
+    if (wait && answer->ticket == 0 && !own) {
+        place_behind(queue, model_find(queue, token));
+        answer->ticket = MODEL_NO_TICKET;
+    }
     serve(model, token, answer);
     if (answer->outcome == 0 && enters(model, token))
         rw_grant(model, token, answer);
-    answer->position = model_find(&model->rw_queue, token);
+    if (answer->outcome == 0 && wait && answer->ticket != 0 && holds(model, token)) {
+        model_remove(queue, token);
+        join(model, queue, token, 0, answer);
+    }
+    answer->position = model_find(queue, token);
 }
 
 void model_rw_release(struct model *model, int token, struct model_answer *answer)
