@@ -207,7 +207,7 @@ static void forty_dead_waiters_are_passed_over(void **state)
     snprintf(label, sizeof(label), "B");
     struct hold *B = ask(b, label, "x", -1);
     wait_queued("x", 42);
-    UNTIL(redis_int("EVAL %s 0", "return #redis.call('PUBSUB', 'CHANNELS')") == 3);
+    UNTIL(redis_int("EVAL %s 0", "return #redis.call('PUBSUB', 'CHANNELS')") == 6);
     call_break(c, "x", NULL);
     EXPECT_SET("broken OK; B granted");
     assert_held_by_redis(B);

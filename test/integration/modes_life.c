@@ -133,7 +133,7 @@ static void I5_dead_waiters_cost_nothing(void **state)
     wait_rw_queued(3);
     process_kill(p);
     process_kill(q);
-    UNTIL(redis_int("EVAL %s 0", "return #redis.call('PUBSUB', 'CHANNELS')") == 2);
+    UNTIL(redis_int("EVAL %s 0", "return #redis.call('PUBSUB', 'CHANNELS')") == 4);
     monitor_start();
     let_go(A);
     EXPECT_SET("A released OK; B granted");
@@ -179,7 +179,7 @@ static void a_dead_writer_does_not_keep_readers_out(void **state)
     process_tell(p, "acquire D x -1 30000 w dead");
     wait_rw_queued(1);
     process_kill(p);
-    UNTIL(redis_int("EVAL %s 0", "return #redis.call('PUBSUB', 'CHANNELS')") == 2);
+    UNTIL(redis_int("EVAL %s 0", "return #redis.call('PUBSUB', 'CHANNELS')") == 4);
     enter(b, "B", "r", "bert", -1);
     EXPECT("B granted");
     HOLDS("x", "read anna=1 bert=1");

@@ -59,7 +59,7 @@ static const char look[] =
     "if left + 2 < longest - now then bad[#bad + 1] = 'TTL' end "
     "table.sort(words) "
     "if #bad > 0 then words[#words + 1] = 'BUT ' .. table.concat(bad, ', ') end "
-    "return has.mode .. ' ' .. table.concat(words, ' ')";
+    "return has.mode:sub(1, -3) .. ' ' .. table.concat(words, ' ')"; /* without its `/2` */
 
 const char *holds_of(const char *name)
 {

@@ -190,8 +190,9 @@ static void a_renewal_in_flight_makes_it_a_grant_of_its_own(void **state)
     assert_in_range(lw_lock_remaining_ms(C->lock), LEASE_MS / 2, LEASE_MS);
 }
 
-/* A turn's answer is lost and its handle gone when the lock is handed to it: its message
- * says that the release before it was done, and the lock is let go again. */
+/* A turn's answer is lost and its handle gone when the lock is handed to it. The message counts
+ * for nothing while there is no command link whose server could have sent it: the next ask
+ * tells that the release before it was done, and the lock is let go again. */
 static void a_hand_over_to_a_turn_that_nobody_wants_is_let_go(void **state)
 {
     (void)state;
@@ -212,8 +213,9 @@ static void a_hand_over_to_a_turn_that_nobody_wants_is_let_go(void **state)
     UNTIL(!a->up);
     drop(W);
     let_go(X);
-    EXPECT_SET("X released OK; A released OK");
+    EXPECT("X released OK");
     proxy_refuse(proxy, false);
+    EXPECT("A released OK");
     UNTIL(redis_int("EXISTS x") == 0);
     assert_int_equal(lw_lock_state(Y->lock), LW_HELD);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fake_redis.h's server. Must not know the meaning of a command, but for SUBSCRIBE.
+ * fake_redis.h's server. Must not know the meaning of a command, but for SUBSCRIBE and the count
+ * of who did.
  *
  * Happy path: read, cut a command out of the bytes, ask the test, else the real server,
  * write the answer.
@@ -28,6 +29,7 @@ struct fake_connection {
     redisContext *real;
     char bytes[65536];
     size_t used;
+    char channels[4][128]; /* that it subscribes to */
     bool subscribed, mute, ended;
 };
 
@@ -118,7 +120,29 @@ static void confirm(struct fake_connection *connection, const char *channel)
                           "*3\r\n$9\r\nsubscribe\r\n$%zu\r\n%s\r\n:1\r\n",
                           strlen(channel), channel);
 
+    for (size_t i = 0; i < sizeof(connection->channels) / sizeof(*connection->channels);
+         i++) {
+        if (!connection->channels[i][0])
+            snprintf(connection->channels[i], sizeof(*connection->channels), "%s",
+                     channel);
+        if (strcmp(connection->channels[i], channel) == 0)
+            break;
+    }
     connection->subscribed = true;
+    say(connection, bytes, (size_t)length);
+}
+
+/* PUBSUB NUMSUB of one channel. */
+static void count(struct fake_connection *connection, const char *channel)
+{
+    char bytes[256];
+    int subscribers = 0, length;
+
+    for (struct fake_connection *one = connection->fake->connections; one; one = one->next)
+        for (size_t i = 0; i < sizeof(one->channels) / sizeof(*one->channels); i++)
+            subscribers += !one->ended && strcmp(one->channels[i], channel) == 0;
+    length = snprintf(bytes, sizeof(bytes), "*2\r\n$%zu\r\n%s\r\n:%d\r\n",
+                      strlen(channel), channel, subscribers);
     say(connection, bytes, (size_t)length);
 }
 
@@ -139,6 +163,8 @@ static void obey(struct fake_connection *connection, int argc, char **argv,
         say(connection, answer, strlen(answer));
     else if (strcasecmp(argv[0], "SUBSCRIBE") == 0)
         confirm(connection, argv[1]);
+    else if (argc == 3 && strcasecmp(argv[0], "PUBSUB") == 0)
+        count(connection, argv[2]);
     else
         ask_real(connection, argc, argv, lengths);
 }

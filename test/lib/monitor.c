@@ -102,7 +102,7 @@ static bool is_named(const char *line, const char *command)
 static bool is_work(const char *line)
 {
     static const char *const work[] = {"set",  "incr",    "incrby", "evalsha",
-                                       "eval", "pexpire", "del"};
+                                       "eval", "pexpire", "del",    "pubsub"};
 
     for (size_t i = 0; i < sizeof(work) / sizeof(*work); i++)
         if (is_named(line, work[i]))

@@ -280,7 +280,7 @@ struct peer *peer_start(const char *label, const struct lw_client_options *optio
 long long peer_link_id(const struct peer *peer, bool subscription)
 {
     char name[64];
-    const char *wanted = subscription ? " sub=1 " : " sub=0 ";
+    const char *wanted = subscription ? " sub=2 " : " sub=0 ";
 
     snprintf(name, sizeof(name), " name=test-%s ", peer->label);
     for (char *rest = (char *)(uintptr_t)redis_text("CLIENT LIST"), *line;
