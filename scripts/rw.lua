@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- Owns the read-write lock: a hash with one field `h:<token>` = "<end ms> <r|w> <owner>"
 -- per hold, its counts (mode, rcount, r:<owner>, readers, writer, wcount), each owner's
--- number f:<owner>, and `soonest`, which no hold's end is before. `mode` says the wire
+-- number f:<owner>, and `soonest`, which no hold's end is before; while anybody reads, also
+-- a:<token> = "<ms by which it has asked again>" of who waits. `mode` says the wire
 -- version too, read/2 or write/2: a hash of another is a stranger's. A queue's member is
 -- `<r|w><permits> <token> <owner>`. Must not know the mutex.
 --
@@ -109,6 +110,65 @@ local function extend(record, token, lease)
     return tonumber(redis.call('HGET', name, 'f:' .. owner)) or draw(1)
 end
 
+local function forget_notes()
+    for _, field in ipairs(redis.call('HKEYS', name)) do
+        if field:sub(1, 2) == 'a:' then
+            redis.call('HDEL', name, field)
+        end
+    end
+end
+
+-- `set`: HSET or HSETNX. A waiter asks again within its poll's delay (lw__poll_delay_us):
+-- 3 s for each place, at most 10 s, from the hundredth on 30 s, and a tenth. Who has not for
+-- three of these and its window hangs. Without memory, too: HDEL opens the way.
+local function note(set, token, window, position)
+    local longest = math.min(3300 * (position + 1), position < 100 and 11000 or 33000)
+    local due = format('%.0f', now + 3 * longest + window)
+    local new = redis.pcall(set, name, 'a:' .. token, due)
+    if type(new) ~= 'number' then
+        redis.call('HDEL', name, 'h:')
+        new = redis.call(set, name, 'a:' .. token, due)
+    end
+    return new == 1
+end
+
+-- Somebody waits for an end of reads, and asked just now. Only the first have a note; and a
+-- queue that expired left its own: where they are too many all begin anew.
+local function note_ask(token, position)
+    local _, window = parse_token(token)
+    if not window or position < 0 or lock.rcount == 0 then
+        return
+    elseif position > 127 then
+        redis.call('HDEL', name, 'a:' .. token)
+    elseif note('HSET', token, window, position)
+        and redis.call('HLEN', name) > 262 + lock.rcount + lock.wcount + 2 * lock.readers then
+        forget_notes()
+    end
+end
+
+-- Of whom no note is known came before this hash: it counts as if it asked now, and so do
+-- those behind it, lest each that hangs costs its own time.
+local function hangs(token)
+    local due = redis.call('HGET', name, 'a:' .. token)
+    if due then
+        return (tonumber(due) or 0) <= now
+    end
+    for place, member in ipairs(redis.call('ZRANGE', queue, '0', '15')) do
+        local _, _, its_token = parse_member(member)
+        local client, window = parse_token(its_token or '')
+        if client then
+            note('HSETNX', its_token, window, place - 1)
+        end
+    end
+    return false
+end
+
+local function leave(member, token)
+    if try('ZREM', queue, member) == 1 and token then
+        redis.call('HDEL', name, 'a:' .. token)
+    end
+end
+
 local function drop(token, kind, owner)
     if redis.call('HDEL', name, 'h:' .. token) == 0 then
         return
@@ -121,6 +181,9 @@ local function drop(token, kind, owner)
         if redis.call('HINCRBY', name, 'r:' .. owner, -1) <= 0 then
             redis.call('HDEL', name, 'r:' .. owner)
             lock.readers = lock.readers - 1
+        end
+        if lock.rcount == 0 and lock.wcount > 0 then
+            forget_notes()
         end
     end
     if not is_in(owner) then
@@ -182,8 +245,9 @@ end
 -- Lets in whoever is first, as long as the first may enter. Returns the number of `me`
 -- (a member, queued or not; nil: nobody asks) if that was among them, and 1 where more are
 -- to be looked at; the head is told too, since a grant's answer cannot say it.
--- Who may not count or publish leaves the head where it is. Ticket 0 is an upgrader's: who
--- does not hold any more loses it.
+-- Who may not count or publish leaves the head where it is. One that hangs leaves the queue:
+-- when it wakes it asks with its ticket, and has its place again. Ticket 0 is an upgrader's:
+-- who does not hold any more loses it.
 local function serve(me, my_lease)
     local mine, window_given
     for tried = 0, 128 do
@@ -201,7 +265,7 @@ local function serve(me, my_lease)
         local former = client and heads[2] == '0' and not is_in(owner)
         local stays = client and not former and not admit(kind, owner, permits)
         if stays and lock.wcount == 0 and head ~= me and (heads[3] or me)
-            and listeners(client) == 0 then
+            and (hangs(token) or listeners(client) == 0) then
             stays, client = false, nil -- it keeps out some who may read now
         end
         if stays then
@@ -227,11 +291,11 @@ local function serve(me, my_lease)
             place_behind(head)
         elseif head == me then
             mine = number_for(kind, owner)
-            redis.call('ZREM', queue, head)
+            leave(head, token)
             add(kind, token, owner, my_lease, mine)
         elseif heard > 0 then
             local number = number_for(kind, owner)
-            redis.call('HDEL', name, 'h:') -- the write before a message
+            redis.call('HDEL', name, 'a:' .. token) -- the write before a message
             if not tell_turn('r', client, token, number) then
                 return mine, 0
             end
@@ -239,7 +303,7 @@ local function serve(me, my_lease)
             add(kind, token, owner, window, number)
             window_given = math.max(window_given or 0, window)
         else
-            redis.call('ZREM', queue, head)
+            leave(head, token)
         end
     end
 end

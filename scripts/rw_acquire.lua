@@ -49,8 +49,11 @@ local function slow()
         elseif ours then
             left = math.max(0, lock.soonest - now)
         end
-        local answer = {0, left, try('ZRANK', queue, member) or -1, ticket, us, again}
-        if not ours then
+        local position = try('ZRANK', queue, member) or -1
+        local answer = {0, left, position, ticket, us, again}
+        if ours then
+            note_ask(token, position)
+        else
             answer[7] = redis.call('TYPE', name).ok
         end
         return answer
@@ -59,7 +62,7 @@ local function slow()
     local function grant()
         local number = number_for(kind, owner)
         add(kind, token, owner, lease, number)
-        try('ZREM', queue, member)
+        leave(member, token)
         return number
     end
 
@@ -70,7 +73,7 @@ local function slow()
             local _, _, its_token, its_owner = parse_member(other)
             local client = its_owner and parse_token(its_token)
             if not client or listeners(client) == 0 then
-                redis.call('ZREM', queue, other)
+                leave(other, its_token)
             elseif its_owner ~= owner and reads(its_owner) > 0 then
                 return true
             end
@@ -99,7 +102,7 @@ local function slow()
     local record = redis.call('HGET', name, 'h:' .. token)
     if record then
         local number = extend(record, token, lease)
-        try('ZREM', queue, member)
+        leave(member, token)
         serve()
         return {1, number}
     end

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADS = 16, RW_HEADS = 128 };
+enum { HEADS = 16, RW_HEADS = 128, NOTED_AT_ONCE = 16 };
 
 static const struct model_token *token_of(const struct model *model, int token)
 {
@@ -252,6 +252,53 @@ static bool add(struct model *model, int index)
     return fresh;
 }
 
+/* Who keeps whom out matters only while some read. */
+static void holds_changed(struct model *model)
+{
+    if (count_holds(model, 'r', MODEL_NOBODY) == 0)
+        model->notes.count = 0;
+}
+
+void model_vanish(struct model *model)
+{
+    model->holds.count = 0;
+    holds_changed(model);
+}
+
+static void leave(struct model *model, int token)
+{
+    if (model_find(&model->rw_queue, token) < 0)
+        return;
+    model_remove(&model->rw_queue, token);
+    model_remove(&model->notes, token);
+}
+
+/* It asked now, as far as is known. */
+static void note(struct model *model, int token)
+{
+    struct model_list *notes = &model->notes;
+    int at = model_find(notes, token);
+
+    if (at < 0)
+        at = notes->count++;
+    if (at == MODEL_CAPACITY)
+        abort();
+    notes->entries[at] = (struct model_entry){.token = token};
+}
+
+static bool hangs(struct model *model, int token)
+{
+    const struct model_list *queue = &model->rw_queue;
+    int at = model_find(&model->notes, token);
+
+    if (at >= 0)
+        return model->notes.entries[at].ended;
+    for (int i = 0; i < queue->count && i < NOTED_AT_ONCE; i++)
+        if (model_find(&model->notes, queue->entries[i].token) < 0)
+            note(model, queue->entries[i].token);
+    return false;
+}
+
 static bool purge(struct model *model)
 {
     int before = model->holds.count;
@@ -259,6 +306,7 @@ static bool purge(struct model *model)
     for (int i = model->holds.count - 1; i >= 0; i--)
         if (model->holds.entries[i].ended)
             remove_at(&model->holds, i);
+    holds_changed(model);
     return model->holds.count < before;
 }
 
@@ -267,9 +315,18 @@ static void rw_grant(struct model *model, int token, struct model_answer *answer
     bool held = model_find(&model->holds, token) >= 0;
     bool fresh = !held && add(model, token);
 
-    model_remove(&model->rw_queue, token);
+    leave(model, token);
     answer->outcome = 1;
     tell(model, answer, (struct model_event){MODEL_ANSWER, token, fresh, 0});
+}
+
+/* It may not enter: does it keep out others in vain? */
+static bool passed_over(struct model *model, int head, int me)
+{
+    if (head == me || count_holds(model, 'w', MODEL_NOBODY) > 0 ||
+        (model->rw_queue.count == 1 && me == MODEL_NOBODY))
+        return false;
+    return hangs(model, head) || dead(model, head);
 }
 
 static void serve(struct model *model, int me, struct model_answer *answer)
@@ -279,15 +336,15 @@ static void serve(struct model *model, int me, struct model_answer *answer)
 
     for (int tried = 0; queue->count > 0; tried++) {
         int head = queue->entries[0].token;
-        bool reads = count_holds(model, 'w', MODEL_NOBODY) == 0;
-        bool hopeless = reads && head != me && dead(model, head) &&
-                        (queue->count > 1 || me != MODEL_NOBODY);
-
         if (queue->entries[0].ticket == 0 && !holds(model, head)) {
             place_behind(queue, 0);
             continue;
         }
-        if (!admits(model, head) && !hopeless) {
+        if (!admits(model, head)) {
+            if (passed_over(model, head, me)) {
+                leave(model, head);
+                continue;
+            }
             if (window > 0)
                 tell(model, answer,
                      (struct model_event){MODEL_STANDBY, head, false, window});
@@ -299,7 +356,7 @@ static void serve(struct model *model, int me, struct model_answer *answer)
             rw_grant(model, me, answer);
             continue;
         }
-        remove_at(queue, 0);
+        leave(model, head);
         if (dead(model, head))
             continue;
         tell(model, answer, (struct model_event){MODEL_TURN, head, add(model, head), 0});
@@ -318,7 +375,7 @@ static bool has_rival(struct model *model, int index)
         if (entry->ticket != 0)
             return false;
         if (dead(model, entry->token))
-            remove_at(&model->rw_queue, i);
+            leave(model, entry->token);
         else if (owner != token_of(model, index)->owner &&
                  count_holds(model, 'r', owner) > 0)
             return true;
@@ -369,6 +426,8 @@ void model_rw_acquire(struct model *model, int token, bool wait, long long ticke
         join(model, queue, token, 0, answer);
     }
     answer->position = model_find(queue, token);
+    if (answer->position >= 0 && count_holds(model, 'r', MODEL_NOBODY) > 0)
+        note(model, token);
 }
 
 void model_rw_release(struct model *model, int token, struct model_answer *answer)
@@ -376,7 +435,8 @@ void model_rw_release(struct model *model, int token, struct model_answer *answe
     begin(answer, MODEL_NO_TICKET);
     answer->released = model_find(&model->holds, token) >= 0;
     model_remove(&model->holds, token);
-    model_remove(&model->rw_queue, token);
+    holds_changed(model);
+    leave(model, token);
     purge(model);
     serve(model, MODEL_NOBODY, answer);
     answer->left = count_holds(model, 0, token_of(model, token)->owner);
