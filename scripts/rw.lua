@@ -15,6 +15,7 @@
 
 local now = math.floor(us_text / 1000)
 local lock
+local left -- an owner reads no more, who may wait with an upgrader's ticket
 
 -- False where the key is a stranger's: of another type or with other fields.
 local function load()
@@ -22,6 +23,7 @@ local function load()
                   'soonest')
     if f and not f[6] and redis.call('EXISTS', name) == 0 then
         f = {'read/2', 0, 0, '', 0}
+        left = true
     elseif not f or not f[6] then
         return false
     end
@@ -120,7 +122,8 @@ end
 
 -- `set`: HSET or HSETNX. A waiter asks again within its poll's delay (lw__poll_delay_us):
 -- 3 s for each place, at most 10 s, from the hundredth on 30 s, and a tenth. Who has not for
--- three of these and its window hangs. Without memory, too: HDEL opens the way.
+-- three of these and its window hangs. Without memory, too: HDEL opens the way. A queue that
+-- expired left its notes here: where they are too many, all begin anew.
 local function note(set, token, window, position)
     local longest = math.min(3300 * (position + 1), position < 100 and 11000 or 33000)
     local due = format('%.0f', now + 3 * longest + window)
@@ -129,19 +132,8 @@ local function note(set, token, window, position)
         redis.call('HDEL', name, 'h:')
         new = redis.call(set, name, 'a:' .. token, due)
     end
-    return new == 1
-end
-
--- Somebody waits for an end of reads, and asked just now. Only the first have a note; and a
--- queue that expired left its own: where they are too many all begin anew.
-local function note_ask(token, position)
-    local _, window = parse_token(token)
-    if not window or position < 0 or lock.rcount == 0 then
-        return
-    elseif position > 127 then
-        redis.call('HDEL', name, 'a:' .. token)
-    elseif note('HSET', token, window, position)
-        and redis.call('HLEN', name) > 262 + lock.rcount + lock.wcount + 2 * lock.readers then
+    if new == 1 and redis.call('HLEN', name)
+        > 262 + lock.rcount + lock.wcount + 2 * lock.readers then
         forget_notes()
     end
 end
@@ -181,9 +173,7 @@ local function drop(token, kind, owner)
         if redis.call('HINCRBY', name, 'r:' .. owner, -1) <= 0 then
             redis.call('HDEL', name, 'r:' .. owner)
             lock.readers = lock.readers - 1
-        end
-        if lock.rcount == 0 and lock.wcount > 0 then
-            forget_notes()
+            left = true
         end
     end
     if not is_in(owner) then
@@ -192,29 +182,46 @@ local function drop(token, kind, owner)
 end
 
 -- Drops the holds whose own lease has ended, though others keep the key alive. True where
--- there were any. The first HDEL finds nothing: it lets save() write without memory.
+-- there were any. With an owner's last read goes ticket 0, before all others (it waits on as
+-- if it came now), and with everybody's the notes. The first HDEL finds nothing: it lets what
+-- follows write without memory.
 local function purge()
-    if not lock.soonest or lock.soonest > now then
-        return false
-    end
-    redis.call('HDEL', name, 'h:')
-    local fields = redis.call('HGETALL', name)
     local dropped, soonest = false, nil
-    for i = 1, #fields, 2 do
-        local token = fields[i]:match('^h:(.*)$')
-        local ending, kind, owner
-        if token then
-            ending, kind, owner = parse_hold(fields[i + 1])
+    if lock.soonest and lock.soonest <= now then
+        redis.call('HDEL', name, 'h:')
+        local fields = redis.call('HGETALL', name)
+        for i = 1, #fields, 2 do
+            local token = fields[i]:match('^h:(.*)$')
+            local ending, kind, owner
+            if token then
+                ending, kind, owner = parse_hold(fields[i + 1])
+            end
+            if ending and ending <= now then
+                drop(token, kind, owner)
+                dropped = true
+            elseif ending then
+                soonest = math.min(soonest or ending, ending)
+            end
         end
-        if ending and ending <= now then
-            drop(token, kind, owner)
-            dropped = true
-        elseif ending then
-            soonest = math.min(soonest or ending, ending)
+        lock.soonest = soonest or now
+        save()
+    end
+    if left and lock.rcount == 0 and lock.wcount > 0 then
+        forget_notes()
+    end
+    for _, member in ipairs(left and try('ZRANGEBYSCORE', queue, '0', '0') or {}) do
+        local _, _, _, owner = parse_member(member)
+        if owner and not is_in(owner) then
+            local last = redis.call('ZRANGE', queue, '-1', '-1', 'WITHSCORES')
+            local ticket, after = tonumber(us_text), tonumber(last[2]) + 1
+            if after > ticket and after < 9007199254740992 then
+                ticket = after
+            end
+            redis.call('HDEL', name, 'h:')
+            redis.call('ZADD', queue, format('%.0f', ticket), member)
         end
     end
-    lock.soonest = soonest or now
-    save()
+    left = false
     return dropped
 end
 
@@ -231,27 +238,16 @@ local function admit(kind, owner, permits)
     return permits == 0 or lock.readers < permits or is_in(owner)
 end
 
--- A queued member's new ticket: as if it came now.
-local function place_behind(member)
-    local last = redis.call('ZRANGE', queue, '-1', '-1', 'WITHSCORES')
-    local ticket, after = tonumber(us_text), tonumber(last[2]) + 1
-    if after > ticket and after < 9007199254740992 then
-        ticket = after
-    end
-    redis.call('ZADD', queue, format('%.0f', ticket), member)
-    return ticket
-end
-
 -- Lets in whoever is first, as long as the first may enter. Returns the number of `me`
 -- (a member, queued or not; nil: nobody asks) if that was among them, and 1 where more are
 -- to be looked at; the head is told too, since a grant's answer cannot say it.
--- Who may not count or publish leaves the head where it is. One that hangs leaves the queue:
--- when it wakes it asks with its ticket, and has its place again. Ticket 0 is an upgrader's:
--- who does not hold any more loses it.
+-- Who may not count or publish leaves the head where it is. One that is dead or hangs leaves
+-- the queue where it keeps out who could read now, be that who asks or one behind it. (When it
+-- wakes it asks with its ticket, and has its place again.)
 local function serve(me, my_lease)
     local mine, window_given
     for tried = 0, 128 do
-        local heads = try('ZRANGE', queue, '0', '1', 'WITHSCORES') or {}
+        local heads = try('ZRANGE', queue, '0', '1') or {}
         local head = heads[1]
         if not head then
             return mine, 0
@@ -262,11 +258,14 @@ local function serve(me, my_lease)
             client, window = parse_token(token)
             window = tonumber(window)
         end
-        local former = client and heads[2] == '0' and not is_in(owner)
-        local stays = client and not former and not admit(kind, owner, permits)
-        if stays and lock.wcount == 0 and head ~= me and (heads[3] or me)
-            and (hangs(token) or listeners(client) == 0) then
-            stays, client = false, nil -- it keeps out some who may read now
+        local stays = client and not admit(kind, owner, permits)
+        local behind = stays and lock.wcount == 0 and head ~= me and (me or heads[2])
+        if behind then
+            local its_kind, its_permits, _, its_owner = parse_member(behind)
+            if (kind == 'w' and not me or its_kind and admit(its_kind, its_owner, its_permits))
+                and (hangs(token) or listeners(client) == 0) then
+                stays, client = false, nil
+            end
         end
         if stays then
             if window_given then
@@ -281,15 +280,13 @@ local function serve(me, my_lease)
             return mine, 1
         end
         local heard = 0
-        if client and head ~= me and not former then
+        if client and head ~= me then
             heard = listeners(client)
             if not heard then
                 return mine, 0
             end
         end
-        if former then
-            place_behind(head)
-        elseif head == me then
+        if head == me then
             mine = number_for(kind, owner)
             leave(head, token)
             add(kind, token, owner, my_lease, mine)

@@ -51,10 +51,12 @@ local function slow()
         end
         local position = try('ZRANK', queue, member) or -1
         local answer = {0, left, position, ticket, us, again}
-        if ours then
-            note_ask(token, position)
-        else
+        if not ours then
             answer[7] = redis.call('TYPE', name).ok
+        elseif lock.rcount > 0 and position > 127 then -- those so far behind have no note
+            redis.call('HDEL', name, 'a:' .. token)
+        elseif lock.rcount > 0 and position >= 0 then
+            note('HSET', token, token:match(':(%d+)%-$') or 0, position)
         end
         return answer
     end
@@ -111,8 +113,7 @@ local function slow()
         serve()
         return {1, number}
     end
-    local upgrades = is_in(owner)
-    if upgrades then
+    if is_in(owner) then
         if rival() then
             return {-1}
         end
@@ -122,9 +123,6 @@ local function slow()
     end
     if wait then
         ticket = join(member, ticket)
-        if ticket == 0 and not upgrades then
-            ticket = place_behind(member)
-        end
     end
     number, again = serve(member, lease)
     number = number or enter()

@@ -76,15 +76,6 @@ static void join(struct model *model, struct model_list *list, int token,
     answer->ticket = list->entries[at].ticket;
 }
 
-/* As if it came now. */
-static void place_behind(struct model_list *list, int at)
-{
-    int token = list->entries[at].token;
-
-    remove_at(list, at);
-    list->entries[list->count++] = (struct model_entry){token, MODEL_NO_TICKET, false};
-}
-
 static void tell(struct model *model, struct model_answer *answer,
                  struct model_event event)
 {
@@ -299,6 +290,24 @@ static bool hangs(struct model *model, int token)
     return false;
 }
 
+/* Before all others waits an upgrader, and nobody else: the others as if they came now. */
+static void settle(struct model *model)
+{
+    struct model_list *queue = &model->rw_queue;
+
+    for (int i = 0; i < queue->count && queue->entries[i].ticket == 0;) {
+        int token = queue->entries[i].token;
+
+        if (holds(model, token)) {
+            i++;
+            continue;
+        }
+        remove_at(queue, i);
+        queue->entries[queue->count++] =
+            (struct model_entry){token, MODEL_NO_TICKET, false};
+    }
+}
+
 static bool purge(struct model *model)
 {
     int before = model->holds.count;
@@ -307,6 +316,7 @@ static bool purge(struct model *model)
         if (model->holds.entries[i].ended)
             remove_at(&model->holds, i);
     holds_changed(model);
+    settle(model);
     return model->holds.count < before;
 }
 
@@ -320,13 +330,17 @@ static void rw_grant(struct model *model, int token, struct model_answer *answer
     tell(model, answer, (struct model_event){MODEL_ANSWER, token, fresh, 0});
 }
 
-/* It may not enter: does it keep out others in vain? */
-static bool passed_over(struct model *model, int head, int me)
+/* Might another enter, but for this head that may not? */
+static bool keeps_out(const struct model *model, int head, int me)
 {
-    if (head == me || count_holds(model, 'w', MODEL_NOBODY) > 0 ||
-        (model->rw_queue.count == 1 && me == MODEL_NOBODY))
+    const struct model_list *queue = &model->rw_queue;
+
+    if (head == me || count_holds(model, 'w', MODEL_NOBODY) > 0)
         return false;
-    return hangs(model, head) || dead(model, head);
+    if (me != MODEL_NOBODY)
+        return admits(model, me);
+    return queue->count > 1 &&
+           (token_of(model, head)->kind == 'w' || admits(model, queue->entries[1].token));
 }
 
 static void serve(struct model *model, int me, struct model_answer *answer)
@@ -336,12 +350,8 @@ static void serve(struct model *model, int me, struct model_answer *answer)
 
     for (int tried = 0; queue->count > 0; tried++) {
         int head = queue->entries[0].token;
-        if (queue->entries[0].ticket == 0 && !holds(model, head)) {
-            place_behind(queue, 0);
-            continue;
-        }
         if (!admits(model, head)) {
-            if (passed_over(model, head, me)) {
+            if (keeps_out(model, head, me) && (hangs(model, head) || dead(model, head))) {
                 leave(model, head);
                 continue;
             }
@@ -414,10 +424,6 @@ void model_rw_acquire(struct model *model, int token, bool wait, long long ticke
     answer->ticket = ticket;
     if (wait)
         join(model, queue, token, ticket, answer);
-    if (wait && answer->ticket == 0 && !own) {
-        place_behind(queue, model_find(queue, token));
-        answer->ticket = MODEL_NO_TICKET;
-    }
     serve(model, token, answer);
     if (answer->outcome == 0 && enters(model, token))
         rw_grant(model, token, answer);
