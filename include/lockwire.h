@@ -133,7 +133,8 @@ typedef void lw_lock_cb(struct lw_lock *lock, int status, void *arg);
 /* lw_client_close is finished; the client may be freed here. */
 typedef void lw_close_cb(struct lw_client *client, void *arg);
 /* The command link came up (up = 1) or went down (0); `why` is "" or what happened.
- * Called at each change, and at each failed attempt while down. */
+ * Called at each change, and at each failed attempt while down. A server that can serve no
+ * lock (a read-only replica, one that still loads) is down. */
 typedef void lw_link_cb(struct lw_client *client, int up, const char *why, void *arg);
 /* A message for the operator; level is one of syslog's, LOG_ERR (3) to LOG_DEBUG (7).
  * May be called inside an API call. Never carries a password. */
@@ -166,7 +167,8 @@ struct lw_client_options {
     /* 16 (1 to 16): how many handles of this client one grant of Redis serves in turn
      * (LW_MUTEX). 1: off. */
     uint32_t local_turns;
-    /* 1024: unanswered commands on the link; more of them queue here. */
+    /* 1024: unanswered commands on the link; more of them queue here, and what keeps a lock or
+     * lets go of it goes first. */
     uint32_t max_inflight;
     lw_link_cb *link;
     lw_log_cb *log;

@@ -4,7 +4,7 @@
 -- KEYS: fence
 -- Answer: the number
 -- Happy path: the time is ahead of the counter. A key that is no counter of ours (another
--- type, too large for Lua) is replaced.
+-- type, too large for Lua) is replaced, and so is one without a TTL (see put_keep in node.c).
 
 local time = redis.call('TIME')
 local us = time[1] * 1000000 + time[2]

@@ -20,9 +20,10 @@ local function place_last(member)
     end
 end
 
--- The member's ticket; -1 where the queue's key is of another type. A member that lost its
--- place (the queue expired, its process seemed gone) brings its old ticket; -1: it has none.
--- Of one that is new, its position, too: cheaper told than looked up.
+-- The member's ticket, also where the queue's key is of another type. A member that asked
+-- before (without joining, or it lost its place: the queue expired, its process seemed gone)
+-- brings its old ticket; -1: it has none. Of one that is new, its position, too: cheaper told
+-- than looked up.
 local function join(member, ticket)
     local place, position
     if ticket < 0 then
@@ -44,10 +45,7 @@ local function join(member, ticket)
             redis.call('ZADD', queue, format('%.0f', ticket), member)
         end
     end
-    if place == nil then
-        return -1
-    end
-    if redis.call('PTTL', queue) < 90000 then
+    if place ~= nil and redis.call('PTTL', queue) < 90000 then
         redis.call('PEXPIRE', queue, '120000')
     end
     return ticket or us, position

@@ -6,11 +6,13 @@
 
 -- include: join.lua
 
--- `value` is what try('GET') said of the name: nil for a stranger of another type.
+-- `value` is what try('GET') said of the name: nil for a stranger of another type. Who has
+-- no ticket, since it may not join yet, gets one: with it it will join in its place.
 local function refuse(token, value, ticket, again, position)
     local left = redis.call('PTTL', name)
     local answer = {0, left == -2 and 0 or left,
-                    position or try('ZRANK', queue, token) or -1, ticket, us, again}
+                    position or try('ZRANK', queue, token) or -1,
+                    ticket < 0 and us or ticket, us, again}
     if value == nil then
         answer[7] = redis.call('TYPE', name).ok
     end

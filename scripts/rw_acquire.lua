@@ -49,6 +49,7 @@ local function slow()
         elseif ours then
             left = math.max(0, lock.soonest - now)
         end
+        ticket = ticket < 0 and us or ticket -- with it who may not join yet will
         local position = try('ZRANK', queue, member) or -1
         local answer = {0, left, position, ticket, us, again}
         if not ours then

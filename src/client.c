@@ -127,7 +127,7 @@ static void node_up(void *arg)
     client->down_why[0] = '\0';
     lw__log(&client->log, LOG_INFO, "connected");
     lw__notify_link(client, 1, "");
-    lw__turns_ask_all(client);
+    lw__turns_ask_all(client, true);
     lw__note_renew(client);
 }
 
@@ -143,7 +143,7 @@ static void node_down(void *arg, const char *why)
 
 static void node_bound(void *arg)
 {
-    lw__turns_ask_all(arg);
+    lw__turns_ask_all(arg, false);
 }
 
 static void node_message(void *arg, const char *text, size_t length)

@@ -144,6 +144,7 @@ struct lw__token {
     int64_t pair_sent_us, pair_server_us; /* of the last answer: see hand-over */
     unsigned pair_connection;
     int64_t remaining_ms; /* of the holder, as last heard */
+    unsigned drawn_on;    /* the connection that its grant's numbers came on */
     unsigned tries;       /* of those in `waiting`, how many try once */
     uint8_t numbers;      /* fencing tokens that its grant drew */
     uint8_t served;       /* handles that it served */
@@ -325,8 +326,9 @@ void lw__turns_append(struct lw__token *token, struct lw_lock *lock); /* it wait
 void lw__turns_unlist(struct lw__token *token, struct lw_lock *lock); /* no longer */
 void lw__turns_begin(struct lw__token *token, struct lw_lock *lock);  /* it holds */
 void lw__turns_arm_loss(struct lw_lock *lock); /* its deadline moved */
-/* Every waiter asks at once, every hold is verified, every release still open is sent. */
-void lw__turns_ask_all(struct lw_client *client);
+/* Every waiter asks at once, every release still open is sent; `verify`: every hold is renewed,
+ * since its server may be another one. */
+void lw__turns_ask_all(struct lw_client *client, bool verify);
 void lw__turns_link_down(struct lw_client *client);
 /* A waiting handle's end: `done` will be called with this; why may be NULL. */
 void lw__turns_finish(struct lw_lock *lock, int status, const char *why);

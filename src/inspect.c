@@ -323,7 +323,8 @@ static void failed(struct lw__command *command, const char *why, bool sent)
     finish((struct lw__inquiry *)command, LW_ECONN, why);
 }
 
-static const struct lw__command_type notes_type = {put_notes, notes_answered, failed};
+static const struct lw__command_type notes_type = {put_notes, notes_answered, failed,
+                                                   LW__ORDER_FRESH};
 
 static void put_break(struct lw__command *command, struct lw__buffer *out)
 {
@@ -362,7 +363,7 @@ static void break_failed(struct lw__command *command, const char *why, bool sent
 }
 
 static const struct lw__command_type break_type = {put_break, break_answered,
-                                                   break_failed};
+                                                   break_failed, LW__ORDER_FRESH};
 
 static void break_next(struct lw__inquiry *inquiry)
 {
@@ -416,7 +417,7 @@ static bool inspect_answered(struct lw__command *command, const struct lw__reply
 }
 
 static const struct lw__command_type inspect_type = {put_inspect, inspect_answered,
-                                                     failed};
+                                                     failed, LW__ORDER_FRESH};
 
 void lw__inquiry_free(struct lw__inquiry *inquiry)
 {

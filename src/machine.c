@@ -8,6 +8,7 @@
 #include "lockwire.h"
 
 #define MS 1000
+#define LEAST_US MS /* a grant with less than that is of no use: it shows as none */
 #define RETRY_US (50 * MS) /* after an answer that left the outcome open; doubles */
 #define DOUBLINGS 4
 
@@ -60,6 +61,13 @@ static struct lw__output ask(struct lw__machine *m)
     m->handed_us = 0;
     m->ask_again = false;
     return act(LW__SEND_ACQUIRE);
+}
+
+/* What an earlier answer or a message gave us; asked for as whatever keeps a lock is. */
+static struct lw__output claim(struct lw__machine *m)
+{
+    m->claims = true;
+    return ask(m);
 }
 
 /* "Whatever this token has here, it has no more." */
@@ -133,13 +141,14 @@ static int turned(struct lw__machine *m, const struct lw__input *in)
 static struct lw__output believe(struct lw__machine *m, const struct lw__input *in)
 {
     int64_t deadline = in->sent_us + m->lease_us - lw__drift_us(m->lease_us);
+    int64_t least = m->margin_us > LEAST_US ? m->margin_us : LEAST_US;
 
     m->held_until_us = deadline;
     m->in_redis = true;
     if (m->abandoned)
         return leave(m, in->now_us);
-    if (deadline - in->now_us <= m->margin_us)
-        return ask(m);
+    if (deadline - in->now_us <= least)
+        return claim(m);
     return hold(m, deadline, in->fence, false);
 }
 
@@ -159,13 +168,13 @@ static struct lw__output hand_over(struct lw__machine *m, const struct lw__input
 
     if (in->pair_server_us == 0 || passed < 0 ||
         passed > passed_here + lw__drift_us(passed_here))
-        return ask(m);
+        return claim(m);
     deadline = in->pair_sent_us + passed + m->window_us -
                lw__drift_us(passed + m->window_us);
     spare = deadline - in->now_us;
     if (spare <= m->window_us / 4 ||
         (m->margin_us > 0 && spare - m->margin_us <= m->window_us / 2))
-        return ask(m);
+        return claim(m);
     out = hold(m, deadline, fence, true);
     m->due_us = in->pair_sent_us + passed + m->window_us / 4;
     if (m->turning) { /* the turn queued this token, so it released the previous one */
@@ -204,6 +213,7 @@ static struct lw__output queued(struct lw__machine *m, const struct lw__input *i
     m->in_redis = in->position >= 0 || handed != 0;
     m->handed_us = 0;
     m->failures = 0;
+    m->claims = false;
     if (m->abandoned)
         return give_up(m, in);
     /* A message noted while asking: later than this answer it is news, else it is past. */
@@ -300,12 +310,16 @@ static struct lw__output asking(struct lw__machine *m, const struct lw__input *i
 
 static struct lw__output waiting(struct lw__machine *m, const struct lw__input *in)
 {
+    int64_t due;
+
     switch (in->event) {
     case LW__EV_HANDED:
         return hand_over(m, in, in->handed_us, in->fence);
-    case LW__EV_STANDBY:
-        m->due_us = in->now_us + in->window_us + 2 * MS +
-                    in->window_us / 20 * (in->jitter + 1000) / 2000;
+    case LW__EV_STANDBY: /* no later than it was due: the other's hand-over may be lost */
+        due = in->now_us + in->window_us + 2 * MS +
+              in->window_us / 20 * (in->jitter + 1000) / 2000;
+        if (due < m->due_us)
+            m->due_us = due;
         return act(0);
     case LW__EV_ASK_NOW:
     case LW__EV_DUE:
@@ -342,9 +356,9 @@ static struct lw__output held(struct lw__machine *m, const struct lw__input *in)
         m->in_redis = false;
         m->turning = true;
         m->held_until_us = m->deadline_us;
-        return ask(m);
+        return claim(m);
     case LW__EV_LATE:
-        return ask(m);
+        return claim(m);
     case LW__EV_LAPSE:
         m->phase = LW__LAPSED;
         m->due_us = m->deadline_us;

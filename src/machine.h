@@ -93,7 +93,7 @@ struct lw__machine {
     int64_t lease_us, margin_us, window_us;
     int64_t deadline_us; /* D, while held or lapsed */
     int64_t due_us;      /* LW__EV_DUE is wanted then; held by message: extend then */
-    int64_t ticket;      /* in the queue; -1: none yet */
+    int64_t ticket;      /* its place, in the queue or once it joins; -1: none yet */
     int64_t handed_us;   /* a hand-over message noted while asking; 0: none */
     uint64_t handed_fence;
     uint64_t fence;
@@ -106,9 +106,10 @@ struct lw__machine {
     bool in_flight;           /* while leaving: an answer is to come */
     bool uncertain;           /* the release was sent before, with no answer */
     bool turning;             /* the ask also releases the previous token */
-    bool by_message;          /* held by message, not yet extended to the full lease */
-    bool in_redis;            /* may have the name or a place in the queue */
-    uint8_t failures;         /* unknown outcomes in a row, on a link that stands */
+    bool claims; /* the lock may be ours already, and its lease runs: it shall not wait */
+    bool by_message;  /* held by message, not yet extended to the full lease */
+    bool in_redis;    /* may have the name or a place in the queue */
+    uint8_t failures; /* unknown outcomes in a row, on a link that stands */
 };
 
 void lw__machine_init(struct lw__machine *machine);

@@ -7,6 +7,7 @@
  */
 #include "node.h"
 
+#include "backlog.h"
 #include "lockwire.h"
 
 #include <stdio.h>
@@ -23,7 +24,7 @@ struct lw__node {
     struct lw__session commands;
     struct lw__subscription subscription;
     struct lw__timer heartbeat;
-    struct lw__request *backlog, **backlog_end;
+    struct lw__backlog backlog;
     struct lw__deferred pump_call;
     struct lw__buffer buffer;        /* for encoding, kept */
     struct lw__command seed, keep;   /* of the fence counter */
@@ -46,35 +47,6 @@ static struct lw__loop *loop_of(const struct lw__node *node)
 
 /* ---- sending ---- */
 
-/* `first`: sent before, as EVALSHA, and so before all that has not been; but behind others
- * of that kind, so that requests of one client keep their order. */
-static void push_backlog(struct lw__node *node, struct lw__command *command, bool first)
-{
-    struct lw__request *r = &command->request,
-                       **at = first ? &node->backlog : node->backlog_end;
-
-    while (first && *at && ((struct lw__command *)*at)->eval)
-        at = &(*at)->next;
-    r->next = *at;
-    r->prev = at;
-    *at = r;
-    if (r->next)
-        r->next->prev = &r->next;
-    else
-        node->backlog_end = &r->next;
-}
-
-static void pull_backlog(struct lw__node *node, struct lw__request *r)
-{
-    *r->prev = r->next;
-    if (r->next)
-        r->next->prev = r->prev;
-    else
-        node->backlog_end = r->prev;
-    r->next = NULL;
-    r->prev = NULL;
-}
-
 static void replied(struct lw__request *request, const struct lw__reply *reply);
 static void failed(struct lw__request *request, const char *why);
 
@@ -96,7 +68,7 @@ static void send_now(struct lw__node *node, struct lw__command *command)
         return;
     }
     command->request.sent_us = 0;
-    push_backlog(node, command, false);
+    lw__backlog_push(&node->backlog, command, false);
 }
 
 static bool has_room(const struct lw__node *node)
@@ -108,11 +80,11 @@ static bool has_room(const struct lw__node *node)
 static void pump(void *arg)
 {
     struct lw__node *node = arg;
+    struct lw__command *next;
 
-    while (node->backlog && has_room(node)) {
-        struct lw__command *next = (struct lw__command *)node->backlog;
-
-        pull_backlog(node, node->backlog);
+    while ((next = lw__backlog_next(&node->backlog, LW__ORDERS - 1)) != NULL &&
+           has_room(node)) {
+        lw__backlog_pull(&node->backlog, next);
         send_now(node, next);
         if (next->request.sent_us == 0)
             break;
@@ -126,8 +98,9 @@ static void submit(struct lw__node *node, struct lw__command *command,
     command->type = type;
     command->eval = false;
     command->request.sent_us = 0;
-    if (node->backlog || !has_room(node))
-        push_backlog(node, command, false);
+    if (!has_room(node) ||
+        (node->backlog.count > 0 && lw__backlog_next(&node->backlog, type->order)))
+        lw__backlog_push(&node->backlog, command, false);
     else
         send_now(node, command);
 }
@@ -142,7 +115,7 @@ static bool send_text_instead(struct lw__command *command, const struct lw__repl
         return false;
     command->eval = true;
     command->request.sent_us = 0;
-    push_backlog(command->node, command, true);
+    lw__backlog_push(&command->node->backlog, command, true);
     lw__defer(loop_of(command->node), &command->node->pump_call, false);
     return true;
 }
@@ -152,7 +125,7 @@ static void make_room(void *arg)
 {
     struct lw__node *node = arg;
 
-    if (node->backlog)
+    if (node->backlog.count > 0)
         lw__defer(loop_of(node), &node->pump_call, false);
 }
 
@@ -198,10 +171,15 @@ void lw__node_forget(struct lw__node *node, struct lw__command *command)
 {
     if (!command->request.prev)
         return;
-    if (command->request.sent_us == 0)
-        pull_backlog(node, &command->request);
+    if (lw__node_is_unsent(command))
+        lw__backlog_pull(&node->backlog, command);
     else if (node->commands.link)
         lw__link_forget(node->commands.link, &command->request);
+}
+
+bool lw__node_is_unsent(const struct lw__command *command)
+{
+    return command->request.prev && command->request.sent_us == 0;
 }
 
 void lw__node_distrust(struct lw__node *node, const char *why)
@@ -226,16 +204,21 @@ static void came_up(struct lw__node *node)
     node->events->up(node->arg);
 }
 
+/* Locks work without numbers (no memory for the counter, no permission), but not on a link
+ * that is ended for what was answered: a replica is never `up`. */
 static bool seeded(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__node *node = command->node;
+    const char *text = lw__reply_text(reply, NULL);
 
     node->seeding = false;
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        if (lw__classify(text) == LW__ERR_LINK)
+            return true;
         if (node->unseeded[0] == '\0')
             lw__log(node->options.access.log, LOG_WARNING,
-                    "the fence counter cannot be set: %s", lw__reply_text(reply, NULL));
-        snprintf(node->unseeded, sizeof node->unseeded, "%s", lw__reply_text(reply, NULL));
+                    "the fence counter cannot be set: %s", text);
+        snprintf(node->unseeded, sizeof node->unseeded, "%s", text);
     } else if (lw__reply_integer(reply) < LW__FENCE_MIN) {
         return false;
     } else {
@@ -252,7 +235,8 @@ static void seed_failed(struct lw__command *command, const char *why, bool sent)
     command->node->seeding = false;
 }
 
-static const struct lw__command_type seed_type = {put_seed, seeded, seed_failed};
+static const struct lw__command_type seed_type = {put_seed, seeded, seed_failed,
+                                                  LW__ORDER_KEEP};
 
 static void seed(struct lw__node *node)
 {
@@ -263,6 +247,10 @@ static void seed(struct lw__node *node)
     submit(node, &node->seed, &seed_type);
 }
 
+/* The heartbeat of the counter, which expires a day after the last client's. It also gives a
+ * TTL to one that has none: a plain try's INCR makes it so where the counter was lost, and its
+ * client may die before it asks by the script that would set it. That key stands for at most
+ * request_timeout_ms while any client is connected; the next one to connect replaces it. */
 static void put_keep(struct lw__command *command, struct lw__buffer *out)
 {
     command->request.expected = 1;
@@ -284,7 +272,8 @@ static void keep_failed(struct lw__command *command, const char *why, bool sent)
     command->node->keeping = false;
 }
 
-static const struct lw__command_type keep_type = {put_keep, kept, keep_failed};
+static const struct lw__command_type keep_type = {put_keep, kept, keep_failed,
+                                                  LW__ORDER_KEEP};
 
 /* ---- the subscription link ---- */
 
@@ -304,8 +293,11 @@ static void count_subscribers(struct lw__node *node);
 /* Who may not ask waits by polling; on the next connection it may be permitted. */
 static void count_refused(struct lw__node *node, const char *why)
 {
-    node->count_forbidden = lw__classify(why) == LW__ERR_REFUSED;
-    if (!node->count_forbidden || node->count_forbidden_told)
+    if (lw__classify(why) != LW__ERR_REFUSED)
+        return; /* asked again with the next heartbeat */
+    node->count_forbidden = true;
+    node->subscription.bound = false;
+    if (node->count_forbidden_told)
         return;
     node->count_forbidden_told = true;
     lw__log(node->options.access.log, LOG_WARNING,
@@ -342,7 +334,8 @@ static void count_failed(struct lw__command *command, const char *why, bool sent
     command->node->counting = false;
 }
 
-static const struct lw__command_type count_type = {put_count, counted, count_failed};
+static const struct lw__command_type count_type = {put_count, counted, count_failed,
+                                                   LW__ORDER_KEEP};
 
 /* Does the server of the command link have the connection that listens? */
 static void count_subscribers(struct lw__node *node)
@@ -439,12 +432,11 @@ static void commands_ready(void *arg)
 static void commands_lost(void *arg, const char *why)
 {
     struct lw__node *node = arg;
+    struct lw__command *command;
 
     node->up = node->subscription.bound = false;
-    while (node->backlog) {
-        struct lw__command *command = (struct lw__command *)node->backlog;
-
-        pull_backlog(node, node->backlog);
+    while ((command = lw__backlog_next(&node->backlog, LW__ORDERS - 1)) != NULL) {
+        lw__backlog_pull(&node->backlog, command);
         command->type->failed(command, why, false);
     }
     node->events->down(node->arg, why);
@@ -484,7 +476,7 @@ int lw__node_new(const struct lw__node_options *options,
     node->options = *options;
     node->events = events;
     node->arg = arg;
-    node->backlog_end = &node->backlog;
+    lw__backlog_init(&node->backlog);
     lw__timer_init(&node->heartbeat, heartbeat, node);
     lw__deferred_init(&node->pump_call, pump, node);
     lw__session_init(&node->commands, &node->options.access, &command_events, node);

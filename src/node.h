@@ -14,6 +14,14 @@
 struct lw_stats;
 struct lw__node;
 
+/* Who goes first when commands have to wait for room; among themselves in order. */
+enum lw__order {
+    LW__ORDER_KEEP,  /* keeps what is held, or lets go of it */
+    LW__ORDER_AGAIN, /* asks once more, and so came before those that never did */
+    LW__ORDER_FRESH,
+    LW__ORDERS
+};
+
 /* Embedded in its owner, who keeps it until it is answered or failed, or forgets it. */
 struct lw__command {
     struct lw__request request; /* first */
@@ -29,6 +37,7 @@ struct lw__command_type {
     bool (*answer)(struct lw__command *command, const struct lw__reply *reply);
     /* No answer will come. sent: it may have been executed. */
     void (*failed)(struct lw__command *command, const char *why, bool sent);
+    enum lw__order order;
 };
 
 struct lw__node_events {
@@ -68,10 +77,12 @@ const struct lw__access *lw__node_access(const struct lw__node *node);
 unsigned lw__node_connection(const struct lw__node *node);
 
 /* false: there is no link, nothing was done and nothing will be called. Else the command is
- * sent now, or as soon as fewer than max_inflight are. */
+ * sent now, or as soon as fewer than max_inflight are and none of an earlier order waits. */
 bool lw__node_send(struct lw__node *node, struct lw__command *command,
                    const struct lw__command_type *type);
 void lw__node_forget(struct lw__node *node, struct lw__command *command);
+/* It waits for room, and is not written yet. */
+bool lw__node_is_unsent(const struct lw__command *command);
 /* An error that makes the command link useless (see LW__ERR_LINK). */
 void lw__node_distrust(struct lw__node *node, const char *why);
 #endif

@@ -60,7 +60,8 @@ static void failed(struct lw__command *command, const char *why, bool sent)
 
 static void send_note(struct lw_client *client)
 {
-    static const struct lw__command_type type = {put_note, answered, failed};
+    static const struct lw__command_type type = {put_note, answered, failed,
+                                                 LW__ORDER_FRESH};
 
     if (!client->note_command.request.prev)
         (void)lw__node_send(client->node, &client->note_command, &type);

@@ -273,7 +273,7 @@ static bool batch_answered(struct lw__command *command, const struct lw__reply *
 }
 
 static const struct lw__command_type batch_type = {put_batch, batch_answered,
-                                                   batch_failed};
+                                                   batch_failed, LW__ORDER_KEEP};
 
 static struct lw__batch *take_batch(struct lw_client *client)
 {
@@ -403,7 +403,7 @@ static bool extension_answered(struct lw__command *command, const struct lw__rep
 }
 
 static const struct lw__command_type extension_type = {put_extension, extension_answered,
-                                                       extension_failed};
+                                                       extension_failed, LW__ORDER_KEEP};
 
 int lw__extension_new(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, void *arg)
 {

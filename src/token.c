@@ -400,18 +400,29 @@ static bool release_answered(struct lw__command *command, const struct lw__reply
     return true;
 }
 
-static const struct lw__command_type try_type = {put_try, try_answered, try_unanswered};
-static const struct lw__command_type acquire_type = {put_acquire, acquire_answered,
-                                                     no_answer};
+static const struct lw__command_type try_type = {put_try, try_answered, try_unanswered,
+                                                 LW__ORDER_FRESH};
+static const struct lw__command_type acquire_types[LW__ORDERS] = {
+    [LW__ORDER_KEEP] = {put_acquire, acquire_answered, no_answer, LW__ORDER_KEEP},
+    [LW__ORDER_AGAIN] = {put_acquire, acquire_answered, no_answer, LW__ORDER_AGAIN},
+    [LW__ORDER_FRESH] = {put_acquire, acquire_answered, no_answer, LW__ORDER_FRESH},
+};
 static const struct lw__command_type release_type = {put_release, release_answered,
-                                                     no_answer};
+                                                     no_answer, LW__ORDER_KEEP};
 
 /* ---- the machine ---- */
+
+static enum lw__order order_of(const struct lw__token *token)
+{
+    if (token->machine.claims)
+        return LW__ORDER_KEEP;
+    return token->machine.ticket >= 0 ? LW__ORDER_AGAIN : LW__ORDER_FRESH;
+}
 
 static void send(struct lw__token *token, unsigned actions)
 {
     struct lw__node *node = token->client->node;
-    const struct lw__command_type *type = &acquire_type;
+    const struct lw__command_type *type;
     const char *unseeded;
 
     if (actions & LW__SEND_RELEASE) {
@@ -421,6 +432,8 @@ static void send(struct lw__token *token, unsigned actions)
         return;
     } else if (actions & LW__SEND_TRY) {
         type = &try_type;
+    } else {
+        type = &acquire_types[order_of(token)];
     }
     token->trying = type == &try_type;
     if (lw__node_send(node, &token->command, type))
@@ -476,6 +489,9 @@ void lw__token_event(struct lw__token *token, enum lw__event event)
 {
     struct lw__input input = {.event = event};
 
+    /* What is still to be written will ask as things stand then. */
+    if (event == LW__EV_ASK_NOW && lw__node_is_unsent(&token->command))
+        return;
     if (event == LW__EV_START) {
         input.first_script = token->mode != LW_MUTEX || token->name->tokens != token ||
                              token->next != NULL ||

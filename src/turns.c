@@ -23,6 +23,18 @@ static int64_t margin_us(const struct lw_lock *lock)
     return (int64_t)lock->margin_ms * LW__MS;
 }
 
+/* What must be left when it is told of its grant: less than a millisecond shows as none. But
+ * no more than max_hold_ms allows: half of it, where that is a millisecond itself. */
+static int64_t least_us(const struct lw_lock *lock)
+{
+    int64_t least = margin_us(lock);
+
+    if (!lock->granted || least >= LW__MS)
+        return least;
+    return lock->max_hold_us > 0 && lock->max_hold_us < 2 * LW__MS ? lock->max_hold_us / 2
+                                                                   : LW__MS;
+}
+
 static void close_to_others(struct lw__token *token)
 {
     if (token->name->shared == token)
@@ -160,7 +172,7 @@ int64_t lw__lock_deadline_us(const struct lw_lock *lock)
 void lw__turns_arm_loss(struct lw_lock *lock)
 {
     lw__timer_set(lock->client->loop, &lock->timer,
-                  lw__lock_deadline_us(lock) - margin_us(lock));
+                  lw__lock_deadline_us(lock) - least_us(lock));
 }
 
 void lw__turns_begin(struct lw__token *token, struct lw_lock *lock)
@@ -262,7 +274,7 @@ void lw__turns_timer(void *arg)
         lw__notify_lock(lock, LW__NOTICE_RELEASED, LW_EUNKNOWN);
     } else if (lock->state == LW_WAITING && !lock->granted) {
         wait_is_over(lock);
-    } else if (lw__lock_deadline_us(lock) - margin_us(lock) > lw__now_us()) {
+    } else if (lw__lock_deadline_us(lock) - least_us(lock) > lw__now_us()) {
         lw__turns_arm_loss(lock);
     } else if (lock->granted) {
         take_back(lock);
@@ -279,19 +291,30 @@ void lw__turns_timer(void *arg)
 
 /* ---- letting go ---- */
 
+/* The server that drew them may have lost its state since, and others may have had larger
+ * ones from it, unless its connection still stands. */
+static bool has_number(const struct lw__token *token, const struct lw_lock *next)
+{
+    const struct lw__node *node = token->client->node;
+
+    if (token->machine.fence == 0)
+        return (next->flags & LW_NO_FENCE) != 0;
+    return token->served < token->numbers && lw__node_is_up(node) &&
+           token->drawn_on == lw__node_connection(node);
+}
+
 /* A number of its own for the next one, and time to use it: where little is left, or its
  * margin takes nearly all of it, it would be lost before it could be renewed. A quarter of
  * the claim window is what a hand-over must leave, too. */
 static bool may_pass(const struct lw__token *token, const struct lw_lock *next)
 {
     int64_t left = token->machine.deadline_us - lw__now_us();
-    bool numbered = token->machine.fence ? token->served < token->numbers
-                                         : (next->flags & LW_NO_FENCE) != 0;
 
     /* a renewal in flight was sent with another's lease */
     if ((next->flags & LW_NO_RENEW) && token->batch)
         return false;
-    return token->mode == LW_MUTEX && token->machine.phase == LW__HELD && numbered &&
+    return token->mode == LW_MUTEX && token->machine.phase == LW__HELD &&
+           has_number(token, next) &&
            token->served < token->client->options.local_turns &&
            left > (int64_t)next->window_ms * LW__MS / 4 &&
            left - left / 8 > margin_us(next);
@@ -380,6 +403,7 @@ void lw__turns_withdraw(struct lw_lock *lock)
 static void granted(struct lw__token *token)
 {
     token->served = 0;
+    token->drawn_on = lw__node_connection(token->client->node);
     if (!token->waiting) {
         close_to_others(token);
         lw__token_event(token, LW__EV_RELEASE);
@@ -525,19 +549,22 @@ const struct lw__token_events lw__turns_events = {
 
 /* ---- the link ---- */
 
-void lw__turns_ask_all(struct lw_client *client)
+void lw__turns_ask_all(struct lw_client *client, bool verify)
 {
     struct lw__name *name, *next_name;
 
     HASH_ITER(hh, client->names, name, next_name) {
         struct lw__token *token, *next;
 
+        /* the end of a try has those behind it ask, in their order */
+        if (name->tokens && name->tokens->trying)
+            continue;
         name->references++; /* an answer may come at once and end its last token */
         DL_FOREACH_SAFE(name->tokens, token, next) {
-            if (token->machine.phase == LW__HELD)
-                lw__renewal_now(token);
-            else
+            if (token->machine.phase != LW__HELD)
                 lw__token_event(token, LW__EV_ASK_NOW);
+            else if (verify)
+                lw__renewal_now(token);
         }
         lw__name_put(client, name);
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* history.h's files and its checker: merge, then one pass with the claims in hand. */
+/* history.h's files, as text too, and its checker: merge, then one pass with the claims in
+ * hand. */
 #include "history.h"
 
 #include <fcntl.h>
@@ -78,6 +79,46 @@ static struct record *next_record(struct lane *lanes, uint32_t count)
             first = lane;
     }
     return first ? &first->records[first->next++] : NULL;
+}
+
+/* ---- as text ---- */
+
+static void print(FILE *file, const char *name, int64_t lease_us,
+                  const struct record *record)
+{
+    static const char *const words[] = {
+        [BEGIN] = "begin",   [GRANTED] = "granted", [TOUCHED] = "touched",
+        [ENDED] = "ended",   [FAILED] = "failed",   [LOSS_BEGINS] = "loss begins",
+        [READS] = "reads",   [READ] = "read",       [LOSS_ENDS] = "loss ends",
+        [WRITES] = "writes", [WRITTEN] = "written", [REFUSED] = "refused"};
+
+    fprintf(file,
+            "{\"time\": %lld, \"lock\": \"%s\", \"client\": %u, \"operation\": %u, "
+            "\"what\": \"%s\", \"shared\": %s, \"until\": %lld, \"lease\": %lld, "
+            "\"fence\": %llu, \"value\": %u}\n",
+            (long long)record->time_us, name, record->client, record->operation,
+            words[record->what], record->shared ? "true" : "false",
+            (long long)record->until_us, (long long)lease_us,
+            (unsigned long long)record->fence, record->value);
+}
+
+void history_write(const char *dir, uint32_t count, int64_t lease_us, const char *name,
+                   const char *path)
+{
+    struct lane lanes[CLIENTS_MAX] = {0};
+    FILE *file = fopen(path, "w");
+    struct record *record;
+
+    if (!file)
+        abort();
+    for (uint32_t i = 0; i < count && i < CLIENTS_MAX; i++)
+        load(dir, i, &lanes[i]);
+    while ((record = next_record(lanes, count)))
+        print(file, name, lease_us, record);
+    for (uint32_t i = 0; i < count && i < CLIENTS_MAX; i++)
+        free(lanes[i].records);
+    if (fclose(file) != 0)
+        abort();
 }
 
 /* ---- one pass over the merged records ---- */

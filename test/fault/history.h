@@ -12,7 +12,8 @@
  * have been granted before the loss was over, as far as can be told from its deadline (a
  * lease at most after its command was sent), and the other one after the loss began.
  *
- * Happy path: history_open, history_note in every process; history_check afterwards.
+ * Happy path: history_open, history_note in every process; history_check afterwards, or
+ * history_write for another checker.
  */
 #ifndef TEST_HISTORY_H
 #define TEST_HISTORY_H
@@ -27,7 +28,13 @@ enum what {
     ENDED,       /* lost, or about to release: from here on it does not believe */
     FAILED,      /* its asking ended otherwise */
     LOSS_BEGINS, /* by the test's own doing */
-    LOSS_ENDS
+    LOSS_ENDS,
+    /* What it does with a resource that looks at fences, not checked here: before, after. */
+    READS,
+    READ,   /* `value` */
+    WRITES, /* `value` */
+    WRITTEN,
+    REFUSED
 };
 
 struct record {
@@ -35,7 +42,7 @@ struct record {
     uint64_t fence;
     uint32_t client, operation;
     uint16_t what, shared; /* shared: with other readers */
-    uint32_t reserved;
+    uint32_t value;
 };
 
 struct verdict {
@@ -51,5 +58,8 @@ void history_note(int fd, const struct record *record);
 /* Of the files of clients 0 to count - 1. Overlaps of claimed holds, fences that do not grow,
  * operations that were granted or failed twice. */
 struct verdict history_check(const char *dir, uint32_t count, int64_t lease_us);
+/* The same records of the lock `name` as text: each a line of JSON, in order of time. */
+void history_write(const char *dir, uint32_t count, int64_t lease_us, const char *name,
+                   const char *path);
 
 #endif

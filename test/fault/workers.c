@@ -4,23 +4,28 @@
  * write, release; whatever interrupts it, it begins anew.
  */
 #include "workers.h"
+#include "resource.h"
 
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define NAME "x"
 #define LONG_HOLD_EVERY 16 /* one in so many outlasts a renewal */
 #define LONG_HOLD_MS 250
+#define SHARED_FENCE_US 100000 /* unlocked: how long all are given one number */
 
 struct page {
     _Atomic uint64_t number;
     _Atomic uint64_t done[WORKERS_MAX], grants[WORKERS_MAX];
     _Atomic uint64_t disturbed, forks;
+    struct resource resource;
     atomic_bool forking[WORKERS_MAX], stop;
 };
 
@@ -41,7 +46,7 @@ struct job {
     struct lw_lock *lock;
     struct event *timer;
     uint64_t read, fence;
-    uint32_t operation;
+    uint32_t operation, value; /* value: the resource's, as it was read */
     enum lw_mode mode;
     bool holding;
 };
@@ -77,6 +82,40 @@ static void note(const struct job *job, enum what what)
         record.until_us = record.time_us + (int64_t)LEASE_MS * 1000;
     history_note(child.history, &record);
 }
+
+/* ---- the resource that looks at fences; Redisson's locks have none ---- */
+
+static void note_access(const struct job *job, enum what what, uint32_t value)
+{
+    struct record record = {.time_us = history_now_us(),
+                            .fence = job->fence,
+                            .client = child.self,
+                            .operation = job->operation,
+                            .what = (uint16_t)what,
+                            .value = value};
+
+    history_note(child.history, &record);
+}
+
+static void read_resource(struct job *job)
+{
+    if (job->fence == 0)
+        return;
+    note_access(job, READS, 0);
+    job->value = resource_read(&crew.page->resource, job->fence);
+    note_access(job, READ, job->value);
+}
+
+static void write_resource(struct job *job)
+{
+    if (job->fence == 0)
+        return;
+    note_access(job, WRITES, job->value + 1);
+    bool written = resource_write(&crew.page->resource, job->fence, job->value + 1);
+    note_access(job, written ? WRITTEN : REFUSED, job->value + 1);
+}
+
+/* ---- a job's round ---- */
 
 static void after(struct job *job, int64_t ms)
 {
@@ -121,9 +160,11 @@ static void is_granted(struct job *job)
     static unsigned count;
 
     job->holding = true;
-    job->fence = crew.unlocked ? (uint64_t)history_now_us() : lw_lock_fence(job->lock);
+    job->fence = crew.unlocked ? (uint64_t)history_now_us() / SHARED_FENCE_US
+                               : lw_lock_fence(job->lock);
     note(job, GRANTED);
     atomic_fetch_add(&crew.page->grants[child.self], 1);
+    read_resource(job);
     job->read = atomic_load(&crew.page->number);
     if (atomic_exchange(&crew.page->forking[child.self], false))
         fork_and_free(job);
@@ -166,8 +207,11 @@ static void use(struct job *job)
     if (!is_reader(job)) {
         atomic_store(&crew.page->number, job->read + 1);
         atomic_fetch_add(&crew.page->done[child.self], 1);
-    } else if (atomic_load(&crew.page->number) != job->read) {
-        atomic_fetch_add(&crew.page->disturbed, 1);
+        write_resource(job);
+    } else {
+        if (atomic_load(&crew.page->number) != job->read)
+            atomic_fetch_add(&crew.page->disturbed, 1);
+        read_resource(job);
     }
     note(job, TOUCHED);
 }
@@ -278,6 +322,9 @@ void workers_start(const char *dir, const char *url, bool unlocked)
                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (crew.page == MAP_FAILED)
         stage_fail("mmap");
+    /* Below all numbers, which go by the server's clock. */
+    resource_start(&crew.page->resource,
+                   unlocked ? 0 : ((uint64_t)time(NULL) - 3600) * 1000000);
     crew.driver = history_open(dir, DRIVER);
     stage_at_exit(at_exit);
     for (int i = 0; i < WORKERS; i++)
@@ -374,7 +421,19 @@ int64_t workers_lost_updates(void)
     return (int64_t)sum(crew.page->done) - (int64_t)atomic_load(&crew.page->number);
 }
 
+static void keep_history(void)
+{
+    const char *kept = getenv("LOCKWIRE_HISTORY_DIR");
+    char path[512];
+
+    if (!kept)
+        return;
+    snprintf(path, sizeof(path), "%s/%s.jsonl", kept, stage.test);
+    history_write(crew.dir, WORKERS_MAX + 1, (int64_t)LEASE_MS * 1000, NAME, path);
+}
+
 struct verdict workers_check(void)
 {
+    keep_history();
     return history_check(crew.dir, WORKERS_MAX + 1, (int64_t)LEASE_MS * 1000);
 }

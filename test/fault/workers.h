@@ -2,8 +2,10 @@
 /*
  * Processes that contend for one lock, each with a client of its own and several handles at
  * once, and do with it what the canary needs, unfenced: read a shared number, wait, and write
- * it plus one, or as one of several readers see that nobody did. Owns the processes, the
- * shared page and their histories (history.h). Must not know which fault strikes.
+ * it plus one, or as one of several readers see that nobody did. They do the same with a
+ * register that their fences protect (resource.h), for those who judge the history. Owns the
+ * processes, the shared page and their histories (history.h). Must not know which fault
+ * strikes.
  *
  * Happy path: workers_start, UNTIL(workers_grants() > n), workers_stop, workers_lost_updates.
  */
@@ -37,6 +39,8 @@ uint64_t workers_forks(void); /* children that freed what they had inherited */
 int64_t workers_lost_updates(void);
 /* Readers that saw the number change while they held. */
 uint64_t workers_disturbed_reads(void);
+/* Where the environment's LOCKWIRE_HISTORY_DIR says so, the history is kept there for other
+ * judges, as <test>.jsonl. */
 struct verdict workers_check(void);
 
 #endif

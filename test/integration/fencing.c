@@ -9,6 +9,7 @@
 #include "monitor.h"
 #include "players.h"
 #include "process.h"
+#include "proxy.h"
 
 #include <stdio.h>
 
@@ -225,6 +226,51 @@ static void counter_has_a_ttl_of_a_day(void **state)
     assert_in_range(redis_int("PTTL lockwire:fence"), 86000000, 86400000);
 }
 
+/* A plain try finds the counter lost, and its client is gone before the answer. */
+static void a_client_dies_with_the_counter_it_made(struct peer *c, struct proxy *proxy)
+{
+    redis_ok("DEL lockwire:fence");
+    proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
+    ask_with(c, "C", "y", asking(.lease_ms = 1000));
+    UNTIL(redis_int("EXISTS lockwire:fence") == 1);
+    peer_free(c);
+    proxy_stop(proxy);
+    stage.notes_may_stay = true;
+}
+
+static void I9_a_heartbeat_gives_a_counter_without_a_ttl_one(void **state)
+{
+    struct proxy *proxy = proxy_start(stage.server.path, false);
+    struct peer *a = peer_ready("a", client_of(.request_timeout_ms = 3000)),
+                *c = peer_start_at("c", proxy->url, NULL);
+
+    (void)state;
+    peer_wait_ready(c);
+    last = 0;
+    grant(a);
+    a_client_dies_with_the_counter_it_made(c, proxy);
+    UNTIL(redis_int("PTTL lockwire:fence") > 0);
+    grant(a);
+    UNTIL(redis_int("EXISTS y") == 0);
+}
+
+static void I9_who_connects_replaces_a_counter_without_a_ttl(void **state)
+{
+    struct proxy *proxy = proxy_start(stage.server.path, false);
+    struct peer *c =
+        peer_start_at("c", proxy->url, client_of(.request_timeout_ms = 30000));
+
+    (void)state;
+    peer_wait_ready(c);
+    a_client_dies_with_the_counter_it_made(c, proxy);
+    assert_string_equal(redis_text("GET lockwire:fence"), "1");
+    assert_int_equal(redis_int("PTTL lockwire:fence"), -1);
+    peer_ready("a", NULL);
+    assert_true(redis_int("PTTL lockwire:fence") > 0);
+    assert_true(atoll(redis_text("GET lockwire:fence")) > 1LL << 50);
+    UNTIL(redis_int("EXISTS y") == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +286,8 @@ int main(void)
         STAGE_TEST(no_fence_saves_the_command_and_tells_0),
         STAGE_TEST(fence_is_0_where_nothing_was_granted),
         STAGE_TEST(counter_has_a_ttl_of_a_day),
+        STAGE_TEST(I9_a_heartbeat_gives_a_counter_without_a_ttl_one),
+        STAGE_TEST(I9_who_connects_replaces_a_counter_without_a_ttl),
     };
 
     return STAGE_RUN(tests);

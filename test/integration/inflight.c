@@ -64,6 +64,102 @@ static void no_more_than_the_limit_are_unanswered(void **state)
            "n6 granted; n7 granted; n8 granted; n9 granted");
 }
 
+#define MANY 100
+
+static struct proxy *slow_way;
+static struct hold *many[MANY];
+
+/* One command at a time, 20 ms each: those who ask in one turn keep the link busy for longer
+ * than a lease of a second lasts. */
+static struct peer *slow_peer(void)
+{
+    struct peer *a;
+
+    slow_way = proxy_start(stage.server.path, false);
+    a = peer_start_at(
+        "a", slow_way->url,
+        client_of(.max_inflight = 1, .local_turns = 1, .request_timeout_ms = 1000));
+    peer_wait_ready(a);
+    return a;
+}
+
+static void ask_for_many(struct peer *a)
+{
+    char name[8];
+
+    proxy_delay(slow_way, COMMANDS, TO_SERVER, 20);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof(name), "n%d", i);
+        many[i] = ask_with(a, name, name, asking(.wait_ms = -1, .flags = LW_NO_FENCE));
+    }
+}
+
+static void many_are_granted(void)
+{
+    for (int i = 0; i < MANY; i++)
+        UNTIL(many[i]->result == LW_OK);
+}
+
+static void a_lease_outlives_many_who_ask_in_one_turn(void **state)
+{
+    struct peer *a = slow_peer();
+    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 1000));
+
+    (void)state;
+    EXPECT("A granted");
+    ask_for_many(a);
+    many_are_granted();
+    assert_int_equal(A->lost, PENDING);
+    assert_held_by_redis(A);
+}
+
+static void a_release_does_not_wait_for_those_who_ask(void **state)
+{
+    struct peer *a = slow_peer();
+    struct hold *A = take(a, "A", "x"), *B = take(a, "B", "y"), *C;
+
+    (void)state;
+    C = ask(a, "C", "x", -1);
+    wait_queued("x", 1);
+    ask_for_many(a);
+    extend(B, 0);
+    let_go(A);
+    drop(C);
+    UNTIL(A->released == LW_OK && B->renewed == LW_OK);
+    UNTIL(redis_int("EXISTS x %s", queue_of("x")) == 0);
+    assert_int_equal(many[MANY - 1]->result, PENDING);
+    many_are_granted();
+}
+
+/* A stranger's key is free again before the many have all asked. */
+static void who_waits_asks_again_before_those_who_ask(void **state)
+{
+    struct peer *a = slow_peer();
+    struct hold *A;
+
+    (void)state;
+    redis_ok("SET x stranger PX 300");
+    A = ask(a, "A", "x", -1);
+    wait_queued("x", 1);
+    ask_for_many(a);
+    UNTIL(A->result == LW_OK);
+    assert_int_equal(many[MANY - 1]->result, PENDING);
+    many_are_granted();
+}
+
+/* Nobody draws a number, so that only the heartbeat can find that the counter is gone. */
+static void the_fence_is_seeded_before_those_who_ask(void **state)
+{
+    struct peer *a = slow_peer();
+
+    (void)state;
+    ask_for_many(a);
+    redis_ok("DEL lockwire:fence");
+    UNTIL(redis_int("EXISTS lockwire:fence") == 1);
+    assert_int_equal(many[MANY - 1]->result, PENDING);
+    many_are_granted();
+}
+
 /* The renewal's answer has nobody to go to; the release waits for the room that it makes. */
 static void an_answer_that_nobody_waits_for_makes_room(void **state)
 {
@@ -103,6 +199,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STAGE_TEST(a_client_comes_up_again_with_any_limit),
         STAGE_TEST(no_more_than_the_limit_are_unanswered),
+        STAGE_TEST(a_lease_outlives_many_who_ask_in_one_turn),
+        STAGE_TEST(a_release_does_not_wait_for_those_who_ask),
+        STAGE_TEST(who_waits_asks_again_before_those_who_ask),
+        STAGE_TEST(the_fence_is_seeded_before_those_who_ask),
         STAGE_TEST(an_answer_that_nobody_waits_for_makes_room),
         STAGE_TEST(what_was_not_sent_yet_is_never_sent),
     };

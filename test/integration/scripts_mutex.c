@@ -58,7 +58,7 @@ static void who_does_not_wait_is_told_the_lease_and_leaves_no_trace(void **state
     (void)state;
     acquire(script_token(&a, 1, WINDOW), LEASE, 0, NO_TICKET);
     answer = acquire(script_token(&b, 1, WINDOW), LEASE, 0, NO_TICKET);
-    assert_int_equal(refused(answer, -1), NO_TICKET);
+    assert_int_equal(refused(answer, -1), answer.n[4]); /* it came now */
     assert_true(answer.n[1] > LEASE / 2 && answer.n[1] <= LEASE);
     assert_true(answer.n[4] > 1LL << 50);
     assert_int_equal(script_do(&server, "EXISTS " QUEUE), 0);
@@ -94,6 +94,22 @@ static void an_old_ticket_regains_the_place_in_a_lost_queue(void **state)
     assert_int_equal(refused(acquire(second, LEASE, 1, next), 0), next);
     assert_int_equal(refused(acquire(first, LEASE, 1, ticket), 0), ticket);
     refused(acquire(second, LEASE, 1, next), 1);
+}
+
+/* What it was told when it asked first is its place among those who joined since. */
+static void who_asked_first_without_joining_joins_before_who_came_later(void **state)
+{
+    const char *first = script_token(&b, 1, WINDOW),
+               *second = script_token(&b, 2, WINDOW);
+    long long ticket;
+
+    (void)state;
+    acquire(script_token(&a, 1, WINDOW), LEASE, 1, NO_TICKET);
+    ticket = refused(acquire(first, LEASE, 0, NO_TICKET), -1);
+    assert_int_equal(refused(acquire(first, LEASE, 0, ticket), -1), ticket);
+    refused(acquire(second, LEASE, 1, NO_TICKET), 0);
+    assert_int_equal(refused(acquire(first, LEASE, 1, ticket), 0), ticket);
+    refused(acquire(second, LEASE, 1, NO_TICKET), 1);
 }
 
 static void tickets_grow_though_the_clock_steps_back(void **state)
@@ -373,6 +389,7 @@ int main(void)
         SCRIPT_TEST(who_does_not_wait_is_told_the_lease_and_leaves_no_trace),
         SCRIPT_TEST(who_waits_keeps_place_and_ticket_however_often_it_asks),
         SCRIPT_TEST(an_old_ticket_regains_the_place_in_a_lost_queue),
+        SCRIPT_TEST(who_asked_first_without_joining_joins_before_who_came_later),
         SCRIPT_TEST(tickets_grow_though_the_clock_steps_back),
         SCRIPT_TEST(the_queue_lives_by_its_members_asking_only),
         SCRIPT_TEST(release_sent_twice_or_by_a_stranger_frees_nothing),

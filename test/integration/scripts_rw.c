@@ -45,6 +45,18 @@ static void readers_share_and_a_writer_excludes_all_others(void **state)
     rw_released(rw_release(t3, "w", "C"), 0);
 }
 
+static void who_asked_first_without_joining_joins_before_who_came_later(void **state)
+{
+    long long ticket;
+
+    (void)state;
+    granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
+    ticket = refused(rw_acquire(t2, "w", "B", 0, NO_TICKET), -1);
+    refused(rw_acquire(t3, "w", "C", 1, NO_TICKET), 0);
+    assert_int_equal(refused(rw_acquire(t2, "w", "B", 1, ticket), 0), ticket);
+    refused(rw_acquire(t3, "w", "C", 1, NO_TICKET), 1);
+}
+
 static void an_acquire_sent_twice_counts_once(void **state)
 {
     long long fence = granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
@@ -360,6 +372,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, four_tokens, both_silent)
     const struct CMUnitTest tests[] = {
         TEST(readers_share_and_a_writer_excludes_all_others),
+        TEST(who_asked_first_without_joining_joins_before_who_came_later),
         TEST(an_acquire_sent_twice_counts_once),
         TEST(a_release_sent_twice_counts_once),
         TEST(an_owner_s_holds_are_counted_and_share_its_number),

@@ -194,6 +194,32 @@ static void READONLY_leaves_a_holder_its_lease(void **state)
     stage.keys_may_stay = true;
 }
 
+static void a_replica_is_down_until_it_is_promoted(void **state)
+{
+    struct peer *a;
+    int downs;
+
+    (void)state;
+    redis_ok("REPLICAOF 127.0.0.1 1");
+    a = quick_peer("a", stage.server.url);
+    UNTIL(a->downs >= 4);
+    assert_int_equal(a->ups, 0);
+    assert_non_null(strstr(a->why, "READONLY"));
+    redis_ok("REPLICAOF NO ONE");
+    UNTIL(a->up);
+    take(a, "A", "x");
+    EXPECT("A granted");
+    redis_ok("REPLICAOF 127.0.0.1 1");
+    ask(a, "B", "y", -1);
+    UNTIL(!a->up);
+    downs = a->downs;
+    UNTIL(a->downs >= downs + 4);
+    assert_int_equal(a->ups, 1);
+    redis_ok("REPLICAOF NO ONE");
+    EXPECT("B granted");
+    assert_int_equal(a->ups, 2);
+}
+
 /* ---- OOM: holders renew and release all the same ---- */
 
 static void OOM_lets_a_holder_renew_and_release(void **state)
@@ -383,6 +409,7 @@ int main(void)
         STAGE_TEST(NOPERM_comes_while_it_waits),
         STAGE_TEST(READONLY_is_ridden_out_by_who_waits),
         STAGE_TEST(READONLY_leaves_a_holder_its_lease),
+        STAGE_TEST(a_replica_is_down_until_it_is_promoted),
         STAGE_TEST(OOM_lets_a_holder_renew_and_release),
         STAGE_TEST(OOM_is_ridden_out_by_who_waits),
         STAGE_TEST(OOM_hands_over_to_who_queued_before),

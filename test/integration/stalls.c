@@ -11,6 +11,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 static struct hold *A, *B;
 
@@ -40,6 +41,49 @@ static void a_grant_that_ends_before_it_is_told_is_asked_for_again(void **state)
     two_grants(a, 300, -1, stall);
     UNTIL(B->result != PENDING); /* players.c: with time remaining, or not at all */
     assert_int_equal(B->result, LW_OK);
+    stage_clear_trace();
+}
+
+static int64_t now_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return now.tv_sec * 1000000LL + now.tv_nsec / 1000;
+}
+
+/* Its deadline is B's, or earlier by the time it took to send B's command. */
+static void stall_to_the_last_millisecond(struct hold *hold, enum moment moment)
+{
+    int64_t until;
+
+    if (moment != AT_RESULT)
+        return;
+    stage_stall(50);
+    while (lw_lock_remaining_ms(hold->lock) > 0)
+        continue;
+    until = now_us() + 400;
+    while (now_us() < until)
+        continue;
+}
+
+static void a_grant_with_less_than_a_millisecond_left_is_asked_for_again(void **state)
+{
+    struct peer *a = peer_ready("a", NULL);
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        A = ask_with(a, "A", "x",
+                     asking(.wait_ms = -1, .lease_ms = 100, .flags = LW_NO_RENEW));
+        B = ask_with(a, "B", "y",
+                     asking(.wait_ms = -1, .lease_ms = 100, .flags = LW_NO_RENEW));
+        A->then = stall_to_the_last_millisecond;
+        UNTIL(B->result != PENDING); /* players.c: with time remaining, or not at all */
+        assert_int_equal(B->result, LW_OK);
+        drop(A);
+        drop(B);
+        UNTIL(redis_int("EXISTS x y") == 0);
+    }
     stage_clear_trace();
 }
 
@@ -265,6 +309,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(a_grant_that_ends_before_it_is_told_is_asked_for_again),
+        STAGE_TEST(a_grant_with_less_than_a_millisecond_left_is_asked_for_again),
         STAGE_TEST(a_grant_that_is_taken_before_it_is_told_is_none),
         STAGE_TEST(a_grant_that_is_not_told_at_close_is_given_back),
         STAGE_TEST(a_grant_that_is_not_told_at_free_is_given_back),

@@ -175,6 +175,60 @@ static void a_lock_that_is_gone_makes_it_a_grant_of_its_own(void **state)
     assert_int_equal(peer_stats(a).passed, 0);
 }
 
+/* a may connect again only when somebody else has the lock of the server that lost it. */
+static struct hold *the_server_loses_all(void)
+{
+    struct hold *D;
+
+    b_holds_and_c_waits(LEASE_MS);
+    drop(C);
+    C = ask(a, "C", "x", -1); /* renewed by itself, it needs no command first */
+    proxy_refuse(proxy, true);
+    server_kill(&stage.server);
+    UNTIL(!a->up);
+    server_restart(&stage.server);
+    D = take(peer_ready("d", NULL), "D", "x");
+    EXPECT("D granted");
+    assert_true(D->fence > B->fence);
+    return D;
+}
+
+static void let_B_go(struct peer *peer)
+{
+    if (peer->up)
+        let_go(B);
+}
+
+static void numbers_of_a_lost_server_are_not_passed(void **state)
+{
+    struct hold *D;
+
+    (void)state;
+    D = the_server_loses_all();
+    a->on_link = let_B_go; /* before it is known that the lock is not B's any more */
+    proxy_refuse(proxy, false);
+    EXPECT("B released ENOTHELD");
+    stage_expect_nothing(50);
+    let_go(D);
+    EXPECT_SET("D released OK; C granted");
+    assert_true(C->fence > D->fence);
+}
+
+static void numbers_are_not_passed_while_there_is_no_server(void **state)
+{
+    struct hold *D;
+
+    (void)state;
+    D = the_server_loses_all();
+    let_go(B);
+    stage_expect_nothing(50);
+    proxy_refuse(proxy, false);
+    EXPECT("B released ENOTHELD");
+    let_go(D);
+    EXPECT_SET("D released OK; C granted");
+    assert_true(C->fence > D->fence);
+}
+
 /* What is in flight was sent with B's lease, which may be shorter than C's. */
 static void a_renewal_in_flight_makes_it_a_grant_of_its_own(void **state)
 {
@@ -231,6 +285,8 @@ int main(void)
         STAGE_TEST(a_next_one_for_whom_it_is_too_short_gets_a_grant_of_its_own),
         STAGE_TEST(an_answer_that_is_lost_makes_it_a_grant_of_its_own),
         STAGE_TEST(a_lock_that_is_gone_makes_it_a_grant_of_its_own),
+        STAGE_TEST(numbers_of_a_lost_server_are_not_passed),
+        STAGE_TEST(numbers_are_not_passed_while_there_is_no_server),
         STAGE_TEST(a_renewal_in_flight_makes_it_a_grant_of_its_own),
         STAGE_TEST(a_hand_over_to_a_turn_that_nobody_wants_is_let_go),
     };

@@ -69,7 +69,7 @@ def node(script, *more):
 def go(library):
     def command(server, place):
         folder = toolchain.prepare("go", place.cache)
-        return [str(folder / "peer"), library, server.path], {}
+        return [str(folder / "program"), library, server.path], {}
     return command
 
 

@@ -74,6 +74,7 @@ class Monitor:
         self.connection("MONITOR")
         self.connection.socket.settimeout(None)
         self.lines = []
+        self.words = 0
         self.thread = threading.Thread(target=self.collect, daemon=True)
         self.thread.start()
 
@@ -88,15 +89,20 @@ class Monitor:
         self.thread.join(LIMIT_S)
         self.connection.close()
 
-    def until(self, text):
-        """The lines so far, once the last one holds `text`."""
+    def told(self, connection):
+        """All that the server was told until now: up to a word of our own, each time
+        another one."""
+        self.words += 1
+        word = f'"until now {self.words}"'
+        connection("ECHO", word.strip('"'))
         deadline = time.monotonic() + LIMIT_S
         while time.monotonic() < deadline:
             lines = list(self.lines)
-            if lines and text in lines[-1]:
-                return lines
+            for number in range(len(lines), 0, -1):
+                if word in lines[number - 1]:
+                    return lines[:number]
             time.sleep(0.005)
-        raise TimeoutError(f"the server was never told {text!r}")
+        raise TimeoutError("the monitor is silent")
 
 
 class PrivateRedis:

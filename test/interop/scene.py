@@ -66,8 +66,7 @@ class Scene(unittest.TestCase):
 
     def told(self, monitor):
         """All that the server was told until now."""
-        self.server("ECHO", "until now")
-        return monitor.until('"until now"')
+        return monitor.told(self.server)
 
     def released_and_found(self, monitor, lockwire, poll_s=LONGEST_POLL_S):
         """After the foreign release: the next ask, within a poll delay, gets it."""

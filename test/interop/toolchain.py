@@ -95,7 +95,7 @@ def fetch_go(folder):
 
 
 def build_go(folder):
-    built("go", "build", "-mod=readonly", "-o", "peer", ".", cwd=folder,
+    built("go", "build", "-mod=readonly", "-o", "program", ".", cwd=folder,
           env={**go_environment(folder), "GOMAXPROCS": "1"})
 
 
@@ -131,30 +131,32 @@ KINDS = {
 }
 
 
-def sources(kind):
+def sources(home):
     """What belongs to the peer, and not what a tool run by hand has left there."""
-    return sorted(path for path in (HERE / kind).iterdir() if path.is_file())
+    return sorted(path for path in home.iterdir() if path.is_file())
 
 
-def fingerprint(kind):
+def fingerprint(home):
     digest = hashlib.sha256()
-    for path in sources(kind):
+    for path in sources(home):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def prepare(kind, cache):
-    """The folder with all that peers of this kind need. Many may call it at once."""
+def prepare(kind, cache, home=None):
+    """The folder with all that peers of this kind need. Many may call it at once. `home`:
+    where the sources are, if they are not those of this folder's peers."""
     fetch, build = KINDS[kind]
+    home = home or HERE / kind
     cache = pathlib.Path(cache)
     cache.mkdir(parents=True, exist_ok=True)
-    folder = cache / f"{kind}-{fingerprint(kind)}"
+    folder = cache / f"{kind}-{fingerprint(home)}"
     with open(cache / f"{kind}.lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / ".done").exists():
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
-            for path in sources(kind):
+            for path in sources(home):
                 shutil.copy(path, folder)
             fetch(folder)
             build(folder)

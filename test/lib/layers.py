@@ -15,7 +15,7 @@ import sys
 # Highest first. A file may include headers of its own layer and of those below.
 LAYERS = [
     "client lock turns redisson token renewal wait inspect note notify name core",
-    "node",
+    "node backlog",
     "subscription",
     "session",
     "protocol answer",

@@ -33,8 +33,9 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
     ('no look at the clock after waiting',
      ('src/notify.c', '        lw__loop_catch_up(client->loop);\n', '')),
     ('a late grant is kept',
-     ('src/machine.c', 'if (deadline - in->now_us <= m->margin_us)\n        return ask(m);',
-      'if (deadline <= in->now_us)\n        deadline = in->now_us + m->lease_us;')),
+     ('src/machine.c', 'if (deadline - in->now_us <= least)\n        return claim(m);',
+      'if (deadline - in->now_us <= least - m->margin_us)\n'
+      '        deadline = in->now_us + m->lease_us;')),
     ('a late grant that nobody wants is not given back',
      ('src/machine.c', 'if (m->abandoned)\n        return leave(m, in->now_us);',
       'if (m->abandoned)\n        return end(m, 0);')),
@@ -86,7 +87,7 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
      ('src/notify.c', 'client->notify.urgent ? client->notify.urgent : client->notify.normal;',
       'client->notify.normal ? client->notify.normal : client->notify.urgent;')),
     ('a margin is forgotten',
-     ('src/turns.c', 'lw__lock_deadline_us(lock) - margin_us(lock));\n}',
+     ('src/turns.c', 'lw__lock_deadline_us(lock) - least_us(lock));\n}',
       'lw__lock_deadline_us(lock));\n}')),
     ('a hold has no end',
      ('src/turns.c', 'lock->max_hold_us > 0 ?', 'false ?')),
@@ -99,7 +100,8 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
      ('scripts/rw.lua', "if is_in(owner) and not (kind == 'w' and lock.wcount == 0) then",
       'if is_in(owner) then')),
     ('a queue without a TTL',
-     ('scripts/join.lua', "if redis.call('PTTL', queue) < 90000 then", 'if false then')),
+     ('scripts/join.lua', "if place ~= nil and redis.call('PTTL', queue) < 90000 then",
+      'if false then')),
 ]
 
 

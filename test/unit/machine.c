@@ -40,19 +40,20 @@ static void test_D_counts_from_the_sending(void **state)
 {
     (void)state;
     trace_check("0 start -> try, asking\n"
-                "9897.999 granted fence=7 -> GRANT, held D=9898 fence=7\n");
+                "9896.999 granted fence=7 -> GRANT, held D=9898 fence=7\n");
     trace_check("terms lease=100\n"
                 "20 start -> try, asking\n"
                 "30 granted -> GRANT, held D=117 fence=0\n");
 }
 
-/* What comes too late is asked for again: the token is extended, with a new number. */
+/* What comes too late, or with less left than a millisecond, which would show as nothing, is
+ * asked for again: the token is extended, with a new number. */
 static void test_a_grant_at_D_is_no_grant(void **state)
 {
     (void)state;
     trace_check("0 start -> try, asking\n"
-                "9898 granted fence=7 -> acquire, asking\n"
-                "9899 granted fence=8 -> GRANT, held D=19796 fence=8\n");
+                "9897 granted fence=7 -> acquire, asking\n"
+                "9899 granted fence=8 -> GRANT, held D=19795 fence=8\n");
     trace_check("terms margin=1000\n"
                 "0 start -> try, asking\n"
                 "8897.999 granted fence=7 -> GRANT, held D=9898 fence=7\n");
@@ -161,14 +162,15 @@ static void test_more_dead_heads_than_one_call_looks_at(void **state)
                 "7 granted fence=7 -> GRANT, held D=9904 fence=7\n");
 }
 
-/* Asked without joining, as the subscription did not stand: at once again when it does. */
+/* Asked without joining, as the subscription did not stand: at once again when it does, and
+ * joins by when it came. */
 static void test_the_subscription_comes_while_asking(void **state)
 {
     (void)state;
     trace_check("0 start script -> acquire, asking\n"
                 "2 ask_now -> asking\n"
-                "5 queued left=9000 pos=-1 -> BUSY, acquire, asking\n"
-                "8 queued left=8997 pos=1 -> BUSY, queued due=6006 ticket=100\n");
+                "5 queued left=9000 pos=-1 ticket=90 -> BUSY, acquire, asking ticket=90\n"
+                "8 queued left=8997 pos=1 -> BUSY, queued due=6006 ticket=90\n");
 }
 
 static void test_no_link_at_the_start(void **state)
@@ -225,6 +227,56 @@ static void test_open_outcomes_are_asked_again(void **state)
                 "8414 unknown unlinked -> queued ticket=100\n"
                 "9000 ask_now -> acquire, asking ticket=100\n"
                 "9001 granted fence=7 -> GRANT, held D=18898 fence=7\n");
+}
+
+/* Such an ask goes before those of others: it is a lease that runs. */
+static void test_what_may_be_ours_already_is_claimed(void **state)
+{
+    static const struct {
+        const char *script;
+        bool claims;
+    } cases[] = {
+        {"0 start script -> acquire, asking\n", false},
+        {"0 start -> try, asking\n"
+         "5 not_granted -> acquire, asking\n",
+         false},
+        {"0 start script -> acquire, asking\n"
+         "5 queued left=600 pos=0 -> BUSY, queued due=205 ticket=100\n"
+         "205 due -> acquire, asking ticket=100\n",
+         false},
+        {"0 start -> try, asking\n"
+         "9898 granted fence=7 -> acquire, asking\n",
+         true},
+        {"0 start -> try, asking\n"
+         "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
+         "9898 late -> acquire, asking\n"
+         "9899 unknown unlinked -> queued\n"
+         "9900 ask_now -> acquire, asking\n",
+         true},
+        {"0 start -> try, asking\n"
+         "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
+         "6 turn -> acquire, asking\n",
+         true},
+        {"0 start script -> acquire, asking\n"
+         "5 queued left=600 pos=0 -> BUSY, queued due=205 ticket=100\n"
+         "10 handed t=49000 fence=32 -> acquire, asking ticket=100\n",
+         true},
+        {"0 start script -> acquire, asking\n"
+         "5 queued left=600 pos=0 -> BUSY, queued due=205 ticket=100\n"
+         "10 handed t=49000 fence=32 -> acquire, asking ticket=100\n"
+         "12 queued left=600 pos=0 -> BUSY, queued due=212 ticket=100\n"
+         "212 due -> acquire, asking ticket=100\n",
+         false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct trace trace;
+
+        trace_init(&trace);
+        trace_run(&trace, cases[i].script);
+        assert_int_equal(trace.machine.claims, cases[i].claims);
+    }
 }
 
 /* ---- given up ---- */
@@ -338,6 +390,7 @@ int main(void)
         cmocka_unit_test(test_an_upgrade_that_would_deadlock),
         cmocka_unit_test(test_refused_for_good),
         cmocka_unit_test(test_open_outcomes_are_asked_again),
+        cmocka_unit_test(test_what_may_be_ours_already_is_claimed),
         cmocka_unit_test(test_a_late_grant_is_given_back),
         cmocka_unit_test(test_leaving_the_queue),
         cmocka_unit_test(test_nothing_in_redis_nothing_to_leave),

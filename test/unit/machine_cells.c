@@ -126,7 +126,6 @@ static void test_queued_in_an_unknown_turn(void **state)
                 "58 handed t=50010 fence=32 -> acquire, asking\n"
                 "58 handed s=8 tau=50008 t=50010 fence=32 -> RELEASED OK, GRANT, held "
                 "D=1987.98 fence=32 due=510\n"
-                "58 standby window=2000 -> queued due=2110\n"
                 "58 ask_now -> acquire, asking\n"
                 "58 abandon -> queued due=58\n"
                 "58 due -> acquire, asking\n");
