@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- Owns the read-write lock: a hash with one field `h:<token>` = "<end ms> <r|w> <owner>"
 -- per hold, its counts (mode, rcount, r:<owner>, readers, writer, wcount), each owner's
--- number f:<owner>, and `soonest`, which no hold's end is before. `mode` says the wire
+-- number f:<owner>, and `soonest`, which no hold's end is before; while anybody reads, also
+-- a:<token> = "<ms by which it has asked again>" of who waits. `mode` says the wire
 -- version too, read/2 or write/2: a hash of another is a stranger's. A queue's member is
 -- `<r|w><permits> <token> <owner>`. Must not know the mutex.
 --
@@ -14,6 +15,7 @@
 
 local now = math.floor(us_text / 1000)
 local lock
+local left -- an owner reads no more, who may wait with an upgrader's ticket
 
 -- False where the key is a stranger's: of another type or with other fields.
 local function load()
@@ -21,6 +23,7 @@ local function load()
                   'soonest')
     if f and not f[6] and redis.call('EXISTS', name) == 0 then
         f = {'read/2', 0, 0, '', 0}
+        left = true
     elseif not f or not f[6] then
         return false
     end
@@ -109,6 +112,55 @@ local function extend(record, token, lease)
     return tonumber(redis.call('HGET', name, 'f:' .. owner)) or draw(1)
 end
 
+local function forget_notes()
+    for _, field in ipairs(redis.call('HKEYS', name)) do
+        if field:sub(1, 2) == 'a:' then
+            redis.call('HDEL', name, field)
+        end
+    end
+end
+
+-- `set`: HSET or HSETNX. A waiter asks again within its poll's delay (lw__poll_delay_us):
+-- 3 s for each place, at most 10 s, from the hundredth on 30 s, and a tenth. Who has not for
+-- three of these and its window hangs. Without memory, too: HDEL opens the way. A queue that
+-- expired left its notes here: where they are too many, all begin anew.
+local function note(set, token, window, position)
+    local longest = math.min(3300 * (position + 1), position < 100 and 11000 or 33000)
+    local due = format('%.0f', now + 3 * longest + window)
+    local new = redis.pcall(set, name, 'a:' .. token, due)
+    if type(new) ~= 'number' then
+        redis.call('HDEL', name, 'h:')
+        new = redis.call(set, name, 'a:' .. token, due)
+    end
+    if new == 1 and redis.call('HLEN', name)
+        > 262 + lock.rcount + lock.wcount + 2 * lock.readers then
+        forget_notes()
+    end
+end
+
+-- Of whom no note is known came before this hash: it counts as if it asked now, and so do
+-- those behind it, lest each that hangs costs its own time.
+local function hangs(token)
+    local due = redis.call('HGET', name, 'a:' .. token)
+    if due then
+        return (tonumber(due) or 0) <= now
+    end
+    for place, member in ipairs(redis.call('ZRANGE', queue, '0', '15')) do
+        local _, _, its_token = parse_member(member)
+        local client, window = parse_token(its_token or '')
+        if client then
+            note('HSETNX', its_token, window, place - 1)
+        end
+    end
+    return false
+end
+
+local function leave(member, token)
+    if try('ZREM', queue, member) == 1 and token then
+        redis.call('HDEL', name, 'a:' .. token)
+    end
+end
+
 local function drop(token, kind, owner)
     if redis.call('HDEL', name, 'h:' .. token) == 0 then
         return
@@ -121,6 +173,7 @@ local function drop(token, kind, owner)
         if redis.call('HINCRBY', name, 'r:' .. owner, -1) <= 0 then
             redis.call('HDEL', name, 'r:' .. owner)
             lock.readers = lock.readers - 1
+            left = true
         end
     end
     if not is_in(owner) then
@@ -129,29 +182,46 @@ local function drop(token, kind, owner)
 end
 
 -- Drops the holds whose own lease has ended, though others keep the key alive. True where
--- there were any. The first HDEL finds nothing: it lets save() write without memory.
+-- there were any. With an owner's last read goes ticket 0, before all others (it waits on as
+-- if it came now), and with everybody's the notes. The first HDEL finds nothing: it lets what
+-- follows write without memory.
 local function purge()
-    if not lock.soonest or lock.soonest > now then
-        return false
-    end
-    redis.call('HDEL', name, 'h:')
-    local fields = redis.call('HGETALL', name)
     local dropped, soonest = false, nil
-    for i = 1, #fields, 2 do
-        local token = fields[i]:match('^h:(.*)$')
-        local ending, kind, owner
-        if token then
-            ending, kind, owner = parse_hold(fields[i + 1])
+    if lock.soonest and lock.soonest <= now then
+        redis.call('HDEL', name, 'h:')
+        local fields = redis.call('HGETALL', name)
+        for i = 1, #fields, 2 do
+            local token = fields[i]:match('^h:(.*)$')
+            local ending, kind, owner
+            if token then
+                ending, kind, owner = parse_hold(fields[i + 1])
+            end
+            if ending and ending <= now then
+                drop(token, kind, owner)
+                dropped = true
+            elseif ending then
+                soonest = math.min(soonest or ending, ending)
+            end
         end
-        if ending and ending <= now then
-            drop(token, kind, owner)
-            dropped = true
-        elseif ending then
-            soonest = math.min(soonest or ending, ending)
+        lock.soonest = soonest or now
+        save()
+    end
+    if left and lock.rcount == 0 and lock.wcount > 0 then
+        forget_notes()
+    end
+    for _, member in ipairs(left and try('ZRANGEBYSCORE', queue, '0', '0') or {}) do
+        local _, _, _, owner = parse_member(member)
+        if owner and not is_in(owner) then
+            local last = redis.call('ZRANGE', queue, '-1', '-1', 'WITHSCORES')
+            local ticket, after = tonumber(us_text), tonumber(last[2]) + 1
+            if after > ticket and after < 9007199254740992 then
+                ticket = after
+            end
+            redis.call('HDEL', name, 'h:')
+            redis.call('ZADD', queue, format('%.0f', ticket), member)
         end
     end
-    lock.soonest = soonest or now
-    save()
+    left = false
     return dropped
 end
 
@@ -169,13 +239,15 @@ local function admit(kind, owner, permits)
 end
 
 -- Lets in whoever is first, as long as the first may enter. Returns the number of `me`
--- (a member; nil: nobody) if that was among them, and 1 where more are to be looked at;
--- the head is told too, since a grant's answer cannot say it.
--- Who may not count or publish leaves the head where it is.
+-- (a member, queued or not; nil: nobody asks) if that was among them, and 1 where more are
+-- to be looked at; the head is told too, since a grant's answer cannot say it.
+-- Who may not count or publish leaves the head where it is. One that is dead or hangs leaves
+-- the queue where it keeps out who could read now, be that who asks or one behind it. (When it
+-- wakes it asks with its ticket, and has its place again.)
 local function serve(me, my_lease)
     local mine, window_given
     for tried = 0, 128 do
-        local heads = try('ZRANGE', queue, 0, 1) or {}
+        local heads = try('ZRANGE', queue, '0', '1') or {}
         local head = heads[1]
         if not head then
             return mine, 0
@@ -187,9 +259,13 @@ local function serve(me, my_lease)
             window = tonumber(window)
         end
         local stays = client and not admit(kind, owner, permits)
-        if stays and kind == 'w' and lock.wcount == 0 and heads[2] and head ~= me
-            and listeners(client) == 0 then
-            stays, client = false, nil -- nobody shall wait behind a dead writer
+        local behind = stays and lock.wcount == 0 and head ~= me and (me or heads[2])
+        if behind then
+            local its_kind, its_permits, _, its_owner = parse_member(behind)
+            if (kind == 'w' and not me or its_kind and admit(its_kind, its_owner, its_permits))
+                and (hangs(token) or listeners(client) == 0) then
+                stays, client = false, nil
+            end
         end
         if stays then
             if window_given then
@@ -212,11 +288,11 @@ local function serve(me, my_lease)
         end
         if head == me then
             mine = number_for(kind, owner)
-            redis.call('ZREM', queue, head)
+            leave(head, token)
             add(kind, token, owner, my_lease, mine)
         elseif heard > 0 then
             local number = number_for(kind, owner)
-            redis.call('HDEL', name, 'h:') -- the write before a message
+            redis.call('HDEL', name, 'a:' .. token) -- the write before a message
             if not tell_turn('r', client, token, number) then
                 return mine, 0
             end
@@ -224,7 +300,7 @@ local function serve(me, my_lease)
             add(kind, token, owner, window, number)
             window_given = math.max(window_given or 0, window)
         else
-            redis.call('ZREM', queue, head)
+            leave(head, token)
         end
     end
 end

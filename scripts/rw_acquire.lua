@@ -50,9 +50,14 @@ local function slow()
             left = math.max(0, lock.soonest - now)
         end
         ticket = ticket < 0 and us or ticket -- with it who may not join yet will
-        local answer = {0, left, try('ZRANK', queue, member) or -1, ticket, us, again}
+        local position = try('ZRANK', queue, member) or -1
+        local answer = {0, left, position, ticket, us, again}
         if not ours then
             answer[7] = redis.call('TYPE', name).ok
+        elseif lock.rcount > 0 and position > 127 then -- those so far behind have no note
+            redis.call('HDEL', name, 'a:' .. token)
+        elseif lock.rcount > 0 and position >= 0 then
+            note('HSET', token, token:match(':(%d+)%-$') or 0, position)
         end
         return answer
     end
@@ -60,7 +65,7 @@ local function slow()
     local function grant()
         local number = number_for(kind, owner)
         add(kind, token, owner, lease, number)
-        try('ZREM', queue, member)
+        leave(member, token)
         return number
     end
 
@@ -71,7 +76,7 @@ local function slow()
             local _, _, its_token, its_owner = parse_member(other)
             local client = its_owner and parse_token(its_token)
             if not client or listeners(client) == 0 then
-                redis.call('ZREM', queue, other)
+                leave(other, its_token)
             elseif its_owner ~= owner and reads(its_owner) > 0 then
                 return true
             end
@@ -100,7 +105,7 @@ local function slow()
     local record = redis.call('HGET', name, 'h:' .. token)
     if record then
         local number = extend(record, token, lease)
-        try('ZREM', queue, member)
+        leave(member, token)
         serve()
         return {1, number}
     end
@@ -124,6 +129,10 @@ local function slow()
     number = number or enter()
     if number then
         return {1, number}
+    end
+    if wait and ticket > 0 and is_in(owner) then -- it came to read while it waited to write
+        ticket = 0
+        redis.call('ZADD', queue, '0', member)
     end
     return refuse(true, again)
 end

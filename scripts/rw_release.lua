@@ -31,7 +31,7 @@ local function slow()
         save()
         released = 1
     end
-    try('ZREM', queue, member)
+    leave(member, token)
     purge()
     local _, again = serve()
     local left = 0

@@ -151,6 +151,68 @@ static void a_stopped_process_does_not_believe_in_what_ended_meanwhile(void **st
     assert_true(W->fence > p->fence);
 }
 
+/* ---- waiting writers that do not ask any more ---- */
+
+static long long channels(void)
+{
+    return redis_int("EVAL %s 0", "return #redis.call('PUBSUB', 'CHANNELS')");
+}
+
+static void a_dead_waiting_writer_keeps_out_no_reader_that_tries_once(void **state)
+{
+    struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
+    long long living = channels();
+
+    (void)state;
+    p = process_start("P", NULL);
+    get_in(a, "A", "r", "anna");
+    process_tell(p, "acquire W x -1 30000 w carl");
+    wait_rw_queued(1);
+    process_kill(p);
+    UNTIL(channels() == living); /* the server knows it, too */
+    enter(b, "B", "r", "bert", 0);
+    EXPECT("B granted");
+    HOLDS("x", "read anna=1 bert=1");
+    assert_int_equal(rw_queue_length(), 0);
+}
+
+/* It is past the time by which it has asked again: played by writing that into the past. */
+static void a_stopped_waiting_writer_is_passed_over_and_has_its_place_when_it_goes_on(
+    void **state)
+{
+    struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
+
+    (void)state;
+    p = process_start("P", NULL);
+    struct hold *A = get_in(a, "A", "r", "anna");
+    process_tell(p, "acquire W x -1 30000 w carl");
+    wait_rw_queued(1);
+    process_signal(p, SIGSTOP);
+    enter(b, "B", "r", "bert", 0);
+    EXPECT("B EBUSY");
+    assert_int_equal(redis_int("EVAL %s 1 x",
+                               "local notes = 0 "
+                               "for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do "
+                               "  if field:sub(1, 2) == 'a:' then "
+                               "    redis.call('HSET', KEYS[1], field, 1) "
+                               "    notes = notes + 1 "
+                               "  end "
+                               "end "
+                               "return notes"),
+                     1);
+    struct hold *C = get_in(b, "C", "r", "bert");
+    enter(b, "V", "w", "dora", -1); /* it came later than W */
+    wait_rw_queued(1);
+    process_signal(p, SIGCONT);
+    wait_rw_queued(2);
+    get_out(A, LW_OK);
+    let_go(C);
+    EXPECT_SET("C released OK; P: W granted");
+    HOLDS("x", "write carl*1");
+    process_tell(p, "release W");
+    EXPECT_SET("P: W released OK; V granted");
+}
+
 /* ---- nobody starves ---- */
 
 static int rounds;
@@ -258,6 +320,9 @@ int main(void)
         STAGE_TEST(a_crashed_reader_is_dropped_while_another_reads_and_renews),
         STAGE_TEST(a_crashed_writer_hands_on_at_its_lease_s_end),
         STAGE_TEST(a_stopped_process_does_not_believe_in_what_ended_meanwhile),
+        STAGE_TEST(a_dead_waiting_writer_keeps_out_no_reader_that_tries_once),
+        STAGE_TEST(
+            a_stopped_waiting_writer_is_passed_over_and_has_its_place_when_it_goes_on),
         STAGE_TEST(writers_are_not_starved_by_a_stream_of_readers),
         STAGE_TEST(readers_are_not_starved_by_a_stream_of_writers),
         STAGE_TEST(a_writer_gets_in_though_readers_overlap_all_the_time),

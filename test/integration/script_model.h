@@ -27,7 +27,8 @@ struct model_token {
 struct model_entry {
     int token;
     long long ticket; /* MODEL_NO_TICKET until the server's answer says it */
-    bool ended;       /* of a hold: its own lease is over, nobody saw it yet */
+    bool ended;       /* of a hold: its own lease is over, nobody saw it yet; of a note:
+                         the waiter should have asked again */
 };
 
 struct model_list {
@@ -58,6 +59,8 @@ struct model {
     struct model_list queue;
     struct model_list holds;
     struct model_list rw_queue;
+    struct model_list
+        notes; /* while some read: waiters of whom it is known when they asked */
 };
 
 void model_acquire(struct model *model, int token, bool wait, long long ticket,
@@ -71,6 +74,9 @@ void model_rw_acquire(struct model *model, int token, bool wait, long long ticke
                       struct model_answer *answer);
 void model_rw_release(struct model *model, int token, struct model_answer *answer);
 void model_rw_renew(struct model *model, int token, struct model_answer *answer);
+
+/* All holds vanish with the key. */
+void model_vanish(struct model *model);
 
 int model_find(const struct model_list *list, int token);
 void model_remove(struct model_list *list, int token);

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,7 +138,7 @@ static void check_refusal(const struct call *call, const struct model_answer *ex
 
     CHECK(answer->count == from + 6, "%d elements", answer->count);
     CHECK(n[2] == expected->position, "position %lld, not %d", n[2], expected->position);
-    if (entry && entry->ticket == MODEL_NO_TICKET) {
+    if (entry && entry->ticket == MODEL_NO_TICKET && call->wait) {
         CHECK(n[3] > 1LL << 50, "ticket %lld", n[3]);
         CHECK(expected->position == 0 || entry[-1].ticket < n[3], "ticket %lld", n[3]);
         entry->ticket = n[3];
@@ -197,18 +198,24 @@ static void check_answer(const struct call *call, const struct model_answer *exp
 /* All of it as one line, from the server and from the model. The counts within the hash
  * are compared with its holds after every script anyway. */
 const char replay_state[] =
-    "local holds = {} "
+    "local holds, notes = {}, {} "
     "for _, field in ipairs(redis.call('HKEYS', 'rw')) do "
     "  if field:sub(1, 2) == 'h:' then holds[#holds + 1] = field:sub(3) end "
+    "  if field:sub(1, 2) == 'a:' then "
+    "    local late = redis.call('HGET', 'rw', field) == '1' "
+    "    notes[#notes + 1] = field:sub(3) .. (late and '!' or '') "
+    "  end "
     "end "
     "table.sort(holds) "
+    "table.sort(notes) "
     "local waiting = redis.call('ZRANGE', 'lockwire:2:rwqueue:{rw}', 0, -1) "
     "for i, member in ipairs(waiting) do "
     "  waiting[i] = member:match('^%S+ (%S+)') "
     "end "
     "local queue = redis.call('ZRANGE', 'lockwire:2:queue:{n}', 0, -1) "
     "return (redis.call('GET', 'n') or '-') .. '|' .. table.concat(queue, ' ') .. "
-    "  '|' .. table.concat(holds, ' ') .. '|' .. table.concat(waiting, ' ')";
+    "  '|' .. table.concat(holds, ' ') .. '|' .. table.concat(waiting, ' ') .. "
+    "  '|' .. table.concat(notes, ' ')";
 
 static int compare_texts(const void *x, const void *y)
 {
@@ -239,6 +246,49 @@ static char *write_list(char *end, const struct model_list *list, bool sorted)
     return end;
 }
 
+static int compare_marked(const void *x, const void *y)
+{
+    return strcmp(x, y);
+}
+
+/* Those that are to have asked again are marked. */
+static void write_notes(char *end)
+{
+    static char texts[MODEL_CAPACITY][96];
+    const struct model_list *notes = &world.model.notes;
+
+    for (int i = 0; i < notes->count; i++)
+        snprintf(texts[i], sizeof(texts[i]), "%s%s",
+                 world.tokens[notes->entries[i].token].text,
+                 notes->entries[i].ended ? "!" : "");
+    if (notes->count > 0)
+        qsort(texts, (size_t)notes->count, sizeof(texts[0]), compare_marked);
+    end = append(end, "|");
+    for (int i = 0; i < notes->count; i++) {
+        end = append(end, i > 0 ? " " : "");
+        end = append(end, texts[i]);
+    }
+}
+
+/* The tickets that were given and not told. */
+static void learn_tickets(void)
+{
+    struct model_entry *entries = world.model.rw_queue.entries;
+    char member[120];
+
+    for (int i = 0; i < world.model.rw_queue.count; i++) {
+        const struct model_token *token = &world.tokens[entries[i].token];
+
+        if (entries[i].ticket != MODEL_NO_TICKET)
+            continue;
+        snprintf(member, sizeof(member), "%c%d %s o%d", token->kind, token->permits,
+                 token->text, token->owner);
+        entries[i].ticket =
+            strtoll(script_get(&server, "ZSCORE " RW_QUEUE " %s", member), NULL, 10);
+        CHECK(entries[i].ticket > 1LL << 50, "ticket %lld", entries[i].ticket);
+    }
+}
+
 static void check_state(char *text)
 {
     char *end = append(text, world.model.holder >= 0
@@ -248,7 +298,8 @@ static void check_state(char *text)
 
     end = write_list(end, &world.model.queue, false);
     end = write_list(end, &world.model.holds, true);
-    write_list(end, &world.model.rw_queue, false);
+    end = write_list(end, &world.model.rw_queue, false);
+    write_notes(end);
     CHECK(strcmp(server.watched, text) == 0, "the server has\n%s\nthe model\n%s",
           server.watched, text);
     CHECK(model_excludes(&world.model), "two exclude each other:\n%s", text);
@@ -276,6 +327,7 @@ void replay_run(const struct call *call, bool twice)
         expect(call, &expected);
         check_answer(call, &expected, &answer);
         check_state(time ? second : first);
+        learn_tickets();
         CHECK(expected.again || !serves(call, &expected) ||
                   !model_head_could_enter(&world.model, world.tokens[call->token].kind),
               "a head is left:\n%s", time ? second : first);

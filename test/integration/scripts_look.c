@@ -7,10 +7,11 @@
 
 /* Looks at every key. Answers one pair for each thing that ends: a string key with its
  * value, a hold of a hash. After a script it fails at a key without TTL (names beginning
- * with "foreign" are the tests' own), a queue that would outlive two minutes, and a hash
- * whose counts are not those of its holds, or that would end before one of them (by more
- * than a stall of the server between two commands of a script). Redis before 7.0 cannot
- * say when a key ends: there nothing ends too early. */
+ * with "foreign" are the tests' own), a queue that would outlive two minutes, a hash that
+ * notes waiters though nobody reads, and one whose counts are not those of its holds, or
+ * that would end before one of them (by more than a stall of the server between two
+ * commands of a script). Redis before 7.0 cannot say when a key ends: there nothing ends
+ * too early. */
 const char script_look[] =
     "local out, wrong = {}, nil "
     "local function add(id, ms) "
@@ -23,12 +24,15 @@ const char script_look[] =
     "end "
     "local function look_at_hash(key, key_ends) "
     "  local f, want = redis.call('HGETALL', key), {} "
-    "  local seen, owners = {}, {} "
+    "  local seen, owners, notes = {}, {}, 0 "
     "  want.rcount, want.wcount, want.readers = 0, 0, 0 "
     "  want.mode, want.writer = 'read/2', '' "
     "  for i = 1, #f, 2 do "
     "    local field, value = f[i], f[i + 1] "
-    "    if field:sub(1, 2) ~= 'h:' then "
+    "    if field:sub(1, 2) == 'a:' then "
+    "      notes = notes + 1 "
+    "      if not value:find('^%d+$') then wrong = field .. ' is no time' end "
+    "    elseif field:sub(1, 2) ~= 'h:' then "
     "      seen[field] = value "
     "    else "
     "      local ms, kind, owner = value:match('^(%d+) ([rw]) (.*)$') "
@@ -49,6 +53,8 @@ const char script_look[] =
     "      end "
     "    end "
     "  end "
+    "  if notes > (want.rcount > 0 and 300 or 0) then wrong = 'notes are left over' end "
+    "  if not want.soonest then wrong = 'nobody holds' return end "
     "  if tonumber(seen.soonest) > want.soonest then wrong = 'soonest' end "
     "  seen.soonest, want.soonest = nil, nil "
     "  for field, value in pairs(want) do "

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADS = 16, RW_HEADS = 128 };
+enum { HEADS = 16, RW_HEADS = 128, NOTED_AT_ONCE = 16 };
 
 static const struct model_token *token_of(const struct model *model, int token)
 {
@@ -63,7 +63,8 @@ static void join(struct model *model, struct model_list *list, int token,
             abort();
         at = list->count;
         while (ticket != MODEL_NO_TICKET && at > 0 &&
-               (list->entries[at - 1].ticket > ticket ||
+               (list->entries[at - 1].ticket == MODEL_NO_TICKET || /* it came now */
+                list->entries[at - 1].ticket > ticket ||
                 (list->entries[at - 1].ticket == ticket &&
                  compare_members(model, list->entries[at - 1].token, token) > 0)))
             at--;
@@ -203,6 +204,12 @@ static int count_holds(const struct model *model, char kind, int owner)
     return count;
 }
 
+/* Does the owner of this token? */
+static bool holds(const struct model *model, int token)
+{
+    return count_holds(model, 0, token_of(model, token)->owner) > 0;
+}
+
 static int count_readers(const struct model *model)
 {
     int count = 0;
@@ -215,7 +222,7 @@ static int count_readers(const struct model *model)
 static bool admits(const struct model *model, int index)
 {
     const struct model_token *token = token_of(model, index);
-    bool own = count_holds(model, 0, token->owner) > 0;
+    bool own = holds(model, index);
     bool alone = count_holds(model, 0, token->owner) == model->holds.count;
 
     if (token->kind == 'w' || count_holds(model, 'w', MODEL_NOBODY) > 0)
@@ -236,6 +243,71 @@ static bool add(struct model *model, int index)
     return fresh;
 }
 
+/* Who keeps whom out matters only while some read. */
+static void holds_changed(struct model *model)
+{
+    if (count_holds(model, 'r', MODEL_NOBODY) == 0)
+        model->notes.count = 0;
+}
+
+void model_vanish(struct model *model)
+{
+    model->holds.count = 0;
+    holds_changed(model);
+}
+
+static void leave(struct model *model, int token)
+{
+    if (model_find(&model->rw_queue, token) < 0)
+        return;
+    model_remove(&model->rw_queue, token);
+    model_remove(&model->notes, token);
+}
+
+/* It asked now, as far as is known. */
+static void note(struct model *model, int token)
+{
+    struct model_list *notes = &model->notes;
+    int at = model_find(notes, token);
+
+    if (at < 0)
+        at = notes->count++;
+    if (at == MODEL_CAPACITY)
+        abort();
+    notes->entries[at] = (struct model_entry){.token = token};
+}
+
+static bool hangs(struct model *model, int token)
+{
+    const struct model_list *queue = &model->rw_queue;
+    int at = model_find(&model->notes, token);
+
+    if (at >= 0)
+        return model->notes.entries[at].ended;
+    for (int i = 0; i < queue->count && i < NOTED_AT_ONCE; i++)
+        if (model_find(&model->notes, queue->entries[i].token) < 0)
+            note(model, queue->entries[i].token);
+    return false;
+}
+
+/* Before all others waits an upgrader, and nobody else: the others as if they came now. */
+static void settle(struct model *model)
+{
+    struct model_list *queue = &model->rw_queue;
+
+    for (int i = 0; i < queue->count && queue->entries[i].ticket == 0;) {
+        int token = queue->entries[i].token;
+
+        if (holds(model, token)) {
+            i++;
+            continue;
+        }
+        remove_at(queue, i);
+        queue->entries[queue->count++] =
+            (struct model_entry){token, MODEL_NO_TICKET, false};
+    }
+}
+
 static bool purge(struct model *model)
 {
     int before = model->holds.count;
@@ -243,6 +315,8 @@ static bool purge(struct model *model)
     for (int i = model->holds.count - 1; i >= 0; i--)
         if (model->holds.entries[i].ended)
             remove_at(&model->holds, i);
+    holds_changed(model);
+    settle(model);
     return model->holds.count < before;
 }
 
@@ -251,9 +325,22 @@ static void rw_grant(struct model *model, int token, struct model_answer *answer
     bool held = model_find(&model->holds, token) >= 0;
     bool fresh = !held && add(model, token);
 
-    model_remove(&model->rw_queue, token);
+    leave(model, token);
     answer->outcome = 1;
     tell(model, answer, (struct model_event){MODEL_ANSWER, token, fresh, 0});
+}
+
+/* Might another enter, but for this head that may not? */
+static bool keeps_out(const struct model *model, int head, int me)
+{
+    const struct model_list *queue = &model->rw_queue;
+
+    if (head == me || count_holds(model, 'w', MODEL_NOBODY) > 0)
+        return false;
+    if (me != MODEL_NOBODY)
+        return admits(model, me);
+    return queue->count > 1 &&
+           (token_of(model, head)->kind == 'w' || admits(model, queue->entries[1].token));
 }
 
 static void serve(struct model *model, int me, struct model_answer *answer)
@@ -263,11 +350,11 @@ static void serve(struct model *model, int me, struct model_answer *answer)
 
     for (int tried = 0; queue->count > 0; tried++) {
         int head = queue->entries[0].token;
-        bool reads = count_holds(model, 'w', MODEL_NOBODY) == 0;
-        bool hopeless = head != me && dead(model, head) &&
-                        token_of(model, head)->kind == 'w' && reads && queue->count > 1;
-
-        if (!admits(model, head) && !hopeless) {
+        if (!admits(model, head)) {
+            if (keeps_out(model, head, me) && (hangs(model, head) || dead(model, head))) {
+                leave(model, head);
+                continue;
+            }
             if (window > 0)
                 tell(model, answer,
                      (struct model_event){MODEL_STANDBY, head, false, window});
@@ -279,7 +366,7 @@ static void serve(struct model *model, int me, struct model_answer *answer)
             rw_grant(model, me, answer);
             continue;
         }
-        remove_at(queue, 0);
+        leave(model, head);
         if (dead(model, head))
             continue;
         tell(model, answer, (struct model_event){MODEL_TURN, head, add(model, head), 0});
@@ -298,7 +385,7 @@ static bool has_rival(struct model *model, int index)
         if (entry->ticket != 0)
             return false;
         if (dead(model, entry->token))
-            remove_at(&model->rw_queue, i);
+            leave(model, entry->token);
         else if (owner != token_of(model, index)->owner &&
                  count_holds(model, 'r', owner) > 0)
             return true;
@@ -311,19 +398,18 @@ static bool has_rival(struct model *model, int index)
 /* Nobody waits, or the owner is in: no queueing. */
 static bool enters(const struct model *model, int token)
 {
-    bool own = count_holds(model, 0, token_of(model, token)->owner) > 0;
-
-    return admits(model, token) && (own || model->rw_queue.count == 0);
+    return admits(model, token) && (holds(model, token) || model->rw_queue.count == 0);
 }
 
 void model_rw_acquire(struct model *model, int token, bool wait, long long ticket,
                       struct model_answer *answer)
 {
+    struct model_list *queue = &model->rw_queue;
     bool own;
 
     begin(answer, ticket);
     purge(model);
-    own = count_holds(model, 0, token_of(model, token)->owner) > 0;
+    own = holds(model, token);
     if (model_find(&model->holds, token) >= 0 || enters(model, token)) {
         rw_grant(model, token, answer);
         serve(model, MODEL_NOBODY, answer);
@@ -337,11 +423,17 @@ void model_rw_acquire(struct model *model, int token, bool wait, long long ticke
         ticket = own ? 0 : MODEL_NO_TICKET;
     answer->ticket = ticket;
     if (wait)
-        join(model, &model->rw_queue, token, ticket, answer);
+        join(model, queue, token, ticket, answer);
     serve(model, token, answer);
     if (answer->outcome == 0 && enters(model, token))
         rw_grant(model, token, answer);
-    answer->position = model_find(&model->rw_queue, token);
+    if (answer->outcome == 0 && wait && answer->ticket != 0 && holds(model, token)) {
+        model_remove(queue, token);
+        join(model, queue, token, 0, answer);
+    }
+    answer->position = model_find(queue, token);
+    if (answer->position >= 0 && count_holds(model, 'r', MODEL_NOBODY) > 0)
+        note(model, token);
 }
 
 void model_rw_release(struct model *model, int token, struct model_answer *answer)
@@ -349,7 +441,8 @@ void model_rw_release(struct model *model, int token, struct model_answer *answe
     begin(answer, MODEL_NO_TICKET);
     answer->released = model_find(&model->holds, token) >= 0;
     model_remove(&model->holds, token);
-    model_remove(&model->rw_queue, token);
+    holds_changed(model);
+    leave(model, token);
     purge(model);
     serve(model, MODEL_NOBODY, answer);
     answer->left = count_holds(model, 0, token_of(model, token)->owner);

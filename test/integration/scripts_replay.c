@@ -46,7 +46,7 @@ static int new_token(bool rw)
 
     script_client_dead(&dead, 0x77);
     token->client = roll(10) < (plague ? 9 : 1) ? MODEL_DEAD_CLIENT : (int)roll(2);
-    token->window = 30000 + (int)roll(30000);
+    token->window = 50000 + (int)roll(10000); /* nobody is late by itself */
     token->owner = (int)roll(MODEL_OWNERS);
     if (rw) {
         token->kind = kind < 6 ? 'r' : 'w';
@@ -91,6 +91,18 @@ static void end_a_hold(void)
     hold->ended = true;
 }
 
+/* Time passes, and one that waits does not ask. */
+static void let_one_hang(void)
+{
+    struct model_entry *note;
+
+    if (world.model.notes.count == 0)
+        return;
+    note = &world.model.notes.entries[roll((unsigned)world.model.notes.count)];
+    script_do(&server, "HSET rw a:%s 1", world.tokens[note->token].text);
+    note->ended = true;
+}
+
 static void change_the_stranger(void)
 {
     if (world.model.holder == MODEL_FOREIGN) {
@@ -115,7 +127,7 @@ static void seed_fence(void)
 
 static void play_accident(void)
 {
-    switch (roll(10)) {
+    switch (roll(13)) {
     case 0:
         script_do(&server, "DEL n");
         world.model.holder = MODEL_NOBODY;
@@ -134,13 +146,18 @@ static void play_accident(void)
         break;
     case 5:
         script_do(&server, "DEL rw");
-        world.model.holds.count = 0;
+        model_vanish(&world.model);
         break;
     case 6:
         script_do(&server, "DEL lockwire:fence");
         break;
     case 7:
         seed_fence();
+        break;
+    case 8:
+    case 9:
+    case 10:
+        let_one_hang();
         break;
     default:
         end_a_hold();
