@@ -188,7 +188,8 @@ static void the_least_account_misses_nothing(void **state)
         "+client|setname +client|id +info +eval +evalsha +set +get +mget +del +exists "
         "+type +incr +incrby +pexpire +pexpireat +pttl +time +publish +subscribe "
         "+pubsub|numsub +zadd +zcard +zrange +zrangebyscore +zrank +zrem +zscore +hset "
-        "+hsetnx +hget +hgetall +hmget +hdel +hincrby +hexists");
+        "+hsetnx +hget +hgetall +hmget +hdel +hincrby +hexists +hkeys "
+        "+hlen");
     redis_ok("ACL LOG RESET");
     struct lw_client_options options =
         *client_of(.username = "least", .password = "pw", .local_turns = 1);
