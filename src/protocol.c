@@ -21,25 +21,35 @@ void lw__buffer_clear(struct lw__buffer *buffer)
     *buffer = (struct lw__buffer){0};
 }
 
+/* Room for so many bytes more, at the buffer's end; NULL: an allocation failed. */
+static char *reserve(struct lw__buffer *out, size_t length)
+{
+    size_t capacity = out->capacity ? out->capacity : 512;
+    char *data;
+
+    if (out->failed)
+        return NULL;
+    if (out->capacity - out->length >= length)
+        return out->data + out->length;
+    while (capacity - out->length < length)
+        capacity *= 2;
+    data = realloc(out->data, capacity);
+    if (!data) {
+        out->failed = true;
+        return NULL;
+    }
+    out->data = data;
+    out->capacity = capacity;
+    return data + out->length;
+}
+
 static void put(struct lw__buffer *out, const char *bytes, size_t length)
 {
-    if (out->failed)
-        return;
-    if (out->capacity - out->length < length) {
-        size_t capacity = out->capacity ? out->capacity : 512;
-        char *data;
+    char *at = reserve(out, length);
 
-        while (capacity - out->length < length)
-            capacity *= 2;
-        data = realloc(out->data, capacity);
-        if (!data) {
-            out->failed = true;
-            return;
-        }
-        out->data = data;
-        out->capacity = capacity;
-    }
-    memcpy(out->data + out->length, bytes, length);
+    if (!at)
+        return;
+    memcpy(at, bytes, length);
     out->length += length;
 }
 
@@ -57,23 +67,39 @@ static const char *digits(uint64_t number, char room[DIGITS], size_t *length)
     return at;
 }
 
-static void put_header(struct lw__buffer *out, char kind, size_t number)
+#define HEADER (1 + DIGITS + 2) /* at most */
+
+/* The kind, a number, a line's end; where that ends. */
+static char *write_header(char *at, char kind, size_t number)
 {
-    char room[DIGITS], line[DIGITS + 3];
+    char room[DIGITS];
     size_t length;
     const char *text = digits(number, room, &length);
 
-    line[0] = kind;
-    memcpy(line + 1, text, length);
-    memcpy(line + 1 + length, "\r\n", 2);
-    put(out, line, length + 3);
+    *at++ = kind;
+    memcpy(at, text, length);
+    memcpy(at + length, "\r\n", 2);
+    return at + length + 2;
+}
+
+static void put_header(struct lw__buffer *out, char kind, size_t number)
+{
+    char *at = reserve(out, HEADER);
+
+    if (at)
+        out->length = (size_t)(write_header(at, kind, number) - out->data);
 }
 
 static void put_bytes(struct lw__buffer *out, const char *bytes, size_t length)
 {
-    put_header(out, '$', length);
-    put(out, bytes, length);
-    put(out, "\r\n", 2);
+    char *at = reserve(out, HEADER + length + 2);
+
+    if (!at)
+        return;
+    at = write_header(at, '$', length);
+    memcpy(at, bytes, length);
+    memcpy(at + length, "\r\n", 2);
+    out->length = (size_t)(at + length + 2 - out->data);
 }
 
 void lw__put_command(struct lw__buffer *out, size_t words)
