@@ -24,6 +24,22 @@ static struct lw__token *find_token(struct lw_client *client, const struct lw__m
     return token;
 }
 
+/* A turn is on its way that ends this token: it says all there is to say. To give it back as
+ * well would have the turn find nothing, and its release told as too late. */
+static bool is_being_ended(struct lw_client *client, const struct lw__message *m)
+{
+    struct lw__name *name = lw__name_find(client, m->name);
+    const struct lw__token *token;
+
+    if (!name)
+        return false;
+    DL_FOREACH(name->tokens, token) {
+        if (token->machine.turning && token->previous_n == m->n)
+            return true;
+    }
+    return false;
+}
+
 /* Whether the server that we send to gave us the lock. A subscription at another one hears
  * what that gave away, or what its master did, and by another clock. */
 static bool is_of_our_server(const struct lw_client *client, const struct lw__message *m)
@@ -46,7 +62,7 @@ void lw__wait_message(struct lw_client *client, const char *text, size_t length)
     }
     token = find_token(client, &message);
     if (!token) {
-        if (message.handed)
+        if (message.handed && !is_being_ended(client, &message))
             lw__token_give_back(client, message.name, &message);
         return;
     }
