@@ -18,7 +18,8 @@
 #define POLL_US (11 * SECOND + ROUND_TRIP_US)       /* the longest poll delay */
 #define CROWD_POLL_US (33 * SECOND + ROUND_TRIP_US) /* of who has a hundred before him */
 #define ROUND_TRIP_US (100 * MS) /* a slow one, where no packet is late */
-#define LATE_US (20 * MS)        /* what a loop that does not stall may be late by */
+#define OVERTAKEN 30
+#define LATE_US (20 * MS) /* what a loop that does not stall may be late by */
 
 static int64_t latest(int64_t a, int64_t b)
 {
@@ -76,7 +77,7 @@ static void check_against(const struct op *op, const struct op *list)
 {
     for (const struct op *past = list; past; past = past->next) {
         if (past != op && past->name == op->name && past->granted_us > 0 &&
-            past->fence >= op->fence &&
+            !past->of_split && past->fence >= op->fence &&
             (past->fence == op->fence ||
              (past->granted_us < op->begun_us && past->granted_us < world.loss_us)))
             violation("op %u: fence %llu after op %u had %llu", op->id,
@@ -98,8 +99,8 @@ static void check_entry(const struct op *op)
     for (int i = 0; i < 2; i++) {
         for (const struct op *past = lists[i]; past; past = past->next) {
             if (!same_owner(past, op) && past->name == op->name && past->granted_us > 0 &&
-                past->granted_us < op->begun_us && past->fence >= op->fence &&
-                (!lossy || past->granted_us < world.loss_us))
+                !past->of_split && past->granted_us < op->begun_us &&
+                past->fence >= op->fence && (!lossy || past->granted_us < world.loss_us))
                 violation("op %u: fence %llu after op %u had %llu", op->id,
                           (unsigned long long)op->fence, past->id,
                           (unsigned long long)past->fence);
@@ -127,8 +128,43 @@ static void check_fence(const struct op *op)
         check_against(op, world.ops);
         check_against(op, world.past);
     }
-    if (op->fence > world.fence[op->name])
+    if (op->fence > world.fence[op->name] && !op->of_split)
         world.fence[op->name] = op->fence;
+}
+
+void check_split(int64_t since_us, int64_t until_us)
+{
+    struct op *const lists[] = {world.ops, world.past};
+
+    world.split_until_us = until_us;
+    memset(world.fence, 0, sizeof(world.fence));
+    for (int i = 0; i < 2; i++) {
+        for (struct op *op = lists[i]; op; op = op->next) {
+            op->of_split = op->of_split || op->granted_us >= since_us;
+            if (!op->of_split && op->fence > world.fence[op->name])
+                world.fence[op->name] = op->fence;
+        }
+    }
+}
+
+/* Turns come in order: whoever waits is overtaken by few that came later, once nothing happens
+ * that sets waiters back; they have time for their links to end at one server, and to let the
+ * leases end of whoever was lost. */
+static void check_overtaken(const struct op *op)
+{
+    int64_t patience_us = LONGEST_LEASE_US + 2 * world.plan.request_timeout_ms * MS +
+                          world.plan.name_lag_us + 10 * SECOND;
+
+    if (world.calm_us == NEVER || world.plan.kinds[op->name] != KIND_MUTEX)
+        return;
+    for (struct op *other = world.ops; other; other = other->next) {
+        if (other->done == 0 && other->name == op->name &&
+            other->begun_us < op->begun_us &&
+            world.now_us > latest(other->begun_us, world.calm_us) + patience_us &&
+            ++other->overtaken > OVERTAKEN)
+            violation("op %u waits while %u that came later had their turn", other->id,
+                      other->overtaken);
+    }
 }
 
 static void check_granted(const struct op *op)
@@ -138,7 +174,7 @@ static void check_granted(const struct op *op)
     if (lw__lock_deadline_us(op->lock) <= world.now_us)
         violation("op %u: granted after its deadline", op->id);
     check_fence(op);
-    check_order(op);
+    check_overtaken(op);
     check_beliefs();
 }
 

@@ -16,33 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNHEARD 32
-
 /* ---- messages and scripts ---- */
 
-static unsigned turns, standbys; /* heard, of the script that runs */
-static char turn[128];           /* the token whose turn it is, of a mutex */
-static unsigned unheard_count;
-static struct {
-    char token[128];
-    bool rw;
-} unheard[UNHEARD];
-
-static void on_publish(struct bytes channel, struct bytes message, int64_t receivers)
+static void on_publish(struct model_server *server, struct bytes channel,
+                       struct bytes message, int64_t receivers)
 {
-    char text[256];
-
+    (void)server;
     (void)channel;
-    look_copy(text, sizeof(text), message);
-    if (receivers > 0 && *text == 's')
-        standbys++;
-    else if (receivers > 0 && sscanf(text, "t %127s", turn) == 1)
-        turns++;
-    if (receivers > 0 || *text == 's' || unheard_count == UNHEARD)
-        return;
-    unheard[unheard_count].rw = *text == 'r';
-    if (sscanf(text, "%*c %127s", unheard[unheard_count].token) == 1)
-        unheard_count++;
+    told_note(message, receivers);
 }
 
 /* The answer says that more of the queue is to be looked at. */
@@ -93,31 +74,15 @@ static void check_head(const char *name, const char *queue, bool is_rw, bool exc
     *left = could;
 }
 
-/* Nobody was let in that did not hear of it, and nobody else was told. */
-static void check_messages(const char *name)
-{
-    if (turns > 1 || standbys > 1)
-        violation("a script told %u of the turn and %u to stand by", turns, standbys);
-    if (turns > 0 && look_has_mutex(name, turn) &&
-        look_number(look_ask("PTTL", name, NULL)) > atoll(strrchr(turn, ':') + 1))
-        violation("%s was handed over for longer than %s claims", name, turn);
-    for (unsigned i = 0; i < unheard_count; i++) {
-        const char *token = unheard[i].token;
-
-        if (unheard[i].rw ? look_has_hold(name, token) : look_has_mutex(name, token))
-            violation("%s was handed to %s, who is dead", name, token);
-    }
-    turns = standbys = unheard_count = 0;
-}
-
 /* ---- where all wait for their turn ---- */
 
 static unsigned script_count;
 static struct place {
     struct place *next;
-    unsigned name;
+    int64_t since_us;
     char token[LW__TOKEN_SIZE];
 } * places; /* in the order in which they came to the server */
+static char holders[NAMES][LW__TOKEN_SIZE];
 
 static struct place **find_place(const char *token)
 {
@@ -137,38 +102,47 @@ static unsigned name_index(const char *name)
     return i;
 }
 
-/* An acquisition that waits. */
+/* An acquisition: its place is that of its first asking, though it joins only later. */
 static void note_place(const struct model_script_run *run)
 {
-    char token[LW__TOKEN_SIZE], name[64];
+    char token[LW__TOKEN_SIZE];
     struct place *place, **at;
 
     look_copy(token, sizeof(token), run->args[0]);
-    look_copy(name, sizeof(name), run->keys[0]);
     at = find_place(token);
-    if (*at || !bytes_equal(run->args[2], bytes_of("1"))) /* it does not queue yet */
+    if (*at)
         return;
     place = must_alloc(sizeof(*place));
     memcpy(place->token, token, sizeof(token));
-    place->name = name_index(name);
+    place->since_us = world.now_us;
     *at = place;
 }
 
-void check_order(const struct op *op)
+static bool came_before(const char *token, const struct place *place)
 {
-    struct place **at, *first = places;
+    const struct place *at = places;
 
-    if (!world.plan.quiet)
+    while (at && at != place && strcmp(at->token, token) != 0)
+        at = at->next;
+    return at && at->since_us < place->since_us;
+}
+
+/* Who has just got the name came before all that are left in the queue. */
+static void check_order(const char *name, const char *queue)
+{
+    char *last = holders[name_index(name)], *rest = (char *)look_ask("GET", name, NULL);
+    const char *holder = look_take(&rest), *member;
+    struct place *place;
+
+    if (!holder || strcmp(holder, last) == 0)
         return;
-    while (first && first->name != op->name)
-        first = first->next;
-    at = find_place(lw_lock_owner(op->lock));
-    if (!*at)
-        return; /* it found the name free, by SET NX */
-    if (*at != first)
-        violation("op %u did not wait for its turn", op->id);
-    *at = first->next;
-    free(first);
+    (void)snprintf(last, LW__TOKEN_SIZE, "%s", holder);
+    place = *find_place(last);
+    rest = (char *)look_ask("ZRANGE", queue, "0", "-1", NULL);
+    while (place && (member = look_take(&rest)) != NULL) {
+        if (came_before(member, place))
+            violation("%s did not wait for its turn: %s came before", last, member);
+    }
 }
 
 /* Two commands for each hand-over: the one that asks and the one that lets go. */
@@ -180,7 +154,12 @@ static void check_frugality(void)
         violation("%u scripts ran for %u grants", script_count, world.granted);
 }
 
-static bool unserved[NAMES];
+static bool unserved[SERVERS][NAMES];
+
+static unsigned index_of(const struct model_server *server)
+{
+    return server == world.servers[0] ? 0 : 1;
+}
 
 static bool begins(struct bytes text, const char *with)
 {
@@ -188,19 +167,21 @@ static bool begins(struct bytes text, const char *with)
 }
 
 /* `excused`: the script may leave whoever is first waiting. */
-static void check_keys_of(const struct model_script_run *run, bool excused)
+static void check_keys_of(const struct model_server *server,
+                          const struct model_script_run *run, bool excused)
 {
     for (int i = 1; i < run->key_count; i++) {
-        bool is_rw = begins(run->keys[i], "lockwire:rwqueue:"), *left;
+        bool is_rw = begins(run->keys[i], RW_QUEUE), *left;
         char name[64], queue[128];
 
-        if (!is_rw && !begins(run->keys[i], "lockwire:queue:"))
+        if (!is_rw && !begins(run->keys[i], QUEUE))
             continue;
         look_copy(name, sizeof(name), run->keys[i - 1]);
         look_copy(queue, sizeof(queue), run->keys[i]);
-        left = &unserved[name_index(name)];
+        left = &unserved[index_of(server)][name_index(name)];
+        if (world.plan.quiet && run->key_count == 3)
+            check_order(name, queue);
         check_head(name, queue, is_rw, excused || (i > 1 && *left), left);
-        check_messages(name);
     }
 }
 
@@ -217,41 +198,64 @@ static void note_release(struct bytes token)
 
 static bool is_release(const struct model_script_run *run)
 {
-    return run->key_count == 3 && run->arg_count == 1 &&
+    return run->key_count == 3 && run->arg_count == 2 &&
            (begins(run->reply, ":1") || begins(run->reply, ":3"));
 }
 
 static bool only_reads(const struct model_script_run *run)
 {
-    return run->key_count == 3 && begins(run->keys[1], "lockwire:queue:") &&
-           begins(run->keys[2], "lockwire:rwqueue:");
+    return run->key_count == 3 && begins(run->keys[1], QUEUE) &&
+           begins(run->keys[2], RW_QUEUE);
 }
 
-static void on_script(const struct model_script_run *run)
+static void on_script(struct model_server *server, const struct model_script_run *run)
 {
-    bool failed = begins(run->reply, "-");
-    bool mute = model_server_faults(world.server)->deny_channels;
+    bool failed = begins(run->reply, "-") || model_server_is_replica(server);
+    const struct model_faults *faults = model_server_faults(server);
+    bool mute = faults->deny_channels ||
+                (faults->denied_commands && strstr(faults->denied_commands, "pub"));
 
     script_count++;
-    if (world.plan.quiet && run->key_count == 3 && run->arg_count == 5)
+    if (world.plan.quiet && run->key_count == 3 && run->arg_count == 6)
         note_place(run);
     if (is_release(run))
         note_release(run->args[0]);
+    look_from(server);
     if (!only_reads(run))
-        check_keys_of(run, failed || mute || says_again(run->reply));
+        check_keys_of(server, run, failed || mute || says_again(run->reply));
+    told_check(index_of(server), run->args, run->arg_count);
+    look_from(NULL);
+}
+
+static bool is_of_one_name(const struct model_script_run *run)
+{
+    return run->key_count == 3 && !only_reads(run) &&
+           (begins(run->keys[1], QUEUE) || begins(run->keys[1], RW_QUEUE));
+}
+
+static void before_script(struct model_server *server, const struct model_script_run *run)
+{
+    look_from(server);
+    told_begin_script(is_of_one_name(run) ? run->keys[0] : bytes_of(""));
+    look_from(NULL);
 }
 
 void check_scripts_begin(void)
 {
-    turns = standbys = unheard_count = script_count = 0;
+    script_count = 0;
+    told_begin();
     places = NULL;
+    memset(holders, 0, sizeof(holders));
     memset(unserved, 0, sizeof(unserved));
-    model_server_watch(world.server, &(struct model_watch){on_script, on_publish});
+    for (unsigned i = 0; i < world.plan.servers; i++)
+        model_server_watch(world.servers[i],
+                           &(struct model_watch){before_script, on_script, on_publish});
 }
 
 void check_scripts_end(void)
 {
     check_frugality();
+    told_end();
     while (places) {
         struct place *place = places;
 

@@ -64,7 +64,8 @@ static void check_key(const struct model_key *key, void *arg)
 
 void check_keys(void)
 {
-    model_server_each_key(world.server, check_key, NULL);
+    for (unsigned i = 0; i < world.plan.servers; i++)
+        model_server_each_key(world.servers[i], check_key, NULL);
 }
 
 static void check_last_key(const struct model_key *key, void *arg)
@@ -76,5 +77,6 @@ static void check_last_key(const struct model_key *key, void *arg)
 
 void check_last_keys(void)
 {
-    model_server_each_key(world.server, check_last_key, NULL);
+    for (unsigned i = 0; i < world.plan.servers; i++)
+        model_server_each_key(world.servers[i], check_last_key, NULL);
 }

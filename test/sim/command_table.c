@@ -7,6 +7,7 @@
 
 #define ALWAYS (CMD_LOADING | CMD_STALE)
 #define GROW (CMD_WRITE | CMD_DENY_OOM)
+#define SCRIPT (CMD_NO_SCRIPT | CMD_EVAL | CMD_MAY_REPLICATE)
 #define ADMIN (CMD_NO_SCRIPT | ALWAYS)
 
 const struct command command_table[] = {
@@ -70,12 +71,12 @@ const struct command command_table[] = {
     {"psubscribe", run_psubscribe, -2, ADMIN | CMD_CHANNELS | CMD_SUBSCRIBED, 0, 0},
     {"unsubscribe", run_unsubscribe, -1, ADMIN | CMD_SUBSCRIBED, 0, 0},
     {"punsubscribe", run_punsubscribe, -1, ADMIN | CMD_SUBSCRIBED, 0, 0},
-    {"publish", run_publish, 3, ALWAYS | CMD_FIRST_CHANNEL, 0, 0},
+    {"publish", run_publish, 3, ALWAYS | CMD_FIRST_CHANNEL | CMD_MAY_REPLICATE, 0, 0},
     {"pubsub", NULL, -2, 0, 0, 0},
     {"pubsub|numsub", run_pubsub_numsub, -2, ALWAYS, 0, 0},
 
-    {"eval", run_eval, -3, CMD_NO_SCRIPT | CMD_EVAL, 0, 0},
-    {"evalsha", run_evalsha, -3, CMD_NO_SCRIPT | CMD_EVAL, 0, 0},
+    {"eval", run_eval, -3, SCRIPT, 0, 0},
+    {"evalsha", run_evalsha, -3, SCRIPT, 0, 0},
     {"script", NULL, -2, 0, 0, 0},
     {"script|load", run_script_load, 3, CMD_NO_SCRIPT | CMD_STALE, 0, 0},
     {"script|exists", run_script_exists, -3, CMD_NO_SCRIPT, 0, 0},

@@ -101,4 +101,5 @@ void command_execute(struct call *call)
     if (call->conn)
         call->server->commands++;
     command_run_unchecked(call);
+    replication_end_command(call->server);
 }

@@ -25,9 +25,19 @@ static void no_publish(struct model_faults *faults, bool on)
     faults->denied_commands = on ? "publish hset" : NULL;
 }
 
+static void no_counting(struct model_faults *faults, bool on)
+{
+    faults->denied_commands = on ? "pubsub|numsub info" : NULL;
+}
+
 static void no_reading(struct model_faults *faults, bool on)
 {
     faults->denied_commands = on ? "get zrange eval script|load client|setname" : NULL;
+}
+
+static void read_only(struct model_faults *faults, bool on)
+{
+    faults->readonly = on;
 }
 
 static void some_keys(struct model_faults *faults, bool on)
@@ -53,11 +63,14 @@ static const struct {
     {"config set min-replicas-to-write 1", "config set min-replicas-to-write 0",
      no_replicas},
     {"acl setuser default -publish -hset", "acl setuser default +@all", no_publish},
+    {"acl setuser default -pubsub|numsub -info", "acl setuser default +@all", no_counting},
     {"acl setuser default -get -zrange -eval -script|load -client|setname",
      "acl setuser default +@all", no_reading},
     {"acl setuser default resetkeys ~lockwire:*", "acl setuser default allkeys",
      some_keys},
     {"acl setuser default resetchannels", "acl setuser default allchannels", no_channels},
+    {"replicaof 127.0.0.1 1", "replicaof no one",
+     read_only}, /* a master that is not there */
     {"config set maxmemory-policy allkeys-lru", "config set maxmemory-policy noeviction",
      other_policy},
 };
@@ -119,7 +132,7 @@ void diff_step_listen(struct diff *diff)
     diff_client_channel(index, channel, sizeof(channel));
     arguments_clear(diff);
     arguments_add(diff, index == DIFF_STRANGER ? "psubscribe" : "subscribe");
-    arguments_add(diff, "%s", index == DIFF_STRANGER ? "lockwire:c0f*" : channel);
+    arguments_add(diff, "%s", index == DIFF_STRANGER ? "lockwire:2:c0f*" : channel);
     diff_send_on(diff, link);
     if (rng_chance(&diff->rng, 100)) {
         arguments_words(diff, rng_chance(&diff->rng, 500) ? "ping" : "get a");

@@ -23,10 +23,10 @@ struct names {
 };
 
 static const struct names names[NAMES] = {
-    {"a", "lockwire:queue:{a}", "lockwire:rwqueue:{a}"},
-    {"b", "lockwire:queue:{b}", "lockwire:rwqueue:{b}"},
-    {"{t}x", "lockwire:queue::{t}x", "lockwire:rwqueue::{t}x"},
-    {"long name", "lockwire:queue:{long name}", "lockwire:rwqueue:{long name}"},
+    {"a", "lockwire:2:queue:{a}", "lockwire:2:rwqueue:{a}"},
+    {"b", "lockwire:2:queue:{b}", "lockwire:2:rwqueue:{b}"},
+    {"{t}x", "lockwire:2:queue::{t}x", "lockwire:2:rwqueue::{t}x"},
+    {"long name", "lockwire:2:queue:{long name}", "lockwire:2:rwqueue:{long name}"},
 };
 static const char fence[] = "lockwire:fence";
 
@@ -64,7 +64,7 @@ void diff_client_channel(int client, char *out, size_t size)
     char uuid[40];
 
     client_uuid(client, uuid, sizeof(uuid));
-    snprintf(out, size, "lockwire:%s", uuid);
+    snprintf(out, size, "lockwire:2:%s", uuid);
 }
 
 static void token_text(uint64_t token, char *out, size_t size)
@@ -73,7 +73,7 @@ static void token_text(uint64_t token, char *out, size_t size)
     char uuid[40];
 
     client_uuid((int)(token % DIFF_CLIENTS), uuid, sizeof(uuid));
-    snprintf(out, size, "%s:%d:%d", uuid, (int)token, windows[token % 3]);
+    snprintf(out, size, "%s:%d:%d-", uuid, (int)token, windows[token % 3]);
 }
 
 /* What holds the name now, if it is a mutex; else any token. The real server is asked,
@@ -145,6 +145,12 @@ static void any_rw_request(struct diff *diff, struct rw_request *request)
              request->permits, request->token, request->owner);
 }
 
+/* Whom messages name; nobody where the server does not say who it is. */
+static void add_server(struct diff *diff)
+{
+    arguments_add(diff, "%s", rng_chance(&diff->rng, 800) ? "0123456789abcdef" : "");
+}
+
 static void add_keys(struct diff *diff, const struct names *of, bool rw)
 {
     arguments_add(diff, "3");
@@ -165,6 +171,7 @@ static void mutex_acquire(struct diff *diff, const struct names *of)
     arguments_add(diff, "%d", rng_chance(&diff->rng, 800));
     arguments_add(diff, "%lld", place);
     arguments_add(diff, "%d", rng_chance(&diff->rng, 800));
+    add_server(diff);
 }
 
 static void mutex_release(struct diff *diff, const struct names *of)
@@ -174,6 +181,7 @@ static void mutex_release(struct diff *diff, const struct names *of)
     likely_token(diff, of->name, token, sizeof(token));
     add_keys(diff, of, false);
     arguments_add(diff, "%s", token);
+    add_server(diff);
 }
 
 static void mutex_turn(struct diff *diff, const struct names *of)
@@ -190,6 +198,15 @@ static void mutex_turn(struct diff *diff, const struct names *of)
     arguments_add(diff, "%lld", place);
     arguments_add(diff, "%d", rng_chance(&diff->rng, 800));
     arguments_add(diff, "%d", rng_chance(&diff->rng, 800));
+    add_server(diff);
+}
+
+static void add_leases(struct diff *diff, int count)
+{
+    int own = rng_chance(&diff->rng, 500) ? count : 1;
+
+    for (int i = 0; i < own; i++)
+        arguments_add(diff, "%lld", (long long)lease(diff));
 }
 
 static void mutex_renew(struct diff *diff, const struct names *of)
@@ -204,8 +221,8 @@ static void mutex_renew(struct diff *diff, const struct names *of)
     for (int i = 0; i < count; i++) {
         likely_token(diff, names[i].name, token, sizeof(token));
         arguments_add(diff, "%s", token);
-        arguments_add(diff, "%lld", (long long)lease(diff));
     }
+    add_leases(diff, count);
 }
 
 static void rw_acquire(struct diff *diff, const struct names *of)
@@ -222,6 +239,7 @@ static void rw_acquire(struct diff *diff, const struct names *of)
     arguments_add(diff, "%c", request.mode);
     arguments_add(diff, "%s", request.owner);
     arguments_add(diff, "%d", request.permits);
+    add_server(diff);
 }
 
 static void rw_release(struct diff *diff, const struct names *of)
@@ -232,6 +250,7 @@ static void rw_release(struct diff *diff, const struct names *of)
     add_keys(diff, of, true);
     arguments_add(diff, "%s", request.token);
     arguments_add(diff, "%s", request.member);
+    add_server(diff);
 }
 
 static void rw_renew(struct diff *diff, const struct names *of)
@@ -246,11 +265,12 @@ static void rw_renew(struct diff *diff, const struct names *of)
         arguments_add(diff, "%s", names[i].name);
         arguments_add(diff, "%s", names[i].rw_queue);
     }
+    add_server(diff);
     for (int i = 0; i < count; i++) {
         any_rw_request(diff, &request);
         arguments_add(diff, "%s", request.token);
-        arguments_add(diff, "%lld", (long long)lease(diff));
     }
+    add_leases(diff, count);
 }
 
 static void fence_seed(struct diff *diff, const struct names *of)

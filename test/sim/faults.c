@@ -6,20 +6,13 @@
  * Happy path: faults_begin() puts on the agenda those that the plan has, each puts its next
  * one there; faults_end() repairs everything.
  */
+#include "look.h"
 #include "network.h"
 
 #include <string.h>
 
-#define LONGEST_LEASE_US (10 * SECOND)
-
-static int64_t refuses_until_us;
 static int64_t clock_off_us;
 static unsigned refusal; /* counts, so that an earlier one's end is void */
-
-bool network_refuses(void)
-{
-    return world.now_us < refuses_until_us;
-}
 
 static int64_t up_to(int64_t us)
 {
@@ -71,23 +64,25 @@ static const char *any_name(void)
     return load_name((unsigned)rng_below(&world.rng, world.plan.names));
 }
 
-/* From now on, or at the latest in `within_us`. */
-static void declare_loss(int64_t within_us)
+void declare_loss(int64_t since_us, int64_t within_us)
 {
-    if (world.now_us > world.loss_until_us)
-        world.loss_us = world.now_us;
+    if (world.now_us > world.loss_until_us || since_us < world.loss_us)
+        world.loss_us = since_us;
     if (world.loss_until_us < world.now_us + within_us + LONGEST_LEASE_US)
         world.loss_until_us = world.now_us + within_us + LONGEST_LEASE_US;
 }
 
 /* ---- connections ---- */
 
+/* The server is told, too, now or when it looks; or never, and still counts who listens. */
 static void reset(void)
 {
     struct wire *wire = any_wire();
 
-    if (wire)
-        wire_reset(wire, even());
+    if (!wire)
+        return;
+    wire->up_dead = wire->up_dead || rng_chance(&world.rng, world.plan.ghostly);
+    wire_reset(wire, !wire->up_dead && even());
 }
 
 static void half_open(void)
@@ -167,12 +162,25 @@ static void close_one(void)
 
 /* ---- the server's answers ---- */
 
-static void repair_server(void)
+/* For good. */
+static const char *denied(void)
 {
-    *model_server_faults(world.server) = (struct model_faults){
-        .denied_commands = world.plan.unkillable ? "client|kill" : NULL,
-    };
-    model_server_deny_channels(world.server, false);
+    if (world.plan.unkillable)
+        return world.plan.nameless ? "client|kill info" : "client|kill";
+    return world.plan.nameless ? "info" : NULL;
+}
+
+static void repair_servers(void)
+{
+    for (unsigned i = 0; i < world.plan.servers; i++)
+        *model_server_faults(world.servers[i]) = (struct model_faults){
+            .denied_commands = denied(),
+        };
+}
+
+static struct model_server *any_server(void)
+{
+    return world.servers[servers_any()];
 }
 
 static void end_refusal(void *arg)
@@ -180,7 +188,7 @@ static void end_refusal(void *arg)
     if ((uintptr_t)arg != refusal)
         return;
     trace("the server answers again");
-    repair_server();
+    repair_servers();
 }
 
 static void plan_end_of_refusal(void)
@@ -191,7 +199,7 @@ static void plan_end_of_refusal(void)
 
 static void refuse(void)
 {
-    struct model_faults *faults = model_server_faults(world.server);
+    struct model_faults *faults = model_server_faults(any_server());
     bool *const kinds[] = {&faults->oom,        &faults->loading,       &faults->busy,
                            &faults->misconf,    &faults->noreplicas,    &faults->readonly,
                            &faults->masterdown, &faults->forget_scripts};
@@ -210,10 +218,18 @@ static void refuse(void)
     plan_end_of_refusal();
 }
 
+/* Whoever may not subscribe, publish or count has to poll. */
 static void deny_channels(void)
 {
-    trace("the server denies channels");
-    model_server_deny_channels(world.server, true);
+    struct model_server *server = any_server();
+    const char *const commands[] = {NULL, "publish", "pubsub|numsub"};
+    uint64_t which = rng_below(&world.rng, 3);
+
+    trace("a server denies %s", which ? commands[which] : "channels");
+    if (which)
+        model_server_faults(server)->denied_commands = commands[which];
+    else
+        model_server_deny_channels(server, true);
     network_flush();
     plan_end_of_refusal();
 }
@@ -228,40 +244,29 @@ static void one_error(void)
         "NOSCRIPT No matching script. Please use EVAL.",
         "OOM command not allowed when used memory > 'maxmemory'."};
 
-    model_server_faults(world.server)->error_once = errors[rng_below(&world.rng, 6)];
+    model_server_faults(any_server())->error_once = errors[rng_below(&world.rng, 6)];
 }
 
 static void no_script(void)
 {
     trace("the scripts are flushed");
-    model_server_flush_scripts(world.server);
+    model_server_flush_scripts(any_server());
 }
 
 /* ---- the server's memory ---- */
 
-static void restart(int64_t lost_us)
-{
-    trace("the server restarts, %s", lost_us > 0    ? "the last writes are lost"
-                                     : lost_us == 0 ? "with its data"
-                                                    : "empty");
-    model_server_restart(world.server, lost_us);
-    network_flush();
-    if (even())
-        refuses_until_us = world.now_us + up_to(3 * SECOND);
-}
-
 static void restart_with_all(void)
 {
-    restart(0);
+    servers_restart(servers_any(), 0);
 }
 
 static void lose(void)
 {
-    declare_loss(0);
+    declare_loss(world.now_us, 0);
     if (even())
         evict("", any_name());
     else
-        restart(even() ? up_to(2 * SECOND) : -1);
+        servers_restart(servers_any(), even() ? up_to(2 * SECOND) : -1);
 }
 
 static void evict_queue(void)
@@ -270,11 +275,11 @@ static void evict_queue(void)
 
     char braced[32] = "{";
 
-    evict("lockwire:queue::", name);
-    evict("lockwire:rwqueue::", name);
+    evict(QUEUE ":", name);
+    evict(RW_QUEUE ":", name);
     strcat(strcat(braced, name), "}");
-    evict("lockwire:queue:", braced);
-    evict("lockwire:rwqueue:", braced);
+    evict(QUEUE, braced);
+    evict(RW_QUEUE, braced);
 }
 
 static void evict_fence(void)
@@ -290,7 +295,7 @@ static void set_clock(void)
     clock_off_us = off_us;
     trace("the server's clock is set by %.3f ms", (double)by_us / 1000);
     if (by_us > 0) /* leases end early */
-        declare_loss(0);
+        declare_loss(world.now_us, 0);
     model_server_step_clock(world.server, by_us);
 }
 
@@ -316,7 +321,7 @@ static void come_as_stranger(void)
 /* The command may take as long as any: also on a link that is clogged. */
 static void break_lock(void)
 {
-    declare_loss(2 * LONGEST_CLOG_US);
+    declare_loss(world.now_us, 2 * LONGEST_CLOG_US);
     inquire(any_host(), any_name(), true);
 }
 
@@ -344,6 +349,9 @@ static void (*const makers[FAULTS])(void) = {
     [FAULT_FENCE] = evict_fence,
     [FAULT_LOSS] = lose,
     [FAULT_CLOCK] = set_clock,
+    [FAULT_SWAP] = servers_swap,
+    [FAULT_SPLIT] = servers_split,
+    [FAULT_FAILOVER] = servers_fail_over,
     [FAULT_BREAK] = break_lock,
     [FAULT_INSPECT] = inspect,
 };
@@ -354,7 +362,7 @@ static void happen(void *arg)
 {
     uintptr_t fault = (uintptr_t)arg;
 
-    if (world.healed)
+    if (world.healed || world.calm_us != NEVER)
         return;
     makers[fault]();
     plan_next(fault);
@@ -366,26 +374,36 @@ static void plan_next(uintptr_t fault)
                (void *)fault);
 }
 
+static void calm_down(void *arg)
+{
+    (void)arg;
+    if (world.healed)
+        return;
+    trace("nothing happens any more");
+    world.calm_us = world.now_us;
+    servers_calm_down();
+}
+
 void faults_begin(void)
 {
-    refuses_until_us = 0;
     clock_off_us = 0;
     refusal = 0;
-    repair_server();
-    model_server_remember(world.server, 3 * SECOND);
+    repair_servers();
     for (uintptr_t i = 0; i < FAULTS; i++) {
         if (world.plan.every_us[i])
             plan_next(i);
     }
+    if (world.plan.calm_us)
+        agenda_add(world.now_us + world.plan.calm_us, calm_down, NULL);
 }
 
 void faults_end(void)
 {
     trace("everything works again");
-    refuses_until_us = 0;
+    servers_heal();
     for (unsigned i = 0; i < world.plan.hosts; i++)
         world.hosts[i].stalled_until_us = world.now_us;
     refusal++;
     network_bury();
-    repair_server();
+    repair_servers();
 }

@@ -106,7 +106,7 @@ const char *gate_write_error(const struct call *call)
         return misconf;
     if (faults->noreplicas)
         return noreplicas;
-    if (faults->readonly || faults->masterdown)
+    if (faults->readonly || faults->masterdown || call->server->master)
         return readonly;
     return NULL;
 }

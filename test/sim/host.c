@@ -27,9 +27,9 @@ static void on_closed(struct lw_client *client, void *arg)
         violation("h%d: a close callback that nobody waits for", host->id);
     if (world.now_us > host->close_due_us && host->stall_end_us < host->close_due_us)
         violation("h%d: closing took too long", host->id);
-    host->client = NULL;
     host->closing = false;
     load_client_gone(host);
+    host->client = NULL;
     lw_client_free(client);
 }
 
@@ -192,21 +192,15 @@ void world_run_until(int64_t us)
     }
 }
 
-static int64_t true_time_us(void *arg)
-{
-    (void)arg;
-    return INT64_C(1700000000000000) + world.now_us +
-           (world.now_us - BEGIN_US) * world.plan.drift / 1000000;
-}
-
 static void begin(uint64_t seed)
 {
     world = (struct world){.seed = seed, .now_us = BEGIN_US};
-    world.loss_until_us = -1;
+    world.calm_us = NEVER;
+    world.loss_until_us = world.split_until_us = -1;
     rng_seed(&world.rng, seed);
     plan_draw();
     virtual_begin();
-    world.server = model_server_new(true_time_us, NULL);
+    servers_begin();
     network_begin();
     check_scripts_begin();
     for (unsigned i = 0; i < world.plan.hosts; i++) {
@@ -227,7 +221,7 @@ static void end(void)
     for (unsigned i = 0; i < world.plan.hosts; i++)
         event_base_free(world.hosts[i].base);
     network_end();
-    model_server_free(world.server);
+    servers_end();
     agenda_clear();
     virtual_end();
 }

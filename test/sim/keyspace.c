@@ -3,6 +3,7 @@
  * One database; see keyspace.h.
  */
 #include "keyspace.h"
+#include "replication.h"
 #include "undo.h"
 
 #include <stdlib.h>
@@ -38,6 +39,8 @@ static void remember(struct keyspace *space, struct bytes name, const struct val
 {
     if (space->undo)
         undo_remember(space->undo, space->index, name, value ? &value->content : NULL);
+    if (space->stream)
+        stream_note_key(space->stream, space->index, name);
 }
 
 struct content *keyspace_find(struct keyspace *space, struct bytes name)
@@ -46,7 +49,14 @@ struct content *keyspace_find(struct keyspace *space, struct bytes name)
 
     /* Gone for good even if the clock is set back, as in Redis. */
     if (value && is_over(space, &value->content))
-        return keyspace_open(space, name);
+        return space->keeps_ended ? NULL : keyspace_open(space, name);
+    return value ? &value->content : NULL;
+}
+
+const struct content *keyspace_peek(const struct keyspace *space, struct bytes name)
+{
+    const struct value *value = find(space, name);
+
     return value ? &value->content : NULL;
 }
 

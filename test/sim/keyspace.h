@@ -20,6 +20,7 @@ enum value_type { VALUE_STRING, VALUE_LIST, VALUE_HASH, VALUE_ZSET };
 
 struct value;
 struct undo_log;
+struct stream;
 
 struct list {
     struct buffer *items;
@@ -39,12 +40,16 @@ struct keyspace {
     struct value *values;
     int index;
     int64_t now_ms;        /* set by the owner before each command */
+    bool keeps_ended;      /* a replica's: the master says when a key is no more */
     struct undo_log *undo; /* may be NULL */
+    struct stream *stream; /* to a replica; NULL: there is none */
 };
 
 /* NULL where there is none, or its time is over. Valid until the key's next change. */
 struct content *keyspace_find(struct keyspace *space, struct bytes name);
-/* The same, and what the key was is remembered for undo: call it before every change. */
+/* As it is stored, though its time may be over. */
+const struct content *keyspace_peek(const struct keyspace *space, struct bytes name);
+/* As keyspace_find(), and what the key was is remembered for undo: call it before every change. */
 struct content *keyspace_open(struct keyspace *space, struct bytes name);
 /* Opens, or creates with that type. The caller checks the type of what it gets. */
 struct content *keyspace_make(struct keyspace *space, struct bytes name,

@@ -269,6 +269,7 @@ static void on_done(struct lw_lock *lock, int status, void *arg)
     trace("op %u is done: %s, fence %llu, %lld ms", op->id, lw_strerror(status),
           (unsigned long long)op->fence, (long long)lw_lock_remaining_ms(lock));
     check_callback(op, "done", false);
+    op->of_split = world.now_us <= world.split_until_us;
     check_done(op, status);
     if (status != LW_OK) {
         world.failed++;
@@ -325,7 +326,8 @@ static void draw_options(struct op *op)
 {
     static const uint32_t leases[] = {100, 300, 1000, 3000, 10000};
     struct lw_acquire_options *options = &op->options;
-    unsigned shortest = world.plan.tame ? 1 : 0, count = world.plan.brief ? 2 : 5;
+    unsigned shortest = world.plan.lengthened ? 3 : world.plan.tame ? 1 : 0;
+    unsigned count = world.plan.brief ? 2 : 5;
 
     *options = (struct lw_acquire_options)LW_ACQUIRE_OPTIONS_INIT;
     options->lease_ms = leases[rng_between(&world.rng, shortest, count - 1)];

@@ -16,6 +16,18 @@
 #define WORDS 6
 #define CROWD 100
 
+static struct model_server *asked;
+
+void look_from(struct model_server *server)
+{
+    asked = server;
+}
+
+static struct model_server *server(void)
+{
+    return asked ? asked : world.server;
+}
+
 const char *look_ask(const char *word, ...)
 {
     static char answer[16384];
@@ -28,7 +40,7 @@ const char *look_ask(const char *word, ...)
     for (; word && argc < WORDS; word = va_arg(args, const char *))
         argv[argc++] = bytes_of(word);
     va_end(args);
-    model_server_ask(world.server, 0, argv, argc, &buffer);
+    model_server_ask(server(), 0, argv, argc, &buffer);
     if (buffer.len >= sizeof(answer))
         violation("the server's answer is too long to be checked");
     memcpy(answer, buffer.data, buffer.len);
@@ -74,7 +86,7 @@ static void note_hold(struct look_rw *rw, const char *record)
 {
     rw->reads += strstr(record, " r ") != NULL;
     rw->writes += strstr(record, " w ") != NULL;
-    rw->ended += atoll(record) <= model_server_time_us(world.server) / 1000;
+    rw->ended += atoll(record) <= model_server_time_us(server()) / 1000;
 }
 
 static void note_field(struct look_rw *rw, const char *field, const char *value)
@@ -143,7 +155,7 @@ bool look_has_hold(const char *name, const char *token)
     (void)snprintf(field, sizeof(field), "h:%s", token);
     rest = (char *)look_ask("HGET", name, field, NULL);
     record = look_take(&rest);
-    return record && atoll(record) > model_server_time_us(world.server) / 1000;
+    return record && atoll(record) > model_server_time_us(server()) / 1000;
 }
 
 bool look_is_free(const char *name)
@@ -153,9 +165,8 @@ bool look_is_free(const char *name)
 
 bool look_is_crowded(unsigned name)
 {
-    static const char *const formats[] = {"lockwire:queue:{%s}", "lockwire:queue::%s",
-                                          "lockwire:rwqueue:{%s}",
-                                          "lockwire:rwqueue::%s"};
+    static const char *const formats[] = {QUEUE "{%s}", QUEUE ":%s", RW_QUEUE "{%s}",
+                                          RW_QUEUE ":%s"};
     char queue[128];
     int64_t most = 0;
 

@@ -7,6 +7,11 @@
 
 #include "world.h"
 
+#define QUEUE "lockwire:2:queue:"
+#define RW_QUEUE "lockwire:2:rwqueue:"
+
+/* Whom the others ask from now on. NULL: the master, whoever that is. */
+void look_from(struct model_server *server);
 /* Words, then NULL. The answer is NUL-terminated and valid until the next one. */
 const char *look_ask(const char *word, ...) __attribute__((sentinel));
 /* Cuts the next string or number out of an answer; NULL: none, or nil. */

@@ -13,6 +13,7 @@
 
 #include "keyspace.h"
 #include "model_server.h"
+#include "replication.h"
 #include "resp.h"
 #include "undo.h"
 
@@ -30,7 +31,13 @@ struct model_server {
     struct model_faults faults;
     struct model_conn *conns;
     int64_t last_client_id;
-    unsigned restarts; /* each run has an id of its own */
+    unsigned number, restarts; /* each run of each server has an id of its own */
+    bool paused;               /* what may write waits */
+    struct model_server *master, *replica; /* NULL: none */
+    struct stream stream;                  /* to the replica */
+    bool takes_what_is_left;
+    model_step_fn *on_step;
+    void *on_step_arg;
     struct topic *channels;
     struct topic *patterns;
     struct script_engine *scripts;
@@ -76,10 +83,11 @@ enum command_flags {
     CMD_STALE = 1 << 4,   /* allowed without a master */
     CMD_NO_AUTH = 1 << 5,
     CMD_ALLOW_BUSY = 1 << 6,
-    CMD_CHANNELS = 1 << 7,      /* all arguments are channels */
-    CMD_FIRST_CHANNEL = 1 << 8, /* the first argument is one */
-    CMD_SUBSCRIBED = 1 << 9,    /* allowed on a subscribed connection */
-    CMD_EVAL = 1 << 10,         /* keys are counted by the second argument */
+    CMD_CHANNELS = 1 << 7,       /* all arguments are channels */
+    CMD_FIRST_CHANNEL = 1 << 8,  /* the first argument is one */
+    CMD_SUBSCRIBED = 1 << 9,     /* allowed on a subscribed connection */
+    CMD_EVAL = 1 << 10,          /* keys are counted by the second argument */
+    CMD_MAY_REPLICATE = 1 << 11, /* waits, as a write does, while writes are paused */
 };
 
 typedef void command_fn(struct call *call);
@@ -116,6 +124,13 @@ void conn_close(struct model_conn *conn); /* by the server: output is dropped */
 
 /* pubsub.c */
 void pubsub_forget(struct model_conn *conn); /* ends all subscriptions */
+
+/* To the server's own subscribers; how many there were. */
+int64_t pubsub_deliver(struct model_server *server, struct bytes channel,
+                       struct bytes message);
+
+/* replication.c */
+void replication_end_command(struct model_server *server);
 
 /* script.c */
 struct script_engine *script_engine_new(struct model_server *server);

@@ -19,6 +19,8 @@
  *  - each of the faults is a switch in struct model_faults, to be set between calls;
  *  - the server's own clock steps by model_server_step_clock(), true time does not;
  *  - a stranger, a checker or an evictor asks by model_server_ask(), past all faults.
+ *  - a second server replicates the first; roles change by model_server_replicate(), with
+ *    all connections open.
  * The answers are compared with a real server's by difftest; what is not modelled: RESP3,
  * MULTI, memory, ACL users other than the default one, `map` and `double` answers of
  * scripts.
@@ -34,6 +36,7 @@ struct model_conn;
 #define MODEL_DATABASES 16
 
 typedef int64_t model_clock_fn(void *arg); /* true time, in us since 1970 */
+typedef void model_step_fn(struct model_server *replica, void *arg);
 typedef void model_output_fn(struct model_conn *conn, void *arg);
 
 /* All off by default. The strings are borrowed for as long as they stand here. */
@@ -75,6 +78,27 @@ void model_server_deny_channels(struct model_server *server, bool deny);
 uint64_t model_server_commands(
     const struct model_server *server); /* taken from connections */
 
+/* What INFO's run_id begins with; servers side by side differ in it. */
+void model_server_set_number(struct model_server *server, unsigned number);
+
+/* Replication (replication.c). `replica` gets a copy of what `master` has, refuses writes from
+ * then on, and is sent what each command does there, messages for its subscribers included:
+ * as steps, which are under way until they are delivered, the oldest first. */
+void model_server_replicate(struct model_server *replica, struct model_server *master);
+bool model_server_is_replica(const struct model_server *server);
+bool model_server_deliver(struct model_server *replica); /* false: none is under way */
+/* Told of each new step. That callback may only take notes. */
+void model_server_on_step(struct model_server *replica, model_step_fn *on_step, void *arg);
+/* True time of the oldest step under way; -1: there is none. */
+int64_t model_server_oldest_step_us(const struct model_server *replica);
+/* REPLICAOF NO ONE: what is under way to it is lost. */
+void model_server_promote(struct model_server *replica);
+/* How it is told when keys end: as a time by the master's clock (Redis 7), or as what is left
+ * until then (before), which does not mind that their clocks are apart. */
+void model_server_takes_what_is_left(struct model_server *replica, bool takes);
+/* As FAILOVER does it: what may write waits, all else is answered; in the end it is run. */
+void model_server_pause_writes(struct model_server *server, bool pause);
+
 /* One run of a script that came by a connection, when it is over. */
 struct model_script_run {
     const struct bytes *keys, *args;
@@ -84,8 +108,10 @@ struct model_script_run {
 
 /* Who looks on: may ask the server, and change nothing. */
 struct model_watch {
-    void (*script)(const struct model_script_run *run);
-    void (*publish)(struct bytes channel, struct bytes message, int64_t receivers);
+    void (*before)(struct model_server *server, const struct model_script_run *run);
+    void (*script)(struct model_server *server, const struct model_script_run *run);
+    void (*publish)(struct model_server *server, struct bytes channel,
+                    struct bytes message, int64_t receivers);
 };
 void model_server_watch(struct model_server *server, const struct model_watch *watch);
 

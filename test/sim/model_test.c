@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What difftest cannot compare with a real server: the model server's own interface,
- * restarts and their losses, the faults that a real one does not have on demand, its
+ * restarts and their losses, replication, the faults that a real one does not have on demand, its
  * sockets.
  *
  * Happy path: each test has a server of its own whose clock is the variable `now_us`.
@@ -260,6 +260,119 @@ static void databases_are_apart(void **state)
     expect(conn, "GET k", "$1\r\n0\r\n");
 }
 
+static struct model_server *begin_replica(struct model_server *master)
+{
+    struct model_server *replica = model_server_new(test_clock, NULL);
+
+    model_server_replicate(replica, master);
+    return replica;
+}
+
+static void a_replica_learns_what_was_done_when_it_arrives(void **state)
+{
+    struct model_conn *conn = model_server_connect(*state), *other;
+    struct model_server *replica;
+
+    expect(conn, "SET before 1", "+OK\r\n");
+    replica = begin_replica(*state);
+    other = model_server_connect(replica);
+    expect(other, "GET before", "$1\r\n1\r\n");
+    expect(conn, "HSET h a 1 b 2", ":2\r\n");
+    expect(conn,
+           "EVAL redis.call('hset','h','a','3')redis.call('zadd','z',7,'m')return{} 0",
+           "*0\r\n");
+    expect(conn, "DEL before", ":1\r\n");
+    assert_int_equal(model_server_oldest_step_us(replica), now_us);
+    expect(other, "EXISTS h z before", ":1\r\n");
+    assert_true(model_server_deliver(replica));
+    expect(other, "HGET h a", "$1\r\n1\r\n");
+    assert_true(model_server_deliver(replica));
+    expect(other, "HGET h a", "$1\r\n3\r\n");
+    expect(other, "ZSCORE z m", "$1\r\n7\r\n");
+    assert_true(model_server_deliver(replica));
+    expect(other, "EXISTS before", ":0\r\n");
+    assert_false(model_server_deliver(replica));
+    model_server_free(replica);
+}
+
+static void a_replica_refuses_writes_and_permits_messages(void **state)
+{
+    struct model_server *replica = begin_replica(*state);
+    struct model_conn *conn = model_server_connect(replica);
+    struct model_conn *listener = model_server_connect(replica);
+    struct model_conn *elsewhere = model_server_connect(*state);
+
+    expect(listener, "SUBSCRIBE c", "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n");
+    expect(elsewhere, "SUBSCRIBE c", "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n");
+    expect(conn, "SET k v", "-READONLY You can't write against a read only replica.\r\n");
+    expect(conn, "GET k", "$-1\r\n");
+    expect(conn, "PUBSUB NUMSUB c", "*2\r\n$1\r\nc\r\n:1\r\n");
+    expect(conn, "PUBLISH c m", ":1\r\n");
+    expect_output(listener, "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n");
+    expect_output(elsewhere, "");
+    model_server_free(replica);
+}
+
+static void a_masters_message_is_passed_on_and_not_counted(void **state)
+{
+    struct model_server *replica = begin_replica(*state);
+    struct model_conn *conn = model_server_connect(*state);
+    struct model_conn *listener = model_server_connect(replica);
+
+    expect(listener, "SUBSCRIBE c", "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n");
+    expect(conn, "PUBSUB NUMSUB c", "*2\r\n$1\r\nc\r\n:0\r\n");
+    expect(conn, "PUBLISH c 1", ":0\r\n");
+    expect(conn, "EVAL return(redis.call('publish','c','2')) 0", ":0\r\n");
+    expect_output(listener, "");
+    assert_true(model_server_deliver(replica));
+    assert_true(model_server_deliver(replica));
+    expect_output(listener, "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n1\r\n"
+                            "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n2\r\n");
+    model_server_free(replica);
+}
+
+static void roles_change_and_connections_stay(void **state)
+{
+    struct model_server *old = *state, *replica = begin_replica(old);
+    struct model_conn *conn = model_server_connect(old);
+    struct model_conn *other = model_server_connect(replica);
+
+    model_server_pause_writes(old, true);
+    expect(conn, "PING", "+PONG\r\n");
+    expect(conn, "SET k v", "");
+    expect(conn, "PING", "");
+    model_server_replicate(old, replica);
+    model_server_pause_writes(old, false);
+    expect_output(conn, "-READONLY You can't write against a read only replica.\r\n"
+                        "+PONG\r\n");
+    expect(other, "SET k v", "+OK\r\n");
+    assert_true(model_server_deliver(old));
+    expect(conn, "GET k", "$1\r\nv\r\n");
+    model_server_promote(old);
+    expect(other, "SET k w", "+OK\r\n");
+    assert_false(model_server_deliver(old));
+    expect(conn, "GET k", "$1\r\nv\r\n");
+    model_server_free(replica);
+}
+
+static void a_key_ends_by_the_replicas_clock_or_after_what_is_left(void **state)
+{
+    struct model_server *replica = begin_replica(*state);
+    struct model_conn *conn = model_server_connect(*state);
+    struct model_conn *other = model_server_connect(replica);
+
+    model_server_step_clock(replica, 2000000);
+    expect(conn, "SET k v PX 5000", "+OK\r\n");
+    assert_true(model_server_deliver(replica));
+    expect(other, "PTTL k", ":3000\r\n");
+    model_server_takes_what_is_left(replica, true);
+    expect(conn, "SET k v PX 5000", "+OK\r\n");
+    now_us += 50000;
+    assert_true(model_server_deliver(replica));
+    expect(other, "PTTL k", ":5000\r\n");
+    model_server_free(replica);
+}
+
 static void sockets_pass_everything_on(void **state)
 {
     struct transport *transport = transport_new(*state);
@@ -296,6 +409,11 @@ int main(void)
         TEST(faults_refuse_in_the_servers_words),
         TEST(the_checker_asks_past_all_faults),
         TEST(databases_are_apart),
+        TEST(a_replica_learns_what_was_done_when_it_arrives),
+        TEST(a_replica_refuses_writes_and_permits_messages),
+        TEST(a_masters_message_is_passed_on_and_not_counted),
+        TEST(roles_change_and_connections_stay),
+        TEST(a_key_ends_by_the_replicas_clock_or_after_what_is_left),
         TEST(sockets_pass_everything_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,6 +54,39 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
       "redis.pcall('GET', KEYS[1])")),
     ('a hand-over to the dead',
      ('scripts/mutex.lua', 'if heard > 0 then', 'if heard >= 0 then')),
+    ('a read-write lock is handed to the dead',
+     ('scripts/rw.lua', 'elseif heard > 0 then', 'elseif client then')),
+    ('published before it is counted',
+     ('scripts/mutex.lua', 'if not heard or heard > 0 and not tell_turn(',
+      'if not heard or not tell_turn(')),
+    ('one number for all heads',
+     ('scripts/rw.lua', 'local mine, window_given\n    for',
+      'local mine, window_given, common\n    for'),
+     ('scripts/rw.lua', "local number = number_for(kind, owner)\n            redis.call('HDEL'",
+      "common = common or number_for(kind, owner)\n            local number = common\n"
+      "            redis.call('HDEL'")),
+    # Where the server that is named is not compared, all else looks right: the links were bound
+    # when it was last asked, and have not connected anew.
+    ('a message of another server is believed',
+     ('src/wait.c', "lw__node_is_bound(client->node) && *m->server &&\n"
+      "           strcmp(m->server, lw__node_server(client->node)) == 0;",
+      "lw__node_is_bound(client->node) && *m->server;")),
+    # Each of the two covers the other: a message that names our server was true there, and by
+    # its clock; and when the links are bound all have asked, which makes a new pair.
+    ('an unbound message is believed, by the clock pair of another server',
+     ('src/wait.c', 'return lw__node_is_bound(client->node) && *m->server &&',
+      'return *m->server &&'),
+     ('src/wait.c', 'client->pair_connection == connection &&', '(void)connection,'),
+     ('src/wait.c', 'token->pair_connection == connection', 'true')),
+    ('links at different servers stay there',
+     ('src/subscription.c',
+      'lw__session_fail(&s->session, "it is at another server than the commands");\n'
+      '    return s->astray % COMMANDS_TOO == 0;', 'return false;')),
+    ('who hears another server queues',
+     ('src/token.c', '!lw__node_is_bound(token->client->node) ||', ''),
+     ('src/subscription.c',
+      'lw__session_fail(&s->session, "it is at another server than the commands");\n'
+      '    return s->astray % COMMANDS_TOO == 0;', 'return false;')),
     ('a wake-up by plain DEL',
      ('scripts/mutex_release.lua', 'local outcome = hand_over()', "local outcome = 'free'")),
     ('a writer that leaves lets nobody in',
@@ -191,7 +224,7 @@ def work(options, place, todo, failures):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument('--seeds', type=int, default=1000)
+    parser.add_argument('--seeds', type=int, default=2000)
     parser.add_argument('--jobs', type=int, default=os.cpu_count())
     parser.add_argument('--only', default='')
     parser.add_argument('source', type=pathlib.Path)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The wires between the hosts and the model server. A host has one end of a socket pair,
+ * The wires between the hosts and the model servers. A host has one end of a socket pair,
  * this file the other; what goes in at one side comes out at the other as packets of the
  * agenda: late, in pieces, or never. Knows no RESP and nothing of locks.
  *
@@ -136,7 +136,7 @@ static void on_output(struct model_conn *conn, void *arg)
 static void accept_wire(struct wire *wire)
 {
     wire->accepted = true;
-    wire->conn = model_server_connect(world.server);
+    wire->conn = model_server_connect(world.servers[wire->server]);
     wire->references++;
     model_conn_set_user(wire->conn, wire);
     wire->has_output = true;
@@ -229,10 +229,11 @@ static void send_packet(struct wire *wire, bool up, bool end, const char *data, 
 
 int network_connect(int fd)
 {
+    unsigned server = servers_route();
     struct wire *wire;
     int pair[2];
 
-    if (network_refuses()) {
+    if (servers_refuse(server)) {
         errno = ECONNREFUSED;
         return -1;
     }
@@ -245,9 +246,10 @@ int network_connect(int fd)
     wire->fd = pair[1];
     wire->references = 1;
     wire->host = world.current;
+    wire->server = server;
     wire->next = wires;
     wires = wire;
-    trace("w%d connects", wire->id);
+    trace("w%d connects to s%u", wire->id, server);
     return 0;
 }
 
@@ -315,7 +317,8 @@ void network_flush(void)
 void network_begin(void)
 {
     wire_count = 0;
-    model_server_on_output(world.server, on_output, NULL);
+    for (unsigned i = 0; i < world.plan.servers; i++)
+        model_server_on_output(world.servers[i], on_output, NULL);
 }
 
 void network_end(void)

@@ -12,7 +12,8 @@ struct wire {
     int id;
     unsigned references; /* the socket, the connection, and each packet under way */
     struct host *host;
-    int fd; /* our end; -1: the host's end is closed */
+    unsigned server; /* where it ends */
+    int fd;          /* our end; -1: the host's end is closed */
     struct model_conn *conn;
     bool accepted, has_output, down_ended;
     bool up_dead, down_dead; /* nothing gets through any more, and nobody is told */
@@ -23,8 +24,7 @@ extern struct wire *wires;
 
 void wire_reset(struct wire *wire, bool server_too);
 void wire_clog(struct wire *wire, bool up, int64_t until_us);
-void network_bury(void);    /* the server notices whose host is gone */
-void network_flush(void);   /* the server did something by itself */
-bool network_refuses(void); /* faults.c */
+void network_bury(void);  /* the server notices whose host is gone */
+void network_flush(void); /* the server did something by itself */
 
 #endif

@@ -7,6 +7,8 @@
  */
 #include "world.h"
 
+#include <string.h>
+
 static bool chance(unsigned in_thousand)
 {
     return rng_chance(&world.rng, in_thousand);
@@ -39,6 +41,7 @@ static void draw_network(struct plan *plan)
     plan->late = sometimes(400, 400);
     plan->twice = sometimes(300, 300);
     plan->muted = sometimes(200, 200);
+    plan->ghostly = sometimes(300, 500);
     plan->unkillable = chance(300);
     plan->drift = ONE_OF(0, 0, -8000, 8000); /* 1 % is allowed for */
     plan->request_timeout_ms = (uint32_t)ONE_OF(300, 1000, 5000);
@@ -101,6 +104,105 @@ static bool voids_judgement(int fault)
     return fault == FAULT_LOSS || fault == FAULT_CLOCK || fault == FAULT_BREAK;
 }
 
+static bool needs_two_servers(int fault)
+{
+    return fault == FAULT_SWAP || fault == FAULT_SPLIT || fault == FAULT_FAILOVER;
+}
+
+/* A new counter starts at the server's time: that must not be behind the old one's. */
+static void keep_numbers(struct plan *plan)
+{
+    plan->every_us[FAULT_LOSS] = plan->every_us[FAULT_FENCE] = 0;
+    plan->every_us[FAULT_SPLIT] = plan->every_us[FAULT_FAILOVER] = 0;
+}
+
+static bool only_mutexes(const struct plan *plan)
+{
+    for (unsigned i = 0; i < plan->names; i++) {
+        if (plan->kinds[i] != KIND_MUTEX)
+            return false;
+    }
+    return true;
+}
+
+/* Messages come around by the other server, late, from where they are counted by connections
+ * that nobody has any more; and by a clock that is ahead by about as much. */
+static void make_strayed(struct plan *plan)
+{
+    make_belated(plan);
+    plan->hosts = HOSTS;
+    plan->actors = 2;
+    plan->brief = false;
+    plan->lengthened = true;
+    plan->claim_ms = (uint32_t)ONE_OF(100, 100, 300);
+    plan->hasty = plan->balanced = plan->late = 0;
+    plan->request_timeout_ms = 5000;
+    plan->lag_us = ONE_OF(60, 100, 160) * MS;
+    plan->apart_us = plan->lag_us * ONE_OF(0, 2, 2, 3) / 4;
+    plan->ends_by_clock = plan->ends_apart = false;
+    plan->slow = plan->muted = plan->lengthy = plan->startled = 0;
+    plan->nameless = false;
+    plan->faults_us = rng_between(&world.rng, 5, 15) * SECOND;
+    plan->ghostly = 800;
+    memset(plan->every_us, 0, sizeof(plan->every_us));
+    plan->latency_us = 5 * MS;
+    plan->jitter_us = ONE_OF(2, 20) * MS;
+    plan->every_us[FAULT_NOSCRIPT] = 100 * MS; /* coming up takes its time */
+    plan->every_us[FAULT_RESET] = ONE_OF(200 * MS, 500 * MS);
+    plan->every_us[FAULT_SWAP] = ONE_OF(500 * MS, 1 * SECOND, 2 * SECOND);
+}
+
+/* Links end at different servers, and then nothing happens but load, for long. */
+static void make_lasting(struct plan *plan)
+{
+    make_quiet(plan);
+    plan->quiet = false;
+    plan->names = 1;
+    plan->hosts = HOSTS;
+    plan->actors = 2;
+    plan->hold_us = plan->think_us = 100 * MS;
+    plan->muted = plan->lengthy = plan->startled = plan->fatal = 0;
+    plan->nameless = false;
+    memset(plan->every_us, 0, sizeof(plan->every_us));
+    plan->every_us[FAULT_SWAP] = 500 * MS;
+    plan->every_us[FAULT_RESET] = 200 * MS;
+    plan->calm_us = 5 * SECOND;
+    plan->deaf = chance(500);
+    plan->faults_us = 50 * SECOND;
+}
+
+/* Some seeds have nothing but what two servers do. */
+static void add_replica(struct plan *plan)
+{
+    plan->servers = 2;
+    if (chance(400)) {
+        for (int i = 0; i < NAMES; i++)
+            plan->kinds[i] = KIND_MUTEX;
+    }
+    if (chance(300))
+        memset(plan->every_us, 0, sizeof(plan->every_us));
+    plan->lag_us = ONE_OF(50, 1 * MS, 20 * MS, 300 * MS);
+    plan->balanced = (unsigned)ONE_OF(0, 0, 500, 1000);
+    plan->name_lag_us = ONE_OF(1, 1, 500 * MS, 3 * SECOND);
+    plan->split_us = ONE_OF(500 * MS, 5 * SECOND);
+    plan->every_us[FAULT_CLOCK] = 0;
+    if (chance(800))
+        plan->every_us[FAULT_SWAP] = ONE_OF(300 * MS, 1 * SECOND, 5 * SECOND);
+    plan->every_us[FAULT_SPLIT] = chance(350) ? ONE_OF(2, 5) * SECOND : 0;
+    plan->every_us[FAULT_FAILOVER] = chance(350) ? ONE_OF(2, 5) * SECOND : 0;
+    plan->ends_by_clock = chance(500);
+    if (chance(350)) {
+        plan->apart_us = ONE_OF(-5, -2, 2, 5) * SECOND;
+        plan->ends_by_clock = chance(200);
+        plan->ends_apart = plan->ends_by_clock || !only_mutexes(plan);
+        keep_numbers(plan);
+    }
+    if (chance(350))
+        make_strayed(plan);
+    else if (chance(150))
+        make_lasting(plan);
+}
+
 static void draw_faults(struct plan *plan)
 {
     plan->tame = chance(150);
@@ -111,6 +213,7 @@ static void draw_faults(struct plan *plan)
             make_quiet(plan);
         return;
     }
+    plan->nameless = chance(60);
     plan->lengthy = sometimes(350, 100);
     plan->fatal = sometimes(200, 20);
     plan->startled = sometimes(250, 50);
@@ -119,20 +222,22 @@ static void draw_faults(struct plan *plan)
         make_belated(plan);
     plan->stall_us = ONE_OF(50 * MS, 500 * MS, 5 * SECOND, 20 * SECOND);
     for (int i = 0; i < FAULTS; i++) {
-        if (chance(voids_judgement(i) ? 80 : 200))
+        if (!needs_two_servers(i) && chance(voids_judgement(i) ? 80 : 200))
             plan->every_us[i] = ONE_OF(100 * MS, 1 * SECOND, 5 * SECOND);
     }
-    /* A new counter starts at the server's time: that must not be behind the old one's. */
     if (plan->every_us[FAULT_CLOCK])
-        plan->every_us[FAULT_LOSS] = plan->every_us[FAULT_FENCE] = 0;
+        keep_numbers(plan);
+    if (chance(300))
+        add_replica(plan);
 }
 
 void plan_draw(void)
 {
     struct plan *plan = &world.plan;
 
+    plan->servers = 1;
+    plan->faults_us = rng_between(&world.rng, 5, 30) * SECOND;
     draw_network(plan);
     draw_load(plan);
     draw_faults(plan);
-    plan->faults_us = rng_between(&world.rng, 5, 30) * SECOND;
 }

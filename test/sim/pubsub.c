@@ -186,33 +186,44 @@ static int64_t deliver(const struct topic *topic, const struct buffer *message)
     return receivers;
 }
 
-void run_publish(struct call *call)
+int64_t pubsub_deliver(struct model_server *server, struct bytes channel,
+                       struct bytes text)
 {
-    struct topic *topic = find_topic(call->server, false, call->argv[1]);
+    struct topic *topic = find_topic(server, false, channel);
     struct buffer message = {0};
     int64_t receivers = 0;
 
     if (topic) {
         resp_array(&message, 3);
         resp_text(&message, "message");
-        resp_bulk(&message, call->argv[1]);
-        resp_bulk(&message, call->argv[2]);
+        resp_bulk(&message, channel);
+        resp_bulk(&message, text);
         receivers += deliver(topic, &message);
     }
-    for (topic = call->server->patterns; topic; topic = topic->hh.next) {
-        if (!glob_match(topic->name, call->argv[1]))
+    for (topic = server->patterns; topic; topic = topic->hh.next) {
+        if (!glob_match(topic->name, channel))
             continue;
         buffer_clear(&message);
         resp_array(&message, 4);
         resp_text(&message, "pmessage");
         resp_bulk(&message, topic->name);
-        resp_bulk(&message, call->argv[1]);
-        resp_bulk(&message, call->argv[2]);
+        resp_bulk(&message, channel);
+        resp_bulk(&message, text);
         receivers += deliver(topic, &message);
     }
     buffer_free(&message);
-    if (call->server->watch.publish)
-        call->server->watch.publish(call->argv[1], call->argv[2], receivers);
+    return receivers;
+}
+
+void run_publish(struct call *call)
+{
+    struct model_server *server = call->server;
+    int64_t receivers = pubsub_deliver(server, call->argv[1], call->argv[2]);
+
+    if (server->replica)
+        stream_note_message(&server->stream, call->argv[1], call->argv[2]);
+    if (server->watch.publish)
+        server->watch.publish(server, call->argv[1], call->argv[2], receivers);
     resp_int(call->reply, receivers);
 }
 

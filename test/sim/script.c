@@ -192,7 +192,9 @@ static void set_arguments(lua_State *lua, const char *global, const struct bytes
     lua_setglobal(lua, global);
 }
 
-static void show_run(const struct call *call, int key_count)
+typedef void watch_fn(struct model_server *server, const struct model_script_run *run);
+
+static void show_run(const struct call *call, int key_count, watch_fn *watch)
 {
     struct model_script_run run = {
         .keys = call->argv + 3,
@@ -202,8 +204,8 @@ static void show_run(const struct call *call, int key_count)
         .reply = buffer_view(call->reply),
     };
 
-    if (call->conn && call->server->watch.script)
-        call->server->watch.script(&run);
+    if (call->conn && watch)
+        watch(call->server, &run);
 }
 
 static void run_script(struct call *call, const struct script *script, int key_count)
@@ -212,6 +214,7 @@ static void run_script(struct call *call, const struct script *script, int key_c
     lua_State *lua = engine->lua;
     struct script_run run = {.call = call, .database = *call->database};
 
+    show_run(call, key_count, call->server->watch.before);
     set_arguments(lua, "KEYS", call->argv + 3, key_count);
     set_arguments(lua, "ARGV", call->argv + 3 + key_count, call->argc - 3 - key_count);
     lua_settop(lua, 0);
@@ -226,7 +229,7 @@ static void run_script(struct call *call, const struct script *script, int key_c
     else
         script_write_answer(lua, call->reply);
     lua_settop(lua, 0);
-    show_run(call, key_count);
+    show_run(call, key_count, call->server->watch.script);
 }
 
 static bool key_count(struct call *call, int *ret)

@@ -30,6 +30,9 @@ void model_server_free(struct model_server *server)
         return;
     while (server->conns)
         model_conn_free(server->conns);
+    model_server_promote(server);
+    if (server->replica)
+        model_server_promote(server->replica);
     script_engine_free(server->scripts);
     undo_free(&server->undo);
     for (int i = 0; i < MODEL_DATABASES; i++)
@@ -55,8 +58,10 @@ void server_begin(struct model_server *server)
 
     server->now_us = true_us + server->clock_step_us;
     server->undo.now_us = true_us;
-    for (int i = 0; i < MODEL_DATABASES; i++)
+    for (int i = 0; i < MODEL_DATABASES; i++) {
         server->spaces[i].now_ms = server->now_us / 1000;
+        server->spaces[i].keeps_ended = server->master || server->faults.readonly;
+    }
 }
 
 void model_server_remember(struct model_server *server, int64_t window_us)
@@ -71,11 +76,17 @@ void model_server_restart(struct model_server *server, int64_t lost_us)
         conn_close(conn);
     server->last_client_id = 0;
     server->restarts++;
+    server->paused = false;
     script_engine_flush(server->scripts);
     if (lost_us > 0)
         undo_back_to(&server->undo, server->undo.now_us - lost_us, server->spaces);
     for (int i = 0; lost_us < 0 && i < MODEL_DATABASES; i++)
         keyspace_clear(&server->spaces[i]);
+}
+
+void model_server_set_number(struct model_server *server, unsigned number)
+{
+    server->number = number;
 }
 
 void model_server_step_clock(struct model_server *server, int64_t step_us)
@@ -232,18 +243,27 @@ static void run_request(struct model_conn *conn, const struct resp_request *requ
     buffer_free(&reply);
 }
 
-void model_conn_feed(struct model_conn *conn, const void *data, size_t len)
+/* While writes are paused, what may write waits, and all that comes after it. */
+static bool has_to_wait(const struct model_conn *conn)
+{
+    const struct resp_request *request = &conn->request;
+    const struct command *command;
+
+    if (!conn->server->paused || !request->argc)
+        return false;
+    command = command_find(request->argv, request->argc);
+    return command && (command->flags & (CMD_WRITE | CMD_MAY_REPLICATE));
+}
+
+static void run_requests(struct model_conn *conn)
 {
     size_t used = 0;
     enum resp_result result = RESP_MORE;
 
-    if (conn->closing || len == 0)
-        return;
-    buffer_append(&conn->in, data, len);
     while (!conn->closing) {
         struct bytes rest = {conn->in.data + used, conn->in.len - used};
         result = resp_parse(rest, &conn->request);
-        if (result != RESP_REQUEST)
+        if (result != RESP_REQUEST || has_to_wait(conn))
             break;
         used += conn->request.used;
         if (conn->request.argc)
@@ -259,6 +279,23 @@ void model_conn_feed(struct model_conn *conn, const void *data, size_t len)
     }
     if (conn->closing)
         pubsub_forget(conn);
+}
+
+void model_conn_feed(struct model_conn *conn, const void *data, size_t len)
+{
+    if (conn->closing || len == 0)
+        return;
+    buffer_append(&conn->in, data, len);
+    run_requests(conn);
+}
+
+void model_server_pause_writes(struct model_server *server, bool pause)
+{
+    server->paused = pause;
+    for (struct model_conn *conn = server->conns; conn && !pause; conn = conn->next) {
+        if (!conn->closing)
+            run_requests(conn);
+    }
 }
 
 struct bytes model_conn_output(const struct model_conn *conn)

@@ -12,7 +12,8 @@
  *   load.c     what they do with locks           check.c    what must be true of that
  *   faults.c   what goes wrong            check_server.c    what of the server's keys
  *   inquire.c  who inspects and breaks    check_script.c    what after each script
- *   look.c     what the keys say
+ *   check_told.c   what of messages
+ *   look.c     what the keys say       servers.c    one server or two, and their roles
  *
  * Happy path: world_run(seed) makes the hosts, lets the agenda run through a time of faults
  * and a time without them, closes everything, and checks all along. A violation prints the
@@ -31,9 +32,11 @@
 #define SECOND INT64_C(1000000)
 #define NEVER INT64_MAX
 #define LONGEST_CLOG_US (8 * SECOND)
+#define LONGEST_LEASE_US (10 * SECOND)
 #define BEGIN_US (1000 * SECOND)
 #define HOSTS 6
 #define NAMES 4
+#define SERVERS 2
 #define PERMITS 2 /* of a semaphore */
 #define ACTORS 4
 #define OPS 600        /* a run ends its first part when so many have begun */
@@ -49,15 +52,18 @@ enum fault {
     FAULT_NOSCRIPT,  /* the scripts are flushed */
     FAULT_REFUSAL,   /* OOM, LOADING, BUSY and the like, for some time */
     FAULT_ERROR,     /* one command is answered with an error */
-    FAULT_CHANNELS,  /* no permission for channels, for some time */
-    FAULT_RESTART,   /* the server restarts and has all its data */
-    FAULT_STRANGER,  /* another program takes a lock with SET NX PX */
-    FAULT_QUEUE,     /* a queue is evicted */
-    FAULT_FENCE,     /* the fence counter is evicted */
-    FAULT_LOSS,      /* restarts without the last writes, or empty; a lock is evicted */
-    FAULT_CLOCK,     /* the server's clock is set */
-    FAULT_BREAK,     /* an operator takes a lock away */
-    FAULT_INSPECT,   /* and one only looks */
+    FAULT_CHANNELS, /* no permission for channels, or to count who listens, for some time */
+    FAULT_RESTART,  /* the server restarts and has all its data */
+    FAULT_STRANGER, /* another program takes a lock with SET NX PX */
+    FAULT_QUEUE,    /* a queue is evicted */
+    FAULT_FENCE,    /* the fence counter is evicted */
+    FAULT_LOSS,     /* restarts without the last writes, or empty; a lock is evicted */
+    FAULT_CLOCK,    /* the server's clock is set */
+    FAULT_SWAP,     /* master and replica change roles */
+    FAULT_SPLIT,    /* the replica is made a master, and the old one lives on */
+    FAULT_FAILOVER, /* the master dies, the replica takes its place */
+    FAULT_BREAK,    /* an operator takes a lock away */
+    FAULT_INSPECT,  /* and one only looks */
     FAULTS
 };
 
@@ -76,8 +82,10 @@ struct plan {
     int64_t drift;               /* millionths by which the server's clock is fast */
     unsigned split;              /* packets that arrive in pieces */
     unsigned late, twice, muted; /* messages to subscribers that are so */
+    bool nameless;               /* nobody is told which server this is */
+    unsigned ghostly;            /* resets that the server never hears of */
     bool unkillable;             /* no client may kill its connection before */
-    bool brief;                  /* leases are short */
+    bool brief, lengthened;      /* leases are short; or long, so that polls are rare */
     unsigned local_turns;
     uint32_t claim_ms, request_timeout_ms;
     int64_t hold_us, think_us;
@@ -93,6 +101,16 @@ struct plan {
     unsigned startled;        /* packets at whose arrival the host stalls */
     int64_t stall_us;         /* how long that is, and stalls, at most */
     int64_t every_us[FAULTS]; /* how often each fault comes; 0: never */
+    unsigned servers;         /* 2: a master and a replica */
+    int64_t lag_us;           /* what the replica is behind by, at most */
+    unsigned balanced;        /* new connections that go to either */
+    int64_t name_lag_us; /* what the name is late by in pointing at a new master, at most */
+    int64_t split_us;    /* how long two live on by themselves, at most */
+    int64_t calm_us; /* after that much time nothing happens any more but load; 0: never */
+    bool deaf;       /* and the replica hears nothing any more */
+    int64_t apart_us;   /* what the second one's clock is ahead by */
+    bool ends_by_clock; /* the replica is told when keys end, not what is left */
+    bool ends_apart;    /* so ends are other ones after a swap */
 };
 
 /* ---- the world ---- */
@@ -131,7 +149,8 @@ struct world {
     struct event_entry *agenda;
     size_t agenda_count, agenda_size;
     uint64_t order;
-    struct model_server *server;
+    struct model_server *server; /* the master */
+    struct model_server *servers[SERVERS];
     struct host hosts[HOSTS];
     struct host *current;   /* whose code runs */
     struct op *ops;         /* those whose handle is not freed yet */
@@ -140,10 +159,12 @@ struct world {
     int64_t idle_us[NAMES]; /* since when somebody waits and nobody holds; 0: not so */
     int64_t idle_until_us[NAMES]; /* how long that may be */
     unsigned op_count, granted, failed, lost;
-    bool healed; /* nothing goes wrong any more, and nobody starts anything */
+    int64_t calm_us; /* nothing happens any more but load; NEVER: it does */
+    bool healed;     /* nothing goes wrong any more, and nobody starts anything */
     int64_t healed_us;
-    int64_t loss_until_us; /* the server lost state: two may hold until then */
-    int64_t loss_us;       /* when it did first, of those times that touch */
+    int64_t loss_until_us;  /* the server lost state: two may hold until then */
+    int64_t loss_us;        /* when it did first, of those times that touch */
+    int64_t split_until_us; /* numbers may be told again that a lost server told */
 };
 
 extern struct world world;
@@ -177,6 +198,20 @@ void network_collect(const struct host *host); /* takes what its sockets were gi
 void network_end(void);
 int network_connect(int fd); /* instead of connect() */
 
+/* ---- servers.c ---- */
+
+void servers_begin(void);
+void servers_end(void);
+void servers_heal(void);
+unsigned servers_any(void);
+unsigned servers_route(void); /* where a new connection ends */
+bool servers_refuse(unsigned server);
+void servers_restart(unsigned server, int64_t lost_us);
+void servers_calm_down(void);
+void servers_swap(void);
+void servers_split(void);
+void servers_fail_over(void);
+
 /* ---- host.c ---- */
 
 void host_open(struct host *host);
@@ -205,6 +240,8 @@ struct op {
     int64_t left_ms;     /* when it was granted */
     int64_t deadline_us; /* as it stood at the release */
     uint64_t fence;
+    bool of_split;      /* its fence may be told again */
+    unsigned overtaken; /* by later ones, where that has no reason */
     enum op_state state;
     unsigned done, lost, released, renews, renewed;
     int lost_why;
@@ -228,6 +265,8 @@ void inquire_end(void);
 void faults_begin(void);
 void faults_end(void);
 void faults_end_client(struct host *host); /* which runs; another takes its place */
+/* What was done since then may be lost, and for `within_us` more may be. */
+void declare_loss(int64_t since_us, int64_t within_us);
 
 /* ---- check.c ---- */
 
@@ -239,11 +278,12 @@ void check_nobody_believes(const char *name); /* a stranger just took it */
 void check_healed(void);                      /* all that waited has ended */
 void check_link(struct host *host, const struct lw_client *client, bool up);
 void check_end(void);
+/* This server's numbers from then on do not count, if nobody holds by them any more. */
+void check_split(int64_t since_us, int64_t until_us);
 
 /* ---- check_server.c ---- */
 
 void check_backed(const struct op *op); /* it believes to hold */
-void check_order(const struct op *op);  /* it was granted */
 bool check_is_free(const char *name);   /* no such key */
 void check_keys(void);
 void check_last_keys(void); /* of those that expire all have expired */
@@ -252,6 +292,17 @@ void check_last_keys(void); /* of those that expire all have expired */
 
 void check_scripts_begin(void);
 void check_scripts_end(void);
-void check_order(const struct op *op); /* it was granted */
+
+/* ---- check_told.c ---- */
+
+void told_begin(void);
+void told_end(void);
+void told_note(struct bytes message, int64_t receivers);
+void told_begin_script(struct bytes name); /* "": it is of several, or none */
+/* It has ended, on that server. Its arguments: one that acquires there need not be told. */
+void told_check(unsigned server, const struct bytes *args, int arg_count);
+/* The numbers that this server has told since then, until both are joined, are void. */
+void told_split(unsigned loser, int64_t since_us);
+void told_join(void);
 
 #endif

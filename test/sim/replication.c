@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One server replicates another: a copy of the data, and then step by step what each command
+ * has done. It is the effects that travel, as with Redis' scripts: a key's whole content
+ * stands for the writes that made it, since what is between them nobody can see. A message
+ * travels with them and is delivered to the replica's own subscribers. Knows no delays: who
+ * uses this says when a step arrives.
+ *
+ * Happy path: model_server_replicate(); keyspace.c and pubsub.c note what a command does;
+ * replication_end_command() makes a step of it; model_server_deliver() has it arrive.
+ */
+#include "model.h"
+
+#include <stdlib.h>
+
+struct changed_key {
+    struct changed_key *next;
+    int space;
+    struct bytes name;
+    bool is_there;
+    struct content content;
+};
+
+struct message {
+    struct message *next;
+    struct bytes channel, text;
+};
+
+struct step {
+    struct step *next;
+    int64_t true_us;
+    int64_t now_ms; /* by the master's clock */
+    struct changed_key *keys;
+    struct message *first, *last;
+};
+
+static struct step *open_step(struct stream *stream)
+{
+    if (!stream->open)
+        stream->open = must_alloc(sizeof(*stream->open));
+    return stream->open;
+}
+
+void stream_note_key(struct stream *stream, int space, struct bytes name)
+{
+    struct step *step = open_step(stream);
+    struct changed_key *key;
+
+    for (key = step->keys; key; key = key->next) {
+        if (key->space == space && bytes_equal(key->name, name))
+            return;
+    }
+    key = must_alloc(sizeof(*key));
+    key->space = space;
+    key->name = bytes_copy(name);
+    key->next = step->keys;
+    step->keys = key;
+}
+
+void stream_note_message(struct stream *stream, struct bytes channel, struct bytes message)
+{
+    struct step *step = open_step(stream);
+    struct message *last = must_alloc(sizeof(*last));
+
+    last->channel = bytes_copy(channel);
+    last->text = bytes_copy(message);
+    if (step->last)
+        step->last->next = last;
+    else
+        step->first = last;
+    step->last = last;
+}
+
+static void free_step(struct step *step)
+{
+    while (step->keys) {
+        struct changed_key *key = step->keys;
+
+        step->keys = key->next;
+        if (key->is_there)
+            content_free(&key->content);
+        free((char *)key->name.data);
+        free(key);
+    }
+    while (step->first) {
+        struct message *message = step->first;
+
+        step->first = message->next;
+        free((char *)message->channel.data);
+        free((char *)message->text.data);
+        free(message);
+    }
+    free(step);
+}
+
+void stream_clear(struct stream *stream)
+{
+    while (stream->oldest) {
+        struct step *step = stream->oldest;
+
+        stream->oldest = step->next;
+        free_step(step);
+    }
+    stream->newest = NULL;
+    if (stream->open)
+        free_step(stream->open);
+    stream->open = NULL;
+}
+
+void replication_end_command(struct model_server *server)
+{
+    struct stream *stream = &server->stream;
+    struct step *step = stream->open;
+
+    if (!step)
+        return;
+    stream->open = NULL;
+    step->true_us = server->undo.now_us;
+    step->now_ms = server->now_us / 1000;
+    for (struct changed_key *key = step->keys; key; key = key->next) {
+        const struct content *content =
+            keyspace_peek(&server->spaces[key->space], key->name);
+
+        key->is_there = content != NULL;
+        if (content)
+            content_copy(&key->content, content);
+    }
+    if (stream->newest)
+        stream->newest->next = step;
+    else
+        stream->oldest = step;
+    stream->newest = step;
+    if (server->replica->on_step)
+        server->replica->on_step(server->replica, server->replica->on_step_arg);
+}
+
+/* When a key ends is told as a time, or as what is left until then. */
+static int64_t arriving_end(const struct model_server *replica, int64_t expire_ms,
+                            int64_t sent_ms)
+{
+    if (expire_ms == NO_EXPIRY || !replica->takes_what_is_left)
+        return expire_ms;
+    return expire_ms - sent_ms + replica->now_us / 1000;
+}
+
+static void put_key(struct model_server *replica, int space, struct bytes name,
+                    struct content *content, int64_t sent_ms)
+{
+    struct keyspace *target = &replica->spaces[space];
+    int64_t kept_ms = content ? content->expire_ms : 0;
+
+    keyspace_open(target, name); /* which remembers it */
+    if (content)
+        content->expire_ms = arriving_end(replica, kept_ms, sent_ms);
+    keyspace_restore(target, name, content);
+    if (content)
+        content->expire_ms = kept_ms;
+}
+
+static void apply(struct model_server *replica, const struct step *step)
+{
+    server_begin(replica);
+    for (struct changed_key *key = step->keys; key; key = key->next)
+        put_key(replica, key->space, key->name, key->is_there ? &key->content : NULL,
+                step->now_ms);
+    for (const struct message *message = step->first; message; message = message->next)
+        pubsub_deliver(replica, message->channel, message->text);
+}
+
+bool model_server_deliver(struct model_server *replica)
+{
+    struct stream *stream = replica->master ? &replica->master->stream : NULL;
+    struct step *step = stream ? stream->oldest : NULL;
+
+    if (!step)
+        return false;
+    stream->oldest = step->next;
+    if (!stream->oldest)
+        stream->newest = NULL;
+    apply(replica, step);
+    free_step(step);
+    return true;
+}
+
+int64_t model_server_oldest_step_us(const struct model_server *replica)
+{
+    const struct step *step = replica->master ? replica->master->stream.oldest : NULL;
+
+    return step ? step->true_us : -1;
+}
+
+bool model_server_is_replica(const struct model_server *server)
+{
+    return server->master != NULL;
+}
+
+static void follow_changes(struct model_server *master, bool follow)
+{
+    for (int i = 0; i < MODEL_DATABASES; i++)
+        master->spaces[i].stream = follow ? &master->stream : NULL;
+}
+
+void model_server_promote(struct model_server *replica)
+{
+    struct model_server *master = replica->master;
+
+    if (!master)
+        return;
+    stream_clear(&master->stream);
+    follow_changes(master, false);
+    master->replica = NULL;
+    replica->master = NULL;
+}
+
+struct copying {
+    struct model_server *replica;
+    int space;
+    int64_t sent_ms;
+};
+
+static void copy_key(struct bytes name, const struct content *content, void *arg)
+{
+    const struct copying *copying = arg;
+    struct content copy;
+
+    content_copy(&copy, content);
+    put_key(copying->replica, copying->space, name, &copy, copying->sent_ms);
+    content_free(&copy);
+}
+
+void model_server_replicate(struct model_server *replica, struct model_server *master)
+{
+    model_server_promote(master);
+    model_server_promote(replica);
+    if (replica->replica)
+        model_server_promote(replica->replica);
+    server_begin(master);
+    server_begin(replica);
+    for (int i = 0; i < MODEL_DATABASES; i++) {
+        struct copying copying = {replica, i, master->now_us / 1000};
+
+        keyspace_clear(&replica->spaces[i]);
+        keyspace_each(&master->spaces[i], copy_key, &copying);
+    }
+    replica->master = master;
+    master->replica = replica;
+    follow_changes(master, true);
+}
+
+void model_server_on_step(struct model_server *replica, model_step_fn *on_step, void *arg)
+{
+    replica->on_step = on_step;
+    replica->on_step_arg = arg;
+}
+
+void model_server_takes_what_is_left(struct model_server *replica, bool takes)
+{
+    replica->takes_what_is_left = takes;
+}

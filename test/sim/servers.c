@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The servers: one, or a master and its replica that change roles while all connections stay
+ * open. Owns who is the master (world.server: the one whose word counts), where a new
+ * connection ends, and when what the master did reaches the replica. What is lost is declared
+ * (world.loss_until_us). Knows nothing of locks.
+ *
+ * Happy path: servers_begin(); each step of the master arrives by the agenda; servers_swap(),
+ * servers_split(), servers_fail_over() come from faults.c; servers_heal() joins what is apart
+ * and has the name point at the master.
+ */
+#include "network.h"
+
+static unsigned master, named; /* where the name that hosts connect to points */
+static bool paused, split, deaf;
+static uintptr_t stream; /* counts, so that an earlier one's steps are void */
+static int64_t arrives_us;
+static int64_t refuses_until_us[SERVERS];
+
+static int64_t true_time_us(void *arg)
+{
+    (void)arg;
+    return INT64_C(1700000000000000) + world.now_us +
+           (world.now_us - BEGIN_US) * world.plan.drift / 1000000;
+}
+
+static struct model_server *replica(void)
+{
+    return world.servers[1 - master];
+}
+
+static bool has_replica(void)
+{
+    return world.plan.servers == SERVERS && !split;
+}
+
+unsigned servers_any(void)
+{
+    return (unsigned)rng_below(&world.rng, world.plan.servers);
+}
+
+unsigned servers_route(void)
+{
+    if (!world.healed && rng_chance(&world.rng, world.plan.balanced))
+        return servers_any();
+    return named;
+}
+
+bool servers_refuse(unsigned server)
+{
+    return world.now_us < refuses_until_us[server];
+}
+
+static void refuse_for_some_time(unsigned server)
+{
+    if (rng_chance(&world.rng, 500))
+        refuses_until_us[server] = world.now_us + rng_between(&world.rng, 1, 3 * SECOND);
+}
+
+/* ---- what the master does reaches the replica ---- */
+
+static void arrive(void *arg)
+{
+    if ((uintptr_t)arg != stream || deaf)
+        return;
+    model_server_deliver(replica());
+    network_flush();
+}
+
+static void on_step(struct model_server *server, void *arg)
+{
+    int64_t at_us = world.now_us + world.plan.lag_us / 2 +
+                    rng_between(&world.rng, 0, world.plan.lag_us / 2);
+
+    (void)server;
+    (void)arg;
+    arrives_us = at_us > arrives_us ? at_us : arrives_us;
+    agenda_add(arrives_us, arrive, (void *)stream);
+}
+
+static void replicate(void)
+{
+    stream++;
+    model_server_replicate(replica(), world.server);
+}
+
+static void catch_up(void)
+{
+    while (model_server_deliver(replica()))
+        ;
+}
+
+/* ---- roles ---- */
+
+static void move_name(void *arg)
+{
+    (void)arg;
+    trace("the name points at s%u", master);
+    named = master;
+}
+
+static void change_master(void)
+{
+    master = 1 - master;
+    world.server = world.servers[master];
+    trace("s%u is the master", master);
+    agenda_add(world.now_us + rng_between(&world.rng, 0, world.plan.name_lag_us),
+               move_name, NULL);
+}
+
+/* Where the new master's clock is ahead, what ends by it ends early. */
+static void declare_early_ends(void)
+{
+    if (world.plan.ends_apart &&
+        model_server_time_us(world.server) > model_server_time_us(replica()))
+        declare_loss(world.now_us, 0);
+}
+
+static void end_swap(void *arg)
+{
+    struct model_server *old = world.server;
+
+    (void)arg;
+    if (!paused)
+        return;
+    paused = false;
+    catch_up();
+    change_master();
+    replicate();
+    declare_early_ends();
+    model_server_pause_writes(old, false);
+    network_flush();
+}
+
+/* FAILOVER TO: nothing is lost. */
+void servers_swap(void)
+{
+    if (!has_replica() || paused)
+        return;
+    trace("s%u pauses its writes", master);
+    paused = true;
+    model_server_pause_writes(world.server, true);
+    agenda_add(world.now_us + rng_between(&world.rng, 1, 2 * world.plan.lag_us), end_swap,
+               NULL);
+}
+
+/* What was under way is lost. */
+static int64_t promote(void)
+{
+    int64_t step_us = model_server_oldest_step_us(replica());
+    int64_t since_us = step_us < 0 ? world.now_us
+                                   : world.now_us - (true_time_us(NULL) - step_us);
+
+    stream++;
+    model_server_promote(replica());
+    change_master();
+    return since_us - MS;
+}
+
+static void join(void *arg)
+{
+    (void)arg;
+    if (!split)
+        return;
+    trace("s%u follows s%u again", 1 - master, master);
+    split = false;
+    replicate();
+    told_join();
+    network_flush();
+}
+
+/* REPLICAOF NO ONE: the old master lives on by itself, and loses what it did in the end. */
+void servers_split(void)
+{
+    int64_t lasts_us = rng_between(&world.rng, 1, world.plan.split_us), since_us;
+
+    if (!has_replica() || paused)
+        return;
+    trace("s%u lives on by itself for %.3f ms", master, (double)lasts_us / 1000);
+    split = true;
+    since_us = promote();
+    declare_loss(since_us, lasts_us);
+    check_split(since_us, world.loss_until_us);
+    told_split(1 - master, since_us);
+    agenda_add(world.now_us + lasts_us, join, NULL);
+}
+
+/* The master dies, and with it what it had not passed on; it comes back as a replica. */
+void servers_fail_over(void)
+{
+    int64_t since_us;
+
+    if (!has_replica() || paused)
+        return;
+    trace("s%u dies", master);
+    model_server_restart(world.server, 0);
+    refuse_for_some_time(master);
+    since_us = promote();
+    declare_loss(since_us, 0);
+    check_split(since_us, world.loss_until_us);
+    told_split(1 - master, since_us);
+    told_join();
+    replicate();
+    network_flush();
+}
+
+void servers_restart(unsigned server, int64_t lost_us)
+{
+    trace("s%u restarts, %s", server,
+          lost_us > 0    ? "the last writes are lost"
+          : lost_us == 0 ? "with its data"
+                         : "empty");
+    if (server == master)
+        paused = false;
+    model_server_restart(world.servers[server], lost_us);
+    if (has_replica() && (lost_us != 0 || server != master))
+        replicate();
+    refuse_for_some_time(server);
+    network_flush();
+}
+
+/* Who changes roles does so first. */
+void servers_calm_down(void)
+{
+    end_swap(NULL);
+    deaf = world.plan.deaf;
+}
+
+void servers_heal(void)
+{
+    for (unsigned i = 0; i < SERVERS; i++)
+        refuses_until_us[i] = 0;
+    end_swap(NULL);
+    join(NULL);
+    if (deaf)
+        replicate();
+    deaf = false;
+    named = master;
+}
+
+void servers_begin(void)
+{
+    master = named = 0;
+    paused = split = deaf = false;
+    arrives_us = 0;
+    for (unsigned i = 0; i < world.plan.servers; i++) {
+        refuses_until_us[i] = 0;
+        world.servers[i] = model_server_new(true_time_us, NULL);
+        model_server_set_number(world.servers[i], i + 1);
+        model_server_remember(world.servers[i], 3 * SECOND);
+        model_server_on_step(world.servers[i], on_step, NULL);
+        model_server_takes_what_is_left(world.servers[i], !world.plan.ends_by_clock);
+    }
+    world.server = world.servers[master];
+    if (!has_replica())
+        return;
+    model_server_step_clock(replica(), world.plan.apart_us);
+    replicate();
+}
+
+void servers_end(void)
+{
+    for (unsigned i = 0; i < world.plan.servers; i++)
+        model_server_free(world.servers[i]);
+}
