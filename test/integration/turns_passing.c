@@ -274,6 +274,41 @@ static void a_hand_over_to_a_turn_that_nobody_wants_is_let_go(void **state)
     assert_int_equal(lw_lock_state(Y->lock), LW_HELD);
 }
 
+/* The lock is granted by an answer before the message comes that says so: until the token is
+ * being ended by a turn, which the server is sent twice, since it does not know that script. */
+static void a_late_message_gives_back_nothing_that_a_turn_ends(void **state)
+{
+    (void)state;
+    redis_text("SCRIPT FLUSH");
+    proxy = proxy_start(stage.server.path, false);
+    a = peer_start_at("a", proxy->url, client_of(.local_turns = 2));
+    peer_wait_ready(a);
+    struct peer *c = peer_ready("c", NULL);
+    struct hold *X = ask_with(c, "X", "x", asking(.lease_ms = 600)),
+                *Y = take(c, "Y", "y");
+    struct hold *W = ask(a, "W", "x", -1), *V = ask(a, "V", "x", -1);
+    ask(a, "U", "x", -1);
+    ask(a, "E", "y", -1);
+    wait_queued("x", 1);
+    wait_queued("y", 1);
+    proxy_hold(proxy, SUBSCRIPTION, TO_CLIENT, true);
+    EXPECT("X granted; Y granted");
+    let_go(X);
+    EXPECT("X released OK; W granted"); /* by its own asking */
+    let_go(W);
+    EXPECT("W released OK; V granted"); /* its second turn, the last */
+    proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
+    long long sent = proxy->bytes[COMMANDS][TO_SERVER];
+    let_go(V);
+    UNTIL(proxy->bytes[COMMANDS][TO_SERVER] > sent);
+    let_go(Y);
+    EXPECT("Y released OK");
+    proxy_hold(proxy, SUBSCRIPTION, TO_CLIENT, false);
+    EXPECT("E granted"); /* by a message behind the late one */
+    proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
+    EXPECT("V released OK; U granted");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +324,7 @@ int main(void)
         STAGE_TEST(numbers_are_not_passed_while_there_is_no_server),
         STAGE_TEST(a_renewal_in_flight_makes_it_a_grant_of_its_own),
         STAGE_TEST(a_hand_over_to_a_turn_that_nobody_wants_is_let_go),
+        STAGE_TEST(a_late_message_gives_back_nothing_that_a_turn_ends),
     };
 
     return STAGE_RUN(tests);
