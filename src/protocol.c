@@ -310,10 +310,10 @@ void lw__put_redisson_release(struct lw__buffer *out, bool eval, const char *nam
 {
     char channel[LW__CHANNEL_SIZE];
 
-    lw__redisson_channel(name, channel);
     put_script(out, eval, LW__SCRIPT_REDISSON_RELEASE, 1, 2);
     lw__put_text(out, name);
     put_field(out, token);
+    lw__redisson_channel(name, channel);
     lw__put_text(out, channel);
 }
 
