@@ -342,7 +342,7 @@ LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
 
 /* One holder or waiter, as lw_inspect finds it. */
 struct lw_inspected {
-    /* as it stands in Redis: ours is `<client uuid>:<n>:<window ms>` */
+    /* as it stands in Redis: ours is `<client uuid>:<n>:<window ms>-` */
     const char *token;
     const char *owner; /* re-entrant modes; else "" */
     /* whose it is: "<client_name> <host> <pid>"; "" if not known */

@@ -326,8 +326,8 @@ void lw__turns_append(struct lw__token *token, struct lw_lock *lock); /* it wait
 void lw__turns_unlist(struct lw__token *token, struct lw_lock *lock); /* no longer */
 void lw__turns_begin(struct lw__token *token, struct lw_lock *lock);  /* it holds */
 void lw__turns_arm_loss(struct lw_lock *lock); /* its deadline moved */
-/* Every waiter asks at once, every release still open is sent; `verify`: every hold is renewed,
- * since its server may be another one. */
+/* Every waiter asks at once (behind a sibling's try: when that is over), every release still
+ * open is sent; `verify`: every hold is renewed, since its server may be another one. */
 void lw__turns_ask_all(struct lw_client *client, bool verify);
 void lw__turns_link_down(struct lw_client *client);
 /* A waiting handle's end: `done` will be called with this; why may be NULL. */

@@ -8,7 +8,6 @@
 #include "lockwire.h"
 
 #define MS 1000
-#define LEAST_US MS /* a grant with less than that is of no use: it shows as none */
 #define RETRY_US (50 * MS) /* after an answer that left the outcome open; doubles */
 #define DOUBLINGS 4
 
@@ -141,7 +140,7 @@ static int turned(struct lw__machine *m, const struct lw__input *in)
 static struct lw__output believe(struct lw__machine *m, const struct lw__input *in)
 {
     int64_t deadline = in->sent_us + m->lease_us - lw__drift_us(m->lease_us);
-    int64_t least = m->margin_us > LEAST_US ? m->margin_us : LEAST_US;
+    int64_t least = m->margin_us > LW__LEAST_US ? m->margin_us : LW__LEAST_US;
 
     m->held_until_us = deadline;
     m->in_redis = true;
@@ -269,7 +268,9 @@ static struct lw__output asking(struct lw__machine *m, const struct lw__input *i
     switch (in->event) {
     case LW__EV_NOT_GRANTED:
         m->in_redis = true;
-        return m->abandoned ? give_up(m, in) : ask(m);
+        if (m->abandoned)
+            return give_up(m, in);
+        return in->set_done ? claim(m) : ask(m);
     case LW__EV_GRANTED:
     case LW__EV_QUEUED:
     case LW__EV_DEADLOCK:

@@ -41,7 +41,8 @@ enum lw__event {
     LW__EV_HANDED,   /* hand-over message: handed_us, fence, and what is known of the
                            server's clock: pair_sent_us, pair_server_us */
     LW__EV_STANDBY,  /* standby message: window_us */
-    LW__EV_ASK_NOW, /* the link came up, the subscription stands, or who was first tried */
+    LW__EV_ASK_NOW, /* the link came up or is bound, who was first tried, or a message came
+                       that cannot be believed */
     LW__EV_DUE,     /* due_us has come */
     LW__EV_ABANDON, /* nobody here waits for it any more */
     LW__EV_RELEASE, /* the holder lets go, and nobody here follows */
@@ -68,6 +69,7 @@ struct lw__input {
     bool first_script; /* do not try SET NX first */
     bool behind; /* another one of this client tries: LW__EV_ASK_NOW comes after it */
     bool again, released, linked, was_sent;
+    bool set_done; /* NOT_GRANTED: the name is ours, but has no number */
 };
 
 enum lw__action {
@@ -117,6 +119,8 @@ struct lw__output lw__machine_step(struct lw__machine *machine,
                                    const struct lw__input *input);
 /* How much earlier than the lease's end the client stops believing: 1 % and 2 ms. */
 int64_t lw__drift_us(int64_t span_us);
+/* A grant with less than that is of no use: it shows as none. */
+#define LW__LEAST_US 1000
 /* TTL-based polling: when to ask again, after an answer with this remaining lease and
  * position (-1: not queued). Microseconds from now. */
 int64_t lw__poll_delay_us(int64_t remaining_ms, int64_t position, int64_t jitter);

@@ -177,6 +177,11 @@ void lw__node_forget(struct lw__node *node, struct lw__command *command)
         lw__link_forget(node->commands.link, &command->request);
 }
 
+bool lw__node_has_room(const struct lw__node *node)
+{
+    return !node->up || (node->backlog.count == 0 && has_room(node));
+}
+
 bool lw__node_is_unsent(const struct lw__command *command)
 {
     return command->request.prev && command->request.sent_us == 0;
@@ -280,10 +285,11 @@ static const struct lw__command_type keep_type = {put_keep, kept, keep_failed,
 static void put_count(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__node *node = command->node;
-    char channel[LW__OWN_CHANNEL_SIZE];
+    char channel[LW__CHANNEL_OF_OURS_SIZE];
 
-    node->counted_nonce = node->subscription.nonce;
-    lw__connection_channel(node->options.uuid, node->counted_nonce, channel);
+    /* 0: it connects anew, and has not told the server its channels; so nobody is counted */
+    node->counted_nonce = node->subscription.confirmed ? node->subscription.nonce : 0;
+    lw__connection_channel(node->options.uuid, node->subscription.nonce, channel);
     command->request.expected = 1;
     lw__put_count(out, channel);
 }
@@ -423,10 +429,10 @@ static void commands_ready(void *arg)
     }
     tell_server(node, &node->policy, policy_told, 3,
                 (const char *[]){"CONFIG", "GET", "maxmemory-policy"});
+    node->count_forbidden = false;
+    count_subscribers(node); /* before `up`, which has everyone ask, and join */
     seed(node);
     lw__subscription_start(&node->subscription);
-    node->count_forbidden = false;
-    count_subscribers(node);
 }
 
 static void commands_lost(void *arg, const char *why)

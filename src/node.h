@@ -5,7 +5,8 @@
  * counter's first number of each connection, whether the two links are bound to one server,
  * and heartbeats. Knows nothing of locks.
  *
- * Happy path: lw__node_new, `up`, `bound`, lw__node_send, the command's `answer`.
+ * Happy path: lw__node_new, `up`, `bound` (at once where it is bound by then, else told),
+ * lw__node_send, the command's `answer`.
  */
 #ifndef LW_NODE_H
 #define LW_NODE_H
@@ -43,7 +44,7 @@ struct lw__command_type {
 struct lw__node_events {
     void (*up)(void *arg);
     void (*down)(void *arg, const char *why); /* each failed attempt, too */
-    void (*bound)(void *arg); /* from now on waiters may queue, and messages count */
+    void (*bound)(void *arg); /* since `up`: now waiters may queue, and messages count */
     void (*message)(void *arg, const char *text, size_t length);
 };
 
@@ -81,6 +82,8 @@ unsigned lw__node_connection(const struct lw__node *node);
 bool lw__node_send(struct lw__node *node, struct lw__command *command,
                    const struct lw__command_type *type);
 void lw__node_forget(struct lw__node *node, struct lw__command *command);
+/* Whether one that is sent now would not have to wait for others; without a link, none has. */
+bool lw__node_has_room(const struct lw__node *node);
 /* It waits for room, and is not written yet. */
 bool lw__node_is_unsent(const struct lw__command *command);
 /* An error that makes the command link useless (see LW__ERR_LINK). */

@@ -153,15 +153,15 @@ void lw__token_text(const struct lw__token_id *id, char ret[LW__TOKEN_SIZE])
     token_length(id, ret);
 }
 
-void lw__own_channel(const char *uuid, char ret[LW__OWN_CHANNEL_SIZE])
+void lw__own_channel(const char *uuid, char ret[LW__CHANNEL_OF_OURS_SIZE])
 {
-    snprintf(ret, LW__OWN_CHANNEL_SIZE, "lockwire:2:%s", uuid);
+    snprintf(ret, LW__CHANNEL_OF_OURS_SIZE, "lockwire:2:%s", uuid);
 }
 
 void lw__connection_channel(const char *uuid, unsigned nonce,
-                            char ret[LW__OWN_CHANNEL_SIZE])
+                            char ret[LW__CHANNEL_OF_OURS_SIZE])
 {
-    snprintf(ret, LW__OWN_CHANNEL_SIZE, "lockwire:2:%s:%x", uuid, nonce);
+    snprintf(ret, LW__CHANNEL_OF_OURS_SIZE, "lockwire:2:%s:%x", uuid, nonce);
 }
 
 void lw__server_id(const char *run_id, char ret[LW__SERVER_SIZE])

@@ -35,10 +35,10 @@ struct lw__token_id {
 void lw__token_text(const struct lw__token_id *id, char ret[LW__TOKEN_SIZE]);
 
 /* The channel that a client listens to, and the one of a single connection of it. */
-#define LW__OWN_CHANNEL_SIZE 64
-void lw__own_channel(const char *uuid, char ret[LW__OWN_CHANNEL_SIZE]);
+#define LW__CHANNEL_OF_OURS_SIZE 64
+void lw__own_channel(const char *uuid, char ret[LW__CHANNEL_OF_OURS_SIZE]);
 void lw__connection_channel(const char *uuid, unsigned nonce,
-                            char ret[LW__OWN_CHANNEL_SIZE]);
+                            char ret[LW__CHANNEL_OF_OURS_SIZE]);
 
 /* A server's short id, from its run_id; "" where it does not tell that. */
 #define LW__SERVER_SIZE 17

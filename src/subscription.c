@@ -8,7 +8,7 @@
 #include <strings.h>
 #include <syslog.h>
 
-#define COMMANDS_TOO 3 /* each so many counts of 0 in a row */
+#define COMMANDS_TOO 3 /* counts of 0 in a row; then after twice as many each time */
 
 static void subscribe(struct lw__subscription *s, const char *channel)
 {
@@ -18,7 +18,7 @@ static void subscribe(struct lw__subscription *s, const char *channel)
 
 void lw__subscription_heartbeat(struct lw__subscription *subscription)
 {
-    char channel[LW__OWN_CHANNEL_SIZE];
+    char channel[LW__CHANNEL_OF_OURS_SIZE];
 
     lw__own_channel(subscription->uuid, channel);
     if (subscription->confirmed)
@@ -28,7 +28,7 @@ void lw__subscription_heartbeat(struct lw__subscription *subscription)
 static void ready(void *arg)
 {
     struct lw__subscription *s = arg;
-    char channel[LW__OWN_CHANNEL_SIZE];
+    char channel[LW__CHANNEL_OF_OURS_SIZE];
 
     s->nonce++;
     lw__own_channel(s->uuid, channel);
@@ -40,7 +40,7 @@ static void ready(void *arg)
 static void lost(void *arg, const char *why)
 {
     struct lw__subscription *s = arg;
-    char channel[LW__OWN_CHANNEL_SIZE];
+    char channel[LW__CHANNEL_OF_OURS_SIZE];
 
     s->confirmed = s->bound = false;
     if (!strstr(why, "NOPERM"))
@@ -57,7 +57,7 @@ static void lost(void *arg, const char *why)
 static void push(void *arg, const struct lw__reply *reply)
 {
     struct lw__subscription *s = arg;
-    char channel[LW__OWN_CHANNEL_SIZE];
+    char channel[LW__CHANNEL_OF_OURS_SIZE];
     const char *kind, *text;
     size_t length;
 
@@ -88,15 +88,20 @@ bool lw__subscription_counted(struct lw__subscription *subscription, unsigned no
     s->bound = count > 0;
     if (s->bound) {
         s->astray = 0;
+        s->commands_too = COMMANDS_TOO;
         return false;
     }
     if (s->astray++ == 0)
         lw__log(
             s->session.access->log, LOG_WARNING,
-            "commands and messages reach different servers: waiting is by polling until "
-            "they agree");
+            "the server that commands go to does not count our subscription, which may "
+            "stand at another one: waiting is by polling until they agree");
     lw__session_fail(&s->session, "it is at another server than the commands");
-    return s->astray % COMMANDS_TOO == 0;
+    if (s->astray < s->commands_too)
+        return false;
+    s->commands_too *=
+        2; /* it may be in order, and those whom it serves are in need of it */
+    return true;
 }
 
 void lw__subscription_init(struct lw__subscription *subscription,
@@ -105,7 +110,8 @@ void lw__subscription_init(struct lw__subscription *subscription,
 {
     static const struct lw__session_events session_events = {ready, lost, push, NULL};
 
-    *subscription = (struct lw__subscription){.events = events, .arg = arg, .uuid = uuid};
+    *subscription = (struct lw__subscription){
+        .events = events, .arg = arg, .uuid = uuid, .commands_too = COMMANDS_TOO};
     lw__session_init(&subscription->session, access, &session_events, subscription);
 }
 

@@ -26,8 +26,9 @@ struct lw__subscription {
     const struct lw__subscription_events *events;
     void *arg;
     const char *uuid;
-    unsigned nonce;  /* counts connections; of the one that stands */
-    unsigned astray; /* counts of 0 in a row */
+    unsigned nonce;        /* counts connections; of the one that stands */
+    unsigned astray;       /* counts of 0 in a row */
+    unsigned commands_too; /* at so many of them */
     bool confirmed, bound, forbidden_told;
 };
 
@@ -40,7 +41,8 @@ void lw__subscription_start(struct lw__subscription *subscription);
 /* Subscribes once more, so that a connection that is dead shows. */
 void lw__subscription_heartbeat(struct lw__subscription *subscription);
 /* What the command link's server counts for the connection `nonce`. true: the command link
- * should connect anew as well, since this one alone has tried in vain. */
+ * should connect anew as well, since this one alone has tried in vain: more and more rarely,
+ * where they will never agree. */
 bool lw__subscription_counted(struct lw__subscription *subscription, unsigned nonce,
                               int64_t count);
 #endif

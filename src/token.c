@@ -254,6 +254,7 @@ static void try_says(struct lw__token *token, bool fence_usable, uint64_t fence)
         .event = token->set_done && fence_usable ? LW__EV_GRANTED : LW__EV_NOT_GRANTED,
         .sent_us = sent_us_of(token),
         .fence = fence,
+        .set_done = token->set_done,
     };
 
     if (!token->set_done)

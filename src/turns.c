@@ -29,10 +29,11 @@ static int64_t least_us(const struct lw_lock *lock)
 {
     int64_t least = margin_us(lock);
 
-    if (!lock->granted || least >= LW__MS)
+    if (!lock->granted || least >= LW__LEAST_US)
         return least;
-    return lock->max_hold_us > 0 && lock->max_hold_us < 2 * LW__MS ? lock->max_hold_us / 2
-                                                                   : LW__MS;
+    return lock->max_hold_us > 0 && lock->max_hold_us < 2 * LW__LEAST_US
+               ? lock->max_hold_us / 2
+               : LW__LEAST_US;
 }
 
 static void close_to_others(struct lw__token *token)
@@ -334,11 +335,15 @@ static void pass(struct lw__token *token)
     lw__renewal_now(token);
 }
 
-/* While no number can be had a turn cannot be asked for, and the release shall not wait. */
+/* A turn lets go and asks at once. While no number can be had, or others wait for room on the
+ * link, the release shall not wait for that, nor may the ask go before theirs. */
 static bool may_turn(const struct lw__token *token, const struct lw_lock *next)
 {
+    struct lw__node *node = token->client->node;
+
     return token->mode == LW_MUTEX && token->machine.phase == LW__HELD &&
-           ((next->flags & LW_NO_FENCE) || !lw__node_unseeded(token->client->node));
+           lw__node_has_room(node) &&
+           ((next->flags & LW_NO_FENCE) || !lw__node_unseeded(node));
 }
 
 /* Its part is done, and the token stays held: no command. */

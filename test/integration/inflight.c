@@ -161,6 +161,61 @@ static void the_fence_is_seeded_before_those_who_ask(void **state)
 }
 
 /* The renewal's answer has nobody to go to; the release waits for the room that it makes. */
+/* Handles that ask again as soon as they let go: each release could be a turn, a command that
+ * keeps as well as asks. */
+static struct {
+    struct lw_client *client;
+    long grants;
+    int open;
+    bool over;
+} churn;
+
+static void churn_granted(struct lw_lock *lock, int status, void *name);
+
+static void churn_ask(const char *name)
+{
+    struct lw_lock *lock;
+
+    churn.open++;
+    assert_int_equal(lw_acquire(churn.client, name, asking(.wait_ms = -1), churn_granted,
+                                (void *)(uintptr_t)name, &lock),
+                     0);
+}
+
+static void churn_released(struct lw_lock *lock, int status, void *name)
+{
+    (void)status;
+    lw_lock_free(lock);
+    churn.open--;
+    if (!churn.over)
+        churn_ask(name);
+}
+
+static void churn_granted(struct lw_lock *lock, int status, void *name)
+{
+    assert_int_equal(status, LW_OK);
+    churn.grants++;
+    assert_int_equal(lw_release(lock, churn_released, name), 0);
+}
+
+static void turns_of_many_names_keep_nobody_out(void **state)
+{
+    static const char *const names[] = {"n0", "n1", "n2", "n3", "n4", "n5"};
+    struct peer *a = peer_ready("a", client_of(.max_inflight = 2));
+
+    (void)state;
+    churn.client = a->client;
+    for (int i = 0; i < 6 * 40; i++)
+        churn_ask(names[i % 6]);
+    UNTIL(churn.grants > 1000);
+    struct hold *L = ask(a, "L", "lonely", 0);
+    long before = churn.grants;
+    UNTIL(L->result != PENDING || churn.grants > before + 50000);
+    churn.over = true;
+    EXPECT("L granted");
+    UNTIL(churn.open == 0);
+}
+
 static void an_answer_that_nobody_waits_for_makes_room(void **state)
 {
     struct peer *a = narrow(1);
@@ -205,6 +260,7 @@ int main(void)
         STAGE_TEST(the_fence_is_seeded_before_those_who_ask),
         STAGE_TEST(an_answer_that_nobody_waits_for_makes_room),
         STAGE_TEST(what_was_not_sent_yet_is_never_sent),
+        STAGE_TEST(turns_of_many_names_keep_nobody_out),
     };
 
     return STAGE_RUN(tests);

@@ -5,11 +5,13 @@
  *
  * Happy path: somebody waits, something breaks, whoever lives is granted in order.
  */
+#include "monitor.h"
 #include "players.h"
 #include "process.h"
 #include "proxy.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 static void I5_waiter_that_died_is_skipped_at_once(void **state)
@@ -192,6 +194,29 @@ static void I3_command_link_cut_while_waiting_regains_its_place(void **state)
     place_is_kept(false);
 }
 
+/* By then it is known who listens, so each ask may join: no second one is needed. */
+static void who_waits_asks_once_when_the_command_link_comes_up_again(void **state)
+{
+    struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
+    long long id = peer_link_id(b, false);
+    char names[20][8];
+
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        snprintf(names[i], sizeof(names[i]), "n%d", i);
+        take(a, names[i], names[i]);
+        ask(b, names[i], names[i], -1);
+        wait_queued(names[i], 1);
+    }
+    monitor_start();
+    redis_ok("CLIENT KILL ID %lld", id);
+    UNTIL(monitor_count("evalsha") >= 1 + 20); /* the counter's seed, too */
+    ask(b, "N", "another", 0);
+    UNTIL(monitor_saw("another"));
+    assert_int_equal(monitor_count("evalsha"), 1 + 20);
+    stage_clear_trace();
+}
+
 /* It answers who connects and who reads; a script's answer comes after the pause, if at all. */
 static void a_server_that_takes_no_writes_for_a_while_costs_no_waiter_its_place(
     void **state)
@@ -334,6 +359,7 @@ int main(void)
         STAGE_TEST(I3_subscription_killed_at_the_release),
         STAGE_TEST(I3_subscription_cut_while_waiting_regains_its_place),
         STAGE_TEST(I3_command_link_cut_while_waiting_regains_its_place),
+        STAGE_TEST(who_waits_asks_once_when_the_command_link_comes_up_again),
         STAGE_TEST(a_server_that_takes_no_writes_for_a_while_costs_no_waiter_its_place),
         STAGE_TEST(lost_queue_is_rebuilt_in_the_old_order),
         STAGE_TEST(without_channels_waiters_poll_and_the_log_says_so_once),

@@ -245,6 +245,9 @@ static void test_what_may_be_ours_already_is_claimed(void **state)
          "205 due -> acquire, asking ticket=100\n",
          false},
         {"0 start -> try, asking\n"
+         "5 not_granted set -> acquire, asking\n",
+         true},
+        {"0 start -> try, asking\n"
          "9898 granted fence=7 -> acquire, asking\n",
          true},
         {"0 start -> try, asking\n"

@@ -97,6 +97,7 @@ static bool read_flag(struct lw__input *in, const char *word)
         {"released", offsetof(struct lw__input, released), true},
         {"unlinked", offsetof(struct lw__input, linked), false},
         {"unsent", offsetof(struct lw__input, was_sent), false},
+        {"set", offsetof(struct lw__input, set_done), true},
     };
 
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
