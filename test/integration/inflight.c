@@ -201,7 +201,7 @@ static void churn_granted(struct lw_lock *lock, int status, void *name)
 static void turns_of_many_names_keep_nobody_out(void **state)
 {
     static const char *const names[] = {"n0", "n1", "n2", "n3", "n4", "n5"};
-    struct peer *a = peer_ready("a", client_of(.max_inflight = 2));
+    struct peer *a = peer_ready("a", client_of(.max_inflight = 2, .local_turns = 16));
 
     (void)state;
     churn.client = a->client;
@@ -211,8 +211,9 @@ static void turns_of_many_names_keep_nobody_out(void **state)
     struct hold *L = ask(a, "L", "lonely", 0);
     long before = churn.grants;
     UNTIL(L->result != PENDING || churn.grants > before + 50000);
-    churn.over = true;
+    assert_int_equal(L->result, LW_OK);
     EXPECT("L granted");
+    churn.over = true;
     UNTIL(churn.open == 0);
 }
 
