@@ -99,8 +99,8 @@ bool lw__subscription_counted(struct lw__subscription *subscription, unsigned no
     lw__session_fail(&s->session, "it is at another server than the commands");
     if (s->astray < s->commands_too)
         return false;
-    s->commands_too *=
-        2; /* it may be in order, and those whom it serves are in need of it */
+    /* That link may be in order, and others live by it: where they never agree, ever longer. */
+    s->commands_too *= 2;
     return true;
 }
 
