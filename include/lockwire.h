@@ -71,7 +71,7 @@ extern "C" {
 #define LW_VERSION_MAJOR 0
 #define LW_VERSION_MINOR 1
 #define LW_VERSION_PATCH 0
-#define LW_VERSION "0.1.0"
+#define LW_VERSION "0.2.0"
 
 struct event_base; /* libevent's */
 struct lw_client;  /* one client of one Redis: two connections, any number of locks */
