@@ -3,7 +3,7 @@
  * See child.h. Signals are blocked across the fork, so that one that comes before exec is
  * met by the program and not by the handlers of this process.
  *
- * Happy path: fork, environment, signals as they were, exec.
+ * Happy path: fork, group, environment, signals as they were, exec.
  */
 #include "child.h"
 
@@ -22,14 +22,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static bool set_environment(const char *name, uint64_t fence, const char *url)
+static bool set_environment(const struct child *child)
 {
     char number[32];
 
-    snprintf(number, sizeof(number), "%" PRIu64, fence);
-    return setenv("LOCKWIRE_NAME", name, 1) == 0 &&
+    snprintf(number, sizeof(number), "%" PRIu64, child->fence);
+    return setenv("LOCKWIRE_NAME", child->name, 1) == 0 &&
            setenv("LOCKWIRE_FENCE", number, 1) == 0 &&
-           (!url || setenv("LOCKWIRE_URL", url, 1) == 0);
+           (!child->url || setenv("LOCKWIRE_URL", child->url, 1) == 0);
 }
 
 /* Nobody renews the lock of a dead parent: the program must not go on as if it had it. */
@@ -40,6 +40,13 @@ static void die_with(pid_t parent)
 #endif
     if (getppid() != parent)
         _exit(STATUS_SYSTEM);
+}
+
+static void enter_group(const struct child *child)
+{
+    setpgid(0, 0);
+    if (child->terminal >= 0)
+        tcsetpgrp(child->terminal, getpid());
 }
 
 static _Noreturn void execute(char *const argv[], const sigset_t *mask)
@@ -54,7 +61,7 @@ static _Noreturn void execute(char *const argv[], const sigset_t *mask)
     _exit(error == ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_EXECUTE);
 }
 
-pid_t child_start(char *const argv[], const char *name, uint64_t fence, const char *url)
+pid_t child_start(const struct child *child)
 {
     sigset_t all, before;
     pid_t parent = getpid(), pid;
@@ -66,22 +73,21 @@ pid_t child_start(char *const argv[], const char *name, uint64_t fence, const ch
     pid = fork();
     if (pid == 0) {
         die_with(parent);
-        if (!set_environment(name, fence, url))
+        if (child->group)
+            enter_group(child);
+        if (!set_environment(child))
             _exit(STATUS_SYSTEM);
-        execute(argv, &before);
+        execute(child->argv, &before);
     }
     error = errno;
+    if (pid > 0 && child->group)
+        setpgid(pid, pid); /* whichever of the two comes first */
     sigprocmask(SIG_SETMASK, &before, NULL);
     errno = error;
     return pid;
 }
 
-bool child_ended(pid_t pid, int *code)
+int child_code(int status)
 {
-    int status;
-
-    if (waitpid(pid, &status, WNOHANG) != pid)
-        return false;
-    *code = WIFSIGNALED(status) ? STATUS_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
-    return true;
+    return WIFSIGNALED(status) ? STATUS_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
 }

@@ -3,7 +3,7 @@
  * The program that runs while the lock is held. Owns fork, environment and exec, and what
  * its end means as an exit code. Knows nothing of locks or the loop.
  *
- * Happy path: child_start; after SIGCHLD child_ended; exit with its code.
+ * Happy path: child_start; after SIGCHLD child_code of what waitpid tells.
  */
 #ifndef LW_TOOL_CHILD_H
 #define LW_TOOL_CHILD_H
@@ -11,11 +11,19 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Starts argv, with LOCKWIRE_NAME and LOCKWIRE_FENCE, and LOCKWIRE_URL unless url is NULL.
- * Its pid, or -1 and errno. What cannot be executed ends as a shell would have it end, with
- * a message: code 126, or 127 where there is no such program. */
-pid_t child_start(char *const argv[], const char *name, uint64_t fence, const char *url);
-/* Has it ended? Then its exit code, 128 + n after signal n. Reaps it. */
-bool child_ended(pid_t pid, int *code);
+struct child {
+    char *const *argv;
+    const char *name; /* LOCKWIRE_NAME */
+    uint64_t fence;   /* LOCKWIRE_FENCE */
+    const char *url;  /* LOCKWIRE_URL; NULL: as this process has it */
+    bool group;       /* in a process group of its own, whose number is its pid ... */
+    int terminal;     /* ... which has this terminal from its start; -1: not */
+};
+
+/* Starts it. Its pid, or -1 and errno. What cannot be executed ends as a shell would have it
+ * end, with a message: code 126, or 127 where there is no such program. */
+pid_t child_start(const struct child *child);
+/* The exit code of one that has ended, 128 + n after signal n. */
+int child_code(int status);
 
 #endif

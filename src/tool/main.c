@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int act(const struct options *options)
+static int act(const struct options *options, struct embedded *server)
 {
     switch (options->subcommand) {
     case STATUS:
@@ -26,7 +26,7 @@ static int act(const struct options *options)
     case WATCH:
         return watch(options);
     default:
-        return run(options);
+        return run(options, server);
     }
 }
 
@@ -41,7 +41,7 @@ static int act_embedded(struct options *options)
         return STATUS_NO_SERVER;
     }
     options->url = embedded_url(&server);
-    code = act(options);
+    code = act(options, &server);
     embedded_stop(&server);
     return code;
 }
@@ -67,5 +67,5 @@ int main(int argc, char **argv)
         fprintf(stderr, "lockwire: cannot watch for signals: %s\n", strerror(errno));
         return STATUS_SYSTEM;
     }
-    return options.embedded ? act_embedded(&options) : act(&options);
+    return options.embedded ? act_embedded(&options) : act(&options, NULL);
 }

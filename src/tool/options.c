@@ -12,6 +12,7 @@
 #include "usage.h"
 
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,8 @@
 #define EMBEDDED "embedded:"
 #define DEFAULT_LEASE_MS 30000
 #define DEFAULT_GRACE_MS 5000
+#define MAX_GRACE_MS (INT32_MAX / 2 - 2 * KILL_MS) /* the longest lease has room for it */
+#define KILL_MS 500 /* from SIGKILL to the end of the lease; of a short lease a part */
 #define DEFAULT_INTERVAL_MS 1000
 #define MIN_LEASE_MS 100
 #define MIN_INTERVAL_MS 10
@@ -72,6 +75,15 @@ static int parse_lease(const char *text, uint32_t *ms)
     return GO_ON;
 }
 
+static int parse_grace(const char *text, int64_t *ms)
+{
+    int result = parse_time(RUN, "--grace", text, ms);
+
+    if (result == GO_ON && *ms > MAX_GRACE_MS)
+        return refuse(RUN, "--grace '%s': must be at most 298h", text);
+    return result;
+}
+
 static int parse_interval(const char *text, int64_t *ms)
 {
     int result = parse_time(WATCH, "--interval", text, ms);
@@ -114,7 +126,10 @@ static int parse_option(int option, char **argv, struct options *options)
     case 'w':
         return parse_wait(optarg, &options->wait_ms);
     case 'g':
-        return parse_time(RUN, "--grace", optarg, &options->grace_ms);
+        return parse_grace(optarg, &options->grace_ms);
+    case 'd':
+        options->direct = true;
+        return GO_ON;
     case 'x':
         return parse_mode(LW_EXCLUSIVE, options);
     case 's':
@@ -165,6 +180,7 @@ static void choose_server(struct options *options)
 static const struct option run_options[] = {{"lease", required_argument, NULL, 'l'},
                                             {"wait", required_argument, NULL, 'w'},
                                             {"grace", required_argument, NULL, 'g'},
+                                            {"direct", no_argument, NULL, 'd'},
                                             {"exclusive", no_argument, NULL, 'x'},
                                             {"shared", no_argument, NULL, 's'},
                                             {"owner", required_argument, NULL, 'o'},
@@ -185,6 +201,28 @@ static const struct option *const known[SUBCOMMANDS] = {
     [WATCH] = watch_options,
 };
 
+/*
+ * If the lock is lost, SIGTERM, the grace time and SIGKILL have to come to their end while the
+ * lease is still ours: they are the margin of the hold, and a margin is below half the lease.
+ */
+static int check_times(struct options *options)
+{
+    int64_t lease = options->lease_ms, kill = lease / 20 < KILL_MS ? lease / 20 : KILL_MS;
+    int64_t most = (lease - 1) / 2 - kill, least;
+
+    if (options->grace_ms < 0)
+        options->grace_ms = lease / 4 < DEFAULT_GRACE_MS ? lease / 4 : DEFAULT_GRACE_MS;
+    options->margin_ms = options->grace_ms + kill;
+    if (options->grace_ms <= most)
+        return GO_ON;
+    least = 2 * (options->grace_ms + KILL_MS) + 1;
+    return refuse(RUN,
+                  "a --lease of %" PRId64 "ms is too short for a --grace of %" PRId64
+                  "ms, which must be over before the lease is: a lease of %" PRId64
+                  "ms would do, or a grace of %" PRId64 "ms",
+                  lease, options->grace_ms, least, most);
+}
+
 static int check_run(int argc, char **argv, struct options *options)
 {
     if (optind >= argc)
@@ -194,7 +232,7 @@ static int check_run(int argc, char **argv, struct options *options)
     if (options->permits && options->mode != LW_SHARED)
         return refuse(RUN, "--permits needs --shared");
     options->command = argv + optind;
-    return GO_ON;
+    return check_times(options);
 }
 
 static int check_others(int argc, char **argv, const struct options *options)
@@ -243,7 +281,7 @@ int options_parse(int argc, char **argv, struct options *options)
 
     *options = (struct options){.lease_ms = DEFAULT_LEASE_MS,
                                 .wait_ms = -1,
-                                .grace_ms = DEFAULT_GRACE_MS,
+                                .grace_ms = -1,
                                 .interval_ms = DEFAULT_INTERVAL_MS};
     for (int i = 0; i < SUBCOMMANDS; i++) {
         options->subcommand = (enum subcommand)i;

@@ -27,7 +27,9 @@ struct options {
     uint32_t lease_ms;
     int64_t wait_ms; /* -1: for ever */
     int64_t grace_ms;
-    char **command; /* NULL-terminated */
+    int64_t margin_ms; /* the grace time and what it takes to kill */
+    bool direct;       /* one process, not a group of them */
+    char **command;    /* NULL-terminated */
     /* status */
     bool json;
     /* break */

@@ -3,22 +3,22 @@
  * See run.h. Single-threaded on libevent, and never blocking: whatever happens, the lock is
  * renewed while the program runs.
  *
- * Happy path: on_acquired starts the program; SIGCHLD: on_child_end releases; on_released
- * closes the client; on_closed ends the loop; the exit code is the program's.
+ * Happy path: on_acquired starts the command; on_over releases; on_released closes the
+ * client; on_closed ends the loop; the exit code is the command's.
  *
- * Lost: the program gets SIGTERM, after the grace time SIGKILL; its end is awaited, since
- * only then nobody works on what the lock protects. A signal while waiting: the client is
- * closed, which leaves the queue. A signal while the program runs: passed on. Afterwards:
- * ignored, the end is near.
+ * Lost: the command is ended, and its end awaited, since only then nobody works on what the
+ * lock protects; the margin of the hold is the time that this takes, so that it is over
+ * before the lease is. A signal while waiting: the client is closed, which leaves the queue.
+ * A signal while the command runs: passed on. Afterwards: ignored, the end is near.
  */
 #include "run.h"
 
-#include "child.h"
 #include "codes.h"
 #include "lockwire.h"
 #include "options.h"
 #include "say.h"
 #include "signals.h"
+#include "work.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -31,12 +31,12 @@ enum stage { WAITING, RUNNING, ENDING };
 
 struct run {
     const struct options *options;
+    struct embedded *server; /* or NULL */
     struct event_base *base;
     struct lw_client *client;
     struct lw_lock *lock;
-    struct event *grace; /* set when the lock was lost */
+    struct work work;
     enum stage stage;
-    pid_t child;
     int code; /* what to exit with */
     bool lost, link_up;
     char why_down[200];
@@ -73,36 +73,32 @@ static void on_released(struct lw_lock *lock, int status, void *arg)
     end(run, run->code);
 }
 
-static void on_child_end(struct run *run, int code)
+static void on_over(int code, void *arg)
 {
-    run->child = 0;
+    struct run *run = arg;
+
     run->stage = ENDING;
     run->code = run->lost ? STATUS_LOST : code;
     if (run->lost || lw_release(run->lock, on_released, run) < 0)
         end(run, run->code);
 }
 
-static void on_grace_over(evutil_socket_t fd, short what, void *arg)
-{
-    struct run *run = arg;
-
-    (void)fd, (void)what;
-    if (run->child > 0)
-        kill(run->child, SIGKILL);
-}
-
 static void on_lost(struct lw_lock *lock, int reason, void *arg)
 {
     struct run *run = arg;
-    int64_t grace_ms = run->options->grace_ms;
-    struct timeval grace = {(time_t)(grace_ms / 1000), (grace_ms % 1000) * 1000};
 
     say("the lock '%s' was lost: %s", lw_lock_name(lock), lw_strerror(reason));
     run->lost = true;
-    if (run->child > 0) {
-        kill(run->child, SIGTERM);
-        event_add(run->grace, &grace);
-    }
+    work_end(&run->work);
+}
+
+/* While it was stopped, nobody renewed the lock. */
+static bool may_go_on(void *arg)
+{
+    struct run *run = arg;
+
+    return lw_lock_state(run->lock) == LW_HELD &&
+           lw_lock_remaining_ms(run->lock) > run->options->margin_ms;
 }
 
 static int code_of(struct run *run, int status)
@@ -139,6 +135,16 @@ static void on_acquired(struct lw_lock *lock, int status, void *arg)
 {
     struct run *run = arg;
     const struct options *options = run->options;
+    struct work_plan plan = {.child = {.argv = options->command,
+                                       .name = options->name,
+                                       .fence = lw_lock_fence(lock),
+                                       .url = options->embedded ? options->url : NULL},
+                             .direct = options->direct,
+                             .grace_ms = options->grace_ms,
+                             .server = run->server,
+                             .over = on_over,
+                             .may_go_on = may_go_on,
+                             .arg = run};
 
     if (run->stage != WAITING)
         return; /* given up: the end of the client ends it too */
@@ -146,9 +152,7 @@ static void on_acquired(struct lw_lock *lock, int status, void *arg)
         end(run, code_of(run, status));
         return;
     }
-    run->child = child_start(options->command, options->name, lw_lock_fence(lock),
-                             options->embedded ? options->url : NULL);
-    if (run->child > 0) {
+    if (work_start(&run->work, run->base, &plan) == 0) {
         run->stage = RUNNING;
         return;
     }
@@ -162,16 +166,11 @@ static void on_acquired(struct lw_lock *lock, int status, void *arg)
 static void on_signal(int number, bool from_terminal, void *arg)
 {
     struct run *run = arg;
-    int code;
 
-    if (number == SIGCHLD) {
-        if (run->stage == RUNNING && child_ended(run->child, &code))
-            on_child_end(run, code);
-    } else if (run->stage == WAITING) {
+    if (run->stage == RUNNING)
+        work_signal(&run->work, number, from_terminal);
+    else if (run->stage == WAITING && number != SIGCHLD)
         end(run, STATUS_SIGNAL + number);
-    } else if (run->stage == RUNNING && !from_terminal) {
-        kill(run->child, number);
-    }
 }
 
 static void on_link(struct lw_client *client, int up, const char *why, void *arg)
@@ -207,6 +206,7 @@ static int start(struct run *run)
     acquire.permits = run->options->permits;
     acquire.lease_ms = run->options->lease_ms;
     acquire.wait_ms = run->options->wait_ms;
+    acquire.margin_ms = (uint32_t)run->options->margin_ms;
     acquire.lost = on_lost;
     error = lw_client_new(run->base, run->options->url, &client, &run->client);
     if (error == 0)
@@ -218,14 +218,12 @@ static int start(struct run *run)
     return error == LW_EINVAL ? STATUS_USAGE : STATUS_SYSTEM;
 }
 
-int run(const struct options *options)
+int run(const struct options *options, struct embedded *server)
 {
-    struct run run = {.options = options, .code = STATUS_SYSTEM};
+    struct run run = {.options = options, .server = server, .code = STATUS_SYSTEM};
 
     run.base = event_base_new();
-    if (run.base)
-        run.grace = event_new(run.base, -1, 0, on_grace_over, &run);
-    if (!run.grace || signals_watch(run.base, on_signal, &run) < 0) {
+    if (!run.base || signals_watch(run.base, on_signal, &run) < 0) {
         say("cannot start an event loop");
     } else {
         run.code = start(&run);
@@ -237,8 +235,7 @@ int run(const struct options *options)
     signals_unwatch();
     lw_lock_free(run.lock);
     lw_client_free(run.client);
-    if (run.grace)
-        event_free(run.grace);
+    work_free(&run.work);
     if (run.base)
         event_base_free(run.base);
     return run.code;

@@ -5,10 +5,11 @@
  */
 #ifndef LW_TOOL_RUN_H
 #define LW_TOOL_RUN_H
+struct embedded;
 struct options;
 
 /* The exit code; everything has been said. signals_catch was called before; the server at
- * options->url is there. */
-int run(const struct options *options);
+ * options->url is there, and `server` if it is an embedded one, else NULL. */
+int run(const struct options *options, struct embedded *server);
 
 #endif

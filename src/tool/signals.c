@@ -15,6 +15,8 @@
 
 static const int caught[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 #define CAUGHT (sizeof(caught) / sizeof(*caught))
+static const int jobs[] = {SIGTSTP, SIGTTOU};
+#define JOBS (sizeof(jobs) / sizeof(*jobs))
 
 struct record {
     int number;
@@ -23,7 +25,9 @@ struct record {
 
 static struct {
     int pipe[2];
-    struct sigaction before[CAUGHT], pipe_before;
+    struct sigaction before[CAUGHT], pipe_before, jobs_before[JOBS];
+    bool job;
+    volatile sig_atomic_t continued;
     struct event *readable;
     signals_fn *fn;
     void *arg;
@@ -54,9 +58,18 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
         state.fn(record.number, record.from_terminal, state.arg);
 }
 
-int signals_catch(void)
+static struct sigaction recording(void)
 {
     struct sigaction action = {.sa_flags = SA_SIGINFO | SA_RESTART};
+
+    action.sa_sigaction = on_signal;
+    sigfillset(&action.sa_mask);
+    return action;
+}
+
+int signals_catch(void)
+{
+    struct sigaction action = recording();
     struct sigaction ignore = {.sa_handler = SIG_IGN};
 
     if (pipe(state.pipe) < 0)
@@ -65,8 +78,6 @@ int signals_catch(void)
         fcntl(state.pipe[i], F_SETFD, FD_CLOEXEC);
         fcntl(state.pipe[i], F_SETFL, O_NONBLOCK);
     }
-    action.sa_sigaction = on_signal;
-    sigfillset(&action.sa_mask);
     for (size_t i = 0; i < CAUGHT; i++) {
         sigaction(caught[i], NULL, &state.before[i]);
         if (state.before[i].sa_handler != SIG_IGN || caught[i] == SIGCHLD)
@@ -92,8 +103,43 @@ void signals_unwatch(void)
     state.fn = NULL;
 }
 
+void signals_job(void)
+{
+    struct sigaction action = recording();
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+
+    for (size_t i = 0; i < JOBS; i++) {
+        sigaction(jobs[i], NULL, &state.jobs_before[i]);
+        if (state.jobs_before[i].sa_handler != SIG_IGN)
+            sigaction(jobs[i], jobs[i] == SIGTSTP ? &action : &ignore, NULL);
+    }
+    state.job = true;
+}
+
+static void on_continued(int number)
+{
+    (void)number;
+    state.continued = 1;
+}
+
+bool signals_stop(int number, bool whole_group)
+{
+    struct sigaction stop = {.sa_handler = SIG_DFL}, before;
+    struct sigaction watch = {.sa_handler = on_continued}, continue_before;
+
+    state.continued = 0;
+    sigaction(SIGCONT, &watch, &continue_before);
+    sigaction(number, &stop, &before);
+    kill(whole_group ? 0 : getpid(), number); /* continued, it returns from here */
+    sigaction(number, &before, NULL);
+    sigaction(SIGCONT, &continue_before, NULL);
+    return state.continued;
+}
+
 void signals_restore(void)
 {
+    for (size_t i = 0; state.job && i < JOBS; i++)
+        sigaction(jobs[i], &state.jobs_before[i], NULL);
     for (size_t i = 0; i < CAUGHT; i++)
         sigaction(caught[i], &state.before[i], NULL);
     sigaction(SIGPIPE, &state.pipe_before, NULL);

@@ -7,6 +7,7 @@
  * the child by itself, and must not be passed on a second time.
  *
  * Happy path: signals_catch, signals_watch, the callback for each; signals_restore in a child.
+ * With a job of its own: signals_job, signals_stop when the job was stopped.
  */
 #ifndef LW_TOOL_SIGNALS_H
 #define LW_TOOL_SIGNALS_H
@@ -23,6 +24,12 @@ int signals_catch(void);
  * signals_unwatch. 0, or -1. */
 int signals_watch(struct event_base *base, signals_fn *fn, void *arg);
 void signals_unwatch(void);
+/* This process has a job of its own, as a shell has: SIGTSTP, unless it was ignored, comes as
+ * the others do, and a terminal that is the job's may be written to. */
+void signals_job(void);
+/* Stops this process as SIGTSTP and the like do, or all of its process group, and returns
+ * when it is continued. False: it was never stopped, since no shell is there to continue it. */
+bool signals_stop(int number, bool whole_group);
 /* In a child, before exec: as this process found them. */
 void signals_restore(void);
 

@@ -214,7 +214,7 @@ class Losing(RunTest):
 
     def test_a_program_that_ignores_sigterm_gets_sigkill_after_the_grace_time(self):
         process, pid = self.holder(
-            "--lease", "500ms", "--grace", "300ms",
+            "--lease", "500ms", "--grace", "200ms",
             script='trap "" TERM; echo $$ > held; while :; do sleep 0.02; done')
         self.server("DEL", "job")
         self.assertEqual(self.end_of(process)[0], 70)
@@ -222,7 +222,7 @@ class Losing(RunTest):
 
     def test_a_program_may_tidy_up_within_the_grace_time(self):
         process, _ = self.holder(
-            "--lease", "500ms", "--grace", "60s",
+            "--lease", "10s", "--grace", "4s",
             script='trap "echo tidy; exit 0" TERM; echo $$ > held;'
                    ' while :; do sleep 0.02; done')
         self.server("DEL", "job")

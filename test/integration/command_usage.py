@@ -5,6 +5,7 @@ for a name that only the library can refuse.
 
 Happy path: none to speak of; each test gives words and looks at code and text.
 """
+import re
 import unittest
 
 from command_support import COMMAND, ToolTest
@@ -52,6 +53,26 @@ class Usage(ToolTest):
         for lease in ("99ms", "600h"):
             self.assertIn("--lease", self.check(64, "run", "x", *NOWHERE, "--lease", lease,
                                                 "--", "true"))
+
+    def test_a_lease_has_room_for_the_grace_time(self):
+        for lease, grace, words in (("2s", "3s", ("--lease of 2000ms", "3000ms", "899ms")),
+                                    ("30s", "15s", ("--lease of 30000ms", "15000ms", "14499ms")),
+                                    ("100ms", "45ms", ("--lease of 100ms", "45ms", "44ms"))):
+            said = self.check(64, "run", "x", *NOWHERE, "--lease", lease, "--grace", grace,
+                              "--", "true")
+            for word in words:
+                self.assertIn(word, said)
+            fits, would_do = words[2], re.search(r"a lease of (\d+ms) would do", said)[1]
+            for times in (("--lease", lease, "--grace", fits),
+                          ("--lease", would_do, "--grace", grace)):
+                self.check(69, "run", "x", *NOWHERE, "--wait", "0", *times, "--", "true")
+        self.assertIn("15000ms", self.check(64, "run", "x", *NOWHERE, "--grace", "15s", "--", "true"))
+        self.assertIn("--grace '299h'",
+                      self.check(64, "run", "x", *NOWHERE, "--grace", "299h", "--", "true"))
+        for lease in ("100ms", "2s", "20s", "596h"):
+            self.check(69, "run", "x", *NOWHERE, "--wait", "0", "--lease", lease, "--", "true")
+        self.check(69, "run", "x", *NOWHERE, "--wait", "0", "--lease", "596.5h", "--grace", "298h",
+                   "--", "true")
 
     def test_bad_url_is_refused_without_its_password(self):
         for url in ("http://localhost", "redis://u:secret@localhost:bad", "localhost"):
@@ -104,7 +125,7 @@ class Usage(ToolTest):
             for word in words + ("--redis", "--help", "64", "71", "LOCKWIRE_URL"):
                 self.assertIn(word, said)
         said = self.check(0, "run", "--help")
-        for word in ("--lease", "--wait", "--grace", "--redis", "LOCKWIRE_URL",
+        for word in ("--lease", "--wait", "--grace", "--direct", "setsid", "--redis", "LOCKWIRE_URL",
                      "LOCKWIRE_NAME", "LOCKWIRE_FENCE", "embedded:", "75", "69", "70", "77"):
             self.assertIn(word, said)
 

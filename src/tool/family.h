@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which processes are the command's. Owns the looking and the signalling, nothing else.
+ *
+ * A process belongs to the command that is in the command's group; on Linux also one that
+ * descends from it and is still in its session: a shell's job control and timeout(1) make
+ * groups of their own, and on their parent's death such a process is adopted by lockwire.
+ * Who called setsid(2) has left, as a daemon means to.
+ *
+ * Whoever was found once belongs for good, also when its parent is gone; a pid that another
+ * process has got since is known by when that one started.
+ *
+ * Happy path: family_adopt once; family_signal(&family, SIGTERM); family_signal(&family, 0)
+ * until it says 0; family_free.
+ */
+#ifndef LW_TOOL_FAMILY_H
+#define LW_TOOL_FAMILY_H
+#include <stddef.h>
+#include <sys/types.h>
+
+struct relative;
+
+struct family {
+    pid_t group;   /* the command's */
+    pid_t session; /* the one that it was started in */
+    pid_t root; /* whose descendants there belong to it; 0: nobody's, but the group's */
+    struct relative *known; /* who was found at the last look */
+    size_t known_count;
+};
+
+/* From now on this process is the parent of what its descendants leave behind (Linux). */
+void family_adopt(void);
+/* Sends the signal (0: none) to all that are alive, and tells how many those were; where
+ * there is no /proc to look at, 1 for the whole group. */
+size_t family_signal(struct family *family, int number);
+void family_free(struct family *family);
+
+#endif

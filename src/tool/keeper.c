@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See keeper.h. The keeper has a session of its own, where no terminal's signal reaches it,
+ * blocks all others, and holds no descriptor of its parent's but the pipe: who waits for the
+ * end of an output is not kept waiting by it.
+ *
+ * Happy path: it reads which group it is to watch, then reads for ever, and is killed.
+ */
+#include "keeper.h"
+
+#include "descriptors.h"
+#include "family.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOOK_MS 10
+
+struct order {
+    pid_t group;
+    bool ending;
+};
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void end_family(struct family *family, int64_t kill_at_ms)
+{
+    const struct timespec pause = {0, LOOK_MS * 1000000};
+
+    family_signal(family, SIGTERM);
+    while (now_ms() < kill_at_ms && family_signal(family, 0) > 0)
+        nanosleep(&pause, NULL);
+    while (family_signal(family, SIGKILL) > 0)
+        nanosleep(&pause, NULL);
+}
+
+static _Noreturn void keep(int pipe, pid_t session, int64_t grace_ms)
+{
+    struct family family = {.session = session};
+    int64_t kill_at_ms = 0;
+    struct order order;
+
+    while (read(pipe, &order, sizeof(order)) == (ssize_t)sizeof(order)) {
+        family.group = order.group;
+        if (order.ending)
+            kill_at_ms = now_ms() + grace_ms;
+    }
+    if (kill_at_ms == 0)
+        kill_at_ms = now_ms() + grace_ms;
+    if (family.group > 0)
+        end_family(&family, kill_at_ms);
+    _exit(0);
+}
+
+static _Noreturn void become_keeper(int pipe, int64_t grace_ms)
+{
+    pid_t session = getsid(0);
+    int null = open("/dev/null", O_RDWR);
+
+    setsid();
+#ifdef __linux__
+    prctl(PR_SET_NAME, "lockwire-keeper"); /* `killall -9 lockwire` is not to find it */
+#endif
+    dup2(pipe, STDIN_FILENO);
+    dup2(null, STDOUT_FILENO);
+    dup2(null, STDERR_FILENO);
+    descriptors_close_above(STDERR_FILENO);
+    keep(STDIN_FILENO, session, grace_ms);
+}
+
+int keeper_start(struct keeper *keeper, int64_t grace_ms)
+{
+    sigset_t all, before;
+    int ends[2], error;
+
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -1;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    keeper->pid = fork();
+    error = errno;
+    if (keeper->pid == 0)
+        become_keeper(ends[0], grace_ms);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    close(ends[0]);
+    keeper->pipe = ends[1];
+    if (keeper->pid > 0)
+        return 0;
+    keeper_died(keeper);
+    errno = error;
+    return -1;
+}
+
+void keeper_watch(struct keeper *keeper, pid_t group, bool ending)
+{
+    struct order order = {.group = group, .ending = ending};
+
+    /* it fails only if the keeper is dead, which its SIGCHLD tells */
+    if (keeper->pid > 0 && write(keeper->pipe, &order, sizeof(order)) < 0)
+        return;
+}
+
+void keeper_died(struct keeper *keeper)
+{
+    close(keeper->pipe);
+    keeper->pid = 0;
+}
+
+void keeper_stop(struct keeper *keeper)
+{
+    if (keeper->pid == 0)
+        return;
+    kill(keeper->pid, SIGKILL);
+    waitpid(keeper->pid, NULL, 0);
+    keeper_died(keeper);
+}

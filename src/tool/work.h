@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The command at work: from its start until nothing of it is left. Owns its processes, their
+ * keeper, the terminal's coming and going, and how all of that is ended. Knows nothing of
+ * locks or servers.
+ *
+ * Unless `direct`, the command runs in a process group of its own, as a job of a shell does:
+ * signals go to the group, and it is over when the last process of it is (see family.h).
+ * When the job stops (Ctrl-Z), lockwire stops as well; when lockwire is continued, it asks
+ * `may_go_on` before it continues the job.
+ *
+ * Happy path: work_start; SIGCHLD by work_signal; `over`; work_free.
+ */
+#ifndef LW_TOOL_WORK_H
+#define LW_TOOL_WORK_H
+#include "child.h"
+#include "family.h"
+#include "keeper.h"
+#include "terminal.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct embedded;
+struct event;
+struct event_base;
+
+struct work_plan {
+    struct child child; /* `group` and `terminal` are work_start's to fill in */
+    bool direct; /* no group, no keeper: one process, signalled and awaited by itself */
+    int64_t grace_ms;        /* from SIGTERM to SIGKILL when it is ended */
+    struct embedded *server; /* a child of this process beside the command, or NULL */
+    /* Nothing is left of it; the exit code of the command itself. */
+    void (*over)(int code, void *arg);
+    /* It was stopped: may it be continued? If not, work_end comes. */
+    bool (*may_go_on)(void *arg);
+    void *arg;
+};
+
+struct work {
+    struct work_plan plan;
+    struct family family;
+    struct keeper keeper;
+    struct terminal terminal;
+    struct event *grace; /* when it is over, SIGKILL */
+    struct event *look;  /* for what is left, should its end not be told by SIGCHLD */
+    pid_t child;         /* 0: it has ended, others may be left */
+    int code;            /* the child's */
+    int looks;           /* since the child ended */
+    bool working;        /* something is left */
+    bool stopped;        /* by a signal */
+    bool ending;         /* SIGTERM was sent ... */
+    bool killing;        /* ... and SIGKILL is, to whatever is found */
+    bool hung_up;        /* SIGHUP was sent: nobody can give it a terminal */
+};
+
+/* 0, or -1 and errno; then nothing was started. work_free afterwards in either case. */
+int work_start(struct work *work, struct event_base *base, const struct work_plan *plan);
+/* A signal that came to this process: SIGCHLD, or one to be passed on. */
+void work_signal(struct work *work, int number, bool from_terminal);
+/* It must end: SIGTERM, after the grace time SIGKILL; SIGKILL at once if it is stopped, so
+ * that it never runs on. `over` follows. */
+void work_end(struct work *work);
+/* A struct of zeros is fine. */
+void work_free(struct work *work);
+
+#endif

@@ -1,0 +1,271 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""`lockwire run` and all the processes that a command is: none of them works on without the
+lock, whoever dies, and the lock is not given back while one of them works.
+
+Happy path: a command with children of its own; something happens; all of them are gone.
+"""
+import os
+import signal
+import sys
+import unittest
+
+from command_support import COMMAND, ToolTest, alive, until
+
+LOOP = "while :; do sleep 0.02; done"
+STUBBORN = f'trap "" TERM; echo $$ > worker; {LOOP}'
+# Says when it works, on a clock that all processes share, whatever it is sent.
+CLOCK = ("import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+         "while True:\n"
+         "    print(time.monotonic(), flush=True); time.sleep(0.005)\n")
+
+
+def stat_of(pid):
+    """Of /proc/PID/stat what follows the name: state, parent, ..."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        return file.read().rsplit(")", 1)[1].split()
+
+
+def children(pid):
+    """Name and state of each."""
+    found = {}
+    for child in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            state, parent = stat_of(child)[:2]
+            with open(f"/proc/{child}/comm", encoding="utf-8", errors="replace") as file:
+                name = file.read().strip()
+        except OSError:
+            continue
+        if int(parent) == pid:
+            found[int(child)] = name, state
+    return found
+
+
+def keeper_of(process):
+    for pid, (name, state) in children(process.pid).items():
+        if name == "lockwire-keeper" and state != "Z":
+            return pid
+    return None
+
+
+class ProcessesTest(ToolTest):
+    def setUp(self):
+        super().setUp()
+        self.server = self.redis()
+        self.environment["LOCKWIRE_URL"] = self.server.url
+
+    def run_(self, *words, **more):
+        return self.spawn(COMMAND, "run", *words, cwd=self.folder, **more)
+
+    def working(self, script, *options):
+        """A command of several processes; returns it and the one whose pid is in `worker`."""
+        process = self.run_("job", *options, "--", "sh", "-c", script)
+        worker = int(self.wait_for_file("worker"))
+        self.addCleanup(self.kill, worker)
+        return process, worker
+
+    @staticmethod
+    def kill(pid):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except OSError:
+            pass
+
+
+class Lease(ProcessesTest):
+    def test_nobody_works_beside_the_next_holder(self):
+        """The first one's connections are cut; what it does ends before its lease."""
+        port = self.server.listen()
+        self.server("ACL", "SETUSER", "anna", "on", ">right", "~*", "&*", "+@all")
+        first = self.spawn(
+            "sh", "-c", 'exec "$0" "$@" >first', COMMAND, "run", "job", "--lease", "10s",
+            "--grace", "4s", "--redis", f"redis://anna:right@127.0.0.1:{port}", "--",
+            sys.executable, "-c", CLOCK, cwd=self.folder)
+        self.wait_for_file("first")
+        second = self.run_("job", "--", sys.executable, "-c", "import time; print(time.monotonic())")
+        until(lambda: self.server("EXISTS", "lockwire:2:queue:{job}"), "the second one waits")
+        self.server("ACL", "SETUSER", "anna", "off")
+        self.server("CLIENT", "KILL", "USER", "anna")
+        code, began, err = self.end_of(second)
+        self.assertEqual(code, 0, err)
+        self.assertEqual(self.end_of(first)[0], 70)
+        with open(self.path("first"), encoding="ascii") as file:
+            ended = file.read().split()[-1]
+        self.assertLess(float(ended), float(began))
+
+
+class Lost(ProcessesTest):
+    def check(self, script, *options):
+        process, worker = self.working(script, "--lease", "500ms", *options)
+        self.server("SET", "job", "somebody else")
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 70, err)
+        self.assertFalse(alive(worker))
+
+    def test_a_worker_in_the_background(self):
+        self.check("sleep 1000 & echo $! > worker; wait")
+
+    def test_a_worker_that_does_not_listen(self):
+        self.check(f"sh -c '{STUBBORN}' & wait")
+
+    def test_a_worker_whose_parent_has_ended(self):
+        self.check(f"sh -c '{STUBBORN}' & exit 0")
+
+    def test_a_worker_in_a_group_of_its_own(self):
+        self.check(f"timeout 1000 sh -c '{STUBBORN}'")
+
+    def test_a_worker_in_a_group_of_its_own_whose_parents_have_ended(self):
+        self.check(f"(timeout 1000 sh -c '{STUBBORN}' &); exit 0")
+
+    def test_a_command_that_is_stopped_never_runs_on(self):
+        process = self.run_("job", "--lease", "500ms", "--", sys.executable, "-c", CLOCK)
+        process.stdout.readline()
+        (child,) = (pid for pid, (name, _) in children(process.pid).items()
+                    if name != "lockwire-keeper")
+        os.kill(child, signal.SIGSTOP)
+        until(lambda: stat_of(child)[0] == "T", "it is stopped")
+        self.server("SET", "job", "somebody else")
+        self.assertEqual(self.end_of(process)[0], 70)
+        self.assertFalse(alive(child))
+
+
+class Signals(ProcessesTest):
+    def test_all_of_it_is_signalled(self):
+        process, _ = self.working(
+            f"sh -c 'trap \"echo got > got; exit\" TERM; echo $$ > worker; {LOOP}' & wait")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.end_of(process)[0], 128 + signal.SIGTERM)
+        self.assertEqual(self.wait_for_file("got"), "got\n")
+
+    def test_direct_signals_and_awaits_one_process_only(self):
+        process, worker = self.working("sleep 1000 >/dev/null 2>&1 & echo $! > worker; wait",
+                                       "--direct")
+        self.assertEqual(os.getpgid(worker), os.getpgid(process.pid))
+        self.assertIsNone(keeper_of(process))
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.end_of(process)[0], 128 + signal.SIGTERM)
+        self.assertTrue(alive(worker))
+
+    def test_direct_ends_a_lost_command(self):
+        process, worker = self.working(STUBBORN, "--direct", "--lease", "500ms")
+        self.server("SET", "job", "somebody else")
+        self.assertEqual(self.end_of(process)[0], 70)
+        self.assertFalse(alive(worker))
+
+    def test_what_is_left_is_signalled(self):
+        process, _ = self.working("sleep 1000 & echo $! > worker; exit 3")
+        process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.end_of(process)[0], 3)
+
+
+class Left(ProcessesTest):
+    """The command has ended, something that it started has not."""
+
+    def check(self, script):
+        process, worker = self.working(script)
+        self.assertIn("'job' is held", process.stderr.readline())
+        code, _, _ = self.end_of(self.run_("job", "--wait", "0", "--", "true"))
+        self.assertEqual(code, 75, "the lock is not given back")
+        os.kill(worker, signal.SIGKILL)
+        self.assertEqual(self.end_of(process)[0], 3, "the command's own code")
+        self.assertIsNone(self.server("GET", "job"))
+
+    def test_in_its_group(self):
+        self.check("sleep 1000 & echo $! > worker; exit 3")
+
+    def test_in_a_group_of_its_own(self):
+        self.check("timeout 1000 sh -c 'echo $$ > worker; exec sleep 1000' & exit 3")
+
+    def test_a_daemon_is_left_alone(self):
+        process, worker = self.working(
+            "setsid sh -c 'echo $$ > worker; exec sleep 1000' >/dev/null 2>&1 &"
+            " while [ ! -s worker ]; do sleep 0.02; done; exit 3")
+        self.assertEqual(self.end_of(process)[::2], (3, ""))
+        self.assertTrue(alive(worker))
+
+    def test_orphans_are_reaped(self):
+        process, worker = self.working("(true & setsid true &); echo $$ > worker; exec sleep 1000")
+        until(lambda: "Z" not in [state for _, state in children(process.pid).values()],
+              "nobody waits to be reaped")
+        self.assertTrue(alive(worker))
+
+
+class Keeper(ProcessesTest):
+    """lockwire is killed."""
+
+    def check(self, script, *options):
+        process, worker = self.working(script, *options)
+        until(lambda: keeper_of(process), "there is a keeper")
+        process.kill()
+        until(lambda: not alive(worker), "nobody works without a keeper of the lock")
+        self.assertIsNotNone(self.server("GET", "job"), "nor when the lease is over")
+
+    def test_a_worker_in_the_background(self):
+        self.check("sleep 1000 & echo $! > worker; wait")
+
+    def test_a_worker_that_does_not_listen(self):
+        self.check(f"sh -c '{STUBBORN}' & wait", "--grace", "200ms")
+
+    def test_a_worker_whose_parent_has_ended(self):
+        self.check(f"sh -c '{STUBBORN}' & exit 0", "--grace", "200ms")
+
+    def test_a_worker_in_a_group_of_its_own(self):
+        self.check(f"timeout 1000 sh -c '{STUBBORN}' & wait", "--grace", "200ms")
+
+    def test_a_command_may_tidy_up(self):
+        process, worker = self.working(f'trap "echo tidy > tidy; exit" TERM; echo $$ > worker; {LOOP}')
+        process.kill()
+        self.assertEqual(self.wait_for_file("tidy"), "tidy\n")
+        until(lambda: not alive(worker), "it ends")
+
+    def test_killed_while_a_lost_command_is_ended(self):
+        process, worker = self.working(STUBBORN, "--lease", "10s", "--grace", "3s")
+        self.server("SET", "job", "somebody else")
+        self.assertIn("was lost", process.stderr.readline())
+        process.kill()
+        until(lambda: not alive(worker), "its time is not counted anew for ever")
+
+    def test_a_killed_keeper_has_a_successor(self):
+        process, worker = self.working("sleep 1000 & echo $! > worker; wait")
+        first = until(lambda: keeper_of(process), "there is a keeper")
+        os.kill(first, signal.SIGKILL)
+        until(lambda: keeper_of(process) not in (None, first), "there is another")
+        self.assertTrue(alive(worker))
+        process.kill()
+        until(lambda: not alive(worker), "which knows what to do")
+
+    def test_it_ends_with_the_command_and_holds_nothing(self):
+        process, worker = self.working("echo $$ > worker; exec sleep 1000")
+        keeper = until(lambda: keeper_of(process), "there is a keeper")
+        until(lambda: sorted(os.listdir(f"/proc/{keeper}/fd")) == ["0", "1", "2"],
+              "a pipe, and /dev/null twice")
+        for fd in 1, 2:
+            self.assertEqual(os.readlink(f"/proc/{keeper}/fd/{fd}"), "/dev/null")
+        os.kill(worker, signal.SIGTERM)
+        self.end_of(process)
+        self.assertFalse(alive(keeper))
+
+    def test_no_signal_ends_it(self):
+        process, worker = self.working("echo $$ > worker; exec sleep 1000")
+        keeper = until(lambda: keeper_of(process), "there is a keeper")
+        for number in signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT:
+            os.kill(keeper, number)
+        os.kill(worker, signal.SIGKILL)
+        self.assertEqual(self.end_of(process)[0], 128 + signal.SIGKILL)
+
+
+class EmbeddedServer(ProcessesTest):
+    def test_one_that_dies_is_reaped_and_its_folder_removed(self):
+        self.environment["TMPDIR"] = self.folder
+        process, worker = self.working("echo $$ > worker; exec sleep 1000", "--redis", "embedded:")
+        (server,) = (pid for pid, (name, _) in children(process.pid).items() if "redis" in name)
+        os.kill(server, signal.SIGKILL)
+        until(lambda: server not in children(process.pid), "it is reaped")
+        os.kill(worker, signal.SIGTERM)
+        self.assertIn(self.end_of(process)[0], (70, 128 + signal.SIGTERM))
+        self.assertEqual(os.listdir(self.folder), ["worker"])
+
+
+if __name__ == "__main__":
+    unittest.main()
