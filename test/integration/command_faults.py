@@ -226,7 +226,7 @@ class Embedded(FaultTest):
                              f"embedded:{self.path('file')}")
         code, _, err = self.end_of(process)
         self.assertEqual(code, 69)
-        self.assertIn("cannot lock the folder", err)
+        self.assertIn("Not a directory", err)
 
     def test_looks_and_breaks_end_their_server(self):
         for words, code in ((("status",), 0), (("break",), 1)):
