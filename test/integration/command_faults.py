@@ -69,6 +69,8 @@ class Shortage(FaultTest):
         self.check("run", "two", "--wait", "0", "--redis", f"embedded:{self.path('s')}", "--",
                    "true")
         self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.end_of(process)[0], 128 + signal.SIGTERM)
 
     def test_status_without_descriptors(self):
         for limit in range(4, 28):
