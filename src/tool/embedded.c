@@ -3,22 +3,24 @@
  * Starts, shares and stops a throw-away redis-server; see embedded.h. Must not know of
  * lockwire itself: the tests use it to judge the library.
  *
- * Happy path, private: mkdtemp, fork, exec, connect until PING is answered; SIGKILL, waitpid.
+ * Happy path, private: a fresh folder, fork, exec, connect until PING is answered; SIGKILL,
+ * waitpid.
  * Shared: two files of the folder carry flocks. Starting and stopping happen under `gate`
  * (exclusive); everybody who uses the server holds `users` (shared) for as long. Who leaves
  * and can get `users` exclusively was the last one, and stops the server. Both locks end with
  * their process, so that one who crashed blocks nobody; a server that the last one left
- * running by crashing is taken over by the next.
+ * running by crashing is taken over by the next. Who is stopped while it has the gate keeps
+ * others waiting, until their limit.
  */
 #include "embedded.h"
 
-#include <dirent.h>
+#include "descriptors.h"
+#include "patience.h"
+#include "listener.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
-#include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,50 +29,23 @@
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#define START_LIMIT_MS 30000
+#define START_LIMIT_MS 30000    /* our server's start, and our turn at the gate */
+#define HANG_LIMIT_MS 30000     /* the silence after which a shared server is replaced */
+#define STRANGER_LIMIT_MS 10000 /* the same of who cannot be told to be one */
+#define KILL_LIMIT_MS 10000
 #define EXIT_NOT_FOUND 127
 #define MAX_ARGS 64
-
-struct text {
-    char *bytes;
-    size_t size;
-};
-
-static int fail(struct text why, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static int fail(struct text why, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    if (why.size > 0)
-        vsnprintf(why.bytes, why.size, format, args);
-    va_end(args);
-    return -1;
-}
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* The socket's path and its URL, in which what is special in URLs is escaped. */
 static void name_socket(struct embedded *server)
 {
     char *out = server->url + sprintf(server->url, "unix://");
 
-    sprintf(server->socket, "%s/socket", server->dir);
+    snprintf(server->socket, sizeof(server->socket), "%s/" LISTENER_SOCKET,
+             server->folder.path);
     for (const char *in = server->socket; *in; in++) {
         if (strchr("/._-~", *in) || (*in >= '0' && *in <= '9') ||
             (*in >= 'A' && *in <= 'Z') || (*in >= 'a' && *in <= 'z'))
@@ -81,80 +56,18 @@ static void name_socket(struct embedded *server)
     *out = '\0';
 }
 
-/* A blocking connection with a limit on each answer, or -1 and errno. */
-static int connect_to(const char *path)
+/* In the folder: the names are relative. */
+static void exec_server(char *const extra_args[])
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (fd < 0)
-        return -1;
-    memcpy(address.sun_path, path, strlen(path) + 1);
-    if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
-        return fd;
-    int error = errno;
-    close(fd);
-    errno = error;
-    return -1;
-}
-
-/* Any answer will do: a server that wants a password is up as well. */
-static bool answers(int fd, int limit_ms)
-{
-    static const char ping[] = "PING\r\n";
-    struct pollfd wait = {.fd = fd, .events = POLLIN};
-    char answer[64];
-    int ready;
-
-    if (send(fd, ping, sizeof(ping) - 1, MSG_NOSIGNAL) != (ssize_t)sizeof(ping) - 1)
-        return false;
-    do
-        ready = poll(&wait, 1, limit_ms);
-    while (ready < 0 && errno == EINTR);
-    return ready == 1 && recv(fd, answer, sizeof(answer), 0) > 0;
-}
-
-/* Who listens at the other end; 0 if that cannot be known. */
-static pid_t peer(int fd)
-{
-#ifdef SO_PEERCRED
-    struct ucred who;
-    socklen_t size = sizeof(who);
-
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0)
-        return who.pid;
-#endif
-    (void)fd;
-    return 0;
-}
-
-/* 1: it answers within the limit, its process is noted. 0: it does not. -1 and errno: nobody
- * can tell from here, it may well be up. */
-static int is_up(struct embedded *server, int limit_ms)
-{
-    int fd = connect_to(server->socket);
-
-    if (fd < 0)
-        return errno == ENOENT || errno == ECONNREFUSED ? 0 : -1;
-    bool up = answers(fd, limit_ms);
-    if (up && !server->child)
-        server->pid = peer(fd);
-    close(fd);
-    return up;
-}
-
-static void exec_server(const struct embedded *server, char *const extra_args[])
-{
-    char log[sizeof(server->dir) + 8], *args[MAX_ARGS];
+    char *args[MAX_ARGS];
     /* clang-format off */
     const char *fixed[] = {
-        "redis-server", "--port", "0", "--unixsocket", server->socket,
+        "redis-server", "--port", "0", "--unixsocket", LISTENER_SOCKET,
         "--unixsocketperm", "700", "--daemonize", "no", "--save", "", "--appendonly", "no",
-        "--maxmemory-policy", "noeviction", "--dir", server->dir, "--logfile", log};
+        "--maxmemory-policy", "noeviction", "--dir", ".", "--logfile", "log"};
     /* clang-format on */
     size_t count = 0;
 
-    snprintf(log, sizeof(log), "%s/log", server->dir);
     for (; count < sizeof(fixed) / sizeof(*fixed); count++)
         args[count] = (char *)(uintptr_t)fixed[count];
     for (; extra_args && *extra_args && count < MAX_ARGS - 1; extra_args++)
@@ -174,200 +87,267 @@ static _Noreturn void become_server(const struct embedded *server,
     setsid(); /* a terminal's Ctrl-C is for the command, not for its server */
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    if (fchdir(server->folder.fd) < 0)
+        _exit(EXIT_FAILURE);
     for (int fd = 0; fd <= 2; fd++)
         dup2(null, fd);
+    descriptors_close_above(2); /* it would keep the caller's locks for ever */
 #ifdef __linux__
     if (server->own_dir)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
     if (!server->own_dir || getppid() == parent)
-        exec_server(server, extra_args);
+        exec_server(extra_args);
     _exit(EXIT_NOT_FOUND);
 }
 
 /* The last line of the server's log, "" if there is none. */
-static void read_log(const struct embedded *server, struct text last)
+static void read_log(const struct embedded *server, char *last, size_t size)
 {
-    char path[sizeof(server->dir) + 8], line[256];
-    FILE *log;
+    int fd = folder_file(&server->folder, "log", (struct why){0});
+    FILE *log = fd >= 0 ? fdopen(fd, "r") : NULL;
+    char line[256];
 
-    last.bytes[0] = '\0';
-    snprintf(path, sizeof(path), "%s/log", server->dir);
-    log = fopen(path, "re");
+    last[0] = '\0';
     if (!log)
         return;
     while (fgets(line, sizeof(line), log)) {
         line[strcspn(line, "\n")] = '\0';
         if (line[0])
-            snprintf(last.bytes, last.size, "%s", line);
+            snprintf(last, size, "%s", line);
     }
     fclose(log);
 }
 
-static int explain_death(struct embedded *server, int status, struct text why)
+static int explain_death(struct embedded *server, int status, struct why why)
 {
     char line[256];
 
-    server->child = false;
+    embedded_reaped(server, server->pid);
     if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NOT_FOUND)
-        return fail(why, "cannot execute redis-server: is it installed and on the PATH?");
-    read_log(server, (struct text){line, sizeof(line)});
-    return fail(why, "redis-server in %s ended at once%s%s", server->dir,
-                line[0] ? ": " : "", line);
+        return why_set(why,
+                       "cannot execute redis-server: is it installed and on the PATH?");
+    read_log(server, line, sizeof(line));
+    return why_set(why, "redis-server in %s ended at once%s%s", server->folder.path,
+                   line[0] ? ": " : "", line);
 }
 
-static int launch(struct embedded *server, char *const extra_args[], struct text why)
+/* 0: not yet. */
+static int is_up(const struct embedded *server, int limit_ms, struct why why)
 {
-    int64_t limit = now_ms() + START_LIMIT_MS;
-    pid_t parent = getpid();
-    int status;
+    struct listener listener;
+    int result = listener_connect(&listener, &server->folder, limit_ms, why);
 
-    unlink(server->socket); /* of one that crashed */
-    server->pid = fork();
-    if (server->pid < 0)
-        return fail(why, "cannot fork: %s", strerror(errno));
-    if (server->pid == 0)
-        become_server(server, extra_args, parent);
-    server->child = true;
-    for (long pause_ms = 1; now_ms() < limit;
-         pause_ms = pause_ms < 20 ? pause_ms * 2 : 20) {
-        if (is_up(server, START_LIMIT_MS) > 0)
-            return 0;
-        if (waitpid(server->pid, &status, WNOHANG) == server->pid)
-            return explain_death(server, status, why);
-        nanosleep(&(struct timespec){0, pause_ms * 1000000}, NULL);
-    }
-    return fail(why, "redis-server in %s did not answer within %d s", server->dir,
-                START_LIMIT_MS / 1000);
-}
-
-static void kill_server(struct embedded *server)
-{
-    int fd = server->child ? -1 : connect_to(server->socket);
-    char byte;
-
-    if (server->child) {
-        kill(server->pid, SIGKILL);
-        waitpid(server->pid, NULL, 0);
-    } else if (fd >= 0 && peer(fd) > 0) {
-        kill(peer(fd), SIGKILL);
-        while (recv(fd, &byte, 1, 0) > 0) /* until its end of the connection is gone */
-            continue;
-    }
-    if (fd >= 0)
-        close(fd);
-    server->child = false;
-    unlink(server->socket);
-}
-
-static int open_lock(const struct embedded *server, const char *name, int operation)
-{
-    char path[sizeof(server->dir) + 8];
-    int fd;
-
-    snprintf(path, sizeof(path), "%s/%s", server->dir, name);
-    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0 || flock(fd, operation) == 0)
-        return fd;
-    close(fd);
-    return -1;
-}
-
-/* Stops a shared server if nobody else uses it. */
-static void leave(struct embedded *server)
-{
-    int gate = open_lock(server, "gate", LOCK_EX);
-
-    if (server->users >= 0 && flock(server->users, LOCK_EX | LOCK_NB) == 0)
-        kill_server(server);
-    if (server->users >= 0)
-        close(server->users);
-    server->users = -1;
-    if (gate >= 0)
-        close(gate);
-}
-
-static int join(struct embedded *server, char *const extra_args[], struct text why)
-{
-    int gate, up, result = 0;
-
-    name_socket(server);
-    if (mkdir(server->dir, 0700) < 0 && errno != EEXIST)
-        return fail(why, "cannot make the folder %s: %s", server->dir, strerror(errno));
-    gate = open_lock(server, "gate", LOCK_EX);
-    if (gate >= 0)
-        server->users = open_lock(server, "users", LOCK_SH);
-    if (server->users < 0) {
-        result = fail(why, "cannot lock the folder %s: %s", server->dir, strerror(errno));
-    } else if ((up = is_up(server, START_LIMIT_MS)) < 0) {
-        result = fail(why, "cannot connect to %s: %s", server->socket, strerror(errno));
-        close(server->users); /* no leaving: it would end a server that it cannot see */
-        server->users = -1;
-    } else if (up == 0) {
-        kill_server(server); /* one that hangs for so long is of no use to anybody */
-        result = launch(server, extra_args, why);
-    }
-    if (gate >= 0)
-        close(gate);
-    if (result < 0)
-        leave(server);
+    if (result <= 0)
+        return result;
+    result = listener_answers(&listener, limit_ms);
+    listener_close(&listener);
     return result;
 }
 
-static int remove_one(const char *path, const struct stat *info, int type,
-                      struct FTW *where)
+static int await(struct embedded *server, struct why why)
 {
-    (void)info, (void)type, (void)where;
-    return remove(path);
+    struct patience patience = patience_for(START_LIMIT_MS);
+    int status, up;
+
+    do {
+        up = is_up(server, patience_left_ms(&patience), why);
+        if (up != 0)
+            return up;
+        if (waitpid(server->pid, &status, WNOHANG) == server->pid)
+            return explain_death(server, status, why);
+    } while (patience_pause(&patience));
+    return why_set(why, "redis-server in %s did not answer within %d s",
+                   server->folder.path, START_LIMIT_MS / 1000);
 }
 
-static int start_private(struct embedded *server, char *const extra_args[],
-                         struct text why)
+/* Its own child, which the limit is for in case the system cannot let go of it. */
+static void end_child(struct embedded *server)
 {
-    if (!mkdtemp(server->dir))
-        return fail(why, "cannot make a folder %s: %s", server->dir, strerror(errno));
-    name_socket(server);
-    if (launch(server, extra_args, why) == 0)
-        return 0;
-    if (server->child)
-        kill_server(server);
-    nftw(server->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    struct patience patience = patience_for(KILL_LIMIT_MS);
+
+    if (!server->child)
+        return;
+    kill(server->pid, SIGKILL);
+    while (waitpid(server->pid, NULL, WNOHANG) == 0 && patience_pause(&patience))
+        continue;
+    embedded_reaped(server, server->pid);
+}
+
+/* 1: it answers. Where it does not, nothing of it is left. */
+static int launch(struct embedded *server, char *const extra_args[], struct why why)
+{
+    int log = folder_file(&server->folder, "log", why); /* redis-server follows links */
+    pid_t parent = getpid();
+
+    if (log < 0)
+        return -1;
+    close(log);
+    unlinkat(server->folder.fd, LISTENER_SOCKET, 0); /* of one that crashed */
+    server->pid = fork();
+    if (server->pid < 0) {
+        server->pid = 0;
+        return why_set(why, "cannot fork: %s", strerror(errno));
+    }
+    if (server->pid == 0)
+        become_server(server, extra_args, parent);
+    server->child = true;
+    if (await(server, why) > 0)
+        return 1;
+    end_child(server);
+    unlinkat(server->folder.fd, LISTENER_SOCKET, 0);
     return -1;
 }
 
-int embedded_start(struct embedded *server, const char *dir, char *const extra_args[],
-                   char *why_bytes, size_t why_size)
+/* 1: a server that answers is there. 0: none is, or one that hung, which has been killed. */
+static int find(struct embedded *server, struct why why)
 {
-    struct text why = {why_bytes, why_size};
-    const char *tmp = getenv("TMPDIR");
-    char real[4096];
-    int length;
+    struct listener listener;
+    int found = listener_connect(&listener, &server->folder, HANG_LIMIT_MS, why);
 
-    *server = (struct embedded){.own_dir = !dir, .users = -1};
-    if (!dir) {
-        length = snprintf(server->dir, sizeof(server->dir), "%s/lockwire-XXXXXX",
-                          tmp && tmp[0] == '/' ? tmp : "/tmp");
-    } else if (dir[0] == '/') {
-        length = snprintf(server->dir, sizeof(server->dir), "%s", dir);
-    } else {
-        length = snprintf(server->dir, sizeof(server->dir), "%s/%s",
-                          getcwd(real, sizeof(real)) ? real : ".", dir);
+    if (found <= 0)
+        return found;
+    if (listener_answers(&listener, listener_is_server(&listener, &server->folder)
+                                        ? HANG_LIMIT_MS
+                                        : STRANGER_LIMIT_MS))
+        server->pid = listener.pid;
+    else /* one that hangs for so long is of no use to anybody */
+        found = listener_kill(&listener, &server->folder, KILL_LIMIT_MS, why);
+    listener_close(&listener);
+    return found;
+}
+
+/* Stops whoever serves: our own child may have been replaced by another user's. */
+static void stop_shared(struct embedded *server)
+{
+    struct listener listener;
+    struct why nobody = {0};
+    int found;
+
+    end_child(server);
+    found = listener_connect(&listener, &server->folder, KILL_LIMIT_MS, nobody);
+    if (found > 0) {
+        found = listener_kill(&listener, &server->folder, KILL_LIMIT_MS, nobody);
+        listener_close(&listener);
     }
-    if ((size_t)length >= sizeof(server->dir))
-        return fail(why,
-                    "the folder's path %.40s... is longer than %zu bytes: a unix socket"
-                    " would not fit",
-                    server->dir, sizeof(server->dir) - 1);
+    if (found == 0)
+        unlinkat(server->folder.fd, LISTENER_SOCKET, 0);
+}
+
+/* Unlocked by name: a copy of the descriptor may live on in a child of the caller's. */
+static void drop(int *file)
+{
+    if (*file < 0)
+        return;
+    flock(*file, LOCK_UN);
+    close(*file);
+    *file = -1;
+}
+
+static void forget(struct embedded *server)
+{
+    drop(&server->users);
+    drop(&server->gate);
+    folder_close(&server->folder);
+}
+
+/* Stops a shared server if nobody else uses it, and nobody keeps the gate shut. */
+static void leave(struct embedded *server)
+{
+    if (folder_lock(server->gate, LOCK_EX, START_LIMIT_MS) &&
+        flock(server->users, LOCK_EX | LOCK_NB) == 0)
+        stop_shared(server);
+    forget(server);
+}
+
+static int lock(const struct embedded *server, int file, const char *name, int operation,
+                struct why why)
+{
+    if (folder_lock(file, operation, START_LIMIT_MS))
+        return 0;
+    if (errno != EWOULDBLOCK)
+        return why_set(why, "cannot lock %s/%s: %s", server->folder.path, name,
+                       strerror(errno));
+    return why_set(why, "another process has kept %s/%s locked for %d s: is it stopped?",
+                   server->folder.path, name, START_LIMIT_MS / 1000);
+}
+
+static int join(struct embedded *server, char *const extra_args[], struct why why)
+{
+    int up = -1;
+
+    server->gate = folder_file(&server->folder, "gate", why);
+    if (server->gate >= 0)
+        server->users = folder_file(&server->folder, "users", why);
+    if (server->users >= 0 && lock(server, server->gate, "gate", LOCK_EX, why) == 0 &&
+        lock(server, server->users, "users", LOCK_SH, why) == 0)
+        up = find(server, why);
+    if (up == 0)
+        up = launch(server, extra_args, why);
+    if (up < 0) {
+        forget(server); /* no leaving: it would end a server that it cannot see */
+        return -1;
+    }
+    flock(server->gate, LOCK_UN);
+    return 0;
+}
+
+static int start_private(struct embedded *server, char *const extra_args[], struct why why)
+{
+    if (launch(server, extra_args, why) > 0)
+        return 0;
+    folder_remove(&server->folder);
+    return -1;
+}
+
+static int open_shared(struct embedded *server, const char *dir, struct why why)
+{
+    char here[4096], full[2 * sizeof(here)];
+
+    if (dir[0] == '/')
+        return folder_open(&server->folder, dir, why);
+    if (!getcwd(here, sizeof(here)))
+        return why_set(why, "cannot tell where the folder %s is: %s", dir,
+                       strerror(errno));
+    snprintf(full, sizeof(full), "%s/%s", strcmp(here, "/") == 0 ? "" : here, dir);
+    return folder_open(&server->folder, full, why);
+}
+
+int embedded_start(struct embedded *server, const char *dir, char *const extra_args[],
+                   char *why_text, size_t why_size)
+{
+    struct why why = {why_text, why_size};
+    const char *tmp = getenv("TMPDIR");
+    int opened;
+
+    *server =
+        (struct embedded){.own_dir = !dir, .gate = -1, .users = -1, .folder = {.fd = -1}};
+    if (dir)
+        opened = open_shared(server, dir, why);
+    else
+        opened = folder_make(&server->folder, tmp && tmp[0] == '/' ? tmp : "/tmp", why);
+    if (opened < 0)
+        return -1;
+    name_socket(server);
     return dir ? join(server, extra_args, why) : start_private(server, extra_args, why);
+}
+
+bool embedded_reaped(struct embedded *server, pid_t pid)
+{
+    if (!server->child || pid != server->pid)
+        return false;
+    server->child = false;
+    server->pid = 0;
+    return true;
 }
 
 void embedded_stop(struct embedded *server)
 {
-    if (server->pid == 0)
+    if (server->folder.fd < 0)
         return;
     if (server->own_dir) {
-        kill_server(server);
-        nftw(server->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+        end_child(server);
+        folder_remove(&server->folder);
     } else {
         leave(server);
     }

@@ -10,58 +10,51 @@
 
 #include "descriptors.h"
 #include "family.h"
+#include "patience.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-
-#define LOOK_MS 10
 
 struct order {
     pid_t group;
     bool ending;
 };
 
-static int64_t now_ms(void)
+static void end_family(struct family *family, struct patience grace)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-static void end_family(struct family *family, int64_t kill_at_ms)
-{
-    const struct timespec pause = {0, LOOK_MS * 1000000};
+    struct patience endless = patience_for(INT_MAX);
 
     family_signal(family, SIGTERM);
-    while (now_ms() < kill_at_ms && family_signal(family, 0) > 0)
-        nanosleep(&pause, NULL);
+    while (family_signal(family, 0) > 0 && patience_pause(&grace))
+        continue;
     while (family_signal(family, SIGKILL) > 0)
-        nanosleep(&pause, NULL);
+        patience_pause(&endless);
 }
 
 static _Noreturn void keep(int pipe, pid_t session, int64_t grace_ms)
 {
     struct family family = {.session = session};
-    int64_t kill_at_ms = 0;
-    struct order order;
+    struct patience grace = {0};
+    struct order order = {0};
+    bool ending = false;
 
     while (read(pipe, &order, sizeof(order)) == (ssize_t)sizeof(order)) {
-        family.group = order.group;
-        if (order.ending)
-            kill_at_ms = now_ms() + grace_ms;
+        if (order.ending && !ending)
+            grace = patience_for((int)grace_ms);
+        ending = order.ending;
     }
-    if (kill_at_ms == 0)
-        kill_at_ms = now_ms() + grace_ms;
+    if (!ending)
+        grace = patience_for((int)grace_ms);
+    family.group = order.group;
     if (family.group > 0)
-        end_family(&family, kill_at_ms);
+        end_family(&family, grace);
     _exit(0);
 }
 

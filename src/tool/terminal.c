@@ -9,8 +9,8 @@ void terminal_open(struct terminal *terminal)
 {
     terminal->fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
     terminal->given = false;
-    terminal->has_modes =
-        terminal->fd >= 0 && tcgetattr(terminal->fd, &terminal->modes) == 0;
+    terminal->has_modes = terminal->fd >= 0 &&
+                          tcgetattr(terminal->fd, &terminal->modes) == 0;
 }
 
 void terminal_close(struct terminal *terminal)

@@ -15,7 +15,6 @@
 #include "embedded.h"
 #include "say.h"
 #include "signals.h"
-bool embedded_reaped(struct embedded *s, pid_t p);
 
 #include <errno.h>
 #include <event2/event.h>

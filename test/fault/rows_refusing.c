@@ -2,7 +2,7 @@
 /*
  * Rows of the fault table: what a server refuses while its connections stand: out of memory,
  * too few replicas, unable to save (MISCONF), demoted to a replica, paused for writes, busy
- * with a script that does not end. A real server, whose directory is removed, so that no save
+ * with a script that does not end. A real server, whose file cannot be made, so that no save
  * can succeed.
  *
  * Happy path of each cell: the scene, begin(), what is promised, end().
@@ -10,22 +10,18 @@
 #include "cells.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #define WHILE_MS 300 /* well within a lease */
 
+/* A folder stands where a save would put its file. */
 static int open_stage(void **state)
 {
-    char dir[] = "/tmp/lockwire-gone-XXXXXX", words[64];
+    char path[sizeof(stage.server.process.folder.path) + 16];
 
-    if (!mkdtemp(dir))
-        return -1;
     stage_open(state);
-    server_stop(&stage.server);
-    snprintf(words, sizeof(words), "--dir %s", dir);
-    server_start(&stage.server, words);
-    return rmdir(dir);
+    snprintf(path, sizeof(path), "%s/dump.rdb", stage.server.process.folder.path);
+    return mkdir(path, 0700);
 }
 
 /* ---- out of memory, noeviction ---- */

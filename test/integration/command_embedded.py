@@ -6,6 +6,7 @@ Happy path: the command finds a working server at LOCKWIRE_URL, and afterwards t
 neither process nor folder.
 """
 import os
+import re
 import signal
 import unittest
 from urllib.parse import unquote
@@ -14,15 +15,17 @@ from command_support import COMMAND, ToolTest, alive, until
 
 
 def servers(folder):
-    """The redis-servers (pids) whose socket is below the folder."""
-    found = []
+    """The redis-servers (pids) that stand in the folder or below it."""
+    found, folder = [], os.path.realpath(folder)
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
+            place = os.readlink(f"/proc/{pid}/cwd")
             with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
                 line = file.read()
         except OSError:
             continue
-        if "unixsocket" in line and folder in line and alive(pid):
+        inside = place == folder or place.startswith(folder + "/")
+        if inside and re.search("(redis|valkey)-server", line) and alive(pid):
             found.append(int(pid))
     return found
 
@@ -31,6 +34,12 @@ class EmbeddedTest(ToolTest):
     def setUp(self):
         super().setUp()
         self.environment["TMPDIR"] = self.folder
+        self.addCleanup(self.end_servers)
+
+    def end_servers(self):
+        for pid in servers(self.folder):
+            os.kill(pid, signal.SIGKILL)
+        until(lambda: not servers(self.folder), "none is left")
 
     def run_(self, url, *words):
         return self.spawn(COMMAND, "run", "--redis", url, *words, cwd=self.folder)
@@ -139,6 +148,19 @@ class Shared(EmbeddedTest):
         crashed.kill()
         until(lambda: not alive(pid), "its program is gone")
         self.assertEqual(self.end_of(self.run_(self.url, "two", "--", "true"))[0], 0)
+
+    def test_the_last_one_stops_the_server_that_replaced_its_own(self):
+        first = self.spawn(COMMAND, "watch", "job", "--redis", self.url)
+        self.assertRegex(first.stdout.readline(), "job: free$")
+        os.kill(servers(self.shared)[0], signal.SIGKILL)
+        until(lambda: not servers(self.shared), "its server is gone")
+        second, pid = self.holder(self.url, "two")
+        os.kill(pid, signal.SIGTERM)
+        self.assertEqual(self.end_of(second)[0], 128 + signal.SIGTERM)
+        self.assertEqual(len(servers(self.shared)), 1, "one user is left")
+        first.send_signal(signal.SIGTERM)
+        self.assertEqual(self.end_of(first)[0], 0)
+        self.assertEqual(servers(self.shared), [])
 
     def test_many_at_once_come_and_go(self):
         count = self.path("count")

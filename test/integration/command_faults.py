@@ -69,6 +69,8 @@ class Shortage(FaultTest):
         self.check("run", "two", "--wait", "0", "--redis", f"embedded:{self.path('s')}", "--",
                    "true")
         self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.end_of(process)[0], 128 + signal.SIGTERM)
 
     def test_status_without_descriptors(self):
         for limit in range(4, 28):
@@ -226,7 +228,7 @@ class Embedded(FaultTest):
                              f"embedded:{self.path('file')}")
         code, _, err = self.end_of(process)
         self.assertEqual(code, 69)
-        self.assertIn("cannot lock the folder", err)
+        self.assertIn("Not a directory", err)
 
     def test_looks_and_breaks_end_their_server(self):
         for words, code in ((("status",), 0), (("break",), 1)):

@@ -43,7 +43,8 @@ static void run(struct server *server)
 {
     char why[300];
 
-    if (embedded_start(&server->process, NULL, server->args, why, sizeof(why)) < 0)
+    if (embedded_start(&server->process, server->keeps ? server->dir : NULL, server->args,
+                       why, sizeof(why)) < 0)
         stage_fail("%s", why);
     server->running = true;
     unlink(server->path);
@@ -69,10 +70,7 @@ void server_start(struct server *server, const char *args)
     snprintf(server->words, sizeof(server->words), "%s", args ? args : "");
     for (char *rest = server->words, *word; (word = strtok_r(rest, " ", &rest));)
         server->args[count++] = word;
-    if (strstr(args ? args : "", "appendonly yes")) {
-        server->args[count++] = (char *)"--dir";
-        server->args[count++] = server->dir;
-    }
+    server->keeps = strstr(args ? args : "", "appendonly yes");
     run(server);
 }
 

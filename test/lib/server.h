@@ -19,8 +19,9 @@
 struct server {
     struct embedded process;
     bool running, paused;
+    bool keeps; /* append-only: its folder is `dir`, which outlives it */
     redisContext *admin;
-    char dir[64];  /* where the link and, with append-only, the data stand */
+    char dir[64];  /* where the link stands */
     char path[80]; /* the link */
     char url[96];
     char *args[16]; /* of redis-server, beside the usual; NULL-terminated */

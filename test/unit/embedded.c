@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A server that somebody else's waitpid has met. Knows embedded.h, and counts what the
+ * process signals. The only one here that needs a redis-server.
+ *
+ * Happy path: embedded_start, a SIGKILL, waitpid, embedded_reaped; embedded_stop then signals
+ * nobody, and removes the folder.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "embedded.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int signals;
+
+/* In place of the system's, for embedded.c as well. */
+int kill(pid_t pid, int number)
+{
+    signals++;
+    return (int)syscall(SYS_kill, pid, number);
+}
+
+static void start(struct embedded *server, const char *dir)
+{
+    char why[300] = "";
+
+    if (embedded_start(server, dir, NULL, why, sizeof(why)) < 0)
+        fail_msg("%s", why);
+    assert_true(server->child);
+}
+
+static bool is_there(const char *path)
+{
+    struct stat info;
+
+    return lstat(path, &info) == 0;
+}
+
+/* Its end, met by another than embedded.c. */
+static void end_and_reap(struct embedded *server)
+{
+    pid_t pid = server->pid;
+
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_false(embedded_reaped(server, pid + 1));
+    assert_true(embedded_reaped(server, pid));
+    assert_false(embedded_reaped(server, pid));
+    signals = 0;
+}
+
+static void test_a_private_one(void **state)
+{
+    struct embedded server;
+
+    (void)state;
+    start(&server, NULL);
+    end_and_reap(&server);
+    assert_true(is_there(server.folder.path));
+    embedded_stop(&server);
+    assert_int_equal(signals, 0);
+    assert_false(is_there(server.folder.path));
+}
+
+static void test_a_shared_one(void **state)
+{
+    char dir[] = "/tmp/lockwire-test-XXXXXX";
+    struct embedded server;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    start(&server, dir);
+    end_and_reap(&server);
+    embedded_stop(&server);
+    assert_int_equal(signals, 0);
+    assert_false(is_there(server.socket));
+    struct folder folder;
+    assert_int_equal(folder_open(&folder, dir, (struct why){0}), 0);
+    folder_remove(&folder);
+    assert_false(is_there(dir));
+}
+
+static void test_one_that_lives_is_killed_once(void **state)
+{
+    struct embedded server;
+
+    (void)state;
+    start(&server, NULL);
+    pid_t pid = server.pid;
+    signals = 0;
+    embedded_stop(&server);
+    assert_int_equal(signals, 1);
+    assert_int_equal(waitpid(pid, NULL, WNOHANG), -1);
+    embedded_stop(&server);
+    assert_int_equal(signals, 1);
+    assert_false(embedded_reaped(&server, pid));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_private_one),
+        cmocka_unit_test(test_a_shared_one),
+        cmocka_unit_test(test_one_that_lives_is_killed_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
