@@ -32,11 +32,13 @@ static bool set_environment(const struct child *child)
            (!child->url || setenv("LOCKWIRE_URL", child->url, 1) == 0);
 }
 
-/* Nobody renews the lock of a dead parent: the program must not go on as if it had it. */
-static void die_with(pid_t parent)
+/* Nobody renews the lock of a dead parent: the program must not go on as if it had it. Of a
+ * group the keeper sees to that, which has to find it whole. */
+static void die_with(pid_t parent, const struct child *child)
 {
 #ifdef __linux__
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (!child->group)
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
 #endif
     if (getppid() != parent)
         _exit(STATUS_SYSTEM);
@@ -72,7 +74,7 @@ pid_t child_start(const struct child *child)
     sigprocmask(SIG_SETMASK, &all, &before);
     pid = fork();
     if (pid == 0) {
-        die_with(parent);
+        die_with(parent, child);
         if (child->group)
             enter_group(child);
         if (!set_environment(child))

@@ -38,9 +38,10 @@ static void end_family(struct family *family, struct patience grace)
         patience_pause(&endless);
 }
 
-static _Noreturn void keep(int pipe, pid_t session, int64_t grace_ms)
+/* At each order it looks who belongs to the command: when lockwire is dead, those that it had
+ * adopted cannot be told from others any more, unless they are known. */
+static _Noreturn void keep(int pipe, struct family family, int64_t grace_ms)
 {
-    struct family family = {.session = session};
     struct patience grace = {0};
     struct order order = {0};
     bool ending = false;
@@ -49,10 +50,12 @@ static _Noreturn void keep(int pipe, pid_t session, int64_t grace_ms)
         if (order.ending && !ending)
             grace = patience_for((int)grace_ms);
         ending = order.ending;
+        family.group = order.group;
+        family_signal(&family, 0);
     }
     if (!ending)
         grace = patience_for((int)grace_ms);
-    family.group = order.group;
+    family.root = 0;
     if (family.group > 0)
         end_family(&family, grace);
     _exit(0);
@@ -60,7 +63,7 @@ static _Noreturn void keep(int pipe, pid_t session, int64_t grace_ms)
 
 static _Noreturn void become_keeper(int pipe, int64_t grace_ms)
 {
-    pid_t session = getsid(0);
+    const struct family family = {.session = getsid(0), .root = getppid()};
     int null = open("/dev/null", O_RDWR);
 
     setsid();
@@ -71,7 +74,7 @@ static _Noreturn void become_keeper(int pipe, int64_t grace_ms)
     dup2(null, STDOUT_FILENO);
     dup2(null, STDERR_FILENO);
     descriptors_close_above(STDERR_FILENO);
-    keep(STDIN_FILENO, session, grace_ms);
+    keep(STDIN_FILENO, family, grace_ms);
 }
 
 int keeper_start(struct keeper *keeper, int64_t grace_ms)

@@ -24,8 +24,8 @@ struct keeper {
 /* 0, or -1 and errno. If the pipe breaks later, the command gets SIGTERM, and SIGKILL
  * grace_ms after it. */
 int keeper_start(struct keeper *keeper, int64_t grace_ms);
-/* This is the command's process group. `ending`: it was sent SIGTERM just now, so that its
- * grace time runs already. */
+/* This is the command's process group, and who belongs to it has changed. `ending`: it was
+ * sent SIGTERM, so that its grace time runs already. */
 void keeper_watch(struct keeper *keeper, pid_t group, bool ending);
 /* After its waitpid by another. */
 void keeper_died(struct keeper *keeper);

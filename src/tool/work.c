@@ -173,6 +173,7 @@ static void on_child(struct work *work, int status)
     } else {
         work->child = 0;
         work->code = child_code(status);
+        keeper_watch(&work->keeper, work->family.group, work->ending);
         if (terminal_take(&work->terminal) && interrupted(status))
             kill(0, WTERMSIG(status));
     }

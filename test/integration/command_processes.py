@@ -152,6 +152,12 @@ class Signals(ProcessesTest):
         self.assertEqual(self.end_of(process)[0], 70)
         self.assertFalse(alive(worker))
 
+    @unittest.skipUnless(sys.platform == "linux", "the system has no signal for this")
+    def test_direct_ends_with_lockwire(self):
+        process, worker = self.working("echo $$ > worker; exec sleep 1000", "--direct")
+        process.kill()
+        until(lambda: not alive(worker), "it gets SIGTERM")
+
     def test_what_is_left_is_signalled(self):
         process, _ = self.working("sleep 1000 & echo $! > worker; exit 3")
         process.stderr.readline()
@@ -212,6 +218,13 @@ class Keeper(ProcessesTest):
 
     def test_a_worker_in_a_group_of_its_own(self):
         self.check(f"timeout 1000 sh -c '{STUBBORN}' & wait", "--grace", "200ms")
+
+    def test_a_worker_in_a_group_of_its_own_whose_parents_have_ended(self):
+        process, worker = self.working(f"(timeout 1000 sh -c '{STUBBORN}' &); exit 0",
+                                       "--grace", "200ms")
+        self.assertIn("is held", process.stderr.readline())
+        process.kill()
+        until(lambda: not alive(worker), "the keeper had seen it")
 
     def test_a_command_may_tidy_up(self):
         process, worker = self.working(f'trap "echo tidy > tidy; exit" TERM; echo $$ > worker; {LOOP}')

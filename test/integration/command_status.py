@@ -164,7 +164,7 @@ class Status(LookTest):
 
 class Break(LookTest):
     def test_the_next_gets_it_and_the_holder_is_told(self):
-        held, _ = self.holder("--lease", "1500ms", "--grace", "60s")
+        held, _ = self.holder("--lease", "1500ms")
         waiting = self.waiter(QUEUE, 1)
         self.assertEqual(self.ask(0, "break", "job"), "")
         self.assertEqual(waiting.stdout.readline(), "mine\n")

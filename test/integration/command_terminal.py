@@ -10,13 +10,17 @@ import pty
 import re
 import select
 import signal
+import sys
 import time
 import unittest
 
 from command_support import COMMAND, LIMIT, ToolTest, alive, until
 
 CTRL_C, CTRL_Z = "\x03", "\x1a"
-TICKS = 'trap "" TERM; while :; do echo x >> ticks; sleep 0.01; done'
+# In one process: a shell that is just starting another may not notice that it is to stop.
+TICKS = ("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+         "while True:\n"
+         "    open('ticks', 'a').write('x'); time.sleep(0.01)\n")
 
 
 class Terminal:
@@ -170,7 +174,9 @@ class Keys(TerminalTest):
 
     def test_what_lost_the_lock_while_stopped_never_runs_on(self):
         shell = self.shell()
-        shell.line(f'"$lockwire" run job --lease 1s -- sh -c \'{TICKS}\'; echo "code $?"')
+        with open(self.path("ticker"), "w", encoding="ascii") as file:
+            file.write(TICKS)
+        shell.line(f'"$lockwire" run job --lease 1s -- {sys.executable} ticker; echo "code $?"')
         until(self.ticks, "it works")
         shell.type(CTRL_Z)
         shell.expect("(?i)stopped")
