@@ -13,6 +13,7 @@ import unittest
 from command_support import COMMAND, ToolTest, alive, until
 
 LOOP = "while :; do sleep 0.02; done"
+AT_WORK = "while [ ! -s worker ]; do sleep 0.02; done"
 STUBBORN = f'trap "" TERM; echo $$ > worker; {LOOP}'
 # Says when it works, on a clock that all processes share, whatever it is sent.
 CLOCK = ("import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -115,7 +116,7 @@ class Lost(ProcessesTest):
         self.check(f"timeout 1000 sh -c '{STUBBORN}'")
 
     def test_a_worker_in_a_group_of_its_own_whose_parents_have_ended(self):
-        self.check(f"(timeout 1000 sh -c '{STUBBORN}' &); exit 0")
+        self.check(f"(timeout 1000 sh -c '{STUBBORN}' &); {AT_WORK}")
 
     def test_a_command_that_is_stopped_never_runs_on(self):
         process = self.run_("job", "--lease", "500ms", "--", sys.executable, "-c", CLOCK)
@@ -181,12 +182,13 @@ class Left(ProcessesTest):
         self.check("sleep 1000 & echo $! > worker; exit 3")
 
     def test_in_a_group_of_its_own(self):
-        self.check("timeout 1000 sh -c 'echo $$ > worker; exec sleep 1000' & exit 3")
+        self.check("timeout 1000 sh -c 'echo $$ > worker; exec sleep 1000' &"
+                   f" {AT_WORK}; exit 3")
 
     def test_a_daemon_is_left_alone(self):
         process, worker = self.working(
             "setsid sh -c 'echo $$ > worker; exec sleep 1000' >/dev/null 2>&1 &"
-            " while [ ! -s worker ]; do sleep 0.02; done; exit 3")
+            f" {AT_WORK}; exit 3")
         self.assertEqual(self.end_of(process)[::2], (3, ""))
         self.assertTrue(alive(worker))
 
@@ -220,7 +222,7 @@ class Keeper(ProcessesTest):
         self.check(f"timeout 1000 sh -c '{STUBBORN}' & wait", "--grace", "200ms")
 
     def test_a_worker_in_a_group_of_its_own_whose_parents_have_ended(self):
-        process, worker = self.working(f"(timeout 1000 sh -c '{STUBBORN}' &); exit 0",
+        process, worker = self.working(f"(timeout 1000 sh -c '{STUBBORN}' &); {AT_WORK}",
                                        "--grace", "200ms")
         self.assertIn("is held", process.stderr.readline())
         process.kill()
