@@ -147,7 +147,8 @@ typedef void lw_log_cb(int level, const char *message, void *arg);
  */
 struct lw_client_options {
     size_t size;
-    /* Override the URL's; a user name needs a password, which is never logged. */
+    /* Each overrides the URL's, and may come with the other one from there; a user name needs
+     * a password, which is never logged. */
     const char *username, *password;
     /* SELECT; overrides the URL's. 0: the URL's, or 0. */
     int db;
@@ -267,10 +268,11 @@ struct lw_stats {
 #endif
 
 /*
- * A client of the Redis at `url`: redis://[[user]:password@]host[:port][/db] or
- * unix:///path[?db=N] (reserved characters in user, password and path as %XX). Returns at
- * once; connecting goes on in the loop, and again after every loss of the connection, with
- * exponential backoff. `base` and options->errbuf must outlive the client.
+ * A client of the Redis at `url`: redis://[[user][:password]@]host[:port][/db] or
+ * unix:///path[?db=N] (reserved characters in user, password and path as %XX; a user without
+ * a password needs that of the options). Returns at once; connecting goes on in the loop, and
+ * again after every loss of the connection, with exponential backoff. `base` and
+ * options->errbuf must outlive the client.
  * LW_EINVAL (bad URL or option: errbuf says which), LW_ENOMEM.
  */
 LW_PUBLIC int lw_client_new(struct event_base *base, const char *url,
