@@ -296,7 +296,7 @@ LW_PUBLIC int lw_client_stats(const struct lw_client *client, struct lw_stats *r
  * `done` gets, once:
  *   LW_OK         held; lw_lock_fence and lw_lock_remaining_ms tell more
  *   LW_EBUSY      wait_ms 0: somebody else has it, see lw_lock_retry_ms
- *   LW_ETIMEOUT   wait_ms is over
+ *   LW_ETIMEOUT   wait_ms is over; lw_lock_errstr is "" if somebody else had it
  *   LW_EDEADLOCK  this owner reads and wants to write, and so does another reader
  *   LW_ECONN      wait_ms 0: no server (later waits ride an outage out)
  *   LW_EREDIS     the server refuses for good (permissions): see lw_lock_errstr
@@ -337,7 +337,10 @@ LW_PUBLIC uint64_t lw_lock_fence(const struct lw_lock *lock);
 LW_PUBLIC const char *lw_lock_name(const struct lw_lock *lock);
 /* Who holds: the owner given, else the token as it stands in Redis; "" while waiting. */
 LW_PUBLIC const char *lw_lock_owner(const struct lw_lock *lock);
-/* What the server or the socket said to this handle last. */
+/* What the server or the socket said to this handle last, where that was an error: it is
+ * forgotten at an ordinary answer, and when the connection is there again. So after
+ * LW_ETIMEOUT it is why the server refused until the end, or why there was no connection.
+ * Copy it to keep it: it lives until the event loop has control again. */
 LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
 /* After LW_EBUSY: the holder's remaining lease in ms, for a Retry-After; -1: it has none. */
 LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
