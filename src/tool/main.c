@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The command `lockwire`. Owns the order: options, signals, the embedded server if one is
- * asked for, the subcommand, the server's end.
+ * The command `lockwire`. Owns the order: the standard descriptors, options, signals,
+ * the embedded server if one is asked for, the subcommand, the server's end.
  */
 #include "codes.h"
 #include "embedded.h"
@@ -12,9 +12,23 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* Else a pipe or a socket would get the number of one that is closed, and what is meant for
+ * that. The lowest free number is the one that open gives. */
+static bool open_standard_descriptors(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+            return false;
+    }
+    return true;
+}
 
 static int act(const struct options *options)
 {
@@ -56,8 +70,11 @@ static void on_fatal(int error)
 int main(int argc, char **argv)
 {
     struct options options;
-    int code = options_parse(argc, argv, &options);
+    int code;
 
+    if (!open_standard_descriptors())
+        return STATUS_SYSTEM;
+    code = options_parse(argc, argv, &options);
     if (code >= 0)
         return code;
     event_set_fatal_callback(on_fatal);
