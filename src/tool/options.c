@@ -202,6 +202,8 @@ static int check_others(int argc, char **argv, const struct options *options)
     if (optind < argc)
         return refuse(options->subcommand, "'%s': there is one NAME only", argv[optind]);
     if (options->token && *options->token == '\0')
+    if (strcmp(argv[optind], "--") == 0)
+        return refuse(RUN, "run: a second \"--\" stands where COMMAND should begin");
         return refuse(options->subcommand, "--token is empty");
     return GO_ON;
 }

@@ -37,6 +37,11 @@ class Usage(ToolTest):
     def test_command_missing(self):
         self.assertIn("COMMAND", self.check(64, "run", "x", "--"))
 
+    def test_a_second_pair_of_dashes_is_no_command(self):
+        for words in (("--", "x", "--", "true"), ("x", "--", "--", "true"), ("x", "--", "--"),
+                      ("--wait", "0", "--", "x", "--")):
+            self.assertIn('a second "--"', self.check(64, "run", *words))
+
     def test_bad_times_say_option_and_place(self):
         for option in ("--lease", "--wait", "--grace"):
             for text, place in (("", "character 1"), ("5x", "character 2"),
