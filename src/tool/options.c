@@ -130,6 +130,9 @@ static int parse_option(int option, char **argv, struct options *options)
     case 't':
         options->token = optarg;
         return GO_ON;
+    case 'f':
+        options->foreign = true;
+        return GO_ON;
     case 'i':
         return parse_interval(optarg, &options->interval_ms);
     case 'r':
@@ -173,8 +176,10 @@ static const struct option run_options[] = {{"lease", required_argument, NULL, '
                                             {NULL, 0, NULL, 0}};
 static const struct option status_options[] = {
     {"json", no_argument, NULL, 'j'}, COMMON, {NULL, 0, NULL, 0}};
-static const struct option break_options[] = {
-    {"token", required_argument, NULL, 't'}, COMMON, {NULL, 0, NULL, 0}};
+static const struct option break_options[] = {{"token", required_argument, NULL, 't'},
+                                              {"foreign", no_argument, NULL, 'f'},
+                                              COMMON,
+                                              {NULL, 0, NULL, 0}};
 static const struct option watch_options[] = {
     {"interval", required_argument, NULL, 'i'}, COMMON, {NULL, 0, NULL, 0}};
 

@@ -34,6 +34,7 @@ struct options {
     const char *token; /* or NULL */
     /* watch */
     int64_t interval_ms;
+    bool foreign;
 };
 
 /* -1: go on with `options`. Else the code to exit with; everything has been said. */

@@ -7,9 +7,11 @@ const char *const usage_names[SUBCOMMANDS] = {
 
 static const char *const synopses[SUBCOMMANDS] = {
     [RUN] = "lockwire run NAME [OPTION...] -- COMMAND [ARG...]",
-    [STATUS] = "lockwire status NAME [--json] [--redis URL]",
-    [BREAK] = "lockwire break NAME [--token TOKEN] [--redis URL]",
-    [WATCH] = "lockwire watch NAME [--interval TIME] [--redis URL]",
+    [STATUS] = "lockwire status NAME [--json] [--redis URL] [--password-file FILE]",
+    [BREAK] = "lockwire break NAME [--token TOKEN] [--foreign] [--redis URL] "
+              "[--password-file FILE]",
+    [WATCH] =
+        "lockwire watch NAME [--interval TIME] [--redis URL] [--password-file FILE]",
 };
 
 static const char about[] =
@@ -100,10 +102,14 @@ static const char break_text[] =
     "it; only a resource that checks fencing tokens is safe meanwhile.\n"
     "\n"
     "  --token TOKEN  only if TOKEN holds it (see `lockwire status`); safer, since the\n"
-    "                 lock may have changed hands since you looked\n" ASK_OPTIONS "\n"
+    "                 lock may have changed hands since you looked\n"
+    "  --foreign      also if it is a plain string that another library, or a version "
+    "of\n"
+    "                 this one before 0.2, has written, or one without a TTL, and so\n"
+    "                 may be no lock at all\n" ASK_OPTIONS "\n"
     "The exit code is 0 if it was taken away, or:\n"
-    "    1  nobody holds it, or not TOKEN, or the key is not ours\n" SERVER_CODES
-    "\n" URL_ENVIRONMENT ".\n";
+    "    1  nobody holds it, or not TOKEN, or the key is not ours (see "
+    "--foreign)\n" SERVER_CODES "\n" URL_ENVIRONMENT ".\n";
 
 static const char watch_text[] =
     "\n"

@@ -97,12 +97,14 @@ class Usage(ToolTest):
         for interval in ("9ms", "x", "600h"):
             self.assertIn("--interval", self.check(64, "watch", "x", "--interval", interval))
         self.assertIn("--token", self.check(64, "break", "x", "--token", ""))
+        for subcommand in ("run", "status", "watch"):
+            self.assertIn("--foreign", self.check(64, subcommand, "x", "--foreign"))
 
     def test_help(self):
         self.assertIn("run", self.check(0, "--help"))
         for subcommand, words in (("run", ("--exclusive", "--shared", "--owner", "--permits")),
                                   ("status", ("--json", "69", "77")),
-                                  ("break", ("--token", " 1 ", "69", "77")),
+                                  ("break", ("--token", "--foreign", " 1 ", "69", "77")),
                                   ("watch", ("--interval", "69", "77", "SIGINT"))):
             said = self.check(0, subcommand, "--help")
             self.assertIn(subcommand, self.check(0, "--help"))
