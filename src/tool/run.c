@@ -17,6 +17,7 @@
 #include "codes.h"
 #include "lockwire.h"
 #include "options.h"
+#include "refusal.h"
 #include "say.h"
 #include "signals.h"
 
@@ -39,6 +40,7 @@ struct run {
     pid_t child;
     int code; /* what to exit with */
     bool lost, link_up;
+    bool connected; /* once; what comes after is an outage */
     char why_down[200];
     char error[300];
 };
@@ -118,9 +120,13 @@ static int code_of(struct run *run, int status)
         say("'%s': another owner that reads it waits to write, too", name);
         return STATUS_BUSY;
     case LW_ETIMEOUT:
-        if (run->link_up) {
+        if (run->link_up && !*said) {
             say("the wait for '%s' is over", name);
             return STATUS_BUSY;
+        }
+        if (run->link_up) {
+            say("the server refuses '%s': %s", name, said);
+            return STATUS_REFUSED;
         } /* fall through */
     case LW_ECONN:
         say("no connection to the server%s%s", *why ? ": " : "", why);
@@ -180,14 +186,22 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
 
     (void)client;
     run->link_up = up;
+    run->connected = run->connected || up;
     if (!up) /* the library's log tells it at once */
         snprintf(run->why_down, sizeof(run->why_down), "%s", why);
+    if (!run->connected && run->stage == WAITING && is_refusal(why)) {
+        say("the server refuses the connection: %s", why);
+        end(run, STATUS_REFUSED);
+    }
 }
 
 static void on_log(int level, const char *message, void *arg)
 {
-    (void)level, (void)arg;
-    say("%s", message);
+    const struct run *run = arg;
+
+    (void)level;
+    if (run->connected || !is_refusal(message)) /* else on_link tells it */
+        say("%s", message);
 }
 
 static int start(struct run *run)
