@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The command `lockwire`. Owns the order: the standard descriptors, options, signals,
- * the embedded server if one is asked for, the subcommand, the server's end.
+ * The command `lockwire`. Owns the order: the standard descriptors, options, the password,
+ * signals, the embedded server if one is asked for, the subcommand, the server's end.
  */
 #include "codes.h"
 #include "embedded.h"
 #include "look.h"
 #include "options.h"
+#include "password.h"
 #include "run.h"
 #include "signals.h"
 
@@ -70,6 +71,7 @@ static void on_fatal(int error)
 int main(int argc, char **argv)
 {
     struct options options;
+    char password[PASSWORD_MAX + 1];
     int code;
 
     if (!open_standard_descriptors())
@@ -77,6 +79,12 @@ int main(int argc, char **argv)
     code = options_parse(argc, argv, &options);
     if (code >= 0)
         return code;
+    if (options.password_file) { /* before signals are caught: they end a long read */
+        code = password_read(options.password_file, password);
+        if (code != 0)
+            return code;
+        options.password = password;
+    }
     event_set_fatal_callback(on_fatal);
     /* what only looks may be ended by any signal, unless it has a server to end */
     if ((options.embedded || options.subcommand == RUN || options.subcommand == WATCH) &&

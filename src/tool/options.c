@@ -138,6 +138,9 @@ static int parse_option(int option, char **argv, struct options *options)
     case 'r':
         options->url = optarg;
         return GO_ON;
+    case 'P':
+        options->password_file = optarg;
+        return GO_ON;
     case 'h':
         return help(options->subcommand);
     case ':':
@@ -148,7 +151,7 @@ static int parse_option(int option, char **argv, struct options *options)
     }
 }
 
-static void choose_server(struct options *options)
+static int choose_server(struct options *options)
 {
     const char *environment = getenv("LOCKWIRE_URL");
 
@@ -157,10 +160,15 @@ static void choose_server(struct options *options)
     options->embedded = strncmp(options->url, EMBEDDED, strlen(EMBEDDED)) == 0;
     if (options->embedded && options->url[strlen(EMBEDDED)])
         options->embedded_dir = options->url + strlen(EMBEDDED);
+    if (options->embedded && options->password_file)
+        return refuse(options->subcommand,
+                      "--password-file: the server of %s has no password", EMBEDDED);
+    return GO_ON;
 }
 
 #define COMMON                                                                           \
     {"redis", required_argument, NULL, 'r'},                                             \
+        {"password-file", required_argument, NULL, 'P'},                                 \
     {                                                                                    \
         "help", no_argument, NULL, 'h'                                                   \
     }
@@ -194,6 +202,8 @@ static int check_run(int argc, char **argv, struct options *options)
 {
     if (optind >= argc)
         return refuse(RUN, "run: the COMMAND to run is missing");
+    if (strcmp(argv[optind], "--") == 0)
+        return refuse(RUN, "run: a second \"--\" stands where COMMAND should begin");
     if (options->owner && options->mode == LW_MUTEX)
         return refuse(RUN, "--owner needs --exclusive or --shared");
     if (options->permits && options->mode != LW_SHARED)
@@ -207,8 +217,6 @@ static int check_others(int argc, char **argv, const struct options *options)
     if (optind < argc)
         return refuse(options->subcommand, "'%s': there is one NAME only", argv[optind]);
     if (options->token && *options->token == '\0')
-    if (strcmp(argv[optind], "--") == 0)
-        return refuse(RUN, "run: a second \"--\" stands where COMMAND should begin");
         return refuse(options->subcommand, "--token is empty");
     return GO_ON;
 }
@@ -239,9 +247,7 @@ static int parse(int argc, char **argv, struct options *options)
                       usage_names[subcommand]);
     result = subcommand == RUN ? check_run(argc, argv, options)
                                : check_others(argc, argv, options);
-    if (result == GO_ON)
-        choose_server(options);
-    return result;
+    return result == GO_ON ? choose_server(options) : result;
 }
 
 int options_parse(int argc, char **argv, struct options *options)

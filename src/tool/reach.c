@@ -8,6 +8,7 @@
 #include "codes.h"
 #include "lockwire.h"
 #include "options.h"
+#include "password.h"
 #include "refusal.h"
 #include "say.h"
 
@@ -99,7 +100,9 @@ int reach_open(struct reach *reach, const char *client_name)
     client.arg = reach;
     client.errbuf = reach->error;
     client.errbuf_size = sizeof(reach->error);
+    client.password = reach->options->password;
     error = lw_client_new(reach->base, reach->options->url, &client, &reach->client);
+    password_wipe(reach->options->password);
     if (error == 0)
         return 0;
     say("%s", *reach->error ? reach->error : lw_strerror(error));

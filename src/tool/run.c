@@ -17,6 +17,7 @@
 #include "codes.h"
 #include "lockwire.h"
 #include "options.h"
+#include "password.h"
 #include "refusal.h"
 #include "say.h"
 #include "signals.h"
@@ -222,7 +223,9 @@ static int start(struct run *run)
     acquire.lease_ms = run->options->lease_ms;
     acquire.wait_ms = run->options->wait_ms;
     acquire.lost = on_lost;
+    client.password = run->options->password;
     error = lw_client_new(run->base, run->options->url, &client, &run->client);
+    password_wipe(run->options->password);
     if (error == 0)
         error = lw_acquire(run->client, run->options->name, &acquire, on_acquired, run,
                            &run->lock);

@@ -108,7 +108,8 @@ class Usage(ToolTest):
                                   ("watch", ("--interval", "69", "77", "SIGINT"))):
             said = self.check(0, subcommand, "--help")
             self.assertIn(subcommand, self.check(0, "--help"))
-            for word in words + ("--redis", "--help", "64", "71", "LOCKWIRE_URL"):
+            for word in words + ("--redis", "--password-file", "--help", "64", "71",
+                                 "LOCKWIRE_URL"):
                 self.assertIn(word, said)
         said = self.check(0, "run", "--help")
         for word in ("--lease", "--wait", "--grace", "--redis", "LOCKWIRE_URL",
