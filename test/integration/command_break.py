@@ -94,8 +94,8 @@ class Many(LookTest):
         self.readers(150)
         waiting = self.waiter("lockwire:2:rwqueue:{job}", 1, "--exclusive", "--owner", "w")
         self.ask(0, "break", "job")
-        self.assertEqual(waiting.stdout.readline(), "mine\n")
         self.assertEqual([entry["owner"] for entry in self.seen()["holders"]], ["w"])
+        self.assertEqual(waiting.stdout.readline(), "mine\n")
 
     def test_one_of_many_by_its_token(self):
         self.readers(150)

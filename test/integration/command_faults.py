@@ -117,7 +117,9 @@ class Descriptors(FaultTest):
             self.check('exec "$0" status job', closed, 0, "job: free\n")
 
     def test_nothing_to_open_in_their_place(self):
-        self.environment["LSAN_OPTIONS"] = "detect_leaks=0"
+        with open(COMMAND, "rb") as file:
+            if b"__asan_init" in file.read():
+                self.skipTest("AddressSanitizer tries for ever to have a higher descriptor")
         process = self.shell('exec >&- 2>&-; ulimit -n 2; exec "$0" status job')
         self.assertEqual(self.end_of(process)[0], 71)
 
