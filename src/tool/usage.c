@@ -8,8 +8,8 @@ const char *const usage_names[SUBCOMMANDS] = {
 static const char *const synopses[SUBCOMMANDS] = {
     [RUN] = "lockwire run NAME [OPTION...] -- COMMAND [ARG...]",
     [STATUS] = "lockwire status NAME [--json] [--redis URL] [--password-file FILE]",
-    [BREAK] = "lockwire break NAME [--token TOKEN] [--foreign] [--redis URL] "
-              "[--password-file FILE]",
+    [BREAK] = ("lockwire break NAME [--token TOKEN] [--foreign] [--redis URL] "
+               "[--password-file FILE]"),
     [WATCH] =
         "lockwire watch NAME [--interval TIME] [--redis URL] [--password-file FILE]",
 };
