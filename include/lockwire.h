@@ -147,7 +147,8 @@ typedef void lw_log_cb(int level, const char *message, void *arg);
  */
 struct lw_client_options {
     size_t size;
-    /* Override the URL's; a user name needs a password, which is never logged. */
+    /* Each overrides the URL's, and may come with the other one from there; a user name needs
+     * a password, which is never logged. */
     const char *username, *password;
     /* SELECT; overrides the URL's. 0: the URL's, or 0. */
     int db;
@@ -267,10 +268,11 @@ struct lw_stats {
 #endif
 
 /*
- * A client of the Redis at `url`: redis://[[user]:password@]host[:port][/db] or
- * unix:///path[?db=N] (reserved characters in user, password and path as %XX). Returns at
- * once; connecting goes on in the loop, and again after every loss of the connection, with
- * exponential backoff. `base` and options->errbuf must outlive the client.
+ * A client of the Redis at `url`: redis://[[user][:password]@]host[:port][/db] or
+ * unix:///path[?db=N] (reserved characters in user, password and path as %XX; a user without
+ * a password needs that of the options). Returns at once; connecting goes on in the loop, and
+ * again after every loss of the connection, with exponential backoff. `base` and
+ * options->errbuf must outlive the client.
  * LW_EINVAL (bad URL or option: errbuf says which), LW_ENOMEM.
  */
 LW_PUBLIC int lw_client_new(struct event_base *base, const char *url,
@@ -294,7 +296,7 @@ LW_PUBLIC int lw_client_stats(const struct lw_client *client, struct lw_stats *r
  * `done` gets, once:
  *   LW_OK         held; lw_lock_fence and lw_lock_remaining_ms tell more
  *   LW_EBUSY      wait_ms 0: somebody else has it, see lw_lock_retry_ms
- *   LW_ETIMEOUT   wait_ms is over
+ *   LW_ETIMEOUT   wait_ms is over; lw_lock_errstr is "" if somebody else had it
  *   LW_EDEADLOCK  this owner reads and wants to write, and so does another reader
  *   LW_ECONN      wait_ms 0: no server (later waits ride an outage out)
  *   LW_EREDIS     the server refuses for good (permissions): see lw_lock_errstr
@@ -335,7 +337,10 @@ LW_PUBLIC uint64_t lw_lock_fence(const struct lw_lock *lock);
 LW_PUBLIC const char *lw_lock_name(const struct lw_lock *lock);
 /* Who holds: the owner given, else the token as it stands in Redis; "" while waiting. */
 LW_PUBLIC const char *lw_lock_owner(const struct lw_lock *lock);
-/* What the server or the socket said to this handle last. */
+/* What the server or the socket said to this handle last, where that was an error: it is
+ * forgotten at an ordinary answer, and when the connection is there again. So after
+ * LW_ETIMEOUT it is why the server refused until the end, or why there was no connection.
+ * Copy it to keep it: it lives until the event loop has control again. */
 LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
 /* After LW_EBUSY: the holder's remaining lease in ms, for a Retry-After; -1: it has none. */
 LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);

@@ -78,7 +78,8 @@ static int check_options(struct lw_client *client)
                            (unsigned long)o->backoff_max_ms);
     else if (o->db < 0)
         lw__client_explain(client, "db %d is negative", o->db);
-    else if (o->username && !o->password && !client->url.password)
+    else if ((o->username || client->url.username) && !o->password &&
+             !client->url.password)
         lw__client_explain(client, "a username is given without a password");
     else if (lw__word_check(o->client_name, "client_name", why, sizeof why))
         lw__client_explain(client, "%s", why);
@@ -104,7 +105,7 @@ static int take_options(struct lw_client *client)
 
     if (status != 0)
         return status;
-    if (!o->username && !o->password)
+    if (!o->username)
         o->username = client->url.username;
     if (!o->password)
         o->password = client->url.password;

@@ -153,6 +153,7 @@ struct lw__token {
     bool trying;                 /* the plain try is in flight */
     bool set_answered, set_done; /* its SET */
     bool stranger_told;
+    bool error_told;        /* to one of its handles, and no ordinary answer came since */
     bool renewing_for_next; /* between two handles: the next wants a fresh lease */
 };
 

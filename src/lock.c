@@ -391,6 +391,8 @@ void lw__lock_set_errstr(struct lw_lock *lock, const char *why)
         return;
     free(lock->errstr);
     lock->errstr = *why ? strdup(why) : NULL;
+    if (*why && lock->token)
+        lock->token->error_told = true;
 }
 
 const char *lw_lock_errstr(const struct lw_lock *lock)

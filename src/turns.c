@@ -154,6 +154,7 @@ static void queue_anew(struct lw__token *token)
     }
     fresh->waiting = list;
     fresh->tries = tries;
+    fresh->error_told = token->error_told;
     DL_FOREACH2(list, lock, turn_next)
         lock->token = fresh;
     if (shares(list))
@@ -405,8 +406,32 @@ void lw__turns_withdraw(struct lw_lock *lock)
 
 /* ---- what becomes of the token ---- */
 
+static void said(struct lw__token *token, const char *text)
+{
+    struct lw_lock *lock;
+
+    DL_FOREACH2(token->waiting, lock, turn_next)
+        lw__lock_set_errstr(lock, text);
+    DL_FOREACH2(token->others, lock, turn_next)
+        lw__lock_set_errstr(lock, text);
+    if (token->holder)
+        lw__lock_set_errstr(token->holder, text);
+    if (token->releasing)
+        lw__lock_set_errstr(token->releasing, text);
+}
+
+/* An ordinary answer, or a fresh connection: the error before it is past. */
+static void forget_error(struct lw__token *token)
+{
+    if (!token->error_told)
+        return;
+    token->error_told = false;
+    said(token, "");
+}
+
 static void granted(struct lw__token *token)
 {
+    forget_error(token);
     token->served = 0;
     token->drawn_on = lw__node_connection(token->client->node);
     if (!token->waiting) {
@@ -445,25 +470,12 @@ static void busy(struct lw__token *token)
 {
     const struct lw_lock *lock = token->waiting;
 
+    forget_error(token);
     while (lock && lock->once)
         lock = lock->turn_next;
     if (lock && token->mode == LW_REDISSON)
         lw__redisson_await(token);
     end_tries(token, LW_EBUSY, NULL);
-}
-
-static void said(struct lw__token *token, const char *text)
-{
-    struct lw_lock *lock;
-
-    DL_FOREACH2(token->waiting, lock, turn_next)
-        lw__lock_set_errstr(lock, text);
-    DL_FOREACH2(token->others, lock, turn_next)
-        lw__lock_set_errstr(lock, text);
-    if (token->holder)
-        lw__lock_set_errstr(token->holder, text);
-    if (token->releasing)
-        lw__lock_set_errstr(token->releasing, text);
 }
 
 static void open_outcome(struct lw__token *token, int status, const char *why)
@@ -477,6 +489,8 @@ static void failed(struct lw__token *token, int status)
 {
     struct lw_lock *lock, *next;
 
+    if (status != LW_EREDIS)
+        forget_error(token);
     close_to_others(token);
     DL_FOREACH_SAFE2(token->waiting, lock, next, turn_next) {
         take_out(token, lock);
@@ -488,6 +502,8 @@ static void released(struct lw__token *token, int status)
 {
     struct lw_lock *lock = token->releasing;
 
+    if (status != LW_EUNKNOWN)
+        forget_error(token);
     token->releasing = NULL;
     if (!lock)
         return;
@@ -501,6 +517,7 @@ static void lost(struct lw__token *token)
 {
     struct lw_lock *lock;
 
+    forget_error(token);
     lw__renewal_forget(token);
     while ((lock = token->holder) != NULL) {
         if (lock->granted) {
@@ -519,6 +536,8 @@ static void renewed(struct lw__token *token, bool sure)
 {
     if (token->machine.phase != LW__HELD)
         return;
+    if (sure)
+        forget_error(token);
     if (token->holder && sure) {
         lw__turns_arm_loss(token->holder);
         lw__renewal_plan(token);
@@ -566,6 +585,8 @@ void lw__turns_ask_all(struct lw_client *client, bool verify)
             continue;
         name->references++; /* an answer may come at once and end its last token */
         DL_FOREACH_SAFE(name->tokens, token, next) {
+            if (verify)
+                forget_error(token);
             if (token->machine.phase != LW__HELD)
                 lw__token_event(token, LW__EV_ASK_NOW);
             else if (verify)

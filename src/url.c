@@ -139,16 +139,18 @@ static int parse_db(struct span span, struct lw__url *url, struct explain *why)
     return 0;
 }
 
-/* [user]:password */
+/* user, or [user]:password */
 static int parse_user(struct span span, struct lw__url *url, struct explain *why)
 {
     const char *end = span.start + span.length;
     const char *colon = span_find(span, ':');
     int status;
 
+    if (span.length == 0) {
+        return invalid(why, "nothing stands before the \"@\"");
+    }
     if (colon == NULL) {
-        return invalid(why, "the part before the \"@\" must be \":password\" or "
-                            "\"user:password\", it has no \":\"");
+        return decode(span, "user", why, &url->username);
     }
     if (colon > span.start) {
         status = decode(span_between(span.start, colon), "user", why, &url->username);

@@ -1,47 +1,227 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `lockwire break`: takes a lock away from its holder. Must not know how.
+ * `lockwire break`: takes a lock away from its holders. Owns whom: those that hold when it
+ * looks, each by its own token, so that whoever comes after is left alone; and what another
+ * library made only if that is wanted. Must not know how.
  *
- * Happy path: the link comes up, lw_break answers LW_OK, the next who waits has the lock.
+ * Happy path: the link comes up, look(); on_inspected keeps the tokens; lw_break answers LW_OK
+ * for each. Of more holders than a look shows the others are found by the next one.
  */
 #include "codes.h"
 #include "lockwire.h"
 #include "look.h"
 #include "options.h"
+#include "picture.h"
 #include "reach.h"
 #include "say.h"
 
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define UUID 36
+
+struct breaking {
+    struct reach *reach;
+    char **tokens;      /* of the last look, to break in turn */
+    size_t count, next; /* of these */
+    size_t left; /* of those that held at the first look, how many it did not show */
+    bool looked, any_broken;
+};
+
+static void finish(struct breaking *breaking, const char *why)
+{
+    struct reach *reach = breaking->reach;
+
+    if (!breaking->any_broken)
+        say("'%s' is not broken: %s", reach->options->name, why);
+    reach_end(reach, breaking->any_broken ? EXIT_SUCCESS : STATUS_NOT_HELD);
+}
+
+/* ---- whose it is ---- */
+
+/* A number and what ends it; NULL: it is none. */
+static const char *behind_number(const char *text, char end)
+{
+    size_t digits = strspn(text, "0123456789");
+
+    return digits > 0 && *text != '0' && text[digits] == end ? text + digits + 1 : NULL;
+}
+
+/* `<client uuid>:<n>:<window ms>-`, and nothing else. */
+static bool is_our_token(const char *token)
+{
+    for (size_t i = 0; i < UUID; i++) {
+        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+
+        if (token[i] == '\0' || !strchr(dash ? "-" : "0123456789abcdef", token[i]))
+            return false;
+    }
+    if (token[UUID] != ':')
+        return false;
+    token = behind_number(token + UUID + 1, ':');
+    token = token ? behind_number(token, '-') : NULL;
+    return token && *token == '\0';
+}
+
+/* Why the only holder of a plain string is not of this library; read-write locks are. */
+static bool is_foreign(const struct lw_inspection *seen, char *why, size_t size)
+{
+    const struct lw_inspected *holder = seen->holders;
+    char token[1000];
+
+    if (seen->holder_count == 0 || holder->mode != LW_MUTEX)
+        return false;
+    picture_clean(holder->token, token, sizeof(token));
+    if (!is_our_token(holder->token))
+        snprintf(why, size,
+                 "another library's token '%s' holds it, and goes only with --foreign",
+                 token);
+    else if (holder->remaining_ms < 0)
+        snprintf(why, size,
+                 "it has no TTL, as no lock of ours, and goes only with "
+                 "--foreign");
+    else
+        return false;
+    return true;
+}
+
+/* Does --token mean another one? */
+static bool is_spared(const struct breaking *breaking, const struct lw_inspection *seen)
+{
+    const char *token = breaking->reach->options->token;
+
+    return token && seen->holder_count == 1 && strcmp(seen->holders->token, token) != 0;
+}
+
+/* ---- one after the other ---- */
+
+static void forget(struct breaking *breaking)
+{
+    for (size_t i = 0; i < breaking->count; i++)
+        free(breaking->tokens[i]);
+    free(breaking->tokens);
+    breaking->tokens = NULL;
+    breaking->count = breaking->next = 0;
+}
+
+static bool add(struct breaking *breaking, const char *token)
+{
+    char *copy = strdup(token);
+
+    if (copy)
+        breaking->tokens[breaking->count++] = copy;
+    return copy != NULL;
+}
+
+/* At most as many as held at the first look: those who followed them are not meant. */
+static bool keep(struct breaking *breaking, const struct lw_inspection *seen)
+{
+    const char *only = breaking->reach->options->token;
+    bool kept = true;
+
+    if (!breaking->looked && !only)
+        breaking->left = seen->holder_total;
+    breaking->looked = true;
+    forget(breaking);
+    breaking->tokens = calloc(seen->holder_count + 1, sizeof(*breaking->tokens));
+    if (!breaking->tokens)
+        return false;
+    if (only)
+        return add(breaking, only);
+    for (size_t i = 0; kept && i < seen->holder_count && breaking->left > 0; i++) {
+        kept = add(breaking, seen->holders[i].token);
+        breaking->left--;
+    }
+    return kept;
+}
+
+static void go_on(struct breaking *breaking);
 
 static void on_broken(struct lw_client *client, int result, const char *why, void *arg)
 {
-    struct reach *reach = arg;
+    struct breaking *breaking = arg;
 
     (void)client;
-    if (reach->ending)
+    if (breaking->reach->ending)
         return;
-    if (result == LW_OK) {
-        reach_end(reach, EXIT_SUCCESS);
-    } else if (result == LW_ENOTHELD) {
-        say("'%s' is not broken: %s", reach->options->name, why);
-        reach_end(reach, STATUS_NOT_HELD);
-    } else {
-        reach_fail(reach, result, why);
+    if (result != LW_OK && result != LW_ENOTHELD) {
+        bool unknown = result == LW_ECONN && breaking->any_broken;
+
+        reach_fail(breaking->reach, unknown ? LW_EUNKNOWN : result, why);
+        return;
     }
+    breaking->any_broken = breaking->any_broken || result == LW_OK;
+    breaking->next++;
+    go_on(breaking);
 }
 
-static void on_up(struct reach *reach)
+static void on_inspected(struct lw_client *client, int result,
+                         const struct lw_inspection *seen, const char *why, void *arg)
 {
-    int error = lw_break(reach->client, reach->options->name, reach->options->token,
-                         on_broken, reach);
+    struct breaking *breaking = arg;
+    char foreign[1200];
+
+    (void)client;
+    if (breaking->reach->ending)
+        return;
+    if (result != LW_OK)
+        reach_fail(breaking->reach, result, why);
+    else if (*seen->stranger)
+        finish(breaking, "the key is a stranger's, and is not touched");
+    else if (!breaking->reach->options->foreign && !is_spared(breaking, seen) &&
+             is_foreign(seen, foreign, sizeof(foreign)))
+        finish(breaking, foreign);
+    else if (!keep(breaking, seen))
+        reach_fail(breaking->reach, LW_ENOMEM, "");
+    else
+        go_on(breaking);
+}
+
+static void look(struct breaking *breaking)
+{
+    struct reach *reach = breaking->reach;
+    int error = lw_inspect(reach->client, reach->options->name, on_inspected, breaking);
 
     if (error != 0)
         reach_fail(reach, error, "");
 }
 
+static void go_on(struct breaking *breaking)
+{
+    struct reach *reach = breaking->reach;
+    int error;
+
+    if (breaking->next < breaking->count) {
+        error = lw_break(reach->client, reach->options->name,
+                         breaking->tokens[breaking->next], on_broken, breaking);
+        if (error != 0)
+            reach_fail(reach, error, "");
+    } else if (breaking->count > 0 && breaking->left > 0) {
+        look(breaking);
+    } else if (breaking->count == 0) {
+        finish(breaking, "nobody holds it");
+    } else {
+        finish(breaking, reach->options->token ? "that token does not hold it"
+                                               : "it changed hands meanwhile");
+    }
+}
+
+static void on_up(struct reach *reach)
+{
+    struct breaking *breaking = reach->arg;
+
+    breaking->reach = reach;
+    look(breaking);
+}
+
 int break_lock(const struct options *options)
 {
     static const struct reach_events events = {.up = on_up};
+    struct breaking breaking = {0};
+    int code = reach(options, &events, "lockwire-break", &breaking);
 
-    return reach(options, &events, "lockwire-break", NULL);
+    forget(&breaking);
+    return code;
 }

@@ -1,20 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The command `lockwire`. Owns the order: options, signals, the embedded server if one is
- * asked for, the subcommand, the server's end.
+ * The command `lockwire`. Owns the order: the standard descriptors, options, the password,
+ * signals, the embedded server if one is asked for, the subcommand, the server's end.
  */
 #include "codes.h"
 #include "embedded.h"
 #include "look.h"
 #include "options.h"
+#include "password.h"
 #include "run.h"
 #include "signals.h"
 
 #include <errno.h>
 #include <event2/event.h>
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* Else a pipe or a socket would get the number of one that is closed, and what is meant for
+ * that. The lowest free number is the one that open gives. */
+static bool open_standard_descriptors(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+            return false;
+    }
+    return true;
+}
 
 static int act(const struct options *options, struct embedded *server)
 {
@@ -56,10 +71,20 @@ static void on_fatal(int error)
 int main(int argc, char **argv)
 {
     struct options options;
-    int code = options_parse(argc, argv, &options);
+    char password[PASSWORD_MAX + 1];
+    int code;
 
+    if (!open_standard_descriptors())
+        return STATUS_SYSTEM;
+    code = options_parse(argc, argv, &options);
     if (code >= 0)
         return code;
+    if (options.password_file) { /* before signals are caught: they end a long read */
+        code = password_read(options.password_file, password);
+        if (code != 0)
+            return code;
+        options.password = password;
+    }
     event_set_fatal_callback(on_fatal);
     /* what only looks may be ended by any signal, unless it has a server to end */
     if ((options.embedded || options.subcommand == RUN || options.subcommand == WATCH) &&

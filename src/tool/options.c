@@ -145,10 +145,16 @@ static int parse_option(int option, char **argv, struct options *options)
     case 't':
         options->token = optarg;
         return GO_ON;
+    case 'f':
+        options->foreign = true;
+        return GO_ON;
     case 'i':
         return parse_interval(optarg, &options->interval_ms);
     case 'r':
         options->url = optarg;
+        return GO_ON;
+    case 'P':
+        options->password_file = optarg;
         return GO_ON;
     case 'h':
         return help(options->subcommand);
@@ -160,7 +166,7 @@ static int parse_option(int option, char **argv, struct options *options)
     }
 }
 
-static void choose_server(struct options *options)
+static int choose_server(struct options *options)
 {
     const char *environment = getenv("LOCKWIRE_URL");
 
@@ -169,10 +175,15 @@ static void choose_server(struct options *options)
     options->embedded = strncmp(options->url, EMBEDDED, strlen(EMBEDDED)) == 0;
     if (options->embedded && options->url[strlen(EMBEDDED)])
         options->embedded_dir = options->url + strlen(EMBEDDED);
+    if (options->embedded && options->password_file)
+        return refuse(options->subcommand,
+                      "--password-file: the server of %s has no password", EMBEDDED);
+    return GO_ON;
 }
 
 #define COMMON                                                                           \
     {"redis", required_argument, NULL, 'r'},                                             \
+        {"password-file", required_argument, NULL, 'P'},                                 \
     {                                                                                    \
         "help", no_argument, NULL, 'h'                                                   \
     }
@@ -189,8 +200,10 @@ static const struct option run_options[] = {{"lease", required_argument, NULL, '
                                             {NULL, 0, NULL, 0}};
 static const struct option status_options[] = {
     {"json", no_argument, NULL, 'j'}, COMMON, {NULL, 0, NULL, 0}};
-static const struct option break_options[] = {
-    {"token", required_argument, NULL, 't'}, COMMON, {NULL, 0, NULL, 0}};
+static const struct option break_options[] = {{"token", required_argument, NULL, 't'},
+                                              {"foreign", no_argument, NULL, 'f'},
+                                              COMMON,
+                                              {NULL, 0, NULL, 0}};
 static const struct option watch_options[] = {
     {"interval", required_argument, NULL, 'i'}, COMMON, {NULL, 0, NULL, 0}};
 
@@ -227,6 +240,8 @@ static int check_run(int argc, char **argv, struct options *options)
 {
     if (optind >= argc)
         return refuse(RUN, "run: the COMMAND to run is missing");
+    if (strcmp(argv[optind], "--") == 0)
+        return refuse(RUN, "run: a second \"--\" stands where COMMAND should begin");
     if (options->owner && options->mode == LW_MUTEX)
         return refuse(RUN, "--owner needs --exclusive or --shared");
     if (options->permits && options->mode != LW_SHARED)
@@ -270,9 +285,7 @@ static int parse(int argc, char **argv, struct options *options)
                       usage_names[subcommand]);
     result = subcommand == RUN ? check_run(argc, argv, options)
                                : check_others(argc, argv, options);
-    if (result == GO_ON)
-        choose_server(options);
-    return result;
+    return result == GO_ON ? choose_server(options) : result;
 }
 
 int options_parse(int argc, char **argv, struct options *options)

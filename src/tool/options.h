@@ -18,8 +18,10 @@ struct options {
     enum subcommand subcommand;
     const char *name;
     const char *url;
-    bool embedded;            /* the server is to be started ... */
-    const char *embedded_dir; /* ... there; NULL: in a folder of its own */
+    const char *password_file; /* or NULL */
+    char *password;            /* what main read there, or NULL; wiped by who uses it */
+    bool embedded;             /* the server is to be started ... */
+    const char *embedded_dir;  /* ... there; NULL: in a folder of its own */
     /* run */
     enum lw_mode mode;
     const char *owner; /* or NULL */
@@ -34,6 +36,7 @@ struct options {
     bool json;
     /* break */
     const char *token; /* or NULL */
+    bool foreign;
     /* watch */
     int64_t interval_ms;
 };

@@ -8,6 +8,8 @@
 #include "codes.h"
 #include "lockwire.h"
 #include "options.h"
+#include "password.h"
+#include "refusal.h"
 #include "say.h"
 
 #include <event2/event.h>
@@ -61,12 +63,17 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
     (void)client;
     if (reach->ending)
         return;
-    if (up)
+    reach->connected = reach->connected || up;
+    if (up) {
         reach->events->up(reach);
-    else if (reach->events->down)
+    } else if (!reach->connected && is_refusal(why)) {
+        say("the server refuses the connection: %s", why);
+        reach_end(reach, STATUS_REFUSED);
+    } else if (reach->events->down) {
         reach->events->down(reach, why);
-    else
+    } else {
         reach_fail(reach, LW_ECONN, why);
+    }
 }
 
 static void on_log(int level, const char *message, void *arg)
@@ -93,7 +100,9 @@ int reach_open(struct reach *reach, const char *client_name)
     client.arg = reach;
     client.errbuf = reach->error;
     client.errbuf_size = sizeof(reach->error);
+    client.password = reach->options->password;
     error = lw_client_new(reach->base, reach->options->url, &client, &reach->client);
+    password_wipe(reach->options->password);
     if (error == 0)
         return 0;
     say("%s", *reach->error ? reach->error : lw_strerror(error));

@@ -4,6 +4,7 @@
  * is up, an exit code. Must not know what is asked.
  *
  * Happy path: reach() calls `up`; its callback calls reach_end, and reach() returns the code.
+ * A server that refuses the first connection ends it; later ones are `down`.
  */
 #ifndef LW_TOOL_REACH_H
 #define LW_TOOL_REACH_H
@@ -26,6 +27,7 @@ struct reach {
     struct lw_client *client;
     int code;
     int ending;
+    int connected;   /* once; what comes after is an outage */
     char error[300]; /* what the library says was wrong with a call */
 };
 

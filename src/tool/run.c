@@ -16,6 +16,8 @@
 #include "codes.h"
 #include "lockwire.h"
 #include "options.h"
+#include "password.h"
+#include "refusal.h"
 #include "say.h"
 #include "signals.h"
 #include "work.h"
@@ -39,6 +41,7 @@ struct run {
     enum stage stage;
     int code; /* what to exit with */
     bool lost, link_up;
+    bool connected; /* once; what comes after is an outage */
     char why_down[200];
     char error[300];
 };
@@ -114,9 +117,13 @@ static int code_of(struct run *run, int status)
         say("'%s': another owner that reads it waits to write, too", name);
         return STATUS_BUSY;
     case LW_ETIMEOUT:
-        if (run->link_up) {
+        if (run->link_up && !*said) {
             say("the wait for '%s' is over", name);
             return STATUS_BUSY;
+        }
+        if (run->link_up) {
+            say("the server refuses '%s': %s", name, said);
+            return STATUS_REFUSED;
         } /* fall through */
     case LW_ECONN:
         say("no connection to the server%s%s", *why ? ": " : "", why);
@@ -179,14 +186,22 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
 
     (void)client;
     run->link_up = up;
+    run->connected = run->connected || up;
     if (!up) /* the library's log tells it at once */
         snprintf(run->why_down, sizeof(run->why_down), "%s", why);
+    if (!run->connected && run->stage == WAITING && is_refusal(why)) {
+        say("the server refuses the connection: %s", why);
+        end(run, STATUS_REFUSED);
+    }
 }
 
 static void on_log(int level, const char *message, void *arg)
 {
-    (void)level, (void)arg;
-    say("%s", message);
+    const struct run *run = arg;
+
+    (void)level;
+    if (run->connected || !is_refusal(message)) /* else on_link tells it */
+        say("%s", message);
 }
 
 static int start(struct run *run)
@@ -208,7 +223,9 @@ static int start(struct run *run)
     acquire.wait_ms = run->options->wait_ms;
     acquire.margin_ms = (uint32_t)run->options->margin_ms;
     acquire.lost = on_lost;
+    client.password = run->options->password;
     error = lw_client_new(run->base, run->options->url, &client, &run->client);
+    password_wipe(run->options->password);
     if (error == 0)
         error = lw_acquire(run->client, run->options->name, &acquire, on_acquired, run,
                            &run->lock);

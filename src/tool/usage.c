@@ -7,9 +7,11 @@ const char *const usage_names[SUBCOMMANDS] = {
 
 static const char *const synopses[SUBCOMMANDS] = {
     [RUN] = "lockwire run NAME [OPTION...] -- COMMAND [ARG...]",
-    [STATUS] = "lockwire status NAME [--json] [--redis URL]",
-    [BREAK] = "lockwire break NAME [--token TOKEN] [--redis URL]",
-    [WATCH] = "lockwire watch NAME [--interval TIME] [--redis URL]",
+    [STATUS] = "lockwire status NAME [--json] [--redis URL] [--password-file FILE]",
+    [BREAK] = ("lockwire break NAME [--token TOKEN] [--foreign] [--redis URL] "
+               "[--password-file FILE]"),
+    [WATCH] =
+        "lockwire watch NAME [--interval TIME] [--redis URL] [--password-file FILE]",
 };
 
 static const char about[] =
@@ -24,8 +26,16 @@ static const char about[] =
     "  --version  the versions of the command and the library\n";
 
 #define REDIS_OPTION                                                                     \
-    "  --redis URL    redis://[[user]:password@]host[:port][/db], "                      \
+    "  --redis URL    redis://[[user][:password]@]host[:port][/db], "                    \
     "unix:///path[?db=N],\n"
+#define PASSWORD_OPTION                                                                  \
+    "  --password-file FILE\n"                                                           \
+    "                 the password is the first line of FILE; where FILE is - that of "  \
+    "the\n"                                                                              \
+    "                 standard input, the rest of which is left to be read. A URL's\n"   \
+    "                 shows in the list of processes, LOCKWIRE_URL in the\n"             \
+    "                 environment of whatever `lockwire run` starts, which also\n"       \
+    "                 inherits N where FILE is /dev/fd/N\n"
 #define HELP_OPTION "  --help         this text\n"
 #define URL_ENVIRONMENT                                                                  \
     "Environment: LOCKWIRE_URL is used where --redis is not given; without "             \
@@ -57,13 +67,14 @@ static const char run_options[] =
     "hold\n" REDIS_OPTION
     "                 embedded: (a throw-away redis-server for as long as COMMAND runs)\n"
     "                 or embedded:/path (the same, shared by all who name that "
-    "folder)\n" HELP_OPTION "\n" TIMES;
+    "folder)\n" PASSWORD_OPTION HELP_OPTION "\n" TIMES;
 
 static const char run_codes[] =
     "\n"
     "The exit code is COMMAND's (128 + n if signal n ended it), or:\n"
     "   64  wrong usage                    75  the lock is busy, or the wait is over\n"
-    "   69  no connection to the server    77  the server refuses\n"
+    "   69  no connection to the server    77  the server refuses (the password, a "
+    "write)\n"
     "   70  the lock was lost              126 COMMAND cannot be executed\n"
     "   71  the system refuses (fork ...)  127 COMMAND was not found\n"
     "  128 + n  signal n came while waiting\n"
@@ -91,7 +102,8 @@ static const char run_codes[] =
     "LOCKWIRE_URL.\n";
 
 #define ASK_OPTIONS                                                                      \
-    REDIS_OPTION "                 or embedded:/path (see run)\n" HELP_OPTION
+    REDIS_OPTION                                                                         \
+    "                 or embedded:/path (see run)\n" PASSWORD_OPTION HELP_OPTION
 
 static const char status_text[] =
     "\n"
@@ -117,10 +129,15 @@ static const char break_text[] =
     "it; only a resource that checks fencing tokens is safe meanwhile.\n"
     "\n"
     "  --token TOKEN  only if TOKEN holds it (see `lockwire status`); safer, since the\n"
-    "                 lock may have changed hands since you looked\n" ASK_OPTIONS "\n"
+    "                 lock may have changed hands since you looked\n"
+    "  --foreign      also if it is a plain string that another library has written, or "
+    "a\n"
+    "                 version of this one before 0.2, or one without a TTL, and so may "
+    "be\n"
+    "                 no lock at all\n" ASK_OPTIONS "\n"
     "The exit code is 0 if it was taken away, or:\n"
-    "    1  nobody holds it, or not TOKEN, or the key is not ours\n" SERVER_CODES
-    "\n" URL_ENVIRONMENT ".\n";
+    "    1  nobody holds it, or not TOKEN, or the key is not ours (see "
+    "--foreign)\n" SERVER_CODES "\n" URL_ENVIRONMENT ".\n";
 
 static const char watch_text[] =
     "\n"

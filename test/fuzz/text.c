@@ -25,7 +25,7 @@ static void check_url(const char *text)
         CHECK(!url.host != !url.path);
         CHECK(!url.host || *url.host);
         CHECK(!url.path || *url.path);
-        CHECK(!url.username || url.password);
+        CHECK(!url.username || *url.username);
         CHECK(url.db >= -1);
         CHECK(!url.host || url.port > 0);
         lw__url_clear(&url);

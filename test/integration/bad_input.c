@@ -345,6 +345,8 @@ static void url_that_is_none(void **state)
     client_refused("redis://h/x", client_of(), "database");
     client_refused("redis://user:hunter2@h:99999", client_of(), "99999");
     client_refused("redis://:hunter2%zz@h", client_of(), "%");
+    client_refused("redis://hunter2@h", client_of(), "username"); /* a ":" forgotten */
+    client_refused("redis://@h", client_of(), "\"@\"");
     client_refused("redis://:hunter2@more@h:x", client_of(), "");
     client_refused("unix://relative", client_of(), "/");
     client_refused("unix:///path?x=1", client_of(), "db");

@@ -80,6 +80,52 @@ class Shortage(FaultTest):
             self.assertEqual(out, "job: free\n" if code == 0 else "")
 
 
+class Descriptors(FaultTest):
+    """Some of the standard ones are closed from the start."""
+
+    CLOSED = ("<&-", ">&-", "2>&-", "<&- >&-", "<&- 2>&-", ">&- 2>&-", "<&- >&- 2>&-")
+
+    def check(self, script, closed, code, out="", err=""):
+        """Ends with this code; what it writes comes where it is open."""
+        closed = closed.split()
+        process = self.shell(f'{script} {" ".join(closed)}')
+        self.assertEqual(self.end_of(process), (code, "" if ">&-" in closed else out,
+                                                "" if "2>&-" in closed else err), closed)
+
+    def test_run_without_some(self):
+        program = "cat; echo out; echo err >&2; exit"
+        for closed in self.CLOSED:
+            for code in (0, 7):
+                self.check(f'exec "$0" run job -- sh -c "{program} {code}"', closed, code,
+                           "out\n", "err\n")
+                self.assertIsNone(self.server("GET", "job"))
+
+    def test_a_message_without_some(self):
+        """It goes nowhere, least of all into a pipe or a socket of this process."""
+        self.server("SET", "job", "theirs", "PX", 600000)
+        for closed in self.CLOSED:
+            self.check('exec "$0" run job --wait 100ms -- true', closed, 75, "",
+                       "lockwire: the wait for 'job' is over\n")
+        self.server("DEL", "job")
+        self.server("RPUSH", "job", "x")
+        for closed in self.CLOSED:
+            self.check('exec "$0" run job --wait 100ms -- true', closed, 75, "",
+                       "lockwire: the key job holds a list that is not ours: it counts as held "
+                       "by a stranger and is not touched\n"
+                       "lockwire: the wait for 'job' is over\n")
+
+    def test_status_without_some(self):
+        for closed in self.CLOSED:
+            self.check('exec "$0" status job', closed, 0, "job: free\n")
+
+    def test_nothing_to_open_in_their_place(self):
+        with open(COMMAND, "rb") as file:
+            if b"__asan_init" in file.read():
+                self.skipTest("AddressSanitizer tries for ever to have a higher descriptor")
+        process = self.shell('exec >&- 2>&-; ulimit -n 2; exec "$0" status job')
+        self.assertEqual(self.end_of(process)[0], 71)
+
+
 class Output(FaultTest):
     def test_nowhere_to_write_to(self):
         for words in ("watch job", "--help", "run --help", "--version"):

@@ -60,13 +60,13 @@ class Codes(RunTest):
     def test_a_refused_password_is_told_and_stays_secret(self):
         port = self.server.listen()
         self.server("ACL", "SETUSER", "anna", "on", ">right", "~*", "&*", "+@all")
-        for user, code in (("anna:wr0ng@", 69), ("anna:right@", 0)):
+        for user, code in (("anna:wr0ng@", 77), ("anna:right@", 0)):
             got, _, err = self.end_of(self.run_(
                 "job", "--wait", "0", "--redis", f"redis://{user}127.0.0.1:{port}", "--",
                 "true"))
             self.assertEqual(got, code, err)
             self.assertNotIn("wr0ng", err)
-            self.assertEqual("WRONGPASS" in err, code == 69, err)
+            self.assertEqual("WRONGPASS" in err, code == 77, err)
 
     def test_the_server_refuses(self):
         self.server("ACL", "SETUSER", "default", "-set", "-eval", "-evalsha")

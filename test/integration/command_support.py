@@ -50,13 +50,13 @@ class Redis:
         self.process = None
         self.start()
 
-    def start(self):
+    def start(self, *more):
         program = shutil.which("redis-server") or shutil.which("valkey-server")
         if not program:
             raise unittest.SkipTest("no redis-server")
         self.process = subprocess.Popen(
             [program, "--port", "0", "--unixsocket", self.socket, "--save", "",
-             "--dir", self.folder],
+             "--dir", self.folder, *more],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         until(self.answers, "redis-server answers")
 

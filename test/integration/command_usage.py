@@ -38,6 +38,11 @@ class Usage(ToolTest):
     def test_command_missing(self):
         self.assertIn("COMMAND", self.check(64, "run", "x", "--"))
 
+    def test_a_second_pair_of_dashes_is_no_command(self):
+        for words in (("--", "x", "--", "true"), ("x", "--", "--", "true"), ("x", "--", "--"),
+                      ("--wait", "0", "--", "x", "--")):
+            self.assertIn('a second "--"', self.check(64, "run", *words))
+
     def test_bad_times_say_option_and_place(self):
         for option in ("--lease", "--wait", "--grace"):
             for text, place in (("", "character 1"), ("5x", "character 2"),
@@ -113,16 +118,19 @@ class Usage(ToolTest):
         for interval in ("9ms", "x", "600h"):
             self.assertIn("--interval", self.check(64, "watch", "x", "--interval", interval))
         self.assertIn("--token", self.check(64, "break", "x", "--token", ""))
+        for subcommand in ("run", "status", "watch"):
+            self.assertIn("--foreign", self.check(64, subcommand, "x", "--foreign"))
 
     def test_help(self):
         self.assertIn("run", self.check(0, "--help"))
         for subcommand, words in (("run", ("--exclusive", "--shared", "--owner", "--permits")),
                                   ("status", ("--json", "69", "77")),
-                                  ("break", ("--token", " 1 ", "69", "77")),
+                                  ("break", ("--token", "--foreign", " 1 ", "69", "77")),
                                   ("watch", ("--interval", "69", "77", "SIGINT"))):
             said = self.check(0, subcommand, "--help")
             self.assertIn(subcommand, self.check(0, "--help"))
-            for word in words + ("--redis", "--help", "64", "71", "LOCKWIRE_URL"):
+            for word in words + ("--redis", "--password-file", "--help", "64", "71",
+                                 "LOCKWIRE_URL"):
                 self.assertIn(word, said)
         said = self.check(0, "run", "--help")
         for word in ("--lease", "--wait", "--grace", "--direct", "setsid", "--redis", "LOCKWIRE_URL",

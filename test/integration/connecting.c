@@ -74,6 +74,26 @@ static void user_and_password_of_the_url_with_escapes(void **state)
     redis_ok("ACL SETUSER default on");
 }
 
+/* Each part has its own place: what the options do not say is the URL's. */
+static void user_of_the_url_and_password_of_the_options(void **state)
+{
+    struct proxy *proxy = proxy_start(stage.server.path, true);
+    char url[256];
+
+    (void)state;
+    redis_ok("ACL SETUSER app reset on >hunter2 +@all ~* &*");
+    redis_ok("ACL SETUSER default off");
+    snprintf(url, sizeof(url), "redis://app@127.0.0.1:%d", proxy->port);
+    struct peer *a = peer_start_at("a", url, client_of(.password = "hunter2"));
+    works(a);
+    snprintf(url, sizeof(url), "redis://app:stale@127.0.0.1:%d", proxy->port);
+    struct peer *b = peer_start_at("b", url, client_of(.password = "hunter2"));
+    works(b);
+    assert_silent_about(a, "hunter2");
+    assert_silent_about(b, "hunter2");
+    redis_ok("ACL SETUSER default on");
+}
+
 static void wrong_password_is_told_and_tried_again(void **state)
 {
     (void)state;
@@ -460,6 +480,7 @@ int main(void)
         STAGE_TEST(password_alone),
         STAGE_TEST(user_and_password),
         STAGE_TEST(user_and_password_of_the_url_with_escapes),
+        STAGE_TEST(user_of_the_url_and_password_of_the_options),
         STAGE_TEST(wrong_password_is_told_and_tried_again),
         STAGE_TEST(database_is_selected),
         STAGE_TEST(database_that_is_none_is_told),

@@ -20,6 +20,11 @@ static void assert_says(const struct hold *hold, const char *text)
                    lw_lock_errstr(hold->lock), text);
 }
 
+static void assert_says_nothing(const struct hold *hold)
+{
+    assert_string_equal(lw_lock_errstr(hold->lock), "");
+}
+
 static struct peer *quick_peer(const char *label, const char *url)
 {
     return peer_start_at(
@@ -67,6 +72,36 @@ static void LOADING_on_a_link_that_was_up_takes_it_down(void **state)
     struct hold *A = ask(a, "A", "x", -1);
     UNTIL(!a->up);
     assert_non_null(strstr(a->why, "LOADING"));
+    fake->count = 0;
+    EXPECT("A granted");
+    assert_held_by_redis(A);
+}
+
+/* ---- a connection that ended ---- */
+
+/* 1: it ends at the question for x; 2: and the next one has no answer to that. */
+static const char *hanging_up(struct fake_redis *fake, int argc, char **argv)
+{
+    for (int i = 1; i < argc && fake->count > 0; i++) {
+        if (strcmp(argv[i], "x") == 0)
+            return fake->count++ == 1 ? FAKE_HANG_UP : "";
+    }
+    return FAKE_REAL;
+}
+
+static void a_lost_connection_is_no_longer_told_once_there_is_another(void **state)
+{
+    struct fake_redis *fake = fake_start(hanging_up);
+    struct peer *a = quick_peer("a", fake->url);
+
+    (void)state;
+    UNTIL(a->up);
+    fake->count = 1;
+    struct hold *A = ask(a, "A", "x", -1);
+    UNTIL(!a->up);
+    assert_says(A, "closed");
+    UNTIL(a->up);
+    assert_says_nothing(A);
     fake->count = 0;
     EXPECT("A granted");
     assert_held_by_redis(A);
@@ -256,6 +291,26 @@ static void OOM_is_ridden_out_by_who_waits(void **state)
     redis_ok("CONFIG SET maxmemory 0");
     EXPECT("A granted");
     assert_held_by_redis(A);
+    assert_says_nothing(A);
+}
+
+/* What is told is the last answer: who waits for a holder then is not refused. */
+static void OOM_is_no_longer_told_once_it_has_passed(void **state)
+{
+    struct peer *a = peer_ready("a", client_of(.local_turns = 1));
+
+    (void)state;
+    redis_ok("SET x theirs PX 600000");
+    redis_ok("CONFIG SET maxmemory 1");
+    struct hold *A = ask(a, "A", "x", -1), *B = ask(a, "B", "y", -1);
+    UNTIL(*lw_lock_errstr(A->lock) && *lw_lock_errstr(B->lock));
+    assert_says(A, "OOM");
+    redis_ok("CONFIG SET maxmemory 0");
+    UNTIL(*lw_lock_errstr(A->lock) == '\0');
+    assert_int_equal(A->result, PENDING);
+    EXPECT("B granted");
+    assert_says_nothing(B);
+    redis_ok("DEL x");
 }
 
 static void OOM_hands_over_to_who_queued_before(void **state)
@@ -402,6 +457,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STAGE_TEST(LOADING_counts_as_link_down_and_is_ridden_out),
         STAGE_TEST(LOADING_on_a_link_that_was_up_takes_it_down),
+        STAGE_TEST(a_lost_connection_is_no_longer_told_once_there_is_another),
         STAGE_TEST(NOAUTH_counts_as_link_down_with_the_reason),
         STAGE_TEST(NOPERM_on_a_command_ends_any_wait_at_once),
         STAGE_TEST(NOPERM_on_scripts_ends_a_wait_at_once),
@@ -412,6 +468,7 @@ int main(void)
         STAGE_TEST(a_replica_is_down_until_it_is_promoted),
         STAGE_TEST(OOM_lets_a_holder_renew_and_release),
         STAGE_TEST(OOM_is_ridden_out_by_who_waits),
+        STAGE_TEST(OOM_is_no_longer_told_once_it_has_passed),
         STAGE_TEST(OOM_hands_over_to_who_queued_before),
         STAGE_TEST(NOREPLICAS_makes_a_release_unknown_and_a_holder_keep_its_lease),
         STAGE_TEST(BUSY_is_ridden_out),

@@ -45,6 +45,8 @@ static void test_good_urls(void **state)
         {"redis://u:pw@h:7/1", {"h", NULL, "u", "pw", 7, 1}},
         {"redis://u:@h", {"h", NULL, "u", "", 6379, -1}},
         {"redis://:@h", {"h", NULL, NULL, NULL, 6379, -1}},
+        {"redis://u@h", {"h", NULL, "u", NULL, 6379, -1}},
+        {"redis://u%3A@h:7/1", {"h", NULL, "u:", NULL, 7, 1}},
         {"redis://us%40er:p%2Fw%3f@h", {"h", NULL, "us@er", "p/w?", 6379, -1}},
         {"redis://127.0.0.1:6380", {"127.0.0.1", NULL, NULL, NULL, 6380, -1}},
         {"redis://[::1]", {"::1", NULL, NULL, NULL, 6379, -1}},
@@ -103,7 +105,8 @@ static void test_bad_urls_are_explained(void **state)
         {"redis://[::1]x", "only a \":\" may stand"},
         {"redis://[localhost]", "is not an IPv6 address"},
         {"redis://[]", "host is missing"},
-        {"redis://user@h", "has no \":\""},
+        {"redis://@h", "nothing stands before the \"@\""},
+        {"redis://u%zz@h", "user: after the \"%\" at its byte 2"},
         {"redis://u%zz:p@h", "user: after the \"%\" at its byte 2"},
         {"redis://hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh"
          "hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh"

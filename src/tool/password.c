@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See password.h. Happy path: open, one byte after the other up to the newline, close.
+ */
+#include "password.h"
+
+#include "codes.h"
+#include "say.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+_Static_assert(PASSWORD_MAX == 4096, "bad_line says so");
+
+/* A wrong FILE is the caller's mistake, a lack of resources is not. */
+static int cannot_read(const char *file, int error)
+{
+    bool lack = error == EMFILE || error == ENFILE || error == ENOMEM || error == EIO;
+
+    say("--password-file '%s': cannot read it: %s", file, strerror(error));
+    return lack ? STATUS_SYSTEM : STATUS_USAGE;
+}
+
+static int bad_line(const char *file, const char *why)
+{
+    say("--password-file '%s': the first line %s", file, why);
+    return STATUS_USAGE;
+}
+
+/* Byte by byte: what follows the line is still somebody else's to read. 1, 0 at the end of
+ * the file, -1 and errno. */
+static int read_byte(int fd, char *byte)
+{
+    ssize_t length;
+
+    do {
+        length = read(fd, byte, 1);
+    } while (length < 0 && errno == EINTR);
+    return (int)length;
+}
+
+static int read_line(int fd, const char *file, char password[PASSWORD_MAX + 1])
+{
+    size_t length = 0;
+    char byte;
+    int got;
+
+    while ((got = read_byte(fd, &byte)) == 1 && byte != '\n') {
+        if (byte == '\0')
+            return bad_line(file, "has a NUL byte");
+        if (length == PASSWORD_MAX)
+            return bad_line(file, "is longer than 4096 bytes");
+        password[length++] = byte;
+    }
+    if (got < 0)
+        return cannot_read(file, errno);
+    if (length == 0)
+        return bad_line(file, "is empty");
+    password[length] = '\0';
+    return 0;
+}
+
+int password_read(const char *file, char password[PASSWORD_MAX + 1])
+{
+    bool standard_input = strcmp(file, "-") == 0;
+    int fd = standard_input ? STDIN_FILENO : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    int code;
+
+    if (fd < 0)
+        return cannot_read(file, errno);
+    code = read_line(fd, file, password);
+    if (!standard_input)
+        close(fd);
+    return code;
+}
+
+/* Through volatile, so that no compiler leaves it out as of no effect. */
+void password_wipe(char *password)
+{
+    volatile char *at = password;
+
+    while (at && *at)
+        *at++ = '\0';
+}
