@@ -67,7 +67,9 @@ static const char run_options[] =
     "hold\n" REDIS_OPTION
     "                 embedded: (a throw-away redis-server for as long as COMMAND runs)\n"
     "                 or embedded:/path (the same, shared by all who name that "
-    "folder)\n" PASSWORD_OPTION HELP_OPTION "\n" TIMES;
+    "folder,\n"
+    "                 which is theirs alone, with mode 0700)\n" PASSWORD_OPTION HELP_OPTION
+    "\n" TIMES;
 
 static const char run_codes[] =
     "\n"

@@ -120,7 +120,7 @@ class Lost(ProcessesTest):
 
     def test_a_command_that_is_stopped_never_runs_on(self):
         process = self.run_("job", "--lease", "500ms", "--", sys.executable, "-c", CLOCK)
-        process.stdout.readline()
+        self.line_of(process.stdout)
         (child,) = (pid for pid, (name, _) in children(process.pid).items()
                     if name != "lockwire-keeper")
         os.kill(child, signal.SIGSTOP)
@@ -161,7 +161,7 @@ class Signals(ProcessesTest):
 
     def test_what_is_left_is_signalled(self):
         process, _ = self.working("sleep 1000 & echo $! > worker; exit 3")
-        process.stderr.readline()
+        self.line_of(process.stderr)
         process.send_signal(signal.SIGTERM)
         self.assertEqual(self.end_of(process)[0], 3)
 
@@ -171,7 +171,7 @@ class Left(ProcessesTest):
 
     def check(self, script):
         process, worker = self.working(script)
-        self.assertIn("'job' is held", process.stderr.readline())
+        self.assertIn("'job' is held", self.line_of(process.stderr))
         code, _, _ = self.end_of(self.run_("job", "--wait", "0", "--", "true"))
         self.assertEqual(code, 75, "the lock is not given back")
         os.kill(worker, signal.SIGKILL)
@@ -224,7 +224,7 @@ class Keeper(ProcessesTest):
     def test_a_worker_in_a_group_of_its_own_whose_parents_have_ended(self):
         process, worker = self.working(f"(timeout 1000 sh -c '{STUBBORN}' &); {AT_WORK}",
                                        "--grace", "200ms")
-        self.assertIn("is held", process.stderr.readline())
+        self.assertIn("is held", self.line_of(process.stderr))
         process.kill()
         until(lambda: not alive(worker), "the keeper had seen it")
 
@@ -237,7 +237,7 @@ class Keeper(ProcessesTest):
     def test_killed_while_a_lost_command_is_ended(self):
         process, worker = self.working(STUBBORN, "--lease", "10s", "--grace", "3s")
         self.server("SET", "job", "somebody else")
-        self.assertIn("was lost", process.stderr.readline())
+        self.assertIn("was lost", self.line_of(process.stderr))
         process.kill()
         until(lambda: not alive(worker), "its time is not counted anew for ever")
 

@@ -6,6 +6,7 @@ Must not know what is tested. The programs' paths come in the environment (LOCKW
 LOCKWIRE_GATEWAY).
 """
 import os
+import select
 import shutil
 import signal
 import socket
@@ -155,6 +156,13 @@ class ToolTest(unittest.TestCase):
         """Its exit code, output and messages."""
         out, err = process.communicate(timeout=LIMIT)
         return process.returncode, out, err
+
+    @staticmethod
+    def line_of(stream):
+        """The next line of a process's output or messages."""
+        if not select.select([stream], [], [], LIMIT)[0]:
+            raise AssertionError(f"waited {LIMIT} s in vain for a line")
+        return stream.readline()
 
     def wait_for_file(self, name):
         path = self.path(name)
