@@ -25,18 +25,6 @@ struct relative {
     bool ours;
 };
 
-struct relatives {
-    struct relative *list;
-    size_t count, room;
-};
-
-void family_adopt(void)
-{
-#ifdef __linux__
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
-#endif
-}
-
 static bool add(struct relatives *all, const struct relative *one)
 {
     if (all->count == all->room) {
@@ -79,16 +67,16 @@ static bool read_one(const char *pid, struct relative *one)
            state != 'Z' && state != 'X';
 }
 
-static bool was_known(const struct family *family, const struct relative *one)
+static bool among(const struct relatives *all, const struct relative *one)
 {
-    for (size_t i = 0; i < family->known_count; i++) {
-        if (family->known[i].pid == one->pid && family->known[i].started == one->started)
+    for (size_t i = 0; i < all->count; i++) {
+        if (all->list[i].pid == one->pid && all->list[i].started == one->started)
             return true;
     }
     return false;
 }
 
-/* Everybody in the session. */
+/* Everybody in the session who may belong. */
 static bool read_session(const struct family *family, struct relatives *all)
 {
     DIR *proc = opendir("/proc");
@@ -100,10 +88,11 @@ static bool read_session(const struct family *family, struct relatives *all)
 
         if (entry->d_name[0] < '1' || entry->d_name[0] > '9' ||
             !read_one(entry->d_name, &one) || one.session != family->session ||
-            one.pid == family->root)
+            one.pid == family->root || among(&family->strangers, &one))
             continue;
-        one.ours = one.group == family->group || was_known(family, &one) ||
-                   (family->root > 0 && one.parent == family->root);
+        one.ours = (family->group > 0 && one.group == family->group) ||
+                   (family->root > 0 && one.parent == family->root) ||
+                   among(&family->known, &one);
         whole = add(all, &one);
     }
     if (proc)
@@ -145,31 +134,53 @@ static void keep_ours(struct relatives *all)
     all->count = count;
 }
 
-size_t family_signal(struct family *family, int number)
+/* Those who belong. False: there is no telling. */
+static bool find(const struct family *family, struct relatives *all)
+{
+    if (!read_session(family, all)) {
+        free(all->list);
+        return false;
+    }
+    while (claim(all))
+        continue;
+    keep_ours(all);
+    return true;
+}
+
+void family_begin(struct family *family)
 {
     struct relatives all = {0};
 
-    if (!read_session(family, &all)) {
-        free(all.list);
+#ifdef __linux__
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+#endif
+    *family = (struct family){.session = getsid(0), .root = getpid()};
+    if (find(family, &all))
+        family->strangers = all;
+}
+
+size_t family_signal(struct family *family, int number)
+{
+    struct relatives all = {0};
+    bool group_lives = false;
+
+    if (!find(family, &all))
         return kill(-family->group, number) == 0;
-    }
-    while (claim(&all))
-        continue;
-    family_free(family);
-    keep_ours(&all);
-    family->known = all.list;
-    family->known_count = all.count;
-    kill(-family->group, number);
+    free(family->known.list);
+    family->known = all;
     for (size_t i = 0; number != 0 && i < all.count; i++) {
         if (all.list[i].group != family->group)
             kill(all.list[i].pid, number);
+        else
+            group_lives = true; /* else its number may be another's by now */
     }
+    if (group_lives)
+        kill(-family->group, number);
     return all.count;
 }
 
 void family_free(struct family *family)
 {
-    free(family->known);
-    family->known = NULL;
-    family->known_count = 0;
+    free(family->known.list);
+    free(family->strangers.list);
 }

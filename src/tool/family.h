@@ -8,10 +8,11 @@
  * Who called setsid(2) has left, as a daemon means to.
  *
  * Whoever was found once belongs for good, also when its parent is gone; a pid that another
- * process has got since is known by when that one started.
+ * process has got since is known by when that one started. Children that lockwire had before
+ * (a shell's that it was exec'ed from) never belong.
  *
- * Happy path: family_adopt once; family_signal(&family, SIGTERM); family_signal(&family, 0)
- * until it says 0; family_free.
+ * Happy path: family_begin; the command starts, its group is set; family_signal(&family,
+ * SIGTERM); family_signal(&family, 0) until it says 0; family_free.
  */
 #ifndef LW_TOOL_FAMILY_H
 #define LW_TOOL_FAMILY_H
@@ -20,16 +21,22 @@
 
 struct relative;
 
-struct family {
-    pid_t group;   /* the command's */
-    pid_t session; /* the one that it was started in */
-    pid_t root; /* whose descendants there belong to it; 0: nobody's, but the group's */
-    struct relative *known; /* who was found at the last look */
-    size_t known_count;
+struct relatives {
+    struct relative *list;
+    size_t count, room;
 };
 
-/* From now on this process is the parent of what its descendants leave behind (Linux). */
-void family_adopt(void);
+struct family {
+    pid_t group;   /* the command's; 0: not started yet */
+    pid_t session; /* the one that it is started in */
+    pid_t root; /* whose descendants there belong to it; 0: nobody's, but the group's */
+    struct relatives known;     /* who was found at the last look */
+    struct relatives strangers; /* who descended from the root before */
+};
+
+/* Before the command is started by this process, which from now on is the parent of what its
+ * descendants leave behind (Linux). */
+void family_begin(struct family *family);
 /* Sends the signal (0: none) to all that are alive, and tells how many those were; where
  * there is no /proc to look at, 1 for the whole group. */
 size_t family_signal(struct family *family, int number);

@@ -61,9 +61,9 @@ static _Noreturn void keep(int pipe, struct family family, int64_t grace_ms)
     _exit(0);
 }
 
-static _Noreturn void become_keeper(int pipe, int64_t grace_ms)
+static _Noreturn void become_keeper(int pipe, const struct family *family,
+                                    int64_t grace_ms)
 {
-    const struct family family = {.session = getsid(0), .root = getppid()};
     int null = open("/dev/null", O_RDWR);
 
     setsid();
@@ -74,10 +74,10 @@ static _Noreturn void become_keeper(int pipe, int64_t grace_ms)
     dup2(null, STDOUT_FILENO);
     dup2(null, STDERR_FILENO);
     descriptors_close_above(STDERR_FILENO);
-    keep(STDIN_FILENO, family, grace_ms);
+    keep(STDIN_FILENO, *family, grace_ms);
 }
 
-int keeper_start(struct keeper *keeper, int64_t grace_ms)
+int keeper_start(struct keeper *keeper, const struct family *family, int64_t grace_ms)
 {
     sigset_t all, before;
     int ends[2], error;
@@ -89,7 +89,7 @@ int keeper_start(struct keeper *keeper, int64_t grace_ms)
     keeper->pid = fork();
     error = errno;
     if (keeper->pid == 0)
-        become_keeper(ends[0], grace_ms);
+        become_keeper(ends[0], family, grace_ms);
     sigprocmask(SIG_SETMASK, &before, NULL);
     close(ends[0]);
     keeper->pipe = ends[1];

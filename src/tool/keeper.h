@@ -16,14 +16,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct family;
+
 struct keeper {
     pid_t pid; /* 0: there is none */
     int pipe;
 };
 
-/* 0, or -1 and errno. If the pipe breaks later, the command gets SIGTERM, and SIGKILL
- * grace_ms after it. */
-int keeper_start(struct keeper *keeper, int64_t grace_ms);
+/* 0, or -1 and errno. If the pipe breaks later, the family gets SIGTERM, and SIGKILL grace_ms
+ * after it. */
+int keeper_start(struct keeper *keeper, const struct family *family, int64_t grace_ms);
 /* This is the command's process group, and who belongs to it has changed. `ending`: it was
  * sent SIGTERM, so that its grace time runs already. */
 void keeper_watch(struct keeper *keeper, pid_t group, bool ending);

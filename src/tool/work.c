@@ -43,10 +43,12 @@ static void send_all(struct work *work, int number)
         family_signal(&work->family, number);
 }
 
-/* As a terminal would: to the group; where that is gone, to who is left. */
+/* As a terminal would: to the group, which is there as long as its first process is. */
 static void pass_on(struct work *work, int number)
 {
-    if (work->plan.direct || kill(-work->family.group, number) < 0)
+    if (!work->plan.direct && work->child > 0)
+        kill(-work->family.group, number);
+    else
         send_all(work, number);
 }
 
@@ -182,7 +184,7 @@ static void on_child(struct work *work, int status)
 static void new_keeper(struct work *work)
 {
     keeper_died(&work->keeper);
-    if (keeper_start(&work->keeper, work->plan.grace_ms) == 0)
+    if (keeper_start(&work->keeper, &work->family, work->plan.grace_ms) == 0)
         keeper_watch(&work->keeper, work->family.group, work->ending);
     else
         say("cannot start another keeper: %s", strerror(errno));
@@ -230,8 +232,8 @@ static int start_job(struct work *work)
 
     terminal_open(&work->terminal);
     signals_job();
-    family_adopt();
-    if (keeper_start(&work->keeper, work->plan.grace_ms) < 0)
+    family_begin(&work->family);
+    if (keeper_start(&work->keeper, &work->family, work->plan.grace_ms) < 0)
         return -1;
     child->group = true;
     if (terminal_is_ours_alone(&work->terminal))
@@ -240,8 +242,7 @@ static int start_job(struct work *work)
     if (work->child < 0)
         return -1;
     work->terminal.given = child->terminal >= 0;
-    work->family =
-        (struct family){.group = work->child, .session = getsid(0), .root = getpid()};
+    work->family.group = work->child;
     keeper_watch(&work->keeper, work->child, false);
     return 0;
 }

@@ -192,6 +192,16 @@ class Left(ProcessesTest):
         self.assertEqual(self.end_of(process)[::2], (3, ""))
         self.assertTrue(alive(worker))
 
+    def test_what_was_there_before_is_left_alone(self):
+        """Children of the shell that lockwire was exec'ed from."""
+        process = self.spawn(
+            "sh", "-c", 'sleep 1000 >/dev/null 2>&1 & echo $! > worker; exec "$0" run job --'
+            ' sh -c "exit 3"', COMMAND, cwd=self.folder)
+        worker = int(self.wait_for_file("worker"))
+        self.addCleanup(self.kill, worker)
+        self.assertEqual(self.end_of(process)[::2], (3, ""))
+        self.assertTrue(alive(worker))
+
     def test_orphans_are_reaped(self):
         process, worker = self.working("(true & setsid true &); echo $$ > worker; exec sleep 1000")
         until(lambda: "Z" not in [state for _, state in children(process.pid).values()],
