@@ -211,11 +211,11 @@ class Jobs(TerminalTest):
 
     def test_another_of_a_pipeline_may_read(self):
         shell = self.shell()
-        shell.line('"$lockwire" run job -- echo begun |'
-                   ' sh -c \'cat; read x </dev/tty; echo "got $x"\'')
-        shell.expect("begun\r\n")
+        shell.line('"$lockwire" run job -- sh -c \'echo begun; while [ ! -e stop ]; do sleep 0.02;'
+                   " done' | sh -c 'read y; read x </dev/tty; echo \"got $x\"; : > stop'")
         shell.line("a line")
         shell.expect("got a line\r\n")
+        shell.expect("ready> ")
 
     def test_an_interrupted_pipeline(self):
         shell = self.shell()
