@@ -138,6 +138,14 @@ class Signals(ProcessesTest):
         self.assertEqual(self.end_of(process)[0], 128 + signal.SIGTERM)
         self.assertEqual(self.wait_for_file("got"), "got\n")
 
+    @unittest.skipUnless(os.path.exists("/proc/self/status"), "the system does not tell")
+    def test_the_command_finds_them_as_lockwire_did(self):
+        look = ("grep", "^Sig[BI]", "/proc/self/status")
+        _, without, _ = self.end_of(self.spawn(*look))
+        for options in (), ("--direct",):
+            _, out, _ = self.end_of(self.run_("job", *options, "--", *look))
+            self.assertEqual(out, without)
+
     def test_direct_signals_and_awaits_one_process_only(self):
         process, worker = self.working("sleep 1000 >/dev/null 2>&1 & echo $! > worker; wait",
                                        "--direct")
