@@ -46,17 +46,20 @@ static void die_with(pid_t parent, const struct child *child)
 
 static void enter_group(const struct child *child)
 {
+    struct order order = child->order;
+
     setpgid(0, 0);
     if (child->terminal >= 0)
         tcsetpgrp(child->terminal, getpid());
+    order.group = getpid();
+    keeper_tell(child->keeper, &order);
 }
 
-static _Noreturn void execute(char *const argv[], const sigset_t *mask)
+static _Noreturn void execute(char *const argv[])
 {
     int error;
 
     signals_restore();
-    sigprocmask(SIG_SETMASK, mask, NULL);
     execvp(argv[0], argv);
     error = errno;
     fprintf(stderr, "lockwire: cannot execute %s: %s\n", argv[0], strerror(error));
@@ -74,12 +77,12 @@ pid_t child_start(const struct child *child)
     sigprocmask(SIG_SETMASK, &all, &before);
     pid = fork();
     if (pid == 0) {
-        die_with(parent, child);
         if (child->group)
             enter_group(child);
+        die_with(parent, child);
         if (!set_environment(child))
             _exit(STATUS_SYSTEM);
-        execute(child->argv, &before);
+        execute(child->argv);
     }
     error = errno;
     if (pid > 0 && child->group)

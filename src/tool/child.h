@@ -7,6 +7,8 @@
  */
 #ifndef LW_TOOL_CHILD_H
 #define LW_TOOL_CHILD_H
+#include "keeper.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -18,6 +20,8 @@ struct child {
     const char *url;  /* LOCKWIRE_URL; NULL: as this process has it */
     bool group;       /* in a process group of its own, whose number is its pid ... */
     int terminal;     /* ... which has this terminal from its start; -1: not */
+    const struct keeper *keeper; /* of a group: who is told of it before it does anything */
+    struct order order;          /* the first one */
 };
 
 /* Starts it. Its pid, or -1 and errno. What cannot be executed ends as a shell would have it

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * See family.h. The command's group is signalled as one, so that none of it gets away by a
- * fork; the others one by one, as often as the caller looks again.
+ * fork; the others one by one, as often as the caller asks.
  *
  * Happy path: read_session; claim for as long as somebody's parent was found to belong;
  * those are who is known from now on.
@@ -9,6 +9,7 @@
 #include "family.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,10 +20,14 @@
 #endif
 #include <unistd.h>
 
+#define UNSEEN_LOOKS                                                                     \
+    20 /* until a group that answers is held to be dead, and not reaped */
+
 struct relative {
     pid_t pid, parent, group, session;
     unsigned long long started;
-    bool ours;
+    bool ours, stopped;
+    bool halted; /* by family_halt */
 };
 
 static bool add(struct relatives *all, const struct relative *one)
@@ -40,14 +45,15 @@ static bool add(struct relatives *all, const struct relative *one)
     return true;
 }
 
-/* /proc/PID/stat is one line: PID (NAME) STATE PARENT GROUP SESSION ..., and when it started
- * as the 22nd word; the name may hold anything. One that is dead, and only waits for its
- * parent to look, is none any more. */
+/* /proc/PID/stat is one line: PID (NAME) STATE PARENT GROUP SESSION ..., as its 20th word the
+ * number of threads and as the 22nd when it started; the name may hold anything. One that is
+ * dead, and only waits for its parent to look, is none any more, unless its threads go on. */
 static bool read_one(const char *pid, struct relative *one)
 {
     char path[64], line[512], state;
     const char *rest;
     size_t length;
+    long threads;
     FILE *file;
 
     snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
@@ -58,55 +64,88 @@ static bool read_one(const char *pid, struct relative *one)
     fclose(file);
     line[length] = '\0';
     rest = strrchr(line, ')');
-    one->pid = (pid_t)strtol(pid, NULL, 10);
-    return rest &&
-           sscanf(rest + 1,
-                  " %c %d %d %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s"
-                  " %*s %llu",
-                  &state, &one->parent, &one->group, &one->session, &one->started) == 5 &&
-           state != 'Z' && state != 'X';
+    *one = (struct relative){.pid = (pid_t)strtol(pid, NULL, 10)};
+    if (!rest ||
+        sscanf(rest + 1,
+               " %c %d %d %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld %*s"
+               " %llu",
+               &state, &one->parent, &one->group, &one->session, &threads,
+               &one->started) != 6)
+        return false;
+    one->stopped = state == 'T';
+    return (state != 'Z' && state != 'X') || threads > 1;
 }
 
-static bool among(const struct relatives *all, const struct relative *one)
+static int compare(const void *left, const void *right)
 {
-    for (size_t i = 0; i < all->count; i++) {
-        if (all->list[i].pid == one->pid && all->list[i].started == one->started)
-            return true;
-    }
-    return false;
+    pid_t a = ((const struct relative *)left)->pid;
+    pid_t b = ((const struct relative *)right)->pid;
+
+    return (a > b) - (a < b);
+}
+
+static struct relative *with_pid(const struct relatives *all, pid_t pid)
+{
+    struct relative key = {.pid = pid};
+
+    return all->count > 0
+               ? bsearch(&key, all->list, all->count, sizeof(*all->list), compare)
+               : NULL;
+}
+
+static struct relative *same(const struct relatives *all, const struct relative *one)
+{
+    struct relative *found = with_pid(all, one->pid);
+
+    return found && found->started == one->started ? found : NULL;
+}
+
+/* May it belong, and does it, by what is to be seen of it alone? */
+static bool consider(const struct family *family, struct relative *one)
+{
+    const struct relative *known;
+
+    if (one->session != family->session || one->pid == family->root ||
+        same(&family->strangers, one))
+        return false;
+    known = same(&family->known, one);
+    one->halted = known && known->halted;
+    one->ours = known || (family->group > 0 && one->group == family->group) ||
+                (family->root > 0 && one->parent == family->root);
+    return true;
+}
+
+/* Is /proc there, and of the processes that we number as it does? */
+static bool proc_is_ours(void)
+{
+    char self[32];
+    ssize_t length = readlink("/proc/self", self, sizeof(self) - 1);
+
+    if (length <= 0)
+        return false;
+    self[length] = '\0';
+    return strtol(self, NULL, 10) == getpid();
 }
 
 /* Everybody in the session who may belong. */
 static bool read_session(const struct family *family, struct relatives *all)
 {
-    DIR *proc = opendir("/proc");
+    DIR *proc = proc_is_ours() ? opendir("/proc") : NULL;
+    bool whole = proc != NULL;
     struct dirent *entry;
-    bool whole = proc && access("/proc/self/stat", R_OK) == 0;
 
     while (whole && (entry = readdir(proc)) != NULL) {
         struct relative one;
 
-        if (entry->d_name[0] < '1' || entry->d_name[0] > '9' ||
-            !read_one(entry->d_name, &one) || one.session != family->session ||
-            one.pid == family->root || among(&family->strangers, &one))
-            continue;
-        one.ours = (family->group > 0 && one.group == family->group) ||
-                   (family->root > 0 && one.parent == family->root) ||
-                   among(&family->known, &one);
-        whole = add(all, &one);
+        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
+            read_one(entry->d_name, &one) && consider(family, &one))
+            whole = add(all, &one);
     }
     if (proc)
         closedir(proc);
+    if (all->count > 0)
+        qsort(all->list, all->count, sizeof(*all->list), compare);
     return whole;
-}
-
-static bool is_ours(const struct relatives *all, pid_t pid)
-{
-    for (size_t i = 0; i < all->count; i++) {
-        if (all->list[i].pid == pid)
-            return all->list[i].ours;
-    }
-    return false;
 }
 
 /* The children of those who belong. Were there any that had not been found yet? */
@@ -115,7 +154,9 @@ static bool claim(struct relatives *all)
     bool more = false;
 
     for (size_t i = 0; i < all->count; i++) {
-        if (all->list[i].ours || !is_ours(all, all->list[i].parent))
+        const struct relative *parent = with_pid(all, all->list[i].parent);
+
+        if (all->list[i].ours || !parent || !parent->ours)
             continue;
         all->list[i].ours = true;
         more = true;
@@ -159,24 +200,61 @@ void family_begin(struct family *family)
         family->strangers = all;
 }
 
-size_t family_signal(struct family *family, int number)
+/* A group that is gone is gone for good, and its number may become another's. */
+static bool group_lives(struct family *family)
 {
+    if (family->group > 0 && kill(-family->group, 0) < 0 && errno == ESRCH)
+        family->group = 0;
+    return family->group > 0;
+}
+
+size_t family_look(struct family *family)
+{
+    bool lives = group_lives(family);
+    bool denied = lives && kill(-family->group, 0) < 0; /* it may not be seen, either */
     struct relatives all = {0};
-    bool group_lives = false;
 
     if (!find(family, &all))
-        return kill(-family->group, number) == 0;
+        return lives;
     free(family->known.list);
     family->known = all;
-    for (size_t i = 0; number != 0 && i < all.count; i++) {
-        if (all.list[i].group != family->group)
-            kill(all.list[i].pid, number);
-        else
-            group_lives = true; /* else its number may be another's by now */
+    family->unseen = all.count == 0 && lives && !denied ? family->unseen + 1 : 0;
+    return all.count > 0 ? all.count : lives && family->unseen < UNSEEN_LOOKS;
+}
+
+size_t family_signal(struct family *family, int number)
+{
+    size_t count = family_look(family);
+
+    for (size_t i = 0; i < family->known.count; i++) {
+        if (family->known.list[i].group != family->group)
+            kill(family->known.list[i].pid, number);
     }
-    if (group_lives)
+    if (family->group > 0)
         kill(-family->group, number);
-    return all.count;
+    return count;
+}
+
+void family_halt(struct family *family)
+{
+    family_look(family);
+    for (size_t i = 0; i < family->known.count; i++) {
+        struct relative *one = &family->known.list[i];
+
+        one->halted = one->group != family->group && !one->stopped &&
+                      kill(one->pid, SIGSTOP) == 0;
+    }
+}
+
+void family_resume(struct family *family)
+{
+    for (size_t i = 0; i < family->known.count; i++) {
+        struct relative *one = &family->known.list[i];
+
+        if (one->halted)
+            kill(one->pid, SIGCONT);
+        one->halted = false;
+    }
 }
 
 void family_free(struct family *family)

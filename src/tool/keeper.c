@@ -4,60 +4,99 @@
  * blocks all others, and holds no descriptor of its parent's but the pipe: who waits for the
  * end of an output is not kept waiting by it.
  *
- * Happy path: it reads which group it is to watch, then reads for ever, and is killed.
+ * Happy path: it reads orders for ever, and is killed.
  */
 #include "keeper.h"
 
 #include "descriptors.h"
 #include "family.h"
-#include "patience.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-struct order {
-    pid_t group;
-    bool ending;
-};
+#define LONGEST_WAIT_MS 1000 /* poll's time stands still while the machine sleeps */
+#define PAUSE_MS 20
+#define LAST_LOOKS                                                                       \
+    5 /* in a row that find nobody: it is not the parent, and may miss some */
 
-static void end_family(struct family *family, struct patience grace)
+int64_t keeper_now_ms(void)
 {
-    struct patience endless = patience_for(INT_MAX);
+    struct timespec now;
 
-    family_signal(family, SIGTERM);
-    while (family_signal(family, 0) > 0 && patience_pause(&grace))
-        continue;
-    while (family_signal(family, SIGKILL) > 0)
-        patience_pause(&endless);
+#ifdef CLOCK_BOOTTIME
+    clock_gettime(CLOCK_BOOTTIME, &now);
+#else
+    clock_gettime(CLOCK_MONOTONIC, &now);
+#endif
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* At each order it looks who belongs to the command: when lockwire is dead, those that it had
- * adopted cannot be told from others any more, unless they are known. */
+static void pause_a_little(void)
+{
+    nanosleep(&(struct timespec){0, PAUSE_MS * 1000000L}, NULL);
+}
+
+static void end_family(struct family *family, int64_t kill_at_ms)
+{
+    int quiet = 0;
+
+    while (quiet < LAST_LOOKS && keeper_now_ms() < kill_at_ms) {
+        quiet = family_look(family) > 0 ? 0 : quiet + 1;
+        pause_a_little();
+    }
+    for (quiet = 0; quiet < LAST_LOOKS; pause_a_little())
+        quiet = family_signal(family, SIGKILL) > 0 ? 0 : quiet + 1;
+}
+
+/* False: the order's time has come, or lockwire is dead. */
+static bool wait_for_order(int pipe, const struct order *order)
+{
+    struct pollfd readable = {.fd = pipe, .events = POLLIN};
+    int64_t left;
+
+    do {
+        left = order->until_ms - keeper_now_ms();
+        if (left > LONGEST_WAIT_MS)
+            left = LONGEST_WAIT_MS;
+        if (poll(&readable, 1, left > 0 ? (int)left : 0) > 0)
+            return true;
+    } while (left > 0);
+    return false;
+}
+
 static _Noreturn void keep(int pipe, struct family family, int64_t grace_ms)
 {
-    struct patience grace = {0};
-    struct order order = {0};
-    bool ending = false;
+    struct order order = {.until_ms = INT64_MAX};
+    bool lives = true, told = false;
 
-    while (read(pipe, &order, sizeof(order)) == (ssize_t)sizeof(order)) {
-        if (order.ending && !ending)
-            grace = patience_for((int)grace_ms);
-        ending = order.ending;
+    while (wait_for_order(pipe, &order)) {
+        lives = read(pipe, &order, sizeof(order)) == (ssize_t)sizeof(order);
+        if (!lives)
+            break;
+        told = true;
         family.group = order.group;
-        family_signal(&family, 0);
+        family_look(&family);
     }
-    if (!ending)
-        grace = patience_for((int)grace_ms);
-    family.root = 0;
-    if (family.group > 0)
-        end_family(&family, grace);
+    if (!told)
+        _exit(0);
+    if (!lives)
+        family.root = 0;
+    if (order.phase == ORDER_RUN) {
+        family_signal(&family, SIGTERM);
+        order.until_ms = keeper_now_ms() + grace_ms;
+    } else if (order.phase == ORDER_STOPPED) {
+        order.until_ms = 0;
+    }
+    end_family(&family, order.until_ms);
     _exit(0);
 }
 
@@ -68,7 +107,7 @@ static _Noreturn void become_keeper(int pipe, const struct family *family,
 
     setsid();
 #ifdef __linux__
-    prctl(PR_SET_NAME, "lockwire-keeper"); /* `killall -9 lockwire` is not to find it */
+    prctl(PR_SET_NAME, "lw-keeper"); /* `pkill -9 lockwire` is not to find it */
 #endif
     dup2(pipe, STDIN_FILENO);
     dup2(null, STDOUT_FILENO);
@@ -93,6 +132,7 @@ int keeper_start(struct keeper *keeper, const struct family *family, int64_t gra
     sigprocmask(SIG_SETMASK, &before, NULL);
     close(ends[0]);
     keeper->pipe = ends[1];
+    fcntl(ends[1], F_SETFL, O_NONBLOCK); /* a keeper that is stopped holds up nobody */
     if (keeper->pid > 0)
         return 0;
     keeper_died(keeper);
@@ -100,12 +140,10 @@ int keeper_start(struct keeper *keeper, const struct family *family, int64_t gra
     return -1;
 }
 
-void keeper_watch(struct keeper *keeper, pid_t group, bool ending)
+void keeper_tell(const struct keeper *keeper, const struct order *order)
 {
-    struct order order = {.group = group, .ending = ending};
-
-    /* it fails only if the keeper is dead, which its SIGCHLD tells */
-    if (keeper->pid > 0 && write(keeper->pipe, &order, sizeof(order)) < 0)
+    /* it fails if the keeper is dead, which its SIGCHLD tells, or has been stopped for long */
+    if (keeper->pid > 0 && write(keeper->pipe, order, sizeof(*order)) < 0)
         return;
 }
 

@@ -92,5 +92,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "lockwire: cannot watch for signals: %s\n", strerror(errno));
         return STATUS_SYSTEM;
     }
-    return options.embedded ? act_embedded(&options) : act(&options, NULL);
+    code = options.embedded ? act_embedded(&options) : act(&options, NULL);
+    if (code < 0)
+        signals_end_by(-code);
+    return code;
 }

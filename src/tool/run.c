@@ -76,11 +76,24 @@ static void on_released(struct lw_lock *lock, int status, void *arg)
     end(run, run->code);
 }
 
+static int64_t left_ms(void *arg)
+{
+    const struct run *run = arg;
+
+    if (lw_lock_state(run->lock) != LW_HELD)
+        return 0;
+    return lw_lock_remaining_ms(run->lock) - run->options->margin_ms;
+}
+
 static void on_over(int code, void *arg)
 {
     struct run *run = arg;
 
     run->stage = ENDING;
+    if (run->work.ending && !run->lost && left_ms(run) <= 0) {
+        say("the lock '%s' was lost while lockwire was stopped", run->options->name);
+        run->lost = true;
+    }
     run->code = run->lost ? STATUS_LOST : code;
     if (run->lost || lw_release(run->lock, on_released, run) < 0)
         end(run, run->code);
@@ -93,15 +106,6 @@ static void on_lost(struct lw_lock *lock, int reason, void *arg)
     say("the lock '%s' was lost: %s", lw_lock_name(lock), lw_strerror(reason));
     run->lost = true;
     work_end(&run->work);
-}
-
-/* While it was stopped, nobody renewed the lock. */
-static bool may_go_on(void *arg)
-{
-    struct run *run = arg;
-
-    return lw_lock_state(run->lock) == LW_HELD &&
-           lw_lock_remaining_ms(run->lock) > run->options->margin_ms;
 }
 
 static int code_of(struct run *run, int status)
@@ -148,9 +152,10 @@ static void on_acquired(struct lw_lock *lock, int status, void *arg)
                                        .url = options->embedded ? options->url : NULL},
                              .direct = options->direct,
                              .grace_ms = options->grace_ms,
+                             .kill_ms = options->margin_ms - options->grace_ms,
                              .server = run->server,
                              .over = on_over,
-                             .may_go_on = may_go_on,
+                             .left_ms = left_ms,
                              .arg = run};
 
     if (run->stage != WAITING)
@@ -174,10 +179,12 @@ static void on_signal(int number, bool from_terminal, void *arg)
 {
     struct run *run = arg;
 
-    if (run->stage == RUNNING)
+    if (run->stage == RUNNING) {
         work_signal(&run->work, number, from_terminal);
-    else if (run->stage == WAITING && number != SIGCHLD)
+    } else if (run->stage == WAITING && number != SIGCHLD) {
+        run->work.interrupted = number == SIGINT && from_terminal;
         end(run, STATUS_SIGNAL + number);
+    }
 }
 
 static void on_link(struct lw_client *client, int up, const char *why, void *arg)
@@ -255,5 +262,6 @@ int run(const struct options *options, struct embedded *server)
     work_free(&run.work);
     if (run.base)
         event_base_free(run.base);
-    return run.code;
+    return run.work.interrupted && run.code == STATUS_SIGNAL + SIGINT ? -SIGINT
+                                                                      : run.code;
 }

@@ -8,7 +8,8 @@
 struct embedded;
 struct options;
 
-/* The exit code; everything has been said. signals_catch was called before; the server at
+/* The exit code; or -SIGINT: this process is to end by that signal, as the terminal's key
+ * meant it to, so that a script around it ends, too. Everything has been said. signals_catch was called before; the server at
  * options->url is there, and `server` if it is an embedded one, else NULL. */
 int run(const struct options *options, struct embedded *server);
 

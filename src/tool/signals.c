@@ -7,6 +7,8 @@
  */
 #include "signals.h"
 
+#include "codes.h"
+
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
@@ -15,7 +17,7 @@
 
 static const int caught[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 #define CAUGHT (sizeof(caught) / sizeof(*caught))
-static const int jobs[] = {SIGTSTP, SIGTTOU};
+static const int jobs[] = {SIGTSTP, SIGTTIN, SIGTTOU};
 #define JOBS (sizeof(jobs) / sizeof(*jobs))
 
 struct record {
@@ -26,6 +28,7 @@ struct record {
 static struct {
     int pipe[2];
     struct sigaction before[CAUGHT], pipe_before, jobs_before[JOBS];
+    sigset_t mask_before;
     bool job;
     volatile sig_atomic_t continued;
     struct event *readable;
@@ -67,6 +70,20 @@ static struct sigaction recording(void)
     return action;
 }
 
+/* Whoever started this process may have blocked what it lives by. */
+static void unblock(void)
+{
+    sigset_t needed;
+
+    sigemptyset(&needed);
+    for (size_t i = 0; i < CAUGHT; i++)
+        sigaddset(&needed, caught[i]);
+    for (size_t i = 0; i < JOBS; i++)
+        sigaddset(&needed, jobs[i]);
+    sigaddset(&needed, SIGCONT);
+    sigprocmask(SIG_UNBLOCK, &needed, &state.mask_before);
+}
+
 int signals_catch(void)
 {
     struct sigaction action = recording();
@@ -83,6 +100,7 @@ int signals_catch(void)
         if (state.before[i].sa_handler != SIG_IGN || caught[i] == SIGCHLD)
             sigaction(caught[i], &action, NULL);
     }
+    unblock();
     return sigaction(SIGPIPE, &ignore, &state.pipe_before);
 }
 
@@ -111,7 +129,7 @@ void signals_job(void)
     for (size_t i = 0; i < JOBS; i++) {
         sigaction(jobs[i], NULL, &state.jobs_before[i]);
         if (state.jobs_before[i].sa_handler != SIG_IGN)
-            sigaction(jobs[i], jobs[i] == SIGTSTP ? &action : &ignore, NULL);
+            sigaction(jobs[i], jobs[i] == SIGTTOU ? &ignore : &action, NULL);
     }
     state.job = true;
 }
@@ -136,6 +154,15 @@ bool signals_stop(int number, bool whole_group)
     return state.continued;
 }
 
+_Noreturn void signals_end_by(int number)
+{
+    struct sigaction end = {.sa_handler = SIG_DFL};
+
+    sigaction(number, &end, NULL);
+    raise(number);
+    _exit(STATUS_SIGNAL + number);
+}
+
 void signals_restore(void)
 {
     for (size_t i = 0; state.job && i < JOBS; i++)
@@ -143,4 +170,5 @@ void signals_restore(void)
     for (size_t i = 0; i < CAUGHT; i++)
         sigaction(caught[i], &state.before[i], NULL);
     sigaction(SIGPIPE, &state.pipe_before, NULL);
+    sigprocmask(SIG_SETMASK, &state.mask_before, NULL);
 }

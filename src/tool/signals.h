@@ -24,12 +24,14 @@ int signals_catch(void);
  * signals_unwatch. 0, or -1. */
 int signals_watch(struct event_base *base, signals_fn *fn, void *arg);
 void signals_unwatch(void);
-/* This process has a job of its own, as a shell has: SIGTSTP, unless it was ignored, comes as
- * the others do, and a terminal that is the job's may be written to. */
+/* This process has a job of its own, as a shell has: SIGTSTP and SIGTTIN, unless they were
+ * ignored, come as the others do, and a terminal that is the job's may be written to. */
 void signals_job(void);
-/* Stops this process as SIGTSTP and the like do, or all of its process group, and returns
- * when it is continued. False: it was never stopped, since no shell is there to continue it. */
+/* Stops this process as this signal would, or all of its process group, and returns when it
+ * is continued. False: it was never stopped, since no shell is there to continue it. */
 bool signals_stop(int number, bool whole_group);
+/* Ends this process by the signal. */
+_Noreturn void signals_end_by(int number);
 /* In a child, before exec: as this process found them. */
 void signals_restore(void);
 

@@ -87,7 +87,7 @@ static const char run_codes[] =
     "all\n"
     "of it gets SIGTERM and, after the grace time, SIGKILL; a small process beside this "
     "one,\n"
-    "lockwire-keeper, sees to the latter. Where the server does not answer, that begins\n"
+    "lw-keeper, sees to the latter. Where the server does not answer, that begins\n"
     "early enough to be over before the lease is; where the lock was taken away, the "
     "next\n"
     "holder may have begun. After Ctrl-Z and fg COMMAND goes on only if it still has "

@@ -6,6 +6,7 @@
  *
  * Happy path: the keeper, the child, its end; nothing is left; the keeper's end; `over`.
  *
+ * Meanwhile the keeper is told, again and again, until when the command may work.
  * A stop: the terminal is taken back, lockwire stops itself, so that its shell goes on; later
  * the job goes on with the terminal as it was. A job that is refused the terminal although it
  * is lockwire's to give (SIGTTIN, SIGTTOU) is given it, and goes on at once.
@@ -24,13 +25,71 @@
 #include <unistd.h>
 
 #define LOOK_MS 100
-#define LOOKS_BEFORE_SAYING 10
+#define TICKS_BEFORE_SAYING 10
+#define BEATS 8 /* at least, in the time for which the keeper knows it may work */
+#define LONGEST_BEAT_MS 1000
+#define SHORTEST_BEAT_MS 5
 
 static void arm(struct event *timer, int64_t ms)
 {
     struct timeval time = {(time_t)(ms / 1000), (ms % 1000) * 1000};
 
     event_add(timer, &time);
+}
+
+/* ---- what the keeper knows ---- */
+
+/* A little after lockwire itself would act, and before the lock is over. */
+static struct order order_of(const struct work *work)
+{
+    struct order order = {.group = work->family.group, .phase = ORDER_RUN};
+
+    if (work->ending) {
+        order.phase = ORDER_END;
+        order.until_ms = work->kill_at_ms;
+        return order;
+    }
+    if (work->stopped)
+        order.phase = ORDER_STOPPED;
+    order.until_ms = keeper_now_ms() + work->plan.left_ms(work->plan.arg) +
+                     work->plan.kill_ms / 2;
+    return order;
+}
+
+static void tell(const struct work *work)
+{
+    struct order order = order_of(work);
+
+    keeper_tell(&work->keeper, &order);
+}
+
+static void arm_beat(struct work *work)
+{
+    int64_t ms = work->plan.left_ms(work->plan.arg) / BEATS;
+
+    if (ms > LONGEST_BEAT_MS)
+        ms = LONGEST_BEAT_MS;
+    arm(work->beat, ms < SHORTEST_BEAT_MS ? SHORTEST_BEAT_MS : ms);
+}
+
+static bool new_keeper(struct work *work)
+{
+    if (keeper_start(&work->keeper, &work->family, work->plan.grace_ms) < 0)
+        return false;
+    tell(work);
+    return true;
+}
+
+static void on_beat(evutil_socket_t fd, short what, void *arg)
+{
+    struct work *work = arg;
+
+    (void)fd, (void)what;
+    if (work->keeper.pid == 0)
+        new_keeper(work);
+    else
+        tell(work);
+    arm_beat(work);
 }
 
 /* ---- signals to the command ---- */
@@ -69,7 +128,8 @@ void work_end(struct work *work)
     if (!work->working || work->ending)
         return;
     work->ending = true;
-    keeper_watch(&work->keeper, work->family.group, true);
+    work->kill_at_ms = keeper_now_ms() + (work->stopped ? 0 : work->plan.grace_ms);
+    tell(work);
     if (work->stopped) {
         start_killing(work);
         return;
@@ -78,45 +138,23 @@ void work_end(struct work *work)
     arm(work->grace, work->plan.grace_ms);
 }
 
-/* ---- its end ---- */
-
-static void look_for_the_rest(struct work *work)
-{
-    const struct work_plan *plan = &work->plan;
-
-    if (!plan->direct) {
-        if (work->killing)
-            send_all(work, SIGKILL);
-        if (family_signal(&work->family, 0) > 0) {
-            arm(work->look, LOOK_MS);
-            return;
-        }
-    }
-    work->working = false;
-    event_del(work->grace);
-    event_del(work->look);
-    keeper_stop(&work->keeper);
-    if (work->killing)
-        terminal_restore(&work->terminal);
-    plan->over(work->code, plan->arg);
-}
-
-static void on_look(evutil_socket_t fd, short what, void *arg)
-{
-    struct work *work = arg;
-
-    (void)fd, (void)what;
-    if (++work->looks == LOOKS_BEFORE_SAYING)
-        say("%s has ended, but '%s' is held until the processes that it left behind end",
-            work->plan.child.argv[0], work->plan.child.name);
-    look_for_the_rest(work);
-}
-
 /* ---- stops ---- */
+
+static bool wants_terminal(int number)
+{
+    return number == SIGTTIN || number == SIGTTOU;
+}
+
+static void continued(struct work *work)
+{
+    work->stopped = false;
+    family_resume(&work->family);
+    tell(work);
+}
 
 static void go_on(struct work *work, bool with_terminal)
 {
-    work->stopped = false;
+    continued(work);
     if (with_terminal)
         terminal_give(&work->terminal, work->family.group);
     pass_on(work, SIGCONT);
@@ -125,36 +163,47 @@ static void go_on(struct work *work, bool with_terminal)
 /* It wants the terminal, and nobody is there who could ever give it. */
 static void hang_up(struct work *work)
 {
-    if (work->hung_up)
+    if (work->hung_up) {
         work_end(work);
+        return;
+    }
     work->hung_up = true;
     pass_on(work, SIGHUP);
+    go_on(work, false);
 }
 
+/* SIGSTOP would stop this process for ever where no shell is. */
 static void stop_along(struct work *work, int number)
 {
-    bool wants_terminal = number == SIGTTIN || number == SIGTTOU;
     bool had_terminal = terminal_take(&work->terminal);
-    bool was_stopped = signals_stop(number, had_terminal);
+    bool was_stopped;
 
-    if (!work->plan.may_go_on(work->plan.arg))
-        return; /* it stays stopped until work_end */
-    if (wants_terminal && !was_stopped && !terminal_is_ours(&work->terminal))
+    work->stopped = true;
+    family_halt(&work->family);
+    tell(work);
+    was_stopped = signals_stop(number == SIGSTOP ? SIGTSTP : number, had_terminal);
+    if (work->plan.left_ms(work->plan.arg) <= 0)
+        work_end(work);
+    else if (was_stopped || terminal_is_ours(&work->terminal))
+        go_on(work, had_terminal || wants_terminal(number));
+    else if (wants_terminal(number))
         hang_up(work);
-    go_on(work, had_terminal || wants_terminal);
+    else if (number != SIGSTOP) /* else whoever stopped it continues it */
+        go_on(work, had_terminal);
 }
 
 static void on_stopped(struct work *work, int number)
 {
-    bool wants_terminal = number == SIGTTIN || number == SIGTTOU;
+    bool follow = number != SIGSTOP || work->terminal.given ||
+                  terminal_is_ours(&work->terminal);
 
-    if (work->plan.direct)
-        return;
     work->stopped = true;
-    if (wants_terminal && terminal_is_ours(&work->terminal))
+    if (wants_terminal(number) && terminal_is_ours(&work->terminal))
         go_on(work, true);
-    else if (number != SIGSTOP || work->terminal.given)
+    else if (follow)
         stop_along(work, number);
+    else
+        tell(work);
 }
 
 /* ---- what happens to its processes ---- */
@@ -168,60 +217,138 @@ static bool interrupted(int status)
 
 static void on_child(struct work *work, int status)
 {
-    if (WIFSTOPPED(status)) {
-        on_stopped(work, WSTOPSIG(status));
-    } else if (WIFCONTINUED(status)) {
-        work->stopped = false;
-    } else {
-        work->child = 0;
-        work->code = child_code(status);
-        keeper_watch(&work->keeper, work->family.group, work->ending);
-        if (terminal_take(&work->terminal) && interrupted(status))
-            kill(0, WTERMSIG(status));
+    bool had_terminal = terminal_take(&work->terminal);
+
+    work->child = 0;
+    work->code = child_code(status);
+    work->stopped = false;
+    if (had_terminal && interrupted(status)) {
+        work->interrupted = WTERMSIG(status) == SIGINT;
+        kill(0, WTERMSIG(status));
     }
+    if (work->ending || WIFSIGNALED(status))
+        terminal_restore(&work->terminal);
+    tell(work);
 }
 
-static void new_keeper(struct work *work)
+static void on_keeper_end(struct work *work)
 {
     keeper_died(&work->keeper);
-    if (keeper_start(&work->keeper, &work->family, work->plan.grace_ms) == 0)
-        keeper_watch(&work->keeper, work->family.group, work->ending);
-    else
+    if (!new_keeper(work))
         say("cannot start another keeper: %s", strerror(errno));
 }
 
-static void on_ended_or_stopped(struct work *work, pid_t pid, int status)
+/* Of those that the command has left behind only what this process has adopted. */
+static void on_relative(struct work *work, pid_t pid, int status)
 {
-    if (pid == work->child)
+    bool is_job = pid == work->child || work->child == 0;
+
+    if (WIFSTOPPED(status) && is_job)
+        on_stopped(work, WSTOPSIG(status));
+    else if (WIFCONTINUED(status) && is_job)
+        continued(work);
+    else if (pid == work->child && !WIFSTOPPED(status) && !WIFCONTINUED(status))
         on_child(work, status);
-    else if (pid == work->keeper.pid)
-        new_keeper(work);
-    else if (work->plan.server)
-        embedded_reaped(work->plan.server, pid);
+}
+
+static void on_change(struct work *work, pid_t pid, int status)
+{
+    bool ended = WIFEXITED(status) || WIFSIGNALED(status);
+
+    if (pid == work->keeper.pid) {
+        if (ended)
+            on_keeper_end(work);
+    } else if (work->plan.server && pid == work->plan.server->pid) {
+        if (ended)
+            embedded_reaped(work->plan.server, pid);
+    } else {
+        on_relative(work, pid, status);
+    }
+}
+
+/* One change of a child of this process. Was there any? */
+static bool reap_one(struct work *work)
+{
+    int how = work->plan.direct ? WNOHANG : WNOHANG | WUNTRACED | WCONTINUED, status;
+    pid_t pid = 0;
+
+    if (!work->plan.direct)
+        pid = waitpid(-1, &status, how);
+    else if (work->child > 0)
+        pid = waitpid(work->child, &status, how);
+    if (pid > 0)
+        on_change(work, pid, status);
+    return pid > 0;
+}
+
+/* ---- its end ---- */
+
+static void finish(struct work *work)
+{
+    work->working = false;
+    event_del(work->grace);
+    event_del(work->look);
+    event_del(work->beat);
+    keeper_stop(&work->keeper);
+    work->plan.over(work->code, work->plan.arg);
+}
+
+/* A look that finds nobody is right if nobody ended during it: each of the command's
+ * processes has one above it that is a child of this process. */
+static void look_for_the_rest(struct work *work)
+{
+    size_t left = 0;
+
+    do {
+        if (work->killing)
+            send_all(work, SIGKILL);
+        if (!work->plan.direct)
+            left = family_look(&work->family);
+    } while (left == 0 && reap_one(work));
+    if (left == 0)
+        finish(work);
+    else
+        arm(work->look, LOOK_MS);
+}
+
+static void on_look(evutil_socket_t fd, short what, void *arg)
+{
+    struct work *work = arg;
+
+    (void)fd, (void)what;
+    if (++work->ticks == TICKS_BEFORE_SAYING)
+        say("%s has ended, but '%s' is held until the processes that it left behind end",
+            work->plan.child.argv[0], work->plan.child.name);
+    look_for_the_rest(work);
 }
 
 static void reap(struct work *work)
 {
-    pid_t who = work->plan.direct ? work->child : -1, pid;
-    int how = work->plan.direct ? WNOHANG : WNOHANG | WUNTRACED | WCONTINUED, status;
-
-    while (work->working && (pid = waitpid(who, &status, how)) > 0)
-        on_ended_or_stopped(work, pid, status);
-    if (work->working && work->child == 0)
+    while (reap_one(work))
+        continue;
+    if (work->child == 0)
         look_for_the_rest(work);
+}
+
+static void on_stop_signal(struct work *work)
+{
+    pass_on(work, SIGTSTP);
+    if (work->child == 0 || work->stopped)
+        stop_along(work, SIGTSTP); /* no stop that would tell */
 }
 
 void work_signal(struct work *work, int number, bool from_terminal)
 {
     if (!work->working)
         return;
-    if (number == SIGCHLD) {
+    if (number == SIGINT && from_terminal)
+        work->interrupted = true;
+    if (number == SIGCHLD)
         reap(work);
-    } else if (!work->plan.direct || !from_terminal) {
+    else if (number == SIGTSTP || number == SIGTTIN)
+        on_stop_signal(work);
+    else if (!work->plan.direct || !from_terminal)
         pass_on(work, number);
-        if (number == SIGTSTP && work->child == 0)
-            stop_along(work, number); /* no child whose stop would tell */
-    }
 }
 
 /* ---- its beginning ---- */
@@ -236,6 +363,8 @@ static int start_job(struct work *work)
     if (keeper_start(&work->keeper, &work->family, work->plan.grace_ms) < 0)
         return -1;
     child->group = true;
+    child->keeper = &work->keeper;
+    child->order = order_of(work);
     if (terminal_is_ours_alone(&work->terminal))
         child->terminal = work->terminal.fd;
     work->child = child_start(child);
@@ -243,7 +372,7 @@ static int start_job(struct work *work)
         return -1;
     work->terminal.given = child->terminal >= 0;
     work->family.group = work->child;
-    keeper_watch(&work->keeper, work->child, false);
+    arm_beat(work);
     return 0;
 }
 
@@ -253,7 +382,8 @@ int work_start(struct work *work, struct event_base *base, const struct work_pla
     work->plan.child.terminal = -1;
     work->grace = event_new(base, -1, 0, on_grace_over, work);
     work->look = event_new(base, -1, 0, on_look, work);
-    if (!work->grace || !work->look) {
+    work->beat = event_new(base, -1, 0, on_beat, work);
+    if (!work->grace || !work->look || !work->beat) {
         errno = ENOMEM;
         return -1;
     }
@@ -272,6 +402,8 @@ void work_free(struct work *work)
     event_free(work->grace);
     if (work->look)
         event_free(work->look);
+    if (work->beat)
+        event_free(work->beat);
     keeper_stop(&work->keeper);
     family_free(&work->family);
     terminal_close(&work->terminal);

@@ -7,7 +7,7 @@
  * Unless `direct`, the command runs in a process group of its own, as a job of a shell does:
  * signals go to the group, and it is over when the last process of it is (see family.h).
  * When the job stops (Ctrl-Z), lockwire stops as well; when lockwire is continued, it asks
- * `may_go_on` before it continues the job.
+ * how long the job may still work before it continues it.
  *
  * Happy path: work_start; SIGCHLD by work_signal; `over`; work_free.
  */
@@ -29,12 +29,13 @@ struct event_base;
 struct work_plan {
     struct child child; /* `group` and `terminal` are work_start's to fill in */
     bool direct; /* no group, no keeper: one process, signalled and awaited by itself */
-    int64_t grace_ms;        /* from SIGTERM to SIGKILL when it is ended */
+    int64_t grace_ms;        /* from SIGTERM to SIGKILL when it is ended ... */
+    int64_t kill_ms;         /* ... and what SIGKILL itself may take */
     struct embedded *server; /* a child of this process beside the command, or NULL */
     /* Nothing is left of it; the exit code of the command itself. */
     void (*over)(int code, void *arg);
-    /* It was stopped: may it be continued? If not, work_end comes. */
-    bool (*may_go_on)(void *arg);
+    /* For how long it may still work; after that work_end comes, or is to be done without. */
+    int64_t (*left_ms)(void *arg);
     void *arg;
 };
 
@@ -45,14 +46,17 @@ struct work {
     struct terminal terminal;
     struct event *grace; /* when it is over, SIGKILL */
     struct event *look;  /* for what is left, should its end not be told by SIGCHLD */
+    struct event *beat;  /* when the keeper is told again */
     pid_t child;         /* 0: it has ended, others may be left */
     int code;            /* the child's */
-    int looks;           /* since the child ended */
+    int ticks;           /* of `look` since the child ended */
+    int64_t kill_at_ms;  /* by the keeper's clock, once it is being ended */
     bool working;        /* something is left */
     bool stopped;        /* by a signal */
     bool ending;         /* SIGTERM was sent ... */
-    bool killing;        /* ... and SIGKILL is, to whatever is found */
-    bool hung_up;        /* SIGHUP was sent: nobody can give it a terminal */
+    bool killing;     /* ... and SIGKILL; also to what is found after the child's end */
+    bool hung_up;     /* SIGHUP was sent: nobody can give it a terminal */
+    bool interrupted; /* by a key, for all that the terminal runs */
 };
 
 /* 0, or -1 and errno; then nothing was started. work_free afterwards in either case. */

@@ -44,7 +44,7 @@ def children(pid):
 
 def keeper_of(process):
     for pid, (name, state) in children(process.pid).items():
-        if name == "lockwire-keeper" and state != "Z":
+        if name == "lw-keeper" and state != "Z":
             return pid
     return None
 
@@ -122,7 +122,7 @@ class Lost(ProcessesTest):
         process = self.run_("job", "--lease", "500ms", "--", sys.executable, "-c", CLOCK)
         self.line_of(process.stdout)
         (child,) = (pid for pid, (name, _) in children(process.pid).items()
-                    if name != "lockwire-keeper")
+                    if name != "lw-keeper")
         os.kill(child, signal.SIGSTOP)
         until(lambda: stat_of(child)[0] == "T", "it is stopped")
         self.server("SET", "job", "somebody else")
