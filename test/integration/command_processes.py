@@ -19,6 +19,39 @@ STUBBORN = f'trap "" TERM; echo $$ > worker; {LOOP}'
 CLOCK = ("import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
          "while True:\n"
          "    print(time.monotonic(), flush=True); time.sleep(0.005)\n")
+# Each ends as soon as it has started the next: whoever looks sees hardly one of them.
+CHAIN = ("import os, signal, sys, time\n"
+         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+         "end = time.monotonic() + float(sys.argv[2])\n"
+         "if sys.argv[1] == 'apart':\n"
+         "    if os.fork():\n"
+         "        os._exit(3)\n"
+         "    os.setpgid(0, 0)\n"
+         "open('worker', 'w').write(str(os.getpgid(0)))\n"
+         "while time.monotonic() < end:\n"
+         "    if os.fork():\n"
+         "        os._exit(3)\n"
+         "    time.sleep(0.002)\n"
+         "open('done', 'w').write('done')\n")
+# The first thread ends, another works.
+THREAD = ("import ctypes, os, threading, time\n"
+          "def work():\n"
+          "    open('worker', 'w').write(str(os.getpid())); time.sleep(1000)\n"
+          "threading.Thread(target=work).start()\n"
+          "ctypes.CDLL(None).pthread_exit(None)\n")
+
+
+def group_lives(group):
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def status_of(pid, field):
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+        return next(line.split()[1] for line in file if line.startswith(field + ":"))
 
 
 def stat_of(pid):
@@ -74,25 +107,36 @@ class ProcessesTest(ToolTest):
 
 
 class Lease(ProcessesTest):
-    def test_nobody_works_beside_the_next_holder(self):
-        """The first one's connections are cut; what it does ends before its lease."""
-        port = self.server.listen()
-        self.server("ACL", "SETUSER", "anna", "on", ">right", "~*", "&*", "+@all")
+    """Nobody works beside the next holder."""
+
+    def check(self, cut, url):
         first = self.spawn(
             "sh", "-c", 'exec "$0" "$@" >first', COMMAND, "run", "job", "--lease", "10s",
-            "--grace", "4s", "--redis", f"redis://anna:right@127.0.0.1:{port}", "--",
-            sys.executable, "-c", CLOCK, cwd=self.folder)
+            "--grace", "4s", "--redis", url, "--", sys.executable, "-c", CLOCK, cwd=self.folder)
         self.wait_for_file("first")
-        second = self.run_("job", "--", sys.executable, "-c", "import time; print(time.monotonic())")
+        second = self.run_("job", "--", sys.executable, "-c",
+                           "import time; print(time.monotonic())")
         until(lambda: self.server("EXISTS", "lockwire:2:queue:{job}"), "the second one waits")
-        self.server("ACL", "SETUSER", "anna", "off")
-        self.server("CLIENT", "KILL", "USER", "anna")
+        cut(first)
         code, began, err = self.end_of(second)
         self.assertEqual(code, 0, err)
+        first.send_signal(signal.SIGCONT)
         self.assertEqual(self.end_of(first)[0], 70)
         with open(self.path("first"), encoding="ascii") as file:
             ended = file.read().split()[-1]
         self.assertLess(float(ended), float(began))
+
+    def test_when_the_connections_are_cut(self):
+        port = self.server.listen()
+        self.server("ACL", "SETUSER", "anna", "on", ">right", "~*", "&*", "+@all")
+
+        def cut(_):
+            self.server("ACL", "SETUSER", "anna", "off")
+            self.server("CLIENT", "KILL", "USER", "anna")
+        self.check(cut, f"redis://anna:right@127.0.0.1:{port}")
+
+    def test_when_lockwire_is_stopped(self):
+        self.check(lambda first: first.send_signal(signal.SIGSTOP), self.server.url)
 
 
 class Lost(ProcessesTest):
@@ -118,6 +162,29 @@ class Lost(ProcessesTest):
     def test_a_worker_in_a_group_of_its_own_whose_parents_have_ended(self):
         self.check(f"(timeout 1000 sh -c '{STUBBORN}' &); {AT_WORK}")
 
+    def test_processes_that_follow_each_other_fast(self):
+        for how in "together", "apart":
+            process = self.run_("job", "--lease", "500ms", "--", sys.executable, "-c", CHAIN, how,
+                                "1000")
+            group = int(self.wait_for_file("worker"))
+            self.server("SET", "job", "somebody else")
+            self.assertEqual(self.end_of(process)[0], 70)
+            self.assertFalse(group_lives(group))
+            self.server("DEL", "job")
+            os.remove(self.path("worker"))
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root makes namespaces everywhere")
+    def test_where_proc_is_of_other_processes(self):
+        process = self.spawn("unshare", "--fork", "--pid", "--kill-child", COMMAND, "run", "job",
+                             "--lease", "500ms", "--", "sh", "-c", "echo > held; sleep 1000 & wait",
+                             cwd=self.folder)
+        try:
+            self.wait_for_file("held")
+        except AssertionError:
+            self.skipTest("no namespaces here: " + self.end_of(process)[2])
+        self.server("SET", "job", "somebody else")
+        self.assertEqual(self.end_of(process)[0], 70)
+
     def test_a_command_that_is_stopped_never_runs_on(self):
         process = self.run_("job", "--lease", "500ms", "--", sys.executable, "-c", CLOCK)
         self.line_of(process.stdout)
@@ -137,6 +204,11 @@ class Signals(ProcessesTest):
         process.send_signal(signal.SIGTERM)
         self.assertEqual(self.end_of(process)[0], 128 + signal.SIGTERM)
         self.assertEqual(self.wait_for_file("got"), "got\n")
+
+    def test_who_started_lockwire_may_have_blocked_them(self):
+        process = self.run_("job", "--", "sh", "-c", "exit 3", preexec_fn=lambda: (
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, signal.SIGTERM})))
+        self.assertEqual(self.end_of(process)[0], 3)
 
     @unittest.skipUnless(os.path.exists("/proc/self/status"), "the system does not tell")
     def test_the_command_finds_them_as_lockwire_did(self):
@@ -193,6 +265,16 @@ class Left(ProcessesTest):
         self.check("timeout 1000 sh -c 'echo $$ > worker; exec sleep 1000' &"
                    f" {AT_WORK}; exit 3")
 
+    def test_whose_first_thread_has_ended(self):
+        self.check(f"{sys.executable} -c \"{THREAD}\" & {AT_WORK}; exit 3")
+
+    def test_processes_that_follow_each_other_fast(self):
+        for how in "together", "apart":
+            process = self.run_("job", "--", sys.executable, "-c", CHAIN, how, "1.5")
+            self.assertEqual(self.end_of(process)[0], 3)
+            self.assertEqual(self.wait_for_file("done"), "done")
+            os.remove(self.path("done"))
+
     def test_a_daemon_is_left_alone(self):
         process, worker = self.working(
             "setsid sh -c 'echo $$ > worker; exec sleep 1000' >/dev/null 2>&1 &"
@@ -246,6 +328,45 @@ class Keeper(ProcessesTest):
         process.kill()
         until(lambda: not alive(worker), "the keeper had seen it")
 
+    def test_a_worker_in_a_group_of_its_own_whose_parent_has_ended(self):
+        process, worker = self.working(f"(timeout 1000 sh -c '{STUBBORN}' &); sleep 1000",
+                                       "--lease", "4s", "--grace", "200ms")
+        keeper = until(lambda: keeper_of(process), "there is a keeper")
+        waits = int(status_of(keeper, "voluntary_ctxt_switches"))
+        until(lambda: int(status_of(keeper, "voluntary_ctxt_switches")) > waits + 3, "it looks")
+        process.kill()
+        until(lambda: not alive(worker), "the keeper had seen it")
+
+    def test_processes_that_follow_each_other_fast(self):
+        process = self.run_("job", "--grace", "200ms", "--", sys.executable, "-c", CHAIN,
+                            "together", "1000")
+        group = int(self.wait_for_file("worker"))
+        process.kill()
+        until(lambda: not group_lives(group), "nobody is left")
+
+    def test_a_stopped_keeper_is_not_taken_for_a_dead_one(self):
+        process, worker = self.working(
+            f'trap "echo got > got" USR1; echo $$ > worker; {LOOP}')
+        keeper = until(lambda: keeper_of(process), "there is a keeper")
+        os.kill(keeper, signal.SIGSTOP)
+        until(lambda: stat_of(keeper)[0] == "T", "it is stopped")
+        process.send_signal(signal.SIGUSR1)
+        self.wait_for_file("got")  # lockwire has seen to all that it was told before
+        self.assertEqual(keeper_of(process), keeper)
+        os.kill(keeper, signal.SIGCONT)
+        os.kill(worker, signal.SIGKILL)
+        self.assertEqual(self.end_of(process)[0], 128 + signal.SIGKILL)
+
+    def test_what_is_stopped_with_a_killed_lockwire_never_runs_on(self):
+        process = self.run_("job", "--", sys.executable, "-c", CLOCK)
+        self.line_of(process.stdout)
+        (child,) = (pid for pid, (name, _) in children(process.pid).items()
+                    if name != "lw-keeper")
+        process.send_signal(signal.SIGTSTP)
+        until(lambda: stat_of(process.pid)[0] == stat_of(child)[0] == "T", "both are stopped")
+        process.kill()
+        until(lambda: not alive(child), "the keeper kills it")
+
     def test_a_command_may_tidy_up(self):
         process, worker = self.working(f'trap "echo tidy > tidy; exit" TERM; echo $$ > worker; {LOOP}')
         process.kill()
@@ -284,6 +405,9 @@ class Keeper(ProcessesTest):
         keeper = until(lambda: keeper_of(process), "there is a keeper")
         for number in signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT:
             os.kill(keeper, number)
+            until(lambda bit=1 << (number - 1): int(status_of(keeper, "ShdPnd"), 16) & bit,
+                  "it is kept waiting")
+        self.assertEqual(keeper_of(process), keeper)
         os.kill(worker, signal.SIGKILL)
         self.assertEqual(self.end_of(process)[0], 128 + signal.SIGKILL)
 

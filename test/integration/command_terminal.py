@@ -18,9 +18,15 @@ from command_support import COMMAND, LIMIT, ToolTest, alive, until
 
 CTRL_C, CTRL_Z = "\x03", "\x1a"
 # In one process: a shell that is just starting another may not notice that it is to stop.
-TICKS = ("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+TICKS = ("import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+         "open('pid', 'w').write(str(os.getpid()))\n"
          "while True:\n"
          "    open('ticks', 'a').write('x'); time.sleep(0.01)\n")
+
+
+def state_of(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        return file.read().rsplit(")", 1)[1].split()[0]
 
 
 class Terminal:
@@ -87,6 +93,10 @@ class TerminalTest(ToolTest):
         shell.line("fg")
         until(lambda: not self.is_stopped(), "it goes on")
 
+    def ticker(self):
+        with open(self.path("ticker"), "w", encoding="ascii") as file:
+            file.write(TICKS)
+
     def ticks(self):
         path = self.path("ticks")
         return os.path.getsize(path) if os.path.exists(path) else 0
@@ -138,13 +148,56 @@ class Keys(TerminalTest):
             with open(self.path(name), "w", encoding="ascii") as file:
                 file.write(f"{line}\necho next > next\n")
             shell = self.shell()
-            shell.line(f"sh {name}")
+            shell.line(f"{self.SHELL[0]} {name}")
             if name == "reads":
                 shell.line("a line")
             shell.expect("begun\r\n")
             shell.type(CTRL_C)
             shell.expect("ready> ")
             self.assertFalse(os.path.exists(self.path("next")))
+
+    def test_an_interrupt_ends_the_loop_around_it_too(self):
+        shell = self.shell()
+        shell.line('for i in 1 2 3; do "$lockwire" run job -- tail -f begun; done')
+        shell.expect("begun\r\n")
+        shell.type(CTRL_C)
+        shell.expect("ready> ")
+        self.assertNotIn("begun", shell.seen)
+
+    def test_an_interrupt_while_it_waits_ends_the_script_around_it(self):
+        self.server("SET", "job", "somebody else")
+        with open(self.path("script"), "w", encoding="ascii") as file:
+            file.write('"$lockwire" run job -- true\necho next > next\n')
+        shell = self.shell()
+        shell.line(f"{self.SHELL[0]} script")
+        until(lambda: self.server("EXISTS", "lockwire:2:queue:{job}"), "it waits")
+        shell.type(CTRL_C)
+        shell.expect("ready> ")
+        self.assertFalse(os.path.exists(self.path("next")))
+
+    def test_all_of_it_is_stopped_and_continued(self):
+        shell = self.shell()
+        self.ticker()
+        shell.line(f'"$lockwire" run job -- sh -c \'timeout 1000 {sys.executable} ticker; :\'')
+        until(self.ticks, "it works")
+        worker = int(self.wait_for_file("pid"))
+        shell.type(CTRL_Z)
+        shell.expect("(?i)stopped")
+        until(self.is_stopped, "lockwire is stopped")
+        self.assertEqual(state_of(worker), "T")
+        before = self.ticks()
+        self.foreground(shell)
+        until(lambda: self.ticks() > before, "it works again")
+
+    def test_what_loses_the_lock_while_stopped_is_ended_by_the_keeper(self):
+        shell = self.shell()
+        self.ticker()
+        shell.line(f'"$lockwire" run job --lease 1s -- {sys.executable} ticker')
+        until(self.ticks, "it works")
+        worker = int(self.wait_for_file("pid"))
+        shell.type(CTRL_Z)
+        until(lambda: not alive(worker), "its time is over")
+        until(self.is_stopped, "lockwire is stopped still")
 
     def test_stopped_and_continued_it_reads_on(self):
         shell = self.shell()
@@ -174,8 +227,7 @@ class Keys(TerminalTest):
 
     def test_what_lost_the_lock_while_stopped_never_runs_on(self):
         shell = self.shell()
-        with open(self.path("ticker"), "w", encoding="ascii") as file:
-            file.write(TICKS)
+        self.ticker()
         shell.line(f'"$lockwire" run job --lease 1s -- {sys.executable} ticker; echo "code $?"')
         until(self.ticks, "it works")
         shell.type(CTRL_Z)
@@ -236,6 +288,38 @@ class Jobs(TerminalTest):
             self.foreground(shell)
         shell.line("a line")
         shell.expect("got a line\r\n")
+
+    def test_a_pipeline_of_which_the_command_stops_itself(self):
+        with open(self.path("stops"), "w", encoding="ascii") as file:
+            file.write("import os, signal, time\n"
+                       "signal.signal(signal.SIGTSTP, lambda *_: os.kill(os.getpid(), signal.SIGSTOP))\n"
+                       "print('begun', flush=True)\n"
+                       "while True:\n"
+                       "    time.sleep(1000)\n")
+        shell = self.shell()
+        shell.line(f'"$lockwire" run job -- {sys.executable} stops | cat')
+        shell.expect("begun\r\n")
+        shell.type(CTRL_Z)
+        shell.expect("(?i)stopped")
+        shell.expect("ready> ")
+
+    def test_what_is_left_behind_may_read(self):
+        shell = self.shell()
+        shell.line('"$lockwire" run job -- sh -c \'(while [ ! -e go ]; do sleep 0.02; done;'
+                   ' read x </dev/tty; echo "got $x") & exit 0\'')
+        shell.expect("is held until")
+        with open(self.path("go"), "w", encoding="ascii"):
+            pass
+        shell.line("a line")
+        shell.expect("got a line\r\n")
+        shell.expect("ready> ")
+
+    def test_the_modes_come_back_when_the_command_was_killed(self):
+        shell = self.shell()
+        shell.line('"$lockwire" run job -- sh -c \'stty -echo raw; kill -9 $$\'')
+        shell.expect("ready> ")
+        shell.line("echo still here")
+        shell.expect("echo still here\r\nstill here\r\n")
 
     def test_in_the_background_it_stops_when_it_wants_to_read(self):
         shell = self.shell()
