@@ -18,7 +18,7 @@ static bool close_listed_above(int last)
     if (!open)
         return false;
     while ((entry = readdir(open))) {
-        int fd = atoi(entry->d_name); /* 0 for "." and ".." */
+        int fd = (int)strtol(entry->d_name, NULL, 10); /* 0 for "." and ".." */
         if (fd > last && fd != dirfd(open))
             close(fd);
     }

@@ -25,7 +25,7 @@
 
 struct relative {
     pid_t pid, parent, group, session;
-    unsigned long long started;
+    long long started;
     bool ours, stopped;
     bool halted; /* by family_halt */
 };
@@ -45,35 +45,50 @@ static bool add(struct relatives *all, const struct relative *one)
     return true;
 }
 
-/* /proc/PID/stat is one line: PID (NAME) STATE PARENT GROUP SESSION ..., as its 20th word the
- * number of threads and as the 22nd when it started; the name may hold anything. One that is
- * dead, and only waits for its parent to look, is none any more, unless its threads go on. */
-static bool read_one(const char *pid, struct relative *one)
+/* The number after so many blanks, or -1. */
+static long long number_at(const char *words, int blanks)
 {
-    char path[64], line[512], state;
-    const char *rest;
+    while (words && blanks-- > 0) {
+        words = strchr(words, ' ');
+        words = words ? words + 1 : NULL;
+    }
+    return words ? strtoll(words, NULL, 10) : -1;
+}
+
+/* /proc/PID/stat is one line: PID (NAME) STATE PARENT GROUP SESSION ..., as its 20th word the
+ * number of threads and as the 22nd when it started; the name may hold anything. */
+static bool read_line(const char *pid, char *line, size_t size)
+{
+    char path[64];
     size_t length;
-    long threads;
     FILE *file;
 
     snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
     file = fopen(path, "re");
     if (!file)
         return false;
-    length = fread(line, 1, sizeof(line) - 1, file);
+    length = fread(line, 1, size - 1, file);
     fclose(file);
     line[length] = '\0';
-    rest = strrchr(line, ')');
-    *one = (struct relative){.pid = (pid_t)strtol(pid, NULL, 10)};
-    if (!rest ||
-        sscanf(rest + 1,
-               " %c %d %d %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld %*s"
-               " %llu",
-               &state, &one->parent, &one->group, &one->session, &threads,
-               &one->started) != 6)
+    return true;
+}
+
+/* One that is dead, and only waits for its parent to look, is none any more, unless its
+ * threads go on. */
+static bool read_one(const char *pid, struct relative *one)
+{
+    char line[512];
+    const char *words = read_line(pid, line, sizeof(line)) ? strrchr(line, ')') : NULL;
+
+    if (!words || words[1] != ' ')
         return false;
-    one->stopped = state == 'T';
-    return (state != 'Z' && state != 'X') || threads > 1;
+    *one = (struct relative){.pid = (pid_t)strtol(pid, NULL, 10),
+                             .parent = (pid_t)number_at(words, 2),
+                             .group = (pid_t)number_at(words, 3),
+                             .session = (pid_t)number_at(words, 4),
+                             .started = number_at(words, 20),
+                             .stopped = words[2] == 'T'};
+    return (words[2] != 'Z' && words[2] != 'X') || number_at(words, 18) > 1;
 }
 
 static int compare(const void *left, const void *right)

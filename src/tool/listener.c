@@ -25,14 +25,13 @@
 /* Through the descriptor where there is a way, else by the path. */
 static void set_address(struct sockaddr_un *address, const struct folder *folder)
 {
-    char *path = address->sun_path;
+    char own[64];
     struct stat info;
 
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    snprintf(path, sizeof(address->sun_path), "/proc/self/fd/%d", folder->fd);
-    if (stat(path, &info) < 0)
-        snprintf(path, sizeof(address->sun_path), "%s", folder->path);
-    strcat(path, "/" LISTENER_SOCKET);
+    snprintf(own, sizeof(own), "/proc/self/fd/%d", folder->fd);
+    snprintf(address->sun_path, sizeof(address->sun_path), "%s/" LISTENER_SOCKET,
+             stat(own, &info) == 0 ? own : folder->path);
 }
 
 /* Who listens at the other end. Without such a call: the folder lets nobody else in. */
@@ -143,7 +142,7 @@ bool listener_is_server(const struct listener *listener, const struct folder *fo
     snprintf(path, sizeof(path), "/proc/%ld", (long)listener->pid);
     if (stat(path, &process) < 0 || process.st_uid != geteuid())
         return false;
-    strcat(path, "/cwd");
+    snprintf(path, sizeof(path), "/proc/%ld/cwd", (long)listener->pid);
     return stat(path, &cwd) == 0 && cwd.st_dev == here.st_dev &&
            cwd.st_ino == here.st_ino;
 }
