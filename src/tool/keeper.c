@@ -25,8 +25,7 @@
 
 #define LONGEST_WAIT_MS 1000 /* poll's time stands still while the machine sleeps */
 #define PAUSE_MS 20
-#define LAST_LOOKS                                                                       \
-    5 /* in a row that find nobody: it is not the parent, and may miss some */
+#define LAST_LOOKS 5 /* in a row, that find nobody: who is not the parent may miss some */
 
 int64_t keeper_now_ms(void)
 {
@@ -103,16 +102,14 @@ static _Noreturn void keep(int pipe, struct family family, int64_t grace_ms)
 static _Noreturn void become_keeper(int pipe, const struct family *family,
                                     int64_t grace_ms)
 {
-    int null = open("/dev/null", O_RDWR);
-
     setsid();
 #ifdef __linux__
     prctl(PR_SET_NAME, "lw-keeper"); /* `pkill -9 lockwire` is not to find it */
 #endif
     dup2(pipe, STDIN_FILENO);
-    dup2(null, STDOUT_FILENO);
-    dup2(null, STDERR_FILENO);
-    descriptors_close_above(STDERR_FILENO);
+    descriptors_close_above(STDIN_FILENO);
+    if (open("/dev/null", O_RDWR) == STDOUT_FILENO)
+        dup2(STDOUT_FILENO, STDERR_FILENO);
     keep(STDIN_FILENO, *family, grace_ms);
 }
 
@@ -140,11 +137,10 @@ int keeper_start(struct keeper *keeper, const struct family *family, int64_t gra
     return -1;
 }
 
-void keeper_tell(const struct keeper *keeper, const struct order *order)
+bool keeper_tell(const struct keeper *keeper, const struct order *order)
 {
-    /* it fails if the keeper is dead, which its SIGCHLD tells, or has been stopped for long */
-    if (keeper->pid > 0 && write(keeper->pipe, order, sizeof(*order)) < 0)
-        return;
+    return keeper->pid > 0 &&
+           write(keeper->pipe, order, sizeof(*order)) == (ssize_t)sizeof(*order);
 }
 
 void keeper_died(struct keeper *keeper)

@@ -13,6 +13,7 @@
  */
 #ifndef LW_TOOL_KEEPER_H
 #define LW_TOOL_KEEPER_H
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -41,8 +42,9 @@ int64_t keeper_now_ms(void);
 int keeper_start(struct keeper *keeper, const struct family *family, int64_t grace_ms);
 /* Replaces the order before. If lockwire dies, it holds as of then: a command that runs gets
  * SIGTERM and its grace time, one that is stopped SIGKILL. At each order the keeper looks who
- * belongs to the command: whom lockwire has adopted it cannot tell from others later. */
-void keeper_tell(const struct keeper *keeper, const struct order *order);
+ * belongs to the command: whom lockwire has adopted it cannot tell from others later.
+ * False: there is none, or it has not read for long. */
+bool keeper_tell(const struct keeper *keeper, const struct order *order);
 /* After its waitpid by another. */
 void keeper_died(struct keeper *keeper);
 /* Ends it in peace, and reaps it. A second call has no effect. */

@@ -80,6 +80,7 @@ static const char run_codes[] =
     "   70  the lock was lost              126 COMMAND cannot be executed\n"
     "   71  the system refuses (fork ...)  127 COMMAND was not found\n"
     "  128 + n  signal n came while waiting\n"
+    "After Ctrl-C it ends by SIGINT itself, so that a script around it does, too.\n"
     "\n"
     "COMMAND, with all that it starts, is a job of its own. SIGINT, SIGTERM, SIGHUP,\n"
     "SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to its process group; the lock is given\n"

@@ -56,11 +56,11 @@ static struct order order_of(const struct work *work)
     return order;
 }
 
-static void tell(const struct work *work)
+static bool tell(const struct work *work)
 {
     struct order order = order_of(work);
 
-    keeper_tell(&work->keeper, &order);
+    return keeper_tell(&work->keeper, &order);
 }
 
 static void arm_beat(struct work *work)
@@ -74,6 +74,7 @@ static void arm_beat(struct work *work)
 
 static bool new_keeper(struct work *work)
 {
+    keeper_stop(&work->keeper);
     if (keeper_start(&work->keeper, &work->family, work->plan.grace_ms) < 0)
         return false;
     tell(work);
@@ -85,10 +86,8 @@ static void on_beat(evutil_socket_t fd, short what, void *arg)
     struct work *work = arg;
 
     (void)fd, (void)what;
-    if (work->keeper.pid == 0)
+    if (!tell(work))
         new_keeper(work);
-    else
-        tell(work);
     arm_beat(work);
 }
 
@@ -226,7 +225,7 @@ static void on_child(struct work *work, int status)
         work->interrupted = WTERMSIG(status) == SIGINT;
         kill(0, WTERMSIG(status));
     }
-    if (work->ending || WIFSIGNALED(status))
+    if (had_terminal && (work->ending || WIFSIGNALED(status)))
         terminal_restore(&work->terminal);
     tell(work);
 }

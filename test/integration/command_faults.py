@@ -219,7 +219,7 @@ class Keys(FaultTest):
         process, keys = self.on_terminal("run", "job", "--wait", "forever", "--", "true")
         until(lambda: self.server("EXISTS", "lockwire:2:queue:{job}"), "it waits")
         os.write(keys, b"\x03")
-        self.assertEqual(self.end_of(process)[0], 128 + signal.SIGINT)
+        self.assertEqual(self.end_of(process)[0], -signal.SIGINT)
 
 
 class Embedded(FaultTest):

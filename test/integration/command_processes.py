@@ -358,7 +358,8 @@ class Keeper(ProcessesTest):
         self.assertEqual(self.end_of(process)[0], 128 + signal.SIGKILL)
 
     def test_what_is_stopped_with_a_killed_lockwire_never_runs_on(self):
-        process = self.run_("job", "--", sys.executable, "-c", CLOCK)
+        process = self.run_("job", "--", sys.executable, "-c", CLOCK,
+                            preexec_fn=os.setpgrp)  # a job, which somebody can continue
         self.line_of(process.stdout)
         (child,) = (pid for pid, (name, _) in children(process.pid).items()
                     if name != "lw-keeper")
