@@ -157,6 +157,8 @@ static void go_on(struct work *work, bool with_terminal)
     if (with_terminal)
         terminal_give(&work->terminal, work->family.group);
     pass_on(work, SIGCONT);
+    if (work->stop_asked) /* which that has wiped out, if it was on its way */
+        pass_on(work, SIGTSTP);
 }
 
 /* It wants the terminal, and nobody is there who could ever give it. */
@@ -178,6 +180,7 @@ static void stop_along(struct work *work, int number)
     bool was_stopped;
 
     work->stopped = true;
+    work->stop_asked = false;
     family_halt(&work->family);
     tell(work);
     was_stopped = signals_stop(number == SIGSTOP ? SIGTSTP : number, had_terminal);
@@ -331,6 +334,7 @@ static void reap(struct work *work)
 
 static void on_stop_signal(struct work *work)
 {
+    work->stop_asked = true;
     pass_on(work, SIGTSTP);
     if (work->child == 0 || work->stopped)
         stop_along(work, SIGTSTP); /* no stop that would tell */

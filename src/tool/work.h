@@ -53,6 +53,7 @@ struct work {
     int64_t kill_at_ms;  /* by the keeper's clock, once it is being ended */
     bool working;        /* something is left */
     bool stopped;        /* by a signal */
+    bool stop_asked;     /* SIGTSTP was passed on, and nothing has stopped since */
     bool ending;         /* SIGTERM was sent ... */
     bool killing;     /* ... and SIGKILL; also to what is found after the child's end */
     bool hung_up;     /* SIGHUP was sent: nobody can give it a terminal */

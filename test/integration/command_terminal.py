@@ -83,8 +83,32 @@ class TerminalTest(ToolTest):
         with open(self.path("begun"), "w", encoding="ascii") as file:
             file.write("begun\n")
 
+    def processes(self):
+        """All that runs in this test's terminals: by what of their environment only they have."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    if self.server.url.encode() in file.read():
+                        found.append(int(pid))
+            except OSError:
+                continue
+        return found
+
+    def end_all(self):
+        def gone():
+            found = [pid for pid in self.processes() if alive(pid)]
+            for pid in found:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except OSError:
+                    pass
+            return not found
+        until(gone, "nothing is left to write into the folder")
+
     def shell(self):
         terminal = Terminal(self.SHELL, self.folder, self.environment)
+        self.addCleanup(self.end_all)
         self.addCleanup(terminal.close)
         terminal.expect("ready> ")
         return terminal
@@ -106,11 +130,8 @@ class TerminalTest(ToolTest):
     def states(self, only=""):
         """Of all that runs in this test's terminals, the keepers excepted."""
         states = []
-        for pid in filter(str.isdigit, os.listdir("/proc")):
+        for pid in self.processes():
             try:
-                with open(f"/proc/{pid}/environ", "rb") as file:
-                    if self.server.url.encode() not in file.read():
-                        continue
                 with open(f"/proc/{pid}/stat", encoding="ascii") as file:
                     name, rest = file.read().split("(", 1)[1].rsplit(")", 1)
             except OSError:
