@@ -169,7 +169,6 @@ static int check_host(const char *host, bool bracketed, struct explain *why)
                                 "0123456789-._";
     unsigned char address[sizeof(struct in6_addr)];
     char numeric[INET6_ADDRSTRLEN];
-    /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): decode() has set it */
     size_t length = strcspn(host, "%"); /* a zone may follow an address */
 
     if (host[0] == '\0') {
@@ -215,7 +214,7 @@ static int parse_host(struct span span, struct lw__url *url, struct explain *why
     status = decode(bracketed ? span_between(span.start + 1, close)
                               : span_between(span.start, stop),
                     "host", why, &url->host);
-    if (status < 0) {
+    if (url->host == NULL) {
         return status;
     }
     status = check_host(url->host, bracketed, why);
@@ -291,7 +290,6 @@ static int parse_unix(const char *text, struct lw__url *url, struct explain *why
     if (status < 0) {
         return status;
     }
-    /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): decode() has set it */
     if (strlen(url->path) > longest) {
         return invalid(why, "the path has %zu bytes, a unix socket's has at most %zu",
                        strlen(url->path), longest);

@@ -31,10 +31,10 @@ CHAIN = ("import os, signal, sys, time\n"
          "while time.monotonic() < end:\n"
          "    if os.fork():\n"
          "        os._exit(3)\n"
-         "    time.sleep(0.002)\n"
          "open('done', 'w').write('done')\n")
-# The first thread ends, another works.
+# The first thread ends, another works, in a group of its own.
 THREAD = ("import ctypes, os, threading, time\n"
+          "os.setpgid(0, 0)\n"
           "def work():\n"
           "    open('worker', 'w').write(str(os.getpid())); time.sleep(1000)\n"
           "threading.Thread(target=work).start()\n"
@@ -175,9 +175,10 @@ class Lost(ProcessesTest):
 
     @unittest.skipUnless(os.geteuid() == 0, "only root makes namespaces everywhere")
     def test_where_proc_is_of_other_processes(self):
-        process = self.spawn("unshare", "--fork", "--pid", "--kill-child", COMMAND, "run", "job",
-                             "--lease", "500ms", "--", "sh", "-c", "echo > held; sleep 1000 & wait",
-                             cwd=self.folder)
+        process = self.spawn(
+            "unshare", "--fork", "--pid", "--kill-child", "sh", "-c", '"$@"; exit $?', "sh",
+            COMMAND, "run", "job", "--lease", "500ms", "--", "sh", "-c",
+            "echo > held; sleep 1000 & wait", cwd=self.folder)
         try:
             self.wait_for_file("held")
         except AssertionError:
