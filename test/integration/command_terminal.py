@@ -329,6 +329,19 @@ class Jobs(TerminalTest):
         shell.expect("(?i)stopped")
         shell.expect("ready> ")
 
+    def test_what_stops_another_of_a_pipeline_stops_the_command_too(self):
+        self.ticker()
+        shell = self.shell()
+        shell.line(f'"$lockwire" run job -- sh -c \'read x; exec {sys.executable} ticker\' |'
+                   " sh -c 'while [ ! -e go ]; do sleep 0.02; done; read y </dev/tty'")
+        shell.line("a line")  # for which the command gets the terminal
+        until(self.ticks, "it works")
+        worker = int(self.wait_for_file("pid"))
+        with open(self.path("go"), "w", encoding="ascii"):
+            pass
+        shell.expect("(?i)stopped")
+        until(lambda: self.is_stopped() and state_of(worker) == "T", "both are stopped")
+
     def test_what_is_left_behind_may_read(self):
         shell = self.shell()
         shell.line('"$lockwire" run job -- sh -c \'(while [ ! -e go ]; do sleep 0.02; done;'
