@@ -24,8 +24,13 @@ CLOCK = ("import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN
 CHAIN = ('trap "" TERM; f() { if [ "$1" -gt 0 ]; then f $(($1 - 1)) & exit 3; fi;'
          ' if [ "$ROUNDS" -gt 0 ]; then ROUNDS=$((ROUNDS - 1)); exec sh -c "$CHAIN f 900"; fi;'
          ' echo done > done; exit; };')
-CHAINS = {"together": CHAIN + ' echo $$ > worker; f 900',
-          "apart": CHAIN + ' set -m; f 900 & echo $! > worker; exit 3'}
+BEGIN = CHAIN + " echo $$ > worker; f 900"
+APART = ("import os, sys\n"
+         "if os.fork():\n"
+         "    os._exit(3)\n"
+         "os.setpgid(0, 0)\n"
+         "os.execvp('sh', ['sh', '-c', sys.argv[1]])\n")
+CHAINS = (("sh", "-c", BEGIN), (sys.executable, "-c", APART, BEGIN))
 # The first thread ends, another works, in a group of its own.
 THREAD = ("import ctypes, os, threading, time\n"
           "os.setpgid(0, 0)\n"
@@ -157,8 +162,8 @@ class Lost(ProcessesTest):
         self.check(f"(timeout 1000 sh -c '{STUBBORN}' &); {AT_WORK}")
 
     def test_processes_that_follow_each_other_fast(self):
-        for chain in CHAINS.values():
-            process = self.run_("job", "--lease", "500ms", "--", "sh", "-c", chain,
+        for chain in CHAINS:
+            process = self.run_("job", "--lease", "500ms", "--", *chain,
                                 env={"CHAIN": CHAIN, "ROUNDS": "1000000"})
             group = int(self.wait_for_file("worker"))
             self.server("SET", "job", "somebody else")
@@ -264,8 +269,8 @@ class Left(ProcessesTest):
         self.check(f"{sys.executable} -c \"{THREAD}\" & {AT_WORK}; exit 3")
 
     def test_processes_that_follow_each_other_fast(self):
-        for chain in CHAINS.values():
-            process = self.run_("job", "--", "sh", "-c", chain,
+        for chain in CHAINS:
+            process = self.run_("job", "--", *chain,
                                 env={"CHAIN": CHAIN, "ROUNDS": "3"})
             self.assertEqual(self.end_of(process)[0], 3)
             self.assertTrue(os.path.exists(self.path("done")), "nobody else had the lock before")
@@ -334,7 +339,7 @@ class Keeper(ProcessesTest):
         until(lambda: not alive(worker), "the keeper had seen it")
 
     def test_processes_that_follow_each_other_fast(self):
-        process = self.run_("job", "--grace", "200ms", "--", "sh", "-c", CHAINS["together"],
+        process = self.run_("job", "--grace", "200ms", "--", *CHAINS[0],
                             env={"CHAIN": CHAIN, "ROUNDS": "1000000"})
         group = int(self.wait_for_file("worker"))
         process.kill()
