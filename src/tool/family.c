@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See family.h. The command's group is signalled as one, so that none of it gets away by a
- * fork; the others one by one, as often as the caller asks.
+ * See family.h. Groups are signalled as one, so that none of them gets away by a fork.
  *
  * Happy path: read_session; claim for as long as somebody's parent was found to belong;
  * those are who is known from now on.
@@ -210,7 +209,8 @@ void family_begin(struct family *family)
 #ifdef __linux__
     prctl(PR_SET_CHILD_SUBREAPER, 1);
 #endif
-    *family = (struct family){.session = getsid(0), .root = getpid()};
+    *family =
+        (struct family){.session = getsid(0), .root = getpid(), .outside = getpgrp()};
     if (find(family, &all))
         family->strangers = all;
 }
@@ -237,13 +237,26 @@ size_t family_look(struct family *family)
     return all.count > 0 ? all.count : lives && family->unseen < UNSEEN_LOOKS;
 }
 
+static bool is_first_of_its_group(const struct relatives *all, size_t index)
+{
+    for (size_t i = 0; i < index; i++) {
+        if (all->list[i].group == all->list[index].group)
+            return false;
+    }
+    return true;
+}
+
 size_t family_signal(struct family *family, int number)
 {
     size_t count = family_look(family);
 
     for (size_t i = 0; i < family->known.count; i++) {
-        if (family->known.list[i].group != family->group)
-            kill(family->known.list[i].pid, number);
+        const struct relative *one = &family->known.list[i];
+
+        if (one->group == family->outside)
+            kill(one->pid, number);
+        else if (one->group != family->group && is_first_of_its_group(&family->known, i))
+            kill(-one->group, number);
     }
     if (family->group > 0)
         kill(-family->group, number);

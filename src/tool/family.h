@@ -29,7 +29,8 @@ struct family {
     pid_t group;   /* the command's; 0: not started yet, or nobody is left in it */
     pid_t session; /* the one that it is started in */
     pid_t root; /* whose descendants there belong to it; 0: nobody's, but the group's */
-    struct relatives known;     /* who was found at the last look */
+    pid_t outside;          /* the root's own group, which is never signalled as one */
+    struct relatives known; /* who was found at the last look */
     struct relatives strangers; /* who descended from the root before */
     int unseen; /* looks in a row at a group that answers and of which nobody is seen */
 };

@@ -25,7 +25,9 @@
 #include <unistd.h>
 
 #define LOOK_MS 100
-#define TICKS_BEFORE_SAYING 10
+#define SAY_AFTER_MS 1000
+#define REAPS 100 /* at a time; processes that follow each other fast may never end */
+#define LOOKS 8
 #define BEATS 8 /* at least, in the time for which the keeper knows it may work */
 #define LONGEST_BEAT_MS 1000
 #define SHORTEST_BEAT_MS 5
@@ -52,7 +54,7 @@ static struct order order_of(const struct work *work)
     if (work->stopped)
         order.phase = ORDER_STOPPED;
     order.until_ms = keeper_now_ms() + work->plan.left_ms(work->plan.arg) +
-                     work->plan.kill_ms / 2;
+                     work->plan.kill_ms / 4;
     return order;
 }
 
@@ -222,6 +224,7 @@ static void on_child(struct work *work, int status)
     bool had_terminal = terminal_take(&work->terminal);
 
     work->child = 0;
+    work->ended_ms = keeper_now_ms();
     work->code = child_code(status);
     work->stopped = false;
     if (had_terminal && interrupted(status)) {
@@ -297,39 +300,50 @@ static void finish(struct work *work)
 
 /* A look that finds nobody is right if nobody ended during it: each of the command's
  * processes has one above it that is a child of this process. */
-static void look_for_the_rest(struct work *work)
+static bool anything_is_left(struct work *work)
 {
-    size_t left = 0;
-
-    do {
+    if (work->plan.direct)
+        return false;
+    for (int looks = 0; looks < LOOKS; looks++) {
         if (work->killing)
             send_all(work, SIGKILL);
-        if (!work->plan.direct)
-            left = family_look(&work->family);
-    } while (left == 0 && reap_one(work));
-    if (left == 0)
-        finish(work);
-    else
-        arm(work->look, LOOK_MS);
+        if (family_look(&work->family) > 0)
+            return true;
+        if (!reap_one(work))
+            return false;
+    }
+    return true;
 }
 
-static void on_look(evutil_socket_t fd, short what, void *arg)
+static void tell_what_is_awaited(struct work *work)
 {
-    struct work *work = arg;
-
-    (void)fd, (void)what;
-    if (++work->ticks == TICKS_BEFORE_SAYING)
-        say("%s has ended, but '%s' is held until the processes that it left behind end",
-            work->plan.child.argv[0], work->plan.child.name);
-    look_for_the_rest(work);
+    if (work->ended_ms == 0 || keeper_now_ms() < work->ended_ms + SAY_AFTER_MS)
+        return;
+    say("%s has ended, but '%s' is held until the processes that it left behind end",
+        work->plan.child.argv[0], work->plan.child.name);
+    work->ended_ms = 0;
 }
 
 static void reap(struct work *work)
 {
-    while (reap_one(work))
-        continue;
+    int reaped = 0;
+
+    while (reaped < REAPS && reap_one(work))
+        reaped++;
+    if (work->child == 0 && !anything_is_left(work)) {
+        finish(work);
+        return;
+    }
     if (work->child == 0)
-        look_for_the_rest(work);
+        tell_what_is_awaited(work);
+    if (work->child == 0 || reaped == REAPS)
+        arm(work->look, reaped == REAPS ? 0 : LOOK_MS);
+}
+
+static void on_look(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    reap(arg);
 }
 
 static void on_stop_signal(struct work *work)

@@ -49,7 +49,7 @@ struct work {
     struct event *beat;  /* when the keeper is told again */
     pid_t child;         /* 0: it has ended, others may be left */
     int code;            /* the child's */
-    int ticks;           /* of `look` since the child ended */
+    int64_t ended_ms;    /* when the child did, by the keeper's clock; 0: said already */
     int64_t kill_at_ms;  /* by the keeper's clock, once it is being ended */
     bool working;        /* something is left */
     bool stopped;        /* by a signal */
