@@ -26,6 +26,7 @@ struct relative {
     pid_t pid, parent, group, session;
     long long started;
     bool ours, stopped;
+    bool dead;   /* and not reaped yet: its group is still its group */
     bool halted; /* by family_halt */
 };
 
@@ -72,8 +73,8 @@ static bool read_line(const char *pid, char *line, size_t size)
     return true;
 }
 
-/* One that is dead, and only waits for its parent to look, is none any more, unless its
- * threads go on. */
+/* One that is dead, and only waits for its parent to look, does nothing any more, unless its
+ * threads go on; but it may show the group of children that are too fast to be seen. */
 static bool read_one(const char *pid, struct relative *one)
 {
     char line[512];
@@ -87,7 +88,8 @@ static bool read_one(const char *pid, struct relative *one)
                              .session = (pid_t)number_at(words, 4),
                              .started = number_at(words, 20),
                              .stopped = words[2] == 'T'};
-    return (words[2] != 'Z' && words[2] != 'X') || number_at(words, 18) > 1;
+    one->dead = (words[2] == 'Z' || words[2] == 'X') && number_at(words, 18) <= 1;
+    return true;
 }
 
 static int compare(const void *left, const void *right)
@@ -223,18 +225,29 @@ static bool group_lives(struct family *family)
     return family->group > 0;
 }
 
+static size_t count_alive(const struct relatives *all)
+{
+    size_t alive = 0;
+
+    for (size_t i = 0; i < all->count; i++)
+        alive += !all->list[i].dead;
+    return alive;
+}
+
 size_t family_look(struct family *family)
 {
     bool lives = group_lives(family);
     bool denied = lives && kill(-family->group, 0) < 0; /* it may not be seen, either */
     struct relatives all = {0};
+    size_t alive;
 
     if (!find(family, &all))
         return lives;
     free(family->known.list);
     family->known = all;
-    family->unseen = all.count == 0 && lives && !denied ? family->unseen + 1 : 0;
-    return all.count > 0 ? all.count : lives && family->unseen < UNSEEN_LOOKS;
+    alive = count_alive(&all);
+    family->unseen = alive == 0 && lives && !denied ? family->unseen + 1 : 0;
+    return alive > 0 ? alive : lives && family->unseen < UNSEEN_LOOKS;
 }
 
 static bool is_first_of_its_group(const struct relatives *all, size_t index)

@@ -164,7 +164,7 @@ class Lost(ProcessesTest):
     def test_processes_that_follow_each_other_fast(self):
         for chain in CHAINS:
             process = self.run_("job", "--lease", "500ms", "--", *chain,
-                                env={"CHAIN": CHAIN, "ROUNDS": "1000000"})
+                                env={"CHAIN": CHAIN, "ROUNDS": "20"})
             group = int(self.wait_for_file("worker"))
             self.server("SET", "job", "somebody else")
             self.assertEqual(self.end_of(process)[0], 70)
@@ -340,7 +340,7 @@ class Keeper(ProcessesTest):
 
     def test_processes_that_follow_each_other_fast(self):
         process = self.run_("job", "--grace", "200ms", "--", *CHAINS[0],
-                            env={"CHAIN": CHAIN, "ROUNDS": "1000000"})
+                            env={"CHAIN": CHAIN, "ROUNDS": "20"})
         group = int(self.wait_for_file("worker"))
         process.kill()
         until(lambda: not group_lives(group), "nobody is left")

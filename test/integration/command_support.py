@@ -29,11 +29,13 @@ GATEWAY = os.environ.get("LOCKWIRE_GATEWAY", "gateway")
 def until(condition, what):
     """The first true result of `condition`."""
     end = time.monotonic() + LIMIT
+    pause = 0.002
     while time.monotonic() < end:
         result = condition()
         if result:
             return result
-        time.sleep(0.005)
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.05)
     raise AssertionError(f"waited {LIMIT} s in vain: {what}")
 
 
