@@ -69,7 +69,7 @@ extern "C" {
 #endif
 
 #define LW_VERSION_MAJOR 0
-#define LW_VERSION_MINOR 1
+#define LW_VERSION_MINOR 2
 #define LW_VERSION_PATCH 0
 #define LW_VERSION "0.2.0"
 

@@ -19,8 +19,7 @@
 #endif
 #include <unistd.h>
 
-#define UNSEEN_LOOKS                                                                     \
-    20 /* until a group that answers is held to be dead, and not reaped */
+#define UNSEEN_LOOKS 20 /* until a group that answers is held to be dead, not reaped */
 
 struct relative {
     pid_t pid, parent, group, session;

@@ -143,6 +143,17 @@ class TerminalTest(ToolTest):
     def is_stopped(self):
         return set(self.states("lockwire")) == {"T"}
 
+    def stop_and_continue_twice(self, shell):
+        """What has said that it has begun, and reads a line."""
+        shell.expect("begun\r\n")
+        for _ in range(2):
+            shell.type(CTRL_Z)
+            shell.expect("(?i)stopped")
+            shell.expect("ready> ")
+            self.foreground(shell)
+        shell.line("a line")
+        shell.expect("got a line\r\n")
+
 
 class Keys(TerminalTest):
     def test_an_interrupt_ends_the_command(self):
@@ -242,14 +253,7 @@ class Keys(TerminalTest):
     def test_stopped_twice(self):
         shell = self.shell()
         shell.line('"$lockwire" run job -- sh -c \'echo begun; read x; echo "got $x"\'')
-        shell.expect("begun\r\n")
-        for _ in range(2):
-            shell.type(CTRL_Z)
-            shell.expect("(?i)stopped")
-            shell.expect("ready> ")
-            self.foreground(shell)
-        shell.line("a line")
-        shell.expect("got a line\r\n")
+        self.stop_and_continue_twice(shell)
 
     def test_what_lost_the_lock_while_stopped_never_runs_on(self):
         shell = self.shell()
@@ -306,14 +310,7 @@ class Jobs(TerminalTest):
     def test_a_stopped_pipeline(self):
         shell = self.shell()
         shell.line('"$lockwire" run job -- sh -c \'echo begun; read x; echo "got $x"\' | cat')
-        shell.expect("begun\r\n")
-        for _ in range(2):
-            shell.type(CTRL_Z)
-            shell.expect("(?i)stopped")
-            shell.expect("ready> ")
-            self.foreground(shell)
-        shell.line("a line")
-        shell.expect("got a line\r\n")
+        self.stop_and_continue_twice(shell)
 
     def test_a_pipeline_of_which_the_command_stops_itself(self):
         with open(self.path("stops"), "w", encoding="ascii") as file:

@@ -13,6 +13,7 @@
 #include "lockwire.h"
 #include "url.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct good {
@@ -233,12 +234,17 @@ static void test_words(void **state)
 
 static void test_every_error_has_its_text(void **state)
 {
+    char numbers[64];
+
     (void)state;
 #define LW_CHECK(name, value, text) assert_string_equal(lw_strerror(name), text);
     LW_ERROR_MAP(LW_CHECK)
 #undef LW_CHECK
     assert_string_equal(lw_strerror(-999), "unknown error");
     assert_string_equal(lw_strerror(2), "unknown error");
+    snprintf(numbers, sizeof numbers, "%d.%d.%d", LW_VERSION_MAJOR, LW_VERSION_MINOR,
+             LW_VERSION_PATCH);
+    assert_string_equal(numbers, LW_VERSION);
     assert_string_equal(lw_version(), LW_VERSION);
 }
 
