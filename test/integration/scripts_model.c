@@ -48,6 +48,8 @@ static int compare_members(const struct model *model, int x, int y)
 {
     const struct model_token *a = token_of(model, x), *b = token_of(model, y);
 
+    if (a->kind != b->kind)
+        return a->kind - b->kind;
     if (a->permits != b->permits)
         return a->permits - b->permits;
     return strcmp(a->text, b->text);
