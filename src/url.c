@@ -98,10 +98,11 @@ static int decode(struct span span, const char *what, struct explain *why, char 
         }
         if (byte < 0) {
             free(text);
-            return invalid(why,
-                           "%s: after the \"%%\" at its byte %zu two hexadecimal digits "
-                           "(not 00) must follow",
-                           what, i - 1);
+            (void)invalid(why,
+                          "%s: after the \"%%\" at its byte %zu two hexadecimal digits "
+                          "(not 00) must follow",
+                          what, i - 1);
+            return LW_EINVAL;
         }
         text[length++] = (char)byte;
     }
