@@ -75,10 +75,10 @@ static void gather(struct lw__lookup *lookup)
 
     for (size_t i = 0; i < LW__ADDRESSES; i++) {
         if (i < v4->found.count) {
-            lw__addresses_add(&lookup->result, v4->found.text[i]);
+            lw__addresses_add(&lookup->result, &v4->found.list[i]);
         }
         if (i < v6->found.count) {
-            lw__addresses_add(&lookup->result, v6->found.text[i]);
+            lw__addresses_add(&lookup->result, &v6->found.list[i]);
         }
     }
     if (lookup->result.count == 0) {
@@ -92,18 +92,14 @@ static void gather(struct lw__lookup *lookup)
 static void on_done(void *arg)
 {
     struct lw__lookup *lookup = arg;
-    const char *addresses[LW__ADDRESSES];
 
     if (lookup->questions != NULL) {
         gather(lookup);
         forget_questions(lookup->questions);
     }
-    for (size_t i = 0; i < lookup->result.count; i++) {
-        addresses[i] = lookup->result.text[i];
-    }
     lw__timer_cancel(lookup->loop, &lookup->patience);
     lw__loop_unreserve(lookup->loop, 1);
-    lookup->fn(lookup->arg, addresses, lookup->result.count, lookup->why);
+    lookup->fn(lookup->arg, &lookup->result, lookup->why);
     free(lookup);
 }
 
@@ -120,7 +116,7 @@ static void on_answer(struct questions *questions, struct question *question, in
     const size_t size = family == AF_INET ? sizeof(struct in_addr)
                                           : sizeof(struct in6_addr);
     struct lw__lookup *lookup = questions->lookup;
-    char text[INET6_ADDRSTRLEN];
+    struct lw__address found;
 
     question->request = NULL;
     question->error = error;
@@ -133,8 +129,8 @@ static void on_answer(struct questions *questions, struct question *question, in
     }
     for (int i = 0; error == DNS_ERR_NONE && i < count; i++) {
         const char *address = (const char *)addresses + (size_t)i * size;
-        if (inet_ntop(family, address, text, sizeof(text)) != NULL) {
-            lw__addresses_add(&question->found, text);
+        if (inet_ntop(family, address, found.text, sizeof(found.text)) != NULL) {
+            lw__addresses_add(&question->found, &found);
         }
     }
     if (questions->pending == 0) {
@@ -212,32 +208,19 @@ static int ask(struct lw__lookup *lookup)
     return 0;
 }
 
-static bool is_numeric(const char *host)
-{
-    unsigned char binary[sizeof(struct in6_addr)];
-    char address[INET6_ADDRSTRLEN];
-    size_t length = strcspn(host, "%"); /* a zone is left to who connects */
-
-    if (length >= sizeof(address)) {
-        return false;
-    }
-    memcpy(address, host, length);
-    address[length] = '\0';
-    return inet_pton(AF_INET6, address, binary) == 1 ||
-           (host[length] == '\0' && inet_pton(AF_INET, address, binary) == 1);
-}
-
 /* What is known without asking anybody. */
 static void find_locally(struct lw__lookup *lookup)
 {
-    if (is_numeric(lookup->host)) {
-        lw__addresses_add(&lookup->result, lookup->host);
+    struct lw__address address;
+
+    if (lw__address_parse(lookup->host, &address)) {
+        lw__addresses_add(&lookup->result, &address);
         return;
     }
     lw__hosts_find("/etc/hosts", lookup->host, &lookup->result);
     if (strcasecmp(lookup->host, "localhost") == 0) { /* both, whatever the file says */
-        lw__addresses_add(&lookup->result, "127.0.0.1");
-        lw__addresses_add(&lookup->result, "::1");
+        lw__addresses_add(&lookup->result, &(struct lw__address){"127.0.0.1"});
+        lw__addresses_add(&lookup->result, &(struct lw__address){"::1"});
     }
 }
 

@@ -9,7 +9,6 @@
 
 struct evdns_base;
 
-struct event_base *lw__loop_base(struct lw__loop *loop);
 /* Where the loop keeps its resolver, made by the first lookup that needs one. */
 struct evdns_base **lw__loop_resolver(struct lw__loop *loop);
 /* Legal at any time that no lookup is left. NULL is fine. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Clock, timers, deferred calls and descriptors on the host's libevent loop. Knows
- * nothing of what is timed, deferred or watched.
+ * Clock, timers and deferred calls on the host's libevent loop. Knows nothing of what is
+ * timed or deferred.
  *
- * Happy path: every entry from libevent (on_timer, on_calls, on_readable, on_writable)
- * goes through `enter`, which runs the timers that are due, and `leave`. Any function
- * called in between may free what it was called for, or the loop: a freed loop's memory
- * goes in `leave`. Timers: one descriptor of the kernel's, armed for a time that is never
+ * Happy path: every entry from libevent (on_timer, on_calls, a link's reply) goes through
+ * lw__loop_enter, which runs the timers that are due, and lw__loop_leave. Any function called
+ * in between may free what it was called for, or the loop: a freed loop's memory goes in
+ * lw__loop_leave. Timers: one descriptor of the kernel's, armed for a time that is never
  * later than the earliest one set, so that most settings cost no system call; a wake-up
  * that finds nothing due arms it anew. libevent's own timer, which is late after long
  * callbacks, stands in where the kernel has no such descriptor.
@@ -53,17 +53,8 @@ struct lw__loop {
     struct calls calls, late, running;
     bool calling, woken; /* on_calls runs; call_event has been made active */
 
-    struct lw__watch *entered; /* whose event is being handled, unless it was freed */
     unsigned depth;
     bool freed;
-};
-
-struct lw__watch {
-    struct lw__loop *loop;
-    lw__watch_fn *fn; /* NULL: abandoned */
-    void *arg;
-    struct event *readable, *writable;
-    bool writing;
 };
 
 int64_t lw__now_us(void)
@@ -74,7 +65,7 @@ int64_t lw__now_us(void)
     return (int64_t)now.tv_sec * SECOND_US + now.tv_nsec / 1000;
 }
 
-static void leave(struct lw__loop *loop)
+void lw__loop_leave(struct lw__loop *loop)
 {
     loop->depth--;
     if (loop->depth == 0 && loop->freed) {
@@ -82,13 +73,12 @@ static void leave(struct lw__loop *loop)
     }
 }
 
-/* Every entry from libevent. False: the loop is gone, and `leave` has been called. */
-static bool enter(struct lw__loop *loop)
+bool lw__loop_enter(struct lw__loop *loop)
 {
     loop->depth++;
     lw__loop_catch_up(loop);
     if (loop->freed) {
-        leave(loop);
+        lw__loop_leave(loop);
         return false;
     }
     return true;
@@ -165,12 +155,12 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
         ssize_t ignored = read(fd, &expirations, sizeof(expirations));
         (void)ignored;
     }
-    if (!enter(loop)) {
+    if (!lw__loop_enter(loop)) {
         return;
     }
     first = lw__heap_first(&loop->timers);
     arm(loop, first != NULL ? first->key : INT64_MAX);
-    leave(loop);
+    lw__loop_leave(loop);
 }
 
 int lw__loop_reserve(struct lw__loop *loop, size_t count)
@@ -305,7 +295,7 @@ static void on_calls(evutil_socket_t fd, short what, void *arg)
     }
     loop->calling = true;
     loop->woken = false;
-    if (!enter(loop)) {
+    if (!lw__loop_enter(loop)) {
         return;
     }
     calls_move(&loop->calls, &loop->running);
@@ -319,106 +309,13 @@ static void on_calls(evutil_socket_t fd, short what, void *arg)
             event_active(loop->call_event, EV_TIMEOUT, 0);
         }
     }
-    leave(loop);
-}
-
-/* Descriptors */
-
-static void on_watch(struct lw__watch *watch, bool readable, bool writable)
-{
-    struct lw__loop *loop = watch->loop;
-
-    if (watch->fn == NULL) {
-        return;
-    }
-    loop->entered = watch;
-    if (!enter(loop)) {
-        return;
-    }
-    if (loop->entered == watch) {
-        watch->fn(watch->arg, readable, writable);
-    }
-    loop->entered = NULL;
-    leave(loop);
-}
-
-static void on_readable(evutil_socket_t fd, short what, void *arg)
-{
-    (void)fd;
-    (void)what;
-    on_watch(arg, true, false);
-}
-
-static void on_writable(evutil_socket_t fd, short what, void *arg)
-{
-    (void)fd;
-    (void)what;
-    on_watch(arg, false, true);
+    lw__loop_leave(loop);
 }
 
 static void event_free_any(struct event *event)
 {
     if (event != NULL) {
         event_free(event);
-    }
-}
-
-int lw__watch_new(struct lw__loop *loop, int fd, lw__watch_fn *fn, void *arg,
-                  struct lw__watch **ret)
-{
-    struct lw__watch *watch = calloc(1, sizeof(*watch));
-
-    if (watch == NULL) {
-        return LW_ENOMEM;
-    }
-    watch->loop = loop;
-    watch->fn = fn;
-    watch->arg = arg;
-    watch->readable = event_new(loop->base, fd, EV_READ | EV_PERSIST, on_readable, watch);
-    watch->writable = event_new(loop->base, fd, EV_WRITE | EV_PERSIST, on_writable, watch);
-    if (watch->readable == NULL || watch->writable == NULL ||
-        event_add(watch->readable, NULL) < 0) {
-        lw__watch_free(watch);
-        return LW_ENOMEM;
-    }
-    *ret = watch;
-    return 0;
-}
-
-int lw__watch_write(struct lw__watch *watch, bool on)
-{
-    if (on == watch->writing) {
-        return 0;
-    }
-    if (on && event_add(watch->writable, NULL) < 0) {
-        return LW_ENOMEM;
-    }
-    if (!on) {
-        (void)event_del(watch->writable);
-    }
-    watch->writing = on;
-    return 0;
-}
-
-void lw__watch_free(struct lw__watch *watch)
-{
-    if (watch == NULL) {
-        return;
-    }
-    if (watch->loop->entered == watch) {
-        watch->loop->entered = NULL;
-    }
-    event_free_any(watch->readable);
-    event_free_any(watch->writable);
-    free(watch);
-}
-
-void lw__watch_abandon(struct lw__watch *watch)
-{
-    /* Taking the events out would take them out of the parent's epoll, and the child's
-     * base still points to them: their memory is left to it. */
-    if (watch != NULL) {
-        watch->fn = NULL;
     }
 }
 
@@ -499,11 +396,13 @@ void lw__loop_free(struct lw__loop *loop)
     close_timer(loop);
     loop->freed = true;
     loop->depth++;
-    leave(loop);
+    lw__loop_leave(loop);
 }
 
 void lw__loop_abandon(struct lw__loop *loop)
 {
     close_timer(loop);
-    loop->freed = true; /* see lw__watch_abandon: the rest stays */
+    /* Taking the events out would take them out of the parent's epoll, and the child's
+     * base still points to them: their memory is left to it. */
+    loop->freed = true;
 }

@@ -44,7 +44,7 @@ static void back_off(struct lw__session *s, const char *why)
 static void attempt_failed(struct lw__session *s, const char *why)
 {
     s->link = NULL;
-    if (s->state == LW__SESSION_CONNECTING && ++s->address < s->address_count)
+    if (s->state == LW__SESSION_CONNECTING && ++s->address < s->addresses.count)
         connect_next(s);
     else
         back_off(s, why);
@@ -174,7 +174,7 @@ static void connect_next(struct lw__session *s)
                                                   link_unclaimed};
     const struct lw__access *a = s->access;
     struct lw__link_options options = {
-        .host = a->path ? NULL : s->addresses[s->address],
+        .host = a->path ? NULL : s->addresses.list[s->address].text,
         .port = a->port,
         .path = a->path,
         .connect_timeout_ms = a->connect_timeout_ms,
@@ -188,17 +188,13 @@ static void connect_next(struct lw__session *s)
         attempt_failed(s, why);
 }
 
-static void looked_up(void *arg, const char *const *addresses, size_t count,
-                      const char *why)
+static void looked_up(void *arg, const struct lw__addresses *addresses, const char *why)
 {
     struct lw__session *s = arg;
 
     s->lookup = NULL;
-    s->address = s->address_count = 0;
-    for (size_t i = 0; i < count && i < LW__ADDRESSES; i++)
-        snprintf(s->addresses[s->address_count++], sizeof *s->addresses, "%s",
-                 addresses[i]);
-    if (count == 0)
+    s->addresses = *addresses;
+    if (addresses->count == 0)
         back_off(s, why);
     else
         connect_next(s);
@@ -207,7 +203,7 @@ static void looked_up(void *arg, const char *const *addresses, size_t count,
 static void begin(struct lw__session *s)
 {
     s->state = LW__SESSION_CONNECTING;
-    s->address = s->address_count = 0;
+    s->address = s->addresses.count = 0;
     if (s->access->path) {
         connect_next(s);
         return;

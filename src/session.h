@@ -8,10 +8,10 @@
  */
 #ifndef LW_SESSION_H
 #define LW_SESSION_H
+#include "address.h"
 #include "protocol.h"
 #include "url.h"
 
-#define LW__ADDRESSES 8
 #define LW__RUN_ID_SIZE 41
 
 /* What both connections of a node share; all strings live as long as the node. */
@@ -66,8 +66,8 @@ struct lw__session {
     unsigned greetings_open;
     uint32_t backoff_ms;
     int64_t ready_us; /* when it became ready */
-    size_t address, address_count;
-    char addresses[LW__ADDRESSES][64];
+    struct lw__addresses addresses;
+    size_t address;      /* which of them is tried */
     int64_t id;          /* CLIENT ID of this connection, 0: not told */
     int64_t previous_id; /* of the one before, if the same server process still runs */
     char run_id[LW__RUN_ID_SIZE];

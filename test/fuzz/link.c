@@ -169,6 +169,9 @@ static void open_scene(struct scene *scene)
     CHECK(scene->up);
 }
 
+static const char pings[] =
+    "*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPING\r\n";
+
 static void ask_all(struct scene *scene, struct input *in)
 {
     for (int i = 0; i < REQUESTS; i++) {
@@ -178,7 +181,7 @@ static void ask_all(struct scene *scene, struct input *in)
         ask->request = (struct lw__request){
             .expected = ask->expected, .reply = on_reply, .failed = on_failed};
         ask->open = true;
-        CHECK(lw__link_send(scene->link, &ask->request, "PING\r\n", 6) == 0);
+        CHECK(lw__link_send(scene->link, &ask->request, pings, ask->expected * 14) == 0);
     }
 }
 

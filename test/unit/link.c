@@ -6,7 +6,6 @@
 #include "link_scene.h"
 
 #include "../lib/child.h"
-#include "dial.h"
 #include "lockwire.h"
 
 #include <errno.h>
@@ -15,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -211,6 +211,10 @@ static void test_a_server_that_reads_late_gets_every_byte(void **state)
     char *bytes = calloc(1, size);
 
     assert_non_null(bytes);
+    memset(bytes, 'x', size); /* one command, of one word */
+    assert_int_equal(snprintf(bytes, size, "*1\r\n$%zu\r\n", size - 16), 14);
+    bytes[14] = 'x';
+    memcpy(bytes + size - 2, "\r\n", 2);
     scene_open(scene);
     (void)event_del(scene->reading);
     ask.request.expected = 1;
@@ -395,30 +399,61 @@ static void test_after_a_stall_a_connection_that_stands_counts(void **state)
     assert_string_equal(scene->trace, "up ");
 }
 
+/* SIGPIPE has its default action here: it would end the test. */
 static void test_writing_to_nobody_raises_no_signal(void **state)
 {
-    int ends[2];
+    struct scene *scene = *state;
+    static struct ask ask;
 
-    (void)state; /* SIGPIPE has its default action here: it would end the test */
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    (void)close(ends[1]);
-    assert_int_equal(lw__dial_write(ends[0], "x", 1), -1);
-    assert_int_equal(errno, EPIPE);
-    (void)close(ends[0]);
+    scene_open(scene);
+    serve_end(scene);
+    scene_send(scene, &ask, 1, 1);
+    await(scene, "down");
+    assert_non_null(strstr(scene->trace, "up failed1 down("));
+}
+
+/* What was sent before the connection came up is written when it does. */
+static void test_the_first_write_raises_no_signal(void **state)
+{
+    struct scene *scene = *state;
+    static struct ask ask;
+
+    scene_start(scene);
+    scene_send(scene, &ask, 1, 1);
+    scene->peer = accept(scene->listening, NULL, NULL);
+    assert_true(scene->peer >= 0);
+    (void)close(scene->peer);
+    scene->peer = -1;
+    await(scene, "down");
+    assert_non_null(strstr(scene->trace, "failed1 down("));
+}
+
+/* Of the process' open descriptors, the one that is connected to the scene's server. */
+static int descriptor_of_the_link(const struct scene *scene)
+{
+    struct sockaddr_un address;
+
+    for (int fd = 3; fd < 1024; fd++) {
+        socklen_t length = sizeof(address);
+        if (fd != scene->peer &&
+            getpeername(fd, (struct sockaddr *)&address, &length) == 0 &&
+            strcmp(address.sun_path, scene->path) == 0) {
+            return fd;
+        }
+    }
+    fail_msg("no descriptor is connected to %s", scene->path);
+    return -1;
 }
 
 static void test_a_socket_neither_blocks_nor_is_inherited(void **state)
 {
     struct scene *scene = *state;
-    struct lw__link_options options = {.path = scene->path};
     int fd;
 
-    (void)event_del(scene->accepting);
-    fd = lw__dial(&options);
-    assert_true(fd >= 0);
+    scene_open(scene);
+    fd = descriptor_of_the_link(scene);
     assert_true((fcntl(fd, F_GETFL) & O_NONBLOCK) != 0);
     assert_true((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
-    (void)close(fd);
 }
 
 /* Time-outs */
@@ -964,7 +999,8 @@ int main(void)
         TEST(test_connecting_is_refused),
         TEST(test_connecting_takes_too_long),
         TEST(test_after_a_stall_a_connection_that_stands_counts),
-        cmocka_unit_test(test_writing_to_nobody_raises_no_signal),
+        TEST(test_writing_to_nobody_raises_no_signal),
+        TEST(test_the_first_write_raises_no_signal),
         TEST(test_a_socket_neither_blocks_nor_is_inherited),
         TEST(test_a_server_that_never_answers),
         TEST(test_other_traffic_does_not_hide_a_dead_request),

@@ -67,8 +67,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void on_found(void *arg, const char *const *addresses, size_t count,
-                     const char *why)
+static void on_found(void *arg, const struct lw__addresses *addresses, const char *why)
 {
     struct scene *scene = arg;
     size_t length = 0;
@@ -76,11 +75,11 @@ static void on_found(void *arg, const char *const *addresses, size_t count,
     assert_false(scene->called);
     scene->called = true;
     scene->lookup = NULL;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < addresses->count; i++) {
         length += (size_t)snprintf(scene->found + length, sizeof(scene->found) - length,
-                                   "%s ", addresses[i]);
+                                   "%s ", addresses->list[i].text);
     }
-    assert_int_equal(count == 0, why[0] != '\0');
+    assert_int_equal(addresses->count == 0, why[0] != '\0');
     (void)snprintf(scene->found + length, sizeof(scene->found) - length, "%s", why);
     if (scene->meanwhile != NULL) {
         scene->meanwhile(scene);
@@ -197,9 +196,9 @@ static void test_a_hosts_file(void **state)
     assert_int_equal(fclose(file), 0);
     lw__hosts_find(path, "me", &found);
     assert_int_equal(found.count, 3);
-    assert_string_equal(found.text[0], "127.0.0.1");
-    assert_string_equal(found.text[1], "::1");
-    assert_string_equal(found.text[2], "10.0.0.3");
+    assert_string_equal(found.list[0].text, "127.0.0.1");
+    assert_string_equal(found.list[1].text, "::1");
+    assert_string_equal(found.list[2].text, "10.0.0.3");
     found.count = 0;
     lw__hosts_find(path, "other", &found);
     lw__hosts_find("/nowhere/at/all", "me", &found);
@@ -211,15 +210,15 @@ static void test_a_hosts_file(void **state)
 static void test_no_more_addresses_than_there_is_room_for(void **state)
 {
     struct lw__addresses found = {0};
-    char text[32];
+    struct lw__address address;
 
     (void)state;
     for (int i = 0; i < 20; i++) {
-        (void)snprintf(text, sizeof(text), "10.0.0.%d", i / 2);
-        lw__addresses_add(&found, text);
+        (void)snprintf(address.text, sizeof(address.text), "10.0.0.%d", i / 2);
+        lw__addresses_add(&found, &address);
     }
     assert_int_equal(found.count, LW__ADDRESSES);
-    assert_string_equal(found.text[7], "10.0.0.7");
+    assert_string_equal(found.list[7].text, "10.0.0.7");
 }
 
 /* Asking a name server */
