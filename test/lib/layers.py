@@ -19,13 +19,13 @@ LAYERS = [
     "subscription",
     "session",
     "protocol answer",
-    "link reply inflight outgoing dial",
+    "link awaited channels guard reply wire",
     "loop lookup hosts",
-    "machine heap url error log id forked base",
+    "machine heap address url error log id forked base",
 ]
 ANYWHERE = {"lockwire.h", "scripts.h"}
 FENCES = {
-    "hiredis/": {"reply.c"},
+    "hiredis/": {"guard.c", "guard.h", "link.c", "reply.c", "wire.c", "wire.h"},
     "event2/": {"loop.c", "lookup.c"},
 }
 ALLOWED = {("url.c", "event2/http.h")}
