@@ -61,12 +61,9 @@ static void test_what_is_no_address(void **state)
 static void test_zones_become_numbers(void **state)
 {
     static const char *const pairs[][2] = {
-        {"::1%lo", "::1%1"},
-        {"::1%1", "::1%1"},
-        {"::1%nowhere", "::1%0"},
-        {"::1", "::1"},
-        {"10.0.0.1", "10.0.0.1"},
-        {"fe80::1%4294967295", "fe80::1%4294967295"},
+        {"::1%lo", "::1%1"},      {"::1%1", "::1%1"},
+        {"::1%nowhere", "::1%0"}, {"::1", "::1"},
+        {"10.0.0.1", "10.0.0.1"}, {"fe80::1%4294967295", "fe80::1%4294967295"},
     };
 
     (void)state;
