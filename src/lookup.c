@@ -22,9 +22,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 /* How long an answer waits for the other family's. */
 #define PATIENCE_US 250000
+/* How long a name server may take before the next one is asked. */
+#define EACH_MIN_MS 20
+#define EACH_MAX_MS 1000
 
 struct question {
     struct evdns_request *request; /* NULL: not asked, or answered */
@@ -67,6 +71,19 @@ static void forget_questions(struct questions *questions)
     }
 }
 
+/* Where nothing was found the resolver is made anew for the next one. */
+static void stop_asking(struct lw__lookup *lookup)
+{
+    struct lw__resolver *resolver = lw__loop_resolver(lookup->loop);
+
+    if (lookup->questions != NULL) {
+        resolver->lookups--;
+        resolver->failed = resolver->failed || lookup->result.count == 0;
+        forget_questions(lookup->questions);
+        lookup->questions = NULL;
+    }
+}
+
 /* The families in turn, so that the third address tried is not the first one's
  * neighbour. */
 static void gather(struct lw__lookup *lookup)
@@ -95,7 +112,7 @@ static void on_done(void *arg)
 
     if (lookup->questions != NULL) {
         gather(lookup);
-        forget_questions(lookup->questions);
+        stop_asking(lookup);
     }
     lw__timer_cancel(lookup->loop, &lookup->patience);
     lw__loop_unreserve(lookup->loop, 1);
@@ -158,46 +175,112 @@ static void on_v6(int error, char type, int count, int ttl, void *addresses, voi
     on_answer(questions, &questions->v6, AF_INET6, error, count, addresses);
 }
 
-static struct evdns_base *resolver_new(struct event_base *base)
-{
-    struct evdns_base *resolver = evdns_base_new(
-        base, EVDNS_BASE_INITIALIZE_NAMESERVERS | EVDNS_BASE_DISABLE_WHEN_INACTIVE);
+/* The resolver */
 
-    if (resolver == NULL) { /* no /etc/resolv.conf: as libc does, ask this host */
-        resolver = evdns_base_new(base, EVDNS_BASE_DISABLE_WHEN_INACTIVE);
-        if (resolver != NULL) {
-            (void)evdns_base_nameserver_ip_add(resolver, "127.0.0.1");
-        }
+static struct lw__edition edition_of(const char *file)
+{
+    struct lw__edition edition = {0};
+    struct stat status;
+
+    if (stat(file, &status) == 0) {
+        edition.device = status.st_dev;
+        edition.inode = status.st_ino;
+        edition.size = status.st_size;
+        edition.modified = status.st_mtim;
     }
-    return resolver;
+    return edition;
 }
 
-void lw__resolver_free(struct evdns_base *resolver)
+static bool is_same(const struct lw__edition *a, const struct lw__edition *b)
 {
-    if (resolver != NULL) {
-        evdns_base_free(resolver,
-                        1); /* 1: each question gets its call, and is freed then */
+    return a->device == b->device && a->inode == b->inode && a->size == b->size &&
+           a->modified.tv_sec == b->modified.tv_sec &&
+           a->modified.tv_nsec == b->modified.tv_nsec;
+}
+
+/* 0, LW_ENOMEM. */
+static int read_file(struct lw__resolver *resolver, struct event_base *base)
+{
+    const int what = DNS_OPTION_SEARCH | DNS_OPTION_NAMESERVERS | DNS_OPTION_MISC;
+
+    resolver->dns = evdns_base_new(base, EVDNS_BASE_DISABLE_WHEN_INACTIVE);
+    if (resolver->dns == NULL) {
+        return LW_ENOMEM;
     }
+    resolver->failed = false;
+    resolver->read = edition_of(resolver->file);
+    (void)evdns_base_resolv_conf_parse(resolver->dns, what, resolver->file);
+    if (evdns_base_count_nameservers(resolver->dns) == 0) {
+        (void)evdns_base_nameserver_ip_add(resolver->dns, "127.0.0.1"); /* as libc does */
+    }
+    return 0;
+}
+
+void lw__resolver_clear(struct lw__resolver *resolver)
+{
+    if (resolver->dns != NULL) {
+        evdns_base_free(resolver->dns, 1); /* 1: each question gets its call */
+    }
+    resolver->dns = NULL;
+}
+
+/* The sockets of questions under way are in the parent's epoll, and cannot be closed first. */
+void lw__resolver_abandon(struct lw__resolver *resolver)
+{
+    if (resolver->lookups == 0) {
+        lw__resolver_clear(resolver);
+    }
+    resolver->dns = NULL;
+}
+
+/* So that a server that does not answer leaves time to ask the others, and to connect. */
+static void share_patience(struct evdns_base *dns, uint32_t patience_ms)
+{
+    unsigned servers = (unsigned)evdns_base_count_nameservers(dns);
+    unsigned each_ms = patience_ms / (servers + 1);
+    char text[32];
+
+    each_ms = each_ms < EACH_MIN_MS ? EACH_MIN_MS : each_ms;
+    each_ms = each_ms > EACH_MAX_MS ? EACH_MAX_MS : each_ms;
+    (void)snprintf(text, sizeof(text), "%ue-3", each_ms); /* no locale's decimal point */
+    (void)evdns_base_set_option(dns, "timeout:", text);
+    (void)snprintf(text, sizeof(text), "%u", servers + 2);
+    (void)evdns_base_set_option(dns, "attempts:", text);
+}
+
+/* What other lookups still ask is not replaced. 0, LW_ENOMEM. */
+static int renew(struct lw__resolver *resolver, struct event_base *base)
+{
+    if (resolver->dns != NULL && resolver->lookups == 0) {
+        struct lw__edition now = edition_of(resolver->file);
+
+        if (resolver->failed || !is_same(&now, &resolver->read)) {
+            lw__resolver_clear(resolver);
+        }
+    }
+    return resolver->dns != NULL ? 0 : read_file(resolver, base);
 }
 
 /* Asks the name servers. 0, LW_ENOMEM. */
-static int ask(struct lw__lookup *lookup)
+static int ask(struct lw__lookup *lookup, uint32_t patience_ms)
 {
-    struct evdns_base **resolver = lw__loop_resolver(lookup->loop);
+    struct lw__resolver *resolver = lw__loop_resolver(lookup->loop);
     struct questions *questions;
 
-    if (*resolver == NULL) {
-        *resolver = resolver_new(lw__loop_base(lookup->loop));
+    if (renew(resolver, lw__loop_base(lookup->loop)) < 0) {
+        return LW_ENOMEM;
     }
-    questions = *resolver != NULL ? calloc(1, sizeof(*questions)) : NULL;
+    questions = calloc(1, sizeof(*questions));
     if (questions == NULL) {
         return LW_ENOMEM;
     }
+    share_patience(resolver->dns, patience_ms);
+    resolver->lookups++;
     questions->lookup = lookup;
     questions->v4.request =
-        evdns_base_resolve_ipv4(*resolver, lookup->host, 0, on_v4, questions);
+        evdns_base_resolve_ipv4(resolver->dns, lookup->host, 0, on_v4, questions);
     questions->v6.request =
-        evdns_base_resolve_ipv6(*resolver, lookup->host, 0, on_v6, questions);
+        evdns_base_resolve_ipv6(resolver->dns, lookup->host, 0, on_v6, questions);
     questions->pending = (questions->v4.request != NULL ? 1 : 0) +
                          (questions->v6.request != NULL ? 1 : 0);
     lookup->questions = questions;
@@ -224,8 +307,8 @@ static void find_locally(struct lw__lookup *lookup)
     }
 }
 
-int lw__lookup_new(struct lw__loop *loop, const char *host, lw__lookup_fn *fn, void *arg,
-                   struct lw__lookup **ret)
+int lw__lookup_new(struct lw__loop *loop, const char *host, uint32_t patience_ms,
+                   lw__lookup_fn *fn, void *arg, struct lw__lookup **ret)
 {
     struct lw__lookup *lookup = calloc(1, sizeof(*lookup));
 
@@ -245,7 +328,7 @@ int lw__lookup_new(struct lw__loop *loop, const char *host, lw__lookup_fn *fn, v
     find_locally(lookup);
     if (lookup->result.count > 0) {
         lw__defer(loop, &lookup->done, false);
-    } else if (ask(lookup) < 0) {
+    } else if (ask(lookup, patience_ms) < 0) {
         lw__lookup_cancel(lookup);
         return LW_ENOMEM;
     }
@@ -253,16 +336,31 @@ int lw__lookup_new(struct lw__loop *loop, const char *host, lw__lookup_fn *fn, v
     return 0;
 }
 
-void lw__lookup_cancel(struct lw__lookup *lookup)
+static void free_lookup(struct lw__lookup *lookup)
 {
-    if (lookup == NULL) {
-        return;
-    }
-    if (lookup->questions != NULL) {
-        forget_questions(lookup->questions);
-    }
     lw__defer_cancel(lookup->loop, &lookup->done);
     lw__timer_cancel(lookup->loop, &lookup->patience);
     lw__loop_unreserve(lookup->loop, 1);
     free(lookup);
+}
+
+void lw__lookup_cancel(struct lw__lookup *lookup)
+{
+    if (lookup != NULL) {
+        stop_asking(lookup);
+        free_lookup(lookup);
+    }
+}
+
+/* To cancel a question would take its socket out of the parent's epoll. */
+void lw__lookup_abandon(struct lw__lookup *lookup)
+{
+    if (lookup != NULL) {
+        if (lookup->questions != NULL && lookup->questions->pending == 0) {
+            free(lookup->questions);
+        } else if (lookup->questions != NULL) {
+            lookup->questions->lookup = NULL;
+        }
+        free_lookup(lookup);
+    }
 }

@@ -41,7 +41,7 @@ struct calls {
 
 struct lw__loop {
     struct event_base *base;
-    struct evdns_base *resolver;
+    struct lw__resolver resolver;
 
     struct lw__heap timers;
     int timer_fd; /* -1: libevent's timer */
@@ -326,7 +326,7 @@ struct event_base *lw__loop_base(struct lw__loop *loop)
     return loop->base;
 }
 
-struct evdns_base **lw__loop_resolver(struct lw__loop *loop)
+struct lw__resolver *lw__loop_resolver(struct lw__loop *loop)
 {
     return &loop->resolver;
 }
@@ -362,6 +362,7 @@ int lw__loop_new(struct event_base *base, struct lw__loop **ret)
         return LW_ENOMEM;
     }
     loop->base = base;
+    loop->resolver.file = "/etc/resolv.conf";
     loop->armed_us = INT64_MAX;
     loop->running_us = INT64_MIN;
     calls_init(&loop->calls);
@@ -382,7 +383,15 @@ static void close_timer(struct lw__loop *loop)
     if (loop->timer_fd >= 0) {
         (void)close(loop->timer_fd);
     }
+}
+
+static void free_loop(struct lw__loop *loop)
+{
+    event_free_any(loop->call_event);
     lw__heap_clear(&loop->timers);
+    loop->freed = true;
+    loop->depth++;
+    lw__loop_leave(loop);
 }
 
 void lw__loop_free(struct lw__loop *loop)
@@ -390,19 +399,18 @@ void lw__loop_free(struct lw__loop *loop)
     if (loop == NULL) {
         return;
     }
-    lw__resolver_free(loop->resolver);
+    lw__resolver_clear(&loop->resolver);
     event_free_any(loop->timer_event);
-    event_free_any(loop->call_event);
     close_timer(loop);
-    loop->freed = true;
-    loop->depth++;
-    lw__loop_leave(loop);
+    free_loop(loop);
 }
 
+/* A descriptor that is closed first is not there any more when its event is taken out: what
+ * epoll, which is shared, knows of the parent's stays. */
 void lw__loop_abandon(struct lw__loop *loop)
 {
+    lw__resolver_abandon(&loop->resolver);
     close_timer(loop);
-    /* Taking the events out would take them out of the parent's epoll, and the child's
-     * base still points to them: their memory is left to it. */
-    loop->freed = true;
+    event_free_any(loop->timer_event);
+    free_loop(loop);
 }

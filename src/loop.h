@@ -53,9 +53,9 @@ void lw__loop_free(struct lw__loop *loop);
 /* Runs the timers that are due now; for use inside a chain of deferred calls, in which
  * time passes. */
 void lw__loop_catch_up(struct lw__loop *loop);
-/* In a forked child: closes the timer's descriptor and forgets the rest without touching
- * the parent's registrations (epoll is shared). Replaces lw__loop_free there; the events'
- * memory is left to the child's base, which still points to it. */
+/* In a forked child, in place of lw__loop_free: the same, without touching what the parent's
+ * kernel objects know (epoll is shared), before or after the child's event_reinit. Only
+ * a look-up under way is left to the child's base. */
 void lw__loop_abandon(struct lw__loop *loop);
 
 /* Makes room for `count` more timers, so that lw__timer_set can never fail for them; to
@@ -80,11 +80,13 @@ void lw__defer(struct lw__loop *loop, struct lw__deferred *call, bool late);
 void lw__defer_cancel(struct lw__loop *loop, struct lw__deferred *call);
 
 /* Resolves a host name (evdns, never blocking; numeric addresses and /etc/hosts too) to
- * addresses, in order of preference; or to none, and why. Calls back once, from the loop,
- * never from within; the lookup is gone then, the addresses when the call returns. */
+ * addresses, in order of preference; or to none, and why. Within `patience_ms` every name
+ * server has been asked once. Calls back once, from the loop, never from within; the lookup
+ * is gone then, the addresses when the call returns. */
 typedef void lw__lookup_fn(void *arg, const struct lw__addresses *addresses,
                            const char *why);
-int lw__lookup_new(struct lw__loop *loop, const char *host, lw__lookup_fn *fn, void *arg,
-                   struct lw__lookup **ret);
+int lw__lookup_new(struct lw__loop *loop, const char *host, uint32_t patience_ms,
+                   lw__lookup_fn *fn, void *arg, struct lw__lookup **ret);
 void lw__lookup_cancel(struct lw__lookup *lookup); /* no callback any more; NULL is fine */
+void lw__lookup_abandon(struct lw__lookup *lookup); /* the same in a forked child */
 #endif

@@ -13,12 +13,6 @@
 
 static void connect_next(struct lw__session *s);
 
-static void limit_connecting(struct lw__session *s)
-{
-    lw__timer_set(s->access->loop, &s->timer,
-                  lw__now_us() + (int64_t)s->access->connect_timeout_ms * MS);
-}
-
 /* Between half the present delay and all of it; the delay doubles unless the connection
  * that ended had lasted for longer than the last one. */
 static void back_off(struct lw__session *s, const char *why)
@@ -44,20 +38,32 @@ static void back_off(struct lw__session *s, const char *why)
 static void attempt_failed(struct lw__session *s, const char *why)
 {
     s->link = NULL;
-    if (s->state == LW__SESSION_CONNECTING && ++s->address < s->addresses.count)
+    if (s->state == LW__SESSION_CONNECTING && ++s->address < s->addresses.count &&
+        lw__now_us() < s->limit_us)
         connect_next(s);
     else
         back_off(s, why);
 }
 
+/* Who refuses everybody says so in the place of an answer, and closes: that is the reason. */
 static void link_down(void *arg, const char *why)
 {
-    attempt_failed(arg, why);
+    struct lw__session *s = arg;
+    char last_words[LW__WHY];
+
+    memcpy(last_words, s->last_words, sizeof last_words);
+    attempt_failed(s,
+                   s->state == LW__SESSION_CONNECTING && *last_words ? last_words : why);
 }
 
 static void became_ready(struct lw__session *s)
 {
+    bool same_server = *s->told_run_id && strcmp(s->told_run_id, s->run_id) == 0;
+
     lw__timer_cancel(s->access->loop, &s->timer);
+    s->previous_id = same_server ? s->id : 0;
+    s->id = s->told_id;
+    memcpy(s->run_id, s->told_run_id, sizeof s->run_id);
     s->state = LW__SESSION_READY;
     s->ready_us = lw__now_us();
     s->events->ready(s->arg);
@@ -66,13 +72,9 @@ static void became_ready(struct lw__session *s)
 static void note_run_id(struct lw__session *s, const char *info)
 {
     const char *at = strstr(info, "run_id:");
-    char run_id[LW__RUN_ID_SIZE] = "";
 
     if (at)
-        snprintf(run_id, sizeof run_id, "%.40s", at + strlen("run_id:"));
-    if (run_id[0] == '\0' || strcmp(run_id, s->run_id) != 0)
-        s->previous_id = 0;
-    memcpy(s->run_id, run_id, sizeof run_id);
+        snprintf(s->told_run_id, sizeof s->told_run_id, "%.40s", at + strlen("run_id:"));
 }
 
 /* Without AUTH or SELECT the connection is of no use; without the others it is. */
@@ -90,6 +92,7 @@ static void greeted(struct lw__request *request, const struct lw__reply *reply)
     struct lw__session *s = greet->session;
     const char *text = lw__reply_text(reply, NULL);
 
+    *s->last_words = '\0';
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         char why[LW__WHY];
 
@@ -99,9 +102,10 @@ static void greeted(struct lw__request *request, const struct lw__reply *reply)
             return;
         }
         lw__log(s->access->log, LOG_INFO, "%s", why);
+        if (!strstr(text, "NOPERM")) /* that is about the one command */
+            memcpy(s->last_words, why, sizeof why);
     } else if (greet->kind == LW__GREET_ID) {
-        s->previous_id = s->id;
-        s->id = lw__reply_integer(reply);
+        s->told_id = lw__reply_integer(reply);
     }
     if (greet->kind == LW__GREET_INFO)
         note_run_id(s, lw__reply_type(reply) == LW__REPLY_STRING ? text : "");
@@ -142,6 +146,7 @@ static void link_up(void *arg)
     char db[16];
 
     snprintf(db, sizeof db, "%d", a->db);
+    lw__timer_set(a->loop, &s->timer, s->share_us);
     s->greetings_open = 0;
     if (a->password && a->username)
         greet(s, LW__GREET_AUTH, 3, (const char *[]){"AUTH", a->username, a->password});
@@ -173,17 +178,22 @@ static void connect_next(struct lw__session *s)
     static const struct lw__link_events events = {link_up, link_down, link_push,
                                                   link_unclaimed};
     const struct lw__access *a = s->access;
+    size_t left = s->addresses.count > 0 ? s->addresses.count - s->address : 1;
+    int64_t now = lw__now_us(), share = (s->limit_us - now) / (int64_t)left;
     struct lw__link_options options = {
         .host = a->path ? NULL : s->addresses.list[s->address].text,
         .port = a->port,
         .path = a->path,
-        .connect_timeout_ms = a->connect_timeout_ms,
+        .connect_timeout_ms = share > MS ? (uint32_t)(share / MS) : 1,
         .request_timeout_ms = a->request_timeout_ms,
         .reply_max = REPLY_MAX,
     };
     char why[LW__WHY] = "out of memory";
 
-    limit_connecting(s);
+    lw__timer_cancel(a->loop, &s->timer); /* the link has its own */
+    s->share_us = now + share;
+    s->told_id = 0;
+    *s->told_run_id = *s->last_words = '\0';
     if (lw__link_open(a->loop, &options, &events, s, why, &s->link) != 0)
         attempt_failed(s, why);
 }
@@ -203,13 +213,15 @@ static void looked_up(void *arg, const struct lw__addresses *addresses, const ch
 static void begin(struct lw__session *s)
 {
     s->state = LW__SESSION_CONNECTING;
+    s->limit_us = lw__now_us() + (int64_t)s->access->connect_timeout_ms * MS;
     s->address = s->addresses.count = 0;
     if (s->access->path) {
         connect_next(s);
         return;
     }
-    limit_connecting(s);
-    if (lw__lookup_new(s->access->loop, s->access->host, looked_up, s, &s->lookup) != 0)
+    lw__timer_set(s->access->loop, &s->timer, s->limit_us);
+    if (lw__lookup_new(s->access->loop, s->access->host, s->access->connect_timeout_ms,
+                       looked_up, s, &s->lookup) != 0)
         back_off(s, lw_strerror(LW_ENOMEM));
 }
 
@@ -224,7 +236,7 @@ static void timer_due(void *arg)
         s->lookup = NULL;
         back_off(s, "no answer to the look-up of the server's name in time");
     } else {
-        lw__session_fail(s, "connecting took too long");
+        lw__session_fail(s, "the server does not answer who connects");
     }
 }
 
@@ -256,8 +268,10 @@ void lw__session_stop(struct lw__session *session)
 void lw__session_abandon(struct lw__session *session)
 {
     lw__timer_cancel(session->access->loop, &session->timer);
+    lw__lookup_abandon(session->lookup);
     if (session->link)
         lw__link_abandon(session->link);
+    session->lookup = NULL;
     session->link = NULL;
 }
 

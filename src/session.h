@@ -24,7 +24,8 @@ struct lw__access {
     const char *username, *password; /* or NULL */
     const char *client_name;
     int db;
-    uint32_t connect_timeout_ms, request_timeout_ms, backoff_min_ms, backoff_max_ms;
+    uint32_t connect_timeout_ms; /* for name, connection and greeting together */
+    uint32_t request_timeout_ms, backoff_min_ms, backoff_max_ms;
 };
 
 struct lw__session_events {
@@ -57,7 +58,9 @@ struct lw__session {
     } state;
     struct lw__link *link;
     struct lw__lookup *lookup;
-    struct lw__timer timer; /* connecting: its limit; backing off: the next attempt */
+    struct lw__timer timer; /* look-up, greeting: its limit; backing off: the next attempt */
+    int64_t limit_us;       /* of name, connection and greeting together */
+    int64_t share_us;       /* until when the present address may take */
     struct lw__greet {
         struct lw__request request;
         struct lw__session *session;
@@ -67,10 +70,13 @@ struct lw__session {
     uint32_t backoff_ms;
     int64_t ready_us; /* when it became ready */
     struct lw__addresses addresses;
-    size_t address;      /* which of them is tried */
-    int64_t id;          /* CLIENT ID of this connection, 0: not told */
+    size_t address; /* which of them is tried */
+    int64_t id;     /* CLIENT ID of the connection that was ready last, 0: not told */
     int64_t previous_id; /* of the one before, if the same server process still runs */
     char run_id[LW__RUN_ID_SIZE];
+    /* Of the connection that is greeted: what it was told, and the error it was told last. */
+    int64_t told_id;
+    char told_run_id[LW__RUN_ID_SIZE], last_words[LW__WHY];
 };
 
 /* Room for its timer must have been reserved (one). Starts nothing. */

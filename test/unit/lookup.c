@@ -33,6 +33,8 @@ struct scene {
     int asked;
     void (*meanwhile)(struct scene *scene);
     struct lw__timer timer;
+    uint32_t patience_ms;
+    char file[40], address[32]; /* in place of /etc/resolv.conf, and what it names */
 };
 
 static int set_up(void **state)
@@ -43,6 +45,7 @@ static int set_up(void **state)
     scene->base = event_base_new();
     assert_non_null(scene->base);
     assert_int_equal(lw__loop_new(scene->base, &scene->loop), 0);
+    scene->patience_ms = 60000;
     *state = scene;
     return 0;
 }
@@ -63,6 +66,9 @@ static int tear_down(void **state)
                                                                 EVENT_BASE_COUNT_ACTIVE),
                      0);
     event_base_free(scene->base);
+    if (scene->file[0] != '\0') {
+        (void)unlink(scene->file);
+    }
     free(scene);
     return 0;
 }
@@ -90,7 +96,8 @@ static void start(struct scene *scene, const char *host)
 {
     scene->called = false;
     memset(scene->found, 0, sizeof(scene->found));
-    assert_int_equal(lw__lookup_new(scene->loop, host, on_found, scene, &scene->lookup),
+    assert_int_equal(lw__lookup_new(scene->loop, host, scene->patience_ms, on_found,
+                                    scene, &scene->lookup),
                      0);
     assert_false(scene->called);
 }
@@ -126,8 +133,10 @@ static void find(struct scene *scene, const char *host)
 
 static void test_numeric_addresses_are_their_own_answer(void **state)
 {
-    static const char *const hosts[] = {"127.0.0.1", "10.1.2.3", "::1", "fe80::1%lo",
-                                        "2001:db8::7"};
+    static const char *const hosts[] = {
+        "127.0.0.1",   "10.1.2.3",
+        "::1",         "fe80::1%lo",
+        "2001:db8::7", "fe80:0000:0000:0000:0123:4567:89ab:cdef%interface0" /* long */};
     struct scene *scene = *state;
     char wanted[64];
 
@@ -136,7 +145,7 @@ static void test_numeric_addresses_are_their_own_answer(void **state)
         (void)snprintf(wanted, sizeof(wanted), "%s ", hosts[i]);
         assert_string_equal(scene->found, wanted);
     }
-    assert_null(*lw__loop_resolver(scene->loop));
+    assert_null(lw__loop_resolver(scene->loop)->dns);
 }
 
 static void test_localhost_has_both_families(void **state)
@@ -146,7 +155,7 @@ static void test_localhost_has_both_families(void **state)
     find(scene, "LocalHost");
     assert_non_null(strstr(scene->found, "127.0.0.1 "));
     assert_non_null(strstr(scene->found, "::1 "));
-    assert_null(*lw__loop_resolver(scene->loop));
+    assert_null(lw__loop_resolver(scene->loop)->dns);
 }
 
 static void test_a_canceled_lookup_does_not_call(void **state)
@@ -243,7 +252,8 @@ static void on_question(struct evdns_server_request *request, void *arg)
         (void)evdns_server_request_respond(request, DNS_ERR_NOTEXIST);
         return;
     }
-    if (strncasecmp(name, "empty", 5) != 0 && strncasecmp(name, "no6", 3) != 0) {
+    if (strncasecmp(name, "empty", 5) != 0 && strncasecmp(name, "no6", 3) != 0 &&
+        (a || strncasecmp(name, "just4", 5) != 0)) {
         if (a) {
             (void)evdns_server_request_add_a_reply(request, name, 2, v4, 60);
         } else {
@@ -253,27 +263,49 @@ static void on_question(struct evdns_server_request *request, void *arg)
     (void)evdns_server_request_respond(request, 0);
 }
 
-/* A resolver that asks nobody but us. */
-static void play_server(struct scene *scene)
+/* A socket on a port of the loopback, whose address is written to `ret`. */
+static int open_port(char *ret, size_t size)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof(address);
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
-    struct evdns_base *resolver;
-    char text[32];
 
     assert_true(fd >= 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&address, length), 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
+    (void)snprintf(ret, size, "127.0.0.1:%u", (unsigned)ntohs(address.sin_port));
+    return fd;
+}
+
+/* The file names these servers, in this order, from now on. */
+static void name_servers(struct scene *scene, const char *first, const char *second)
+{
+    FILE *file;
+
+    if (scene->file[0] == '\0') {
+        (void)snprintf(scene->file, sizeof(scene->file), "/tmp/lockwire-resolv.XXXXXX");
+        (void)close(mkstemp(scene->file));
+        lw__loop_resolver(scene->loop)->file = scene->file;
+    }
+    file = fopen(scene->file, "w");
+    assert_non_null(file);
+    fprintf(file, "# ours\nnameserver %s\n", first);
+    if (second != NULL) {
+        fprintf(file, "nameserver %s\n", second);
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+/* Only we are asked. */
+static void play_server(struct scene *scene)
+{
+    int fd = open_port(scene->address, sizeof(scene->address));
+
     scene->server =
         evdns_add_server_port_with_base(scene->base, fd, 0, on_question, scene);
     assert_non_null(scene->server);
-    resolver = evdns_base_new(scene->base, EVDNS_BASE_DISABLE_WHEN_INACTIVE);
-    assert_non_null(resolver);
-    (void)snprintf(text, sizeof(text), "127.0.0.1:%u", (unsigned)ntohs(address.sin_port));
-    assert_int_equal(evdns_base_nameserver_ip_add(resolver, text), 0);
-    *lw__loop_resolver(scene->loop) = resolver;
+    name_servers(scene, scene->address, NULL);
 }
 
 static void test_both_families_are_asked_for_and_alternate(void **state)
@@ -412,12 +444,86 @@ static void test_the_loop_is_freed_by_a_timer_while_a_name_is_asked_for(void **s
     assert_string_equal(scene->found, "");
 }
 
+/* The first of two servers is mute: the second is asked long before patience is over. */
+static void test_a_mute_name_server_leaves_time_for_the_next(void **state)
+{
+    struct scene *scene = *state;
+    char mute[32];
+    int fd = open_port(mute, sizeof(mute));
+    int64_t begun;
+
+    play_server(scene);
+    name_servers(scene, mute, scene->address);
+    scene->patience_ms = 600;
+    begun = lw__now_us();
+    find(scene,
+         "just4.example"); /* asked of the one; that there is no other, of the other */
+    assert_string_equal(scene->found, "10.0.0.1 10.0.0.2 ");
+    assert_true(lw__now_us() - begun < 5000000); /* evdns' own patience with a server */
+    (void)close(fd);
+}
+
+static void test_the_file_is_read_again_when_it_has_changed(void **state)
+{
+    struct scene *scene = *state;
+    struct evdns_base *before;
+    char mute[32];
+    int fd = open_port(mute, sizeof(mute));
+
+    play_server(scene);
+    find(scene, "both.example");
+    before = lw__loop_resolver(scene->loop)->dns;
+    find(scene, "both.example");
+    assert_ptr_equal(lw__loop_resolver(scene->loop)->dns, before);
+    name_servers(scene, mute, NULL);
+    scene->patience_ms = 60;
+    find(scene, "both.example");
+    assert_non_null(strstr(scene->found, "cannot resolve \"both.example\""));
+    (void)close(fd);
+}
+
+/* Though it looks as it did: what it names may have been unreachable at first. */
+static void test_the_file_is_read_again_after_a_failure(void **state)
+{
+    struct scene *scene = *state;
+    struct lw__resolver *resolver = lw__loop_resolver(scene->loop);
+    struct evdns_base *before;
+
+    play_server(scene);
+    find(scene, "nobody.example");
+    before = resolver->dns;
+    assert_true(resolver->failed);
+    assert_int_equal(evdns_base_nameserver_ip_add(before, "127.0.0.1:9"), 0); /* a mark */
+    find(scene, "both.example");
+    assert_int_equal(evdns_base_count_nameservers(resolver->dns), 1);
+    assert_false(resolver->failed);
+}
+
+/* Two of a client's look: one's failure takes nothing from the other. */
+static void test_a_resolver_that_is_asked_is_not_replaced(void **state)
+{
+    const bool always = true;
+    struct scene *scene = *state;
+    struct lw__lookup *silent;
+
+    play_server(scene);
+    start(scene, "silent.example");
+    silent = scene->lookup;
+    await(scene, &always, 2);
+    name_servers(scene, scene->address, "127.0.0.1");
+    find(scene, "both.example");
+    assert_string_equal(scene->found, "10.0.0.1 2001::6 10.0.0.2 2001::7 ");
+    assert_int_equal(lw__loop_resolver(scene->loop)->lookups, 1);
+    lw__lookup_cancel(silent);
+    assert_int_equal(lw__loop_resolver(scene->loop)->lookups, 0);
+}
+
 static void test_the_systems_resolver_is_made_without_harm(void **state)
 {
     struct scene *scene = *state;
 
     start(scene, "lockwire-test.invalid");
-    assert_non_null(*lw__loop_resolver(scene->loop));
+    assert_non_null(lw__loop_resolver(scene->loop)->dns);
     (void)event_base_loop(scene->base, EVLOOP_NONBLOCK);
 }
 
@@ -441,6 +547,10 @@ int main(void)
         TEST(test_the_loop_is_freed_while_a_name_is_asked_for),
         cmocka_unit_test(test_the_loop_is_freed_in_every_turn_of_a_lookup),
         TEST(test_the_loop_is_freed_by_a_timer_while_a_name_is_asked_for),
+        TEST(test_a_mute_name_server_leaves_time_for_the_next),
+        TEST(test_the_file_is_read_again_when_it_has_changed),
+        TEST(test_the_file_is_read_again_after_a_failure),
+        TEST(test_a_resolver_that_is_asked_is_not_replaced),
         TEST(test_the_systems_resolver_is_made_without_harm),
     };
 
