@@ -277,7 +277,7 @@ static void on_broken(void *arg)
 /* Reading */
 
 /* Everything that hiredis calls for a reply goes through here. Its link, or NULL where it has
- * gone, as it may when timers run that were due before the reply. */
+ * gone, as it may when timers run that were due before the reply: once for all of a read. */
 static struct lw__link *enter(const redisAsyncContext *context, const void *reply)
 {
     struct lw__link *link = lw__wire_owner(context);
@@ -286,6 +286,11 @@ static struct lw__link *enter(const redisAsyncContext *context, const void *repl
         return NULL; /* hiredis ends it: those who wait are told by on_end */
     }
     link->entered++;
+    if (!link->wire.fresh) {
+        lw__loop_enter_again(link->loop);
+        return link;
+    }
+    link->wire.fresh = false;
     if (!lw__loop_enter(link->loop)) {
         leave(link);
         return NULL;

@@ -84,6 +84,11 @@ bool lw__loop_enter(struct lw__loop *loop)
     return true;
 }
 
+void lw__loop_enter_again(struct lw__loop *loop)
+{
+    loop->depth++;
+}
+
 /* Timers */
 
 static void arm_event(struct lw__loop *loop, int64_t due_us)

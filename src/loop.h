@@ -46,6 +46,8 @@ struct event_base *lw__loop_base(struct lw__loop *loop);
 /* Around what is called by an event that is not the loop's own: runs the timers that are due,
  * which may free the caller. False: the loop itself is gone, and is not left. */
 bool lw__loop_enter(struct lw__loop *loop);
+/* The same for what follows in that event, and at once: no timer runs. */
+void lw__loop_enter_again(struct lw__loop *loop);
 void lw__loop_leave(struct lw__loop *loop);
 /* All links and lookups must be gone; timers and deferred calls still set are
  * forgotten. May be called from any callback of the loop. NULL is fine. */

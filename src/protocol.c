@@ -69,17 +69,24 @@ static const char *digits(uint64_t number, char room[DIGITS], size_t *length)
 
 #define HEADER (1 + DIGITS + 2) /* at most */
 
-/* The kind, a number, a line's end; where that ends. */
+/* The kind, a number, which mostly has one digit or two, a line's end; where that ends. */
 static char *write_header(char *at, char kind, size_t number)
 {
-    char room[DIGITS];
-    size_t length;
-    const char *text = digits(number, room, &length);
-
     *at++ = kind;
-    memcpy(at, text, length);
-    memcpy(at + length, "\r\n", 2);
-    return at + length + 2;
+    if (number >= 100) {
+        char room[DIGITS];
+        size_t length;
+        const char *text = digits(number, room, &length);
+
+        memcpy(at, text, length);
+        at += length;
+    } else {
+        if (number >= 10)
+            *at++ = (char)('0' + number / 10);
+        *at++ = (char)('0' + number % 10);
+    }
+    memcpy(at, "\r\n", 2);
+    return at + 2;
 }
 
 static void put_header(struct lw__buffer *out, char kind, size_t number)

@@ -225,6 +225,7 @@ static void add_read(void *data)
     struct lw__wire *wire = e->context->data;
     const redisReader *reader = e->context->c.reader;
 
+    wire->fresh = true;
     if (reader->len - reader->pos > wire->buffered_max) {
         give_up(wire, EMSGSIZE);
     }

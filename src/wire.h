@@ -26,6 +26,7 @@ struct lw__wire {
     bool reading; /* the loop looks for what comes in */
     bool waiting; /* the loop tells when it can be written */
     bool flushing;
+    bool fresh; /* something was read, of which no reply was taken yet */
 #if HIREDIS_MAJOR >= 1
     const redisContextFuncs *original; /* hiredis' functions, and its own */
     redisContextFuncs functions;
