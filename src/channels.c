@@ -19,6 +19,8 @@ bool lw__channels_have(const struct lw__channels *channels, const char *name)
 
 int lw__channels_add(struct lw__channels *channels, const char *name)
 {
+    char *copy;
+
     if (lw__channels_have(channels, name)) {
         return 0;
     }
@@ -32,11 +34,11 @@ int lw__channels_add(struct lw__channels *channels, const char *name)
         channels->names = names;
         channels->room = room;
     }
-    channels->names[channels->count] = strdup(name);
-    if (channels->names[channels->count] == NULL) {
+    copy = strdup(name);
+    if (copy == NULL) {
         return LW_ENOMEM;
     }
-    channels->count++;
+    channels->names[channels->count++] = copy;
     return 0;
 }
 

@@ -158,6 +158,7 @@ static void *create_array(const redisReadTask *task, array_size elements)
 {
     struct lw__guard *guard = task->privdata;
     size_t count = (size_t)elements, before = task->parent != NULL ? guard->elements : 0;
+    size_t pointers = count * sizeof(void *);
     unsigned depth = 1;
     redisReply *reply;
 
@@ -173,12 +174,12 @@ static void *create_array(const redisReadTask *task, array_size elements)
     if (count > LW__REPLY_ELEMENTS - before) {
         return refuse(guard, "a reply has too many elements");
     }
-    reply = create(task, 4, count * sizeof(*reply->element));
+    reply = create(task, 4, pointers);
     if (reply != NULL) {
         guard->elements += count;
         reply->elements = count;
         reply->element = (redisReply **)(void *)(reply + 1);
-        memset(reply->element, 0, count * sizeof(*reply->element));
+        memset(reply->element, 0, pointers);
     }
     return reply;
 }
