@@ -7,46 +7,45 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct lw__channel {
+    struct lw__channel *older;
+    char name[];
+};
+
 bool lw__channels_have(const struct lw__channels *channels, const char *name)
 {
-    for (size_t i = channels->count; i > 0; i--) {
-        if (strcmp(channels->names[i - 1], name) == 0) {
-            return true;
-        }
+    const struct lw__channel *channel = channels->newest;
+
+    while (channel != NULL && strcmp(channel->name, name) != 0) {
+        channel = channel->older;
     }
-    return false;
+    return channel != NULL;
 }
 
 int lw__channels_add(struct lw__channels *channels, const char *name)
 {
-    char *copy;
+    size_t size = strlen(name) + 1;
+    struct lw__channel *channel;
 
     if (lw__channels_have(channels, name)) {
         return 0;
     }
-    if (channels->count == channels->room) {
-        size_t room = channels->room == 0 ? 2 : 2 * channels->room;
-        char **names = realloc(channels->names, room * sizeof(*names));
-
-        if (names == NULL) {
-            return LW_ENOMEM;
-        }
-        channels->names = names;
-        channels->room = room;
-    }
-    copy = strdup(name);
-    if (copy == NULL) {
+    channel = malloc(sizeof(*channel) + size);
+    if (channel == NULL) {
         return LW_ENOMEM;
     }
-    channels->names[channels->count++] = copy;
+    memcpy(channel->name, name, size);
+    channel->older = channels->newest;
+    channels->newest = channel;
     return 0;
 }
 
 void lw__channels_clear(struct lw__channels *channels)
 {
-    for (size_t i = 0; i < channels->count; i++) {
-        free(channels->names[i]);
+    struct lw__channel *channel;
+
+    while ((channel = channels->newest) != NULL) {
+        channels->newest = channel->older;
+        free(channel);
     }
-    free(channels->names);
-    *channels = (struct lw__channels){NULL, 0, 0};
 }

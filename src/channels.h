@@ -3,11 +3,9 @@
 #ifndef LW_CHANNELS_H
 #define LW_CHANNELS_H
 #include <stdbool.h>
-#include <stddef.h>
 
 struct lw__channels {
-    char **names;
-    size_t count, room;
+    struct lw__channel *newest;
 };
 
 bool lw__channels_have(const struct lw__channels *channels, const char *name);
