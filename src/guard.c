@@ -275,40 +275,6 @@ const char *lw__guard_why(const struct lw__guard *guard)
 
 /* Sending */
 
-/* A number behind `mark` and before a line's end; where the next line begins, or NULL. */
-static const char *read_count(const char *at, const char *end, char mark, size_t *ret)
-{
-    size_t count = 0;
-
-    if (at == end || *at++ != mark) {
-        return NULL;
-    }
-    while (at < end && *at >= '0' && *at <= '9' && count < SIZE_MAX / 100) {
-        count = count * 10 + (size_t)(*at++ - '0');
-    }
-    *ret = count;
-    return end - at >= 2 && at[0] == '\r' && at[1] == '\n' ? at + 2 : NULL;
-}
-
-size_t lw__guard_command(const char *bytes, size_t length)
-{
-    const char *end = bytes + length, *at;
-    size_t words, size;
-
-    at = read_count(bytes, end, '*', &words);
-    if (at == NULL || words == 0) {
-        return 0;
-    }
-    for (; words > 0; words--) {
-        at = read_count(at, end, '$', &size);
-        if (at == NULL || (size_t)(end - at) < 2 || (size_t)(end - at) - 2 < size) {
-            return 0;
-        }
-        at += size + 2;
-    }
-    return (size_t)(at - bytes);
-}
-
 int lw__guard_send(redisAsyncContext *context, redisCallbackFn *fn, void *data,
                    const char *bytes, size_t length)
 {

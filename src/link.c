@@ -317,19 +317,19 @@ int lw__link_send(struct lw__link *link, struct lw__request *request, const char
                   size_t length)
 {
     struct lw__record *record;
+    size_t first = request->expected == 2 ? request->second : length;
     int status;
 
     if (!lw__link_is_open(link) || link->listening || request->expected == 0) {
         return LW_ECONN;
     }
     record = lw__awaited_reserve(&link->awaited);
-    status = record != NULL ? 0 : LW_ENOMEM;
-    for (unsigned left = request->expected; status == 0 && left > 0; left--) {
-        size_t size = left > 1 ? lw__guard_command(bytes, length) : length;
-
-        status = lw__guard_send(link->context, on_reply, record, bytes, size);
-        bytes += size;
-        length -= size;
+    status = record != NULL
+                 ? lw__guard_send(link->context, on_reply, record, bytes, first)
+                 : LW_ENOMEM;
+    if (status == 0 && first < length) {
+        status = lw__guard_send(link->context, on_reply, record, bytes + first,
+                                length - first);
     }
     if (status != 0) {
         lw__link_fail(link, lw_strerror(LW_ENOMEM));

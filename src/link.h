@@ -35,7 +35,8 @@ const struct lw__reply *lw__reply_at(const struct lw__reply *reply, size_t index
 struct lw__request {
     struct lw__request *next, **prev;
     int64_t sent_us;   /* when it was handed to the link */
-    unsigned expected; /* replies still to come; the last one finds 0 */
+    unsigned expected; /* replies still to come, one or two; the last one finds 0 */
+    size_t second;     /* of two: where in the bytes the second command begins */
     void (*reply)(struct lw__request *request, const struct lw__reply *reply);
     /* The connection ended (or could not take it) before all replies had come: the
      * outcome is unknown. The request is no longer known to the link. Called from the

@@ -222,20 +222,24 @@ static void put_keys(struct lw__buffer *out, const char *name, bool rw)
     lw__put_text(out, FENCE_KEY);
 }
 
-void lw__put_try(struct lw__buffer *out, const char *name,
-                 const struct lw__token_id *token, uint32_t lease_ms, bool fence)
+size_t lw__put_try(struct lw__buffer *out, const char *name,
+                   const struct lw__token_id *token, uint32_t lease_ms, bool fence)
 {
+    size_t second;
+
     lw__put_command(out, 6);
     put(out, "$3\r\nSET\r\n", 9);
     lw__put_text(out, name);
     put_token(out, token);
     put(out, "$2\r\nNX\r\n$2\r\nPX\r\n", 16);
     lw__put_number(out, lease_ms);
+    second = out->length;
     if (fence) {
         static const char incr[] = "*2\r\n$4\r\nINCR\r\n$14\r\n" FENCE_KEY "\r\n";
 
         put(out, incr, sizeof incr - 1);
     }
+    return second;
 }
 
 static void put_member_parts(struct lw__buffer *out, const struct lw__rw *rw,

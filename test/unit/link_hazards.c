@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What hiredis' asynchronous context would not bear, or would do otherwise, and the link must
- * not let show. Knows the scene of link_scene.h, guard.h's view of commands, and which of it
- * depends on hiredis' version.
+ * not let show. Knows the scene of link_scene.h, and which of it depends on hiredis'
+ * version.
  *
  * Happy path: as the link's own test.
  */
 #include "link_scene.h"
 
-#include "guard.h"
 #include "lockwire.h"
 
+#include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,35 +155,6 @@ static void test_large_and_small_replies_alternate(void **state)
     assert_string_equal(scene->trace, "up 0:[$50000,'end'] 1:[+a,[7]] 2:[$50000,'end'] "
                                       "3:[+a,[7]] 4:[$50000,'end'] 5:[+a,[7]] ");
     free(text);
-}
-
-/* ---- where one command ends ---- */
-
-static void test_commands_of_a_pair_are_told_apart(void **state)
-{
-    static const struct {
-        const char *bytes;
-        size_t length, first;
-    } cases[] = {
-        {"*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPING\r\n", 28, 14},
-        {"*2\r\n$1\r\nx\r\n$6\r\n*1\r\n$4\r\n*1\r\n$1\r\ny\r\n", 34, 23},
-        {"*2\r\n$0\r\n\r\n$2\r\n\r\n\r\n*1", 20, 18},
-        {"*1\r\n$4\r\nPING\r\n", 14, 14},
-        {"*1\r\n$4\r\nPING\r", 13, 0},
-        {"*1\r\n$4\r\nPIN", 11, 0},
-        {"*2\r\n$4\r\nPING\r\n", 14, 0},
-        {"*0\r\n", 4, 0},
-        {"PING\r\n", 6, 0},
-        {"*1\r\n+OK\r\n", 9, 0},
-        {"*99999999999999999999\r\n$1\r\nx\r\n", 30, 0},
-        {"", 0, 0},
-    };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        assert_int_equal(lw__guard_command(cases[i].bytes, cases[i].length),
-                         cases[i].first);
-    }
 }
 
 /* ---- when what runs ---- */
@@ -365,7 +336,6 @@ int main(void)
         TEST(test_a_foreign_confirmation_is_ignored),
         TEST(test_many_messages_of_one_read),
         TEST(test_large_and_small_replies_alternate),
-        cmocka_unit_test(test_commands_of_a_pair_are_told_apart),
         TEST(test_due_timers_run_before_an_answer_is_believed),
         cmocka_unit_test(test_a_due_timer_ends_the_link_before_an_answer),
         cmocka_unit_test(test_a_subscription_before_and_in_up),

@@ -351,14 +351,16 @@ void scene_open(struct scene *scene)
 
 int scene_try_send(struct scene *scene, struct ask *ask, int number, unsigned replies)
 {
+    static const char ping[] = "*1\r\n$4\r\nPING\r\n";
     char bytes[64] = "";
 
     *ask = (struct ask){.scene = scene, .number = number};
     ask->request.expected = replies;
+    ask->request.second = strlen(ping);
     ask->request.reply = on_reply;
     ask->request.failed = on_failed;
     for (unsigned i = 0; i < replies; i++) {
-        strcat(bytes, "*1\r\n$4\r\nPING\r\n");
+        strcat(bytes, ping);
     }
     return lw__link_send(scene->link, &ask->request, bytes, strlen(bytes));
 }
