@@ -136,8 +136,8 @@ static void node_down(void *arg, const char *why)
 {
     struct lw_client *client = arg;
 
-    snprintf(client->down_why, sizeof client->down_why, "%s", why);
-    lw__log(&client->log, LOG_WARNING, "no connection: %s", why);
+    lw__told(why, client->down_why, sizeof client->down_why);
+    lw__log(&client->log, LOG_WARNING, "no connection: %s", client->down_why);
     lw__notify_link(client, 0, client->down_why);
     lw__turns_link_down(client);
 }

@@ -18,6 +18,7 @@
 #include "lockwire.h"
 #include "machine.h"
 #include "node.h"
+#include "told.h"
 
 #include <sys/types.h>
 #define HASH_NONFATAL_OOM 1 /* else uthash ends the process when memory is out */

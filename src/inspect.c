@@ -238,12 +238,7 @@ static int take_in(struct lw__inquiry *inquiry, const struct lw__reply *reply)
 
 static void finish(struct lw__inquiry *inquiry, int status, const char *why)
 {
-    size_t length = strlen(why);
-
-    if (length >= sizeof inquiry->why)
-        length = sizeof inquiry->why - 1;
-    memcpy(inquiry->why, why, length);
-    inquiry->why[length] = '\0';
+    lw__told(why, inquiry->why, sizeof inquiry->why);
     lw__notify_inquiry(inquiry, status);
 }
 

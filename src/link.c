@@ -18,6 +18,7 @@
 #include "lockwire.h"
 #include "outgoing.h"
 #include "reply.h"
+#include "told.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -127,12 +128,7 @@ void lw__link_fail(struct lw__link *link, const char *why)
         return;
     }
     link->state = FAILED;
-    (void)snprintf(link->why, sizeof(link->why), "%s", why);
-    for (char *c = link->why; *c != '\0'; c++) {
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) {
-            *c = '?'; /* a server's words, on their way to a log */
-        }
-    }
+    lw__told(why, link->why, sizeof(link->why));
     shut(link, false);
     lw__defer(link->loop, &link->end, false);
 }

@@ -32,6 +32,7 @@ struct awaited {
 struct lw__listener {
     struct lw_client *client;
     struct lw__session session;
+    bool denied;           /* why the link ends: we may not subscribe */
     struct lw__timer tick; /* heartbeat, and: is it still wanted? */
     struct awaited *names;
     unsigned names_max;    /* at least twice as many as were awaited when it was set */
@@ -240,8 +241,9 @@ static void lost(void *arg, const char *why)
     struct lw_client *client = listener->client;
 
     unconfirm(listener);
-    if (!strstr(why, "NOPERM"))
+    if (!listener->denied)
         return;
+    listener->denied = false;
     lw__session_stop(&listener->session);
     if (!client->channels_forbidden_told)
         lw__log(&client->log, LOG_WARNING,
@@ -259,6 +261,7 @@ static void push(void *arg, const struct lw__reply *reply)
     size_t length;
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        listener->denied = lw__denied(lw__reply_text(reply, NULL));
         lw__session_fail(&listener->session, lw__reply_text(reply, NULL));
         return;
     }

@@ -63,13 +63,25 @@ static void became_ready(struct lw__session *s)
     s->events->ready(s->arg);
 }
 
+/* The value of a field of INFO, which begins a line; "" where there is none. */
+static const char *info_field(const char *info, const char *field)
+{
+    size_t length = strlen(field);
+
+    while (strncmp(info, field, length) != 0) {
+        info += strcspn(info, "\n");
+        if (*info++ == '\0')
+            return "";
+    }
+    return info + length;
+}
+
 static void note_run_id(struct lw__session *s, const char *info)
 {
-    const char *at = strstr(info, "run_id:");
-    char run_id[LW__RUN_ID_SIZE] = "";
+    const char *value = info_field(info, "run_id:");
+    char run_id[LW__RUN_ID_SIZE];
 
-    if (at)
-        snprintf(run_id, sizeof run_id, "%.40s", at + strlen("run_id:"));
+    snprintf(run_id, sizeof run_id, "%.*s", (int)strcspn(value, "\r\n"), value);
     if (run_id[0] == '\0' || strcmp(run_id, s->run_id) != 0)
         s->previous_id = 0;
     memcpy(s->run_id, run_id, sizeof run_id);

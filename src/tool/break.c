@@ -7,6 +7,7 @@
  * Happy path: the link comes up, look(); on_inspected keeps the tokens; lw_break answers LW_OK
  * for each. Of more holders than a look shows the others are found by the next one.
  */
+#include "../told.h"
 #include "codes.h"
 #include "lockwire.h"
 #include "look.h"
@@ -73,7 +74,7 @@ static bool is_foreign(const struct lw_inspection *seen, char *why, size_t size)
 
     if (seen->holder_count == 0 || holder->mode != LW_MUTEX)
         return false;
-    picture_clean(holder->token, token, sizeof(token));
+    lw__told(holder->token, token, sizeof(token));
     if (!is_our_token(holder->token))
         snprintf(why, size,
                  "another library's token '%s' holds it, and goes only with --foreign",

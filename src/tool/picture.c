@@ -7,6 +7,7 @@
  */
 #include "picture.h"
 
+#include "../told.h"
 #include "lockwire.h"
 
 #include <inttypes.h>
@@ -21,54 +22,6 @@ static const char *const modes[] = {"mutex", "write", "read"};
 static const char *const json_modes[] = {"mutex", "exclusive", "shared"};
 
 /* ---- words ---- */
-
-/* Bytes of the UTF-8 sequence here; 0: it is none, or of no printable character. The second
- * byte's bounds leave out longer forms than needed, surrogates, what lies beyond Unicode, and
- * the control characters from U+0080 on. */
-static size_t sequence(const unsigned char *at)
-{
-    static const struct {
-        unsigned char first, last, low, high, length;
-    } forms[] = {
-        {0x20, 0x7e, 0x00, 0xff, 1}, {0xc2, 0xc2, 0xa0, 0xbf, 2},
-        {0xc3, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
-        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3},
-        {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
-        {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
-    };
-    size_t form = 0, length = 1;
-
-    while (form < sizeof(forms) / sizeof(*forms) &&
-           (*at < forms[form].first || *at > forms[form].last))
-        form++;
-    if (form == sizeof(forms) / sizeof(*forms) || at[1] < forms[form].low ||
-        at[1] > forms[form].high)
-        return 0;
-    while (length < forms[form].length) {
-        if ((at[length++] & 0xc0) != 0x80)
-            return 0;
-    }
-    return length;
-}
-
-void picture_clean(const char *from, char *text, size_t size)
-{
-    const unsigned char *at = (const unsigned char *)from;
-    size_t used = 0;
-
-    while (*at && used + 5 < size) {
-        size_t length = sequence(at);
-
-        if (length == 0) {
-            used += (size_t)snprintf(text + used, size - used, "\\x%02x", *at++);
-            continue;
-        }
-        memcpy(text + used, at, length);
-        used += length;
-        at += length;
-    }
-    text[used] = '\0';
-}
 
 static void write_time(int64_t ms, char *text, size_t size)
 {
@@ -94,7 +47,7 @@ static void write_number(uint64_t number, char *text, size_t size)
 
 static void write_text(const char *from, char *text, size_t size)
 {
-    picture_clean(*from ? from : "-", text, size);
+    lw__told(*from ? from : "-", text, size);
 }
 
 void picture_words(const struct lw_inspected *entry, char *text, size_t size)
@@ -112,8 +65,8 @@ void picture_headline(const struct lw_inspection *seen, char *text, size_t size)
     char name[CELL], type[CELL];
     int used;
 
-    picture_clean(seen->name, name, sizeof(name));
-    picture_clean(seen->stranger, type, sizeof(type));
+    lw__told(seen->name, name, sizeof(name));
+    lw__told(seen->stranger, type, sizeof(type));
     if (*type)
         used = snprintf(text, size, "%s: held by a stranger, the key is a %s", name, type);
     else if (seen->holder_total > 0)
@@ -297,7 +250,7 @@ static void put_text(struct json *json, const char *key, const char *from)
 {
     char text[CELL];
 
-    picture_clean(from, text, sizeof(text));
+    lw__told(from, text, sizeof(text));
     if (*from)
         put_made(json, key, json_object_new_string(text));
     else

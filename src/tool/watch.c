@@ -7,6 +7,7 @@
  * Happy path: the link comes up, look(); on_inspected draws, the timer has it look again; a
  * signal ends it.
  */
+#include "../told.h"
 #include "codes.h"
 #include "lockwire.h"
 #include "look.h"
@@ -218,7 +219,7 @@ static void show_outage(struct watch *watch, const char *why)
 {
     char clean[2000], text[4000];
 
-    picture_clean(*why ? why : "it is being made", clean, sizeof(clean));
+    lw__told(*why ? why : "it is being made", clean, sizeof(clean));
     snprintf(text, sizeof(text), "%s%sno connection: %s%s",
              watch->terminal ? watch->reach.options->name : "",
              watch->terminal ? ": " : "", clean, watch->terminal ? "\n" : "");

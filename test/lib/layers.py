@@ -18,10 +18,10 @@ LAYERS = [
     "node backlog",
     "subscription",
     "session",
-    "protocol answer",
+    "protocol answer classify",
     "link reply inflight outgoing dial",
     "loop lookup hosts",
-    "machine heap url error log id forked base",
+    "machine heap url error log told id forked base",
 ]
 ANYWHERE = {"lockwire.h", "scripts.h"}
 FENCES = {

@@ -294,42 +294,6 @@ static void test_a_renewal_answers_for_each(void **state)
     assert_false(decoded(as_renewed_none, "$-1\r\n"));
 }
 
-/* ---- errors ---- */
-
-static void test_error_codes_wherever_they_stand(void **state)
-{
-    static const struct {
-        const char *text;
-        enum lw__error_class expected;
-    } cases[] = {
-        {"NOSCRIPT No matching script. Please use EVAL.", LW__ERR_NOSCRIPT},
-        {"LOADING Redis is loading the dataset in memory", LW__ERR_LINK},
-        {"NOAUTH Authentication required.", LW__ERR_LINK},
-        {"READONLY You can't write against a read only replica.", LW__ERR_LINK},
-        {"ERR Error running script (call to f_ab): @user_script:1: -READONLY You can't",
-         LW__ERR_LINK},
-        {"MASTERDOWN Link with MASTER is down", LW__ERR_LINK},
-        {"ERR max number of clients reached", LW__ERR_LINK},
-        {"BUSY Redis is busy running a script.", LW__ERR_TRANSIENT},
-        {"OOM command not allowed when used memory > 'maxmemory'.", LW__ERR_TRANSIENT},
-        {"ERR Error running script (call to f_ab): @user_script:7: -OOM command not",
-         LW__ERR_TRANSIENT},
-        {"MISCONF Redis is configured to save RDB snapshots", LW__ERR_TRANSIENT},
-        {"NOREPLICAS Not enough good replicas to write.", LW__ERR_TRANSIENT},
-        {"CLUSTERDOWN The cluster is down", LW__ERR_TRANSIENT},
-        {"TRYAGAIN Multiple keys request during rehashing", LW__ERR_TRANSIENT},
-        {"NOPERM this user has no permissions to run the 'evalsha' command",
-         LW__ERR_REFUSED},
-        {"NOPERM User BUSY has no permissions to run the 'get' command", LW__ERR_REFUSED},
-        {"ERR unknown command 'SET'", LW__ERR_REFUSED},
-        {"", LW__ERR_REFUSED},
-    };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_int_equal(lw__classify(cases[i].text), cases[i].expected);
-}
-
 /* ---- messages ---- */
 
 static struct lw__message message;
@@ -502,7 +466,6 @@ int main(void)
         cmocka_unit_test(test_a_mutex_release_is_two_bits),
         cmocka_unit_test(test_a_read_write_release_counts_what_is_left),
         cmocka_unit_test(test_a_renewal_answers_for_each),
-        cmocka_unit_test(test_error_codes_wherever_they_stand),
         cmocka_unit_test(test_a_hand_over),
         cmocka_unit_test(test_a_hand_over_of_a_read_write_lock),
         cmocka_unit_test(test_a_hand_over_by_any_server),
