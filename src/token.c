@@ -225,11 +225,10 @@ static void outcome_open(struct lw__token *token, int status, const char *why, b
     lw__token_step(token, &input);
 }
 
-static void server_error(struct lw__token *token, const char *text, bool sent)
+static void cannot_serve(struct lw__token *token, enum lw__error_class class,
+                         const char *text, bool sent)
 {
     struct lw__input input = {.event = LW__EV_REFUSED, .was_sent = sent};
-
-    enum lw__error_class class = lw__classify(text);
 
     if (class != LW__ERR_REFUSED) {
         outcome_open(token, class == LW__ERR_LINK ? LW_ECONN : LW_EREDIS, text, sent);
@@ -237,6 +236,11 @@ static void server_error(struct lw__token *token, const char *text, bool sent)
     }
     token->client->events->said(token, text);
     lw__token_step(token, &input);
+}
+
+static void server_error(struct lw__token *token, const char *text)
+{
+    cannot_serve(token, lw__classify(text), text, true);
 }
 
 static void no_answer(struct lw__command *command, const char *why, bool sent)
@@ -311,7 +315,7 @@ static bool try_answered(struct lw__command *command, const struct lw__reply *re
                           strcmp(lw__reply_text(reply, NULL), "OK") == 0;
         set_error[0] = '\0';
         if (type == LW__REPLY_ERROR)
-            snprintf(set_error, LW__WHY, "%s", lw__reply_text(reply, NULL));
+            lw__told(lw__reply_text(reply, NULL), set_error, LW__WHY);
         else if (!token->set_done && type != LW__REPLY_NIL)
             return false;
         if (command->request.expected > 0)
@@ -323,7 +327,7 @@ static bool try_answered(struct lw__command *command, const struct lw__reply *re
     counted = number >= LW__FENCE_MIN && number < LW__FENCE_END;
     name = end_try(token);
     if (set_error[0] != '\0')
-        server_error(token, set_error, true);
+        server_error(token, set_error);
     else
         try_says(token, counted, token->numbers ? (uint64_t)number : 0);
     call_siblings(client, name);
@@ -340,6 +344,19 @@ static void tell_of_stranger(struct lw__token *token, const char *type)
     token->stranger_told = true;
 }
 
+/* The lock is ours; but the server lost its counter, and cannot begin another by its clock.
+ * false: a script has a number, where one is wanted. */
+static bool granted_without_number(struct lw__token *token, uint64_t number)
+{
+    struct lw__node *node = token->client->node;
+
+    if (number == 0)
+        return false;
+    lw__node_doubt_clock(node, (int64_t)number);
+    outcome_open(token, LW_EREDIS, lw__node_unseeded(node)->why, true);
+    return true;
+}
+
 static bool acquire_answered(struct lw__command *command, const struct lw__reply *reply)
 {
     static const enum lw__event events[] = {
@@ -352,14 +369,16 @@ static bool acquire_answered(struct lw__command *command, const struct lw__reply
     struct lw__input input = {.sent_us = sent_us_of(token)};
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        server_error(token, lw__reply_text(reply, NULL), true);
+        server_error(token, lw__reply_text(reply, NULL));
         return true;
     }
     if (!lw__get_acquired(reply, token->machine.turning, &answer))
         return false;
-    if (answer.kind == LW__ANSWER_GRANTED && token->numbers > 0 &&
-        answer.fence < (uint64_t)LW__FENCE_MIN)
-        return false;
+    if (answer.kind == LW__ANSWER_GRANTED && answer.fence < (uint64_t)LW__FENCE_MIN) {
+        if (token->numbers > 0)
+            return granted_without_number(token, answer.fence);
+        answer.fence = 0;
+    }
     input.event = events[answer.kind];
     input.fence = answer.fence;
     input.remaining_ms = answer.remaining_ms;
@@ -389,7 +408,7 @@ static bool release_answered(struct lw__command *command, const struct lw__reply
     struct lw__input input = {.event = LW__EV_RELEASED, .sent_us = sent_us_of(token)};
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        server_error(token, lw__reply_text(reply, NULL), true);
+        server_error(token, lw__reply_text(reply, NULL));
         return true;
     }
     if (!lw__get_released(reply, is_rw(token), &answer))
@@ -424,12 +443,12 @@ static void send(struct lw__token *token, unsigned actions)
 {
     struct lw__node *node = token->client->node;
     const struct lw__command_type *type;
-    const char *unseeded;
+    const struct lw__unseeded *unseeded;
 
     if (actions & LW__SEND_RELEASE) {
         type = &release_type;
     } else if (wants_fence(token) && (unseeded = lw__node_unseeded(node)) != NULL) {
-        server_error(token, unseeded, false);
+        cannot_serve(token, unseeded->class, unseeded->why, false);
         return;
     } else if (actions & LW__SEND_TRY) {
         type = &try_type;

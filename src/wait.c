@@ -70,7 +70,7 @@ void lw__wait_message(struct lw_client *client, const char *text, size_t length)
         input.event = LW__EV_STANDBY;
     else
         input.event = is_of_our_server(client, &message) ? LW__EV_HANDED : LW__EV_ASK_NOW;
-    input.fence = message.fence;
+    input.fence = message.fence >= (uint64_t)LW__FENCE_MIN ? message.fence : 0;
     input.handed_us = message.handed_us;
     input.window_us = message.window_ms * LW__MS;
     lw__wait_clock(token, message.handed_us, &input.pair_sent_us, &input.pair_server_us);
