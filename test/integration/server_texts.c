@@ -212,7 +212,8 @@ static void what_nobody_asked_for_is_told_without_control_bytes(void **state)
 
     (void)state;
     UNTIL(a->up);
-    lie = "+OK\r\n-ERR " VILE "\r\n"; /* to its note, and to its try: one too many */
+    lie = "-ERR " VILE "\r\n-ERR " VILE
+          "\r\n"; /* to its note, and to its try: one too many */
     lie_to = "SET";
     ask_with(a, "A", "x", asking(.flags = LW_NO_FENCE));
     EXPECT("A EREDIS");
