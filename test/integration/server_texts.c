@@ -205,6 +205,8 @@ static void a_stranger_s_type_is_told_without_control_bytes(void **state)
     redis_ok("DEL x");
 }
 
+#define VILE_ERROR "-ERR " VILE "\r\n"
+
 static void what_nobody_asked_for_is_told_without_control_bytes(void **state)
 {
     struct fake_redis *fake = fake_start(liar);
@@ -212,8 +214,7 @@ static void what_nobody_asked_for_is_told_without_control_bytes(void **state)
 
     (void)state;
     UNTIL(a->up);
-    lie = "-ERR " VILE "\r\n-ERR " VILE
-          "\r\n"; /* to its note, and to its try: one too many */
+    lie = VILE_ERROR VILE_ERROR VILE_ERROR VILE_ERROR; /* more than it asks */
     lie_to = "SET";
     ask_with(a, "A", "x", asking(.flags = LW_NO_FENCE));
     EXPECT("A EREDIS");
