@@ -138,6 +138,23 @@ static bool keep(struct breaking *breaking, const struct lw_inspection *seen)
     return kept;
 }
 
+/* What stands there is too long to be shown (or the server does not let us look): with
+ * --foreign the operator means it as it is. */
+static bool keep_unseen(struct breaking *breaking)
+{
+    const char *only = breaking->reach->options->token;
+
+    forget(breaking);
+    breaking->looked = true;
+    breaking->tokens = calloc(1, sizeof(*breaking->tokens));
+    if (!breaking->tokens)
+        return false;
+    if (only)
+        return add(breaking, only);
+    breaking->count = 1; /* NULL: whoever holds it */
+    return true;
+}
+
 static void go_on(struct breaking *breaking);
 
 static void on_broken(struct lw_client *client, int result, const char *why, void *arg)
@@ -167,6 +184,13 @@ static void on_inspected(struct lw_client *client, int result,
     (void)client;
     if (breaking->reach->ending)
         return;
+    if (result == LW_EREDIS && breaking->reach->options->foreign && !breaking->looked) {
+        if (keep_unseen(breaking))
+            go_on(breaking);
+        else
+            reach_fail(breaking->reach, LW_ENOMEM, "");
+        return;
+    }
     if (result != LW_OK)
         reach_fail(breaking->reach, result, why);
     else if (*seen->stranger)
