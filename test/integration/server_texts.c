@@ -14,8 +14,9 @@
 #include <string.h>
 #include <strings.h>
 
-#define VILE "vile\x1b[2J\x1b]0;title\x07\x08\n\x7f\x9b\xc2\x9b."
-#define TOLD "vile\\x1b[2J\\x1b]0;title\\x07\\x08\\x0a\\x7f\\x9b\\xc2\\x9b."
+/* No line's end: hiredis 1.2 takes an error with one for no error. Content has it, below. */
+#define VILE "vile\x1b[2J\x1b]0;title\x07\x08\x7f\x9b\xc2\x9b."
+#define TOLD "vile\\x1b[2J\\x1b]0;title\\x07\\x08\\x7f\\x9b\\xc2\\x9b."
 #define MEGABYTE ((size_t)1 << 20) /* more of one reply is not read */
 #define LINE_MOST 520              /* of the log; it is the longest */
 
@@ -174,11 +175,11 @@ static void a_policy_s_name_is_told_without_control_bytes(void **state)
 
     (void)state;
     snprintf(policy, sizeof policy, "*2\r\n$16\r\nmaxmemory-policy\r\n$%zu\r\n%s\r\n",
-             strlen("allkeys-" VILE), "allkeys-" VILE);
+             strlen("allkeys-\n" VILE), "allkeys-\n" VILE);
     lie = policy;
     lie_to = "CONFIG";
     live_through(fake->url);
-    assert_non_null(strstr(heard, "allkeys-" TOLD));
+    assert_non_null(strstr(heard, "allkeys-\\x0a" TOLD));
     lie_to = NULL;
 }
 
