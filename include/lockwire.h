@@ -60,6 +60,10 @@
  * 0 or a negative error of `enum lw_error`; `*ret` is untouched on failure. Destructors take
  * NULL. Strings returned live until the next call on that handle (`why`, and log messages:
  * during the callback) and are "" where there is nothing to say.
+ *
+ * What a server or a socket said can be shown as it comes in a log message, an errstr or a
+ * `why`: it is one line of printable UTF-8, any other byte stands as \xNN, and it is cut: a
+ * `why` below 160 bytes, the others below 512. What lw_inspect finds is not: see there.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -299,7 +303,8 @@ LW_PUBLIC int lw_client_stats(const struct lw_client *client, struct lw_stats *r
  *   LW_ETIMEOUT   wait_ms is over; lw_lock_errstr is "" if somebody else had it
  *   LW_EDEADLOCK  this owner reads and wants to write, and so does another reader
  *   LW_ECONN      wait_ms 0: no server (later waits ride an outage out)
- *   LW_EREDIS     the server refuses for good (permissions): see lw_lock_errstr
+ *   LW_EREDIS     the server refuses for good (permissions) or, wait_ms 0, for now (memory, a
+ *                 clock that was never set): see lw_lock_errstr
  *   LW_ENOMEM, LW_ECLOSED
  * Returns 0, or LW_EINVAL (errbuf says what), LW_ENOMEM, LW_ECLOSED.
  * *ret (may be NULL only if `done` keeps the handle) is the caller's to lw_lock_free.
@@ -332,7 +337,10 @@ LW_PUBLIC enum lw_state lw_lock_state(const struct lw_lock *lock);
 LW_PUBLIC int64_t lw_lock_remaining_ms(const struct lw_lock *lock);
 /* The fencing token of this grant, larger than that of every earlier grant of the name; 0 if
  * it was not granted or LW_NO_FENCE saved it. Pass it along with every write to the resource,
- * which must refuse a smaller one than it has seen. */
+ * which must refuse a smaller one than it has seen. It is above 2^50, since it begins with the
+ * server's time in us: a server whose clock stands before September 2005, and that kept no
+ * larger number, has none to give. Then only LW_NO_FENCE and LW_REDISSON are granted; the log
+ * says so, and who waits has the lock when the clock is right. */
 LW_PUBLIC uint64_t lw_lock_fence(const struct lw_lock *lock);
 LW_PUBLIC const char *lw_lock_name(const struct lw_lock *lock);
 /* Who holds: the owner given, else the token as it stands in Redis; "" while waiting. */
@@ -345,9 +353,10 @@ LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
 /* After LW_EBUSY: the holder's remaining lease in ms, for a Retry-After; -1: it has none. */
 LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
 
-/* One holder or waiter, as lw_inspect finds it. */
+/* One holder or waiter, as lw_inspect finds it. The strings are as they stand in Redis, where
+ * anybody may have written them: not to be shown on a terminal as they are. */
 struct lw_inspected {
-    /* as it stands in Redis: ours is `<client uuid>:<n>:<window ms>-` */
+    /* ours is `<client uuid>:<n>:<window ms>-`; of a plain string its first 1024 bytes */
     const char *token;
     const char *owner; /* re-entrant modes; else "" */
     /* whose it is: "<client_name> <host> <pid>"; "" if not known */
@@ -373,7 +382,8 @@ struct lw_inspection {
     size_t holder_total, waiter_total; /* however many there are */
 };
 /* status: LW_OK, `inspection` tells all. Else it is NULL: LW_ECONN (no link at the moment; it
- * is not waited for), LW_EREDIS, LW_ENOMEM, LW_ECLOSED; `why` is "" or tells. */
+ * is not waited for), LW_EREDIS (also where somebody wrote a field or a member of more than 512
+ * bytes there), LW_ENOMEM, LW_ECLOSED; `why` is "" or tells. */
 typedef void lw_inspect_cb(struct lw_client *client, int status,
                            const struct lw_inspection *inspection, const char *why,
                            void *arg);
@@ -391,7 +401,8 @@ LW_PUBLIC int lw_inspect(struct lw_client *client, const char *name, lw_inspect_
  * operator who knows that the holder is gone or stuck. Breaks the promise of one holder until
  * the old one's next renewal tells it LW_ENOTHELD; fencing is what protects meanwhile.
  * token: only if it is that one's; NULL: whoever holds now (of a read-write lock all that
- * hold at that moment, up to 1000). A plain string of another library's is a holder, too.
+ * hold at that moment, up to 1000). A plain string of another library's is a holder, too (of
+ * more than 512 KiB: LW_EREDIS). What is too long for lw_inspect is broken all the same.
  * Returns as lw_inspect.
  */
 LW_PUBLIC int lw_break(struct lw_client *client, const char *name, const char *token,
