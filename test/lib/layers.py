@@ -21,7 +21,7 @@ LAYERS = [
     "protocol answer",
     "link reply inflight outgoing dial",
     "loop lookup hosts",
-    "machine heap url error log id forked base",
+    "machine heap url error log id hash forked base",
 ]
 ANYWHERE = {"lockwire.h", "scripts.h"}
 FENCES = {
