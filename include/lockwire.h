@@ -376,8 +376,7 @@ struct lw_inspection {
     size_t size; /* of this struct in the library that runs; later versions append to it */
     const char *name;
     const char *stranger; /* type of a key that is not ours to understand; else "" */
-    const void *holders_,
-        *waiters_; /* of lw_inspection_holder and lw_inspection_waiter */
+    const void *holders_, *waiters_;   /* of the two functions below */
     size_t holder_count, waiter_count; /* how many entries these have */
     size_t holder_total, waiter_total; /* however many there are */
     /* Of one lw_inspected in the library that runs. What does not end within it is not there:
