@@ -245,7 +245,7 @@ static void a_long_error_is_cut(void **state)
     call_inspect(a, "x");
     EXPECT("inspected EREDIS");
     assert_int_equal(strncmp(look.why, "ERR eee", 7), 0);
-    assert_in_range(strlen(look.why), 100, 300);
+    assert_int_in_range(strlen(look.why), 100, 300);
 }
 
 static void a_break_that_is_refused_tells_the_server_s_words(void **state)
