@@ -365,7 +365,7 @@ class Bounds(GatewayTest):
         fits, exceeds = b"x" * 1024, b"x" * 1025
         self.assertIn(b" 200 ", self.answer_to(port, request % (b"a", 1024, fits)))
         self.assertIn(b" 413 ", self.answer_to(port, request % (b"b", 1025, exceeds)))
-        self.assertIn(b" 400 ", self.answer_to(
+        self.assertIn(b" 413 ", self.answer_to(
             port, b"POST /gift/c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
             b"401\r\n" + exceeds + b"\r\n0\r\n\r\n"))
         self.assertEqual([line[0] for line in self.lines()], ["a"])
