@@ -105,13 +105,21 @@ enum lw_error {
         LW_ERROR_FORCE_INT_ = 0x7fffffff
 };
 
+/* An enum is as wide as int for whoever compiles this, also with -fshort-enums. (Here no
+ * further enumerator widens them: a switch would be asked for it.) */
+#if defined(__GNUC__)
+#define LW_INT_WIDE __attribute__((mode(SI)))
+#else
+#define LW_INT_WIDE
+#endif
+
 enum lw_mode {
     LW_MUTEX = 0,     /* one holder, not re-entrant; the key is a plain string, as every
                          `SET name token NX PX` client writes it */
     LW_EXCLUSIVE = 1, /* one owner, re-entrant, counted; the writer of a read-write lock */
     LW_SHARED = 2,    /* many owners, re-entrant, counted; with `permits` a semaphore */
     LW_REDISSON = 3   /* shared with Redisson's RLock; see below */
-};
+} LW_INT_WIDE;
 
 /*
  * LW_REDISSON holds the very lock that Redisson's RLock of that name is, on a single server:
@@ -130,7 +138,7 @@ enum lw_state {
     LW_RELEASING = 2, /* lw_release was called, its callback is still to come */
     LW_LOST = 3,      /* was held, `lost` has been called */
     LW_DONE = 4       /* released, failed, or its client was closed */
-};
+} LW_INT_WIDE;
 
 /* A lock's event: `status` is an lw_error (see each call). `arg` as given to that call. */
 typedef void lw_lock_cb(struct lw_lock *lock, int status, void *arg);
@@ -230,7 +238,7 @@ enum lw_acquire_flags {
     LW_NO_RENEW = 1,
     /* No fencing token where it would cost a command; lw_lock_fence may be 0. */
     LW_NO_FENCE = 2
-};
+} LW_INT_WIDE;
 
 /* Statistics: counters since lw_client_new, but `held` and `waiting`, which are of now. */
 #define LW_WAIT_BUCKETS 16
@@ -354,7 +362,9 @@ LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
 LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
 
 /* One holder or waiter, as lw_inspect finds it. The strings are as they stand in Redis, where
- * anybody may have written them: not to be shown on a terminal as they are. */
+ * anybody may have written them: not to be shown on a terminal as they are. Later versions
+ * append fields, so an entry may be larger than this, and in an earlier one smaller:
+ * entry_size below. */
 struct lw_inspected {
     /* ours is `<client uuid>:<n>:<window ms>-`; of a plain string its first 1024 bytes */
     const char *token;
@@ -370,17 +380,26 @@ struct lw_inspected {
     uint32_t permits;  /* of a waiter in LW_SHARED */
     enum lw_mode mode; /* how it holds, or wants to */
 };
-/* What stands behind a name at one moment; lives, with its strings, during the callback. */
+/* What stands behind a name at one moment; lives, with its entries and strings, during the
+ * callback. */
 struct lw_inspection {
-    size_t size;
+    size_t size; /* of this struct in the library that runs; later versions append to it */
     const char *name;
     const char *stranger; /* type of a key that is not ours to understand; else "" */
-    const struct lw_inspected *holders; /* at most 100, in no order */
-    /* at most 100 of mutexes, then 100 of the other modes, each in its queue's order */
-    const struct lw_inspected *waiters;
-    size_t holder_count, waiter_count; /* of these arrays */
+    const void *holders_, *waiters_;   /* of the two functions below */
+    size_t holder_count, waiter_count; /* how many entries these have */
     size_t holder_total, waiter_total; /* however many there are */
+    /* Of one lw_inspected in the library that runs. What does not end within it is not there:
+     * to be looked at by a program that may meet an earlier library than its header's. */
+    size_t entry_size;
 };
+/* The holder of this index, below holder_count: at most 100, in no order. Else NULL. */
+LW_PUBLIC const struct lw_inspected *lw_inspection_holder(
+    const struct lw_inspection *inspection, size_t index);
+/* The waiter of this index, below waiter_count: at most 100 of mutexes, then 100 of the other
+ * modes, each in its queue's order. Else NULL. */
+LW_PUBLIC const struct lw_inspected *lw_inspection_waiter(
+    const struct lw_inspection *inspection, size_t index);
 /* status: LW_OK, `inspection` tells all. Else it is NULL: LW_ECONN (no link at the moment; it
  * is not waited for), LW_EREDIS (also where somebody wrote a field or a member of more than 512
  * bytes there), LW_ENOMEM, LW_ECLOSED; `why` is "" or tells. */

@@ -23,6 +23,10 @@
 #include <sys/types.h>
 #define HASH_NONFATAL_OOM 1 /* else uthash ends the process when memory is out */
 #include <uthash.h>
+/* Remote users choose names: what is found by them is hashed with the client's key. */
+#undef HASH_FUNCTION
+#define HASH_FUNCTION(text, length, hash)                                                \
+    _Static_assert(0, "lw__hash() and the macros _BYHASHVALUE are to be used")
 
 #define LW__MS 1000
 #define LW__CONTENDED_SLOTS 256
@@ -76,7 +80,7 @@ struct lw__notify {
 
 /* ---- the structs ---- */
 
-/* A name in use. The tokens of one client for it, in order of making. */
+/* A name in use, found by its text. The tokens of one client for it, in order of making. */
 struct lw__name {
     UT_hash_handle hh;
     struct lw__token *tokens;
@@ -208,6 +212,7 @@ struct lw_client {
     struct lw__loop *loop;
     struct lw__node *node;
     struct lw__random random;
+    struct lw__hash_key hash_key; /* of all its tables */
     char uuid[LW__UUID_SIZE];
     struct lw__fork_mark fork_mark;
     uint64_t next_n;
@@ -229,7 +234,7 @@ struct lw_client {
     struct lw__timer renewal_timer, close_timer;
     struct lw__notify notify;
     struct {
-        uint32_t hash;
+        unsigned hash;
         int64_t until_us;
     } contended[LW__CONTENDED_SLOTS]; /* names that somebody else had lately */
     int64_t pair_sent_us, pair_server_us;
@@ -276,8 +281,8 @@ void lw__wait_note_clock(struct lw__token *token, int64_t sent_us, int64_t serve
 /* The best pair for judging a hand-over at handed_us; server_us 0: none. */
 void lw__wait_clock(const struct lw__token *token, int64_t handed_us, int64_t *sent_us,
                     int64_t *server_us);
-void lw__wait_note_contended(struct lw_client *client, const char *name);
-bool lw__wait_is_contended(const struct lw_client *client, const char *name);
+void lw__wait_note_contended(struct lw_client *client, const struct lw__name *name);
+bool lw__wait_is_contended(const struct lw_client *client, const struct lw__name *name);
 
 /* ---- renewal.c ---- */
 

@@ -253,6 +253,21 @@ static void lost(void *arg, const char *why)
     client->channels_forbidden_told = true;
 }
 
+static unsigned hash_of(const struct lw__listener *listener, const char *channel)
+{
+    return (unsigned)lw__hash(&listener->client->hash_key, channel, strlen(channel));
+}
+
+static struct awaited *find_channel(const struct lw__listener *listener,
+                                    const char *channel)
+{
+    struct awaited *entry;
+
+    HASH_FIND_BYHASHVALUE(hh, listener->names, channel, strlen(channel),
+                          hash_of(listener, channel), entry);
+    return entry;
+}
+
 static void push(void *arg, const struct lw__reply *reply)
 {
     struct lw__listener *listener = arg;
@@ -268,7 +283,7 @@ static void push(void *arg, const struct lw__reply *reply)
     kind = lw__reply_text(lw__reply_at(reply, 0), NULL);
     channel = lw__reply_text(lw__reply_at(reply, 1), NULL);
     text = lw__reply_text(lw__reply_at(reply, 2), &length);
-    HASH_FIND_STR(listener->names, channel, entry);
+    entry = find_channel(listener, channel);
     if (!entry)
         return;
     if (strcasecmp(kind, "message") == 0) {
@@ -372,14 +387,13 @@ void lw__redisson_await(struct lw__token *token)
     struct lw__listener *listener = listen_for(token->client);
     const char *name = token->name->text;
     char channel[LW__CHANNEL_SIZE];
-    struct awaited *entry, *known;
+    struct awaited *entry;
 
     if (!listener)
         return;
     listener->idle_since_us = LW__NEVER;
     lw__redisson_channel(name, channel);
-    HASH_FIND_STR(listener->names, channel, known);
-    if (known)
+    if (find_channel(listener, channel))
         return;
     if (HASH_COUNT(listener->names) >= listener->names_max)
         start_over(listener);
@@ -388,9 +402,9 @@ void lw__redisson_await(struct lw__token *token)
         return;
     memcpy(entry->channel, channel, sizeof channel);
     memcpy(entry->name, name, strlen(name) + 1);
-    HASH_ADD_STR(listener->names, channel, entry);
-    HASH_FIND_STR(listener->names, channel, known);
-    if (known)
+    HASH_ADD_BYHASHVALUE(hh, listener->names, channel, strlen(channel),
+                         hash_of(listener, channel), entry);
+    if (entry->hh.tbl) /* else uthash had no memory */
         subscribe(listener, entry);
     else
         free(entry);

@@ -262,7 +262,7 @@ static void try_says(struct lw__token *token, bool fence_usable, uint64_t fence)
     };
 
     if (!token->set_done)
-        lw__wait_note_contended(token->client, token->name->text);
+        lw__wait_note_contended(token->client, token->name);
     lw__token_step(token, &input);
 }
 
@@ -390,7 +390,7 @@ static bool acquire_answered(struct lw__command *command, const struct lw__reply
     if (answer.kind == LW__ANSWER_QUEUED) {
         token->remaining_ms = answer.remaining_ms;
         lw__wait_note_clock(token, input.sent_us, answer.server_us);
-        lw__wait_note_contended(token->client, token->name->text);
+        lw__wait_note_contended(token->client, token->name);
         /* a turn that was spent already takes no place in the queue */
         if (token->machine.turning && answer.position < 0 && token->asked_to_join)
             token->machine.ask_again = true;
@@ -515,7 +515,7 @@ void lw__token_event(struct lw__token *token, enum lw__event event)
     if (event == LW__EV_START) {
         input.first_script = token->mode != LW_MUTEX || token->name->tokens != token ||
                              token->next != NULL ||
-                             lw__wait_is_contended(token->client, token->name->text);
+                             lw__wait_is_contended(token->client, token->name);
         input.behind = token->name->tokens->trying; /* only the first one does */
     }
     lw__token_step(token, &input);

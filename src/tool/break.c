@@ -69,10 +69,10 @@ static bool is_our_token(const char *token)
 /* Why the only holder of a plain string is not of this library; read-write locks are. */
 static bool is_foreign(const struct lw_inspection *seen, char *why, size_t size)
 {
-    const struct lw_inspected *holder = seen->holders;
+    const struct lw_inspected *holder = lw_inspection_holder(seen, 0);
     char token[1000];
 
-    if (seen->holder_count == 0 || holder->mode != LW_MUTEX)
+    if (!holder || holder->mode != LW_MUTEX)
         return false;
     lw__told(holder->token, token, sizeof(token));
     if (!is_our_token(holder->token))
@@ -93,7 +93,8 @@ static bool is_spared(const struct breaking *breaking, const struct lw_inspectio
 {
     const char *token = breaking->reach->options->token;
 
-    return token && seen->holder_count == 1 && strcmp(seen->holders->token, token) != 0;
+    return token && seen->holder_count == 1 &&
+           strcmp(lw_inspection_holder(seen, 0)->token, token) != 0;
 }
 
 /* ---- one after the other ---- */
@@ -132,7 +133,7 @@ static bool keep(struct breaking *breaking, const struct lw_inspection *seen)
     if (only)
         return add(breaking, only);
     for (size_t i = 0; kept && i < seen->holder_count && breaking->left > 0; i++) {
-        kept = add(breaking, seen->holders[i].token);
+        kept = add(breaking, lw_inspection_holder(seen, i)->token);
         breaking->left--;
     }
     return kept;

@@ -186,8 +186,13 @@ static void write_row(FILE *out, const struct column *columns, const int *widths
     fputc('\n', out);
 }
 
+/* lw_inspection_holder, lw_inspection_waiter */
+typedef const struct lw_inspected *entry_at(const struct lw_inspection *seen,
+                                            size_t index);
+
 static void write_table(FILE *out, const struct column *columns,
-                        const struct lw_inspected *entries, size_t count, size_t total)
+                        const struct lw_inspection *seen, entry_at *at, size_t count,
+                        size_t total)
 {
     int widths[COLUMNS] = {0};
     char text[CELL];
@@ -197,7 +202,7 @@ static void write_table(FILE *out, const struct column *columns,
     for (size_t i = 0; columns[i].title; i++) {
         widths[i] = width_of(columns[i].title);
         for (size_t row = 0; row < count; row++) {
-            columns[i].cell(&entries[row], row, text, sizeof(text));
+            columns[i].cell(at(seen, row), row, text, sizeof(text));
             if (width_of(text) > widths[i])
                 widths[i] = width_of(text);
         }
@@ -205,7 +210,7 @@ static void write_table(FILE *out, const struct column *columns,
     fputc('\n', out);
     write_row(out, columns, widths, NULL, 0);
     for (size_t row = 0; row < count; row++)
-        write_row(out, columns, widths, &entries[row], row);
+        write_row(out, columns, widths, at(seen, row), row);
     if (total > count)
         fprintf(out, "... and %zu more\n", total - count);
 }
@@ -216,8 +221,10 @@ void picture_table(FILE *out, const struct lw_inspection *seen)
 
     picture_headline(seen, headline, sizeof(headline));
     fprintf(out, "%s\n", headline);
-    write_table(out, holders, seen->holders, seen->holder_count, seen->holder_total);
-    write_table(out, waiters, seen->waiters, seen->waiter_count, seen->waiter_total);
+    write_table(out, holders, seen, lw_inspection_holder, seen->holder_count,
+                seen->holder_total);
+    write_table(out, waiters, seen, lw_inspection_waiter, seen->waiter_count,
+                seen->waiter_total);
 }
 
 /* ---- JSON ---- */
@@ -285,13 +292,14 @@ static struct json_object *make_entry(const struct lw_inspected *entry, size_t i
     return json.object;
 }
 
-static struct json_object *make_entries(const struct lw_inspected *entries, size_t count,
+static struct json_object *make_entries(const struct lw_inspection *seen, entry_at *at,
                                         bool holds)
 {
     struct json_object *array = json_object_new_array(), *entry;
+    const struct lw_inspected *seen_entry;
 
-    for (size_t i = 0; array && i < count; i++) {
-        entry = make_entry(&entries[i], i, holds);
+    for (size_t i = 0; array && (seen_entry = at(seen, i)) != NULL; i++) {
+        entry = make_entry(seen_entry, i, holds);
         if (!entry || json_object_array_add(array, entry) != 0) {
             json_object_put(entry);
             json_object_put(array);
@@ -309,9 +317,9 @@ int picture_json(FILE *out, const struct lw_inspection *seen)
     put_text(&json, "name", seen->name);
     put_text(&json, "stranger", seen->stranger);
     put_number(&json, "holder_total", (int64_t)seen->holder_total, true);
-    put_made(&json, "holders", make_entries(seen->holders, seen->holder_count, true));
+    put_made(&json, "holders", make_entries(seen, lw_inspection_holder, true));
     put_number(&json, "waiter_total", (int64_t)seen->waiter_total, true);
-    put_made(&json, "waiters", make_entries(seen->waiters, seen->waiter_count, false));
+    put_made(&json, "waiters", make_entries(seen, lw_inspection_waiter, false));
     if (json.object)
         text = json_object_to_json_string_ext(
             json.object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);

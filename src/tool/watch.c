@@ -136,8 +136,9 @@ static bool write_lines(struct watch *watch, const struct lw_inspection *seen)
 
     for (size_t i = 0; done && i < count; i++)
         done = i < seen->holder_count
-                   ? note(&now[i], &seen->holders[i], true)
-                   : note(&now[i], &seen->waiters[i - seen->holder_count], false);
+                   ? note(&now[i], lw_inspection_holder(seen, i), true)
+                   : note(&now[i], lw_inspection_waiter(seen, i - seen->holder_count),
+                          false);
     if (!done) {
         if (now)
             forget(now, count);

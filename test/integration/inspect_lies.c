@@ -25,9 +25,10 @@
 #define UP_TO_QUEUES(elements) HEAD(elements) NO_VALUE NOTHING NOTHING
 /* A read-write lock with these holds. */
 #define COUNTS "*6\r\n$4\r\nread\r\n$1\r\n1\r\n$1\r\n1\r\n$-1\r\n$1\r\n0\r\n$1\r\n9\r\n"
-#define HOLDS_OF(holds)                                                                  \
-    "*8\r\n$4\r\nhash\r\n:500\r\n:1700000000000000\r\n" NO_VALUE COUNTS holds NO_QUEUE   \
-        NO_QUEUE
+#define HOLDS_AT(time, holds)                                                            \
+    "*8\r\n$4\r\nhash\r\n:500\r\n:" time "\r\n" NO_VALUE COUNTS holds NO_QUEUE NO_QUEUE
+#define HOLDS_OF(holds) HOLDS_AT("1700000000000000", holds)
+#define FOR_EVER "*3\r\n$1\r\nt\r\n$22\r\n9223372036854775807 r\x20\r\n$0\r\n\r\n"
 
 static const char *inspected; /* the answer to lw_inspect's first command; NULL: the real */
 static const char *released; /* the answer to lw_break's second one */
@@ -85,6 +86,8 @@ static void nonsense_is_no_answer_and_costs_the_connection(void **state)
         "*8\r\n+none\r\n:-2\r\n:1\r\n" NO_VALUE NOTHING NOTHING NO_QUEUE NO_QUEUE,
         "*8\r\n$4\r\nnone\r\n$1\r\n2\r\n:1\r\n" NO_VALUE NOTHING NOTHING NO_QUEUE NO_QUEUE,
         "*8\r\n$6\r\nstring\r\n:5\r\n:1\r\n:7\r\n" NOTHING NOTHING NO_QUEUE NO_QUEUE,
+        "*8\r\n$4\r\nnone\r\n:-2\r\n:-1\r\n" NO_VALUE NOTHING NOTHING NO_QUEUE NO_QUEUE,
+        HOLDS_AT("-9223372036854775808", FOR_EVER),
         HOLDS_OF("*3\r\n:1\r\n$4\r\n9 r \r\n$0\r\n\r\n"),
         HOLDS_OF("*3\r\n$1\r\nt\r\n$-1\r\n$0\r\n\r\n"),
         HOLDS_OF("*3\r\n$1\r\nt\r\n$4\r\n9 r \r\n:1\r\n"),
@@ -162,6 +165,19 @@ static void a_member_of_no_known_form_is_passed_over(void **state)
     FOUND("1 r7 o -");
     assert_int_equal(look.waiter_total, 4);
     assert_int_equal(look.waiters[0].waited_ms, 0); /* its ticket is of tomorrow */
+}
+
+static void a_server_at_the_end_of_time_is_believed(void **state)
+{
+    struct peer *a = patient_before_a_liar();
+
+    (void)state;
+    inspected = HOLDS_AT("0", FOR_EVER);
+    look_at(a, "x");
+    assert_true(look.holders[0].remaining_ms == INT64_MAX);
+    inspected = HOLDS_AT("9223372036854775807", FOR_EVER);
+    look_at(a, "x");
+    assert_true(look.holders[0].remaining_ms == INT64_MAX - INT64_MAX / 1000);
 }
 
 static void a_lock_whose_counts_are_missing_has_the_holds_that_are_seen(void **state)
@@ -348,7 +364,7 @@ static void a_long_error_is_cut(void **state)
     call_inspect(a, "x");
     EXPECT("inspected EREDIS");
     assert_int_equal(strncmp(look.why, "ERR eee", 7), 0);
-    assert_in_range(strlen(look.why), 100, 300);
+    assert_int_in_range(strlen(look.why), 100, 300);
 }
 
 static void a_break_that_is_refused_tells_the_server_s_words(void **state)
@@ -454,6 +470,7 @@ int main(void)
         STAGE_TEST(a_break_stops_at_nonsense),
         STAGE_TEST(more_clients_than_notes_are_asked_for),
         STAGE_TEST(a_member_of_no_known_form_is_passed_over),
+        STAGE_TEST(a_server_at_the_end_of_time_is_believed),
         STAGE_TEST(a_lock_whose_counts_are_missing_has_the_holds_that_are_seen),
         STAGE_TEST(a_hold_whose_lease_is_over_has_nothing_left),
         STAGE_TEST(a_client_without_a_note_is_not_known),

@@ -21,7 +21,7 @@ LAYERS = [
     "protocol answer classify",
     "link reply inflight outgoing dial",
     "loop lookup hosts",
-    "machine heap url error log told id forked base",
+    "machine heap url error log told id hash forked base",
 ]
 ANYWHERE = {"lockwire.h", "scripts.h"}
 FENCES = {
