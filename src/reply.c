@@ -193,16 +193,33 @@ int64_t lw__reply_integer(const struct lw__reply *reply)
     return view(reply)->type == REDIS_REPLY_INTEGER ? view(reply)->integer : 0;
 }
 
+/* Before 7.0 a server says where in a script an error came up, and only then what a command
+ * met: "ERR Error running script (call to f_<sha>): @user_script:9: @user_script: 9: -OOM
+ * command not allowed". An error that is not a command's has no code to begin with. */
+static const char *command_error(const char *text)
+{
+    const char *at = strstr(text, ": -");
+    size_t code;
+
+    if (at == NULL || strncmp(text, "ERR Error running script ", 25) != 0) {
+        return text;
+    }
+    at += 3;
+    code = strspn(at, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    return code > 0 && at[code] == ' ' ? at : text;
+}
+
 const char *lw__reply_text(const struct lw__reply *reply, size_t *length)
 {
     const redisReply *r = view(reply);
-    bool text = r->type == REDIS_REPLY_STATUS || r->type == REDIS_REPLY_ERROR ||
-                r->type == REDIS_REPLY_STRING;
+    bool error = r->type == REDIS_REPLY_ERROR;
+    bool text = error || r->type == REDIS_REPLY_STATUS || r->type == REDIS_REPLY_STRING;
+    const char *at = !text ? "" : error ? command_error(r->str) : r->str;
 
     if (length != NULL) {
-        *length = text ? (size_t)r->len : 0;
+        *length = text ? (size_t)r->len - (size_t)(at - r->str) : 0;
     }
-    return text ? r->str : "";
+    return at;
 }
 
 size_t lw__reply_count(const struct lw__reply *reply)
