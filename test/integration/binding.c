@@ -182,7 +182,8 @@ static void the_least_account_misses_nothing(void **state)
 {
     static const char *const kinds[] = {"w", "r1"};
     /* 6.2 notes no subcommands. */
-    static const char *const optional[] = {"config|get", "client|kill", "config", "client"};
+    static const char *const optional[] = {"config|get", "client|kill", "config",
+                                           "client"};
 
     (void)state;
     redis_ok(
