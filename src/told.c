@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See told.h. Happy path: character by character, as long as one more has room, also as \xNN.
+ * See told.h. Happy path: character by character, as long as one more has room, also as \xNN;
+ * an error begins with its code, and stays as it is.
  */
 #include "told.h"
 
@@ -66,4 +67,52 @@ void lw__told(const char *from, char *ret, size_t size)
         }
     }
     ret[used] = '\0';
+}
+
+/* What stands behind a prefix; NULL: it is not there. */
+static const char *behind(const char *text, const char *prefix)
+{
+    size_t length = strlen(prefix);
+
+    return strncmp(text, prefix, length) == 0 ? text + length : NULL;
+}
+
+/* Behind `user_script:7: `, in any of its forms; NULL: no such place. */
+static const char *behind_place(const char *text)
+{
+    const char *at = behind(*text == '@' ? text + 1 : text, "user_script:");
+    size_t digits;
+
+    if (!at) {
+        return NULL;
+    }
+    if (*at == ' ') {
+        at++;
+    }
+    digits = strspn(at, "0123456789");
+    return digits > 0 ? behind(at + digits, ": ") : NULL;
+}
+
+/* ERR Error running script (call to f_<sha>): @user_script:7: @user_script: 7: -OOM ...
+ * @user_script: 7: -OOM ...                    (an error that the script answered itself)
+ * An error that is not a command's, but of Lua, has no code there. */
+const char *lw__command_error(const char *error)
+{
+    const char *at = behind(error, "ERR Error running script (call to "), *next;
+    size_t code;
+
+    if (at && (at = strstr(at, "): ")) != NULL) {
+        at += strlen("): ");
+    } else {
+        at = error;
+    }
+    while ((next = behind_place(at)) != NULL) {
+        at = next;
+    }
+    if (at == error) {
+        return error;
+    }
+    at += *at == '-';
+    code = strspn(at, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    return code > 0 && (at[code] == ' ' || at[code] == '\0') ? at : error;
 }

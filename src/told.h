@@ -14,4 +14,8 @@
  * shown: whatever is no printable character of UTF-8 stands as \xNN, and what is cut is cut
  * between characters. What was told once stays as it is. `from` and `ret` do not overlap. */
 void lw__told(const char *from, char *ret, size_t size);
+
+/* What a command met, in its own words: before 7.0 a server puts around the error of a script's
+ * command where in the script that was. Any other error as it is. */
+const char *lw__command_error(const char *error);
 #endif

@@ -294,6 +294,50 @@ static void test_a_renewal_answers_for_each(void **state)
     assert_false(decoded(as_renewed_none, "$-1\r\n"));
 }
 
+/* ---- errors ---- */
+
+static const char *said; /* what an error is to say, after what a server wrapped around it */
+
+static bool says(const struct lw__reply *reply)
+{
+    size_t length;
+    const char *text = lw__reply_text(reply, &length);
+
+    assert_string_equal(text, said);
+    return length == strlen(said);
+}
+
+/* 6.2's words around a command's error go; all else stays as it was said. */
+static void test_an_error_in_a_script_says_what_its_command_said(void **state)
+{
+#define RUNNING "ERR Error running script (call to f_8c60): "
+    static const char *const cases[][2] = {
+        {RUNNING "@user_script:9: @user_script: 9: -OOM command not allowed: -X y",
+         "OOM command not allowed: -X y"},
+        {RUNNING "@user_script:3: -READONLY You can't", "READONLY You can't"},
+        {RUNNING "@user_script:3: @user_script: 3: Wrong number of args", NULL},
+        {RUNNING "@user_script:3: took: -1 keys", NULL},
+        {RUNNING "@user_script:3: took: -OOM", NULL},
+        {RUNNING, NULL},
+        {"ERR unknown command: -OOM x", NULL},
+        {"OOM command not allowed when used memory > 'maxmemory'. script: ab, on "
+         "@user_script:9.",
+         NULL},
+    };
+#undef RUNNING
+    char bytes[256];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        said = cases[i][cases[i][1] != NULL];
+        snprintf(bytes, sizeof bytes, "-%s\r\n", cases[i][0]);
+        assert_true(decoded(says, bytes));
+    }
+    said = cases[0][0];
+    snprintf(bytes, sizeof bytes, "+%s\r\n", cases[0][0]);
+    assert_true(decoded(says, bytes)); /* no error */
+}
+
 /* ---- messages ---- */
 
 static struct lw__message message;
@@ -466,6 +510,7 @@ int main(void)
         cmocka_unit_test(test_a_mutex_release_is_two_bits),
         cmocka_unit_test(test_a_read_write_release_counts_what_is_left),
         cmocka_unit_test(test_a_renewal_answers_for_each),
+        cmocka_unit_test(test_an_error_in_a_script_says_what_its_command_said),
         cmocka_unit_test(test_a_hand_over),
         cmocka_unit_test(test_a_hand_over_of_a_read_write_lock),
         cmocka_unit_test(test_a_hand_over_by_any_server),
