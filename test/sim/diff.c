@@ -60,18 +60,13 @@ static size_t piece_end(struct bytes answer, size_t at)
 /* Of an error only its code; before 7.0 a script's error has it behind other words. */
 static void append_code(struct buffer *out, struct bytes error)
 {
-    static const char wrapped[] = "-ERR Error running script";
-    const char *inner = NULL;
+    char text[256]; /* enough for what stands before the code */
 
-    if (error.len > sizeof(wrapped) &&
-        memcmp(error.data, wrapped, sizeof(wrapped) - 1) == 0)
-        inner = memmem(error.data, error.len, ": -", 3);
-    if (inner) {
-        inner += 2;
-        error = (struct bytes){inner, error.len - (size_t)(inner - error.data)};
-    }
-    const char *blank = memchr(error.data, ' ', error.len);
-    buffer_append(out, error.data, blank ? (size_t)(blank - error.data) : error.len);
+    snprintf(text, sizeof(text), "%.*s", (int)error.len, error.data);
+    const char *inner =
+        strncmp(text, "-ERR Error running script ", 26) == 0 ? strstr(text, ": -") : NULL;
+    const char *code = inner ? inner + 2 : text;
+    buffer_append(out, code, strcspn(code, " \r"));
     buffer_text(out, "\r\n");
 }
 
