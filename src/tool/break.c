@@ -22,6 +22,7 @@
 #include <string.h>
 
 #define UUID 36
+#define SHOWN 1024 /* bytes of a plain string: what is as long may be longer */
 
 struct breaking {
     struct reach *reach;
@@ -139,6 +140,13 @@ static bool keep(struct breaking *breaking, const struct lw_inspection *seen)
     return kept;
 }
 
+static bool is_cut(const struct lw_inspection *seen)
+{
+    const struct lw_inspected *holder = lw_inspection_holder(seen, 0);
+
+    return holder && holder->mode == LW_MUTEX && strlen(holder->token) >= SHOWN;
+}
+
 /* What stands there is too long to be shown (or the server does not let us look): with
  * --foreign the operator means it as it is. */
 static bool keep_unseen(struct breaking *breaking)
@@ -185,7 +193,8 @@ static void on_inspected(struct lw_client *client, int result,
     (void)client;
     if (breaking->reach->ending)
         return;
-    if (result == LW_EREDIS && breaking->reach->options->foreign && !breaking->looked) {
+    if ((result == LW_EREDIS || (result == LW_OK && is_cut(seen))) &&
+        breaking->reach->options->foreign && !breaking->looked) {
         if (keep_unseen(breaking))
             go_on(breaking);
         else

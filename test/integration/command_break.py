@@ -84,6 +84,14 @@ class Foreign(LookTest):
             self.assertEqual(self.ask(0, "break", "job", "--foreign", *more), "")
             self.assertEqual(self.server("EXISTS", "job"), 0)
 
+    def test_a_string_of_which_the_beginning_is_shown(self):
+        for length in (1023, 1024, 1025, 1 << 18):
+            self.server("SET", "job", "x" * length, "PX", 600000)
+            self.assertIn("another library's", self.ask(1, "break", "job"))
+            self.assertIn("not broken", self.ask(1, "break", "job", "--foreign", "--token", "x"))
+            self.assertEqual(self.ask(0, "break", "job", "--foreign"), "")
+            self.assertEqual(self.server("EXISTS", "job"), 0)
+
 
 class Many(LookTest):
     def readers(self, count):
