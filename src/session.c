@@ -63,7 +63,7 @@ static void became_ready(struct lw__session *s)
     s->events->ready(s->arg);
 }
 
-static void note_run_id(struct lw__session *s, const char *info)
+static void note_info(struct lw__session *s, const char *info)
 {
     const char *at = strstr(info, "run_id:");
     char run_id[LW__RUN_ID_SIZE] = "";
@@ -73,6 +73,7 @@ static void note_run_id(struct lw__session *s, const char *info)
     if (run_id[0] == '\0' || strcmp(run_id, s->run_id) != 0)
         s->previous_id = 0;
     memcpy(s->run_id, run_id, sizeof run_id);
+    s->clustered = strstr(info, "redis_mode:cluster") != NULL;
 }
 
 /* Without AUTH or SELECT the connection is of no use; without the others it is. */
@@ -104,7 +105,7 @@ static void greeted(struct lw__request *request, const struct lw__reply *reply)
         s->id = lw__reply_integer(reply);
     }
     if (greet->kind == LW__GREET_INFO)
-        note_run_id(s, lw__reply_type(reply) == LW__REPLY_STRING ? text : "");
+        note_info(s, lw__reply_type(reply) == LW__REPLY_STRING ? text : "");
     if (--s->greetings_open == 0)
         became_ready(s);
 }
