@@ -31,13 +31,17 @@ public final class RedissonPeer {
     private final AtomicLong slotGrants = new AtomicLong();
     private volatile boolean stopping;
 
-    private RedissonPeer(String url, long watchdogMs) {
+    private RedissonPeer(String url, long watchdogMs, boolean cluster) {
         Config config = new Config();
         config.setLockWatchdogTimeout(watchdogMs);
-        config.useSingleServer().setAddress(url)
-            .setConnectionMinimumIdleSize(1).setConnectionPoolSize(4)
-            .setSubscriptionConnectionMinimumIdleSize(1)
-            .setSubscriptionConnectionPoolSize(4);
+        if (cluster) {
+            config.useClusterServers().addNodeAddress(url);
+        } else {
+            config.useSingleServer().setAddress(url)
+                .setConnectionMinimumIdleSize(1).setConnectionPoolSize(4)
+                .setSubscriptionConnectionMinimumIdleSize(1)
+                .setSubscriptionConnectionPoolSize(4);
+        }
         client = Redisson.create(config);
     }
 
@@ -186,7 +190,8 @@ public final class RedissonPeer {
     }
 
     public static void main(String[] args) throws IOException {
-        RedissonPeer peer = new RedissonPeer(args[0], Long.parseLong(args[1]));
+        RedissonPeer peer =
+            new RedissonPeer(args[0], Long.parseLong(args[1]), args.length > 2);
         String version = Redisson.class.getPackage().getImplementationVersion();
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         say("ready Redisson " + version);
