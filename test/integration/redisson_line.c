@@ -121,7 +121,12 @@ static void who_comes_while_the_first_one_asks_has_its_lease(void **state)
 {
     (void)state;
     a = peer_ready("a", NULL);
-    struct hold *A = anna("A", 1000, 0), *B = anna("B", 30000, 0);
+    struct hold *A = anna("A", 1000, 0);
+    EXPECT("A granted"); /* from then on the server knows the script: it is told once */
+    let_go(A);
+    EXPECT("A released OK");
+    A = anna("A", 1000, 0);
+    struct hold *B = anna("B", 30000, 0);
     EXPECT("A granted; B granted");
     both_have_the_long_lease(A, B);
 }
@@ -219,10 +224,14 @@ static void who_gives_up_hands_the_asking_on(void **state)
     (void)state;
     a = peer_ready("a", NULL);
     held_by_java(HOUR_MS);
-    want(a, "A", asking(.wait_ms = 400));
+    want(a, "A", asking(.wait_ms = 1000));
     struct hold *B = join_line(a, "B");
     UNTIL(LISTENERS == 1);
+    stage_run_for(100);
+    monitor_start();
     EXPECT("A ETIMEOUT");
+    UNTIL(commands() == 1);
+    monitor_stop();
     unlocked_by_java();
     EXPECT("B granted");
     assert_true(B->result_ms - B->asked_ms < 9000); /* not by its poll */
@@ -302,13 +311,12 @@ static void open_slot(struct peer *peer);
 
 static void turn_slot(struct hold *hold, enum moment moment)
 {
-    if (grants.stopped)
-        return;
-    grants.count %= 1024;
     if (moment == AT_RELEASED) {
-        open_slot(hold->peer);
+        if (!grants.stopped)
+            open_slot(hold->peer);
         return;
     }
+    grants.count %= 1024;
     grants.who[grants.count] = hold->peer;
     grants.at_ms[grants.count++] = now_ms();
     let_go(hold);
@@ -345,16 +353,52 @@ static void play_slots(int of_a, int of_b)
 static void stop_slots(void)
 {
     grants.stopped = true;
-    UNTIL(redis_int("EXISTS x") == 0 || a->closed);
+    UNTIL(peer_stats(a).waiting + peer_stats(b).waiting == 0);
+    UNTIL(redis_int("EXISTS x") == 0);
     stage_clear_trace();
 }
 
+/* An RLock that needs 3 ms from the message to its try. */
 static void a_release_leaves_the_name_to_others(void **state)
+{
+    redisContext *ear = redisConnectUnix(stage.server.path);
+    int taken = 0;
+
+    (void)state;
+    a = peer_ready("a", NULL);
+    freeReplyObject(redisCommand(ear, "SUBSCRIBE " CHANNEL));
+    struct hold *A = want(a, "A", asking(.wait_ms = 0)), *B;
+    UNTIL(A->result == LW_OK);
+    for (int i = 0; i < 20; i++, A = B) {
+        B = join_line(a, "B");
+        UNTIL(LISTENERS == 2);
+        stage_run_for(5); /* it is refused, and waits */
+        let_go(A);
+        UNTIL(A->released == LW_OK);
+        stage_run_for(3);
+        if (redis_int("EXISTS x") == 0) {
+            held_by_java(HOUR_MS);
+            taken++;
+            unlocked_by_java();
+        }
+        UNTIL(B->result == LW_OK);
+    }
+    redisFree(ear);
+    if (taken < 15)
+        stage_skip_if_lag(5);
+    assert_in_range(taken, 15, 20);
+    stage_clear_trace();
+}
+
+/* Who lets go and asks anew at once is no faster than who waited: one after the other. */
+static void a_slot_beside_eight_has_every_other_grant(void **state)
 {
     (void)state;
     play_slots(8, 1);
     UNTIL(granted_to(b) == 20 || grants.count > 500);
-    assert_in_range(granted_to(b), 20, 500);
+    if (grants.count > 60)
+        stage_skip_if_lag(5);
+    assert_in_range(grants.count, 20, 60);
     stop_slots();
 }
 
@@ -481,6 +525,7 @@ int main(void)
         STAGE_TEST(a_try_that_joins_a_sleeper_has_it_sleep_on),
         STAGE_TEST(a_sibling_whose_release_never_comes_is_outlived),
         STAGE_TEST(a_release_leaves_the_name_to_others),
+        STAGE_TEST(a_slot_beside_eight_has_every_other_grant),
         STAGE_TEST(siblings_pass_it_without_a_rest),
         STAGE_TEST(a_message_ends_the_rest),
         STAGE_TEST(a_lease_is_asked_for_when_it_ends),
