@@ -125,6 +125,15 @@ bool lw__get_renewed(const struct lw__reply *reply, size_t count, bool *renewed)
     return true;
 }
 
+/* One more than were told. */
+bool lw__get_redisson_released(const struct lw__reply *reply, struct lw__released *ret)
+{
+    int64_t number = lw__reply_integer(reply);
+
+    *ret = (struct lw__released){.released = number > 0, .told = number - 1};
+    return lw__reply_type(reply) == LW__REPLY_INTEGER && number >= 0;
+}
+
 /* Digits up to `stop`: from 1 to `most`, as the scripts write it. */
 static bool number(const char **at, char stop, uint64_t most, uint64_t *ret)
 {

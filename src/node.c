@@ -566,6 +566,11 @@ const char *lw__node_server(const struct lw__node *node)
     return node->server;
 }
 
+bool lw__node_is_clustered(const struct lw__node *node)
+{
+    return node->commands.clustered;
+}
+
 const struct lw__unseeded *lw__node_unseeded(struct lw__node *node)
 {
     if (node->unseeded.why[0] == '\0')

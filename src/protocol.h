@@ -137,11 +137,13 @@ struct lw__acquired {
 struct lw__released {
     bool released, again;
     int64_t holds_left;
+    int64_t told; /* Redisson's: how many heard of it */
 };
 /* false: not what the script can have answered. */
 bool lw__get_acquired(const struct lw__reply *reply, bool turn, struct lw__acquired *ret);
 bool lw__get_count(const struct lw__reply *reply, int64_t *ret);
 bool lw__get_released(const struct lw__reply *reply, bool rw, struct lw__released *ret);
+bool lw__get_redisson_released(const struct lw__reply *reply, struct lw__released *ret);
 bool lw__get_renewed(const struct lw__reply *reply, size_t count, bool *renewed);
 
 /* A message on our channel: `t <token> <fence> <us> <server> <name>` (a mutex was handed over;

@@ -76,7 +76,7 @@ static const char *info_field(const char *info, const char *field)
     return info + length;
 }
 
-static void note_run_id(struct lw__session *s, const char *info)
+static void note_info(struct lw__session *s, const char *info)
 {
     const char *value = info_field(info, "run_id:");
     char run_id[LW__RUN_ID_SIZE];
@@ -85,6 +85,8 @@ static void note_run_id(struct lw__session *s, const char *info)
     if (run_id[0] == '\0' || strcmp(run_id, s->run_id) != 0)
         s->previous_id = 0;
     memcpy(s->run_id, run_id, sizeof run_id);
+    s->clustered = strncmp(info_field(info, "redis_mode:"), "cluster", 7) == 0 ||
+                   strncmp(info_field(info, "server_mode:"), "cluster", 7) == 0;
 }
 
 /* Without AUTH or SELECT the connection is of no use; without the others it is. */
@@ -116,7 +118,7 @@ static void greeted(struct lw__request *request, const struct lw__reply *reply)
         s->id = lw__reply_integer(reply);
     }
     if (greet->kind == LW__GREET_INFO)
-        note_run_id(s, lw__reply_type(reply) == LW__REPLY_STRING ? text : "");
+        note_info(s, lw__reply_type(reply) == LW__REPLY_STRING ? text : "");
     if (--s->greetings_open == 0)
         became_ready(s);
 }

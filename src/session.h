@@ -71,6 +71,7 @@ struct lw__session {
     int64_t id;          /* CLIENT ID of this connection, 0: not told */
     int64_t previous_id; /* of the one before, if the same server process still runs */
     char run_id[LW__RUN_ID_SIZE];
+    bool clustered; /* INFO says so */
 };
 
 /* Room for its timer must have been reserved (one). Starts nothing. */

@@ -116,12 +116,14 @@ void lw__token_free(struct lw__token *token)
 
 /* ---- what is sent ---- */
 
-/* In whose name the token asks: the first who waits. */
+/* In whose name the token asks: the first who waits, or all of them. */
 static void take_terms(struct lw__token *token)
 {
     const struct lw_lock *lock = token->waiting;
 
-    if (lock)
+    if (lock && token->mode == LW_REDISSON)
+        token->machine.lease_us = lw__redisson_lease_us(token); /* they enter together */
+    else if (lock)
         token->machine.lease_us = (int64_t)lock->lease_ms * LW__MS;
 }
 
@@ -274,7 +276,7 @@ static void call_siblings(struct lw_client *client, struct lw__name *name)
 
     DL_FOREACH_SAFE(name->tokens, token, next) {
         if (token->machine.phase == LW__QUEUED && token->machine.due_us == LW__NEVER &&
-            lw__node_is_up(client->node))
+            token->mode != LW_REDISSON && lw__node_is_up(client->node))
             lw__token_event(token, LW__EV_ASK_NOW);
     }
     lw__name_put(client, name);
@@ -395,6 +397,8 @@ static bool acquire_answered(struct lw__command *command, const struct lw__reply
         if (token->machine.turning && answer.position < 0 && token->asked_to_join)
             token->machine.ask_again = true;
     }
+    if (token->mode == LW_REDISSON)
+        input.poll_ms = lw__redisson_poll_ms(token);
     if (answer.stranger)
         tell_of_stranger(token, answer.stranger);
     lw__token_step(token, &input);
@@ -411,8 +415,15 @@ static bool release_answered(struct lw__command *command, const struct lw__reply
         server_error(token, lw__reply_text(reply, NULL));
         return true;
     }
-    if (!lw__get_released(reply, is_rw(token), &answer))
+    if (token->mode == LW_REDISSON) {
+        if (!lw__get_redisson_released(reply, &answer))
+            return false;
+        if (answer.released)
+            lw__line_released(token->client, token->name->text, answer.told,
+                              lw__redisson_hears(token->client, token->name->text));
+    } else if (!lw__get_released(reply, is_rw(token), &answer)) {
         return false;
+    }
     input.released = answer.released;
     input.holds_left = answer.holds_left;
     input.again = answer.again;
@@ -472,7 +483,8 @@ static void rearm(struct lw__token *token)
         lw__timer_set(token->client->loop, &token->timer, machine->due_us);
 }
 
-void lw__token_step(struct lw__token *token, struct lw__input *input)
+/* The actions taken; with LW__DO_END, the token is gone. */
+static unsigned step(struct lw__token *token, struct lw__input *input)
 {
     const struct lw__token_events *events = token->client->events;
     struct lw__output out;
@@ -503,6 +515,24 @@ void lw__token_step(struct lw__token *token, struct lw__input *input)
         send(token, out.actions);
     if (out.actions & LW__DO_END)
         events->ended(token);
+    return out.actions;
+}
+
+void lw__token_step(struct lw__token *token, struct lw__input *input)
+{
+    struct lw_client *client = token->client;
+    struct lw__name *name = token->name;
+    enum lw__phase before = token->machine.phase;
+    bool ended;
+
+    if (token->mode != LW_REDISSON) {
+        (void)step(token, input);
+        return;
+    }
+    name->references++;
+    ended = (step(token, input) & LW__DO_END) != 0;
+    lw__line_moved(name, ended && before != LW__ASKING && before != LW__QUEUED);
+    lw__name_put(client, name);
 }
 
 void lw__token_event(struct lw__token *token, enum lw__event event)
@@ -516,7 +546,9 @@ void lw__token_event(struct lw__token *token, enum lw__event event)
         input.first_script = token->mode != LW_MUTEX || token->name->tokens != token ||
                              token->next != NULL ||
                              lw__wait_is_contended(token->client, token->name);
-        input.behind = token->name->tokens->trying; /* only the first one does */
+        input.behind = token->mode == LW_REDISSON
+                           ? lw__line_must_wait(token)
+                           : token->name->tokens->trying; /* only the first one does */
     }
     lw__token_step(token, &input);
 }

@@ -14,7 +14,7 @@ import sys
 
 # Highest first. A file may include headers of its own layer and of those below.
 LAYERS = [
-    "client lock turns redisson token renewal wait inspect note notify name core",
+    "client lock turns redisson line token renewal wait inspect note notify name core",
     "node backlog",
     "subscription",
     "session",
