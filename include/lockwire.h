@@ -129,8 +129,19 @@ enum lw_mode {
  * alone. Redis sees one hold; all that hold together have the longest of their leases, and
  * lw_release answers LW_STILLHELD until the last one. In other ways it is a lesser lock than
  * the other modes, since Redisson's format has no more: no fencing token (lw_lock_fence is 0),
- * no queue (whoever asks first gets it; who may not subscribe polls), and an owner is known to
- * its own client only. lw_inspect and lw_break take it for a stranger's.
+ * no queue, and an owner is known to its own client only. lw_inspect and lw_break take it for a
+ * stranger's.
+ *
+ * One handle asks for all that wait in a client, in order of arrival; wait_ms 0 is LW_EBUSY
+ * while somebody of the client waits before it. Between clients there is no order, but a release
+ * that others were told of is left to them for some 10 ms: asking anew takes as long then, also
+ * with wait_ms 0. Who may not subscribe polls, as does everybody on a server in cluster mode,
+ * where Redisson wakes by other channels: 3 s at most, and when the holder's lease ends.
+ *
+ * Of Redisson's other locks of that name, the fenced lock excludes and wakes both ways, the spin
+ * lock excludes but wakes nobody, the fair lock excludes only. A read-write lock of that name is
+ * granted beside our hold, as beside an RLock's: its read lock's unlock deletes our hold, its
+ * write lock's makes it a read lock of its own. Give it another name.
  */
 enum lw_state {
     LW_WAITING = 0,   /* asked for, neither granted nor failed yet */
