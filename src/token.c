@@ -484,7 +484,8 @@ static void rearm(struct lw__token *token)
 }
 
 /* The actions taken; with LW__DO_END, the token is gone. */
-static unsigned step(struct lw__token *token, struct lw__input *input)
+__attribute__((noinline)) static unsigned step(struct lw__token *token,
+                                               struct lw__input *input)
 {
     const struct lw__token_events *events = token->client->events;
     struct lw__output out;
@@ -518,21 +519,25 @@ static unsigned step(struct lw__token *token, struct lw__input *input)
     return out.actions;
 }
 
-void lw__token_step(struct lw__token *token, struct lw__input *input)
+static void step_in_line(struct lw__token *token, struct lw__input *input)
 {
     struct lw_client *client = token->client;
     struct lw__name *name = token->name;
     enum lw__phase before = token->machine.phase;
     bool ended;
 
-    if (token->mode != LW_REDISSON) {
-        (void)step(token, input);
-        return;
-    }
     name->references++;
     ended = (step(token, input) & LW__DO_END) != 0;
     lw__line_moved(name, ended && before != LW__ASKING && before != LW__QUEUED);
     lw__name_put(client, name);
+}
+
+void lw__token_step(struct lw__token *token, struct lw__input *input)
+{
+    if (token->mode == LW_REDISSON)
+        step_in_line(token, input);
+    else
+        (void)step(token, input);
 }
 
 void lw__token_event(struct lw__token *token, enum lw__event event)
