@@ -432,7 +432,8 @@ LW_PUBLIC int lw_inspect(struct lw_client *client, const char *name, lw_inspect_
  * the old one's next renewal tells it LW_ENOTHELD; fencing is what protects meanwhile.
  * token: only if it is that one's; NULL: whoever holds now (of a read-write lock all that
  * hold at that moment, up to 1000). A plain string of another library's is a holder, too (of
- * more than 512 KiB: LW_EREDIS). What is too long for lw_inspect is broken all the same.
+ * more than 512 KiB: LW_EREDIS). What is too long for lw_inspect is broken all the same,
+ * but a token of more than 512 bytes is nothing to be named by: such go with NULL alone.
  * Returns as lw_inspect.
  */
 LW_PUBLIC int lw_break(struct lw_client *client, const char *name, const char *token,

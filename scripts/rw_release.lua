@@ -32,6 +32,8 @@ local function slow()
                 released = 1
             end
         end
+    end
+    if released == 1 then
         save()
     end
     local _, _, _, owner = parse_member(member)

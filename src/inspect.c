@@ -361,12 +361,22 @@ static void break_failed(struct lw__command *command, const char *why, bool sent
 static const struct lw__command_type break_type = {put_break, break_answered,
                                                    break_failed, LW__ORDER_FRESH};
 
+/* An empty token of a hold stands for all that are too long to be named (inspect.lua), and so
+ * is nobody's. */
+static bool is_meant(const struct lw__inquiry *inquiry, const struct lw_inspected *holder)
+{
+    if (!inquiry->token)
+        return true;
+    return strcmp(inquiry->token, holder->token) == 0 &&
+           (*holder->token || holder->mode == LW_MUTEX);
+}
+
 static void break_next(struct lw__inquiry *inquiry)
 {
     const struct lw_inspection *found = &inquiry->found;
 
-    while (inquiry->token && inquiry->breaking < found->holder_count &&
-           strcmp(inquiry->token, inquiry->entries[inquiry->breaking].token) != 0)
+    while (inquiry->breaking < found->holder_count &&
+           !is_meant(inquiry, &inquiry->entries[inquiry->breaking]))
         inquiry->breaking++;
     if (inquiry->breaking < found->holder_count)
         send_or_finish(inquiry, &break_type);
