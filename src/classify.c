@@ -26,12 +26,13 @@ enum lw__error_class lw__classify(const char *error)
         const char *code;
         enum lw__error_class class;
     } codes[] = {
-        {"NOSCRIPT", LW__ERR_NOSCRIPT},     {"LOADING", LW__ERR_LINK},
-        {"NOAUTH", LW__ERR_LINK},           {"READONLY", LW__ERR_LINK},
-        {"MASTERDOWN", LW__ERR_LINK},       {"ERR max number of clients", LW__ERR_LINK},
-        {"BUSY", LW__ERR_TRANSIENT},        {"OOM", LW__ERR_TRANSIENT},
-        {"MISCONF", LW__ERR_TRANSIENT},     {"NOREPLICAS", LW__ERR_TRANSIENT},
-        {"CLUSTERDOWN", LW__ERR_TRANSIENT}, {"TRYAGAIN", LW__ERR_TRANSIENT},
+        {"NOSCRIPT", LW__ERR_NOSCRIPT},    {"LOADING", LW__ERR_LINK},
+        {"NOAUTH", LW__ERR_LINK},          {"READONLY", LW__ERR_LINK},
+        {"MASTERDOWN", LW__ERR_LINK},      {"ERR max number of clients", LW__ERR_LINK},
+        {"DENIED", LW__ERR_LINK},          {"BUSY", LW__ERR_TRANSIENT},
+        {"OOM", LW__ERR_TRANSIENT},        {"MISCONF", LW__ERR_TRANSIENT},
+        {"NOREPLICAS", LW__ERR_TRANSIENT}, {"CLUSTERDOWN", LW__ERR_TRANSIENT},
+        {"TRYAGAIN", LW__ERR_TRANSIENT},
     };
 
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {

@@ -90,13 +90,13 @@ static void who_wants_a_number_is_told_of_the_clock(void **state)
 
 static void hand_over(enum lw_mode mode)
 {
+    unsigned flags = mode == LW_REDISSON ? 0 : LW_NO_FENCE;
     struct peer *a = client_on_the_unset_clock("a"), *b = peer_ready("b", NULL);
     struct hold *A, *B;
 
-    A = ask_with(a, "A", "x",
-                 asking(.mode = mode, .flags = LW_NO_FENCE, .lease_ms = 20000));
+    A = ask_with(a, "A", "x", asking(.mode = mode, .flags = flags, .lease_ms = 20000));
     EXPECT("A granted");
-    B = ask_with(b, "B", "x", asking(.mode = mode, .flags = LW_NO_FENCE, .wait_ms = -1));
+    B = ask_with(b, "B", "x", asking(.mode = mode, .flags = flags, .wait_ms = -1));
     if (mode != LW_REDISSON)
         UNTIL(redis_int("EXISTS %s", mode == LW_MUTEX ? queue_of("x")
                                                       : "lockwire:2:rwqueue:{x}") == 1);

@@ -49,6 +49,8 @@ static void test_a_code_in_front(void **state)
          "'no'.",
          LW__ERR_LINK},
         {"ERR max number of clients reached", LW__ERR_LINK},
+        {"DENIED Redis is running in protected mode because protected mode is enabled",
+         LW__ERR_LINK},
         {"ERR max number of clients + cluster connections reached", LW__ERR_LINK},
         {"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN "
          "NOSAVE.",
