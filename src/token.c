@@ -464,29 +464,10 @@ static void rearm(struct lw__token *token)
         lw__timer_set(token->client->loop, &token->timer, machine->due_us);
 }
 
-/* Of a token in LW_REDISSON: its name, which outlives the step; else NULL. */
-static struct lw__name *line_of(const struct lw__token *token)
+/* The actions taken; with LW__DO_END, the token is gone. */
+__attribute__((noinline)) static unsigned step(struct lw__token *token,
+                                               struct lw__input *input)
 {
-    if (token->mode != LW_REDISSON)
-        return NULL;
-    token->name->references++;
-    return token->name;
-}
-
-static void moved(struct lw_client *client, struct lw__name *line, enum lw__phase before,
-                  unsigned actions)
-{
-    bool ended = (actions & LW__DO_END) != 0;
-
-    lw__line_moved(line, ended && before != LW__ASKING && before != LW__QUEUED);
-    lw__name_put(client, line);
-}
-
-void lw__token_step(struct lw__token *token, struct lw__input *input)
-{
-    struct lw_client *client = token->client;
-    struct lw__name *line = line_of(token);
-    enum lw__phase before = token->machine.phase;
     const struct lw__token_events *events = token->client->events;
     struct lw__output out;
 
@@ -516,8 +497,28 @@ void lw__token_step(struct lw__token *token, struct lw__input *input)
         send(token, out.actions);
     if (out.actions & LW__DO_END)
         events->ended(token);
-    if (line)
-        moved(client, line, before, out.actions);
+    return out.actions;
+}
+
+static void step_in_line(struct lw__token *token, struct lw__input *input)
+{
+    struct lw_client *client = token->client;
+    struct lw__name *name = token->name;
+    enum lw__phase before = token->machine.phase;
+    bool ended;
+
+    name->references++;
+    ended = (step(token, input) & LW__DO_END) != 0;
+    lw__line_moved(name, ended && before != LW__ASKING && before != LW__QUEUED);
+    lw__name_put(client, name);
+}
+
+void lw__token_step(struct lw__token *token, struct lw__input *input)
+{
+    if (token->mode == LW_REDISSON)
+        step_in_line(token, input);
+    else
+        (void)step(token, input);
 }
 
 void lw__token_event(struct lw__token *token, enum lw__event event)
