@@ -378,6 +378,8 @@ void lw__line_moved(struct lw__name *name, bool freed);
 /* A release told so many listeners, us among them? Asking rests where there are others. */
 void lw__line_released(struct lw_client *client, const char *name, int64_t told,
                        bool told_us);
+/* The channel of the name is not heard any more: who asks for it asks sooner. */
+void lw__line_unheard(struct lw_client *client, const char *name);
 /* The channel of the name says that it was released. */
 void lw__line_message(struct lw_client *client, const char *name);
 

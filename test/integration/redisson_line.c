@@ -196,6 +196,22 @@ static void a_try_does_not_overtake_who_waits(void **state)
     EXPECT("0 granted");
 }
 
+/* The holder's lease went on since the first one was refused. */
+static void a_try_is_told_what_is_left_of_the_lease(void **state)
+{
+    (void)state;
+    a = peer_ready("a", NULL);
+    held_by_java(60000);
+    join_line(a, "A");
+    UNTIL(LISTENERS == 1);
+    stage_expect_nothing(300);
+    int64_t left_ms = redis_int("PTTL x");
+    struct hold *B = want(a, "B", asking(.wait_ms = 0));
+    EXPECT("B EBUSY");
+    assert_in_range(lw_lock_retry_ms(B->lock), left_ms - 10000, left_ms + 1);
+    redis_ok("DEL x");
+}
+
 /* `leave` is what the first one does; the second one asks in its place. */
 static void asking_is_handed_on(void (*leave)(struct hold *first))
 {
@@ -456,6 +472,27 @@ static void a_lease_is_asked_for_when_it_ends(void **state)
     EXPECT("A released OK");
 }
 
+/* The link that listens is cut off and may not subscribe again. */
+static void a_link_that_hears_no_more_is_made_up_for_by_polling(void **state)
+{
+    (void)state;
+    a = peer_ready("a", NULL);
+    held_by_java(HOUR_MS);
+    struct hold *A = join_line(a, "A");
+    UNTIL(LISTENERS == 1);
+    stage_expect_nothing(200);
+    redis_ok("ACL SETUSER default resetchannels &lockwire:*");
+    UNTIL(peer_logged(a, "not permitted"));
+    redis_ok("DEL x");
+    int64_t freed_ms = now_ms();
+    EXPECT("A granted");
+    redis_ok("ACL SETUSER default allchannels");
+    stage_skip_if_lag(1000);
+    assert_in_range(A->result_ms - freed_ms, 0, 4000);
+    let_go(A);
+    EXPECT("A released OK");
+}
+
 static void assign_all_slots(struct server *server)
 {
     enum { SLOTS = 16384 };
@@ -519,6 +556,7 @@ int main(void)
         STAGE_TEST(those_who_wait_ask_for_the_longest_lease),
         STAGE_TEST(each_grant_costs_two_commands_in_order_of_arrival),
         STAGE_TEST(a_try_does_not_overtake_who_waits),
+        STAGE_TEST(a_try_is_told_what_is_left_of_the_lease),
         STAGE_TEST(who_leaves_hands_the_asking_on),
         STAGE_TEST(who_gives_up_hands_the_asking_on),
         STAGE_TEST(who_leaves_while_asking_hands_the_asking_on),
@@ -529,6 +567,7 @@ int main(void)
         STAGE_TEST(siblings_pass_it_without_a_rest),
         STAGE_TEST(a_message_ends_the_rest),
         STAGE_TEST(a_lease_is_asked_for_when_it_ends),
+        STAGE_TEST(a_link_that_hears_no_more_is_made_up_for_by_polling),
         STAGE_TEST(in_cluster_mode_it_says_so_once_and_polls),
     };
 
