@@ -112,7 +112,7 @@ void lw__line_released(struct lw_client *client, const char *name, int64_t told,
     struct lw__rest *rest = rest_of(client, name);
 
     rest->until_us = told > told_us ? lw__now_us() + REST_US : 0;
-    rest->own = told_us && !rest->heard;
+    rest->own = told > 0 && told_us && !rest->heard;
     rest->heard = false;
 }
 

@@ -8,6 +8,7 @@
  * Happy path: fifty wait, Redisson unlocks, and each that is granted lets go: two commands for
  * each of them.
  */
+#include "core.h"
 #include "monitor.h"
 #include "players.h"
 
@@ -449,6 +450,25 @@ static void a_message_ends_the_rest(void **state)
     stop_slots();
 }
 
+/* What was heard while it was on its way is not the next one's. */
+static void a_release_that_finds_nothing_leaves_nothing_behind(void **state)
+{
+    struct hold *line[2];
+
+    (void)state;
+    line_behind_java(line, 2);
+    unlocked_by_java();
+    EXPECT("0 granted");
+    unlocked_by_java(); /* by force: it held nothing */
+    let_go(line[0]);
+    EXPECT_SET("0 released ENOTHELD; 1 granted");
+    for (size_t i = 0; i < sizeof a->client->rests / sizeof *a->client->rests; i++)
+        assert_false(a->client->rests[i].heard);
+    monitor_stop();
+    let_go(line[1]);
+    EXPECT("1 released OK");
+}
+
 /* ---- polling ---- */
 
 static void a_lease_is_asked_for_when_it_ends(void **state)
@@ -566,6 +586,7 @@ int main(void)
         STAGE_TEST(a_slot_beside_eight_has_every_other_grant),
         STAGE_TEST(siblings_pass_it_without_a_rest),
         STAGE_TEST(a_message_ends_the_rest),
+        STAGE_TEST(a_release_that_finds_nothing_leaves_nothing_behind),
         STAGE_TEST(a_lease_is_asked_for_when_it_ends),
         STAGE_TEST(a_link_that_hears_no_more_is_made_up_for_by_polling),
         STAGE_TEST(in_cluster_mode_it_says_so_once_and_polls),
