@@ -159,7 +159,7 @@ static void ask_for_any(void)
     *place = NULL;
     snprintf(label, sizeof(label), "%c%td", "abc"[who], place - live);
     struct hold *hold = ask_with(
-        all[below(PEERS)], "h", want->name,
+        all[who], label, want->name,
         asking(.mode = LW_REDISSON, .owner = want->owner, .lease_ms = leases[below(3)],
                .wait_ms = waits[below(6)], .margin_ms = below(4) ? 0 : 40,
                .max_hold_ms = below(6) ? 0 : 200, .flags = below(3) ? 0 : LW_NO_RENEW));
