@@ -381,11 +381,14 @@ bool lw__line_must_wait(const struct lw__token *token);
 int64_t lw__line_busy_ms(const struct lw__name *name);
 /* A token of the name has made a step; `freed`: it has the lock no more. */
 void lw__line_moved(struct lw__name *name, bool freed);
-/* A release told so many listeners, us among them? Asking rests where there are others. */
+/* A release told so many listeners (-1: it found nothing to release), us among them? Asking
+ * rests where there are others. */
 void lw__line_released(struct lw_client *client, const char *name, int64_t told,
                        bool told_us);
-/* The channel of the name says that it was released. */
-void lw__line_message(struct lw_client *client, const char *name);
+/* The channel of the name `text` is not heard any more: who asks for it asks sooner. */
+void lw__line_unheard(struct lw_client *client, const char *text);
+/* The channel of the name `text` says that it was released. */
+void lw__line_message(struct lw_client *client, const char *text);
 
 /* ---- lock.c ---- */
 

@@ -73,11 +73,14 @@ bool lw__line_is_behind(const struct lw__token *token)
 int64_t lw__line_busy_ms(const struct lw__name *name)
 {
     const struct lw__token *first = lw__line_first(name), *ahead = ahead_of(first, name);
-    int64_t left;
+    int64_t now = lw__now_us(), left = 0;
 
-    if (!ahead || !holds(ahead))
-        return first ? first->remaining_ms : 0;
-    left = (ahead->machine.deadline_us - lw__now_us()) / LW__MS;
+    if (ahead && holds(ahead))
+        left = (ahead->machine.deadline_us - now) / LW__MS;
+    else if (first && first->remaining_ms < 0)
+        return first->remaining_ms; /* no TTL */
+    else if (first)
+        left = first->remaining_ms - (now - first->pair_sent_us) / LW__MS;
     return left > 0 ? left : 0;
 }
 
@@ -107,7 +110,7 @@ void lw__line_released(struct lw_client *client, const char *name, int64_t told,
     struct lw__rest *rest = rest_of(client, name);
 
     rest->until_us = told > told_us ? lw__now_us() + REST_US : 0;
-    rest->own = told_us && !rest->heard;
+    rest->own = told > 0 && told_us && !rest->heard;
     rest->heard = false;
 }
 
@@ -169,6 +172,15 @@ static bool lets_go(const struct lw__name *name)
             return true;
     }
     return false;
+}
+
+void lw__line_unheard(struct lw_client *client, const char *text)
+{
+    struct lw__name *name = lw__name_find(client, text);
+    struct lw__token *first = name ? lw__line_first(name) : NULL;
+
+    if (first && lw__node_is_up(client->node))
+        stand_by(first, STAND_BY_US);
 }
 
 void lw__line_message(struct lw_client *client, const char *text)

@@ -275,8 +275,12 @@ static void unconfirm(struct lw__listener *listener)
 {
     struct awaited *entry, *next;
 
-    HASH_ITER(hh, listener->names, entry, next)
+    HASH_ITER(hh, listener->names, entry, next) {
+        if (!entry->confirmed)
+            continue;
         entry->confirmed = false;
+        lw__line_unheard(listener->client, entry->name);
+    }
 }
 
 static void lost(void *arg, const char *why)

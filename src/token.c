@@ -418,9 +418,8 @@ static bool release_answered(struct lw__command *command, const struct lw__reply
     if (token->mode == LW_REDISSON) {
         if (!lw__get_redisson_released(reply, &answer))
             return false;
-        if (answer.released)
-            lw__line_released(token->client, token->name->text, answer.told,
-                              lw__redisson_hears(token->client, token->name->text));
+        lw__line_released(token->client, token->name->text, answer.told,
+                          lw__redisson_hears(token->client, token->name->text));
     } else if (!lw__get_released(reply, is_rw(token), &answer)) {
         return false;
     }

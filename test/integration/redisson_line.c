@@ -8,6 +8,7 @@
  * Happy path: fifty wait, Redisson unlocks, and each that is granted lets go: two commands for
  * each of them.
  */
+#include "core.h"
 #include "monitor.h"
 #include "players.h"
 
@@ -172,7 +173,7 @@ static void each_grant_costs_two_commands_in_order_of_arrival(void **state)
         assert_int_equal(line[i]->result, LW_OK);
         assert_true(line[i]->released_ms <= line[i + 1]->result_ms);
     }
-    assert_in_range(commands(), 2 * MANY, 2 * MANY + MANY / 5);
+    assert_int_in_range(commands(), 2 * MANY, 2 * MANY + MANY / 5);
     monitor_stop();
     snprintf(expected, sizeof(expected), "%d granted", MANY - 1);
     assert_true(stage_has(expected));
@@ -188,12 +189,28 @@ static void a_try_does_not_overtake_who_waits(void **state)
     struct hold *B = want(a, "B", asking(.owner = "bert"));
     struct hold *C = want(a, "C", asking(.wait_ms = 0));
     EXPECT("B EBUSY; C EBUSY");
-    assert_in_range(lw_lock_retry_ms(B->lock), 1, HOUR_MS);
-    assert_in_range(lw_lock_retry_ms(C->lock), 1, HOUR_MS);
+    assert_int_in_range(lw_lock_retry_ms(B->lock), 1, HOUR_MS);
+    assert_int_in_range(lw_lock_retry_ms(C->lock), 1, HOUR_MS);
     assert_int_equal(commands(), 0);
     monitor_stop();
     unlocked_by_java();
     EXPECT("0 granted");
+}
+
+/* The holder's lease went on since the first one was refused. */
+static void a_try_is_told_what_is_left_of_the_lease(void **state)
+{
+    (void)state;
+    a = peer_ready("a", NULL);
+    held_by_java(60000);
+    join_line(a, "A");
+    UNTIL(LISTENERS == 1);
+    stage_expect_nothing(300);
+    int64_t left_ms = redis_int("PTTL x");
+    struct hold *B = want(a, "B", asking(.wait_ms = 0));
+    EXPECT("B EBUSY");
+    assert_int_in_range(lw_lock_retry_ms(B->lock), left_ms - 10000, left_ms + 1);
+    redis_ok("DEL x");
 }
 
 /* `leave` is what the first one does; the second one asks in its place. */
@@ -386,7 +403,7 @@ static void a_release_leaves_the_name_to_others(void **state)
     redisFree(ear);
     if (taken < 15)
         stage_skip_if_lag(5);
-    assert_in_range(taken, 15, 20);
+    assert_int_in_range(taken, 15, 20);
     stage_clear_trace();
 }
 
@@ -398,7 +415,7 @@ static void a_slot_beside_eight_has_every_other_grant(void **state)
     UNTIL(granted_to(b) == 20 || grants.count > 500);
     if (grants.count > 60)
         stage_skip_if_lag(5);
-    assert_in_range(grants.count, 20, 60);
+    assert_int_in_range(grants.count, 20, 60);
     stop_slots();
 }
 
@@ -429,8 +446,27 @@ static void a_message_ends_the_rest(void **state)
                    grants.who[i] != grants.who[i - 1] &&
                    grants.at_ms[i] - grants.at_ms[i - 2] < 8;
     assert_true(at_once > 10);
-    assert_in_range(granted_to(b), 40, 160);
+    assert_int_in_range(granted_to(b), 40, 160);
     stop_slots();
+}
+
+/* What was heard while it was on its way is not the next one's. */
+static void a_release_that_finds_nothing_leaves_nothing_behind(void **state)
+{
+    struct hold *line[2];
+
+    (void)state;
+    line_behind_java(line, 2);
+    unlocked_by_java();
+    EXPECT("0 granted");
+    unlocked_by_java(); /* by force: it held nothing */
+    let_go(line[0]);
+    EXPECT_SET("0 released ENOTHELD; 1 granted");
+    for (size_t i = 0; i < sizeof a->client->rests / sizeof *a->client->rests; i++)
+        assert_false(a->client->rests[i].heard);
+    monitor_stop();
+    let_go(line[1]);
+    EXPECT("1 released OK");
 }
 
 /* ---- polling ---- */
@@ -449,9 +485,30 @@ static void a_lease_is_asked_for_when_it_ends(void **state)
     redis_ok("PUBLISH " CHANNEL " 0"); /* it asks, and learns of it */
     EXPECT("A granted");
     stage_skip_if_lag(100);
-    assert_in_range(A->result_ms - ends_ms, 0, 150);
+    assert_int_in_range(A->result_ms - ends_ms, 0, 150);
     assert_int_equal(commands(), 2);
     monitor_stop();
+    let_go(A);
+    EXPECT("A released OK");
+}
+
+/* The link that listens is cut off and may not subscribe again. */
+static void a_link_that_hears_no_more_is_made_up_for_by_polling(void **state)
+{
+    (void)state;
+    a = peer_ready("a", NULL);
+    held_by_java(HOUR_MS);
+    struct hold *A = join_line(a, "A");
+    UNTIL(LISTENERS == 1);
+    stage_expect_nothing(200);
+    redis_ok("ACL SETUSER default resetchannels &lockwire:*");
+    UNTIL(peer_logged(a, "not permitted"));
+    redis_ok("DEL x");
+    int64_t freed_ms = now_ms();
+    EXPECT("A granted");
+    redis_ok("ACL SETUSER default allchannels");
+    stage_skip_if_lag(1000);
+    assert_int_in_range(A->result_ms - freed_ms, 0, 4000);
     let_go(A);
     EXPECT("A released OK");
 }
@@ -499,7 +556,7 @@ static void in_cluster_mode_it_says_so_once_and_polls(void **state)
     int64_t freed_ms = now_ms();
     EXPECT("A granted");
     stage_skip_if_lag(1000);
-    assert_in_range(A->result_ms - freed_ms, 0, 4000);
+    assert_int_in_range(A->result_ms - freed_ms, 0, 4000);
     let_go(A);
     EXPECT("A released OK");
     A = want(a, "A", asking(.wait_ms = 0));
@@ -519,6 +576,7 @@ int main(void)
         STAGE_TEST(those_who_wait_ask_for_the_longest_lease),
         STAGE_TEST(each_grant_costs_two_commands_in_order_of_arrival),
         STAGE_TEST(a_try_does_not_overtake_who_waits),
+        STAGE_TEST(a_try_is_told_what_is_left_of_the_lease),
         STAGE_TEST(who_leaves_hands_the_asking_on),
         STAGE_TEST(who_gives_up_hands_the_asking_on),
         STAGE_TEST(who_leaves_while_asking_hands_the_asking_on),
@@ -528,7 +586,9 @@ int main(void)
         STAGE_TEST(a_slot_beside_eight_has_every_other_grant),
         STAGE_TEST(siblings_pass_it_without_a_rest),
         STAGE_TEST(a_message_ends_the_rest),
+        STAGE_TEST(a_release_that_finds_nothing_leaves_nothing_behind),
         STAGE_TEST(a_lease_is_asked_for_when_it_ends),
+        STAGE_TEST(a_link_that_hears_no_more_is_made_up_for_by_polling),
         STAGE_TEST(in_cluster_mode_it_says_so_once_and_polls),
     };
 

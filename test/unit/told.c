@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "../lib/range.h"
 #include "base.h"
 #include "told.h"
 
@@ -60,10 +61,10 @@ static void test_every_byte_has_room_or_is_left_out(void **state)
         for (size_t size = 1; size < sizeof text; size++) {
             memset(text, '#', sizeof text);
             lw__told(from, text, size);
-            assert_in_range(strlen(text), size < 5 ? 0 : size - 4, size - 1);
+            assert_int_in_range(strlen(text), size < 5 ? 0 : size - 4, size - 1);
             assert_int_equal(text[size], '#');
             for (const char *at = text; *at; at++)
-                assert_in_range(*at, 0x20, 0x7e);
+                assert_int_in_range(*at, 0x20, 0x7e);
         }
     }
     text[0] = '#';
