@@ -27,6 +27,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#define HEADERS_MAX 8192 /* bytes */
+#define BODY_MAX 1024    /* no request needs any */
+
 void say(const char *format, ...)
 {
     va_list args;
@@ -162,17 +165,22 @@ static void on_stop(evutil_socket_t number, short what, void *arg)
         gateway_drained(gateway);
 }
 
+static int open_file(struct ledger *file, const char *option, const char *path)
+{
+    int torn = ledger_open(file, path);
+
+    if (torn < 0)
+        say("%s %s: %s", option, path, strerror(errno));
+    else if (torn > 0)
+        say("%s %s: its last line was torn, and counts for nothing", option, path);
+    return torn < 0 ? -1 : 0;
+}
+
 static int open_files(struct gateway *gateway, const struct options *options)
 {
-    if (ledger_open(&gateway->ledger, options->ledger) < 0) {
-        say("--ledger %s: %s", options->ledger, strerror(errno));
+    if (open_file(&gateway->ledger, "--ledger", options->ledger) < 0)
         return -1;
-    }
-    if (options->grants && ledger_open(&gateway->grants, options->grants) < 0) {
-        say("--grants %s: %s", options->grants, strerror(errno));
-        return -1;
-    }
-    return 0;
+    return options->grants ? open_file(&gateway->grants, "--grants", options->grants) : 0;
 }
 
 static int connect_to_redis(struct gateway *gateway, const struct options *options)
@@ -208,13 +216,28 @@ static int write_port(const char *path, int port)
     return fclose(file) == 0 && written > 0 ? rename(draft, path) : -1;
 }
 
+/* What strangers may make us keep. A request that is being answered is not idle. */
+static struct evhttp *new_http(struct gateway *gateway, const struct options *options)
+{
+    struct evhttp *http = evhttp_new(gateway->base);
+    struct timeval idle = {(time_t)(options->idle_ms / 1000),
+                           (options->idle_ms % 1000) * 1000};
+
+    if (!http)
+        return NULL;
+    evhttp_set_max_headers_size(http, HEADERS_MAX);
+    evhttp_set_max_body_size(http, BODY_MAX);
+    evhttp_set_timeout_tv(http, &idle);
+    return http;
+}
+
 static int listen_at(struct gateway *gateway, const struct options *options)
 {
     struct sockaddr_storage address;
     socklen_t size = sizeof(address);
     int port;
 
-    gateway->http = evhttp_new(gateway->base);
+    gateway->http = new_http(gateway, options);
     if (gateway->http)
         gateway->listener =
             evhttp_bind_socket_with_handle(gateway->http, options->host, options->port);
@@ -261,6 +284,7 @@ int main(int argc, char **argv)
     if (code >= 0)
         return code;
     signal(SIGPIPE, SIG_IGN); /* evhttp's; the library takes care of its own */
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of write */
     gateway.work_ms = options.work_ms;
     gateway.lease_ms = (uint32_t)options.lease_ms;
     gateway.unlocked = options.unlocked;

@@ -107,19 +107,38 @@ static void answer_later(struct gift *gift, enum outcome outcome, const char *wh
     end(gift, outcome);
 }
 
+/* errno's text, after the operator has been told. */
+static const char *told(const char *file)
+{
+    const char *why = strerror(errno);
+
+    say("the %s: %s", file, why);
+    return why;
+}
+
 static void on_worked(evutil_socket_t fd, short what, void *arg)
 {
     struct gift *gift = arg;
+    struct ledger *ledger = &gift->gateway->ledger;
     bool unlocked = gift->gateway->unlocked;
     uint64_t fence = unlocked ? 0 : lw_lock_fence(gift->lock);
+    const char *why = NULL;
 
     (void)fd, (void)what;
     /* The ledger is a plain file, which cannot refuse a small fencing token. So ask the lock
-     * as late as possible; a resource that compares tokens needs no such luck. */
-    if (!unlocked && lw_lock_remaining_ms(gift->lock) == 0)
-        answer_later(gift, UNAVAILABLE, lw_strerror(LW_ELOST));
-    else if (ledger_append(&gift->gateway->ledger, gift->user, fence) < 0)
-        answer_later(gift, UNAVAILABLE, strerror(errno));
+     * as late as possible, when it is our turn to write; a resource that compares tokens needs
+     * no such luck. */
+    if (ledger_lock(ledger) < 0) {
+        why = told("ledger");
+    } else {
+        if (!unlocked && lw_lock_remaining_ms(gift->lock) == 0)
+            why = lw_strerror(LW_ELOST);
+        else if (ledger_append(ledger, gift->user, fence) < 0)
+            why = told("ledger");
+        ledger_unlock(ledger);
+    }
+    if (why)
+        answer_later(gift, UNAVAILABLE, why);
     else
         answer_gift(gift, GIVEN, fence);
 }
@@ -130,6 +149,17 @@ static void on_lost(struct lw_lock *lock, int reason, void *arg)
     answer_later(arg, UNAVAILABLE, lw_strerror(reason));
 }
 
+static int note_grant(struct ledger *grants, struct gift *gift)
+{
+    int result = ledger_lock(grants);
+
+    if (result < 0)
+        return -1;
+    result = ledger_append(grants, gift->user, lw_lock_fence(gift->lock));
+    ledger_unlock(grants);
+    return result;
+}
+
 static void on_held(struct gift *gift)
 {
     struct gateway *gateway = gift->gateway;
@@ -138,15 +168,17 @@ static void on_held(struct gift *gift)
     uint64_t fence;
     int found;
 
-    found = gateway->unlocked
-                ? 0
-                : ledger_append(&gateway->grants, gift->user, lw_lock_fence(gift->lock));
-    if (found == 0)
-        found = ledger_find(&gateway->ledger, gift->user, &fence);
+    if (!gateway->unlocked && note_grant(&gateway->grants, gift) < 0) {
+        answer_later(gift, UNAVAILABLE, told("grants"));
+        return;
+    }
+    found = ledger_find(&gateway->ledger, gift->user, &fence);
     if (found > 0)
         answer_gift(gift, ALREADY, fence);
-    else if (found < 0 || event_add(gift->work, &work) < 0)
-        answer_later(gift, UNAVAILABLE, strerror(errno));
+    else if (found < 0)
+        answer_later(gift, UNAVAILABLE, told("ledger"));
+    else if (event_add(gift->work, &work) < 0)
+        answer_later(gift, UNAVAILABLE, lw_strerror(LW_ENOMEM));
 }
 
 static void on_acquired(struct lw_lock *lock, int status, void *arg)

@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include <uthash.h>
@@ -28,9 +30,16 @@ struct ledger_entry {
 
 int ledger_open(struct ledger *ledger, const char *path)
 {
+    int torn;
+
     *ledger = (struct ledger){.fd = -1};
     ledger->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    return ledger->fd < 0 ? -1 : 0;
+    if (ledger->fd < 0)
+        return -1;
+    torn = ledger_lock(ledger);
+    if (torn >= 0)
+        ledger_unlock(ledger);
+    return torn;
 }
 
 void ledger_close(struct ledger *ledger)
@@ -46,14 +55,15 @@ void ledger_close(struct ledger *ledger)
     ledger->fd = -1;
 }
 
-/* Takes in one line; lines of another form, as a full disk leaves them, count for nothing. */
+/* Takes in one line; lines of another form, as the torn ones, count for nothing. */
 static int take_in(struct ledger *ledger, const char *line)
 {
     char user[USER_SIZE], end;
     uint64_t fence;
     struct ledger_entry *entry;
 
-    if (sscanf(line, "%64s %" SCNu64 " %*d %*d.%*3d%c", user, &fence, &end) != 3)
+    if (sscanf(line, "%64s %" SCNu64 " %*d %*d.%*3d%c", user, &fence, &end) != 3 ||
+        end != '\n')
         return 0;
     HASH_FIND_STR(ledger->entries, user, entry);
     if (entry)
@@ -103,20 +113,69 @@ int ledger_find(struct ledger *ledger, const char *user, uint64_t *fence)
     return 1;
 }
 
+/* A short write is followed by one that tells why, or by the rest. */
+static int write_all(int fd, const char *text, size_t length)
+{
+    while (length > 0) {
+        ssize_t written = write(fd, text, length);
+
+        if (written < 0)
+            return -1;
+        text += written;
+        length -= (size_t)written;
+    }
+    return 0;
+}
+
+static int end_torn_line(int fd)
+{
+    struct stat file;
+    char last;
+
+    if (fstat(fd, &file) < 0)
+        return -1;
+    if (file.st_size == 0)
+        return 0;
+    if (pread(fd, &last, 1, file.st_size - 1) != 1)
+        return -1;
+    if (last == '\n')
+        return 0;
+    return write_all(fd, "?\n", 2) < 0 ? -1 : 1;
+}
+
+int ledger_lock(struct ledger *ledger)
+{
+    int torn;
+
+    if (ledger->fd < 0)
+        return 0;
+    if (flock(ledger->fd, LOCK_EX) < 0)
+        return -1;
+    torn = end_torn_line(ledger->fd);
+    if (torn < 0)
+        ledger_unlock(ledger);
+    return torn;
+}
+
+void ledger_unlock(struct ledger *ledger)
+{
+    int error = errno;
+
+    if (ledger->fd >= 0)
+        (void)flock(ledger->fd, LOCK_UN);
+    errno = error;
+}
+
 int ledger_append(struct ledger *ledger, const char *user, uint64_t fence)
 {
     struct timespec now;
     char line[LINE_SIZE];
     int length;
-    ssize_t written;
 
     if (ledger->fd < 0)
         return 0;
     clock_gettime(CLOCK_REALTIME, &now);
     length = snprintf(line, sizeof(line), "%s %" PRIu64 " %d %lld.%03ld\n", user, fence,
                       (int)getpid(), (long long)now.tv_sec, now.tv_nsec / 1000000);
-    written = write(ledger->fd, line, (size_t)length);
-    if (written >= 0 && written < length)
-        errno = ENOSPC;
-    return written == length ? 0 : -1;
+    return write_all(ledger->fd, line, (size_t)length);
 }

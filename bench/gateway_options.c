@@ -27,6 +27,7 @@ static const char usage[] =
     "  --redis URL         ($LOCKWIRE_URL, else redis://localhost)\n"
     "  --work TIME         how long giving a gift takes (20ms)\n"
     "  --lease TIME        of the locks (30s)\n"
+    "  --idle TIME         after which a connection without a request ends (60s)\n"
     "  --unlocked          without any lock, to measure what the lock costs: gifts are\n"
     "                      given twice then\n"
     "\n"
@@ -87,6 +88,8 @@ static bool parse_option(int option, struct options *options)
         return parse_time("work", optarg, &options->work_ms);
     case 'e':
         return parse_time("lease", optarg, &options->lease_ms);
+    case 'i':
+        return parse_time("idle", optarg, &options->idle_ms);
     case 'a':
         if (parse_listen(optarg, options))
             return true;
@@ -106,6 +109,7 @@ int options_parse(int argc, char **argv, struct options *options)
                                           {"redis", required_argument, NULL, 'r'},
                                           {"work", required_argument, NULL, 'w'},
                                           {"lease", required_argument, NULL, 'e'},
+                                          {"idle", required_argument, NULL, 'i'},
                                           {"unlocked", no_argument, NULL, 'U'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
@@ -116,7 +120,8 @@ int options_parse(int argc, char **argv, struct options *options)
                                 .host = "127.0.0.1",
                                 .port = 8080,
                                 .work_ms = 20,
-                                .lease_ms = 30000};
+                                .lease_ms = 30000,
+                                .idle_ms = 60000};
     while ((option = getopt_long(argc, argv, "h", known, NULL)) != -1) {
         if (option == 'h')
             return fputs(usage, stdout) < 0;

@@ -13,7 +13,7 @@ struct options {
     const char *ledger, *grants, *port_file, *url;
     char host[64];
     uint16_t port;
-    int64_t work_ms, lease_ms;
+    int64_t work_ms, lease_ms, idle_ms;
     bool unlocked;
 };
 

@@ -60,6 +60,10 @@
  * 0 or a negative error of `enum lw_error`; `*ret` is untouched on failure. Destructors take
  * NULL. Strings returned live until the next call on that handle (`why`, and log messages:
  * during the callback) and are "" where there is nothing to say.
+ *
+ * What a server or a socket said can be shown as it comes in a log message, an errstr or a
+ * `why`: it is one line of printable UTF-8, any other byte stands as \xNN, and it is cut: a
+ * `why` below 160 bytes, the others below 512. What lw_inspect finds is not: see there.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -101,13 +105,21 @@ enum lw_error {
         LW_ERROR_FORCE_INT_ = 0x7fffffff
 };
 
+/* An enum is as wide as int for whoever compiles this, also with -fshort-enums. (Here no
+ * further enumerator widens them: a switch would be asked for it.) */
+#if defined(__GNUC__)
+#define LW_INT_WIDE __attribute__((mode(SI)))
+#else
+#define LW_INT_WIDE
+#endif
+
 enum lw_mode {
     LW_MUTEX = 0,     /* one holder, not re-entrant; the key is a plain string, as every
                          `SET name token NX PX` client writes it */
     LW_EXCLUSIVE = 1, /* one owner, re-entrant, counted; the writer of a read-write lock */
     LW_SHARED = 2,    /* many owners, re-entrant, counted; with `permits` a semaphore */
     LW_REDISSON = 3   /* shared with Redisson's RLock; see below */
-};
+} LW_INT_WIDE;
 
 /*
  * LW_REDISSON holds the very lock that Redisson's RLock of that name is, on a single server:
@@ -117,8 +129,19 @@ enum lw_mode {
  * alone. Redis sees one hold; all that hold together have the longest of their leases, and
  * lw_release answers LW_STILLHELD until the last one. In other ways it is a lesser lock than
  * the other modes, since Redisson's format has no more: no fencing token (lw_lock_fence is 0),
- * no queue (whoever asks first gets it; who may not subscribe polls), and an owner is known to
- * its own client only. lw_inspect and lw_break take it for a stranger's.
+ * no queue, and an owner is known to its own client only. lw_inspect and lw_break take it for a
+ * stranger's.
+ *
+ * One handle asks for all that wait in a client, in order of arrival; wait_ms 0 is LW_EBUSY
+ * while somebody of the client waits before it. Between clients there is no order, but a release
+ * that others were told of is left to them for some 10 ms: asking anew takes as long then, also
+ * with wait_ms 0. Who may not subscribe polls, as does everybody on a server in cluster mode,
+ * where Redisson wakes by other channels: 3 s at most, and when the holder's lease ends.
+ *
+ * Of Redisson's other locks of that name, the fenced lock excludes and wakes both ways, the spin
+ * lock excludes but wakes nobody, the fair lock excludes only. A read-write lock of that name is
+ * granted beside our hold, as beside an RLock's: its read lock's unlock deletes our hold, its
+ * write lock's makes it a read lock of its own. Give it another name.
  */
 enum lw_state {
     LW_WAITING = 0,   /* asked for, neither granted nor failed yet */
@@ -126,7 +149,7 @@ enum lw_state {
     LW_RELEASING = 2, /* lw_release was called, its callback is still to come */
     LW_LOST = 3,      /* was held, `lost` has been called */
     LW_DONE = 4       /* released, failed, or its client was closed */
-};
+} LW_INT_WIDE;
 
 /* A lock's event: `status` is an lw_error (see each call). `arg` as given to that call. */
 typedef void lw_lock_cb(struct lw_lock *lock, int status, void *arg);
@@ -226,7 +249,7 @@ enum lw_acquire_flags {
     LW_NO_RENEW = 1,
     /* No fencing token where it would cost a command; lw_lock_fence may be 0. */
     LW_NO_FENCE = 2
-};
+} LW_INT_WIDE;
 
 /* Statistics: counters since lw_client_new, but `held` and `waiting`, which are of now. */
 #define LW_WAIT_BUCKETS 16
@@ -299,7 +322,8 @@ LW_PUBLIC int lw_client_stats(const struct lw_client *client, struct lw_stats *r
  *   LW_ETIMEOUT   wait_ms is over; lw_lock_errstr is "" if somebody else had it
  *   LW_EDEADLOCK  this owner reads and wants to write, and so does another reader
  *   LW_ECONN      wait_ms 0: no server (later waits ride an outage out)
- *   LW_EREDIS     the server refuses for good (permissions): see lw_lock_errstr
+ *   LW_EREDIS     the server refuses for good (permissions) or, wait_ms 0, for now (memory, a
+ *                 clock that was never set): see lw_lock_errstr
  *   LW_ENOMEM, LW_ECLOSED
  * Returns 0, or LW_EINVAL (errbuf says what), LW_ENOMEM, LW_ECLOSED.
  * *ret (may be NULL only if `done` keeps the handle) is the caller's to lw_lock_free.
@@ -332,7 +356,10 @@ LW_PUBLIC enum lw_state lw_lock_state(const struct lw_lock *lock);
 LW_PUBLIC int64_t lw_lock_remaining_ms(const struct lw_lock *lock);
 /* The fencing token of this grant, larger than that of every earlier grant of the name; 0 if
  * it was not granted or LW_NO_FENCE saved it. Pass it along with every write to the resource,
- * which must refuse a smaller one than it has seen. */
+ * which must refuse a smaller one than it has seen. It is above 2^50, since it begins with the
+ * server's time in us: a server whose clock stands before September 2005, and that kept no
+ * larger number, has none to give. Then only LW_NO_FENCE and LW_REDISSON are granted; the log
+ * says so, and who waits has the lock when the clock is right. */
 LW_PUBLIC uint64_t lw_lock_fence(const struct lw_lock *lock);
 LW_PUBLIC const char *lw_lock_name(const struct lw_lock *lock);
 /* Who holds: the owner given, else the token as it stands in Redis; "" while waiting. */
@@ -345,9 +372,12 @@ LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
 /* After LW_EBUSY: the holder's remaining lease in ms, for a Retry-After; -1: it has none. */
 LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
 
-/* One holder or waiter, as lw_inspect finds it. */
+/* One holder or waiter, as lw_inspect finds it. The strings are as they stand in Redis, where
+ * anybody may have written them: not to be shown on a terminal as they are. Later versions
+ * append fields, so an entry may be larger than this, and in an earlier one smaller:
+ * entry_size below. */
 struct lw_inspected {
-    /* as it stands in Redis: ours is `<client uuid>:<n>:<window ms>-` */
+    /* ours is `<client uuid>:<n>:<window ms>-`; of a plain string its first 1024 bytes */
     const char *token;
     const char *owner; /* re-entrant modes; else "" */
     /* whose it is: "<client_name> <host> <pid>"; "" if not known */
@@ -361,19 +391,29 @@ struct lw_inspected {
     uint32_t permits;  /* of a waiter in LW_SHARED */
     enum lw_mode mode; /* how it holds, or wants to */
 };
-/* What stands behind a name at one moment; lives, with its strings, during the callback. */
+/* What stands behind a name at one moment; lives, with its entries and strings, during the
+ * callback. */
 struct lw_inspection {
-    size_t size;
+    size_t size; /* of this struct in the library that runs; later versions append to it */
     const char *name;
     const char *stranger; /* type of a key that is not ours to understand; else "" */
-    const struct lw_inspected *holders; /* at most 100, in no order */
-    /* at most 100 of mutexes, then 100 of the other modes, each in its queue's order */
-    const struct lw_inspected *waiters;
-    size_t holder_count, waiter_count; /* of these arrays */
+    const void *holders_, *waiters_;   /* of the two functions below */
+    size_t holder_count, waiter_count; /* how many entries these have */
     size_t holder_total, waiter_total; /* however many there are */
+    /* Of one lw_inspected in the library that runs. What does not end within it is not there:
+     * to be looked at by a program that may meet an earlier library than its header's. */
+    size_t entry_size;
 };
+/* The holder of this index, below holder_count: at most 100, in no order. Else NULL. */
+LW_PUBLIC const struct lw_inspected *lw_inspection_holder(
+    const struct lw_inspection *inspection, size_t index);
+/* The waiter of this index, below waiter_count: at most 100 of mutexes, then 100 of the other
+ * modes, each in its queue's order. Else NULL. */
+LW_PUBLIC const struct lw_inspected *lw_inspection_waiter(
+    const struct lw_inspection *inspection, size_t index);
 /* status: LW_OK, `inspection` tells all. Else it is NULL: LW_ECONN (no link at the moment; it
- * is not waited for), LW_EREDIS, LW_ENOMEM, LW_ECLOSED; `why` is "" or tells. */
+ * is not waited for), LW_EREDIS (also where somebody wrote a field or a member of more than 512
+ * bytes there), LW_ENOMEM, LW_ECLOSED; `why` is "" or tells. */
 typedef void lw_inspect_cb(struct lw_client *client, int status,
                            const struct lw_inspection *inspection, const char *why,
                            void *arg);
@@ -391,7 +431,9 @@ LW_PUBLIC int lw_inspect(struct lw_client *client, const char *name, lw_inspect_
  * operator who knows that the holder is gone or stuck. Breaks the promise of one holder until
  * the old one's next renewal tells it LW_ENOTHELD; fencing is what protects meanwhile.
  * token: only if it is that one's; NULL: whoever holds now (of a read-write lock all that
- * hold at that moment, up to 1000). A plain string of another library's is a holder, too.
+ * hold at that moment, up to 1000). A plain string of another library's is a holder, too (of
+ * more than 512 KiB: LW_EREDIS). What is too long for lw_inspect is broken all the same,
+ * but a token of more than 512 bytes is nothing to be named by: such go with NULL alone.
  * Returns as lw_inspect.
  */
 LW_PUBLIC int lw_break(struct lw_client *client, const char *name, const char *token,

@@ -1,10 +1,11 @@
 -- SPDX-License-Identifier: MIT
 -- Shows what stands behind a name. Reads only.
 -- KEYS: name, mutex queue, rw queue
--- ARGV: at most so many holds (optional, 100), and waiters of each queue (100)
+-- ARGV: at most so many holds (optional, 100), and waiters of each queue (100; 0: who asks
+--       wants to break the lock, and needs no more than the tokens that hold it)
 -- Answer: {type of the name's key (TYPE's word), its TTL ms (-1: none, -2: no key),
 --          server time us,
---          value (a string's, its first 1024 bytes; else ''),
+--          value (a string's, its first 1024 bytes, to break 524288; else ''),
 --          counts {mode, rcount, readers, writer, wcount, soonest} (a read-write lock's;
 --                 else {}),
 --          holds {token, "<end ms> <r|w> <owner>", fence, ...}, flat,
@@ -12,10 +13,24 @@
 --          rw queue, the same}
 -- A queue whose key is of another type has length -1.
 -- Happy path: each key is read once, all at one moment.
+--
+-- What anybody may have written there must not make the answer longer than a client reads. No
+-- client of ours writes a field or a member of more than 512 bytes; one that is longer is an
+-- error, but to break the lock: then it is cut, and instead of tokens that are longer there
+-- is one that is empty, which rw_release takes for all of them.
 
 local most_holds, most_waiters = tonumber(ARGV[1]) or 100, tonumber(ARGV[2]) or 100
+local breaks, longest, too_long = most_waiters == 0, 512, nil
 local kind = redis.call('TYPE', KEYS[1]).ok
 local time = redis.call('TIME')
+
+local function fit(text)
+    if text and #text > longest then
+        too_long = #text
+        return text:sub(1, longest)
+    end
+    return text
+end
 
 local function read_queue(key)
     local length = redis.pcall('ZCARD', key)
@@ -23,7 +38,7 @@ local function read_queue(key)
     if answer[1] > 0 and most_waiters > 0 then
         for _, item in ipairs(redis.call('ZRANGE', key, 0, most_waiters - 1,
                                          'WITHSCORES')) do
-            answer[#answer + 1] = item
+            answer[#answer + 1] = fit(item)
         end
     end
     return answer
@@ -35,20 +50,38 @@ if kind == 'hash' then
                         'soonest')
     local ours = counts[1] == 'read/2' or counts[1] == 'write/2'
     counts = ours and counts[6] and counts or {}
+    for field = 1, #counts do
+        counts[field] = fit(counts[field])
+    end
 end
+local nameless = false
 if #counts > 0 then
     local fields = redis.call('HGETALL', KEYS[1])
     for i = 1, #fields, 2 do
         local token = fields[i]:match('^h:(.*)$')
-        if token and #holds < 3 * most_holds then
-            local owner = fields[i + 1]:match('^%d+ [rw] (.*)$')
-            holds[#holds + 1] = token
-            holds[#holds + 1] = fields[i + 1]
-            holds[#holds + 1] = owner and redis.call('HGET', KEYS[1], 'f:' .. owner) or ''
+        if token and breaks and #token > longest then
+            nameless = nameless or fields[i + 1]:find('^%d+ [rw] ') ~= nil
+        elseif token and #holds < 3 * most_holds then
+            local owner = not breaks and fields[i + 1]:match('^%d+ [rw] (.*)$')
+            holds[#holds + 1] = fit(token)
+            holds[#holds + 1] = breaks and fields[i + 1]:sub(1, 64) or fit(fields[i + 1])
+            holds[#holds + 1] = owner and fit(redis.call('HGET', KEYS[1], 'f:' .. owner)) or ''
         end
     end
 end
+if nameless then
+    holds[#holds + 1], holds[#holds + 2], holds[#holds + 3] = '', '0 w ', ''
+end
 
+local value = kind == 'string' and redis.call('GET', KEYS[1]) or ''
+local mutex_queue, rw_queue = read_queue(KEYS[2]), read_queue(KEYS[3])
+if breaks and #value > 524288 then
+    too_long = #value
+elseif breaks then
+    too_long = nil
+end
+if too_long then
+    return {err = 'ERR what stands there has ' .. too_long .. ' bytes, too long for a lock'}
+end
 return {kind, redis.call('PTTL', KEYS[1]), time[1] * 1000000 + time[2],
-        kind == 'string' and redis.call('GET', KEYS[1]):sub(1, 1024) or '', counts, holds,
-        read_queue(KEYS[2]), read_queue(KEYS[3])}
+        value:sub(1, breaks and 524288 or 1024), counts, holds, mutex_queue, rw_queue}

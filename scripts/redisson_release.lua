@@ -3,7 +3,7 @@
 -- that frees the lock, those who wait on its channel are told.
 -- KEYS: name
 -- ARGV: field, channel
--- Answer: 1: it was held and is released; 0: it was not.
+-- Answer: 0: it was not held; else it is released, and it was told to so many less one.
 -- Happy path: held. The first write frees: it passes without memory. Sent twice, the
 -- second finds nothing and tells nobody.
 
@@ -12,6 +12,9 @@ if redis.pcall('HEXISTS', KEYS[1], ARGV[1]) ~= 1 then
 end
 redis.call('HDEL', KEYS[1], ARGV[1])
 if redis.call('EXISTS', KEYS[1]) == 0 then
-    redis.pcall('PUBLISH', ARGV[2], '0') -- not permitted: they find it by its TTL
+    local told = redis.pcall('PUBLISH', ARGV[2], '0')
+    if type(told) == 'number' then -- else not permitted: they find it by its TTL
+        return 1 + told
+    end
 end
 return 1

@@ -72,10 +72,17 @@ local function grow_ttl(ms)
     redis.call('PEXPIRE', name, math.max(redis.call('PTTL', name), ms))
 end
 
+-- Nil also where it was drawn while the server's clock stood before 2005: it was told to
+-- nobody.
+local function number_of(owner)
+    local number = tonumber(redis.call('HGET', name, 'f:' .. owner))
+    return number and number >= 1125899906842624 and number
+end
+
 -- An owner gets a number when it enters, and at its first write; other holds repeat it.
 local function number_for(kind, owner)
     if is_in(owner) and not (kind == 'w' and lock.wcount == 0) then
-        return tonumber(redis.call('HGET', name, 'f:' .. owner)) or draw(1)
+        return number_of(owner) or draw(1)
     end
     return draw(1)
 end
@@ -109,7 +116,12 @@ local function extend(record, token, lease)
         lock.soonest = ending
         save()
     end
-    return tonumber(redis.call('HGET', name, 'f:' .. owner)) or draw(1)
+    local number = number_of(owner)
+    if not number then
+        number = draw(1)
+        redis.call('HSET', name, 'f:' .. owner, format('%.0f', number))
+    end
+    return number
 end
 
 local function forget_notes()

@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- Whatever this token has here, it has no more: its hold, or its place in the queue.
 -- KEYS: name, queue, fence
--- ARGV: token, member (as it stands in the queue: `<r|w><permits> <token> <owner>`), server
+-- ARGV: token ('': of an operator who breaks the lock: all that are longer than 512 bytes),
+--       member (as it stands in the queue: `<r|w><permits> <token> <owner>`), server
 -- Answer: {1 if it was held and is released, else 0; holds its owner still has; again}
 -- Happy path: the only hold, nobody queued. The first write frees, so that it passes
 -- without memory.
@@ -22,6 +23,19 @@ local function slow()
         return {0, 0, 0}
     end
     local released = 0
+    if token == '' then
+        for _, field in ipairs(redis.call('HKEYS', name)) do
+            local long = #field > 514 and field:match('^h:(.*)$')
+            local ending, kind, holder = parse_hold(long and redis.call('HGET', name, field) or '')
+            if ending then
+                drop(long, kind, holder)
+                released = 1
+            end
+        end
+    end
+    if released == 1 then
+        save()
+    end
     local _, _, _, owner = parse_member(member)
     local record = redis.call('HGET', name, 'h:' .. token)
     if record then

@@ -12,35 +12,6 @@
 #define LUA_MAX ((int64_t)1 << 53) /* above it a script cannot count */
 #define WINDOW_MAX 60000           /* of a claim, in ms */
 
-enum lw__error_class lw__classify(const char *error)
-{
-    static const struct {
-        const char *code;
-        enum lw__error_class class;
-    } codes[] = {
-        {"NOPERM", LW__ERR_REFUSED},
-        {"NOSCRIPT", LW__ERR_NOSCRIPT},
-        {"LOADING", LW__ERR_LINK},
-        {"NOAUTH", LW__ERR_LINK},
-        {"READONLY", LW__ERR_LINK},
-        {"MASTERDOWN", LW__ERR_LINK},
-        {"max number of clients", LW__ERR_LINK},
-        {"BUSY", LW__ERR_TRANSIENT},
-        {"OOM", LW__ERR_TRANSIENT},
-        {"MISCONF", LW__ERR_TRANSIENT},
-        {"NOREPLICAS", LW__ERR_TRANSIENT},
-        {"CLUSTERDOWN", LW__ERR_TRANSIENT},
-        {"TRYAGAIN", LW__ERR_TRANSIENT},
-    };
-
-    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
-        if (strstr(error, codes[i].code))
-            return codes[i].class;
-    }
-    /* What Redis 7 says of a key, command or channel that a script may not use. */
-    return LW__ERR_REFUSED;
-}
-
 /* An integer from `low` to `high` at this place of an array; nothing else, nothing missing. */
 static bool integer_at(const struct lw__reply *reply, size_t index, int64_t low,
                        int64_t high, int64_t *ret)
@@ -152,6 +123,15 @@ bool lw__get_renewed(const struct lw__reply *reply, size_t count, bool *renewed)
             return false;
     }
     return true;
+}
+
+/* One more than were told. */
+bool lw__get_redisson_released(const struct lw__reply *reply, struct lw__released *ret)
+{
+    int64_t number = lw__reply_integer(reply);
+
+    *ret = (struct lw__released){.released = number > 0, .told = number - 1};
+    return lw__reply_type(reply) == LW__REPLY_INTEGER && number >= 0;
 }
 
 /* Digits up to `stop`: from 1 to `most`, as the scripts write it. */

@@ -136,8 +136,8 @@ static void node_down(void *arg, const char *why)
 {
     struct lw_client *client = arg;
 
-    snprintf(client->down_why, sizeof client->down_why, "%s", why);
-    lw__log(&client->log, LOG_WARNING, "no connection: %s", why);
+    lw__told(why, client->down_why, sizeof client->down_why);
+    lw__log(&client->log, LOG_WARNING, "no connection: %s", client->down_why);
     lw__notify_link(client, 0, client->down_why);
     lw__turns_link_down(client);
 }
@@ -215,7 +215,6 @@ static int set_up(struct lw_client *client, struct event_base *base, const char 
         return status;
     if (lw__loop_new(base, &client->loop) != 0 || lw__loop_reserve(client->loop, 3) != 0)
         return LW_ENOMEM;
-    lw__uuid(client->uuid);
     lw__random_seed(&client->random, (uint64_t)lw__now_us() ^
                                          (uint64_t)(uintptr_t)client ^
                                          (uint64_t)client->fork_mark.pid << 32);
@@ -234,6 +233,12 @@ int lw_client_new(struct event_base *base, const char *url,
 
     if (!client) {
         explain_to(options, lw_strerror(LW_ENOMEM));
+        return LW_ENOMEM;
+    }
+    if (!lw__uuid(client->uuid) ||
+        !lw__random_bytes(&client->hash_key, sizeof client->hash_key)) {
+        explain_to(options, "the system has no random bytes to give");
+        free(client);
         return LW_ENOMEM;
     }
     lw__fork_mark_set(&client->fork_mark);

@@ -5,6 +5,7 @@
  *   client.c   options, life of a client, statistics      lock.c   the calls on a handle
  *   turns.c    the handles that share a token: whose turn it is
  *   redisson.c what LW_REDISSON alone has: holds of one owner, Redisson's channels
+ *   line.c     those who wait in that mode: who asks for all of them
  *   token.c    one token in Redis: drives machine.c, sends its commands
  *   renewal.c  who is due when, in batches; lw_renew      wait.c   messages to their waiters
  *   inspect.c  lw_inspect and lw_break                    note.c   who this client is
@@ -18,10 +19,15 @@
 #include "lockwire.h"
 #include "machine.h"
 #include "node.h"
+#include "told.h"
 
 #include <sys/types.h>
 #define HASH_NONFATAL_OOM 1 /* else uthash ends the process when memory is out */
 #include <uthash.h>
+/* Remote users choose names: what is found by them is hashed with the client's key. */
+#undef HASH_FUNCTION
+#define HASH_FUNCTION(text, length, hash)                                                \
+    _Static_assert(0, "lw__hash() and the macros _BYHASHVALUE are to be used")
 
 #define LW__MS 1000
 #define LW__CONTENDED_SLOTS 256
@@ -75,7 +81,7 @@ struct lw__notify {
 
 /* ---- the structs ---- */
 
-/* A name in use. The tokens of one client for it, in order of making. */
+/* A name in use, found by its text. The tokens of one client for it, in order of making. */
 struct lw__name {
     UT_hash_handle hh;
     struct lw__token *tokens;
@@ -139,6 +145,7 @@ struct lw__token {
     struct lw_lock *others;       /* LW_REDISSON: hold as well, beside `holder` */
     struct lw__rw rw;             /* read-write modes; owner is the handle's, copied */
     char *rw_owner;               /* LW_REDISSON's, too */
+    int64_t entered_us; /* LW_REDISSON: whose lease is to be had from then on, 0: nobody's */
     uint64_t n, previous_n;
     uint32_t window_ms, previous_window_ms;
     int64_t pair_sent_us, pair_server_us; /* of the last answer: see hand-over */
@@ -155,6 +162,14 @@ struct lw__token {
     bool stranger_told;
     bool error_told;        /* to one of its handles, and no ordinary answer came since */
     bool renewing_for_next; /* between two handles: the next wants a fresh lease */
+};
+
+/* A name that was released in LW_REDISSON and is left to others. */
+struct lw__rest {
+    int64_t until_us;
+    uint32_t hash; /* of the name */
+    bool own;      /* the message of that release is still to come to us, too */
+    bool heard;    /* a message came while a release was in flight */
 };
 
 /* A call of lw_inspect or lw_break on its way. */
@@ -207,6 +222,7 @@ struct lw_client {
     struct lw__loop *loop;
     struct lw__node *node;
     struct lw__random random;
+    struct lw__hash_key hash_key; /* of all its tables */
     char uuid[LW__UUID_SIZE];
     struct lw__fork_mark fork_mark;
     uint64_t next_n;
@@ -215,7 +231,8 @@ struct lw_client {
     struct lw_lock *locks;
     struct lw__inquiry *inquiries;
     struct lw__listener *listener; /* redisson.c's; NULL: nobody waited lately */
-    bool channels_forbidden_told;
+    bool channels_forbidden_told, cluster_told;
+    struct lw__rest rests[16];
     struct lw__command note_command;
     struct lw__timer note_timer;
     int64_t note_due_us;
@@ -228,7 +245,7 @@ struct lw_client {
     struct lw__timer renewal_timer, close_timer;
     struct lw__notify notify;
     struct {
-        uint32_t hash;
+        unsigned hash;
         int64_t until_us;
     } contended[LW__CONTENDED_SLOTS]; /* names that somebody else had lately */
     int64_t pair_sent_us, pair_server_us;
@@ -275,8 +292,8 @@ void lw__wait_note_clock(struct lw__token *token, int64_t sent_us, int64_t serve
 /* The best pair for judging a hand-over at handed_us; server_us 0: none. */
 void lw__wait_clock(const struct lw__token *token, int64_t handed_us, int64_t *sent_us,
                     int64_t *server_us);
-void lw__wait_note_contended(struct lw_client *client, const char *name);
-bool lw__wait_is_contended(const struct lw_client *client, const char *name);
+void lw__wait_note_contended(struct lw_client *client, const struct lw__name *name);
+bool lw__wait_is_contended(const struct lw_client *client, const struct lw__name *name);
 
 /* ---- renewal.c ---- */
 
@@ -347,7 +364,31 @@ void lw__redisson_leave(struct lw_lock *lock);
 int64_t lw__redisson_lease_us(const struct lw__token *token);
 /* It was refused: from now on it asks again when the name's channel says so. */
 void lw__redisson_await(struct lw__token *token);
+/* How long who is refused may sleep: less where its channel is not heard. */
+int64_t lw__redisson_poll_ms(const struct lw__token *token);
+/* Is the name's channel listened to, as far as the server confirmed? */
+bool lw__redisson_hears(const struct lw_client *client, const char *name);
 void lw__redisson_close(struct lw_client *client); /* listens no more */
+
+/* ---- line.c ---- */
+
+/* Who asks for all that wait for the name in LW_REDISSON; NULL: nobody waits. */
+struct lw__token *lw__line_first(const struct lw__name *name);
+bool lw__line_is_behind(const struct lw__token *token); /* another one asks for it */
+/* Of a token that is new: may it not ask yet? lw__line_moved will have it ask. */
+bool lw__line_must_wait(const struct lw__token *token);
+/* How long the name stays with who has it, as far as is known, in ms. */
+int64_t lw__line_busy_ms(const struct lw__name *name);
+/* A token of the name has made a step; `freed`: it has the lock no more. */
+void lw__line_moved(struct lw__name *name, bool freed);
+/* A release told so many listeners (-1: it found nothing to release), us among them? Asking
+ * rests where there are others. */
+void lw__line_released(struct lw_client *client, const char *name, int64_t told,
+                       bool told_us);
+/* The channel of the name `text` is not heard any more: who asks for it asks sooner. */
+void lw__line_unheard(struct lw_client *client, const char *text);
+/* The channel of the name `text` says that it was released. */
+void lw__line_message(struct lw_client *client, const char *text);
 
 /* ---- lock.c ---- */
 

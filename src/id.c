@@ -3,17 +3,31 @@
  * Identity and jitter: random UUIDs, and a small generator that must never be used for
  * the former. Knows nothing of what they are used for. Happy path: lw__uuid;
  * lw__random_seed, lw__random_between.
+ *
+ * libuuid writes the UUID but does not draw it: its generator seeds that of the process
+ * (srandom) anew, which is the host's.
  */
 #include "base.h"
 
+#include <unistd.h>
 #include <uuid/uuid.h>
 
-void lw__uuid(char ret[LW__UUID_SIZE])
+bool lw__random_bytes(void *ret, size_t size)
+{
+    return getentropy(ret, size) == 0;
+}
+
+bool lw__uuid(char ret[LW__UUID_SIZE])
 {
     uuid_t uuid;
 
-    uuid_generate_random(uuid);
+    if (!lw__random_bytes(uuid, sizeof(uuid))) {
+        return false;
+    }
+    uuid[6] = (unsigned char)(0x40 | (uuid[6] & 0x0f)); /* version 4: random */
+    uuid[8] = (unsigned char)(0x80 | (uuid[8] & 0x3f)); /* RFC 9562's variant */
     uuid_unparse_lower(uuid, ret);
+    return true;
 }
 
 void lw__random_seed(struct lw__random *random, uint64_t seed)

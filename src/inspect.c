@@ -98,7 +98,7 @@ static bool take_holds(struct reader *r, const struct lw__reply *holds)
         holder = entry(r, end[1] == 'w' ? LW_EXCLUSIVE : LW_SHARED);
         holder->token = keep(r, token, length);
         holder->owner = keep(r, end + 3, strlen(end + 3));
-        holder->remaining_ms = ending - r->server_us / LW__MS;
+        holder->remaining_ms = ending - r->server_us / LW__MS; /* neither is negative */
         if (holder->remaining_ms < 0)
             holder->remaining_ms = 0;
         holder->fence = strtoull(fence, NULL, 10);
@@ -198,6 +198,7 @@ static size_t count_entries(const struct lw__reply *reply)
 static bool is_answer(const struct lw__reply *reply)
 {
     return lw__reply_type(reply) == LW__REPLY_ARRAY && lw__reply_count(reply) == 8 &&
+           lw__reply_integer(lw__reply_at(reply, 2)) >= 0 &&
            lw__reply_type(lw__reply_at(reply, 6)) == LW__REPLY_ARRAY &&
            lw__reply_count(lw__reply_at(reply, 6)) >= 2 &&
            lw__reply_type(lw__reply_at(reply, 7)) == LW__REPLY_ARRAY &&
@@ -229,8 +230,8 @@ static int take_in(struct lw__inquiry *inquiry, const struct lw__reply *reply)
         !take_queue(&r, lw__reply_at(reply, 7), true))
         return 0;
     found->waiter_count = (size_t)(r.next - inquiry->entries) - found->holder_count;
-    found->holders = inquiry->entries;
-    found->waiters = inquiry->entries + found->holder_count;
+    found->holders_ = inquiry->entries;
+    found->waiters_ = inquiry->entries + found->holder_count;
     return 1;
 }
 
@@ -238,12 +239,7 @@ static int take_in(struct lw__inquiry *inquiry, const struct lw__reply *reply)
 
 static void finish(struct lw__inquiry *inquiry, int status, const char *why)
 {
-    size_t length = strlen(why);
-
-    if (length >= sizeof inquiry->why)
-        length = sizeof inquiry->why - 1;
-    memcpy(inquiry->why, why, length);
-    inquiry->why[length] = '\0';
+    lw__told(why, inquiry->why, sizeof inquiry->why);
     lw__notify_inquiry(inquiry, status);
 }
 
@@ -365,12 +361,22 @@ static void break_failed(struct lw__command *command, const char *why, bool sent
 static const struct lw__command_type break_type = {put_break, break_answered,
                                                    break_failed, LW__ORDER_FRESH};
 
+/* An empty token of a hold stands for all that are too long to be named (inspect.lua), and so
+ * is nobody's. */
+static bool is_meant(const struct lw__inquiry *inquiry, const struct lw_inspected *holder)
+{
+    if (!inquiry->token)
+        return true;
+    return strcmp(inquiry->token, holder->token) == 0 &&
+           (*holder->token || holder->mode == LW_MUTEX);
+}
+
 static void break_next(struct lw__inquiry *inquiry)
 {
     const struct lw_inspection *found = &inquiry->found;
 
-    while (inquiry->token && inquiry->breaking < found->holder_count &&
-           strcmp(inquiry->token, found->holders[inquiry->breaking].token) != 0)
+    while (inquiry->breaking < found->holder_count &&
+           !is_meant(inquiry, &inquiry->entries[inquiry->breaking]))
         inquiry->breaking++;
     if (inquiry->breaking < found->holder_count)
         send_or_finish(inquiry, &break_type);
@@ -472,8 +478,10 @@ static int ask(struct lw_client *client, const char *text, const char *token,
         lw__client_explain(client, "%s", lw_strerror(LW_ENOMEM));
         return LW_ENOMEM;
     }
-    inquiry->found = (struct lw_inspection){
-        .size = sizeof inquiry->found, .name = inquiry->name, .stranger = ""};
+    inquiry->found = (struct lw_inspection){.size = sizeof inquiry->found,
+                                            .name = inquiry->name,
+                                            .stranger = "",
+                                            .entry_size = sizeof *inquiry->entries};
     inquiry->inspected = inspected;
     inquiry->broken = broken;
     inquiry->arg = arg;
@@ -490,6 +498,22 @@ int lw_inspect(struct lw_client *client, const char *name, lw_inspect_cb *done, 
         return LW_EINVAL;
     }
     return ask(client, name, NULL, done, NULL, arg);
+}
+
+const struct lw_inspected *lw_inspection_holder(const struct lw_inspection *inspection,
+                                                size_t index)
+{
+    const struct lw_inspected *holders = inspection->holders_;
+
+    return index < inspection->holder_count ? &holders[index] : NULL;
+}
+
+const struct lw_inspected *lw_inspection_waiter(const struct lw_inspection *inspection,
+                                                size_t index)
+{
+    const struct lw_inspected *waiters = inspection->waiters_;
+
+    return index < inspection->waiter_count ? &waiters[index] : NULL;
 }
 
 int lw_break(struct lw_client *client, const char *name, const char *token,

@@ -15,6 +15,7 @@
 #include "link_inside.h"
 
 #include "lockwire.h"
+#include "told.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -90,12 +91,7 @@ void lw__link_fail(struct lw__link *link, const char *why)
     if (!lw__link_is_open(link)) {
         return;
     }
-    (void)snprintf(link->why, sizeof(link->why), "%s", why);
-    for (char *c = link->why; *c != '\0'; c++) {
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) {
-            *c = '?'; /* a server's words, on their way to a log */
-        }
-    }
+    lw__told(why, link->why, sizeof(link->why));
     shut(link);
     link->state = LW__LINK_FAILED;
     lw__defer(link->loop, &link->end, false);

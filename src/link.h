@@ -24,7 +24,8 @@ enum lw__reply_type {
 };
 enum lw__reply_type lw__reply_type(const struct lw__reply *reply);
 int64_t lw__reply_integer(const struct lw__reply *reply); /* 0 unless an integer */
-/* The text of a status, error or string (NUL-terminated, may contain NULs), else "". */
+/* The text of a status, error or string (NUL-terminated, may contain NULs), else "". Of an
+ * error that a command of a script met, what the command said, on every version. */
 const char *lw__reply_text(const struct lw__reply *reply, size_t *length);
 size_t lw__reply_count(const struct lw__reply *reply); /* 0 unless an array */
 const struct lw__reply *lw__reply_at(const struct lw__reply *reply, size_t index);

@@ -387,10 +387,13 @@ const char *lw_lock_owner(const struct lw_lock *lock)
 
 void lw__lock_set_errstr(struct lw_lock *lock, const char *why)
 {
-    if (lock->errstr && strcmp(lock->errstr, why) == 0)
+    char told[LW__TOLD];
+
+    lw__told(why, told, sizeof told);
+    if (lock->errstr && strcmp(lock->errstr, told) == 0)
         return;
     free(lock->errstr);
-    lock->errstr = *why ? strdup(why) : NULL;
+    lock->errstr = *told ? strdup(told) : NULL;
     if (*why && lock->token)
         lock->token->error_told = true;
 }

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Messages for the operator: filters by level, formats on the stack, hands them to the
- * host's function. Writes nowhere by itself.
+ * host's function. Writes nowhere by itself. What a message quotes may be anybody's words: so
+ * all of it is told as those are.
  * Happy path: lw__log.
  */
 #include "base.h"
+#include "told.h"
 
 #include <stdio.h>
 
 void lw__log(const struct lw__log *log, int level, const char *format, ...)
 {
-    char message[512];
+    char message[LW__TOLD], told[LW__TOLD];
     va_list args;
 
     if (log->fn == NULL || level > log->level) {
@@ -19,5 +21,6 @@ void lw__log(const struct lw__log *log, int level, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(message, sizeof(message), format, args);
     va_end(args);
-    log->fn(level, message, log->arg);
+    lw__told(message, told, sizeof(told));
+    log->fn(level, told, log->arg);
 }

@@ -32,6 +32,13 @@ int64_t lw__poll_delay_us(int64_t remaining_ms, int64_t position, int64_t jitter
     return delay * MS + delay * MS / 10 * jitter / 1000;
 }
 
+int64_t lw__poll_lease_us(int64_t remaining_ms, int64_t most_ms, int64_t jitter)
+{
+    int64_t most = most_ms * MS - most_ms * MS / 20 * (jitter + 1000) / 1000;
+
+    return remaining_ms >= 0 && remaining_ms < most / MS ? (remaining_ms + 1) * MS : most;
+}
+
 void lw__machine_init(struct lw__machine *machine)
 {
     *machine = (struct lw__machine){
@@ -203,6 +210,13 @@ static struct lw__output give_up(struct lw__machine *m, const struct lw__input *
     return out;
 }
 
+static int64_t poll_us(const struct lw__input *in)
+{
+    if (in->poll_ms > 0)
+        return lw__poll_lease_us(in->remaining_ms, in->poll_ms, in->jitter);
+    return lw__poll_delay_us(in->remaining_ms, in->position, in->jitter);
+}
+
 static struct lw__output queued(struct lw__machine *m, const struct lw__input *in)
 {
     int64_t handed = m->handed_us;
@@ -227,8 +241,7 @@ static struct lw__output queued(struct lw__machine *m, const struct lw__input *i
         out = ask(m);
     } else {
         m->phase = LW__QUEUED;
-        m->due_us = in->now_us +
-                    lw__poll_delay_us(in->remaining_ms, in->position, in->jitter);
+        m->due_us = in->now_us + poll_us(in);
         out = act(0);
     }
     out.actions |= LW__DO_BUSY;

@@ -57,6 +57,7 @@ struct lw__input {
     int64_t sent_us; /* when what is answered was sent */
     uint64_t fence;
     int64_t remaining_ms; /* -1: no TTL */
+    int64_t poll_ms;      /* of who never queues: ask after that at the latest; else 0 */
     int64_t position;     /* -1: not queued */
     int64_t ticket;
     int64_t server_us;                    /* TIME in the answer */
@@ -124,4 +125,6 @@ int64_t lw__drift_us(int64_t span_us);
 /* TTL-based polling: when to ask again, after an answer with this remaining lease and
  * position (-1: not queued). Microseconds from now. */
 int64_t lw__poll_delay_us(int64_t remaining_ms, int64_t position, int64_t jitter);
+/* The same where nobody queues: as soon as the lease has ended, or after up to most_ms. */
+int64_t lw__poll_lease_us(int64_t remaining_ms, int64_t most_ms, int64_t jitter);
 #endif

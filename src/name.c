@@ -5,18 +5,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct lw__name *lw__name_find(struct lw_client *client, const char *text)
+static struct lw__name *find(struct lw_client *client, const char *text, size_t length,
+                             unsigned hash)
 {
     struct lw__name *name;
 
-    HASH_FIND_STR(client->names, text, name);
+    HASH_FIND_BYHASHVALUE(hh, client->names, text, length, hash, name);
     return name;
+}
+
+struct lw__name *lw__name_find(struct lw_client *client, const char *text)
+{
+    size_t length = strlen(text);
+
+    return find(client, text, length, (unsigned)lw__hash(&client->hash_key, text, length));
 }
 
 struct lw__name *lw__name_get(struct lw_client *client, const char *text)
 {
-    struct lw__name *name = lw__name_find(client, text);
     size_t length = strlen(text);
+    unsigned hash = (unsigned)lw__hash(&client->hash_key, text, length);
+    struct lw__name *name = find(client, text, length, hash);
 
     if (!name) {
         name = malloc(sizeof *name + length + 1);
@@ -24,8 +33,8 @@ struct lw__name *lw__name_get(struct lw_client *client, const char *text)
             return NULL;
         memset(name, 0, sizeof *name);
         memcpy(name->text, text, length + 1);
-        HASH_ADD_KEYPTR(hh, client->names, name->text, length, name);
-        if (!lw__name_find(client, text)) { /* uthash had no memory */
+        HASH_ADD_KEYPTR_BYHASHVALUE(hh, client->names, name->text, length, hash, name);
+        if (!name->hh.tbl) { /* uthash had no memory */
             free(name);
             return NULL;
         }

@@ -9,11 +9,13 @@
 
 #include "backlog.h"
 #include "lockwire.h"
+#include "told.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
+#include <time.h>
 
 #define MS 1000
 
@@ -30,7 +32,7 @@ struct lw__node {
     struct lw__command seed, keep;   /* of the fence counter */
     struct lw__command count;        /* of who listens: is it us? */
     struct lw__request policy, kill; /* sent once a connection, answers informative */
-    char unseeded[LW__WHY];       /* why the fence counter is not to be trusted, or "" */
+    struct lw__unseeded unseeded; /* `why` is "" while the fence counter can be trusted */
     char server[LW__SERVER_SIZE]; /* the command link's */
     bool up, seeding, keeping;
     bool counting, count_forbidden, count_forbidden_told;
@@ -209,25 +211,53 @@ static void came_up(struct lw__node *node)
     node->events->up(node->arg);
 }
 
-/* Locks work without numbers (no memory for the counter, no permission), but not on a link
- * that is ended for what was answered: a replica is never `up`. */
+static void unseed(struct lw__node *node, int level, enum lw__error_class class,
+                   const char *why)
+{
+    if (node->unseeded.why[0] == '\0')
+        lw__log(node->options.access.log, level, "the fence counter cannot be set: %s",
+                why);
+    node->unseeded.class = class;
+    lw__told(why, node->unseeded.why, sizeof node->unseeded.why);
+}
+
+void lw__node_doubt_clock(struct lw__node *node, int64_t number)
+{
+    time_t seconds = (time_t)(number / 1000000);
+    struct tm date = {0};
+    char why[LW__WHY], day[16] = "";
+
+    if (gmtime_r(&seconds, &date))
+        (void)strftime(day, sizeof day, "%Y-%m-%d", &date);
+    snprintf(
+        why, sizeof why,
+        "the server's clock is wrong, it says %s: of that no fencing token can be made, "
+        "and only LW_NO_FENCE goes until it is right",
+        day);
+    unseed(node, LOG_ERR, LW__ERR_TRANSIENT, why);
+}
+
+/* Locks work without numbers (no memory for the counter, no permission, a clock that was never
+ * set), but not on a link that is ended for what was answered: a replica is never `up`. */
 static bool seeded(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__node *node = command->node;
     const char *text = lw__reply_text(reply, NULL);
+    int64_t number = lw__reply_integer(reply);
 
     node->seeding = false;
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        if (lw__classify(text) == LW__ERR_LINK)
+        enum lw__error_class class = lw__classify(text);
+
+        if (class == LW__ERR_LINK)
             return true;
-        if (node->unseeded[0] == '\0')
-            lw__log(node->options.access.log, LOG_WARNING,
-                    "the fence counter cannot be set: %s", text);
-        snprintf(node->unseeded, sizeof node->unseeded, "%s", text);
-    } else if (lw__reply_integer(reply) < LW__FENCE_MIN) {
+        unseed(node, LOG_WARNING, class, text);
+    } else if (number < 1) {
         return false;
+    } else if (number < LW__FENCE_MIN) {
+        lw__node_doubt_clock(node, number);
     } else {
-        node->unseeded[0] = '\0';
+        node->unseeded.why[0] = '\0';
     }
     came_up(node);
     return true;
@@ -536,12 +566,17 @@ const char *lw__node_server(const struct lw__node *node)
     return node->server;
 }
 
-const char *lw__node_unseeded(struct lw__node *node)
+bool lw__node_is_clustered(const struct lw__node *node)
 {
-    if (node->unseeded[0] == '\0')
+    return node->commands.clustered;
+}
+
+const struct lw__unseeded *lw__node_unseeded(struct lw__node *node)
+{
+    if (node->unseeded.why[0] == '\0')
         return NULL;
     seed(node);
-    return node->unseeded;
+    return &node->unseeded;
 }
 
 const struct lw__access *lw__node_access(const struct lw__node *node)

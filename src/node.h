@@ -68,9 +68,19 @@ bool lw__node_is_backing_off(const struct lw__node *node);
 bool lw__node_is_bound(const struct lw__node *node);
 /* That server's short id, "" where it is not told. */
 const char *lw__node_server(const struct lw__node *node);
-/* NULL, or why numbers from the fence counter cannot be trusted on this connection; asking
- * has it tried again. */
-const char *lw__node_unseeded(struct lw__node *node);
+/* Whether it runs in cluster mode, where that is told. */
+bool lw__node_is_clustered(const struct lw__node *node);
+/* Why numbers from the fence counter cannot be trusted, and how that is to be taken. */
+struct lw__unseeded {
+    enum lw__error_class class;
+    char why[LW__WHY];
+};
+/* NULL: they can, on this connection. Else asking has it tried again. */
+const struct lw__unseeded *lw__node_unseeded(struct lw__node *node);
+/* A script drew this number, 1 or more and below LW__FENCE_MIN: the counter was lost, and the
+ * server's clock says no later time. A number of such a clock is not told: a counter that is
+ * lost once more could not be known from it. */
+void lw__node_doubt_clock(struct lw__node *node, int64_t number);
 /* How it is reached, for a further session to the same server. */
 const struct lw__access *lw__node_access(const struct lw__node *node);
 /* Counts connections of both links: what was learnt of the server's clock holds for one pair

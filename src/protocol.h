@@ -110,7 +110,7 @@ void lw__put_fence_keep(struct lw__buffer *out); /* PEXPIRE: the counter lives o
 /* How many subscribe to a channel at the server that is asked: PUBSUB NUMSUB. */
 void lw__put_count(struct lw__buffer *out, const char *channel);
 
-/* How an error reply is to be taken. Codes may stand anywhere in a script's error text. */
+/* How an error reply is to be taken, by its code (classify.c). */
 enum lw__error_class {
     LW__ERR_NOSCRIPT,  /* send the text */
     LW__ERR_LINK,      /* this connection is of no use: LOADING, NOAUTH, READONLY ... */
@@ -118,6 +118,8 @@ enum lw__error_class {
     LW__ERR_REFUSED    /* for good: NOPERM and all else */
 };
 enum lw__error_class lw__classify(const char *error);
+/* Is it NOPERM: a command, key or channel that this user may not use? */
+bool lw__denied(const char *error);
 
 /* Numbers out of this range mean that the counter was lost and must be seeded from TIME; a
  * script cannot count beyond it. */
@@ -135,11 +137,13 @@ struct lw__acquired {
 struct lw__released {
     bool released, again;
     int64_t holds_left;
+    int64_t told; /* Redisson's: how many heard of it */
 };
 /* false: not what the script can have answered. */
 bool lw__get_acquired(const struct lw__reply *reply, bool turn, struct lw__acquired *ret);
 bool lw__get_count(const struct lw__reply *reply, int64_t *ret);
 bool lw__get_released(const struct lw__reply *reply, bool rw, struct lw__released *ret);
+bool lw__get_redisson_released(const struct lw__reply *reply, struct lw__released *ret);
 bool lw__get_renewed(const struct lw__reply *reply, size_t count, bool *renewed);
 
 /* A message on our channel: `t <token> <fence> <us> <server> <name>` (a mutex was handed over;

@@ -6,8 +6,9 @@
  * decide when a grant may be believed.
  *
  * Happy path: the first try is refused; lw__redisson_await has the name's channel subscribed;
- * its confirmation has all who wait for the name ask again, as does each message. Once held,
- * lw__redisson_join lets in who has the same owner; lw__redisson_leave lets it out.
+ * its confirmation has the first who waits for the name ask again, as does each message
+ * (line.c). Once held, lw__redisson_join lets in who has the same owner; lw__redisson_leave
+ * lets it out.
  */
 #include "core.h"
 
@@ -20,6 +21,8 @@
 #define IDLE_US                                                                          \
     (10000 * (int64_t)LW__MS) /* the link is closed when nobody waited for so long */
 #define NAMES_MAX 1024 /* channels that nobody waits for go at that many, or more */
+#define POLL_MS 10000
+#define POLL_UNHEARD_MS 3000
 
 /* A name whose channel is, or shall be, subscribed. */
 struct awaited {
@@ -32,6 +35,7 @@ struct awaited {
 struct lw__listener {
     struct lw_client *client;
     struct lw__session session;
+    bool denied;           /* why the link ends: we may not subscribe */
     struct lw__timer tick; /* heartbeat, and: is it still wanted? */
     struct awaited *names;
     unsigned names_max;    /* at least twice as many as were awaited when it was set */
@@ -92,22 +96,39 @@ static bool may_enter(const struct lw__token *token, const struct lw_lock *lock)
            token->machine.deadline_us - (int64_t)lock->margin_ms * LW__MS > lw__now_us();
 }
 
-static void enter(struct lw__token *token, struct lw_lock *lock)
+/* Its lease begins now. Who does not renew has it asked for once, unless the grant that lets
+ * it in was asked for with a lease as long. */
+static void enter(struct lw__token *token, struct lw_lock *lock, bool by_grant)
 {
+    if ((lock->flags & LW_NO_RENEW) &&
+        (!by_grant || token->machine.lease_us < longest(0, lock)))
+        token->entered_us = lw__now_us();
     DL_APPEND2(token->others, lock, turn_prev, turn_next);
     lw__turns_begin(token, lock);
     choose_holder(token);
+}
+
+static void tell_of_cluster(struct lw_client *client)
+{
+    if (client->cluster_told || !lw__node_is_clustered(client->node))
+        return;
+    client->cluster_told = true;
+    lw__log(
+        &client->log, LOG_WARNING,
+        "the server is in cluster mode, where Redisson wakes by sharded channels: it and "
+        "this client exclude each other, but waiting will be by polling");
 }
 
 void lw__redisson_admit(struct lw__token *token)
 {
     struct lw_lock *lock, *next;
 
+    tell_of_cluster(token->client);
     DL_FOREACH_SAFE2(token->waiting, lock, next, turn_next) {
         if (!may_enter(token, lock))
             continue;
         lw__turns_unlist(token, lock);
-        enter(token, lock);
+        enter(token, lock, true);
     }
 }
 
@@ -135,22 +156,33 @@ static struct lw__token *find(const struct lw_lock *lock)
     return NULL;
 }
 
+/* Somebody of this client is in line before it. */
+static void refuse(struct lw_lock *lock)
+{
+    lock->retry_ms = lw__line_busy_ms(lock->name);
+    lw__turns_finish(lock, LW_EBUSY, NULL);
+}
+
 bool lw__redisson_join(struct lw_lock *lock)
 {
     struct lw__token *token = find(lock);
     struct lw__node *node = lock->client->node;
 
-    if (!token)
-        return false;
+    if (!token) {
+        if (lock->mode != LW_REDISSON || !lock->once || !lw__node_is_up(node) ||
+            !lw__line_first(lock->name))
+            return false;
+        refuse(lock);
+        return true;
+    }
     if (may_enter(token, lock)) {
-        enter(token, lock);
+        enter(token, lock, false);
         return true;
     }
     if (lock->once && lw__node_is_backing_off(node))
         return false;
     if (lock->once && token->machine.phase == LW__QUEUED && lw__node_is_up(node)) {
-        lock->retry_ms = token->remaining_ms;
-        lw__turns_finish(lock, LW_EBUSY, NULL);
+        refuse(lock);
         return true;
     }
     lw__turns_append(token, lock);
@@ -172,40 +204,53 @@ void lw__redisson_leave(struct lw_lock *lock)
 
 /* ---- who waits ---- */
 
-static bool waits(const struct lw__token *token)
-{
-    return token->mode == LW_REDISSON && token->waiting &&
-           (token->machine.phase == LW__ASKING || token->machine.phase == LW__QUEUED);
-}
-
 static bool is_awaited(const struct lw__listener *listener, const struct awaited *entry)
 {
-    struct lw__name *name = lw__name_find(listener->client, entry->name);
-    const struct lw__token *token;
+    const struct lw__name *name = lw__name_find(listener->client, entry->name);
 
-    if (!name)
-        return false;
-    DL_FOREACH(name->tokens, token) {
-        if (waits(token))
-            return true;
-    }
-    return false;
+    return name && lw__line_first(name);
 }
 
-static void wake(struct lw__listener *listener, const struct awaited *entry)
+static unsigned hash_of(const struct lw__listener *listener, const char *channel)
 {
-    struct lw_client *client = listener->client;
-    struct lw__name *name = lw__name_find(client, entry->name);
-    struct lw__token *token, *next;
+    return (unsigned)lw__hash(&listener->client->hash_key, channel, strlen(channel));
+}
 
-    if (!name || !lw__node_is_up(client->node)) /* coming up has all of them ask */
-        return;
-    name->references++;
-    DL_FOREACH_SAFE(name->tokens, token, next) {
-        if (waits(token))
-            lw__token_event(token, LW__EV_ASK_NOW);
-    }
-    lw__name_put(client, name);
+static struct awaited *find_channel(const struct lw__listener *listener,
+                                    const char *channel)
+{
+    struct awaited *entry;
+
+    HASH_FIND_BYHASHVALUE(hh, listener->names, channel, strlen(channel),
+                          hash_of(listener, channel), entry);
+    return entry;
+}
+
+static struct awaited *find_awaited(const struct lw_client *client, const char *name)
+{
+    char channel[LW__CHANNEL_SIZE];
+
+    if (!client->listener)
+        return NULL;
+    lw__redisson_channel(name, channel);
+    return find_channel(client->listener, channel);
+}
+
+bool lw__redisson_hears(const struct lw_client *client, const char *name)
+{
+    const struct awaited *entry = find_awaited(client, name);
+
+    return entry && entry->confirmed;
+}
+
+int64_t lw__redisson_poll_ms(const struct lw__token *token)
+{
+    struct lw_client *client = token->client;
+
+    return lw__redisson_hears(client, token->name->text) &&
+                   !lw__node_is_clustered(client->node)
+               ? POLL_MS
+               : POLL_UNHEARD_MS;
 }
 
 /* ---- the link ---- */
@@ -230,8 +275,12 @@ static void unconfirm(struct lw__listener *listener)
 {
     struct awaited *entry, *next;
 
-    HASH_ITER(hh, listener->names, entry, next)
+    HASH_ITER(hh, listener->names, entry, next) {
+        if (!entry->confirmed)
+            continue;
         entry->confirmed = false;
+        lw__line_unheard(listener->client, entry->name);
+    }
 }
 
 static void lost(void *arg, const char *why)
@@ -240,8 +289,9 @@ static void lost(void *arg, const char *why)
     struct lw_client *client = listener->client;
 
     unconfirm(listener);
-    if (!strstr(why, "NOPERM"))
+    if (!listener->denied)
         return;
+    listener->denied = false;
     lw__session_stop(&listener->session);
     if (!client->channels_forbidden_told)
         lw__log(&client->log, LOG_WARNING,
@@ -259,21 +309,23 @@ static void push(void *arg, const struct lw__reply *reply)
     size_t length;
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        listener->denied = lw__denied(lw__reply_text(reply, NULL));
         lw__session_fail(&listener->session, lw__reply_text(reply, NULL));
         return;
     }
     kind = lw__reply_text(lw__reply_at(reply, 0), NULL);
     channel = lw__reply_text(lw__reply_at(reply, 1), NULL);
     text = lw__reply_text(lw__reply_at(reply, 2), &length);
-    HASH_FIND_STR(listener->names, channel, entry);
+    entry = find_channel(listener, channel);
     if (!entry)
         return;
     if (strcasecmp(kind, "message") == 0) {
         if (length == 1 && (*text == '0' || *text == '1'))
-            wake(listener, entry);
+            lw__line_message(listener->client, entry->name);
     } else if (!entry->confirmed) {
         entry->confirmed = true;
-        wake(listener, entry); /* what was freed before it came was not heard of */
+        /* what was freed before it came was not heard of */
+        lw__line_message(listener->client, entry->name);
     }
 }
 
@@ -369,14 +421,14 @@ void lw__redisson_await(struct lw__token *token)
     struct lw__listener *listener = listen_for(token->client);
     const char *name = token->name->text;
     char channel[LW__CHANNEL_SIZE];
-    struct awaited *entry, *known;
+    struct awaited *entry;
 
+    tell_of_cluster(token->client);
     if (!listener)
         return;
     listener->idle_since_us = LW__NEVER;
     lw__redisson_channel(name, channel);
-    HASH_FIND_STR(listener->names, channel, known);
-    if (known)
+    if (find_channel(listener, channel))
         return;
     if (HASH_COUNT(listener->names) >= listener->names_max)
         start_over(listener);
@@ -385,9 +437,9 @@ void lw__redisson_await(struct lw__token *token)
         return;
     memcpy(entry->channel, channel, sizeof channel);
     memcpy(entry->name, name, strlen(name) + 1);
-    HASH_ADD_STR(listener->names, channel, entry);
-    HASH_FIND_STR(listener->names, channel, known);
-    if (known)
+    HASH_ADD_BYHASHVALUE(hh, listener->names, channel, strlen(channel),
+                         hash_of(listener, channel), entry);
+    if (entry->hh.tbl) /* else uthash had no memory */
         subscribe(listener, entry);
     else
         free(entry);

@@ -82,7 +82,7 @@ static bool renews(const struct lw__token *token)
 {
     return token->machine.by_message || token->renewing_for_next ||
            (token->holder && !(token->holder->flags & LW_NO_RENEW)) ||
-           (token->mode == LW_REDISSON && token->waiting);
+           (token->mode == LW_REDISSON && (token->waiting || token->entered_us != 0));
 }
 
 /* The lease to ask for, in ms, so that D never passes the end of max_hold_ms. 1 extends
@@ -131,6 +131,8 @@ void lw__renewal_plan(struct lw__token *token)
     }
     if (token->machine.by_message)
         at = token->machine.due_us;
+    else if (token->entered_us != 0)
+        at = lw__now_us();
     else
         at = token->machine.deadline_us - lease + lease / 3 -
              lw__random_between(&client->random, 0, lease / 20);
@@ -243,6 +245,8 @@ static void answered_one(struct lw__batch *batch, unsigned i, bool renewed)
     if (!token)
         return;
     token->batch = NULL;
+    if (input.sent_us > token->entered_us)
+        token->entered_us = 0;
     input.lease_us = believed_us(token, batch->lease_ms[i]);
     if (renewed)
         batch->client->stats.renewed++;

@@ -4,6 +4,7 @@
  * connection it came from or what was asked.
  */
 #include "link.h"
+#include "told.h"
 
 #include <hiredis/hiredis.h>
 
@@ -38,13 +39,14 @@ int64_t lw__reply_integer(const struct lw__reply *reply)
 const char *lw__reply_text(const struct lw__reply *reply, size_t *length)
 {
     const redisReply *r = view(reply);
-    bool text = r->type == REDIS_REPLY_STATUS || r->type == REDIS_REPLY_ERROR ||
-                r->type == REDIS_REPLY_STRING;
+    bool error = r->type == REDIS_REPLY_ERROR;
+    bool text = error || r->type == REDIS_REPLY_STATUS || r->type == REDIS_REPLY_STRING;
+    const char *at = !text ? "" : error ? lw__command_error(r->str) : r->str;
 
     if (length != NULL) {
-        *length = text ? (size_t)r->len : 0;
+        *length = text ? (size_t)r->len - (size_t)(at - r->str) : 0;
     }
-    return text ? r->str : "";
+    return at;
 }
 
 size_t lw__reply_count(const struct lw__reply *reply)

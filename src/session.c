@@ -69,12 +69,27 @@ static void became_ready(struct lw__session *s)
     s->events->ready(s->arg);
 }
 
-static void note_run_id(struct lw__session *s, const char *info)
+/* The value of a field of INFO, which begins a line; "" where there is none. */
+static const char *info_field(const char *info, const char *field)
 {
-    const char *at = strstr(info, "run_id:");
+    size_t length = strlen(field);
 
-    if (at)
-        snprintf(s->told_run_id, sizeof s->told_run_id, "%.40s", at + strlen("run_id:"));
+    while (strncmp(info, field, length) != 0) {
+        info += strcspn(info, "\n");
+        if (*info++ == '\0')
+            return "";
+    }
+    return info + length;
+}
+
+static void note_info(struct lw__session *s, const char *info)
+{
+    const char *value = info_field(info, "run_id:");
+
+    snprintf(s->told_run_id, sizeof s->told_run_id, "%.*s", (int)strcspn(value, "\r\n"),
+             value);
+    s->clustered = strncmp(info_field(info, "redis_mode:"), "cluster", 7) == 0 ||
+                   strncmp(info_field(info, "server_mode:"), "cluster", 7) == 0;
 }
 
 /* Without AUTH or SELECT the connection is of no use; without the others it is. */
@@ -102,13 +117,13 @@ static void greeted(struct lw__request *request, const struct lw__reply *reply)
             return;
         }
         lw__log(s->access->log, LOG_INFO, "%s", why);
-        if (!strstr(text, "NOPERM")) /* that is about the one command */
+        if (!lw__denied(text)) /* that is about the one command */
             memcpy(s->last_words, why, sizeof why);
     } else if (greet->kind == LW__GREET_ID) {
         s->told_id = lw__reply_integer(reply);
     }
     if (greet->kind == LW__GREET_INFO)
-        note_run_id(s, lw__reply_type(reply) == LW__REPLY_STRING ? text : "");
+        note_info(s, lw__reply_type(reply) == LW__REPLY_STRING ? text : "");
     if (--s->greetings_open == 0)
         became_ready(s);
 }

@@ -43,8 +43,9 @@ static void lost(void *arg, const char *why)
     char channel[LW__CHANNEL_OF_OURS_SIZE];
 
     s->confirmed = s->bound = false;
-    if (!strstr(why, "NOPERM"))
+    if (!s->denied)
         return;
+    s->denied = false;
     lw__session_stop(&s->session);
     lw__own_channel(s->uuid, channel);
     if (!s->forbidden_told)
@@ -62,6 +63,7 @@ static void push(void *arg, const struct lw__reply *reply)
     size_t length;
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        s->denied = lw__denied(lw__reply_text(reply, NULL));
         lw__session_fail(&s->session, lw__reply_text(reply, NULL));
         return;
     }

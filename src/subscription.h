@@ -29,6 +29,7 @@ struct lw__subscription {
     unsigned nonce;        /* counts connections; of the one that stands */
     unsigned astray;       /* counts of 0 in a row */
     unsigned commands_too; /* at so many of them */
+    bool denied;           /* why the connection ends: we may not subscribe */
     bool confirmed, bound, forbidden_told;
 };
 

@@ -116,12 +116,14 @@ void lw__token_free(struct lw__token *token)
 
 /* ---- what is sent ---- */
 
-/* In whose name the token asks: the first who waits. */
+/* In whose name the token asks: the first who waits, or all of them. */
 static void take_terms(struct lw__token *token)
 {
     const struct lw_lock *lock = token->waiting;
 
-    if (lock)
+    if (lock && token->mode == LW_REDISSON)
+        token->machine.lease_us = lw__redisson_lease_us(token); /* they enter together */
+    else if (lock)
         token->machine.lease_us = (int64_t)lock->lease_ms * LW__MS;
 }
 
@@ -226,11 +228,10 @@ static void outcome_open(struct lw__token *token, int status, const char *why, b
     lw__token_step(token, &input);
 }
 
-static void server_error(struct lw__token *token, const char *text, bool sent)
+static void cannot_serve(struct lw__token *token, enum lw__error_class class,
+                         const char *text, bool sent)
 {
     struct lw__input input = {.event = LW__EV_REFUSED, .was_sent = sent};
-
-    enum lw__error_class class = lw__classify(text);
 
     if (class != LW__ERR_REFUSED) {
         outcome_open(token, class == LW__ERR_LINK ? LW_ECONN : LW_EREDIS, text, sent);
@@ -238,6 +239,11 @@ static void server_error(struct lw__token *token, const char *text, bool sent)
     }
     token->client->events->said(token, text);
     lw__token_step(token, &input);
+}
+
+static void server_error(struct lw__token *token, const char *text)
+{
+    cannot_serve(token, lw__classify(text), text, true);
 }
 
 static void no_answer(struct lw__command *command, const char *why, bool sent)
@@ -259,7 +265,7 @@ static void try_says(struct lw__token *token, bool fence_usable, uint64_t fence)
     };
 
     if (!token->set_done)
-        lw__wait_note_contended(token->client, token->name->text);
+        lw__wait_note_contended(token->client, token->name);
     lw__token_step(token, &input);
 }
 
@@ -271,7 +277,7 @@ static void call_siblings(struct lw_client *client, struct lw__name *name)
 
     DL_FOREACH_SAFE(name->tokens, token, next) {
         if (token->machine.phase == LW__QUEUED && token->machine.due_us == LW__NEVER &&
-            lw__node_is_up(client->node))
+            token->mode != LW_REDISSON && lw__node_is_up(client->node))
             lw__token_event(token, LW__EV_ASK_NOW);
     }
     lw__name_put(client, name);
@@ -312,7 +318,7 @@ static bool try_answered(struct lw__command *command, const struct lw__reply *re
                           strcmp(lw__reply_text(reply, NULL), "OK") == 0;
         set_error[0] = '\0';
         if (type == LW__REPLY_ERROR)
-            snprintf(set_error, LW__WHY, "%s", lw__reply_text(reply, NULL));
+            lw__told(lw__reply_text(reply, NULL), set_error, LW__WHY);
         else if (!token->set_done && type != LW__REPLY_NIL)
             return false;
         if (command->request.expected > 0)
@@ -324,7 +330,7 @@ static bool try_answered(struct lw__command *command, const struct lw__reply *re
     counted = number >= LW__FENCE_MIN && number < LW__FENCE_END;
     name = end_try(token);
     if (set_error[0] != '\0')
-        server_error(token, set_error, true);
+        server_error(token, set_error);
     else
         try_says(token, counted, token->numbers ? (uint64_t)number : 0);
     call_siblings(client, name);
@@ -341,6 +347,19 @@ static void tell_of_stranger(struct lw__token *token, const char *type)
     token->stranger_told = true;
 }
 
+/* The lock is ours; but the server lost its counter, and cannot begin another by its clock.
+ * false: a script has a number, where one is wanted. */
+static bool granted_without_number(struct lw__token *token, uint64_t number)
+{
+    struct lw__node *node = token->client->node;
+
+    if (number == 0)
+        return false;
+    lw__node_doubt_clock(node, (int64_t)number);
+    outcome_open(token, LW_EREDIS, lw__node_unseeded(node)->why, true);
+    return true;
+}
+
 static bool acquire_answered(struct lw__command *command, const struct lw__reply *reply)
 {
     static const enum lw__event events[] = {
@@ -353,14 +372,16 @@ static bool acquire_answered(struct lw__command *command, const struct lw__reply
     struct lw__input input = {.sent_us = sent_us_of(token)};
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        server_error(token, lw__reply_text(reply, NULL), true);
+        server_error(token, lw__reply_text(reply, NULL));
         return true;
     }
     if (!lw__get_acquired(reply, token->machine.turning, &answer))
         return false;
-    if (answer.kind == LW__ANSWER_GRANTED && token->numbers > 0 &&
-        answer.fence < (uint64_t)LW__FENCE_MIN)
-        return false;
+    if (answer.kind == LW__ANSWER_GRANTED && answer.fence < (uint64_t)LW__FENCE_MIN) {
+        if (token->numbers > 0)
+            return granted_without_number(token, answer.fence);
+        answer.fence = 0;
+    }
     input.event = events[answer.kind];
     input.fence = answer.fence;
     input.remaining_ms = answer.remaining_ms;
@@ -372,11 +393,13 @@ static bool acquire_answered(struct lw__command *command, const struct lw__reply
     if (answer.kind == LW__ANSWER_QUEUED) {
         token->remaining_ms = answer.remaining_ms;
         lw__wait_note_clock(token, input.sent_us, answer.server_us);
-        lw__wait_note_contended(token->client, token->name->text);
+        lw__wait_note_contended(token->client, token->name);
         /* a turn that was spent already takes no place in the queue */
         if (token->machine.turning && answer.position < 0 && token->asked_to_join)
             token->machine.ask_again = true;
     }
+    if (token->mode == LW_REDISSON)
+        input.poll_ms = lw__redisson_poll_ms(token);
     if (answer.stranger)
         tell_of_stranger(token, answer.stranger);
     lw__token_step(token, &input);
@@ -390,11 +413,17 @@ static bool release_answered(struct lw__command *command, const struct lw__reply
     struct lw__input input = {.event = LW__EV_RELEASED, .sent_us = sent_us_of(token)};
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        server_error(token, lw__reply_text(reply, NULL), true);
+        server_error(token, lw__reply_text(reply, NULL));
         return true;
     }
-    if (!lw__get_released(reply, is_rw(token), &answer))
+    if (token->mode == LW_REDISSON) {
+        if (!lw__get_redisson_released(reply, &answer))
+            return false;
+        lw__line_released(token->client, token->name->text, answer.told,
+                          lw__redisson_hears(token->client, token->name->text));
+    } else if (!lw__get_released(reply, is_rw(token), &answer)) {
         return false;
+    }
     input.released = answer.released;
     input.holds_left = answer.holds_left;
     input.again = answer.again;
@@ -425,12 +454,12 @@ static void send(struct lw__token *token, unsigned actions)
 {
     struct lw__node *node = token->client->node;
     const struct lw__command_type *type;
-    const char *unseeded;
+    const struct lw__unseeded *unseeded;
 
     if (actions & LW__SEND_RELEASE) {
         type = &release_type;
     } else if (wants_fence(token) && (unseeded = lw__node_unseeded(node)) != NULL) {
-        server_error(token, unseeded, false);
+        cannot_serve(token, unseeded->class, unseeded->why, false);
         return;
     } else if (actions & LW__SEND_TRY) {
         type = &try_type;
@@ -454,7 +483,9 @@ static void rearm(struct lw__token *token)
         lw__timer_set(token->client->loop, &token->timer, machine->due_us);
 }
 
-void lw__token_step(struct lw__token *token, struct lw__input *input)
+/* The actions taken; with LW__DO_END, the token is gone. */
+__attribute__((noinline)) static unsigned step(struct lw__token *token,
+                                               struct lw__input *input)
 {
     const struct lw__token_events *events = token->client->events;
     struct lw__output out;
@@ -485,6 +516,28 @@ void lw__token_step(struct lw__token *token, struct lw__input *input)
         send(token, out.actions);
     if (out.actions & LW__DO_END)
         events->ended(token);
+    return out.actions;
+}
+
+static void step_in_line(struct lw__token *token, struct lw__input *input)
+{
+    struct lw_client *client = token->client;
+    struct lw__name *name = token->name;
+    enum lw__phase before = token->machine.phase;
+    bool ended;
+
+    name->references++;
+    ended = (step(token, input) & LW__DO_END) != 0;
+    lw__line_moved(name, ended && before != LW__ASKING && before != LW__QUEUED);
+    lw__name_put(client, name);
+}
+
+void lw__token_step(struct lw__token *token, struct lw__input *input)
+{
+    if (token->mode == LW_REDISSON)
+        step_in_line(token, input);
+    else
+        (void)step(token, input);
 }
 
 void lw__token_event(struct lw__token *token, enum lw__event event)
@@ -497,8 +550,10 @@ void lw__token_event(struct lw__token *token, enum lw__event event)
     if (event == LW__EV_START) {
         input.first_script = token->mode != LW_MUTEX || token->name->tokens != token ||
                              token->next != NULL ||
-                             lw__wait_is_contended(token->client, token->name->text);
-        input.behind = token->name->tokens->trying; /* only the first one does */
+                             lw__wait_is_contended(token->client, token->name);
+        input.behind = token->mode == LW_REDISSON
+                           ? lw__line_must_wait(token)
+                           : token->name->tokens->trying; /* only the first one does */
     }
     lw__token_step(token, &input);
 }

@@ -587,7 +587,10 @@ void lw__turns_ask_all(struct lw_client *client, bool verify)
         DL_FOREACH_SAFE(name->tokens, token, next) {
             if (verify)
                 forget_error(token);
-            if (token->machine.phase != LW__HELD)
+            if (lw__line_is_behind(token)) {
+                token->remaining_ms = lw__line_busy_ms(name);
+                end_tries(token, LW_EBUSY, NULL);
+            } else if (token->machine.phase != LW__HELD)
                 lw__token_event(token, LW__EV_ASK_NOW);
             else if (verify)
                 lw__renewal_now(token);

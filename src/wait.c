@@ -70,7 +70,7 @@ void lw__wait_message(struct lw_client *client, const char *text, size_t length)
         input.event = LW__EV_STANDBY;
     else
         input.event = is_of_our_server(client, &message) ? LW__EV_HANDED : LW__EV_ASK_NOW;
-    input.fence = message.fence;
+    input.fence = message.fence >= (uint64_t)LW__FENCE_MIN ? message.fence : 0;
     input.handed_us = message.handed_us;
     input.window_us = message.window_ms * LW__MS;
     lw__wait_clock(token, message.handed_us, &input.pair_sent_us, &input.pair_server_us);
@@ -102,26 +102,17 @@ void lw__wait_clock(const struct lw__token *token, int64_t handed_us, int64_t *s
     }
 }
 
-static uint32_t hash_of(const char *name)
+void lw__wait_note_contended(struct lw_client *client, const struct lw__name *name)
 {
-    uint32_t hash = 2166136261u; /* FNV-1a */
-
-    for (; *name; name++)
-        hash = (hash ^ (unsigned char)*name) * 16777619u;
-    return hash;
-}
-
-void lw__wait_note_contended(struct lw_client *client, const char *name)
-{
-    uint32_t hash = hash_of(name);
+    unsigned hash = name->hh.hashv;
 
     client->contended[hash % LW__CONTENDED_SLOTS].hash = hash;
     client->contended[hash % LW__CONTENDED_SLOTS].until_us = lw__now_us() + CONTENDED_US;
 }
 
-bool lw__wait_is_contended(const struct lw_client *client, const char *name)
+bool lw__wait_is_contended(const struct lw_client *client, const struct lw__name *name)
 {
-    uint32_t hash = hash_of(name);
+    unsigned hash = name->hh.hashv;
 
     return client->contended[hash % LW__CONTENDED_SLOTS].hash == hash &&
            client->contended[hash % LW__CONTENDED_SLOTS].until_us > lw__now_us();

@@ -7,6 +7,7 @@
  * Happy path: the link comes up, look(); on_inspected keeps the tokens; lw_break answers LW_OK
  * for each. Of more holders than a look shows the others are found by the next one.
  */
+#include "../told.h"
 #include "codes.h"
 #include "lockwire.h"
 #include "look.h"
@@ -21,6 +22,7 @@
 #include <string.h>
 
 #define UUID 36
+#define SHOWN 1024 /* bytes of a plain string: what is as long may be longer */
 
 struct breaking {
     struct reach *reach;
@@ -68,12 +70,12 @@ static bool is_our_token(const char *token)
 /* Why the only holder of a plain string is not of this library; read-write locks are. */
 static bool is_foreign(const struct lw_inspection *seen, char *why, size_t size)
 {
-    const struct lw_inspected *holder = seen->holders;
+    const struct lw_inspected *holder = lw_inspection_holder(seen, 0);
     char token[1000];
 
-    if (seen->holder_count == 0 || holder->mode != LW_MUTEX)
+    if (!holder || holder->mode != LW_MUTEX)
         return false;
-    picture_clean(holder->token, token, sizeof(token));
+    lw__told(holder->token, token, sizeof(token));
     if (!is_our_token(holder->token))
         snprintf(why, size,
                  "another library's token '%s' holds it, and goes only with --foreign",
@@ -92,7 +94,8 @@ static bool is_spared(const struct breaking *breaking, const struct lw_inspectio
 {
     const char *token = breaking->reach->options->token;
 
-    return token && seen->holder_count == 1 && strcmp(seen->holders->token, token) != 0;
+    return token && seen->holder_count == 1 &&
+           strcmp(lw_inspection_holder(seen, 0)->token, token) != 0;
 }
 
 /* ---- one after the other ---- */
@@ -131,10 +134,34 @@ static bool keep(struct breaking *breaking, const struct lw_inspection *seen)
     if (only)
         return add(breaking, only);
     for (size_t i = 0; kept && i < seen->holder_count && breaking->left > 0; i++) {
-        kept = add(breaking, seen->holders[i].token);
+        kept = add(breaking, lw_inspection_holder(seen, i)->token);
         breaking->left--;
     }
     return kept;
+}
+
+static bool is_cut(const struct lw_inspection *seen)
+{
+    const struct lw_inspected *holder = lw_inspection_holder(seen, 0);
+
+    return holder && holder->mode == LW_MUTEX && strlen(holder->token) >= SHOWN;
+}
+
+/* What stands there is too long to be shown (or the server does not let us look): with
+ * --foreign the operator means it as it is. */
+static bool keep_unseen(struct breaking *breaking)
+{
+    const char *only = breaking->reach->options->token;
+
+    forget(breaking);
+    breaking->looked = true;
+    breaking->tokens = calloc(1, sizeof(*breaking->tokens));
+    if (!breaking->tokens)
+        return false;
+    if (only)
+        return add(breaking, only);
+    breaking->count = 1; /* NULL: whoever holds it */
+    return true;
 }
 
 static void go_on(struct breaking *breaking);
@@ -166,6 +193,14 @@ static void on_inspected(struct lw_client *client, int result,
     (void)client;
     if (breaking->reach->ending)
         return;
+    if ((result == LW_EREDIS || (result == LW_OK && is_cut(seen))) &&
+        breaking->reach->options->foreign && !breaking->looked) {
+        if (keep_unseen(breaking))
+            go_on(breaking);
+        else
+            reach_fail(breaking->reach, LW_ENOMEM, "");
+        return;
+    }
     if (result != LW_OK)
         reach_fail(breaking->reach, result, why);
     else if (*seen->stranger)

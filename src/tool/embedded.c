@@ -14,6 +14,7 @@
  */
 #include "embedded.h"
 
+#include "../told.h"
 #include "descriptors.h"
 #include "patience.h"
 #include "listener.h"
@@ -114,7 +115,7 @@ static void read_log(const struct embedded *server, char *last, size_t size)
     while (fgets(line, sizeof(line), log)) {
         line[strcspn(line, "\n")] = '\0';
         if (line[0])
-            snprintf(last, size, "%s", line);
+            lw__told(line, last, size);
     }
     fclose(log);
 }

@@ -7,6 +7,7 @@
  */
 #include "picture.h"
 
+#include "../told.h"
 #include "lockwire.h"
 
 #include <inttypes.h>
@@ -21,54 +22,6 @@ static const char *const modes[] = {"mutex", "write", "read"};
 static const char *const json_modes[] = {"mutex", "exclusive", "shared"};
 
 /* ---- words ---- */
-
-/* Bytes of the UTF-8 sequence here; 0: it is none, or of no printable character. The second
- * byte's bounds leave out longer forms than needed, surrogates, what lies beyond Unicode, and
- * the control characters from U+0080 on. */
-static size_t sequence(const unsigned char *at)
-{
-    static const struct {
-        unsigned char first, last, low, high, length;
-    } forms[] = {
-        {0x20, 0x7e, 0x00, 0xff, 1}, {0xc2, 0xc2, 0xa0, 0xbf, 2},
-        {0xc3, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
-        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3},
-        {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
-        {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
-    };
-    size_t form = 0, length = 1;
-
-    while (form < sizeof(forms) / sizeof(*forms) &&
-           (*at < forms[form].first || *at > forms[form].last))
-        form++;
-    if (form == sizeof(forms) / sizeof(*forms) || at[1] < forms[form].low ||
-        at[1] > forms[form].high)
-        return 0;
-    while (length < forms[form].length) {
-        if ((at[length++] & 0xc0) != 0x80)
-            return 0;
-    }
-    return length;
-}
-
-void picture_clean(const char *from, char *text, size_t size)
-{
-    const unsigned char *at = (const unsigned char *)from;
-    size_t used = 0;
-
-    while (*at && used + 5 < size) {
-        size_t length = sequence(at);
-
-        if (length == 0) {
-            used += (size_t)snprintf(text + used, size - used, "\\x%02x", *at++);
-            continue;
-        }
-        memcpy(text + used, at, length);
-        used += length;
-        at += length;
-    }
-    text[used] = '\0';
-}
 
 static void write_time(int64_t ms, char *text, size_t size)
 {
@@ -94,7 +47,7 @@ static void write_number(uint64_t number, char *text, size_t size)
 
 static void write_text(const char *from, char *text, size_t size)
 {
-    picture_clean(*from ? from : "-", text, size);
+    lw__told(*from ? from : "-", text, size);
 }
 
 void picture_words(const struct lw_inspected *entry, char *text, size_t size)
@@ -112,8 +65,8 @@ void picture_headline(const struct lw_inspection *seen, char *text, size_t size)
     char name[CELL], type[CELL];
     int used;
 
-    picture_clean(seen->name, name, sizeof(name));
-    picture_clean(seen->stranger, type, sizeof(type));
+    lw__told(seen->name, name, sizeof(name));
+    lw__told(seen->stranger, type, sizeof(type));
     if (*type)
         used = snprintf(text, size, "%s: held by a stranger, the key is a %s", name, type);
     else if (seen->holder_total > 0)
@@ -233,8 +186,13 @@ static void write_row(FILE *out, const struct column *columns, const int *widths
     fputc('\n', out);
 }
 
+/* lw_inspection_holder, lw_inspection_waiter */
+typedef const struct lw_inspected *entry_at(const struct lw_inspection *seen,
+                                            size_t index);
+
 static void write_table(FILE *out, const struct column *columns,
-                        const struct lw_inspected *entries, size_t count, size_t total)
+                        const struct lw_inspection *seen, entry_at *at, size_t count,
+                        size_t total)
 {
     int widths[COLUMNS] = {0};
     char text[CELL];
@@ -244,7 +202,7 @@ static void write_table(FILE *out, const struct column *columns,
     for (size_t i = 0; columns[i].title; i++) {
         widths[i] = width_of(columns[i].title);
         for (size_t row = 0; row < count; row++) {
-            columns[i].cell(&entries[row], row, text, sizeof(text));
+            columns[i].cell(at(seen, row), row, text, sizeof(text));
             if (width_of(text) > widths[i])
                 widths[i] = width_of(text);
         }
@@ -252,7 +210,7 @@ static void write_table(FILE *out, const struct column *columns,
     fputc('\n', out);
     write_row(out, columns, widths, NULL, 0);
     for (size_t row = 0; row < count; row++)
-        write_row(out, columns, widths, &entries[row], row);
+        write_row(out, columns, widths, at(seen, row), row);
     if (total > count)
         fprintf(out, "... and %zu more\n", total - count);
 }
@@ -263,8 +221,10 @@ void picture_table(FILE *out, const struct lw_inspection *seen)
 
     picture_headline(seen, headline, sizeof(headline));
     fprintf(out, "%s\n", headline);
-    write_table(out, holders, seen->holders, seen->holder_count, seen->holder_total);
-    write_table(out, waiters, seen->waiters, seen->waiter_count, seen->waiter_total);
+    write_table(out, holders, seen, lw_inspection_holder, seen->holder_count,
+                seen->holder_total);
+    write_table(out, waiters, seen, lw_inspection_waiter, seen->waiter_count,
+                seen->waiter_total);
 }
 
 /* ---- JSON ---- */
@@ -297,7 +257,7 @@ static void put_text(struct json *json, const char *key, const char *from)
 {
     char text[CELL];
 
-    picture_clean(from, text, sizeof(text));
+    lw__told(from, text, sizeof(text));
     if (*from)
         put_made(json, key, json_object_new_string(text));
     else
@@ -332,13 +292,14 @@ static struct json_object *make_entry(const struct lw_inspected *entry, size_t i
     return json.object;
 }
 
-static struct json_object *make_entries(const struct lw_inspected *entries, size_t count,
+static struct json_object *make_entries(const struct lw_inspection *seen, entry_at *at,
                                         bool holds)
 {
     struct json_object *array = json_object_new_array(), *entry;
+    const struct lw_inspected *seen_entry;
 
-    for (size_t i = 0; array && i < count; i++) {
-        entry = make_entry(&entries[i], i, holds);
+    for (size_t i = 0; array && (seen_entry = at(seen, i)) != NULL; i++) {
+        entry = make_entry(seen_entry, i, holds);
         if (!entry || json_object_array_add(array, entry) != 0) {
             json_object_put(entry);
             json_object_put(array);
@@ -356,9 +317,9 @@ int picture_json(FILE *out, const struct lw_inspection *seen)
     put_text(&json, "name", seen->name);
     put_text(&json, "stranger", seen->stranger);
     put_number(&json, "holder_total", (int64_t)seen->holder_total, true);
-    put_made(&json, "holders", make_entries(seen->holders, seen->holder_count, true));
+    put_made(&json, "holders", make_entries(seen, lw_inspection_holder, true));
     put_number(&json, "waiter_total", (int64_t)seen->waiter_total, true);
-    put_made(&json, "waiters", make_entries(seen->waiters, seen->waiter_count, false));
+    put_made(&json, "waiters", make_entries(seen, lw_inspection_waiter, false));
     if (json.object)
         text = json_object_to_json_string_ext(
             json.object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);

@@ -22,7 +22,5 @@ int picture_json(FILE *out, const struct lw_inspection *seen);
 void picture_headline(const struct lw_inspection *seen, char *text, size_t size);
 /* "write anna lockwire-run host 1234 token", for a line of its own. */
 void picture_words(const struct lw_inspected *entry, char *text, size_t size);
-/* Printable: control bytes and bytes that are not UTF-8 as \xNN. */
-void picture_clean(const char *from, char *text, size_t size);
 
 #endif

@@ -21,9 +21,11 @@ static bool refuses(const char *answer)
 {
     static const char *const codes[] = {"WRONGPASS ", "NOPERM ", "NOAUTH ", "ERR "};
 
+    if (behind(answer, "ERR max number of clients"))
+        return false;
     for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++) {
         if (behind(answer, codes[i]))
-            return !strstr(answer, "max number of clients");
+            return true;
     }
     return false;
 }
@@ -32,11 +34,18 @@ bool is_refusal(const char *why)
 {
     const char *logged = behind(why, "no connection: ");
     const char *said = logged ? logged : why;
+    /* without a password the first question is another one */
+    static const char *const others[] = {"CLIENT SETNAME: NOAUTH ", "CLIENT ID: NOAUTH ",
+                                         "INFO: NOAUTH "};
     const char *answer = behind(said, "AUTH: ");
 
     if (!answer)
         answer = behind(said, "SELECT: ");
-    if (!answer) /* without a password the first question is another one */
-        return strstr(said, ": NOAUTH ") != NULL;
-    return refuses(answer);
+    if (answer)
+        return refuses(answer);
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+        if (behind(said, others[i]))
+            return true;
+    }
+    return false;
 }

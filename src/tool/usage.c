@@ -142,7 +142,8 @@ static const char break_text[] =
     "a\n"
     "                 version of this one before 0.2, or one without a TTL, and so may "
     "be\n"
-    "                 no lock at all\n" ASK_OPTIONS "\n"
+    "                 no lock at all; and where it is too long to be shown\n" ASK_OPTIONS
+    "\n"
     "The exit code is 0 if it was taken away, or:\n"
     "    1  nobody holds it, or not TOKEN, or the key is not ours (see "
     "--foreign)\n" SERVER_CODES "\n" URL_ENVIRONMENT ".\n";

@@ -7,6 +7,7 @@
  * Happy path: the link comes up, look(); on_inspected draws, the timer has it look again; a
  * signal ends it.
  */
+#include "../told.h"
 #include "codes.h"
 #include "lockwire.h"
 #include "look.h"
@@ -135,8 +136,9 @@ static bool write_lines(struct watch *watch, const struct lw_inspection *seen)
 
     for (size_t i = 0; done && i < count; i++)
         done = i < seen->holder_count
-                   ? note(&now[i], &seen->holders[i], true)
-                   : note(&now[i], &seen->waiters[i - seen->holder_count], false);
+                   ? note(&now[i], lw_inspection_holder(seen, i), true)
+                   : note(&now[i], lw_inspection_waiter(seen, i - seen->holder_count),
+                          false);
     if (!done) {
         if (now)
             forget(now, count);
@@ -218,7 +220,7 @@ static void show_outage(struct watch *watch, const char *why)
 {
     char clean[2000], text[4000];
 
-    picture_clean(*why ? why : "it is being made", clean, sizeof(clean));
+    lw__told(*why ? why : "it is being made", clean, sizeof(clean));
     snprintf(text, sizeof(text), "%s%sno connection: %s%s",
              watch->terminal ? watch->reach.options->name : "",
              watch->terminal ? ": " : "", clean, watch->terminal ? "\n" : "");

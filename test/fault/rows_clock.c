@@ -126,7 +126,7 @@ static void own_jump(int64_t by)
     time_t before = time(NULL);
 
     *clock_seconds += by;
-    assert_in_range(time(NULL) - before - by + 10, 0, 20);
+    assert_int_in_range(time(NULL) - before - by + 10, 0, 20);
 }
 
 static void owner_with_own_jump(int64_t by)

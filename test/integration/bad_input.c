@@ -256,7 +256,7 @@ static void smaller_acquire_options_default_the_rest(void **state)
     a = peer_ready("a", NULL);
     ask_with(a, "A", "x", &smaller);
     EXPECT("A granted");
-    assert_in_range(redis_int("PTTL x"), 10000, 20000);
+    assert_int_in_range(redis_int("PTTL x"), 10000, 20000);
 }
 
 static void done_and_ret_are_needed(void **state)
@@ -280,7 +280,7 @@ static void no_options_are_the_defaults(void **state)
     a = peer_ready("a", NULL);
     assert_int_equal(acquire_plainly(NULL, &lock), LW_OK);
     EXPECT("plain OK");
-    assert_in_range(redis_int("PTTL x"), 20000, 30000);
+    assert_int_in_range(redis_int("PTTL x"), 20000, 30000);
     lw_lock_free(lock);
 }
 
@@ -292,7 +292,7 @@ static void a_cap_beyond_all_time_is_none(void **state)
     struct hold *B =
         ask_with(a, "B", "x", asking(.wait_ms = INT64_MAX, .lease_ms = 20000));
     EXPECT("A granted");
-    assert_in_range(lw_lock_remaining_ms(A->lock), 20000, 30000);
+    assert_int_in_range(lw_lock_remaining_ms(A->lock), 20000, 30000);
     wait_queued("x", 1);
     let_go(A);
     EXPECT_SET("A released OK; B granted");

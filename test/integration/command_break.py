@@ -72,6 +72,26 @@ class Foreign(LookTest):
         self.ask(0, "break", "job", "--foreign")
         self.assertEqual(waiting.stdout.readline(), "mine\n")
 
+    def test_what_is_too_long_to_be_shown(self):
+        now = int(self.server("TIME")[0]) * 1000
+        for more in ((), ("--token", "t")):
+            self.server("HSET", "job", "mode", "write/2", "rcount", 0, "readers", 0, "writer",
+                        "w" * (1 << 21), "wcount", 1, "soonest", now + 600000, "h:t",
+                        f"{now + 600000} w anna")
+            self.assertIn("too long", self.ask(77, "status", "job"))
+            self.assertIn("too long", self.ask(77, "break", "job", *more))
+            self.assertEqual(self.server("EXISTS", "job"), 1)
+            self.assertEqual(self.ask(0, "break", "job", "--foreign", *more), "")
+            self.assertEqual(self.server("EXISTS", "job"), 0)
+
+    def test_a_string_of_which_the_beginning_is_shown(self):
+        for length in (1023, 1024, 1025, 1 << 18):
+            self.server("SET", "job", "x" * length, "PX", 600000)
+            self.assertIn("another library's", self.ask(1, "break", "job"))
+            self.assertIn("not broken", self.ask(1, "break", "job", "--foreign", "--token", "x"))
+            self.assertEqual(self.ask(0, "break", "job", "--foreign"), "")
+            self.assertEqual(self.server("EXISTS", "job"), 0)
+
 
 class Many(LookTest):
     def readers(self, count):

@@ -78,7 +78,8 @@ class TerminalTest(ToolTest):
         super().setUp()
         self.server = self.redis()
         self.environment.update(LOCKWIRE_URL=self.server.url, TERM="dumb", PS1="ready> ",
-                                ENV="/dev/null", lockwire=COMMAND, inner="inner> ")
+                                ENV="/dev/null", HISTFILE="/dev/null", lockwire=COMMAND,
+                                inner="inner> ")
         # `tail -f begun` says so by itself and then waits: no shell is about to start it.
         with open(self.path("begun"), "w", encoding="ascii") as file:
             file.write("begun\n")

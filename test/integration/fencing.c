@@ -223,7 +223,7 @@ static void counter_has_a_ttl_of_a_day(void **state)
     (void)state;
     last = 0;
     grant(a);
-    assert_in_range(redis_int("PTTL lockwire:fence"), 86000000, 86400000);
+    assert_int_in_range(redis_int("PTTL lockwire:fence"), 86000000, 86400000);
 }
 
 /* A plain try finds the counter lost, and its client is gone before the answer. */

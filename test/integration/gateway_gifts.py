@@ -8,7 +8,9 @@ Happy path: the first request works and is answered 200; a copy meanwhile gets 4
 """
 import http.client
 import json
+import os
 import re
+import resource
 import signal
 import socket
 import threading
@@ -34,12 +36,13 @@ class GatewayTest(ToolTest):
         self.server = self.redis()
         self.ledger = self.path("ledger")
 
-    def start(self, *options, name="port"):
+    def start(self, *options, name="port", grants=True):
         """A gateway; its process and port."""
+        if grants:
+            options += ("--grants", self.path("grants"))
         process = self.spawn(
-            GATEWAY, "--ledger", self.ledger, "--grants", self.path("grants"), "--listen",
-            "127.0.0.1:0", "--port-file", self.path(name), "--redis", self.server.url,
-            *options)
+            GATEWAY, "--ledger", self.ledger, "--listen", "127.0.0.1:0", "--port-file",
+            self.path(name), "--redis", self.server.url, *options)
         port = int(self.wait_for_file(name))
         until(lambda: self.ask(port, "GET", "/healthz").code == 200, "the link is up")
         return process, port
@@ -277,6 +280,122 @@ class Accidents(GatewayTest):
         code, _, err = self.end_of(self.spawn(GATEWAY, "--ledger", "/nonexistent/x"))
         self.assertEqual(code, 1)
         self.assertIn("/nonexistent/x", err)
+
+
+class Ledgers(GatewayTest):
+    """A line that is not whole is no gift, and harms no other."""
+
+    def gift(self, port, user, already):
+        answer = self.ask(port, "POST", f"/gift/{user}")
+        self.assertEqual(answer.code, 200, answer.text)
+        self.assertIs(answer.json()["already"], already, user)
+
+    def whole_lines(self):
+        """The users of the lines that count, sorted."""
+        with open(self.ledger, encoding="ascii") as file:
+            return sorted(line.split()[0] for line in file
+                          if re.fullmatch(r"\S+ \d+ \d+ \d+\.\d{3}\n", line))
+
+    def messages(self, process):
+        process.send_signal(signal.SIGTERM)
+        return self.end_of(process)[2]
+
+    def test_a_line_that_does_not_fit(self):
+        process, port = self.start(grants=False)
+        _, other = self.start(grants=False, name="other")
+        self.gift(port, "anna", False)
+        length = os.path.getsize(self.ledger)
+        # After one byte of the next line; in it; before its end, which is one byte later.
+        for number, room in enumerate((1, 20, length)):
+            fails, follows = f"bert{number}", f"carl{number}"
+            fits = os.path.getsize(self.ledger) + room
+            kept = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (fits, kept[1]))
+            answer = self.ask(port, "POST", f"/gift/{fails}")
+            self.assertEqual(answer.code, 503)
+            self.assertEqual(answer.json()["error"], "File too large")
+            self.assertEqual(os.path.getsize(self.ledger), fits)
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, kept)
+            self.gift(other, follows, False)
+            self.gift(port, fails, False)
+            for each in (port, other):
+                self.gift(each, fails, True)
+                self.gift(each, follows, True)
+        self.assertEqual(self.whole_lines(), ["anna", "bert0", "bert1", "bert2", "carl0",
+                                              "carl1", "carl2"])
+        self.assertIn("the ledger: File too large", self.messages(process))
+
+    def test_a_torn_last_line_at_the_start(self):
+        for number, torn in enumerate(("b", "berta 7 12", "berta 7 12 1795000000.123")):
+            with open(self.ledger, "w", encoding="ascii") as file:
+                file.write("anna 6 12 1795000000.122\n" + torn)
+            process, port = self.start(grants=False, name=f"port{number}")
+            for user in ("berta", "carl"):
+                self.gift(port, user, False)
+            for user in ("anna", "berta", "carl"):
+                self.gift(port, user, True)
+            self.assertEqual(self.whole_lines(), ["anna", "berta", "carl"])
+            self.assertIn("its last line was torn", self.messages(process))
+
+    def test_a_line_of_a_torn_one_and_a_question_mark_alone(self):
+        """What a writer leaves that was stopped while it ended a torn line."""
+        with open(self.ledger, "w", encoding="ascii") as file:
+            file.write("anna 6 12 1795000000.122?")
+        _, port = self.start(grants=False)
+        self.gift(port, "anna", False)
+        self.assertEqual(self.whole_lines(), ["anna"])
+
+
+class Bounds(GatewayTest):
+    """What strangers may make the gateway keep."""
+
+    def dial(self, port):
+        link = socket.create_connection(("127.0.0.1", port), timeout=LIMIT)
+        self.addCleanup(link.close)
+        return link
+
+    def answer_to(self, port, request):
+        link = self.dial(port)
+        link.sendall(request)
+        return link.recv(4096)
+
+    def test_a_body_that_is_too_long(self):
+        _, port = self.start()
+        request = b"POST /gift/%s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
+        fits, exceeds = b"x" * 1024, b"x" * 1025
+        self.assertIn(b" 200 ", self.answer_to(port, request % (b"a", 1024, fits)))
+        self.assertIn(b" 413 ", self.answer_to(port, request % (b"b", 1025, exceeds)))
+        self.assertIn(b" 413 ", self.answer_to(
+            port, b"POST /gift/c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b"401\r\n" + exceeds + b"\r\n0\r\n\r\n"))
+        self.assertEqual([line[0] for line in self.lines()], ["a"])
+        self.assertEqual(self.ask(port, "GET", "/healthz").code, 200)
+
+    def test_headers_that_are_too_long(self):
+        _, port = self.start()
+        request = b"POST /gift/%s HTTP/1.1\r\nContent-Length: 0\r\nX: %s\r\n\r\n"
+        self.assertIn(b" 200 ", self.answer_to(port, request % (b"a", b"x" * 4096)))
+        self.assertIn(b" 400 ", self.answer_to(port, request % (b"b", b"x" * 9000)))
+        self.assertEqual([line[0] for line in self.lines()], ["a"])
+
+    def test_an_idle_connection_ends_and_a_busy_one_does_not(self):
+        _, port = self.start("--idle", "200ms", "--work", "1s")
+        silent, slow = self.dial(port), self.dial(port)
+        slow.sendall(b"POST /gift/anna HTTP/1.1\r\nHost:")
+        for link in (silent, slow):
+            self.assertEqual(link.recv(4096), b"")
+        # it takes five times as long; where the machine is slow, one may be idle before it asks
+        self.assertTrue(any(self.is_served_to_its_end(port, user) for user in b"abcdefgh"))
+
+    def is_served_to_its_end(self, port, user):
+        """Answered, and then it is idle, and ended by the gateway."""
+        busy = self.dial(port)
+        try:
+            busy.sendall(b"POST /gift/%c HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n" % user)
+            with busy.makefile("rb") as answer:
+                return b" 200 " in answer.readline() and answer.read() != b""
+        except (BrokenPipeError, ConnectionResetError):
+            return False
 
 
 class Metrics(GatewayTest):

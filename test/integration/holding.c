@@ -32,7 +32,7 @@ static void renewal_keeps_a_short_lease_for_long(void **state)
     hold_for(A, 4000);
     stage_skip_if_lag(300);
     assert_int_equal(A->lost, PENDING);
-    assert_in_range(peer_stats(a).renewed, 8, 40);
+    assert_int_in_range(peer_stats(a).renewed, 8, 40);
     let_go(A);
     EXPECT("A released OK");
     assert_int_equal(redis_int("EXISTS x"), 0);
@@ -71,7 +71,7 @@ static void no_renew_ends_at_the_lease(void **state)
     (void)state;
     EXPECT("A granted");
     int64_t remaining = lw_lock_remaining_ms(A->lock);
-    assert_in_range(remaining, 1, 592); /* 1 % and 2 ms off */
+    assert_int_in_range(remaining, 1, 592); /* 1 % and 2 ms off */
     EXPECT("A lost ELOST");
     assert_true(A->lost_ms - A->asked_ms <= 600 + 50 + 3 * stage.worst_lag_ms);
     assert_int_equal(peer_stats(a).renewed, 0);
@@ -111,7 +111,7 @@ static void deleted_key_is_noticed_within_a_renewal_interval(void **state)
     EXPECT("A lost ENOTHELD");
     assert_int_equal(lw_lock_state(A->lock), LW_LOST);
     stage_skip_if_lag(100);
-    assert_in_range(A->lost_ms - before, 0, 500 + 250);
+    assert_int_in_range(A->lost_ms - before, 0, 500 + 250);
     assert_int_equal(peer_stats(a).lost_taken, 1);
     let_go_refused(A, LW_ENOTHELD);
 }
@@ -204,8 +204,8 @@ static void margin_tells_before_the_deadline(void **state)
     if (A->lost_ms > deadline - 600 + 30 + 2 * stage.worst_lag_ms)
         stage_fail("lost %lld ms before the deadline", (long long)(deadline - A->lost_ms));
     stage_skip_if_lag(200);
-    assert_in_range(A->remaining_at_lost, 200,
-                    605); /* time is left to put things in order */
+    assert_int_in_range(A->remaining_at_lost, 200,
+                        605); /* time is left to put things in order */
     assert_int_equal(lw_lock_state(A->lock), LW_LOST);
     UNTIL(lw_lock_remaining_ms(A->lock) == 0);
     let_go_refused(A, LW_ENOTHELD);
@@ -227,7 +227,7 @@ static void max_hold_ends_the_hold_although_the_server_is_well(void **state)
     }
     EXPECT("A lost ETIMEOUT");
     stage_skip_if_lag(250);
-    assert_in_range(A->lost_ms - A->asked_ms, 1500, 1700 + 100);
+    assert_int_in_range(A->lost_ms - A->asked_ms, 1500, 1700 + 100);
     assert_int_equal(peer_stats(a).lost_max_hold, 1);
     EXPECT("B granted");
 }
@@ -276,10 +276,11 @@ static void renew_longer_reaches_redis(void **state)
     (void)state;
     EXPECT("A granted");
     extend(A, 60000);
-    assert_in_range(lw_lock_remaining_ms(A->lock), 1, 2000); /* not before the answer */
+    assert_int_in_range(lw_lock_remaining_ms(A->lock), 1,
+                        2000); /* not before the answer */
     EXPECT("A renewed OK");
-    assert_in_range(lw_lock_remaining_ms(A->lock), 30000, 59400);
-    assert_in_range(redis_int("PTTL x"), 30000, 60000);
+    assert_int_in_range(lw_lock_remaining_ms(A->lock), 30000, 59400);
+    assert_int_in_range(redis_int("PTTL x"), 30000, 60000);
     assert_held_by_redis(A);
 }
 
@@ -291,10 +292,10 @@ static void I1_renew_shorter_takes_effect_here_at_once(void **state)
     (void)state;
     EXPECT("A granted");
     extend(A, 5000);
-    assert_in_range(lw_lock_remaining_ms(A->lock), 1, 5000);
+    assert_int_in_range(lw_lock_remaining_ms(A->lock), 1, 5000);
     EXPECT("A renewed OK");
-    assert_in_range(lw_lock_remaining_ms(A->lock), 1, 5000);
-    assert_in_range(redis_int("PTTL x"), 30000, 60000); /* no script shortens a TTL */
+    assert_int_in_range(lw_lock_remaining_ms(A->lock), 1, 5000);
+    assert_int_in_range(redis_int("PTTL x"), 30000, 60000); /* no script shortens a TTL */
     assert_held_by_redis(A);
 }
 
@@ -311,7 +312,7 @@ static void renewed_lease_stays_for_later_renewals(void **state)
     for (int i = 0; i < 100; i++) {
         stage_run_for(20);
         stage_skip_if_lag(250);
-        assert_in_range(lw_lock_remaining_ms(A->lock), 1, 900);
+        assert_int_in_range(lw_lock_remaining_ms(A->lock), 1, 900);
     }
     assert_true(peer_stats(a).renewed >= 4);
 }
@@ -327,7 +328,7 @@ static void several_renewals_pending_each_get_their_callback(void **state)
         extend(A, 10000 + (uint32_t)i);
     EXPECT("A renewed OK; A renewed OK; A renewed OK; A renewed OK; A renewed OK");
     assert_held_by_redis(A);
-    assert_in_range(lw_lock_remaining_ms(A->lock), 1, 10004);
+    assert_int_in_range(lw_lock_remaining_ms(A->lock), 1, 10004);
 }
 
 static void renew_does_not_pass_max_hold(void **state)

@@ -57,7 +57,7 @@ static void a_mutex_its_holder_and_its_queue(void **state)
     look_at(c, "x");
     FOUND("held by m - test-a; 1 m - test-b; 2 m - test-a");
     assert_string_equal(look.holders[0].token, lw_lock_owner(A->lock));
-    assert_in_range(look.holders[0].remaining_ms, 1, 30000);
+    assert_int_in_range(look.holders[0].remaining_ms, 1, 30000);
     assert_true(look.holders[0].fence == 0);
     assert_true(look.waiters[0].waited_ms >= 150);
     assert_true(look.waiters[1].waited_ms < look.waiters[0].waited_ms);
@@ -82,7 +82,7 @@ static void readers_and_who_waits_with_owners_and_permits(void **state)
     FOUND("held by r anna test-a, r bert test-b; 1 r2 carl test-b; 2 w dora test-a");
     assert_true(look.holders[0].fence == A->fence);
     assert_true(look.holders[1].fence == B->fence);
-    assert_in_range(look.holders[0].remaining_ms, 20000, 40000);
+    assert_int_in_range(look.holders[0].remaining_ms, 20000, 40000);
     assert_int_equal(look.holder_total, 2);
     look_at(a, "x"); /* and from one that holds itself */
     assert_int_equal(look.holder_count, 2);
@@ -121,7 +121,7 @@ static void a_foreign_string_is_a_holder_without_a_note(void **state)
     redis_ok("SET stranger %s PX 5000", big);
     look_at(a, "stranger"); /* of which only the beginning is fetched */
     assert_true(look.holders[0].token[0] == 'z');
-    assert_in_range(look.holders[0].remaining_ms, 1, 5000);
+    assert_int_in_range(look.holders[0].remaining_ms, 1, 5000);
     assert_true(a->up);
     redis_ok("DEL stranger");
 }
@@ -333,7 +333,7 @@ static void a_client_in_use_says_who_it_is(void **state)
     EXPECT("A granted");
     snprintf(wanted, sizeof(wanted), "test-a %s %ld", host, (long)getpid());
     UNTIL(strcmp(note_of(lw_lock_owner(A->lock)), wanted) == 0);
-    assert_in_range(ttl_of_note(A), 100000, 120000);
+    assert_int_in_range(ttl_of_note(A), 100000, 120000);
     let_go(A);
     EXPECT("A released OK");
     monitor_clear();

@@ -25,18 +25,29 @@ static bool is_fair(struct lw_client *client, int status, const char *what)
     return false;
 }
 
-static void copy(struct entry *to, const struct lw_inspected *from, size_t count)
+static void copy(struct entry *to, const struct lw_inspected *from)
 {
-    for (size_t i = 0; i < count && i < MOST; i++) {
-        snprintf(to[i].token, sizeof(to[i].token), "%s", from[i].token);
-        snprintf(to[i].owner, sizeof(to[i].owner), "%s", from[i].owner);
-        snprintf(to[i].client, sizeof(to[i].client), "%s", from[i].client);
-        to[i].remaining_ms = from[i].remaining_ms;
-        to[i].waited_ms = from[i].waited_ms;
-        to[i].fence = from[i].fence;
-        to[i].permits = from[i].permits;
-        to[i].mode = from[i].mode;
-    }
+    snprintf(to->token, sizeof(to->token), "%s", from->token);
+    snprintf(to->owner, sizeof(to->owner), "%s", from->owner);
+    snprintf(to->client, sizeof(to->client), "%s", from->client);
+    to->remaining_ms = from->remaining_ms;
+    to->waited_ms = from->waited_ms;
+    to->fence = from->fence;
+    to->permits = from->permits;
+    to->mode = from->mode;
+}
+
+static void copy_entries(const struct lw_inspection *seen)
+{
+    for (size_t i = 0; i < seen->holder_count && i < MOST; i++)
+        copy(&look.holders[i], lw_inspection_holder(seen, i));
+    for (size_t i = 0; i < seen->waiter_count && i < MOST; i++)
+        copy(&look.waiters[i], lw_inspection_waiter(seen, i));
+    if (lw_inspection_holder(seen, seen->holder_count) ||
+        lw_inspection_waiter(seen, seen->waiter_count))
+        stage_complain("an entry behind the last one");
+    if (seen->entry_size != sizeof(struct lw_inspected))
+        stage_complain("entries of another size");
 }
 
 static void on_inspected(struct lw_client *client, int status,
@@ -50,8 +61,7 @@ static void on_inspected(struct lw_client *client, int status,
     look.status = status;
     snprintf(look.why, sizeof(look.why), "%s", why);
     if (seen) {
-        copy(look.holders, seen->holders, seen->holder_count);
-        copy(look.waiters, seen->waiters, seen->waiter_count);
+        copy_entries(seen);
         look.holder_count = seen->holder_count;
         look.waiter_count = seen->waiter_count;
         look.holder_total = seen->holder_total;

@@ -157,7 +157,7 @@ static void a_hung_head_costs_its_claim_window(void **state)
     let_go(A);
     EXPECT("A released OK; B granted");
     stage_skip_if_lag(100);
-    assert_in_range(now_ms() - released, 400, 1500);
+    assert_int_in_range(now_ms() - released, 400, 1500);
     HOLDS("x", "read bert=1");
     process_signal(p, SIGCONT); /* and it must not believe what it is told so late */
     wait_rw_queued(1);
@@ -243,7 +243,7 @@ static void a_long_renewal_lengthens_one_hold_alone(void **state)
     assert_true(redis_int("PTTL x") > 60000);
     struct hold *W = enter(b, "W", "w", "carl", 0);
     EXPECT("W EBUSY");
-    assert_in_range(lw_lock_retry_ms(W->lock), 1, 20000); /* bert's, not anna's */
+    assert_int_in_range(lw_lock_retry_ms(W->lock), 1, 20000); /* bert's, not anna's */
     HOLDS("x", "read anna=1 bert=1");
 }
 
@@ -287,7 +287,7 @@ static void a_deleted_key_is_lost_within_a_renewal_interval(void **state)
     int64_t deleted = now_ms();
     EXPECT("A lost ENOTHELD");
     stage_skip_if_lag(200);
-    assert_in_range(now_ms() - deleted, 0, 1200);
+    assert_int_in_range(now_ms() - deleted, 0, 1200);
     let_go_refused(A, LW_ENOTHELD);
 }
 
@@ -327,7 +327,7 @@ static void margin_and_max_hold_end_a_hold(void **state)
                    asking(.lease_ms = 1000, .margin_ms = 300, .flags = LW_NO_RENEW));
     EXPECT("A granted; A lost ELOST");
     stage_skip_if_lag(100);
-    assert_in_range(A->remaining_at_lost, 150, 300);
+    assert_int_in_range(A->remaining_at_lost, 150, 300);
     enter_with(b, "B", "w", "bert",
                asking(.lease_ms = 1000, .max_hold_ms = 1500, .wait_ms = -1));
     EXPECT("B granted; B lost ETIMEOUT");

@@ -58,7 +58,7 @@ static void busy_tells_the_remaining_lease_of_the_first_to_end(void **state)
     EXPECT("A granted; B granted");
     struct hold *W = enter(b, "W", "w", "carl", 0);
     EXPECT("W EBUSY");
-    assert_in_range(lw_lock_retry_ms(W->lock), 1, 20000);
+    assert_int_in_range(lw_lock_retry_ms(W->lock), 1, 20000);
     assert_string_equal(lw_lock_owner(W->lock), "");
     assert_int_equal(redis_int("EXISTS lockwire:2:rwqueue:{x}"), 0);
 }

@@ -144,7 +144,7 @@ static void a_crashed_holder_s_permit_comes_back_at_its_own_lease_s_end(void **s
     EXPECT("B granted");
     HOLDS("x", "read anna=1 bert=1");
     stage_skip_if_lag(300);
-    assert_in_range(now_ms() - died, 1, 1500 + 1000);
+    assert_int_in_range(now_ms() - died, 1, 1500 + 1000);
 }
 
 /* ---- many grants ---- */

@@ -4,6 +4,7 @@
 
 Usage: readme_example.py README.md CC INCLUDE_DIR LIBRARY_DIR LOCKWIRE_COMMAND [CFLAGS...]
 Happy path: the one ```c block -> a.out -> `lockwire run --redis embedded: -- a.out` -> its lines.
+Where it cannot begin, it says why.
 """
 import os
 import re
@@ -23,6 +24,12 @@ def example(readme):
     return blocks[0]
 
 
+def refusal(program, environment):
+    done = subprocess.run([program], env=environment, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=120, check=False)
+    return done.returncode, done.stdout
+
+
 def main():
     readme, cc, include, library, command, *flags = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
@@ -34,11 +41,16 @@ def main():
                         f"-Wl,-rpath,{library}", "-llockwire", "-levent_core"], check=True)
         done = subprocess.run([command, "run", "readme", "--redis", "embedded:", "--", program],
                               stdout=subprocess.PIPE, text=True, timeout=120, check=False)
+        unset = {name: os.environ[name] for name in os.environ if name != "LOCKWIRE_URL"}
+        refusals = refusal(program, unset), refusal(program, unset | {"LOCKWIRE_URL": "localhost"})
     print(done.stdout, end="")
     expected = re.compile(r"job:42 is ours for \d+ ms, fencing token above 0: yes\n"
                           r"released: success\n")
     if done.returncode != 0 or not expected.fullmatch(done.stdout):
         sys.exit(f"exit status {done.returncode}, output as above")
+    if refusals != ((1, "LOCKWIRE_URL is not set\n"),
+                    (1, "the URL begins with neither redis:// nor unix://\n")):
+        sys.exit(f"without a URL, and with a bad one: {refusals}")
 
 
 main()

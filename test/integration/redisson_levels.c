@@ -68,7 +68,7 @@ static void who_needs_more_than_is_left_has_it_renewed_first(void **state)
     start_here();
     A = short_hold_and_long_margin(&B);
     EXPECT("B granted");
-    assert_in_range(lw_lock_remaining_ms(B->lock), 9001, 20000);
+    assert_int_in_range(lw_lock_remaining_ms(B->lock), 9001, 20000);
     let_go(A);
     EXPECT("A released STILLHELD");
     let_go(B);
@@ -233,7 +233,7 @@ static void trying_once_beside_one_who_waits(void **state)
     stage_expect_nothing(300);
     struct hold *B = anna("B", asking(.wait_ms = 0)); /* no command */
     EXPECT("B EBUSY");
-    assert_in_range(lw_lock_retry_ms(B->lock), 3000000, 3600000);
+    assert_int_in_range(lw_lock_retry_ms(B->lock), 3000000, 3600000);
     server_kill(&server);
     UNTIL(!a->up);
     anna("C", asking(.wait_ms = 0));
@@ -325,7 +325,7 @@ static void as_many_channels_as_are_waited_for_stay_on_one_link(void **state)
         wait_for_many(all, i, i + 1);
         UNTIL(CHANNELS("*") == i + 1);
     }
-    assert_in_range(redis_info("total_connections_received") - links, 0, 1);
+    assert_int_in_range(redis_info("total_connections_received") - links, 0, 1);
     drop_many(all, 0, MANY + MORE);
 }
 

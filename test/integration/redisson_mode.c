@@ -84,9 +84,9 @@ static void one_field_of_value_1_with_the_lease_as_ttl(void **state)
     assert_int_equal(parts, 1); /* <uuid>:<n>, as Redisson's */
     snprintf(expected, sizeof expected, "%s 1", owner);
     assert_string_equal(fields(), expected);
-    assert_in_range(redis_int("PTTL x"), 1, 20000);
+    assert_int_in_range(redis_int("PTTL x"), 1, 20000);
     assert_int_equal(lw_lock_fence(A->lock), 0);
-    assert_in_range(lw_lock_remaining_ms(A->lock), 1, redis_int("PTTL x"));
+    assert_int_in_range(lw_lock_remaining_ms(A->lock), 1, redis_int("PTTL x"));
     let_go(A);
     EXPECT("A released OK");
     assert_int_equal(redis_int("EXISTS x"), 0);
@@ -127,7 +127,7 @@ static void a_foreign_holder_is_busy_and_untouched(void **state)
     held_by_java(2, 15000);
     struct hold *A = want(a, "A", NULL, 0);
     EXPECT("A EBUSY");
-    assert_in_range(lw_lock_retry_ms(A->lock), 1, 15000);
+    assert_int_in_range(lw_lock_retry_ms(A->lock), 1, 15000);
     assert_string_equal(fields(), "4a0fc1f8-0000-4000-8000-1c6f654f1aaa:52 2");
     assert_int_equal(SUBSCRIBED(CHANNEL), 0); /* who does not wait does not listen */
     assert_false(peer_logged(a, "stranger"));
@@ -392,7 +392,7 @@ static void it_is_renewed_until_released(void **state)
     assert_string_equal(stage.trace, "");
     extend(A, 50000);
     EXPECT("A renewed OK");
-    assert_in_range(redis_int("PTTL x"), 40000, 50000);
+    assert_int_in_range(redis_int("PTTL x"), 40000, 50000);
     let_go(A);
     EXPECT("A released OK");
 }
@@ -417,7 +417,7 @@ static void what_was_re_entered_and_let_go_is_renewed_when_taken_again(void **st
     uint64_t before = peer_stats(a).renewed;
     UNTIL(peer_stats(a).renewed >= before + 4); /* longer than its lease */
     assert_int_equal(lw_lock_state(C->lock), LW_HELD);
-    assert_in_range(redis_int("PTTL x"), 1, 1500);
+    assert_int_in_range(redis_int("PTTL x"), 1, 1500);
     let_go(C);
     EXPECT("C released OK");
     UNTIL(redis_int("EXISTS x") == 0);
@@ -573,21 +573,22 @@ static void every_script_may_be_sent_twice(void **state)
         first_of(server_command(&stage.server, "EVAL %s 1 x u:2 30000", acquire)), 0);
     assert_int_equal(
         first_of(server_command(&stage.server, "EVAL %s 1 x u:1 500", acquire)), 1);
-    assert_in_range(redis_int("PTTL x"), 20000, 30000); /* a late one shortens nothing */
+    assert_int_in_range(redis_int("PTTL x"), 20000,
+                        30000); /* a late one shortens nothing */
     for (int i = 0; i < 2; i++)
         assert_int_equal(
             first_of(server_command(&stage.server, "EVAL %s 1 x u:1 60000", renew)), 1);
-    assert_in_range(redis_int("PTTL x"), 50000, 60000);
+    assert_int_in_range(redis_int("PTTL x"), 50000, 60000);
     assert_int_equal(
         first_of(server_command(&stage.server, "EVAL %s 1 x u:1 500", renew)), 1);
-    assert_in_range(redis_int("PTTL x"), 50000, 60000);
+    assert_int_in_range(redis_int("PTTL x"), 50000, 60000);
     assert_int_equal(
         first_of(server_command(&stage.server, "EVAL %s 1 x u:2 500", renew)), 0);
     redis_ok("EVAL %s 1 y u:1 30000", acquire);
     freeReplyObject(
         server_command(&stage.server, "EVAL %s 2 x y u:1 u:1 90000 120000", renew));
-    assert_in_range(redis_int("PTTL x"), 80000, 90000);
-    assert_in_range(redis_int("PTTL y"), 110000, 120000);
+    assert_int_in_range(redis_int("PTTL x"), 80000, 90000);
+    assert_int_in_range(redis_int("PTTL y"), 110000, 120000);
     assert_int_equal(redis_int("EVAL %s 1 x u:2 ch", release), 0);
     assert_int_equal(redis_int("EVAL %s 1 x u:1 ch", release), 1);
     assert_int_equal(

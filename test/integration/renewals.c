@@ -88,7 +88,7 @@ static void what_is_not_renewed_is_verified_all_the_same(void **state)
     redis_ok("CLIENT KILL ID %lld", peer_link_id(a, false));
     EXPECT("B lost ENOTHELD");
     assert_int_equal(lw_lock_state(A->lock), LW_HELD);
-    assert_in_range(redis_int("PTTL x"), 1, 40000);
+    assert_int_in_range(redis_int("PTTL x"), 1, 40000);
     assert_int_equal(lw_lock_state(B->lock), LW_LOST);
 }
 

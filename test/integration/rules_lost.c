@@ -144,7 +144,7 @@ static void rule6_margin_with_renewals_that_cannot_come(void **state)
     stage_forget_lag();
     EXPECT("A lost ELOST");
     stage_skip_if_lag(100);
-    assert_in_range(A->remaining_at_lost, 200, 400);
+    assert_int_in_range(A->remaining_at_lost, 200, 400);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
     stage_expect_nothing(100); /* the late answer does not bring it back */
     assert_int_equal(lw_lock_state(A->lock), LW_LOST);

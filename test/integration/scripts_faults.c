@@ -447,6 +447,22 @@ static void out_of_memory_a_read_write_lock_is_renewed_released_and_handed_over(
     assert_int_equal(script_do(&server, "EXISTS rw"), 0);
 }
 
+/* An operator's break, where nothing (more) is too long to be named: it writes nothing. */
+static void out_of_memory_a_break_that_finds_nothing_is_answered(void **state)
+{
+    struct script_answer answer;
+
+    (void)state;
+    granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+    granted(rw_acquire(t3, "r", "C", 1, NO_TICKET));
+    run_out_of_memory();
+    answer = rw_release("", "r", "");
+    if (answer.error)
+        fail_msg("%s", answer.text);
+    assert_int_equal(answer.n[0], 0);
+    assert_counts("read", 2, 2, 0);
+}
+
 static void out_of_memory_a_vanished_hold_s_renewal_serves_the_queue(void **state)
 {
     (void)state;
@@ -509,6 +525,7 @@ int main(void)
         TEST(out_of_memory_nothing_is_granted_or_queued),
         TEST(out_of_memory_a_mutex_is_renewed_released_passed_and_claimed),
         TEST(out_of_memory_a_read_write_lock_is_renewed_released_and_handed_over),
+        TEST(out_of_memory_a_break_that_finds_nothing_is_answered),
         TEST(out_of_memory_a_vanished_hold_s_renewal_serves_the_queue),
         TEST(inspect_shows_holds_and_waiters),
     };

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "../lib/range.h"
 #include "script_calls.h"
 
 static void a_free_name_is_granted_with_a_number(void **state)
@@ -339,9 +340,9 @@ static void a_batch_with_several_leases_gives_each_name_its_own(void **state)
     answer = script_run(&server, LW__SCRIPT_MUTEX_RENEW, 3, "n1", "n2", "n3", mine, mine,
                         mine, "600000", "300000", "600000", NULL);
     assert_int_equal(answer.n[0] + answer.n[1] + answer.n[2], 3);
-    assert_in_range(script_do(&server, "PTTL n1"), 500000, 600000);
-    assert_in_range(script_do(&server, "PTTL n2"), 200000, 300000);
-    assert_in_range(script_do(&server, "PTTL n3"), 500000, 600000);
+    assert_int_in_range(script_do(&server, "PTTL n1"), 500000, 600000);
+    assert_int_in_range(script_do(&server, "PTTL n2"), 200000, 300000);
+    assert_int_in_range(script_do(&server, "PTTL n3"), 500000, 600000);
 }
 
 /* What PEXPIREAT's GT leaves out: the key has no TTL at all (somebody's PERSIST). */

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "../lib/range.h"
 #include "script_calls.h"
 
 static char t1[80], t2[80], t3[80], t4[80];
@@ -103,11 +104,11 @@ static void a_batch_renews_each_name_for_itself(void **state)
     assert_int_equal(answer.count, 3);
     assert_int_equal(answer.n[0] + answer.n[1], 0);
     assert_int_equal(answer.n[2], 1);
-    assert_in_range(script_do(&server, "PTTL rw"), 500000, 600000);
+    assert_int_in_range(script_do(&server, "PTTL rw"), 500000, 600000);
     script_run(&server, LW__SCRIPT_RW_RENEW, 5, "lockwire:fence", "gone",
                "lockwire:2:rwqueue:{gone}", "rw", RW_QUEUE, SCRIPT_SERVER_ID, t1, t1,
                "1000", "900000", NULL);
-    assert_in_range(script_do(&server, "PTTL rw"), 800000, 900000);
+    assert_int_in_range(script_do(&server, "PTTL rw"), 800000, 900000);
 }
 
 static void a_short_renewal_after_a_long_one_shortens_nothing(void **state)

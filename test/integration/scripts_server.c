@@ -49,7 +49,7 @@ static redisContext *connect_to(const char *path)
         }
         redisFree(link);
     }
-    fail_msg("redis-server did not start");
+    fail_msg("%s", "redis-server did not start");
     return NULL;
 }
 

@@ -169,7 +169,7 @@ static void wait_times(void **state)
     UNTIL(A->result == LW_OK);
     struct lw_stats stats = peer_stats(a);
     int64_t took = A->result_ms - A->asked_ms;
-    assert_in_range(stats.wait_us, 199000, (took + 2) * 1000);
+    assert_int_in_range(stats.wait_us, 199000, (took + 2) * 1000);
     for (int i = 0; i < LW_WAIT_BUCKETS; i++) {
         sum += stats.wait_histogram[i];
         if (stats.wait_histogram[i])

@@ -67,7 +67,7 @@ static void one_grant_of_redis_serves_sixteen(void **state)
         8) /* three turns or a turn more, a release; the first one had one number */
         stage_fail("%d commands for 48 grants:\n%s", commands, monitor_text());
     assert_int_equal(peer_stats(a).granted, 49);
-    assert_in_range(peer_stats(a).passed, 42, 47);
+    assert_int_in_range(peer_stats(a).passed, 42, 47);
 }
 
 static struct hold *who_holds(struct hold **all, int count)
@@ -227,7 +227,7 @@ static void wait_0_with_a_sibling_is_busy_without_a_command(void **state)
     ask(a, "C", "y", 0);                  /* a sibling waits */
     EXPECT("B EBUSY; C EBUSY");
     assert_int_equal(monitor_count(""), 0);
-    assert_in_range(lw_lock_retry_ms(B->lock), 1, 30000);
+    assert_int_in_range(lw_lock_retry_ms(B->lock), 1, 30000);
     assert_held_by_redis(A);
 }
 
@@ -308,10 +308,10 @@ static void max_hold_counts_from_each_one_s_own_grant(void **state)
     stage_run_for(400);
     let_go(A);
     EXPECT("A released OK; B granted");
-    assert_in_range(lw_lock_remaining_ms(B->lock), 1, 700);
+    assert_int_in_range(lw_lock_remaining_ms(B->lock), 1, 700);
     EXPECT("B lost ETIMEOUT");
     stage_skip_if_lag(100);
-    assert_in_range(B->lost_ms - B->result_ms, 600, 800);
+    assert_int_in_range(B->lost_ms - B->result_ms, 600, 800);
 }
 
 static void max_hold_s_end_releases_and_does_not_pass(void **state)
@@ -363,7 +363,7 @@ static void successor_without_renewal_gets_a_whole_lease(void **state)
     stage_run_for(300);
     let_go(A);
     EXPECT("A released OK; B granted");
-    assert_in_range(lw_lock_remaining_ms(B->lock), 10000, 20000);
+    assert_int_in_range(lw_lock_remaining_ms(B->lock), 10000, 20000);
     assert_held_by_redis(B);
 }
 

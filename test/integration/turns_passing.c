@@ -82,7 +82,7 @@ static void who_is_not_renewed_gets_a_whole_lease_first(void **state)
     monitor_start();
     let_go(B);
     EXPECT("B released OK; C granted");
-    assert_in_range(lw_lock_remaining_ms(C->lock), LEASE_MS / 2, LEASE_MS);
+    assert_int_in_range(lw_lock_remaining_ms(C->lock), LEASE_MS / 2, LEASE_MS);
     assert_true(C->fence == B->fence + 1);
     assert_int_equal(monitor_count(""), 1); /* that renewal alone */
     monitor_stop();
@@ -241,7 +241,7 @@ static void a_renewal_in_flight_makes_it_a_grant_of_its_own(void **state)
     proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
     EXPECT("B released OK; C granted");
     assert_held_by_redis(C);
-    assert_in_range(lw_lock_remaining_ms(C->lock), LEASE_MS / 2, LEASE_MS);
+    assert_int_in_range(lw_lock_remaining_ms(C->lock), LEASE_MS / 2, LEASE_MS);
 }
 
 /* A turn's answer is lost and its handle gone when the lock is handed to it. The message counts

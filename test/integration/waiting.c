@@ -37,7 +37,7 @@ static void try_once_ends_busy_and_tells_the_remaining_lease(void **state)
     EXPECT("A granted");
     struct hold *B = ask(b, "B", "x", 0);
     EXPECT("B EBUSY");
-    assert_in_range(lw_lock_retry_ms(B->lock), 1, 20000);
+    assert_int_in_range(lw_lock_retry_ms(B->lock), 1, 20000);
     assert_int_equal(redis_int("EXISTS %s", queue_of("x")), 0);
     assert_held_by_redis(A);
     assert_string_equal(lw_lock_owner(B->lock), "");
@@ -236,7 +236,7 @@ static void wait_ends_on_time(void **state)
     for (int i = 0; i < 3; i++) {
         int64_t wanted = i == 0 ? 300 : i * 100,
                 took = waiting[i]->result_ms - waiting[i]->asked_ms;
-        assert_in_range(took, wanted - 1, wanted + 150);
+        assert_int_in_range(took, wanted - 1, wanted + 150);
     }
     UNTIL(redis_int("EXISTS %s", queue_of("x")) == 0);
 }

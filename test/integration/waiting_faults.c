@@ -31,7 +31,8 @@ static void I5_waiter_that_died_is_skipped_at_once(void **state)
     int64_t before = now_ms();
     let_go(A);
     EXPECT_SET("A released OK; B granted");
-    assert_in_range(B->result_ms - before, 0, 15000); /* not its claim window of 20 s */
+    assert_int_in_range(B->result_ms - before, 0,
+                        15000); /* not its claim window of 20 s */
 }
 
 static void I5_forty_dead_waiters_are_skipped(void **state)
@@ -51,7 +52,7 @@ static void I5_forty_dead_waiters_are_skipped(void **state)
     int64_t before = now_ms();
     let_go(A);
     EXPECT_SET("A released OK; B granted");
-    assert_in_range(B->result_ms - before, 0, 20000);
+    assert_int_in_range(B->result_ms - before, 0, 20000);
 }
 
 static void I5_hung_waiter_costs_its_claim_window(void **state)
@@ -343,7 +344,8 @@ static void stranger_who_hears_everything_makes_nobody_look_alive(void **state)
     int64_t before = now_ms();
     let_go(A);
     EXPECT_SET("A released OK; B granted");
-    assert_in_range(B->result_ms - before, 0, 15000); /* not its claim window of 20 s */
+    assert_int_in_range(B->result_ms - before, 0,
+                        15000); /* not its claim window of 20 s */
     redisFree(stranger);
 }
 

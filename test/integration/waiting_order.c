@@ -140,7 +140,7 @@ static void an_ask_that_is_not_sent_yet_is_sent_once(void **state)
     proxy_hold(way, SUBSCRIPTION, TO_CLIENT, false);
     proxy_hold(way, COMMANDS, TO_SERVER, false);
     UNTIL(redis_int("ZCARD lockwire:2:queue:{x}") == 100);
-    assert_in_range(monitor_count("evalsha") + monitor_count("eval"), 100, 125);
+    assert_int_in_range(monitor_count("evalsha") + monitor_count("eval"), 100, 125);
     monitor_stop();
     all_are_granted_in_order(LW_MUTEX, 100);
 }

@@ -22,7 +22,7 @@ static void foreign_holder_excludes_and_is_excluded(void **state)
     redis_ok("SET %s theirs NX PX 60000", NAME);
     struct hold *A = ask(a, "A", NAME, 0);
     EXPECT("A EBUSY");
-    assert_in_range(lw_lock_retry_ms(A->lock), 50000, 60000);
+    assert_int_in_range(lw_lock_retry_ms(A->lock), 50000, 60000);
     assert_string_equal(redis_text("GET %s", NAME), "theirs");
     redis_ok("DEL %s", NAME);
     struct hold *B = take(a, "B", NAME);
@@ -45,7 +45,7 @@ static void foreign_lease_that_ends_grants_the_waiter(void **state)
     assert_true(A->result_ms - before >= 690);
     stage_skip_if_lag(50);
     /* The head asks exactly when the lease ends. */
-    assert_in_range(A->result_ms - before, 690, 1000);
+    assert_int_in_range(A->result_ms - before, 690, 1000);
 }
 
 static void several_waiters_behind_a_foreign_lease_keep_their_order(void **state)
@@ -112,7 +112,7 @@ static void of_another_type(const char *type, const char *command)
     snprintf(dump, sizeof(dump), "%s", dump_of(NAME));
     struct hold *A = ask(a, "A", NAME, 0), *B = ask(a, "B", NAME, -1);
     EXPECT("A EBUSY");
-    assert_in_range(lw_lock_retry_ms(A->lock), 0, 1000);
+    assert_int_in_range(lw_lock_retry_ms(A->lock), 0, 1000);
     stage_run_for(300);
     if (redis_int("EXISTS %s", NAME) == 1 && B->result == PENDING)
         assert_string_equal(dump_of(NAME), dump);

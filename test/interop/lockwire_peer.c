@@ -2,7 +2,8 @@
 /*
  * lockwire as a peer of the interop tests: owns one client and at most one lock (with the
  * mode word `redisson`: LW_REDISSON, and further levels of it by the same owner), and
- * obeys the commands that peers.py describes. Uses the public header alone; must not know
+ * obeys the commands that peers.py describes; beside that, slots that want one name again
+ * and again, each for itself. Uses the public header alone; must not know
  * what the other peers are.
  *
  * Happy path: a line on stdin, a call, its callback, a line on stdout. A round goes on by
@@ -22,6 +23,14 @@
 #include <unistd.h>
 
 #define LEVELS 8
+#define SLOTS 64
+
+/* One that takes a name, holds it, lets it go and wants it again. */
+struct slot {
+    struct peer *peer;
+    struct lw_lock *lock;
+    struct event *held;
+};
 
 struct round {
     bool running;
@@ -42,6 +51,12 @@ struct peer {
     struct evbuffer *input;
     struct event *readable, *held;
     struct round round;
+    struct slot slots[SLOTS];
+    size_t slot_count;
+    char slot_name[513];
+    uint32_t slot_lease_ms;
+    struct timeval slot_hold;
+    long long slot_grants;
     char why[256]; /* the client's errbuf */
 };
 
@@ -231,16 +246,95 @@ static void extend(struct peer *peer, uint32_t lease_ms)
         on_renewed(peer->lock, status, peer);
 }
 
+/* ---- slots ---- */
+
+static void on_slot_held(struct lw_lock *lock, int status, void *arg)
+{
+    struct slot *slot = arg;
+
+    (void)lock;
+    if (status != LW_OK) {
+        say("error slot: %s", lw_strerror(status));
+        return;
+    }
+    slot->peer->slot_grants++;
+    evtimer_add(slot->held, &slot->peer->slot_hold);
+}
+
+static void want_slot(struct slot *slot)
+{
+    struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
+
+    options.lease_ms = slot->peer->slot_lease_ms;
+    options.wait_ms = -1;
+    options.mode = slot->peer->mode;
+    if (lw_acquire(slot->peer->client, slot->peer->slot_name, &options, on_slot_held,
+                   slot, &slot->lock) != 0)
+        say("error slot: %s", slot->peer->why);
+}
+
+static void on_slot_released(struct lw_lock *lock, int status, void *arg)
+{
+    struct slot *slot = arg;
+
+    if (status != LW_OK)
+        say("error slot: %s", lw_strerror(status));
+    lw_lock_free(lock);
+    slot->lock = NULL;
+    want_slot(slot);
+}
+
+static void on_slot_over(evutil_socket_t fd, short what, void *arg)
+{
+    struct slot *slot = arg;
+
+    (void)fd;
+    (void)what;
+    if (lw_release(slot->lock, on_slot_released, slot) != 0)
+        say("error slot: it was lost");
+}
+
+static void start_slots(struct peer *peer, size_t count)
+{
+    peer->slot_grants = 0;
+    for (size_t i = 0; i < count && i < SLOTS; i++) {
+        struct slot *slot = &peer->slots[peer->slot_count++];
+
+        slot->peer = peer;
+        slot->held = evtimer_new(peer->base, on_slot_over, slot);
+        want_slot(slot);
+    }
+    say("started");
+}
+
+static void stop_slots(struct peer *peer)
+{
+    while (peer->slot_count > 0) {
+        struct slot *slot = &peer->slots[--peer->slot_count];
+
+        event_free(slot->held);
+        lw_lock_free(slot->lock);
+        *slot = (struct slot){0};
+    }
+}
+
 static void obey(struct peer *peer, const char *line)
 {
     char name[513], mode[16];
-    unsigned lease_ms, hold_ms;
+    unsigned lease_ms, hold_ms, count;
     long long wait_ms;
 
     if (sscanf(line, "acquire %512s %u %lld", name, &lease_ms, &wait_ms) == 3) {
         acquire(peer, name, lease_ms, wait_ms);
     } else if (strcmp(line, "release") == 0) {
         release(peer);
+    } else if (sscanf(line, "slots %u %512s %u %u", &count, peer->slot_name,
+                      &peer->slot_lease_ms, &hold_ms) == 4) {
+        peer->slot_hold.tv_usec = hold_ms * 1000;
+        start_slots(peer, count);
+    } else if (strcmp(line, "stop") == 0) {
+        stop_slots(peer);
+        say("stopped %lld", peer->slot_grants);
     } else if (sscanf(line, "extend %u", &lease_ms) == 1) {
         extend(peer, lease_ms);
     } else if (sscanf(line, "round %512s %u %u %255s %15s", name, &lease_ms, &hold_ms,
@@ -323,6 +417,7 @@ static void finish(struct peer *peer)
 {
     while (peer->lock)
         forget(peer);
+    stop_slots(peer);
     lw_client_free(peer->client);
     if (peer->held)
         event_free(peer->held);

@@ -80,7 +80,8 @@ def start_redisson(server, place):
     folder = toolchain.prepare("java", place.cache)
     return ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-Xmx128m",
             "-cp", f"{folder}/jars/*:{folder}/classes", "RedissonPeer",
-            f"redis://127.0.0.1:{server.port}", str(REDISSON_WATCHDOG_MS)], {}
+            f"redis://127.0.0.1:{server.port}", str(REDISSON_WATCHDOG_MS),
+            *(["cluster"] if server.cluster else [])], {}
 
 
 COMMANDS = {

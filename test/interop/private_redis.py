@@ -106,10 +106,12 @@ class Monitor:
 
 
 class PrivateRedis:
-    """On a unix socket in a directory of its own; with `tcp` on a loopback port too."""
+    """On a unix socket in a directory of its own; with `tcp` on a loopback port too; with
+    `cluster` it is a cluster by itself."""
 
-    def __init__(self, tcp=False):
+    def __init__(self, tcp=False, cluster=False):
         self.tcp = tcp
+        self.cluster = cluster
         self.port = 0
         self.process = None
 
@@ -134,13 +136,29 @@ class PrivateRedis:
                 self.process = subprocess.Popen(
                     [program, "--port", str(self.port), "--bind", "127.0.0.1",
                      "--unixsocket", self.path, "--dir", self.directory,
-                     "--save", "", "--appendonly", "no"],
+                     "--save", "", "--appendonly", "no", *self.cluster_options()],
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log)
             if self.await_socket():
                 self.command = Connection(self.path)
+                if self.cluster:
+                    self.be_a_cluster()
                 return
         with open(self.directory + "/log", encoding="utf-8") as log:
             raise ServerError("the server would not start: " + log.read()[-2000:])
+
+    def cluster_options(self):
+        if not self.cluster:
+            return []
+        return ["--cluster-enabled", "yes", "--cluster-port", str(free_port()),
+                "--cluster-announce-ip", "127.0.0.1"]
+
+    def be_a_cluster(self):
+        self("CLUSTER", "ADDSLOTS", *range(16384))
+        deadline = time.monotonic() + LIMIT_S
+        while "cluster_state:ok" not in self("CLUSTER", "INFO"):
+            if time.monotonic() > deadline:
+                raise ServerError("it never became a cluster")
+            time.sleep(0.01)
 
     def await_socket(self):
         deadline = time.monotonic() + LIMIT_S

@@ -8,6 +8,8 @@ Contended rounds are contend.py's.
 
 Happy path: `redisson_shared.py --lockwire PROGRAM --cache DIR redisson`.
 """
+import time
+
 import peers
 import scene
 from scene import LEASE_MS
@@ -15,7 +17,7 @@ from scene import LEASE_MS
 WITHOUT_POLL_S = 8  # whoever is not woken asks later: ours after 10 s, theirs at the TTL
 
 
-class Shared(scene.Scene):
+class Scene(scene.Scene):
     tcp = True
 
     def lockwire(self):
@@ -65,6 +67,8 @@ class Shared(scene.Scene):
         self.assertLess(took_s, WITHOUT_POLL_S)
         print(f"    woken after {took_s * 1000:.1f} ms")
 
+
+class Shared(Scene):
     def test_each_keeps_the_other_out(self):
         redisson, lockwire = self.peer(), self.lockwire()
         field = redisson.ask(f"acquire {self.name} {LEASE_MS} 0", "held")
@@ -156,6 +160,109 @@ class Shared(scene.Scene):
         other = self.peer()
         lockwire.kill()
         other.ask(f"acquire {self.name} {LEASE_MS} -1", "held")
+
+    def test_a_dead_holders_lease_is_found_when_it_ends(self):
+        redisson, lockwire = self.peer(), self.lockwire()
+        self.server("HSET", self.name, "dead:1", 1)
+        self.server("PEXPIRE", self.name, 3000)
+        ends = time.monotonic() + 3
+        for peer in (redisson, lockwire):
+            peer.send(f"acquire {self.name} {LEASE_MS} -1")
+        self.eventually(lambda: redisson.answered() or lockwire.answered(), "it is found")
+        late_ms = (time.monotonic() - ends) * 1000
+        first, second = ((lockwire, redisson) if lockwire.answered()
+                         else (redisson, lockwire))
+        first.answer("held")
+        first.ask("release", "released")
+        second.answer("held")
+        print(f"    {first.title} was first, {late_ms:.1f} ms after the lease's end")
+
+    def test_one_thread_has_its_share_beside_eight_slots(self):
+        redisson, lockwire = self.peer(), self.lockwire()
+        lockwire.ask(f"slots 8 {self.name} {LEASE_MS} 1", "started")
+        took_ms = redisson.ask(f"grants {self.name} {LEASE_MS} 1 40", "took")
+        grants = int(lockwire.ask("stop", "stopped"))
+        print(f"    40 grants in {took_ms} ms, beside {grants}")
+        self.assertLess(grants, 1000)  # 3,600 and more where a release is not left to it
+
+
+class OtherKinds(Scene):
+    """Redisson's other locks on the same name."""
+
+    def excluded(self, kind):
+        """Each keeps the other out, and is found by who waits after the given time."""
+        redisson, lockwire = self.peer(), self.lockwire()
+        redisson.ask("kind " + kind, "kind")
+        redisson.ask(f"acquire {self.name} {LEASE_MS} 0", "held")
+        lockwire.ask(f"acquire {self.name} {LEASE_MS} 0", "busy")
+        redisson.ask("release", "released")
+        lockwire.ask(f"acquire {self.name} {LEASE_MS} 0", "held")
+        redisson.ask(f"acquire {self.name} {LEASE_MS} 0", "busy")
+        self.assertEqual(list(self.hash().values()), ["1"])
+        lockwire.ask("release", "released")
+        return redisson, lockwire
+
+    def tells(self, redisson):
+        """Does its unlock say anything on the channel?"""
+        monitor = self.monitor()
+        redisson.ask(f"acquire {self.name} {LEASE_MS} -1", "held")
+        redisson.ask("release", "released")
+        return any(f'lua] "publish" "{self.channel}" ' in line.lower()
+                   for line in self.told(monitor))
+
+    def test_a_spin_lock_excludes_and_tells_nobody(self):
+        redisson, _ = self.excluded("spin")
+        self.assertFalse(self.tells(redisson))
+
+    def test_a_fair_lock_excludes_and_wakes_nobody_else(self):
+        redisson, _ = self.excluded("fair")
+        self.assertFalse(self.tells(redisson))
+
+    def test_a_fenced_lock_excludes_and_wakes_both_ways(self):
+        redisson, lockwire = self.excluded("fenced")
+        self.assertTrue(self.tells(redisson))
+        monitor = self.monitor()
+        lockwire.ask(f"acquire {self.name} {LEASE_MS} 0", "held")
+        self.wait(redisson, monitor)
+        lockwire.ask("release", "released")
+        redisson.answer("held")
+
+    def beside(self, kind):
+        """What is left of our hold, when the other has unlocked."""
+        redisson, lockwire = self.peer(), self.lockwire()
+        redisson.ask("kind " + kind, "kind")
+        lockwire.ask(f"acquire {self.name} {LEASE_MS} 0", "held")
+        ours, = self.hash()
+        redisson.ask(f"acquire {self.name} {LEASE_MS} 0", "held")
+        redisson.ask("release", "released")
+        return ours, self.hash()
+
+    def test_a_read_lock_is_granted_beside_it_and_deletes_it(self):
+        _, left = self.beside("read")
+        self.assertEqual(left, {})
+
+    def test_a_write_lock_is_granted_beside_it_and_makes_it_a_read_lock(self):
+        ours, left = self.beside("write")
+        self.assertEqual(left, {ours: "1", "mode": "read"})
+
+
+class InACluster(Scene):
+    """Redisson uses sharded channels there: neither hears the other."""
+
+    cluster = True
+
+    def test_each_excludes_the_other_and_ours_polls(self):
+        redisson, lockwire = self.peer(), self.lockwire()
+        redisson.ask(f"acquire {self.name} {LEASE_MS} 0", "held")
+        lockwire.ask(f"acquire {self.name} {LEASE_MS} 0", "busy")
+        lockwire.send(f"acquire {self.name} {LEASE_MS} -1")
+        lockwire.noted("cluster mode")
+        released = time.monotonic()
+        redisson.ask("release", "released")
+        lockwire.answer("held")
+        print(f"    found after {time.monotonic() - released:.1f} s")
+        redisson.ask(f"acquire {self.name} {LEASE_MS} 0", "busy")
+        self.assertEqual(sum("cluster mode" in note for note in lockwire.notes), 1)
 
 
 if __name__ == "__main__":

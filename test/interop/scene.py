@@ -25,9 +25,10 @@ class Scene(unittest.TestCase):
     place = None
     foreign = None  # the peer's name
     tcp = False
+    cluster = False
 
     def setUp(self):
-        self.server = private_redis.PrivateRedis(tcp=self.tcp)
+        self.server = private_redis.PrivateRedis(tcp=self.tcp, cluster=self.cluster)
         self.enterContext(self.server)
         self.name = peers.NAME_PREFIX.get(self.foreign, "") + "stock"
 

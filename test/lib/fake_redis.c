@@ -9,6 +9,7 @@
 #include "fake_redis.h"
 
 #include <errno.h>
+#include <event2/buffer.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,8 @@ struct fake_connection {
     struct fake_connection *next;
     struct fake_redis *fake;
     int fd;
-    struct event *readable;
+    struct event *readable, *writable;
+    struct evbuffer *out; /* what the socket has not taken yet */
     redisContext *real;
     char bytes[65536];
     size_t used;
@@ -41,6 +43,8 @@ static void end_connection(struct fake_connection *connection)
         return;
     connection->ended = true;
     event_free(connection->readable);
+    event_free(connection->writable);
+    evbuffer_free(connection->out);
     close(connection->fd);
     if (connection->real)
         redisFree(connection->real);
@@ -58,10 +62,31 @@ static void sweep(struct fake_redis *fake)
     }
 }
 
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+    struct fake_connection *connection = arg;
+    struct evbuffer *out = connection->out;
+    size_t length = evbuffer_get_length(out);
+    ssize_t sent = send(fd, evbuffer_pullup(out, -1), length, MSG_NOSIGNAL);
+
+    (void)what;
+    if (sent < 0 && errno != EAGAIN) {
+        end_connection(connection);
+        return;
+    }
+    evbuffer_drain(out, sent > 0 ? (size_t)sent : 0);
+    if (evbuffer_get_length(out) > 0 && event_add(connection->writable, NULL) < 0)
+        abort();
+}
+
 static void say(struct fake_connection *connection, const char *bytes, size_t length)
 {
-    if (send(connection->fd, bytes, length, MSG_NOSIGNAL) != (ssize_t)length)
-        end_connection(connection);
+    bool waits = evbuffer_get_length(connection->out) > 0;
+
+    if (evbuffer_add(connection->out, bytes, length) < 0)
+        abort();
+    if (!waits && length > 0)
+        on_writable(connection->fd, EV_WRITE, connection);
 }
 
 /* ---- the real server's answer as bytes again ---- */
@@ -244,9 +269,13 @@ static void on_connection(evutil_socket_t fd, short what, void *arg)
     connection->fd = client;
     connection->readable =
         event_new(stage.base, client, EV_READ | EV_PERSIST, on_readable, connection);
+    connection->writable =
+        event_new(stage.base, client, EV_WRITE, on_writable, connection);
+    connection->out = evbuffer_new();
     connection->next = fake->connections;
     fake->connections = connection;
-    if (!connection->readable || event_add(connection->readable, NULL) < 0)
+    if (!connection->readable || !connection->writable || !connection->out ||
+        event_add(connection->readable, NULL) < 0)
         abort();
 }
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# Compiles the public header alone as pedantic C11 and as C++11, with every compiler found.
+# Compiles the public header alone as pedantic C11 and as C++11, with every compiler found; and
+# what must be so, or must not compile, for programs and libraries of different versions.
 # Usage: header.sh INCLUDE_FOLDER
 set -eu
 
@@ -23,10 +24,42 @@ int use(struct event_base *base, struct lw_client **client, struct lw_lock **loc
 warnings='-Wall -Wextra -Wpedantic -Wundef -Wshadow -Werror'
 checked=0
 
+# The width of an enum is part of the ABI, whatever the program's compiler makes of its own.
+widths='
+#include "lockwire.h"
+#ifdef __cplusplus
+#define ASSERT(condition) static_assert(condition, "")
+#else
+#define ASSERT(condition) _Static_assert(condition, "")
+#endif
+ASSERT(sizeof(enum lw_error) == sizeof(int));
+ASSERT(sizeof(enum lw_mode) == sizeof(int));
+ASSERT(sizeof(enum lw_state) == sizeof(int));
+ASSERT(sizeof(enum lw_acquire_flags) == sizeof(int));
+enum own { OWN };
+ASSERT(sizeof(enum own) < sizeof(int)); /* the option does something */
+'
+
+# Entries are walked by the step of the library that runs, which this header cannot know.
+indexing='
+#include "lockwire.h"
+const struct lw_inspected *second(const struct lw_inspection *inspection);
+const struct lw_inspected *second(const struct lw_inspection *inspection)
+{
+    return &inspection->holders_[1];
+}
+'
+
 check() {
     command -v "$1" >/dev/null || return 0
     echo "$*"
     printf '%s' "$source" | "$@" $warnings -I "$include" -fsyntax-only -
+    printf '%s' "$widths" | "$@" $warnings -fshort-enums -I "$include" -fsyntax-only -
+    if printf '%s' "$indexing" | "$@" $warnings -I "$include" -fsyntax-only - 2>/dev/null
+    then
+        echo "the entries of an inspection can be indexed"
+        exit 1
+    fi
     checked=$((checked + 1))
 }
 

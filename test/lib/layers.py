@@ -14,14 +14,14 @@ import sys
 
 # Highest first. A file may include headers of its own layer and of those below.
 LAYERS = [
-    "client lock turns redisson token renewal wait inspect note notify name core",
+    "client lock turns redisson line token renewal wait inspect note notify name core",
     "node backlog",
     "subscription",
     "session",
-    "protocol answer",
+    "protocol answer classify",
     "link link_inside link_open link_subscribe awaited channels guard reply wire",
     "loop lookup hosts",
-    "machine heap address url error log id forked base",
+    "machine heap address url error log told id hash forked base",
 ]
 ANYWHERE = {"lockwire.h", "scripts.h"}
 FENCES = {

@@ -178,7 +178,7 @@ redisReply *server_try(struct server *server, const char *format, ...)
     return reply;
 }
 
-static int free_port(void)
+int server_free_port(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -196,7 +196,7 @@ static int free_port(void)
 int server_listen(struct server *server)
 {
     for (int attempts = 0; attempts < PORT_ATTEMPTS; attempts++) {
-        int port = free_port();
+        int port = server_free_port();
         redisReply *reply = server_try(server, "CONFIG SET port %d", port);
         bool taken = reply->type == REDIS_REPLY_ERROR;
 

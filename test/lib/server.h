@@ -34,6 +34,8 @@ void server_stop(struct server *server);
 /* Only the way: nobody listens before server_restart. */
 void server_absent(struct server *server);
 
+/* One of 127.0.0.1 that is free now; somebody else may take it. */
+int server_free_port(void);
 /* Opens a TCP port on 127.0.0.1, too, for its replica; returns it. */
 int server_listen(struct server *server);
 

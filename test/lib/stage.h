@@ -10,6 +10,7 @@
  */
 #ifndef TEST_STAGE_H
 #define TEST_STAGE_H
+#include "range.h"
 #include "server.h"
 
 #include <setjmp.h>

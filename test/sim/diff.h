@@ -57,11 +57,13 @@ struct diff {
     struct arguments last;
     struct buffer answer; /* to the last diff_send() */
     struct diff_figures figures;
-    int fault; /* diff_faults.c: the one that is on, or -1 */
+    int version; /* the real server's, 602 for 6.2 */
+    bool texts;  /* it is the modelled version, down to how it words its errors */
+    int fault;   /* diff_faults.c: the one that is on, or -1 */
 };
 
 /* diff.c */
-/* False: there is no such program, or it is not the version that the model looks like. */
+/* False: there is no such program, or its clock does not stand still. */
 bool diff_start(struct diff *diff, const char *program, const char *clock_library);
 void diff_stop(struct diff *diff);
 void diff_set_time(struct diff *diff, int64_t time_us);

@@ -5,9 +5,12 @@
  * TTLs have to be the same after every step. Owns the options, the mix of steps and the
  * passing of time.
  *
+ * The model is of Redis 7.0. Other versions word errors differently: theirs have to have the
+ * same codes, and the fixed lists, which are of texts and odd shapes, are left out.
+ *
  * Happy path: difftest --clock LIBRARY [--redis-server PROGRAM] [--seed N] [--steps N]
  * prints seed and figures, and exits with 0; with 77 (skipped) where there is no
- * redis-server.
+ * redis-server, or one whose time does not stand still.
  */
 #include "diff.h"
 
@@ -121,11 +124,13 @@ int main(int argc, char **argv)
     diff.seed = options.seed;
     rng_seed(&diff.rng, options.seed);
     if (!diff_start(&diff, options.program, options.clock_library)) {
-        printf("%s is not there, or not Redis 7.0: skipped\n", options.program);
+        printf("%s is not there, or does not stand still: skipped\n", options.program);
         return 77;
     }
-    diff_fixed_scripts(&diff);
-    diff_fixed_refusals(&diff);
+    if (diff.texts) {
+        diff_fixed_scripts(&diff);
+        diff_fixed_refusals(&diff);
+    }
     run_steps(&diff, options.steps);
     diff_clear_fault(&diff);
     print_figures(&diff, options.steps);

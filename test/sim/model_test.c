@@ -44,7 +44,7 @@ static int start(void **state)
     return 0;
 }
 
-static int stop(void **state)
+static int clear(void **state)
 {
     model_server_free(*state);
     return 0;
@@ -392,7 +392,7 @@ static void sockets_pass_everything_on(void **state)
     transport_free(transport);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, clear)
 
 int main(void)
 {

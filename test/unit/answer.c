@@ -299,38 +299,46 @@ static void test_a_renewal_answers_for_each(void **state)
 
 /* ---- errors ---- */
 
-static void test_error_codes_wherever_they_stand(void **state)
+static const char *said; /* what an error is to say, after what a server wrapped around it */
+
+static bool says(const struct lw__reply *reply)
 {
-    static const struct {
-        const char *text;
-        enum lw__error_class expected;
-    } cases[] = {
-        {"NOSCRIPT No matching script. Please use EVAL.", LW__ERR_NOSCRIPT},
-        {"LOADING Redis is loading the dataset in memory", LW__ERR_LINK},
-        {"NOAUTH Authentication required.", LW__ERR_LINK},
-        {"READONLY You can't write against a read only replica.", LW__ERR_LINK},
-        {"ERR Error running script (call to f_ab): @user_script:1: -READONLY You can't",
-         LW__ERR_LINK},
-        {"MASTERDOWN Link with MASTER is down", LW__ERR_LINK},
-        {"ERR max number of clients reached", LW__ERR_LINK},
-        {"BUSY Redis is busy running a script.", LW__ERR_TRANSIENT},
-        {"OOM command not allowed when used memory > 'maxmemory'.", LW__ERR_TRANSIENT},
-        {"ERR Error running script (call to f_ab): @user_script:7: -OOM command not",
-         LW__ERR_TRANSIENT},
-        {"MISCONF Redis is configured to save RDB snapshots", LW__ERR_TRANSIENT},
-        {"NOREPLICAS Not enough good replicas to write.", LW__ERR_TRANSIENT},
-        {"CLUSTERDOWN The cluster is down", LW__ERR_TRANSIENT},
-        {"TRYAGAIN Multiple keys request during rehashing", LW__ERR_TRANSIENT},
-        {"NOPERM this user has no permissions to run the 'evalsha' command",
-         LW__ERR_REFUSED},
-        {"NOPERM User BUSY has no permissions to run the 'get' command", LW__ERR_REFUSED},
-        {"ERR unknown command 'SET'", LW__ERR_REFUSED},
-        {"", LW__ERR_REFUSED},
+    size_t length;
+    const char *text = lw__reply_text(reply, &length);
+
+    assert_string_equal(text, said);
+    return length == strlen(said);
+}
+
+/* 6.2's words around a command's error go; all else stays as it was said. */
+static void test_an_error_in_a_script_says_what_its_command_said(void **state)
+{
+#define RUNNING "ERR Error running script (call to f_8c60): "
+    static const char *const cases[][2] = {
+        {RUNNING "@user_script:9: @user_script: 9: -OOM command not allowed: -X y",
+         "OOM command not allowed: -X y"},
+        {RUNNING "@user_script:3: -READONLY You can't", "READONLY You can't"},
+        {RUNNING "@user_script:3: @user_script: 3: Wrong number of args", NULL},
+        {RUNNING "@user_script:3: took: -1 keys", NULL},
+        {RUNNING "@user_script:3: took: -OOM", NULL},
+        {RUNNING, NULL},
+        {"ERR unknown command: -OOM x", NULL},
+        {"OOM command not allowed when used memory > 'maxmemory'. script: ab, on "
+         "@user_script:9.",
+         NULL},
     };
+#undef RUNNING
+    char bytes[256];
 
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_int_equal(lw__classify(cases[i].text), cases[i].expected);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        said = cases[i][cases[i][1] != NULL];
+        snprintf(bytes, sizeof bytes, "-%s\r\n", cases[i][0]);
+        assert_true(decoded(says, bytes));
+    }
+    said = cases[0][0];
+    snprintf(bytes, sizeof bytes, "+%s\r\n", cases[0][0]);
+    assert_true(decoded(says, bytes)); /* no error */
 }
 
 /* ---- messages ---- */
@@ -505,7 +513,7 @@ int main(void)
         cmocka_unit_test(test_a_mutex_release_is_two_bits),
         cmocka_unit_test(test_a_read_write_release_counts_what_is_left),
         cmocka_unit_test(test_a_renewal_answers_for_each),
-        cmocka_unit_test(test_error_codes_wherever_they_stand),
+        cmocka_unit_test(test_an_error_in_a_script_says_what_its_command_said),
         cmocka_unit_test(test_a_hand_over),
         cmocka_unit_test(test_a_hand_over_of_a_read_write_lock),
         cmocka_unit_test(test_a_hand_over_by_any_server),

@@ -280,7 +280,7 @@ static void test_a_failed_link_takes_nothing_and_says_so_later(void **state)
     assert_null(late.request.prev);
     assert_int_equal(lw__link_subscribe(scene->link, "c"), LW_ECONN);
     await(scene, "down");
-    assert_string_equal(scene->trace, "up failed1 down(enough ? of it?) ");
+    assert_string_equal(scene->trace, "up failed1 down(enough \\x01 of it\\x0d) ");
 }
 
 static void test_a_closed_link_is_silent(void **state)

@@ -40,7 +40,7 @@ struct scene {
 static void on_ready(void *arg)
 {
     (void)arg;
-    fail_msg("ready without a server");
+    fail_msg("%s", "ready without a server");
 }
 
 static void on_lost(void *arg, const char *why)

@@ -281,8 +281,8 @@ static void test_ids_differ_and_jitter_keeps_its_bounds(void **state)
     bool low = false, high = false;
 
     (void)state;
-    lw__uuid(one);
-    lw__uuid(two);
+    assert_true(lw__uuid(one));
+    assert_true(lw__uuid(two));
     assert_int_equal(strlen(one), 36);
     assert_string_not_equal(one, two);
     lw__random_seed(&random, 0);

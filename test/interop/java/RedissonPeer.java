@@ -4,7 +4,10 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.RandomAccessFile;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import org.redisson.Redisson;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
@@ -13,22 +16,32 @@ import org.redisson.config.Config;
 /**
  * Redisson's RLock as a peer of the interop tests. Owns one Redisson client and the locks
  * that its one thread has taken, and obeys the commands that ../peers.py describes, and
- * `acquire` again for re-entry, and `count NAME`. A lease of 0 is Redisson's default: its
- * watchdog's, renewed. Must not know lockwire.
+ * `acquire` again for re-entry, and `count NAME`, and `kind KIND`: which of Redisson's locks
+ * `acquire` means from then on (lock, spin, fenced, fair, read, write). `grants` has this
+ * thread take a name so many times; `slots` has others do so until `stop`. A lease of 0 is
+ * Redisson's default: its watchdog's, renewed. Must not know lockwire.
  *
  * Happy path: a line on stdin, a call, a line on stdout.
  */
 public final class RedissonPeer {
     private final RedissonClient client;
     private RLock lock;
+    private String kind = "lock";
+    private final List<Thread> slots = new ArrayList<>();
+    private final AtomicLong slotGrants = new AtomicLong();
+    private volatile boolean stopping;
 
-    private RedissonPeer(String url, long watchdogMs) {
+    private RedissonPeer(String url, long watchdogMs, boolean cluster) {
         Config config = new Config();
         config.setLockWatchdogTimeout(watchdogMs);
-        config.useSingleServer().setAddress(url)
-            .setConnectionMinimumIdleSize(1).setConnectionPoolSize(4)
-            .setSubscriptionConnectionMinimumIdleSize(1)
-            .setSubscriptionConnectionPoolSize(4);
+        if (cluster) {
+            config.useClusterServers().addNodeAddress(url);
+        } else {
+            config.useSingleServer().setAddress(url)
+                .setConnectionMinimumIdleSize(1).setConnectionPoolSize(4)
+                .setSubscriptionConnectionMinimumIdleSize(1)
+                .setSubscriptionConnectionPoolSize(4);
+        }
         client = Redisson.create(config);
     }
 
@@ -42,9 +55,26 @@ public final class RedissonPeer {
         return client.getId() + ":" + Thread.currentThread().getId();
     }
 
+    private RLock find(String name) {
+        switch (kind) {
+        case "spin":
+            return client.getSpinLock(name);
+        case "fenced":
+            return client.getFencedLock(name);
+        case "fair":
+            return client.getFairLock(name);
+        case "read":
+            return client.getReadWriteLock(name).readLock();
+        case "write":
+            return client.getReadWriteLock(name).writeLock();
+        default:
+            return client.getLock(name);
+        }
+    }
+
     private String acquire(String name, long leaseMs, long waitMs)
         throws InterruptedException {
-        RLock wanted = client.getLock(name);
+        RLock wanted = find(name);
         long lease = leaseMs == 0 ? -1 : leaseMs;
         if (waitMs < 0) {
             wanted.lock(lease, TimeUnit.MILLISECONDS);
@@ -62,6 +92,53 @@ public final class RedissonPeer {
             return "gone";
         }
         return "released";
+    }
+
+    private void once(String name, long leaseMs, long holdMs) throws InterruptedException {
+        RLock wanted = client.getLock(name);
+        wanted.lock(leaseMs, TimeUnit.MILLISECONDS);
+        Thread.sleep(holdMs);
+        wanted.unlock();
+    }
+
+    /** How long so many grants took, in milliseconds. */
+    private String grants(String[] words) throws InterruptedException {
+        long asked = System.nanoTime();
+        for (long left = Long.parseLong(words[4]); left > 0; left--) {
+            once(words[1], Long.parseLong(words[2]), Long.parseLong(words[3]));
+        }
+        return "took " + (System.nanoTime() - asked) / 1_000_000;
+    }
+
+    private void slot(String[] words) {
+        try {
+            while (!stopping) {
+                once(words[2], Long.parseLong(words[3]), Long.parseLong(words[4]));
+                slotGrants.incrementAndGet();
+            }
+        } catch (InterruptedException | RuntimeException error) {
+            say("error slot: " + error);
+        }
+    }
+
+    private String startSlots(String[] words) {
+        stopping = false;
+        slotGrants.set(0);
+        for (long left = Long.parseLong(words[1]); left > 0; left--) {
+            Thread thread = new Thread(() -> slot(words));
+            slots.add(thread);
+            thread.start();
+        }
+        return "started";
+    }
+
+    private String stopSlots() throws InterruptedException {
+        stopping = true;
+        for (Thread thread : slots) {
+            thread.join();
+        }
+        slots.clear();
+        return "stopped " + slotGrants.get();
     }
 
     private static long count(String path, long holdMs)
@@ -98,13 +175,23 @@ public final class RedissonPeer {
             return "count " + client.getLock(words[1]).getHoldCount();
         case "round":
             return round(words);
+        case "kind":
+            kind = words[1];
+            return "kind " + kind;
+        case "grants":
+            return grants(words);
+        case "slots":
+            return startSlots(words);
+        case "stop":
+            return stopSlots();
         default:
             return "error unknown command: " + words[0];
         }
     }
 
     public static void main(String[] args) throws IOException {
-        RedissonPeer peer = new RedissonPeer(args[0], Long.parseLong(args[1]));
+        RedissonPeer peer =
+            new RedissonPeer(args[0], Long.parseLong(args[1]), args.length > 2);
         String version = Redisson.class.getPackage().getImplementationVersion();
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         say("ready Redisson " + version);

@@ -1,0 +1,32 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# What `meson setup` does without options: a warning of whatever compiler is no error, and the
+# tests are built where there is what they need. And that it refuses a uthash which would end
+# the process when memory is out.
+# Usage: options.sh SOURCE_FOLDER
+set -eu
+
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+unset CFLAGS CPPFLAGS
+
+meson setup "$root/plain" "$1" >"$root/log" 2>&1 || {
+    cat "$root/log"
+    exit 1
+}
+meson introspect --buildoptions --tests "$root/plain" | python3 -c '
+import json, sys
+told = json.load(sys.stdin)
+options = {option["name"]: option["value"] for option in told["buildoptions"]}
+print("werror %s, %d tests" % (options["werror"], len(told["tests"])))
+sys.exit(options["werror"] or not any("integration" in name for test in told["tests"]
+                                      for name in test["suite"]))'
+
+mkdir "$root/older" # as 2.0.2's: without HASH_NONFATAL_OOM
+echo '#define UTHASH_VERSION 2.0.2' >"$root/older/uthash.h"
+if CPPFLAGS="-I$root/older" meson setup "$root/refused" "$1" >"$root/log" 2>&1; then
+    echo "an older uthash was accepted"
+    exit 1
+fi
+grep 'uthash 2.1.0 or later' "$root/log"

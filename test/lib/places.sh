@@ -1,0 +1,47 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# scripts/demo and scripts/test find their folder from wherever and however they are called: by
+# a relative path, and with a CDPATH that has a folder of the same name. What they call is
+# stubs here, each of which must be found.
+# Usage: places.sh SCRIPTS_FOLDER
+set -eu
+
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+tree="$root/a tree"
+mkdir -p "$tree/scripts" "$tree/build/demo/src/tool" "$root/trap/scripts" "$root/bin"
+cp "$1/demo" "$1/test" "$tree/scripts"
+
+stub() { # FILE TEXT...
+    file=$1
+    shift
+    printf '%s\n' '#!/bin/sh' "$@" >"$file"
+    chmod +x "$file"
+}
+stub "$tree/scripts/setup" "[ \"\$1\" = test ] || exit 0 # of the test no more is looked at" 'exit 7'
+stub "$tree/build/demo/src/tool/lockwire" \
+    'until [ "$1" = -- ]; do shift; done' '[ -x "$2" ] && exit 8'
+stub "$root/bin/ninja" 'exit 0'
+: >"$tree/build/demo/build.ninja"
+
+expect() { # CODE CDPATH FOLDER COMMAND...
+    code=$1 cdpath=$2 folder=$3 found=0
+    shift 3
+    (cd "$folder" && CDPATH=$cdpath PATH=$root/bin:$PATH "$@") || found=$?
+    [ "$found" = "$code" ] || {
+        echo "in $folder, CDPATH '$cdpath', $*: exit status $found, not $code" >&2
+        exit 1
+    }
+}
+for cdpath in '' "$root/trap"; do
+    for script in demo:8 test:7; do
+        name=${script%:*} code=${script#*:}
+        expect "$code" "$cdpath" "$tree" "scripts/$name"
+        expect "$code" "$cdpath" "$tree/scripts" "./$name"
+        expect "$code" "$cdpath" "$tree/scripts" sh "$name"
+        expect "$code" "$cdpath" "$root" "a tree/scripts/$name"
+        expect "$code" "$cdpath" "$root/trap" "../a tree/scripts/$name"
+        expect "$code" "$cdpath" / "$tree/scripts/$name"
+    done
+done

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which error means what, by the texts of Redis 6.2, 7 and 8 and of Valkey 8, and by texts
+ * that only quote a code. Knows protocol.h and told.h.
+ *
+ * Happy path: a text, its class.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "protocol.h"
+#include "told.h"
+
+#define SHA "6b1bf486c81ceb7edf3c093f0fb1291d6438a1cc"
+#define IN_SCRIPT                                                                        \
+    " script: " SHA ", on @user_script:12." /* as Redis 7 ends such a text */
+#define WRAPPED "ERR Error running script (call to f_" SHA "): @user_script:12: "
+
+struct text {
+    const char *text;
+    enum lw__error_class expected;
+};
+
+static void check(const struct text *texts, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        enum lw__error_class class = lw__classify(lw__command_error(texts[i].text));
+
+        if (class != texts[i].expected)
+            fail_msg("\"%s\" is %d", texts[i].text, (int)class);
+    }
+}
+#define CHECK(texts) check(texts, sizeof texts / sizeof *texts)
+
+static void test_a_code_in_front(void **state)
+{
+    static const struct text texts[] = {
+        {"NOSCRIPT No matching script. Please use EVAL.", LW__ERR_NOSCRIPT},
+        {"NOSCRIPT No matching script.", LW__ERR_NOSCRIPT},
+        {"LOADING Redis is loading the dataset in memory", LW__ERR_LINK},
+        {"LOADING Valkey is loading the dataset in memory", LW__ERR_LINK},
+        {"NOAUTH Authentication required.", LW__ERR_LINK},
+        {"READONLY You can't write against a read only replica.", LW__ERR_LINK},
+        {"READONLY You can't write against a read only replica." IN_SCRIPT, LW__ERR_LINK},
+        {"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to "
+         "'no'.",
+         LW__ERR_LINK},
+        {"ERR max number of clients reached", LW__ERR_LINK},
+        {"DENIED Redis is running in protected mode because protected mode is enabled",
+         LW__ERR_LINK},
+        {"ERR max number of clients + cluster connections reached", LW__ERR_LINK},
+        {"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN "
+         "NOSAVE.",
+         LW__ERR_TRANSIENT},
+        {"OOM command not allowed when used memory > 'maxmemory'.", LW__ERR_TRANSIENT},
+        {"OOM command not allowed when used memory > 'maxmemory'." IN_SCRIPT,
+         LW__ERR_TRANSIENT},
+        {"MISCONF Redis is configured to save RDB snapshots, but it's currently unable "
+         "to "
+         "persist to disk." IN_SCRIPT,
+         LW__ERR_TRANSIENT},
+        {"NOREPLICAS Not enough good replicas to write.", LW__ERR_TRANSIENT},
+        {"CLUSTERDOWN The cluster is down", LW__ERR_TRANSIENT},
+        {"TRYAGAIN Multiple keys request during rehashing of slot", LW__ERR_TRANSIENT},
+        {"OOM", LW__ERR_TRANSIENT},
+        {"NOPERM this user has no permissions to run the 'evalsha' command",
+         LW__ERR_REFUSED},
+        {"NOPERM User default has no permissions to run the 'evalsha' command",
+         LW__ERR_REFUSED},
+        {"ERR The user executing the script can't run this command or "
+         "subcommand" IN_SCRIPT,
+         LW__ERR_REFUSED},
+        {"", LW__ERR_REFUSED},
+    };
+
+    (void)state;
+    CHECK(texts);
+}
+
+static void test_a_code_behind_the_place_in_a_script(void **state)
+{
+    static const struct text texts[] = {
+        {WRAPPED "@user_script: 12: -OOM command not allowed when used memory > "
+                 "'maxmemory'.  ",
+         LW__ERR_TRANSIENT},
+        {WRAPPED "@user_script: 12: -READONLY You can't write against a read only "
+                 "replica.  ",
+         LW__ERR_LINK},
+        {WRAPPED "@user_script: 12: -LOADING Redis is loading the dataset in memory",
+         LW__ERR_LINK},
+        {WRAPPED "-MISCONF Redis is configured to save RDB snapshots", LW__ERR_TRANSIENT},
+        {WRAPPED "NOREPLICAS Not enough good replicas to write.", LW__ERR_TRANSIENT},
+        {"ERR Error running script (call to f_" SHA "): user_script:3: OOM no more",
+         LW__ERR_TRANSIENT},
+        {"@user_script: 12: -OOM command not allowed when used memory > 'maxmemory'.",
+         LW__ERR_TRANSIENT},
+        {WRAPPED "@user_script: 12: -NOPERM The user executing the script can't run this "
+                 "command or subcommand",
+         LW__ERR_REFUSED},
+        {WRAPPED "WRONGTYPE Operation against a key holding the wrong kind of value",
+         LW__ERR_REFUSED},
+        {"user_script:3: WRONGTYPE Operation against a key", LW__ERR_REFUSED},
+    };
+
+    (void)state;
+    CHECK(texts);
+}
+
+static void test_what_is_only_quoted_is_no_code(void **state)
+{
+    static const struct text texts[] = {
+        {"ERR unknown command 'EVALSHA', with args beginning with: '" SHA
+         "' '3' 'job:LOADING' ",
+         LW__ERR_REFUSED},
+        {"ERR unknown command 'EVALSHA', with args beginning with: 'LOADING ' 'NOSCRIPT ",
+         LW__ERR_REFUSED},
+        {"NOPERM User BUSY has no permissions to run the 'get' command", LW__ERR_REFUSED},
+        {"NOPERM No permissions to access the key 'max number of clients'",
+         LW__ERR_REFUSED},
+        {"ERR LOADING", LW__ERR_REFUSED},
+        {"ERR of a proxy: LOADING", LW__ERR_REFUSED},
+        {"BUSYKEY Target key name already exists.", LW__ERR_REFUSED},
+        {"BUSYGROUP Consumer Group name already exists", LW__ERR_REFUSED},
+        {WRAPPED "BUSYKEY Target key name already exists.", LW__ERR_REFUSED},
+        {WRAPPED "Script attempted to access OOM ", LW__ERR_REFUSED},
+        {"ERR Error running script (call to f_" SHA " -OOM", LW__ERR_REFUSED},
+        {"@user_script: x: -OOM command", LW__ERR_REFUSED},
+        {"@other:12: -OOM command", LW__ERR_REFUSED},
+        {" OOM command not allowed", LW__ERR_REFUSED},
+    };
+
+    (void)state;
+    CHECK(texts);
+}
+
+static void test_who_is_denied(void **state)
+{
+    (void)state;
+    assert_true(lw__denied("NOPERM this user has no permissions to access one of the "
+                           "channels used as arguments"));
+    assert_true(
+        lw__denied(lw__command_error(WRAPPED "@user_script: 12: -NOPERM The user")));
+    assert_false(lw__denied("ERR unknown command 'SUBSCRIBE', with args beginning with: "
+                            "'NOPERM ' "));
+    assert_false(lw__denied("NOPERMISSION"));
+    assert_false(lw__denied(""));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_code_in_front),
+        cmocka_unit_test(test_a_code_behind_the_place_in_a_script),
+        cmocka_unit_test(test_what_is_only_quoted_is_no_code),
+        cmocka_unit_test(test_who_is_denied),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

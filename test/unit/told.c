@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Somebody else's words, made fit to be shown: no control byte goes through, nothing is longer
+ * than its room, no character is cut. Knows told.h alone.
+ *
+ * Happy path: a text, as it is told.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "../lib/range.h"
+#include "base.h"
+#include "told.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void told_as(const char *from, const char *expected)
+{
+    char text[LW__TOLD], again[LW__TOLD];
+
+    lw__told(from, text, sizeof text);
+    assert_string_equal(text, expected);
+    lw__told(text, again, sizeof again);
+    assert_string_equal(again, expected);
+}
+
+static void test_text_goes_through(void **state)
+{
+    (void)state;
+    told_as("", "");
+    told_as("ERR no such key ~", "ERR no such key ~");
+    told_as("Schl\xc3\xbcssel \xe2\x82\xac \xf0\x9f\x94\x92",
+            "Schl\xc3\xbcssel \xe2\x82\xac \xf0\x9f\x94\x92");
+}
+
+static void test_control_bytes_do_not(void **state)
+{
+    (void)state;
+    told_as("\x1b[2J\r\n\x07\x7f", "\\x1b[2J\\x0d\\x0a\\x07\\x7f");
+    told_as("\x9b"
+            "31m",
+            "\\x9b31m"); /* C1 as a terminal of eight bits has it */
+    told_as("\xc2\x9b"
+            "31m",
+            "\\xc2\\x9b31m"); /* and as one of UTF-8 */
+    told_as("\xc1\xbf \xed\xa0\x80 \xe2\x82", "\\xc1\\xbf \\xed\\xa0\\x80 \\xe2\\x82");
+}
+
+static void test_every_byte_has_room_or_is_left_out(void **state)
+{
+    char from[300], text[40];
+
+    (void)state;
+    for (int byte = 1; byte < 256; byte++) {
+        memset(from, byte, sizeof from - 1);
+        from[sizeof from - 1] = '\0';
+        for (size_t size = 1; size < sizeof text; size++) {
+            memset(text, '#', sizeof text);
+            lw__told(from, text, size);
+            assert_int_in_range(strlen(text), size < 5 ? 0 : size - 4, size - 1);
+            assert_int_equal(text[size], '#');
+            for (const char *at = text; *at; at++)
+                assert_int_in_range(*at, 0x20, 0x7e);
+        }
+    }
+    text[0] = '#';
+    lw__told("x", text, 0);
+    assert_int_equal(text[0], '#');
+}
+
+static void test_a_character_is_not_cut(void **state)
+{
+    char text[8];
+
+    (void)state;
+    lw__told("12345\xe2\x82\xac", text, 8);
+    assert_string_equal(text, "12345");
+    lw__told("1234\xe2\x82\xac", text, 8);
+    assert_string_equal(text, "1234\xe2\x82\xac");
+    lw__told("1234\x01", text, 8);
+    assert_string_equal(text, "1234");
+}
+
+static void test_a_megabyte_is_cut(void **state)
+{
+    size_t length = 1 << 20;
+    char *from = malloc(length + 1), text[LW__TOLD];
+
+    (void)state;
+    assert_non_null(from);
+    memset(from, 'e', length);
+    from[length] = '\0';
+    lw__told(from, text, sizeof text);
+    assert_int_equal(strlen(text), sizeof text - 1);
+    free(from);
+}
+
+static void logged(int level, const char *message, void *arg)
+{
+    (void)level;
+    *(char **)arg = strdup(message);
+}
+
+static void test_a_message_quotes_it_so(void **state)
+{
+    char *message = NULL;
+    struct lw__log log = {logged, 7, &message};
+
+    (void)state;
+    lw__log(&log, 4, "it said: %s", "\x1b]0;title\x07");
+    assert_string_equal(message, "it said: \\x1b]0;title\\x07");
+    free(message);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text_goes_through),
+        cmocka_unit_test(test_control_bytes_do_not),
+        cmocka_unit_test(test_every_byte_has_room_or_is_left_out),
+        cmocka_unit_test(test_a_character_is_not_cut),
+        cmocka_unit_test(test_a_megabyte_is_cut),
+        cmocka_unit_test(test_a_message_quotes_it_so),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
