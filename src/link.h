@@ -82,10 +82,11 @@ void lw__link_abandon(struct lw__link *link);
  * loop. */
 void lw__link_fail(struct lw__link *link, const char *why);
 
-/* Sends `length` bytes holding request->expected complete commands, before `up` too. The
- * bytes are copied; the write happens at the end of the loop's turn, one for all. 0.
- * LW_ENOMEM, LW_ECONN: nothing was queued, the link is going down (or is subscribed) and
- * the request is not known to it. */
+/* Sends `length` bytes holding request->expected complete commands, before `up` too. Behind a
+ * command of one word hiredis reads one byte more, which must be there. The bytes are copied;
+ * the write happens at the end of the loop's turn, one for all. 0. LW_ENOMEM, LW_ECONN:
+ * nothing was queued, the link is going down (or is subscribed) and the request is not known
+ * to it. */
 int lw__link_send(struct lw__link *link, struct lw__request *request, const char *bytes,
                   size_t length);
 /* Its owner is going: late replies to it are swallowed. Fine if it is not in flight

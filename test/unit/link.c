@@ -211,9 +211,9 @@ static void test_a_server_that_reads_late_gets_every_byte(void **state)
     char *bytes = calloc(1, size);
 
     assert_non_null(bytes);
-    memset(bytes, 'x', size); /* one command, of one word */
-    assert_int_equal(snprintf(bytes, size, "*1\r\n$%zu\r\n", size - 16), 14);
-    bytes[14] = 'x';
+    memset(bytes, 'x', size); /* one command, of two words */
+    assert_int_equal(snprintf(bytes, size, "*2\r\n$4\r\nPING\r\n$%zu\r\n", size - 26), 24);
+    bytes[24] = 'x';
     memcpy(bytes + size - 2, "\r\n", 2);
     scene_open(scene);
     (void)event_del(scene->reading);
