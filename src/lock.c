@@ -333,7 +333,8 @@ void lw__lock_close(struct lw_lock *lock)
             lock->state = LW_DONE;
         }
         lock->token = NULL;
-        lock->lost_at_us = 0; /* what is left of a lost one goes to the next who waits, too */
+        lock->lost_at_us =
+            0; /* what is left of a lost one goes to the next who waits, too */
         lw__timer_cancel(lock->client->loop, &lock->timer);
     }
 }
