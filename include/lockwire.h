@@ -28,7 +28,8 @@
  *  4. Any call is legal inside any callback, freeing this very handle or its client
  *     included.
  *  5. State changes at the caller's call or when a callback runs, never between.
- *     lw_lock_remaining_ms is 0 from the deadline on, and from the call of lw_release.
+ *     lw_lock_remaining_ms is 0 from the deadline on, and from the call of lw_release or
+ *     lw_client_close.
  *  6. `lost` fires at most once, only while held, at the deadline minus the margin at the
  *     latest, and before any other callback of the client after a loop that stalled past
  *     it. Its reasons: LW_ELOST (the deadline came near without a renewal), LW_ENOTHELD

@@ -333,6 +333,7 @@ void lw__lock_close(struct lw_lock *lock)
             lock->state = LW_DONE;
         }
         lock->token = NULL;
+        lock->lost_at_us = 0; /* a lost one's rest goes to the next who waits */
         lw__timer_cancel(lock->client->loop, &lock->timer);
     }
 }

@@ -31,6 +31,24 @@ static void rule7_close_releases_what_is_held_silently(void **state)
     assert_held_by_redis(B);
 }
 
+static void rule7_close_gives_away_what_is_left_of_a_lost_one(void **state)
+{
+    struct peer *a = peer_ready("a", NULL);
+    struct hold *A = ask_with(a, "A", "x",
+                              asking(.lease_ms = 1000000, .margin_ms = 499990,
+                                     .max_hold_ms = 500000, .flags = LW_NO_RENEW));
+
+    (void)state;
+    EXPECT("A granted");
+    EXPECT("A lost ETIMEOUT");
+    assert_int_equal(lw_lock_state(A->lock), LW_LOST);
+    assert_true(lw_lock_remaining_ms(A->lock) > 0);
+    peer_close(a);
+    assert_int_equal(lw_lock_remaining_ms(A->lock), 0);
+    EXPECT("a closed");
+    assert_int_equal(redis_int("EXISTS x"), 0);
+}
+
 static void rule7_close_ends_what_waits_with_ECLOSED(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
@@ -320,6 +338,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(rule7_close_releases_what_is_held_silently),
+        STAGE_TEST(rule7_close_gives_away_what_is_left_of_a_lost_one),
         STAGE_TEST(rule7_close_ends_what_waits_with_ECLOSED),
         STAGE_TEST(rule7_close_waits_for_what_is_releasing),
         STAGE_TEST(rule7_close_calls_back_last),
