@@ -36,7 +36,7 @@ void lw__awaited_push(struct lw__awaited *awaited, struct lw__request *request,
     struct lw__record *record = awaited->spare;
 
     awaited->spare = record->next;
-    *record = (struct lw__record){NULL, request, sent_us, replies, request == NULL};
+    *record = (struct lw__record){NULL, request, sent_us, replies};
     if (request != NULL) {
         request->next = request;
         request->prev = &record->request;

@@ -13,7 +13,6 @@ struct lw__record {
     struct lw__request *request; /* NULL: forgotten, or a subscription's confirmation */
     int64_t sent_us;
     unsigned remaining; /* replies still to come */
-    bool confirmation;
 };
 
 struct lw__awaited {

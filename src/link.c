@@ -186,7 +186,8 @@ static void on_timer(void *arg)
     if (link->state == LW__LINK_CONNECTING) {
         if (is_decided(link->context->c.fd)) {
             lw__wire_look(&link->wire);
-        } else {
+        }
+        if (link->state == LW__LINK_CONNECTING) {
             (void)snprintf(why, sizeof(why), "no connection to %s within %u ms",
                            link->peer, (unsigned)link->connect_timeout_ms);
             lw__link_fail(link, why);

@@ -2,7 +2,7 @@
 /*
  * One connection to one Redis: bytes of commands out, replies in. Knows nothing of locks,
  * scripts or reconnecting. What it hands up is a neutral view of a reply, valid during
- * the call; reply.c, which builds it, is the only user of hiredis.
+ * the call.
  *
  * Happy path: lw__link_open, `up`, lw__link_send with a request record for each command
  * (or pipelined pair), its `reply` for each answer in order, lw__link_close.

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/un.h>
 
 /* hiredis ends it, and frees the context when this returns. */
@@ -92,6 +93,18 @@ static redisAsyncContext *start(const struct lw__link_options *options, int *err
     return NULL;
 }
 
+/* A path whose queue is full is no beginning, though 1.4 takes it for one: no event of its
+ * descriptor would ever tell of an end. */
+static bool is_refused(const struct lw__link_options *options,
+                       const redisAsyncContext *context)
+{
+    struct sockaddr_un peer;
+    socklen_t size = sizeof(peer);
+
+    return options->host == NULL && context != NULL && context->err == 0 &&
+           getpeername(context->c.fd, (struct sockaddr *)&peer, &size) < 0;
+}
+
 /* 0, LW_ENOMEM, LW_ECONN: `why` tells. */
 static int connect_link(struct lw__link *link, const struct lw__link_options *options,
                         char *why)
@@ -102,11 +115,13 @@ static int connect_link(struct lw__link *link, const struct lw__link_options *op
 
     if (context != NULL && context->err != 0 && context->err != REDIS_ERR_OOM) {
         text = context->errstr;
+    } else if (is_refused(options, context)) {
+        text = strerror(EAGAIN);
     }
     if (text != NULL) {
         (void)snprintf(why, LW__WHY, "connecting to %s: %s", link->peer, text);
     }
-    if (context == NULL || context->err != 0 ||
+    if (text != NULL || context == NULL || context->err != 0 ||
         lw__wire_attach(&link->wire, context) != 0) {
         if (context != NULL) {
             redisAsyncFree(context);

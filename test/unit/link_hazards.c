@@ -309,6 +309,39 @@ static void test_a_path_that_is_gone_once_connected(void **state)
     settle(scene);
 }
 
+/* A server that is busy accepts nobody, and the last who got into its queue is not sure: 1.x
+ * asks again, and is told to come later. That ends in time too. */
+static void test_a_path_whose_queue_is_full_ends_in_time(void **state)
+{
+    struct scene *scene = *state;
+
+    assert_int_equal(listen(scene->listening, 0), 0);
+    assert_int_equal(event_del(scene->accepting), 0);
+    scene->connect_timeout_ms = 50;
+    scene_start(scene);
+#if HIREDIS_MAJOR >= 1
+    await(scene, "down");
+    assert_non_null(strstr(scene->trace, "down(no connection to "));
+    assert_non_null(strstr(scene->trace, " within 50 ms"));
+#else
+    await(scene, "up ");
+#endif
+}
+
+static void test_a_path_whose_queue_has_no_room(void **state)
+{
+    struct scene *scene = *state;
+    struct lw__link *first;
+
+    assert_int_equal(listen(scene->listening, 0), 0);
+    assert_int_equal(event_del(scene->accepting), 0);
+    scene_start(scene);
+    first = scene->link;
+    scene->link = NULL;
+    assert_int_equal(scene_try_start(scene), LW_ECONN);
+    lw__link_close(first);
+}
+
 static void test_a_link_ends_in_the_turn_in_which_it_comes_up(void **state)
 {
     struct scene *scene = *state;
@@ -341,6 +374,8 @@ int main(void)
         cmocka_unit_test(test_a_subscription_before_and_in_up),
         TEST(test_the_last_words_are_read_although_writing_fails),
         TEST(test_a_path_that_is_gone_once_connected),
+        TEST(test_a_path_whose_queue_is_full_ends_in_time),
+        TEST(test_a_path_whose_queue_has_no_room),
         TEST(test_a_link_ends_in_the_turn_in_which_it_comes_up),
     };
 
