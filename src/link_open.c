@@ -76,13 +76,14 @@ static void name_peer(struct lw__link *link, const struct lw__link_options *opti
     }
 }
 
-/* hiredis would look a name up, and cut a path off. NULL: no memory, or `error` is set. */
+/* hiredis would look a name up, cut a path off, and not end one that fills its place. NULL: no
+ * memory, or `error` is set. */
 static redisAsyncContext *start(const struct lw__link_options *options, int *error)
 {
     struct lw__address address;
 
     if (options->host == NULL) {
-        if (strlen(options->path) < sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
+        if (strlen(options->path) + 1 < sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
             return redisAsyncConnectUnix(options->path);
         }
     } else if (lw__address_parse(options->host, &address)) {

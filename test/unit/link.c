@@ -343,6 +343,12 @@ static void test_connect_calls_that_fail_at_once(void **state)
     memset(path, 'p', sizeof(path));
     path[199] = '\0';
     assert_int_equal(try_open(scene, NULL, path, why), LW_ECONN);
+    path[sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1] = '\0'; /* just too long */
+    assert_int_equal(try_open(scene, NULL, path, why), LW_ECONN);
+    assert_non_null(strstr(why, "Invalid argument"));
+    path[sizeof(((struct sockaddr_un *)NULL)->sun_path) - 2] = '\0';
+    assert_int_equal(try_open(scene, NULL, path, why), LW_ECONN);
+    assert_non_null(strstr(why, "No such file"));
 }
 
 static void test_connecting_is_refused(void **state)
