@@ -231,8 +231,8 @@ void lw__node_doubt_clock(struct lw__node *node, int64_t number)
         (void)strftime(day, sizeof day, "%Y-%m-%d", &date);
     snprintf(
         why, sizeof why,
-        "the server's clock is wrong, it says %s: of that no fencing token can be made, "
-        "and only LW_NO_FENCE goes until it is right",
+        "the server's clock is wrong, it says %s: no fencing token can be made of that, "
+        "only locks without one are granted until it is right",
         day);
     unseed(node, LOG_ERR, LW__ERR_TRANSIENT, why);
 }

@@ -471,14 +471,24 @@ static void a_release_that_finds_nothing_leaves_nothing_behind(void **state)
 
 /* ---- polling ---- */
 
-static void a_lease_is_asked_for_when_it_ends(void **state)
+/* It waits for an RLock, and hears of its name. */
+static struct hold *asleep(void)
 {
-    (void)state;
+    struct hold *A;
+
     a = peer_ready("a", NULL);
     held_by_java(HOUR_MS);
-    struct hold *A = join_line(a, "A");
+    A = join_line(a, "A");
     UNTIL(LISTENERS == 1);
     stage_expect_nothing(200);
+    return A;
+}
+
+static void a_lease_is_asked_for_when_it_ends(void **state)
+{
+    struct hold *A = asleep();
+
+    (void)state;
     monitor_start();
     int64_t ends_ms = now_ms() + 1500;
     held_by_java(1500);
@@ -495,12 +505,9 @@ static void a_lease_is_asked_for_when_it_ends(void **state)
 /* The link that listens is cut off and may not subscribe again. */
 static void a_link_that_hears_no_more_is_made_up_for_by_polling(void **state)
 {
+    struct hold *A = asleep();
+
     (void)state;
-    a = peer_ready("a", NULL);
-    held_by_java(HOUR_MS);
-    struct hold *A = join_line(a, "A");
-    UNTIL(LISTENERS == 1);
-    stage_expect_nothing(200);
     redis_ok("ACL SETUSER default resetchannels &lockwire:*");
     UNTIL(peer_logged(a, "not permitted"));
     redis_ok("DEL x");
