@@ -7,9 +7,10 @@
  * both have been answered, or one and the other is not quick. Where nothing is found, it
  * says why.
  *
- * evdns owes one call back for each question, also after its cancellation or the
- * resolver's end, in a later turn of the loop. So the questions have a record of their
- * own, which outlives the lookup and the loop until then.
+ * Each lookup that asks has a resolver of its own, so that what resolv.conf says is never older
+ * than the lookup. evdns owes one call back for each question, also after its cancellation or
+ * the resolver's end, in a later turn of the loop. So the questions have a record of their own,
+ * which outlives the lookup and the loop until then.
  */
 #include "lookup.h"
 
@@ -22,7 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 /* How long an answer waits for the other family's. */
 #define PATIENCE_US 250000
@@ -37,6 +37,7 @@ struct question {
 };
 
 struct questions {
+    struct evdns_base *dns;
     struct lw__lookup *lookup; /* NULL: nobody wants to know any more */
     unsigned pending;
     struct question v4, v6;
@@ -54,33 +55,24 @@ struct lw__lookup {
     char why[320];
 };
 
-static void forget_questions(struct questions *questions)
-{
-    struct evdns_request *v4 = questions->v4.request, *v6 = questions->v6.request;
-
-    questions->lookup = NULL;
-    if (questions->pending == 0) {
-        free(questions);
-        return;
-    }
-    if (v4 != NULL) {
-        evdns_cancel_request(NULL, v4);
-    }
-    if (v6 != NULL) {
-        evdns_cancel_request(NULL, v6);
-    }
-}
-
-/* Where nothing was found the resolver is made anew for the next one. */
 static void stop_asking(struct lw__lookup *lookup)
 {
-    struct lw__resolver *resolver = lw__loop_resolver(lookup->loop);
+    struct questions *questions = lookup->questions;
 
-    if (lookup->questions != NULL) {
-        resolver->lookups--;
-        resolver->failed = resolver->failed || lookup->result.count == 0;
-        forget_questions(lookup->questions);
-        lookup->questions = NULL;
+    if (questions == NULL) {
+        return;
+    }
+    lookup->questions = NULL;
+    questions->lookup = NULL;
+    if (questions->v4.request != NULL) {
+        evdns_cancel_request(questions->dns, questions->v4.request);
+    }
+    if (questions->v6.request != NULL) {
+        evdns_cancel_request(questions->dns, questions->v6.request);
+    }
+    evdns_base_free(questions->dns, 1); /* 1: each question gets its call */
+    if (questions->pending == 0) {
+        free(questions);
     }
 }
 
@@ -175,62 +167,22 @@ static void on_v6(int error, char type, int count, int ttl, void *addresses, voi
     on_answer(questions, &questions->v6, AF_INET6, error, count, addresses);
 }
 
-/* The resolver */
+/* Asking */
 
-static struct lw__edition edition_of(const char *file)
-{
-    struct lw__edition edition = {0};
-    struct stat status;
-
-    if (stat(file, &status) == 0) {
-        edition.device = status.st_dev;
-        edition.inode = status.st_ino;
-        edition.size = status.st_size;
-        edition.modified = status.st_mtim;
-    }
-    return edition;
-}
-
-static bool is_same(const struct lw__edition *a, const struct lw__edition *b)
-{
-    return a->device == b->device && a->inode == b->inode && a->size == b->size &&
-           a->modified.tv_sec == b->modified.tv_sec &&
-           a->modified.tv_nsec == b->modified.tv_nsec;
-}
-
-/* 0, LW_ENOMEM. */
-static int read_file(struct lw__resolver *resolver, struct event_base *base)
+/* A resolver for what the file says now. NULL: no memory. */
+static struct evdns_base *make_resolver(struct lw__loop *loop)
 {
     const int what = DNS_OPTION_SEARCH | DNS_OPTION_NAMESERVERS | DNS_OPTION_MISC;
+    struct evdns_base *dns =
+        evdns_base_new(lw__loop_base(loop), EVDNS_BASE_DISABLE_WHEN_INACTIVE);
 
-    resolver->dns = evdns_base_new(base, EVDNS_BASE_DISABLE_WHEN_INACTIVE);
-    if (resolver->dns == NULL) {
-        return LW_ENOMEM;
+    if (dns != NULL) {
+        (void)evdns_base_resolv_conf_parse(dns, what, *lw__loop_resolv_conf(loop));
+        if (evdns_base_count_nameservers(dns) == 0) {
+            (void)evdns_base_nameserver_ip_add(dns, "127.0.0.1"); /* as libc does */
+        }
     }
-    resolver->failed = false;
-    resolver->read = edition_of(resolver->file);
-    (void)evdns_base_resolv_conf_parse(resolver->dns, what, resolver->file);
-    if (evdns_base_count_nameservers(resolver->dns) == 0) {
-        (void)evdns_base_nameserver_ip_add(resolver->dns, "127.0.0.1"); /* as libc does */
-    }
-    return 0;
-}
-
-void lw__resolver_clear(struct lw__resolver *resolver)
-{
-    if (resolver->dns != NULL) {
-        evdns_base_free(resolver->dns, 1); /* 1: each question gets its call */
-    }
-    resolver->dns = NULL;
-}
-
-/* The sockets of questions under way are in the parent's epoll, and cannot be closed first. */
-void lw__resolver_abandon(struct lw__resolver *resolver)
-{
-    if (resolver->lookups == 0) {
-        lw__resolver_clear(resolver);
-    }
-    resolver->dns = NULL;
+    return dns;
 }
 
 /* So that a server that does not answer leaves time to ask the others, and to connect. */
@@ -248,39 +200,25 @@ static void share_patience(struct evdns_base *dns, uint32_t patience_ms)
     (void)evdns_base_set_option(dns, "attempts:", text);
 }
 
-/* What other lookups still ask is not replaced. 0, LW_ENOMEM. */
-static int renew(struct lw__resolver *resolver, struct event_base *base)
-{
-    if (resolver->dns != NULL && resolver->lookups == 0) {
-        struct lw__edition now = edition_of(resolver->file);
-
-        if (resolver->failed || !is_same(&now, &resolver->read)) {
-            lw__resolver_clear(resolver);
-        }
-    }
-    return resolver->dns != NULL ? 0 : read_file(resolver, base);
-}
-
 /* Asks the name servers. 0, LW_ENOMEM. */
 static int ask(struct lw__lookup *lookup, uint32_t patience_ms)
 {
-    struct lw__resolver *resolver = lw__loop_resolver(lookup->loop);
-    struct questions *questions;
+    struct questions *questions = calloc(1, sizeof(*questions));
 
-    if (renew(resolver, lw__loop_base(lookup->loop)) < 0) {
-        return LW_ENOMEM;
-    }
-    questions = calloc(1, sizeof(*questions));
     if (questions == NULL) {
         return LW_ENOMEM;
     }
-    share_patience(resolver->dns, patience_ms);
-    resolver->lookups++;
+    questions->dns = make_resolver(lookup->loop);
+    if (questions->dns == NULL) {
+        free(questions);
+        return LW_ENOMEM;
+    }
+    share_patience(questions->dns, patience_ms);
     questions->lookup = lookup;
     questions->v4.request =
-        evdns_base_resolve_ipv4(resolver->dns, lookup->host, 0, on_v4, questions);
+        evdns_base_resolve_ipv4(questions->dns, lookup->host, 0, on_v4, questions);
     questions->v6.request =
-        evdns_base_resolve_ipv6(resolver->dns, lookup->host, 0, on_v6, questions);
+        evdns_base_resolve_ipv6(questions->dns, lookup->host, 0, on_v6, questions);
     questions->pending = (questions->v4.request != NULL ? 1 : 0) +
                          (questions->v6.request != NULL ? 1 : 0);
     lookup->questions = questions;
@@ -336,31 +274,25 @@ int lw__lookup_new(struct lw__loop *loop, const char *host, uint32_t patience_ms
     return 0;
 }
 
-static void free_lookup(struct lw__lookup *lookup)
-{
-    lw__defer_cancel(lookup->loop, &lookup->done);
-    lw__timer_cancel(lookup->loop, &lookup->patience);
-    lw__loop_unreserve(lookup->loop, 1);
-    free(lookup);
-}
-
 void lw__lookup_cancel(struct lw__lookup *lookup)
 {
     if (lookup != NULL) {
         stop_asking(lookup);
-        free_lookup(lookup);
+        lw__defer_cancel(lookup->loop, &lookup->done);
+        lw__timer_cancel(lookup->loop, &lookup->patience);
+        lw__loop_unreserve(lookup->loop, 1);
+        free(lookup);
     }
 }
 
-/* To cancel a question would take its socket out of the parent's epoll. */
+/* The sockets of questions under way are in the parent's epoll, and would be taken out of it. */
 void lw__lookup_abandon(struct lw__lookup *lookup)
 {
     if (lookup != NULL) {
-        if (lookup->questions != NULL && lookup->questions->pending == 0) {
-            free(lookup->questions);
-        } else if (lookup->questions != NULL) {
+        if (lookup->questions != NULL && lookup->questions->pending > 0) {
             lookup->questions->lookup = NULL;
+            lookup->questions = NULL;
         }
-        free_lookup(lookup);
+        lw__lookup_cancel(lookup);
     }
 }

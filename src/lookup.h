@@ -7,29 +7,6 @@
 #define LW_LOOKUP_H
 #include "loop.h"
 
-#include <sys/types.h>
-#include <time.h>
-
-struct evdns_base;
-
-/* Of a loop; made by the first lookup that needs one, and again when the file has changed or
- * the last lookup failed. */
-struct lw__resolver {
-    const char *file;       /* like /etc/resolv.conf */
-    struct evdns_base *dns; /* NULL: not made yet */
-    unsigned lookups;       /* that still ask it */
-    bool failed;
-    struct lw__edition { /* of the file, as it was read; zeros: there was none */
-        dev_t device;
-        ino_t inode;
-        off_t size;
-        struct timespec modified;
-    } read;
-};
-
-struct lw__resolver *lw__loop_resolver(struct lw__loop *loop);
-/* Legal at any time. */
-void lw__resolver_clear(struct lw__resolver *resolver);
-/* In a forked child. */
-void lw__resolver_abandon(struct lw__resolver *resolver);
+/* The file that names the servers, /etc/resolv.conf; a test leads elsewhere. */
+const char **lw__loop_resolv_conf(struct lw__loop *loop);
 #endif

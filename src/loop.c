@@ -41,7 +41,7 @@ struct calls {
 
 struct lw__loop {
     struct event_base *base;
-    struct lw__resolver resolver;
+    const char *resolv_conf;
 
     struct lw__heap timers;
     int timer_fd; /* -1: libevent's timer */
@@ -331,9 +331,9 @@ struct event_base *lw__loop_base(struct lw__loop *loop)
     return loop->base;
 }
 
-struct lw__resolver *lw__loop_resolver(struct lw__loop *loop)
+const char **lw__loop_resolv_conf(struct lw__loop *loop)
 {
-    return &loop->resolver;
+    return &loop->resolv_conf;
 }
 
 /* The timer's descriptor, or a plain libevent timer in its place. 0, LW_ENOMEM. */
@@ -367,7 +367,7 @@ int lw__loop_new(struct event_base *base, struct lw__loop **ret)
         return LW_ENOMEM;
     }
     loop->base = base;
-    loop->resolver.file = "/etc/resolv.conf";
+    loop->resolv_conf = "/etc/resolv.conf";
     loop->armed_us = INT64_MAX;
     loop->running_us = INT64_MIN;
     calls_init(&loop->calls);
@@ -404,7 +404,6 @@ void lw__loop_free(struct lw__loop *loop)
     if (loop == NULL) {
         return;
     }
-    lw__resolver_clear(&loop->resolver);
     event_free_any(loop->timer_event);
     close_timer(loop);
     free_loop(loop);
@@ -414,7 +413,6 @@ void lw__loop_free(struct lw__loop *loop)
  * epoll, which is shared, knows of the parent's stays. */
 void lw__loop_abandon(struct lw__loop *loop)
 {
-    lw__resolver_abandon(&loop->resolver);
     close_timer(loop);
     event_free_any(loop->timer_event);
     free_loop(loop);

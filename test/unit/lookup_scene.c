@@ -157,7 +157,7 @@ void lookup_name_servers(struct scene *scene, const char *first, const char *sec
     if (scene->file[0] == '\0') {
         (void)snprintf(scene->file, sizeof(scene->file), "/tmp/lockwire-resolv.XXXXXX");
         (void)close(mkstemp(scene->file));
-        lw__loop_resolver(scene->loop)->file = scene->file;
+        *lw__loop_resolv_conf(scene->loop) = scene->file;
     }
     file = fopen(scene->file, "w");
     assert_non_null(file);

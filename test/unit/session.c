@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A session that does not come to stand: the name server says nothing, no address answers,
- * it is stopped in between. Knows session.h, and lookup.h's place for the resolver.
+ * it is stopped in between. Knows session.h, and lookup.h's place for the file that names servers.
  *
  * Happy path: each attempt's end is noted as its reason, and the delay before the next one
  * grows.
@@ -69,7 +69,7 @@ static void ask_the_mute(struct scene *scene)
     assert_non_null(file);
     fprintf(file, "nameserver 127.0.0.1:%u\n", (unsigned)ntohs(address.sin_port));
     assert_int_equal(fclose(file), 0);
-    lw__loop_resolver(scene->loop)->file = scene->file;
+    *lw__loop_resolv_conf(scene->loop) = scene->file;
 }
 
 static int set_up(void **state)
