@@ -254,7 +254,7 @@ void lw__link_leave(struct lw__link *link)
 
 void lw__link_tell_up(struct lw__link *link)
 {
-    if (!link->told_up) {
+    if (!link->told_up && link->state == LW__LINK_UP) {
         link->told_up = true;
         lw__defer_cancel(link->loop, &link->came_up);
         link->events.up(link->arg);

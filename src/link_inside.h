@@ -51,7 +51,7 @@ void lw__link_fail_doing(struct lw__link *link, const char *what, const char *er
  * gone, as it may when timers run that were due before the reply: once for all of a read. */
 struct lw__link *lw__link_enter(const redisAsyncContext *context, const void *reply);
 void lw__link_leave(struct lw__link *link);
-void lw__link_tell_up(struct lw__link *link); /* unless that was told */
+void lw__link_tell_up(struct lw__link *link); /* unless that was told, or is over */
 /* From now on an answer is awaited, in time. `request` NULL: a confirmation. */
 void lw__link_sent(struct lw__link *link, struct lw__request *request, unsigned replies);
 void lw__link_arm(struct lw__link *link); /* the time-out of the oldest, if any */

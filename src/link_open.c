@@ -35,6 +35,15 @@ static void tell_why(struct lw__link *link, const redisContext *c)
     }
 }
 
+static void connected(struct lw__link *link)
+{
+    link->state = LW__LINK_UP;
+    link->up_us = lw__now_us();
+    lw__timer_cancel(link->loop, &link->timer);
+    lw__link_arm(link);
+    lw__defer(link->loop, &link->came_up, false);
+}
+
 static void on_connect(const redisAsyncContext *context, int status)
 {
     struct lw__link *link = lw__wire_owner(context);
@@ -47,11 +56,7 @@ static void on_connect(const redisAsyncContext *context, int status)
         lw__link_fail_doing(link, "connecting to", context->c.errstr);
         return;
     }
-    link->state = LW__LINK_UP;
-    link->up_us = lw__now_us();
-    lw__timer_cancel(link->loop, &link->timer);
-    lw__link_arm(link);
-    lw__defer(link->loop, &link->came_up, false);
+    connected(link);
 }
 
 static void on_disconnect(const redisAsyncContext *context, int status)
@@ -94,8 +99,8 @@ static redisAsyncContext *start(const struct lw__link_options *options, int *err
     return NULL;
 }
 
-/* A path whose queue is full is no beginning, though 1.4 takes it for one: no event of its
- * descriptor would ever tell of an end. */
+/* A path is connected to at once or not at all: one whose queue is full is no beginning, though
+ * 1.4 takes it for one. */
 static bool is_refused(const struct lw__link_options *options,
                        const redisAsyncContext *context)
 {
@@ -131,8 +136,15 @@ static int connect_link(struct lw__link *link, const struct lw__link_options *op
     }
     link->context = context;
     lw__guard_attach(&link->guard, context);
-    (void)redisAsyncSetConnectCallback(context, on_connect);
     (void)redisAsyncSetDisconnectCallback(context, on_disconnect);
+    if (options->host == NULL) {
+        lw__wire_connected(&link->wire);
+        connected(link);
+    } else {
+        (void)redisAsyncSetConnectCallback(context, on_connect);
+        lw__timer_set(link->loop, &link->timer,
+                      lw__now_us() + (int64_t)link->connect_timeout_ms * 1000);
+    }
     return 0;
 }
 
@@ -158,8 +170,6 @@ int lw__link_open(struct lw__loop *loop, const struct lw__link_options *options,
         lw__link_destroy(link);
         return status;
     }
-    lw__timer_set(loop, &link->timer,
-                  lw__now_us() + (int64_t)link->connect_timeout_ms * 1000);
     *ret = link;
     return 0;
 }

@@ -296,6 +296,12 @@ int lw__wire_attach(struct lw__wire *wire, redisAsyncContext *context)
     return 0;
 }
 
+void lw__wire_connected(struct lw__wire *wire)
+{
+    wire->context->c.flags |= REDIS_CONNECTED;
+    wire->context->ev.addRead(wire->context->ev.data);
+}
+
 void lw__wire_look(struct lw__wire *wire)
 {
     handle_write(wire->context);

@@ -7,7 +7,8 @@
  *     each of them whenever one is freed;
  *  2. hi_strdup: the host or the path that it connects to (net.c);
  *  3. hi_calloc: the record of its adapter for libevent;
- *  4. event_new, of which the adapter does not ask whether it found any.
+ *  4. event_new, of which the adapter does not ask whether it found any: for its events alone,
+ *     which are one-shot.
  *
  * So a client may be ended where it connects or disconnects; in between nothing is exempt.
  * Here these allocations never fail. With 1.x nothing is spared. Must not know what is tested.
@@ -60,9 +61,12 @@ char *__wrap_hi_strdup(const char *text)
 struct event *__wrap_event_new(struct event_base *base, evutil_socket_t fd, short what,
                                event_callback_fn function, void *arg)
 {
-    bool armed = allocator_pause();
+    bool spared = what == EV_READ || what == EV_WRITE;
+    bool armed = spared && allocator_pause();
     struct event *event = __real_event_new(base, fd, what, function, arg);
 
-    allocator_resume(armed);
+    if (spared) {
+        allocator_resume(armed);
+    }
     return event;
 }

@@ -339,7 +339,8 @@ static void test_connect_calls_that_fail_at_once(void **state)
     assert_string_equal(why, "connecting to /nowhere/at/all: No such file or directory");
     assert_int_equal(try_open(scene, "not-a-number", NULL, why), LW_ECONN);
     assert_string_equal(why, "connecting to not-a-number:1: Invalid argument");
-    assert_int_equal(try_open(scene, "::1%no-such-zone", NULL, why) <= 0, 1);
+    assert_int_equal(try_open(scene, "fe80::1%no-such-zone", NULL, why), LW_ECONN);
+    assert_non_null(strstr(why, "connecting to [fe80::1%no-such-zone]:1: "));
     memset(path, 'p', sizeof(path));
     path[199] = '\0';
     assert_int_equal(try_open(scene, NULL, path, why), LW_ECONN);
