@@ -293,6 +293,30 @@ static void test_the_last_words_are_read_although_writing_fails(void **state)
                                       "down(the server closed the connection) ");
 }
 
+/* What was answered is believed, however much of it lies unread. */
+static void test_all_is_read_although_writing_fails(void **state)
+{
+    struct scene *scene = *state;
+    static struct ask asks[6];
+    char reply[20012] = "$20000\r\n";
+
+    memset(reply + 8, 'x', 20000);
+    strcpy(reply + 20008, "\r\n");
+    scene_open(scene);
+    for (int i = 0; i < 5; i++) {
+        scene_send(scene, &asks[i], i, 1);
+    }
+    await_bytes(scene, 5 * 14);
+    for (int i = 0; i < 5; i++) {
+        say(scene, reply);
+    }
+    serve_end(scene);
+    scene_send(scene, &asks[5], 5, 1);
+    await(scene, "down");
+    assert_string_equal(scene->trace, "up 0:$20000 1:$20000 2:$20000 3:$20000 4:$20000 "
+                                      "failed5 down(the server closed the connection) ");
+}
+
 /* 1.x connects a unix socket twice, and the second time there is nothing at the path. */
 static void test_a_path_that_is_gone_once_connected(void **state)
 {
@@ -373,6 +397,7 @@ int main(void)
         cmocka_unit_test(test_a_due_timer_ends_the_link_before_an_answer),
         cmocka_unit_test(test_a_subscription_before_and_in_up),
         TEST(test_the_last_words_are_read_although_writing_fails),
+        TEST(test_all_is_read_although_writing_fails),
         TEST(test_a_path_that_is_gone_once_connected),
         TEST(test_a_path_whose_queue_is_full_ends_in_time),
         TEST(test_a_path_whose_queue_has_no_room),
