@@ -10,6 +10,7 @@
 
 #include "lockwire.h"
 
+#include <fcntl.h>
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -317,6 +318,30 @@ static void test_all_is_read_although_writing_fails(void **state)
                                       "failed5 down(the server closed the connection) ");
 }
 
+/* A host without a standard input gives its descriptor to the connection; 0.14.1 does not
+ * close that one. */
+static void test_descriptor_0_is_closed_like_any_other(void **state)
+{
+    struct scene *scene = *state;
+    int input = dup(STDIN_FILENO);
+
+    assert_true(input > STDIN_FILENO);
+    (void)close(STDIN_FILENO);
+    scene_start(scene);
+    if (fcntl(STDIN_FILENO, F_GETFD) < 0) { /* not the other end's either */
+        assert_int_equal(dup2(input, STDIN_FILENO), STDIN_FILENO);
+    }
+    await(scene, "up ");
+    while (scene->peer < 0) {
+        assert_true(event_base_loop(scene->base, EVLOOP_ONCE) >= 0);
+    }
+    lw__link_close(scene->link);
+    scene->link = NULL;
+    await_end(scene);
+    assert_int_equal(dup2(input, STDIN_FILENO), STDIN_FILENO);
+    (void)close(input);
+}
+
 /* 1.x connects a unix socket twice, and the second time there is nothing at the path. */
 static void test_a_path_that_is_gone_once_connected(void **state)
 {
@@ -398,6 +423,7 @@ int main(void)
         cmocka_unit_test(test_a_subscription_before_and_in_up),
         TEST(test_the_last_words_are_read_although_writing_fails),
         TEST(test_all_is_read_although_writing_fails),
+        TEST(test_descriptor_0_is_closed_like_any_other),
         TEST(test_a_path_that_is_gone_once_connected),
         TEST(test_a_path_whose_queue_is_full_ends_in_time),
         TEST(test_a_path_whose_queue_has_no_room),
