@@ -148,22 +148,30 @@ void lw__link_arm(struct lw__link *link)
     }
 }
 
+/* Something to read, or an end. */
+static bool has_arrived(const struct lw__link *link)
+{
+    char byte;
+
+    return recv(link->context->c.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
+           errno != EAGAIN;
+}
+
 /* A loop that stalled is no reason to give up what has arrived meanwhile: first look. But not
  * while timers run, since a reply may only be believed when all that were due have been. */
 static void on_overdue(void *arg)
 {
     struct lw__link *link = arg;
-    char why[LW__WHY], byte;
+    char why[LW__WHY];
 
     link->entered++;
     if (link->state == LW__LINK_UP && oldest_due(link) <= lw__now_us()) {
-        if (recv(link->context->c.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
-            errno == EAGAIN) {
+        if (has_arrived(link)) {
+            redisAsyncHandleRead(link->context);
+        } else {
             (void)snprintf(why, sizeof(why), "no answer from %s within %u ms", link->peer,
                            (unsigned)link->request_timeout_ms);
             lw__link_fail(link, why);
-        } else {
-            redisAsyncHandleRead(link->context);
         }
     }
     lw__link_arm(link);
@@ -200,8 +208,8 @@ static void on_timer(void *arg)
     leave(link);
 }
 
-/* Something is wrong that is only told outside of hiredis. The server's last words may lie
- * unread. */
+/* Something is wrong that is only told outside of hiredis. What the server said last may lie
+ * unread, and hiredis reads a part of it each time. */
 static void on_broken(void *arg)
 {
     struct lw__link *link = arg;
@@ -215,8 +223,12 @@ static void on_broken(void *arg)
         lw__link_fail(link, why);
     } else if (error == ENOMEM) {
         lw__link_fail(link, lw_strerror(LW_ENOMEM));
-    } else if (link->state == LW__LINK_UP) {
+    } else if (link->state == LW__LINK_UP && has_arrived(link)) {
         redisAsyncHandleRead(link->context);
+        if (lw__link_is_open(link)) {
+            lw__defer(link->loop, &link->broken, false);
+        }
+    } else {
         lw__link_fail_doing(link, "writing to", strerror(error));
     }
     leave(link);

@@ -24,8 +24,9 @@
 #include <string.h>
 #include <strings.h>
 
-/* How long an answer waits for the other family's. */
+/* How long an answer waits for the other family's, and which part of the time for all. */
 #define PATIENCE_US 250000
+#define PATIENCE_PART 4
 /* How long a name server may take before the next one is asked. */
 #define EACH_MIN_MS 20
 #define EACH_MAX_MS 1000
@@ -49,6 +50,7 @@ struct lw__lookup {
     void *arg;
     struct lw__deferred done;
     struct lw__timer patience;
+    int64_t patience_us;
     struct questions *questions;
     struct lw__addresses result;
     char host[256];
@@ -145,7 +147,7 @@ static void on_answer(struct questions *questions, struct question *question, in
     if (questions->pending == 0) {
         lw__defer(lookup->loop, &lookup->done, false);
     } else if (question->found.count > 0) {
-        lw__timer_set(lookup->loop, &lookup->patience, lw__now_us() + PATIENCE_US);
+        lw__timer_set(lookup->loop, &lookup->patience, lw__now_us() + lookup->patience_us);
     }
 }
 
@@ -262,6 +264,10 @@ int lw__lookup_new(struct lw__loop *loop, const char *host, uint32_t patience_ms
     lookup->arg = arg;
     lw__deferred_init(&lookup->done, on_done, lookup);
     lw__timer_init(&lookup->patience, on_patience, lookup);
+    lookup->patience_us = (int64_t)patience_ms * 1000 / PATIENCE_PART;
+    if (lookup->patience_us > PATIENCE_US) {
+        lookup->patience_us = PATIENCE_US;
+    }
     (void)snprintf(lookup->host, sizeof(lookup->host), "%s", host);
     find_locally(lookup);
     if (lookup->result.count > 0) {
@@ -285,14 +291,13 @@ void lw__lookup_cancel(struct lw__lookup *lookup)
     }
 }
 
-/* The sockets of questions under way are in the parent's epoll, and would be taken out of it. */
+/* What a resolver has open is in the parent's epoll, out of which its end would take it: it is
+ * left to the child's own end. */
 void lw__lookup_abandon(struct lw__lookup *lookup)
 {
-    if (lookup != NULL) {
-        if (lookup->questions != NULL && lookup->questions->pending > 0) {
-            lookup->questions->lookup = NULL;
-            lookup->questions = NULL;
-        }
-        lw__lookup_cancel(lookup);
+    if (lookup != NULL && lookup->questions != NULL) {
+        lookup->questions->lookup = NULL;
+        lookup->questions = NULL;
     }
+    lw__lookup_cancel(lookup);
 }

@@ -153,9 +153,6 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     uint64_t expirations;
 
     (void)what;
-    if (loop->freed) {
-        return; /* abandoned */
-    }
     if (fd >= 0) {
         ssize_t ignored = read(fd, &expirations, sizeof(expirations));
         (void)ignored;
@@ -295,9 +292,6 @@ static void on_calls(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
-    if (loop->freed) {
-        return; /* abandoned */
-    }
     loop->calling = true;
     loop->woken = false;
     if (!lw__loop_enter(loop)) {

@@ -4,9 +4,9 @@
  * calls, names. Knows nothing of locks or Redis. loop.c and lookup.c are the only users of
  * libevent but the link's adapter (wire.c).
  *
- * Every entry from libevent (timer, reply, deferred calls, resolver) first runs the timers
- * that are due, so that deadlines are looked at before anything is believed. Happy path:
- * lw__loop_new, lw__timer_set / lw__defer, lw__loop_free.
+ * Every entry from libevent (timer, reply, deferred calls, by one of which a resolver's answer
+ * is told) first runs the timers that are due, so that deadlines are looked at before anything
+ * is believed. Happy path: lw__loop_new, lw__timer_set / lw__defer, lw__loop_free.
  */
 #ifndef LW_LOOP_H
 #define LW_LOOP_H

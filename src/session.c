@@ -240,6 +240,22 @@ static void begin(struct lw__session *s)
         back_off(s, lw_strerror(LW_ENOMEM));
 }
 
+/* A loop that stalled is no reason to give up what has arrived meanwhile: first all of it may
+ * be read, for which a whole turn has to pass. */
+static void greeting_overdue(void *arg)
+{
+    struct lw__session *s = arg;
+
+    if (s->state != LW__SESSION_CONNECTING || lw__now_us() < s->share_us)
+        return; /* it is ready, or the next attempt has begun */
+    if (s->looked) {
+        lw__session_fail(s, "the server does not answer who connects");
+    } else {
+        s->looked = true;
+        lw__defer(s->access->loop, &s->overdue, false);
+    }
+}
+
 static void timer_due(void *arg)
 {
     struct lw__session *s = arg;
@@ -251,7 +267,8 @@ static void timer_due(void *arg)
         s->lookup = NULL;
         back_off(s, "no answer to the look-up of the server's name in time");
     } else {
-        lw__session_fail(s, "the server does not answer who connects");
+        s->looked = false;
+        lw__defer(s->access->loop, &s->overdue, false);
     }
 }
 
@@ -260,6 +277,7 @@ void lw__session_init(struct lw__session *session, const struct lw__access *acce
 {
     *session = (struct lw__session){.access = access, .events = events, .arg = arg};
     lw__timer_init(&session->timer, timer_due, session);
+    lw__deferred_init(&session->overdue, greeting_overdue, session);
 }
 
 void lw__session_start(struct lw__session *session)
@@ -273,6 +291,7 @@ void lw__session_start(struct lw__session *session)
 void lw__session_stop(struct lw__session *session)
 {
     lw__timer_cancel(session->access->loop, &session->timer);
+    lw__defer_cancel(session->access->loop, &session->overdue);
     lw__lookup_cancel(session->lookup);
     lw__link_close(session->link);
     session->lookup = NULL;
@@ -283,6 +302,7 @@ void lw__session_stop(struct lw__session *session)
 void lw__session_abandon(struct lw__session *session)
 {
     lw__timer_cancel(session->access->loop, &session->timer);
+    lw__defer_cancel(session->access->loop, &session->overdue);
     lw__lookup_abandon(session->lookup);
     if (session->link)
         lw__link_abandon(session->link);

@@ -59,8 +59,10 @@ struct lw__session {
     struct lw__link *link;
     struct lw__lookup *lookup;
     struct lw__timer timer; /* look-up, greeting: its limit; backing off: the next attempt */
-    int64_t limit_us;       /* of name, connection and greeting together */
-    int64_t share_us;       /* until when the present address may take */
+    struct lw__deferred overdue; /* its limit has passed, are the answers there? */
+    bool looked;                 /* the loop has looked for them since */
+    int64_t limit_us;            /* of name, connection and greeting together */
+    int64_t share_us;            /* until when the present address may take */
     struct lw__greet {
         struct lw__request request;
         struct lw__session *session;

@@ -251,6 +251,29 @@ void lw__wire_init(struct lw__wire *wire, struct lw__loop *loop, void *owner,
     lw__deferred_init(&wire->flush, flush, wire);
 }
 
+#if HIREDIS_MAJOR >= 1
+
+static int leave_zero(redisContext *c)
+{
+    (void)c;
+    return 0;
+}
+
+#else
+
+/* A host without a standard input gives the connection its descriptor, which hiredis takes for
+ * none and never closes: it is another one then. */
+static int leave_zero(redisContext *c)
+{
+    if (c->fd == 0) {
+        c->fd = fcntl(0, F_DUPFD_CLOEXEC, 1);
+        (void)close(0);
+    }
+    return c->fd < 0 ? LW_ENOMEM : 0;
+}
+
+#endif
+
 /* Without these it works, only worse. */
 static void tune(const redisContext *c)
 {
@@ -283,7 +306,8 @@ static int attach_adapter(redisAsyncContext *context, struct event_base *base)
 
 int lw__wire_attach(struct lw__wire *wire, redisAsyncContext *context)
 {
-    if (attach_adapter(context, lw__loop_base(wire->loop)) != 0) {
+    if (leave_zero(&context->c) != 0 ||
+        attach_adapter(context, lw__loop_base(wire->loop)) != 0) {
         return LW_ENOMEM;
     }
     tune(&context->c);

@@ -53,6 +53,7 @@ struct scene {
     struct event *peers[CONNECTIONS];
     int peer_count;
     int fillers[64], filler_count;
+    bool overdue; /* with the first answer the time for it is over */
 };
 
 static void on_ready(void *arg)
@@ -95,6 +96,10 @@ static void on_greeting(evutil_socket_t fd, short what, void *arg)
         (void)send(fd, scene->answers[index].bytes, strlen(scene->answers[index].bytes),
                    MSG_NOSIGNAL);
         scene->answers[index].bytes = NULL;
+        if (scene->overdue) {
+            lw__timer_set(scene->loop, &scene->session.timer, lw__now_us());
+            scene->session.share_us = lw__now_us();
+        }
     }
     if (scene->answers[index].close) {
         close_peer(scene, index);
@@ -297,6 +302,21 @@ static void test_mute_servers_are_told_of(void **state)
     assert_string_equal(scene->why, "the server does not answer who connects");
 }
 
+/* A loop that stalled finds its time over and the answers there at once. */
+static void test_answers_that_are_there_count_although_time_is_over(void **state)
+{
+    struct scene *scene = *state;
+
+    listen_on_both(scene);
+    scene->overdue = true;
+    scene->answers[0].bytes = NAMED ":1\r\n" INFO(RUN_A);
+    lw__session_start(&scene->session);
+    while (scene->ready == 0 && scene->peer_count < 2) {
+        assert_int_equal(event_base_loop(scene->base, EVLOOP_ONCE), 0);
+    }
+    assert_int_equal(scene->peer_count, 1);
+}
+
 /* ---- what was said last ---- */
 
 static void test_who_denies_everybody_is_told_of(void **state)
@@ -390,6 +410,7 @@ int main(void)
         TEST(test_a_dead_address_leaves_time_for_the_next),
         TEST(test_a_mute_address_leaves_time_for_the_next),
         TEST(test_mute_servers_are_told_of),
+        TEST(test_answers_that_are_there_count_although_time_is_over),
         TEST(test_who_denies_everybody_is_told_of),
         TEST(test_a_command_that_is_not_permitted_is_no_reason),
         TEST(test_an_error_before_the_last_answer_is_no_reason),

@@ -10,6 +10,7 @@
 
 #include "lockwire.h"
 
+#include <fcntl.h>
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -293,6 +294,54 @@ static void test_the_last_words_are_read_although_writing_fails(void **state)
                                       "down(the server closed the connection) ");
 }
 
+/* What was answered is believed, however much of it lies unread. */
+static void test_all_is_read_although_writing_fails(void **state)
+{
+    struct scene *scene = *state;
+    static struct ask asks[6];
+    char reply[20012] = "$20000\r\n";
+
+    memset(reply + 8, 'x', 20000);
+    strcpy(reply + 20008, "\r\n");
+    scene_open(scene);
+    for (int i = 0; i < 5; i++) {
+        scene_send(scene, &asks[i], i, 1);
+    }
+    await_bytes(scene, 5 * 14);
+    for (int i = 0; i < 5; i++) {
+        say(scene, reply);
+    }
+    serve_end(scene);
+    scene_send(scene, &asks[5], 5, 1);
+    await(scene, "down");
+    assert_string_equal(scene->trace, "up 0:$20000 1:$20000 2:$20000 3:$20000 4:$20000 "
+                                      "failed5 down(the server closed the connection) ");
+}
+
+/* A host without a standard input gives its descriptor to the connection; 0.14.1 does not
+ * close that one. */
+static void test_descriptor_0_is_closed_like_any_other(void **state)
+{
+    struct scene *scene = *state;
+    int input = dup(STDIN_FILENO);
+
+    assert_true(input > STDIN_FILENO);
+    (void)close(STDIN_FILENO);
+    scene_start(scene);
+    if (fcntl(STDIN_FILENO, F_GETFD) < 0) { /* not the other end's either */
+        assert_int_equal(dup2(input, STDIN_FILENO), STDIN_FILENO);
+    }
+    await(scene, "up ");
+    while (scene->peer < 0) {
+        assert_true(event_base_loop(scene->base, EVLOOP_ONCE) >= 0);
+    }
+    lw__link_close(scene->link);
+    scene->link = NULL;
+    await_end(scene);
+    assert_int_equal(dup2(input, STDIN_FILENO), STDIN_FILENO);
+    (void)close(input);
+}
+
 /* hiredis 1.x would connect a second time, and there is nothing at the path by then. */
 static void test_a_path_that_is_gone_once_connected(void **state)
 {
@@ -377,6 +426,8 @@ int main(void)
         cmocka_unit_test(test_a_due_timer_ends_the_link_before_an_answer),
         cmocka_unit_test(test_a_subscription_before_and_in_up),
         TEST(test_the_last_words_are_read_although_writing_fails),
+        TEST(test_all_is_read_although_writing_fails),
+        TEST(test_descriptor_0_is_closed_like_any_other),
         TEST(test_a_path_that_is_gone_once_connected),
         TEST(test_a_path_whose_queue_is_full_by_now),
         TEST(test_a_path_whose_server_ends_before_a_word),
