@@ -187,7 +187,8 @@ static struct evdns_base *make_resolver(struct lw__loop *loop)
     return dns;
 }
 
-/* So that a server that does not answer leaves time to ask the others, and to connect. */
+/* So that a server that does not answer leaves time to ask the others, and to connect; and that
+ * a slow one is waited for as long as there is time. */
 static void share_patience(struct evdns_base *dns, uint32_t patience_ms)
 {
     unsigned servers = (unsigned)evdns_base_count_nameservers(dns);
@@ -198,7 +199,7 @@ static void share_patience(struct evdns_base *dns, uint32_t patience_ms)
     each_ms = each_ms > EACH_MAX_MS ? EACH_MAX_MS : each_ms;
     (void)snprintf(text, sizeof(text), "%ue-3", each_ms); /* no locale's decimal point */
     (void)evdns_base_set_option(dns, "timeout:", text);
-    (void)snprintf(text, sizeof(text), "%u", servers + 2);
+    (void)snprintf(text, sizeof(text), "%u", servers + 1 + patience_ms / each_ms);
     (void)evdns_base_set_option(dns, "attempts:", text);
 }
 

@@ -117,6 +117,7 @@ static void on_question(struct evdns_server_request *request, void *arg)
 
     scene->asked++;
     if (strncasecmp(name, "silent", 6) == 0 ||
+        (strncasecmp(name, "late", 4) == 0 && scene->asked <= scene->mute_until) ||
         (strncasecmp(name, "only4", 5) == 0 && !a)) {
         (void)evdns_server_request_drop(request);
         return;

@@ -25,7 +25,7 @@ struct scene {
     struct evdns_server_port *server;
     char found[512];
     bool called;
-    int asked;
+    int asked, mute_until; /* late: no answer to so many questions */
     void (*meanwhile)(struct scene *scene);
     struct lw__timer timer;
     uint32_t patience_ms;
@@ -38,8 +38,9 @@ int lookup_tear_down(void **state);
 int lookup_open_port(char *ret, size_t size);
 /* The file names these servers, in this order, from now on; the second may be NULL. */
 void lookup_name_servers(struct scene *scene, const char *first, const char *second);
-/* Only we are asked. silent: no answer; only4: none of IPv6; nobody: no such name; no6: no
- * such name of IPv6, nothing of IPv4; just4: nothing of IPv6; empty: nothing; else both. */
+/* Only we are asked. silent: no answer; late: none until `mute_until` were asked; only4: none of
+ * IPv6; nobody: no such name; no6: no such name of IPv6, nothing of IPv4; just4: nothing of
+ * IPv6; empty: nothing; else both. */
 void lookup_play_server(struct scene *scene);
 void lookup_start(struct scene *scene, const char *host);
 /* Turns the loop until that is so, and so many questions came. */

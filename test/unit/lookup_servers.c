@@ -32,6 +32,17 @@ static void test_a_mute_name_server_leaves_time_for_the_next(void **state)
     (void)close(fd);
 }
 
+/* The only one there is takes longer than another one would be given. */
+static void test_a_slow_name_server_is_waited_for(void **state)
+{
+    struct scene *scene = *state;
+
+    lookup_play_server(scene);
+    scene->mute_until = 8; /* of both families */
+    lookup_find(scene, "late.example");
+    assert_string_equal(scene->found, "10.0.0.1 2001::6 10.0.0.2 2001::7 ");
+}
+
 /* A name server that says nothing of IPv6: what it said of IPv4 is of use only before patience
  * is over. Once is enough: the machine may be slow. */
 static void test_an_answer_does_not_wait_for_the_other_until_it_is_too_late(void **state)
@@ -129,6 +140,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_a_mute_name_server_leaves_time_for_the_next),
+        TEST(test_a_slow_name_server_is_waited_for),
         TEST(test_an_answer_does_not_wait_for_the_other_until_it_is_too_late),
         TEST(test_the_file_is_read_by_each_lookup),
         TEST(test_the_file_is_read_while_another_still_asks),
