@@ -42,7 +42,7 @@
  *     LW_DONE, every call on them but the destructor answers LW_ECLOSED.
  *  8. One thread per event_base. The library's events keep event_base_dispatch running
  *     until close or free. The client must be freed before its event_base. After fork a
- *     child may only free.
+ *     child may only free, before or after an event_reinit of its own.
  *
  * WHAT EACH CALL DOES IN EACH STATE (its return value, then what its callback is told)
  *

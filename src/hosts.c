@@ -6,42 +6,25 @@
  */
 #include "hosts.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
-void lw__addresses_add(struct lw__addresses *addresses, const char *text)
-{
-    for (size_t i = 0; i < addresses->count; i++) {
-        if (strcmp(addresses->text[i], text) == 0) {
-            return;
-        }
-    }
-    if (addresses->count < LW__ADDRESSES && strlen(text) < sizeof(addresses->text[0])) {
-        (void)snprintf(addresses->text[addresses->count++], sizeof(addresses->text[0]),
-                       "%s", text);
-    }
-}
-
 static void read_line(char *line, const char *host, struct lw__addresses *ret)
 {
     static const char blank[] = " \t\r";
-    unsigned char binary[sizeof(struct in6_addr)];
-    char *rest = NULL, *address, *name;
+    struct lw__address address;
+    char *rest = NULL, *first, *name;
 
     line[strcspn(line, "#")] = '\0';
-    address = strtok_r(line, blank, &rest);
-    if (address == NULL || (inet_pton(AF_INET, address, binary) != 1 &&
-                            inet_pton(AF_INET6, address, binary) != 1)) {
+    first = strtok_r(line, blank, &rest);
+    if (first == NULL || !lw__address_parse(first, &address)) {
         return;
     }
     while ((name = strtok_r(NULL, blank, &rest)) != NULL) {
         if (strcasecmp(name, host) == 0) {
-            lw__addresses_add(ret, address);
+            lw__addresses_add(ret, &address);
             return;
         }
     }

@@ -6,18 +6,8 @@
  */
 #ifndef LW_HOSTS_H
 #define LW_HOSTS_H
-#include <netinet/in.h>
-#include <stddef.h>
+#include "address.h"
 
-#define LW__ADDRESSES 8
-
-struct lw__addresses {
-    size_t count;
-    char text[LW__ADDRESSES][INET6_ADDRSTRLEN];
-};
-
-/* Adds the numeric address unless it is there already or there is no more room. */
-void lw__addresses_add(struct lw__addresses *addresses, const char *text);
 /* Adds what the file says of the host; nothing where it cannot be read. */
 void lw__hosts_find(const char *file, const char *host, struct lw__addresses *ret);
 #endif

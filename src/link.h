@@ -2,7 +2,7 @@
 /*
  * One connection to one Redis: bytes of commands out, replies in. Knows nothing of locks,
  * scripts or reconnecting. What it hands up is a neutral view of a reply, valid during
- * the call; reply.c, which builds it, is the only user of hiredis.
+ * the call.
  *
  * Happy path: lw__link_open, `up`, lw__link_send with a request record for each command
  * (or pipelined pair), its `reply` for each answer in order, lw__link_close.
@@ -36,7 +36,8 @@ const struct lw__reply *lw__reply_at(const struct lw__reply *reply, size_t index
 struct lw__request {
     struct lw__request *next, **prev;
     int64_t sent_us;   /* when it was handed to the link */
-    unsigned expected; /* replies still to come; the last one finds 0 */
+    unsigned expected; /* replies still to come, one or two; the last one finds 0 */
+    size_t second;     /* of two: where in the bytes the second command begins */
     void (*reply)(struct lw__request *request, const struct lw__reply *reply);
     /* The connection ended (or could not take it) before all replies had come: the
      * outcome is unknown. The request is no longer known to the link. Called from the
@@ -81,10 +82,11 @@ void lw__link_abandon(struct lw__link *link);
  * loop. */
 void lw__link_fail(struct lw__link *link, const char *why);
 
-/* Sends `length` bytes holding request->expected complete commands, before `up` too. The
- * bytes are copied; the write happens at the end of the loop's turn, one for all. 0.
- * LW_ENOMEM, LW_ECONN: nothing was queued, the link is going down (or is subscribed) and
- * the request is not known to it. */
+/* Sends `length` bytes holding request->expected complete commands, before `up` too. Behind a
+ * command of one word hiredis reads one byte more, which must be there. The bytes are copied;
+ * the write happens at the end of the loop's turn, one for all. 0. LW_ENOMEM, LW_ECONN:
+ * nothing was queued, the link is going down (or is subscribed) and the request is not known
+ * to it. */
 int lw__link_send(struct lw__link *link, struct lw__request *request, const char *bytes,
                   size_t length);
 /* Its owner is going: late replies to it are swallowed. Fine if it is not in flight

@@ -7,9 +7,10 @@
  * both have been answered, or one and the other is not quick. Where nothing is found, it
  * says why.
  *
- * evdns owes one call back for each question, also after its cancellation or the
- * resolver's end, in a later turn of the loop. So the questions have a record of their
- * own, which outlives the lookup and the loop until then.
+ * Each lookup that asks has a resolver of its own, so that what resolv.conf says is never older
+ * than the lookup. evdns owes one call back for each question, also after its cancellation or
+ * the resolver's end, in a later turn of the loop. So the questions have a record of their own,
+ * which outlives the lookup and the loop until then.
  */
 #include "lookup.h"
 
@@ -23,8 +24,12 @@
 #include <string.h>
 #include <strings.h>
 
-/* How long an answer waits for the other family's. */
+/* How long an answer waits for the other family's, and which part of the time for all. */
 #define PATIENCE_US 250000
+#define PATIENCE_PART 4
+/* How long a name server may take before the next one is asked. */
+#define EACH_MIN_MS 20
+#define EACH_MAX_MS 1000
 
 struct question {
     struct evdns_request *request; /* NULL: not asked, or answered */
@@ -33,6 +38,7 @@ struct question {
 };
 
 struct questions {
+    struct evdns_base *dns;
     struct lw__lookup *lookup; /* NULL: nobody wants to know any more */
     unsigned pending;
     struct question v4, v6;
@@ -44,26 +50,31 @@ struct lw__lookup {
     void *arg;
     struct lw__deferred done;
     struct lw__timer patience;
+    int64_t patience_us;
     struct questions *questions;
     struct lw__addresses result;
     char host[256];
     char why[320];
 };
 
-static void forget_questions(struct questions *questions)
+static void stop_asking(struct lw__lookup *lookup)
 {
-    struct evdns_request *v4 = questions->v4.request, *v6 = questions->v6.request;
+    struct questions *questions = lookup->questions;
 
-    questions->lookup = NULL;
-    if (questions->pending == 0) {
-        free(questions);
+    if (questions == NULL) {
         return;
     }
-    if (v4 != NULL) {
-        evdns_cancel_request(NULL, v4);
+    lookup->questions = NULL;
+    questions->lookup = NULL;
+    if (questions->v4.request != NULL) {
+        evdns_cancel_request(questions->dns, questions->v4.request);
     }
-    if (v6 != NULL) {
-        evdns_cancel_request(NULL, v6);
+    if (questions->v6.request != NULL) {
+        evdns_cancel_request(questions->dns, questions->v6.request);
+    }
+    evdns_base_free(questions->dns, 1); /* 1: each question gets its call */
+    if (questions->pending == 0) {
+        free(questions);
     }
 }
 
@@ -75,10 +86,10 @@ static void gather(struct lw__lookup *lookup)
 
     for (size_t i = 0; i < LW__ADDRESSES; i++) {
         if (i < v4->found.count) {
-            lw__addresses_add(&lookup->result, v4->found.text[i]);
+            lw__addresses_add(&lookup->result, &v4->found.list[i]);
         }
         if (i < v6->found.count) {
-            lw__addresses_add(&lookup->result, v6->found.text[i]);
+            lw__addresses_add(&lookup->result, &v6->found.list[i]);
         }
     }
     if (lookup->result.count == 0) {
@@ -92,18 +103,14 @@ static void gather(struct lw__lookup *lookup)
 static void on_done(void *arg)
 {
     struct lw__lookup *lookup = arg;
-    const char *addresses[LW__ADDRESSES];
 
     if (lookup->questions != NULL) {
         gather(lookup);
-        forget_questions(lookup->questions);
-    }
-    for (size_t i = 0; i < lookup->result.count; i++) {
-        addresses[i] = lookup->result.text[i];
+        stop_asking(lookup);
     }
     lw__timer_cancel(lookup->loop, &lookup->patience);
     lw__loop_unreserve(lookup->loop, 1);
-    lookup->fn(lookup->arg, addresses, lookup->result.count, lookup->why);
+    lookup->fn(lookup->arg, &lookup->result, lookup->why);
     free(lookup);
 }
 
@@ -120,7 +127,7 @@ static void on_answer(struct questions *questions, struct question *question, in
     const size_t size = family == AF_INET ? sizeof(struct in_addr)
                                           : sizeof(struct in6_addr);
     struct lw__lookup *lookup = questions->lookup;
-    char text[INET6_ADDRSTRLEN];
+    struct lw__address found;
 
     question->request = NULL;
     question->error = error;
@@ -133,14 +140,14 @@ static void on_answer(struct questions *questions, struct question *question, in
     }
     for (int i = 0; error == DNS_ERR_NONE && i < count; i++) {
         const char *address = (const char *)addresses + (size_t)i * size;
-        if (inet_ntop(family, address, text, sizeof(text)) != NULL) {
-            lw__addresses_add(&question->found, text);
+        if (inet_ntop(family, address, found.text, sizeof(found.text)) != NULL) {
+            lw__addresses_add(&question->found, &found);
         }
     }
     if (questions->pending == 0) {
         lw__defer(lookup->loop, &lookup->done, false);
     } else if (question->found.count > 0) {
-        lw__timer_set(lookup->loop, &lookup->patience, lw__now_us() + PATIENCE_US);
+        lw__timer_set(lookup->loop, &lookup->patience, lw__now_us() + lookup->patience_us);
     }
 }
 
@@ -162,46 +169,59 @@ static void on_v6(int error, char type, int count, int ttl, void *addresses, voi
     on_answer(questions, &questions->v6, AF_INET6, error, count, addresses);
 }
 
-static struct evdns_base *resolver_new(struct event_base *base)
-{
-    struct evdns_base *resolver = evdns_base_new(
-        base, EVDNS_BASE_INITIALIZE_NAMESERVERS | EVDNS_BASE_DISABLE_WHEN_INACTIVE);
+/* Asking */
 
-    if (resolver == NULL) { /* no /etc/resolv.conf: as libc does, ask this host */
-        resolver = evdns_base_new(base, EVDNS_BASE_DISABLE_WHEN_INACTIVE);
-        if (resolver != NULL) {
-            (void)evdns_base_nameserver_ip_add(resolver, "127.0.0.1");
+/* A resolver for what the file says now. NULL: no memory. */
+static struct evdns_base *make_resolver(struct lw__loop *loop)
+{
+    const int what = DNS_OPTION_SEARCH | DNS_OPTION_NAMESERVERS | DNS_OPTION_MISC;
+    struct evdns_base *dns =
+        evdns_base_new(lw__loop_base(loop), EVDNS_BASE_DISABLE_WHEN_INACTIVE);
+
+    if (dns != NULL) {
+        (void)evdns_base_resolv_conf_parse(dns, what, *lw__loop_resolv_conf(loop));
+        if (evdns_base_count_nameservers(dns) == 0) {
+            (void)evdns_base_nameserver_ip_add(dns, "127.0.0.1"); /* as libc does */
         }
     }
-    return resolver;
+    return dns;
 }
 
-void lw__resolver_free(struct evdns_base *resolver)
+/* So that a server that does not answer leaves time to ask the others, and to connect; and that
+ * a slow one is waited for as long as there is time. */
+static void share_patience(struct evdns_base *dns, uint32_t patience_ms)
 {
-    if (resolver != NULL) {
-        evdns_base_free(resolver,
-                        1); /* 1: each question gets its call, and is freed then */
-    }
+    unsigned servers = (unsigned)evdns_base_count_nameservers(dns);
+    unsigned each_ms = patience_ms / (servers + 1);
+    char text[32];
+
+    each_ms = each_ms < EACH_MIN_MS ? EACH_MIN_MS : each_ms;
+    each_ms = each_ms > EACH_MAX_MS ? EACH_MAX_MS : each_ms;
+    (void)snprintf(text, sizeof(text), "%ue-3", each_ms); /* no locale's decimal point */
+    (void)evdns_base_set_option(dns, "timeout:", text);
+    (void)snprintf(text, sizeof(text), "%u", servers + 1 + patience_ms / each_ms);
+    (void)evdns_base_set_option(dns, "attempts:", text);
 }
 
 /* Asks the name servers. 0, LW_ENOMEM. */
-static int ask(struct lw__lookup *lookup)
+static int ask(struct lw__lookup *lookup, uint32_t patience_ms)
 {
-    struct evdns_base **resolver = lw__loop_resolver(lookup->loop);
-    struct questions *questions;
+    struct questions *questions = calloc(1, sizeof(*questions));
 
-    if (*resolver == NULL) {
-        *resolver = resolver_new(lw__loop_base(lookup->loop));
-    }
-    questions = *resolver != NULL ? calloc(1, sizeof(*questions)) : NULL;
     if (questions == NULL) {
         return LW_ENOMEM;
     }
+    questions->dns = make_resolver(lookup->loop);
+    if (questions->dns == NULL) {
+        free(questions);
+        return LW_ENOMEM;
+    }
+    share_patience(questions->dns, patience_ms);
     questions->lookup = lookup;
     questions->v4.request =
-        evdns_base_resolve_ipv4(*resolver, lookup->host, 0, on_v4, questions);
+        evdns_base_resolve_ipv4(questions->dns, lookup->host, 0, on_v4, questions);
     questions->v6.request =
-        evdns_base_resolve_ipv6(*resolver, lookup->host, 0, on_v6, questions);
+        evdns_base_resolve_ipv6(questions->dns, lookup->host, 0, on_v6, questions);
     questions->pending = (questions->v4.request != NULL ? 1 : 0) +
                          (questions->v6.request != NULL ? 1 : 0);
     lookup->questions = questions;
@@ -212,37 +232,24 @@ static int ask(struct lw__lookup *lookup)
     return 0;
 }
 
-static bool is_numeric(const char *host)
-{
-    unsigned char binary[sizeof(struct in6_addr)];
-    char address[INET6_ADDRSTRLEN];
-    size_t length = strcspn(host, "%"); /* a zone is left to who connects */
-
-    if (length >= sizeof(address)) {
-        return false;
-    }
-    memcpy(address, host, length);
-    address[length] = '\0';
-    return inet_pton(AF_INET6, address, binary) == 1 ||
-           (host[length] == '\0' && inet_pton(AF_INET, address, binary) == 1);
-}
-
 /* What is known without asking anybody. */
 static void find_locally(struct lw__lookup *lookup)
 {
-    if (is_numeric(lookup->host)) {
-        lw__addresses_add(&lookup->result, lookup->host);
+    struct lw__address address;
+
+    if (lw__address_parse(lookup->host, &address)) {
+        lw__addresses_add(&lookup->result, &address);
         return;
     }
     lw__hosts_find("/etc/hosts", lookup->host, &lookup->result);
     if (strcasecmp(lookup->host, "localhost") == 0) { /* both, whatever the file says */
-        lw__addresses_add(&lookup->result, "127.0.0.1");
-        lw__addresses_add(&lookup->result, "::1");
+        lw__addresses_add(&lookup->result, &(struct lw__address){"127.0.0.1"});
+        lw__addresses_add(&lookup->result, &(struct lw__address){"::1"});
     }
 }
 
-int lw__lookup_new(struct lw__loop *loop, const char *host, lw__lookup_fn *fn, void *arg,
-                   struct lw__lookup **ret)
+int lw__lookup_new(struct lw__loop *loop, const char *host, uint32_t patience_ms,
+                   lw__lookup_fn *fn, void *arg, struct lw__lookup **ret)
 {
     struct lw__lookup *lookup = calloc(1, sizeof(*lookup));
 
@@ -258,11 +265,15 @@ int lw__lookup_new(struct lw__loop *loop, const char *host, lw__lookup_fn *fn, v
     lookup->arg = arg;
     lw__deferred_init(&lookup->done, on_done, lookup);
     lw__timer_init(&lookup->patience, on_patience, lookup);
+    lookup->patience_us = (int64_t)patience_ms * 1000 / PATIENCE_PART;
+    if (lookup->patience_us > PATIENCE_US) {
+        lookup->patience_us = PATIENCE_US;
+    }
     (void)snprintf(lookup->host, sizeof(lookup->host), "%s", host);
     find_locally(lookup);
     if (lookup->result.count > 0) {
         lw__defer(loop, &lookup->done, false);
-    } else if (ask(lookup) < 0) {
+    } else if (ask(lookup, patience_ms) < 0) {
         lw__lookup_cancel(lookup);
         return LW_ENOMEM;
     }
@@ -272,14 +283,22 @@ int lw__lookup_new(struct lw__loop *loop, const char *host, lw__lookup_fn *fn, v
 
 void lw__lookup_cancel(struct lw__lookup *lookup)
 {
-    if (lookup == NULL) {
-        return;
+    if (lookup != NULL) {
+        stop_asking(lookup);
+        lw__defer_cancel(lookup->loop, &lookup->done);
+        lw__timer_cancel(lookup->loop, &lookup->patience);
+        lw__loop_unreserve(lookup->loop, 1);
+        free(lookup);
     }
-    if (lookup->questions != NULL) {
-        forget_questions(lookup->questions);
+}
+
+/* What a resolver has open is in the parent's epoll, out of which its end would take it: it is
+ * left to the child's own end. */
+void lw__lookup_abandon(struct lw__lookup *lookup)
+{
+    if (lookup != NULL && lookup->questions != NULL) {
+        lookup->questions->lookup = NULL;
+        lookup->questions = NULL;
     }
-    lw__defer_cancel(lookup->loop, &lookup->done);
-    lw__timer_cancel(lookup->loop, &lookup->patience);
-    lw__loop_unreserve(lookup->loop, 1);
-    free(lookup);
+    lw__lookup_cancel(lookup);
 }

@@ -7,11 +7,6 @@
 #define LW_LOOKUP_H
 #include "loop.h"
 
-struct evdns_base;
-
-struct event_base *lw__loop_base(struct lw__loop *loop);
-/* Where the loop keeps its resolver, made by the first lookup that needs one. */
-struct evdns_base **lw__loop_resolver(struct lw__loop *loop);
-/* Legal at any time that no lookup is left. NULL is fine. */
-void lw__resolver_free(struct evdns_base *resolver);
+/* The file that names the servers, /etc/resolv.conf; a test leads elsewhere. */
+const char **lw__loop_resolv_conf(struct lw__loop *loop);
 #endif

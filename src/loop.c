@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Clock, timers, deferred calls and descriptors on the host's libevent loop. Knows
- * nothing of what is timed, deferred or watched.
+ * Clock, timers and deferred calls on the host's libevent loop. Knows nothing of what is
+ * timed or deferred.
  *
- * Happy path: every entry from libevent (on_timer, on_calls, on_readable, on_writable)
- * goes through `enter`, which runs the timers that are due, and `leave`. Any function
- * called in between may free what it was called for, or the loop: a freed loop's memory
- * goes in `leave`. Timers: one descriptor of the kernel's, armed for a time that is never
+ * Happy path: every entry from libevent (on_timer, on_calls, a link's reply) goes through
+ * lw__loop_enter, which runs the timers that are due, and lw__loop_leave. Any function called
+ * in between may free what it was called for, or the loop: a freed loop's memory goes in
+ * lw__loop_leave. Timers: one descriptor of the kernel's, armed for a time that is never
  * later than the earliest one set, so that most settings cost no system call; a wake-up
  * that finds nothing due arms it anew. libevent's own timer, which is late after long
  * callbacks, stands in where the kernel has no such descriptor.
@@ -41,7 +41,7 @@ struct calls {
 
 struct lw__loop {
     struct event_base *base;
-    struct evdns_base *resolver;
+    const char *resolv_conf;
 
     struct lw__heap timers;
     int timer_fd; /* -1: libevent's timer */
@@ -53,17 +53,8 @@ struct lw__loop {
     struct calls calls, late, running;
     bool calling, woken; /* on_calls runs; call_event has been made active */
 
-    struct lw__watch *entered; /* whose event is being handled, unless it was freed */
     unsigned depth;
     bool freed;
-};
-
-struct lw__watch {
-    struct lw__loop *loop;
-    lw__watch_fn *fn; /* NULL: abandoned */
-    void *arg;
-    struct event *readable, *writable;
-    bool writing;
 };
 
 int64_t lw__now_us(void)
@@ -74,7 +65,7 @@ int64_t lw__now_us(void)
     return (int64_t)now.tv_sec * SECOND_US + now.tv_nsec / 1000;
 }
 
-static void leave(struct lw__loop *loop)
+void lw__loop_leave(struct lw__loop *loop)
 {
     loop->depth--;
     if (loop->depth == 0 && loop->freed) {
@@ -82,16 +73,20 @@ static void leave(struct lw__loop *loop)
     }
 }
 
-/* Every entry from libevent. False: the loop is gone, and `leave` has been called. */
-static bool enter(struct lw__loop *loop)
+bool lw__loop_enter(struct lw__loop *loop)
 {
     loop->depth++;
     lw__loop_catch_up(loop);
     if (loop->freed) {
-        leave(loop);
+        lw__loop_leave(loop);
         return false;
     }
     return true;
+}
+
+void lw__loop_enter_again(struct lw__loop *loop)
+{
+    loop->depth++;
 }
 
 /* Timers */
@@ -158,19 +153,16 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     uint64_t expirations;
 
     (void)what;
-    if (loop->freed) {
-        return; /* abandoned */
-    }
     if (fd >= 0) {
         ssize_t ignored = read(fd, &expirations, sizeof(expirations));
         (void)ignored;
     }
-    if (!enter(loop)) {
+    if (!lw__loop_enter(loop)) {
         return;
     }
     first = lw__heap_first(&loop->timers);
     arm(loop, first != NULL ? first->key : INT64_MAX);
-    leave(loop);
+    lw__loop_leave(loop);
 }
 
 int lw__loop_reserve(struct lw__loop *loop, size_t count)
@@ -300,12 +292,9 @@ static void on_calls(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
-    if (loop->freed) {
-        return; /* abandoned */
-    }
     loop->calling = true;
     loop->woken = false;
-    if (!enter(loop)) {
+    if (!lw__loop_enter(loop)) {
         return;
     }
     calls_move(&loop->calls, &loop->running);
@@ -319,106 +308,13 @@ static void on_calls(evutil_socket_t fd, short what, void *arg)
             event_active(loop->call_event, EV_TIMEOUT, 0);
         }
     }
-    leave(loop);
-}
-
-/* Descriptors */
-
-static void on_watch(struct lw__watch *watch, bool readable, bool writable)
-{
-    struct lw__loop *loop = watch->loop;
-
-    if (watch->fn == NULL) {
-        return;
-    }
-    loop->entered = watch;
-    if (!enter(loop)) {
-        return;
-    }
-    if (loop->entered == watch) {
-        watch->fn(watch->arg, readable, writable);
-    }
-    loop->entered = NULL;
-    leave(loop);
-}
-
-static void on_readable(evutil_socket_t fd, short what, void *arg)
-{
-    (void)fd;
-    (void)what;
-    on_watch(arg, true, false);
-}
-
-static void on_writable(evutil_socket_t fd, short what, void *arg)
-{
-    (void)fd;
-    (void)what;
-    on_watch(arg, false, true);
+    lw__loop_leave(loop);
 }
 
 static void event_free_any(struct event *event)
 {
     if (event != NULL) {
         event_free(event);
-    }
-}
-
-int lw__watch_new(struct lw__loop *loop, int fd, lw__watch_fn *fn, void *arg,
-                  struct lw__watch **ret)
-{
-    struct lw__watch *watch = calloc(1, sizeof(*watch));
-
-    if (watch == NULL) {
-        return LW_ENOMEM;
-    }
-    watch->loop = loop;
-    watch->fn = fn;
-    watch->arg = arg;
-    watch->readable = event_new(loop->base, fd, EV_READ | EV_PERSIST, on_readable, watch);
-    watch->writable = event_new(loop->base, fd, EV_WRITE | EV_PERSIST, on_writable, watch);
-    if (watch->readable == NULL || watch->writable == NULL ||
-        event_add(watch->readable, NULL) < 0) {
-        lw__watch_free(watch);
-        return LW_ENOMEM;
-    }
-    *ret = watch;
-    return 0;
-}
-
-int lw__watch_write(struct lw__watch *watch, bool on)
-{
-    if (on == watch->writing) {
-        return 0;
-    }
-    if (on && event_add(watch->writable, NULL) < 0) {
-        return LW_ENOMEM;
-    }
-    if (!on) {
-        (void)event_del(watch->writable);
-    }
-    watch->writing = on;
-    return 0;
-}
-
-void lw__watch_free(struct lw__watch *watch)
-{
-    if (watch == NULL) {
-        return;
-    }
-    if (watch->loop->entered == watch) {
-        watch->loop->entered = NULL;
-    }
-    event_free_any(watch->readable);
-    event_free_any(watch->writable);
-    free(watch);
-}
-
-void lw__watch_abandon(struct lw__watch *watch)
-{
-    /* Taking the events out would take them out of the parent's epoll, and the child's
-     * base still points to them: their memory is left to it. */
-    if (watch != NULL) {
-        watch->fn = NULL;
     }
 }
 
@@ -429,9 +325,9 @@ struct event_base *lw__loop_base(struct lw__loop *loop)
     return loop->base;
 }
 
-struct evdns_base **lw__loop_resolver(struct lw__loop *loop)
+const char **lw__loop_resolv_conf(struct lw__loop *loop)
 {
-    return &loop->resolver;
+    return &loop->resolv_conf;
 }
 
 /* The timer's descriptor, or a plain libevent timer in its place. 0, LW_ENOMEM. */
@@ -465,6 +361,7 @@ int lw__loop_new(struct event_base *base, struct lw__loop **ret)
         return LW_ENOMEM;
     }
     loop->base = base;
+    loop->resolv_conf = "/etc/resolv.conf";
     loop->armed_us = INT64_MAX;
     loop->running_us = INT64_MIN;
     calls_init(&loop->calls);
@@ -485,7 +382,15 @@ static void close_timer(struct lw__loop *loop)
     if (loop->timer_fd >= 0) {
         (void)close(loop->timer_fd);
     }
+}
+
+static void free_loop(struct lw__loop *loop)
+{
+    event_free_any(loop->call_event);
     lw__heap_clear(&loop->timers);
+    loop->freed = true;
+    loop->depth++;
+    lw__loop_leave(loop);
 }
 
 void lw__loop_free(struct lw__loop *loop)
@@ -493,17 +398,16 @@ void lw__loop_free(struct lw__loop *loop)
     if (loop == NULL) {
         return;
     }
-    lw__resolver_free(loop->resolver);
     event_free_any(loop->timer_event);
-    event_free_any(loop->call_event);
     close_timer(loop);
-    loop->freed = true;
-    loop->depth++;
-    leave(loop);
+    free_loop(loop);
 }
 
+/* A descriptor that is closed first is not there any more when its event is taken out: what
+ * epoll, which is shared, knows of the parent's stays. */
 void lw__loop_abandon(struct lw__loop *loop)
 {
     close_timer(loop);
-    loop->freed = true; /* see lw__watch_abandon: the rest stays */
+    event_free_any(loop->timer_event);
+    free_loop(loop);
 }

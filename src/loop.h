@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The host's event loop as the rest of the library sees it: a clock, timers, deferred
- * calls, descriptors, names. Knows nothing of locks or Redis. loop.c and lookup.c are the
- * only users of libevent.
+ * calls, names. Knows nothing of locks or Redis. loop.c and lookup.c are the only users of
+ * libevent but the link's adapter (wire.c).
  *
- * Every entry from libevent (timer, descriptor, deferred calls, resolver) first runs the
- * timers that are due, so that deadlines are looked at before anything is believed. Happy
- * path: lw__loop_new, lw__timer_set / lw__watch_new / lw__defer, lw__loop_free.
+ * Every entry from libevent (timer, reply, deferred calls, by one of which a resolver's answer
+ * is told) first runs the timers that are due, so that deadlines are looked at before anything
+ * is believed. Happy path: lw__loop_new, lw__timer_set / lw__defer, lw__loop_free.
  */
 #ifndef LW_LOOP_H
 #define LW_LOOP_H
+#include "address.h"
 #include "heap.h"
 
 #include <stdbool.h>
@@ -18,7 +19,6 @@
 
 struct event_base;
 struct lw__loop;
-struct lw__watch;
 struct lw__lookup;
 
 typedef void lw__call_fn(void *arg);
@@ -42,15 +42,22 @@ struct lw__deferred {
 };
 
 int lw__loop_new(struct event_base *base, struct lw__loop **ret); /* 0, LW_ENOMEM */
-/* All watches and lookups must be gone; timers and deferred calls still set are
+struct event_base *lw__loop_base(struct lw__loop *loop);
+/* Around what is called by an event that is not the loop's own: runs the timers that are due,
+ * which may free the caller. False: the loop itself is gone, and is not left. */
+bool lw__loop_enter(struct lw__loop *loop);
+/* The same for what follows in that event, and at once: no timer runs. */
+void lw__loop_enter_again(struct lw__loop *loop);
+void lw__loop_leave(struct lw__loop *loop);
+/* All links and lookups must be gone; timers and deferred calls still set are
  * forgotten. May be called from any callback of the loop. NULL is fine. */
 void lw__loop_free(struct lw__loop *loop);
 /* Runs the timers that are due now; for use inside a chain of deferred calls, in which
  * time passes. */
 void lw__loop_catch_up(struct lw__loop *loop);
-/* In a forked child: closes the timer's descriptor and forgets the rest without touching
- * the parent's registrations (epoll is shared). Replaces lw__loop_free there; the events'
- * memory is left to the child's base, which still points to it. */
+/* In a forked child, in place of lw__loop_free: the same, without touching what the parent's
+ * kernel objects know (epoll is shared), before or after the child's event_reinit. Only
+ * a look-up under way is left to the child's base. */
 void lw__loop_abandon(struct lw__loop *loop);
 
 /* Makes room for `count` more timers, so that lw__timer_set can never fail for them; to
@@ -74,20 +81,14 @@ void lw__deferred_init(struct lw__deferred *call, lw__call_fn *fn, void *arg);
 void lw__defer(struct lw__loop *loop, struct lw__deferred *call, bool late);
 void lw__defer_cancel(struct lw__loop *loop, struct lw__deferred *call);
 
-/* Watches a descriptor: persistently for reading; for writing while asked to. */
-typedef void lw__watch_fn(void *arg, bool readable, bool writable);
-int lw__watch_new(struct lw__loop *loop, int fd, lw__watch_fn *fn, void *arg,
-                  struct lw__watch **ret);
-int lw__watch_write(struct lw__watch *watch, bool on); /* 0, LW_ENOMEM */
-void lw__watch_free(struct lw__watch *watch);    /* not the descriptor; NULL is fine */
-void lw__watch_abandon(struct lw__watch *watch); /* the same in a forked child */
-
 /* Resolves a host name (evdns, never blocking; numeric addresses and /etc/hosts too) to
- * `count` numeric addresses, in order of preference, at most 8; or count 0 and why. Calls
- * back once, from the loop, never from within; the lookup is gone then. */
-typedef void lw__lookup_fn(void *arg, const char *const *addresses, size_t count,
+ * addresses, in order of preference; or to none, and why. Within `patience_ms`, of which a
+ * name server is given 20 at least, each has been asked once. Calls back once, from the loop, never from within; the lookup
+ * is gone then, the addresses when the call returns. */
+typedef void lw__lookup_fn(void *arg, const struct lw__addresses *addresses,
                            const char *why);
-int lw__lookup_new(struct lw__loop *loop, const char *host, lw__lookup_fn *fn, void *arg,
-                   struct lw__lookup **ret);
+int lw__lookup_new(struct lw__loop *loop, const char *host, uint32_t patience_ms,
+                   lw__lookup_fn *fn, void *arg, struct lw__lookup **ret);
 void lw__lookup_cancel(struct lw__lookup *lookup); /* no callback any more; NULL is fine */
+void lw__lookup_abandon(struct lw__lookup *lookup); /* the same in a forked child */
 #endif

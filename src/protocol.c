@@ -69,17 +69,24 @@ static const char *digits(uint64_t number, char room[DIGITS], size_t *length)
 
 #define HEADER (1 + DIGITS + 2) /* at most */
 
-/* The kind, a number, a line's end; where that ends. */
+/* The kind, a number, which mostly has one digit or two, a line's end; where that ends. */
 static char *write_header(char *at, char kind, size_t number)
 {
-    char room[DIGITS];
-    size_t length;
-    const char *text = digits(number, room, &length);
-
     *at++ = kind;
-    memcpy(at, text, length);
-    memcpy(at + length, "\r\n", 2);
-    return at + length + 2;
+    if (number >= 100) {
+        char room[DIGITS];
+        size_t length;
+        const char *text = digits(number, room, &length);
+
+        memcpy(at, text, length);
+        at += length;
+    } else {
+        if (number >= 10)
+            *at++ = (char)('0' + number / 10);
+        *at++ = (char)('0' + number % 10);
+    }
+    memcpy(at, "\r\n", 2);
+    return at + 2;
 }
 
 static void put_header(struct lw__buffer *out, char kind, size_t number)
@@ -215,20 +222,24 @@ static void put_keys(struct lw__buffer *out, const char *name, bool rw)
     lw__put_text(out, FENCE_KEY);
 }
 
-void lw__put_try(struct lw__buffer *out, const char *name,
-                 const struct lw__token_id *token, uint32_t lease_ms, bool fence)
+size_t lw__put_try(struct lw__buffer *out, const char *name,
+                   const struct lw__token_id *token, uint32_t lease_ms, bool fence)
 {
+    size_t second;
+
     lw__put_command(out, 6);
     put(out, "$3\r\nSET\r\n", 9);
     lw__put_text(out, name);
     put_token(out, token);
     put(out, "$2\r\nNX\r\n$2\r\nPX\r\n", 16);
     lw__put_number(out, lease_ms);
+    second = out->length;
     if (fence) {
         static const char incr[] = "*2\r\n$4\r\nINCR\r\n$14\r\n" FENCE_KEY "\r\n";
 
         put(out, incr, sizeof incr - 1);
     }
+    return second;
 }
 
 static void put_member_parts(struct lw__buffer *out, const struct lw__rw *rw,

@@ -56,9 +56,9 @@ void lw__put_text(struct lw__buffer *out, const char *text);
 void lw__put_number(struct lw__buffer *out, int64_t number);
 
 /* `eval`: send the script's text, because the server does not know its SHA-1 (NOSCRIPT). */
-void lw__put_try(struct lw__buffer *out, const char *name,
-                 const struct lw__token_id *token, uint32_t lease_ms,
-                 bool fence); /* SET NX PX, and INCR where fence */
+/* SET NX PX, and INCR where `fence`; returns where that begins. */
+size_t lw__put_try(struct lw__buffer *out, const char *name,
+                   const struct lw__token_id *token, uint32_t lease_ms, bool fence);
 struct lw__acquire_args {
     const char *name;
     struct lw__token_id token;

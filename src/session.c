@@ -13,12 +13,6 @@
 
 static void connect_next(struct lw__session *s);
 
-static void limit_connecting(struct lw__session *s)
-{
-    lw__timer_set(s->access->loop, &s->timer,
-                  lw__now_us() + (int64_t)s->access->connect_timeout_ms * MS);
-}
-
 /* Between half the present delay and all of it; the delay doubles unless the connection
  * that ended had lasted for longer than the last one. */
 static void back_off(struct lw__session *s, const char *why)
@@ -44,20 +38,32 @@ static void back_off(struct lw__session *s, const char *why)
 static void attempt_failed(struct lw__session *s, const char *why)
 {
     s->link = NULL;
-    if (s->state == LW__SESSION_CONNECTING && ++s->address < s->address_count)
+    if (s->state == LW__SESSION_CONNECTING && ++s->address < s->addresses.count &&
+        lw__now_us() < s->limit_us)
         connect_next(s);
     else
         back_off(s, why);
 }
 
+/* Who refuses everybody says so in the place of an answer, and closes: that is the reason. */
 static void link_down(void *arg, const char *why)
 {
-    attempt_failed(arg, why);
+    struct lw__session *s = arg;
+    char last_words[LW__WHY];
+
+    memcpy(last_words, s->last_words, sizeof last_words);
+    attempt_failed(s,
+                   s->state == LW__SESSION_CONNECTING && *last_words ? last_words : why);
 }
 
 static void became_ready(struct lw__session *s)
 {
+    bool same_server = *s->told_run_id && strcmp(s->told_run_id, s->run_id) == 0;
+
     lw__timer_cancel(s->access->loop, &s->timer);
+    s->previous_id = same_server ? s->id : 0;
+    s->id = s->told_id;
+    memcpy(s->run_id, s->told_run_id, sizeof s->run_id);
     s->state = LW__SESSION_READY;
     s->ready_us = lw__now_us();
     s->events->ready(s->arg);
@@ -79,12 +85,9 @@ static const char *info_field(const char *info, const char *field)
 static void note_info(struct lw__session *s, const char *info)
 {
     const char *value = info_field(info, "run_id:");
-    char run_id[LW__RUN_ID_SIZE];
 
-    snprintf(run_id, sizeof run_id, "%.*s", (int)strcspn(value, "\r\n"), value);
-    if (run_id[0] == '\0' || strcmp(run_id, s->run_id) != 0)
-        s->previous_id = 0;
-    memcpy(s->run_id, run_id, sizeof run_id);
+    snprintf(s->told_run_id, sizeof s->told_run_id, "%.*s", (int)strcspn(value, "\r\n"),
+             value);
     s->clustered = strncmp(info_field(info, "redis_mode:"), "cluster", 7) == 0 ||
                    strncmp(info_field(info, "server_mode:"), "cluster", 7) == 0;
 }
@@ -104,6 +107,7 @@ static void greeted(struct lw__request *request, const struct lw__reply *reply)
     struct lw__session *s = greet->session;
     const char *text = lw__reply_text(reply, NULL);
 
+    *s->last_words = '\0';
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         char why[LW__WHY];
 
@@ -113,9 +117,10 @@ static void greeted(struct lw__request *request, const struct lw__reply *reply)
             return;
         }
         lw__log(s->access->log, LOG_INFO, "%s", why);
+        if (!lw__denied(text)) /* that is about the one command */
+            memcpy(s->last_words, why, sizeof why);
     } else if (greet->kind == LW__GREET_ID) {
-        s->previous_id = s->id;
-        s->id = lw__reply_integer(reply);
+        s->told_id = lw__reply_integer(reply);
     }
     if (greet->kind == LW__GREET_INFO)
         note_info(s, lw__reply_type(reply) == LW__REPLY_STRING ? text : "");
@@ -156,6 +161,7 @@ static void link_up(void *arg)
     char db[16];
 
     snprintf(db, sizeof db, "%d", a->db);
+    lw__timer_set(a->loop, &s->timer, s->share_us);
     s->greetings_open = 0;
     if (a->password && a->username)
         greet(s, LW__GREET_AUTH, 3, (const char *[]){"AUTH", a->username, a->password});
@@ -187,32 +193,33 @@ static void connect_next(struct lw__session *s)
     static const struct lw__link_events events = {link_up, link_down, link_push,
                                                   link_unclaimed};
     const struct lw__access *a = s->access;
+    size_t left = s->addresses.count > 0 ? s->addresses.count - s->address : 1;
+    int64_t now = lw__now_us(), share = (s->limit_us - now) / (int64_t)left;
     struct lw__link_options options = {
-        .host = a->path ? NULL : s->addresses[s->address],
+        .host = a->path ? NULL : s->addresses.list[s->address].text,
         .port = a->port,
         .path = a->path,
-        .connect_timeout_ms = a->connect_timeout_ms,
+        .connect_timeout_ms = share > MS ? (uint32_t)(share / MS) : 1,
         .request_timeout_ms = a->request_timeout_ms,
         .reply_max = REPLY_MAX,
     };
     char why[LW__WHY] = "out of memory";
 
-    limit_connecting(s);
+    lw__timer_cancel(a->loop, &s->timer); /* the link has its own */
+    s->share_us = now + share;
+    s->told_id = 0;
+    *s->told_run_id = *s->last_words = '\0';
     if (lw__link_open(a->loop, &options, &events, s, why, &s->link) != 0)
         attempt_failed(s, why);
 }
 
-static void looked_up(void *arg, const char *const *addresses, size_t count,
-                      const char *why)
+static void looked_up(void *arg, const struct lw__addresses *addresses, const char *why)
 {
     struct lw__session *s = arg;
 
     s->lookup = NULL;
-    s->address = s->address_count = 0;
-    for (size_t i = 0; i < count && i < LW__ADDRESSES; i++)
-        snprintf(s->addresses[s->address_count++], sizeof *s->addresses, "%s",
-                 addresses[i]);
-    if (count == 0)
+    s->addresses = *addresses;
+    if (addresses->count == 0)
         back_off(s, why);
     else
         connect_next(s);
@@ -221,14 +228,32 @@ static void looked_up(void *arg, const char *const *addresses, size_t count,
 static void begin(struct lw__session *s)
 {
     s->state = LW__SESSION_CONNECTING;
-    s->address = s->address_count = 0;
+    s->limit_us = lw__now_us() + (int64_t)s->access->connect_timeout_ms * MS;
+    s->address = s->addresses.count = 0;
     if (s->access->path) {
         connect_next(s);
         return;
     }
-    limit_connecting(s);
-    if (lw__lookup_new(s->access->loop, s->access->host, looked_up, s, &s->lookup) != 0)
+    lw__timer_set(s->access->loop, &s->timer, s->limit_us);
+    if (lw__lookup_new(s->access->loop, s->access->host, s->access->connect_timeout_ms,
+                       looked_up, s, &s->lookup) != 0)
         back_off(s, lw_strerror(LW_ENOMEM));
+}
+
+/* A loop that stalled is no reason to give up what has arrived meanwhile: first all of it may
+ * be read, for which a whole turn has to pass. */
+static void greeting_overdue(void *arg)
+{
+    struct lw__session *s = arg;
+
+    if (s->state != LW__SESSION_CONNECTING || lw__now_us() < s->share_us)
+        return; /* it is ready, or the next attempt has begun */
+    if (s->looked) {
+        lw__session_fail(s, "the server does not answer who connects");
+    } else {
+        s->looked = true;
+        lw__defer(s->access->loop, &s->overdue, false);
+    }
 }
 
 static void timer_due(void *arg)
@@ -242,7 +267,8 @@ static void timer_due(void *arg)
         s->lookup = NULL;
         back_off(s, "no answer to the look-up of the server's name in time");
     } else {
-        lw__session_fail(s, "connecting took too long");
+        s->looked = false;
+        lw__defer(s->access->loop, &s->overdue, false);
     }
 }
 
@@ -251,6 +277,7 @@ void lw__session_init(struct lw__session *session, const struct lw__access *acce
 {
     *session = (struct lw__session){.access = access, .events = events, .arg = arg};
     lw__timer_init(&session->timer, timer_due, session);
+    lw__deferred_init(&session->overdue, greeting_overdue, session);
 }
 
 void lw__session_start(struct lw__session *session)
@@ -264,6 +291,7 @@ void lw__session_start(struct lw__session *session)
 void lw__session_stop(struct lw__session *session)
 {
     lw__timer_cancel(session->access->loop, &session->timer);
+    lw__defer_cancel(session->access->loop, &session->overdue);
     lw__lookup_cancel(session->lookup);
     lw__link_close(session->link);
     session->lookup = NULL;
@@ -274,8 +302,11 @@ void lw__session_stop(struct lw__session *session)
 void lw__session_abandon(struct lw__session *session)
 {
     lw__timer_cancel(session->access->loop, &session->timer);
+    lw__defer_cancel(session->access->loop, &session->overdue);
+    lw__lookup_abandon(session->lookup);
     if (session->link)
         lw__link_abandon(session->link);
+    session->lookup = NULL;
     session->link = NULL;
 }
 

@@ -8,10 +8,10 @@
  */
 #ifndef LW_SESSION_H
 #define LW_SESSION_H
+#include "address.h"
 #include "protocol.h"
 #include "url.h"
 
-#define LW__ADDRESSES 8
 #define LW__RUN_ID_SIZE 41
 
 /* What both connections of a node share; all strings live as long as the node. */
@@ -24,7 +24,8 @@ struct lw__access {
     const char *username, *password; /* or NULL */
     const char *client_name;
     int db;
-    uint32_t connect_timeout_ms, request_timeout_ms, backoff_min_ms, backoff_max_ms;
+    uint32_t connect_timeout_ms; /* for name, connection and greeting together */
+    uint32_t request_timeout_ms, backoff_min_ms, backoff_max_ms;
 };
 
 struct lw__session_events {
@@ -57,7 +58,11 @@ struct lw__session {
     } state;
     struct lw__link *link;
     struct lw__lookup *lookup;
-    struct lw__timer timer; /* connecting: its limit; backing off: the next attempt */
+    struct lw__timer timer; /* look-up, greeting: its limit; backing off: the next attempt */
+    struct lw__deferred overdue; /* its limit has passed, are the answers there? */
+    bool looked;                 /* the loop has looked for them since */
+    int64_t limit_us;            /* of name, connection and greeting together */
+    int64_t share_us;            /* until when the present address may take */
     struct lw__greet {
         struct lw__request request;
         struct lw__session *session;
@@ -66,12 +71,15 @@ struct lw__session {
     unsigned greetings_open;
     uint32_t backoff_ms;
     int64_t ready_us; /* when it became ready */
-    size_t address, address_count;
-    char addresses[LW__ADDRESSES][64];
-    int64_t id;          /* CLIENT ID of this connection, 0: not told */
+    struct lw__addresses addresses;
+    size_t address; /* which of them is tried */
+    int64_t id;     /* CLIENT ID of the connection that was ready last, 0: not told */
     int64_t previous_id; /* of the one before, if the same server process still runs */
     char run_id[LW__RUN_ID_SIZE];
     bool clustered; /* INFO says so */
+    /* Of the connection that is greeted: what it was told, and the error it was told last. */
+    int64_t told_id;
+    char told_run_id[LW__RUN_ID_SIZE], last_words[LW__WHY];
 };
 
 /* Room for its timer must have been reserved (one). Starts nothing. */

@@ -166,7 +166,8 @@ static void put_try(struct lw__command *command, struct lw__buffer *out)
     token->set_done = token->set_answered = false;
     token->numbers = fence ? 1 : 0;
     command->request.expected = fence ? 2 : 1;
-    lw__put_try(out, token->name->text, &id, lease_ms_of(token), fence);
+    command->request.second =
+        lw__put_try(out, token->name->text, &id, lease_ms_of(token), fence);
 }
 
 static void put_acquire(struct lw__command *command, struct lw__buffer *out)

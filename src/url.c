@@ -281,7 +281,8 @@ static int parse_unix(const char *text, struct lw__url *url, struct explain *why
 {
     struct span path = {text, strcspn(text, "?#")};
     const char *query = text + path.length;
-    const size_t longest = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1;
+    /* One less than fits: what ends such a path cannot be relied on (link_open.c). */
+    const size_t longest = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 2;
     int status;
 
     if (text[0] != '/') {

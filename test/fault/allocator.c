@@ -106,14 +106,17 @@ void allocator_arm(long at, bool always)
     allocator.armed = true;
 }
 
-void allocator_pause(void)
+bool allocator_pause(void)
 {
+    bool armed = allocator.armed;
+
     allocator.armed = false;
+    return armed;
 }
 
-void allocator_resume(void)
+void allocator_resume(bool armed)
 {
-    allocator.armed = true;
+    allocator.armed = armed;
 }
 
 long allocator_disarm(void)

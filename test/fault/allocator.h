@@ -15,9 +15,9 @@
 void allocator_install(void); /* before libevent allocates anything */
 /* The at-th allocation from now on fails, with `always` all later ones too. 0: none. */
 void allocator_arm(long at, bool always);
-/* Nothing fails nor is counted in between: for the test's own doings. */
-void allocator_pause(void);
-void allocator_resume(void);
+/* Nothing fails nor is counted in between. */
+bool allocator_pause(void); /* whether it was armed, for who resumes */
+void allocator_resume(bool armed);
 /* libevent's allocations neither fail nor count. */
 void allocator_spare_libevent(bool spare);
 /* Returns how many allocations were asked for since it was armed. */

@@ -151,19 +151,19 @@ static bool redis_has(const char *command, const char *key)
 {
     char line[64];
 
-    allocator_pause();
+    bool armed = allocator_pause();
     snprintf(line, sizeof(line), "%s %s", command, key);
     bool has = redis_int(line, NULL) > 0;
-    allocator_resume();
+    allocator_resume(armed);
     return has;
 }
 
 static bool is_listened_to(const char *channel)
 {
-    allocator_pause();
+    bool armed = allocator_pause();
     bool is = redis_int("EVAL %s 0 %s",
                         "return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]", channel) > 0;
-    allocator_resume();
+    allocator_resume(armed);
     return is;
 }
 
@@ -316,12 +316,12 @@ void step_begin(int64_t wait_ms)
     memset(&life, 0, sizeof(life));
     step_wait_ms = wait_ms;
     life_calls = 0;
-    allocator_pause(); /* the base is the host's */
+    bool armed = allocator_pause(); /* the base is the host's */
     life.base = event_base_new();
     life.tick = event_new(life.base, -1, EV_PERSIST, on_tick, NULL);
     if (!life.tick || event_add(life.tick, &(struct timeval){0, 5000}) < 0)
         stage_fail("event_base_new");
-    allocator_resume();
+    allocator_resume(armed);
 }
 
 int step_end(void)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fuzz target: a connection's bytes through the reader, and each reply through every
+ * Fuzz target: a connection's bytes through the guarded reader, and each reply through every
  * decoder. What a decoder accepts must lie within its limits. The first bytes say how the
  * rest is cut up and how much one reply may take.
  *
  * Happy path: feed a piece, take its replies, decode each as everything.
  */
 #include "fuzz.h"
+#include "guard.h"
 #include "protocol.h"
-#include "reply.h"
 
 #include <string.h>
 
@@ -82,24 +82,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input in = {data, size};
     size_t max = input_number(&in, 2) + 1, piece = input_number(&in, 1) + 1;
-    struct lw__reader *reader = lw__reader_new(max);
-    struct lw__reply *reply;
-    char why[LW__WHY] = "";
-    int status = 0;
+    struct lw__guard *guard = malloc(sizeof *guard);
+    redisReader *reader = redisReaderCreate();
+    void *reply;
+    int status = REDIS_OK;
 
-    CHECK(reader);
-    while (in.left > 0 && status >= 0) {
+    CHECK(guard && reader);
+    lw__guard_init(guard, max);
+    lw__guard_take_reader(guard, reader);
+    while (in.left > 0 && status == REDIS_OK) {
         size_t length = in.left < piece ? in.left : piece;
 
-        CHECK(lw__reader_feed(reader, (const char *)in.data, length) == 0);
+        CHECK(redisReaderFeed(reader, (const char *)in.data, length) == REDIS_OK);
         in.data += length;
         in.left -= length;
-        while ((status = lw__reader_next(reader, &reply, why)) == 1) {
+        while ((status = redisReaderGetReply(reader, &reply)) == REDIS_OK && reply)
             check_reply(reply);
-            lw__reply_free(reply);
-        }
-        CHECK((status < 0) == (why[0] != '\0'));
     }
-    lw__reader_free(reader);
+    CHECK(status == REDIS_OK || lw__guard_why(guard) || reader->errstr[0]);
+    redisReaderFree(reader);
+    lw__guard_clear(guard);
+    free(guard);
     return 0;
 }

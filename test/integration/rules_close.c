@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Callback rules 7 (lw_client_close, lw_client_free) and 8 (the loop, fork). Needs nothing
+ * Callback rules 7 (lw_client_close, lw_client_free) and 8 (the loop). Needs nothing
  * beyond test/lib. Must not know how the client drains.
  *
  * Happy path: handles in several states, the client ends, what each is told and what is left
  * in Redis.
  */
-#include "child.h"
 #include "players.h"
 #include "proxy.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- 7: lw_client_close ---- */
@@ -337,115 +334,6 @@ static void rule8_dispatch_returns_after_close(void **state)
     event_base_free(base);
 }
 
-/* ---- 8: fork ---- */
-
-/* Did the function come to its end in a forked child? */
-static bool run_in_child(void (*function)(struct peer *, struct hold *),
-                         struct peer *peer, struct hold *hold)
-{
-    int status = 1;
-    pid_t child = fork_for_test();
-
-    if (child == 0) {
-        function(peer, hold);
-        end_child(0);
-    }
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-        continue;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-static void child_frees(struct peer *peer, struct hold *hold)
-{
-    event_reinit(stage.base);
-    lw_lock_free(hold->lock);
-    lw_client_free(peer->client);
-}
-
-static void child_frees_the_client_first(struct peer *peer, struct hold *hold)
-{
-    lw_client_free(peer->client);
-    if (lw_lock_state(hold->lock) == LW_HELD || lw_lock_remaining_ms(hold->lock) != 0)
-        _exit(1);
-    lw_lock_free(hold->lock);
-}
-
-static void on_nothing(struct lw_client *client, int status,
-                       const struct lw_inspection *inspection, const char *why, void *arg)
-{
-    (void)client, (void)status, (void)inspection, (void)why, (void)arg;
-}
-
-/* Whatever else it does by mistake is refused, and holds nothing. */
-static void child_tries(struct peer *peer, struct hold *hold)
-{
-    struct lw_lock *lock = NULL;
-
-    if (lw_release(hold->lock, NULL, NULL) >= 0 ||
-        lw_renew(hold->lock, 0, NULL, NULL) >= 0 ||
-        lw_lock_remaining_ms(hold->lock) != 0 ||
-        lw_acquire(peer->client, "y", NULL, (lw_lock_cb *)NULL, NULL, &lock) >= 0 ||
-        lw_inspect(peer->client, "y", on_nothing, NULL) >= 0 ||
-        lw_client_close(peer->client, NULL, NULL) >= 0)
-        _exit(1);
-    lw_lock_free(hold->lock);
-    lw_client_free(peer->client);
-}
-
-static void after_fork(void (*in_child)(struct peer *, struct hold *))
-{
-    struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 1500)), *B;
-
-    EXPECT("A granted");
-    B = ask(b, "B", "x", -1);
-    wait_queued("x", 1);
-    assert_true(run_in_child(in_child, a, A));
-    stage_forget_lag();
-    stage_run_for(2000); /* renewals go on */
-    stage_skip_if_lag(400);
-    assert_held_by_redis(A);
-    assert_int_equal(a->downs, 0);
-    let_go(A);
-    EXPECT_SET("A released OK; B granted");
-    assert_held_by_redis(B);
-}
-
-static void rule8_fork_child_frees_and_the_parent_is_unaffected(void **state)
-{
-    (void)state;
-    after_fork(child_frees);
-}
-
-static void rule8_fork_child_frees_the_client_first(void **state)
-{
-    (void)state;
-    after_fork(child_frees_the_client_first);
-}
-
-static void rule8_fork_child_holds_nothing(void **state)
-{
-    (void)state;
-    after_fork(child_tries);
-}
-
-/* Its third link listens to Redisson's channels. */
-static void rule8_fork_child_frees_a_client_that_listens(void **state)
-{
-    struct peer *a = peer_ready("a", NULL);
-
-    (void)state;
-    redis_ok("HSET x foreign:1 1");
-    redis_ok("PEXPIRE x 3600000");
-    struct hold *A = ask_with(a, "A", "x", asking(.mode = LW_REDISSON, .wait_ms = -1));
-    UNTIL(redis_int("EVAL %s 0", "return #redis.call('PUBSUB', 'CHANNELS', 'redis*')") ==
-          1);
-    assert_true(run_in_child(child_frees, a, A));
-    redis_ok("DEL x");
-    redis_ok("PUBLISH redisson_lock__channel:{x} 0");
-    EXPECT("A granted");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -469,10 +357,6 @@ int main(void)
         STAGE_TEST(rule7_free_at_every_moment_of_connecting),
         STAGE_TEST(rule8_events_keep_dispatch_running_and_end_with_free),
         STAGE_TEST(rule8_dispatch_returns_after_close),
-        STAGE_TEST(rule8_fork_child_frees_and_the_parent_is_unaffected),
-        STAGE_TEST(rule8_fork_child_frees_the_client_first),
-        STAGE_TEST(rule8_fork_child_holds_nothing),
-        STAGE_TEST(rule8_fork_child_frees_a_client_that_listens),
     };
 
     return STAGE_RUN(tests);

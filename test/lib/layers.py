@@ -19,13 +19,13 @@ LAYERS = [
     "subscription",
     "session",
     "protocol answer classify",
-    "link reply inflight outgoing dial",
+    "link link_inside link_open link_subscribe awaited channels guard reply wire",
     "loop lookup hosts",
-    "machine heap url error log told id hash forked base",
+    "machine heap address url error log told id hash forked base",
 ]
 ANYWHERE = {"lockwire.h", "scripts.h"}
 FENCES = {
-    "hiredis/": {"reply.c"},
+    "hiredis/": {"guard.c", "guard.h", "reply.c", "wire.c", "wire.h"},
     "event2/": {"loop.c", "lookup.c"},
 }
 ALLOWED = {("url.c", "event2/http.h")}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Replies and messages in: what fits exactly is understood, all else is refused. Knows
- * protocol.h, and makes replies from bytes with the parser of reply.h.
+ * protocol.h, and makes replies from bytes with the reader of guard.h.
  *
  * A reply is written down as its elements: 12 -1 (integers), 'x (a string), +x (a status),
  * !x (an error), nil, [ (an array that holds a 1). Every right answer is also spoilt in each
@@ -14,8 +14,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "guard.h"
 #include "protocol.h"
-#include "reply.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,17 +43,20 @@ static void element_bytes(char *bytes, size_t size, const char *element)
 /* Gives the reply to `decode` and frees it. */
 static bool decoded(bool (*decode)(const struct lw__reply *), const char *bytes)
 {
-    struct lw__reader *reader = lw__reader_new(1 << 16);
-    struct lw__reply *reply;
-    char why[LW__WHY];
+    redisReader *reader = redisReaderCreate();
+    struct lw__guard guard;
+    void *reply;
     bool good;
 
     assert_non_null(reader);
-    assert_int_equal(lw__reader_feed(reader, bytes, strlen(bytes)), 0);
-    assert_int_equal(lw__reader_next(reader, &reply, why), 1);
+    lw__guard_init(&guard, 1 << 16);
+    lw__guard_take_reader(&guard, reader);
+    assert_int_equal(redisReaderFeed(reader, bytes, strlen(bytes)), REDIS_OK);
+    assert_int_equal(redisReaderGetReply(reader, &reply), REDIS_OK);
+    assert_non_null(reply);
     good = decode(reply);
-    lw__reply_free(reply);
-    lw__reader_free(reader);
+    redisReaderFree(reader);
+    lw__guard_clear(&guard);
     return good;
 }
 

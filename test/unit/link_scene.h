@@ -53,8 +53,11 @@ int scene_tear_down(void **state);
 void scene_listen_tcp(struct scene *scene);
 void scene_open(struct scene *scene); /* and waits until both sides are connected */
 void scene_start(struct scene *scene);
+int scene_try_start(struct scene *scene); /* what lw__link_open returns */
 /* A request for `replies` answers, sent as that many PINGs. */
 void scene_send(struct scene *scene, struct ask *ask, int number, unsigned replies);
+/* The same; what lw__link_send returns. */
+int scene_try_send(struct scene *scene, struct ask *ask, int number, unsigned replies);
 void serve(struct scene *scene, const char *bytes);
 void serve_bytes(struct scene *scene, const char *bytes, size_t length);
 void serve_end(struct scene *scene); /* closes the connection */

@@ -1,160 +1,54 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Host names to addresses: numeric, from a hosts file, and asked of a name server that
- * the test plays itself. Knows lookup.h's place for the resolver, and puts its own there.
+ * the test plays itself. Knows the scene of lookup_scene.h.
  * Happy path: each answer is noted as words, and compared.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "lookup_scene.h"
 
 #include "hosts.h"
-#include "lookup.h"
 
-#include <arpa/inet.h>
-#include <event2/dns.h>
-#include <event2/dns_struct.h>
-#include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
-
-struct scene {
-    struct event_base *base;
-    struct lw__loop *loop;
-    struct lw__lookup *lookup;
-    struct evdns_server_port *server;
-    char found[512];
-    bool called;
-    int asked;
-    void (*meanwhile)(struct scene *scene);
-    struct lw__timer timer;
-};
-
-static int set_up(void **state)
-{
-    struct scene *scene = calloc(1, sizeof(*scene));
-
-    assert_non_null(scene);
-    scene->base = event_base_new();
-    assert_non_null(scene->base);
-    assert_int_equal(lw__loop_new(scene->base, &scene->loop), 0);
-    *state = scene;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct scene *scene = *state;
-
-    lw__lookup_cancel(scene->lookup);
-    lw__loop_free(scene->loop);
-    if (scene->server != NULL) {
-        evdns_close_server_port(scene->server);
-    }
-    for (int i = 0; i < 5; i++) { /* what evdns still has to call back */
-        (void)event_base_loop(scene->base, EVLOOP_NONBLOCK);
-    }
-    assert_int_equal(event_base_get_num_events(scene->base, EVENT_BASE_COUNT_ADDED |
-                                                                EVENT_BASE_COUNT_ACTIVE),
-                     0);
-    event_base_free(scene->base);
-    free(scene);
-    return 0;
-}
-
-static void on_found(void *arg, const char *const *addresses, size_t count,
-                     const char *why)
-{
-    struct scene *scene = arg;
-    size_t length = 0;
-
-    assert_false(scene->called);
-    scene->called = true;
-    scene->lookup = NULL;
-    for (size_t i = 0; i < count; i++) {
-        length += (size_t)snprintf(scene->found + length, sizeof(scene->found) - length,
-                                   "%s ", addresses[i]);
-    }
-    assert_int_equal(count == 0, why[0] != '\0');
-    (void)snprintf(scene->found + length, sizeof(scene->found) - length, "%s", why);
-    if (scene->meanwhile != NULL) {
-        scene->meanwhile(scene);
-    }
-}
-
-static void start(struct scene *scene, const char *host)
-{
-    scene->called = false;
-    memset(scene->found, 0, sizeof(scene->found));
-    assert_int_equal(lw__lookup_new(scene->loop, host, on_found, scene, &scene->lookup),
-                     0);
-    assert_false(scene->called);
-}
-
-static void on_too_long(evutil_socket_t fd, short what, void *arg)
-{
-    (void)fd;
-    (void)what;
-    *(bool *)arg = true;
-}
-
-static void await(struct scene *scene, const bool *what, int asked)
-{
-    const struct timeval limit = {60, 0};
-    bool too_long = false;
-    struct event *event = evtimer_new(scene->base, on_too_long, &too_long);
-
-    assert_int_equal(evtimer_add(event, &limit), 0);
-    while ((!*what || scene->asked < asked) && !too_long) {
-        assert_true(event_base_loop(scene->base, EVLOOP_ONCE) >= 0);
-    }
-    event_free(event);
-    assert_false(too_long);
-}
-
-static void find(struct scene *scene, const char *host)
-{
-    start(scene, host);
-    await(scene, &scene->called, 0);
-}
 
 /* Without asking anybody */
 
 static void test_numeric_addresses_are_their_own_answer(void **state)
 {
-    static const char *const hosts[] = {"127.0.0.1", "10.1.2.3", "::1", "fe80::1%lo",
-                                        "2001:db8::7"};
+    static const char *const hosts[] = {
+        "127.0.0.1",   "10.1.2.3",
+        "::1",         "fe80::1%lo",
+        "2001:db8::7", "fe80:0000:0000:0000:0123:4567:89ab:cdef%interface0" /* long */};
     struct scene *scene = *state;
     char wanted[64];
 
+    lookup_play_server(scene);
     for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
-        find(scene, hosts[i]);
+        lookup_find(scene, hosts[i]);
         (void)snprintf(wanted, sizeof(wanted), "%s ", hosts[i]);
         assert_string_equal(scene->found, wanted);
     }
-    assert_null(*lw__loop_resolver(scene->loop));
+    assert_int_equal(scene->asked, 0);
 }
 
 static void test_localhost_has_both_families(void **state)
 {
     struct scene *scene = *state;
 
-    find(scene, "LocalHost");
+    lookup_play_server(scene);
+    lookup_find(scene, "LocalHost");
     assert_non_null(strstr(scene->found, "127.0.0.1 "));
     assert_non_null(strstr(scene->found, "::1 "));
-    assert_null(*lw__loop_resolver(scene->loop));
+    assert_int_equal(scene->asked, 0);
 }
 
 static void test_a_canceled_lookup_does_not_call(void **state)
 {
     struct scene *scene = *state;
 
-    start(scene, "127.0.0.1");
+    lookup_start(scene, "127.0.0.1");
     lw__lookup_cancel(scene->lookup);
     scene->lookup = NULL;
     for (int i = 0; i < 5; i++) {
@@ -174,7 +68,7 @@ static void test_the_loop_is_freed_by_the_answer(void **state)
     struct scene *scene = *state;
 
     scene->meanwhile = end_loop;
-    find(scene, "127.0.0.1");
+    lookup_find(scene, "127.0.0.1");
     assert_null(scene->loop);
 }
 
@@ -197,9 +91,9 @@ static void test_a_hosts_file(void **state)
     assert_int_equal(fclose(file), 0);
     lw__hosts_find(path, "me", &found);
     assert_int_equal(found.count, 3);
-    assert_string_equal(found.text[0], "127.0.0.1");
-    assert_string_equal(found.text[1], "::1");
-    assert_string_equal(found.text[2], "10.0.0.3");
+    assert_string_equal(found.list[0].text, "127.0.0.1");
+    assert_string_equal(found.list[1].text, "::1");
+    assert_string_equal(found.list[2].text, "10.0.0.3");
     found.count = 0;
     lw__hosts_find(path, "other", &found);
     lw__hosts_find("/nowhere/at/all", "me", &found);
@@ -211,80 +105,27 @@ static void test_a_hosts_file(void **state)
 static void test_no_more_addresses_than_there_is_room_for(void **state)
 {
     struct lw__addresses found = {0};
-    char text[32];
+    struct lw__address address;
 
     (void)state;
     for (int i = 0; i < 20; i++) {
-        (void)snprintf(text, sizeof(text), "10.0.0.%d", i / 2);
-        lw__addresses_add(&found, text);
+        (void)snprintf(address.text, sizeof(address.text), "10.0.0.%d", i / 2);
+        lw__addresses_add(&found, &address);
     }
     assert_int_equal(found.count, LW__ADDRESSES);
-    assert_string_equal(found.text[7], "10.0.0.7");
+    assert_string_equal(found.list[7].text, "10.0.0.7");
 }
 
 /* Asking a name server */
-
-static void on_question(struct evdns_server_request *request, void *arg)
-{
-    static const char v6[2][16] = {{0x20, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 6},
-                                   {0x20, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7}};
-    static const unsigned char v4[2][4] = {{10, 0, 0, 1}, {10, 0, 0, 2}};
-    struct scene *scene = arg;
-    const struct evdns_server_question *question = request->questions[0];
-    const char *name = question->name;
-    bool a = question->type == EVDNS_TYPE_A;
-
-    scene->asked++;
-    if (strncasecmp(name, "silent", 6) == 0 ||
-        (strncasecmp(name, "only4", 5) == 0 && !a)) {
-        (void)evdns_server_request_drop(request);
-        return;
-    }
-    if (strncasecmp(name, "nobody", 6) == 0 || (strncasecmp(name, "no6", 3) == 0 && !a)) {
-        (void)evdns_server_request_respond(request, DNS_ERR_NOTEXIST);
-        return;
-    }
-    if (strncasecmp(name, "empty", 5) != 0 && strncasecmp(name, "no6", 3) != 0) {
-        if (a) {
-            (void)evdns_server_request_add_a_reply(request, name, 2, v4, 60);
-        } else {
-            (void)evdns_server_request_add_aaaa_reply(request, name, 2, v6, 60);
-        }
-    }
-    (void)evdns_server_request_respond(request, 0);
-}
-
-/* A resolver that asks nobody but us. */
-static void play_server(struct scene *scene)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof(address);
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
-    struct evdns_base *resolver;
-    char text[32];
-
-    assert_true(fd >= 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, length), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
-    scene->server =
-        evdns_add_server_port_with_base(scene->base, fd, 0, on_question, scene);
-    assert_non_null(scene->server);
-    resolver = evdns_base_new(scene->base, EVDNS_BASE_DISABLE_WHEN_INACTIVE);
-    assert_non_null(resolver);
-    (void)snprintf(text, sizeof(text), "127.0.0.1:%u", (unsigned)ntohs(address.sin_port));
-    assert_int_equal(evdns_base_nameserver_ip_add(resolver, text), 0);
-    *lw__loop_resolver(scene->loop) = resolver;
-}
 
 static void test_both_families_are_asked_for_and_alternate(void **state)
 {
     struct scene *scene = *state;
 
-    play_server(scene);
-    find(scene, "both.example");
+    lookup_play_server(scene);
+    lookup_find(scene, "both.example");
     assert_string_equal(scene->found, "10.0.0.1 2001::6 10.0.0.2 2001::7 ");
-    find(scene, "both.example");
+    lookup_find(scene, "both.example");
     assert_string_equal(scene->found, "10.0.0.1 2001::6 10.0.0.2 2001::7 ");
 }
 
@@ -293,8 +134,8 @@ static void test_one_family_alone_is_not_waited_for_long(void **state)
     struct scene *scene = *state;
     int64_t begun = lw__now_us();
 
-    play_server(scene);
-    find(scene, "only4.example");
+    lookup_play_server(scene);
+    lookup_find(scene, "only4.example");
     assert_string_equal(scene->found, "10.0.0.1 10.0.0.2 ");
     assert_true(lw__now_us() - begun >= 200000);
 }
@@ -303,13 +144,14 @@ static void test_a_name_that_does_not_exist(void **state)
 {
     struct scene *scene = *state;
 
-    play_server(scene);
-    find(scene, "nobody.example");
+    lookup_play_server(scene);
+    lookup_find(scene, "nobody.example");
     assert_string_equal(scene->found,
                         "cannot resolve \"nobody.example\": name does not exist");
-    find(scene, "empty.example");
+    lookup_find(scene, "empty.example");
     assert_non_null(strstr(scene->found, "cannot resolve \"empty.example\": "));
-    find(scene, "no6.example"); /* nothing of the one family, an error of the other */
+    lookup_find(scene,
+                "no6.example"); /* nothing of the one family, an error of the other */
     assert_non_null(strstr(scene->found, "cannot resolve \"no6.example\": "));
 }
 
@@ -320,10 +162,10 @@ static void test_an_address_with_an_endless_zone(void **state)
     char host[80] = "::1%";
 
     memset(host + 4, 'z', 70);
-    play_server(scene);
-    find(scene, host);
+    lookup_play_server(scene);
+    lookup_find(scene, host);
     assert_non_null(strstr(scene->found, "::1%zzz"));
-    find(scene, "1.2.3.4.5.6.7.8.9.10.11.12.13.14.15.16.17.18.19.20.21.22");
+    lookup_find(scene, "1.2.3.4.5.6.7.8.9.10.11.12.13.14.15.16.17.18.19.20.21.22");
     assert_string_equal(scene->found, "10.0.0.1 2001::6 10.0.0.2 2001::7 ");
 }
 
@@ -334,8 +176,8 @@ static void test_a_name_that_cannot_be_asked_for(void **state)
 
     memset(host, 'h', sizeof(host));
     host[253] = '\0';
-    play_server(scene);
-    find(scene, host);
+    lookup_play_server(scene);
+    lookup_find(scene, host);
     assert_non_null(strstr(scene->found, "cannot resolve \"hhh"));
     assert_int_equal(scene->asked, 0);
 }
@@ -345,11 +187,11 @@ static void test_a_lookup_is_canceled_while_it_is_asked(void **state)
     const bool always = true;
     struct scene *scene = *state;
 
-    play_server(scene);
-    start(scene, "silent.example");
-    await(scene, &always, 2);
+    lookup_play_server(scene);
+    lookup_start(scene, "silent.example");
+    lookup_await(scene, &always, 2);
     lw__lookup_cancel(scene->lookup);
-    start(scene, "both.example");
+    lookup_start(scene, "both.example");
     lw__lookup_cancel(scene->lookup); /* before any question left */
     scene->lookup = NULL;
     for (int i = 0; i < 5; i++) {
@@ -363,9 +205,9 @@ static void test_the_loop_is_freed_while_a_name_is_asked_for(void **state)
     const bool always = true;
     struct scene *scene = *state;
 
-    play_server(scene);
-    start(scene, "silent.example");
-    await(scene, &always, 2);
+    lookup_play_server(scene);
+    lookup_start(scene, "silent.example");
+    lookup_await(scene, &always, 2);
     lw__lookup_cancel(scene->lookup);
     end_loop(scene);
     scene->lookup = NULL;
@@ -377,16 +219,16 @@ static void test_the_loop_is_freed_in_every_turn_of_a_lookup(void **state)
     (void)state;
     for (int turns = 0; turns < 12; turns++) {
         struct scene *scene;
-        assert_int_equal(set_up((void **)&scene), 0);
-        play_server(scene);
-        start(scene, "both.example");
+        assert_int_equal(lookup_set_up((void **)&scene), 0);
+        lookup_play_server(scene);
+        lookup_start(scene, "both.example");
         for (int i = 0; i < turns; i++) {
             (void)event_base_loop(scene->base, EVLOOP_NONBLOCK);
         }
         lw__lookup_cancel(scene->lookup);
         scene->lookup = NULL;
         end_loop(scene);
-        assert_int_equal(tear_down((void **)&scene), 0);
+        assert_int_equal(lookup_tear_down((void **)&scene), 0);
     }
 }
 
@@ -404,25 +246,16 @@ static void test_the_loop_is_freed_by_a_timer_while_a_name_is_asked_for(void **s
 {
     struct scene *scene = *state;
 
-    play_server(scene);
-    start(scene, "both.example");
+    lookup_play_server(scene);
+    lookup_start(scene, "both.example");
     assert_int_equal(lw__loop_reserve(scene->loop, 1), 0);
     lw__timer_init(&scene->timer, on_timer, scene);
     lw__timer_set(scene->loop, &scene->timer, 1); /* due when the answer is handed on */
-    await(scene, &scene->called, 0);
+    lookup_await(scene, &scene->called, 0);
     assert_string_equal(scene->found, "");
 }
 
-static void test_the_systems_resolver_is_made_without_harm(void **state)
-{
-    struct scene *scene = *state;
-
-    start(scene, "lockwire-test.invalid");
-    assert_non_null(*lw__loop_resolver(scene->loop));
-    (void)event_base_loop(scene->base, EVLOOP_NONBLOCK);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, lookup_set_up, lookup_tear_down)
 
 int main(void)
 {
@@ -442,7 +275,6 @@ int main(void)
         TEST(test_the_loop_is_freed_while_a_name_is_asked_for),
         cmocka_unit_test(test_the_loop_is_freed_in_every_turn_of_a_lookup),
         TEST(test_the_loop_is_freed_by_a_timer_while_a_name_is_asked_for),
-        TEST(test_the_systems_resolver_is_made_without_harm),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,7 +79,8 @@ static void test_the_try_is_set_and_incr_in_one_write(void **state)
     struct lw__buffer out = {0};
 
     (void)state;
-    lw__put_try(&out, "job", &token, 30000, true);
+    size_t second = lw__put_try(&out, "job", &token, 30000, true);
+    assert_memory_equal(out.data + second, "*2\r\n$4\r\nINCR\r\n", 14);
     expect(&out, "SET job " UUID ":7:2000- NX PX 30000\nINCR lockwire:fence");
     lw__put_try(&out, "job", &token, 100, false);
     expect(&out, "SET job " UUID ":7:2000- NX PX 100");
@@ -92,7 +93,7 @@ static void test_raw_bytes_of_one_command(void **state)
     struct lw__buffer out = {0};
 
     (void)state;
-    lw__put_try(&out, "x", &token, 100, false);
+    assert_int_equal(lw__put_try(&out, "x", &token, 100, false), sizeof raw - 1);
     assert_int_equal(out.length, sizeof raw - 1);
     assert_memory_equal(out.data, raw, out.length);
     lw__buffer_clear(&out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A session that does not come to stand: the name server says nothing, no address answers,
- * it is stopped in between. Knows session.h, and lookup.h's place for the resolver.
+ * it is stopped in between. Knows session.h, and lookup.h's place for the file that names servers.
  *
  * Happy path: each attempt's end is noted as its reason, and the delay before the next one
  * grows.
@@ -16,9 +16,9 @@
 #include "session.h"
 
 #include <arpa/inet.h>
-#include <event2/dns.h>
 #include <event2/event.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -31,6 +31,7 @@ struct scene {
     struct lw__access access;
     struct lw__session session;
     int name_server;
+    char file[40]; /* in place of /etc/resolv.conf */
     int lost;
     char why[LW__WHY];
     int64_t lost_us;
@@ -57,18 +58,18 @@ static void ask_the_mute(struct scene *scene)
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof(address);
-    struct evdns_base *resolver =
-        evdns_base_new(scene->base, EVDNS_BASE_DISABLE_WHEN_INACTIVE);
-    char text[32];
+    FILE *file;
 
     scene->name_server = socket(AF_INET, SOCK_DGRAM, 0);
     assert_int_equal(bind(scene->name_server, (struct sockaddr *)&address, length), 0);
     assert_int_equal(
         getsockname(scene->name_server, (struct sockaddr *)&address, &length), 0);
-    (void)snprintf(text, sizeof(text), "127.0.0.1:%u", (unsigned)ntohs(address.sin_port));
-    assert_non_null(resolver);
-    assert_int_equal(evdns_base_nameserver_ip_add(resolver, text), 0);
-    *lw__loop_resolver(scene->loop) = resolver;
+    (void)snprintf(scene->file, sizeof(scene->file), "/tmp/lockwire-resolv.XXXXXX");
+    file = fdopen(mkstemp(scene->file), "w");
+    assert_non_null(file);
+    fprintf(file, "nameserver 127.0.0.1:%u\n", (unsigned)ntohs(address.sin_port));
+    assert_int_equal(fclose(file), 0);
+    *lw__loop_resolv_conf(scene->loop) = scene->file;
 }
 
 static int set_up(void **state)
@@ -111,6 +112,7 @@ static int tear_down(void **state)
     }
     event_base_free(scene->base);
     (void)close(scene->name_server);
+    (void)unlink(scene->file);
     return 0;
 }
 

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The attempts of a session to come to stand: one limit for all addresses of a name and the
+ * greeting, what the server said last is told, and the id of the connection that was ready
+ * last is kept. Knows session.h; localhost's two addresses lead to listeners of the test's.
+ *
+ * Happy path: what each accepted connection is answered is given beforehand, in order; the
+ * session's events are noted.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "session.h"
+
+#include <event2/event.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CONNECTIONS 8
+#define CONNECT_MS 600          /* where it is to be over */
+#define CONNECT_IN_TIME_MS 4000 /* where the half of it is to suffice */
+#define NAMED "+OK\r\n"
+#define INFO(run) "$48\r\nrun_id:" run "\r\n"
+#define RUN_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define RUN_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+
+enum at { V4, V6, FAMILIES };
+
+struct scene {
+    struct event_base *base;
+    struct lw__loop *loop;
+    struct lw__log log;
+    struct lw__random random;
+    struct lw__access access;
+    struct lw__session session;
+    int ready, lost;
+    char why[LW__WHY];
+    /* The servers */
+    struct event *listening[FAMILIES];
+    int accepted[FAMILIES];
+    /* What is answered to the first byte of each connection, and whether it is closed then;
+     * NULL: nothing ever. */
+    struct {
+        const char *bytes;
+        bool close;
+    } answers[CONNECTIONS];
+    struct event *peers[CONNECTIONS];
+    int peer_count;
+    int fillers[64], filler_count;
+    bool overdue; /* with the first answer the time for it is over */
+};
+
+static void on_ready(void *arg)
+{
+    ((struct scene *)arg)->ready++;
+}
+
+static void on_lost(void *arg, const char *why)
+{
+    struct scene *scene = arg;
+
+    scene->lost++;
+    (void)snprintf(scene->why, sizeof(scene->why), "%s", why);
+}
+
+static void close_peer(struct scene *scene, int index)
+{
+    if (scene->peers[index] != NULL) {
+        (void)close(event_get_fd(scene->peers[index]));
+        event_free(scene->peers[index]);
+        scene->peers[index] = NULL;
+    }
+}
+
+static void on_greeting(evutil_socket_t fd, short what, void *arg)
+{
+    struct scene *scene = arg;
+    char bytes[4096];
+    int index = 0;
+
+    (void)what;
+    while (scene->peers[index] == NULL || event_get_fd(scene->peers[index]) != fd) {
+        index++;
+    }
+    if (read(fd, bytes, sizeof(bytes)) <= 0) {
+        close_peer(scene, index);
+        return;
+    }
+    if (scene->answers[index].bytes != NULL) {
+        (void)send(fd, scene->answers[index].bytes, strlen(scene->answers[index].bytes),
+                   MSG_NOSIGNAL);
+        scene->answers[index].bytes = NULL;
+        if (scene->overdue) {
+            lw__timer_set(scene->loop, &scene->session.timer, lw__now_us());
+            scene->session.share_us = lw__now_us();
+        }
+    }
+    if (scene->answers[index].close) {
+        close_peer(scene, index);
+    }
+}
+
+static void on_accept(evutil_socket_t fd, short what, void *arg)
+{
+    struct scene *scene = arg;
+    int peer = accept(fd, NULL, NULL), index = scene->peer_count++;
+    enum at at = event_get_fd(scene->listening[V4]) == fd ? V4 : V6;
+
+    (void)what;
+    assert_true(peer >= 0 && index < CONNECTIONS);
+    scene->accepted[at]++;
+    scene->peers[index] =
+        event_new(scene->base, peer, EV_READ | EV_PERSIST, on_greeting, scene);
+    assert_int_equal(event_add(scene->peers[index], NULL), 0);
+}
+
+/* A listener on a port of the loopback; -1: there is no such family here. */
+static int listen_on(enum at at, uint16_t *port)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(*port)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(*port)};
+    struct sockaddr *address = at == V4 ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6;
+    socklen_t length = at == V4 ? sizeof(v4) : sizeof(v6);
+    int on = 1, fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    v6.sin6_addr = in6addr_loopback;
+    if (fd < 0) {
+        return -1;
+    }
+    if (at == V6) {
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+    }
+    if (bind(fd, address, length) < 0 || listen(fd, 0) < 0) {
+        (void)close(fd);
+        return -1;
+    }
+    assert_int_equal(getsockname(fd, address, &length), 0);
+    *port = ntohs(at == V4 ? v4.sin_port : v6.sin6_port);
+    return fd;
+}
+
+static void listen_on_both(struct scene *scene)
+{
+    for (int at = V4; at < FAMILIES; at++) {
+        int fd = listen_on((enum at)at, &scene->access.port);
+        if (fd < 0) {
+            skip(); /* no IPv6 on this machine, or the port is somebody's */
+        }
+        scene->listening[at] =
+            event_new(scene->base, fd, EV_READ | EV_PERSIST, on_accept, scene);
+        assert_int_equal(event_add(scene->listening[at], NULL), 0);
+    }
+}
+
+/* Its queue is full from now on: the kernel does not answer who connects. */
+static void fill(struct scene *scene, enum at at)
+{
+    struct sockaddr_storage address;
+    socklen_t length = sizeof(address);
+    int fd = event_get_fd(scene->listening[at]);
+
+    (void)event_del(scene->listening[at]);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
+    for (int i = 0; i < 4; i++) {
+        int filler = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        (void)connect(filler, (struct sockaddr *)&address, length);
+        scene->fillers[scene->filler_count++] = filler;
+    }
+}
+
+static int set_up(void **state)
+{
+    static const struct lw__session_events events = {on_ready, on_lost, NULL, NULL};
+    static struct scene scene;
+
+    memset(&scene, 0, sizeof(scene));
+    scene.base = event_base_new();
+    assert_int_equal(lw__loop_new(scene.base, &scene.loop), 0);
+    assert_int_equal(lw__loop_reserve(scene.loop, 1), 0);
+    lw__random_seed(&scene.random, 1);
+    scene.access = (struct lw__access){
+        .loop = scene.loop,
+        .log = &scene.log,
+        .random = &scene.random,
+        .host = "localhost",
+        .client_name = "test",
+        .connect_timeout_ms = 60000,
+        .request_timeout_ms = 60000,
+        .backoff_min_ms = 5,
+        .backoff_max_ms = 5,
+    };
+    lw__session_init(&scene.session, &scene.access, &events, &scene);
+    *state = &scene;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct scene *scene = *state;
+
+    lw__session_stop(&scene->session);
+    lw__loop_free(scene->loop);
+    for (int i = 0; i < CONNECTIONS; i++) {
+        close_peer(scene, i);
+    }
+    for (int at = V4; at < FAMILIES; at++) {
+        if (scene->listening[at] != NULL) {
+            (void)close(event_get_fd(scene->listening[at]));
+            event_free(scene->listening[at]);
+        }
+    }
+    for (int i = 0; i < scene->filler_count; i++) {
+        (void)close(scene->fillers[i]);
+    }
+    event_base_free(scene->base);
+    return 0;
+}
+
+static void await(struct scene *scene, int ready, int lost)
+{
+    lw__session_start(&scene->session);
+    while (scene->ready < ready || scene->lost < lost) {
+        assert_int_equal(event_base_loop(scene->base, EVLOOP_ONCE), 0);
+    }
+}
+
+/* The first address tried; which that is the hosts file says. */
+static enum at first(const struct scene *scene)
+{
+    return strchr(scene->session.addresses.list[0].text, ':') == NULL ? V4 : V6;
+}
+
+/* ---- one limit ---- */
+
+static void test_dead_addresses_share_the_time(void **state)
+{
+    struct scene *scene = *state;
+    const char *within;
+    int ms = 0;
+
+    scene->access.connect_timeout_ms = CONNECT_MS;
+    listen_on_both(scene);
+    fill(scene, V4);
+    fill(scene, V6);
+    await(scene, 0, 1);
+    within = strstr(scene->why, " within ");
+    assert_non_null(within); /* and this, not that "it" took too long, is told */
+    assert_non_null(strstr(scene->why, "no connection to "));
+    assert_int_equal(sscanf(within, " within %d ms", &ms), 1);
+    assert_true(ms <= CONNECT_MS / 2);
+}
+
+static void test_a_dead_address_leaves_time_for_the_next(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.connect_timeout_ms = CONNECT_IN_TIME_MS;
+    listen_on_both(scene);
+    scene->answers[0].bytes = NAMED ":1\r\n" INFO(RUN_A);
+    lw__session_start(&scene->session);
+    while (scene->session.addresses.count == 0) { /* in their order */
+        assert_int_equal(event_base_loop(scene->base, EVLOOP_ONCE), 0);
+    }
+    lw__session_stop(&scene->session);
+    fill(scene, first(scene));
+    for (int i = 0; i < scene->peer_count; i++) {
+        close_peer(scene, i);
+    }
+    scene->peer_count = scene->ready = scene->lost = 0;
+    await(scene, 1, 0);
+    assert_int_equal(scene->lost, 0);
+}
+
+/* A server that accepts and is mute: its share is over, and the next one's is not. */
+static void test_a_mute_address_leaves_time_for_the_next(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.connect_timeout_ms = CONNECT_IN_TIME_MS;
+    listen_on_both(scene);
+    scene->answers[1].bytes = NAMED ":1\r\n" INFO(RUN_A);
+    await(scene, 1, 0);
+    assert_int_equal(scene->lost, 0);
+    assert_int_equal(scene->accepted[V4] + scene->accepted[V6], 2);
+    assert_true(scene->session.ready_us <= scene->session.limit_us);
+}
+
+static void test_mute_servers_are_told_of(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.connect_timeout_ms = CONNECT_MS;
+    listen_on_both(scene);
+    await(scene, 0, 1);
+    assert_string_equal(scene->why, "the server does not answer who connects");
+}
+
+/* A loop that stalled finds its time over and the answers there at once. */
+static void test_answers_that_are_there_count_although_time_is_over(void **state)
+{
+    struct scene *scene = *state;
+
+    listen_on_both(scene);
+    scene->overdue = true;
+    scene->answers[0].bytes = NAMED ":1\r\n" INFO(RUN_A);
+    lw__session_start(&scene->session);
+    while (scene->ready == 0 && scene->peer_count < 2) {
+        assert_int_equal(event_base_loop(scene->base, EVLOOP_ONCE), 0);
+    }
+    assert_int_equal(scene->peer_count, 1);
+}
+
+/* ---- what was said last ---- */
+
+static void test_who_denies_everybody_is_told_of(void **state)
+{
+    static const char *const words[] = {
+        "-DENIED Redis is running in protected mode because of this and that\r\n",
+        "-ERR max number of clients reached\r\n",
+    };
+    struct scene *scene = *state;
+
+    listen_on_both(scene);
+    for (int i = 0; i < 4; i++) {
+        scene->answers[i].bytes = words[i / 2];
+        scene->answers[i].close = true;
+    }
+    await(scene, 0, 1);
+    assert_non_null(strstr(scene->why, "DENIED Redis is running in protected mode"));
+    await(scene, 0, 2);
+    assert_non_null(strstr(scene->why, "max number of clients"));
+}
+
+/* What the connection's end has nothing to do with is not its reason: a subscription would
+ * think itself forbidden. */
+static void test_a_command_that_is_not_permitted_is_no_reason(void **state)
+{
+    struct scene *scene = *state;
+
+    listen_on_both(scene);
+    for (int i = 0; i < 2; i++) {
+        scene->answers[i].bytes = "-NOPERM no 'client|setname'\r\n";
+        scene->answers[i].close = true;
+    }
+    await(scene, 0, 1);
+    assert_null(strstr(scene->why, "NOPERM"));
+}
+
+static void test_an_error_before_the_last_answer_is_no_reason(void **state)
+{
+    struct scene *scene = *state;
+
+    listen_on_both(scene);
+    for (int i = 0; i < 2; i++) {
+        scene->answers[i].bytes = "-ERR unknown command\r\n:5\r\n";
+        scene->answers[i].close = true;
+    }
+    await(scene, 0, 1);
+    assert_null(strstr(scene->why, "unknown"));
+}
+
+/* ---- who is to be killed ---- */
+
+static void test_the_id_that_was_ready_last_is_kept(void **state)
+{
+    struct scene *scene = *state;
+
+    listen_on_both(scene);
+    scene->answers[0].bytes = NAMED ":7\r\n" INFO(RUN_A);
+    for (int i = 1; i < 3; i++) { /* both addresses: the attempt fails */
+        scene->answers[i].bytes = NAMED ":9\r\n";
+        scene->answers[i].close = true;
+    }
+    scene->answers[3].bytes = NAMED ":11\r\n" INFO(RUN_A);
+    await(scene, 1, 0);
+    assert_int_equal(scene->session.id, 7);
+    assert_int_equal(scene->session.previous_id, 0);
+    close_peer(scene, 0);
+    await(scene, 2, 2);
+    assert_int_equal(scene->session.id, 11);
+    assert_int_equal(scene->session.previous_id, 7);
+}
+
+static void test_ids_of_another_process_are_not_kept(void **state)
+{
+    struct scene *scene = *state;
+
+    listen_on_both(scene);
+    scene->answers[0].bytes = NAMED ":7\r\n" INFO(RUN_A);
+    scene->answers[1].bytes = NAMED ":3\r\n" INFO(RUN_B);
+    await(scene, 1, 0);
+    close_peer(scene, 0);
+    await(scene, 2, 1);
+    assert_int_equal(scene->session.previous_id, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_dead_addresses_share_the_time),
+        TEST(test_a_dead_address_leaves_time_for_the_next),
+        TEST(test_a_mute_address_leaves_time_for_the_next),
+        TEST(test_mute_servers_are_told_of),
+        TEST(test_answers_that_are_there_count_although_time_is_over),
+        TEST(test_who_denies_everybody_is_told_of),
+        TEST(test_a_command_that_is_not_permitted_is_no_reason),
+        TEST(test_an_error_before_the_last_answer_is_no_reason),
+        TEST(test_the_id_that_was_ready_last_is_kept),
+        TEST(test_ids_of_another_process_are_not_kept),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
