@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The text of addresses. Must not know what they are for. Happy path: parse, add, number the
- * zone when it is connected to.
+ * The text of addresses. Must not know what they are for. Happy path: parse, add, number
+ * the zone when it is connected to.
  */
 #include "address.h"
 

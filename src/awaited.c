@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The records of who waits. Must not know what a request asks or when it is too late for it.
- * Happy path: reserve, push, count off `remaining` of the oldest, pop, which keeps the record
- * for the next one. A request that waits points at itself as its next, which no list does.
+ * The records of who waits. Must not know what a request asks or when it is too late for
+ * it. Happy path: reserve, push, count off `remaining` of the oldest, pop, which keeps
+ * the record for the next one. A request that waits points at itself as its next, which
+ * no list does.
  */
 #include "awaited.h"
 

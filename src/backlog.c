@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lines of commands: see backlog.h. Happy path: push, and pull what is next when there is
- * room. A lease must not run out behind the many who ask for one, so there are several lines.
+ * The lines of commands: see backlog.h. Happy path: push, and pull what is next when
+ * there is room. A lease must not run out behind the many who ask for one, so there are
+ * several lines.
  */
 #include "backlog.h"
 
@@ -13,29 +14,32 @@ static struct lw__line *line_of(struct lw__backlog *backlog,
 
 void lw__backlog_init(struct lw__backlog *backlog)
 {
-    for (unsigned order = 0; order < LW__ORDERS; order++)
+    for (unsigned order = 0; order < LW__ORDERS; order++) {
         backlog->lines[order] = (struct lw__line){NULL, &backlog->lines[order].first};
+    }
     backlog->count = 0;
 }
 
-/* One that is sent again, as EVAL, goes behind others of that kind, so that requests of one
- * client keep their order. */
+/* One that is sent again, as EVAL, goes behind others of that kind, so that requests of
+ * one client keep their order. */
 void lw__backlog_push(struct lw__backlog *backlog, struct lw__command *command,
                       bool resent)
 {
     struct lw__line *line = line_of(backlog, command);
     struct lw__request *r = &command->request, **at = resent ? &line->first : line->end;
 
-    while (resent && *at && ((struct lw__command *)*at)->eval)
+    while (resent && *at != NULL && ((struct lw__command *)*at)->eval) {
         at = &(*at)->next;
+    }
     backlog->count++;
     r->next = *at;
     r->prev = at;
     *at = r;
-    if (r->next)
+    if (r->next != NULL) {
         r->next->prev = &r->next;
-    else
+    } else {
         line->end = &r->next;
+    }
 }
 
 void lw__backlog_pull(struct lw__backlog *backlog, struct lw__command *command)
@@ -44,10 +48,11 @@ void lw__backlog_pull(struct lw__backlog *backlog, struct lw__command *command)
 
     backlog->count--;
     *r->prev = r->next;
-    if (r->next)
+    if (r->next != NULL) {
         r->next->prev = r->prev;
-    else
+    } else {
         line_of(backlog, command)->end = r->prev;
+    }
     r->next = NULL;
     r->prev = NULL;
 }
@@ -56,8 +61,9 @@ struct lw__command *lw__backlog_next(const struct lw__backlog *backlog,
                                      enum lw__order last)
 {
     for (unsigned order = 0; order <= last; order++) {
-        if (backlog->lines[order].first)
+        if (backlog->lines[order].first != NULL) {
             return (struct lw__command *)backlog->lines[order].first;
+        }
     }
     return NULL;
 }

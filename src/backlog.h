@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Commands that wait for room on the link, in lines by their order (node.h), first come first
- * served in each. Needs no memory: a command's request is its link in the line. Must not know
- * when there is room.
+ * Commands that wait for room on the link, in lines by their order (node.h), first come
+ * first served in each. Needs no memory: a command's request is its link in the line.
+ * Must not know when there is room.
  */
 #ifndef LW_BACKLOG_H
 #define LW_BACKLOG_H

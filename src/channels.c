@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A list of channels. Must not know who says what on them. Happy path: add, have, clear. */
+/* A list of channels. Must not know who says what on them. Happy path: add, have,
+ * clear. */
 #include "channels.h"
 
 #include "lockwire.h"

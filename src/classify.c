@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an error reply means for whoever asked: see protocol.h. Must not know which command was
- * answered.
+ * What an error reply means for whoever asked: see protocol.h. Must not know which
+ * command was answered.
  *
- * The rest of the text may say anything: names of keys, arguments, users. So a code counts only
- * where the server itself puts one, at the beginning (lw__reply_text sees to it that the error
- * of a script's command begins with it, too).
- * Happy path: OOM -> LW__ERR_TRANSIENT.
+ * The rest of the text may say anything: names of keys, arguments, users. So a code
+ * counts only where the server itself puts one, at the beginning (lw__reply_text sees to
+ * it that the error of a script's command begins with it, too). Happy path: OOM ->
+ * LW__ERR_TRANSIENT.
  */
 #include "protocol.h"
 
@@ -35,11 +35,13 @@ enum lw__error_class lw__classify(const char *error)
         {"TRYAGAIN", LW__ERR_TRANSIENT},
     };
 
-    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
-        if (begins_with(error, codes[i].code))
+    for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++) {
+        if (begins_with(error, codes[i].code)) {
             return codes[i].class;
+        }
     }
-    /* NOPERM, and what Redis 7 says of a key, command or channel that a script may not use. */
+    /* NOPERM, and what Redis 7 says of a key, command or channel that a script may not
+     * use. */
     return LW__ERR_REFUSED;
 }
 

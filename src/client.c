@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The client: its options, its life, closing, statistics. Ties the parts together: the node's
- * events go to wait.c and turns.c from here. Must not know one lock's business.
+ * The client: its options, its life, closing, statistics. Ties the parts together: the
+ * node's events go to wait.c and turns.c from here. Must not know one lock's business.
  *
- * Happy path: lw_client_new -> node up -> link callback; lw_client_close drains, calls back;
- * lw_client_free.
+ * Happy path: lw_client_new -> node up -> link callback; lw_client_close drains, calls
+ * back; lw_client_free.
  */
 #include "core.h"
 
@@ -22,11 +22,13 @@ bool lw__copy_options(void *ret, size_t size, const void *given, size_t given_si
 {
     const unsigned char *bytes = given;
 
-    if (given_size < sizeof(size_t))
+    if (given_size < sizeof(size_t)) {
         return false;
+    }
     for (size_t i = size; i < given_size; i++) {
-        if (bytes[i] != 0)
+        if (bytes[i] != 0) {
             return false;
+        }
     }
     memcpy(ret, given, given_size < size ? given_size : size);
     return true;
@@ -36,17 +38,19 @@ void lw__client_explain(struct lw_client *client, const char *format, ...)
 {
     va_list args;
 
-    if (!client->options.errbuf || client->options.errbuf_size == 0)
+    if (client->options.errbuf == NULL || client->options.errbuf_size == 0) {
         return;
+    }
     va_start(args, format);
-    vsnprintf(client->options.errbuf, client->options.errbuf_size, format, args);
+    (void)vsnprintf(client->options.errbuf, client->options.errbuf_size, format, args);
     va_end(args);
 }
 
 static void fill_in(uint32_t *field, uint32_t value)
 {
-    if (*field == 0)
+    if (*field == 0) {
         *field = value;
+    }
 }
 
 static int check_options(struct lw_client *client)
@@ -62,39 +66,43 @@ static int check_options(struct lw_client *client)
     fill_in(&o->claim_ms, 2000);
     fill_in(&o->local_turns, 16);
     fill_in(&o->max_inflight, 1024);
-    if (o->log_level == 0)
+    if (o->log_level == 0) {
         o->log_level = LOG_WARNING;
-    if (!o->client_name)
+    }
+    if (o->client_name == NULL) {
         o->client_name = "lockwire";
-    if (o->claim_ms < 100 || o->claim_ms > 60000)
+    }
+    if (o->claim_ms < 100 || o->claim_ms > 60000) {
         lw__client_explain(client, "claim_ms %lu is not between 100 and 60000",
                            (unsigned long)o->claim_ms);
-    else if (o->local_turns > 16)
+    } else if (o->local_turns > 16) {
         lw__client_explain(client, "local_turns %lu is not between 1 and 16",
                            (unsigned long)o->local_turns);
-    else if (o->backoff_min_ms > o->backoff_max_ms)
+    } else if (o->backoff_min_ms > o->backoff_max_ms) {
         lw__client_explain(client, "backoff_min_ms %lu is above backoff_max_ms %lu",
                            (unsigned long)o->backoff_min_ms,
                            (unsigned long)o->backoff_max_ms);
-    else if (o->db < 0)
+    } else if (o->db < 0) {
         lw__client_explain(client, "db %d is negative", o->db);
-    else if ((o->username || client->url.username) && !o->password &&
-             !client->url.password)
+    } else if ((o->username != NULL || client->url.username != NULL) &&
+               o->password == NULL && client->url.password == NULL) {
         lw__client_explain(client, "a username is given without a password");
-    else if (lw__word_check(o->client_name, "client_name", why, sizeof why))
+    } else if (lw__word_check(o->client_name, "client_name", why, sizeof(why)) != NULL) {
         lw__client_explain(client, "%s", why);
-    else
+    } else {
         return 0;
+    }
     return LW_EINVAL;
 }
 
 static int copy_string(char **copy, const char **field)
 {
-    if (!*field)
+    if (*field == NULL) {
         return 0;
+    }
     *copy = strdup(*field);
     *field = *copy;
-    return *copy ? 0 : LW_ENOMEM;
+    return *copy != NULL ? 0 : LW_ENOMEM;
 }
 
 /* The URL's parts, where the options do not override them; then copies of the strings. */
@@ -103,18 +111,23 @@ static int take_options(struct lw_client *client)
     struct lw_client_options *o = &client->options;
     int status = check_options(client);
 
-    if (status != 0)
+    if (status != 0) {
         return status;
-    if (!o->username)
+    }
+    if (o->username == NULL) {
         o->username = client->url.username;
-    if (!o->password)
+    }
+    if (o->password == NULL) {
         o->password = client->url.password;
-    if (o->db == 0 && client->url.db > 0)
+    }
+    if (o->db == 0 && client->url.db > 0) {
         o->db = client->url.db;
+    }
     if (copy_string(&client->strings[0], &o->username) != 0 ||
         copy_string(&client->strings[1], &o->password) != 0 ||
-        copy_string(&client->strings[2], &o->client_name) != 0)
+        copy_string(&client->strings[2], &o->client_name) != 0) {
         return LW_ENOMEM;
+    }
     client->log = (struct lw__log){o->log, o->log_level, o->arg};
     return 0;
 }
@@ -136,7 +149,7 @@ static void node_down(void *arg, const char *why)
 {
     struct lw_client *client = arg;
 
-    lw__told(why, client->down_why, sizeof client->down_why);
+    lw__told(why, client->down_why, sizeof(client->down_why));
     lw__log(&client->log, LOG_WARNING, "no connection: %s", client->down_why);
     lw__notify_link(client, 0, client->down_why);
     lw__turns_link_down(client);
@@ -189,9 +202,10 @@ static void close_overdue(void *arg);
 
 static void explain_to(const struct lw_client_options *options, const char *why)
 {
-    if (options && options->size >= sizeof *options && options->errbuf &&
-        options->errbuf_size > 0)
-        snprintf(options->errbuf, options->errbuf_size, "%s", why);
+    if (options != NULL && options->size >= sizeof(*options) && options->errbuf != NULL &&
+        options->errbuf_size > 0) {
+        (void)snprintf(options->errbuf, options->errbuf_size, "%s", why);
+    }
 }
 
 static int set_up(struct lw_client *client, struct event_base *base, const char *url,
@@ -201,20 +215,23 @@ static int set_up(struct lw_client *client, struct event_base *base, const char 
     int status;
 
     client->options = (struct lw_client_options)LW_CLIENT_OPTIONS_INIT;
-    if (given &&
-        !lw__copy_options(&client->options, sizeof client->options, given, given->size)) {
+    if (given != NULL && !lw__copy_options(&client->options, sizeof(client->options),
+                                           given, given->size)) {
         explain_to(given, "lw_client_options.size: unknown fields of a newer version are "
                           "set, or it is too small");
         return LW_EINVAL;
     }
-    if ((status = lw__url_parse(url, &client->url, why, sizeof why)) != 0) {
+    if ((status = lw__url_parse(url, &client->url, why, sizeof(why))) != 0) {
         lw__client_explain(client, "%s", why);
         return status;
     }
-    if ((status = take_options(client)) != 0)
+    if ((status = take_options(client)) != 0) {
         return status;
-    if (lw__loop_new(base, &client->loop) != 0 || lw__loop_reserve(client->loop, 3) != 0)
+    }
+    if (lw__loop_new(base, &client->loop) != 0 ||
+        lw__loop_reserve(client->loop, 3) != 0) {
         return LW_ENOMEM;
+    }
     lw__random_seed(&client->random, (uint64_t)lw__now_us() ^
                                          (uint64_t)(uintptr_t)client ^
                                          (uint64_t)client->fork_mark.pid << 32);
@@ -228,15 +245,15 @@ static int set_up(struct lw_client *client, struct event_base *base, const char 
 int lw_client_new(struct event_base *base, const char *url,
                   const struct lw_client_options *options, struct lw_client **ret)
 {
-    struct lw_client *client = calloc(1, sizeof *client);
+    struct lw_client *client = calloc(1, sizeof(*client));
     int status;
 
-    if (!client) {
+    if (client == NULL) {
         explain_to(options, lw_strerror(LW_ENOMEM));
         return LW_ENOMEM;
     }
     if (!lw__uuid(client->uuid) ||
-        !lw__random_bytes(&client->hash_key, sizeof client->hash_key)) {
+        !lw__random_bytes(&client->hash_key, sizeof(client->hash_key))) {
         explain_to(options, "the system has no random bytes to give");
         free(client);
         return LW_ENOMEM;
@@ -245,8 +262,9 @@ int lw_client_new(struct event_base *base, const char *url,
     client->events = &lw__turns_events;
     status = set_up(client, base, url, options);
     if (status != 0) {
-        if (status == LW_ENOMEM)
+        if (status == LW_ENOMEM) {
             lw__client_explain(client, "%s", lw_strerror(status));
+        }
         lw_client_free(client);
         return status;
     }
@@ -264,15 +282,17 @@ static void take_down(struct lw_client *client)
 {
     struct lw__name *name, *next;
 
-    if (!client->loop)
+    if (client->loop == NULL) {
         return;
+    }
     HASH_ITER(hh, client->names, name, next) {
         name->references++;
-        while (name->tokens)
+        while (name->tokens != NULL) {
             lw__token_free(name->tokens);
+        }
         lw__name_put(client, name);
     }
-    if (client->node) {
+    if (client->node != NULL) {
         lw__timer_cancel(client->loop, &client->renewal_timer);
         lw__timer_cancel(client->loop, &client->close_timer);
         lw__timer_cancel(client->loop, &client->note_timer);
@@ -291,13 +311,13 @@ static void take_down(struct lw_client *client)
 
 void lw__client_free_memory(struct lw_client *client)
 {
-    while (client->free_tokens) {
+    while (client->free_tokens != NULL) {
         struct lw__token *token = client->free_tokens;
 
         client->free_tokens = token->next;
         free(token);
     }
-    while (client->free_locks) {
+    while (client->free_locks != NULL) {
         struct lw_lock *lock = client->free_locks;
 
         client->free_locks = lock->next;
@@ -306,21 +326,25 @@ void lw__client_free_memory(struct lw_client *client)
     lw__renewal_clear(client);
     lw__fork_mark_drop(&client->fork_mark);
     lw__url_clear(&client->url);
-    for (size_t i = 0; i < sizeof client->strings / sizeof *client->strings; i++)
+    for (size_t i = 0; i < sizeof(client->strings) / sizeof(*client->strings); i++) {
         free(client->strings[i]);
+    }
     free(client);
 }
 
 void lw_client_free(struct lw_client *client)
 {
-    if (!client || client->freed)
+    if (client == NULL || client->freed) {
         return;
+    }
     client->freed = true;
     client->closing = true;
-    while (client->locks)
+    while (client->locks != NULL) {
         lw__lock_make_inert(client->locks);
-    while (client->inquiries)
+    }
+    while (client->inquiries != NULL) {
         lw__inquiry_free(client->inquiries);
+    }
     lw__notify_clear(client);
     take_down(client);
     /* names that only handles still use belong to these from now on */
@@ -343,13 +367,14 @@ void lw__client_closed(struct lw_client *client)
 
 static bool is_drained(const struct lw_client *client)
 {
-    return client->open_tokens == 0 && !client->note_command.request.prev;
+    return client->open_tokens == 0 && client->note_command.request.prev == NULL;
 }
 
 void lw__client_drained(struct lw_client *client)
 {
-    if (client->closing && !client->freed && client->loop && is_drained(client))
+    if (client->closing && !client->freed && client->loop != NULL && is_drained(client)) {
         lw__notify_closed(client);
+    }
 }
 
 static void close_overdue(void *arg)
@@ -358,8 +383,9 @@ static void close_overdue(void *arg)
     struct lw_lock *lock;
 
     DL_FOREACH(client->locks, lock) {
-        if (lock->state != LW_RELEASING || lock->notice.kind != LW__NOTICE_NONE)
+        if (lock->state != LW_RELEASING || lock->notice.kind != LW__NOTICE_NONE) {
             continue;
+        }
         lw__timer_cancel(client->loop, &lock->timer);
         lock->token->releasing = NULL;
         lock->token = NULL;
@@ -372,15 +398,17 @@ int lw_client_close(struct lw_client *client, lw_close_cb *done, void *arg)
 {
     struct lw_lock *lock, *next;
 
-    if (client->closing || lw__client_in_child(client))
+    if (client->closing || lw__client_in_child(client)) {
         return LW_ECLOSED;
+    }
     client->closing = true;
     client->closed = done;
     client->closed_arg = arg;
     for (int waiting = 1; waiting >= 0; waiting--) { /* nobody shall be passed a turn */
         DL_FOREACH_SAFE(client->locks, lock, next) {
-            if ((lock->state == LW_WAITING) == (waiting == 1))
+            if ((lock->state == LW_WAITING) == (waiting == 1)) {
                 lw__lock_close(lock);
+            }
         }
     }
     lw__inquiries_close(client);
@@ -395,11 +423,13 @@ int lw_client_stats(const struct lw_client *client, struct lw_stats *ret)
 {
     size_t size = ret->size;
 
-    if (size < sizeof ret->size)
+    if (size < sizeof(ret->size)) {
         return LW_EINVAL;
-    if (size > sizeof *ret)
-        memset((char *)ret + sizeof *ret, 0, size - sizeof *ret);
-    memcpy(ret, &client->stats, size < sizeof *ret ? size : sizeof *ret);
+    }
+    if (size > sizeof(*ret)) {
+        memset((char *)ret + sizeof(*ret), 0, size - sizeof(*ret));
+    }
+    memcpy(ret, &client->stats, size < sizeof(*ret) ? size : sizeof(*ret));
     ret->size = size;
     return 0;
 }

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The private structs of the upper half, and what its files offer each other. Calls go down:
+ * The private structs of the upper half, and what its files offer each other. Calls go
+ * down:
  *
  *   client.c   options, life of a client, statistics      lock.c   the calls on a handle
  *   turns.c    the handles that share a token: whose turn it is
  *   redisson.c what LW_REDISSON alone has: holds of one owner, Redisson's channels
  *   line.c     those who wait in that mode: who asks for all of them
  *   token.c    one token in Redis: drives machine.c, sends its commands
- *   renewal.c  who is due when, in batches; lw_renew      wait.c   messages to their waiters
- *   inspect.c  lw_inspect and lw_break                    note.c   who this client is
- *   notify.c   the only caller of user callbacks          name.c   names and who uses them
+ *   renewal.c  who is due when, in batches; lw_renew      wait.c   messages to their
+ * waiters inspect.c  lw_inspect and lw_break                    note.c   who this client
+ * is notify.c   the only caller of user callbacks          name.c   names and who uses
+ * them
  *
  * and events come up through the functions registered in struct lw__token_events and
  * struct lw__node_events.
@@ -81,7 +83,8 @@ struct lw__notify {
 
 /* ---- the structs ---- */
 
-/* A name in use, found by its text. The tokens of one client for it, in order of making. */
+/* A name in use, found by its text. The tokens of one client for it, in order of
+ * making. */
 struct lw__name {
     UT_hash_handle hh;
     struct lw__token *tokens;
@@ -145,7 +148,8 @@ struct lw__token {
     struct lw_lock *others;       /* LW_REDISSON: hold as well, beside `holder` */
     struct lw__rw rw;             /* read-write modes; owner is the handle's, copied */
     char *rw_owner;               /* LW_REDISSON's, too */
-    int64_t entered_us; /* LW_REDISSON: whose lease is to be had from then on, 0: nobody's */
+    int64_t
+        entered_us; /* LW_REDISSON: whose lease is to be had from then on, 0: nobody's */
     uint64_t n, previous_n;
     uint32_t window_ms, previous_window_ms;
     int64_t pair_sent_us, pair_server_us; /* of the last answer: see hand-over */
@@ -344,17 +348,20 @@ void lw__turns_append(struct lw__token *token, struct lw_lock *lock); /* it wait
 void lw__turns_unlist(struct lw__token *token, struct lw_lock *lock); /* no longer */
 void lw__turns_begin(struct lw__token *token, struct lw_lock *lock);  /* it holds */
 void lw__turns_arm_loss(struct lw_lock *lock); /* its deadline moved */
-/* Every waiter asks at once (behind a sibling's try: when that is over), every release still
- * open is sent; `verify`: every hold is renewed, since its server may be another one. */
+/* Every waiter asks at once (behind a sibling's try: when that is over), every release
+ * still open is sent; `verify`: every hold is renewed, since its server may be another
+ * one. */
 void lw__turns_ask_all(struct lw_client *client, bool verify);
 void lw__turns_link_down(struct lw_client *client);
 /* A waiting handle's end: `done` will be called with this; why may be NULL. */
 void lw__turns_finish(struct lw_lock *lock, int status, const char *why);
-int64_t lw__lock_deadline_us(const struct lw_lock *lock); /* min of D and max_hold's end */
+int64_t lw__lock_deadline_us(
+    const struct lw_lock *lock); /* min of D and max_hold's end */
 
 /* ---- redisson.c ---- */
 
-/* true: its owner has the lock already, or asks for it; the handle joins in, or was told. */
+/* true: its owner has the lock already, or asks for it; the handle joins in, or was
+ * told. */
 bool lw__redisson_join(struct lw_lock *lock);
 /* Lets in who waits for the token that is held. */
 void lw__redisson_admit(struct lw__token *token);
@@ -381,8 +388,8 @@ bool lw__line_must_wait(const struct lw__token *token);
 int64_t lw__line_busy_ms(const struct lw__name *name);
 /* A token of the name has made a step; `freed`: it has the lock no more. */
 void lw__line_moved(struct lw__name *name, bool freed);
-/* A release told so many listeners (-1: it found nothing to release), us among them? Asking
- * rests where there are others. */
+/* A release told so many listeners (-1: it found nothing to release), us among them?
+ * Asking rests where there are others. */
 void lw__line_released(struct lw_client *client, const char *name, int64_t told,
                        bool told_us);
 /* The channel of the name `text` is not heard any more: who asks for it asks sooner. */
@@ -399,8 +406,10 @@ void lw__lock_close(struct lw_lock *lock);      /* its client closes */
 
 /* ---- client.c ---- */
 
-void lw__client_drained(struct lw_client *client); /* a token ended: closing may be over */
-void lw__client_closed(struct lw_client *client); /* closing is over: lets go of the loop */
+void lw__client_drained(
+    struct lw_client *client); /* a token ended: closing may be over */
+void lw__client_closed(
+    struct lw_client *client); /* closing is over: lets go of the loop */
 void lw__client_free_memory(struct lw_client *client);
 /* Copies a caller's options struct by its size; false: it is too small or too new. */
 bool lw__copy_options(void *ret, size_t size, const void *given, size_t given_size);

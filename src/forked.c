@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether this process is a forked child of the one that made a mark. Asked at every call of
- * the API, and getpid() is a system call: where the kernel can wipe a page at fork (Linux
- * 4.14), a look at that page tells. Knows nothing of clients.
+ * Whether this process is a forked child of the one that made a mark. Asked at every call
+ * of the API, and getpid() is a system call: where the kernel can wipe a page at fork
+ * (Linux 4.14), a look at that page tells. Knows nothing of clients.
  *
  * Happy path: lw__fork_mark_set; lw__fork_mark_is_childs; lw__fork_mark_drop.
  */
@@ -19,8 +19,9 @@ void lw__fork_mark_set(struct lw__fork_mark *mark)
     void *page =
         mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    if (page == MAP_FAILED)
+    if (page == MAP_FAILED) {
         return;
+    }
     if (madvise(page, size, MADV_WIPEONFORK) != 0) {
         (void)munmap(page, size);
         return;
@@ -32,12 +33,13 @@ void lw__fork_mark_set(struct lw__fork_mark *mark)
 
 bool lw__fork_mark_is_childs(const struct lw__fork_mark *mark)
 {
-    return mark->page ? *mark->page == 0 : mark->pid != getpid();
+    return mark->page != NULL ? *mark->page == 0 : mark->pid != getpid();
 }
 
 void lw__fork_mark_drop(struct lw__fork_mark *mark)
 {
-    if (mark->page)
+    if (mark->page != NULL) {
         (void)munmap((void *)mark->page, (size_t)sysconf(_SC_PAGESIZE));
+    }
     mark->page = NULL;
 }

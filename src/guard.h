@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a server may say, and what keeps hiredis' asserts out of reach: hiredis trusts that
- * servers keep the protocol and that memory is there, and ends the process where they do not.
- * A guard sits in the reader of one connection. It builds each reply in memory of its own,
- * which the next one takes over, and refuses those that nobody awaits, that are too long, too
- * wide, too deep or of a type that RESP2 has not. All tricks on hiredis stand in guard.c.
+ * What a server may say, and what keeps hiredis' asserts out of reach: hiredis trusts
+ * that servers keep the protocol and that memory is there, and ends the process where
+ * they do not. A guard sits in the reader of one connection. It builds each reply in
+ * memory of its own, which the next one takes over, and refuses those that nobody awaits,
+ * that are too long, too wide, too deep or of a type that RESP2 has not. All tricks on
+ * hiredis stand in guard.c.
  *
- * Happy path: lw__guard_init, lw__guard_attach; lw__guard_send; when the connection has ended,
- * lw__guard_why; lw__guard_clear once hiredis reads no more.
+ * Happy path: lw__guard_init, lw__guard_attach; lw__guard_send; when the connection has
+ * ended, lw__guard_why; lw__guard_clear once hiredis reads no more.
  */
 #ifndef LW_GUARD_H
 #define LW_GUARD_H
@@ -20,8 +21,9 @@
 #define LW__REPLY_KEPT 2048     /* bytes of memory for replies that need no allocation */
 
 struct lw__guard {
-    const redisCallbackList *awaited; /* the connection's, or NULL: as if somebody waited */
-    size_t max, bytes;                /* that one reply may take, and this one has */
+    const redisCallbackList
+        *awaited;      /* the connection's, or NULL: as if somebody waited */
+    size_t max, bytes; /* that one reply may take, and this one has */
     size_t elements;
     char why[80];             /* "": nothing was refused */
     struct lw__piece *pieces; /* of memory, beside what is kept */
@@ -38,7 +40,8 @@ void lw__guard_attach(struct lw__guard *guard, redisAsyncContext *context);
 /* NULL, or why a reply was refused. */
 const char *lw__guard_why(const struct lw__guard *guard);
 
-/* Sends one command, which must be one, whose reply goes to `fn`. 0, LW_ENOMEM: the connection is of no use. */
+/* Sends one command, which must be one, whose reply goes to `fn`. 0, LW_ENOMEM: the
+ * connection is of no use. */
 int lw__guard_send(redisAsyncContext *context, redisCallbackFn *fn, void *data,
                    const char *bytes, size_t length);
 /* Sends a command of which hiredis shall know nothing: one that subscribes. */
@@ -52,7 +55,7 @@ enum lw__said {
     LW__SAID_MESSAGE,
     LW__SAID_NONSENSE
 };
-/* What a server says on a subscription. Of the middle two the second element is the channel,
- * a string. */
+/* What a server says on a subscription. Of the middle two the second element is the
+ * channel, a string. */
 enum lw__said lw__guard_said(const struct lw__reply *reply);
 #endif

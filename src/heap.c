@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The heap behind the timers: four children a node, keys beside the pointers, since of many
- * thousand timers hardly one is in the cache. Owns the array, never the nodes.
- * Happy path: reserve, set, first, remove, unreserve.
+ * The heap behind the timers: four children a node, keys beside the pointers, since of
+ * many thousand timers hardly one is in the cache. Owns the array, never the nodes. Happy
+ * path: reserve, set, first, remove, unreserve.
  */
 #include "heap.h"
 

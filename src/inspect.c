@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lw_inspect and lw_break: who holds a name, who waits for it, and taking it away. Owns the
- * calls on their way. Must not touch any handle: a holder of ours learns from its renewal.
+ * lw_inspect and lw_break: who holds a name, who waits for it, and taking it away. Owns
+ * the calls on their way. Must not touch any handle: a holder of ours learns from its
+ * renewal.
  *
  * Happy path: inspect.lua's answer -> take_in(); the notes of the clients in it (MGET) ->
- * the callback. lw_break takes the first step alone, then releases what it found there, each
- * holder by its token, so that a holder who came meanwhile is left alone.
+ * the callback. lw_break takes the first step alone, then releases what it found there,
+ * each holder by its token, so that a holder who came meanwhile is left alone.
  */
 #include "core.h"
 
@@ -32,11 +33,13 @@ static size_t text_size(const struct lw__reply *reply)
 {
     size_t size = 0, length = 0;
 
-    if (lw__reply_type(reply) == LW__REPLY_STRING)
+    if (lw__reply_type(reply) == LW__REPLY_STRING) {
         (void)lw__reply_text(reply, &length);
+    }
     size = length + 1;
-    for (size_t i = 0; i < lw__reply_count(reply); i++)
+    for (size_t i = 0; i < lw__reply_count(reply); i++) {
         size += text_size(lw__reply_at(reply, i));
+    }
     return size;
 }
 
@@ -60,7 +63,8 @@ static const char *string_at(const struct lw__reply *reply, size_t index, size_t
 
 static struct lw_inspected *entry(struct reader *r, enum lw_mode mode)
 {
-    *r->next = (struct lw_inspected){.token = "", .owner = "", .client = "", .mode = mode};
+    *r->next =
+        (struct lw_inspected){.token = "", .owner = "", .client = "", .mode = mode};
     return r->next++;
 }
 
@@ -70,15 +74,16 @@ static bool take_mutex(struct reader *r, const struct lw__reply *reply, int64_t 
     const char *token = string_at(reply, 3, &length);
     struct lw_inspected *holder = entry(r, LW_MUTEX);
 
-    if (!token)
+    if (token == NULL) {
         return false;
+    }
     holder->token = keep(r, token, length);
     holder->remaining_ms = ttl_ms;
     return true;
 }
 
-/* token, "<end ms> <r|w> <owner>", fence: each hold's own lease counts. What is not of that
- * form is no hold, as for the scripts. */
+/* token, "<end ms> <r|w> <owner>", fence: each hold's own lease counts. What is not of
+ * that form is no hold, as for the scripts. */
 static bool take_holds(struct reader *r, const struct lw__reply *holds)
 {
     for (size_t i = 0; i + 2 < lw__reply_count(holds); i += 3) {
@@ -90,24 +95,27 @@ static bool take_holds(struct reader *r, const struct lw__reply *holds)
         long long ending;
         char *end;
 
-        if (!token || !record || !fence)
+        if (token == NULL || record == NULL || fence == NULL) {
             return false;
+        }
         ending = strtoll(record, &end, 10);
-        if (ending < 0 || (strncmp(end, " r ", 3) != 0 && strncmp(end, " w ", 3) != 0))
+        if (ending < 0 || (strncmp(end, " r ", 3) != 0 && strncmp(end, " w ", 3) != 0)) {
             continue;
+        }
         holder = entry(r, end[1] == 'w' ? LW_EXCLUSIVE : LW_SHARED);
         holder->token = keep(r, token, length);
         holder->owner = keep(r, end + 3, strlen(end + 3));
         holder->remaining_ms = ending - r->server_us / LW__MS; /* neither is negative */
-        if (holder->remaining_ms < 0)
+        if (holder->remaining_ms < 0) {
             holder->remaining_ms = 0;
+        }
         holder->fence = strtoull(fence, NULL, 10);
     }
     return true;
 }
 
-/* A mutex's member is the token; a read-write lock's `<r|w><permits> <token> <owner>`. NULL:
- * of no such form, the scripts will drop it. */
+/* A mutex's member is the token; a read-write lock's `<r|w><permits> <token> <owner>`.
+ * NULL: of no such form, the scripts will drop it. */
 static struct lw_inspected *take_member(struct reader *r, const char *member,
                                         size_t length, bool rw)
 {
@@ -120,9 +128,10 @@ static struct lw_inspected *take_member(struct reader *r, const char *member,
         return waiter;
     }
     token = strchr(member, ' ');
-    owner = token ? strchr(token + 1, ' ') : NULL;
-    if (!owner || (*member != 'r' && *member != 'w'))
+    owner = token != NULL ? strchr(token + 1, ' ') : NULL;
+    if (owner == NULL || (*member != 'r' && *member != 'w')) {
         return NULL;
+    }
     waiter = entry(r, *member == 'w' ? LW_EXCLUSIVE : LW_SHARED);
     waiter->permits = (uint32_t)strtoul(member + 1, NULL, 10);
     waiter->token = keep(r, token + 1, (size_t)(owner - token - 1));
@@ -135,8 +144,9 @@ static bool take_queue(struct reader *r, const struct lw__reply *queue, bool rw)
 {
     int64_t total = lw__reply_integer(lw__reply_at(queue, 0));
 
-    if (total > 0)
+    if (total > 0) {
         r->inquiry->found.waiter_total += (size_t)total;
+    }
     for (size_t i = 2; i + 1 < lw__reply_count(queue); i += 2) {
         size_t length, ticket_length;
         const char *member = string_at(queue, i, &length);
@@ -144,12 +154,14 @@ static bool take_queue(struct reader *r, const struct lw__reply *queue, bool rw)
         struct lw_inspected *waiter;
         double since;
 
-        if (!member || !ticket)
+        if (member == NULL || ticket == NULL) {
             return false;
+        }
         waiter = take_member(r, member, length, rw);
         since = strtod(ticket, NULL); /* 0: an upgrade, ahead of all */
-        if (waiter && since > 0 && since < (double)r->server_us)
+        if (waiter != NULL && since > 0 && since < (double)r->server_us) {
             waiter->waited_ms = (r->server_us - (int64_t)since) / LW__MS;
+        }
     }
     return true;
 }
@@ -161,14 +173,18 @@ static bool take_holders(struct reader *r, const struct lw__reply *reply)
     const struct lw__reply *ttl = lw__reply_at(reply, 1);
     bool ours = lw__reply_count(lw__reply_at(reply, 4)) > 0;
 
-    if (!type || lw__reply_type(ttl) != LW__REPLY_INTEGER)
+    if (type == NULL || lw__reply_type(ttl) != LW__REPLY_INTEGER) {
         return false;
-    if (strcmp(type, "string") == 0)
+    }
+    if (strcmp(type, "string") == 0) {
         return take_mutex(r, reply, lw__reply_integer(ttl));
-    if (ours)
+    }
+    if (ours) {
         return take_holds(r, lw__reply_at(reply, 5));
-    if (strcmp(type, "none") != 0)
+    }
+    if (strcmp(type, "none") != 0) {
         r->inquiry->found.stranger = keep(r, type, length);
+    }
     return true;
 }
 
@@ -178,12 +194,14 @@ static size_t total_holds(const struct lw__reply *counts, size_t shown)
     size_t length, total;
     const char *reads, *writes;
 
-    if (lw__reply_count(counts) < 5)
+    if (lw__reply_count(counts) < 5) {
         return shown;
+    }
     reads = string_at(counts, 1, &length);
     writes = string_at(counts, 4, &length);
-    if (!reads || !writes)
+    if (reads == NULL || writes == NULL) {
         return shown;
+    }
     total = strtoul(reads, NULL, 10) + strtoul(writes, NULL, 10);
     return total > shown ? total : shown;
 }
@@ -213,22 +231,26 @@ static int take_in(struct lw__inquiry *inquiry, const struct lw__reply *reply)
     /* a type's word and a queue's members are copied at most once, tokens twice */
     size_t room = 2 * text_size(reply) + 64;
 
-    if (!is_answer(reply))
+    if (!is_answer(reply)) {
         return 0;
-    inquiry->entries = calloc(count_entries(reply), sizeof *inquiry->entries);
+    }
+    inquiry->entries = calloc(count_entries(reply), sizeof(*inquiry->entries));
     inquiry->texts = malloc(room);
-    if (!inquiry->entries || !inquiry->texts)
+    if (inquiry->entries == NULL || inquiry->texts == NULL) {
         return LW_ENOMEM;
+    }
     r.next = inquiry->entries;
     r.text = inquiry->texts;
     r.server_us = lw__reply_integer(lw__reply_at(reply, 2));
-    if (!take_holders(&r, reply))
+    if (!take_holders(&r, reply)) {
         return 0;
+    }
     found->holder_count = (size_t)(r.next - inquiry->entries);
     found->holder_total = total_holds(lw__reply_at(reply, 4), found->holder_count);
     if (!take_queue(&r, lw__reply_at(reply, 6), false) ||
-        !take_queue(&r, lw__reply_at(reply, 7), true))
+        !take_queue(&r, lw__reply_at(reply, 7), true)) {
         return 0;
+    }
     found->waiter_count = (size_t)(r.next - inquiry->entries) - found->holder_count;
     found->holders_ = inquiry->entries;
     found->waiters_ = inquiry->entries + found->holder_count;
@@ -239,21 +261,23 @@ static int take_in(struct lw__inquiry *inquiry, const struct lw__reply *reply)
 
 static void finish(struct lw__inquiry *inquiry, int status, const char *why)
 {
-    lw__told(why, inquiry->why, sizeof inquiry->why);
+    lw__told(why, inquiry->why, sizeof(inquiry->why));
     lw__notify_inquiry(inquiry, status);
 }
 
 static void send_or_finish(struct lw__inquiry *inquiry,
                            const struct lw__command_type *type)
 {
-    if (!lw__node_send(inquiry->client->node, &inquiry->command, type))
+    if (!lw__node_send(inquiry->client->node, &inquiry->command, type)) {
         finish(inquiry, LW_ECONN, inquiry->client->down_why);
+    }
 }
 
 static bool is_error(struct lw__inquiry *inquiry, const struct lw__reply *reply)
 {
-    if (lw__reply_type(reply) != LW__REPLY_ERROR)
+    if (lw__reply_type(reply) != LW__REPLY_ERROR) {
         return false;
+    }
     finish(inquiry, LW_EREDIS, lw__reply_text(reply, NULL));
     return true;
 }
@@ -271,8 +295,9 @@ static size_t our_tokens(const struct lw__inquiry *inquiry, struct lw_inspected 
     size_t all = inquiry->found.holder_count + inquiry->found.waiter_count, count = 0;
 
     for (size_t i = 0; i < all && count < ENTRIES; i++) {
-        if (!is_our_token(inquiry->entries[i].token))
+        if (!is_our_token(inquiry->entries[i].token)) {
             continue;
+        }
         entries[count] = &inquiry->entries[i];
         uuids[count++] = inquiry->entries[i].token;
     }
@@ -305,8 +330,9 @@ static bool notes_answered(struct lw__command *command, const struct lw__reply *
             size_t length;
             const char *note = string_at(reply, i, &length);
 
-            if (note)
+            if (note != NULL) {
                 entries[i]->client = keep(&r, note, length);
+            }
         }
     }
     finish(inquiry, LW_OK, "");
@@ -340,13 +366,16 @@ static bool break_answered(struct lw__command *command, const struct lw__reply *
     bool rw = inquiry->entries[inquiry->breaking].mode != LW_MUTEX;
     struct lw__released answer;
 
-    if (is_error(inquiry, reply))
+    if (is_error(inquiry, reply)) {
         return true;
-    if (!lw__get_released(reply, rw, &answer))
+    }
+    if (!lw__get_released(reply, rw, &answer)) {
         return false;
+    }
     inquiry->any_broken = inquiry->any_broken || answer.released;
-    if (!answer.again) /* else more dead heads are to be passed over first */
+    if (!answer.again) { /* else more dead heads are to be passed over first */
         inquiry->breaking++;
+    }
     break_next(inquiry);
     return true;
 }
@@ -361,12 +390,13 @@ static void break_failed(struct lw__command *command, const char *why, bool sent
 static const struct lw__command_type break_type = {put_break, break_answered,
                                                    break_failed, LW__ORDER_FRESH};
 
-/* An empty token of a hold stands for all that are too long to be named (inspect.lua), and so
- * is nobody's. */
+/* An empty token of a hold stands for all that are too long to be named (inspect.lua),
+ * and so is nobody's. */
 static bool is_meant(const struct lw__inquiry *inquiry, const struct lw_inspected *holder)
 {
-    if (!inquiry->token)
+    if (inquiry->token == NULL) {
         return true;
+    }
     return strcmp(inquiry->token, holder->token) == 0 &&
            (*holder->token || holder->mode == LW_MUTEX);
 }
@@ -376,17 +406,20 @@ static void break_next(struct lw__inquiry *inquiry)
     const struct lw_inspection *found = &inquiry->found;
 
     while (inquiry->breaking < found->holder_count &&
-           !is_meant(inquiry, &inquiry->entries[inquiry->breaking]))
+           !is_meant(inquiry, &inquiry->entries[inquiry->breaking])) {
         inquiry->breaking++;
-    if (inquiry->breaking < found->holder_count)
+    }
+    if (inquiry->breaking < found->holder_count) {
         send_or_finish(inquiry, &break_type);
-    else if (inquiry->any_broken)
+    } else if (inquiry->any_broken) {
         finish(inquiry, LW_OK, "");
-    else if (*found->stranger)
+    } else if (*found->stranger) {
         finish(inquiry, LW_ENOTHELD, "the key is a stranger's, and is not touched");
-    else
+    } else {
         finish(inquiry, LW_ENOTHELD,
-               inquiry->token ? "that token does not hold it" : "nobody holds it");
+               inquiry->token != NULL ? "that token does not hold it"
+                                      : "nobody holds it");
+    }
 }
 
 static void put_inspect(struct lw__command *command, struct lw__buffer *out)
@@ -395,8 +428,8 @@ static void put_inspect(struct lw__command *command, struct lw__buffer *out)
 
     command->request.expected = 1;
     lw__put_inspect(out, command->eval, inquiry->name,
-                    inquiry->broken ? BROKEN_HOLDERS : HOLDERS,
-                    inquiry->broken ? 0 : WAITERS);
+                    inquiry->broken != NULL ? BROKEN_HOLDERS : HOLDERS,
+                    inquiry->broken != NULL ? 0 : WAITERS);
 }
 
 static bool inspect_answered(struct lw__command *command, const struct lw__reply *reply)
@@ -406,19 +439,22 @@ static bool inspect_answered(struct lw__command *command, const struct lw__reply
     const char *uuids[ENTRIES];
     int status;
 
-    if (is_error(inquiry, reply))
+    if (is_error(inquiry, reply)) {
         return true;
+    }
     status = take_in(inquiry, reply);
-    if (status == 0)
+    if (status == 0) {
         return false;
-    if (status < 0)
+    }
+    if (status < 0) {
         finish(inquiry, status, "");
-    else if (inquiry->broken)
+    } else if (inquiry->broken != NULL) {
         break_next(inquiry);
-    else if (our_tokens(inquiry, entries, uuids) > 0)
+    } else if (our_tokens(inquiry, entries, uuids) > 0) {
         send_or_finish(inquiry, &notes_type);
-    else
+    } else {
         finish(inquiry, LW_OK, "");
+    }
     return true;
 }
 
@@ -429,7 +465,7 @@ void lw__inquiry_free(struct lw__inquiry *inquiry)
 {
     struct lw_client *client = inquiry->client;
 
-    if (client) {
+    if (client != NULL) {
         lw__notify_cancel(client, &inquiry->notice);
         lw__node_forget(client->node, &inquiry->command);
         DL_DELETE(client->inquiries, inquiry);
@@ -448,8 +484,9 @@ void lw__inquiries_close(struct lw_client *client)
 
     DL_FOREACH(client->inquiries, inquiry) {
         lw__node_forget(client->node, &inquiry->command);
-        if (inquiry->notice.kind == LW__NOTICE_NONE)
+        if (inquiry->notice.kind == LW__NOTICE_NONE) {
             finish(inquiry, LW_ECLOSED, "");
+        }
     }
 }
 
@@ -463,25 +500,27 @@ static int ask(struct lw_client *client, const char *text, const char *token,
         lw__client_explain(client, "the client is closed");
         return LW_ECLOSED;
     }
-    if (lw__name_check(text, why, sizeof why)) {
+    if (lw__name_check(text, why, sizeof(why)) != NULL) {
         lw__client_explain(client, "%s", why);
         return LW_EINVAL;
     }
-    inquiry = calloc(1, sizeof *inquiry);
-    if (inquiry) {
+    inquiry = calloc(1, sizeof(*inquiry));
+    if (inquiry != NULL) {
         inquiry->name = strdup(text);
-        inquiry->token = token ? strdup(token) : NULL;
+        inquiry->token = token != NULL ? strdup(token) : NULL;
     }
-    if (!inquiry || !inquiry->name || (token && !inquiry->token)) {
-        if (inquiry)
+    if (inquiry == NULL || inquiry->name == NULL ||
+        (token != NULL && inquiry->token == NULL)) {
+        if (inquiry != NULL) {
             lw__inquiry_free(inquiry);
+        }
         lw__client_explain(client, "%s", lw_strerror(LW_ENOMEM));
         return LW_ENOMEM;
     }
-    inquiry->found = (struct lw_inspection){.size = sizeof inquiry->found,
+    inquiry->found = (struct lw_inspection){.size = sizeof(inquiry->found),
                                             .name = inquiry->name,
                                             .stranger = "",
-                                            .entry_size = sizeof *inquiry->entries};
+                                            .entry_size = sizeof(*inquiry->entries)};
     inquiry->inspected = inspected;
     inquiry->broken = broken;
     inquiry->arg = arg;
@@ -493,7 +532,7 @@ static int ask(struct lw_client *client, const char *text, const char *token,
 
 int lw_inspect(struct lw_client *client, const char *name, lw_inspect_cb *done, void *arg)
 {
-    if (!done) {
+    if (done == NULL) {
         lw__client_explain(client, "done is NULL");
         return LW_EINVAL;
     }
@@ -519,7 +558,7 @@ const struct lw_inspected *lw_inspection_waiter(const struct lw_inspection *insp
 int lw_break(struct lw_client *client, const char *name, const char *token,
              lw_break_cb *done, void *arg)
 {
-    if (!done) {
+    if (done == NULL) {
         lw__client_explain(client, "done is NULL");
         return LW_EINVAL;
     }

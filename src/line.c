@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The line of those who wait for one name in LW_REDISSON, in one client: in order of arrival,
- * the first asks for all, since one refusal would be every one's. Owns who is first, what
- * keeps it from asking (one of ours that holds, asks or lets go), and how long a name is left
- * to those elsewhere whom a release woke. Must not know channels or replies.
+ * The line of those who wait for one name in LW_REDISSON, in one client: in order of
+ * arrival, the first asks for all, since one refusal would be every one's. Owns who is
+ * first, what keeps it from asking (one of ours that holds, asks or lets go), and how
+ * long a name is left to those elsewhere whom a release woke. Must not know channels or
+ * replies.
  *
- * Happy path: the first is refused and sleeps, those behind it sleep without end; a message
- * has the first ask; once it holds, the next one is first and stands by; the release's end
- * has it ask, at once where nobody else was told.
+ * Happy path: the first is refused and sleeps, those behind it sleep without end; a
+ * message has the first ask; once it holds, the next one is first and stands by; the
+ * release's end has it ask, at once where nobody else was told.
  */
 #include "core.h"
 
@@ -19,7 +20,7 @@
 
 static bool waits(const struct lw__token *token)
 {
-    return token->mode == LW_REDISSON && token->waiting &&
+    return token->mode == LW_REDISSON && token->waiting != NULL &&
            (token->machine.phase == LW__ASKING || token->machine.phase == LW__QUEUED);
 }
 
@@ -40,8 +41,9 @@ struct lw__token *lw__line_first(const struct lw__name *name)
     struct lw__token *token;
 
     DL_FOREACH(name->tokens, token) {
-        if (waits(token))
+        if (waits(token)) {
             return token;
+        }
     }
     return NULL;
 }
@@ -53,14 +55,18 @@ static const struct lw__token *ahead_of(const struct lw__token *first,
     const struct lw__token *token, *found = NULL;
 
     DL_FOREACH(name->tokens, token) {
-        if (token == first)
+        if (token == first) {
             break;
-        if (token->mode != LW_REDISSON)
+        }
+        if (token->mode != LW_REDISSON) {
             continue;
-        if (is_about(token))
+        }
+        if (is_about(token)) {
             return token;
-        if (holds(token))
+        }
+        if (holds(token)) {
             found = token;
+        }
     }
     return found;
 }
@@ -75,12 +81,13 @@ int64_t lw__line_busy_ms(const struct lw__name *name)
     const struct lw__token *first = lw__line_first(name), *ahead = ahead_of(first, name);
     int64_t now = lw__now_us(), left = 0;
 
-    if (ahead && holds(ahead))
+    if (ahead != NULL && holds(ahead)) {
         left = (ahead->machine.deadline_us - now) / LW__MS;
-    else if (first && first->remaining_ms < 0)
+    } else if (first != NULL && first->remaining_ms < 0) {
         return first->remaining_ms; /* no TTL */
-    else if (first)
+    } else if (first != NULL) {
         left = first->remaining_ms - (now - first->pair_sent_us) / LW__MS;
+    }
     return left > 0 ? left : 0;
 }
 
@@ -88,12 +95,13 @@ int64_t lw__line_busy_ms(const struct lw__name *name)
 
 static struct lw__rest *rest_of(struct lw_client *client, const char *name)
 {
-    size_t slots = sizeof client->rests / sizeof *client->rests;
+    size_t slots = sizeof(client->rests) / sizeof(*client->rests);
     uint32_t hash = (uint32_t)lw__hash(&client->hash_key, name, strlen(name));
     struct lw__rest *rest = &client->rests[hash % slots];
 
-    if (rest->hash != hash)
+    if (rest->hash != hash) {
         *rest = (struct lw__rest){.hash = hash};
+    }
     return rest;
 }
 
@@ -120,7 +128,7 @@ bool lw__line_must_wait(const struct lw__token *token)
 {
     const struct lw__token *ahead = ahead_of(token, token->name);
 
-    return lw__line_first(token->name) || (ahead && is_about(ahead)) ||
+    return lw__line_first(token->name) != NULL || (ahead != NULL && is_about(ahead)) ||
            rest_us(token->client, token->name->text) > 0;
 }
 
@@ -138,9 +146,11 @@ static void call(struct lw__token *first)
     struct lw_client *client = first->client;
     int64_t left;
 
-    if (client->closing || !lw__node_is_up(client->node) || (ahead && is_about(ahead)))
+    if (client->closing || !lw__node_is_up(client->node) ||
+        (ahead != NULL && is_about(ahead))) {
         return;
-    if (ahead) {
+    }
+    if (ahead != NULL) {
         left = ahead->machine.deadline_us - lw__now_us();
         stand_by(first, left < STAND_BY_US ? left : STAND_BY_US);
     } else if ((left = rest_us(client, first->name->text)) > 0) {
@@ -154,12 +164,14 @@ void lw__line_moved(struct lw__name *name, bool freed)
 {
     struct lw__token *first = lw__line_first(name);
 
-    if (!first)
+    if (first == NULL) {
         return;
+    }
     /* one that sleeps without end was not first until now */
     if (freed ||
-        (first->machine.phase == LW__QUEUED && first->machine.due_us == LW__NEVER))
+        (first->machine.phase == LW__QUEUED && first->machine.due_us == LW__NEVER)) {
         call(first);
+    }
 }
 
 static bool lets_go(const struct lw__name *name)
@@ -168,8 +180,9 @@ static bool lets_go(const struct lw__name *name)
 
     DL_FOREACH(name->tokens, token) {
         if (token->mode == LW_REDISSON && token->machine.phase == LW__LEAVING &&
-            is_about(token))
+            is_about(token)) {
             return true;
+        }
     }
     return false;
 }
@@ -177,25 +190,29 @@ static bool lets_go(const struct lw__name *name)
 void lw__line_unheard(struct lw_client *client, const char *text)
 {
     struct lw__name *name = lw__name_find(client, text);
-    struct lw__token *first = name ? lw__line_first(name) : NULL;
+    struct lw__token *first = name != NULL ? lw__line_first(name) : NULL;
 
-    if (first && lw__node_is_up(client->node))
+    if (first != NULL && lw__node_is_up(client->node)) {
         stand_by(first, STAND_BY_US);
+    }
 }
 
 void lw__line_message(struct lw_client *client, const char *text)
 {
     struct lw__name *name = lw__name_find(client, text);
     struct lw__rest *rest = rest_of(client, text);
-    struct lw__token *first = name ? lw__line_first(name) : NULL;
+    struct lw__token *first = name != NULL ? lw__line_first(name) : NULL;
 
-    if (name && lets_go(name)) {
-        rest->heard = true; /* its own, most likely; its answer has the first one called */
+    if (name != NULL && lets_go(name)) {
+        rest->heard =
+            true; /* its own, most likely; its answer has the first one called */
     } else if (rest->own && rest->until_us > lw__now_us()) {
         rest->own = false;
     } else {
         rest->until_us = 0; /* somebody had it meanwhile */
-        if (first && lw__node_is_up(client->node) && !ahead_of(first, name))
+        if (first != NULL && lw__node_is_up(client->node) &&
+            ahead_of(first, name) == NULL) {
             lw__token_event(first, LW__EV_ASK_NOW);
+        }
     }
 }

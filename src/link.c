@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One connection: hiredis' asynchronous context on its adapter for libevent, who waits for
- * which reply, and the time-out of the oldest that waits. Must not know what the commands
- * mean.
+ * One connection: hiredis' asynchronous context on its adapter for libevent, who waits
+ * for which reply, and the time-out of the oldest that waits. Must not know what the
+ * commands mean.
  *
- * Happy path: lw__link_open (link_open.c), `up`; redisAsyncFormattedCommand for each command,
- * whose callback takes the reply to the oldest record. Each failure (refused, time-out, end of
- * file, a reply that the guard refuses, no memory) ends in lw__link_fail, which frees the
- * context and tells those who waited from a deferred call.
+ * Happy path: lw__link_open (link_open.c), `up`; redisAsyncFormattedCommand for each
+ * command, whose callback takes the reply to the oldest record. Each failure (refused,
+ * time-out, end of file, a reply that the guard refuses, no memory) ends in
+ * lw__link_fail, which frees the context and tells those who waited from a deferred call.
  *
- * Any function called may close the link or free the loop: `entered` keeps the link's memory
- * until we have returned. Within its reply callbacks hiredis defers a free by itself.
+ * Any function called may close the link or free the loop: `entered` keeps the link's
+ * memory until we have returned. Within its reply callbacks hiredis defers a free by
+ * itself.
  */
 #include "link_inside.h"
 
@@ -148,8 +149,9 @@ void lw__link_arm(struct lw__link *link)
     }
 }
 
-/* A loop that stalled is no reason to give up what has arrived meanwhile: first look. But not
- * while timers run, since a reply may only be believed when all that were due have been. */
+/* A loop that stalled is no reason to give up what has arrived meanwhile: first look. But
+ * not while timers run, since a reply may only be believed when all that were due have
+ * been. */
 static void on_overdue(void *arg)
 {
     struct lw__link *link = arg;
@@ -200,8 +202,8 @@ static void on_timer(void *arg)
     leave(link);
 }
 
-/* Something is wrong that is only told outside of hiredis. The server's last words may lie
- * unread. */
+/* Something is wrong that is only told outside of hiredis. The server's last words may
+ * lie unread. */
 static void on_broken(void *arg)
 {
     struct lw__link *link = arg;

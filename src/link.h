@@ -24,8 +24,8 @@ enum lw__reply_type {
 };
 enum lw__reply_type lw__reply_type(const struct lw__reply *reply);
 int64_t lw__reply_integer(const struct lw__reply *reply); /* 0 unless an integer */
-/* The text of a status, error or string (NUL-terminated, may contain NULs), else "". Of an
- * error that a command of a script met, what the command said, on every version. */
+/* The text of a status, error or string (NUL-terminated, may contain NULs), else "". Of
+ * an error that a command of a script met, what the command said, on every version. */
 const char *lw__reply_text(const struct lw__reply *reply, size_t *length);
 size_t lw__reply_count(const struct lw__reply *reply); /* 0 unless an array */
 const struct lw__reply *lw__reply_at(const struct lw__reply *reply, size_t index);
@@ -59,9 +59,9 @@ struct lw__link_events {
     /* Ended by itself, also before `up`, after `failed` of all that was in flight. The
      * link frees itself after this call: the pointer is dead. */
     void (*down)(void *arg, const char *why);
-    /* On a subscribed link, what concerns its channels: an error, or the three elements of a
-     * confirmation ("subscribe", channel, count) or of a message ("message", channel, text).
-     * The words are in any case. */
+    /* On a subscribed link, what concerns its channels: an error, or the three elements
+     * of a confirmation ("subscribe", channel, count) or of a message ("message",
+     * channel, text). The words are in any case. */
     void (*push)(void *arg, const struct lw__reply *reply);
     /* A reply has come to a request that was forgotten: one less in flight. */
     void (*unclaimed)(void *arg);
@@ -82,20 +82,20 @@ void lw__link_abandon(struct lw__link *link);
  * loop. */
 void lw__link_fail(struct lw__link *link, const char *why);
 
-/* Sends `length` bytes holding request->expected complete commands, before `up` too. Behind a
- * command of one word hiredis reads one byte more, which must be there. The bytes are copied;
- * the write happens at the end of the loop's turn, one for all. 0. LW_ENOMEM, LW_ECONN:
- * nothing was queued, the link is going down (or is subscribed) and the request is not known
- * to it. */
+/* Sends `length` bytes holding request->expected complete commands, before `up` too.
+ * Behind a command of one word hiredis reads one byte more, which must be there. The
+ * bytes are copied; the write happens at the end of the loop's turn, one for all. 0.
+ * LW_ENOMEM, LW_ECONN: nothing was queued, the link is going down (or is subscribed) and
+ * the request is not known to it. */
 int lw__link_send(struct lw__link *link, struct lw__request *request, const char *bytes,
                   size_t length);
 /* Its owner is going: late replies to it are swallowed. Fine if it is not in flight
  * here. */
 void lw__link_forget(struct lw__link *link, struct lw__request *request);
 /* SUBSCRIBE to one channel, on a link that from then on carries nothing else but this
- * again (as a heartbeat) and other channels. Each confirmation, message and error comes as `push`; a
- * confirmation that has not come within request_timeout_ms takes the link down. 0,
- * LW_ENOMEM, LW_ECONN. */
+ * again (as a heartbeat) and other channels. Each confirmation, message and error comes
+ * as `push`; a confirmation that has not come within request_timeout_ms takes the link
+ * down. 0, LW_ENOMEM, LW_ECONN. */
 int lw__link_subscribe(struct lw__link *link, const char *channel);
 /* Replies still to come. */
 size_t lw__link_inflight(const struct lw__link *link);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Between link.c, link_open.c and link_subscribe.c alone: a link from inside. Who calls what
- * may close the link does so between lw__link_enter and lw__link_leave.
+ * Between link.c, link_open.c and link_subscribe.c alone: a link from inside. Who calls
+ * what may close the link does so between lw__link_enter and lw__link_leave.
  */
 #ifndef LW_LINK_INSIDE_H
 #define LW_LINK_INSIDE_H
@@ -47,8 +47,9 @@ void lw__link_destroy(struct lw__link *link); /* its memory */
 bool lw__link_is_open(const struct lw__link *link);
 /* lw__link_fail with what was done, with whom, and why it did not go. */
 void lw__link_fail_doing(struct lw__link *link, const char *what, const char *error);
-/* Everything that hiredis calls for a reply goes through here. Its link, or NULL where it has
- * gone, as it may when timers run that were due before the reply: once for all of a read. */
+/* Everything that hiredis calls for a reply goes through here. Its link, or NULL where it
+ * has gone, as it may when timers run that were due before the reply: once for all of a
+ * read. */
 struct lw__link *lw__link_enter(const redisAsyncContext *context, const void *reply);
 void lw__link_leave(struct lw__link *link);
 void lw__link_tell_up(struct lw__link *link); /* unless that was told */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a connection comes and goes: hiredis' connect and disconnect callbacks. Must not know
- * what is said in between. Neither calls what could end the link, which 0.14.1 would not bear.
+ * How a connection comes and goes: hiredis' connect and disconnect callbacks. Must not
+ * know what is said in between. Neither calls what could end the link, which 0.14.1 would
+ * not bear.
  *
- * Happy path: redisAsyncConnect, the adapter, the guard; on_connect, and `up` from a deferred
- * call; on_disconnect.
+ * Happy path: redisAsyncConnect, the adapter, the guard; on_connect, and `up` from a
+ * deferred call; on_disconnect.
  */
 #include "link_inside.h"
 
@@ -76,8 +77,8 @@ static void name_peer(struct lw__link *link, const struct lw__link_options *opti
     }
 }
 
-/* hiredis would look a name up, cut a path off, and not end one that fills its place. NULL: no
- * memory, or `error` is set. */
+/* hiredis would look a name up, cut a path off, and not end one that fills its place.
+ * NULL: no memory, or `error` is set. */
 static redisAsyncContext *start(const struct lw__link_options *options, int *error)
 {
     struct lw__address address;
@@ -94,8 +95,8 @@ static redisAsyncContext *start(const struct lw__link_options *options, int *err
     return NULL;
 }
 
-/* A path whose queue is full is no beginning, though 1.4 takes it for one: no event of its
- * descriptor would ever tell of an end. */
+/* A path whose queue is full is no beginning, though 1.4 takes it for one: no event of
+ * its descriptor would ever tell of an end. */
 static bool is_refused(const struct lw__link_options *options,
                        const redisAsyncContext *context)
 {

@@ -2,8 +2,8 @@
 /*
  * A link that listens. Must not know what is said on its channels.
  *
- * Happy path: SUBSCRIBE goes out past hiredis' own bookkeeping, and a callback waits for what
- * the server says next (guard.c): a confirmation, messages.
+ * Happy path: SUBSCRIBE goes out past hiredis' own bookkeeping, and a callback waits for
+ * what the server says next (guard.c): a confirmation, messages.
  */
 #include "link_inside.h"
 

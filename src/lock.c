@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The calls on a handle: checks, states, getters. Owns the handle's memory. What a call sets
- * in motion is turns.c's and renewal.c's; this file calls no user callback and sends nothing.
+ * The calls on a handle: checks, states, getters. Owns the handle's memory. What a call
+ * sets in motion is turns.c's and renewal.c's; this file calls no user callback and sends
+ * nothing.
  *
  * Happy path: lw_acquire -> lw__turns_join; lw_release -> lw__turns_let_go; lw_lock_free.
  */
@@ -22,32 +23,34 @@ static bool options_are_bad(struct lw_client *client, const struct lw_acquire_op
 {
     char why[LW__WHY];
 
-    if ((unsigned)o->mode > LW_REDISSON)
+    if ((unsigned)o->mode > LW_REDISSON) {
         lw__client_explain(client, "mode %d is not an lw_mode", (int)o->mode);
-    else if (o->flags & ~(uint32_t)FLAGS)
+    } else if (o->flags & ~(uint32_t)FLAGS) {
         lw__client_explain(client, "flags 0x%x has unknown bits", (unsigned)o->flags);
-    else if (o->lease_ms < LEASE_MIN || o->lease_ms > INT32_MAX)
+    } else if (o->lease_ms < LEASE_MIN || o->lease_ms > INT32_MAX) {
         lw__client_explain(client, "lease_ms %lu is not between %d and 2147483647",
                            (unsigned long)o->lease_ms, LEASE_MIN);
-    else if (o->wait_ms < -1)
+    } else if (o->wait_ms < -1) {
         lw__client_explain(client, "wait_ms %lld is below -1", (long long)o->wait_ms);
-    else if (o->max_hold_ms < 0)
+    } else if (o->max_hold_ms < 0) {
         lw__client_explain(client, "max_hold_ms %lld is negative",
                            (long long)o->max_hold_ms);
-    else if (o->margin_ms >= (o->lease_ms + 1) / 2)
+    } else if (o->margin_ms >= (o->lease_ms + 1) / 2) {
         lw__client_explain(client, "margin_ms %lu is not below half of lease_ms %lu",
                            (unsigned long)o->margin_ms, (unsigned long)o->lease_ms);
-    else if (o->max_hold_ms > 0 && o->max_hold_ms <= (int64_t)o->margin_ms)
+    } else if (o->max_hold_ms > 0 && o->max_hold_ms <= (int64_t)o->margin_ms) {
         lw__client_explain(client, "max_hold_ms %lld is not above margin_ms %lu",
                            (long long)o->max_hold_ms, (unsigned long)o->margin_ms);
-    else if (o->owner && o->mode == LW_MUTEX)
+    } else if (o->owner != NULL && o->mode == LW_MUTEX) {
         lw__client_explain(client, "owner is given, but LW_MUTEX is not re-entrant");
-    else if (o->permits != 0 && o->mode != LW_SHARED)
+    } else if (o->permits != 0 && o->mode != LW_SHARED) {
         lw__client_explain(client, "permits is given outside LW_SHARED");
-    else if (o->owner && lw__word_check(o->owner, "owner", why, sizeof why))
+    } else if (o->owner != NULL &&
+               lw__word_check(o->owner, "owner", why, sizeof(why)) != NULL) {
         lw__client_explain(client, "%s", why);
-    else
+    } else {
         return false;
+    }
     return true;
 }
 
@@ -55,14 +58,15 @@ static int read_options(struct lw_client *client, const struct lw_acquire_option
                         struct lw_acquire_options *ret)
 {
     *ret = (struct lw_acquire_options)LW_ACQUIRE_OPTIONS_INIT;
-    if (given && !lw__copy_options(ret, sizeof *ret, given, given->size)) {
+    if (given != NULL && !lw__copy_options(ret, sizeof(*ret), given, given->size)) {
         lw__client_explain(
             client, "lw_acquire_options.size %zu: %s", given->size,
             "unknown fields of a newer version are set, or it is too small");
         return LW_EINVAL;
     }
-    if (ret->lease_ms == 0)
+    if (ret->lease_ms == 0) {
         ret->lease_ms = 30000;
+    }
     return options_are_bad(client, ret) ? LW_EINVAL : 0;
 }
 
@@ -72,16 +76,17 @@ static struct lw_lock *allocate(struct lw_client *client)
 {
     struct lw_lock *lock = client->free_locks;
 
-    if (lw__loop_reserve(client->loop, 1) != 0)
+    if (lw__loop_reserve(client->loop, 1) != 0) {
         return NULL;
-    if (lock) {
+    }
+    if (lock != NULL) {
         client->free_locks = lock->next;
         client->free_lock_count--;
-    } else if (!(lock = malloc(sizeof *lock))) {
+    } else if ((lock = malloc(sizeof(*lock))) == NULL) {
         lw__loop_unreserve(client->loop, 1);
         return NULL;
     }
-    memset(lock, 0, sizeof *lock);
+    memset(lock, 0, sizeof(*lock));
     lock->client = client;
     lw__timer_init(&lock->timer, lw__turns_timer, lock);
     DL_APPEND(client->locks, lock);
@@ -94,8 +99,9 @@ static void take_options(struct lw_lock *lock, const struct lw_acquire_options *
 
     lock->mode = (uint8_t)options->mode;
     lock->flags = (uint8_t)options->flags;
-    if (lock->mode == LW_REDISSON) /* Redisson's format has no number */
+    if (lock->mode == LW_REDISSON) { /* Redisson's format has no number */
         lock->flags |= LW_NO_FENCE;
+    }
     lock->lease_ms = options->lease_ms;
     lock->window_ms = claim < options->lease_ms ? claim : options->lease_ms;
     lock->margin_ms = options->margin_ms;
@@ -104,11 +110,13 @@ static void take_options(struct lw_lock *lock, const struct lw_acquire_options *
     lock->once = options->wait_ms == 0;
     lock->asked_us = lw__now_us();
     lock->give_up_us = LW__NEVER;
-    if (options->wait_ms > 0 && options->wait_ms < INT64_MAX / LW__MS / 2)
+    if (options->wait_ms > 0 && options->wait_ms < INT64_MAX / LW__MS / 2) {
         lock->give_up_us = lock->asked_us + options->wait_ms * LW__MS;
+    }
     lock->hold_until_us = LW__NEVER;
-    if (options->max_hold_ms < INT64_MAX / LW__MS / 2)
+    if (options->max_hold_ms < INT64_MAX / LW__MS / 2) {
         lock->max_hold_us = options->max_hold_ms * LW__MS;
+    }
 }
 
 /* Cuts it off from its client; silent. */
@@ -116,9 +124,10 @@ static void detach(struct lw_lock *lock)
 {
     struct lw_client *client = lock->client;
 
-    while (lock->extensions)
+    while (lock->extensions != NULL) {
         lw__extension_free(lock->extensions);
-    if (client->loop) {
+    }
+    if (client->loop != NULL) {
         lw__notify_cancel(client, &lock->notice);
         lw__timer_cancel(client->loop, &lock->timer);
         lw__loop_unreserve(client->loop, 1);
@@ -130,15 +139,17 @@ void lw__lock_free_memory(struct lw_lock *lock)
 {
     struct lw_client *client = lock->client;
 
-    if (client &&
-        client->freed) /* both in one callback: its names are cut loose already */
+    if (client != NULL &&
+        client->freed) { /* both in one callback: its names are cut loose already */
         client = NULL;
-    if (lock->name)
+    }
+    if (lock->name != NULL) {
         lw__name_put(client, lock->name);
+    }
     free(lock->owner);
     free(lock->owner_text);
     free(lock->errstr);
-    if (!client || client->free_lock_count == LW__POOLED) {
+    if (client == NULL || client->free_lock_count == LW__POOLED) {
         free(lock);
         return;
     }
@@ -168,25 +179,29 @@ int lw_acquire(struct lw_client *client, const char *name,
         lw__client_explain(client, "the client is closed");
         return LW_ECLOSED;
     }
-    if (lw__name_check(name, why, sizeof why)) {
+    if (lw__name_check(name, why, sizeof(why)) != NULL) {
         lw__client_explain(client, "%s", why);
         return LW_EINVAL;
     }
-    if (!done || !ret) {
-        lw__client_explain(client, "%s is NULL", done ? "ret" : "done");
+    if (done == NULL || ret == NULL) {
+        lw__client_explain(client, "%s is NULL", done != NULL ? "ret" : "done");
         return LW_EINVAL;
     }
-    if ((status = read_options(client, options, &checked)) != 0)
+    if ((status = read_options(client, options, &checked)) != 0) {
         return status;
+    }
     lock = allocate(client);
-    if (!lock)
+    if (lock == NULL) {
         goto fail;
+    }
     take_options(lock, &checked);
     lock->done = done;
     lock->arg = arg;
     lock->name = lw__name_get(client, name);
-    if (!lock->name || (checked.owner && !(lock->owner = strdup(checked.owner))))
+    if (lock->name == NULL ||
+        (checked.owner != NULL && (lock->owner = strdup(checked.owner)) == NULL)) {
         goto fail;
+    }
     client->stats.waiting++;
     lw__note_keep(client, lock->asked_us);
     if (lw__turns_join(lock) != 0) {
@@ -197,7 +212,7 @@ int lw_acquire(struct lw_client *client, const char *name,
     return 0;
 
 fail:
-    if (lock) {
+    if (lock != NULL) {
         detach(lock);
         lw__lock_free_memory(lock);
     }
@@ -208,12 +223,15 @@ fail:
 /* What a call on a handle that does not hold answers; 0: it holds. */
 static int not_held(const struct lw_lock *lock)
 {
-    if (!lock->client)
+    if (lock->client == NULL) {
         return LW_ECLOSED;
-    if (lw__client_in_child(lock->client))
+    }
+    if (lw__client_in_child(lock->client)) {
         return LW_ENOTHELD;
-    if (lock->state == LW_WAITING || lock->state == LW_RELEASING)
+    }
+    if (lock->state == LW_WAITING || lock->state == LW_RELEASING) {
         return LW_EINVAL;
+    }
     return lock->state == LW_HELD ? 0 : LW_ENOTHELD;
 }
 
@@ -221,8 +239,9 @@ int lw_release(struct lw_lock *lock, lw_lock_cb *done, void *arg)
 {
     int status = not_held(lock);
 
-    if (status != 0)
+    if (status != 0) {
         return status;
+    }
     lw__extension_end_all(lock, LW_ECANCELED);
     lw__notify_cancel(lock->client,
                       &lock->notice); /* a loss not told yet: no longer held */
@@ -231,7 +250,7 @@ int lw_release(struct lw_lock *lock, lw_lock_cb *done, void *arg)
     lock->released_arg = arg;
     lock->client->stats.held--;
     lock->client->stats.released++;
-    if (!lock->token) {
+    if (lock->token == NULL) {
         lw__notify_lock(lock, LW__NOTICE_RELEASED, LW_ENOTHELD);
         return 0;
     }
@@ -248,24 +267,30 @@ int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, void *ar
     int64_t lease_us, deadline;
     struct lw__machine *machine;
 
-    if (status != 0)
+    if (status != 0) {
         return status;
-    if (lease_ms == 0)
+    }
+    if (lease_ms == 0) {
         lease_ms = lock->lease_ms;
+    }
     if (lease_ms < LEASE_MIN || lease_ms > INT32_MAX ||
-        lock->margin_ms >= (lease_ms + 1) / 2)
+        lock->margin_ms >= (lease_ms + 1) / 2) {
         return LW_EINVAL;
-    if (lw__extension_new(lock, lease_ms, done, arg) != 0)
+    }
+    if (lw__extension_new(lock, lease_ms, done, arg) != 0) {
         return LW_ENOMEM;
+    }
     lock->lease_ms = lease_ms;
-    if (!lock->token || lock->token->machine.phase != LW__HELD)
+    if (lock->token == NULL || lock->token->machine.phase != LW__HELD) {
         return 0;
+    }
     /* a shorter lease is believed at once, also if the server never hears of it */
     machine = &lock->token->machine;
     lease_us = (int64_t)lease_ms * LW__MS;
     deadline = lw__now_us() + lease_us - lw__drift_us(lease_us);
-    if (deadline < machine->deadline_us && !lock->token->others)
+    if (deadline < machine->deadline_us && lock->token->others == NULL) {
         machine->deadline_us = deadline;
+    }
     lw__turns_arm_loss(lock);
     lw__renewal_plan(lock->token);
     return 0;
@@ -283,26 +308,31 @@ static void let_loose(struct lw_lock *lock)
         stats->waiting--;
     }
     lw__notify_cancel(lock->client, &lock->notice);
-    if (!lock->token)
+    if (lock->token == NULL) {
         return;
-    if (lock->state == LW_RELEASING)
+    }
+    if (lock->state == LW_RELEASING) {
         lock->token->releasing = NULL;
-    else if (lock->state == LW_WAITING && !lock->granted)
+    } else if (lock->state == LW_WAITING && !lock->granted) {
         lw__turns_withdraw(lock);
-    else
+    } else {
         lw__turns_let_go(lock);
+    }
 }
 
 void lw_lock_free(struct lw_lock *lock)
 {
-    if (!lock || lock->freed)
+    if (lock == NULL || lock->freed) {
         return;
+    }
     lock->freed = true;
-    if (lock->client) {
-        while (lock->extensions)
+    if (lock->client != NULL) {
+        while (lock->extensions != NULL) {
             lw__extension_free(lock->extensions);
-        if (!lw__client_in_child(lock->client) && lock->client->loop)
+        }
+        if (!lw__client_in_child(lock->client) && lock->client->loop != NULL) {
             let_loose(lock);
+        }
         detach(lock);
         lw__client_drained(lock->client);
     }
@@ -311,7 +341,7 @@ void lw_lock_free(struct lw_lock *lock)
 
 void lw__lock_close(struct lw_lock *lock)
 {
-    if (lock->state == LW_WAITING && !lock->granted && lock->token) {
+    if (lock->state == LW_WAITING && !lock->granted && lock->token != NULL) {
         lw__turns_withdraw(lock);
         lw__turns_finish(lock, LW_ECLOSED, NULL);
     } else if (lock->state == LW_WAITING && lock->granted) {
@@ -319,14 +349,16 @@ void lw__lock_close(struct lw_lock *lock)
 
         lock->granted = false;
         lw__notify_cancel(lock->client, &lock->notice);
-        if (token)
+        if (token != NULL) {
             lw__turns_let_go(lock);
+        }
         lw__turns_finish(lock, LW_ECLOSED, NULL);
     } else if (lock->state == LW_HELD || lock->state == LW_LOST) {
         lw__extension_end_all(lock, LW_ECANCELED);
         lw__notify_cancel(lock->client, &lock->notice);
-        if (lock->token)
+        if (lock->token != NULL) {
             lw__turns_let_go(lock);
+        }
         if (lock->state == LW_HELD) {
             lock->client->stats.held--;
             lock->client->stats.released++;
@@ -349,9 +381,10 @@ int64_t lw_lock_remaining_ms(const struct lw_lock *lock)
 {
     int64_t left;
 
-    if (!lock->client || (lock->state != LW_HELD && lock->state != LW_LOST) ||
-        lw__client_in_child(lock->client))
+    if (lock->client == NULL || (lock->state != LW_HELD && lock->state != LW_LOST) ||
+        lw__client_in_child(lock->client)) {
         return 0;
+    }
     left = lw__lock_deadline_us(lock) - lw__now_us();
     return left > 0 ? left / LW__MS : 0;
 }
@@ -370,38 +403,43 @@ const char *lw_lock_owner(const struct lw_lock *lock)
 {
     struct lw_lock *mine = (struct lw_lock *)lock;
 
-    if (lock->state == LW_WAITING || lock->token_n == 0)
+    if (lock->state == LW_WAITING || lock->token_n == 0) {
         return "";
-    if (lock->owner)
+    }
+    if (lock->owner != NULL) {
         return lock->owner;
-    if (!lock->owner_text && lock->client) {
+    }
+    if (lock->owner_text == NULL && lock->client != NULL) {
         struct lw__token_id id = {lock->client->uuid, lock->token_n, lock->window_ms};
 
         mine->owner_text = malloc(LW__TOKEN_SIZE);
-        if (mine->owner_text && lock->mode == LW_REDISSON)
+        if (mine->owner_text != NULL && lock->mode == LW_REDISSON) {
             lw__redisson_field(&id, mine->owner_text);
-        else if (mine->owner_text)
+        } else if (mine->owner_text != NULL) {
             lw__token_text(&id, mine->owner_text);
+        }
     }
-    return lock->owner_text ? lock->owner_text : "";
+    return lock->owner_text != NULL ? lock->owner_text : "";
 }
 
 void lw__lock_set_errstr(struct lw_lock *lock, const char *why)
 {
     char told[LW__TOLD];
 
-    lw__told(why, told, sizeof told);
-    if (lock->errstr && strcmp(lock->errstr, told) == 0)
+    lw__told(why, told, sizeof(told));
+    if (lock->errstr != NULL && strcmp(lock->errstr, told) == 0) {
         return;
+    }
     free(lock->errstr);
     lock->errstr = *told ? strdup(told) : NULL;
-    if (*why && lock->token)
+    if (*why && lock->token != NULL) {
         lock->token->error_told = true;
+    }
 }
 
 const char *lw_lock_errstr(const struct lw_lock *lock)
 {
-    return lock->errstr ? lock->errstr : "";
+    return lock->errstr != NULL ? lock->errstr : "";
 }
 
 int64_t lw_lock_retry_ms(const struct lw_lock *lock)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Messages for the operator: filters by level, formats on the stack, hands them to the
- * host's function. Writes nowhere by itself. What a message quotes may be anybody's words: so
- * all of it is told as those are.
- * Happy path: lw__log.
+ * host's function. Writes nowhere by itself. What a message quotes may be anybody's
+ * words: so all of it is told as those are. Happy path: lw__log.
  */
 #include "base.h"
 #include "told.h"

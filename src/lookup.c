@@ -224,7 +224,8 @@ void lw__resolver_clear(struct lw__resolver *resolver)
     resolver->dns = NULL;
 }
 
-/* The sockets of questions under way are in the parent's epoll, and cannot be closed first. */
+/* The sockets of questions under way are in the parent's epoll, and cannot be closed
+ * first. */
 void lw__resolver_abandon(struct lw__resolver *resolver)
 {
     if (resolver->lookups == 0) {

@@ -12,8 +12,8 @@
 
 struct evdns_base;
 
-/* Of a loop; made by the first lookup that needs one, and again when the file has changed or
- * the last lookup failed. */
+/* Of a loop; made by the first lookup that needs one, and again when the file has changed
+ * or the last lookup failed. */
 struct lw__resolver {
     const char *file;       /* like /etc/resolv.conf */
     struct evdns_base *dns; /* NULL: not made yet */

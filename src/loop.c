@@ -4,12 +4,12 @@
  * timed or deferred.
  *
  * Happy path: every entry from libevent (on_timer, on_calls, a link's reply) goes through
- * lw__loop_enter, which runs the timers that are due, and lw__loop_leave. Any function called
- * in between may free what it was called for, or the loop: a freed loop's memory goes in
- * lw__loop_leave. Timers: one descriptor of the kernel's, armed for a time that is never
- * later than the earliest one set, so that most settings cost no system call; a wake-up
- * that finds nothing due arms it anew. libevent's own timer, which is late after long
- * callbacks, stands in where the kernel has no such descriptor.
+ * lw__loop_enter, which runs the timers that are due, and lw__loop_leave. Any function
+ * called in between may free what it was called for, or the loop: a freed loop's memory
+ * goes in lw__loop_leave. Timers: one descriptor of the kernel's, armed for a time that
+ * is never later than the earliest one set, so that most settings cost no system call; a
+ * wake-up that finds nothing due arms it anew. libevent's own timer, which is late after
+ * long callbacks, stands in where the kernel has no such descriptor.
  */
 #include "loop.h"
 
@@ -410,8 +410,8 @@ void lw__loop_free(struct lw__loop *loop)
     free_loop(loop);
 }
 
-/* A descriptor that is closed first is not there any more when its event is taken out: what
- * epoll, which is shared, knows of the parent's stays. */
+/* A descriptor that is closed first is not there any more when its event is taken out:
+ * what epoll, which is shared, knows of the parent's stays. */
 void lw__loop_abandon(struct lw__loop *loop)
 {
     lw__resolver_abandon(&loop->resolver);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The host's event loop as the rest of the library sees it: a clock, timers, deferred
- * calls, names. Knows nothing of locks or Redis. loop.c and lookup.c are the only users of
- * libevent but the link's adapter (wire.c).
+ * calls, names. Knows nothing of locks or Redis. loop.c and lookup.c are the only users
+ * of libevent but the link's adapter (wire.c).
  *
- * Every entry from libevent (timer, reply, deferred calls, resolver) first runs the timers
- * that are due, so that deadlines are looked at before anything is believed. Happy path:
- * lw__loop_new, lw__timer_set / lw__defer, lw__loop_free.
+ * Every entry from libevent (timer, reply, deferred calls, resolver) first runs the
+ * timers that are due, so that deadlines are looked at before anything is believed. Happy
+ * path: lw__loop_new, lw__timer_set / lw__defer, lw__loop_free.
  */
 #ifndef LW_LOOP_H
 #define LW_LOOP_H
@@ -43,8 +43,8 @@ struct lw__deferred {
 
 int lw__loop_new(struct event_base *base, struct lw__loop **ret); /* 0, LW_ENOMEM */
 struct event_base *lw__loop_base(struct lw__loop *loop);
-/* Around what is called by an event that is not the loop's own: runs the timers that are due,
- * which may free the caller. False: the loop itself is gone, and is not left. */
+/* Around what is called by an event that is not the loop's own: runs the timers that are
+ * due, which may free the caller. False: the loop itself is gone, and is not left. */
 bool lw__loop_enter(struct lw__loop *loop);
 /* The same for what follows in that event, and at once: no timer runs. */
 void lw__loop_enter_again(struct lw__loop *loop);
@@ -55,9 +55,9 @@ void lw__loop_free(struct lw__loop *loop);
 /* Runs the timers that are due now; for use inside a chain of deferred calls, in which
  * time passes. */
 void lw__loop_catch_up(struct lw__loop *loop);
-/* In a forked child, in place of lw__loop_free: the same, without touching what the parent's
- * kernel objects know (epoll is shared), before or after the child's event_reinit. Only
- * a look-up under way is left to the child's base. */
+/* In a forked child, in place of lw__loop_free: the same, without touching what the
+ * parent's kernel objects know (epoll is shared), before or after the child's
+ * event_reinit. Only a look-up under way is left to the child's base. */
 void lw__loop_abandon(struct lw__loop *loop);
 
 /* Makes room for `count` more timers, so that lw__timer_set can never fail for them; to
@@ -83,12 +83,13 @@ void lw__defer_cancel(struct lw__loop *loop, struct lw__deferred *call);
 
 /* Resolves a host name (evdns, never blocking; numeric addresses and /etc/hosts too) to
  * addresses, in order of preference; or to none, and why. Within `patience_ms` every name
- * server has been asked once. Calls back once, from the loop, never from within; the lookup
- * is gone then, the addresses when the call returns. */
+ * server has been asked once. Calls back once, from the loop, never from within; the
+ * lookup is gone then, the addresses when the call returns. */
 typedef void lw__lookup_fn(void *arg, const struct lw__addresses *addresses,
                            const char *why);
 int lw__lookup_new(struct lw__loop *loop, const char *host, uint32_t patience_ms,
                    lw__lookup_fn *fn, void *arg, struct lw__lookup **ret);
-void lw__lookup_cancel(struct lw__lookup *lookup); /* no callback any more; NULL is fine */
+void lw__lookup_cancel(
+    struct lw__lookup *lookup); /* no callback any more; NULL is fine */
 void lw__lookup_abandon(struct lw__lookup *lookup); /* the same in a forked child */
 #endif

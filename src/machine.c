@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The life of one token: see machine.h. Each phase has its function; what they share stands
- * above them. Read believe() and hand_over() for lock safety.
+ * The life of one token: see machine.h. Each phase has its function; what they share
+ * stands above them. Read believe() and hand_over() for lock safety.
  */
 #include "machine.h"
 
@@ -22,13 +22,16 @@ int64_t lw__poll_delay_us(int64_t remaining_ms, int64_t position, int64_t jitter
     int64_t rank = position < 0 ? 3 : position;
     int64_t delay = remaining / 3, most = rank < 100 ? 10000 : 30000;
 
-    if (delay < 50)
+    if (delay < 50) {
         delay = 50;
-    if (delay > 3000)
+    }
+    if (delay > 3000) {
         delay = 3000;
+    }
     delay = rank >= most / delay ? most : delay * (rank + 1);
-    if (rank == 0 && remaining_ms >= 0 && remaining_ms < delay - 1)
+    if (rank == 0 && remaining_ms >= 0 && remaining_ms < delay - 1) {
         return (remaining_ms + 1) * MS;
+    }
     return delay * MS + delay * MS / 10 * jitter / 1000;
 }
 
@@ -108,10 +111,12 @@ static struct lw__output hold(struct lw__machine *m, int64_t deadline_us, uint64
 
 static void note_unknown(struct lw__machine *m, const struct lw__input *in)
 {
-    if (!in->was_sent)
+    if (!in->was_sent) {
         return;
-    if (!m->uncertain)
+    }
+    if (!m->uncertain) {
         m->first_sent_us = in->sent_us;
+    }
     m->uncertain = true;
     m->in_redis = true;
 }
@@ -121,13 +126,14 @@ static int64_t retry_us(struct lw__machine *m, const struct lw__input *in)
 {
     int64_t delay = (int64_t)RETRY_US << m->failures;
 
-    if (m->failures < DOUBLINGS)
+    if (m->failures < DOUBLINGS) {
         m->failures++;
+    }
     return delay + delay / 10 * in->jitter / 1000;
 }
 
-/* A release sent again and answered "not yours" has most likely been done by the first one,
- * if that was sent while the lock was still ours. */
+/* A release sent again and answered "not yours" has most likely been done by the first
+ * one, if that was sent while the lock was still ours. */
 static bool presumed_released(const struct lw__machine *m)
 {
     return m->uncertain && m->first_sent_us < m->held_until_us;
@@ -142,8 +148,8 @@ static int turned(struct lw__machine *m, const struct lw__input *in)
     return ours ? LW_OK : LW_ENOTHELD;
 }
 
-/* An answer said granted. Belief ends at D = sent + lease - drift, whatever Redis does; one
- * that comes too late to be used is asked for again: the same token is extended. */
+/* An answer said granted. Belief ends at D = sent + lease - drift, whatever Redis does;
+ * one that comes too late to be used is asked for again: the same token is extended. */
 static struct lw__output believe(struct lw__machine *m, const struct lw__input *in)
 {
     int64_t deadline = in->sent_us + m->lease_us - lw__drift_us(m->lease_us);
@@ -151,20 +157,22 @@ static struct lw__output believe(struct lw__machine *m, const struct lw__input *
 
     m->held_until_us = deadline;
     m->in_redis = true;
-    if (m->abandoned)
+    if (m->abandoned) {
         return leave(m, in->now_us);
-    if (deadline - in->now_us <= least)
+    }
+    if (deadline - in->now_us <= least) {
         return claim(m);
+    }
     return hold(m, deadline, in->fence, false);
 }
 
-/* A message says that the lock was handed to this token at handed_us of the server's clock.
- * An earlier request of ours was sent at pair_sent_us, and the server's clock stood at
- * pair_server_us when it was answered: so the hand-over came at least the difference later,
- * by our clock, and the claim window may be counted from there. Unless less time than that
- * has passed here since: then the server's clock was set. The renewal comes at a quarter of
- * the window: a margin must leave time for that and for its answer, or the hold would be
- * lost at once; the full lease is asked for then. */
+/* A message says that the lock was handed to this token at handed_us of the server's
+ * clock. An earlier request of ours was sent at pair_sent_us, and the server's clock
+ * stood at pair_server_us when it was answered: so the hand-over came at least the
+ * difference later, by our clock, and the claim window may be counted from there. Unless
+ * less time than that has passed here since: then the server's clock was set. The renewal
+ * comes at a quarter of the window: a margin must leave time for that and for its answer,
+ * or the hold would be lost at once; the full lease is asked for then. */
 static struct lw__output hand_over(struct lw__machine *m, const struct lw__input *in,
                                    int64_t handed_us, uint64_t fence)
 {
@@ -173,14 +181,16 @@ static struct lw__output hand_over(struct lw__machine *m, const struct lw__input
     struct lw__output out;
 
     if (in->pair_server_us == 0 || passed < 0 ||
-        passed > passed_here + lw__drift_us(passed_here))
+        passed > passed_here + lw__drift_us(passed_here)) {
         return claim(m);
+    }
     deadline = in->pair_sent_us + passed + m->window_us -
                lw__drift_us(passed + m->window_us);
     spare = deadline - in->now_us;
     if (spare <= m->window_us / 4 ||
-        (m->margin_us > 0 && spare - m->margin_us <= m->window_us / 2))
+        (m->margin_us > 0 && spare - m->margin_us <= m->window_us / 2)) {
         return claim(m);
+    }
     out = hold(m, deadline, fence, true);
     m->due_us = in->pair_sent_us + passed + m->window_us / 4;
     if (m->turning) { /* the turn queued this token, so it released the previous one */
@@ -212,8 +222,9 @@ static struct lw__output give_up(struct lw__machine *m, const struct lw__input *
 
 static int64_t poll_us(const struct lw__input *in)
 {
-    if (in->poll_ms > 0)
+    if (in->poll_ms > 0) {
         return lw__poll_lease_us(in->remaining_ms, in->poll_ms, in->jitter);
+    }
     return lw__poll_delay_us(in->remaining_ms, in->position, in->jitter);
 }
 
@@ -227,9 +238,11 @@ static struct lw__output queued(struct lw__machine *m, const struct lw__input *i
     m->handed_us = 0;
     m->failures = 0;
     m->claims = false;
-    if (m->abandoned)
+    if (m->abandoned) {
         return give_up(m, in);
-    /* A message noted while asking: later than this answer it is news, else it is past. */
+    }
+    /* A message noted while asking: later than this answer it is news, else it is
+     * past. */
     if (handed != 0 && handed >= in->server_us) {
         struct lw__input answered = *in;
 
@@ -252,13 +265,15 @@ static struct lw__output queued(struct lw__machine *m, const struct lw__input *i
 static struct lw__output unknown(struct lw__machine *m, const struct lw__input *in)
 {
     note_unknown(m, in);
-    if (is_over(m, in->now_us))
+    if (is_over(m, in->now_us)) {
         return give_up(m, in);
+    }
     m->phase = LW__QUEUED;
-    if (in->linked)
+    if (in->linked) {
         m->due_us = in->now_us + retry_us(m, in);
-    else
+    } else {
         m->due_us = m->abandoned ? m->held_until_us : LW__NEVER;
+    }
     return act(0);
 }
 
@@ -281,20 +296,23 @@ static struct lw__output asking(struct lw__machine *m, const struct lw__input *i
     switch (in->event) {
     case LW__EV_NOT_GRANTED:
         m->in_redis = true;
-        if (m->abandoned)
+        if (m->abandoned) {
             return give_up(m, in);
+        }
         return in->set_done ? claim(m) : ask(m);
     case LW__EV_GRANTED:
     case LW__EV_QUEUED:
     case LW__EV_DEADLOCK:
-        if (turning)
+        if (turning) {
             status = turned(m, in);
-        if (in->event == LW__EV_GRANTED)
+        }
+        if (in->event == LW__EV_GRANTED) {
             out = believe(m, in);
-        else if (in->event == LW__EV_QUEUED)
+        } else if (in->event == LW__EV_QUEUED) {
             out = queued(m, in);
-        else
+        } else {
             out = fail(m, in, LW_EDEADLOCK);
+        }
         if (turning) {
             out.actions |= LW__DO_RELEASED;
             out.release_status = status;
@@ -332,18 +350,21 @@ static struct lw__output waiting(struct lw__machine *m, const struct lw__input *
     case LW__EV_STANDBY: /* no later than it was due: the other's hand-over may be lost */
         due = in->now_us + in->window_us + 2 * MS +
               in->window_us / 20 * (in->jitter + 1000) / 2000;
-        if (due < m->due_us)
+        if (due < m->due_us) {
             m->due_us = due;
+        }
         return act(0);
     case LW__EV_ASK_NOW:
     case LW__EV_DUE:
         return is_over(m, in->now_us) ? give_up(m, in) : ask(m);
     case LW__EV_ABANDON:
         m->abandoned = true;
-        if (is_over(m, in->now_us))
+        if (is_over(m, in->now_us)) {
             return give_up(m, in);
-        if (m->due_us > m->held_until_us)
+        }
+        if (m->due_us > m->held_until_us) {
             m->due_us = m->held_until_us;
+        }
         return act(0);
     default:
         return act(0);
@@ -357,8 +378,9 @@ static struct lw__output held(struct lw__machine *m, const struct lw__input *in)
     switch (in->event) {
     case LW__EV_RENEWED:
         deadline = in->sent_us + in->lease_us - lw__drift_us(in->lease_us);
-        if (deadline > m->deadline_us)
+        if (deadline > m->deadline_us) {
             m->deadline_us = m->held_until_us = deadline;
+        }
         m->by_message = false;
         m->due_us = LW__NEVER;
         return act(0);
@@ -384,10 +406,12 @@ static struct lw__output held(struct lw__machine *m, const struct lw__input *in)
 
 static struct lw__output lapsed(struct lw__machine *m, const struct lw__input *in)
 {
-    if (in->event == LW__EV_DUE || in->event == LW__EV_RELEASE)
+    if (in->event == LW__EV_DUE || in->event == LW__EV_RELEASE) {
         return leave(m, in->now_us);
-    if (in->event == LW__EV_GONE)
+    }
+    if (in->event == LW__EV_GONE) {
         return end(m, 0);
+    }
     return act(0);
 }
 
@@ -407,26 +431,30 @@ static struct lw__output leaving(struct lw__machine *m, const struct lw__input *
     switch (in->event) {
     case LW__EV_RELEASED:
         m->released = m->released || in->released;
-        if (in->again)
+        if (in->again) {
             return leave(m, in->now_us);
+        }
         out = left(m, presumed_released(m) ? LW_OK : LW_ENOTHELD);
-        if (out.release_status == LW_OK && in->holds_left > 0)
+        if (out.release_status == LW_OK && in->holds_left > 0) {
             out.release_status = LW_STILLHELD;
+        }
         return out;
     case LW__EV_UNKNOWN:
         note_unknown(m, in);
         m->in_flight = false;
         m->due_us = in->linked ? in->now_us + retry_us(m, in) : m->release_until_us;
-        if (m->due_us > m->release_until_us)
+        if (m->due_us > m->release_until_us) {
             m->due_us = m->release_until_us;
+        }
         return act(0);
     case LW__EV_REFUSED:
         return left(m, LW_EUNKNOWN);
     case LW__EV_ASK_NOW:
         return m->in_flight ? act(0) : leave(m, in->now_us);
     case LW__EV_DUE:
-        if (in->now_us < m->release_until_us)
+        if (in->now_us < m->release_until_us) {
             return leave(m, in->now_us);
+        }
         return left(m, LW_EUNKNOWN);
     default:
         return act(0);
@@ -435,14 +463,17 @@ static struct lw__output leaving(struct lw__machine *m, const struct lw__input *
 
 struct lw__output lw__machine_step(struct lw__machine *m, const struct lw__input *in)
 {
-    if (in->event == LW__EV_DUE && in->now_us < m->due_us)
+    if (in->event == LW__EV_DUE && in->now_us < m->due_us) {
         return act(0);
+    }
     switch (m->phase) {
     case LW__IDLE:
-        if (in->event == LW__EV_RELEASE)
+        if (in->event == LW__EV_RELEASE) {
             return leave(m, in->now_us);
-        if (in->event != LW__EV_START)
+        }
+        if (in->event != LW__EV_START) {
             return act(0);
+        }
         if (!in->linked || in->behind) {
             m->phase = LW__QUEUED;
             return act(0);

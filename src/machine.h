@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The life of one token, as a pure function: (state, input, now) -> (state, actions). It owns
- * every decision on which lock safety rests: when a grant may be believed, until when, when to
- * ask again, what to give back. It knows no clock, socket, allocation or callback; libc only.
+ * The life of one token, as a pure function: (state, input, now) -> (state, actions). It
+ * owns every decision on which lock safety rests: when a grant may be believed, until
+ * when, when to ask again, what to give back. It knows no clock, socket, allocation or
+ * callback; libc only.
  *
- * Happy path: START -> SEND_TRY; GRANTED answer -> GRANTED; RELEASE -> SEND_RELEASE; RELEASED
- * answer -> RELEASED and ENDED.
+ * Happy path: START -> SEND_TRY; GRANTED answer -> GRANTED; RELEASE -> SEND_RELEASE;
+ * RELEASED answer -> RELEASED and ENDED.
  *
  * Waiting: START -> SEND_TRY; NOT_GRANTED -> SEND_ACQUIRE; QUEUED answer -> BUSY, sleep;
- * HANDED -> GRANTED at once if the arithmetic of the claim window allows, else SEND_ACQUIRE.
+ * HANDED -> GRANTED at once if the arithmetic of the claim window allows, else
+ * SEND_ACQUIRE.
  */
 #ifndef LW_MACHINE_H
 #define LW_MACHINE_H
@@ -41,14 +43,14 @@ enum lw__event {
     LW__EV_HANDED,   /* hand-over message: handed_us, fence, and what is known of the
                            server's clock: pair_sent_us, pair_server_us */
     LW__EV_STANDBY,  /* standby message: window_us */
-    LW__EV_ASK_NOW, /* the link came up or is bound, who was first tried, or a message came
-                       that cannot be believed */
-    LW__EV_DUE,     /* due_us has come */
-    LW__EV_ABANDON, /* nobody here waits for it any more */
-    LW__EV_RELEASE, /* the holder lets go, and nobody here follows */
-    LW__EV_TURN,    /* the holder lets go, a fresh token asks in the same script */
-    LW__EV_LATE,    /* the deadline came before the holder could be told of its grant */
-    LW__EV_LAPSE    /* the holder was told `lost` on this side's own account */
+    LW__EV_ASK_NOW,  /* the link came up or is bound, who was first tried, or a message
+                        came  that cannot be believed */
+    LW__EV_DUE,      /* due_us has come */
+    LW__EV_ABANDON,  /* nobody here waits for it any more */
+    LW__EV_RELEASE,  /* the holder lets go, and nobody here follows */
+    LW__EV_TURN,     /* the holder lets go, a fresh token asks in the same script */
+    LW__EV_LATE,     /* the deadline came before the holder could be told of its grant */
+    LW__EV_LAPSE     /* the holder was told `lost` on this side's own account */
 };
 
 struct lw__input {
@@ -125,6 +127,7 @@ int64_t lw__drift_us(int64_t span_us);
 /* TTL-based polling: when to ask again, after an answer with this remaining lease and
  * position (-1: not queued). Microseconds from now. */
 int64_t lw__poll_delay_us(int64_t remaining_ms, int64_t position, int64_t jitter);
-/* The same where nobody queues: as soon as the lease has ended, or after up to most_ms. */
+/* The same where nobody queues: as soon as the lease has ended, or after up to
+ * most_ms. */
 int64_t lw__poll_lease_us(int64_t remaining_ms, int64_t most_ms, int64_t jitter);
 #endif

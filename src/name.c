@@ -18,7 +18,8 @@ struct lw__name *lw__name_find(struct lw_client *client, const char *text)
 {
     size_t length = strlen(text);
 
-    return find(client, text, length, (unsigned)lw__hash(&client->hash_key, text, length));
+    return find(client, text, length,
+                (unsigned)lw__hash(&client->hash_key, text, length));
 }
 
 struct lw__name *lw__name_get(struct lw_client *client, const char *text)
@@ -27,14 +28,15 @@ struct lw__name *lw__name_get(struct lw_client *client, const char *text)
     unsigned hash = (unsigned)lw__hash(&client->hash_key, text, length);
     struct lw__name *name = find(client, text, length, hash);
 
-    if (!name) {
-        name = malloc(sizeof *name + length + 1);
-        if (!name)
+    if (name == NULL) {
+        name = malloc(sizeof(*name) + length + 1);
+        if (name == NULL) {
             return NULL;
-        memset(name, 0, sizeof *name);
+        }
+        memset(name, 0, sizeof(*name));
         memcpy(name->text, text, length + 1);
         HASH_ADD_KEYPTR_BYHASHVALUE(hh, client->names, name->text, length, hash, name);
-        if (!name->hh.tbl) { /* uthash had no memory */
+        if (name->hh.tbl == NULL) { /* uthash had no memory */
             free(name);
             return NULL;
         }
@@ -45,9 +47,11 @@ struct lw__name *lw__name_get(struct lw_client *client, const char *text)
 
 void lw__name_put(struct lw_client *client, struct lw__name *name)
 {
-    if (--name->references > 0)
+    if (--name->references > 0) {
         return;
-    if (client)
+    }
+    if (client != NULL) {
         HASH_DEL(client->names, name);
+    }
     free(name);
 }

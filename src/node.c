@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One Redis server: see node.h. The command link comes up in three steps: the session greets,
- * the fence counter is seeded (so the first number of a connection is never below one drawn
- * before a failover), then `up`. Commands wait in `backlog` while max_inflight are unanswered.
- * Whenever either link connects, and at heartbeats, the command link counts who listens.
+ * One Redis server: see node.h. The command link comes up in three steps: the session
+ * greets, the fence counter is seeded (so the first number of a connection is never below
+ * one drawn before a failover), then `up`. Commands wait in `backlog` while max_inflight
+ * are unanswered. Whenever either link connects, and at heartbeats, the command link
+ * counts who listens.
  */
 #include "node.h"
 
@@ -88,8 +89,9 @@ static void pump(void *arg)
            has_room(node)) {
         lw__backlog_pull(&node->backlog, next);
         send_now(node, next);
-        if (next->request.sent_us == 0)
+        if (next->request.sent_us == 0) {
             break;
+        }
     }
 }
 
@@ -100,21 +102,24 @@ static void submit(struct lw__node *node, struct lw__command *command,
     command->type = type;
     command->eval = false;
     command->request.sent_us = 0;
-    if (!has_room(node) ||
-        (node->backlog.count > 0 && lw__backlog_next(&node->backlog, type->order)))
+    if (!has_room(node) || (node->backlog.count > 0 &&
+                            lw__backlog_next(&node->backlog, type->order) != NULL)) {
         lw__backlog_push(&node->backlog, command, false);
-    else
+    } else {
         send_now(node, command);
+    }
 }
 
-/* NOSCRIPT is answered with the script's text, once, and never from within the reply. Said
- * of the first of several replies it means no script: the command is not answered yet. */
+/* NOSCRIPT is answered with the script's text, once, and never from within the reply.
+ * Said of the first of several replies it means no script: the command is not answered
+ * yet. */
 static bool send_text_instead(struct lw__command *command, const struct lw__reply *reply)
 {
     if (lw__reply_type(reply) != LW__REPLY_ERROR || command->eval ||
         command->request.expected > 0 ||
-        lw__classify(lw__reply_text(reply, NULL)) != LW__ERR_NOSCRIPT)
+        lw__classify(lw__reply_text(reply, NULL)) != LW__ERR_NOSCRIPT) {
         return false;
+    }
     command->eval = true;
     command->request.sent_us = 0;
     lw__backlog_push(&command->node->backlog, command, true);
@@ -127,8 +132,9 @@ static void make_room(void *arg)
 {
     struct lw__node *node = arg;
 
-    if (node->backlog.count > 0)
+    if (node->backlog.count > 0) {
         lw__defer(loop_of(node), &node->pump_call, false);
+    }
 }
 
 static void replied(struct lw__request *request, const struct lw__reply *reply)
@@ -137,17 +143,20 @@ static void replied(struct lw__request *request, const struct lw__reply *reply)
     struct lw__node *node = command->node;
 
     make_room(node);
-    if (send_text_instead(command, reply))
+    if (send_text_instead(command, reply)) {
         return;
+    }
     if (lw__reply_type(reply) == LW__REPLY_ERROR &&
-        lw__classify(lw__reply_text(reply, NULL)) == LW__ERR_LINK)
+        lw__classify(lw__reply_text(reply, NULL)) == LW__ERR_LINK) {
         lw__node_distrust(node, lw__reply_text(reply, NULL));
+    }
     if (!command->type->answer(command, reply)) {
         const char *why = "the server answered what no server can answer";
 
         lw__node_distrust(node, why);
-        if (request->expected == 0)
+        if (request->expected == 0) {
             command->type->failed(command, why, true);
+        }
     }
 }
 
@@ -163,20 +172,23 @@ static void failed(struct lw__request *request, const char *why)
 bool lw__node_send(struct lw__node *node, struct lw__command *command,
                    const struct lw__command_type *type)
 {
-    if (!node->up)
+    if (!node->up) {
         return false;
+    }
     submit(node, command, type);
     return true;
 }
 
 void lw__node_forget(struct lw__node *node, struct lw__command *command)
 {
-    if (!command->request.prev)
+    if (command->request.prev == NULL) {
         return;
-    if (lw__node_is_unsent(command))
+    }
+    if (lw__node_is_unsent(command)) {
         lw__backlog_pull(&node->backlog, command);
-    else if (node->commands.link)
+    } else if (node->commands.link != NULL) {
         lw__link_forget(node->commands.link, &command->request);
+    }
 }
 
 bool lw__node_has_room(const struct lw__node *node)
@@ -186,7 +198,7 @@ bool lw__node_has_room(const struct lw__node *node)
 
 bool lw__node_is_unsent(const struct lw__command *command)
 {
-    return command->request.prev && command->request.sent_us == 0;
+    return command->request.prev != NULL && command->request.sent_us == 0;
 }
 
 void lw__node_distrust(struct lw__node *node, const char *why)
@@ -205,8 +217,9 @@ static void put_seed(struct lw__command *command, struct lw__buffer *out)
 
 static void came_up(struct lw__node *node)
 {
-    if (node->up)
+    if (node->up) {
         return;
+    }
     node->up = true;
     node->events->up(node->arg);
 }
@@ -214,11 +227,12 @@ static void came_up(struct lw__node *node)
 static void unseed(struct lw__node *node, int level, enum lw__error_class class,
                    const char *why)
 {
-    if (node->unseeded.why[0] == '\0')
+    if (node->unseeded.why[0] == '\0') {
         lw__log(node->options.access.log, level, "the fence counter cannot be set: %s",
                 why);
+    }
     node->unseeded.class = class;
-    lw__told(why, node->unseeded.why, sizeof node->unseeded.why);
+    lw__told(why, node->unseeded.why, sizeof(node->unseeded.why));
 }
 
 void lw__node_doubt_clock(struct lw__node *node, int64_t number)
@@ -227,18 +241,20 @@ void lw__node_doubt_clock(struct lw__node *node, int64_t number)
     struct tm date = {0};
     char why[LW__WHY], day[16] = "";
 
-    if (gmtime_r(&seconds, &date))
-        (void)strftime(day, sizeof day, "%Y-%m-%d", &date);
-    snprintf(
-        why, sizeof why,
+    if (gmtime_r(&seconds, &date) != NULL) {
+        (void)strftime(day, sizeof(day), "%Y-%m-%d", &date);
+    }
+    (void)snprintf(
+        why, sizeof(why),
         "the server's clock is wrong, it says %s: no fencing token can be made of that, "
         "only locks without one are granted until it is right",
         day);
     unseed(node, LOG_ERR, LW__ERR_TRANSIENT, why);
 }
 
-/* Locks work without numbers (no memory for the counter, no permission, a clock that was never
- * set), but not on a link that is ended for what was answered: a replica is never `up`. */
+/* Locks work without numbers (no memory for the counter, no permission, a clock that was
+ * never set), but not on a link that is ended for what was answered: a replica is never
+ * `up`. */
 static bool seeded(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__node *node = command->node;
@@ -249,8 +265,9 @@ static bool seeded(struct lw__command *command, const struct lw__reply *reply)
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         enum lw__error_class class = lw__classify(text);
 
-        if (class == LW__ERR_LINK)
+        if (class == LW__ERR_LINK) {
             return true;
+        }
         unseed(node, LOG_WARNING, class, text);
     } else if (number < 1) {
         return false;
@@ -276,16 +293,18 @@ static const struct lw__command_type seed_type = {put_seed, seeded, seed_failed,
 static void seed(struct lw__node *node)
 {
     /* Each connection begins with it; what waits for one would be in its way. */
-    if (node->seeding || node->commands.state != LW__SESSION_READY)
+    if (node->seeding || node->commands.state != LW__SESSION_READY) {
         return;
+    }
     node->seeding = true;
     submit(node, &node->seed, &seed_type);
 }
 
-/* The heartbeat of the counter, which expires a day after the last client's. It also gives a
- * TTL to one that has none: a plain try's INCR makes it so where the counter was lost, and its
- * client may die before it asks by the script that would set it. That key stands for at most
- * request_timeout_ms while any client is connected; the next one to connect replaces it. */
+/* The heartbeat of the counter, which expires a day after the last client's. It also
+ * gives a TTL to one that has none: a plain try's INCR makes it so where the counter was
+ * lost, and its client may die before it asks by the script that would set it. That key
+ * stands for at most request_timeout_ms while any client is connected; the next one to
+ * connect replaces it. */
 static void put_keep(struct lw__command *command, struct lw__buffer *out)
 {
     command->request.expected = 1;
@@ -295,8 +314,9 @@ static void put_keep(struct lw__command *command, struct lw__buffer *out)
 static bool kept(struct lw__command *command, const struct lw__reply *reply)
 {
     command->node->keeping = false;
-    if (lw__reply_type(reply) == LW__REPLY_INTEGER && lw__reply_integer(reply) == 0)
+    if (lw__reply_type(reply) == LW__REPLY_INTEGER && lw__reply_integer(reply) == 0) {
         seed(command->node);
+    }
     return true;
 }
 
@@ -317,7 +337,8 @@ static void put_count(struct lw__command *command, struct lw__buffer *out)
     struct lw__node *node = command->node;
     char channel[LW__CHANNEL_OF_OURS_SIZE];
 
-    /* 0: it connects anew, and has not told the server its channels; so nobody is counted */
+    /* 0: it connects anew, and has not told the server its channels; so nobody is
+     * counted */
     node->counted_nonce = node->subscription.confirmed ? node->subscription.nonce : 0;
     lw__connection_channel(node->options.uuid, node->subscription.nonce, channel);
     command->request.expected = 1;
@@ -329,12 +350,14 @@ static void count_subscribers(struct lw__node *node);
 /* Who may not ask waits by polling; on the next connection it may be permitted. */
 static void count_refused(struct lw__node *node, const char *why)
 {
-    if (lw__classify(why) != LW__ERR_REFUSED)
+    if (lw__classify(why) != LW__ERR_REFUSED) {
         return; /* asked again with the next heartbeat */
+    }
     node->count_forbidden = true;
     node->subscription.bound = false;
-    if (node->count_forbidden_told)
+    if (node->count_forbidden_told) {
         return;
+    }
     node->count_forbidden_told = true;
     lw__log(node->options.access.log, LOG_WARNING,
             "PUBSUB NUMSUB is not permitted, waiting will be by polling: %s", why);
@@ -352,14 +375,16 @@ static bool counted(struct lw__command *command, const struct lw__reply *reply)
         count_refused(node, lw__reply_text(reply, NULL));
         return true;
     }
-    if (!lw__get_count(reply, &count))
+    if (!lw__get_count(reply, &count)) {
         return false;
-    if (lw__subscription_counted(subscription, node->counted_nonce, count))
+    }
+    if (lw__subscription_counted(subscription, node->counted_nonce, count)) {
         lw__node_distrust(node, "it is at another server than the messages");
-    else if (node->counted_nonce != subscription->nonce)
+    } else if (node->counted_nonce != subscription->nonce) {
         count_subscribers(node); /* it connected anew meanwhile */
-    else if (subscription->bound && !was_bound && node->up)
+    } else if (subscription->bound && !was_bound && node->up) {
         node->events->bound(node->arg); /* else coming up has everyone ask, and join */
+    }
     return true;
 }
 
@@ -377,8 +402,9 @@ static const struct lw__command_type count_type = {put_count, counted, count_fai
 static void count_subscribers(struct lw__node *node)
 {
     if (!node->subscription.confirmed || node->counting || node->count_forbidden ||
-        node->commands.state != LW__SESSION_READY)
+        node->commands.state != LW__SESSION_READY) {
         return;
+    }
     node->counting = true;
     submit(node, &node->count, &count_type);
 }
@@ -404,13 +430,15 @@ static void policy_told(struct lw__request *request, const struct lw__reply *rep
     const char *policy = "";
 
     make_room(node);
-    if (lw__reply_count(reply) == 2)
+    if (lw__reply_count(reply) == 2) {
         policy = lw__reply_text(lw__reply_at(reply, 1), NULL);
-    if (strncmp(policy, "allkeys-", 8) == 0 || strncmp(policy, "volatile-", 9) == 0)
+    }
+    if (strncmp(policy, "allkeys-", 8) == 0 || strncmp(policy, "volatile-", 9) == 0) {
         lw__log(node->options.access.log, LOG_WARNING,
                 "the server's maxmemory-policy is %s: it may evict locks that "
                 "are held; only noeviction is safe",
                 policy);
+    }
 }
 
 static void killed(struct lw__request *request, const struct lw__reply *reply)
@@ -432,13 +460,15 @@ static void tell_server(struct lw__node *node, struct lw__request *request,
     struct lw__buffer out = {0};
 
     lw__put_command(&out, words);
-    for (size_t i = 0; i < words; i++)
+    for (size_t i = 0; i < words; i++) {
         lw__put_text(&out, text[i]);
+    }
     *request =
         (struct lw__request){.expected = 1, .reply = reply, .failed = ignore_failure};
     if (out.failed ||
-        lw__link_send(node->commands.link, request, out.data, out.length) != 0)
+        lw__link_send(node->commands.link, request, out.data, out.length) != 0) {
         lw__session_fail(&node->commands, lw_strerror(LW_ENOMEM));
+    }
     lw__buffer_clear(&out);
 }
 
@@ -446,14 +476,15 @@ static void commands_ready(void *arg)
 {
     struct lw__node *node = arg;
 
-    if (node->connection++ > 0)
+    if (node->connection++ > 0) {
         node->options.stats->reconnects++;
+    }
     lw__server_id(node->commands.run_id, node->server);
     if (node->commands.previous_id > 0) {
         /* Whatever the dead connection still has buffered must not run behind ours. */
         char id[24];
 
-        snprintf(id, sizeof id, "%lld", (long long)node->commands.previous_id);
+        (void)snprintf(id, sizeof(id), "%lld", (long long)node->commands.previous_id);
         tell_server(node, &node->kill, killed, 4,
                     (const char *[]){"CLIENT", "KILL", "ID", id});
     }
@@ -501,10 +532,11 @@ int lw__node_new(const struct lw__node_options *options,
         commands_ready, commands_lost, NULL, make_room};
     static const struct lw__subscription_events subscription_events = {
         subscription_confirmed, subscription_message};
-    struct lw__node *node = calloc(1, sizeof *node);
+    struct lw__node *node = calloc(1, sizeof(*node));
 
-    if (!node)
+    if (node == NULL) {
         return LW_ENOMEM;
+    }
     if (lw__loop_reserve(options->access.loop, 3) != 0) {
         free(node);
         return LW_ENOMEM;
@@ -527,8 +559,9 @@ int lw__node_new(const struct lw__node_options *options,
 
 void lw__node_free(struct lw__node *node)
 {
-    if (!node)
+    if (node == NULL) {
         return;
+    }
     lw__session_stop(&node->commands);
     lw__session_stop(&node->subscription.session);
     lw__timer_cancel(loop_of(node), &node->heartbeat);
@@ -573,8 +606,9 @@ bool lw__node_is_clustered(const struct lw__node *node)
 
 const struct lw__unseeded *lw__node_unseeded(struct lw__node *node)
 {
-    if (node->unseeded.why[0] == '\0')
+    if (node->unseeded.why[0] == '\0') {
         return NULL;
+    }
     seed(node);
     return &node->unseeded;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One Redis server as a client sees it: a command link and a subscription link, each kept
- * alive by a session. Owns the requests in flight, their number's limit, NOSCRIPT, the fence
- * counter's first number of each connection, whether the two links are bound to one server,
- * and heartbeats. Knows nothing of locks.
+ * alive by a session. Owns the requests in flight, their number's limit, NOSCRIPT, the
+ * fence counter's first number of each connection, whether the two links are bound to one
+ * server, and heartbeats. Knows nothing of locks.
  *
  * Happy path: lw__node_new, `up`, `bound` (at once where it is bound by then, else told),
  * lw__node_send, the command's `answer`.
@@ -32,7 +32,8 @@ struct lw__command {
 };
 
 struct lw__command_type {
-    /* Writes the command as it is wanted at the moment of sending; sets request.expected. */
+    /* Writes the command as it is wanted at the moment of sending; sets
+     * request.expected. */
     void (*put)(struct lw__command *command, struct lw__buffer *out);
     /* Each of its replies, in order. false: no server can have answered that. */
     bool (*answer)(struct lw__command *command, const struct lw__reply *reply);
@@ -64,7 +65,8 @@ void lw__node_abandon(struct lw__node *node); /* in a forked child, in place of 
 
 bool lw__node_is_up(const struct lw__node *node);
 bool lw__node_is_backing_off(const struct lw__node *node);
-/* Whether the command link's server is the one that messages come from (subscription.h). */
+/* Whether the command link's server is the one that messages come from
+ * (subscription.h). */
 bool lw__node_is_bound(const struct lw__node *node);
 /* That server's short id, "" where it is not told. */
 const char *lw__node_server(const struct lw__node *node);
@@ -77,22 +79,24 @@ struct lw__unseeded {
 };
 /* NULL: they can, on this connection. Else asking has it tried again. */
 const struct lw__unseeded *lw__node_unseeded(struct lw__node *node);
-/* A script drew this number, 1 or more and below LW__FENCE_MIN: the counter was lost, and the
- * server's clock says no later time. A number of such a clock is not told: a counter that is
- * lost once more could not be known from it. */
+/* A script drew this number, 1 or more and below LW__FENCE_MIN: the counter was lost, and
+ * the server's clock says no later time. A number of such a clock is not told: a counter
+ * that is lost once more could not be known from it. */
 void lw__node_doubt_clock(struct lw__node *node, int64_t number);
 /* How it is reached, for a further session to the same server. */
 const struct lw__access *lw__node_access(const struct lw__node *node);
-/* Counts connections of both links: what was learnt of the server's clock holds for one pair
- * of them. */
+/* Counts connections of both links: what was learnt of the server's clock holds for one
+ * pair of them. */
 unsigned lw__node_connection(const struct lw__node *node);
 
-/* false: there is no link, nothing was done and nothing will be called. Else the command is
- * sent now, or as soon as fewer than max_inflight are and none of an earlier order waits. */
+/* false: there is no link, nothing was done and nothing will be called. Else the command
+ * is sent now, or as soon as fewer than max_inflight are and none of an earlier order
+ * waits. */
 bool lw__node_send(struct lw__node *node, struct lw__command *command,
                    const struct lw__command_type *type);
 void lw__node_forget(struct lw__node *node, struct lw__command *command);
-/* Whether one that is sent now would not have to wait for others; without a link, none has. */
+/* Whether one that is sent now would not have to wait for others; without a link, none
+ * has. */
 bool lw__node_has_room(const struct lw__node *node);
 /* It waits for room, and is not written yet. */
 bool lw__node_is_unsent(const struct lw__command *command);

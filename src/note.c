@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who this client is, for whoever asks Redis: a short note under a key of its own, kept there
- * while the client holds or waits. Nothing depends on it, so no failure of it is told.
+ * Who this client is, for whoever asks Redis: a short note under a key of its own, kept
+ * there while the client holds or waits. Nothing depends on it, so no failure of it is
+ * told.
  *
- * Happy path: the first acquisition sends it; a timer refreshes it long before it expires.
+ * Happy path: the first acquisition sends it; a timer refreshes it long before it
+ * expires.
  */
 #include "core.h"
 
@@ -25,10 +27,11 @@ static void put_note(struct lw__command *command, struct lw__buffer *out)
     char host[65] = "", note[256];
 
     command->request.expected = 1;
-    if (gethostname(host, sizeof host - 1) != 0 || host[0] == '\0')
+    if (gethostname(host, sizeof(host) - 1) != 0 || host[0] == '\0') {
         memcpy(host, "-", 2);
-    snprintf(note, sizeof note, "%s %s %ld", client->options.client_name, host,
-             (long)client->fork_mark.pid);
+    }
+    (void)snprintf(note, sizeof(note), "%s %s %ld", client->options.client_name, host,
+                   (long)client->fork_mark.pid);
     lw__put_note(out, client->uuid, client->closing ? NULL : note);
 }
 
@@ -38,8 +41,9 @@ static void settled(struct lw__command *command, bool kept)
     struct lw_client *client = client_of(command);
 
     client->note_kept = kept;
-    if (!client->closing)
+    if (!client->closing) {
         return;
+    }
     lw__note_drop(client);
     lw__client_drained(client);
 }
@@ -63,16 +67,18 @@ static void send_note(struct lw_client *client)
     static const struct lw__command_type type = {put_note, answered, failed,
                                                  LW__ORDER_FRESH};
 
-    if (!client->note_command.request.prev)
+    if (client->note_command.request.prev == NULL) {
         (void)lw__node_send(client->node, &client->note_command, &type);
+    }
 }
 
 static void due(void *arg)
 {
     struct lw_client *client = arg;
 
-    if (client->open_tokens > 0)
+    if (client->open_tokens > 0) {
         lw__note_keep(client, lw__now_us());
+    }
 }
 
 void lw__note_init(struct lw_client *client)
@@ -82,8 +88,10 @@ void lw__note_init(struct lw_client *client)
 
 void lw__note_keep(struct lw_client *client, int64_t now_us)
 {
-    if (now_us < client->note_due_us || client->closing || !lw__node_is_up(client->node))
+    if (now_us < client->note_due_us || client->closing ||
+        !lw__node_is_up(client->node)) {
         return;
+    }
     client->note_due_us = now_us + REFRESH_US;
     lw__timer_set(client->loop, &client->note_timer, client->note_due_us);
     send_note(client);
@@ -98,6 +106,7 @@ void lw__note_renew(struct lw_client *client)
 void lw__note_drop(struct lw_client *client)
 {
     lw__timer_cancel(client->loop, &client->note_timer);
-    if (client->note_kept)
+    if (client->note_kept) {
         send_note(client);
+    }
 }

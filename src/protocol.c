@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Arguments out: see protocol.h. Owns the names of keys, tokens and members; must not know a
- * connection. Happy path: lw__put_try writes `SET name token NX PX lease` and `INCR fence`.
+ * Arguments out: see protocol.h. Owns the names of keys, tokens and members; must not
+ * know a connection. Happy path: lw__put_try writes `SET name token NX PX lease` and
+ * `INCR fence`.
  */
 #include "protocol.h"
 
@@ -27,14 +28,17 @@ static char *reserve(struct lw__buffer *out, size_t length)
     size_t capacity = out->capacity ? out->capacity : 512;
     char *data;
 
-    if (out->failed)
+    if (out->failed) {
         return NULL;
-    if (out->capacity - out->length >= length)
+    }
+    if (out->capacity - out->length >= length) {
         return out->data + out->length;
-    while (capacity - out->length < length)
+    }
+    while (capacity - out->length < length) {
         capacity *= 2;
+    }
     data = realloc(out->data, capacity);
-    if (!data) {
+    if (data == NULL) {
         out->failed = true;
         return NULL;
     }
@@ -47,8 +51,9 @@ static void put(struct lw__buffer *out, const char *bytes, size_t length)
 {
     char *at = reserve(out, length);
 
-    if (!at)
+    if (at == NULL) {
         return;
+    }
     memcpy(at, bytes, length);
     out->length += length;
 }
@@ -69,7 +74,8 @@ static const char *digits(uint64_t number, char room[DIGITS], size_t *length)
 
 #define HEADER (1 + DIGITS + 2) /* at most */
 
-/* The kind, a number, which mostly has one digit or two, a line's end; where that ends. */
+/* The kind, a number, which mostly has one digit or two, a line's end; where that
+ * ends. */
 static char *write_header(char *at, char kind, size_t number)
 {
     *at++ = kind;
@@ -81,8 +87,9 @@ static char *write_header(char *at, char kind, size_t number)
         memcpy(at, text, length);
         at += length;
     } else {
-        if (number >= 10)
+        if (number >= 10) {
             *at++ = (char)('0' + number / 10);
+        }
         *at++ = (char)('0' + number % 10);
     }
     memcpy(at, "\r\n", 2);
@@ -93,16 +100,18 @@ static void put_header(struct lw__buffer *out, char kind, size_t number)
 {
     char *at = reserve(out, HEADER);
 
-    if (at)
+    if (at != NULL) {
         out->length = (size_t)(write_header(at, kind, number) - out->data);
+    }
 }
 
 static void put_bytes(struct lw__buffer *out, const char *bytes, size_t length)
 {
     char *at = reserve(out, HEADER + length + 2);
 
-    if (!at)
+    if (at == NULL) {
         return;
+    }
     at = write_header(at, '$', length);
     memcpy(at, bytes, length);
     memcpy(at + length, "\r\n", 2);
@@ -162,20 +171,20 @@ void lw__token_text(const struct lw__token_id *id, char ret[LW__TOKEN_SIZE])
 
 void lw__own_channel(const char *uuid, char ret[LW__CHANNEL_OF_OURS_SIZE])
 {
-    snprintf(ret, LW__CHANNEL_OF_OURS_SIZE, "lockwire:2:%s", uuid);
+    (void)snprintf(ret, LW__CHANNEL_OF_OURS_SIZE, "lockwire:2:%s", uuid);
 }
 
 void lw__connection_channel(const char *uuid, unsigned nonce,
                             char ret[LW__CHANNEL_OF_OURS_SIZE])
 {
-    snprintf(ret, LW__CHANNEL_OF_OURS_SIZE, "lockwire:2:%s:%x", uuid, nonce);
+    (void)snprintf(ret, LW__CHANNEL_OF_OURS_SIZE, "lockwire:2:%s:%x", uuid, nonce);
 }
 
 void lw__server_id(const char *run_id, char ret[LW__SERVER_SIZE])
 {
     size_t length = strspn(run_id, "0123456789abcdef");
 
-    snprintf(ret, LW__SERVER_SIZE, "%.*s", (int)length, run_id);
+    (void)snprintf(ret, LW__SERVER_SIZE, "%.*s", (int)length, run_id);
 }
 
 static void put_token(struct lw__buffer *out, const struct lw__token_id *id)
@@ -185,8 +194,8 @@ static void put_token(struct lw__buffer *out, const struct lw__token_id *id)
     put_bytes(out, text, token_length(id, text));
 }
 
-/* The queue of a name stands in the name's cluster slot: `{name}`, or as it is where the name
- * carries a tag of its own. */
+/* The queue of a name stands in the name's cluster slot: `{name}`, or as it is where the
+ * name carries a tag of its own. */
 static void put_queue(struct lw__buffer *out, const char *name, bool rw)
 {
     const char *prefix = rw ? "lockwire:2:rwqueue:" : "lockwire:2:queue:";
@@ -208,10 +217,11 @@ static void put_script(struct lw__buffer *out, bool eval, enum lw__script_id id,
 
     lw__put_command(out, 3 + keys + args);
     lw__put_text(out, eval ? "EVAL" : "EVALSHA");
-    if (eval)
+    if (eval) {
         put_bytes(out, script->text, script->length);
-    else
+    } else {
         put_bytes(out, script->sha1, 40);
+    }
     lw__put_number(out, (int64_t)keys);
 }
 
@@ -237,7 +247,7 @@ size_t lw__put_try(struct lw__buffer *out, const char *name,
     if (fence) {
         static const char incr[] = "*2\r\n$4\r\nINCR\r\n$14\r\n" FENCE_KEY "\r\n";
 
-        put(out, incr, sizeof incr - 1);
+        put(out, incr, sizeof(incr) - 1);
     }
     return second;
 }
@@ -246,20 +256,21 @@ static void put_member_parts(struct lw__buffer *out, const struct lw__rw *rw,
                              const struct lw__token_id *token)
 {
     lw__put_text(out, rw->write ? "w" : "r");
-    if (rw->owner)
+    if (rw->owner != NULL) {
         lw__put_text(out, rw->owner);
-    else
+    } else {
         put_token(out, token);
+    }
     lw__put_number(out, rw->permits);
 }
 
 void lw__put_acquire(struct lw__buffer *out, bool eval,
                      const struct lw__acquire_args *args)
 {
-    if (args->rw) {
+    if (args->rw != NULL) {
         put_script(out, eval, LW__SCRIPT_RW_ACQUIRE, 3, 8);
         put_keys(out, args->name, true);
-    } else if (args->previous) {
+    } else if (args->previous != NULL) {
         put_script(out, eval, LW__SCRIPT_MUTEX_TURN, 3, 7);
         put_keys(out, args->name, false);
         put_token(out, args->previous);
@@ -269,15 +280,17 @@ void lw__put_acquire(struct lw__buffer *out, bool eval,
     }
     put_token(out, &args->token);
     lw__put_number(out, args->lease_ms);
-    if (!args->previous)
+    if (args->previous == NULL) {
         lw__put_number(out, args->wait);
+    }
     lw__put_number(out, args->ticket);
-    if (args->rw) {
+    if (args->rw != NULL) {
         put_member_parts(out, args->rw, &args->token);
     } else {
         lw__put_number(out, args->fence);
-        if (args->previous)
+        if (args->previous != NULL) {
             lw__put_number(out, args->wait);
+        }
     }
     lw__put_text(out, args->server);
 }
@@ -295,8 +308,8 @@ void lw__redisson_channel(const char *name, char ret[LW__CHANNEL_SIZE])
 {
     bool tagged = strchr(name, '{') != NULL;
 
-    snprintf(ret, LW__CHANNEL_SIZE, "redisson_lock__channel:%s%s%s", tagged ? "" : "{",
-             name, tagged ? "" : "}");
+    (void)snprintf(ret, LW__CHANNEL_SIZE, "redisson_lock__channel:%s%s%s",
+                   tagged ? "" : "{", name, tagged ? "" : "}");
 }
 
 static void put_field(struct lw__buffer *out, const struct lw__token_id *id)
@@ -332,17 +345,20 @@ void lw__put_redisson_release(struct lw__buffer *out, bool eval, const char *nam
  * more than it costs us to look. */
 static size_t leases(size_t count, const struct lw__renew_args *args)
 {
-    for (size_t i = 1; i < count; i++)
-        if (args[i].lease_ms != args[0].lease_ms)
+    for (size_t i = 1; i < count; i++) {
+        if (args[i].lease_ms != args[0].lease_ms) {
             return count;
+        }
+    }
     return count > 0;
 }
 
 static void put_leases(struct lw__buffer *out, size_t told,
                        const struct lw__renew_args *args)
 {
-    for (size_t i = 0; i < told; i++)
+    for (size_t i = 0; i < told; i++) {
         lw__put_number(out, args[i].lease_ms);
+    }
 }
 
 void lw__put_redisson_renew(struct lw__buffer *out, bool eval, size_t count,
@@ -351,10 +367,12 @@ void lw__put_redisson_renew(struct lw__buffer *out, bool eval, size_t count,
     size_t told = leases(count, args);
 
     put_script(out, eval, LW__SCRIPT_REDISSON_RENEW, count, count + told);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         lw__put_text(out, args[i].name);
-    for (size_t i = 0; i < count; i++)
+    }
+    for (size_t i = 0; i < count; i++) {
         put_field(out, &args[i].token);
+    }
     put_leases(out, told, args);
 }
 
@@ -366,14 +384,14 @@ static void put_member(struct lw__buffer *out, const struct lw__rw *rw,
     size_t number, length = token_length(id, token), owner;
     const char *permits = digits(rw->permits, room, &number);
 
-    owner = rw->owner ? strlen(rw->owner) : length;
+    owner = rw->owner != NULL ? strlen(rw->owner) : length;
     put_header(out, '$', 1 + number + 1 + length + 1 + owner);
     put(out, rw->write ? "w" : "r", 1);
     put(out, permits, number);
     put(out, " ", 1);
     put(out, token, length);
     put(out, " ", 1);
-    put(out, rw->owner ? rw->owner : token, owner);
+    put(out, rw->owner != NULL ? rw->owner : token, owner);
     put(out, "\r\n", 2);
 }
 
@@ -381,12 +399,13 @@ void lw__put_release(struct lw__buffer *out, bool eval, const char *name,
                      const struct lw__token_id *token, const struct lw__rw *rw,
                      const char *server)
 {
-    put_script(out, eval, rw ? LW__SCRIPT_RW_RELEASE : LW__SCRIPT_MUTEX_RELEASE, 3,
-               rw ? 3 : 2);
+    put_script(out, eval, rw != NULL ? LW__SCRIPT_RW_RELEASE : LW__SCRIPT_MUTEX_RELEASE,
+               3, rw != NULL ? 3 : 2);
     put_keys(out, name, rw != NULL);
     put_token(out, token);
-    if (rw)
+    if (rw != NULL) {
         put_member(out, rw, token);
+    }
     lw__put_text(out, server);
 }
 
@@ -398,17 +417,21 @@ void lw__put_renew(struct lw__buffer *out, bool eval, size_t count,
 
     put_script(out, eval, rw ? LW__SCRIPT_RW_RENEW : LW__SCRIPT_MUTEX_RENEW,
                rw ? 1 + 2 * count : count, rw + count + told);
-    if (rw)
+    if (rw) {
         lw__put_text(out, FENCE_KEY);
+    }
     for (size_t i = 0; i < count; i++) {
         lw__put_text(out, args[i].name);
-        if (rw)
+        if (rw) {
             put_queue(out, args[i].name, true);
+        }
     }
-    if (rw)
+    if (rw) {
         lw__put_text(out, server);
-    for (size_t i = 0; i < count; i++)
+    }
+    for (size_t i = 0; i < count; i++) {
         put_token(out, &args[i].token);
+    }
     put_leases(out, told, args);
 }
 
@@ -419,8 +442,9 @@ void lw__put_break(struct lw__buffer *out, bool eval, const char *name, const ch
                rw ? 3 : 2);
     put_keys(out, name, rw);
     lw__put_text(out, token);
-    if (rw)
+    if (rw) {
         lw__put_text(out, ""); /* it does not wait: no member of the queue */
+    }
     lw__put_text(out, server);
 }
 
@@ -437,19 +461,20 @@ void lw__put_inspect(struct lw__buffer *out, bool eval, const char *name,
 
 static void put_note_key(struct lw__buffer *out, const char *uuid)
 {
-    put_header(out, '$', sizeof NOTE_KEY - 1 + LW__UUID_SIZE - 1);
-    put(out, NOTE_KEY, sizeof NOTE_KEY - 1);
+    put_header(out, '$', sizeof(NOTE_KEY) - 1 + LW__UUID_SIZE - 1);
+    put(out, NOTE_KEY, sizeof(NOTE_KEY) - 1);
     put(out, uuid, LW__UUID_SIZE - 1);
     put(out, "\r\n", 2);
 }
 
 void lw__put_note(struct lw__buffer *out, const char *uuid, const char *note)
 {
-    lw__put_command(out, note ? 5 : 2);
-    lw__put_text(out, note ? "SET" : "DEL");
+    lw__put_command(out, note != NULL ? 5 : 2);
+    lw__put_text(out, note != NULL ? "SET" : "DEL");
     put_note_key(out, uuid);
-    if (!note)
+    if (note == NULL) {
         return;
+    }
     lw__put_text(out, note);
     lw__put_text(out, "PX");
     lw__put_number(out, NOTE_TTL_MS);
@@ -459,8 +484,9 @@ void lw__put_get_notes(struct lw__buffer *out, size_t count, const char *const *
 {
     lw__put_command(out, 1 + count);
     lw__put_text(out, "MGET");
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         put_note_key(out, uuids[i]);
+    }
 }
 
 void lw__put_fence_seed(struct lw__buffer *out, bool eval)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What goes over the wire: each command's and script's arguments out, each reply to a typed
- * result, strictly: what does not fit exactly is refused. Pure; knows no connection and no
- * lock's state. The names of keys, tokens, members and channels are made here alone.
+ * What goes over the wire: each command's and script's arguments out, each reply to a
+ * typed result, strictly: what does not fit exactly is refused. Pure; knows no connection
+ * and no lock's state. The names of keys, tokens, members and channels are made here
+ * alone.
  *
- * This is wire version 2. Queues, channels, tokens and a read-write lock's hash say so, and a
- * change of what any of them means takes another number: clients of two versions then exclude
- * each other on a name as strangers do, by its key alone, wait for each other by polling, and
- * never read or write what is the other's. The fence counter is common to all versions, so
- * that numbers rise whoever draws them.
+ * This is wire version 2. Queues, channels, tokens and a read-write lock's hash say so,
+ * and a change of what any of them means takes another number: clients of two versions
+ * then exclude each other on a name as strangers do, by its key alone, wait for each
+ * other by polling, and never read or write what is the other's. The fence counter is
+ * common to all versions, so that numbers rise whoever draws them.
  */
 #ifndef LW_PROTOCOL_H
 #define LW_PROTOCOL_H
@@ -24,8 +25,8 @@ struct lw__buffer {
 };
 void lw__buffer_clear(struct lw__buffer *buffer);
 
-/* One acquisition as Redis sees it: `<client uuid>:<n>:<claim window in ms>-`. The end mark is
- * of wire version 2; version 1 had none. */
+/* One acquisition as Redis sees it: `<client uuid>:<n>:<claim window in ms>-`. The end
+ * mark is of wire version 2; version 1 had none. */
 struct lw__token_id {
     const char *uuid;
     uint64_t n;
@@ -55,7 +56,8 @@ void lw__put_command(struct lw__buffer *out, size_t words); /* the array's heade
 void lw__put_text(struct lw__buffer *out, const char *text);
 void lw__put_number(struct lw__buffer *out, int64_t number);
 
-/* `eval`: send the script's text, because the server does not know its SHA-1 (NOSCRIPT). */
+/* `eval`: send the script's text, because the server does not know its SHA-1
+ * (NOSCRIPT). */
 /* SET NX PX, and INCR where `fence`; returns where that begins. */
 size_t lw__put_try(struct lw__buffer *out, const char *name,
                    const struct lw__token_id *token, uint32_t lease_ms, bool fence);
@@ -79,8 +81,8 @@ struct lw__renew_args {
     struct lw__token_id token;
     uint32_t lease_ms;
 };
-/* One lease goes out for all where they are alike, else one for each. `server` NULL: mutexes,
- * whose renewal hands nothing over; else a read-write lock's holds. */
+/* One lease goes out for all where they are alike, else one for each. `server` NULL:
+ * mutexes, whose renewal hands nothing over; else a read-write lock's holds. */
 void lw__put_renew(struct lw__buffer *out, bool eval, size_t count,
                    const struct lw__renew_args *args, const char *server);
 
@@ -121,8 +123,8 @@ enum lw__error_class lw__classify(const char *error);
 /* Is it NOPERM: a command, key or channel that this user may not use? */
 bool lw__denied(const char *error);
 
-/* Numbers out of this range mean that the counter was lost and must be seeded from TIME; a
- * script cannot count beyond it. */
+/* Numbers out of this range mean that the counter was lost and must be seeded from TIME;
+ * a script cannot count beyond it. */
 #define LW__FENCE_MIN ((int64_t)1 << 50)
 #define LW__FENCE_END ((int64_t)1 << 53)
 
@@ -146,8 +148,8 @@ bool lw__get_released(const struct lw__reply *reply, bool rw, struct lw__release
 bool lw__get_redisson_released(const struct lw__reply *reply, struct lw__released *ret);
 bool lw__get_renewed(const struct lw__reply *reply, size_t count, bool *renewed);
 
-/* A message on our channel: `t <token> <fence> <us> <server> <name>` (a mutex was handed over;
- * `r`: a read-write lock) or `s <token> <window ms> <name>`. */
+/* A message on our channel: `t <token> <fence> <us> <server> <name>` (a mutex was handed
+ * over; `r`: a read-write lock) or `s <token> <window ms> <name>`. */
 struct lw__message {
     bool handed; /* else standby */
     bool rw;     /* handed: in a read-write lock */

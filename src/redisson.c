@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * LW_REDISSON: locks shared with Redisson's RLock. Owns what no other mode has: the handles of
- * one owner that hold one token together (they are counted here; Redis sees one hold), and the
- * link that listens to Redisson's channels while handles wait. Must not know replies, nor
- * decide when a grant may be believed.
+ * LW_REDISSON: locks shared with Redisson's RLock. Owns what no other mode has: the
+ * handles of one owner that hold one token together (they are counted here; Redis sees
+ * one hold), and the link that listens to Redisson's channels while handles wait. Must
+ * not know replies, nor decide when a grant may be believed.
  *
- * Happy path: the first try is refused; lw__redisson_await has the name's channel subscribed;
- * its confirmation has the first who waits for the name ask again, as does each message
- * (line.c). Once held, lw__redisson_join lets in who has the same owner; lw__redisson_leave
- * lets it out.
+ * Happy path: the first try is refused; lw__redisson_await has the name's channel
+ * subscribed; its confirmation has the first who waits for the name ask again, as does
+ * each message (line.c). Once held, lw__redisson_join lets in who has the same owner;
+ * lw__redisson_leave lets it out.
  */
 #include "core.h"
 
@@ -18,8 +18,8 @@
 #include <syslog.h>
 #include <utlist.h>
 
-#define IDLE_US                                                                          \
-    (10000 * (int64_t)LW__MS) /* the link is closed when nobody waited for so long */
+/* The link is closed when nobody waited for so long. */
+#define IDLE_US (10000 * (int64_t)LW__MS)
 #define NAMES_MAX 1024 /* channels that nobody waits for go at that many, or more */
 #define POLL_MS 10000
 #define POLL_UNHEARD_MS 3000
@@ -48,8 +48,9 @@ static bool needs_it_longer(const struct lw_lock *a, const struct lw_lock *b)
 {
     bool renews = !(a->flags & LW_NO_RENEW);
 
-    if (renews != !(b->flags & LW_NO_RENEW))
+    if (renews != !(b->flags & LW_NO_RENEW)) {
         return renews;
+    }
     return a->hold_until_us > b->hold_until_us;
 }
 
@@ -59,13 +60,15 @@ static void choose_holder(struct lw__token *token)
     struct lw_lock *lock, *first = token->holder;
 
     DL_FOREACH2(token->others, lock, turn_next) {
-        if (!first || needs_it_longer(lock, first))
+        if (first == NULL || needs_it_longer(lock, first)) {
             first = lock;
+        }
     }
     if (first != token->holder) {
         DL_DELETE2(token->others, first, turn_prev, turn_next);
-        if (token->holder)
+        if (token->holder != NULL) {
             DL_APPEND2(token->others, token->holder, turn_prev, turn_next);
+        }
         token->holder = first;
     }
     lw__renewal_plan(token);
@@ -80,13 +83,15 @@ static int64_t longest(int64_t lease_us, const struct lw_lock *lock)
 
 int64_t lw__redisson_lease_us(const struct lw__token *token)
 {
-    int64_t lease_us = token->holder ? longest(0, token->holder) : 0;
+    int64_t lease_us = token->holder != NULL ? longest(0, token->holder) : 0;
     const struct lw_lock *lock;
 
-    DL_FOREACH2(token->others, lock, turn_next)
+    DL_FOREACH2(token->others, lock, turn_next) {
         lease_us = longest(lease_us, lock);
-    DL_FOREACH2(token->waiting, lock, turn_next)
+    }
+    DL_FOREACH2(token->waiting, lock, turn_next) {
         lease_us = longest(lease_us, lock);
+    }
     return lease_us > 0 ? lease_us : token->machine.lease_us;
 }
 
@@ -96,13 +101,14 @@ static bool may_enter(const struct lw__token *token, const struct lw_lock *lock)
            token->machine.deadline_us - (int64_t)lock->margin_ms * LW__MS > lw__now_us();
 }
 
-/* Its lease begins now. Who does not renew has it asked for once, unless the grant that lets
- * it in was asked for with a lease as long. */
+/* Its lease begins now. Who does not renew has it asked for once, unless the grant that
+ * lets it in was asked for with a lease as long. */
 static void enter(struct lw__token *token, struct lw_lock *lock, bool by_grant)
 {
     if ((lock->flags & LW_NO_RENEW) &&
-        (!by_grant || token->machine.lease_us < longest(0, lock)))
+        (!by_grant || token->machine.lease_us < longest(0, lock))) {
         token->entered_us = lw__now_us();
+    }
     DL_APPEND2(token->others, lock, turn_prev, turn_next);
     lw__turns_begin(token, lock);
     choose_holder(token);
@@ -110,8 +116,9 @@ static void enter(struct lw__token *token, struct lw_lock *lock, bool by_grant)
 
 static void tell_of_cluster(struct lw_client *client)
 {
-    if (client->cluster_told || !lw__node_is_clustered(client->node))
+    if (client->cluster_told || !lw__node_is_clustered(client->node)) {
         return;
+    }
     client->cluster_told = true;
     lw__log(
         &client->log, LOG_WARNING,
@@ -125,8 +132,9 @@ void lw__redisson_admit(struct lw__token *token)
 
     tell_of_cluster(token->client);
     DL_FOREACH_SAFE2(token->waiting, lock, next, turn_next) {
-        if (!may_enter(token, lock))
+        if (!may_enter(token, lock)) {
             continue;
+        }
         lw__turns_unlist(token, lock);
         enter(token, lock, true);
     }
@@ -138,7 +146,7 @@ static bool is_alive(const struct lw__token *token)
     enum lw__phase phase = token->machine.phase;
 
     return (phase == LW__ASKING || phase == LW__QUEUED || phase == LW__HELD) &&
-           (token->holder || token->waiting);
+           (token->holder != NULL || token->waiting != NULL);
 }
 
 /* The token by which its owner holds the name, or waits for it. */
@@ -146,12 +154,14 @@ static struct lw__token *find(const struct lw_lock *lock)
 {
     struct lw__token *token;
 
-    if (lock->mode != LW_REDISSON || !lock->owner)
+    if (lock->mode != LW_REDISSON || lock->owner == NULL) {
         return NULL;
+    }
     DL_FOREACH(lock->name->tokens, token) {
-        if (token->mode == LW_REDISSON && token->rw_owner &&
-            strcmp(token->rw_owner, lock->owner) == 0 && is_alive(token))
+        if (token->mode == LW_REDISSON && token->rw_owner != NULL &&
+            strcmp(token->rw_owner, lock->owner) == 0 && is_alive(token)) {
             return token;
+        }
     }
     return NULL;
 }
@@ -168,10 +178,11 @@ bool lw__redisson_join(struct lw_lock *lock)
     struct lw__token *token = find(lock);
     struct lw__node *node = lock->client->node;
 
-    if (!token) {
+    if (token == NULL) {
         if (lock->mode != LW_REDISSON || !lock->once || !lw__node_is_up(node) ||
-            !lw__line_first(lock->name))
+            lw__line_first(lock->name) == NULL) {
             return false;
+        }
         refuse(lock);
         return true;
     }
@@ -179,15 +190,17 @@ bool lw__redisson_join(struct lw_lock *lock)
         enter(token, lock, false);
         return true;
     }
-    if (lock->once && lw__node_is_backing_off(node))
+    if (lock->once && lw__node_is_backing_off(node)) {
         return false;
+    }
     if (lock->once && token->machine.phase == LW__QUEUED && lw__node_is_up(node)) {
         refuse(lock);
         return true;
     }
     lw__turns_append(token, lock);
-    if (token->machine.phase == LW__HELD)
+    if (token->machine.phase == LW__HELD) {
         lw__renewal_now(token); /* so near to its end, the renewal's answer lets it in */
+    }
     return true;
 }
 
@@ -195,10 +208,11 @@ void lw__redisson_leave(struct lw_lock *lock)
 {
     struct lw__token *token = lock->token;
 
-    if (token->holder == lock)
+    if (token->holder == lock) {
         token->holder = NULL;
-    else
+    } else {
         DL_DELETE2(token->others, lock, turn_prev, turn_next);
+    }
     choose_holder(token);
 }
 
@@ -208,7 +222,7 @@ static bool is_awaited(const struct lw__listener *listener, const struct awaited
 {
     const struct lw__name *name = lw__name_find(listener->client, entry->name);
 
-    return name && lw__line_first(name);
+    return name != NULL && lw__line_first(name) != NULL;
 }
 
 static unsigned hash_of(const struct lw__listener *listener, const char *channel)
@@ -230,8 +244,9 @@ static struct awaited *find_awaited(const struct lw_client *client, const char *
 {
     char channel[LW__CHANNEL_SIZE];
 
-    if (!client->listener)
+    if (client->listener == NULL) {
         return NULL;
+    }
     lw__redisson_channel(name, channel);
     return find_channel(client->listener, channel);
 }
@@ -240,7 +255,7 @@ bool lw__redisson_hears(const struct lw_client *client, const char *name)
 {
     const struct awaited *entry = find_awaited(client, name);
 
-    return entry && entry->confirmed;
+    return entry != NULL && entry->confirmed;
 }
 
 int64_t lw__redisson_poll_ms(const struct lw__token *token)
@@ -258,8 +273,9 @@ int64_t lw__redisson_poll_ms(const struct lw__token *token)
 static void subscribe(struct lw__listener *listener, const struct awaited *entry)
 {
     if (listener->session.state == LW__SESSION_READY &&
-        lw__link_subscribe(listener->session.link, entry->channel) != 0)
+        lw__link_subscribe(listener->session.link, entry->channel) != 0) {
         lw__session_fail(&listener->session, lw_strerror(LW_ENOMEM));
+    }
 }
 
 static void ready(void *arg)
@@ -267,8 +283,9 @@ static void ready(void *arg)
     struct lw__listener *listener = arg;
     struct awaited *entry, *next;
 
-    HASH_ITER(hh, listener->names, entry, next)
+    HASH_ITER(hh, listener->names, entry, next) {
         subscribe(listener, entry);
+    }
 }
 
 static void unconfirm(struct lw__listener *listener)
@@ -276,8 +293,9 @@ static void unconfirm(struct lw__listener *listener)
     struct awaited *entry, *next;
 
     HASH_ITER(hh, listener->names, entry, next) {
-        if (!entry->confirmed)
+        if (!entry->confirmed) {
             continue;
+        }
         entry->confirmed = false;
         lw__line_unheard(listener->client, entry->name);
     }
@@ -289,15 +307,17 @@ static void lost(void *arg, const char *why)
     struct lw_client *client = listener->client;
 
     unconfirm(listener);
-    if (!listener->denied)
+    if (!listener->denied) {
         return;
+    }
     listener->denied = false;
     lw__session_stop(&listener->session);
-    if (!client->channels_forbidden_told)
+    if (!client->channels_forbidden_told) {
         lw__log(&client->log, LOG_WARNING,
                 "subscribing to Redisson's channels is not permitted, waiting will be by "
                 "polling: %s",
                 why);
+    }
     client->channels_forbidden_told = true;
 }
 
@@ -317,11 +337,13 @@ static void push(void *arg, const struct lw__reply *reply)
     channel = lw__reply_text(lw__reply_at(reply, 1), NULL);
     text = lw__reply_text(lw__reply_at(reply, 2), &length);
     entry = find_channel(listener, channel);
-    if (!entry)
+    if (entry == NULL) {
         return;
+    }
     if (strcasecmp(kind, "message") == 0) {
-        if (length == 1 && (*text == '0' || *text == '1'))
+        if (length == 1 && (*text == '0' || *text == '1')) {
             lw__line_message(listener->client, entry->name);
+        }
     } else if (!entry->confirmed) {
         entry->confirmed = true;
         /* what was freed before it came was not heard of */
@@ -338,20 +360,22 @@ static void forget(struct lw__listener *listener, struct awaited *entry)
     free(entry);
 }
 
-/* Without UNSUBSCRIBE the only way to have fewer channels is another connection: not again
- * before there are as many more as were left. */
+/* Without UNSUBSCRIBE the only way to have fewer channels is another connection: not
+ * again before there are as many more as were left. */
 static void start_over(struct lw__listener *listener)
 {
     struct awaited *entry, *next;
 
     lw__session_stop(&listener->session);
     HASH_ITER(hh, listener->names, entry, next) {
-        if (!is_awaited(listener, entry))
+        if (!is_awaited(listener, entry)) {
             forget(listener, entry);
+        }
     }
     listener->names_max = 2 * HASH_COUNT(listener->names);
-    if (listener->names_max < NAMES_MAX)
+    if (listener->names_max < NAMES_MAX) {
         listener->names_max = NAMES_MAX;
+    }
     unconfirm(listener);
     lw__session_start(&listener->session);
 }
@@ -361,8 +385,9 @@ static bool is_wanted(const struct lw__listener *listener)
     struct awaited *entry, *next;
 
     HASH_ITER(hh, listener->names, entry, next) {
-        if (is_awaited(listener, entry))
+        if (is_awaited(listener, entry)) {
             return true;
+        }
     }
     return false;
 }
@@ -374,18 +399,21 @@ static void tick(void *arg)
     int64_t now = lw__now_us();
     int64_t next = now + (int64_t)client->options.request_timeout_ms * LW__MS;
 
-    if (is_wanted(listener))
+    if (is_wanted(listener)) {
         listener->idle_since_us = LW__NEVER;
-    else if (listener->idle_since_us == LW__NEVER)
+    } else if (listener->idle_since_us == LW__NEVER) {
         listener->idle_since_us = now;
-    else if (now - listener->idle_since_us >= IDLE_US) {
+    } else if (now - listener->idle_since_us >= IDLE_US) {
         lw__redisson_close(client);
         return;
     }
-    if (listener->names && listener->names->confirmed)
+    if (listener->names != NULL && listener->names->confirmed) {
         subscribe(listener, listener->names); /* the heartbeat: it is confirmed again */
-    if (listener->idle_since_us != LW__NEVER && next > listener->idle_since_us + IDLE_US)
+    }
+    if (listener->idle_since_us != LW__NEVER &&
+        next > listener->idle_since_us + IDLE_US) {
         next = listener->idle_since_us + IDLE_US;
+    }
     lw__timer_set(client->loop, &listener->tick, next);
 }
 
@@ -394,11 +422,13 @@ static struct lw__listener *listen_for(struct lw_client *client)
     static const struct lw__session_events events = {ready, lost, push, NULL};
     struct lw__listener *listener = client->listener;
 
-    if (listener)
+    if (listener != NULL) {
         return listener;
-    listener = calloc(1, sizeof *listener);
-    if (!listener)
+    }
+    listener = calloc(1, sizeof(*listener));
+    if (listener == NULL) {
         return NULL;
+    }
     if (lw__loop_reserve(client->loop, 2) != 0) {
         free(listener);
         return NULL;
@@ -406,7 +436,8 @@ static struct lw__listener *listen_for(struct lw_client *client)
     listener->client = client;
     listener->names_max = NAMES_MAX;
     listener->idle_since_us = LW__NEVER;
-    lw__session_init(&listener->session, lw__node_access(client->node), &events, listener);
+    lw__session_init(&listener->session, lw__node_access(client->node), &events,
+                     listener);
     lw__session_start(&listener->session);
     lw__timer_init(&listener->tick, tick, listener);
     lw__timer_set(client->loop, &listener->tick,
@@ -424,25 +455,30 @@ void lw__redisson_await(struct lw__token *token)
     struct awaited *entry;
 
     tell_of_cluster(token->client);
-    if (!listener)
+    if (listener == NULL) {
         return;
+    }
     listener->idle_since_us = LW__NEVER;
     lw__redisson_channel(name, channel);
-    if (find_channel(listener, channel))
+    if (find_channel(listener, channel) != NULL) {
         return;
-    if (HASH_COUNT(listener->names) >= listener->names_max)
+    }
+    if (HASH_COUNT(listener->names) >= listener->names_max) {
         start_over(listener);
-    entry = calloc(1, sizeof *entry + strlen(name) + 1);
-    if (!entry)
+    }
+    entry = calloc(1, sizeof(*entry) + strlen(name) + 1);
+    if (entry == NULL) {
         return;
-    memcpy(entry->channel, channel, sizeof channel);
+    }
+    memcpy(entry->channel, channel, sizeof(channel));
     memcpy(entry->name, name, strlen(name) + 1);
     HASH_ADD_BYHASHVALUE(hh, listener->names, channel, strlen(channel),
                          hash_of(listener, channel), entry);
-    if (entry->hh.tbl) /* else uthash had no memory */
+    if (entry->hh.tbl != NULL) { /* else uthash had no memory */
         subscribe(listener, entry);
-    else
+    } else {
         free(entry);
+    }
 }
 
 void lw__redisson_close(struct lw_client *client)
@@ -450,8 +486,9 @@ void lw__redisson_close(struct lw_client *client)
     struct lw__listener *listener = client->listener;
     struct awaited *entry, *next;
 
-    if (!listener)
+    if (listener == NULL) {
         return;
+    }
     client->listener = NULL;
     lw__timer_cancel(client->loop, &listener->tick);
     if (lw__client_in_child(client)) {
@@ -460,7 +497,8 @@ void lw__redisson_close(struct lw_client *client)
         lw__session_stop(&listener->session);
         lw__loop_unreserve(client->loop, 2);
     }
-    HASH_ITER(hh, listener->names, entry, next)
+    HASH_ITER(hh, listener->names, entry, next) {
         forget(listener, entry);
+    }
     free(listener);
 }

@@ -20,17 +20,21 @@ static void back_off(struct lw__session *s, const char *why)
     const struct lw__access *a = s->access;
     int64_t now = lw__now_us(), most;
 
-    if (s->state == LW__SESSION_READY && now - s->ready_us > (int64_t)s->backoff_ms * MS)
+    if (s->state == LW__SESSION_READY &&
+        now - s->ready_us > (int64_t)s->backoff_ms * MS) {
         s->backoff_ms = 0;
-    if (s->backoff_ms == 0)
+    }
+    if (s->backoff_ms == 0) {
         s->backoff_ms = a->backoff_min_ms;
-    else
+    } else {
         s->backoff_ms = s->backoff_ms > a->backoff_max_ms / 2 ? a->backoff_max_ms
                                                               : s->backoff_ms * 2;
+    }
     most = (int64_t)s->backoff_ms * MS;
     s->state = LW__SESSION_BACKOFF;
     s->link = NULL;
-    lw__timer_set(a->loop, &s->timer, now + lw__random_between(a->random, most / 2, most));
+    lw__timer_set(a->loop, &s->timer,
+                  now + lw__random_between(a->random, most / 2, most));
     s->events->lost(s->arg, why);
 }
 
@@ -39,19 +43,21 @@ static void attempt_failed(struct lw__session *s, const char *why)
 {
     s->link = NULL;
     if (s->state == LW__SESSION_CONNECTING && ++s->address < s->addresses.count &&
-        lw__now_us() < s->limit_us)
+        lw__now_us() < s->limit_us) {
         connect_next(s);
-    else
+    } else {
         back_off(s, why);
+    }
 }
 
-/* Who refuses everybody says so in the place of an answer, and closes: that is the reason. */
+/* Who refuses everybody says so in the place of an answer, and closes: that is the
+ * reason. */
 static void link_down(void *arg, const char *why)
 {
     struct lw__session *s = arg;
     char last_words[LW__WHY];
 
-    memcpy(last_words, s->last_words, sizeof last_words);
+    memcpy(last_words, s->last_words, sizeof(last_words));
     attempt_failed(s,
                    s->state == LW__SESSION_CONNECTING && *last_words ? last_words : why);
 }
@@ -63,7 +69,7 @@ static void became_ready(struct lw__session *s)
     lw__timer_cancel(s->access->loop, &s->timer);
     s->previous_id = same_server ? s->id : 0;
     s->id = s->told_id;
-    memcpy(s->run_id, s->told_run_id, sizeof s->run_id);
+    memcpy(s->run_id, s->told_run_id, sizeof(s->run_id));
     s->state = LW__SESSION_READY;
     s->ready_us = lw__now_us();
     s->events->ready(s->arg);
@@ -76,8 +82,9 @@ static const char *info_field(const char *info, const char *field)
 
     while (strncmp(info, field, length) != 0) {
         info += strcspn(info, "\n");
-        if (*info++ == '\0')
+        if (*info++ == '\0') {
             return "";
+        }
     }
     return info + length;
 }
@@ -86,8 +93,8 @@ static void note_info(struct lw__session *s, const char *info)
 {
     const char *value = info_field(info, "run_id:");
 
-    snprintf(s->told_run_id, sizeof s->told_run_id, "%.*s", (int)strcspn(value, "\r\n"),
-             value);
+    (void)snprintf(s->told_run_id, sizeof(s->told_run_id), "%.*s",
+                   (int)strcspn(value, "\r\n"), value);
     s->clustered = strncmp(info_field(info, "redis_mode:"), "cluster", 7) == 0 ||
                    strncmp(info_field(info, "server_mode:"), "cluster", 7) == 0;
 }
@@ -111,21 +118,24 @@ static void greeted(struct lw__request *request, const struct lw__reply *reply)
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         char why[LW__WHY];
 
-        snprintf(why, sizeof why, "%s: %s", names[greet->kind], text);
+        (void)snprintf(why, sizeof(why), "%s: %s", names[greet->kind], text);
         if (greeting_fails(greet->kind, text)) {
             lw__session_fail(s, why);
             return;
         }
         lw__log(s->access->log, LOG_INFO, "%s", why);
-        if (!lw__denied(text)) /* that is about the one command */
-            memcpy(s->last_words, why, sizeof why);
+        if (!lw__denied(text)) { /* that is about the one command */
+            memcpy(s->last_words, why, sizeof(why));
+        }
     } else if (greet->kind == LW__GREET_ID) {
         s->told_id = lw__reply_integer(reply);
     }
-    if (greet->kind == LW__GREET_INFO)
+    if (greet->kind == LW__GREET_INFO) {
         note_info(s, lw__reply_type(reply) == LW__REPLY_STRING ? text : "");
-    if (--s->greetings_open == 0)
+    }
+    if (--s->greetings_open == 0) {
         became_ready(s);
+    }
 }
 
 static void greeting_failed(struct lw__request *request, const char *why)
@@ -141,16 +151,19 @@ static void greet(struct lw__session *s, enum lw__greeting kind, size_t words,
     struct lw__greet *greet = &s->greetings[kind];
 
     lw__put_command(&out, words);
-    for (size_t i = 0; i < words; i++)
+    for (size_t i = 0; i < words; i++) {
         lw__put_text(&out, text[i]);
+    }
     *greet = (struct lw__greet){
         .request = {.expected = 1, .reply = greeted, .failed = greeting_failed},
         .session = s,
         .kind = kind,
     };
     s->greetings_open++;
-    if (out.failed || lw__link_send(s->link, &greet->request, out.data, out.length) != 0)
+    if (out.failed ||
+        lw__link_send(s->link, &greet->request, out.data, out.length) != 0) {
         lw__session_fail(s, lw_strerror(LW_ENOMEM));
+    }
     lw__buffer_clear(&out);
 }
 
@@ -160,15 +173,17 @@ static void link_up(void *arg)
     const struct lw__access *a = s->access;
     char db[16];
 
-    snprintf(db, sizeof db, "%d", a->db);
+    (void)snprintf(db, sizeof(db), "%d", a->db);
     lw__timer_set(a->loop, &s->timer, s->share_us);
     s->greetings_open = 0;
-    if (a->password && a->username)
+    if (a->password != NULL && a->username != NULL) {
         greet(s, LW__GREET_AUTH, 3, (const char *[]){"AUTH", a->username, a->password});
-    else if (a->password)
+    } else if (a->password != NULL) {
         greet(s, LW__GREET_AUTH, 2, (const char *[]){"AUTH", a->password});
-    if (a->db != 0)
+    }
+    if (a->db != 0) {
         greet(s, LW__GREET_SELECT, 2, (const char *[]){"SELECT", db});
+    }
     greet(s, LW__GREET_SETNAME, 3, (const char *[]){"CLIENT", "SETNAME", a->client_name});
     greet(s, LW__GREET_ID, 2, (const char *[]){"CLIENT", "ID"});
     greet(s, LW__GREET_INFO, 2, (const char *[]){"INFO", "server"});
@@ -196,7 +211,7 @@ static void connect_next(struct lw__session *s)
     size_t left = s->addresses.count > 0 ? s->addresses.count - s->address : 1;
     int64_t now = lw__now_us(), share = (s->limit_us - now) / (int64_t)left;
     struct lw__link_options options = {
-        .host = a->path ? NULL : s->addresses.list[s->address].text,
+        .host = a->path != NULL ? NULL : s->addresses.list[s->address].text,
         .port = a->port,
         .path = a->path,
         .connect_timeout_ms = share > MS ? (uint32_t)(share / MS) : 1,
@@ -209,8 +224,9 @@ static void connect_next(struct lw__session *s)
     s->share_us = now + share;
     s->told_id = 0;
     *s->told_run_id = *s->last_words = '\0';
-    if (lw__link_open(a->loop, &options, &events, s, why, &s->link) != 0)
+    if (lw__link_open(a->loop, &options, &events, s, why, &s->link) != 0) {
         attempt_failed(s, why);
+    }
 }
 
 static void looked_up(void *arg, const struct lw__addresses *addresses, const char *why)
@@ -219,10 +235,11 @@ static void looked_up(void *arg, const struct lw__addresses *addresses, const ch
 
     s->lookup = NULL;
     s->addresses = *addresses;
-    if (addresses->count == 0)
+    if (addresses->count == 0) {
         back_off(s, why);
-    else
+    } else {
         connect_next(s);
+    }
 }
 
 static void begin(struct lw__session *s)
@@ -230,14 +247,15 @@ static void begin(struct lw__session *s)
     s->state = LW__SESSION_CONNECTING;
     s->limit_us = lw__now_us() + (int64_t)s->access->connect_timeout_ms * MS;
     s->address = s->addresses.count = 0;
-    if (s->access->path) {
+    if (s->access->path != NULL) {
         connect_next(s);
         return;
     }
     lw__timer_set(s->access->loop, &s->timer, s->limit_us);
     if (lw__lookup_new(s->access->loop, s->access->host, s->access->connect_timeout_ms,
-                       looked_up, s, &s->lookup) != 0)
+                       looked_up, s, &s->lookup) != 0) {
         back_off(s, lw_strerror(LW_ENOMEM));
+    }
 }
 
 static void timer_due(void *arg)
@@ -246,7 +264,7 @@ static void timer_due(void *arg)
 
     if (s->state != LW__SESSION_CONNECTING) {
         begin(s);
-    } else if (s->lookup) {
+    } else if (s->lookup != NULL) {
         lw__lookup_cancel(s->lookup);
         s->lookup = NULL;
         back_off(s, "no answer to the look-up of the server's name in time");
@@ -264,8 +282,9 @@ void lw__session_init(struct lw__session *session, const struct lw__access *acce
 
 void lw__session_start(struct lw__session *session)
 {
-    if (session->state != LW__SESSION_STOPPED)
+    if (session->state != LW__SESSION_STOPPED) {
         return;
+    }
     session->state = LW__SESSION_BACKOFF; /* of no length: events come from the loop */
     lw__timer_set(session->access->loop, &session->timer, lw__now_us());
 }
@@ -284,14 +303,16 @@ void lw__session_abandon(struct lw__session *session)
 {
     lw__timer_cancel(session->access->loop, &session->timer);
     lw__lookup_abandon(session->lookup);
-    if (session->link)
+    if (session->link != NULL) {
         lw__link_abandon(session->link);
+    }
     session->lookup = NULL;
     session->link = NULL;
 }
 
 void lw__session_fail(struct lw__session *session, const char *why)
 {
-    if (session->link)
+    if (session->link != NULL) {
         lw__link_fail(session->link, why);
+    }
 }

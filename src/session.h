@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One connection kept alive: resolve, connect, greet (AUTH, SELECT, CLIENT SETNAME), and after
- * every end the same again, with exponential backoff and jitter. Knows nothing of what is
- * said on it afterwards.
+ * One connection kept alive: resolve, connect, greet (AUTH, SELECT, CLIENT SETNAME), and
+ * after every end the same again, with exponential backoff and jitter. Knows nothing of
+ * what is said on it afterwards.
  *
  * Happy path: lw__session_start, `ready`, commands on session->link, `lost`, `ready` ...
  */
@@ -58,9 +58,10 @@ struct lw__session {
     } state;
     struct lw__link *link;
     struct lw__lookup *lookup;
-    struct lw__timer timer; /* look-up, greeting: its limit; backing off: the next attempt */
-    int64_t limit_us;       /* of name, connection and greeting together */
-    int64_t share_us;       /* until when the present address may take */
+    struct lw__timer
+        timer;        /* look-up, greeting: its limit; backing off: the next attempt */
+    int64_t limit_us; /* of name, connection and greeting together */
+    int64_t share_us; /* until when the present address may take */
     struct lw__greet {
         struct lw__request request;
         struct lw__session *session;
@@ -75,7 +76,8 @@ struct lw__session {
     int64_t previous_id; /* of the one before, if the same server process still runs */
     char run_id[LW__RUN_ID_SIZE];
     bool clustered; /* INFO says so */
-    /* Of the connection that is greeted: what it was told, and the error it was told last. */
+    /* Of the connection that is greeted: what it was told, and the error it was told
+     * last. */
     int64_t told_id;
     char told_run_id[LW__RUN_ID_SIZE], last_words[LW__WHY];
 };

@@ -12,8 +12,9 @@
 
 static void subscribe(struct lw__subscription *s, const char *channel)
 {
-    if (s->session.link && lw__link_subscribe(s->session.link, channel) != 0)
+    if (s->session.link != NULL && lw__link_subscribe(s->session.link, channel) != 0) {
         lw__session_fail(&s->session, lw_strerror(LW_ENOMEM));
+    }
 }
 
 void lw__subscription_heartbeat(struct lw__subscription *subscription)
@@ -21,8 +22,9 @@ void lw__subscription_heartbeat(struct lw__subscription *subscription)
     char channel[LW__CHANNEL_OF_OURS_SIZE];
 
     lw__own_channel(subscription->uuid, channel);
-    if (subscription->confirmed)
+    if (subscription->confirmed) {
         subscribe(subscription, channel);
+    }
 }
 
 static void ready(void *arg)
@@ -43,15 +45,17 @@ static void lost(void *arg, const char *why)
     char channel[LW__CHANNEL_OF_OURS_SIZE];
 
     s->confirmed = s->bound = false;
-    if (!s->denied)
+    if (!s->denied) {
         return;
+    }
     s->denied = false;
     lw__session_stop(&s->session);
     lw__own_channel(s->uuid, channel);
-    if (!s->forbidden_told)
+    if (!s->forbidden_told) {
         lw__log(s->session.access->log, LOG_WARNING,
                 "subscribing to %s is not permitted, waiting will be by polling: %s",
                 channel, why);
+    }
     s->forbidden_told = true;
 }
 
@@ -74,8 +78,10 @@ static void push(void *arg, const struct lw__reply *reply)
         return;
     }
     lw__connection_channel(s->uuid, s->nonce, channel); /* the second of the two */
-    if (s->confirmed || strcmp(lw__reply_text(lw__reply_at(reply, 1), NULL), channel) != 0)
+    if (s->confirmed ||
+        strcmp(lw__reply_text(lw__reply_at(reply, 1), NULL), channel) != 0) {
         return;
+    }
     s->confirmed = true;
     s->events->confirmed(s->arg);
 }
@@ -85,23 +91,27 @@ bool lw__subscription_counted(struct lw__subscription *subscription, unsigned no
 {
     struct lw__subscription *s = subscription;
 
-    if (nonce != s->nonce || !s->confirmed)
+    if (nonce != s->nonce || !s->confirmed) {
         return false; /* of a connection that is no more */
+    }
     s->bound = count > 0;
     if (s->bound) {
         s->astray = 0;
         s->commands_too = COMMANDS_TOO;
         return false;
     }
-    if (s->astray++ == 0)
+    if (s->astray++ == 0) {
         lw__log(
             s->session.access->log, LOG_WARNING,
             "the server that commands go to does not count our subscription, which may "
             "stand at another one: waiting is by polling until they agree");
+    }
     lw__session_fail(&s->session, "it is at another server than the commands");
-    if (s->astray < s->commands_too)
+    if (s->astray < s->commands_too) {
         return false;
-    /* That link may be in order, and others live by it: where they never agree, ever longer. */
+    }
+    /* That link may be in order, and others live by it: where they never agree, ever
+     * longer. */
     s->commands_too *= 2;
     return true;
 }

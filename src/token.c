@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One token in Redis: turns replies, messages and due times into inputs of the machine, and
- * its actions into commands and events. Decides nothing itself; must not know how handles
- * share a token (turns.c does).
+ * One token in Redis: turns replies, messages and due times into inputs of the machine,
+ * and its actions into commands and events. Decides nothing itself; must not know how
+ * handles share a token (turns.c does).
  *
- * Happy path: lw__token_new, START -> put_try, its two replies -> GRANTED -> events->granted;
- * RELEASE -> put_release, its reply -> events->released, events->ended.
+ * Happy path: lw__token_new, START -> put_try, its two replies -> GRANTED ->
+ * events->granted; RELEASE -> put_release, its reply -> events->released, events->ended.
  */
 #include "core.h"
 
@@ -40,17 +40,19 @@ static struct lw__token *make(struct lw_client *client, struct lw__name *name, u
 {
     struct lw__token *token = client->free_tokens;
 
-    if (token) {
+    if (token != NULL) {
         client->free_tokens = token->next;
         client->free_token_count--;
-    } else if (!(token = malloc(sizeof *token))) {
+    } else if ((token = malloc(sizeof(*token))) == NULL) {
         return NULL;
     }
-    if (lw__loop_reserve(client->loop, 1) != 0)
+    if (lw__loop_reserve(client->loop, 1) != 0) {
         goto fail;
-    if (lw__heap_reserve(&client->renewals, 1) != 0)
+    }
+    if (lw__heap_reserve(&client->renewals, 1) != 0) {
         goto fail_reserved;
-    memset(token, 0, sizeof *token);
+    }
+    memset(token, 0, sizeof(*token));
     token->client = client;
     token->name = name;
     token->n = n;
@@ -76,10 +78,11 @@ struct lw__token *lw__token_new(struct lw_client *client, struct lw_lock *lock)
     struct lw__token *token;
     char *owner = NULL;
 
-    if (lock->owner && !(owner = strdup(lock->owner)))
+    if (lock->owner != NULL && (owner = strdup(lock->owner)) == NULL) {
         return NULL;
+    }
     token = make(client, lock->name, ++client->next_n, lock->window_ms);
-    if (!token) {
+    if (token == NULL) {
         free(owner);
         return NULL;
     }
@@ -100,8 +103,9 @@ void lw__token_free(struct lw__token *token)
     lw__renewal_forget(token);
     lw__heap_unreserve(&client->renewals, 1);
     DL_DELETE(token->name->tokens, token);
-    if (token->name->shared == token)
+    if (token->name->shared == token) {
         token->name->shared = NULL;
+    }
     lw__name_put(client, token->name);
     free(token->rw_owner);
     client->open_tokens--;
@@ -121,10 +125,11 @@ static void take_terms(struct lw__token *token)
 {
     const struct lw_lock *lock = token->waiting;
 
-    if (lock && token->mode == LW_REDISSON)
+    if (lock != NULL && token->mode == LW_REDISSON) {
         token->machine.lease_us = lw__redisson_lease_us(token); /* they enter together */
-    else if (lock)
+    } else if (lock != NULL) {
         token->machine.lease_us = (int64_t)lock->lease_ms * LW__MS;
+    }
 }
 
 static bool wants_fence(const struct lw__token *token)
@@ -132,8 +137,9 @@ static bool wants_fence(const struct lw__token *token)
     const struct lw_lock *lock;
 
     DL_FOREACH2(token->waiting, lock, turn_next) {
-        if (!(lock->flags & LW_NO_FENCE))
+        if (!(lock->flags & LW_NO_FENCE)) {
             return true;
+        }
     }
     return false;
 }
@@ -142,11 +148,13 @@ static bool wants_to_join(const struct lw__token *token)
 {
     const struct lw_lock *lock;
 
-    if (!lw__node_is_bound(token->client->node) || token->machine.abandoned)
+    if (!lw__node_is_bound(token->client->node) || token->machine.abandoned) {
         return false;
+    }
     DL_FOREACH2(token->waiting, lock, turn_next) {
-        if (!lock->once)
+        if (!lock->once) {
             return true;
+        }
     }
     return false;
 }
@@ -191,11 +199,12 @@ static void put_acquire(struct lw__command *command, struct lw__buffer *out)
     token->asked_to_join = args.wait;
     token->numbers = args.fence ? 16 : 0;
     command->request.expected = 1;
-    if (token->mode == LW_REDISSON)
+    if (token->mode == LW_REDISSON) {
         lw__put_redisson_acquire(out, command->eval, args.name, &args.token,
                                  args.lease_ms);
-    else
+    } else {
         lw__put_acquire(out, command->eval, &args);
+    }
 }
 
 static void put_release(struct lw__command *command, struct lw__buffer *out)
@@ -204,11 +213,12 @@ static void put_release(struct lw__command *command, struct lw__buffer *out)
     struct lw__token_id id = id_of(token);
 
     command->request.expected = 1;
-    if (token->mode == LW_REDISSON)
+    if (token->mode == LW_REDISSON) {
         lw__put_redisson_release(out, command->eval, token->name->text, &id);
-    else
+    } else {
         lw__put_release(out, command->eval, token->name->text, &id, rw_of(token),
                         lw__node_server(token->client->node));
+    }
 }
 
 /* ---- what comes back ---- */
@@ -250,8 +260,9 @@ static void no_answer(struct lw__command *command, const char *why, bool sent)
 {
     struct lw__token *token = (struct lw__token *)command;
 
-    if (sent)
+    if (sent) {
         token->client->stats.resent++;
+    }
     outcome_open(token, LW_ECONN, why, sent);
 }
 
@@ -264,8 +275,9 @@ static void try_says(struct lw__token *token, bool fence_usable, uint64_t fence)
         .set_done = token->set_done,
     };
 
-    if (!token->set_done)
+    if (!token->set_done) {
         lw__wait_note_contended(token->client, token->name);
+    }
     lw__token_step(token, &input);
 }
 
@@ -277,8 +289,9 @@ static void call_siblings(struct lw_client *client, struct lw__name *name)
 
     DL_FOREACH_SAFE(name->tokens, token, next) {
         if (token->machine.phase == LW__QUEUED && token->machine.due_us == LW__NEVER &&
-            token->mode != LW_REDISSON && lw__node_is_up(client->node))
+            token->mode != LW_REDISSON && lw__node_is_up(client->node)) {
             lw__token_event(token, LW__EV_ASK_NOW);
+        }
     }
     lw__name_put(client, name);
 }
@@ -317,44 +330,49 @@ static bool try_answered(struct lw__command *command, const struct lw__reply *re
         token->set_done = type == LW__REPLY_STATUS &&
                           strcmp(lw__reply_text(reply, NULL), "OK") == 0;
         set_error[0] = '\0';
-        if (type == LW__REPLY_ERROR)
+        if (type == LW__REPLY_ERROR) {
             lw__told(lw__reply_text(reply, NULL), set_error, LW__WHY);
-        else if (!token->set_done && type != LW__REPLY_NIL)
+        } else if (!token->set_done && type != LW__REPLY_NIL) {
             return false;
-        if (command->request.expected > 0)
+        }
+        if (command->request.expected > 0) {
             return true;
+        }
         number = LW__FENCE_MIN; /* none was asked for */
     } else if (type != LW__REPLY_INTEGER && type != LW__REPLY_ERROR) {
         return false;
     }
     counted = number >= LW__FENCE_MIN && number < LW__FENCE_END;
     name = end_try(token);
-    if (set_error[0] != '\0')
+    if (set_error[0] != '\0') {
         server_error(token, set_error);
-    else
+    } else {
         try_says(token, counted, token->numbers ? (uint64_t)number : 0);
+    }
     call_siblings(client, name);
     return true;
 }
 
 static void tell_of_stranger(struct lw__token *token, const char *type)
 {
-    if (!token->stranger_told)
+    if (!token->stranger_told) {
         lw__log(&token->client->log, LOG_WARNING,
                 "the key %s holds a %s that is not ours: it counts as held by a "
                 "stranger and is not touched",
                 token->name->text, type);
+    }
     token->stranger_told = true;
 }
 
-/* The lock is ours; but the server lost its counter, and cannot begin another by its clock.
- * false: a script has a number, where one is wanted. */
+/* The lock is ours; but the server lost its counter, and cannot begin another by its
+ * clock. false: a script has a number, where one is wanted. */
 static bool granted_without_number(struct lw__token *token, uint64_t number)
 {
     struct lw__node *node = token->client->node;
 
-    if (number == 0)
+    if (number == 0) {
         return false;
+    }
     lw__node_doubt_clock(node, (int64_t)number);
     outcome_open(token, LW_EREDIS, lw__node_unseeded(node)->why, true);
     return true;
@@ -375,11 +393,13 @@ static bool acquire_answered(struct lw__command *command, const struct lw__reply
         server_error(token, lw__reply_text(reply, NULL));
         return true;
     }
-    if (!lw__get_acquired(reply, token->machine.turning, &answer))
+    if (!lw__get_acquired(reply, token->machine.turning, &answer)) {
         return false;
+    }
     if (answer.kind == LW__ANSWER_GRANTED && answer.fence < (uint64_t)LW__FENCE_MIN) {
-        if (token->numbers > 0)
+        if (token->numbers > 0) {
             return granted_without_number(token, answer.fence);
+        }
         answer.fence = 0;
     }
     input.event = events[answer.kind];
@@ -395,13 +415,16 @@ static bool acquire_answered(struct lw__command *command, const struct lw__reply
         lw__wait_note_clock(token, input.sent_us, answer.server_us);
         lw__wait_note_contended(token->client, token->name);
         /* a turn that was spent already takes no place in the queue */
-        if (token->machine.turning && answer.position < 0 && token->asked_to_join)
+        if (token->machine.turning && answer.position < 0 && token->asked_to_join) {
             token->machine.ask_again = true;
+        }
     }
-    if (token->mode == LW_REDISSON)
+    if (token->mode == LW_REDISSON) {
         input.poll_ms = lw__redisson_poll_ms(token);
-    if (answer.stranger)
+    }
+    if (answer.stranger != NULL) {
         tell_of_stranger(token, answer.stranger);
+    }
     lw__token_step(token, &input);
     return true;
 }
@@ -417,8 +440,9 @@ static bool release_answered(struct lw__command *command, const struct lw__reply
         return true;
     }
     if (token->mode == LW_REDISSON) {
-        if (!lw__get_redisson_released(reply, &answer))
+        if (!lw__get_redisson_released(reply, &answer)) {
             return false;
+        }
         lw__line_released(token->client, token->name->text, answer.told,
                           lw__redisson_hears(token->client, token->name->text));
     } else if (!lw__get_released(reply, is_rw(token), &answer)) {
@@ -445,8 +469,9 @@ static const struct lw__command_type release_type = {put_release, release_answer
 
 static enum lw__order order_of(const struct lw__token *token)
 {
-    if (token->machine.claims)
+    if (token->machine.claims) {
         return LW__ORDER_KEEP;
+    }
     return token->machine.ticket >= 0 ? LW__ORDER_AGAIN : LW__ORDER_FRESH;
 }
 
@@ -467,8 +492,9 @@ static void send(struct lw__token *token, unsigned actions)
         type = &acquire_types[order_of(token)];
     }
     token->trying = type == &try_type;
-    if (lw__node_send(node, &token->command, type))
+    if (lw__node_send(node, &token->command, type)) {
         return;
+    }
     token->trying = false;
     outcome_open(token, LW_ECONN, "", false);
 }
@@ -477,10 +503,11 @@ static void rearm(struct lw__token *token)
 {
     struct lw__machine *machine = &token->machine;
 
-    if (machine->due_us == LW__NEVER || machine->phase == LW__HELD)
+    if (machine->due_us == LW__NEVER || machine->phase == LW__HELD) {
         lw__timer_cancel(token->client->loop, &token->timer);
-    else
+    } else {
         lw__timer_set(token->client->loop, &token->timer, machine->due_us);
+    }
 }
 
 /* The actions taken; with LW__DO_END, the token is gone. */
@@ -494,13 +521,15 @@ __attribute__((noinline)) static unsigned step(struct lw__token *token,
     input->jitter = lw__random_between(&token->client->random, -1000, 1000);
     input->linked = lw__node_is_up(token->client->node);
     token->machine.margin_us =
-        token->waiting ? (int64_t)token->waiting->margin_ms * LW__MS : 0;
+        token->waiting != NULL ? (int64_t)token->waiting->margin_ms * LW__MS : 0;
     out = lw__machine_step(&token->machine, input);
     rearm(token);
-    if (out.actions & LW__DO_RELEASED)
+    if (out.actions & LW__DO_RELEASED) {
         events->released(token, out.release_status);
-    if (out.actions & LW__DO_LOST)
+    }
+    if (out.actions & LW__DO_LOST) {
         events->lost(token);
+    }
     if (out.actions & LW__DO_GRANT) {
         if (token->machine.by_message) {
             token->numbers = 16;
@@ -508,14 +537,18 @@ __attribute__((noinline)) static unsigned step(struct lw__token *token,
         }
         events->granted(token);
     }
-    if (out.actions & LW__DO_BUSY)
+    if (out.actions & LW__DO_BUSY) {
         events->busy(token);
-    if (out.actions & LW__DO_FAIL)
+    }
+    if (out.actions & LW__DO_FAIL) {
         events->failed(token, out.fail_status);
-    if (out.actions & (LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE))
+    }
+    if (out.actions & (LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE)) {
         send(token, out.actions);
-    if (out.actions & LW__DO_END)
+    }
+    if (out.actions & LW__DO_END) {
         events->ended(token);
+    }
     return out.actions;
 }
 
@@ -534,10 +567,11 @@ static void step_in_line(struct lw__token *token, struct lw__input *input)
 
 void lw__token_step(struct lw__token *token, struct lw__input *input)
 {
-    if (token->mode == LW_REDISSON)
+    if (token->mode == LW_REDISSON) {
         step_in_line(token, input);
-    else
+    } else {
         (void)step(token, input);
+    }
 }
 
 void lw__token_event(struct lw__token *token, enum lw__event event)
@@ -545,8 +579,9 @@ void lw__token_event(struct lw__token *token, enum lw__event event)
     struct lw__input input = {.event = event};
 
     /* What is still to be written will ask as things stand then. */
-    if (event == LW__EV_ASK_NOW && lw__node_is_unsent(&token->command))
+    if (event == LW__EV_ASK_NOW && lw__node_is_unsent(&token->command)) {
         return;
+    }
     if (event == LW__EV_START) {
         input.first_script = token->mode != LW_MUTEX || token->name->tokens != token ||
                              token->next != NULL ||
@@ -563,26 +598,29 @@ void lw__token_turn(struct lw__token *token)
     token->previous_n = token->n;
     token->previous_window_ms = token->window_ms;
     token->n = ++token->client->next_n;
-    if (token->waiting)
+    if (token->waiting != NULL) {
         token->window_ms = token->waiting->window_ms;
+    }
     token->machine.window_us = (int64_t)token->window_ms * LW__MS;
     lw__token_event(token, LW__EV_TURN);
 }
 
-/* A hand-over to a token of ours that nobody here knows any more: a command of a connection
- * long gone had asked for it. */
+/* A hand-over to a token of ours that nobody here knows any more: a command of a
+ * connection long gone had asked for it. */
 void lw__token_give_back(struct lw_client *client, const char *text,
                          const struct lw__message *message)
 {
     struct lw__name *name = lw__name_get(client, text);
     struct lw__token *token;
 
-    if (!name)
+    if (name == NULL) {
         return;
+    }
     token = make(client, name, message->n, message->token_window_ms);
     lw__name_put(client, name);
-    if (!token)
+    if (token == NULL) {
         return;
+    }
     token->mode = message->rw ? LW_SHARED
                               : LW_MUTEX; /* its script releases either kind */
     lw__token_event(token, LW__EV_RELEASE);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See told.h. Happy path: character by character, as long as one more has room, also as \xNN;
- * an error begins with its code, and stays as it is.
+ * See told.h. Happy path: character by character, as long as one more has room, also as
+ * \xNN; an error begins with its code, and stays as it is.
  */
 #include "told.h"
 
 #include <string.h>
 
-/* Bytes of the UTF-8 sequence here; 0: it is none, or of no printable character. The second
- * byte's bounds leave out longer forms than needed, surrogates, what lies beyond Unicode, and
- * the control characters from U+0080 on. */
+/* Bytes of the UTF-8 sequence here; 0: it is none, or of no printable character. The
+ * second byte's bounds leave out longer forms than needed, surrogates, what lies beyond
+ * Unicode, and the control characters from U+0080 on. */
 static size_t sequence(const unsigned char *at)
 {
     static const struct {
@@ -83,7 +83,7 @@ static const char *behind_place(const char *text)
     const char *at = behind(*text == '@' ? text + 1 : text, "user_script:");
     size_t digits;
 
-    if (!at) {
+    if (at == NULL) {
         return NULL;
     }
     if (*at == ' ') {
@@ -101,7 +101,7 @@ const char *lw__command_error(const char *error)
     const char *at = behind(error, "ERR Error running script (call to "), *next;
     size_t code;
 
-    if (at && (at = strstr(at, "): ")) != NULL) {
+    if (at != NULL && (at = strstr(at, "): ")) != NULL) {
         at += strlen("): ");
     } else {
         at = error;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The handles that share a token: who waits, whose turn it is, what the token's events mean
- * for each of them. Mutex handles of one name queue here, in order of arrival, and Redis sees
- * one token; any other handle has a token for itself. Must not know commands or replies.
+ * The handles that share a token: who waits, whose turn it is, what the token's events
+ * mean for each of them. Mutex handles of one name queue here, in order of arrival, and
+ * Redis sees one token; any other handle has a token for itself. Must not know commands
+ * or replies.
  *
  * Happy path: lw__turns_join -> granted() -> the callback; lw__turns_let_go passes to the
  * next handle, without a command while the numbers and the lease allow it, or releases.
@@ -23,14 +24,15 @@ static int64_t margin_us(const struct lw_lock *lock)
     return (int64_t)lock->margin_ms * LW__MS;
 }
 
-/* What must be left when it is told of its grant: less than a millisecond shows as none. But
- * no more than max_hold_ms allows: half of it, where that is a millisecond itself. */
+/* What must be left when it is told of its grant: less than a millisecond shows as none.
+ * But no more than max_hold_ms allows: half of it, where that is a millisecond itself. */
 static int64_t least_us(const struct lw_lock *lock)
 {
     int64_t least = margin_us(lock);
 
-    if (!lock->granted || least >= LW__LEAST_US)
+    if (!lock->granted || least >= LW__LEAST_US) {
         return least;
+    }
     return lock->max_hold_us > 0 && lock->max_hold_us < 2 * LW__LEAST_US
                ? lock->max_hold_us / 2
                : LW__LEAST_US;
@@ -38,20 +40,23 @@ static int64_t least_us(const struct lw_lock *lock)
 
 static void close_to_others(struct lw__token *token)
 {
-    if (token->name->shared == token)
+    if (token->name->shared == token) {
         token->name->shared = NULL;
+    }
 }
 
 static void arm_give_up(struct lw_lock *lock)
 {
     int64_t at = lock->give_up_us;
 
-    if (lock->once)
+    if (lock->once) {
         at = lock->asked_us + (int64_t)lock->client->options.request_timeout_ms * LW__MS;
-    if (at == LW__NEVER)
+    }
+    if (at == LW__NEVER) {
         lw__timer_cancel(lock->client->loop, &lock->timer);
-    else
+    } else {
         lw__timer_set(lock->client->loop, &lock->timer, at);
+    }
 }
 
 void lw__turns_finish(struct lw_lock *lock, int status, const char *why)
@@ -60,8 +65,9 @@ void lw__turns_finish(struct lw_lock *lock, int status, const char *why)
     lock->granted = false;
     lock->fence = lock->token_n = 0; /* of a grant that came to nothing */
     lw__timer_cancel(lock->client->loop, &lock->timer);
-    if (why)
+    if (why != NULL) {
         lw__lock_set_errstr(lock, why);
+    }
     lw__notify_lock(lock, LW__NOTICE_DONE, status);
 }
 
@@ -91,8 +97,9 @@ static int64_t busy_for_ms(const struct lw__token *token)
 {
     int64_t left;
 
-    if (token->machine.phase != LW__HELD)
+    if (token->machine.phase != LW__HELD) {
         return token->remaining_ms;
+    }
     left = (token->machine.deadline_us - lw__now_us()) / LW__MS;
     return left > 0 ? left : 0;
 }
@@ -105,8 +112,9 @@ static void join_shared(struct lw__token *token, struct lw_lock *lock)
         return;
     }
     lw__turns_append(token, lock);
-    if (token->machine.phase == LW__ASKING && !token->asked_to_join)
+    if (token->machine.phase == LW__ASKING && !token->asked_to_join) {
         lw__token_event(token, LW__EV_ASK_NOW);
+    }
 }
 
 int lw__turns_join(struct lw_lock *lock)
@@ -114,21 +122,24 @@ int lw__turns_join(struct lw_lock *lock)
     struct lw_client *client = lock->client;
     struct lw__token *token = shares(lock) ? lock->name->shared : NULL;
 
-    if (token) {
+    if (token != NULL) {
         join_shared(token, lock);
         return 0;
     }
-    if (lw__redisson_join(lock))
+    if (lw__redisson_join(lock)) {
         return 0;
+    }
     if (lock->once && lw__node_is_backing_off(client->node)) {
         lw__turns_finish(lock, LW_ECONN, client->down_why);
         return 0;
     }
     token = lw__token_new(client, lock);
-    if (!token)
+    if (token == NULL) {
         return LW_ENOMEM;
-    if (shares(lock))
+    }
+    if (shares(lock)) {
         lock->name->shared = token;
+    }
     lw__turns_append(token, lock);
     lw__token_event(token, LW__EV_START);
     return 0;
@@ -144,21 +155,25 @@ static void queue_anew(struct lw__token *token)
     close_to_others(token);
     token->waiting = NULL;
     token->tries = 0;
-    if (!list)
+    if (list == NULL) {
         return;
+    }
     fresh = lw__token_new(token->client, list);
-    if (!fresh) {
-        DL_FOREACH_SAFE2(list, lock, next, turn_next)
+    if (fresh == NULL) {
+        DL_FOREACH_SAFE2(list, lock, next, turn_next) {
             lw__turns_finish(lock, LW_ENOMEM, NULL);
+        }
         return;
     }
     fresh->waiting = list;
     fresh->tries = tries;
     fresh->error_told = token->error_told;
-    DL_FOREACH2(list, lock, turn_next)
+    DL_FOREACH2(list, lock, turn_next) {
         lock->token = fresh;
-    if (shares(list))
+    }
+    if (shares(list)) {
         list->name->shared = fresh;
+    }
     lw__token_event(fresh, LW__EV_START);
 }
 
@@ -166,7 +181,8 @@ static void queue_anew(struct lw__token *token)
 
 int64_t lw__lock_deadline_us(const struct lw_lock *lock)
 {
-    int64_t deadline = lock->token ? lock->token->machine.deadline_us : lock->lost_at_us;
+    int64_t deadline = lock->token != NULL ? lock->token->machine.deadline_us
+                                           : lock->lost_at_us;
 
     return deadline < lock->hold_until_us ? deadline : lock->hold_until_us;
 }
@@ -204,10 +220,11 @@ static void begin_hold(struct lw__token *token, struct lw_lock *lock)
 
 static void step_down(struct lw_lock *lock)
 {
-    if (lock->token->others)
+    if (lock->token->others != NULL) {
         lw__redisson_leave(lock);
-    else
+    } else {
         lock->token->holder = NULL;
+    }
 }
 
 /* A grant that its handle was not told of yet came to nothing: back to the head. */
@@ -231,8 +248,8 @@ static void lose(struct lw_lock *lock, int reason)
     lw__extension_end_all(lock, LW_ELOST);
 }
 
-/* This side stops believing: the key is given back at its deadline and not before, since the
- * holder may use its margin up to then. */
+/* This side stops believing: the key is given back at its deadline and not before, since
+ * the holder may use its margin up to then. */
 static void lapse(struct lw_lock *lock)
 {
     struct lw__token *token = lock->token;
@@ -241,7 +258,7 @@ static void lapse(struct lw_lock *lock)
                       lw__drift_us((int64_t)lock->lease_ms * LW__MS) + LW__MS;
 
     lose(lock, lock->hold_until_us != LW__NEVER && capped ? LW_ETIMEOUT : LW_ELOST);
-    if (token->others) { /* they hold on, each up to its own margin */
+    if (token->others != NULL) { /* they hold on, each up to its own margin */
         step_down(lock);
         lock->token = NULL;
         return;
@@ -258,8 +275,9 @@ static void wait_is_over(struct lw_lock *lock)
     struct lw_client *client = lock->client;
     const char *why = lock->once ? "no answer in time" : NULL;
 
-    if (!lw__node_is_up(client->node))
+    if (!lw__node_is_up(client->node)) {
         why = client->down_why;
+    }
     lw__turns_withdraw(lock);
     lw__turns_finish(lock, status, why);
 }
@@ -280,7 +298,7 @@ void lw__turns_timer(void *arg)
         lw__turns_arm_loss(lock);
     } else if (lock->granted) {
         take_back(lock);
-        if (token->holder) {
+        if (token->holder != NULL) {
             lw__renewal_now(token);
             return;
         }
@@ -299,22 +317,24 @@ static bool has_number(const struct lw__token *token, const struct lw_lock *next
 {
     const struct lw__node *node = token->client->node;
 
-    if (token->machine.fence == 0)
+    if (token->machine.fence == 0) {
         return (next->flags & LW_NO_FENCE) != 0;
+    }
     return token->served < token->numbers && lw__node_is_up(node) &&
            token->drawn_on == lw__node_connection(node);
 }
 
 /* A number of its own for the next one, and time to use it: where little is left, or its
- * margin takes nearly all of it, it would be lost before it could be renewed. A quarter of
- * the claim window is what a hand-over must leave, too. */
+ * margin takes nearly all of it, it would be lost before it could be renewed. A quarter
+ * of the claim window is what a hand-over must leave, too. */
 static bool may_pass(const struct lw__token *token, const struct lw_lock *next)
 {
     int64_t left = token->machine.deadline_us - lw__now_us();
 
     /* a renewal in flight was sent with another's lease */
-    if ((next->flags & LW_NO_RENEW) && token->batch)
+    if ((next->flags & LW_NO_RENEW) && token->batch != NULL) {
         return false;
+    }
     return token->mode == LW_MUTEX && token->machine.phase == LW__HELD &&
            has_number(token, next) &&
            token->served < token->client->options.local_turns &&
@@ -336,15 +356,15 @@ static void pass(struct lw__token *token)
     lw__renewal_now(token);
 }
 
-/* A turn lets go and asks at once. While no number can be had, or others wait for room on the
- * link, the release shall not wait for that, nor may the ask go before theirs. */
+/* A turn lets go and asks at once. While no number can be had, or others wait for room on
+ * the link, the release shall not wait for that, nor may the ask go before theirs. */
 static bool may_turn(const struct lw__token *token, const struct lw_lock *next)
 {
     struct lw__node *node = token->client->node;
 
     return token->mode == LW_MUTEX && token->machine.phase == LW__HELD &&
            lw__node_has_room(node) &&
-           ((next->flags & LW_NO_FENCE) || !lw__node_unseeded(node));
+           ((next->flags & LW_NO_FENCE) || lw__node_unseeded(node) == NULL);
 }
 
 /* Its part is done, and the token stays held: no command. */
@@ -354,8 +374,9 @@ static void part(struct lw_lock *lock, int status)
 
     lock->token = NULL;
     lw__timer_cancel(lock->client->loop, &lock->timer);
-    if (!silent)
+    if (!silent) {
         lw__notify_lock(lock, LW__NOTICE_RELEASED, status);
+    }
 }
 
 void lw__turns_let_go(struct lw_lock *lock)
@@ -364,20 +385,21 @@ void lw__turns_let_go(struct lw_lock *lock)
     bool silent = lock->state != LW_RELEASING;
 
     step_down(lock);
-    if (token->holder) {
+    if (token->holder != NULL) {
         part(lock, LW_STILLHELD);
         return;
     }
-    if (token->waiting && may_pass(token, token->waiting)) {
+    if (token->waiting != NULL && may_pass(token, token->waiting)) {
         part(lock, LW_OK);
         pass(token);
         return;
     }
     lw__renewal_forget(token);
     token->releasing = silent ? NULL : lock;
-    if (silent)
+    if (silent) {
         lock->token = NULL;
-    if (token->waiting && may_turn(token, token->waiting)) {
+    }
+    if (token->waiting != NULL && may_turn(token, token->waiting)) {
         token->served = 0;
         lw__token_turn(token);
     } else {
@@ -392,8 +414,9 @@ void lw__turns_withdraw(struct lw_lock *lock)
 
     take_out(token, lock);
     lw__timer_cancel(lock->client->loop, &lock->timer);
-    if (token->waiting || token->holder)
+    if (token->waiting != NULL || token->holder != NULL) {
         return;
+    }
     close_to_others(token);
     if (!token->renewing_for_next) {
         lw__token_event(token, LW__EV_ABANDON);
@@ -410,21 +433,26 @@ static void said(struct lw__token *token, const char *text)
 {
     struct lw_lock *lock;
 
-    DL_FOREACH2(token->waiting, lock, turn_next)
+    DL_FOREACH2(token->waiting, lock, turn_next) {
         lw__lock_set_errstr(lock, text);
-    DL_FOREACH2(token->others, lock, turn_next)
+    }
+    DL_FOREACH2(token->others, lock, turn_next) {
         lw__lock_set_errstr(lock, text);
-    if (token->holder)
+    }
+    if (token->holder != NULL) {
         lw__lock_set_errstr(token->holder, text);
-    if (token->releasing)
+    }
+    if (token->releasing != NULL) {
         lw__lock_set_errstr(token->releasing, text);
+    }
 }
 
 /* An ordinary answer, or a fresh connection: the error before it is past. */
 static void forget_error(struct lw__token *token)
 {
-    if (!token->error_told)
+    if (!token->error_told) {
         return;
+    }
     token->error_told = false;
     said(token, "");
 }
@@ -434,15 +462,16 @@ static void granted(struct lw__token *token)
     forget_error(token);
     token->served = 0;
     token->drawn_on = lw__node_connection(token->client->node);
-    if (!token->waiting) {
+    if (token->waiting == NULL) {
         close_to_others(token);
         lw__token_event(token, LW__EV_RELEASE);
     } else if (token->machine.fence == 0 && !(token->waiting->flags & LW_NO_FENCE)) {
         lw__token_event(token, LW__EV_LATE); /* asked for by one who wanted no number */
     } else {
         begin_hold(token, token->waiting);
-        if (token->mode == LW_REDISSON)
+        if (token->mode == LW_REDISSON) {
             lw__redisson_admit(token);
+        }
     }
 }
 
@@ -451,16 +480,18 @@ static void end_tries(struct lw__token *token, int status, const char *why)
 {
     struct lw_lock *lock, *next;
 
-    if (token->tries == 0)
+    if (token->tries == 0) {
         return;
+    }
     DL_FOREACH_SAFE2(token->waiting, lock, next, turn_next) {
-        if (!lock->once)
+        if (!lock->once) {
             continue;
+        }
         take_out(token, lock);
         lock->retry_ms = token->remaining_ms;
         lw__turns_finish(lock, status, why);
     }
-    if (!token->waiting) {
+    if (token->waiting == NULL) {
         close_to_others(token);
         lw__token_event(token, LW__EV_ABANDON);
     }
@@ -471,17 +502,20 @@ static void busy(struct lw__token *token)
     const struct lw_lock *lock = token->waiting;
 
     forget_error(token);
-    while (lock && lock->once)
+    while (lock != NULL && lock->once) {
         lock = lock->turn_next;
-    if (lock && token->mode == LW_REDISSON)
+    }
+    if (lock != NULL && token->mode == LW_REDISSON) {
         lw__redisson_await(token);
+    }
     end_tries(token, LW_EBUSY, NULL);
 }
 
 static void open_outcome(struct lw__token *token, int status, const char *why)
 {
-    if (*why)
+    if (*why) {
         said(token, why);
+    }
     end_tries(token, status, *why ? why : token->client->down_why);
 }
 
@@ -489,8 +523,9 @@ static void failed(struct lw__token *token, int status)
 {
     struct lw_lock *lock, *next;
 
-    if (status != LW_EREDIS)
+    if (status != LW_EREDIS) {
         forget_error(token);
+    }
     close_to_others(token);
     DL_FOREACH_SAFE2(token->waiting, lock, next, turn_next) {
         take_out(token, lock);
@@ -502,11 +537,13 @@ static void released(struct lw__token *token, int status)
 {
     struct lw_lock *lock = token->releasing;
 
-    if (status != LW_EUNKNOWN)
+    if (status != LW_EUNKNOWN) {
         forget_error(token);
+    }
     token->releasing = NULL;
-    if (!lock)
+    if (lock == NULL) {
         return;
+    }
     lock->token = NULL;
     lw__timer_cancel(lock->client->loop, &lock->timer);
     lw__notify_lock(lock, LW__NOTICE_RELEASED, status);
@@ -534,15 +571,18 @@ static void lost(struct lw__token *token)
 
 static void renewed(struct lw__token *token, bool sure)
 {
-    if (token->machine.phase != LW__HELD)
+    if (token->machine.phase != LW__HELD) {
         return;
-    if (sure)
+    }
+    if (sure) {
         forget_error(token);
-    if (token->holder && sure) {
+    }
+    if (token->holder != NULL && sure) {
         lw__turns_arm_loss(token->holder);
         lw__renewal_plan(token);
-        if (token->mode == LW_REDISSON)
+        if (token->mode == LW_REDISSON) {
             lw__redisson_admit(token);
+        }
     } else if (token->renewing_for_next) {
         token->renewing_for_next = false;
         if (sure && may_pass(token, token->waiting)) {
@@ -560,8 +600,9 @@ static void ended(struct lw__token *token)
 {
     struct lw_client *client = token->client;
 
-    if (token->holder)
+    if (token->holder != NULL) {
         token->holder->token = NULL;
+    }
     released(token, LW_EUNKNOWN); /* if anybody still wants to know */
     lw__token_free(token);
     lw__client_drained(client);
@@ -581,19 +622,22 @@ void lw__turns_ask_all(struct lw_client *client, bool verify)
         struct lw__token *token, *next;
 
         /* the end of a try has those behind it ask, in their order */
-        if (name->tokens && name->tokens->trying)
+        if (name->tokens != NULL && name->tokens->trying) {
             continue;
+        }
         name->references++; /* an answer may come at once and end its last token */
         DL_FOREACH_SAFE(name->tokens, token, next) {
-            if (verify)
+            if (verify) {
                 forget_error(token);
+            }
             if (lw__line_is_behind(token)) {
                 token->remaining_ms = lw__line_busy_ms(name);
                 end_tries(token, LW_EBUSY, NULL);
-            } else if (token->machine.phase != LW__HELD)
+            } else if (token->machine.phase != LW__HELD) {
                 lw__token_event(token, LW__EV_ASK_NOW);
-            else if (verify)
+            } else if (verify) {
                 lw__renewal_now(token);
+            }
         }
         lw__name_put(client, name);
     }
@@ -604,7 +648,8 @@ void lw__turns_link_down(struct lw_client *client)
     struct lw_lock *lock, *next;
 
     DL_FOREACH_SAFE(client->locks, lock, next) {
-        if (lock->state == LW_WAITING && lock->once && lock->token && !lock->granted) {
+        if (lock->state == LW_WAITING && lock->once && lock->token != NULL &&
+            !lock->granted) {
             lw__turns_withdraw(lock);
             lw__turns_finish(lock, LW_ECONN, client->down_why);
         }

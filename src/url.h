@@ -17,8 +17,8 @@ struct lw__url {
     int db; /* -1: not said */
 };
 /* redis://[[user][:password]@]host[:port][/db] or unix:///path[?db=N], %XX decoded; host
- * may be [v6]; a user may come without a password. LW_EINVAL and LW_ENOMEM are explained in
- * `why`, what and where, without the user part (it may hold a password). */
+ * may be [v6]; a user may come without a password. LW_EINVAL and LW_ENOMEM are explained
+ * in `why`, what and where, without the user part (it may hold a password). */
 int lw__url_parse(const char *text, struct lw__url *ret, char *why, size_t why_size);
 void lw__url_clear(struct lw__url *url);
 
@@ -26,5 +26,6 @@ void lw__url_clear(struct lw__url *url);
  * where. */
 const char *lw__name_check(const char *name, char *why, size_t why_size);
 /* NULL if 1 to 128 printable ASCII bytes without spaces; `what` names it in the text. */
-const char *lw__word_check(const char *word, const char *what, char *why, size_t why_size);
+const char *lw__word_check(const char *word, const char *what, char *why,
+                           size_t why_size);
 #endif

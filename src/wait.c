@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Wake-ups to their waiters: finds the token that a message on our channel means, keeps what
- * answers told of the server's clock (only differences of it are ever used), and remembers
- * which names somebody else had lately. Must not decide how long a message may be believed;
- * machine.c does. Only whether it can be believed at all is known here.
+ * Wake-ups to their waiters: finds the token that a message on our channel means, keeps
+ * what answers told of the server's clock (only differences of it are ever used), and
+ * remembers which names somebody else had lately. Must not decide how long a message may
+ * be believed; machine.c does. Only whether it can be believed at all is known here.
  */
 #include "core.h"
 
@@ -18,30 +18,33 @@ static struct lw__token *find_token(struct lw_client *client, const struct lw__m
     struct lw__name *name = lw__name_find(client, m->name);
     struct lw__token *token = NULL;
 
-    if (!name)
+    if (name == NULL) {
         return NULL;
+    }
     DL_SEARCH_SCALAR(name->tokens, token, n, m->n); /* FIFO: it is among the first */
     return token;
 }
 
-/* A turn is on its way that ends this token: it says all there is to say. To give it back as
- * well would have the turn find nothing, and its release told as too late. */
+/* A turn is on its way that ends this token: it says all there is to say. To give it back
+ * as well would have the turn find nothing, and its release told as too late. */
 static bool is_being_ended(struct lw_client *client, const struct lw__message *m)
 {
     struct lw__name *name = lw__name_find(client, m->name);
     const struct lw__token *token;
 
-    if (!name)
+    if (name == NULL) {
         return false;
+    }
     DL_FOREACH(name->tokens, token) {
-        if (token->machine.turning && token->previous_n == m->n)
+        if (token->machine.turning && token->previous_n == m->n) {
             return true;
+        }
     }
     return false;
 }
 
-/* Whether the server that we send to gave us the lock. A subscription at another one hears
- * what that gave away, or what its master did, and by another clock. */
+/* Whether the server that we send to gave us the lock. A subscription at another one
+ * hears what that gave away, or what its master did, and by another clock. */
 static bool is_of_our_server(const struct lw_client *client, const struct lw__message *m)
 {
     return lw__node_is_bound(client->node) && *m->server &&
@@ -61,15 +64,17 @@ void lw__wait_message(struct lw_client *client, const char *text, size_t length)
         return;
     }
     token = find_token(client, &message);
-    if (!token) {
-        if (message.handed && !is_being_ended(client, &message))
+    if (token == NULL) {
+        if (message.handed && !is_being_ended(client, &message)) {
             lw__token_give_back(client, message.name, &message);
+        }
         return;
     }
-    if (!message.handed)
+    if (!message.handed) {
         input.event = LW__EV_STANDBY;
-    else
+    } else {
         input.event = is_of_our_server(client, &message) ? LW__EV_HANDED : LW__EV_ASK_NOW;
+    }
     input.fence = message.fence >= (uint64_t)LW__FENCE_MIN ? message.fence : 0;
     input.handed_us = message.handed_us;
     input.window_us = message.window_ms * LW__MS;

@@ -2,17 +2,19 @@
 /*
  * How a context's bytes go out: see wire.h. Must not know what they say.
  *
- * hiredis asks by the hook addWrite for each command that the descriptor be watched until it
- * can be written. While connected the answer is a deferred call of redisAsyncHandleWrite at
- * the turn's end, which costs no system call but the write. Where the socket takes less than
- * all, the adapter's own hook follows, and nothing is deferred until the rest has gone.
+ * hiredis asks by the hook addWrite for each command that the descriptor be watched until
+ * it can be written. While connected the answer is a deferred call of
+ * redisAsyncHandleWrite at the turn's end, which costs no system call but the write.
+ * Where the socket takes less than all, the adapter's own hook follows, and nothing is
+ * deferred until the rest has gone.
  *
- * The write itself is ours: hiredis' raises SIGPIPE where the peer has gone, and gives its
- * buffer back after each. 1.x has a table of functions for that; with 0.14.1 our write comes
- * before hiredis', which then finds nothing left, and the adapter's events, one-shot ones, are
- * made to stay and to lead here.
+ * The write itself is ours: hiredis' raises SIGPIPE where the peer has gone, and gives
+ * its buffer back after each. 1.x has a table of functions for that; with 0.14.1 our
+ * write comes before hiredis', which then finds nothing left, and the adapter's events,
+ * one-shot ones, are made to stay and to lead here.
  *
- * That a write failed is told by a deferred call, after what the server said last was read.
+ * That a write failed is told by a deferred call, after what the server said last was
+ * read.
  */
 #include "wire.h"
 
