@@ -7,7 +7,7 @@
  * Happy path: the link comes up, look(); on_inspected keeps the tokens; lw_break answers
  * LW_OK for each. Of more holders than a look shows the others are found by the next one.
  */
-#include "../told.h"
+#include "base/told.h"
 #include "codes.h"
 #include "lockwire.h"
 #include "look.h"

@@ -13,7 +13,7 @@
  */
 #include "embedded.h"
 
-#include "../told.h"
+#include "base/told.h"
 #include "descriptors.h"
 #include "patience.h"
 #include "listener.h"

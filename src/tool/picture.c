@@ -7,7 +7,7 @@
  */
 #include "picture.h"
 
-#include "../told.h"
+#include "base/told.h"
 #include "lockwire.h"
 
 #include <inttypes.h>

@@ -7,7 +7,7 @@
  * Happy path: the link comes up, look(); on_inspected draws, the timer has it look again;
  * a signal ends it.
  */
-#include "../told.h"
+#include "base/told.h"
 #include "codes.h"
 #include "lockwire.h"
 #include "look.h"

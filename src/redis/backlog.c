@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The lines of commands: see backlog.h. Happy path: push, and pull what is next when
+ * there is room. A lease must not run out behind the many who ask for one, so there are
+ * several lines.
+ */
+#include "redis/backlog.h"
+
+#include "redis/command.h"
+#include "redis/link.h"
+
+static struct lw__rank *line_of(struct lw__backlog *backlog,
+                                const struct lw__command *command)
+{
+    return &backlog->ranks[command->type->order];
+}
+
+void lw__backlog_init(struct lw__backlog *backlog)
+{
+    for (unsigned order = 0; order < LW__ORDERS; order++) {
+        backlog->ranks[order] = (struct lw__rank){NULL, &backlog->ranks[order].first};
+    }
+    backlog->count = 0;
+}
+
+/* One that is sent again, as EVAL, goes behind others of that kind, so that requests of
+ * one client keep their order. */
+void lw__backlog_push(struct lw__backlog *backlog, struct lw__command *command,
+                      bool resent)
+{
+    struct lw__rank *line = line_of(backlog, command);
+    struct lw__request *r = &command->request, **at = resent ? &line->first : line->end;
+
+    while (resent && *at != NULL && ((struct lw__command *)*at)->eval) {
+        at = &(*at)->next;
+    }
+    backlog->count++;
+    r->next = *at;
+    r->prev = at;
+    *at = r;
+    if (r->next != NULL) {
+        r->next->prev = &r->next;
+    } else {
+        line->end = &r->next;
+    }
+}
+
+void lw__backlog_pull(struct lw__backlog *backlog, struct lw__command *command)
+{
+    struct lw__request *r = &command->request;
+
+    backlog->count--;
+    *r->prev = r->next;
+    if (r->next != NULL) {
+        r->next->prev = r->prev;
+    } else {
+        line_of(backlog, command)->end = r->prev;
+    }
+    r->next = NULL;
+    r->prev = NULL;
+}
+
+struct lw__command *lw__backlog_next(const struct lw__backlog *backlog,
+                                     enum lw__order last)
+{
+    for (unsigned order = 0; order <= last; order++) {
+        if (backlog->ranks[order].first != NULL) {
+            return (struct lw__command *)backlog->ranks[order].first;
+        }
+    }
+    return NULL;
+}
