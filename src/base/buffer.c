@@ -6,45 +6,27 @@
 #include "base/buffer.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-static char *grow(struct lw__buffer *buffer, size_t length)
+char *lw__buffer_grow(struct lw__buffer *buffer, size_t length)
 {
     size_t capacity = buffer->capacity > 0 ? buffer->capacity : 512;
     char *data;
 
+    if (buffer->failed) {
+        return NULL;
+    }
     while (capacity - buffer->length < length) {
         capacity *= 2;
     }
     data = realloc(buffer->data, capacity);
-    if (data == NULL) {
+    if (data == NULL) { /* from now on there is no room for anything */
         buffer->failed = true;
+        buffer->length = buffer->capacity;
         return NULL;
     }
     buffer->data = data;
     buffer->capacity = capacity;
     return data + buffer->length;
-}
-
-char *lw__buffer_reserve(struct lw__buffer *buffer, size_t length)
-{
-    if (buffer->failed) {
-        return NULL;
-    }
-    if (buffer->capacity - buffer->length >= length) {
-        return buffer->data + buffer->length;
-    }
-    return grow(buffer, length);
-}
-
-void lw__buffer_put(struct lw__buffer *buffer, const char *bytes, size_t length)
-{
-    char *at = lw__buffer_reserve(buffer, length);
-
-    if (at != NULL) {
-        memcpy(at, bytes, length);
-        buffer->length += length;
-    }
 }
 
 void lw__buffer_reset(struct lw__buffer *buffer)

@@ -30,8 +30,10 @@ static void timer_due(void *arg)
     lw__claim_event(arg, LW__EV_DUE);
 }
 
-static struct lw__claim *make(struct lw_client *client, struct lw__name *name, uint64_t n,
-                              uint32_t window_ms, const struct lw__mode *mode)
+/* `lease_ms`: to begin with. */
+static struct lw__claim *make(struct lw_client *client, struct lw__name *name,
+                              const struct lw__mode *mode, uint64_t n, uint32_t window_ms,
+                              uint32_t lease_ms)
 {
     struct lw__claim *claim = client->free_claims;
 
@@ -53,7 +55,8 @@ static struct lw__claim *make(struct lw_client *client, struct lw__name *name, u
     claim->mode = mode;
     claim->n = n;
     claim->window_ms = window_ms;
-    lw__machine_init(&claim->machine, (int64_t)window_ms * LW__MS);
+    lw__machine_init(&claim->machine, (int64_t)window_ms * LW__MS,
+                     (int64_t)lease_ms * LW__MS);
     lw__timer_init(&claim->timer, timer_due, claim);
     name->references++;
     DL_APPEND(name->claims, claim);
@@ -75,7 +78,8 @@ struct lw__claim *lw__claim_new(struct lw_client *client, const struct lw_lock *
     if (lock->owner != NULL && (owner = strdup(lock->owner)) == NULL) {
         return NULL;
     }
-    claim = make(client, lock->name, ++client->next_n, lock->window_ms, lock->mode);
+    claim = make(client, lock->name, lock->mode, ++client->next_n, lock->window_ms,
+                 lock->lease_ms);
     if (claim == NULL) {
         free(owner);
         return NULL;
@@ -134,7 +138,8 @@ void lw__claim_give_back(struct lw_client *client, const struct lw__message *mes
     if (name == NULL) {
         return;
     }
-    claim = make(client, name, message->token.n, message->token.window_ms, mode);
+    claim = make(client, name, mode, message->token.n, message->token.window_ms,
+                 message->token.window_ms);
     lw__name_put(client, name);
     if (claim != NULL) {
         lw__claim_event(claim, LW__EV_RELEASE);

@@ -38,11 +38,14 @@ static const struct lw__rw *rw_of(const struct lw__claim *claim)
 /* The lease to ask for: the machine counts the answer by it. */
 static uint32_t ask_lease_ms(struct lw__claim *claim)
 {
-    struct lw__input input = {.event = LW__EV_ASKED,
-                              .asked = {.lease_us = lw__terms_lease_us(claim)}};
+    int64_t lease_us = lw__terms_lease_us(claim);
 
-    (void)lw__machine_step(&claim->machine, &input);
-    return (uint32_t)(input.asked.lease_us / LW__MS);
+    if (lease_us != claim->machine.lease_us) {
+        struct lw__input input = {.event = LW__EV_ASKED, .asked = {lease_us}};
+
+        (void)lw__machine_step(&claim->machine, &input);
+    }
+    return (uint32_t)(lease_us / LW__MS);
 }
 
 void lw__claim_put_try(struct lw__command *command, struct lw__buffer *out)

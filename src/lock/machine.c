@@ -17,11 +17,11 @@ int64_t lw__machine_drift_us(int64_t span_us)
     return span_us / 100 + 2 * MS;
 }
 
-void lw__machine_init(struct lw__machine *machine, int64_t window_us)
+void lw__machine_init(struct lw__machine *machine, int64_t window_us, int64_t lease_us)
 {
     *machine = (struct lw__machine){
         .phase = LW__IDLE,
-        .lease_us = window_us,
+        .lease_us = lease_us,
         .window_us = window_us,
         .due_us = LW__NEVER,
         .ticket = -1,
@@ -480,9 +480,6 @@ static struct lw__output idle(struct lw__machine *m, const struct lw__input *in)
 {
     if (in->event == LW__EV_RELEASE) {
         return leave(m, in->now_us);
-    }
-    if (in->event == LW__EV_ASKED) { /* as long as a release is tried */
-        m->lease_us = in->asked.lease_us;
     }
     if (in->event != LW__EV_START) {
         return act(0);

@@ -31,7 +31,7 @@ enum lw__phase {
 
 enum lw__event {
     LW__EV_START,       /* somebody wants the lock */
-    LW__EV_ASKED,       /* the try or ask goes out now, for this lease */
+    LW__EV_ASKED,       /* the try or ask goes out now, for another lease */
     LW__EV_GRANTED,     /* acquire's answer */
     LW__EV_NOT_GRANTED, /* the plain SET NX said no, or its fence could not be used */
     LW__EV_QUEUED,      /* acquire's answer */
@@ -165,7 +165,8 @@ struct lw__machine {
     uint8_t failures; /* unknown outcomes in a row, on a link that stands */
 };
 
-void lw__machine_init(struct lw__machine *machine, int64_t window_us);
+/* `lease_us`: what will be asked for, and how long at least a release is tried. */
+void lw__machine_init(struct lw__machine *machine, int64_t window_us, int64_t lease_us);
 struct lw__output lw__machine_step(struct lw__machine *machine,
                                    const struct lw__input *input);
 /* How much earlier than the lease's end the client stops believing: 1 % and 2 ms. */

@@ -226,14 +226,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input in = {data, size};
     struct run run = {.now_us = 1000000000};
-    struct lw__input asked = {.event = LW__EV_ASKED, .asked = {.lease_us = lease(&in)}};
-    int64_t window;
+    int64_t lease_us = lease(&in), window_us;
 
-    run.margin_us = (int64_t)input_number(&in, 1) * asked.asked.lease_us / 2 / 256;
-    window = lease(&in);
-    lw__machine_init(&run.machine,
-                     window < asked.asked.lease_us ? window : asked.asked.lease_us);
-    lw__machine_step(&run.machine, &asked);
+    run.margin_us = (int64_t)input_number(&in, 1) * lease_us / 2 / 256;
+    window_us = lease(&in);
+    lw__machine_init(&run.machine, window_us < lease_us ? window_us : lease_us, lease_us);
     while (in.left > 0) {
         struct lw__machine was = run.machine;
         struct lw__input step = next_input(&run, &in);

@@ -403,8 +403,7 @@ static struct scene waiting(void)
     struct lw__input ignored = {.now_us = 0};
 
     model_acquire(&s.server, 0, HOLDER, LEASE, false, -1, &ignored);
-    lw__machine_init(&s.machine, WINDOW);
-    step(&s, (struct lw__input){.event = LW__EV_ASKED, .asked = {LEASE}}, "terms");
+    lw__machine_init(&s.machine, WINDOW, LEASE);
     step(&s, (struct lw__input){.event = LW__EV_START, .start = {.first_script = true}},
          "start");
     pass_time(&s, 12 * MS);

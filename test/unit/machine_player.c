@@ -166,11 +166,7 @@ static void step(struct player *p, struct lw__input in)
 
 static void start(struct player *p)
 {
-    struct lw__input asked = {.event = LW__EV_ASKED,
-                              .asked = {.lease_us = draw(500, 4000) * MS}};
-
-    lw__machine_init(&p->machine, world.server.window_us);
-    lw__machine_step(&p->machine, &asked); /* the same at each ask */
+    lw__machine_init(&p->machine, world.server.window_us, draw(500, 4000) * MS);
     p->margin_us = chance(30) ? p->machine.lease_us / 10 : 0;
     p->token = MODEL_TOKEN(p->client, ++p->number);
     p->haunted = p->wants_out = false;

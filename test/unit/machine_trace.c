@@ -19,6 +19,7 @@
 
 #define LINE 256
 #define NOT_GIVEN INT64_MIN
+#define WINDOW_US 2000000
 #define AHEAD_US 50000000 /* of our clock, the server's */
 
 static const char *const events[] = {
@@ -181,20 +182,13 @@ static enum lw__event read_event(const char *word)
     return LW__EV_START;
 }
 
-static void ask_for(struct trace *trace, int64_t lease_us)
-{
-    struct lw__input in = {.event = LW__EV_ASKED, .asked = {.lease_us = lease_us}};
-
-    lw__machine_step(&trace->machine, &in);
-}
-
 static void read_terms(struct trace *trace)
 {
     const char *word;
 
     while ((word = strtok(NULL, " ")) != NULL) {
         if (strncmp(word, "lease=", 6) == 0)
-            ask_for(trace, read_ms(word + 6));
+            lw__machine_init(&trace->machine, WINDOW_US, read_ms(word + 6));
         else if (strncmp(word, "margin=", 7) == 0)
             trace->margin_us = read_ms(word + 7);
         else
@@ -339,8 +333,7 @@ static void write_state(char *line, const struct lw__machine *m)
 void trace_init(struct trace *trace)
 {
     *trace = (struct trace){.sent_us = 0};
-    lw__machine_init(&trace->machine, 2000000);
-    ask_for(trace, 10000000);
+    lw__machine_init(&trace->machine, WINDOW_US, 10000000);
 }
 
 static void note(struct trace *trace, const struct lw__input *in,

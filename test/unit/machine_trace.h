@@ -17,8 +17,8 @@
  * is unknown had been sent (else `unsent`). Behind the arrow: what is to be told, what is
  * sent, the phase, D while held or lapsed, when it is due, the ticket for the next ask.
  *
- * A line `terms lease=1000 margin=0` says what is asked for, and what is wanted of it; they
- * are lease=10000 margin=0 at first, and the claim window is 2000.
+ * A first line `terms lease=1000 margin=0` says what is asked for, and what is wanted of it;
+ * they are lease=10000 margin=0 without, and the claim window is 2000.
  */
 #ifndef TEST_MACHINE_TRACE_H
 #define TEST_MACHINE_TRACE_H
