@@ -72,21 +72,18 @@ fail:
 
 struct lw__claim *lw__claim_new(struct lw_client *client, const struct lw_lock *lock)
 {
-    struct lw__claim *claim;
-    char *owner = NULL;
+    struct lw__claim *claim = make(client, lock->name, lock->mode, ++client->next_n,
+                                   lock->window_ms, lock->lease_ms);
 
-    if (lock->owner != NULL && (owner = strdup(lock->owner)) == NULL) {
-        return NULL;
-    }
-    claim = make(client, lock->name, lock->mode, ++client->next_n, lock->window_ms,
-                 lock->lease_ms);
     if (claim == NULL) {
-        free(owner);
         return NULL;
     }
-    claim->owner = owner;
+    if (lock->owner != NULL && (claim->owner = strdup(lock->owner)) == NULL) {
+        lw__claim_free(claim);
+        return NULL;
+    }
     claim->rw = (struct lw__rw){
-        .write = lock->mode->write, .permits = lock->permits, .owner = owner};
+        .write = lock->mode->write, .permits = lock->permits, .owner = claim->owner};
     return claim;
 }
 

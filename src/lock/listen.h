@@ -8,7 +8,7 @@ struct lw__name;
 struct lw_client;
 
 /* The name's channel is, or shall be, listened to. Without memory it is not. */
-void lw__listen_to(struct lw_client *client, const struct lw__name *name);
+void lw__listen_to(struct lw_client *client, const struct lw__name *awaited);
 /* Is it, as far as the server confirmed? */
 bool lw__listen_hears(const struct lw_client *client, const char *name);
 void lw__listen_close(struct lw_client *client); /* listens no more */

@@ -107,11 +107,11 @@ static int fill_from_url(struct lw_client *client)
     return 0;
 }
 
-void lw__options_explain(const struct lw_client_options *options, const char *why)
+void lw__options_explain(const struct lw_client_options *given, const char *why)
 {
-    if (options != NULL && options->size >= sizeof(*options) && options->errbuf != NULL &&
-        options->errbuf_size > 0) {
-        (void)snprintf(options->errbuf, options->errbuf_size, "%s", why);
+    if (given != NULL && given->size >= sizeof(*given) && given->errbuf != NULL &&
+        given->errbuf_size > 0) {
+        (void)snprintf(given->errbuf, given->errbuf_size, "%s", why);
     }
 }
 

@@ -34,12 +34,16 @@ static int64_t longest_us(const struct lw__claim *claim)
 
 int64_t lw__terms_lease_us(const struct lw__claim *claim)
 {
-    const struct lw_lock *lock = claim->holder != NULL ? claim->holder : claim->waiting;
+    int64_t longest;
 
-    if (lock == NULL && claim->others == NULL) {
-        return claim->machine.lease_us;
+    if (claim->mode->together != NULL) {
+        longest = longest_us(claim);
+        return longest > 0 ? longest : claim->machine.lease_us;
     }
-    return claim->mode->together != NULL ? longest_us(claim) : lease_us(lock);
+    if (claim->holder != NULL) {
+        return lease_us(claim->holder);
+    }
+    return claim->waiting != NULL ? lease_us(claim->waiting) : claim->machine.lease_us;
 }
 
 bool lw__terms_wants_fence(const struct lw__claim *claim)

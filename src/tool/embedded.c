@@ -186,7 +186,7 @@ static void end_child(struct embedded *server)
     }
     kill(server->pid, SIGKILL);
     while (waitpid(server->pid, NULL, WNOHANG) == 0 && patience_pause(&patience)) {
-        continue;
+        /* it is on its way */
     }
     embedded_reaped(server, server->pid);
 }

@@ -209,7 +209,7 @@ static bool find(const struct family *family, struct relatives *all)
         return false;
     }
     while (claim(all)) {
-        continue;
+        /* one of them may have brought more */
     }
     keep_ours(all);
     return true;
