@@ -15,10 +15,8 @@
 #include "lock/mode.h"
 #include "lock/name.h"
 #include "lock/structs.h"
-#include "lockwire.h"
 #include "loop/now.h"
 #include "loop/timer.h"
-#include "redis/format.h"
 #include "redis/node.h"
 
 #include <stdlib.h>

@@ -10,13 +10,10 @@
 #include "lock/claim.h"
 #include "lock/machine.h"
 #include "lock/mode.h"
-#include "lock/structs.h"
 #include "lock/terms.h"
 #include "loop/now.h"
-#include "redis/command.h"
 #include "redis/dialect.h"
 #include "redis/encode.h"
-#include "redis/format.h"
 #include "redis/node.h"
 
 struct lw__token lw__claim_token(const struct lw__claim *claim)

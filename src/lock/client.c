@@ -10,7 +10,6 @@
  * releases still open then end as LW_EUNKNOWN.
  */
 #include "base/forked.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "base/sized.h"
@@ -28,7 +27,6 @@
 #include "lock/structs.h"
 #include "lock/turns.h"
 #include "lock/whoami.h"
-#include "lockwire.h"
 #include "loop/loop.h"
 #include "loop/now.h"
 #include "loop/timer.h"

@@ -16,7 +16,6 @@
 #include "lock/notify.h"
 #include "lock/renew.h"
 #include "lock/structs.h"
-#include "lockwire.h"
 #include "loop/now.h"
 #include "loop/timer.h"
 

@@ -10,7 +10,6 @@
 #include "lock/ending.h"
 
 #include "base/forked.h"
-#include "base/hash.h"
 #include "lock/claim.h"
 #include "lock/listen.h"
 #include "lock/name.h"

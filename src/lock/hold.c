@@ -9,14 +9,12 @@
  */
 #include "lock/hold.h"
 
-#include "lock/machine.h"
 #include "lock/mode.h"
 #include "lock/notify.h"
 #include "lock/renew.h"
 #include "lock/structs.h"
 #include "lock/terms.h"
 #include "lock/waiters.h"
-#include "lockwire.h"
 #include "loop/now.h"
 #include "loop/timer.h"
 

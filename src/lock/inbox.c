@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "lock/claim.h"
 #include "lock/hints.h"
-#include "lock/machine.h"
 #include "lock/name.h"
 #include "lock/structs.h"
 #include "loop/now.h"

@@ -20,8 +20,6 @@
 #include "lock/mode.h"
 #include "lock/notify.h"
 #include "lock/structs.h"
-#include "lockwire.h"
-#include "redis/command.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
 #include "redis/look.h"

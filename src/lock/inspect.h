@@ -2,9 +2,7 @@
 /* lw_inspect and lw_break: the calls on their way. */
 #ifndef LW_INSPECT_H
 #define LW_INSPECT_H
-#include "base/told.h"
 #include "lock/notify.h"
-#include "lockwire.h"
 #include "redis/command.h"
 #include "redis/look.h"
 

@@ -15,7 +15,6 @@
 
 #include "base/hash.h"
 #include "lock/claim.h"
-#include "lock/machine.h"
 #include "lock/mode.h"
 #include "lock/name.h"
 #include "lock/structs.h"

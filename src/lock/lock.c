@@ -11,13 +11,11 @@
 #include "base/check.h"
 #include "base/forked.h"
 #include "base/sized.h"
-#include "base/told.h"
 #include "lock/claim.h"
 #include "lock/ending.h"
 #include "lock/explain.h"
 #include "lock/handle.h"
 #include "lock/hold.h"
-#include "lock/machine.h"
 #include "lock/mode.h"
 #include "lock/name.h"
 #include "lock/notify.h"
@@ -28,11 +26,9 @@
 #include "lock/turns.h"
 #include "lock/waiters.h"
 #include "lock/whoami.h"
-#include "lockwire.h"
 #include "loop/now.h"
 #include "loop/timer.h"
 #include "redis/dialect.h"
-#include "redis/format.h"
 
 #include <stdlib.h>
 #include <string.h>

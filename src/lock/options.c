@@ -11,11 +11,9 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/sized.h"
-#include "base/told.h"
 #include "base/url.h"
 #include "lock/explain.h"
 #include "lock/structs.h"
-#include "lockwire.h"
 
 #include <stdio.h>
 #include <stdlib.h>

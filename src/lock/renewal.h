@@ -2,7 +2,6 @@
 /* Who is due for renewal when, in batches. */
 #ifndef LW_RENEWAL_H
 #define LW_RENEWAL_H
-#include "base/heap.h"
 #include "loop/timer.h"
 
 #include <stdbool.h>

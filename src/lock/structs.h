@@ -8,10 +8,8 @@
 #define LW_STRUCTS_H
 #include "base/forked.h"
 #include "base/hash.h"
-#include "base/heap.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "base/told.h"
 #include "base/url.h"
 #include "lock/hints.h"
 #include "lock/line.h"
@@ -20,8 +18,6 @@
 #include "lock/renewal.h"
 #include "lock/whoami.h"
 #include "lockwire.h"
-#include "loop/timer.h"
-#include "redis/command.h"
 #include "redis/format.h"
 
 #include <stdbool.h>

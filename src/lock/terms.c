@@ -5,10 +5,8 @@
  */
 #include "lock/terms.h"
 
-#include "lock/machine.h"
 #include "lock/mode.h"
 #include "lock/structs.h"
-#include "lockwire.h"
 #include "loop/now.h"
 
 #include <utlist.h>

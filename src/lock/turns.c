@@ -23,7 +23,6 @@
 #include "lock/terms.h"
 #include "lock/turns_inside.h"
 #include "lock/waiters.h"
-#include "lockwire.h"
 #include "loop/now.h"
 #include "loop/timer.h"
 #include "redis/node.h"

@@ -9,13 +9,11 @@
  */
 #include "lock/turns_inside.h"
 
-#include "base/hash.h"
 #include "lock/claim.h"
 #include "lock/ending.h"
 #include "lock/handle.h"
 #include "lock/hold.h"
 #include "lock/line.h"
-#include "lock/machine.h"
 #include "lock/mode.h"
 #include "lock/name.h"
 #include "lock/notify.h"
@@ -23,7 +21,6 @@
 #include "lock/structs.h"
 #include "lock/turns.h"
 #include "lock/waiters.h"
-#include "lockwire.h"
 #include "loop/timer.h"
 #include "redis/node.h"
 

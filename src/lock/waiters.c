@@ -8,7 +8,6 @@
 #include "lock/waiters.h"
 
 #include "lock/handle.h"
-#include "lock/machine.h"
 #include "lock/notify.h"
 #include "lock/structs.h"
 #include "loop/now.h"

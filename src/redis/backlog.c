@@ -6,9 +6,6 @@
  */
 #include "redis/backlog.h"
 
-#include "redis/command.h"
-#include "redis/link.h"
-
 static struct lw__rank *line_of(struct lw__backlog *backlog,
                                 const struct lw__command *command)
 {

@@ -6,7 +6,6 @@
 #ifndef LW_LINK_INSIDE_H
 #define LW_LINK_INSIDE_H
 #include "base/told.h"
-#include "loop/defer.h"
 #include "loop/timer.h"
 #include "redis/awaited.h"
 #include "redis/channels.h"

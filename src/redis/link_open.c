@@ -10,7 +10,6 @@
 #include "redis/link_inside.h"
 
 #include "base/address.h"
-#include "base/told.h"
 #include "lockwire.h"
 #include "loop/defer.h"
 #include "loop/now.h"

@@ -8,7 +8,6 @@
  */
 #include "redis/look.h"
 
-#include "lockwire.h"
 #include "redis/format.h"
 #include "redis/reply.h"
 

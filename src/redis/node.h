@@ -10,7 +10,6 @@
  */
 #ifndef LW_NODE_H
 #define LW_NODE_H
-#include "base/told.h"
 #include "redis/classify.h"
 #include "redis/session.h"
 

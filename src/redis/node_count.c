@@ -10,16 +10,13 @@
  */
 #include "redis/node_inside.h"
 
-#include "base/buffer.h"
 #include "base/log.h"
 #include "redis/classify.h"
-#include "redis/command.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
 #include "redis/format.h"
 #include "redis/node.h"
 #include "redis/reply.h"
-#include "redis/session.h"
 #include "redis/subscription.h"
 
 #include <syslog.h>

@@ -11,16 +11,13 @@
  */
 #include "redis/node_inside.h"
 
-#include "base/buffer.h"
 #include "base/log.h"
 #include "base/told.h"
 #include "redis/classify.h"
-#include "redis/command.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
 #include "redis/node.h"
 #include "redis/reply.h"
-#include "redis/session.h"
 
 #include <stdio.h>
 #include <syslog.h>

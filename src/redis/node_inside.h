@@ -4,14 +4,9 @@
 #ifndef LW_NODE_INSIDE_H
 #define LW_NODE_INSIDE_H
 #include "base/buffer.h"
-#include "loop/defer.h"
-#include "loop/timer.h"
 #include "redis/backlog.h"
-#include "redis/command.h"
 #include "redis/format.h"
-#include "redis/link.h"
 #include "redis/node.h"
-#include "redis/session.h"
 #include "redis/subscription.h"
 
 #include <stdbool.h>

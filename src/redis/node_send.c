@@ -15,7 +15,6 @@
 #include "loop/defer.h"
 #include "redis/backlog.h"
 #include "redis/classify.h"
-#include "redis/command.h"
 #include "redis/link.h"
 #include "redis/node.h"
 #include "redis/reply.h"

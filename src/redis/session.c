@@ -2,11 +2,9 @@
 /* One connection kept alive: see session.h. */
 #include "redis/session.h"
 
-#include "base/address.h"
 #include "base/buffer.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "base/told.h"
 #include "lockwire.h"
 #include "loop/lookup.h"
 #include "loop/now.h"
