@@ -2,16 +2,14 @@
 /* Between claim.c, claim_step.c and claim_put.c alone. */
 #ifndef LW_CLAIM_INSIDE_H
 #define LW_CLAIM_INSIDE_H
+#include "base/owner.h"
 #include "lock/structs.h"
-
-#include <stddef.h>
 
 struct lw__buffer;
 
 static inline struct lw__claim *lw__claim_of(struct lw__command *command)
 {
-    _Static_assert(offsetof(struct lw__claim, command) == 0, "it is the first member");
-    return (struct lw__claim *)command;
+    return LW__OWNER(struct lw__claim, command, command);
 }
 
 /* claim_put.c: for `put` of the claim's commands. */

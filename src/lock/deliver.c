@@ -10,6 +10,7 @@
  */
 #include "lock/deliver.h"
 
+#include "base/owner.h"
 #include "lock/ending.h"
 #include "lock/handle.h"
 #include "lock/inspect.h"
@@ -23,11 +24,6 @@
 #include <utlist.h>
 
 #define A_TURN 64 /* callbacks before I/O has its chance again */
-
-static struct lw_lock *lock_of(struct lw__notice *notice)
-{
-    return (struct lw_lock *)((char *)notice - offsetof(struct lw_lock, notice));
-}
 
 static void count_granted(struct lw_lock *lock)
 {
@@ -157,18 +153,13 @@ static void deliver(struct lw_client *client, struct lw__notice *notice)
     lw__notify_cancel(client, notice);
     switch (kind) {
     case LW__NOTICE_RENEWED:
-        deliver_renewed(
-            (struct lw__renew_call *)((char *)notice -
-                                      offsetof(struct lw__renew_call, notice)),
-            status);
+        deliver_renewed(LW__OWNER(struct lw__renew_call, notice, notice), status);
         break;
     case LW__NOTICE_INQUIRED:
-        deliver_inquiry(
-            (struct lw__inquiry *)((char *)notice - offsetof(struct lw__inquiry, notice)),
-            status);
+        deliver_inquiry(LW__OWNER(struct lw__inquiry, notice, notice), status);
         break;
     case LW__NOTICE_LINK:
-        deliver_link(client, (struct lw__link_notice *)notice);
+        deliver_link(client, LW__OWNER(struct lw__link_notice, notice, notice));
         break;
     case LW__NOTICE_CLOSED:
         if (lw__notify_first(client) != NULL) {
@@ -181,7 +172,7 @@ static void deliver(struct lw_client *client, struct lw__notice *notice)
         }
         break;
     default:
-        deliver_to_lock(lock_of(notice), kind, status);
+        deliver_to_lock(LW__OWNER(struct lw_lock, notice, notice), kind, status);
     }
 }
 

@@ -5,6 +5,8 @@
  */
 #include "lock/explain.h"
 
+#include "base/check.h"
+#include "base/forked.h"
 #include "lock/structs.h"
 
 #include <stdarg.h>
@@ -20,4 +22,19 @@ void lw__explain(struct lw_client *client, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(client->options.errbuf, client->options.errbuf_size, format, args);
     va_end(args);
+}
+
+int lw__explain_name(struct lw_client *client, const char *name)
+{
+    char why[LW__WHY];
+
+    if (client->closing || lw__forked_is_child(&client->forked)) {
+        lw__explain(client, "the client is closed");
+        return LW_ECLOSED;
+    }
+    if (lw__check_name(name, why, sizeof(why)) != NULL) {
+        lw__explain(client, "%s", why);
+        return LW_EINVAL;
+    }
+    return 0;
 }

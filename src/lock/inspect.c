@@ -13,8 +13,7 @@
 #include "lock/inspect.h"
 
 #include "base/buffer.h"
-#include "base/check.h"
-#include "base/forked.h"
+#include "base/owner.h"
 #include "base/told.h"
 #include "lock/explain.h"
 #include "lock/mode.h"
@@ -34,8 +33,7 @@
 
 static struct lw__inquiry *inquiry_of(struct lw__command *command)
 {
-    _Static_assert(offsetof(struct lw__inquiry, command) == 0, "it is the first member");
-    return (struct lw__inquiry *)command;
+    return LW__OWNER(struct lw__inquiry, command, command);
 }
 
 static void finish(struct lw__inquiry *inquiry, int status, const char *why)
@@ -232,16 +230,11 @@ void lw__inspect_close(struct lw_client *client)
 static int ask(struct lw_client *client, const char *text, const char *token,
                lw_inspect_cb *inspected, lw_break_cb *broken, void *arg)
 {
+    int status = lw__explain_name(client, text);
     struct lw__inquiry *inquiry;
-    char why[LW__WHY];
 
-    if (client->closing || lw__forked_is_child(&client->forked)) {
-        lw__explain(client, "the client is closed");
-        return LW_ECLOSED;
-    }
-    if (lw__check_name(text, why, sizeof(why)) != NULL) {
-        lw__explain(client, "%s", why);
-        return LW_EINVAL;
+    if (status != 0) {
+        return status;
     }
     inquiry = calloc(1, sizeof(*inquiry));
     if (inquiry != NULL) {

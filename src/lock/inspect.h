@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 struct lw__inquiry {
-    struct lw__command command; /* first */
+    struct lw__command command;
     struct lw__notice notice;
     struct lw__inquiry *next, *prev; /* all of the client */
     struct lw_client *client;

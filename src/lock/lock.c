@@ -166,18 +166,12 @@ int lw_acquire(struct lw_client *client, const char *name,
                const struct lw_acquire_options *options, lw_lock_cb *done, void *arg,
                struct lw_lock **ret)
 {
+    int status = lw__explain_name(client, name);
     struct lw_acquire_options checked;
     struct lw_lock *lock;
-    char why[LW__WHY];
-    int status;
 
-    if (client->closing || lw__forked_is_child(&client->forked)) {
-        lw__explain(client, "the client is closed");
-        return LW_ECLOSED;
-    }
-    if (lw__check_name(name, why, sizeof(why)) != NULL) {
-        lw__explain(client, "%s", why);
-        return LW_EINVAL;
+    if (status != 0) {
+        return status;
     }
     if (done == NULL || ret == NULL) {
         lw__explain(client, "%s is NULL", done != NULL ? "ret" : "done");

@@ -32,7 +32,7 @@ struct lw__notice {
 };
 
 struct lw__link_notice {
-    struct lw__notice notice; /* first */
+    struct lw__notice notice;
     int up;
     char why[LW__WHY];
 };

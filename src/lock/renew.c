@@ -10,6 +10,7 @@
 #include "lock/renew.h"
 
 #include "base/buffer.h"
+#include "base/owner.h"
 #include "lock/claim.h"
 #include "lock/handle.h"
 #include "lock/mode.h"
@@ -28,9 +29,7 @@
 
 static struct lw__renew_call *call_of(struct lw__command *command)
 {
-    _Static_assert(offsetof(struct lw__renew_call, command) == 0,
-                   "it is the first member");
-    return (struct lw__renew_call *)command;
+    return LW__OWNER(struct lw__renew_call, command, command);
 }
 
 static void put_call(struct lw__command *command, struct lw__buffer *out)

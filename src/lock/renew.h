@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 struct lw__renew_call {
-    struct lw__command command; /* first */
+    struct lw__command command;
     struct lw__notice notice;
     struct lw__renew_call *next, *prev;
     struct lw_lock *lock;

@@ -14,6 +14,7 @@
 
 #include "base/buffer.h"
 #include "base/heap.h"
+#include "base/owner.h"
 #include "base/random.h"
 #include "lock/claim.h"
 #include "lock/machine.h"
@@ -50,8 +51,7 @@ static void due(void *arg);
 
 static struct lw__batch *batch_of(struct lw__command *command)
 {
-    _Static_assert(offsetof(struct lw__batch, command) == 0, "it is the first member");
-    return (struct lw__batch *)command;
+    return LW__OWNER(struct lw__batch, command, command);
 }
 
 void lw__renewal_init(struct lw_client *client)
@@ -72,7 +72,7 @@ void lw__renewal_clear(struct lw_client *client)
 
 static struct lw__claim *claim_of(struct lw__heap_node *node)
 {
-    return (struct lw__claim *)((char *)node - offsetof(struct lw__claim, renewal));
+    return LW__OWNER(struct lw__claim, renewal, node);
 }
 
 static void rearm(struct lw_client *client)

@@ -99,7 +99,7 @@ struct lw_lock {
 /* One token in Redis, and all that is asked, held and given back by it. */
 struct lw__claim {
     /* claim.c's */
-    struct lw__command command; /* first; at most one in flight */
+    struct lw__command command; /* at most one in flight */
     struct lw_client *client;
     struct lw__name *name;
     struct lw__claim *next, *prev; /* of its name */

@@ -10,6 +10,7 @@
 #include "lock/whoami.h"
 
 #include "base/buffer.h"
+#include "base/owner.h"
 #include "lock/ending.h"
 #include "lock/structs.h"
 #include "loop/now.h"
@@ -26,8 +27,7 @@
 
 static struct lw_client *client_of(struct lw__command *command)
 {
-    _Static_assert(offsetof(struct lw__whoami, command) == 0, "it is the first member");
-    return ((struct lw__whoami *)command)->client;
+    return LW__OWNER(struct lw__whoami, command, command)->client;
 }
 
 static void put_text(struct lw__command *command, struct lw__buffer *out)

@@ -11,7 +11,7 @@
 struct lw_client;
 
 struct lw__whoami {
-    struct lw__command command; /* first */
+    struct lw__command command;
     struct lw_client *client;
     struct lw__timer timer;
     int64_t due_us;

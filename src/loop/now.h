@@ -3,6 +3,7 @@
 #ifndef LW_NOW_H
 #define LW_NOW_H
 #include <stdint.h>
+
 #include <time.h>
 
 #define LW__MS 1000 /* microseconds of a millisecond */

@@ -11,6 +11,7 @@
 #include "loop/timer.h"
 
 #include "base/heap.h"
+#include "base/owner.h"
 #include "lockwire.h"
 #include "loop/defer.h"
 #include "loop/loop_inside.h"
@@ -74,7 +75,7 @@ void lw__timer_catch_up(struct lw__loop *loop)
     loop->running_us = now_us;
     while (!loop->freed && (first = lw__heap_first(&loop->timers)) != NULL &&
            first->key <= now_us) {
-        struct lw__timer *timer = (struct lw__timer *)(void *)first->node;
+        struct lw__timer *timer = LW__OWNER(struct lw__timer, node, first->node);
         lw__heap_remove(&loop->timers, &timer->node);
         timer->fn(timer->arg);
     }

@@ -13,7 +13,7 @@ struct lw__loop;
 
 /* A point in time; embedded in its owner. Not copied, not moved while set. */
 struct lw__timer {
-    struct lw__heap_node node; /* first; its key: due, in us */
+    struct lw__heap_node node; /* its key: due, in us */
     lw__call_fn *fn;
     void *arg;
 };

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lines of commands: see backlog.h. Happy path: push, and pull what is next when
+ * The ranks of commands: see backlog.h. Happy path: push, and pull what is next when
  * there is room. A lease must not run out behind the many who ask for one, so there are
- * several lines.
+ * several ranks.
  */
 #include "redis/backlog.h"
 
-static struct lw__rank *line_of(struct lw__backlog *backlog,
+#include "base/owner.h"
+
+static struct lw__rank *rank_of(struct lw__backlog *backlog,
                                 const struct lw__command *command)
 {
     return &backlog->ranks[command->type->order];
@@ -25,10 +27,10 @@ void lw__backlog_init(struct lw__backlog *backlog)
 void lw__backlog_push(struct lw__backlog *backlog, struct lw__command *command,
                       bool resent)
 {
-    struct lw__rank *line = line_of(backlog, command);
-    struct lw__request *r = &command->request, **at = resent ? &line->first : line->end;
+    struct lw__rank *rank = rank_of(backlog, command);
+    struct lw__request *r = &command->request, **at = resent ? &rank->first : rank->end;
 
-    while (resent && *at != NULL && ((struct lw__command *)*at)->eval) {
+    while (resent && *at != NULL && LW__OWNER(struct lw__command, request, *at)->eval) {
         at = &(*at)->next;
     }
     backlog->count++;
@@ -38,7 +40,7 @@ void lw__backlog_push(struct lw__backlog *backlog, struct lw__command *command,
     if (r->next != NULL) {
         r->next->prev = &r->next;
     } else {
-        line->end = &r->next;
+        rank->end = &r->next;
     }
 }
 
@@ -51,7 +53,7 @@ void lw__backlog_pull(struct lw__backlog *backlog, struct lw__command *command)
     if (r->next != NULL) {
         r->next->prev = r->prev;
     } else {
-        line_of(backlog, command)->end = r->prev;
+        rank_of(backlog, command)->end = r->prev;
     }
     r->next = NULL;
     r->prev = NULL;
@@ -62,7 +64,7 @@ struct lw__command *lw__backlog_next(const struct lw__backlog *backlog,
 {
     for (unsigned order = 0; order <= last; order++) {
         if (backlog->ranks[order].first != NULL) {
-            return (struct lw__command *)backlog->ranks[order].first;
+            return LW__OWNER(struct lw__command, request, backlog->ranks[order].first);
         }
     }
     return NULL;

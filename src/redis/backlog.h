@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Commands that wait for room on the link, in lines by their order (node.h), first come
- * first served in each. Needs no memory: a command's request is its link in the line.
- * Must not know when there is room.
+ * Commands that wait for room on the link, in ranks by their order (command.h), first
+ * come first served in each. Needs no memory: a command's request is its link in the
+ * rank. Must not know when there is room.
  */
 #ifndef LW_BACKLOG_H
 #define LW_BACKLOG_H
@@ -15,7 +15,7 @@ struct lw__backlog {
     struct lw__rank {
         struct lw__request *first, **end;
     } ranks[LW__ORDERS];
-    size_t count; /* in all lines: mostly 0, and asked for at each command and reply */
+    size_t count; /* in all ranks: mostly 0, and asked for at each command and reply */
 };
 
 void lw__backlog_init(struct lw__backlog *backlog);

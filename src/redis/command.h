@@ -20,7 +20,7 @@ enum lw__order {
 
 /* Embedded in its owner, who keeps it until it is answered or failed, or forgets it. */
 struct lw__command {
-    struct lw__request request; /* first */
+    struct lw__request request;
     const struct lw__command_type *type;
     struct lw__node *node;
     bool eval; /* the server does not know the script */

@@ -172,20 +172,35 @@ static void put_leases(struct lw__buffer *out, size_t told,
     }
 }
 
-void lw__encode_renew(struct lw__buffer *out, bool eval, size_t count,
-                      const struct lw__renew_args *args, const char *server)
+/* Holds of which none hands anything over. */
+static void put_renewal(struct lw__buffer *out, bool eval, enum lw__script_id id,
+                        size_t count, const struct lw__renew_args *args,
+                        void (*put)(struct lw__buffer *, const struct lw__token *))
 {
     size_t told = leases(count, args);
 
-    (void)server;
-    put_script(out, eval, LW__SCRIPT_MUTEX_RENEW, count, count + told);
+    put_script(out, eval, id, count, count + told);
     for (size_t i = 0; i < count; i++) {
         lw__resp_text(out, args[i].name);
     }
     for (size_t i = 0; i < count; i++) {
-        lw__format_put_token(out, &args[i].token);
+        put(out, &args[i].token);
     }
     put_leases(out, told, args);
+}
+
+void lw__encode_renew(struct lw__buffer *out, bool eval, size_t count,
+                      const struct lw__renew_args *args, const char *server)
+{
+    (void)server;
+    put_renewal(out, eval, LW__SCRIPT_MUTEX_RENEW, count, args, lw__format_put_token);
+}
+
+void lw__encode_redisson_renew(struct lw__buffer *out, bool eval, size_t count,
+                               const struct lw__renew_args *args, const char *server)
+{
+    (void)server;
+    put_renewal(out, eval, LW__SCRIPT_REDISSON_RENEW, count, args, lw__format_put_field);
 }
 
 void lw__encode_rw_renew(struct lw__buffer *out, bool eval, size_t count,
@@ -202,22 +217,6 @@ void lw__encode_rw_renew(struct lw__buffer *out, bool eval, size_t count,
     lw__resp_text(out, server);
     for (size_t i = 0; i < count; i++) {
         lw__format_put_token(out, &args[i].token);
-    }
-    put_leases(out, told, args);
-}
-
-void lw__encode_redisson_renew(struct lw__buffer *out, bool eval, size_t count,
-                               const struct lw__renew_args *args, const char *server)
-{
-    size_t told = leases(count, args);
-
-    (void)server;
-    put_script(out, eval, LW__SCRIPT_REDISSON_RENEW, count, count + told);
-    for (size_t i = 0; i < count; i++) {
-        lw__resp_text(out, args[i].name);
-    }
-    for (size_t i = 0; i < count; i++) {
-        lw__format_put_field(out, &args[i].token);
     }
     put_leases(out, told, args);
 }

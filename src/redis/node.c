@@ -12,6 +12,7 @@
 
 #include "base/buffer.h"
 #include "base/log.h"
+#include "base/owner.h"
 #include "lockwire.h"
 #include "loop/defer.h"
 #include "loop/now.h"
@@ -50,8 +51,7 @@ static void subscription_message(void *arg, const char *text, size_t length)
 
 static void policy_told(struct lw__request *request, const struct lw__reply *reply)
 {
-    struct lw__node *node =
-        (struct lw__node *)((char *)request - offsetof(struct lw__node, policy));
+    struct lw__node *node = LW__OWNER(struct lw__node, policy, request);
     const char *policy = "";
 
     lw__node_make_room(node);
@@ -69,7 +69,7 @@ static void policy_told(struct lw__request *request, const struct lw__reply *rep
 static void killed(struct lw__request *request, const struct lw__reply *reply)
 {
     (void)reply; /* it may have been gone already */
-    lw__node_make_room((char *)request - offsetof(struct lw__node, kill));
+    lw__node_make_room(LW__OWNER(struct lw__node, kill, request));
 }
 
 static void ignore_failure(struct lw__request *request, const char *why)

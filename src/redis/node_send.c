@@ -11,6 +11,7 @@
 #include "redis/node_inside.h"
 
 #include "base/buffer.h"
+#include "base/owner.h"
 #include "lockwire.h"
 #include "loop/defer.h"
 #include "redis/backlog.h"
@@ -108,7 +109,7 @@ void lw__node_make_room(void *arg)
 
 static void replied(struct lw__request *request, const struct lw__reply *reply)
 {
-    struct lw__command *command = (struct lw__command *)request;
+    struct lw__command *command = LW__OWNER(struct lw__command, request, request);
     struct lw__node *node = command->node;
 
     lw__node_make_room(node);
@@ -131,7 +132,7 @@ static void replied(struct lw__request *request, const struct lw__reply *reply)
 
 static void failed(struct lw__request *request, const char *why)
 {
-    struct lw__command *command = (struct lw__command *)request;
+    struct lw__command *command = LW__OWNER(struct lw__command, request, request);
 
     command->node->up =
         false; /* `down` follows; nobody shall send on this link meanwhile */

@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/log.h"
+#include "base/owner.h"
 #include "base/random.h"
 #include "lockwire.h"
 #include "loop/lookup.h"
@@ -119,7 +120,7 @@ static void greeted(struct lw__request *request, const struct lw__reply *reply)
 {
     static const char *const names[] = {"AUTH", "SELECT", "CLIENT SETNAME", "CLIENT ID",
                                         "INFO"};
-    struct lw__greet *greet = (struct lw__greet *)request;
+    struct lw__greet *greet = LW__OWNER(struct lw__greet, request, request);
     struct lw__session *s = greet->session;
     const char *text = lw__reply_text(reply, NULL);
 

@@ -18,6 +18,7 @@
  */
 #include "redis/wire.h"
 
+#include "base/owner.h"
 #include "lockwire.h"
 #include "loop/defer.h"
 #include "loop/loop.h"
@@ -86,7 +87,7 @@ static void write_out(struct lw__wire *wire, redisContext *c)
 /* To hiredis nothing was written, and nothing is left to be. */
 static ssize_t write_for_hiredis(redisContext *c)
 {
-    write_out(((redisAsyncContext *)(void *)c)->data, c);
+    write_out(LW__OWNER(redisAsyncContext, c, c)->data, c);
     return 0;
 }
 
