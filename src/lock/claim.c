@@ -56,7 +56,7 @@ static struct lw__claim *make(struct lw_client *client, struct lw__name *name,
     lw__machine_init(&claim->machine, (int64_t)window_ms * LW__MS,
                      (int64_t)lease_ms * LW__MS);
     lw__timer_init(&claim->timer, timer_due, claim);
-    name->references++;
+    lw__name_keep(name);
     DL_APPEND(name->claims, claim);
     client->open_claims++;
     return claim;

@@ -116,7 +116,7 @@ static void call_siblings(struct lw_client *client, struct lw__name *name)
 static struct lw__name *end_try(struct lw__claim *claim)
 {
     claim->trying = false;
-    claim->name->references++;
+    lw__name_keep(claim->name);
     return claim->name;
 }
 
@@ -387,7 +387,7 @@ static void step_in_line(struct lw__claim *claim, struct lw__input *input)
     enum lw__phase before = claim->machine.phase;
     bool ended;
 
-    name->references++;
+    lw__name_keep(name);
     ended = (step(claim, input) & LW__DO_END) != 0;
     in_line->moved(name, ended && before != LW__ASKING && before != LW__QUEUED);
     lw__name_put(client, name);

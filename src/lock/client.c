@@ -185,13 +185,9 @@ static void close_overdue(void *arg)
     struct lw_lock *lock;
 
     DL_FOREACH(client->locks, lock) {
-        if (lock->state != LW_RELEASING || lock->notice.kind != LW__NOTICE_NONE) {
-            continue;
+        if (lock->state == LW_RELEASING && lock->notice.kind == LW__NOTICE_NONE) {
+            lw__turns_give_up_release(lock);
         }
-        lw__timer_cancel(client->loop, &lock->timer);
-        lock->claim->releasing = NULL;
-        lock->claim = NULL;
-        lw__notify_lock(lock, LW__NOTICE_RELEASED, LW_EUNKNOWN);
     }
     lw__notify_closed(client);
 }

@@ -32,7 +32,7 @@ void lw__ending_take_down(struct lw_client *client)
         return;
     }
     HASH_ITER(hh, client->names, name, next) {
-        name->references++;
+        lw__name_keep(name);
         while (name->claims != NULL) {
             lw__renewal_forget(name->claims);
             lw__claim_free(name->claims);

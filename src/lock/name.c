@@ -25,6 +25,11 @@ struct lw__name *lw__name_find(struct lw_client *client, const char *text)
                 (unsigned)lw__hash(&client->hash_key, text, length));
 }
 
+void lw__name_keep(struct lw__name *name)
+{
+    name->references++;
+}
+
 struct lw__name *lw__name_get(struct lw_client *client, const char *text)
 {
     size_t length = strlen(text);
@@ -44,7 +49,7 @@ struct lw__name *lw__name_get(struct lw_client *client, const char *text)
             return NULL;
         }
     }
-    name->references++;
+    lw__name_keep(name);
     return name;
 }
 

@@ -73,23 +73,25 @@ struct lw_lock {
     bool once; /* wait_ms 0 */
     bool freed;
 
-    /* handle.c's */
-    char *errstr; /* or NULL */
+    char *errstr; /* handle.c's; or NULL */
 
-    /* waiters.c's, and hold.c's once it holds */
+    /* waiters.c's, hold.c's and turns*.c's; taken away where the handle or its client
+     * ends: lock.c, ending.c */
     struct lw_lock *turn_next, *turn_prev; /* those who wait for, or hold, one claim */
     struct lw__claim *claim;               /* NULL: it has nothing in Redis */
     struct lw__timer timer; /* waiting: give up; held: lost; releasing: LW_EUNKNOWN */
-    uint64_t fence;
-    uint64_t token_n;      /* of the claim that it holds or held, */
-    uint32_t window_ms;    /* and its window; the one to ask for until then */
-    int64_t hold_until_us; /* by max_hold_ms; LW__NEVER */
-    int64_t lost_at_us;    /* its deadline, once it has no claim any more */
-    int64_t retry_ms;
-    bool granted; /* LW_OK is on its way to the callback */
+    int64_t retry_ms;       /* redisson.c's, too */
+    int64_t lost_at_us;     /* its deadline, once it has no claim any more */
 
     struct lw__renew_call *renew_calls; /* renew.c's */
     struct lw__notice notice;           /* notify.c's */
+
+    /* hold.c's; lock.c's before it holds, waiters.c's where a grant came to nothing */
+    uint64_t fence;
+    int64_t hold_until_us; /* by max_hold_ms; LW__NEVER */
+    uint64_t token_n;      /* of the claim that it holds or held, */
+    uint32_t window_ms;    /* and its window; the one to ask for until then */
+    bool granted;          /* LW_OK is on its way to the callback */
 
     /* deliver.c's: a state that is told; lock.c's: one that the caller chose */
     uint8_t state;
@@ -98,7 +100,7 @@ struct lw_lock {
 
 /* One token in Redis, and all that is asked, held and given back by it. */
 struct lw__claim {
-    /* claim.c's */
+    /* claim*.c's */
     struct lw__command command; /* at most one in flight */
     struct lw_client *client;
     struct lw__name *name;
@@ -110,8 +112,7 @@ struct lw__claim {
     char *owner;                /* of other modes than LW_MUTEX, too */
     uint64_t n, previous_n;
     uint32_t window_ms, previous_window_ms;
-    unsigned drawn_on;           /* the connection that its grant's numbers came on */
-    int64_t remaining_ms;        /* of the holder, as last heard */
+    int64_t remaining_ms;        /* of the holder, as last heard; turns_events.c's, too */
     uint8_t numbers;             /* fencing tokens that its grant drew */
     bool asked_to_join;          /* the ask in flight joins the queue */
     bool trying;                 /* the plain try is in flight */
@@ -128,25 +129,29 @@ struct lw__claim {
     struct lw_lock *waiting; /* in order of arrival */
     unsigned tries;          /* of those, how many try once */
 
-    /* turns.c's and hold.c's */
-    struct lw_lock *holder;    /* holds, or lost and not freed yet */
+    /* turns*.c's */
     struct lw_lock *releasing; /* wants to be told of the release */
-    uint8_t served;            /* handles that it served */
-    bool error_told;        /* to one of its handles, and no ordinary answer came since */
-    bool renewing_for_next; /* between two handles: the next wants a fresh lease */
+    unsigned drawn_on;         /* the connection that its grant's numbers came on */
+    uint8_t served;            /* handles that it served; hold.c counts them */
+    bool error_told;           /* handle.c's: one is, and no ordinary answer came since */
+    bool renewing_for_next;    /* between two handles: the next wants a fresh lease */
 
-    /* redisson.c's */
+    /* who holds: turns.c's, and hold.c's; where several do redisson.c's */
+    struct lw_lock *holder; /* holds, or lost and not freed yet */
     struct lw_lock *others; /* hold as well, beside `holder` */
-    int64_t entered_us;     /* whose lease is to be had from then on, 0: nobody's */
+    int64_t entered_us;     /* whose lease is to be had from then on, 0: nobody's, which
+                               renewal.c says when it is had */
 };
 
 struct lw_client {
-    /* client.c's */
+    /* options.c's */
     struct lw_client_options options; /* with every default filled in; strings copied */
     struct lw__url url;
     char *strings[3]; /* copies: username, password, client_name */
     struct lw__log log;
-    struct lw__loop *loop;
+
+    /* client.c's; ending.c lets go of the loop and the node */
+    struct lw__loop *loop; /* NULL: closed */
     struct lw__node *node;
     struct lw__random random;
     char uuid[LW__UUID_SIZE];
@@ -163,11 +168,11 @@ struct lw_client {
     struct lw__hash_key hash_key; /* of all its tables */
     struct lw__name *names;       /* name.c's */
 
-    /* lock.c's */
-    struct lw_lock *locks, *free_locks;
+    struct lw_lock *locks;      /* lock.c's */
+    struct lw_lock *free_locks; /* handle.c's, and lock.c's who takes from them */
     unsigned free_lock_count;
 
-    /* claim.c's */
+    /* claim*.c's */
     uint64_t next_n;
     struct lw__claim *free_claims;
     unsigned free_claim_count, open_claims;
@@ -177,10 +182,11 @@ struct lw_client {
     struct lw__hints hints;           /* hints.c's */
     struct lw__rest rests[LW__RESTS]; /* line.c's */
     struct lw__listener *listener;    /* listen.c's; NULL: nobody waited lately */
-    bool channels_forbidden_told, cluster_told;
-    struct lw__inquiry *inquiries; /* inspect.c's */
-    struct lw__whoami whoami;      /* whoami.c's */
-    struct lw__notify notify;      /* notify.c's */
+    bool channels_forbidden_told;     /* listen.c's */
+    bool cluster_told;                /* redisson.c's */
+    struct lw__inquiry *inquiries;    /* inspect.c's */
+    struct lw__whoami whoami;         /* whoami.c's */
+    struct lw__notify notify;         /* notify.c's */
     struct lw__notice closed_notice;
 
     /* deliver.c's */

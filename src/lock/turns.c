@@ -167,16 +167,22 @@ static void wait_is_over(struct lw_lock *lock)
     lw__waiters_finish(lock, status, why);
 }
 
+void lw__turns_give_up_release(struct lw_lock *lock)
+{
+    lw__timer_cancel(lock->client->loop, &lock->timer);
+    lock->claim->releasing = NULL;
+    lock->claim = NULL;
+    lw__notify_lock(lock, LW__NOTICE_RELEASED, LW_EUNKNOWN);
+}
+
 void lw__turns_timer(void *arg)
 {
     struct lw_lock *lock = arg;
     struct lw__claim *claim = lock->claim;
 
     if (lock->state == LW_RELEASING) {
-        claim->releasing = NULL;
-        lock->claim = NULL;
+        lw__turns_give_up_release(lock);
         lw__handle_set_errstr(lock, "no answer to the release in time");
-        lw__notify_lock(lock, LW__NOTICE_RELEASED, LW_EUNKNOWN);
     } else if (lock->state == LW_WAITING && !lock->granted) {
         wait_is_over(lock);
     } else if (lw__terms_deadline_us(lock) - lw__terms_least_us(lock) > lw__now_us()) {

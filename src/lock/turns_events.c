@@ -223,7 +223,7 @@ void lw__turns_ask_all(struct lw_client *client, bool verify)
         if (name->claims != NULL && name->claims->trying) {
             continue;
         }
-        name->references++; /* an answer may come at once and end its last claim */
+        lw__name_keep(name); /* an answer may come at once and end its last claim */
         DL_FOREACH_SAFE(name->claims, claim, next) {
             if (verify) {
                 forget_error(claim);
