@@ -4,17 +4,14 @@
  * next.
  *
  * Happy path: lw__hold_begin numbers the hold, arms its loss and has `done` called;
- * whoever ends it disarms that. A deadline that comes first: lw__hold_lose, or, where the
- * handle was not even told yet, lw__hold_take_back.
+ * whoever ends it disarms that. When a deadline comes first: lw__hold_lose.
  */
 #include "lock/hold.h"
 
-#include "lock/mode.h"
 #include "lock/notify.h"
 #include "lock/renew.h"
 #include "lock/structs.h"
 #include "lock/terms.h"
-#include "lock/waiters.h"
 #include "loop/now.h"
 #include "loop/timer.h"
 
@@ -38,25 +35,6 @@ void lw__hold_begin(struct lw__claim *claim, struct lw_lock *lock)
     claim->served++;
     lw__hold_arm_loss(lock);
     lw__notify_lock(lock, LW__NOTICE_DONE, LW_OK);
-}
-
-void lw__hold_step_down(struct lw_lock *lock)
-{
-    struct lw__claim *claim = lock->claim;
-
-    if (claim->others != NULL) {
-        claim->mode->together->leave(lock);
-    } else {
-        claim->holder = NULL;
-    }
-}
-
-void lw__hold_take_back(struct lw_lock *lock)
-{
-    lw__hold_step_down(lock);
-    lock->granted = false;
-    lw__notify_cancel(lock->client, &lock->notice);
-    lw__waiters_prepend(lock->claim, lock);
 }
 
 void lw__hold_lose(struct lw_lock *lock, int reason)

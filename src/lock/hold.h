@@ -9,10 +9,6 @@ struct lw_lock;
 /* It holds, and will be told. */
 void lw__hold_begin(struct lw__claim *claim, struct lw_lock *lock);
 void lw__hold_arm_loss(struct lw_lock *lock); /* its deadline moved */
-/* A grant that its handle was not told of yet came to nothing: back to the head. */
-void lw__hold_take_back(struct lw_lock *lock);
 /* It holds no longer: `reason` as for `lost`. */
 void lw__hold_lose(struct lw_lock *lock, int reason);
-/* It does not hold by its claim any more, and is told nothing. */
-void lw__hold_step_down(struct lw_lock *lock);
 #endif

@@ -14,6 +14,6 @@ const struct lw__mode lw__mode_table[] = {
     [LW_EXCLUSIVE] = {.dialect = &lw__dialect_rw, .write = true},
     [LW_SHARED] = {.dialect = &lw__dialect_rw},
     [LW_REDISSON] = {.dialect = &lw__dialect_redisson,
-                     .together = &lw__redisson_together,
+                     .together = true,
                      .in_line = &lw__redisson_in_line},
 };

@@ -100,8 +100,7 @@ static bool renews(const struct lw__claim *claim)
 {
     return claim->machine.by_message || claim->renewing_for_next ||
            (claim->holder != NULL && !(claim->holder->flags & LW_NO_RENEW)) ||
-           (claim->mode->together != NULL &&
-            (claim->waiting != NULL || claim->entered_us != 0));
+           (claim->mode->together && (claim->waiting != NULL || claim->entered_us != 0));
 }
 
 /* The lease to ask for, in ms, so that D never passes the end of max_hold_ms. 1 extends

@@ -80,8 +80,8 @@ struct lw_lock {
     struct lw_lock *turn_next, *turn_prev; /* those who wait for, or hold, one claim */
     struct lw__claim *claim;               /* NULL: it has nothing in Redis */
     struct lw__timer timer; /* waiting: give up; held: lost; releasing: LW_EUNKNOWN */
-    int64_t retry_ms;       /* redisson.c's, too */
-    int64_t lost_at_us;     /* its deadline, once it has no claim any more */
+    int64_t retry_ms;
+    int64_t lost_at_us; /* its deadline, once it has no claim any more */
 
     struct lw__renew_call *renew_calls; /* renew.c's */
     struct lw__notice notice;           /* notify.c's */
@@ -136,7 +136,7 @@ struct lw__claim {
     bool error_told;           /* handle.c's: one is, and no ordinary answer came since */
     bool renewing_for_next;    /* between two handles: the next wants a fresh lease */
 
-    /* who holds: turns.c's, and hold.c's; where several do redisson.c's */
+    /* who holds: turns.c's, and hold.c's; where several do together.c's */
     struct lw_lock *holder; /* holds, or lost and not freed yet */
     struct lw_lock *others; /* hold as well, beside `holder` */
     int64_t entered_us;     /* whose lease is to be had from then on, 0: nobody's, which

@@ -34,7 +34,7 @@ int64_t lw__terms_lease_us(const struct lw__claim *claim)
 {
     int64_t longest;
 
-    if (claim->mode->together != NULL) {
+    if (claim->mode->together) {
         longest = longest_us(claim);
         return longest > 0 ? longest : claim->machine.lease_us;
     }

@@ -2,8 +2,8 @@
 /*
  * The handles that share a claim: who joins, whose turn it is, who lets go. Mutex handles
  * of one name queue here, in order of arrival, and Redis sees one token; any other handle
- * has a claim for itself, or shares it as its mode says (mode.h). What becomes of a claim
- * is turns_events.c's. Must not know commands or replies.
+ * has a claim for itself, or shares it as its mode says (together.c). What becomes of a
+ * claim is turns_events.c's. Must not know commands or replies.
  *
  * Happy path: lw__turns_join -> granted() -> the callback; lw__turns_let_go passes to the
  * next handle, without a command while the numbers and the lease allow it, or releases.
@@ -15,12 +15,14 @@
 #include "lock/claim.h"
 #include "lock/handle.h"
 #include "lock/hold.h"
+#include "lock/line.h"
 #include "lock/machine.h"
 #include "lock/mode.h"
 #include "lock/notify.h"
 #include "lock/renewal.h"
 #include "lock/structs.h"
 #include "lock/terms.h"
+#include "lock/together.h"
 #include "lock/turns_inside.h"
 #include "lock/waiters.h"
 #include "loop/now.h"
@@ -67,6 +69,13 @@ static void join_shared(struct lw__claim *claim, struct lw_lock *lock)
     }
 }
 
+/* Somebody of this client is in line before it. */
+static bool is_behind(const struct lw_lock *lock)
+{
+    return lock->mode->in_line != NULL && lw__node_is_up(lock->client->node) &&
+           lw__line_first(lock->name) != NULL;
+}
+
 int lw__turns_join(struct lw_lock *lock)
 {
     struct lw_client *client = lock->client;
@@ -76,7 +85,12 @@ int lw__turns_join(struct lw_lock *lock)
         join_shared(claim, lock);
         return 0;
     }
-    if (lock->mode->together != NULL && lock->mode->together->join(lock)) {
+    if (lock->mode->together && lw__together_join(lock)) {
+        return 0;
+    }
+    if (lock->once && is_behind(lock)) {
+        lock->retry_ms = lw__line_busy_ms(lock->name);
+        lw__waiters_finish(lock, LW_EBUSY, NULL);
         return 0;
     }
     if (lock->once && lw__node_is_backing_off(client->node)) {
@@ -131,6 +145,16 @@ void lw__turns_begin(struct lw__claim *claim, struct lw_lock *lock)
     lw__renewal_plan(claim);
 }
 
+void lw__turns_take_back(struct lw_lock *lock)
+{
+    struct lw__claim *claim = lock->claim;
+
+    lw__together_leave(lock);
+    lock->granted = false;
+    lw__notify_cancel(lock->client, &lock->notice);
+    lw__waiters_prepend(claim, lock);
+}
+
 /* This side stops believing: the key is given back at its deadline and not before, since
  * the holder may use its margin up to then. */
 static void lapse(struct lw_lock *lock)
@@ -144,7 +168,7 @@ static void lapse(struct lw_lock *lock)
     lw__hold_lose(lock,
                   lock->hold_until_us != LW__NEVER && capped ? LW_ETIMEOUT : LW_ELOST);
     if (claim->others != NULL) { /* they hold on, each up to its own margin */
-        lw__hold_step_down(lock);
+        lw__together_leave(lock);
         lock->claim = NULL;
         return;
     }
@@ -188,7 +212,7 @@ void lw__turns_timer(void *arg)
     } else if (lw__terms_deadline_us(lock) - lw__terms_least_us(lock) > lw__now_us()) {
         lw__hold_arm_loss(lock);
     } else if (lock->granted) {
-        lw__hold_take_back(lock);
+        lw__turns_take_back(lock);
         if (claim->holder != NULL) {
             lw__renewal_now(claim);
             return;
@@ -275,7 +299,7 @@ void lw__turns_let_go(struct lw_lock *lock)
     struct lw__claim *claim = lock->claim;
     bool silent = lock->state != LW_RELEASING;
 
-    lw__hold_step_down(lock);
+    lw__together_leave(lock);
     if (claim->holder != NULL) {
         part(lock, LW_STILLHELD);
         return;

@@ -19,6 +19,7 @@
 #include "lock/notify.h"
 #include "lock/renewal.h"
 #include "lock/structs.h"
+#include "lock/together.h"
 #include "lock/turns.h"
 #include "lock/waiters.h"
 #include "loop/timer.h"
@@ -54,6 +55,16 @@ static void forget_error(struct lw__claim *claim)
     said(claim, "");
 }
 
+static void let_others_in(struct lw__claim *claim)
+{
+    if (claim->mode->in_line != NULL) {
+        claim->mode->in_line->held(claim);
+    }
+    if (claim->mode->together) {
+        lw__together_admit(claim);
+    }
+}
+
 static void granted(struct lw__claim *claim)
 {
     forget_error(claim);
@@ -66,9 +77,7 @@ static void granted(struct lw__claim *claim)
         lw__claim_event(claim, LW__EV_LATE); /* asked for by one who wanted no number */
     } else {
         lw__turns_begin(claim, claim->waiting);
-        if (claim->mode->together != NULL) {
-            claim->mode->together->admit(claim);
-        }
+        let_others_in(claim);
     }
 }
 
@@ -102,8 +111,8 @@ static void busy(struct lw__claim *claim)
     while (lock != NULL && lock->once) {
         lock = lock->turn_next;
     }
-    if (lock != NULL && claim->mode->together != NULL) {
-        claim->mode->together->refused(claim);
+    if (lock != NULL && claim->mode->in_line != NULL) {
+        claim->mode->in_line->refused(claim);
     }
     end_tries(claim, LW_EBUSY, NULL);
 }
@@ -155,10 +164,10 @@ static void lost(struct lw__claim *claim)
     lw__renewal_forget(claim);
     while ((lock = claim->holder) != NULL) {
         if (lock->granted) {
-            lw__hold_take_back(lock);
+            lw__turns_take_back(lock);
             continue;
         }
-        lw__hold_step_down(lock);
+        lw__together_leave(lock);
         lock->claim = NULL;
         lw__hold_lose(lock, LW_ENOTHELD);
         lock->lost_at_us = 0;
@@ -177,9 +186,7 @@ static void renewed(struct lw__claim *claim, bool sure)
     if (claim->holder != NULL && sure) {
         lw__hold_arm_loss(claim->holder);
         lw__renewal_plan(claim);
-        if (claim->mode->together != NULL) {
-            claim->mode->together->admit(claim);
-        }
+        let_others_in(claim);
     } else if (claim->renewing_for_next) {
         claim->renewing_for_next = false;
         if (sure && lw__turns_may_pass(claim, claim->waiting)) {

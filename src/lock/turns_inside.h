@@ -13,5 +13,7 @@ void lw__turns_close(struct lw__claim *claim);
 void lw__turns_queue_anew(struct lw__claim *claim);
 /* Who waits has its turn: it holds. */
 void lw__turns_begin(struct lw__claim *claim, struct lw_lock *lock);
+/* A grant that its handle was not told of yet came to nothing: back to the head. */
+void lw__turns_take_back(struct lw_lock *lock);
 bool lw__turns_may_pass(const struct lw__claim *claim, const struct lw_lock *next);
 #endif

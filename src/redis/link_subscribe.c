@@ -7,12 +7,14 @@
  */
 #include "redis/link_inside.h"
 
+#include "base/buffer.h"
 #include "lockwire.h"
 #include "redis/awaited.h"
 #include "redis/channels.h"
 #include "redis/guard.h"
 #include "redis/link.h"
 #include "redis/reply.h"
+#include "redis/resp.h"
 
 static void take_push(struct lw__link *link, const struct lw__reply *reply)
 {
@@ -60,19 +62,18 @@ static void on_push(redisAsyncContext *context, void *reply, void *data)
 
 static int subscribe(struct lw__link *link, const char *channel)
 {
-    const char *words[] = {"SUBSCRIBE", channel};
-    char *command = NULL;
-    int length, status = LW_ENOMEM;
+    struct lw__buffer out = {0};
+    int status = LW_ENOMEM;
 
     if (lw__awaited_reserve(&link->awaited) == NULL ||
         lw__channels_add(&link->channels, channel) != 0) {
         return LW_ENOMEM;
     }
-    length = (int)redisFormatCommandArgv(&command, 2, words, NULL);
-    if (length > 0) {
-        status = lw__guard_send_unseen(link->context, command, (size_t)length);
-        redisFreeCommand(command);
+    lw__resp_words(&out, 2, (const char *[]){"SUBSCRIBE", channel});
+    if (!out.failed) {
+        status = lw__guard_send_unseen(link->context, out.data, out.length);
     }
+    lw__buffer_clear(&out);
     if (status == 0 && !link->listening) {
         status = lw__guard_listen(link->context, on_push, NULL);
         link->listening = true;
