@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The text of addresses. Must not know what they are for. Happy path: parse, add, number
- * the zone when it is connected to.
+ * The text of addresses. Must not know what they are for.
+ *
+ * Happy path: parse, add, number the zone when it is connected to. What is no numeric
+ * address is refused; a zone that is no interface becomes 0, which no connection reaches.
  */
 #include "base/address.h"
 

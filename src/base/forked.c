@@ -4,7 +4,8 @@
  * of the API, and getpid() is a system call: where the kernel can wipe a page at fork
  * (Linux 4.14), a look at that page tells. Knows nothing of clients.
  *
- * Happy path: lw__forked_mark; lw__forked_is_child; lw__forked_drop.
+ * Happy path: lw__forked_mark; lw__forked_is_child; lw__forked_drop. Where no such page
+ * is to be had the pid is compared.
  */
 #include "base/forked.h"
 

@@ -2,7 +2,9 @@
 /*
  * Messages for the operator: filters by level, formats on the stack, hands them to the
  * host's function. Writes nowhere by itself. What a message quotes may be anybody's
- * words: so all of it is told as those are. Happy path: lw__log.
+ * words: so all of it is told as those are (told.h).
+ *
+ * Happy path: lw__log. What is too long is cut.
  */
 #include "base/log.h"
 

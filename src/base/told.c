@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See told.h. Happy path: character by character, as long as one more has room, also as
- * \xNN.
+ * What others said, so that it can be shown: see told.h. Happy path: character by
+ * character, as long as one more has room, also as \xNN; the rest is cut off.
  */
 #include "base/told.h"
 

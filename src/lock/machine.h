@@ -11,6 +11,11 @@
  * Waiting: START -> SEND_TRY; NOT_GRANTED -> SEND_ACQUIRE; QUEUED answer -> BUSY, sleep;
  * HANDED -> GRANTED at once if the arithmetic of the claim window allows, else
  * SEND_ACQUIRE.
+ *
+ * Failing: UNKNOWN (no answer, or none that decides) -> the same again after a while, or
+ * when the link is up; a release until its lease is over. REFUSED -> FAIL, and whatever
+ * the token may have is released. D comes -> LATE asks anew, LAPSE gives back. GONE ->
+ * LOST.
  */
 #ifndef LW_MACHINE_H
 #define LW_MACHINE_H

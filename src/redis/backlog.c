@@ -2,7 +2,7 @@
 /*
  * The ranks of commands: see backlog.h. Happy path: push, and pull what is next when
  * there is room. A lease must not run out behind the many who ask for one, so there are
- * several ranks.
+ * several ranks. Nothing can fail: a command brings its own link.
  */
 #include "redis/backlog.h"
 

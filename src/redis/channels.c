@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A list of channels. Must not know who says what on them. Happy path: add, have,
- * clear. */
+/*
+ * A list of channels. Must not know who says what on them. Happy path: add, have, clear.
+ * One for which there is no memory is not added.
+ */
 #include "redis/channels.h"
 
 #include "lockwire.h"

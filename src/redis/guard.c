@@ -8,13 +8,15 @@
  * connection.
  *
  * The tricks, and what cannot be had without them:
- *  - The list of callbacks is looked at. A reply that finds it empty would fail an
- * assert, and 0.14.1 does not tell that a callback found no memory: all later replies
- * would go to the wrong one.
- *  - A subscription is kept from hiredis. Its bookkeeping of channels asserts what
- * servers say, loses callbacks when memory is out, and knows no sharded channels. So
- * SUBSCRIBE goes into the output buffer past the asynchronous interface, and one callback
- * without a command always waits for what the server says next.
+ *
+ * The list of callbacks is looked at. A reply that finds it empty would fail an assert,
+ * and 0.14.1 does not tell that a callback found no memory: all later replies would go to
+ * the wrong one.
+ *
+ * A subscription is kept from hiredis. Its bookkeeping of channels asserts what servers
+ * say, loses callbacks when memory is out, and knows no sharded channels. So SUBSCRIBE
+ * goes into the output buffer past the asynchronous interface, and one callback without a
+ * command always waits for what the server says next.
  */
 #include "redis/guard.h"
 

@@ -5,7 +5,8 @@
  * not bear.
  *
  * Happy path: redisAsyncConnect, the adapter, the guard; on_connect, and `up` from a
- * deferred call; on_disconnect.
+ * deferred call; on_disconnect. What fails at once (an address, a path, no memory) is the
+ * call's result; what fails later is `down`, from a deferred call.
  */
 #include "redis/link_inside.h"
 
