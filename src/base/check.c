@@ -33,12 +33,12 @@ __attribute__((format(printf, 2, 3))) static const char *wrong(const struct why 
  * that go with a name repeat that, which works where there is no other '}'. */
 static const char *check_tag(const char *name, const struct why *why)
 {
-    const char *open = strchr(name, '{');
-    const char *close = strchr(name, '}');
+    const char *close = strchr(name, '}'), *open;
 
     if (close == NULL) {
         return NULL;
     }
+    open = strchr(name, '{');
     if (open == NULL || open > close) {
         return wrong(why, "\"}\" at position %zu has no \"{\" before it",
                      (size_t)(close - name) + 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The mark that tells a forked child from its parent, with the page that the kernel wipes
- * and without it. Knows only base.h.
+ * and without it. Knows only forked.h.
  * Happy path: a mark, a child that looks at it, what it found as its exit status.
  */
 #include <setjmp.h>

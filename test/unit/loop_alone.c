@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The loop where the process has no descriptor left for its timer: libevent's own timers
- * stand in. Knows loop.h and libevent.
+ * stand in. Knows the loop and libevent.
  *
  * Happy path: a loop is made while no descriptor can be had; timers come in order, never
  * early, and once each.
