@@ -127,7 +127,7 @@ static void read_log(const struct embedded *server, char *last, size_t size)
             lw__told(line, last, size);
         }
     }
-    fclose(log);
+    (void)fclose(log);
 }
 
 static int explain_death(struct embedded *server, int status, struct why why)

@@ -69,7 +69,7 @@ static bool read_line(const char *pid, char *line, size_t size)
         return false;
     }
     length = fread(line, 1, size - 1, file);
-    fclose(file);
+    (void)fclose(file);
     line[length] = '\0';
     return true;
 }

@@ -167,7 +167,7 @@ _Noreturn void signals_end_by(int number)
     struct sigaction end = {.sa_handler = SIG_DFL};
 
     sigaction(number, &end, NULL);
-    raise(number);
+    (void)raise(number);
     _exit(STATUS_SIGNAL + number);
 }
 

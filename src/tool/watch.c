@@ -68,7 +68,7 @@ static void write_line(const char *what, const char *words)
     struct tm local;
 
     localtime_r(&now, &local);
-    strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S%z", &local);
+    (void)strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S%z", &local);
     (void)printf("%s %s%s%s\n", stamp, what, *words ? " " : "", words);
 }
 
@@ -191,7 +191,7 @@ static void draw(struct watch *watch, const char *text)
     for (rows = size.ws_row - 1; *text && rows > 0; rows--) {
         size_t length = strcspn(text, "\n");
 
-        fwrite(text, 1, cut(text, length, size.ws_col), stdout);
+        (void)fwrite(text, 1, cut(text, length, size.ws_col), stdout);
         (void)fputs("\033[K\n", stdout);
         text += length + (text[length] == '\n');
     }
