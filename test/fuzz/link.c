@@ -7,7 +7,10 @@
  * Happy path: connect, send requests or subscribe, write the pieces, let the loop turn.
  */
 #include "fuzz.h"
-#include "link.h"
+#include "base/told.h"
+#include "loop/loop.h"
+#include "redis/link.h"
+#include "redis/reply.h"
 
 #include <event2/event.h>
 #include <string.h>

@@ -7,8 +7,11 @@
  * Happy path: feed a piece, take its replies, decode each as everything.
  */
 #include "fuzz.h"
-#include "guard.h"
-#include "protocol.h"
+#include "redis/classify.h"
+#include "redis/decode.h"
+#include "redis/format.h"
+#include "redis/guard.h"
+#include "redis/reply.h"
 
 #include <string.h>
 
@@ -21,7 +24,7 @@ static void check_acquired(const struct lw__reply *reply, bool turn)
 {
     struct lw__acquired got;
 
-    if (!lw__get_acquired(reply, turn, &got))
+    if (!lw__decode_acquired(reply, turn, &got))
         return;
     CHECK(lw__reply_type(reply) == LW__REPLY_ARRAY);
     CHECK(got.fence <= (uint64_t)LUA_MAX);
@@ -43,9 +46,9 @@ static void check_message(const struct lw__reply *reply)
     const char *text = lw__reply_text(reply, &length);
 
     CHECK(text[length] == '\0');
-    if (!lw__get_message(text, length, uuid, &message))
+    if (!lw__format_read_message(text, length, uuid, &message))
         return;
-    CHECK(message.n > 0 && message.token_window_ms > 0);
+    CHECK(message.token.n > 0 && message.token.window_ms > 0);
     CHECK(message.name > text && message.name < text + length);
     CHECK(message.handed ? message.fence > 0 && message.handed_us > 0
                          : message.window_ms > 0);
@@ -68,11 +71,11 @@ static void check_reply(const struct lw__reply *reply)
     check_tree(reply, 1);
     check_acquired(reply, false);
     check_acquired(reply, true);
-    if (lw__get_released(reply, false, &released))
+    if (lw__decode_released(reply, &released))
         CHECK(released.holds_left == 0);
-    if (lw__get_released(reply, true, &released))
+    if (lw__decode_rw_released(reply, &released))
         CHECK(released.holds_left >= 0 && released.holds_left <= LUA_MAX);
-    if (lw__get_renewed(reply, COUNT, renewed))
+    if (lw__decode_renewed(reply, COUNT, renewed))
         CHECK(lw__reply_count(reply) == COUNT);
     if (lw__reply_type(reply) == LW__REPLY_ERROR)
         CHECK(lw__classify(lw__reply_text(reply, NULL)) <= LW__ERR_REFUSED);

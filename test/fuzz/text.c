@@ -8,7 +8,8 @@
 #include "duration.h"
 #include "fuzz.h"
 #include "lockwire.h"
-#include "url.h"
+#include "base/check.h"
+#include "base/url.h"
 
 #include <string.h>
 
@@ -55,7 +56,7 @@ static void check_name(const char *text)
     char why[WHY] = "";
     size_t length = strlen(text);
 
-    if (lw__name_check(text, why, sizeof why)) {
+    if (lw__check_name(text, why, sizeof why)) {
         CHECK(why[0] != '\0');
         return;
     }
@@ -70,7 +71,7 @@ static void check_word(const char *text)
     char why[WHY] = "";
     size_t length = strlen(text);
 
-    if (lw__word_check(text, "owner", why, sizeof why)) {
+    if (lw__check_word(text, "owner", why, sizeof why)) {
         CHECK(strstr(why, "owner"));
         return;
     }

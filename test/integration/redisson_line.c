@@ -8,7 +8,7 @@
  * Happy path: fifty wait, Redisson unlocks, and each that is granted lets go: two commands for
  * each of them.
  */
-#include "core.h"
+#include "lock/structs.h"
 #include "monitor.h"
 #include "players.h"
 

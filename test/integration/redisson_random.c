@@ -7,7 +7,11 @@
  *
  * Happy path: play() draws the steps, look() judges after each, settle() ends them all.
  */
-#include "core.h"
+#include "base/hash.h"
+#include "lock/line.h"
+#include "lock/machine.h"
+#include "lock/structs.h"
+#include "redis/node.h"
 #include "players.h"
 
 #include <stdio.h>
@@ -61,23 +65,23 @@ static void one_owner_holds(const struct hold *hold)
     }
 }
 
-static bool is_about(const struct lw__token *token)
+static bool is_about(const struct lw__claim *claim)
 {
-    return token->machine.phase == LW__ASKING ||
-           (token->machine.phase == LW__LEAVING && token->machine.in_flight);
+    return claim->machine.phase == LW__ASKING ||
+           (claim->machine.phase == LW__LEAVING && claim->machine.in_flight);
 }
 
 /* Whoever is first asks, or will at a due time, or when one of ours is answered. */
 static void first_is_awake(const struct lw__name *name)
 {
-    const struct lw__token *first = lw__line_first(name), *token;
+    const struct lw__claim *first = lw__line_first(name), *claim;
 
     if (!first || first->machine.phase == LW__ASKING || first->machine.due_us != LW__NEVER)
         return;
-    DL_FOREACH(name->tokens, token) {
-        if (token == first)
+    DL_FOREACH(name->claims, claim) {
+        if (claim == first)
             stage_fail("nobody asks for the line of %s", name->text);
-        if (is_about(token))
+        if (is_about(claim))
             return;
     }
 }
@@ -91,11 +95,11 @@ static void look(void)
         if (!lw__node_is_up(client->node))
             continue;
         HASH_ITER(hh, client->names, name, next) {
-            const struct lw__token *token;
+            const struct lw__claim *claim;
 
             first_is_awake(name);
-            DL_FOREACH(name->tokens, token) {
-                if (lw__line_is_behind(token) && token->machine.phase == LW__ASKING)
+            DL_FOREACH(name->claims, claim) {
+                if (lw__line_is_behind(claim) && claim->machine.phase == LW__ASKING)
                     stage_fail("one behind another asks for %s", name->text);
             }
         }

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "machine.h"
+#include "lock/poll.h"
 #include "script_calls.h"
 
 static char t1[80], t2[80], t3[80], t4[80];

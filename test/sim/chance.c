@@ -5,7 +5,7 @@
  */
 #include "world.h"
 
-#include "base.h"
+#include "base/random.h"
 
 void __wrap_lw__random_seed(struct lw__random *random, uint64_t seed);
 int __wrap_getentropy(void *ret, size_t size);

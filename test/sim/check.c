@@ -8,7 +8,9 @@
  */
 #include "look.h"
 
-#include "core.h"
+#include "lock/machine.h"
+#include "lock/structs.h"
+#include "lock/terms.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +37,7 @@ static void check_losses_told(const struct op *told, const char *what)
         if (op == told || op->host != told->host || op->state != OP_HELD ||
             op->life != told->host->life || lw_lock_state(op->lock) != LW_HELD)
             continue;
-        if (lw__lock_deadline_us(op->lock) - op->options.margin_ms * MS <= world.now_us)
+        if (lw__terms_deadline_us(op->lock) - op->options.margin_ms * MS <= world.now_us)
             violation("op %u: %s comes before the loss of op %u", told->id, what, op->id);
     }
 }
@@ -171,7 +173,7 @@ static void check_granted(const struct op *op)
 {
     if (lw_lock_state(op->lock) != LW_HELD)
         violation("op %u: granted, but in state %d", op->id, lw_lock_state(op->lock));
-    if (lw__lock_deadline_us(op->lock) <= world.now_us)
+    if (lw__terms_deadline_us(op->lock) <= world.now_us)
         violation("op %u: granted after its deadline", op->id);
     check_fence(op);
     check_overtaken(op);
@@ -225,7 +227,7 @@ static void check_full_lease(const struct op *op)
     int64_t lease_us = op->options.lease_ms * MS;
 
     if (op->renews == 0 && world.now_us < op->granted_us + lease_us -
-                                              lw__drift_us(lease_us) -
+                                              lw__machine_drift_us(lease_us) -
                                               op->options.margin_ms * MS - ROUND_TRIP_US)
         violation("op %u: lost before its lease has ended", op->id);
 }
@@ -338,7 +340,7 @@ static void check_ends(const struct op *op)
     if (op->life != op->host->life || op->host->closing)
         return;
     if (op->state == OP_HELD && lw_lock_state(op->lock) == LW_HELD) {
-        int64_t deadline_us = lw__lock_deadline_us(op->lock);
+        int64_t deadline_us = lw__terms_deadline_us(op->lock);
 
         if (deadline_us > 0) /* else the server has just said that it is not held */
             check_in_time(op, deadline_us - options->margin_ms * MS, "its loss");

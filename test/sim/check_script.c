@@ -10,7 +10,8 @@
  */
 #include "look.h"
 
-#include "core.h"
+#include "lock/structs.h"
+#include "redis/format.h"
 
 #include <stdio.h>
 #include <stdlib.h>

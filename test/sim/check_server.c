@@ -7,7 +7,8 @@
  */
 #include "look.h"
 
-#include "core.h"
+#include "lock/structs.h"
+#include "redis/format.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +18,12 @@
 void check_backed(const struct op *op)
 {
     const struct lw_lock *lock = op->lock;
-    struct lw__token_id id = {op->host->client->uuid, lock->token_n, lock->window_ms};
+    struct lw__token id = {op->host->client->uuid, lock->token_n, lock->window_ms};
     const char *name = load_name(op->name);
     char token[LW__TOKEN_SIZE];
     bool has = false;
 
-    lw__token_text(&id, token);
+    lw__format_token(&id, token);
     switch (world.plan.kinds[op->name]) {
     case KIND_MUTEX:
         has = look_has_mutex(name, token);
@@ -32,7 +33,7 @@ void check_backed(const struct op *op)
         has = look_has_hold(name, token);
         break;
     case KIND_REDISSON:
-        lw__redisson_field(&id, token);
+        lw__format_field(&id, token);
         has = look_number(look_ask("HEXISTS", name, token, NULL)) == 1;
         break;
     }

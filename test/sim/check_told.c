@@ -12,7 +12,8 @@
  */
 #include "look.h"
 
-#include "core.h"
+#include "lock/structs.h"
+#include "redis/format.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Replies and messages in: what fits exactly is understood, all else is refused. Knows
- * protocol.h, and makes replies from bytes with the reader of guard.h.
+ * decode.h and format.h, and makes replies from bytes with the reader of guard.h.
  *
  * A reply is written down as its elements: 12 -1 (integers), 'x (a string), +x (a status),
  * !x (an error), nil, [ (an array that holds a 1). Every right answer is also spoilt in each
@@ -14,8 +14,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "guard.h"
-#include "protocol.h"
+#include "redis/decode.h"
+#include "redis/format.h"
+#include "redis/guard.h"
+#include "redis/reply.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,7 +125,7 @@ static char stranger[32];            /* its word, which goes with the reply */
 
 static bool keep_acquired(const struct lw__reply *reply, bool turn)
 {
-    bool good = lw__get_acquired(reply, turn, &acquired);
+    bool good = lw__decode_acquired(reply, turn, &acquired);
 
     snprintf(stranger, sizeof stranger, "%s",
              good && acquired.stranger ? acquired.stranger : "");
@@ -229,12 +231,12 @@ static struct lw__released released;
 
 static bool as_released(const struct lw__reply *reply)
 {
-    return lw__get_released(reply, false, &released);
+    return lw__decode_released(reply, &released);
 }
 
 static bool as_rw_released(const struct lw__reply *reply)
 {
-    return lw__get_released(reply, true, &released);
+    return lw__decode_rw_released(reply, &released);
 }
 
 static void test_a_mutex_release_is_two_bits(void **state)
@@ -276,12 +278,12 @@ static bool renewed[3];
 
 static bool as_renewed(const struct lw__reply *reply)
 {
-    return lw__get_renewed(reply, 3, renewed);
+    return lw__decode_renewed(reply, 3, renewed);
 }
 
 static bool as_renewed_none(const struct lw__reply *reply)
 {
-    return lw__get_renewed(reply, 0, renewed);
+    return lw__decode_renewed(reply, 0, renewed);
 }
 
 static void test_a_renewal_answers_for_each(void **state)
@@ -347,7 +349,7 @@ static struct lw__message message;
 
 static bool is_message(const char *text)
 {
-    return lw__get_message(text, strlen(text), UUID, &message);
+    return lw__format_read_message(text, strlen(text), UUID, &message);
 }
 
 static void test_a_hand_over(void **state)
@@ -357,8 +359,8 @@ static void test_a_hand_over(void **state)
         is_message("t " UUID ":7:2000- 1763690000000016 1763690000000001 5e1f a job"));
     assert_true(message.handed);
     assert_false(message.rw);
-    assert_true(message.n == 7);
-    assert_int_equal(message.token_window_ms, 2000);
+    assert_true(message.token.n == 7);
+    assert_int_equal(message.token.window_ms, 2000);
     assert_true(message.fence == 1763690000000016);
     assert_true(message.handed_us == 1763690000000001);
     assert_string_equal(message.server, "5e1f");
@@ -407,8 +409,8 @@ static void test_a_standby(void **state)
     assert_true(is_message("s " UUID ":7:2000- 500 job"));
     assert_false(message.handed);
     assert_false(message.rw);
-    assert_true(message.n == 7);
-    assert_int_equal(message.token_window_ms, 2000);
+    assert_true(message.token.n == 7);
+    assert_int_equal(message.token.window_ms, 2000);
     assert_int_equal(message.window_ms, 500);
     assert_string_equal(message.name, "job");
 }
@@ -428,14 +430,14 @@ static void test_messages_cut_at_every_byte(void **state)
         for (size_t cut = 0; cut < length; cut++) {
             copy = strndup(whole[i], cut); /* so that reading beyond it is noticed */
             assert_non_null(copy);
-            assert_false(lw__get_message(copy, cut, UUID, &message));
+            assert_false(lw__format_read_message(copy, cut, UUID, &message));
             free(copy);
         }
         assert_true(is_message(whole[i]));
-        assert_false(lw__get_message(whole[i], length + 1, UUID, &message));
+        assert_false(lw__format_read_message(whole[i], length + 1, UUID, &message));
     }
-    assert_false(lw__get_message("s " UUID ":7:2000- 500 j\0k", strlen(whole[1]) + 2,
-                                 UUID, &message));
+    assert_false(lw__format_read_message("s " UUID ":7:2000- 500 j\0k",
+                                         strlen(whole[1]) + 2, UUID, &message));
 }
 
 /* Each place of a message, and what may not stand there. */
@@ -478,7 +480,7 @@ static void test_messages_at_the_limits(void **state)
     (void)state;
     assert_true(is_message("t " UUID ":9223372036854775807:60000- 9007199254740992 "
                            "9007199254740992 5e1f j"));
-    assert_true(message.n == INT64_MAX);
+    assert_true(message.token.n == INT64_MAX);
     assert_false(is_message("t " UUID ":7:60001- 16 17 5e1f j"));
     assert_false(is_message("t " UUID ":7:2000- 9007199254740993 17 5e1f j"));
     assert_false(is_message("t " UUID ":7:2000- 16 9007199254740993 5e1f j"));

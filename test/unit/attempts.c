@@ -13,7 +13,13 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "session.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/told.h"
+#include "loop/loop.h"
+#include "loop/now.h"
+#include "loop/timer.h"
+#include "redis/session.h"
 
 #include <event2/event.h>
 #include <netinet/in.h>
@@ -183,7 +189,7 @@ static int set_up(void **state)
     memset(&scene, 0, sizeof(scene));
     scene.base = event_base_new();
     assert_int_equal(lw__loop_new(scene.base, &scene.loop), 0);
-    assert_int_equal(lw__loop_reserve(scene.loop, 1), 0);
+    assert_int_equal(lw__timer_reserve(scene.loop, 1), 0);
     lw__random_seed(&scene.random, 1);
     scene.access = (struct lw__access){
         .loop = scene.loop,

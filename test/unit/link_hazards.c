@@ -176,7 +176,7 @@ static void stall_over(struct scene *scene, struct lw__timer *timer, const char 
 {
     int64_t due = lw__now_us() + 1000;
 
-    assert_int_equal(lw__loop_reserve(scene->loop, 1), 0);
+    assert_int_equal(lw__timer_reserve(scene->loop, 1), 0);
     lw__timer_init(timer, on_timer, scene);
     lw__timer_set(scene->loop, timer, due);
     say(scene, bytes);

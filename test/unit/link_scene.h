@@ -7,13 +7,20 @@
  */
 #ifndef TEST_LINK_SCENE_H
 #define TEST_LINK_SCENE_H
+#include <stdbool.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "link.h"
+#include "base/told.h"
+#include "loop/defer.h"
+#include "loop/loop.h"
+#include "loop/now.h"
+#include "loop/timer.h"
+#include "redis/link.h"
+#include "redis/reply.h"
 
 #include <event2/event.h>
 

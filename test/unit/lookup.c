@@ -6,7 +6,13 @@
  */
 #include "lookup_scene.h"
 
-#include "hosts.h"
+#include "base/address.h"
+#include "loop/hosts.h"
+#include "loop/lookup.h"
+#include "loop/loop.h"
+#include "loop/now.h"
+#include "loop/resolver.h"
+#include "loop/timer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,7 +116,7 @@ static void test_no_more_addresses_than_there_is_room_for(void **state)
     (void)state;
     for (int i = 0; i < 20; i++) {
         (void)snprintf(address.text, sizeof(address.text), "10.0.0.%d", i / 2);
-        lw__addresses_add(&found, &address);
+        lw__address_add(&found, &address);
     }
     assert_int_equal(found.count, LW__ADDRESSES);
     assert_string_equal(found.list[7].text, "10.0.0.7");
@@ -248,7 +254,7 @@ static void test_the_loop_is_freed_by_a_timer_while_a_name_is_asked_for(void **s
 
     lookup_play_server(scene);
     lookup_start(scene, "both.example");
-    assert_int_equal(lw__loop_reserve(scene->loop, 1), 0);
+    assert_int_equal(lw__timer_reserve(scene->loop, 1), 0);
     lw__timer_init(&scene->timer, on_timer, scene);
     lw__timer_set(scene->loop, &scene->timer, 1); /* due when the answer is handed on */
     lookup_await(scene, &scene->called, 0);

@@ -13,7 +13,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "lookup.h"
+#include "base/address.h"
+#include "loop/lookup.h"
+#include "loop/loop.h"
+#include "loop/now.h"
+#include "loop/resolver.h"
+#include "loop/timer.h"
 
 #include <event2/dns.h>
 #include <event2/event.h>

@@ -12,7 +12,11 @@
 #include <cmocka.h>
 
 #include "../lib/child.h"
-#include "loop.h"
+#include "loop/defer.h"
+#include "loop/lookup.h"
+#include "loop/loop.h"
+#include "loop/now.h"
+#include "loop/timer.h"
 
 #include <event2/event.h>
 #include <fcntl.h>
@@ -65,7 +69,7 @@ static void cast(struct actor *actor, struct scene *scene, char letter,
 {
     *actor = (struct actor){.scene = scene, .letter = letter, .act = act};
     lw__timer_init(&actor->timer, on_actor, actor);
-    lw__deferred_init(&actor->call, on_actor, actor);
+    lw__defer_init(&actor->call, on_actor, actor);
 }
 
 /* An event that is not the loop's own. */
@@ -109,7 +113,7 @@ static int set_up(void **state)
     scene.base = event_base_new();
     assert_non_null(scene.base);
     assert_int_equal(lw__loop_new(scene.base, &scene.loop), 0);
-    assert_int_equal(lw__loop_reserve(scene.loop, 8), 0);
+    assert_int_equal(lw__timer_reserve(scene.loop, 8), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, scene.ends), 0);
     assert_int_equal(fcntl(scene.ends[0], F_SETFL, O_NONBLOCK), 0);
     *state = &scene;
@@ -388,7 +392,7 @@ static void test_the_loop_is_freed_by_any_of_its_callbacks(void **state)
     for (int who = 0; who < 4; who++) {
         if (scene->loop == NULL) {
             assert_int_equal(lw__loop_new(scene->base, &scene->loop), 0);
-            assert_int_equal(lw__loop_reserve(scene->loop, 8), 0);
+            assert_int_equal(lw__timer_reserve(scene->loop, 8), 0);
         }
         memset(scene->word, 0, sizeof(scene->word));
         scene->length = 0;

@@ -84,6 +84,18 @@ static void test_renewals_move_D_forward_only(void **state)
                 "3003 renewed sent=3000 lease=20000 -> held D=22798 fence=7\n");
 }
 
+/* Less is believed at once; an answer to a renewal that asked for more does not undo it. */
+static void test_a_lease_is_made_shorter(void **state)
+{
+    (void)state;
+    trace_check("0 start -> try, asking\n"
+                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
+                "1000 shorten lease=2000 -> held D=2978 fence=7\n"
+                "1001 shorten lease=20000 -> held D=2978 fence=7\n"
+                "1002 renewed sent=999 lease=10000 wanted=2000 -> held D=2978 fence=7\n"
+                "1003 renewed sent=1001 lease=2000 wanted=2000 -> held D=2979 fence=7\n");
+}
+
 static void test_a_renewal_finds_it_gone(void **state)
 {
     (void)state;
@@ -278,7 +290,7 @@ static void test_what_may_be_ours_already_is_claimed(void **state)
 
         trace_init(&trace);
         trace_run(&trace, cases[i].script);
-        assert_int_equal(trace.machine.claims, cases[i].claims);
+        assert_int_equal(trace.machine.keeps, cases[i].claims);
     }
 }
 
@@ -382,6 +394,7 @@ int main(void)
         cmocka_unit_test(test_a_grant_at_D_is_no_grant),
         cmocka_unit_test(test_a_grant_that_could_not_be_told_in_time),
         cmocka_unit_test(test_renewals_move_D_forward_only),
+        cmocka_unit_test(test_a_lease_is_made_shorter),
         cmocka_unit_test(test_a_renewal_finds_it_gone),
         cmocka_unit_test(test_lost_on_this_side_is_given_back_at_D),
         cmocka_unit_test(test_an_owner_with_other_holds),

@@ -120,17 +120,18 @@ static void grant(struct model *model, unsigned token, int64_t ends_us,
         model->ends_us = ends_us;
     model->holder = token;
     ret->event = LW__EV_GRANTED;
-    ret->fence = draw(model);
+    ret->granted.fence = draw(model);
 }
 
 static void refuse(struct model *model, unsigned token, int64_t ticket, int64_t us,
-                   struct lw__input *ret)
+                   bool again, struct lw__input *ret)
 {
     ret->event = LW__EV_QUEUED;
-    ret->remaining_ms = model->holder != 0 ? (model->ends_us - us) / 1000 : 0;
-    ret->position = place_of(model, token);
-    ret->ticket = ticket;
-    ret->server_us = us;
+    ret->queued.remaining_ms = model->holder != 0 ? (model->ends_us - us) / 1000 : 0;
+    ret->queued.position = place_of(model, token);
+    ret->queued.ticket = ticket;
+    ret->queued.server_us = us;
+    ret->queued.again = again;
 }
 
 void model_try(struct model *model, int64_t now_us, unsigned token, int64_t lease_us,
@@ -149,6 +150,7 @@ void model_acquire(struct model *model, int64_t now_us, unsigned token, int64_t 
                    bool wait, int64_t ticket, struct lw__input *ret)
 {
     int64_t us = model_time(model, now_us);
+    bool again = false;
 
     expire(model, us);
     if (model->holder == token) {
@@ -158,30 +160,36 @@ void model_acquire(struct model *model, int64_t now_us, unsigned token, int64_t 
     }
     if (wait)
         ticket = join(model, token, ticket, us);
-    if (model->holder == 0 && hand_over(model, token, us, &ret->again))
+    if (model->holder == 0 && hand_over(model, token, us, &again))
         grant(model, token, us + lease_us, ret);
     else
-        refuse(model, token, ticket, us, ret);
+        refuse(model, token, ticket, us, again, ret);
 }
 
 void model_turn(struct model *model, int64_t now_us, unsigned previous, unsigned token,
                 int64_t lease_us, bool wait, int64_t ticket, struct lw__input *ret)
 {
     int64_t us = model_time(model, now_us);
-    bool left;
+    bool left, again = false, released;
 
     expire(model, us);
-    ret->released = model->holder == previous;
-    if (ret->released)
+    released = model->holder == previous;
+    if (released)
         model->holder = 0;
     left = take_out(model, previous);
-    if (ret->released || left || model_has(model, token)) {
+    if (released || left || model_has(model, token)) {
         model_acquire(model, now_us, token, lease_us, wait, ticket, ret);
-        return;
+    } else {
+        if (model->holder == 0)
+            hand_over(model, 0, us, &again);
+        refuse(model, token, -1, us, again, ret);
     }
-    if (model->holder == 0)
-        hand_over(model, 0, us, &ret->again);
-    refuse(model, token, -1, us, ret);
+    if (ret->event == LW__EV_GRANTED) {
+        ret->granted.released = released;
+    } else {
+        ret->queued.released = released;
+        ret->queued.asked_to_join = wait;
+    }
 }
 
 void model_release(struct model *model, int64_t now_us, unsigned token,
@@ -191,12 +199,12 @@ void model_release(struct model *model, int64_t now_us, unsigned token,
 
     expire(model, us);
     ret->event = LW__EV_RELEASED;
-    ret->released = model->holder == token;
-    if (ret->released)
+    ret->released.released = model->holder == token;
+    if (ret->released.released)
         model->holder = 0;
     take_out(model, token);
     if (model->holder == 0)
-        hand_over(model, 0, us, &ret->again);
+        hand_over(model, 0, us, &ret->released.again);
 }
 
 bool model_renew(struct model *model, int64_t now_us, unsigned token, int64_t lease_us)

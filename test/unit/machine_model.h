@@ -9,7 +9,7 @@
  */
 #ifndef TEST_MACHINE_MODEL_H
 #define TEST_MACHINE_MODEL_H
-#include "machine.h"
+#include "lock/machine.h"
 
 #include <stddef.h>
 

@@ -193,26 +193,30 @@ static void look_at_deadline(struct scene *s)
 {
     if (s->machine.phase == LW__HELD && s->now_us >= s->machine.deadline_us) {
         losses++;
-        step(s, (struct lw__input){.event = LW__EV_LAPSE}, "lost");
+        step(s,
+             (struct lw__input){.event = LW__EV_LAPSE,
+                                .lapse = {.at_us = s->machine.deadline_us}},
+             "lost");
     }
 }
 
 static void take_message(struct scene *s, size_t i)
 {
     struct model_message message = s->messages[i];
-    struct lw__input in = {
-        .event = message.handed ? LW__EV_HANDED : LW__EV_STANDBY,
-        .fence = message.fence,
-        .handed_us = message.us,
-        .window_us = message.window_us,
-        .pair_sent_us = s->pair_sent_us,
-        .pair_server_us = s->pair_server_us,
-    };
+    struct lw__input in = {.event = LW__EV_STANDBY};
 
     s->count--;
     memmove(&s->messages[i], &s->messages[i + 1], (s->count - i) * sizeof *s->messages);
-    if (message.us < s->pair_server_us) /* as wait.c: only what came before it is of use */
-        in.pair_server_us = 0;
+    if (message.handed) {
+        in.event = LW__EV_HANDED;
+        in.handed.handed_us = message.us;
+        in.handed.fence = message.fence;
+        in.handed.pair_sent_us = s->pair_sent_us;
+        if (message.us >= s->pair_server_us) /* as hints.c: only what came before it is */
+            in.handed.pair_server_us = s->pair_server_us; /* of use */
+    } else {
+        in.standby.window_us = message.window_us;
+    }
     step(s, in, message.handed ? "hand-over" : "standby");
 }
 
@@ -221,7 +225,7 @@ static void take_answer(struct scene *s)
     s->in_flight = false;
     if (s->answer.event == LW__EV_QUEUED) {
         s->pair_sent_us = s->answer.sent_us;
-        s->pair_server_us = s->answer.server_us;
+        s->pair_server_us = s->answer.queued.server_us;
     }
     step(s, s->answer, "answer");
 }
@@ -234,7 +238,7 @@ static void lose_link(struct scene *s)
     s->pair_server_us = 0;
     step(s,
          (struct lw__input){
-             .event = LW__EV_UNKNOWN, .was_sent = true, .sent_us = s->sent_us},
+             .event = LW__EV_UNKNOWN, .unknown = {true}, .sent_us = s->sent_us},
          "the link is lost");
 }
 
@@ -246,12 +250,14 @@ static void send_renewal(struct scene *s)
 
 static void take_renewal(struct scene *s)
 {
-    enum lw__event event = s->renewed ? LW__EV_RENEWED : LW__EV_GONE;
+    struct lw__input in = {.event = LW__EV_GONE, .sent_us = s->renewal_us};
 
+    if (s->renewed) {
+        in.event = LW__EV_RENEWED;
+        in.renewed.lease_us = in.renewed.wanted_us = LEASE;
+    }
     s->renewal = NO_RENEWAL;
-    step(s,
-         (struct lw__input){.event = event, .sent_us = s->renewal_us, .lease_us = LEASE},
-         "renewal");
+    step(s, in, "renewal");
 }
 
 static void give_up(struct scene *s)
@@ -397,10 +403,9 @@ static struct scene waiting(void)
     struct lw__input ignored = {.now_us = 0};
 
     model_acquire(&s.server, 0, HOLDER, LEASE, false, -1, &ignored);
-    lw__machine_init(&s.machine);
-    s.machine.lease_us = LEASE;
-    s.machine.window_us = WINDOW;
-    step(&s, (struct lw__input){.event = LW__EV_START, .first_script = true}, "start");
+    lw__machine_init(&s.machine, WINDOW, LEASE);
+    step(&s, (struct lw__input){.event = LW__EV_START, .start = {.first_script = true}},
+         "start");
     pass_time(&s, 12 * MS);
     model_acquire(&s.server, 12 * MS, OTHER, LEASE, true, -1, &ignored);
     return s;

@@ -34,7 +34,7 @@ void player_check(const struct player *p)
 
 static void check_grant(struct player *p)
 {
-    if (world.now_us >= p->machine.deadline_us - p->machine.margin_us)
+    if (world.now_us >= p->machine.deadline_us - p->margin_us)
         broken(p, "granted, but too late");
     if (p->machine.fence <= world.last_fence)
         broken(p, "a fence that is not larger than the last");
@@ -120,7 +120,8 @@ static void plan_renewal(struct player *p)
 static void note(struct player *p, const struct lw__input *in,
                  const struct lw__output *out)
 {
-    int64_t lease = in->event == LW__EV_RENEWED ? in->lease_us : p->machine.lease_us;
+    int64_t lease = in->event == LW__EV_RENEWED ? in->renewed.lease_us
+                                                : p->machine.lease_us;
 
     if (out->actions & LW__DO_GRANT) {
         check_grant(p);
@@ -131,7 +132,7 @@ static void note(struct player *p, const struct lw__input *in,
     }
     if (in->event == LW__EV_RENEWED ||
         (in->event == LW__EV_GRANTED && out->actions & LW__DO_GRANT)) {
-        int64_t most = in->sent_us + lease - lw__drift_us(lease);
+        int64_t most = in->sent_us + lease - lw__machine_drift_us(lease);
 
         if (most > p->deadline_at_most_us)
             p->deadline_at_most_us = most;
@@ -140,7 +141,7 @@ static void note(struct player *p, const struct lw__input *in,
         plan_renewal(p);
 }
 
-/* Fields as token.c fills them in; actions as it takes them. */
+/* Fields as claim_step.c fills them in; actions as it takes them. */
 static void step(struct player *p, struct lw__input in)
 {
     struct lw__output out;
@@ -149,6 +150,7 @@ static void step(struct player *p, struct lw__input in)
     in.now_us = world.now_us;
     in.jitter = draw(-1000, 1000);
     in.linked = p->linked;
+    in.margin_us = p->margin_us;
     out = lw__machine_step(&p->machine, &in);
     note(p, &in, &out);
     if (p->machine.phase != LW__HELD)
@@ -164,14 +166,13 @@ static void step(struct player *p, struct lw__input in)
 
 static void start(struct player *p)
 {
-    lw__machine_init(&p->machine);
-    p->machine.lease_us = draw(500, 4000) * MS;
-    p->machine.window_us = world.server.window_us;
-    p->machine.margin_us = chance(30) ? p->machine.lease_us / 10 : 0;
+    lw__machine_init(&p->machine, world.server.window_us, draw(500, 4000) * MS);
+    p->margin_us = chance(30) ? p->machine.lease_us / 10 : 0;
     p->token = MODEL_TOKEN(p->client, ++p->number);
     p->haunted = p->wants_out = false;
     p->act_us = world.now_us + (world.calm ? CALM_US : draw(100, 20000) * MS);
-    step(p, (struct lw__input){.event = LW__EV_START, .first_script = chance(50)});
+    step(p, (struct lw__input){.event = LW__EV_START,
+                               .start = {.first_script = chance(50)}});
 }
 
 static void turn(struct player *p)
@@ -179,7 +180,8 @@ static void turn(struct player *p)
     world.turns++;
     p->previous = p->token;
     p->token = MODEL_TOKEN(p->client, ++p->number);
-    event(p, LW__EV_TURN);
+    step(p, (struct lw__input){.event = LW__EV_TURN,
+                               .turn = {.window_us = p->machine.window_us}});
 }
 
 /* The caller's next idea. */
@@ -237,7 +239,7 @@ static void lose_link(struct player *p)
     plan_renewal(p);
     if (ask.kind != NOTHING)
         step(p, (struct lw__input){.event = LW__EV_UNKNOWN,
-                                   .was_sent = !ask.unsent,
+                                   .unknown = {.was_sent = !ask.unsent},
                                    .sent_us = ask.sent_us});
 }
 
@@ -267,14 +269,12 @@ void player_answer(struct player *p)
     p->ask.kind = NOTHING;
     if (ask.open) {
         step(p, (struct lw__input){
-                    .event = LW__EV_UNKNOWN, .was_sent = true, .sent_us = ask.sent_us});
+                    .event = LW__EV_UNKNOWN, .unknown = {true}, .sent_us = ask.sent_us});
         return;
     }
     if (ask.answer.event == LW__EV_QUEUED) {
         p->pair_sent_us = ask.sent_us;
-        p->pair_server_us = ask.answer.server_us;
-        if (ask.kind == TURN && ask.answer.position < 0 && ask.wait)
-            p->machine.ask_again = true; /* as token.c: a spent turn takes no place */
+        p->pair_server_us = ask.answer.queued.server_us;
     }
     step(p, ask.answer);
 }
@@ -297,17 +297,18 @@ void player_renewal(struct player *p)
 void player_message(struct player *p, size_t i)
 {
     struct model_message message = p->inbox[i].message;
-    struct lw__input in = {
-        .event = message.handed ? LW__EV_HANDED : LW__EV_STANDBY,
-        .fence = message.fence,
-        .handed_us = message.us,
-        .window_us = message.window_us,
-    };
+    struct lw__input in = {.event = message.handed ? LW__EV_HANDED : LW__EV_STANDBY};
 
     p->inbox[i].at_us = 0;
-    if (p->pair_server_us <= message.us) {
-        in.pair_sent_us = p->pair_sent_us;
-        in.pair_server_us = p->pair_server_us;
+    if (!message.handed) {
+        in.standby.window_us = message.window_us;
+    } else {
+        in.handed.handed_us = message.us;
+        in.handed.fence = message.fence;
+    }
+    if (message.handed && p->pair_server_us <= message.us) {
+        in.handed.pair_sent_us = p->pair_sent_us;
+        in.handed.pair_server_us = p->pair_server_us;
     }
     if (message.token == p->token && p->machine.phase != LW__ENDED) {
         step(p, in);
@@ -323,10 +324,14 @@ void player_message(struct player *p, size_t i)
 void player_deadline(struct player *p)
 {
     if (p->machine.phase != LW__HELD ||
-        world.now_us < p->machine.deadline_us - p->machine.margin_us)
+        world.now_us < p->machine.deadline_us - p->margin_us)
         return;
     world.losses++;
-    event(p, p->told ? LW__EV_LAPSE : LW__EV_LATE);
+    if (p->told)
+        step(p, (struct lw__input){.event = LW__EV_LAPSE,
+                                   .lapse = {.at_us = p->machine.deadline_us}});
+    else
+        event(p, LW__EV_LATE);
 }
 
 void player_due(struct player *p)

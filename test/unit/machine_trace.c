@@ -19,6 +19,7 @@
 
 #define LINE 256
 #define NOT_GIVEN INT64_MIN
+#define WINDOW_US 2000000
 #define AHEAD_US 50000000 /* of our clock, the server's */
 
 static const char *const events[] = {
@@ -31,7 +32,8 @@ static const char *const events[] = {
     [LW__EV_ASK_NOW] = "ask_now",   [LW__EV_DUE] = "due",
     [LW__EV_ABANDON] = "abandon",   [LW__EV_RELEASE] = "release",
     [LW__EV_TURN] = "turn",         [LW__EV_LATE] = "late",
-    [LW__EV_LAPSE] = "lapse",
+    [LW__EV_LAPSE] = "lapse",       [LW__EV_SHORTEN] = "shorten",
+    [LW__EV_ASKED] = "asked",
 };
 #define EVENTS (sizeof events / sizeof *events)
 
@@ -84,51 +86,75 @@ static int64_t read_number(const char *text)
     return number;
 }
 
-static bool read_flag(struct lw__input *in, const char *word)
+/* Where a word of this event goes; NULL: it is no such flag. */
+static bool *flag_of(struct lw__input *in, const char *word)
 {
-    static const struct {
+    const struct {
+        enum lw__event event;
         const char *word;
-        size_t offset;
-        bool value;
+        bool *flag;
     } flags[] = {
-        {"script", offsetof(struct lw__input, first_script), true},
-        {"behind", offsetof(struct lw__input, behind), true},
-        {"again", offsetof(struct lw__input, again), true},
-        {"released", offsetof(struct lw__input, released), true},
-        {"unlinked", offsetof(struct lw__input, linked), false},
-        {"unsent", offsetof(struct lw__input, was_sent), false},
-        {"set", offsetof(struct lw__input, set_done), true},
+        {LW__EV_START, "script", &in->start.first_script},
+        {LW__EV_START, "behind", &in->start.behind},
+        {LW__EV_QUEUED, "again", &in->queued.again},
+        {LW__EV_QUEUED, "joins", &in->queued.asked_to_join},
+        {LW__EV_RELEASED, "again", &in->released.again},
+        {LW__EV_GRANTED, "released", &in->granted.released},
+        {LW__EV_QUEUED, "released", &in->queued.released},
+        {LW__EV_DEADLOCK, "released", &in->deadlock.released},
+        {LW__EV_RELEASED, "released", &in->released.released},
+        {LW__EV_NOT_GRANTED, "set", &in->not_granted.set_done},
     };
 
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
-        if (strcmp(word, flags[i].word) == 0) {
-            *(bool *)((char *)in + flags[i].offset) = flags[i].value;
-            return true;
-        }
+        if (in->event == flags[i].event && strcmp(word, flags[i].word) == 0)
+            return flags[i].flag;
     }
-    return false;
+    return NULL;
+}
+
+static bool read_flag(struct lw__input *in, const char *word)
+{
+    bool *flag = flag_of(in, word);
+
+    if (flag)
+        *flag = true;
+    else if (strcmp(word, "unlinked") == 0)
+        in->linked = false;
+    else if (strcmp(word, "unsent") == 0)
+        in->unknown.was_sent = false;
+    else
+        return false;
+    return true;
 }
 
 static void read_field(struct lw__input *in, const char *word)
 {
     const struct {
+        enum lw__event event;
         const char *name;
         int64_t *number;
         bool time;
     } fields[] = {
-        {"sent", &in->sent_us, true},
-        {"left", &in->remaining_ms, false},
-        {"pos", &in->position, false},
-        {"ticket", &in->ticket, false},
-        {"server", &in->server_us, true},
-        {"t", &in->handed_us, true},
-        {"s", &in->pair_sent_us, true},
-        {"tau", &in->pair_server_us, true},
-        {"window", &in->window_us, true},
-        {"lease", &in->lease_us, true},
-        {"jitter", &in->jitter, false},
-        {"holds", &in->holds_left, false},
-        {"fence", (int64_t *)&in->fence, false},
+        {in->event, "sent", &in->sent_us, true},
+        {in->event, "jitter", &in->jitter, false},
+        {LW__EV_QUEUED, "left", &in->queued.remaining_ms, false},
+        {LW__EV_QUEUED, "pos", &in->queued.position, false},
+        {LW__EV_QUEUED, "ticket", &in->queued.ticket, false},
+        {LW__EV_QUEUED, "server", &in->queued.server_us, true},
+        {LW__EV_HANDED, "t", &in->handed.handed_us, true},
+        {LW__EV_HANDED, "s", &in->handed.pair_sent_us, true},
+        {LW__EV_HANDED, "tau", &in->handed.pair_server_us, true},
+        {LW__EV_HANDED, "fence", (int64_t *)&in->handed.fence, false},
+        {LW__EV_GRANTED, "fence", (int64_t *)&in->granted.fence, false},
+        {LW__EV_STANDBY, "window", &in->standby.window_us, true},
+        {LW__EV_TURN, "window", &in->turn.window_us, true},
+        {LW__EV_RENEWED, "lease", &in->renewed.lease_us, true},
+        {LW__EV_RENEWED, "wanted", &in->renewed.wanted_us, true},
+        {LW__EV_SHORTEN, "lease", &in->shorten.lease_us, true},
+        {LW__EV_ASKED, "lease", &in->asked.lease_us, true},
+        {LW__EV_LAPSE, "at", &in->lapse.at_us, true},
+        {LW__EV_RELEASED, "holds", &in->released.holds_left, false},
     };
     const char *value = strchr(word, '=');
     size_t length = value ? (size_t)(value - word) : 0;
@@ -136,14 +162,14 @@ static void read_field(struct lw__input *in, const char *word)
     if (read_flag(in, word))
         return;
     for (size_t i = 0; value && i < sizeof fields / sizeof *fields; i++) {
-        if (strlen(fields[i].name) == length &&
+        if (in->event == fields[i].event && strlen(fields[i].name) == length &&
             strncmp(word, fields[i].name, length) == 0) {
             *fields[i].number = fields[i].time ? read_ms(value + 1)
                                                : read_number(value + 1);
             return;
         }
     }
-    fail_msg("no field of an event: %s", word);
+    fail_msg("no field of that event: %s", word);
 }
 
 static enum lw__event read_event(const char *word)
@@ -158,43 +184,73 @@ static enum lw__event read_event(const char *word)
 
 static void read_terms(struct trace *trace)
 {
-    struct lw__machine *m = &trace->machine;
     const char *word;
 
     while ((word = strtok(NULL, " ")) != NULL) {
         if (strncmp(word, "lease=", 6) == 0)
-            m->lease_us = read_ms(word + 6);
+            lw__machine_init(&trace->machine, WINDOW_US, read_ms(word + 6));
         else if (strncmp(word, "margin=", 7) == 0)
-            m->margin_us = read_ms(word + 7);
-        else if (strncmp(word, "window=", 7) == 0)
-            m->window_us = read_ms(word + 7);
+            trace->margin_us = read_ms(word + 7);
         else
             fail_msg("no term: %s", word);
     }
 }
 
+/* What an event says unless the line says otherwise. */
+static struct lw__input usual(const struct trace *trace, enum lw__event event)
+{
+    const struct lw__machine *m = &trace->machine;
+    struct lw__input in = {.event = event,
+                           .sent_us = trace->sent_us,
+                           .margin_us = trace->margin_us,
+                           .linked = true};
+
+    switch (event) {
+    case LW__EV_UNKNOWN:
+    case LW__EV_REFUSED:
+        in.unknown.was_sent = true;
+        break;
+    case LW__EV_QUEUED:
+        in.queued.ticket = NOT_GIVEN;
+        break;
+    case LW__EV_HANDED:
+        in.handed.pair_sent_us = trace->pair_sent_us;
+        in.handed.pair_server_us = trace->pair_server_us;
+        break;
+    case LW__EV_ASKED:
+        in.asked.lease_us = m->lease_us;
+        break;
+    case LW__EV_RENEWED:
+        in.renewed.wanted_us = INT64_MAX;
+        break;
+    case LW__EV_TURN:
+        in.turn.window_us = m->window_us;
+        break;
+    case LW__EV_LAPSE:
+        in.lapse.at_us = m->deadline_us;
+        break;
+    default:
+        break;
+    }
+    return in;
+}
+
 /* `line` is cut up. */
 static struct lw__input read_input(const struct trace *trace, char *first)
 {
-    struct lw__input in = {
-        .now_us = read_ms(first),
-        .sent_us = trace->sent_us,
-        .pair_sent_us = trace->pair_sent_us,
-        .pair_server_us = trace->pair_server_us,
-        .linked = true,
-        .was_sent = true,
-    };
+    int64_t now_us = read_ms(first);
+    struct lw__input in = usual(trace, read_event(strtok(NULL, " ")));
     const char *word;
 
-    in.ticket = NOT_GIVEN;
-    in.event = read_event(strtok(NULL, " "));
+    in.now_us = now_us;
     while ((word = strtok(NULL, " ")) != NULL)
         read_field(&in, word);
-    if (in.server_us == 0)
-        in.server_us = in.sent_us + AHEAD_US;
-    if (in.ticket == NOT_GIVEN)
-        in.ticket = in.position >= 0 && trace->machine.ticket < 0 ? 100
-                                                                  : trace->machine.ticket;
+    if (in.event == LW__EV_QUEUED && in.queued.server_us == 0)
+        in.queued.server_us = in.sent_us + AHEAD_US;
+    if (in.event == LW__EV_QUEUED && in.queued.ticket == NOT_GIVEN)
+        in.queued.ticket = in.queued.position >= 0 && trace->machine.ticket < 0
+                               ? 100
+                               : trace->machine.ticket;
     return in;
 }
 
@@ -277,9 +333,7 @@ static void write_state(char *line, const struct lw__machine *m)
 void trace_init(struct trace *trace)
 {
     *trace = (struct trace){.sent_us = 0};
-    lw__machine_init(&trace->machine);
-    trace->machine.lease_us = 10000000;
-    trace->machine.window_us = 2000000;
+    lw__machine_init(&trace->machine, WINDOW_US, 10000000);
 }
 
 static void note(struct trace *trace, const struct lw__input *in,
@@ -289,7 +343,7 @@ static void note(struct trace *trace, const struct lw__input *in,
         trace->sent_us = in->now_us;
     if (in->event == LW__EV_QUEUED) {
         trace->pair_sent_us = in->sent_us;
-        trace->pair_server_us = in->server_us;
+        trace->pair_server_us = in->queued.server_us;
     }
 }
 
@@ -353,8 +407,13 @@ static void changes_nothing(const struct trace *trace, enum lw__event event,
                             int64_t now_us)
 {
     struct trace cell = *trace;
-    struct lw__input in = {.event = event, .now_us = now_us, .handed_us = 1};
-    struct lw__output out = lw__machine_step(&cell.machine, &in);
+    struct lw__input in = usual(trace, event);
+    struct lw__output out;
+
+    in.now_us = now_us;
+    if (event == LW__EV_HANDED)
+        in.handed.handed_us = 1;
+    out = lw__machine_step(&cell.machine, &in);
     if (out.actions != 0 ||
         memcmp(&cell.machine, &trace->machine, sizeof cell.machine) != 0)
         fail_msg("%s should change nothing", events[event]);

@@ -17,16 +17,17 @@
  * is unknown had been sent (else `unsent`). Behind the arrow: what is to be told, what is
  * sent, the phase, D while held or lapsed, when it is due, the ticket for the next ask.
  *
- * A line `terms lease=1000 margin=0 window=500` sets what the owner of the token sets; they
- * are lease=10000 margin=0 window=2000 at first.
+ * A first line `terms lease=1000 margin=0` says what is asked for, and what is wanted of it;
+ * they are lease=10000 margin=0 without, and the claim window is 2000.
  */
 #ifndef TEST_MACHINE_TRACE_H
 #define TEST_MACHINE_TRACE_H
-#include "machine.h"
+#include "lock/machine.h"
 
 struct trace {
     struct lw__machine machine;
     int64_t sent_us;                      /* of the last command */
+    int64_t margin_us;                    /* of who waits */
     int64_t pair_sent_us, pair_server_us; /* of the last queued answer */
 };
 

@@ -77,7 +77,7 @@ static void run(struct command *c)
 {
     struct lw__input *answer = &c->answer;
 
-    *answer = (struct lw__input){.sent_us = c->sent_us, .lease_us = c->lease_us};
+    *answer = (struct lw__input){.sent_us = c->sent_us};
     switch (c->kind) {
     case TRY:
         model_try(&world.server, world.now_us, c->token, c->lease_us, answer);
@@ -94,9 +94,11 @@ static void run(struct command *c)
         model_release(&world.server, world.now_us, c->token, answer);
         break;
     default:
-        answer->event = model_renew(&world.server, world.now_us, c->token, c->lease_us)
-                            ? LW__EV_RENEWED
-                            : LW__EV_GONE;
+        answer->event = LW__EV_GONE;
+        if (model_renew(&world.server, world.now_us, c->token, c->lease_us)) {
+            answer->event = LW__EV_RENEWED;
+            answer->renewed.lease_us = answer->renewed.wanted_us = c->lease_us;
+        }
     }
     c->ran = true;
     deliver();
@@ -155,7 +157,7 @@ static void add_player(struct player *p)
     add_if(renews, p, p->renewal.answer_us, player_renewal);
     add_if(!p->linked, p, p->link_up_us, player_link_up);
     add_if(m->due_us != LW__NEVER && m->phase != LW__HELD, p, m->due_us, player_due);
-    add_if(m->phase == LW__HELD, p, m->deadline_us - m->margin_us, player_deadline);
+    add_if(m->phase == LW__HELD, p, m->deadline_us - p->margin_us, player_deadline);
     add_if(m->phase == LW__HELD && !renews && p->linked, p, p->renew_us, player_renew);
     add_if(m->phase == LW__HELD && !p->told, p, p->tell_us, player_tell);
     add_if(m->phase != LW__LEAVING, p, p->act_us, player_act);

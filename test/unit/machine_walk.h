@@ -8,7 +8,8 @@
  */
 #ifndef TEST_MACHINE_WALK_H
 #define TEST_MACHINE_WALK_H
-#include "base.h"
+#include "base/random.h"
+#include "lock/machine.h"
 #include "machine_model.h"
 
 #define MS 1000
@@ -41,6 +42,7 @@ struct player {
     struct lw__machine machine;
     struct command ask, renewal;
     unsigned client, number, token, previous;
+    int64_t margin_us;
     bool linked, told;
     bool haunted;   /* a command of its token may still run from a dead connection */
     bool wants_out; /* its caller is done: no more turns */

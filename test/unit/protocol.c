@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What goes over the wire, byte by byte. Knows protocol.h and the embedded scripts' ids.
+ * What goes over the wire, byte by byte. Knows encode.h, format.h, resp.h and the embedded scripts' ids.
  *
  * A command is written down as its words, separated by spaces; `%s` stands for a script's
  * SHA-1. words() makes of it what Redis calls a command, by a way of its own (snprintf).
@@ -12,7 +12,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "protocol.h"
+#include "base/buffer.h"
+#include "redis/encode.h"
+#include "redis/format.h"
+#include "redis/resp.h"
+#include "scripts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +32,7 @@ const char *__asan_default_options(void)
     return "allocator_may_return_null=1";
 }
 
-static const struct lw__token_id token = {UUID, 7, 2000};
+static const struct lw__token token = {UUID, 7, 2000};
 
 static void append(char *bytes, size_t size, const char *word, size_t length)
 {
@@ -74,15 +78,21 @@ static void expect(struct lw__buffer *out, const char *format, ...)
     assert_int_equal(out->capacity, 0);
 }
 
+static void put_release(struct lw__buffer *out, bool eval, const char *name,
+                        const struct lw__rw *rw)
+{
+    lw__encode_release(out, eval, &(struct lw__release_args){name, token, rw, "5e1f"});
+}
+
 static void test_the_try_is_set_and_incr_in_one_write(void **state)
 {
     struct lw__buffer out = {0};
 
     (void)state;
-    size_t second = lw__put_try(&out, "job", &token, 30000, true);
+    size_t second = lw__encode_try(&out, "job", &token, 30000, true);
     assert_memory_equal(out.data + second, "*2\r\n$4\r\nINCR\r\n", 14);
     expect(&out, "SET job " UUID ":7:2000- NX PX 30000\nINCR lockwire:fence");
-    lw__put_try(&out, "job", &token, 100, false);
+    lw__encode_try(&out, "job", &token, 100, false);
     expect(&out, "SET job " UUID ":7:2000- NX PX 100");
 }
 
@@ -93,7 +103,7 @@ static void test_raw_bytes_of_one_command(void **state)
     struct lw__buffer out = {0};
 
     (void)state;
-    assert_int_equal(lw__put_try(&out, "x", &token, 100, false), sizeof raw - 1);
+    assert_int_equal(lw__encode_try(&out, "x", &token, 100, false), sizeof raw - 1);
     assert_int_equal(out.length, sizeof raw - 1);
     assert_memory_equal(out.data, raw, out.length);
     lw__buffer_clear(&out);
@@ -101,16 +111,15 @@ static void test_raw_bytes_of_one_command(void **state)
 
 static void test_a_token_is_uuid_number_window(void **state)
 {
-    const struct lw__token_id largest = {UUID, UINT64_MAX, UINT32_MAX},
-                              least = {UUID, 0, 0};
+    const struct lw__token largest = {UUID, UINT64_MAX, UINT32_MAX}, least = {UUID, 0, 0};
     char text[LW__TOKEN_SIZE];
 
     (void)state;
-    lw__token_text(&token, text);
+    lw__format_token(&token, text);
     assert_string_equal(text, UUID ":7:2000-");
-    lw__token_text(&largest, text);
+    lw__format_token(&largest, text);
     assert_string_equal(text, UUID ":18446744073709551615:4294967295-");
-    lw__token_text(&least, text);
+    lw__format_token(&least, text);
     assert_string_equal(text, UUID ":0:0-");
 }
 
@@ -135,8 +144,8 @@ static void test_numbers_at_their_limits(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct lw__buffer out = {0};
 
-        lw__put_command(&out, 1);
-        lw__put_number(&out, cases[i].number);
+        lw__resp_command(&out, 1);
+        lw__resp_number(&out, cases[i].number);
         expect(&out, "%s", cases[i].text);
     }
 }
@@ -152,7 +161,7 @@ static void test_a_mutex_is_asked_for(void **state)
     struct lw__buffer out = {0};
 
     (void)state;
-    lw__put_acquire(&out, false, &args);
+    lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
            ":7:2000- 30000 0 -1 1 5e1f",
@@ -161,7 +170,7 @@ static void test_a_mutex_is_asked_for(void **state)
     args.fence = false;
     args.ticket = 1763690000000001;
     args.lease_ms = 2147483647;
-    lw__put_acquire(&out, false, &args);
+    lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
            ":7:2000- 2147483647 1 1763690000000001 0 5e1f",
@@ -170,7 +179,7 @@ static void test_a_mutex_is_asked_for(void **state)
 
 static void test_a_turn_names_both_tokens(void **state)
 {
-    const struct lw__token_id previous = {UUID, 6, 500};
+    const struct lw__token previous = {UUID, 6, 500};
     struct lw__acquire_args args = {.name = "job",
                                     .token = token,
                                     .previous = &previous,
@@ -182,13 +191,13 @@ static void test_a_turn_names_both_tokens(void **state)
     struct lw__buffer out = {0};
 
     (void)state;
-    lw__put_acquire(&out, false, &args);
+    lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID ":6:500- " UUID
            ":7:2000- 1000 -1 1 1 5e1f",
            SHA(MUTEX_TURN));
     args.wait = args.fence = false;
-    lw__put_acquire(&out, false, &args);
+    lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID ":6:500- " UUID
            ":7:2000- 1000 -1 0 0 5e1f",
@@ -208,13 +217,13 @@ static void test_a_read_write_lock_is_asked_for(void **state)
     struct lw__buffer out = {0};
 
     (void)state;
-    lw__put_acquire(&out, false, &args);
+    lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:rwqueue:{job} lockwire:fence " UUID
            ":7:2000- 1000 1 5 w o 0 5e1f",
            SHA(RW_ACQUIRE));
     rw = (struct lw__rw){.permits = UINT32_MAX};
-    lw__put_acquire(&out, false, &args);
+    lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:rwqueue:{job} lockwire:fence " UUID
            ":7:2000- 1000 1 5 r " UUID ":7:2000- 4294967295 5e1f",
@@ -230,13 +239,13 @@ static void test_a_release_of_each_kind(void **state)
     char bytes[1024];
 
     (void)state;
-    lw__put_release(&out, false, "job", &token, NULL, "5e1f");
+    put_release(&out, false, "job", NULL);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID ":7:2000- 5e1f",
            SHA(MUTEX_RELEASE));
     /* a member has spaces in it: its words are not ours to split */
     for (int i = 0; i < 2; i++) {
-        lw__put_release(&out, false, "job", &token, &rw, "5e1f");
+        put_release(&out, false, "job", &rw);
         snprintf(bytes, sizeof bytes,
                  "*9\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n3\r\n$3\r\njob\r\n"
                  "$24\r\nlockwire:2:rwqueue:{job}\r\n$14\r\nlockwire:fence\r\n"
@@ -259,20 +268,20 @@ static void test_renewals_go_out_in_batches(void **state)
     struct lw__buffer out = {0};
 
     (void)state;
-    lw__put_renew(&out, false, 2, args, NULL);
+    lw__encode_renew(&out, false, 2, args, NULL);
     expect(&out, "EVALSHA %s 2 a b{t} " UUID ":1:100- " UUID ":2:200- 1000 1",
            SHA(MUTEX_RENEW));
-    lw__put_renew(&out, false, 2, args, "5e1f");
+    lw__encode_rw_renew(&out, false, 2, args, "5e1f");
     expect(&out,
            "EVALSHA %s 5 lockwire:fence a lockwire:2:rwqueue:{a} b{t} "
            "lockwire:2:rwqueue::b{t} 5e1f " UUID ":1:100- " UUID ":2:200- 1000 1",
            SHA(RW_RENEW));
-    lw__put_redisson_renew(&out, false, 2, args);
+    lw__encode_redisson_renew(&out, false, 2, args, NULL);
     expect(&out, "EVALSHA %s 2 a b{t} " UUID ":1 " UUID ":2 1000 1", SHA(REDISSON_RENEW));
-    lw__put_renew(&out, false, 2, alike, NULL);
+    lw__encode_renew(&out, false, 2, alike, NULL);
     expect(&out, "EVALSHA %s 2 a c " UUID ":1:100- " UUID ":3:100- 1000",
            SHA(MUTEX_RENEW));
-    lw__put_renew(&out, false, 0, args, NULL);
+    lw__encode_renew(&out, false, 0, args, NULL);
     expect(&out, "EVALSHA %s 0", SHA(MUTEX_RENEW));
 }
 
@@ -281,9 +290,9 @@ static void test_the_fence_counter_is_seeded_and_kept(void **state)
     struct lw__buffer out = {0};
 
     (void)state;
-    lw__put_fence_seed(&out, false);
+    lw__encode_fence_seed(&out, false);
     expect(&out, "EVALSHA %s 1 lockwire:fence", SHA(FENCE_SEED));
-    lw__put_fence_keep(&out);
+    lw__encode_fence_keep(&out);
     expect(&out, "PEXPIRE lockwire:fence 86400000");
 }
 
@@ -295,7 +304,7 @@ static void test_eval_carries_the_text(void **state)
     size_t before;
 
     (void)state;
-    lw__put_release(&out, true, "job", &token, NULL, "5e1f");
+    put_release(&out, true, "job", NULL);
     snprintf(head, sizeof head, "*8\r\n$4\r\nEVAL\r\n$%zu\r\n", script->length);
     snprintf(tail, sizeof tail,
              "\r\n$1\r\n3\r\n$3\r\njob\r\n$22\r\nlockwire:2:queue:{job}\r\n"
@@ -325,7 +334,7 @@ static void test_names_with_and_without_tags(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct lw__buffer out = {0};
 
-        lw__put_release(&out, false, cases[i].name, &token, NULL, "5e1f");
+        put_release(&out, false, cases[i].name, NULL);
         expect(&out, "EVALSHA %s 3 %s %s lockwire:fence " UUID ":7:2000- 5e1f",
                SHA(MUTEX_RELEASE), cases[i].name, cases[i].queue);
     }
@@ -345,7 +354,7 @@ static void test_the_longest_name_and_owner(void **state)
     name[512] = owner[128] = '\0';
     args.name = name;
     rw.owner = owner;
-    lw__put_acquire(&out, false, &args);
+    lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 %s lockwire:2:rwqueue:{%s} lockwire:fence " UUID
            ":7:2000- 0 0 -1 w %s 0 5e1f",
@@ -359,13 +368,13 @@ static void test_commands_pile_up_in_one_buffer(void **state)
     size_t one, count = 1000;
 
     (void)state;
-    lw__put_fence_keep(&out);
+    lw__encode_fence_keep(&out);
     one = out.length;
     expected = malloc(one);
     assert_non_null(expected);
     memcpy(expected, out.data, one);
     for (size_t i = 1; i < count; i++)
-        lw__put_fence_keep(&out);
+        lw__encode_fence_keep(&out);
     assert_int_equal(out.length, count * one);
     assert_true(out.capacity >= out.length);
     for (size_t i = 0; i < count; i++)
@@ -381,17 +390,17 @@ static void test_memory_that_is_not_there_sticks(void **state)
     struct lw__buffer out = {.data = NULL, .length = full, .capacity = full};
 
     (void)state;
-    lw__put_try(&out, "job", &token, 30000, true);
+    lw__encode_try(&out, "job", &token, 30000, true);
     assert_true(out.failed);
     assert_null(out.data);
     out.length = out.capacity = 0; /* there would be memory again: void all the same */
-    lw__put_fence_keep(&out);
+    lw__encode_fence_keep(&out);
     assert_true(out.failed);
     assert_null(out.data);
     assert_int_equal(out.length, 0);
     lw__buffer_clear(&out);
     assert_false(out.failed);
-    lw__put_fence_keep(&out);
+    lw__encode_fence_keep(&out);
     expect(&out, "PEXPIRE lockwire:fence 86400000");
 }
 

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "../lib/range.h"
-#include "base.h"
-#include "told.h"
+#include "base/log.h"
+#include "base/told.h"
 
 #include <stdlib.h>
 #include <string.h>

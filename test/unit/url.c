@@ -9,9 +9,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/url.h"
 #include "lockwire.h"
-#include "url.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -198,19 +200,19 @@ static void test_names(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-        assert_null(lw__name_check(good[i], why, sizeof(why)));
+        assert_null(lw__check_name(good[i], why, sizeof(why)));
     }
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        const char *said = lw__name_check(bad[i][0], why, sizeof(why));
+        const char *said = lw__check_name(bad[i][0], why, sizeof(why));
         assert_non_null(said);
         assert_non_null(strstr(said, bad[i][1]));
     }
     memset(name, 'n', sizeof(name));
     name[512] = '\0';
-    assert_null(lw__name_check(name, why, sizeof(why)));
+    assert_null(lw__check_name(name, why, sizeof(why)));
     name[512] = 'n';
     name[513] = '\0';
-    assert_non_null(lw__name_check(name, why, sizeof(why)));
+    assert_non_null(lw__check_name(name, why, sizeof(why)));
 }
 
 static void test_words(void **state)
@@ -218,18 +220,18 @@ static void test_words(void **state)
     char word[130], why[160];
 
     (void)state;
-    assert_null(lw__word_check("a!~", "owner", why, sizeof(why)));
-    assert_string_equal(lw__word_check("a b", "owner", why, sizeof(why)),
+    assert_null(lw__check_word("a!~", "owner", why, sizeof(why)));
+    assert_string_equal(lw__check_word("a b", "owner", why, sizeof(why)),
                         "owner: byte 0x20 at position 2 is not allowed");
-    assert_non_null(lw__word_check("\x80", "owner", why, sizeof(why)));
-    assert_non_null(lw__word_check("", "owner", why, sizeof(why)));
-    assert_non_null(lw__word_check(NULL, "owner", why, sizeof(why)));
+    assert_non_null(lw__check_word("\x80", "owner", why, sizeof(why)));
+    assert_non_null(lw__check_word("", "owner", why, sizeof(why)));
+    assert_non_null(lw__check_word(NULL, "owner", why, sizeof(why)));
     memset(word, 'w', sizeof(word));
     word[128] = '\0';
-    assert_null(lw__word_check(word, "owner", why, sizeof(why)));
+    assert_null(lw__check_word(word, "owner", why, sizeof(why)));
     word[128] = 'w';
     word[129] = '\0';
-    assert_non_null(lw__word_check(word, "owner", why, sizeof(why)));
+    assert_non_null(lw__check_word(word, "owner", why, sizeof(why)));
 }
 
 static void test_every_error_has_its_text(void **state)
@@ -281,8 +283,8 @@ static void test_ids_differ_and_jitter_keeps_its_bounds(void **state)
     bool low = false, high = false;
 
     (void)state;
-    assert_true(lw__uuid(one));
-    assert_true(lw__uuid(two));
+    assert_true(lw__random_uuid(one));
+    assert_true(lw__random_uuid(two));
     assert_int_equal(strlen(one), 36);
     assert_string_not_equal(one, two);
     lw__random_seed(&random, 0);

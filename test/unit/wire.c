@@ -12,7 +12,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "wire.h"
+#include "loop/defer.h"
+#include "loop/loop.h"
+#include "redis/wire.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -82,7 +84,7 @@ static int set_up(void **state)
     listen_at(&scene);
     scene.context = redisAsyncConnectUnix(scene.path);
     assert_non_null(scene.context);
-    lw__deferred_init(&scene.broken, on_broken, &scene);
+    lw__defer_init(&scene.broken, on_broken, &scene);
     lw__wire_init(&scene.wire, scene.loop, &scene, &scene.broken, BUFFERED_MAX);
     assert_int_equal(lw__wire_attach(&scene.wire, scene.context), 0);
     assert_int_equal(redisAsyncSetConnectCallback(scene.context, on_connect), REDIS_OK);

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* What a mode does, where the modes differ. */
+#ifndef LW_MODE_H
+#define LW_MODE_H
+#include <stdbool.h>
+#include <stdint.h>
+
+struct lw__claim;
+struct lw__dialect;
+struct lw__name;
+struct lw__released;
+
+/* Those of one client that wait for a name stand in line here, and not in Redis. */
+struct lw__in_line {
+    bool (*must_wait)(const struct lw__claim *claim);
+    void (*moved)(struct lw__name *name, bool freed);
+    void (*held)(struct lw__claim *claim); /* or held longer */
+    /* Somebody has it, and handles go on waiting. */
+    void (*refused)(struct lw__claim *claim);
+    void (*released)(struct lw__claim *claim, const struct lw__released *answer);
+    int64_t (*poll_ms)(
+        const struct lw__claim *claim); /* how long who is refused sleeps */
+};
+
+struct lw__mode {
+    const struct lw__dialect *dialect;
+    const struct lw__in_line *in_line; /* NULL: each claim asks for itself */
+    bool together; /* handles of one owner hold by one claim (together.c) */
+    bool tries;    /* SET NX PX may come before the script */
+    bool turns;    /* handles of a client share a claim, and pass it on */
+    bool write;    /* of a read-write lock: writes */
+};
+
+extern const struct lw__mode lw__mode_table[]; /* by enum lw_mode */
+#endif

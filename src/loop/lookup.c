@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Host names to addresses without blocking. Knows evdns and nothing of connections.
+ *
+ * Happy path: a numeric address, localhost or a name in the hosts file is answered by a
+ * deferred call; any other is asked for as A and AAAA, and the deferred call is made when
+ * both have been answered, or one and the other is not quick. Where nothing is found, it
+ * says why.
+ *
+ * Each lookup that asks has a resolver of its own, so that what resolv.conf says is never
+ * older than the lookup. evdns owes one call back for each question, also after its
+ * cancellation or the resolver's end, in a later turn of the loop. So the questions have
+ * a record of their own, which outlives the lookup and the loop until then.
+ */
+#include "loop/lookup.h"
+
+#include "base/address.h"
+#include "lockwire.h"
+#include "loop/defer.h"
+#include "loop/hosts.h"
+#include "loop/loop.h"
+#include "loop/now.h"
+#include "loop/resolver.h"
+#include "loop/timer.h"
+
+#include <arpa/inet.h>
+#include <event2/dns.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* How long an answer waits for the other family's, and which part of the time for all. */
+#define PATIENCE_US 250000
+#define PATIENCE_PART 4
+
+struct question {
+    struct evdns_request *request; /* NULL: not asked, or answered */
+    struct lw__addresses found;
+    int error;
+};
+
+struct questions {
+    struct evdns_base *dns;
+    struct lw__lookup *lookup; /* NULL: nobody wants to know any more */
+    unsigned pending;
+    struct question v4, v6;
+};
+
+struct lw__lookup {
+    struct lw__loop *loop;
+    lw__lookup_fn *fn;
+    void *arg;
+    struct lw__deferred done;
+    struct lw__timer patience;
+    int64_t patience_us;
+    struct questions *questions;
+    struct lw__addresses result;
+    char host[256];
+    char why[320];
+};
+
+static void stop_asking(struct lw__lookup *lookup)
+{
+    struct questions *questions = lookup->questions;
+
+    if (questions == NULL) {
+        return;
+    }
+    lookup->questions = NULL;
+    questions->lookup = NULL;
+    if (questions->v4.request != NULL) {
+        evdns_cancel_request(questions->dns, questions->v4.request);
+    }
+    if (questions->v6.request != NULL) {
+        evdns_cancel_request(questions->dns, questions->v6.request);
+    }
+    evdns_base_free(questions->dns, 1); /* 1: each question gets its call */
+    if (questions->pending == 0) {
+        free(questions);
+    }
+}
+
+/* The families in turn, so that the third address tried is not the first one's
+ * neighbour. */
+static void gather(struct lw__lookup *lookup)
+{
+    const struct question *v4 = &lookup->questions->v4, *v6 = &lookup->questions->v6;
+
+    for (size_t i = 0; i < LW__ADDRESSES; i++) {
+        if (i < v4->found.count) {
+            lw__address_add(&lookup->result, &v4->found.list[i]);
+        }
+        if (i < v6->found.count) {
+            lw__address_add(&lookup->result, &v6->found.list[i]);
+        }
+    }
+    if (lookup->result.count == 0) {
+        int error = v4->error != DNS_ERR_NONE ? v4->error : v6->error;
+        (void)snprintf(lookup->why, sizeof(lookup->why), "cannot resolve \"%s\": %s",
+                       lookup->host,
+                       error != DNS_ERR_NONE ? evdns_err_to_string(error) : "no address");
+    }
+}
+
+static void on_done(void *arg)
+{
+    struct lw__lookup *lookup = arg;
+
+    if (lookup->questions != NULL) {
+        gather(lookup);
+        stop_asking(lookup);
+    }
+    lw__timer_cancel(lookup->loop, &lookup->patience);
+    lw__timer_unreserve(lookup->loop, 1);
+    lookup->fn(lookup->arg, &lookup->result, lookup->why);
+    free(lookup);
+}
+
+static void on_patience(void *arg)
+{
+    struct lw__lookup *lookup = arg;
+
+    lw__defer(lookup->loop, &lookup->done, false);
+}
+
+static void on_answer(struct questions *questions, struct question *question, int family,
+                      int error, int count, const void *addresses)
+{
+    const size_t size = family == AF_INET ? sizeof(struct in_addr)
+                                          : sizeof(struct in6_addr);
+    struct lw__lookup *lookup = questions->lookup;
+    struct lw__address found;
+
+    question->request = NULL;
+    question->error = error;
+    questions->pending--;
+    if (lookup == NULL) {
+        if (questions->pending == 0) {
+            free(questions);
+        }
+        return;
+    }
+    for (int i = 0; error == DNS_ERR_NONE && i < count; i++) {
+        const char *address = (const char *)addresses + (size_t)i * size;
+        if (inet_ntop(family, address, found.text, sizeof(found.text)) != NULL) {
+            lw__address_add(&question->found, &found);
+        }
+    }
+    if (questions->pending == 0) {
+        lw__defer(lookup->loop, &lookup->done, false);
+    } else if (question->found.count > 0) {
+        lw__timer_set(lookup->loop, &lookup->patience,
+                      lw__now_us() + lookup->patience_us);
+    }
+}
+
+static void on_v4(int error, char type, int count, int ttl, void *addresses, void *arg)
+{
+    struct questions *questions = arg;
+
+    (void)type;
+    (void)ttl;
+    on_answer(questions, &questions->v4, AF_INET, error, count, addresses);
+}
+
+static void on_v6(int error, char type, int count, int ttl, void *addresses, void *arg)
+{
+    struct questions *questions = arg;
+
+    (void)type;
+    (void)ttl;
+    on_answer(questions, &questions->v6, AF_INET6, error, count, addresses);
+}
+
+/* Asks the name servers. 0, LW_ENOMEM. */
+static int ask(struct lw__lookup *lookup, uint32_t patience_ms)
+{
+    struct questions *questions = calloc(1, sizeof(*questions));
+
+    if (questions == NULL) {
+        return LW_ENOMEM;
+    }
+    questions->dns = lw__resolver_new(lw__loop_base(lookup->loop),
+                                      *lw__loop_resolv_conf(lookup->loop), patience_ms);
+    if (questions->dns == NULL) {
+        free(questions);
+        return LW_ENOMEM;
+    }
+    questions->lookup = lookup;
+    questions->v4.request =
+        evdns_base_resolve_ipv4(questions->dns, lookup->host, 0, on_v4, questions);
+    questions->v6.request =
+        evdns_base_resolve_ipv6(questions->dns, lookup->host, 0, on_v6, questions);
+    questions->pending = (questions->v4.request != NULL ? 1 : 0) +
+                         (questions->v6.request != NULL ? 1 : 0);
+    lookup->questions = questions;
+    if (questions->pending == 0) {
+        questions->v4.error = DNS_ERR_FORMAT; /* not a name that could be asked for */
+        lw__defer(lookup->loop, &lookup->done, false);
+    }
+    return 0;
+}
+
+/* What is known without asking anybody. */
+static void find_locally(struct lw__lookup *lookup)
+{
+    struct lw__address address;
+
+    if (lw__address_parse(lookup->host, &address)) {
+        lw__address_add(&lookup->result, &address);
+        return;
+    }
+    lw__hosts_find("/etc/hosts", lookup->host, &lookup->result);
+    if (strcasecmp(lookup->host, "localhost") == 0) { /* both, whatever the file says */
+        lw__address_add(&lookup->result, &(struct lw__address){"127.0.0.1"});
+        lw__address_add(&lookup->result, &(struct lw__address){"::1"});
+    }
+}
+
+int lw__lookup_new(struct lw__loop *loop, const char *host, uint32_t patience_ms,
+                   lw__lookup_fn *fn, void *arg, struct lw__lookup **ret)
+{
+    struct lw__lookup *lookup = calloc(1, sizeof(*lookup));
+
+    if (lookup == NULL) {
+        return LW_ENOMEM;
+    }
+    if (lw__timer_reserve(loop, 1) < 0) {
+        free(lookup);
+        return LW_ENOMEM;
+    }
+    lookup->loop = loop;
+    lookup->fn = fn;
+    lookup->arg = arg;
+    lw__defer_init(&lookup->done, on_done, lookup);
+    lw__timer_init(&lookup->patience, on_patience, lookup);
+    lookup->patience_us = (int64_t)patience_ms * 1000 / PATIENCE_PART;
+    if (lookup->patience_us > PATIENCE_US) {
+        lookup->patience_us = PATIENCE_US;
+    }
+    (void)snprintf(lookup->host, sizeof(lookup->host), "%s", host);
+    find_locally(lookup);
+    if (lookup->result.count > 0) {
+        lw__defer(loop, &lookup->done, false);
+    } else if (ask(lookup, patience_ms) < 0) {
+        lw__lookup_cancel(lookup);
+        return LW_ENOMEM;
+    }
+    *ret = lookup;
+    return 0;
+}
+
+void lw__lookup_cancel(struct lw__lookup *lookup)
+{
+    if (lookup != NULL) {
+        stop_asking(lookup);
+        lw__defer_cancel(lookup->loop, &lookup->done);
+        lw__timer_cancel(lookup->loop, &lookup->patience);
+        lw__timer_unreserve(lookup->loop, 1);
+        free(lookup);
+    }
+}
+
+/* What a resolver has open is in the parent's epoll, out of which its end would take it:
+ * it is left to the child's own end. */
+void lw__lookup_abandon(struct lw__lookup *lookup)
+{
+    if (lookup != NULL && lookup->questions != NULL) {
+        lookup->questions->lookup = NULL;
+        lookup->questions = NULL;
+    }
+    lw__lookup_cancel(lookup);
+}

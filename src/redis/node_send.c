@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Commands of a node on their way: room for max_inflight of them, those that wait for it,
+ * NOSCRIPT. Must not know what any of them is about.
+ *
+ * Happy path: lw__node_send writes the command and hands it to the link; its reply goes
+ * to the command's `answer`. Where the link goes down, `failed` tells those in flight,
+ * and those that wait for room. An answer that no server can give takes the link down,
+ * with the command failed unless more of its replies are to come; so does lack of memory.
+ */
+#include "redis/node_inside.h"
+
+#include "base/buffer.h"
+#include "base/owner.h"
+#include "lockwire.h"
+#include "loop/defer.h"
+#include "redis/backlog.h"
+#include "redis/classify.h"
+#include "redis/link.h"
+#include "redis/node.h"
+#include "redis/reply.h"
+#include "redis/session.h"
+
+static void replied(struct lw__request *request, const struct lw__reply *reply);
+static void failed(struct lw__request *request, const char *why);
+
+/* On failure the link is going down: the command joins the backlog and fails with it. */
+static void send_now(struct lw__node *node, struct lw__command *command)
+{
+    struct lw__buffer *out = &node->buffer;
+
+    lw__buffer_reset(out);
+    command->type->put(command, out);
+    command->request.reply = replied;
+    command->request.failed = failed;
+    if (out->failed) {
+        lw__session_fail(&node->commands, lw_strerror(LW_ENOMEM));
+    } else if (lw__link_send(node->commands.link, &command->request, out->data,
+                             out->length) == 0) {
+        node->options.stats->commands += command->request.expected;
+        return;
+    }
+    command->request.sent_us = 0;
+    lw__backlog_push(&node->backlog, command, false);
+}
+
+static bool has_room(const struct lw__node *node)
+{
+    return node->commands.state == LW__SESSION_READY &&
+           lw__link_inflight(node->commands.link) < node->options.max_inflight;
+}
+
+static void pump(void *arg)
+{
+    struct lw__node *node = arg;
+    struct lw__command *next;
+
+    while ((next = lw__backlog_next(&node->backlog, LW__ORDERS - 1)) != NULL &&
+           has_room(node)) {
+        lw__backlog_pull(&node->backlog, next);
+        send_now(node, next);
+        if (next->request.sent_us == 0) {
+            break;
+        }
+    }
+}
+
+void lw__node_submit(struct lw__node *node, struct lw__command *command,
+                     const struct lw__command_type *type)
+{
+    command->node = node;
+    command->type = type;
+    command->eval = false;
+    command->request.sent_us = 0;
+    if (!has_room(node) || (node->backlog.count > 0 &&
+                            lw__backlog_next(&node->backlog, type->order) != NULL)) {
+        lw__backlog_push(&node->backlog, command, false);
+    } else {
+        send_now(node, command);
+    }
+}
+
+/* NOSCRIPT is answered with the script's text, once, and never from within the reply.
+ * Said of the first of several replies it means no script: the command is not answered
+ * yet. */
+static bool send_text_instead(struct lw__command *command, const struct lw__reply *reply)
+{
+    if (lw__reply_type(reply) != LW__REPLY_ERROR || command->eval ||
+        command->request.expected > 0 ||
+        lw__classify(lw__reply_text(reply, NULL)) != LW__ERR_NOSCRIPT) {
+        return false;
+    }
+    command->eval = true;
+    command->request.sent_us = 0;
+    lw__backlog_push(&command->node->backlog, command, true);
+    lw__defer(command->node->options.access.loop, &command->node->pump_call, false);
+    return true;
+}
+
+/* An answer has come: there is room for the next command. */
+void lw__node_make_room(void *arg)
+{
+    struct lw__node *node = arg;
+
+    if (node->backlog.count > 0) {
+        lw__defer(node->options.access.loop, &node->pump_call, false);
+    }
+}
+
+static void replied(struct lw__request *request, const struct lw__reply *reply)
+{
+    struct lw__command *command = LW__OWNER(struct lw__command, request, request);
+    struct lw__node *node = command->node;
+
+    lw__node_make_room(node);
+    if (send_text_instead(command, reply)) {
+        return;
+    }
+    if (lw__reply_type(reply) == LW__REPLY_ERROR &&
+        lw__classify(lw__reply_text(reply, NULL)) == LW__ERR_LINK) {
+        lw__node_distrust(node, lw__reply_text(reply, NULL));
+    }
+    if (!command->type->answer(command, reply)) {
+        const char *why = "the server answered what no server can answer";
+
+        lw__node_distrust(node, why);
+        if (request->expected == 0) {
+            command->type->failed(command, why, true);
+        }
+    }
+}
+
+static void failed(struct lw__request *request, const char *why)
+{
+    struct lw__command *command = LW__OWNER(struct lw__command, request, request);
+
+    command->node->up =
+        false; /* `down` follows; nobody shall send on this link meanwhile */
+    command->type->failed(command, why, true);
+}
+
+bool lw__node_send(struct lw__node *node, struct lw__command *command,
+                   const struct lw__command_type *type)
+{
+    if (!node->up) {
+        return false;
+    }
+    lw__node_submit(node, command, type);
+    return true;
+}
+
+void lw__node_forget(struct lw__node *node, struct lw__command *command)
+{
+    if (command->request.prev == NULL) {
+        return;
+    }
+    if (lw__node_is_unsent(command)) {
+        lw__backlog_pull(&node->backlog, command);
+    } else if (node->commands.link != NULL) {
+        lw__link_forget(node->commands.link, &command->request);
+    }
+}
+
+bool lw__node_has_room(const struct lw__node *node)
+{
+    return !node->up || (node->backlog.count == 0 && has_room(node));
+}
+
+bool lw__node_is_unsent(const struct lw__command *command)
+{
+    return command->request.prev != NULL && command->request.sent_us == 0;
+}
+
+void lw__node_distrust(struct lw__node *node, const char *why)
+{
+    node->up = false;
+    lw__session_fail(&node->commands, why);
+}
+
+void lw__node_fail_waiting(struct lw__node *node, const char *why)
+{
+    struct lw__command *command;
+
+    while ((command = lw__backlog_next(&node->backlog, LW__ORDERS - 1)) != NULL) {
+        lw__backlog_pull(&node->backlog, command);
+        command->type->failed(command, why, false);
+    }
+}
+
+void lw__node_send_init(struct lw__node *node)
+{
+    lw__backlog_init(&node->backlog);
+    lw__defer_init(&node->pump_call, pump, node);
+}

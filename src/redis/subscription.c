@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whether messages count, and the connection on which they come: see subscription.h.
+ *
+ * Happy path: ready(), both channels confirmed, counted, bound. A server that forbids the
+ * channels ends the tries until lw__subscription_start; one that does not count us has
+ * the connection made anew, and the command link too where that was in vain.
+ */
+#include "redis/subscription.h"
+
+#include "base/log.h"
+#include "lockwire.h"
+#include "redis/classify.h"
+#include "redis/format.h"
+#include "redis/link.h"
+#include "redis/reply.h"
+#include "redis/session.h"
+
+#include <string.h>
+#include <strings.h>
+#include <syslog.h>
+
+#define COMMANDS_TOO 3 /* counts of 0 in a row; then after twice as many each time */
+
+static void subscribe(struct lw__subscription *s, const char *channel)
+{
+    if (s->session.link != NULL && lw__link_subscribe(s->session.link, channel) != 0) {
+        lw__session_fail(&s->session, lw_strerror(LW_ENOMEM));
+    }
+}
+
+void lw__subscription_heartbeat(struct lw__subscription *subscription)
+{
+    char channel[LW__CHANNEL_OF_OURS_SIZE];
+
+    lw__format_own_channel(subscription->uuid, channel);
+    if (subscription->confirmed) {
+        subscribe(subscription, channel);
+    }
+}
+
+static void ready(void *arg)
+{
+    struct lw__subscription *s = arg;
+    char channel[LW__CHANNEL_OF_OURS_SIZE];
+
+    s->nonce++;
+    lw__format_own_channel(s->uuid, channel);
+    subscribe(s, channel);
+    lw__format_connection_channel(s->uuid, s->nonce, channel);
+    subscribe(s, channel);
+}
+
+static void lost(void *arg, const char *why)
+{
+    struct lw__subscription *s = arg;
+    char channel[LW__CHANNEL_OF_OURS_SIZE];
+
+    s->confirmed = s->bound = false;
+    if (!s->denied) {
+        return;
+    }
+    s->denied = false;
+    lw__session_stop(&s->session);
+    lw__format_own_channel(s->uuid, channel);
+    if (!s->forbidden_told) {
+        lw__log(s->session.access->log, LOG_WARNING,
+                "subscribing to %s is not permitted, waiting will be by polling: %s",
+                channel, why);
+    }
+    s->forbidden_told = true;
+}
+
+static void push(void *arg, const struct lw__reply *reply)
+{
+    struct lw__subscription *s = arg;
+    char channel[LW__CHANNEL_OF_OURS_SIZE];
+    const char *kind, *text;
+    size_t length;
+
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        s->denied = lw__classify_denied(lw__reply_text(reply, NULL));
+        lw__session_fail(&s->session, lw__reply_text(reply, NULL));
+        return;
+    }
+    kind = lw__reply_text(lw__reply_at(reply, 0), NULL);
+    if (strcasecmp(kind, "message") == 0) {
+        text = lw__reply_text(lw__reply_at(reply, 2), &length);
+        s->events->message(s->arg, text, length);
+        return;
+    }
+    lw__format_connection_channel(s->uuid, s->nonce, channel); /* the second of the two */
+    if (s->confirmed ||
+        strcmp(lw__reply_text(lw__reply_at(reply, 1), NULL), channel) != 0) {
+        return;
+    }
+    s->confirmed = true;
+    s->events->confirmed(s->arg);
+}
+
+bool lw__subscription_counted(struct lw__subscription *subscription, unsigned nonce,
+                              int64_t count)
+{
+    struct lw__subscription *s = subscription;
+
+    if (nonce != s->nonce || !s->confirmed) {
+        return false; /* of a connection that is no more */
+    }
+    s->bound = count > 0;
+    if (s->bound) {
+        s->astray = 0;
+        s->commands_too = COMMANDS_TOO;
+        return false;
+    }
+    if (s->astray++ == 0) {
+        lw__log(
+            s->session.access->log, LOG_WARNING,
+            "the server that commands go to does not count our subscription, which may "
+            "stand at another one: waiting is by polling until they agree");
+    }
+    lw__session_fail(&s->session, "it is at another server than the commands");
+    if (s->astray < s->commands_too) {
+        return false;
+    }
+    /* That link may be in order, and others live by it: where they never agree, ever
+     * longer. */
+    s->commands_too *= 2;
+    return true;
+}
+
+void lw__subscription_init(struct lw__subscription *subscription,
+                           const struct lw__access *access, const char *uuid,
+                           const struct lw__subscription_events *events, void *arg)
+{
+    static const struct lw__session_events session_events = {ready, lost, push, NULL};
+
+    *subscription = (struct lw__subscription){
+        .events = events, .arg = arg, .uuid = uuid, .commands_too = COMMANDS_TOO};
+    lw__session_init(&subscription->session, access, &session_events, subscription);
+}
+
+void lw__subscription_start(struct lw__subscription *subscription)
+{
+    lw__session_start(&subscription->session);
+}
