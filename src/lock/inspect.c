@@ -16,10 +16,12 @@
 #include "base/owner.h"
 #include "base/told.h"
 #include "lock/explain.h"
-#include "lock/mode.h"
 #include "lock/notify.h"
 #include "lock/structs.h"
+#include "lockwire.h"
+#include "redis/command.h"
 #include "redis/decode.h"
+#include "redis/dialect.h"
 #include "redis/encode.h"
 #include "redis/look.h"
 #include "redis/node.h"
@@ -88,6 +90,12 @@ static void failed(struct lw__command *command, const char *why, bool sent)
 static const struct lw__command_type who_type = {put_who, who_answered, failed,
                                                  LW__ORDER_FRESH};
 
+/* Where it is Redisson's it is a stranger's, and not among the holders. */
+static const struct lw__dialect *dialect_of(const struct lw_inspected *holder)
+{
+    return holder->mode == LW_MUTEX ? &lw__dialect_mutex : &lw__dialect_rw;
+}
+
 static void put_break(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__inquiry *inquiry = inquiry_of(command);
@@ -95,7 +103,7 @@ static void put_break(struct lw__command *command, struct lw__buffer *out)
 
     command->request.expected = 1;
     lw__encode_break(out, command->eval, inquiry->name, holder->token,
-                     holder->mode != LW_MUTEX, lw__node_server(inquiry->client->node));
+                     dialect_of(holder)->rw, lw__node_server(inquiry->client->node));
 }
 
 static void break_next(struct lw__inquiry *inquiry);
@@ -103,13 +111,13 @@ static void break_next(struct lw__inquiry *inquiry);
 static bool break_answered(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__inquiry *inquiry = inquiry_of(command);
-    bool rw = inquiry->look.entries[inquiry->breaking].mode != LW_MUTEX;
+    const struct lw_inspected *holder = &inquiry->look.entries[inquiry->breaking];
     struct lw__released answer;
 
     if (is_error(inquiry, reply)) {
         return true;
     }
-    if (!(rw ? lw__decode_rw_released : lw__decode_released)(reply, &answer)) {
+    if (!dialect_of(holder)->released(reply, &answer)) {
         return false;
     }
     inquiry->any_broken = inquiry->any_broken || answer.released;
