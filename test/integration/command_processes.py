@@ -10,7 +10,7 @@ import signal
 import sys
 import unittest
 
-from command_support import COMMAND, ToolTest, alive, until
+from command_support import COMMAND, LIMIT, ToolTest, alive, until
 
 LOOP = "while :; do sleep 0.02; done"
 AT_WORK = "while [ ! -s worker ]; do sleep 0.02; done"
@@ -20,9 +20,9 @@ CLOCK = ("import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN
          "while True:\n"
          "    print(time.monotonic(), flush=True); time.sleep(0.005)\n")
 # Each process ends as soon as it has started the next: whoever looks sees hardly one of them.
-# A shell goes no deeper than 1,000 calls, so there are ROUNDS of them.
+# So it goes on as long as there is a file `go`. (A shell goes no deeper than 1,000 calls.)
 CHAIN = ('trap "" TERM; f() { if [ "$1" -gt 0 ]; then f $(($1 - 1)) & exit 3; fi;'
-         ' if [ "$ROUNDS" -gt 0 ]; then ROUNDS=$((ROUNDS - 1)); exec sh -c "$CHAIN f 900"; fi;'
+         ' if [ -e go ]; then exec sh -c "$CHAIN f 900"; fi;'
          ' echo done > done; exit; };')
 BEGIN = CHAIN + " echo $$ > worker; f 900"
 APART = ("import os, sys\n"
@@ -97,6 +97,15 @@ class ProcessesTest(ToolTest):
         self.addCleanup(self.kill, worker)
         return process, worker
 
+    def following(self, words, *options):
+        """A chain of processes; returns the command and the group that the chain is."""
+        with open(self.path("go"), "wb"):
+            pass
+        process = self.run_("job", *options, "--", *words, env={"CHAIN": CHAIN})
+        group = int(self.wait_for_file("worker"))
+        os.remove(self.path("worker"))
+        return process, group
+
     @staticmethod
     def kill(pid):
         try:
@@ -163,14 +172,11 @@ class Lost(ProcessesTest):
 
     def test_processes_that_follow_each_other_fast(self):
         for chain in CHAINS:
-            process = self.run_("job", "--lease", "500ms", "--", *chain,
-                                env={"CHAIN": CHAIN, "ROUNDS": "20"})
-            group = int(self.wait_for_file("worker"))
+            process, group = self.following(chain, "--lease", "500ms")
             self.server("SET", "job", "somebody else")
             self.assertEqual(self.end_of(process)[0], 70)
             self.assertFalse(group_lives(group))
             self.server("DEL", "job")
-            os.remove(self.path("worker"))
 
     @unittest.skipUnless(os.geteuid() == 0, "only root makes namespaces everywhere")
     def test_where_proc_is_of_other_processes(self):
@@ -270,10 +276,11 @@ class Left(ProcessesTest):
 
     def test_processes_that_follow_each_other_fast(self):
         for chain in CHAINS:
-            process = self.run_("job", "--", *chain,
-                                env={"CHAIN": CHAIN, "ROUNDS": "3"})
-            self.assertEqual(self.end_of(process)[0], 3)
+            process, _ = self.following(chain, "--lease", "10m")
+            os.remove(self.path("go"))
+            process.wait(LIMIT)
             self.assertTrue(os.path.exists(self.path("done")), "nobody else had the lock before")
+            self.assertEqual(self.end_of(process)[0], 3)
             os.remove(self.path("done"))
 
     def test_a_daemon_is_left_alone(self):
@@ -339,9 +346,7 @@ class Keeper(ProcessesTest):
         until(lambda: not alive(worker), "the keeper had seen it")
 
     def test_processes_that_follow_each_other_fast(self):
-        process = self.run_("job", "--grace", "200ms", "--", *CHAINS[0],
-                            env={"CHAIN": CHAIN, "ROUNDS": "20"})
-        group = int(self.wait_for_file("worker"))
+        process, group = self.following(CHAINS[0], "--grace", "200ms")
         process.kill()
         until(lambda: not group_lives(group), "nobody is left")
 
