@@ -11,7 +11,7 @@ import threading
 import unittest
 
 from status import LookTest
-from programs import COMMAND
+from support import COMMAND
 
 OURS = "01234567-89ab-cdef-0123-456789abcdef:7:2000-"
 

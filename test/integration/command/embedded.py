@@ -11,7 +11,7 @@ import signal
 import unittest
 from urllib.parse import unquote
 
-from programs import COMMAND, ToolTest, alive, until
+from support import COMMAND, ToolTest, alive, until
 
 
 def servers(folder):

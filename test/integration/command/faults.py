@@ -14,7 +14,7 @@ import signal
 import unittest
 from urllib.parse import unquote
 
-from programs import COMMAND, LIMIT, ToolTest, alive, until
+from support import COMMAND, LIMIT, ToolTest, alive, until
 
 
 class FaultTest(ToolTest):

@@ -15,8 +15,8 @@ import subprocess
 import sys
 import unittest
 
-from command_embedded import EmbeddedTest, servers
-from programs import COMMAND, LIMIT, alive, until
+from embedded import EmbeddedTest, servers
+from support import COMMAND, LIMIT, alive, until
 
 NOBODY = 65534
 AS_ROOT = unittest.skipUnless(os.geteuid() == 0, "only root can give things to another user")

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import unittest
 
-from programs import COMMAND, ToolTest
+from support import COMMAND, ToolTest
 
 SECRET = "s3cret w0rd: %@/"
 

@@ -10,7 +10,7 @@ import signal
 import sys
 import unittest
 
-from programs import COMMAND, LIMIT, ToolTest, alive, until
+from support import COMMAND, LIMIT, ToolTest, alive, until
 
 LOOP = "while :; do sleep 0.02; done"
 AT_WORK = "while [ ! -s worker ]; do sleep 0.02; done"

@@ -10,7 +10,7 @@ import re
 import signal
 import unittest
 
-from programs import COMMAND, LIMIT, ToolTest, until
+from support import COMMAND, LIMIT, ToolTest, until
 
 
 class RefusalTest(ToolTest):

@@ -11,7 +11,7 @@ import subprocess
 import time
 import unittest
 
-from programs import COMMAND, ToolTest, alive, until
+from support import COMMAND, ToolTest, alive, until
 
 QUEUE = "lockwire:2:queue:{job}"
 

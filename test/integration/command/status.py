@@ -12,7 +12,7 @@ import signal
 import socket
 import unittest
 
-from programs import COMMAND, ToolTest, until
+from support import COMMAND, ToolTest, until
 
 QUEUE = "lockwire:2:queue:{job}"
 RW_QUEUE = "lockwire:2:rwqueue:{job}"

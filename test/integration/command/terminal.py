@@ -14,7 +14,7 @@ import sys
 import time
 import unittest
 
-from programs import COMMAND, LIMIT, ToolTest, alive, until
+from support import COMMAND, LIMIT, ToolTest, alive, until
 
 CTRL_C, CTRL_Z = "\x03", "\x1a"
 # In one process: a shell that is just starting another may not notice that it is to stop.

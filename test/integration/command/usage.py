@@ -8,7 +8,7 @@ Happy path: none to speak of; each test gives words and looks at code and text.
 import re
 import unittest
 
-from programs import COMMAND, ToolTest
+from support import COMMAND, ToolTest
 
 NOWHERE = ("--redis", "unix:///nonexistent/socket")
 

@@ -16,7 +16,7 @@ import termios
 import threading
 import unittest
 
-from programs import COMMAND, LIMIT, ToolTest, until
+from support import COMMAND, LIMIT, ToolTest, until
 
 QUEUE = "lockwire:2:queue:{job}"
 

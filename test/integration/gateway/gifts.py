@@ -17,7 +17,7 @@ import threading
 import time
 import unittest
 
-from programs import GATEWAY, LIMIT, ToolTest, until
+from support import GATEWAY, LIMIT, ToolTest, until
 
 
 class Answer:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of the command and of the gateway share: a private redis-server, a few
-lines of its protocol, processes that are ended whatever happens, waiting for events.
+"""What the tests of the command and of the gateway share: a private redis-server,
+processes that are ended whatever happens, waiting for events.
 
 Must not know what is tested. The programs' paths come in the environment (LOCKWIRE_COMMAND,
 LOCKWIRE_GATEWAY).
@@ -14,6 +14,8 @@ import subprocess
 import tempfile
 import time
 import unittest
+
+from resp import Link, RedisError
 
 # What nohup(1) or a shell's "&" made ignored, children would go on ignoring.
 for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1,
@@ -37,10 +39,6 @@ def until(condition, what):
         time.sleep(pause)
         pause = min(pause * 1.5, 0.05)
     raise AssertionError(f"waited {LIMIT} s in vain: {what}")
-
-
-class RedisError(Exception):
-    pass
 
 
 class Redis:
@@ -79,7 +77,7 @@ class Redis:
     def answers(self):
         try:
             return self("PING") == "PONG"
-        except OSError:
+        except (OSError, RedisError):
             return False
 
     def pause(self):
@@ -95,29 +93,8 @@ class Redis:
 
     def __call__(self, *words):
         """One command on a connection of its own, and its answer."""
-        with socket.socket(socket.AF_UNIX) as link:
-            link.settimeout(LIMIT)
-            link.connect(self.socket)
-            link.sendall(b"*%d\r\n" % len(words) + b"".join(
-                b"$%d\r\n%s\r\n" % (len(word), word)
-                for word in (str(word).encode() for word in words)))
-            with link.makefile("rb") as answer:
-                return self.read(answer)
-
-    def read(self, answer):
-        line = answer.readline().decode().rstrip("\r\n")
-        kind, rest = line[:1], line[1:]
-        if kind == "+":
-            return rest
-        if kind == "-":
-            raise RedisError(rest)
-        if kind == ":":
-            return int(rest)
-        if kind == "$":
-            return None if rest == "-1" else answer.read(int(rest) + 2)[:-2].decode()
-        if kind == "*":
-            return [self.read(answer) for _ in range(int(rest))]
-        raise OSError(f"redis-server answered {line!r}")
+        with Link(self.socket, LIMIT) as link:
+            return link(*words)
 
 
 class ToolTest(unittest.TestCase):
