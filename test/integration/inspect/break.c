@@ -7,7 +7,6 @@
  * renewal.
  */
 #include "inspect/scene.h"
-#include "modes/scene.h"
 #include "monitor.h"
 #include "process.h"
 #include "proxy.h"
@@ -15,16 +14,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-
-static struct peer *a, *b, *c;
-
-static void three_clients(void)
-{
-    look.then = NULL;
-    a = peer_ready("a", NULL);
-    b = peer_ready("b", NULL);
-    c = peer_ready("c", NULL);
-}
 
 static void a_mutex_goes_to_the_first_who_waits(void **state)
 {

@@ -15,16 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static struct peer *a, *b, *c;
-
-static void three_clients(void)
-{
-    look.then = NULL;
-    a = peer_ready("a", NULL);
-    b = peer_ready("b", NULL);
-    c = peer_ready("c", NULL);
-}
-
 static void rw(struct peer *peer, const char *label, enum lw_mode mode, const char *owner,
                unsigned permits, int64_t wait_ms)
 {

@@ -10,8 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct peer *c;
 struct look look;
 static bool in_call;
+
+void three_clients(void)
+{
+    look.then = NULL;
+    two_clients();
+    c = peer_ready("c", NULL);
+}
 
 static bool is_fair(struct lw_client *client, int status, const char *what)
 {

@@ -7,7 +7,7 @@
  */
 #ifndef TEST_INSPECT_SCENE_H
 #define TEST_INSPECT_SCENE_H
-#include "players.h"
+#include "modes/scene.h"
 
 #define MOST 300
 
@@ -28,6 +28,10 @@ struct look {
     void (*then)(struct peer *peer); /* in the callback, at its end */
 };
 extern struct look look;
+
+/* Those of two_clients, and another one. */
+extern struct peer *c;
+void three_clients(void);
 
 /* The calls, which must be accepted; the trace will show "inspected OK", "broken OK". */
 void call_inspect(struct peer *peer, const char *name);

@@ -15,14 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct peer *a, *b;
 static struct proxy *way; /* of b, with far_clients */
-
-static void two_clients(void)
-{
-    a = peer_ready("a", NULL);
-    b = peer_ready("b", NULL);
-}
 
 static void far_clients(void)
 {

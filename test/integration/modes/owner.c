@@ -13,14 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct peer *a, *b;
-
-static void two_clients(void)
-{
-    a = peer_ready("a", NULL);
-    b = peer_ready("b", NULL);
-}
-
 static void the_three_ends_of_a_release_are_distinct(void **state)
 {
     (void)state;

@@ -11,14 +11,6 @@
 
 #include <stdio.h>
 
-static struct peer *a, *b;
-
-static void two_clients(void)
-{
-    a = peer_ready("a", NULL);
-    b = peer_ready("b", NULL);
-}
-
 /* Since monitor_start(). On a slow machine waiters ask by themselves meanwhile. */
 static void was_one_script(void)
 {

@@ -69,6 +69,14 @@ const char *holds_of(const char *name)
     return words;
 }
 
+struct peer *a, *b;
+
+void two_clients(void)
+{
+    a = peer_ready("a", NULL);
+    b = peer_ready("b", NULL);
+}
+
 struct hold *enter_with(struct peer *peer, const char *label, const char *kind,
                         const char *owner, struct lw_acquire_options *options)
 {

@@ -11,6 +11,10 @@
 #define TEST_MODES_SCENE_H
 #include "players.h"
 
+/* Started by two_clients, ready. */
+extern struct peer *a, *b;
+void two_clients(void);
+
 /* kind: "r" or "w"; with permits "r3". owner may be NULL. The name is always "x". */
 struct hold *enter(struct peer *peer, const char *label, const char *kind,
                    const char *owner, int64_t wait_ms);

@@ -11,14 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct peer *a, *b;
-
-static void two_clients(void)
-{
-    a = peer_ready("a", NULL);
-    b = peer_ready("b", NULL);
-}
-
 static void as_many_owners_as_permits(void **state)
 {
     (void)state;

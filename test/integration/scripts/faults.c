@@ -35,17 +35,6 @@ static const struct {
 };
 #define STRANGER_COUNT (sizeof(STRANGERS) / sizeof(STRANGERS[0]))
 
-static char t1[80], t2[80], t3[80], t4[80];
-
-static int four_tokens(void **state)
-{
-    strcpy(t1, script_token(&a, 1, WINDOW));
-    strcpy(t2, script_token(&b, 2, 50000));
-    strcpy(t3, script_token(&a, 3, 40000));
-    strcpy(t4, script_token(&b, 4, 30000));
-    return empty_server(state);
-}
-
 static void make_stranger(size_t i, const char *key)
 {
     redisReply *reply;
@@ -505,29 +494,29 @@ static void inspect_shows_holds_and_waiters(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, four_tokens, both_silent)
     const struct CMUnitTest tests[] = {
-        TEST(a_stranger_s_key_of_any_type_is_held_and_never_touched_mutex),
-        TEST(a_stranger_s_key_of_any_type_is_held_and_never_touched_rw),
-        TEST(the_two_modes_are_strangers_to_each_other),
-        TEST(a_queue_key_of_another_type_only_keeps_from_queueing_mutex),
-        TEST(a_queue_key_of_another_type_only_keeps_from_queueing_rw),
-        TEST(without_the_channels_a_release_leaves_the_key_free_and_the_queue_whole),
-        TEST(without_numsub_a_release_leaves_the_key_free_and_the_queue_whole),
-        TEST(without_the_channels_the_last_of_a_queue_keeps_its_place_too),
-        TEST(without_numsub_the_last_of_a_queue_keeps_its_place_too),
-        TEST(without_the_channels_rw_leaves_the_head_where_it_is),
-        TEST(without_numsub_rw_leaves_the_head_where_it_is),
-        TEST(a_read_only_server_tells_nobody),
-        TEST(without_pubsub_a_writer_at_the_head_counts_as_alive),
-        TEST(without_a_write_permission_the_error_leaves_no_grant),
-        TEST(without_incrby_the_time_gives_the_number),
-        TEST(out_of_memory_nothing_is_granted_or_queued),
-        TEST(out_of_memory_a_mutex_is_renewed_released_passed_and_claimed),
-        TEST(out_of_memory_a_read_write_lock_is_renewed_released_and_handed_over),
-        TEST(out_of_memory_a_break_that_finds_nothing_is_answered),
-        TEST(out_of_memory_a_vanished_hold_s_renewal_serves_the_queue),
-        TEST(inspect_shows_holds_and_waiters),
+        TOKENS_TEST(a_stranger_s_key_of_any_type_is_held_and_never_touched_mutex),
+        TOKENS_TEST(a_stranger_s_key_of_any_type_is_held_and_never_touched_rw),
+        TOKENS_TEST(the_two_modes_are_strangers_to_each_other),
+        TOKENS_TEST(a_queue_key_of_another_type_only_keeps_from_queueing_mutex),
+        TOKENS_TEST(a_queue_key_of_another_type_only_keeps_from_queueing_rw),
+        TOKENS_TEST(
+            without_the_channels_a_release_leaves_the_key_free_and_the_queue_whole),
+        TOKENS_TEST(without_numsub_a_release_leaves_the_key_free_and_the_queue_whole),
+        TOKENS_TEST(without_the_channels_the_last_of_a_queue_keeps_its_place_too),
+        TOKENS_TEST(without_numsub_the_last_of_a_queue_keeps_its_place_too),
+        TOKENS_TEST(without_the_channels_rw_leaves_the_head_where_it_is),
+        TOKENS_TEST(without_numsub_rw_leaves_the_head_where_it_is),
+        TOKENS_TEST(a_read_only_server_tells_nobody),
+        TOKENS_TEST(without_pubsub_a_writer_at_the_head_counts_as_alive),
+        TOKENS_TEST(without_a_write_permission_the_error_leaves_no_grant),
+        TOKENS_TEST(without_incrby_the_time_gives_the_number),
+        TOKENS_TEST(out_of_memory_nothing_is_granted_or_queued),
+        TOKENS_TEST(out_of_memory_a_mutex_is_renewed_released_passed_and_claimed),
+        TOKENS_TEST(out_of_memory_a_read_write_lock_is_renewed_released_and_handed_over),
+        TOKENS_TEST(out_of_memory_a_break_that_finds_nothing_is_answered),
+        TOKENS_TEST(out_of_memory_a_vanished_hold_s_renewal_serves_the_queue),
+        TOKENS_TEST(inspect_shows_holds_and_waiters),
     };
 
     return cmocka_run_group_tests(tests, start_server, stop_server);

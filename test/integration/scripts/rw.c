@@ -17,17 +17,6 @@
 
 #include "script_calls.h"
 
-static char t1[80], t2[80], t3[80], t4[80];
-
-static int four_tokens(void **state)
-{
-    strcpy(t1, script_token(&a, 1, WINDOW));
-    strcpy(t2, script_token(&b, 2, 50000));
-    strcpy(t3, script_token(&a, 3, 40000));
-    strcpy(t4, script_token(&b, 4, 30000));
-    return empty_server(state);
-}
-
 static void readers_share_and_a_writer_excludes_all_others(void **state)
 {
     long long first = granted(rw_acquire(t1, "r", "A", 0, NO_TICKET));
@@ -369,30 +358,29 @@ static void a_run_of_300_readers_enters_128_a_call(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, four_tokens, both_silent)
     const struct CMUnitTest tests[] = {
-        TEST(readers_share_and_a_writer_excludes_all_others),
-        TEST(who_asked_first_without_joining_joins_before_who_came_later),
-        TEST(an_acquire_sent_twice_counts_once),
-        TEST(a_release_sent_twice_counts_once),
-        TEST(an_owner_s_holds_are_counted_and_share_its_number),
-        TEST(the_end_of_writing_leaves_a_read_lock_and_lets_readers_in),
-        TEST(the_sole_reader_upgrades_at_once_with_a_new_number),
-        TEST(an_upgrader_waits_for_the_readers_before_all_queued_writers),
-        TEST(of_two_upgraders_the_second_is_told_of_the_deadlock),
-        TEST(a_dead_upgrader_is_no_deadlock),
-        TEST(two_upgrades_of_one_owner_are_no_deadlock),
-        TEST(an_upgrader_that_lost_its_reads_waits_as_a_writer),
-        TEST(ticket_0_is_worth_nothing_without_a_hold),
-        TEST(a_hold_that_is_queued_besides_is_not_counted_again),
-        TEST(new_readers_queue_behind_a_waiting_writer_and_re_entrant_ones_do_not),
-        TEST(readers_enter_when_the_writer_before_them_gives_up),
-        TEST(a_dead_writer_does_not_keep_readers_out_though_a_pattern_listens),
-        TEST(a_writer_is_handed_the_lock_by_the_last_reader),
-        TEST(a_run_of_readers_enters_together_and_the_writer_behind_stands_by),
-        TEST(a_reader_s_turn_given_back_goes_on),
-        TEST(members_of_no_known_form_are_dropped_from_the_queue),
-        TEST(a_run_of_300_readers_enters_128_a_call),
+        TOKENS_TEST(readers_share_and_a_writer_excludes_all_others),
+        TOKENS_TEST(who_asked_first_without_joining_joins_before_who_came_later),
+        TOKENS_TEST(an_acquire_sent_twice_counts_once),
+        TOKENS_TEST(a_release_sent_twice_counts_once),
+        TOKENS_TEST(an_owner_s_holds_are_counted_and_share_its_number),
+        TOKENS_TEST(the_end_of_writing_leaves_a_read_lock_and_lets_readers_in),
+        TOKENS_TEST(the_sole_reader_upgrades_at_once_with_a_new_number),
+        TOKENS_TEST(an_upgrader_waits_for_the_readers_before_all_queued_writers),
+        TOKENS_TEST(of_two_upgraders_the_second_is_told_of_the_deadlock),
+        TOKENS_TEST(a_dead_upgrader_is_no_deadlock),
+        TOKENS_TEST(two_upgrades_of_one_owner_are_no_deadlock),
+        TOKENS_TEST(an_upgrader_that_lost_its_reads_waits_as_a_writer),
+        TOKENS_TEST(ticket_0_is_worth_nothing_without_a_hold),
+        TOKENS_TEST(a_hold_that_is_queued_besides_is_not_counted_again),
+        TOKENS_TEST(new_readers_queue_behind_a_waiting_writer_and_re_entrant_ones_do_not),
+        TOKENS_TEST(readers_enter_when_the_writer_before_them_gives_up),
+        TOKENS_TEST(a_dead_writer_does_not_keep_readers_out_though_a_pattern_listens),
+        TOKENS_TEST(a_writer_is_handed_the_lock_by_the_last_reader),
+        TOKENS_TEST(a_run_of_readers_enters_together_and_the_writer_behind_stands_by),
+        TOKENS_TEST(a_reader_s_turn_given_back_goes_on),
+        TOKENS_TEST(members_of_no_known_form_are_dropped_from_the_queue),
+        TOKENS_TEST(a_run_of_300_readers_enters_128_a_call),
     };
 
     return cmocka_run_group_tests(tests, start_server, stop_server);

@@ -19,17 +19,6 @@
 #include "machine.h"
 #include "script_calls.h"
 
-static char t1[80], t2[80], t3[80], t4[80];
-
-static int four_tokens(void **state)
-{
-    strcpy(t1, script_token(&a, 1, WINDOW));
-    strcpy(t2, script_token(&b, 2, 50000));
-    strcpy(t3, script_token(&a, 3, 40000));
-    strcpy(t4, script_token(&b, 4, 30000));
-    return empty_server(state);
-}
-
 /* Queues a request of a process that ends then. */
 static void queue_of_the_dead(const char *kind, const char *owner, int position)
 {
@@ -370,28 +359,27 @@ static void a_waiting_writer_that_becomes_a_reader_waits_as_an_upgrader(void **s
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, four_tokens, both_silent)
     const struct CMUnitTest tests[] = {
-        TEST(a_dead_writer_does_not_keep_out_a_reader_that_tries_once),
-        TEST(behind_the_dead_a_live_writer_still_comes_before_who_tries_once),
-        TEST(a_dead_request_at_its_permits_limit_keeps_nobody_out),
-        TEST(a_writer_that_hangs_is_passed_over_and_has_its_place_when_it_wakes),
-        TEST(a_writer_that_hangs_keeps_out_no_reader_that_tries_once),
-        TEST(a_writer_that_hangs_leaves_readers_in_when_a_third_lets_go),
-        TEST(a_release_passes_over_several_that_hang_or_are_dead),
-        TEST(a_writer_that_asks_does_not_hang),
-        TEST(a_request_at_its_permits_limit_that_hangs_is_passed_over_too),
-        TEST(many_that_hang_are_passed_over_at_once),
-        TEST(the_time_to_ask_again_is_that_of_the_place),
-        TEST(of_whom_nothing_is_known_counts_as_if_it_asked_now),
-        TEST(notes_go_with_who_leaves_and_with_the_last_read),
-        TEST(notes_of_queues_that_expired_do_not_pile_up),
-        TEST(out_of_memory_who_waits_is_noted_all_the_same),
-        TEST(a_read_only_server_tells_nobody_who_is_in_already),
-        TEST(a_former_reader_waits_behind_whoever_came_meanwhile),
-        TEST(a_former_reader_that_asks_is_told_its_new_ticket),
-        TEST(a_former_reader_of_a_lock_that_vanished_is_no_upgrader_either),
-        TEST(a_waiting_writer_that_becomes_a_reader_waits_as_an_upgrader),
+        TOKENS_TEST(a_dead_writer_does_not_keep_out_a_reader_that_tries_once),
+        TOKENS_TEST(behind_the_dead_a_live_writer_still_comes_before_who_tries_once),
+        TOKENS_TEST(a_dead_request_at_its_permits_limit_keeps_nobody_out),
+        TOKENS_TEST(a_writer_that_hangs_is_passed_over_and_has_its_place_when_it_wakes),
+        TOKENS_TEST(a_writer_that_hangs_keeps_out_no_reader_that_tries_once),
+        TOKENS_TEST(a_writer_that_hangs_leaves_readers_in_when_a_third_lets_go),
+        TOKENS_TEST(a_release_passes_over_several_that_hang_or_are_dead),
+        TOKENS_TEST(a_writer_that_asks_does_not_hang),
+        TOKENS_TEST(a_request_at_its_permits_limit_that_hangs_is_passed_over_too),
+        TOKENS_TEST(many_that_hang_are_passed_over_at_once),
+        TOKENS_TEST(the_time_to_ask_again_is_that_of_the_place),
+        TOKENS_TEST(of_whom_nothing_is_known_counts_as_if_it_asked_now),
+        TOKENS_TEST(notes_go_with_who_leaves_and_with_the_last_read),
+        TOKENS_TEST(notes_of_queues_that_expired_do_not_pile_up),
+        TOKENS_TEST(out_of_memory_who_waits_is_noted_all_the_same),
+        TOKENS_TEST(a_read_only_server_tells_nobody_who_is_in_already),
+        TOKENS_TEST(a_former_reader_waits_behind_whoever_came_meanwhile),
+        TOKENS_TEST(a_former_reader_that_asks_is_told_its_new_ticket),
+        TOKENS_TEST(a_former_reader_of_a_lock_that_vanished_is_no_upgrader_either),
+        TOKENS_TEST(a_waiting_writer_that_becomes_a_reader_waits_as_an_upgrader),
     };
 
     return cmocka_run_group_tests(tests, start_server, stop_server);

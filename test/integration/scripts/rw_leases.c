@@ -18,17 +18,6 @@
 #include "range.h"
 #include "script_calls.h"
 
-static char t1[80], t2[80], t3[80], t4[80];
-
-static int four_tokens(void **state)
-{
-    strcpy(t1, script_token(&a, 1, WINDOW));
-    strcpy(t2, script_token(&b, 2, 50000));
-    strcpy(t3, script_token(&a, 3, 40000));
-    strcpy(t4, script_token(&b, 4, 30000));
-    return empty_server(state);
-}
-
 static void a_dead_reader_goes_after_its_own_lease_though_others_read_on(void **state)
 {
     (void)state;
@@ -256,25 +245,24 @@ static void a_re_entrant_grant_tells_the_head_it_could_not_serve(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, four_tokens, both_silent)
     const struct CMUnitTest tests[] = {
-        TEST(a_dead_reader_goes_after_its_own_lease_though_others_read_on),
-        TEST(whoever_sees_a_dead_reader_lets_the_next_in),
-        TEST(a_hold_that_ended_is_neither_renewed_nor_a_grant_any_more),
-        TEST(a_renewal_of_one_reader_drops_another_that_ended),
-        TEST(a_renewal_of_a_vanished_lock_serves_the_queue),
-        TEST(a_batch_renews_each_name_for_itself),
-        TEST(a_short_renewal_after_a_long_one_shortens_nothing),
-        TEST(a_write_lease_that_ends_leaves_the_reads_and_lets_readers_in),
-        TEST(the_next_asks_when_the_earliest_hold_ends_not_the_key),
-        TEST(an_acquire_sent_again_after_the_end_is_a_new_grant),
-        TEST(an_owner_s_old_handle_ends_and_its_new_one_stays),
-        TEST(a_late_release_of_a_hold_nobody_dropped_yet_counts),
-        TEST(permits_bound_the_owners),
-        TEST(a_re_entrant_hold_takes_no_permit),
-        TEST(permits_are_each_request_s_own_and_order_stays),
-        TEST(a_dead_owner_frees_its_permit_when_its_lease_is_over),
-        TEST(a_re_entrant_grant_tells_the_head_it_could_not_serve),
+        TOKENS_TEST(a_dead_reader_goes_after_its_own_lease_though_others_read_on),
+        TOKENS_TEST(whoever_sees_a_dead_reader_lets_the_next_in),
+        TOKENS_TEST(a_hold_that_ended_is_neither_renewed_nor_a_grant_any_more),
+        TOKENS_TEST(a_renewal_of_one_reader_drops_another_that_ended),
+        TOKENS_TEST(a_renewal_of_a_vanished_lock_serves_the_queue),
+        TOKENS_TEST(a_batch_renews_each_name_for_itself),
+        TOKENS_TEST(a_short_renewal_after_a_long_one_shortens_nothing),
+        TOKENS_TEST(a_write_lease_that_ends_leaves_the_reads_and_lets_readers_in),
+        TOKENS_TEST(the_next_asks_when_the_earliest_hold_ends_not_the_key),
+        TOKENS_TEST(an_acquire_sent_again_after_the_end_is_a_new_grant),
+        TOKENS_TEST(an_owner_s_old_handle_ends_and_its_new_one_stays),
+        TOKENS_TEST(a_late_release_of_a_hold_nobody_dropped_yet_counts),
+        TOKENS_TEST(permits_bound_the_owners),
+        TOKENS_TEST(a_re_entrant_hold_takes_no_permit),
+        TOKENS_TEST(permits_are_each_request_s_own_and_order_stays),
+        TOKENS_TEST(a_dead_owner_frees_its_permit_when_its_lease_is_over),
+        TOKENS_TEST(a_re_entrant_grant_tells_the_head_it_could_not_serve),
     };
 
     return cmocka_run_group_tests(tests, start_server, stop_server);

@@ -16,6 +16,7 @@
 
 struct script_server server;
 struct script_client a, b;
+char t1[80], t2[80], t3[80], t4[80];
 
 int start_server(void **state)
 {
@@ -48,6 +49,15 @@ int both_silent(void **state)
     script_client_silent(&a);
     script_client_silent(&b);
     return 0;
+}
+
+int four_tokens(void **state)
+{
+    strcpy(t1, script_token(&a, 1, WINDOW));
+    strcpy(t2, script_token(&b, 2, 50000));
+    strcpy(t3, script_token(&a, 3, 40000));
+    strcpy(t4, script_token(&b, 4, 30000));
+    return empty_server(state);
 }
 
 struct script_answer acquire(const char *token, int lease, int wait, long long ticket)

@@ -26,8 +26,12 @@ int start_server(void **state);
 int stop_server(void **state);
 int empty_server(void **state);
 int both_silent(void **state);
+/* empty_server, and tokens of a, b, a and b, whose windows differ. */
+int four_tokens(void **state);
+extern char t1[80], t2[80], t3[80], t4[80];
 
 #define SCRIPT_TEST(name) cmocka_unit_test_setup_teardown(name, empty_server, both_silent)
+#define TOKENS_TEST(name) cmocka_unit_test_setup_teardown(name, four_tokens, both_silent)
 
 /* The mutex "n". */
 struct script_answer acquire(const char *token, int lease, int wait, long long ticket);
