@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Keeps the documents true where that is cheap: each path that one names is there, the README
-leads to each, and test/README.md lists every folder of tests and every room, and no other.
+leads to each, test/README.md lists every folder of tests and every room, and no other, and
+NEWS.md begins with the version that the header and the build have.
 
 Owns the list of documents. A path is what stands in `backquotes`, in a link or in an indented
 line, begins with a folder of this tree (or of the document's own, where a table names it) and
@@ -21,6 +22,10 @@ FOUND_FROM_README = ("CONTRIBUTING.md", "SECURITY.md", "NEWS.md", "bench/README.
                      "test/README.md")
 QUOTED = re.compile(r"`([^`\n]+)`|\]\(([^)\s]+)\)")
 PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*/?")
+VERSIONS = { # where the version stands, and how
+    "meson.build": r"^ +version: '([\d.]+)'", "src/meson.build": r"^ +version: '([\d.]+)'",
+    "include/lockwire.h": r'^#define LW_VERSION "([\d.]+)"', "NEWS.md": r"^## ([\d.]+)",
+}
 LISTED = re.compile(r"^\| `([\w-]+)/` \|", re.M)
 
 
@@ -64,6 +69,15 @@ def check_rooms(root):
         yield f"test/README.md lists {name}/, which is not there"
 
 
+def check_versions(root):
+    versions = {}
+    for path, pattern in VERSIONS.items():
+        found = re.search(pattern, read(root, path), re.M)
+        versions[path] = found and found[1]
+    if len(set(versions.values())) != 1 or None in versions.values():
+        yield f"the version is not everywhere the same: {versions}"
+
+
 def check(root):
     for document in DOCUMENTS:
         for path in named(root, read(root, document)):
@@ -74,23 +88,29 @@ def check(root):
         if document not in readme:
             yield f"README.md does not lead to {document}"
     yield from check_rooms(root)
+    yield from check_versions(root)
 
 
 def self_test():
     good = {name: "" for name in DOCUMENTS}
+    good["meson.build"] = good["src/meson.build"] = "x(\n    version: '1.2.3',\n"
+    good["include/lockwire.h"] = '#define LW_VERSION "1.2.3"\n'
+    good["NEWS.md"] = "## 1.2.3 (soon)\n## 1.2.2\n"
     good["README.md"] = " ".join(f"`{name}`" for name in FOUND_FROM_README)
     good["test/README.md"] = ("| `unit/` | `test/unit/*.c` |\n| `integration/` | |\n"
                               "| `api/` | `build/gone`, `either/or` |\n")
     bad = {
-        "a path that is gone": ("NEWS.md", "See `test/unit/gone.c`."),
+        "a path that is gone": ("SECURITY.md", "See `test/unit/gone.c`."),
         "one in a command": ("CONTRIBUTING.md", "    python3 -B test/gone.py\n"),
         "one in a link": ("bench/README.md", "[it](test/gone)"),
         "a document that nobody finds": ("README.md", ""),
         "a room that is not listed": ("test/README.md", "| `unit/` |\n| `integration/` |\n"),
+        "news of another version": ("NEWS.md", "## 1.2.2\n"),
+        "a header of another one": ("include/lockwire.h", '#define LW_VERSION "1.2.4"\n'),
         "a room that is not there": ("test/README.md", good["test/README.md"] + "| `x/` |\n"),
     }
     with tempfile.TemporaryDirectory() as root:
-        for folder in ("test/unit", "test/integration/api", "bench"):
+        for folder in ("test/unit", "test/integration/api", "bench", "src", "include"):
             os.makedirs(os.path.join(root, folder))
 
         def problems(**changes):
