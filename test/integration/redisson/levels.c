@@ -8,8 +8,8 @@
  * is too short; the lease is made longer, then she is in.
  */
 #include "monitor.h"
-#include "players.h"
 #include "proxy.h"
+#include "redisson/scene.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,27 +18,12 @@
     (redis_int("EVAL %s 0 %s", "return #redis.call('PUBSUB', 'CHANNELS', ARGV[1])",      \
                "redisson_lock__channel:{" pattern "}"))
 
-static struct peer *a;
-
 static struct hold *anna(const char *label, const struct lw_acquire_options *options)
 {
     struct lw_acquire_options hers = *options;
 
-    hers.mode = LW_REDISSON;
     hers.owner = "anna";
-    return ask_with(a, label, "x", &hers);
-}
-
-static void foreign_holder(const char *name, int lease_ms)
-{
-    redis_ok("HSET %s foreign:1 1", name);
-    redis_ok("PEXPIRE %s %d", name, lease_ms);
-}
-
-static void freed_by_the_foreigner(const char *name)
-{
-    redis_ok("DEL %s", name);
-    redis_ok("PUBLISH redisson_lock__channel:{%s} 0", name);
+    return want(a, label, &hers);
 }
 
 static void start_here(void)
@@ -228,12 +213,12 @@ static void trying_once_beside_one_who_waits(void **state)
     a = peer_start_at("a", server.url, client_of(.backoff_min_ms = 60000));
     UNTIL(a->up);
     freeReplyObject(server_command(&server, "HSET x foreign:1 1"));
-    freeReplyObject(server_command(&server, "PEXPIRE x 3600000"));
+    freeReplyObject(server_command(&server, "PEXPIRE x %d", HOUR_MS));
     anna("A", asking(.wait_ms = -1));
     stage_expect_nothing(300);
     struct hold *B = anna("B", asking(.wait_ms = 0)); /* no command */
     EXPECT("B EBUSY");
-    assert_int_in_range(lw_lock_retry_ms(B->lock), 3000000, 3600000);
+    assert_int_in_range(lw_lock_retry_ms(B->lock), 3000000, HOUR_MS);
     server_kill(&server);
     UNTIL(!a->up);
     anna("C", asking(.wait_ms = 0));
@@ -253,7 +238,7 @@ static void a_half_open_link_is_found_and_made_anew(void **state)
         "a", proxy->url,
         client_of(.request_timeout_ms = 400, .backoff_min_ms = 1, .backoff_max_ms = 100));
     peer_wait_ready(a);
-    foreign_holder("x", 3600000);
+    java_holds("x", 1, HOUR_MS);
     struct hold *A = anna("A", asking(.wait_ms = -1));
     UNTIL(CHANNELS("x") == 1);
     monitor_start();
@@ -265,7 +250,7 @@ static void a_half_open_link_is_found_and_made_anew(void **state)
     proxy_swallow(proxy, SUBSCRIPTION, TO_CLIENT, false);
     proxy_cut(proxy, SUBSCRIPTION); /* what was swallowed of it never comes */
     UNTIL(CHANNELS("x") == 1);
-    freed_by_the_foreigner("x");
+    java_unlocks("x", "0");
     EXPECT("A granted");
     assert_true(A->result_ms - A->asked_ms < STAGE_WAIT_MS);
 }
@@ -276,7 +261,7 @@ static void wait_for_many(struct hold **all, int from, int to)
 
     for (int i = from; i < to; i++) {
         snprintf(name, sizeof(name), "n%d", i);
-        foreign_holder(name, 3600000);
+        java_holds(name, 1, HOUR_MS);
         all[i] = ask_with(a, name, name,
                           asking(.mode = LW_REDISSON, .wait_ms = -1, .lease_ms = 20000));
     }
@@ -302,12 +287,12 @@ static void channels_that_nobody_waits_for_go_in_the_end(void **state)
     drop_many(all, 1, MANY);
     stage_run_for(50);
     assert_int_equal(CHANNELS("*"), MANY); /* nothing is unsubscribed by itself */
-    foreign_holder("n1024", 3600000);
+    java_holds("n1024", 1, HOUR_MS);
     all[MANY] = ask_with(a, "n1024", "n1024", asking(.mode = LW_REDISSON, .wait_ms = -1));
     UNTIL(CHANNELS("*") == 2 && CHANNELS("n0") == 1 && CHANNELS("n1024") == 1);
-    freed_by_the_foreigner("n0");
+    java_unlocks("n0", "0");
     EXPECT("n0 granted");
-    freed_by_the_foreigner("n1024");
+    java_unlocks("n1024", "0");
     EXPECT("n1024 granted");
 }
 

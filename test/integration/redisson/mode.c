@@ -1,72 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * LW_REDISSON at a real Redis: the format, waiting by Redisson's channel, holds of one owner,
- * renewal, loss, strangers, and its scripts sent twice. The other side is played by commands
- * that do what an RLock does. The real Redisson plays in test/interop. Must not know how the
- * library counts.
+ * LW_REDISSON at a real Redis: the format, waiting by Redisson's channel, strangers, and its
+ * scripts sent twice. What one owner holds is in owner.c. The real Redisson plays in
+ * test/interop. Must not know how the library counts.
  *
  * Happy path: take, HGETALL shows one field of ours with the value 1; let go, the key is gone
  * and the channel has been told.
  */
-#include "players.h"
+#include "redisson/scene.h"
 
 #include "monitor.h"
 #include "scripts.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#define CHANNEL "redisson_lock__channel:{x}"
-#define SUBSCRIBED(channel) (redis_int("EVAL %s 0 %s", count_script, channel))
-
-static const char count_script[] = "return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]";
-
-static struct peer *a, *b;
-
-static void two_clients(void)
-{
-    a = peer_ready("a", NULL);
-    b = peer_ready("b", NULL);
-}
-
-static struct hold *want(struct peer *peer, const char *label, const char *owner,
-                         int64_t wait_ms)
-{
-    return ask_with(peer, label, "x",
-                    asking(.mode = LW_REDISSON, .owner = owner, .wait_ms = wait_ms,
-                           .lease_ms = 20000));
-}
-
-static struct hold *get(struct peer *peer, const char *label, const char *owner)
-{
-    struct hold *hold = want(peer, label, owner, 0);
-
-    UNTIL(hold->result != PENDING);
-    assert_int_equal(hold->result, LW_OK);
-    stage_clear_trace();
-    return hold;
-}
-
-/* All fields and values of the key in one line. */
-static const char *fields(void)
-{
-    return redis_text("EVAL %s 1 x",
-                      "return table.concat(redis.call('HGETALL', KEYS[1]), ' ')");
-}
-
-/* As an RLock of another process holds it. */
-static void held_by_java(int holds, int lease_ms)
-{
-    redis_ok("HSET x 4a0fc1f8-0000-4000-8000-1c6f654f1aaa:52 %d", holds);
-    if (lease_ms > 0)
-        redis_ok("PEXPIRE x %d", lease_ms);
-}
-
-static void unlocked_by_java(const char *message)
-{
-    redis_ok("DEL x");
-    redis_ok("PUBLISH " CHANNEL " %s", message);
-}
 
 /* ---- format ---- */
 
@@ -76,7 +23,7 @@ static void one_field_of_value_1_with_the_lease_as_ttl(void **state)
 
     (void)state;
     two_clients();
-    struct hold *A = get(a, "A", NULL);
+    struct hold *A = take_as(a, "A", NULL);
     const char *owner = lw_lock_owner(A->lock);
     int parts = 0;
     for (const char *at = owner; *at; at++)
@@ -124,15 +71,15 @@ static void a_foreign_holder_is_busy_and_untouched(void **state)
 {
     (void)state;
     a = peer_ready("a", NULL);
-    held_by_java(2, 15000);
-    struct hold *A = want(a, "A", NULL, 0);
+    java_holds("x", 2, 15000);
+    struct hold *A = want_as(a, "A", NULL, 0);
     EXPECT("A EBUSY");
     assert_int_in_range(lw_lock_retry_ms(A->lock), 1, 15000);
     assert_string_equal(fields(), "4a0fc1f8-0000-4000-8000-1c6f654f1aaa:52 2");
-    assert_int_equal(SUBSCRIBED(CHANNEL), 0); /* who does not wait does not listen */
+    assert_int_equal(listeners(CHANNEL), 0); /* who does not wait does not listen */
     assert_false(peer_logged(a, "stranger"));
     redis_ok("PERSIST x");
-    struct hold *B = want(a, "B", NULL, 0);
+    struct hold *B = want_as(a, "B", NULL, 0);
     EXPECT("B EBUSY");
     assert_int_equal(lw_lock_retry_ms(B->lock), -1);
     redis_ok("DEL x");
@@ -140,14 +87,14 @@ static void a_foreign_holder_is_busy_and_untouched(void **state)
 
 static void wakes_on(const char *message)
 {
-    held_by_java(1, 3600000);
-    struct hold *A = want(a, "A", NULL, -1);
-    UNTIL(SUBSCRIBED(CHANNEL) == 1);
+    java_holds("x", 1, 3600000);
+    struct hold *A = want_as(a, "A", NULL, -1);
+    UNTIL(listeners(CHANNEL) == 1);
     monitor_start();
     stage_run_for(
         300); /* "try, subscribe, try again" is over; the next poll is seconds off */
     monitor_clear();
-    unlocked_by_java(message);
+    java_unlocks("x", message);
     EXPECT("A granted");
     assert_int_equal(monitor_count("evalsha"), 1);
     monitor_stop();
@@ -168,9 +115,9 @@ static void other_messages_do_not_wake(void **state)
 {
     (void)state;
     a = peer_ready("a", NULL);
-    held_by_java(1, 3600000);
-    want(a, "A", NULL, -1);
-    UNTIL(SUBSCRIBED(CHANNEL) == 1);
+    java_holds("x", 1, 3600000);
+    want_as(a, "A", NULL, -1);
+    UNTIL(listeners(CHANNEL) == 1);
     stage_run_for(300);
     monitor_start();
     redis_ok("PUBLISH " CHANNEL " %s", "2");
@@ -178,7 +125,7 @@ static void other_messages_do_not_wake(void **state)
     stage_run_for(200);
     assert_int_equal(monitor_count("evalsha"), 0);
     monitor_stop();
-    unlocked_by_java("0");
+    java_unlocks("x", "0");
     EXPECT("A granted");
 }
 
@@ -210,8 +157,8 @@ static void a_lease_that_ends_is_found_by_its_ttl(void **state)
 {
     (void)state;
     a = peer_ready("a", NULL);
-    held_by_java(1, 400);
-    want(a, "A", NULL, -1);
+    java_holds("x", 1, 400);
+    want_as(a, "A", NULL, -1);
     EXPECT("A granted");
 }
 
@@ -221,9 +168,10 @@ static void clients_exclude_and_wake_each_other(void **state)
 {
     (void)state;
     two_clients();
-    struct hold *A = get(a, "A", "anna");
-    struct hold *B = want(b, "B", "anna", -1); /* an owner is known to its client only */
-    UNTIL(SUBSCRIBED(CHANNEL) == 1);
+    struct hold *A = take_as(a, "A", "anna");
+    struct hold *B =
+        want_as(b, "B", "anna", -1); /* an owner is known to its client only */
+    UNTIL(listeners(CHANNEL) == 1);
     stage_expect_nothing(200);
     let_go(A);
     EXPECT_SET("A released OK; B granted");
@@ -236,11 +184,11 @@ static void handles_without_an_owner_are_not_re_entrant(void **state)
 {
     (void)state;
     a = peer_ready("a", NULL);
-    struct hold *A = get(a, "A", NULL);
-    want(a, "B", NULL, 0);
+    struct hold *A = take_as(a, "A", NULL);
+    want_as(a, "B", NULL, 0);
     EXPECT("B EBUSY");
-    struct hold *C = want(a, "C", NULL, -1);
-    UNTIL(SUBSCRIBED(CHANNEL) == 1);
+    struct hold *C = want_as(a, "C", NULL, -1);
+    UNTIL(listeners(CHANNEL) == 1);
     let_go(A);
     EXPECT_SET("A released OK; C granted");
     let_go(C);
@@ -261,7 +209,7 @@ static void many_names_wait_on_one_link(void **state)
         waiters[i] = ask_with(a, name, name, asking(.mode = LW_REDISSON, .wait_ms = -1));
     }
     snprintf(name, sizeof name, "m29");
-    UNTIL(SUBSCRIBED("redisson_lock__channel:{m29}") == 1);
+    UNTIL(listeners("redisson_lock__channel:{m29}") == 1);
     stage_run_for(300);
     for (int i = 29; i >= 0; i--) {
         snprintf(name, sizeof name, "m%d", i);
@@ -274,214 +222,24 @@ static void many_names_wait_on_one_link(void **state)
     stage_clear_trace();
 }
 
-/* ---- holds of one owner ---- */
-
-static void re_entry_costs_no_command_and_the_last_one_releases(void **state)
-{
-    (void)state;
-    a = peer_ready("a", NULL);
-    struct hold *A = get(a, "A", "anna");
-    char before[128];
-    snprintf(before, sizeof before, "%s", fields());
-    monitor_start();
-    struct hold *B = want(a, "B", "anna", 0), *C = want(a, "C", "anna", -1);
-    EXPECT("B granted; C granted");
-    assert_string_equal(lw_lock_owner(B->lock), "anna");
-    assert_true(lw_lock_remaining_ms(C->lock) > 0);
-    let_go(A);
-    EXPECT("A released STILLHELD");
-    drop(C); /* silently: one level less */
-    assert_int_equal(monitor_count(""), 0);
-    assert_string_equal(fields(), before);
-    let_go(B);
-    EXPECT("B released OK");
-    assert_int_equal(monitor_count("evalsha"), 1);
-    monitor_stop();
-    assert_int_equal(redis_int("EXISTS x"), 0);
-}
-
-static void another_owner_of_the_same_client_waits(void **state)
-{
-    (void)state;
-    a = peer_ready("a", NULL);
-    struct hold *A = get(a, "A", "anna");
-    want(a, "B", "bert", 0);
-    EXPECT("B EBUSY");
-    struct hold *C = want(a, "C", "bert", -1);
-    UNTIL(SUBSCRIBED(CHANNEL) == 1);
-    let_go(A);
-    EXPECT_SET("A released OK; C granted");
-    let_go(C);
-    EXPECT("C released OK");
-}
-
-static void those_who_wait_as_one_owner_enter_together(void **state)
-{
-    (void)state;
-    a = peer_ready("a", NULL);
-    held_by_java(1, 3600000);
-    struct hold *A = want(a, "A", "anna", -1), *B = want(a, "B", "anna", -1);
-    UNTIL(SUBSCRIBED(CHANNEL) == 1);
-    want(a, "C", "anna", 0);
-    EXPECT("C EBUSY");
-    struct hold *D = want(a, "D", "anna", 20000);
-    drop(D);
-    unlocked_by_java("0");
-    EXPECT("A granted; B granted");
-    let_go(B);
-    EXPECT("B released STILLHELD");
-    let_go(A);
-    EXPECT("A released OK");
-}
-
-static void two_that_ask_at_once_enter_together(void **state)
-{
-    (void)state;
-    a = peer_ready("a", NULL);
-    want(a, "A", "anna", 0);
-    want(a, "B", "anna", 0);
-    EXPECT("A granted; B granted");
-    assert_int_equal(redis_int("HLEN x"), 1);
-}
-
-static void a_cap_ends_its_own_level_alone(void **state)
-{
-    (void)state;
-    a = peer_ready("a", NULL);
-    struct hold *A = ask_with(
-        a, "A", "x", asking(.mode = LW_REDISSON, .owner = "anna", .max_hold_ms = 100));
-    EXPECT("A granted");
-    struct hold *B = get(a, "B", "anna");
-    EXPECT("A lost ETIMEOUT");
-    assert_int_equal(lw_lock_state(B->lock), LW_HELD);
-    let_go_refused(A, LW_ENOTHELD);
-    stage_expect_nothing(300);
-    assert_int_equal(redis_int("HLEN x"), 1);
-    let_go(B);
-    EXPECT("B released OK");
-}
-
-static void the_longest_lease_of_all_levels_counts(void **state)
-{
-    (void)state;
-    a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x",
-                              asking(.mode = LW_REDISSON, .owner = "anna",
-                                     .lease_ms = 2000, .flags = LW_NO_RENEW));
-    EXPECT("A granted");
-    struct hold *B = ask_with(
-        a, "B", "x", asking(.mode = LW_REDISSON, .owner = "anna", .lease_ms = 60000));
-    EXPECT("B granted");
-    UNTIL(redis_int("PTTL x") > 50000);
-    UNTIL(lw_lock_remaining_ms(A->lock) > 50000);
-    let_go(B);
-    EXPECT("B released STILLHELD");
-    let_go(A);
-    EXPECT("A released OK");
-}
-
-/* ---- leases ---- */
-
-static void it_is_renewed_until_released(void **state)
-{
-    (void)state;
-    a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.mode = LW_REDISSON, .lease_ms = 3000));
-    EXPECT("A granted");
-    UNTIL(peer_stats(a).renewed >= 2);
-    assert_string_equal(stage.trace, "");
-    extend(A, 50000);
-    EXPECT("A renewed OK");
-    assert_int_in_range(redis_int("PTTL x"), 40000, 50000);
-    let_go(A);
-    EXPECT("A released OK");
-}
-
-static void what_was_re_entered_and_let_go_is_renewed_when_taken_again(void **state)
-{
-    struct lw_acquire_options *options =
-        asking(.mode = LW_REDISSON, .owner = "anna", .lease_ms = 1500);
-
-    (void)state;
-    a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x", options);
-    EXPECT("A granted");
-    struct hold *B = ask_with(a, "B", "x", options);
-    EXPECT("B granted");
-    let_go(B);
-    EXPECT("B released STILLHELD");
-    let_go(A);
-    EXPECT("A released OK");
-    struct hold *C = ask_with(a, "C", "x", options);
-    EXPECT("C granted");
-    uint64_t before = peer_stats(a).renewed;
-    UNTIL(peer_stats(a).renewed >= before + 4); /* longer than its lease */
-    assert_int_equal(lw_lock_state(C->lock), LW_HELD);
-    assert_int_in_range(redis_int("PTTL x"), 1, 1500);
-    let_go(C);
-    EXPECT("C released OK");
-    UNTIL(redis_int("EXISTS x") == 0);
-}
-
-static void a_deleted_lock_is_lost_by_all_levels(void **state)
-{
-    (void)state;
-    a = peer_ready("a", NULL);
-    struct hold *A = get(a, "A", "anna"), *B = get(a, "B", "anna");
-    redis_ok("DEL x");
-    extend(B, 0);
-    EXPECT_SET("A lost ENOTHELD; B lost ENOTHELD; B renewed ELOST");
-    let_go_refused(A, LW_ENOTHELD);
-    let_go_refused(B, LW_ENOTHELD);
-}
-
-static void a_stolen_lock_is_not_released(void **state)
-{
-    (void)state;
-    a = peer_ready("a", NULL);
-    struct hold *A = get(a, "A", "anna");
-    redis_ok("DEL x");
-    held_by_java(1, 20000);
-    let_go(A);
-    EXPECT("A released ENOTHELD");
-    assert_string_equal(fields(), "4a0fc1f8-0000-4000-8000-1c6f654f1aaa:52 1");
-    redis_ok("DEL x");
-}
-
-static void a_deadline_ends_all_levels(void **state)
-{
-    (void)state;
-    a = peer_ready("a", NULL);
-    for (int i = 0; i < 2; i++)
-        ask_with(a, i == 0 ? "A" : "B", "x",
-                 asking(.mode = LW_REDISSON, .owner = "anna", .lease_ms = 1000,
-                        .flags = LW_NO_RENEW));
-    EXPECT("A granted; B granted");
-    EXPECT_SET("A lost ELOST; B lost ELOST");
-    struct hold *C = want(a, "C", "anna", -1); /* not a level of what is lost */
-    EXPECT("C granted");
-    let_go(C);
-    EXPECT("C released OK");
-}
-
 /* ---- the link ---- */
 
 static void the_link_comes_back_and_is_closed_when_idle(void **state)
 {
     (void)state;
     a = peer_ready("a", NULL);
-    held_by_java(1, 3600000);
-    struct hold *A = want(a, "A", NULL, -1);
-    UNTIL(SUBSCRIBED(CHANNEL) == 1);
+    java_holds("x", 1, 3600000);
+    struct hold *A = want_as(a, "A", NULL, -1);
+    UNTIL(listeners(CHANNEL) == 1);
     redis_ok("CLIENT KILL TYPE pubsub");
-    UNTIL(SUBSCRIBED(CHANNEL) == 0);
-    UNTIL(SUBSCRIBED(CHANNEL) == 1);
-    unlocked_by_java("0");
+    UNTIL(listeners(CHANNEL) == 0);
+    UNTIL(listeners(CHANNEL) == 1);
+    java_unlocks("x", "0");
     EXPECT("A granted");
-    UNTIL(SUBSCRIBED(CHANNEL) == 0); /* after 10 to 15 s of nobody waiting */
+    UNTIL(listeners(CHANNEL) == 0); /* after 10 to 15 s of nobody waiting */
     assert_int_equal(lw_lock_state(A->lock), LW_HELD);
-    struct hold *B = want(a, "B", NULL, -1);
-    UNTIL(SUBSCRIBED(CHANNEL) == 1); /* and made anew */
+    struct hold *B = want_as(a, "B", NULL, -1);
+    UNTIL(listeners(CHANNEL) == 1); /* and made anew */
     let_go(A);
     EXPECT_SET("A released OK; B granted");
     let_go(B);
@@ -493,8 +251,8 @@ static void who_may_not_subscribe_polls(void **state)
     (void)state;
     redis_ok("ACL SETUSER default resetchannels &lockwire:*");
     a = peer_ready("a", NULL);
-    held_by_java(1, 600);
-    struct hold *A = want(a, "A", NULL, -1);
+    java_holds("x", 1, 600);
+    struct hold *A = want_as(a, "A", NULL, -1);
     EXPECT("A granted");
     assert_true(peer_logged(a, "Redisson's channels is not permitted"));
     let_go(A); /* and who may not publish lets go all the same */
@@ -519,7 +277,7 @@ static void keys_of_other_kinds_are_strangers(void **state)
         redis_ok(kinds[i].command);
         redis_ok("PEXPIRE x 60000");
         struct peer *peer = peer_ready(label, NULL);
-        want(peer, "A", NULL, 0);
+        want_as(peer, "A", NULL, 0);
         EXPECT("A EBUSY");
         snprintf(told, sizeof told, "holds a %s", kinds[i].type);
         assert_true(peer_logged(peer, told));
@@ -532,7 +290,7 @@ static void a_mutex_takes_it_for_a_stranger(void **state)
 {
     (void)state;
     two_clients();
-    struct hold *A = get(a, "A", NULL);
+    struct hold *A = take_as(a, "A", NULL);
     ask(b, "B", "x", 0);
     EXPECT("B EBUSY");
     assert_true(peer_logged(b, "holds a hash"));
@@ -610,17 +368,6 @@ int main(void)
         STAGE_TEST(clients_exclude_and_wake_each_other),
         STAGE_TEST(handles_without_an_owner_are_not_re_entrant),
         STAGE_TEST(many_names_wait_on_one_link),
-        STAGE_TEST(re_entry_costs_no_command_and_the_last_one_releases),
-        STAGE_TEST(another_owner_of_the_same_client_waits),
-        STAGE_TEST(those_who_wait_as_one_owner_enter_together),
-        STAGE_TEST(two_that_ask_at_once_enter_together),
-        STAGE_TEST(a_cap_ends_its_own_level_alone),
-        STAGE_TEST(the_longest_lease_of_all_levels_counts),
-        STAGE_TEST(it_is_renewed_until_released),
-        STAGE_TEST(what_was_re_entered_and_let_go_is_renewed_when_taken_again),
-        STAGE_TEST(a_deleted_lock_is_lost_by_all_levels),
-        STAGE_TEST(a_stolen_lock_is_not_released),
-        STAGE_TEST(a_deadline_ends_all_levels),
         STAGE_TEST(the_link_comes_back_and_is_closed_when_idle),
         STAGE_TEST(who_may_not_subscribe_polls),
         STAGE_TEST(keys_of_other_kinds_are_strangers),
