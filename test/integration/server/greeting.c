@@ -7,7 +7,7 @@
  * Happy path: the server refuses what is not needed; the client says so and goes on.
  */
 #include "fake_redis.h"
-#include "players.h"
+#include "server/scene.h"
 
 #include <netinet/in.h>
 #include <stdio.h>
@@ -15,16 +15,6 @@
 #include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-static void works(struct peer *peer)
-{
-    struct hold *A = take(peer, "A", "x");
-
-    assert_held_by_redis(A);
-    let_go(A);
-    EXPECT("A granted; A released OK");
-    drop(A);
-}
 
 /* ---- greetings ---- */
 
