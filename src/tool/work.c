@@ -390,7 +390,7 @@ void work_signal(struct work *work, int number, bool from_terminal)
         work->interrupted = true;
     }
     if (number == SIGCHLD) {
-        reap(work);
+        arm(work->look, 0); /* one look for all that came: more come while it looks */
     } else if (number == SIGTSTP || number == SIGTTIN) {
         on_stop_signal(work);
     } else if (!work->plan.direct || !from_terminal) {

@@ -17,21 +17,6 @@
 #define UNSET ((int64_t)12 * 86400) /* 1970-01-13 */
 #define FENCE_MIN ((uint64_t)1 << 50)
 
-static int open_stage(void **state)
-{
-    clocks_open();
-    clocks_of_children(true);
-    stage_open(state);
-    clocks_of_children(false);
-    return 0;
-}
-
-static int close_stage(void **state)
-{
-    clocks_close();
-    return stage_close(state);
-}
-
 static void set_clock(int64_t seconds)
 {
     *clock_seconds += seconds - clock_of(&stage.server);
@@ -214,5 +199,5 @@ int main(void)
     };
 
     cmocka_set_test_filter(getenv("LOCKWIRE_TEST"));
-    return cmocka_run_group_tests(tests, open_stage, close_stage);
+    return cmocka_run_group_tests(tests, clocks_open_stage, clocks_close_stage);
 }

@@ -2,6 +2,8 @@
 /* clocks.h's file: one number, mapped here and in the preloaded processes. */
 #include "clocks.h"
 
+#include "stage.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +47,21 @@ void clocks_of_children(bool on)
         setenv("LD_PRELOAD", preload, 1);
     else
         unsetenv("LD_PRELOAD");
+}
+
+int clocks_open_stage(void **state)
+{
+    clocks_open();
+    clocks_of_children(true);
+    stage_open(state);
+    clocks_of_children(false);
+    return 0;
+}
+
+int clocks_close_stage(void **state)
+{
+    clocks_close();
+    return stage_close(state);
 }
 
 int64_t clock_of(struct server *server)

@@ -20,6 +20,9 @@ void clocks_open(void);
 void clocks_close(void);
 /* Do the processes that are started from now on read the file? */
 void clocks_of_children(bool on);
+/* stage_open with a server that reads the file, and the end of both. */
+int clocks_open_stage(void **state);
+int clocks_close_stage(void **state);
 /* TIME of a server, in seconds. */
 int64_t clock_of(struct server *server);
 

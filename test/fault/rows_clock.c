@@ -14,21 +14,6 @@
 
 #define LEASE_MS 6000
 
-static int open_server_stage(void **state)
-{
-    clocks_open();
-    clocks_of_children(true);
-    stage_open(state);
-    clocks_of_children(false);
-    return 0;
-}
-
-static int close_stage(void **state)
-{
-    clocks_close();
-    return stage_close(state);
-}
-
 static void jump(int64_t by)
 {
     int64_t before = clock_of(&stage.server);
@@ -200,7 +185,7 @@ static int run_own(char **argv)
         execv("/proc/self/exe", argv);
         return 127;
     }
-    return CELLS_RUN(cells, argv + 2, open_own_stage, close_stage);
+    return CELLS_RUN(cells, argv + 2, open_own_stage, clocks_close_stage);
 }
 
 int main(int argc, char **argv)
@@ -219,5 +204,5 @@ int main(int argc, char **argv)
         return 64;
     if (strcmp(argv[1], "own") == 0)
         return run_own(argv);
-    return CELLS_RUN(cells, argv + 2, open_server_stage, close_stage);
+    return CELLS_RUN(cells, argv + 2, clocks_open_stage, clocks_close_stage);
 }

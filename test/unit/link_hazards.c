@@ -18,10 +18,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define SUBSCRIBE "*2\r\n$9\r\nSUBSCRIBE\r\n$2\r\nch\r\n"
-#define CONFIRMED "*3\r\n$9\r\nsubscribe\r\n$2\r\nch\r\n:1\r\n"
-#define MESSAGE "*3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$2\r\nhi\r\n"
-
 /* Without a turn of the loop. */
 static void say(struct scene *scene, const char *bytes)
 {
