@@ -32,7 +32,7 @@ static const struct lw__rw *rw_of(const struct lw__claim *claim)
     return claim->mode->dialect->rw ? &claim->rw : NULL;
 }
 
-/* The lease to ask for: the machine counts the answer by it. */
+/* The lease to ask for: what goes out is what the machine will count the answer by. */
 static uint32_t ask_lease_ms(struct lw__claim *claim)
 {
     int64_t lease_us = lw__terms_lease_us(claim);
@@ -42,7 +42,7 @@ static uint32_t ask_lease_ms(struct lw__claim *claim)
 
         (void)lw__machine_step(&claim->machine, &input);
     }
-    return (uint32_t)(lease_us / LW__MS);
+    return (uint32_t)(claim->machine.lease_us / LW__MS);
 }
 
 void lw__claim_put_try(struct lw__command *command, struct lw__buffer *out)

@@ -12,14 +12,16 @@ struct lw__released;
 
 /* Those of one client that wait for a name stand in line here, and not in Redis. */
 struct lw__in_line {
+    /* A claim that is new may not ask yet; `moved` will have it ask. */
     bool (*must_wait)(const struct lw__claim *claim);
+    /* A claim of the name has made a step; `freed`: it has the lock no more. */
     void (*moved)(struct lw__name *name, bool freed);
     void (*held)(struct lw__claim *claim); /* or held longer */
     /* Somebody has it, and handles go on waiting. */
     void (*refused)(struct lw__claim *claim);
     void (*released)(struct lw__claim *claim, const struct lw__released *answer);
-    int64_t (*poll_ms)(
-        const struct lw__claim *claim); /* how long who is refused sleeps */
+    /* How long who is refused sleeps. */
+    int64_t (*poll_ms)(const struct lw__claim *claim);
 };
 
 struct lw__mode {
