@@ -38,7 +38,8 @@ void lw__guard_attach(struct lw__guard *guard, redisAsyncContext *context);
 /* NULL, or why a reply was refused. */
 const char *lw__guard_why(const struct lw__guard *guard);
 
-/* Sends one command, which must be one, whose reply goes to `fn`. 0, LW_ENOMEM: the connection is of no use. */
+/* Sends one command, which must be one, whose reply goes to `fn`. 0, LW_ENOMEM: the
+ * connection is of no use. */
 int lw__guard_send(redisAsyncContext *context, redisCallbackFn *fn, void *data,
                    const char *bytes, size_t length);
 /* Sends a command of which hiredis shall know nothing: one that subscribes. */

@@ -48,7 +48,7 @@ struct lw__request {
 struct lw__link_options {
     const char *host; /* numeric address; NULL: path */
     uint16_t port;
-    const char *path; /* unix socket */
+    const char *path; /* unix socket: connected to at once, or not at all */
     uint32_t connect_timeout_ms, request_timeout_ms;
     size_t reply_max; /* bytes that one reply may take before the link is cut */
 };
@@ -93,8 +93,8 @@ int lw__link_send(struct lw__link *link, struct lw__request *request, const char
  * here. */
 void lw__link_forget(struct lw__link *link, struct lw__request *request);
 /* SUBSCRIBE to one channel, on a link that from then on carries nothing else but this
- * again (as a heartbeat) and other channels. Each confirmation, message and error comes as `push`; a
- * confirmation that has not come within request_timeout_ms takes the link down. 0,
+ * again (as a heartbeat) and other channels. Each confirmation, message and error comes as
+ * `push`; a confirmation that has not come within request_timeout_ms takes the link down. 0,
  * LW_ENOMEM, LW_ECONN. */
 int lw__link_subscribe(struct lw__link *link, const char *channel);
 /* Replies still to come. */

@@ -83,8 +83,8 @@ void lw__defer_cancel(struct lw__loop *loop, struct lw__deferred *call);
 
 /* Resolves a host name (evdns, never blocking; numeric addresses and /etc/hosts too) to
  * addresses, in order of preference; or to none, and why. Within `patience_ms`, of which a
- * name server is given 20 at least, each has been asked once. Calls back once, from the loop, never from within; the lookup
- * is gone then, the addresses when the call returns. */
+ * name server is given 20 at least, each has been asked once. Calls back once, from the
+ * loop, never from within; the lookup is gone then, the addresses when the call returns. */
 typedef void lw__lookup_fn(void *arg, const struct lw__addresses *addresses,
                            const char *why);
 int lw__lookup_new(struct lw__loop *loop, const char *host, uint32_t patience_ms,
