@@ -140,8 +140,8 @@ static int64_t oldest_due(const struct lw__link *link)
     const struct lw__record *oldest = link->awaited.first;
     int64_t since = INT64_MAX;
 
-    if (oldest !=
-        NULL) { /* what was sent before `up` has waited for the connection only */
+    /* What was sent before `up` has waited for the connection only. */
+    if (oldest != NULL) {
         since = oldest->sent_us > link->up_us ? oldest->sent_us : link->up_us;
         since += (int64_t)link->request_timeout_ms * 1000;
     }

@@ -34,7 +34,7 @@ struct lw__request {
 struct lw__link_options {
     const char *host; /* numeric address; NULL: path */
     uint16_t port;
-    const char *path; /* unix socket */
+    const char *path; /* unix socket: connected to at once, or not at all */
     uint32_t connect_timeout_ms, request_timeout_ms;
     size_t reply_max; /* bytes that one reply may take before the link is cut */
 };

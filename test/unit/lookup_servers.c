@@ -12,23 +12,26 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The first of two servers is mute: the second is asked long before patience is over. */
+/* The first of two servers is mute: the second is asked long before evdns' own patience with a
+ * server is over. Once is enough: the machine may be slow. */
 static void test_a_mute_name_server_leaves_time_for_the_next(void **state)
 {
     struct scene *scene = *state;
     char mute[32];
     int fd = lookup_open_port(mute, sizeof(mute));
-    int64_t begun;
+    bool in_time = false;
 
     lookup_play_server(scene);
     lookup_name_servers(scene, mute, scene->address);
     scene->patience_ms = 600;
-    begun = lw__now_us();
-    lookup_find(
-        scene,
-        "just4.example"); /* asked of the one; that there is no other, of the other */
-    assert_string_equal(scene->found, "10.0.0.1 10.0.0.2 ");
-    assert_true(lw__now_us() - begun < 5000000); /* evdns' own patience with a server */
+    for (int i = 0; i < 20 && !in_time; i++) {
+        int64_t begun = lw__now_us();
+
+        lookup_find(scene, "just4.example"); /* one family is asked of each server first */
+        assert_string_equal(scene->found, "10.0.0.1 10.0.0.2 ");
+        in_time = lw__now_us() - begun < 5000000;
+    }
+    assert_true(in_time);
     (void)close(fd);
 }
 
