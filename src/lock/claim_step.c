@@ -90,6 +90,7 @@ static void try_says(struct lw__claim *claim, bool fence_usable, uint64_t fence)
     if (claim->set_done && fence_usable) {
         input.event = LW__EV_GRANTED;
         input.granted.fence = fence;
+        input.granted.released = false;
     } else {
         input.event = LW__EV_NOT_GRANTED;
         input.not_granted.set_done = claim->set_done;
@@ -211,9 +212,7 @@ static void take_queued(struct lw__claim *claim, const struct lw__acquired *answ
     claim->remaining_ms = answer->remaining_ms;
     lw__hints_note_clock(claim, input->sent_us, answer->server_us);
     lw__hints_note_contended(claim->client, claim->name);
-    if (in_line != NULL) {
-        input->queued.poll_ms = in_line->poll_ms(claim);
-    }
+    input->queued.poll_ms = in_line != NULL ? in_line->poll_ms(claim) : 0;
     if (answer->stranger != NULL) {
         tell_of_stranger(claim, answer->stranger);
     }

@@ -8,9 +8,15 @@
 #include "lock/poll.h"
 #include "lockwire.h"
 
+#include <stddef.h>
+
 #define MS 1000
 #define RETRY_US (50 * MS) /* after an answer that left the outcome open; doubles */
 #define DOUBLINGS 4
+
+_Static_assert(sizeof(((struct lw__input *)0)->queued) ==
+                   sizeof(struct lw__input) - offsetof(struct lw__input, queued),
+               "the first of an input's parts is the largest");
 
 int64_t lw__machine_drift_us(int64_t span_us)
 {

@@ -67,6 +67,19 @@ struct lw__input {
     int64_t jitter;    /* drawn by the caller, -1000 to 1000: up to 10 % of a delay */
     int64_t margin_us; /* what the first who waits wants left of a grant */
     union {            /* by the event; those that are not here have no more to say */
+        /* The largest first: an initializer that names none of them sets the first
+         * alone, and what is beyond it may be anything. */
+        struct {
+            int64_t remaining_ms; /* -1: no TTL */
+            /* Of who never queues: ask after that at the latest; else 0. */
+            int64_t poll_ms;
+            int64_t position; /* -1: not queued */
+            int64_t ticket;
+            int64_t server_us; /* TIME in the answer */
+            bool again;        /* at once: the script had more to do */
+            bool asked_to_join;
+            bool released; /* where it was a turn: of the previous token */
+        } queued;
         struct {
             bool first_script; /* do not try SET NX first */
             bool behind; /* another one of this client tries: ASK_NOW comes after it */
@@ -76,22 +89,11 @@ struct lw__input {
         } asked;
         struct {
             uint64_t fence;
-            bool released; /* where it was a turn: of the previous token */
+            bool released; /* as above */
         } granted;
         struct {
             bool set_done; /* the name is ours, but has no number */
         } not_granted;
-        struct {
-            int64_t remaining_ms; /* -1: no TTL */
-            int64_t
-                poll_ms; /* of who never queues: ask after that at the latest; else 0 */
-            int64_t position; /* -1: not queued */
-            int64_t ticket;
-            int64_t server_us; /* TIME in the answer */
-            bool again;        /* at once: the script had more to do */
-            bool asked_to_join;
-            bool released; /* as above */
-        } queued;
         struct {
             bool released; /* as above */
         } deadlock;
