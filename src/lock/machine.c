@@ -14,9 +14,13 @@
 #define RETRY_US (50 * MS) /* after an answer that left the outcome open; doubles */
 #define DOUBLINGS 4
 
-_Static_assert(sizeof(((struct lw__input *)0)->queued) ==
-                   sizeof(struct lw__input) - offsetof(struct lw__input, queued),
-               "the first of an input's parts is the largest");
+/* Of an input's parts the first is `queued` (else this is no initializer), and the
+ * largest. */
+#define AN_INPUT                                                                         \
+    ((struct lw__input){LW__EV_START, false, 0, 0, 0, 0, {{.remaining_ms = 0}}})
+_Static_assert(sizeof(AN_INPUT.queued) ==
+                   sizeof(AN_INPUT) - offsetof(struct lw__input, queued),
+               "an initializer that names no part sets all of them");
 
 int64_t lw__machine_drift_us(int64_t span_us)
 {
