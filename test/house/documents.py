@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Keeps the documents true where that is cheap: each path that one names is there, the README
-leads to each, test/README.md lists every folder of tests and every room, and no other, and
-NEWS.md begins with the version that the header and the build have.
+leads to each, test/README.md lists every folder of tests and every room, and no other,
+src/README.md lists every room of the source, and the files and names of which it tells are in
+it, and NEWS.md begins with the version that the header and the build have.
 
 Owns the list of documents. A path is what stands in `backquotes`, in a link or in an indented
 line, begins with a folder of this tree (or of the document's own, where a table names it) and
@@ -17,16 +18,18 @@ import sys
 import tempfile
 
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "NEWS.md", "bench/README.md",
-             "test/README.md")
+             "src/README.md", "test/README.md")
 FOUND_FROM_README = ("CONTRIBUTING.md", "SECURITY.md", "NEWS.md", "bench/README.md",
-                     "test/README.md")
+                     "src/README.md", "test/README.md")
 QUOTED = re.compile(r"`([^`\n]+)`|\]\(([^)\s]+)\)")
 PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*/?")
 VERSIONS = { # where the version stands, and how
     "meson.build": r"^ +version: '([\d.]+)'", "src/meson.build": r"^ +version: '([\d.]+)'",
     "include/lockwire.h": r'^#define LW_VERSION "([\d.]+)"', "NEWS.md": r"^## ([\d.]+)",
 }
-LISTED = re.compile(r"^\| `([\w-]+)/` \|", re.M)
+LISTED = re.compile(r"^\| `(?:src/)?([\w-]+)/` \|", re.M)
+FILE = re.compile(r"[\w-]+\.(?:c|h|lua|py)")
+SPAN = re.compile(r"`([^`]+)`")
 
 
 def words(text):
@@ -59,14 +62,30 @@ def read(root, path):
         return file.read()
 
 
-def check_rooms(root):
-    listed = LISTED.findall(read(root, "test/README.md"))
-    there = folders(os.path.join(root, "test"))
-    there |= folders(os.path.join(root, "test/integration"))
-    for name in sorted(there - set(listed)):
-        yield f"test/README.md does not list {name}/"
-    for name in sorted(set(listed) - there):
-        yield f"test/README.md lists {name}/, which is not there"
+def check_rooms(root, document, *parents):
+    listed = set(LISTED.findall(read(root, document)))
+    there = set().union(*(folders(os.path.join(root, parent)) for parent in parents))
+    for name in sorted(there - listed):
+        yield f"{document} does not list {name}/"
+    for name in sorted(listed - there):
+        yield f"{document} lists {name}/, which is not there"
+
+
+def check_names(root):
+    """What src/README.md has in backquotes is a file, a function, a word of the source."""
+    files, known = set(), set()
+    for parent in ("src", "include", "scripts"):
+        for folder, _, names in os.walk(os.path.join(root, parent)):
+            files.update(names)
+            for name in names:
+                if name.endswith((".c", ".h", ".lua", ".py", ".build")):
+                    known.update(re.findall(r"\w+", read(folder, name)))
+    for span in SPAN.findall(read(root, "src/README.md")):
+        for word in span.split():
+            if FILE.fullmatch(word) and word not in files:
+                yield f"src/README.md tells of {word}, which is not there"
+            if re.fullmatch(r"\w+", word) and word not in known:
+                yield f"src/README.md tells of {word}, of which the source knows nothing"
 
 
 def check_versions(root):
@@ -87,7 +106,9 @@ def check(root):
     for document in FOUND_FROM_README:
         if document not in readme:
             yield f"README.md does not lead to {document}"
-    yield from check_rooms(root)
+    yield from check_rooms(root, "test/README.md", "test", "test/integration")
+    yield from check_rooms(root, "src/README.md", "src")
+    yield from check_names(root)
     yield from check_versions(root)
 
 
@@ -99,6 +120,8 @@ def self_test():
     good["README.md"] = " ".join(f"`{name}`" for name in FOUND_FROM_README)
     good["test/README.md"] = ("| `unit/` | `test/unit/*.c` |\n| `integration/` | |\n"
                               "| `api/` | `build/gone`, `either/or` |\n")
+    good["src/base/log.c"] = "void lw__log(void);\n"
+    good["src/README.md"] = "| `src/base/` |\n`log.c` has `lw__log`.\n"
     bad = {
         "a path that is gone": ("SECURITY.md", "See `test/unit/gone.c`."),
         "one in a command": ("CONTRIBUTING.md", "    python3 -B test/gone.py\n"),
@@ -108,9 +131,12 @@ def self_test():
         "news of another version": ("NEWS.md", "## 1.2.2\n"),
         "a header of another one": ("include/lockwire.h", '#define LW_VERSION "1.2.4"\n'),
         "a room that is not there": ("test/README.md", good["test/README.md"] + "| `x/` |\n"),
+        "a room of the source that is not listed": ("src/README.md", ""),
+        "a file of the source that is gone": ("src/README.md", "| `src/base/` |\n`gone.c`"),
+        "a function that is gone": ("src/README.md", "| `src/base/` |\n`lw__gone`"),
     }
     with tempfile.TemporaryDirectory() as root:
-        for folder in ("test/unit", "test/integration/api", "bench", "src", "include"):
+        for folder in ("test/unit", "test/integration/api", "bench", "src/base", "include"):
             os.makedirs(os.path.join(root, folder))
 
         def problems(**changes):
