@@ -48,14 +48,14 @@ static uint32_t ask_lease_ms(struct lw__claim *claim)
 void lw__claim_put_try(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__claim *claim = lw__claim_of(command);
-    struct lw__token id = lw__claim_token(claim);
+    struct lw__token token = lw__claim_token(claim);
     bool fence = lw__terms_wants_fence(claim);
 
     claim->set_done = claim->set_answered = false;
     claim->numbers = fence ? 1 : 0;
     command->request.expected = fence ? 2 : 1;
     command->request.second =
-        lw__encode_try(out, claim->name->text, &id, ask_lease_ms(claim), fence);
+        lw__encode_try(out, claim->name->text, &token, ask_lease_ms(claim), fence);
 }
 
 void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)

@@ -114,7 +114,7 @@ static struct lw_lock *allocate(struct lw_client *client)
 
 static void take_options(struct lw_lock *lock, const struct lw_acquire_options *options)
 {
-    uint32_t claim = lock->client->options.claim_ms;
+    uint32_t window_ms = lock->client->options.claim_ms;
 
     lock->mode = &lw__mode_table[options->mode];
     lock->flags = (uint8_t)options->flags;
@@ -122,7 +122,7 @@ static void take_options(struct lw_lock *lock, const struct lw_acquire_options *
         lock->flags |= LW_NO_FENCE;
     }
     lock->lease_ms = options->lease_ms;
-    lock->window_ms = claim < options->lease_ms ? claim : options->lease_ms;
+    lock->window_ms = window_ms < options->lease_ms ? window_ms : options->lease_ms;
     lock->margin_ms = options->margin_ms;
     lock->permits = options->permits;
     lock->lost = options->lost;
@@ -396,11 +396,11 @@ const char *lw_lock_owner(const struct lw_lock *lock)
         return lock->owner;
     }
     if (lock->owner_text == NULL && lock->client != NULL) {
-        struct lw__token id = {lock->client->uuid, lock->token_n, lock->window_ms};
+        struct lw__token token = {lock->client->uuid, lock->token_n, lock->window_ms};
 
         mine->owner_text = malloc(LW__TOKEN_SIZE);
         if (mine->owner_text != NULL) {
-            (void)lock->mode->dialect->owner(&id, mine->owner_text);
+            (void)lock->mode->dialect->owner(&token, mine->owner_text);
         }
     }
     return lock->owner_text != NULL ? lock->owner_text : "";

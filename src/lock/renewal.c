@@ -37,9 +37,9 @@
 #define AT_ONCE 4
 
 struct lw__batch {
-    struct lw__command command; /* first */
-    struct lw__batch *next;     /* free ones */
-    struct lw__batch *older;    /* all of the client's, in flight or free */
+    struct lw__command command;
+    struct lw__batch *next;  /* free ones */
+    struct lw__batch *older; /* all of the client's, in flight or free */
     struct lw_client *client;
     unsigned count;
     const struct lw__dialect *dialect; /* of its claims */

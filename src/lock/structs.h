@@ -75,8 +75,8 @@ struct lw_lock {
 
     char *errstr; /* handle.c's; or NULL */
 
-    /* waiters.c's, hold.c's and turns*.c's; taken away where the handle or its client
-     * ends: lock.c, ending.c */
+    /* waiters.c's, hold.c's, together.c's and turns*.c's; taken away where the handle or
+     * its client ends: lock.c, ending.c */
     struct lw_lock *turn_next, *turn_prev; /* those who wait for, or hold, one claim */
     struct lw__claim *claim;               /* NULL: it has nothing in Redis */
     struct lw__timer timer; /* waiting: give up; held: lost; releasing: LW_EUNKNOWN */
@@ -91,14 +91,17 @@ struct lw_lock {
     int64_t hold_until_us; /* by max_hold_ms; LW__NEVER */
     uint64_t token_n;      /* of the claim that it holds or held, */
     uint32_t window_ms;    /* and its window; the one to ask for until then */
-    bool granted;          /* LW_OK is on its way to the callback */
+
+    /* hold.c's; taken away by whoever tells it or takes the grant back: deliver.c,
+     * lock.c, turns.c, waiters.c */
+    bool granted; /* LW_OK is on its way to the callback */
 
     /* deliver.c's: a state that is told; lock.c's: one that the caller chose */
     uint8_t state;
     bool in_callback;
 };
 
-/* One token in Redis, and all that is asked, held and given back by it. */
+/* One token in Redis at a time, and all that is asked, held and given back by it. */
 struct lw__claim {
     /* claim*.c's */
     struct lw__command command; /* at most one in flight */
