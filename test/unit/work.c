@@ -50,40 +50,67 @@ static void on_child_signal(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-/* More of them end in every turn of the loop: that puts off no look. */
-static void test_signals_without_end(void **state)
+/* Its child has ended, and nobody has looked. */
+static void begin(struct scene *scene)
 {
-    char *argv[] = {"true", NULL};
-    struct scene scene = {.base = event_base_new(), .code = -1};
+    static char *argv[] = {"true", NULL};
     struct work_plan plan = {.child = {.argv = argv, .name = "n"},
                              .direct = true,
                              .over = on_over,
                              .left_ms = left_ms,
-                             .arg = &scene};
-    struct event *always;
+                             .arg = scene};
     siginfo_t ended;
+
+    *scene = (struct scene){.base = event_base_new(), .code = -1};
+    assert_int_equal(work_start(&scene->work, scene->base, &plan), 0);
+    assert_int_equal(waitid(P_PID, (id_t)scene->work.child, &ended, WEXITED | WNOWAIT),
+                     0);
+}
+
+static void end(struct scene *scene)
+{
+    work_free(&scene->work);
+    event_base_free(scene->base);
+}
+
+/* More of them end in every turn of the loop: that puts off no look. */
+static void test_signals_without_end(void **state)
+{
+    struct scene scene;
+    struct event *always;
     int ends[2];
 
     (void)state;
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(write(ends[1], "x", 1), 1);
-    assert_int_equal(work_start(&scene.work, scene.base, &plan), 0);
-    assert_int_equal(waitid(P_PID, (id_t)scene.work.child, &ended, WEXITED | WNOWAIT), 0);
+    begin(&scene);
     always = event_new(scene.base, ends[0], EV_READ | EV_PERSIST, on_child_signal, &scene);
     event_add(always, NULL);
     event_base_dispatch(scene.base);
     assert_int_equal(scene.code, 0);
     event_free(always);
-    work_free(&scene.work);
-    event_base_free(scene.base);
+    end(&scene);
     close(ends[0]);
     close(ends[1]);
+}
+
+/* Nobody is left who could stop: it is over, whichever signal is handled first. */
+static void test_stop_after_its_end(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    work_signal(&scene.work, SIGTSTP, false);
+    assert_int_equal(scene.code, 0);
+    end(&scene);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_signals_without_end),
+        cmocka_unit_test(test_stop_after_its_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
