@@ -11,7 +11,6 @@
 #include "lock/claim.h"
 
 #include "base/heap.h"
-#include "lock/machine.h"
 #include "lock/mode.h"
 #include "lock/name.h"
 #include "lock/structs.h"

@@ -12,7 +12,6 @@
 #include "lock/inspect.h"
 #include "lock/renew.h"
 #include "lock/structs.h"
-#include "loop/defer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

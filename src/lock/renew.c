@@ -14,7 +14,6 @@
 #include "lock/claim.h"
 #include "lock/handle.h"
 #include "lock/mode.h"
-#include "lock/notify.h"
 #include "lock/renewal.h"
 #include "lock/structs.h"
 #include "loop/now.h"

@@ -22,7 +22,6 @@
 #include "lock/structs.h"
 #include "lock/terms.h"
 #include "loop/now.h"
-#include "loop/timer.h"
 #include "redis/decode.h"
 #include "redis/dialect.h"
 #include "redis/encode.h"

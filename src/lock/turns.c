@@ -12,7 +12,6 @@
  */
 #include "lock/turns.h"
 
-#include "lock/claim.h"
 #include "lock/handle.h"
 #include "lock/hold.h"
 #include "lock/line.h"

@@ -14,7 +14,6 @@
 #include "lock/ending.h"
 #include "lock/structs.h"
 #include "loop/now.h"
-#include "loop/timer.h"
 #include "redis/encode.h"
 #include "redis/node.h"
 #include "redis/reply.h"

@@ -20,7 +20,6 @@
 #include "loop/hosts.h"
 #include "loop/loop.h"
 #include "loop/now.h"
-#include "loop/resolver.h"
 #include "loop/timer.h"
 
 #include <arpa/inet.h>
@@ -59,6 +58,44 @@ struct lw__lookup {
     char host[256];
     char why[320];
 };
+
+/* How long a name server may take before the next one is asked. */
+#define EACH_MIN_MS 20
+#define EACH_MAX_MS 1000
+
+/* So that a server that does not answer leaves time to ask the others, and to connect;
+ * and that a slow one is waited for as long as there is time. */
+static void share_patience(struct evdns_base *dns, uint32_t patience_ms)
+{
+    unsigned servers = (unsigned)evdns_base_count_nameservers(dns);
+    unsigned each_ms = patience_ms / (servers + 1);
+    char text[32];
+
+    each_ms = each_ms < EACH_MIN_MS ? EACH_MIN_MS : each_ms;
+    each_ms = each_ms > EACH_MAX_MS ? EACH_MAX_MS : each_ms;
+    (void)snprintf(text, sizeof(text), "%ue-3", each_ms); /* no locale's decimal point */
+    (void)evdns_base_set_option(dns, "timeout:", text);
+    (void)snprintf(text, sizeof(text), "%u", servers + 1 + patience_ms / each_ms);
+    (void)evdns_base_set_option(dns, "attempts:", text);
+}
+
+/* By what the file says now; one that is not there, or names nobody, leads to this
+ * machine's own server, as in libc. NULL: no memory. */
+static struct evdns_base *new_resolver(struct event_base *base, const char *file,
+                                       uint32_t patience_ms)
+{
+    const int what = DNS_OPTION_SEARCH | DNS_OPTION_NAMESERVERS | DNS_OPTION_MISC;
+    struct evdns_base *dns = evdns_base_new(base, EVDNS_BASE_DISABLE_WHEN_INACTIVE);
+
+    if (dns != NULL) {
+        (void)evdns_base_resolv_conf_parse(dns, what, file);
+        if (evdns_base_count_nameservers(dns) == 0) {
+            (void)evdns_base_nameserver_ip_add(dns, "127.0.0.1");
+        }
+        share_patience(dns, patience_ms);
+    }
+    return dns;
+}
 
 static void stop_asking(struct lw__lookup *lookup)
 {
@@ -181,8 +218,8 @@ static int ask(struct lw__lookup *lookup, uint32_t patience_ms)
     if (questions == NULL) {
         return LW_ENOMEM;
     }
-    questions->dns = lw__resolver_new(lw__loop_base(lookup->loop),
-                                      *lw__loop_resolv_conf(lookup->loop), patience_ms);
+    questions->dns = new_resolver(lw__loop_base(lookup->loop),
+                                  *lw__loop_resolv_conf(lookup->loop), patience_ms);
     if (questions->dns == NULL) {
         free(questions);
         return LW_ENOMEM;

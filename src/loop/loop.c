@@ -11,12 +11,10 @@
  */
 #include "loop/loop.h"
 
-#include "base/heap.h"
 #include "lockwire.h"
 #include "loop/loop_inside.h"
 #include "loop/timer.h"
 
-#include <event2/event.h>
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -10,10 +10,8 @@
  */
 #include "loop/timer.h"
 
-#include "base/heap.h"
 #include "base/owner.h"
 #include "lockwire.h"
-#include "loop/defer.h"
 #include "loop/loop_inside.h"
 #include "loop/now.h"
 

@@ -4,7 +4,6 @@
 
 #include "redis/decode.h"
 #include "redis/encode.h"
-#include "redis/format.h"
 
 const struct lw__dialect lw__dialect_mutex = {
     .acquire = lw__encode_acquire,

@@ -6,7 +6,6 @@
 #include "redis/encode.h"
 
 #include "base/buffer.h"
-#include "redis/format.h"
 #include "redis/resp.h"
 #include "scripts.h"
 

@@ -15,17 +15,11 @@
  */
 #include "redis/link.h"
 
-#include "base/told.h"
 #include "lockwire.h"
 #include "loop/defer.h"
 #include "loop/loop.h"
 #include "loop/now.h"
-#include "loop/timer.h"
-#include "redis/awaited.h"
-#include "redis/channels.h"
-#include "redis/guard.h"
 #include "redis/link_inside.h"
-#include "redis/wire.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -59,11 +53,21 @@ bool lw__link_is_open(const struct lw__link *link)
     return link->state == LW__LINK_CONNECTING || link->state == LW__LINK_UP;
 }
 
+static void forget_channels(struct lw__link *link)
+{
+    struct lw__channel *channel;
+
+    while ((channel = link->channels) != NULL) {
+        link->channels = channel->older;
+        free(channel);
+    }
+}
+
 void lw__link_destroy(struct lw__link *link)
 {
     lw__awaited_clear(&link->awaited);
     lw__guard_clear(&link->guard);
-    lw__channels_clear(&link->channels);
+    forget_channels(link);
     free(link);
 }
 

@@ -8,7 +8,6 @@
 #include "base/told.h"
 #include "loop/timer.h"
 #include "redis/awaited.h"
-#include "redis/channels.h"
 #include "redis/guard.h"
 #include "redis/link.h"
 #include "redis/wire.h"
@@ -17,6 +16,12 @@
 #include <stdint.h>
 
 struct lw__loop;
+
+/* What a link listens to, each channel once. */
+struct lw__channel {
+    struct lw__channel *older;
+    char name[];
+};
 
 enum lw__link_state {
     LW__LINK_CONNECTING,
@@ -40,7 +45,7 @@ struct lw__link {
     struct lw__deferred came_up, broken, overdue, end;
     int64_t up_us;
     struct lw__awaited awaited;
-    struct lw__channels channels;
+    struct lw__channel *channels; /* link_subscribe.c's */
 
     char peer[112], why[LW__WHY];
     struct lw__guard guard;

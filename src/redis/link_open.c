@@ -14,10 +14,6 @@
 #include "lockwire.h"
 #include "loop/defer.h"
 #include "loop/now.h"
-#include "loop/timer.h"
-#include "redis/guard.h"
-#include "redis/link.h"
-#include "redis/wire.h"
 
 #include <errno.h>
 #include <stdio.h>

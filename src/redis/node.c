@@ -10,20 +10,16 @@
  */
 #include "redis/node.h"
 
-#include "base/buffer.h"
 #include "base/log.h"
 #include "base/owner.h"
 #include "lockwire.h"
 #include "loop/defer.h"
 #include "loop/now.h"
 #include "loop/timer.h"
-#include "redis/format.h"
 #include "redis/link.h"
 #include "redis/node_inside.h"
 #include "redis/reply.h"
 #include "redis/resp.h"
-#include "redis/session.h"
-#include "redis/subscription.h"
 
 #include <stdio.h>
 #include <stdlib.h>

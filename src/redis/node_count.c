@@ -14,10 +14,7 @@
 #include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
-#include "redis/format.h"
-#include "redis/node.h"
 #include "redis/reply.h"
-#include "redis/subscription.h"
 
 #include <syslog.h>
 

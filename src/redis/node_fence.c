@@ -16,7 +16,6 @@
 #include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
-#include "redis/node.h"
 #include "redis/reply.h"
 
 #include <stdio.h>

@@ -10,14 +10,11 @@
  */
 #include "redis/node_inside.h"
 
-#include "base/buffer.h"
 #include "base/owner.h"
 #include "lockwire.h"
 #include "loop/defer.h"
-#include "redis/backlog.h"
 #include "redis/classify.h"
 #include "redis/link.h"
-#include "redis/node.h"
 #include "redis/reply.h"
 #include "redis/session.h"
 

@@ -7,8 +7,6 @@
 
 #include "base/buffer.h"
 
-#include <string.h>
-
 #define HEADER (1 + LW__DIGITS + 2) /* at most */
 
 static inline const char *digits(uint64_t number, char room[LW__DIGITS], size_t *length)

@@ -10,15 +10,12 @@
 #include "redis/session.h"
 
 #include "base/buffer.h"
-#include "base/log.h"
 #include "base/owner.h"
 #include "base/random.h"
 #include "lockwire.h"
 #include "loop/lookup.h"
 #include "loop/now.h"
-#include "loop/timer.h"
 #include "redis/classify.h"
-#include "redis/link.h"
 #include "redis/reply.h"
 #include "redis/resp.h"
 

@@ -14,7 +14,6 @@
 #include "redis/format.h"
 #include "redis/link.h"
 #include "redis/reply.h"
-#include "redis/session.h"
 
 #include <string.h>
 #include <strings.h>

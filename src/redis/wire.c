@@ -20,7 +20,6 @@
 
 #include "base/owner.h"
 #include "lockwire.h"
-#include "loop/defer.h"
 #include "loop/loop.h"
 
 #include <errno.h>

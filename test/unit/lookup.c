@@ -11,7 +11,6 @@
 #include "loop/lookup.h"
 #include "loop/loop.h"
 #include "loop/now.h"
-#include "loop/resolver.h"
 #include "loop/timer.h"
 
 #include <stdio.h>
