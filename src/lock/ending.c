@@ -11,10 +11,10 @@
 
 #include "base/forked.h"
 #include "lock/claim.h"
-#include "lock/listen.h"
 #include "lock/name.h"
 #include "lock/notify.h"
 #include "lock/options.h"
+#include "lock/redisson.h"
 #include "lock/renewal.h"
 #include "lock/structs.h"
 #include "loop/loop.h"
@@ -44,7 +44,7 @@ void lw__ending_take_down(struct lw_client *client)
         lw__timer_cancel(client->loop, &client->close_timer);
         lw__timer_cancel(client->loop, &client->whoami.timer);
     }
-    lw__listen_close(client);
+    lw__redisson_close(client);
     if (lw__forked_is_child(&client->forked)) {
         lw__node_abandon(client->node);
         lw__loop_abandon(client->loop);

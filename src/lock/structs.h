@@ -181,12 +181,11 @@ struct lw_client {
     struct lw__renewals renewals;     /* renewal.c's */
     struct lw__hints hints;           /* hints.c's */
     struct lw__rest rests[LW__RESTS]; /* line.c's */
-    struct lw__listener *listener;    /* listen.c's; NULL: nobody waited lately */
-    bool channels_forbidden_told;     /* listen.c's */
-    bool cluster_told;                /* redisson.c's */
-    struct lw__inquiry *inquiries;    /* inspect.c's */
-    struct lw__whoami whoami;         /* whoami.c's */
-    struct lw__notify notify;         /* notify.c's */
+    struct lw__listener *listener;    /* redisson.c's; NULL: nobody waited lately */
+    bool channels_forbidden_told, cluster_told;
+    struct lw__inquiry *inquiries; /* inspect.c's */
+    struct lw__whoami whoami;      /* whoami.c's */
+    struct lw__notify notify;      /* notify.c's */
     struct lw__notice closed_notice;
 
     /* deliver.c's */

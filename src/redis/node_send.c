@@ -18,6 +18,71 @@
 #include "redis/reply.h"
 #include "redis/session.h"
 
+/* ---- those that wait for room ---- */
+
+static struct lw__rank *rank_of(struct lw__backlog *backlog,
+                                const struct lw__command *command)
+{
+    return &backlog->ranks[command->type->order];
+}
+
+static void init_backlog(struct lw__backlog *backlog)
+{
+    for (unsigned order = 0; order < LW__ORDERS; order++) {
+        backlog->ranks[order] = (struct lw__rank){NULL, &backlog->ranks[order].first};
+    }
+    backlog->count = 0;
+}
+
+/* `resent`: before all of its order that were not sent yet. As EVAL it goes behind others
+ * of that kind, so that requests of one client keep their order. */
+static void push(struct lw__backlog *backlog, struct lw__command *command, bool resent)
+{
+    struct lw__rank *rank = rank_of(backlog, command);
+    struct lw__request *r = &command->request, **at = resent ? &rank->first : rank->end;
+
+    while (resent && *at != NULL && LW__OWNER(struct lw__command, request, *at)->eval) {
+        at = &(*at)->next;
+    }
+    backlog->count++;
+    r->next = *at;
+    r->prev = at;
+    *at = r;
+    if (r->next != NULL) {
+        r->next->prev = &r->next;
+    } else {
+        rank->end = &r->next;
+    }
+}
+
+static void pull(struct lw__backlog *backlog, struct lw__command *command)
+{
+    struct lw__request *r = &command->request;
+
+    backlog->count--;
+    *r->prev = r->next;
+    if (r->next != NULL) {
+        r->next->prev = r->prev;
+    } else {
+        rank_of(backlog, command)->end = r->prev;
+    }
+    r->next = NULL;
+    r->prev = NULL;
+}
+
+/* The one to be sent next, of the orders up to this one; NULL: none waits. */
+static struct lw__command *next_of(const struct lw__backlog *backlog, enum lw__order last)
+{
+    for (unsigned order = 0; order <= last; order++) {
+        if (backlog->ranks[order].first != NULL) {
+            return LW__OWNER(struct lw__command, request, backlog->ranks[order].first);
+        }
+    }
+    return NULL;
+}
+
+/* ---- sending ---- */
+
 static void replied(struct lw__request *request, const struct lw__reply *reply);
 static void failed(struct lw__request *request, const char *why);
 
@@ -38,7 +103,7 @@ static void send_now(struct lw__node *node, struct lw__command *command)
         return;
     }
     command->request.sent_us = 0;
-    lw__backlog_push(&node->backlog, command, false);
+    push(&node->backlog, command, false);
 }
 
 static bool has_room(const struct lw__node *node)
@@ -52,9 +117,8 @@ static void pump(void *arg)
     struct lw__node *node = arg;
     struct lw__command *next;
 
-    while ((next = lw__backlog_next(&node->backlog, LW__ORDERS - 1)) != NULL &&
-           has_room(node)) {
-        lw__backlog_pull(&node->backlog, next);
+    while ((next = next_of(&node->backlog, LW__ORDERS - 1)) != NULL && has_room(node)) {
+        pull(&node->backlog, next);
         send_now(node, next);
         if (next->request.sent_us == 0) {
             break;
@@ -69,9 +133,9 @@ void lw__node_submit(struct lw__node *node, struct lw__command *command,
     command->type = type;
     command->eval = false;
     command->request.sent_us = 0;
-    if (!has_room(node) || (node->backlog.count > 0 &&
-                            lw__backlog_next(&node->backlog, type->order) != NULL)) {
-        lw__backlog_push(&node->backlog, command, false);
+    if (!has_room(node) ||
+        (node->backlog.count > 0 && next_of(&node->backlog, type->order) != NULL)) {
+        push(&node->backlog, command, false);
     } else {
         send_now(node, command);
     }
@@ -89,7 +153,7 @@ static bool send_text_instead(struct lw__command *command, const struct lw__repl
     }
     command->eval = true;
     command->request.sent_us = 0;
-    lw__backlog_push(&command->node->backlog, command, true);
+    push(&command->node->backlog, command, true);
     lw__defer(command->node->options.access.loop, &command->node->pump_call, false);
     return true;
 }
@@ -152,7 +216,7 @@ void lw__node_forget(struct lw__node *node, struct lw__command *command)
         return;
     }
     if (lw__node_is_unsent(command)) {
-        lw__backlog_pull(&node->backlog, command);
+        pull(&node->backlog, command);
     } else if (node->commands.link != NULL) {
         lw__link_forget(node->commands.link, &command->request);
     }
@@ -178,14 +242,14 @@ void lw__node_fail_waiting(struct lw__node *node, const char *why)
 {
     struct lw__command *command;
 
-    while ((command = lw__backlog_next(&node->backlog, LW__ORDERS - 1)) != NULL) {
-        lw__backlog_pull(&node->backlog, command);
+    while ((command = next_of(&node->backlog, LW__ORDERS - 1)) != NULL) {
+        pull(&node->backlog, command);
         command->type->failed(command, why, false);
     }
 }
 
 void lw__node_send_init(struct lw__node *node)
 {
-    lw__backlog_init(&node->backlog);
+    init_backlog(&node->backlog);
     lw__defer_init(&node->pump_call, pump, node);
 }
