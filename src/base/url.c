@@ -36,9 +36,7 @@ __attribute__((format(printf, 2, 3))) static int invalid(struct explain *why,
     va_list args;
 
     va_start(args, format);
-    if (why->size > 0) {
-        (void)vsnprintf(why->text, why->size, format, args);
-    }
+    (void)vsnprintf(why->text, why->size, format, args);
     va_end(args);
     return LW_EINVAL;
 }

@@ -12,7 +12,6 @@
 #include "lock/mode.h"
 #include "lock/terms.h"
 #include "loop/now.h"
-#include "redis/dialect.h"
 #include "redis/encode.h"
 #include "redis/node.h"
 
@@ -29,7 +28,7 @@ static bool wants_to_join(const struct lw__claim *claim)
 
 static const struct lw__rw *rw_of(const struct lw__claim *claim)
 {
-    return claim->mode->dialect->rw ? &claim->rw : NULL;
+    return claim->mode->rw ? &claim->rw : NULL;
 }
 
 /* The lease to ask for: what goes out is what the machine will count the answer by. */
@@ -78,7 +77,7 @@ void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)
     claim->asked_to_join = args.wait;
     claim->numbers = args.fence ? 16 : 0;
     command->request.expected = 1;
-    claim->mode->dialect->acquire(out, command->eval, &args);
+    claim->mode->acquire(out, command->eval, &args);
 }
 
 void lw__claim_put_release(struct lw__command *command, struct lw__buffer *out)
@@ -92,5 +91,5 @@ void lw__claim_put_release(struct lw__command *command, struct lw__buffer *out)
     };
 
     command->request.expected = 1;
-    claim->mode->dialect->release(out, command->eval, &args);
+    claim->mode->release(out, command->eval, &args);
 }

@@ -25,7 +25,6 @@
 #include "loop/timer.h"
 #include "redis/classify.h"
 #include "redis/decode.h"
-#include "redis/dialect.h"
 #include "redis/node.h"
 #include "redis/reply.h"
 
@@ -266,7 +265,7 @@ static bool release_answered(struct lw__command *command, const struct lw__reply
         server_error(claim, lw__reply_text(reply, NULL));
         return true;
     }
-    if (!claim->mode->dialect->released(reply, &answer)) {
+    if (!claim->mode->released(reply, &answer)) {
         return false;
     }
     if (claim->mode->in_line != NULL) {

@@ -63,6 +63,19 @@ static void count_lost(struct lw_stats *stats, int reason)
     }
 }
 
+static void call_back(struct lw_lock *lock, lw_lock_cb *callback, int status, void *arg)
+{
+    bool outer = lock->in_callback;
+
+    if (callback == NULL) {
+        return;
+    }
+    lock->in_callback = true;
+    callback(lock, status, arg);
+    lock->in_callback = outer;
+    lw__handle_unref(lock);
+}
+
 static void deliver_to_lock(struct lw_lock *lock, enum lw__notice_kind kind, int status)
 {
     struct lw_stats *stats = &lock->client->stats;
@@ -92,13 +105,7 @@ static void deliver_to_lock(struct lw_lock *lock, enum lw__notice_kind kind, int
         arg = lock->released_arg;
         break;
     }
-    if (callback == NULL) {
-        return;
-    }
-    lock->in_callback = true;
-    callback(lock, status, arg);
-    lock->in_callback = false;
-    lw__handle_unref(lock);
+    call_back(lock, callback, status, arg);
 }
 
 static void deliver_renewed(struct lw__renew_call *call, int status)
@@ -106,16 +113,9 @@ static void deliver_renewed(struct lw__renew_call *call, int status)
     struct lw_lock *lock = call->lock;
     lw_lock_cb *callback = call->done;
     void *arg = call->arg;
-    bool outer = lock->in_callback;
 
     lw__renew_free(call);
-    if (callback == NULL) {
-        return;
-    }
-    lock->in_callback = true;
-    callback(lock, status, arg);
-    lock->in_callback = outer;
-    lw__handle_unref(lock);
+    call_back(lock, callback, status, arg);
 }
 
 static void deliver_inquiry(struct lw__inquiry *inquiry, int status)

@@ -16,10 +16,10 @@
 #include "base/owner.h"
 #include "base/told.h"
 #include "lock/explain.h"
+#include "lock/mode.h"
 #include "lock/structs.h"
 #include "lockwire.h"
 #include "redis/decode.h"
-#include "redis/dialect.h"
 #include "redis/encode.h"
 #include "redis/node.h"
 #include "redis/reply.h"
@@ -88,9 +88,9 @@ static const struct lw__command_type who_type = {put_who, who_answered, failed,
                                                  LW__ORDER_FRESH};
 
 /* Where it is Redisson's it is a stranger's, and not among the holders. */
-static const struct lw__dialect *dialect_of(const struct lw_inspected *holder)
+static const struct lw__mode *mode_of_broken(const struct lw__inquiry *inquiry)
 {
-    return holder->mode == LW_MUTEX ? &lw__dialect_mutex : &lw__dialect_rw;
+    return &inquiry->client->modes[inquiry->look.entries[inquiry->breaking].mode];
 }
 
 static void put_break(struct lw__command *command, struct lw__buffer *out)
@@ -100,7 +100,7 @@ static void put_break(struct lw__command *command, struct lw__buffer *out)
 
     command->request.expected = 1;
     lw__encode_break(out, command->eval, inquiry->name, holder->token,
-                     dialect_of(holder)->rw, lw__node_server(inquiry->client->node));
+                     mode_of_broken(inquiry)->rw, lw__node_server(inquiry->client->node));
 }
 
 static void break_next(struct lw__inquiry *inquiry);
@@ -108,13 +108,12 @@ static void break_next(struct lw__inquiry *inquiry);
 static bool break_answered(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__inquiry *inquiry = inquiry_of(command);
-    const struct lw_inspected *holder = &inquiry->look.entries[inquiry->breaking];
     struct lw__released answer;
 
     if (is_error(inquiry, reply)) {
         return true;
     }
-    if (!dialect_of(holder)->released(reply, &answer)) {
+    if (!mode_of_broken(inquiry)->released(reply, &answer)) {
         return false;
     }
     inquiry->any_broken = inquiry->any_broken || answer.released;
@@ -235,9 +234,14 @@ void lw__inspect_close(struct lw_client *client)
 static int ask(struct lw_client *client, const char *text, const char *token,
                lw_inspect_cb *inspected, lw_break_cb *broken, void *arg)
 {
-    int status = lw__explain_name(client, text);
     struct lw__inquiry *inquiry;
+    int status;
 
+    if (inspected == NULL && broken == NULL) {
+        lw__explain(client, "done is NULL");
+        return LW_EINVAL;
+    }
+    status = lw__explain_name(client, text);
     if (status != 0) {
         return status;
     }
@@ -266,10 +270,6 @@ static int ask(struct lw_client *client, const char *text, const char *token,
 
 int lw_inspect(struct lw_client *client, const char *name, lw_inspect_cb *done, void *arg)
 {
-    if (done == NULL) {
-        lw__explain(client, "done is NULL");
-        return LW_EINVAL;
-    }
     return ask(client, name, NULL, done, NULL, arg);
 }
 
@@ -292,9 +292,5 @@ const struct lw_inspected *lw_inspection_waiter(const struct lw_inspection *insp
 int lw_break(struct lw_client *client, const char *name, const char *token,
              lw_break_cb *done, void *arg)
 {
-    if (done == NULL) {
-        lw__explain(client, "done is NULL");
-        return LW_EINVAL;
-    }
     return ask(client, name, token, NULL, done, arg);
 }

@@ -28,7 +28,6 @@
 #include "lock/whoami.h"
 #include "loop/now.h"
 #include "loop/timer.h"
-#include "redis/dialect.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -118,7 +117,7 @@ static void take_options(struct lw_lock *lock, const struct lw_acquire_options *
 
     lock->mode = &lw__mode_table[options->mode];
     lock->flags = (uint8_t)options->flags;
-    if (!lock->mode->dialect->fenced) {
+    if (!lock->mode->fenced) {
         lock->flags |= LW_NO_FENCE;
     }
     lock->lease_ms = options->lease_ms;
@@ -400,7 +399,7 @@ const char *lw_lock_owner(const struct lw_lock *lock)
 
         mine->owner_text = malloc(LW__TOKEN_SIZE);
         if (mine->owner_text != NULL) {
-            (void)lock->mode->dialect->owner(&id, mine->owner_text);
+            (void)lock->mode->owner(&id, mine->owner_text);
         }
     }
     return lock->owner_text != NULL ? lock->owner_text : "";

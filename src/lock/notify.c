@@ -22,6 +22,12 @@ void lw__notify_init(struct lw_client *client, lw__call_fn *deliver)
     lw__defer_init(&client->notify.call, deliver, client);
 }
 
+static struct lw__notice **queue_of(struct lw_client *client,
+                                    const struct lw__notice *notice)
+{
+    return notice->urgent ? &client->notify.urgent : &client->notify.normal;
+}
+
 static void queue(struct lw_client *client, struct lw__notice *notice,
                   enum lw__notice_kind kind, int status, bool urgent)
 {
@@ -29,11 +35,7 @@ static void queue(struct lw_client *client, struct lw__notice *notice,
     notice->kind = kind;
     notice->status = status;
     notice->urgent = urgent;
-    if (urgent) {
-        DL_APPEND(client->notify.urgent, notice);
-    } else {
-        DL_APPEND(client->notify.normal, notice);
-    }
+    DL_APPEND(*queue_of(client, notice), notice);
     lw__defer(client->loop, &client->notify.call, false);
 }
 
@@ -43,11 +45,7 @@ void lw__notify_cancel(struct lw_client *client, struct lw__notice *notice)
         return;
     }
     notice->kind = LW__NOTICE_NONE;
-    if (notice->urgent) {
-        DL_DELETE(client->notify.urgent, notice);
-    } else {
-        DL_DELETE(client->notify.normal, notice);
-    }
+    DL_DELETE(*queue_of(client, notice), notice);
 }
 
 void lw__notify_lock(struct lw_lock *lock, enum lw__notice_kind kind, int status)

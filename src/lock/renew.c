@@ -18,7 +18,6 @@
 #include "lock/structs.h"
 #include "loop/now.h"
 #include "redis/decode.h"
-#include "redis/dialect.h"
 #include "redis/encode.h"
 #include "redis/node.h"
 #include "redis/reply.h"
@@ -47,8 +46,8 @@ static void put_call(struct lw__command *command, struct lw__buffer *out)
     }
     args.lease_ms = call->lease_ms;
     command->request.expected = 1;
-    claim->mode->dialect->renew(out, command->eval, 1, &args,
-                                lw__node_server(claim->client->node));
+    claim->mode->renew(out, command->eval, 1, &args,
+                       lw__node_server(claim->client->node));
 }
 
 static void call_failed(struct lw__command *command, const char *why, bool sent)

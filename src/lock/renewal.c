@@ -23,7 +23,6 @@
 #include "lock/terms.h"
 #include "loop/now.h"
 #include "redis/decode.h"
-#include "redis/dialect.h"
 #include "redis/encode.h"
 #include "redis/node.h"
 #include "redis/reply.h"
@@ -41,8 +40,8 @@ struct lw__batch {
     struct lw__batch *older;    /* all of the client's, in flight or free */
     struct lw_client *client;
     unsigned count;
-    const struct lw__dialect *dialect; /* of its claims */
-    struct lw__claim *claims[BATCH];   /* NULL: gone meanwhile */
+    const struct lw__mode *mode;     /* of the last claim: all are renewed alike */
+    struct lw__claim *claims[BATCH]; /* NULL: gone meanwhile */
     uint32_t lease_ms[BATCH];
 };
 
@@ -206,8 +205,8 @@ static void put_batch(struct lw__command *command, struct lw__buffer *out)
     }
     batch->count = kept;
     command->request.expected = 1;
-    batch->dialect->renew(out, command->eval, kept, args,
-                          lw__node_server(batch->client->node));
+    batch->mode->renew(out, command->eval, kept, args,
+                       lw__node_server(batch->client->node));
 }
 
 static void free_batch(struct lw__batch *batch)
@@ -339,7 +338,7 @@ static void fill(struct lw__batch *batch, int64_t now_us)
            (first = lw__heap_first(&client->renewals.due)) != NULL) {
         struct lw__claim *claim = claim_of(first->node);
 
-        if (batch->count > 0 && batch->dialect != claim->mode->dialect) {
+        if (batch->count > 0 && batch->mode->renew != claim->mode->renew) {
             break;
         }
         if (!is_nearly_due(first, now_us)) {
@@ -349,7 +348,7 @@ static void fill(struct lw__batch *batch, int64_t now_us)
             client->stats.renewals_late++;
         }
         lw__heap_remove(&client->renewals.due, &claim->renewal);
-        batch->dialect = claim->mode->dialect;
+        batch->mode = claim->mode;
         claim->batch = batch;
         batch->claims[batch->count++] = claim;
     }

@@ -34,6 +34,8 @@
 #define PATIENCE_PART 4
 
 struct question {
+    struct questions *all;
+    int family;
     struct evdns_request *request; /* NULL: not asked, or answered */
     struct lw__addresses found;
     int error;
@@ -161,14 +163,18 @@ static void on_patience(void *arg)
     lw__defer(lookup->loop, &lookup->done, false);
 }
 
-static void on_answer(struct questions *questions, struct question *question, int family,
-                      int error, int count, const void *addresses)
+static void on_answer(int error, char type, int count, int ttl, void *addresses,
+                      void *arg)
 {
-    const size_t size = family == AF_INET ? sizeof(struct in_addr)
-                                          : sizeof(struct in6_addr);
+    struct question *question = arg;
+    struct questions *questions = question->all;
+    const size_t size = question->family == AF_INET ? sizeof(struct in_addr)
+                                                    : sizeof(struct in6_addr);
     struct lw__lookup *lookup = questions->lookup;
     struct lw__address found;
 
+    (void)type;
+    (void)ttl;
     question->request = NULL;
     question->error = error;
     questions->pending--;
@@ -180,7 +186,8 @@ static void on_answer(struct questions *questions, struct question *question, in
     }
     for (int i = 0; error == DNS_ERR_NONE && i < count; i++) {
         const char *address = (const char *)addresses + (size_t)i * size;
-        if (inet_ntop(family, address, found.text, sizeof(found.text)) != NULL) {
+        if (inet_ntop(question->family, address, found.text, sizeof(found.text)) !=
+            NULL) {
             lw__address_add(&question->found, &found);
         }
     }
@@ -192,32 +199,17 @@ static void on_answer(struct questions *questions, struct question *question, in
     }
 }
 
-static void on_v4(int error, char type, int count, int ttl, void *addresses, void *arg)
-{
-    struct questions *questions = arg;
-
-    (void)type;
-    (void)ttl;
-    on_answer(questions, &questions->v4, AF_INET, error, count, addresses);
-}
-
-static void on_v6(int error, char type, int count, int ttl, void *addresses, void *arg)
-{
-    struct questions *questions = arg;
-
-    (void)type;
-    (void)ttl;
-    on_answer(questions, &questions->v6, AF_INET6, error, count, addresses);
-}
-
 /* Asks the name servers. 0, LW_ENOMEM. */
 static int ask(struct lw__lookup *lookup, uint32_t patience_ms)
 {
     struct questions *questions = calloc(1, sizeof(*questions));
+    struct question *v4, *v6;
 
     if (questions == NULL) {
         return LW_ENOMEM;
     }
+    v4 = &questions->v4;
+    v6 = &questions->v6;
     questions->dns = new_resolver(lw__loop_base(lookup->loop),
                                   *lw__loop_resolv_conf(lookup->loop), patience_ms);
     if (questions->dns == NULL) {
@@ -225,15 +217,14 @@ static int ask(struct lw__lookup *lookup, uint32_t patience_ms)
         return LW_ENOMEM;
     }
     questions->lookup = lookup;
-    questions->v4.request =
-        evdns_base_resolve_ipv4(questions->dns, lookup->host, 0, on_v4, questions);
-    questions->v6.request =
-        evdns_base_resolve_ipv6(questions->dns, lookup->host, 0, on_v6, questions);
-    questions->pending = (questions->v4.request != NULL ? 1 : 0) +
-                         (questions->v6.request != NULL ? 1 : 0);
+    *v4 = (struct question){.all = questions, .family = AF_INET};
+    *v6 = (struct question){.all = questions, .family = AF_INET6};
+    v4->request = evdns_base_resolve_ipv4(questions->dns, lookup->host, 0, on_answer, v4);
+    v6->request = evdns_base_resolve_ipv6(questions->dns, lookup->host, 0, on_answer, v6);
+    questions->pending = (v4->request != NULL) + (v6->request != NULL);
     lookup->questions = questions;
     if (questions->pending == 0) {
-        questions->v4.error = DNS_ERR_FORMAT; /* not a name that could be asked for */
+        v4->error = DNS_ERR_FORMAT; /* not a name that could be asked for */
         lw__defer(lookup->loop, &lookup->done, false);
     }
     return 0;

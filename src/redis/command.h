@@ -18,7 +18,8 @@ enum lw__order {
     LW__ORDERS
 };
 
-/* Embedded in its owner, who keeps it until it is answered or failed, or forgets it. */
+/* Embedded in its owner, who keeps it until it is answered or failed, or forgets it;
+ * until then request.prev is not NULL. */
 struct lw__command {
     struct lw__request request;
     const struct lw__command_type *type;
@@ -32,7 +33,8 @@ struct lw__command_type {
     void (*put)(struct lw__command *command, struct lw__buffer *out);
     /* Each of its replies, in order. false: no server can have answered that. */
     bool (*answer)(struct lw__command *command, const struct lw__reply *reply);
-    /* No answer will come. sent: it may have been executed. */
+    /* No answer will come. sent: it may have been executed. NULL: nobody wants to know.
+     */
     void (*failed)(struct lw__command *command, const char *why, bool sent);
     enum lw__order order;
 };

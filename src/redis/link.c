@@ -126,7 +126,7 @@ static void on_end(void *arg)
     link->entered++;
     while (link->state == LW__LINK_FAILED && link->awaited.first != NULL) {
         struct lw__request *request = lw__awaited_pop(&link->awaited);
-        if (request != NULL) {
+        if (request != NULL && request->failed != NULL) {
             request->failed(request, link->why);
         }
     }

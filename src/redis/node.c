@@ -19,7 +19,6 @@
 #include "redis/link.h"
 #include "redis/node_inside.h"
 #include "redis/reply.h"
-#include "redis/resp.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,28 +67,6 @@ static void killed(struct lw__request *request, const struct lw__reply *reply)
     lw__node_make_room(LW__OWNER(struct lw__node, kill, request));
 }
 
-static void ignore_failure(struct lw__request *request, const char *why)
-{
-    (void)request;
-    (void)why;
-}
-
-static void tell_server(struct lw__node *node, struct lw__request *request,
-                        void (*reply)(struct lw__request *, const struct lw__reply *),
-                        size_t words, const char *const *text)
-{
-    struct lw__buffer out = {0};
-
-    lw__resp_words(&out, words, text);
-    *request =
-        (struct lw__request){.expected = 1, .reply = reply, .failed = ignore_failure};
-    if (out.failed ||
-        lw__link_send(node->commands.link, request, out.data, out.length) != 0) {
-        lw__session_fail(&node->commands, lw_strerror(LW_ENOMEM));
-    }
-    lw__buffer_clear(&out);
-}
-
 static void commands_ready(void *arg)
 {
     struct lw__node *node = arg;
@@ -103,15 +80,15 @@ static void commands_ready(void *arg)
         char id[24];
 
         (void)snprintf(id, sizeof(id), "%lld", (long long)node->commands.previous_id);
-        tell_server(node, &node->kill, killed, 4,
-                    (const char *[]){"CLIENT", "KILL", "ID", id});
+        lw__session_say(&node->commands, &node->kill, killed, 4,
+                        (const char *[]){"CLIENT", "KILL", "ID", id});
     }
-    tell_server(node, &node->policy, policy_told, 3,
-                (const char *[]){"CONFIG", "GET", "maxmemory-policy"});
+    lw__session_say(&node->commands, &node->policy, policy_told, 3,
+                    (const char *[]){"CONFIG", "GET", "maxmemory-policy"});
     node->count_forbidden = false;
     lw__node_count(node); /* before `up`, which has everyone ask, and join */
     lw__node_seed(node);
-    lw__subscription_start(&node->subscription);
+    lw__session_start(&node->subscription.session); /* one that was forbidden, too */
 }
 
 static void commands_lost(void *arg, const char *why)

@@ -54,7 +54,6 @@ static bool counted(struct lw__command *command, const struct lw__reply *reply)
     bool was_bound = subscription->bound;
     int64_t count;
 
-    node->counting = false;
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         count_refused(node, lw__reply_text(reply, NULL));
         return true;
@@ -72,23 +71,14 @@ static bool counted(struct lw__command *command, const struct lw__reply *reply)
     return true;
 }
 
-static void count_failed(struct lw__command *command, const char *why, bool sent)
-{
-    (void)why;
-    (void)sent;
-    command->node->counting = false;
-}
-
-static const struct lw__command_type count_type = {put_count, counted, count_failed,
+static const struct lw__command_type count_type = {put_count, counted, NULL,
                                                    LW__ORDER_KEEP};
 
-/* Does the server of the command link have the connection that listens? */
 void lw__node_count(struct lw__node *node)
 {
-    if (!node->subscription.confirmed || node->counting || node->count_forbidden ||
-        node->commands.state != LW__SESSION_READY) {
+    if (!node->subscription.confirmed || node->count.request.prev != NULL ||
+        node->count_forbidden || node->commands.state != LW__SESSION_READY) {
         return;
     }
-    node->counting = true;
     lw__node_submit(node, &node->count, &count_type);
 }

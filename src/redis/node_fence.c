@@ -74,7 +74,6 @@ static bool seeded(struct lw__command *command, const struct lw__reply *reply)
     const char *text = lw__reply_text(reply, NULL);
     int64_t number = lw__reply_integer(reply);
 
-    node->seeding = false;
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         enum lw__error_class class = lw__classify(text);
 
@@ -93,23 +92,14 @@ static bool seeded(struct lw__command *command, const struct lw__reply *reply)
     return true;
 }
 
-static void seed_failed(struct lw__command *command, const char *why, bool sent)
-{
-    (void)why;
-    (void)sent;
-    command->node->seeding = false;
-}
-
-static const struct lw__command_type seed_type = {put_seed, seeded, seed_failed,
-                                                  LW__ORDER_KEEP};
+static const struct lw__command_type seed_type = {put_seed, seeded, NULL, LW__ORDER_KEEP};
 
 void lw__node_seed(struct lw__node *node)
 {
     /* Each connection begins with it; what waits for one would be in its way. */
-    if (node->seeding || node->commands.state != LW__SESSION_READY) {
+    if (node->seed.request.prev != NULL || node->commands.state != LW__SESSION_READY) {
         return;
     }
-    node->seeding = true;
     lw__node_submit(node, &node->seed, &seed_type);
 }
 
@@ -126,27 +116,17 @@ static void put_keep(struct lw__command *command, struct lw__buffer *out)
 
 static bool kept(struct lw__command *command, const struct lw__reply *reply)
 {
-    command->node->keeping = false;
     if (lw__reply_type(reply) == LW__REPLY_INTEGER && lw__reply_integer(reply) == 0) {
         lw__node_seed(command->node);
     }
     return true;
 }
 
-static void keep_failed(struct lw__command *command, const char *why, bool sent)
-{
-    (void)why;
-    (void)sent;
-    command->node->keeping = false;
-}
-
-static const struct lw__command_type keep_type = {put_keep, kept, keep_failed,
-                                                  LW__ORDER_KEEP};
+static const struct lw__command_type keep_type = {put_keep, kept, NULL, LW__ORDER_KEEP};
 
 void lw__node_keep_fence(struct lw__node *node)
 {
-    if (!node->keeping) {
-        node->keeping = true;
+    if (node->keep.request.prev == NULL) {
         lw__node_submit(node, &node->keep, &keep_type);
     }
 }

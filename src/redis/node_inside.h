@@ -41,12 +41,11 @@ struct lw__node {
     /* node_fence.c's */
     struct lw__command seed, keep;
     struct lw__unseeded unseeded; /* `why` is "" while the fence counter can be trusted */
-    bool seeding, keeping;
 
     /* node_count.c's */
     struct lw__command count;
     unsigned counted_nonce; /* whom the count is about */
-    bool counting, count_forbidden, count_forbidden_told;
+    bool count_forbidden, count_forbidden_told;
 };
 
 /* node_send.c */

@@ -168,6 +168,13 @@ void lw__node_make_room(void *arg)
     }
 }
 
+static void fail(struct lw__command *command, const char *why, bool sent)
+{
+    if (command->type->failed != NULL) {
+        command->type->failed(command, why, sent);
+    }
+}
+
 static void replied(struct lw__request *request, const struct lw__reply *reply)
 {
     struct lw__command *command = LW__OWNER(struct lw__command, request, request);
@@ -186,7 +193,7 @@ static void replied(struct lw__request *request, const struct lw__reply *reply)
 
         lw__node_distrust(node, why);
         if (request->expected == 0) {
-            command->type->failed(command, why, true);
+            fail(command, why, true);
         }
     }
 }
@@ -197,7 +204,7 @@ static void failed(struct lw__request *request, const char *why)
 
     command->node->up =
         false; /* `down` follows; nobody shall send on this link meanwhile */
-    command->type->failed(command, why, true);
+    fail(command, why, true);
 }
 
 bool lw__node_send(struct lw__node *node, struct lw__command *command,
@@ -244,7 +251,7 @@ void lw__node_fail_waiting(struct lw__node *node, const char *why)
 
     while ((command = next_of(&node->backlog, LW__ORDERS - 1)) != NULL) {
         pull(&node->backlog, command);
-        command->type->failed(command, why, false);
+        fail(command, why, false);
     }
 }
 

@@ -152,30 +152,28 @@ static void greeted(struct lw__request *request, const struct lw__reply *reply)
     }
 }
 
-static void greeting_failed(struct lw__request *request, const char *why)
+void lw__session_say(struct lw__session *session, struct lw__request *request,
+                     lw__reply_fn *reply, size_t words, const char *const *text)
 {
-    (void)request; /* the link's `down` follows */
-    (void)why;
+    struct lw__buffer out = {0};
+
+    *request = (struct lw__request){.expected = 1, .reply = reply};
+    lw__resp_words(&out, words, text);
+    if (out.failed || lw__link_send(session->link, request, out.data, out.length) != 0) {
+        lw__session_fail(session, lw_strerror(LW_ENOMEM));
+    }
+    lw__buffer_clear(&out);
 }
 
 static void greet(struct lw__session *s, enum lw__greeting kind, size_t words,
                   const char *const *text)
 {
-    struct lw__buffer out = {0};
     struct lw__greet *greet = &s->greetings[kind];
 
-    lw__resp_words(&out, words, text);
-    *greet = (struct lw__greet){
-        .request = {.expected = 1, .reply = greeted, .failed = greeting_failed},
-        .session = s,
-        .kind = kind,
-    };
+    greet->session = s;
+    greet->kind = kind;
     s->greetings_open++;
-    if (out.failed ||
-        lw__link_send(s->link, &greet->request, out.data, out.length) != 0) {
-        lw__session_fail(s, lw_strerror(LW_ENOMEM));
-    }
-    lw__buffer_clear(&out);
+    lw__session_say(s, &greet->request, greeted, words, text);
 }
 
 static void link_up(void *arg)

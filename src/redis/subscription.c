@@ -3,8 +3,8 @@
  * Whether messages count, and the connection on which they come: see subscription.h.
  *
  * Happy path: ready(), both channels confirmed, counted, bound. A server that forbids the
- * channels ends the tries until lw__subscription_start; one that does not count us has
- * the connection made anew, and the command link too where that was in vain.
+ * channels ends the tries until its session is started again; one that does not count us
+ * has the connection made anew, and the command link too where that was in vain.
  */
 #include "redis/subscription.h"
 
@@ -136,9 +136,4 @@ void lw__subscription_init(struct lw__subscription *subscription,
     *subscription = (struct lw__subscription){
         .events = events, .arg = arg, .uuid = uuid, .commands_too = COMMANDS_TOO};
     lw__session_init(&subscription->session, access, &session_events, subscription);
-}
-
-void lw__subscription_start(struct lw__subscription *subscription)
-{
-    lw__session_start(&subscription->session);
 }

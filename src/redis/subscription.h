@@ -5,7 +5,7 @@
  * Must not know the command link, whose server's count it is told, nor what messages
  * mean.
  *
- * Happy path: lw__subscription_start, `confirmed`, the node has its command link count
+ * Happy path: lw__session_start, `confirmed`, the node has its command link count
  * who subscribes to the connection's channel, lw__subscription_counted(1): bound;
  * `message` ...
  *
@@ -41,13 +41,10 @@ struct lw__subscription {
 };
 
 /* Room for a timer must have been reserved. Strings live as long as it. Starts
- * nothing. */
+ * nothing: lw__session_start does, also of one that was forbidden. */
 void lw__subscription_init(struct lw__subscription *subscription,
                            const struct lw__access *access, const char *uuid,
                            const struct lw__subscription_events *events, void *arg);
-/* Begins to connect; no effect while it does or is. One that was forbidden tries
- * again. */
-void lw__subscription_start(struct lw__subscription *subscription);
 /* Subscribes once more, so that a connection that is dead shows. */
 void lw__subscription_heartbeat(struct lw__subscription *subscription);
 /* What the command link's server counts for the connection `nonce`. true: the command
