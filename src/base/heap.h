@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A min-heap of nodes embedded in their owners, by a 64-bit key; equal keys in no
- * particular order. Room is reserved beforehand, so that adding never fails. libc only.
- */
+/* A min-heap of nodes embedded in their owners, by a 64-bit key; equal keys in no
+ * particular order. Room is reserved beforehand, so that adding never fails. libc
+ * only. */
 #ifndef LW_HEAP_H
 #define LW_HEAP_H
 #include <stddef.h>

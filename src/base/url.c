@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Takes URLs of servers apart. Must not know what is done with them.
- *
- * Happy path: scheme, then for redis:// user part, host, port and database, for unix://
- * path and database; each into memory of its own. Each failure names the part; nothing is
- * ever repeated of what stands before an '@', since a password may be in it.
- */
+/* Takes URLs of servers apart. Must not know what is done with them. Each failure names
+ * the part; nothing is ever repeated of what stands before an '@', since a password may
+ * be in it. */
 #include "base/url.h"
 
 #include "lockwire.h"

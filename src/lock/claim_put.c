@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What a claim says to the server, written at the moment of sending, by the terms of the
+/* What a claim says to the server, written at the moment of sending, by the terms of the
  * handles that wait for it then. Must not know what is answered. Lack of memory is the
- * buffer's to tell.
- */
+ * buffer's to tell. */
 #include "lock/claim_inside.h"
 
 #include "base/buffer.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The steps of a claim: turns answers, messages and due times into inputs of its machine,
+/* The steps of a claim: turns answers, messages and due times into inputs of its machine,
  * and the machine's actions into commands and events. Must not know handles, nor decide
  * anything about a lock.
  *
@@ -8,8 +7,7 @@
  * -> SEND_RELEASE, its reply -> events->released, events->ended. No link, no answer, or
  * an error that may pass: the outcome is open, and the machine knows what then; an error
  * that is for good: REFUSED. An answer that no script of ours can have given is not taken
- * (node_send.c).
- */
+ * (node_send.c). */
 #include "lock/claim_inside.h"
 
 #include "base/log.h"

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The only caller of user callbacks: what stays alive around them, the states that a
- * handle shows, and what is counted of them. Owns the references that let any call be
- * made inside any callback. Must not decide anything about a lock.
- *
- * Happy path: lw__deliver brings the clock's business up to date, takes the first notice
- * off (notify.c), sets the handle's state and calls back. A callback may free its handle
- * or the client: their memory goes when the last callback of them has returned.
- */
+/* The only caller of user callbacks: what stays alive around them, the states that a
+ * handle shows, and what is counted of them. Must not decide anything about a lock. Happy
+ * path: lw__deliver brings the clock's business up to date, takes the first notice off
+ * (notify.c), sets the handle's state and calls back. A callback may make any call, and
+ * free its handle or the client: their memory goes when the last callback of them has
+ * returned. */
 #include "lock/deliver.h"
 
 #include "base/owner.h"

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * How a client ends. Must not know why.
- *
- * Happy path: the last of what is open ends, drained; its notice comes last, and the loop
- * is let go of before it is delivered; when the caller frees the client, its memory goes
- * with the last callback. In a forked child nothing is sent or told, and no kernel object
- * that the parent shares is touched.
- */
+/* How a client ends. Must not know why. Happy path: the last of what is open ends,
+ * drained; its notice comes last, and the loop is let go of before it is delivered; when
+ * the caller frees the client, its memory goes with the last callback. In a forked child
+ * nothing is sent or told, and no kernel object that the parent shares is touched. */
 #include "lock/ending.h"
 
 #include "base/forked.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Explanations of refused calls. Where the caller gave no room for one, or too little, it
- * is not told, or cut. Happy path: lw__explain.
- */
+/* Explanations of refused calls. Where the caller gave no room for one, or too little, it
+ * is not told, or cut. */
 #include "lock/explain.h"
 
 #include "base/check.h"

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What outlives all else of a handle: its error text and its memory. Must not know what
- * it waits for or holds. Happy path: lw__handle_set_errstr; lw__handle_unref by whoever
- * may have been the last to use it. Where there is no memory for an error text there is
- * none.
- */
+/* What outlives all else of a handle: its error text and its memory. Must not know what
+ * it waits for or holds. Where there is no memory for an error text there is none. */
 #include "lock/handle.h"
 
 #include "base/told.h"

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * One handle's hold of a claim. Must not know the claim's other handles, nor who comes
- * next.
- *
- * Happy path: lw__hold_begin numbers the hold, arms its loss and has `done` called;
- * whoever ends it disarms that. When a deadline comes first: lw__hold_lose.
- */
+/* One handle's hold of a claim. Must not know the claim's other handles, nor who comes
+ * next. Happy path: lw__hold_begin numbers the hold, arms its loss and has `done` called;
+ * whoever ends it disarms that. When a deadline comes first: lw__hold_lose. */
 #include "lock/hold.h"
 
 #include "lock/notify.h"

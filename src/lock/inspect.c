@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * lw_inspect and lw_break: who holds a name, who waits for it, and taking it away. Owns
+/* lw_inspect and lw_break: who holds a name, who waits for it, and taking it away. Owns
  * the calls on their way. Must not touch any handle: a holder of ours learns from its
  * renewal.
  *
@@ -8,8 +7,7 @@
  * callback. lw_break takes the first step alone, then releases what it found there, each
  * holder by its token, so that a holder who came meanwhile is left alone. Each call is
  * tried once: no link, no answer or an error ends it, and lw_break says LW_EUNKNOWN where
- * something may have been broken.
- */
+ * something may have been broken. */
 #include "lock/inspect.h"
 
 #include "base/buffer.h"

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The calls on a handle: checks, states, getters. What a call sets in motion is turns.c's
- * and renew.c's; this file calls no user callback and sends nothing.
- *
- * Happy path: lw_acquire -> lw__turns_join; lw_release -> lw__turns_let_go; lw_lock_free.
- * A call that is refused says why (explain.c) and has done nothing.
- */
+/* The calls on a handle: checks, states, getters. What a call sets in motion is turns.c's
+ * and renew.c's; this file calls no user callback and sends nothing. Happy path:
+ * lw_acquire -> lw__turns_join; lw_release -> lw__turns_let_go; lw_lock_free. A call that
+ * is refused says why (explain.c) and has done nothing. */
 #include "lock/lock.h"
 
 #include "base/check.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The life of one token: see machine.h. Each phase has its function; what they share
- * stands above them. Read believe() and hand_over() for lock safety.
- */
+/* The life of one token: see machine.h. Each phase has its function; what they share
+ * stands above them. Read believe() and hand_over() for lock safety. */
 #include "lock/machine.h"
 
 #include "lock/poll.h"

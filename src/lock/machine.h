@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The life of one token, as a pure function: (state, input, now) -> (state, actions). It
+/* The life of one token, as a pure function: (state, input, now) -> (state, actions). It
  * owns every decision on which lock safety rests: when a grant may be believed, until
  * when, when to ask again, what to give back. It knows no clock, socket, allocation or
  * callback; libc only.
  *
  * Happy path: START -> SEND_TRY; GRANTED answer -> GRANTED; RELEASE -> SEND_RELEASE;
  * RELEASED answer -> RELEASED and ENDED.
- *
  * Waiting: START -> SEND_TRY; NOT_GRANTED -> SEND_ACQUIRE; QUEUED answer -> BUSY, sleep;
  * HANDED -> GRANTED at once if the arithmetic of the claim window allows, else
  * SEND_ACQUIRE.
- *
  * Failing: UNKNOWN (no answer, or none that decides) -> the same again after a while, or
  * when the link is up; a release until its lease is over. REFUSED -> FAIL, and whatever
  * the token may have is released. D comes -> LATE asks anew, LAPSE gives back. GONE ->
- * LOST.
- */
+ * LOST. */
 #ifndef LW_MACHINE_H
 #define LW_MACHINE_H
 #include <stdbool.h>

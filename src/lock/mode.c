@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The table of the modes: see mode.h. Whoever would ask which mode it is asks for what it
- * does.
- */
+/* The table of the modes. Whoever would ask which mode it is asks for what it does. */
 #include "lock/mode.h"
 
 #include "lock/redisson.h"

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The callbacks that are to be made. Owns the two queues (losses first). Must not decide
- * anything about a lock, nor call anybody.
- *
- * Happy path: lw__notify_lock queues a notice, in place of one that is queued, and has
- * deliver.c called from the loop. Needs no memory but for the link's, which is told the
- * next time where there is none.
- */
+/* The callbacks that are to be made. Owns the two queues (losses first). Must not decide
+ * anything about a lock, nor call anybody: deliver.c does, from the loop. Needs no memory
+ * but for the link's notice, which is told the next time where there is none. */
 #include "lock/notify.h"
 
 #include "lock/inspect.h"

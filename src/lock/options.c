@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A client's options: see options.h. Must not know what is made of them.
- *
- * Happy path: the caller's on top of the defaults, then the URL's parts where they say
- * nothing, then copies of the strings. What is refused is explained, with its field; what
- * is out of memory leaves what there is for lw__options_clear.
- */
+/* A client's options. Must not know what is made of them. Happy path: the caller's on top
+ * of the defaults, then the URL's parts where they say nothing, then copies of the
+ * strings. What is refused is explained, with its field; what is out of memory leaves
+ * what there is for lw__options_clear. */
 #include "lock/options.h"
 
 #include "base/check.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * How handles wait in LW_REDISSON: by the channels on which Redisson tells of releases.
+/* How handles wait in LW_REDISSON: by the channels on which Redisson tells of releases.
  * Owns the connection that listens to them. Must not know whose turn it is to ask (line.c
  * does), nor decide when a grant may be believed.
  *
@@ -8,8 +7,7 @@
  * confirmation and each message have line.c's first ask again. A connection that is lost
  * is brought back by its session, unless we may not subscribe; where a channel is not
  * heard, or a cluster's Redisson uses another, who waits polls. When nobody waited for a
- * while, or too many channels are of no use any more, it is closed.
- */
+ * while, or too many channels are of no use any more, it is closed. */
 #include "lock/redisson.h"
 
 #include "base/forked.h"

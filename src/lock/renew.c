@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Calls of lw_renew on their way, each by itself. Must not decide what an answer means
- * for the lock; machine.c does.
- *
- * Happy path: lw__renew_new sends; the answer -> RENEWED, and `done`. Without a link, or
- * with an error, `done` is told so and the lock is held as before; what ends the hold
- * ends them.
- */
+/* Calls of lw_renew on their way, each by itself. Must not decide what an answer means
+ * for the lock; machine.c does. Happy path: lw__renew_new sends; the answer -> RENEWED,
+ * and `done`. Without a link, or with an error, `done` is told so and the lock is held as
+ * before; what ends the hold ends them. */
 #include "lock/renew.h"
 
 #include "base/buffer.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Who is due for renewal when, in batches: a heap of held claims by due time, one timer
+/* Who is due for renewal when, in batches: a heap of held claims by due time, one timer
  * for all, up to 32 keys a script. Must not decide what a renewal's answer means for a
  * lock; machine.c does.
  *
@@ -8,8 +7,7 @@
  * random share, so that many do not come at once) the batch goes out; its answer ->
  * RENEWED. A batch that is not answered, or with an error, is tried again soon, well
  * before the deadlines; without a link none goes out, since all are verified when it
- * comes up; without memory for a batch, again soon.
- */
+ * comes up; without memory for a batch, again soon. */
 #include "lock/renewal.h"
 
 #include "base/buffer.h"

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The structs that the files of this room share: a client, a name, a claim, a handle, and
+/* The structs that the files of this room share: a client, a name, a claim, a handle, and
  * what is told of them. Each group of fields says which file writes them; others read
- * them, and have them changed by that file's functions.
- */
+ * them, and have them changed by that file's functions. */
 #ifndef LW_STRUCTS_H
 #define LW_STRUCTS_H
 #include "base/forked.h"

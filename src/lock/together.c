@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Handles of one owner that hold one claim together: they are counted here, and Redis
+/* Handles of one owner that hold one claim together: they are counted here, and Redis
  * sees one hold. Must not know which mode has it so, nor decide when a grant may be
- * believed.
- *
- * Happy path: lw__together_join finds the claim by which its owner holds, and lets the
- * handle in; lw__together_leave lets it out. Who comes too near to the hold's end waits
- * for the next renewal, which lw__together_admit follows.
- */
+ * believed. Happy path: lw__together_join finds the claim by which its owner holds, and
+ * lets the handle in; lw__together_leave lets it out. Who comes too near to the hold's
+ * end waits for the next renewal, which lw__together_admit follows. */
 #include "lock/together.h"
 
 #include "lock/hold.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The handles that share a claim: who joins, whose turn it is, who lets go. Mutex handles
+/* The handles that share a claim: who joins, whose turn it is, who lets go. Mutex handles
  * of one name queue here, in order of arrival, and Redis sees one token; any other handle
  * has a claim for itself, or shares it as its mode says (together.c). What becomes of a
  * claim is turns_events.c's. Must not know commands or replies.
@@ -8,8 +7,7 @@
  * Happy path: lw__turns_join -> granted() -> the callback; lw__turns_let_go passes to the
  * next handle, without a command while the numbers and the lease allow it, or releases.
  * When a hold's time comes to an end first, it is lost, and those who wait queue anew;
- * without memory for that they end.
- */
+ * without memory for that they end. */
 #include "lock/turns.h"
 
 #include "lock/handle.h"

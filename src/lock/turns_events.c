@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What becomes of a claim, and of the link, for each of the handles that wait or hold by
- * it. Must not know commands or replies.
- *
- * Happy path: granted() -> the first who waits holds; released(), ended(). An outcome
- * that is open ends those who try once, an error that is for good all who wait; a claim
- * that the server knows nothing of is lost, and those who wait for it queue anew.
- */
+/* What becomes of a claim, and of the link, for each of the handles that wait or hold by
+ * it. Must not know commands or replies. Happy path: granted() -> the first who waits
+ * holds; released(), ended(). An outcome that is open ends those who try once, an error
+ * that is for good all who wait; a claim that the server knows nothing of is lost, and
+ * those who wait for it queue anew. */
 #include "lock/turns_inside.h"
 
 #include "lock/claim.h"

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Who waits for a claim. Must not know why it is not to be had.
- *
- * Happy path: append, and remove when its turn comes. A handle that gives up meanwhile is
- * told by its timer (turns.c); finish ends one that waits no more, whatever the reason.
- */
+/* Who waits for a claim. Must not know why it is not to be had. Happy path: append, and
+ * remove when its turn comes. A handle that gives up meanwhile is told by its timer
+ * (turns.c). */
 #include "lock/waiters.h"
 
 #include "lock/handle.h"

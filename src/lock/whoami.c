@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Who this client is, for whoever asks Redis: a short text under a key of its own, kept
+/* Who this client is, for whoever asks Redis: a short text under a key of its own, kept
  * there while the client holds or waits. Nothing depends on it, so no failure of it is
- * told.
- *
- * Happy path: the first acquisition sends it; a timer refreshes it long before it
- * expires; a client that closes takes it away, unless an outage leaves it to expire.
- */
+ * told. Happy path: the first acquisition sends it; a timer refreshes it long before it
+ * expires; a client that closes takes it away, unless an outage leaves it to expire. */
 #include "lock/whoami.h"
 
 #include "base/buffer.h"

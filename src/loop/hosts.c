@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Reads a hosts file line by line. Must not know what the addresses are for.
- *
- * Happy path: open, for each line without its comment: address, names; close. Lines
- * longer than the buffer are cut; a file that cannot be read says nothing of anybody.
- */
+/* Reads a hosts file line by line. Must not know what the addresses are for. Lines longer
+ * than the buffer are cut; a file that cannot be read says nothing of anybody. */
 #include "loop/hosts.h"
 
 #include "base/address.h"

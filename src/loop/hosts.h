@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The addresses of a host in a file like /etc/hosts. libc only. evdns reads such a file
+/* The addresses of a host in a file like /etc/hosts. libc only. evdns reads such a file
  * too, but only once, and answers from it in a way that is not safe to free in the
- * middle.
- */
+ * middle. */
 #ifndef LW_HOSTS_H
 #define LW_HOSTS_H
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Host names to addresses without blocking. Knows evdns and nothing of connections.
+/* Host names to addresses without blocking. Knows evdns and nothing of connections.
  *
  * Happy path: a numeric address, localhost or a name in the hosts file is answered by a
  * deferred call; any other is asked for as A and AAAA, and the deferred call is made when
@@ -9,9 +8,8 @@
  *
  * Each lookup that asks has a resolver of its own, so that what resolv.conf says is never
  * older than the lookup. evdns owes one call back for each question, also after its
- * cancellation or the resolver's end, in a later turn of the loop. So the questions have
- * a record of their own, which outlives the lookup and the loop until then.
- */
+ * cancellation or the resolver's end, in a later turn of the loop: so the questions have
+ * a record of their own, which outlives the lookup and the loop until then. */
 #include "loop/lookup.h"
 
 #include "base/address.h"

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Timers. Must not know what is timed.
- *
- * Happy path: lw__timer_reserve, lw__timer_set; one descriptor of the kernel's is armed
- * for a time that is never later than the earliest one set, so that most settings cost no
- * system call; a wake-up that finds nothing due arms it anew. libevent's own timer, which
- * is late after long callbacks, stands in where the kernel has no such descriptor, and
- * looks again soon where it finds no memory.
- */
+/* Timers. Must not know what is timed. Happy path: reserve, set; one descriptor of the
+ * kernel's is armed for a time that is never later than the earliest one set, so that
+ * most settings cost no system call; a wake-up that finds nothing due arms it anew.
+ * libevent's own timer, which is late after long callbacks, stands in where the kernel
+ * has no such descriptor, and looks again soon where it finds no memory. */
 #include "loop/timer.h"
 
 #include "base/owner.h"

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Answers in: see decode.h. Happy path: each element is of the type and in the range that
- * the script gives it. Whatever a script of ours cannot have said is refused as a whole;
- * nothing is guessed.
- */
+/* Answers in. Happy path: each element is of the type and in the range that the script
+ * gives it. Whatever a script of ours cannot have said is refused as a whole; nothing is
+ * guessed. */
 #include "redis/decode.h"
 
 #include "redis/reply.h"

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Answers of scripts, strictly: what does not fit exactly is refused as a whole. Must not
- * know a connection, nor a lock's state.
- */
+/* Answers of scripts, strictly. Must not know a connection, nor a lock's state. */
 #ifndef LW_DECODE_H
 #define LW_DECODE_H
 #include <stdbool.h>

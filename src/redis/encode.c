@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Arguments out: see encode.h. Happy path: lw__encode_try writes `SET name token NX PX
- * lease` and `INCR fence`. Lack of memory is the buffer's to tell.
- */
+/* Arguments out: see encode.h. Lack of memory is the buffer's to tell. */
 #include "redis/encode.h"
 
 #include "base/buffer.h"

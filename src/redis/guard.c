@@ -1,23 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What keeps hiredis' asserts out of reach: see guard.h. Must not know what was asked.
+/* What keeps hiredis' asserts out of reach. Must not know what was asked.
  *
  * hiredis' reader builds a reply through a table of functions. These build it in the
  * guard's memory, each object with hiredis' own redisReply, since the context looks into
  * it; one that is refused looks to hiredis like lack of memory, upon which it ends the
  * connection.
  *
- * The tricks, and what cannot be had without them:
- *
- * The list of callbacks is looked at. A reply that finds it empty would fail an assert,
+ * The list of callbacks is looked at: a reply that finds it empty would fail an assert,
  * and 0.14.1 does not tell that a callback found no memory: all later replies would go to
- * the wrong one.
- *
- * A subscription is kept from hiredis. Its bookkeeping of channels asserts what servers
- * say, loses callbacks when memory is out, and knows no sharded channels. So SUBSCRIBE
- * goes into the output buffer past the asynchronous interface, and one callback without a
- * command always waits for what the server says next.
- */
+ * the wrong one. A subscription is kept from hiredis, whose bookkeeping of channels
+ * asserts what servers say, loses callbacks when memory is out, and knows no sharded
+ * channels: SUBSCRIBE goes into the output buffer past the asynchronous interface, and
+ * one callback without a command always waits for what the server says next. */
 #include "redis/guard.h"
 
 #include "lockwire.h"

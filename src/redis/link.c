@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * One connection: hiredis' asynchronous context on its adapter for libevent, who waits
+/* One connection: hiredis' asynchronous context on its adapter for libevent, who waits
  * for which reply, and the time-out of the oldest that waits. Must not know what the
  * commands mean.
  *
@@ -11,8 +10,7 @@
  *
  * Any function called may close the link or free the loop: `entered` keeps the link's
  * memory until we have returned. Within its reply callbacks hiredis defers a free by
- * itself.
- */
+ * itself. */
 #include "redis/link.h"
 
 #include "lockwire.h"

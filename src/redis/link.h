@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * One connection to one Redis: bytes of commands out, replies in. Knows nothing of locks,
+/* One connection to one Redis: bytes of commands out, replies in. Knows nothing of locks,
  * scripts or reconnecting. What it hands up is a neutral view of a reply, valid during
- * the call.
- *
- * Happy path: lw__link_open, `up`, lw__link_send with a request record for each command
- * (or pipelined pair), its `reply` for each answer in order, lw__link_close.
- */
+ * the call. Happy path: lw__link_open, `up`, lw__link_send with a request record for each
+ * command (or pipelined pair), its `reply` for each answer in order, lw__link_close. */
 #ifndef LW_LINK_H
 #define LW_LINK_H
 #include <stddef.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Between link.c, link_open.c and link_subscribe.c alone: a link from inside. Who calls
- * what may close the link does so between lw__link_enter and lw__link_leave.
- */
+/* Between link.c, link_open.c and link_subscribe.c alone: a link from inside. Who calls
+ * what may close the link does so between lw__link_enter and lw__link_leave. */
 #ifndef LW_LINK_INSIDE_H
 #define LW_LINK_INSIDE_H
 #include "base/told.h"

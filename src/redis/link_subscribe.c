@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A link that listens. Must not know what is said on its channels.
- *
- * Happy path: SUBSCRIBE goes out past hiredis' own bookkeeping, and a callback waits for
- * what the server says next (guard.c): a confirmation, messages. An error that a
- * confirmation was awaited for is pushed as well; any other, and what is neither, takes
- * the link down; of channels that are not ours nothing is heard.
- */
+/* A link that listens. Must not know what is said on its channels. Happy path: SUBSCRIBE
+ * goes out past hiredis' own bookkeeping, and a callback waits for what the server says
+ * next (guard.c): a confirmation, messages. An error that a confirmation was awaited for
+ * is pushed as well; any other, and what is neither, takes the link down; of channels
+ * that are not ours nothing is heard. */
 #include "redis/link_inside.h"
 
 #include "base/buffer.h"

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * One look at a name: see look.h. Must not know who asked.
- *
- * Happy path: lw__look_read copies what inspect.lua answered into memory of its own;
- * lw__look_clients, lw__look_name_clients. What is no hold and no request of ours is left
- * out, as the scripts do; an answer of another form is refused as a whole.
- */
+/* One look at a name. Must not know who asked. Happy path: lw__look_read copies what
+ * inspect.lua answered; lw__look_clients, lw__look_name_clients. What is no hold and no
+ * request of ours is left out, as the scripts do; an answer of another form is refused as
+ * a whole. */
 #include "redis/look.h"
 
 #include "redis/format.h"

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * One Redis server as a client sees it: a command link and a subscription link, each kept
+/* One Redis server as a client sees it: a command link and a subscription link, each kept
  * alive by a session. Owns the requests in flight, their number's limit, NOSCRIPT, the
  * fence counter's first number of each connection, whether the two links are bound to one
- * server, and heartbeats. Knows nothing of locks.
- *
- * Happy path: lw__node_new, `up`, `bound` (at once where it is bound by then, else told),
- * lw__node_send, the command's `answer`.
- */
+ * server, and heartbeats. Knows nothing of locks. Happy path: lw__node_new, `up`, `bound`
+ * (at once where it is bound by then, else told), lw__node_send, the command's
+ * `answer`. */
 #ifndef LW_NODE_H
 #define LW_NODE_H
 #include "redis/classify.h"

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Whether a node's two links are bound to one server: the command link counts who
+/* Whether a node's two links are bound to one server: the command link counts who
  * subscribes to the channel of the connection that listens. Must not know what is said
- * there.
- *
- * Happy path: confirmed, counted once, bound. Counted 0 times: that connection, and where
- * that was in vain the command link too, is made anew (subscription.h). Who may not count
- * waits by polling until the next connection; any other error: with the next heartbeat.
- */
+ * there. Happy path: confirmed, counted once, bound. Counted 0 times: that connection,
+ * and where that was in vain the command link too, is made anew (subscription.h). Who may
+ * not count waits by polling until the next connection; any other error: with the next
+ * heartbeat. */
 #include "redis/node_inside.h"
 
 #include "base/log.h"

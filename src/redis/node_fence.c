@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The fence counter of a node's server: its first number of each connection, and that it
- * lives on. Must not know who draws numbers.
- *
- * Happy path: lw__node_seed as soon as the command link is ready, so that the first
- * number of a connection is never below one drawn before a failover; the number's answer,
- * and the node is up. Where none can be had (no permission, no memory, a clock that was
- * never set) it is up as well, and lw__node_unseeded says why; whoever asks has it tried
- * again.
- */
+/* The fence counter of a node's server: its first number of each connection, and that it
+ * lives on. Must not know who draws numbers. Happy path: lw__node_seed as soon as the
+ * command link is ready, so that the first number of a connection is never below one
+ * drawn before a failover; the number's answer, and the node is up. Where none can be had
+ * (no permission, no memory, a clock that was never set) it is up as well, and
+ * lw__node_unseeded says why; whoever asks has it tried again. */
 #include "redis/node_inside.h"
 
 #include "base/log.h"

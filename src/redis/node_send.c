@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Commands of a node on their way: room for max_inflight of them, those that wait for it,
- * NOSCRIPT. Must not know what any of them is about.
- *
- * Happy path: lw__node_send writes the command and hands it to the link; its reply goes
- * to the command's `answer`. Where the link goes down, `failed` tells those in flight,
- * and those that wait for room. An answer that no server can give takes the link down,
- * with the command failed unless more of its replies are to come; so does lack of memory.
- */
+/* Commands of a node on their way: room for max_inflight of them, those that wait for it,
+ * NOSCRIPT. Must not know what any of them is about. Happy path: lw__node_send writes the
+ * command and hands it to the link; its reply goes to the command's `answer`. Where the
+ * link goes down, `failed` tells those in flight, and those that wait for room. An answer
+ * that no server can give takes the link down, with the command failed unless more of its
+ * replies are to come; so does lack of memory. */
 #include "redis/node_inside.h"
 
 #include "base/owner.h"

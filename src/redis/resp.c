@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The writer of RESP: see resp.h. Happy path: lw__resp_command, then as many words. Lack
- * of memory is the buffer's to tell.
- */
+/* The writer of RESP: see resp.h. Lack of memory is the buffer's to tell. */
 #include "redis/resp.h"
 
 #include "base/buffer.h"

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * One connection kept alive: see session.h. Must not know what is said on it.
- *
- * Happy path: begin() looks the name up, connect_next() tries an address, link_up()
- * greets, became_ready(). An address that fails is followed by the next one while there
- * is time, the last one by back_off() and, after that, all of it again. Greetings that
- * are refused end the connection only where it is of no use without them (AUTH, SELECT).
- */
+/* One connection kept alive. Must not know what is said on it. Happy path: begin() looks
+ * the name up, connect_next() tries an address, link_up() greets, became_ready(). An
+ * address that fails is followed by the next one while there is time, the last one by
+ * back_off() and, after that, all of it again. Greetings that are refused end the
+ * connection only where it is of no use without them (AUTH, SELECT). */
 #include "redis/session.h"
 
 #include "base/buffer.h"

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Whether messages count, and the connection on which they come: see subscription.h.
- *
+/* Whether messages count, and the connection on which they come: see subscription.h.
  * Happy path: ready(), both channels confirmed, counted, bound. A server that forbids the
  * channels ends the tries until its session is started again; one that does not count us
- * has the connection made anew, and the command link too where that was in vain.
- */
+ * has the connection made anew, and the command link too where that was in vain. */
 #include "redis/subscription.h"
 
 #include "base/log.h"

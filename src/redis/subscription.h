@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The subscription link of a node: the client's own channel, and whether what is said
+/* The subscription link of a node: the client's own channel, and whether what is said
  * there counts. Owns that connection, the channel that is its alone, and the verdict.
  * Must not know the command link, whose server's count it is told, nor what messages
  * mean.
  *
- * Happy path: lw__session_start, `confirmed`, the node has its command link count
- * who subscribes to the connection's channel, lw__subscription_counted(1): bound;
- * `message` ...
- *
  * A name may lead the two links to different servers: a balancer, a failover, a replica.
  * A waiter would queue where nobody finds it, or hear what another server did. So the
  * link is bound only while the command link's own server counts the very connection that
- * stands.
- */
+ * stands: lw__subscription_counted(1), upon which `message` may be believed. */
 #ifndef LW_SUBSCRIPTION_H
 #define LW_SUBSCRIPTION_H
 #include "redis/session.h"
