@@ -74,7 +74,6 @@ void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)
     args.lease_ms = ask_lease_ms(claim);
     claim->asked_to_join = args.wait;
     claim->numbers = args.fence ? 16 : 0;
-    command->request.expected = 1;
     claim->mode->acquire(out, command->eval, &args);
 }
 
@@ -88,6 +87,5 @@ void lw__claim_put_release(struct lw__command *command, struct lw__buffer *out)
         .server = lw__node_server(claim->client->node),
     };
 
-    command->request.expected = 1;
     claim->mode->release(out, command->eval, &args);
 }

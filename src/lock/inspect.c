@@ -62,7 +62,6 @@ static void put_who(struct lw__command *command, struct lw__buffer *out)
     const char *uuids[LW__LOOK_ENTRIES];
     size_t count = lw__look_clients(&inquiry->look, uuids);
 
-    command->request.expected = 1;
     lw__encode_who(out, count, uuids);
 }
 
@@ -96,7 +95,6 @@ static void put_break(struct lw__command *command, struct lw__buffer *out)
     struct lw__inquiry *inquiry = inquiry_of(command);
     const struct lw_inspected *holder = &inquiry->look.entries[inquiry->breaking];
 
-    command->request.expected = 1;
     lw__encode_break(out, command->eval, inquiry->name, holder->token,
                      mode_of_broken(inquiry)->rw, lw__node_server(inquiry->client->node));
 }
@@ -168,7 +166,6 @@ static void put_inspect(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__inquiry *inquiry = inquiry_of(command);
 
-    command->request.expected = 1;
     lw__encode_inspect(out, command->eval, inquiry->name,
                        inquiry->broken != NULL ? BROKEN_HOLDERS : LW__LOOK_HOLDERS,
                        inquiry->broken != NULL ? 0 : LW__LOOK_WAITERS);

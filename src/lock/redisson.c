@@ -77,21 +77,16 @@ static struct awaited *find_channel(const struct lw__listener *listener,
     return entry;
 }
 
-static struct awaited *find_awaited(const struct lw_client *client, const char *name)
-{
-    char channel[LW__CHANNEL_SIZE];
-
-    if (client->listener == NULL) {
-        return NULL;
-    }
-    lw__format_redisson_channel(name, channel);
-    return find_channel(client->listener, channel);
-}
-
+/* The name's channel, as far as the server confirmed that we listen to it. */
 static bool hears(const struct lw_client *client, const char *name)
 {
-    const struct awaited *entry = find_awaited(client, name);
+    const struct awaited *entry = NULL;
+    char channel[LW__CHANNEL_SIZE];
 
+    if (client->listener != NULL) {
+        lw__format_redisson_channel(name, channel);
+        entry = find_channel(client->listener, channel);
+    }
     return entry != NULL && entry->confirmed;
 }
 
@@ -331,8 +326,10 @@ void lw__redisson_close(struct lw_client *client)
 
 /* ---- what is LW_REDISSON's own ---- */
 
-static void tell_of_cluster(struct lw_client *client)
+static void tell_of_cluster(struct lw__claim *claim)
 {
+    struct lw_client *client = claim->client;
+
     if (client->cluster_told || !lw__node_is_clustered(client->node)) {
         return;
     }
@@ -343,14 +340,9 @@ static void tell_of_cluster(struct lw_client *client)
         "this client exclude each other, but waiting will be by polling");
 }
 
-static void held(struct lw__claim *claim)
-{
-    tell_of_cluster(claim->client);
-}
-
 static void refused(struct lw__claim *claim)
 {
-    tell_of_cluster(claim->client);
+    tell_of_cluster(claim);
     listen_to(claim->client, claim->name);
 }
 
@@ -370,4 +362,4 @@ static int64_t poll_ms(const struct lw__claim *claim)
 }
 
 const struct lw__in_line lw__redisson_in_line = {
-    lw__line_must_wait, lw__line_moved, held, refused, released, poll_ms};
+    lw__line_must_wait, lw__line_moved, tell_of_cluster, refused, released, poll_ms};

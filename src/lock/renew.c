@@ -41,7 +41,6 @@ static void put_call(struct lw__command *command, struct lw__buffer *out)
         call->lease_ms = left < LW__MS ? 1 : (uint32_t)(left / LW__MS);
     }
     args.lease_ms = call->lease_ms;
-    command->request.expected = 1;
     claim->mode->renew(out, command->eval, 1, &args,
                        lw__node_server(claim->client->node));
 }

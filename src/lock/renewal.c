@@ -202,7 +202,6 @@ static void put_batch(struct lw__command *command, struct lw__buffer *out)
         kept++;
     }
     batch->count = kept;
-    command->request.expected = 1;
     batch->mode->renew(out, command->eval, kept, args,
                        lw__node_server(batch->client->node));
 }

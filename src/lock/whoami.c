@@ -30,7 +30,6 @@ static void put_text(struct lw__command *command, struct lw__buffer *out)
     struct lw_client *client = client_of(command);
     char host[65] = "", text[256];
 
-    command->request.expected = 1;
     if (gethostname(host, sizeof(host) - 1) != 0 || host[0] == '\0') {
         memcpy(host, "-", 2);
     }

@@ -29,7 +29,7 @@ struct lw__command {
 
 struct lw__command_type {
     /* Writes the command as it is wanted at the moment of sending; sets
-     * request.expected. */
+     * request.expected where two replies are to come. */
     void (*put)(struct lw__command *command, struct lw__buffer *out);
     /* Each of its replies, in order. false: no server can have answered that. */
     bool (*answer)(struct lw__command *command, const struct lw__reply *reply);

@@ -94,8 +94,10 @@ void lw__link_close(struct lw__link *link)
 
 void lw__link_abandon(struct lw__link *link)
 {
-    lw__wire_close_childs(&link->wire);
-    lw__link_close(link);
+    if (link != NULL) {
+        lw__wire_close_childs(&link->wire);
+        lw__link_close(link);
+    }
 }
 
 void lw__link_fail(struct lw__link *link, const char *why)

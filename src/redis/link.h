@@ -60,7 +60,7 @@ int lw__link_open(struct lw__loop *loop, const struct lw__link_options *options,
 /* Closes at once and in silence; requests in flight are detached without a call. Legal
  * anywhere, from within the link's own events too. NULL is fine. */
 void lw__link_close(struct lw__link *link);
-/* In a forked child: closes the descriptor only. */
+/* In a forked child: closes the descriptor only. NULL is fine. */
 void lw__link_abandon(struct lw__link *link);
 /* Ends the link from inside as if the peer had: `failed`, then `down(why)`, from the
  * loop. */

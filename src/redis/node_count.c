@@ -24,7 +24,6 @@ static void put_count(struct lw__command *command, struct lw__buffer *out)
      * counted */
     node->counted_nonce = node->subscription.confirmed ? node->subscription.nonce : 0;
     lw__format_connection_channel(node->options.uuid, node->subscription.nonce, channel);
-    command->request.expected = 1;
     lw__encode_count(out, channel);
 }
 

@@ -89,6 +89,7 @@ static void send_now(struct lw__node *node, struct lw__command *command)
     struct lw__buffer *out = &node->buffer;
 
     lw__buffer_reset(out);
+    command->request.expected = 1;
     command->type->put(command, out);
     command->request.reply = replied;
     command->request.failed = failed;

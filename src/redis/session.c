@@ -327,14 +327,11 @@ void lw__session_stop(struct lw__session *session)
 
 void lw__session_abandon(struct lw__session *session)
 {
-    lw__timer_cancel(session->access->loop, &session->timer);
-    lw__defer_cancel(session->access->loop, &session->overdue);
     lw__lookup_abandon(session->lookup);
-    if (session->link != NULL) {
-        lw__link_abandon(session->link);
-    }
+    lw__link_abandon(session->link);
     session->lookup = NULL;
     session->link = NULL;
+    lw__session_stop(session);
 }
 
 void lw__session_fail(struct lw__session *session, const char *why)
