@@ -18,7 +18,6 @@
 #include "lock/structs.h"
 #include "loop/now.h"
 #include "loop/timer.h"
-#include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/format.h"
 #include "redis/link.h"
@@ -48,7 +47,6 @@ struct awaited {
 struct lw__listener {
     struct lw_client *client;
     struct lw__session session;
-    bool denied;           /* why the link ends: we may not subscribe */
     struct lw__timer tick; /* heartbeat, and: is it still wanted? */
     struct awaited *names;
     unsigned names_max;    /* at least twice as many as were awaited when it was set */
@@ -129,36 +127,25 @@ static void lost(void *arg, const char *why)
     struct lw_client *client = listener->client;
 
     unconfirm(listener);
-    if (!listener->denied) {
-        return;
-    }
-    listener->denied = false;
-    lw__session_stop(&listener->session);
-    if (!client->channels_forbidden_told) {
+    if (listener->session.state == LW__SESSION_STOPPED &&
+        !client->channels_forbidden_told) {
+        client->channels_forbidden_told = true;
         lw__log(&client->log, LOG_WARNING,
                 "subscribing to Redisson's channels is not permitted, waiting will be by "
                 "polling: %s",
                 why);
     }
-    client->channels_forbidden_told = true;
 }
 
 static void push(void *arg, const struct lw__reply *reply)
 {
     struct lw__listener *listener = arg;
-    const char *kind, *channel, *text;
-    struct awaited *entry;
     size_t length;
+    const char *kind = lw__reply_text(lw__reply_at(reply, 0), NULL);
+    const char *channel = lw__reply_text(lw__reply_at(reply, 1), NULL);
+    const char *text = lw__reply_text(lw__reply_at(reply, 2), &length);
+    struct awaited *entry = find_channel(listener, channel);
 
-    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        listener->denied = lw__classify_denied(lw__reply_text(reply, NULL));
-        lw__session_fail(&listener->session, lw__reply_text(reply, NULL));
-        return;
-    }
-    kind = lw__reply_text(lw__reply_at(reply, 0), NULL);
-    channel = lw__reply_text(lw__reply_at(reply, 1), NULL);
-    text = lw__reply_text(lw__reply_at(reply, 2), &length);
-    entry = find_channel(listener, channel);
     if (entry == NULL) {
         return;
     }

@@ -18,13 +18,11 @@
 static void put_count(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__node *node = command->node;
-    char channel[LW__CHANNEL_OF_OURS_SIZE];
 
     /* 0: it connects anew, and has not told the server its channels; so nobody is
      * counted */
     node->counted_nonce = node->subscription.confirmed ? node->subscription.nonce : 0;
-    lw__format_connection_channel(node->options.uuid, node->subscription.nonce, channel);
-    lw__encode_count(out, channel);
+    lw__encode_count(out, node->subscription.connection_channel);
 }
 
 /* Who may not ask waits by polling; on the next connection it may be permitted. */

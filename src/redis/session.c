@@ -46,6 +46,10 @@ static void back_off(struct lw__session *s, const char *why)
     s->link = NULL;
     lw__timer_set(a->loop, &s->timer,
                   now + lw__random_between(a->random, most / 2, most));
+    if (s->denied) { /* trying again is of no use */
+        lw__session_stop(s);
+    }
+    s->denied = false;
     s->events->lost(s->arg, why);
 }
 
@@ -198,8 +202,14 @@ static void link_up(void *arg)
 static void link_push(void *arg, const struct lw__reply *reply)
 {
     struct lw__session *s = arg;
+    const char *text = lw__reply_text(reply, NULL);
 
-    s->events->push(s->arg, reply);
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        s->denied = lw__classify_denied(text);
+        lw__session_fail(s, text);
+    } else {
+        s->events->push(s->arg, reply);
+    }
 }
 
 static void link_unclaimed(void *arg)

@@ -39,9 +39,11 @@ struct lw__access {
 
 struct lw__session_events {
     void (*ready)(void *arg);
-    /* A connection that was ready, or an attempt to make one, ended. */
+    /* A connection that was ready, or an attempt to make one, ended. The session has
+     * stopped where we may not subscribe (NOPERM), else it tries again. */
     void (*lost)(void *arg, const char *why);
-    /* As the link's; NULL where nothing is subscribed, and where nothing is forgotten. */
+    /* As the link's, without errors, which end the connection; NULL where nothing is
+     * subscribed, and where nothing is forgotten. */
     void (*push)(void *arg, const struct lw__reply *reply);
     void (*unclaimed)(void *arg);
 };
@@ -79,6 +81,7 @@ struct lw__session {
         enum lw__greeting kind;
     } greetings[LW__GREETINGS];
     unsigned greetings_open;
+    bool denied; /* why the connection ends: we may not subscribe */
     uint32_t backoff_ms;
     int64_t ready_us; /* when it became ready */
     struct lw__addresses addresses;

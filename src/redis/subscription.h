@@ -10,6 +10,7 @@
  * stands: lw__subscription_counted(1), upon which `message` may be believed. */
 #ifndef LW_SUBSCRIPTION_H
 #define LW_SUBSCRIPTION_H
+#include "redis/format.h"
 #include "redis/session.h"
 
 #include <stdbool.h>
@@ -27,10 +28,11 @@ struct lw__subscription {
     const struct lw__subscription_events *events;
     void *arg;
     const char *uuid;
+    char own_channel[LW__CHANNEL_OF_OURS_SIZE];
+    char connection_channel[LW__CHANNEL_OF_OURS_SIZE]; /* by `nonce` */
     unsigned nonce;        /* counts connections; of the one that stands */
     unsigned astray;       /* counts of 0 in a row */
     unsigned commands_too; /* at so many of them */
-    bool denied;           /* why the connection ends: we may not subscribe */
     bool confirmed, bound, forbidden_told;
 };
 
