@@ -44,7 +44,6 @@ static size_t least_child(const struct lw__heap *heap, size_t index)
     return least;
 }
 
-/* Moves the hole at `index` towards the leaves until `entry` fits in. */
 static void sift_down(struct lw__heap *heap, size_t index, struct lw__heap_entry entry)
 {
     while (CHILDREN * index + 1 < heap->count) {

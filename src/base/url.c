@@ -20,7 +20,6 @@ struct span {
     size_t length;
 };
 
-/* Where explanations go. */
 struct explain {
     char *text;
     size_t size;
@@ -47,7 +46,7 @@ static const char *span_find(struct span span, char c)
     return span.length > 0 ? memchr(span.start, c, span.length) : NULL;
 }
 
-/* For messages: how much of a span is shown. */
+/* how much is shown in a message */
 static int shown(struct span span)
 {
     return span.length > 40 ? 40 : (int)span.length;
@@ -233,7 +232,6 @@ static int parse_host(struct span span, struct lw__url *url, struct explain *why
     return 0;
 }
 
-/* What follows redis:// */
 static int parse_redis(const char *text, struct lw__url *url, struct explain *why)
 {
     struct span authority = {text, strcspn(text, "/?#")};
@@ -271,7 +269,6 @@ static int parse_redis(const char *text, struct lw__url *url, struct explain *wh
     return 0;
 }
 
-/* What follows unix:// */
 static int parse_unix(const char *text, struct lw__url *url, struct explain *why)
 {
     struct span path = {text, strcspn(text, "?#")};

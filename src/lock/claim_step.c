@@ -376,8 +376,7 @@ __attribute__((noinline)) static unsigned step(struct lw__claim *claim,
     return out.actions;
 }
 
-/* Like step() not inlined, so that the one that is not taken costs no more than a look.
- */
+/* Not inlined, as step() is not: the one that is not taken costs no more than a look. */
 __attribute__((noinline)) static void step_in_line(struct lw__claim *claim,
                                                    struct lw__input *input)
 {

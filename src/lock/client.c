@@ -32,8 +32,6 @@
 #include <syslog.h>
 #include <utlist.h>
 
-/* ---- the node's events ---- */
-
 static void node_up(void *arg)
 {
     struct lw_client *client = arg;
@@ -95,8 +93,6 @@ static int start_node(struct lw_client *client)
 
     return lw__node_new(&options, &events, client, &client->node);
 }
-
-/* ---- life ---- */
 
 static void close_overdue(void *arg);
 
@@ -172,8 +168,6 @@ void lw_client_free(struct lw_client *client)
     HASH_CLEAR(hh, client->names);
     lw__ending_unref(client);
 }
-
-/* ---- closing ---- */
 
 static void close_overdue(void *arg)
 {

@@ -79,8 +79,6 @@ void lw__ending_unref(struct lw_client *client)
     }
 }
 
-/* ---- closing ---- */
-
 void lw__ending_closed(struct lw_client *client)
 {
     struct lw_lock *lock;

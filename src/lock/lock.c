@@ -35,7 +35,6 @@
 
 /* ---- options ---- */
 
-/* Why these options are not to be had; the text goes to errbuf. */
 static bool options_are_bad(struct lw_client *client, const struct lw_acquire_options *o)
 {
     char why[LW__WHY];

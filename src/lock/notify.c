@@ -72,8 +72,7 @@ void lw__notify_link(struct lw_client *client, int up, const char *why)
         return;
     }
     notice = calloc(1, sizeof(*notice));
-    if (notice == NULL) { /* the next failure will be told; that it is up again, if not
-                             told already */
+    if (notice == NULL) { /* the next one will be told */
         return;
     }
     notice->up = up;

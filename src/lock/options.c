@@ -75,7 +75,6 @@ static int copy_string(char **copy, const char **field)
     return *copy != NULL ? 0 : LW_ENOMEM;
 }
 
-/* The URL's parts, where the options do not override them; then copies of the strings. */
 static int fill_from_url(struct lw_client *client)
 {
     struct lw_client_options *o = &client->options;

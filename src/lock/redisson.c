@@ -255,7 +255,7 @@ static struct lw__listener *listen_for(struct lw_client *client)
     return listener;
 }
 
-/* The name's channel is, or shall be, listened to. Without memory it is not. */
+/* Without memory it is not. */
 static void listen_to(struct lw_client *client, const struct lw__name *awaited)
 {
     struct lw__listener *listener = listen_for(client);

@@ -73,8 +73,7 @@ struct lw_lock {
 
     char *errstr; /* handle.c's; or NULL */
 
-    /* waiters.c's, hold.c's and turns*.c's; taken away where the handle or its client
-     * ends: lock.c, ending.c */
+    /* waiters.c's, hold.c's, turns*.c's; lock.c, ending.c take them away at the end */
     struct lw_lock *turn_next, *turn_prev; /* those who wait for, or hold, one claim */
     struct lw__claim *claim;               /* NULL: it has nothing in Redis */
     struct lw__timer timer; /* waiting: give up; held: lost; releasing: LW_EUNKNOWN */
@@ -137,8 +136,7 @@ struct lw__claim {
     /* who holds: turns.c's, and hold.c's; where several do together.c's */
     struct lw_lock *holder; /* holds, or lost and not freed yet */
     struct lw_lock *others; /* hold as well, beside `holder` */
-    int64_t entered_us;     /* whose lease is to be had from then on, 0: nobody's, which
-                               renewal.c says when it is had */
+    int64_t entered_us; /* its lease is to be had from then on; 0: nobody's (renewal.c) */
 };
 
 struct lw_client {

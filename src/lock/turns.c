@@ -279,7 +279,7 @@ static bool may_turn(const struct lw__claim *claim, const struct lw_lock *next)
            ((next->flags & LW_NO_FENCE) || lw__node_unseeded(node) == NULL);
 }
 
-/* Its part is done, and the claim stays held: no command. */
+/* The claim stays held: no command. */
 static void part(struct lw_lock *lock, int status)
 {
     bool silent = lock->state != LW_RELEASING;

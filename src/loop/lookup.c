@@ -118,8 +118,7 @@ static void stop_asking(struct lw__lookup *lookup)
     }
 }
 
-/* The families in turn, so that the third address tried is not the first one's
- * neighbour. */
+/* The families in turn, so that the third address tried is no neighbour of the first. */
 static void gather(struct lw__lookup *lookup)
 {
     const struct question *v4 = &lookup->questions->v4, *v6 = &lookup->questions->v6;
@@ -197,7 +196,7 @@ static void on_answer(int error, char type, int count, int ttl, void *addresses,
     }
 }
 
-/* Asks the name servers. 0, LW_ENOMEM. */
+/* 0, LW_ENOMEM. */
 static int ask(struct lw__lookup *lookup, uint32_t patience_ms)
 {
     struct questions *questions = calloc(1, sizeof(*questions));

@@ -67,8 +67,6 @@ static void on_calls(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-/* Life */
-
 struct event_base *lw__loop_base(struct lw__loop *loop)
 {
     return loop->base;

@@ -31,7 +31,6 @@ bool lw__timer_is_set(const struct lw__timer *timer);
 /* INT64_MAX: not set. */
 int64_t lw__timer_due_us(const struct lw__loop *loop, const struct lw__timer *timer);
 
-/* Runs the timers that are due now; for use inside a chain of deferred calls, in which
- * time passes. */
+/* Runs those that are due now; for a chain of deferred calls, in which time passes. */
 void lw__timer_catch_up(struct lw__loop *loop);
 #endif

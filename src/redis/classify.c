@@ -36,8 +36,7 @@ enum lw__error_class lw__classify(const char *error)
             return codes[i].class;
         }
     }
-    /* NOPERM, and what Redis 7 says of a key, command or channel that a script may not
-     * use. */
+    /* NOPERM, and what Redis 7 says of what a script may not use */
     return LW__ERR_REFUSED;
 }
 
@@ -45,8 +44,6 @@ bool lw__classify_denied(const char *error)
 {
     return begins_with(error, "NOPERM");
 }
-
-/* ---- the error of a script's command ---- */
 
 /* What stands behind a prefix; NULL: it is not there. */
 static const char *behind(const char *text, const char *prefix)

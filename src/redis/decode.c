@@ -8,8 +8,7 @@
 
 #define LUA_MAX ((int64_t)1 << 53) /* above it a script cannot count */
 
-/* An integer from `low` to `high` at this place of an array; nothing else, nothing
- * missing. */
+/* An integer from `low` to `high` at this place of an array, and nothing else. */
 static bool integer_at(const struct lw__reply *reply, size_t index, int64_t low,
                        int64_t high, int64_t *ret)
 {

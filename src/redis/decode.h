@@ -8,8 +8,7 @@
 
 struct lw__reply;
 
-/* Numbers out of this range mean that the counter was lost and must be seeded from TIME;
- * a script cannot count beyond it. */
+/* Out of this range the counter was lost; a script cannot count beyond it. */
 #define LW__FENCE_MIN ((int64_t)1 << 50)
 #define LW__FENCE_END ((int64_t)1 << 53)
 

@@ -92,16 +92,14 @@ __attribute__((format(printf, 2, 3))) static void *refuse(struct lw__guard *guar
     return NULL;
 }
 
-/* hiredis itself ends a connection on which an error comes that nobody awaits, and tells
- * it. */
+/* hiredis itself ends a connection for an error that nobody awaits, and tells it. */
 static bool is_awaited(const struct lw__guard *guard, int type)
 {
     return guard->awaited == NULL || guard->awaited->head != NULL ||
            type == REDIS_REPLY_ERROR;
 }
 
-/* An object and `more` bytes behind it, in its place in the reply. `length`: the least
- * that it took on the wire. */
+/* An object and `more` bytes behind it, in its place. `length`: its least on the wire. */
 static redisReply *create(const redisReadTask *task, size_t length, size_t more)
 {
     struct lw__guard *guard = task->privdata;

@@ -152,8 +152,7 @@ static int64_t oldest_due(const struct lw__link *link)
     return since;
 }
 
-/* Set once, it is left alone while requests come and go, and looks for the oldest
- * then. */
+/* Set once, it is left alone while requests come and go, and then looks anew. */
 void lw__link_arm(struct lw__link *link)
 {
     if (link->state == LW__LINK_UP && link->awaited.first != NULL &&

@@ -39,7 +39,6 @@ struct lw__link_options {
 };
 
 struct lw__link_events {
-    /* Connected. */
     void (*up)(void *arg);
     /* Ended by itself, also before `up`, after `failed` of all that was in flight. The
      * link frees itself after this call: the pointer is dead. */
@@ -62,8 +61,7 @@ int lw__link_open(struct lw__loop *loop, const struct lw__link_options *options,
 void lw__link_close(struct lw__link *link);
 /* In a forked child: closes the descriptor only. NULL is fine. */
 void lw__link_abandon(struct lw__link *link);
-/* Ends the link from inside as if the peer had: `failed`, then `down(why)`, from the
- * loop. */
+/* As if the peer had ended it: `failed`, then `down(why)`, from the loop. */
 void lw__link_fail(struct lw__link *link, const char *why);
 
 /* Sends `length` bytes holding request->expected complete commands, before `up` too.
@@ -73,8 +71,7 @@ void lw__link_fail(struct lw__link *link, const char *why);
  * the request is not known to it. */
 int lw__link_send(struct lw__link *link, struct lw__request *request, const char *bytes,
                   size_t length);
-/* Its owner is going: late replies to it are swallowed. Fine if it is not in flight
- * here. */
+/* Its owner is going: late replies are swallowed. Fine if it is not in flight here. */
 void lw__link_forget(struct lw__link *link, struct lw__request *request);
 /* SUBSCRIBE to one channel, on a link that from then on carries nothing else but this
  * again (as a heartbeat) and other channels. Each confirmation, message and error comes

@@ -58,9 +58,8 @@ void lw__link_destroy(struct lw__link *link); /* its memory */
 bool lw__link_is_open(const struct lw__link *link);
 /* lw__link_fail with what was done, with whom, and why it did not go. */
 void lw__link_fail_doing(struct lw__link *link, const char *what, const char *error);
-/* Everything that hiredis calls for a reply goes through here. Its link, or NULL where it
- * has gone, as it may when timers run that were due before the reply: once for all of a
- * read. */
+/* Around what hiredis calls for a reply. NULL: the link has gone, as it may when timers
+ * run that were due before the reply: once for all of a read. */
 struct lw__link *lw__link_enter(const redisAsyncContext *context, const void *reply);
 void lw__link_leave(struct lw__link *link);
 void lw__link_tell_up(struct lw__link *link); /* unless that was told, or is over */

@@ -38,8 +38,6 @@ static void subscription_message(void *arg, const char *text, size_t length)
     node->events->message(node->arg, text, length);
 }
 
-/* ---- the command link ---- */
-
 static void policy_told(struct lw__request *request, const struct lw__reply *reply)
 {
     struct lw__node *node = LW__OWNER(struct lw__node, policy, request);
@@ -109,8 +107,6 @@ static void heartbeat(void *arg)
         lw__node_keep_fence(node);
     }
 }
-
-/* ---- life ---- */
 
 int lw__node_new(const struct lw__node_options *options,
                  const struct lw__node_events *events, void *arg, struct lw__node **ret)

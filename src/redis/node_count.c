@@ -19,8 +19,7 @@ static void put_count(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__node *node = command->node;
 
-    /* 0: it connects anew, and has not told the server its channels; so nobody is
-     * counted */
+    /* 0: the server was not told the channels yet, and so counts nobody */
     node->counted_nonce = node->subscription.confirmed ? node->subscription.nonce : 0;
     lw__encode_count(out, node->subscription.connection_channel);
 }

@@ -156,7 +156,6 @@ static bool send_text_instead(struct lw__command *command, const struct lw__repl
     return true;
 }
 
-/* An answer has come: there is room for the next command. */
 void lw__node_make_room(void *arg)
 {
     struct lw__node *node = arg;

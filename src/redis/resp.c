@@ -19,8 +19,7 @@ const char *lw__resp_digits(uint64_t number, char room[LW__DIGITS], size_t *leng
     return at;
 }
 
-/* The kind, a number, which mostly has one digit or two, a line's end; where that
- * ends. */
+/* The kind, a number, which mostly has one digit or two, a line's end. */
 static char *write_header(char *at, char kind, size_t number)
 {
     *at++ = kind;

@@ -65,8 +65,7 @@ static void attempt_failed(struct lw__session *s, const char *why)
     }
 }
 
-/* Who refuses everybody says so in the place of an answer, and closes: that is the
- * reason. */
+/* Who refuses everybody says so in the place of an answer, and closes: that is why. */
 static void link_down(void *arg, const char *why)
 {
     struct lw__session *s = arg;

@@ -90,8 +90,7 @@ struct lw__session {
     int64_t previous_id; /* of the one before, if the same server process still runs */
     char run_id[LW__RUN_ID_SIZE];
     bool clustered; /* INFO says so */
-    /* Of the connection that is greeted: what it was told, and the error it was told
-     * last. */
+    /* Of the connection that is greeted: what was told, and the last error. */
     int64_t told_id;
     char told_run_id[LW__RUN_ID_SIZE], last_words[LW__WHY];
 };

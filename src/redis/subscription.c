@@ -93,8 +93,7 @@ bool lw__subscription_counted(struct lw__subscription *subscription, unsigned no
     if (s->astray < s->commands_too) {
         return false;
     }
-    /* That link may be in order, and others live by it: where they never agree, ever
-     * longer. */
+    /* That link may be in order, and others live by it: ever more rarely. */
     s->commands_too *= 2;
     return true;
 }

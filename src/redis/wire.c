@@ -166,7 +166,6 @@ static void use_its_own(struct lw__wire *wire)
 
 #endif
 
-/* A turn's end. */
 static void flush(void *arg)
 {
     struct lw__wire *wire = arg;
