@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 struct lw__acquire_args;
-struct lw__buffer;
 struct lw__claim;
 struct lw__name;
 struct lw__release_args;

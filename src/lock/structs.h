@@ -21,14 +21,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct lw__batch;
 struct lw__claim_events;
-struct lw__inquiry;
 struct lw__listener;
-struct lw__loop;
 struct lw__mode;
-struct lw__node;
-struct lw__renew_call;
 
 #if defined(__SANITIZE_ADDRESS__)
 #define LW__SANITIZED 1

@@ -6,9 +6,6 @@
 
 #include <stdbool.h>
 
-struct lw_client;
-struct lw_lock;
-
 extern const struct lw__claim_events lw__turns_events;
 int lw__turns_join(struct lw_lock *lock);    /* 0, LW_ENOMEM */
 void lw__turns_let_go(struct lw_lock *lock); /* held: passes on, or releases */

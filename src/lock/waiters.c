@@ -12,10 +12,12 @@
 
 #include <utlist.h>
 
-static void arm_give_up(struct lw_lock *lock)
+static void await(struct lw__claim *claim, struct lw_lock *lock)
 {
     int64_t at = lock->give_up_us;
 
+    lock->claim = claim;
+    claim->tries += lock->once;
     if (lock->once) {
         at = lock->asked_us + (int64_t)lock->client->options.request_timeout_ms * LW__MS;
     }
@@ -28,18 +30,14 @@ static void arm_give_up(struct lw_lock *lock)
 
 void lw__waiters_append(struct lw__claim *claim, struct lw_lock *lock)
 {
-    lock->claim = claim;
     DL_APPEND2(claim->waiting, lock, turn_prev, turn_next);
-    claim->tries += lock->once;
-    arm_give_up(lock);
+    await(claim, lock);
 }
 
 void lw__waiters_prepend(struct lw__claim *claim, struct lw_lock *lock)
 {
-    lock->claim = claim;
     DL_PREPEND2(claim->waiting, lock, turn_prev, turn_next);
-    claim->tries += lock->once;
-    arm_give_up(lock);
+    await(claim, lock);
 }
 
 void lw__waiters_remove(struct lw__claim *claim, struct lw_lock *lock)

@@ -15,17 +15,18 @@
 #include "base/address.h"
 #include "lockwire.h"
 #include "loop/defer.h"
-#include "loop/hosts.h"
 #include "loop/loop.h"
 #include "loop/now.h"
 #include "loop/timer.h"
 
 #include <arpa/inet.h>
 #include <event2/dns.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 /* How long an answer waits for the other family's, and which part of the time for all. */
 #define PATIENCE_US 250000
@@ -227,6 +228,52 @@ static int ask(struct lw__lookup *lookup, uint32_t patience_ms)
     return 0;
 }
 
+static void read_line(char *line, const char *host, struct lw__addresses *ret)
+{
+    static const char blank[] = " \t\r";
+    struct lw__address address;
+    char *rest = NULL, *first, *name;
+
+    line[strcspn(line, "#")] = '\0';
+    first = strtok_r(line, blank, &rest);
+    if (first == NULL || !lw__address_parse(first, &address)) {
+        return;
+    }
+    while ((name = strtok_r(NULL, blank, &rest)) != NULL) {
+        if (strcasecmp(name, host) == 0) {
+            lw__address_add(ret, &address);
+            return;
+        }
+    }
+}
+
+void lw__lookup_in_file(const char *file, const char *host, struct lw__addresses *ret)
+{
+    char chunk[4096], line[1024];
+    size_t length = 0;
+    ssize_t got;
+    int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+    if (fd < 0) {
+        return;
+    }
+    while ((got = read(fd, chunk, sizeof(chunk))) > 0) {
+        for (ssize_t i = 0; i < got; i++) {
+            if (chunk[i] != '\n') {
+                line[length] = chunk[i];
+                length += length + 1 < sizeof(line) ? 1 : 0;
+                continue;
+            }
+            line[length] = '\0';
+            read_line(line, host, ret);
+            length = 0;
+        }
+    }
+    line[length] = '\0';
+    read_line(line, host, ret);
+    (void)close(fd);
+}
+
 /* What is known without asking anybody. */
 static void find_locally(struct lw__lookup *lookup)
 {
@@ -236,7 +283,7 @@ static void find_locally(struct lw__lookup *lookup)
         lw__address_add(&lookup->result, &address);
         return;
     }
-    lw__hosts_find("/etc/hosts", lookup->host, &lookup->result);
+    lw__lookup_in_file("/etc/hosts", lookup->host, &lookup->result);
     if (strcasecmp(lookup->host, "localhost") == 0) { /* both, whatever the file says */
         lw__address_add(&lookup->result, &(struct lw__address){"127.0.0.1"});
         lw__address_add(&lookup->result, &(struct lw__address){"::1"});

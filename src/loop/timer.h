@@ -9,8 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct lw__loop;
-
 /* A point in time; embedded in its owner. Not copied, not moved while set. */
 struct lw__timer {
     struct lw__heap_node node; /* its key: due, in us */

@@ -8,7 +8,6 @@
 
 struct lw__buffer;
 struct lw__node;
-struct lw__reply;
 
 /* Who goes first when commands have to wait for room; among themselves in order. */
 enum lw__order {

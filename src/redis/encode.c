@@ -32,8 +32,6 @@ static void put_keys(struct lw__buffer *out, const char *name, bool rw)
     lw__resp_text(out, LW__FENCE_KEY);
 }
 
-/* ---- acquire ---- */
-
 size_t lw__encode_try(struct lw__buffer *out, const char *name,
                       const struct lw__token *token, uint32_t lease_ms, bool fence)
 {
@@ -104,8 +102,6 @@ void lw__encode_redisson_acquire(struct lw__buffer *out, bool eval,
     lw__resp_number(out, args->lease_ms);
 }
 
-/* ---- release ---- */
-
 void lw__encode_release(struct lw__buffer *out, bool eval,
                         const struct lw__release_args *args)
 {
@@ -145,8 +141,6 @@ void lw__encode_break(struct lw__buffer *out, bool eval, const char *name,
     }
     lw__resp_text(out, server);
 }
-
-/* ---- renew ---- */
 
 /* How many leases a renewal tells: one where all are alike, since a word costs the server
  * more than it costs us to look. */
@@ -217,8 +211,6 @@ void lw__encode_rw_renew(struct lw__buffer *out, bool eval, size_t count,
     put_leases(out, told, args);
 }
 
-/* ---- who has it, and who they are ---- */
-
 void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name,
                         int most_holders, int most_waiters)
 {
@@ -250,8 +242,6 @@ void lw__encode_who(struct lw__buffer *out, size_t count, const char *const *uui
         lw__format_put_client(out, uuids[i]);
     }
 }
-
-/* ---- a node's own ---- */
 
 void lw__encode_fence_seed(struct lw__buffer *out, bool eval)
 {

@@ -10,8 +10,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct lw__buffer;
-
 /* SET NX PX, and INCR where `fence`; returns where that begins. */
 size_t lw__encode_try(struct lw__buffer *out, const char *name,
                       const struct lw__token *token, uint32_t lease_ms, bool fence);

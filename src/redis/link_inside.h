@@ -13,8 +13,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct lw__loop;
-
 /* What a link listens to, each channel once. */
 struct lw__channel {
     struct lw__channel *older;

@@ -15,11 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct lw__link;
 struct lw__lookup;
-struct lw__loop;
 struct lw__random;
-struct lw__reply;
 
 #define LW__RUN_ID_SIZE 41
 

@@ -11,8 +11,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct lw__loop;
-
 struct lw__wire {
     struct lw__loop *loop;
     void *owner;
