@@ -12,7 +12,6 @@
 #include "lock/ending.h"
 #include "lock/explain.h"
 #include "lock/handle.h"
-#include "lock/hold.h"
 #include "lock/mode.h"
 #include "lock/name.h"
 #include "lock/notify.h"
@@ -21,7 +20,6 @@
 #include "lock/structs.h"
 #include "lock/terms.h"
 #include "lock/turns.h"
-#include "lock/waiters.h"
 #include "lock/whoami.h"
 #include "loop/now.h"
 #include "loop/timer.h"
@@ -272,7 +270,7 @@ int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, void *ar
         input.shorten.lease_us = (int64_t)lease_ms * LW__MS;
         lw__claim_step(lock->claim, &input);
     }
-    lw__hold_arm_loss(lock);
+    lw__handle_arm_loss(lock);
     lw__renewal_plan(lock->claim);
     return 0;
 }
@@ -324,7 +322,7 @@ void lw__lock_close(struct lw_lock *lock)
 {
     if (lock->state == LW_WAITING && !lock->granted && lock->claim != NULL) {
         lw__turns_withdraw(lock);
-        lw__waiters_finish(lock, LW_ECLOSED, NULL);
+        lw__handle_finish(lock, LW_ECLOSED, NULL);
     } else if (lock->state == LW_WAITING && lock->granted) {
         struct lw__claim *claim = lock->claim;
 
@@ -333,7 +331,7 @@ void lw__lock_close(struct lw_lock *lock)
         if (claim != NULL) {
             lw__turns_let_go(lock);
         }
-        lw__waiters_finish(lock, LW_ECLOSED, NULL);
+        lw__handle_finish(lock, LW_ECLOSED, NULL);
     } else if (lock->state == LW_HELD || lock->state == LW_LOST) {
         lw__renew_end_all(lock, LW_ECANCELED);
         lw__notify_cancel(lock->client, &lock->notice);

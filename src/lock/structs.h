@@ -68,7 +68,7 @@ struct lw_lock {
 
     char *errstr; /* handle.c's; or NULL */
 
-    /* waiters.c's, hold.c's, turns*.c's; lock.c, ending.c take them away at the end */
+    /* handle.c's and turns*.c's; lock.c, ending.c take them away at the end */
     struct lw_lock *turn_next, *turn_prev; /* those who wait for, or hold, one claim */
     struct lw__claim *claim;               /* NULL: it has nothing in Redis */
     struct lw__timer timer; /* waiting: give up; held: lost; releasing: LW_EUNKNOWN */
@@ -78,7 +78,7 @@ struct lw_lock {
     struct lw__renew_call *renew_calls; /* renew.c's */
     struct lw__notice notice;           /* notify.c's */
 
-    /* hold.c's; lock.c's before it holds, waiters.c's where a grant came to nothing */
+    /* handle.c's; lock.c's before it holds */
     uint64_t fence;
     int64_t hold_until_us; /* by max_hold_ms; LW__NEVER */
     uint64_t token_n;      /* of the claim that it holds or held, */
@@ -117,18 +117,18 @@ struct lw__claim {
     struct lw__heap_node renewal; /* when it is due */
     struct lw__batch *batch;      /* the renewal in flight that it is part of */
 
-    /* waiters.c's */
+    /* handle.c's */
     struct lw_lock *waiting; /* in order of arrival */
     unsigned tries;          /* of those, how many try once */
 
     /* turns*.c's */
     struct lw_lock *releasing; /* wants to be told of the release */
     unsigned drawn_on;         /* the connection that its grant's numbers came on */
-    uint8_t served;            /* handles that it served; hold.c counts them */
+    uint8_t served;            /* handles that it served; handle.c counts them */
     bool error_told;           /* handle.c's: one is, and no ordinary answer came since */
     bool renewing_for_next;    /* between two handles: the next wants a fresh lease */
 
-    /* who holds: turns.c's, and hold.c's; where several do together.c's */
+    /* who holds: turns.c's; where several do together.c's */
     struct lw_lock *holder; /* holds, or lost and not freed yet */
     struct lw_lock *others; /* hold as well, beside `holder` */
     int64_t entered_us; /* its lease is to be had from then on; 0: nobody's (renewal.c) */
