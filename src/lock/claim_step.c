@@ -37,29 +37,29 @@ static int64_t sent_us_of(const struct lw__claim *claim)
     return claim->command.request.sent_us;
 }
 
+static void not_decided(struct lw__claim *claim, enum lw__event event, bool sent)
+{
+    struct lw__input input = {
+        .event = event, .sent_us = sent_us_of(claim), .unknown = {.was_sent = sent}};
+
+    lw__claim_step(claim, &input);
+}
+
 static void outcome_open(struct lw__claim *claim, int status, const char *why, bool sent)
 {
-    struct lw__input input = {.event = LW__EV_UNKNOWN,
-                              .sent_us = sent_us_of(claim),
-                              .unknown = {.was_sent = sent}};
-
     claim->client->events->open(claim, status, why);
-    lw__claim_step(claim, &input);
+    not_decided(claim, LW__EV_UNKNOWN, sent);
 }
 
 static void cannot_serve(struct lw__claim *claim, enum lw__error_class class,
                          const char *text, bool sent)
 {
-    struct lw__input input = {.event = LW__EV_REFUSED,
-                              .sent_us = sent_us_of(claim),
-                              .unknown = {.was_sent = sent}};
-
     if (class != LW__ERR_REFUSED) {
         outcome_open(claim, class == LW__ERR_LINK ? LW_ECONN : LW_EREDIS, text, sent);
         return;
     }
     claim->client->events->said(claim, text);
-    lw__claim_step(claim, &input);
+    not_decided(claim, LW__EV_REFUSED, sent);
 }
 
 static void server_error(struct lw__claim *claim, const char *text)

@@ -211,8 +211,7 @@ void lw__line_message(struct lw_client *client, const char *text)
     struct lw__claim *first = name != NULL ? lw__line_first(name) : NULL;
 
     if (name != NULL && lets_go(name)) {
-        rest->heard =
-            true; /* its own, most likely; its answer has the first one called */
+        rest->heard = true; /* its own, most likely; the answer has the first called */
     } else if (rest->own && rest->until_us > lw__now_us()) {
         rest->own = false;
     } else {

@@ -32,8 +32,7 @@ struct lw__command_type {
     void (*put)(struct lw__command *command, struct lw__buffer *out);
     /* Each of its replies, in order. false: no server can have answered that. */
     bool (*answer)(struct lw__command *command, const struct lw__reply *reply);
-    /* No answer will come. sent: it may have been executed. NULL: nobody wants to know.
-     */
+    /* No answer will come. sent: it may have been executed. NULL: who asked knows. */
     void (*failed)(struct lw__command *command, const char *why, bool sent);
     enum lw__order order;
 };

@@ -9,7 +9,6 @@
 #define FENCE_TTL_MS 86400000
 #define WHOAMI_TTL_MS 120000
 
-/* EVALSHA or EVAL, and the number of keys. */
 static void put_script(struct lw__buffer *out, bool eval, enum lw__script_id id,
                        size_t keys, size_t args)
 {

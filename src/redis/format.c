@@ -19,7 +19,6 @@
 
 /* ---- tokens ---- */
 
-/* `<client uuid>:<n>` */
 size_t lw__format_field(const struct lw__token *token, char ret[LW__TOKEN_SIZE])
 {
     char room[LW__DIGITS];

@@ -53,7 +53,6 @@ void lw__node_send_init(struct lw__node *node);
 /* Sent now, or as soon as there is room; before `up` too. */
 void lw__node_submit(struct lw__node *node, struct lw__command *command,
                      const struct lw__command_type *type);
-/* Of a command that only looks, or keeps what is there: the next one will do. */
 void lw__node_make_room(void *arg); /* an answer has come, or none is awaited any more */
 void lw__node_fail_waiting(struct lw__node *node, const char *why);
 

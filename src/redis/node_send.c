@@ -199,8 +199,7 @@ static void failed(struct lw__request *request, const char *why)
 {
     struct lw__command *command = LW__OWNER(struct lw__command, request, request);
 
-    command->node->up =
-        false; /* `down` follows; nobody shall send on this link meanwhile */
+    command->node->up = false; /* `down` follows; nobody shall send meanwhile */
     fail(command, why, true);
 }
 

@@ -53,7 +53,6 @@ static void back_off(struct lw__session *s, const char *why)
     s->events->lost(s->arg, why);
 }
 
-/* This address failed: the next one, or all of them again later. */
 static void attempt_failed(struct lw__session *s, const char *why)
 {
     s->link = NULL;

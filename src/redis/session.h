@@ -66,8 +66,7 @@ struct lw__session {
     } state;
     struct lw__link *link;
     struct lw__lookup *lookup;
-    struct lw__timer
-        timer; /* look-up, greeting: its limit; backing off: the next attempt */
+    struct lw__timer timer;      /* its limit; backing off: the next attempt */
     struct lw__deferred overdue; /* its limit has passed, are the answers there? */
     bool looked;                 /* the loop has looked for them since */
     int64_t limit_us;            /* of name, connection and greeting together */
