@@ -12,7 +12,6 @@
 #include "base/told.h"
 #include "lock/deliver.h"
 #include "lock/ending.h"
-#include "lock/explain.h"
 #include "lock/inbox.h"
 #include "lock/inspect.h"
 #include "lock/lock.h"
@@ -122,12 +121,12 @@ int lw_client_new(struct event_base *base, const char *url,
     int status;
 
     if (client == NULL) {
-        lw__options_explain(options, lw_strerror(LW_ENOMEM));
+        lw__options_explain_given(options, lw_strerror(LW_ENOMEM));
         return LW_ENOMEM;
     }
     if (!lw__random_uuid(client->uuid) ||
         !lw__random_bytes(&client->hash_key, sizeof(client->hash_key))) {
-        lw__options_explain(options, "the system has no random bytes to give");
+        lw__options_explain_given(options, "the system has no random bytes to give");
         free(client);
         return LW_ENOMEM;
     }
@@ -137,7 +136,7 @@ int lw_client_new(struct event_base *base, const char *url,
     status = set_up(client, base, url, options);
     if (status != 0) {
         if (status == LW_ENOMEM) {
-            lw__explain(client, "%s", lw_strerror(status));
+            lw__options_explain(client, "%s", lw_strerror(status));
         }
         lw_client_free(client);
         return status;

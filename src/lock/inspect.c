@@ -13,8 +13,9 @@
 #include "base/buffer.h"
 #include "base/owner.h"
 #include "base/told.h"
-#include "lock/explain.h"
 #include "lock/mode.h"
+#include "lock/name.h"
+#include "lock/options.h"
 #include "lock/structs.h"
 #include "lockwire.h"
 #include "redis/decode.h"
@@ -233,10 +234,10 @@ static int ask(struct lw_client *client, const char *text, const char *token,
     int status;
 
     if (inspected == NULL && broken == NULL) {
-        lw__explain(client, "done is NULL");
+        lw__options_explain(client, "done is NULL");
         return LW_EINVAL;
     }
-    status = lw__explain_name(client, text);
+    status = lw__name_check(client, text);
     if (status != 0) {
         return status;
     }
@@ -250,7 +251,7 @@ static int ask(struct lw_client *client, const char *text, const char *token,
         if (inquiry != NULL) {
             lw__inspect_free(inquiry);
         }
-        lw__explain(client, "%s", lw_strerror(LW_ENOMEM));
+        lw__options_explain(client, "%s", lw_strerror(LW_ENOMEM));
         return LW_ENOMEM;
     }
     lw__look_init(&inquiry->look, inquiry->name);
