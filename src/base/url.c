@@ -95,10 +95,11 @@ static bool decode(struct span span, const char *what, struct explain *why, char
         }
         if (byte < 0) {
             free(text);
-            return invalid(why,
-                           "%s: after the \"%%\" at its byte %zu two hexadecimal digits "
-                           "(not 00) must follow",
-                           what, i - 1);
+            (void)invalid(why,
+                          "%s: after the \"%%\" at its byte %zu two hexadecimal digits "
+                          "(not 00) must follow",
+                          what, i - 1);
+            return false;
         }
         text[length++] = (char)byte;
     }

@@ -41,10 +41,9 @@ struct lw__mode {
     bool (*released)(const struct lw__reply *reply, struct lw__released *ret);
     /* Who holds, where the caller gave no owner. */
     size_t (*owner)(const struct lw__token *token, char ret[LW__TOKEN_SIZE]);
-    bool rw;     /* requests are those of a read-write lock */
-    bool fenced; /* its grants have numbers */
-
     const struct lw__in_line *in_line; /* NULL: each claim asks for itself */
+    bool rw;                           /* requests are those of a read-write lock */
+    bool fenced;                       /* its grants have numbers */
     bool together; /* handles of one owner hold by one claim (together.c) */
     bool tries;    /* SET NX PX may come before the script */
     bool turns;    /* handles of a client share a claim, and pass it on */

@@ -10,7 +10,6 @@
 #ifndef LW_GUARD_H
 #define LW_GUARD_H
 #include <hiredis/async.h>
-#include <stdbool.h>
 #include <stddef.h>
 
 struct lw__piece;
