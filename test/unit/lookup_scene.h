@@ -17,7 +17,6 @@
 #include "loop/lookup.h"
 #include "loop/loop.h"
 #include "loop/now.h"
-#include "loop/resolver.h"
 #include "loop/timer.h"
 
 #include <event2/dns.h>

@@ -17,7 +17,6 @@
 #include "base/told.h"
 #include "loop/loop.h"
 #include "loop/now.h"
-#include "loop/resolver.h"
 #include "loop/timer.h"
 #include "redis/session.h"
 
