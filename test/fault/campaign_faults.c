@@ -14,8 +14,9 @@
 static void cut(int round)
 {
     proxy_cut(proxy, COMMANDS);
-    if (round % 2)
+    if (round % 2) {
         proxy_cut(proxy, SUBSCRIPTION);
+    }
 }
 
 static void hole(int round)
@@ -104,8 +105,9 @@ static void restart(int round)
 static void lose_all(int round)
 {
     redis_ok("FLUSHALL");
-    if (round % 2)
+    if (round % 2) {
         restart(round);
+    }
 }
 
 static void fill_memory(int round)

@@ -65,15 +65,17 @@ static void fail_over(void)
 static void swap_often(int round)
 {
     swap();
-    if (round % 3 == 2)
+    if (round % 3 == 2) {
         swap();
+    }
 }
 
 static void fail_over_often(int round)
 {
     fail_over();
-    if (round % 3 == 2)
+    if (round % 3 == 2) {
         fail_over();
+    }
 }
 
 /* So that the balancer deals anew. */

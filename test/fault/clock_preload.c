@@ -20,14 +20,16 @@ static const volatile int64_t *jump;
 __attribute__((constructor)) static void open_jump(void)
 {
     const char *path = getenv("LOCKWIRE_TEST_CLOCK");
-    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     void *memory;
 
-    if (fd < 0)
+    if (fd < 0) {
         return;
+    }
     memory = mmap(NULL, sizeof(*jump), PROT_READ, MAP_SHARED, fd, 0);
-    if (memory != MAP_FAILED)
+    if (memory != MAP_FAILED) {
         jump = memory;
+    }
     close(fd);
 }
 
@@ -35,8 +37,10 @@ int clock_gettime(clockid_t clock, struct timespec *ret)
 {
     long result = syscall(SYS_clock_gettime, clock, ret);
 
-    if (result == 0 && jump && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
+    if (result == 0 && jump != NULL &&
+        (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) {
         ret->tv_sec += (time_t)*jump;
+    }
     return (int)result;
 }
 
@@ -45,8 +49,9 @@ int gettimeofday(struct timeval *restrict ret, void *restrict zone)
     struct timespec now;
 
     (void)zone;
-    if (clock_gettime(CLOCK_REALTIME, &now) < 0)
+    if (clock_gettime(CLOCK_REALTIME, &now) < 0) {
         return -1;
+    }
     *ret = (struct timeval){now.tv_sec, now.tv_nsec / 1000};
     return 0;
 }
@@ -56,7 +61,8 @@ time_t time(time_t *ret)
     struct timespec now = {0};
 
     (void)clock_gettime(CLOCK_REALTIME, &now);
-    if (ret)
+    if (ret != NULL) {
         *ret = now.tv_sec;
+    }
     return now.tv_sec;
 }

@@ -41,7 +41,7 @@ static long long number_of(struct server *server, const char *field)
 {
     redisReply *reply = server_command(server, "INFO replication");
     const char *at = strstr(reply->str, field);
-    long long number = at ? atoll(at + strlen(field)) : -1;
+    long long number = at != NULL ? atoll(at + strlen(field)) : -1;
 
     freeReplyObject(reply);
     return number;

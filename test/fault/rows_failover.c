@@ -45,9 +45,10 @@ static void promote(void)
     cut_off_replica();
     server_kill(&stage.server);
     unlink(stage.server.path);
-    if (symlink(replica.process.socket, stage.server.path) < 0)
+    if (symlink(replica.process.socket, stage.server.path) < 0) {
         stage_fail("symlink");
-    snprintf(dir, sizeof(dir), "%s", replica.dir);
+    }
+    (void)snprintf(dir, sizeof(dir), "%s", replica.dir);
     unlink(replica.path);
     rmdir(dir);
     stage.server.process = replica.process;
@@ -118,8 +119,9 @@ CELL(promoted_without_the_last_writes__waiter_W1_with_a_larger_fence)
     promote();
     UNTIL(B->result != PENDING);
     assert_int_equal(B->result, LW_OK);
-    if (way->holder != LW_REDISSON)
+    if (way->holder != LW_REDISSON) {
         assert_true(B->fence > A->fence);
+    }
     expect_W1(B);
 }
 

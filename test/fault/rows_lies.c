@@ -21,8 +21,8 @@ static const char *answer(struct fake_redis *server, int argc, char **argv)
     bool script = argc > 0 && strncasecmp(argv[0], "EVAL", 4) == 0;
     bool plain = argc > 1 && strcasecmp(argv[0], "SET") == 0 && strcmp(argv[1], "x") == 0;
 
-    server->count += lie && script;
-    return lie && (script || plain) ? lie : FAKE_REAL;
+    server->count += lie != NULL && script;
+    return lie != NULL && (script || plain) ? lie : FAKE_REAL;
 }
 
 static struct peer *at_liar(const char *label)

@@ -85,8 +85,9 @@ static void start_at_second(void)
 static void expect_handed(struct hold *waiter)
 {
     UNTIL(waiter->result != PENDING);
-    if (waiter->result != LW_OK)
+    if (waiter->result != LW_OK) {
         stage_fail("W1: %s", status_name(waiter->result));
+    }
     assert_held_by_redis(waiter);
     let_go(waiter);
     expect_released(waiter, LW_OK);
@@ -97,7 +98,7 @@ static long long joins(void)
 {
     const char *at = strstr(redis_text("INFO commandstats"), "cmdstat_zadd:calls=");
 
-    return at ? atoll(at + strlen("cmdstat_zadd:calls=")) : 0;
+    return at != NULL ? atoll(at + strlen("cmdstat_zadd:calls=")) : 0;
 }
 
 /* Messages that came for it, whether or not they were let through. */

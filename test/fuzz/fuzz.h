@@ -15,10 +15,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define CHECK(condition)                                                                 \
-    ((condition)                                                                         \
-         ? (void)0                                                                       \
-         : (fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition),      \
+#define CHECK(condition)                                                                  \
+    ((condition)                                                                          \
+         ? (void)0                                                                        \
+         : ((void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition), \
             abort()))
 
 struct input {

@@ -93,8 +93,9 @@ static void fill_in(struct run *run, struct input *in, uint64_t flags,
         skew = input_number(in, 2);
         step->handed.pair_server_us = flags & 4 ? 0
                                                 : step->handed.pair_sent_us + AHEAD_US;
-        if (skew >= 0xf000) /* the server's clock was set */
+        if (skew >= 0xf000) { /* the server's clock was set */
             step->handed.pair_server_us += (int64_t)(skew - 0xf800) * MS;
+        }
         break;
     case LW__EV_STANDBY:
         step->standby.window_us = run->machine.window_us;
@@ -146,8 +147,9 @@ static void check_belief(const struct lw__machine *was, const struct lw__machine
                                                      : is->lease_us;
     int64_t lease_end = step->sent_us + lease_us - lw__machine_drift_us(lease_us);
 
-    if (is->phase != LW__HELD)
+    if (is->phase != LW__HELD) {
         return;
+    }
     switch (step->event) {
     case LW__EV_GRANTED:
         CHECK(was->phase == LW__HELD || is->deadline_us <= lease_end);
@@ -192,8 +194,9 @@ static void check_releases(struct run *run, const struct lw__machine *was,
         CHECK(out->release_status == LW_OK || out->release_status == LW_STILLHELD ||
               out->release_status == LW_ENOTHELD || out->release_status == LW_EUNKNOWN);
     }
-    if (is->phase == LW__ENDED)
+    if (is->phase == LW__ENDED) {
         CHECK(run->releases == 0);
+    }
 }
 
 static void check(struct run *run, const struct lw__machine *was,
@@ -212,12 +215,15 @@ static void check(struct run *run, const struct lw__machine *was,
     CHECK(!(out->actions & (LW__SEND_TRY | LW__SEND_ACQUIRE)) || is->phase == LW__ASKING);
     CHECK(!(out->actions & LW__SEND_RELEASE) || is->phase == LW__LEAVING);
     CHECK(!(out->actions & LW__SEND_RELEASE) || is->in_flight);
-    if (was->phase == LW__ENDED)
-        CHECK(out->actions == 0 && memcmp(was, is, sizeof *is) == 0);
-    if (was->phase == LW__HELD && step->event == LW__EV_RELEASE)
+    if (was->phase == LW__ENDED) {
+        CHECK(out->actions == 0 && memcmp(was, is, sizeof(*is)) == 0);
+    }
+    if (was->phase == LW__HELD && step->event == LW__EV_RELEASE) {
         CHECK(out->actions == LW__SEND_RELEASE);
-    if (is->phase == LW__LEAVING && !is->in_flight)
+    }
+    if (is->phase == LW__LEAVING && !is->in_flight) {
         CHECK(is->due_us != LW__NEVER); /* it ends, with or without a link */
+    }
     check_belief(was, is, step);
     check_releases(run, was, step, out);
 }
@@ -237,8 +243,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct lw__output out = lw__machine_step(&run.machine, &step);
 
         check(&run, &was, &step, &out);
-        if (out.actions & SENDS)
+        if (out.actions & SENDS) {
             run.sent_us = run.now_us;
+        }
     }
     return 0;
 }

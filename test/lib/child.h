@@ -21,7 +21,7 @@
 /* What is to be printed is printed once. */
 static inline pid_t fork_for_test(void)
 {
-    fflush(NULL);
+    (void)fflush(NULL);
     return fork();
 }
 

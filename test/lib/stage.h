@@ -78,8 +78,11 @@ int64_t now_ms(void);
 /* Runs the loop until `condition` holds, which is looked at after each turn, at least every
  * few milliseconds. */
 #define UNTIL(condition)                                                                 \
-    for (int64_t until_ = now_ms() + STAGE_WAIT_MS; !(condition);)                       \
-    stage_turn(until_, #condition, __FILE__, __LINE__)
+    do {                                                                                 \
+        for (int64_t until_ = now_ms() + STAGE_WAIT_MS; !(condition);) {                 \
+            stage_turn(until_, #condition, __FILE__, __LINE__);                          \
+        }                                                                                \
+    } while (0)
 void stage_turn(int64_t limit_ms, const char *awaited, const char *file, int line);
 /* Runs the loop for so long. */
 void stage_run_for(int64_t ms);

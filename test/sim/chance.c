@@ -20,7 +20,8 @@ int __wrap_getentropy(void *ret, size_t size)
 {
     unsigned char *bytes = ret;
 
-    for (size_t i = 0; i < size; i++)
+    for (size_t i = 0; i < size; i++) {
         bytes[i] = (unsigned char)rng_next(&world.rng);
+    }
     return 0;
 }

@@ -28,18 +28,19 @@
 
 static void element_bytes(char *bytes, size_t size, const char *element)
 {
-    if (strcmp(element, "nil") == 0)
-        snprintf(bytes, size, "$-1\r\n");
-    else if (*element == '\'')
-        snprintf(bytes, size, "$%zu\r\n%s\r\n", strlen(element + 1), element + 1);
-    else if (*element == '+')
-        snprintf(bytes, size, "%s\r\n", element);
-    else if (*element == '!')
-        snprintf(bytes, size, "-%s\r\n", element + 1);
-    else if (*element == '[')
-        snprintf(bytes, size, "*1\r\n:1\r\n");
-    else
-        snprintf(bytes, size, ":%s\r\n", element);
+    if (strcmp(element, "nil") == 0) {
+        (void)snprintf(bytes, size, "$-1\r\n");
+    } else if (*element == '\'') {
+        (void)snprintf(bytes, size, "$%zu\r\n%s\r\n", strlen(element + 1), element + 1);
+    } else if (*element == '+') {
+        (void)snprintf(bytes, size, "%s\r\n", element);
+    } else if (*element == '!') {
+        (void)snprintf(bytes, size, "-%s\r\n", element + 1);
+    } else if (*element == '[') {
+        (void)snprintf(bytes, size, "*1\r\n:1\r\n");
+    } else {
+        (void)snprintf(bytes, size, ":%s\r\n", element);
+    }
 }
 
 /* Gives the reply to `decode` and frees it. */
@@ -67,11 +68,11 @@ static bool array_decoded(bool (*decode)(const struct lw__reply *), size_t count
 {
     char bytes[1024];
 
-    snprintf(bytes, sizeof bytes, "*%zu\r\n", count);
+    (void)snprintf(bytes, sizeof(bytes), "*%zu\r\n", count);
     for (size_t i = 0; i < count; i++) {
         size_t at = strlen(bytes);
 
-        element_bytes(bytes + at, sizeof bytes - at, elements[i]);
+        element_bytes(bytes + at, sizeof(bytes) - at, elements[i]);
     }
     return decoded(decode, bytes);
 }
@@ -86,19 +87,21 @@ static void check(bool (*decode)(const struct lw__reply *), size_t count, size_t
         "nil", "'1", "+1", "!ERR x", "[", "-2", "-9223372036854775808"};
     const char *elements[MOST] = {NULL};
 
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         elements[i] = right[i];
+    }
     assert_true(array_decoded(decode, count, elements));
     for (size_t i = 0; i < count; i++) {
-        for (size_t j = 0; j < sizeof wrong / sizeof *wrong; j++) {
+        for (size_t j = 0; j < sizeof(wrong) / sizeof(*wrong); j++) {
             bool is_word = *wrong[j] == '\'' || *wrong[j] == '+';
 
             elements[i] = wrong[j];
             assert_int_equal(array_decoded(decode, count, elements), i == word && is_word);
         }
         elements[i] = right[i];
-        if (i != word)
+        if (i != word) {
             assert_false(array_decoded(decode, i, elements));
+        }
     }
     elements[count] = "1";
     assert_false(array_decoded(decode, count + 1, elements));
@@ -114,8 +117,9 @@ static const char *const scalars[] = {"$-1\r\n", "*-1\r\n",     "*0\r\n", "$1\r\
 
 static void refuses_scalars(bool (*decode)(const struct lw__reply *))
 {
-    for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++)
+    for (size_t i = 0; i < sizeof(scalars) / sizeof(*scalars); i++) {
         assert_false(decoded(decode, scalars[i]));
+    }
 }
 
 /* ---- acquire ---- */
@@ -127,8 +131,8 @@ static bool keep_acquired(const struct lw__reply *reply, bool turn)
 {
     bool good = lw__decode_acquired(reply, turn, &acquired);
 
-    snprintf(stranger, sizeof stranger, "%s",
-             good && acquired.stranger ? acquired.stranger : "");
+    (void)snprintf(stranger, sizeof(stranger), "%s",
+                   good && acquired.stranger != NULL ? acquired.stranger : "");
     return good;
 }
 
@@ -248,14 +252,15 @@ static void test_a_mutex_release_is_two_bits(void **state)
 
     (void)state;
     for (int bits = 0; bits < 4; bits++) {
-        snprintf(bytes, sizeof bytes, ":%d\r\n", bits);
+        (void)snprintf(bytes, sizeof(bytes), ":%d\r\n", bits);
         assert_true(decoded(as_released, bytes));
         assert_int_equal(released.released, bits & 1);
         assert_int_equal(released.again, bits >> 1);
         assert_int_equal(released.holds_left, 0);
     }
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
         assert_false(decoded(as_released, wrong[i]));
+    }
 }
 
 static void test_a_read_write_release_counts_what_is_left(void **state)
@@ -333,13 +338,13 @@ static void test_an_error_in_a_script_says_what_its_command_said(void **state)
     char bytes[256];
 
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         said = cases[i][cases[i][1] != NULL];
-        snprintf(bytes, sizeof bytes, "-%s\r\n", cases[i][0]);
+        (void)snprintf(bytes, sizeof(bytes), "-%s\r\n", cases[i][0]);
         assert_true(decoded(says, bytes));
     }
     said = cases[0][0];
-    snprintf(bytes, sizeof bytes, "+%s\r\n", cases[0][0]);
+    (void)snprintf(bytes, sizeof(bytes), "+%s\r\n", cases[0][0]);
     assert_true(decoded(says, bytes)); /* no error */
 }
 
@@ -458,18 +463,19 @@ static void test_messages_with_each_field_wrong(void **state)
     char text[256];
 
     (void)state;
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
         for (int place = 0; place < 7; place++) {
             const char *field[7] = {"7", "2000", "16", "1763690000000001",
                                     "7", "2000", "500"};
 
             field[place] = wrong[i];
-            if (place < 4)
-                snprintf(text, sizeof text, "t " UUID ":%s:%s- %s %s 5e1f job", field[0],
-                         field[1], field[2], field[3]);
-            else
-                snprintf(text, sizeof text, "s " UUID ":%s:%s- %s job", field[4],
-                         field[5], field[6]);
+            if (place < 4) {
+                (void)snprintf(text, sizeof(text), "t " UUID ":%s:%s- %s %s 5e1f job",
+                               field[0], field[1], field[2], field[3]);
+            } else {
+                (void)snprintf(text, sizeof(text), "s " UUID ":%s:%s- %s job", field[4],
+                               field[5], field[6]);
+            }
             assert_false(is_message(text));
         }
     }

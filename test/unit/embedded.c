@@ -35,8 +35,9 @@ static void start(struct embedded *server, const char *dir)
 {
     char why[300] = "";
 
-    if (embedded_start(server, dir, NULL, why, sizeof(why)) < 0)
+    if (embedded_start(server, dir, NULL, why, sizeof(why)) < 0) {
         fail_msg("%s", why);
+    }
     assert_true(server->child);
 }
 

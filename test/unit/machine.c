@@ -285,7 +285,7 @@ static void test_what_may_be_ours_already_is_claimed(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct trace trace;
 
         trace_init(&trace);

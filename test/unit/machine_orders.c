@@ -68,8 +68,9 @@ static void show(const struct scene *s, const char *what)
     print_error("%s; at %lld us, phase %d, D %lld us, after:\n", what,
                 (long long)s->now_us, s->machine.phase,
                 (long long)s->machine.deadline_us);
-    for (size_t i = 0; i < s->taken; i++)
+    for (size_t i = 0; i < s->taken; i++) {
         print_error("  %s\n", s->trail[i]);
+    }
     fail();
 }
 
@@ -79,12 +80,15 @@ static void check(const struct scene *s)
     const struct lw__machine *m = &s->machine;
 
     nodes++;
-    if ((m->phase != LW__HELD && m->phase != LW__LAPSED) || s->now_us >= m->deadline_us)
+    if ((m->phase != LW__HELD && m->phase != LW__LAPSED) || s->now_us >= m->deadline_us) {
         return;
-    if (s->server.holder != US)
+    }
+    if (s->server.holder != US) {
         show(s, "held, but not ours");
-    if (s->server.ends_us < model_time(&s->server, m->deadline_us))
+    }
+    if (s->server.ends_us < model_time(&s->server, m->deadline_us)) {
         show(s, "D is past the lease's end");
+    }
 }
 
 /* ---- the world ---- */
@@ -92,8 +96,9 @@ static void check(const struct scene *s)
 static void collect(struct scene *s)
 {
     for (size_t i = 0; i < s->server.messages; i++) {
-        if (s->server.outbox[i].token != US)
+        if (s->server.outbox[i].token != US) {
             continue;
+        }
         assert_true(s->count < MESSAGES);
         s->messages[s->count++] = s->server.outbox[i];
     }
@@ -105,23 +110,25 @@ static void others_act(struct scene *s)
     struct lw__input ignored = {.now_us = 0};
     int64_t now = others_us[s->others_done];
 
-    if (s->others_done == RELEASE_1)
+    if (s->others_done == RELEASE_1) {
         model_release(&s->server, now, HOLDER, &ignored);
-    else if (s->others_done == ACQUIRE_2)
+    } else if (s->others_done == ACQUIRE_2) {
         model_acquire(&s->server, now, OTHER, LEASE, true, -1, &ignored);
-    else
+    } else {
         model_release(&s->server, now, OTHER, &ignored);
+    }
     s->others_done++;
 }
 
 static void execute(struct scene *s)
 {
     s->answer = (struct lw__input){.sent_us = s->sent_us};
-    if (s->sent == LW__SEND_RELEASE)
+    if (s->sent == LW__SEND_RELEASE) {
         model_release(&s->server, s->execute_us, US, &s->answer);
-    else
+    } else {
         model_acquire(&s->server, s->execute_us, US, s->machine.lease_us,
                       !s->machine.abandoned, s->machine.ticket, &s->answer);
+    }
     s->executed = true;
 }
 
@@ -138,12 +145,14 @@ static void pass_time(struct scene *s, int64_t until_us)
                                                            : INT64_MAX;
         int64_t ours = s->in_flight && !s->executed ? s->execute_us : INT64_MAX;
 
-        if (theirs > until_us && ours > until_us)
+        if (theirs > until_us && ours > until_us) {
             break;
-        if (theirs <= ours)
+        }
+        if (theirs <= ours) {
             others_act(s);
-        else
+        } else {
             execute(s);
+        }
         collect(s);
     }
     s->now_us = until_us;
@@ -173,18 +182,22 @@ static void step(struct scene *s, struct lw__input in, const char *what)
 
     in.now_us = s->now_us;
     in.linked = s->linked;
-    if (s->taken < sizeof s->trail / sizeof *s->trail)
+    if (s->taken < sizeof(s->trail) / sizeof(*s->trail)) {
         s->trail[s->taken++] = what;
+    }
     out = lw__machine_step(&s->machine, &in);
-    if ((out.actions & LW__DO_GRANT) && s->now_us >= s->machine.deadline_us)
+    if ((out.actions & LW__DO_GRANT) && s->now_us >= s->machine.deadline_us) {
         show(s, "granted, but too late");
-    if ((out.actions & LW__DO_GRANT) && s->gave_up)
+    }
+    if ((out.actions & LW__DO_GRANT) && s->gave_up) {
         show(s, "granted to one who gave up");
+    }
     grants += (out.actions & LW__DO_GRANT) != 0;
     s->excused = (out.actions & LW__DO_END) && out.release_status == LW_EUNKNOWN;
     by_message += (out.actions & LW__DO_GRANT) != 0 && s->machine.by_message;
-    if (out.actions & (LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE))
+    if (out.actions & (LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE)) {
         send(s, out.actions);
+    }
     check(s);
 }
 
@@ -206,14 +219,16 @@ static void take_message(struct scene *s, size_t i)
     struct lw__input in = {.event = LW__EV_STANDBY};
 
     s->count--;
-    memmove(&s->messages[i], &s->messages[i + 1], (s->count - i) * sizeof *s->messages);
+    memmove(&s->messages[i], &s->messages[i + 1], (s->count - i) * sizeof(*s->messages));
     if (message.handed) {
         in.event = LW__EV_HANDED;
         in.handed.handed_us = message.us;
         in.handed.fence = message.fence;
         in.handed.pair_sent_us = s->pair_sent_us;
-        if (message.us >= s->pair_server_us) /* as hints.c: only what came before it is */
+        if (message.us >=
+            s->pair_server_us) { /* as hints.c: only what came before it is */
             in.handed.pair_server_us = s->pair_server_us; /* of use */
+        }
     } else {
         in.standby.window_us = message.window_us;
     }
@@ -277,8 +292,9 @@ static void link_up(struct scene *s)
 
 static void due(struct scene *s)
 {
-    if (s->machine.due_us > s->now_us)
+    if (s->machine.due_us > s->now_us) {
         pass_time(s, s->machine.due_us);
+    }
     step(s, (struct lw__input){.event = LW__EV_DUE}, "due");
 }
 
@@ -289,22 +305,25 @@ static void end(struct scene s)
 {
     paths++;
     for (int i = 0; s.machine.phase != LW__ENDED; i++) {
-        if (i == 40)
+        if (i == 40) {
             show(&s, "this does not end");
+        }
         look_at_deadline(&s);
-        if (!s.linked)
+        if (!s.linked) {
             link_up(&s);
-        else if (s.in_flight && s.executed)
+        } else if (s.in_flight && s.executed) {
             take_answer(&s);
-        else if (s.in_flight)
+        } else if (s.in_flight) {
             pass_time(&s, s.execute_us);
-        else if (s.machine.phase == LW__HELD || !s.gave_up)
+        } else if (s.machine.phase == LW__HELD || !s.gave_up) {
             give_up(&s);
-        else if (s.machine.due_us != LW__NEVER)
+        } else if (s.machine.due_us != LW__NEVER) {
             due(&s);
+        }
     }
-    if (!s.excused && model_has(&s.server, US))
+    if (!s.excused && model_has(&s.server, US)) {
         show(&s, "something is left behind");
+    }
 }
 
 static void walk(const struct scene *before, int depth);
@@ -314,7 +333,7 @@ static void branch(const struct scene *before, int depth, void (*take)(struct sc
 {
     static const int64_t passes_us[] = {MS, 700 * MS};
 
-    for (size_t i = 0; i < sizeof passes_us / sizeof *passes_us; i++) {
+    for (size_t i = 0; i < sizeof(passes_us) / sizeof(*passes_us); i++) {
         struct scene s = *before;
 
         take(&s);
@@ -340,15 +359,16 @@ static void repeat_message_0(struct scene *s)
     struct model_message again = s->messages[0];
 
     take_message(s, 0);
-    if (s->count < MESSAGES)
+    if (s->count < MESSAGES) {
         s->messages[s->count++] = again;
+    }
     take_message(s, s->count - 1);
 }
 
 static void drop_message_0(struct scene *s)
 {
     s->count--;
-    memmove(s->messages, s->messages + 1, s->count * sizeof *s->messages);
+    memmove(s->messages, s->messages + 1, s->count * sizeof(*s->messages));
 }
 
 static void wait_on(struct scene *s)
@@ -368,22 +388,30 @@ static void walk(const struct scene *s, int depth)
         branch(s, depth, repeat_message_0);
         branch(s, depth, drop_message_0);
     }
-    if (s->count > 1)
+    if (s->count > 1) {
         branch(s, depth, take_message_1);
-    if (s->in_flight && s->executed)
+    }
+    if (s->in_flight && s->executed) {
         branch(s, depth, take_answer);
-    if (s->in_flight && !s->lost_once)
+    }
+    if (s->in_flight && !s->lost_once) {
         branch(s, depth, lose_link);
-    if (!s->linked)
+    }
+    if (!s->linked) {
         branch(s, depth, link_up);
-    if (s->renewal == NO_RENEWAL && s->linked && s->machine.phase == LW__HELD)
+    }
+    if (s->renewal == NO_RENEWAL && s->linked && s->machine.phase == LW__HELD) {
         branch(s, depth, send_renewal);
-    if (s->renewal == RENEWAL_DONE)
+    }
+    if (s->renewal == RENEWAL_DONE) {
         branch(s, depth, take_renewal);
-    if (s->machine.due_us <= s->now_us && s->machine.phase != LW__HELD)
+    }
+    if (s->machine.due_us <= s->now_us && s->machine.phase != LW__HELD) {
         branch(s, depth, due);
-    if (!s->gave_up)
+    }
+    if (!s->gave_up) {
         branch(s, depth, give_up);
+    }
 }
 
 /* ---- how it begins ---- */
@@ -419,7 +447,7 @@ static const int64_t resumed_us[] = {
 
 static void resume_at_all_times(const struct scene *stopped)
 {
-    for (size_t i = 0; i < sizeof resumed_us / sizeof *resumed_us; i++) {
+    for (size_t i = 0; i < sizeof(resumed_us) / sizeof(*resumed_us); i++) {
         struct scene s = *stopped;
 
         pass_time(&s, others_us[RELEASE_1] + resumed_us[i]);
@@ -466,7 +494,7 @@ static void test_stopped_with_an_ask_on_its_way(void **state)
     static const int64_t runs_us[] = {50 * MS, 600 * MS, 1102 * MS, 1400 * MS};
 
     (void)state;
-    for (size_t i = 0; i < sizeof runs_us / sizeof *runs_us; i++) {
+    for (size_t i = 0; i < sizeof(runs_us) / sizeof(*runs_us); i++) {
         struct scene s = waiting();
 
         take_answer(&s);
@@ -505,7 +533,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_stopped_while_holding),
     };
 
-    if (argc > 1)
+    if (argc > 1) {
         depth_wanted = atoi(argv[1]);
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,8 +28,9 @@ static void each_waiting(const char *lines)
     for (; *lines; lines++) {
         char line[256] = "";
 
-        for (size_t i = 0; *lines != '\n'; i++)
+        for (size_t i = 0; *lines != '\n'; i++) {
             line[i] = *lines++;
+        }
         trace_init(&trace);
         trace_run(&trace, waits);
         trace_run(&trace, line);
@@ -258,9 +259,10 @@ static void test_poll_delays(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         assert_int_equal(lw__poll_delay_us(cases[i].remaining_ms, cases[i].position, 0),
                          cases[i].expected_us);
+    }
 }
 
 static void test_poll_delays_jitter_by_a_tenth(void **state)

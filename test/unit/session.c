@@ -73,7 +73,7 @@ static void ask_the_mute(struct scene *scene)
     (void)snprintf(scene->file, sizeof(scene->file), "/tmp/lockwire-resolv.XXXXXX");
     file = fdopen(mkstemp(scene->file), "w");
     assert_non_null(file);
-    fprintf(file, "nameserver 127.0.0.1:%u\n", (unsigned)ntohs(address.sin_port));
+    (void)fprintf(file, "nameserver 127.0.0.1:%u\n", (unsigned)ntohs(address.sin_port));
     assert_int_equal(fclose(file), 0);
     *lw__loop_resolv_conf(scene->loop) = scene->file;
 }

@@ -244,8 +244,8 @@ static void test_every_error_has_its_text(void **state)
 #undef LW_CHECK
     assert_string_equal(lw_strerror(-999), "unknown error");
     assert_string_equal(lw_strerror(2), "unknown error");
-    snprintf(numbers, sizeof numbers, "%d.%d.%d", LW_VERSION_MAJOR, LW_VERSION_MINOR,
-             LW_VERSION_PATCH);
+    (void)snprintf(numbers, sizeof(numbers), "%d.%d.%d", LW_VERSION_MAJOR,
+                   LW_VERSION_MINOR, LW_VERSION_PATCH);
     assert_string_equal(numbers, LW_VERSION);
     assert_string_equal(lw_version(), LW_VERSION);
 }

@@ -21,13 +21,17 @@ static void client_refused(const char *url, const struct lw_client_options *want
     options.errbuf = error;
     options.errbuf_size = sizeof(error);
     int result = lw_client_new(stage.base, url, &options, &client);
-    if (result != LW_EINVAL || client)
-        stage_fail("lw_client_new %s: %s", url ? url : "NULL", status_name(result));
-    if (!strstr(error, text))
-        stage_fail("lw_client_new %s: \"%s\" does not say \"%s\"", url ? url : "NULL",
-                   error, text);
-    if (strstr(error, "hunter2"))
+    if (result != LW_EINVAL || client != NULL) {
+        stage_fail("lw_client_new %s: %s", url != NULL ? url : "NULL",
+                   status_name(result));
+    }
+    if (strstr(error, text) == NULL) {
+        stage_fail("lw_client_new %s: \"%s\" does not say \"%s\"",
+                   url != NULL ? url : "NULL", error, text);
+    }
+    if (strstr(error, "hunter2") != NULL) {
         stage_fail("lw_client_new tells the password: %s", error);
+    }
 }
 
 static void url_that_is_none(void **state)

@@ -40,15 +40,18 @@ static const char *answer(struct fake_redis *fake, int argc, char **argv)
     bool script = strncasecmp(argv[0], "EVAL", 4) == 0;
 
     (void)fake;
-    if (script && argc > 5 && strncmp(argv[5], "lockwire:2:rwqueue:", 19) == 0)
+    if (script && argc > 5 && strncmp(argv[5], "lockwire:2:rwqueue:", 19) == 0) {
         return inspected;
+    }
     if (script && argc > 5 && strcmp(argv[3], "x") == 0) {
-        if (before_release)
+        if (before_release != NULL) {
             before_release();
+        }
         return released;
     }
-    if (strcasecmp(argv[0], "SET") == 0 && strcmp(argv[1], "other") == 0)
+    if (strcasecmp(argv[0], "SET") == 0 && strcmp(argv[1], "other") == 0) {
         return others;
+    }
     return FAKE_REAL;
 }
 
@@ -98,7 +101,7 @@ static void nonsense_is_no_answer_and_costs_the_connection(void **state)
     struct peer *a = patient_before_a_liar();
 
     (void)state;
-    for (size_t i = 0; i < sizeof nonsense / sizeof *nonsense; i++) {
+    for (size_t i = 0; i < sizeof(nonsense) / sizeof(*nonsense); i++) {
         int downs = a->downs;
 
         inspected = nonsense[i];
@@ -134,14 +137,15 @@ static void more_clients_than_notes_are_asked_for(void **state)
 {
     static char many[64000];
     struct peer *a = patient_before_a_liar();
-    size_t used = (size_t)snprintf(many, sizeof many, "%s*642\r\n:320\r\n:9\r\n",
+    size_t used = (size_t)snprintf(many, sizeof(many), "%s*642\r\n:320\r\n:9\r\n",
                                    UP_TO_QUEUES("8"));
 
     (void)state;
-    for (int i = 0; i < 320; i++)
-        used += (size_t)snprintf(many + used, sizeof many - used,
+    for (int i = 0; i < 320; i++) {
+        used += (size_t)snprintf(many + used, sizeof(many) - used,
                                  "$45\r\n" UUID_A ":%03d:2000\r\n$1\r\n5\r\n", i);
-    snprintf(many + used, sizeof many - used, NO_QUEUE);
+    }
+    (void)snprintf(many + used, sizeof(many) - used, NO_QUEUE);
     redis_ok("SET lockwire:client:" UUID_A " %s PX 60000", "anna host 1");
     stage.notes_may_stay = true;
     inspected = many;
@@ -306,8 +310,9 @@ static void a_break_that_was_not_sent_was_not_done(void **state)
 
 static void somebody_asks(void)
 {
-    if (strcmp(holds->label, "R2") == 0)
+    if (strcmp(holds->label, "R2") == 0) {
         ask(look.peer, "O", "other", 0);
+    }
 }
 
 static void a_break_that_ends_half_way_leaves_the_outcome_open(void **state)

@@ -60,7 +60,7 @@ static void a_long_field_is_told_of_and_the_lock_is_broken(void **state)
 
     (void)state;
     EXPECT("A granted");
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++) {
         write_lock("t");
         redis_ok("HSET x %s %s", fields[i], long_text("99999999999999 w anna"));
         assert_too_long(a);

@@ -29,8 +29,9 @@ static void on_inspected(struct lw_client *client, int status,
     entry_size = seen->entry_size;
     for (size_t i = 0; i < seen->holder_count; i++) {
         for (unsigned j = 0; j < HOLDERS; j++) {
-            if (strcmp(lw_inspection_holder(seen, i)->owner, owners[j]) == 0)
+            if (strcmp(lw_inspection_holder(seen, i)->owner, owners[j]) == 0) {
                 seen_holders |= 1u << j;
+            }
         }
     }
 }

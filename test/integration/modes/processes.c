@@ -240,7 +240,7 @@ static void stream(struct peer *peer, const char *kind, int count)
     char label[16];
 
     for (int i = 0; i < count; i++) {
-        snprintf(label, sizeof(label), "s%d", i);
+        (void)snprintf(label, sizeof(label), "s%d", i);
         struct hold *hold = enter(peer, label, kind, NULL, -1);
         hold->then = come_again;
         hold->aim = (void *)(uintptr_t)kind;
@@ -249,8 +249,9 @@ static void stream(struct peer *peer, const char *kind, int count)
 
 static void end_stream(void)
 {
-    for (struct hold *hold = holds; hold; hold = hold->next)
+    for (struct hold *hold = holds; hold != NULL; hold = hold->next) {
         hold->then = NULL;
+    }
     stage_clear_trace();
 }
 
@@ -303,7 +304,7 @@ static void a_writer_gets_in_though_readers_overlap_all_the_time(void **state)
     let_go(before);
     EXPECT_SET("0 released OK; W granted");
     for (int i = 2; i < 5; i++) {
-        snprintf(label, sizeof(label), "%d", i);
+        (void)snprintf(label, sizeof(label), "%d", i);
         enter(a, label, "r", NULL, -1);
         wait_rw_queued(i - 1);
     }

@@ -24,7 +24,7 @@ static void ask_many(struct peer *peer, struct hold **all, int count, const char
     char label[32];
 
     for (int i = 0; i < count; i++) {
-        snprintf(label, sizeof(label), "%s%d", peer->label, i);
+        (void)snprintf(label, sizeof(label), "%s%d", peer->label, i);
         all[i] = ask(peer, label, name, -1);
     }
 }
@@ -37,16 +37,19 @@ static void serve_in_order(struct hold **all, int count)
     for (int i = 0; i < count; i++) {
         UNTIL(all[i]->result == LW_OK);
         assert_held_by_redis(all[i]);
-        if (all[i]->fence <= last)
+        if (all[i]->fence <= last) {
             stage_fail("I2: %llu after %llu", (unsigned long long)all[i]->fence,
                        (unsigned long long)last);
+        }
         last = all[i]->fence;
-        for (int j = i + 1; j < count; j++)
+        for (int j = i + 1; j < count; j++) {
             assert_int_equal(all[j]->result, PENDING);
+        }
         let_go(all[i]);
     }
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         UNTIL(all[i]->released == LW_OK);
+    }
     stage_clear_trace();
 }
 
@@ -64,17 +67,20 @@ static void one_grant_of_redis_serves_sixteen(void **state)
     serve_in_order(all, 48);
     int commands = monitor_count("");
     if (commands >
-        8) /* three turns or a turn more, a release; the first one had one number */
+        8) { /* three turns or a turn more, a release; the first one had one number */
         stage_fail("%d commands for 48 grants:\n%s", commands, monitor_text());
+    }
     assert_int_equal(peer_stats(a).granted, 49);
     assert_int_in_range(peer_stats(a).passed, 42, 47);
 }
 
 static struct hold *who_holds(struct hold **all, int count)
 {
-    for (int i = 0; i < count; i++)
-        if (all[i] && all[i]->result == LW_OK)
+    for (int i = 0; i < count; i++) {
+        if (all[i] != NULL && all[i]->result == LW_OK) {
             return all[i];
+        }
+    }
     return NULL;
 }
 
@@ -90,9 +96,11 @@ static void turns_of_one_are_off(void **state)
         UNTIL((now = who_holds(all, 8)) != NULL);
         let_go(now);
         UNTIL(now->released == LW_OK);
-        for (int j = 0; j < 8; j++)
-            if (all[j] == now)
+        for (int j = 0; j < 8; j++) {
+            if (all[j] == now) {
                 all[j] = NULL;
+            }
+        }
     }
     assert_int_equal(peer_stats(a).passed, 0);
     stage_clear_trace();
@@ -117,7 +125,8 @@ static void turns_of_two_pass_once_a_grant(void **state)
     struct hold *now = as[0];
     for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++) {
         char text[64];
-        snprintf(text, sizeof(text), "%s released OK; %s granted", now->label, order[i]);
+        (void)snprintf(text, sizeof(text), "%s released OK; %s granted", now->label,
+                       order[i]);
         let_go(now);
         EXPECT_SET(text);
         now = order[i][0] == 'a' ? as[order[i][1] - '0'] : bs[order[i][1] - '0'];
@@ -135,13 +144,15 @@ static void go_on(struct hold *hold, enum moment moment)
 {
     if (moment == AT_RESULT) {
         served++;
-        if (other->result == PENDING)
+        if (other->result == PENDING) {
             of_others_waited++;
+        }
         let_go(hold);
     } else if (moment == AT_RELEASED) {
         drop(hold);
-        if (other->result == PENDING)
+        if (other->result == PENDING) {
             ask(hold->peer, "g", "x", -1)->then = go_on;
+        }
     }
 }
 
@@ -154,12 +165,14 @@ static void other_process_is_served_within_sixteen_grants(void **state)
     other = ask(b, "B", "x", -1);
     wait_queued("x", 1);
     served = of_others_waited = 0;
-    for (int i = 0; i < 40; i++)
+    for (int i = 0; i < 40; i++) {
         ask(a, "g", "x", -1)->then = go_on;
+    }
     let_go(first);
     UNTIL(other->result == LW_OK);
-    if (of_others_waited > 15) /* the first one was of the same grant */
+    if (of_others_waited > 15) { /* the first one was of the same grant */
         stage_fail("%d grants went before", of_others_waited);
+    }
     let_go(other);
     UNTIL(other->released != PENDING && peer_stats(a).waiting == 0);
     UNTIL(redis_int("EXISTS x") == 0);
@@ -406,14 +419,16 @@ static void numbers_increase_with_and_without_LW_NO_FENCE_in_turn(void **state)
     uint64_t last = 0;
 
     (void)state;
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20; i++) {
         all[i] = ask_with(a, "A", "x",
                           asking(.wait_ms = -1, .flags = i % 3 ? 0 : LW_NO_FENCE));
+    }
     for (int i = 0; i < 20; i++) {
         UNTIL(all[i]->result == LW_OK);
-        if (all[i]->fence && all[i]->fence <= last)
+        if (all[i]->fence && all[i]->fence <= last) {
             stage_fail("I2: %llu after %llu", (unsigned long long)all[i]->fence,
                        (unsigned long long)last);
+        }
         last = all[i]->fence ? all[i]->fence : last;
         let_go(all[i]);
     }
@@ -433,8 +448,9 @@ static void connection_cut_in_the_middle_of_turns(void **state)
         assert_int_equal(all[i]->result, LW_OK);
         assert_held_by_redis(all[i]);
         long long id = i % 7 == 3 ? peer_link_id(a, i % 2) : 0;
-        if (id)
+        if (id) {
             redis_ok("CLIENT KILL ID %lld", id);
+        }
         let_go(all[i]);
     }
     UNTIL(all[39]->released != PENDING);

@@ -195,8 +195,9 @@ static struct hold *the_server_loses_all(void)
 
 static void let_B_go(struct peer *peer)
 {
-    if (peer->up)
+    if (peer->up) {
         let_go(B);
+    }
 }
 
 static void numbers_of_a_lost_server_are_not_passed(void **state)

@@ -22,14 +22,18 @@ static int granted;
 
 static void in_its_turn(struct hold *hold, enum moment moment)
 {
-    if (moment == AT_RELEASED)
+    if (moment == AT_RELEASED) {
         stage_clear_trace();
-    if (moment != AT_RESULT)
+    }
+    if (moment != AT_RESULT) {
         return;
-    if (hold->aim != &((char *)NULL)[++granted])
+    }
+    if (hold->aim != &((char *)NULL)[++granted]) {
         stage_complain("%s was granted as number %d", hold->label, granted);
-    if (hold->result == LW_OK)
+    }
+    if (hold->result == LW_OK) {
         let_go(hold);
+    }
 }
 
 /* Those from `first` to `last`, counted from 1. */
@@ -38,7 +42,7 @@ static void ask_for(enum lw_mode mode, int first, int last)
     char label[16];
 
     for (int i = first; i <= last; i++) {
-        snprintf(label, sizeof(label), "n%d", i);
+        (void)snprintf(label, sizeof(label), "n%d", i);
         struct hold *hold = ask_with(a, label, "x", asking(.mode = mode, .wait_ms = -1));
         hold->aim = &((char *)NULL)[i];
         hold->then = in_its_turn;

@@ -129,8 +129,9 @@ static void each_level_is_lost_at_its_own_margin(void **state)
 static void stall(struct hold *hold, enum moment moment)
 {
     (void)hold;
-    if (moment == AT_RESULT)
+    if (moment == AT_RESULT) {
         stage_stall(1200);
+    }
 }
 
 /* B's margin begins while A's callback stalls: B was not told, and waits for a renewal. */
@@ -152,8 +153,9 @@ static int count_held(struct hold **all, int count)
 {
     int held = 0;
 
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         held += lw_lock_state(all[i]->lock) == LW_HELD;
+    }
     return held;
 }
 
@@ -177,12 +179,13 @@ static void levels_not_told_yet_are_asked_for_again_when_it_is_lost(void **state
     for (int i = 0; i < MANY; i++) {
         char label[16];
 
-        snprintf(label, sizeof(label), "%d", i);
+        (void)snprintf(label, sizeof(label), "%d", i);
         all[i] = anna(label, asking(.wait_ms = -1, .lease_ms = 20000));
     }
     UNTIL(A->lost == LW_ENOTHELD && A->renewals == 0);
-    for (int i = 0; i < MANY; i++)
+    for (int i = 0; i < MANY; i++) {
         UNTIL(all[i]->result == LW_OK);
+    }
     UNTIL(redis_int("HLEN x") == (count_held(all, MANY) > 0 ? 1 : 0));
     stage_clear_trace();
 }
@@ -260,7 +263,7 @@ static void wait_for_many(struct hold **all, int from, int to)
     char name[16];
 
     for (int i = from; i < to; i++) {
-        snprintf(name, sizeof(name), "n%d", i);
+        (void)snprintf(name, sizeof(name), "n%d", i);
         java_holds(name, 1, HOUR_MS);
         all[i] = ask_with(a, name, name,
                           asking(.mode = LW_REDISSON, .wait_ms = -1, .lease_ms = 20000));
@@ -270,10 +273,12 @@ static void wait_for_many(struct hold **all, int from, int to)
 
 static void drop_many(struct hold **all, int from, int to)
 {
-    for (int i = from; i < to; i++)
+    for (int i = from; i < to; i++) {
         drop(all[i]);
-    for (int i = from; i < to; i++)
+    }
+    for (int i = from; i < to; i++) {
         redis_ok("DEL n%d", i);
+    }
 }
 
 static void channels_that_nobody_waits_for_go_in_the_end(void **state)

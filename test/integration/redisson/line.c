@@ -92,8 +92,9 @@ static void those_who_wait_ask_for_the_longest_lease(void **state)
 
 static void release_at_once(struct hold *hold, enum moment moment)
 {
-    if (moment == AT_RESULT)
+    if (moment == AT_RESULT) {
         let_go(hold);
+    }
 }
 
 static void each_grant_costs_two_commands_in_order_of_arrival(void **state)
@@ -104,8 +105,9 @@ static void each_grant_costs_two_commands_in_order_of_arrival(void **state)
 
     (void)state;
     line_behind_java(line, MANY);
-    for (int i = 0; i < MANY; i++)
+    for (int i = 0; i < MANY; i++) {
         line[i]->then = release_at_once;
+    }
     java_unlocks("x", "0");
     UNTIL(line[MANY - 1]->released != PENDING);
     for (int i = 0; i + 1 < MANY; i++) {
@@ -114,7 +116,7 @@ static void each_grant_costs_two_commands_in_order_of_arrival(void **state)
     }
     assert_int_in_range(scripts_sent(), 2 * MANY, 2 * MANY + MANY / 5);
     monitor_stop();
-    snprintf(expected, sizeof(expected), "%d granted", MANY - 1);
+    (void)snprintf(expected, sizeof(expected), "%d granted", MANY - 1);
     assert_true(stage_has(expected));
     stage_clear_trace();
 }

@@ -166,11 +166,13 @@ static void many_that_hang_are_passed_over_at_once(void **state)
 
     (void)state;
     granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
-    for (int i = 0; i < MANY; i++)
+    for (int i = 0; i < MANY; i++) {
         refused(rw_acquire(script_token(&a, 100 + i, WINDOW), "w", "B", 1, NO_TICKET), i);
+    }
     assert_int_equal(count_notes(), 128); /* no more are looked at in a call */
-    for (int i = 0; i < MANY; i++)
+    for (int i = 0; i < MANY; i++) {
         script_do(&server, "HSET rw a:%s 1", script_token(&a, 100 + i, WINDOW));
+    }
     assert_int_equal(rw_acquire(t4, "r", "C", 0, NO_TICKET).n[5], 1); /* again */
     assert_int_equal(script_do(&server, "ZCARD " RW_QUEUE), MANY - 128);
     granted(rw_acquire(t4, "r", "C", 0, NO_TICKET));
@@ -190,7 +192,7 @@ static void the_time_to_ask_again_is_that_of_the_place(void **state)
 
         script_do(&server, "DEL " RW_QUEUE);
         for (int place = 0; place < places[i]; place++) {
-            snprintf(member, sizeof(member), "w0 %s:%d:60000- X", a.uuid, place);
+            (void)snprintf(member, sizeof(member), "w0 %s:%d:60000- X", a.uuid, place);
             script_do(&server, "ZADD " RW_QUEUE " %d %s", place + 1, member);
         }
         script_do(&server, "PEXPIRE " RW_QUEUE " 120000");
@@ -275,7 +277,7 @@ static void a_read_only_server_tells_nobody_who_is_in_already(void **state)
     (void)state;
     granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
     ticket = refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
-    snprintf(member, sizeof(member), "w0 %s A", t3);
+    (void)snprintf(member, sizeof(member), "w0 %s A", t3);
     script_do(&server, "ZADD " RW_QUEUE " 1 %s", member);
     script_do(&server, "REPLICAOF 127.0.0.1 1");
     assert_non_null(strstr(rw_acquire(t2, "w", "B", 1, ticket).text, "READONLY"));

@@ -22,9 +22,11 @@ static bool dead(const struct model *model, int token)
 
 int model_find(const struct model_list *list, int token)
 {
-    for (int i = 0; i < list->count; i++)
-        if (list->entries[i].token == token)
+    for (int i = 0; i < list->count; i++) {
+        if (list->entries[i].token == token) {
             return i;
+        }
+    }
     return -1;
 }
 
@@ -39,8 +41,9 @@ void model_remove(struct model_list *list, int token)
 {
     int i = model_find(list, token);
 
-    if (i >= 0)
+    if (i >= 0) {
         remove_at(list, i);
+    }
 }
 
 /* What Redis compares where two tickets are the same: the member's text. */
@@ -48,10 +51,12 @@ static int compare_members(const struct model *model, int x, int y)
 {
     const struct model_token *a = token_of(model, x), *b = token_of(model, y);
 
-    if (a->kind != b->kind)
+    if (a->kind != b->kind) {
         return a->kind - b->kind;
-    if (a->permits != b->permits)
+    }
+    if (a->permits != b->permits) {
         return a->permits - b->permits;
+    }
     return strcmp(a->text, b->text);
 }
 
@@ -61,15 +66,17 @@ static void join(struct model *model, struct model_list *list, int token,
     int at = model_find(list, token);
 
     if (at < 0) {
-        if (list->count == MODEL_CAPACITY)
+        if (list->count == MODEL_CAPACITY) {
             abort();
+        }
         at = list->count;
         while (ticket != MODEL_NO_TICKET && at > 0 &&
                (list->entries[at - 1].ticket == MODEL_NO_TICKET || /* it came now */
                 list->entries[at - 1].ticket > ticket ||
                 (list->entries[at - 1].ticket == ticket &&
-                 compare_members(model, list->entries[at - 1].token, token) > 0)))
+                 compare_members(model, list->entries[at - 1].token, token) > 0))) {
             at--;
+        }
         memmove(&list->entries[at + 1], &list->entries[at],
                 (size_t)(list->count - at) * sizeof(list->entries[0]));
         list->entries[at] = (struct model_entry){.token = token, .ticket = ticket};
@@ -81,10 +88,12 @@ static void join(struct model *model, struct model_list *list, int token,
 static void tell(struct model *model, struct model_answer *answer,
                  struct model_event event)
 {
-    if (event.what != MODEL_ANSWER && dead(model, event.token))
+    if (event.what != MODEL_ANSWER && dead(model, event.token)) {
         return;
-    if (answer->event_count == MODEL_CAPACITY)
+    }
+    if (answer->event_count == MODEL_CAPACITY) {
         abort();
+    }
     answer->events[answer->event_count++] = event;
 }
 
@@ -116,14 +125,16 @@ static bool hand_over(struct model *model, int me, struct model_answer *answer)
             return false;
         }
         remove_at(queue, 0);
-        if (dead(model, head))
+        if (dead(model, head)) {
             continue;
+        }
         model->holder = head;
         tell(model, answer, (struct model_event){MODEL_TURN, head, true, 0});
-        if (queue->count > 0 && queue->entries[0].token != me) /* its answer tells it */
+        if (queue->count > 0 && queue->entries[0].token != me) { /* its answer tells it */
             tell(model, answer,
                  (struct model_event){MODEL_STANDBY, queue->entries[0].token, false,
                                       token_of(model, head)->window});
+        }
         return false;
     }
     return true;
@@ -136,12 +147,14 @@ static void ask(struct model *model, int token, bool wait, long long ticket,
         grant(model, token, answer);
         return;
     }
-    if (wait)
+    if (wait) {
         join(model, &model->queue, token, ticket, answer);
-    if (model->holder == MODEL_NOBODY && hand_over(model, token, answer))
+    }
+    if (model->holder == MODEL_NOBODY && hand_over(model, token, answer)) {
         grant(model, token, answer);
-    else
+    } else {
         answer->position = model_find(&model->queue, token);
+    }
 }
 
 void model_acquire(struct model *model, int token, bool wait, long long ticket,
@@ -155,16 +168,18 @@ static void let_go(struct model *model, int token, struct model_answer *answer)
 {
     model_remove(&model->queue, token);
     answer->released = model->holder == token;
-    if (answer->released)
+    if (answer->released) {
         model->holder = MODEL_NOBODY;
+    }
 }
 
 void model_release(struct model *model, int token, struct model_answer *answer)
 {
     begin(answer, MODEL_NO_TICKET);
     let_go(model, token, answer);
-    if (model->holder == MODEL_NOBODY)
+    if (model->holder == MODEL_NOBODY) {
         hand_over(model, MODEL_NOBODY, answer);
+    }
 }
 
 void model_turn(struct model *model, int old, int token, bool wait, long long ticket,
@@ -181,8 +196,9 @@ void model_turn(struct model *model, int old, int token, bool wait, long long ti
         return;
     }
     answer->ticket = MODEL_NO_TICKET;
-    if (model->holder == MODEL_NOBODY)
+    if (model->holder == MODEL_NOBODY) {
         hand_over(model, MODEL_NOBODY, answer);
+    }
 }
 
 void model_renew(struct model *model, int token, struct model_answer *answer)
@@ -216,8 +232,9 @@ static int count_readers(const struct model *model)
 {
     int count = 0;
 
-    for (int owner = 0; owner < MODEL_OWNERS; owner++)
+    for (int owner = 0; owner < MODEL_OWNERS; owner++) {
         count += count_holds(model, 'r', owner) > 0;
+    }
     return count;
 }
 
@@ -227,8 +244,9 @@ static bool admits(const struct model *model, int index)
     bool own = holds(model, index);
     bool alone = count_holds(model, 0, token->owner) == model->holds.count;
 
-    if (token->kind == 'w' || count_holds(model, 'w', MODEL_NOBODY) > 0)
+    if (token->kind == 'w' || count_holds(model, 'w', MODEL_NOBODY) > 0) {
         return alone;
+    }
     return own || token->permits == 0 || count_readers(model) < token->permits;
 }
 
@@ -239,8 +257,9 @@ static bool add(struct model *model, int index)
     bool fresh = count_holds(model, 0, token->owner) == 0 ||
                  (token->kind == 'w' && count_holds(model, 'w', token->owner) == 0);
 
-    if (model->holds.count == MODEL_CAPACITY)
+    if (model->holds.count == MODEL_CAPACITY) {
         abort();
+    }
     model->holds.entries[model->holds.count++] = (struct model_entry){.token = index};
     return fresh;
 }
@@ -248,8 +267,9 @@ static bool add(struct model *model, int index)
 /* Who keeps whom out matters only while some read. */
 static void holds_changed(struct model *model)
 {
-    if (count_holds(model, 'r', MODEL_NOBODY) == 0)
+    if (count_holds(model, 'r', MODEL_NOBODY) == 0) {
         model->notes.count = 0;
+    }
 }
 
 void model_vanish(struct model *model)
@@ -260,8 +280,9 @@ void model_vanish(struct model *model)
 
 static void leave(struct model *model, int token)
 {
-    if (model_find(&model->rw_queue, token) < 0)
+    if (model_find(&model->rw_queue, token) < 0) {
         return;
+    }
     model_remove(&model->rw_queue, token);
     model_remove(&model->notes, token);
 }
@@ -272,10 +293,12 @@ static void note(struct model *model, int token)
     struct model_list *notes = &model->notes;
     int at = model_find(notes, token);
 
-    if (at < 0)
+    if (at < 0) {
         at = notes->count++;
-    if (at == MODEL_CAPACITY)
+    }
+    if (at == MODEL_CAPACITY) {
         abort();
+    }
     notes->entries[at] = (struct model_entry){.token = token};
 }
 
@@ -284,11 +307,14 @@ static bool hangs(struct model *model, int token)
     const struct model_list *queue = &model->rw_queue;
     int at = model_find(&model->notes, token);
 
-    if (at >= 0)
+    if (at >= 0) {
         return model->notes.entries[at].ended;
-    for (int i = 0; i < queue->count && i < NOTED_AT_ONCE; i++)
-        if (model_find(&model->notes, queue->entries[i].token) < 0)
+    }
+    for (int i = 0; i < queue->count && i < NOTED_AT_ONCE; i++) {
+        if (model_find(&model->notes, queue->entries[i].token) < 0) {
             note(model, queue->entries[i].token);
+        }
+    }
     return false;
 }
 
@@ -314,9 +340,11 @@ static bool purge(struct model *model)
 {
     int before = model->holds.count;
 
-    for (int i = model->holds.count - 1; i >= 0; i--)
-        if (model->holds.entries[i].ended)
+    for (int i = model->holds.count - 1; i >= 0; i--) {
+        if (model->holds.entries[i].ended) {
             remove_at(&model->holds, i);
+        }
+    }
     holds_changed(model);
     settle(model);
     return model->holds.count < before;
@@ -337,10 +365,12 @@ static bool keeps_out(const struct model *model, int head, int me)
 {
     const struct model_list *queue = &model->rw_queue;
 
-    if (head == me || count_holds(model, 'w', MODEL_NOBODY) > 0)
+    if (head == me || count_holds(model, 'w', MODEL_NOBODY) > 0) {
         return false;
-    if (me != MODEL_NOBODY)
+    }
+    if (me != MODEL_NOBODY) {
         return admits(model, me);
+    }
     return queue->count > 1 &&
            (token_of(model, head)->kind == 'w' || admits(model, queue->entries[1].token));
 }
@@ -357,23 +387,27 @@ static void serve(struct model *model, int me, struct model_answer *answer)
                 leave(model, head);
                 continue;
             }
-            if (window > 0)
+            if (window > 0) {
                 tell(model, answer,
                      (struct model_event){MODEL_STANDBY, head, false, window});
+            }
             return;
         }
-        if (tried == RW_HEADS)
+        if (tried == RW_HEADS) {
             abort(); /* more than this test makes */
+        }
         if (head == me) {
             rw_grant(model, me, answer);
             continue;
         }
         leave(model, head);
-        if (dead(model, head))
+        if (dead(model, head)) {
             continue;
+        }
         tell(model, answer, (struct model_event){MODEL_TURN, head, add(model, head), 0});
-        if (token_of(model, head)->window > window)
+        if (token_of(model, head)->window > window) {
             window = token_of(model, head)->window;
+        }
     }
 }
 
@@ -384,15 +418,17 @@ static bool has_rival(struct model *model, int index)
         struct model_entry *entry = &model->rw_queue.entries[i];
         int owner = token_of(model, entry->token)->owner;
 
-        if (entry->ticket != 0)
+        if (entry->ticket != 0) {
             return false;
-        if (dead(model, entry->token))
+        }
+        if (dead(model, entry->token)) {
             leave(model, entry->token);
-        else if (owner != token_of(model, index)->owner &&
-                 count_holds(model, 'r', owner) > 0)
+        } else if (owner != token_of(model, index)->owner &&
+                   count_holds(model, 'r', owner) > 0) {
             return true;
-        else
+        } else {
             i++;
+        }
     }
     return false;
 }
@@ -421,21 +457,25 @@ void model_rw_acquire(struct model *model, int token, bool wait, long long ticke
         answer->outcome = -1;
         return;
     }
-    if (own || ticket == 0)
+    if (own || ticket == 0) {
         ticket = own ? 0 : MODEL_NO_TICKET;
+    }
     answer->ticket = ticket;
-    if (wait)
+    if (wait) {
         join(model, queue, token, ticket, answer);
+    }
     serve(model, token, answer);
-    if (answer->outcome == 0 && enters(model, token))
+    if (answer->outcome == 0 && enters(model, token)) {
         rw_grant(model, token, answer);
+    }
     if (answer->outcome == 0 && wait && answer->ticket != 0 && holds(model, token)) {
         model_remove(queue, token);
         join(model, queue, token, 0, answer);
     }
     answer->position = model_find(queue, token);
-    if (answer->position >= 0 && count_holds(model, 'r', MODEL_NOBODY) > 0)
+    if (answer->position >= 0 && count_holds(model, 'r', MODEL_NOBODY) > 0) {
         note(model, token);
+    }
 }
 
 void model_rw_release(struct model *model, int token, struct model_answer *answer)
@@ -457,16 +497,18 @@ void model_rw_renew(struct model *model, int token, struct model_answer *answer)
     begin(answer, MODEL_NO_TICKET);
     purged = purge(model);
     answer->outcome = model_find(&model->holds, token) >= 0;
-    if (purged || !answer->outcome)
+    if (purged || !answer->outcome) {
         serve(model, MODEL_NOBODY, answer);
+    }
 }
 
 /* What must be true of every state. */
 
 bool model_head_could_enter(const struct model *model, bool rw)
 {
-    if (!rw)
+    if (!rw) {
         return model->holder == MODEL_NOBODY && model->queue.count > 0;
+    }
     return model->rw_queue.count > 0 && admits(model, model->rw_queue.entries[0].token);
 }
 
@@ -475,8 +517,9 @@ bool model_excludes(const struct model *model)
     for (int i = 0; i < model->holds.count; i++) {
         const struct model_token *token = token_of(model, model->holds.entries[i].token);
         if (token->kind == 'w' &&
-            count_holds(model, 0, token->owner) != model->holds.count)
+            count_holds(model, 0, token->owner) != model->holds.count) {
             return false;
+        }
     }
     return true;
 }

@@ -35,7 +35,7 @@ static void tcp_by_name_through_evdns(void **state)
     char url[64];
 
     (void)state;
-    snprintf(url, sizeof(url), "redis://localhost:%d", proxy->port);
+    (void)snprintf(url, sizeof(url), "redis://localhost:%d", proxy->port);
     works(peer_start_at("a", url, NULL));
 }
 
@@ -93,7 +93,7 @@ static void port_where_nobody_listens(void **state)
     (void)state;
     assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0); /* but no listen() */
     getsockname(fd, (struct sockaddr *)&address, &size);
-    snprintf(url, sizeof(url), "redis://127.0.0.1:%d", ntohs(address.sin_port));
+    (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%d", ntohs(address.sin_port));
     struct peer *a = peer_start_at("a", url, NULL);
     UNTIL(a->downs >= 1);
     assert_non_null(strstr(a->why, "refused"));
@@ -149,9 +149,10 @@ static void backoff_grows_with_jitter_up_to_its_limit(void **state)
     bool jitter = false;
     for (int i = 1; i < 9; i++) {
         int64_t gap = a->linked_ms[i] - a->linked_ms[i - 1];
-        if (gap < limit / 2 - 2 || gap > limit + 40)
+        if (gap < limit / 2 - 2 || gap > limit + 40) {
             stage_fail("attempt %d came %lld ms after the last, not %lld to %lld", i + 1,
                        (long long)gap, (long long)limit / 2, (long long)limit);
+        }
         jitter |= gap < limit - 5;
         sum += gap;
         limit = limit * 2 > 320 ? 320 : limit * 2;
@@ -317,13 +318,15 @@ static void I8_no_SIGPIPE_when_the_server_dies(void **state)
     for (int i = 0; i < 20; i++) {
         peer_wait_ready(a);
         struct hold *all[10];
-        for (int j = 0; j < 10; j++)
+        for (int j = 0; j < 10; j++) {
             all[j] = ask(a, "A", "x", -1);
+        }
         event_base_loop(stage.base, EVLOOP_NONBLOCK);
         proxy_cut(proxy, COMMANDS);
         proxy_cut(proxy, SUBSCRIPTION);
-        for (int j = 0; j < 10; j++)
+        for (int j = 0; j < 10; j++) {
             drop(all[j]); /* writes into the dead connection */
+        }
         UNTIL(!a->up || i % 2);
     }
     stage_clear_trace();

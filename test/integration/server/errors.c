@@ -15,9 +15,10 @@
 
 static void assert_says(const struct hold *hold, const char *text)
 {
-    if (!strstr(lw_lock_errstr(hold->lock), text))
+    if (strstr(lw_lock_errstr(hold->lock), text) == NULL) {
         stage_fail("errstr of %s: \"%s\" does not say %s", hold->label,
                    lw_lock_errstr(hold->lock), text);
+    }
 }
 
 static void assert_says_nothing(const struct hold *hold)
@@ -83,8 +84,9 @@ static void LOADING_on_a_link_that_was_up_takes_it_down(void **state)
 static const char *hanging_up(struct fake_redis *fake, int argc, char **argv)
 {
     for (int i = 1; i < argc && fake->count > 0; i++) {
-        if (strcmp(argv[i], "x") == 0)
+        if (strcmp(argv[i], "x") == 0) {
             return fake->count++ == 1 ? FAKE_HANG_UP : "";
+        }
     }
     return FAKE_REAL;
 }
@@ -130,7 +132,8 @@ static struct peer *user(const char *rules)
 {
     char line[256];
 
-    snprintf(line, sizeof(line), "ACL SETUSER app reset on >secret +@all ~* &* %s", rules);
+    (void)snprintf(line, sizeof(line), "ACL SETUSER app reset on >secret +@all ~* &* %s",
+                   rules);
     redis_ok(line);
     return peer_ready(
         "a", client_of(.username = "app", .password = "secret", .local_turns = 1));
@@ -208,7 +211,7 @@ static void READONLY_is_ridden_out_by_who_waits(void **state)
     EXPECT("B ETIMEOUT");
     assert_int_equal(A->result, PENDING);
     assert_true(strstr(a->whys, "READONLY") != NULL ||
-                strstr(lw_lock_errstr(B->lock), "READONLY"));
+                strstr(lw_lock_errstr(B->lock), "READONLY") != NULL);
     redis_ok("REPLICAOF NO ONE");
     EXPECT("A granted");
     assert_held_by_redis(A);
@@ -355,7 +358,7 @@ static void NOREPLICAS_makes_a_release_unknown_and_a_holder_keep_its_lease(void 
 static bool is_busy(void)
 {
     redisReply *reply = server_try(&stage.server, "PING");
-    bool busy = reply->type == REDIS_REPLY_ERROR && strstr(reply->str, "BUSY");
+    bool busy = reply->type == REDIS_REPLY_ERROR && strstr(reply->str, "BUSY") != NULL;
 
     freeReplyObject(reply);
     return busy;
@@ -371,8 +374,9 @@ static void BUSY_is_ridden_out(void **state)
     redis_ok("CONFIG SET lua-time-limit 20");
     redisContext *runaway = redisConnectUnix(stage.server.path);
     redisAppendCommand(runaway, "EVAL %s 0", "while true do end");
-    while (!done)
+    while (!done) {
         redisBufferWrite(runaway, &done);
+    }
     UNTIL(is_busy());
     struct hold *B = ask(a, "B", "y", -1);
     let_go(A);

@@ -52,7 +52,7 @@ static void no_more_than_the_limit_are_unanswered(void **state)
     monitor_start();
     proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
     for (int i = 0; i < 10; i++) {
-        snprintf(name, sizeof(name), "n%d", i);
+        (void)snprintf(name, sizeof(name), "n%d", i);
         ask_with(a, name, name, asking(.flags = LW_NO_FENCE));
     }
     UNTIL(monitor_count("set") == 2);
@@ -89,15 +89,16 @@ static void ask_for_many(struct peer *a)
 
     proxy_delay(slow_way, COMMANDS, TO_SERVER, 20);
     for (int i = 0; i < MANY; i++) {
-        snprintf(name, sizeof(name), "n%d", i);
+        (void)snprintf(name, sizeof(name), "n%d", i);
         many[i] = ask_with(a, name, name, asking(.wait_ms = -1, .flags = LW_NO_FENCE));
     }
 }
 
 static void many_are_granted(void)
 {
-    for (int i = 0; i < MANY; i++)
+    for (int i = 0; i < MANY; i++) {
         UNTIL(many[i]->result == LW_OK);
+    }
 }
 
 static void a_lease_outlives_many_who_ask_in_one_turn(void **state)
@@ -187,8 +188,9 @@ static void churn_released(struct lw_lock *lock, int status, void *name)
     (void)status;
     lw_lock_free(lock);
     churn.open--;
-    if (!churn.over)
+    if (!churn.over) {
         churn_ask(name);
+    }
 }
 
 static void churn_granted(struct lw_lock *lock, int status, void *name)
@@ -205,8 +207,9 @@ static void turns_of_many_names_keep_nobody_out(void **state)
 
     (void)state;
     churn.client = a->client;
-    for (int i = 0; i < 6 * 40; i++)
+    for (int i = 0; i < 6 * 40; i++) {
         churn_ask(names[i % 6]);
+    }
     UNTIL(churn.grants > 1000);
     struct hold *L = ask(a, "L", "lonely", 0);
     long before = churn.grants;

@@ -21,14 +21,16 @@ static int lies, truths;   /* so many times, after so many true ones */
 static const char *liar(struct fake_redis *fake, int argc, char **argv)
 {
     (void)fake, (void)argc;
-    if (lie_to && strcasecmp(argv[0], lie_to) != 0)
+    if (lie_to != NULL && strcasecmp(argv[0], lie_to) != 0) {
         return FAKE_REAL;
+    }
     if (truths > 0) {
         truths--;
         return FAKE_REAL;
     }
-    if (lies == 0)
+    if (lies == 0) {
         return FAKE_REAL;
+    }
     lies--;
     return lie;
 }
@@ -47,8 +49,9 @@ static void hold_once(struct peer *a, const char *what)
     struct hold *A = ask_with(a, "A", "x", asking(.wait_ms = -1, .lease_ms = 20000));
 
     UNTIL(A->result != PENDING);
-    if (A->result != LW_OK)
+    if (A->result != LW_OK) {
         stage_fail("%s: %s: %s", what, status_name(A->result), lw_lock_errstr(A->lock));
+    }
     if (lw_lock_state(A->lock) == LW_HELD) {
         assert_held_by_redis(A);
         extend(A, 0);
@@ -71,7 +74,7 @@ static void live_through(const char *what, struct fake_redis *fake)
     struct peer *a = quick_peer("a", fake->url);
     hold_once(a, what);
     hold_once(a, what);
-    UNTIL(lies == 0 || !lie_to);
+    UNTIL(lies == 0 || lie_to == NULL);
     peer_free(a);
     stage_clear_trace();
     redis_ok("DEL x %s", queue_of("x"));
@@ -129,15 +132,17 @@ static void nonsense_for_INCR_is_no_fence(void **state)
 static void nonsense_for_EVALSHA_is_survived(void **state)
 {
     (void)state;
-    for (int before = 0; before < 3; before++) /* the fence, a renewal, a release */
+    for (int before = 0; before < 3; before++) { /* the fence, a renewal, a release */
         nonsense_in_answer_to("EVALSHA", before);
+    }
 }
 
 static void nonsense_for_EVAL_is_survived(void **state)
 {
     (void)state;
-    for (int before = 0; before < 3; before++)
+    for (int before = 0; before < 3; before++) {
         nonsense_in_answer_to("EVAL", before);
+    }
 }
 
 static void nonsense_in_the_greeting_is_survived(void **state)
@@ -192,8 +197,9 @@ static void I6_reply_lost_at_every_command(void **state)
         struct peer *a = quick_peer("a", proxy->url), *b = peer_ready("b", NULL);
         peer_wait_ready(a);
         struct hold *A = ask(a, "A", "x", -1), *B = NULL;
-        for (int turns = 0; turns < i; turns++)
+        for (int turns = 0; turns < i; turns++) {
             event_base_loop(stage.base, EVLOOP_NONBLOCK);
+        }
         proxy_swallow(proxy, COMMANDS, TO_CLIENT, true);
         stage_run_for(10);
         proxy_cut(proxy, COMMANDS);
@@ -227,11 +233,11 @@ static void I6_reply_lost_at_every_command(void **state)
 static void publish(const char *uuid, const char *text, const char *token)
 {
     const char *at = strchr(text, '@');
-    int before = at ? (int)(at - text) : (int)strlen(text);
+    int before = at != NULL ? (int)(at - text) : (int)strlen(text);
     char whole[512];
 
-    snprintf(whole, sizeof(whole), "%.*s%s%s", before, text, at ? token : "",
-             at ? at + 1 : "");
+    (void)snprintf(whole, sizeof(whole), "%.*s%s%s", before, text,
+                   at != NULL ? token : "", at != NULL ? at + 1 : "");
     redis_ok("PUBLISH lockwire:2:%s %s", uuid, whole);
 }
 
@@ -272,11 +278,12 @@ static void stranger_s_messages_on_our_channel_are_ignored(void **state)
     (void)state;
     EXPECT("A granted; H granted");
     wait_queued("x", 1);
-    snprintf(token, sizeof(token), "%s", lw_lock_owner(H->lock));
-    snprintf(uuid, sizeof(uuid), "%.36s", token);
-    snprintf(waiting, sizeof(waiting), "%s",
-             redis_text("EVAL %s 0 %s", "return redis.call('ZRANGE', ARGV[1], 0, 0)[1]",
-                        queue_of("x")));
+    (void)snprintf(token, sizeof(token), "%s", lw_lock_owner(H->lock));
+    (void)snprintf(uuid, sizeof(uuid), "%.36s", token);
+    (void)snprintf(waiting, sizeof(waiting), "%s",
+                   redis_text("EVAL %s 0 %s",
+                              "return redis.call('ZRANGE', ARGV[1], 0, 0)[1]",
+                              queue_of("x")));
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
         publish(uuid, texts[i], token);
         publish(uuid, texts[i], waiting);
@@ -299,7 +306,7 @@ static void long_message_on_our_channel_is_ignored(void **state)
     (void)state;
     EXPECT("A granted");
     memset(text, 't', sizeof(text) - 1);
-    snprintf(uuid, sizeof(uuid), "%.36s", lw_lock_owner(A->lock));
+    (void)snprintf(uuid, sizeof(uuid), "%.36s", lw_lock_owner(A->lock));
     redis_ok("PUBLISH lockwire:2:%s %s", uuid, text);
     stage_expect_nothing(200);
     assert_held_by_redis(A);
