@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The life of POST /gift/<user>: the lock, the work, the answer. Knows nothing of sockets or
- * of the other gateways: what they did is in the ledger, read under the lock.
+ * The life of POST /gift/<user>: the lock, the work, the answer. Knows nothing of sockets
+ * or of the other gateways: what they did is in the ledger, read under the lock.
  *
  * Happy path: gift_start -> on_acquired -> the work's timer -> on_worked: one line in the
- * ledger, 200. A copy that comes meanwhile: LW_EBUSY -> 409 with Retry-After; with ?wait its
- * turn comes, and on_acquired finds the gift given -> 200, already.
+ * ledger, 200. A copy that comes meanwhile: LW_EBUSY -> 409 with Retry-After; with ?wait
+ * its turn comes, and on_acquired finds the gift given -> 200, already.
  *
  * Each way out is end(): the answer, if there is still somebody to answer, and
- * lw_lock_free, which leaves the queue or releases as need be. The lock lost during the work
- * ends it without a line (503). A client that goes takes its request with it: the copy that
- * it sends next does the work.
+ * lw_lock_free, which leaves the queue or releases as need be. The lock lost during the
+ * work ends it without a line (503). A client that goes takes its request with it: the
+ * copy that it sends next does the work.
  */
 #include "gateway.h"
 
@@ -129,9 +129,9 @@ static void on_worked(evutil_socket_t fd, short what, void *arg)
     const char *why = NULL;
 
     (void)fd, (void)what;
-    /* The ledger is a plain file, which cannot refuse a small fencing token. So ask the lock
-     * as late as possible, when it is our turn to write; a resource that compares tokens needs
-     * no such luck. */
+    /* The ledger is a plain file, which cannot refuse a small fencing token. So ask the
+     * lock as late as possible, when it is our turn to write; a resource that compares
+     * tokens needs no such luck. */
     if (ledger_lock(ledger) < 0) {
         why = told("ledger");
     } else {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A network daemon that embeds lockwire: an HTTP gateway in front of work that must not be
- * done twice. Owns the routes and the process's life; see gateway.h for the rest.
+ * A network daemon that embeds lockwire: an HTTP gateway in front of work that must not
+ * be done twice. Owns the routes and the process's life; see gateway.h for the rest.
  *
  *     POST /gift/<user>[?wait=ms]   200, 409 with Retry-After, 503
  *     GET  /healthz                 200, or 503 and why
@@ -84,7 +84,8 @@ static void reply_health(struct gateway *gateway, struct evhttp_request *http)
     }
 }
 
-static bool is(struct evhttp_request *http, enum evhttp_cmd_type method, const char *allow)
+static bool is(struct evhttp_request *http, enum evhttp_cmd_type method,
+               const char *allow)
 {
     if (evhttp_request_get_command(http) == method) {
         return true;

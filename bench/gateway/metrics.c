@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GET /metrics: the library's statistics and the gateway's own in Prometheus' text format.
+ * GET /metrics: the library's statistics and the gateway's own in Prometheus' text
+ * format.
  *
  * Happy path: lw_client_stats, one table walked, the histogram, the answer.
  */

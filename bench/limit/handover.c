@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limits D, L and N: the release script gives the lock to the first in the queue and tells
- * it so; the message grants. Two commands per hand-over. With `turns` a process that has
- * the lock serves up to 16 of its own waiters before it passes it on. Owns its scripts.
- * There is no life insurance here: who dies, blocks everybody.
+ * Limits D, L and N: the release script gives the lock to the first in the queue and
+ * tells it so; the message grants. Two commands per hand-over. With `turns` a process
+ * that has the lock serves up to 16 of its own waiters before it passes it on. Owns its
+ * scripts. There is no life insurance here: who dies, blocks everybody.
  *
  * Happy path: ask (queued), a message for this process, the slot holds, it releases.
  */

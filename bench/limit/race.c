@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limits D, L and N the usual way: the release deletes the key and publishes, whoever hears
- * it tries SET NX; `race`: one waiter of each process, `herd`: all of them. Owns its
- * script. A newcomer tries at once, as everywhere.
+ * Limits D, L and N the usual way: the release deletes the key and publishes, whoever
+ * hears it tries SET NX; `race`: one waiter of each process, `herd`: all of them. Owns
+ * its script. A newcomer tries at once, as everywhere.
  *
- * Happy path: a slot tries, fails and queues here; a message comes; it tries again, holds,
- * releases.
+ * Happy path: a slot tries, fails and queues here; a message comes; it tries again,
+ * holds, releases.
  */
 #include "limit.h"
 #include "wire.h"
@@ -151,7 +151,8 @@ static void prepare(struct slot *slot)
 {
     char token[64], lease[16];
 
-    (void)snprintf(token, sizeof(token), "%d:%u", (int)getpid(), (unsigned)(slot - slots));
+    (void)snprintf(token, sizeof(token), "%d:%u", (int)getpid(),
+                   (unsigned)(slot - slots));
     (void)snprintf(lease, sizeof(lease), "%u", options->lease_ms);
     const char *set[] = {"SET", options->name, token, "NX", "PX", lease};
     const char *release[] = {"EVALSHA", sha, "2", options->name, channel, token};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Limit U: acquire and release of a key that nobody else wants, in the ways of the field.
- * Owns its scripts. All commands are formatted beforehand, so that nothing but hiredis and
- * Redis is measured.
+ * Owns its scripts. All commands are formatted beforehand, so that nothing but hiredis
+ * and Redis is measured.
  *
  * Happy path: a slot sends its acquire; the answer sends its release; the answer to that
  * is noted and sends the next acquire.
@@ -64,7 +64,8 @@ static void on_granted(redisAsyncContext *link, void *answer, void *arg)
     errors += reply->type == REDIS_REPLY_NIL ||
               (reply->type == REDIS_REPLY_INTEGER && reply->integer < 1);
     slot->row.granted = slot->row.released = measure_now();
-    redisAsyncFormattedCommand(link, on_released, slot, slot->release, slot->release_size);
+    redisAsyncFormattedCommand(link, on_released, slot, slot->release,
+                               slot->release_size);
 }
 
 static void on_set(redisAsyncContext *link, void *answer, void *arg)
@@ -93,7 +94,8 @@ static void prepare(struct slot *slot, unsigned index,
 
     (void)snprintf(key, sizeof(key), "%s:%u", options->name, index);
     (void)snprintf(fence, sizeof(fence), "%s:fence", options->name);
-    (void)snprintf(token, sizeof(token), "6b1f0a6e-0000-4000-8000-0123456789ab:%u", index);
+    (void)snprintf(token, sizeof(token), "6b1f0a6e-0000-4000-8000-0123456789ab:%u",
+                   index);
     (void)snprintf(lease, sizeof(lease), "%u", options->lease_ms);
     const char *set[] = {"SET", key, token, "NX", "PX", lease};
     const char *script[] = {"EVALSHA", shas[0], "2", key, fence, token, lease};

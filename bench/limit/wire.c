@@ -3,8 +3,8 @@
  * Owns the adapter between hiredis and libevent. Must not know what is sent.
  *
  * Happy path: hiredis wants to write, the write event is made active by hand, so that it
- * runs once, after the replies of this turn were read, and without a system call of its own.
- * Only where the socket is full it waits for the socket.
+ * runs once, after the replies of this turn were read, and without a system call of its
+ * own. Only where the socket is full it waits for the socket.
  */
 #include "wire.h"
 

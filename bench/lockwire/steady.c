@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A counted number of pairs, or of hand-overs between two clients, so that instructions and
- * allocations can be counted per pair: both are counts, the same on any machine. Owns the
- * counting of allocations (glibc's own names behind ours). Must not know who compares.
+ * A counted number of pairs, or of hand-overs between two clients, so that instructions
+ * and allocations can be counted per pair: both are counts, the same on any machine. Owns
+ * the counting of allocations (glibc's own names behind ours). Must not know who
+ * compares.
  *
  *     bench_steady uncontended|handover URL COUNT
  *
@@ -150,7 +151,8 @@ int main(int argc, char **argv)
     unsigned long pairs = argc == 4 ? strtoul(argv[3], &end, 10) : 0;
     bool both = argc == 4 && strcmp(argv[1], "handover") == 0;
 
-    if (base == NULL || !pairs || *end || (!both && strcmp(argv[1], "uncontended") != 0)) {
+    if (base == NULL || !pairs || *end ||
+        (!both && strcmp(argv[1], "uncontended") != 0)) {
         (void)fprintf(stderr, "usage: bench_steady uncontended|handover URL COUNT\n");
         return 64;
     }

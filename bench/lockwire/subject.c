@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The command line of lockwire's own measurements, the client's life, and running the loop
- * for a while. Must not know the workloads. Happy path: options, subject_open, the
+ * The command line of lockwire's own measurements, the client's life, and running the
+ * loop for a while. Must not know the workloads. Happy path: options, subject_open, the
  * workload, the last line.
  */
 #include "subject.h"
@@ -77,7 +77,8 @@ static void on_closed(struct lw_client *client, void *arg)
 
 void subject_close(struct subject *subject)
 {
-    subject_check("lw_client_close", lw_client_close(subject->client, on_closed, subject));
+    subject_check("lw_client_close",
+                  lw_client_close(subject->client, on_closed, subject));
     event_base_dispatch(subject->base);
     lw_client_free(subject->client);
 }

@@ -2,7 +2,8 @@
 /*
  * campaign.h's campaigns. Must not know what a fault does.
  *
- * Happy path: workers, then some times: strike, a while, mend, until they go on; the verdict.
+ * Happy path: workers, then some times: strike, a while, mend, until they go on; the
+ * verdict.
  */
 #include "campaign.h"
 

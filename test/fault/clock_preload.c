@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Preloaded into a process whose wall clock shall jump: adds the seconds that stand in a
- * shared file to every reading of it. Other clocks are left alone. Must not know whose clock
- * it is.
+ * shared file to every reading of it. Other clocks are left alone. Must not know whose
+ * clock it is.
  *
- * Happy path: LD_PRELOAD, LOCKWIRE_TEST_CLOCK=<file of one int64>, write 60 into the file.
+ * Happy path: LD_PRELOAD, LOCKWIRE_TEST_CLOCK=<file of one int64>, write 60 into the
+ * file.
  */
 #include <fcntl.h>
 #include <stdint.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A server whose clock was never set, as on a machine that boots without a battery: it stands
- * in 1970, and fencing tokens begin at its time. What needs none works; who wants one is told
- * of the clock, on a link that stays up, and has it as soon as the clock is right. The
- * environment's LOCKWIRE_CLOCK_PRELOAD is the path of clock_preload.c's module.
+ * A server whose clock was never set, as on a machine that boots without a battery: it
+ * stands in 1970, and fencing tokens begin at its time. What needs none works; who wants
+ * one is told of the clock, on a link that stays up, and has it as soon as the clock is
+ * right. The environment's LOCKWIRE_CLOCK_PRELOAD is the path of clock_preload.c's
+ * module.
  *
  * Happy path: set_clock(), somebody asks.
  */
@@ -31,7 +32,8 @@ static struct peer *client_on_the_unset_clock(const char *label)
 
 static void assert_blames_the_clock(const char *text)
 {
-    if (strstr(text, "the server's clock") == NULL || strstr(text, "1970-01-13") == NULL) {
+    if (strstr(text, "the server's clock") == NULL ||
+        strstr(text, "1970-01-13") == NULL) {
         stage_fail("\"%s\" says nothing of the clock", text);
     }
 }

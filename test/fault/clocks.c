@@ -22,7 +22,8 @@ void clocks_open(void)
     if (fd < 0 || ftruncate(fd, sizeof(*clock_seconds)) < 0) {
         abort();
     }
-    memory = mmap(NULL, sizeof(*clock_seconds), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    memory =
+        mmap(NULL, sizeof(*clock_seconds), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED) {
         abort();
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* history.h's files, as text too, and its checker: merge, then one pass with the claims in
- * hand. */
+/* history.h's files, as text too, and its checker: merge, then one pass with the claims
+ * in hand. */
 #include "history.h"
 
 #include <fcntl.h>
@@ -136,12 +136,12 @@ void history_write(const char *dir, uint32_t count, int64_t lease_us, const char
 
 /* ---- one pass over the merged records ---- */
 
-#define CLAIMS_MAX 256 /* holds that nobody has ended, those of dead processes included */
+#define CLAIMS_MAX 256 /* holds that nobody has ended, also those of the dead */
 
 struct claim {
     struct record grant;
     int64_t until_us; /* as far as known */
-    bool superseded; /* another one was granted that excludes it, which no loss explains */
+    bool superseded; /* another one that excludes it was granted, and no loss tells why */
     struct record by; /* that one */
 };
 
@@ -193,8 +193,9 @@ static void supersede(struct check *check, struct claim *claim,
     claim->by = *record;
 }
 
-/* A number is larger than all that were given to those whom its grant excludes. Who was not
- * run between its grant and this record, and so believes in it no more, says nothing. */
+/* A number is larger than all that were given to those whom its grant excludes. Who was
+ * not run between its grant and this record, and so believes in it no more, says
+ * nothing. */
 static void check_fence(struct check *check, const struct record *record)
 {
     uint64_t *mine = record->shared ? &check->read_fence : &check->write_fence;

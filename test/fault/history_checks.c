@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The checker of the fault campaign, shown histories that are good and bad: what it must find,
- * and how little it may forgive. Must not know lockwire.
+ * The checker of the fault campaign, shown histories that are good and bad: what it must
+ * find, and how little it may forgive. Must not know lockwire.
  *
  * Happy path: note() some records of two clients, judge(), compare what was found.
  */

@@ -286,7 +286,8 @@ void step_inspect_and_break(int index, const char *name)
     struct lw_client *client = life.clients[index];
     int64_t patience = now_ms() + step_wait_ms;
 
-    /* Unlike a lock, an inquiry waits for no link; without memory there may never be one. */
+    /* Unlike a lock, an inquiry waits for no link; without memory there may never be
+     * one. */
     AWAIT(client == NULL || life.up[index] || now_ms() > patience);
     for (int i = 0; client != NULL && i < 2; i++) {
         int status = i == 0 ? lw_inspect(client, name, on_inspected, NULL)

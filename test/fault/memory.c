@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The n-th allocation fails, for every n of each kind of life: once, and from the n-th on.
- * Whatever fails, every call is refused with LW_ENOMEM or ends by exactly one callback, a
- * release is accepted, nothing of it leaks, and no key stays without a lease. What fails are
- * the allocations of lockwire, of hiredis and of libevent on their behalf; the
- * host's event_base itself is made before. Must not know how the library allocates.
+ * The n-th allocation fails, for every n of each kind of life: once, and from the n-th
+ * on. Whatever fails, every call is refused with LW_ENOMEM or ends by exactly one
+ * callback, a release is accepted, nothing of it leaks, and no key stays without a lease.
+ * What fails are the allocations of lockwire, of hiredis and of libevent on their behalf;
+ * the host's event_base itself is made before. Must not know how the library allocates.
  *
  * What hiredis 0.14.1 cannot promise here stands in spared.c, and nothing else does.
  *
@@ -88,9 +88,9 @@ LIFE(semaphore)
 LIFE(redisson)
 LIFE(inquiries)
 
-/* While resolving, libevent's own allocations do not fail: without memory for its deferred
- * call, evdns (reply_schedule_callback, libevent 2.1.12) drops an answer without telling and
- * frees the request, whose pointer the asker still has to cancel it with. */
+/* While resolving, libevent's own allocations do not fail: without memory for its
+ * deferred call, evdns (reply_schedule_callback, libevent 2.1.12) drops an answer without
+ * telling and frees the request, whose pointer the asker still has to cancel it with. */
 #define NOWHERE "redis://nowhere.invalid"
 
 static void resolving__one_allocation_fails(void **state)

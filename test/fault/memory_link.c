@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The n-th allocation fails, for every n of a link's life: connecting, a pair and a single
- * command, forgetting one, a subscription's confirmation and messages, closing. Whatever
- * fails, no answer goes to who did not ask for it, each request is answered or fails once,
- * and nothing leaks. With hiredis 0.14.1 the allocations of spared.c never fail.
+ * The n-th allocation fails, for every n of a link's life: connecting, a pair and a
+ * single command, forgetting one, a subscription's confirmation and messages, closing.
+ * Whatever fails, no answer goes to who did not ask for it, each request is answered or
+ * fails once, and nothing leaks. With hiredis 0.14.1 the allocations of spared.c never
+ * fail.
  *
  * Happy path: count the allocations of an undisturbed life, then a life for each of them.
  */

@@ -2,8 +2,8 @@
 /*
  * pair.h's two servers. Must not know who is connected to them.
  *
- * Happy path of a change of roles: the follower is in step, the leader lets no write in, the
- * follower has everything, it leads, the leader follows.
+ * Happy path of a change of roles: the follower is in step, the leader lets no write in,
+ * the follower has everything, it leads, the leader follows.
  */
 #include "pair.h"
 #include "clocks.h"

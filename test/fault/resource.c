@@ -60,7 +60,8 @@ bool resource_write(struct resource *resource, uint64_t fence, uint32_t value)
     uint64_t word = atomic_load(&resource->word);
 
     while (largest(word) <= number) {
-        if (atomic_compare_exchange_weak(&resource->word, &word, word_of(number, value))) {
+        if (atomic_compare_exchange_weak(&resource->word, &word,
+                                         word_of(number, value))) {
             return true;
         }
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of the fault table: wall clocks that jump, by a small preload: the server's, or ours
- * (then this program runs itself again, preloaded). Its first argument: "server" or "own".
- * The environment's LOCKWIRE_CLOCK_PRELOAD is the preload's path.
+ * Rows of the fault table: wall clocks that jump, by a small preload: the server's, or
+ * ours (then this program runs itself again, preloaded). Its first argument: "server" or
+ * "own". The environment's LOCKWIRE_CLOCK_PRELOAD is the preload's path.
  *
  * Happy path of each cell: the scene, jump(), what is promised.
  */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A row of the fault table: the master dies and its replica is promoted in its place, at the
- * same address; with everything replicated, or without the last writes.
+ * A row of the fault table: the master dies and its replica is promoted in its place, at
+ * the same address; with everything replicated, or without the last writes.
  *
- * Happy path of each cell: the scene at the master, promote(), what is promised at the new one.
+ * Happy path of each cell: the scene at the master, promote(), what is promised at the
+ * new one.
  */
 #include "cells.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of the fault table: what a server refuses while its connections stand: out of memory,
- * too few replicas, unable to save (MISCONF), demoted to a replica, paused for writes, busy
- * with a script that does not end. A real server, whose file cannot be made, so that no save
- * can succeed.
+ * Rows of the fault table: what a server refuses while its connections stand: out of
+ * memory, too few replicas, unable to save (MISCONF), demoted to a replica, paused for
+ * writes, busy with a script that does not end. A real server, whose file cannot be made,
+ * so that no save can succeed.
  *
  * Happy path of each cell: the scene, begin(), what is promised, end().
  */

@@ -161,8 +161,8 @@ static void strike(enum fault fault, struct proxy *proxy, bool on)
     }
 }
 
-/* So many turns of the loop after each of four steps, something is freed. players.c sees to
- * it that nothing is called afterwards. */
+/* So many turns of the loop after each of four steps, something is freed. players.c sees
+ * to it that nothing is called afterwards. */
 static void free_at(enum fault fault, int step, bool client)
 {
     struct proxy *proxy = proxy_start(stage.server.path, false);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Rows of the fault table: what happens to the server and to its keys: killed and empty,
- * stopped, scripts flushed, keys deleted, stolen or evicted by each policy that evicts locks.
- * A real server, clients without anything in between.
+ * stopped, scripts flushed, keys deleted, stolen or evicted by each policy that evicts
+ * locks. A real server, clients without anything in between.
  *
  * Happy path of each cell: the scene, the fault, what is promised.
  */

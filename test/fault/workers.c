@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * workers.h's processes, by fork. In a child each job goes round: ask, be granted, read, wait,
- * write, release; whatever interrupts it, it begins anew.
+ * workers.h's processes, by fork. In a child each job goes round: ask, be granted, read,
+ * wait, write, release; whatever interrupts it, it begins anew.
  */
 #include "workers.h"
 #include "resource.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fuzz target: a whole link, connected to a socket on which the server says the input, cut
- * into pieces. Every request is answered in order as often as it expects, or fails once, or
- * belongs to a link that was closed; nothing is called after the end.
+ * Fuzz target: a whole link, connected to a socket on which the server says the input,
+ * cut into pieces. Every request is answered in order as often as it expects, or fails
+ * once, or belongs to a link that was closed; nothing is called after the end.
  *
  * Happy path: connect, send requests or subscribe, write the pieces, let the loop turn.
  */

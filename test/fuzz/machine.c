@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fuzz target: any events in any order at the state machine of one token. The oracle knows
- * nothing of its phases' inner workings but what must hold after each step: belief ends in
- * time, at most one command goes out, a release is told once, the end is the end.
+ * Fuzz target: any events in any order at the state machine of one token. The oracle
+ * knows nothing of its phases' inner workings but what must hold after each step: belief
+ * ends in time, at most one command goes out, a release is told once, the end is the end.
  *
  * Happy path: the terms, then event after event, the invariants after each.
  */
@@ -133,7 +133,8 @@ static bool single(unsigned bits)
     return (bits & (bits - 1)) == 0;
 }
 
-/* The earliest moment, on our clock, at which the server can have handed the lock over. */
+/* The earliest moment, on our clock, at which the server can have handed the lock
+ * over. */
 static int64_t handed_at(int64_t sent_us, int64_t server_us, int64_t handed_us)
 {
     return sent_us + (handed_us - server_us);
@@ -173,7 +174,8 @@ static void check_belief(const struct lw__machine *was, const struct lw__machine
     case LW__EV_SHORTEN:
         CHECK(is->deadline_us <= was->deadline_us);
         lease_us = step->shorten.lease_us;
-        CHECK(is->deadline_us <= step->now_us + lease_us - lw__machine_drift_us(lease_us));
+        CHECK(is->deadline_us <=
+              step->now_us + lease_us - lw__machine_drift_us(lease_us));
         return;
     default:
         CHECK(was->phase == LW__HELD && is->deadline_us == was->deadline_us);
@@ -205,7 +207,8 @@ static void check(struct run *run, const struct lw__machine *was,
     const struct lw__machine *is = &run->machine;
 
     CHECK(single(out->actions & SENDS));
-    CHECK(single(out->actions & (LW__DO_GRANT | LW__DO_BUSY | LW__DO_FAIL | LW__DO_LOST)));
+    CHECK(
+        single(out->actions & (LW__DO_GRANT | LW__DO_BUSY | LW__DO_FAIL | LW__DO_LOST)));
     CHECK(!(out->actions & LW__DO_END) ==
           !(is->phase == LW__ENDED && was->phase != LW__ENDED));
     CHECK(!(out->actions & LW__DO_GRANT) ==

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fuzz target: a connection's bytes through the guarded reader, and each reply through every
- * decoder. What a decoder accepts must lie within its limits. The first bytes say how the
- * rest is cut up and how much one reply may take.
+ * Fuzz target: a connection's bytes through the guarded reader, and each reply through
+ * every decoder. What a decoder accepts must lie within its limits. The first bytes say
+ * how the rest is cut up and how much one reply may take.
  *
  * Happy path: feed a piece, take its replies, decode each as everything.
  */

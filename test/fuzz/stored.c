@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs a target over stored inputs: every file of the folders given, and every beginning and
- * one damaged copy of each. Stands in for the fuzzer where there is none, so that what was
- * found once stays found. Must not know the target.
+ * Runs a target over stored inputs: every file of the folders given, and every beginning
+ * and one damaged copy of each. Stands in for the fuzzer where there is none, so that
+ * what was found once stays found. Must not know the target.
  *
  * Happy path: fuzz_reply test/fuzz/corpus/reply: "123 inputs".
  */

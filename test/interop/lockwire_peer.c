@@ -226,7 +226,8 @@ static void acquire(struct peer *peer, const char *name, uint32_t lease_ms,
     options.lost = on_lost;
     options.mode = peer->mode;
     options.owner = peer->mode == LW_REDISSON ? "peer" : NULL;
-    if (peer->lock != NULL && (peer->mode != LW_REDISSON || peer->outer_count == LEVELS)) {
+    if (peer->lock != NULL &&
+        (peer->mode != LW_REDISSON || peer->outer_count == LEVELS)) {
         say("error acquire: this peer has a lock already");
         return;
     }

@@ -25,8 +25,8 @@ static inline pid_t fork_for_test(void)
     return fork();
 }
 
-/* An ordinary exit, so that what the child ran counts as covered; but no checker shall take
- * the copy of what the parent has for a leak. */
+/* An ordinary exit, so that what the child ran counts as covered; but no checker shall
+ * take the copy of what the parent has for a leak. */
 static inline _Noreturn void end_child(int status)
 {
 #ifdef CHECKED_FOR_LEAKS

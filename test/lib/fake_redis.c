@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fake_redis.h's server. Must not know the meaning of a command, but for SUBSCRIBE and the count
- * of who did.
+ * fake_redis.h's server. Must not know the meaning of a command, but for SUBSCRIBE and
+ * the count of who did.
  *
  * Happy path: read, cut a command out of the bytes, ask the test, else the real server,
  * write the answer.
@@ -344,10 +344,12 @@ struct fake_redis *fake_start(const char *(*answer)(struct fake_redis *fake, int
     (void)snprintf(fake->url, sizeof(fake->url), "unix://%s", fake->path);
     (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", fake->path);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, 64) < 0) {
+    if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+        listen(fd, 64) < 0) {
         stage_fail("fake: %s", strerror(errno));
     }
-    fake->listening = event_new(stage.base, fd, EV_READ | EV_PERSIST, on_connection, fake);
+    fake->listening =
+        event_new(stage.base, fd, EV_READ | EV_PERSIST, on_connection, fake);
     if (fake->listening == NULL || event_add(fake->listening, NULL) < 0) {
         stage_fail("fake: memory");
     }

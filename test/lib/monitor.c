@@ -2,8 +2,9 @@
 /*
  * monitor.h over hiredis. Must not know what the commands mean.
  *
- * Happy path: MONITOR; when asked, a mark is sent by the test's own connection and all lines
- * up to the mark are read, so that nothing that the server executed before is missing.
+ * Happy path: MONITOR; when asked, a mark is sent by the test's own connection and all
+ * lines up to the mark are read, so that nothing that the server executed before is
+ * missing.
  */
 #include "monitor.h"
 #include "stage.h"

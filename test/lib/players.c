@@ -543,7 +543,8 @@ void drop(struct hold *hold)
 }
 
 /* Redis' own words for: this handle's owner has the lock, as its mode writes it. By plain
- * reads, which any version knows, no pause of writers holds up and no test counts as work. */
+ * reads, which any version knows, no pause of writers holds up and no test counts as
+ * work. */
 static bool is_held_in_redis(const struct hold *hold)
 {
     const char *name = lw_lock_name(hold->lock), *owner = lw_lock_owner(hold->lock);

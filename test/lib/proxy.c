@@ -3,8 +3,9 @@
  * proxy.h's proxy. Must not know what passes through it, but for the words
  * SUBSCRIBE and message.
  *
- * Happy path: accept, connect to the target; whatever is read on one side becomes a parcel
- * with a due time, which is written to the other side when it is due and nothing holds it.
+ * Happy path: accept, connect to the target; whatever is read on one side becomes a
+ * parcel with a due time, which is written to the other side when it is due and nothing
+ * holds it.
  */
 #include "proxy.h"
 
@@ -307,7 +308,8 @@ static int listen_unix(struct proxy *proxy)
     (void)snprintf(proxy->path, sizeof(proxy->path), "%s/proxy-%d", stage.server.dir,
                    ++number);
     (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", proxy->path);
-    if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, 64) < 0) {
+    if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+        listen(fd, 64) < 0) {
         stage_fail("proxy: %s", strerror(errno));
     }
     (void)snprintf(proxy->url, sizeof(proxy->url), "unix://%s", proxy->path);
@@ -387,7 +389,8 @@ void proxy_desert(struct proxy *proxy, enum proxy_kind kind)
     }
 }
 
-void proxy_delay(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way, int64_t ms)
+void proxy_delay(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way,
+                 int64_t ms)
 {
     proxy->rules[kind][way].delay_ms = ms;
 }

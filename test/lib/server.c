@@ -73,7 +73,8 @@ void server_start(struct server *server, const char *args)
 
     server_absent(server);
     (void)snprintf(server->words, sizeof(server->words), "%s", args != NULL ? args : "");
-    for (char *rest = server->words, *word; (word = strtok_r(rest, " ", &rest)) != NULL;) {
+    for (char *rest = server->words, *word;
+         (word = strtok_r(rest, " ", &rest)) != NULL;) {
         server->args[count++] = word;
     }
     server->keeps = strstr(args != NULL ? args : "", "appendonly yes") != NULL;

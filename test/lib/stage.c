@@ -225,7 +225,8 @@ static void play(void **state)
     }
 }
 
-/* Only a test that did not come to its end has left something: players go without a word. */
+/* Only a test that did not come to its end has left something: players go without a
+ * word. */
 int stage_strike(void **state)
 {
     (void)state;

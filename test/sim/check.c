@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What must be true of the hosts, checked while the run goes on: one holder, growing fences,
- * each operation once, the callback rules. Changes nothing; the server's keys are
+ * What must be true of the hosts, checked while the run goes on: one holder, growing
+ * fences, each operation once, the callback rules. Changes nothing; the server's keys are
  * check_server.c's.
  *
  * Happy path: each function returns; a violation does not.
@@ -18,7 +18,7 @@
 #define IDLE_US                                                                          \
     (1000 * MS) /* several slow round trips, some NOSCRIPT's, and a short poll */
 #define POLL_US (11 * SECOND + ROUND_TRIP_US)       /* the longest poll delay */
-#define CROWD_POLL_US (33 * SECOND + ROUND_TRIP_US) /* of who has a hundred before him */
+#define CROWD_POLL_US (33 * SECOND + ROUND_TRIP_US) /* of who has a hundred before it */
 #define ROUND_TRIP_US (100 * MS) /* a slow one, where no packet is late */
 #define OVERTAKEN 30
 #define LATE_US (20 * MS) /* what a loop that does not stall may be late by */
@@ -38,7 +38,8 @@ static void check_losses_told(const struct op *told, const char *what)
             op->life != told->host->life || lw_lock_state(op->lock) != LW_HELD) {
             continue;
         }
-        if (lw__terms_deadline_us(op->lock) - op->options.margin_ms * MS <= world.now_us) {
+        if (lw__terms_deadline_us(op->lock) - op->options.margin_ms * MS <=
+            world.now_us) {
             violation("op %u: %s comes before the loss of op %u", told->id, what, op->id);
         }
     }
@@ -98,9 +99,9 @@ static void check_against(const struct op *op, const struct op *list)
     }
 }
 
-/* Readers hold side by side, and an owner that is in already keeps its number: who comes for
- * itself alone, or to write, has a larger one than all others that were told of before it
- * asked. */
+/* Readers hold side by side, and an owner that is in already keeps its number: who comes
+ * for itself alone, or to write, has a larger one than all others that were told of
+ * before it asked. */
 static void check_entry(const struct op *op)
 {
     const struct op *const lists[] = {world.ops, world.past};
@@ -166,9 +167,9 @@ void check_split(int64_t since_us, int64_t until_us)
     }
 }
 
-/* Turns come in order: whoever waits is overtaken by few that came later, once nothing happens
- * that sets waiters back; they have time for their links to end at one server, and to let the
- * leases end of whoever was lost. */
+/* Turns come in order: whoever waits is overtaken by few that came later, once nothing
+ * happens that sets waiters back; they have time for their links to end at one server,
+ * and to let the leases end of whoever was lost. */
 static void check_overtaken(const struct op *op)
 {
     int64_t patience_us = LONGEST_LEASE_US + 2 * world.plan.request_timeout_ms * MS +
@@ -318,8 +319,8 @@ static void check_company(const struct op *op)
     }
 }
 
-/* By the hosts where nothing goes wrong: a mutex is handed over at once. By the server where
- * everything works again: who waits finds a free key by polling at the latest. */
+/* By the hosts where nothing goes wrong: a mutex is handed over at once. By the server
+ * where everything works again: who waits finds a free key by polling at the latest. */
 static bool is_idle(unsigned name, bool believed)
 {
     if (world.plan.tame) {

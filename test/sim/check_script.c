@@ -2,8 +2,8 @@
  *
  * What must be true after each script: whoever is first in the queue cannot enter, a
  * hand-over went to one that heard of it and told nobody else but the next, counts match
- * their holds; and where nothing goes wrong, turns come in order and at two commands each.
- * Changes nothing.
+ * their holds; and where nothing goes wrong, turns come in order and at two commands
+ * each. Changes nothing.
  *
  * Happy path: the server shows each message and each script as it ends, and each function
  * returns; a violation does not.
@@ -47,7 +47,8 @@ static bool says_again(struct bytes reply)
 static void check_counts(const char *name, const struct look_rw *rw, bool excused)
 {
     if (rw->ended && !excused) {
-        violation("%s has %lld holds whose leases have ended", name, (long long)rw->ended);
+        violation("%s has %lld holds whose leases have ended", name,
+                  (long long)rw->ended);
     }
     if (rw->rcount != rw->reads || rw->wcount != rw->writes) {
         violation("%s counts %lld reads and %lld writes, but has %lld and %lld", name,
@@ -57,7 +58,8 @@ static void check_counts(const char *name, const struct look_rw *rw, bool excuse
 }
 
 /* Whoever is first in the queue cannot enter, or the script had let it in. `left`: one
- * that may not publish left it waiting; a renewal alone need not notice that it may now. */
+ * that may not publish left it waiting; a renewal alone need not notice that it may
+ * now. */
 static void check_head(const char *name, const char *queue, bool is_rw, bool excused,
                        bool *left)
 {

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* `op` believes to hold. The key cannot have ended before that: it began to count when the
- * command arrived, and belief when it was sent. */
+/* `op` believes to hold. The key cannot have ended before that: it began to count when
+ * the command arrived, and belief when it was sent. */
 void check_backed(const struct op *op)
 {
     const struct lw_lock *lock = op->lock;

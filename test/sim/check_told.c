@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * What must be true of the messages of hand-overs, `<t|r> <token> <fence> <us> <server> <name>`,
- * at the server that publishes them: who is told has the name when the script ends, and heard
- * of it; no number is told to two; the server that is named is this one. A replica passes all
- * of them on: so they are true for whoever hears them, wherever. Changes nothing.
+ * What must be true of the messages of hand-overs, `<t|r> <token> <fence> <us> <server>
+ * <name>`, at the server that publishes them: who is told has the name when the script
+ * ends, and heard of it; no number is told to two; the server that is named is this one.
+ * A replica passes all of them on: so they are true for whoever hears them, wherever.
+ * Changes nothing.
  *
- * Happy path: told_note() takes a message, told_check() judges all when their script has ended.
+ * Happy path: told_note() takes a message, told_check() judges all when their script has
+ * ended.
  *
- * Where two servers live by themselves each tells numbers of its own, and those of the one that
- * becomes the other's copy may be told again.
+ * Where two servers live by themselves each tells numbers of its own, and those of the
+ * one that becomes the other's copy may be told again.
  */
 #include "look.h"
 
@@ -43,8 +45,8 @@ struct told {
 
 static struct told *told;
 static size_t told_count, told_size;
-static int64_t apart_us; /* since when two servers live by themselves; NEVER: they do not */
-static unsigned losing; /* the one of them that will be the other's copy */
+static int64_t apart_us; /* since when two servers live by themselves; NEVER: none do */
+static unsigned losing;  /* the one of them that will be the other's copy */
 
 /* The next word, which may be empty; "" where there is none. */
 static const char *word(char **rest)

@@ -129,7 +129,8 @@ static int ask_version(struct diff *diff)
     return major * 100 + minor;
 }
 
-/* A server that measures time by the processor's own counter cannot be made to stand still. */
+/* A server that measures time by the processor's own counter cannot be made to stand
+ * still. */
 static bool stands_still(struct diff *diff)
 {
     struct buffer real = {0};

@@ -63,7 +63,8 @@ static const struct {
     {"config set min-replicas-to-write 1", "config set min-replicas-to-write 0",
      no_replicas},
     {"acl setuser default -publish -hset", "acl setuser default +@all", no_publish},
-    {"acl setuser default -pubsub|numsub -info", "acl setuser default +@all", no_counting},
+    {"acl setuser default -pubsub|numsub -info", "acl setuser default +@all",
+     no_counting},
     {"acl setuser default -get -zrange -eval -script|load -client|setname",
      "acl setuser default +@all", no_reading},
     {"acl setuser default resetkeys ~lockwire:*", "acl setuser default allkeys",
@@ -88,8 +89,8 @@ static void close_the_closed(struct diff *diff)
     }
 }
 
-/* It cannot deny a subcommand; on a replica its scripts see keys that have expired (the client
- * asks no replica). */
+/* It cannot deny a subcommand; on a replica its scripts see keys that have expired (the
+ * client asks no replica). */
 static bool is_of_6_2(int fault)
 {
     return strchr(faults[fault].on, '|') == NULL && faults[fault].model != read_only;

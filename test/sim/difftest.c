@@ -5,8 +5,8 @@
  * TTLs have to be the same after every step. Owns the options, the mix of steps and the
  * passing of time.
  *
- * The model is of Redis 7.0. Other versions word errors differently: theirs have to have the
- * same codes, and the fixed lists, which are of texts and odd shapes, are left out.
+ * The model is of Redis 7.0. Other versions word errors differently: theirs have to have
+ * the same codes, and the fixed lists, which are of texts and odd shapes, are left out.
  *
  * Happy path: difftest --clock LIBRARY [--redis-server PROGRAM] [--seed N] [--steps N]
  * prints seed and figures, and exits with 0; with 77 (skipped) where there is no

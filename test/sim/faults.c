@@ -3,8 +3,8 @@
  * What goes wrong, and when. What it breaks in the server's memory it declares: until
  * world.loss_until_us two may hold at once.
  *
- * Happy path: faults_begin() puts on the agenda those that the plan has, each puts its next
- * one there; faults_end() repairs everything.
+ * Happy path: faults_begin() puts on the agenda those that the plan has, each puts its
+ * next one there; faults_end() repairs everything.
  */
 #include "look.h"
 #include "network.h"
@@ -77,7 +77,8 @@ void declare_loss(int64_t since_us, int64_t within_us)
 
 /* ---- connections ---- */
 
-/* The server is told, too, now or when it looks; or never, and still counts who listens. */
+/* The server is told, too, now or when it looks; or never, and still counts who
+ * listens. */
 static void reset(void)
 {
     struct wire *wire = any_wire();
@@ -142,7 +143,8 @@ static void die(void)
     if (host->client == NULL || host->busy) {
         return;
     }
-    for (struct wire *wire = wires; wire != NULL; wire = wire->next) { /* by a power cut */
+    /* by a power cut */
+    for (struct wire *wire = wires; wire != NULL; wire = wire->next) {
         if (wire->host == host && wire->fd >= 0 && even()) {
             wire->up_dead = true;
         }

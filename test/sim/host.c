@@ -4,9 +4,9 @@
  * take turns in one thread. Owns the order in which they run, and time. Knows nothing of
  * what they do with locks.
  *
- * Happy path: world_run_until() runs the hosts to which something came, in any order; when
- * none is left time jumps to what is next. A host that stalls is passed over; one whose
- * callback takes time stays on the stack while the others go on.
+ * Happy path: world_run_until() runs the hosts to which something came, in any order;
+ * when none is left time jumps to what is next. A host that stalls is passed over; one
+ * whose callback takes time stays on the stack while the others go on.
  */
 #include "world.h"
 

@@ -137,7 +137,8 @@ static void dawdle(void)
     }
 }
 
-/* Any call is legal inside any callback. True: the client ended, and `op` with it, or will. */
+/* Any call is legal inside any callback. True: the client ended, and `op` with it, or
+ * will. */
 static bool is_fatal(const struct op *op)
 {
     if (world.healed || op->host->closing || !chance(world.plan.fatal)) {
@@ -165,7 +166,8 @@ static void on_released(struct lw_lock *lock, int status, void *arg)
         !world.plan.every_us[FAULT_BREAK]) {
         violation("op %u: released, and told that it was not held", op->id);
     }
-    /* where the lease was over before the answer came, the server may have been asked too late */
+    /* where the lease was over before the answer came, the server may have been asked
+     * too late */
     if (world.plan.tame && status != LW_OK && status != LW_STILLHELD &&
         (status != LW_ENOTHELD || world.now_us <= op->deadline_us)) {
         violation("op %u: released with %s", op->id, lw_strerror(status));
@@ -347,7 +349,8 @@ static void draw_mode(struct op *op)
         break;
     }
     if (chance(world.plan.owned)) {
-        (void)snprintf(op->owner, sizeof(op->owner), "o%d", (int)rng_below(&world.rng, 4));
+        (void)snprintf(op->owner, sizeof(op->owner), "o%d",
+                       (int)rng_below(&world.rng, 4));
         options->owner = op->owner;
     }
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What difftest cannot compare with a real server: the model server's own interface,
- * restarts and their losses, replication, the faults that a real one does not have on demand, its
- * sockets.
+ * restarts and their losses, replication, the faults that a real one does not have on
+ * demand, its sockets.
  *
  * Happy path: each test has a server of its own whose clock is the variable `now_us`.
  */

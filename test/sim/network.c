@@ -230,7 +230,8 @@ static void send_one(struct wire *wire, bool up, bool end, const char *data, siz
     agenda_add(*last_us, arrive, packet);
 }
 
-static void send_packet(struct wire *wire, bool up, bool end, const char *data, size_t len)
+static void send_packet(struct wire *wire, bool up, bool end, const char *data,
+                        size_t len)
 {
     while (len > 1 && rng_chance(&world.rng, world.plan.split)) {
         size_t piece = (size_t)rng_between(&world.rng, 1, (int64_t)len - 1);

@@ -129,8 +129,8 @@ static bool only_mutexes(const struct plan *plan)
     return true;
 }
 
-/* Messages come around by the other server, late, from where they are counted by connections
- * that nobody has any more; and by a clock that is ahead by about as much. */
+/* Messages come around by the other server, late, from where they are counted by
+ * connections that nobody has any more; and by a clock that is ahead by about as much. */
 static void make_strayed(struct plan *plan)
 {
     make_belated(plan);

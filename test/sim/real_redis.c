@@ -66,9 +66,9 @@ static void make_clock(struct real_redis *redis, int64_t time_us)
     setenv("LOCKWIRE_FROZEN_CLOCK", path, 1);
 }
 
-/* Small hashes stay in order of arrival whatever their size, so that HGETALL compares. In the
- * words of 6.2, which later versions know, too; but DEBUG, which 6.2 has always, they want to
- * be asked for. */
+/* Small hashes stay in order of arrival whatever their size, so that HGETALL compares. In
+ * the words of 6.2, which later versions know, too; but DEBUG, which 6.2 has always, they
+ * want to be asked for. */
 static void run_server(const struct real_redis *redis, const char *program,
                        const char *clock_library, bool ask_for_debug, int log)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * One server replicates another: a copy of the data, and then step by step what each command
- * has done. It is the effects that travel, as with Redis' scripts: a key's whole content
- * stands for the writes that made it, since what is between them nobody can see. A message
- * travels with them and is delivered to the replica's own subscribers. Knows no delays: who
- * uses this says when a step arrives.
+ * One server replicates another: a copy of the data, and then step by step what each
+ * command has done. It is the effects that travel, as with Redis' scripts: a key's whole
+ * content stands for the writes that made it, since what is between them nobody can see.
+ * A message travels with them and is delivered to the replica's own subscribers. Knows no
+ * delays: who uses this says when a step arrives.
  *
  * Happy path: model_server_replicate(); keyspace.c and pubsub.c note what a command does;
  * replication_end_command() makes a step of it; model_server_deliver() has it arrive.
@@ -59,7 +59,8 @@ void stream_note_key(struct stream *stream, int space, struct bytes name)
     step->keys = key;
 }
 
-void stream_note_message(struct stream *stream, struct bytes channel, struct bytes message)
+void stream_note_message(struct stream *stream, struct bytes channel,
+                         struct bytes message)
 {
     struct step *step = open_step(stream);
     struct message *last = must_alloc(sizeof(*last));

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The servers: one, or a master and its replica that change roles while all connections stay
- * open. Owns who is the master (world.server: the one whose word counts), where a new
- * connection ends, and when what the master did reaches the replica. What is lost is declared
- * (world.loss_until_us). Knows nothing of locks.
+ * The servers: one, or a master and its replica that change roles while all connections
+ * stay open. Owns who is the master (world.server: the one whose word counts), where a
+ * new connection ends, and when what the master did reaches the replica. What is lost is
+ * declared (world.loss_until_us). Knows nothing of locks.
  *
- * Happy path: servers_begin(); each step of the master arrives by the agenda; servers_swap(),
- * servers_split(), servers_fail_over() come from faults.c; servers_heal() joins what is apart
- * and has the name point at the master.
+ * Happy path: servers_begin(); each step of the master arrives by the agenda;
+ * servers_swap(), servers_split(), servers_fail_over() come from faults.c; servers_heal()
+ * joins what is apart and has the name point at the master.
  */
 #include "network.h"
 
@@ -177,7 +177,8 @@ static void join(void *arg)
     network_flush();
 }
 
-/* REPLICAOF NO ONE: the old master lives on by itself, and loses what it did in the end. */
+/* REPLICAOF NO ONE: the old master lives on by itself, and loses what it did in the
+ * end. */
 void servers_split(void)
 {
     int64_t lasts_us = rng_between(&world.rng, 1, world.plan.split_us), since_us;

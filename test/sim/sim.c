@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The simulator's command line: one seed with its trace, or many, each in a process of its
- * own that starts from the same memory. Knows nothing of what a run does.
+ * The simulator's command line: one seed with its trace, or many, each in a process of
+ * its own that starts from the same memory. Knows nothing of what a run does.
  *
  *   sim --seed N          runs one and tells what happens
  *   sim --seeds A..B      runs many; says which failed and why, with the end of the first

@@ -4,9 +4,9 @@
  * executable defines them, so that every caller in the process finds these. Sockets and
  * epoll's bookkeeping stay the kernel's. Knows no host's business.
  *
- * Happy path: a clock is read: world.now_us. A timerfd is an eventfd here, that the agenda
- * makes readable. epoll_wait() never waits: where nothing is ready it notes until when its
- * host may sleep and breaks that host's loop.
+ * Happy path: a clock is read: world.now_us. A timerfd is an eventfd here, that the
+ * agenda makes readable. epoll_wait() never waits: where nothing is ready it notes until
+ * when its host may sleep and breaks that host's loop.
  */
 #include "world.h"
 
@@ -195,8 +195,8 @@ int epoll_wait(int fd, struct epoll_event *events, int most, int timeout_ms)
     return count;
 }
 
-/* Under its own name to the linker, so that hiredis finds it; connect's own type cannot be
- * written in standard C. */
+/* Under its own name to the linker, so that hiredis finds it; connect's own type cannot
+ * be written in standard C. */
 int connect_in_the_model(int fd, const struct sockaddr *address,
                          socklen_t length) __asm__("connect");
 

@@ -3,9 +3,9 @@
  * Replies and messages in: what fits exactly is understood, all else is refused. Knows
  * decode.h and format.h, and makes replies from bytes with the reader of guard.h.
  *
- * A reply is written down as its elements: 12 -1 (integers), 'x (a string), +x (a status),
- * !x (an error), nil, [ (an array that holds a 1). Every right answer is also spoilt in each
- * place by each of these, cut short and made longer.
+ * A reply is written down as its elements: 12 -1 (integers), 'x (a string), +x (a
+ * status), !x (an error), nil, [ (an array that holds a 1). Every right answer is also
+ * spoilt in each place by each of these, cut short and made longer.
  * Happy path: an answer as the script gives it, each field of the result.
  */
 #include <setjmp.h>
@@ -77,9 +77,9 @@ static bool array_decoded(bool (*decode)(const struct lw__reply *), size_t count
     return decoded(decode, bytes);
 }
 
-/* The right answer is understood; spoilt at any place by anything that is no integer, or by
- * a number that no script can answer, it is not; nor cut short or made longer. The element
- * at `word`, if there is one, is a word. */
+/* The right answer is understood; spoilt at any place by anything that is no integer, or
+ * by a number that no script can answer, it is not; nor cut short or made longer. The
+ * element at `word`, if there is one, is a word. */
 static void check(bool (*decode)(const struct lw__reply *), size_t count, size_t word,
                   const char *const *right)
 {
@@ -96,7 +96,8 @@ static void check(bool (*decode)(const struct lw__reply *), size_t count, size_t
             bool is_word = *wrong[j] == '\'' || *wrong[j] == '+';
 
             elements[i] = wrong[j];
-            assert_int_equal(array_decoded(decode, count, elements), i == word && is_word);
+            assert_int_equal(array_decoded(decode, count, elements),
+                             i == word && is_word);
         }
         elements[i] = right[i];
         if (i != word) {
@@ -306,7 +307,8 @@ static void test_a_renewal_answers_for_each(void **state)
 
 /* ---- errors ---- */
 
-static const char *said; /* what an error is to say, after what a server wrapped around it */
+/* what an error is to say, after what a server wrapped around it */
+static const char *said;
 
 static bool says(const struct lw__reply *reply)
 {

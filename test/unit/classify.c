@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which error means what, by the texts of Redis 6.2, 7 and 8 and of Valkey 8, and by texts
- * that only quote a code. Knows classify.h and told.h.
+ * Which error means what, by the texts of Redis 6.2, 7 and 8 and of Valkey 8, and by
+ * texts that only quote a code. Knows classify.h and told.h.
  *
  * Happy path: a text, its class.
  */

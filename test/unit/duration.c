@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Times as people write them: what is taken, what is refused, and where. Knows duration.h.
- * Happy path: a table of texts and their milliseconds, a table of texts and their errors.
+ * Times as people write them: what is taken, what is refused, and where. Knows
+ * duration.h. Happy path: a table of texts and their milliseconds, a table of texts and
+ * their errors.
  */
 #include <setjmp.h>
 #include <stdarg.h>

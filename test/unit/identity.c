@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where ids come from, and what they leave alone: the host's own random numbers go on as if
- * there were no client. And the keyed hash of a client's tables. No server is needed: a client
- * has its id before it has a connection.
- * Happy path: clients are made, in this process and in its children; their ids are compared.
+ * Where ids come from, and what they leave alone: the host's own random numbers go on as
+ * if there were no client. And the keyed hash of a client's tables. No server is needed:
+ * a client has its id before it has a connection.
+ * Happy path: clients are made, in this process and in its children; their ids are
+ * compared.
  */
 #include <setjmp.h>
 #include <stdarg.h>

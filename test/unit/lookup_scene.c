@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The scene of the look-ups' tests. Must not know what is tested. Happy path: see the header.
+ * The scene of the look-ups' tests. Must not know what is tested. Happy path: see the
+ * header.
  */
 #include "lookup_scene.h"
 

@@ -46,8 +46,8 @@ static void test_D_counts_from_the_sending(void **state)
                 "30 granted -> GRANT, held D=117 fence=0\n");
 }
 
-/* What comes too late, or with less left than a millisecond, which would show as nothing, is
- * asked for again: the token is extended, with a new number. */
+/* What comes too late, or with less left than a millisecond, which would show as nothing,
+ * is asked for again: the token is extended, with a new number. */
 static void test_a_grant_at_D_is_no_grant(void **state)
 {
     (void)state;
@@ -84,7 +84,8 @@ static void test_renewals_move_D_forward_only(void **state)
                 "3003 renewed sent=3000 lease=20000 -> held D=22798 fence=7\n");
 }
 
-/* Less is believed at once; an answer to a renewal that asked for more does not undo it. */
+/* Less is believed at once; an answer to a renewal that asked for more does not undo
+ * it. */
 static void test_a_lease_is_made_shorter(void **state)
 {
     (void)state;
@@ -174,8 +175,8 @@ static void test_more_dead_heads_than_one_call_looks_at(void **state)
                 "7 granted fence=7 -> GRANT, held D=9904 fence=7\n");
 }
 
-/* Asked without joining, as the subscription did not stand: at once again when it does, and
- * joins by when it came. */
+/* Asked without joining, as the subscription did not stand: at once again when it does,
+ * and joins by when it came. */
 static void test_the_subscription_comes_while_asking(void **state)
 {
     (void)state;
@@ -349,8 +350,8 @@ static void test_handed_to_one_who_gave_up(void **state)
                 "9 released released -> RELEASED OK, END, ended\n");
 }
 
-/* It may stand in Redis, though nothing was sent since: granted too late, its number of no
- * use, or the answer lost. */
+/* It may stand in Redis, though nothing was sent since: granted too late, its number of
+ * no use, or the answer lost. */
 static void test_what_may_be_in_redis_is_released(void **state)
 {
     (void)state;

@@ -109,8 +109,9 @@ static bool hand_over(struct model *model, unsigned me, int64_t us, bool *again)
         if (is_deaf(model, head)) {
             continue;
         }
-        publish(model, (struct model_message){
-                           .token = head, .handed = true, .fence = draw(model), .us = us});
+        publish(model,
+                (struct model_message){
+                    .token = head, .handed = true, .fence = draw(model), .us = us});
         model->holder = head;
         model->ends_us = us + model->window_us;
         if (model->queued > 0 && !is_deaf(model, model->queue[0].token)) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A process is stopped while it waits: its claim window passes, its turn expires, another one
- * is granted the lock, the next hand-over comes. When it goes on, the timer, the messages and
- * the answers are all there, and are taken in every order, with more time passing between
- * them, with its caller giving up at any point or the link lost: a tree of which every path
- * is walked to its end. The world is a model of one server (machine_model.h).
+ * A process is stopped while it waits: its claim window passes, its turn expires, another
+ * one is granted the lock, the next hand-over comes. When it goes on, the timer, the
+ * messages and the answers are all there, and are taken in every order, with more time
+ * passing between them, with its caller giving up at any point or the link lost: a tree
+ * of which every path is walked to its end. The world is a model of one server
+ * (machine_model.h).
  *
  * What must be true at each node is in check(); every path ends, and leaves nothing. An
  * argument makes the tree deeper than 5.
@@ -487,8 +488,9 @@ static void test_stopped_with_the_first_answer_unread(void **state)
     report();
 }
 
-/* An ask was on its way, and runs: before the hand-over, in the window, when it has expired,
- * when the other one holds (so that the next release hands over a second time). */
+/* An ask was on its way, and runs: before the hand-over, in the window, when it has
+ * expired, when the other one holds (so that the next release hands over a second
+ * time). */
 static void test_stopped_with_an_ask_on_its_way(void **state)
 {
     static const int64_t runs_us[] = {50 * MS, 600 * MS, 1102 * MS, 1400 * MS};

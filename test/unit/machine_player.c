@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A process of the random walk: see machine_walk.h. Fills in inputs and takes actions as the
- * library does around its machine; knows nothing of what the others do.
+ * A process of the random walk: see machine_walk.h. Fills in inputs and takes actions as
+ * the library does around its machine; knows nothing of what the others do.
  *
  * Happy path: see machine_walk.h.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The machine's runs as text: see machine_trace.h. Reads a line up to the arrow, steps, writes
- * the line anew with what came out, compares.
+ * The machine's runs as text: see machine_trace.h. Reads a line up to the arrow, steps,
+ * writes the line anew with what came out, compares.
  */
 #include <setjmp.h>
 #include <stdarg.h>

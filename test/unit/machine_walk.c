@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A random walk: several processes, each with one token at a time, and a stranger want the
- * same name of a model of one server (machine_model.h). Commands and messages are slow, lost
- * before or after they ran, run late from a dead connection, come twice; processes stall;
- * callers give up, hold, pass their turn on; the server's clock runs at another rate. Now and
- * then all is calm, and then everybody must be served.
+ * A random walk: several processes, each with one token at a time, and a stranger want
+ * the same name of a model of one server (machine_model.h). Commands and messages are
+ * slow, lost before or after they ran, run late from a dead connection, come twice;
+ * processes stall; callers give up, hold, pass their turn on; the server's clock runs at
+ * another rate. Now and then all is calm, and then everybody must be served.
  *
- * After every step: who believes to hold has the name in the server until D at least; fences
- * grow; one command in flight; what has ended has left nothing.
+ * After every step: who believes to hold has the name in the server until D at least;
+ * fences grow; one command in flight; what has ended has left nothing.
  * Happy path: each seed's walk is silent. Arguments: a seed, a number of steps.
  */
 #include <setjmp.h>
@@ -245,7 +245,8 @@ static void go_on(void)
     struct player *any = &world.players[draw(0, PLAYERS - 1)];
 
     happen(choose());
-    if (!world.calm && chance(1) && any->linked && any->stalled_until_us <= world.now_us) {
+    if (!world.calm && chance(1) && any->linked &&
+        any->stalled_until_us <= world.now_us) {
         player_subscribed(any);
     }
     for (size_t i = 0; i < PLAYERS; i++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What goes over the wire, byte by byte. Knows encode.h, format.h, resp.h and the embedded scripts' ids.
+ * What goes over the wire, byte by byte. Knows encode.h, format.h, resp.h and the
+ * embedded scripts' ids.
  *
  * A command is written down as its words, separated by spaces; `%s` stands for a script's
  * SHA-1. words() makes of it what Redis calls a command, by a way of its own (snprintf).

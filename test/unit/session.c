@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A session that does not come to stand: the name server says nothing, no address answers,
- * it is stopped in between. Knows session.h, and loop.h's place for the file that names servers.
+ * A session that does not come to stand: the name server says nothing, no address
+ * answers, it is stopped in between. Knows session.h, and loop.h's place for the file
+ * that names servers.
  *
- * Happy path: each attempt's end is noted as its reason, and the delay before the next one
- * grows.
+ * Happy path: each attempt's end is noted as its reason, and the delay before the next
+ * one grows.
  */
 #include <setjmp.h>
 #include <stdarg.h>

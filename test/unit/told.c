@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Somebody else's words, made fit to be shown: no control byte goes through, nothing is longer
- * than its room, no character is cut. Knows told.h alone.
+ * Somebody else's words, made fit to be shown: no control byte goes through, nothing is
+ * longer than its room, no character is cut. Knows told.h alone.
  *
  * Happy path: a text, as it is told.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Arguments that lw_client_new and lw_client_stats refuse at the call: URLs, options, sizes of
- * structs. Each gives its error and a text that says what and where, and never a password.
- * Must not know the checks' order.
+ * Arguments that lw_client_new and lw_client_stats refuse at the call: URLs, options,
+ * sizes of structs. Each gives its error and a text that says what and where, and never a
+ * password. Must not know the checks' order.
  *
  * Happy path: a bad argument, LW_EINVAL, the text; nothing is leaked.
  */

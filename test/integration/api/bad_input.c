@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Arguments that lw_acquire refuses at the call: names, options, sizes of structs. Each gives
- * its error and a text that says what and where. Needs nothing beyond test/lib. Must not know
- * the checks' order.
+ * Arguments that lw_acquire refuses at the call: names, options, sizes of structs. Each
+ * gives its error and a text that says what and where. Needs nothing beyond test/lib.
+ * Must not know the checks' order.
  *
  * Happy path: a bad argument, LW_EINVAL, the text; nothing was sent, nothing is leaked.
  */
@@ -215,7 +215,8 @@ static void on_plain(struct lw_lock *lock, int status, void *arg)
 }
 
 /* Without players.c, which copies what it is given. */
-static int acquire_plainly(const struct lw_acquire_options *options, struct lw_lock **lock)
+static int acquire_plainly(const struct lw_acquire_options *options,
+                           struct lw_lock **lock)
 {
     *lock = NULL;
     a->error[0] = '\0';

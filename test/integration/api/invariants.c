@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The invariants that other files do not show by name: mutual exclusion seen from outside
- * (I1, with a canary that must be able to die), nothing left behind (I9), the head is never
- * admittable after a script (I10), no blocking (I8). Elsewhere: I1 in holding.c, rules_lost.c
- * and waiting_faults.c, I2 in fencing.c, I3 and I5 in waiting_faults.c, I4 in waiting.c, I6
- * in waiting.c and server/lies.c, I7 in rules_*.c and reentrancy.c. Needs nothing beyond
- * test/lib. Must not know how the lock is kept.
+ * (I1, with a canary that must be able to die), nothing left behind (I9), the head is
+ * never admittable after a script (I10), no blocking (I8). Elsewhere: I1 in holding.c,
+ * rules_lost.c and waiting_faults.c, I2 in fencing.c, I3 and I5 in waiting_faults.c, I4
+ * in waiting.c, I6 in waiting.c and server/lies.c, I7 in rules_*.c and reentrancy.c.
+ * Needs nothing beyond test/lib. Must not know how the lock is kept.
  *
  * Happy path: many clients, a shared thing, what must be true of it.
  */
@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- I1: a counter that is read, kept for a moment and written back, under the lock ---- */
+/* ---- I1: a counter, read, kept for a moment and written back under the lock ---- */
 
 #define CANARY_ROUNDS 150
 

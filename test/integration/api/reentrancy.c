@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Callback rule 4 as a matrix: inside each kind of callback each function of the API, on this
- * very handle, on another one, on the client. Every pair is a run on fresh clients; nothing
- * may fire after a free (players.c judges), nothing may be leaked (ASan), the loop must end
- * when all is freed. Needs nothing beyond test/lib. Must not know the answers: those are in
- * states.c and the rules' tests.
+ * Callback rule 4 as a matrix: inside each kind of callback each function of the API, on
+ * this very handle, on another one, on the client. Every pair is a run on fresh clients;
+ * nothing may fire after a free (players.c judges), nothing may be leaked (ASan), the
+ * loop must end when all is freed. Needs nothing beyond test/lib. Must not know the
+ * answers: those are in states.c and the rules' tests.
  *
- * Happy path: a scene leads to the callback, the action is done inside it, the rest of the
- * scene runs on, everything is freed.
+ * Happy path: a scene leads to the callback, the action is done inside it, the rest of
+ * the scene runs on, everything is freed.
  */
 #include "players.h"
 

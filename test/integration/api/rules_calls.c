@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The callback rules 1 to 5, each clause by name. test/lib/players.c judges rules 1, 2, 3 and
- * 5 at every callback of every other test, too; here stands what only a scene of its own can
- * show. Rule 4 has reentrancy.c besides. Needs nothing beyond test/lib. Must not know the
- * library's inside.
+ * The callback rules 1 to 5, each clause by name. test/lib/players.c judges rules 1, 2, 3
+ * and 5 at every callback of every other test, too; here stands what only a scene of its
+ * own can show. Rule 4 has reentrancy.c besides. Needs nothing beyond test/lib. Must not
+ * know the library's inside.
  *
  * Happy path: a scene for the clause, and what must not have happened in it.
  */

@@ -3,8 +3,8 @@
  * Callback rules 7 (lw_client_close, lw_client_free) and 8 (the loop). Needs nothing
  * beyond test/lib. Must not know how the client drains.
  *
- * Happy path: handles in several states, the client ends, what each is told and what is left
- * in Redis.
+ * Happy path: handles in several states, the client ends, what each is told and what is
+ * left in Redis.
  */
 #include "players.h"
 #include "proxy.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Callback rule 8, of fork: a child may free what it has of its parent's, before or after it
- * makes the event_base its own by event_reinit, or without. Neither does the parent notice,
- * nor is anything of it left in the child. Needs nothing beyond test/lib.
+ * Callback rule 8, of fork: a child may free what it has of its parent's, before or after
+ * it makes the event_base its own by event_reinit, or without. Neither does the parent
+ * notice, nor is anything of it left in the child. Needs nothing beyond test/lib.
  *
  * Happy path: something is held, a child frees it, the parent goes on holding.
  */
@@ -182,8 +182,9 @@ static void daemon_frees(struct daemon *daemon)
     lw_lock_free(daemon->lock);
 }
 
-/* Whether the base has become the child's own, with nothing of the parent's: its pipes have
- * the numbers that the client's descriptors had, and only what is said on them is heard. */
+/* Whether the base has become the child's own, with nothing of the parent's: its pipes
+ * have the numbers that the client's descriptors had, and only what is said on them is
+ * heard. */
 static int heard;
 
 static void on_pipe(evutil_socket_t fd, short what, void *arg)
@@ -263,7 +264,8 @@ static int reinits_and_frees_all(struct daemon *daemon)
     return frees_all(daemon);
 }
 
-/* In the parent replies still arrive, so renewals are believed, and the lock is held on. */
+/* In the parent replies still arrive, so renewals are believed, and the lock is held
+ * on. */
 static void parent_holds_on(struct daemon *daemon)
 {
     for (int64_t end = now_ms() + 2 * LEASE_MS; now_ms() < end;) {

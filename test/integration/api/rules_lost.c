@@ -3,7 +3,8 @@
  * Callback rule 6, `lost`: when, how often, why, and its order among the other callbacks.
  * Needs nothing beyond test/lib. Must not know the library's timers.
  *
- * Happy path: a lock is held, the ground is taken from under it, `lost` comes, once, first.
+ * Happy path: a lock is held, the ground is taken from under it, `lost` comes, once,
+ * first.
  */
 #include "players.h"
 #include "proxy.h"
@@ -135,7 +136,8 @@ static void rule6_when_the_server_hangs_and_requests_may_take_longer(void **stat
 static void rule6_margin_with_renewals_that_cannot_come(void **state)
 {
     struct proxy *proxy = proxy_start(stage.server.path, false);
-    struct peer *a = peer_start_at("a", proxy->url, client_of(.request_timeout_ms = 3000));
+    struct peer *a =
+        peer_start_at("a", proxy->url, client_of(.request_timeout_ms = 3000));
 
     (void)state;
     peer_wait_ready(a);

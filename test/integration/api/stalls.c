@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Loops that stall, and callbacks that take long: much is due at once then, and what was on
- * its way to a callback may have come to nothing. Needs nothing beyond test/lib. Must not
- * know in what order things are looked at.
+ * Loops that stall, and callbacks that take long: much is due at once then, and what was
+ * on its way to a callback may have come to nothing. Needs nothing beyond test/lib. Must
+ * not know in what order things are looked at.
  *
- * Happy path: two grants are on their way; the first one's callback stalls past the second
- * one's lease; the second one is asked for again, and told when it is held.
+ * Happy path: two grants are on their way; the first one's callback stalls past the
+ * second one's lease; the second one is asked for again, and told when it is held.
  */
 #include "players.h"
 
@@ -152,7 +152,8 @@ static void a_grant_that_is_not_told_at_free_is_given_back(void **state)
 /* ---- losses that are not told yet ---- */
 
 /* Both leases end during the stall; A is told first. */
-static void two_losses(struct peer *a, void (*in_A)(struct hold *hold, enum moment moment))
+static void two_losses(struct peer *a,
+                       void (*in_A)(struct hold *hold, enum moment moment))
 {
     A = ask_with(a, "A", "x", asking(.lease_ms = 2000, .flags = LW_NO_RENEW));
     B = ask_with(a, "B", "y", asking(.lease_ms = 2000, .flags = LW_NO_RENEW));

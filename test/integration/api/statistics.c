@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lw_client_stats: each counter moves by what it counts, and by nothing else. Needs nothing
- * beyond test/lib. Must not know when the library counts.
+ * lw_client_stats: each counter moves by what it counts, and by nothing else. Needs
+ * nothing beyond test/lib. Must not know when the library counts.
  *
  * Happy path: do one thing, look at the one counter.
  */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lw_break: takes a lock away from its holder and hands it over, in each mode; what the old
- * holder learns; whom it leaves alone. Must not know the scripts.
+ * lw_break: takes a lock away from its holder and hands it over, in each mode; what the
+ * old holder learns; whom it leaves alone. Must not know the scripts.
  *
- * Happy path: one holds, one waits; broken, the second has it, the first is told at its next
- * renewal.
+ * Happy path: one holds, one waits; broken, the second has it, the first is told at its
+ * next renewal.
  */
 #include "inspect/scene.h"
 #include "monitor.h"

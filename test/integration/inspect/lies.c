@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lw_inspect and lw_break where the answer is nonsense, odd, an error, or never comes; and
- * keys that no client of ours leaves as they are. Needs nothing beyond test/lib and the
- * modes' scene. Must not know the script.
+ * lw_inspect and lw_break where the answer is nonsense, odd, an error, or never comes;
+ * and keys that no client of ours leaves as they are. Needs nothing beyond test/lib and
+ * the modes' scene. Must not know the script.
  *
- * Happy path: a fake server says something else about "x" than there is; the callback comes
- * once, with what can be told of it.
+ * Happy path: a fake server says something else about "x" than there is; the callback
+ * comes once, with what can be told of it.
  */
 #include "fake_redis.h"
 #include "inspect/scene.h"
@@ -30,9 +30,10 @@
 #define HOLDS_OF(holds) HOLDS_AT("1700000000000000", holds)
 #define FOR_EVER "*3\r\n$1\r\nt\r\n$22\r\n9223372036854775807 r\x20\r\n$0\r\n\r\n"
 
-static const char *inspected; /* the answer to lw_inspect's first command; NULL: the real */
-static const char *released; /* the answer to lw_break's second one */
-static const char *others;   /* to the plain try for "other" */
+static const char *inspected; /* the answer to lw_inspect's first command; NULL: the
+                                 real one */
+static const char *released;  /* the answer to lw_break's second one */
+static const char *others;    /* to the plain try for "other" */
 static void (*before_release)(void);
 
 static const char *answer(struct fake_redis *fake, int argc, char **argv)
@@ -87,7 +88,8 @@ static void nonsense_is_no_answer_and_costs_the_connection(void **state)
         UP_TO_QUEUES("8") NO_QUEUE "*1\r\n:0\r\n",
         "*8\r\n:1\r\n:-2\r\n:1\r\n" NO_VALUE NOTHING NOTHING NO_QUEUE NO_QUEUE,
         "*8\r\n+none\r\n:-2\r\n:1\r\n" NO_VALUE NOTHING NOTHING NO_QUEUE NO_QUEUE,
-        "*8\r\n$4\r\nnone\r\n$1\r\n2\r\n:1\r\n" NO_VALUE NOTHING NOTHING NO_QUEUE NO_QUEUE,
+        "*8\r\n$4\r\nnone\r\n$1\r\n2\r\n:1\r\n" NO_VALUE NOTHING NOTHING NO_QUEUE
+            NO_QUEUE,
         "*8\r\n$6\r\nstring\r\n:5\r\n:1\r\n:7\r\n" NOTHING NOTHING NO_QUEUE NO_QUEUE,
         "*8\r\n$4\r\nnone\r\n:-2\r\n:-1\r\n" NO_VALUE NOTHING NOTHING NO_QUEUE NO_QUEUE,
         HOLDS_AT("-9223372036854775808", FOR_EVER),

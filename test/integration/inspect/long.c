@@ -3,7 +3,8 @@
  * lw_inspect and lw_break where what stands behind a name is longer than a client reads:
  * somebody wrote fields, members or values of megabytes there. Must not know the script.
  *
- * Happy path: it is told of, and broken all the same; the link, which all locks share, stands.
+ * Happy path: it is told of, and broken all the same; the link, which all locks share,
+ * stands.
  */
 #include "inspect/scene.h"
 

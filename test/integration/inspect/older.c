@@ -48,7 +48,7 @@ static void all_entries_are_seen(void **state)
     }
     assert_int_equal(lw_inspect(a->client, "x", on_inspected, NULL), 0);
     UNTIL(looked);
-    assert_true(entry_size > sizeof(struct lw_inspected)); /* or this test is of nothing */
+    assert_true(entry_size > sizeof(struct lw_inspected)); /* else nothing is tested */
     assert_int_equal(seen_holders, (1u << HOLDERS) - 1);
     stage_clear_trace();
 }

@@ -108,7 +108,8 @@ static void prepare(struct peer *peer)
 {
     void (*then)(struct peer *) = look.then;
 
-    look = (struct look){.peer = peer, .status = PENDING, .broken = PENDING, .then = then};
+    look =
+        (struct look){.peer = peer, .status = PENDING, .broken = PENDING, .then = then};
 }
 
 void call_inspect(struct peer *peer, const char *name)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hand-over in the re-entrant modes: its order and cost, waiters that died or hang, messages
- * and replies that never came, strangers. Must not know how the scripts do it.
+ * Hand-over in the re-entrant modes: its order and cost, waiters that died or hang,
+ * messages and replies that never came, strangers. Must not know how the scripts do it.
  *
  * Happy path: one holds, another waits; handed over by message, released once.
  */

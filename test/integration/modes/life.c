@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A hold in the re-entrant modes: renewal, loss, time-outs of holds, fences. How it is handed
- * over is in handover.c. Must not know how the scripts do it.
+ * A hold in the re-entrant modes: renewal, loss, time-outs of holds, fences. How it is
+ * handed over is in handover.c. Must not know how the scripts do it.
  *
  * Happy path: renewed for as long as it is held, released once.
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The read-write lock between processes: exclusion, upgrade, deadlock, downgrade, a reader
- * that crashed, and that neither kind starves the other. Must not know how the scripts do it.
+ * The read-write lock between processes: exclusion, upgrade, deadlock, downgrade, a
+ * reader that crashed, and that neither kind starves the other. Must not know how the
+ * scripts do it.
  *
  * Happy path: two processes, each its own client, told what to do by lines.
  */
@@ -176,7 +177,8 @@ static void a_dead_waiting_writer_keeps_out_no_reader_that_tries_once(void **sta
     assert_int_equal(rw_queue_length(), 0);
 }
 
-/* It is past the time by which it has asked again: played by writing that into the past. */
+/* It is past the time by which it has asked again: played by writing that into the
+ * past. */
 static void a_stopped_waiting_writer_is_passed_over_and_has_its_place_when_it_goes_on(
     void **state)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The read-write lock, re-entrant by owner: who is let in beside whom, what counts after each
- * step, upgrade and downgrade. Two clients; every step is followed by a look at the hash.
- * Must not know how the scripts do it.
+ * The read-write lock, re-entrant by owner: who is let in beside whom, what counts after
+ * each step, upgrade and downgrade. Two clients; every step is followed by a look at the
+ * hash. Must not know how the scripts do it.
  *
  * Happy path: readers share; a writer is alone; what an owner has it may have again.
  */

@@ -2,7 +2,8 @@
 /*
  * modes/scene.h's helpers. Must not know which test plays.
  *
- * Happy path: holds_of runs one script, which reads the hash, checks it and puts it in words.
+ * Happy path: holds_of runs one script, which reads the hash, checks it and puts it in
+ * words.
  */
 #include "modes/scene.h"
 
@@ -59,7 +60,8 @@ static const char look[] =
     "if left + 2 < longest - now then bad[#bad + 1] = 'TTL' end "
     "table.sort(words) "
     "if #bad > 0 then words[#words + 1] = 'BUT ' .. table.concat(bad, ', ') end "
-    "return has.mode:sub(1, -3) .. ' ' .. table.concat(words, ' ')"; /* without its `/2` */
+    /* The mode without its `/2`. */
+    "return has.mode:sub(1, -3) .. ' ' .. table.concat(words, ' ')";
 
 const char *holds_of(const char *name)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * LW_SHARED with permits: a request enters only while fewer owners than its own number hold.
- * Must not know how the scripts count.
+ * LW_SHARED with permits: a request enters only while fewer owners than its own number
+ * hold. Must not know how the scripts count.
  *
  * Happy path: three permits let three owners in, the fourth waits for the first to leave.
  */

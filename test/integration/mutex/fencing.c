@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fencing tokens: I2, every grant's number is larger than that of every earlier grant of the
- * name, whatever happened to the keys. Needs nothing beyond test/lib. Must not know how
- * numbers are drawn.
+ * Fencing tokens: I2, every grant's number is larger than that of every earlier grant of
+ * the name, whatever happened to the keys. Needs nothing beyond test/lib. Must not know
+ * how numbers are drawn.
  *
- * Happy path: grants one after the other, by every way a grant can come, numbers compared.
+ * Happy path: grants one after the other, by every way a grant can come, numbers
+ * compared.
  */
 #include "monitor.h"
 #include "players.h"

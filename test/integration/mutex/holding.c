@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A lock that is held: renewal by itself and by lw_renew, what the holder may believe, and
- * each way to lose it. Needs nothing beyond test/lib. Must not know when exactly renewals go.
+ * A lock that is held: renewal by itself and by lw_renew, what the holder may believe,
+ * and each way to lose it. Needs nothing beyond test/lib. Must not know when exactly
+ * renewals go.
  *
  * Happy path: granted, renewed for as long as it is held, released.
  */
@@ -85,7 +86,8 @@ static void no_renew_ends_at_the_lease(void **state)
 static void no_renew_is_extended_by_hand(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 1500, .flags = LW_NO_RENEW));
+    struct hold *A =
+        ask_with(a, "A", "x", asking(.lease_ms = 1500, .flags = LW_NO_RENEW));
 
     (void)state;
     EXPECT("A granted");
@@ -166,7 +168,8 @@ static void I1_stopped_server_loses_no_later_than_the_deadline(void **state)
     stage.keys_may_stay = true;
 }
 
-/* A slow answer makes the belief shorter, for a grant, for a renewal and for a hand-over. */
+/* A slow answer makes the belief shorter, for a grant, for a renewal and for a
+ * hand-over. */
 static void I1_belief_counts_from_the_sending(void **state)
 {
     struct proxy *proxy = proxy_start(stage.server.path, false);
@@ -178,7 +181,8 @@ static void I1_belief_counts_from_the_sending(void **state)
     EXPECT("F granted; F released OK");
     proxy_delay(proxy, COMMANDS, TO_CLIENT, 400);
     proxy_delay(proxy, SUBSCRIPTION, TO_CLIENT, 400);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 5000, .flags = LW_NO_RENEW));
+    struct hold *A =
+        ask_with(a, "A", "x", asking(.lease_ms = 5000, .flags = LW_NO_RENEW));
     EXPECT("A granted");
     assert_true(lw_lock_remaining_ms(A->lock) <= 5000 - 400 - 52);
     assert_held_by_redis(A);
@@ -207,7 +211,8 @@ static void margin_tells_before_the_deadline(void **state)
     int64_t deadline = now_ms() + lw_lock_remaining_ms(A->lock);
     EXPECT("A lost ELOST");
     if (A->lost_ms > deadline - 600 + 30 + 2 * stage.worst_lag_ms) {
-        stage_fail("lost %lld ms before the deadline", (long long)(deadline - A->lost_ms));
+        stage_fail("lost %lld ms before the deadline",
+                   (long long)(deadline - A->lost_ms));
     }
     stage_skip_if_lag(200);
     assert_int_in_range(A->remaining_at_lost, 200,

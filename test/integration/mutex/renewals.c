@@ -3,8 +3,8 @@
  * Renewals of many locks, and of those that are not to be renewed. Needs nothing beyond
  * test/lib. Must not know how batches are made.
  *
- * Happy path: more than a thousand locks are held by one client; a few dozen commands renew
- * them all.
+ * Happy path: more than a thousand locks are held by one client; a few dozen commands
+ * renew them all.
  */
 #include "monitor.h"
 #include "players.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Local turns: the handles of one client for one mutex stand in a queue inside the client,
- * and one grant of Redis serves up to local_turns of them. Needs nothing beyond test/lib.
- * Must not know how a turn is kept.
+ * Local turns: the handles of one client for one mutex stand in a queue inside the
+ * client, and one grant of Redis serves up to local_turns of them. Needs nothing beyond
+ * test/lib. Must not know how a turn is kept.
  *
- * Happy path: many handles of one client wait, each is granted in order with a number of its
- * own, Redis hears of every sixteenth.
+ * Happy path: many handles of one client wait, each is granted in order with a number of
+ * its own, Redis hears of every sixteenth.
  */
 #include "monitor.h"
 #include "players.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting by direct hand-over, without turns: order, cost, time-outs, leaving. Needs nothing
- * beyond test/lib. Must not know how the queue is kept, but for its key's name.
+ * Waiting by direct hand-over, without turns: order, cost, time-outs, leaving. Needs
+ * nothing beyond test/lib. Must not know how the queue is kept, but for its key's name.
  *
  * Happy path: one holds, others wait in the queue, each release grants the next one.
  */
@@ -72,7 +72,8 @@ static void siblings_wait_for_each_other_without_turns(void **state)
     assert_held_by_redis(B);
 }
 
-/* The first one's SET NX is refused: it queues before those that were asked for after it. */
+/* The first one's SET NX is refused: it queues before those that were asked for after
+ * it. */
 static void siblings_asked_for_at_once_keep_their_order(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting when others die or hang, when messages are lost or forbidden, and when connections
- * are cut. Needs nothing beyond test/lib. Must not know how the library notices.
+ * Waiting when others die or hang, when messages are lost or forbidden, and when
+ * connections are cut. Needs nothing beyond test/lib. Must not know how the library
+ * notices.
  *
  * Happy path: somebody waits, something breaks, whoever lives is granted in order.
  */
@@ -220,7 +221,8 @@ static void who_waits_asks_once_when_the_command_link_comes_up_again(void **stat
     stage_clear_trace();
 }
 
-/* It answers who connects and who reads; a script's answer comes after the pause, if at all. */
+/* It answers who connects and who reads; a script's answer comes after the pause, if at
+ * all. */
 static void a_server_that_takes_no_writes_for_a_while_costs_no_waiter_its_place(
     void **state)
 {

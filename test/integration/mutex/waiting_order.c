@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Waiting in order of arrival from the first request on, though the first ones ask before
- * their client may join the queue. Needs nothing beyond test/lib. Must not know how a place
- * is kept.
+ * their client may join the queue. Needs nothing beyond test/lib. Must not know how a
+ * place is kept.
  *
- * Happy path: all ask, the subscription comes in the midst of it, all join; then each one is
- * granted in its turn.
+ * Happy path: all ask, the subscription comes in the midst of it, all join; then each one
+ * is granted in its turn.
  */
 #include "monitor.h"
 #include "players.h"
@@ -73,8 +73,8 @@ static void all_are_granted_in_order(enum lw_mode mode, int count)
     assert_int_equal(granted, count);
 }
 
-/* A third of them have asked when the subscription stands, some are on their way, some wait
- * to be sent. */
+/* A third of them have asked when the subscription stands, some are on their way, some
+ * wait to be sent. */
 static void the_subscription_comes_while_they_ask(enum lw_mode mode, int count)
 {
     open_the_scene(mode, (uint32_t)count / 20);

@@ -4,8 +4,8 @@
  * type, companion keys of the wrong type. Needs nothing beyond test/lib. Such keys begin
  * with "stranger". Must not know how often the library asks.
  *
- * Happy path: a stranger holds; try-once is busy, a waiter is granted when it has gone; its
- * key is not touched.
+ * Happy path: a stranger holds; try-once is busy, a waiter is granted when it has gone;
+ * its key is not touched.
  */
 #include "players.h"
 

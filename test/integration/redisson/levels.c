@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * LW_REDISSON where its levels come and go in a hurry, and where its link has much to hear
- * of: margins, losses and closes between the levels of one owner, thousands of channels, a
- * half-open link. Needs nothing beyond test/lib. Must not know how the library counts.
+ * LW_REDISSON where its levels come and go in a hurry, and where its link has much to
+ * hear of: margins, losses and closes between the levels of one owner, thousands of
+ * channels, a half-open link. Needs nothing beyond test/lib. Must not know how the
+ * library counts.
  *
- * Happy path: anna holds, anna comes in again with a margin for which the rest of the lease
- * is too short; the lease is made longer, then she is in.
+ * Happy path: anna holds, anna comes in again with a margin for which the rest of the
+ * lease is too short; the lease is made longer, then she is in.
  */
 #include "monitor.h"
 #include "proxy.h"
@@ -107,7 +108,8 @@ static void renewals_keep_every_level(void **state)
     }
 }
 
-/* Without a link nothing is renewed: each is told by its own margin, both by the deadline. */
+/* Without a link nothing is renewed: each is told by its own margin, both by the
+ * deadline. */
 static void each_level_is_lost_at_its_own_margin(void **state)
 {
     struct proxy *proxy = proxy_start(stage.server.path, false);
@@ -134,7 +136,8 @@ static void stall(struct hold *hold, enum moment moment)
     }
 }
 
-/* B's margin begins while A's callback stalls: B was not told, and waits for a renewal. */
+/* B's margin begins while A's callback stalls: B was not told, and waits for a
+ * renewal. */
 static void a_level_that_is_not_told_yet_waits_for_the_renewal(void **state)
 {
     (void)state;
@@ -159,8 +162,8 @@ static int count_held(struct hold **all, int count)
     return held;
 }
 
-/* More grants are on their way than one turn of the loop tells of, when the news come that
- * the lock is gone: who was told loses it, who was not is granted another. */
+/* More grants are on their way than one turn of the loop tells of, when the news come
+ * that the lock is gone: who was told loses it, who was not is granted another. */
 static void levels_not_told_yet_are_asked_for_again_when_it_is_lost(void **state)
 {
     enum { MANY = 100 };

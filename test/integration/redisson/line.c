@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * LW_REDISSON where many wait: one handle asks for all of a client, in order of arrival, and
- * who leaves hands the asking on. And the leases of those who enter together.
+ * LW_REDISSON where many wait: one handle asks for all of a client, in order of arrival,
+ * and who leaves hands the asking on. And the leases of those who enter together.
  *
- * Happy path: fifty wait, Redisson unlocks, and each that is granted lets go: two commands for
- * each of them.
+ * Happy path: fifty wait, Redisson unlocks, and each that is granted lets go: two
+ * commands for each of them.
  */
 #include "monitor.h"
 #include "redisson/scene.h"
@@ -195,7 +195,8 @@ static void who_gives_up_hands_the_asking_on(void **state)
     assert_true(B->result_ms - B->asked_ms < 9000); /* not by its poll */
 }
 
-/* Its answer is to come, and nobody wants it: the lock that it may bring is given back. */
+/* Its answer is to come, and nobody wants it: the lock that it may bring is given
+ * back. */
 static void who_leaves_while_asking_hands_the_asking_on(void **state)
 {
     struct hold *line[2];

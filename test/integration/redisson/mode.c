@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * LW_REDISSON at a real Redis: the format, waiting by Redisson's channel, strangers, and its
- * scripts sent twice. What one owner holds is in owner.c. The real Redisson plays in
+ * LW_REDISSON at a real Redis: the format, waiting by Redisson's channel, strangers, and
+ * its scripts sent twice. What one owner holds is in owner.c. The real Redisson plays in
  * test/interop. Must not know how the library counts.
  *
- * Happy path: take, HGETALL shows one field of ours with the value 1; let go, the key is gone
- * and the channel has been told.
+ * Happy path: take, HGETALL shows one field of ours with the value 1; let go, the key is
+ * gone and the channel has been told.
  */
 #include "redisson/scene.h"
 

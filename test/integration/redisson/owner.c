@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * LW_REDISSON, what one owner holds: its levels in one client, their renewal, and each way to
- * lose them. Must not know how the library counts.
+ * LW_REDISSON, what one owner holds: its levels in one client, their renewal, and each
+ * way to lose them. Must not know how the library counts.
  *
- * Happy path: anna holds and comes in again, which costs no command; the last level's release
- * is told to the channel.
+ * Happy path: anna holds and comes in again, which costs no command; the last level's
+ * release is told to the channel.
  */
 #include "redisson/scene.h"
 

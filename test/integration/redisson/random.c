@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * LW_REDISSON, random: several clients ask, let go, free and renew, also inside callbacks,
- * while an RLock comes and goes and links are cut. At most one owner believes that it holds;
- * the first in each line asks, or knows when it will; nobody behind it asks; and in the end
- * everybody has had the lock. LOCKWIRE_SEED plays one of another number.
+ * LW_REDISSON, random: several clients ask, let go, free and renew, also inside
+ * callbacks, while an RLock comes and goes and links are cut. At most one owner believes
+ * that it holds; the first in each line asks, or knows when it will; nobody behind it
+ * asks; and in the end everybody has had the lock. LOCKWIRE_SEED plays one of another
+ * number.
  *
  * Happy path: play() draws the steps, look() judges after each, settle() ends them all.
  */

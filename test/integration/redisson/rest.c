@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * LW_REDISSON, when a client does not ask: a name that a release told others of is left to
- * them, and who waits sleeps until a message comes or the holder's lease ends; where no message
- * can come, it polls.
+ * LW_REDISSON, when a client does not ask: a name that a release told others of is left
+ * to them, and who waits sleeps until a message comes or the holder's lease ends; where
+ * no message can come, it polls.
  *
- * Happy path: two clients want the name again and again; each has its share of the grants.
+ * Happy path: two clients want the name again and again; each has its share of the
+ * grants.
  */
 #include "lock/structs.h"
 #include "monitor.h"

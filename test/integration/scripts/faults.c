@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns: what the scripts do where the server refuses: missing permissions, a read-only server,
- * no memory. Must not know: the C client.
+ * Owns: what the scripts do where the server refuses: missing permissions, a read-only
+ * server, no memory. Must not know: the C client.
  *
  * Happy path: none; each test plays one accident and shows what stayed behind. */
 #include <setjmp.h>
@@ -251,7 +251,8 @@ static void out_of_memory_a_read_write_lock_is_renewed_released_and_handed_over(
     assert_int_equal(script_do(&server, "EXISTS rw"), 0);
 }
 
-/* An operator's break, where nothing (more) is too long to be named: it writes nothing. */
+/* An operator's break, where nothing (more) is too long to be named: it writes
+ * nothing. */
 static void out_of_memory_a_break_that_finds_nothing_is_answered(void **state)
 {
     struct script_answer answer;

@@ -201,7 +201,8 @@ static void a_pattern_subscriber_hears_of_locks_that_were_set_alone(void **state
     redisFree(spy);
 }
 
-/* Numbers: an accident of the counter, then `count` numbers more, beginning at `first`. */
+/* Numbers: an accident of the counter, then `count` numbers more, beginning at
+ * `first`. */
 
 static long long last_number;
 

@@ -119,8 +119,9 @@ static void tickets_grow_though_the_clock_steps_back(void **state)
     acquire(script_token(&a, 1, WINDOW), LEASE, 1, NO_TICKET);
     script_do(&server, "ZADD " QUEUE " 4000000000000000 %s", script_token(&b, 1, WINDOW));
     script_do(&server, "PEXPIRE " QUEUE " 60000");
-    assert_int_equal(refused(acquire(script_token(&b, 2, WINDOW), LEASE, 1, NO_TICKET), 1),
-                     4000000000000001);
+    assert_int_equal(
+        refused(acquire(script_token(&b, 2, WINDOW), LEASE, 1, NO_TICKET), 1),
+        4000000000000001);
 }
 
 static void the_queue_lives_by_its_members_asking_only(void **state)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns: what the read-write scripts make of a head that may not enter yet and so keeps out
- * others that might: a dead one, one that hangs, a former reader with an upgrader's ticket.
- * Must not know: the C client. That time passes is played by writing a waiter's note into
- * the past.
+ * Owns: what the read-write scripts make of a head that may not enter yet and so keeps
+ * out others that might: a dead one, one that hangs, a former reader with an upgrader's
+ * ticket. Must not know: the C client. That time passes is played by writing a waiter's
+ * note into the past.
  *
  * Happy path: as in rw.c. */
 #include <setjmp.h>
@@ -81,7 +81,7 @@ static long long count_notes(void)
                      "return count");
 }
 
-static void a_writer_that_hangs_is_passed_over_and_has_its_place_when_it_wakes(void **state)
+static void a_writer_that_hangs_is_passed_over_and_keeps_its_place(void **state)
 {
     long long ticket;
 
@@ -365,7 +365,7 @@ int main(void)
         TOKENS_TEST(a_dead_writer_does_not_keep_out_a_reader_that_tries_once),
         TOKENS_TEST(behind_the_dead_a_live_writer_still_comes_before_who_tries_once),
         TOKENS_TEST(a_dead_request_at_its_permits_limit_keeps_nobody_out),
-        TOKENS_TEST(a_writer_that_hangs_is_passed_over_and_has_its_place_when_it_wakes),
+        TOKENS_TEST(a_writer_that_hangs_is_passed_over_and_keeps_its_place),
         TOKENS_TEST(a_writer_that_hangs_keeps_out_no_reader_that_tries_once),
         TOKENS_TEST(a_writer_that_hangs_leaves_readers_in_when_a_third_lets_go),
         TOKENS_TEST(a_release_passes_over_several_that_hang_or_are_dead),

@@ -67,7 +67,8 @@ static void expect(const struct call *call, struct model_answer *answer)
         model_acquire(&world.model, call->token, call->wait, call->ticket, answer);
         break;
     case LW__SCRIPT_MUTEX_TURN:
-        model_turn(&world.model, call->old, call->token, call->wait, call->ticket, answer);
+        model_turn(&world.model, call->old, call->token, call->wait, call->ticket,
+                   answer);
         break;
     case LW__SCRIPT_MUTEX_RENEW:
         model_renew(&world.model, call->token, answer);

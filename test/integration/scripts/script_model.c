@@ -318,7 +318,8 @@ static bool hangs(struct model *model, int token)
     return false;
 }
 
-/* Before all others waits an upgrader, and nobody else: the others as if they came now. */
+/* Before all others waits an upgrader, and nobody else: the others as if they came
+ * now. */
 static void settle(struct model *model)
 {
     struct model_list *queue = &model->rw_queue;

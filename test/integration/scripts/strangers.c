@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns: what the scripts do where a stranger was first: keys of other types and formats, in
- * place of the lock or of its queue. Must not know: the C client.
+ * Owns: what the scripts do where a stranger was first: keys of other types and formats,
+ * in place of the lock or of its queue. Must not know: the C client.
  *
  * Happy path: none; a stranger's key is held by somebody, and stays as it is. */
 #include <setjmp.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which messages count: those of the server that commands go to. Whether a waiter joins the
- * queue while its subscription stands elsewhere, what a message of another server is worth,
- * and who may not count. The two servers are one here, which is made to say otherwise; real
- * ones are in test/fault. Needs nothing beyond test/lib.
+ * Which messages count: those of the server that commands go to. Whether a waiter joins
+ * the queue while its subscription stands elsewhere, what a message of another server is
+ * worth, and who may not count. The two servers are one here, which is made to say
+ * otherwise; real ones are in test/fault. Needs nothing beyond test/lib.
  *
  * Happy path: PUBSUB NUMSUB is answered 0; the waiter polls, and is granted all the same.
  */
@@ -234,7 +234,8 @@ static void only_what_is_optional_was_refused(void)
     freeReplyObject(log);
 }
 
-/* The README's account, which may do no more: all that is refused is what it names optional. */
+/* The README's account, which may do no more: all that is refused is what it names
+ * optional. */
 static void the_least_account_misses_nothing(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Connecting: names by evdns, a server that comes later, backoff, the link callback, time-outs,
- * the heartbeat, what a connection that comes back finds. Needs nothing beyond test/lib. Must
- * not know the order of greetings.
+ * Connecting: names by evdns, a server that comes later, backoff, the link callback,
+ * time-outs, the heartbeat, what a connection that comes back finds. Needs nothing beyond
+ * test/lib. Must not know the order of greetings.
  *
  * Happy path: a client starts, its link comes up, and again after every loss.
  */
@@ -91,7 +91,8 @@ static void port_where_nobody_listens(void **state)
     int fd = socket(AF_INET, SOCK_STREAM, 0);
 
     (void)state;
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0); /* but no listen() */
+    /* but no listen() */
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
     getsockname(fd, (struct sockaddr *)&address, &size);
     (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%d", ntohs(address.sin_port));
     struct peer *a = peer_start_at("a", url, NULL);
@@ -196,7 +197,8 @@ static void request_time_out_on_a_stopped_server(void **state)
     works(a);
 }
 
-/* Renewals would hide a dead link for ever if the time-out ran from the newest request. */
+/* Renewals would hide a dead link for ever if the time-out ran from the newest
+ * request. */
 static void request_time_out_is_of_the_oldest_request(void **state)
 {
     struct proxy *proxy = proxy_start(stage.server.path, false);

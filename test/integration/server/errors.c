@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the server may answer in place of what was asked: LOADING, NOAUTH, NOPERM, READONLY,
- * OOM, BUSY, NOSCRIPT, NOREPLICAS, too many clients. Each gives what is documented, with a
- * text that says what, and nothing is lost. Needs nothing beyond test/lib. Must not know how
- * the library sorts errors.
+ * What the server may answer in place of what was asked: LOADING, NOAUTH, NOPERM,
+ * READONLY, OOM, BUSY, NOSCRIPT, NOREPLICAS, too many clients. Each gives what is
+ * documented, with a text that says what, and nothing is lost. Needs nothing beyond
+ * test/lib. Must not know how the library sorts errors.
  *
- * Happy path: the server is made to refuse, somebody asks, holds or releases, it recovers.
+ * Happy path: the server is made to refuse, somebody asks, holds or releases, it
+ * recovers.
  */
 #include "fake_redis.h"
 #include "players.h"

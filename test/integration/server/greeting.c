@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a server says when a client greets it, and to which of a name's addresses it goes:
- * refused greetings, an eviction policy that is no good, several addresses, a look-up that
- * takes too long. Needs nothing beyond test/lib. Must not know the order of greetings.
+ * refused greetings, an eviction policy that is no good, several addresses, a look-up
+ * that takes too long. Needs nothing beyond test/lib. Must not know the order of
+ * greetings.
  *
  * Happy path: the server refuses what is not needed; the client says so and goes on.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * max_inflight: however few commands may be unanswered at a time, everything goes on, also
- * when those who asked for an answer are gone. Needs nothing beyond test/lib. Must not know
- * what a client sends when it connects.
+ * max_inflight: however few commands may be unanswered at a time, everything goes on,
+ * also when those who asked for an answer are gone. Needs nothing beyond test/lib. Must
+ * not know what a client sends when it connects.
  *
  * Happy path: with one command at a time a client comes up, holds and lets go.
  */
@@ -69,8 +69,8 @@ static void no_more_than_the_limit_are_unanswered(void **state)
 static struct proxy *slow_way;
 static struct hold *many[MANY];
 
-/* One command at a time, 20 ms each: those who ask in one turn keep the link busy for longer
- * than a lease of a second lasts. */
+/* One command at a time, 20 ms each: those who ask in one turn keep the link busy for
+ * longer than a lease of a second lasts. */
 static struct peer *slow_peer(void)
 {
     struct peer *a;
@@ -161,9 +161,10 @@ static void the_fence_is_seeded_before_those_who_ask(void **state)
     many_are_granted();
 }
 
-/* The renewal's answer has nobody to go to; the release waits for the room that it makes. */
-/* Handles that ask again as soon as they let go: each release could be a turn, a command that
- * keeps as well as asks. */
+/* The renewal's answer has nobody to go to; the release waits for the room that it
+ * makes. */
+/* Handles that ask again as soon as they let go: each release could be a turn, a command
+ * that keeps as well as asks. */
 static struct {
     struct lw_client *client;
     long grants;

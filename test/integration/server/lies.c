@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A server that answers nonsense, hangs up at any command, or says nothing, and strangers who
- * publish on the client's channel. No crash, no false grant, every operation completes once.
- * Needs nothing beyond test/lib. Must not know how replies are checked.
+ * A server that answers nonsense, hangs up at any command, or says nothing, and strangers
+ * who publish on the client's channel. No crash, no false grant, every operation
+ * completes once. Needs nothing beyond test/lib. Must not know how replies are checked.
  *
  * Happy path: a lie in the middle, then the truth; the lock is granted and released.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who a client says it is: AUTH, SELECT, the connection's name, and what is said of passwords.
- * Needs nothing beyond test/lib. Must not know the order of greetings.
+ * Who a client says it is: AUTH, SELECT, the connection's name, and what is said of
+ * passwords. Needs nothing beyond test/lib. Must not know the order of greetings.
  *
  * Happy path: a server that wants a password has it, and nobody else hears of it.
  */

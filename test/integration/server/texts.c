@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a server says reaches the operator's log, errstr and every `why` without control bytes
- * and bounded, however it says it: terminal escapes and megabytes, as errors of each command
- * and as content. And a word in such a text is no error's code. Needs nothing beyond test/lib
- * and the modes' scene. Must not know which function sees to it.
+ * What a server says reaches the operator's log, errstr and every `why` without control
+ * bytes and bounded, however it says it: terminal escapes and megabytes, as errors of
+ * each command and as content. And a word in such a text is no error's code. Needs
+ * nothing beyond test/lib and the modes' scene. Must not know which function sees to it.
  *
  * Happy path: a fake server says something vile; it is told, and harmless.
  */
@@ -14,7 +14,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* No line's end: hiredis 1.2 takes an error with one for no error. Content has it, below. */
+/* No line's end: hiredis 1.2 takes an error with one for no error. Content has it,
+ * below. */
 #define VILE "vile\x1b[2J\x1b]0;title\x07\x08\x7f\x9b\xc2\x9b."
 #define TOLD "vile\\x1b[2J\\x1b]0;title\\x07\\x08\\x7f\\x9b\\xc2\\x9b."
 #define MEGABYTE ((size_t)1 << 20) /* more of one reply is not read */
