@@ -161,7 +161,7 @@ static void strike(enum fault fault, struct proxy *proxy, bool on)
     }
 }
 
-/* So many turns of the loop after each of four steps, something is freed. players.c sees
+/* So many turns of the loop after each of four steps, something is freed. players.h sees
  * to it that nothing is called afterwards. */
 static void free_at(enum fault fault, int step, bool client)
 {

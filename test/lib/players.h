@@ -65,6 +65,7 @@ struct hold {
 
 extern struct peer *peers; /* of this test, latest first */
 extern struct hold *holds;
+extern int players_in_call; /* above 0 while a function of the API runs */
 
 /* NULL: local_turns 1, everything else by default. The callbacks, arg, errbuf, the log
  * level and, unless given, client_name (test-<label>) are filled in. */

@@ -50,11 +50,7 @@ struct scene {
     int64_t sent_us, execute_us, pair_sent_us, pair_server_us;
     unsigned sent; /* LW__SEND_... */
     struct lw__input answer;
-    enum {
-        NO_RENEWAL,
-        RENEWAL_SENT,
-        RENEWAL_DONE
-    } renewal; /* beside it, on the same link */
+    enum { NO_RENEWAL, RENEWAL_SENT, RENEWAL_DONE } renewal; /* on the same link */
     int64_t renewal_us;
     bool renewed;
     const char *trail[32]; /* what was taken, for the message of a failure */

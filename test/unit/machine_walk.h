@@ -20,14 +20,8 @@
 #define CALM_US (180000000) /* in which everybody must have been served */
 
 struct command {
-    enum {
-        NOTHING,
-        TRY,
-        ACQUIRE,
-        TURN,
-        RELEASE,
-        RENEW
-    } kind; /* NOTHING: not in flight */
+    /* NOTHING: not in flight */
+    enum { NOTHING, TRY, ACQUIRE, TURN, RELEASE, RENEW } kind;
     unsigned token, previous;
     int64_t lease_us, ticket;
     bool wait;

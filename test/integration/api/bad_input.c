@@ -214,7 +214,7 @@ static void on_plain(struct lw_lock *lock, int status, void *arg)
     stage_note("plain %s", status_name(status));
 }
 
-/* Without players.c, which copies what it is given. */
+/* Without players.h, which copies what it is given. */
 static int acquire_plainly(const struct lw_acquire_options *options,
                            struct lw_lock **lock)
 {

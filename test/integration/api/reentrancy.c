@@ -2,7 +2,7 @@
 /*
  * Callback rule 4 as a matrix: inside each kind of callback each function of the API, on
  * this very handle, on another one, on the client. Every pair is a run on fresh clients;
- * nothing may fire after a free (players.c judges), nothing may be leaked (ASan), the
+ * nothing may fire after a free (players.h judges), nothing may be leaked (ASan), the
  * loop must end when all is freed. Needs nothing beyond test/lib. Must not know the
  * answers: those are in states.c and the rules' tests.
  *

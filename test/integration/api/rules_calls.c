@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The callback rules 1 to 5, each clause by name. test/lib/players.c judges rules 1, 2, 3
+ * The callback rules 1 to 5, each clause by name. test/lib/players.h judges rules 1, 2, 3
  * and 5 at every callback of every other test, too; here stands what only a scene of its
  * own can show. Rule 4 has reentrancy.c besides. Needs nothing beyond test/lib. Must not
  * know the library's inside.
@@ -57,7 +57,7 @@ static void rule1_local_refusal_still_comes_from_the_loop(void **state)
 
 static void rule1_log_callback_may_come_inside_a_call_and_nothing_else(void **state)
 {
-    struct peer *a = peer_start("a", NULL); /* logs at every level; players.c judges */
+    struct peer *a = peer_start("a", NULL); /* logs at every level; players.h judges */
 
     (void)state;
     UNTIL(a->up);
@@ -97,7 +97,7 @@ static void rule2_each_accepted_call_has_one_callback(void **state)
     for (int i = 0; i < 40; i++) {
         UNTIL(all[i]->result != PENDING);
     }
-    stage_run_for(300); /* a second one would be noticed by players.c */
+    stage_run_for(300); /* a second one would be noticed by players.h */
     stage_clear_trace();
 }
 
@@ -144,7 +144,7 @@ static void rule3_handle_outlives_its_failure_and_its_loss(void **state)
     assert_true(lw_lock_retry_ms(B->lock) > 0);
 }
 
-/* Freed at each of the first turns of the loop after each kind of call: players.c would
+/* Freed at each of the first turns of the loop after each kind of call: players.h would
  * complain about any callback after it. */
 static void rule3_nothing_fires_after_free_at_any_moment(void **state)
 {

@@ -245,7 +245,7 @@ static void I1_grant_that_arrives_past_its_deadline_is_discarded(void **state)
     assert_int_equal(A->result, PENDING);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
     UNTIL(A->result !=
-          PENDING); /* players.c judges: granted with time remaining, or not */
+          PENDING); /* players.h judges: granted with time remaining, or not */
     stage_clear_trace();
 }
 

@@ -40,7 +40,7 @@ static void a_grant_that_ends_before_it_is_told_is_asked_for_again(void **state)
 
     (void)state;
     two_grants(a, 300, -1, stall);
-    UNTIL(B->result != PENDING); /* players.c: with time remaining, or not at all */
+    UNTIL(B->result != PENDING); /* players.h: with time remaining, or not at all */
     assert_int_equal(B->result, LW_OK);
     stage_clear_trace();
 }
@@ -82,7 +82,7 @@ static void a_grant_with_less_than_a_millisecond_left_is_asked_for_again(void **
         B = ask_with(a, "B", "y",
                      asking(.wait_ms = -1, .lease_ms = 100, .flags = LW_NO_RENEW));
         A->then = stall_to_the_last_millisecond;
-        UNTIL(B->result != PENDING); /* players.c: with time remaining, or not at all */
+        UNTIL(B->result != PENDING); /* players.h: with time remaining, or not at all */
         assert_int_equal(B->result, LW_OK);
         drop(A);
         drop(B);
@@ -264,7 +264,7 @@ static void a_renewal_before_the_theft_is_told_is_ELOST_after_it(void **state)
     (void)state;
     two_stolen(renew_whoever_is_left);
     other = first == A ? B : A;
-    UNTIL(other->renewals == 0); /* players.c: its loss came before */
+    UNTIL(other->renewals == 0); /* players.h: its loss came before */
     assert_int_equal(other->lost, LW_ENOTHELD);
     assert_int_equal(other->renewed, LW_ELOST);
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What goes over the wire, byte by byte. Knows encode.h, format.h, resp.h and the
- * embedded scripts' ids.
+ * Commands out, byte by byte. Knows encode.h, resp.h and the embedded scripts' ids.
  *
  * A command is written down as its words, separated by spaces; `%s` stands for a script's
- * SHA-1. words() makes of it what Redis calls a command, by a way of its own (snprintf).
- * Happy path: put, compare with the words.
+ * SHA-1. commands() makes of it what Redis calls a command, by a way of its own
+ * (snprintf). Happy path: put, compare with the words.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -109,20 +108,6 @@ static void test_raw_bytes_of_one_command(void **state)
     assert_int_equal(out.length, sizeof(raw) - 1);
     assert_memory_equal(out.data, raw, out.length);
     lw__buffer_clear(&out);
-}
-
-static void test_a_token_is_uuid_number_window(void **state)
-{
-    const struct lw__token largest = {UUID, UINT64_MAX, UINT32_MAX}, least = {UUID, 0, 0};
-    char text[LW__TOKEN_SIZE];
-
-    (void)state;
-    lw__format_token(&token, text);
-    assert_string_equal(text, UUID ":7:2000-");
-    lw__format_token(&largest, text);
-    assert_string_equal(text, UUID ":18446744073709551615:4294967295-");
-    lw__format_token(&least, text);
-    assert_string_equal(text, UUID ":0:0-");
 }
 
 static void test_numbers_at_their_limits(void **state)
@@ -413,7 +398,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_try_is_set_and_incr_in_one_write),
         cmocka_unit_test(test_raw_bytes_of_one_command),
-        cmocka_unit_test(test_a_token_is_uuid_number_window),
         cmocka_unit_test(test_numbers_at_their_limits),
         cmocka_unit_test(test_a_mutex_is_asked_for),
         cmocka_unit_test(test_a_turn_names_both_tokens),
