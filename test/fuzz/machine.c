@@ -40,19 +40,35 @@ static int64_t before(struct run *run, struct input *in)
     return run->now_us > back ? run->now_us - back : 0;
 }
 
-static void fill_in(struct run *run, struct input *in, uint64_t flags,
-                    struct lw__input *step)
+static void fill_in_queued(struct input *in, uint64_t flags, struct lw__input *step)
+{
+    step->queued.remaining_ms = (int64_t)input_number(in, 2) - 1;
+    step->queued.position = (int64_t)input_number(in, 1) - 1;
+    step->queued.ticket = step->queued.position;
+    step->queued.server_us = step->sent_us + AHEAD_US + (int64_t)input_number(in, 2);
+    step->queued.asked_to_join = flags & 16;
+    step->queued.again = step->queued.released = flags & 32;
+}
+
+static void fill_in_handed(struct run *run, struct input *in, uint64_t flags,
+                           struct lw__input *step)
 {
     uint64_t skew;
 
+    step->handed.fence = input_number(in, 1);
+    step->handed.handed_us = before(run, in) + AHEAD_US;
+    step->handed.pair_sent_us = before(run, in);
+    skew = input_number(in, 2);
+    step->handed.pair_server_us = flags & 4 ? 0 : step->handed.pair_sent_us + AHEAD_US;
+    if (skew >= 0xf000) { /* the server's clock was set */
+        step->handed.pair_server_us += (int64_t)(skew - 0xf800) * MS;
+    }
+}
+
+/* What the answer to a command says. */
+static void fill_in_answer(struct input *in, uint64_t flags, struct lw__input *step)
+{
     switch (step->event) {
-    case LW__EV_START:
-        step->start.first_script = flags & 16;
-        step->start.behind = flags & 32;
-        break;
-    case LW__EV_ASKED:
-        step->asked.lease_us = lease(in);
-        break;
     case LW__EV_GRANTED:
         step->granted.fence = input_number(in, 1);
         step->granted.released = flags & 32;
@@ -61,12 +77,7 @@ static void fill_in(struct run *run, struct input *in, uint64_t flags,
         step->not_granted.set_done = flags & 16;
         break;
     case LW__EV_QUEUED:
-        step->queued.remaining_ms = (int64_t)input_number(in, 2) - 1;
-        step->queued.position = (int64_t)input_number(in, 1) - 1;
-        step->queued.ticket = step->queued.position;
-        step->queued.server_us = step->sent_us + AHEAD_US + (int64_t)input_number(in, 2);
-        step->queued.asked_to_join = flags & 16;
-        step->queued.again = step->queued.released = flags & 32;
+        fill_in_queued(in, flags, step);
         break;
     case LW__EV_DEADLOCK:
         step->deadlock.released = flags & 32;
@@ -83,19 +94,27 @@ static void fill_in(struct run *run, struct input *in, uint64_t flags,
         step->renewed.lease_us = lease(in);
         step->renewed.wanted_us = flags & 16 ? lease(in) : step->renewed.lease_us;
         break;
+    default:
+        break;
+    }
+}
+
+static void fill_in(struct run *run, struct input *in, uint64_t flags,
+                    struct lw__input *step)
+{
+    switch (step->event) {
+    case LW__EV_START:
+        step->start.first_script = flags & 16;
+        step->start.behind = flags & 32;
+        break;
+    case LW__EV_ASKED:
+        step->asked.lease_us = lease(in);
+        break;
     case LW__EV_SHORTEN:
         step->shorten.lease_us = lease(in);
         break;
     case LW__EV_HANDED:
-        step->handed.fence = input_number(in, 1);
-        step->handed.handed_us = before(run, in) + AHEAD_US;
-        step->handed.pair_sent_us = before(run, in);
-        skew = input_number(in, 2);
-        step->handed.pair_server_us = flags & 4 ? 0
-                                                : step->handed.pair_sent_us + AHEAD_US;
-        if (skew >= 0xf000) { /* the server's clock was set */
-            step->handed.pair_server_us += (int64_t)(skew - 0xf800) * MS;
-        }
+        fill_in_handed(run, in, flags, step);
         break;
     case LW__EV_STANDBY:
         step->standby.window_us = run->machine.window_us;
@@ -107,7 +126,7 @@ static void fill_in(struct run *run, struct input *in, uint64_t flags,
         step->lapse.at_us = flags & 16 ? run->machine.deadline_us : before(run, in);
         break;
     default:
-        break;
+        fill_in_answer(in, flags, step);
     }
 }
 

@@ -242,56 +242,56 @@ static void test_open_outcomes_are_asked_again(void **state)
                 "9001 granted fence=7 -> GRANT, held D=18898 fence=7\n");
 }
 
+static const struct {
+    const char *script;
+    bool claims;
+} cases_of_claims[] = {
+    {"0 start script -> acquire, asking\n", false},
+    {"0 start -> try, asking\n"
+     "5 not_granted -> acquire, asking\n",
+     false},
+    {"0 start script -> acquire, asking\n"
+     "5 queued left=600 pos=0 -> BUSY, queued due=205 ticket=100\n"
+     "205 due -> acquire, asking ticket=100\n",
+     false},
+    {"0 start -> try, asking\n"
+     "5 not_granted set -> acquire, asking\n",
+     true},
+    {"0 start -> try, asking\n"
+     "9898 granted fence=7 -> acquire, asking\n",
+     true},
+    {"0 start -> try, asking\n"
+     "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
+     "9898 late -> acquire, asking\n"
+     "9899 unknown unlinked -> queued\n"
+     "9900 ask_now -> acquire, asking\n",
+     true},
+    {"0 start -> try, asking\n"
+     "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
+     "6 turn -> acquire, asking\n",
+     true},
+    {"0 start script -> acquire, asking\n"
+     "5 queued left=600 pos=0 -> BUSY, queued due=205 ticket=100\n"
+     "10 handed t=49000 fence=32 -> acquire, asking ticket=100\n",
+     true},
+    {"0 start script -> acquire, asking\n"
+     "5 queued left=600 pos=0 -> BUSY, queued due=205 ticket=100\n"
+     "10 handed t=49000 fence=32 -> acquire, asking ticket=100\n"
+     "12 queued left=600 pos=0 -> BUSY, queued due=212 ticket=100\n"
+     "212 due -> acquire, asking ticket=100\n",
+     false},
+};
+
 /* Such an ask goes before those of others: it is a lease that runs. */
 static void test_what_may_be_ours_already_is_claimed(void **state)
 {
-    static const struct {
-        const char *script;
-        bool claims;
-    } cases[] = {
-        {"0 start script -> acquire, asking\n", false},
-        {"0 start -> try, asking\n"
-         "5 not_granted -> acquire, asking\n",
-         false},
-        {"0 start script -> acquire, asking\n"
-         "5 queued left=600 pos=0 -> BUSY, queued due=205 ticket=100\n"
-         "205 due -> acquire, asking ticket=100\n",
-         false},
-        {"0 start -> try, asking\n"
-         "5 not_granted set -> acquire, asking\n",
-         true},
-        {"0 start -> try, asking\n"
-         "9898 granted fence=7 -> acquire, asking\n",
-         true},
-        {"0 start -> try, asking\n"
-         "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-         "9898 late -> acquire, asking\n"
-         "9899 unknown unlinked -> queued\n"
-         "9900 ask_now -> acquire, asking\n",
-         true},
-        {"0 start -> try, asking\n"
-         "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-         "6 turn -> acquire, asking\n",
-         true},
-        {"0 start script -> acquire, asking\n"
-         "5 queued left=600 pos=0 -> BUSY, queued due=205 ticket=100\n"
-         "10 handed t=49000 fence=32 -> acquire, asking ticket=100\n",
-         true},
-        {"0 start script -> acquire, asking\n"
-         "5 queued left=600 pos=0 -> BUSY, queued due=205 ticket=100\n"
-         "10 handed t=49000 fence=32 -> acquire, asking ticket=100\n"
-         "12 queued left=600 pos=0 -> BUSY, queued due=212 ticket=100\n"
-         "212 due -> acquire, asking ticket=100\n",
-         false},
-    };
-
     (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+    for (size_t i = 0; i < sizeof(cases_of_claims) / sizeof(*cases_of_claims); i++) {
         struct trace trace;
 
         trace_init(&trace);
-        trace_run(&trace, cases[i].script);
-        assert_int_equal(trace.machine.keeps, cases[i].claims);
+        trace_run(&trace, cases_of_claims[i].script);
+        assert_int_equal(trace.machine.keeps, cases_of_claims[i].claims);
     }
 }
 

@@ -241,39 +241,40 @@ static void publish(const char *uuid, const char *text, const char *token)
     redis_ok("PUBLISH lockwire:2:%s %s", uuid, whole);
 }
 
+static const char *const strange_texts[] = {
+    "",
+    " ",
+    "t",
+    "t ",
+    "s",
+    "s  ",
+    "x y z",
+    "t a b c",
+    "t :1:2000 1 1 x",
+    "t @ 0 0 x",
+    "t @ -1 -1 x",
+    "t @ 99999999999999999999 1 x",
+    "t @ 1 1",
+    "t @ 1",
+    "s @",
+    "s @ -1 x",
+    "s @ 99999999999999999999 x",
+    "s @ 1 y",
+    "t @ 5 5 nosuchname",
+    "t @ 5 5 ",
+    "t @ 5 5  nosuchname",
+    "t @ 5 5  ",
+    "t @ 1 1  x\n",
+    "t @ 1 1 an.id x",
+    "t @ 1 1 0123456789abcdef0 x",
+    "s @ 2000 x",
+};
+
 static void stranger_s_messages_on_our_channel_are_ignored(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
     struct hold *A = take(a, "A", "x"), *B = ask(b, "B", "x", -1), *H = take(b, "H", "h");
     char uuid[64], token[128], waiting[128];
-    static const char *const texts[] = {
-        "",
-        " ",
-        "t",
-        "t ",
-        "s",
-        "s  ",
-        "x y z",
-        "t a b c",
-        "t :1:2000 1 1 x",
-        "t @ 0 0 x",
-        "t @ -1 -1 x",
-        "t @ 99999999999999999999 1 x",
-        "t @ 1 1",
-        "t @ 1",
-        "s @",
-        "s @ -1 x",
-        "s @ 99999999999999999999 x",
-        "s @ 1 y",
-        "t @ 5 5 nosuchname",
-        "t @ 5 5 ",
-        "t @ 5 5  nosuchname",
-        "t @ 5 5  ",
-        "t @ 1 1  x\n",
-        "t @ 1 1 an.id x",
-        "t @ 1 1 0123456789abcdef0 x",
-        "s @ 2000 x",
-    };
 
     (void)state;
     EXPECT("A granted; H granted");
@@ -284,9 +285,9 @@ static void stranger_s_messages_on_our_channel_are_ignored(void **state)
                    redis_text("EVAL %s 0 %s",
                               "return redis.call('ZRANGE', ARGV[1], 0, 0)[1]",
                               queue_of("x")));
-    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
-        publish(uuid, texts[i], token);
-        publish(uuid, texts[i], waiting);
+    for (size_t i = 0; i < sizeof(strange_texts) / sizeof(*strange_texts); i++) {
+        publish(uuid, strange_texts[i], token);
+        publish(uuid, strange_texts[i], waiting);
     }
     stage_expect_nothing(300);
     assert_held_by_redis(A);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* server/scene.h's helpers: an acquisition, seen in Redis, and its release; what is told. */
+/* server/scene.h's helpers: an acquisition, seen in Redis, and its release; what is told.
+ */
 #include "server/scene.h"
 
 #include <string.h>
