@@ -185,9 +185,9 @@ static void resume_at_all_times(const struct scene *stopped)
 
 static void report(void)
 {
-    print_message(
-        "%lu orders.nodes, %lu orders.paths, %lu grants (%lu by message), %lu losses\n",
-        orders.nodes, orders.paths, orders.grants, orders.by_message, orders.losses);
+    print_message("%lu nodes, %lu paths, %lu grants (%lu by message), %lu losses\n",
+                  orders.nodes, orders.paths, orders.grants, orders.by_message,
+                  orders.losses);
     assert_true(orders.paths > 1000 && orders.grants > 0 && orders.losses > 0);
     orders = (struct orders_counts){0};
 }
