@@ -76,7 +76,8 @@ int main(int argc, char **argv)
     }
     if (options.workload == 'U') {
         errors = limit_uncontended(base, &options);
-    } else if (!strcmp(options.variant, "race") || !strcmp(options.variant, "herd")) {
+    } else if (strcmp(options.variant, "race") == 0 ||
+               strcmp(options.variant, "herd") == 0) {
         errors = limit_race(base, &options);
     } else {
         errors = limit_handover(base, &options);

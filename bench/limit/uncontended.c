@@ -129,7 +129,8 @@ static struct slot *slots_new(struct event_base *base,
     if (slots == NULL) {
         exit(1);
     }
-    wire_load(link, strcmp(options->variant, "hash") ? compare_and_delete : leave_hash,
+    wire_load(link,
+              strcmp(options->variant, "hash") != 0 ? compare_and_delete : leave_hash,
               release_sha);
     if (strcmp(options->variant, "hash") == 0) {
         wire_load(link, enter_hash, acquire_sha);
@@ -140,7 +141,7 @@ static struct slot *slots_new(struct event_base *base,
     redisFree(link);
     for (unsigned i = 0; i < options->slots; i++) {
         prepare(&slots[i], i, options, shas);
-        slots[i].link = i && strcmp(options->variant, "connections")
+        slots[i].link = i && strcmp(options->variant, "connections") != 0
                             ? slots[0].link
                             : wire_open(base, options->url);
     }

@@ -195,7 +195,7 @@ static void hear_line(const char *line, void *arg)
     if (strcmp(line, "up") == 0) {
         process->linked = true;
     } else if (sscanf(line, "fence %llu", &process->fence) != 1 &&
-               strncmp(line, "down", 4)) {
+               strncmp(line, "down", 4) != 0) {
         stage_note("%s: %s", process->label, line);
     }
 }

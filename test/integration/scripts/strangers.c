@@ -86,7 +86,8 @@ static void a_stranger_s_key_of_any_type_is_held_and_never_touched_mutex(void **
 
     (void)state;
     for (size_t i = 0; i < STRANGER_COUNT; i++) {
-        const char *type = strcmp(STRANGERS[i].type, "string") ? STRANGERS[i].type : "";
+        const char *type = strcmp(STRANGERS[i].type, "string") != 0 ? STRANGERS[i].type
+                                                                    : "";
 
         make_stranger(i, "foreign");
         remember(dump, sizeof(dump), "foreign");
