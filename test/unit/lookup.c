@@ -85,13 +85,14 @@ static void test_a_hosts_file(void **state)
 
     (void)state;
     assert_non_null(file);
-    fputs("# comment me\n\n127.0.0.1\tlocalhost me # other\n  ::1 x ME\r\nbad me\n"
-          "10.0.0.1 notme me2\n10.0.0.2\n",
-          file);
+    (void)fputs("# comment me\n\n127.0.0.1\tlocalhost me # other\n  ::1 x ME\r\nbad me\n"
+                "10.0.0.1 notme me2\n10.0.0.2\n",
+                file);
     for (int i = 0; i < 3000; i++) {
-        fputc('y', file); /* a line longer than any buffer */
+        (void)fputc('y', file); /* a line longer than any buffer */
     }
-    fputs(" me\n127.0.0.1 me\n10.0.0.3 me", file); /* twice; and no newline at the end */
+    (void)fputs(" me\n127.0.0.1 me\n10.0.0.3 me",
+                file); /* twice; and no newline at the end */
     assert_int_equal(fclose(file), 0);
     lw__lookup_in_file(path, "me", &found);
     assert_int_equal(found.count, 3);

@@ -84,7 +84,8 @@ static void test_signals_without_end(void **state)
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(write(ends[1], "x", 1), 1);
     begin(&scene);
-    always = event_new(scene.base, ends[0], EV_READ | EV_PERSIST, on_child_signal, &scene);
+    always =
+        event_new(scene.base, ends[0], EV_READ | EV_PERSIST, on_child_signal, &scene);
     event_add(always, NULL);
     event_base_dispatch(scene.base);
     assert_int_equal(scene.code, 0);
