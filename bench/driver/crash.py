@@ -34,7 +34,7 @@ def run(case, subject, unix):
             holder, waiter = started
             holder.go()
             holder.line(READY_LIMIT_S, "granted_us")
-            monitor.call("MONITOR")
+            monitor("MONITOR")
             waiter.go()
             _wait_for_asking(monitor)
             holder.process.kill()

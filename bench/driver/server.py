@@ -72,7 +72,7 @@ class Server:
         return "unix://" + self.path if unix else "redis://127.0.0.1:%d" % self.port
 
     def info(self, section):
-        lines = self.link.call("INFO", section).splitlines()
+        lines = self.link("INFO", section).splitlines()
         return dict(line.split(":", 1) for line in lines if ":" in line)
 
     def cpu_us(self):
@@ -89,7 +89,7 @@ class Monitor:
 
     def __init__(self, server):
         self.link = Link(server.path, timeout=None)
-        self.link.call("MONITOR")
+        self.link("MONITOR")
         self.count = 0
         self.thread = threading.Thread(target=self._read, daemon=True)
         self.thread.start()
@@ -110,11 +110,11 @@ class Monitor:
     def stop(self, server):
         """What came until now; the server's answer to a last command ends it."""
         marker = "end of the count"
-        server.link.call("ECHO", marker)
+        server.link("ECHO", marker)
         last, end = -1, time.monotonic() + 10
         while self.count != last and time.monotonic() < end:
             last = self.count
             time.sleep(0.05)
-        self.link.socket.shutdown(socket.SHUT_RDWR)
+        self.link.shut()
         self.thread.join()
         return self.count - 1

@@ -9,7 +9,8 @@ import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "../../test/lib")]
 import cases  # noqa: E402
 import programs  # noqa: E402
 import rows  # noqa: E402

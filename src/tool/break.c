@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `lockwire break`: takes a lock away from its holders. Owns whom: those that hold when it
- * looks, each by its own token, so that whoever comes after is left alone; and what another
- * library made only if that is wanted. Must not know how.
+ * `lockwire break`: takes a lock away from its holders. Owns whom: those that hold when
+ * it looks, each by its own token, so that whoever comes after is left alone; and what
+ * another library made only if that is wanted. Must not know how.
  *
- * Happy path: the link comes up, look(); on_inspected keeps the tokens; lw_break answers LW_OK
- * for each. Of more holders than a look shows the others are found by the next one.
+ * Happy path: the link comes up, look(); on_inspected keeps the tokens; lw_break answers
+ * LW_OK for each. Of more holders than a look shows the others are found by the next one.
  */
-#include "../told.h"
+#include "base/told.h"
 #include "codes.h"
 #include "lockwire.h"
 #include "look.h"
@@ -36,8 +36,9 @@ static void finish(struct breaking *breaking, const char *why)
 {
     struct reach *reach = breaking->reach;
 
-    if (!breaking->any_broken)
+    if (!breaking->any_broken) {
         say("'%s' is not broken: %s", reach->options->name, why);
+    }
     reach_end(reach, breaking->any_broken ? EXIT_SUCCESS : STATUS_NOT_HELD);
 }
 
@@ -57,14 +58,17 @@ static bool is_our_token(const char *token)
     for (size_t i = 0; i < UUID; i++) {
         bool dash = i == 8 || i == 13 || i == 18 || i == 23;
 
-        if (token[i] == '\0' || !strchr(dash ? "-" : "0123456789abcdef", token[i]))
+        if (token[i] == '\0' ||
+            strchr(dash ? "-" : "0123456789abcdef", token[i]) == NULL) {
             return false;
+        }
     }
-    if (token[UUID] != ':')
+    if (token[UUID] != ':') {
         return false;
+    }
     token = behind_number(token + UUID + 1, ':');
-    token = token ? behind_number(token, '-') : NULL;
-    return token && *token == '\0';
+    token = token != NULL ? behind_number(token, '-') : NULL;
+    return token != NULL && *token == '\0';
 }
 
 /* Why the only holder of a plain string is not of this library; read-write locks are. */
@@ -73,19 +77,21 @@ static bool is_foreign(const struct lw_inspection *seen, char *why, size_t size)
     const struct lw_inspected *holder = lw_inspection_holder(seen, 0);
     char token[1000];
 
-    if (!holder || holder->mode != LW_MUTEX)
+    if (holder == NULL || holder->mode != LW_MUTEX) {
         return false;
+    }
     lw__told(holder->token, token, sizeof(token));
-    if (!is_our_token(holder->token))
-        snprintf(why, size,
-                 "another library's token '%s' holds it, and goes only with --foreign",
-                 token);
-    else if (holder->remaining_ms < 0)
-        snprintf(why, size,
-                 "it has no TTL, as no lock of ours, and goes only with "
-                 "--foreign");
-    else
+    if (!is_our_token(holder->token)) {
+        (void)snprintf(
+            why, size,
+            "another library's token '%s' holds it, and goes only with --foreign", token);
+    } else if (holder->remaining_ms < 0) {
+        (void)snprintf(why, size,
+                       "it has no TTL, as no lock of ours, and goes only with "
+                       "--foreign");
+    } else {
         return false;
+    }
     return true;
 }
 
@@ -94,7 +100,7 @@ static bool is_spared(const struct breaking *breaking, const struct lw_inspectio
 {
     const char *token = breaking->reach->options->token;
 
-    return token && seen->holder_count == 1 &&
+    return token != NULL && seen->holder_count == 1 &&
            strcmp(lw_inspection_holder(seen, 0)->token, token) != 0;
 }
 
@@ -102,8 +108,9 @@ static bool is_spared(const struct breaking *breaking, const struct lw_inspectio
 
 static void forget(struct breaking *breaking)
 {
-    for (size_t i = 0; i < breaking->count; i++)
+    for (size_t i = 0; i < breaking->count; i++) {
         free(breaking->tokens[i]);
+    }
     free(breaking->tokens);
     breaking->tokens = NULL;
     breaking->count = breaking->next = 0;
@@ -113,8 +120,9 @@ static bool add(struct breaking *breaking, const char *token)
 {
     char *copy = strdup(token);
 
-    if (copy)
+    if (copy != NULL) {
         breaking->tokens[breaking->count++] = copy;
+    }
     return copy != NULL;
 }
 
@@ -124,15 +132,18 @@ static bool keep(struct breaking *breaking, const struct lw_inspection *seen)
     const char *only = breaking->reach->options->token;
     bool kept = true;
 
-    if (!breaking->looked && !only)
+    if (!breaking->looked && only == NULL) {
         breaking->left = seen->holder_total;
+    }
     breaking->looked = true;
     forget(breaking);
     breaking->tokens = calloc(seen->holder_count + 1, sizeof(*breaking->tokens));
-    if (!breaking->tokens)
+    if (breaking->tokens == NULL) {
         return false;
-    if (only)
+    }
+    if (only != NULL) {
         return add(breaking, only);
+    }
     for (size_t i = 0; kept && i < seen->holder_count && breaking->left > 0; i++) {
         kept = add(breaking, lw_inspection_holder(seen, i)->token);
         breaking->left--;
@@ -144,7 +155,7 @@ static bool is_cut(const struct lw_inspection *seen)
 {
     const struct lw_inspected *holder = lw_inspection_holder(seen, 0);
 
-    return holder && holder->mode == LW_MUTEX && strlen(holder->token) >= SHOWN;
+    return holder != NULL && holder->mode == LW_MUTEX && strlen(holder->token) >= SHOWN;
 }
 
 /* What stands there is too long to be shown (or the server does not let us look): with
@@ -156,10 +167,12 @@ static bool keep_unseen(struct breaking *breaking)
     forget(breaking);
     breaking->looked = true;
     breaking->tokens = calloc(1, sizeof(*breaking->tokens));
-    if (!breaking->tokens)
+    if (breaking->tokens == NULL) {
         return false;
-    if (only)
+    }
+    if (only != NULL) {
         return add(breaking, only);
+    }
     breaking->count = 1; /* NULL: whoever holds it */
     return true;
 }
@@ -171,8 +184,9 @@ static void on_broken(struct lw_client *client, int result, const char *why, voi
     struct breaking *breaking = arg;
 
     (void)client;
-    if (breaking->reach->ending)
+    if (breaking->reach->ending) {
         return;
+    }
     if (result != LW_OK && result != LW_ENOTHELD) {
         bool unknown = result == LW_ECONN && breaking->any_broken;
 
@@ -191,27 +205,30 @@ static void on_inspected(struct lw_client *client, int result,
     char foreign[1200];
 
     (void)client;
-    if (breaking->reach->ending)
-        return;
-    if ((result == LW_EREDIS || (result == LW_OK && is_cut(seen))) &&
-        breaking->reach->options->foreign && !breaking->looked) {
-        if (keep_unseen(breaking))
-            go_on(breaking);
-        else
-            reach_fail(breaking->reach, LW_ENOMEM, "");
+    if (breaking->reach->ending) {
         return;
     }
-    if (result != LW_OK)
+    if ((result == LW_EREDIS || (result == LW_OK && is_cut(seen))) &&
+        breaking->reach->options->foreign && !breaking->looked) {
+        if (keep_unseen(breaking)) {
+            go_on(breaking);
+        } else {
+            reach_fail(breaking->reach, LW_ENOMEM, "");
+        }
+        return;
+    }
+    if (result != LW_OK) {
         reach_fail(breaking->reach, result, why);
-    else if (*seen->stranger)
+    } else if (*seen->stranger) {
         finish(breaking, "the key is a stranger's, and is not touched");
-    else if (!breaking->reach->options->foreign && !is_spared(breaking, seen) &&
-             is_foreign(seen, foreign, sizeof(foreign)))
+    } else if (!breaking->reach->options->foreign && !is_spared(breaking, seen) &&
+               is_foreign(seen, foreign, sizeof(foreign))) {
         finish(breaking, foreign);
-    else if (!keep(breaking, seen))
+    } else if (!keep(breaking, seen)) {
         reach_fail(breaking->reach, LW_ENOMEM, "");
-    else
+    } else {
         go_on(breaking);
+    }
 }
 
 static void look(struct breaking *breaking)
@@ -219,8 +236,9 @@ static void look(struct breaking *breaking)
     struct reach *reach = breaking->reach;
     int error = lw_inspect(reach->client, reach->options->name, on_inspected, breaking);
 
-    if (error != 0)
+    if (error != 0) {
         reach_fail(reach, error, "");
+    }
 }
 
 static void go_on(struct breaking *breaking)
@@ -231,15 +249,16 @@ static void go_on(struct breaking *breaking)
     if (breaking->next < breaking->count) {
         error = lw_break(reach->client, reach->options->name,
                          breaking->tokens[breaking->next], on_broken, breaking);
-        if (error != 0)
+        if (error != 0) {
             reach_fail(reach, error, "");
+        }
     } else if (breaking->count > 0 && breaking->left > 0) {
         look(breaking);
     } else if (breaking->count == 0) {
         finish(breaking, "nobody holds it");
     } else {
-        finish(breaking, reach->options->token ? "that token does not hold it"
-                                               : "it changed hands meanwhile");
+        finish(breaking, reach->options->token != NULL ? "that token does not hold it"
+                                                       : "it changed hands meanwhile");
     }
 }
 

@@ -26,22 +26,24 @@ static bool set_environment(const struct child *child)
 {
     char number[32];
 
-    snprintf(number, sizeof(number), "%" PRIu64, child->fence);
+    (void)snprintf(number, sizeof(number), "%" PRIu64, child->fence);
     return setenv("LOCKWIRE_NAME", child->name, 1) == 0 &&
            setenv("LOCKWIRE_FENCE", number, 1) == 0 &&
-           (!child->url || setenv("LOCKWIRE_URL", child->url, 1) == 0);
+           (child->url == NULL || setenv("LOCKWIRE_URL", child->url, 1) == 0);
 }
 
-/* Nobody renews the lock of a dead parent: the program must not go on as if it had it. Of a
- * group the keeper sees to that, which has to find it whole. */
+/* Nobody renews the lock of a dead parent: the program must not go on as if it had it. Of
+ * a group the keeper sees to that, which has to find it whole. */
 static void die_with(pid_t parent, const struct child *child)
 {
 #ifdef __linux__
-    if (!child->group)
+    if (!child->group) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
+    }
 #endif
-    if (getppid() != parent)
+    if (getppid() != parent) {
         _exit(STATUS_SYSTEM);
+    }
 }
 
 static void enter_group(const struct child *child)
@@ -49,8 +51,9 @@ static void enter_group(const struct child *child)
     struct order order = child->order;
 
     setpgid(0, 0);
-    if (child->terminal >= 0)
+    if (child->terminal >= 0) {
         tcsetpgrp(child->terminal, getpid());
+    }
     order.group = getpid();
     keeper_tell(child->keeper, &order);
 }
@@ -62,7 +65,7 @@ static _Noreturn void execute(char *const argv[])
     signals_restore();
     execvp(argv[0], argv);
     error = errno;
-    fprintf(stderr, "lockwire: cannot execute %s: %s\n", argv[0], strerror(error));
+    (void)fprintf(stderr, "lockwire: cannot execute %s: %s\n", argv[0], strerror(error));
     _exit(error == ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_EXECUTE);
 }
 
@@ -72,21 +75,24 @@ pid_t child_start(const struct child *child)
     pid_t parent = getpid(), pid;
     int error;
 
-    fflush(NULL);
+    (void)fflush(NULL);
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
     pid = fork();
     if (pid == 0) {
-        if (child->group)
+        if (child->group) {
             enter_group(child);
+        }
         die_with(parent, child);
-        if (!set_environment(child))
+        if (!set_environment(child)) {
             _exit(STATUS_SYSTEM);
+        }
         execute(child->argv);
     }
     error = errno;
-    if (pid > 0 && child->group)
+    if (pid > 0 && child->group) {
         setpgid(pid, pid); /* whichever of the two comes first */
+    }
     sigprocmask(SIG_SETMASK, &before, NULL);
     errno = error;
     return pid;

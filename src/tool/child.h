@@ -20,12 +20,13 @@ struct child {
     const char *url;  /* LOCKWIRE_URL; NULL: as this process has it */
     bool group;       /* in a process group of its own, whose number is its pid ... */
     int terminal;     /* ... which has this terminal from its start; -1: not */
-    const struct keeper *keeper; /* of a group: who is told of it before it does anything */
-    struct order order;          /* the first one */
+    const struct keeper
+        *keeper;        /* of a group: who is told of it before it does anything */
+    struct order order; /* the first one */
 };
 
-/* Starts it. Its pid, or -1 and errno. What cannot be executed ends as a shell would have it
- * end, with a message: code 126, or 127 where there is no such program. */
+/* Starts it. Its pid, or -1 and errno. What cannot be executed ends as a shell would have
+ * it end, with a message: code 126, or 127 where there is no such program. */
 pid_t child_start(const struct child *child);
 /* The exit code of one that has ended, 128 + n after signal n. */
 int child_code(int status);

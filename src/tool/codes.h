@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The command's own exit codes: those of sysexits.h and of shells. Every other code is that
- * of the program that was run, and these may be too.
+ * The command's own exit codes: those of sysexits.h and of shells. Every other code is
+ * that of the program that was run, and these may be too.
  */
 #ifndef LW_TOOL_CODES_H
 #define LW_TOOL_CODES_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See descriptors.h. Three ways, each for where the one before is not to be had: the system's
- * own call, the list of those that are open, every number that may be.
+ * See descriptors.h. Three ways, each for where the one before is not to be had: the
+ * system's own call, the list of those that are open, every number that may be.
  */
 #include "descriptors.h"
 
@@ -15,12 +15,14 @@ static bool close_listed_above(int last)
     DIR *open = opendir("/proc/self/fd");
     struct dirent *entry;
 
-    if (!open)
+    if (open == NULL) {
         return false;
-    while ((entry = readdir(open))) {
+    }
+    while ((entry = readdir(open)) != NULL) {
         int fd = (int)strtol(entry->d_name, NULL, 10); /* 0 for "." and ".." */
-        if (fd > last && fd != dirfd(open))
+        if (fd > last && fd != dirfd(open)) {
             close(fd);
+        }
     }
     closedir(open);
     return true;
@@ -29,11 +31,14 @@ static bool close_listed_above(int last)
 void descriptors_close_above(int last)
 {
 #ifdef HAVE_CLOSE_RANGE
-    if (close_range((unsigned)last + 1, ~0U, 0) == 0)
+    if (close_range((unsigned)last + 1, ~0U, 0) == 0) {
         return;
+    }
 #endif
-    if (close_listed_above(last))
+    if (close_listed_above(last)) {
         return;
-    for (long fd = sysconf(_SC_OPEN_MAX) - 1; fd > last; fd--)
+    }
+    for (long fd = sysconf(_SC_OPEN_MAX) - 1; fd > last; fd--) {
         close((int)fd);
+    }
 }

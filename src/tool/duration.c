@@ -20,8 +20,9 @@ static const struct unit {
 static int64_t unit_ms(const char *name)
 {
     for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++) {
-        if (strcmp(units[i].name, name) == 0)
+        if (strcmp(units[i].name, name) == 0) {
             return units[i].ms;
+        }
     }
     return 0;
 }
@@ -29,15 +30,17 @@ static int64_t unit_ms(const char *name)
 /* Reads digits up to `most` as a number; returns where they end. */
 static const char *read_digits(const char *at, int64_t most, int64_t *number)
 {
-    for (*number = 0; *at >= '0' && *at <= '9'; at++)
+    for (*number = 0; *at >= '0' && *at <= '9'; at++) {
         *number = *number > most / 10 ? most : *number * 10 + (*at - '0');
+    }
     return at;
 }
 
 static int refuse(char *why, size_t size, const char *text, const char *at,
                   const char *what)
 {
-    snprintf(why, size, "'%s', at character %d: %s", text, (int)(at - text) + 1, what);
+    (void)snprintf(why, size, "'%s', at character %d: %s", text, (int)(at - text) + 1,
+                   what);
     return -1;
 }
 
@@ -46,22 +49,27 @@ int duration_parse(const char *text, int64_t *ms, char *why, size_t why_size)
     int64_t whole, decimals = 0, scale = 1, unit;
     const char *at = read_digits(text, MOST_MS, &whole), *start;
 
-    if (at == text)
+    if (at == text) {
         return refuse(why, why_size, text, at,
                       "a time such as 500ms, 30s, 5m or 1h was expected");
+    }
     if (*at == '.') {
         start = ++at;
         at = read_digits(at, MOST_MS, &decimals);
-        if (at == start || at - start > MOST_DECIMALS)
+        if (at == start || at - start > MOST_DECIMALS) {
             return refuse(why, why_size, text, start, "1 to 9 decimals were expected");
-        for (; start < at; start++)
+        }
+        for (; start < at; start++) {
             scale *= 10;
+        }
     }
     unit = unit_ms(at);
-    if (unit == 0)
+    if (unit == 0) {
         return refuse(why, why_size, text, at, "the unit must be ms, s, m or h");
-    if (whole >= MOST_MS / unit)
+    }
+    if (whole >= MOST_MS / unit) {
         return refuse(why, why_size, text, text, "the time is too long");
+    }
     *ms = whole * unit + (decimals * unit + scale - 1) / scale;
     return 0;
 }

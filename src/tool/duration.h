@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* 0; or -1, with what is wrong and where in `why`, and *ms untouched. Parts of a millisecond
- * round up, so that only 0 becomes 0. */
+/* 0; or -1, with what is wrong and where in `why`, and *ms untouched. Parts of a
+ * millisecond round up, so that only 0 becomes 0. */
 int duration_parse(const char *text, int64_t *ms, char *why, size_t why_size);
 
 #endif

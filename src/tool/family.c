@@ -35,8 +35,9 @@ static bool add(struct relatives *all, const struct relative *one)
         size_t room = all->room ? 2 * all->room : 64;
         struct relative *list = realloc(all->list, room * sizeof(*list));
 
-        if (!list)
+        if (list == NULL) {
             return false;
+        }
         all->list = list;
         all->room = room;
     }
@@ -47,40 +48,43 @@ static bool add(struct relatives *all, const struct relative *one)
 /* The number after so many blanks, or -1. */
 static long long number_at(const char *words, int blanks)
 {
-    while (words && blanks-- > 0) {
+    while (words != NULL && blanks-- > 0) {
         words = strchr(words, ' ');
-        words = words ? words + 1 : NULL;
+        words = words != NULL ? words + 1 : NULL;
     }
-    return words ? strtoll(words, NULL, 10) : -1;
+    return words != NULL ? strtoll(words, NULL, 10) : -1;
 }
 
-/* /proc/PID/stat is one line: PID (NAME) STATE PARENT GROUP SESSION ..., as its 20th word the
- * number of threads and as the 22nd when it started; the name may hold anything. */
+/* /proc/PID/stat is one line: PID (NAME) STATE PARENT GROUP SESSION ..., as its 20th word
+ * the number of threads and as the 22nd when it started; the name may hold anything. */
 static bool read_line(const char *pid, char *line, size_t size)
 {
     char path[64];
     size_t length;
     FILE *file;
 
-    snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
+    (void)snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
     file = fopen(path, "re");
-    if (!file)
+    if (file == NULL) {
         return false;
+    }
     length = fread(line, 1, size - 1, file);
-    fclose(file);
+    (void)fclose(file);
     line[length] = '\0';
     return true;
 }
 
-/* One that is dead, and only waits for its parent to look, does nothing any more, unless its
- * threads go on; but it may show the group of children that are too fast to be seen. */
+/* One that is dead, and only waits for its parent to look, does nothing any more, unless
+ * its threads go on; but it may show the group of children that are too fast to be seen.
+ */
 static bool read_one(const char *pid, struct relative *one)
 {
     char line[512];
     const char *words = read_line(pid, line, sizeof(line)) ? strrchr(line, ')') : NULL;
 
-    if (!words || words[1] != ' ')
+    if (words == NULL || words[1] != ' ') {
         return false;
+    }
     *one = (struct relative){.pid = (pid_t)strtol(pid, NULL, 10),
                              .parent = (pid_t)number_at(words, 2),
                              .group = (pid_t)number_at(words, 3),
@@ -112,7 +116,7 @@ static struct relative *same(const struct relatives *all, const struct relative 
 {
     struct relative *found = with_pid(all, one->pid);
 
-    return found && found->started == one->started ? found : NULL;
+    return found != NULL && found->started == one->started ? found : NULL;
 }
 
 /* May it belong, and does it, by what is to be seen of it alone? */
@@ -121,11 +125,12 @@ static bool consider(const struct family *family, struct relative *one)
     const struct relative *known;
 
     if (one->session != family->session || one->pid == family->root ||
-        same(&family->strangers, one))
+        same(&family->strangers, one) != NULL) {
         return false;
+    }
     known = same(&family->known, one);
-    one->halted = known && known->halted;
-    one->ours = known || (family->group > 0 && one->group == family->group) ||
+    one->halted = known != NULL && known->halted;
+    one->ours = known != NULL || (family->group > 0 && one->group == family->group) ||
                 (family->root > 0 && one->parent == family->root);
     return true;
 }
@@ -136,8 +141,9 @@ static bool proc_is_ours(void)
     char self[32];
     ssize_t length = readlink("/proc/self", self, sizeof(self) - 1);
 
-    if (length <= 0)
+    if (length <= 0) {
         return false;
+    }
     self[length] = '\0';
     return strtol(self, NULL, 10) == getpid();
 }
@@ -153,13 +159,16 @@ static bool read_session(const struct family *family, struct relatives *all)
         struct relative one;
 
         if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
-            read_one(entry->d_name, &one) && consider(family, &one))
+            read_one(entry->d_name, &one) && consider(family, &one)) {
             whole = add(all, &one);
+        }
     }
-    if (proc)
+    if (proc != NULL) {
         closedir(proc);
-    if (all->count > 0)
+    }
+    if (all->count > 0) {
         qsort(all->list, all->count, sizeof(*all->list), compare);
+    }
     return whole;
 }
 
@@ -171,8 +180,9 @@ static bool claim(struct relatives *all)
     for (size_t i = 0; i < all->count; i++) {
         const struct relative *parent = with_pid(all, all->list[i].parent);
 
-        if (all->list[i].ours || !parent || !parent->ours)
+        if (all->list[i].ours || parent == NULL || !parent->ours) {
             continue;
+        }
         all->list[i].ours = true;
         more = true;
     }
@@ -184,8 +194,9 @@ static void keep_ours(struct relatives *all)
     size_t count = 0;
 
     for (size_t i = 0; i < all->count; i++) {
-        if (all->list[i].ours)
+        if (all->list[i].ours) {
             all->list[count++] = all->list[i];
+        }
     }
     all->count = count;
 }
@@ -197,8 +208,9 @@ static bool find(const struct family *family, struct relatives *all)
         free(all->list);
         return false;
     }
-    while (claim(all))
-        continue;
+    while (claim(all)) {
+        /* one of them may have brought more */
+    }
     keep_ours(all);
     return true;
 }
@@ -212,15 +224,17 @@ void family_begin(struct family *family)
 #endif
     *family =
         (struct family){.session = getsid(0), .root = getpid(), .outside = getpgrp()};
-    if (find(family, &all))
+    if (find(family, &all)) {
         family->strangers = all;
+    }
 }
 
 /* A group that is gone is gone for good, and its number may become another's. */
 static bool group_lives(struct family *family)
 {
-    if (family->group > 0 && kill(-family->group, 0) < 0 && errno == ESRCH)
+    if (family->group > 0 && kill(-family->group, 0) < 0 && errno == ESRCH) {
         family->group = 0;
+    }
     return family->group > 0;
 }
 
@@ -228,8 +242,9 @@ static size_t count_alive(const struct relatives *all)
 {
     size_t alive = 0;
 
-    for (size_t i = 0; i < all->count; i++)
+    for (size_t i = 0; i < all->count; i++) {
         alive += !all->list[i].dead;
+    }
     return alive;
 }
 
@@ -240,8 +255,9 @@ size_t family_look(struct family *family)
     struct relatives all = {0};
     size_t alive;
 
-    if (!find(family, &all))
+    if (!find(family, &all)) {
         return lives;
+    }
     free(family->known.list);
     family->known = all;
     alive = count_alive(&all);
@@ -252,8 +268,9 @@ size_t family_look(struct family *family)
 static bool is_first_of_its_group(const struct relatives *all, size_t index)
 {
     for (size_t i = 0; i < index; i++) {
-        if (all->list[i].group == all->list[index].group)
+        if (all->list[i].group == all->list[index].group) {
             return false;
+        }
     }
     return true;
 }
@@ -265,13 +282,16 @@ size_t family_signal(struct family *family, int number)
     for (size_t i = 0; i < family->known.count; i++) {
         const struct relative *one = &family->known.list[i];
 
-        if (one->group == family->outside)
+        if (one->group == family->outside) {
             kill(one->pid, number);
-        else if (one->group != family->group && is_first_of_its_group(&family->known, i))
+        } else if (one->group != family->group &&
+                   is_first_of_its_group(&family->known, i)) {
             kill(-one->group, number);
+        }
     }
-    if (family->group > 0)
+    if (family->group > 0) {
         kill(-family->group, number);
+    }
     return count;
 }
 
@@ -291,8 +311,9 @@ void family_resume(struct family *family)
     for (size_t i = 0; i < family->known.count; i++) {
         struct relative *one = &family->known.list[i];
 
-        if (one->halted)
+        if (one->halted) {
             kill(one->pid, SIGCONT);
+        }
         one->halted = false;
     }
 }

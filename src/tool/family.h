@@ -6,9 +6,9 @@
  * descends from it and is still in its session: a shell's job control and timeout(1) make
  * groups of their own, and on their parent's death such a process is adopted by lockwire.
  * Who called setsid(2) has left, as a daemon means to.
- * Whoever was found once belongs for good, also when its parent is gone; a pid that another
- * process has got since is known by when that one started. Children that lockwire had before
- * (a shell's that it was exec'ed from) never belong.
+ * Whoever was found once belongs for good, also when its parent is gone; a pid that
+ * another process has got since is known by when that one started. Children that lockwire
+ * had before (a shell's that it was exec'ed from) never belong.
  *
  * Happy path: family_begin; the command starts, its group is set; family_signal(&family,
  * SIGTERM); family_look until it says 0; family_free.
@@ -35,8 +35,8 @@ struct family {
     int unseen; /* looks in a row at a group that answers and of which nobody is seen */
 };
 
-/* Before the command is started by this process, which from now on is the parent of what its
- * descendants leave behind (Linux). */
+/* Before the command is started by this process, which from now on is the parent of what
+ * its descendants leave behind (Linux). */
 void family_begin(struct family *family);
 /* How many are alive; where there is no /proc to look at, 1 for the whole group. Who ends
  * during the look may leave a child that it does not see: a parent that has reaped nobody

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A folder that nobody but its user can change. Owns its descriptor, through which everything
- * in it is reached: what its path leads to later makes no difference here. Knows nothing of
- * servers.
+ * A folder that nobody but its user can change. Owns its descriptor, through which
+ * everything in it is reached: what its path leads to later makes no difference here.
+ * Knows nothing of servers.
  *
- * Trusted: the user (and root), and hence what is done in a folder that is the user's and has
- * mode 0700; and the folders above it: who may rename in one of those can put another folder
- * in place of this one, for everybody who goes by its path afterwards.
- * Not trusted: a folder that was there already, by what it is, and what stands in it, by what
+ * Trusted: the user (and root), and hence what is done in a folder that is the user's and
+ * has mode 0700; and the folders above it: who may rename in one of those can put another
+ * folder in place of this one, for everybody who goes by its path afterwards. Not
+ * trusted: a folder that was there already, by what it is, and what stands in it, by what
  * that is. It may have been open to others before it was closed; so no symbolic link is
  * followed, and no file is used that has another name elsewhere.
  *
@@ -25,8 +25,8 @@ struct folder {
     char path[96];
 };
 
-/* Opens the folder at an absolute path, and makes it (0700) if it is not there. It must be
- * one of the effective user's, have mode 0700 and be no symbolic link. */
+/* Opens the folder at an absolute path, and makes it (0700) if it is not there. It must
+ * be one of the effective user's, have mode 0700 and be no symbolic link. */
 int folder_open(struct folder *folder, const char *path, struct why why);
 
 /* A fresh one below `parent`, an absolute path. */

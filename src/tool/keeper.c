@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See keeper.h. The keeper has a session of its own, where no terminal's signal reaches it,
- * blocks all others, and holds no descriptor of its parent's but the pipe: who waits for the
- * end of an output is not kept waiting by it.
+ * See keeper.h. The keeper has a session of its own, where no terminal's signal reaches
+ * it, blocks all others, and holds no descriptor of its parent's but the pipe: who waits
+ * for the end of an output is not kept waiting by it.
  *
  * Happy path: it reads orders for ever, and is killed.
  */
@@ -25,7 +25,8 @@
 
 #define LONGEST_WAIT_MS 1000 /* poll's time stands still while the machine sleeps */
 #define PAUSE_MS 20
-#define LAST_LOOKS 5 /* in a row, that find nobody: who is not the parent may miss some */
+/* In a row, that find nobody: who is not the parent may miss some. */
+#define LAST_LOOKS 5
 
 int64_t keeper_now_ms(void)
 {
@@ -52,8 +53,9 @@ static void end_family(struct family *family, int64_t kill_at_ms)
         quiet = family_look(family) > 0 ? 0 : quiet + 1;
         pause_a_little();
     }
-    for (quiet = 0; quiet < LAST_LOOKS; pause_a_little())
+    for (quiet = 0; quiet < LAST_LOOKS; pause_a_little()) {
         quiet = family_signal(family, SIGKILL) > 0 ? 0 : quiet + 1;
+    }
 }
 
 /* False: the order's time has come, or lockwire is dead. */
@@ -64,10 +66,12 @@ static bool wait_for_order(int pipe, const struct order *order)
 
     do {
         left = order->until_ms - keeper_now_ms();
-        if (left > LONGEST_WAIT_MS)
+        if (left > LONGEST_WAIT_MS) {
             left = LONGEST_WAIT_MS;
-        if (poll(&readable, 1, left > 0 ? (int)left : 0) > 0)
+        }
+        if (poll(&readable, 1, left > 0 ? (int)left : 0) > 0) {
             return true;
+        }
     } while (left > 0);
     return false;
 }
@@ -79,16 +83,19 @@ static _Noreturn void keep(int pipe, struct family family, int64_t grace_ms)
 
     while (wait_for_order(pipe, &order)) {
         lives = read(pipe, &order, sizeof(order)) == (ssize_t)sizeof(order);
-        if (!lives)
+        if (!lives) {
             break;
+        }
         told = true;
         family.group = order.group;
         family_look(&family);
     }
-    if (!told)
+    if (!told) {
         _exit(0);
-    if (!lives)
+    }
+    if (!lives) {
         family.root = 0;
+    }
     if (order.phase == ORDER_RUN) {
         family_signal(&family, SIGTERM);
         order.until_ms = keeper_now_ms() + grace_ms;
@@ -108,8 +115,9 @@ static _Noreturn void become_keeper(int pipe, const struct family *family,
 #endif
     dup2(pipe, STDIN_FILENO);
     descriptors_close_above(STDIN_FILENO);
-    if (open("/dev/null", O_RDWR) == STDOUT_FILENO)
+    if (open("/dev/null", O_RDWR) == STDOUT_FILENO) {
         dup2(STDOUT_FILENO, STDERR_FILENO);
+    }
     keep(STDIN_FILENO, *family, grace_ms);
 }
 
@@ -118,20 +126,23 @@ int keeper_start(struct keeper *keeper, const struct family *family, int64_t gra
     sigset_t all, before;
     int ends[2], error;
 
-    if (pipe2(ends, O_CLOEXEC) < 0)
+    if (pipe2(ends, O_CLOEXEC) < 0) {
         return -1;
+    }
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
     keeper->pid = fork();
     error = errno;
-    if (keeper->pid == 0)
+    if (keeper->pid == 0) {
         become_keeper(ends[0], family, grace_ms);
+    }
     sigprocmask(SIG_SETMASK, &before, NULL);
     close(ends[0]);
     keeper->pipe = ends[1];
     fcntl(ends[1], F_SETFL, O_NONBLOCK); /* a keeper that is stopped holds up nobody */
-    if (keeper->pid > 0)
+    if (keeper->pid > 0) {
         return 0;
+    }
     keeper_died(keeper);
     errno = error;
     return -1;
@@ -151,8 +162,9 @@ void keeper_died(struct keeper *keeper)
 
 void keeper_stop(struct keeper *keeper)
 {
-    if (keeper->pid == 0)
+    if (keeper->pid == 0) {
         return;
+    }
     kill(keeper->pid, SIGKILL);
     waitpid(keeper->pid, NULL, 0);
     keeper_died(keeper);

@@ -5,8 +5,8 @@
  * renews the lock of a dead process; a death signal from the kernel reaches the command's
  * first process alone, not its children. Owns that process and its end.
  *
- * It holds one end of a pipe whose other end only lockwire has, and which carries its orders.
- * Its own death is seen by SIGCHLD; then lockwire starts another.
+ * It holds one end of a pipe whose other end only lockwire has, and which carries its
+ * orders. Its own death is seen by SIGCHLD; then lockwire starts another.
  *
  * Happy path: keeper_start; keeper_tell when the command was started, and again and again
  * while the lock is renewed; keeper_stop when nothing of the command is left.
@@ -40,10 +40,10 @@ struct keeper {
 int64_t keeper_now_ms(void);
 /* 0, or -1 and errno. */
 int keeper_start(struct keeper *keeper, const struct family *family, int64_t grace_ms);
-/* Replaces the order before. If lockwire dies, it holds as of then: a command that runs gets
- * SIGTERM and its grace time, one that is stopped SIGKILL. At each order the keeper looks who
- * belongs to the command: whom lockwire has adopted it cannot tell from others later.
- * False: there is none, or it has not read for long. */
+/* Replaces the order before. If lockwire dies, it holds as of then: a command that runs
+ * gets SIGTERM and its grace time, one that is stopped SIGKILL. At each order the keeper
+ * looks who belongs to the command: whom lockwire has adopted it cannot tell from others
+ * later. False: there is none, or it has not read for long. */
 bool keeper_tell(const struct keeper *keeper, const struct order *order);
 /* After its waitpid by another. */
 void keeper_died(struct keeper *keeper);

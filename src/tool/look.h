@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `lockwire status`, `break` and `watch`: each asks the server and answers with an exit code.
- * Everything has been said when they return.
+ * `lockwire status`, `break` and `watch`: each asks the server and answers with an exit
+ * code. Everything has been said when they return.
  */
 #ifndef LW_TOOL_LOOK_H
 #define LW_TOOL_LOOK_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The command `lockwire`. Owns the order: the standard descriptors, options, the password,
- * signals, the embedded server if one is asked for, the subcommand, the server's end.
+ * The command `lockwire`. Owns the order: the standard descriptors, options, the
+ * password, signals, the embedded server if one is asked for, the subcommand, the
+ * server's end.
  */
 #include "codes.h"
 #include "embedded.h"
@@ -20,13 +21,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Else a pipe or a socket would get the number of one that is closed, and what is meant for
- * that. The lowest free number is the one that open gives. */
+/* Else a pipe or a socket would get the number of one that is closed, and what is meant
+ * for that. The lowest free number is the one that open gives. */
 static bool open_standard_descriptors(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd) {
             return false;
+        }
     }
     return true;
 }
@@ -52,7 +54,7 @@ static int act_embedded(struct options *options)
     int code;
 
     if (embedded_start(&server, options->embedded_dir, NULL, why, sizeof(why)) < 0) {
-        fprintf(stderr, "lockwire: %s\n", why);
+        (void)fprintf(stderr, "lockwire: %s\n", why);
         return STATUS_NO_SERVER;
     }
     options->url = embedded_url(&server);
@@ -74,26 +76,32 @@ int main(int argc, char **argv)
     char password[PASSWORD_MAX + 1];
     int code;
 
-    if (!open_standard_descriptors())
+    if (!open_standard_descriptors()) {
         return STATUS_SYSTEM;
+    }
     code = options_parse(argc, argv, &options);
-    if (code >= 0)
+    if (code >= 0) {
         return code;
-    if (options.password_file) { /* before signals are caught: they end a long read */
+    }
+    if (options.password_file !=
+        NULL) { /* before signals are caught: they end a long read */
         code = password_read(options.password_file, password);
-        if (code != 0)
+        if (code != 0) {
             return code;
+        }
         options.password = password;
     }
     event_set_fatal_callback(on_fatal);
     /* what only looks may be ended by any signal, unless it has a server to end */
     if ((options.embedded || options.subcommand == RUN || options.subcommand == WATCH) &&
         signals_catch() < 0) {
-        fprintf(stderr, "lockwire: cannot watch for signals: %s\n", strerror(errno));
+        (void)fprintf(stderr, "lockwire: cannot watch for signals: %s\n",
+                      strerror(errno));
         return STATUS_SYSTEM;
     }
     code = options.embedded ? act_embedded(&options) : act(&options, NULL);
-    if (code < 0)
+    if (code < 0) {
         signals_end_by(-code);
+    }
     return code;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See options.h. Options may stand before and after NAME; run's program begins after "--" or
- * with the first word after NAME, and its own options are left alone.
+ * See options.h. Options may stand before and after NAME; run's program begins after "--"
+ * or with the first word after NAME, and its own options are left alone.
  *
  * Happy path: parse reads the subcommand's options, then checks what must be there.
  */
@@ -21,7 +21,8 @@
 #define EMBEDDED "embedded:"
 #define DEFAULT_LEASE_MS 30000
 #define DEFAULT_GRACE_MS 5000
-#define MAX_GRACE_MS (INT32_MAX / 2 - 2 * KILL_MS) /* the longest lease has room for it */
+/* The longest lease has room for it. */
+#define MAX_GRACE_MS (INT32_MAX / 2 - 2 * KILL_MS)
 #define KILL_MS 500 /* from SIGKILL to the end of the lease; of a short lease a part */
 #define DEFAULT_INTERVAL_MS 1000
 #define MIN_LEASE_MS 100
@@ -36,9 +37,9 @@ static int refuse(enum subcommand subcommand, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    fputs("lockwire: ", stderr);
-    vfprintf(stderr, format, args);
-    fputs("\n", stderr);
+    (void)fputs("lockwire: ", stderr);
+    (void)vfprintf(stderr, format, args);
+    (void)fputs("\n", stderr);
     va_end(args);
     usage_brief(stderr, subcommand);
     return STATUS_USAGE;
@@ -49,15 +50,17 @@ static int parse_time(enum subcommand subcommand, const char *option, const char
 {
     char why[200];
 
-    if (duration_parse(text, ms, why, sizeof(why)) < 0)
+    if (duration_parse(text, ms, why, sizeof(why)) < 0) {
         return refuse(subcommand, "%s %s", option, why);
+    }
     return GO_ON;
 }
 
 static int parse_wait(const char *text, int64_t *ms)
 {
-    if (strcmp(text, "forever") != 0)
+    if (strcmp(text, "forever") != 0) {
         return parse_time(RUN, "--wait", text, ms);
+    }
     *ms = -1;
     return GO_ON;
 }
@@ -67,10 +70,12 @@ static int parse_lease(const char *text, uint32_t *ms)
     int64_t lease = 0;
     int result = parse_time(RUN, "--lease", text, &lease);
 
-    if (result != GO_ON)
+    if (result != GO_ON) {
         return result;
-    if (lease < MIN_LEASE_MS || lease > INT32_MAX)
+    }
+    if (lease < MIN_LEASE_MS || lease > INT32_MAX) {
         return refuse(RUN, "--lease '%s': must be between 100ms and 596h", text);
+    }
     *ms = (uint32_t)lease;
     return GO_ON;
 }
@@ -79,8 +84,9 @@ static int parse_grace(const char *text, int64_t *ms)
 {
     int result = parse_time(RUN, "--grace", text, ms);
 
-    if (result == GO_ON && *ms > MAX_GRACE_MS)
+    if (result == GO_ON && *ms > MAX_GRACE_MS) {
         return refuse(RUN, "--grace '%s': must be at most 298h", text);
+    }
     return result;
 }
 
@@ -88,8 +94,9 @@ static int parse_interval(const char *text, int64_t *ms)
 {
     int result = parse_time(WATCH, "--interval", text, ms);
 
-    if (result == GO_ON && (*ms < MIN_INTERVAL_MS || *ms > INT32_MAX))
+    if (result == GO_ON && (*ms < MIN_INTERVAL_MS || *ms > INT32_MAX)) {
         return refuse(WATCH, "--interval '%s': must be between 10ms and 596h", text);
+    }
     return result;
 }
 
@@ -98,16 +105,18 @@ static int parse_permits(const char *text, uint32_t *permits)
     char *end;
     unsigned long number = strtoul(text, &end, 10);
 
-    if (*text < '0' || *text > '9' || *end || number < 1 || number > INT32_MAX)
+    if (*text < '0' || *text > '9' || *end || number < 1 || number > INT32_MAX) {
         return refuse(RUN, "--permits '%s': must be a number from 1 to 2147483647", text);
+    }
     *permits = (uint32_t)number;
     return GO_ON;
 }
 
 static int parse_mode(enum lw_mode mode, struct options *options)
 {
-    if (options->mode != LW_MUTEX && options->mode != mode)
+    if (options->mode != LW_MUTEX && options->mode != mode) {
         return refuse(RUN, "--exclusive and --shared exclude each other");
+    }
     options->mode = mode;
     return GO_ON;
 }
@@ -170,14 +179,17 @@ static int choose_server(struct options *options)
 {
     const char *environment = getenv("LOCKWIRE_URL");
 
-    if (!options->url)
-        options->url = environment && *environment ? environment : DEFAULT_URL;
+    if (options->url == NULL) {
+        options->url = environment != NULL && *environment ? environment : DEFAULT_URL;
+    }
     options->embedded = strncmp(options->url, EMBEDDED, strlen(EMBEDDED)) == 0;
-    if (options->embedded && options->url[strlen(EMBEDDED)])
+    if (options->embedded && options->url[strlen(EMBEDDED)]) {
         options->embedded_dir = options->url + strlen(EMBEDDED);
-    if (options->embedded && options->password_file)
+    }
+    if (options->embedded && options->password_file != NULL) {
         return refuse(options->subcommand,
                       "--password-file: the server of %s has no password", EMBEDDED);
+    }
     return GO_ON;
 }
 
@@ -215,19 +227,22 @@ static const struct option *const known[SUBCOMMANDS] = {
 };
 
 /*
- * If the lock is lost, SIGTERM, the grace time and SIGKILL have to come to their end while the
- * lease is still ours: they are the margin of the hold, and a margin is below half the lease.
+ * If the lock is lost, SIGTERM, the grace time and SIGKILL have to come to their end
+ * while the lease is still ours: they are the margin of the hold, and a margin is below
+ * half the lease.
  */
 static int check_times(struct options *options)
 {
     int64_t lease = options->lease_ms, kill = lease / 20 < KILL_MS ? lease / 20 : KILL_MS;
     int64_t most = (lease - 1) / 2 - kill, least;
 
-    if (options->grace_ms < 0)
+    if (options->grace_ms < 0) {
         options->grace_ms = lease / 4 < DEFAULT_GRACE_MS ? lease / 4 : DEFAULT_GRACE_MS;
+    }
     options->margin_ms = options->grace_ms + kill;
-    if (options->grace_ms <= most)
+    if (options->grace_ms <= most) {
         return GO_ON;
+    }
     least = 2 * (options->grace_ms + KILL_MS) + 1;
     return refuse(RUN,
                   "a --lease of %" PRId64 "ms is too short for a --grace of %" PRId64
@@ -238,24 +253,30 @@ static int check_times(struct options *options)
 
 static int check_run(int argc, char **argv, struct options *options)
 {
-    if (optind >= argc)
+    if (optind >= argc) {
         return refuse(RUN, "run: the COMMAND to run is missing");
-    if (strcmp(argv[optind], "--") == 0)
+    }
+    if (strcmp(argv[optind], "--") == 0) {
         return refuse(RUN, "run: a second \"--\" stands where COMMAND should begin");
-    if (options->owner && options->mode == LW_MUTEX)
+    }
+    if (options->owner != NULL && options->mode == LW_MUTEX) {
         return refuse(RUN, "--owner needs --exclusive or --shared");
-    if (options->permits && options->mode != LW_SHARED)
+    }
+    if (options->permits && options->mode != LW_SHARED) {
         return refuse(RUN, "--permits needs --shared");
+    }
     options->command = argv + optind;
     return check_times(options);
 }
 
 static int check_others(int argc, char **argv, const struct options *options)
 {
-    if (optind < argc)
+    if (optind < argc) {
         return refuse(options->subcommand, "'%s': there is one NAME only", argv[optind]);
-    if (options->token && *options->token == '\0')
+    }
+    if (options->token != NULL && *options->token == '\0') {
         return refuse(options->subcommand, "--token is empty");
+    }
     return GO_ON;
 }
 
@@ -266,7 +287,7 @@ static int parse(int argc, char **argv, struct options *options)
 
     opterr = 0;
     while ((option = getopt_long(argc, argv, "-:h", known[subcommand], NULL)) != -1) {
-        if (option == 1 && options->name) { /* the program's first word */
+        if (option == 1 && options->name != NULL) { /* the program's first word */
             optind--;
             break;
         }
@@ -275,14 +296,17 @@ static int parse(int argc, char **argv, struct options *options)
             continue;
         }
         result = parse_option(option, argv, options);
-        if (result != GO_ON)
+        if (result != GO_ON) {
             return result;
+        }
     }
-    if (!options->name && optind < argc)
+    if (options->name == NULL && optind < argc) {
         options->name = argv[optind++];
-    if (!options->name)
+    }
+    if (options->name == NULL) {
         return refuse(subcommand, "%s: the lock's NAME is missing",
                       usage_names[subcommand]);
+    }
     result = subcommand == RUN ? check_run(argc, argv, options)
                                : check_others(argc, argv, options);
     return result == GO_ON ? choose_server(options) : result;
@@ -298,14 +322,17 @@ int options_parse(int argc, char **argv, struct options *options)
                                 .interval_ms = DEFAULT_INTERVAL_MS};
     for (int i = 0; i < SUBCOMMANDS; i++) {
         options->subcommand = (enum subcommand)i;
-        if (strcmp(what, usage_names[i]) == 0)
+        if (strcmp(what, usage_names[i]) == 0) {
             return parse(argc - 1, argv + 1, options);
+        }
     }
-    if (strcmp(what, "--help") == 0 || strcmp(what, "-h") == 0)
+    if (strcmp(what, "--help") == 0 || strcmp(what, "-h") == 0) {
         return help(SUBCOMMANDS);
-    if (strcmp(what, "--version") != 0)
+    }
+    if (strcmp(what, "--version") != 0) {
         return *what ? refuse(SUBCOMMANDS, "'%s': no such subcommand", what)
                      : refuse(SUBCOMMANDS, "a subcommand is missing");
-    printf("lockwire %s (library %s)\n", LW_VERSION, lw_version());
+    }
+    (void)printf("lockwire %s (library %s)\n", LW_VERSION, lw_version());
     return fflush(stdout) == 0 ? EXIT_SUCCESS : STATUS_SYSTEM;
 }

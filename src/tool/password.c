@@ -30,8 +30,8 @@ static int bad_line(const char *file, const char *why)
     return STATUS_USAGE;
 }
 
-/* Byte by byte: what follows the line is still somebody else's to read. 1, 0 at the end of
- * the file, -1 and errno. */
+/* Byte by byte: what follows the line is still somebody else's to read. 1, 0 at the end
+ * of the file, -1 and errno. */
 static int read_byte(int fd, char *byte)
 {
     ssize_t length;
@@ -49,16 +49,20 @@ static int read_line(int fd, const char *file, char password[PASSWORD_MAX + 1])
     int got;
 
     while ((got = read_byte(fd, &byte)) == 1 && byte != '\n') {
-        if (byte == '\0')
+        if (byte == '\0') {
             return bad_line(file, "has a NUL byte");
-        if (length == PASSWORD_MAX)
+        }
+        if (length == PASSWORD_MAX) {
             return bad_line(file, "is longer than 4096 bytes");
+        }
         password[length++] = byte;
     }
-    if (got < 0)
+    if (got < 0) {
         return cannot_read(file, errno);
-    if (length == 0)
+    }
+    if (length == 0) {
         return bad_line(file, "is empty");
+    }
     password[length] = '\0';
     return 0;
 }
@@ -69,11 +73,13 @@ int password_read(const char *file, char password[PASSWORD_MAX + 1])
     int fd = standard_input ? STDIN_FILENO : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     int code;
 
-    if (fd < 0)
+    if (fd < 0) {
         return cannot_read(file, errno);
+    }
     code = read_line(fd, file, password);
-    if (!standard_input)
+    if (!standard_input) {
         close(fd);
+    }
     return code;
 }
 
@@ -82,6 +88,7 @@ void password_wipe(char *password)
 {
     volatile char *at = password;
 
-    while (at && *at)
+    while (at != NULL && *at) {
         *at++ = '\0';
+    }
 }

@@ -28,11 +28,13 @@ int patience_left_ms(const struct patience *patience)
 
 bool patience_pause(struct patience *patience)
 {
-    if (patience_left_ms(patience) == 0)
+    if (patience_left_ms(patience) == 0) {
         return false;
+    }
     nanosleep(&(struct timespec){0, patience->pause_ms * 1000000L}, NULL);
     patience->pause_ms *= 2;
-    if (patience->pause_ms > LONGEST_PAUSE_MS)
+    if (patience->pause_ms > LONGEST_PAUSE_MS) {
         patience->pause_ms = LONGEST_PAUSE_MS;
+    }
     return true;
 }

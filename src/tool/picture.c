@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See picture.h. A table is a list of columns, each a title and how to write a cell; widths
- * are found by writing all cells twice.
+ * See picture.h. A table is a list of columns, each a title and how to write a cell;
+ * widths are found by writing all cells twice.
  *
  * Happy path: picture_table writes the headline, the holders' table, the waiters'.
  */
 #include "picture.h"
 
-#include "../told.h"
+#include "base/told.h"
 #include "lockwire.h"
 
 #include <inttypes.h>
@@ -27,22 +27,24 @@ static void write_time(int64_t ms, char *text, size_t size)
 {
     int64_t s = ms / 1000;
 
-    if (ms < 0)
-        snprintf(text, size, "no limit");
-    else if (s < 60)
-        snprintf(text, size, "%" PRId64 ".%" PRId64 "s", s, ms % 1000 / 100);
-    else if (s < 3600)
-        snprintf(text, size, "%" PRId64 "m%02" PRId64 "s", s / 60, s % 60);
-    else
-        snprintf(text, size, "%" PRId64 "h%02" PRId64 "m", s / 3600, s / 60 % 60);
+    if (ms < 0) {
+        (void)snprintf(text, size, "no limit");
+    } else if (s < 60) {
+        (void)snprintf(text, size, "%" PRId64 ".%" PRId64 "s", s, ms % 1000 / 100);
+    } else if (s < 3600) {
+        (void)snprintf(text, size, "%" PRId64 "m%02" PRId64 "s", s / 60, s % 60);
+    } else {
+        (void)snprintf(text, size, "%" PRId64 "h%02" PRId64 "m", s / 3600, s / 60 % 60);
+    }
 }
 
 static void write_number(uint64_t number, char *text, size_t size)
 {
-    if (number > 0)
-        snprintf(text, size, "%" PRIu64, number);
-    else
-        snprintf(text, size, "-");
+    if (number > 0) {
+        (void)snprintf(text, size, "%" PRIu64, number);
+    } else {
+        (void)snprintf(text, size, "-");
+    }
 }
 
 static void write_text(const char *from, char *text, size_t size)
@@ -57,7 +59,7 @@ void picture_words(const struct lw_inspected *entry, char *text, size_t size)
     write_text(entry->owner, owner, sizeof(owner));
     write_text(entry->client, client, sizeof(client));
     write_text(entry->token, token, sizeof(token));
-    snprintf(text, size, "%s %s %s %s", modes[entry->mode], owner, client, token);
+    (void)snprintf(text, size, "%s %s %s %s", modes[entry->mode], owner, client, token);
 }
 
 void picture_headline(const struct lw_inspection *seen, char *text, size_t size)
@@ -67,14 +69,18 @@ void picture_headline(const struct lw_inspection *seen, char *text, size_t size)
 
     lw__told(seen->name, name, sizeof(name));
     lw__told(seen->stranger, type, sizeof(type));
-    if (*type)
-        used = snprintf(text, size, "%s: held by a stranger, the key is a %s", name, type);
-    else if (seen->holder_total > 0)
+    if (*type) {
+        used =
+            snprintf(text, size, "%s: held by a stranger, the key is a %s", name, type);
+    } else if (seen->holder_total > 0) {
         used = snprintf(text, size, "%s: held by %zu", name, seen->holder_total);
-    else
+    } else {
         used = snprintf(text, size, "%s: free", name);
-    if (seen->waiter_total > 0 && used > 0 && (size_t)used < size)
-        snprintf(text + used, size - (size_t)used, ", %zu waiting", seen->waiter_total);
+    }
+    if (seen->waiter_total > 0 && used > 0 && (size_t)used < size) {
+        (void)snprintf(text + used, size - (size_t)used, ", %zu waiting",
+                       seen->waiter_total);
+    }
 }
 
 /* ---- the table ---- */
@@ -88,14 +94,14 @@ static void cell_position(const struct lw_inspected *entry, size_t index, char *
                           size_t size)
 {
     (void)entry;
-    snprintf(text, size, "%zu", index + 1);
+    (void)snprintf(text, size, "%zu", index + 1);
 }
 
 static void cell_mode(const struct lw_inspected *entry, size_t index, char *text,
                       size_t size)
 {
     (void)index;
-    snprintf(text, size, "%s", modes[entry->mode]);
+    (void)snprintf(text, size, "%s", modes[entry->mode]);
 }
 
 static void cell_owner(const struct lw_inspected *entry, size_t index, char *text,
@@ -164,8 +170,9 @@ static int width_of(const char *text)
 {
     int width = 0;
 
-    for (; *text; text++)
+    for (; *text; text++) {
         width += ((unsigned char)*text & 0xc0) != 0x80;
+    }
     return width;
 }
 
@@ -174,16 +181,18 @@ static void write_row(FILE *out, const struct column *columns, const int *widths
 {
     char text[CELL];
 
-    for (size_t i = 0; columns[i].title; i++) {
-        if (entry)
+    for (size_t i = 0; columns[i].title != NULL; i++) {
+        if (entry != NULL) {
             columns[i].cell(entry, index, text, sizeof(text));
-        else
-            snprintf(text, sizeof(text), "%s", columns[i].title);
-        fputs(text, out);
-        if (columns[i + 1].title)
-            fprintf(out, "%*s", widths[i] - width_of(text) + 2, "");
+        } else {
+            (void)snprintf(text, sizeof(text), "%s", columns[i].title);
+        }
+        (void)fputs(text, out);
+        if (columns[i + 1].title != NULL) {
+            (void)fprintf(out, "%*s", widths[i] - width_of(text) + 2, "");
+        }
     }
-    fputc('\n', out);
+    (void)fputc('\n', out);
 }
 
 /* lw_inspection_holder, lw_inspection_waiter */
@@ -197,22 +206,26 @@ static void write_table(FILE *out, const struct column *columns,
     int widths[COLUMNS] = {0};
     char text[CELL];
 
-    if (count == 0)
+    if (count == 0) {
         return;
-    for (size_t i = 0; columns[i].title; i++) {
+    }
+    for (size_t i = 0; columns[i].title != NULL; i++) {
         widths[i] = width_of(columns[i].title);
         for (size_t row = 0; row < count; row++) {
             columns[i].cell(at(seen, row), row, text, sizeof(text));
-            if (width_of(text) > widths[i])
+            if (width_of(text) > widths[i]) {
                 widths[i] = width_of(text);
+            }
         }
     }
-    fputc('\n', out);
+    (void)fputc('\n', out);
     write_row(out, columns, widths, NULL, 0);
-    for (size_t row = 0; row < count; row++)
+    for (size_t row = 0; row < count; row++) {
         write_row(out, columns, widths, at(seen, row), row);
-    if (total > count)
-        fprintf(out, "... and %zu more\n", total - count);
+    }
+    if (total > count) {
+        (void)fprintf(out, "... and %zu more\n", total - count);
+    }
 }
 
 void picture_table(FILE *out, const struct lw_inspection *seen)
@@ -220,7 +233,7 @@ void picture_table(FILE *out, const struct lw_inspection *seen)
     char headline[3 * CELL];
 
     picture_headline(seen, headline, sizeof(headline));
-    fprintf(out, "%s\n", headline);
+    (void)fprintf(out, "%s\n", headline);
     write_table(out, holders, seen, lw_inspection_holder, seen->holder_count,
                 seen->holder_total);
     write_table(out, waiters, seen, lw_inspection_waiter, seen->waiter_count,
@@ -236,8 +249,9 @@ struct json {
 
 static void put(struct json *json, const char *key, struct json_object *value)
 {
-    if (json->object && json_object_object_add(json->object, key, value) == 0)
+    if (json->object != NULL && json_object_object_add(json->object, key, value) == 0) {
         return;
+    }
     json_object_put(value);
     json_object_put(json->object);
     json->object = NULL;
@@ -245,7 +259,7 @@ static void put(struct json *json, const char *key, struct json_object *value)
 
 static void put_made(struct json *json, const char *key, struct json_object *value)
 {
-    if (!value) {
+    if (value == NULL) {
         json_object_put(json->object);
         json->object = NULL;
     }
@@ -258,18 +272,20 @@ static void put_text(struct json *json, const char *key, const char *from)
     char text[CELL];
 
     lw__told(from, text, sizeof(text));
-    if (*from)
+    if (*from) {
         put_made(json, key, json_object_new_string(text));
-    else
+    } else {
         put(json, key, NULL);
+    }
 }
 
 static void put_number(struct json *json, const char *key, int64_t number, bool known)
 {
-    if (known)
+    if (known) {
         put_made(json, key, json_object_new_int64(number));
-    else
+    } else {
         put(json, key, NULL);
+    }
 }
 
 static struct json_object *make_entry(const struct lw_inspected *entry, size_t index,
@@ -298,9 +314,9 @@ static struct json_object *make_entries(const struct lw_inspection *seen, entry_
     struct json_object *array = json_object_new_array(), *entry;
     const struct lw_inspected *seen_entry;
 
-    for (size_t i = 0; array && (seen_entry = at(seen, i)) != NULL; i++) {
+    for (size_t i = 0; array != NULL && (seen_entry = at(seen, i)) != NULL; i++) {
         entry = make_entry(seen_entry, i, holds);
-        if (!entry || json_object_array_add(array, entry) != 0) {
+        if (entry == NULL || json_object_array_add(array, entry) != 0) {
             json_object_put(entry);
             json_object_put(array);
             array = NULL;
@@ -320,11 +336,13 @@ int picture_json(FILE *out, const struct lw_inspection *seen)
     put_made(&json, "holders", make_entries(seen, lw_inspection_holder, true));
     put_number(&json, "waiter_total", (int64_t)seen->waiter_total, true);
     put_made(&json, "waiters", make_entries(seen, lw_inspection_waiter, false));
-    if (json.object)
+    if (json.object != NULL) {
         text = json_object_to_json_string_ext(
             json.object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);
-    if (text)
-        fprintf(out, "%s\n", text);
+    }
+    if (text != NULL) {
+        (void)fprintf(out, "%s\n", text);
+    }
     json_object_put(json.object);
-    return text ? 0 : -1;
+    return text != NULL ? 0 : -1;
 }

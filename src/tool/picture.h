@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What lw_inspect found, for people and for programs: a table, JSON, one line for each holder
- * or waiter. Owns these forms, and that no byte of somebody else's key reaches a terminal as
- * a control character. Must not know where it is written to.
+ * What lw_inspect found, for people and for programs: a table, JSON, one line for each
+ * holder or waiter. Owns these forms, and that no byte of somebody else's key reaches a
+ * terminal as a control character. Must not know where it is written to.
  *
  * Happy path: picture_table(stdout, inspection).
  */

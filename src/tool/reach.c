@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See reach.h. Happy path: on_link calls `up`; reach_end closes the client, on_closed ends
- * the loop.
+ * See reach.h. Happy path: on_link calls `up`; reach_end closes the client, on_closed
+ * ends the loop.
  */
 #include "reach.h"
 
@@ -25,12 +25,14 @@ static void on_closed(struct lw_client *client, void *arg)
 
 void reach_end(struct reach *reach, int code)
 {
-    if (reach->ending)
+    if (reach->ending) {
         return;
+    }
     reach->ending = 1;
     reach->code = code;
-    if (lw_client_close(reach->client, on_closed, reach) < 0)
+    if (lw_client_close(reach->client, on_closed, reach) < 0) {
         event_base_loopbreak(reach->base);
+    }
 }
 
 void reach_fail(struct reach *reach, int status, const char *why)
@@ -61,8 +63,9 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
     struct reach *reach = arg;
 
     (void)client;
-    if (reach->ending)
+    if (reach->ending) {
         return;
+    }
     reach->connected = reach->connected || up;
     if (up) {
         reach->events->up(reach);
@@ -89,7 +92,7 @@ int reach_open(struct reach *reach, const char *client_name)
 
     reach->code = STATUS_SYSTEM; /* unless reach_end tells better */
     reach->base = event_base_new();
-    if (!reach->base) {
+    if (reach->base == NULL) {
         say("cannot start an event loop");
         return STATUS_SYSTEM;
     }
@@ -103,8 +106,9 @@ int reach_open(struct reach *reach, const char *client_name)
     client.password = reach->options->password;
     error = lw_client_new(reach->base, reach->options->url, &client, &reach->client);
     password_wipe(reach->options->password);
-    if (error == 0)
+    if (error == 0) {
         return 0;
+    }
     say("%s", *reach->error ? reach->error : lw_strerror(error));
     return error == LW_EINVAL ? STATUS_USAGE : STATUS_SYSTEM;
 }
@@ -118,8 +122,9 @@ int reach_run(struct reach *reach)
 void reach_close(struct reach *reach)
 {
     lw_client_free(reach->client);
-    if (reach->base)
+    if (reach->base != NULL) {
         event_base_free(reach->base);
+    }
 }
 
 int reach(const struct options *options, const struct reach_events *events,
@@ -128,8 +133,9 @@ int reach(const struct options *options, const struct reach_events *events,
     struct reach reach = {.options = options, .events = events, .arg = arg};
     int code = reach_open(&reach, client_name);
 
-    if (code == 0)
+    if (code == 0) {
         code = reach_run(&reach);
+    }
     reach_close(&reach);
     return code;
 }

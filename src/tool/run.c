@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See run.h. Single-threaded on libevent, and never blocking: whatever happens, the lock is
- * renewed while the program runs.
+ * See run.h. Single-threaded on libevent, and never blocking: whatever happens, the lock
+ * is renewed while the program runs.
  *
  * Happy path: on_acquired starts the command; on_over releases; on_released closes the
  * client; on_closed ends the loop; the exit code is the command's.
  *
- * Lost: the command is ended, and its end awaited, since only then nobody works on what the
- * lock protects; the margin of the hold is the time that this takes, so that it is over
- * before the lease is. A signal while waiting: the client is closed, which leaves the queue.
- * A signal while the command runs: passed on. Afterwards: ignored, the end is near.
+ * Lost: the command is ended, and its end awaited, since only then nobody works on what
+ * the lock protects; the margin of the hold is the time that this takes, so that it is
+ * over before the lease is. A signal while waiting: the client is closed, which leaves
+ * the queue. A signal while the command runs: passed on. Afterwards: ignored, the end is
+ * near.
  */
 #include "run.h"
 
@@ -58,8 +59,9 @@ static void end(struct run *run, int code)
 {
     run->stage = ENDING;
     run->code = code;
-    if (lw_client_close(run->client, on_closed, run) < 0)
+    if (lw_client_close(run->client, on_closed, run) < 0) {
         event_base_loopbreak(run->base);
+    }
 }
 
 static void on_released(struct lw_lock *lock, int status, void *arg)
@@ -80,8 +82,9 @@ static int64_t left_ms(void *arg)
 {
     const struct run *run = arg;
 
-    if (lw_lock_state(run->lock) != LW_HELD)
+    if (lw_lock_state(run->lock) != LW_HELD) {
         return 0;
+    }
     return lw_lock_remaining_ms(run->lock) - run->options->margin_ms;
 }
 
@@ -95,8 +98,9 @@ static void on_over(int code, void *arg)
         run->lost = true;
     }
     run->code = run->lost ? STATUS_LOST : code;
-    if (run->lost || lw_release(run->lock, on_released, run) < 0)
+    if (run->lost || lw_release(run->lock, on_released, run) < 0) {
         end(run, run->code);
+    }
 }
 
 static void on_lost(struct lw_lock *lock, int reason, void *arg)
@@ -158,8 +162,9 @@ static void on_acquired(struct lw_lock *lock, int status, void *arg)
                              .left_ms = left_ms,
                              .arg = run};
 
-    if (run->stage != WAITING)
+    if (run->stage != WAITING) {
         return; /* given up: the end of the client ends it too */
+    }
     if (status != LW_OK) {
         end(run, code_of(run, status));
         return;
@@ -171,8 +176,9 @@ static void on_acquired(struct lw_lock *lock, int status, void *arg)
     say("cannot start %s: %s", options->command[0], strerror(errno));
     run->stage = ENDING;
     run->code = STATUS_SYSTEM;
-    if (lw_release(lock, on_released, run) < 0)
+    if (lw_release(lock, on_released, run) < 0) {
         end(run, run->code);
+    }
 }
 
 static void on_signal(int number, bool from_terminal, void *arg)
@@ -194,8 +200,9 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
     (void)client;
     run->link_up = up;
     run->connected = run->connected || up;
-    if (!up) /* the library's log tells it at once */
-        snprintf(run->why_down, sizeof(run->why_down), "%s", why);
+    if (!up) { /* the library's log tells it at once */
+        (void)snprintf(run->why_down, sizeof(run->why_down), "%s", why);
+    }
     if (!run->connected && run->stage == WAITING && is_refusal(why)) {
         say("the server refuses the connection: %s", why);
         end(run, STATUS_REFUSED);
@@ -207,8 +214,9 @@ static void on_log(int level, const char *message, void *arg)
     const struct run *run = arg;
 
     (void)level;
-    if (run->connected || !is_refusal(message)) /* else on_link tells it */
+    if (run->connected || !is_refusal(message)) { /* else on_link tells it */
         say("%s", message);
+    }
 }
 
 static int start(struct run *run)
@@ -233,11 +241,13 @@ static int start(struct run *run)
     client.password = run->options->password;
     error = lw_client_new(run->base, run->options->url, &client, &run->client);
     password_wipe(run->options->password);
-    if (error == 0)
+    if (error == 0) {
         error = lw_acquire(run->client, run->options->name, &acquire, on_acquired, run,
                            &run->lock);
-    if (error == 0)
+    }
+    if (error == 0) {
         return 0;
+    }
     say("%s", *run->error ? run->error : lw_strerror(error));
     return error == LW_EINVAL ? STATUS_USAGE : STATUS_SYSTEM;
 }
@@ -247,7 +257,7 @@ int run(const struct options *options, struct embedded *server)
     struct run run = {.options = options, .server = server, .code = STATUS_SYSTEM};
 
     run.base = event_base_new();
-    if (!run.base || signals_watch(run.base, on_signal, &run) < 0) {
+    if (run.base == NULL || signals_watch(run.base, on_signal, &run) < 0) {
         say("cannot start an event loop");
     } else {
         run.code = start(&run);
@@ -260,8 +270,9 @@ int run(const struct options *options, struct embedded *server)
     lw_lock_free(run.lock);
     lw_client_free(run.client);
     work_free(&run.work);
-    if (run.base)
+    if (run.base != NULL) {
         event_base_free(run.base);
+    }
     return run.work.interrupted && run.code == STATUS_SIGNAL + SIGINT ? -SIGINT
                                                                       : run.code;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `lockwire run`: waits for the lock, runs the program while it is held, releases. Owns the
- * loop and the order of events. Knows neither argv nor how an embedded server is started.
+ * `lockwire run`: waits for the lock, runs the program while it is held, releases. Owns
+ * the loop and the order of events. Knows neither argv nor how an embedded server is
+ * started.
  */
 #ifndef LW_TOOL_RUN_H
 #define LW_TOOL_RUN_H
@@ -9,8 +10,9 @@ struct embedded;
 struct options;
 
 /* The exit code; or -SIGINT: this process is to end by that signal, as the terminal's key
- * meant it to, so that a script around it ends, too. Everything has been said. signals_catch was called before; the server at
- * options->url is there, and `server` if it is an embedded one, else NULL. */
+ * meant it to, so that a script around it ends, too. Everything has been said.
+ * signals_catch was called before; the server at options->url is there, and `server` if
+ * it is an embedded one, else NULL. */
 int run(const struct options *options, struct embedded *server);
 
 #endif

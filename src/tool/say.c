@@ -10,8 +10,8 @@ void say(const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    fputs("lockwire: ", stderr);
-    vfprintf(stderr, format, args);
-    fputs("\n", stderr);
+    (void)fputs("lockwire: ", stderr);
+    (void)vfprintf(stderr, format, args);
+    (void)fputs("\n", stderr);
     va_end(args);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See signals.h. A handler may only touch what belongs to the whole process: hence the one
- * static state here. It writes a record to a pipe, which the loop reads.
+ * See signals.h. A handler may only touch what belongs to the whole process: hence the
+ * one static state here. It writes a record to a pipe, which the loop reads.
  *
  * Happy path: handler -> pipe -> on_readable -> fn.
  */
@@ -57,8 +57,10 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     struct record record;
 
     (void)what, (void)arg;
-    while (state.fn && read(fd, &record, sizeof(record)) == (ssize_t)sizeof(record))
+    while (state.fn != NULL &&
+           read(fd, &record, sizeof(record)) == (ssize_t)sizeof(record)) {
         state.fn(record.number, record.from_terminal, state.arg);
+    }
 }
 
 static struct sigaction recording(void)
@@ -76,10 +78,12 @@ static void unblock(void)
     sigset_t needed;
 
     sigemptyset(&needed);
-    for (size_t i = 0; i < CAUGHT; i++)
+    for (size_t i = 0; i < CAUGHT; i++) {
         sigaddset(&needed, caught[i]);
-    for (size_t i = 0; i < JOBS; i++)
+    }
+    for (size_t i = 0; i < JOBS; i++) {
         sigaddset(&needed, jobs[i]);
+    }
     sigaddset(&needed, SIGCONT);
     sigprocmask(SIG_UNBLOCK, &needed, &state.mask_before);
 }
@@ -89,16 +93,18 @@ int signals_catch(void)
     struct sigaction action = recording();
     struct sigaction ignore = {.sa_handler = SIG_IGN};
 
-    if (pipe(state.pipe) < 0)
+    if (pipe(state.pipe) < 0) {
         return -1;
+    }
     for (int i = 0; i < 2; i++) {
         fcntl(state.pipe[i], F_SETFD, FD_CLOEXEC);
         fcntl(state.pipe[i], F_SETFL, O_NONBLOCK);
     }
     for (size_t i = 0; i < CAUGHT; i++) {
         sigaction(caught[i], NULL, &state.before[i]);
-        if (state.before[i].sa_handler != SIG_IGN || caught[i] == SIGCHLD)
+        if (state.before[i].sa_handler != SIG_IGN || caught[i] == SIGCHLD) {
             sigaction(caught[i], &action, NULL);
+        }
     }
     unblock();
     return sigaction(SIGPIPE, &ignore, &state.pipe_before);
@@ -110,13 +116,14 @@ int signals_watch(struct event_base *base, signals_fn *fn, void *arg)
     state.arg = arg;
     state.readable =
         event_new(base, state.pipe[0], EV_READ | EV_PERSIST, on_readable, NULL);
-    return state.readable ? event_add(state.readable, NULL) : -1;
+    return state.readable != NULL ? event_add(state.readable, NULL) : -1;
 }
 
 void signals_unwatch(void)
 {
-    if (state.readable)
+    if (state.readable != NULL) {
         event_free(state.readable);
+    }
     state.readable = NULL;
     state.fn = NULL;
 }
@@ -128,8 +135,9 @@ void signals_job(void)
 
     for (size_t i = 0; i < JOBS; i++) {
         sigaction(jobs[i], NULL, &state.jobs_before[i]);
-        if (state.jobs_before[i].sa_handler != SIG_IGN)
+        if (state.jobs_before[i].sa_handler != SIG_IGN) {
             sigaction(jobs[i], jobs[i] == SIGTTOU ? &ignore : &action, NULL);
+        }
     }
     state.job = true;
 }
@@ -159,16 +167,18 @@ _Noreturn void signals_end_by(int number)
     struct sigaction end = {.sa_handler = SIG_DFL};
 
     sigaction(number, &end, NULL);
-    raise(number);
+    (void)raise(number);
     _exit(STATUS_SIGNAL + number);
 }
 
 void signals_restore(void)
 {
-    for (size_t i = 0; state.job && i < JOBS; i++)
+    for (size_t i = 0; state.job && i < JOBS; i++) {
         sigaction(jobs[i], &state.jobs_before[i], NULL);
-    for (size_t i = 0; i < CAUGHT; i++)
+    }
+    for (size_t i = 0; i < CAUGHT; i++) {
         sigaction(caught[i], &state.before[i], NULL);
+    }
     sigaction(SIGPIPE, &state.pipe_before, NULL);
     sigprocmask(SIG_SETMASK, &state.mask_before, NULL);
 }

@@ -23,8 +23,9 @@ static void on_inspected(struct lw_client *client, int result,
     struct reach *reach = arg;
 
     (void)client;
-    if (reach->ending)
+    if (reach->ending) {
         return;
+    }
     if (result != LW_OK) {
         reach_fail(reach, result, why);
         return;
@@ -47,8 +48,9 @@ static void on_up(struct reach *reach)
 {
     int error = lw_inspect(reach->client, reach->options->name, on_inspected, reach);
 
-    if (error != 0)
+    if (error != 0) {
         reach_fail(reach, error, "");
+    }
 }
 
 int status(const struct options *options)

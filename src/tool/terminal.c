@@ -15,8 +15,9 @@ void terminal_open(struct terminal *terminal)
 
 void terminal_close(struct terminal *terminal)
 {
-    if (terminal->fd >= 0)
+    if (terminal->fd >= 0) {
         close(terminal->fd);
+    }
     terminal->fd = -1;
 }
 
@@ -33,22 +34,25 @@ bool terminal_is_ours_alone(const struct terminal *terminal)
 
 void terminal_give(struct terminal *terminal, pid_t group)
 {
-    if (terminal_is_ours(terminal) && tcsetpgrp(terminal->fd, group) == 0)
+    if (terminal_is_ours(terminal) && tcsetpgrp(terminal->fd, group) == 0) {
         terminal->given = true;
+    }
 }
 
 bool terminal_take(struct terminal *terminal)
 {
     bool given = terminal->given;
 
-    if (given)
+    if (given) {
         tcsetpgrp(terminal->fd, getpgrp());
+    }
     terminal->given = false;
     return given;
 }
 
 void terminal_restore(const struct terminal *terminal)
 {
-    if (terminal->has_modes && terminal_is_ours(terminal))
+    if (terminal->has_modes && terminal_is_ours(terminal)) {
         tcsetattr(terminal->fd, TCSANOW, &terminal->modes);
+    }
 }

@@ -68,8 +68,8 @@ static const char run_options[] =
     "                 embedded: (a throw-away redis-server for as long as COMMAND runs)\n"
     "                 or embedded:/path (the same, shared by all who name that "
     "folder,\n"
-    "                 which is theirs alone, with mode 0700)\n" PASSWORD_OPTION HELP_OPTION
-    "\n" TIMES;
+    "                 which is theirs alone, with mode 0700)\n" PASSWORD_OPTION
+        HELP_OPTION "\n" TIMES;
 
 static const char run_codes[] =
     "\n"
@@ -165,13 +165,15 @@ void usage_brief(FILE *out, enum subcommand subcommand)
     const char *before = "usage: ";
 
     for (int i = 0; i < SUBCOMMANDS; i++) {
-        if (subcommand != SUBCOMMANDS && subcommand != (enum subcommand)i)
+        if (subcommand != SUBCOMMANDS && subcommand != (enum subcommand)i) {
             continue;
-        fprintf(out, "%s%s\n", before, synopses[i]);
+        }
+        (void)fprintf(out, "%s%s\n", before, synopses[i]);
         before = "       ";
     }
-    if (subcommand == SUBCOMMANDS)
-        fputs("       lockwire SUBCOMMAND --help | --help | --version\n", out);
+    if (subcommand == SUBCOMMANDS) {
+        (void)fputs("       lockwire SUBCOMMAND --help | --help | --version\n", out);
+    }
 }
 
 void usage_help(FILE *out, enum subcommand subcommand)
@@ -179,19 +181,19 @@ void usage_help(FILE *out, enum subcommand subcommand)
     usage_brief(out, subcommand);
     switch (subcommand) {
     case RUN:
-        fputs(run_options, out);
-        fputs(run_codes, out);
+        (void)fputs(run_options, out);
+        (void)fputs(run_codes, out);
         break;
     case STATUS:
-        fputs(status_text, out);
+        (void)fputs(status_text, out);
         break;
     case BREAK:
-        fputs(break_text, out);
+        (void)fputs(break_text, out);
         break;
     case WATCH:
-        fputs(watch_text, out);
+        (void)fputs(watch_text, out);
         break;
     default:
-        fputs(about, out);
+        (void)fputs(about, out);
     }
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `lockwire watch`: follows a lock. In a terminal the table is drawn anew at each look; else
- * each change is a line. Owns the looks' rhythm and what was there before. Outages are shown
- * and ridden out.
+ * `lockwire watch`: follows a lock. In a terminal the table is drawn anew at each look;
+ * else each change is a line. Owns the looks' rhythm and what was there before. Outages
+ * are shown and ridden out.
  *
- * Happy path: the link comes up, look(); on_inspected draws, the timer has it look again; a
- * signal ends it.
+ * Happy path: the link comes up, look(); on_inspected draws, the timer has it look again;
+ * a signal ends it.
  */
-#include "../told.h"
+#include "base/told.h"
 #include "codes.h"
 #include "lockwire.h"
 #include "look.h"
@@ -47,8 +47,9 @@ struct watch {
 
 static bool written(struct watch *watch)
 {
-    if (fflush(stdout) == 0)
+    if (fflush(stdout) == 0) {
         return true;
+    }
     if (errno == EPIPE) { /* nobody reads any more: a pipe's usual end */
         reach_end(&watch->reach, EXIT_SUCCESS);
         return false;
@@ -67,16 +68,17 @@ static void write_line(const char *what, const char *words)
     struct tm local;
 
     localtime_r(&now, &local);
-    strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S%z", &local);
-    printf("%s %s%s%s\n", stamp, what, *words ? " " : "", words);
+    (void)strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S%z", &local);
+    (void)printf("%s %s%s%s\n", stamp, what, *words ? " " : "", words);
 }
 
 static const struct known *find(const struct known *list, size_t count, const char *token,
                                 bool holds)
 {
     for (size_t i = 0; i < count; i++) {
-        if (list[i].holds == holds && strcmp(list[i].token, token) == 0)
+        if (list[i].holds == holds && strcmp(list[i].token, token) == 0) {
             return &list[i];
+        }
     }
     return NULL;
 }
@@ -96,7 +98,7 @@ static bool note(struct known *known, const struct lw_inspected *entry, bool hol
 
     picture_words(entry, words, sizeof(words));
     *known = (struct known){holds, strdup(entry->token), strdup(words)};
-    return known->token && known->words;
+    return known->token != NULL && known->words != NULL;
 }
 
 /* Takes over `now`, which has as many as the inspection. */
@@ -105,13 +107,15 @@ static void write_changes(struct watch *watch, struct known *now, size_t count)
     for (size_t i = 0; i < watch->count; i++) {
         const struct known *before = &watch->known[i];
 
-        if (!find(now, count, before->token, true) &&
-            !find(now, count, before->token, false))
+        if (find(now, count, before->token, true) == NULL &&
+            find(now, count, before->token, false) == NULL) {
             write_line("left", before->words);
+        }
     }
     for (size_t i = 0; i < count; i++) {
-        if (!find(watch->known, watch->count, now[i].token, now[i].holds))
+        if (find(watch->known, watch->count, now[i].token, now[i].holds) == NULL) {
             write_line(now[i].holds ? "holds" : "waits", now[i].words);
+        }
     }
     forget(watch->known, watch->count);
     watch->known = now;
@@ -120,11 +124,13 @@ static void write_changes(struct watch *watch, struct known *now, size_t count)
 
 static void write_headline(struct watch *watch, const char *headline)
 {
-    if (strcmp(headline, watch->headline) == 0)
+    if (strcmp(headline, watch->headline) == 0) {
         return;
-    if (*headline)
+    }
+    if (*headline) {
         write_line(headline, "");
-    snprintf(watch->headline, sizeof(watch->headline), "%s", headline);
+    }
+    (void)snprintf(watch->headline, sizeof(watch->headline), "%s", headline);
 }
 
 static bool write_lines(struct watch *watch, const struct lw_inspection *seen)
@@ -134,20 +140,23 @@ static bool write_lines(struct watch *watch, const struct lw_inspection *seen)
     char headline[WORDS];
     bool done = now != NULL;
 
-    for (size_t i = 0; done && i < count; i++)
+    for (size_t i = 0; done && i < count; i++) {
         done = i < seen->holder_count
                    ? note(&now[i], lw_inspection_holder(seen, i), true)
                    : note(&now[i], lw_inspection_waiter(seen, i - seen->holder_count),
                           false);
+    }
     if (!done) {
-        if (now)
+        if (now != NULL) {
             forget(now, count);
+        }
         return false;
     }
     write_changes(watch, now, count);
     headline[0] = '\0';
-    if (seen->holder_total == 0)
+    if (seen->holder_total == 0) {
         picture_headline(seen, headline, sizeof(headline));
+    }
     write_headline(watch, headline);
     return true;
 }
@@ -160,8 +169,9 @@ static size_t cut(const char *line, size_t length, int columns)
     size_t at = 0;
 
     for (; at < length; at++) {
-        if (((unsigned char)line[at] & 0xc0) != 0x80 && columns-- == 0)
+        if (((unsigned char)line[at] & 0xc0) != 0x80 && columns-- == 0) {
             break;
+        }
     }
     return at;
 }
@@ -173,18 +183,19 @@ static void draw(struct watch *watch, const char *text)
     int rows;
 
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_row == 0 ||
-        size.ws_col == 0)
+        size.ws_col == 0) {
         size = (struct winsize){.ws_row = 24, .ws_col = 80};
-    fputs(watch->drawn ? "\033[H" : "\033[2J\033[H", stdout);
+    }
+    (void)fputs(watch->drawn ? "\033[H" : "\033[2J\033[H", stdout);
     watch->drawn = true;
     for (rows = size.ws_row - 1; *text && rows > 0; rows--) {
         size_t length = strcspn(text, "\n");
 
-        fwrite(text, 1, cut(text, length, size.ws_col), stdout);
-        fputs("\033[K\n", stdout);
+        (void)fwrite(text, 1, cut(text, length, size.ws_col), stdout);
+        (void)fputs("\033[K\n", stdout);
         text += length + (text[length] == '\n');
     }
-    fputs("\033[J", stdout);
+    (void)fputs("\033[J", stdout);
 }
 
 static bool draw_table(struct watch *watch, const struct lw_inspection *seen)
@@ -193,8 +204,9 @@ static bool draw_table(struct watch *watch, const struct lw_inspection *seen)
     size_t size;
     FILE *memory = open_memstream(&text, &size);
 
-    if (!memory)
+    if (memory == NULL) {
         return false;
+    }
     picture_table(memory, seen);
     if (fclose(memory) != 0) {
         free(text);
@@ -212,8 +224,9 @@ static void schedule(struct watch *watch)
     int64_t ms = watch->reach.options->interval_ms;
     struct timeval wait = {(time_t)(ms / 1000), (suseconds_t)(ms % 1000 * 1000)};
 
-    if (!watch->reach.ending)
+    if (!watch->reach.ending) {
         event_add(watch->again, &wait);
+    }
 }
 
 static void show_outage(struct watch *watch, const char *why)
@@ -221,13 +234,14 @@ static void show_outage(struct watch *watch, const char *why)
     char clean[2000], text[4000];
 
     lw__told(*why ? why : "it is being made", clean, sizeof(clean));
-    snprintf(text, sizeof(text), "%s%sno connection: %s%s",
-             watch->terminal ? watch->reach.options->name : "",
-             watch->terminal ? ": " : "", clean, watch->terminal ? "\n" : "");
-    if (watch->terminal)
+    (void)snprintf(text, sizeof(text), "%s%sno connection: %s%s",
+                   watch->terminal ? watch->reach.options->name : "",
+                   watch->terminal ? ": " : "", clean, watch->terminal ? "\n" : "");
+    if (watch->terminal) {
         draw(watch, text);
-    else
+    } else {
         write_headline(watch, text);
+    }
     written(watch);
 }
 
@@ -237,16 +251,19 @@ static void on_inspected(struct lw_client *client, int result,
     struct watch *watch = arg;
 
     (void)client;
-    if (watch->reach.ending)
+    if (watch->reach.ending) {
         return;
-    if (result == LW_ECONN)
+    }
+    if (result == LW_ECONN) {
         return; /* `down` shows it, `up` looks again */
-    if (result != LW_OK)
+    }
+    if (result != LW_OK) {
         reach_fail(&watch->reach, result, why);
-    else if (!(watch->terminal ? draw_table(watch, seen) : write_lines(watch, seen)))
+    } else if (!(watch->terminal ? draw_table(watch, seen) : write_lines(watch, seen))) {
         reach_fail(&watch->reach, LW_ENOMEM, "");
-    else if (written(watch))
+    } else if (written(watch)) {
         schedule(watch);
+    }
 }
 
 static void look(struct watch *watch)
@@ -254,8 +271,9 @@ static void look(struct watch *watch)
     struct reach *reach = &watch->reach;
     int error = lw_inspect(reach->client, reach->options->name, on_inspected, watch);
 
-    if (error != 0)
+    if (error != 0) {
         reach_fail(reach, error, "");
+    }
 }
 
 static void on_again(evutil_socket_t fd, short what, void *arg)
@@ -285,8 +303,9 @@ static void on_signal(int number, bool from_terminal, void *arg)
     struct watch *watch = arg;
 
     (void)from_terminal;
-    if (number != SIGCHLD)
+    if (number != SIGCHLD) {
         reach_end(&watch->reach, EXIT_SUCCESS);
+    }
 }
 
 int watch(const struct options *options)
@@ -300,7 +319,8 @@ int watch(const struct options *options)
     code = reach_open(&watch.reach, "lockwire-watch");
     if (code == 0) {
         watch.again = event_new(watch.reach.base, -1, 0, on_again, &watch);
-        if (watch.again && signals_watch(watch.reach.base, on_signal, &watch) == 0) {
+        if (watch.again != NULL &&
+            signals_watch(watch.reach.base, on_signal, &watch) == 0) {
             code = reach_run(&watch.reach);
         } else {
             say("cannot start an event loop");
@@ -308,8 +328,9 @@ int watch(const struct options *options)
         }
     }
     signals_unwatch();
-    if (watch.again)
+    if (watch.again != NULL) {
         event_free(watch.again);
+    }
     reach_close(&watch.reach);
     forget(watch.known, watch.count);
     return code;

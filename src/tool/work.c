@@ -7,9 +7,9 @@
  * Happy path: the keeper, the child, its end; nothing is left; the keeper's end; `over`.
  *
  * Meanwhile the keeper is told, again and again, until when the command may work.
- * A stop: the terminal is taken back, lockwire stops itself, so that its shell goes on; later
- * the job goes on with the terminal as it was. A job that is refused the terminal although it
- * is lockwire's to give (SIGTTIN, SIGTTOU) is given it, and goes on at once.
+ * A stop: the terminal is taken back, lockwire stops itself, so that its shell goes on;
+ * later the job goes on with the terminal as it was. A job that is refused the terminal
+ * although it is lockwire's to give (SIGTTIN, SIGTTOU) is given it, and goes on at once.
  */
 #include "work.h"
 
@@ -51,8 +51,9 @@ static struct order order_of(const struct work *work)
         order.until_ms = work->kill_at_ms;
         return order;
     }
-    if (work->stopped)
+    if (work->stopped) {
         order.phase = ORDER_STOPPED;
+    }
     order.until_ms = keeper_now_ms() + work->plan.left_ms(work->plan.arg) +
                      work->plan.kill_ms / 4;
     return order;
@@ -69,16 +70,18 @@ static void arm_beat(struct work *work)
 {
     int64_t ms = work->plan.left_ms(work->plan.arg) / BEATS;
 
-    if (ms > LONGEST_BEAT_MS)
+    if (ms > LONGEST_BEAT_MS) {
         ms = LONGEST_BEAT_MS;
+    }
     arm(work->beat, ms < SHORTEST_BEAT_MS ? SHORTEST_BEAT_MS : ms);
 }
 
 static bool new_keeper(struct work *work)
 {
     keeper_stop(&work->keeper);
-    if (keeper_start(&work->keeper, &work->family, work->plan.grace_ms) < 0)
+    if (keeper_start(&work->keeper, &work->family, work->plan.grace_ms) < 0) {
         return false;
+    }
     tell(work);
     return true;
 }
@@ -88,8 +91,9 @@ static void on_beat(evutil_socket_t fd, short what, void *arg)
     struct work *work = arg;
 
     (void)fd, (void)what;
-    if (!tell(work))
+    if (!tell(work)) {
         new_keeper(work);
+    }
     arm_beat(work);
 }
 
@@ -97,19 +101,21 @@ static void on_beat(evutil_socket_t fd, short what, void *arg)
 
 static void send_all(struct work *work, int number)
 {
-    if (work->plan.direct && work->child > 0)
+    if (work->plan.direct && work->child > 0) {
         kill(work->child, number);
-    else if (!work->plan.direct)
+    } else if (!work->plan.direct) {
         family_signal(&work->family, number);
+    }
 }
 
 /* As a terminal would: to the group, which is there as long as its first process is. */
 static void pass_on(struct work *work, int number)
 {
-    if (!work->plan.direct && work->child > 0)
+    if (!work->plan.direct && work->child > 0) {
         kill(-work->family.group, number);
-    else
+    } else {
         send_all(work, number);
+    }
 }
 
 static void start_killing(struct work *work)
@@ -126,8 +132,9 @@ static void on_grace_over(evutil_socket_t fd, short what, void *arg)
 
 void work_end(struct work *work)
 {
-    if (!work->working || work->ending)
+    if (!work->working || work->ending) {
         return;
+    }
     work->ending = true;
     work->kill_at_ms = keeper_now_ms() + (work->stopped ? 0 : work->plan.grace_ms);
     tell(work);
@@ -156,11 +163,13 @@ static void continued(struct work *work)
 static void go_on(struct work *work, bool with_terminal)
 {
     continued(work);
-    if (with_terminal)
+    if (with_terminal) {
         terminal_give(&work->terminal, work->family.group);
+    }
     pass_on(work, SIGCONT);
-    if (work->stop_asked) /* which that has wiped out, if it was on its way */
+    if (work->stop_asked) { /* which that has wiped out, if it was on its way */
         pass_on(work, SIGTSTP);
+    }
 }
 
 /* It wants the terminal, and nobody is there who could ever give it. */
@@ -186,14 +195,15 @@ static void stop_along(struct work *work, int number)
     family_halt(&work->family);
     tell(work);
     was_stopped = signals_stop(number == SIGSTOP ? SIGTSTP : number, had_terminal);
-    if (work->plan.left_ms(work->plan.arg) <= 0)
+    if (work->plan.left_ms(work->plan.arg) <= 0) {
         work_end(work);
-    else if (was_stopped || terminal_is_ours(&work->terminal))
+    } else if (was_stopped || terminal_is_ours(&work->terminal)) {
         go_on(work, had_terminal || wants_terminal(number));
-    else if (wants_terminal(number))
+    } else if (wants_terminal(number)) {
         hang_up(work);
-    else if (number != SIGSTOP) /* else whoever stopped it continues it */
+    } else if (number != SIGSTOP) { /* else whoever stopped it continues it */
         go_on(work, had_terminal);
+    }
 }
 
 static void on_stopped(struct work *work, int number)
@@ -202,12 +212,13 @@ static void on_stopped(struct work *work, int number)
                   terminal_is_ours(&work->terminal);
 
     work->stopped = true;
-    if (wants_terminal(number) && terminal_is_ours(&work->terminal))
+    if (wants_terminal(number) && terminal_is_ours(&work->terminal)) {
         go_on(work, true);
-    else if (follow)
+    } else if (follow) {
         stop_along(work, number);
-    else
+    } else {
         tell(work);
+    }
 }
 
 /* ---- what happens to its processes ---- */
@@ -231,16 +242,18 @@ static void on_child(struct work *work, int status)
         work->interrupted = WTERMSIG(status) == SIGINT;
         kill(0, WTERMSIG(status));
     }
-    if (had_terminal && (work->ending || WIFSIGNALED(status)))
+    if (had_terminal && (work->ending || WIFSIGNALED(status))) {
         terminal_restore(&work->terminal);
+    }
     tell(work);
 }
 
 static void on_keeper_end(struct work *work)
 {
     keeper_died(&work->keeper);
-    if (!new_keeper(work))
+    if (!new_keeper(work)) {
         say("cannot start another keeper: %s", strerror(errno));
+    }
 }
 
 /* Of those that the command has left behind only what this process has adopted. */
@@ -248,12 +261,13 @@ static void on_relative(struct work *work, pid_t pid, int status)
 {
     bool is_job = pid == work->child || work->child == 0;
 
-    if (WIFSTOPPED(status) && is_job)
+    if (WIFSTOPPED(status) && is_job) {
         on_stopped(work, WSTOPSIG(status));
-    else if (WIFCONTINUED(status) && is_job)
+    } else if (WIFCONTINUED(status) && is_job) {
         continued(work);
-    else if (pid == work->child && !WIFSTOPPED(status) && !WIFCONTINUED(status))
+    } else if (pid == work->child && !WIFSTOPPED(status) && !WIFCONTINUED(status)) {
         on_child(work, status);
+    }
 }
 
 static void on_change(struct work *work, pid_t pid, int status)
@@ -261,11 +275,13 @@ static void on_change(struct work *work, pid_t pid, int status)
     bool ended = WIFEXITED(status) || WIFSIGNALED(status);
 
     if (pid == work->keeper.pid) {
-        if (ended)
+        if (ended) {
             on_keeper_end(work);
-    } else if (work->plan.server && pid == work->plan.server->pid) {
-        if (ended)
+        }
+    } else if (work->plan.server != NULL && pid == work->plan.server->pid) {
+        if (ended) {
             embedded_reaped(work->plan.server, pid);
+        }
     } else {
         on_relative(work, pid, status);
     }
@@ -277,12 +293,14 @@ static bool reap_one(struct work *work)
     int how = work->plan.direct ? WNOHANG : WNOHANG | WUNTRACED | WCONTINUED, status;
     pid_t pid = 0;
 
-    if (!work->plan.direct)
+    if (!work->plan.direct) {
         pid = waitpid(-1, &status, how);
-    else if (work->child > 0)
+    } else if (work->child > 0) {
         pid = waitpid(work->child, &status, how);
-    if (pid > 0)
+    }
+    if (pid > 0) {
         on_change(work, pid, status);
+    }
     return pid > 0;
 }
 
@@ -302,23 +320,28 @@ static void finish(struct work *work)
  * processes has one above it that is a child of this process. */
 static bool anything_is_left(struct work *work)
 {
-    if (work->plan.direct)
+    if (work->plan.direct) {
         return false;
+    }
     for (int looks = 0; looks < LOOKS; looks++) {
-        if (work->killing)
+        if (work->killing) {
             send_all(work, SIGKILL);
-        if (family_look(&work->family) > 0)
+        }
+        if (family_look(&work->family) > 0) {
             return true;
-        if (!reap_one(work))
+        }
+        if (!reap_one(work)) {
             return false;
+        }
     }
     return true;
 }
 
 static void tell_what_is_awaited(struct work *work)
 {
-    if (work->ended_ms == 0 || keeper_now_ms() < work->ended_ms + SAY_AFTER_MS)
+    if (work->ended_ms == 0 || keeper_now_ms() < work->ended_ms + SAY_AFTER_MS) {
         return;
+    }
     say("%s has ended, but '%s' is held until the processes that it left behind end",
         work->plan.child.argv[0], work->plan.child.name);
     work->ended_ms = 0;
@@ -328,16 +351,19 @@ static void reap(struct work *work)
 {
     int reaped = 0;
 
-    while (reaped < REAPS && reap_one(work))
+    while (reaped < REAPS && reap_one(work)) {
         reaped++;
+    }
     if (work->child == 0 && !anything_is_left(work)) {
         finish(work);
         return;
     }
-    if (work->child == 0)
+    if (work->child == 0) {
         tell_what_is_awaited(work);
-    if (work->child == 0 || reaped == REAPS)
+    }
+    if (work->child == 0 || reaped == REAPS) {
         arm(work->look, reaped == REAPS ? 0 : LOOK_MS);
+    }
 }
 
 static void on_look(evutil_socket_t fd, short what, void *arg)
@@ -350,22 +376,30 @@ static void on_stop_signal(struct work *work)
 {
     work->stop_asked = true;
     pass_on(work, SIGTSTP);
-    if (work->child == 0 || work->stopped)
+    if (work->child == 0 || work->stopped) {
         stop_along(work, SIGTSTP); /* no stop that would tell */
+    }
 }
 
 void work_signal(struct work *work, int number, bool from_terminal)
 {
-    if (!work->working)
+    if (!work->working) {
         return;
-    if (number == SIGINT && from_terminal)
+    }
+    if (number == SIGINT && from_terminal) {
         work->interrupted = true;
-    if (number == SIGCHLD)
-        reap(work);
-    else if (number == SIGTSTP || number == SIGTTIN)
-        on_stop_signal(work);
-    else if (!work->plan.direct || !from_terminal)
+    }
+    if (number == SIGCHLD) {
+        /* one look for all that came; those that come meanwhile do not put it off */
+        event_active(work->look, EV_TIMEOUT, 0);
+    } else if (number == SIGTSTP || number == SIGTTIN) {
+        reap(work); /* who ended before it cannot stop */
+        if (work->working) {
+            on_stop_signal(work);
+        }
+    } else if (!work->plan.direct || !from_terminal) {
         pass_on(work, number);
+    }
 }
 
 /* ---- its beginning ---- */
@@ -377,16 +411,19 @@ static int start_job(struct work *work)
     terminal_open(&work->terminal);
     signals_job();
     family_begin(&work->family);
-    if (keeper_start(&work->keeper, &work->family, work->plan.grace_ms) < 0)
+    if (keeper_start(&work->keeper, &work->family, work->plan.grace_ms) < 0) {
         return -1;
+    }
     child->group = true;
     child->keeper = &work->keeper;
     child->order = order_of(work);
-    if (terminal_is_ours_alone(&work->terminal))
+    if (terminal_is_ours_alone(&work->terminal)) {
         child->terminal = work->terminal.fd;
+    }
     work->child = child_start(child);
-    if (work->child < 0)
+    if (work->child < 0) {
         return -1;
+    }
     work->terminal.given = child->terminal >= 0;
     work->family.group = work->child;
     arm_beat(work);
@@ -400,27 +437,31 @@ int work_start(struct work *work, struct event_base *base, const struct work_pla
     work->grace = event_new(base, -1, 0, on_grace_over, work);
     work->look = event_new(base, -1, 0, on_look, work);
     work->beat = event_new(base, -1, 0, on_beat, work);
-    if (!work->grace || !work->look || !work->beat) {
+    if (work->grace == NULL || work->look == NULL || work->beat == NULL) {
         errno = ENOMEM;
         return -1;
     }
-    if (plan->direct)
+    if (plan->direct) {
         work->child = child_start(&work->plan.child);
-    else if (start_job(work) < 0)
+    } else if (start_job(work) < 0) {
         return -1;
+    }
     work->working = work->child > 0;
     return work->working ? 0 : -1;
 }
 
 void work_free(struct work *work)
 {
-    if (!work->grace)
+    if (work->grace == NULL) {
         return; /* work_start had no more than this */
+    }
     event_free(work->grace);
-    if (work->look)
+    if (work->look != NULL) {
         event_free(work->look);
-    if (work->beat)
+    }
+    if (work->beat != NULL) {
         event_free(work->beat);
+    }
     keeper_stop(&work->keeper);
     family_free(&work->family);
     terminal_close(&work->terminal);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The command at work: from its start until nothing of it is left. Owns its processes, their
- * keeper, the terminal's coming and going, and how all of that is ended. Knows nothing of
- * locks or servers.
+ * The command at work: from its start until nothing of it is left. Owns its processes,
+ * their keeper, the terminal's coming and going, and how all of that is ended. Knows
+ * nothing of locks or servers.
  *
- * Unless `direct`, the command runs in a process group of its own, as a job of a shell does:
- * signals go to the group, and it is over when the last process of it is (see family.h).
- * When the job stops (Ctrl-Z), lockwire stops as well; when lockwire is continued, it asks
- * how long the job may still work before it continues it.
+ * Unless `direct`, the command runs in a process group of its own, as a job of a shell
+ * does: signals go to the group, and it is over when the last process of it is (see
+ * family.h). When the job stops (Ctrl-Z), lockwire stops as well; when lockwire is
+ * continued, it asks how long the job may still work before it continues it.
  *
  * Happy path: work_start; SIGCHLD by work_signal; `over`; work_free.
  */
@@ -34,7 +34,8 @@ struct work_plan {
     struct embedded *server; /* a child of this process beside the command, or NULL */
     /* Nothing is left of it; the exit code of the command itself. */
     void (*over)(int code, void *arg);
-    /* For how long it may still work; after that work_end comes, or is to be done without. */
+    /* For how long it may still work; after that work_end comes, or is to be done
+     * without. */
     int64_t (*left_ms)(void *arg);
     void *arg;
 };
@@ -45,7 +46,7 @@ struct work {
     struct keeper keeper;
     struct terminal terminal;
     struct event *grace; /* when it is over, SIGKILL */
-    struct event *look;  /* for what is left, should its end not be told by SIGCHLD */
+    struct event *look;  /* SIGCHLD came; or it may not tell the end of what is left */
     struct event *beat;  /* when the keeper is told again */
     pid_t child;         /* 0: it has ended, others may be left */
     int code;            /* the child's */
@@ -64,8 +65,8 @@ struct work {
 int work_start(struct work *work, struct event_base *base, const struct work_plan *plan);
 /* A signal that came to this process: SIGCHLD, or one to be passed on. */
 void work_signal(struct work *work, int number, bool from_terminal);
-/* It must end: SIGTERM, after the grace time SIGKILL; SIGKILL at once if it is stopped, so
- * that it never runs on. `over` follows. */
+/* It must end: SIGTERM, after the grace time SIGKILL; SIGKILL at once if it is stopped,
+ * so that it never runs on. `over` follows. */
 void work_end(struct work *work);
 /* A struct of zeros is fine. */
 void work_free(struct work *work);

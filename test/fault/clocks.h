@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Wall clocks that jump, of processes that are started with a small preload
- * (clock_preload.c); the environment's LOCKWIRE_CLOCK_PRELOAD is its path. Owns the file that
- * says by how much. Must not know whose clocks they are.
+ * (clock_preload.c); the environment's LOCKWIRE_CLOCK_PRELOAD is its path. Owns the file
+ * that says by how much. Must not know whose clocks they are.
  *
- * Happy path: clocks_open, clocks_of_children(true), server_start, clocks_of_children(false),
- * *clock_seconds = 60, clocks_close.
+ * Happy path: clocks_open, clocks_of_children(true), server_start,
+ * clocks_of_children(false), *clock_seconds = 60, clocks_close.
  */
 #ifndef TEST_CLOCKS_H
 #define TEST_CLOCKS_H
@@ -20,6 +20,9 @@ void clocks_open(void);
 void clocks_close(void);
 /* Do the processes that are started from now on read the file? */
 void clocks_of_children(bool on);
+/* stage_open with a server that reads the file, and the end of both. */
+int clocks_open_stage(void **state);
+int clocks_close_stage(void **state);
 /* TIME of a server, in seconds. */
 int64_t clock_of(struct server *server);
 

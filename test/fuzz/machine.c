@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fuzz target: any events in any order at the state machine of one token. The oracle knows
- * nothing of its phases' inner workings but what must hold after each step: belief ends in
- * time, at most one command goes out, a release is told once, the end is the end.
+ * Fuzz target: any events in any order at the state machine of one token. The oracle
+ * knows nothing of its phases' inner workings but what must hold after each step: belief
+ * ends in time, at most one command goes out, a release is told once, the end is the end.
  *
  * Happy path: the terms, then event after event, the invariants after each.
  */
 #include "fuzz.h"
 #include "lockwire.h"
-#include "machine.h"
+#include "lock/machine.h"
 
 #include <string.h>
 
@@ -18,13 +18,18 @@
 
 struct run {
     struct lw__machine machine;
-    int64_t now_us, sent_us;
+    int64_t now_us, sent_us, margin_us;
     unsigned releases; /* whose outcome is still to be told */
 };
 
 static int64_t jitter(struct input *in)
 {
     return (int64_t)(input_number(in, 1) % 21) * 100 - 1000;
+}
+
+static int64_t lease(struct input *in)
+{
+    return 100 * MS + (int64_t)input_number(in, 2) * MS;
 }
 
 /* A time that is `span` or less before now. */
@@ -35,35 +40,110 @@ static int64_t before(struct run *run, struct input *in)
     return run->now_us > back ? run->now_us - back : 0;
 }
 
+static void fill_in_queued(struct input *in, uint64_t flags, struct lw__input *step)
+{
+    step->queued.remaining_ms = (int64_t)input_number(in, 2) - 1;
+    step->queued.position = (int64_t)input_number(in, 1) - 1;
+    step->queued.ticket = step->queued.position;
+    step->queued.server_us = step->sent_us + AHEAD_US + (int64_t)input_number(in, 2);
+    step->queued.asked_to_join = flags & 16;
+    step->queued.again = step->queued.released = flags & 32;
+}
+
+static void fill_in_handed(struct run *run, struct input *in, uint64_t flags,
+                           struct lw__input *step)
+{
+    uint64_t skew;
+
+    step->handed.fence = input_number(in, 1);
+    step->handed.handed_us = before(run, in) + AHEAD_US;
+    step->handed.pair_sent_us = before(run, in);
+    skew = input_number(in, 2);
+    step->handed.pair_server_us = flags & 4 ? 0 : step->handed.pair_sent_us + AHEAD_US;
+    if (skew >= 0xf000) { /* the server's clock was set */
+        step->handed.pair_server_us += (int64_t)(skew - 0xf800) * MS;
+    }
+}
+
+/* What the answer to a command says. */
+static void fill_in_answer(struct input *in, uint64_t flags, struct lw__input *step)
+{
+    switch (step->event) {
+    case LW__EV_GRANTED:
+        step->granted.fence = input_number(in, 1);
+        step->granted.released = flags & 32;
+        break;
+    case LW__EV_NOT_GRANTED:
+        step->not_granted.set_done = flags & 16;
+        break;
+    case LW__EV_QUEUED:
+        fill_in_queued(in, flags, step);
+        break;
+    case LW__EV_DEADLOCK:
+        step->deadlock.released = flags & 32;
+        break;
+    case LW__EV_UNKNOWN:
+    case LW__EV_REFUSED:
+        step->unknown.was_sent = flags & 128;
+        break;
+    case LW__EV_RELEASED:
+        step->released.holds_left = flags & 8 ? 1 : 0;
+        step->released.again = step->released.released = flags & 32;
+        break;
+    case LW__EV_RENEWED:
+        step->renewed.lease_us = lease(in);
+        step->renewed.wanted_us = flags & 16 ? lease(in) : step->renewed.lease_us;
+        break;
+    default:
+        break;
+    }
+}
+
+static void fill_in(struct run *run, struct input *in, uint64_t flags,
+                    struct lw__input *step)
+{
+    switch (step->event) {
+    case LW__EV_START:
+        step->start.first_script = flags & 16;
+        step->start.behind = flags & 32;
+        break;
+    case LW__EV_ASKED:
+        step->asked.lease_us = lease(in);
+        break;
+    case LW__EV_SHORTEN:
+        step->shorten.lease_us = lease(in);
+        break;
+    case LW__EV_HANDED:
+        fill_in_handed(run, in, flags, step);
+        break;
+    case LW__EV_STANDBY:
+        step->standby.window_us = run->machine.window_us;
+        break;
+    case LW__EV_TURN:
+        step->turn.window_us = run->machine.window_us;
+        break;
+    case LW__EV_LAPSE:
+        step->lapse.at_us = flags & 16 ? run->machine.deadline_us : before(run, in);
+        break;
+    default:
+        fill_in_answer(in, flags, step);
+    }
+}
+
 static struct lw__input next_input(struct run *run, struct input *in)
 {
     struct lw__input step = {0};
-    uint64_t flags, skew;
+    uint64_t flags;
 
     step.event = (enum lw__event)(input_number(in, 1) % (LW__EV_LAPSE + 1));
     flags = input_number(in, 1);
     run->now_us += (int64_t)input_number(in, 2) * (flags & 1 ? MS : 1);
     step.now_us = run->now_us;
     step.sent_us = flags & 2 ? before(run, in) : run->sent_us;
-    step.fence = input_number(in, 1);
-    step.remaining_ms = (int64_t)input_number(in, 2) - 1;
-    step.position = (int64_t)input_number(in, 1) - 1;
-    step.ticket = step.position;
-    step.server_us = step.sent_us + AHEAD_US + (int64_t)input_number(in, 2);
-    step.handed_us = before(run, in) + AHEAD_US;
-    step.pair_sent_us = before(run, in);
-    skew = input_number(in, 2);
-    step.pair_server_us = flags & 4 ? 0 : step.pair_sent_us + AHEAD_US;
-    if (skew >= 0xf000) /* the server's clock was set */
-        step.pair_server_us += (int64_t)(skew - 0xf800) * MS;
-    step.window_us = run->machine.window_us;
-    step.lease_us = 100 * MS + (int64_t)input_number(in, 2) * MS;
+    step.margin_us = run->margin_us;
     step.jitter = jitter(in);
-    step.holds_left = flags & 8 ? 1 : 0;
-    step.first_script = flags & 16;
-    step.again = step.released = flags & 32;
     step.linked = flags & 64;
-    step.was_sent = flags & 128;
+    fill_in(run, in, flags, &step);
     return step;
 }
 
@@ -72,7 +152,8 @@ static bool single(unsigned bits)
     return (bits & (bits - 1)) == 0;
 }
 
-/* The earliest moment, on our clock, at which the server can have handed the lock over. */
+/* The earliest moment, on our clock, at which the server can have handed the lock
+ * over. */
 static int64_t handed_at(int64_t sent_us, int64_t server_us, int64_t handed_us)
 {
     return sent_us + (handed_us - server_us);
@@ -82,11 +163,13 @@ static int64_t handed_at(int64_t sent_us, int64_t server_us, int64_t handed_us)
 static void check_belief(const struct lw__machine *was, const struct lw__machine *is,
                          const struct lw__input *step)
 {
-    int64_t lease_us = step->event == LW__EV_RENEWED ? step->lease_us : is->lease_us;
-    int64_t lease_end = step->sent_us + lease_us - lw__drift_us(lease_us);
+    int64_t lease_us = step->event == LW__EV_RENEWED ? step->renewed.lease_us
+                                                     : is->lease_us;
+    int64_t lease_end = step->sent_us + lease_us - lw__machine_drift_us(lease_us);
 
-    if (is->phase != LW__HELD)
+    if (is->phase != LW__HELD) {
         return;
+    }
     switch (step->event) {
     case LW__EV_GRANTED:
         CHECK(was->phase == LW__HELD || is->deadline_us <= lease_end);
@@ -96,19 +179,27 @@ static void check_belief(const struct lw__machine *was, const struct lw__machine
         break;
     case LW__EV_HANDED:
         CHECK(was->phase == LW__HELD ||
-              is->deadline_us <
-                  handed_at(step->pair_sent_us, step->pair_server_us, step->handed_us) +
-                      is->window_us);
+              is->deadline_us < handed_at(step->handed.pair_sent_us,
+                                          step->handed.pair_server_us,
+                                          step->handed.handed_us) +
+                                    is->window_us);
         break;
     case LW__EV_QUEUED: /* with a message noted before */
         CHECK(was->phase == LW__HELD ||
-              is->deadline_us < handed_at(step->sent_us, step->server_us, was->handed_us) +
-                                    is->window_us);
+              is->deadline_us <
+                  handed_at(step->sent_us, step->queued.server_us, was->handed_us) +
+                      is->window_us);
         break;
+    case LW__EV_SHORTEN:
+        CHECK(is->deadline_us <= was->deadline_us);
+        lease_us = step->shorten.lease_us;
+        CHECK(is->deadline_us <=
+              step->now_us + lease_us - lw__machine_drift_us(lease_us));
+        return;
     default:
         CHECK(was->phase == LW__HELD && is->deadline_us == was->deadline_us);
     }
-    CHECK(was->phase == LW__HELD || is->deadline_us - step->now_us > is->margin_us);
+    CHECK(was->phase == LW__HELD || is->deadline_us - step->now_us > step->margin_us);
 }
 
 static void check_releases(struct run *run, const struct lw__machine *was,
@@ -124,8 +215,9 @@ static void check_releases(struct run *run, const struct lw__machine *was,
         CHECK(out->release_status == LW_OK || out->release_status == LW_STILLHELD ||
               out->release_status == LW_ENOTHELD || out->release_status == LW_EUNKNOWN);
     }
-    if (is->phase == LW__ENDED)
+    if (is->phase == LW__ENDED) {
         CHECK(run->releases == 0);
+    }
 }
 
 static void check(struct run *run, const struct lw__machine *was,
@@ -134,7 +226,8 @@ static void check(struct run *run, const struct lw__machine *was,
     const struct lw__machine *is = &run->machine;
 
     CHECK(single(out->actions & SENDS));
-    CHECK(single(out->actions & (LW__DO_GRANT | LW__DO_BUSY | LW__DO_FAIL | LW__DO_LOST)));
+    CHECK(
+        single(out->actions & (LW__DO_GRANT | LW__DO_BUSY | LW__DO_FAIL | LW__DO_LOST)));
     CHECK(!(out->actions & LW__DO_END) ==
           !(is->phase == LW__ENDED && was->phase != LW__ENDED));
     CHECK(!(out->actions & LW__DO_GRANT) ==
@@ -144,12 +237,15 @@ static void check(struct run *run, const struct lw__machine *was,
     CHECK(!(out->actions & (LW__SEND_TRY | LW__SEND_ACQUIRE)) || is->phase == LW__ASKING);
     CHECK(!(out->actions & LW__SEND_RELEASE) || is->phase == LW__LEAVING);
     CHECK(!(out->actions & LW__SEND_RELEASE) || is->in_flight);
-    if (was->phase == LW__ENDED)
-        CHECK(out->actions == 0 && memcmp(was, is, sizeof *is) == 0);
-    if (was->phase == LW__HELD && step->event == LW__EV_RELEASE)
+    if (was->phase == LW__ENDED) {
+        CHECK(out->actions == 0 && memcmp(was, is, sizeof(*is)) == 0);
+    }
+    if (was->phase == LW__HELD && step->event == LW__EV_RELEASE) {
         CHECK(out->actions == LW__SEND_RELEASE);
-    if (is->phase == LW__LEAVING && !is->in_flight)
+    }
+    if (is->phase == LW__LEAVING && !is->in_flight) {
         CHECK(is->due_us != LW__NEVER); /* it ends, with or without a link */
+    }
     check_belief(was, is, step);
     check_releases(run, was, step, out);
 }
@@ -158,22 +254,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input in = {data, size};
     struct run run = {.now_us = 1000000000};
+    int64_t lease_us = lease(&in), window_us;
 
-    lw__machine_init(&run.machine);
-    run.machine.lease_us = 100 * MS + (int64_t)input_number(&in, 2) * MS;
-    run.machine.margin_us = (int64_t)input_number(&in, 1) * run.machine.lease_us / 2 /
-                            256;
-    run.machine.window_us = 100 * MS + (int64_t)input_number(&in, 2) * MS;
-    if (run.machine.window_us > run.machine.lease_us)
-        run.machine.window_us = run.machine.lease_us;
+    run.margin_us = (int64_t)input_number(&in, 1) * lease_us / 2 / 256;
+    window_us = lease(&in);
+    lw__machine_init(&run.machine, window_us < lease_us ? window_us : lease_us, lease_us);
     while (in.left > 0) {
         struct lw__machine was = run.machine;
         struct lw__input step = next_input(&run, &in);
         struct lw__output out = lw__machine_step(&run.machine, &step);
 
         check(&run, &was, &step, &out);
-        if (out.actions & SENDS)
+        if (out.actions & SENDS) {
             run.sent_us = run.now_us;
+        }
     }
     return 0;
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A throw-away Redis for the interop tests, and what they need of its protocol.
+"""A throw-away Redis for the interop tests, and all that it is told.
 
-Owns the server's process, its temporary directory and plain connections to it. Must not
+Owns the server's process and its temporary directory. Must not
 know lockwire or the peers. Happy path:
 `with PrivateRedis() as server: server("GET", "x")`.
 """
@@ -15,77 +15,29 @@ import tempfile
 import threading
 import time
 
+from resp import Link, RedisError
+
 LIMIT_S = 60
-
-
-class ServerError(Exception):
-    """An error reply, or a server that would not start."""
-
-
-class Connection:
-    """Speaks RESP2, one command at a time; nil is None, all else str, int or list."""
-
-    def __init__(self, path):
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(LIMIT_S)
-        try:
-            self.socket.connect(path)
-        except OSError:
-            self.socket.close()
-            raise
-        self.file = self.socket.makefile("rb")
-
-    def close(self):
-        with contextlib.suppress(OSError):
-            self.socket.shutdown(socket.SHUT_RDWR)
-        self.file.close()
-        self.socket.close()
-
-    def __call__(self, *words):
-        parts = [str(word).encode() for word in words]
-        bulks = [b"$%d\r\n%s\r\n" % (len(part), part) for part in parts]
-        self.socket.sendall(b"*%d\r\n" % len(parts) + b"".join(bulks))
-        return self.reply()
-
-    def reply(self):
-        line = self.file.readline()
-        if not line:
-            raise ServerError("the server closed the connection")
-        kind, rest = line[:1], line[1:].rstrip(b"\r\n")
-        if kind == b"-":
-            raise ServerError(rest.decode())
-        if kind == b":":
-            return int(rest)
-        if kind == b"$":
-            length = int(rest)
-            if length < 0:
-                return None
-            return self.file.read(length + 2)[:-2].decode("latin-1")
-        if kind == b"*":
-            return [self.reply() for _ in range(int(rest))]
-        return rest.decode("latin-1")
 
 
 class Monitor:
     """Everything that the server is told, in its order, from the start of this on."""
 
     def __init__(self, path):
-        self.connection = Connection(path)
+        self.connection = Link(path, timeout=None)
         self.connection("MONITOR")
-        self.connection.socket.settimeout(None)
         self.lines = []
         self.words = 0
         self.thread = threading.Thread(target=self.collect, daemon=True)
         self.thread.start()
 
     def collect(self):
-        with contextlib.suppress(OSError, ValueError, ServerError):
+        with contextlib.suppress(OSError, ValueError, RedisError):
             while True:
-                self.lines.append(self.connection.reply())
+                self.lines.append(self.connection.read())
 
     def close(self):
-        with contextlib.suppress(OSError):
-            self.connection.socket.shutdown(socket.SHUT_RDWR)
+        self.connection.shut()
         self.thread.join(LIMIT_S)
         self.connection.close()
 
@@ -118,7 +70,7 @@ class PrivateRedis:
     def __enter__(self):
         program = shutil.which("redis-server") or shutil.which("valkey-server")
         if not program:
-            raise ServerError("neither redis-server nor valkey-server is installed")
+            raise RedisError("neither redis-server nor valkey-server is installed")
         self.directory = tempfile.mkdtemp(prefix="lockwire-interop-")
         self.path = self.directory + "/s"
         atexit.register(self.__exit__)  # unittest skips clean-ups where it is interrupted
@@ -139,12 +91,12 @@ class PrivateRedis:
                      "--save", "", "--appendonly", "no", *self.cluster_options()],
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log)
             if self.await_socket():
-                self.command = Connection(self.path)
+                self.command = Link(self.path, LIMIT_S)
                 if self.cluster:
                     self.be_a_cluster()
                 return
         with open(self.directory + "/log", encoding="utf-8") as log:
-            raise ServerError("the server would not start: " + log.read()[-2000:])
+            raise RedisError("the server would not start: " + log.read()[-2000:])
 
     def cluster_options(self):
         if not self.cluster:
@@ -157,14 +109,14 @@ class PrivateRedis:
         deadline = time.monotonic() + LIMIT_S
         while "cluster_state:ok" not in self("CLUSTER", "INFO"):
             if time.monotonic() > deadline:
-                raise ServerError("it never became a cluster")
+                raise RedisError("it never became a cluster")
             time.sleep(0.01)
 
     def await_socket(self):
         deadline = time.monotonic() + LIMIT_S
         while time.monotonic() < deadline and self.process.poll() is None:
             with contextlib.suppress(OSError):
-                connection = Connection(self.path)
+                connection = Link(self.path, LIMIT_S)
                 connection.close()
                 return True
             time.sleep(0.01)

@@ -7,22 +7,23 @@
  */
 #include "look.h"
 
-#include "core.h"
+#include "lock/structs.h"
+#include "redis/format.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* `op` believes to hold. The key cannot have ended before that: it began to count when the
- * command arrived, and belief when it was sent. */
+/* `op` believes to hold. The key cannot have ended before that: it began to count when
+ * the command arrived, and belief when it was sent. */
 void check_backed(const struct op *op)
 {
     const struct lw_lock *lock = op->lock;
-    struct lw__token_id id = {op->host->client->uuid, lock->token_n, lock->window_ms};
+    struct lw__token id = {op->host->client->uuid, lock->token_n, lock->window_ms};
     const char *name = load_name(op->name);
     char token[LW__TOKEN_SIZE];
     bool has = false;
 
-    lw__token_text(&id, token);
+    lw__format_token(&id, token);
     switch (world.plan.kinds[op->name]) {
     case KIND_MUTEX:
         has = look_has_mutex(name, token);
@@ -32,13 +33,14 @@ void check_backed(const struct op *op)
         has = look_has_hold(name, token);
         break;
     case KIND_REDISSON:
-        lw__redisson_field(&id, token);
+        lw__format_field(&id, token);
         has = look_number(look_ask("HEXISTS", name, token, NULL)) == 1;
         break;
     }
-    if (!has)
+    if (!has) {
         violation("op %u believes to hold %s, but the server does not have it", op->id,
                   name);
+    }
 }
 
 static bool is_fence(const struct model_key *key)
@@ -58,25 +60,29 @@ static bool may_be_bare(const struct model_key *key)
 static void check_key(const struct model_key *key, void *arg)
 {
     (void)arg;
-    if (key->ttl_ms < 0 && !may_be_bare(key))
+    if (key->ttl_ms < 0 && !may_be_bare(key)) {
         violation("the key %.*s has no TTL", (int)key->name.len, key->name.data);
+    }
 }
 
 void check_keys(void)
 {
-    for (unsigned i = 0; i < world.plan.servers; i++)
+    for (unsigned i = 0; i < world.plan.servers; i++) {
         model_server_each_key(world.servers[i], check_key, NULL);
+    }
 }
 
 static void check_last_key(const struct model_key *key, void *arg)
 {
     (void)arg;
-    if (!is_fence(key))
+    if (!is_fence(key)) {
         violation("the key %.*s is left behind", (int)key->name.len, key->name.data);
+    }
 }
 
 void check_last_keys(void)
 {
-    for (unsigned i = 0; i < world.plan.servers; i++)
+    for (unsigned i = 0; i < world.plan.servers; i++) {
         model_server_each_key(world.servers[i], check_last_key, NULL);
+    }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Numeric addresses: what is one, the longest, zones by name and by number. Knows address.h.
- * Happy path: each text is parsed, and comes back as it was.
+ * Numeric addresses: what is one, the longest, zones by name and by number. Knows
+ * address.h. Happy path: each text is parsed, and comes back as it was.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "address.h"
+#include "base/address.h"
 
 #include <string.h>
 
@@ -83,8 +83,8 @@ static void test_a_list_has_each_once_and_an_end(void **state)
     (void)state;
     for (int i = 0; i < 2 * LW__ADDRESSES; i++) {
         address.text[7] = (char)('0' + i / 2);
-        lw__addresses_add(&list, &address);
-        lw__addresses_add(&list, &address);
+        lw__address_add(&list, &address);
+        lw__address_add(&list, &address);
     }
     assert_int_equal(list.count, LW__ADDRESSES);
     assert_string_equal(list.list[LW__ADDRESSES - 1].text, "10.0.0.7");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which error means what, by the texts of Redis 6.2, 7 and 8 and of Valkey 8, and by texts
- * that only quote a code. Knows protocol.h and told.h.
+ * Which error means what, by the texts of Redis 6.2, 7 and 8 and of Valkey 8, and by
+ * texts that only quote a code. Knows classify.h and told.h.
  *
  * Happy path: a text, its class.
  */
@@ -11,8 +11,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "protocol.h"
-#include "told.h"
+#include "redis/classify.h"
 
 #define SHA "6b1bf486c81ceb7edf3c093f0fb1291d6438a1cc"
 #define IN_SCRIPT                                                                        \
@@ -27,13 +26,14 @@ struct text {
 static void check(const struct text *texts, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        enum lw__error_class class = lw__classify(lw__command_error(texts[i].text));
+        enum lw__error_class class = lw__classify(lw__classify_own_words(texts[i].text));
 
-        if (class != texts[i].expected)
+        if (class != texts[i].expected) {
             fail_msg("\"%s\" is %d", texts[i].text, (int)class);
+        }
     }
 }
-#define CHECK(texts) check(texts, sizeof texts / sizeof *texts)
+#define CHECK(texts) check(texts, sizeof(texts) / sizeof(*texts))
 
 static void test_a_code_in_front(void **state)
 {
@@ -139,14 +139,16 @@ static void test_what_is_only_quoted_is_no_code(void **state)
 static void test_who_is_denied(void **state)
 {
     (void)state;
-    assert_true(lw__denied("NOPERM this user has no permissions to access one of the "
-                           "channels used as arguments"));
     assert_true(
-        lw__denied(lw__command_error(WRAPPED "@user_script: 12: -NOPERM The user")));
-    assert_false(lw__denied("ERR unknown command 'SUBSCRIBE', with args beginning with: "
+        lw__classify_denied("NOPERM this user has no permissions to access one of the "
+                            "channels used as arguments"));
+    assert_true(lw__classify_denied(
+        lw__classify_own_words(WRAPPED "@user_script: 12: -NOPERM The user")));
+    assert_false(
+        lw__classify_denied("ERR unknown command 'SUBSCRIBE', with args beginning with: "
                             "'NOPERM ' "));
-    assert_false(lw__denied("NOPERMISSION"));
-    assert_false(lw__denied(""));
+    assert_false(lw__classify_denied("NOPERMISSION"));
+    assert_false(lw__classify_denied(""));
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The mark that tells a forked child from its parent, with the page that the kernel wipes
- * and without it. Knows only base.h.
+ * and without it. Knows only forked.h.
  * Happy path: a mark, a child that looks at it, what it found as its exit status.
  */
 #include <setjmp.h>
@@ -10,18 +10,19 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base.h"
+#include "base/forked.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
 
-static bool child_sees_itself(const struct lw__fork_mark *mark)
+static bool child_sees_itself(const struct lw__forked *mark)
 {
     int status = 0;
     pid_t child = fork();
 
-    if (child == 0)
-        _exit(lw__fork_mark_is_childs(mark) ? 7 : 0);
+    if (child == 0) {
+        _exit(lw__forked_is_child(mark) ? 7 : 0);
+    }
     assert_true(child > 0);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
@@ -30,28 +31,28 @@ static bool child_sees_itself(const struct lw__fork_mark *mark)
 
 static void test_a_child_is_told_from_its_parent(void **state)
 {
-    struct lw__fork_mark mark;
+    struct lw__forked mark;
 
     (void)state;
-    lw__fork_mark_set(&mark);
+    lw__forked_mark(&mark);
     assert_int_equal(mark.pid, getpid());
-    assert_false(lw__fork_mark_is_childs(&mark));
+    assert_false(lw__forked_is_child(&mark));
     assert_true(child_sees_itself(&mark));
-    assert_false(lw__fork_mark_is_childs(&mark));
-    lw__fork_mark_drop(&mark);
+    assert_false(lw__forked_is_child(&mark));
+    lw__forked_drop(&mark);
 }
 
 static void test_without_a_page_the_pid_tells(void **state)
 {
-    struct lw__fork_mark mark;
+    struct lw__forked mark;
 
     (void)state;
-    lw__fork_mark_set(&mark);
-    lw__fork_mark_drop(&mark);
+    lw__forked_mark(&mark);
+    lw__forked_drop(&mark);
     assert_null(mark.page);
-    assert_false(lw__fork_mark_is_childs(&mark));
+    assert_false(lw__forked_is_child(&mark));
     assert_true(child_sees_itself(&mark));
-    lw__fork_mark_drop(&mark); /* again: nothing is left to do */
+    lw__forked_drop(&mark); /* again: nothing is left to do */
 }
 
 int main(void)

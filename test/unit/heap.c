@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base.h"
-#include "heap.h"
+#include "base/heap.h"
+#include "base/random.h"
 #include "lockwire.h"
 
 #include <string.h>

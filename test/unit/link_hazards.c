@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What hiredis' asynchronous context would not bear, or would do otherwise, and the link must
- * not let show. Knows the scene of link_scene.h, and which of it depends on hiredis'
+ * What hiredis' asynchronous context would not bear, or would do otherwise, and the link
+ * must not let show. Knows the scene of link_scene.h, and which of it depends on hiredis'
  * version.
  *
  * Happy path: as the link's own test.
@@ -18,14 +18,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define SUBSCRIBE "*2\r\n$9\r\nSUBSCRIBE\r\n$2\r\nch\r\n"
-#define CONFIRMED "*3\r\n$9\r\nsubscribe\r\n$2\r\nch\r\n:1\r\n"
-#define MESSAGE "*3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$2\r\nhi\r\n"
-
 /* Without a turn of the loop. */
 static void say(struct scene *scene, const char *bytes)
 {
-    assert_int_equal(send(scene->peer, bytes, strlen(bytes), MSG_NOSIGNAL), strlen(bytes));
+    assert_int_equal(send(scene->peer, bytes, strlen(bytes), MSG_NOSIGNAL),
+                     strlen(bytes));
 }
 
 /* ---- what a server may say ---- */
@@ -176,7 +173,7 @@ static void stall_over(struct scene *scene, struct lw__timer *timer, const char 
 {
     int64_t due = lw__now_us() + 1000;
 
-    assert_int_equal(lw__loop_reserve(scene->loop, 1), 0);
+    assert_int_equal(lw__timer_reserve(scene->loop, 1), 0);
     lw__timer_init(timer, on_timer, scene);
     lw__timer_set(scene->loop, timer, due);
     say(scene, bytes);
@@ -242,7 +239,8 @@ static void test_a_due_timer_ends_the_link_before_an_answer(void **state)
         scene->meanwhile = NULL;
         settle(scene);
         assert_null(strstr(scene->trace, "0:1"));
-        assert_int_equal(strstr(scene->trace, "failed0 down(by a timer)") != NULL, i == 2);
+        assert_int_equal(strstr(scene->trace, "failed0 down(by a timer)") != NULL,
+                         i == 2);
         assert_int_equal(scene_tear_down((void **)&scene), 0);
     }
 }
@@ -279,7 +277,8 @@ static void test_a_subscription_before_and_in_up(void **state)
 
 /* ---- ends ---- */
 
-/* The write fails before the loop looks at what has arrived: that is told all the same. */
+/* The write fails before the loop looks at what has arrived: that is told all the
+ * same. */
 static void test_the_last_words_are_read_although_writing_fails(void **state)
 {
     struct scene *scene = *state;
@@ -354,8 +353,8 @@ static void test_a_path_that_is_gone_once_connected(void **state)
     assert_string_equal(scene->trace, "up ");
 }
 
-/* A server that is busy accepts nobody, and the last who got into its queue would be told to
- * come later if it asked again. */
+/* A server that is busy accepts nobody, and the last who got into its queue would be told
+ * to come later if it asked again. */
 static void test_a_path_whose_queue_is_full_by_now(void **state)
 {
     struct scene *scene = *state;

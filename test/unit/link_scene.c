@@ -387,6 +387,13 @@ void serve_bytes(struct scene *scene, const char *bytes, size_t length)
     }
 }
 
+void scene_open_subscribed(struct scene *scene)
+{
+    scene_open(scene);
+    assert_int_equal(lw__link_subscribe(scene->link, "ch"), 0);
+    await_bytes(scene, strlen(SUBSCRIBE));
+}
+
 void serve(struct scene *scene, const char *bytes)
 {
     serve_bytes(scene, bytes, strlen(bytes));

@@ -7,13 +7,20 @@
  */
 #ifndef TEST_LINK_SCENE_H
 #define TEST_LINK_SCENE_H
+#include <stdbool.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "link.h"
+#include "base/told.h"
+#include "loop/defer.h"
+#include "loop/loop.h"
+#include "loop/now.h"
+#include "loop/timer.h"
+#include "redis/link.h"
+#include "redis/reply.h"
 
 #include <event2/event.h>
 
@@ -54,6 +61,12 @@ void scene_listen_tcp(struct scene *scene);
 void scene_open(struct scene *scene); /* and waits until both sides are connected */
 void scene_start(struct scene *scene);
 int scene_try_start(struct scene *scene); /* what lw__link_open returns */
+/* Opened, and has asked for the channel "ch": by this; what a server confirms and sends
+ * then. */
+#define SUBSCRIBE "*2\r\n$9\r\nSUBSCRIBE\r\n$2\r\nch\r\n"
+#define CONFIRMED "*3\r\n$9\r\nsubscribe\r\n$2\r\nch\r\n:1\r\n"
+#define MESSAGE "*3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$2\r\nhi\r\n"
+void scene_open_subscribed(struct scene *scene);
 /* A request for `replies` answers, sent as that many PINGs. */
 void scene_send(struct scene *scene, struct ask *ask, int number, unsigned replies);
 /* The same; what lw__link_send returns. */

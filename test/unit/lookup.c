@@ -6,7 +6,11 @@
  */
 #include "lookup_scene.h"
 
-#include "hosts.h"
+#include "base/address.h"
+#include "loop/lookup.h"
+#include "loop/loop.h"
+#include "loop/now.h"
+#include "loop/timer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,23 +85,24 @@ static void test_a_hosts_file(void **state)
 
     (void)state;
     assert_non_null(file);
-    fputs("# comment me\n\n127.0.0.1\tlocalhost me # other\n  ::1 x ME\r\nbad me\n"
-          "10.0.0.1 notme me2\n10.0.0.2\n",
-          file);
+    (void)fputs("# comment me\n\n127.0.0.1\tlocalhost me # other\n  ::1 x ME\r\nbad me\n"
+                "10.0.0.1 notme me2\n10.0.0.2\n",
+                file);
     for (int i = 0; i < 3000; i++) {
-        fputc('y', file); /* a line longer than any buffer */
+        (void)fputc('y', file); /* a line longer than any buffer */
     }
-    fputs(" me\n127.0.0.1 me\n10.0.0.3 me", file); /* twice; and no newline at the end */
+    (void)fputs(" me\n127.0.0.1 me\n10.0.0.3 me",
+                file); /* twice; and no newline at the end */
     assert_int_equal(fclose(file), 0);
-    lw__hosts_find(path, "me", &found);
+    lw__lookup_in_file(path, "me", &found);
     assert_int_equal(found.count, 3);
     assert_string_equal(found.list[0].text, "127.0.0.1");
     assert_string_equal(found.list[1].text, "::1");
     assert_string_equal(found.list[2].text, "10.0.0.3");
     found.count = 0;
-    lw__hosts_find(path, "other", &found);
-    lw__hosts_find("/nowhere/at/all", "me", &found);
-    lw__hosts_find("/", "me", &found);
+    lw__lookup_in_file(path, "other", &found);
+    lw__lookup_in_file("/nowhere/at/all", "me", &found);
+    lw__lookup_in_file("/", "me", &found);
     assert_int_equal(found.count, 0);
     (void)unlink(path);
 }
@@ -110,7 +115,7 @@ static void test_no_more_addresses_than_there_is_room_for(void **state)
     (void)state;
     for (int i = 0; i < 20; i++) {
         (void)snprintf(address.text, sizeof(address.text), "10.0.0.%d", i / 2);
-        lw__addresses_add(&found, &address);
+        lw__address_add(&found, &address);
     }
     assert_int_equal(found.count, LW__ADDRESSES);
     assert_string_equal(found.list[7].text, "10.0.0.7");
@@ -248,7 +253,7 @@ static void test_the_loop_is_freed_by_a_timer_while_a_name_is_asked_for(void **s
 
     lookup_play_server(scene);
     lookup_start(scene, "both.example");
-    assert_int_equal(lw__loop_reserve(scene->loop, 1), 0);
+    assert_int_equal(lw__timer_reserve(scene->loop, 1), 0);
     lw__timer_init(&scene->timer, on_timer, scene);
     lw__timer_set(scene->loop, &scene->timer, 1); /* due when the answer is handed on */
     lookup_await(scene, &scene->called, 0);

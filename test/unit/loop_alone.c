@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The loop where the process has no descriptor left for its timer: libevent's own timers
- * stand in. Knows loop.h and libevent.
+ * stand in. Knows the loop and libevent.
  *
  * Happy path: a loop is made while no descriptor can be had; timers come in order, never
  * early, and once each.
@@ -12,7 +12,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "loop.h"
+#include "loop/loop.h"
+#include "loop/now.h"
+#include "loop/timer.h"
 
 #include <event2/event.h>
 #include <string.h>
@@ -44,7 +46,7 @@ static int set_up(void **state)
     int status = lw__loop_new(base, &loop);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(status, 0);
-    return lw__loop_reserve(loop, 8);
+    return lw__timer_reserve(loop, 8);
 }
 
 static int tear_down(void **state)
@@ -115,7 +117,7 @@ static void test_one_that_is_due_already_comes_at_once(void **state)
 
 static void catch_up(void)
 {
-    lw__loop_catch_up(loop); /* has no effect from within a timer */
+    lw__timer_catch_up(loop); /* has no effect from within a timer */
 }
 
 static void test_catching_up_from_within_a_timer_is_left_to_it(void **state)
@@ -126,7 +128,7 @@ static void test_catching_up_from_within_a_timer_is_left_to_it(void **state)
     start(&a, 'a', -2000);
     start(&b, 'b', -1000);
     a.act = catch_up;
-    lw__loop_catch_up(loop);
+    lw__timer_catch_up(loop);
     assert_string_equal(word, "ab");
 }
 

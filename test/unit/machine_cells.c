@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every event in every phase, told as traces (see machine_trace.h): behind the first lines,
- * which lead to the phase, each line stands by itself; an event that has no line there must
- * change nothing.
+ * Every event in every phase, told as traces (see machine_trace.h): behind the first
+ * lines, which lead to the phase, each line stands by itself; an event that has no line
+ * there must change nothing.
  *
  * Happy path: each test reads as a column of the table (phase x event).
  */
@@ -78,6 +78,7 @@ static void test_asking_in_a_turn(void **state)
         "10 queued left=9000 pos=1 -> RELEASED ENOTHELD, BUSY, queued due=6010 "
         "ticket=100\n"
         "10 queued left=9000 pos=-1 -> RELEASED ENOTHELD, BUSY, queued due=10010\n"
+        "10 queued left=9000 pos=-1 joins -> RELEASED ENOTHELD, BUSY, acquire, asking\n"
         "10 queued left=9000 pos=1 again -> RELEASED ENOTHELD, BUSY, acquire, asking "
         "ticket=100\n"
         "10 deadlock -> RELEASED ENOTHELD, FAIL EDEADLOCK, END, ended\n"
@@ -158,7 +159,9 @@ static void test_held(void **state)
                 "10 release -> release, leaving\n"
                 "10 turn -> acquire, asking\n"
                 "10 late -> acquire, asking\n"
-                "10 lapse -> lapsed D=9898 due=9898\n");
+                "10 shorten lease=5000 -> held D=4958 fence=7\n"
+                "10 lapse at=500 -> lapsed D=500 due=500\n"
+                "10 lapse at=99999 -> lapsed D=9898 due=9898\n");
 }
 
 static void test_held_by_message(void **state)
@@ -172,6 +175,7 @@ static void test_held_by_message(void **state)
                 "10 release -> release, leaving\n"
                 "10 turn -> acquire, asking\n"
                 "10 late -> acquire, asking\n"
+                "10 shorten lease=1000 -> held D=998 fence=32 due=508\n"
                 "10 lapse -> lapsed D=1985.92 due=1985.92\n");
 }
 

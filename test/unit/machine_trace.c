@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The machine's runs as text: see machine_trace.h. Reads a line up to the arrow, steps, writes
- * the line anew with what came out, compares.
+ * The machine's runs as text: see machine_trace.h. Reads a line up to the arrow, steps,
+ * writes the line anew with what came out, compares.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,6 +19,7 @@
 
 #define LINE 256
 #define NOT_GIVEN INT64_MIN
+#define WINDOW_US 2000000
 #define AHEAD_US 50000000 /* of our clock, the server's */
 
 static const char *const events[] = {
@@ -31,9 +32,10 @@ static const char *const events[] = {
     [LW__EV_ASK_NOW] = "ask_now",   [LW__EV_DUE] = "due",
     [LW__EV_ABANDON] = "abandon",   [LW__EV_RELEASE] = "release",
     [LW__EV_TURN] = "turn",         [LW__EV_LATE] = "late",
-    [LW__EV_LAPSE] = "lapse",
+    [LW__EV_LAPSE] = "lapse",       [LW__EV_SHORTEN] = "shorten",
+    [LW__EV_ASKED] = "asked",
 };
-#define EVENTS (sizeof events / sizeof *events)
+#define EVENTS (sizeof(events) / sizeof(*events))
 
 const char *trace_phase(enum lw__phase phase)
 {
@@ -47,12 +49,14 @@ const char *trace_ms(int64_t us, char room[32])
 {
     size_t length;
 
-    snprintf(room, 32, "%lld.%03d", (long long)(us / 1000), (int)(us % 1000));
+    (void)snprintf(room, 32, "%lld.%03d", (long long)(us / 1000), (int)(us % 1000));
     length = strlen(room);
-    while (room[length - 1] == '0')
+    while (room[length - 1] == '0') {
         room[--length] = '\0';
-    if (room[length - 1] == '.')
+    }
+    if (room[length - 1] == '.') {
         room[length - 1] = '\0';
+    }
     return room;
 }
 
@@ -66,11 +70,13 @@ static int64_t read_ms(const char *text)
     int64_t unit = 100;
 
     if (*end == '.') {
-        for (end++; *end >= '0' && *end <= '9'; end++, unit /= 10)
+        for (end++; *end >= '0' && *end <= '9'; end++, unit /= 10) {
             us += (*end - '0') * unit;
+        }
     }
-    if (*end != '\0' || end == text)
+    if (*end != '\0' || end == text) {
         fail_msg("no time: %s", text);
+    }
     return us;
 }
 
@@ -79,122 +85,185 @@ static int64_t read_number(const char *text)
     char *end;
     int64_t number = strtoll(text, &end, 10);
 
-    if (*end != '\0' || end == text)
+    if (*end != '\0' || end == text) {
         fail_msg("no number: %s", text);
+    }
     return number;
+}
+
+/* Where a word of this event goes; NULL: it is no such flag. */
+static bool *flag_of(struct lw__input *in, const char *word)
+{
+    const struct {
+        enum lw__event event;
+        const char *word;
+        bool *flag;
+    } flags[] = {
+        {LW__EV_START, "script", &in->start.first_script},
+        {LW__EV_START, "behind", &in->start.behind},
+        {LW__EV_QUEUED, "again", &in->queued.again},
+        {LW__EV_QUEUED, "joins", &in->queued.asked_to_join},
+        {LW__EV_RELEASED, "again", &in->released.again},
+        {LW__EV_GRANTED, "released", &in->granted.released},
+        {LW__EV_QUEUED, "released", &in->queued.released},
+        {LW__EV_DEADLOCK, "released", &in->deadlock.released},
+        {LW__EV_RELEASED, "released", &in->released.released},
+        {LW__EV_NOT_GRANTED, "set", &in->not_granted.set_done},
+    };
+
+    for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++) {
+        if (in->event == flags[i].event && strcmp(word, flags[i].word) == 0) {
+            return flags[i].flag;
+        }
+    }
+    return NULL;
 }
 
 static bool read_flag(struct lw__input *in, const char *word)
 {
-    static const struct {
-        const char *word;
-        size_t offset;
-        bool value;
-    } flags[] = {
-        {"script", offsetof(struct lw__input, first_script), true},
-        {"behind", offsetof(struct lw__input, behind), true},
-        {"again", offsetof(struct lw__input, again), true},
-        {"released", offsetof(struct lw__input, released), true},
-        {"unlinked", offsetof(struct lw__input, linked), false},
-        {"unsent", offsetof(struct lw__input, was_sent), false},
-        {"set", offsetof(struct lw__input, set_done), true},
-    };
+    bool *flag = flag_of(in, word);
 
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
-        if (strcmp(word, flags[i].word) == 0) {
-            *(bool *)((char *)in + flags[i].offset) = flags[i].value;
-            return true;
-        }
+    if (flag != NULL) {
+        *flag = true;
+    } else if (strcmp(word, "unlinked") == 0) {
+        in->linked = false;
+    } else if (strcmp(word, "unsent") == 0) {
+        in->unknown.was_sent = false;
+    } else {
+        return false;
     }
-    return false;
+    return true;
 }
 
 static void read_field(struct lw__input *in, const char *word)
 {
     const struct {
+        enum lw__event event;
         const char *name;
         int64_t *number;
         bool time;
     } fields[] = {
-        {"sent", &in->sent_us, true},
-        {"left", &in->remaining_ms, false},
-        {"pos", &in->position, false},
-        {"ticket", &in->ticket, false},
-        {"server", &in->server_us, true},
-        {"t", &in->handed_us, true},
-        {"s", &in->pair_sent_us, true},
-        {"tau", &in->pair_server_us, true},
-        {"window", &in->window_us, true},
-        {"lease", &in->lease_us, true},
-        {"jitter", &in->jitter, false},
-        {"holds", &in->holds_left, false},
-        {"fence", (int64_t *)&in->fence, false},
+        {in->event, "sent", &in->sent_us, true},
+        {in->event, "jitter", &in->jitter, false},
+        {LW__EV_QUEUED, "left", &in->queued.remaining_ms, false},
+        {LW__EV_QUEUED, "pos", &in->queued.position, false},
+        {LW__EV_QUEUED, "ticket", &in->queued.ticket, false},
+        {LW__EV_QUEUED, "server", &in->queued.server_us, true},
+        {LW__EV_HANDED, "t", &in->handed.handed_us, true},
+        {LW__EV_HANDED, "s", &in->handed.pair_sent_us, true},
+        {LW__EV_HANDED, "tau", &in->handed.pair_server_us, true},
+        {LW__EV_HANDED, "fence", (int64_t *)&in->handed.fence, false},
+        {LW__EV_GRANTED, "fence", (int64_t *)&in->granted.fence, false},
+        {LW__EV_STANDBY, "window", &in->standby.window_us, true},
+        {LW__EV_TURN, "window", &in->turn.window_us, true},
+        {LW__EV_RENEWED, "lease", &in->renewed.lease_us, true},
+        {LW__EV_RENEWED, "wanted", &in->renewed.wanted_us, true},
+        {LW__EV_SHORTEN, "lease", &in->shorten.lease_us, true},
+        {LW__EV_ASKED, "lease", &in->asked.lease_us, true},
+        {LW__EV_LAPSE, "at", &in->lapse.at_us, true},
+        {LW__EV_RELEASED, "holds", &in->released.holds_left, false},
     };
     const char *value = strchr(word, '=');
-    size_t length = value ? (size_t)(value - word) : 0;
+    size_t length = value != NULL ? (size_t)(value - word) : 0;
 
-    if (read_flag(in, word))
+    if (read_flag(in, word)) {
         return;
-    for (size_t i = 0; value && i < sizeof fields / sizeof *fields; i++) {
-        if (strlen(fields[i].name) == length &&
+    }
+    for (size_t i = 0; value != NULL && i < sizeof(fields) / sizeof(*fields); i++) {
+        if (in->event == fields[i].event && strlen(fields[i].name) == length &&
             strncmp(word, fields[i].name, length) == 0) {
             *fields[i].number = fields[i].time ? read_ms(value + 1)
                                                : read_number(value + 1);
             return;
         }
     }
-    fail_msg("no field of an event: %s", word);
+    fail_msg("no field of that event: %s", word);
 }
 
 static enum lw__event read_event(const char *word)
 {
-    for (size_t i = 0; word && i < EVENTS; i++) {
-        if (strcmp(events[i], word) == 0)
+    for (size_t i = 0; word != NULL && i < EVENTS; i++) {
+        if (strcmp(events[i], word) == 0) {
             return (enum lw__event)i;
+        }
     }
-    fail_msg("no event: %s", word ? word : "(nothing)");
+    fail_msg("no event: %s", word != NULL ? word : "(nothing)");
     return LW__EV_START;
 }
 
 static void read_terms(struct trace *trace)
 {
-    struct lw__machine *m = &trace->machine;
     const char *word;
 
     while ((word = strtok(NULL, " ")) != NULL) {
-        if (strncmp(word, "lease=", 6) == 0)
-            m->lease_us = read_ms(word + 6);
-        else if (strncmp(word, "margin=", 7) == 0)
-            m->margin_us = read_ms(word + 7);
-        else if (strncmp(word, "window=", 7) == 0)
-            m->window_us = read_ms(word + 7);
-        else
+        if (strncmp(word, "lease=", 6) == 0) {
+            lw__machine_init(&trace->machine, WINDOW_US, read_ms(word + 6));
+        } else if (strncmp(word, "margin=", 7) == 0) {
+            trace->margin_us = read_ms(word + 7);
+        } else {
             fail_msg("no term: %s", word);
+        }
     }
+}
+
+/* What an event says unless the line says otherwise. */
+static struct lw__input usual(const struct trace *trace, enum lw__event event)
+{
+    const struct lw__machine *m = &trace->machine;
+    struct lw__input in = {.event = event,
+                           .sent_us = trace->sent_us,
+                           .margin_us = trace->margin_us,
+                           .linked = true};
+
+    switch (event) {
+    case LW__EV_UNKNOWN:
+    case LW__EV_REFUSED:
+        in.unknown.was_sent = true;
+        break;
+    case LW__EV_QUEUED:
+        in.queued.ticket = NOT_GIVEN;
+        break;
+    case LW__EV_HANDED:
+        in.handed.pair_sent_us = trace->pair_sent_us;
+        in.handed.pair_server_us = trace->pair_server_us;
+        break;
+    case LW__EV_ASKED:
+        in.asked.lease_us = m->lease_us;
+        break;
+    case LW__EV_RENEWED:
+        in.renewed.wanted_us = INT64_MAX;
+        break;
+    case LW__EV_TURN:
+        in.turn.window_us = m->window_us;
+        break;
+    case LW__EV_LAPSE:
+        in.lapse.at_us = m->deadline_us;
+        break;
+    default:
+        break;
+    }
+    return in;
 }
 
 /* `line` is cut up. */
 static struct lw__input read_input(const struct trace *trace, char *first)
 {
-    struct lw__input in = {
-        .now_us = read_ms(first),
-        .sent_us = trace->sent_us,
-        .pair_sent_us = trace->pair_sent_us,
-        .pair_server_us = trace->pair_server_us,
-        .linked = true,
-        .was_sent = true,
-    };
+    int64_t now_us = read_ms(first);
+    struct lw__input in = usual(trace, read_event(strtok(NULL, " ")));
     const char *word;
 
-    in.ticket = NOT_GIVEN;
-    in.event = read_event(strtok(NULL, " "));
-    while ((word = strtok(NULL, " ")) != NULL)
+    in.now_us = now_us;
+    while ((word = strtok(NULL, " ")) != NULL) {
         read_field(&in, word);
-    if (in.server_us == 0)
-        in.server_us = in.sent_us + AHEAD_US;
-    if (in.ticket == NOT_GIVEN)
-        in.ticket = in.position >= 0 && trace->machine.ticket < 0 ? 100
-                                                                  : trace->machine.ticket;
+    }
+    if (in.event == LW__EV_QUEUED && in.queued.server_us == 0) {
+        in.queued.server_us = in.sent_us + AHEAD_US;
+    }
+    if (in.event == LW__EV_QUEUED && in.queued.ticket == NOT_GIVEN) {
+        in.queued.ticket = in.queued.position >= 0 && trace->machine.ticket < 0
+                               ? 100
+                               : trace->machine.ticket;
+    }
     return in;
 }
 
@@ -207,7 +276,7 @@ static void add(char *line, const char *separator, const char *format, ...)
 
     at += (size_t)snprintf(line + at, LINE - at, "%s", separator);
     va_start(args, format);
-    vsnprintf(line + at, LINE - at, format, args);
+    (void)vsnprintf(line + at, LINE - at, format, args);
     va_end(args);
 }
 
@@ -225,9 +294,10 @@ static const char *status(int error)
         {LW_EDEADLOCK, "EDEADLOCK"},
     };
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (names[i].error == error)
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        if (names[i].error == error) {
             return names[i].name;
+        }
     }
     return "(no status of these)";
 }
@@ -245,15 +315,17 @@ static void write_actions(char *line, const struct lw__output *out)
         {LW__DO_END, "END"},
     };
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (!(out->actions & names[i].action))
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        if (!(out->actions & names[i].action)) {
             continue;
-        if (names[i].action == LW__DO_RELEASED)
+        }
+        if (names[i].action == LW__DO_RELEASED) {
             add(line, " ", "RELEASED %s,", status(out->release_status));
-        else if (names[i].action == LW__DO_FAIL)
+        } else if (names[i].action == LW__DO_FAIL) {
             add(line, " ", "FAIL %s,", status(out->fail_status));
-        else
+        } else {
             add(line, " ", "%s,", names[i].name);
+        }
     }
 }
 
@@ -262,14 +334,18 @@ static void write_state(char *line, const struct lw__machine *m)
     char room[32];
 
     add(line, " ", "%s", trace_phase(m->phase));
-    if (m->phase == LW__HELD || m->phase == LW__LAPSED)
+    if (m->phase == LW__HELD || m->phase == LW__LAPSED) {
         add(line, " ", "D=%s", trace_ms(m->deadline_us, room));
-    if (m->phase == LW__HELD)
+    }
+    if (m->phase == LW__HELD) {
         add(line, " ", "fence=%llu", (unsigned long long)m->fence);
-    if (m->due_us != LW__NEVER)
+    }
+    if (m->due_us != LW__NEVER) {
         add(line, " ", "due=%s", trace_ms(m->due_us, room));
-    if (m->ticket >= 0 && m->phase != LW__ENDED)
+    }
+    if (m->ticket >= 0 && m->phase != LW__ENDED) {
         add(line, " ", "ticket=%lld", (long long)m->ticket);
+    }
 }
 
 /* ---- running ---- */
@@ -277,19 +353,18 @@ static void write_state(char *line, const struct lw__machine *m)
 void trace_init(struct trace *trace)
 {
     *trace = (struct trace){.sent_us = 0};
-    lw__machine_init(&trace->machine);
-    trace->machine.lease_us = 10000000;
-    trace->machine.window_us = 2000000;
+    lw__machine_init(&trace->machine, WINDOW_US, 10000000);
 }
 
 static void note(struct trace *trace, const struct lw__input *in,
                  const struct lw__output *out)
 {
-    if (out->actions & (LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE))
+    if (out->actions & (LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE)) {
         trace->sent_us = in->now_us;
+    }
     if (in->event == LW__EV_QUEUED) {
         trace->pair_sent_us = in->sent_us;
-        trace->pair_server_us = in->server_us;
+        trace->pair_server_us = in->queued.server_us;
     }
 }
 
@@ -301,7 +376,8 @@ static int run_line(struct trace *trace, const char *line)
     struct lw__input in;
     struct lw__output out;
 
-    snprintf(before, sizeof before, "%.*s", arrow ? (int)(arrow - line) : LINE, line);
+    (void)snprintf(before, sizeof(before), "%.*s",
+                   arrow != NULL ? (int)(arrow - line) : LINE, line);
     add(actual, before, " ->");
     first = strtok(before, " ");
     if (strcmp(first, "terms") == 0) {
@@ -321,8 +397,9 @@ static const char *next_line(const char *script, char line[LINE])
 {
     size_t length;
 
-    while (*script == ' ' || *script == '\n')
+    while (*script == ' ' || *script == '\n') {
         script++;
+    }
     length = strcspn(script, "\n");
     if (length >= LINE) {
         fail_msg("a line is too long: %s", script);
@@ -337,8 +414,9 @@ void trace_run(struct trace *trace, const char *script)
 {
     char line[LINE];
 
-    for (script = next_line(script, line); *line; script = next_line(script, line))
+    for (script = next_line(script, line); *line; script = next_line(script, line)) {
         run_line(trace, line);
+    }
 }
 
 void trace_check(const char *script)
@@ -353,11 +431,18 @@ static void changes_nothing(const struct trace *trace, enum lw__event event,
                             int64_t now_us)
 {
     struct trace cell = *trace;
-    struct lw__input in = {.event = event, .now_us = now_us, .handed_us = 1};
-    struct lw__output out = lw__machine_step(&cell.machine, &in);
+    struct lw__input in = usual(trace, event);
+    struct lw__output out;
+
+    in.now_us = now_us;
+    if (event == LW__EV_HANDED) {
+        in.handed.handed_us = 1;
+    }
+    out = lw__machine_step(&cell.machine, &in);
     if (out.actions != 0 ||
-        memcmp(&cell.machine, &trace->machine, sizeof cell.machine) != 0)
+        memcmp(&cell.machine, &trace->machine, sizeof(cell.machine)) != 0) {
         fail_msg("%s should change nothing", events[event]);
+    }
 }
 
 void trace_cells(const char *before, const char *lines)
@@ -380,7 +465,8 @@ void trace_cells(const char *before, const char *lines)
         now_us = read_ms(line);
     }
     for (size_t i = 0; i < EVENTS; i++) {
-        if (!seen[i])
+        if (!seen[i]) {
             changes_nothing(&trace, (enum lw__event)i, now_us);
+        }
     }
 }

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See options.h. Bad values are explained, what and where.
+ *
+ * Happy path: getopt_long, one value after the other.
+ */
+#include "options.h"
+
+#include "duration.h"
+#include "gateway.h"
+
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define USAGE 64
+
+static const char usage[] =
+    "usage: gateway --ledger FILE [OPTION...]\n"
+    "\n"
+    "  --ledger FILE       where gifts are noted; shared by all gateways\n"
+    "  --grants FILE       where every grant of a lock is noted, for checking\n"
+    "  --listen HOST:PORT  numeric (127.0.0.1:8080); port 0: any free one\n"
+    "  --port-file FILE    where the port is written once connections are accepted\n"
+    "  --redis URL         ($LOCKWIRE_URL, else redis://localhost)\n"
+    "  --work TIME         how long giving a gift takes (20ms)\n"
+    "  --lease TIME        of the locks (30s)\n"
+    "  --idle TIME         after which a connection without a request ends (60s)\n"
+    "  --unlocked          without any lock, to measure what the lock costs: gifts are\n"
+    "                      given twice then\n"
+    "\n"
+    "TIME is like 500ms, 30s, 5m, 1h; a plain number is seconds.\n";
+
+/* HOST:PORT, an IPv6 address in brackets. */
+static bool parse_listen(const char *text, struct options *options)
+{
+    const char *colon = strrchr(text, ':');
+    size_t length = colon != NULL ? (size_t)(colon - text) : 0;
+    char *rest;
+    unsigned long port;
+
+    if (length > 1 && text[0] == '[' && text[length - 1] == ']') {
+        text++;
+        length -= 2;
+    }
+    if (length == 0 || length >= sizeof(options->host) || colon[1] < '0' ||
+        colon[1] > '9') {
+        return false;
+    }
+    port = strtoul(colon + 1, &rest, 10);
+    if (*rest || port > UINT16_MAX) {
+        return false;
+    }
+    memcpy(options->host, text, length);
+    options->host[length] = '\0';
+    options->port = (uint16_t)port;
+    return true;
+}
+
+static bool parse_time(const char *option, const char *text, int64_t *ms)
+{
+    char why[200];
+
+    if (duration_parse(text, ms, why, sizeof(why)) == 0 && *ms <= INT32_MAX) {
+        return true;
+    }
+    say("--%s %s", option, *ms > INT32_MAX ? "is too long" : why);
+    return false;
+}
+
+static bool parse_option(int option, struct options *options)
+{
+    switch (option) {
+    case 'l':
+        options->ledger = optarg;
+        return true;
+    case 'g':
+        options->grants = optarg;
+        return true;
+    case 'U':
+        options->unlocked = true;
+        return true;
+    case 'p':
+        options->port_file = optarg;
+        return true;
+    case 'r':
+        options->url = optarg;
+        return true;
+    case 'w':
+        return parse_time("work", optarg, &options->work_ms);
+    case 'e':
+        return parse_time("lease", optarg, &options->lease_ms);
+    case 'i':
+        return parse_time("idle", optarg, &options->idle_ms);
+    case 'a':
+        if (parse_listen(optarg, options)) {
+            return true;
+        }
+        say("--listen '%s': HOST:PORT was expected, PORT from 0 to 65535", optarg);
+        return false;
+    default:
+        return false; /* getopt_long has said why */
+    }
+}
+
+int options_parse(int argc, char **argv, struct options *options)
+{
+    static const struct option known[] = {{"ledger", required_argument, NULL, 'l'},
+                                          {"grants", required_argument, NULL, 'g'},
+                                          {"listen", required_argument, NULL, 'a'},
+                                          {"port-file", required_argument, NULL, 'p'},
+                                          {"redis", required_argument, NULL, 'r'},
+                                          {"work", required_argument, NULL, 'w'},
+                                          {"lease", required_argument, NULL, 'e'},
+                                          {"idle", required_argument, NULL, 'i'},
+                                          {"unlocked", no_argument, NULL, 'U'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    const char *url = getenv("LOCKWIRE_URL");
+    int option;
+
+    *options = (struct options){.url = url != NULL && *url ? url : "redis://localhost",
+                                .host = "127.0.0.1",
+                                .port = 8080,
+                                .work_ms = 20,
+                                .lease_ms = 30000,
+                                .idle_ms = 60000};
+    while ((option = getopt_long(argc, argv, "h", known, NULL)) != -1) {
+        if (option == 'h') {
+            return fputs(usage, stdout) < 0;
+        }
+        if (!parse_option(option, options)) {
+            (void)fputs(usage, stderr);
+            return USAGE;
+        }
+    }
+    if (options->ledger != NULL && optind == argc) {
+        return -1;
+    }
+    (void)fputs(usage, stderr);
+    return USAGE;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* Bytes that grow. Happy path: there is room from the last time. Where there is no memory
+ * it says so from then on, until it is reset. */
+#include "base/buffer.h"
+
+#include <stdlib.h>
+
+char *lw__buffer_grow(struct lw__buffer *buffer, size_t length)
+{
+    size_t capacity = buffer->capacity > 0 ? buffer->capacity : 512;
+    char *data;
+
+    if (buffer->failed) {
+        return NULL;
+    }
+    while (capacity - buffer->length < length) {
+        capacity *= 2;
+    }
+    data = realloc(buffer->data, capacity);
+    if (data == NULL) { /* from now on there is no room for anything */
+        buffer->failed = true;
+        buffer->length = buffer->capacity;
+        return NULL;
+    }
+    buffer->data = data;
+    buffer->capacity = capacity;
+    return data + buffer->length;
+}
+
+void lw__buffer_reset(struct lw__buffer *buffer)
+{
+    buffer->length = 0;
+    buffer->failed = false;
+}
+
+void lw__buffer_clear(struct lw__buffer *buffer)
+{
+    free(buffer->data);
+    *buffer = (struct lw__buffer){0};
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* What a name or a word may be. Must not know what it is used for. Whatever is wrong is
+ * told with its place, counted from 1; no part of the text itself is, since it may be
+ * anything. */
+#include "base/check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct why {
+    char *text;
+    size_t size;
+};
+
+__attribute__((format(printf, 2, 3))) static const char *wrong(const struct why *why,
+                                                               const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(why->text, why->size, format, args);
+    va_end(args);
+    return why->text;
+}
+
+/* Cluster nodes hash only what stands between the first '{' and the next '}'. The keys
+ * that go with a name repeat that, which works where there is no other '}'. */
+static const char *check_tag(const char *name, const struct why *why)
+{
+    const char *close = strchr(name, '}'), *open;
+
+    if (close == NULL) {
+        return NULL;
+    }
+    open = strchr(name, '{');
+    if (open == NULL || open > close) {
+        return wrong(why, "\"}\" at position %zu has no \"{\" before it",
+                     (size_t)(close - name) + 1);
+    }
+    if (close == open + 1) {
+        return wrong(why, "the tag \"{}\" at position %zu is empty",
+                     (size_t)(open - name) + 1);
+    }
+    if (strchr(close + 1, '}') != NULL) {
+        return wrong(why, "\"}\" at position %zu is a second one",
+                     (size_t)(strchr(close + 1, '}') - name) + 1);
+    }
+    return NULL;
+}
+
+const char *lw__check_name(const char *name, char *why_text, size_t why_size)
+{
+    const struct why why = {why_text, why_size};
+    size_t length = name != NULL ? strnlen(name, 513) : 0;
+
+    if (length == 0) {
+        return wrong(&why, "the name is %s", name != NULL ? "empty" : "NULL");
+    }
+    if (length > 512) {
+        return wrong(&why, "the name is longer than 512 bytes");
+    }
+    for (size_t i = 0; i < length; i++) {
+        unsigned char byte = (unsigned char)name[i];
+
+        if (byte < 0x20 || byte == 0x7f) {
+            return wrong(&why, "name: byte 0x%02x at position %zu is not allowed", byte,
+                         i + 1);
+        }
+    }
+    if (strncmp(name, "lockwire:", 9) == 0) {
+        return wrong(&why, "a name may not begin with \"lockwire:\"");
+    }
+    return check_tag(name, &why);
+}
+
+const char *lw__check_word(const char *word, const char *what, char *why_text,
+                           size_t why_size)
+{
+    const struct why why = {why_text, why_size};
+    size_t length = word != NULL ? strnlen(word, 129) : 0;
+
+    if (length == 0 || length > 128) {
+        return wrong(&why, "%s: %s, 1 to 128 bytes are allowed", what,
+                     length == 0 ? "empty" : "too long");
+    }
+    for (size_t i = 0; i < length; i++) {
+        if (word[i] <= 0x20 || word[i] >= 0x7f) {
+            return wrong(&why, "%s: byte 0x%02x at position %zu is not allowed", what,
+                         (unsigned char)word[i], i + 1);
+        }
+    }
+    return NULL;
+}

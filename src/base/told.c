@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* What others said, so that it can be shown: character by character, as long as one more
+ * has room, also as \xNN; the rest is cut off. */
+#include "base/told.h"
+
+#include <string.h>
+
+/* Bytes of the UTF-8 sequence here; 0: it is none, or of no printable character. The
+ * second byte's bounds leave out longer forms than needed, surrogates, what lies beyond
+ * Unicode, and the control characters from U+0080 on. */
+static size_t sequence(const unsigned char *at)
+{
+    static const struct {
+        unsigned char first, last, low, high, length;
+    } forms[] = {
+        {0x20, 0x7e, 0x00, 0xff, 1}, {0xc2, 0xc2, 0xa0, 0xbf, 2},
+        {0xc3, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3},
+        {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
+        {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+    };
+    size_t form = 0, length = 1;
+
+    while (form < sizeof(forms) / sizeof(*forms) &&
+           (*at < forms[form].first || *at > forms[form].last)) {
+        form++;
+    }
+    if (form == sizeof(forms) / sizeof(*forms) || at[1] < forms[form].low ||
+        at[1] > forms[form].high) {
+        return 0;
+    }
+    while (length < forms[form].length) {
+        if ((at[length++] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+    return length;
+}
+
+void lw__told(const char *from, char *ret, size_t size)
+{
+    static const char digits[] = "0123456789abcdef";
+    const unsigned char *at = (const unsigned char *)from;
+    size_t used = 0;
+
+    if (size == 0) {
+        return;
+    }
+    while (*at != '\0') {
+        size_t length = sequence(at);
+
+        if (used + (length > 0 ? length : 4) >= size) {
+            break;
+        }
+        if (length > 0) {
+            memcpy(ret + used, at, length);
+            used += length;
+            at += length;
+        } else {
+            memcpy(ret + used, "\\x", 2);
+            ret[used + 2] = digits[*at >> 4];
+            ret[used + 3] = digits[*at & 15];
+            used += 4;
+            at++;
+        }
+    }
+    ret[used] = '\0';
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/* What a claim says to the server, written at the moment of sending, by the terms of the
+ * handles that wait for it then. Must not know what is answered. Lack of memory is the
+ * buffer's to tell. */
+#include "lock/claim_inside.h"
+
+#include "base/buffer.h"
+#include "lock/claim.h"
+#include "lock/machine.h"
+#include "lock/mode.h"
+#include "lock/terms.h"
+#include "loop/now.h"
+#include "redis/encode.h"
+#include "redis/node.h"
+
+struct lw__token lw__claim_token(const struct lw__claim *claim)
+{
+    return (struct lw__token){claim->client->uuid, claim->n, claim->window_ms};
+}
+
+static bool wants_to_join(const struct lw__claim *claim)
+{
+    return lw__node_is_bound(claim->client->node) && !claim->machine.abandoned &&
+           lw__terms_wants_place(claim);
+}
+
+static const struct lw__rw *rw_of(const struct lw__claim *claim)
+{
+    return claim->mode->rw ? &claim->rw : NULL;
+}
+
+/* The lease to ask for: what goes out is what the machine will count the answer by. */
+static uint32_t ask_lease_ms(struct lw__claim *claim)
+{
+    int64_t lease_us = lw__terms_lease_us(claim);
+
+    if (lease_us != claim->machine.lease_us) {
+        struct lw__input input = {.event = LW__EV_ASKED, .asked = {lease_us}};
+
+        (void)lw__machine_step(&claim->machine, &input);
+    }
+    return (uint32_t)(claim->machine.lease_us / LW__MS);
+}
+
+void lw__claim_put_try(struct lw__command *command, struct lw__buffer *out)
+{
+    struct lw__claim *claim = lw__claim_of(command);
+    struct lw__token token = lw__claim_token(claim);
+    bool fence = lw__terms_wants_fence(claim);
+
+    claim->set_done = claim->set_answered = false;
+    claim->numbers = fence ? 1 : 0;
+    command->request.expected = fence ? 2 : 1;
+    command->request.second =
+        lw__encode_try(out, claim->name->text, &token, ask_lease_ms(claim), fence);
+}
+
+void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)
+{
+    struct lw__claim *claim = lw__claim_of(command);
+    struct lw__token previous = {claim->client->uuid, claim->previous_n,
+                                 claim->previous_window_ms};
+    struct lw__acquire_args args = {
+        .name = claim->name->text,
+        .token = lw__claim_token(claim),
+        .previous = claim->machine.turning ? &previous : NULL,
+        .rw = rw_of(claim),
+        .server = lw__node_server(claim->client->node),
+        .ticket = claim->machine.ticket,
+        .wait = wants_to_join(claim),
+        .fence = lw__terms_wants_fence(claim),
+    };
+
+    args.lease_ms = ask_lease_ms(claim);
+    claim->asked_to_join = args.wait;
+    claim->numbers = args.fence ? 16 : 0;
+    claim->mode->encode_acquire(out, command->eval, &args);
+}
+
+void lw__claim_put_release(struct lw__command *command, struct lw__buffer *out)
+{
+    struct lw__claim *claim = lw__claim_of(command);
+    struct lw__release_args args = {
+        .name = claim->name->text,
+        .token = lw__claim_token(claim),
+        .rw = rw_of(claim),
+        .server = lw__node_server(claim->client->node),
+    };
+
+    claim->mode->encode_release(out, command->eval, &args);
+}

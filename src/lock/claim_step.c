@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: MIT */
+/* The steps of a claim: turns answers, messages and due times into inputs of its machine,
+ * and the machine's actions into commands and events. Must not know handles, nor decide
+ * anything about a lock.
+ *
+ * Happy path: START -> SEND_TRY, its two replies -> GRANTED -> events->granted; RELEASE
+ * -> SEND_RELEASE, its reply -> events->released, events->ended. No link, no answer, or
+ * an error that may pass: the outcome is open, and the machine knows what then; an error
+ * that is for good: REFUSED. An answer that no script of ours can have given is not taken
+ * (node_send.c). */
+#include "lock/claim_inside.h"
+
+#include "base/log.h"
+#include "base/random.h"
+#include "base/told.h"
+#include "lock/claim.h"
+#include "lock/hints.h"
+#include "lock/machine.h"
+#include "lock/mode.h"
+#include "lock/name.h"
+#include "lock/terms.h"
+#include "loop/now.h"
+#include "loop/timer.h"
+#include "redis/classify.h"
+#include "redis/decode.h"
+#include "redis/node.h"
+#include "redis/reply.h"
+
+#include <string.h>
+#include <syslog.h>
+#include <utlist.h>
+
+/* ---- what comes back ---- */
+
+static int64_t sent_us_of(const struct lw__claim *claim)
+{
+    return claim->command.request.sent_us;
+}
+
+static void not_decided(struct lw__claim *claim, enum lw__event event, bool sent)
+{
+    struct lw__input input = {
+        .event = event, .sent_us = sent_us_of(claim), .unknown = {.was_sent = sent}};
+
+    lw__claim_step(claim, &input);
+}
+
+static void outcome_open(struct lw__claim *claim, int status, const char *why, bool sent)
+{
+    claim->client->events->open(claim, status, why);
+    not_decided(claim, LW__EV_UNKNOWN, sent);
+}
+
+static void cannot_serve(struct lw__claim *claim, enum lw__error_class class,
+                         const char *text, bool sent)
+{
+    if (class != LW__ERR_REFUSED) {
+        outcome_open(claim, class == LW__ERR_LINK ? LW_ECONN : LW_EREDIS, text, sent);
+        return;
+    }
+    claim->client->events->said(claim, text);
+    not_decided(claim, LW__EV_REFUSED, sent);
+}
+
+static void server_error(struct lw__claim *claim, const char *text)
+{
+    cannot_serve(claim, lw__classify(text), text, true);
+}
+
+static void no_answer(struct lw__command *command, const char *why, bool sent)
+{
+    struct lw__claim *claim = lw__claim_of(command);
+
+    if (sent) {
+        claim->client->stats.resent++;
+    }
+    outcome_open(claim, LW_ECONN, why, sent);
+}
+
+static void try_says(struct lw__claim *claim, bool fence_usable, uint64_t fence)
+{
+    struct lw__input input = {.sent_us = sent_us_of(claim)};
+
+    if (!claim->set_done) {
+        lw__hints_note_contended(claim->client, claim->name);
+    }
+    if (claim->set_done && fence_usable) {
+        input.event = LW__EV_GRANTED;
+        input.granted.fence = fence;
+        input.granted.released = false;
+    } else {
+        input.event = LW__EV_NOT_GRANTED;
+        input.not_granted.set_done = claim->set_done;
+    }
+    lw__claim_step(claim, &input);
+}
+
+/* The try is over and its claim has asked for more: now those of this client that came
+ * after it ask. They waited, so as not to queue before it. */
+static void call_siblings(struct lw_client *client, struct lw__name *name)
+{
+    struct lw__claim *claim, *next;
+
+    DL_FOREACH_SAFE(name->claims, claim, next) {
+        if (claim->machine.phase == LW__QUEUED && claim->machine.due_us == LW__NEVER &&
+            claim->mode->in_line == NULL && lw__node_is_up(client->node)) {
+            lw__claim_event(claim, LW__EV_ASK_NOW);
+        }
+    }
+    lw__name_put(client, name);
+}
+
+/* For call_siblings, when the claim may be gone. */
+static struct lw__name *end_try(struct lw__claim *claim)
+{
+    claim->trying = false;
+    lw__name_keep(claim->name);
+    return claim->name;
+}
+
+static void try_unanswered(struct lw__command *command, const char *why, bool sent)
+{
+    struct lw__claim *claim = lw__claim_of(command);
+    struct lw_client *client = claim->client;
+    struct lw__name *name = end_try(claim);
+
+    no_answer(command, why, sent);
+    call_siblings(client, name);
+}
+
+/* Two replies, of SET and of INCR. An error of SET is told once both are in. */
+static bool try_answered(struct lw__command *command, const struct lw__reply *reply)
+{
+    struct lw__claim *claim = lw__claim_of(command);
+    enum lw__reply_type type = lw__reply_type(reply);
+    int64_t number = lw__reply_integer(reply);
+    struct lw_client *client = claim->client;
+    struct lw__name *name;
+    char *set_error = client->set_error; /* the two follow each other on the wire */
+    bool counted;
+
+    if (!claim->set_answered) {
+        claim->set_answered = true;
+        claim->set_done = type == LW__REPLY_STATUS &&
+                          strcmp(lw__reply_text(reply, NULL), "OK") == 0;
+        set_error[0] = '\0';
+        if (type == LW__REPLY_ERROR) {
+            lw__told(lw__reply_text(reply, NULL), set_error, LW__WHY);
+        } else if (!claim->set_done && type != LW__REPLY_NIL) {
+            return false;
+        }
+        if (command->request.expected > 0) {
+            return true;
+        }
+        number = LW__FENCE_MIN; /* none was asked for */
+    } else if (type != LW__REPLY_INTEGER && type != LW__REPLY_ERROR) {
+        return false;
+    }
+    counted = number >= LW__FENCE_MIN && number < LW__FENCE_END;
+    name = end_try(claim);
+    if (set_error[0] != '\0') {
+        server_error(claim, set_error);
+    } else {
+        try_says(claim, counted, claim->numbers ? (uint64_t)number : 0);
+    }
+    call_siblings(client, name);
+    return true;
+}
+
+static void tell_of_stranger(struct lw__claim *claim, const char *type)
+{
+    if (!claim->stranger_told) {
+        lw__log(&claim->client->log, LOG_WARNING,
+                "the key %s holds a %s that is not ours: it counts as held by a "
+                "stranger and is not touched",
+                claim->name->text, type);
+    }
+    claim->stranger_told = true;
+}
+
+/* The lock is ours; but the server lost its counter, and cannot begin another by its
+ * clock. false: a script has a number, where one is wanted. */
+static bool granted_without_number(struct lw__claim *claim, uint64_t number)
+{
+    struct lw__node *node = claim->client->node;
+
+    if (number == 0) {
+        return false;
+    }
+    lw__node_doubt_clock(node, (int64_t)number);
+    outcome_open(claim, LW_EREDIS, lw__node_unseeded(node)->why, true);
+    return true;
+}
+
+/* Somebody else has it, or had it lately. */
+static void take_queued(struct lw__claim *claim, const struct lw__acquired *answer,
+                        struct lw__input *input)
+{
+    const struct lw__in_line *in_line = claim->mode->in_line;
+
+    input->event = LW__EV_QUEUED;
+    input->queued.remaining_ms = answer->remaining_ms;
+    input->queued.position = answer->position;
+    input->queued.ticket = answer->ticket;
+    input->queued.server_us = answer->server_us;
+    input->queued.again = answer->again;
+    input->queued.asked_to_join = claim->asked_to_join;
+    input->queued.released = answer->released;
+    claim->remaining_ms = answer->remaining_ms;
+    lw__hints_note_clock(claim, input->sent_us, answer->server_us);
+    lw__hints_note_contended(claim->client, claim->name);
+    input->queued.poll_ms = in_line != NULL ? in_line->poll_ms(claim) : 0;
+    if (answer->stranger != NULL) {
+        tell_of_stranger(claim, answer->stranger);
+    }
+}
+
+static bool acquire_answered(struct lw__command *command, const struct lw__reply *reply)
+{
+    struct lw__claim *claim = lw__claim_of(command);
+    struct lw__acquired answer;
+    struct lw__input input = {.sent_us = sent_us_of(claim)};
+
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        server_error(claim, lw__reply_text(reply, NULL));
+        return true;
+    }
+    if (!lw__decode_acquired(reply, claim->machine.turning, &answer)) {
+        return false;
+    }
+    switch (answer.kind) {
+    case LW__ANSWER_GRANTED:
+        if (answer.fence < (uint64_t)LW__FENCE_MIN) {
+            if (claim->numbers > 0) {
+                return granted_without_number(claim, answer.fence);
+            }
+            answer.fence = 0;
+        }
+        input.event = LW__EV_GRANTED;
+        input.granted.fence = answer.fence;
+        input.granted.released = answer.released;
+        break;
+    case LW__ANSWER_QUEUED:
+        take_queued(claim, &answer, &input);
+        break;
+    case LW__ANSWER_DEADLOCK:
+        input.event = LW__EV_DEADLOCK;
+        input.deadlock.released = answer.released;
+        break;
+    }
+    lw__claim_step(claim, &input);
+    return true;
+}
+
+static bool release_answered(struct lw__command *command, const struct lw__reply *reply)
+{
+    struct lw__claim *claim = lw__claim_of(command);
+    struct lw__released answer;
+    struct lw__input input = {.event = LW__EV_RELEASED, .sent_us = sent_us_of(claim)};
+
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        server_error(claim, lw__reply_text(reply, NULL));
+        return true;
+    }
+    if (!claim->mode->decode_released(reply, &answer)) {
+        return false;
+    }
+    if (claim->mode->in_line != NULL) {
+        claim->mode->in_line->released(claim, &answer);
+    }
+    input.released.released = answer.released;
+    input.released.holds_left = answer.holds_left;
+    input.released.again = answer.again;
+    lw__claim_step(claim, &input);
+    return true;
+}
+
+static const struct lw__command_type try_type = {lw__claim_put_try, try_answered,
+                                                 try_unanswered, LW__ORDER_FRESH};
+static const struct lw__command_type acquire_types[LW__ORDERS] = {
+    [LW__ORDER_KEEP] = {lw__claim_put_acquire, acquire_answered, no_answer,
+                        LW__ORDER_KEEP},
+    [LW__ORDER_AGAIN] = {lw__claim_put_acquire, acquire_answered, no_answer,
+                         LW__ORDER_AGAIN},
+    [LW__ORDER_FRESH] = {lw__claim_put_acquire, acquire_answered, no_answer,
+                         LW__ORDER_FRESH},
+};
+static const struct lw__command_type release_type = {
+    lw__claim_put_release, release_answered, no_answer, LW__ORDER_KEEP};
+
+/* ---- sending ---- */
+
+static enum lw__order order_of(const struct lw__claim *claim)
+{
+    if (claim->machine.keeps) {
+        return LW__ORDER_KEEP;
+    }
+    return claim->machine.ticket >= 0 ? LW__ORDER_AGAIN : LW__ORDER_FRESH;
+}
+
+static void send_wanted(struct lw__claim *claim, unsigned actions)
+{
+    struct lw__node *node = claim->client->node;
+    const struct lw__command_type *type;
+    const struct lw__unseeded *unseeded;
+
+    if (actions & LW__SEND_RELEASE) {
+        type = &release_type;
+    } else if (lw__terms_wants_fence(claim) &&
+               (unseeded = lw__node_unseeded(node)) != NULL) {
+        cannot_serve(claim, unseeded->class, unseeded->why, false);
+        return;
+    } else if (actions & LW__SEND_TRY) {
+        type = &try_type;
+    } else {
+        type = &acquire_types[order_of(claim)];
+    }
+    claim->trying = type == &try_type;
+    if (lw__node_send(node, &claim->command, type)) {
+        return;
+    }
+    claim->trying = false;
+    outcome_open(claim, LW_ECONN, "", false);
+}
+
+/* ---- steps ---- */
+
+static void rearm(struct lw__claim *claim)
+{
+    if (claim->machine.due_us == LW__NEVER || claim->machine.phase == LW__HELD) {
+        lw__timer_cancel(claim->client->loop, &claim->timer);
+    } else {
+        lw__timer_set(claim->client->loop, &claim->timer, claim->machine.due_us);
+    }
+}
+
+/* The actions taken; with LW__DO_END, the claim is gone. */
+__attribute__((noinline)) static unsigned step(struct lw__claim *claim,
+                                               struct lw__input *input)
+{
+    const struct lw__claim_events *events = claim->client->events;
+    struct lw__output out;
+
+    input->now_us = lw__now_us();
+    input->jitter = lw__random_between(&claim->client->random, -1000, 1000);
+    input->linked = lw__node_is_up(claim->client->node);
+    input->margin_us = claim->waiting != NULL ? lw__terms_margin_us(claim->waiting) : 0;
+    out = lw__machine_step(&claim->machine, input);
+    rearm(claim);
+    if (out.actions & LW__DO_RELEASED) {
+        events->released(claim, out.release_status);
+    }
+    if (out.actions & LW__DO_LOST) {
+        events->lost(claim);
+    }
+    if (out.actions & LW__DO_GRANT) {
+        if (claim->machine.by_message) {
+            claim->numbers = 16;
+            claim->client->stats.handed_over++;
+        }
+        events->granted(claim);
+    }
+    if (out.actions & LW__DO_BUSY) {
+        events->busy(claim);
+    }
+    if (out.actions & LW__DO_FAIL) {
+        events->failed(claim, out.fail_status);
+    }
+    if (out.actions & (LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE)) {
+        send_wanted(claim, out.actions);
+    }
+    if (out.actions & LW__DO_END) {
+        events->ended(claim);
+    }
+    return out.actions;
+}
+
+/* Not inlined, as step() is not: the one that is not taken costs no more than a look. */
+__attribute__((noinline)) static void step_in_line(struct lw__claim *claim,
+                                                   struct lw__input *input)
+{
+    const struct lw__in_line *in_line = claim->mode->in_line;
+    struct lw_client *client = claim->client;
+    struct lw__name *name = claim->name;
+    enum lw__phase before = claim->machine.phase;
+    bool ended;
+
+    lw__name_keep(name);
+    ended = (step(claim, input) & LW__DO_END) != 0;
+    in_line->moved(name, ended && before != LW__ASKING && before != LW__QUEUED);
+    lw__name_put(client, name);
+}
+
+void lw__claim_step(struct lw__claim *claim, struct lw__input *input)
+{
+    if (claim->mode->in_line != NULL) {
+        step_in_line(claim, input);
+    } else {
+        (void)step(claim, input);
+    }
+}
+
+/* Of one client and name, the first one tries; the others ask when that is over. */
+static bool starts_behind(const struct lw__claim *claim)
+{
+    if (claim->mode->in_line != NULL) {
+        return claim->mode->in_line->must_wait(claim);
+    }
+    return claim->name->claims->trying;
+}
+
+static bool starts_with_script(const struct lw__claim *claim)
+{
+    return !claim->mode->tries || claim->name->claims != claim || claim->next != NULL ||
+           lw__hints_is_contended(claim->client, claim->name);
+}
+
+void lw__claim_event(struct lw__claim *claim, enum lw__event event)
+{
+    struct lw__input input = {.event = event};
+
+    /* What is still to be written will ask as things stand then. */
+    if (event == LW__EV_ASK_NOW && lw__node_is_unsent(&claim->command)) {
+        return;
+    }
+    if (event == LW__EV_START) {
+        input.start.first_script = starts_with_script(claim);
+        input.start.behind = starts_behind(claim);
+    }
+    lw__claim_step(claim, &input);
+}

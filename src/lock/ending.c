@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* How a client ends. Must not know why. Happy path: the last of what is open ends,
+ * drained; its notice comes last, and the loop is let go of before it is delivered; when
+ * the caller frees the client, its memory goes with the last callback. In a forked child
+ * nothing is sent or told, and no kernel object that the parent shares is touched. */
+#include "lock/ending.h"
+
+#include "base/forked.h"
+#include "lock/claim.h"
+#include "lock/name.h"
+#include "lock/notify.h"
+#include "lock/options.h"
+#include "lock/redisson.h"
+#include "lock/renewal.h"
+#include "lock/structs.h"
+#include "loop/loop.h"
+#include "loop/timer.h"
+#include "redis/node.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+void lw__ending_take_down(struct lw_client *client)
+{
+    struct lw__name *name, *next;
+
+    if (client->loop == NULL) {
+        return;
+    }
+    HASH_ITER(hh, client->names, name, next) {
+        lw__name_keep(name);
+        while (name->claims != NULL) {
+            lw__renewal_forget(name->claims);
+            lw__claim_free(name->claims);
+        }
+        lw__name_put(client, name);
+    }
+    if (client->node != NULL) {
+        lw__timer_cancel(client->loop, &client->renewals.timer);
+        lw__timer_cancel(client->loop, &client->close_timer);
+        lw__timer_cancel(client->loop, &client->whoami.timer);
+    }
+    lw__redisson_close(client);
+    if (lw__forked_is_child(&client->forked)) {
+        lw__node_abandon(client->node);
+        lw__loop_abandon(client->loop);
+    } else {
+        lw__node_free(client->node);
+        lw__loop_free(client->loop);
+    }
+    client->node = NULL;
+    client->loop = NULL;
+}
+
+static void free_memory(struct lw_client *client)
+{
+    while (client->free_claims != NULL) {
+        struct lw__claim *claim = client->free_claims;
+
+        client->free_claims = claim->next;
+        free(claim);
+    }
+    while (client->free_locks != NULL) {
+        struct lw_lock *lock = client->free_locks;
+
+        client->free_locks = lock->next;
+        free(lock);
+    }
+    lw__renewal_clear(client);
+    lw__forked_drop(&client->forked);
+    lw__options_clear(client);
+    free(client);
+}
+
+void lw__ending_unref(struct lw_client *client)
+{
+    if (client->freed && client->references == 0) {
+        free_memory(client);
+    }
+}
+
+void lw__ending_closed(struct lw_client *client)
+{
+    struct lw_lock *lock;
+
+    DL_FOREACH(client->locks, lock) {
+        lock->claim = NULL;
+        lw__timer_cancel(client->loop, &lock->timer);
+    }
+    lw__ending_take_down(client);
+}
+
+static bool is_drained(const struct lw_client *client)
+{
+    return client->open_claims == 0 && client->whoami.command.request.prev == NULL;
+}
+
+void lw__ending_drained(struct lw_client *client)
+{
+    if (client->closing && !client->freed && client->loop != NULL && is_drained(client)) {
+        lw__notify_closed(client);
+    }
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* What answers tell by the way: see hints.h. Must not decide how long a message may be
+ * believed; machine.c does. A hand-over is judged by the last answer whose time is not
+ * later; where there is none of this connection it cannot be judged. */
+#include "lock/hints.h"
+
+#include "lock/structs.h"
+#include "loop/now.h"
+#include "redis/node.h"
+
+#define CONTENDED_US (1000 * LW__MS)
+
+void lw__hints_note_clock(struct lw__claim *claim, int64_t sent_us, int64_t server_us)
+{
+    struct lw_client *client = claim->client;
+
+    claim->pair =
+        (struct lw__pair){sent_us, server_us, lw__node_connection(client->node)};
+    client->hints.pair = claim->pair;
+}
+
+struct lw__pair lw__hints_clock(const struct lw__claim *claim, int64_t handed_us)
+{
+    const struct lw__pair *last = &claim->client->hints.pair;
+    unsigned connection = lw__node_connection(claim->client->node);
+
+    if (last->connection == connection && last->server_us <= handed_us) {
+        return *last;
+    }
+    return claim->pair.connection == connection ? claim->pair : (struct lw__pair){0};
+}
+
+void lw__hints_note_contended(struct lw_client *client, const struct lw__name *name)
+{
+    unsigned hash = name->hh.hashv, slot = hash % LW__CONTENDED_SLOTS;
+
+    client->hints.contended[slot].hash = hash;
+    client->hints.contended[slot].until_us = lw__now_us() + CONTENDED_US;
+}
+
+bool lw__hints_is_contended(const struct lw_client *client, const struct lw__name *name)
+{
+    unsigned hash = name->hh.hashv, slot = hash % LW__CONTENDED_SLOTS;
+
+    return client->hints.contended[slot].hash == hash &&
+           client->hints.contended[slot].until_us > lw__now_us();
+}

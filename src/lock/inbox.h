@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+/* Messages on the client's channel, to the claims that they mean. */
+#ifndef LW_INBOX_H
+#define LW_INBOX_H
+#include <stddef.h>
+
+struct lw_client;
+
+void lw__inbox_message(struct lw_client *client, const char *text, size_t length);
+#endif

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+/* lw_inspect and lw_break: who holds a name, who waits for it, and taking it away. Owns
+ * the calls on their way. Must not touch any handle: a holder of ours learns from its
+ * renewal.
+ *
+ * Happy path: inspect.lua's answer (look.c); who the clients in it are (MGET) -> the
+ * callback. lw_break takes the first step alone, then releases what it found there, each
+ * holder by its token, so that a holder who came meanwhile is left alone. Each call is
+ * tried once: no link, no answer or an error ends it, and lw_break says LW_EUNKNOWN where
+ * something may have been broken. */
+#include "lock/inspect.h"
+
+#include "base/buffer.h"
+#include "base/owner.h"
+#include "base/told.h"
+#include "lock/mode.h"
+#include "lock/name.h"
+#include "lock/options.h"
+#include "lock/structs.h"
+#include "lockwire.h"
+#include "redis/decode.h"
+#include "redis/encode.h"
+#include "redis/node.h"
+#include "redis/reply.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#define BROKEN_HOLDERS 1000 /* that one lw_break takes the lock from */
+
+static struct lw__inquiry *inquiry_of(struct lw__command *command)
+{
+    return LW__OWNER(struct lw__inquiry, command, command);
+}
+
+static void finish(struct lw__inquiry *inquiry, int status, const char *why)
+{
+    lw__told(why, inquiry->why, sizeof(inquiry->why));
+    lw__notify_inquiry(inquiry, status);
+}
+
+static void send_or_finish(struct lw__inquiry *inquiry,
+                           const struct lw__command_type *type)
+{
+    if (!lw__node_send(inquiry->client->node, &inquiry->command, type)) {
+        finish(inquiry, LW_ECONN, inquiry->client->down_why);
+    }
+}
+
+static bool is_error(struct lw__inquiry *inquiry, const struct lw__reply *reply)
+{
+    if (lw__reply_type(reply) != LW__REPLY_ERROR) {
+        return false;
+    }
+    finish(inquiry, LW_EREDIS, lw__reply_text(reply, NULL));
+    return true;
+}
+
+static void put_who(struct lw__command *command, struct lw__buffer *out)
+{
+    struct lw__inquiry *inquiry = inquiry_of(command);
+    const char *uuids[LW__LOOK_ENTRIES];
+    size_t count = lw__look_clients(&inquiry->look, uuids);
+
+    lw__encode_who(out, count, uuids);
+}
+
+/* Who they are is an extra: without permission for it the rest is told. */
+static bool who_answered(struct lw__command *command, const struct lw__reply *reply)
+{
+    struct lw__inquiry *inquiry = inquiry_of(command);
+
+    lw__look_name_clients(&inquiry->look, reply);
+    finish(inquiry, LW_OK, "");
+    return true;
+}
+
+static void failed(struct lw__command *command, const char *why, bool sent)
+{
+    (void)sent;
+    finish(inquiry_of(command), LW_ECONN, why);
+}
+
+static const struct lw__command_type who_type = {put_who, who_answered, failed,
+                                                 LW__ORDER_FRESH};
+
+/* Where it is Redisson's it is a stranger's, and not among the holders. */
+static const struct lw__mode *mode_of_broken(const struct lw__inquiry *inquiry)
+{
+    return &inquiry->client->modes[inquiry->look.entries[inquiry->breaking].mode];
+}
+
+static void put_break(struct lw__command *command, struct lw__buffer *out)
+{
+    struct lw__inquiry *inquiry = inquiry_of(command);
+    const struct lw_inspected *holder = &inquiry->look.entries[inquiry->breaking];
+
+    lw__encode_break(out, command->eval, inquiry->name, holder->token,
+                     mode_of_broken(inquiry)->rw, lw__node_server(inquiry->client->node));
+}
+
+static void break_next(struct lw__inquiry *inquiry);
+
+static bool break_answered(struct lw__command *command, const struct lw__reply *reply)
+{
+    struct lw__inquiry *inquiry = inquiry_of(command);
+    struct lw__released answer;
+
+    if (is_error(inquiry, reply)) {
+        return true;
+    }
+    if (!mode_of_broken(inquiry)->decode_released(reply, &answer)) {
+        return false;
+    }
+    inquiry->any_broken = inquiry->any_broken || answer.released;
+    if (!answer.again) { /* else more dead heads are to be passed over first */
+        inquiry->breaking++;
+    }
+    break_next(inquiry);
+    return true;
+}
+
+static void break_failed(struct lw__command *command, const char *why, bool sent)
+{
+    struct lw__inquiry *inquiry = inquiry_of(command);
+
+    finish(inquiry, sent || inquiry->any_broken ? LW_EUNKNOWN : LW_ECONN, why);
+}
+
+static const struct lw__command_type break_type = {put_break, break_answered,
+                                                   break_failed, LW__ORDER_FRESH};
+
+/* An empty token of a hold stands for all that are too long to be named (inspect.lua),
+ * and so is nobody's. */
+static bool is_meant(const struct lw__inquiry *inquiry, const struct lw_inspected *holder)
+{
+    if (inquiry->token == NULL) {
+        return true;
+    }
+    return strcmp(inquiry->token, holder->token) == 0 &&
+           (*holder->token || holder->mode == LW_MUTEX);
+}
+
+static void break_next(struct lw__inquiry *inquiry)
+{
+    const struct lw_inspection *found = &inquiry->look.found;
+
+    while (inquiry->breaking < found->holder_count &&
+           !is_meant(inquiry, &inquiry->look.entries[inquiry->breaking])) {
+        inquiry->breaking++;
+    }
+    if (inquiry->breaking < found->holder_count) {
+        send_or_finish(inquiry, &break_type);
+    } else if (inquiry->any_broken) {
+        finish(inquiry, LW_OK, "");
+    } else if (*found->stranger) {
+        finish(inquiry, LW_ENOTHELD, "the key is a stranger's, and is not touched");
+    } else {
+        finish(inquiry, LW_ENOTHELD,
+               inquiry->token != NULL ? "that token does not hold it"
+                                      : "nobody holds it");
+    }
+}
+
+static void put_inspect(struct lw__command *command, struct lw__buffer *out)
+{
+    struct lw__inquiry *inquiry = inquiry_of(command);
+
+    lw__encode_inspect(out, command->eval, inquiry->name,
+                       inquiry->broken != NULL ? BROKEN_HOLDERS : LW__LOOK_HOLDERS,
+                       inquiry->broken != NULL ? 0 : LW__LOOK_WAITERS);
+}
+
+static bool inspect_answered(struct lw__command *command, const struct lw__reply *reply)
+{
+    struct lw__inquiry *inquiry = inquiry_of(command);
+    const char *uuids[LW__LOOK_ENTRIES];
+    int status;
+
+    if (is_error(inquiry, reply)) {
+        return true;
+    }
+    status = lw__look_read(&inquiry->look, reply);
+    if (status == 0) {
+        return false;
+    }
+    if (status < 0) {
+        finish(inquiry, status, "");
+    } else if (inquiry->broken != NULL) {
+        break_next(inquiry);
+    } else if (lw__look_clients(&inquiry->look, uuids) > 0) {
+        send_or_finish(inquiry, &who_type);
+    } else {
+        finish(inquiry, LW_OK, "");
+    }
+    return true;
+}
+
+static const struct lw__command_type inspect_type = {put_inspect, inspect_answered,
+                                                     failed, LW__ORDER_FRESH};
+
+void lw__inspect_free(struct lw__inquiry *inquiry)
+{
+    struct lw_client *client = inquiry->client;
+
+    if (client != NULL) {
+        lw__notify_cancel(client, &inquiry->notice);
+        lw__node_forget(client->node, &inquiry->command);
+        DL_DELETE(client->inquiries, inquiry);
+    }
+    free(inquiry->name);
+    free(inquiry->token);
+    lw__look_clear(&inquiry->look);
+    free(inquiry);
+}
+
+void lw__inspect_close(struct lw_client *client)
+{
+    struct lw__inquiry *inquiry;
+
+    DL_FOREACH(client->inquiries, inquiry) {
+        lw__node_forget(client->node, &inquiry->command);
+        if (inquiry->notice.kind == LW__NOTICE_NONE) {
+            finish(inquiry, LW_ECLOSED, "");
+        }
+    }
+}
+
+static int ask(struct lw_client *client, const char *text, const char *token,
+               lw_inspect_cb *inspected, lw_break_cb *broken, void *arg)
+{
+    struct lw__inquiry *inquiry;
+    int status;
+
+    if (inspected == NULL && broken == NULL) {
+        lw__options_explain(client, "done is NULL");
+        return LW_EINVAL;
+    }
+    status = lw__name_check(client, text);
+    if (status != 0) {
+        return status;
+    }
+    inquiry = calloc(1, sizeof(*inquiry));
+    if (inquiry != NULL) {
+        inquiry->name = strdup(text);
+        inquiry->token = token != NULL ? strdup(token) : NULL;
+    }
+    if (inquiry == NULL || inquiry->name == NULL ||
+        (token != NULL && inquiry->token == NULL)) {
+        if (inquiry != NULL) {
+            lw__inspect_free(inquiry);
+        }
+        lw__options_explain(client, "%s", lw_strerror(LW_ENOMEM));
+        return LW_ENOMEM;
+    }
+    lw__look_init(&inquiry->look, inquiry->name);
+    inquiry->inspected = inspected;
+    inquiry->broken = broken;
+    inquiry->arg = arg;
+    inquiry->client = client;
+    DL_APPEND(client->inquiries, inquiry);
+    send_or_finish(inquiry, &inspect_type);
+    return 0;
+}
+
+int lw_inspect(struct lw_client *client, const char *name, lw_inspect_cb *done, void *arg)
+{
+    return ask(client, name, NULL, done, NULL, arg);
+}
+
+const struct lw_inspected *lw_inspection_holder(const struct lw_inspection *inspection,
+                                                size_t index)
+{
+    const struct lw_inspected *holders = inspection->holders_;
+
+    return index < inspection->holder_count ? &holders[index] : NULL;
+}
+
+const struct lw_inspected *lw_inspection_waiter(const struct lw_inspection *inspection,
+                                                size_t index)
+{
+    const struct lw_inspected *waiters = inspection->waiters_;
+
+    return index < inspection->waiter_count ? &waiters[index] : NULL;
+}
+
+int lw_break(struct lw_client *client, const char *name, const char *token,
+             lw_break_cb *done, void *arg)
+{
+    return ask(client, name, token, NULL, done, arg);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* lw_inspect and lw_break: the calls on their way. */
+#ifndef LW_INSPECT_H
+#define LW_INSPECT_H
+#include "lock/notify.h"
+#include "redis/command.h"
+#include "redis/look.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct lw__inquiry {
+    struct lw__command command;
+    struct lw__notice notice;
+    struct lw__inquiry *next, *prev; /* all of the client */
+    struct lw_client *client;
+    lw_inspect_cb *inspected; /* or */
+    lw_break_cb *broken;
+    void *arg;
+    char *name, *token; /* token: the only one to break, or NULL */
+    struct lw__look look;
+    size_t breaking; /* the holder whose release is in flight */
+    bool any_broken;
+    char why[LW__WHY];
+};
+
+void lw__inspect_free(struct lw__inquiry *inquiry);
+void lw__inspect_close(struct lw_client *client); /* all end with LW_ECLOSED */
+#endif

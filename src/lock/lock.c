@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: MIT */
+/* The calls on a handle: checks, states, getters. What a call sets in motion is turns.c's
+ * and renew.c's; this file calls no user callback and sends nothing. Happy path:
+ * lw_acquire -> lw__turns_join; lw_release -> lw__turns_let_go; lw_lock_free. A call that
+ * is refused says why (options.c) and has done nothing. */
+#include "lock/lock.h"
+
+#include "base/check.h"
+#include "base/forked.h"
+#include "base/sized.h"
+#include "lock/claim.h"
+#include "lock/ending.h"
+#include "lock/handle.h"
+#include "lock/mode.h"
+#include "lock/name.h"
+#include "lock/notify.h"
+#include "lock/options.h"
+#include "lock/renew.h"
+#include "lock/renewal.h"
+#include "lock/structs.h"
+#include "lock/terms.h"
+#include "lock/turns.h"
+#include "lock/whoami.h"
+#include "loop/now.h"
+#include "loop/timer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#define LEASE_MIN 100
+#define FLAGS (LW_NO_RENEW | LW_NO_FENCE)
+
+/* ---- options ---- */
+
+static bool options_are_bad(struct lw_client *client, const struct lw_acquire_options *o)
+{
+    char why[LW__WHY];
+
+    if ((unsigned)o->mode > LW_REDISSON) {
+        lw__options_explain(client, "mode %d is not an lw_mode", (int)o->mode);
+    } else if (o->flags & ~(uint32_t)FLAGS) {
+        lw__options_explain(client, "flags 0x%x has unknown bits", (unsigned)o->flags);
+    } else if (o->lease_ms < LEASE_MIN || o->lease_ms > INT32_MAX) {
+        lw__options_explain(client, "lease_ms %lu is not between %d and 2147483647",
+                            (unsigned long)o->lease_ms, LEASE_MIN);
+    } else if (o->wait_ms < -1) {
+        lw__options_explain(client, "wait_ms %lld is below -1", (long long)o->wait_ms);
+    } else if (o->max_hold_ms < 0) {
+        lw__options_explain(client, "max_hold_ms %lld is negative",
+                            (long long)o->max_hold_ms);
+    } else if (o->margin_ms >= (o->lease_ms + 1) / 2) {
+        lw__options_explain(client, "margin_ms %lu is not below half of lease_ms %lu",
+                            (unsigned long)o->margin_ms, (unsigned long)o->lease_ms);
+    } else if (o->max_hold_ms > 0 && o->max_hold_ms <= (int64_t)o->margin_ms) {
+        lw__options_explain(client, "max_hold_ms %lld is not above margin_ms %lu",
+                            (long long)o->max_hold_ms, (unsigned long)o->margin_ms);
+    } else if (o->owner != NULL && o->mode == LW_MUTEX) {
+        lw__options_explain(client, "owner is given, but LW_MUTEX is not re-entrant");
+    } else if (o->permits != 0 && o->mode != LW_SHARED) {
+        lw__options_explain(client, "permits is given outside LW_SHARED");
+    } else if (o->owner != NULL &&
+               lw__check_word(o->owner, "owner", why, sizeof(why)) != NULL) {
+        lw__options_explain(client, "%s", why);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static int read_options(struct lw_client *client, const struct lw_acquire_options *given,
+                        struct lw_acquire_options *ret)
+{
+    *ret = (struct lw_acquire_options)LW_ACQUIRE_OPTIONS_INIT;
+    if (given != NULL && !lw__sized_take(ret, sizeof(*ret), given, given->size)) {
+        lw__options_explain(
+            client, "lw_acquire_options.size %zu: %s", given->size,
+            "unknown fields of a newer version are set, or it is too small");
+        return LW_EINVAL;
+    }
+    if (ret->lease_ms == 0) {
+        ret->lease_ms = 30000;
+    }
+    return options_are_bad(client, ret) ? LW_EINVAL : 0;
+}
+
+/* ---- life ---- */
+
+static struct lw_lock *allocate(struct lw_client *client)
+{
+    struct lw_lock *lock = client->free_locks;
+
+    if (lw__timer_reserve(client->loop, 1) != 0) {
+        return NULL;
+    }
+    if (lock != NULL) {
+        client->free_locks = lock->next;
+        client->free_lock_count--;
+    } else if ((lock = malloc(sizeof(*lock))) == NULL) {
+        lw__timer_unreserve(client->loop, 1);
+        return NULL;
+    }
+    memset(lock, 0, sizeof(*lock));
+    lock->client = client;
+    lw__timer_init(&lock->timer, lw__turns_timer, lock);
+    DL_APPEND(client->locks, lock);
+    return lock;
+}
+
+static void take_options(struct lw_lock *lock, const struct lw_acquire_options *options)
+{
+    uint32_t window_ms = lock->client->options.claim_ms;
+
+    lock->mode = &lw__mode_table[options->mode];
+    lock->flags = (uint8_t)options->flags;
+    if (!lock->mode->fenced) {
+        lock->flags |= LW_NO_FENCE;
+    }
+    lock->lease_ms = options->lease_ms;
+    lock->window_ms = window_ms < options->lease_ms ? window_ms : options->lease_ms;
+    lock->margin_ms = options->margin_ms;
+    lock->permits = options->permits;
+    lock->lost = options->lost;
+    lock->once = options->wait_ms == 0;
+    lock->asked_us = lw__now_us();
+    lock->give_up_us = LW__NEVER;
+    if (options->wait_ms > 0 && options->wait_ms < INT64_MAX / LW__MS / 2) {
+        lock->give_up_us = lock->asked_us + options->wait_ms * LW__MS;
+    }
+    lock->hold_until_us = LW__NEVER;
+    if (options->max_hold_ms < INT64_MAX / LW__MS / 2) {
+        lock->max_hold_us = options->max_hold_ms * LW__MS;
+    }
+}
+
+/* Cuts it off from its client; silent. */
+static void detach(struct lw_lock *lock)
+{
+    struct lw_client *client = lock->client;
+
+    while (lock->renew_calls != NULL) {
+        lw__renew_free(lock->renew_calls);
+    }
+    if (client->loop != NULL) {
+        lw__notify_cancel(client, &lock->notice);
+        lw__timer_cancel(client->loop, &lock->timer);
+        lw__timer_unreserve(client->loop, 1);
+    }
+    DL_DELETE(client->locks, lock);
+}
+
+void lw__lock_make_inert(struct lw_lock *lock)
+{
+    detach(lock);
+    lock->client = NULL;
+    lock->claim = NULL;
+    lock->state = LW_DONE;
+}
+
+int lw_acquire(struct lw_client *client, const char *name,
+               const struct lw_acquire_options *options, lw_lock_cb *done, void *arg,
+               struct lw_lock **ret)
+{
+    int status = lw__name_check(client, name);
+    struct lw_acquire_options checked;
+    struct lw_lock *lock;
+
+    if (status != 0) {
+        return status;
+    }
+    if (done == NULL || ret == NULL) {
+        lw__options_explain(client, "%s is NULL", done != NULL ? "ret" : "done");
+        return LW_EINVAL;
+    }
+    if ((status = read_options(client, options, &checked)) != 0) {
+        return status;
+    }
+    lock = allocate(client);
+    if (lock == NULL) {
+        goto fail;
+    }
+    take_options(lock, &checked);
+    lock->done = done;
+    lock->arg = arg;
+    lock->name = lw__name_get(client, name);
+    if (lock->name == NULL ||
+        (checked.owner != NULL && (lock->owner = strdup(checked.owner)) == NULL)) {
+        goto fail;
+    }
+    client->stats.waiting++;
+    lw__whoami_keep(client, lock->asked_us);
+    if (lw__turns_join(lock) != 0) {
+        client->stats.waiting--;
+        goto fail;
+    }
+    *ret = lock;
+    return 0;
+
+fail:
+    if (lock != NULL) {
+        detach(lock);
+        lw__handle_free(lock);
+    }
+    lw__options_explain(client, "%s", lw_strerror(LW_ENOMEM));
+    return LW_ENOMEM;
+}
+
+/* What a call on a handle that does not hold answers; 0: it holds. */
+static int not_held(const struct lw_lock *lock)
+{
+    if (lock->client == NULL) {
+        return LW_ECLOSED;
+    }
+    if (lw__forked_is_child(&lock->client->forked)) {
+        return LW_ENOTHELD;
+    }
+    if (lock->state == LW_WAITING || lock->state == LW_RELEASING) {
+        return LW_EINVAL;
+    }
+    return lock->state == LW_HELD ? 0 : LW_ENOTHELD;
+}
+
+int lw_release(struct lw_lock *lock, lw_lock_cb *done, void *arg)
+{
+    int status = not_held(lock);
+
+    if (status != 0) {
+        return status;
+    }
+    lw__renew_end_all(lock, LW_ECANCELED);
+    lw__notify_cancel(lock->client,
+                      &lock->notice); /* a loss not told yet: no longer held */
+    lock->state = LW_RELEASING;
+    lock->released = done;
+    lock->released_arg = arg;
+    lock->client->stats.held--;
+    lock->client->stats.released++;
+    if (lock->claim == NULL) {
+        lw__notify_lock(lock, LW__NOTICE_RELEASED, LW_ENOTHELD);
+        return 0;
+    }
+    lw__timer_set(lock->client->loop, &lock->timer,
+                  lw__now_us() +
+                      (int64_t)lock->client->options.request_timeout_ms * LW__MS);
+    lw__turns_let_go(lock);
+    return 0;
+}
+
+int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, void *arg)
+{
+    int status = not_held(lock);
+    struct lw__input input = {.event = LW__EV_SHORTEN};
+
+    if (status != 0) {
+        return status;
+    }
+    if (lease_ms == 0) {
+        lease_ms = lock->lease_ms;
+    }
+    if (lease_ms < LEASE_MIN || lease_ms > INT32_MAX ||
+        lock->margin_ms >= (lease_ms + 1) / 2) {
+        return LW_EINVAL;
+    }
+    if (lw__renew_new(lock, lease_ms, done, arg) != 0) {
+        return LW_ENOMEM;
+    }
+    lock->lease_ms = lease_ms;
+    if (lock->claim == NULL || lock->claim->machine.phase != LW__HELD) {
+        return 0;
+    }
+    if (lock->claim->others == NULL) { /* else they may want more */
+        input.shorten.lease_us = (int64_t)lease_ms * LW__MS;
+        lw__claim_step(lock->claim, &input);
+    }
+    lw__handle_arm_loss(lock);
+    lw__renewal_plan(lock->claim);
+    return 0;
+}
+
+/* Gives up what the handle has, by the state that it is in. */
+static void let_loose(struct lw_lock *lock)
+{
+    struct lw_stats *stats = &lock->client->stats;
+
+    if (lock->state == LW_HELD) {
+        stats->held--;
+        stats->released++;
+    } else if (lock->state == LW_WAITING) {
+        stats->waiting--;
+    }
+    lw__notify_cancel(lock->client, &lock->notice);
+    if (lock->claim == NULL) {
+        return;
+    }
+    if (lock->state == LW_RELEASING) {
+        lock->claim->releasing = NULL;
+    } else if (lock->state == LW_WAITING && !lock->granted) {
+        lw__turns_withdraw(lock);
+    } else {
+        lw__turns_let_go(lock);
+    }
+}
+
+void lw_lock_free(struct lw_lock *lock)
+{
+    if (lock == NULL || lock->freed) {
+        return;
+    }
+    lock->freed = true;
+    if (lock->client != NULL) {
+        while (lock->renew_calls != NULL) {
+            lw__renew_free(lock->renew_calls);
+        }
+        if (!lw__forked_is_child(&lock->client->forked) && lock->client->loop != NULL) {
+            let_loose(lock);
+        }
+        detach(lock);
+        lw__ending_drained(lock->client);
+    }
+    lw__handle_unref(lock);
+}
+
+void lw__lock_close(struct lw_lock *lock)
+{
+    if (lock->state == LW_WAITING && !lock->granted && lock->claim != NULL) {
+        lw__turns_withdraw(lock);
+        lw__handle_finish(lock, LW_ECLOSED, NULL);
+    } else if (lock->state == LW_WAITING && lock->granted) {
+        struct lw__claim *claim = lock->claim;
+
+        lock->granted = false;
+        lw__notify_cancel(lock->client, &lock->notice);
+        if (claim != NULL) {
+            lw__turns_let_go(lock);
+        }
+        lw__handle_finish(lock, LW_ECLOSED, NULL);
+    } else if (lock->state == LW_HELD || lock->state == LW_LOST) {
+        lw__renew_end_all(lock, LW_ECANCELED);
+        lw__notify_cancel(lock->client, &lock->notice);
+        if (lock->claim != NULL) {
+            lw__turns_let_go(lock);
+        }
+        if (lock->state == LW_HELD) {
+            lock->client->stats.held--;
+            lock->client->stats.released++;
+            lock->state = LW_DONE;
+        }
+        lock->claim = NULL;
+        lock->lost_at_us = 0; /* a lost one's rest goes to the next who waits */
+        lw__timer_cancel(lock->client->loop, &lock->timer);
+    }
+}
+
+/* ---- getters ---- */
+
+enum lw_state lw_lock_state(const struct lw_lock *lock)
+{
+    return lock->state;
+}
+
+int64_t lw_lock_remaining_ms(const struct lw_lock *lock)
+{
+    int64_t left;
+
+    if (lock->client == NULL || (lock->state != LW_HELD && lock->state != LW_LOST) ||
+        lw__forked_is_child(&lock->client->forked)) {
+        return 0;
+    }
+    left = lw__terms_deadline_us(lock) - lw__now_us();
+    return left > 0 ? left / LW__MS : 0;
+}
+
+uint64_t lw_lock_fence(const struct lw_lock *lock)
+{
+    return lock->state == LW_WAITING ? 0 : lock->fence;
+}
+
+const char *lw_lock_name(const struct lw_lock *lock)
+{
+    return lock->name->text;
+}
+
+const char *lw_lock_owner(const struct lw_lock *lock)
+{
+    struct lw_lock *mine = (struct lw_lock *)lock;
+
+    if (lock->state == LW_WAITING || lock->token_n == 0) {
+        return "";
+    }
+    if (lock->owner != NULL) {
+        return lock->owner;
+    }
+    if (lock->owner_text == NULL && lock->client != NULL) {
+        struct lw__token token = {lock->client->uuid, lock->token_n, lock->window_ms};
+
+        mine->owner_text = malloc(LW__TOKEN_SIZE);
+        if (mine->owner_text != NULL) {
+            (void)lock->mode->format_owner(&token, mine->owner_text);
+        }
+    }
+    return lock->owner_text != NULL ? lock->owner_text : "";
+}
+
+const char *lw_lock_errstr(const struct lw_lock *lock)
+{
+    return lock->errstr != NULL ? lock->errstr : "";
+}
+
+int64_t lw_lock_retry_ms(const struct lw_lock *lock)
+{
+    return lock->retry_ms;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/* A client's options. Must not know what is made of them. Happy path: the caller's on top
+ * of the defaults, then the URL's parts where they say nothing, then copies of the
+ * strings. What is refused is explained, with its field; what is out of memory leaves
+ * what there is for lw__options_clear. */
+#include "lock/options.h"
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/sized.h"
+#include "base/url.h"
+#include "lock/structs.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+void lw__options_explain(struct lw_client *client, const char *format, ...)
+{
+    va_list args;
+
+    if (client->options.errbuf == NULL || client->options.errbuf_size == 0) {
+        return;
+    }
+    va_start(args, format);
+    (void)vsnprintf(client->options.errbuf, client->options.errbuf_size, format, args);
+    va_end(args);
+}
+
+static void fill_in(uint32_t *field, uint32_t value)
+{
+    if (*field == 0) {
+        *field = value;
+    }
+}
+
+static int check_options(struct lw_client *client)
+{
+    struct lw_client_options *o = &client->options;
+    char why[LW__WHY];
+
+    fill_in(&o->connect_timeout_ms, 5000);
+    fill_in(&o->request_timeout_ms, 5000);
+    fill_in(&o->backoff_min_ms, 50);
+    fill_in(&o->backoff_max_ms, o->backoff_min_ms > 5000 ? o->backoff_min_ms : 5000);
+    fill_in(&o->close_timeout_ms, 5000);
+    fill_in(&o->claim_ms, 2000);
+    fill_in(&o->local_turns, 16);
+    fill_in(&o->max_inflight, 1024);
+    if (o->log_level == 0) {
+        o->log_level = LOG_WARNING;
+    }
+    if (o->client_name == NULL) {
+        o->client_name = "lockwire";
+    }
+    if (o->claim_ms < 100 || o->claim_ms > 60000) {
+        lw__options_explain(client, "claim_ms %lu is not between 100 and 60000",
+                            (unsigned long)o->claim_ms);
+    } else if (o->local_turns > 16) {
+        lw__options_explain(client, "local_turns %lu is not between 1 and 16",
+                            (unsigned long)o->local_turns);
+    } else if (o->backoff_min_ms > o->backoff_max_ms) {
+        lw__options_explain(client, "backoff_min_ms %lu is above backoff_max_ms %lu",
+                            (unsigned long)o->backoff_min_ms,
+                            (unsigned long)o->backoff_max_ms);
+    } else if (o->db < 0) {
+        lw__options_explain(client, "db %d is negative", o->db);
+    } else if ((o->username != NULL || client->url.username != NULL) &&
+               o->password == NULL && client->url.password == NULL) {
+        lw__options_explain(client, "a username is given without a password");
+    } else if (lw__check_word(o->client_name, "client_name", why, sizeof(why)) != NULL) {
+        lw__options_explain(client, "%s", why);
+    } else {
+        return 0;
+    }
+    return LW_EINVAL;
+}
+
+static int copy_string(char **copy, const char **field)
+{
+    if (*field == NULL) {
+        return 0;
+    }
+    *copy = strdup(*field);
+    *field = *copy;
+    return *copy != NULL ? 0 : LW_ENOMEM;
+}
+
+static int fill_from_url(struct lw_client *client)
+{
+    struct lw_client_options *o = &client->options;
+    int status = check_options(client);
+
+    if (status != 0) {
+        return status;
+    }
+    if (o->username == NULL) {
+        o->username = client->url.username;
+    }
+    if (o->password == NULL) {
+        o->password = client->url.password;
+    }
+    if (o->db == 0 && client->url.db > 0) {
+        o->db = client->url.db;
+    }
+    if (copy_string(&client->strings[0], &o->username) != 0 ||
+        copy_string(&client->strings[1], &o->password) != 0 ||
+        copy_string(&client->strings[2], &o->client_name) != 0) {
+        return LW_ENOMEM;
+    }
+    client->log = (struct lw__log){o->log, o->log_level, o->arg};
+    return 0;
+}
+
+void lw__options_explain_given(const struct lw_client_options *given, const char *why)
+{
+    if (given != NULL && given->size >= sizeof(*given) && given->errbuf != NULL &&
+        given->errbuf_size > 0) {
+        (void)snprintf(given->errbuf, given->errbuf_size, "%s", why);
+    }
+}
+
+int lw__options_take(struct lw_client *client, const char *url,
+                     const struct lw_client_options *given)
+{
+    struct lw_client_options *o = &client->options;
+    char why[LW__WHY];
+    int status;
+
+    *o = (struct lw_client_options)LW_CLIENT_OPTIONS_INIT;
+    if (given != NULL && !lw__sized_take(o, sizeof(*o), given, given->size)) {
+        lw__options_explain_given(given,
+                                  "lw_client_options.size: unknown fields of a newer "
+                                  "version are set, or it is too small");
+        return LW_EINVAL;
+    }
+    status = lw__url_parse(url, &client->url, why, sizeof(why));
+    if (status != 0) {
+        lw__options_explain(client, "%s", why);
+        return status;
+    }
+    return fill_from_url(client);
+}
+
+void lw__options_clear(struct lw_client *client)
+{
+    lw__url_clear(&client->url);
+    for (size_t i = 0; i < sizeof(client->strings) / sizeof(*client->strings); i++) {
+        free(client->strings[i]);
+    }
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* Calls of lw_renew on their way, each by itself. Must not decide what an answer means
+ * for the lock; machine.c does. Happy path: lw__renew_new sends; the answer -> RENEWED,
+ * and `done`. Without a link, or with an error, `done` is told so and the lock is held as
+ * before; what ends the hold ends them. */
+#include "lock/renew.h"
+
+#include "base/buffer.h"
+#include "base/owner.h"
+#include "lock/claim.h"
+#include "lock/handle.h"
+#include "lock/mode.h"
+#include "lock/renewal.h"
+#include "lock/structs.h"
+#include "loop/now.h"
+#include "redis/decode.h"
+#include "redis/encode.h"
+#include "redis/node.h"
+#include "redis/reply.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+static struct lw__renew_call *call_of(struct lw__command *command)
+{
+    return LW__OWNER(struct lw__renew_call, command, command);
+}
+
+static void put_call(struct lw__command *command, struct lw__buffer *out)
+{
+    struct lw__renew_call *call = call_of(command);
+    struct lw__claim *claim = call->lock->claim;
+    struct lw__renew_args args = {
+        .name = claim->name->text,
+        .token = lw__claim_token(claim),
+    };
+    int64_t left = call->lock->hold_until_us - lw__now_us();
+
+    if (call->lock->hold_until_us != LW__NEVER &&
+        left < (int64_t)call->lease_ms * LW__MS) {
+        call->lease_ms = left < LW__MS ? 1 : (uint32_t)(left / LW__MS);
+    }
+    args.lease_ms = call->lease_ms;
+    claim->mode->encode_renew(out, command->eval, 1, &args,
+                              lw__node_server(claim->client->node));
+}
+
+static void call_failed(struct lw__command *command, const char *why, bool sent)
+{
+    struct lw__renew_call *call = call_of(command);
+
+    (void)sent;
+    lw__handle_set_errstr(call->lock, why);
+    lw__notify_renewed(call, LW_ECONN);
+}
+
+static bool call_answered(struct lw__command *command, const struct lw__reply *reply)
+{
+    struct lw__renew_call *call = call_of(command);
+    int64_t sent_us = command->request.sent_us;
+    uint32_t lease_ms = call->lease_ms;
+    bool renewed;
+
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        lw__handle_set_errstr(call->lock, lw__reply_text(reply, NULL));
+        lw__notify_renewed(call, LW_EREDIS);
+        return true;
+    }
+    if (!lw__decode_renewed(reply, 1, &renewed)) {
+        return false;
+    }
+    if (renewed) {
+        lw__notify_renewed(call, LW_OK);
+    } /* gone: what the claim's loss brings ends this one, too */
+    lw__renewal_answered(call->lock->claim, renewed, sent_us, lease_ms);
+    return true;
+}
+
+static const struct lw__command_type call_type = {put_call, call_answered, call_failed,
+                                                  LW__ORDER_KEEP};
+
+int lw__renew_new(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, void *arg)
+{
+    struct lw__renew_call *call = calloc(1, sizeof(*call));
+
+    if (call == NULL) {
+        return LW_ENOMEM;
+    }
+    call->lock = lock;
+    call->done = done;
+    call->arg = arg;
+    call->lease_ms = lease_ms;
+    DL_APPEND(lock->renew_calls, call);
+    if (lock->notice.kind == LW__NOTICE_LOST || lock->claim == NULL) {
+        lw__notify_renewed(call, LW_ELOST);
+    } else if (!lw__node_send(lock->client->node, &call->command, &call_type)) {
+        lw__notify_renewed(call, LW_ECONN);
+    }
+    return 0;
+}
+
+void lw__renew_end_all(struct lw_lock *lock, int status)
+{
+    struct lw__renew_call *call;
+
+    DL_FOREACH(lock->renew_calls, call) {
+        /* One that is answered but not told yet is pending as well, for the caller. */
+        if (call->notice.kind == LW__NOTICE_NONE) {
+            lw__node_forget(lock->client->node, &call->command);
+        }
+        lw__notify_renewed(call, status);
+    }
+}
+
+void lw__renew_free(struct lw__renew_call *call)
+{
+    struct lw_lock *lock = call->lock;
+
+    lw__notify_cancel(lock->client, &call->notice);
+    lw__node_forget(lock->client->node, &call->command);
+    DL_DELETE(lock->renew_calls, call);
+    free(call);
+}

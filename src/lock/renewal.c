@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT */
+/* Who is due for renewal when, in batches: a heap of held claims by due time, one timer
+ * for all, up to 32 keys a script. Must not decide what a renewal's answer means for a
+ * lock; machine.c does.
+ *
+ * Happy path: lw__renewal_plan at each grant; at a third of the lease (earlier by a
+ * random share, so that many do not come at once) the batch goes out; its answer ->
+ * RENEWED. A batch that is not answered, or with an error, is tried again soon, well
+ * before the deadlines; without a link none goes out, since all are verified when it
+ * comes up; without memory for a batch, again soon. */
+#include "lock/renewal.h"
+
+#include "base/buffer.h"
+#include "base/heap.h"
+#include "base/owner.h"
+#include "base/random.h"
+#include "lock/claim.h"
+#include "lock/machine.h"
+#include "lock/mode.h"
+#include "lock/structs.h"
+#include "lock/terms.h"
+#include "loop/now.h"
+#include "redis/decode.h"
+#include "redis/encode.h"
+#include "redis/node.h"
+#include "redis/reply.h"
+
+#include <stdlib.h>
+
+#define BATCH 32
+#define RETRY_US (50 * LW__MS)
+/* Batches of many locks: waking up costs both sides more than a batch. */
+#define AT_ONCE 4
+
+struct lw__batch {
+    struct lw__command command;
+    struct lw__batch *next;  /* free ones */
+    struct lw__batch *older; /* all of the client's, in flight or free */
+    struct lw_client *client;
+    unsigned count;
+    const struct lw__mode *mode;     /* of the last claim: all are renewed alike */
+    struct lw__claim *claims[BATCH]; /* NULL: gone meanwhile */
+    uint32_t lease_ms[BATCH];
+};
+
+static void due(void *arg);
+
+static struct lw__batch *batch_of(struct lw__command *command)
+{
+    return LW__OWNER(struct lw__batch, command, command);
+}
+
+void lw__renewal_init(struct lw_client *client)
+{
+    lw__timer_init(&client->renewals.timer, due, client);
+}
+
+void lw__renewal_clear(struct lw_client *client)
+{
+    while (client->renewals.all != NULL) {
+        struct lw__batch *batch = client->renewals.all;
+
+        client->renewals.all = batch->older;
+        free(batch);
+    }
+    lw__heap_clear(&client->renewals.due);
+}
+
+static struct lw__claim *claim_of(struct lw__heap_node *node)
+{
+    return LW__OWNER(struct lw__claim, renewal, node);
+}
+
+static void rearm(struct lw_client *client)
+{
+    const struct lw__heap_entry *first = lw__heap_first(&client->renewals.due);
+
+    if (first == NULL) {
+        lw__timer_cancel(client->loop, &client->renewals.timer);
+    } else if (first->key < lw__timer_due_us(client->loop, &client->renewals.timer)) {
+        lw__timer_set(client->loop, &client->renewals.timer, first->key);
+    }
+}
+
+/* One whose renewal is in flight is planned when that is answered. */
+static void plan_at(struct lw__claim *claim, int64_t due_us)
+{
+    if (claim->batch != NULL) {
+        return;
+    }
+    lw__heap_set(&claim->client->renewals.due, &claim->renewal, due_us);
+    rearm(claim->client);
+}
+
+static bool renews(const struct lw__claim *claim)
+{
+    return claim->machine.by_message || claim->renewing_for_next ||
+           (claim->holder != NULL && !(claim->holder->flags & LW_NO_RENEW)) ||
+           (claim->mode->together && (claim->waiting != NULL || claim->entered_us != 0));
+}
+
+/* The lease to ask for, in ms, so that D never passes the end of max_hold_ms. 1 extends
+ * nothing, and so only asks whether the lock is still ours. */
+static uint32_t lease_ms_for(const struct lw__claim *claim, int64_t now_us)
+{
+    int64_t lease = lw__terms_lease_us(claim);
+
+    if (!renews(claim)) {
+        return 1;
+    }
+    if (claim->holder != NULL && claim->holder->hold_until_us != LW__NEVER &&
+        claim->holder->hold_until_us - now_us < lease) {
+        lease = claim->holder->hold_until_us - now_us;
+    }
+    return lease < LW__MS ? 1 : (uint32_t)(lease / LW__MS);
+}
+
+/* What is left until max_hold_ms ends it is covered already. */
+static bool is_covered(const struct lw__claim *claim)
+{
+    const struct lw_lock *lock = claim->holder;
+
+    return lock != NULL && lock->hold_until_us != LW__NEVER &&
+           claim->machine.deadline_us + lw__machine_drift_us(lw__terms_lease_us(claim)) +
+                   LW__MS >=
+               lock->hold_until_us;
+}
+
+/* Where a margin takes much of what is left, half of the rest is for the answer. */
+static int64_t soon_enough(const struct lw__claim *claim, int64_t at)
+{
+    int64_t now = lw__now_us(), latest = claim->machine.deadline_us;
+
+    if (claim->holder != NULL) {
+        latest -= (int64_t)claim->holder->margin_ms * LW__MS;
+    }
+    latest = now + (latest - now) / 2;
+    return at < latest ? at : latest;
+}
+
+void lw__renewal_plan(struct lw__claim *claim)
+{
+    struct lw_client *client = claim->client;
+    int64_t lease = lw__terms_lease_us(claim), at;
+
+    if (claim->machine.phase != LW__HELD || !renews(claim) || is_covered(claim)) {
+        lw__heap_remove(&client->renewals.due, &claim->renewal);
+        return;
+    }
+    if (claim->machine.by_message) {
+        at = claim->machine.due_us;
+    } else if (claim->entered_us != 0) {
+        at = lw__now_us();
+    } else {
+        at = claim->machine.deadline_us - lease + lease / 3 -
+             lw__random_between(&client->random, 0, lease / 20);
+    }
+    plan_at(claim, soon_enough(claim, at));
+}
+
+void lw__renewal_now(struct lw__claim *claim)
+{
+    plan_at(claim, lw__now_us());
+}
+
+void lw__renewal_forget(struct lw__claim *claim)
+{
+    lw__heap_remove(&claim->client->renewals.due, &claim->renewal);
+    if (claim->batch == NULL) {
+        return;
+    }
+    for (unsigned i = 0; i < claim->batch->count; i++) {
+        if (claim->batch->claims[i] == claim) {
+            claim->batch->claims[i] = NULL;
+        }
+    }
+    claim->batch = NULL;
+}
+
+/* ---- batches ---- */
+
+static void put_batch(struct lw__command *command, struct lw__buffer *out)
+{
+    struct lw__batch *batch = batch_of(command);
+    struct lw__renew_args args[BATCH];
+    unsigned kept = 0;
+    int64_t now = lw__now_us();
+
+    for (unsigned i = 0; i < batch->count; i++) {
+        struct lw__claim *claim = batch->claims[i];
+
+        if (claim == NULL) {
+            continue;
+        }
+        batch->claims[kept] = claim;
+        batch->lease_ms[kept] = lease_ms_for(claim, now);
+        args[kept] = (struct lw__renew_args){
+            .name = claim->name->text,
+            .token = lw__claim_token(claim),
+            .lease_ms = batch->lease_ms[kept],
+        };
+        kept++;
+    }
+    batch->count = kept;
+    batch->mode->encode_renew(out, command->eval, kept, args,
+                              lw__node_server(batch->client->node));
+}
+
+static void free_batch(struct lw__batch *batch)
+{
+    batch->next = batch->client->renewals.free;
+    batch->client->renewals.free = batch;
+}
+
+/* The outcome is open: soon again, well before the deadline. */
+static void try_again(struct lw__claim *claim)
+{
+    int64_t delay = lw__terms_lease_us(claim) / 20;
+
+    if (claim->machine.phase == LW__HELD) {
+        plan_at(claim, lw__now_us() + (delay < RETRY_US ? RETRY_US : delay));
+    }
+    claim->client->events->renewed(claim, false);
+}
+
+static void batch_failed(struct lw__command *command, const char *why, bool sent)
+{
+    struct lw__batch *batch = batch_of(command);
+
+    (void)why;
+    (void)sent;
+    for (unsigned i = 0; i < batch->count; i++) {
+        struct lw__claim *claim = batch->claims[i];
+
+        if (claim == NULL) {
+            continue;
+        }
+        claim->batch = NULL;
+        try_again(claim);
+    }
+    free_batch(batch);
+}
+
+void lw__renewal_answered(struct lw__claim *claim, bool renewed, int64_t sent_us,
+                          uint32_t lease_ms)
+{
+    struct lw_client *client = claim->client;
+    struct lw__input input = {.event = LW__EV_GONE, .sent_us = sent_us};
+
+    if (renewed) {
+        client->stats.renewed++;
+        input.event = LW__EV_RENEWED;
+        input.renewed.lease_us = (int64_t)lease_ms * LW__MS;
+        input.renewed.wanted_us = lw__terms_lease_us(claim);
+    }
+    lw__claim_step(claim, &input);
+    if (renewed) {
+        client->events->renewed(claim, true);
+    }
+}
+
+static void answered_one(struct lw__batch *batch, unsigned i, bool renewed)
+{
+    struct lw__claim *claim = batch->claims[i];
+    int64_t sent_us = batch->command.request.sent_us;
+
+    if (claim == NULL) {
+        return;
+    }
+    claim->batch = NULL;
+    if (sent_us > claim->entered_us) {
+        claim->entered_us = 0;
+    }
+    lw__renewal_answered(claim, renewed, sent_us, batch->lease_ms[i]);
+}
+
+static bool batch_answered(struct lw__command *command, const struct lw__reply *reply)
+{
+    struct lw__batch *batch = batch_of(command);
+    bool renewed[BATCH];
+
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        for (unsigned i = 0; i < batch->count; i++) {
+            if (batch->claims[i] != NULL) {
+                batch->client->events->said(batch->claims[i],
+                                            lw__reply_text(reply, NULL));
+            }
+        }
+        batch_failed(command, "", true);
+        return true;
+    }
+    if (!lw__decode_renewed(reply, batch->count, renewed)) {
+        return false;
+    }
+    for (unsigned i = 0; i < batch->count; i++) {
+        answered_one(batch, i, renewed[i]);
+    }
+    free_batch(batch);
+    return true;
+}
+
+static const struct lw__command_type batch_type = {put_batch, batch_answered,
+                                                   batch_failed, LW__ORDER_KEEP};
+
+static struct lw__batch *take_batch(struct lw_client *client)
+{
+    struct lw__batch *batch = client->renewals.free;
+
+    if (batch != NULL) {
+        client->renewals.free = batch->next;
+    } else {
+        batch = malloc(sizeof(*batch));
+        if (batch == NULL) {
+            return NULL;
+        }
+        batch->older = client->renewals.all;
+        client->renewals.all = batch;
+    }
+    *batch = (struct lw__batch){.client = client, .older = batch->older};
+    return batch;
+}
+
+/* So that batches fill. */
+static bool is_nearly_due(const struct lw__heap_entry *entry, int64_t now_us)
+{
+    return entry->key - lw__terms_lease_us(claim_of(entry->node)) / 60 <= now_us;
+}
+
+static void fill(struct lw__batch *batch, int64_t now_us)
+{
+    struct lw_client *client = batch->client;
+    const struct lw__heap_entry *first;
+
+    while (batch->count < BATCH &&
+           (first = lw__heap_first(&client->renewals.due)) != NULL) {
+        struct lw__claim *claim = claim_of(first->node);
+
+        if (batch->count > 0 && batch->mode->encode_renew != claim->mode->encode_renew) {
+            break;
+        }
+        if (!is_nearly_due(first, now_us)) {
+            break;
+        }
+        if (now_us > first->key + lw__terms_lease_us(claim) / 10) {
+            client->stats.renewals_late++;
+        }
+        lw__heap_remove(&client->renewals.due, &claim->renewal);
+        batch->mode = claim->mode;
+        claim->batch = batch;
+        batch->claims[batch->count++] = claim;
+    }
+}
+
+static void due(void *arg)
+{
+    struct lw_client *client = arg;
+    int64_t now = lw__now_us();
+    const struct lw__heap_entry *first;
+    unsigned full = 0; /* batches */
+
+    if (!lw__node_is_up(client->node)) {
+        return; /* coming up has all holds verified */
+    }
+    while ((first = lw__heap_first(&client->renewals.due)) != NULL &&
+           (first->key <= now ||
+            (full > 0 && full < AT_ONCE && is_nearly_due(first, now)))) {
+        struct lw__batch *batch = take_batch(client);
+
+        if (batch == NULL) { /* memory: again soon */
+            lw__timer_set(client->loop, &client->renewals.timer, now + RETRY_US);
+            return;
+        }
+        fill(batch, now);
+        full = batch->count == BATCH ? full + 1 : AT_ONCE;
+        if (!lw__node_send(client->node, &batch->command, &batch_type)) {
+            batch_failed(&batch->command, "", false);
+        }
+    }
+    rearm(client);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/* The structs that the files of this room share: a client, a name, a claim, a handle, and
+ * what is told of them. Each group of fields says which file writes them; others read
+ * them, and have them changed by that file's functions. */
+#ifndef LW_STRUCTS_H
+#define LW_STRUCTS_H
+#include "base/forked.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/url.h"
+#include "lock/hints.h"
+#include "lock/line.h"
+#include "lock/machine.h"
+#include "lock/notify.h"
+#include "lock/renewal.h"
+#include "lock/whoami.h"
+#include "lockwire.h"
+#include "redis/format.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct lw__claim_events;
+struct lw__listener;
+struct lw__mode;
+
+#if defined(__SANITIZE_ADDRESS__)
+#define LW__SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define LW__SANITIZED 1
+#endif
+#endif
+#ifdef LW__SANITIZED
+#define LW__POOLED 0 /* so that a use after free is seen */
+#else
+#define LW__POOLED 1024 /* freed objects of one kind that a client keeps for reuse */
+#endif
+
+/* A name in use, found by its text: name.c's, but for the claims. */
+struct lw__name {
+    UT_hash_handle hh;
+    unsigned references;      /* claims and handles */
+    struct lw__claim *claims; /* claim.c's: of one client, in order of making */
+    struct lw__claim *shared; /* turns.c's: that further handles may join, or NULL */
+    char text[];
+};
+
+/* A handle: one acquisition, as its caller sees it. */
+struct lw_lock {
+    /* lock.c's: what the caller said, from his call on */
+    struct lw_client *client;    /* NULL: inert */
+    struct lw_lock *next, *prev; /* all handles of the client */
+    struct lw__name *name;
+    const struct lw__mode *mode;
+    lw_lock_cb *done, *lost, *released;
+    void *arg, *released_arg;
+    char *owner;      /* as given, or NULL */
+    char *owner_text; /* of lw_lock_owner, made when asked for */
+    int64_t asked_us;
+    int64_t give_up_us; /* LW__NEVER: waits for ever */
+    int64_t max_hold_us;
+    uint32_t lease_ms, margin_ms, permits;
+    uint8_t flags;
+    bool once; /* wait_ms 0 */
+    bool freed;
+
+    char *errstr; /* handle.c's; or NULL */
+
+    /* handle.c's, together.c's and turns*.c's; lock.c, ending.c take them away at the
+     * end */
+    struct lw_lock *turn_next, *turn_prev; /* those who wait for, or hold, one claim */
+    struct lw__claim *claim;               /* NULL: it has nothing in Redis */
+    struct lw__timer timer; /* waiting: give up; held: lost; releasing: LW_EUNKNOWN */
+    int64_t retry_ms;
+    int64_t lost_at_us; /* its deadline, once it has no claim any more */
+
+    struct lw__renew_call *renew_calls; /* renew.c's */
+    struct lw__notice notice;           /* notify.c's */
+
+    /* handle.c's; lock.c's before it holds */
+    uint64_t fence;
+    int64_t hold_until_us; /* by max_hold_ms; LW__NEVER */
+    uint64_t token_n;      /* of the claim that it holds or held, */
+    uint32_t window_ms;    /* and its window; the one to ask for until then */
+
+    /* handle.c's; taken away by whoever tells it or takes the grant back: deliver.c,
+     * lock.c, turns.c */
+    bool granted; /* LW_OK is on its way to the callback */
+
+    /* deliver.c's: a state that is told; lock.c's: one that the caller chose */
+    uint8_t state;
+    bool in_callback;
+};
+
+/* One token in Redis at a time, and all that is asked, held and given back by it. */
+struct lw__claim {
+    /* claim*.c's */
+    struct lw__command command; /* at most one in flight */
+    struct lw_client *client;
+    struct lw__name *name;
+    struct lw__claim *next, *prev; /* of its name */
+    const struct lw__mode *mode;
+    struct lw__machine machine; /* machine.c's alone */
+    struct lw__timer timer;     /* machine.due_us */
+    struct lw__rw rw;           /* read-write modes; owner is the handle's, copied */
+    char *owner;                /* of other modes than LW_MUTEX, too */
+    uint64_t n, previous_n;
+    uint32_t window_ms, previous_window_ms;
+    int64_t remaining_ms;        /* of the holder, as last heard; turns_events.c's, too */
+    uint8_t numbers;             /* fencing tokens that its grant drew */
+    bool asked_to_join;          /* the ask in flight joins the queue */
+    bool trying;                 /* the plain try is in flight */
+    bool set_answered, set_done; /* its SET */
+    bool stranger_told;
+
+    struct lw__pair pair; /* hints.c's: of its last answer */
+
+    /* renewal.c's */
+    struct lw__heap_node renewal; /* when it is due */
+    struct lw__batch *batch;      /* the renewal in flight that it is part of */
+
+    /* handle.c's */
+    struct lw_lock *waiting; /* in order of arrival */
+    unsigned tries;          /* of those, how many try once */
+
+    /* turns*.c's */
+    struct lw_lock *releasing; /* wants to be told of the release */
+    unsigned drawn_on;         /* the connection that its grant's numbers came on */
+    uint8_t served;            /* handles that it served; handle.c counts them */
+    bool error_told;           /* handle.c's: one is, and no ordinary answer came since */
+    bool renewing_for_next;    /* between two handles: the next wants a fresh lease */
+
+    /* who holds: turns.c's; where several do together.c's */
+    struct lw_lock *holder; /* holds, or lost and not freed yet */
+    struct lw_lock *others; /* hold as well, beside `holder` */
+    int64_t entered_us; /* its lease is to be had from then on; 0: nobody's (renewal.c) */
+};
+
+struct lw_client {
+    /* options.c's */
+    struct lw_client_options options; /* with every default filled in; strings copied */
+    struct lw__url url;
+    char *strings[3]; /* copies: username, password, client_name */
+    struct lw__log log;
+
+    /* client.c's; ending.c lets go of the loop and the node */
+    struct lw__loop *loop; /* NULL: closed */
+    struct lw__node *node;
+    struct lw__random random;
+    char uuid[LW__UUID_SIZE];
+    struct lw__forked forked;
+    const struct lw__claim_events *events; /* turns.c's */
+    const struct lw__mode *modes;          /* by enum lw_mode */
+    char down_why[LW__WHY]; /* why there is no link, "" before the first attempt ended */
+    struct lw__timer close_timer;
+    lw_close_cb *closed;
+    void *closed_arg;
+    bool closing, freed;
+    struct lw_stats stats; /* each counter where it happens */
+
+    struct lw__hash_key hash_key; /* of all its tables */
+    struct lw__name *names;       /* name.c's */
+
+    struct lw_lock *locks;      /* lock.c's */
+    struct lw_lock *free_locks; /* handle.c's, and lock.c's who takes from them */
+    unsigned free_lock_count;
+
+    /* claim*.c's */
+    uint64_t next_n;
+    struct lw__claim *free_claims;
+    unsigned free_claim_count, open_claims;
+    char set_error[LW__WHY]; /* the last SET's error, until its pair's second reply */
+
+    struct lw__renewals renewals;     /* renewal.c's */
+    struct lw__hints hints;           /* hints.c's */
+    struct lw__rest rests[LW__RESTS]; /* line.c's */
+    struct lw__listener *listener;    /* redisson.c's; NULL: nobody waited lately */
+    bool channels_forbidden_told, cluster_told;
+    struct lw__inquiry *inquiries; /* inspect.c's */
+    struct lw__whoami whoami;      /* whoami.c's */
+    struct lw__notify notify;      /* notify.c's */
+    struct lw__notice closed_notice;
+
+    /* deliver.c's */
+    unsigned references; /* callbacks that run */
+    bool told_up;        /* what the link callback was told last */
+};
+#endif

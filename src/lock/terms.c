@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* Terms of a claim's handles: see terms.h. Decides nothing: the machine is told of leases
+ * and margins, and says what they come to. */
+#include "lock/terms.h"
+
+#include "lock/mode.h"
+#include "lock/structs.h"
+#include "loop/now.h"
+
+#include <utlist.h>
+
+static int64_t lease_us(const struct lw_lock *lock)
+{
+    return (int64_t)lock->lease_ms * LW__MS;
+}
+
+static int64_t longest_us(const struct lw__claim *claim)
+{
+    int64_t longest = claim->holder != NULL ? lease_us(claim->holder) : 0;
+    const struct lw_lock *lock;
+
+    DL_FOREACH2(claim->others, lock, turn_next) {
+        longest = lease_us(lock) > longest ? lease_us(lock) : longest;
+    }
+    DL_FOREACH2(claim->waiting, lock, turn_next) {
+        longest = lease_us(lock) > longest ? lease_us(lock) : longest;
+    }
+    return longest;
+}
+
+int64_t lw__terms_lease_us(const struct lw__claim *claim)
+{
+    int64_t longest;
+
+    if (claim->mode->together) {
+        longest = longest_us(claim);
+        return longest > 0 ? longest : claim->machine.lease_us;
+    }
+    if (claim->holder != NULL) {
+        return lease_us(claim->holder);
+    }
+    return claim->waiting != NULL ? lease_us(claim->waiting) : claim->machine.lease_us;
+}
+
+bool lw__terms_wants_fence(const struct lw__claim *claim)
+{
+    const struct lw_lock *lock;
+
+    DL_FOREACH2(claim->waiting, lock, turn_next) {
+        if (!(lock->flags & LW_NO_FENCE)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool lw__terms_wants_place(const struct lw__claim *claim)
+{
+    const struct lw_lock *lock;
+
+    DL_FOREACH2(claim->waiting, lock, turn_next) {
+        if (!lock->once) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int64_t lw__terms_deadline_us(const struct lw_lock *lock)
+{
+    int64_t deadline = lock->claim != NULL ? lock->claim->machine.deadline_us
+                                           : lock->lost_at_us;
+
+    return deadline < lock->hold_until_us ? deadline : lock->hold_until_us;
+}
+
+int64_t lw__terms_margin_us(const struct lw_lock *lock)
+{
+    return (int64_t)lock->margin_ms * LW__MS;
+}
+
+/* Less than a millisecond shows as none. But no more is asked for than max_hold_ms
+ * allows: half of it, where that is a millisecond itself. */
+int64_t lw__terms_least_us(const struct lw_lock *lock)
+{
+    int64_t least = lw__terms_margin_us(lock);
+
+    if (!lock->granted || least >= LW__LEAST_US) {
+        return least;
+    }
+    return lock->max_hold_us > 0 && lock->max_hold_us < 2 * LW__LEAST_US
+               ? lock->max_hold_us / 2
+               : LW__LEAST_US;
+}

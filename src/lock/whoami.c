@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/* Who this client is, for whoever asks Redis: a short text under a key of its own, kept
+ * there while the client holds or waits. Nothing depends on it, so no failure of it is
+ * told. Happy path: the first acquisition sends it; a timer refreshes it long before it
+ * expires; a client that closes takes it away, unless an outage leaves it to expire. */
+#include "lock/whoami.h"
+
+#include "base/buffer.h"
+#include "base/owner.h"
+#include "lock/ending.h"
+#include "lock/structs.h"
+#include "loop/now.h"
+#include "redis/encode.h"
+#include "redis/node.h"
+#include "redis/reply.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define REFRESH_US (40000 * (int64_t)LW__MS)
+
+static struct lw_client *client_of(struct lw__command *command)
+{
+    return LW__OWNER(struct lw__whoami, command, command)->client;
+}
+
+static void put_text(struct lw__command *command, struct lw__buffer *out)
+{
+    struct lw_client *client = client_of(command);
+    char host[65] = "", text[256];
+
+    if (gethostname(host, sizeof(host) - 1) != 0 || host[0] == '\0') {
+        memcpy(host, "-", 2);
+    }
+    (void)snprintf(text, sizeof(text), "%s %s %ld", client->options.client_name, host,
+                   (long)client->forked.pid);
+    lw__encode_whoami(out, client->uuid, client->closing ? NULL : text);
+}
+
+/* One that the client sent before it was closed is followed by the end of it. */
+static void settled(struct lw__command *command, bool kept)
+{
+    struct lw_client *client = client_of(command);
+
+    client->whoami.kept = kept;
+    if (!client->closing) {
+        return;
+    }
+    lw__whoami_drop(client);
+    lw__ending_drained(client);
+}
+
+static bool answered(struct lw__command *command, const struct lw__reply *reply)
+{
+    settled(command, lw__reply_type(reply) == LW__REPLY_STATUS); /* of SET; DEL counts */
+    return true;
+}
+
+static void failed(struct lw__command *command, const char *why, bool sent)
+{
+    const struct lw_client *client = client_of(command);
+
+    (void)why; /* what an outage left unanswered may stand there */
+    settled(command, !client->closing && (sent || client->whoami.kept));
+}
+
+static void send_text(struct lw_client *client)
+{
+    static const struct lw__command_type type = {put_text, answered, failed,
+                                                 LW__ORDER_FRESH};
+
+    if (client->whoami.command.request.prev == NULL) {
+        (void)lw__node_send(client->node, &client->whoami.command, &type);
+    }
+}
+
+static void due(void *arg)
+{
+    struct lw_client *client = arg;
+
+    if (client->open_claims > 0) {
+        lw__whoami_keep(client, lw__now_us());
+    }
+}
+
+void lw__whoami_init(struct lw_client *client)
+{
+    client->whoami.client = client;
+    lw__timer_init(&client->whoami.timer, due, client);
+}
+
+void lw__whoami_keep(struct lw_client *client, int64_t now_us)
+{
+    if (now_us < client->whoami.due_us || client->closing ||
+        !lw__node_is_up(client->node)) {
+        return;
+    }
+    client->whoami.due_us = now_us + REFRESH_US;
+    lw__timer_set(client->loop, &client->whoami.timer, client->whoami.due_us);
+    send_text(client);
+}
+
+void lw__whoami_renew(struct lw_client *client)
+{
+    client->whoami.due_us = 0;
+    due(client);
+}
+
+void lw__whoami_drop(struct lw_client *client)
+{
+    lw__timer_cancel(client->loop, &client->whoami.timer);
+    if (client->whoami.kept) {
+        send_text(client);
+    }
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* What an error reply means for whoever asked. Must not know which command was answered.
+ * What has no code that is known is refused for good. The rest of the text may say
+ * anything, names of keys, arguments, users: so a code counts only where the server
+ * itself puts one, at the beginning (lw__reply_text sees to it that the error of a
+ * script's command begins with it, too). */
+#include "redis/classify.h"
+
+#include <string.h>
+
+static bool begins_with(const char *error, const char *code)
+{
+    size_t length = strlen(code);
+
+    return strncmp(error, code, length) == 0 &&
+           (error[length] == ' ' || error[length] == '\0');
+}
+
+enum lw__error_class lw__classify(const char *error)
+{
+    static const struct {
+        const char *code;
+        enum lw__error_class class;
+    } codes[] = {
+        {"NOSCRIPT", LW__ERR_NOSCRIPT},    {"LOADING", LW__ERR_LINK},
+        {"NOAUTH", LW__ERR_LINK},          {"READONLY", LW__ERR_LINK},
+        {"MASTERDOWN", LW__ERR_LINK},      {"ERR max number of clients", LW__ERR_LINK},
+        {"DENIED", LW__ERR_LINK},          {"BUSY", LW__ERR_TRANSIENT},
+        {"OOM", LW__ERR_TRANSIENT},        {"MISCONF", LW__ERR_TRANSIENT},
+        {"NOREPLICAS", LW__ERR_TRANSIENT}, {"CLUSTERDOWN", LW__ERR_TRANSIENT},
+        {"TRYAGAIN", LW__ERR_TRANSIENT},
+    };
+
+    for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++) {
+        if (begins_with(error, codes[i].code)) {
+            return codes[i].class;
+        }
+    }
+    /* NOPERM, and what Redis 7 says of what a script may not use */
+    return LW__ERR_REFUSED;
+}
+
+bool lw__classify_denied(const char *error)
+{
+    return begins_with(error, "NOPERM");
+}
+
+/* What stands behind a prefix; NULL: it is not there. */
+static const char *behind(const char *text, const char *prefix)
+{
+    size_t length = strlen(prefix);
+
+    return strncmp(text, prefix, length) == 0 ? text + length : NULL;
+}
+
+/* Behind `user_script:7: `, in any of its forms; NULL: no such place. */
+static const char *behind_place(const char *text)
+{
+    const char *at = behind(*text == '@' ? text + 1 : text, "user_script:");
+    size_t digits;
+
+    if (at == NULL) {
+        return NULL;
+    }
+    if (*at == ' ') {
+        at++;
+    }
+    digits = strspn(at, "0123456789");
+    return digits > 0 ? behind(at + digits, ": ") : NULL;
+}
+
+/* ERR Error running script (call to f_<sha>): @user_script:7: @user_script: 7: -OOM ...
+ * @user_script: 7: -OOM ...                    (an error that the script answered itself)
+ * An error that is not a command's, but of Lua, has no code there. */
+const char *lw__classify_own_words(const char *error)
+{
+    const char *at = behind(error, "ERR Error running script (call to "), *next;
+    size_t code;
+
+    if (at != NULL && (at = strstr(at, "): ")) != NULL) {
+        at += strlen("): ");
+    } else {
+        at = error;
+    }
+    while ((next = behind_place(at)) != NULL) {
+        at = next;
+    }
+    if (at == error) {
+        return error;
+    }
+    at += *at == '-';
+    code = strspn(at, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    return code > 0 && (at[code] == ' ' || at[code] == '\0') ? at : error;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* What an error reply means for whoever asked. libc only. */
+#ifndef LW_CLASSIFY_H
+#define LW_CLASSIFY_H
+#include <stdbool.h>
+
+enum lw__error_class {
+    LW__ERR_NOSCRIPT,  /* send the text */
+    LW__ERR_LINK,      /* this connection is of no use: LOADING, NOAUTH, READONLY ... */
+    LW__ERR_TRANSIENT, /* the outcome is open, try again: BUSY, OOM, MISCONF ... */
+    LW__ERR_REFUSED    /* for good: NOPERM and all else */
+};
+enum lw__error_class lw__classify(const char *error);
+/* Is it NOPERM: a command, key or channel that this user may not use? */
+bool lw__classify_denied(const char *error);
+/* What a command met, in its own words: before 7.0 a server puts around the error of a
+ * script's command where in the script that was. Any other error as it is. */
+const char *lw__classify_own_words(const char *error);
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* What is sent to a node and answered: a request that is written when there is room. */
+#ifndef LW_COMMAND_H
+#define LW_COMMAND_H
+#include "redis/link.h"
+
+#include <stdbool.h>
+
+struct lw__buffer;
+struct lw__node;
+
+/* Who goes first when commands have to wait for room; among themselves in order. */
+enum lw__order {
+    LW__ORDER_KEEP,  /* keeps what is held, or lets go of it */
+    LW__ORDER_AGAIN, /* asks once more, and so came before those that never did */
+    LW__ORDER_FRESH,
+    LW__ORDERS
+};
+
+/* Embedded in its owner, who keeps it until it is answered or failed, or forgets it;
+ * until then request.prev is not NULL. */
+struct lw__command {
+    struct lw__request request;
+    const struct lw__command_type *type;
+    struct lw__node *node;
+    bool eval; /* the server does not know the script */
+};
+
+struct lw__command_type {
+    /* Writes the command as it is wanted at the moment of sending; sets
+     * request.expected where two replies are to come. */
+    void (*put)(struct lw__command *command, struct lw__buffer *out);
+    /* Each of its replies, in order. false: no server can have answered that. */
+    bool (*answer)(struct lw__command *command, const struct lw__reply *reply);
+    /* No answer will come. sent: it may have been executed. NULL: who asked knows. */
+    void (*failed)(struct lw__command *command, const char *why, bool sent);
+    enum lw__order order;
+};
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* Commands and scripts with their arguments, as bytes to send. Must not know a
+ * connection, nor a lock's state. `eval`: send the script's text, because the server does
+ * not know its SHA-1 (NOSCRIPT). */
+#ifndef LW_ENCODE_H
+#define LW_ENCODE_H
+#include "redis/format.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* SET NX PX, and INCR where `fence`; returns where that begins. */
+size_t lw__encode_try(struct lw__buffer *out, const char *name,
+                      const struct lw__token *token, uint32_t lease_ms, bool fence);
+
+struct lw__acquire_args {
+    const char *name;
+    struct lw__token token;
+    const struct lw__token *previous; /* to be released in the same script; or NULL */
+    const struct lw__rw *rw;          /* NULL: a mutex */
+    const char *server;               /* its id, for the messages of a hand-over */
+    uint32_t lease_ms;
+    int64_t ticket; /* -1: none yet */
+    bool wait, fence;
+};
+void lw__encode_acquire(struct lw__buffer *out, bool eval,
+                        const struct lw__acquire_args *args);
+/* Of a lock shared with Redisson: the name, the token and the lease count. */
+void lw__encode_redisson_acquire(struct lw__buffer *out, bool eval,
+                                 const struct lw__acquire_args *args);
+
+struct lw__release_args {
+    const char *name;
+    struct lw__token token;
+    const struct lw__rw *rw; /* NULL: a mutex */
+    const char *server;
+};
+void lw__encode_release(struct lw__buffer *out, bool eval,
+                        const struct lw__release_args *args);
+void lw__encode_redisson_release(struct lw__buffer *out, bool eval,
+                                 const struct lw__release_args *args);
+/* Takes the lock from this token, whosever it is, and hands it over. */
+void lw__encode_break(struct lw__buffer *out, bool eval, const char *name,
+                      const char *token, bool rw, const char *server);
+
+struct lw__renew_args {
+    const char *name;
+    struct lw__token token;
+    uint32_t lease_ms;
+};
+/* One lease goes out for all where they are alike, else one for each. A mutex's renewal
+ * hands nothing over, and needs no `server`. */
+void lw__encode_renew(struct lw__buffer *out, bool eval, size_t count,
+                      const struct lw__renew_args *args, const char *server);
+void lw__encode_rw_renew(struct lw__buffer *out, bool eval, size_t count,
+                         const struct lw__renew_args *args, const char *server);
+void lw__encode_redisson_renew(struct lw__buffer *out, bool eval, size_t count,
+                               const struct lw__renew_args *args, const char *server);
+
+void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name,
+                        int most_holders, int most_waiters);
+/* Who a client is, for whoever looks. NULL: not any more. */
+void lw__encode_whoami(struct lw__buffer *out, const char *uuid, const char *text);
+/* The same of `count` clients, by the first LW__UUID_SIZE - 1 bytes of each uuid. */
+void lw__encode_who(struct lw__buffer *out, size_t count, const char *const *uuids);
+
+void lw__encode_fence_seed(struct lw__buffer *out, bool eval);
+void lw__encode_fence_keep(struct lw__buffer *out); /* PEXPIRE: the counter lives on */
+/* How many subscribe to a channel at the server that is asked: PUBSUB NUMSUB. */
+void lw__encode_count(struct lw__buffer *out, const char *channel);
+#endif

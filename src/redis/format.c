@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+/* Texts in Redis: see format.h. What is read may be anybody's: what does not fit exactly
+ * is refused, and nothing is guessed. */
+#include "redis/format.h"
+
+#include "base/buffer.h"
+#include "base/check.h"
+#include "base/random.h"
+#include "base/told.h"
+#include "redis/resp.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CLIENT_KEY "lockwire:client:"
+#define LUA_MAX ((int64_t)1 << 53) /* above it a script cannot count */
+#define WINDOW_MAX 60000           /* of a claim, in ms */
+
+/* ---- tokens ---- */
+
+size_t lw__format_field(const struct lw__token *token, char ret[LW__TOKEN_SIZE])
+{
+    char room[LW__DIGITS];
+    size_t at = LW__UUID_SIZE - 1, length;
+    const char *text = lw__resp_digits(token->n, room, &length);
+
+    memcpy(ret, token->uuid, at);
+    ret[at++] = ':';
+    memcpy(ret + at, text, length + 1);
+    return at + length;
+}
+
+size_t lw__format_token(const struct lw__token *token, char ret[LW__TOKEN_SIZE])
+{
+    char room[LW__DIGITS];
+    size_t at = lw__format_field(token, ret), length;
+    const char *text = lw__resp_digits(token->window_ms, room, &length);
+
+    ret[at++] = ':';
+    memcpy(ret + at, text, length);
+    at += length;
+    memcpy(ret + at, "-", 2);
+    return at + 1;
+}
+
+void lw__format_put_token(struct lw__buffer *out, const struct lw__token *token)
+{
+    char text[LW__TOKEN_SIZE];
+
+    lw__resp_bytes(out, text, lw__format_token(token, text));
+}
+
+void lw__format_put_field(struct lw__buffer *out, const struct lw__token *token)
+{
+    char text[LW__TOKEN_SIZE];
+
+    lw__resp_bytes(out, text, lw__format_field(token, text));
+}
+
+bool lw__format_is_token(const char *text)
+{
+    size_t length = strlen(text);
+
+    return length > LW__UUID_SIZE && text[LW__UUID_SIZE - 1] == ':' && text[8] == '-';
+}
+
+/* ---- requests and holds of a read-write lock ---- */
+
+void lw__format_put_member(struct lw__buffer *out, const struct lw__rw *rw,
+                           const struct lw__token *token)
+{
+    char room[LW__DIGITS], text[LW__TOKEN_SIZE];
+    size_t digits, length = lw__format_token(token, text), owner;
+    const char *permits = lw__resp_digits(rw->permits, room, &digits);
+
+    owner = rw->owner != NULL ? strlen(rw->owner) : length;
+    lw__resp_begin(out, 1 + digits + 1 + length + 1 + owner);
+    lw__buffer_put(out, rw->write ? "w" : "r", 1);
+    lw__buffer_put(out, permits, digits);
+    lw__buffer_put(out, " ", 1);
+    lw__buffer_put(out, text, length);
+    lw__buffer_put(out, " ", 1);
+    lw__buffer_put(out, rw->owner != NULL ? rw->owner : text, owner);
+    lw__resp_end(out);
+}
+
+bool lw__format_read_member(const char *text, struct lw__member *ret)
+{
+    const char *token = strchr(text, ' ');
+    const char *owner = token != NULL ? strchr(token + 1, ' ') : NULL;
+
+    if (owner == NULL || (*text != 'r' && *text != 'w')) {
+        return false;
+    }
+    *ret = (struct lw__member){
+        .write = *text == 'w',
+        .permits = (uint32_t)strtoul(text + 1, NULL, 10),
+        .token = token + 1,
+        .token_length = (size_t)(owner - token - 1),
+        .owner = owner + 1,
+    };
+    return true;
+}
+
+bool lw__format_read_hold(const char *text, struct lw__hold *ret)
+{
+    char *end;
+    long long ends_ms = strtoll(text, &end, 10);
+
+    if (ends_ms < 0 || (strncmp(end, " r ", 3) != 0 && strncmp(end, " w ", 3) != 0)) {
+        return false;
+    }
+    *ret = (struct lw__hold){ends_ms, end[1] == 'w', end + 3};
+    return true;
+}
+
+/* ---- keys ---- */
+
+/* `{name}`, or as it is where the name carries a tag of its own. */
+void lw__format_put_queue(struct lw__buffer *out, const char *name, bool rw)
+{
+    const char *prefix = rw ? "lockwire:2:rwqueue:" : "lockwire:2:queue:";
+    bool tagged = strchr(name, '{') != NULL && strchr(name, '}') != NULL;
+    size_t length = strlen(name), before = strlen(prefix);
+
+    lw__resp_begin(out, before + length + (tagged ? 1 : 2));
+    lw__buffer_put(out, prefix, before);
+    lw__buffer_put(out, tagged ? ":" : "{", 1);
+    lw__buffer_put(out, name, length);
+    lw__buffer_put(out, tagged ? "\r\n" : "}\r\n", tagged ? 2 : 3);
+}
+
+void lw__format_put_client(struct lw__buffer *out, const char *uuid)
+{
+    lw__resp_begin(out, sizeof(CLIENT_KEY) - 1 + LW__UUID_SIZE - 1);
+    lw__buffer_put(out, CLIENT_KEY, sizeof(CLIENT_KEY) - 1);
+    lw__buffer_put(out, uuid, LW__UUID_SIZE - 1);
+    lw__resp_end(out);
+}
+
+/* ---- channels ---- */
+
+void lw__format_own_channel(const char *uuid, char ret[LW__CHANNEL_OF_OURS_SIZE])
+{
+    (void)snprintf(ret, LW__CHANNEL_OF_OURS_SIZE, "lockwire:2:%s", uuid);
+}
+
+void lw__format_connection_channel(const char *uuid, unsigned nonce,
+                                   char ret[LW__CHANNEL_OF_OURS_SIZE])
+{
+    (void)snprintf(ret, LW__CHANNEL_OF_OURS_SIZE, "lockwire:2:%s:%x", uuid, nonce);
+}
+
+void lw__format_redisson_channel(const char *name, char ret[LW__CHANNEL_SIZE])
+{
+    bool tagged = strchr(name, '{') != NULL;
+
+    (void)snprintf(ret, LW__CHANNEL_SIZE, "redisson_lock__channel:%s%s%s",
+                   tagged ? "" : "{", name, tagged ? "" : "}");
+}
+
+void lw__format_server(const char *run_id, char ret[LW__SERVER_SIZE])
+{
+    size_t length = strspn(run_id, "0123456789abcdef");
+
+    (void)snprintf(ret, LW__SERVER_SIZE, "%.*s", (int)length, run_id);
+}
+
+/* ---- messages ---- */
+
+/* Digits up to `stop`: from 1 to `most`, as the scripts write it. */
+static bool read_number(const char **at, char stop, uint64_t most, uint64_t *ret)
+{
+    uint64_t value = 0;
+    const char *text = *at;
+
+    if (*text < '1' || *text > '9') {
+        return false;
+    }
+    for (; *text >= '0' && *text <= '9'; text++) {
+        uint64_t digit = (uint64_t)(*text - '0');
+
+        if (value > (most - digit) / 10) {
+            return false;
+        }
+        value = value * 10 + digit;
+    }
+    if (*text != stop) {
+        return false;
+    }
+    *at = text + 1;
+    *ret = value;
+    return true;
+}
+
+/* A token of the client's, and the blank behind it. */
+static bool read_token(const char **at, const char *uuid, struct lw__token *ret)
+{
+    uint64_t window;
+
+    ret->uuid = uuid;
+    if (strncmp(*at, uuid, LW__UUID_SIZE - 1) != 0 || (*at)[LW__UUID_SIZE - 1] != ':') {
+        return false;
+    }
+    *at += LW__UUID_SIZE;
+    if (!read_number(at, ':', INT64_MAX, &ret->n) ||
+        !read_number(at, '-', WINDOW_MAX, &window) || *(*at)++ != ' ') {
+        return false;
+    }
+    ret->window_ms = (uint32_t)window;
+    return true;
+}
+
+/* A server's id: hexadecimal digits up to a blank, or none. */
+static bool read_server(const char **at, char ret[LW__SERVER_SIZE])
+{
+    size_t length = strspn(*at, "0123456789abcdef");
+
+    if (length >= LW__SERVER_SIZE || (*at)[length] != ' ') {
+        return false;
+    }
+    memcpy(ret, *at, length);
+    ret[length] = '\0';
+    *at += length + 1;
+    return true;
+}
+
+bool lw__format_read_message(const char *text, size_t length, const char *uuid,
+                             struct lw__message *ret)
+{
+    const char *at = text;
+    char why[LW__WHY];
+    uint64_t window, handed_us;
+
+    *ret = (struct lw__message){0};
+    if (strlen(text) != length || (*at != 't' && *at != 'r' && *at != 's') ||
+        *++at != ' ') {
+        return false;
+    }
+    at++;
+    if (!read_token(&at, uuid, &ret->token)) {
+        return false;
+    }
+    ret->handed = text[0] != 's';
+    ret->rw = text[0] == 'r';
+    if (ret->handed) {
+        if (!read_number(&at, ' ', LUA_MAX, &ret->fence) ||
+            !read_number(&at, ' ', LUA_MAX, &handed_us) ||
+            !read_server(&at, ret->server)) {
+            return false;
+        }
+        ret->handed_us = (int64_t)handed_us;
+    } else {
+        if (!read_number(&at, ' ', WINDOW_MAX, &window)) {
+            return false;
+        }
+        ret->window_ms = (int64_t)window;
+    }
+    ret->name = at;
+    return lw__check_name(at, why, sizeof(why)) == NULL;
+}

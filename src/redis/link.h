@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/* One connection to one Redis: bytes of commands out, replies in. Knows nothing of locks,
+ * scripts or reconnecting. What it hands up is a neutral view of a reply, valid during
+ * the call. Happy path: lw__link_open, `up`, lw__link_send with a request record for each
+ * command (or pipelined pair), its `reply` for each answer in order, lw__link_close. */
+#ifndef LW_LINK_H
+#define LW_LINK_H
+#include <stddef.h>
+#include <stdint.h>
+
+struct lw__link;
+struct lw__loop;
+struct lw__reply;
+
+struct lw__request;
+typedef void lw__reply_fn(struct lw__request *request, const struct lw__reply *reply);
+
+/* What is sent once and answered once or more; embedded in its owner, who keeps it alive
+ * until `expected` replies came or `failed` was called, or has it forgotten. `prev` is
+ * not NULL while the link knows it; out of flight both belong to its sender's backlog. */
+struct lw__request {
+    struct lw__request *next, **prev;
+    int64_t sent_us;   /* when it was handed to the link */
+    unsigned expected; /* replies still to come, one or two; the last one finds 0 */
+    size_t second;     /* of two: where in the bytes the second command begins */
+    lw__reply_fn *reply;
+    /* The connection ended (or could not take it) before all replies had come: the
+     * outcome is unknown. The request is no longer known to the link. Called from the
+     * loop. NULL: nobody wants to know. */
+    void (*failed)(struct lw__request *request, const char *why);
+};
+
+struct lw__link_options {
+    const char *host; /* numeric address; NULL: path */
+    uint16_t port;
+    const char *path; /* unix socket: connected to at once, or not at all */
+    uint32_t connect_timeout_ms, request_timeout_ms;
+    size_t reply_max; /* bytes that one reply may take before the link is cut */
+};
+
+struct lw__link_events {
+    void (*up)(void *arg);
+    /* Ended by itself, also before `up`, after `failed` of all that was in flight. The
+     * link frees itself after this call: the pointer is dead. */
+    void (*down)(void *arg, const char *why);
+    /* On a subscribed link, what concerns its channels: an error, or the three elements
+     * of a confirmation ("subscribe", channel, count) or of a message ("message",
+     * channel, text). The words are in any case. */
+    void (*push)(void *arg, const struct lw__reply *reply);
+    /* A reply has come to a request that was forgotten: one less in flight. */
+    void (*unclaimed)(void *arg);
+};
+
+/* Starts connecting. Events come from the loop, never from within a call. 0, LW_ENOMEM,
+ * LW_ECONN (the connect call failed at once); `why` (size LW__WHY) tells. */
+int lw__link_open(struct lw__loop *loop, const struct lw__link_options *options,
+                  const struct lw__link_events *events, void *arg, char *why,
+                  struct lw__link **ret);
+/* Closes at once and in silence; requests in flight are detached without a call. Legal
+ * anywhere, from within the link's own events too. NULL is fine. */
+void lw__link_close(struct lw__link *link);
+/* In a forked child: closes the descriptor only. NULL is fine. */
+void lw__link_abandon(struct lw__link *link);
+/* As if the peer had ended it: `failed`, then `down(why)`, from the loop. */
+void lw__link_fail(struct lw__link *link, const char *why);
+
+/* Sends `length` bytes holding request->expected complete commands, before `up` too.
+ * Behind a command of one word hiredis reads one byte more, which must be there. The
+ * bytes are copied; the write happens at the end of the loop's turn, one for all. 0.
+ * LW_ENOMEM, LW_ECONN: nothing was queued, the link is going down (or is subscribed) and
+ * the request is not known to it. */
+int lw__link_send(struct lw__link *link, struct lw__request *request, const char *bytes,
+                  size_t length);
+/* Its owner is going: late replies are swallowed. Fine if it is not in flight here. */
+void lw__link_forget(struct lw__link *link, struct lw__request *request);
+/* SUBSCRIBE to one channel, on a link that from then on carries nothing else but this
+ * again (as a heartbeat) and other channels. Each confirmation, message and error comes
+ * as `push`; a confirmation that has not come within request_timeout_ms takes the link
+ * down. 0, LW_ENOMEM, LW_ECONN. */
+int lw__link_subscribe(struct lw__link *link, const char *channel);
+/* Replies still to come. */
+size_t lw__link_inflight(const struct lw__link *link);
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* A link that listens. Must not know what is said on its channels. Happy path: SUBSCRIBE
+ * goes out past hiredis' own bookkeeping, and a callback waits for what the server says
+ * next (guard.c): a confirmation, messages. An error that a confirmation was awaited for
+ * is pushed as well; any other, and what is neither, takes the link down; of channels
+ * that are not ours nothing is heard. */
+#include "redis/link_inside.h"
+
+#include "base/buffer.h"
+#include "lockwire.h"
+#include "redis/reply.h"
+#include "redis/resp.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool listens_to(const struct lw__link *link, const char *name)
+{
+    const struct lw__channel *channel = link->channels;
+
+    while (channel != NULL && strcmp(channel->name, name) != 0) {
+        channel = channel->older;
+    }
+    return channel != NULL;
+}
+
+/* Each once, however often it is subscribed to. 0, LW_ENOMEM. */
+static int add_channel(struct lw__link *link, const char *name)
+{
+    size_t size = strlen(name) + 1;
+    struct lw__channel *channel;
+
+    if (listens_to(link, name)) {
+        return 0;
+    }
+    channel = malloc(sizeof(*channel) + size);
+    if (channel == NULL) {
+        return LW_ENOMEM;
+    }
+    memcpy(channel->name, name, size);
+    channel->older = link->channels;
+    link->channels = channel;
+    return 0;
+}
+
+static void take_push(struct lw__link *link, const struct lw__reply *reply)
+{
+    enum lw__said said = lw__guard_said(reply);
+    bool awaited = link->awaited.first != NULL; /* then it is a confirmation that is */
+
+    switch (said) {
+    case LW__SAID_NONSENSE:
+        lw__link_fail(link, "no message and no confirmation from the subscription");
+        return;
+    case LW__SAID_ERROR:
+        if (!awaited) { /* "max number of clients reached", and the like */
+            lw__link_fail(link, lw__reply_text(reply, NULL));
+            return;
+        }
+        break;
+    default:
+        if (!listens_to(link, lw__reply_text(lw__reply_at(reply, 1), NULL))) {
+            return; /* of a channel that is not ours */
+        }
+    }
+    if (awaited && said != LW__SAID_MESSAGE) {
+        (void)lw__awaited_pop(&link->awaited);
+    }
+    link->events.push(link->arg, reply);
+}
+
+static void on_push(redisAsyncContext *context, void *reply, void *data)
+{
+    struct lw__link *link = lw__link_enter(context, reply);
+
+    if (link == NULL) {
+        return;
+    }
+    if (link->state == LW__LINK_UP && lw__guard_listen(context, on_push, data) != 0) {
+        lw__link_fail(link, lw_strerror(LW_ENOMEM));
+    }
+    lw__link_tell_up(link);
+    if (link->state == LW__LINK_UP) {
+        take_push(link, reply);
+    }
+    lw__link_leave(link);
+}
+
+static int subscribe(struct lw__link *link, const char *channel)
+{
+    struct lw__buffer out = {0};
+    int status = LW_ENOMEM;
+
+    if (lw__awaited_reserve(&link->awaited) == NULL || add_channel(link, channel) != 0) {
+        return LW_ENOMEM;
+    }
+    lw__resp_words(&out, 2, (const char *[]){"SUBSCRIBE", channel});
+    if (!out.failed) {
+        status = lw__guard_send_unseen(link->context, out.data, out.length);
+    }
+    lw__buffer_clear(&out);
+    if (status == 0 && !link->listening) {
+        status = lw__guard_listen(link->context, on_push, NULL);
+        link->listening = true;
+    }
+    return status;
+}
+
+int lw__link_subscribe(struct lw__link *link, const char *channel)
+{
+    if (!lw__link_is_open(link)) {
+        return LW_ECONN;
+    }
+    if (subscribe(link, channel) != 0) {
+        lw__link_fail(link, lw_strerror(LW_ENOMEM));
+        return LW_ENOMEM;
+    }
+    lw__link_sent(link, NULL, 1);
+    return 0;
+}

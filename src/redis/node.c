@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/* One Redis server: see node.h. The command link comes up in three steps: the session
+ * greets, the fence counter is seeded (node_fence.c), then `up`. Whenever either link
+ * connects, and at heartbeats, the command link counts who listens (node_count.c). When
+ * the command link is lost, what is in flight and what waits is told so, `down` follows,
+ * and its session tries again; the subscription link comes back by itself. */
+#include "redis/node.h"
+
+#include "base/log.h"
+#include "base/owner.h"
+#include "lockwire.h"
+#include "loop/defer.h"
+#include "loop/now.h"
+#include "loop/timer.h"
+#include "redis/link.h"
+#include "redis/node_inside.h"
+#include "redis/reply.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+static struct lw__loop *loop_of(const struct lw__node *node)
+{
+    return node->options.access.loop;
+}
+
+static void subscription_confirmed(void *arg)
+{
+    lw__node_count(arg);
+}
+
+static void subscription_message(void *arg, const char *text, size_t length)
+{
+    struct lw__node *node = arg;
+
+    node->events->message(node->arg, text, length);
+}
+
+static void policy_told(struct lw__request *request, const struct lw__reply *reply)
+{
+    struct lw__node *node = LW__OWNER(struct lw__node, policy, request);
+    const char *policy = "";
+
+    lw__node_make_room(node);
+    if (lw__reply_count(reply) == 2) {
+        policy = lw__reply_text(lw__reply_at(reply, 1), NULL);
+    }
+    if (strncmp(policy, "allkeys-", 8) == 0 || strncmp(policy, "volatile-", 9) == 0) {
+        lw__log(node->options.access.log, LOG_WARNING,
+                "the server's maxmemory-policy is %s: it may evict locks that "
+                "are held; only noeviction is safe",
+                policy);
+    }
+}
+
+static void killed(struct lw__request *request, const struct lw__reply *reply)
+{
+    (void)reply; /* it may have been gone already */
+    lw__node_make_room(LW__OWNER(struct lw__node, kill, request));
+}
+
+static void commands_ready(void *arg)
+{
+    struct lw__node *node = arg;
+
+    if (node->connection++ > 0) {
+        node->options.stats->reconnects++;
+    }
+    lw__format_server(node->commands.run_id, node->server);
+    if (node->commands.previous_id > 0) {
+        /* Whatever the dead connection still has buffered must not run behind ours. */
+        char id[24];
+
+        (void)snprintf(id, sizeof(id), "%lld", (long long)node->commands.previous_id);
+        lw__session_say(&node->commands, &node->kill, killed, 4,
+                        (const char *[]){"CLIENT", "KILL", "ID", id});
+    }
+    lw__session_say(&node->commands, &node->policy, policy_told, 3,
+                    (const char *[]){"CONFIG", "GET", "maxmemory-policy"});
+    node->count_forbidden = false;
+    lw__node_count(node); /* before `up`, which has everyone ask, and join */
+    lw__node_seed(node);
+    lw__session_start(&node->subscription.session); /* one that was forbidden, too */
+}
+
+static void commands_lost(void *arg, const char *why)
+{
+    struct lw__node *node = arg;
+
+    node->up = node->subscription.bound = false;
+    lw__node_fail_waiting(node, why);
+    node->events->down(node->arg, why);
+}
+
+static void heartbeat(void *arg)
+{
+    struct lw__node *node = arg;
+
+    lw__timer_set(loop_of(node), &node->heartbeat,
+                  lw__now_us() +
+                      (int64_t)node->options.access.request_timeout_ms * LW__MS);
+    lw__subscription_heartbeat(&node->subscription);
+    lw__node_count(node);
+    if (node->up) {
+        lw__node_keep_fence(node);
+    }
+}
+
+int lw__node_new(const struct lw__node_options *options,
+                 const struct lw__node_events *events, void *arg, struct lw__node **ret)
+{
+    static const struct lw__session_events command_events = {
+        commands_ready, commands_lost, NULL, lw__node_make_room};
+    static const struct lw__subscription_events subscription_events = {
+        subscription_confirmed, subscription_message};
+    struct lw__node *node = calloc(1, sizeof(*node));
+
+    if (node == NULL) {
+        return LW_ENOMEM;
+    }
+    if (lw__timer_reserve(options->access.loop, 3) != 0) {
+        free(node);
+        return LW_ENOMEM;
+    }
+    node->options = *options;
+    node->events = events;
+    node->arg = arg;
+    lw__timer_init(&node->heartbeat, heartbeat, node);
+    lw__node_send_init(node);
+    lw__session_init(&node->commands, &node->options.access, &command_events, node);
+    lw__subscription_init(&node->subscription, &node->options.access, options->uuid,
+                          &subscription_events, node);
+    lw__session_start(&node->commands);
+    lw__timer_set(loop_of(node), &node->heartbeat,
+                  lw__now_us() + (int64_t)options->access.request_timeout_ms * LW__MS);
+    *ret = node;
+    return 0;
+}
+
+void lw__node_free(struct lw__node *node)
+{
+    if (node == NULL) {
+        return;
+    }
+    lw__session_stop(&node->commands);
+    lw__session_stop(&node->subscription.session);
+    lw__timer_cancel(loop_of(node), &node->heartbeat);
+    lw__defer_cancel(loop_of(node), &node->pump_call);
+    lw__timer_unreserve(loop_of(node), 3);
+    lw__buffer_clear(&node->buffer);
+    free(node);
+}
+
+void lw__node_abandon(struct lw__node *node)
+{
+    lw__session_abandon(&node->commands);
+    lw__session_abandon(&node->subscription.session);
+    lw__buffer_clear(&node->buffer);
+    free(node);
+}
+
+bool lw__node_is_up(const struct lw__node *node)
+{
+    return node->up;
+}
+
+bool lw__node_is_backing_off(const struct lw__node *node)
+{
+    return node->commands.state == LW__SESSION_BACKOFF && node->commands.backoff_ms > 0;
+}
+
+bool lw__node_is_bound(const struct lw__node *node)
+{
+    return node->subscription.bound;
+}
+
+const char *lw__node_server(const struct lw__node *node)
+{
+    return node->server;
+}
+
+bool lw__node_is_clustered(const struct lw__node *node)
+{
+    return node->commands.clustered;
+}
+
+const struct lw__access *lw__node_access(const struct lw__node *node)
+{
+    return &node->options.access;
+}
+
+unsigned lw__node_connection(const struct lw__node *node)
+{
+    return node->connection + node->subscription.nonce;
+}

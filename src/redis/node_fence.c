@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* The fence counter of a node's server: its first number of each connection, and that it
+ * lives on. Must not know who draws numbers. Happy path: lw__node_seed as soon as the
+ * command link is ready, so that the first number of a connection is never below one
+ * drawn before a failover; the number's answer, and the node is up. Where none can be had
+ * (no permission, no memory, a clock that was never set) it is up as well, and
+ * lw__node_unseeded says why; whoever asks has it tried again. */
+#include "redis/node_inside.h"
+
+#include "base/log.h"
+#include "base/told.h"
+#include "redis/classify.h"
+#include "redis/decode.h"
+#include "redis/encode.h"
+#include "redis/reply.h"
+
+#include <stdio.h>
+#include <syslog.h>
+#include <time.h>
+
+static void put_seed(struct lw__command *command, struct lw__buffer *out)
+{
+    lw__encode_fence_seed(out, command->eval);
+}
+
+static void came_up(struct lw__node *node)
+{
+    if (node->up) {
+        return;
+    }
+    node->up = true;
+    node->events->up(node->arg);
+}
+
+static void unseed(struct lw__node *node, int level, enum lw__error_class class,
+                   const char *why)
+{
+    if (node->unseeded.why[0] == '\0') {
+        lw__log(node->options.access.log, level, "the fence counter cannot be set: %s",
+                why);
+    }
+    node->unseeded.class = class;
+    lw__told(why, node->unseeded.why, sizeof(node->unseeded.why));
+}
+
+void lw__node_doubt_clock(struct lw__node *node, int64_t number)
+{
+    time_t seconds = (time_t)(number / 1000000);
+    struct tm date = {0};
+    char why[LW__WHY], day[16] = "";
+
+    if (gmtime_r(&seconds, &date) != NULL) {
+        (void)strftime(day, sizeof(day), "%Y-%m-%d", &date);
+    }
+    (void)snprintf(
+        why, sizeof(why),
+        "the server's clock is wrong, it says %s: no fencing token can be made of that, "
+        "only locks without one are granted until it is right",
+        day);
+    unseed(node, LOG_ERR, LW__ERR_TRANSIENT, why);
+}
+
+/* Locks work without numbers (no memory for the counter, no permission, a clock that was
+ * never set), but not on a link that is ended for what was answered: a replica is never
+ * `up`. */
+static bool seeded(struct lw__command *command, const struct lw__reply *reply)
+{
+    struct lw__node *node = command->node;
+    const char *text = lw__reply_text(reply, NULL);
+    int64_t number = lw__reply_integer(reply);
+
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        enum lw__error_class class = lw__classify(text);
+
+        if (class == LW__ERR_LINK) {
+            return true;
+        }
+        unseed(node, LOG_WARNING, class, text);
+    } else if (number < 1) {
+        return false;
+    } else if (number < LW__FENCE_MIN) {
+        lw__node_doubt_clock(node, number);
+    } else {
+        node->unseeded.why[0] = '\0';
+    }
+    came_up(node);
+    return true;
+}
+
+static const struct lw__command_type seed_type = {put_seed, seeded, NULL, LW__ORDER_KEEP};
+
+void lw__node_seed(struct lw__node *node)
+{
+    /* Each connection begins with it; what waits for one would be in its way. */
+    if (node->seed.request.prev != NULL || node->commands.state != LW__SESSION_READY) {
+        return;
+    }
+    lw__node_submit(node, &node->seed, &seed_type);
+}
+
+/* The heartbeat of the counter, which expires a day after the last client's. It also
+ * gives a TTL to one that has none: a plain try's INCR makes it so where the counter was
+ * lost, and its client may die before it asks by the script that would set it. That key
+ * stands for at most request_timeout_ms while any client is connected; the next one to
+ * connect replaces it. */
+static void put_keep(struct lw__command *command, struct lw__buffer *out)
+{
+    (void)command;
+    lw__encode_fence_keep(out);
+}
+
+static bool kept(struct lw__command *command, const struct lw__reply *reply)
+{
+    if (lw__reply_type(reply) == LW__REPLY_INTEGER && lw__reply_integer(reply) == 0) {
+        lw__node_seed(command->node);
+    }
+    return true;
+}
+
+static const struct lw__command_type keep_type = {put_keep, kept, NULL, LW__ORDER_KEEP};
+
+void lw__node_keep_fence(struct lw__node *node)
+{
+    if (node->keep.request.prev == NULL) {
+        lw__node_submit(node, &node->keep, &keep_type);
+    }
+}
+
+const struct lw__unseeded *lw__node_unseeded(struct lw__node *node)
+{
+    if (node->unseeded.why[0] == '\0') {
+        return NULL;
+    }
+    lw__node_seed(node);
+    return &node->unseeded;
+}

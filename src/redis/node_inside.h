@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* Between node.c and its parts alone: a node from inside, each part's fields by
+ * themselves. */
+#ifndef LW_NODE_INSIDE_H
+#define LW_NODE_INSIDE_H
+#include "base/buffer.h"
+#include "redis/command.h"
+#include "redis/format.h"
+#include "redis/node.h"
+#include "redis/subscription.h"
+
+#include <stdbool.h>
+
+/* Commands that wait for room, in ranks by their order, so that a lease does not run out
+ * behind the many who ask for one; first come first served in each. Needs no memory: a
+ * command's request is its link in the rank. */
+struct lw__backlog {
+    struct lw__rank {
+        struct lw__request *first, **end;
+    } ranks[LW__ORDERS];
+    size_t count; /* in all ranks: mostly 0, and asked for at each command and reply */
+};
+
+struct lw__node {
+    struct lw__node_options options;
+    const struct lw__node_events *events;
+    void *arg;
+    struct lw__session commands;
+    struct lw__subscription subscription;
+    struct lw__timer heartbeat;
+    struct lw__request policy, kill; /* sent once a connection, answers informative */
+    char server[LW__SERVER_SIZE];    /* the command link's */
+    unsigned connection;
+    bool up;
+
+    /* node_send.c's */
+    struct lw__backlog backlog;
+    struct lw__deferred pump_call;
+    struct lw__buffer buffer; /* for encoding, kept */
+
+    /* node_fence.c's */
+    struct lw__command seed, keep;
+    struct lw__unseeded unseeded; /* `why` is "" while the fence counter can be trusted */
+
+    /* node_count.c's */
+    struct lw__command count;
+    unsigned counted_nonce; /* whom the count is about */
+    bool count_forbidden, count_forbidden_told;
+};
+
+/* node_send.c */
+void lw__node_send_init(struct lw__node *node);
+/* Sent now, or as soon as there is room; before `up` too. */
+void lw__node_submit(struct lw__node *node, struct lw__command *command,
+                     const struct lw__command_type *type);
+void lw__node_make_room(void *arg); /* an answer has come, or none is awaited any more */
+void lw__node_fail_waiting(struct lw__node *node, const char *why);
+
+/* node_fence.c: seeds the counter, upon which the node is up; has it live on. */
+void lw__node_seed(struct lw__node *node);
+void lw__node_keep_fence(struct lw__node *node);
+
+/* node_count.c: does the server of the command link have the connection that listens? */
+void lw__node_count(struct lw__node *node);
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* The neutral view of a reply that hiredis' reader built (guard.c). Must not know what
+ * connection it came from or what was asked. */
+#include "redis/reply.h"
+
+#include "redis/classify.h"
+
+#include <hiredis/hiredis.h>
+
+static const redisReply *view(const struct lw__reply *reply)
+{
+    return (const redisReply *)(const void *)reply;
+}
+
+enum lw__reply_type lw__reply_type(const struct lw__reply *reply)
+{
+    switch (view(reply)->type) {
+    case REDIS_REPLY_STATUS:
+        return LW__REPLY_STATUS;
+    case REDIS_REPLY_ERROR:
+        return LW__REPLY_ERROR;
+    case REDIS_REPLY_INTEGER:
+        return LW__REPLY_INTEGER;
+    case REDIS_REPLY_STRING:
+        return LW__REPLY_STRING;
+    case REDIS_REPLY_ARRAY:
+        return LW__REPLY_ARRAY;
+    default:
+        return LW__REPLY_NIL;
+    }
+}
+
+int64_t lw__reply_integer(const struct lw__reply *reply)
+{
+    return view(reply)->type == REDIS_REPLY_INTEGER ? view(reply)->integer : 0;
+}
+
+const char *lw__reply_text(const struct lw__reply *reply, size_t *length)
+{
+    const redisReply *r = view(reply);
+    bool error = r->type == REDIS_REPLY_ERROR;
+    bool text = error || r->type == REDIS_REPLY_STATUS || r->type == REDIS_REPLY_STRING;
+    const char *at = !text ? "" : error ? lw__classify_own_words(r->str) : r->str;
+
+    if (length != NULL) {
+        *length = text ? (size_t)r->len - (size_t)(at - r->str) : 0;
+    }
+    return at;
+}
+
+size_t lw__reply_count(const struct lw__reply *reply)
+{
+    return view(reply)->type == REDIS_REPLY_ARRAY ? view(reply)->elements : 0;
+}
+
+const struct lw__reply *lw__reply_at(const struct lw__reply *reply, size_t index)
+{
+    return (const struct lw__reply *)(const void *)view(reply)->element[index];
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* The neutral view of a reply. libc only. */
+#ifndef LW_REPLY_H
+#define LW_REPLY_H
+#include <stddef.h>
+#include <stdint.h>
+
+struct lw__reply;
+
+enum lw__reply_type {
+    LW__REPLY_NIL,
+    LW__REPLY_STATUS,
+    LW__REPLY_ERROR,
+    LW__REPLY_INTEGER,
+    LW__REPLY_STRING,
+    LW__REPLY_ARRAY
+};
+enum lw__reply_type lw__reply_type(const struct lw__reply *reply);
+int64_t lw__reply_integer(const struct lw__reply *reply); /* 0 unless an integer */
+/* The text of a status, error or string (NUL-terminated, may contain NULs), else "". Of
+ * an error that a command of a script met, what the command said, on every version. */
+const char *lw__reply_text(const struct lw__reply *reply, size_t *length);
+size_t lw__reply_count(const struct lw__reply *reply); /* 0 unless an array */
+const struct lw__reply *lw__reply_at(const struct lw__reply *reply, size_t index);
+#endif

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT */
+/* One connection kept alive. Must not know what is said on it. Happy path: begin() looks
+ * the name up, connect_next() tries an address, link_up() greets, became_ready(). An
+ * address that fails is followed by the next one while there is time, the last one by
+ * back_off() and, after that, all of it again. Greetings that are refused end the
+ * connection only where it is of no use without them (AUTH, SELECT). */
+#include "redis/session.h"
+
+#include "base/buffer.h"
+#include "base/owner.h"
+#include "base/random.h"
+#include "lockwire.h"
+#include "loop/lookup.h"
+#include "loop/now.h"
+#include "redis/classify.h"
+#include "redis/reply.h"
+#include "redis/resp.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <syslog.h>
+
+#define REPLY_MAX ((size_t)1 << 20)
+
+static void connect_next(struct lw__session *s);
+
+/* Between half the present delay and all of it; the delay doubles unless the connection
+ * that ended had lasted for longer than the last one. */
+static void back_off(struct lw__session *s, const char *why)
+{
+    const struct lw__access *a = s->access;
+    int64_t now = lw__now_us(), most;
+
+    if (s->state == LW__SESSION_READY &&
+        now - s->ready_us > (int64_t)s->backoff_ms * LW__MS) {
+        s->backoff_ms = 0;
+    }
+    if (s->backoff_ms == 0) {
+        s->backoff_ms = a->backoff_min_ms;
+    } else {
+        s->backoff_ms = s->backoff_ms > a->backoff_max_ms / 2 ? a->backoff_max_ms
+                                                              : s->backoff_ms * 2;
+    }
+    most = (int64_t)s->backoff_ms * LW__MS;
+    s->state = LW__SESSION_BACKOFF;
+    s->link = NULL;
+    lw__timer_set(a->loop, &s->timer,
+                  now + lw__random_between(a->random, most / 2, most));
+    if (s->denied) { /* trying again is of no use */
+        lw__session_stop(s);
+    }
+    s->denied = false;
+    s->events->lost(s->arg, why);
+}
+
+static void attempt_failed(struct lw__session *s, const char *why)
+{
+    s->link = NULL;
+    if (s->state == LW__SESSION_CONNECTING && ++s->address < s->addresses.count &&
+        lw__now_us() < s->limit_us) {
+        connect_next(s);
+    } else {
+        back_off(s, why);
+    }
+}
+
+/* Who refuses everybody says so in the place of an answer, and closes: that is why. */
+static void link_down(void *arg, const char *why)
+{
+    struct lw__session *s = arg;
+    char last_words[LW__WHY];
+
+    memcpy(last_words, s->last_words, sizeof(last_words));
+    attempt_failed(s,
+                   s->state == LW__SESSION_CONNECTING && *last_words ? last_words : why);
+}
+
+static void became_ready(struct lw__session *s)
+{
+    bool same_server = *s->told_run_id && strcmp(s->told_run_id, s->run_id) == 0;
+
+    lw__timer_cancel(s->access->loop, &s->timer);
+    s->previous_id = same_server ? s->id : 0;
+    s->id = s->told_id;
+    memcpy(s->run_id, s->told_run_id, sizeof(s->run_id));
+    s->state = LW__SESSION_READY;
+    s->ready_us = lw__now_us();
+    s->events->ready(s->arg);
+}
+
+/* The value of a field of INFO, which begins a line; "" where there is none. */
+static const char *info_field(const char *info, const char *field)
+{
+    size_t length = strlen(field);
+
+    while (strncmp(info, field, length) != 0) {
+        info += strcspn(info, "\n");
+        if (*info++ == '\0') {
+            return "";
+        }
+    }
+    return info + length;
+}
+
+static void note_info(struct lw__session *s, const char *info)
+{
+    const char *value = info_field(info, "run_id:");
+
+    (void)snprintf(s->told_run_id, sizeof(s->told_run_id), "%.*s",
+                   (int)strcspn(value, "\r\n"), value);
+    s->clustered = strncmp(info_field(info, "redis_mode:"), "cluster", 7) == 0 ||
+                   strncmp(info_field(info, "server_mode:"), "cluster", 7) == 0;
+}
+
+/* Without AUTH or SELECT the connection is of no use; without the others it is. */
+static bool greeting_fails(enum lw__greeting kind, const char *error)
+{
+    return kind == LW__GREET_AUTH || kind == LW__GREET_SELECT ||
+           lw__classify(error) == LW__ERR_LINK;
+}
+
+static void greeted(struct lw__request *request, const struct lw__reply *reply)
+{
+    static const char *const names[] = {"AUTH", "SELECT", "CLIENT SETNAME", "CLIENT ID",
+                                        "INFO"};
+    struct lw__greet *greet = LW__OWNER(struct lw__greet, request, request);
+    struct lw__session *s = greet->session;
+    const char *text = lw__reply_text(reply, NULL);
+
+    *s->last_words = '\0';
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        char why[LW__WHY];
+
+        (void)snprintf(why, sizeof(why), "%s: %s", names[greet->kind], text);
+        if (greeting_fails(greet->kind, text)) {
+            lw__session_fail(s, why);
+            return;
+        }
+        lw__log(s->access->log, LOG_INFO, "%s", why);
+        if (!lw__classify_denied(text)) { /* that is about the one command */
+            memcpy(s->last_words, why, sizeof(why));
+        }
+    } else if (greet->kind == LW__GREET_ID) {
+        s->told_id = lw__reply_integer(reply);
+    }
+    if (greet->kind == LW__GREET_INFO) {
+        note_info(s, lw__reply_type(reply) == LW__REPLY_STRING ? text : "");
+    }
+    if (--s->greetings_open == 0) {
+        became_ready(s);
+    }
+}
+
+void lw__session_say(struct lw__session *session, struct lw__request *request,
+                     lw__reply_fn *reply, size_t words, const char *const *text)
+{
+    struct lw__buffer out = {0};
+
+    *request = (struct lw__request){.expected = 1, .reply = reply};
+    lw__resp_words(&out, words, text);
+    if (out.failed || lw__link_send(session->link, request, out.data, out.length) != 0) {
+        lw__session_fail(session, lw_strerror(LW_ENOMEM));
+    }
+    lw__buffer_clear(&out);
+}
+
+static void greet(struct lw__session *s, enum lw__greeting kind, size_t words,
+                  const char *const *text)
+{
+    struct lw__greet *greet = &s->greetings[kind];
+
+    greet->session = s;
+    greet->kind = kind;
+    s->greetings_open++;
+    lw__session_say(s, &greet->request, greeted, words, text);
+}
+
+static void link_up(void *arg)
+{
+    struct lw__session *s = arg;
+    const struct lw__access *a = s->access;
+    char db[16];
+
+    (void)snprintf(db, sizeof(db), "%d", a->db);
+    lw__timer_set(a->loop, &s->timer, s->share_us);
+    s->greetings_open = 0;
+    if (a->password != NULL && a->username != NULL) {
+        greet(s, LW__GREET_AUTH, 3, (const char *[]){"AUTH", a->username, a->password});
+    } else if (a->password != NULL) {
+        greet(s, LW__GREET_AUTH, 2, (const char *[]){"AUTH", a->password});
+    }
+    if (a->db != 0) {
+        greet(s, LW__GREET_SELECT, 2, (const char *[]){"SELECT", db});
+    }
+    greet(s, LW__GREET_SETNAME, 3, (const char *[]){"CLIENT", "SETNAME", a->client_name});
+    greet(s, LW__GREET_ID, 2, (const char *[]){"CLIENT", "ID"});
+    greet(s, LW__GREET_INFO, 2, (const char *[]){"INFO", "server"});
+}
+
+static void link_push(void *arg, const struct lw__reply *reply)
+{
+    struct lw__session *s = arg;
+    const char *text = lw__reply_text(reply, NULL);
+
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        s->denied = lw__classify_denied(text);
+        lw__session_fail(s, text);
+    } else {
+        s->events->push(s->arg, reply);
+    }
+}
+
+static void link_unclaimed(void *arg)
+{
+    struct lw__session *s = arg;
+
+    s->events->unclaimed(s->arg);
+}
+
+static void connect_next(struct lw__session *s)
+{
+    static const struct lw__link_events events = {link_up, link_down, link_push,
+                                                  link_unclaimed};
+    const struct lw__access *a = s->access;
+    size_t left = s->addresses.count > 0 ? s->addresses.count - s->address : 1;
+    int64_t now = lw__now_us(), share = (s->limit_us - now) / (int64_t)left;
+    struct lw__link_options options = {
+        .host = a->path != NULL ? NULL : s->addresses.list[s->address].text,
+        .port = a->port,
+        .path = a->path,
+        .connect_timeout_ms = share > LW__MS ? (uint32_t)(share / LW__MS) : 1,
+        .request_timeout_ms = a->request_timeout_ms,
+        .reply_max = REPLY_MAX,
+    };
+    char why[LW__WHY] = "out of memory";
+
+    lw__timer_cancel(a->loop, &s->timer); /* the link has its own */
+    s->share_us = now + share;
+    s->told_id = 0;
+    *s->told_run_id = *s->last_words = '\0';
+    if (lw__link_open(a->loop, &options, &events, s, why, &s->link) != 0) {
+        attempt_failed(s, why);
+    }
+}
+
+static void looked_up(void *arg, const struct lw__addresses *addresses, const char *why)
+{
+    struct lw__session *s = arg;
+
+    s->lookup = NULL;
+    s->addresses = *addresses;
+    if (addresses->count == 0) {
+        back_off(s, why);
+    } else {
+        connect_next(s);
+    }
+}
+
+static void begin(struct lw__session *s)
+{
+    s->state = LW__SESSION_CONNECTING;
+    s->limit_us = lw__now_us() + (int64_t)s->access->connect_timeout_ms * LW__MS;
+    s->address = s->addresses.count = 0;
+    if (s->access->path != NULL) {
+        connect_next(s);
+        return;
+    }
+    lw__timer_set(s->access->loop, &s->timer, s->limit_us);
+    if (lw__lookup_new(s->access->loop, s->access->host, s->access->connect_timeout_ms,
+                       looked_up, s, &s->lookup) != 0) {
+        back_off(s, lw_strerror(LW_ENOMEM));
+    }
+}
+
+/* A loop that stalled is no reason to give up what has arrived meanwhile: first all of it
+ * may be read, for which a whole turn has to pass. */
+static void greeting_overdue(void *arg)
+{
+    struct lw__session *s = arg;
+
+    if (s->state != LW__SESSION_CONNECTING || lw__now_us() < s->share_us) {
+        return; /* it is ready, or the next attempt has begun */
+    }
+    if (s->looked) {
+        lw__session_fail(s, "the server does not answer who connects");
+    } else {
+        s->looked = true;
+        lw__defer(s->access->loop, &s->overdue, false);
+    }
+}
+
+static void timer_due(void *arg)
+{
+    struct lw__session *s = arg;
+
+    if (s->state != LW__SESSION_CONNECTING) {
+        begin(s);
+    } else if (s->lookup != NULL) {
+        lw__lookup_cancel(s->lookup);
+        s->lookup = NULL;
+        back_off(s, "no answer to the look-up of the server's name in time");
+    } else {
+        s->looked = false;
+        lw__defer(s->access->loop, &s->overdue, false);
+    }
+}
+
+void lw__session_init(struct lw__session *session, const struct lw__access *access,
+                      const struct lw__session_events *events, void *arg)
+{
+    *session = (struct lw__session){.access = access, .events = events, .arg = arg};
+    lw__timer_init(&session->timer, timer_due, session);
+    lw__defer_init(&session->overdue, greeting_overdue, session);
+}
+
+void lw__session_start(struct lw__session *session)
+{
+    if (session->state != LW__SESSION_STOPPED) {
+        return;
+    }
+    session->state = LW__SESSION_BACKOFF; /* of no length: events come from the loop */
+    lw__timer_set(session->access->loop, &session->timer, lw__now_us());
+}
+
+void lw__session_stop(struct lw__session *session)
+{
+    lw__timer_cancel(session->access->loop, &session->timer);
+    lw__defer_cancel(session->access->loop, &session->overdue);
+    lw__lookup_cancel(session->lookup);
+    lw__link_close(session->link);
+    session->lookup = NULL;
+    session->link = NULL;
+    session->state = LW__SESSION_STOPPED;
+}
+
+void lw__session_abandon(struct lw__session *session)
+{
+    lw__lookup_abandon(session->lookup);
+    lw__link_abandon(session->link);
+    session->lookup = NULL;
+    session->link = NULL;
+    lw__session_stop(session);
+}
+
+void lw__session_fail(struct lw__session *session, const char *why)
+{
+    if (session->link != NULL) {
+        lw__link_fail(session->link, why);
+    }
+}

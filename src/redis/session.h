@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/* One connection kept alive: resolve, connect, greet (AUTH, SELECT, CLIENT SETNAME), and
+ * after every end the same again, with exponential backoff and jitter. Knows nothing of
+ * what is said on it afterwards. Happy path: lw__session_start, `ready`, commands on
+ * session->link, `lost`, `ready` ... */
+#ifndef LW_SESSION_H
+#define LW_SESSION_H
+#include "base/address.h"
+#include "base/log.h"
+#include "base/told.h"
+#include "loop/timer.h"
+#include "redis/link.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct lw__lookup;
+struct lw__random;
+
+#define LW__RUN_ID_SIZE 41
+
+/* What both connections of a node share; all strings live as long as the node. */
+struct lw__access {
+    struct lw__loop *loop;
+    const struct lw__log *log;
+    struct lw__random *random;
+    const char *host, *path; /* one of them */
+    uint16_t port;
+    const char *username, *password; /* or NULL */
+    const char *client_name;
+    int db;
+    uint32_t connect_timeout_ms; /* for name, connection and greeting together */
+    uint32_t request_timeout_ms, backoff_min_ms, backoff_max_ms;
+};
+
+struct lw__session_events {
+    void (*ready)(void *arg);
+    /* A connection that was ready, or an attempt to make one, ended. The session has
+     * stopped where we may not subscribe (NOPERM), else it tries again. */
+    void (*lost)(void *arg, const char *why);
+    /* As the link's, without errors, which end the connection; NULL where nothing is
+     * subscribed, and where nothing is forgotten. */
+    void (*push)(void *arg, const struct lw__reply *reply);
+    void (*unclaimed)(void *arg);
+};
+
+enum lw__greeting {
+    LW__GREET_AUTH,
+    LW__GREET_SELECT,
+    LW__GREET_SETNAME,
+    LW__GREET_ID,
+    LW__GREET_INFO,
+    LW__GREETINGS
+};
+
+struct lw__session {
+    const struct lw__access *access;
+    const struct lw__session_events *events;
+    void *arg;
+    enum {
+        LW__SESSION_STOPPED,
+        LW__SESSION_CONNECTING, /* resolving, connecting or greeting */
+        LW__SESSION_READY,
+        LW__SESSION_BACKOFF
+    } state;
+    struct lw__link *link;
+    struct lw__lookup *lookup;
+    struct lw__timer timer;      /* its limit; backing off: the next attempt */
+    struct lw__deferred overdue; /* its limit has passed, are the answers there? */
+    bool looked;                 /* the loop has looked for them since */
+    int64_t limit_us;            /* of name, connection and greeting together */
+    int64_t share_us;            /* until when the present address may take */
+    struct lw__greet {
+        struct lw__request request;
+        struct lw__session *session;
+        enum lw__greeting kind;
+    } greetings[LW__GREETINGS];
+    unsigned greetings_open;
+    bool denied; /* why the connection ends: we may not subscribe */
+    uint32_t backoff_ms;
+    int64_t ready_us; /* when it became ready */
+    struct lw__addresses addresses;
+    size_t address; /* which of them is tried */
+    int64_t id;     /* CLIENT ID of the connection that was ready last, 0: not told */
+    int64_t previous_id; /* of the one before, if the same server process still runs */
+    char run_id[LW__RUN_ID_SIZE];
+    bool clustered; /* INFO says so */
+    /* Of the connection that is greeted: what was told, and the last error. */
+    int64_t told_id;
+    char told_run_id[LW__RUN_ID_SIZE], last_words[LW__WHY];
+};
+
+/* Room for its timer must have been reserved (one). Starts nothing. */
+void lw__session_init(struct lw__session *session, const struct lw__access *access,
+                      const struct lw__session_events *events, void *arg);
+/* Begins to connect; events come from the loop. No effect unless stopped. */
+void lw__session_start(struct lw__session *session);
+/* Closes in silence. lw__session_start begins anew. */
+void lw__session_stop(struct lw__session *session);
+void lw__session_abandon(struct lw__session *session); /* in a forked child */
+/* Sends a command of these words, whose reply goes to `reply`; where none comes the
+ * session's `lost` says so. */
+void lw__session_say(struct lw__session *session, struct lw__request *request,
+                     lw__reply_fn *reply, size_t words, const char *const *text);
+/* This connection is of no use: ends it as if the server had. */
+void lw__session_fail(struct lw__session *session, const char *why);
+#endif

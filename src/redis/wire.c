@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/* How a context's bytes go out. Must not know what they say.
+ *
+ * hiredis asks by the hook addWrite for each command that the descriptor be watched until
+ * it can be written. While connected the answer is a deferred call of
+ * redisAsyncHandleWrite at the turn's end, which costs no system call but the write.
+ * Where the socket takes less than all, the adapter's own hook follows, and nothing is
+ * deferred until the rest has gone.
+ *
+ * The write itself is ours: hiredis' raises SIGPIPE where the peer has gone, and gives
+ * its buffer back after each. 1.x has a table of functions for that; with 0.14.1 our
+ * write comes before hiredis', which then finds nothing left, and the adapter's events,
+ * one-shot ones, are made to stay and to lead here. That a write failed is told by a
+ * deferred call, after what the server said last was read. */
+#include "redis/wire.h"
+
+#include "base/owner.h"
+#include "lockwire.h"
+#include "loop/loop.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <hiredis/adapters/libevent.h>
+#include <hiredis/sds.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef MSG_NOSIGNAL
+#define MSG_NOSIGNAL 0 /* SO_NOSIGPIPE does it there */
+#endif
+
+/* An output buffer that had to grow beyond this is given back when it is empty. */
+#define KEPT ((size_t)256 * 1024)
+
+static void give_up(struct lw__wire *wire, int error)
+{
+    wire->error = error;
+    lw__defer(wire->loop, wire->broken, false);
+}
+
+/* Writing */
+
+static void empty(redisContext *c)
+{
+    sdssetlen(c->obuf, 0);
+    c->obuf[0] = '\0';
+}
+
+static void shrink(redisContext *c)
+{
+    sds fresh = sdsalloc(c->obuf) > KEPT ? sdsempty() : NULL;
+
+    if (fresh != NULL) {
+        sdsfree(c->obuf);
+        c->obuf = fresh;
+    }
+}
+
+/* One write; what the socket took leaves the buffer. */
+static void write_out(struct lw__wire *wire, redisContext *c)
+{
+    size_t length = sdslen(c->obuf);
+    ssize_t written = length > 0 ? send(c->fd, c->obuf, length, MSG_NOSIGNAL) : 0;
+
+    if (written < 0 && errno != EAGAIN && errno != EINTR) {
+        give_up(wire, errno);
+        empty(c);
+    } else if (written == (ssize_t)length) {
+        empty(c);
+        shrink(c);
+    } else if (written > 0) {
+        memmove(c->obuf, c->obuf + written, length - (size_t)written + 1);
+        sdssetlen(c->obuf, length - (size_t)written);
+    }
+}
+
+#if HIREDIS_MAJOR >= 1
+
+/* To hiredis nothing was written, and nothing is left to be. */
+static ssize_t write_for_hiredis(redisContext *c)
+{
+    write_out(LW__OWNER(redisAsyncContext, c, c)->data, c);
+    return 0;
+}
+
+static void use_our_write(struct lw__wire *wire)
+{
+    redisContext *c = &wire->context->c;
+
+    wire->original = c->funcs;
+    wire->functions = *c->funcs;
+    wire->functions.write = write_for_hiredis;
+    c->funcs = &wire->functions;
+}
+
+static void use_its_own(struct lw__wire *wire)
+{
+    wire->context->c.funcs = wire->original;
+}
+
+static void handle_write(redisAsyncContext *context)
+{
+    redisAsyncHandleWrite(context);
+}
+
+#else
+
+/* Whether it has connected, and if so the first write: what was sent until then. */
+static void handle_connected(redisAsyncContext *context)
+{
+    const struct timespec at_once = {0, 0};
+    sigset_t broken_pipe, before, pending;
+
+    (void)sigemptyset(&broken_pipe);
+    (void)sigaddset(&broken_pipe, SIGPIPE);
+    (void)sigpending(&pending);
+    (void)pthread_sigmask(SIG_BLOCK, &broken_pipe, &before);
+    redisAsyncHandleWrite(context);
+    if (sigismember(&pending, SIGPIPE) == 0) {
+        (void)sigtimedwait(&broken_pipe, NULL, &at_once);
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void handle_write(redisAsyncContext *context)
+{
+    if ((context->c.flags & REDIS_CONNECTED) == 0) {
+        handle_connected(context);
+        return;
+    }
+    write_out(context->data, &context->c);
+    if (sdslen(context->c.obuf) > 0) {
+        context->ev.addWrite(context->ev.data);
+    } else {
+        redisAsyncHandleWrite(context);
+    }
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    handle_write(((redisLibeventEvents *)arg)->context);
+}
+
+static void use_our_write(struct lw__wire *wire)
+{
+    redisLibeventEvents *e = wire->context->ev.data;
+    struct event_base *base = event_get_base(e->wev);
+
+    (void)event_del(e->rev);
+    (void)event_del(e->wev);
+    (void)event_assign(e->rev, base, wire->context->c.fd, EV_READ | EV_PERSIST,
+                       redisLibeventReadEvent, e);
+    (void)event_assign(e->wev, base, wire->context->c.fd, EV_WRITE | EV_PERSIST,
+                       on_writable, e);
+}
+
+static void use_its_own(struct lw__wire *wire)
+{
+    (void)wire;
+}
+
+#endif
+
+static void flush(void *arg)
+{
+    struct lw__wire *wire = arg;
+
+    wire->flushing = true;
+    handle_write(wire->context);
+    wire->flushing = false;
+}
+
+/* The adapter does not look whether libevent found memory for a change of interest. */
+static bool is_watched(const redisLibeventEvents *e, short what)
+{
+#if HIREDIS_MAJOR >= 1
+    return event_pending(e->ev, what, NULL) != 0;
+#else
+    return event_pending(what == EV_READ ? e->rev : e->wev, what, NULL) != 0;
+#endif
+}
+
+/* The hooks of the context, in place of the adapter's. */
+
+static void add_write(void *data)
+{
+    redisLibeventEvents *e = data;
+    struct lw__wire *wire = e->context->data;
+
+    if (wire->waiting) {
+        return;
+    }
+    if ((e->context->c.flags & REDIS_CONNECTED) != 0 && !wire->flushing) {
+        lw__defer(wire->loop, &wire->flush, true);
+        return;
+    }
+    redisLibeventAddWrite(data);
+    wire->waiting = true;
+    if (!is_watched(e, EV_WRITE)) {
+        give_up(wire, ENOMEM);
+    }
+}
+
+static void delete_write(void *data)
+{
+    struct lw__wire *wire = ((redisLibeventEvents *)data)->context->data;
+
+    if (wire->waiting) {
+        wire->waiting = false;
+        wire->reading = false; /* the adapter sets both anew */
+        redisLibeventDelWrite(data);
+    }
+}
+
+/* Called when something was read, and not yet looked at. */
+static void add_read(void *data)
+{
+    redisLibeventEvents *e = data;
+    struct lw__wire *wire = e->context->data;
+    const redisReader *reader = e->context->c.reader;
+
+    wire->fresh = true;
+    if (reader->len - reader->pos > wire->buffered_max) {
+        give_up(wire, EMSGSIZE);
+    }
+    if (!wire->reading) {
+        redisLibeventAddRead(data);
+        wire->reading = is_watched(e, EV_READ);
+        if (!wire->reading) {
+            give_up(wire, ENOMEM);
+        }
+    }
+}
+
+/* Attaching */
+
+void lw__wire_init(struct lw__wire *wire, struct lw__loop *loop, void *owner,
+                   struct lw__deferred *broken, size_t buffered_max)
+{
+    memset(wire, 0, sizeof(*wire));
+    wire->loop = loop;
+    wire->owner = owner;
+    wire->broken = broken;
+    wire->buffered_max = buffered_max;
+    lw__defer_init(&wire->flush, flush, wire);
+}
+
+#if HIREDIS_MAJOR >= 1
+
+static int leave_zero(redisContext *c)
+{
+    (void)c;
+    return 0;
+}
+
+#else
+
+/* A host without a standard input gives the connection its descriptor, which hiredis
+ * takes for none and never closes: it is another one then. */
+static int leave_zero(redisContext *c)
+{
+    if (c->fd == 0) {
+        c->fd = fcntl(0, F_DUPFD_CLOEXEC, 1);
+        (void)close(0);
+    }
+    return c->fd < 0 ? LW_ENOMEM : 0;
+}
+
+#endif
+
+/* Without these it works, only worse. */
+static void tune(const redisContext *c)
+{
+    int on = 1;
+
+    (void)fcntl(c->fd, F_SETFD, FD_CLOEXEC);
+#ifdef SO_NOSIGPIPE
+    (void)setsockopt(c->fd, SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof(on));
+#endif
+    (void)setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+}
+
+/* hiredis' adapter; it does not look whether libevent had memory for its event. */
+static int attach_adapter(redisAsyncContext *context, struct event_base *base)
+{
+    if (redisLibeventAttach(context, base) != REDIS_OK) {
+        return LW_ENOMEM;
+    }
+#if HIREDIS_MAJOR >= 1
+    redisLibeventEvents *e = context->ev.data;
+
+    if (e->ev == NULL) {
+        memset(&context->ev, 0, sizeof(context->ev));
+        hi_free(e);
+        return LW_ENOMEM;
+    }
+#endif
+    return 0;
+}
+
+int lw__wire_attach(struct lw__wire *wire, redisAsyncContext *context)
+{
+    if (leave_zero(&context->c) != 0 ||
+        attach_adapter(context, lw__loop_base(wire->loop)) != 0) {
+        return LW_ENOMEM;
+    }
+    tune(&context->c);
+    wire->context = context;
+    context->data = wire;
+    use_our_write(wire);
+    context->ev.addRead = add_read;
+    context->ev.addWrite = add_write;
+    context->ev.delWrite = delete_write;
+    return 0;
+}
+
+void lw__wire_connected(struct lw__wire *wire)
+{
+    wire->context->c.flags |= REDIS_CONNECTED;
+    wire->context->ev.addRead(wire->context->ev.data);
+}
+
+void lw__wire_look(struct lw__wire *wire)
+{
+    handle_write(wire->context);
+}
+
+void lw__wire_detach(struct lw__wire *wire)
+{
+    lw__defer_cancel(wire->loop, &wire->flush);
+    lw__defer_cancel(wire->loop, wire->broken);
+    if (wire->context != NULL) {
+        use_its_own(wire);
+        wire->context->data = NULL;
+        wire->context = NULL;
+    }
+}
+
+void lw__wire_close_childs(struct lw__wire *wire)
+{
+    if (wire->context != NULL) {
+        (void)close(wire->context->c.fd);
+        wire->context->c.fd = -1;
+    }
+}
+
+void *lw__wire_owner(const redisAsyncContext *context)
+{
+    const struct lw__wire *wire = context->data;
+
+    return wire != NULL ? wire->owner : NULL;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* A redisAsyncContext on the loop, by hiredis' own adapter for libevent, and how its
+ * bytes go out: gathered while a turn lasts, one write at its end, no signal raised, the
+ * buffer kept. Knows nothing of who waits for what. Happy path: init, attach to a context
+ * that connects; detach before it is freed, or when hiredis says that it ends it. */
+#ifndef LW_WIRE_H
+#define LW_WIRE_H
+#include "loop/defer.h"
+
+#include <hiredis/async.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct lw__wire {
+    struct lw__loop *loop;
+    void *owner;
+    redisAsyncContext *context; /* NULL: not attached */
+    size_t buffered_max;        /* bytes that may be read and make no reply yet */
+    /* Made when the connection is of no use any more, with the reason in `error`: an
+     * errno that writing met, EMSGSIZE of a reply that is too long, ENOMEM. */
+    struct lw__deferred *broken;
+    int error;
+    struct lw__deferred flush;
+    bool reading; /* the loop looks for what comes in */
+    bool waiting; /* the loop tells when it can be written */
+    bool flushing;
+    bool fresh; /* something was read, of which no reply was taken yet */
+#if HIREDIS_MAJOR >= 1
+    const redisContextFuncs *original; /* hiredis' functions, and its own */
+    redisContextFuncs functions;
+#endif
+};
+
+void lw__wire_init(struct lw__wire *wire, struct lw__loop *loop, void *owner,
+                   struct lw__deferred *broken, size_t buffered_max);
+/* The context's data is the wire's then. 0, LW_ENOMEM: the context is to be freed. */
+int lw__wire_attach(struct lw__wire *wire, redisAsyncContext *context);
+/* A unix socket is connected once connect(2) was fine. 1.x would make sure by a second
+ * one, which fails or has to wait where the path is gone or its queue full by then. */
+void lw__wire_connected(struct lw__wire *wire);
+/* Has hiredis look whether it is connected by now, and write. Not from within hiredis. */
+void lw__wire_look(struct lw__wire *wire);
+/* Its functions are hiredis' own again, and it has no owner. */
+void lw__wire_detach(struct lw__wire *wire);
+/* In a forked child, before it is freed: closes the descriptor, so that nothing done to
+ * the context reaches what the loop of the parent knows of it. */
+void lw__wire_close_childs(struct lw__wire *wire);
+/* NULL once detached. */
+void *lw__wire_owner(const redisAsyncContext *context);
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* A program of somebody else's: what it needs of the installed library is all there. */
+#include <event2/event.h>
+#include <lockwire.h>
+#include <stdio.h>
+
+int main(void)
+{
+    struct event_base *base = event_base_new();
+    struct lw_client *client = NULL;
+    int error = lw_client_new(base, "unix:///nonexistent/socket", NULL, &client);
+
+    (void)printf("%s %s %s\n", LW_VERSION, lw_version(), lw_strerror(error));
+    lw_client_free(client);
+    event_base_free(base);
+    return error;
+}

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Keeps the documents true where that is cheap: each path that one names is there, the README
+leads to each, test/README.md lists every folder of tests and every room, and no other,
+src/README.md lists every room of the source, and the files and names of which it tells are in
+it, and NEWS.md begins with the version that the header and the build have.
+
+Owns the list of documents. A path is what stands in `backquotes`, in a link or in an indented
+line, begins with a folder of this tree (or of the document's own, where a table names it) and
+has no sign of a pattern; what begins with build/ is not there yet, and is not looked for.
+
+    documents.py ROOT           exit code 1 where something is not so
+    documents.py --self-test    shows that each rule can fail
+"""
+import os
+import re
+import sys
+import tempfile
+
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "NEWS.md", "bench/README.md",
+             "src/README.md", "test/README.md")
+FOUND_FROM_README = ("CONTRIBUTING.md", "SECURITY.md", "NEWS.md", "bench/README.md",
+                     "src/README.md", "test/README.md")
+QUOTED = re.compile(r"`([^`\n]+)`|\]\(([^)\s]+)\)")
+PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*/?")
+VERSIONS = { # where the version stands, and how
+    "meson.build": r"^ +version: '([\d.]+)'", "src/meson.build": r"^ +version: '([\d.]+)'",
+    "include/lockwire.h": r'^#define LW_VERSION "([\d.]+)"', "NEWS.md": r"^## ([\d.]+)",
+}
+LISTED = re.compile(r"^\| `(?:src/)?([\w-]+)/` \|", re.M)
+FILE = re.compile(r"[\w-]+\.(?:c|h|lua|py)")
+SPAN = re.compile(r"`([^`]+)`")
+
+
+def words(text):
+    """What a document may mean by a path."""
+    for quoted, link in QUOTED.findall(text):
+        yield from (quoted or link).split()
+    for line in text.splitlines():
+        if line.startswith("    "):
+            yield from line.split()
+
+
+def named(root, text):
+    """Of the words those that begin with a folder of the tree, or are a document."""
+    for word in words(text):
+        path = word.strip(",.:;'\"()")
+        first = path.split("/")[0]
+        if not PATH.fullmatch(path) or first == "build":
+            continue
+        if "/" in path and os.path.isdir(os.path.join(root, first)) or path.endswith(".md"):
+            yield path
+
+
+def folders(path):
+    return {entry.name for entry in os.scandir(path)
+            if entry.is_dir() and not entry.name.startswith(("_", "."))}
+
+
+def read(root, path):
+    with open(os.path.join(root, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def check_rooms(root, document, *parents):
+    listed = set(LISTED.findall(read(root, document)))
+    there = set().union(*(folders(os.path.join(root, parent)) for parent in parents))
+    for name in sorted(there - listed):
+        yield f"{document} does not list {name}/"
+    for name in sorted(listed - there):
+        yield f"{document} lists {name}/, which is not there"
+
+
+def check_names(root):
+    """What src/README.md has in backquotes is a file, a function, a word of the source."""
+    files, known = set(), set()
+    for parent in ("src", "include", "scripts"):
+        for folder, _, names in os.walk(os.path.join(root, parent)):
+            files.update(names)
+            for name in names:
+                if name.endswith((".c", ".h", ".lua", ".py", ".build")):
+                    known.update(re.findall(r"\w+", read(folder, name)))
+    for span in SPAN.findall(read(root, "src/README.md")):
+        for word in span.split():
+            if FILE.fullmatch(word) and word not in files:
+                yield f"src/README.md tells of {word}, which is not there"
+            if re.fullmatch(r"\w+", word) and word not in known:
+                yield f"src/README.md tells of {word}, of which the source knows nothing"
+
+
+def check_versions(root):
+    versions = {}
+    for path, pattern in VERSIONS.items():
+        found = re.search(pattern, read(root, path), re.M)
+        versions[path] = found and found[1]
+    if len(set(versions.values())) != 1 or None in versions.values():
+        yield f"the version is not everywhere the same: {versions}"
+
+
+def check(root):
+    for document in DOCUMENTS:
+        for path in named(root, read(root, document)):
+            if not os.path.exists(os.path.join(root, path)):
+                yield f"{document} names {path}, which is not there"
+    readme = set(named(root, read(root, "README.md")))
+    for document in FOUND_FROM_README:
+        if document not in readme:
+            yield f"README.md does not lead to {document}"
+    yield from check_rooms(root, "test/README.md", "test", "test/integration")
+    yield from check_rooms(root, "src/README.md", "src")
+    yield from check_names(root)
+    yield from check_versions(root)
+
+
+def self_test():
+    good = {name: "" for name in DOCUMENTS}
+    good["meson.build"] = good["src/meson.build"] = "x(\n    version: '1.2.3',\n"
+    good["include/lockwire.h"] = '#define LW_VERSION "1.2.3"\n'
+    good["NEWS.md"] = "## 1.2.3 (soon)\n## 1.2.2\n"
+    good["README.md"] = " ".join(f"`{name}`" for name in FOUND_FROM_README)
+    good["test/README.md"] = ("| `unit/` | `test/unit/*.c` |\n| `integration/` | |\n"
+                              "| `api/` | `build/gone`, `either/or` |\n")
+    good["src/base/log.c"] = "void lw__log(void);\n"
+    good["src/README.md"] = "| `src/base/` |\n`log.c` has `lw__log`.\n"
+    bad = {
+        "a path that is gone": ("SECURITY.md", "See `test/unit/gone.c`."),
+        "one in a command": ("CONTRIBUTING.md", "    python3 -B test/gone.py\n"),
+        "one in a link": ("bench/README.md", "[it](test/gone)"),
+        "a document that nobody finds": ("README.md", ""),
+        "a room that is not listed": ("test/README.md", "| `unit/` |\n| `integration/` |\n"),
+        "news of another version": ("NEWS.md", "## 1.2.2\n"),
+        "a header of another one": ("include/lockwire.h", '#define LW_VERSION "1.2.4"\n'),
+        "a room that is not there": ("test/README.md", good["test/README.md"] + "| `x/` |\n"),
+        "a room of the source that is not listed": ("src/README.md", ""),
+        "a file of the source that is gone": ("src/README.md", "| `src/base/` |\n`gone.c`"),
+        "a function that is gone": ("src/README.md", "| `src/base/` |\n`lw__gone`"),
+    }
+    with tempfile.TemporaryDirectory() as root:
+        for folder in ("test/unit", "test/integration/api", "bench", "src/base", "include"):
+            os.makedirs(os.path.join(root, folder))
+
+        def problems(**changes):
+            for name, text in {**good, **changes}.items():
+                with open(os.path.join(root, name), "w", encoding="utf-8") as file:
+                    file.write(text)
+            return list(check(root))
+
+        wrong = problems()
+        missed = [what for what, (name, text) in bad.items() if not problems(**{name: text})]
+    if wrong or missed:
+        sys.exit(f"documents.py: wrongly found: {wrong}; not found: {missed}")
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    if len(sys.argv) != 2:
+        sys.exit("usage: documents.py --self-test | ROOT")
+    wrong = list(check(sys.argv[1]))
+    for line in wrong:
+        print(f"documents.py: {line}")
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Keeps the library's rooms apart.
+
+    layers.py SOURCE-FOLDER STATIC-LIBRARY NM
+    layers.py --self-test
+
+The order of the rooms, and of the files in each, is that of `sources` in src/meson.build,
+highest first. Fails where
+  - a function of a higher file is called, by the symbols of the objects in the library, or an
+    inline one of its header, by the text (what comes up comes through a table of functions
+    that was registered);
+  - a header of a higher room is included, or hiredis or libevent outside of what fences it in,
+    or by the command (tool) anything of the library's but its header and base/told.h;
+  - a function that other files may call does not begin with its file's name;
+  - a user's callback is called outside of lock/deliver.c;
+  - a field of the machine is written outside of lock/machine.c;
+  - a file is not in the list, or not in its place.
+`--self-test` shows that each rule can fail.
+
+Happy path: sources, symbols, nothing to tell.
+"""
+import os
+import re
+import subprocess
+import sys
+
+ROOMS = ["lock", "redis", "loop", "base"]
+TOOL = "tool"
+FOR_TOOL = {"base/told.h"}
+ANYWHERE = {"lockwire.h", "scripts.h"}
+FENCES = {
+    "hiredis/": {"redis/guard.c", "redis/guard.h", "redis/reply.c", "redis/wire.c",
+                 "redis/wire.h"},
+    "event2/": {"loop/loop.c", "loop/loop_inside.h", "loop/lookup.c"},
+}
+PURE = {"lock/machine.c": {"lock/machine.h", "lock/poll.h"}, "lock/machine.h": set(),
+        "lock/poll.c": {"lock/poll.h"}, "lock/poll.h": set()}
+LIBC = {"stdbool.h", "stddef.h", "stdint.h", "string.h"}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"", re.S)
+# What a user handed in, called by its field or by a variable of such a type.
+FIELD_CALL = re.compile(r"(?<!\bevents)(?<!\bdialect)(?<!\bin_line)(?<!\))(?:\.|->)"
+                        r"(?:done|lost|released|closed|inspected|broken|link)\)?\s*\(")
+CALLBACK_VARIABLE = re.compile(r"\blw_(?:lock|close|link|inspect|break)_cb \*(\w+)")
+# A field of it assigned, counted up or down; and any way to do so by another name.
+MACHINE_WRITE = re.compile(r"\bmachine(?:\.|->)\w+\s*(?:(?:[-+*/%|&^]|<<|>>)?=(?!=)|\+\+|--)"
+                           r"|(?:\+\+|--)[\w>.-]*\bmachine(?:\.|->)\w+"
+                           r"|\bmachine\s*=(?!=)|&[\w>.-]*\bmachine(?:\.|->)\w+")
+MACHINE_NAMED = re.compile(r"(?<!const )struct lw__machine\b(?!\s*;)(?! \{)")
+MACHINE_TAKEN = re.compile(r"(?<!lw__machine_init\()(?<!lw__machine_step\()"
+                           r"&[\w>.-]*\bmachine\b(?!\.|->)")
+INLINE = re.compile(r"^static inline [^;{]*?\b(lw__\w+)\(", re.M)
+# liblockwire.a:lock_name.c.o:0000000000000000 T lw__name_find
+SYMBOL = re.compile(r"([^:/]+\.o):\s*[0-9a-fA-F]*\s+([A-Za-z])\s+(\S+)$")
+MACHINE_HOME = {"lock/machine.c", "lock/machine.h"}
+MACHINE_MEMBER = "struct lw__machine machine;"
+
+
+def ordered(build):
+    """The files of `sources`, in their order."""
+    listed = re.search(r"^sources = files\((.*?)\)", build, re.S | re.M)
+    return re.findall(r"'([^']+)'", listed.group(1)) if listed else []
+
+
+def room(name):
+    return name.split("/")[0]
+
+
+# ---- by the text ----
+
+def check_include(name, included):
+    if room(name) == TOOL:
+        if room(included) in ROOMS and included not in FOR_TOOL:
+            yield f"{name} includes {included}, and the command uses the public header"
+        return
+    for fence, inside in FENCES.items():
+        if included.startswith(fence) and name not in inside:
+            yield f"{name} includes {included}, which only {sorted(inside)} may"
+    if name in PURE and included not in PURE[name] | LIBC | ANYWHERE:
+        yield f"{name} includes {included}, and may not"
+    if room(included) in ROOMS and ROOMS.index(room(included)) < ROOMS.index(room(name)):
+        yield f"{name} includes {included}, of a higher room"
+
+
+def callback_calls(text):
+    calls = FIELD_CALL.findall(text)
+    for variable in set(CALLBACK_VARIABLE.findall(text)):
+        calls += re.findall(rf"(?<![\w>.*]){variable}\s*\(", text)
+    return calls
+
+
+def check_machine(name, text):
+    if name == "lock/structs.h":
+        text = text.replace(MACHINE_MEMBER, "", 1)
+    for rule in (MACHINE_WRITE, MACHINE_NAMED, MACHINE_TAKEN):
+        for found in rule.finditer(text):
+            yield (f"{name} may change the machine: \"{found.group(0)}\"; that is"
+                   " lock/machine.c's alone")
+
+
+def check_file(name, text):
+    for included in INCLUDE.findall(text):
+        yield from check_include(name, included)
+    text = COMMENT.sub("", text)
+    if name.endswith(".c") and name != "lock/deliver.c" and room(name) != TOOL:
+        for call in callback_calls(text):
+            yield f"{name} calls a user's callback, {call}...), and only lock/deliver.c may"
+    if name not in MACHINE_HOME and room(name) != TOOL:
+        yield from check_machine(name, text)
+
+
+def check_places(files, order):
+    sources = {name for name in files if name.endswith(".c") and room(name) in ROOMS}
+    yield from (f"{name} is not among `sources` of meson.build" for name in sorted(sources - set(order)))
+    yield from (f"{name} is not there" for name in sorted(set(order) - sources))
+    rooms = [room(name) for name in order]
+    if rooms != sorted(rooms, key=ROOMS.index):
+        yield "`sources` of meson.build does not go from room to room"
+
+
+# ---- by the symbols ----
+
+def read_symbols(library, nm, order):
+    """For each file what its object defines, and what it wants of others."""
+    names = {name.replace("/", "_") + ".o": name for name in order}
+    defined, wanted = {}, {}
+    out = subprocess.run([nm, "-A", "-g", library], check=True, stdout=subprocess.PIPE,
+                         text=True).stdout
+    for line in out.splitlines():
+        found = SYMBOL.search(line)
+        if found:
+            member, kind, symbol = found.groups()
+            symbols = wanted if kind == "U" else defined
+            symbols.setdefault(names.get(member, member), set()).add(symbol)
+    return defined, wanted
+
+
+def family(name, files):
+    """link_open.c is of link's, with which it shares link_inside.h."""
+    stem = os.path.splitext(os.path.basename(name))[0]
+    head = stem.split("_")[0]
+    inside = f"{room(name)}/{head}_inside.h"
+    return {stem, head} if inside in files else {stem}
+
+
+def check_names(defined, files, order):
+    for name in order:
+        for symbol in sorted(defined.get(name, ())):
+            if not symbol.startswith("lw__"):
+                continue
+            own = symbol[len("lw__"):]
+            if not any(own == stem or own.startswith(stem + "_")
+                       for stem in family(name, files)):
+                yield f"{symbol} is {name}'s, and does not say so"
+
+
+def check_calls(defined, wanted, order):
+    home = {symbol: name for name, symbols in defined.items() for symbol in symbols}
+    rank = {name: place for place, name in enumerate(order)}
+    for name in order:
+        for symbol in sorted(wanted.get(name, ())):
+            callee = home.get(symbol)
+            if callee in rank and rank[callee] < rank[name]:
+                yield f"{name} calls {symbol}, which is higher: {callee}"
+
+
+def check_inlines(files, order):
+    """What a header defines leaves no symbol: it is its file's."""
+    rank = {name: place for place, name in enumerate(order)}
+    for header in sorted(name for name in files if name.endswith(".h")):
+        home = rank.get(header[:-len("h")] + "c", -1)
+        for symbol in INLINE.findall(files[header]):
+            for name in order[home + 1 if home >= 0 else len(order):]:
+                if re.search(rf"\b{symbol}\(", COMMENT.sub("", files.get(name, ""))):
+                    yield f"{name} calls {symbol}, which is higher: {header}"
+
+
+def check(files, order, defined, wanted):
+    wrong = [line for name, text in sorted(files.items()) for line in check_file(name, text)]
+    wrong += check_places(files, order)
+    wrong += check_names(defined, files, order)
+    wrong += check_calls(defined, wanted, order)
+    wrong += check_inlines(files, order)
+    return wrong
+
+
+# ---- itself ----
+
+def self_test():
+    order = ["lock/turns.c", "lock/machine.c", "redis/link.c", "redis/link_open.c", "base/log.c"]
+    plain = {name: "" for name in order} | {"redis/link_inside.h": ""}
+    bad = {
+        "a higher room's header": ("redis/link.c", '#include "lock/structs.h"\n'),
+        "hiredis": ("lock/turns.c", "#include <hiredis/hiredis.h>\n"),
+        "libevent": ("lock/turns.c", "#include <event2/event.h>\n"),
+        "a private header in the command": ("tool/main.c", '#include "lock/structs.h"\n'),
+        "not libc": ("lock/machine.c", "#include <stdio.h>\n"),
+        "a callback by its field": ("lock/turns.c", "lock->done(lock, 0, lock->arg);\n"),
+        "a callback by a variable":
+            ("lock/turns.c", "void f(lw_close_cb *done) { done(client, arg); }\n"),
+        "a field assigned": ("lock/turns.c", "claim->machine.deadline_us = 0;\n"),
+        "a callback of another's handle":
+            ("lock/turns.c", "claim->holder->done(claim->holder, 0, arg);\n"),
+        "a callback in brackets": ("lock/turns.c", "(lock->released)(lock, 0, arg);\n"),
+        "a field shifted": ("lock/turns.c", "claim->machine.failures <<= 1;\n"),
+        "a field counted up": ("lock/turns.c", "claim->machine.failures++;\n"),
+        "a field's address": ("lock/turns.c", "clear(&claim->machine.phase);\n"),
+        "the machine by another name":
+            ("lock/turns.c", "struct lw__machine *m = &claim->machine;\n"),
+        "the machine given away": ("lock/turns.c", "change(&claim->machine);\n"),
+        "a file that is not listed": ("lock/unheard_of.c", ""),
+    }
+    good = {
+        "redis/link.c": '#include "redis/link_inside.h"\n#include "base/log.h"\n',
+        "redis/link.h": "static inline int lw__link_now(void)\n{\n}\n",
+        "tool/main.c": '#include "base/told.h"\n#include <event2/event.h>\n',
+        "lock/turns.c": "/* lock->done() */ events->lost(claim); done(x);\n"
+                        "claim->mode->dialect->released(r); mode_of(c)->in_line->released(c);\n"
+                        "dialect_of(holder)->released(reply, &answer);\n"
+                        "if (claim->machine.phase == LW__HELD) {}\n"
+                        "const struct lw__machine *m = 0;\n"
+                        "lw__machine_step(&claim->machine, input);\n",
+        "lock/machine.c": "m->deadline_us = lw__link_now();\n",
+    }
+    missed = [what for what, (name, text) in bad.items()
+              if not check(plain | {name: text}, order, {}, {})]
+    symbols = {"lock/turns.c": {"lw__turns_join"}, "redis/link.c": {"lw__link_send"},
+               "redis/link_open.c": {"lw__link_open"}, "base/log.c": {"lw__log"}}
+    down = {"lock/turns.c": {"lw__log", "lw__link_send"}, "redis/link.c": {"malloc"}}
+    wrong = check(plain | good, order, symbols, down)
+    if not check(plain, order, symbols, {"redis/link.c": {"lw__turns_join"}}):
+        missed.append("a call up into another room")
+    if not check(plain, order, symbols, {"redis/link_open.c": {"lw__link_send"}}):
+        missed.append("a call up in a room")
+    inline = {"redis/link.h": "static inline int lw__link_now(void)\n{\n}\n",
+              "base/log.c": "x = lw__link_now();\n"}
+    if not check(plain | inline, order, {}, {}):
+        missed.append("an inline function of a higher file")
+    if not check(plain, order, {"base/log.c": {"lw__logged"}}, {}):
+        missed.append("another file's prefix")
+    if not check(plain, order + ["lock/wrong_place.c"], {}, {}):
+        missed.append("rooms that are mixed")
+    if missed or wrong:
+        sys.exit(f"layers.py: not caught: {missed}; wrongly caught: {wrong}")
+
+
+def read_files(folder):
+    files = {}
+    for name in [TOOL, *ROOMS]:
+        for file_name in os.listdir(os.path.join(folder, name)):
+            if file_name.endswith((".c", ".h")):
+                with open(os.path.join(folder, name, file_name), encoding="utf-8") as file:
+                    files[f"{name}/{file_name}"] = file.read()
+    return files
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    if len(sys.argv) != 4:
+        sys.exit("usage: layers.py --self-test | SOURCE-FOLDER STATIC-LIBRARY NM")
+    folder, library, nm = sys.argv[1:]
+    with open(os.path.join(folder, "meson.build"), encoding="utf-8") as file:
+        order = ordered(file.read())
+    defined, wanted = read_symbols(library, nm, order)
+    silent = [name for name in order if name not in defined]
+    if not order or silent:
+        sys.exit(f"layers.py: no symbols of {silent or 'any file'} in {library}")
+    wrong = check(read_files(folder), order, defined, wanted)
+    for line in wrong:
+        print(f"layers.py: {line}")
+    print(f"{len(order)} files, {sum(len(symbols) for symbols in defined.values())} symbols")
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

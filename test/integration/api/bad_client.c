@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Arguments that lw_client_new and lw_client_stats refuse at the call: URLs, options,
+ * sizes of structs. Each gives its error and a text that says what and where, and never a
+ * password. Must not know the checks' order.
+ *
+ * Happy path: a bad argument, LW_EINVAL, the text; nothing is leaked.
+ */
+#include "players.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void client_refused(const char *url, const struct lw_client_options *wanted,
+                           const char *text)
+{
+    struct lw_client_options options = *wanted;
+    struct lw_client *client = NULL;
+    char error[256] = "";
+
+    options.errbuf = error;
+    options.errbuf_size = sizeof(error);
+    int result = lw_client_new(stage.base, url, &options, &client);
+    if (result != LW_EINVAL || client != NULL) {
+        stage_fail("lw_client_new %s: %s", url != NULL ? url : "NULL",
+                   status_name(result));
+    }
+    if (strstr(error, text) == NULL) {
+        stage_fail("lw_client_new %s: \"%s\" does not say \"%s\"",
+                   url != NULL ? url : "NULL", error, text);
+    }
+    if (strstr(error, "hunter2") != NULL) {
+        stage_fail("lw_client_new tells the password: %s", error);
+    }
+}
+
+static void url_that_is_none(void **state)
+{
+    (void)state;
+    client_refused(NULL, client_of(), "URL");
+    client_refused("", client_of(), "redis://");
+    client_refused("localhost:6379", client_of(), "redis://");
+    client_refused("http://localhost", client_of(), "redis://");
+    client_refused("redis://", client_of(), "host");
+    client_refused("redis://h:0", client_of(), "\"0\"");
+    client_refused("redis://h:70000", client_of(), "70000");
+    client_refused("redis://h:port", client_of(), "port");
+    client_refused("redis://h/x", client_of(), "database");
+    client_refused("redis://user:hunter2@h:99999", client_of(), "99999");
+    client_refused("redis://:hunter2%zz@h", client_of(), "%");
+    client_refused("redis://hunter2@h", client_of(), "username"); /* a ":" forgotten */
+    client_refused("redis://@h", client_of(), "\"@\"");
+    client_refused("redis://:hunter2@more@h:x", client_of(), "");
+    client_refused("unix://relative", client_of(), "/");
+    client_refused("unix:///path?x=1", client_of(), "db");
+}
+
+static void client_option_out_of_range(void **state)
+{
+    const char *url = stage.server.url;
+
+    (void)state;
+    client_refused(url, client_of(.claim_ms = 99), "claim_ms 99");
+    client_refused(url, client_of(.claim_ms = 60001), "claim_ms 60001");
+    client_refused(url, client_of(.local_turns = 17), "local_turns 17");
+    client_refused(url, client_of(.db = -1), "db -1");
+    client_refused(url, client_of(.username = "u"), "username");
+    client_refused(url, client_of(.client_name = "with blank"), "client_name");
+    client_refused(url, client_of(.client_name = ""), "client_name");
+    client_refused(url, client_of(.backoff_min_ms = 500, .backoff_max_ms = 100),
+                   "backoff");
+}
+
+static void client_options_of_another_size(void **state)
+{
+    struct {
+        struct lw_client_options options;
+        char tail[16];
+    } larger = {.options = {.size = sizeof(larger)}};
+    struct lw_client *client = NULL;
+    char error[256] = "";
+
+    (void)state;
+    assert_int_equal(
+        lw_client_new(stage.base, stage.server.url, &larger.options, &client), LW_OK);
+    lw_client_free(client);
+    client = NULL;
+    larger.tail[0] = 1;
+    assert_int_equal(
+        lw_client_new(stage.base, stage.server.url, &larger.options, &client), LW_EINVAL);
+    assert_null(client);
+    larger.options.errbuf = error;
+    larger.options.errbuf_size = sizeof(error);
+    assert_int_equal(
+        lw_client_new(stage.base, stage.server.url, &larger.options, &client), LW_EINVAL);
+    assert_non_null(strstr(error, "size"));
+    error[0] = '\0';
+    larger.options.errbuf_size = 0;
+    assert_int_equal(
+        lw_client_new(stage.base, stage.server.url, &larger.options, &client), LW_EINVAL);
+    larger.options.size = 0;
+    assert_int_equal(
+        lw_client_new(stage.base, stage.server.url, &larger.options, &client), LW_EINVAL);
+    assert_string_equal(error, "");
+}
+
+/* The URL's password counts for the options' user name. */
+static void a_user_name_and_the_url_s_password(void **state)
+{
+    struct lw_client_options options = {.size = sizeof(options), .username = "u"};
+    struct lw_client *client = NULL;
+
+    (void)state;
+    assert_int_equal(
+        lw_client_new(stage.base, "redis://:secret@127.0.0.1:1", &options, &client),
+        LW_OK);
+    lw_client_free(client);
+    options.errbuf = (char[]){""};
+    options.errbuf_size = 0; /* nowhere to say why */
+    assert_int_equal(lw_client_new(stage.base, "redis://127.0.0.1:1", &options, &client),
+                     LW_EINVAL);
+}
+
+static void stats_of_another_size(void **state)
+{
+    struct {
+        struct lw_stats stats;
+        uint64_t tail;
+    } larger = {.stats = {.size = sizeof(larger)}, .tail = 7};
+    struct lw_stats stats = LW_STATS_INIT;
+
+    (void)state;
+    struct peer *a = peer_ready("a", NULL);
+    assert_int_equal(lw_client_stats(a->client, &larger.stats), LW_OK);
+    assert_int_equal(larger.tail, 0);
+    stats.size = 0;
+    assert_int_equal(lw_client_stats(a->client, &stats), LW_EINVAL);
+    stats.size = offsetof(struct lw_stats, waiting);
+    stats.waiting = 7;
+    assert_int_equal(lw_client_stats(a->client, &stats), LW_OK);
+    assert_int_equal(stats.waiting, 7); /* not touched */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(url_that_is_none),
+        STAGE_TEST(client_option_out_of_range),
+        STAGE_TEST(client_options_of_another_size),
+        STAGE_TEST(a_user_name_and_the_url_s_password),
+        STAGE_TEST(stats_of_another_size),
+    };
+
+    return STAGE_RUN(tests);
+}

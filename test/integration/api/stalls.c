@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Loops that stall, and callbacks that take long: much is due at once then, and what was
+ * on its way to a callback may have come to nothing. Needs nothing beyond test/lib. Must
+ * not know in what order things are looked at.
+ *
+ * Happy path: two grants are on their way; the first one's callback stalls past the
+ * second one's lease; the second one is asked for again, and told when it is held.
+ */
+#include "players.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static struct hold *A, *B;
+
+static void stall(struct hold *hold, enum moment moment)
+{
+    (void)hold;
+    if (moment == AT_RESULT) {
+        stage_stall(400);
+    }
+}
+
+/* A's and B's grants come in one packet, or nearly so. */
+static void two_grants(struct peer *a, uint32_t lease_of_B, int64_t wait_of_B,
+                       void (*in_A)(struct hold *hold, enum moment moment))
+{
+    A = ask(a, "A", "x", 0);
+    B = ask_with(a, "B", "y", asking(.lease_ms = lease_of_B, .wait_ms = wait_of_B));
+    A->then = in_A;
+}
+
+/* ---- grants that are not told yet ---- */
+
+static void a_grant_that_ends_before_it_is_told_is_asked_for_again(void **state)
+{
+    struct peer *a = peer_ready("a", NULL);
+
+    (void)state;
+    two_grants(a, 300, -1, stall);
+    UNTIL(B->result != PENDING); /* players.h: with time remaining, or not at all */
+    assert_int_equal(B->result, LW_OK);
+    stage_clear_trace();
+}
+
+static int64_t now_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return now.tv_sec * 1000000LL + now.tv_nsec / 1000;
+}
+
+/* Its deadline is B's, or earlier by the time it took to send B's command. */
+static void stall_to_the_last_millisecond(struct hold *hold, enum moment moment)
+{
+    int64_t until;
+
+    if (moment != AT_RESULT) {
+        return;
+    }
+    stage_stall(50);
+    while (lw_lock_remaining_ms(hold->lock) > 0) {
+        continue;
+    }
+    until = now_us() + 400;
+    while (now_us() < until) {
+        continue;
+    }
+}
+
+static void a_grant_with_less_than_a_millisecond_left_is_asked_for_again(void **state)
+{
+    struct peer *a = peer_ready("a", NULL);
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        A = ask_with(a, "A", "x",
+                     asking(.wait_ms = -1, .lease_ms = 100, .flags = LW_NO_RENEW));
+        B = ask_with(a, "B", "y",
+                     asking(.wait_ms = -1, .lease_ms = 100, .flags = LW_NO_RENEW));
+        A->then = stall_to_the_last_millisecond;
+        UNTIL(B->result != PENDING); /* players.h: with time remaining, or not at all */
+        assert_int_equal(B->result, LW_OK);
+        drop(A);
+        drop(B);
+        UNTIL(redis_int("EXISTS x y") == 0);
+    }
+    stage_clear_trace();
+}
+
+static void stall_and_steal(struct hold *hold, enum moment moment)
+{
+    stall(hold, moment);
+    if (moment == AT_RESULT) {
+        redis_ok("SET y theirs PX 60000");
+    }
+}
+
+static void a_grant_that_is_taken_before_it_is_told_is_none(void **state)
+{
+    struct peer *a = peer_ready("a", NULL);
+
+    (void)state;
+    two_grants(a, 300, 0, stall_and_steal);
+    EXPECT("A granted; B EBUSY");
+    assert_true(lw_lock_fence(B->lock) == 0);
+    assert_string_equal(lw_lock_owner(B->lock), "");
+    assert_int_in_range(lw_lock_retry_ms(B->lock), 1, 60000);
+    assert_string_equal(redis_text("GET y"), "theirs");
+    redis_ok("DEL y");
+}
+
+static void close_the_client(struct hold *hold, enum moment moment)
+{
+    if (moment == AT_RESULT) {
+        peer_close(hold->peer);
+    }
+}
+
+static void a_grant_that_is_not_told_at_close_is_given_back(void **state)
+{
+    struct peer *a = peer_ready("a", NULL);
+
+    (void)state;
+    two_grants(a, 30000, -1, close_the_client);
+    EXPECT("A granted; B ECLOSED; a closed");
+    assert_int_equal(redis_int("EXISTS x y"), 0);
+}
+
+static void free_the_other(struct hold *hold, enum moment moment)
+{
+    (void)hold;
+    if (moment == AT_RESULT) {
+        drop(B);
+    }
+}
+
+static void a_grant_that_is_not_told_at_free_is_given_back(void **state)
+{
+    struct peer *a = peer_ready("a", NULL);
+
+    (void)state;
+    two_grants(a, 30000, -1, free_the_other);
+    EXPECT("A granted");
+    UNTIL(redis_int("EXISTS y") == 0);
+    stage_expect_nothing(50);
+}
+
+/* ---- losses that are not told yet ---- */
+
+/* Both leases end during the stall; A is told first. */
+static void two_losses(struct peer *a,
+                       void (*in_A)(struct hold *hold, enum moment moment))
+{
+    A = ask_with(a, "A", "x", asking(.lease_ms = 2000, .flags = LW_NO_RENEW));
+    B = ask_with(a, "B", "y", asking(.lease_ms = 2000, .flags = LW_NO_RENEW));
+    EXPECT("A granted; B granted");
+    A->then = in_A;
+    stage_stall(2100);
+}
+
+static void release_the_other(struct hold *hold, enum moment moment)
+{
+    (void)hold;
+    if (moment == AT_LOST) {
+        let_go(B);
+    }
+}
+
+static void a_release_before_the_loss_is_told_is_ENOTHELD(void **state)
+{
+    (void)state;
+    two_losses(peer_ready("a", NULL), release_the_other);
+    EXPECT("A lost ELOST; B released ENOTHELD");
+    stage_expect_nothing(50);
+}
+
+static void renew_the_other(struct hold *hold, enum moment moment)
+{
+    (void)hold;
+    if (moment == AT_LOST) {
+        extend(B, 5000);
+    }
+}
+
+static void a_renewal_before_the_loss_is_told_is_ELOST_after_it(void **state)
+{
+    (void)state;
+    two_losses(peer_ready("a", NULL), renew_the_other);
+    EXPECT("A lost ELOST; B lost ELOST; B renewed ELOST");
+}
+
+static void close_at_loss(struct hold *hold, enum moment moment)
+{
+    if (moment == AT_LOST) {
+        peer_close(hold->peer);
+    }
+}
+
+static void a_loss_that_is_not_told_at_close_never_is(void **state)
+{
+    (void)state;
+    two_losses(peer_ready("a", NULL), close_at_loss);
+    EXPECT("A lost ELOST; a closed");
+    assert_int_equal(lw_lock_state(A->lock), LW_LOST);
+    assert_int_equal(lw_lock_state(B->lock), LW_DONE);
+}
+
+static struct hold *first;
+
+/* The news that both are gone come in one answer. */
+static void two_stolen(void (*in_both)(struct hold *hold, enum moment moment))
+{
+    struct peer *a = peer_ready("a", client_of(.local_turns = 1, .backoff_min_ms = 1));
+
+    first = NULL;
+    A = take(a, "A", "x");
+    B = take(a, "B", "y");
+    EXPECT("A granted; B granted");
+    A->then = B->then = in_both;
+    redis_ok("DEL x y");
+    redis_ok("CLIENT KILL ID %lld", peer_link_id(a, false));
+    UNTIL(first != NULL);
+}
+
+static void release_whoever_is_left(struct hold *hold, enum moment moment)
+{
+    if (moment != AT_LOST || first != NULL) {
+        return;
+    }
+    first = hold;
+    let_go(hold == A ? B : A);
+}
+
+static void a_release_before_the_theft_is_told_is_ENOTHELD(void **state)
+{
+    struct hold *other;
+
+    (void)state;
+    two_stolen(release_whoever_is_left);
+    other = first == A ? B : A;
+    UNTIL(other->released != PENDING);
+    assert_int_equal(first->lost, LW_ENOTHELD);
+    assert_int_equal(other->released, LW_ENOTHELD);
+    assert_int_equal(other->lost, PENDING);
+}
+
+static void renew_whoever_is_left(struct hold *hold, enum moment moment)
+{
+    if (moment != AT_LOST || first != NULL) {
+        return;
+    }
+    first = hold;
+    extend(hold == A ? B : A, 5000);
+}
+
+static void a_renewal_before_the_theft_is_told_is_ELOST_after_it(void **state)
+{
+    struct hold *other;
+
+    (void)state;
+    two_stolen(renew_whoever_is_left);
+    other = first == A ? B : A;
+    UNTIL(other->renewals == 0); /* players.h: its loss came before */
+    assert_int_equal(other->lost, LW_ENOTHELD);
+    assert_int_equal(other->renewed, LW_ELOST);
+}
+
+/* ---- much at once ---- */
+
+/* The end of closing comes first; the release's own time-out finds it told already. */
+static void a_release_and_a_close_that_are_both_overdue_end_once(void **state)
+{
+    struct peer *a =
+        peer_ready("a", client_of(.request_timeout_ms = 300, .close_timeout_ms = 250));
+
+    (void)state;
+    A = take(a, "A", "x");
+    EXPECT("A granted");
+    server_pause(&stage.server);
+    let_go(A);
+    peer_close(a);
+    stage_stall(400);
+    EXPECT("A released EUNKNOWN; a closed");
+    server_resume(&stage.server);
+    stage.keys_may_stay = true;
+}
+
+static void at_most_64_callbacks_come_in_one_turn_of_the_loop(void **state)
+{
+    enum { MANY = 200 };
+    static struct hold *all[MANY];
+    struct peer *a = peer_ready("a", client_of(.local_turns = 16));
+    char label[16];
+    int told = 0;
+
+    (void)state;
+    take(a, "A", "x");
+    EXPECT("A granted");
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(label, sizeof(label), "%d", i);
+        all[i] = ask(a, label, "x", 0); /* known to be busy without a command */
+    }
+    while (told < MANY) {
+        int before = told;
+
+        event_base_loop(stage.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+        while (told < MANY && all[told]->result != PENDING) {
+            told++;
+        }
+        for (int i = told; i < MANY; i++) {
+            assert_int_equal(all[i]->result, PENDING); /* in order */
+        }
+        if (told - before > 64) {
+            stage_fail("%d callbacks in one turn", told - before);
+        }
+    }
+    stage_clear_trace();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(a_grant_that_ends_before_it_is_told_is_asked_for_again),
+        STAGE_TEST(a_grant_with_less_than_a_millisecond_left_is_asked_for_again),
+        STAGE_TEST(a_grant_that_is_taken_before_it_is_told_is_none),
+        STAGE_TEST(a_grant_that_is_not_told_at_close_is_given_back),
+        STAGE_TEST(a_grant_that_is_not_told_at_free_is_given_back),
+        STAGE_TEST(a_release_before_the_loss_is_told_is_ENOTHELD),
+        STAGE_TEST(a_renewal_before_the_loss_is_told_is_ELOST_after_it),
+        STAGE_TEST(a_loss_that_is_not_told_at_close_never_is),
+        STAGE_TEST(a_release_before_the_theft_is_told_is_ENOTHELD),
+        STAGE_TEST(a_renewal_before_the_theft_is_told_is_ELOST_after_it),
+        STAGE_TEST(a_release_and_a_close_that_are_both_overdue_end_once),
+        STAGE_TEST(at_most_64_callbacks_come_in_one_turn_of_the_loop),
+    };
+
+    return STAGE_RUN(tests);
+}

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""--password-file: where the password comes from, who sees it, what is no password.
+
+Happy path: a server that wants a password, which only a file has; every subcommand gets in.
+"""
+import os
+import signal
+import subprocess
+import unittest
+
+from support import COMMAND, ToolTest
+
+SECRET = "s3cret w0rd: %@/"
+
+
+class PasswordTest(ToolTest):
+    def setUp(self):
+        super().setUp()
+        self.server = self.redis()
+        port = self.server.listen()
+        self.server("ACL", "SETUSER", "anna", "on", f">{SECRET}", "~*", "&*", "+@all")
+        self.server("ACL", "SETUSER", "berta", "on", f">{SECRET}", "~*", "&*", "+@all")
+        self.environment["LOCKWIRE_URL"] = f"redis://anna@127.0.0.1:{port}"
+        self.port = port
+
+    def file(self, content, name="password"):
+        with open(self.path(name), "wb") as file:
+            file.write(content)
+        return self.path(name)
+
+    def run_(self, *words, **more):
+        process = self.spawn(COMMAND, *words, **more)
+        code, out, err = self.end_of(process)
+        self.assertNotIn("s3cret", err)
+        return code, out, err
+
+
+class Sources(PasswordTest):
+    def test_every_subcommand_gets_in(self):
+        file = self.file(SECRET.encode() + b"\n")
+        self.assertEqual(self.run_("run", "job", "--password-file", file, "--", "echo", "in"),
+                         (0, "in\n", ""))
+        self.assertEqual(self.run_("status", "job", f"--password-file={file}"),
+                         (0, "job: free\n", ""))
+        self.assertEqual(self.run_("break", "job", "--password-file", file)[0], 1)
+        process = self.spawn(COMMAND, "watch", "job", "--password-file", file)
+        self.assertRegex(process.stdout.readline(), "job: free$")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.end_of(process)[0], 0)
+
+    def test_only_the_first_line_counts(self):
+        for content in (b"%s", b"%s\n", b"%s\nmore\n", b"%s\n\0"):
+            file = self.file(content % SECRET.encode())
+            code, _, err = self.run_("status", "job", "--password-file", file)
+            self.assertEqual(code, 0, f"{content}: {err}")
+
+    def test_the_longest(self):
+        self.server("ACL", "SETUSER", "anna", f">{'x' * 4096}")
+        self.assertEqual(self.run_("status", "job", "--password-file",
+                                   self.file(b"x" * 4096 + b"\n"))[0], 0)
+
+    def test_the_rest_of_the_input_is_the_program_s(self):
+        process = self.spawn(COMMAND, "run", "job", "--password-file", "-", "--", "cat",
+                             stdin=subprocess.PIPE)
+        out, err = process.communicate(f"{SECRET}\nfirst\nsecond\n", timeout=60)
+        self.assertEqual((process.returncode, out, err), (0, "first\nsecond\n", ""))
+
+    def test_a_descriptor_by_its_path(self):
+        process = self.spawn("sh", "-c", 'exec "$0" status job --password-file /dev/fd/3 3<"$1"',
+                             COMMAND, self.file(SECRET.encode()))
+        self.assertEqual(self.end_of(process), (0, "job: free\n", ""))
+
+    def test_the_url_s_password_and_that_of_its_user_give_way(self):
+        file = self.file(SECRET.encode())
+        for user in ("anna:stale", "anna:", "berta"):
+            code, out, err = self.run_(
+                "run", "job", "--password-file", file, "--redis",
+                f"redis://{user}@127.0.0.1:{self.port}", "--", "sh", "-c", "echo $LOCKWIRE_URL")
+            self.assertEqual(code, 0, f"{user}: {err}")
+            self.assertNotIn("s3cret", out)
+
+    def test_without_a_user_it_is_the_default_one_s(self):
+        self.server("CONFIG", "SET", "requirepass", SECRET)
+        code, _, err = self.run_("status", "job", "--redis", self.server.url,
+                                 "--password-file", self.file(SECRET.encode()))
+        self.assertEqual(code, 0, err)
+
+
+class Secrecy(PasswordTest):
+    def test_neither_words_nor_environments_show_it(self):
+        process = self.spawn(COMMAND, "run", "job", "--password-file",
+                             self.file(SECRET.encode()), "--", "sh", "-c",
+                             "ls -l /proc/self/fd > opened; echo $$ > held; exec sleep 1000",
+                             cwd=self.folder)
+        pid = int(self.wait_for_file("held"))
+        for which in (process.pid, pid):
+            for what in ("cmdline", "environ"):
+                with open(f"/proc/{which}/{what}", "rb") as file:
+                    content = file.read()
+                self.assertGreater(len(content), 0)
+                self.assertNotIn(b"s3cret", content)
+        self.assertNotIn(self.path("password"), self.wait_for_file("opened"))
+
+    def test_a_wrong_one_is_refused_and_not_told(self):
+        for words in (("run", "job"), ("status", "job"), ("break", "job"), ("watch", "job")):
+            code, _, err = self.run_(*words, "--password-file", self.file(b"s3cret?"),
+                                     *(("--", "true") if words[0] == "run" else ()))
+            self.assertEqual(code, 77, err)
+            self.assertEqual(err.count("WRONGPASS"), 1, err)
+
+
+class NoPassword(PasswordTest):
+    def refused(self, file, said, code=64):
+        for words in (("run", "job", "--password-file", file, "--", "true"),
+                      ("status", "job", "--password-file", file)):
+            got, out, err = self.run_(*words)
+            self.assertEqual((got, out), (code, ""), err)
+            self.assertIn(f"--password-file '{file}'", err)
+            self.assertIn(said, err)
+            self.assertEqual(err.count("\n"), 1, err)
+
+    def test_files_without_one(self):
+        self.refused(self.path("missing"), "No such file")
+        self.refused(self.folder, "Is a directory")
+        self.refused("", "No such file")
+        self.refused("-", "first line is empty")
+        self.refused("/dev/null", "first line is empty")
+        for content, said in ((b"", "is empty"), (b"\nsecond", "is empty"),
+                              (b"s3cret\0x\n", "NUL"), (b"\0", "NUL"),
+                              (b"x" * 4097, "longer than 4096 bytes"),
+                              (b"x" * 4097 + b"\n", "longer than 4096 bytes")):
+            self.refused(self.file(content), said)
+
+    def test_a_file_that_is_not_for_us(self):
+        if os.geteuid() == 0:
+            self.skipTest("root may read every file")
+        file = self.file(b"s3cret")
+        os.chmod(file, 0)
+        self.refused(file, "Permission denied")
+
+    def test_no_descriptor_for_it_is_the_system_s(self):
+        self.environment["LSAN_OPTIONS"] = "detect_leaks=0"
+        # one is wanted for the libraries, too: it is the last that can be had, and is taken
+        process = self.spawn("sh", "-c", 'ulimit -n 4; exec "$0" status job --password-file "$1"'
+                             ' 3</dev/null', COMMAND, self.file(b"s3cret"))
+        code, _, err = self.end_of(process)
+        self.assertIn(code, (71, 127), err) # 127: the loader of libraries was the first
+
+    def test_a_user_without_any(self):
+        for words in (("run", "job", "--", "true"), ("status", "job")):
+            code, _, err = self.run_(*words)
+            self.assertEqual(code, 64, err)
+            self.assertIn("without a password", err)
+
+    def test_an_embedded_server_has_none(self):
+        file = self.file(b"s3cret")
+        for url in ("embedded:", f"embedded:{self.path('shared')}"):
+            for words, more in ((("--redis", url), {}), ((), {"LOCKWIRE_URL": url})):
+                code, _, err = self.run_("status", "job", "--password-file", file, *words,
+                                         env=more)
+                self.assertEqual(code, 64, err)
+                self.assertIn("--password-file", err)
+
+
+if __name__ == "__main__":
+    unittest.main()

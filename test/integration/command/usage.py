@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The command's line: what it takes, what it refuses and how, its help. Needs no server but
+for a name that only the library can refuse.
+
+Happy path: none to speak of; each test gives words and looks at code and text.
+"""
+import re
+import unittest
+
+from support import COMMAND, ToolTest
+
+NOWHERE = ("--redis", "unix:///nonexistent/socket")
+
+
+class Usage(ToolTest):
+    def check(self, code, *words, env=None):
+        process = self.spawn(COMMAND, *words, env=env or {})
+        got, out, err = self.end_of(process)
+        self.assertEqual(got, code, f"{words}: {out}{err}")
+        return out + err
+
+    def test_nothing_given(self):
+        self.assertIn("usage:", self.check(64))
+
+    def test_unknown_subcommand_is_named(self):
+        self.assertIn("'walk'", self.check(64, "walk", "x"))
+
+    def test_unknown_option_is_named(self):
+        self.assertIn("--colour", self.check(64, "run", "x", "--colour", "--", "true"))
+
+    def test_option_without_its_value_is_named(self):
+        self.assertIn("--lease", self.check(64, "run", "x", "--lease"))
+
+    def test_name_missing(self):
+        self.assertIn("NAME", self.check(64, "run", "--wait", "0"))
+
+    def test_command_missing(self):
+        self.assertIn("COMMAND", self.check(64, "run", "x", "--"))
+
+    def test_a_second_pair_of_dashes_is_no_command(self):
+        for words in (("--", "x", "--", "true"), ("x", "--", "--", "true"), ("x", "--", "--"),
+                      ("--wait", "0", "--", "x", "--")):
+            self.assertIn('a second "--"', self.check(64, "run", *words))
+
+    def test_bad_times_say_option_and_place(self):
+        for option in ("--lease", "--wait", "--grace"):
+            for text, place in (("", "character 1"), ("5x", "character 2"),
+                                ("1.", "character 3"), ("-3", "character 1"),
+                                ("0x10", "character 2"), ("10 s", "character 3"),
+                                ("99999999999999999999h", "too long")):
+                said = self.check(64, "run", "x", *NOWHERE, option, text, "--", "true")
+                self.assertIn(option, said)
+                self.assertIn(f"'{text}'", said)
+                self.assertIn(place, said)
+
+    def test_lease_has_bounds(self):
+        for lease in ("99ms", "600h"):
+            self.assertIn("--lease", self.check(64, "run", "x", *NOWHERE, "--lease", lease,
+                                                "--", "true"))
+
+    def test_a_lease_has_room_for_the_grace_time(self):
+        for lease, grace, words in (("2s", "3s", ("--lease of 2000ms", "3000ms", "899ms")),
+                                    ("30s", "15s", ("--lease of 30000ms", "15000ms", "14499ms")),
+                                    ("100ms", "45ms", ("--lease of 100ms", "45ms", "44ms"))):
+            said = self.check(64, "run", "x", *NOWHERE, "--lease", lease, "--grace", grace,
+                              "--", "true")
+            for word in words:
+                self.assertIn(word, said)
+            fits, would_do = words[2], re.search(r"a lease of (\d+ms) would do", said)[1]
+            for times in (("--lease", lease, "--grace", fits),
+                          ("--lease", would_do, "--grace", grace)):
+                self.check(69, "run", "x", *NOWHERE, "--wait", "0", *times, "--", "true")
+        self.assertIn("15000ms", self.check(64, "run", "x", *NOWHERE, "--grace", "15s", "--", "true"))
+        self.assertIn("--grace '299h'",
+                      self.check(64, "run", "x", *NOWHERE, "--grace", "299h", "--", "true"))
+        for lease in ("100ms", "2s", "20s", "596h"):
+            self.check(69, "run", "x", *NOWHERE, "--wait", "0", "--lease", lease, "--", "true")
+        self.check(69, "run", "x", *NOWHERE, "--wait", "0", "--lease", "596.5h", "--grace", "298h",
+                   "--", "true")
+
+    def test_bad_url_is_refused_without_its_password(self):
+        for url in ("http://localhost", "redis://u:secret@localhost:bad", "localhost"):
+            said = self.check(64, "run", "x", "--redis", url, "--", "true")
+            self.assertNotIn("secret", said)
+            self.assertGreater(len(said), 10)
+
+    def test_url_of_the_environment_is_checked_as_well(self):
+        self.check(64, "run", "x", "--", "true", env={"LOCKWIRE_URL": "http://x"})
+
+    def test_bad_names(self):
+        for name in ("", "a\x01b", "x" * 513, "lockwire:2:queue:{x}", "a}b"):
+            self.check(64, "run", *NOWHERE, "--wait", "0", "--", name, "true")
+
+    def test_modes_that_do_not_go_together(self):
+        for words, named in ((("--owner", "anna"), "--owner"),
+                             (("--permits", "2"), "--permits"),
+                             (("--exclusive", "--permits", "2"), "--permits"),
+                             (("--exclusive", "--shared"), "--shared"),
+                             (("--shared", "--owner", "a b"), "owner"),
+                             (("--shared", "--owner", ""), "owner")):
+            self.assertIn(named, self.check(64, "run", "x", *NOWHERE, *words, "--", "true"))
+
+    def test_permits_are_a_number(self):
+        for text in ("", "0", "-1", "2x", "x", " 1", "99999999999"):
+            said = self.check(64, "run", "x", "--shared", f"--permits={text}", "--", "true")
+            self.assertIn(f"--permits '{text}'", said)
+
+    def test_the_others_take_a_name_and_nothing_more(self):
+        for subcommand in ("status", "break", "watch"):
+            self.assertIn("NAME is missing", self.check(64, subcommand))
+            self.assertIn("'more'", self.check(64, subcommand, *NOWHERE, "x", "more"))
+            self.assertIn("--wait", self.check(64, subcommand, "x", "--wait", "0"))
+            self.assertIn("--redis", self.check(64, subcommand, "x", "--redis"))
+            self.assertIn(f"lockwire {subcommand} NAME", self.check(64, subcommand))
+
+    def test_bad_values_of_the_others(self):
+        for interval in ("9ms", "x", "600h"):
+            self.assertIn("--interval", self.check(64, "watch", "x", "--interval", interval))
+        self.assertIn("--token", self.check(64, "break", "x", "--token", ""))
+        for subcommand in ("run", "status", "watch"):
+            self.assertIn("--foreign", self.check(64, subcommand, "x", "--foreign"))
+
+    def test_help(self):
+        self.assertIn("run", self.check(0, "--help"))
+        for subcommand, words in (("run", ("--exclusive", "--shared", "--owner", "--permits")),
+                                  ("status", ("--json", "69", "77")),
+                                  ("break", ("--token", "--foreign", " 1 ", "69", "77")),
+                                  ("watch", ("--interval", "69", "77", "SIGINT"))):
+            said = self.check(0, subcommand, "--help")
+            self.assertIn(subcommand, self.check(0, "--help"))
+            for word in words + ("--redis", "--password-file", "--help", "64", "71",
+                                 "LOCKWIRE_URL"):
+                self.assertIn(word, said)
+        said = self.check(0, "run", "--help")
+        for word in ("--lease", "--wait", "--grace", "--direct", "setsid", "--redis", "LOCKWIRE_URL",
+                     "LOCKWIRE_NAME", "LOCKWIRE_FENCE", "embedded:", "75", "69", "70", "77"):
+            self.assertIn(word, said)
+
+    def test_version(self):
+        self.assertRegex(self.check(0, "--version"), r"^lockwire \d+\.\d+\.\d+ ")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lw_break: takes a lock away from its holder and hands it over, in each mode; what the
+ * old holder learns; whom it leaves alone. Must not know the scripts.
+ *
+ * Happy path: one holds, one waits; broken, the second has it, the first is told at its
+ * next renewal.
+ */
+#include "inspect/scene.h"
+#include "monitor.h"
+#include "process.h"
+#include "proxy.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static void a_mutex_goes_to_the_first_who_waits(void **state)
+{
+    (void)state;
+    three_clients();
+    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 3000));
+    EXPECT("A granted");
+    struct hold *B = ask(b, "B", "x", -1);
+    wait_queued("x", 1);
+    monitor_start();
+    call_break(c, "x", NULL);
+    EXPECT_SET("broken OK; B granted");
+    assert_true(B->fence > A->fence);
+    assert_held_by_redis(B);
+    EXPECT("A lost ENOTHELD"); /* at its next renewal */
+    let_go_refused(A, LW_ENOTHELD);
+    assert_held_by_redis(B);
+}
+
+static void a_release_of_the_broken_tells(void **state)
+{
+    (void)state;
+    three_clients();
+    struct hold *A = take(a, "A", "x");
+    EXPECT("A granted");
+    call_break(b, "x", NULL);
+    EXPECT("broken OK");
+    assert_int_equal(redis_int("EXISTS x"), 0);
+    struct hold *B = take(b, "B", "x");
+    EXPECT("B granted");
+    get_out(A, LW_ENOTHELD);
+    assert_held_by_redis(B);
+}
+
+static void only_the_token_s(void **state)
+{
+    char token[128];
+
+    (void)state;
+    three_clients();
+    struct hold *A = take(a, "A", "x");
+    EXPECT("A granted");
+    (void)snprintf(token, sizeof(token), "%s", lw_lock_owner(A->lock));
+    struct hold *B = ask(b, "B", "x", -1);
+    wait_queued("x", 1);
+    break_it(c, "x", "5f0e8f4b-0000-4000-8000-000000000001:1:2000", LW_ENOTHELD);
+    assert_true(look.why[0] != '\0');
+    assert_held_by_redis(A);
+    wait_queued("x", 1);
+    stage_clear_trace();
+    call_break(c, "x", token);
+    EXPECT_SET("broken OK; B granted");
+    call_break(c, "x", token); /* not B's */
+    EXPECT("broken ENOTHELD");
+    assert_held_by_redis(B);
+}
+
+/* A waiter is no holder. */
+static void a_waiter_s_token_is_left_in_the_queue(void **state)
+{
+    (void)state;
+    three_clients();
+    take(a, "A", "x");
+    EXPECT("A granted");
+    ask(b, "B", "x", -1);
+    wait_queued("x", 1);
+    look_at(c, "x");
+    char token[128];
+    (void)snprintf(token, sizeof(token), "%.127s", look.waiters[0].token);
+    call_break(c, "x", token);
+    EXPECT("broken ENOTHELD");
+    wait_queued("x", 1);
+}
+
+static void nothing_to_break(void **state)
+{
+    (void)state;
+    three_clients();
+    call_break(a, "x", NULL);
+    EXPECT("broken ENOTHELD");
+    assert_non_null(strstr(look.why, "nobody"));
+    redis_ok("HSET stranger field value");
+    call_break(a, "stranger", NULL);
+    EXPECT("broken ENOTHELD");
+    assert_non_null(strstr(look.why, "stranger"));
+    assert_string_equal(redis_text("HGET stranger field"), "value");
+    redis_ok("DEL stranger");
+}
+
+static void a_foreign_mutex_can_be_broken_too(void **state)
+{
+    (void)state;
+    three_clients();
+    redis_ok("SET x theirs");
+    struct hold *B = ask(b, "B", "x", -1);
+    wait_queued("x", 1);
+    call_break(c, "x", "theirs");
+    EXPECT_SET("broken OK; B granted");
+    assert_held_by_redis(B);
+}
+
+static void a_writer_with_all_its_levels(void **state)
+{
+    (void)state;
+    three_clients();
+    struct hold *W = enter_with(a, "W", "w", "anna", asking(.lease_ms = 3000));
+    struct hold *W2 = enter_with(a, "W2", "w", "anna", asking(.lease_ms = 3000));
+    struct hold *R = enter_with(a, "R", "r", "anna", asking(.lease_ms = 3000));
+    EXPECT_SET("W granted; W2 granted; R granted");
+    struct hold *B = enter(b, "B", "w", "bert", -1);
+    wait_rw_queued(1);
+    call_break(c, "x", NULL);
+    EXPECT_SET("broken OK; B granted");
+    HOLDS("x", "write bert*1");
+    assert_true(B->fence > W->fence);
+    EXPECT_SET("W lost ENOTHELD; W2 lost ENOTHELD; R lost ENOTHELD");
+    (void)W2, (void)R;
+    HOLDS("x", "write bert*1");
+}
+
+static void one_reader_of_several_by_its_token(void **state)
+{
+    char token[128] = "";
+
+    (void)state;
+    three_clients();
+    struct hold *A = get_in(a, "A", "r", "anna");
+    get_in(b, "B", "r", "bert");
+    enter(c, "W", "w", "bert", -1);
+    wait_rw_queued(1);
+    look_at(c, "x");
+    for (size_t i = 0; i < look.holder_count; i++) {
+        if (strcmp(look.holders[i].owner, "anna") == 0) {
+            (void)snprintf(token, sizeof(token), "%.127s", look.holders[i].token);
+        }
+    }
+    call_break(c, "x", token);
+    EXPECT_SET("broken OK; W granted"); /* bert is the sole reader now */
+    HOLDS("x", "write bert*1 bert=1");
+    get_out(A, LW_ENOTHELD);
+    HOLDS("x", "write bert*1 bert=1");
+}
+
+static void many_readers(void **state)
+{
+    char label[16];
+
+    (void)state;
+    three_clients();
+    for (int i = 0; i < 250; i++) {
+        (void)snprintf(label, sizeof(label), "%d", i);
+        enter(a, label, "r", NULL, -1);
+        UNTIL(holds->result == LW_OK);
+    }
+    stage_clear_trace();
+    enter(b, "W", "w", NULL, -1);
+    wait_rw_queued(1);
+    call_break(c, "x", NULL);
+    EXPECT_SET("broken OK; W granted");
+    assert_string_equal(redis_text("HGET x rcount"), "0");
+}
+
+/* The release's answer `again`: more dead heads than one call passes over. */
+static void forty_dead_waiters_are_passed_over(void **state)
+{
+    struct process *p = process_start("P", NULL);
+    char label[16];
+
+    (void)state;
+    three_clients();
+    take(a, "A", "x");
+    EXPECT("A granted");
+    process_tell(p, "acquire D x -1 30000");
+    wait_queued("x", 1);
+    process_kill(p);
+    char dead[128];
+    (void)snprintf(dead, sizeof(dead), "%.36s",
+                   redis_text("EVAL %s 1 lockwire:2:queue:{x}",
+                              "return redis.call('ZRANGE', KEYS[1], 0, 0)[1]"));
+    for (int i = 0; i < 40; i++) {
+        redis_ok("ZADD lockwire:2:queue:{x} %d %s:%d:2000-", i + 1, dead, i + 100);
+    }
+    (void)snprintf(label, sizeof(label), "B");
+    struct hold *B = ask(b, label, "x", -1);
+    wait_queued("x", 42);
+    UNTIL(redis_int("EVAL %s 0", "return #redis.call('PUBSUB', 'CHANNELS')") == 6);
+    call_break(c, "x", NULL);
+    EXPECT_SET("broken OK; B granted");
+    assert_held_by_redis(B);
+}
+
+static void a_stuck_process_s_lock_goes_to_who_waits(void **state)
+{
+    struct process *p = process_start("P", NULL);
+
+    (void)state;
+    three_clients();
+    process_tell(p, "acquire A x 0 3000");
+    EXPECT("P: A granted");
+    process_signal(p, SIGSTOP);
+    struct hold *B = ask(b, "B", "x", -1);
+    wait_queued("x", 1);
+    call_break(c, "x", NULL);
+    EXPECT_SET("broken OK; B granted");
+    process_signal(p, SIGCONT);
+    UNTIL(stage_has("P: A lost"));
+    stage_clear_trace();
+    assert_held_by_redis(B);
+}
+
+static void bad_calls_are_refused(void **state)
+{
+    (void)state;
+    three_clients();
+    break_refused(a, "", LW_EINVAL, "name");
+    break_refused(a, "lockwire:x", LW_EINVAL, "name");
+    assert_int_equal(lw_break(a->client, "x", NULL, NULL, NULL), LW_EINVAL);
+    peer_close(a);
+    break_refused(a, "x", LW_ECLOSED, "closed");
+    EXPECT("a closed");
+}
+
+/* The first command, which only looks, is answered; the second one is not. */
+static void an_answer_that_was_lost_leaves_the_outcome_open(void **state)
+{
+    struct proxy *proxy = proxy_start(stage.server.path, false);
+
+    (void)state;
+    three_clients();
+    struct peer *d = peer_start_at("d", proxy->url, NULL);
+    peer_wait_ready(d);
+    take(a, "A", "x");
+    EXPECT("A granted");
+    proxy_hold(proxy, COMMANDS, TO_SERVER, true);
+    call_break(d, "x", NULL);
+    stage_expect_nothing(20);
+    proxy_cut(proxy, COMMANDS);
+    EXPECT("broken ECONN");
+    proxy_hold(proxy, COMMANDS, TO_SERVER, false);
+    peer_wait_ready(d);
+    assert_int_equal(redis_int("EXISTS x"), 1);
+    proxy_delay(proxy, COMMANDS, TO_CLIENT, 100);
+    call_break(d, "x", NULL);
+    UNTIL(redis_int("EXISTS x") == 0);
+    proxy_cut(proxy, COMMANDS);
+    EXPECT("broken EUNKNOWN");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(a_mutex_goes_to_the_first_who_waits),
+        STAGE_TEST(a_release_of_the_broken_tells),
+        STAGE_TEST(only_the_token_s),
+        STAGE_TEST(a_waiter_s_token_is_left_in_the_queue),
+        STAGE_TEST(nothing_to_break),
+        STAGE_TEST(a_foreign_mutex_can_be_broken_too),
+        STAGE_TEST(a_writer_with_all_its_levels),
+        STAGE_TEST(one_reader_of_several_by_its_token),
+        STAGE_TEST(many_readers),
+        STAGE_TEST(forty_dead_waiters_are_passed_over),
+        STAGE_TEST(a_stuck_process_s_lock_goes_to_who_waits),
+        STAGE_TEST(bad_calls_are_refused),
+        STAGE_TEST(an_answer_that_was_lost_leaves_the_outcome_open),
+    };
+
+    return STAGE_RUN(tests);
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Local turns: the handles of one client for one mutex stand in a queue inside the
+ * client, and one grant of Redis serves up to local_turns of them. Needs nothing beyond
+ * test/lib. Must not know how a turn is kept.
+ *
+ * Happy path: many handles of one client wait, each is granted in order with a number of
+ * its own, Redis hears of every sixteenth.
+ */
+#include "monitor.h"
+#include "players.h"
+#include "proxy.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct peer *turning(const char *label, uint32_t turns)
+{
+    return peer_ready(label, client_of(.local_turns = turns));
+}
+
+static void ask_many(struct peer *peer, struct hold **all, int count, const char *name)
+{
+    char label[32];
+
+    for (int i = 0; i < count; i++) {
+        (void)snprintf(label, sizeof(label), "%s%d", peer->label, i);
+        all[i] = ask(peer, label, name, -1);
+    }
+}
+
+/* Each is granted in order and lets go at once; fences increase. */
+static void serve_in_order(struct hold **all, int count)
+{
+    uint64_t last = 0;
+
+    for (int i = 0; i < count; i++) {
+        UNTIL(all[i]->result == LW_OK);
+        assert_held_by_redis(all[i]);
+        if (all[i]->fence <= last) {
+            stage_fail("I2: %llu after %llu", (unsigned long long)all[i]->fence,
+                       (unsigned long long)last);
+        }
+        last = all[i]->fence;
+        for (int j = i + 1; j < count; j++) {
+            assert_int_equal(all[j]->result, PENDING);
+        }
+        let_go(all[i]);
+    }
+    for (int i = 0; i < count; i++) {
+        UNTIL(all[i]->released == LW_OK);
+    }
+    stage_clear_trace();
+}
+
+static void one_grant_of_redis_serves_sixteen(void **state)
+{
+    struct peer *a = turning("a", 16);
+    struct hold *all[48];
+
+    (void)state;
+    let_go(take(a, "F", "f")); /* from now on the server knows the scripts */
+    EXPECT("F granted; F released OK");
+    ask_many(a, all, 48, "x");
+    UNTIL(all[0]->result == LW_OK);
+    monitor_start();
+    serve_in_order(all, 48);
+    int commands = monitor_count("");
+    if (commands >
+        8) { /* three turns or a turn more, a release; the first one had one number */
+        stage_fail("%d commands for 48 grants:\n%s", commands, monitor_text());
+    }
+    assert_int_equal(peer_stats(a).granted, 49);
+    assert_int_in_range(peer_stats(a).passed, 42, 47);
+}
+
+static struct hold *who_holds(struct hold **all, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (all[i] != NULL && all[i]->result == LW_OK) {
+            return all[i];
+        }
+    }
+    return NULL;
+}
+
+static void turns_of_one_are_off(void **state)
+{
+    struct peer *a = turning("a", 1);
+    struct hold *all[8];
+
+    (void)state;
+    ask_many(a, all, 8, "x");
+    for (int i = 0; i < 8; i++) {
+        struct hold *now = NULL;
+        UNTIL((now = who_holds(all, 8)) != NULL);
+        let_go(now);
+        UNTIL(now->released == LW_OK);
+        for (int j = 0; j < 8; j++) {
+            if (all[j] == now) {
+                all[j] = NULL;
+            }
+        }
+    }
+    assert_int_equal(peer_stats(a).passed, 0);
+    stage_clear_trace();
+}
+
+static void turns_of_two_pass_once_a_grant(void **state)
+{
+    struct peer *a = turning("a", 2), *b = turning("b", 2);
+    struct hold *as[6], *bs[6];
+
+    (void)state;
+    struct hold *C = take(peer_ready("c", NULL), "C", "x");
+    EXPECT("C granted");
+    ask_many(a, as, 6, "x");
+    wait_queued("x", 1);
+    ask_many(b, bs, 6, "x");
+    wait_queued("x", 2); /* a token for each client, not for each handle */
+    let_go(C);
+    EXPECT_SET("C released OK; a0 granted");
+    static const char *const order[] = {"a1", "b0", "b1", "a2", "a3", "b2",
+                                        "b3", "a4", "a5", "b4", "b5"};
+    struct hold *now = as[0];
+    for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++) {
+        char text[64];
+        (void)snprintf(text, sizeof(text), "%s released OK; %s granted", now->label,
+                       order[i]);
+        let_go(now);
+        EXPECT_SET(text);
+        now = order[i][0] == 'a' ? as[order[i][1] - '0'] : bs[order[i][1] - '0'];
+    }
+    let_go(now);
+    EXPECT("b5 released OK");
+}
+
+/* ---- another process is served within sixteen grants ---- */
+
+static int served, of_others_waited;
+static struct hold *other;
+
+static void go_on(struct hold *hold, enum moment moment)
+{
+    if (moment == AT_RESULT) {
+        served++;
+        if (other->result == PENDING) {
+            of_others_waited++;
+        }
+        let_go(hold);
+    } else if (moment == AT_RELEASED) {
+        drop(hold);
+        if (other->result == PENDING) {
+            ask(hold->peer, "g", "x", -1)->then = go_on;
+        }
+    }
+}
+
+static void other_process_is_served_within_sixteen_grants(void **state)
+{
+    struct peer *a = turning("a", 16), *b = turning("b", 16);
+
+    (void)state;
+    struct hold *first = take(a, "A", "x");
+    other = ask(b, "B", "x", -1);
+    wait_queued("x", 1);
+    served = of_others_waited = 0;
+    for (int i = 0; i < 40; i++) {
+        ask(a, "g", "x", -1)->then = go_on;
+    }
+    let_go(first);
+    UNTIL(other->result == LW_OK);
+    if (of_others_waited > 15) { /* the first one was of the same grant */
+        stage_fail("%d grants went before", of_others_waited);
+    }
+    let_go(other);
+    UNTIL(other->released != PENDING && peer_stats(a).waiting == 0);
+    UNTIL(redis_int("EXISTS x") == 0);
+    stage_clear_trace();
+}
+
+/* ---- giving up in the local queue ---- */
+
+static void giving_up_behind_a_sibling_costs_no_command(void **state)
+{
+    struct peer *a = turning("a", 16);
+
+    (void)state;
+    let_go(take(a, "F", "f")); /* from now on the server knows the script */
+    EXPECT("F granted; F released OK");
+    struct hold *P = take(a, "P", "x"), *A = ask(a, "A", "x", -1);
+    let_go(P); /* a plain grant has one number, the next one has sixteen */
+    EXPECT("P granted; P released OK; A granted");
+    monitor_start();
+    struct hold *T = ask(a, "T", "x", 150), *D = ask(a, "D", "x", -1);
+    struct hold *E = ask(a, "E", "x", -1);
+    ask(a, "B", "x", 0);
+    EXPECT("B EBUSY");
+    drop(D);
+    EXPECT("T ETIMEOUT");
+    assert_int_equal(monitor_count(""), 0);
+    let_go(A);
+    EXPECT("A released OK; E granted");
+    assert_int_equal(monitor_count(""), 0);
+    assert_held_by_redis(E);
+    assert_int_equal(T->result, LW_ETIMEOUT);
+    let_go(E);
+    EXPECT("E released OK");
+    assert_int_equal(monitor_count(""), 1);
+}
+
+static void last_one_to_give_up_leaves_the_queue(void **state)
+{
+    struct peer *a = turning("a", 16), *b = turning("b", 16);
+
+    (void)state;
+    take(b, "B", "x");
+    struct hold *D = ask(a, "D", "x", -1);
+    ask(a, "T", "x", 100);
+    wait_queued("x", 1);
+    EXPECT("B granted; T ETIMEOUT");
+    stage_run_for(50);
+    assert_int_equal(redis_int("ZCARD %s", queue_of("x")), 1);
+    drop(D);
+    UNTIL(redis_int("EXISTS %s", queue_of("x")) == 0);
+}
+
+static void wait_0_with_a_sibling_is_busy_without_a_command(void **state)
+{
+    struct peer *a = turning("a", 16), *b = turning("b", 16);
+
+    (void)state;
+    struct hold *A = take(a, "A", "x");
+    take(b, "H", "y");
+    ask(a, "W", "y", -1);
+    wait_queued("y", 1);
+    EXPECT("A granted; H granted");
+    monitor_start();
+    struct hold *B = ask(a, "B", "x", 0); /* a sibling holds */
+    ask(a, "C", "y", 0);                  /* a sibling waits */
+    EXPECT("B EBUSY; C EBUSY");
+    assert_int_equal(monitor_count(""), 0);
+    assert_int_in_range(lw_lock_retry_ms(B->lock), 1, 30000);
+    assert_held_by_redis(A);
+}
+
+static void release_s_callback_comes_before_the_successor_s_grant(void **state)
+{
+    struct peer *a = turning("a", 16);
+
+    (void)state;
+    struct hold *A = take(a, "A", "x");
+    struct hold *B = ask(a, "B", "x", -1), *C = ask(a, "C", "x", -1);
+    EXPECT("A granted");
+    let_go(A);
+    EXPECT("A released OK; B granted");
+    let_go(B);
+    EXPECT("B released OK; C granted");
+    drop(C);
+}
+
+static void free_while_held_passes_on(void **state)
+{
+    struct peer *a = turning("a", 16);
+
+    (void)state;
+    struct hold *A = take(a, "A", "x"), *B = ask(a, "B", "x", -1);
+    EXPECT("A granted");
+    drop(A);
+    EXPECT("B granted");
+    assert_held_by_redis(B);
+}
+
+/* ---- numbers, and the link ---- */
+
+static void handle_that_wants_a_number_gets_one_whoever_asked_before(void **state)
+{
+    struct proxy *proxy = proxy_start(stage.server.path, false);
+    struct peer *a = peer_start_at("a", proxy->url, client_of(.local_turns = 16));
+
+    (void)state;
+    peer_wait_ready(a);
+    proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
+    struct hold *N = ask_with(a, "N", "x", asking(.wait_ms = -1, .flags = LW_NO_FENCE));
+    UNTIL(redis_int("EXISTS x") == 1); /* granted, without a number; nobody knows yet */
+    struct hold *F = ask(a, "F", "x", -1);
+    drop(N);
+    proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
+    EXPECT("F granted"); /* players.h looks at its number */
+    assert_true(lw_lock_fence(F->lock) > 0);
+    assert_held_by_redis(F);
+}
+
+static void numbers_increase_with_and_without_LW_NO_FENCE_in_turn(void **state)
+{
+    struct peer *a = turning("a", 16);
+    struct hold *all[20];
+    uint64_t last = 0;
+
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        all[i] = ask_with(a, "A", "x",
+                          asking(.wait_ms = -1, .flags = i % 3 ? 0 : LW_NO_FENCE));
+    }
+    for (int i = 0; i < 20; i++) {
+        UNTIL(all[i]->result == LW_OK);
+        if (all[i]->fence && all[i]->fence <= last) {
+            stage_fail("I2: %llu after %llu", (unsigned long long)all[i]->fence,
+                       (unsigned long long)last);
+        }
+        last = all[i]->fence ? all[i]->fence : last;
+        let_go(all[i]);
+    }
+    UNTIL(all[19]->released == LW_OK);
+    stage_clear_trace();
+}
+
+static void connection_cut_in_the_middle_of_turns(void **state)
+{
+    struct peer *a = turning("a", 16);
+    struct hold *all[40];
+
+    (void)state;
+    ask_many(a, all, 40, "x");
+    for (int i = 0; i < 40; i++) {
+        UNTIL(all[i]->result != PENDING);
+        assert_int_equal(all[i]->result, LW_OK);
+        assert_held_by_redis(all[i]);
+        long long id = i % 7 == 3 ? peer_link_id(a, i % 2) : 0;
+        if (id) {
+            redis_ok("CLIENT KILL ID %lld", id);
+        }
+        let_go(all[i]);
+    }
+    UNTIL(all[39]->released != PENDING);
+    stage_clear_trace();
+    UNTIL(redis_int("EXISTS x") == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(one_grant_of_redis_serves_sixteen),
+        STAGE_TEST(turns_of_one_are_off),
+        STAGE_TEST(turns_of_two_pass_once_a_grant),
+        STAGE_TEST(other_process_is_served_within_sixteen_grants),
+        STAGE_TEST(giving_up_behind_a_sibling_costs_no_command),
+        STAGE_TEST(last_one_to_give_up_leaves_the_queue),
+        STAGE_TEST(wait_0_with_a_sibling_is_busy_without_a_command),
+        STAGE_TEST(release_s_callback_comes_before_the_successor_s_grant),
+        STAGE_TEST(free_while_held_passes_on),
+        STAGE_TEST(handle_that_wants_a_number_gets_one_whoever_asked_before),
+        STAGE_TEST(numbers_increase_with_and_without_LW_NO_FENCE_in_turn),
+        STAGE_TEST(connection_cut_in_the_middle_of_turns),
+    };
+
+    return STAGE_RUN(tests);
+}

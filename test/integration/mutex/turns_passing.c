@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Local turns where the successor is not renewed, gives up meanwhile, or the lock or the
+ * link goes while it passes. Needs nothing beyond test/lib. Must not know how a turn is
+ * kept.
+ *
+ * Happy path: B holds with sixteen numbers, C waits and wants no renewal; C gets a whole
+ * lease before it is granted, and the next number.
+ */
+#include "monitor.h"
+#include "players.h"
+#include "proxy.h"
+
+#include <string.h>
+
+#define LEASE_MS 20000
+
+static struct proxy *proxy;
+static struct peer *a;
+static struct hold *B, *C;
+
+static struct hold *unrenewed(const char *label)
+{
+    return ask_with(a, label, "x",
+                    asking(.wait_ms = -1, .lease_ms = LEASE_MS, .flags = LW_NO_RENEW));
+}
+
+/* The server knows the scripts from now on: no command is sent a second time for that. */
+static void start_turning(void)
+{
+    proxy = proxy_start(stage.server.path, false);
+    a = peer_start_at("a", proxy->url, client_of(.local_turns = 16, .backoff_min_ms = 1));
+    peer_wait_ready(a);
+    struct hold *V = take(a, "V", "w"), *W = ask(a, "W", "w", -1);
+    let_go(V);
+    EXPECT("V granted; V released OK; W granted");
+    extend(W, 0);
+    EXPECT("W renewed OK");
+    let_go(W);
+    EXPECT("W released OK");
+}
+
+/* B holds by a script's grant, which has the numbers to pass on; C waits. */
+static void b_holds_and_c_waits(uint32_t lease_of_B)
+{
+    start_turning();
+    struct hold *A = take(a, "A", "x");
+    B = ask_with(a, "B", "x", asking(.wait_ms = -1, .lease_ms = lease_of_B));
+    let_go(A);
+    EXPECT("A granted; A released OK; B granted");
+    C = unrenewed("C");
+}
+
+/* It would be lost before its renewal is answered: a turn asks Redis for a whole
+ * lease. */
+static void what_is_left_of_a_lease_is_not_passed(void **state)
+{
+    uint64_t passed;
+
+    (void)state;
+    start_turning();
+    struct hold *A = take(a, "A", "x");
+    B = ask_with(a, "B", "x",
+                 asking(.wait_ms = -1, .lease_ms = 4000, .flags = LW_NO_RENEW));
+    let_go(A);
+    EXPECT("A granted; A released OK; B granted");
+    C = ask(a, "C", "x", -1);
+    UNTIL(lw_lock_remaining_ms(B->lock) < 450);
+    stage_skip_if_lag(300);
+    passed = peer_stats(a).passed;
+    let_go(B);
+    EXPECT("B released OK; C granted");
+    assert_int_equal(peer_stats(a).passed, passed);
+    assert_true(lw_lock_remaining_ms(C->lock) > 4000);
+    let_go(C);
+    EXPECT("C released OK");
+}
+
+static void who_is_not_renewed_gets_a_whole_lease_first(void **state)
+{
+    (void)state;
+    b_holds_and_c_waits(6000);
+    stage_run_for(300);
+    monitor_start();
+    let_go(B);
+    EXPECT("B released OK; C granted");
+    assert_int_in_range(lw_lock_remaining_ms(C->lock), LEASE_MS / 2, LEASE_MS);
+    assert_true(C->fence == B->fence + 1);
+    assert_int_equal(monitor_count(""), 1); /* that renewal alone */
+    monitor_stop();
+    assert_held_by_redis(C);
+    assert_int_equal(peer_stats(a).passed, 1);
+}
+
+static void who_gives_up_before_that_leaves_it_to_nobody(void **state)
+{
+    (void)state;
+    b_holds_and_c_waits(LEASE_MS);
+    let_go(B);
+    drop(C);
+    EXPECT("B released OK");
+    UNTIL(redis_int("EXISTS x") == 0);
+}
+
+static void hold_back_the_renewal(void)
+{
+    long long sent = proxy->bytes[COMMANDS][TO_SERVER];
+
+    proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
+    let_go(B);
+    EXPECT("B released OK");
+    UNTIL(proxy->bytes[COMMANDS][TO_SERVER] > sent);
+}
+
+static void who_gives_up_during_that_leaves_it_to_nobody(void **state)
+{
+    (void)state;
+    b_holds_and_c_waits(LEASE_MS);
+    hold_back_the_renewal();
+    drop(C);
+    proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
+    UNTIL(redis_int("EXISTS x") == 0);
+    stage_expect_nothing(50);
+}
+
+static void who_gives_up_during_that_leaves_it_to_the_next(void **state)
+{
+    (void)state;
+    b_holds_and_c_waits(LEASE_MS);
+    struct hold *D = ask(a, "D", "x", -1);
+    hold_back_the_renewal();
+    drop(C);
+    proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
+    EXPECT("D granted");
+    assert_held_by_redis(D);
+    assert_true(D->fence > B->fence);
+}
+
+/* The lease that was asked for is C's: D's margin takes more than there is of it. */
+static void a_next_one_for_whom_it_is_too_short_gets_a_grant_of_its_own(void **state)
+{
+    (void)state;
+    b_holds_and_c_waits(LEASE_MS);
+    struct hold *D = ask_with(
+        a, "D", "x",
+        asking(.wait_ms = -1, .lease_ms = 3 * LEASE_MS, .margin_ms = LEASE_MS + 1000));
+    hold_back_the_renewal();
+    drop(C);
+    proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
+    EXPECT("D granted");
+    assert_held_by_redis(D);
+    assert_true(lw_lock_remaining_ms(D->lock) > LEASE_MS);
+    assert_int_equal(peer_stats(a).passed, 0);
+}
+
+static void an_answer_that_is_lost_makes_it_a_grant_of_its_own(void **state)
+{
+    (void)state;
+    b_holds_and_c_waits(LEASE_MS);
+    hold_back_the_renewal();
+    proxy_cut(proxy, COMMANDS);
+    proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
+    EXPECT("C granted");
+    assert_held_by_redis(C);
+    assert_true(C->fence > B->fence);
+}
+
+static void a_lock_that_is_gone_makes_it_a_grant_of_its_own(void **state)
+{
+    (void)state;
+    b_holds_and_c_waits(LEASE_MS);
+    redis_ok("DEL x");
+    let_go(B);
+    EXPECT("B released OK; C granted");
+    assert_held_by_redis(C);
+    assert_true(C->fence > B->fence);
+    assert_int_equal(peer_stats(a).passed, 0);
+}
+
+/* a may connect again only when somebody else has the lock of the server that lost it. */
+static struct hold *the_server_loses_all(void)
+{
+    struct hold *D;
+
+    b_holds_and_c_waits(LEASE_MS);
+    drop(C);
+    C = ask(a, "C", "x", -1); /* renewed by itself, it needs no command first */
+    proxy_refuse(proxy, true);
+    server_kill(&stage.server);
+    UNTIL(!a->up);
+    server_restart(&stage.server);
+    D = take(peer_ready("d", NULL), "D", "x");
+    EXPECT("D granted");
+    assert_true(D->fence > B->fence);
+    return D;
+}
+
+static void let_B_go(struct peer *peer)
+{
+    if (peer->up) {
+        let_go(B);
+    }
+}
+
+static void numbers_of_a_lost_server_are_not_passed(void **state)
+{
+    struct hold *D;
+
+    (void)state;
+    D = the_server_loses_all();
+    a->on_link = let_B_go; /* before it is known that the lock is not B's any more */
+    proxy_refuse(proxy, false);
+    EXPECT("B released ENOTHELD");
+    stage_expect_nothing(50);
+    let_go(D);
+    EXPECT_SET("D released OK; C granted");
+    assert_true(C->fence > D->fence);
+}
+
+static void numbers_are_not_passed_while_there_is_no_server(void **state)
+{
+    struct hold *D;
+
+    (void)state;
+    D = the_server_loses_all();
+    let_go(B);
+    stage_expect_nothing(50);
+    proxy_refuse(proxy, false);
+    EXPECT("B released ENOTHELD");
+    let_go(D);
+    EXPECT_SET("D released OK; C granted");
+    assert_true(C->fence > D->fence);
+}
+
+/* What is in flight was sent with B's lease, which may be shorter than C's. */
+static void a_renewal_in_flight_makes_it_a_grant_of_its_own(void **state)
+{
+    (void)state;
+    b_holds_and_c_waits(3000);
+    long long sent = proxy->bytes[COMMANDS][TO_SERVER];
+    proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
+    UNTIL(proxy->bytes[COMMANDS][TO_SERVER] > sent);
+    let_go(B);
+    proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
+    EXPECT("B released OK; C granted");
+    assert_held_by_redis(C);
+    assert_int_in_range(lw_lock_remaining_ms(C->lock), LEASE_MS / 2, LEASE_MS);
+}
+
+/* A turn's answer is lost and its handle gone when the lock is handed to it. The message
+ * counts for nothing while there is no command link whose server could have sent it: the
+ * next ask tells that the release before it was done, and the lock is let go again. */
+static void a_hand_over_to_a_turn_that_nobody_wants_is_let_go(void **state)
+{
+    (void)state;
+    start_turning();
+    struct peer *c = peer_ready("c", NULL);
+    struct hold *Y = take(c, "Y", "y"), *A = take(a, "A", "x");
+    ask(a, "E", "y", 0); /* its answer tells the server's time */
+    EXPECT("Y granted; A granted; E EBUSY");
+    struct hold *X = ask(c, "X", "x", -1), *W = ask(a, "W", "x", -1);
+    wait_queued("x", 1);
+    proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
+    let_go(A);
+    EXPECT("X granted");
+    wait_queued("x", 1); /* the turn */
+    proxy_refuse(proxy, true);
+    proxy_cut(proxy, COMMANDS);
+    proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
+    UNTIL(!a->up);
+    drop(W);
+    let_go(X);
+    EXPECT("X released OK");
+    proxy_refuse(proxy, false);
+    EXPECT("A released OK");
+    UNTIL(redis_int("EXISTS x") == 0);
+    assert_int_equal(lw_lock_state(Y->lock), LW_HELD);
+}
+
+/* The lock is granted by an answer before the message comes that says so: until the token
+ * is being ended by a turn, which the server is sent twice, since it does not know that
+ * script. */
+static void a_late_message_gives_back_nothing_that_a_turn_ends(void **state)
+{
+    (void)state;
+    redis_text("SCRIPT FLUSH");
+    proxy = proxy_start(stage.server.path, false);
+    a = peer_start_at("a", proxy->url, client_of(.local_turns = 2));
+    peer_wait_ready(a);
+    struct peer *c = peer_ready("c", NULL);
+    struct hold *X = ask_with(c, "X", "x", asking(.lease_ms = 600)),
+                *Y = take(c, "Y", "y");
+    struct hold *W = ask(a, "W", "x", -1), *V = ask(a, "V", "x", -1);
+    ask(a, "U", "x", -1);
+    ask(a, "E", "y", -1);
+    wait_queued("x", 1);
+    wait_queued("y", 1);
+    proxy_hold(proxy, SUBSCRIPTION, TO_CLIENT, true);
+    EXPECT("X granted; Y granted");
+    let_go(X);
+    EXPECT("X released OK; W granted"); /* by its own asking */
+    let_go(W);
+    EXPECT("W released OK; V granted"); /* its second turn, the last */
+    proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
+    long long sent = proxy->bytes[COMMANDS][TO_SERVER];
+    let_go(V);
+    UNTIL(proxy->bytes[COMMANDS][TO_SERVER] > sent);
+    let_go(Y);
+    EXPECT("Y released OK");
+    proxy_hold(proxy, SUBSCRIPTION, TO_CLIENT, false);
+    EXPECT("E granted"); /* by a message behind the late one */
+    proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
+    EXPECT("V released OK; U granted");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(what_is_left_of_a_lease_is_not_passed),
+        STAGE_TEST(who_is_not_renewed_gets_a_whole_lease_first),
+        STAGE_TEST(who_gives_up_before_that_leaves_it_to_nobody),
+        STAGE_TEST(who_gives_up_during_that_leaves_it_to_nobody),
+        STAGE_TEST(who_gives_up_during_that_leaves_it_to_the_next),
+        STAGE_TEST(a_next_one_for_whom_it_is_too_short_gets_a_grant_of_its_own),
+        STAGE_TEST(an_answer_that_is_lost_makes_it_a_grant_of_its_own),
+        STAGE_TEST(a_lock_that_is_gone_makes_it_a_grant_of_its_own),
+        STAGE_TEST(numbers_of_a_lost_server_are_not_passed),
+        STAGE_TEST(numbers_are_not_passed_while_there_is_no_server),
+        STAGE_TEST(a_renewal_in_flight_makes_it_a_grant_of_its_own),
+        STAGE_TEST(a_hand_over_to_a_turn_that_nobody_wants_is_let_go),
+        STAGE_TEST(a_late_message_gives_back_nothing_that_a_turn_ends),
+    };
+
+    return STAGE_RUN(tests);
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Keys that are not ours: foreign `SET NX` holders with and without TTL, keys of another
+ * type, companion keys of the wrong type. Needs nothing beyond test/lib. Such keys begin
+ * with "stranger". Must not know how often the library asks.
+ *
+ * Happy path: a stranger holds; try-once is busy, a waiter is granted when it has gone;
+ * its key is not touched.
+ */
+#include "players.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NAME "stranger"
+
+static void foreign_holder_excludes_and_is_excluded(void **state)
+{
+    struct peer *a = peer_ready("a", NULL);
+
+    (void)state;
+    redis_ok("SET %s theirs NX PX 60000", NAME);
+    struct hold *A = ask(a, "A", NAME, 0);
+    EXPECT("A EBUSY");
+    assert_int_in_range(lw_lock_retry_ms(A->lock), 50000, 60000);
+    assert_string_equal(redis_text("GET %s", NAME), "theirs");
+    redis_ok("DEL %s", NAME);
+    struct hold *B = take(a, "B", NAME);
+    assert_string_equal(redis_text("SET %s theirs NX PX 60000", NAME), "");
+    assert_held_by_redis(B);
+    let_go(B);
+    EXPECT("B granted; B released OK");
+    assert_string_equal(redis_text("SET %s theirs NX PX 60000", NAME), "OK");
+}
+
+static void foreign_lease_that_ends_grants_the_waiter(void **state)
+{
+    struct peer *a = peer_ready("a", NULL);
+
+    (void)state;
+    redis_ok("SET %s theirs NX PX 700", NAME);
+    int64_t before = now_ms();
+    struct hold *A = ask(a, "A", NAME, -1);
+    EXPECT("A granted");
+    assert_true(A->result_ms - before >= 690);
+    stage_skip_if_lag(50);
+    /* The head asks exactly when the lease ends. */
+    assert_int_in_range(A->result_ms - before, 690, 1000);
+}
+
+static void several_waiters_behind_a_foreign_lease_keep_their_order(void **state)
+{
+    struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
+    struct hold *A, *B;
+
+    (void)state;
+    redis_ok("SET %s theirs NX PX 500", NAME);
+    A = ask(a, "A", NAME, -1);
+    wait_queued(NAME, 1);
+    B = ask(b, "B", NAME, -1);
+    EXPECT("A granted");
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+    let_go(B);
+    EXPECT("B released OK");
+}
+
+static void foreign_holder_without_ttl_is_waited_for(void **state)
+{
+    struct peer *a = peer_ready("a", NULL);
+
+    (void)state;
+    redis_ok("SET %s theirs", NAME);
+    struct hold *A = ask(a, "A", NAME, 0), *B = ask(a, "B", NAME, -1);
+    EXPECT("A EBUSY");
+    assert_int_equal(lw_lock_retry_ms(A->lock), -1);
+    stage_expect_nothing(300);
+    assert_string_equal(redis_text("GET %s", NAME), "theirs");
+    assert_int_equal(redis_int("PTTL %s", NAME), -1);
+    redis_ok("DEL %s", NAME);
+    EXPECT("B granted");
+    assert_held_by_redis(B);
+}
+
+static void foreign_release_is_found_by_asking(void **state)
+{
+    struct peer *a = peer_ready("a", NULL);
+
+    (void)state;
+    redis_ok("SET %s theirs NX PX 900", NAME);
+    ask(a, "A", NAME, -1);
+    wait_queued(NAME, 1);
+    redis_ok("DEL %s", NAME);
+    EXPECT("A granted");
+}
+
+/* ---- a key of another type ---- */
+
+static const char *dump_of(const char *name)
+{
+    return redis_text("EVAL %s 1 %s", "return redis.sha1hex(redis.call('DUMP', KEYS[1]))",
+                      name);
+}
+
+static void of_another_type(const char *type, const char *command)
+{
+    struct peer *a = peer_ready("a", NULL);
+    char dump[64];
+
+    redis_ok(command, NAME);
+    redis_ok("PEXPIRE %s 1000", NAME);
+    (void)snprintf(dump, sizeof(dump), "%s", dump_of(NAME));
+    struct hold *A = ask(a, "A", NAME, 0), *B = ask(a, "B", NAME, -1);
+    EXPECT("A EBUSY");
+    assert_int_in_range(lw_lock_retry_ms(A->lock), 0, 1000);
+    stage_run_for(300);
+    if (redis_int("EXISTS %s", NAME) == 1 && B->result == PENDING) {
+        assert_string_equal(dump_of(NAME), dump);
+    }
+    if (!peer_logged(a, type) || !peer_logged(a, NAME)) {
+        stage_fail("the log says neither \"%s\" nor where: %s", type, a->log);
+    }
+    EXPECT("B granted"); /* when the stranger's key has expired by itself */
+    assert_held_by_redis(B);
+    let_go(B);
+    EXPECT("B released OK");
+}
+
+static void hash_is_a_stranger(void **state)
+{
+    (void)state;
+    of_another_type("hash", "HSET %s field value");
+}
+
+static void list_is_a_stranger(void **state)
+{
+    (void)state;
+    of_another_type("list", "RPUSH %s value");
+}
+
+static void set_is_a_stranger(void **state)
+{
+    (void)state;
+    of_another_type("set", "SADD %s value");
+}
+
+static void zset_is_a_stranger(void **state)
+{
+    (void)state;
+    of_another_type("zset", "ZADD %s 1 value");
+}
+
+static void stream_is_a_stranger(void **state)
+{
+    (void)state;
+    of_another_type("stream", "XADD %s * field value");
+}
+
+static void key_that_became_a_hash_while_held_is_lost_and_left_alone(void **state)
+{
+    struct peer *a = peer_ready("a", NULL);
+
+    (void)state;
+    struct hold *A = ask_with(a, "A", NAME, asking(.lease_ms = 1500));
+    EXPECT("A granted");
+    redis_ok("DEL %s", NAME);
+    redis_ok("HSET %s field value", NAME);
+    EXPECT("A lost ENOTHELD");
+    assert_int_equal(A->lost, LW_ENOTHELD);
+    drop(A);
+    struct hold *B = ask(a, "B", NAME, 0);
+    EXPECT("B EBUSY");
+    drop(B);
+    assert_string_equal(redis_text("HGET %s field", NAME), "value");
+}
+
+static void queue_of_the_wrong_type_leaves_no_grant_behind_an_error(void **state)
+{
+    struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
+
+    (void)state;
+    redis_ok("SET %s wrong", queue_of(NAME));
+    struct hold *A = take(a, "A", NAME);
+    EXPECT("A granted");
+    struct hold *B = ask(b, "B", NAME, 300);
+    EXPECT("B ETIMEOUT");
+    let_go(A);
+    EXPECT("A released OK");
+    assert_int_equal(redis_int("EXISTS %s", NAME), 0);
+    assert_string_equal(redis_text("GET %s", queue_of(NAME)), "wrong");
+    assert_int_equal(B->result, LW_ETIMEOUT);
+}
+
+static void fence_of_the_wrong_type_leaves_no_grant_behind_an_error(void **state)
+{
+    struct peer *a = peer_ready("a", NULL);
+
+    (void)state;
+    let_go(take(a, "A", NAME));
+    EXPECT("A granted; A released OK");
+    redis_ok("DEL lockwire:fence");
+    redis_ok("HSET lockwire:fence field value");
+    struct hold *B = ask(a, "B", NAME, 2000);
+    UNTIL(B->result != PENDING);
+    drop(B);
+    UNTIL(redis_int("EXISTS %s", NAME) == 0);
+    redis_ok("DEL lockwire:fence");
+    stage_clear_trace();
+    struct hold *C = take(a, "C", NAME);
+    assert_held_by_redis(C);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(foreign_holder_excludes_and_is_excluded),
+        STAGE_TEST(foreign_lease_that_ends_grants_the_waiter),
+        STAGE_TEST(several_waiters_behind_a_foreign_lease_keep_their_order),
+        STAGE_TEST(foreign_holder_without_ttl_is_waited_for),
+        STAGE_TEST(foreign_release_is_found_by_asking),
+        STAGE_TEST(hash_is_a_stranger),
+        STAGE_TEST(list_is_a_stranger),
+        STAGE_TEST(set_is_a_stranger),
+        STAGE_TEST(zset_is_a_stranger),
+        STAGE_TEST(stream_is_a_stranger),
+        STAGE_TEST(key_that_became_a_hash_while_held_is_lost_and_left_alone),
+        STAGE_TEST(queue_of_the_wrong_type_leaves_no_grant_behind_an_error),
+        STAGE_TEST(fence_of_the_wrong_type_leaves_no_grant_behind_an_error),
+    };
+
+    return STAGE_RUN(tests);
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * LW_REDISSON where many wait: one handle asks for all of a client, in order of arrival,
+ * and who leaves hands the asking on. And the leases of those who enter together.
+ *
+ * Happy path: fifty wait, Redisson unlocks, and each that is granted lets go: two
+ * commands for each of them.
+ */
+#include "monitor.h"
+#include "redisson/scene.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- leases of those who enter together ---- */
+
+static struct hold *anna(const char *label, uint32_t lease_ms, int64_t wait_ms)
+{
+    return want(a, label,
+                asking(.owner = "anna", .lease_ms = lease_ms, .wait_ms = wait_ms,
+                       .flags = LW_NO_RENEW));
+}
+
+static void both_have_the_long_lease(struct hold *A, struct hold *B)
+{
+    UNTIL(redis_int("PTTL x") > 20000);
+    UNTIL(lw_lock_remaining_ms(A->lock) > 20000);
+    assert_true(lw_lock_remaining_ms(B->lock) > 20000);
+    let_go(A);
+    EXPECT("A released STILLHELD");
+    let_go(B);
+    EXPECT("B released OK");
+}
+
+static void who_joins_and_does_not_renew_has_its_lease(void **state)
+{
+    (void)state;
+    a = peer_ready("a", NULL);
+    struct hold *A = anna("A", 1000, 0);
+    EXPECT("A granted");
+    struct hold *B = anna("B", 30000, 0);
+    EXPECT("B granted");
+    both_have_the_long_lease(A, B);
+}
+
+static void who_joins_with_less_shortens_nothing(void **state)
+{
+    (void)state;
+    a = peer_ready("a", NULL);
+    struct hold *B = anna("B", 30000, 0);
+    EXPECT("B granted");
+    struct hold *A = anna("A", 1000, 0);
+    EXPECT("A granted");
+    UNTIL(peer_stats(a).renewed == 1);
+    stage_expect_nothing(100);
+    assert_int_equal(peer_stats(a).renewed, 1); /* asked for once */
+    both_have_the_long_lease(A, B);
+}
+
+static void who_comes_while_the_first_one_asks_has_its_lease(void **state)
+{
+    (void)state;
+    a = peer_ready("a", NULL);
+    struct hold *A = anna("A", 1000, 0);
+    EXPECT("A granted"); /* from then on the server knows the script: it is told once */
+    let_go(A);
+    EXPECT("A released OK");
+    A = anna("A", 1000, 0);
+    struct hold *B = anna("B", 30000, 0);
+    EXPECT("A granted; B granted");
+    both_have_the_long_lease(A, B);
+}
+
+static void those_who_wait_ask_for_the_longest_lease(void **state)
+{
+    (void)state;
+    a = peer_ready("a", NULL);
+    java_holds("x", 1, HOUR_MS);
+    struct hold *A = anna("A", 1000, -1), *B = anna("B", 30000, -1);
+    UNTIL(listeners(CHANNEL) == 1);
+    stage_expect_nothing(200);
+    monitor_start();
+    java_unlocks("x", "0");
+    EXPECT("A granted; B granted");
+    assert_true(redis_int("PTTL x") > 20000);
+    assert_int_equal(scripts_sent(), 1); /* the grant's was long enough */
+    monitor_stop();
+    both_have_the_long_lease(A, B);
+}
+
+/* ---- one asks for all ---- */
+
+static void release_at_once(struct hold *hold, enum moment moment)
+{
+    if (moment == AT_RESULT) {
+        let_go(hold);
+    }
+}
+
+static void each_grant_costs_two_commands_in_order_of_arrival(void **state)
+{
+    enum { MANY = 50 };
+    struct hold *line[MANY];
+    char expected[32];
+
+    (void)state;
+    line_behind_java(line, MANY);
+    for (int i = 0; i < MANY; i++) {
+        line[i]->then = release_at_once;
+    }
+    java_unlocks("x", "0");
+    UNTIL(line[MANY - 1]->released != PENDING);
+    for (int i = 0; i + 1 < MANY; i++) {
+        assert_int_equal(line[i]->result, LW_OK);
+        assert_true(line[i]->released_ms <= line[i + 1]->result_ms);
+    }
+    assert_int_in_range(scripts_sent(), 2 * MANY, 2 * MANY + MANY / 5);
+    monitor_stop();
+    (void)snprintf(expected, sizeof(expected), "%d granted", MANY - 1);
+    assert_true(stage_has(expected));
+    stage_clear_trace();
+}
+
+static void a_try_does_not_overtake_who_waits(void **state)
+{
+    struct hold *line[1];
+
+    (void)state;
+    line_behind_java(line, 1);
+    struct hold *B = want(a, "B", asking(.owner = "bert"));
+    struct hold *C = want(a, "C", asking(.wait_ms = 0));
+    EXPECT("B EBUSY; C EBUSY");
+    assert_int_in_range(lw_lock_retry_ms(B->lock), 1, HOUR_MS);
+    assert_int_in_range(lw_lock_retry_ms(C->lock), 1, HOUR_MS);
+    assert_int_equal(scripts_sent(), 0);
+    monitor_stop();
+    java_unlocks("x", "0");
+    EXPECT("0 granted");
+}
+
+/* The holder's lease went on since the first one was refused. */
+static void a_try_is_told_what_is_left_of_the_lease(void **state)
+{
+    (void)state;
+    a = peer_ready("a", NULL);
+    java_holds("x", 1, 60000);
+    join_line(a, "A");
+    UNTIL(listeners(CHANNEL) == 1);
+    stage_expect_nothing(300);
+    int64_t left_ms = redis_int("PTTL x");
+    struct hold *B = want(a, "B", asking(.wait_ms = 0));
+    EXPECT("B EBUSY");
+    assert_int_in_range(lw_lock_retry_ms(B->lock), left_ms - 10000, left_ms + 1);
+    redis_ok("DEL x");
+}
+
+/* `leave` is what the first one does; the second one asks in its place. */
+static void asking_is_handed_on(void (*leave)(struct hold *first))
+{
+    struct hold *line[3];
+
+    line_behind_java(line, 3);
+    leave(line[0]);
+    UNTIL(scripts_sent() == 1);
+    stage_expect_nothing(100);
+    assert_int_equal(scripts_sent(), 1); /* the third one sleeps on */
+    java_unlocks("x", "0");
+    EXPECT("1 granted");
+    let_go(line[1]);
+    EXPECT_SET("1 released OK; 2 granted");
+    monitor_stop();
+}
+
+static void who_leaves_hands_the_asking_on(void **state)
+{
+    (void)state;
+    asking_is_handed_on(drop);
+}
+
+static void who_gives_up_hands_the_asking_on(void **state)
+{
+    (void)state;
+    a = peer_ready("a", NULL);
+    java_holds("x", 1, HOUR_MS);
+    want(a, "A", asking(.wait_ms = 1000));
+    struct hold *B = join_line(a, "B");
+    UNTIL(listeners(CHANNEL) == 1);
+    stage_run_for(100);
+    monitor_start();
+    EXPECT("A ETIMEOUT");
+    UNTIL(scripts_sent() == 1);
+    monitor_stop();
+    java_unlocks("x", "0");
+    EXPECT("B granted");
+    assert_true(B->result_ms - B->asked_ms < 9000); /* not by its poll */
+}
+
+/* Its answer is to come, and nobody wants it: the lock that it may bring is given
+ * back. */
+static void who_leaves_while_asking_hands_the_asking_on(void **state)
+{
+    struct hold *line[2];
+
+    (void)state;
+    line_behind_java(line, 2);
+    redis_ok("DEL x");
+    redis_ok("CLIENT PAUSE 200 ALL");
+    drop(join_line(a, "C"));
+    drop(line[0]); /* its successor asks, */
+    struct hold *D = join_line(a, "D");
+    drop(line[1]); /* and leaves at once */
+    EXPECT("D granted");
+    assert_int_equal(redis_int("HLEN x"), 1);
+    let_go(D);
+    EXPECT("D released OK");
+    monitor_stop();
+}
+
+/* Its owner sleeps behind another one, and the link is not up yet: the try ends when it
+ * comes up, and has its owner ask nothing. */
+static void a_try_that_joins_a_sleeper_has_it_sleep_on(void **state)
+{
+    (void)state;
+    java_holds("x", 1, HOUR_MS);
+    monitor_start();
+    a = peer_start("a", NULL);
+    struct hold *A = want(a, "A", asking(.owner = "bert", .wait_ms = -1));
+    want(a, "B", asking(.owner = "anna", .wait_ms = -1));
+    want(a, "C", asking(.owner = "anna"));
+    EXPECT("C EBUSY");
+    UNTIL(listeners(CHANNEL) == 1);
+    stage_expect_nothing(300);
+    assert_true(monitor_saw(":1\" \"20000\""));
+    assert_false(monitor_saw(":2\" \"20000\""));
+    monitor_clear();
+    stage_expect_nothing(4000);
+    assert_int_equal(scripts_sent(), 0);
+    monitor_stop();
+    java_unlocks("x", "0");
+    EXPECT("A granted");
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+}
+
+static void a_sibling_whose_release_never_comes_is_outlived(void **state)
+{
+    (void)state;
+    a = peer_ready("a", NULL);
+    struct hold *A = anna("A", 1000, 0);
+    struct hold *B = join_line(a, "B"), *C = join_line(a, "C");
+    EXPECT("A granted; A lost ELOST; B granted");
+    let_go(B);
+    EXPECT_SET("B released OK; C granted");
+    drop(A);
+    let_go(C);
+    EXPECT("C released OK");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(who_joins_and_does_not_renew_has_its_lease),
+        STAGE_TEST(who_joins_with_less_shortens_nothing),
+        STAGE_TEST(who_comes_while_the_first_one_asks_has_its_lease),
+        STAGE_TEST(those_who_wait_ask_for_the_longest_lease),
+        STAGE_TEST(each_grant_costs_two_commands_in_order_of_arrival),
+        STAGE_TEST(a_try_does_not_overtake_who_waits),
+        STAGE_TEST(a_try_is_told_what_is_left_of_the_lease),
+        STAGE_TEST(who_leaves_hands_the_asking_on),
+        STAGE_TEST(who_gives_up_hands_the_asking_on),
+        STAGE_TEST(who_leaves_while_asking_hands_the_asking_on),
+        STAGE_TEST(a_try_that_joins_a_sleeper_has_it_sleep_on),
+        STAGE_TEST(a_sibling_whose_release_never_comes_is_outlived),
+    };
+
+    return STAGE_RUN(tests);
+}

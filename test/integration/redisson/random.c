@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * LW_REDISSON, random: several clients ask, let go, free and renew, also inside
+ * callbacks, while an RLock comes and goes and links are cut. At most one owner believes
+ * that it holds; the first in each line asks, or knows when it will; nobody behind it
+ * asks; and in the end everybody has had the lock. LOCKWIRE_SEED plays one of another
+ * number.
+ *
+ * Happy path: play() draws the steps, look() judges after each, settle() ends them all.
+ */
+#include "base/hash.h"
+#include "lock/line.h"
+#include "lock/machine.h"
+#include "lock/structs.h"
+#include "redis/node.h"
+#include "players.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <utlist.h>
+
+enum { PEERS = 3, LIVE = 30, STEPS = 1200, NAMES = 2, OWNERS = 4 };
+
+static const char *const names[NAMES] = {"x", "y"};
+
+/* What a hold wants: owners[0] is each for itself. */
+static struct want {
+    const char *name, *owner;
+} wants[NAMES][OWNERS];
+
+static struct peer *all[PEERS];
+static struct hold *live[LIVE];
+static uint64_t state;
+static bool settling;
+
+static unsigned below(unsigned most)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (unsigned)((state >> 11) % most);
+}
+
+/* ---- what is judged ---- */
+
+static bool believes(const struct hold *hold)
+{
+    return hold != NULL && hold->lock != NULL && lw_lock_state(hold->lock) == LW_HELD &&
+           lw_lock_remaining_ms(hold->lock) > 0;
+}
+
+static bool may_hold_beside(const struct hold *a, const struct hold *b)
+{
+    return a->peer == b->peer && a->aim == b->aim &&
+           ((struct want *)a->aim)->owner != NULL;
+}
+
+static void one_owner_holds(const struct hold *hold)
+{
+    for (int i = 0; i < LIVE; i++) {
+        const struct hold *other = live[i];
+
+        if (other != hold && believes(other) &&
+            ((struct want *)other->aim)->name == ((struct want *)hold->aim)->name &&
+            !may_hold_beside(hold, other)) {
+            stage_complain("%s and %s hold at once", hold->label, other->label);
+        }
+    }
+}
+
+static bool is_about(const struct lw__claim *claim)
+{
+    return claim->machine.phase == LW__ASKING ||
+           (claim->machine.phase == LW__LEAVING && claim->machine.in_flight);
+}
+
+/* Whoever is first asks, or will at a due time, or when one of ours is answered. */
+static void first_is_awake(const struct lw__name *name)
+{
+    const struct lw__claim *first = lw__line_first(name), *claim;
+
+    if (first == NULL || first->machine.phase == LW__ASKING ||
+        first->machine.due_us != LW__NEVER) {
+        return;
+    }
+    DL_FOREACH(name->claims, claim) {
+        if (claim == first) {
+            stage_fail("nobody asks for the line of %s", name->text);
+        }
+        if (is_about(claim)) {
+            return;
+        }
+    }
+}
+
+static void look(void)
+{
+    for (int i = 0; i < PEERS; i++) {
+        struct lw_client *client = all[i]->client;
+        struct lw__name *name, *next;
+
+        if (!lw__node_is_up(client->node)) {
+            continue;
+        }
+        HASH_ITER(hh, client->names, name, next) {
+            const struct lw__claim *claim;
+
+            first_is_awake(name);
+            DL_FOREACH(name->claims, claim) {
+                if (lw__line_is_behind(claim) && claim->machine.phase == LW__ASKING) {
+                    stage_fail("one behind another asks for %s", name->text);
+                }
+            }
+        }
+    }
+}
+
+/* ---- what is played ---- */
+
+static void ask_for_any(void);
+
+static struct hold *any(bool held)
+{
+    struct hold *hold = live[below(LIVE)];
+
+    return hold != NULL && hold->lock != NULL &&
+                   (lw_lock_state(hold->lock) == LW_HELD) == held
+               ? hold
+               : NULL;
+}
+
+static void any_moment(struct hold *hold, enum moment moment)
+{
+    if (moment == AT_RESULT && hold->result == LW_OK) {
+        one_owner_holds(hold);
+        if (settling || below(3) == 0) {
+            let_go(hold);
+        } else if (below(6) == 0) {
+            drop(hold);
+        }
+    } else if (settling) {
+        return;
+    } else if (below(3) == 0) {
+        drop(hold);
+    }
+    if (!settling && below(3) == 0) {
+        ask_for_any();
+    }
+}
+
+static struct hold **room(void)
+{
+    for (int i = 0; i < LIVE; i++) {
+        struct hold *hold = live[i];
+
+        if (hold != NULL && hold->lock != NULL && lw_lock_state(hold->lock) >= LW_LOST &&
+            hold->result != PENDING && !hold->releasing) {
+            drop(hold);
+        }
+        if (hold == NULL || hold->lock == NULL) {
+            return &live[i];
+        }
+    }
+    return NULL;
+}
+
+static void ask_for_any(void)
+{
+    static const uint32_t leases[] = {150, 1000, 20000};
+    static const int64_t waits[] = {0, 0, 20, 300, -1, -1};
+    struct want *want = &wants[below(NAMES)][below(OWNERS)];
+    struct hold **place = room();
+    unsigned who = below(PEERS);
+    char label[24];
+
+    if (place == NULL) {
+        return;
+    }
+    *place = NULL;
+    (void)snprintf(label, sizeof(label), "%c%td", "abc"[who], place - live);
+    struct hold *hold = ask_with(
+        all[who], label, want->name,
+        asking(.mode = LW_REDISSON, .owner = want->owner, .lease_ms = leases[below(3)],
+               .wait_ms = waits[below(6)], .margin_ms = below(4) ? 0 : 40,
+               .max_hold_ms = below(6) ? 0 : 200, .flags = below(3) ? 0 : LW_NO_RENEW));
+    hold->aim = want;
+    hold->then = any_moment;
+    *place = hold;
+}
+
+static void java_comes_or_goes(const char *name)
+{
+    const char *script = "local has = redis.call('HDEL', KEYS[1], 'java:1') "
+                         "if has == 1 then redis.call('PUBLISH', ARGV[1], '0') "
+                         "elseif redis.call('EXISTS', KEYS[1]) == 0 then "
+                         "redis.call('HSET', KEYS[1], 'java:1', 1) "
+                         "redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return has";
+    char channel[64];
+
+    (void)snprintf(channel, sizeof(channel), "redisson_lock__channel:{%s}", name);
+    (void)redis_int("EVAL %s 1 %s %s %d", script, name, channel, below(3) ? 100 : 30000);
+}
+
+static void cut_links(void)
+{
+    freeReplyObject(server_try(&stage.server, "CLIENT KILL TYPE %s SKIPME yes",
+                               below(2) ? "normal" : "pubsub"));
+}
+
+static void step(void)
+{
+    unsigned what = below(100);
+    struct hold *hold = any(what < 60);
+
+    if (what < 40) {
+        ask_for_any();
+    } else if (what < 52 && hold != NULL) {
+        let_go(hold);
+    } else if (what < 56 && hold != NULL) {
+        extend(hold, below(2) ? 200 : 1000);
+    } else if (what < 75 && hold != NULL) {
+        drop(hold);
+    } else if (what >= 75 && what < 82) {
+        java_comes_or_goes(names[below(NAMES)]);
+    } else if (what == 99 && below(3) == 0) {
+        cut_links();
+    } else {
+        stage_run_for(below(8) ? below(4) : below(60));
+    }
+}
+
+static bool is_over(void)
+{
+    for (int i = 0; i < LIVE; i++) {
+        if (live[i] != NULL && live[i]->lock != NULL &&
+            (live[i]->result == PENDING || lw_lock_state(live[i]->lock) < LW_LOST)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Nobody keeps it any more, and everybody still has his turn. */
+static void settle(void)
+{
+    settling = true;
+    for (int i = 0; i < NAMES; i++) {
+        redis_ok("HDEL %s java:1", names[i]);
+        redis_ok("PUBLISH redisson_lock__channel:{%s} 0", names[i]);
+    }
+    for (int i = 0; i < LIVE; i++) {
+        if (live[i] != NULL && live[i]->lock != NULL &&
+            lw_lock_state(live[i]->lock) == LW_HELD) {
+            let_go(live[i]);
+        }
+    }
+    UNTIL((look(), is_over()));
+    stage_clear_trace();
+}
+
+static void play(uint64_t seed)
+{
+    static const char *const labels[PEERS] = {"a", "b", "c"};
+
+    print_message("LOCKWIRE_SEED=%llu\n", (unsigned long long)seed);
+    state = seed * 0x9e3779b97f4a7c15u + 1;
+    settling = false;
+    memset(live, 0, sizeof(live));
+    for (int i = 0; i < NAMES; i++) {
+        for (int owner = 0; owner < OWNERS; owner++) {
+            wants[i][owner] = (struct want){
+                names[i], (const char *[]){NULL, NULL, "anna", "bert"}[owner]};
+        }
+    }
+    for (int i = 0; i < PEERS; i++) {
+        all[i] = peer_start(labels[i], NULL);
+    }
+    for (int i = 0; i < STEPS; i++) {
+        step();
+        look();
+        stage_clear_trace();
+    }
+    settle();
+}
+
+static void some_play_at_random(void **unused)
+{
+    const char *seed = getenv("LOCKWIRE_SEED");
+
+    (void)unused;
+    play(seed != NULL ? strtoull(seed, NULL, 10) : 1);
+}
+
+static void others_play_at_random(void **unused)
+{
+    (void)unused;
+    play(2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(some_play_at_random),
+        STAGE_TEST(others_play_at_random),
+    };
+
+    return STAGE_RUN(tests);
+}

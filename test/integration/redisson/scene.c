@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * redisson/scene.h's helpers. Must not know which test plays.
+ *
+ * Happy path: a key of Redisson's format comes, and goes with a message.
+ */
+#include "redisson/scene.h"
+
+#include "monitor.h"
+
+#include <stdio.h>
+
+struct hold *want(struct peer *peer, const char *label,
+                  const struct lw_acquire_options *options)
+{
+    struct lw_acquire_options his = *options;
+
+    his.mode = LW_REDISSON;
+    if (his.lease_ms == 0) {
+        his.lease_ms = 20000;
+    }
+    return ask_with(peer, label, "x", &his);
+}
+
+struct hold *want_as(struct peer *peer, const char *label, const char *owner,
+                     int64_t wait_ms)
+{
+    return want(peer, label, asking(.owner = owner, .wait_ms = wait_ms));
+}
+
+struct hold *take_as(struct peer *peer, const char *label, const char *owner)
+{
+    struct hold *hold = want_as(peer, label, owner, 0);
+
+    UNTIL(hold->result != PENDING);
+    assert_int_equal(hold->result, LW_OK);
+    stage_clear_trace();
+    return hold;
+}
+
+const char *fields(void)
+{
+    return redis_text("EVAL %s 1 x",
+                      "return table.concat(redis.call('HGETALL', KEYS[1]), ' ')");
+}
+
+struct hold *join_line(struct peer *peer, const char *label)
+{
+    return want(peer, label, asking(.wait_ms = -1));
+}
+
+void java_holds(const char *name, int holds, int lease_ms)
+{
+    redis_ok("HSET %s 4a0fc1f8-0000-4000-8000-1c6f654f1aaa:52 %d", name, holds);
+    if (lease_ms > 0) {
+        redis_ok("PEXPIRE %s %d", name, lease_ms);
+    }
+}
+
+void java_unlocks(const char *name, const char *message)
+{
+    redis_ok("DEL %s", name);
+    redis_ok("PUBLISH redisson_lock__channel:{%s} %s", name, message);
+}
+
+long long listeners(const char *channel)
+{
+    return redis_int("EVAL %s 0 %s", "return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]",
+                     channel);
+}
+
+int scripts_sent(void)
+{
+    return monitor_count("evalsha");
+}
+
+void line_behind_java(struct hold **line, int count)
+{
+    char label[16];
+
+    a = peer_ready("a", NULL);
+    java_holds("x", 1, HOUR_MS);
+    for (int i = 0; i < count; i++) {
+        (void)snprintf(label, sizeof(label), "%d", i);
+        line[i] = join_line(a, label);
+    }
+    UNTIL(listeners(CHANNEL) == 1);
+    stage_expect_nothing(200);
+    monitor_start();
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Owns: what the scripts do where the server refuses: missing permissions, a read-only
+ * server, no memory. Must not know: the C client.
+ *
+ * Happy path: none; each test plays one accident and shows what stayed behind. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "script_calls.h"
+
+/* Permissions. */
+
+static void who_may_not_tell_leaves_the_key_free_and_the_queue_whole(const char *rule)
+{
+    struct script_answer answer;
+
+    granted(acquire(t1, LEASE, 1, NO_TICKET));
+    refused(acquire(t2, LEASE, 1, NO_TICKET), 0);
+    refused(acquire(t4, LEASE, 1, NO_TICKET), 1);
+    script_do(&server, "PEXPIRE " QUEUE " 60000");
+    script_server_become(&server, rule);
+    assert_int_equal(release(t1), 1);
+    assert_free();
+    assert_string_equal(script_get(&server, "ZRANGE " QUEUE " 0 0"), t2);
+    assert_int_equal(script_do(&server, "ZCARD " QUEUE), 2);
+    assert_true(script_do(&server, "PTTL " QUEUE) <= 60000);
+    answer = acquire(t3, LEASE, 0, NO_TICKET);
+    refused(answer, -1);
+    assert_int_equal(answer.n[1], 0);
+    script_server_become(&server, NULL);
+    granted(acquire(t2, LEASE, 1, NO_TICKET));
+}
+
+static void who_may_not_tell_leaves_the_last_of_a_queue_its_place(const char *rule)
+{
+    char ticket[32];
+
+    granted(acquire(t1, LEASE, 1, NO_TICKET));
+    refused(acquire(t2, LEASE, 1, NO_TICKET), 0);
+    (void)snprintf(ticket, sizeof(ticket), "%s",
+                   script_get(&server, "ZSCORE " QUEUE " %s", t2));
+    script_do(&server, "PEXPIRE " QUEUE " 60000");
+    script_server_become(&server, rule);
+    assert_int_equal(turn(t1, t3, "0").n[1], 0);
+    assert_free();
+    assert_string_equal(script_get(&server, "ZSCORE " QUEUE " %s", t2), ticket);
+    assert_true(script_do(&server, "PTTL " QUEUE) <= 60000);
+}
+
+static void who_may_not_tell_leaves_the_head_where_it_is_rw(const char *rule)
+{
+    granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
+    refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
+    script_server_become(&server, rule);
+    rw_released(rw_release(t1, "w", "A"), 0);
+    assert_int_equal(script_do(&server, "EXISTS rw"), 0);
+    assert_int_equal(script_do(&server, "ZCARD " RW_QUEUE), 1);
+    refused(rw_acquire(t3, "w", "C", 0, NO_TICKET), -1);
+    script_server_become(&server, NULL);
+    granted(rw_acquire(t2, "w", "B", 1, NO_TICKET));
+}
+
+static void without_the_channels_a_release_leaves_the_key_free_and_the_queue_whole(
+    void **state)
+{
+    (void)state;
+    who_may_not_tell_leaves_the_key_free_and_the_queue_whole("resetchannels");
+}
+
+static void without_numsub_a_release_leaves_the_key_free_and_the_queue_whole(void **state)
+{
+    (void)state;
+    who_may_not_tell_leaves_the_key_free_and_the_queue_whole("-pubsub");
+}
+
+static void without_the_channels_the_last_of_a_queue_keeps_its_place_too(void **state)
+{
+    (void)state;
+    who_may_not_tell_leaves_the_last_of_a_queue_its_place("resetchannels");
+}
+
+static void without_numsub_the_last_of_a_queue_keeps_its_place_too(void **state)
+{
+    (void)state;
+    who_may_not_tell_leaves_the_last_of_a_queue_its_place("-pubsub");
+}
+
+static void without_the_channels_rw_leaves_the_head_where_it_is(void **state)
+{
+    (void)state;
+    who_may_not_tell_leaves_the_head_where_it_is_rw("resetchannels");
+}
+
+static void without_numsub_rw_leaves_the_head_where_it_is(void **state)
+{
+    (void)state;
+    who_may_not_tell_leaves_the_head_where_it_is_rw("-pubsub");
+}
+
+static void assert_read_only(struct script_answer answer)
+{
+    assert_true(answer.error);
+    assert_non_null(strstr(answer.text, "READONLY"));
+}
+
+/* It would let a message through, and refuse the lock: nobody is told (both_silent). */
+static void a_read_only_server_tells_nobody(void **state)
+{
+    (void)state;
+    granted(acquire(t1, LEASE, 1, NO_TICKET));
+    refused(acquire(t2, LEASE, 1, NO_TICKET), 0);
+    granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
+    refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
+    script_do(&server, "REPLICAOF 127.0.0.1 1");
+    assert_read_only(script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS, t1,
+                                SCRIPT_SERVER_ID, NULL));
+    assert_read_only(turn(t1, t3, NULL));
+    assert_read_only(rw_release(t1, "w", "A"));
+    script_do(&server, "REPLICAOF NO ONE");
+    script_do(&server, "DEL n rw"); /* free, with a queue */
+    script_do(&server, "REPLICAOF 127.0.0.1 1");
+    assert_read_only(acquire(t3, LEASE, 0, NO_TICKET));
+    assert_read_only(rw_acquire(t3, "r", "C", 0, NO_TICKET));
+    script_do(&server, "REPLICAOF NO ONE");
+    assert_free();
+}
+
+static void without_pubsub_a_writer_at_the_head_counts_as_alive(void **state)
+{
+    (void)state;
+    granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+    refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
+    script_server_become(&server, "-pubsub");
+    refused(rw_acquire(t4, "r", "C", 1, NO_TICKET), 1);
+}
+
+static void without_a_write_permission_the_error_leaves_no_grant(void **state)
+{
+    struct script_answer answer;
+
+    (void)state;
+    script_server_become(&server, "-incrby -zadd");
+    script_do(&server, "ACL SETUSER other -set");
+    answer = acquire(t1, LEASE, 1, NO_TICKET);
+    assert_true(answer.error);
+    assert_free();
+    script_do(&server, "ACL SETUSER other +set");
+    script_do(&server, "SET n x PX 600000");
+    answer = acquire(t1, LEASE, 1, NO_TICKET);
+    assert_true(answer.error);
+    assert_int_equal(script_do(&server, "EXISTS " QUEUE), 0);
+}
+
+static void without_incrby_the_time_gives_the_number(void **state)
+{
+    (void)state;
+    script_server_become(&server, "-incrby");
+    assert_true(granted(acquire(t1, LEASE, 1, NO_TICKET)) > 1LL << 50);
+}
+
+/* Memory. */
+
+static void run_out_of_memory(void)
+{
+    script_do(&server, "CONFIG SET maxmemory 1");
+}
+
+static void assert_oom(struct script_answer answer)
+{
+    assert_true(answer.error);
+    assert_non_null(strstr(answer.text, "OOM"));
+}
+
+static void out_of_memory_nothing_is_granted_or_queued(void **state)
+{
+    (void)state;
+    run_out_of_memory();
+    assert_oom(acquire(t1, LEASE, 1, NO_TICKET));
+    assert_oom(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+    assert_oom(script_run(&server, LW__SCRIPT_FENCE_SEED, 1, "lockwire:fence", NULL));
+    assert_int_equal(script_do(&server, "DBSIZE"), 0);
+    script_do(&server, "CONFIG SET maxmemory 0");
+    granted(acquire(t1, LEASE, 1, NO_TICKET));
+    granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
+    run_out_of_memory();
+    assert_oom(acquire(t2, LEASE, 1, NO_TICKET));
+    assert_oom(rw_acquire(t2, "w", "B", 1, NO_TICKET));
+    assert_oom(rw_acquire(t3, "w", "A", 1, NO_TICKET));
+    assert_oom(acquire(t2, LEASE, 0, NO_TICKET));
+    assert_holder(t1);
+    assert_int_equal(script_do(&server, "EXISTS " QUEUE), 0);
+    assert_int_equal(script_do(&server, "EXISTS " RW_QUEUE), 0);
+}
+
+static void out_of_memory_a_mutex_is_renewed_released_passed_and_claimed(void **state)
+{
+    struct script_answer answer;
+
+    (void)state;
+    granted(acquire(t1, LEASE, 1, NO_TICKET));
+    refused(acquire(t2, LEASE, 1, NO_TICKET), 0);
+    refused(acquire(t4, LEASE, 1, NO_TICKET), 1);
+    run_out_of_memory();
+    answer = script_run(&server, LW__SCRIPT_MUTEX_RENEW, 1, "n", t1, "900000", NULL);
+    assert_int_equal(answer.n[0], 1);
+    assert_int_equal(release(t1), 1);
+    assert_holder(t2);
+    script_client_turn(&b, t2);
+    script_client_standby(&b, t4, 50000);
+    granted(acquire(t2, LEASE, 1, NO_TICKET));
+    answer = turn(t2, t3, NULL);
+    assert_int_equal(answer.n[0], 1);
+    script_client_turn(&b, t4);
+    assert_int_equal(release(t4), 1);
+    script_client_turn(&a, t3);
+    answer = turn(t3, t1, NULL);
+    assert_int_equal(answer.n[0] + answer.n[1], 2);
+    assert_int_equal(release(t1), 1);
+}
+
+static void out_of_memory_a_read_write_lock_is_renewed_released_and_handed_over(
+    void **state)
+{
+    (void)state;
+    granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+    granted(rw_acquire(t3, "r", "C", 1, NO_TICKET));
+    refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
+    refused(rw_acquire(t4, "r", "D", 1, NO_TICKET), 1);
+    run_out_of_memory();
+    assert_int_equal(rw_renew(t1, 2 * LEASE), 1);
+    script_do(&server, "CONFIG SET maxmemory 0");
+    rw_end(t3);
+    run_out_of_memory();
+    assert_int_equal(rw_renew(t1, 2 * LEASE), 1);
+    assert_counts("read", 1, 1, 0);
+    rw_released(rw_release(t1, "r", "A"), 0);
+    script_client_turn(&b, t2);
+    script_client_standby(&b, t4, 50000);
+    granted(rw_acquire(t2, "w", "B", 1, NO_TICKET));
+    rw_released(rw_release(t2, "w", "B"), 0);
+    script_client_turn(&b, t4);
+    rw_released(rw_release(t4, "r", "D"), 0);
+    assert_int_equal(script_do(&server, "EXISTS rw"), 0);
+}
+
+/* An operator's break, where nothing (more) is too long to be named: it writes
+ * nothing. */
+static void out_of_memory_a_break_that_finds_nothing_is_answered(void **state)
+{
+    struct script_answer answer;
+
+    (void)state;
+    granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+    granted(rw_acquire(t3, "r", "C", 1, NO_TICKET));
+    run_out_of_memory();
+    answer = rw_release("", "r", "");
+    if (answer.error) {
+        fail_msg("%s", answer.text);
+    }
+    assert_int_equal(answer.n[0], 0);
+    assert_counts("read", 2, 2, 0);
+}
+
+static void out_of_memory_a_vanished_hold_s_renewal_serves_the_queue(void **state)
+{
+    (void)state;
+    granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
+    refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
+    script_do(&server, "DEL rw");
+    run_out_of_memory();
+    assert_int_equal(rw_renew(t1, LEASE), 0);
+    script_client_turn(&b, t2);
+    assert_counts("write", 0, 0, 1);
+}
+
+/* What inspect shows, as the script's own comment says it. */
+
+static void inspect_shows_holds_and_waiters(void **state)
+{
+    redisReply *reply;
+
+    (void)state;
+    granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+    refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
+    reply = redisCommand(server.admin, "EVALSHA %s 3 rw %s %s",
+                         lw__scripts[LW__SCRIPT_INSPECT].sha1, QUEUE, RW_QUEUE);
+    assert_non_null(reply);
+    assert_int_equal(reply->elements, 8);
+    assert_string_equal(reply->element[0]->str, "hash");
+    assert_true(reply->element[1]->integer > LEASE / 2);
+    assert_string_equal(reply->element[3]->str, "");
+    assert_int_equal(reply->element[4]->elements, 6);
+    assert_string_equal(reply->element[4]->element[0]->str, "read/2");
+    assert_int_equal(reply->element[5]->elements, 3);
+    assert_string_equal(reply->element[5]->element[0]->str, t1);
+    assert_int_equal(reply->element[6]->elements, 2);
+    assert_int_equal(reply->element[6]->element[0]->integer, 0);
+    assert_int_equal(reply->element[7]->elements, 4);
+    assert_int_equal(reply->element[7]->element[0]->integer, 1);
+    assert_int_equal(strncmp(reply->element[7]->element[2]->str, "w0 ", 3), 0);
+    freeReplyObject(reply);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TOKENS_TEST(
+            without_the_channels_a_release_leaves_the_key_free_and_the_queue_whole),
+        TOKENS_TEST(without_numsub_a_release_leaves_the_key_free_and_the_queue_whole),
+        TOKENS_TEST(without_the_channels_the_last_of_a_queue_keeps_its_place_too),
+        TOKENS_TEST(without_numsub_the_last_of_a_queue_keeps_its_place_too),
+        TOKENS_TEST(without_the_channels_rw_leaves_the_head_where_it_is),
+        TOKENS_TEST(without_numsub_rw_leaves_the_head_where_it_is),
+        TOKENS_TEST(a_read_only_server_tells_nobody),
+        TOKENS_TEST(without_pubsub_a_writer_at_the_head_counts_as_alive),
+        TOKENS_TEST(without_a_write_permission_the_error_leaves_no_grant),
+        TOKENS_TEST(without_incrby_the_time_gives_the_number),
+        TOKENS_TEST(out_of_memory_nothing_is_granted_or_queued),
+        TOKENS_TEST(out_of_memory_a_mutex_is_renewed_released_passed_and_claimed),
+        TOKENS_TEST(out_of_memory_a_read_write_lock_is_renewed_released_and_handed_over),
+        TOKENS_TEST(out_of_memory_a_break_that_finds_nothing_is_answered),
+        TOKENS_TEST(out_of_memory_a_vanished_hold_s_renewal_serves_the_queue),
+        TOKENS_TEST(inspect_shows_holds_and_waiters),
+    };
+
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}

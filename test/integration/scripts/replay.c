@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Owns: the property test of the scripts: random calls of all of them, each perhaps sent
+ * twice at once or again much later, between accidents (keys that expire or vanish, a
+ * stranger's lock, holds whose lease is over, a lost counter). After every call holders,
+ * counts, queues, messages and numbers must be the reference model's. Must not know: how
+ * the scripts do it.
+ *
+ * Happy path: --seed N --steps N; a failure names its seed and step. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "script_replay.h"
+
+enum { POOL = 44, HISTORY = 64, MUTEX_POOL = 24 };
+
+static long steps = 100000;
+static uint64_t random_state;
+static int token_count;
+static struct call history[HISTORY];
+static int pool[POOL]; /* the tokens in use: first the mutex's */
+static bool plague;    /* most new tokens belong to a dead process */
+
+static unsigned roll(unsigned below)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (unsigned)((random_state >> 33) % below);
+}
+
+static int new_token(bool rw)
+{
+    static const int permits[] = {0, 0, 0, 1, 2, 3};
+    struct model_token *token = &world.tokens[token_count];
+    struct script_client dead;
+    int kind = (int)roll(10);
+
+    script_client_dead(&dead, 0x77);
+    token->client = roll(10) < (plague ? 9 : 1) ? MODEL_DEAD_CLIENT : (int)roll(2);
+    token->window = 50000 + (int)roll(10000); /* nobody is late by itself */
+    token->owner = (int)roll(MODEL_OWNERS);
+    if (rw) {
+        token->kind = kind < 6 ? 'r' : 'w';
+        token->permits = kind < 6 ? permits[roll(6)] : 0;
+    }
+    (void)snprintf(token->text, sizeof(token->text), "%s",
+                   script_token(token->client == 0   ? &a
+                                : token->client == 1 ? &b
+                                                     : &dead,
+                                token_count, token->window));
+    world.tickets[token_count] = MODEL_NO_TICKET;
+    return token_count++;
+}
+
+static bool is_used(int token)
+{
+    return world.model.holder == token || model_find(&world.model.queue, token) >= 0 ||
+           model_find(&world.model.holds, token) >= 0 ||
+           model_find(&world.model.rw_queue, token) >= 0;
+}
+
+/* A token of the pool; ones that are over make room for new ones. */
+static int pick(bool rw)
+{
+    int slot = rw ? MUTEX_POOL + (int)roll(POOL - MUTEX_POOL) : (int)roll(MUTEX_POOL);
+
+    if (!is_used(pool[slot]) && roll(3) == 0) {
+        pool[slot] = new_token(rw);
+    }
+    return pool[slot];
+}
+
+/* Accidents, none of a script's doing. */
+
+static void end_a_hold(void)
+{
+    struct model_entry *hold;
+
+    if (world.model.holds.count == 0) {
+        return;
+    }
+    hold = &world.model.holds.entries[roll((unsigned)world.model.holds.count)];
+    rw_end(world.tokens[hold->token].text);
+    hold->ended = true;
+}
+
+/* Time passes, and one that waits does not ask. */
+static void let_one_hang(void)
+{
+    struct model_entry *note;
+
+    if (world.model.notes.count == 0) {
+        return;
+    }
+    note = &world.model.notes.entries[roll((unsigned)world.model.notes.count)];
+    script_do(&server, "HSET rw a:%s 1", world.tokens[note->token].text);
+    note->ended = true;
+}
+
+static void change_the_stranger(void)
+{
+    if (world.model.holder == MODEL_FOREIGN) {
+        script_do(&server, "DEL n");
+        world.model.holder = MODEL_NOBODY;
+    } else if (world.model.holder == MODEL_NOBODY) {
+        script_do(&server, "SET n stranger PX 600000");
+        world.model.holder = MODEL_FOREIGN;
+    }
+}
+
+static void seed_fence(void)
+{
+    struct script_answer answer =
+        script_run(&server, LW__SCRIPT_FENCE_SEED, 1, "lockwire:fence", NULL);
+
+    CHECK(answer.n[0] > world.last_number, "seeded %lld after %lld", answer.n[0],
+          world.last_number);
+    world.last_number = answer.n[0];
+    world.done[LW__SCRIPT_FENCE_SEED]++;
+}
+
+static void play_accident(void)
+{
+    switch (roll(13)) {
+    case 0:
+        script_do(&server, "DEL n");
+        world.model.holder = MODEL_NOBODY;
+        break;
+    case 1:
+    case 2:
+        change_the_stranger();
+        break;
+    case 3:
+        script_do(&server, "DEL " QUEUE);
+        world.model.queue.count = 0;
+        break;
+    case 4:
+        script_do(&server, "DEL " RW_QUEUE);
+        world.model.rw_queue.count = 0;
+        break;
+    case 5:
+        script_do(&server, "DEL rw");
+        model_vanish(&world.model);
+        break;
+    case 6:
+        script_do(&server, "DEL lockwire:fence");
+        break;
+    case 7:
+        seed_fence();
+        break;
+    case 8:
+    case 9:
+    case 10:
+        let_one_hang();
+        break;
+    default:
+        end_a_hold();
+    }
+}
+
+/* What a client would most likely do: who holds releases, who does not asks. */
+static struct call random_call(void)
+{
+    static const enum lw__script_id mutex[] = {
+        LW__SCRIPT_MUTEX_ACQUIRE, LW__SCRIPT_MUTEX_ACQUIRE, LW__SCRIPT_MUTEX_RELEASE,
+        LW__SCRIPT_MUTEX_TURN,    LW__SCRIPT_MUTEX_RENEW,
+    };
+    static const enum lw__script_id rw[] = {
+        LW__SCRIPT_RW_ACQUIRE, LW__SCRIPT_RW_ACQUIRE, LW__SCRIPT_RW_ACQUIRE,
+        LW__SCRIPT_RW_RELEASE, LW__SCRIPT_RW_RENEW,
+    };
+    bool is_rw = roll(2);
+    struct call call = {.script = is_rw ? rw[roll(5)] : mutex[roll(5)],
+                        .token = pick(is_rw),
+                        .wait = roll(8) > 0,
+                        .want_fence = roll(8) > 0};
+
+    if (plague && !is_rw && roll(3)) { /* a queue of the dead grows long */
+        call.script = LW__SCRIPT_MUTEX_ACQUIRE;
+    }
+    if (call.script == LW__SCRIPT_MUTEX_RELEASE && roll(2) && world.model.holder >= 0) {
+        call.token = world.model.holder;
+    }
+    if (call.script == LW__SCRIPT_RW_RELEASE && roll(3) && world.model.holds.count > 0) {
+        call.token =
+            world.model.holds.entries[roll((unsigned)world.model.holds.count)].token;
+    }
+    call.old = roll(3) && world.model.holder >= 0 ? world.model.holder : pick(false);
+    call.ticket = roll(3) ? world.tickets[call.token] : MODEL_NO_TICKET;
+    if (call.script == LW__SCRIPT_MUTEX_TURN && call.old == call.token) {
+        call.script = LW__SCRIPT_MUTEX_RENEW;
+    }
+    return call;
+}
+
+static void begin(void)
+{
+    size_t count = (size_t)steps * 2 + POOL;
+
+    random_state = world.seed * 2654435761u + 88172645463325252u;
+    world.tokens = calloc(count, sizeof(*world.tokens));
+    world.tickets = calloc(count, sizeof(*world.tickets));
+    assert_non_null(world.tokens);
+    assert_non_null(world.tickets);
+    world.model = (struct model){.tokens = world.tokens, .holder = MODEL_NOBODY};
+    for (int i = 0; i < POOL; i++) {
+        pool[i] = new_token(i >= MUTEX_POOL);
+    }
+    for (int i = 0; i < HISTORY; i++) {
+        history[i] = (struct call){.script = LW__SCRIPT_MUTEX_RENEW, .token = pool[0]};
+    }
+    script_server_watch(&server, replay_state);
+}
+
+static void random_calls_sent_again_have_the_effect_of_once(void **state)
+{
+    (void)state;
+    print_message("--seed %llu --steps %ld\n", world.seed, steps);
+    begin();
+    for (world.step = 0; world.step < steps; world.step++) {
+        struct call call = random_call();
+
+        if (roll(20) == 0) {
+            play_accident();
+        }
+        if (roll(500) == 0) {
+            plague = !plague;
+        }
+        if (roll(8) == 0) {
+            call = history[roll(HISTORY)];
+        }
+        history[roll(HISTORY)] = call;
+        replay_run(&call, roll(4) == 0);
+    }
+    print_message("%ld grants, %ld turns, %ld deadlocks, %ld unfinished; calls:",
+                  world.grants, world.turns, world.deadlocks, world.agains);
+    for (int i = 0; i < LW__SCRIPT_COUNT; i++) {
+        print_message(" %s %ld", lw__scripts[i].name, world.done[i]);
+    }
+    print_message("\n");
+    free(world.tokens);
+    free(world.tickets);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        SCRIPT_TEST(random_calls_sent_again_have_the_effect_of_once),
+    };
+
+    world.seed = (unsigned long long)time(NULL);
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--seed") == 0) {
+            world.seed = strtoull(argv[i + 1], NULL, 10);
+        } else if (strcmp(argv[i], "--steps") == 0) {
+            steps = strtol(argv[i + 1], NULL, 10);
+        } else {
+            argc = 0;
+        }
+    }
+    if (argc % 2 == 0 || steps < 1) {
+        (void)fprintf(stderr, "usage: %s [--seed N] [--steps N]\n", argv[0]);
+        return 2;
+    }
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}

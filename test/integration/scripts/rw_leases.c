@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Owns: what the read-write scripts make of leases that end one by one, of renewals, and
+ * of permits. Must not know: the C client. A lease's end is played by writing the hold's
+ * end into the past.
+ *
+ * Happy path: as in rw.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "range.h"
+#include "script_calls.h"
+
+static void a_dead_reader_goes_after_its_own_lease_though_others_read_on(void **state)
+{
+    (void)state;
+    granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+    granted(rw_acquire(t2, "r", "B", 1, NO_TICKET));
+    refused(rw_acquire(t4, "w", "C", 1, NO_TICKET), 0);
+    rw_end(t2);
+    refused(rw_acquire(t4, "w", "C", 1, NO_TICKET), 0);
+    assert_counts("read", 1, 1, 0);
+    assert_string_not_equal(script_get(&server, "HGET rw soonest"), "1");
+    rw_released(rw_release(t1, "r", "A"), 0);
+    script_client_turn(&b, t4);
+}
+
+static void whoever_sees_a_dead_reader_lets_the_next_in(void **state)
+{
+    (void)state;
+    granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+    refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
+    rw_end(t1);
+    refused(rw_acquire(t3, "r", "C", 0, NO_TICKET), -1);
+    script_client_turn(&b, t2);
+    assert_counts("write", 0, 0, 1);
+}
+
+static void a_hold_that_ended_is_neither_renewed_nor_a_grant_any_more(void **state)
+{
+    (void)state;
+    granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+    granted(rw_acquire(t3, "r", "C", 1, NO_TICKET));
+    refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
+    rw_end(t1);
+    assert_int_equal(rw_renew(t1, LEASE), 0);
+    assert_counts("read", 1, 1, 0);
+    refused(rw_acquire(t1, "r", "A", 0, NO_TICKET), -1);
+    assert_int_equal(rw_renew(t3, LEASE), 1);
+}
+
+static void a_renewal_of_one_reader_drops_another_that_ended(void **state)
+{
+    (void)state;
+    granted(rw_acquire(t1, "r2", "A", 1, NO_TICKET));
+    granted(rw_acquire(t2, "r2", "B", 1, NO_TICKET));
+    refused(rw_acquire(t4, "r2", "C", 1, NO_TICKET), 0);
+    rw_end(t2);
+    assert_int_equal(rw_renew(t1, LEASE), 1);
+    script_client_turn(&b, t4);
+    assert_counts("read", 2, 2, 0);
+}
+
+static void a_renewal_of_a_vanished_lock_serves_the_queue(void **state)
+{
+    (void)state;
+    granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
+    refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
+    script_do(&server, "DEL rw");
+    assert_int_equal(rw_renew(t1, LEASE), 0);
+    script_client_turn(&b, t2);
+    assert_counts("write", 0, 0, 1);
+}
+
+static void a_batch_renews_each_name_for_itself(void **state)
+{
+    struct script_answer answer;
+
+    (void)state;
+    granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
+    script_do(&server, "SET foreign x");
+    answer = script_run(&server, LW__SCRIPT_RW_RENEW, 7, "lockwire:fence", "foreign",
+                        "lockwire:2:rwqueue:{foreign}", "gone",
+                        "lockwire:2:rwqueue:{gone}", "rw", RW_QUEUE, SCRIPT_SERVER_ID, t1,
+                        t1, t1, "600000", NULL);
+    assert_int_equal(answer.count, 3);
+    assert_int_equal(answer.n[0] + answer.n[1], 0);
+    assert_int_equal(answer.n[2], 1);
+    assert_int_in_range(script_do(&server, "PTTL rw"), 500000, 600000);
+    script_run(&server, LW__SCRIPT_RW_RENEW, 5, "lockwire:fence", "gone",
+               "lockwire:2:rwqueue:{gone}", "rw", RW_QUEUE, SCRIPT_SERVER_ID, t1, t1,
+               "1000", "900000", NULL);
+    assert_int_in_range(script_do(&server, "PTTL rw"), 800000, 900000);
+}
+
+static void a_short_renewal_after_a_long_one_shortens_nothing(void **state)
+{
+    (void)state;
+    granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
+    assert_int_equal(rw_renew(t1, 2 * LEASE), 1);
+    assert_int_equal(rw_renew(t1, 1000), 1);
+    assert_true(script_do(&server, "PTTL rw") > LEASE);
+}
+
+static void a_write_lease_that_ends_leaves_the_reads_and_lets_readers_in(void **state)
+{
+    (void)state;
+    granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+    granted(rw_acquire(t3, "w", "A", 1, NO_TICKET));
+    refused(rw_acquire(t2, "r", "B", 1, NO_TICKET), 0);
+    rw_end(t3);
+    assert_int_equal(rw_renew(t1, LEASE), 1);
+    script_client_turn(&b, t2);
+    assert_counts("read", 2, 2, 0);
+}
+
+static void the_next_asks_when_the_earliest_hold_ends_not_the_key(void **state)
+{
+    struct script_answer answer;
+
+    (void)state;
+    granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+    assert_int_equal(script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, RW_KEYS, t2, "200000",
+                                "1", "-1", "r", "B", "0", SCRIPT_SERVER_ID, NULL)
+                         .n[0],
+                     1);
+    rw_released(rw_release(t1, "r", "A"), 0);
+    assert_true(script_do(&server, "PTTL rw") > 200000);
+    answer = rw_acquire(t4, "w", "C", 1, NO_TICKET);
+    refused(answer, 0);
+    assert_true(answer.n[1] <= 200000);
+}
+
+static void an_acquire_sent_again_after_the_end_is_a_new_grant(void **state)
+{
+    long long fence = granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
+
+    (void)state;
+    rw_end(t1);
+    assert_true(granted(rw_acquire(t1, "w", "A", 1, NO_TICKET)) > fence);
+    assert_counts("write", 0, 0, 1);
+}
+
+static void an_owner_s_old_handle_ends_and_its_new_one_stays(void **state)
+{
+    struct script_answer answer;
+
+    (void)state;
+    granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
+    rw_end(t1);
+    granted(rw_acquire(t3, "w", "A", 1, NO_TICKET));
+    assert_int_equal(rw_renew(t1, LEASE), 0);
+    answer = rw_release(t1, "w", "A");
+    assert_int_equal(answer.n[0], 0);
+    assert_int_equal(answer.n[1], 1);
+    assert_counts("write", 0, 0, 1);
+    assert_int_equal(rw_renew(t3, LEASE), 1);
+}
+
+static void a_late_release_of_a_hold_nobody_dropped_yet_counts(void **state)
+{
+    (void)state;
+    granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+    granted(rw_acquire(t2, "r", "B", 1, NO_TICKET));
+    rw_end(t1);
+    rw_released(rw_release(t1, "r", "A"), 0);
+    assert_counts("read", 1, 1, 0);
+}
+
+/* Permits: each request's own bound on how many owners read. */
+
+static void permits_bound_the_owners(void **state)
+{
+    (void)state;
+    granted(rw_acquire(t1, "r2", "A", 1, NO_TICKET));
+    granted(rw_acquire(t2, "r2", "B", 1, NO_TICKET));
+    refused(rw_acquire(t3, "r2", "C", 0, NO_TICKET), -1);
+    refused(rw_acquire(t3, "r2", "C", 1, NO_TICKET), 0);
+    rw_released(rw_release(t2, "r2", "B"), 0);
+    script_client_turn(&a, t3);
+    assert_counts("read", 2, 2, 0);
+}
+
+static void a_re_entrant_hold_takes_no_permit(void **state)
+{
+    (void)state;
+    granted(rw_acquire(t1, "r1", "A", 1, NO_TICKET));
+    granted(rw_acquire(t3, "r1", "A", 0, NO_TICKET));
+    refused(rw_acquire(t2, "r1", "B", 1, NO_TICKET), 0);
+    rw_released(rw_release(t1, "r1", "A"), 1);
+    script_client_silent(&b);
+    rw_released(rw_release(t3, "r1", "A"), 0);
+    script_client_turn(&b, t2);
+}
+
+static void permits_are_each_request_s_own_and_order_stays(void **state)
+{
+    (void)state;
+    granted(rw_acquire(t1, "r1", "A", 1, NO_TICKET));
+    refused(rw_acquire(t2, "r1", "B", 1, NO_TICKET), 0);
+    refused(rw_acquire(t3, "r5", "C", 1, NO_TICKET), 1);
+    rw_released(rw_release(t1, "r1", "A"), 0);
+    script_client_turn(&b, t2);
+    script_client_turn(&a, t3);
+    refused(rw_acquire(t4, "r2", "D", 0, NO_TICKET), -1);
+    granted(rw_acquire(t4, "r3", "D", 0, NO_TICKET));
+}
+
+static void a_dead_owner_frees_its_permit_when_its_lease_is_over(void **state)
+{
+    (void)state;
+    granted(rw_acquire(t1, "r2", "A", 1, NO_TICKET));
+    granted(rw_acquire(t2, "r2", "B", 1, NO_TICKET));
+    rw_end(t1);
+    granted(rw_acquire(t3, "r2", "C", 1, NO_TICKET));
+    assert_counts("read", 2, 2, 0);
+}
+
+/* A dropped hold makes room for many, but a grant's answer has no place for `again`. */
+static void a_re_entrant_grant_tells_the_head_it_could_not_serve(void **state)
+{
+    char member[120];
+
+    (void)state;
+    granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+    granted(rw_acquire(t2, "r", "B", 1, NO_TICKET));
+    for (int i = 0; i < 130; i++) {
+        (void)snprintf(member, sizeof(member), "r0 %s:%d:60000- reader %d", a.uuid,
+                       100 + i, i);
+        script_do(&server, "ZADD " RW_QUEUE " %d %s", i + 1, member);
+    }
+    script_do(&server, "PEXPIRE " RW_QUEUE " 120000");
+    granted(rw_acquire(t4, "r", "B", 1, NO_TICKET));
+    for (int i = 0; i < 128; i++) {
+        script_client_turn(&a, script_token(&a, 100 + i, 60000));
+    }
+    script_client_standby(&a, script_token(&a, 228, 60000), 1);
+    assert_int_equal(script_do(&server, "ZCARD " RW_QUEUE), 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TOKENS_TEST(a_dead_reader_goes_after_its_own_lease_though_others_read_on),
+        TOKENS_TEST(whoever_sees_a_dead_reader_lets_the_next_in),
+        TOKENS_TEST(a_hold_that_ended_is_neither_renewed_nor_a_grant_any_more),
+        TOKENS_TEST(a_renewal_of_one_reader_drops_another_that_ended),
+        TOKENS_TEST(a_renewal_of_a_vanished_lock_serves_the_queue),
+        TOKENS_TEST(a_batch_renews_each_name_for_itself),
+        TOKENS_TEST(a_short_renewal_after_a_long_one_shortens_nothing),
+        TOKENS_TEST(a_write_lease_that_ends_leaves_the_reads_and_lets_readers_in),
+        TOKENS_TEST(the_next_asks_when_the_earliest_hold_ends_not_the_key),
+        TOKENS_TEST(an_acquire_sent_again_after_the_end_is_a_new_grant),
+        TOKENS_TEST(an_owner_s_old_handle_ends_and_its_new_one_stays),
+        TOKENS_TEST(a_late_release_of_a_hold_nobody_dropped_yet_counts),
+        TOKENS_TEST(permits_bound_the_owners),
+        TOKENS_TEST(a_re_entrant_hold_takes_no_permit),
+        TOKENS_TEST(permits_are_each_request_s_own_and_order_stays),
+        TOKENS_TEST(a_dead_owner_frees_its_permit_when_its_lease_is_over),
+        TOKENS_TEST(a_re_entrant_grant_tells_the_head_it_could_not_serve),
+    };
+
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}

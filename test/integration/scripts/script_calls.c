@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Owns: script_calls.h. Must not know: which test asks.
+ *
+ * Happy path: arguments become strings, the answer's form is checked. */
+#include "script_calls.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct script_server server;
+struct script_client a, b;
+char t1[80], t2[80], t3[80], t4[80];
+
+int start_server(void **state)
+{
+    (void)state;
+    script_server_start(&server);
+    script_client_start(&a, &server, 1);
+    script_client_start(&b, &server, 2);
+    return 0;
+}
+
+int stop_server(void **state)
+{
+    (void)state;
+    script_client_stop(&a);
+    script_client_stop(&b);
+    script_server_stop(&server);
+    return 0;
+}
+
+int empty_server(void **state)
+{
+    (void)state;
+    script_server_flush(&server);
+    return 0;
+}
+
+int both_silent(void **state)
+{
+    (void)state;
+    script_client_silent(&a);
+    script_client_silent(&b);
+    return 0;
+}
+
+int four_tokens(void **state)
+{
+    strcpy(t1, script_token(&a, 1, WINDOW));
+    strcpy(t2, script_token(&b, 2, 50000));
+    strcpy(t3, script_token(&a, 3, 40000));
+    strcpy(t4, script_token(&b, 4, 30000));
+    return empty_server(state);
+}
+
+struct script_answer acquire(const char *token, int lease, int wait, long long ticket)
+{
+    return script_run(&server, LW__SCRIPT_MUTEX_ACQUIRE, 3, KEYS, token,
+                      script_number(lease), script_number(wait), script_number(ticket),
+                      "1", SCRIPT_SERVER_ID, NULL);
+}
+
+long long release(const char *token)
+{
+    struct script_answer answer = script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS,
+                                             token, SCRIPT_SERVER_ID, NULL);
+
+    if (answer.error) {
+        fail_msg("%s", answer.text);
+    }
+    return answer.n[0];
+}
+
+struct script_answer turn(const char *old, const char *token, const char *wait)
+{
+    return script_run(&server, LW__SCRIPT_MUTEX_TURN, 3, KEYS, old, token,
+                      script_number(LEASE), "-1", "1", wait != NULL ? wait : "1",
+                      SCRIPT_SERVER_ID, NULL);
+}
+
+void assert_holder(const char *token)
+{
+    assert_string_equal(script_get(&server, "GET n"), token);
+}
+
+void assert_free(void)
+{
+    assert_int_equal(script_do(&server, "EXISTS n"), 0);
+}
+
+void expire(void)
+{
+    assert_int_equal(script_do(&server, "DEL n"), 1);
+}
+
+static const char *permits_of(const char *kind)
+{
+    return kind[1] ? kind + 1 : "0";
+}
+
+struct script_answer rw_acquire(const char *token, const char *kind, const char *owner,
+                                int wait, long long ticket)
+{
+    const char mode[] = {kind[0], '\0'};
+
+    return script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, RW_KEYS, token,
+                      script_number(LEASE), script_number(wait), script_number(ticket),
+                      mode, owner, permits_of(kind), SCRIPT_SERVER_ID, NULL);
+}
+
+struct script_answer rw_release(const char *token, const char *kind, const char *owner)
+{
+    char member[160];
+
+    (void)snprintf(member, sizeof(member), "%c%s %s %s", kind[0], permits_of(kind), token,
+                   owner);
+    return script_run(&server, LW__SCRIPT_RW_RELEASE, 3, RW_KEYS, token, member,
+                      SCRIPT_SERVER_ID, NULL);
+}
+
+long long rw_renew(const char *token, int lease)
+{
+    struct script_answer answer =
+        script_run(&server, LW__SCRIPT_RW_RENEW, 3, "lockwire:fence", "rw", RW_QUEUE,
+                   SCRIPT_SERVER_ID, token, script_number(lease), NULL);
+
+    if (answer.error) {
+        fail_msg("%s", answer.text);
+    }
+    assert_int_equal(answer.count, 1);
+    return answer.n[0];
+}
+
+void rw_released(struct script_answer answer, long long left)
+{
+    if (answer.error) {
+        fail_msg("%s", answer.text);
+    }
+    assert_int_equal(answer.count, 3);
+    assert_int_equal(answer.n[0], 1);
+    assert_int_equal(answer.n[1], left);
+    assert_int_equal(answer.n[2], 0);
+}
+
+void assert_counts(const char *mode, int reads, int readers, int writes)
+{
+    char word[16];
+
+    (void)snprintf(word, sizeof(word), "%s/2", mode);
+    assert_string_equal(script_get(&server, "HGET rw mode"), word);
+    assert_int_equal(atoi(script_get(&server, "HGET rw rcount")), reads);
+    assert_int_equal(atoi(script_get(&server, "HGET rw readers")), readers);
+    assert_int_equal(atoi(script_get(&server, "HGET rw wcount")), writes);
+}
+
+void rw_end(const char *token)
+{
+    char record[160], *rest;
+
+    (void)snprintf(record, sizeof(record), "%s",
+                   script_get(&server, "HGET rw h:%s", token));
+    rest = strchr(record, ' ');
+    assert_non_null(rest);
+    script_do(&server, "HSET rw h:%s 1%s soonest 1", token, rest);
+}
+
+long long granted(struct script_answer answer)
+{
+    if (answer.error) {
+        fail_msg("%s", answer.text);
+    }
+    assert_int_equal(answer.count, 2);
+    assert_int_equal(answer.n[0], 1);
+    return answer.n[1];
+}
+
+long long refused(struct script_answer answer, long long position)
+{
+    if (answer.error) {
+        fail_msg("%s", answer.text);
+    }
+    assert_int_equal(answer.count, 6);
+    assert_int_equal(answer.n[0], 0);
+    assert_int_equal(answer.n[2], position);
+    assert_int_equal(answer.n[5], 0);
+    return answer.n[3];
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Owns: the fixture of the tests of single scripts (one server, emptied for each, two
+ * live clients a and b), and the scripts' calls in short form, on the name "n" for the
+ * mutex and "rw" for the read-write lock. Must not know: which test asks.
+ *
+ * Happy path: SCRIPT_TEST() in the list, then calls and what they must have answered.
+ * Leases and windows are long: nothing ends by itself, however slow the machine is. */
+#ifndef SCRIPT_CALLS_H
+#define SCRIPT_CALLS_H
+
+#include "script_server.h"
+
+#define KEYS "n", "lockwire:2:queue:{n}", "lockwire:fence"
+#define QUEUE "lockwire:2:queue:{n}"
+#define RW_KEYS "rw", "lockwire:2:rwqueue:{rw}", "lockwire:fence"
+#define RW_QUEUE "lockwire:2:rwqueue:{rw}"
+#define LEASE 600000
+#define WINDOW 60000
+#define NO_TICKET (-1LL)
+
+extern struct script_server server;
+extern struct script_client a, b;
+
+int start_server(void **state);
+int stop_server(void **state);
+int empty_server(void **state);
+int both_silent(void **state);
+/* empty_server, and tokens of a, b, a and b, whose windows differ. */
+int four_tokens(void **state);
+extern char t1[80], t2[80], t3[80], t4[80];
+
+#define SCRIPT_TEST(name) cmocka_unit_test_setup_teardown(name, empty_server, both_silent)
+#define TOKENS_TEST(name) cmocka_unit_test_setup_teardown(name, four_tokens, both_silent)
+
+/* The mutex "n". */
+struct script_answer acquire(const char *token, int lease, int wait, long long ticket);
+long long release(const char *token);
+struct script_answer turn(const char *old, const char *token, const char *wait);
+void assert_holder(const char *token);
+void assert_free(void);
+void expire(void);
+
+/* The read-write lock "rw": kind is "r" or "w", `r3` means three permits. */
+struct script_answer rw_acquire(const char *token, const char *kind, const char *owner,
+                                int wait, long long ticket);
+struct script_answer rw_release(const char *token, const char *kind, const char *owner);
+long long rw_renew(const char *token, int lease);
+/* Released, with so many holds of the owner left. */
+void rw_released(struct script_answer answer, long long left);
+/* The name's counts. */
+void assert_counts(const char *mode, int reads, int readers, int writes);
+/* Lets the hold's own lease be over, as if its client had died. */
+void rw_end(const char *token);
+
+/* Both kinds: granted returns the number. Refused at this place, returns the ticket. */
+long long granted(struct script_answer answer);
+long long refused(struct script_answer answer, long long position);
+
+#endif

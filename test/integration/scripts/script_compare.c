@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Owns: one call of the property test: sending it, asking the model, comparing answer,
+ * messages, numbers and the whole state. Must not know: why this call was chosen.
+ *
+ * Happy path: replay_run(). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "script_replay.h"
+
+struct world world;
+
+static struct script_answer send_mutex(const struct call *call)
+{
+    const char *token = world.tokens[call->token].text, *wait = call->wait ? "1" : "0";
+    const char *ticket = script_number(call->ticket),
+               *want = call->want_fence ? "1" : "0";
+
+    if (call->script == LW__SCRIPT_MUTEX_ACQUIRE) {
+        return script_run(&server, call->script, 3, KEYS, token, "600000", wait, ticket,
+                          want, SCRIPT_SERVER_ID, NULL);
+    }
+    if (call->script == LW__SCRIPT_MUTEX_TURN) {
+        return script_run(&server, call->script, 3, KEYS, world.tokens[call->old].text,
+                          token, "600000", ticket, want, wait, SCRIPT_SERVER_ID, NULL);
+    }
+    if (call->script == LW__SCRIPT_MUTEX_RENEW) {
+        return script_run(&server, call->script, 1, "n", token, "600000", NULL);
+    }
+    return script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS, token, SCRIPT_SERVER_ID,
+                      NULL);
+}
+
+static struct script_answer send_rw(const struct call *call)
+{
+    const struct model_token *token = &world.tokens[call->token];
+    char owner[] = {'o', (char)('0' + token->owner), '\0'};
+    char kind[] = {token->kind, (char)('0' + token->permits), '\0'};
+
+    if (call->script == LW__SCRIPT_RW_ACQUIRE) {
+        return rw_acquire(token->text, kind, owner, call->wait, call->ticket);
+    }
+    if (call->script == LW__SCRIPT_RW_RELEASE) {
+        return rw_release(token->text, kind, owner);
+    }
+    return script_run(&server, LW__SCRIPT_RW_RENEW, 3, "lockwire:fence", "rw", RW_QUEUE,
+                      SCRIPT_SERVER_ID, token->text, "600000", NULL);
+}
+
+static struct script_answer send_call(const struct call *call)
+{
+    return world.tokens[call->token].kind ? send_rw(call) : send_mutex(call);
+}
+
+static void expect(const struct call *call, struct model_answer *answer)
+{
+    switch (call->script) {
+    case LW__SCRIPT_MUTEX_ACQUIRE:
+        model_acquire(&world.model, call->token, call->wait, call->ticket, answer);
+        break;
+    case LW__SCRIPT_MUTEX_TURN:
+        model_turn(&world.model, call->old, call->token, call->wait, call->ticket,
+                   answer);
+        break;
+    case LW__SCRIPT_MUTEX_RENEW:
+        model_renew(&world.model, call->token, answer);
+        break;
+    case LW__SCRIPT_MUTEX_RELEASE:
+        model_release(&world.model, call->token, answer);
+        break;
+    case LW__SCRIPT_RW_ACQUIRE:
+        model_rw_acquire(&world.model, call->token, call->wait, call->ticket, answer);
+        break;
+    case LW__SCRIPT_RW_RELEASE:
+        model_rw_release(&world.model, call->token, answer);
+        break;
+    default:
+        model_rw_renew(&world.model, call->token, answer);
+    }
+}
+
+/* Comparing. */
+
+static void check_number(const struct model_event *event, long long number)
+{
+    const struct model_token *token = &world.tokens[event->token];
+
+    if (event->fresh) {
+        CHECK(number > world.last_number, "number %lld after %lld", number,
+              world.last_number);
+    } else {
+        CHECK(number == world.numbers[token->owner], "number %lld, not the owner's %lld",
+              number, world.numbers[token->owner]);
+    }
+    if (event->fresh) {
+        world.last_number = token->kind ? number : number + 15;
+    }
+    if (token->kind) {
+        world.numbers[token->owner] = number;
+    }
+}
+
+static void check_events(const struct call *call, const struct model_answer *expected,
+                         long long number)
+{
+    for (int i = 0; i < expected->event_count; i++) {
+        const struct model_event *event = &expected->events[i];
+        const struct model_token *token = &world.tokens[event->token];
+        struct script_client *client = token->client == 0 ? &a : &b;
+
+        if (event->what == MODEL_STANDBY) {
+            script_client_standby(client, token->text, event->window);
+        } else if (event->what == MODEL_TURN) {
+            check_number(event, script_client_turn(client, token->text).fence);
+        } else if (token->kind || call->want_fence) {
+            check_number(event, number);
+        } else {
+            CHECK(number == 0, "number %lld though none was wanted", number);
+        }
+        world.grants += event->what == MODEL_ANSWER;
+        world.turns += event->what == MODEL_TURN;
+    }
+}
+
+static struct model_entry *find_queued(int token)
+{
+    struct model_list *queue = world.tokens[token].kind ? &world.model.rw_queue
+                                                        : &world.model.queue;
+    int i = model_find(queue, token);
+
+    return i < 0 ? NULL : &queue->entries[i];
+}
+
+/* {0, remaining, position, ticket, us, again [, type]} */
+static void check_refusal(const struct call *call, const struct model_answer *expected,
+                          const struct script_answer *answer, int from)
+{
+    struct model_entry *entry = find_queued(call->token);
+    const long long *n = answer->n + from;
+
+    CHECK(answer->count == from + 6, "%d elements", answer->count);
+    CHECK(n[2] == expected->position, "position %lld, not %d", n[2], expected->position);
+    if (entry != NULL && entry->ticket == MODEL_NO_TICKET && call->wait) {
+        CHECK(n[3] > 1LL << 50, "ticket %lld", n[3]);
+        CHECK(expected->position == 0 || entry[-1].ticket < n[3], "ticket %lld", n[3]);
+        entry->ticket = n[3];
+    } else if (expected->ticket == MODEL_NO_TICKET) { /* it came now */
+        CHECK(n[3] == n[4], "ticket %lld, not %lld", n[3], n[4]);
+    } else {
+        CHECK(n[3] == expected->ticket, "ticket %lld, not %lld", n[3], expected->ticket);
+    }
+    CHECK(n[5] == expected->again, "again %lld, not %d", n[5], expected->again);
+    world.tickets[call->token] = n[3];
+}
+
+static void check_outcome(const struct call *call, const struct model_answer *expected,
+                          const struct script_answer *answer, int from)
+{
+    CHECK(answer->n[from] == expected->outcome, "outcome %lld, not %d", answer->n[from],
+          expected->outcome);
+    if (expected->outcome == 0) {
+        check_refusal(call, expected, answer, from);
+    } else {
+        CHECK(answer->count == from + (expected->outcome == 1 ? 2 : 1), "%d elements",
+              answer->count);
+    }
+    world.deadlocks += expected->outcome == -1;
+    check_events(call, expected, answer->n[from + 1]);
+}
+
+static void check_answer(const struct call *call, const struct model_answer *expected,
+                         const struct script_answer *answer)
+{
+    CHECK(!answer->error, "%s", answer->text);
+    switch (call->script) {
+    case LW__SCRIPT_MUTEX_TURN:
+        CHECK(answer->n[0] == expected->released, "released %lld", answer->n[0]);
+        check_outcome(call, expected, answer, 1);
+        break;
+    case LW__SCRIPT_MUTEX_ACQUIRE:
+    case LW__SCRIPT_RW_ACQUIRE:
+        check_outcome(call, expected, answer, 0);
+        break;
+    case LW__SCRIPT_MUTEX_RELEASE:
+        CHECK(answer->n[0] == expected->released + 2 * expected->again, "released %lld",
+              answer->n[0]);
+        check_events(call, expected, 0);
+        break;
+    case LW__SCRIPT_RW_RELEASE:
+        CHECK(answer->n[0] == expected->released, "released %lld", answer->n[0]);
+        CHECK(answer->n[1] == expected->left, "left %lld, not %d", answer->n[1],
+              expected->left);
+        check_events(call, expected, 0);
+        break;
+    default:
+        CHECK(answer->n[0] == expected->outcome, "renewed %lld", answer->n[0]);
+        check_events(call, expected, 0);
+    }
+}
+
+/* All of it as one line, from the server and from the model. The counts within the hash
+ * are compared with its holds after every script anyway. */
+const char replay_state[] =
+    "local holds, notes = {}, {} "
+    "for _, field in ipairs(redis.call('HKEYS', 'rw')) do "
+    "  if field:sub(1, 2) == 'h:' then holds[#holds + 1] = field:sub(3) end "
+    "  if field:sub(1, 2) == 'a:' then "
+    "    local late = redis.call('HGET', 'rw', field) == '1' "
+    "    notes[#notes + 1] = field:sub(3) .. (late and '!' or '') "
+    "  end "
+    "end "
+    "table.sort(holds) "
+    "table.sort(notes) "
+    "local waiting = redis.call('ZRANGE', 'lockwire:2:rwqueue:{rw}', 0, -1) "
+    "for i, member in ipairs(waiting) do "
+    "  waiting[i] = member:match('^%S+ (%S+)') "
+    "end "
+    "local queue = redis.call('ZRANGE', 'lockwire:2:queue:{n}', 0, -1) "
+    "return (redis.call('GET', 'n') or '-') .. '|' .. table.concat(queue, ' ') .. "
+    "  '|' .. table.concat(holds, ' ') .. '|' .. table.concat(waiting, ' ') .. "
+    "  '|' .. table.concat(notes, ' ')";
+
+static int compare_texts(const void *x, const void *y)
+{
+    return strcmp(*(const char *const *)x, *(const char *const *)y);
+}
+
+static char *append(char *end, const char *text)
+{
+    size_t length = strlen(text);
+
+    memcpy(end, text, length + 1);
+    return end + length;
+}
+
+static char *write_list(char *end, const struct model_list *list, bool sorted)
+{
+    const char *texts[MODEL_CAPACITY];
+
+    for (int i = 0; i < list->count; i++) {
+        texts[i] = world.tokens[list->entries[i].token].text;
+    }
+    if (sorted && list->count > 0) {
+        qsort(texts, (size_t)list->count, sizeof(texts[0]), compare_texts);
+    }
+    end = append(end, "|");
+    for (int i = 0; i < list->count; i++) {
+        end = append(end, i > 0 ? " " : "");
+        end = append(end, texts[i]);
+    }
+    return end;
+}
+
+static int compare_marked(const void *x, const void *y)
+{
+    return strcmp(x, y);
+}
+
+/* Those that are to have asked again are marked. */
+static void write_notes(char *end)
+{
+    static char texts[MODEL_CAPACITY][96];
+    const struct model_list *notes = &world.model.notes;
+
+    for (int i = 0; i < notes->count; i++) {
+        (void)snprintf(texts[i], sizeof(texts[i]), "%s%s",
+                       world.tokens[notes->entries[i].token].text,
+                       notes->entries[i].ended ? "!" : "");
+    }
+    if (notes->count > 0) {
+        qsort(texts, (size_t)notes->count, sizeof(texts[0]), compare_marked);
+    }
+    end = append(end, "|");
+    for (int i = 0; i < notes->count; i++) {
+        end = append(end, i > 0 ? " " : "");
+        end = append(end, texts[i]);
+    }
+}
+
+/* The tickets that were given and not told. */
+static void learn_tickets(void)
+{
+    struct model_entry *entries = world.model.rw_queue.entries;
+    char member[120];
+
+    for (int i = 0; i < world.model.rw_queue.count; i++) {
+        const struct model_token *token = &world.tokens[entries[i].token];
+
+        if (entries[i].ticket != MODEL_NO_TICKET) {
+            continue;
+        }
+        (void)snprintf(member, sizeof(member), "%c%d %s o%d", token->kind, token->permits,
+                       token->text, token->owner);
+        entries[i].ticket =
+            strtoll(script_get(&server, "ZSCORE " RW_QUEUE " %s", member), NULL, 10);
+        CHECK(entries[i].ticket > 1LL << 50, "ticket %lld", entries[i].ticket);
+    }
+}
+
+static void check_state(char *text)
+{
+    char *end = append(text, world.model.holder >= 0
+                                 ? world.tokens[world.model.holder].text
+                             : world.model.holder == MODEL_FOREIGN ? "stranger"
+                                                                   : "-");
+
+    end = write_list(end, &world.model.queue, false);
+    end = write_list(end, &world.model.holds, true);
+    end = write_list(end, &world.model.rw_queue, false);
+    write_notes(end);
+    CHECK(strcmp(server.watched, text) == 0, "the server has\n%s\nthe model\n%s",
+          server.watched, text);
+    CHECK(model_excludes(&world.model), "two exclude each other:\n%s", text);
+}
+
+/* A renewal of what is held looks at no queue, nor does one told of a deadlock. */
+static bool serves(const struct call *call, const struct model_answer *answer)
+{
+    if (call->script == LW__SCRIPT_MUTEX_RENEW) {
+        return false;
+    }
+    return call->script == LW__SCRIPT_RW_RENEW ? answer->outcome == 0
+                                               : answer->outcome >= 0;
+}
+
+void replay_run(const struct call *call, bool twice)
+{
+    /* each token once: it holds, or waits */
+    static char first[128 * MODEL_CAPACITY], second[128 * MODEL_CAPACITY];
+    struct model_answer expected;
+    struct script_answer answer;
+
+    world.current = call->script;
+    for (int time = 0; time < (twice ? 2 : 1); time++) {
+        answer = send_call(call);
+        expect(call, &expected);
+        check_answer(call, &expected, &answer);
+        check_state(time ? second : first);
+        learn_tickets();
+        CHECK(expected.again || !serves(call, &expected) ||
+                  !model_head_could_enter(&world.model, world.tokens[call->token].kind),
+              "a head is left:\n%s", time ? second : first);
+        if (expected.again) {
+            break;
+        }
+    }
+    world.agains += expected.again;
+    if (twice && !expected.again) {
+        CHECK(strcmp(first, second) == 0, "sent twice, first\n%s\nthen\n%s", first,
+              second);
+    }
+    world.done[call->script]++;
+}

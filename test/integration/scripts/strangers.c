@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Owns: what the scripts do where a stranger was first: keys of other types and formats,
+ * in place of the lock or of its queue. Must not know: the C client.
+ *
+ * Happy path: none; a stranger's key is held by somebody, and stays as it is. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "script_calls.h"
+
+/* Each makes the key %s. */
+static const struct {
+    const char *type;
+    const char *command;
+} STRANGERS[] = {
+    {"string", "SET %s x"},
+    {"list", "RPUSH %s x"},
+    {"set", "SADD %s x"},
+    {"zset", "ZADD %s 1 x"},
+    {"hash", "HSET %s x 1"},
+    {"stream", "XADD %s 1-1 x 1"},
+    {"hash", "HSET %s mode read"}, /* another client's read-write lock */
+    /* a read-write lock of wire version 1 */
+    {"hash",
+     "HSET %s mode read rcount 1 readers 1 wcount 0 writer - soonest 4000000000000 "
+     "r:A 1 f:A 1763690000000001 h:t 4000000000000-r-A"},
+};
+#define STRANGER_COUNT (sizeof(STRANGERS) / sizeof(STRANGERS[0]))
+
+static void make_stranger(size_t i, const char *key)
+{
+    redisReply *reply;
+    char line[256];
+
+    script_do(&server, "DEL %s", key);
+    (void)snprintf(line, sizeof(line), STRANGERS[i].command, key);
+    reply = redisCommand(server.admin, line);
+    assert_non_null(reply);
+    assert_int_not_equal(reply->type, REDIS_REPLY_ERROR);
+    freeReplyObject(reply);
+}
+
+static void assert_stranger(const char *dump, const char *key)
+{
+    assert_string_equal(script_get(&server, "EVAL %s 1 %s",
+                                   "return redis.sha1hex(redis.call('DUMP', KEYS[1]))",
+                                   key),
+                        dump);
+}
+
+static void remember(char *dump, size_t size, const char *key)
+{
+    (void)snprintf(dump, size, "%s",
+                   script_get(&server, "EVAL %s 1 %s",
+                              "return redis.sha1hex(redis.call('DUMP', KEYS[1]))", key));
+}
+
+/* Refused, queued at 0, with the type where it is none that the script knows. */
+static void assert_held_by(struct script_answer answer, const char *type)
+{
+    if (answer.error) {
+        fail_msg("%s", answer.text);
+    }
+    assert_int_equal(answer.count, 6);
+    assert_int_equal(answer.n[0], 0);
+    assert_int_equal(answer.n[1], -1);
+    assert_int_equal(answer.n[2], 0);
+    assert_string_equal(answer.text, type);
+}
+
+#define FOREIGN "foreign", "lockwire:2:queue:{foreign}", "lockwire:fence"
+#define FOREIGN_RW "foreign", "lockwire:2:rwqueue:{foreign}", "lockwire:fence"
+
+static void a_stranger_s_key_of_any_type_is_held_and_never_touched_mutex(void **state)
+{
+    struct script_answer answer;
+    char dump[64];
+
+    (void)state;
+    for (size_t i = 0; i < STRANGER_COUNT; i++) {
+        const char *type = strcmp(STRANGERS[i].type, "string") != 0 ? STRANGERS[i].type
+                                                                    : "";
+
+        make_stranger(i, "foreign");
+        remember(dump, sizeof(dump), "foreign");
+        answer = script_run(&server, LW__SCRIPT_MUTEX_ACQUIRE, 3, FOREIGN, t1, "600000",
+                            "1", "-1", "1", SCRIPT_SERVER_ID, NULL);
+        assert_held_by(answer, type);
+        answer = script_run(&server, LW__SCRIPT_MUTEX_TURN, 3, FOREIGN, t1, t2, "600000",
+                            "-1", "1", "1", SCRIPT_SERVER_ID, NULL);
+        assert_int_equal(answer.n[1], 0);
+        assert_string_equal(answer.text, type);
+        answer =
+            script_run(&server, LW__SCRIPT_MUTEX_RENEW, 1, "foreign", t2, "600000", NULL);
+        assert_int_equal(answer.n[0], 0);
+        answer = script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, FOREIGN, t2,
+                            SCRIPT_SERVER_ID, NULL);
+        assert_int_equal(answer.n[0], 0);
+        assert_int_equal(script_do(&server, "EXISTS lockwire:2:queue:{foreign}"), 0);
+        assert_stranger(dump, "foreign");
+        assert_int_equal(script_do(&server, "PTTL foreign"), -1);
+    }
+}
+
+static void a_stranger_s_key_of_any_type_is_held_and_never_touched_rw(void **state)
+{
+    struct script_answer answer;
+    char dump[64], member[120];
+
+    (void)state;
+    (void)snprintf(member, sizeof(member), "w0 %s A", t1);
+    for (size_t i = 0; i < STRANGER_COUNT; i++) {
+        make_stranger(i, "foreign");
+        remember(dump, sizeof(dump), "foreign");
+        answer = script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, FOREIGN_RW, t1, "600000",
+                            "1", "-1", "w", "A", "0", SCRIPT_SERVER_ID, NULL);
+        assert_held_by(answer, STRANGERS[i].type);
+        answer = script_run(&server, LW__SCRIPT_RW_RENEW, 3, "lockwire:fence", "foreign",
+                            "lockwire:2:rwqueue:{foreign}", SCRIPT_SERVER_ID, t1,
+                            "600000", NULL);
+        assert_int_equal(answer.n[0], 0);
+        answer = script_run(&server, LW__SCRIPT_RW_RELEASE, 3, FOREIGN_RW, t1, member,
+                            SCRIPT_SERVER_ID, NULL);
+        assert_int_equal(answer.n[0] + answer.n[1] + answer.n[2], 0);
+        assert_int_equal(script_do(&server, "EXISTS lockwire:2:rwqueue:{foreign}"), 0);
+        assert_stranger(dump, "foreign");
+        assert_int_equal(script_do(&server, "PTTL foreign"), -1);
+    }
+}
+
+static void the_two_modes_are_strangers_to_each_other(void **state)
+{
+    struct script_answer answer;
+
+    (void)state;
+    answer = script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, "n", "lockwire:2:rwqueue:{n}",
+                        "lockwire:fence", t1, "600000", "0", "-1", "r", "A", "0",
+                        SCRIPT_SERVER_ID, NULL);
+    assert_int_equal(answer.n[0], 1);
+    answer = acquire(t2, LEASE, 1, NO_TICKET);
+    assert_int_equal(answer.n[0], 0);
+    assert_string_equal(answer.text, "hash");
+    script_do(&server, "DEL n");
+    granted(acquire(t2, LEASE, 1, NO_TICKET));
+    answer = script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, "n", "lockwire:2:rwqueue:{n}",
+                        "lockwire:fence", t1, "600000", "0", "-1", "r", "A", "0",
+                        SCRIPT_SERVER_ID, NULL);
+    assert_int_equal(answer.n[0], 0);
+    assert_string_equal(answer.text, "string");
+}
+
+static void a_queue_key_of_another_type_only_keeps_from_queueing_mutex(void **state)
+{
+    struct script_answer answer;
+
+    (void)state;
+    for (size_t i = 0; i < STRANGER_COUNT; i++) {
+        if (strcmp(STRANGERS[i].type, "zset") == 0) {
+            continue;
+        }
+        make_stranger(i, QUEUE);
+        script_do(&server, "PEXPIRE " QUEUE " 100000");
+        granted(acquire(t1, LEASE, 1, NO_TICKET));
+        answer = acquire(t2, LEASE, 1, NO_TICKET);
+        assert_int_equal(refused(answer, -1), answer.n[4]);
+        assert_int_equal(refused(acquire(t2, LEASE, 1, answer.n[4]), -1), answer.n[4]);
+        answer = turn(t1, t3, NULL);
+        assert_int_equal(answer.n[0] + answer.n[1], 2);
+        assert_int_equal(release(t1), 0);
+        assert_int_equal(release(t3), 1);
+        assert_free();
+        assert_string_equal(script_get(&server, "TYPE " QUEUE), STRANGERS[i].type);
+    }
+}
+
+static void a_queue_key_of_another_type_only_keeps_from_queueing_rw(void **state)
+{
+    struct script_answer answer;
+
+    (void)state;
+    for (size_t i = 0; i < STRANGER_COUNT; i++) {
+        if (strcmp(STRANGERS[i].type, "zset") == 0) {
+            continue;
+        }
+        make_stranger(i, RW_QUEUE);
+        script_do(&server, "PEXPIRE " RW_QUEUE " 100000");
+        granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+        granted(rw_acquire(t2, "r", "B", 1, NO_TICKET));
+        answer = rw_acquire(t4, "w", "C", 1, NO_TICKET);
+        assert_int_equal(refused(answer, -1), answer.n[4]);
+        answer = rw_acquire(t4, "w", "C", 1, answer.n[4]);
+        assert_true(refused(answer, -1) < answer.n[4]);
+        assert_int_equal(refused(rw_acquire(t3, "w", "A", 1, NO_TICKET), -1), 0);
+        assert_int_equal(rw_renew(t1, LEASE), 1);
+        rw_released(rw_release(t1, "r", "A"), 0);
+        rw_released(rw_release(t2, "r", "B"), 0);
+        assert_string_equal(script_get(&server, "TYPE " RW_QUEUE), STRANGERS[i].type);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TOKENS_TEST(a_stranger_s_key_of_any_type_is_held_and_never_touched_mutex),
+        TOKENS_TEST(a_stranger_s_key_of_any_type_is_held_and_never_touched_rw),
+        TOKENS_TEST(the_two_modes_are_strangers_to_each_other),
+        TOKENS_TEST(a_queue_key_of_another_type_only_keeps_from_queueing_mutex),
+        TOKENS_TEST(a_queue_key_of_another_type_only_keeps_from_queueing_rw),
+    };
+
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}

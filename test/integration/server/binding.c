@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which messages count: those of the server that commands go to. Whether a waiter joins
+ * the queue while its subscription stands elsewhere, what a message of another server is
+ * worth, and who may not count. The two servers are one here, which is made to say
+ * otherwise; real ones are in test/fault. Needs nothing beyond test/lib.
+ *
+ * Happy path: PUBSUB NUMSUB is answered 0; the waiter polls, and is granted all the same.
+ */
+#include "fake_redis.h"
+#include "monitor.h"
+#include "players.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+/* ---- two links that end at different servers ---- */
+
+static const char *count; /* what NUMSUB says; FAKE_REAL: who subscribes here */
+static int counts;
+
+static const char *count_as_told(struct fake_redis *fake, int argc, char **argv)
+{
+    (void)fake;
+    if (argc < 3 || strcasecmp(argv[1], "NUMSUB") != 0) {
+        return FAKE_REAL;
+    }
+    counts++;
+    return count;
+}
+
+static struct peer *behind_a_balancer(const char *answer)
+{
+    count = answer;
+    counts = 0;
+    struct fake_redis *fake = fake_start(count_as_told);
+    struct peer *b =
+        peer_start_at("b", fake->url,
+                      client_of(.local_turns = 1, .backoff_min_ms = 1,
+                                .backoff_max_ms = 10, .request_timeout_ms = 500));
+
+    UNTIL(b->up);
+    return b;
+}
+
+#define NOBODY "*2\r\n$1\r\nc\r\n:0\r\n"
+
+static void who_listens_elsewhere_polls_and_does_not_queue(void **state)
+{
+    struct peer *a = peer_ready("a", NULL), *b = behind_a_balancer(NOBODY);
+    struct hold *A = take(a, "A", "x");
+
+    (void)state;
+    ask_with(b, "B", "x", asking(.wait_ms = -1, .lease_ms = 1500));
+    UNTIL(counts > 3);
+    EXPECT("A granted");
+    assert_int_equal(redis_int("EXISTS %s", queue_of("x")), 0);
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+    const char *said = strstr(b->log, "does not count our subscription");
+    if (said == NULL) {
+        stage_fail("the log: %s", b->log);
+    }
+    assert_null(strstr(said + 1, "does not count our subscription"));
+    stage.keys_may_stay = true; /* of a link that comes and goes */
+}
+
+static void both_links_connect_anew_until_they_agree(void **state)
+{
+    struct peer *a = peer_ready("a", NULL), *b = behind_a_balancer(NOBODY);
+    struct hold *A = take(a, "A", "x");
+
+    (void)state;
+    UNTIL(strstr(b->whys, "another server than the messages") != NULL);
+    assert_true(counts >= 3); /* the subscription by itself comes first */
+    ask(b, "B", "x", -1);
+    count = FAKE_REAL;
+    wait_queued("x", 1);
+    EXPECT("A granted");
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+    stage.keys_may_stay = true;
+}
+
+static void heartbeat_finds_that_they_part(void **state)
+{
+    struct peer *a = peer_ready("a", NULL), *b = behind_a_balancer(FAKE_REAL);
+    struct hold *A = take(a, "A", "x");
+
+    (void)state;
+    UNTIL(counts > 0);
+    ask(b, "B", "x", -1);
+    wait_queued("x", 1);
+    count = NOBODY;
+    UNTIL(strstr(b->log, "does not count our subscription") != NULL);
+    count = FAKE_REAL;
+    EXPECT("A granted");
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+    stage.keys_may_stay = true;
+}
+
+static void a_count_that_no_server_can_give_is_none(void **state)
+{
+    static const char *const answers[] = {"*0\r\n", "*2\r\n$1\r\nc\r\n:-1\r\n",
+                                          "*2\r\n$1\r\nc\r\n$1\r\n1\r\n", "+OK\r\n",
+                                          ":1\r\n"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
+        struct peer *b = behind_a_balancer(answers[i]);
+
+        UNTIL(strstr(b->whys, "what no server can answer") != NULL);
+        count = FAKE_REAL;
+        UNTIL(b->up);
+        peer_close(b);
+        UNTIL(b->closed);
+    }
+    stage_clear_trace();
+}
+
+/* ---- permissions ---- */
+
+static void who_may_not_count_polls_and_the_log_says_so_once(void **state)
+{
+    (void)state;
+    redis_ok("ACL SETUSER app reset on >secret +@all -pubsub ~* &*");
+    struct peer *a = peer_ready("a", NULL);
+    struct peer *b = peer_start("b", client_of(.username = "app", .password = "secret",
+                                               .request_timeout_ms = 100));
+    struct hold *A = take(a, "A", "x");
+    redis_ok("ACL LOG RESET");
+    UNTIL(peer_logged(b, "4 PUBSUB NUMSUB is not permitted"));
+    ask_with(b, "B", "x", asking(.wait_ms = -1, .lease_ms = 1500));
+    EXPECT("A granted");
+    stage_expect_nothing(350); /* heartbeats */
+    assert_int_equal(redis_int("EXISTS %s", queue_of("x")), 0);
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+    const char *said = strstr(b->log, "NUMSUB");
+    assert_null(strstr(said + 1, "NUMSUB"));
+}
+
+static void who_may_not_count_any_more_is_bound_no_more(void **state)
+{
+    (void)state;
+    redis_ok("ACL SETUSER app reset on >secret +@all ~* &*");
+    struct peer *a = peer_ready("a", NULL);
+    struct peer *b = peer_ready("b", client_of(.username = "app", .password = "secret",
+                                               .request_timeout_ms = 100));
+    struct hold *A = take(a, "A", "x");
+    redis_ok("ACL SETUSER app -pubsub");
+    UNTIL(peer_logged(b, "4 PUBSUB NUMSUB is not permitted"));
+    ask_with(b, "B", "x", asking(.wait_ms = -1, .lease_ms = 1500));
+    EXPECT("A granted");
+    stage_expect_nothing(100);
+    assert_int_equal(redis_int("EXISTS %s", queue_of("x")), 0);
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+}
+
+/* Without it nobody can tell whose server a message is of: each means ask. */
+static void without_INFO_a_message_means_ask(void **state)
+{
+    (void)state;
+    redis_ok("ACL SETUSER app reset on >secret +@all -info ~* &*");
+    struct lw_client_options options =
+        *client_of(.username = "app", .password = "secret", .local_turns = 1);
+    struct peer *a = peer_ready("a", &options), *b = peer_ready("b", &options);
+    struct hold *A = take(a, "A", "x"), *B = ask(b, "B", "x", -1);
+    wait_queued("x", 1);
+    EXPECT("A granted");
+    monitor_start();
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+    assert_held_by_redis(B);
+    assert_int_equal(monitor_count("evalsha"), 2); /* the release, the ask */
+    assert_int_equal(peer_stats(b).handed_over, 0);
+}
+
+/* A mutex goes from a to b, who closes then. */
+static void hand_over_a_mutex(struct peer *a, struct peer *b)
+{
+    struct hold *A = take(a, "A", "x");
+
+    ask(b, "B", "x", -1);
+    wait_queued("x", 1);
+    extend(A, 0);
+    EXPECT("A granted; A renewed OK");
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+    assert_int_equal(peer_stats(b).handed_over, 1);
+    peer_close(b);
+    EXPECT("b closed");
+}
+
+/* The same, as a writer or with one permit. */
+static void hand_over_as(const struct lw_acquire_options *wanted, struct peer *a,
+                         struct peer *c)
+{
+    struct hold *A = ask_with(a, "A", "x", wanted);
+
+    EXPECT("A granted");
+    ask_with(c, "C", "x", wanted);
+    UNTIL(redis_int("ZCARD lockwire:2:rwqueue:{x}") == 1);
+    extend(A, 0);
+    EXPECT("A renewed OK");
+    let_go(A);
+    EXPECT_SET("A released OK; C granted");
+    peer_close(c);
+    EXPECT("c closed");
+    peer_free(c);
+}
+
+/* 6.2 notes no subcommands. */
+static void only_what_is_optional_was_refused(void)
+{
+    static const char *const optional[] = {"config|get", "client|kill", "config",
+                                           "client"};
+    redisReply *log = redisCommand(stage.server.admin, "ACL LOG");
+
+    for (size_t i = 0; i < log->elements; i++) {
+        const char *object = log->element[i]->element[7]->str;
+        bool known = false;
+
+        for (size_t j = 0; j < sizeof(optional) / sizeof(*optional); j++) {
+            known = known || strcmp(object, optional[j]) == 0;
+        }
+        if (!known) {
+            stage_fail("refused: %s", object);
+        }
+    }
+    freeReplyObject(log);
+}
+
+/* The README's account, which may do no more: all that is refused is what it names
+ * optional. */
+static void the_least_account_misses_nothing(void **state)
+{
+    (void)state;
+    redis_ok(
+        "ACL SETUSER least on >pw ~x ~lockwire:* resetchannels &lockwire:* -@all +auth "
+        "+select +client|setname +client|id +info +eval +evalsha +set +get +mget +del "
+        "+exists "
+        "+type +incr +incrby +pexpire +pexpireat +pttl +time +publish +subscribe "
+        "+pubsub|numsub +zadd +zcard +zrange +zrangebyscore +zrank +zrem +zscore +hset "
+        "+hsetnx +hget +hgetall +hmget +hdel +hincrby +hexists +hkeys "
+        "+hlen");
+    redis_ok("ACL LOG RESET");
+    struct lw_client_options options =
+        *client_of(.username = "least", .password = "pw", .local_turns = 1);
+    struct peer *a = peer_ready("a", &options);
+    hand_over_a_mutex(a, peer_ready("b", &options));
+    hand_over_as(asking(.mode = LW_EXCLUSIVE, .wait_ms = -1), a,
+                 peer_ready("c", &options));
+    hand_over_as(asking(.mode = LW_SHARED, .permits = 1, .wait_ms = -1), a,
+                 peer_ready("c", &options));
+    only_what_is_optional_was_refused();
+}
+
+/* ---- messages ---- */
+
+/* A well-formed hand-over for B, as another server would have its clients say it. */
+static void forge(const struct hold *A, const char *server)
+{
+    char token[128], client[40];
+
+    (void)A;
+    (void)snprintf(token, sizeof(token), "%s",
+                   redis_text("EVAL %s 0 %s",
+                              "return redis.call('ZRANGE', ARGV[1], 0, 0)[1]",
+                              queue_of("x")));
+    (void)snprintf(client, sizeof(client), "%.36s", token);
+    redis_ok("EVAL %s 0 %s %s %s",
+             "local t = redis.call('TIME') "
+             "redis.call('PUBLISH', 'lockwire:2:' .. ARGV[1], 't ' .. ARGV[2] .. "
+             "' 1763690000000016 ' .. t[1] .. ('%06d'):format(t[2]) .. ' ' .. ARGV[3] .. "
+             "' x') return redis.status_reply('OK')",
+             client, token, server);
+}
+
+static void a_message_of_another_server_means_ask(void **state)
+{
+    struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
+    struct hold *A = take(a, "A", "x");
+    static const char *const servers[] = {"", "0", "0123456789abcdef"};
+
+    (void)state;
+    ask(b, "B", "x", -1);
+    wait_queued("x", 1);
+    EXPECT("A granted");
+    monitor_start();
+    for (size_t i = 0; i < sizeof(servers) / sizeof(*servers); i++) {
+        monitor_clear();
+        forge(A, servers[i]);
+        UNTIL(monitor_count("evalsha") + monitor_count("eval") > 0);
+        stage_expect_nothing(50);
+        assert_held_by_redis(A);
+    }
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+    assert_int_equal(peer_stats(b).handed_over, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(who_listens_elsewhere_polls_and_does_not_queue),
+        STAGE_TEST(both_links_connect_anew_until_they_agree),
+        STAGE_TEST(heartbeat_finds_that_they_part),
+        STAGE_TEST(a_count_that_no_server_can_give_is_none),
+        STAGE_TEST(who_may_not_count_polls_and_the_log_says_so_once),
+        STAGE_TEST(who_may_not_count_any_more_is_bound_no_more),
+        STAGE_TEST(without_INFO_a_message_means_ask),
+        STAGE_TEST(the_least_account_misses_nothing),
+        STAGE_TEST(a_message_of_another_server_means_ask),
+    };
+
+    return STAGE_RUN(tests);
+}

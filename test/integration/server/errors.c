@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the server may answer in place of what was asked: LOADING, READONLY, OOM, BUSY,
+ * NOSCRIPT, NOREPLICAS, too many clients; denied.c has NOAUTH and NOPERM. Each gives what
+ * is documented, with a text that says what, and nothing is lost. Needs nothing beyond
+ * test/lib. Must not know how the library sorts errors.
+ *
+ * Happy path: the server is made to refuse, somebody asks, holds or releases, it
+ * recovers.
+ */
+#include "fake_redis.h"
+#include "players.h"
+#include "server/scene.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void assert_says_nothing(const struct hold *hold)
+{
+    assert_string_equal(lw_lock_errstr(hold->lock), "");
+}
+
+static struct peer *quick_peer(const char *label, const char *url)
+{
+    return peer_start_at(
+        label, url,
+        client_of(.local_turns = 1, .backoff_max_ms = 100, .request_timeout_ms = 2000));
+}
+
+/* ---- LOADING: as if the link were down ---- */
+
+static const char *loading(struct fake_redis *fake, int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    return fake->count ? "-LOADING Redis is loading the dataset in memory\r\n"
+                       : FAKE_REAL;
+}
+
+static void LOADING_counts_as_link_down_and_is_ridden_out(void **state)
+{
+    struct fake_redis *fake = fake_start(loading);
+
+    (void)state;
+    fake->count = 1;
+    struct peer *a = quick_peer("a", fake->url);
+    struct hold *A = ask(a, "A", "x", -1);
+    ask(a, "B", "y", 0);
+    ask(a, "C", "z", 300);
+    EXPECT_SET("B ECONN; C ETIMEOUT");
+    assert_int_equal(a->ups, 0);
+    assert_true(a->downs > 0);
+    assert_non_null(strstr(a->whys, "LOADING"));
+    fake->count = 0;
+    EXPECT("A granted");
+    assert_held_by_redis(A);
+    assert_true(a->up);
+}
+
+static void LOADING_on_a_link_that_was_up_takes_it_down(void **state)
+{
+    struct fake_redis *fake = fake_start(loading);
+
+    (void)state;
+    struct peer *a = quick_peer("a", fake->url);
+    UNTIL(a->up);
+    fake->count = 1;
+    struct hold *A = ask(a, "A", "x", -1);
+    UNTIL(!a->up);
+    assert_non_null(strstr(a->why, "LOADING"));
+    fake->count = 0;
+    EXPECT("A granted");
+    assert_held_by_redis(A);
+}
+
+/* ---- a connection that ended ---- */
+
+/* 1: it ends at the question for x; 2: and the next one has no answer to that. */
+static const char *hanging_up(struct fake_redis *fake, int argc, char **argv)
+{
+    for (int i = 1; i < argc && fake->count > 0; i++) {
+        if (strcmp(argv[i], "x") == 0) {
+            return fake->count++ == 1 ? FAKE_HANG_UP : "";
+        }
+    }
+    return FAKE_REAL;
+}
+
+static void a_lost_connection_is_no_longer_told_once_there_is_another(void **state)
+{
+    struct fake_redis *fake = fake_start(hanging_up);
+    struct peer *a = quick_peer("a", fake->url);
+
+    (void)state;
+    UNTIL(a->up);
+    fake->count = 1;
+    struct hold *A = ask(a, "A", "x", -1);
+    UNTIL(!a->up);
+    assert_says(A, "closed");
+    UNTIL(a->up);
+    assert_says_nothing(A);
+    fake->count = 0;
+    EXPECT("A granted");
+    assert_held_by_redis(A);
+}
+
+/* ---- READONLY: a demoted server ---- */
+
+static void READONLY_is_ridden_out_by_who_waits(void **state)
+{
+    (void)state;
+    struct peer *a = quick_peer("a", stage.server.url);
+    peer_wait_ready(a);
+    redis_ok("REPLICAOF 127.0.0.1 1");
+    struct hold *A = ask(a, "A", "x", -1);
+    struct hold *B = ask(a, "B", "y", 500);
+    EXPECT("B ETIMEOUT");
+    assert_int_equal(A->result, PENDING);
+    assert_true(strstr(a->whys, "READONLY") != NULL ||
+                strstr(lw_lock_errstr(B->lock), "READONLY") != NULL);
+    redis_ok("REPLICAOF NO ONE");
+    EXPECT("A granted");
+    assert_held_by_redis(A);
+}
+
+static void READONLY_leaves_a_holder_its_lease(void **state)
+{
+    (void)state;
+    struct peer *a = quick_peer("a", stage.server.url);
+    peer_wait_ready(a);
+    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 1200));
+    EXPECT("A granted");
+    redis_ok("REPLICAOF 127.0.0.1 1");
+    EXPECT("A lost ELOST");
+    stage_skip_if_lag(300);
+    assert_true(A->lost_ms - A->asked_ms >= 1000);
+    redis_ok("REPLICAOF NO ONE");
+    stage.keys_may_stay = true;
+}
+
+static void a_replica_is_down_until_it_is_promoted(void **state)
+{
+    struct peer *a;
+    int downs;
+
+    (void)state;
+    redis_ok("REPLICAOF 127.0.0.1 1");
+    a = quick_peer("a", stage.server.url);
+    UNTIL(a->downs >= 4);
+    assert_int_equal(a->ups, 0);
+    assert_non_null(strstr(a->why, "READONLY"));
+    redis_ok("REPLICAOF NO ONE");
+    UNTIL(a->up);
+    take(a, "A", "x");
+    EXPECT("A granted");
+    redis_ok("REPLICAOF 127.0.0.1 1");
+    ask(a, "B", "y", -1);
+    UNTIL(!a->up);
+    downs = a->downs;
+    UNTIL(a->downs >= downs + 4);
+    assert_int_equal(a->ups, 1);
+    redis_ok("REPLICAOF NO ONE");
+    EXPECT("B granted");
+    assert_int_equal(a->ups, 2);
+}
+
+/* ---- OOM: holders renew and release all the same ---- */
+
+static void OOM_lets_a_holder_renew_and_release(void **state)
+{
+    struct peer *a = peer_ready("a", NULL);
+
+    (void)state;
+    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 1200));
+    EXPECT("A granted");
+    redis_ok("CONFIG SET maxmemory 1");
+    stage_run_for(2500);
+    stage_skip_if_lag(400);
+    assert_held_by_redis(A);
+    extend(A, 0);
+    EXPECT("A renewed OK");
+    let_go(A);
+    EXPECT("A released OK");
+    assert_int_equal(redis_int("EXISTS x"), 0);
+    redis_ok("CONFIG SET maxmemory 0");
+}
+
+static void OOM_is_ridden_out_by_who_waits(void **state)
+{
+    struct peer *a = peer_ready("a", NULL);
+
+    (void)state;
+    redis_ok("CONFIG SET maxmemory 1");
+    struct hold *A = ask(a, "A", "x", -1), *B = ask(a, "B", "y", 400);
+    struct hold *C = ask(a, "C", "z", 0);
+    EXPECT_SET("B ETIMEOUT; C EREDIS");
+    assert_says(B, "OOM");
+    assert_says(C, "OOM");
+    assert_int_equal(A->result, PENDING);
+    redis_ok("CONFIG SET maxmemory 0");
+    EXPECT("A granted");
+    assert_held_by_redis(A);
+    assert_says_nothing(A);
+}
+
+/* What is told is the last answer: who waits for a holder then is not refused. */
+static void OOM_is_no_longer_told_once_it_has_passed(void **state)
+{
+    struct peer *a = peer_ready("a", client_of(.local_turns = 1));
+
+    (void)state;
+    redis_ok("SET x theirs PX 600000");
+    redis_ok("CONFIG SET maxmemory 1");
+    struct hold *A = ask(a, "A", "x", -1), *B = ask(a, "B", "y", -1);
+    UNTIL(*lw_lock_errstr(A->lock) && *lw_lock_errstr(B->lock));
+    assert_says(A, "OOM");
+    redis_ok("CONFIG SET maxmemory 0");
+    UNTIL(*lw_lock_errstr(A->lock) == '\0');
+    assert_int_equal(A->result, PENDING);
+    EXPECT("B granted");
+    assert_says_nothing(B);
+    redis_ok("DEL x");
+}
+
+static void OOM_hands_over_to_who_queued_before(void **state)
+{
+    struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
+    struct hold *A = take(a, "A", "x"), *B = ask(b, "B", "x", -1);
+
+    (void)state;
+    EXPECT("A granted");
+    wait_queued("x", 1);
+    redis_ok("CONFIG SET maxmemory 1");
+    let_go(A);
+    EXPECT("A released OK");
+    stage_run_for(200);
+    redis_ok("CONFIG SET maxmemory 0");
+    EXPECT_SET("B granted");
+    assert_held_by_redis(B);
+}
+
+/* ---- NOREPLICAS: not even a release goes ---- */
+
+static void NOREPLICAS_makes_a_release_unknown_and_a_holder_keep_its_lease(void **state)
+{
+    (void)state;
+    struct peer *a = quick_peer("a", stage.server.url);
+    peer_wait_ready(a);
+    struct hold *A = take(a, "A", "x");
+    struct hold *B = ask_with(a, "B", "y", asking(.lease_ms = 1500));
+    EXPECT("A granted; B granted");
+    redis_ok("CONFIG SET min-replicas-to-write 1");
+    let_go(A);
+    ask(a, "C", "z", 300);
+    EXPECT_SET("C ETIMEOUT; A released EUNKNOWN; B lost ELOST");
+    stage_skip_if_lag(300);
+    assert_true(B->lost_ms - B->asked_ms >= 1300);
+    redis_ok("CONFIG SET min-replicas-to-write 0");
+    UNTIL(redis_int("EXISTS x") == 0); /* it was tried on */
+}
+
+/* ---- BUSY: a script that does not end ---- */
+
+static bool is_busy(void)
+{
+    redisReply *reply = server_try(&stage.server, "PING");
+    bool busy = reply->type == REDIS_REPLY_ERROR && strstr(reply->str, "BUSY") != NULL;
+
+    freeReplyObject(reply);
+    return busy;
+}
+
+static void BUSY_is_ridden_out(void **state)
+{
+    struct peer *a = peer_ready("a", NULL);
+    struct hold *A = take(a, "A", "x");
+    int done = 0;
+
+    (void)state;
+    redis_ok("CONFIG SET lua-time-limit 20");
+    redisContext *runaway = redisConnectUnix(stage.server.path);
+    redisAppendCommand(runaway, "EVAL %s 0", "while true do end");
+    while (!done) {
+        redisBufferWrite(runaway, &done);
+    }
+    UNTIL(is_busy());
+    struct hold *B = ask(a, "B", "y", -1);
+    let_go(A);
+    stage_run_for(300);
+    assert_int_equal(B->result, PENDING);
+    freeReplyObject(server_try(&stage.server, "SCRIPT KILL"));
+    EXPECT("A granted");
+    EXPECT_SET("A released OK; B granted");
+    redisFree(runaway);
+    assert_held_by_redis(B);
+}
+
+/* ---- NOSCRIPT never surfaces ---- */
+
+static void NOSCRIPT_never_surfaces(void **state)
+{
+    struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
+
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        redis_ok("SCRIPT FLUSH");
+        struct hold *A = take(a, "A", "x");
+        redis_ok("SCRIPT FLUSH");
+        struct hold *B = ask(b, "B", "x", -1);
+        wait_queued("x", 1);
+        redis_ok("SCRIPT FLUSH");
+        extend(A, 0);
+        UNTIL(A->renewals == 0);
+        assert_int_equal(A->renewed, LW_OK);
+        redis_ok("SCRIPT FLUSH");
+        let_go(A);
+        UNTIL(A->released != PENDING && B->result != PENDING);
+        assert_int_equal(A->released, LW_OK);
+        assert_int_equal(B->result, LW_OK);
+        redis_ok("SCRIPT FLUSH");
+        let_go(B);
+        UNTIL(B->released == LW_OK);
+        assert_string_equal(lw_lock_errstr(A->lock), "");
+        assert_string_equal(lw_lock_errstr(B->lock), "");
+    }
+    stage_clear_trace();
+    assert_false(peer_logged(a, "NOSCRIPT") || peer_logged(b, "NOSCRIPT"));
+}
+
+/* ---- too many clients ---- */
+
+static void too_many_clients_is_told_and_ridden_out(void **state)
+{
+    struct peer *a = peer_ready("a", NULL);
+    struct hold *A = take(a, "A", "x");
+
+    (void)state;
+    EXPECT("A granted");
+    redis_ok("CONFIG SET maxclients 1");
+    struct peer *b = quick_peer("b", stage.server.url);
+    ask(b, "B", "y", 300);
+    EXPECT("B ETIMEOUT");
+    assert_non_null(strstr(b->whys, "max number of clients"));
+    extend(A, 0);
+    EXPECT("A renewed OK"); /* a connection that stands is unaffected */
+    struct hold *C = ask(b, "C", "y", -1);
+    redis_ok("CONFIG SET maxclients 10000");
+    EXPECT("C granted");
+    assert_held_by_redis(C);
+}
+
+static void eviction_policy_is_warned_of(void **state)
+{
+    (void)state;
+    redis_ok("CONFIG SET maxmemory-policy allkeys-lru");
+    struct peer *a = peer_ready("a", NULL);
+    UNTIL(peer_logged(a, "allkeys-lru"));
+    assert_non_null(strstr(a->log, "4 ")); /* a warning */
+    redis_ok("CONFIG SET maxmemory-policy noeviction");
+    struct peer *b = peer_ready("b", NULL);
+    stage_run_for(100);
+    assert_false(peer_logged(b, "policy"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(LOADING_counts_as_link_down_and_is_ridden_out),
+        STAGE_TEST(LOADING_on_a_link_that_was_up_takes_it_down),
+        STAGE_TEST(a_lost_connection_is_no_longer_told_once_there_is_another),
+        STAGE_TEST(READONLY_is_ridden_out_by_who_waits),
+        STAGE_TEST(READONLY_leaves_a_holder_its_lease),
+        STAGE_TEST(a_replica_is_down_until_it_is_promoted),
+        STAGE_TEST(OOM_lets_a_holder_renew_and_release),
+        STAGE_TEST(OOM_is_ridden_out_by_who_waits),
+        STAGE_TEST(OOM_is_no_longer_told_once_it_has_passed),
+        STAGE_TEST(OOM_hands_over_to_who_queued_before),
+        STAGE_TEST(NOREPLICAS_makes_a_release_unknown_and_a_holder_keep_its_lease),
+        STAGE_TEST(BUSY_is_ridden_out),
+        STAGE_TEST(NOSCRIPT_never_surfaces),
+        STAGE_TEST(too_many_clients_is_told_and_ridden_out),
+        STAGE_TEST(eviction_policy_is_warned_of),
+    };
+
+    return STAGE_RUN(tests);
+}

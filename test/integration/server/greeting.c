@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a server says when a client greets it, and to which of a name's addresses it goes:
+ * refused greetings, an eviction policy that is no good, several addresses, a look-up
+ * that takes too long. Needs nothing beyond test/lib. Must not know the order of
+ * greetings.
+ *
+ * Happy path: the server refuses what is not needed; the client says so and goes on.
+ */
+#include "fake_redis.h"
+#include "server/scene.h"
+
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* ---- greetings ---- */
+
+static void a_refused_greeting_that_is_not_needed_is_no_hindrance(void **state)
+{
+    (void)state;
+    redis_ok("ACL SETUSER app reset on >pw +@all -client -info -config ~* &*");
+    struct peer *a = peer_start("a", client_of(.username = "app", .password = "pw"));
+    works(a);
+    assert_true(peer_logged(a, "6 CLIENT SETNAME: NOPERM"));
+    assert_true(peer_logged(a, "6 CLIENT ID: NOPERM"));
+    assert_true(peer_logged(a, "6 INFO: NOPERM"));
+    assert_int_equal(a->downs, 0);
+}
+
+/* A server that still loads its data may say so to any command. */
+static const char *loading_for_a_while(struct fake_redis *fake, int argc, char **argv)
+{
+    (void)argc;
+    if (strcasecmp(argv[0], "INFO") == 0 && fake->count++ < 2) {
+        return "-LOADING Redis is loading the dataset in memory\r\n";
+    }
+    return FAKE_REAL;
+}
+
+static void a_server_that_loads_is_no_server_yet(void **state)
+{
+    struct fake_redis *fake = fake_start(loading_for_a_while);
+
+    (void)state;
+    struct peer *a = peer_start_at("a", fake->url, client_of(.backoff_min_ms = 10));
+    UNTIL(a->up);
+    assert_int_equal(fake->count >= 2, 1);
+    assert_true(a->downs > 0);
+    assert_non_null(strstr(a->whys, "INFO: LOADING"));
+    works(a);
+}
+
+static void each_policy_that_evicts_locks_is_told(void **state)
+{
+    static const char *const policies[] = {"allkeys-lru", "volatile-ttl", "noeviction"};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        char label[4] = {'p', (char)('0' + i), '\0'}, told[64];
+
+        redis_ok("CONFIG SET maxmemory-policy %s", policies[i]);
+        struct peer *peer = peer_ready(label, NULL);
+        works(peer);
+        (void)snprintf(told, sizeof(told), "4 the server's maxmemory-policy is %s",
+                       policies[i]);
+        assert_int_equal(peer_logged(peer, told), i < 2);
+    }
+}
+
+static int lines_with(const struct peer *peer, const char *text)
+{
+    int count = 0;
+
+    for (const char *at = peer->log; (at = strstr(at, text)) != NULL; at++) {
+        count++;
+    }
+    return count;
+}
+
+/* Each connection tries the subscription anew; that it is refused is told once. */
+static void a_forbidden_subscription_is_told_once(void **state)
+{
+    (void)state;
+    redis_ok("ACL SETUSER default resetchannels");
+    struct peer *a = peer_start("a", client_of(.backoff_min_ms = 1));
+    works(a);
+    UNTIL(lines_with(a, "waiting will be by polling") == 1);
+    redis_ok("CLIENT KILL ID %lld", peer_link_id(a, false));
+    UNTIL(a->ups == 2);
+    works(a);
+    stage_run_for(100);
+    redis_ok("ACL SETUSER default allchannels");
+    redis_ok("CLIENT KILL ID %lld", peer_link_id(a, false));
+    UNTIL(peer_link_id(a, true) != 0); /* and it is allowed in the end */
+    assert_int_equal(lines_with(a, "waiting will be by polling"), 1);
+}
+
+/* ---- addresses ---- */
+
+/* A port of ours where, so far, nobody listens. */
+static int free_port(int family)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address = {.any.sa_family = (sa_family_t)family};
+    socklen_t size = sizeof(address);
+    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0), port;
+
+    if (family == AF_INET) {
+        address.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    } else {
+        address.v6.sin6_addr = in6addr_loopback;
+    }
+    if (fd < 0 || bind(fd, &address.any, size) < 0) {
+        if (fd >= 0) {
+            close(fd);
+        }
+        return 0; /* no such family on this machine */
+    }
+    getsockname(fd, &address.any, &size);
+    port = ntohs(family == AF_INET ? address.v4.sin_port : address.v6.sin6_port);
+    close(fd);
+    return port;
+}
+
+/* localhost is both, in the order of the hosts file: the server is found at either. */
+static void every_address_of_a_name_is_tried(void **state)
+{
+    static const struct {
+        int family;
+        const char *address;
+    } places[] = {{AF_INET, "127.0.0.1"}, {AF_INET6, "::1"}};
+    char label[2] = "a", url[64];
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        int port = free_port(places[i].family);
+
+        if (port == 0) {
+            continue;
+        }
+        redis_ok("CONFIG SET bind %s", places[i].address);
+        redis_ok("CONFIG SET port %d", port);
+        (void)snprintf(url, sizeof(url), "redis://localhost:%d", port);
+        label[0] = (char)('a' + i);
+        struct peer *peer = peer_start_at(label, url, NULL);
+        works(peer);
+        assert_int_equal(peer->downs, 0); /* one attempt, at whichever addresses */
+        peer_close(peer);
+        UNTIL(peer->closed);
+        stage_clear_trace();
+        redis_ok("CONFIG SET port 0");
+    }
+}
+
+static void an_attempt_fails_when_all_addresses_did(void **state)
+{
+    char url[64];
+
+    (void)state;
+    (void)snprintf(url, sizeof(url), "redis://localhost:%d", free_port(AF_INET));
+    struct peer *a = peer_start_at("a", url, client_of(.backoff_min_ms = 10));
+    UNTIL(a->downs >= 2);
+    assert_non_null(strstr(a->whys, "connecting to "));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(a_refused_greeting_that_is_not_needed_is_no_hindrance),
+        STAGE_TEST(a_server_that_loads_is_no_server_yet),
+        STAGE_TEST(each_policy_that_evicts_locks_is_told),
+        STAGE_TEST(a_forbidden_subscription_is_told_once),
+        STAGE_TEST(every_address_of_a_name_is_tried),
+        STAGE_TEST(an_attempt_fails_when_all_addresses_did),
+    };
+
+    return STAGE_RUN(tests);
+}

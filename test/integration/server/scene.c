@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* server/scene.h's helpers: an acquisition, seen in Redis, and its release; what is told.
+ */
+#include "server/scene.h"
+
+#include <string.h>
+
+void works(struct peer *peer)
+{
+    struct hold *A = take(peer, "A", "x");
+
+    assert_held_by_redis(A);
+    let_go(A);
+    UNTIL(A->released == LW_OK);
+    drop(A);
+    stage_clear_trace();
+}
+
+void assert_says(const struct hold *hold, const char *text)
+{
+    if (strstr(lw_lock_errstr(hold->lock), text) == NULL) {
+        stage_fail("errstr of %s: \"%s\" does not say %s", hold->label,
+                   lw_lock_errstr(hold->lock), text);
+    }
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a server says reaches the operator's log, errstr and every `why` without control
+ * bytes and bounded, however it says it: terminal escapes and megabytes, as errors of
+ * each command and as content. And a word in such a text is no error's code. Needs
+ * nothing beyond test/lib and the modes' scene. Must not know which function sees to it.
+ *
+ * Happy path: a fake server says something vile; it is told, and harmless.
+ */
+#include "fake_redis.h"
+#include "inspect/scene.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+/* No line's end: hiredis 1.2 takes an error with one for no error. Content has it,
+ * below. */
+#define VILE "vile\x1b[2J\x1b]0;title\x07\x08\x7f\x9b\xc2\x9b."
+#define TOLD "vile\\x1b[2J\\x1b]0;title\\x07\\x08\\x7f\\x9b\\xc2\\x9b."
+#define MEGABYTE ((size_t)1 << 20) /* more of one reply is not read */
+#define LINE_MOST 520              /* of the log; it is the longest */
+
+static const char *lie, *lie_to; /* the answer to this command */
+static int kills;                /* of connections that were */
+
+static const char *liar(struct fake_redis *fake, int argc, char **argv)
+{
+    (void)fake;
+    kills += argc > 1 && strcasecmp(argv[1], "KILL") == 0;
+    return lie_to != NULL && strcasecmp(argv[0], lie_to) == 0 ? lie : FAKE_REAL;
+}
+
+/* An error of so many bytes, its line's end not counted; until the next call. */
+static const char *long_error(const char *start, size_t length)
+{
+    static char text[2 * MEGABYTE + 3];
+
+    memset(text, 'e', length);
+    memcpy(text, start, strlen(start));
+    memcpy(text + length, "\r\n", 3);
+    return text;
+}
+
+static struct peer *start(const char *url)
+{
+    return peer_start_at("a", url,
+                         client_of(.local_turns = 1, .backoff_min_ms = 10,
+                                   .backoff_max_ms = 40, .request_timeout_ms = 2000));
+}
+
+/* Lines without control bytes, none too long. */
+static void assert_harmless(const char *text, const char *what)
+{
+    size_t length = 0;
+
+    for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
+        length = *at == '\n' ? 0 : length + 1;
+        if ((*at < 0x20 && *at != '\n') || *at >= 0x7f || length > LINE_MOST) {
+            stage_fail("%s: byte 0x%02x, %zu in its line", what, *at, length);
+        }
+    }
+}
+
+/* Of a handle: one line. */
+static void assert_told_harmlessly(const struct hold *hold)
+{
+    const char *text = lw_lock_errstr(hold->lock);
+
+    if (strchr(text, '\n') != NULL) {
+        stage_fail("errstr of %s has several lines", hold->label);
+    }
+    assert_harmless(text, "errstr");
+}
+
+static char heard[65536]; /* all that the last live_through was told */
+
+static void hear(const char *text)
+{
+    size_t used = strlen(heard);
+
+    (void)snprintf(heard + used, sizeof(heard) - used, "%s\n", text);
+}
+
+/* Asks for all there is to ask; each call ends, as it may. */
+static void live_through(const char *url)
+{
+    struct peer *a = start(url);
+    struct hold *A, *B;
+
+    look.then = NULL;
+    heard[0] = '\0';
+    UNTIL(a->ups + a->downs > 0);
+    A = ask_with(a, "A", "x", asking(.wait_ms = 500, .lease_ms = 20000));
+    B = ask_with(a, "B", "x", asking(.wait_ms = 200));
+    UNTIL(A->result != PENDING && B->result != PENDING);
+    hear(lw_lock_errstr(A->lock));
+    if (lw_lock_state(A->lock) == LW_HELD) {
+        extend(A, 0);
+        UNTIL(A->renewals == 0);
+        hear(lw_lock_errstr(A->lock));
+        let_go(A);
+        UNTIL(A->released != PENDING);
+    }
+    assert_told_harmlessly(A);
+    assert_told_harmlessly(B);
+    hear(lw_lock_errstr(A->lock));
+    call_inspect(a, "x");
+    UNTIL(look.status != PENDING);
+    hear(look.why);
+    call_break(a, "x", NULL);
+    UNTIL(look.broken != PENDING);
+    hear(look.why);
+    hear(a->whys);
+    hear(a->log);
+    assert_harmless(heard, lie_to != NULL ? lie_to : "content");
+    peer_free(a);
+    stage_clear_trace();
+    redis_ok("DEL x %s", queue_of("x"));
+    stage.keys_may_stay = true;
+}
+
+static const char *const commands[] = {"CLIENT",  "INFO",      "SET",
+                                       "EVALSHA", "SUBSCRIBE", "PUBSUB"};
+#define COMMANDS_TOLD (sizeof(commands) / sizeof(*commands))
+
+static void an_error_is_told_without_control_bytes(void **state)
+{
+    static const char *const codes[] = {"NOPERM", "ERR", "LOADING"};
+    struct fake_redis *fake = fake_start(liar);
+    char error[200];
+
+    (void)state;
+    for (size_t i = 0; i < COMMANDS_TOLD * 3; i++) {
+        (void)snprintf(error, sizeof(error), "-%s %s\r\n", codes[i % 3], VILE);
+        lie = error;
+        lie_to = commands[i / 3];
+        live_through(fake->url);
+        if (strstr(heard, TOLD) == NULL &&
+            i % 3 == 0) { /* of the others not each is told */
+            stage_fail("to %s: %s", lie_to, heard);
+        }
+    }
+    lie_to = NULL;
+}
+
+static void an_error_of_a_megabyte_is_cut(void **state)
+{
+    struct fake_redis *fake = fake_start(liar);
+
+    (void)state;
+    for (size_t i = 0; i < COMMANDS_TOLD; i++) {
+        lie = long_error("-NOPERM " VILE, MEGABYTE - 4096);
+        lie_to = commands[i];
+        live_through(fake->url);
+        if (strstr(heard, TOLD "eeeeeeee") == NULL) {
+            stage_fail("to %s: %s", lie_to, heard);
+        }
+    }
+    lie_to = NULL;
+}
+
+static void an_error_that_is_not_read_to_its_end_costs_the_link(void **state)
+{
+    struct fake_redis *fake = fake_start(liar);
+
+    (void)state;
+    lie = long_error("-ERR " VILE, 2 * MEGABYTE);
+    lie_to = "SET";
+    live_through(fake->url);
+    assert_non_null(strstr(heard, "longer than"));
+    lie_to = NULL;
+}
+
+/* ---- content ---- */
+
+static void a_policy_s_name_is_told_without_control_bytes(void **state)
+{
+    struct fake_redis *fake = fake_start(liar);
+    static char policy[200];
+
+    (void)state;
+    (void)snprintf(policy, sizeof(policy),
+                   "*2\r\n$16\r\nmaxmemory-policy\r\n$%zu\r\n%s\r\n",
+                   strlen("allkeys-\n" VILE), "allkeys-\n" VILE);
+    lie = policy;
+    lie_to = "CONFIG";
+    live_through(fake->url);
+    assert_non_null(strstr(heard, "allkeys-\\x0a" TOLD));
+    lie_to = NULL;
+}
+
+static void a_stranger_s_type_is_told_without_control_bytes(void **state)
+{
+    struct fake_redis *fake = fake_start(liar);
+    static char refusal[200];
+    struct peer *a = start(fake->url);
+
+    (void)state;
+    UNTIL(a->up);
+    (void)snprintf(
+        refusal, sizeof(refusal),
+        "*7\r\n:0\r\n:500\r\n:-1\r\n:-1\r\n:1700000000000000\r\n:0\r\n$%zu\r\n%s\r\n",
+        strlen(VILE), VILE);
+    redis_ok("SET x theirs");
+    lie = refusal;
+    lie_to = "EVALSHA";
+    ask(a, "A", "x", 0);
+    EXPECT("A EBUSY");
+    assert_true(peer_logged(a, "holds a " TOLD " that is not ours"));
+    assert_harmless(a->log, "log");
+    lie_to = NULL;
+    redis_ok("DEL x");
+}
+
+#define VILE_ERROR "-ERR " VILE "\r\n"
+
+static void what_nobody_asked_for_is_told_without_control_bytes(void **state)
+{
+    struct fake_redis *fake = fake_start(liar);
+    struct peer *a = start(fake->url);
+
+    (void)state;
+    UNTIL(a->up);
+    lie = VILE_ERROR VILE_ERROR VILE_ERROR VILE_ERROR; /* more than it asks */
+    lie_to = "SET";
+    ask_with(a, "A", "x", asking(.flags = LW_NO_FENCE));
+    EXPECT("A EREDIS");
+    UNTIL(a->downs > 0);
+    assert_non_null(strstr(a->whys, TOLD));
+    assert_harmless(a->whys, "why");
+    lie_to = NULL;
+}
+
+/* ---- words ---- */
+
+/* The server quotes the name, and the name has a code in it. */
+static void a_code_in_a_name_is_no_code(void **state)
+{
+    struct server other;
+
+    (void)state;
+    server_start(&other, "--rename-command EVALSHA ELSEWHERE");
+    struct peer *a = start(other.url);
+    freeReplyObject(server_command(&other, "SET job:LOADING theirs"));
+    UNTIL(a->up);
+    ask_with(a, "A", "job:LOADING", asking(.flags = LW_NO_FENCE, .wait_ms = -1));
+    EXPECT("A EREDIS");
+    assert_non_null(strstr(lw_lock_errstr(holds->lock), "unknown command"));
+    assert_int_equal(a->downs, 0);
+    peer_free(a);
+    server_stop(&other);
+}
+
+/* Only at the beginning of a line is it a field; this server's id is "". */
+static void a_field_s_name_in_another_field_is_no_field(void **state)
+{
+    static const char path[] =
+        "# Server\r\nexecutable:/opt/run_id:0123456789abcdef/x\r\n";
+    struct fake_redis *fake = fake_start(liar);
+    static char info[200];
+
+    (void)state;
+    (void)snprintf(info, sizeof(info), "$%zu\r\n%s\r\n", strlen(path), path);
+    lie = info;
+    lie_to = "INFO";
+    kills = 0;
+    struct peer *a = start(fake->url);
+    UNTIL(a->up);
+    fake_hang_up(fake);
+    UNTIL(a->ups == 2);
+    assert_int_equal(kills, 0); /* of a server that is not known again */
+    lie_to = NULL;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(an_error_is_told_without_control_bytes),
+        STAGE_TEST(an_error_of_a_megabyte_is_cut),
+        STAGE_TEST(an_error_that_is_not_read_to_its_end_costs_the_link),
+        STAGE_TEST(a_policy_s_name_is_told_without_control_bytes),
+        STAGE_TEST(a_stranger_s_type_is_told_without_control_bytes),
+        STAGE_TEST(what_nobody_asked_for_is_told_without_control_bytes),
+        STAGE_TEST(a_code_in_a_name_is_no_code),
+        STAGE_TEST(a_field_s_name_in_another_field_is_no_field),
+    };
+
+    return STAGE_RUN(tests);
+}

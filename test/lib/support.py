@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: MIT
+"""What the tests of the command and of the gateway share: a private redis-server,
+processes that are ended whatever happens, waiting for events.
+
+Must not know what is tested. The programs' paths come in the environment (LOCKWIRE_COMMAND,
+LOCKWIRE_GATEWAY).
+"""
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+from resp import Link, RedisError
+
+# What nohup(1) or a shell's "&" made ignored, children would go on ignoring.
+for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1,
+                signal.SIGUSR2):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, signal.SIG_DFL)
+
+LIMIT = 60  # seconds, for whatever must happen; slow machines, sanitizers
+COMMAND = os.environ.get("LOCKWIRE_COMMAND", "lockwire")
+GATEWAY = os.environ.get("LOCKWIRE_GATEWAY", "gateway")
+
+
+def until(condition, what):
+    """The first true result of `condition`."""
+    end = time.monotonic() + LIMIT
+    pause = 0.002
+    while time.monotonic() < end:
+        result = condition()
+        if result:
+            return result
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.05)
+    raise AssertionError(f"waited {LIMIT} s in vain: {what}")
+
+
+class Redis:
+    """A redis-server on a unix socket in a folder of its own."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="lockwire-test-")
+        self.socket = os.path.join(self.folder, "s")
+        self.url = f"unix://{self.socket}"
+        self.process = None
+        self.start()
+
+    def start(self, *more):
+        program = shutil.which("redis-server") or shutil.which("valkey-server")
+        if not program:
+            raise unittest.SkipTest("no redis-server")
+        self.process = subprocess.Popen(
+            [program, "--port", "0", "--unixsocket", self.socket, "--save", "",
+             "--dir", self.folder, *more],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        until(self.answers, "redis-server answers")
+
+    def listen(self):
+        """From now on at a TCP port of 127.0.0.1 as well: its number."""
+        for _ in range(20):
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                port = free.getsockname()[1]
+            try:
+                self("CONFIG", "SET", "port", port)
+                return port
+            except RedisError:
+                continue  # somebody else was faster
+        raise AssertionError("no free port")
+
+    def answers(self):
+        try:
+            return self("PING") == "PONG"
+        except (OSError, RedisError):
+            return False
+
+    def pause(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        self.kill()
+        shutil.rmtree(self.folder)
+
+    def __call__(self, *words):
+        """One command on a connection of its own, and its answer."""
+        with Link(self.socket, LIMIT) as link:
+            return link(*words)
+
+
+class ToolTest(unittest.TestCase):
+    """Ends at its end what it started."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="lockwire-test-")
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.environment = {key: value for key, value in os.environ.items()
+                            if not key.startswith("LOCKWIRE_")}
+
+    def redis(self):
+        server = Redis()
+        self.addCleanup(server.stop)
+        return server
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def spawn(self, *words, **more):
+        """A process with its output in pipes, which does not outlive the test."""
+        more.setdefault("stdin", subprocess.DEVNULL)
+        process = subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=dict(self.environment, **more.pop("env", {})), **more)
+        self.addCleanup(self.reap, process)
+        return process
+
+    @staticmethod
+    def reap(process):
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+
+    def end_of(self, process):
+        """Its exit code, output and messages."""
+        out, err = process.communicate(timeout=LIMIT)
+        return process.returncode, out, err
+
+    @staticmethod
+    def line_of(stream):
+        """The next line of a process's output or messages."""
+        if not select.select([stream], [], [], LIMIT)[0]:
+            raise AssertionError(f"waited {LIMIT} s in vain for a line")
+        return stream.readline()
+
+    def wait_for_file(self, name):
+        path = self.path(name)
+        until(lambda: os.path.exists(path) and os.path.getsize(path) > 0, f"file {name}")
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+
+
+def alive(pid):
+    """Is there such a process, other than one that only waits to be reaped?"""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Replies in: what fits exactly is understood, all else is refused. Knows decode.h, and
+ * makes replies from bytes with the reader of guard.h.
+ *
+ * A reply is written down as its elements: 12 -1 (integers), 'x (a string), +x (a
+ * status), !x (an error), nil, [ (an array that holds a 1). Every right answer is also
+ * spoilt in each place by each of these, cut short and made longer.
+ * Happy path: an answer as the script gives it, each field of the result.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "redis/decode.h"
+#include "redis/guard.h"
+#include "redis/reply.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST 9 /* elements of an answer, spoilt by one more */
+
+static void element_bytes(char *bytes, size_t size, const char *element)
+{
+    if (strcmp(element, "nil") == 0) {
+        (void)snprintf(bytes, size, "$-1\r\n");
+    } else if (*element == '\'') {
+        (void)snprintf(bytes, size, "$%zu\r\n%s\r\n", strlen(element + 1), element + 1);
+    } else if (*element == '+') {
+        (void)snprintf(bytes, size, "%s\r\n", element);
+    } else if (*element == '!') {
+        (void)snprintf(bytes, size, "-%s\r\n", element + 1);
+    } else if (*element == '[') {
+        (void)snprintf(bytes, size, "*1\r\n:1\r\n");
+    } else {
+        (void)snprintf(bytes, size, ":%s\r\n", element);
+    }
+}
+
+/* Gives the reply to `decode` and frees it. */
+static bool decoded(bool (*decode)(const struct lw__reply *), const char *bytes)
+{
+    redisReader *reader = redisReaderCreate();
+    struct lw__guard guard;
+    void *reply;
+    bool good;
+
+    assert_non_null(reader);
+    lw__guard_init(&guard, 1 << 16);
+    lw__guard_take_reader(&guard, reader);
+    assert_int_equal(redisReaderFeed(reader, bytes, strlen(bytes)), REDIS_OK);
+    assert_int_equal(redisReaderGetReply(reader, &reply), REDIS_OK);
+    assert_non_null(reply);
+    good = decode(reply);
+    redisReaderFree(reader);
+    lw__guard_clear(&guard);
+    return good;
+}
+
+static bool array_decoded(bool (*decode)(const struct lw__reply *), size_t count,
+                          const char *const *elements)
+{
+    char bytes[1024];
+
+    (void)snprintf(bytes, sizeof(bytes), "*%zu\r\n", count);
+    for (size_t i = 0; i < count; i++) {
+        size_t at = strlen(bytes);
+
+        element_bytes(bytes + at, sizeof(bytes) - at, elements[i]);
+    }
+    return decoded(decode, bytes);
+}
+
+/* The right answer is understood; spoilt at any place by anything that is no integer, or
+ * by a number that no script can answer, it is not; nor cut short or made longer. The
+ * element at `word`, if there is one, is a word. */
+static void check(bool (*decode)(const struct lw__reply *), size_t count, size_t word,
+                  const char *const *right)
+{
+    static const char *const wrong[] = {
+        "nil", "'1", "+1", "!ERR x", "[", "-2", "-9223372036854775808"};
+    const char *elements[MOST] = {NULL};
+
+    for (size_t i = 0; i < count; i++) {
+        elements[i] = right[i];
+    }
+    assert_true(array_decoded(decode, count, elements));
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; j < sizeof(wrong) / sizeof(*wrong); j++) {
+            bool is_word = *wrong[j] == '\'' || *wrong[j] == '+';
+
+            elements[i] = wrong[j];
+            assert_int_equal(array_decoded(decode, count, elements),
+                             i == word && is_word);
+        }
+        elements[i] = right[i];
+        if (i != word) {
+            assert_false(array_decoded(decode, i, elements));
+        }
+    }
+    elements[count] = "1";
+    assert_false(array_decoded(decode, count + 1, elements));
+}
+
+#define NO_WORD MOST
+#define CHECK(decode, word, ...)                                                         \
+    check(decode, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), word,     \
+          (const char *const[]){__VA_ARGS__})
+
+static const char *const scalars[] = {"$-1\r\n", "*-1\r\n",     "*0\r\n", "$1\r\n1\r\n",
+                                      "+OK\r\n", "-ERR no\r\n", ":4\r\n", ":-1\r\n"};
+
+static void refuses_scalars(bool (*decode)(const struct lw__reply *))
+{
+    for (size_t i = 0; i < sizeof(scalars) / sizeof(*scalars); i++) {
+        assert_false(decoded(decode, scalars[i]));
+    }
+}
+
+/* ---- acquire ---- */
+
+static struct lw__acquired acquired; /* the last one decoded */
+static char stranger[32];            /* its word, which goes with the reply */
+
+static bool keep_acquired(const struct lw__reply *reply, bool turn)
+{
+    bool good = lw__decode_acquired(reply, turn, &acquired);
+
+    (void)snprintf(stranger, sizeof(stranger), "%s",
+                   good && acquired.stranger != NULL ? acquired.stranger : "");
+    return good;
+}
+
+static bool as_acquired(const struct lw__reply *reply)
+{
+    return keep_acquired(reply, false);
+}
+
+static bool as_turn(const struct lw__reply *reply)
+{
+    return keep_acquired(reply, true);
+}
+
+static bool acquired_of(bool turn, size_t count, const char *const *elements)
+{
+    return array_decoded(turn ? as_turn : as_acquired, count, elements);
+}
+
+static void test_a_grant(void **state)
+{
+    (void)state;
+    CHECK(as_acquired, NO_WORD, "1", "1763690000000016");
+    CHECK(as_turn, NO_WORD, "1", "1", "1763690000000016");
+    assert_true(acquired_of(false, 2, (const char *[]){"1", "9007199254740992"}));
+    assert_int_equal(acquired.kind, LW__ANSWER_GRANTED);
+    assert_true(acquired.fence == (uint64_t)1 << 53);
+    assert_false(acquired_of(false, 2, (const char *[]){"1", "9007199254740993"}));
+    assert_true(acquired_of(false, 2, (const char *[]){"1", "0"}));
+    assert_true(acquired.fence == 0);
+    assert_false(acquired_of(false, 2, (const char *[]){"1", "-1"}));
+    assert_true(acquired_of(true, 3, (const char *[]){"0", "1", "5"}));
+    assert_false(acquired.released);
+    assert_true(acquired_of(true, 3, (const char *[]){"1", "1", "5"}));
+    assert_true(acquired.released);
+    assert_false(acquired_of(true, 3, (const char *[]){"2", "1", "5"}));
+}
+
+static void test_a_place_in_the_queue(void **state)
+{
+    (void)state;
+    CHECK(as_acquired, NO_WORD, "0", "29000", "2", "1763690000000001", "1763690000000002",
+          "0");
+    CHECK(as_turn, NO_WORD, "1", "0", "29000", "2", "1763690000000001",
+          "1763690000000002", "1");
+    assert_true(
+        acquired_of(false, 6, (const char *[]){"0", "29000", "2", "11", "12", "1"}));
+    assert_int_equal(acquired.kind, LW__ANSWER_QUEUED);
+    assert_int_equal(acquired.remaining_ms, 29000);
+    assert_int_equal(acquired.position, 2);
+    assert_int_equal(acquired.ticket, 11);
+    assert_int_equal(acquired.server_us, 12);
+    assert_true(acquired.again);
+    assert_null(acquired.stranger);
+}
+
+static void test_a_place_at_the_limits(void **state)
+{
+    (void)state;
+    assert_true(acquired_of(
+        false, 6, (const char *[]){"0", "9223372036854775807", "-1", "-1", "1", "0"}));
+    assert_true(acquired.remaining_ms == INT64_MAX);
+    assert_true(acquired_of(false, 6, (const char *[]){"0", "-1", "0", "0", "1", "0"}));
+    assert_int_equal(acquired.remaining_ms, -1);
+    assert_false(acquired_of(false, 6, (const char *[]){"0", "1", "0", "0", "0", "0"}));
+    assert_false(acquired_of(false, 6, (const char *[]){"0", "1", "0", "0", "1", "2"}));
+    assert_false(acquired_of(false, 6, (const char *[]){"2", "1", "0", "0", "1", "0"}));
+}
+
+static void test_a_stranger_is_named(void **state)
+{
+    (void)state;
+    CHECK(as_acquired, 6, "0", "-1", "0", "11", "12", "0", "'hash");
+    CHECK(as_turn, 7, "0", "0", "-1", "0", "11", "12", "0", "'list");
+    assert_true(acquired_of(false, 7,
+                            (const char *[]){"0", "-1", "0", "11", "12", "0", "'hash"}));
+    assert_string_equal(stranger, "hash");
+    assert_false(
+        acquired_of(false, 7, (const char *[]){"0", "-1", "0", "11", "12", "0", "'"}));
+}
+
+static void test_a_deadlock_is_of_read_write_locks_alone(void **state)
+{
+    (void)state;
+    CHECK(as_acquired, NO_WORD, "-1");
+    assert_true(acquired_of(false, 1, (const char *[]){"-1"}));
+    assert_int_equal(acquired.kind, LW__ANSWER_DEADLOCK);
+    assert_false(acquired_of(true, 2, (const char *[]){"1", "-1"}));
+}
+
+static void test_no_array_is_no_answer_to_acquire(void **state)
+{
+    (void)state;
+    refuses_scalars(as_acquired);
+    refuses_scalars(as_turn);
+}
+
+/* ---- release, renew ---- */
+
+static struct lw__released released;
+
+static bool as_released(const struct lw__reply *reply)
+{
+    return lw__decode_released(reply, &released);
+}
+
+static bool as_rw_released(const struct lw__reply *reply)
+{
+    return lw__decode_rw_released(reply, &released);
+}
+
+static void test_a_mutex_release_is_two_bits(void **state)
+{
+    static const char *const wrong[] = {":4\r\n", ":-1\r\n",    "$1\r\n1\r\n",
+                                        "+1\r\n", "-ERR x\r\n", "*1\r\n:1\r\n",
+                                        "$-1\r\n"};
+    char bytes[16];
+
+    (void)state;
+    for (int bits = 0; bits < 4; bits++) {
+        (void)snprintf(bytes, sizeof(bytes), ":%d\r\n", bits);
+        assert_true(decoded(as_released, bytes));
+        assert_int_equal(released.released, bits & 1);
+        assert_int_equal(released.again, bits >> 1);
+        assert_int_equal(released.holds_left, 0);
+    }
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        assert_false(decoded(as_released, wrong[i]));
+    }
+}
+
+static void test_a_read_write_release_counts_what_is_left(void **state)
+{
+    (void)state;
+    refuses_scalars(as_rw_released);
+    CHECK(as_rw_released, NO_WORD, "1", "0", "0");
+    assert_true(array_decoded(as_rw_released, 3, (const char *[]){"1", "3", "1"}));
+    assert_true(released.released);
+    assert_true(released.again);
+    assert_int_equal(released.holds_left, 3);
+    assert_true(array_decoded(as_rw_released, 3, (const char *[]){"0", "0", "0"}));
+    assert_false(released.released);
+    assert_false(array_decoded(as_rw_released, 3, (const char *[]){"2", "0", "0"}));
+    assert_false(array_decoded(as_rw_released, 3, (const char *[]){"1", "-1", "0"}));
+    assert_false(array_decoded(as_rw_released, 3, (const char *[]){"1", "0", "2"}));
+}
+
+static bool renewed[3];
+
+static bool as_renewed(const struct lw__reply *reply)
+{
+    return lw__decode_renewed(reply, 3, renewed);
+}
+
+static bool as_renewed_none(const struct lw__reply *reply)
+{
+    return lw__decode_renewed(reply, 0, renewed);
+}
+
+static void test_a_renewal_answers_for_each(void **state)
+{
+    (void)state;
+    refuses_scalars(as_renewed);
+    CHECK(as_renewed, NO_WORD, "1", "0", "1");
+    assert_true(array_decoded(as_renewed, 3, (const char *[]){"1", "0", "1"}));
+    assert_true(renewed[0] && !renewed[1] && renewed[2]);
+    assert_false(array_decoded(as_renewed, 3, (const char *[]){"1", "2", "1"}));
+    assert_true(decoded(as_renewed_none, "*0\r\n"));
+    assert_false(decoded(as_renewed_none, ":0\r\n"));
+    assert_false(decoded(as_renewed_none, "$-1\r\n"));
+}
+
+/* ---- errors ---- */
+
+/* what an error is to say, after what a server wrapped around it */
+static const char *said;
+
+static bool says(const struct lw__reply *reply)
+{
+    size_t length;
+    const char *text = lw__reply_text(reply, &length);
+
+    assert_string_equal(text, said);
+    return length == strlen(said);
+}
+
+/* 6.2's words around a command's error go; all else stays as it was said. */
+static void test_an_error_in_a_script_says_what_its_command_said(void **state)
+{
+#define RUNNING "ERR Error running script (call to f_8c60): "
+    static const char *const cases[][2] = {
+        {RUNNING "@user_script:9: @user_script: 9: -OOM command not allowed: -X y",
+         "OOM command not allowed: -X y"},
+        {RUNNING "@user_script:3: -READONLY You can't", "READONLY You can't"},
+        {RUNNING "@user_script:3: @user_script: 3: Wrong number of args", NULL},
+        {RUNNING "@user_script:3: took: -1 keys", NULL},
+        {RUNNING "@user_script:3: took: -OOM", NULL},
+        {RUNNING, NULL},
+        {"ERR unknown command: -OOM x", NULL},
+        {"OOM command not allowed when used memory > 'maxmemory'. script: ab, on "
+         "@user_script:9.",
+         NULL},
+    };
+#undef RUNNING
+    char bytes[256];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        said = cases[i][cases[i][1] != NULL];
+        (void)snprintf(bytes, sizeof(bytes), "-%s\r\n", cases[i][0]);
+        assert_true(decoded(says, bytes));
+    }
+    said = cases[0][0];
+    (void)snprintf(bytes, sizeof(bytes), "+%s\r\n", cases[0][0]);
+    assert_true(decoded(says, bytes)); /* no error */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_grant),
+        cmocka_unit_test(test_a_place_in_the_queue),
+        cmocka_unit_test(test_a_place_at_the_limits),
+        cmocka_unit_test(test_a_stranger_is_named),
+        cmocka_unit_test(test_a_deadlock_is_of_read_write_locks_alone),
+        cmocka_unit_test(test_no_array_is_no_answer_to_acquire),
+        cmocka_unit_test(test_a_mutex_release_is_two_bits),
+        cmocka_unit_test(test_a_read_write_release_counts_what_is_left),
+        cmocka_unit_test(test_a_renewal_answers_for_each),
+        cmocka_unit_test(test_an_error_in_a_script_says_what_its_command_said),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

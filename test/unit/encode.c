@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Commands out, byte by byte. Knows encode.h, resp.h and the embedded scripts' ids.
+ *
+ * A command is written down as its words, separated by spaces; `%s` stands for a script's
+ * SHA-1. commands() makes of it what Redis calls a command, by a way of its own
+ * (snprintf). Happy path: put, compare with the words.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/buffer.h"
+#include "redis/encode.h"
+#include "redis/format.h"
+#include "redis/resp.h"
+#include "scripts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define UUID "0189d0f0-1111-4222-8333-444455556666"
+#define SHA(id) lw__scripts[LW__SCRIPT_##id].sha1
+
+/* An allocation that cannot be had shall fail under the sanitizer too, not abort. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "allocator_may_return_null=1";
+}
+
+static const struct lw__token token = {UUID, 7, 2000};
+
+static void append(char *bytes, size_t size, const char *word, size_t length)
+{
+    size_t at = strlen(bytes);
+
+    assert_true(at + length + 32 < size);
+    (void)snprintf(bytes + at, size - at, "$%zu\r\n%.*s\r\n", length, (int)length, word);
+}
+
+/* Adds the commands of `text` (one a line, words separated by spaces) in Redis' form. */
+static void commands(char *bytes, size_t size, const char *text)
+{
+    while (*text) {
+        size_t length = strcspn(text, "\n"), count = 1, at = strlen(bytes);
+
+        for (size_t i = 0; i < length; i++) {
+            count += text[i] == ' ';
+        }
+        (void)snprintf(bytes + at, size - at, "*%zu\r\n", count);
+        while (count-- > 0) {
+            size_t word = strcspn(text, " \n");
+
+            append(bytes, size, text, word);
+            text += word + (text[word] != '\0');
+        }
+    }
+}
+
+/* What was put is exactly this; the buffer is emptied. */
+static void expect(struct lw__buffer *out, const char *format, ...)
+{
+    char text[4096], bytes[8192] = "";
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    commands(bytes, sizeof(bytes), text);
+    assert_false(out->failed);
+    assert_int_equal(out->length, strlen(bytes));
+    assert_memory_equal(out->data, bytes, out->length);
+    lw__buffer_clear(out);
+    assert_null(out->data);
+    assert_int_equal(out->capacity, 0);
+}
+
+static void put_release(struct lw__buffer *out, bool eval, const char *name,
+                        const struct lw__rw *rw)
+{
+    lw__encode_release(out, eval, &(struct lw__release_args){name, token, rw, "5e1f"});
+}
+
+static void test_the_try_is_set_and_incr_in_one_write(void **state)
+{
+    struct lw__buffer out = {0};
+
+    (void)state;
+    size_t second = lw__encode_try(&out, "job", &token, 30000, true);
+    assert_memory_equal(out.data + second, "*2\r\n$4\r\nINCR\r\n", 14);
+    expect(&out, "SET job " UUID ":7:2000- NX PX 30000\nINCR lockwire:fence");
+    lw__encode_try(&out, "job", &token, 100, false);
+    expect(&out, "SET job " UUID ":7:2000- NX PX 100");
+}
+
+static void test_raw_bytes_of_one_command(void **state)
+{
+    static const char raw[] = "*6\r\n$3\r\nSET\r\n$1\r\nx\r\n$44\r\n" UUID
+                              ":7:2000-\r\n$2\r\nNX\r\n$2\r\nPX\r\n$3\r\n100\r\n";
+    struct lw__buffer out = {0};
+
+    (void)state;
+    assert_int_equal(lw__encode_try(&out, "x", &token, 100, false), sizeof(raw) - 1);
+    assert_int_equal(out.length, sizeof(raw) - 1);
+    assert_memory_equal(out.data, raw, out.length);
+    lw__buffer_clear(&out);
+}
+
+static void test_numbers_at_their_limits(void **state)
+{
+    static const struct {
+        int64_t number;
+        const char *text;
+    } cases[] = {
+        {0, "0"},
+        {9, "9"},
+        {10, "10"},
+        {-1, "-1"},
+        {-10, "-10"},
+        {4294967296, "4294967296"},
+        {(int64_t)1 << 53, "9007199254740992"},
+        {INT64_MAX, "9223372036854775807"},
+        {INT64_MIN, "-9223372036854775808"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct lw__buffer out = {0};
+
+        lw__resp_command(&out, 1);
+        lw__resp_number(&out, cases[i].number);
+        expect(&out, "%s", cases[i].text);
+    }
+}
+
+static void test_a_mutex_is_asked_for(void **state)
+{
+    struct lw__acquire_args args = {.name = "job",
+                                    .token = token,
+                                    .server = "5e1f",
+                                    .lease_ms = 30000,
+                                    .ticket = -1,
+                                    .fence = true};
+    struct lw__buffer out = {0};
+
+    (void)state;
+    lw__encode_acquire(&out, false, &args);
+    expect(&out,
+           "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
+           ":7:2000- 30000 0 -1 1 5e1f",
+           SHA(MUTEX_ACQUIRE));
+    args.wait = true;
+    args.fence = false;
+    args.ticket = 1763690000000001;
+    args.lease_ms = 2147483647;
+    lw__encode_acquire(&out, false, &args);
+    expect(&out,
+           "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
+           ":7:2000- 2147483647 1 1763690000000001 0 5e1f",
+           SHA(MUTEX_ACQUIRE));
+}
+
+static void test_a_turn_names_both_tokens(void **state)
+{
+    const struct lw__token previous = {UUID, 6, 500};
+    struct lw__acquire_args args = {.name = "job",
+                                    .token = token,
+                                    .previous = &previous,
+                                    .server = "5e1f",
+                                    .lease_ms = 1000,
+                                    .ticket = -1,
+                                    .wait = true,
+                                    .fence = true};
+    struct lw__buffer out = {0};
+
+    (void)state;
+    lw__encode_acquire(&out, false, &args);
+    expect(&out,
+           "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID ":6:500- " UUID
+           ":7:2000- 1000 -1 1 1 5e1f",
+           SHA(MUTEX_TURN));
+    args.wait = args.fence = false;
+    lw__encode_acquire(&out, false, &args);
+    expect(&out,
+           "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID ":6:500- " UUID
+           ":7:2000- 1000 -1 0 0 5e1f",
+           SHA(MUTEX_TURN));
+}
+
+static void test_a_read_write_lock_is_asked_for(void **state)
+{
+    struct lw__rw rw = {.write = true, .owner = "o"};
+    struct lw__acquire_args args = {.name = "job",
+                                    .token = token,
+                                    .rw = &rw,
+                                    .server = "5e1f",
+                                    .lease_ms = 1000,
+                                    .ticket = 5,
+                                    .wait = true};
+    struct lw__buffer out = {0};
+
+    (void)state;
+    lw__encode_acquire(&out, false, &args);
+    expect(&out,
+           "EVALSHA %s 3 job lockwire:2:rwqueue:{job} lockwire:fence " UUID
+           ":7:2000- 1000 1 5 w o 0 5e1f",
+           SHA(RW_ACQUIRE));
+    rw = (struct lw__rw){.permits = UINT32_MAX};
+    lw__encode_acquire(&out, false, &args);
+    expect(&out,
+           "EVALSHA %s 3 job lockwire:2:rwqueue:{job} lockwire:fence " UUID
+           ":7:2000- 1000 1 5 r " UUID ":7:2000- 4294967295 5e1f",
+           SHA(RW_ACQUIRE));
+}
+
+static void test_a_release_of_each_kind(void **state)
+{
+    static const char member[] = "w0 " UUID ":7:2000- bob",
+                      plain[] = "r3 " UUID ":7:2000- " UUID ":7:2000-";
+    struct lw__rw rw = {.write = true, .owner = "bob"};
+    struct lw__buffer out = {0};
+    char bytes[1024];
+
+    (void)state;
+    put_release(&out, false, "job", NULL);
+    expect(&out,
+           "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID ":7:2000- 5e1f",
+           SHA(MUTEX_RELEASE));
+    /* a member has spaces in it: its words are not ours to split */
+    for (int i = 0; i < 2; i++) {
+        put_release(&out, false, "job", &rw);
+        (void)snprintf(bytes, sizeof(bytes),
+                       "*9\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n3\r\n$3\r\njob\r\n"
+                       "$24\r\nlockwire:2:rwqueue:{job}\r\n$14\r\nlockwire:fence\r\n"
+                       "$44\r\n" UUID ":7:2000-\r\n$%zu\r\n%s\r\n$4\r\n5e1f\r\n",
+                       SHA(RW_RELEASE), strlen(i ? plain : member), i ? plain : member);
+        assert_int_equal(out.length, strlen(bytes));
+        assert_memory_equal(out.data, bytes, out.length);
+        lw__buffer_clear(&out);
+        rw = (struct lw__rw){.permits = 3};
+    }
+}
+
+static void test_renewals_go_out_in_batches(void **state)
+{
+    const struct lw__renew_args args[] = {
+        {"a", {UUID, 1, 100}, 1000},
+        {"b{t}", {UUID, 2, 200}, 1},
+    };
+    const struct lw__renew_args alike[] = {args[0], {"c", {UUID, 3, 100}, 1000}};
+    struct lw__buffer out = {0};
+
+    (void)state;
+    lw__encode_renew(&out, false, 2, args, NULL);
+    expect(&out, "EVALSHA %s 2 a b{t} " UUID ":1:100- " UUID ":2:200- 1000 1",
+           SHA(MUTEX_RENEW));
+    lw__encode_rw_renew(&out, false, 2, args, "5e1f");
+    expect(&out,
+           "EVALSHA %s 5 lockwire:fence a lockwire:2:rwqueue:{a} b{t} "
+           "lockwire:2:rwqueue::b{t} 5e1f " UUID ":1:100- " UUID ":2:200- 1000 1",
+           SHA(RW_RENEW));
+    lw__encode_redisson_renew(&out, false, 2, args, NULL);
+    expect(&out, "EVALSHA %s 2 a b{t} " UUID ":1 " UUID ":2 1000 1", SHA(REDISSON_RENEW));
+    lw__encode_renew(&out, false, 2, alike, NULL);
+    expect(&out, "EVALSHA %s 2 a c " UUID ":1:100- " UUID ":3:100- 1000",
+           SHA(MUTEX_RENEW));
+    lw__encode_renew(&out, false, 0, args, NULL);
+    expect(&out, "EVALSHA %s 0", SHA(MUTEX_RENEW));
+}
+
+static void test_the_fence_counter_is_seeded_and_kept(void **state)
+{
+    struct lw__buffer out = {0};
+
+    (void)state;
+    lw__encode_fence_seed(&out, false);
+    expect(&out, "EVALSHA %s 1 lockwire:fence", SHA(FENCE_SEED));
+    lw__encode_fence_keep(&out);
+    expect(&out, "PEXPIRE lockwire:fence 86400000");
+}
+
+static void test_eval_carries_the_text(void **state)
+{
+    const struct lw__script *script = &lw__scripts[LW__SCRIPT_MUTEX_RELEASE];
+    struct lw__buffer out = {0};
+    char head[64], tail[256];
+    size_t before;
+
+    (void)state;
+    put_release(&out, true, "job", NULL);
+    (void)snprintf(head, sizeof(head), "*8\r\n$4\r\nEVAL\r\n$%zu\r\n", script->length);
+    (void)snprintf(tail, sizeof(tail),
+                   "\r\n$1\r\n3\r\n$3\r\njob\r\n$22\r\nlockwire:2:queue:{job}\r\n"
+                   "$14\r\nlockwire:fence\r\n$44\r\n" UUID ":7:2000-\r\n$4\r\n5e1f\r\n");
+    before = strlen(head);
+    assert_int_equal(out.length, before + script->length + strlen(tail));
+    assert_memory_equal(out.data, head, before);
+    assert_memory_equal(out.data + before, script->text, script->length);
+    assert_memory_equal(out.data + before + script->length, tail, strlen(tail));
+    lw__buffer_clear(&out);
+}
+
+/* Every queue in its name's cluster slot, and `x` and `{x}` apart. */
+static void test_names_with_and_without_tags(void **state)
+{
+    static const struct {
+        const char *name, *queue;
+    } cases[] = {
+        {"x", "lockwire:2:queue:{x}"},
+        {"{x}", "lockwire:2:queue::{x}"},
+        {"user:{42}:gift", "lockwire:2:queue::user:{42}:gift"},
+        {"a{b", "lockwire:2:queue:{a{b}"},
+        {"\xc3\xa4", "lockwire:2:queue:{\xc3\xa4}"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct lw__buffer out = {0};
+
+        put_release(&out, false, cases[i].name, NULL);
+        expect(&out, "EVALSHA %s 3 %s %s lockwire:fence " UUID ":7:2000- 5e1f",
+               SHA(MUTEX_RELEASE), cases[i].name, cases[i].queue);
+    }
+}
+
+static void test_the_longest_name_and_owner(void **state)
+{
+    struct lw__rw rw = {.write = true};
+    struct lw__acquire_args args = {
+        .name = NULL, .token = token, .rw = &rw, .server = "5e1f", .ticket = -1};
+    struct lw__buffer out = {0};
+    char name[513], owner[129];
+
+    (void)state;
+    memset(name, 'n', 512);
+    memset(owner, 'o', 128);
+    name[512] = owner[128] = '\0';
+    args.name = name;
+    rw.owner = owner;
+    lw__encode_acquire(&out, false, &args);
+    expect(&out,
+           "EVALSHA %s 3 %s lockwire:2:rwqueue:{%s} lockwire:fence " UUID
+           ":7:2000- 0 0 -1 w %s 0 5e1f",
+           SHA(RW_ACQUIRE), name, name, owner);
+}
+
+static void test_commands_pile_up_in_one_buffer(void **state)
+{
+    struct lw__buffer out = {0};
+    char *expected = NULL;
+    size_t one, count = 1000;
+
+    (void)state;
+    lw__encode_fence_keep(&out);
+    one = out.length;
+    expected = malloc(one);
+    assert_non_null(expected);
+    memcpy(expected, out.data, one);
+    for (size_t i = 1; i < count; i++) {
+        lw__encode_fence_keep(&out);
+    }
+    assert_int_equal(out.length, count * one);
+    assert_true(out.capacity >= out.length);
+    for (size_t i = 0; i < count; i++) {
+        assert_memory_equal(out.data + i * one, expected, one);
+    }
+    free(expected);
+    lw__buffer_clear(&out);
+}
+
+/* More than any address space has: 2^48 bytes. */
+static void test_memory_that_is_not_there_sticks(void **state)
+{
+    size_t full = sizeof(size_t) == 8 ? SIZE_MAX >> 17 : SIZE_MAX / 4 + 1;
+    struct lw__buffer out = {.data = NULL, .length = full, .capacity = full};
+
+    (void)state;
+    lw__encode_try(&out, "job", &token, 30000, true);
+    assert_true(out.failed);
+    assert_null(out.data);
+    out.length = out.capacity = 0; /* there would be memory again: void all the same */
+    lw__encode_fence_keep(&out);
+    assert_true(out.failed);
+    assert_null(out.data);
+    assert_int_equal(out.length, 0);
+    lw__buffer_clear(&out);
+    assert_false(out.failed);
+    lw__encode_fence_keep(&out);
+    expect(&out, "PEXPIRE lockwire:fence 86400000");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_try_is_set_and_incr_in_one_write),
+        cmocka_unit_test(test_raw_bytes_of_one_command),
+        cmocka_unit_test(test_numbers_at_their_limits),
+        cmocka_unit_test(test_a_mutex_is_asked_for),
+        cmocka_unit_test(test_a_turn_names_both_tokens),
+        cmocka_unit_test(test_a_read_write_lock_is_asked_for),
+        cmocka_unit_test(test_a_release_of_each_kind),
+        cmocka_unit_test(test_renewals_go_out_in_batches),
+        cmocka_unit_test(test_the_fence_counter_is_seeded_and_kept),
+        cmocka_unit_test(test_eval_carries_the_text),
+        cmocka_unit_test(test_names_with_and_without_tags),
+        cmocka_unit_test(test_the_longest_name_and_owner),
+        cmocka_unit_test(test_commands_pile_up_in_one_buffer),
+        cmocka_unit_test(test_memory_that_is_not_there_sticks),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
