@@ -100,7 +100,7 @@ def _plan_l(o, subjects):
 
 
 def _plan_n(o, subjects):
-    yield Case("N", "N", 2, processes=2, seconds=2.0 if not o.quick else 0.6,
+    yield Case("N", "N", 2, processes=2, seconds=3.0 if not o.quick else 0.6,
                peer_seconds=1.0, repeats=o.repeats, subjects=_choose(subjects, "N", not o.quick))
 
 

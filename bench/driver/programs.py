@@ -23,6 +23,7 @@ class Subject:
         self.note = facts.get("note", "")
         self.unix = facts.get("unix", True)
         self.contended_only = facts.get("contended", False)
+        self.compares = facts.get("compares", False)  # needs a server that does so itself
         self.workloads = facts.get("workloads", "UDLN")
         self.key = facts.get("key", "{name}")
         self.polls_ms = facts.get("polls_ms", 0)  # 0: it is told
@@ -50,6 +51,8 @@ def _own(build):
               ("hash", "U", "re-entrant hash scripts"),
               ("fence", "U", "SET and INCR in a script, then compare-and-delete"),
               ("pipelined", "U", "SET NX PX and INCR, then compare-and-delete"),
+              ("delifeq", "U", "SET NX PX, then the server's own compare-and-delete"),
+              ("delifeq-fence", "U", "the same, pipelined with INCR"),
               ("connections", "U", "plain, a connection for each slot"),
               ("handover", "DLN", "the release hands over, the message grants"),
               ("turns", "DL", "the same, 16 local turns"),
@@ -57,10 +60,11 @@ def _own(build):
               ("herd", "DL", "publish to all")]
     for variant, workloads, note in limits:
         yield Subject("limit", "limit", variant, [limit, "WORKLOAD", "--variant", variant],
-                      workloads=workloads, note=note)
+                      workloads=workloads, note=note, compares="delifeq" in variant)
     own = [("default", "", "UDLN", "fence, 16 local turns"),
            ("nofence", "nofence", "U", "LW_NO_FENCE"),
            ("noturns", "noturns", "DLN", "local_turns 1"),
+           ("first", "first", "N", "default, each release the first of its name"),
            ("exclusive", "exclusive", "UDL", "LW_EXCLUSIVE")]
     for label, variant, workloads, note in own:
         yield Subject("lockwire", "lockwire", label,
@@ -138,5 +142,12 @@ def build_own(build, log):
                    stderr=log, check=True)
 
 
-def own(build):
-    return list(_own(build))
+def own(build, server):
+    """What such a server (its facts) can be measured with, and of the others why not."""
+    subjects, missing = [], {}
+    for subject in _own(build):
+        if subject.compares and not server["compares"]:
+            missing[subject.label] = server["name"] + " has no compare-and-delete of its own"
+        else:
+            subjects.append(subject)
+    return subjects, missing
