@@ -73,14 +73,15 @@ def _overtaken(rows):
     return total, len(by_grant)
 
 
-def disorder(processes, waiters):
+def disorder(processes, most):
     """Mean share of older waiters overtaken: 0 = FIFO, 0.5 = random. Judged inside each
-    process, where the order of asking is known; `waiters` of each at a time."""
+    process, where the order of asking is known; `most` of each: as many as a grant
+    overtakes in the mean where the youngest always comes first."""
     total = grants = 0
-    for rows, many in zip(processes, waiters):
-        if many > 1:
+    for rows, many in zip(processes, most):
+        if many > 0:
             overtaken, count = _overtaken(rows)
-            total += overtaken / ((many - 1) / 2)
+            total += overtaken / many
             grants += count
     return total / grants if grants else None
 
@@ -94,7 +95,7 @@ def drain(processes, lines):
     waiters = sum(len(rows.asked) for rows in processes)
     return {"grants": len(waits), "rate": len(released) * 1e9 / (last - first),
             "without": waiters - len(waits), "overlaps": _overlaps(processes),
-            "disorder": disorder(processes, [len(rows.asked) for rows in processes]),
+            "disorder": disorder(processes, [(len(rows.asked) - 1) / 2 for rows in processes]),
             **spread(waits, "wait")}
 
 
@@ -119,7 +120,7 @@ def closed_loop(processes, lines):
     return {"grants": len(grants), "rate": len(grants) / seconds,
             "changes": changes / seconds, "crossings": crossings / seconds,
             "without": slots - len(owners), "overlaps": _overlaps(processes),
-            "disorder": disorder(processes, [line["slots"] for line in lines]),
+            "disorder": disorder(processes, [line["slots"] - 1 for line in lines]),
             "longest_us": max(waits + waiting, default=0) / 1e3, **spread(waits, "wait")}
 
 

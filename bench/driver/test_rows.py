@@ -98,7 +98,7 @@ class Arithmetic(unittest.TestCase):
         fair = process((0, 1, 2, 3, 3), (1, 1, 4, 5, 5), (0, 3, 6, 7, 7), (1, 5, 8, 9, 9))
         self.assertEqual(rows.closed_loop([fair], [line()])["disorder"], 0)
         late = process((0, 1, 4, 5, 5), (1, 2, 3, 4, 4), (1, 4, 6, 7, 7), (0, 5, 8, 9, 9))
-        self.assertAlmostEqual(rows.closed_loop([late], [line()])["disorder"], 1 / 2)
+        self.assertAlmostEqual(rows.closed_loop([late], [line()])["disorder"], 1 / 4)
 
     def test_no_samples_are_no_figures(self):
         self.assertIsNone(rows.notify([process((0, 1, 0, 0, 0))], [line()])["notify_p50_us"])
