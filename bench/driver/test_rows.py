@@ -125,11 +125,12 @@ class Medians(unittest.TestCase):
 class Verdicts(unittest.TestCase):
     """Rows of one repeat; a target is looked for by how its text begins."""
 
-    def verdict(self, begins, rates, compares=None, key=("U", 256, 1), figure="rate"):
+    def verdict(self, begins, rates, compares=None, key=("U", 256, 1), figure="rate",
+                grants=0):
         section, size, processes = key
         view = summary.Summary([
             {"section": section, "size": size, "processes": processes, "label": label,
-             "repeat": 1, "figures": {figure: value}} for label, value in rates.items()])
+             "repeat": 1, "figures": {figure: value, "grants": grants}} for label, value in rates.items()])
         found = [met for met, what, _ in targets.judge(view, None, compares)
                  if what.startswith(begins)]
         return found[0] if len(found) == 1 else found
@@ -162,6 +163,13 @@ class Verdicts(unittest.TestCase):
             for value, met in ((0.02, True), (0.03, False)):
                 self.assertEqual(met, self.verdict(begins, {"lockwire noturns": value},
                                                    key=key, figure="disorder"))
+
+    def test_commands_of_a_closed_loop_count_after_many_rounds(self):
+        begins, rates = " W=50 turns off: commands", {"lockwire noturns": 2.3}
+        for section, grants, judged in (("D", 50, True), ("L", 100, False), ("L", 500, True)):
+            found = self.verdict(section + begins, rates, key=(section, 50, 2),
+                                 figure="commands", grants=grants)
+            self.assertEqual(found, False if judged else [])
 
     def test_the_first_contended_release_of_a_name_is_judged_by_itself(self):
         rates = {"limit handover": 100, "lockwire default": 124, "lockwire first": 126}
