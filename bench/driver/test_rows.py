@@ -171,6 +171,19 @@ class Verdicts(unittest.TestCase):
                                  figure="commands", grants=grants)
             self.assertEqual(found, False if judged else [])
 
+    def test_flat_is_by_the_limit_of_the_same_w(self):
+        def met(*rates):
+            view = summary.Summary([
+                {"section": "D", "size": size, "processes": 2, "label": label, "repeat": 1,
+                 "figures": {"rate": rate}}
+                for size, *both in rates
+                for label, rate in zip(("limit handover", "lockwire noturns"), both)])
+            return [met for met, what, _ in targets.judge(view, None, None) if "flat" in what]
+
+        self.assertEqual(met((50, 100, 80), (500, 20, 16)), [True])
+        self.assertEqual(met((50, 100, 80), (500, 100, 59)), [False])
+        self.assertEqual(met((50, 100, 80)), [])
+
     def test_the_first_contended_release_of_a_name_is_judged_by_itself(self):
         rates = {"limit handover": 100, "lockwire default": 124, "lockwire first": 126}
         for begins, met in (("N p50", True), ("N at a name's first release p50", False)):
