@@ -130,7 +130,8 @@ class Verdicts(unittest.TestCase):
         section, size, processes = key
         view = summary.Summary([
             {"section": section, "size": size, "processes": processes, "label": label,
-             "repeat": 1, "figures": {figure: value, "grants": grants}} for label, value in rates.items()])
+             "repeat": 1, "figures": {figure: value, "grants": grants}}
+            for label, value in rates.items()])
         found = [met for met, what, _ in targets.judge(view, None, compares)
                  if what.startswith(begins)]
         return found[0] if len(found) == 1 else found
