@@ -74,7 +74,8 @@ static void on_granted(redisAsyncContext *link, void *answer, void *arg)
     errors += reply->type == REDIS_REPLY_NIL ||
               (reply->type == REDIS_REPLY_INTEGER && reply->integer < 1);
     slot->row.granted = slot->row.released = measure_now();
-    redisAsyncFormattedCommand(link, on_released, slot, slot->release, slot->release_size);
+    redisAsyncFormattedCommand(link, on_released, slot, slot->release,
+                               slot->release_size);
 }
 
 static void on_set(redisAsyncContext *link, void *answer, void *arg)
@@ -87,11 +88,12 @@ static void on_set(redisAsyncContext *link, void *answer, void *arg)
 static void acquire(struct slot *slot)
 {
     slot->row.asked = measure_now();
-    redisAsyncFormattedCommand(slot->link, slot->fence ? on_set : on_granted, slot,
-                               slot->acquire, slot->acquire_size);
-    if (slot->fence)
+    redisAsyncFormattedCommand(slot->link, slot->fence != NULL ? on_set : on_granted,
+                               slot, slot->acquire, slot->acquire_size);
+    if (slot->fence != NULL) {
         redisAsyncFormattedCommand(slot->link, on_granted, slot, slot->fence,
                                    slot->fence_size);
+    }
 }
 
 static bool is(const struct measure_options *options, const char *variant)
@@ -106,12 +108,13 @@ static void prepare_release(struct slot *slot, const struct ways *ways, const ch
     const char *delifeq[] = {"DELIFEQ", key, token};
     const char *delex[] = {"DELEX", key, "IFEQ", token};
 
-    if (ways->deletes == BY_DELIFEQ)
+    if (ways->deletes == BY_DELIFEQ) {
         slot->release = wire_format(&slot->release_size, 3, delifeq);
-    else if (ways->deletes == BY_DELEX)
+    } else if (ways->deletes == BY_DELEX) {
         slot->release = wire_format(&slot->release_size, 4, delex);
-    else
+    } else {
         slot->release = wire_format(&slot->release_size, 5, script);
+    }
 }
 
 static void prepare(struct slot *slot, unsigned index,
@@ -119,24 +122,28 @@ static void prepare(struct slot *slot, unsigned index,
 {
     char key[256], fence[256], token[64], lease[16];
 
-    snprintf(key, sizeof(key), "%s:%u", options->name, index);
-    snprintf(fence, sizeof(fence), "%s:fence", options->name);
-    snprintf(token, sizeof(token), "6b1f0a6e-0000-4000-8000-0123456789ab:%u", index);
-    snprintf(lease, sizeof(lease), "%u", options->lease_ms);
+    (void)snprintf(key, sizeof(key), "%s:%u", options->name, index);
+    (void)snprintf(fence, sizeof(fence), "%s:fence", options->name);
+    (void)snprintf(token, sizeof(token), "6b1f0a6e-0000-4000-8000-0123456789ab:%u",
+                   index);
+    (void)snprintf(lease, sizeof(lease), "%u", options->lease_ms);
     const char *set[] = {"SET", key, token, "NX", "PX", lease};
     const char *script[] = {"EVALSHA", ways->acquire, "2", key, fence, token, lease};
     const char *leave[] = {"EVALSHA", ways->release, "2", key, fence, token, lease};
     const char *incr[] = {"INCR", fence};
-    if (ways->acquire[0])
+    if (ways->acquire[0] != '\0') {
         slot->acquire = wire_format(&slot->acquire_size, 7, script);
-    else
+    } else {
         slot->acquire = wire_format(&slot->acquire_size, 6, set);
-    if (is(options, "hash"))
+    }
+    if (is(options, "hash")) {
         slot->release = wire_format(&slot->release_size, 7, leave);
-    else
+    } else {
         prepare_release(slot, ways, key, token);
-    if (is(options, "pipelined") || is(options, "delifeq-fence"))
+    }
+    if (is(options, "pipelined") || is(options, "delifeq-fence")) {
         slot->fence = wire_format(&slot->fence_size, 2, incr);
+    }
     slot->row.slot = index;
 }
 
@@ -147,12 +154,14 @@ static enum deletes own_compare_and_delete(redisContext *link)
     enum deletes deletes = BY_SCRIPT;
 
     wire_check(reply);
-    for (size_t i = reply->elements; i-- > 0;)
-        if (reply->element[i]->elements)
-            deletes = i ? BY_DELEX : BY_DELIFEQ;
+    for (size_t i = reply->elements; i-- > 0;) {
+        if (reply->element[i]->elements > 0) {
+            deletes = i > 0 ? BY_DELEX : BY_DELIFEQ;
+        }
+    }
     freeReplyObject(reply);
     if (deletes == BY_SCRIPT) {
-        fprintf(stderr, "limit: the server has neither DELIFEQ nor DELEX\n");
+        (void)fprintf(stderr, "limit: the server has neither DELIFEQ nor DELEX\n");
         exit(1);
     }
     return deletes;
@@ -164,12 +173,15 @@ static void find_ways(const struct measure_options *options, struct ways *ret)
 
     *ret = (struct ways){.deletes = BY_SCRIPT};
     wire_load(link, is(options, "hash") ? leave_hash : compare_and_delete, ret->release);
-    if (is(options, "hash"))
+    if (is(options, "hash")) {
         wire_load(link, enter_hash, ret->acquire);
-    if (is(options, "fence"))
+    }
+    if (is(options, "fence")) {
         wire_load(link, set_with_fence, ret->acquire);
-    if (strncmp(options->variant, "delifeq", 7) == 0)
+    }
+    if (strncmp(options->variant, "delifeq", 7) == 0) {
         ret->deletes = own_compare_and_delete(link);
+    }
     redisFree(link);
 }
 
@@ -179,8 +191,9 @@ static struct slot *slots_new(struct event_base *base,
     struct slot *slots = calloc(options->slots, sizeof(*slots));
     struct ways ways;
 
-    if (!slots)
+    if (slots == NULL) {
         exit(1);
+    }
     find_ways(options, &ways);
     for (unsigned i = 0; i < options->slots; i++) {
         prepare(&slots[i], i, options, &ways);
@@ -204,8 +217,9 @@ uint64_t limit_uncontended(struct event_base *base, const struct measure_options
 {
     struct slot *slots = slots_new(base, options);
 
-    for (unsigned i = 0; i < options->slots; i++)
+    for (unsigned i = 0; i < options->slots; i++) {
         acquire(&slots[i]);
+    }
     run(base, options, 0.1);
     measure_start();
     run(base, options, options->seconds);

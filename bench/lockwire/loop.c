@@ -4,9 +4,10 @@
  * variant `first` the rounds. Must not know what another variant means.
  * Happy path: ask, on_granted, over, on_released, ask again.
  *
- * A round is a stretch of the clock with a name of its own, so that the release which hands
- * over is the first one of that name, and so that two processes agree on it: both ask in
- * its first half, who has the lock at half-time releases it, who waited then holds.
+ * A round is a stretch of the clock with a name of its own, so that the release which
+ * hands over is the first one of that name, and so that two processes agree on it: both
+ * ask in its first half, who has the lock at half-time releases it, who waited then
+ * holds.
  */
 #include "subject.h"
 
@@ -66,8 +67,9 @@ static unsigned pause_us(const struct run *run)
 
 static unsigned hold_us(const struct run *run)
 {
-    if (run->warming)
+    if (run->warming) {
         return 0;
+    }
     return run->rounds ? us_until(run, 1) : run->subject->options->hold_us;
 }
 
@@ -80,14 +82,16 @@ static void on_released(struct lw_lock *lock, int status, void *arg)
     slot->row.done = measure_now();
     lw_lock_free(lock);
     slot->lock = NULL;
-    if (!run->warming)
+    if (!run->warming) {
         measure_row(&slot->row);
-    if (run->workload != 'D' && !run->ending && run->subject->options->pause_us)
+    }
+    if (run->workload != 'D' && !run->ending && run->subject->options->pause_us) {
         wait_for(slot, pause_us(run));
-    else if (run->workload != 'D' && !run->ending)
+    } else if (run->workload != 'D' && !run->ending) {
         ask(slot);
-    else if (++run->finished == run->count)
+    } else if (++run->finished == run->count) {
         event_base_loopbreak(run->subject->base);
+    }
 }
 
 static void release(struct slot *slot)
@@ -101,10 +105,11 @@ static void over(evutil_socket_t socket, short what, void *arg)
     struct slot *slot = arg;
 
     (void)socket, (void)what;
-    if (slot->lock)
+    if (slot->lock != NULL) {
         release(slot);
-    else
+    } else {
         ask(slot);
+    }
 }
 
 static void on_granted(struct lw_lock *lock, int status, void *arg)
@@ -115,10 +120,11 @@ static void on_granted(struct lw_lock *lock, int status, void *arg)
     (void)lock;
     subject_check("acquiring", status);
     slot->row.granted = measure_now();
-    if (hold)
+    if (hold > 0) {
         wait_for(slot, hold);
-    else
+    } else {
         release(slot);
+    }
 }
 
 static void ask(struct slot *slot)
@@ -128,13 +134,17 @@ static void ask(struct slot *slot)
     char name[512];
     int length = snprintf(name, sizeof(name), "%s", subject->options->name);
 
-    if (run->warming)
+    if (run->warming) {
         length +=
             snprintf(name + length, sizeof(name) - length, ":warm:%d", (int)getpid());
-    if (run->rounds)
+    }
+    if (run->rounds) {
         slot->row.slot = measure_now() / round_ns(run);
-    if (run->workload == 'U' || run->rounds)
-        snprintf(name + length, sizeof(name) - length, ":%lld", (long long)slot->row.slot);
+    }
+    if (run->workload == 'U' || run->rounds) {
+        (void)snprintf(name + length, sizeof(name) - length, ":%lld",
+                       (long long)slot->row.slot);
+    }
     slot->row = (struct measure_row){.slot = slot->row.slot, .asked = measure_now()};
     subject_check("lw_acquire", lw_acquire(slot->client, name, &subject->acquire,
                                            on_granted, slot, &slot->lock));
@@ -144,23 +154,26 @@ static struct slot *slots_new(struct run *run, unsigned count)
 {
     struct slot *slots = calloc(count, sizeof(*slots));
 
-    if (!slots)
+    if (slots == NULL) {
         exit(1);
+    }
     for (unsigned i = 0; i < count; i++) {
         slots[i].run = run;
         slots[i].client = run->subject->client;
         slots[i].row.slot = i;
         slots[i].timer = event_new(run->subject->base, -1, 0, over, &slots[i]);
-        if (!slots[i].timer)
+        if (slots[i].timer == NULL) {
             exit(1);
+        }
     }
     return slots;
 }
 
 static void ask_all(struct run *run, double seconds)
 {
-    for (unsigned i = 0; i < run->count; i++)
+    for (unsigned i = 0; i < run->count; i++) {
         ask(&run->slots[i]);
+    }
     subject_run(run->subject, seconds);
 }
 
@@ -170,11 +183,12 @@ static void warm_up(struct run *run)
     run->ending = true;
     subject_run(run->subject, 10);
     if (run->finished != run->count) {
-        fprintf(stderr, "bench: the warm-up does not end\n");
+        (void)fprintf(stderr, "bench: the warm-up does not end\n");
         exit(1);
     }
-    for (unsigned i = 0; i < run->count; i++)
+    for (unsigned i = 0; i < run->count; i++) {
         event_free(run->slots[i].timer);
+    }
     free(run->slots);
 }
 
@@ -217,18 +231,22 @@ uint64_t subject_loop(struct subject *subject)
         .subject = subject, .workload = options->workload, .count = options->slots};
 
     warm_up_alone(subject);
-    if (options->workload != 'U')
+    if (options->workload != 'U') {
         warm_up_against_another(subject);
-    run.rounds = options->hold_us && strcmp(options->variant, "first") == 0;
+    }
+    run.rounds = options->hold_us > 0 && strcmp(options->variant, "first") == 0;
     run.slots = slots_new(&run, run.count);
     measure_start();
     subject->commands = commands(subject);
     ask_all(&run, options->seconds);
     subject->commands = commands(subject) - subject->commands;
-    for (unsigned i = 0; i < run.count; i++)
-        if (run.slots[i].lock)
+    for (unsigned i = 0; i < run.count; i++) {
+        if (run.slots[i].lock != NULL) {
             measure_row(&run.slots[i].row);
-    if (options->workload == 'D' && run.finished == run.count)
+        }
+    }
+    if (options->workload == 'D' && run.finished == run.count) {
         subject_close(subject);
+    }
     return run.errors;
 }

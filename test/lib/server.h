@@ -4,8 +4,8 @@
  * synchronous connection of the test's own. Must not know lockwire. What cannot be done
  * fails the running test with a text.
  *
- * The way is a symbolic link, so that a server that was killed and started again stands at
- * the same URL, empty unless it was started with "--appendonly yes".
+ * The way is a symbolic link, so that a server that was killed and started again stands
+ * at the same URL, empty unless it was started with "--appendonly yes".
  *
  * Happy path: server_start, redis_ok("SET a 1"), server_stop.
  */

@@ -72,15 +72,16 @@ long long release(const char *token)
     struct script_answer answer = script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS,
                                              token, SCRIPT_SERVER_ID, NULL);
 
-    if (answer.error)
+    if (answer.error) {
         fail_msg("%s", answer.text);
+    }
     return answer.n[0];
 }
 
 struct script_answer turn(const char *old, const char *token, const char *wait)
 {
     return script_run(&server, LW__SCRIPT_MUTEX_TURN, 3, KEYS, old, token,
-                      script_number(LEASE), "-1", "1", wait ? wait : "1",
+                      script_number(LEASE), "-1", "1", wait != NULL ? wait : "1",
                       SCRIPT_SERVER_ID, NULL);
 }
 
@@ -118,8 +119,8 @@ struct script_answer rw_release(const char *token, const char *kind, const char 
 {
     char member[160];
 
-    snprintf(member, sizeof(member), "%c%s %s %s", kind[0], permits_of(kind), token,
-             owner);
+    (void)snprintf(member, sizeof(member), "%c%s %s %s", kind[0], permits_of(kind), token,
+                   owner);
     return script_run(&server, LW__SCRIPT_RW_RELEASE, 3, RW_KEYS, token, member,
                       SCRIPT_SERVER_ID, NULL);
 }
@@ -130,16 +131,18 @@ long long rw_renew(const char *token, int lease)
         script_run(&server, LW__SCRIPT_RW_RENEW, 3, "lockwire:fence", "rw", RW_QUEUE,
                    SCRIPT_SERVER_ID, token, script_number(lease), NULL);
 
-    if (answer.error)
+    if (answer.error) {
         fail_msg("%s", answer.text);
+    }
     assert_int_equal(answer.count, 1);
     return answer.n[0];
 }
 
 void rw_released(struct script_answer answer, long long left)
 {
-    if (answer.error)
+    if (answer.error) {
         fail_msg("%s", answer.text);
+    }
     assert_int_equal(answer.count, 3);
     assert_int_equal(answer.n[0], 1);
     assert_int_equal(answer.n[1], left);
@@ -150,7 +153,7 @@ void assert_counts(const char *mode, int reads, int readers, int writes)
 {
     char word[16];
 
-    snprintf(word, sizeof(word), "%s/2", mode);
+    (void)snprintf(word, sizeof(word), "%s/2", mode);
     assert_string_equal(script_get(&server, "HGET rw mode"), word);
     assert_int_equal(atoi(script_get(&server, "HGET rw rcount")), reads);
     assert_int_equal(atoi(script_get(&server, "HGET rw readers")), readers);
@@ -161,7 +164,8 @@ void rw_end(const char *token)
 {
     char record[160], *rest;
 
-    snprintf(record, sizeof(record), "%s", script_get(&server, "HGET rw h:%s", token));
+    (void)snprintf(record, sizeof(record), "%s",
+                   script_get(&server, "HGET rw h:%s", token));
     rest = strchr(record, ' ');
     assert_non_null(rest);
     script_do(&server, "HSET rw h:%s 1%s soonest 1", token, rest);
@@ -169,8 +173,9 @@ void rw_end(const char *token)
 
 long long granted(struct script_answer answer)
 {
-    if (answer.error)
+    if (answer.error) {
         fail_msg("%s", answer.text);
+    }
     assert_int_equal(answer.count, 2);
     assert_int_equal(answer.n[0], 1);
     return answer.n[1];
@@ -178,8 +183,9 @@ long long granted(struct script_answer answer)
 
 long long refused(struct script_answer answer, long long position)
 {
-    if (answer.error)
+    if (answer.error) {
         fail_msg("%s", answer.text);
+    }
     assert_int_equal(answer.count, 6);
     assert_int_equal(answer.n[0], 0);
     assert_int_equal(answer.n[2], position);
