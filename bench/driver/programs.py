@@ -27,6 +27,7 @@ class Subject:
         self.workloads = facts.get("workloads", "UDLN")
         self.key = facts.get("key", "{name}")
         self.polls_ms = facts.get("polls_ms", 0)  # 0: it is told
+        self.rounds = facts.get("rounds", False)  # of N: in the rhythm of a clock
         self.renews_at = facts.get("renews_at")  # share of the lease; None: it does not
         self.holds = facts.get("holds", 1000000)  # at most, in H
 
@@ -61,16 +62,19 @@ def _own(build):
     for variant, workloads, note in limits:
         yield Subject("limit", "limit", variant, [limit, "WORKLOAD", "--variant", variant],
                       workloads=workloads, note=note, compares="delifeq" in variant)
+    yield Subject("limit", "limit", "first", [limit, "WORKLOAD", "--variant", "handover"],
+                  workloads="N", note="handover in the rhythm of lockwire first", rounds=True)
     own = [("default", "", "UDLN", "fence, 16 local turns"),
            ("nofence", "nofence", "U", "LW_NO_FENCE"),
            ("noturns", "noturns", "DLN", "local_turns 1"),
-           ("first", "first", "N", "default, each release the first of its name"),
            ("exclusive", "exclusive", "UDL", "LW_EXCLUSIVE")]
     for label, variant, workloads, note in own:
         yield Subject("lockwire", "lockwire", label,
                       [lockwire, "WORKLOAD"] + (["--variant", variant] if variant else []),
                       workloads=workloads + ("HX" if label == "default" else ""), note=note,
                       renews_at=1 / 3)
+    yield Subject("lockwire", "lockwire", "first", [lockwire, "WORKLOAD"], workloads="N",
+                  note="default, each release the first of its name", rounds=True)
     gateway = os.path.join(build, "bench/gateway")
     for label, words, note in [("gift", [], "with the lock"),
                                ("unlocked", ["--unlocked"], "the same without the lock"),

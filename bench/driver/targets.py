@@ -94,10 +94,11 @@ def _turns(judge, summary, section):
 
 def _others(judge, summary):
     for key in summary.keys("N"):
-        for label, where in ((OWN, "N "), (FIRST, "N at a name's first release ")):
+        for label, limit, where in ((OWN, "limit handover", "N "),
+                                    (FIRST, "limit first", "N at a name's first release ")):
             for figure, target in (("notify_p50_us", 1.25), ("notify_p99_us", 1.5)):
                 judge.at_most("%s%s, of the limit's" % (where, figure[7:10]),
-                              summary.ratio(key, label, "limit handover", figure), target)
+                              summary.ratio(key, label, limit, figure), target)
     for key in summary.keys("H"):
         if key[1] == 100000:
             where = "H 100,000: "

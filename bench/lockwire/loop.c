@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Workloads U, D, L and N: slots that acquire and release. Owns the slots, and of the
- * variant `first` the rounds. Must not know what another variant means.
- * Happy path: ask, on_granted, over, on_released, ask again.
+ * Workloads U, D, L and N: slots that acquire and release. Owns the slots. Must not know
+ * what a variant means. Happy path: ask, on_granted, over, on_released, ask again.
  *
- * A round is a stretch of the clock with a name of its own, so that the release which
- * hands over is the first one of that name, and so that two processes agree on it: both
- * ask in its first half, who has the lock at half-time releases it, who waited then
- * holds.
+ * Each round has a name of its own, so that the release which hands over is its first.
  */
 #include "subject.h"
 
@@ -31,7 +27,6 @@ struct run {
     char workload;
     bool warming; /* keys of our own, nothing is noted */
     bool ending;  /* nobody asks again */
-    bool rounds;
     uint64_t errors;
 };
 
@@ -42,35 +37,6 @@ static void wait_for(struct slot *slot, unsigned us)
     struct timeval delay = {.tv_sec = us / 1000000, .tv_usec = us % 1000000};
 
     event_add(slot->timer, &delay);
-}
-
-/* Long enough for timers that come a tick late, which may be 4 ms. */
-static int64_t round_ns(const struct run *run)
-{
-    return 6000 * (int64_t)run->subject->options->hold_us;
-}
-
-/* Until so many halves of this round are over; 0 where they are. */
-static unsigned us_until(const struct run *run, int halves)
-{
-    int64_t round = round_ns(run), left = halves * round / 2 - measure_now() % round;
-
-    return left > 0 ? (unsigned)(left / 1000) : 0;
-}
-
-static unsigned pause_us(const struct run *run)
-{
-    unsigned pause = measure_pause_us(run->subject->options);
-
-    return run->rounds ? pause + us_until(run, 2) : pause;
-}
-
-static unsigned hold_us(const struct run *run)
-{
-    if (run->warming) {
-        return 0;
-    }
-    return run->rounds ? us_until(run, 1) : run->subject->options->hold_us;
 }
 
 static void on_released(struct lw_lock *lock, int status, void *arg)
@@ -86,7 +52,7 @@ static void on_released(struct lw_lock *lock, int status, void *arg)
         measure_row(&slot->row);
     }
     if (run->workload != 'D' && !run->ending && run->subject->options->pause_us) {
-        wait_for(slot, pause_us(run));
+        wait_for(slot, measure_pause_us(run->subject->options));
     } else if (run->workload != 'D' && !run->ending) {
         ask(slot);
     } else if (++run->finished == run->count) {
@@ -115,7 +81,8 @@ static void over(evutil_socket_t socket, short what, void *arg)
 static void on_granted(struct lw_lock *lock, int status, void *arg)
 {
     struct slot *slot = arg;
-    unsigned hold = hold_us(slot->run);
+    const struct run *run = slot->run;
+    unsigned hold = run->warming ? 0 : measure_hold_us(run->subject->options);
 
     (void)lock;
     subject_check("acquiring", status);
@@ -131,6 +98,7 @@ static void ask(struct slot *slot)
 {
     struct run *run = slot->run;
     struct subject *subject = run->subject;
+    bool rounds = subject->options->round_us > 0 && !run->warming;
     char name[512];
     int length = snprintf(name, sizeof(name), "%s", subject->options->name);
 
@@ -138,10 +106,10 @@ static void ask(struct slot *slot)
         length +=
             snprintf(name + length, sizeof(name) - length, ":warm:%d", (int)getpid());
     }
-    if (run->rounds) {
-        slot->row.slot = measure_now() / round_ns(run);
+    if (rounds) {
+        slot->row.slot = measure_round(subject->options);
     }
-    if (run->workload == 'U' || run->rounds) {
+    if (run->workload == 'U' || rounds) {
         (void)snprintf(name + length, sizeof(name) - length, ":%lld",
                        (long long)slot->row.slot);
     }
@@ -234,7 +202,6 @@ uint64_t subject_loop(struct subject *subject)
     if (options->workload != 'U') {
         warm_up_against_another(subject);
     }
-    run.rounds = options->hold_us > 0 && strcmp(options->variant, "first") == 0;
     run.slots = slots_new(&run, run.count);
     measure_start();
     subject->commands = commands(subject);
