@@ -185,12 +185,13 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(met((50, 100, 80), (500, 100, 59)), [False])
         self.assertEqual(met((50, 100, 80)), [])
 
-    def test_the_first_contended_release_of_a_name_is_judged_by_itself(self):
-        rates = {"limit handover": 100, "lockwire default": 124, "limit first": 200,
-                 "lockwire first": 251}
-        for begins, met in (("N p50", True), ("N at a name's first release p50", False)):
-            self.assertEqual(met, self.verdict(begins, rates, key=("N", 2, 2),
-                                               figure="notify_p50_us"))
+    def test_the_first_contended_release_of_a_name_is_judged_by_its_own_limit(self):
+        rates = {"limit handover": 100, "lockwire default": 124, "limit first": 200}
+        for first, met in ((249, True), (251, False)):
+            for begins, expected in (("N p50", True), ("N at a name's first release p50", met)):
+                self.assertEqual(expected, self.verdict(
+                    begins, {**rates, "lockwire first": first}, key=("N", 2, 2),
+                    figure="notify_p50_us"))
 
 
 class Subjects(unittest.TestCase):
