@@ -1,45 +1,49 @@
 -- SPDX-License-Identifier: MIT
 -- Acquires a read-write lock for an owner, or joins its queue.
 -- KEYS: name, queue, fence
--- ARGV: token, lease ms, wait 0|1, ticket (-1: none yet), mode r|w, owner,
---       permits (0: any number of owners), server
--- Answer: {1, fence}
+-- ARGV: token, lease ms, `<r|w> <owner>` (none: the token),
+--       `<wait 0|1> <ticket> <permits> <server>` (ticket -1: none yet; permits 0: any number of
+--       owners)
+-- Answer: the fence, which is above 2^50
 --      or {0, remaining ms (-1: no TTL; 0: free), position (-1: not queued), ticket,
 --          server time us, again [, type of a stranger's key]}
---      or {-1}: another reader waits to become the writer, too; neither could ever.
+--      or -1: another reader waits to become the writer, too; neither could ever.
 -- Happy path: nothing there. Sent twice, the second finds its hold and extends it.
 
-if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
+local name, token, asker = KEYS[1], ARGV[1], ARGV[3]
+local owner = #asker == 2 and token or asker:sub(3)
+
+if redis.call('EXISTS', name, KEYS[2]) == 0 then
     local number = redis.pcall('INCRBY', KEYS[3], '1')
     if type(number) == 'number' and number >= 1125899906842624
         and number < 9007199254740992 then
-        local time = redis.call('TIME')
-        local ending = string.format('%.0f', time[1] * 1000
-                                     + math.floor(time[2] / 1000) + ARGV[2])
-        local name, owner, hold = KEYS[1], ARGV[6], 'h:' .. ARGV[1]
-        if ARGV[5] == 'w' then
-            redis.call('HSET', name, 'mode', 'write/2', 'rcount', '0', 'readers', '0',
-                       'writer', owner, 'wcount', '1', 'soonest', ending,
-                       'f:' .. owner, string.format('%.0f', number),
-                       hold, ending .. ' w ' .. owner)
-        else
-            redis.call('HSET', name, 'mode', 'read/2', 'rcount', '1', 'readers', '1',
-                       'writer', '', 'wcount', '0', 'soonest', ending, 'r:' .. owner, '1',
-                       'f:' .. owner, string.format('%.0f', number),
-                       hold, ending .. ' r ' .. owner)
+        local call, format = redis.call, string.format
+        local time = call('TIME')
+        local ends = time[1] * 1000 + time[2] / 1000 + ARGV[2]
+        -- %d is cheaper, and wrong where the server's numbers have 32 bits
+        local ending, fence = format('%d', ends), format('%d', number)
+        if #ending ~= 13 then
+            ending, fence = format('%.0f', math.floor(ends)), format('%.0f', number)
         end
-        redis.call('PEXPIREAT', name, ending)
-        return {1, number}
+        if asker:byte() == 119 then -- w
+            call('HSET', name, 'state', '2 1 0 1 ' .. ending .. ' ' .. fence .. ' ' .. owner,
+                 'h:' .. token, ending .. ' w ' .. owner)
+        else
+            call('HSET', name, 'state', '2 1 1 0 ' .. ending .. ' 0 ',
+                 'h:' .. token, ending .. ' r ' .. owner, 'r:' .. owner, '1 ' .. fence)
+        end
+        call('PEXPIREAT', name, ending)
+        return number
     end
 end
 
 local function slow()
-    local name, queue, fence, server = KEYS[1], KEYS[2], KEYS[3], ARGV[8]
+    local queue, fence, lease = KEYS[2], KEYS[3], tonumber(ARGV[2])
+    local wait, ticket, permits, server = ARGV[4]:match('^(%d) (%S+) (%d+) (.*)$')
+    local kind = asker:sub(1, 1)
+    wait, ticket, permits = wait == '1', tonumber(ticket), tonumber(permits)
     -- include: rw.lua
     -- include: join.lua
-    local token, lease, wait = ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1'
-    local ticket, kind, owner = tonumber(ARGV[4]), ARGV[5], ARGV[6]
-    local permits = tonumber(ARGV[7])
     local member = format('%s%.0f %s %s', kind, permits, token, owner)
 
     local function refuse(ours, again)
@@ -107,16 +111,16 @@ local function slow()
         local number = extend(record, token, lease)
         leave(member, token)
         serve()
-        return {1, number}
+        return number
     end
     local number, again = enter(), 0
     if number then
         serve()
-        return {1, number}
+        return number
     end
     if is_in(owner) then
         if rival() then
-            return {-1}
+            return -1
         end
         ticket = 0
     elseif ticket == 0 then
@@ -128,7 +132,7 @@ local function slow()
     number, again = serve(member, lease)
     number = number or enter()
     if number then
-        return {1, number}
+        return number
     end
     if wait and ticket > 0 and is_in(owner) then -- it came to read while it waited to write
         ticket = 0

@@ -89,17 +89,24 @@ static void note_hold(struct look_rw *rw, const char *record)
     rw->ended += atoll(record) <= model_server_time_us(server()) / 1000;
 }
 
+/* `2 <holds> <owners that read> <write holds> <soonest> <number> <writer>` */
+static void note_state(struct look_rw *rw, const char *state)
+{
+    long long holds, readers, writes;
+
+    rw->ours = sscanf(state, "2 %lld %lld %lld %*s %*s %63s", &holds, &readers, &writes,
+                      rw->writer) >= 3;
+    if (!rw->ours)
+        return;
+    rw->rcount = holds - writes;
+    rw->wcount = writes;
+    rw->readers = readers;
+}
+
 static void note_field(struct look_rw *rw, const char *field, const char *value)
 {
-    rw->ours = rw->ours || strcmp(field, "soonest") == 0;
-    if (strcmp(field, "rcount") == 0)
-        rw->rcount = atoll(value);
-    else if (strcmp(field, "wcount") == 0)
-        rw->wcount = atoll(value);
-    else if (strcmp(field, "readers") == 0)
-        rw->readers = atoll(value);
-    else if (strcmp(field, "writer") == 0)
-        (void)snprintf(rw->writer, sizeof(rw->writer), "%s", value);
+    if (strcmp(field, "state") == 0)
+        note_state(rw, value);
     else if (strncmp(field, "h:", 2) == 0)
         note_hold(rw, value);
 }
