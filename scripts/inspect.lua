@@ -22,6 +22,8 @@ local most_holds, most_waiters = tonumber(ARGV[1]) or 100, tonumber(ARGV[2]) or 
 local breaks, longest, too_long = most_waiters == 0, 512, nil
 local kind = redis.call('TYPE', KEYS[1]).ok
 local time = redis.call('TIME')
+local ttl = redis.call('PTTL', KEYS[1])
+local key_ends = string.format('%.0f ', time[1] * 1000 + time[2] / 1000 + ttl)
 
 local function fit(text)
     if text and #text > longest then
@@ -61,8 +63,9 @@ if count then
                 local reads = fit(redis.call('HGET', KEYS[1], 'r:' .. owner))
                 fence = reads and reads:match('^%d+ (%d+)$') or ''
             end
+            local record = breaks and fields[i + 1]:sub(1, 64) or fit(fields[i + 1])
             holds[#holds + 1] = fit(token)
-            holds[#holds + 1] = breaks and fields[i + 1]:sub(1, 64) or fit(fields[i + 1])
+            holds[#holds + 1] = record:gsub('^0 ', key_ends)
             holds[#holds + 1] = fence
         end
     end
@@ -81,5 +84,5 @@ end
 if too_long then
     return {err = 'ERR what stands there has ' .. too_long .. ' bytes, too long for a lock'}
 end
-return {kind, redis.call('PTTL', KEYS[1]), time[1] * 1000000 + time[2],
+return {kind, ttl, time[1] * 1000000 + time[2],
         value:sub(1, breaks and 524288 or 1024), total, holds, mutex_queue, rw_queue}

@@ -1,9 +1,11 @@
 -- SPDX-License-Identifier: MIT
 -- Owns the read-write lock, a hash:
--- `h:<token>` = "<end ms> <r|w> <owner>" for each hold;
+-- `h:<token>` = "<end ms> <r|w> <owner>" for each hold; 0 while there is no other, which has
+--     the key's own end;
 -- `r:<owner>` = "<its read holds> <its number>" for each owner that reads;
 -- `state` = "2 <holds> <owners that read> <write holds> <soonest> <number> <owner>", where no
---     hold ends before `soonest`, and number and owner are the writer's, 0 and none without one;
+--     hold ends before `soonest` (0: it is the key's own end), and number and owner are the
+--     writer's, 0 and none without one;
 -- `a:<token>` = "<ms by which it has asked again>" of who waits, while anybody reads.
 -- The state's 2 is the wire version: a hash without such a state is a stranger's. A queue's
 -- member is `<r|w><permits> <token> <owner>`. Must not know the mutex.
@@ -80,8 +82,11 @@ local function parse_member(member)
     end
 end
 
+-- True where that made it longer.
 local function grow_ttl(ms)
-    redis.call('PEXPIRE', name, math.max(redis.call('PTTL', name), ms))
+    local longest = math.max(redis.call('PTTL', name), ms)
+    redis.call('PEXPIRE', name, longest)
+    return longest == ms
 end
 
 -- Nil also where it was drawn while the server's clock stood before 2005: it was told to
@@ -102,7 +107,25 @@ local function number_for(kind, owner)
     return draw(1)
 end
 
+-- The only hold gets an end of its own, as others come whose leases are not its lease. The
+-- clock is read last, lest it seem to end before it does. (Without a TTL, which somebody took
+-- from it, it has the newcomer's lease.)
+local function part(lease)
+    local ttl, fields = redis.call('PTTL', name), redis.call('HGETALL', name)
+    local clock = redis.call('TIME')
+    lock.soonest = clock[1] * 1000 + math.floor(clock[2] / 1000) + (ttl < 0 and lease or ttl)
+    for i = 1, #fields, 2 do
+        if fields[i]:sub(1, 2) == 'h:' then
+            redis.call('HSET', name, fields[i],
+                       format('%.0f%s', lock.soonest, fields[i + 1]:sub(2)))
+        end
+    end
+end
+
 local function add(kind, token, owner, lease, number)
+    if lock.soonest == 0 then
+        part(lease)
+    end
     local ending = now + lease
     local record = format('%.0f %s %s', ending, kind, owner)
     if redis.call('HSETNX', name, 'h:' .. token, record) == 1 then
@@ -122,28 +145,31 @@ local function add(kind, token, owner, lease, number)
     save()
 end
 
--- The PEXPIRE comes first: it is what lets the HSET through when memory is out.
+-- The PEXPIRE comes first: it is what lets the HSET through when memory is out. What is left
+-- as the only hold, and makes the key live longer, ends with it.
 local function extend(record, token, lease)
     local ending, kind, owner = parse_hold(record)
-    grow_ttl(lease)
-    ending = math.max(ending, now + lease)
-    redis.call('HSET', name, 'h:' .. token, format('%.0f %s %s', ending, kind, owner))
-    local number, alone = number_of(owner), lock.rcount + lock.wcount == 1
-    if alone then
-        lock.soonest = ending
+    local grows = grow_ttl(lease)
+    if lock.soonest > 0 then
+        local alone = lock.rcount + lock.wcount == 1
+        ending = alone and grows and 0 or math.max(ending, now + lease)
+        redis.call('HSET', name, 'h:' .. token, format('%.0f %s %s', ending, kind, owner))
+        if alone then
+            lock.soonest = ending
+            save()
+        end
     end
+    local number = number_of(owner)
     if not number then
         number = draw(1)
         if writes(owner) then
             lock.number = number
+            save()
         end
         local count = reads(owner)
         if count > 0 then
             set_reads(owner, count, number)
         end
-        save()
-    elseif alone then
-        save()
     end
     return number
 end
@@ -225,7 +251,7 @@ end
 -- follows write without memory.
 local function purge()
     local dropped, soonest = false, nil
-    if lock.soonest and lock.soonest <= now then
+    if lock.soonest and lock.soonest > 0 and lock.soonest <= now then
         redis.call('HDEL', name, 'h:')
         local fields = redis.call('HGETALL', name)
         for i = 1, #fields, 2 do

@@ -17,22 +17,18 @@ if redis.call('EXISTS', name, KEYS[2]) == 0 then
     local number = redis.pcall('INCRBY', KEYS[3], '1')
     if type(number) == 'number' and number >= 1125899906842624
         and number < 9007199254740992 then
-        local call, format = redis.call, string.format
-        local time = call('TIME')
-        local ends = time[1] * 1000 + time[2] / 1000 + ARGV[2]
-        -- %d is cheaper, and wrong where the server's numbers have 32 bits
-        local ending, fence = format('%d', ends), format('%d', number)
-        if #ending ~= 13 then
-            ending, fence = format('%.0f', math.floor(ends)), format('%.0f', number)
+        local text = string.format('%d', number) -- cheaper, and wrong with 32 bits
+        if #text ~= 16 then
+            text = string.format('%.0f', number)
         end
         if asker:byte() == 119 then -- w
-            call('HSET', name, 'state', '2 1 0 1 ' .. ending .. ' ' .. fence .. ' ' .. owner,
-                 'h:' .. token, ending .. ' w ' .. owner)
+            redis.call('HSET', name, 'state', '2 1 0 1 0 ' .. text .. ' ' .. owner,
+                       'h:' .. token, '0 w ' .. owner)
         else
-            call('HSET', name, 'state', '2 1 1 0 ' .. ending .. ' 0 ',
-                 'h:' .. token, ending .. ' r ' .. owner, 'r:' .. owner, '1 ' .. fence)
+            redis.call('HSET', name, 'state', '2 1 1 0 0 0 ', 'h:' .. token, '0 r ' .. owner,
+                       'r:' .. owner, '1 ' .. text)
         end
-        call('PEXPIREAT', name, ending)
+        redis.call('PEXPIRE', name, ARGV[2])
         return number
     end
 end
@@ -50,7 +46,7 @@ local function slow()
         local left = redis.call('PTTL', name)
         if left == -2 then
             left = 0
-        elseif ours then
+        elseif ours and lock.soonest > 0 then
             left = math.max(0, lock.soonest - now)
         end
         ticket = ticket < 0 and us or ticket -- with it who may not join yet will

@@ -82,11 +82,19 @@ void look_copy(char *to, size_t size, struct bytes from)
     (void)snprintf(to, size, "%.*s", (int)from.len, from.data);
 }
 
+/* A hold's own lease; 0: that is the key's. */
+static bool has_ended(const char *record)
+{
+    int64_t ends_ms = atoll(record);
+
+    return ends_ms > 0 && ends_ms <= model_server_time_us(server()) / 1000;
+}
+
 static void note_hold(struct look_rw *rw, const char *record)
 {
     rw->reads += strstr(record, " r ") != NULL;
     rw->writes += strstr(record, " w ") != NULL;
-    rw->ended += atoll(record) <= model_server_time_us(server()) / 1000;
+    rw->ended += has_ended(record);
 }
 
 /* `2 <holds> <owners that read> <write holds> <soonest> <number> <writer>` */
@@ -162,7 +170,7 @@ bool look_has_hold(const char *name, const char *token)
     (void)snprintf(field, sizeof(field), "h:%s", token);
     rest = (char *)look_ask("HGET", name, field, NULL);
     record = look_take(&rest);
-    return record && atoll(record) > model_server_time_us(server()) / 1000;
+    return record && !has_ended(record);
 }
 
 bool look_is_free(const char *name)

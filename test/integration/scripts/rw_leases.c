@@ -18,6 +18,25 @@
 #include "range.h"
 #include "script_calls.h"
 
+/* When the hold of this token ends, by its own record: 0, or ms from now on. */
+static long long own_end(const char *token)
+{
+    long long ends = atoll(script_get(&server, "HGET rw h:%s", token));
+
+    if (ends == 0)
+        return 0;
+    return ends - script_do(&server, "EVAL %s 0",
+                            "local time = redis.call('TIME') "
+                            "return time[1] * 1000 + math.floor(time[2] / 1000)");
+}
+
+static struct script_answer acquire_for(const char *token, const char *asker,
+                                        const char *lease)
+{
+    return rw_asked(script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, RW_KEYS, token, lease,
+                               asker, "1 -1 0 " SCRIPT_SERVER_ID, NULL));
+}
+
 static void a_dead_reader_goes_after_its_own_lease_though_others_read_on(void **state)
 {
     (void)state;
@@ -127,13 +146,51 @@ static void the_next_asks_when_the_earliest_hold_ends_not_the_key(void **state)
 
     (void)state;
     granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
-    granted(rw_asked(script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, RW_KEYS, t2, "200000",
-                                "r B", "1 -1 0 " SCRIPT_SERVER_ID, NULL)));
+    granted(acquire_for(t2, "r B", "200000"));
     rw_released(rw_release(t1, "r", "A"), 0);
     assert_true(script_do(&server, "PTTL rw") > 200000);
     answer = rw_acquire(t4, "w", "C", 1, NO_TICKET);
     refused(answer, 0);
     assert_true(answer.n[1] <= 200000);
+}
+
+static void the_only_hold_ends_with_the_key_until_another_comes(void **state)
+{
+    (void)state;
+    script_run(&server, LW__SCRIPT_FENCE_SEED, 1, "lockwire:fence", NULL);
+    for (int i = 0; i < 2; i++) {
+        granted(acquire_for(t1, "r A", "300000"));
+        assert_int_equal(own_end(t1), 0);
+        assert_int_equal(rw_renew(t1, 400000), 1);
+        assert_int_equal(own_end(t1), 0);
+        granted(acquire_for(t2, i ? "r A" : "r B", "200000"));
+        assert_int_in_range(own_end(t1), 300000, 400000);
+        assert_int_in_range(own_end(t2), 100000, 200000);
+        assert_int_equal(rw_renew(t1, 500000), 1);
+        assert_int_in_range(own_end(t1), 400000, 500000);
+        rw_released(rw_release(t1, "r", "A"), i);
+        assert_int_equal(rw_renew(t2, 300000),
+                         1); /* the key lives longer, for t1's sake */
+        assert_int_in_range(own_end(t2), 200000, 300000);
+        assert_int_equal(rw_renew(t2, 600000), 1);
+        assert_int_equal(own_end(t2), 0);
+        assert_int_in_range(script_do(&server, "PTTL rw"), 500000, 600000);
+        rw_released(rw_release(t2, "r", i ? "A" : "B"), 0);
+    }
+}
+
+static void an_only_hold_of_a_key_without_ttl_gets_one_again(void **state)
+{
+    (void)state;
+    script_run(&server, LW__SCRIPT_FENCE_SEED, 1, "lockwire:fence", NULL);
+    granted(acquire_for(t1, "r A", "300000"));
+    script_do(&server, "PERSIST rw");
+    assert_int_equal(rw_renew(t1, 400000), 1);
+    assert_int_in_range(script_do(&server, "PTTL rw"), 300000, 400000);
+    script_do(&server, "PERSIST rw");
+    granted(acquire_for(t2, "r B", "200000"));
+    assert_int_in_range(own_end(t1), 100000, 200000);
+    assert_int_in_range(script_do(&server, "PTTL rw"), 100000, 200000);
 }
 
 static void an_acquire_sent_again_after_the_end_is_a_new_grant(void **state)
@@ -253,6 +310,8 @@ int main(void)
         TOKENS_TEST(a_short_renewal_after_a_long_one_shortens_nothing),
         TOKENS_TEST(a_write_lease_that_ends_leaves_the_reads_and_lets_readers_in),
         TOKENS_TEST(the_next_asks_when_the_earliest_hold_ends_not_the_key),
+        TOKENS_TEST(the_only_hold_ends_with_the_key_until_another_comes),
+        TOKENS_TEST(an_only_hold_of_a_key_without_ttl_gets_one_again),
         TOKENS_TEST(an_acquire_sent_again_after_the_end_is_a_new_grant),
         TOKENS_TEST(an_owner_s_old_handle_ends_and_its_new_one_stays),
         TOKENS_TEST(a_late_release_of_a_hold_nobody_dropped_yet_counts),
