@@ -11,8 +11,8 @@
 -- member is `<r|w><permits> <token> <owner>`. Must not know the mutex.
 --
 -- A fragment, like queue.lua, on which it stands. While a script runs, the state is kept in
--- `lock`; save() writes it: each change of holds must be followed by it. A new lock and the
--- end of a lonely hold are written by rw_acquire and rw_release, too, without all this.
+-- `lock`; save() writes it: each change of holds must be followed by it. The first hold of a
+-- name, its renewal and its end are written by the scripts themselves, too, without all this.
 --
 -- Happy path: load(); the caller adds or drops a hold; save(); serve() lets in the next.
 
@@ -107,15 +107,15 @@ local function number_for(kind, owner)
     return draw(1)
 end
 
--- The only hold gets an end of its own, as others come whose leases are not its lease. The
--- clock is read last, lest it seem to end before it does. (Without a TTL, which somebody took
--- from it, it has the newcomer's lease.)
+-- The only hold gets an end of its own, since another one comes. The clock is read last, lest
+-- that be before the end it was promised. (Of a key whose TTL somebody took away: the
+-- newcomer's lease.)
 local function part(lease)
     local ttl, fields = redis.call('PTTL', name), redis.call('HGETALL', name)
     local clock = redis.call('TIME')
     lock.soonest = clock[1] * 1000 + math.floor(clock[2] / 1000) + (ttl < 0 and lease or ttl)
     for i = 1, #fields, 2 do
-        if fields[i]:sub(1, 2) == 'h:' then
+        if fields[i + 1]:sub(1, 2) == '0 ' then
             redis.call('HSET', name, fields[i],
                        format('%.0f%s', lock.soonest, fields[i + 1]:sub(2)))
         end
@@ -145,8 +145,8 @@ local function add(kind, token, owner, lease, number)
     save()
 end
 
--- The PEXPIRE comes first: it is what lets the HSET through when memory is out. What is left
--- as the only hold, and makes the key live longer, ends with it.
+-- The PEXPIRE comes first: it is what lets the HSET through when memory is out. An only hold
+-- that makes the key live longer has the key's end from then on.
 local function extend(record, token, lease)
     local ending, kind, owner = parse_hold(record)
     local grows = grow_ttl(lease)

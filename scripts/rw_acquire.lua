@@ -4,11 +4,11 @@
 -- ARGV: token, lease ms, `<r|w> <owner>` (none: the token),
 --       `<wait 0|1> <ticket> <permits> <server>` (ticket -1: none yet; permits 0: any number of
 --       owners)
--- Answer: the fence, which is above 2^50
+-- Answer: the fence
 --      or {0, remaining ms (-1: no TTL; 0: free), position (-1: not queued), ticket,
 --          server time us, again [, type of a stranger's key]}
 --      or -1: another reader waits to become the writer, too; neither could ever.
--- Happy path: nothing there. Sent twice, the second finds its hold and extends it.
+-- Happy path: nothing there; it writes what rw.lua's add() would. Sent twice, the second finds its hold and extends it.
 
 local name, token, asker = KEYS[1], ARGV[1], ARGV[3]
 local owner = #asker == 2 and token or asker:sub(3)
@@ -17,7 +17,7 @@ if redis.call('EXISTS', name, KEYS[2]) == 0 then
     local number = redis.pcall('INCRBY', KEYS[3], '1')
     if type(number) == 'number' and number >= 1125899906842624
         and number < 9007199254740992 then
-        local text = string.format('%d', number) -- cheaper, and wrong with 32 bits
+        local text = string.format('%d', number) -- cheaper than %.0f, wrong with 32 bits
         if #text ~= 16 then
             text = string.format('%.0f', number)
         end

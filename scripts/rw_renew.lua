@@ -3,7 +3,7 @@
 -- KEYS: fence, then name, queue for each hold
 -- ARGV: server; token for each hold; lease ms of all, or for each hold
 -- Answer: 1 (extended) or 0 (it is no more) for each hold
--- Happy path: each is the only one of its name, so that the key's end is its own. A hold's
+-- Happy path: each is the only one of its name, whose end is the key's. Else a hold's
 -- lease may end while others keep the key alive: the first to see it drops it, and lets in
 -- whom it kept out.
 
