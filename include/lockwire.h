@@ -36,35 +36,38 @@
  *     (the server says that somebody else has the lock, or nobody), LW_ETIMEOUT
  *     (max_hold_ms is over). A renewal pending then gets its LW_ELOST after it; one
  *     pending at lw_release gets LW_ECANCELED before the release's own callback.
- *  7. lw_client_close releases what is held (those handles become LW_DONE, silently), ends
- *     what waits with LW_ECLOSED, drains, and calls back last, within close_timeout_ms.
- *     lw_client_free is immediate and silent. Lock handles outlive their client inert:
- *     LW_DONE, every call on them but the destructor answers LW_ECLOSED.
+ *  7. lw_client_close releases what is held (those handles become LW_DONE, silently),
+ *     ends what waits with LW_ECLOSED, drains, and calls back last, within
+ *     close_timeout_ms. lw_client_free is immediate and silent. Lock handles outlive
+ *     their client inert: LW_DONE, every call on them but the destructor answers
+ *     LW_ECLOSED.
  *  8. One thread per event_base. The library's events keep event_base_dispatch running
  *     until close or free. The client must be freed before its event_base. After fork a
  *     child may only free, before or after an event_reinit of its own.
  *
  * WHAT EACH CALL DOES IN EACH STATE (its return value, then what its callback is told)
  *
- *                  LW_WAITING       LW_HELD                    LW_RELEASING      LW_LOST, LW_DONE
- *   lw_release     LW_EINVAL        0, then LW_OK,             LW_EINVAL         LW_ENOTHELD
- *                                   LW_STILLHELD, LW_ENOTHELD
- *                                   or LW_EUNKNOWN
- *   lw_renew       LW_EINVAL        0, then LW_OK, LW_ELOST,   LW_EINVAL         LW_ENOTHELD
- *                                   LW_ECONN, LW_EREDIS or
- *                                   LW_ECANCELED
- *   lw_lock_free   leaves; a late   releases                   finishes          forgets
- *                  grant is given                              silently
+ *                  LW_WAITING      LW_HELD                    LW_RELEASING  LW_LOST,
+ *                                                                           LW_DONE
+ *   lw_release     LW_EINVAL       0, then LW_OK,             LW_EINVAL     LW_ENOTHELD
+ *                                  LW_STILLHELD, LW_ENOTHELD
+ *                                  or LW_EUNKNOWN
+ *   lw_renew       LW_EINVAL       0, then LW_OK, LW_ELOST,   LW_EINVAL     LW_ENOTHELD
+ *                                  LW_ECONN, LW_EREDIS or
+ *                                  LW_ECANCELED
+ *   lw_lock_free   leaves; a late  releases                   finishes      forgets
+ *                  grant is given                             silently
  *                  back
  *
- * Times are milliseconds on a clock that counts suspend (CLOCK_BOOTTIME). Functions return
- * 0 or a negative error of `enum lw_error`; `*ret` is untouched on failure. Destructors take
- * NULL. Strings returned live until the next call on that handle (`why`, and log messages:
- * during the callback) and are "" where there is nothing to say.
+ * Times are milliseconds on a clock that counts suspend (CLOCK_BOOTTIME). Functions
+ * return 0 or a negative error of `enum lw_error`; `*ret` is untouched on failure.
+ * Destructors take NULL. Strings returned live until the next call on that handle (`why`,
+ * and log messages: during the callback) and are "" where there is nothing to say.
  *
- * What a server or a socket said can be shown as it comes in a log message, an errstr or a
- * `why`: it is one line of printable UTF-8, any other byte stands as \xNN, and it is cut: a
- * `why` below 160 bytes, the others below 512. What lw_inspect finds is not: see there.
+ * What a server or a socket said can be shown as it comes in a log message, an errstr or
+ * a `why`: it is one line of printable UTF-8, any other byte stands as \xNN, and it is
+ * cut: a `why` below 160 bytes, the others below 512. What lw_inspect finds is not: see
+ * there.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -117,32 +120,34 @@ enum lw_error {
 enum lw_mode {
     LW_MUTEX = 0,     /* one holder, not re-entrant; the key is a plain string, as every
                          `SET name token NX PX` client writes it */
-    LW_EXCLUSIVE = 1, /* one owner, re-entrant, counted; the writer of a read-write lock */
+    LW_EXCLUSIVE = 1, /* one owner, re-entrant, counted; a read-write lock's writer */
     LW_SHARED = 2,    /* many owners, re-entrant, counted; with `permits` a semaphore */
     LW_REDISSON = 3   /* shared with Redisson's RLock; see below */
 } LW_INT_WIDE;
 
 /*
- * LW_REDISSON holds the very lock that Redisson's RLock of that name is, on a single server:
- * a Java service and this client exclude each other, and wake each other by Redisson's
- * channel. One owner, re-entrant: handles of one client that name the same `owner` hold it
- * together, also those that asked while the first one waited; without an owner a handle holds
- * alone. Redis sees one hold; all that hold together have the longest of their leases, and
- * lw_release answers LW_STILLHELD until the last one. In other ways it is a lesser lock than
- * the other modes, since Redisson's format has no more: no fencing token (lw_lock_fence is 0),
- * no queue, and an owner is known to its own client only. lw_inspect and lw_break take it for a
- * stranger's.
+ * LW_REDISSON holds the very lock that Redisson's RLock of that name is, on a single
+ * server: a Java service and this client exclude each other, and wake each other by
+ * Redisson's channel. One owner, re-entrant: handles of one client that name the same
+ * `owner` hold it together, also those that asked while the first one waited; without an
+ * owner a handle holds alone. Redis sees one hold; all that hold together have the
+ * longest of their leases, and lw_release answers LW_STILLHELD until the last one. In
+ * other ways it is a lesser lock than the other modes, since Redisson's format has no
+ * more: no fencing token (lw_lock_fence is 0), no queue, and an owner is known to its own
+ * client only. lw_inspect and lw_break take it for a stranger's.
  *
- * One handle asks for all that wait in a client, in order of arrival; wait_ms 0 is LW_EBUSY
- * while somebody of the client waits before it. Between clients there is no order, but a release
- * that others were told of is left to them for some 10 ms: asking anew takes as long then, also
- * with wait_ms 0. Who may not subscribe polls, as does everybody on a server in cluster mode,
- * where Redisson wakes by other channels: 3 s at most, and when the holder's lease ends.
+ * One handle asks for all that wait in a client, in order of arrival; wait_ms 0 is
+ * LW_EBUSY while somebody of the client waits before it. Between clients there is no
+ * order, but a release that others were told of is left to them for some 10 ms: asking
+ * anew takes as long then, also with wait_ms 0. Who may not subscribe polls, as does
+ * everybody on a server in cluster mode, where Redisson wakes by other channels: 3 s at
+ * most, and when the holder's lease ends.
  *
- * Of Redisson's other locks of that name, the fenced lock excludes and wakes both ways, the spin
- * lock excludes but wakes nobody, the fair lock excludes only. A read-write lock of that name is
- * granted beside our hold, as beside an RLock's: its read lock's unlock deletes our hold, its
- * write lock's makes it a read lock of its own. Give it another name.
+ * Of Redisson's other locks of that name, the fenced lock excludes and wakes both ways,
+ * the spin lock excludes but wakes nobody, the fair lock excludes only. A read-write lock
+ * of that name is granted beside our hold, as beside an RLock's: its read lock's unlock
+ * deletes our hold, its write lock's makes it a read lock of its own. Give it another
+ * name.
  */
 enum lw_state {
     LW_WAITING = 0,   /* asked for, neither granted nor failed yet */
@@ -152,13 +157,14 @@ enum lw_state {
     LW_DONE = 4       /* released, failed, or its client was closed */
 } LW_INT_WIDE;
 
-/* A lock's event: `status` is an lw_error (see each call). `arg` as given to that call. */
+/* A lock's event: `status` is an lw_error (see each call). `arg` as given to that
+ * call. */
 typedef void lw_lock_cb(struct lw_lock *lock, int status, void *arg);
 /* lw_client_close is finished; the client may be freed here. */
 typedef void lw_close_cb(struct lw_client *client, void *arg);
 /* The command link came up (up = 1) or went down (0); `why` is "" or what happened.
- * Called at each change, and at each failed attempt while down. A server that can serve no
- * lock (a read-only replica, one that still loads) is down. */
+ * Called at each change, and at each failed attempt while down. A server that can serve
+ * no lock (a read-only replica, one that still loads) is down. */
 typedef void lw_link_cb(struct lw_client *client, int up, const char *why, void *arg);
 /* A message for the operator; level is one of syslog's, LOG_ERR (3) to LOG_DEBUG (7).
  * May be called inside an API call. Never carries a password. */
@@ -171,8 +177,8 @@ typedef void lw_log_cb(int level, const char *message, void *arg);
  */
 struct lw_client_options {
     size_t size;
-    /* Each overrides the URL's, and may come with the other one from there; a user name needs
-     * a password, which is never logged. */
+    /* Each overrides the URL's, and may come with the other one from there; a user name
+     * needs a password, which is never logged. */
     const char *username, *password;
     /* SELECT; overrides the URL's. 0: the URL's, or 0. */
     int db;
@@ -182,8 +188,8 @@ struct lw_client_options {
     uint32_t connect_timeout_ms;
     /* 5000: for the oldest unanswered command; after it the client connects anew. */
     uint32_t request_timeout_ms;
-    /* 50 and 5000: the delay before connecting again doubles from the one to the other; each
-     * is drawn between its half and itself. */
+    /* 50 and 5000: the delay before connecting again doubles from the one to the other;
+     * each is drawn between its half and itself. */
     uint32_t backoff_min_ms, backoff_max_ms;
     /* 5000: how long lw_client_close may take. */
     uint32_t close_timeout_ms;
@@ -192,8 +198,8 @@ struct lw_client_options {
     /* 16 (1 to 16): how many handles of this client one grant of Redis serves in turn
      * (LW_MUTEX). 1: off. */
     uint32_t local_turns;
-    /* 1024: unanswered commands on the link; more of them queue here, and what keeps a lock or
-     * lets go of it goes first. */
+    /* 1024: unanswered commands on the link; more of them queue here, and what keeps a
+     * lock or lets go of it goes first. */
     uint32_t max_inflight;
     lw_link_cb *link;
     lw_log_cb *log;
@@ -201,8 +207,8 @@ struct lw_client_options {
     int log_level;
     /* Of `link` and `log`. */
     void *arg;
-    /* Where lw_client_new, lw_acquire, lw_inspect and lw_break say what was wrong, and where,
-     * when they return a negative value. Must live as long as the client. */
+    /* Where lw_client_new, lw_acquire, lw_inspect and lw_break say what was wrong, and
+     * where, when they return a negative value. Must live as long as the client. */
     char *errbuf;
     size_t errbuf_size;
 };
@@ -222,20 +228,20 @@ struct lw_acquire_options {
     uint32_t lease_ms;
     /* 0: try once (LW_EBUSY). -1: wait for ever. Else LW_ETIMEOUT after it. */
     int64_t wait_ms;
-    /* 0: no cap. Else the hold ends after it (`lost` with LW_ETIMEOUT), so that a job that
-     * never finishes cannot hold for ever. */
+    /* 0: no cap. Else the hold ends after it (`lost` with LW_ETIMEOUT), so that a job
+     * that never finishes cannot hold for ever. */
     int64_t max_hold_ms;
     /* How long before the deadline `lost` comes; below half the lease, and below
      * max_hold_ms. */
     uint32_t margin_ms;
-    /* LW_EXCLUSIVE, LW_SHARED, LW_REDISSON: who holds, and so may enter again: 1 to 128 printable bytes
-     * without spaces. Default: this handle alone. A process that
-     * restarts and gives the same string is the same owner: it enters beside what its dead
-     * self still holds, with the same fencing token. So does anybody else who gives it: make
-     * it unique, and see to it that the old process is gone. */
+    /* LW_EXCLUSIVE, LW_SHARED, LW_REDISSON: who holds, and so may enter again: 1 to 128
+     * printable bytes without spaces. Default: this handle alone. A process that
+     * restarts and gives the same string is the same owner: it enters beside what its
+     * dead self still holds, with the same fencing token. So does anybody else who gives
+     * it: make it unique, and see to it that the old process is gone. */
     const char *owner;
-    /* LW_SHARED: this request enters only while fewer owners hold. 0: no bound. All users of
-     * a name should pass the same number. */
+    /* LW_SHARED: this request enters only while fewer owners hold. 0: no bound. All users
+     * of a name should pass the same number. */
     uint32_t permits;
     /* Called with the `arg` of lw_acquire; may be NULL. */
     lw_lock_cb *lost;
@@ -252,7 +258,8 @@ enum lw_acquire_flags {
     LW_NO_FENCE = 2
 } LW_INT_WIDE;
 
-/* Statistics: counters since lw_client_new, but `held` and `waiting`, which are of now. */
+/* Statistics: counters since lw_client_new, but `held` and `waiting`, which are of
+ * now. */
 #define LW_WAIT_BUCKETS 16
 struct lw_stats {
     size_t size;
@@ -273,8 +280,8 @@ struct lw_stats {
     uint64_t resent;        /* commands sent again after an unknown outcome */
     uint64_t reconnects;    /* connections made after the first */
     uint64_t wait_us;       /* sum of the waiting times of all that were granted, in us */
-    /* Of the same: bucket i counts waits of up to 2^i ms (0: up to 1 ms), the last one all
-     * that were longer. */
+    /* Of the same: bucket i counts waits of up to 2^i ms (0: up to 1 ms), the last one
+     * all that were longer. */
     uint64_t wait_histogram[LW_WAIT_BUCKETS];
 };
 #define LW_STATS_INIT                                                                    \
@@ -293,19 +300,19 @@ struct lw_stats {
 
 /*
  * A client of the Redis at `url`: redis://[[user][:password]@]host[:port][/db] or
- * unix:///path[?db=N] (reserved characters in user, password and path as %XX; a user without
- * a password needs that of the options). Returns at once; connecting goes on in the loop, and
- * again after every loss of the connection, with exponential backoff. `base` and
- * options->errbuf must outlive the client.
+ * unix:///path[?db=N] (reserved characters in user, password and path as %XX; a user
+ * without a password needs that of the options). Returns at once; connecting goes on in
+ * the loop, and again after every loss of the connection, with exponential backoff.
+ * `base` and options->errbuf must outlive the client.
  * LW_EINVAL (bad URL or option: errbuf says which), LW_ENOMEM.
  */
 LW_PUBLIC int lw_client_new(struct event_base *base, const char *url,
                             const struct lw_client_options *options,
                             struct lw_client **ret);
 /*
- * Ends the client in good order: rule 7. `done` (may be NULL) is called once, from the loop,
- * within close_timeout_ms. Freeing the client remains the caller's. LW_ECLOSED if it was
- * called before.
+ * Ends the client in good order: rule 7. `done` (may be NULL) is called once, from the
+ * loop, within close_timeout_ms. Freeing the client remains the caller's. LW_ECLOSED if
+ * it was called before.
  */
 LW_PUBLIC int lw_client_close(struct lw_client *client, lw_close_cb *done, void *arg);
 /* Ends the client at once and in silence: no callback of it or its locks runs any more.
@@ -323,8 +330,8 @@ LW_PUBLIC int lw_client_stats(const struct lw_client *client, struct lw_stats *r
  *   LW_ETIMEOUT   wait_ms is over; lw_lock_errstr is "" if somebody else had it
  *   LW_EDEADLOCK  this owner reads and wants to write, and so does another reader
  *   LW_ECONN      wait_ms 0: no server (later waits ride an outage out)
- *   LW_EREDIS     the server refuses for good (permissions) or, wait_ms 0, for now (memory, a
- *                 clock that was never set): see lw_lock_errstr
+ *   LW_EREDIS     the server refuses for good (permissions) or, wait_ms 0, for now
+ *                 (memory, a clock that was never set): see lw_lock_errstr
  *   LW_ENOMEM, LW_ECLOSED
  * Returns 0, or LW_EINVAL (errbuf says what), LW_ENOMEM, LW_ECLOSED.
  * *ret (may be NULL only if `done` keeps the handle) is the caller's to lw_lock_free.
@@ -340,10 +347,10 @@ LW_PUBLIC int lw_acquire(struct lw_client *client, const char *name,
  */
 LW_PUBLIC int lw_release(struct lw_lock *lock, lw_lock_cb *done, void *arg);
 /*
- * Extends the lease now, by a command of its own; lease_ms (0: keep the lease; else 100 to
- * 2^31 - 1, above twice the margin) stays for later renewals. A shorter lease takes effect
- * on this side at once. Never past max_hold_ms. Several may be pending, each gets its
- * callback. After LW_ECONN or LW_EREDIS the lock is still held until its deadline.
+ * Extends the lease now, by a command of its own; lease_ms (0: keep the lease; else 100
+ * to 2^31 - 1, above twice the margin) stays for later renewals. A shorter lease takes
+ * effect on this side at once. Never past max_hold_ms. Several may be pending, each gets
+ * its callback. After LW_ECONN or LW_EREDIS the lock is still held until its deadline.
  * Returns 0, LW_EINVAL, LW_ENOMEM or what the table says.
  */
 LW_PUBLIC int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done,
@@ -355,12 +362,12 @@ LW_PUBLIC enum lw_state lw_lock_state(const struct lw_lock *lock);
 /* How long, in ms, the lock is still surely ours without another renewal: no I/O, no
  * callback needed. 0 = do not touch the resource. */
 LW_PUBLIC int64_t lw_lock_remaining_ms(const struct lw_lock *lock);
-/* The fencing token of this grant, larger than that of every earlier grant of the name; 0 if
- * it was not granted or LW_NO_FENCE saved it. Pass it along with every write to the resource,
- * which must refuse a smaller one than it has seen. It is above 2^50, since it begins with the
- * server's time in us: a server whose clock stands before September 2005, and that kept no
- * larger number, has none to give. Then only LW_NO_FENCE and LW_REDISSON are granted; the log
- * says so, and who waits has the lock when the clock is right. */
+/* The fencing token of this grant, larger than that of every earlier grant of the name; 0
+ * if it was not granted or LW_NO_FENCE saved it. Pass it along with every write to the
+ * resource, which must refuse a smaller one than it has seen. It is above 2^50, since it
+ * begins with the server's time in us: a server whose clock stands before September 2005,
+ * and that kept no larger number, has none to give. Then only LW_NO_FENCE and LW_REDISSON
+ * are granted; the log says so, and who waits has the lock when the clock is right. */
 LW_PUBLIC uint64_t lw_lock_fence(const struct lw_lock *lock);
 LW_PUBLIC const char *lw_lock_name(const struct lw_lock *lock);
 /* Who holds: the owner given, else the token as it stands in Redis; "" while waiting. */
@@ -370,13 +377,14 @@ LW_PUBLIC const char *lw_lock_owner(const struct lw_lock *lock);
  * LW_ETIMEOUT it is why the server refused until the end, or why there was no connection.
  * Copy it to keep it: it lives until the event loop has control again. */
 LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
-/* After LW_EBUSY: the holder's remaining lease in ms, for a Retry-After; -1: it has none. */
+/* After LW_EBUSY: the holder's remaining lease in ms, for a Retry-After; -1: it has
+ * none. */
 LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
 
-/* One holder or waiter, as lw_inspect finds it. The strings are as they stand in Redis, where
- * anybody may have written them: not to be shown on a terminal as they are. Later versions
- * append fields, so an entry may be larger than this, and in an earlier one smaller:
- * entry_size below. */
+/* One holder or waiter, as lw_inspect finds it. The strings are as they stand in Redis,
+ * where anybody may have written them: not to be shown on a terminal as they are. Later
+ * versions append fields, so an entry may be larger than this, and in an earlier one
+ * smaller: entry_size below. */
 struct lw_inspected {
     /* ours is `<client uuid>:<n>:<window ms>-`; of a plain string its first 1024 bytes */
     const char *token;
@@ -392,50 +400,53 @@ struct lw_inspected {
     uint32_t permits;  /* of a waiter in LW_SHARED */
     enum lw_mode mode; /* how it holds, or wants to */
 };
-/* What stands behind a name at one moment; lives, with its entries and strings, during the
- * callback. */
+/* What stands behind a name at one moment; lives, with its entries and strings, during
+ * the callback. */
 struct lw_inspection {
-    size_t size; /* of this struct in the library that runs; later versions append to it */
+    size_t size; /* of this struct in the library that runs; later versions append */
     const char *name;
     const char *stranger; /* type of a key that is not ours to understand; else "" */
     const void *holders_, *waiters_;   /* of the two functions below */
     size_t holder_count, waiter_count; /* how many entries these have */
     size_t holder_total, waiter_total; /* however many there are */
-    /* Of one lw_inspected in the library that runs. What does not end within it is not there:
-     * to be looked at by a program that may meet an earlier library than its header's. */
+    /* Of one lw_inspected in the library that runs. What does not end within it is not
+     * there: to be looked at by a program that may meet an earlier library than its
+     * header's. */
     size_t entry_size;
 };
 /* The holder of this index, below holder_count: at most 100, in no order. Else NULL. */
 LW_PUBLIC const struct lw_inspected *lw_inspection_holder(
     const struct lw_inspection *inspection, size_t index);
-/* The waiter of this index, below waiter_count: at most 100 of mutexes, then 100 of the other
- * modes, each in its queue's order. Else NULL. */
+/* The waiter of this index, below waiter_count: at most 100 of mutexes, then 100 of the
+ * other modes, each in its queue's order. Else NULL. */
 LW_PUBLIC const struct lw_inspected *lw_inspection_waiter(
     const struct lw_inspection *inspection, size_t index);
-/* status: LW_OK, `inspection` tells all. Else it is NULL: LW_ECONN (no link at the moment; it
- * is not waited for), LW_EREDIS (also where somebody wrote a field or a member of more than 512
- * bytes there), LW_ENOMEM, LW_ECLOSED; `why` is "" or tells. */
+/* status: LW_OK, `inspection` tells all. Else it is NULL: LW_ECONN (no link at the
+ * moment; it is not waited for), LW_EREDIS (also where somebody wrote a field or a member
+ * of more than 512 bytes there), LW_ENOMEM, LW_ECLOSED; `why` is "" or tells. */
 typedef void lw_inspect_cb(struct lw_client *client, int status,
                            const struct lw_inspection *inspection, const char *why,
                            void *arg);
 /* status: LW_OK: taken away, and handed to the first who waits. LW_ENOTHELD: nobody holds
- * it, not by this token, or it is a stranger's. LW_ECONN: not done; LW_EUNKNOWN: it may have
- * been. LW_EREDIS, LW_ENOMEM, LW_ECLOSED; `why` is "" or tells. */
-typedef void lw_break_cb(struct lw_client *client, int status, const char *why, void *arg);
+ * it, not by this token, or it is a stranger's. LW_ECONN: not done; LW_EUNKNOWN: it may
+ * have been. LW_EREDIS, LW_ENOMEM, LW_ECLOSED; `why` is "" or tells. */
+typedef void lw_break_cb(struct lw_client *client, int status, const char *why,
+                         void *arg);
 
-/* Asks who holds `name` and who waits for it. `done` is called once, from the loop, unless
- * the client is freed first. LW_EINVAL (errbuf says what), LW_ENOMEM, LW_ECLOSED. */
+/* Asks who holds `name` and who waits for it. `done` is called once, from the loop,
+ * unless the client is freed first. LW_EINVAL (errbuf says what), LW_ENOMEM,
+ * LW_ECLOSED. */
 LW_PUBLIC int lw_inspect(struct lw_client *client, const char *name, lw_inspect_cb *done,
                          void *arg);
 /*
  * Takes the lock away from its holder and hands it over, as if it had released: for an
- * operator who knows that the holder is gone or stuck. Breaks the promise of one holder until
- * the old one's next renewal tells it LW_ENOTHELD; fencing is what protects meanwhile.
- * token: only if it is that one's; NULL: whoever holds now (of a read-write lock all that
- * hold at that moment, up to 1000). A plain string of another library's is a holder, too (of
- * more than 512 KiB: LW_EREDIS). What is too long for lw_inspect is broken all the same,
- * but a token of more than 512 bytes is nothing to be named by: such go with NULL alone.
- * Returns as lw_inspect.
+ * operator who knows that the holder is gone or stuck. Breaks the promise of one holder
+ * until the old one's next renewal tells it LW_ENOTHELD; fencing is what protects
+ * meanwhile. token: only if it is that one's; NULL: whoever holds now (of a read-write
+ * lock all that hold at that moment, up to 1000). A plain string of another library's is
+ * a holder, too (of more than 512 KiB: LW_EREDIS). What is too long for lw_inspect is
+ * broken all the same, but a token of more than 512 bytes is nothing to be named by: such
+ * go with NULL alone. Returns as lw_inspect.
  */
 LW_PUBLIC int lw_break(struct lw_client *client, const char *name, const char *token,
                        lw_break_cb *done, void *arg);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The example daemon's shared state: an HTTP gateway that must not give a user's gift twice,
- * however often and to whichever gateway the request comes.
+ * The example daemon's shared state: an HTTP gateway that must not give a user's gift
+ * twice, however often and to whichever gateway the request comes.
  *
  * main.c owns the process (start, routes, shutdown), options.c its command line, gift.c a
  * request's life, ledger.c the file, metrics.c the statistics' text.

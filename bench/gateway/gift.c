@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The life of POST /gift/<user>: the lock, the work, the answer. Knows nothing of sockets or
- * of the other gateways: what they did is in the ledger, read under the lock.
+ * The life of POST /gift/<user>: the lock, the work, the answer. Knows nothing of sockets
+ * or of the other gateways: what they did is in the ledger, read under the lock.
  *
  * Happy path: gift_start -> on_acquired -> the work's timer -> on_worked: one line in the
- * ledger, 200. A copy that comes meanwhile: LW_EBUSY -> 409 with Retry-After; with ?wait its
- * turn comes, and on_acquired finds the gift given -> 200, already.
+ * ledger, 200. A copy that comes meanwhile: LW_EBUSY -> 409 with Retry-After; with ?wait
+ * its turn comes, and on_acquired finds the gift given -> 200, already.
  *
  * Each way out is end(): the answer, if there is still somebody to answer, and
- * lw_lock_free, which leaves the queue or releases as need be. The lock lost during the work
- * ends it without a line (503). A client that goes takes its request with it: the copy that
- * it sends next does the work.
+ * lw_lock_free, which leaves the queue or releases as need be. The lock lost during the
+ * work ends it without a line (503). A client that goes takes its request with it: the
+ * copy that it sends next does the work.
  */
 #include "gateway.h"
 
@@ -55,23 +55,27 @@ static void end(struct gift *gift, enum outcome outcome)
 
     gateway->outcomes[outcome]++;
     lw_lock_free(gift->lock);
-    if (gift->work)
+    if (gift->work != NULL) {
         event_free(gift->work);
-    if (gift->gone)
+    }
+    if (gift->gone != NULL) {
         event_free(gift->gone);
+    }
     *gift->prev = gift->next;
-    if (gift->next)
+    if (gift->next != NULL) {
         gift->next->prev = gift->prev;
+    }
     free(gift);
-    if (gateway->stopping && !gateway->gifts)
+    if (gateway->stopping && gateway->gifts == NULL) {
         gateway_drained(gateway);
+    }
 }
 
 static void add_header(struct gift *gift, const char *name, int64_t value)
 {
     char text[24];
 
-    snprintf(text, sizeof(text), "%" PRId64, value);
+    (void)snprintf(text, sizeof(text), "%" PRId64, value);
     evhttp_add_header(evhttp_request_get_output_headers(gift->http), name, text);
 }
 
@@ -125,22 +129,24 @@ static void on_worked(evutil_socket_t fd, short what, void *arg)
     const char *why = NULL;
 
     (void)fd, (void)what;
-    /* The ledger is a plain file, which cannot refuse a small fencing token. So ask the lock
-     * as late as possible, when it is our turn to write; a resource that compares tokens needs
-     * no such luck. */
+    /* The ledger is a plain file, which cannot refuse a small fencing token. So ask the
+     * lock as late as possible, when it is our turn to write; a resource that compares
+     * tokens needs no such luck. */
     if (ledger_lock(ledger) < 0) {
         why = told("ledger");
     } else {
-        if (!unlocked && lw_lock_remaining_ms(gift->lock) == 0)
+        if (!unlocked && lw_lock_remaining_ms(gift->lock) == 0) {
             why = lw_strerror(LW_ELOST);
-        else if (ledger_append(ledger, gift->user, fence) < 0)
+        } else if (ledger_append(ledger, gift->user, fence) < 0) {
             why = told("ledger");
+        }
         ledger_unlock(ledger);
     }
-    if (why)
+    if (why != NULL) {
         answer_later(gift, UNAVAILABLE, why);
-    else
+    } else {
         answer_gift(gift, GIVEN, fence);
+    }
 }
 
 static void on_lost(struct lw_lock *lock, int reason, void *arg)
@@ -153,8 +159,9 @@ static int note_grant(struct ledger *grants, struct gift *gift)
 {
     int result = ledger_lock(grants);
 
-    if (result < 0)
+    if (result < 0) {
         return -1;
+    }
     result = ledger_append(grants, gift->user, lw_lock_fence(gift->lock));
     ledger_unlock(grants);
     return result;
@@ -173,12 +180,13 @@ static void on_held(struct gift *gift)
         return;
     }
     found = ledger_find(&gateway->ledger, gift->user, &fence);
-    if (found > 0)
+    if (found > 0) {
         answer_gift(gift, ALREADY, fence);
-    else if (found < 0)
+    } else if (found < 0) {
         answer_later(gift, UNAVAILABLE, told("ledger"));
-    else if (event_add(gift->work, &work) < 0)
+    } else if (event_add(gift->work, &work) < 0) {
         answer_later(gift, UNAVAILABLE, lw_strerror(LW_ENOMEM));
+    }
 }
 
 static void on_acquired(struct lw_lock *lock, int status, void *arg)
@@ -186,13 +194,14 @@ static void on_acquired(struct lw_lock *lock, int status, void *arg)
     struct gift *gift = arg;
 
     gift->waited_ms = now_ms() - gift->asked_ms;
-    if (status == LW_OK)
+    if (status == LW_OK) {
         on_held(gift);
-    else if (status == LW_EBUSY || status == LW_ETIMEOUT)
+    } else if (status == LW_EBUSY || status == LW_ETIMEOUT) {
         answer_later(gift, BUSY, lw_strerror(status));
-    else
+    } else {
         answer_later(gift, UNAVAILABLE,
                      *lw_lock_errstr(lock) ? lw_lock_errstr(lock) : lw_strerror(status));
+    }
 }
 
 /* From evhttp: the connection is being freed, and the request with it. */
@@ -219,8 +228,9 @@ static void watch_client(struct gift *gift)
 
     evhttp_connection_set_closecb(connection, on_closed, gift);
     gift->gone = event_new(gift->gateway->base, fd, EV_CLOSED, on_gone, gift);
-    if (gift->gone)
+    if (gift->gone != NULL) {
         event_add(gift->gone, NULL); /* where it cannot be had: then with the answer */
+    }
 }
 
 static bool valid_user(const char *user)
@@ -239,16 +249,19 @@ static bool parse_wait(const char *query, int64_t *wait_ms)
     char *rest;
 
     *wait_ms = 0;
-    if (!query)
+    if (query == NULL) {
         return true;
-    if (evhttp_parse_query_str(query, &pairs) < 0)
+    }
+    if (evhttp_parse_query_str(query, &pairs) < 0) {
         return false;
+    }
     text = evhttp_find_header(&pairs, "wait");
-    if (text) {
+    if (text != NULL) {
         errno = 0;
         *wait_ms = strtoll(text, &rest, 10);
-        if (errno || rest == text || *rest)
+        if (errno || rest == text || *rest) {
             *wait_ms = -1;
+        }
     }
     evhttp_clear_headers(&pairs);
     return *wait_ms >= 0 && *wait_ms <= WAIT_MAX;
@@ -259,16 +272,18 @@ static struct gift *gift_new(struct gateway *gateway, struct evhttp_request *htt
 {
     struct gift *gift = calloc(1, sizeof(*gift));
 
-    if (!gift)
+    if (gift == NULL) {
         return NULL;
+    }
     gift->gateway = gateway;
     gift->http = http;
     gift->asked_ms = now_ms();
     strcpy(gift->user, user);
     gift->next = gateway->gifts;
     gift->prev = &gateway->gifts;
-    if (gift->next)
+    if (gift->next != NULL) {
         gift->next->prev = &gift->next;
+    }
     gateway->gifts = gift;
     gift->work = event_new(gateway->base, -1, 0, on_worked, gift);
     return gift;
@@ -285,13 +300,14 @@ static int lock_for(struct gift *gift, struct lw_acquire_options *options)
 {
     char name[USER_MAX + 8];
 
-    if (!gift->work)
+    if (gift->work == NULL) {
         return LW_ENOMEM;
+    }
     if (gift->gateway->unlocked) {
         on_held(gift);
         return 0;
     }
-    snprintf(name, sizeof(name), "gift:%s", gift->user);
+    (void)snprintf(name, sizeof(name), "gift:%s", gift->user);
     options->lease_ms = gift->gateway->lease_ms;
     options->lost = on_lost;
     return lw_acquire(gift->gateway->client, name, options, on_acquired, gift,
@@ -314,23 +330,25 @@ void gift_start(struct gateway *gateway, struct evhttp_request *http, const char
         return;
     }
     gift = gift_new(gateway, http, user);
-    if (!gift) {
+    if (gift == NULL) {
         evhttp_send_error(http, HTTP_SERVUNAVAIL, NULL);
         return;
     }
     watch_client(gift);
     error = lock_for(gift, &options);
-    if (error < 0)
+    if (error < 0) {
         answer_later(gift, UNAVAILABLE, lw_strerror(error));
+    }
 }
 
 void gift_stop_waiting(struct gateway *gateway)
 {
     struct gift *gift, *next;
 
-    for (gift = gateway->gifts; gift; gift = next) {
+    for (gift = gateway->gifts; gift != NULL; gift = next) {
         next = gift->next;
-        if (gift->lock && lw_lock_state(gift->lock) == LW_WAITING)
+        if (gift->lock != NULL && lw_lock_state(gift->lock) == LW_WAITING) {
             answer_later(gift, UNAVAILABLE, "shutting down");
+        }
     }
 }

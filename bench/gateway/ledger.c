@@ -34,11 +34,13 @@ int ledger_open(struct ledger *ledger, const char *path)
 
     *ledger = (struct ledger){.fd = -1};
     ledger->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (ledger->fd < 0)
+    if (ledger->fd < 0) {
         return -1;
+    }
     torn = ledger_lock(ledger);
-    if (torn >= 0)
+    if (torn >= 0) {
         ledger_unlock(ledger);
+    }
     return torn;
 }
 
@@ -50,8 +52,9 @@ void ledger_close(struct ledger *ledger)
         HASH_DEL(ledger->entries, entry);
         free(entry);
     }
-    if (ledger->fd >= 0)
+    if (ledger->fd >= 0) {
         close(ledger->fd);
+    }
     ledger->fd = -1;
 }
 
@@ -63,14 +66,17 @@ static int take_in(struct ledger *ledger, const char *line)
     struct ledger_entry *entry;
 
     if (sscanf(line, "%64s %" SCNu64 " %*d %*d.%*3d%c", user, &fence, &end) != 3 ||
-        end != '\n')
+        end != '\n') {
         return 0;
+    }
     HASH_FIND_STR(ledger->entries, user, entry);
-    if (entry)
+    if (entry != NULL) {
         return 0;
+    }
     entry = calloc(1, sizeof(*entry));
-    if (!entry)
+    if (entry == NULL) {
         return -1;
+    }
     strcpy(entry->user, user);
     entry->fence = fence;
     HASH_ADD_STR(ledger->entries, user, entry);
@@ -84,18 +90,21 @@ static int read_new(struct ledger *ledger)
 
     for (;;) {
         got = pread(ledger->fd, block, sizeof(block) - 1, ledger->read_to);
-        if (got < 0)
+        if (got < 0) {
             return -1;
+        }
         block[got] = '\0';
-        for (line = block; (end = strchr(line, '\n')); line = end + 1) {
+        for (line = block; (end = strchr(line, '\n')) != NULL; line = end + 1) {
             char kept = end[1];
             end[1] = '\0';
-            if (take_in(ledger, line) < 0)
+            if (take_in(ledger, line) < 0) {
                 return -1;
+            }
             end[1] = kept;
         }
-        if (line == block)
+        if (line == block) {
             return 0;
+        }
         ledger->read_to += line - block;
     }
 }
@@ -104,11 +113,13 @@ int ledger_find(struct ledger *ledger, const char *user, uint64_t *fence)
 {
     struct ledger_entry *entry;
 
-    if (read_new(ledger) < 0)
+    if (read_new(ledger) < 0) {
         return -1;
+    }
     HASH_FIND_STR(ledger->entries, user, entry);
-    if (!entry)
+    if (entry == NULL) {
         return 0;
+    }
     *fence = entry->fence;
     return 1;
 }
@@ -119,8 +130,9 @@ static int write_all(int fd, const char *text, size_t length)
     while (length > 0) {
         ssize_t written = write(fd, text, length);
 
-        if (written < 0)
+        if (written < 0) {
             return -1;
+        }
         text += written;
         length -= (size_t)written;
     }
@@ -132,14 +144,18 @@ static int end_torn_line(int fd)
     struct stat file;
     char last;
 
-    if (fstat(fd, &file) < 0)
+    if (fstat(fd, &file) < 0) {
         return -1;
-    if (file.st_size == 0)
+    }
+    if (file.st_size == 0) {
         return 0;
-    if (pread(fd, &last, 1, file.st_size - 1) != 1)
+    }
+    if (pread(fd, &last, 1, file.st_size - 1) != 1) {
         return -1;
-    if (last == '\n')
+    }
+    if (last == '\n') {
         return 0;
+    }
     return write_all(fd, "?\n", 2) < 0 ? -1 : 1;
 }
 
@@ -147,13 +163,16 @@ int ledger_lock(struct ledger *ledger)
 {
     int torn;
 
-    if (ledger->fd < 0)
+    if (ledger->fd < 0) {
         return 0;
-    if (flock(ledger->fd, LOCK_EX) < 0)
+    }
+    if (flock(ledger->fd, LOCK_EX) < 0) {
         return -1;
+    }
     torn = end_torn_line(ledger->fd);
-    if (torn < 0)
+    if (torn < 0) {
         ledger_unlock(ledger);
+    }
     return torn;
 }
 
@@ -161,8 +180,9 @@ void ledger_unlock(struct ledger *ledger)
 {
     int error = errno;
 
-    if (ledger->fd >= 0)
+    if (ledger->fd >= 0) {
         (void)flock(ledger->fd, LOCK_UN);
+    }
     errno = error;
 }
 
@@ -172,8 +192,9 @@ int ledger_append(struct ledger *ledger, const char *user, uint64_t fence)
     char line[LINE_SIZE];
     int length;
 
-    if (ledger->fd < 0)
+    if (ledger->fd < 0) {
         return 0;
+    }
     clock_gettime(CLOCK_REALTIME, &now);
     length = snprintf(line, sizeof(line), "%s %" PRIu64 " %d %lld.%03ld\n", user, fence,
                       (int)getpid(), (long long)now.tv_sec, now.tv_nsec / 1000000);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A network daemon that embeds lockwire: an HTTP gateway in front of work that must not be
- * done twice. Owns the routes and the process's life; see gateway.h for the rest.
+ * A network daemon that embeds lockwire: an HTTP gateway in front of work that must not
+ * be done twice. Owns the routes and the process's life; see gateway.h for the rest.
  *
  *     POST /gift/<user>[?wait=ms]   200, 409 with Retry-After, 503
  *     GET  /healthz                 200, or 503 and why
@@ -35,18 +35,19 @@ void say(const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    fputs("gateway: ", stderr);
-    vfprintf(stderr, format, args);
-    fputs("\n", stderr);
+    (void)fputs("gateway: ", stderr);
+    (void)vfprintf(stderr, format, args);
+    (void)fputs("\n", stderr);
     va_end(args);
 }
 
 const char *json_safe(char *copy, size_t size, const char *text)
 {
-    snprintf(copy, size, "%s", text);
+    (void)snprintf(copy, size, "%s", text);
     for (char *at = copy; *at; at++) {
-        if (*at == '"' || *at == '\\' || (unsigned char)*at < 0x20)
+        if (*at == '"' || *at == '\\' || (unsigned char)*at < 0x20) {
             *at = '\'';
+        }
     }
     return copy;
 }
@@ -57,7 +58,7 @@ void reply_json(struct evhttp_request *http, int code, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    if (!out || evbuffer_add_vprintf(out, format, args) < 0 ||
+    if (out == NULL || evbuffer_add_vprintf(out, format, args) < 0 ||
         evbuffer_add(out, "\n", 1) < 0) {
         evhttp_send_error(http, HTTP_INTERNAL, NULL);
     } else {
@@ -66,25 +67,29 @@ void reply_json(struct evhttp_request *http, int code, const char *format, ...)
         evhttp_send_reply(http, code, NULL, out);
     }
     va_end(args);
-    if (out)
+    if (out != NULL) {
         evbuffer_free(out);
+    }
 }
 
 static void reply_health(struct gateway *gateway, struct evhttp_request *http)
 {
     char why[sizeof(gateway->why_down)];
 
-    if (gateway->link_up)
+    if (gateway->link_up) {
         reply_json(http, HTTP_OK, "{\"link\": \"up\"}");
-    else
+    } else {
         reply_json(http, HTTP_SERVUNAVAIL, "{\"link\": \"down\", \"why\": \"%s\"}",
                    json_safe(why, sizeof(why), gateway->why_down));
+    }
 }
 
-static bool is(struct evhttp_request *http, enum evhttp_cmd_type method, const char *allow)
+static bool is(struct evhttp_request *http, enum evhttp_cmd_type method,
+               const char *allow)
 {
-    if (evhttp_request_get_command(http) == method)
+    if (evhttp_request_get_command(http) == method) {
         return true;
+    }
     evhttp_add_header(evhttp_request_get_output_headers(http), "Allow", allow);
     reply_json(http, HTTP_BADMETHOD, "{\"error\": \"only %s here\"}", allow);
     return false;
@@ -96,20 +101,24 @@ static void on_request(struct evhttp_request *http, void *arg)
     const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(http);
     const char *path = evhttp_uri_get_path(uri);
 
-    if (!path)
+    if (path == NULL) {
         path = "";
+    }
     if (gateway->stopping) {
         evhttp_add_header(evhttp_request_get_output_headers(http), "Connection", "close");
         reply_json(http, HTTP_SERVUNAVAIL, "{\"error\": \"shutting down\"}");
     } else if (strncmp(path, "/gift/", 6) == 0) {
-        if (is(http, EVHTTP_REQ_POST, "POST"))
+        if (is(http, EVHTTP_REQ_POST, "POST")) {
             gift_start(gateway, http, path + 6, evhttp_uri_get_query(uri));
+        }
     } else if (strcmp(path, "/healthz") == 0) {
-        if (is(http, EVHTTP_REQ_GET, "GET"))
+        if (is(http, EVHTTP_REQ_GET, "GET")) {
             reply_health(gateway, http);
+        }
     } else if (strcmp(path, "/metrics") == 0) {
-        if (is(http, EVHTTP_REQ_GET, "GET"))
+        if (is(http, EVHTTP_REQ_GET, "GET")) {
             metrics_reply(gateway, http);
+        }
     } else {
         reply_json(http, HTTP_NOTFOUND, "{\"error\": \"no such resource\"}");
     }
@@ -120,10 +129,11 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
     struct gateway *gateway = arg;
 
     (void)client;
-    if (!up && (gateway->link_up || strcmp(why, gateway->why_down) != 0))
+    if (!up && (gateway->link_up || strcmp(why, gateway->why_down) != 0)) {
         say("no connection to Redis: %s", why);
+    }
     gateway->link_up = up;
-    snprintf(gateway->why_down, sizeof(gateway->why_down), "%s", why);
+    (void)snprintf(gateway->why_down, sizeof(gateway->why_down), "%s", why);
 }
 
 static void on_log(int level, const char *message, void *arg)
@@ -143,8 +153,9 @@ static void on_client_closed(struct lw_client *client, void *arg)
 
 void gateway_drained(struct gateway *gateway)
 {
-    if (lw_client_close(gateway->client, on_client_closed, gateway) < 0)
+    if (lw_client_close(gateway->client, on_client_closed, gateway) < 0) {
         event_base_loopbreak(gateway->base);
+    }
 }
 
 static void on_stop(evutil_socket_t number, short what, void *arg)
@@ -159,28 +170,33 @@ static void on_stop(evutil_socket_t number, short what, void *arg)
     say("signal %d: finishing", (int)number);
     gateway->stopping = true;
     evhttp_del_accept_socket(gateway->http, gateway->listener);
-    if (gateway->gifts)
+    if (gateway->gifts != NULL) {
         gift_stop_waiting(gateway);
-    else
+    } else {
         gateway_drained(gateway);
+    }
 }
 
 static int open_file(struct ledger *file, const char *option, const char *path)
 {
     int torn = ledger_open(file, path);
 
-    if (torn < 0)
+    if (torn < 0) {
         say("%s %s: %s", option, path, strerror(errno));
-    else if (torn > 0)
+    } else if (torn > 0) {
         say("%s %s: its last line was torn, and counts for nothing", option, path);
+    }
     return torn < 0 ? -1 : 0;
 }
 
 static int open_files(struct gateway *gateway, const struct options *options)
 {
-    if (open_file(&gateway->ledger, "--ledger", options->ledger) < 0)
+    if (open_file(&gateway->ledger, "--ledger", options->ledger) < 0) {
         return -1;
-    return options->grants ? open_file(&gateway->grants, "--grants", options->grants) : 0;
+    }
+    return options->grants != NULL
+               ? open_file(&gateway->grants, "--grants", options->grants)
+               : 0;
 }
 
 static int connect_to_redis(struct gateway *gateway, const struct options *options)
@@ -188,7 +204,7 @@ static int connect_to_redis(struct gateway *gateway, const struct options *optio
     struct lw_client_options client = LW_CLIENT_OPTIONS_INIT;
     int error;
 
-    snprintf(gateway->why_down, sizeof(gateway->why_down), "not connected yet");
+    (void)snprintf(gateway->why_down, sizeof(gateway->why_down), "not connected yet");
     client.client_name = "gateway";
     client.link = on_link;
     client.log = on_log;
@@ -196,8 +212,9 @@ static int connect_to_redis(struct gateway *gateway, const struct options *optio
     client.errbuf = gateway->error;
     client.errbuf_size = sizeof(gateway->error);
     error = lw_client_new(gateway->base, options->url, &client, &gateway->client);
-    if (error < 0)
+    if (error < 0) {
         say("%s", *gateway->error ? gateway->error : lw_strerror(error));
+    }
     return error;
 }
 
@@ -208,10 +225,11 @@ static int write_port(const char *path, int port)
     FILE *file;
     int written;
 
-    snprintf(draft, sizeof(draft), "%s.new", path);
+    (void)snprintf(draft, sizeof(draft), "%s.new", path);
     file = fopen(draft, "we");
-    if (!file)
+    if (file == NULL) {
         return -1;
+    }
     written = fprintf(file, "%d\n", port);
     return fclose(file) == 0 && written > 0 ? rename(draft, path) : -1;
 }
@@ -223,8 +241,9 @@ static struct evhttp *new_http(struct gateway *gateway, const struct options *op
     struct timeval idle = {(time_t)(options->idle_ms / 1000),
                            (options->idle_ms % 1000) * 1000};
 
-    if (!http)
+    if (http == NULL) {
         return NULL;
+    }
     evhttp_set_max_headers_size(http, HEADERS_MAX);
     evhttp_set_max_body_size(http, BODY_MAX);
     evhttp_set_timeout_tv(http, &idle);
@@ -238,11 +257,13 @@ static int listen_at(struct gateway *gateway, const struct options *options)
     int port;
 
     gateway->http = new_http(gateway, options);
-    if (gateway->http)
+    if (gateway->http != NULL) {
         gateway->listener =
             evhttp_bind_socket_with_handle(gateway->http, options->host, options->port);
-    if (!gateway->listener || getsockname(evhttp_bound_socket_get_fd(gateway->listener),
-                                          (struct sockaddr *)&address, &size) < 0) {
+    }
+    if (gateway->listener == NULL ||
+        getsockname(evhttp_bound_socket_get_fd(gateway->listener),
+                    (struct sockaddr *)&address, &size) < 0) {
         say("cannot listen at %s:%u: %s", options->host, options->port, strerror(errno));
         return -1;
     }
@@ -250,11 +271,11 @@ static int listen_at(struct gateway *gateway, const struct options *options)
     port = ntohs(address.ss_family == AF_INET6
                      ? ((struct sockaddr_in6 *)&address)->sin6_port
                      : ((struct sockaddr_in *)&address)->sin_port);
-    if (options->port_file && write_port(options->port_file, port) < 0) {
+    if (options->port_file != NULL && write_port(options->port_file, port) < 0) {
         say("--port-file %s: %s", options->port_file, strerror(errno));
         return -1;
     }
-    printf("listening at %s:%d\n", options->host, port);
+    (void)printf("listening at %s:%d\n", options->host, port);
     return fflush(stdout);
 }
 
@@ -264,14 +285,19 @@ static int serve(struct gateway *gateway, const struct options *options)
     struct event *interrupt = evsignal_new(gateway->base, SIGINT, on_stop, gateway);
     int result = -1;
 
-    if (!term || !interrupt || event_add(term, NULL) < 0 || event_add(interrupt, NULL) < 0)
+    if (term == NULL || interrupt == NULL || event_add(term, NULL) < 0 ||
+        event_add(interrupt, NULL) < 0) {
         say("cannot watch for signals");
-    else if (connect_to_redis(gateway, options) == 0 && listen_at(gateway, options) == 0)
+    } else if (connect_to_redis(gateway, options) == 0 &&
+               listen_at(gateway, options) == 0) {
         result = event_base_dispatch(gateway->base);
-    if (term)
+    }
+    if (term != NULL) {
         event_free(term);
-    if (interrupt)
+    }
+    if (interrupt != NULL) {
         event_free(interrupt);
+    }
     return result;
 }
 
@@ -281,23 +307,26 @@ int main(int argc, char **argv)
     struct gateway gateway = {.ledger = {.fd = -1}, .grants = {.fd = -1}};
     int code = options_parse(argc, argv, &options);
 
-    if (code >= 0)
+    if (code >= 0) {
         return code;
-    signal(SIGPIPE, SIG_IGN); /* evhttp's; the library takes care of its own */
-    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of write */
+    }
+    (void)signal(SIGPIPE, SIG_IGN); /* evhttp's; the library takes care of its own */
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of write */
     gateway.work_ms = options.work_ms;
     gateway.lease_ms = (uint32_t)options.lease_ms;
     gateway.unlocked = options.unlocked;
     gateway.base = event_base_new();
-    code = gateway.base && open_files(&gateway, &options) == 0 &&
+    code = gateway.base != NULL && open_files(&gateway, &options) == 0 &&
                    serve(&gateway, &options) == 0
                ? EXIT_SUCCESS
                : EXIT_FAILURE;
-    if (gateway.http)
+    if (gateway.http != NULL) {
         evhttp_free(gateway.http);
+    }
     lw_client_free(gateway.client);
-    if (gateway.base)
+    if (gateway.base != NULL) {
         event_base_free(gateway.base);
+    }
     ledger_close(&gateway.ledger);
     ledger_close(&gateway.grants);
     return code;

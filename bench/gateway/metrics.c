@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GET /metrics: the library's statistics and the gateway's own in Prometheus' text format.
+ * GET /metrics: the library's statistics and the gateway's own in Prometheus' text
+ * format.
  *
  * Happy path: lw_client_stats, one table walked, the histogram, the answer.
  */
@@ -95,9 +96,10 @@ static void add_own(struct evbuffer *out, const struct gateway *gateway)
                         "# HELP gateway_requests_total Requests for gifts by their end.\n"
                         "# TYPE gateway_requests_total counter\n",
                         gateway->link_up);
-    for (int i = 0; i < OUTCOMES; i++)
+    for (int i = 0; i < OUTCOMES; i++) {
         evbuffer_add_printf(out, "gateway_requests_total{outcome=\"%s\"} %" PRIu64 "\n",
                             outcome_names[i], gateway->outcomes[i]);
+    }
 }
 
 void metrics_reply(struct gateway *gateway, struct evhttp_request *http)
@@ -105,7 +107,7 @@ void metrics_reply(struct gateway *gateway, struct evhttp_request *http)
     struct lw_stats stats = LW_STATS_INIT;
     struct evbuffer *out = evbuffer_new();
 
-    if (!out || lw_client_stats(gateway->client, &stats) < 0) {
+    if (out == NULL || lw_client_stats(gateway->client, &stats) < 0) {
         evhttp_send_error(http, HTTP_INTERNAL, NULL);
     } else {
         add_metrics(out, &stats);
@@ -115,6 +117,7 @@ void metrics_reply(struct gateway *gateway, struct evhttp_request *http)
                           "text/plain; version=0.0.4");
         evhttp_send_reply(http, HTTP_OK, NULL, out);
     }
-    if (out)
+    if (out != NULL) {
         evbuffer_free(out);
+    }
 }

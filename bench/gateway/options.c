@@ -37,7 +37,7 @@ static const char usage[] =
 static bool parse_listen(const char *text, struct options *options)
 {
     const char *colon = strrchr(text, ':');
-    size_t length = colon ? (size_t)(colon - text) : 0;
+    size_t length = colon != NULL ? (size_t)(colon - text) : 0;
     char *rest;
     unsigned long port;
 
@@ -45,11 +45,14 @@ static bool parse_listen(const char *text, struct options *options)
         text++;
         length -= 2;
     }
-    if (length == 0 || length >= sizeof(options->host) || colon[1] < '0' || colon[1] > '9')
+    if (length == 0 || length >= sizeof(options->host) || colon[1] < '0' ||
+        colon[1] > '9') {
         return false;
+    }
     port = strtoul(colon + 1, &rest, 10);
-    if (*rest || port > UINT16_MAX)
+    if (*rest || port > UINT16_MAX) {
         return false;
+    }
     memcpy(options->host, text, length);
     options->host[length] = '\0';
     options->port = (uint16_t)port;
@@ -60,8 +63,9 @@ static bool parse_time(const char *option, const char *text, int64_t *ms)
 {
     char why[200];
 
-    if (duration_parse(text, ms, why, sizeof(why)) == 0 && *ms <= INT32_MAX)
+    if (duration_parse(text, ms, why, sizeof(why)) == 0 && *ms <= INT32_MAX) {
         return true;
+    }
     say("--%s %s", option, *ms > INT32_MAX ? "is too long" : why);
     return false;
 }
@@ -91,8 +95,9 @@ static bool parse_option(int option, struct options *options)
     case 'i':
         return parse_time("idle", optarg, &options->idle_ms);
     case 'a':
-        if (parse_listen(optarg, options))
+        if (parse_listen(optarg, options)) {
             return true;
+        }
         say("--listen '%s': HOST:PORT was expected, PORT from 0 to 65535", optarg);
         return false;
     default:
@@ -116,22 +121,24 @@ int options_parse(int argc, char **argv, struct options *options)
     const char *url = getenv("LOCKWIRE_URL");
     int option;
 
-    *options = (struct options){.url = url && *url ? url : "redis://localhost",
+    *options = (struct options){.url = url != NULL && *url ? url : "redis://localhost",
                                 .host = "127.0.0.1",
                                 .port = 8080,
                                 .work_ms = 20,
                                 .lease_ms = 30000,
                                 .idle_ms = 60000};
     while ((option = getopt_long(argc, argv, "h", known, NULL)) != -1) {
-        if (option == 'h')
+        if (option == 'h') {
             return fputs(usage, stdout) < 0;
+        }
         if (!parse_option(option, options)) {
-            fputs(usage, stderr);
+            (void)fputs(usage, stderr);
             return USAGE;
         }
     }
-    if (options->ledger && optind == argc)
+    if (options->ledger != NULL && optind == argc) {
         return -1;
-    fputs(usage, stderr);
+    }
+    (void)fputs(usage, stderr);
     return USAGE;
 }

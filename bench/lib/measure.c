@@ -36,8 +36,9 @@ int64_t measure_now(void)
 
 unsigned measure_pause_us(const struct measure_options *options)
 {
-    if (!options->pause_us)
+    if (!options->pause_us) {
         return 0;
+    }
     return options->pause_us / 2 +
            (unsigned)((double)options->pause_us * ((double)random() / RAND_MAX));
 }
@@ -48,8 +49,8 @@ static double number(const char *option, const char *text, double least, double 
     double value = strtod(text, &end);
 
     if (end == text || *end || !(value >= least && value <= most)) {
-        fprintf(stderr, "bench: --%s: '%s' is not a number from %g to %g\n", option, text,
-                least, most);
+        (void)fprintf(stderr, "bench: --%s: '%s' is not a number from %g to %g\n", option,
+                      text, least, most);
         exit(64);
     }
     return value;
@@ -60,11 +61,13 @@ static bool is_one_of(const char *word, const char *words)
     const char *at = words;
     size_t length = strlen(word);
 
-    if (!length)
+    if (!length) {
         return true;
-    while ((at = strstr(at, word))) {
-        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || !at[length]))
+    }
+    while ((at = strstr(at, word)) != NULL) {
+        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || !at[length])) {
             return true;
+        }
         at += length;
     }
     return false;
@@ -122,20 +125,21 @@ void measure_options(int argc, char **argv, const char *variants,
 
     *ret = (struct measure_options){
         .name = "bench", .variant = "", .slots = 1, .seconds = 1, .lease_ms = 30000};
-    if (argc < 2 || strlen(argv[1]) != 1 || !strchr("UDLNHX", argv[1][0])) {
-        fprintf(stderr,
-                "usage: %s U|D|L|N|H|X --url URL [--slots N] [--seconds S] "
-                "[--name KEY] [--variant V] [--lease-ms MS] [--hold-us US] "
-                "[--pause-us US] [--rows FILE]\nvariants: %s\n",
-                argv[0], variants);
+    if (argc < 2 || strlen(argv[1]) != 1 || strchr("UDLNHX", argv[1][0]) == NULL) {
+        (void)fprintf(stderr,
+                      "usage: %s U|D|L|N|H|X --url URL [--slots N] [--seconds S] "
+                      "[--name KEY] [--variant V] [--lease-ms MS] [--hold-us US] "
+                      "[--pause-us US] [--rows FILE]\nvariants: %s\n",
+                      argv[0], variants);
         exit(64);
     }
     ret->workload = argv[1][0];
     optind = 2;
-    while ((option = getopt_long(argc, argv, "", known, &index)) != -1)
+    while ((option = getopt_long(argc, argv, "", known, &index)) != -1) {
         take(option, known[index].name, ret);
-    if (!ret->url || optind != argc || !is_one_of(ret->variant, variants)) {
-        fprintf(stderr, "bench: needed: --url, and a variant of: %s\n", variants);
+    }
+    if (ret->url == NULL || optind != argc || !is_one_of(ret->variant, variants)) {
+        (void)fprintf(stderr, "bench: needed: --url, and a variant of: %s\n", variants);
         exit(64);
     }
     srandom((unsigned)clock_ns(CLOCK_MONOTONIC));
@@ -144,15 +148,15 @@ void measure_options(int argc, char **argv, const char *variants,
 
 void measure_say(const char *event, int64_t value)
 {
-    printf("{\"%s\": %lld}\n", event, (long long)value);
-    fflush(stdout);
+    (void)printf("{\"%s\": %lld}\n", event, (long long)value);
+    (void)fflush(stdout);
 }
 
 void measure_start(void)
 {
     char line[64];
 
-    if (!rows) {
+    if (rows == NULL) {
         rows = mmap(NULL, ROWS_MAX * sizeof(*rows), PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (rows == MAP_FAILED) {
@@ -162,26 +166,29 @@ void measure_start(void)
     }
     rows_used = 0;
     measure_say("ready", 1);
-    if (!fgets(line, sizeof(line), stdin))
+    if (fgets(line, sizeof(line), stdin) == NULL) {
         exit(1); /* nobody waits for us any more */
+    }
     cpu_started_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     started_ns = measure_now();
 }
 
 void measure_row(const struct measure_row *row)
 {
-    if (rows && rows_used < ROWS_MAX)
+    if (rows != NULL && rows_used < ROWS_MAX) {
         rows[rows_used++] = *row;
+    }
 }
 
 static int write_rows(const char *path)
 {
     FILE *file = fopen(path, "wb");
 
-    if (!file || fwrite(rows, sizeof(*rows), rows_used, file) != rows_used) {
-        fprintf(stderr, "bench: %s: %s\n", path, strerror(errno));
-        if (file)
-            fclose(file);
+    if (file == NULL || fwrite(rows, sizeof(*rows), rows_used, file) != rows_used) {
+        (void)fprintf(stderr, "bench: %s: %s\n", path, strerror(errno));
+        if (file != NULL) {
+            (void)fclose(file);
+        }
         return -1;
     }
     return fclose(file);
@@ -192,14 +199,16 @@ int measure_finish(const struct measure_options *options, const char *version,
 {
     int64_t ended_ns = measure_now(), cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 
-    if (options->rows && write_rows(options->rows) < 0)
+    if (options->rows != NULL && write_rows(options->rows) < 0) {
         return 1;
-    printf("{\"workload\": \"%c\", \"variant\": \"%s\", \"slots\": %u, "
-           "\"start_ns\": %lld, \"seconds\": %.6f, \"cpu_us\": %lld, \"rows\": %zu, "
-           "\"errors\": %llu, \"commands\": %llu, \"version\": \"%s\"}\n",
-           options->workload, options->variant, options->slots, (long long)started_ns,
-           (double)(ended_ns - started_ns) / 1e9,
-           (long long)(cpu_ns - cpu_started_ns) / 1000, rows_used,
-           (unsigned long long)errors, (unsigned long long)commands, version);
+    }
+    (void)printf(
+        "{\"workload\": \"%c\", \"variant\": \"%s\", \"slots\": %u, "
+        "\"start_ns\": %lld, \"seconds\": %.6f, \"cpu_us\": %lld, \"rows\": %zu, "
+        "\"errors\": %llu, \"commands\": %llu, \"version\": \"%s\"}\n",
+        options->workload, options->variant, options->slots, (long long)started_ns,
+        (double)(ended_ns - started_ns) / 1e9,
+        (long long)(cpu_ns - cpu_started_ns) / 1000, rows_used,
+        (unsigned long long)errors, (unsigned long long)commands, version);
     return fflush(stdout) ? 1 : 0;
 }

@@ -40,7 +40,8 @@ struct measure_row {
 void measure_options(int argc, char **argv, const char *variants,
                      struct measure_options *ret);
 int64_t measure_now(void);
-/* A random time from half of options->pause_us to one and a half of it; 0 where it is 0. */
+/* A random time from half of options->pause_us to one and a half of it; 0 where it is
+ * 0. */
 unsigned measure_pause_us(const struct measure_options *options);
 /* What has been noted so far is forgotten, the CPU time counts from here. */
 void measure_start(void);

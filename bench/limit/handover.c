@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limits D, L and N: the release script gives the lock to the first in the queue and tells
- * it so; the message grants. Two commands per hand-over. With `turns` a process that has
- * the lock serves up to 16 of its own waiters before it passes it on. Owns its scripts.
- * There is no life insurance here: who dies, blocks everybody.
+ * Limits D, L and N: the release script gives the lock to the first in the queue and
+ * tells it so; the message grants. Two commands per hand-over. With `turns` a process
+ * that has the lock serves up to 16 of its own waiters before it passes it on. Owns its
+ * scripts. There is no life insurance here: who dies, blocks everybody.
  *
  * Happy path: ask (queued), a message for this process, the slot holds, it releases.
  */
@@ -70,8 +70,9 @@ static void on_answer(redisAsyncContext *context, void *answer, void *arg)
     (void)context;
     wire_check(reply);
     errors += reply->integer < 0;
-    if (reply->integer == 1)
+    if (reply->integer == 1) {
         granted(arg);
+    }
 }
 
 static void ask(void *arg)
@@ -94,12 +95,14 @@ static void finish(struct slot *slot)
 {
     slot->row.done = measure_now();
     measure_row(&slot->row);
-    if (options->workload != 'D')
+    if (options->workload != 'D') {
         limit_later(base, measure_pause_us(options), ask, slot);
-    else
+    } else {
         finished++;
-    if (finished == options->slots && !turns)
+    }
+    if (finished == options->slots && !turns) {
         event_base_loopbreak(base);
+    }
 }
 
 static void on_released(redisAsyncContext *context, void *answer, void *arg)
@@ -111,8 +114,9 @@ static void on_released(redisAsyncContext *context, void *answer, void *arg)
 static void on_turn_over(redisAsyncContext *context, void *answer, void *arg)
 {
     on_answer(context, answer, arg);
-    if (finished == options->slots)
+    if (finished == options->slots) {
         event_base_loopbreak(base);
+    }
 }
 
 static void serve(void);
@@ -136,7 +140,7 @@ static void serve(void)
 {
     struct slot *slot = TAILQ_FIRST(&waiting);
 
-    if (!slot) {
+    if (slot == NULL) {
         claimed = false;
         send_call(RELEASE, slots, on_turn_over);
     } else if (served == TURNS) {
@@ -177,9 +181,9 @@ static void prepare(struct slot *slot)
 {
     char queue[256], token[192], lease[16];
 
-    snprintf(queue, sizeof(queue), "%s:queue", options->name);
-    snprintf(token, sizeof(token), "%s %u", channel, (unsigned)(slot - slots));
-    snprintf(lease, sizeof(lease), "%u", options->lease_ms);
+    (void)snprintf(queue, sizeof(queue), "%s:queue", options->name);
+    (void)snprintf(token, sizeof(token), "%s %u", channel, (unsigned)(slot - slots));
+    (void)snprintf(lease, sizeof(lease), "%u", options->lease_ms);
     for (int i = 0; i < CALLS; i++) {
         const char *words[] = {"EVALSHA", shas[i], "2",  options->name,
                                queue,     token,   lease};
@@ -196,17 +200,20 @@ static void connect_all(void)
     wire_load(waiting_link, release_script, shas[RELEASE]);
     wire_load(waiting_link, turn_script, shas[TURN]);
     redisFree(waiting_link);
-    snprintf(channel, sizeof(channel), "%s:%d", options->name, (int)getpid());
+    (void)snprintf(channel, sizeof(channel), "%s:%d", options->name, (int)getpid());
     orders = wire_open(base, options->url);
     messages = wire_open(base, options->url);
     redisAsyncCommand(messages, on_message, NULL, "SUBSCRIBE %s", channel);
-    while (!subscribed)
+    while (!subscribed) {
         event_base_dispatch(base);
+    }
     slots = calloc(options->slots, sizeof(*slots));
-    if (!slots)
+    if (slots == NULL) {
         exit(1);
-    for (unsigned i = 0; i < options->slots; i++)
+    }
+    for (unsigned i = 0; i < options->slots; i++) {
         prepare(&slots[i]);
+    }
 }
 
 uint64_t limit_handover(struct event_base *its_base, const struct measure_options *given)
@@ -216,12 +223,15 @@ uint64_t limit_handover(struct event_base *its_base, const struct measure_option
     turns = strcmp(options->variant, "turns") == 0;
     connect_all();
     measure_start();
-    for (unsigned i = 0; i < options->slots; i++)
+    for (unsigned i = 0; i < options->slots; i++) {
         ask(&slots[i]);
+    }
     limit_stop_after(base, options);
     event_base_dispatch(base);
-    for (unsigned i = 0; i < options->slots; i++)
-        if (!slots[i].row.done)
+    for (unsigned i = 0; i < options->slots; i++) {
+        if (!slots[i].row.done) {
             measure_row(&slots[i].row);
+        }
+    }
     return errors;
 }

@@ -24,8 +24,9 @@ void limit_stop_after(struct event_base *base, const struct measure_options *opt
     struct timeval delay = {.tv_sec = (time_t)options->seconds};
 
     delay.tv_usec = (suseconds_t)((options->seconds - (double)delay.tv_sec) * 1e6);
-    if (event_base_once(base, -1, EV_TIMEOUT, stop, base, &delay) < 0)
+    if (event_base_once(base, -1, EV_TIMEOUT, stop, base, &delay) < 0) {
         exit(1);
+    }
 }
 
 struct later {
@@ -52,11 +53,13 @@ void limit_later(struct event_base *base, unsigned us, void (*then)(void *arg), 
         return;
     }
     later = malloc(sizeof(*later));
-    if (!later)
+    if (later == NULL) {
         exit(1);
+    }
     *later = (struct later){then, arg};
-    if (event_base_once(base, -1, EV_TIMEOUT, on_later, later, &delay) < 0)
+    if (event_base_once(base, -1, EV_TIMEOUT, on_later, later, &delay) < 0) {
         exit(1);
+    }
 }
 
 int main(int argc, char **argv)
@@ -67,17 +70,19 @@ int main(int argc, char **argv)
     uint64_t errors;
 
     measure_options(argc, argv, VARIANTS, &options);
-    if (!base || strchr("HX", options.workload)) {
-        fprintf(stderr, "limit: no limit is defined for %c\n", options.workload);
+    if (base == NULL || strchr("HX", options.workload) != NULL) {
+        (void)fprintf(stderr, "limit: no limit is defined for %c\n", options.workload);
         return 64;
     }
-    if (options.workload == 'U')
+    if (options.workload == 'U') {
         errors = limit_uncontended(base, &options);
-    else if (!strcmp(options.variant, "race") || !strcmp(options.variant, "herd"))
+    } else if (strcmp(options.variant, "race") == 0 ||
+               strcmp(options.variant, "herd") == 0) {
         errors = limit_race(base, &options);
-    else
+    } else {
         errors = limit_handover(base, &options);
-    snprintf(version, sizeof(version), "hiredis %d.%d.%d", HIREDIS_MAJOR, HIREDIS_MINOR,
-             HIREDIS_PATCH);
+    }
+    (void)snprintf(version, sizeof(version), "hiredis %d.%d.%d", HIREDIS_MAJOR,
+                   HIREDIS_MINOR, HIREDIS_PATCH);
     return measure_finish(&options, version, errors, 0);
 }

@@ -10,7 +10,8 @@
 #include <event2/event.h>
 
 /* U: every slot a key of its own; variants plain, hash, fence, pipelined, connections. */
-uint64_t limit_uncontended(struct event_base *base, const struct measure_options *options);
+uint64_t limit_uncontended(struct event_base *base,
+                           const struct measure_options *options);
 /* D, L, N: the release hands over; variants handover, turns. */
 uint64_t limit_handover(struct event_base *base, const struct measure_options *options);
 /* D, L, N: the release publishes, then it is a race; variants race, herd. */
@@ -19,5 +20,6 @@ uint64_t limit_race(struct event_base *base, const struct measure_options *optio
 /* Ends event_base_dispatch after options->seconds. */
 void limit_stop_after(struct event_base *base, const struct measure_options *options);
 /* Calls `then` after that time; at once where it is 0. */
-void limit_later(struct event_base *base, unsigned us, void (*then)(void *arg), void *arg);
+void limit_later(struct event_base *base, unsigned us, void (*then)(void *arg),
+                 void *arg);
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limits D, L and N the usual way: the release deletes the key and publishes, whoever hears
- * it tries SET NX; `race`: one waiter of each process, `herd`: all of them. Owns its
- * script. A newcomer tries at once, as everywhere.
+ * Limits D, L and N the usual way: the release deletes the key and publishes, whoever
+ * hears it tries SET NX; `race`: one waiter of each process, `herd`: all of them. Owns
+ * its script. A newcomer tries at once, as everywhere.
  *
- * Happy path: a slot tries, fails and queues here; a message comes; it tries again, holds,
- * releases.
+ * Happy path: a slot tries, fails and queues here; a message comes; it tries again,
+ * holds, releases.
  */
 #include "limit.h"
 #include "wire.h"
@@ -54,10 +54,11 @@ static void on_released(redisAsyncContext *context, void *answer, void *arg)
     errors += reply->integer != 1;
     slot->row.done = measure_now();
     measure_row(&slot->row);
-    if (options->workload != 'D')
+    if (options->workload != 'D') {
         limit_later(base, measure_pause_us(options), ask, slot);
-    else if (++finished == options->slots)
+    } else if (++finished == options->slots) {
         event_base_loopbreak(base);
+    }
 }
 
 static void held(void *arg)
@@ -78,24 +79,28 @@ static void on_tried(redisAsyncContext *context, void *answer, void *arg)
     wire_check(reply);
     slot->trying = false;
     if (reply->type != REDIS_REPLY_NIL) {
-        if (slot->queued)
+        if (slot->queued) {
             TAILQ_REMOVE(&waiting, slot, next);
+        }
         slot->queued = false;
         slot->row.granted = measure_now();
         limit_later(base, options->hold_us, held, slot);
         return;
     }
-    if (!slot->queued)
+    if (!slot->queued) {
         TAILQ_INSERT_TAIL(&waiting, slot, next);
+    }
     slot->queued = true;
-    if (slot->heard != heard)
+    if (slot->heard != heard) {
         try_again();
+    }
 }
 
 static void try(struct slot *slot)
 {
-    if (slot->trying)
+    if (slot->trying) {
         return;
+    }
     slot->trying = true;
     slot->heard = heard;
     redisAsyncFormattedCommand(orders, on_tried, slot, slot->try, slot->try_size);
@@ -105,14 +110,17 @@ static void try_again(void)
 {
     struct slot *slot = TAILQ_FIRST(&waiting);
 
-    if (!herd && slot)
+    if (!herd && slot != NULL) {
         try(slot);
-    if (!herd)
+    }
+    if (!herd) {
         return;
+    }
     TAILQ_FOREACH(slot, &waiting, next)
     {
-        if (slot->heard != heard)
+        if (slot->heard != heard) {
             try(slot);
+        }
     }
 }
 
@@ -143,8 +151,9 @@ static void prepare(struct slot *slot)
 {
     char token[64], lease[16];
 
-    snprintf(token, sizeof(token), "%d:%u", (int)getpid(), (unsigned)(slot - slots));
-    snprintf(lease, sizeof(lease), "%u", options->lease_ms);
+    (void)snprintf(token, sizeof(token), "%d:%u", (int)getpid(),
+                   (unsigned)(slot - slots));
+    (void)snprintf(lease, sizeof(lease), "%u", options->lease_ms);
     const char *set[] = {"SET", options->name, token, "NX", "PX", lease};
     const char *release[] = {"EVALSHA", sha, "2", options->name, channel, token};
     slot->try = wire_format(&slot->try_size, 6, set);
@@ -157,17 +166,20 @@ static void connect_all(void)
 
     wire_load(waiting_link, release_script, sha);
     redisFree(waiting_link);
-    snprintf(channel, sizeof(channel), "%s:channel", options->name);
+    (void)snprintf(channel, sizeof(channel), "%s:channel", options->name);
     orders = wire_open(base, options->url);
     messages = wire_open(base, options->url);
     redisAsyncCommand(messages, on_message, NULL, "SUBSCRIBE %s", channel);
-    while (!subscribed)
+    while (!subscribed) {
         event_base_dispatch(base);
+    }
     slots = calloc(options->slots, sizeof(*slots));
-    if (!slots)
+    if (slots == NULL) {
         exit(1);
-    for (unsigned i = 0; i < options->slots; i++)
+    }
+    for (unsigned i = 0; i < options->slots; i++) {
         prepare(&slots[i]);
+    }
 }
 
 uint64_t limit_race(struct event_base *its_base, const struct measure_options *given)
@@ -177,12 +189,15 @@ uint64_t limit_race(struct event_base *its_base, const struct measure_options *g
     herd = strcmp(options->variant, "herd") == 0;
     connect_all();
     measure_start();
-    for (unsigned i = 0; i < options->slots; i++)
+    for (unsigned i = 0; i < options->slots; i++) {
         ask(&slots[i]);
+    }
     limit_stop_after(base, options);
     event_base_dispatch(base);
-    for (unsigned i = 0; i < options->slots; i++)
-        if (!slots[i].row.done)
+    for (unsigned i = 0; i < options->slots; i++) {
+        if (!slots[i].row.done) {
             measure_row(&slots[i].row);
+        }
+    }
     return errors;
 }

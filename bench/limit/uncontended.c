@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Limit U: acquire and release of a key that nobody else wants, in the ways of the field.
- * Owns its scripts. All commands are formatted beforehand, so that nothing but hiredis and
- * Redis is measured.
+ * Owns its scripts. All commands are formatted beforehand, so that nothing but hiredis
+ * and Redis is measured.
  *
  * Happy path: a slot sends its acquire; the answer sends its release; the answer to that
  * is noted and sends the next acquire.
@@ -64,7 +64,8 @@ static void on_granted(redisAsyncContext *link, void *answer, void *arg)
     errors += reply->type == REDIS_REPLY_NIL ||
               (reply->type == REDIS_REPLY_INTEGER && reply->integer < 1);
     slot->row.granted = slot->row.released = measure_now();
-    redisAsyncFormattedCommand(link, on_released, slot, slot->release, slot->release_size);
+    redisAsyncFormattedCommand(link, on_released, slot, slot->release,
+                               slot->release_size);
 }
 
 static void on_set(redisAsyncContext *link, void *answer, void *arg)
@@ -77,11 +78,12 @@ static void on_set(redisAsyncContext *link, void *answer, void *arg)
 static void acquire(struct slot *slot)
 {
     slot->row.asked = measure_now();
-    redisAsyncFormattedCommand(slot->link, slot->fence ? on_set : on_granted, slot,
-                               slot->acquire, slot->acquire_size);
-    if (slot->fence)
+    redisAsyncFormattedCommand(slot->link, slot->fence != NULL ? on_set : on_granted,
+                               slot, slot->acquire, slot->acquire_size);
+    if (slot->fence != NULL) {
         redisAsyncFormattedCommand(slot->link, on_granted, slot, slot->fence,
                                    slot->fence_size);
+    }
 }
 
 static void prepare(struct slot *slot, unsigned index,
@@ -90,25 +92,29 @@ static void prepare(struct slot *slot, unsigned index,
     char key[256], fence[256], token[64], lease[16];
     const char *variant = options->variant;
 
-    snprintf(key, sizeof(key), "%s:%u", options->name, index);
-    snprintf(fence, sizeof(fence), "%s:fence", options->name);
-    snprintf(token, sizeof(token), "6b1f0a6e-0000-4000-8000-0123456789ab:%u", index);
-    snprintf(lease, sizeof(lease), "%u", options->lease_ms);
+    (void)snprintf(key, sizeof(key), "%s:%u", options->name, index);
+    (void)snprintf(fence, sizeof(fence), "%s:fence", options->name);
+    (void)snprintf(token, sizeof(token), "6b1f0a6e-0000-4000-8000-0123456789ab:%u",
+                   index);
+    (void)snprintf(lease, sizeof(lease), "%u", options->lease_ms);
     const char *set[] = {"SET", key, token, "NX", "PX", lease};
     const char *script[] = {"EVALSHA", shas[0], "2", key, fence, token, lease};
     const char *remove[] = {"EVALSHA", shas[1], "1", key, token};
     const char *leave[] = {"EVALSHA", shas[1], "2", key, fence, token, lease};
     const char *incr[] = {"INCR", fence};
-    if (shas[0][0])
+    if (shas[0][0]) {
         slot->acquire = wire_format(&slot->acquire_size, 7, script);
-    else
+    } else {
         slot->acquire = wire_format(&slot->acquire_size, 6, set);
-    if (strcmp(variant, "hash") == 0)
+    }
+    if (strcmp(variant, "hash") == 0) {
         slot->release = wire_format(&slot->release_size, 7, leave);
-    else
+    } else {
         slot->release = wire_format(&slot->release_size, 5, remove);
-    if (strcmp(variant, "pipelined") == 0)
+    }
+    if (strcmp(variant, "pipelined") == 0) {
         slot->fence = wire_format(&slot->fence_size, 2, incr);
+    }
     slot->row.slot = index;
 }
 
@@ -120,18 +126,22 @@ static struct slot *slots_new(struct event_base *base,
     const char *shas[] = {acquire_sha, release_sha};
     redisContext *link = wire_open_waiting(options->url);
 
-    if (!slots)
+    if (slots == NULL) {
         exit(1);
-    wire_load(link, strcmp(options->variant, "hash") ? compare_and_delete : leave_hash,
+    }
+    wire_load(link,
+              strcmp(options->variant, "hash") != 0 ? compare_and_delete : leave_hash,
               release_sha);
-    if (strcmp(options->variant, "hash") == 0)
+    if (strcmp(options->variant, "hash") == 0) {
         wire_load(link, enter_hash, acquire_sha);
-    if (strcmp(options->variant, "fence") == 0)
+    }
+    if (strcmp(options->variant, "fence") == 0) {
         wire_load(link, set_with_fence, acquire_sha);
+    }
     redisFree(link);
     for (unsigned i = 0; i < options->slots; i++) {
         prepare(&slots[i], i, options, shas);
-        slots[i].link = i && strcmp(options->variant, "connections")
+        slots[i].link = i && strcmp(options->variant, "connections") != 0
                             ? slots[0].link
                             : wire_open(base, options->url);
     }
@@ -152,8 +162,9 @@ uint64_t limit_uncontended(struct event_base *base, const struct measure_options
 {
     struct slot *slots = slots_new(base, options);
 
-    for (unsigned i = 0; i < options->slots; i++)
+    for (unsigned i = 0; i < options->slots; i++) {
         acquire(&slots[i]);
+    }
     run(base, options, 0.1);
     measure_start();
     run(base, options, options->seconds);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One hiredis connection on libevent, as fast as hiredis goes: a persistent read event, all
- * that was asked for in one turn of the loop goes out in one write at its end. Must not
- * know what is asked. A connection that breaks ends the program: these are measurements.
+ * One hiredis connection on libevent, as fast as hiredis goes: a persistent read event,
+ * all that was asked for in one turn of the loop goes out in one write at its end. Must
+ * not know what is asked. A connection that breaks ends the program: these are
+ * measurements.
  *
  * Happy path: wire_open, redisAsync... on what it returns.
  */

@@ -26,8 +26,9 @@ static void on_granted(struct lw_lock *lock, int status, void *arg)
     subject_check("acquiring", status);
     holds->held++;
     if (holds->subject->options->workload == 'H') {
-        if (holds->held == holds->subject->options->slots)
+        if (holds->held == holds->subject->options->slots) {
             measure_say("held", holds->held);
+        }
         return;
     }
     clock_gettime(CLOCK_REALTIME, &now);
@@ -37,7 +38,8 @@ static void on_granted(struct lw_lock *lock, int status, void *arg)
 static void on_lost(struct lw_lock *lock, int status, void *arg)
 {
     (void)arg;
-    fprintf(stderr, "bench: %s is lost: %s\n", lw_lock_name(lock), lw_strerror(status));
+    (void)fprintf(stderr, "bench: %s is lost: %s\n", lw_lock_name(lock),
+                  lw_strerror(status));
     exit(1);
 }
 
@@ -48,16 +50,18 @@ void subject_hold(struct subject *subject)
     char name[512];
 
     holds.locks = malloc(options->slots * sizeof(*holds.locks));
-    if (!holds.locks)
+    if (holds.locks == NULL) {
         exit(1);
-    for (unsigned i = 0; i < options->slots; i++)
+    }
+    for (unsigned i = 0; i < options->slots; i++) {
         holds.locks[i] = NULL; /* resident before the memory is read */
+    }
     subject->acquire.lost = on_lost;
     subject_run(subject, 0.1);
     measure_start();
     for (unsigned i = 0; i < options->slots; i++) {
-        snprintf(name, sizeof(name), options->workload == 'H' ? "%s:%u" : "%s",
-                 options->name, i);
+        (void)snprintf(name, sizeof(name), options->workload == 'H' ? "%s:%u" : "%s",
+                       options->name, i);
         subject_check("lw_acquire", lw_acquire(subject->client, name, &subject->acquire,
                                                on_granted, &holds, &holds.locks[i]));
     }

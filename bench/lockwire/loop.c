@@ -46,14 +46,16 @@ static void on_released(struct lw_lock *lock, int status, void *arg)
     slot->row.done = measure_now();
     lw_lock_free(lock);
     slot->lock = NULL;
-    if (!run->warming)
+    if (!run->warming) {
         measure_row(&slot->row);
-    if (run->workload != 'D' && !run->ending && run->subject->options->pause_us)
+    }
+    if (run->workload != 'D' && !run->ending && run->subject->options->pause_us) {
         wait_for(slot, measure_pause_us(run->subject->options));
-    else if (run->workload != 'D' && !run->ending)
+    } else if (run->workload != 'D' && !run->ending) {
         ask(slot);
-    else if (++run->finished == run->count)
+    } else if (++run->finished == run->count) {
         event_base_loopbreak(run->subject->base);
+    }
 }
 
 static void release(struct slot *slot)
@@ -67,10 +69,11 @@ static void over(evutil_socket_t socket, short what, void *arg)
     struct slot *slot = arg;
 
     (void)socket, (void)what;
-    if (slot->lock)
+    if (slot->lock != NULL) {
         release(slot);
-    else
+    } else {
         ask(slot);
+    }
 }
 
 static void on_granted(struct lw_lock *lock, int status, void *arg)
@@ -81,10 +84,11 @@ static void on_granted(struct lw_lock *lock, int status, void *arg)
     (void)lock;
     subject_check("acquiring", status);
     slot->row.granted = measure_now();
-    if (options->hold_us && !slot->run->warming)
+    if (options->hold_us && !slot->run->warming) {
         wait_for(slot, options->hold_us);
-    else
+    } else {
         release(slot);
+    }
 }
 
 static void ask(struct slot *slot)
@@ -94,11 +98,13 @@ static void ask(struct slot *slot)
     char name[512];
     int length = snprintf(name, sizeof(name), "%s", subject->options->name);
 
-    if (run->warming)
+    if (run->warming) {
         length +=
             snprintf(name + length, sizeof(name) - length, ":warm:%d", (int)getpid());
-    if (run->workload == 'U')
-        snprintf(name + length, sizeof(name) - length, ":%d", (int)slot->row.slot);
+    }
+    if (run->workload == 'U') {
+        (void)snprintf(name + length, sizeof(name) - length, ":%d", (int)slot->row.slot);
+    }
     slot->row = (struct measure_row){.slot = slot->row.slot, .asked = measure_now()};
     subject_check("lw_acquire", lw_acquire(slot->client, name, &subject->acquire,
                                            on_granted, slot, &slot->lock));
@@ -108,23 +114,26 @@ static struct slot *slots_new(struct run *run, unsigned count)
 {
     struct slot *slots = calloc(count, sizeof(*slots));
 
-    if (!slots)
+    if (slots == NULL) {
         exit(1);
+    }
     for (unsigned i = 0; i < count; i++) {
         slots[i].run = run;
         slots[i].client = run->subject->client;
         slots[i].row.slot = i;
         slots[i].timer = event_new(run->subject->base, -1, 0, over, &slots[i]);
-        if (!slots[i].timer)
+        if (slots[i].timer == NULL) {
             exit(1);
+        }
     }
     return slots;
 }
 
 static void ask_all(struct run *run, double seconds)
 {
-    for (unsigned i = 0; i < run->count; i++)
+    for (unsigned i = 0; i < run->count; i++) {
         ask(&run->slots[i]);
+    }
     subject_run(run->subject, seconds);
 }
 
@@ -134,11 +143,12 @@ static void warm_up(struct run *run)
     run->ending = true;
     subject_run(run->subject, 10);
     if (run->finished != run->count) {
-        fprintf(stderr, "bench: the warm-up does not end\n");
+        (void)fprintf(stderr, "bench: the warm-up does not end\n");
         exit(1);
     }
-    for (unsigned i = 0; i < run->count; i++)
+    for (unsigned i = 0; i < run->count; i++) {
         event_free(run->slots[i].timer);
+    }
     free(run->slots);
 }
 
@@ -181,17 +191,21 @@ uint64_t subject_loop(struct subject *subject)
         .subject = subject, .workload = options->workload, .count = options->slots};
 
     warm_up_alone(subject);
-    if (options->workload != 'U')
+    if (options->workload != 'U') {
         warm_up_against_another(subject);
+    }
     run.slots = slots_new(&run, run.count);
     measure_start();
     subject->commands = commands(subject);
     ask_all(&run, options->seconds);
     subject->commands = commands(subject) - subject->commands;
-    for (unsigned i = 0; i < run.count; i++)
-        if (run.slots[i].lock)
+    for (unsigned i = 0; i < run.count; i++) {
+        if (run.slots[i].lock != NULL) {
             measure_row(&run.slots[i].row);
-    if (options->workload == 'D' && run.finished == run.count)
+        }
+    }
+    if (options->workload == 'D' && run.finished == run.count) {
         subject_close(subject);
+    }
     return run.errors;
 }

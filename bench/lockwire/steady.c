@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A counted number of pairs, or of hand-overs between two clients, so that instructions and
- * allocations can be counted per pair: both are counts, the same on any machine. Owns the
- * counting of allocations (glibc's own names behind ours). Must not know who compares.
+ * A counted number of pairs, or of hand-overs between two clients, so that instructions
+ * and allocations can be counted per pair: both are counts, the same on any machine. Owns
+ * the counting of allocations (glibc's own names behind ours). Must not know who
+ * compares.
  *
  *     bench_steady uncontended|handover URL COUNT
  *
@@ -38,8 +39,9 @@ void *realloc(void *memory, size_t size);
 static void count(const void *caller)
 {
     all++;
-    if ((uintptr_t)caller >= library_from && (uintptr_t)caller < library_to)
+    if ((uintptr_t)caller >= library_from && (uintptr_t)caller < library_to) {
         ours++;
+    }
 }
 
 void *malloc(size_t size)
@@ -64,8 +66,9 @@ void *realloc(void *memory, size_t size)
 static int find_library(struct dl_phdr_info *info, size_t size, void *arg)
 {
     (void)size, (void)arg;
-    if (!strstr(info->dlpi_name, "liblockwire"))
+    if (strstr(info->dlpi_name, "liblockwire") == NULL) {
         return 0;
+    }
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &info->dlpi_phdr[i];
 
@@ -79,9 +82,10 @@ static int find_library(struct dl_phdr_info *info, size_t size, void *arg)
 
 static void check(const char *what, int status)
 {
-    if (status >= 0)
+    if (status >= 0) {
         return;
-    fprintf(stderr, "steady: %s: %s\n", what, lw_strerror(status));
+    }
+    (void)fprintf(stderr, "steady: %s: %s\n", what, lw_strerror(status));
     exit(1);
 }
 
@@ -93,8 +97,9 @@ static void on_released(struct lw_lock *lock, int status, void *arg)
 
     check("released", status);
     lw_lock_free(lock);
-    if (--left == 0)
+    if (--left == 0) {
         event_base_loopbreak(user->base);
+    }
     ask(user);
 }
 
@@ -146,23 +151,27 @@ int main(int argc, char **argv)
     unsigned long pairs = argc == 4 ? strtoul(argv[3], &end, 10) : 0;
     bool both = argc == 4 && strcmp(argv[1], "handover") == 0;
 
-    if (!base || !pairs || *end || (!both && strcmp(argv[1], "uncontended") != 0)) {
-        fprintf(stderr, "usage: bench_steady uncontended|handover URL COUNT\n");
+    if (base == NULL || !pairs || *end ||
+        (!both && strcmp(argv[1], "uncontended") != 0)) {
+        (void)fprintf(stderr, "usage: bench_steady uncontended|handover URL COUNT\n");
         return 64;
     }
     if (!dl_iterate_phdr(find_library, NULL)) {
-        fprintf(stderr,
-                "steady: liblockwire.so is not there; a static build is not judged\n");
+        (void)fprintf(
+            stderr,
+            "steady: liblockwire.so is not there; a static build is not judged\n");
         return 1;
     }
-    for (int i = 0; i <= both; i++)
+    for (int i = 0; i <= both; i++) {
         open_user(&users[i], base, argv[2]);
-    for (int i = 0; i <= both; i++)
+    }
+    for (int i = 0; i <= both; i++) {
         ask(&users[i]);
+    }
     run(base, WARM_UP);
     unsigned long all_before = all, ours_before = ours;
     run(base, pairs);
-    printf("{\"pairs\": %lu, \"allocations\": %lu, \"ours\": %lu}\n", pairs,
-           all - all_before, ours - ours_before);
+    (void)printf("{\"pairs\": %lu, \"allocations\": %lu, \"ours\": %lu}\n", pairs,
+                 all - all_before, ours - ours_before);
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The command line of lockwire's own measurements, the client's life, and running the loop
- * for a while. Must not know the workloads. Happy path: options, subject_open, the
+ * The command line of lockwire's own measurements, the client's life, and running the
+ * loop for a while. Must not know the workloads. Happy path: options, subject_open, the
  * workload, the last line.
  */
 #include "subject.h"
@@ -12,9 +12,10 @@
 
 void subject_check(const char *what, int status)
 {
-    if (status >= 0)
+    if (status >= 0) {
         return;
-    fprintf(stderr, "bench: %s: %s\n", what, lw_strerror(status));
+    }
+    (void)fprintf(stderr, "bench: %s: %s\n", what, lw_strerror(status));
     exit(1);
 }
 
@@ -24,7 +25,7 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
 
     (void)client;
     if (!up) {
-        fprintf(stderr, "bench: the link is down: %s\n", why);
+        (void)fprintf(stderr, "bench: the link is down: %s\n", why);
         exit(1);
     }
     event_base_loopbreak(subject->base);
@@ -33,7 +34,7 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
 static void on_log(int level, const char *message, void *arg)
 {
     (void)arg;
-    fprintf(stderr, "bench: log %d: %s\n", level, message);
+    (void)fprintf(stderr, "bench: log %d: %s\n", level, message);
 }
 
 void subject_open(struct subject *subject, struct event_base *base,
@@ -45,14 +46,18 @@ void subject_open(struct subject *subject, struct event_base *base,
 
     *subject = (struct subject){
         .base = base, .options = options, .acquire = LW_ACQUIRE_OPTIONS_INIT};
-    if (strncmp(variant, "noturns", 7) == 0)
+    if (strncmp(variant, "noturns", 7) == 0) {
         client.local_turns = 1;
-    if (strstr(variant, "nofence"))
+    }
+    if (strstr(variant, "nofence") != NULL) {
         subject->acquire.flags = LW_NO_FENCE;
-    if (strcmp(variant, "exclusive") == 0)
+    }
+    if (strcmp(variant, "exclusive") == 0) {
         subject->acquire.mode = LW_EXCLUSIVE;
-    if (strcmp(variant, "shared") == 0)
+    }
+    if (strcmp(variant, "shared") == 0) {
         subject->acquire.mode = LW_SHARED;
+    }
     subject->acquire.lease_ms = options->lease_ms;
     subject->acquire.wait_ms = -1;
     client.link = on_link;
@@ -75,7 +80,8 @@ static void on_closed(struct lw_client *client, void *arg)
 
 void subject_close(struct subject *subject)
 {
-    subject_check("lw_client_close", lw_client_close(subject->client, on_closed, subject));
+    subject_check("lw_client_close",
+                  lw_client_close(subject->client, on_closed, subject));
     event_base_dispatch(subject->base);
     lw_client_free(subject->client);
 }
@@ -92,8 +98,9 @@ void subject_run(struct subject *subject, double seconds)
     struct event *timer = event_new(subject->base, -1, 0, stop, subject->base);
 
     delay.tv_usec = (suseconds_t)((seconds - (double)delay.tv_sec) * 1e6);
-    if (!timer || event_add(timer, &delay) < 0)
+    if (timer == NULL || event_add(timer, &delay) < 0) {
         exit(1);
+    }
     event_base_dispatch(subject->base);
     event_free(timer);
 }
@@ -102,8 +109,9 @@ void subject_run_until_told(struct subject *subject)
 {
     struct event *input = event_new(subject->base, 0, EV_READ, stop, subject->base);
 
-    if (!input || event_add(input, NULL) < 0)
+    if (input == NULL || event_add(input, NULL) < 0) {
         exit(1);
+    }
     event_base_dispatch(subject->base);
     event_free(input);
 }
@@ -116,12 +124,14 @@ int main(int argc, char **argv)
     uint64_t errors = 0;
 
     measure_options(argc, argv, VARIANTS, &options);
-    if (!base)
+    if (base == NULL) {
         return 1;
+    }
     subject_open(&subject, base, &options);
-    if (strchr("HX", options.workload))
+    if (strchr("HX", options.workload) != NULL) {
         subject_hold(&subject);
-    else
+    } else {
         errors = subject_loop(&subject);
+    }
     return measure_finish(&options, lw_version(), errors, subject.commands);
 }

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The text of addresses. Must not know what they are for.
- *
- * Happy path: parse, add, number the zone when it is connected to. What is no numeric
- * address is refused; a zone that is no interface becomes 0, which no connection reaches.
- */
+/* The text of addresses. Must not know what they are for. Happy path: parse, add, number
+ * the zone when it is connected to. What is no numeric address is refused; a zone that is
+ * no interface becomes 0, which no connection reaches. */
 #include "base/address.h"
 
 #include <arpa/inet.h>

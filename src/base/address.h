@@ -17,11 +17,9 @@ struct lw__addresses {
     struct lw__address list[LW__ADDRESSES];
 };
 
-/* false: no numeric address. A zone may be any word of the length of an interface's
- * name. */
+/* false: no numeric address. A zone may be any word as long as an interface's name. */
 bool lw__address_parse(const char *text, struct lw__address *ret);
-/* The same with its zone as a number, which resolvers take for every address; 0 where
- * there is no such interface. */
+/* With its zone as a number, which resolvers always take; 0: no such interface. */
 void lw__address_number_zone(struct lw__address *address);
 /* Adds the address unless it is there already or there is no more room. */
 void lw__address_add(struct lw__addresses *addresses, const struct lw__address *address);

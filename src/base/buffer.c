@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A byte buffer: see buffer.h. Happy path: there is room from the last time. Where there
- * is no memory it says so from then on, until it is reset.
- */
+/* Bytes that grow. Happy path: there is room from the last time. Where there is no memory
+ * it says so from then on, until it is reset. */
 #include "base/buffer.h"
 
 #include <stdlib.h>

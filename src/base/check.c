@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What a name or a word may be: see check.h. Must not know what it is used for.
- *
- * Happy path: no byte is found that is not allowed. Whatever is wrong is told with its
- * place, counted from 1; no part of the text itself is, since it may be anything.
- */
+/* What a name or a word may be. Must not know what it is used for. Whatever is wrong is
+ * told with its place, counted from 1; no part of the text itself is, since it may be
+ * anything. */
 #include "base/check.h"
 
 #include <stdarg.h>
@@ -22,9 +19,7 @@ __attribute__((format(printf, 2, 3))) static const char *wrong(const struct why 
     va_list args;
 
     va_start(args, format);
-    if (why->size > 0) {
-        (void)vsnprintf(why->text, why->size, format, args);
-    }
+    (void)vsnprintf(why->text, why->size, format, args);
     va_end(args);
     return why->text;
 }

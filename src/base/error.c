@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The texts of the library's results, and its version. Knows nothing but the public
- * header. Happy path: lw_strerror.
- */
+/* The texts of the library's results, and its version. Knows nothing but the public
+ * header. */
 #include "lockwire.h"
 
 const char *lw_strerror(int error)

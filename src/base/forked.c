@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Whether this process is a forked child of the one that made a mark. Asked at every call
+/* Whether this process is a forked child of the one that made a mark. Asked at every call
  * of the API, and getpid() is a system call: where the kernel can wipe a page at fork
- * (Linux 4.14), a look at that page tells. Knows nothing of clients.
- *
- * Happy path: lw__forked_mark; lw__forked_is_child; lw__forked_drop. Where no such page
- * is to be had the pid is compared.
- */
+ * (Linux 4.14), a look at that page tells; else the pid is compared. Knows nothing of
+ * clients. */
 #include "base/forked.h"
 
 #include <sys/mman.h>

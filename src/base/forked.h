@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A mark of this process, which says so in its children. Costs no system call to read
- * where there is Linux. */
+/* A mark of this process, which says so in its children. */
 #ifndef LW_FORKED_H
 #define LW_FORKED_H
 #include <stdbool.h>

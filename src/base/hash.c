@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * SipHash-1-3 (Aumasson and Bernstein, 2012; one round for each word, three at the end),
- * for tables whose keys strangers choose. Knows nothing of tables. No library that is
- * needed anyway has a keyed hash to offer. Happy path: lw__hash.
- */
+/* SipHash-1-3 (Aumasson and Bernstein, 2012; one round for each word, three at the end),
+ * for tables whose keys strangers choose. No library that is needed anyway has a keyed
+ * hash to offer. */
 #include "base/hash.h"
 
 #include <endian.h>

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The heap behind the timers: four children a node, keys beside the pointers, since of
- * many thousand timers hardly one is in the cache. Owns the array, never the nodes.
- *
- * Happy path: reserve, set, first, remove, unreserve. Only reserve can find no memory,
- * and then has done nothing.
- */
+/* The heap behind the timers: four children a node, keys beside the pointers, since of
+ * many thousand timers hardly one is in the cache. Owns the array, never the nodes. Happy
+ * path: reserve, set, first, remove, unreserve. Only reserve can find no memory, and then
+ * has done nothing. */
 #include "base/heap.h"
 
 #include "lockwire.h"
@@ -47,7 +44,6 @@ static size_t least_child(const struct lw__heap *heap, size_t index)
     return least;
 }
 
-/* Moves the hole at `index` towards the leaves until `entry` fits in. */
 static void sift_down(struct lw__heap *heap, size_t index, struct lw__heap_entry entry)
 {
     while (CHILDREN * index + 1 < heap->count) {

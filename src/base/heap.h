@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A min-heap of nodes embedded in their owners, by a 64-bit key; equal keys in no
- * particular order. Room is reserved beforehand, so that adding never fails. libc only.
- */
+/* A min-heap of nodes embedded in their owners, by a 64-bit key; equal keys in no
+ * particular order. Room is reserved beforehand, so that adding never fails. libc
+ * only. */
 #ifndef LW_HEAP_H
 #define LW_HEAP_H
 #include <stddef.h>
@@ -27,9 +26,9 @@ void lw__heap_unreserve(struct lw__heap *heap, size_t count);
 void lw__heap_clear(struct lw__heap *heap); /* frees what the heap itself allocated */
 /* Puts the node in, or moves it to its new key. */
 void lw__heap_set(struct lw__heap *heap, struct lw__heap_node *node, int64_t key);
-void lw__heap_remove(struct lw__heap *heap,
-                     struct lw__heap_node *node); /* or is absent */
+/* Or it is absent. */
+void lw__heap_remove(struct lw__heap *heap, struct lw__heap_node *node);
 int64_t lw__heap_key(const struct lw__heap *heap, const struct lw__heap_node *node);
-const struct lw__heap_entry *lw__heap_first(
-    const struct lw__heap *heap); /* NULL: empty */
+/* NULL: empty. */
+const struct lw__heap_entry *lw__heap_first(const struct lw__heap *heap);
 #endif

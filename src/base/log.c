@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Messages for the operator: filters by level, formats on the stack, hands them to the
- * host's function. Writes nowhere by itself. What a message quotes may be anybody's
- * words: so all of it is told as those are (told.h).
- *
- * Happy path: lw__log. What is too long is cut.
- */
+/* Messages for the operator, to the host's function alone. What a message quotes may be
+ * anybody's words: so all of it is told as those are (told.h). What is too long is
+ * cut. */
 #include "base/log.h"
 
 #include "base/told.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The operator's log: formats into a local buffer (no allocation, no stdio streams) and
- * calls the host's function if `level`, one of syslog's, is urgent enough. */
+/* The operator's log, as far as `level`, one of syslog's, is urgent enough. Allocates
+ * nothing. */
 #ifndef LW_LOG_H
 #define LW_LOG_H
 struct lw__log {

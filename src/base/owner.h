@@ -4,8 +4,8 @@
 #define LW_OWNER_H
 #include <stddef.h>
 
-/* The struct of this type whose `member` is at that address. Where that is no pointer to
- * such a member compilers say so. */
+/* The struct of this type whose `member` is at that address, which is not NULL. Where it
+ * points at something else compilers say so, unless it is a void pointer. */
 #define LW__OWNER(type, member, address)                                                 \
     ((type *)(void *)((char *)(1 ? (address) : &((type *)0)->member) -                   \
                       offsetof(type, member)))

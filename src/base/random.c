@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Identity and jitter: random UUIDs, and a small generator that must never be used for
- * the former. Knows nothing of what they are used for.
- *
- * Happy path: lw__random_uuid; lw__random_seed, lw__random_between. A system without
- * randomness gives no UUID, and its caller no client.
- *
- * libuuid writes the UUID but does not draw it: its generator seeds that of the process
- * (srandom) anew, which is the host's.
- */
+/* Identity and jitter. A system without randomness gives no UUID, and its caller no
+ * client. libuuid writes the UUID but does not draw it: its generator seeds that of the
+ * process (srandom) anew, which is the host's. */
 #include "base/random.h"
 
 #include <unistd.h>

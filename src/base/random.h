@@ -12,8 +12,7 @@ bool lw__random_bytes(void *ret, size_t size);
 /* A random UUID as 36 characters of text and a NUL. false: see above. */
 #define LW__UUID_SIZE 37
 bool lw__random_uuid(char ret[LW__UUID_SIZE]);
-/* A small seeded generator (xorshift64*, Vigna 2014) for jitter only, never for
- * identity. */
+/* Small and seeded (xorshift64*, Vigna 2014), for jitter only, never for identity. */
 struct lw__random {
     uint64_t state;
 };

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Structs by their size: see sized.h. Happy path: both sides have the same.
- */
+/* Structs by their size: see sized.h. */
 #include "base/sized.h"
 
 #include <string.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What others said, so that it can be shown: see told.h. Happy path: character by
- * character, as long as one more has room, also as \xNN; the rest is cut off.
- */
+/* What others said, so that it can be shown: character by character, as long as one more
+ * has room, also as \xNN; the rest is cut off. */
 #include "base/told.h"
 
 #include <string.h>

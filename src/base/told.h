@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What somebody else said: a server, a socket, a resolver, a key's content. It reaches a
- * log, an error text, a `why` or a terminal through this alone. Knows nothing but libc;
- * the command is built with it, too.
- */
+/* What somebody else said: a server, a socket, a resolver, a key's content. It reaches a
+ * log, an error text, a `why` or a terminal through this alone. libc only; the command is
+ * built with it, too. */
 #ifndef LW_TOLD_H
 #define LW_TOLD_H
 #include <stddef.h>

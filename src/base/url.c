@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Takes URLs of servers apart. Must not know what is done with them.
- *
- * Happy path: scheme, then for redis:// user part, host, port and database, for unix://
- * path and database; each into memory of its own. Each failure names the part; nothing is
- * ever repeated of what stands before an '@', since a password may be in it.
- */
+/* Takes URLs of servers apart. Must not know what is done with them. Each failure names
+ * the part; nothing is ever repeated of what stands before an '@', since a password may
+ * be in it. */
 #include "base/url.h"
 
 #include "lockwire.h"
@@ -24,23 +20,22 @@ struct span {
     size_t length;
 };
 
-/* Where explanations go. */
 struct explain {
     char *text;
     size_t size;
+    int status; /* of what is explained */
 };
 
-__attribute__((format(printf, 2, 3))) static int invalid(struct explain *why,
-                                                         const char *format, ...)
+__attribute__((format(printf, 2, 3))) static bool invalid(struct explain *why,
+                                                          const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
-    if (why->size > 0) {
-        (void)vsnprintf(why->text, why->size, format, args);
-    }
+    (void)vsnprintf(why->text, why->size, format, args);
     va_end(args);
-    return LW_EINVAL;
+    why->status = LW_EINVAL;
+    return false;
 }
 
 static struct span span_between(const char *start, const char *end)
@@ -53,7 +48,7 @@ static const char *span_find(struct span span, char c)
     return span.length > 0 ? memchr(span.start, c, span.length) : NULL;
 }
 
-/* For messages: how much of a span is shown. */
+/* how much is shown in a message */
 static int shown(struct span span)
 {
     return span.length > 40 ? 40 : (int)span.length;
@@ -82,14 +77,15 @@ static int escaped(struct span span, size_t at)
 }
 
 /* A new string with the %XX of `span` decoded. */
-static int decode(struct span span, const char *what, struct explain *why, char **ret)
+static bool decode(struct span span, const char *what, struct explain *why, char **ret)
 {
     char *text = malloc(span.length + 1);
     size_t length = 0;
 
     if (text == NULL) {
         (void)invalid(why, "out of memory");
-        return LW_ENOMEM;
+        why->status = LW_ENOMEM;
+        return false;
     }
     for (size_t i = 0; i < span.length; i++) {
         int byte = (unsigned char)span.start[i];
@@ -103,13 +99,13 @@ static int decode(struct span span, const char *what, struct explain *why, char 
                           "%s: after the \"%%\" at its byte %zu two hexadecimal digits "
                           "(not 00) must follow",
                           what, i - 1);
-            return LW_EINVAL;
+            return false;
         }
         text[length++] = (char)byte;
     }
     text[length] = '\0';
     *ret = text;
-    return 0;
+    return true;
 }
 
 /* Decimal digits only; -1: not a number from `low` to `high`. */
@@ -129,7 +125,7 @@ static int64_t number(struct span span, int64_t low, int64_t high)
     return value >= low && value <= high ? value : -1;
 }
 
-static int parse_db(struct span span, struct lw__url *url, struct explain *why)
+static bool parse_db(struct span span, struct lw__url *url, struct explain *why)
 {
     int64_t db = number(span, 0, INT32_MAX);
 
@@ -138,15 +134,14 @@ static int parse_db(struct span span, struct lw__url *url, struct explain *why)
                        span.start, INT32_MAX);
     }
     url->db = (int)db;
-    return 0;
+    return true;
 }
 
 /* user, or [user]:password */
-static int parse_user(struct span span, struct lw__url *url, struct explain *why)
+static bool parse_user(struct span span, struct lw__url *url, struct explain *why)
 {
     const char *end = span.start + span.length;
     const char *colon = span_find(span, ':');
-    int status;
 
     if (span.length == 0) {
         return invalid(why, "nothing stands before the \"@\"");
@@ -154,18 +149,15 @@ static int parse_user(struct span span, struct lw__url *url, struct explain *why
     if (colon == NULL) {
         return decode(span, "user", why, &url->username);
     }
-    if (colon > span.start) {
-        status = decode(span_between(span.start, colon), "user", why, &url->username);
-        if (status < 0) {
-            return status;
-        }
-    } else if (colon + 1 == end) {
-        return 0; /* ":@": neither */
+    if (span.length == 1) {
+        return true; /* ":@": neither */
     }
-    return decode(span_between(colon + 1, end), "password", why, &url->password);
+    return (colon == span.start ||
+            decode(span_between(span.start, colon), "user", why, &url->username)) &&
+           decode(span_between(colon + 1, end), "password", why, &url->password);
 }
 
-static int check_host(const char *host, bool bracketed, struct explain *why)
+static bool check_host(const char *host, bool bracketed, struct explain *why)
 {
     static const char legal[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                 "0123456789-._";
@@ -181,30 +173,50 @@ static int check_host(const char *host, bool bracketed, struct explain *why)
     }
     if (!bracketed) {
         size_t good = strspn(host, legal);
-        return host[good] == '\0' ? 0
-                                  : invalid(why,
-                                            "byte 0x%02x at position %zu of host "
-                                            "\"%.40s\" is not allowed",
-                                            (unsigned char)host[good], good + 1, host);
+        return host[good] == '\0' || invalid(why,
+                                             "byte 0x%02x at position %zu of host "
+                                             "\"%.40s\" is not allowed",
+                                             (unsigned char)host[good], good + 1, host);
     }
     if (length < sizeof(numeric)) {
         memcpy(numeric, host, length);
         numeric[length] = '\0';
         if (inet_pton(AF_INET6, numeric, address) == 1) {
-            return 0;
+            return true;
         }
     }
     return invalid(why, "host \"[%.46s]\" is not an IPv6 address", host);
 }
 
+static bool parse_port(struct span rest, struct lw__url *url, struct explain *why)
+{
+    struct span port;
+    int64_t value;
+
+    if (rest.length == 0) {
+        return true;
+    }
+    if (*rest.start != ':') {
+        return invalid(why, "between the host's \"]\" and the end or the port only a "
+                            "\":\" may stand");
+    }
+    port = (struct span){rest.start + 1, rest.length - 1};
+    value = number(port, 1, 65535);
+    if (value < 0) {
+        return invalid(why, "port \"%.*s\" is not between 1 and 65535", shown(port),
+                       port.start);
+    }
+    url->port = (uint16_t)value;
+    return true;
+}
+
 /* host[:port], [v6][:port] */
-static int parse_host(struct span span, struct lw__url *url, struct explain *why)
+static bool parse_host(struct span span, struct lw__url *url, struct explain *why)
 {
     const char *end = span.start + span.length;
     bool bracketed = span.length > 0 && span.start[0] == '[';
     const char *close = bracketed ? span_find(span, ']') : NULL;
     const char *stop;
-    int status;
 
     if (bracketed && close == NULL) {
         return invalid(why, "the \"]\" after the host is missing");
@@ -213,39 +225,18 @@ static int parse_host(struct span span, struct lw__url *url, struct explain *why
     if (stop == NULL) {
         stop = end;
     }
-    status = decode(bracketed ? span_between(span.start + 1, close)
-                              : span_between(span.start, stop),
-                    "host", why, &url->host);
-    if (url->host == NULL) {
-        return status;
-    }
-    status = check_host(url->host, bracketed, why);
-    if (status < 0) {
-        return status;
-    }
-    if (stop < end) {
-        struct span port = span_between(stop + 1, end);
-        int64_t value = number(port, 1, 65535);
-        if (*stop != ':') {
-            return invalid(why, "between the host's \"]\" and the end or the port only a "
-                                "\":\" may stand");
-        }
-        if (value < 0) {
-            return invalid(why, "port \"%.*s\" is not between 1 and 65535", shown(port),
-                           port.start);
-        }
-        url->port = (uint16_t)value;
-    }
-    return 0;
+    return decode(bracketed ? span_between(span.start + 1, close)
+                            : span_between(span.start, stop),
+                  "host", why, &url->host) &&
+           check_host(url->host, bracketed, why) &&
+           parse_port(span_between(stop, end), url, why);
 }
 
-/* What follows redis:// */
-static int parse_redis(const char *text, struct lw__url *url, struct explain *why)
+static bool parse_redis(const char *text, struct lw__url *url, struct explain *why)
 {
     struct span authority = {text, strcspn(text, "/?#")};
     const char *rest = text + authority.length;
     const char *at = NULL;
-    int status;
 
     if (strchr(rest, '@') != NULL) {
         return invalid(why,
@@ -256,16 +247,14 @@ static int parse_redis(const char *text, struct lw__url *url, struct explain *wh
         at = text[i] == '@' ? text + i : at; /* the last one */
     }
     if (at != NULL) {
-        status = parse_user(span_between(text, at), url, why);
-        if (status < 0) {
-            return status;
+        if (!parse_user(span_between(text, at), url, why)) {
+            return false;
         }
         authority = span_between(at + 1, rest);
     }
     url->port = 6379;
-    status = parse_host(authority, url, why);
-    if (status < 0) {
-        return status;
+    if (!parse_host(authority, url, why)) {
+        return false;
     }
     if (strpbrk(rest, "?#") != NULL) {
         return invalid(why, "\"%c\" after the host or database is not allowed",
@@ -274,31 +263,28 @@ static int parse_redis(const char *text, struct lw__url *url, struct explain *wh
     if (rest[0] == '/' && rest[1] != '\0') {
         return parse_db((struct span){rest + 1, strlen(rest + 1)}, url, why);
     }
-    return 0;
+    return true;
 }
 
-/* What follows unix:// */
-static int parse_unix(const char *text, struct lw__url *url, struct explain *why)
+static bool parse_unix(const char *text, struct lw__url *url, struct explain *why)
 {
     struct span path = {text, strcspn(text, "?#")};
     const char *query = text + path.length;
     /* One less than fits: what ends such a path cannot be relied on (link_open.c). */
     const size_t longest = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 2;
-    int status;
 
     if (text[0] != '/') {
         return invalid(why, "after unix:// the path must follow, and begin with a \"/\"");
     }
-    status = decode(path, "path", why, &url->path);
-    if (status < 0) {
-        return status;
+    if (!decode(path, "path", why, &url->path)) {
+        return false;
     }
     if (strlen(url->path) > longest) {
         return invalid(why, "the path has %zu bytes, a unix socket's has at most %zu",
                        strlen(url->path), longest);
     }
     if (query[0] == '\0') {
-        return 0;
+        return true;
     }
     if (strncmp(query, "?db=", 4) != 0) {
         return invalid(why, "after the path only \"?db=\" and a number may follow");
@@ -308,26 +294,25 @@ static int parse_unix(const char *text, struct lw__url *url, struct explain *why
 
 int lw__url_parse(const char *text, struct lw__url *ret, char *why_text, size_t why_size)
 {
-    struct explain why = {why_text, why_size};
-    struct lw__url url = {NULL, NULL, NULL, NULL, 0, -1};
-    int status;
+    struct explain why = {.text = why_text, .size = why_size};
+    struct lw__url url = {.db = -1};
+    bool good;
 
     if (text == NULL) {
-        return invalid(&why, "the URL is NULL");
-    }
-    if (strncasecmp(text, "redis://", 8) == 0) {
-        status = parse_redis(text + 8, &url, &why);
+        good = invalid(&why, "the URL is NULL");
+    } else if (strncasecmp(text, "redis://", 8) == 0) {
+        good = parse_redis(text + 8, &url, &why);
     } else if (strncasecmp(text, "unix://", 7) == 0) {
-        status = parse_unix(text + 7, &url, &why);
+        good = parse_unix(text + 7, &url, &why);
     } else {
-        status = invalid(&why, "the URL begins with neither redis:// nor unix://");
+        good = invalid(&why, "the URL begins with neither redis:// nor unix://");
     }
-    if (status < 0) {
+    if (good) {
+        *ret = url;
+    } else {
         lw__url_clear(&url);
-        return status;
     }
-    *ret = url;
-    return 0;
+    return why.status;
 }
 
 void lw__url_clear(struct lw__url *url)
@@ -336,5 +321,5 @@ void lw__url_clear(struct lw__url *url)
     free(url->path);
     free(url->username);
     free(url->password);
-    *url = (struct lw__url){NULL, NULL, NULL, NULL, 0, -1};
+    *url = (struct lw__url){.db = -1};
 }

@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The life of a claim, one token in Redis. Must not know how handles share it (turns.c
- * does), nor what its machine says is to be done (claim_step.c).
- *
- * Happy path: lw__claim_new, START; when it has ended, lw__claim_free. Without memory
- * there is no claim, and nothing is asked for; once there is one its steps need none. A
- * hand-over that finds none for its token makes one to give it back, or leaves it to
- * expire.
- */
+/* The life of a claim, one token in Redis. Must not know how handles share it (turns.c
+ * does), nor what its machine says is to be done (claim_step.c). Without memory there is
+ * no claim, and nothing is asked for; once there is one its steps need none. A hand-over
+ * that finds none for its token makes one to give it back, or leaves it to expire. */
 #include "lock/claim.h"
 
 #include "base/heap.h"
-#include "lock/machine.h"
 #include "lock/mode.h"
 #include "lock/name.h"
 #include "lock/structs.h"

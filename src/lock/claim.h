@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One token in Redis, by its machine. */
+/* One token in Redis at a time, by its machine: a turn has the next one take its place.
+ */
 #ifndef LW_CLAIM_H
 #define LW_CLAIM_H
 #include "lock/machine.h"

@@ -5,8 +5,6 @@
 #include "base/owner.h"
 #include "lock/structs.h"
 
-struct lw__buffer;
-
 static inline struct lw__claim *lw__claim_of(struct lw__command *command)
 {
     return LW__OWNER(struct lw__claim, command, command);

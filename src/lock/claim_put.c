@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What a claim says to the server, written at the moment of sending, by the terms of the
+/* What a claim says to the server, written at the moment of sending, by the terms of the
  * handles that wait for it then. Must not know what is answered. Lack of memory is the
- * buffer's to tell.
- */
+ * buffer's to tell. */
 #include "lock/claim_inside.h"
 
 #include "base/buffer.h"
@@ -12,7 +10,6 @@
 #include "lock/mode.h"
 #include "lock/terms.h"
 #include "loop/now.h"
-#include "redis/dialect.h"
 #include "redis/encode.h"
 #include "redis/node.h"
 
@@ -29,7 +26,7 @@ static bool wants_to_join(const struct lw__claim *claim)
 
 static const struct lw__rw *rw_of(const struct lw__claim *claim)
 {
-    return claim->mode->dialect->rw ? &claim->rw : NULL;
+    return claim->mode->rw ? &claim->rw : NULL;
 }
 
 /* The lease to ask for: what goes out is what the machine will count the answer by. */
@@ -48,14 +45,14 @@ static uint32_t ask_lease_ms(struct lw__claim *claim)
 void lw__claim_put_try(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__claim *claim = lw__claim_of(command);
-    struct lw__token id = lw__claim_token(claim);
+    struct lw__token token = lw__claim_token(claim);
     bool fence = lw__terms_wants_fence(claim);
 
     claim->set_done = claim->set_answered = false;
     claim->numbers = fence ? 1 : 0;
     command->request.expected = fence ? 2 : 1;
     command->request.second =
-        lw__encode_try(out, claim->name->text, &id, ask_lease_ms(claim), fence);
+        lw__encode_try(out, claim->name->text, &token, ask_lease_ms(claim), fence);
 }
 
 void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)
@@ -77,8 +74,7 @@ void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)
     args.lease_ms = ask_lease_ms(claim);
     claim->asked_to_join = args.wait;
     claim->numbers = args.fence ? 16 : 0;
-    command->request.expected = 1;
-    claim->mode->dialect->acquire(out, command->eval, &args);
+    claim->mode->encode_acquire(out, command->eval, &args);
 }
 
 void lw__claim_put_release(struct lw__command *command, struct lw__buffer *out)
@@ -91,6 +87,5 @@ void lw__claim_put_release(struct lw__command *command, struct lw__buffer *out)
         .server = lw__node_server(claim->client->node),
     };
 
-    command->request.expected = 1;
-    claim->mode->dialect->release(out, command->eval, &args);
+    claim->mode->encode_release(out, command->eval, &args);
 }

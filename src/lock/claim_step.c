@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The steps of a claim: turns answers, messages and due times into inputs of its machine,
+/* The steps of a claim: turns answers, messages and due times into inputs of its machine,
  * and the machine's actions into commands and events. Must not know handles, nor decide
  * anything about a lock.
  *
@@ -8,8 +7,7 @@
  * -> SEND_RELEASE, its reply -> events->released, events->ended. No link, no answer, or
  * an error that may pass: the outcome is open, and the machine knows what then; an error
  * that is for good: REFUSED. An answer that no script of ours can have given is not taken
- * (node_send.c).
- */
+ * (node_send.c). */
 #include "lock/claim_inside.h"
 
 #include "base/log.h"
@@ -25,7 +23,6 @@
 #include "loop/timer.h"
 #include "redis/classify.h"
 #include "redis/decode.h"
-#include "redis/dialect.h"
 #include "redis/node.h"
 #include "redis/reply.h"
 
@@ -40,29 +37,29 @@ static int64_t sent_us_of(const struct lw__claim *claim)
     return claim->command.request.sent_us;
 }
 
+static void not_decided(struct lw__claim *claim, enum lw__event event, bool sent)
+{
+    struct lw__input input = {
+        .event = event, .sent_us = sent_us_of(claim), .unknown = {.was_sent = sent}};
+
+    lw__claim_step(claim, &input);
+}
+
 static void outcome_open(struct lw__claim *claim, int status, const char *why, bool sent)
 {
-    struct lw__input input = {.event = LW__EV_UNKNOWN,
-                              .sent_us = sent_us_of(claim),
-                              .unknown = {.was_sent = sent}};
-
     claim->client->events->open(claim, status, why);
-    lw__claim_step(claim, &input);
+    not_decided(claim, LW__EV_UNKNOWN, sent);
 }
 
 static void cannot_serve(struct lw__claim *claim, enum lw__error_class class,
                          const char *text, bool sent)
 {
-    struct lw__input input = {.event = LW__EV_REFUSED,
-                              .sent_us = sent_us_of(claim),
-                              .unknown = {.was_sent = sent}};
-
     if (class != LW__ERR_REFUSED) {
         outcome_open(claim, class == LW__ERR_LINK ? LW_ECONN : LW_EREDIS, text, sent);
         return;
     }
     claim->client->events->said(claim, text);
-    lw__claim_step(claim, &input);
+    not_decided(claim, LW__EV_REFUSED, sent);
 }
 
 static void server_error(struct lw__claim *claim, const char *text)
@@ -90,6 +87,7 @@ static void try_says(struct lw__claim *claim, bool fence_usable, uint64_t fence)
     if (claim->set_done && fence_usable) {
         input.event = LW__EV_GRANTED;
         input.granted.fence = fence;
+        input.granted.released = false;
     } else {
         input.event = LW__EV_NOT_GRANTED;
         input.not_granted.set_done = claim->set_done;
@@ -211,9 +209,7 @@ static void take_queued(struct lw__claim *claim, const struct lw__acquired *answ
     claim->remaining_ms = answer->remaining_ms;
     lw__hints_note_clock(claim, input->sent_us, answer->server_us);
     lw__hints_note_contended(claim->client, claim->name);
-    if (in_line != NULL) {
-        input->queued.poll_ms = in_line->poll_ms(claim);
-    }
+    input->queued.poll_ms = in_line != NULL ? in_line->poll_ms(claim) : 0;
     if (answer->stranger != NULL) {
         tell_of_stranger(claim, answer->stranger);
     }
@@ -229,7 +225,7 @@ static bool acquire_answered(struct lw__command *command, const struct lw__reply
         server_error(claim, lw__reply_text(reply, NULL));
         return true;
     }
-    if (!claim->mode->dialect->acquired(reply, claim->machine.turning, &answer)) {
+    if (!claim->mode->decode_acquired(reply, claim->machine.turning, &answer)) {
         return false;
     }
     switch (answer.kind) {
@@ -266,7 +262,7 @@ static bool release_answered(struct lw__command *command, const struct lw__reply
         server_error(claim, lw__reply_text(reply, NULL));
         return true;
     }
-    if (!claim->mode->dialect->released(reply, &answer)) {
+    if (!claim->mode->decode_released(reply, &answer)) {
         return false;
     }
     if (claim->mode->in_line != NULL) {
@@ -379,8 +375,7 @@ __attribute__((noinline)) static unsigned step(struct lw__claim *claim,
     return out.actions;
 }
 
-/* Like step() not inlined, so that the one that is not taken costs no more than a look.
- */
+/* Not inlined, as step() is not: the one that is not taken costs no more than a look. */
 __attribute__((noinline)) static void step_in_line(struct lw__claim *claim,
                                                    struct lw__input *input)
 {

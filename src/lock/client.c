@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The client: its life, closing, statistics. Ties the parts together: who is told of the
+/* The client: its life, closing, statistics. Ties the parts together: who is told of the
  * node's events, of claims' and of notices is registered here. Must not know one lock's
- * business.
- *
- * Happy path: lw_client_new -> node up -> link callback; lw_client_close drains, calls
- * back; lw_client_free. Each failed attempt to connect goes to the link callback and the
- * log; a client that is not drained in close_timeout_ms is closed all the same, and
- * releases still open then end as LW_EUNKNOWN.
- */
+ * business. Happy path: lw_client_new -> node up -> link callback; lw_client_close
+ * drains, calls back; lw_client_free. Each failed attempt to connect goes to the link
+ * callback and the log; a client that is not drained in close_timeout_ms is closed all
+ * the same, and releases still open then end as LW_EUNKNOWN. */
 #include "base/forked.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -16,7 +12,6 @@
 #include "base/told.h"
 #include "lock/deliver.h"
 #include "lock/ending.h"
-#include "lock/explain.h"
 #include "lock/inbox.h"
 #include "lock/inspect.h"
 #include "lock/lock.h"
@@ -35,8 +30,6 @@
 #include <stdlib.h>
 #include <syslog.h>
 #include <utlist.h>
-
-/* ---- the node's events ---- */
 
 static void node_up(void *arg)
 {
@@ -75,23 +68,20 @@ static int start_node(struct lw_client *client)
                                                   node_message};
     const struct lw_client_options *o = &client->options;
     struct lw__node_options options = {
-        .access =
-            {
-                .loop = client->loop,
-                .log = &client->log,
-                .random = &client->random,
-                .host = client->url.host,
-                .path = client->url.path,
-                .port = client->url.port,
-                .username = o->username,
-                .password = o->password,
-                .client_name = o->client_name,
-                .db = o->db,
-                .connect_timeout_ms = o->connect_timeout_ms,
-                .request_timeout_ms = o->request_timeout_ms,
-                .backoff_min_ms = o->backoff_min_ms,
-                .backoff_max_ms = o->backoff_max_ms,
-            },
+        .access.loop = client->loop,
+        .access.log = &client->log,
+        .access.random = &client->random,
+        .access.host = client->url.host,
+        .access.path = client->url.path,
+        .access.port = client->url.port,
+        .access.username = o->username,
+        .access.password = o->password,
+        .access.client_name = o->client_name,
+        .access.db = o->db,
+        .access.connect_timeout_ms = o->connect_timeout_ms,
+        .access.request_timeout_ms = o->request_timeout_ms,
+        .access.backoff_min_ms = o->backoff_min_ms,
+        .access.backoff_max_ms = o->backoff_max_ms,
         .uuid = client->uuid,
         .max_inflight = o->max_inflight,
         .stats = &client->stats,
@@ -99,8 +89,6 @@ static int start_node(struct lw_client *client)
 
     return lw__node_new(&options, &events, client, &client->node);
 }
-
-/* ---- life ---- */
 
 static void close_overdue(void *arg);
 
@@ -133,12 +121,12 @@ int lw_client_new(struct event_base *base, const char *url,
     int status;
 
     if (client == NULL) {
-        lw__options_explain(options, lw_strerror(LW_ENOMEM));
+        lw__options_explain_given(options, lw_strerror(LW_ENOMEM));
         return LW_ENOMEM;
     }
     if (!lw__random_uuid(client->uuid) ||
         !lw__random_bytes(&client->hash_key, sizeof(client->hash_key))) {
-        lw__options_explain(options, "the system has no random bytes to give");
+        lw__options_explain_given(options, "the system has no random bytes to give");
         free(client);
         return LW_ENOMEM;
     }
@@ -148,7 +136,7 @@ int lw_client_new(struct event_base *base, const char *url,
     status = set_up(client, base, url, options);
     if (status != 0) {
         if (status == LW_ENOMEM) {
-            lw__explain(client, "%s", lw_strerror(status));
+            lw__options_explain(client, "%s", lw_strerror(status));
         }
         lw_client_free(client);
         return status;
@@ -176,8 +164,6 @@ void lw_client_free(struct lw_client *client)
     HASH_CLEAR(hh, client->names);
     lw__ending_unref(client);
 }
-
-/* ---- closing ---- */
 
 static void close_overdue(void *arg)
 {

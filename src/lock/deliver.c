@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The only caller of user callbacks: what stays alive around them, the states that a
- * handle shows, and what is counted of them. Owns the references that let any call be
- * made inside any callback. Must not decide anything about a lock.
- *
- * Happy path: lw__deliver brings the clock's business up to date, takes the first notice
- * off (notify.c), sets the handle's state and calls back. A callback may free its handle
- * or the client: their memory goes when the last callback of them has returned.
- */
+/* The only caller of user callbacks: what stays alive around them, the states that a
+ * handle shows, and what is counted of them. Must not decide anything about a lock. Happy
+ * path: lw__deliver brings the clock's business up to date, takes the first notice off
+ * (notify.c), sets the handle's state and calls back. A callback may make any call, and
+ * free its handle or the client: their memory goes when the last callback of them has
+ * returned. */
 #include "lock/deliver.h"
 
 #include "base/owner.h"
@@ -63,6 +60,19 @@ static void count_lost(struct lw_stats *stats, int reason)
     }
 }
 
+static void call_back(struct lw_lock *lock, lw_lock_cb *callback, int status, void *arg)
+{
+    bool outer = lock->in_callback;
+
+    if (callback == NULL) {
+        return;
+    }
+    lock->in_callback = true;
+    callback(lock, status, arg);
+    lock->in_callback = outer;
+    lw__handle_unref(lock);
+}
+
 static void deliver_to_lock(struct lw_lock *lock, enum lw__notice_kind kind, int status)
 {
     struct lw_stats *stats = &lock->client->stats;
@@ -92,13 +102,7 @@ static void deliver_to_lock(struct lw_lock *lock, enum lw__notice_kind kind, int
         arg = lock->released_arg;
         break;
     }
-    if (callback == NULL) {
-        return;
-    }
-    lock->in_callback = true;
-    callback(lock, status, arg);
-    lock->in_callback = false;
-    lw__handle_unref(lock);
+    call_back(lock, callback, status, arg);
 }
 
 static void deliver_renewed(struct lw__renew_call *call, int status)
@@ -106,16 +110,9 @@ static void deliver_renewed(struct lw__renew_call *call, int status)
     struct lw_lock *lock = call->lock;
     lw_lock_cb *callback = call->done;
     void *arg = call->arg;
-    bool outer = lock->in_callback;
 
     lw__renew_free(call);
-    if (callback == NULL) {
-        return;
-    }
-    lock->in_callback = true;
-    callback(lock, status, arg);
-    lock->in_callback = outer;
-    lw__handle_unref(lock);
+    call_back(lock, callback, status, arg);
 }
 
 static void deliver_inquiry(struct lw__inquiry *inquiry, int status)

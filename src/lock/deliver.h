@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The only caller of user callbacks (of lw_client_new and all else that takes one). */
+/* The only caller of user callbacks, whatever call was given them; but for the log's,
+ * which base/log.c calls at once. */
 #ifndef LW_DELIVER_H
 #define LW_DELIVER_H
 

@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * How a client ends. Must not know why.
- *
- * Happy path: the last of what is open ends, drained; its notice comes last, and the loop
- * is let go of before it is delivered; when the caller frees the client, its memory goes
- * with the last callback. In a forked child nothing is sent or told, and no kernel object
- * that the parent shares is touched.
- */
+/* How a client ends. Must not know why. Happy path: the last of what is open ends,
+ * drained; its notice comes last, and the loop is let go of before it is delivered; when
+ * the caller frees the client, its memory goes with the last callback. In a forked child
+ * nothing is sent or told, and no kernel object that the parent shares is touched. */
 #include "lock/ending.h"
 
 #include "base/forked.h"
 #include "lock/claim.h"
-#include "lock/listen.h"
 #include "lock/name.h"
 #include "lock/notify.h"
 #include "lock/options.h"
+#include "lock/redisson.h"
 #include "lock/renewal.h"
 #include "lock/structs.h"
 #include "loop/loop.h"
@@ -44,7 +40,7 @@ void lw__ending_take_down(struct lw_client *client)
         lw__timer_cancel(client->loop, &client->close_timer);
         lw__timer_cancel(client->loop, &client->whoami.timer);
     }
-    lw__listen_close(client);
+    lw__redisson_close(client);
     if (lw__forked_is_child(&client->forked)) {
         lw__node_abandon(client->node);
         lw__loop_abandon(client->loop);
@@ -82,8 +78,6 @@ void lw__ending_unref(struct lw_client *client)
         free_memory(client);
     }
 }
-
-/* ---- closing ---- */
 
 void lw__ending_closed(struct lw_client *client)
 {

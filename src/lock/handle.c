@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What outlives all else of a handle: its error text and its memory. Must not know what
- * it waits for or holds. Happy path: lw__handle_set_errstr; lw__handle_unref by whoever
- * may have been the last to use it. Where there is no memory for an error text there is
- * none.
- */
+/* One handle: it waits for a claim, holds it, loses it or ends; its error text; its
+ * memory's end. Must not know whose turn it is, nor what the machine believes. Happy
+ * path: wait, hold, which numbers the hold, arms its loss and has `done` called; whoever
+ * ends it disarms that. One that gives up, or whose deadline comes first, is told by its
+ * timer (turns.c). Where there is no memory for an error text there is none. */
 #include "lock/handle.h"
 
 #include "base/told.h"
 #include "lock/name.h"
+#include "lock/notify.h"
 #include "lock/structs.h"
+#include "lock/terms.h"
+#include "loop/now.h"
+#include "loop/timer.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 void lw__handle_set_errstr(struct lw_lock *lock, const char *why)
 {
@@ -28,6 +32,101 @@ void lw__handle_set_errstr(struct lw_lock *lock, const char *why)
         lock->claim->error_told = true;
     }
 }
+
+/* ---- waiting ---- */
+
+static void await(struct lw__claim *claim, struct lw_lock *lock)
+{
+    int64_t at = lock->give_up_us;
+
+    lock->claim = claim;
+    claim->tries += lock->once;
+    if (lock->once) {
+        at = lock->asked_us + (int64_t)lock->client->options.request_timeout_ms * LW__MS;
+    }
+    if (at == LW__NEVER) {
+        lw__timer_cancel(lock->client->loop, &lock->timer);
+    } else {
+        lw__timer_set(lock->client->loop, &lock->timer, at);
+    }
+}
+
+void lw__handle_wait(struct lw__claim *claim, struct lw_lock *lock)
+{
+    DL_APPEND2(claim->waiting, lock, turn_prev, turn_next);
+    await(claim, lock);
+}
+
+void lw__handle_wait_first(struct lw__claim *claim, struct lw_lock *lock)
+{
+    DL_PREPEND2(claim->waiting, lock, turn_prev, turn_next);
+    await(claim, lock);
+}
+
+void lw__handle_wait_no_more(struct lw__claim *claim, struct lw_lock *lock)
+{
+    lock->claim = NULL;
+    DL_DELETE2(claim->waiting, lock, turn_prev, turn_next);
+    claim->tries -= lock->once;
+}
+
+void lw__handle_move_waiters(struct lw__claim *from, struct lw__claim *to)
+{
+    struct lw_lock *lock;
+
+    to->waiting = from->waiting;
+    to->tries = from->tries;
+    from->waiting = NULL;
+    from->tries = 0;
+    DL_FOREACH2(to->waiting, lock, turn_next) {
+        lock->claim = to;
+    }
+}
+
+void lw__handle_finish(struct lw_lock *lock, int status, const char *why)
+{
+    lock->claim = NULL;
+    lock->granted = false;
+    lock->fence = lock->token_n = 0; /* of a grant that came to nothing */
+    lw__timer_cancel(lock->client->loop, &lock->timer);
+    if (why != NULL) {
+        lw__handle_set_errstr(lock, why);
+    }
+    lw__notify_lock(lock, LW__NOTICE_DONE, status);
+}
+
+/* ---- holding ---- */
+
+void lw__handle_arm_loss(struct lw_lock *lock)
+{
+    lw__timer_set(lock->client->loop, &lock->timer,
+                  lw__terms_deadline_us(lock) - lw__terms_least_us(lock));
+}
+
+void lw__handle_hold(struct lw__claim *claim, struct lw_lock *lock)
+{
+    uint64_t first = claim->machine.fence;
+
+    lock->claim = claim;
+    lock->granted = true;
+    lock->fence = first ? first + claim->served : 0;
+    lock->token_n = claim->n;
+    lock->window_ms = claim->window_ms;
+    lock->hold_until_us = lock->max_hold_us > 0 ? lw__now_us() + lock->max_hold_us
+                                                : LW__NEVER;
+    claim->served++;
+    lw__handle_arm_loss(lock);
+    lw__notify_lock(lock, LW__NOTICE_DONE, LW_OK);
+}
+
+void lw__handle_lose(struct lw_lock *lock, int reason)
+{
+    lock->lost_at_us = lw__terms_deadline_us(lock);
+    lw__timer_cancel(lock->client->loop, &lock->timer);
+    lw__notify_lock(lock, LW__NOTICE_LOST, reason);
+}
+
+/* ---- its memory ---- */
 
 void lw__handle_free(struct lw_lock *lock)
 {

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What answers tell by the way: see hints.h. Must not decide how long a message may be
- * believed; machine.c does.
- *
- * Happy path: each queued answer is noted; a hand-over is judged by the last one whose
- * time is not later. Where there is none of this connection it cannot be judged.
- */
+/* What answers tell by the way: see hints.h. Must not decide how long a message may be
+ * believed; machine.c does. A hand-over is judged by the last answer whose time is not
+ * later; where there is none of this connection it cannot be judged. */
 #include "lock/hints.h"
 
 #include "lock/structs.h"

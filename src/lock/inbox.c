@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Messages to their claims. Must not decide how long a message may be believed; machine.c
- * does. Only whether it can be believed at all is known here.
- *
- * Happy path: a hand-over goes to the claim with its token. One that is nobody's any more
- * is given back; one of another server than the command link's has its claim ask; what is
- * no message of ours is told to the log.
- */
+/* Messages to their claims. Must not decide how long a message may be believed; machine.c
+ * does. Only whether it can be believed at all is known here. Happy path: a hand-over
+ * goes to the claim with its token. One that is nobody's any more is given back; one of
+ * another server than the command link's has its claim ask; what is no message of ours is
+ * told to the log. */
 #include "lock/inbox.h"
 
 #include "base/log.h"

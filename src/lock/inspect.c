@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * lw_inspect and lw_break: who holds a name, who waits for it, and taking it away. Owns
+/* lw_inspect and lw_break: who holds a name, who waits for it, and taking it away. Owns
  * the calls on their way. Must not touch any handle: a holder of ours learns from its
  * renewal.
  *
@@ -8,22 +7,19 @@
  * callback. lw_break takes the first step alone, then releases what it found there, each
  * holder by its token, so that a holder who came meanwhile is left alone. Each call is
  * tried once: no link, no answer or an error ends it, and lw_break says LW_EUNKNOWN where
- * something may have been broken.
- */
+ * something may have been broken. */
 #include "lock/inspect.h"
 
 #include "base/buffer.h"
 #include "base/owner.h"
 #include "base/told.h"
-#include "lock/explain.h"
-#include "lock/notify.h"
+#include "lock/mode.h"
+#include "lock/name.h"
+#include "lock/options.h"
 #include "lock/structs.h"
 #include "lockwire.h"
-#include "redis/command.h"
 #include "redis/decode.h"
-#include "redis/dialect.h"
 #include "redis/encode.h"
-#include "redis/look.h"
 #include "redis/node.h"
 #include "redis/reply.h"
 
@@ -67,7 +63,6 @@ static void put_who(struct lw__command *command, struct lw__buffer *out)
     const char *uuids[LW__LOOK_ENTRIES];
     size_t count = lw__look_clients(&inquiry->look, uuids);
 
-    command->request.expected = 1;
     lw__encode_who(out, count, uuids);
 }
 
@@ -91,9 +86,9 @@ static const struct lw__command_type who_type = {put_who, who_answered, failed,
                                                  LW__ORDER_FRESH};
 
 /* Where it is Redisson's it is a stranger's, and not among the holders. */
-static const struct lw__dialect *dialect_of(const struct lw_inspected *holder)
+static const struct lw__mode *mode_of_broken(const struct lw__inquiry *inquiry)
 {
-    return holder->mode == LW_MUTEX ? &lw__dialect_mutex : &lw__dialect_rw;
+    return &inquiry->client->modes[inquiry->look.entries[inquiry->breaking].mode];
 }
 
 static void put_break(struct lw__command *command, struct lw__buffer *out)
@@ -101,9 +96,8 @@ static void put_break(struct lw__command *command, struct lw__buffer *out)
     struct lw__inquiry *inquiry = inquiry_of(command);
     const struct lw_inspected *holder = &inquiry->look.entries[inquiry->breaking];
 
-    command->request.expected = 1;
     lw__encode_break(out, command->eval, inquiry->name, holder->token,
-                     dialect_of(holder)->rw, lw__node_server(inquiry->client->node));
+                     mode_of_broken(inquiry)->rw, lw__node_server(inquiry->client->node));
 }
 
 static void break_next(struct lw__inquiry *inquiry);
@@ -111,13 +105,12 @@ static void break_next(struct lw__inquiry *inquiry);
 static bool break_answered(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__inquiry *inquiry = inquiry_of(command);
-    const struct lw_inspected *holder = &inquiry->look.entries[inquiry->breaking];
     struct lw__released answer;
 
     if (is_error(inquiry, reply)) {
         return true;
     }
-    if (!dialect_of(holder)->released(reply, &answer)) {
+    if (!mode_of_broken(inquiry)->decode_released(reply, &answer)) {
         return false;
     }
     inquiry->any_broken = inquiry->any_broken || answer.released;
@@ -174,7 +167,6 @@ static void put_inspect(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__inquiry *inquiry = inquiry_of(command);
 
-    command->request.expected = 1;
     lw__encode_inspect(out, command->eval, inquiry->name,
                        inquiry->broken != NULL ? BROKEN_HOLDERS : LW__LOOK_HOLDERS,
                        inquiry->broken != NULL ? 0 : LW__LOOK_WAITERS);
@@ -238,9 +230,14 @@ void lw__inspect_close(struct lw_client *client)
 static int ask(struct lw_client *client, const char *text, const char *token,
                lw_inspect_cb *inspected, lw_break_cb *broken, void *arg)
 {
-    int status = lw__explain_name(client, text);
     struct lw__inquiry *inquiry;
+    int status;
 
+    if (inspected == NULL && broken == NULL) {
+        lw__options_explain(client, "done is NULL");
+        return LW_EINVAL;
+    }
+    status = lw__name_check(client, text);
     if (status != 0) {
         return status;
     }
@@ -254,7 +251,7 @@ static int ask(struct lw_client *client, const char *text, const char *token,
         if (inquiry != NULL) {
             lw__inspect_free(inquiry);
         }
-        lw__explain(client, "%s", lw_strerror(LW_ENOMEM));
+        lw__options_explain(client, "%s", lw_strerror(LW_ENOMEM));
         return LW_ENOMEM;
     }
     lw__look_init(&inquiry->look, inquiry->name);
@@ -269,10 +266,6 @@ static int ask(struct lw_client *client, const char *text, const char *token,
 
 int lw_inspect(struct lw_client *client, const char *name, lw_inspect_cb *done, void *arg)
 {
-    if (done == NULL) {
-        lw__explain(client, "done is NULL");
-        return LW_EINVAL;
-    }
     return ask(client, name, NULL, done, NULL, arg);
 }
 
@@ -295,9 +288,5 @@ const struct lw_inspected *lw_inspection_waiter(const struct lw_inspection *insp
 int lw_break(struct lw_client *client, const char *name, const char *token,
              lw_break_cb *done, void *arg)
 {
-    if (done == NULL) {
-        lw__explain(client, "done is NULL");
-        return LW_EINVAL;
-    }
     return ask(client, name, token, NULL, done, arg);
 }

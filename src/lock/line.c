@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The line of those who wait for one name in LW_REDISSON, in one client: in order of
+/* The line of those who wait for one name in LW_REDISSON, in one client: in order of
  * arrival, the first asks for all, since one refusal would be every one's. Owns who is
  * first, what keeps it from asking (one of ours that holds, asks or lets go), and how
  * long a name is left to those elsewhere whom a release woke. Must not know channels or
@@ -9,8 +8,7 @@
  * Happy path: the first is refused and sleeps, those behind it sleep without end; a
  * message has the first ask; once it holds, the next one is first and stands by; the
  * release's end has it ask, at once where nobody else was told. A message that never
- * comes costs a poll.
- */
+ * comes costs a poll. */
 #include "lock/line.h"
 
 #include "base/hash.h"
@@ -213,8 +211,7 @@ void lw__line_message(struct lw_client *client, const char *text)
     struct lw__claim *first = name != NULL ? lw__line_first(name) : NULL;
 
     if (name != NULL && lets_go(name)) {
-        rest->heard =
-            true; /* its own, most likely; its answer has the first one called */
+        rest->heard = true; /* its own, most likely; the answer has the first called */
     } else if (rest->own && rest->until_us > lw__now_us()) {
         rest->own = false;
     } else {

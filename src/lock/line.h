@@ -33,6 +33,5 @@ void lw__line_released(struct lw_client *client, const char *name, int64_t told,
                        bool told_us);
 /* The channel of the name `text` is not heard any more: who asks for it asks sooner. */
 void lw__line_unheard(struct lw_client *client, const char *text);
-/* The channel of the name `text` says that it was released. */
 void lw__line_message(struct lw_client *client, const char *text);
 #endif

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The calls on a handle: checks, states, getters. What a call sets in motion is turns.c's
- * and renew.c's; this file calls no user callback and sends nothing.
- *
- * Happy path: lw_acquire -> lw__turns_join; lw_release -> lw__turns_let_go; lw_lock_free.
- * A call that is refused says why (explain.c) and has done nothing.
- */
+/* The calls on a handle: checks, states, getters. What a call sets in motion is turns.c's
+ * and renew.c's; this file calls no user callback and sends nothing. Happy path:
+ * lw_acquire -> lw__turns_join; lw_release -> lw__turns_let_go; lw_lock_free. A call that
+ * is refused says why (options.c) and has done nothing. */
 #include "lock/lock.h"
 
 #include "base/check.h"
@@ -13,22 +10,19 @@
 #include "base/sized.h"
 #include "lock/claim.h"
 #include "lock/ending.h"
-#include "lock/explain.h"
 #include "lock/handle.h"
-#include "lock/hold.h"
 #include "lock/mode.h"
 #include "lock/name.h"
 #include "lock/notify.h"
+#include "lock/options.h"
 #include "lock/renew.h"
 #include "lock/renewal.h"
 #include "lock/structs.h"
 #include "lock/terms.h"
 #include "lock/turns.h"
-#include "lock/waiters.h"
 #include "lock/whoami.h"
 #include "loop/now.h"
 #include "loop/timer.h"
-#include "redis/dialect.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,35 +33,35 @@
 
 /* ---- options ---- */
 
-/* Why these options are not to be had; the text goes to errbuf. */
 static bool options_are_bad(struct lw_client *client, const struct lw_acquire_options *o)
 {
     char why[LW__WHY];
 
     if ((unsigned)o->mode > LW_REDISSON) {
-        lw__explain(client, "mode %d is not an lw_mode", (int)o->mode);
+        lw__options_explain(client, "mode %d is not an lw_mode", (int)o->mode);
     } else if (o->flags & ~(uint32_t)FLAGS) {
-        lw__explain(client, "flags 0x%x has unknown bits", (unsigned)o->flags);
+        lw__options_explain(client, "flags 0x%x has unknown bits", (unsigned)o->flags);
     } else if (o->lease_ms < LEASE_MIN || o->lease_ms > INT32_MAX) {
-        lw__explain(client, "lease_ms %lu is not between %d and 2147483647",
-                    (unsigned long)o->lease_ms, LEASE_MIN);
+        lw__options_explain(client, "lease_ms %lu is not between %d and 2147483647",
+                            (unsigned long)o->lease_ms, LEASE_MIN);
     } else if (o->wait_ms < -1) {
-        lw__explain(client, "wait_ms %lld is below -1", (long long)o->wait_ms);
+        lw__options_explain(client, "wait_ms %lld is below -1", (long long)o->wait_ms);
     } else if (o->max_hold_ms < 0) {
-        lw__explain(client, "max_hold_ms %lld is negative", (long long)o->max_hold_ms);
+        lw__options_explain(client, "max_hold_ms %lld is negative",
+                            (long long)o->max_hold_ms);
     } else if (o->margin_ms >= (o->lease_ms + 1) / 2) {
-        lw__explain(client, "margin_ms %lu is not below half of lease_ms %lu",
-                    (unsigned long)o->margin_ms, (unsigned long)o->lease_ms);
+        lw__options_explain(client, "margin_ms %lu is not below half of lease_ms %lu",
+                            (unsigned long)o->margin_ms, (unsigned long)o->lease_ms);
     } else if (o->max_hold_ms > 0 && o->max_hold_ms <= (int64_t)o->margin_ms) {
-        lw__explain(client, "max_hold_ms %lld is not above margin_ms %lu",
-                    (long long)o->max_hold_ms, (unsigned long)o->margin_ms);
+        lw__options_explain(client, "max_hold_ms %lld is not above margin_ms %lu",
+                            (long long)o->max_hold_ms, (unsigned long)o->margin_ms);
     } else if (o->owner != NULL && o->mode == LW_MUTEX) {
-        lw__explain(client, "owner is given, but LW_MUTEX is not re-entrant");
+        lw__options_explain(client, "owner is given, but LW_MUTEX is not re-entrant");
     } else if (o->permits != 0 && o->mode != LW_SHARED) {
-        lw__explain(client, "permits is given outside LW_SHARED");
+        lw__options_explain(client, "permits is given outside LW_SHARED");
     } else if (o->owner != NULL &&
                lw__check_word(o->owner, "owner", why, sizeof(why)) != NULL) {
-        lw__explain(client, "%s", why);
+        lw__options_explain(client, "%s", why);
     } else {
         return false;
     }
@@ -79,8 +73,9 @@ static int read_options(struct lw_client *client, const struct lw_acquire_option
 {
     *ret = (struct lw_acquire_options)LW_ACQUIRE_OPTIONS_INIT;
     if (given != NULL && !lw__sized_take(ret, sizeof(*ret), given, given->size)) {
-        lw__explain(client, "lw_acquire_options.size %zu: %s", given->size,
-                    "unknown fields of a newer version are set, or it is too small");
+        lw__options_explain(
+            client, "lw_acquire_options.size %zu: %s", given->size,
+            "unknown fields of a newer version are set, or it is too small");
         return LW_EINVAL;
     }
     if (ret->lease_ms == 0) {
@@ -114,15 +109,15 @@ static struct lw_lock *allocate(struct lw_client *client)
 
 static void take_options(struct lw_lock *lock, const struct lw_acquire_options *options)
 {
-    uint32_t claim = lock->client->options.claim_ms;
+    uint32_t window_ms = lock->client->options.claim_ms;
 
     lock->mode = &lw__mode_table[options->mode];
     lock->flags = (uint8_t)options->flags;
-    if (!lock->mode->dialect->fenced) {
+    if (!lock->mode->fenced) {
         lock->flags |= LW_NO_FENCE;
     }
     lock->lease_ms = options->lease_ms;
-    lock->window_ms = claim < options->lease_ms ? claim : options->lease_ms;
+    lock->window_ms = window_ms < options->lease_ms ? window_ms : options->lease_ms;
     lock->margin_ms = options->margin_ms;
     lock->permits = options->permits;
     lock->lost = options->lost;
@@ -166,7 +161,7 @@ int lw_acquire(struct lw_client *client, const char *name,
                const struct lw_acquire_options *options, lw_lock_cb *done, void *arg,
                struct lw_lock **ret)
 {
-    int status = lw__explain_name(client, name);
+    int status = lw__name_check(client, name);
     struct lw_acquire_options checked;
     struct lw_lock *lock;
 
@@ -174,7 +169,7 @@ int lw_acquire(struct lw_client *client, const char *name,
         return status;
     }
     if (done == NULL || ret == NULL) {
-        lw__explain(client, "%s is NULL", done != NULL ? "ret" : "done");
+        lw__options_explain(client, "%s is NULL", done != NULL ? "ret" : "done");
         return LW_EINVAL;
     }
     if ((status = read_options(client, options, &checked)) != 0) {
@@ -206,7 +201,7 @@ fail:
         detach(lock);
         lw__handle_free(lock);
     }
-    lw__explain(client, "%s", lw_strerror(LW_ENOMEM));
+    lw__options_explain(client, "%s", lw_strerror(LW_ENOMEM));
     return LW_ENOMEM;
 }
 
@@ -277,7 +272,7 @@ int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, void *ar
         input.shorten.lease_us = (int64_t)lease_ms * LW__MS;
         lw__claim_step(lock->claim, &input);
     }
-    lw__hold_arm_loss(lock);
+    lw__handle_arm_loss(lock);
     lw__renewal_plan(lock->claim);
     return 0;
 }
@@ -329,7 +324,7 @@ void lw__lock_close(struct lw_lock *lock)
 {
     if (lock->state == LW_WAITING && !lock->granted && lock->claim != NULL) {
         lw__turns_withdraw(lock);
-        lw__waiters_finish(lock, LW_ECLOSED, NULL);
+        lw__handle_finish(lock, LW_ECLOSED, NULL);
     } else if (lock->state == LW_WAITING && lock->granted) {
         struct lw__claim *claim = lock->claim;
 
@@ -338,7 +333,7 @@ void lw__lock_close(struct lw_lock *lock)
         if (claim != NULL) {
             lw__turns_let_go(lock);
         }
-        lw__waiters_finish(lock, LW_ECLOSED, NULL);
+        lw__handle_finish(lock, LW_ECLOSED, NULL);
     } else if (lock->state == LW_HELD || lock->state == LW_LOST) {
         lw__renew_end_all(lock, LW_ECANCELED);
         lw__notify_cancel(lock->client, &lock->notice);
@@ -396,11 +391,11 @@ const char *lw_lock_owner(const struct lw_lock *lock)
         return lock->owner;
     }
     if (lock->owner_text == NULL && lock->client != NULL) {
-        struct lw__token id = {lock->client->uuid, lock->token_n, lock->window_ms};
+        struct lw__token token = {lock->client->uuid, lock->token_n, lock->window_ms};
 
         mine->owner_text = malloc(LW__TOKEN_SIZE);
         if (mine->owner_text != NULL) {
-            (void)lock->mode->dialect->owner(&id, mine->owner_text);
+            (void)lock->mode->format_owner(&token, mine->owner_text);
         }
     }
     return lock->owner_text != NULL ? lock->owner_text : "";

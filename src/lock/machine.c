@@ -1,16 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The life of one token: see machine.h. Each phase has its function; what they share
- * stands above them. Read believe() and hand_over() for lock safety.
- */
+/* The life of one token: see machine.h. Each phase has its function; what they share
+ * stands above them. Read believe() and hand_over() for lock safety. */
 #include "lock/machine.h"
 
 #include "lock/poll.h"
 #include "lockwire.h"
 
+#include <stddef.h>
+
 #define MS 1000
 #define RETRY_US (50 * MS) /* after an answer that left the outcome open; doubles */
 #define DOUBLINGS 4
+
+/* Of an input's parts the first is `queued` (else this is no initializer), and the
+ * largest. */
+#define AN_INPUT                                                                         \
+    ((struct lw__input){LW__EV_START, false, 0, 0, 0, 0, {{.remaining_ms = 0}}})
+_Static_assert(sizeof(AN_INPUT.queued) ==
+                   sizeof(AN_INPUT) - offsetof(struct lw__input, queued),
+               "an initializer that names no part sets all of them");
 
 int64_t lw__machine_drift_us(int64_t span_us)
 {
@@ -225,8 +233,7 @@ static struct lw__output queued(struct lw__machine *m, const struct lw__input *i
     if (m->abandoned) {
         return give_up(m, in);
     }
-    /* A message noted while asking: later than this answer it is news, else it is past.
-     */
+    /* A message noted while asking: later than this answer it is news. */
     if (handed != 0 && handed >= in->queued.server_us) {
         return hand_over(m, in, handed, m->handed_fence, in->sent_us,
                          in->queued.server_us);
@@ -406,8 +413,7 @@ static struct lw__output held(struct lw__machine *m, const struct lw__input *in)
         return ask_to_keep(m);
     case LW__EV_LATE:
         return ask_to_keep(m);
-    case LW__EV_LAPSE: /* given back then and not before: a margin is the holder's to use
-                        */
+    case LW__EV_LAPSE: /* given back then, not before: a margin is the holder's to use */
         if (in->lapse.at_us < m->deadline_us) {
             m->deadline_us = in->lapse.at_us;
         }

@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The life of one token, as a pure function: (state, input, now) -> (state, actions). It
+/* The life of one token, as a pure function: (state, input, now) -> (state, actions). It
  * owns every decision on which lock safety rests: when a grant may be believed, until
  * when, when to ask again, what to give back. It knows no clock, socket, allocation or
  * callback; libc only.
  *
  * Happy path: START -> SEND_TRY; GRANTED answer -> GRANTED; RELEASE -> SEND_RELEASE;
  * RELEASED answer -> RELEASED and ENDED.
- *
  * Waiting: START -> SEND_TRY; NOT_GRANTED -> SEND_ACQUIRE; QUEUED answer -> BUSY, sleep;
  * HANDED -> GRANTED at once if the arithmetic of the claim window allows, else
  * SEND_ACQUIRE.
- *
  * Failing: UNKNOWN (no answer, or none that decides) -> the same again after a while, or
  * when the link is up; a release until its lease is over. REFUSED -> FAIL, and whatever
  * the token may have is released. D comes -> LATE asks anew, LAPSE gives back. GONE ->
- * LOST.
- */
+ * LOST. */
 #ifndef LW_MACHINE_H
 #define LW_MACHINE_H
 #include <stdbool.h>
@@ -49,14 +45,14 @@ enum lw__event {
     LW__EV_SHORTEN,     /* the holder wants a shorter lease, from now on */
     LW__EV_HANDED,      /* hand-over message */
     LW__EV_STANDBY,     /* standby message */
-    LW__EV_ASK_NOW,     /* the link came up or is bound, who was first tried, or a message
-                           came that cannot be believed */
-    LW__EV_DUE,         /* due_us has come */
-    LW__EV_ABANDON,     /* nobody here waits for it any more */
-    LW__EV_RELEASE,     /* the holder lets go, and nobody here follows */
-    LW__EV_TURN,        /* the holder lets go, a fresh token asks in the same script */
-    LW__EV_LATE, /* the deadline came before the holder could be told of its grant */
-    LW__EV_LAPSE /* the holder was told `lost` on this side's own account */
+    LW__EV_ASK_NOW, /* linked or bound now, who was first tried, or a message came that is
+                       not believed */
+    LW__EV_DUE,     /* due_us has come */
+    LW__EV_ABANDON, /* nobody here waits for it any more */
+    LW__EV_RELEASE, /* the holder lets go, and nobody here follows */
+    LW__EV_TURN,    /* the holder lets go, a fresh token asks in the same script */
+    LW__EV_LATE,    /* the deadline came before the holder could be told of its grant */
+    LW__EV_LAPSE    /* the holder was told `lost` on this side's own account */
 };
 
 struct lw__input {
@@ -67,6 +63,18 @@ struct lw__input {
     int64_t jitter;    /* drawn by the caller, -1000 to 1000: up to 10 % of a delay */
     int64_t margin_us; /* what the first who waits wants left of a grant */
     union {            /* by the event; those that are not here have no more to say */
+        /* The largest first: an initializer that names none of them sets the first
+         * alone, and what is beyond it may be anything. */
+        struct {
+            int64_t remaining_ms; /* -1: no TTL */
+            int64_t poll_ms;      /* of who never queues: the longest sleep; else 0 */
+            int64_t position;     /* -1: not queued */
+            int64_t ticket;
+            int64_t server_us; /* TIME in the answer */
+            bool again;        /* at once: the script had more to do */
+            bool asked_to_join;
+            bool released; /* where it was a turn: of the previous token */
+        } queued;
         struct {
             bool first_script; /* do not try SET NX first */
             bool behind; /* another one of this client tries: ASK_NOW comes after it */
@@ -76,22 +84,11 @@ struct lw__input {
         } asked;
         struct {
             uint64_t fence;
-            bool released; /* where it was a turn: of the previous token */
+            bool released; /* as above */
         } granted;
         struct {
             bool set_done; /* the name is ours, but has no number */
         } not_granted;
-        struct {
-            int64_t remaining_ms; /* -1: no TTL */
-            int64_t
-                poll_ms; /* of who never queues: ask after that at the latest; else 0 */
-            int64_t position; /* -1: not queued */
-            int64_t ticket;
-            int64_t server_us; /* TIME in the answer */
-            bool again;        /* at once: the script had more to do */
-            bool asked_to_join;
-            bool released; /* as above */
-        } queued;
         struct {
             bool released; /* as above */
         } deadlock;

@@ -1,19 +1,36 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The table of the modes: see mode.h. Whoever would ask which mode it is asks for what it
- * does.
- */
+/* The table of the modes. Whoever would ask which mode it is asks for what it does. */
 #include "lock/mode.h"
 
 #include "lock/redisson.h"
 #include "lockwire.h"
-#include "redis/dialect.h"
+#include "redis/decode.h"
+#include "redis/encode.h"
+
+#define READ_WRITE                                                                       \
+    .encode_acquire = lw__encode_acquire, .encode_release = lw__encode_release,          \
+    .encode_renew = lw__encode_rw_renew, .decode_acquired = lw__decode_rw_acquired,      \
+    .decode_released = lw__decode_rw_released, .format_owner = lw__format_token,         \
+    .rw = true, .fenced = true
 
 const struct lw__mode lw__mode_table[] = {
-    [LW_MUTEX] = {.dialect = &lw__dialect_mutex, .tries = true, .turns = true},
-    [LW_EXCLUSIVE] = {.dialect = &lw__dialect_rw, .write = true},
-    [LW_SHARED] = {.dialect = &lw__dialect_rw},
-    [LW_REDISSON] = {.dialect = &lw__dialect_redisson,
+    [LW_MUTEX] = {.encode_acquire = lw__encode_acquire,
+                  .encode_release = lw__encode_release,
+                  .encode_renew = lw__encode_renew,
+                  .decode_acquired = lw__decode_acquired,
+                  .decode_released = lw__decode_released,
+                  .format_owner = lw__format_token,
+                  .fenced = true,
+                  .tries = true,
+                  .turns = true},
+    [LW_EXCLUSIVE] = {READ_WRITE, .write = true},
+    [LW_SHARED] = {READ_WRITE},
+    [LW_REDISSON] = {.encode_acquire = lw__encode_redisson_acquire,
+                     .encode_release = lw__encode_redisson_release,
+                     .encode_renew = lw__encode_redisson_renew,
+                     .decode_acquired = lw__decode_acquired,
+                     .decode_released = lw__decode_redisson_released,
+                     .format_owner = lw__format_field,
                      .together = true,
                      .in_line = &lw__redisson_in_line},
 };

@@ -2,13 +2,20 @@
 /* What a mode does, where the modes differ. */
 #ifndef LW_MODE_H
 #define LW_MODE_H
+#include "redis/format.h"
+
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+struct lw__acquire_args;
+struct lw__acquired;
 struct lw__claim;
-struct lw__dialect;
 struct lw__name;
+struct lw__release_args;
 struct lw__released;
+struct lw__renew_args;
+struct lw__reply;
 
 /* Those of one client that wait for a name stand in line here, and not in Redis. */
 struct lw__in_line {
@@ -25,12 +32,25 @@ struct lw__in_line {
 };
 
 struct lw__mode {
-    const struct lw__dialect *dialect;
+    /* what is said to the server, and how its answers are read */
+    void (*encode_acquire)(struct lw__buffer *out, bool eval,
+                           const struct lw__acquire_args *args);
+    void (*encode_release)(struct lw__buffer *out, bool eval,
+                           const struct lw__release_args *args);
+    void (*encode_renew)(struct lw__buffer *out, bool eval, size_t count,
+                         const struct lw__renew_args *args, const char *server);
+    bool (*decode_acquired)(const struct lw__reply *reply, bool turn,
+                            struct lw__acquired *ret);
+    bool (*decode_released)(const struct lw__reply *reply, struct lw__released *ret);
+    /* Who holds, where the caller gave no owner. */
+    size_t (*format_owner)(const struct lw__token *token, char ret[LW__TOKEN_SIZE]);
     const struct lw__in_line *in_line; /* NULL: each claim asks for itself */
+    bool rw;                           /* requests are those of a read-write lock */
+    bool fenced;                       /* its grants have numbers */
     bool together; /* handles of one owner hold by one claim (together.c) */
     bool tries;    /* SET NX PX may come before the script */
     bool turns;    /* handles of a client share a claim, and pass it on */
-    bool write;    /* of a read-write lock: writes */
+    bool write;    /* where `rw`: writes */
 };
 
 extern const struct lw__mode lw__mode_table[]; /* by enum lw_mode */

@@ -2,7 +2,11 @@
 /* The names that a client uses now, found by their text; gone with their last user. */
 #include "lock/name.h"
 
+#include "base/check.h"
+#include "base/forked.h"
 #include "base/hash.h"
+#include "base/told.h"
+#include "lock/options.h"
 #include "lock/structs.h"
 
 #include <stdlib.h>
@@ -62,4 +66,19 @@ void lw__name_put(struct lw_client *client, struct lw__name *name)
         HASH_DEL(client->names, name);
     }
     free(name);
+}
+
+int lw__name_check(struct lw_client *client, const char *name)
+{
+    char why[LW__WHY];
+
+    if (client->closing || lw__forked_is_child(&client->forked)) {
+        lw__options_explain(client, "the client is closed");
+        return LW_ECLOSED;
+    }
+    if (lw__check_name(name, why, sizeof(why)) != NULL) {
+        lw__options_explain(client, "%s", why);
+        return LW_EINVAL;
+    }
+    return 0;
 }

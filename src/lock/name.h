@@ -6,6 +6,8 @@
 struct lw__name;
 struct lw_client;
 
+/* What every call that names a lock asks first: 0, LW_ECLOSED, LW_EINVAL; explained. */
+int lw__name_check(struct lw_client *client, const char *name);
 /* The name, new or known; NULL: no memory. Each get wants a put. */
 struct lw__name *lw__name_get(struct lw_client *client, const char *text);
 struct lw__name *lw__name_find(struct lw_client *client, const char *text);

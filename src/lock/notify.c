@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The callbacks that are to be made. Owns the two queues (losses first). Must not decide
- * anything about a lock, nor call anybody.
- *
- * Happy path: lw__notify_lock queues a notice, in place of one that is queued, and has
- * deliver.c called from the loop. Needs no memory but for the link's, which is told the
- * next time where there is none.
- */
+/* The callbacks that are to be made. Owns the two queues (losses first). Must not decide
+ * anything about a lock, nor call anybody: deliver.c does, from the loop. Needs no memory
+ * but for the link's notice, which is told the next time where there is none. */
 #include "lock/notify.h"
 
 #include "lock/inspect.h"
 #include "lock/renew.h"
 #include "lock/structs.h"
-#include "loop/defer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +17,12 @@ void lw__notify_init(struct lw_client *client, lw__call_fn *deliver)
     lw__defer_init(&client->notify.call, deliver, client);
 }
 
+static struct lw__notice **queue_of(struct lw_client *client,
+                                    const struct lw__notice *notice)
+{
+    return notice->urgent ? &client->notify.urgent : &client->notify.normal;
+}
+
 static void queue(struct lw_client *client, struct lw__notice *notice,
                   enum lw__notice_kind kind, int status, bool urgent)
 {
@@ -30,11 +30,7 @@ static void queue(struct lw_client *client, struct lw__notice *notice,
     notice->kind = kind;
     notice->status = status;
     notice->urgent = urgent;
-    if (urgent) {
-        DL_APPEND(client->notify.urgent, notice);
-    } else {
-        DL_APPEND(client->notify.normal, notice);
-    }
+    DL_APPEND(*queue_of(client, notice), notice);
     lw__defer(client->loop, &client->notify.call, false);
 }
 
@@ -44,11 +40,7 @@ void lw__notify_cancel(struct lw_client *client, struct lw__notice *notice)
         return;
     }
     notice->kind = LW__NOTICE_NONE;
-    if (notice->urgent) {
-        DL_DELETE(client->notify.urgent, notice);
-    } else {
-        DL_DELETE(client->notify.normal, notice);
-    }
+    DL_DELETE(*queue_of(client, notice), notice);
 }
 
 void lw__notify_lock(struct lw_lock *lock, enum lw__notice_kind kind, int status)
@@ -80,8 +72,7 @@ void lw__notify_link(struct lw_client *client, int up, const char *why)
         return;
     }
     notice = calloc(1, sizeof(*notice));
-    if (notice == NULL) { /* the next failure will be told; that it is up again, if not
-                             told already */
+    if (notice == NULL) { /* the next one will be told */
         return;
     }
     notice->up = up;

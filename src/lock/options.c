@@ -1,24 +1,33 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A client's options: see options.h. Must not know what is made of them.
- *
- * Happy path: the caller's on top of the defaults, then the URL's parts where they say
- * nothing, then copies of the strings. What is refused is explained, with its field; what
- * is out of memory leaves what there is for lw__options_clear.
- */
+/* A client's options. Must not know what is made of them. Happy path: the caller's on top
+ * of the defaults, then the URL's parts where they say nothing, then copies of the
+ * strings. What is refused is explained, with its field; what is out of memory leaves
+ * what there is for lw__options_clear. */
 #include "lock/options.h"
 
 #include "base/check.h"
 #include "base/log.h"
 #include "base/sized.h"
 #include "base/url.h"
-#include "lock/explain.h"
 #include "lock/structs.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
+
+void lw__options_explain(struct lw_client *client, const char *format, ...)
+{
+    va_list args;
+
+    if (client->options.errbuf == NULL || client->options.errbuf_size == 0) {
+        return;
+    }
+    va_start(args, format);
+    (void)vsnprintf(client->options.errbuf, client->options.errbuf_size, format, args);
+    va_end(args);
+}
 
 static void fill_in(uint32_t *field, uint32_t value)
 {
@@ -47,21 +56,22 @@ static int check_options(struct lw_client *client)
         o->client_name = "lockwire";
     }
     if (o->claim_ms < 100 || o->claim_ms > 60000) {
-        lw__explain(client, "claim_ms %lu is not between 100 and 60000",
-                    (unsigned long)o->claim_ms);
+        lw__options_explain(client, "claim_ms %lu is not between 100 and 60000",
+                            (unsigned long)o->claim_ms);
     } else if (o->local_turns > 16) {
-        lw__explain(client, "local_turns %lu is not between 1 and 16",
-                    (unsigned long)o->local_turns);
+        lw__options_explain(client, "local_turns %lu is not between 1 and 16",
+                            (unsigned long)o->local_turns);
     } else if (o->backoff_min_ms > o->backoff_max_ms) {
-        lw__explain(client, "backoff_min_ms %lu is above backoff_max_ms %lu",
-                    (unsigned long)o->backoff_min_ms, (unsigned long)o->backoff_max_ms);
+        lw__options_explain(client, "backoff_min_ms %lu is above backoff_max_ms %lu",
+                            (unsigned long)o->backoff_min_ms,
+                            (unsigned long)o->backoff_max_ms);
     } else if (o->db < 0) {
-        lw__explain(client, "db %d is negative", o->db);
+        lw__options_explain(client, "db %d is negative", o->db);
     } else if ((o->username != NULL || client->url.username != NULL) &&
                o->password == NULL && client->url.password == NULL) {
-        lw__explain(client, "a username is given without a password");
+        lw__options_explain(client, "a username is given without a password");
     } else if (lw__check_word(o->client_name, "client_name", why, sizeof(why)) != NULL) {
-        lw__explain(client, "%s", why);
+        lw__options_explain(client, "%s", why);
     } else {
         return 0;
     }
@@ -78,7 +88,6 @@ static int copy_string(char **copy, const char **field)
     return *copy != NULL ? 0 : LW_ENOMEM;
 }
 
-/* The URL's parts, where the options do not override them; then copies of the strings. */
 static int fill_from_url(struct lw_client *client)
 {
     struct lw_client_options *o = &client->options;
@@ -105,7 +114,7 @@ static int fill_from_url(struct lw_client *client)
     return 0;
 }
 
-void lw__options_explain(const struct lw_client_options *given, const char *why)
+void lw__options_explain_given(const struct lw_client_options *given, const char *why)
 {
     if (given != NULL && given->size >= sizeof(*given) && given->errbuf != NULL &&
         given->errbuf_size > 0) {
@@ -122,13 +131,14 @@ int lw__options_take(struct lw_client *client, const char *url,
 
     *o = (struct lw_client_options)LW_CLIENT_OPTIONS_INIT;
     if (given != NULL && !lw__sized_take(o, sizeof(*o), given, given->size)) {
-        lw__options_explain(given, "lw_client_options.size: unknown fields of a newer "
-                                   "version are set, or it is too small");
+        lw__options_explain_given(given,
+                                  "lw_client_options.size: unknown fields of a newer "
+                                  "version are set, or it is too small");
         return LW_EINVAL;
     }
     status = lw__url_parse(url, &client->url, why, sizeof(why));
     if (status != 0) {
-        lw__explain(client, "%s", why);
+        lw__options_explain(client, "%s", why);
         return status;
     }
     return fill_from_url(client);

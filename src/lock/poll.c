@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Polling: see poll.h. No decision about a lock is made here. Happy path: a third of what
- * is left, later for each who is ahead, with jitter.
- */
+/* Polling: see poll.h. No decision about a lock is made here. Happy path: a third of what
+ * is left, later for each who is ahead, with jitter. */
 #include "lock/poll.h"
 
 #define MS 1000

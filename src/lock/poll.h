@@ -4,10 +4,8 @@
 #define LW_POLL_H
 #include <stdint.h>
 
-/* When to ask again, after an answer with this remaining lease and
- * position (-1: not queued). Microseconds from now. */
+/* After this answer (position -1: not queued); in us from now. */
 int64_t lw__poll_delay_us(int64_t remaining_ms, int64_t position, int64_t jitter);
-/* The same where nobody queues: as soon as the lease has ended, or after up to
- * most_ms. */
+/* Where nobody queues: as soon as the lease has ended, or after up to most_ms. */
 int64_t lw__poll_lease_us(int64_t remaining_ms, int64_t most_ms, int64_t jitter);
 #endif

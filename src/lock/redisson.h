@@ -4,5 +4,8 @@
 #define LW_REDISSON_H
 #include "lock/mode.h"
 
+struct lw_client;
+
 extern const struct lw__in_line lw__redisson_in_line;
+void lw__redisson_close(struct lw_client *client); /* listens no more */
 #endif

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Calls of lw_renew on their way, each by itself. Must not decide what an answer means
- * for the lock; machine.c does.
- *
- * Happy path: lw__renew_new sends; the answer -> RENEWED, and `done`. Without a link, or
- * with an error, `done` is told so and the lock is held as before; what ends the hold
- * ends them.
- */
+/* Calls of lw_renew on their way, each by itself. Must not decide what an answer means
+ * for the lock; machine.c does. Happy path: lw__renew_new sends; the answer -> RENEWED,
+ * and `done`. Without a link, or with an error, `done` is told so and the lock is held as
+ * before; what ends the hold ends them. */
 #include "lock/renew.h"
 
 #include "base/buffer.h"
@@ -14,12 +10,10 @@
 #include "lock/claim.h"
 #include "lock/handle.h"
 #include "lock/mode.h"
-#include "lock/notify.h"
 #include "lock/renewal.h"
 #include "lock/structs.h"
 #include "loop/now.h"
 #include "redis/decode.h"
-#include "redis/dialect.h"
 #include "redis/encode.h"
 #include "redis/node.h"
 #include "redis/reply.h"
@@ -47,9 +41,8 @@ static void put_call(struct lw__command *command, struct lw__buffer *out)
         call->lease_ms = left < LW__MS ? 1 : (uint32_t)(left / LW__MS);
     }
     args.lease_ms = call->lease_ms;
-    command->request.expected = 1;
-    claim->mode->dialect->renew(out, command->eval, 1, &args,
-                                lw__node_server(claim->client->node));
+    claim->mode->encode_renew(out, command->eval, 1, &args,
+                              lw__node_server(claim->client->node));
 }
 
 static void call_failed(struct lw__command *command, const char *why, bool sent)

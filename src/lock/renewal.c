@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Who is due for renewal when, in batches: a heap of held claims by due time, one timer
+/* Who is due for renewal when, in batches: a heap of held claims by due time, one timer
  * for all, up to 32 keys a script. Must not decide what a renewal's answer means for a
  * lock; machine.c does.
  *
@@ -8,8 +7,7 @@
  * random share, so that many do not come at once) the batch goes out; its answer ->
  * RENEWED. A batch that is not answered, or with an error, is tried again soon, well
  * before the deadlines; without a link none goes out, since all are verified when it
- * comes up; without memory for a batch, again soon.
- */
+ * comes up; without memory for a batch, again soon. */
 #include "lock/renewal.h"
 
 #include "base/buffer.h"
@@ -22,9 +20,7 @@
 #include "lock/structs.h"
 #include "lock/terms.h"
 #include "loop/now.h"
-#include "loop/timer.h"
 #include "redis/decode.h"
-#include "redis/dialect.h"
 #include "redis/encode.h"
 #include "redis/node.h"
 #include "redis/reply.h"
@@ -37,13 +33,13 @@
 #define AT_ONCE 4
 
 struct lw__batch {
-    struct lw__command command; /* first */
-    struct lw__batch *next;     /* free ones */
-    struct lw__batch *older;    /* all of the client's, in flight or free */
+    struct lw__command command;
+    struct lw__batch *next;  /* free ones */
+    struct lw__batch *older; /* all of the client's, in flight or free */
     struct lw_client *client;
     unsigned count;
-    const struct lw__dialect *dialect; /* of its claims */
-    struct lw__claim *claims[BATCH];   /* NULL: gone meanwhile */
+    const struct lw__mode *mode;     /* of the last claim: all are renewed alike */
+    struct lw__claim *claims[BATCH]; /* NULL: gone meanwhile */
     uint32_t lease_ms[BATCH];
 };
 
@@ -206,9 +202,8 @@ static void put_batch(struct lw__command *command, struct lw__buffer *out)
         kept++;
     }
     batch->count = kept;
-    command->request.expected = 1;
-    batch->dialect->renew(out, command->eval, kept, args,
-                          lw__node_server(batch->client->node));
+    batch->mode->encode_renew(out, command->eval, kept, args,
+                              lw__node_server(batch->client->node));
 }
 
 static void free_batch(struct lw__batch *batch)
@@ -340,7 +335,7 @@ static void fill(struct lw__batch *batch, int64_t now_us)
            (first = lw__heap_first(&client->renewals.due)) != NULL) {
         struct lw__claim *claim = claim_of(first->node);
 
-        if (batch->count > 0 && batch->dialect != claim->mode->dialect) {
+        if (batch->count > 0 && batch->mode->encode_renew != claim->mode->encode_renew) {
             break;
         }
         if (!is_nearly_due(first, now_us)) {
@@ -350,7 +345,7 @@ static void fill(struct lw__batch *batch, int64_t now_us)
             client->stats.renewals_late++;
         }
         lw__heap_remove(&client->renewals.due, &claim->renewal);
-        batch->dialect = claim->mode->dialect;
+        batch->mode = claim->mode;
         claim->batch = batch;
         batch->claims[batch->count++] = claim;
     }

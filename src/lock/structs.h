@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The structs that the files of this room share: a client, a name, a claim, a handle, and
+/* The structs that the files of this room share: a client, a name, a claim, a handle, and
  * what is told of them. Each group of fields says which file writes them; others read
- * them, and have them changed by that file's functions.
- */
+ * them, and have them changed by that file's functions. */
 #ifndef LW_STRUCTS_H
 #define LW_STRUCTS_H
 #include "base/forked.h"
@@ -23,14 +21,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct lw__batch;
 struct lw__claim_events;
-struct lw__inquiry;
 struct lw__listener;
-struct lw__loop;
 struct lw__mode;
-struct lw__node;
-struct lw__renew_call;
 
 #if defined(__SANITIZE_ADDRESS__)
 #define LW__SANITIZED 1
@@ -75,8 +68,8 @@ struct lw_lock {
 
     char *errstr; /* handle.c's; or NULL */
 
-    /* waiters.c's, hold.c's and turns*.c's; taken away where the handle or its client
-     * ends: lock.c, ending.c */
+    /* handle.c's, together.c's and turns*.c's; lock.c, ending.c take them away at the
+     * end */
     struct lw_lock *turn_next, *turn_prev; /* those who wait for, or hold, one claim */
     struct lw__claim *claim;               /* NULL: it has nothing in Redis */
     struct lw__timer timer; /* waiting: give up; held: lost; releasing: LW_EUNKNOWN */
@@ -86,19 +79,22 @@ struct lw_lock {
     struct lw__renew_call *renew_calls; /* renew.c's */
     struct lw__notice notice;           /* notify.c's */
 
-    /* hold.c's; lock.c's before it holds, waiters.c's where a grant came to nothing */
+    /* handle.c's; lock.c's before it holds */
     uint64_t fence;
     int64_t hold_until_us; /* by max_hold_ms; LW__NEVER */
     uint64_t token_n;      /* of the claim that it holds or held, */
     uint32_t window_ms;    /* and its window; the one to ask for until then */
-    bool granted;          /* LW_OK is on its way to the callback */
+
+    /* handle.c's; taken away by whoever tells it or takes the grant back: deliver.c,
+     * lock.c, turns.c */
+    bool granted; /* LW_OK is on its way to the callback */
 
     /* deliver.c's: a state that is told; lock.c's: one that the caller chose */
     uint8_t state;
     bool in_callback;
 };
 
-/* One token in Redis, and all that is asked, held and given back by it. */
+/* One token in Redis at a time, and all that is asked, held and given back by it. */
 struct lw__claim {
     /* claim*.c's */
     struct lw__command command; /* at most one in flight */
@@ -125,22 +121,21 @@ struct lw__claim {
     struct lw__heap_node renewal; /* when it is due */
     struct lw__batch *batch;      /* the renewal in flight that it is part of */
 
-    /* waiters.c's */
+    /* handle.c's */
     struct lw_lock *waiting; /* in order of arrival */
     unsigned tries;          /* of those, how many try once */
 
     /* turns*.c's */
     struct lw_lock *releasing; /* wants to be told of the release */
     unsigned drawn_on;         /* the connection that its grant's numbers came on */
-    uint8_t served;            /* handles that it served; hold.c counts them */
+    uint8_t served;            /* handles that it served; handle.c counts them */
     bool error_told;           /* handle.c's: one is, and no ordinary answer came since */
     bool renewing_for_next;    /* between two handles: the next wants a fresh lease */
 
-    /* who holds: turns.c's, and hold.c's; where several do together.c's */
+    /* who holds: turns.c's; where several do together.c's */
     struct lw_lock *holder; /* holds, or lost and not freed yet */
     struct lw_lock *others; /* hold as well, beside `holder` */
-    int64_t entered_us;     /* whose lease is to be had from then on, 0: nobody's, which
-                               renewal.c says when it is had */
+    int64_t entered_us; /* its lease is to be had from then on; 0: nobody's (renewal.c) */
 };
 
 struct lw_client {
@@ -181,12 +176,11 @@ struct lw_client {
     struct lw__renewals renewals;     /* renewal.c's */
     struct lw__hints hints;           /* hints.c's */
     struct lw__rest rests[LW__RESTS]; /* line.c's */
-    struct lw__listener *listener;    /* listen.c's; NULL: nobody waited lately */
-    bool channels_forbidden_told;     /* listen.c's */
-    bool cluster_told;                /* redisson.c's */
-    struct lw__inquiry *inquiries;    /* inspect.c's */
-    struct lw__whoami whoami;         /* whoami.c's */
-    struct lw__notify notify;         /* notify.c's */
+    struct lw__listener *listener;    /* redisson.c's; NULL: nobody waited lately */
+    bool channels_forbidden_told, cluster_told;
+    struct lw__inquiry *inquiries; /* inspect.c's */
+    struct lw__whoami whoami;      /* whoami.c's */
+    struct lw__notify notify;      /* notify.c's */
     struct lw__notice closed_notice;
 
     /* deliver.c's */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Terms of a claim's handles: see terms.h. Decides nothing: the machine is told of leases
- * and margins, and says what they come to.
- */
+/* Terms of a claim's handles: see terms.h. Decides nothing: the machine is told of leases
+ * and margins, and says what they come to. */
 #include "lock/terms.h"
 
 #include "lock/mode.h"

@@ -8,8 +8,8 @@
 struct lw__claim;
 struct lw_lock;
 
-/* The lease to ask for: the holder's, or of the first who waits; where handles hold
- * together the longest. Of a claim that is nobody's what it was. */
+/* To ask for: the holder's, or of the first who waits; where handles hold together the
+ * longest. Of a claim that is nobody's what it was. */
 int64_t lw__terms_lease_us(const struct lw__claim *claim);
 /* Who waits wants a number. */
 bool lw__terms_wants_fence(const struct lw__claim *claim);

@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Handles of one owner that hold one claim together: they are counted here, and Redis
+/* Handles of one owner that hold one claim together: they are counted here, and Redis
  * sees one hold. Must not know which mode has it so, nor decide when a grant may be
- * believed.
- *
- * Happy path: lw__together_join finds the claim by which its owner holds, and lets the
- * handle in; lw__together_leave lets it out. Who comes too near to the hold's end waits
- * for the next renewal, which lw__together_admit follows.
- */
+ * believed. Happy path: lw__together_join finds the claim by which its owner holds, and
+ * lets the handle in; lw__together_leave lets it out. Who comes too near to the hold's
+ * end waits for the next renewal, which lw__together_admit follows. */
 #include "lock/together.h"
 
-#include "lock/hold.h"
+#include "lock/handle.h"
 #include "lock/mode.h"
 #include "lock/renewal.h"
 #include "lock/structs.h"
 #include "lock/terms.h"
-#include "lock/waiters.h"
 #include "loop/now.h"
 #include "redis/node.h"
 
@@ -67,7 +62,7 @@ static void enter(struct lw__claim *claim, struct lw_lock *lock, bool by_grant)
         claim->entered_us = lw__now_us();
     }
     DL_APPEND2(claim->others, lock, turn_prev, turn_next);
-    lw__hold_begin(claim, lock);
+    lw__handle_hold(claim, lock);
     choose_holder(claim);
 }
 
@@ -79,7 +74,7 @@ void lw__together_admit(struct lw__claim *claim)
         if (!may_enter(claim, lock)) {
             continue;
         }
-        lw__waiters_remove(claim, lock);
+        lw__handle_wait_no_more(claim, lock);
         enter(claim, lock, true);
     }
 }
@@ -126,7 +121,7 @@ bool lw__together_join(struct lw_lock *lock)
                        (claim->machine.phase == LW__QUEUED && lw__node_is_up(node)))) {
         return false;
     }
-    lw__waiters_append(claim, lock);
+    lw__handle_wait(claim, lock);
     if (claim->machine.phase == LW__HELD) {
         lw__renewal_now(claim); /* so near to its end, the renewal's answer lets it in */
     }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The handles that share a claim: who joins, whose turn it is, who lets go. Mutex handles
+/* The handles that share a claim: who joins, whose turn it is, who lets go. Mutex handles
  * of one name queue here, in order of arrival, and Redis sees one token; any other handle
  * has a claim for itself, or shares it as its mode says (together.c). What becomes of a
  * claim is turns_events.c's. Must not know commands or replies.
@@ -8,23 +7,20 @@
  * Happy path: lw__turns_join -> granted() -> the callback; lw__turns_let_go passes to the
  * next handle, without a command while the numbers and the lease allow it, or releases.
  * When a hold's time comes to an end first, it is lost, and those who wait queue anew;
- * without memory for that they end.
- */
+ * without memory for that they end. */
 #include "lock/turns.h"
 
-#include "lock/claim.h"
 #include "lock/handle.h"
-#include "lock/hold.h"
 #include "lock/line.h"
 #include "lock/machine.h"
 #include "lock/mode.h"
 #include "lock/notify.h"
+#include "lock/renew.h"
 #include "lock/renewal.h"
 #include "lock/structs.h"
 #include "lock/terms.h"
 #include "lock/together.h"
 #include "lock/turns_inside.h"
-#include "lock/waiters.h"
 #include "loop/now.h"
 #include "loop/timer.h"
 #include "redis/node.h"
@@ -60,10 +56,10 @@ static void join_shared(struct lw__claim *claim, struct lw_lock *lock)
 {
     if (lock->once) {
         lock->retry_ms = busy_for_ms(claim);
-        lw__waiters_finish(lock, LW_EBUSY, NULL);
+        lw__handle_finish(lock, LW_EBUSY, NULL);
         return;
     }
-    lw__waiters_append(claim, lock);
+    lw__handle_wait(claim, lock);
     if (claim->machine.phase == LW__ASKING && !claim->asked_to_join) {
         lw__claim_event(claim, LW__EV_ASK_NOW);
     }
@@ -90,11 +86,11 @@ int lw__turns_join(struct lw_lock *lock)
     }
     if (lock->once && is_behind(lock)) {
         lock->retry_ms = lw__line_busy_ms(lock->name);
-        lw__waiters_finish(lock, LW_EBUSY, NULL);
+        lw__handle_finish(lock, LW_EBUSY, NULL);
         return 0;
     }
     if (lock->once && lw__node_is_backing_off(client->node)) {
-        lw__waiters_finish(lock, LW_ECONN, client->down_why);
+        lw__handle_finish(lock, LW_ECONN, client->down_why);
         return 0;
     }
     claim = lw__claim_new(client, lock);
@@ -104,7 +100,7 @@ int lw__turns_join(struct lw_lock *lock)
     if (shares(lock)) {
         lock->name->shared = claim;
     }
-    lw__waiters_append(claim, lock);
+    lw__handle_wait(claim, lock);
     lw__claim_event(claim, LW__EV_START);
     return 0;
 }
@@ -121,12 +117,12 @@ void lw__turns_queue_anew(struct lw__claim *claim)
     fresh = lw__claim_new(claim->client, claim->waiting);
     if (fresh == NULL) {
         DL_FOREACH_SAFE2(claim->waiting, lock, next, turn_next) {
-            lw__waiters_remove(claim, lock);
-            lw__waiters_finish(lock, LW_ENOMEM, NULL);
+            lw__handle_wait_no_more(claim, lock);
+            lw__handle_finish(lock, LW_ENOMEM, NULL);
         }
         return;
     }
-    lw__waiters_move(claim, fresh);
+    lw__handle_move_waiters(claim, fresh);
     fresh->error_told = claim->error_told;
     if (shares(fresh->waiting)) {
         fresh->name->shared = fresh;
@@ -138,10 +134,10 @@ void lw__turns_queue_anew(struct lw__claim *claim)
 
 void lw__turns_begin(struct lw__claim *claim, struct lw_lock *lock)
 {
-    lw__waiters_remove(claim, lock);
+    lw__handle_wait_no_more(claim, lock);
     claim->holder = lock;
     claim->renewing_for_next = false;
-    lw__hold_begin(claim, lock);
+    lw__handle_hold(claim, lock);
     lw__renewal_plan(claim);
 }
 
@@ -152,7 +148,7 @@ void lw__turns_take_back(struct lw_lock *lock)
     lw__together_leave(lock);
     lock->granted = false;
     lw__notify_cancel(lock->client, &lock->notice);
-    lw__waiters_prepend(claim, lock);
+    lw__handle_wait_first(claim, lock);
 }
 
 /* This side stops believing: the key is given back at its deadline and not before, since
@@ -165,8 +161,9 @@ static void lapse(struct lw_lock *lock)
                   lock->hold_until_us - claim->machine.deadline_us <
                       lw__machine_drift_us((int64_t)lock->lease_ms * LW__MS) + LW__MS;
 
-    lw__hold_lose(lock,
-                  lock->hold_until_us != LW__NEVER && capped ? LW_ETIMEOUT : LW_ELOST);
+    lw__handle_lose(lock,
+                    lock->hold_until_us != LW__NEVER && capped ? LW_ETIMEOUT : LW_ELOST);
+    lw__renew_end_all(lock, LW_ELOST);
     if (claim->others != NULL) { /* they hold on, each up to its own margin */
         lw__together_leave(lock);
         lock->claim = NULL;
@@ -188,7 +185,7 @@ static void wait_is_over(struct lw_lock *lock)
         why = client->down_why;
     }
     lw__turns_withdraw(lock);
-    lw__waiters_finish(lock, status, why);
+    lw__handle_finish(lock, status, why);
 }
 
 void lw__turns_give_up_release(struct lw_lock *lock)
@@ -210,7 +207,7 @@ void lw__turns_timer(void *arg)
     } else if (lock->state == LW_WAITING && !lock->granted) {
         wait_is_over(lock);
     } else if (lw__terms_deadline_us(lock) - lw__terms_least_us(lock) > lw__now_us()) {
-        lw__hold_arm_loss(lock);
+        lw__handle_arm_loss(lock);
     } else if (lock->granted) {
         lw__turns_take_back(lock);
         if (claim->holder != NULL) {
@@ -282,14 +279,12 @@ static bool may_turn(const struct lw__claim *claim, const struct lw_lock *next)
            ((next->flags & LW_NO_FENCE) || lw__node_unseeded(node) == NULL);
 }
 
-/* Its part is done, and the claim stays held: no command. */
+/* The claim stays held: no command. */
 static void part(struct lw_lock *lock, int status)
 {
-    bool silent = lock->state != LW_RELEASING;
-
     lock->claim = NULL;
     lw__timer_cancel(lock->client->loop, &lock->timer);
-    if (!silent) {
+    if (lock->state == LW_RELEASING) {
         lw__notify_lock(lock, LW__NOTICE_RELEASED, status);
     }
 }
@@ -327,7 +322,7 @@ void lw__turns_withdraw(struct lw_lock *lock)
 {
     struct lw__claim *claim = lock->claim;
 
-    lw__waiters_remove(claim, lock);
+    lw__handle_wait_no_more(claim, lock);
     lw__timer_cancel(lock->client->loop, &lock->timer);
     if (claim->waiting != NULL || claim->holder != NULL) {
         return;

@@ -6,19 +6,15 @@
 
 #include <stdbool.h>
 
-struct lw_client;
-struct lw_lock;
-
 extern const struct lw__claim_events lw__turns_events;
 int lw__turns_join(struct lw_lock *lock);    /* 0, LW_ENOMEM */
 void lw__turns_let_go(struct lw_lock *lock); /* held: passes on, or releases */
-/* Its release goes on, and what comes of it is not told any more. */
+/* Its release goes on, and is told as LW_EUNKNOWN: what comes of it is not awaited. */
 void lw__turns_give_up_release(struct lw_lock *lock);
 void lw__turns_withdraw(struct lw_lock *lock); /* waiting: leaves */
 void lw__turns_timer(void *arg);               /* a lock */
-/* Every waiter asks at once (behind a sibling's try: when that is over), every release
- * still open is sent; `verify`: every hold is renewed, since its server may be another
- * one. */
+/* Waiters ask at once (behind a sibling's try: when that is over), open releases are
+ * sent; `verify`: holds are renewed, since the server may be another one. */
 void lw__turns_ask_all(struct lw_client *client, bool verify);
 void lw__turns_link_down(struct lw_client *client);
 #endif

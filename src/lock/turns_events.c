@@ -1,27 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What becomes of a claim, and of the link, for each of the handles that wait or hold by
- * it. Must not know commands or replies.
- *
- * Happy path: granted() -> the first who waits holds; released(), ended(). An outcome
- * that is open ends those who try once, an error that is for good all who wait; a claim
- * that the server knows nothing of is lost, and those who wait for it queue anew.
- */
+/* What becomes of a claim, and of the link, for each of the handles that wait or hold by
+ * it. Must not know commands or replies. Happy path: granted() -> the first who waits
+ * holds; released(), ended(). An outcome that is open ends those who try once, an error
+ * that is for good all who wait; a claim that the server knows nothing of is lost, and
+ * those who wait for it queue anew. */
 #include "lock/turns_inside.h"
 
 #include "lock/claim.h"
 #include "lock/ending.h"
 #include "lock/handle.h"
-#include "lock/hold.h"
 #include "lock/line.h"
 #include "lock/mode.h"
 #include "lock/name.h"
 #include "lock/notify.h"
+#include "lock/renew.h"
 #include "lock/renewal.h"
 #include "lock/structs.h"
 #include "lock/together.h"
 #include "lock/turns.h"
-#include "lock/waiters.h"
 #include "loop/timer.h"
 #include "redis/node.h"
 
@@ -93,9 +89,9 @@ static void end_tries(struct lw__claim *claim, int status, const char *why)
         if (!lock->once) {
             continue;
         }
-        lw__waiters_remove(claim, lock);
+        lw__handle_wait_no_more(claim, lock);
         lock->retry_ms = claim->remaining_ms;
-        lw__waiters_finish(lock, status, why);
+        lw__handle_finish(lock, status, why);
     }
     if (claim->waiting == NULL) {
         lw__turns_close(claim);
@@ -134,8 +130,8 @@ static void failed(struct lw__claim *claim, int status)
     }
     lw__turns_close(claim);
     DL_FOREACH_SAFE2(claim->waiting, lock, next, turn_next) {
-        lw__waiters_remove(claim, lock);
-        lw__waiters_finish(lock, status, NULL);
+        lw__handle_wait_no_more(claim, lock);
+        lw__handle_finish(lock, status, NULL);
     }
 }
 
@@ -169,7 +165,8 @@ static void lost(struct lw__claim *claim)
         }
         lw__together_leave(lock);
         lock->claim = NULL;
-        lw__hold_lose(lock, LW_ENOTHELD);
+        lw__handle_lose(lock, LW_ENOTHELD);
+        lw__renew_end_all(lock, LW_ELOST);
         lock->lost_at_us = 0;
     }
     lw__turns_queue_anew(claim);
@@ -184,7 +181,7 @@ static void renewed(struct lw__claim *claim, bool sure)
         forget_error(claim);
     }
     if (claim->holder != NULL && sure) {
-        lw__hold_arm_loss(claim->holder);
+        lw__handle_arm_loss(claim->holder);
         lw__renewal_plan(claim);
         let_others_in(claim);
     } else if (claim->renewing_for_next) {
@@ -256,7 +253,7 @@ void lw__turns_link_down(struct lw_client *client)
         if (lock->state == LW_WAITING && lock->once && lock->claim != NULL &&
             !lock->granted) {
             lw__turns_withdraw(lock);
-            lw__waiters_finish(lock, LW_ECONN, client->down_why);
+            lw__handle_finish(lock, LW_ECONN, client->down_why);
         }
     }
 }

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Who this client is, for whoever asks Redis: a short text under a key of its own, kept
+/* Who this client is, for whoever asks Redis: a short text under a key of its own, kept
  * there while the client holds or waits. Nothing depends on it, so no failure of it is
- * told.
- *
- * Happy path: the first acquisition sends it; a timer refreshes it long before it
- * expires; a client that closes takes it away, unless an outage leaves it to expire.
- */
+ * told. Happy path: the first acquisition sends it; a timer refreshes it long before it
+ * expires; a client that closes takes it away, unless an outage leaves it to expire. */
 #include "lock/whoami.h"
 
 #include "base/buffer.h"
@@ -14,7 +10,6 @@
 #include "lock/ending.h"
 #include "lock/structs.h"
 #include "loop/now.h"
-#include "loop/timer.h"
 #include "redis/encode.h"
 #include "redis/node.h"
 #include "redis/reply.h"
@@ -35,7 +30,6 @@ static void put_text(struct lw__command *command, struct lw__buffer *out)
     struct lw_client *client = client_of(command);
     char host[65] = "", text[256];
 
-    command->request.expected = 1;
     if (gethostname(host, sizeof(host) - 1) != 0 || host[0] == '\0') {
         memcpy(host, "-", 2);
     }

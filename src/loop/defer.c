@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Deferred calls. Must not know what is deferred.
- *
- * Happy path: lw__defer queues and wakes the loop, once; lw__defer_run makes the calls
- * that were queued by then, and the late ones. What is queued meanwhile waits for the
- * loop's next turn. Needs memory nowhere but where libevent's time-out does; where there
- * is none the next turn comes at once, before descriptors had theirs.
- */
+/* Deferred calls. Must not know what is deferred. Happy path: lw__defer queues and wakes
+ * the loop, once; lw__defer_run makes the calls that were queued by then, and the late
+ * ones. Needs memory nowhere but where libevent's time-out does; where there is none the
+ * next turn comes at once, before descriptors had theirs. */
 #include "loop/defer.h"
 
 #include "lockwire.h"

@@ -8,8 +8,7 @@ struct lw__loop;
 
 typedef void lw__call_fn(void *arg);
 
-/* A call to make soon from the loop, never from within the caller; embedded in its
- * owner. */
+/* Embedded in its owner. */
 struct lw__deferred {
     struct lw__deferred *next, **prev; /* prev NULL: not queued */
     lw__call_fn *fn;

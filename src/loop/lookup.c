@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Host names to addresses without blocking. Knows evdns and nothing of connections.
+/* Host names to addresses without blocking. Knows evdns and nothing of connections.
  *
  * Happy path: a numeric address, localhost or a name in the hosts file is answered by a
  * deferred call; any other is asked for as A and AAAA, and the deferred call is made when
@@ -9,32 +8,33 @@
  *
  * Each lookup that asks has a resolver of its own, so that what resolv.conf says is never
  * older than the lookup. evdns owes one call back for each question, also after its
- * cancellation or the resolver's end, in a later turn of the loop. So the questions have
- * a record of their own, which outlives the lookup and the loop until then.
- */
+ * cancellation or the resolver's end, in a later turn of the loop: so the questions have
+ * a record of their own, which outlives the lookup and the loop until then. */
 #include "loop/lookup.h"
 
 #include "base/address.h"
 #include "lockwire.h"
 #include "loop/defer.h"
-#include "loop/hosts.h"
 #include "loop/loop.h"
 #include "loop/now.h"
-#include "loop/resolver.h"
 #include "loop/timer.h"
 
 #include <arpa/inet.h>
 #include <event2/dns.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 /* How long an answer waits for the other family's, and which part of the time for all. */
 #define PATIENCE_US 250000
 #define PATIENCE_PART 4
 
 struct question {
+    struct questions *all;
+    int family;
     struct evdns_request *request; /* NULL: not asked, or answered */
     struct lw__addresses found;
     int error;
@@ -60,6 +60,44 @@ struct lw__lookup {
     char why[320];
 };
 
+/* How long a name server may take before the next one is asked. */
+#define EACH_MIN_MS 20
+#define EACH_MAX_MS 1000
+
+/* So that a server that does not answer leaves time to ask the others, and to connect;
+ * and that a slow one is waited for as long as there is time. */
+static void share_patience(struct evdns_base *dns, uint32_t patience_ms)
+{
+    unsigned servers = (unsigned)evdns_base_count_nameservers(dns);
+    unsigned each_ms = patience_ms / (servers + 1);
+    char text[32];
+
+    each_ms = each_ms < EACH_MIN_MS ? EACH_MIN_MS : each_ms;
+    each_ms = each_ms > EACH_MAX_MS ? EACH_MAX_MS : each_ms;
+    (void)snprintf(text, sizeof(text), "%ue-3", each_ms); /* no locale's decimal point */
+    (void)evdns_base_set_option(dns, "timeout:", text);
+    (void)snprintf(text, sizeof(text), "%u", servers + 1 + patience_ms / each_ms);
+    (void)evdns_base_set_option(dns, "attempts:", text);
+}
+
+/* By what the file says now; one that is not there, or names nobody, leads to this
+ * machine's own server, as in libc. NULL: no memory. */
+static struct evdns_base *new_resolver(struct event_base *base, const char *file,
+                                       uint32_t patience_ms)
+{
+    const int what = DNS_OPTION_SEARCH | DNS_OPTION_NAMESERVERS | DNS_OPTION_MISC;
+    struct evdns_base *dns = evdns_base_new(base, EVDNS_BASE_DISABLE_WHEN_INACTIVE);
+
+    if (dns != NULL) {
+        (void)evdns_base_resolv_conf_parse(dns, what, file);
+        if (evdns_base_count_nameservers(dns) == 0) {
+            (void)evdns_base_nameserver_ip_add(dns, "127.0.0.1");
+        }
+        share_patience(dns, patience_ms);
+    }
+    return dns;
+}
+
 static void stop_asking(struct lw__lookup *lookup)
 {
     struct questions *questions = lookup->questions;
@@ -81,8 +119,7 @@ static void stop_asking(struct lw__lookup *lookup)
     }
 }
 
-/* The families in turn, so that the third address tried is not the first one's
- * neighbour. */
+/* The families in turn, so that the third address tried is no neighbour of the first. */
 static void gather(struct lw__lookup *lookup)
 {
     const struct question *v4 = &lookup->questions->v4, *v6 = &lookup->questions->v6;
@@ -124,14 +161,18 @@ static void on_patience(void *arg)
     lw__defer(lookup->loop, &lookup->done, false);
 }
 
-static void on_answer(struct questions *questions, struct question *question, int family,
-                      int error, int count, const void *addresses)
+static void on_answer(int error, char type, int count, int ttl, void *addresses,
+                      void *arg)
 {
-    const size_t size = family == AF_INET ? sizeof(struct in_addr)
-                                          : sizeof(struct in6_addr);
+    struct question *question = arg;
+    struct questions *questions = question->all;
+    const size_t size = question->family == AF_INET ? sizeof(struct in_addr)
+                                                    : sizeof(struct in6_addr);
     struct lw__lookup *lookup = questions->lookup;
     struct lw__address found;
 
+    (void)type;
+    (void)ttl;
     question->request = NULL;
     question->error = error;
     questions->pending--;
@@ -143,7 +184,8 @@ static void on_answer(struct questions *questions, struct question *question, in
     }
     for (int i = 0; error == DNS_ERR_NONE && i < count; i++) {
         const char *address = (const char *)addresses + (size_t)i * size;
-        if (inet_ntop(family, address, found.text, sizeof(found.text)) != NULL) {
+        if (inet_ntop(question->family, address, found.text, sizeof(found.text)) !=
+            NULL) {
             lw__address_add(&question->found, &found);
         }
     }
@@ -155,51 +197,81 @@ static void on_answer(struct questions *questions, struct question *question, in
     }
 }
 
-static void on_v4(int error, char type, int count, int ttl, void *addresses, void *arg)
-{
-    struct questions *questions = arg;
-
-    (void)type;
-    (void)ttl;
-    on_answer(questions, &questions->v4, AF_INET, error, count, addresses);
-}
-
-static void on_v6(int error, char type, int count, int ttl, void *addresses, void *arg)
-{
-    struct questions *questions = arg;
-
-    (void)type;
-    (void)ttl;
-    on_answer(questions, &questions->v6, AF_INET6, error, count, addresses);
-}
-
-/* Asks the name servers. 0, LW_ENOMEM. */
+/* 0, LW_ENOMEM. */
 static int ask(struct lw__lookup *lookup, uint32_t patience_ms)
 {
     struct questions *questions = calloc(1, sizeof(*questions));
+    struct question *v4, *v6;
 
     if (questions == NULL) {
         return LW_ENOMEM;
     }
-    questions->dns = lw__resolver_new(lw__loop_base(lookup->loop),
-                                      *lw__loop_resolv_conf(lookup->loop), patience_ms);
+    v4 = &questions->v4;
+    v6 = &questions->v6;
+    questions->dns = new_resolver(lw__loop_base(lookup->loop),
+                                  *lw__loop_resolv_conf(lookup->loop), patience_ms);
     if (questions->dns == NULL) {
         free(questions);
         return LW_ENOMEM;
     }
     questions->lookup = lookup;
-    questions->v4.request =
-        evdns_base_resolve_ipv4(questions->dns, lookup->host, 0, on_v4, questions);
-    questions->v6.request =
-        evdns_base_resolve_ipv6(questions->dns, lookup->host, 0, on_v6, questions);
-    questions->pending = (questions->v4.request != NULL ? 1 : 0) +
-                         (questions->v6.request != NULL ? 1 : 0);
+    *v4 = (struct question){.all = questions, .family = AF_INET};
+    *v6 = (struct question){.all = questions, .family = AF_INET6};
+    v4->request = evdns_base_resolve_ipv4(questions->dns, lookup->host, 0, on_answer, v4);
+    v6->request = evdns_base_resolve_ipv6(questions->dns, lookup->host, 0, on_answer, v6);
+    questions->pending = (v4->request != NULL) + (v6->request != NULL);
     lookup->questions = questions;
     if (questions->pending == 0) {
-        questions->v4.error = DNS_ERR_FORMAT; /* not a name that could be asked for */
+        v4->error = DNS_ERR_FORMAT; /* not a name that could be asked for */
         lw__defer(lookup->loop, &lookup->done, false);
     }
     return 0;
+}
+
+static void read_line(char *line, const char *host, struct lw__addresses *ret)
+{
+    static const char blank[] = " \t\r";
+    struct lw__address address;
+    char *rest = NULL, *first, *name;
+
+    line[strcspn(line, "#")] = '\0';
+    first = strtok_r(line, blank, &rest);
+    if (first == NULL || !lw__address_parse(first, &address)) {
+        return;
+    }
+    while ((name = strtok_r(NULL, blank, &rest)) != NULL) {
+        if (strcasecmp(name, host) == 0) {
+            lw__address_add(ret, &address);
+            return;
+        }
+    }
+}
+
+void lw__lookup_in_file(const char *file, const char *host, struct lw__addresses *ret)
+{
+    char chunk[4096], line[1024];
+    size_t length = 0;
+    ssize_t got;
+    int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+    if (fd < 0) {
+        return;
+    }
+    while ((got = read(fd, chunk, sizeof(chunk))) > 0) {
+        for (ssize_t i = 0; i < got; i++) {
+            if (chunk[i] != '\n') {
+                line[length] = chunk[i];
+                length += length + 1 < sizeof(line) ? 1 : 0;
+                continue;
+            }
+            line[length] = '\0';
+            read_line(line, host, ret);
+            length = 0;
+        }
+    }
+    line[length] = '\0';
+    read_line(line, host, ret);
+    (void)close(fd);
 }
 
 /* What is known without asking anybody. */
@@ -211,7 +283,7 @@ static void find_locally(struct lw__lookup *lookup)
         lw__address_add(&lookup->result, &address);
         return;
     }
-    lw__hosts_find("/etc/hosts", lookup->host, &lookup->result);
+    lw__lookup_in_file("/etc/hosts", lookup->host, &lookup->result);
     if (strcasecmp(lookup->host, "localhost") == 0) { /* both, whatever the file says */
         lw__address_add(&lookup->result, &(struct lw__address){"127.0.0.1"});
         lw__address_add(&lookup->result, &(struct lw__address){"::1"});

@@ -11,13 +11,16 @@ struct lw__loop;
 /* Resolves a host name (evdns, never blocking; numeric addresses and /etc/hosts too) to
  * addresses, in order of preference; or to none, and why. Within `patience_ms`, of which
  * a name server is given 20 at least, each has been asked once. Calls back once, from the
- * loop, never from within; the lookup is gone then, the addresses when the call returns.
- */
+ * loop alone; the lookup is gone then, the addresses when the call returns. */
 typedef void lw__lookup_fn(void *arg, const struct lw__addresses *addresses,
                            const char *why);
 int lw__lookup_new(struct lw__loop *loop, const char *host, uint32_t patience_ms,
                    lw__lookup_fn *fn, void *arg, struct lw__lookup **ret);
-void lw__lookup_cancel(
-    struct lw__lookup *lookup); /* no callback any more; NULL is fine */
+/* No callback any more; NULL is fine. */
+void lw__lookup_cancel(struct lw__lookup *lookup);
 void lw__lookup_abandon(struct lw__lookup *lookup); /* the same in a forked child */
+/* Adds what a file like /etc/hosts says of the host; nothing where it cannot be read.
+ * evdns reads it too, but only once, and answers from it in a way that is not safe to
+ * free in the middle. */
+void lw__lookup_in_file(const char *file, const char *host, struct lw__addresses *ret);
 #endif

@@ -1,22 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The host's libevent loop: entries from it, and its life. Knows nothing of what is timed
- * or deferred.
- *
- * Happy path: every entry from libevent (on_timer, on_calls, a link's reply) goes through
- * lw__loop_enter, which runs the timers that are due, and lw__loop_leave. Any function
- * called in between may free what it was called for, or the loop: a freed loop's memory
- * goes in lw__loop_leave. Only making a loop can fail, where there is no memory; what was
- * made of it by then is freed.
- */
+/* The host's libevent loop: entries from it, and its life. Knows nothing of what is timed
+ * or deferred. Happy path: every entry from libevent (on_timer, on_calls, a link's reply)
+ * goes through lw__loop_enter and lw__loop_leave. Any function called in between may free
+ * what it was called for, or the loop, whose memory goes in lw__loop_leave. Only making a
+ * loop can fail. */
 #include "loop/loop.h"
 
-#include "base/heap.h"
 #include "lockwire.h"
 #include "loop/loop_inside.h"
 #include "loop/timer.h"
 
-#include <event2/event.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -73,8 +66,6 @@ static void on_calls(evutil_socket_t fd, short what, void *arg)
         lw__loop_leave(loop);
     }
 }
-
-/* Life */
 
 struct event_base *lw__loop_base(struct lw__loop *loop)
 {

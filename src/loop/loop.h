@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The host's event loop as the rest of the library sees it, with timer.h, defer.h and
- * lookup.h. Knows nothing of locks or Redis. No other room but the link's adapter
- * (redis/wire.c) uses libevent.
- *
- * Every entry from libevent (timer, reply, deferred calls, by one of which a resolver's
- * answer is told) first runs the timers that are due, so that deadlines are looked at
- * before anything is believed. Happy path: lw__loop_new, lw__timer_set / lw__defer,
- * lw__loop_free.
- */
+/* The host's event loop as the rest of the library sees it, with timer.h, defer.h and
+ * lookup.h. No other room but the link's adapter (redis/wire.c) uses libevent. Every
+ * entry from libevent first runs the timers that are due, so that deadlines are looked at
+ * before anything is believed. */
 #ifndef LW_LOOP_H
 #define LW_LOOP_H
 #include <stdbool.h>

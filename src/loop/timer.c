@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Timers. Must not know what is timed.
- *
- * Happy path: lw__timer_reserve, lw__timer_set; one descriptor of the kernel's is armed
- * for a time that is never later than the earliest one set, so that most settings cost no
- * system call; a wake-up that finds nothing due arms it anew. libevent's own timer, which
- * is late after long callbacks, stands in where the kernel has no such descriptor, and
- * looks again soon where it finds no memory.
- */
+/* Timers. Must not know what is timed. Happy path: reserve, set; one descriptor of the
+ * kernel's is armed for a time that is never later than the earliest one set, so that
+ * most settings cost no system call; a wake-up that finds nothing due arms it anew.
+ * libevent's own timer, which is late after long callbacks, stands in where the kernel
+ * has no such descriptor, and looks again soon where it finds no memory. */
 #include "loop/timer.h"
 
-#include "base/heap.h"
 #include "base/owner.h"
 #include "lockwire.h"
-#include "loop/defer.h"
 #include "loop/loop_inside.h"
 #include "loop/now.h"
 
@@ -23,8 +17,7 @@
 #endif
 
 #define SECOND_US INT64_C(1000000)
-/* Without a kernel timer, the longest sleep; something must keep the host's loop
- * alive. */
+/* Without a kernel timer: something must keep the host's loop alive. */
 #define IDLE_US (INT64_C(3600) * SECOND_US)
 
 static void arm_event(struct lw__loop *loop, int64_t due_us)
@@ -107,8 +100,7 @@ void lw__timer_init(struct lw__timer *timer, lw__call_fn *fn, void *arg)
 void lw__timer_set(struct lw__loop *loop, struct lw__timer *timer, int64_t due_us)
 {
     if (loop->running_us != INT64_MIN) { /* armed for an earlier one, see on_timer */
-        /* Not in this turn, or a timer that sets itself would never let the loop go
-         * on. */
+        /* Not in this turn, or one that sets itself would never let the loop go on. */
         lw__heap_set(&loop->timers, &timer->node,
                      due_us > loop->running_us ? due_us : loop->running_us + 1);
         return;
@@ -135,9 +127,6 @@ int64_t lw__timer_due_us(const struct lw__loop *loop, const struct lw__timer *ti
                                    : INT64_MAX;
 }
 
-/* The descriptor */
-
-/* The timer's descriptor, or a plain libevent timer in its place. 0, LW_ENOMEM. */
 int lw__timer_open(struct lw__loop *loop, event_callback_fn on_timer)
 {
     short what = 0;

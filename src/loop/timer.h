@@ -9,8 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct lw__loop;
-
 /* A point in time; embedded in its owner. Not copied, not moved while set. */
 struct lw__timer {
     struct lw__heap_node node; /* its key: due, in us */
@@ -31,7 +29,6 @@ bool lw__timer_is_set(const struct lw__timer *timer);
 /* INT64_MAX: not set. */
 int64_t lw__timer_due_us(const struct lw__loop *loop, const struct lw__timer *timer);
 
-/* Runs the timers that are due now; for use inside a chain of deferred calls, in which
- * time passes. */
+/* Runs those that are due now; for a chain of deferred calls, in which time passes. */
 void lw__timer_catch_up(struct lw__loop *loop);
 #endif

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The records of who waits. Must not know what a request asks or when it is too late for
- * it.
- *
- * Happy path: reserve, push, count off `remaining` of the oldest, pop, which keeps the
- * record for the next one. Only reserve can find no memory, before anything was sent. A
- * request that waits points at itself as its next, which no list does.
- */
+/* The records of who waits. Must not know what a request asks or when it is too late for
+ * it. Happy path: reserve, push, count off `remaining` of the oldest, pop, which keeps
+ * the record for the next one. Only reserve can find no memory, before anything was sent.
+ * A request that waits points at itself as its next, which no list does. */
 #include "redis/awaited.h"
 
 #include "redis/link.h"

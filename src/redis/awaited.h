@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Who waits for which reply of one connection: records, oldest first. hiredis hands them
+/* Who waits for which reply of one connection: records, oldest first. hiredis hands them
  * back with the replies. A record outlives its request, so that the replies to one that
- * was forgotten are counted off. Allocates only while more wait than ever before.
- */
+ * was forgotten are counted off. Allocates only while more wait than ever before. */
 #ifndef LW_AWAITED_H
 #define LW_AWAITED_H
 #include <stddef.h>

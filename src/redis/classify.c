@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What an error reply means for whoever asked. Must not know which command was answered.
- *
- * Happy path: OOM -> LW__ERR_TRANSIENT. What has no code that is known is refused for
- * good.
- *
- * The rest of the text may say anything: names of keys, arguments, users. So a code
- * counts only where the server itself puts one, at the beginning (lw__reply_text sees to
- * it that the error of a script's command begins with it, too).
- */
+/* What an error reply means for whoever asked. Must not know which command was answered.
+ * What has no code that is known is refused for good. The rest of the text may say
+ * anything, names of keys, arguments, users: so a code counts only where the server
+ * itself puts one, at the beginning (lw__reply_text sees to it that the error of a
+ * script's command begins with it, too). */
 #include "redis/classify.h"
 
 #include <string.h>
@@ -41,8 +36,7 @@ enum lw__error_class lw__classify(const char *error)
             return codes[i].class;
         }
     }
-    /* NOPERM, and what Redis 7 says of a key, command or channel that a script may not
-     * use. */
+    /* NOPERM, and what Redis 7 says of what a script may not use */
     return LW__ERR_REFUSED;
 }
 
@@ -50,8 +44,6 @@ bool lw__classify_denied(const char *error)
 {
     return begins_with(error, "NOPERM");
 }
-
-/* ---- the error of a script's command ---- */
 
 /* What stands behind a prefix; NULL: it is not there. */
 static const char *behind(const char *text, const char *prefix)

@@ -4,7 +4,6 @@
 #define LW_CLASSIFY_H
 #include <stdbool.h>
 
-/* How an error reply is to be taken, by its code. */
 enum lw__error_class {
     LW__ERR_NOSCRIPT,  /* send the text */
     LW__ERR_LINK,      /* this connection is of no use: LOADING, NOAUTH, READONLY ... */

@@ -8,7 +8,6 @@
 
 struct lw__buffer;
 struct lw__node;
-struct lw__reply;
 
 /* Who goes first when commands have to wait for room; among themselves in order. */
 enum lw__order {
@@ -18,7 +17,8 @@ enum lw__order {
     LW__ORDERS
 };
 
-/* Embedded in its owner, who keeps it until it is answered or failed, or forgets it. */
+/* Embedded in its owner, who keeps it until it is answered or failed, or forgets it;
+ * until then request.prev is not NULL. */
 struct lw__command {
     struct lw__request request;
     const struct lw__command_type *type;
@@ -28,11 +28,11 @@ struct lw__command {
 
 struct lw__command_type {
     /* Writes the command as it is wanted at the moment of sending; sets
-     * request.expected. */
+     * request.expected where two replies are to come. */
     void (*put)(struct lw__command *command, struct lw__buffer *out);
     /* Each of its replies, in order. false: no server can have answered that. */
     bool (*answer)(struct lw__command *command, const struct lw__reply *reply);
-    /* No answer will come. sent: it may have been executed. */
+    /* No answer will come. sent: it may have been executed. NULL: who asked knows. */
     void (*failed)(struct lw__command *command, const char *why, bool sent);
     enum lw__order order;
 };

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Answers in: see decode.h. Happy path: each element is of the type and in the range that
- * the script gives it. Whatever a script of ours cannot have said is refused as a whole;
- * nothing is guessed.
- */
+/* Answers in. Happy path: each element is of the type and in the range that the script
+ * gives it. Whatever a script of ours cannot have said is refused as a whole; nothing is
+ * guessed. */
 #include "redis/decode.h"
 
 #include "redis/reply.h"
 
 #define LUA_MAX ((int64_t)1 << 53) /* above it a script cannot count */
 
-/* An integer from `low` to `high` at this place of an array; nothing else, nothing
- * missing. */
+/* An integer from `low` to `high` at this place of an array, and nothing else. */
 static bool integer_at(const struct lw__reply *reply, size_t index, int64_t low,
                        int64_t high, int64_t *ret)
 {

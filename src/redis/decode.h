@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Answers of scripts, strictly: what does not fit exactly is refused as a whole. Must not
- * know a connection, nor a lock's state.
- */
+/* Answers of scripts, strictly. Must not know a connection, nor a lock's state. */
 #ifndef LW_DECODE_H
 #define LW_DECODE_H
 #include <stdbool.h>
@@ -11,8 +8,7 @@
 
 struct lw__reply;
 
-/* Numbers out of this range mean that the counter was lost and must be seeded from TIME;
- * a script cannot count beyond it. */
+/* Out of this range the counter was lost; a script cannot count beyond it. */
 #define LW__FENCE_MIN ((int64_t)1 << 50)
 #define LW__FENCE_END ((int64_t)1 << 53)
 

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Arguments out: see encode.h. Happy path: lw__encode_try writes `SET name token NX PX
- * lease` and `INCR fence`. Lack of memory is the buffer's to tell.
- */
+/* Arguments out: see encode.h. Lack of memory is the buffer's to tell. */
 #include "redis/encode.h"
 
 #include "base/buffer.h"
-#include "redis/format.h"
 #include "redis/resp.h"
 #include "scripts.h"
 
@@ -15,7 +11,6 @@
 #define FENCE_TTL_MS 86400000
 #define WHOAMI_TTL_MS 120000
 
-/* EVALSHA or EVAL, and the number of keys. */
 static void put_script(struct lw__buffer *out, bool eval, enum lw__script_id id,
                        size_t keys, size_t args)
 {
@@ -37,8 +32,6 @@ static void put_keys(struct lw__buffer *out, const char *name, bool rw)
     lw__format_put_queue(out, name, rw);
     lw__resp_text(out, LW__FENCE_KEY);
 }
-
-/* ---- acquire ---- */
 
 size_t lw__encode_try(struct lw__buffer *out, const char *name,
                       const struct lw__token *token, uint32_t lease_ms, bool fence)
@@ -129,8 +122,6 @@ void lw__encode_redisson_acquire(struct lw__buffer *out, bool eval,
     lw__resp_number(out, args->lease_ms);
 }
 
-/* ---- release ---- */
-
 void lw__encode_release(struct lw__buffer *out, bool eval,
                         const struct lw__release_args *args)
 {
@@ -166,8 +157,6 @@ void lw__encode_break(struct lw__buffer *out, bool eval, const char *name,
     lw__resp_text(out, token); /* it does not wait: no member of the queue */
     lw__resp_text(out, server);
 }
-
-/* ---- renew ---- */
 
 /* How many leases a renewal tells: one where all are alike, since a word costs the server
  * more than it costs us to look. */
@@ -238,8 +227,6 @@ void lw__encode_rw_renew(struct lw__buffer *out, bool eval, size_t count,
     put_leases(out, told, args);
 }
 
-/* ---- who has it, and who they are ---- */
-
 void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name,
                         int most_holders, int most_waiters)
 {
@@ -271,8 +258,6 @@ void lw__encode_who(struct lw__buffer *out, size_t count, const char *const *uui
         lw__format_put_client(out, uuids[i]);
     }
 }
-
-/* ---- a node's own ---- */
 
 void lw__encode_fence_seed(struct lw__buffer *out, bool eval)
 {

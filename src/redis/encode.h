@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Commands and scripts with their arguments, as bytes to send. Must not know a
+/* Commands and scripts with their arguments, as bytes to send. Must not know a
  * connection, nor a lock's state. `eval`: send the script's text, because the server does
- * not know its SHA-1 (NOSCRIPT).
- */
+ * not know its SHA-1 (NOSCRIPT). */
 #ifndef LW_ENCODE_H
 #define LW_ENCODE_H
 #include "redis/format.h"
@@ -11,8 +9,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-struct lw__buffer;
 
 /* SET NX PX, and INCR where `fence`; returns where that begins. */
 size_t lw__encode_try(struct lw__buffer *out, const char *name,

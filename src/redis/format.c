@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Texts in Redis: see format.h. Happy path: a token is written, and read in a message.
- * What is read may be anybody's: what does not fit exactly is refused, and nothing is
- * guessed.
- */
+/* Texts in Redis: see format.h. What is read may be anybody's: what does not fit exactly
+ * is refused, and nothing is guessed. */
 #include "redis/format.h"
 
 #include "base/buffer.h"
@@ -22,7 +19,6 @@
 
 /* ---- tokens ---- */
 
-/* `<client uuid>:<n>` */
 size_t lw__format_field(const struct lw__token *token, char ret[LW__TOKEN_SIZE])
 {
     char room[LW__DIGITS];

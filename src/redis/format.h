@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The texts that stand in Redis: tokens, members of queues, names of keys and channels,
+/* The texts that stand in Redis: tokens, members of queues, names of keys and channels,
  * records of holds, and messages about them. All are made and read here alone. Knows no
  * connection and no lock's state.
  *
@@ -8,8 +7,7 @@
  * and a change of what any of them means takes another number: clients of two versions
  * then exclude each other on a name as strangers do, by its key alone, wait for each
  * other by polling, and never read or write what is the other's. The fence counter is
- * common to all versions, so that numbers rise whoever draws them.
- */
+ * common to all versions, so that numbers rise whoever draws them. */
 #ifndef LW_FORMAT_H
 #define LW_FORMAT_H
 #include <stdbool.h>

@@ -1,29 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What keeps hiredis' asserts out of reach: see guard.h. Must not know what was asked.
+/* What keeps hiredis' asserts out of reach. Must not know what was asked.
  *
  * hiredis' reader builds a reply through a table of functions. These build it in the
  * guard's memory, each object with hiredis' own redisReply, since the context looks into
  * it; one that is refused looks to hiredis like lack of memory, upon which it ends the
  * connection.
  *
- * The tricks, and what cannot be had without them:
- *
- * The list of callbacks is looked at. A reply that finds it empty would fail an assert,
+ * The list of callbacks is looked at: a reply that finds it empty would fail an assert,
  * and 0.14.1 does not tell that a callback found no memory: all later replies would go to
- * the wrong one.
- *
- * A subscription is kept from hiredis. Its bookkeeping of channels asserts what servers
- * say, loses callbacks when memory is out, and knows no sharded channels. So SUBSCRIBE
- * goes into the output buffer past the asynchronous interface, and one callback without a
- * command always waits for what the server says next.
- */
+ * the wrong one. A subscription is kept from hiredis, whose bookkeeping of channels
+ * asserts what servers say, loses callbacks when memory is out, and knows no sharded
+ * channels: SUBSCRIBE goes into the output buffer past the asynchronous interface, and
+ * one callback without a command always waits for what the server says next. */
 #include "redis/guard.h"
 
 #include "lockwire.h"
 #include "redis/reply.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,16 +93,14 @@ __attribute__((format(printf, 2, 3))) static void *refuse(struct lw__guard *guar
     return NULL;
 }
 
-/* hiredis itself ends a connection on which an error comes that nobody awaits, and tells
- * it. */
+/* hiredis itself ends a connection for an error that nobody awaits, and tells it. */
 static bool is_awaited(const struct lw__guard *guard, int type)
 {
     return guard->awaited == NULL || guard->awaited->head != NULL ||
            type == REDIS_REPLY_ERROR;
 }
 
-/* An object and `more` bytes behind it, in its place in the reply. `length`: the least
- * that it took on the wire. */
+/* An object and `more` bytes behind it, in its place. `length`: its least on the wire. */
 static redisReply *create(const redisReadTask *task, size_t length, size_t more)
 {
     struct lw__guard *guard = task->privdata;

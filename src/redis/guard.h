@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What a server may say, and what keeps hiredis' asserts out of reach: hiredis trusts
+/* What a server may say, and what keeps hiredis' asserts out of reach: hiredis trusts
  * that servers keep the protocol and that memory is there, and ends the process where
  * they do not. A guard sits in the reader of one connection. It builds each reply in
  * memory of its own, which the next one takes over, and refuses those that nobody awaits,
- * that are too long, too wide, too deep or of a type that RESP2 has not. All tricks on
- * hiredis stand in guard.c.
+ * that are too long, too wide, too deep or of a type that RESP2 has not.
  *
- * Happy path: lw__guard_init, lw__guard_attach; lw__guard_send; when the connection has
- * ended, lw__guard_why; lw__guard_clear once hiredis reads no more.
- */
+ * Happy path: init, attach; send; when the connection has ended, why; clear once hiredis
+ * reads no more. */
 #ifndef LW_GUARD_H
 #define LW_GUARD_H
 #include <hiredis/async.h>
-#include <stdbool.h>
 #include <stddef.h>
 
 struct lw__piece;

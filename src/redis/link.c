@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * One connection: hiredis' asynchronous context on its adapter for libevent, who waits
+/* One connection: hiredis' asynchronous context on its adapter for libevent, who waits
  * for which reply, and the time-out of the oldest that waits. Must not know what the
  * commands mean.
  *
@@ -11,21 +10,14 @@
  *
  * Any function called may close the link or free the loop: `entered` keeps the link's
  * memory until we have returned. Within its reply callbacks hiredis defers a free by
- * itself.
- */
+ * itself. */
 #include "redis/link.h"
 
-#include "base/told.h"
 #include "lockwire.h"
 #include "loop/defer.h"
 #include "loop/loop.h"
 #include "loop/now.h"
-#include "loop/timer.h"
-#include "redis/awaited.h"
-#include "redis/channels.h"
-#include "redis/guard.h"
 #include "redis/link_inside.h"
-#include "redis/wire.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -59,11 +51,21 @@ bool lw__link_is_open(const struct lw__link *link)
     return link->state == LW__LINK_CONNECTING || link->state == LW__LINK_UP;
 }
 
+static void forget_channels(struct lw__link *link)
+{
+    struct lw__channel *channel;
+
+    while ((channel = link->channels) != NULL) {
+        link->channels = channel->older;
+        free(channel);
+    }
+}
+
 void lw__link_destroy(struct lw__link *link)
 {
     lw__awaited_clear(&link->awaited);
     lw__guard_clear(&link->guard);
-    lw__channels_clear(&link->channels);
+    forget_channels(link);
     free(link);
 }
 
@@ -92,8 +94,10 @@ void lw__link_close(struct lw__link *link)
 
 void lw__link_abandon(struct lw__link *link)
 {
-    lw__wire_close_childs(&link->wire);
-    lw__link_close(link);
+    if (link != NULL) {
+        lw__wire_close_childs(&link->wire);
+        lw__link_close(link);
+    }
 }
 
 void lw__link_fail(struct lw__link *link, const char *why)
@@ -122,7 +126,7 @@ static void on_end(void *arg)
     link->entered++;
     while (link->state == LW__LINK_FAILED && link->awaited.first != NULL) {
         struct lw__request *request = lw__awaited_pop(&link->awaited);
-        if (request != NULL) {
+        if (request != NULL && request->failed != NULL) {
             request->failed(request, link->why);
         }
     }
@@ -148,8 +152,7 @@ static int64_t oldest_due(const struct lw__link *link)
     return since;
 }
 
-/* Set once, it is left alone while requests come and go, and looks for the oldest
- * then. */
+/* Set once, it is left alone while requests come and go, and then looks anew. */
 void lw__link_arm(struct lw__link *link)
 {
     if (link->state == LW__LINK_UP && link->awaited.first != NULL &&

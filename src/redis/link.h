@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * One connection to one Redis: bytes of commands out, replies in. Knows nothing of locks,
+/* One connection to one Redis: bytes of commands out, replies in. Knows nothing of locks,
  * scripts or reconnecting. What it hands up is a neutral view of a reply, valid during
- * the call.
- *
- * Happy path: lw__link_open, `up`, lw__link_send with a request record for each command
- * (or pipelined pair), its `reply` for each answer in order, lw__link_close.
- */
+ * the call. Happy path: lw__link_open, `up`, lw__link_send with a request record for each
+ * command (or pipelined pair), its `reply` for each answer in order, lw__link_close. */
 #ifndef LW_LINK_H
 #define LW_LINK_H
 #include <stddef.h>
@@ -16,6 +12,9 @@ struct lw__link;
 struct lw__loop;
 struct lw__reply;
 
+struct lw__request;
+typedef void lw__reply_fn(struct lw__request *request, const struct lw__reply *reply);
+
 /* What is sent once and answered once or more; embedded in its owner, who keeps it alive
  * until `expected` replies came or `failed` was called, or has it forgotten. `prev` is
  * not NULL while the link knows it; out of flight both belong to its sender's backlog. */
@@ -24,10 +23,10 @@ struct lw__request {
     int64_t sent_us;   /* when it was handed to the link */
     unsigned expected; /* replies still to come, one or two; the last one finds 0 */
     size_t second;     /* of two: where in the bytes the second command begins */
-    void (*reply)(struct lw__request *request, const struct lw__reply *reply);
+    lw__reply_fn *reply;
     /* The connection ended (or could not take it) before all replies had come: the
      * outcome is unknown. The request is no longer known to the link. Called from the
-     * loop. */
+     * loop. NULL: nobody wants to know. */
     void (*failed)(struct lw__request *request, const char *why);
 };
 
@@ -40,7 +39,6 @@ struct lw__link_options {
 };
 
 struct lw__link_events {
-    /* Connected. */
     void (*up)(void *arg);
     /* Ended by itself, also before `up`, after `failed` of all that was in flight. The
      * link frees itself after this call: the pointer is dead. */
@@ -61,10 +59,9 @@ int lw__link_open(struct lw__loop *loop, const struct lw__link_options *options,
 /* Closes at once and in silence; requests in flight are detached without a call. Legal
  * anywhere, from within the link's own events too. NULL is fine. */
 void lw__link_close(struct lw__link *link);
-/* In a forked child: closes the descriptor only. */
+/* In a forked child: closes the descriptor only. NULL is fine. */
 void lw__link_abandon(struct lw__link *link);
-/* Ends the link from inside as if the peer had: `failed`, then `down(why)`, from the
- * loop. */
+/* As if the peer had ended it: `failed`, then `down(why)`, from the loop. */
 void lw__link_fail(struct lw__link *link, const char *why);
 
 /* Sends `length` bytes holding request->expected complete commands, before `up` too.
@@ -74,8 +71,7 @@ void lw__link_fail(struct lw__link *link, const char *why);
  * the request is not known to it. */
 int lw__link_send(struct lw__link *link, struct lw__request *request, const char *bytes,
                   size_t length);
-/* Its owner is going: late replies to it are swallowed. Fine if it is not in flight
- * here. */
+/* Its owner is going: late replies are swallowed. Fine if it is not in flight here. */
 void lw__link_forget(struct lw__link *link, struct lw__request *request);
 /* SUBSCRIBE to one channel, on a link that from then on carries nothing else but this
  * again (as a heartbeat) and other channels. Each confirmation, message and error comes

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Between link.c, link_open.c and link_subscribe.c alone: a link from inside. Who calls
- * what may close the link does so between lw__link_enter and lw__link_leave.
- */
+/* Between link.c, link_open.c and link_subscribe.c alone: a link from inside. Who calls
+ * what may close the link does so between lw__link_enter and lw__link_leave. */
 #ifndef LW_LINK_INSIDE_H
 #define LW_LINK_INSIDE_H
 #include "base/told.h"
 #include "loop/timer.h"
 #include "redis/awaited.h"
-#include "redis/channels.h"
 #include "redis/guard.h"
 #include "redis/link.h"
 #include "redis/wire.h"
@@ -16,7 +13,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct lw__loop;
+/* What a link listens to, each channel once. */
+struct lw__channel {
+    struct lw__channel *older;
+    char name[];
+};
 
 enum lw__link_state {
     LW__LINK_CONNECTING,
@@ -40,7 +41,7 @@ struct lw__link {
     struct lw__deferred came_up, broken, overdue, end;
     int64_t up_us;
     struct lw__awaited awaited;
-    struct lw__channels channels;
+    struct lw__channel *channels; /* link_subscribe.c's */
 
     char peer[112], why[LW__WHY];
     struct lw__guard guard;
@@ -55,9 +56,8 @@ void lw__link_destroy(struct lw__link *link); /* its memory */
 bool lw__link_is_open(const struct lw__link *link);
 /* lw__link_fail with what was done, with whom, and why it did not go. */
 void lw__link_fail_doing(struct lw__link *link, const char *what, const char *error);
-/* Everything that hiredis calls for a reply goes through here. Its link, or NULL where it
- * has gone, as it may when timers run that were due before the reply: once for all of a
- * read. */
+/* Around what hiredis calls for a reply. NULL: the link has gone, as it may when timers
+ * run that were due before the reply: once for all of a read. */
 struct lw__link *lw__link_enter(const redisAsyncContext *context, const void *reply);
 void lw__link_leave(struct lw__link *link);
 void lw__link_tell_up(struct lw__link *link); /* unless that was told, or is over */

@@ -1,23 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * How a connection comes and goes: hiredis' connect and disconnect callbacks. Must not
- * know what is said in between. Neither calls what could end the link, which 0.14.1 would
- * not bear.
- *
- * Happy path: redisAsyncConnect, the adapter, the guard; on_connect, and `up` from a
- * deferred call; on_disconnect. What fails at once (an address, a path, no memory) is the
- * call's result; what fails later is `down`, from a deferred call.
- */
+/* How a connection comes and goes: hiredis' connect and disconnect callbacks, neither of
+ * which calls what could end the link, which 0.14.1 would not bear. Must not know what is
+ * said in between. Happy path: redisAsyncConnect, the adapter, the guard; on_connect, and
+ * `up` from a deferred call; on_disconnect. What fails at once (an address, a path, no
+ * memory) is the call's result; what fails later is `down`, from a deferred call. */
 #include "redis/link_inside.h"
 
 #include "base/address.h"
 #include "lockwire.h"
 #include "loop/defer.h"
 #include "loop/now.h"
-#include "loop/timer.h"
-#include "redis/guard.h"
-#include "redis/link.h"
-#include "redis/wire.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,22 +1,47 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A link that listens. Must not know what is said on its channels.
- *
- * Happy path: SUBSCRIBE goes out past hiredis' own bookkeeping, and a callback waits for
- * what the server says next (guard.c): a confirmation, messages. An error that a
- * confirmation was awaited for is pushed as well; any other, and what is neither, takes
- * the link down; of channels that are not ours nothing is heard.
- */
+/* A link that listens. Must not know what is said on its channels. Happy path: SUBSCRIBE
+ * goes out past hiredis' own bookkeeping, and a callback waits for what the server says
+ * next (guard.c): a confirmation, messages. An error that a confirmation was awaited for
+ * is pushed as well; any other, and what is neither, takes the link down; of channels
+ * that are not ours nothing is heard. */
 #include "redis/link_inside.h"
 
 #include "base/buffer.h"
 #include "lockwire.h"
-#include "redis/awaited.h"
-#include "redis/channels.h"
-#include "redis/guard.h"
-#include "redis/link.h"
 #include "redis/reply.h"
 #include "redis/resp.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool listens_to(const struct lw__link *link, const char *name)
+{
+    const struct lw__channel *channel = link->channels;
+
+    while (channel != NULL && strcmp(channel->name, name) != 0) {
+        channel = channel->older;
+    }
+    return channel != NULL;
+}
+
+/* Each once, however often it is subscribed to. 0, LW_ENOMEM. */
+static int add_channel(struct lw__link *link, const char *name)
+{
+    size_t size = strlen(name) + 1;
+    struct lw__channel *channel;
+
+    if (listens_to(link, name)) {
+        return 0;
+    }
+    channel = malloc(sizeof(*channel) + size);
+    if (channel == NULL) {
+        return LW_ENOMEM;
+    }
+    memcpy(channel->name, name, size);
+    channel->older = link->channels;
+    link->channels = channel;
+    return 0;
+}
 
 static void take_push(struct lw__link *link, const struct lw__reply *reply)
 {
@@ -34,8 +59,7 @@ static void take_push(struct lw__link *link, const struct lw__reply *reply)
         }
         break;
     default:
-        if (!lw__channels_have(&link->channels,
-                               lw__reply_text(lw__reply_at(reply, 1), NULL))) {
+        if (!listens_to(link, lw__reply_text(lw__reply_at(reply, 1), NULL))) {
             return; /* of a channel that is not ours */
         }
     }
@@ -67,8 +91,7 @@ static int subscribe(struct lw__link *link, const char *channel)
     struct lw__buffer out = {0};
     int status = LW_ENOMEM;
 
-    if (lw__awaited_reserve(&link->awaited) == NULL ||
-        lw__channels_add(&link->channels, channel) != 0) {
+    if (lw__awaited_reserve(&link->awaited) == NULL || add_channel(link, channel) != 0) {
         return LW_ENOMEM;
     }
     lw__resp_words(&out, 2, (const char *[]){"SUBSCRIBE", channel});

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * One look at a name: see look.h. Must not know who asked.
- *
- * Happy path: lw__look_read copies what inspect.lua answered into memory of its own;
- * lw__look_clients, lw__look_name_clients. What is no hold and no request of ours is left
- * out, as the scripts do; an answer of another form is refused as a whole.
- */
+/* One look at a name. Must not know who asked. Happy path: lw__look_read copies what
+ * inspect.lua answered; lw__look_clients, lw__look_name_clients. What is no hold and no
+ * request of ours is left out, as the scripts do; an answer of another form is refused as
+ * a whole. */
 #include "redis/look.h"
 
 #include "redis/format.h"
@@ -63,12 +60,16 @@ static const char *keep(struct reader *r, const char *text, size_t length)
     return kept;
 }
 
-static const char *string_at(const struct lw__reply *reply, size_t index, size_t *length)
+static const char *keep_text(struct reader *r, const char *text)
+{
+    return keep(r, text, strlen(text));
+}
+
+static const char *string_at(const struct lw__reply *reply, size_t index)
 {
     const struct lw__reply *at = lw__reply_at(reply, index);
 
-    *length = 0;
-    return lw__reply_type(at) == LW__REPLY_STRING ? lw__reply_text(at, length) : NULL;
+    return lw__reply_type(at) == LW__REPLY_STRING ? lw__reply_text(at, NULL) : NULL;
 }
 
 static struct lw_inspected *entry(struct reader *r, enum lw_mode mode)
@@ -80,14 +81,13 @@ static struct lw_inspected *entry(struct reader *r, enum lw_mode mode)
 
 static bool take_mutex(struct reader *r, const struct lw__reply *reply, int64_t ttl_ms)
 {
-    size_t length;
-    const char *token = string_at(reply, 3, &length);
+    const char *token = string_at(reply, 3);
     struct lw_inspected *holder = entry(r, LW_MUTEX);
 
     if (token == NULL) {
         return false;
     }
-    holder->token = keep(r, token, length);
+    holder->token = keep_text(r, token);
     holder->remaining_ms = ttl_ms;
     return true;
 }
@@ -96,10 +96,9 @@ static bool take_mutex(struct reader *r, const struct lw__reply *reply, int64_t 
 static bool take_holds(struct reader *r, const struct lw__reply *holds)
 {
     for (size_t i = 0; i + 2 < lw__reply_count(holds); i += 3) {
-        size_t length, record_length, fence_length;
-        const char *token = string_at(holds, i, &length);
-        const char *record = string_at(holds, i + 1, &record_length);
-        const char *fence = string_at(holds, i + 2, &fence_length);
+        const char *token = string_at(holds, i);
+        const char *record = string_at(holds, i + 1);
+        const char *fence = string_at(holds, i + 2);
         struct lw_inspected *holder;
         struct lw__hold hold;
 
@@ -110,8 +109,8 @@ static bool take_holds(struct reader *r, const struct lw__reply *holds)
             continue;
         }
         holder = entry(r, hold.write ? LW_EXCLUSIVE : LW_SHARED);
-        holder->token = keep(r, token, length);
-        holder->owner = keep(r, hold.owner, strlen(hold.owner));
+        holder->token = keep_text(r, token);
+        holder->owner = keep_text(r, hold.owner);
         holder->remaining_ms = hold.ends_ms - r->server_us / 1000; /* neither negative */
         if (holder->remaining_ms < 0) {
             holder->remaining_ms = 0;
@@ -122,15 +121,14 @@ static bool take_holds(struct reader *r, const struct lw__reply *holds)
 }
 
 /* A mutex's member is the token. NULL: of no form of ours. */
-static struct lw_inspected *take_member(struct reader *r, const char *text, size_t length,
-                                        bool rw)
+static struct lw_inspected *take_member(struct reader *r, const char *text, bool rw)
 {
     struct lw_inspected *waiter;
     struct lw__member member;
 
     if (!rw) {
         waiter = entry(r, LW_MUTEX);
-        waiter->token = keep(r, text, length);
+        waiter->token = keep_text(r, text);
         return waiter;
     }
     if (!lw__format_read_member(text, &member)) {
@@ -139,7 +137,7 @@ static struct lw_inspected *take_member(struct reader *r, const char *text, size
     waiter = entry(r, member.write ? LW_EXCLUSIVE : LW_SHARED);
     waiter->permits = member.permits;
     waiter->token = keep(r, member.token, member.token_length);
-    waiter->owner = keep(r, member.owner, strlen(member.owner));
+    waiter->owner = keep_text(r, member.owner);
     return waiter;
 }
 
@@ -152,16 +150,15 @@ static bool take_queue(struct reader *r, const struct lw__reply *queue, bool rw)
         r->look->found.waiter_total += (size_t)total;
     }
     for (size_t i = 2; i + 1 < lw__reply_count(queue); i += 2) {
-        size_t length, ticket_length;
-        const char *member = string_at(queue, i, &length);
-        const char *ticket = string_at(queue, i + 1, &ticket_length);
+        const char *member = string_at(queue, i);
+        const char *ticket = string_at(queue, i + 1);
         struct lw_inspected *waiter;
         double since;
 
         if (member == NULL || ticket == NULL) {
             return false;
         }
-        waiter = take_member(r, member, length, rw);
+        waiter = take_member(r, member, rw);
         since = strtod(ticket, NULL); /* 0: an upgrade, ahead of all */
         if (waiter != NULL && since > 0 && since < (double)r->server_us) {
             waiter->waited_ms = (r->server_us - (int64_t)since) / 1000;
@@ -172,8 +169,7 @@ static bool take_queue(struct reader *r, const struct lw__reply *queue, bool rw)
 
 static bool take_holders(struct reader *r, const struct lw__reply *reply)
 {
-    size_t length;
-    const char *type = string_at(reply, 0, &length);
+    const char *type = string_at(reply, 0);
     const struct lw__reply *ttl = lw__reply_at(reply, 1);
     bool ours = lw__reply_integer(lw__reply_at(reply, 4)) >= 0;
 
@@ -187,7 +183,7 @@ static bool take_holders(struct reader *r, const struct lw__reply *reply)
         return take_holds(r, lw__reply_at(reply, 5));
     }
     if (strcmp(type, "none") != 0) {
-        r->look->found.stranger = keep(r, type, length);
+        r->look->found.stranger = keep_text(r, type);
     }
     return true;
 }
@@ -284,11 +280,10 @@ void lw__look_name_clients(struct lw__look *look, const struct lw__reply *reply)
     }
     r.text = look->client_texts;
     for (size_t i = 0; i < count; i++) {
-        size_t length;
-        const char *text = string_at(reply, i, &length);
+        const char *text = string_at(reply, i);
 
         if (text != NULL) {
-            entries[i]->client = keep(&r, text, length);
+            entries[i]->client = keep_text(&r, text);
         }
     }
 }

@@ -1,29 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * One Redis server: see node.h. The command link comes up in three steps: the session
+/* One Redis server: see node.h. The command link comes up in three steps: the session
  * greets, the fence counter is seeded (node_fence.c), then `up`. Whenever either link
- * connects, and at heartbeats, the command link counts who listens (node_count.c).
- *
- * Happy path: commands_ready, subscription_confirmed; heartbeats. When the command link
- * is lost, what is in flight and what waits is told so, `down` follows, and its session
- * tries again; the subscription link comes back by itself.
- */
+ * connects, and at heartbeats, the command link counts who listens (node_count.c). When
+ * the command link is lost, what is in flight and what waits is told so, `down` follows,
+ * and its session tries again; the subscription link comes back by itself. */
 #include "redis/node.h"
 
-#include "base/buffer.h"
 #include "base/log.h"
 #include "base/owner.h"
 #include "lockwire.h"
 #include "loop/defer.h"
 #include "loop/now.h"
 #include "loop/timer.h"
-#include "redis/format.h"
 #include "redis/link.h"
 #include "redis/node_inside.h"
 #include "redis/reply.h"
-#include "redis/resp.h"
-#include "redis/session.h"
-#include "redis/subscription.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,8 +37,6 @@ static void subscription_message(void *arg, const char *text, size_t length)
 
     node->events->message(node->arg, text, length);
 }
-
-/* ---- the command link ---- */
 
 static void policy_told(struct lw__request *request, const struct lw__reply *reply)
 {
@@ -72,28 +61,6 @@ static void killed(struct lw__request *request, const struct lw__reply *reply)
     lw__node_make_room(LW__OWNER(struct lw__node, kill, request));
 }
 
-static void ignore_failure(struct lw__request *request, const char *why)
-{
-    (void)request;
-    (void)why;
-}
-
-static void tell_server(struct lw__node *node, struct lw__request *request,
-                        void (*reply)(struct lw__request *, const struct lw__reply *),
-                        size_t words, const char *const *text)
-{
-    struct lw__buffer out = {0};
-
-    lw__resp_words(&out, words, text);
-    *request =
-        (struct lw__request){.expected = 1, .reply = reply, .failed = ignore_failure};
-    if (out.failed ||
-        lw__link_send(node->commands.link, request, out.data, out.length) != 0) {
-        lw__session_fail(&node->commands, lw_strerror(LW_ENOMEM));
-    }
-    lw__buffer_clear(&out);
-}
-
 static void commands_ready(void *arg)
 {
     struct lw__node *node = arg;
@@ -107,15 +74,15 @@ static void commands_ready(void *arg)
         char id[24];
 
         (void)snprintf(id, sizeof(id), "%lld", (long long)node->commands.previous_id);
-        tell_server(node, &node->kill, killed, 4,
-                    (const char *[]){"CLIENT", "KILL", "ID", id});
+        lw__session_say(&node->commands, &node->kill, killed, 4,
+                        (const char *[]){"CLIENT", "KILL", "ID", id});
     }
-    tell_server(node, &node->policy, policy_told, 3,
-                (const char *[]){"CONFIG", "GET", "maxmemory-policy"});
+    lw__session_say(&node->commands, &node->policy, policy_told, 3,
+                    (const char *[]){"CONFIG", "GET", "maxmemory-policy"});
     node->count_forbidden = false;
     lw__node_count(node); /* before `up`, which has everyone ask, and join */
     lw__node_seed(node);
-    lw__subscription_start(&node->subscription);
+    lw__session_start(&node->subscription.session); /* one that was forbidden, too */
 }
 
 static void commands_lost(void *arg, const char *why)
@@ -140,8 +107,6 @@ static void heartbeat(void *arg)
         lw__node_keep_fence(node);
     }
 }
-
-/* ---- life ---- */
 
 int lw__node_new(const struct lw__node_options *options,
                  const struct lw__node_events *events, void *arg, struct lw__node **ret)

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * One Redis server as a client sees it: a command link and a subscription link, each kept
+/* One Redis server as a client sees it: a command link and a subscription link, each kept
  * alive by a session. Owns the requests in flight, their number's limit, NOSCRIPT, the
  * fence counter's first number of each connection, whether the two links are bound to one
- * server, and heartbeats. Knows nothing of locks.
- *
- * Happy path: lw__node_new, `up`, `bound` (at once where it is bound by then, else told),
- * lw__node_send, the command's `answer`.
- */
+ * server, and heartbeats. Knows nothing of locks. Happy path: lw__node_new, `up`, `bound`
+ * (at once where it is bound by then, else told), lw__node_send, the command's
+ * `answer`. */
 #ifndef LW_NODE_H
 #define LW_NODE_H
 #include "redis/classify.h"
@@ -45,8 +42,7 @@ void lw__node_abandon(struct lw__node *node); /* in a forked child, in place of 
 
 bool lw__node_is_up(const struct lw__node *node);
 bool lw__node_is_backing_off(const struct lw__node *node);
-/* Whether the command link's server is the one that messages come from
- * (subscription.h). */
+/* Whether messages come from the command link's server (subscription.h). */
 bool lw__node_is_bound(const struct lw__node *node);
 /* That server's short id, "" where it is not told. */
 const char *lw__node_server(const struct lw__node *node);
@@ -65,18 +61,15 @@ const struct lw__unseeded *lw__node_unseeded(struct lw__node *node);
 void lw__node_doubt_clock(struct lw__node *node, int64_t number);
 /* How it is reached, for a further session to the same server. */
 const struct lw__access *lw__node_access(const struct lw__node *node);
-/* Counts connections of both links: what was learnt of the server's clock holds for one
- * pair of them. */
+/* Counts both connections: what is known of the server's clock holds for one pair. */
 unsigned lw__node_connection(const struct lw__node *node);
 
-/* false: there is no link, nothing was done and nothing will be called. Else the command
- * is sent now, or as soon as fewer than max_inflight are and none of an earlier order
- * waits. */
+/* false: there is no link, and nothing was done. Else it is sent now, or as soon as fewer
+ * than max_inflight are and none of an earlier order waits. */
 bool lw__node_send(struct lw__node *node, struct lw__command *command,
                    const struct lw__command_type *type);
 void lw__node_forget(struct lw__node *node, struct lw__command *command);
-/* Whether one that is sent now would not have to wait for others; without a link, none
- * has. */
+/* Whether one sent now would not wait for others; without a link, none has. */
 bool lw__node_has_room(const struct lw__node *node);
 /* It waits for room, and is not written yet. */
 bool lw__node_is_unsent(const struct lw__command *command);

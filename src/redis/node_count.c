@@ -1,37 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Whether a node's two links are bound to one server: the command link counts who
+/* Whether a node's two links are bound to one server: the command link counts who
  * subscribes to the channel of the connection that listens. Must not know what is said
- * there.
- *
- * Happy path: confirmed, counted once, bound. Counted 0 times: that connection, and where
- * that was in vain the command link too, is made anew (subscription.h). Who may not count
- * waits by polling until the next connection; any other error: with the next heartbeat.
- */
+ * there. Happy path: confirmed, counted once, bound. Counted 0 times: that connection,
+ * and where that was in vain the command link too, is made anew (subscription.h). Who may
+ * not count waits by polling until the next connection; any other error: with the next
+ * heartbeat. */
 #include "redis/node_inside.h"
 
 #include "base/log.h"
 #include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
-#include "redis/format.h"
-#include "redis/node.h"
 #include "redis/reply.h"
-#include "redis/subscription.h"
 
 #include <syslog.h>
 
 static void put_count(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__node *node = command->node;
-    char channel[LW__CHANNEL_OF_OURS_SIZE];
 
-    /* 0: it connects anew, and has not told the server its channels; so nobody is
-     * counted */
+    /* 0: the server was not told the channels yet, and so counts nobody */
     node->counted_nonce = node->subscription.confirmed ? node->subscription.nonce : 0;
-    lw__format_connection_channel(node->options.uuid, node->subscription.nonce, channel);
-    command->request.expected = 1;
-    lw__encode_count(out, channel);
+    lw__encode_count(out, node->subscription.connection_channel);
 }
 
 /* Who may not ask waits by polling; on the next connection it may be permitted. */
@@ -57,7 +47,6 @@ static bool counted(struct lw__command *command, const struct lw__reply *reply)
     bool was_bound = subscription->bound;
     int64_t count;
 
-    node->counting = false;
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         count_refused(node, lw__reply_text(reply, NULL));
         return true;
@@ -75,23 +64,14 @@ static bool counted(struct lw__command *command, const struct lw__reply *reply)
     return true;
 }
 
-static void count_failed(struct lw__command *command, const char *why, bool sent)
-{
-    (void)why;
-    (void)sent;
-    command->node->counting = false;
-}
-
-static const struct lw__command_type count_type = {put_count, counted, count_failed,
+static const struct lw__command_type count_type = {put_count, counted, NULL,
                                                    LW__ORDER_KEEP};
 
-/* Does the server of the command link have the connection that listens? */
 void lw__node_count(struct lw__node *node)
 {
-    if (!node->subscription.confirmed || node->counting || node->count_forbidden ||
-        node->commands.state != LW__SESSION_READY) {
+    if (!node->subscription.confirmed || node->count.request.prev != NULL ||
+        node->count_forbidden || node->commands.state != LW__SESSION_READY) {
         return;
     }
-    node->counting = true;
     lw__node_submit(node, &node->count, &count_type);
 }

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The fence counter of a node's server: its first number of each connection, and that it
- * lives on. Must not know who draws numbers.
- *
- * Happy path: lw__node_seed as soon as the command link is ready, so that the first
- * number of a connection is never below one drawn before a failover; the number's answer,
- * and the node is up. Where none can be had (no permission, no memory, a clock that was
- * never set) it is up as well, and lw__node_unseeded says why; whoever asks has it tried
- * again.
- */
+/* The fence counter of a node's server: its first number of each connection, and that it
+ * lives on. Must not know who draws numbers. Happy path: lw__node_seed as soon as the
+ * command link is ready, so that the first number of a connection is never below one
+ * drawn before a failover; the number's answer, and the node is up. Where none can be had
+ * (no permission, no memory, a clock that was never set) it is up as well, and
+ * lw__node_unseeded says why; whoever asks has it tried again. */
 #include "redis/node_inside.h"
 
 #include "base/log.h"
@@ -16,7 +12,6 @@
 #include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
-#include "redis/node.h"
 #include "redis/reply.h"
 
 #include <stdio.h>
@@ -25,7 +20,6 @@
 
 static void put_seed(struct lw__command *command, struct lw__buffer *out)
 {
-    command->request.expected = 1;
     lw__encode_fence_seed(out, command->eval);
 }
 
@@ -75,7 +69,6 @@ static bool seeded(struct lw__command *command, const struct lw__reply *reply)
     const char *text = lw__reply_text(reply, NULL);
     int64_t number = lw__reply_integer(reply);
 
-    node->seeding = false;
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         enum lw__error_class class = lw__classify(text);
 
@@ -94,23 +87,14 @@ static bool seeded(struct lw__command *command, const struct lw__reply *reply)
     return true;
 }
 
-static void seed_failed(struct lw__command *command, const char *why, bool sent)
-{
-    (void)why;
-    (void)sent;
-    command->node->seeding = false;
-}
-
-static const struct lw__command_type seed_type = {put_seed, seeded, seed_failed,
-                                                  LW__ORDER_KEEP};
+static const struct lw__command_type seed_type = {put_seed, seeded, NULL, LW__ORDER_KEEP};
 
 void lw__node_seed(struct lw__node *node)
 {
     /* Each connection begins with it; what waits for one would be in its way. */
-    if (node->seeding || node->commands.state != LW__SESSION_READY) {
+    if (node->seed.request.prev != NULL || node->commands.state != LW__SESSION_READY) {
         return;
     }
-    node->seeding = true;
     lw__node_submit(node, &node->seed, &seed_type);
 }
 
@@ -121,33 +105,23 @@ void lw__node_seed(struct lw__node *node)
  * connect replaces it. */
 static void put_keep(struct lw__command *command, struct lw__buffer *out)
 {
-    command->request.expected = 1;
+    (void)command;
     lw__encode_fence_keep(out);
 }
 
 static bool kept(struct lw__command *command, const struct lw__reply *reply)
 {
-    command->node->keeping = false;
     if (lw__reply_type(reply) == LW__REPLY_INTEGER && lw__reply_integer(reply) == 0) {
         lw__node_seed(command->node);
     }
     return true;
 }
 
-static void keep_failed(struct lw__command *command, const char *why, bool sent)
-{
-    (void)why;
-    (void)sent;
-    command->node->keeping = false;
-}
-
-static const struct lw__command_type keep_type = {put_keep, kept, keep_failed,
-                                                  LW__ORDER_KEEP};
+static const struct lw__command_type keep_type = {put_keep, kept, NULL, LW__ORDER_KEEP};
 
 void lw__node_keep_fence(struct lw__node *node)
 {
-    if (!node->keeping) {
-        node->keeping = true;
+    if (node->keep.request.prev == NULL) {
         lw__node_submit(node, &node->keep, &keep_type);
     }
 }

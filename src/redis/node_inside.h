@@ -4,12 +4,22 @@
 #ifndef LW_NODE_INSIDE_H
 #define LW_NODE_INSIDE_H
 #include "base/buffer.h"
-#include "redis/backlog.h"
+#include "redis/command.h"
 #include "redis/format.h"
 #include "redis/node.h"
 #include "redis/subscription.h"
 
 #include <stdbool.h>
+
+/* Commands that wait for room, in ranks by their order, so that a lease does not run out
+ * behind the many who ask for one; first come first served in each. Needs no memory: a
+ * command's request is its link in the rank. */
+struct lw__backlog {
+    struct lw__rank {
+        struct lw__request *first, **end;
+    } ranks[LW__ORDERS];
+    size_t count; /* in all ranks: mostly 0, and asked for at each command and reply */
+};
 
 struct lw__node {
     struct lw__node_options options;
@@ -31,12 +41,11 @@ struct lw__node {
     /* node_fence.c's */
     struct lw__command seed, keep;
     struct lw__unseeded unseeded; /* `why` is "" while the fence counter can be trusted */
-    bool seeding, keeping;
 
     /* node_count.c's */
     struct lw__command count;
     unsigned counted_nonce; /* whom the count is about */
-    bool counting, count_forbidden, count_forbidden_told;
+    bool count_forbidden, count_forbidden_told;
 };
 
 /* node_send.c */
@@ -44,7 +53,6 @@ void lw__node_send_init(struct lw__node *node);
 /* Sent now, or as soon as there is room; before `up` too. */
 void lw__node_submit(struct lw__node *node, struct lw__command *command,
                      const struct lw__command_type *type);
-/* Of a command that only looks, or keeps what is there: the next one will do. */
 void lw__node_make_room(void *arg); /* an answer has come, or none is awaited any more */
 void lw__node_fail_waiting(struct lw__node *node, const char *why);
 

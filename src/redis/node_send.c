@@ -1,25 +1,85 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Commands of a node on their way: room for max_inflight of them, those that wait for it,
- * NOSCRIPT. Must not know what any of them is about.
- *
- * Happy path: lw__node_send writes the command and hands it to the link; its reply goes
- * to the command's `answer`. Where the link goes down, `failed` tells those in flight,
- * and those that wait for room. An answer that no server can give takes the link down,
- * with the command failed unless more of its replies are to come; so does lack of memory.
- */
+/* Commands of a node on their way: room for max_inflight of them, those that wait for it,
+ * NOSCRIPT. Must not know what any of them is about. Happy path: lw__node_send writes the
+ * command and hands it to the link; its reply goes to the command's `answer`. Where the
+ * link goes down, `failed` tells those in flight, and those that wait for room. An answer
+ * that no server can give takes the link down, with the command failed unless more of its
+ * replies are to come; so does lack of memory. */
 #include "redis/node_inside.h"
 
-#include "base/buffer.h"
 #include "base/owner.h"
 #include "lockwire.h"
 #include "loop/defer.h"
-#include "redis/backlog.h"
 #include "redis/classify.h"
 #include "redis/link.h"
-#include "redis/node.h"
 #include "redis/reply.h"
 #include "redis/session.h"
+
+/* ---- those that wait for room ---- */
+
+static struct lw__rank *rank_of(struct lw__backlog *backlog,
+                                const struct lw__command *command)
+{
+    return &backlog->ranks[command->type->order];
+}
+
+static void init_backlog(struct lw__backlog *backlog)
+{
+    for (unsigned order = 0; order < LW__ORDERS; order++) {
+        backlog->ranks[order] = (struct lw__rank){NULL, &backlog->ranks[order].first};
+    }
+    backlog->count = 0;
+}
+
+/* `resent`: before all of its order that were not sent yet. As EVAL it goes behind others
+ * of that kind, so that requests of one client keep their order. */
+static void push(struct lw__backlog *backlog, struct lw__command *command, bool resent)
+{
+    struct lw__rank *rank = rank_of(backlog, command);
+    struct lw__request *r = &command->request, **at = resent ? &rank->first : rank->end;
+
+    while (resent && *at != NULL && LW__OWNER(struct lw__command, request, *at)->eval) {
+        at = &(*at)->next;
+    }
+    backlog->count++;
+    r->next = *at;
+    r->prev = at;
+    *at = r;
+    if (r->next != NULL) {
+        r->next->prev = &r->next;
+    } else {
+        rank->end = &r->next;
+    }
+}
+
+static void pull(struct lw__backlog *backlog, struct lw__command *command)
+{
+    struct lw__request *r = &command->request;
+
+    backlog->count--;
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it is in its rank */
+    *r->prev = r->next;
+    if (r->next != NULL) {
+        r->next->prev = r->prev;
+    } else {
+        rank_of(backlog, command)->end = r->prev;
+    }
+    r->next = NULL;
+    r->prev = NULL;
+}
+
+/* The one to be sent next, of the orders up to this one; NULL: none waits. */
+static struct lw__command *next_of(const struct lw__backlog *backlog, enum lw__order last)
+{
+    for (unsigned order = 0; order <= last; order++) {
+        if (backlog->ranks[order].first != NULL) {
+            return LW__OWNER(struct lw__command, request, backlog->ranks[order].first);
+        }
+    }
+    return NULL;
+}
+
+/* ---- sending ---- */
 
 static void replied(struct lw__request *request, const struct lw__reply *reply);
 static void failed(struct lw__request *request, const char *why);
@@ -30,6 +90,7 @@ static void send_now(struct lw__node *node, struct lw__command *command)
     struct lw__buffer *out = &node->buffer;
 
     lw__buffer_reset(out);
+    command->request.expected = 1;
     command->type->put(command, out);
     command->request.reply = replied;
     command->request.failed = failed;
@@ -41,7 +102,7 @@ static void send_now(struct lw__node *node, struct lw__command *command)
         return;
     }
     command->request.sent_us = 0;
-    lw__backlog_push(&node->backlog, command, false);
+    push(&node->backlog, command, false);
 }
 
 static bool has_room(const struct lw__node *node)
@@ -55,9 +116,8 @@ static void pump(void *arg)
     struct lw__node *node = arg;
     struct lw__command *next;
 
-    while ((next = lw__backlog_next(&node->backlog, LW__ORDERS - 1)) != NULL &&
-           has_room(node)) {
-        lw__backlog_pull(&node->backlog, next);
+    while ((next = next_of(&node->backlog, LW__ORDERS - 1)) != NULL && has_room(node)) {
+        pull(&node->backlog, next);
         send_now(node, next);
         if (next->request.sent_us == 0) {
             break;
@@ -72,9 +132,9 @@ void lw__node_submit(struct lw__node *node, struct lw__command *command,
     command->type = type;
     command->eval = false;
     command->request.sent_us = 0;
-    if (!has_room(node) || (node->backlog.count > 0 &&
-                            lw__backlog_next(&node->backlog, type->order) != NULL)) {
-        lw__backlog_push(&node->backlog, command, false);
+    if (!has_room(node) ||
+        (node->backlog.count > 0 && next_of(&node->backlog, type->order) != NULL)) {
+        push(&node->backlog, command, false);
     } else {
         send_now(node, command);
     }
@@ -92,18 +152,24 @@ static bool send_text_instead(struct lw__command *command, const struct lw__repl
     }
     command->eval = true;
     command->request.sent_us = 0;
-    lw__backlog_push(&command->node->backlog, command, true);
+    push(&command->node->backlog, command, true);
     lw__defer(command->node->options.access.loop, &command->node->pump_call, false);
     return true;
 }
 
-/* An answer has come: there is room for the next command. */
 void lw__node_make_room(void *arg)
 {
     struct lw__node *node = arg;
 
     if (node->backlog.count > 0) {
         lw__defer(node->options.access.loop, &node->pump_call, false);
+    }
+}
+
+static void fail(struct lw__command *command, const char *why, bool sent)
+{
+    if (command->type->failed != NULL) {
+        command->type->failed(command, why, sent);
     }
 }
 
@@ -125,7 +191,7 @@ static void replied(struct lw__request *request, const struct lw__reply *reply)
 
         lw__node_distrust(node, why);
         if (request->expected == 0) {
-            command->type->failed(command, why, true);
+            fail(command, why, true);
         }
     }
 }
@@ -134,9 +200,8 @@ static void failed(struct lw__request *request, const char *why)
 {
     struct lw__command *command = LW__OWNER(struct lw__command, request, request);
 
-    command->node->up =
-        false; /* `down` follows; nobody shall send on this link meanwhile */
-    command->type->failed(command, why, true);
+    command->node->up = false; /* `down` follows; nobody shall send meanwhile */
+    fail(command, why, true);
 }
 
 bool lw__node_send(struct lw__node *node, struct lw__command *command,
@@ -155,7 +220,7 @@ void lw__node_forget(struct lw__node *node, struct lw__command *command)
         return;
     }
     if (lw__node_is_unsent(command)) {
-        lw__backlog_pull(&node->backlog, command);
+        pull(&node->backlog, command);
     } else if (node->commands.link != NULL) {
         lw__link_forget(node->commands.link, &command->request);
     }
@@ -181,14 +246,14 @@ void lw__node_fail_waiting(struct lw__node *node, const char *why)
 {
     struct lw__command *command;
 
-    while ((command = lw__backlog_next(&node->backlog, LW__ORDERS - 1)) != NULL) {
-        lw__backlog_pull(&node->backlog, command);
-        command->type->failed(command, why, false);
+    while ((command = next_of(&node->backlog, LW__ORDERS - 1)) != NULL) {
+        pull(&node->backlog, command);
+        fail(command, why, false);
     }
 }
 
 void lw__node_send_init(struct lw__node *node)
 {
-    lw__backlog_init(&node->backlog);
+    init_backlog(&node->backlog);
     lw__defer_init(&node->pump_call, pump, node);
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The neutral view of a reply that hiredis' reader built (guard.c). Must not know what
- * connection it came from or what was asked.
- */
+/* The neutral view of a reply that hiredis' reader built (guard.c). Must not know what
+ * connection it came from or what was asked. */
 #include "redis/reply.h"
 
 #include "redis/classify.h"

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The writer of RESP: see resp.h. Happy path: lw__resp_command, then as many words. Lack
- * of memory is the buffer's to tell.
- */
+/* The writer of RESP: see resp.h. Lack of memory is the buffer's to tell. */
 #include "redis/resp.h"
 
 #include "base/buffer.h"
 
-#include <string.h>
-
 #define HEADER (1 + LW__DIGITS + 2) /* at most */
 
-static inline const char *digits(uint64_t number, char room[LW__DIGITS], size_t *length)
+const char *lw__resp_digits(uint64_t number, char room[LW__DIGITS], size_t *length)
 {
     char *at = &room[LW__DIGITS - 1];
 
@@ -24,20 +19,14 @@ static inline const char *digits(uint64_t number, char room[LW__DIGITS], size_t 
     return at;
 }
 
-const char *lw__resp_digits(uint64_t number, char room[LW__DIGITS], size_t *length)
-{
-    return digits(number, room, length);
-}
-
-/* The kind, a number, which mostly has one digit or two, a line's end; where that
- * ends. */
+/* The kind, a number, which mostly has one digit or two, a line's end. */
 static char *write_header(char *at, char kind, size_t number)
 {
     *at++ = kind;
     if (number >= 100) {
         char room[LW__DIGITS];
         size_t length;
-        const char *text = digits(number, room, &length);
+        const char *text = lw__resp_digits(number, room, &length);
 
         memcpy(at, text, length);
         at += length;
@@ -85,11 +74,11 @@ void lw__resp_number(struct lw__buffer *out, int64_t number)
     const char *decimal;
 
     if (number >= 0) {
-        decimal = digits((uint64_t)number, room, &length);
+        decimal = lw__resp_digits((uint64_t)number, room, &length);
         lw__resp_bytes(out, decimal, length);
         return;
     }
-    decimal = digits(0 - (uint64_t)number, room, &length);
+    decimal = lw__resp_digits(0 - (uint64_t)number, room, &length);
     text[0] = '-';
     memcpy(text + 1, decimal, length);
     lw__resp_bytes(out, text, length + 1);

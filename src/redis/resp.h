@@ -20,7 +20,6 @@ void lw__resp_number(struct lw__buffer *out, int64_t number);
 /* A word that is put together: its length here, its parts by lw__buffer_put, its end. */
 void lw__resp_begin(struct lw__buffer *out, size_t length);
 void lw__resp_end(struct lw__buffer *out);
-/* A whole command. */
 void lw__resp_words(struct lw__buffer *out, size_t words, const char *const *text);
 /* Decimal digits at the end of `room`; printf is a tenth of a pair's cost otherwise. */
 const char *lw__resp_digits(uint64_t number, char room[LW__DIGITS], size_t *length);

@@ -1,24 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * One connection kept alive: see session.h. Must not know what is said on it.
- *
- * Happy path: begin() looks the name up, connect_next() tries an address, link_up()
- * greets, became_ready(). An address that fails is followed by the next one while there
- * is time, the last one by back_off() and, after that, all of it again. Greetings that
- * are refused end the connection only where it is of no use without them (AUTH, SELECT).
- */
+/* One connection kept alive. Must not know what is said on it. Happy path: begin() looks
+ * the name up, connect_next() tries an address, link_up() greets, became_ready(). An
+ * address that fails is followed by the next one while there is time, the last one by
+ * back_off() and, after that, all of it again. Greetings that are refused end the
+ * connection only where it is of no use without them (AUTH, SELECT). */
 #include "redis/session.h"
 
 #include "base/buffer.h"
-#include "base/log.h"
 #include "base/owner.h"
 #include "base/random.h"
 #include "lockwire.h"
 #include "loop/lookup.h"
 #include "loop/now.h"
-#include "loop/timer.h"
 #include "redis/classify.h"
-#include "redis/link.h"
 #include "redis/reply.h"
 #include "redis/resp.h"
 
@@ -52,10 +46,13 @@ static void back_off(struct lw__session *s, const char *why)
     s->link = NULL;
     lw__timer_set(a->loop, &s->timer,
                   now + lw__random_between(a->random, most / 2, most));
+    if (s->denied) { /* trying again is of no use */
+        lw__session_stop(s);
+    }
+    s->denied = false;
     s->events->lost(s->arg, why);
 }
 
-/* This address failed: the next one, or all of them again later. */
 static void attempt_failed(struct lw__session *s, const char *why)
 {
     s->link = NULL;
@@ -67,8 +64,7 @@ static void attempt_failed(struct lw__session *s, const char *why)
     }
 }
 
-/* Who refuses everybody says so in the place of an answer, and closes: that is the
- * reason. */
+/* Who refuses everybody says so in the place of an answer, and closes: that is why. */
 static void link_down(void *arg, const char *why)
 {
     struct lw__session *s = arg;
@@ -155,30 +151,28 @@ static void greeted(struct lw__request *request, const struct lw__reply *reply)
     }
 }
 
-static void greeting_failed(struct lw__request *request, const char *why)
+void lw__session_say(struct lw__session *session, struct lw__request *request,
+                     lw__reply_fn *reply, size_t words, const char *const *text)
 {
-    (void)request; /* the link's `down` follows */
-    (void)why;
+    struct lw__buffer out = {0};
+
+    *request = (struct lw__request){.expected = 1, .reply = reply};
+    lw__resp_words(&out, words, text);
+    if (out.failed || lw__link_send(session->link, request, out.data, out.length) != 0) {
+        lw__session_fail(session, lw_strerror(LW_ENOMEM));
+    }
+    lw__buffer_clear(&out);
 }
 
 static void greet(struct lw__session *s, enum lw__greeting kind, size_t words,
                   const char *const *text)
 {
-    struct lw__buffer out = {0};
     struct lw__greet *greet = &s->greetings[kind];
 
-    lw__resp_words(&out, words, text);
-    *greet = (struct lw__greet){
-        .request = {.expected = 1, .reply = greeted, .failed = greeting_failed},
-        .session = s,
-        .kind = kind,
-    };
+    greet->session = s;
+    greet->kind = kind;
     s->greetings_open++;
-    if (out.failed ||
-        lw__link_send(s->link, &greet->request, out.data, out.length) != 0) {
-        lw__session_fail(s, lw_strerror(LW_ENOMEM));
-    }
-    lw__buffer_clear(&out);
+    lw__session_say(s, &greet->request, greeted, words, text);
 }
 
 static void link_up(void *arg)
@@ -206,8 +200,14 @@ static void link_up(void *arg)
 static void link_push(void *arg, const struct lw__reply *reply)
 {
     struct lw__session *s = arg;
+    const char *text = lw__reply_text(reply, NULL);
 
-    s->events->push(s->arg, reply);
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        s->denied = lw__classify_denied(text);
+        lw__session_fail(s, text);
+    } else {
+        s->events->push(s->arg, reply);
+    }
 }
 
 static void link_unclaimed(void *arg)
@@ -335,14 +335,11 @@ void lw__session_stop(struct lw__session *session)
 
 void lw__session_abandon(struct lw__session *session)
 {
-    lw__timer_cancel(session->access->loop, &session->timer);
-    lw__defer_cancel(session->access->loop, &session->overdue);
     lw__lookup_abandon(session->lookup);
-    if (session->link != NULL) {
-        lw__link_abandon(session->link);
-    }
+    lw__link_abandon(session->link);
     session->lookup = NULL;
     session->link = NULL;
+    lw__session_stop(session);
 }
 
 void lw__session_fail(struct lw__session *session, const char *why)

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * One connection kept alive: resolve, connect, greet (AUTH, SELECT, CLIENT SETNAME), and
+/* One connection kept alive: resolve, connect, greet (AUTH, SELECT, CLIENT SETNAME), and
  * after every end the same again, with exponential backoff and jitter. Knows nothing of
- * what is said on it afterwards.
- *
- * Happy path: lw__session_start, `ready`, commands on session->link, `lost`, `ready` ...
- */
+ * what is said on it afterwards. Happy path: lw__session_start, `ready`, commands on
+ * session->link, `lost`, `ready` ... */
 #ifndef LW_SESSION_H
 #define LW_SESSION_H
 #include "base/address.h"
@@ -18,11 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct lw__link;
 struct lw__lookup;
-struct lw__loop;
 struct lw__random;
-struct lw__reply;
 
 #define LW__RUN_ID_SIZE 41
 
@@ -42,9 +36,11 @@ struct lw__access {
 
 struct lw__session_events {
     void (*ready)(void *arg);
-    /* A connection that was ready, or an attempt to make one, ended. */
+    /* A connection that was ready, or an attempt to make one, ended. The session has
+     * stopped where we may not subscribe (NOPERM), else it tries again. */
     void (*lost)(void *arg, const char *why);
-    /* As the link's; NULL where nothing is subscribed, and where nothing is forgotten. */
+    /* As the link's, without errors, which end the connection; NULL where nothing is
+     * subscribed, and where nothing is forgotten. */
     void (*push)(void *arg, const struct lw__reply *reply);
     void (*unclaimed)(void *arg);
 };
@@ -70,8 +66,7 @@ struct lw__session {
     } state;
     struct lw__link *link;
     struct lw__lookup *lookup;
-    struct lw__timer
-        timer; /* look-up, greeting: its limit; backing off: the next attempt */
+    struct lw__timer timer;      /* its limit; backing off: the next attempt */
     struct lw__deferred overdue; /* its limit has passed, are the answers there? */
     bool looked;                 /* the loop has looked for them since */
     int64_t limit_us;            /* of name, connection and greeting together */
@@ -82,6 +77,7 @@ struct lw__session {
         enum lw__greeting kind;
     } greetings[LW__GREETINGS];
     unsigned greetings_open;
+    bool denied; /* why the connection ends: we may not subscribe */
     uint32_t backoff_ms;
     int64_t ready_us; /* when it became ready */
     struct lw__addresses addresses;
@@ -90,8 +86,7 @@ struct lw__session {
     int64_t previous_id; /* of the one before, if the same server process still runs */
     char run_id[LW__RUN_ID_SIZE];
     bool clustered; /* INFO says so */
-    /* Of the connection that is greeted: what it was told, and the error it was told
-     * last. */
+    /* Of the connection that is greeted: what was told, and the last error. */
     int64_t told_id;
     char told_run_id[LW__RUN_ID_SIZE], last_words[LW__WHY];
 };
@@ -104,6 +99,10 @@ void lw__session_start(struct lw__session *session);
 /* Closes in silence. lw__session_start begins anew. */
 void lw__session_stop(struct lw__session *session);
 void lw__session_abandon(struct lw__session *session); /* in a forked child */
+/* Sends a command of these words, whose reply goes to `reply`; where none comes the
+ * session's `lost` says so. */
+void lw__session_say(struct lw__session *session, struct lw__request *request,
+                     lw__reply_fn *reply, size_t words, const char *const *text);
 /* This connection is of no use: ends it as if the server had. */
 void lw__session_fail(struct lw__session *session, const char *why);
 #endif

@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Whether messages count, and the connection on which they come: see subscription.h.
- *
+/* Whether messages count, and the connection on which they come: see subscription.h.
  * Happy path: ready(), both channels confirmed, counted, bound. A server that forbids the
- * channels ends the tries until lw__subscription_start; one that does not count us has
- * the connection made anew, and the command link too where that was in vain.
- */
+ * channels ends the tries until its session is started again; one that does not count us
+ * has the connection made anew, and the command link too where that was in vain. */
 #include "redis/subscription.h"
 
 #include "base/log.h"
 #include "lockwire.h"
-#include "redis/classify.h"
-#include "redis/format.h"
 #include "redis/link.h"
 #include "redis/reply.h"
-#include "redis/session.h"
 
 #include <string.h>
 #include <strings.h>
@@ -31,71 +25,48 @@ static void subscribe(struct lw__subscription *s, const char *channel)
 
 void lw__subscription_heartbeat(struct lw__subscription *subscription)
 {
-    char channel[LW__CHANNEL_OF_OURS_SIZE];
-
-    lw__format_own_channel(subscription->uuid, channel);
     if (subscription->confirmed) {
-        subscribe(subscription, channel);
+        subscribe(subscription, subscription->own_channel);
     }
 }
 
 static void ready(void *arg)
 {
     struct lw__subscription *s = arg;
-    char channel[LW__CHANNEL_OF_OURS_SIZE];
 
     s->nonce++;
-    lw__format_own_channel(s->uuid, channel);
-    subscribe(s, channel);
-    lw__format_connection_channel(s->uuid, s->nonce, channel);
-    subscribe(s, channel);
+    lw__format_connection_channel(s->uuid, s->nonce, s->connection_channel);
+    subscribe(s, s->own_channel);
+    subscribe(s, s->connection_channel);
 }
 
 static void lost(void *arg, const char *why)
 {
     struct lw__subscription *s = arg;
-    char channel[LW__CHANNEL_OF_OURS_SIZE];
 
     s->confirmed = s->bound = false;
-    if (!s->denied) {
-        return;
-    }
-    s->denied = false;
-    lw__session_stop(&s->session);
-    lw__format_own_channel(s->uuid, channel);
-    if (!s->forbidden_told) {
+    if (s->session.state == LW__SESSION_STOPPED && !s->forbidden_told) {
+        s->forbidden_told = true;
         lw__log(s->session.access->log, LOG_WARNING,
                 "subscribing to %s is not permitted, waiting will be by polling: %s",
-                channel, why);
+                s->own_channel, why);
     }
-    s->forbidden_told = true;
 }
 
 static void push(void *arg, const struct lw__reply *reply)
 {
     struct lw__subscription *s = arg;
-    char channel[LW__CHANNEL_OF_OURS_SIZE];
-    const char *kind, *text;
     size_t length;
+    const char *kind = lw__reply_text(lw__reply_at(reply, 0), NULL);
+    const char *channel = lw__reply_text(lw__reply_at(reply, 1), NULL);
+    const char *text = lw__reply_text(lw__reply_at(reply, 2), &length);
 
-    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        s->denied = lw__classify_denied(lw__reply_text(reply, NULL));
-        lw__session_fail(&s->session, lw__reply_text(reply, NULL));
-        return;
-    }
-    kind = lw__reply_text(lw__reply_at(reply, 0), NULL);
     if (strcasecmp(kind, "message") == 0) {
-        text = lw__reply_text(lw__reply_at(reply, 2), &length);
         s->events->message(s->arg, text, length);
-        return;
+    } else if (!s->confirmed && strcmp(channel, s->connection_channel) == 0) {
+        s->confirmed = true; /* the second of the two */
+        s->events->confirmed(s->arg);
     }
-    lw__format_connection_channel(s->uuid, s->nonce, channel); /* the second of the two */
-    if (s->confirmed ||
-        strcmp(lw__reply_text(lw__reply_at(reply, 1), NULL), channel) != 0) {
-        return;
-    }
-    s->confirmed = true;
-    s->events->confirmed(s->arg);
 }
 
 bool lw__subscription_counted(struct lw__subscription *subscription, unsigned nonce,
@@ -122,8 +93,7 @@ bool lw__subscription_counted(struct lw__subscription *subscription, unsigned no
     if (s->astray < s->commands_too) {
         return false;
     }
-    /* That link may be in order, and others live by it: where they never agree, ever
-     * longer. */
+    /* That link may be in order, and others live by it: ever more rarely. */
     s->commands_too *= 2;
     return true;
 }
@@ -136,10 +106,6 @@ void lw__subscription_init(struct lw__subscription *subscription,
 
     *subscription = (struct lw__subscription){
         .events = events, .arg = arg, .uuid = uuid, .commands_too = COMMANDS_TOO};
+    lw__format_own_channel(uuid, subscription->own_channel);
     lw__session_init(&subscription->session, access, &session_events, subscription);
-}
-
-void lw__subscription_start(struct lw__subscription *subscription)
-{
-    lw__session_start(&subscription->session);
 }

@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The subscription link of a node: the client's own channel, and whether what is said
+/* The subscription link of a node: the client's own channel, and whether what is said
  * there counts. Owns that connection, the channel that is its alone, and the verdict.
  * Must not know the command link, whose server's count it is told, nor what messages
  * mean.
  *
- * Happy path: lw__subscription_start, `confirmed`, the node has its command link count
- * who subscribes to the connection's channel, lw__subscription_counted(1): bound;
- * `message` ...
- *
  * A name may lead the two links to different servers: a balancer, a failover, a replica.
  * A waiter would queue where nobody finds it, or hear what another server did. So the
  * link is bound only while the command link's own server counts the very connection that
- * stands.
- */
+ * stands: lw__subscription_counted(1), upon which `message` may be believed. */
 #ifndef LW_SUBSCRIPTION_H
 #define LW_SUBSCRIPTION_H
+#include "redis/format.h"
 #include "redis/session.h"
 
 #include <stdbool.h>
@@ -33,21 +28,19 @@ struct lw__subscription {
     const struct lw__subscription_events *events;
     void *arg;
     const char *uuid;
+    char own_channel[LW__CHANNEL_OF_OURS_SIZE];
+    char connection_channel[LW__CHANNEL_OF_OURS_SIZE]; /* by `nonce` */
     unsigned nonce;        /* counts connections; of the one that stands */
     unsigned astray;       /* counts of 0 in a row */
     unsigned commands_too; /* at so many of them */
-    bool denied;           /* why the connection ends: we may not subscribe */
     bool confirmed, bound, forbidden_told;
 };
 
 /* Room for a timer must have been reserved. Strings live as long as it. Starts
- * nothing. */
+ * nothing: lw__session_start does, also of one that was forbidden. */
 void lw__subscription_init(struct lw__subscription *subscription,
                            const struct lw__access *access, const char *uuid,
                            const struct lw__subscription_events *events, void *arg);
-/* Begins to connect; no effect while it does or is. One that was forbidden tries
- * again. */
-void lw__subscription_start(struct lw__subscription *subscription);
 /* Subscribes once more, so that a connection that is dead shows. */
 void lw__subscription_heartbeat(struct lw__subscription *subscription);
 /* What the command link's server counts for the connection `nonce`. true: the command

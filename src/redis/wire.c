@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * How a context's bytes go out: see wire.h. Must not know what they say.
+/* How a context's bytes go out. Must not know what they say.
  *
  * hiredis asks by the hook addWrite for each command that the descriptor be watched until
  * it can be written. While connected the answer is a deferred call of
@@ -11,16 +10,12 @@
  * The write itself is ours: hiredis' raises SIGPIPE where the peer has gone, and gives
  * its buffer back after each. 1.x has a table of functions for that; with 0.14.1 our
  * write comes before hiredis', which then finds nothing left, and the adapter's events,
- * one-shot ones, are made to stay and to lead here.
- *
- * That a write failed is told by a deferred call, after what the server said last was
- * read.
- */
+ * one-shot ones, are made to stay and to lead here. That a write failed is told by a
+ * deferred call, after what the server said last was read. */
 #include "redis/wire.h"
 
 #include "base/owner.h"
 #include "lockwire.h"
-#include "loop/defer.h"
 #include "loop/loop.h"
 
 #include <errno.h>
@@ -171,7 +166,6 @@ static void use_its_own(struct lw__wire *wire)
 
 #endif
 
-/* A turn's end. */
 static void flush(void *arg)
 {
     struct lw__wire *wire = arg;
@@ -266,8 +260,8 @@ static int leave_zero(redisContext *c)
 
 #else
 
-/* A host without a standard input gives the connection its descriptor, which hiredis takes for
- * none and never closes: it is another one then. */
+/* A host without a standard input gives the connection its descriptor, which hiredis
+ * takes for none and never closes: it is another one then. */
 static int leave_zero(redisContext *c)
 {
     if (c->fd == 0) {

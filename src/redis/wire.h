@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A redisAsyncContext on the loop, by hiredis' own adapter for libevent, and how its
+/* A redisAsyncContext on the loop, by hiredis' own adapter for libevent, and how its
  * bytes go out: gathered while a turn lasts, one write at its end, no signal raised, the
- * buffer kept. Knows nothing of who waits for what.
- *
- * Happy path: lw__wire_init, lw__wire_attach to a context that connects; lw__wire_detach
- * before it is freed, or when hiredis says that it ends it.
- */
+ * buffer kept. Knows nothing of who waits for what. Happy path: init, attach to a context
+ * that connects; detach before it is freed, or when hiredis says that it ends it. */
 #ifndef LW_WIRE_H
 #define LW_WIRE_H
 #include "loop/defer.h"
@@ -14,8 +10,6 @@
 #include <hiredis/async.h>
 #include <stdbool.h>
 #include <stddef.h>
-
-struct lw__loop;
 
 struct lw__wire {
     struct lw__loop *loop;
@@ -39,11 +33,10 @@ struct lw__wire {
 
 void lw__wire_init(struct lw__wire *wire, struct lw__loop *loop, void *owner,
                    struct lw__deferred *broken, size_t buffered_max);
-/* The context's data is the wire's from now on. 0, LW_ENOMEM: the context is to be
- * freed. */
+/* The context's data is the wire's then. 0, LW_ENOMEM: the context is to be freed. */
 int lw__wire_attach(struct lw__wire *wire, redisAsyncContext *context);
-/* It is connected already, as a unix socket is once connect(2) was fine. 1.x would make sure by a
- * second one, which fails or has to wait where the path is gone or its queue full by then. */
+/* A unix socket is connected once connect(2) was fine. 1.x would make sure by a second
+ * one, which fails or has to wait where the path is gone or its queue full by then. */
 void lw__wire_connected(struct lw__wire *wire);
 /* Has hiredis look whether it is connected by now, and write. Not from within hiredis. */
 void lw__wire_look(struct lw__wire *wire);

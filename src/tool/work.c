@@ -390,9 +390,13 @@ void work_signal(struct work *work, int number, bool from_terminal)
         work->interrupted = true;
     }
     if (number == SIGCHLD) {
-        arm(work->look, 0); /* one look for all that came: more come while it looks */
+        /* one look for all that came; those that come meanwhile do not put it off */
+        event_active(work->look, EV_TIMEOUT, 0);
     } else if (number == SIGTSTP || number == SIGTTIN) {
-        on_stop_signal(work);
+        reap(work); /* who ended before it cannot stop */
+        if (work->working) {
+            on_stop_signal(work);
+        }
     } else if (!work->plan.direct || !from_terminal) {
         pass_on(work, number);
     }

@@ -46,7 +46,7 @@ struct work {
     struct keeper keeper;
     struct terminal terminal;
     struct event *grace; /* when it is over, SIGKILL */
-    struct event *look;  /* for what is left, should its end not be told by SIGCHLD */
+    struct event *look;  /* SIGCHLD came; or it may not tell the end of what is left */
     struct event *beat;  /* when the keeper is told again */
     pid_t child;         /* 0: it has ended, others may be left */
     int code;            /* the child's */

@@ -24,8 +24,9 @@ static struct {
 
 static bool fails(void)
 {
-    if (!allocator.armed)
+    if (!allocator.armed) {
         return false;
+    }
     allocator.asked++;
     return allocator.at > 0 && (allocator.asked == allocator.at ||
                                 (allocator.always && allocator.asked > allocator.at));
@@ -51,10 +52,11 @@ void *__wrap_realloc(void *old, size_t size)
 {
     void *memory;
 
-    if (fails())
+    if (fails()) {
         return NULL;
+    }
     memory = __real_realloc(old, size);
-    allocator.open += !old && memory;
+    allocator.open += old == NULL && memory != NULL;
     return memory;
 }
 
@@ -63,7 +65,7 @@ char *__wrap_strdup(const char *text)
     size_t size = strlen(text) + 1;
     char *copy = __wrap_malloc(size);
 
-    return copy ? memcpy(copy, text, size) : NULL;
+    return copy != NULL ? memcpy(copy, text, size) : NULL;
 }
 
 void __wrap_free(void *memory)
@@ -81,10 +83,11 @@ static void *libevent_realloc(void *old, size_t size)
 {
     void *memory;
 
-    if (!allocator.spares_libevent)
+    if (!allocator.spares_libevent) {
         return __wrap_realloc(old, size);
+    }
     memory = __real_realloc(old, size);
-    allocator.open += !old && memory;
+    allocator.open += old == NULL && memory != NULL;
     return memory;
 }
 

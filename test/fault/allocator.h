@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that fails when the test wants: owns the count of allocations while armed, and of
- * what is allocated and not freed. It stands in front of malloc, calloc, realloc, strdup and
- * free for all objects of its executable (the linker's --wrap: lockwire's own and a static
- * hiredis'), and of libevent by its own hook. So it works under the sanitizers too. Must not
- * know what is tested.
+ * Memory that fails when the test wants: owns the count of allocations while armed, and
+ * of what is allocated and not freed. It stands in front of malloc, calloc, realloc,
+ * strdup and free for all objects of its executable (the linker's --wrap: lockwire's own
+ * and a static hiredis'), and of libevent by its own hook. So it works under the
+ * sanitizers too. Must not know what is tested.
  *
  * Happy path: allocator_install, allocator_arm(n, false), the test, allocator_disarm.
  */

@@ -2,7 +2,8 @@
 /*
  * campaign.h's campaigns. Must not know what a fault does.
  *
- * Happy path: workers, then some times: strike, a while, mend, until they go on; the verdict.
+ * Happy path: workers, then some times: strike, a while, mend, until they go on; the
+ * verdict.
  */
 #include "campaign.h"
 
@@ -20,9 +21,10 @@ static char dir[64];
 
 static void make_dir(void)
 {
-    snprintf(dir, sizeof(dir), "/tmp/lockwire-history-XXXXXX");
-    if (!mkdtemp(dir))
+    (void)snprintf(dir, sizeof(dir), "/tmp/lockwire-history-XXXXXX");
+    if (mkdtemp(dir) == NULL) {
         stage_fail("mkdtemp");
+    }
 }
 
 static void remove_dir(void)
@@ -30,7 +32,7 @@ static void remove_dir(void)
     char path[128];
 
     for (int i = 0; i <= WORKERS_MAX; i++) {
-        snprintf(path, sizeof(path), "%s/history-%d", dir, i);
+        (void)snprintf(path, sizeof(path), "%s/history-%d", dir, i);
         unlink(path);
     }
     rmdir(dir);
@@ -45,14 +47,17 @@ static void go_on(void)
 
 static void strike_and_mend(const struct fault *fault, int round)
 {
-    if (fault->loses_state)
+    if (fault->loses_state) {
         workers_loss(true);
+    }
     fault->strike(round);
-    if (fault->loses_state)
+    if (fault->loses_state) {
         workers_loss(false);
+    }
     stage_run_for(fault->while_ms ? fault->while_ms : STRIKE_MS);
-    if (fault->mend)
+    if (fault->mend != NULL) {
         fault->mend(round);
+    }
     go_on();
 }
 
@@ -71,13 +76,14 @@ static size_t wrong_fences(const struct verdict *verdict)
 /* For the log, also of runs that are good. */
 static void tell(const struct verdict *verdict, int strikes)
 {
-    fprintf(stderr, "%s: %d strikes, %d swaps, %zu grants, ", stage.test, strikes, swaps,
-            verdict->grants);
-    fprintf(stderr, "overlaps %zu, doubled numbers %zu, numbers that did not grow %zu, ",
-            verdict->overlaps, verdict->doubled, wrong_fences(verdict));
-    fprintf(stderr, "lost updates %lld, given up %zu, longest wait %lld ms\n",
-            (long long)workers_lost_updates(), verdict->failed,
-            (long long)verdict->longest_wait_us / 1000);
+    (void)fprintf(stderr, "%s: %d strikes, %d swaps, %zu grants, ", stage.test, strikes,
+                  swaps, verdict->grants);
+    (void)fprintf(stderr,
+                  "overlaps %zu, doubled numbers %zu, numbers that did not grow %zu, ",
+                  verdict->overlaps, verdict->doubled, wrong_fences(verdict));
+    (void)fprintf(stderr, "lost updates %lld, given up %zu, longest wait %lld ms\n",
+                  (long long)workers_lost_updates(), verdict->failed,
+                  (long long)verdict->longest_wait_us / 1000);
 }
 
 static void judge(const struct fault *fault, int strikes)
@@ -86,25 +92,32 @@ static void judge(const struct fault *fault, int strikes)
 
     tell(&verdict, strikes);
     /* No slow machine's fault, so not played again: none believes beyond its deadline. */
-    if (verdict.overlaps || verdict.doubled || verdict.repeated || wrong_fences(&verdict))
+    if (verdict.overlaps || verdict.doubled || verdict.repeated ||
+        wrong_fences(&verdict)) {
         stage_complain("I1 or I2: %zu overlaps, %zu numbers given twice, %zu that do not "
                        "grow, %zu repeated results in %zu grants: %s",
                        verdict.overlaps, verdict.doubled, verdict.fences,
                        verdict.repeated, verdict.grants, verdict.first);
-    if (stage.broken)
+    }
+    if (stage.broken) {
         stage_fail("%s", stage.complaint);
+    }
     assert_true(verdict.grants >= PROGRESS);
     assert_true(readers_read_together(&verdict));
-    if (fault->wishes.wait_ms == STAGE_WAIT_MS && verdict.failed != 0)
+    if (fault->wishes.wait_ms == STAGE_WAIT_MS && verdict.failed != 0) {
         stage_fail("%zu were not served", verdict.failed);
-    if (!fault->loses_state)
+    }
+    if (!fault->loses_state) {
         assert_int_equal(verdict.forgiven, 0);
-    if (fault->loses_state || fault->stops_process)
+    }
+    if (fault->loses_state || fault->stops_process) {
         return;
-    if (workers_lost_updates() != 0 || workers_disturbed_reads() != 0)
+    }
+    if (workers_lost_updates() != 0 || workers_disturbed_reads() != 0) {
         stage_fail("the canary lost %lld updates, %llu reads were disturbed",
                    (long long)workers_lost_updates(),
                    (unsigned long long)workers_disturbed_reads());
+    }
 }
 
 void campaign(const struct fault *fault)
@@ -114,14 +127,16 @@ void campaign(const struct fault *fault)
     make_dir();
     swaps = 0;
     proxy = proxy_start(stage.server.path, true);
-    if (fault->scene)
+    if (fault->scene != NULL) {
         fault->scene();
+    }
     workers_start(dir, proxy->url, fault->wishes, false);
     go_on();
-    for (int round = 0; fault->strike && round < strikes; round++)
+    for (int round = 0; fault->strike != NULL && round < strikes; round++) {
         strike_and_mend(fault, round);
+    }
     workers_stop();
-    judge(fault, fault->strike ? strikes : 0);
+    judge(fault, fault->strike != NULL ? strikes : 0);
     remove_dir();
     stage.keys_may_stay = true; /* what was left at an unknown outcome ends by itself */
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Campaigns: four processes contend for a lock while something is broken again and again. What
- * they record must be what the modes allow, with fences that grow and no number given twice,
- * and the unfenced canary must not lose an update, nor a reader see one; and with the lock
- * disabled all of it must be seen to fail. In each of the cells' ways. Owns the proxy on the
- * processes' way to the server, and the verdict.
+ * Campaigns: four processes contend for a lock while something is broken again and again.
+ * What they record must be what the modes allow, with fences that grow and no number
+ * given twice, and the unfenced canary must not lose an update, nor a reader see one; and
+ * with the lock disabled all of it must be seen to fail. In each of the cells' ways. Owns
+ * the proxy on the processes' way to the server, and the verdict.
  *
  * Happy path: CAMPAIGN(resets, .strike = cut), PLAY(campaign_resets) among the cells.
  */

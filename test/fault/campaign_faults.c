@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The campaigns against one server and its links: each fault of the table that can strike
- * again and again (campaign.h). Where state is lost on purpose (an empty restart, FLUSHALL,
- * eviction) or a process is stopped for longer than its lease, the fence alone is what
- * protects, and the canary is not asked.
+ * again and again (campaign.h). Where state is lost on purpose (an empty restart,
+ * FLUSHALL, eviction) or a process is stopped for longer than its lease, the fence alone
+ * is what protects, and the canary is not asked.
  *
  * Happy path: CAMPAIGN(name, .strike = what breaks it, .mend = what ends that)
  */
@@ -14,8 +14,9 @@
 static void cut(int round)
 {
     proxy_cut(proxy, COMMANDS);
-    if (round % 2)
+    if (round % 2) {
         proxy_cut(proxy, SUBSCRIPTION);
+    }
 }
 
 static void hole(int round)
@@ -68,7 +69,8 @@ static void timely_messages(int round)
 
 static void kill_links(int round)
 {
-    redis_ok(round % 2 ? "CLIENT KILL TYPE pubsub" : "CLIENT KILL TYPE normal SKIPME yes");
+    redis_ok(round % 2 ? "CLIENT KILL TYPE pubsub"
+                       : "CLIENT KILL TYPE normal SKIPME yes");
 }
 
 static void pause_writes(int round)
@@ -104,8 +106,9 @@ static void restart(int round)
 static void lose_all(int round)
 {
     redis_ok("FLUSHALL");
-    if (round % 2)
+    if (round % 2) {
         restart(round);
+    }
 }
 
 static void fill_memory(int round)
@@ -135,7 +138,8 @@ static void want_no_replicas(int round)
 /* The scripts' keys, too: all of them have a TTL. */
 static void evict_all(int round)
 {
-    redis_ok("CONFIG SET maxmemory-policy %s", round % 2 ? "volatile-ttl" : "allkeys-lru");
+    redis_ok("CONFIG SET maxmemory-policy %s",
+             round % 2 ? "volatile-ttl" : "allkeys-lru");
     redis_ok("CONFIG SET maxmemory 1");
     freeReplyObject(
         server_try(&stage.server, "SET filler 1 PX 1")); /* evicts, if refused */
@@ -203,7 +207,8 @@ CAMPAIGN(black_holes, .strike = hole, .mend = end_hole)
 CAMPAIGN(half_open_links, .strike = half, .mend = end_hole)
 CAMPAIGN(slow_links, .strike = slow, .mend = fast)
 CAMPAIGN(lost_messages, .strike = deaf, .mend = end_hole)
-CAMPAIGN(late_messages, .strike = late_messages, .mend = timely_messages, .while_ms = 1000)
+CAMPAIGN(late_messages, .strike = late_messages, .mend = timely_messages,
+         .while_ms = 1000)
 CAMPAIGN(killed_links, .strike = kill_links)
 CAMPAIGN(paused_writes, .strike = pause_writes)
 CAMPAIGN(flushed_scripts, .strike = flush_scripts)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The campaigns on two servers: roles that change in good order under load while connections
- * stay open, a balancer that leads the two links of a client to different servers, clocks
- * apart, late messages, subscriptions that only a server still believes in. No write is ever
- * lost, so nothing is forgiven, nobody is told a number twice, and everybody is served.
+ * The campaigns on two servers: roles that change in good order under load while
+ * connections stay open, a balancer that leads the two links of a client to different
+ * servers, clocks apart, late messages, subscriptions that only a server still believes
+ * in. No write is ever lost, so nothing is forgiven, nobody is told a number twice, and
+ * everybody is served.
  *
- * A key's end is a moment of the leader's clock: where the roles change between clocks, every
- * lease and claim is longer by far than the clocks are apart.
+ * A key's end is a moment of the leader's clock: where the roles change between clocks,
+ * every lease and claim is longer by far than the clocks are apart.
  *
  * Happy path: CAMPAIGN(name, .scene = who stands where, .strike = what changes it)
  */
@@ -14,8 +15,8 @@
 #include "pair.h"
 
 #define APART_S 2
-/* A hold that nobody gave is seen if it lasts until the one that somebody was given begins:
- * for as long as it takes to connect anew. */
+/* A hold that nobody gave is seen if it lasts until the one that somebody was given
+ * begins: for as long as it takes to connect anew. */
 #define PATIENT .wait_ms = STAGE_WAIT_MS, .long_hold_every = 8, .long_hold_ms = 120
 
 static void lead_on(void)
@@ -65,15 +66,17 @@ static void fail_over(void)
 static void swap_often(int round)
 {
     swap();
-    if (round % 3 == 2)
+    if (round % 3 == 2) {
         swap();
+    }
 }
 
 static void fail_over_often(int round)
 {
     fail_over();
-    if (round % 3 == 2)
+    if (round % 3 == 2) {
         fail_over();
+    }
 }
 
 /* So that the balancer deals anew. */
@@ -100,8 +103,8 @@ static void in_time(int round)
     proxy_delay(proxy, SUBSCRIPTION, TO_CLIENT, 0);
 }
 
-/* The clients leave their subscriptions at the leader for such at the follower, where they
- * stay when it has led for a while; and the leader never hears of that. */
+/* The clients leave their subscriptions at the leader for such at the follower, where
+ * they stay when it has led for a while; and the leader never hears of that. */
 static void desert(int round)
 {
     int before = proxy->subscriptions;

@@ -44,15 +44,20 @@ static bool is_wanted(char *const *words, const struct cell *cell, size_t number
 {
     size_t count = cell->ours ? WAYS - 1 : WAYS; /* Redisson's is the last */
 
-    if (index >= count)
+    if (index >= count) {
         return false;
-    if (!words[0])
+    }
+    if (words[0] == NULL) {
         return true;
-    if (smoke)
+    }
+    if (smoke) {
         return number % count == index;
-    for (; *words; words++)
-        if (strcmp(*words, ways[index].name) == 0)
+    }
+    for (; *words != NULL; words++) {
+        if (strcmp(*words, ways[index].name) == 0) {
             return true;
+        }
+    }
     return false;
 }
 
@@ -63,18 +68,20 @@ int cells_run(const struct cell *cells, size_t count, char *const *words,
     struct played *played = calloc(count * WAYS, sizeof(*played));
     size_t used = 0;
 
-    if (!tests || !played)
+    if (tests == NULL || played == NULL) {
         abort();
-    smoke = words[0] && strcmp(words[0], "smoke") == 0;
+    }
+    smoke = words[0] != NULL && strcmp(words[0], "smoke") == 0;
     for (size_t i = 0; i < count * WAYS; i++) {
         struct played *next = &played[used];
 
-        if (!is_wanted(words, &cells[i / WAYS], i / WAYS, i % WAYS))
+        if (!is_wanted(words, &cells[i / WAYS], i / WAYS, i % WAYS)) {
             continue;
+        }
         next->cell = &cells[i / WAYS];
         next->way = &ways[i % WAYS];
-        snprintf(next->name, sizeof(next->name), "%s__%s", next->cell->name,
-                 next->way->name);
+        (void)snprintf(next->name, sizeof(next->name), "%s__%s", next->cell->name,
+                       next->way->name);
         next->test = (struct stage_test){next->name, play};
         tests[used++] =
             (struct CMUnitTest){next->name, stage_play, stage_set, stage_strike, next};
@@ -144,20 +151,22 @@ void wait_in_line(long long members)
     static const char count[] = "return redis.call('PUBSUB', 'NUMSUB', "
                                 "'redisson_lock__channel:{x}')[2]";
 
-    if (way->waiter == LW_REDISSON)
+    if (way->waiter == LW_REDISSON) {
         UNTIL(redis_int("EVAL %s 0", count) > 0);
-    else if (way->waiter == LW_MUTEX)
+    } else if (way->waiter == LW_MUTEX) {
         UNTIL(redis_int("ZCARD lockwire:2:queue:{x}") == members);
-    else
+    } else {
         UNTIL(redis_int("ZCARD lockwire:2:rwqueue:{x}") == members);
+    }
 }
 
 struct hold *stand_behind(struct peer *waiter, struct hold *holder, int64_t wait_ms)
 {
-    struct hold *first = ask_to_wait(waiter, "B", wait_ms, holder ? LONG_MS : 0);
+    struct hold *first = ask_to_wait(waiter, "B", wait_ms, holder != NULL ? LONG_MS : 0);
 
-    if (way->sibling)
+    if (way->sibling) {
         first->aim = ask_to_wait(waiter, "C", wait_ms, 0);
+    }
     wait_in_line(way->waiter == LW_MUTEX || !way->sibling ? 1 : 2);
     return first;
 }
@@ -172,9 +181,10 @@ int64_t late_ms(void)
 void expect_O1(struct hold *owner, int64_t since_ms, uint32_t lease_ms)
 {
     UNTIL(owner->lost != PENDING);
-    if (owner->lost_ms > since_ms + lease_ms + late_ms())
+    if (owner->lost_ms > since_ms + lease_ms + late_ms()) {
         stage_fail("O1: lost after %lld ms with a lease of %u",
                    (long long)(owner->lost_ms - since_ms), lease_ms);
+    }
     assert_int_equal(lw_lock_state(owner->lock), LW_LOST);
     stage_clear_trace();
 }
@@ -183,8 +193,9 @@ void expect_O2(struct hold *owner)
 {
     UNTIL(owner->lost != PENDING);
     assert_int_equal(owner->lost, LW_ENOTHELD);
-    if (owner->lost_ms - owner->result_ms > LONG_MS / 3)
+    if (owner->lost_ms - owner->result_ms > LONG_MS / 3) {
         stage_fail("O2: lost only at a renewal");
+    }
     stage_clear_trace();
 }
 
@@ -200,13 +211,14 @@ void expect_W1(struct hold *waiter)
     struct hold *sibling = waiter->aim;
 
     UNTIL(waiter->result != PENDING);
-    if (waiter->result != LW_OK)
+    if (waiter->result != LW_OK) {
         stage_fail("W1: %s", status_name(waiter->result));
+    }
     assert_held_by_redis(waiter);
     let_go(waiter);
-    UNTIL(waiter->released != PENDING && (!sibling || sibling->result != PENDING));
+    UNTIL(waiter->released != PENDING && (sibling == NULL || sibling->result != PENDING));
     assert_int_equal(waiter->released, LW_OK);
-    assert_true(!sibling || sibling->result == LW_OK);
+    assert_true(sibling == NULL || sibling->result == LW_OK);
     stage_clear_trace();
 }
 
@@ -214,15 +226,16 @@ void expect_W2(struct hold *waiter, int64_t wait_ms)
 {
     struct hold *both[] = {waiter, waiter->aim};
 
-    for (int i = 0; i < 2 && both[i]; i++) {
+    for (int i = 0; i < 2 && both[i] != NULL; i++) {
         int64_t waited;
 
         UNTIL(both[i]->result != PENDING);
         assert_int_equal(both[i]->result, LW_ETIMEOUT);
         waited = both[i]->result_ms - both[i]->asked_ms;
-        if (waited < wait_ms - 1 || waited > wait_ms + late_ms())
+        if (waited < wait_ms - 1 || waited > wait_ms + late_ms()) {
             stage_fail("W2: %lld ms in place of %lld", (long long)waited,
                        (long long)wait_ms);
+        }
     }
     stage_clear_trace();
 }
@@ -230,8 +243,9 @@ void expect_W2(struct hold *waiter, int64_t wait_ms)
 void expect_released(struct hold *owner, int status)
 {
     UNTIL(owner->released != PENDING);
-    if (owner->released != status)
+    if (owner->released != status) {
         stage_fail("released %s in place of %s", status_name(owner->released),
                    status_name(status));
+    }
     stage_clear_trace();
 }

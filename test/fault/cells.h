@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fault table, cell by cell: for each fault, what its owner, its waiter and its release
- * are promised. Owns what the cells have in common: the ways in which they are played, the
- * scene before the fault and the judgement after it. Must not know any fault.
+ * The fault table, cell by cell: for each fault, what its owner, its waiter and its
+ * release are promised. Owns what the cells have in common: the ways in which they are
+ * played, the scene before the fault and the judgement after it. Must not know any fault.
  *
  *   owner   O1   told `lost` no later than D = sent + lease - drift
  *           O2   verified at once when the connection is back; and O1
  *   waiter  W1   acquires as soon as it can find out that the lock is free
  *           W2   is told LW_ETIMEOUT at its own deadline
  *
- * A way says as what the lock is held and as what it is waited for: a mutex with turns off and
- * on (then a second handle of the waiting client stands behind the first), a writer behind a
- * writer, a writer behind a reader, readers behind a writer, a semaphore of one, Redisson's.
+ * A way says as what the lock is held and as what it is waited for: a mutex with turns
+ * off and on (then a second handle of the waiting client stands behind the first), a
+ * writer behind a writer, a writer behind a reader, readers behind a writer, a semaphore
+ * of one, Redisson's.
  *
- * Names of tests: <fault>__<owner|waiter|release>_<promise>__<way>. An executable's arguments:
- * names of ways, or "smoke": each cell in one way, the ways taken in turn; none: all.
+ * Names of tests: <fault>__<owner|waiter|release>_<promise>__<way>. An executable's
+ * arguments: names of ways, or "smoke": each cell in one way, the ways taken in turn;
+ * none: all.
  *
- * Happy path: CELL(server_stopped__owner_O1) { own(...); server_pause(...); expect_O1(...); }
+ * Happy path: CELL(server_stopped__owner_O1) { own(...); server_pause(...);
+ * expect_O1(...); }
  */
 #ifndef TEST_CELLS_H
 #define TEST_CELLS_H
@@ -25,7 +28,7 @@
 
 #include <string.h>
 
-#define LONG_MS 60000 /* a lease that does not end in a test, nor is renewed by itself */
+#define LONG_MS 60000 /* a lease that neither ends in a test nor is renewed by itself */
 #define SHORT_MS 1500 /* one that does */
 #define REQUEST_MS 1000
 

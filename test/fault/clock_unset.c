@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A server whose clock was never set, as on a machine that boots without a battery: it stands
- * in 1970, and fencing tokens begin at its time. What needs none works; who wants one is told
- * of the clock, on a link that stays up, and has it as soon as the clock is right. The
- * environment's LOCKWIRE_CLOCK_PRELOAD is the path of clock_preload.c's module.
+ * A server whose clock was never set, as on a machine that boots without a battery: it
+ * stands in 1970, and fencing tokens begin at its time. What needs none works; who wants
+ * one is told of the clock, on a link that stays up, and has it as soon as the clock is
+ * right. The environment's LOCKWIRE_CLOCK_PRELOAD is the path of clock_preload.c's
+ * module.
  *
  * Happy path: set_clock(), somebody asks.
  */
@@ -31,8 +32,10 @@ static struct peer *client_on_the_unset_clock(const char *label)
 
 static void assert_blames_the_clock(const char *text)
 {
-    if (!strstr(text, "the server's clock") || !strstr(text, "1970-01-13"))
+    if (strstr(text, "the server's clock") == NULL ||
+        strstr(text, "1970-01-13") == NULL) {
         stage_fail("\"%s\" says nothing of the clock", text);
+    }
 }
 
 static void assert_stayed_up(const struct peer *peer)
@@ -46,8 +49,9 @@ static size_t times_logged(const struct peer *peer, const char *text)
 {
     size_t times = 0;
 
-    for (const char *at = peer->log; (at = strstr(at, text)) != NULL; at++)
+    for (const char *at = peer->log; (at = strstr(at, text)) != NULL; at++) {
         times++;
+    }
     return times;
 }
 
@@ -82,9 +86,10 @@ static void hand_over(enum lw_mode mode)
     A = ask_with(a, "A", "x", asking(.mode = mode, .flags = flags, .lease_ms = 20000));
     EXPECT("A granted");
     B = ask_with(b, "B", "x", asking(.mode = mode, .flags = flags, .wait_ms = -1));
-    if (mode != LW_REDISSON)
+    if (mode != LW_REDISSON) {
         UNTIL(redis_int("EXISTS %s", mode == LW_MUTEX ? queue_of("x")
                                                       : "lockwire:2:rwqueue:{x}") == 1);
+    }
     extend(A, 0);
     EXPECT("A renewed OK");
     assert_true(lw_lock_remaining_ms(A->lock) > 10000);
@@ -156,7 +161,7 @@ static void a_counter_lost_meanwhile_is_the_clock_s_fault_too(void **state)
     static const enum lw_mode modes[] = {LW_MUTEX, LW_EXCLUSIVE};
 
     (void)state;
-    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+    for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
         set_clock(UNSET);
         redis_ok("SET lockwire:fence 1700000000000000 PX 86400000");
         struct peer *a = peer_ready("a", NULL);

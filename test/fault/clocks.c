@@ -16,20 +16,24 @@ static char path[] = "/tmp/lockwire-clock-XXXXXX";
 void clocks_open(void)
 {
     const char *inherited = getenv("LOCKWIRE_TEST_CLOCK");
-    int fd = inherited ? open(inherited, O_RDWR | O_CLOEXEC) : mkstemp(path);
+    int fd = inherited != NULL ? open(inherited, O_RDWR | O_CLOEXEC) : mkstemp(path);
     void *memory;
 
-    if (fd < 0 || ftruncate(fd, sizeof(*clock_seconds)) < 0)
+    if (fd < 0 || ftruncate(fd, sizeof(*clock_seconds)) < 0) {
         abort();
-    memory = mmap(NULL, sizeof(*clock_seconds), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (memory == MAP_FAILED)
+    }
+    memory =
+        mmap(NULL, sizeof(*clock_seconds), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED) {
         abort();
+    }
     clock_seconds = memory;
     close(fd);
-    if (inherited)
-        snprintf(path, sizeof(path), "%s", inherited);
-    else
+    if (inherited != NULL) {
+        (void)snprintf(path, sizeof(path), "%s", inherited);
+    } else {
         setenv("LOCKWIRE_TEST_CLOCK", path, 1);
+    }
 }
 
 void clocks_close(void)
@@ -41,12 +45,14 @@ void clocks_of_children(bool on)
 {
     const char *preload = getenv("LOCKWIRE_CLOCK_PRELOAD");
 
-    if (!preload)
+    if (preload == NULL) {
         abort();
-    if (on)
+    }
+    if (on) {
         setenv("LD_PRELOAD", preload, 1);
-    else
+    } else {
         unsetenv("LD_PRELOAD");
+    }
 }
 
 int clocks_open_stage(void **state)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Wall clocks that jump, of processes that are started with a small preload
- * (clock_preload.c); the environment's LOCKWIRE_CLOCK_PRELOAD is its path. Owns the file that
- * says by how much. Must not know whose clocks they are.
+ * (clock_preload.c); the environment's LOCKWIRE_CLOCK_PRELOAD is its path. Owns the file
+ * that says by how much. Must not know whose clocks they are.
  *
- * Happy path: clocks_open, clocks_of_children(true), server_start, clocks_of_children(false),
- * *clock_seconds = 60, clocks_close.
+ * Happy path: clocks_open, clocks_of_children(true), server_start,
+ * clocks_of_children(false), *clock_seconds = 60, clocks_close.
  */
 #ifndef TEST_CLOCKS_H
 #define TEST_CLOCKS_H

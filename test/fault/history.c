@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* history.h's files, as text too, and its checker: merge, then one pass with the claims in
- * hand. */
+/* history.h's files, as text too, and its checker: merge, then one pass with the claims
+ * in hand. */
 #include "history.h"
 
 #include <fcntl.h>
@@ -31,7 +31,7 @@ int64_t history_now_us(void)
 
 static void path_of(const char *dir, uint32_t client, char *ret, size_t size)
 {
-    snprintf(ret, size, "%s/history-%u", dir, client);
+    (void)snprintf(ret, size, "%s/history-%u", dir, client);
 }
 
 int history_open(const char *dir, uint32_t client)
@@ -41,15 +41,17 @@ int history_open(const char *dir, uint32_t client)
 
     path_of(dir, client, path, sizeof(path));
     fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (fd < 0)
+    if (fd < 0) {
         abort();
+    }
     return fd;
 }
 
 void history_note(int fd, const struct record *record)
 {
-    if (write(fd, record, sizeof(*record)) != sizeof(*record))
+    if (write(fd, record, sizeof(*record)) != sizeof(*record)) {
         abort();
+    }
 }
 
 static void load(const char *dir, uint32_t client, struct lane *lane)
@@ -60,11 +62,14 @@ static void load(const char *dir, uint32_t client, struct lane *lane)
 
     path_of(dir, client, path, sizeof(path));
     fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
+    if (fd < 0) {
         return;
-    if (fstat(fd, &about) < 0 || !(lane->records = malloc((size_t)about.st_size + 1)) ||
-        read(fd, lane->records, (size_t)about.st_size) != about.st_size)
+    }
+    if (fstat(fd, &about) < 0 ||
+        (lane->records = malloc((size_t)about.st_size + 1)) == NULL ||
+        read(fd, lane->records, (size_t)about.st_size) != about.st_size) {
         abort();
+    }
     lane->count = (size_t)about.st_size / sizeof(*lane->records);
     close(fd);
 }
@@ -76,11 +81,12 @@ static struct record *next_record(struct lane *lanes, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         struct lane *lane = &lanes[i];
         if (lane->next < lane->count &&
-            (!first ||
-             lane->records[lane->next].time_us < first->records[first->next].time_us))
+            (first == NULL ||
+             lane->records[lane->next].time_us < first->records[first->next].time_us)) {
             first = lane;
+        }
     }
-    return first ? &first->records[first->next++] : NULL;
+    return first != NULL ? &first->records[first->next++] : NULL;
 }
 
 /* ---- as text ---- */
@@ -94,14 +100,14 @@ static void print(FILE *file, const char *name, int64_t lease_us,
         [READS] = "reads",   [READ] = "read",       [LOSS_ENDS] = "loss ends",
         [WRITES] = "writes", [WRITTEN] = "written", [REFUSED] = "refused"};
 
-    fprintf(file,
-            "{\"time\": %lld, \"lock\": \"%s\", \"client\": %u, \"operation\": %u, "
-            "\"what\": \"%s\", \"shared\": %s, \"until\": %lld, \"lease\": %lld, "
-            "\"fence\": %llu, \"value\": %u}\n",
-            (long long)record->time_us, name, record->client, record->operation,
-            words[record->what], record->shared ? "true" : "false",
-            (long long)record->until_us, (long long)lease_us,
-            (unsigned long long)record->fence, record->value);
+    (void)fprintf(file,
+                  "{\"time\": %lld, \"lock\": \"%s\", \"client\": %u, \"operation\": %u, "
+                  "\"what\": \"%s\", \"shared\": %s, \"until\": %lld, \"lease\": %lld, "
+                  "\"fence\": %llu, \"value\": %u}\n",
+                  (long long)record->time_us, name, record->client, record->operation,
+                  words[record->what], record->shared ? "true" : "false",
+                  (long long)record->until_us, (long long)lease_us,
+                  (unsigned long long)record->fence, record->value);
 }
 
 void history_write(const char *dir, uint32_t count, int64_t lease_us, const char *name,
@@ -111,26 +117,31 @@ void history_write(const char *dir, uint32_t count, int64_t lease_us, const char
     FILE *file = fopen(path, "w");
     struct record *record;
 
-    if (!file)
+    if (file == NULL) {
         abort();
-    for (uint32_t i = 0; i < count && i < CLIENTS_MAX; i++)
+    }
+    for (uint32_t i = 0; i < count && i < CLIENTS_MAX; i++) {
         load(dir, i, &lanes[i]);
-    while ((record = next_record(lanes, count)))
+    }
+    while ((record = next_record(lanes, count)) != NULL) {
         print(file, name, lease_us, record);
-    for (uint32_t i = 0; i < count && i < CLIENTS_MAX; i++)
+    }
+    for (uint32_t i = 0; i < count && i < CLIENTS_MAX; i++) {
         free(lanes[i].records);
-    if (fclose(file) != 0)
+    }
+    if (fclose(file) != 0) {
         abort();
+    }
 }
 
 /* ---- one pass over the merged records ---- */
 
-#define CLAIMS_MAX 256 /* holds that nobody has ended, those of dead processes included */
+#define CLAIMS_MAX 256 /* holds that nobody has ended, also those of the dead */
 
 struct claim {
     struct record grant;
     int64_t until_us; /* as far as known */
-    bool superseded; /* another one was granted that excludes it, which no loss explains */
+    bool superseded; /* another one that excludes it was granted, and no loss tells why */
     struct record by; /* that one */
 };
 
@@ -145,13 +156,14 @@ struct check {
 static void found(struct verdict *verdict, const char *what, const struct record *before,
                   const struct record *record)
 {
-    if (verdict->first[0] == '\0')
-        snprintf(
+    if (verdict->first[0] == '\0') {
+        (void)snprintf(
             verdict->first, sizeof(verdict->first),
             "%s: client %u op %u fence %llu, then client %u op %u fence %llu at %lld",
             what, before->client, before->operation, (unsigned long long)before->fence,
             record->client, record->operation, (unsigned long long)record->fence,
             (long long)record->time_us);
+    }
 }
 
 /* Redis may have granted the one before the loss, and the other one after it. */
@@ -181,15 +193,17 @@ static void supersede(struct check *check, struct claim *claim,
     claim->by = *record;
 }
 
-/* A number is larger than all that were given to those whom its grant excludes. Who was not
- * run between its grant and this record, and so believes in it no more, says nothing. */
+/* A number is larger than all that were given to those whom its grant excludes. Who was
+ * not run between its grant and this record, and so believes in it no more, says
+ * nothing. */
 static void check_fence(struct check *check, const struct record *record)
 {
     uint64_t *mine = record->shared ? &check->read_fence : &check->write_fence;
     uint64_t before = check->write_fence;
 
-    if (!record->shared && check->read_fence > before)
+    if (!record->shared && check->read_fence > before) {
         before = check->read_fence;
+    }
     /* One granted before the loss may come to know it after others were granted. */
     if (record->fence <= before && record->until_us > record->time_us &&
         !may_straddle(check, record, record)) {
@@ -197,8 +211,9 @@ static void check_fence(struct check *check, const struct record *record)
         found(&check->verdict, "the fence did not grow",
               &(struct record){.fence = before}, record);
     }
-    if (record->fence > *mine)
+    if (record->fence > *mine) {
         *mine = record->fence;
+    }
 }
 
 static void granted(struct check *check, const struct record *record)
@@ -210,27 +225,32 @@ static void granted(struct check *check, const struct record *record)
     for (size_t i = 0; i < check->count; i++) {
         struct claim *claim = &check->claims[i];
 
-        if (record->shared && claim->grant.shared)
+        if (record->shared && claim->grant.shared) {
             check->verdict.together += claim->until_us > record->time_us;
-        else
+        } else {
             supersede(check, claim, record);
+        }
         /* One that is over by far belongs to a process that was killed. */
-        if (claim->until_us + 100 * check->lease_us > record->time_us)
+        if (claim->until_us + 100 * check->lease_us > record->time_us) {
             check->claims[kept++] = *claim;
+        }
     }
     check->count = kept;
-    if (kept == CLAIMS_MAX)
+    if (kept == CLAIMS_MAX) {
         abort();
+    }
     check->claims[check->count++] =
         (struct claim){.grant = *record, .until_us = record->until_us};
 }
 
 static struct claim *claim_of(struct check *check, const struct record *record)
 {
-    for (size_t i = 0; i < check->count; i++)
+    for (size_t i = 0; i < check->count; i++) {
         if (check->claims[i].grant.client == record->client &&
-            check->claims[i].grant.operation == record->operation)
+            check->claims[i].grant.operation == record->operation) {
             return &check->claims[i];
+        }
+    }
     return NULL;
 }
 
@@ -239,8 +259,9 @@ static void touched(struct check *check, const struct record *record)
 {
     struct claim *claim = claim_of(check, record);
 
-    if (!claim || record->until_us <= record->time_us)
+    if (claim == NULL || record->until_us <= record->time_us) {
         return;
+    }
     if (claim->superseded) {
         check->verdict.overlaps++;
         found(&check->verdict, "one still holds", &claim->grant, &claim->by);
@@ -252,8 +273,9 @@ static void ended(struct check *check, const struct record *record)
 {
     struct claim *claim = claim_of(check, record);
 
-    if (claim)
+    if (claim != NULL) {
         *claim = check->claims[--check->count];
+    }
 }
 
 static void begun(struct lane *lane, const struct record *record)
@@ -261,8 +283,9 @@ static void begun(struct lane *lane, const struct record *record)
     struct record *place = lane->asking;
 
     lane->open++;
-    while (place < &lane->asking[ASKING_MAX - 1] && place->operation != 0)
+    while (place < &lane->asking[ASKING_MAX - 1] && place->operation != 0) {
         place++;
+    }
     *place = *record;
 }
 
@@ -274,11 +297,13 @@ static void answered(struct verdict *verdict, struct lane *lane,
     for (int i = 0; i < ASKING_MAX; i++) {
         struct record *begin = &lane->asking[i];
 
-        if (begin->operation != record->operation)
+        if (begin->operation != record->operation) {
             continue;
+        }
         if (record->what == GRANTED &&
-            record->time_us - begin->time_us > verdict->longest_wait_us)
+            record->time_us - begin->time_us > verdict->longest_wait_us) {
             verdict->longest_wait_us = record->time_us - begin->time_us;
+        }
         begin->operation = 0;
     }
 }
@@ -286,20 +311,23 @@ static void answered(struct verdict *verdict, struct lane *lane,
 static void take(struct check *check, struct lane *lane, const struct record *record)
 {
     check->verdict.records++;
-    if (record->what == BEGIN)
+    if (record->what == BEGIN) {
         begun(lane, record);
-    if (record->what == GRANTED || record->what == FAILED)
+    }
+    if (record->what == GRANTED || record->what == FAILED) {
         answered(&check->verdict, lane, record);
-    if (record->what == GRANTED)
+    }
+    if (record->what == GRANTED) {
         granted(check, record);
-    else if (record->what == TOUCHED)
+    } else if (record->what == TOUCHED) {
         touched(check, record);
-    else if (record->what == ENDED)
+    } else if (record->what == ENDED) {
         ended(check, record);
-    else if (record->what == LOSS_BEGINS)
+    } else if (record->what == LOSS_BEGINS) {
         check->loss_begin_us = record->time_us, check->loss_end_us = INT64_MAX;
-    else if (record->what == LOSS_ENDS)
+    } else if (record->what == LOSS_ENDS) {
         check->loss_end_us = record->time_us;
+    }
 }
 
 /* ---- all numbers at once ---- */
@@ -324,16 +352,21 @@ static void check_numbers(struct verdict *verdict, const struct lane *lanes,
     struct record *grants = calloc(verdict->grants + 1, sizeof(*grants));
     size_t used = 0;
 
-    if (!grants)
+    if (grants == NULL) {
         abort();
-    for (uint32_t i = 0; i < count; i++)
-        for (size_t j = 0; j < lanes[i].count; j++)
-            if (has_number(&lanes[i].records[j]))
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        for (size_t j = 0; j < lanes[i].count; j++) {
+            if (has_number(&lanes[i].records[j])) {
                 grants[used++] = lanes[i].records[j];
+            }
+        }
+    }
     qsort(grants, used, sizeof(*grants), compare);
     for (size_t i = 1; i < used; i++) {
-        if (grants[i - 1].fence != grants[i].fence)
+        if (grants[i - 1].fence != grants[i].fence) {
             continue;
+        }
         verdict->doubled++;
         found(verdict, "a number was given twice", &grants[i - 1], &grants[i]);
     }
@@ -349,12 +382,15 @@ struct verdict history_check(const char *dir, uint32_t count, int64_t lease_us)
     memset(lanes, 0, sizeof(lanes));
     check = (struct check){
         .lease_us = lease_us, .loss_begin_us = INT64_MAX, .loss_end_us = INT64_MIN};
-    for (uint32_t i = 0; i < count && i < CLIENTS_MAX; i++)
+    for (uint32_t i = 0; i < count && i < CLIENTS_MAX; i++) {
         load(dir, i, &lanes[i]);
-    while ((record = next_record(lanes, count)))
+    }
+    while ((record = next_record(lanes, count)) != NULL) {
         take(&check, &lanes[record->client], record);
+    }
     check_numbers(&check.verdict, lanes, count);
-    for (uint32_t i = 0; i < count && i < CLIENTS_MAX; i++)
+    for (uint32_t i = 0; i < count && i < CLIENTS_MAX; i++) {
         free(lanes[i].records);
+    }
     return check.verdict;
 }

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What several processes did with one lock, and whether that was what its modes allow. Owns
- * the format of the records, one file for each process, and the checker, which merges the
- * files by time and looks at each record once. Must not know lockwire.
+ * What several processes did with one lock, and whether that was what its modes allow.
+ * Owns the format of the records, one file for each process, and the checker, which
+ * merges the files by time and looks at each record once. Must not know lockwire.
  *
  * A hold is claimed from its grant to the end that its process recorded, or to the last
- * moment until which it was known to believe in it, if that comes first. Readers may claim
- * together; all else excludes.
+ * moment until which it was known to believe in it, if that comes first. Readers may
+ * claim together; all else excludes.
  *
- * What is forgiven: two claims between whose grants state was lost on purpose. The one must
- * have been granted before the loss was over, as far as can be told from its deadline (a
- * lease at most after its command was sent), and the other one after the loss began.
+ * What is forgiven: two claims between whose grants state was lost on purpose. The one
+ * must have been granted before the loss was over, as far as can be told from its
+ * deadline (a lease at most after its command was sent), and the other one after the loss
+ * began.
  *
  * Happy path: history_open, history_note in every process; history_check afterwards, or
  * history_write for another checker.
@@ -29,7 +30,8 @@ enum what {
     FAILED,      /* its asking ended otherwise */
     LOSS_BEGINS, /* by the test's own doing */
     LOSS_ENDS,
-    /* What it does with a resource that looks at fences, not checked here: before, after. */
+    /* What it does with a resource that looks at fences, not checked here: before,
+     * after. */
     READS,
     READ,   /* `value` */
     WRITES, /* `value` */
@@ -58,8 +60,9 @@ struct verdict {
 int64_t history_now_us(void);
 int history_open(const char *dir, uint32_t client); /* a descriptor to append to */
 void history_note(int fd, const struct record *record);
-/* Of the files of clients 0 to count - 1. Overlaps of claimed holds, fences that do not grow,
- * numbers given twice (0 is no number), operations that were granted or failed twice. */
+/* Of the files of clients 0 to count - 1. Overlaps of claimed holds, fences that do not
+ * grow, numbers given twice (0 is no number), operations that were granted or failed
+ * twice. */
 struct verdict history_check(const char *dir, uint32_t count, int64_t lease_us);
 /* The same records of the lock `name` as text: each a line of JSON, in order of time. */
 void history_write(const char *dir, uint32_t count, int64_t lease_us, const char *name,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The checker of the fault campaign, shown histories that are good and bad: what it must find,
- * and how little it may forgive. Must not know lockwire.
+ * The checker of the fault campaign, shown histories that are good and bad: what it must
+ * find, and how little it may forgive. Must not know lockwire.
  *
  * Happy path: note() some records of two clients, judge(), compare what was found.
  */
@@ -26,11 +26,13 @@ static struct verdict verdict;
 static int set(void **state)
 {
     (void)state;
-    snprintf(dir, sizeof(dir), "/tmp/lockwire-history-XXXXXX");
-    if (!mkdtemp(dir))
+    (void)snprintf(dir, sizeof(dir), "/tmp/lockwire-history-XXXXXX");
+    if (mkdtemp(dir) == NULL) {
         return -1;
-    for (uint32_t i = 0; i < CLIENTS; i++)
+    }
+    for (uint32_t i = 0; i < CLIENTS; i++) {
         files[i] = history_open(dir, i);
+    }
     return 0;
 }
 
@@ -41,7 +43,7 @@ static int strike(void **state)
     (void)state;
     for (int i = 0; i < CLIENTS; i++) {
         close(files[i]);
-        snprintf(path, sizeof(path), "%s/history-%d", dir, i);
+        (void)snprintf(path, sizeof(path), "%s/history-%d", dir, i);
         unlink(path);
     }
     return rmdir(dir);

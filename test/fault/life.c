@@ -27,8 +27,9 @@ static void wait_hold_and_lose(void)
     second = step_ask(1, "m", MUTEX(step_wait_ms));
     step_await_queued(second, "lockwire:2:queue:{m}");
     step_renew(first);
-    if (first->lock && strlen(lw_lock_owner(first->lock)) == 1)
+    if (first->lock != NULL && strlen(lw_lock_owner(first->lock)) == 1) {
         stage_fail("an owner's text that is none");
+    }
     step_release(first);
     step_await_result(second);
     step_lose(second, "m");
@@ -45,8 +46,9 @@ static void try_in_vain(void)
     second = step_ask(1, "t", MUTEX(0));
     step_await_result(second);
     step_counts(second->result == LW_EBUSY);
-    if (second->lock && !lw_lock_errstr(second->lock))
+    if (second->lock != NULL && lw_lock_errstr(second->lock) == NULL) {
         stage_fail("no errstr");
+    }
     step_drop(second);
     step_drop(first); /* while it is held */
 }
@@ -61,14 +63,16 @@ static void pass_in_turn(void)
 {
     struct player *turns[3];
 
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         turns[i] = step_ask(0, "turn", MUTEX(step_wait_ms));
+    }
     for (int i = 0; i < 3; i++) {
         step_await_result(turns[i]);
         step_release(turns[i]);
     }
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         step_drop(turns[i]);
+    }
 }
 
 static void share(void)

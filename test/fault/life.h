@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lives of two clients and their locks, one for each kind of lock, which must come to their
- * end whatever fails: owns the base, the clients and the handles of that life, and the
- * judgement of each callback (exactly one for each call that was accepted, none for one that
- * was refused, no two holders but those whose modes and owners allow it). Must not know what
- * fails.
+ * Lives of two clients and their locks, one for each kind of lock, which must come to
+ * their end whatever fails: owns the base, the clients and the handles of that life, and
+ * the judgement of each callback (exactly one for each call that was accepted, none for
+ * one that was refused, no two holders but those whose modes and owners allow it). Must
+ * not know what fails.
  *
- * Happy path: life_mutex: connect, acquire, wait, be handed the lock, renew, lose, release,
- * close; then nothing is left.
+ * Happy path: life_mutex: connect, acquire, wait, be handed the lock, renew, lose,
+ * release, close; then nothing is left.
  */
 #ifndef TEST_LIFE_H
 #define TEST_LIFE_H

@@ -35,8 +35,9 @@ static void answered(int status)
 static void called(int status)
 {
     life_calls++;
-    if (status != LW_OK && status != LW_ENOMEM)
+    if (status != LW_OK && status != LW_ENOMEM) {
         stage_fail("a call was refused: %s", lw_strerror(status));
+    }
 }
 
 /* ---- callbacks ---- */
@@ -44,17 +45,19 @@ static void called(int status)
 static bool excludes(const struct player *one, const struct player *other)
 {
     return strcmp(one->name, other->name) == 0 && !(one->reads && other->reads) &&
-           !(one->owner && other->owner && strcmp(one->owner, other->owner) == 0);
+           !(one->owner != NULL && other->owner != NULL &&
+             strcmp(one->owner, other->owner) == 0);
 }
 
 static void check_alone(const struct player *me)
 {
     for (int i = 0; i < life.count; i++) {
         const struct player *other = &life.players[i];
-        if (other != me && other->lock && excludes(me, other) &&
+        if (other != me && other->lock != NULL && excludes(me, other) &&
             lw_lock_state(other->lock) == LW_HELD &&
-            lw_lock_remaining_ms(other->lock) > 0)
+            lw_lock_remaining_ms(other->lock) > 0) {
             stage_complain("I1: two hold %s", me->name);
+        }
     }
 }
 
@@ -62,11 +65,13 @@ static void on_result(struct lw_lock *lock, int status, void *arg)
 {
     struct player *player = arg;
 
-    if (lock != player->lock || player->result != PENDING)
+    if (lock != player->lock || player->result != PENDING) {
         stage_complain("rule 2: a second result");
+    }
     player->result = status;
-    if (status == LW_OK)
+    if (status == LW_OK) {
         check_alone(player);
+    }
     answered(status);
 }
 
@@ -74,8 +79,9 @@ static void on_lost(struct lw_lock *lock, int reason, void *arg)
 {
     struct player *player = arg;
 
-    if (lock != player->lock || player->lost != PENDING || player->result != LW_OK)
+    if (lock != player->lock || player->lost != PENDING || player->result != LW_OK) {
         stage_complain("rule 6: lost out of place");
+    }
     player->lost = reason;
 }
 
@@ -83,8 +89,9 @@ static void on_released(struct lw_lock *lock, int status, void *arg)
 {
     struct player *player = arg;
 
-    if (lock != player->lock || player->released != PENDING)
+    if (lock != player->lock || player->released != PENDING) {
         stage_complain("rule 2: released twice");
+    }
     player->released = status;
     answered(status);
 }
@@ -93,8 +100,9 @@ static void on_renewed(struct lw_lock *lock, int status, void *arg)
 {
     struct player *player = arg;
 
-    if (lock != player->lock || player->renewals-- <= 0)
+    if (lock != player->lock || player->renewals-- <= 0) {
         stage_complain("rule 2: renewed twice");
+    }
     answered(status);
 }
 
@@ -102,8 +110,9 @@ static void on_inspected(struct lw_client *client, int status,
                          const struct lw_inspection *found, const char *why, void *arg)
 {
     (void)client, (void)found, (void)why, (void)arg;
-    if (life.inquiries-- <= 0)
+    if (life.inquiries-- <= 0) {
         stage_complain("rule 2: inspected twice");
+    }
     answered(status);
 }
 
@@ -115,8 +124,9 @@ static void on_broken(struct lw_client *client, int status, const char *why, voi
 static void on_closed(struct lw_client *client, void *arg)
 {
     (void)client, (void)arg;
-    if (life.closed-- <= 0)
+    if (life.closed-- <= 0) {
         stage_complain("rule 7: closed twice");
+    }
     answered(LW_OK);
 }
 
@@ -134,17 +144,23 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 /* ---- waiting ---- */
 
 #define AWAIT(condition)                                                                 \
-    for (int64_t limit_ = now_ms() + STAGE_WAIT_MS; !(condition);)                       \
-    turn(limit_, #condition)
+    do {                                                                                 \
+        for (int64_t limit_ = now_ms() + STAGE_WAIT_MS; !(condition);) {                 \
+            turn(limit_, #condition);                                                    \
+        }                                                                                \
+    } while (0)
 
 static void turn(int64_t limit_ms, const char *awaited)
 {
-    if (event_base_loop(life.base, EVLOOP_ONCE) < 0)
+    if (event_base_loop(life.base, EVLOOP_ONCE) < 0) {
         stage_fail("event_base_loop");
-    if (stage.broken)
+    }
+    if (stage.broken) {
         stage_fail("%s", stage.complaint);
-    if (now_ms() > limit_ms)
+    }
+    if (now_ms() > limit_ms) {
         stage_fail("waited for %s", awaited);
+    }
 }
 
 static bool redis_has(const char *command, const char *key)
@@ -152,7 +168,7 @@ static bool redis_has(const char *command, const char *key)
     char line[64];
 
     bool armed = allocator_pause();
-    snprintf(line, sizeof(line), "%s %s", command, key);
+    (void)snprintf(line, sizeof(line), "%s %s", command, key);
     bool has = redis_int(line, NULL) > 0;
     allocator_resume(armed);
     return has;
@@ -174,7 +190,7 @@ static void delete (const char *key)
 
 static bool holds(const struct player *player)
 {
-    return player->lock && lw_lock_state(player->lock) == LW_HELD;
+    return player->lock != NULL && lw_lock_state(player->lock) == LW_HELD;
 }
 
 /* ---- the steps ---- */
@@ -191,8 +207,9 @@ struct player *step_ask(int client, const char *name, struct lw_acquire_options 
                               .released = PENDING};
     options.lost = on_lost;
     options.lease_ms = LEASE_MS;
-    if (!life.clients[client])
+    if (life.clients[client] == NULL) {
         return player;
+    }
     called(lw_acquire(life.clients[client], name, &options, on_result, player,
                       &player->lock));
     return player;
@@ -200,17 +217,17 @@ struct player *step_ask(int client, const char *name, struct lw_acquire_options 
 
 void step_await_result(const struct player *player)
 {
-    AWAIT(!player->lock || player->result != PENDING);
+    AWAIT(player->lock == NULL || player->result != PENDING);
 }
 
 void step_await_queued(const struct player *player, const char *queue)
 {
-    AWAIT(!player->lock || player->result != PENDING || redis_has("ZCARD", queue));
+    AWAIT(player->lock == NULL || player->result != PENDING || redis_has("ZCARD", queue));
 }
 
 void step_await_listener(const struct player *player, const char *channel)
 {
-    AWAIT(!player->lock || player->result != PENDING || is_listened_to(channel));
+    AWAIT(player->lock == NULL || player->result != PENDING || is_listened_to(channel));
 }
 
 void step_await_loss(const struct player *player, const char *key)
@@ -222,24 +239,28 @@ void step_renew(struct player *player)
 {
     int status;
 
-    if (!holds(player))
+    if (!holds(player)) {
         return;
+    }
     player->renewals++;
     status = lw_renew(player->lock, 0, on_renewed, player);
     called(status);
-    if (status != LW_OK)
+    if (status != LW_OK) {
         player->renewals--;
+    }
     AWAIT(player->renewals == 0);
 }
 
 /* Of what is held, a release cannot fail: it needs no memory. */
 void step_release(struct player *player)
 {
-    if (!holds(player))
+    if (!holds(player)) {
         return;
+    }
     life_calls++;
-    if (lw_release(player->lock, on_released, player) != LW_OK)
+    if (lw_release(player->lock, on_released, player) != LW_OK) {
         stage_fail("a release was refused");
+    }
     AWAIT(player->released != PENDING);
 }
 
@@ -265,9 +286,10 @@ void step_inspect_and_break(int index, const char *name)
     struct lw_client *client = life.clients[index];
     int64_t patience = now_ms() + step_wait_ms;
 
-    /* Unlike a lock, an inquiry waits for no link; without memory there may never be one. */
-    AWAIT(!client || life.up[index] || now_ms() > patience);
-    for (int i = 0; client && i < 2; i++) {
+    /* Unlike a lock, an inquiry waits for no link; without memory there may never be
+     * one. */
+    AWAIT(client == NULL || life.up[index] || now_ms() > patience);
+    for (int i = 0; client != NULL && i < 2; i++) {
         int status = i == 0 ? lw_inspect(client, name, on_inspected, NULL)
                             : lw_break(client, name, NULL, on_broken, NULL);
         called(status);
@@ -297,12 +319,14 @@ void step_connect(const char *url)
 void step_close(void)
 {
     for (int i = 0; i < 2; i++) {
-        if (!life.clients[i])
+        if (life.clients[i] == NULL) {
             continue;
+        }
         life_calls++;
         life.closed++;
-        if (lw_client_close(life.clients[i], on_closed, NULL) != LW_OK)
+        if (lw_client_close(life.clients[i], on_closed, NULL) != LW_OK) {
             stage_fail("a close was refused");
+        }
     }
     AWAIT(life.closed == 0);
     for (int i = 0; i < 2; i++) {
@@ -319,8 +343,9 @@ void step_begin(int64_t wait_ms)
     bool armed = allocator_pause(); /* the base is the host's */
     life.base = event_base_new();
     life.tick = event_new(life.base, -1, EV_PERSIST, on_tick, NULL);
-    if (!life.tick || event_add(life.tick, &(struct timeval){0, 5000}) < 0)
+    if (life.tick == NULL || event_add(life.tick, &(struct timeval){0, 5000}) < 0) {
         stage_fail("event_base_new");
+    }
     allocator_resume(armed);
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What lives are made of. Owns the base, the clients and the handles of the life that is
- * lived, and judges each callback. Every step goes on with whatever the one before has left:
- * a call that was refused is skipped, one that was accepted is waited for. Must not know in
- * which order they come.
+ * lived, and judges each callback. Every step goes on with whatever the one before has
+ * left: a call that was refused is skipped, one that was accepted is waited for. Must not
+ * know in which order they come.
  *
- * Happy path: step_begin, step_connect, step_ask, step_await_result, step_release, step_drop,
- * step_close, step_end.
+ * Happy path: step_begin, step_connect, step_ask, step_await_result, step_release,
+ * step_drop, step_close, step_end.
  */
 #ifndef TEST_LIFE_STEPS_H
 #define TEST_LIFE_STEPS_H
@@ -30,7 +30,8 @@ void step_begin(int64_t wait_ms);
 void step_connect(const char *url); /* two clients, 0 and 1 */
 struct player *step_ask(int client, const char *name, struct lw_acquire_options options);
 void step_await_result(const struct player *player);
-/* Until Redis has it in this queue, or it listens to this channel; or it has its result. */
+/* Until Redis has it in this queue, or it listens to this channel; or it has its
+ * result. */
 void step_await_queued(const struct player *player, const char *queue);
 void step_await_listener(const struct player *player, const char *channel);
 void step_renew(struct player *player);

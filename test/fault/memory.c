@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The n-th allocation fails, for every n of each kind of life: once, and from the n-th on.
- * Whatever fails, every call is refused with LW_ENOMEM or ends by exactly one callback, a
- * release is accepted, nothing of it leaks, and no key stays without a lease. What fails are
- * the allocations of lockwire, of hiredis and of libevent on their behalf; the
- * host's event_base itself is made before. Must not know how the library allocates.
+ * The n-th allocation fails, for every n of each kind of life: once, and from the n-th
+ * on. Whatever fails, every call is refused with LW_ENOMEM or ends by exactly one
+ * callback, a release is accepted, nothing of it leaks, and no key stays without a lease.
+ * What fails are the allocations of lockwire, of hiredis and of libevent on their behalf;
+ * the host's event_base itself is made before. Must not know how the library allocates.
  *
  * What hiredis 0.14.1 cannot promise here stands in spared.c, and nothing else does.
  *
@@ -32,18 +32,21 @@ static long one_life(life_function *live, const char *url, long at, bool always)
 
     redis_ok("FLUSHALL");
     alarm(STAGE_TEST_S);
-    snprintf(test, sizeof(test), "%s %ld", always ? "always" : "once", at);
+    (void)snprintf(test, sizeof(test), "%s %ld", always ? "always" : "once", at);
     stage.test = test;
     allocator_arm(at, always);
     int good = live(url, at == 0 && live != life_in_vain ? STAGE_WAIT_MS : SHORT_WAIT_MS);
     asked = allocator_disarm();
-    if (allocator_open() != open)
+    if (allocator_open() != open) {
         stage_fail("%ld allocations were not freed", allocator_open() - open);
-    if (*redis_text("EVAL %s 0", left))
+    }
+    if (*redis_text("EVAL %s 0", left)) {
         stage_fail("%s stays for ever", redis_text("EVAL %s 0", left));
-    if (at == 0 && good != life_calls)
+    }
+    if (at == 0 && good != life_calls) {
         stage_fail("only %d of %d calls went well in an undisturbed life", good,
                    life_calls);
+    }
     return asked;
 }
 
@@ -52,15 +55,16 @@ static void lives(life_function *live, const char *url, bool always)
     const char *only = getenv("LOCKWIRE_MEMORY");
     long at = 0, asked;
 
-    if (only) {
-        if ((strncmp(only, "always ", 7) == 0) == always)
+    if (only != NULL) {
+        if ((strncmp(only, "always ", 7) == 0) == always) {
             one_life(live, url, atol(strchr(only, ' ')), always);
+        }
         return;
     }
     one_life(live, url, 0, false);
-    do
+    do {
         asked = one_life(live, url, ++at, always);
-    while (asked >= at);
+    } while (asked >= at);
     assert_true(at > 20); /* that many there are at least */
 }
 
@@ -84,9 +88,9 @@ LIFE(semaphore)
 LIFE(redisson)
 LIFE(inquiries)
 
-/* While resolving, libevent's own allocations do not fail: without memory for its deferred
- * call, evdns (reply_schedule_callback, libevent 2.1.12) drops an answer without telling and
- * frees the request, whose pointer the asker still has to cancel it with. */
+/* While resolving, libevent's own allocations do not fail: without memory for its
+ * deferred call, evdns (reply_schedule_callback, libevent 2.1.12) drops an answer without
+ * telling and frees the request, whose pointer the asker still has to cancel it with. */
 #define NOWHERE "redis://nowhere.invalid"
 
 static void resolving__one_allocation_fails(void **state)
@@ -127,8 +131,9 @@ static struct hold *held_and_waited_for(struct hold **ret_waiter)
 
 static void turn_without_memory(void)
 {
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20; i++) {
         event_base_loop(stage.base, EVLOOP_ONCE);
+    }
 }
 
 static void release_without_memory_is_sent_when_there_is_some(void **state)

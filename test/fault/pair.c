@@ -2,8 +2,8 @@
 /*
  * pair.h's two servers. Must not know who is connected to them.
  *
- * Happy path of a change of roles: the follower is in step, the leader lets no write in, the
- * follower has everything, it leads, the leader follows.
+ * Happy path of a change of roles: the follower is in step, the leader lets no write in,
+ * the follower has everything, it leads, the leader follows.
  */
 #include "pair.h"
 #include "clocks.h"
@@ -41,7 +41,7 @@ static long long number_of(struct server *server, const char *field)
 {
     redisReply *reply = server_command(server, "INFO replication");
     const char *at = strstr(reply->str, field);
-    long long number = at ? atoll(at + strlen(field)) : -1;
+    long long number = at != NULL ? atoll(at + strlen(field)) : -1;
 
     freeReplyObject(reply);
     return number;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Two real servers that change roles in good order: one leads, the other is its replica, and
- * no write is lost on the way. Owns the second server (the stage's is the first) and who
- * leads. Connections stay where they are. Must not know lockwire.
+ * Two real servers that change roles in good order: one leads, the other is its replica,
+ * and no write is lost on the way. Owns the second server (the stage's is the first) and
+ * who leads. Connections stay where they are. Must not know lockwire.
  *
  * Happy path: around an executable pair_open and pair_close; in each test pair_set, then
  * pair_fail_over or pair_swap as often as it likes.

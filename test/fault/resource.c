@@ -11,15 +11,17 @@ static uint64_t number_of(const struct resource *resource, uint64_t fence)
 {
     uint64_t number = fence > resource->origin ? fence - resource->origin : 0;
 
-    if (number >> NUMBER_BITS)
+    if (number >> NUMBER_BITS) {
         abort();
+    }
     return number;
 }
 
 static uint64_t word_of(uint64_t number, uint32_t value)
 {
-    if (value >> VALUE_BITS)
+    if (value >> VALUE_BITS) {
         abort();
+    }
     return number << VALUE_BITS | value;
 }
 
@@ -46,8 +48,9 @@ uint32_t resource_read(struct resource *resource, uint64_t fence)
 
     while (largest(word) < number &&
            !atomic_compare_exchange_weak(&resource->word, &word,
-                                         word_of(number, value_of(word))))
+                                         word_of(number, value_of(word)))) {
         ; /* somebody else was faster: `word` is what it left */
+    }
     return value_of(word);
 }
 
@@ -56,8 +59,11 @@ bool resource_write(struct resource *resource, uint64_t fence, uint32_t value)
     uint64_t number = number_of(resource, fence);
     uint64_t word = atomic_load(&resource->word);
 
-    while (largest(word) <= number)
-        if (atomic_compare_exchange_weak(&resource->word, &word, word_of(number, value)))
+    while (largest(word) <= number) {
+        if (atomic_compare_exchange_weak(&resource->word, &word,
+                                         word_of(number, value))) {
             return true;
+        }
+    }
     return false;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A register that is protected by fencing numbers alone: whoever reads leaves its number, and
- * a write with a smaller number than one that was left is refused. It lies in memory that
- * processes share. Must not know locks.
+ * A register that is protected by fencing numbers alone: whoever reads leaves its number,
+ * and a write with a smaller number than one that was left is refused. It lies in memory
+ * that processes share. Must not know locks.
  *
- * Happy path: value = resource_read(resource, fence), resource_write(resource, fence, value + 1).
+ * Happy path: value = resource_read(resource, fence), resource_write(resource, fence,
+ * value + 1).
  */
 #ifndef TEST_RESOURCE_H
 #define TEST_RESOURCE_H
@@ -18,8 +19,8 @@ struct resource {
     uint64_t origin;
 };
 
-/* Numbers up to `origin` count as one, the smallest of all; 12 days of microseconds beyond it
- * can be told apart. */
+/* Numbers up to `origin` count as one, the smallest of all; 12 days of microseconds
+ * beyond it can be told apart. */
 void resource_start(struct resource *resource, uint64_t origin);
 uint32_t resource_read(struct resource *resource, uint64_t fence);
 bool resource_write(struct resource *resource, uint64_t fence, uint32_t value);

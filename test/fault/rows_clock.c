@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of the fault table: wall clocks that jump, by a small preload: the server's, or ours
- * (then this program runs itself again, preloaded). Its first argument: "server" or "own".
- * The environment's LOCKWIRE_CLOCK_PRELOAD is the preload's path.
+ * Rows of the fault table: wall clocks that jump, by a small preload: the server's, or
+ * ours (then this program runs itself again, preloaded). Its first argument: "server" or
+ * "own". The environment's LOCKWIRE_CLOCK_PRELOAD is the preload's path.
  *
  * Happy path of each cell: the scene, jump(), what is promised.
  */
@@ -33,8 +33,9 @@ CELL(server_clock_ahead__owner_lost_within_a_renewal)
     jump(60);
     UNTIL(A->lost != PENDING);
     assert_int_equal(A->lost, LW_ENOTHELD);
-    if (A->lost_ms - since > LEASE_MS / 3 + late_ms())
+    if (A->lost_ms - since > LEASE_MS / 3 + late_ms()) {
         stage_fail("lost after %lld ms", (long long)(A->lost_ms - since));
+    }
     stage_clear_trace();
 }
 
@@ -200,9 +201,11 @@ int main(int argc, char **argv)
         PLAY(server_clock_behind__release_OK),
     };
 
-    if (argc < 2)
+    if (argc < 2) {
         return 64;
-    if (strcmp(argv[1], "own") == 0)
+    }
+    if (strcmp(argv[1], "own") == 0) {
         return run_own(argv);
+    }
     return CELLS_RUN(cells, argv + 2, clocks_open_stage, clocks_close_stage);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A row of the fault table: the master dies and its replica is promoted in its place, at the
- * same address; with everything replicated, or without the last writes.
+ * A row of the fault table: the master dies and its replica is promoted in its place, at
+ * the same address; with everything replicated, or without the last writes.
  *
- * Happy path of each cell: the scene at the master, promote(), what is promised at the new one.
+ * Happy path of each cell: the scene at the master, promote(), what is promised at the
+ * new one.
  */
 #include "cells.h"
 
@@ -45,9 +46,10 @@ static void promote(void)
     cut_off_replica();
     server_kill(&stage.server);
     unlink(stage.server.path);
-    if (symlink(replica.process.socket, stage.server.path) < 0)
+    if (symlink(replica.process.socket, stage.server.path) < 0) {
         stage_fail("symlink");
-    snprintf(dir, sizeof(dir), "%s", replica.dir);
+    }
+    (void)snprintf(dir, sizeof(dir), "%s", replica.dir);
     unlink(replica.path);
     rmdir(dir);
     stage.server.process = replica.process;
@@ -118,8 +120,9 @@ CELL(promoted_without_the_last_writes__waiter_W1_with_a_larger_fence)
     promote();
     UNTIL(B->result != PENDING);
     assert_int_equal(B->result, LW_OK);
-    if (way->holder != LW_REDISSON)
+    if (way->holder != LW_REDISSON) {
         assert_true(B->fence > A->fence);
+    }
     expect_W1(B);
 }
 

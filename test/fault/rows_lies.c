@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of the fault table: a server that lies: garbage, truncated replies, wrong types, huge
- * arrays and bulks, deep nesting, replies nobody asked for, messages on a wrong channel. What
- * the scripts do is real as long as it does not lie.
+ * Rows of the fault table: a server that lies: garbage, truncated replies, wrong types,
+ * huge arrays and bulks, deep nesting, replies nobody asked for, messages on a wrong
+ * channel. What the scripts do is real as long as it does not lie.
  *
- * Happy path of each cell: the scene, a while of lies in answer to every script, the truth.
+ * Happy path of each cell: the scene, a while of lies in answer to every script, the
+ * truth.
  */
 #include "cells.h"
 #include "fake_redis.h"
@@ -14,15 +15,15 @@
 static const char *lie; /* NULL: the truth */
 static struct fake_redis *fake;
 
-/* To every script, and to the plain try for `x`; not to the note on who a client is, since
- * its answer concerns no lock. */
+/* To every script, and to the plain try for `x`; not to the note on who a client is,
+ * since its answer concerns no lock. */
 static const char *answer(struct fake_redis *server, int argc, char **argv)
 {
     bool script = argc > 0 && strncasecmp(argv[0], "EVAL", 4) == 0;
     bool plain = argc > 1 && strcasecmp(argv[0], "SET") == 0 && strcmp(argv[1], "x") == 0;
 
-    server->count += lie && script;
-    return lie && (script || plain) ? lie : FAKE_REAL;
+    server->count += lie != NULL && script;
+    return lie != NULL && (script || plain) ? lie : FAKE_REAL;
 }
 
 static struct peer *at_liar(const char *label)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of the fault table: a server that does not want us: too many clients, a password that
- * was rotated, permissions that were taken away. Connections that stand are unaffected by the
- * first two.
+ * Rows of the fault table: a server that does not want us: too many clients, a password
+ * that was rotated, permissions that were taken away. Connections that stand are
+ * unaffected by the first two.
  *
  * Happy path of each cell: the scene, the refusal, what is promised.
  */

@@ -153,8 +153,9 @@ CELL(slow__owner_never_falsely_held_then_O1)
     proxy_delay(proxy, COMMANDS, TO_CLIENT, 500);
     for (int64_t end = now_ms() + 2500; now_ms() < end && A->lost == PENDING;) {
         stage_run_for(20);
-        if (A->lost == PENDING && lw_lock_remaining_ms(A->lock) > 0)
+        if (A->lost == PENDING && lw_lock_remaining_ms(A->lock) > 0) {
             assert_held_by_redis(A);
+        }
     }
     proxy_delay(proxy, COMMANDS, TO_SERVER, 1500);
     expect_O1(A, now_ms(), 1200);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of the fault table: what a server refuses while its connections stand: out of memory,
- * too few replicas, unable to save (MISCONF), demoted to a replica, paused for writes, busy
- * with a script that does not end. A real server, whose file cannot be made, so that no save
- * can succeed.
+ * Rows of the fault table: what a server refuses while its connections stand: out of
+ * memory, too few replicas, unable to save (MISCONF), demoted to a replica, paused for
+ * writes, busy with a script that does not end. A real server, whose file cannot be made,
+ * so that no save can succeed.
  *
  * Happy path of each cell: the scene, begin(), what is promised, end().
  */
@@ -20,7 +20,7 @@ static int open_stage(void **state)
     char path[sizeof(stage.server.process.folder.path) + 16];
 
     stage_open(state);
-    snprintf(path, sizeof(path), "%s/dump.rdb", stage.server.process.folder.path);
+    (void)snprintf(path, sizeof(path), "%s/dump.rdb", stage.server.process.folder.path);
     return mkdir(path, 0700);
 }
 
@@ -74,7 +74,7 @@ static void fail_to_save(void)
 {
     redis_ok("CONFIG SET save %s", "3600 1000000");
     redis_ok("BGSAVE");
-    UNTIL(strstr(redis_text("INFO persistence"), "rdb_last_bgsave_status:err"));
+    UNTIL(strstr(redis_text("INFO persistence"), "rdb_last_bgsave_status:err") != NULL);
 }
 
 static void save_no_more(void)
@@ -125,10 +125,13 @@ static void run_without_end(void)
 
     redis_ok("CONFIG SET lua-time-limit 20");
     hog = redisConnectUnix(stage.server.path);
-    if (!hog || redisAppendCommand(hog, "EVAL %s 0", "while true do end") != REDIS_OK)
+    if (hog == NULL ||
+        redisAppendCommand(hog, "EVAL %s 0", "while true do end") != REDIS_OK) {
         stage_fail("no connection");
-    while (!written && redisBufferWrite(hog, &written) == REDIS_OK)
+    }
+    while (!written && redisBufferWrite(hog, &written) == REDIS_OK) {
         ;
+    }
     UNTIL(is_busy());
 }
 

@@ -60,8 +60,9 @@ CELL(process_stopped__owner_lost_first_and_the_fence_protects)
     process_signal(p, SIGSTOP);
     B = ask_to_wait(b, "B", -1, 0);
     EXPECT("B granted");
-    if (way->holder != LW_REDISSON)
+    if (way->holder != LW_REDISSON) {
         assert_true(B->fence > p->fence);
+    }
     process_signal(p, SIGCONT);
     EXPECT("P: A lost ELOST");
     assert_held_by_redis(B);
@@ -141,26 +142,27 @@ enum fault { STOPPED, KILLED, CUT, HOLE, SLOW, REFUSING, FLUSHED };
 
 static void strike(enum fault fault, struct proxy *proxy, bool on)
 {
-    if (fault == STOPPED)
+    if (fault == STOPPED) {
         on ? server_pause(&stage.server) : server_resume(&stage.server);
-    else if (fault == KILLED)
+    } else if (fault == KILLED) {
         on ? server_kill(&stage.server) : server_restart(&stage.server);
-    else if (fault == HOLE)
+    } else if (fault == HOLE) {
         proxy_black_hole(proxy, on);
-    else if (fault == SLOW)
+    } else if (fault == SLOW) {
         proxy_delay(proxy, COMMANDS, TO_CLIENT, on ? 300 : 0);
-    else if (fault == REFUSING)
+    } else if (fault == REFUSING) {
         redis_ok("CONFIG SET min-replicas-to-write %d", on);
-    else if (fault == FLUSHED && on)
+    } else if (fault == FLUSHED && on) {
         redis_ok("FLUSHALL");
+    }
     if (fault == CUT || (fault == HOLE && !on)) {
         proxy_cut(proxy, COMMANDS);
         proxy_cut(proxy, SUBSCRIPTION);
     }
 }
 
-/* So many turns of the loop after each of four steps, something is freed. players.c sees to
- * it that nothing is called afterwards. */
+/* So many turns of the loop after each of four steps, something is freed. players.h sees
+ * to it that nothing is called afterwards. */
 static void free_at(enum fault fault, int step, bool client)
 {
     struct proxy *proxy = proxy_start(stage.server.path, false);
@@ -169,12 +171,14 @@ static void free_at(enum fault fault, int step, bool client)
     int at = 0;
 
     for (int stage_number = 0; stage_number < 3; stage_number++) {
-        if (stage_number == 0)
+        if (stage_number == 0) {
             strike(fault, proxy, true);
-        else if (stage_number == 1 && A->lock && lw_lock_state(A->lock) == LW_HELD)
+        } else if (stage_number == 1 && A->lock != NULL &&
+                   lw_lock_state(A->lock) == LW_HELD) {
             let_go(A);
-        else if (stage_number == 2)
+        } else if (stage_number == 2) {
             strike(fault, proxy, false);
+        }
         for (int i = 0; i < 4; i++, at++) {
             if (at == step && client) {
                 peer_free(a);
@@ -182,28 +186,33 @@ static void free_at(enum fault fault, int step, bool client)
             } else if (at == step) {
                 drop(A);
                 drop(B);
-                if (B->aim)
+                if (B->aim != NULL) {
                     drop(B->aim);
+                }
             }
             event_base_loop(stage.base, EVLOOP_ONCE);
         }
     }
-    if (!client)
+    if (!client) {
         UNTIL(redis_int("EXISTS x") == 0); /* what was freed is released */
+    }
     stage_run_for(100);
-    for (struct peer *peer = a; peer; peer = peer == a ? b : NULL)
+    for (struct peer *peer = a; peer != NULL; peer = peer == a ? b : NULL) {
         peer_free(peer);
+    }
     UNTIL(event_base_get_num_events(stage.base, EVENT_BASE_COUNT_ADDED) <= 1 + 1);
     proxy_stop(proxy);
-    if (client)
+    if (client) {
         redis_ok("FLUSHALL"); /* what was held by a freed client stays for its lease */
+    }
     stage_clear_trace();
 }
 
 static void free_at_every_step(enum fault fault, bool client)
 {
-    for (int step = 0; step < 12; step += smoke ? 3 : 1)
+    for (int step = 0; step < 12; step += smoke ? 3 : 1) {
         free_at(fault, step, client);
+    }
 }
 
 #define SILENT(name, fault)                                                              \

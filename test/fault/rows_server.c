@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Rows of the fault table: what happens to the server and to its keys: killed and empty,
- * stopped, scripts flushed, keys deleted, stolen or evicted by each policy that evicts locks.
- * A real server, clients without anything in between.
+ * stopped, scripts flushed, keys deleted, stolen or evicted by each policy that evicts
+ * locks. A real server, clients without anything in between.
  *
  * Happy path of each cell: the scene, the fault, what is promised.
  */
@@ -137,14 +137,15 @@ static void evict(const char *policy)
 
 static void take_away(int how)
 {
-    if (how == 0)
+    if (how == 0) {
         redis_ok("FLUSHALL");
-    else if (how == 1)
+    } else if (how == 1) {
         redis_ok("DEL x");
-    else if (how == 2)
+    } else if (how == 2) {
         redis_ok("SET x a-thief PX 1000");
-    else
+    } else {
         evict(evicting[how - EVICTED]);
+    }
 }
 
 static void owner_of_a_key_that_goes(int how)
@@ -156,8 +157,9 @@ static void owner_of_a_key_that_goes(int how)
     since = now_ms();
     UNTIL(A->lost != PENDING);
     assert_int_equal(A->lost, LW_ENOTHELD);
-    if (A->lost_ms - since > 3000 / 3 + late_ms())
+    if (A->lost_ms - since > 3000 / 3 + late_ms()) {
         stage_fail("lost after %lld ms", (long long)(A->lost_ms - since));
+    }
     stage_clear_trace();
     UNTIL(redis_int("EXISTS x") == 0); /* a thief's, too: its own lease */
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of the fault table: roles of two servers that change in good order while connections
- * stay open, and a client whose two links stand at different servers. A client of a row has a
- * proxy of its own, which decides where its connections lead.
+ * Rows of the fault table: roles of two servers that change in good order while
+ * connections stay open, and a client whose two links stand at different servers. A
+ * client of a row has a proxy of its own, which decides where its connections lead.
  *
- * Each row ends with the stage's server as the leader, so that what is said of Redis is said
- * of the present one.
+ * Each row ends with the stage's server as the leader, so that what is said of Redis is
+ * said of the present one.
  *
  * Happy path of each cell: the scene at one server, what moves, what is promised.
  */
@@ -85,8 +85,9 @@ static void start_at_second(void)
 static void expect_handed(struct hold *waiter)
 {
     UNTIL(waiter->result != PENDING);
-    if (waiter->result != LW_OK)
+    if (waiter->result != LW_OK) {
         stage_fail("W1: %s", status_name(waiter->result));
+    }
     assert_held_by_redis(waiter);
     let_go(waiter);
     expect_released(waiter, LW_OK);
@@ -97,7 +98,7 @@ static long long joins(void)
 {
     const char *at = strstr(redis_text("INFO commandstats"), "cmdstat_zadd:calls=");
 
-    return at ? atoll(at + strlen("cmdstat_zadd:calls=")) : 0;
+    return at != NULL ? atoll(at + strlen("cmdstat_zadd:calls=")) : 0;
 }
 
 /* Messages that came for it, whether or not they were let through. */
@@ -222,11 +223,12 @@ CELL(links_at_two_servers__release_OK)
 
 /*
  * The waiter has joined at the second server, where both of its links stand. The stage's
- * server counts a subscription that the waiter has left there, is made the leader again, and
- * hands it the lock: the message comes through the second server, now a replica, while the
- * commands there are mute and nothing tells that the roles have changed.
+ * server counts a subscription that the waiter has left there, is made the leader again,
+ * and hands it the lock: the message comes through the second server, now a replica,
+ * while the commands there are mute and nothing tells that the roles have changed.
  */
-static struct hold *wait_beside_the_leader(struct seat *a, struct seat *b, struct hold **A)
+static struct hold *wait_beside_the_leader(struct seat *a, struct seat *b,
+                                           struct hold **A)
 {
     struct hold *B;
 
@@ -267,9 +269,9 @@ CELL(message_of_another_server__waiter_asks_and_does_not_hold)
     expect_handed(B);
 }
 
-/* Its clock is ahead of the one that the waiter's last answer told, and the message is later
- * than that by less than the claim window: by the clocks' difference the claim still runs,
- * while it is over and the next one holds. */
+/* Its clock is ahead of the one that the waiter's last answer told, and the message is
+ * later than that by less than the claim window: by the clocks' difference the claim
+ * still runs, while it is over and the next one holds. */
 CELL(message_of_another_clock__waiter_does_not_hold_beside_the_next_one)
 {
     struct seat a, b;
@@ -306,9 +308,9 @@ static bool has_listeners(struct server *server)
     return yes;
 }
 
-/* The leader counts what the client has left, the client listens at the follower: what comes
- * there was said by the very server that it sends to, but on a connection that nobody counted,
- * and the answer to that count is still to come. */
+/* The leader counts what the client has left, the client listens at the follower: what
+ * comes there was said by the very server that it sends to, but on a connection that
+ * nobody counted, and the answer to that count is still to come. */
 CELL(subscription_left_half_open__waiter_asks_and_does_not_hold)
 {
     struct seat b;

@@ -1,319 +1,50 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * workers.h's processes, by fork. In a child each job goes round: ask, be granted, read, wait,
- * write, release; whatever interrupts it, it begins anew.
+ * workers.h's processes from outside: their start by fork, their end, and the verdict on
+ * what they left in the shared page; worker.c is what each does.
  */
-#include "workers.h"
-#include "resource.h"
+#include "workers_inside.h"
 
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#define NAME "x"
-#define SHARED_FENCE_US 100000 /* unlocked: how long all are given one number */
+struct crew crew;
 
-struct page {
-    _Atomic uint64_t number;
-    _Atomic uint64_t done[WORKERS_MAX], grants[WORKERS_MAX];
-    _Atomic uint64_t disturbed, forks;
-    struct resource resource;
-    atomic_bool forking[WORKERS_MAX], stop;
-};
-
-static struct {
-    struct page *page;
-    const char *dir, *url;
-    struct wishes wishes;
-    bool unlocked;
-    int started, driver;
-    struct {
-        pid_t pid;
-        uint32_t client;
-    } workers[WORKERS];
-} crew;
-
-static int64_t lease_us(void)
+int64_t workers_lease_us(void)
 {
     return (int64_t)crew.wishes.lease_ms * 1000;
 }
-
-/* ---- in the child ---- */
-
-struct job {
-    struct lw_lock *lock;
-    struct event *timer;
-    uint64_t read, fence;
-    uint32_t operation, value; /* value: the resource's, as it was read */
-    enum lw_mode mode;
-    bool holding;
-};
-
-static struct {
-    struct event_base *base;
-    struct lw_client *client;
-    struct job jobs[HANDLES];
-    uint32_t self, operations;
-    int history, idle;
-} child;
-
-static void begin(struct job *job);
-
-/* With other readers; a semaphore of one excludes. */
-static bool is_reader(const struct job *job)
-{
-    return job->mode == LW_SHARED && way->permits == 0;
-}
-
-static void note(const struct job *job, enum what what)
-{
-    struct record record = {.time_us = history_now_us(),
-                            .fence = job->fence,
-                            .client = child.self,
-                            .operation = job->operation,
-                            .what = (uint16_t)what,
-                            .shared = is_reader(job)};
-    int64_t left = job->lock && what != BEGIN ? lw_lock_remaining_ms(job->lock) : 0;
-
-    record.until_us = record.time_us + left * 1000;
-    if (crew.unlocked)
-        record.until_us = record.time_us + lease_us();
-    history_note(child.history, &record);
-}
-
-/* ---- the resource that looks at fences; Redisson's locks have none ---- */
-
-static void note_access(const struct job *job, enum what what, uint32_t value)
-{
-    struct record record = {.time_us = history_now_us(),
-                            .fence = job->fence,
-                            .client = child.self,
-                            .operation = job->operation,
-                            .what = (uint16_t)what,
-                            .value = value};
-
-    history_note(child.history, &record);
-}
-
-static void read_resource(struct job *job)
-{
-    if (job->fence == 0)
-        return;
-    note_access(job, READS, 0);
-    job->value = resource_read(&crew.page->resource, job->fence);
-    note_access(job, READ, job->value);
-}
-
-static void write_resource(struct job *job)
-{
-    if (job->fence == 0)
-        return;
-    note_access(job, WRITES, job->value + 1);
-    bool written = resource_write(&crew.page->resource, job->fence, job->value + 1);
-    note_access(job, written ? WRITTEN : REFUSED, job->value + 1);
-}
-
-/* ---- a job's round ---- */
-
-static void after(struct job *job, int64_t ms)
-{
-    event_add(job->timer, &(struct timeval){ms / 1000, ms % 1000 * 1000});
-}
-
-static void leave(struct lw_client *client, void *arg)
-{
-    (void)client, (void)arg;
-    _exit(0);
-}
-
-static void done_with(struct job *job, int64_t pause_ms)
-{
-    lw_lock_free(job->lock);
-    job->lock = NULL;
-    job->holding = false;
-    if (!atomic_load(&crew.page->stop)) {
-        after(job, pause_ms);
-    } else if (++child.idle == HANDLES) {
-        if (lw_client_close(child.client, leave, NULL) != LW_OK)
-            _exit(8);
-    }
-}
-
-/* In the child of the child the lock counts as not held; both may only be freed. */
-static void fork_and_free(struct job *job)
-{
-    if (fork() != 0)
-        return;
-    if (lw_lock_remaining_ms(job->lock) != 0)
-        _exit(11);
-    for (int i = 0; i < HANDLES; i++)
-        lw_lock_free(child.jobs[i].lock);
-    lw_client_free(child.client);
-    atomic_fetch_add(&crew.page->forks, 1);
-    _exit(0);
-}
-
-static void is_granted(struct job *job)
-{
-    static unsigned count;
-
-    job->holding = true;
-    job->fence = crew.unlocked ? (uint64_t)history_now_us() / SHARED_FENCE_US
-                               : lw_lock_fence(job->lock);
-    note(job, GRANTED);
-    atomic_fetch_add(&crew.page->grants[child.self], 1);
-    read_resource(job);
-    job->read = atomic_load(&crew.page->number);
-    if (atomic_exchange(&crew.page->forking[child.self], false))
-        fork_and_free(job);
-    after(job, ++count % crew.wishes.long_hold_every == 0 ? crew.wishes.long_hold_ms
-                                                          : 1 + count % 3);
-}
-
-static void on_result(struct lw_lock *lock, int status, void *arg)
-{
-    struct job *job = arg;
-
-    (void)lock;
-    if (status == LW_OK) {
-        is_granted(job);
-    } else {
-        note(job, FAILED);
-        done_with(job, 5);
-    }
-}
-
-static void on_lost(struct lw_lock *lock, int reason, void *arg)
-{
-    struct job *job = arg;
-
-    (void)lock, (void)reason;
-    event_del(job->timer);
-    note(job, ENDED);
-    done_with(job, 1);
-}
-
-static void on_released(struct lw_lock *lock, int status, void *arg)
-{
-    (void)lock, (void)status;
-    done_with(arg, 0);
-}
-
-/* The canary: a writer writes what it read when it was granted, plus one; a reader finds
- * the number as it was. */
-static void use(struct job *job)
-{
-    if (!is_reader(job)) {
-        atomic_store(&crew.page->number, job->read + 1);
-        atomic_fetch_add(&crew.page->done[child.self], 1);
-        write_resource(job);
-    } else {
-        if (atomic_load(&crew.page->number) != job->read)
-            atomic_fetch_add(&crew.page->disturbed, 1);
-        read_resource(job);
-    }
-    note(job, TOUCHED);
-}
-
-static void finish(struct job *job)
-{
-    if (crew.unlocked || lw_lock_remaining_ms(job->lock) > 0)
-        use(job);
-    note(job, ENDED);
-    if (crew.unlocked)
-        done_with(job, 0);
-    else if (lw_release(job->lock, on_released, job) != LW_OK)
-        _exit(9);
-}
-
-static void on_timer(evutil_socket_t fd, short what, void *arg)
-{
-    struct job *job = arg;
-
-    (void)fd, (void)what;
-    if (job->holding)
-        finish(job);
-    else
-        begin(job);
-}
-
-static void begin(struct job *job)
-{
-    struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
-
-    options.wait_ms = crew.wishes.wait_ms;
-    options.lease_ms = crew.wishes.lease_ms;
-    options.lost = on_lost;
-    job->operation = ++child.operations;
-    job->mode = options.mode = job->operation % 2 ? way->holder : way->waiter;
-    options.permits = options.mode == LW_SHARED ? way->permits : 0;
-    job->fence = 0;
-    note(job, BEGIN);
-    if (crew.unlocked)
-        is_granted(job);
-    else if (lw_acquire(child.client, NAME, &options, on_result, job, &job->lock) != LW_OK)
-        _exit(10);
-}
-
-static _Noreturn void work(uint32_t self, pid_t parent)
-{
-    struct lw_client_options options = LW_CLIENT_OPTIONS_INIT;
-
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    signal(SIGCHLD, SIG_IGN);
-    if (getppid() != parent)
-        _exit(0);
-    for (int fd = 3; fd < 1024; fd++)
-        close(fd);
-    options.local_turns = way->turns;
-    options.claim_ms = crew.wishes.claim_ms;
-    options.request_timeout_ms = options.connect_timeout_ms = 1000;
-    options.backoff_max_ms = 100;
-    options.close_timeout_ms = 3000;
-    child.self = self;
-    child.history = history_open(crew.dir, self);
-    child.base = event_base_new();
-    if (!child.base ||
-        lw_client_new(child.base, crew.url, &options, &child.client) != LW_OK)
-        _exit(2);
-    for (int i = 0; i < HANDLES; i++) {
-        child.jobs[i].timer = evtimer_new(child.base, on_timer, &child.jobs[i]);
-        after(&child.jobs[i], 1);
-    }
-    event_base_dispatch(child.base);
-    _exit(3);
-}
-
-/* ---- in the parent ---- */
 
 static void start(int index)
 {
     pid_t parent = getpid();
     uint32_t client = (uint32_t)crew.started++;
 
-    if (client >= WORKERS_MAX)
+    if (client >= WORKERS_MAX) {
         stage_fail("too many workers");
+    }
     crew.workers[index].client = client;
     crew.workers[index].pid = fork();
-    if (crew.workers[index].pid == 0)
-        work(client, parent);
+    if (crew.workers[index].pid == 0) {
+        worker_run(client, parent);
+    }
 }
 
 static void at_exit(bool in_good_order)
 {
     (void)in_good_order;
     workers_kill_all();
-    if (crew.driver >= 0)
+    if (crew.driver >= 0) {
         close(crew.driver);
+    }
     crew.driver = -1;
-    if (crew.page)
+    if (crew.page != NULL) {
         munmap(crew.page, sizeof(*crew.page));
+    }
     crew.page = NULL;
 }
 
@@ -340,15 +71,17 @@ void workers_start(const char *dir, const char *url, struct wishes wishes, bool 
     crew.unlocked = unlocked;
     crew.page = mmap(NULL, sizeof(*crew.page), PROT_READ | PROT_WRITE,
                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (crew.page == MAP_FAILED)
+    if (crew.page == MAP_FAILED) {
         stage_fail("mmap");
+    }
     /* Below all numbers, which go by the server's clock. */
     resource_start(&crew.page->resource,
                    unlocked ? 0 : ((uint64_t)time(NULL) - 3600) * 1000000);
     crew.driver = history_open(dir, DRIVER);
     stage_at_exit(at_exit);
-    for (int i = 0; i < WORKERS; i++)
+    for (int i = 0; i < WORKERS; i++) {
         start(i);
+    }
 }
 
 pid_t workers_pid(int index)
@@ -358,8 +91,9 @@ pid_t workers_pid(int index)
 
 static void kill_one(int index)
 {
-    if (crew.workers[index].pid <= 0)
+    if (crew.workers[index].pid <= 0) {
         return;
+    }
     kill(crew.workers[index].pid, SIGKILL);
     waitpid(crew.workers[index].pid, NULL, 0);
     crew.workers[index].pid = 0;
@@ -373,14 +107,16 @@ void workers_replace(int index)
 
 void workers_kill_all(void)
 {
-    for (int i = 0; i < WORKERS; i++)
+    for (int i = 0; i < WORKERS; i++) {
         kill_one(i);
+    }
 }
 
 void workers_fork(void)
 {
-    for (int i = 0; i < WORKERS_MAX; i++)
+    for (int i = 0; i < WORKERS_MAX; i++) {
         atomic_store(&crew.page->forking[i], true);
+    }
 }
 
 void workers_loss(bool begins)
@@ -397,27 +133,31 @@ static bool has_ended(int index)
     int status;
 
     if (crew.workers[index].pid == 0 ||
-        waitpid(crew.workers[index].pid, &status, WNOHANG) == 0)
+        waitpid(crew.workers[index].pid, &status, WNOHANG) == 0) {
         return crew.workers[index].pid == 0;
+    }
     crew.workers[index].pid = 0;
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
         stage_fail("a worker ended with status %x", (unsigned)status);
+    }
     return true;
 }
 
 void workers_stop(void)
 {
     atomic_store(&crew.page->stop, true);
-    for (int i = 0; i < WORKERS; i++)
+    for (int i = 0; i < WORKERS; i++) {
         UNTIL(has_ended(i));
+    }
 }
 
 static uint64_t sum(_Atomic uint64_t *numbers)
 {
     uint64_t total = 0;
 
-    for (int i = 0; i < WORKERS_MAX; i++)
+    for (int i = 0; i < WORKERS_MAX; i++) {
         total += atomic_load(&numbers[i]);
+    }
     return total;
 }
 
@@ -446,14 +186,15 @@ static void keep_history(void)
     const char *kept = getenv("LOCKWIRE_HISTORY_DIR");
     char path[512];
 
-    if (!kept)
+    if (kept == NULL) {
         return;
-    snprintf(path, sizeof(path), "%s/%s.jsonl", kept, stage.test);
-    history_write(crew.dir, WORKERS_MAX + 1, lease_us(), NAME, path);
+    }
+    (void)snprintf(path, sizeof(path), "%s/%s.jsonl", kept, stage.test);
+    history_write(crew.dir, WORKERS_MAX + 1, workers_lease_us(), WORKERS_LOCK, path);
 }
 
 struct verdict workers_check(void)
 {
     keep_history();
-    return history_check(crew.dir, WORKERS_MAX + 1, lease_us());
+    return history_check(crew.dir, WORKERS_MAX + 1, workers_lease_us());
 }

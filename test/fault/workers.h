@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Processes that contend for one lock, each with a client of its own and several handles at
- * once, and do with it what the canary needs, unfenced: read a shared number, wait, and write
- * it plus one, or as one of several readers see that nobody did. They do the same with a
- * register that their fences protect (resource.h), for those who judge the history. Owns the
- * processes, the shared page and their histories (history.h). Must not know which fault
- * strikes.
+ * Processes that contend for one lock, each with a client of its own and several handles
+ * at once, and do with it what the canary needs, unfenced: read a shared number, wait,
+ * and write it plus one, or as one of several readers see that nobody did. They do the
+ * same with a register that their fences protect (resource.h), for those who judge the
+ * history. Owns the processes, the shared page and their histories (history.h). Must not
+ * know which fault strikes.
  *
- * Happy path: workers_start, UNTIL(workers_grants() > n), workers_stop, workers_lost_updates.
+ * Happy path: workers_start, UNTIL(workers_grants() > n), workers_stop,
+ * workers_lost_updates.
  */
 #ifndef TEST_WORKERS_H
 #define TEST_WORKERS_H
@@ -27,12 +28,12 @@ struct wishes {
     int64_t wait_ms;          /* 2000 */
     uint32_t lease_ms;        /* LEASE_MS */
     uint32_t claim_ms;        /* 300 */
-    uint32_t long_hold_every; /* 16: one in so many is no matter of 1 to 3 ms, but takes */
+    uint32_t long_hold_every; /* 16: one in so many takes not 1 to 3 ms, but */
     uint32_t long_hold_ms;    /* 250: it outlasts a renewal */
 };
 
-/* They ask as the holder and as the waiter of this cell's way, in turn. `unlocked`: they take
- * the lock for granted, for the test of this test. */
+/* They ask as the holder and as the waiter of this cell's way, in turn. `unlocked`: they
+ * take the lock for granted, for the test of this test. */
 void workers_start(const char *dir, const char *url, struct wishes wishes, bool unlocked);
 pid_t workers_pid(int index);
 void workers_replace(int index); /* kill -9, and another one in its place */
@@ -48,8 +49,8 @@ uint64_t workers_forks(void); /* children that freed what they had inherited */
 int64_t workers_lost_updates(void);
 /* Readers that saw the number change while they held. */
 uint64_t workers_disturbed_reads(void);
-/* Where the environment's LOCKWIRE_HISTORY_DIR says so, the history is kept there for other
- * judges, as <test>.jsonl. */
+/* Where the environment's LOCKWIRE_HISTORY_DIR says so, the history is kept there for
+ * other judges, as <test>.jsonl. */
 struct verdict workers_check(void);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a fuzz target offers, and what its body may use: a cursor that takes numbers off the
- * input, and a check that ends the process, which the fuzzer and stored.c both notice. Must
- * not know which target it serves.
+ * What a fuzz target offers, and what its body may use: a cursor that takes numbers off
+ * the input, and a check that ends the process, which the fuzzer and stored.c both
+ * notice. Must not know which target it serves.
  *
  * Happy path: LLVMFuzzerTestOneInput takes a few numbers, feeds the rest, CHECKs.
  */
@@ -16,10 +16,10 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define CHECK(condition)                                                                 \
-    ((condition)                                                                         \
-         ? (void)0                                                                       \
-         : (fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition),      \
-            abort()))
+    ((condition) ? (void)0                                                               \
+                 : ((void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__,     \
+                                  #condition),                                           \
+                    abort()))
 
 struct input {
     const uint8_t *data;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fuzz target: a whole link, connected to a socket on which the server says the input, cut
- * into pieces. Every request is answered in order as often as it expects, or fails once, or
- * belongs to a link that was closed; nothing is called after the end.
+ * Fuzz target: a whole link, connected to a socket on which the server says the input,
+ * cut into pieces. Every request is answered in order as often as it expects, or fails
+ * once, or belongs to a link that was closed; nothing is called after the end.
  *
  * Happy path: connect, send requests or subscribe, write the pieces, let the loop turn.
  */
@@ -39,7 +39,7 @@ struct scene {
 };
 
 static char folder[] = "/tmp/lockwire-fuzz-XXXXXX";
-static char path[sizeof folder + 8];
+static char path[sizeof(folder) + 8];
 static int listening = -1;
 
 static void clean_up(void)
@@ -52,15 +52,16 @@ static void listen_once(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
 
-    if (listening >= 0)
+    if (listening >= 0) {
         return;
-    CHECK(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/socket", folder);
-    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    }
+    CHECK(mkdtemp(folder) != NULL);
+    (void)snprintf(path, sizeof(path), "%s/socket", folder);
+    (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
     listening = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(bind(listening, (struct sockaddr *)&address, sizeof address) == 0);
+    CHECK(bind(listening, (struct sockaddr *)&address, sizeof(address)) == 0);
     CHECK(listen(listening, 4) == 0);
-    atexit(clean_up);
+    (void)atexit(clean_up);
 }
 
 /* ---- what the link calls ---- */
@@ -71,8 +72,9 @@ static void close_link(struct scene *scene)
 
     scene->link = NULL;
     lw__link_close(link);
-    for (int i = 0; i < REQUESTS; i++)
+    for (int i = 0; i < REQUESTS; i++) {
         scene->asks[i].open = false;
+    }
 }
 
 static void touch(const struct lw__reply *reply)
@@ -80,31 +82,35 @@ static void touch(const struct lw__reply *reply)
     size_t length;
 
     CHECK(lw__reply_text(reply, &length)[length] == '\0');
-    for (size_t i = 0; i < lw__reply_count(reply); i++)
+    for (size_t i = 0; i < lw__reply_count(reply); i++) {
         touch(lw__reply_at(reply, i));
+    }
 }
 
 static void on_reply(struct lw__request *request, const struct lw__reply *reply)
 {
     struct ask *ask = (struct ask *)request;
 
-    CHECK(ask->open && !ask->forgotten && ask->scene->link && !ask->scene->down);
-    for (struct ask *older = ask->scene->asks; older < ask; older++)
+    CHECK(ask->open && !ask->forgotten && ask->scene->link != NULL && !ask->scene->down);
+    for (struct ask *older = ask->scene->asks; older < ask; older++) {
         CHECK(!older->open || older->forgotten);
+    }
     touch(reply);
     ask->replies++;
     CHECK(ask->request.expected == ask->expected - ask->replies);
-    if (ask->replies == ask->expected)
+    if (ask->replies == ask->expected) {
         ask->open = false;
-    if (ask->scene->close_inside)
+    }
+    if (ask->scene->close_inside) {
         close_link(ask->scene);
+    }
 }
 
 static void on_failed(struct lw__request *request, const char *why)
 {
     struct ask *ask = (struct ask *)request;
 
-    CHECK(ask->open && !ask->forgotten && why);
+    CHECK(ask->open && !ask->forgotten && why != NULL);
     ask->open = false;
 }
 
@@ -112,7 +118,7 @@ static void on_up(void *arg)
 {
     struct scene *scene = arg;
 
-    CHECK(!scene->up && scene->link);
+    CHECK(!scene->up && scene->link != NULL);
     scene->up = true;
 }
 
@@ -120,28 +126,30 @@ static void on_down(void *arg, const char *why)
 {
     struct scene *scene = arg;
 
-    CHECK(!scene->down && scene->link && why);
+    CHECK(!scene->down && scene->link != NULL && why != NULL);
     scene->down = true;
     scene->link = NULL;
-    for (int i = 0; i < REQUESTS; i++)
+    for (int i = 0; i < REQUESTS; i++) {
         CHECK(!scene->asks[i].open || scene->asks[i].forgotten);
+    }
 }
 
 static void on_push(void *arg, const struct lw__reply *reply)
 {
     struct scene *scene = arg;
 
-    CHECK(scene->subscribed && scene->link && !scene->down);
+    CHECK(scene->subscribed && scene->link != NULL && !scene->down);
     touch(reply);
-    if (scene->close_inside)
+    if (scene->close_inside) {
         close_link(scene);
+    }
 }
 
 static void on_unclaimed(void *arg)
 {
     struct scene *scene = arg;
 
-    CHECK(scene->link && !scene->down);
+    CHECK(scene->link != NULL && !scene->down);
 }
 
 static const struct lw__link_events events = {on_up, on_down, on_push, on_unclaimed};
@@ -150,8 +158,9 @@ static const struct lw__link_events events = {on_up, on_down, on_push, on_unclai
 
 static void turn(struct scene *scene)
 {
-    for (int i = 0; i < TURNS; i++)
+    for (int i = 0; i < TURNS; i++) {
         CHECK(event_base_loop(scene->base, EVLOOP_NONBLOCK) >= 0);
+    }
 }
 
 static void open_scene(struct scene *scene)
@@ -164,7 +173,7 @@ static void open_scene(struct scene *scene)
 
     listen_once();
     scene->base = event_base_new();
-    CHECK(scene->base && lw__loop_new(scene->base, &scene->loop) == 0);
+    CHECK(scene->base != NULL && lw__loop_new(scene->base, &scene->loop) == 0);
     CHECK(lw__link_open(scene->loop, &options, &events, scene, why, &scene->link) == 0);
     scene->peer = accept4(listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     CHECK(scene->peer >= 0);
@@ -191,12 +200,13 @@ static void ask_all(struct scene *scene, struct input *in)
 
 static void serve(struct scene *scene, struct input *in, size_t piece)
 {
-    while (in->left > 0 && scene->link) {
+    while (in->left > 0 && scene->link != NULL) {
         size_t length = in->left < piece ? in->left : piece;
         ssize_t sent = send(scene->peer, in->data, length, MSG_NOSIGNAL);
 
-        if (sent <= 0)
+        if (sent <= 0) {
             break;
+        }
         in->data += sent;
         in->left -= (size_t)sent;
         turn(scene);
@@ -207,7 +217,7 @@ static void close_scene(struct scene *scene)
 {
     close(scene->peer);
     turn(scene);
-    CHECK(!scene->link); /* the server has gone: it is down, or it was closed */
+    CHECK(scene->link == NULL); /* the server has gone: it is down, or it was closed */
     lw__loop_free(scene->loop);
     event_base_free(scene->base);
 }
@@ -220,10 +230,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct scene scene = {.subscribed = flags & 1, .close_inside = (flags & 6) == 6};
 
     open_scene(&scene);
-    if (scene.subscribed)
+    if (scene.subscribed) {
         CHECK(lw__link_subscribe(scene.link, "lockwire:channel") == 0);
-    else
+    } else {
         ask_all(&scene, &in);
+    }
     if (!scene.subscribed && flags & 8) {
         lw__link_forget(scene.link, &scene.asks[victim].request);
         scene.asks[victim].forgotten = true;

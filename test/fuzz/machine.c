@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fuzz target: any events in any order at the state machine of one token. The oracle knows
- * nothing of its phases' inner workings but what must hold after each step: belief ends in
- * time, at most one command goes out, a release is told once, the end is the end.
+ * Fuzz target: any events in any order at the state machine of one token. The oracle
+ * knows nothing of its phases' inner workings but what must hold after each step: belief
+ * ends in time, at most one command goes out, a release is told once, the end is the end.
  *
  * Happy path: the terms, then event after event, the invariants after each.
  */
@@ -40,19 +40,35 @@ static int64_t before(struct run *run, struct input *in)
     return run->now_us > back ? run->now_us - back : 0;
 }
 
-static void fill_in(struct run *run, struct input *in, uint64_t flags,
-                    struct lw__input *step)
+static void fill_in_queued(struct input *in, uint64_t flags, struct lw__input *step)
+{
+    step->queued.remaining_ms = (int64_t)input_number(in, 2) - 1;
+    step->queued.position = (int64_t)input_number(in, 1) - 1;
+    step->queued.ticket = step->queued.position;
+    step->queued.server_us = step->sent_us + AHEAD_US + (int64_t)input_number(in, 2);
+    step->queued.asked_to_join = flags & 16;
+    step->queued.again = step->queued.released = flags & 32;
+}
+
+static void fill_in_handed(struct run *run, struct input *in, uint64_t flags,
+                           struct lw__input *step)
 {
     uint64_t skew;
 
+    step->handed.fence = input_number(in, 1);
+    step->handed.handed_us = before(run, in) + AHEAD_US;
+    step->handed.pair_sent_us = before(run, in);
+    skew = input_number(in, 2);
+    step->handed.pair_server_us = flags & 4 ? 0 : step->handed.pair_sent_us + AHEAD_US;
+    if (skew >= 0xf000) { /* the server's clock was set */
+        step->handed.pair_server_us += (int64_t)(skew - 0xf800) * MS;
+    }
+}
+
+/* What the answer to a command says. */
+static void fill_in_answer(struct input *in, uint64_t flags, struct lw__input *step)
+{
     switch (step->event) {
-    case LW__EV_START:
-        step->start.first_script = flags & 16;
-        step->start.behind = flags & 32;
-        break;
-    case LW__EV_ASKED:
-        step->asked.lease_us = lease(in);
-        break;
     case LW__EV_GRANTED:
         step->granted.fence = input_number(in, 1);
         step->granted.released = flags & 32;
@@ -61,12 +77,7 @@ static void fill_in(struct run *run, struct input *in, uint64_t flags,
         step->not_granted.set_done = flags & 16;
         break;
     case LW__EV_QUEUED:
-        step->queued.remaining_ms = (int64_t)input_number(in, 2) - 1;
-        step->queued.position = (int64_t)input_number(in, 1) - 1;
-        step->queued.ticket = step->queued.position;
-        step->queued.server_us = step->sent_us + AHEAD_US + (int64_t)input_number(in, 2);
-        step->queued.asked_to_join = flags & 16;
-        step->queued.again = step->queued.released = flags & 32;
+        fill_in_queued(in, flags, step);
         break;
     case LW__EV_DEADLOCK:
         step->deadlock.released = flags & 32;
@@ -83,18 +94,27 @@ static void fill_in(struct run *run, struct input *in, uint64_t flags,
         step->renewed.lease_us = lease(in);
         step->renewed.wanted_us = flags & 16 ? lease(in) : step->renewed.lease_us;
         break;
+    default:
+        break;
+    }
+}
+
+static void fill_in(struct run *run, struct input *in, uint64_t flags,
+                    struct lw__input *step)
+{
+    switch (step->event) {
+    case LW__EV_START:
+        step->start.first_script = flags & 16;
+        step->start.behind = flags & 32;
+        break;
+    case LW__EV_ASKED:
+        step->asked.lease_us = lease(in);
+        break;
     case LW__EV_SHORTEN:
         step->shorten.lease_us = lease(in);
         break;
     case LW__EV_HANDED:
-        step->handed.fence = input_number(in, 1);
-        step->handed.handed_us = before(run, in) + AHEAD_US;
-        step->handed.pair_sent_us = before(run, in);
-        skew = input_number(in, 2);
-        step->handed.pair_server_us = flags & 4 ? 0
-                                                : step->handed.pair_sent_us + AHEAD_US;
-        if (skew >= 0xf000) /* the server's clock was set */
-            step->handed.pair_server_us += (int64_t)(skew - 0xf800) * MS;
+        fill_in_handed(run, in, flags, step);
         break;
     case LW__EV_STANDBY:
         step->standby.window_us = run->machine.window_us;
@@ -106,7 +126,7 @@ static void fill_in(struct run *run, struct input *in, uint64_t flags,
         step->lapse.at_us = flags & 16 ? run->machine.deadline_us : before(run, in);
         break;
     default:
-        break;
+        fill_in_answer(in, flags, step);
     }
 }
 
@@ -132,7 +152,8 @@ static bool single(unsigned bits)
     return (bits & (bits - 1)) == 0;
 }
 
-/* The earliest moment, on our clock, at which the server can have handed the lock over. */
+/* The earliest moment, on our clock, at which the server can have handed the lock
+ * over. */
 static int64_t handed_at(int64_t sent_us, int64_t server_us, int64_t handed_us)
 {
     return sent_us + (handed_us - server_us);
@@ -146,8 +167,9 @@ static void check_belief(const struct lw__machine *was, const struct lw__machine
                                                      : is->lease_us;
     int64_t lease_end = step->sent_us + lease_us - lw__machine_drift_us(lease_us);
 
-    if (is->phase != LW__HELD)
+    if (is->phase != LW__HELD) {
         return;
+    }
     switch (step->event) {
     case LW__EV_GRANTED:
         CHECK(was->phase == LW__HELD || is->deadline_us <= lease_end);
@@ -171,7 +193,8 @@ static void check_belief(const struct lw__machine *was, const struct lw__machine
     case LW__EV_SHORTEN:
         CHECK(is->deadline_us <= was->deadline_us);
         lease_us = step->shorten.lease_us;
-        CHECK(is->deadline_us <= step->now_us + lease_us - lw__machine_drift_us(lease_us));
+        CHECK(is->deadline_us <=
+              step->now_us + lease_us - lw__machine_drift_us(lease_us));
         return;
     default:
         CHECK(was->phase == LW__HELD && is->deadline_us == was->deadline_us);
@@ -192,8 +215,9 @@ static void check_releases(struct run *run, const struct lw__machine *was,
         CHECK(out->release_status == LW_OK || out->release_status == LW_STILLHELD ||
               out->release_status == LW_ENOTHELD || out->release_status == LW_EUNKNOWN);
     }
-    if (is->phase == LW__ENDED)
+    if (is->phase == LW__ENDED) {
         CHECK(run->releases == 0);
+    }
 }
 
 static void check(struct run *run, const struct lw__machine *was,
@@ -202,7 +226,8 @@ static void check(struct run *run, const struct lw__machine *was,
     const struct lw__machine *is = &run->machine;
 
     CHECK(single(out->actions & SENDS));
-    CHECK(single(out->actions & (LW__DO_GRANT | LW__DO_BUSY | LW__DO_FAIL | LW__DO_LOST)));
+    CHECK(
+        single(out->actions & (LW__DO_GRANT | LW__DO_BUSY | LW__DO_FAIL | LW__DO_LOST)));
     CHECK(!(out->actions & LW__DO_END) ==
           !(is->phase == LW__ENDED && was->phase != LW__ENDED));
     CHECK(!(out->actions & LW__DO_GRANT) ==
@@ -212,12 +237,15 @@ static void check(struct run *run, const struct lw__machine *was,
     CHECK(!(out->actions & (LW__SEND_TRY | LW__SEND_ACQUIRE)) || is->phase == LW__ASKING);
     CHECK(!(out->actions & LW__SEND_RELEASE) || is->phase == LW__LEAVING);
     CHECK(!(out->actions & LW__SEND_RELEASE) || is->in_flight);
-    if (was->phase == LW__ENDED)
-        CHECK(out->actions == 0 && memcmp(was, is, sizeof *is) == 0);
-    if (was->phase == LW__HELD && step->event == LW__EV_RELEASE)
+    if (was->phase == LW__ENDED) {
+        CHECK(out->actions == 0 && memcmp(was, is, sizeof(*is)) == 0);
+    }
+    if (was->phase == LW__HELD && step->event == LW__EV_RELEASE) {
         CHECK(out->actions == LW__SEND_RELEASE);
-    if (is->phase == LW__LEAVING && !is->in_flight)
+    }
+    if (is->phase == LW__LEAVING && !is->in_flight) {
         CHECK(is->due_us != LW__NEVER); /* it ends, with or without a link */
+    }
     check_belief(was, is, step);
     check_releases(run, was, step, out);
 }
@@ -237,8 +265,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct lw__output out = lw__machine_step(&run.machine, &step);
 
         check(&run, &was, &step, &out);
-        if (out.actions & SENDS)
+        if (out.actions & SENDS) {
             run.sent_us = run.now_us;
+        }
     }
     return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fuzz target: a connection's bytes through the guarded reader, and each reply through every
- * decoder. What a decoder accepts must lie within its limits. The first bytes say how the
- * rest is cut up and how much one reply may take.
+ * Fuzz target: a connection's bytes through the guarded reader, and each reply through
+ * every decoder. What a decoder accepts must lie within its limits. The first bytes say
+ * how the rest is cut up and how much one reply may take.
  *
  * Happy path: feed a piece, take its replies, decode each as everything.
  */
@@ -24,17 +24,18 @@ static void check_acquired(const struct lw__reply *reply, bool turn, bool rw)
 {
     struct lw__acquired got;
 
-    if (!(rw ? lw__decode_rw_acquired : lw__decode_acquired)(reply, turn, &got))
+    if (!(rw ? lw__decode_rw_acquired : lw__decode_acquired)(reply, turn, &got)) {
         return;
+    }
     CHECK(lw__reply_type(reply) == LW__REPLY_ARRAY || rw);
     CHECK(got.fence <= (uint64_t)LUA_MAX);
     if (got.kind == LW__ANSWER_QUEUED) {
         CHECK(got.remaining_ms >= -1 && got.position >= -1 && got.ticket >= -1);
         CHECK(got.position <= LUA_MAX && got.ticket <= LUA_MAX);
         CHECK(got.server_us > 0 && got.server_us <= LUA_MAX);
-        CHECK(!got.stranger || strlen(got.stranger) > 0);
+        CHECK(got.stranger == NULL || strlen(got.stranger) > 0);
     } else {
-        CHECK(!got.stranger && !got.again);
+        CHECK(got.stranger == NULL && !got.again);
     }
     CHECK(rw || got.kind != LW__ANSWER_DEADLOCK);
     CHECK(!(rw && turn));
@@ -47,8 +48,9 @@ static void check_message(const struct lw__reply *reply)
     const char *text = lw__reply_text(reply, &length);
 
     CHECK(text[length] == '\0');
-    if (!lw__format_read_message(text, length, uuid, &message))
+    if (!lw__format_read_message(text, length, uuid, &message)) {
         return;
+    }
     CHECK(message.token.n > 0 && message.token.window_ms > 0);
     CHECK(message.name > text && message.name < text + length);
     CHECK(message.handed ? message.fence > 0 && message.handed_us > 0
@@ -60,8 +62,9 @@ static void check_tree(const struct lw__reply *reply, unsigned depth)
     CHECK(depth <= LW__REPLY_DEPTH + 1);
     check_message(reply);
     (void)lw__reply_integer(reply);
-    for (size_t i = 0; i < lw__reply_count(reply); i++)
+    for (size_t i = 0; i < lw__reply_count(reply); i++) {
         check_tree(lw__reply_at(reply, i), depth + 1);
+    }
 }
 
 static void check_reply(const struct lw__reply *reply)
@@ -74,26 +77,30 @@ static void check_reply(const struct lw__reply *reply)
         check_acquired(reply, false, rw);
         check_acquired(reply, true, rw);
     }
-    if (lw__decode_released(reply, &released))
+    if (lw__decode_released(reply, &released)) {
         CHECK(released.holds_left == 0);
-    if (lw__decode_rw_released(reply, &released))
+    }
+    if (lw__decode_rw_released(reply, &released)) {
         CHECK(released.holds_left >= 0 && released.holds_left <= LUA_MAX);
-    if (lw__decode_renewed(reply, COUNT, renewed))
+    }
+    if (lw__decode_renewed(reply, COUNT, renewed)) {
         CHECK(lw__reply_count(reply) == COUNT);
-    if (lw__reply_type(reply) == LW__REPLY_ERROR)
+    }
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         CHECK(lw__classify(lw__reply_text(reply, NULL)) <= LW__ERR_REFUSED);
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input in = {data, size};
     size_t max = input_number(&in, 2) + 1, piece = input_number(&in, 1) + 1;
-    struct lw__guard *guard = malloc(sizeof *guard);
+    struct lw__guard *guard = malloc(sizeof(*guard));
     redisReader *reader = redisReaderCreate();
     void *reply;
     int status = REDIS_OK;
 
-    CHECK(guard && reader);
+    CHECK(guard != NULL && reader != NULL);
     lw__guard_init(guard, max);
     lw__guard_take_reader(guard, reader);
     while (in.left > 0 && status == REDIS_OK) {
@@ -102,10 +109,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         CHECK(redisReaderFeed(reader, (const char *)in.data, length) == REDIS_OK);
         in.data += length;
         in.left -= length;
-        while ((status = redisReaderGetReply(reader, &reply)) == REDIS_OK && reply)
+        while ((status = redisReaderGetReply(reader, &reply)) == REDIS_OK &&
+               reply != NULL) {
             check_reply(reply);
+        }
     }
-    CHECK(status == REDIS_OK || lw__guard_why(guard) || reader->errstr[0]);
+    CHECK(status == REDIS_OK || lw__guard_why(guard) != NULL || reader->errstr[0]);
     redisReaderFree(reader);
     lw__guard_clear(guard);
     free(guard);

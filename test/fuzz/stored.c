@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs a target over stored inputs: every file of the folders given, and every beginning and
- * one damaged copy of each. Stands in for the fuzzer where there is none, so that what was
- * found once stays found. Must not know the target.
+ * Runs a target over stored inputs: every file of the folders given, and every beginning
+ * and one damaged copy of each. Stands in for the fuzzer where there is none, so that
+ * what was found once stays found. Must not know the target.
  *
  * Happy path: fuzz_reply test/fuzz/corpus/reply: "123 inputs".
  */
@@ -19,9 +19,10 @@ static void run(const uint8_t *data, size_t size)
 {
     uint8_t *exact = malloc(size ? size : 1); /* so that a sanitizer sees its end */
 
-    CHECK(exact);
-    if (size)
+    CHECK(exact != NULL);
+    if (size) {
         memcpy(exact, data, size);
+    }
     LLVMFuzzerTestOneInput(exact, size);
     free(exact);
     runs++;
@@ -33,15 +34,17 @@ static void run_file(const char *path)
     FILE *file = fopen(path, "rb");
     size_t size;
 
-    CHECK(file);
-    size = fread(data, 1, sizeof data, file);
+    CHECK(file != NULL);
+    size = fread(data, 1, sizeof(data), file);
     CHECK(!ferror(file));
-    fclose(file);
+    (void)fclose(file);
     run(data, size);
-    for (size_t cut = 0; cut < size; cut += 1 + size / 32)
+    for (size_t cut = 0; cut < size; cut += 1 + size / 32) {
         run(data, cut);
-    for (size_t at = 0; at < size; at += 1 + size / 16)
+    }
+    for (size_t at = 0; at < size; at += 1 + size / 16) {
         data[at] ^= (uint8_t)(1 + at);
+    }
     run(data, size);
 }
 
@@ -52,11 +55,12 @@ static size_t run_folder(const char *folder)
     char path[4096];
     size_t files = 0;
 
-    CHECK(dir);
-    while ((entry = readdir(dir))) {
-        if (entry->d_name[0] == '.')
+    CHECK(dir != NULL);
+    while ((entry = readdir(dir)) != NULL) {
+        if (entry->d_name[0] == '.') {
             continue;
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        }
+        (void)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
         run_file(path);
         files++;
     }
@@ -68,10 +72,10 @@ int main(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         if (run_folder(argv[i]) == 0) {
-            fprintf(stderr, "%s: no input is stored there\n", argv[i]);
+            (void)fprintf(stderr, "%s: no input is stored there\n", argv[i]);
             return 1;
         }
     }
-    printf("%zu inputs\n", runs);
+    (void)printf("%zu inputs\n", runs);
     return argc > 1 ? 0 : 64;
 }

@@ -19,19 +19,19 @@ static void check_url(const char *text)
 {
     char why[WHY] = "";
     struct lw__url url = {0};
-    int status = lw__url_parse(text, &url, why, sizeof why);
+    int status = lw__url_parse(text, &url, why, sizeof(why));
 
     CHECK(status == 0 || status == LW_EINVAL);
     if (status == 0) {
-        CHECK(!url.host != !url.path);
-        CHECK(!url.host || *url.host);
-        CHECK(!url.path || *url.path);
-        CHECK(!url.username || *url.username);
+        CHECK((url.host == NULL) != (url.path == NULL));
+        CHECK(url.host == NULL || *url.host);
+        CHECK(url.path == NULL || *url.path);
+        CHECK(url.username == NULL || *url.username);
         CHECK(url.db >= -1);
-        CHECK(!url.host || url.port > 0);
+        CHECK(url.host == NULL || url.port > 0);
         lw__url_clear(&url);
     } else {
-        CHECK(why[0] != '\0' && memchr(why, '\0', sizeof why));
+        CHECK(why[0] != '\0' && memchr(why, '\0', sizeof(why)) != NULL);
     }
 }
 
@@ -42,13 +42,15 @@ static void check_secret(const char *text)
     char whole[2048], why[WHY] = "";
     struct lw__url url = {0};
 
-    if (strlen(text) > 1024 || strstr(text, secret))
+    if (strlen(text) > 1024 || strstr(text, secret) != NULL) {
         return;
-    snprintf(whole, sizeof whole, "redis://user:%s@%s", secret, text);
-    if (lw__url_parse(whole, &url, why, sizeof why) == 0)
+    }
+    (void)snprintf(whole, sizeof(whole), "redis://user:%s@%s", secret, text);
+    if (lw__url_parse(whole, &url, why, sizeof(why)) == 0) {
         lw__url_clear(&url);
-    else
-        CHECK(!strstr(why, secret));
+    } else {
+        CHECK(strstr(why, secret) == NULL);
+    }
 }
 
 static void check_name(const char *text)
@@ -56,14 +58,15 @@ static void check_name(const char *text)
     char why[WHY] = "";
     size_t length = strlen(text);
 
-    if (lw__check_name(text, why, sizeof why)) {
+    if (lw__check_name(text, why, sizeof(why)) != NULL) {
         CHECK(why[0] != '\0');
         return;
     }
     CHECK(length >= 1 && length <= 512);
     CHECK(strncmp(text, "lockwire:", 9) != 0);
-    for (size_t i = 0; i < length; i++)
+    for (size_t i = 0; i < length; i++) {
         CHECK((unsigned char)text[i] >= 0x20 && text[i] != 0x7f);
+    }
 }
 
 static void check_word(const char *text)
@@ -71,13 +74,14 @@ static void check_word(const char *text)
     char why[WHY] = "";
     size_t length = strlen(text);
 
-    if (lw__check_word(text, "owner", why, sizeof why)) {
-        CHECK(strstr(why, "owner"));
+    if (lw__check_word(text, "owner", why, sizeof(why)) != NULL) {
+        CHECK(strstr(why, "owner") != NULL);
         return;
     }
     CHECK(length >= 1 && length <= 128);
-    for (size_t i = 0; i < length; i++)
+    for (size_t i = 0; i < length; i++) {
         CHECK(text[i] > ' ' && text[i] < 0x7f);
+    }
 }
 
 static void check_duration(const char *text)
@@ -85,19 +89,21 @@ static void check_duration(const char *text)
     char why[WHY] = "";
     int64_t ms = -77;
 
-    if (duration_parse(text, &ms, why, sizeof why) == 0)
+    if (duration_parse(text, &ms, why, sizeof(why)) == 0) {
         CHECK(ms >= 0 && why[0] == '\0');
-    else
+    } else {
         CHECK(ms == -77 && why[0] != '\0');
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = malloc(size + 1);
 
-    CHECK(text);
-    if (size)
+    CHECK(text != NULL);
+    if (size) {
         memcpy(text, data, size);
+    }
     text[size] = '\0';
     check_url(text);
     check_secret(text);

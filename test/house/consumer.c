@@ -10,7 +10,7 @@ int main(void)
     struct lw_client *client = NULL;
     int error = lw_client_new(base, "unix:///nonexistent/socket", NULL, &client);
 
-    printf("%s %s %s\n", LW_VERSION, lw_version(), lw_strerror(error));
+    (void)printf("%s %s %s\n", LW_VERSION, lw_version(), lw_strerror(error));
     lw_client_free(client);
     event_base_free(base);
     return error;

@@ -65,10 +65,10 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    vprintf(format, args);
+    (void)vprintf(format, args);
     va_end(args);
-    putchar('\n');
-    fflush(stdout);
+    (void)putchar('\n');
+    (void)fflush(stdout);
 }
 
 /* The clock that the peers in all languages can read. */
@@ -88,7 +88,7 @@ static void forget(struct peer *peer)
 
 static void fail(struct peer *peer, const char *what, int status)
 {
-    const char *said = peer->lock ? lw_lock_errstr(peer->lock) : "";
+    const char *said = peer->lock != NULL ? lw_lock_errstr(peer->lock) : "";
 
     say("error %s: %s %s", what, lw_strerror(status), said);
     peer->round.running = false;
@@ -100,11 +100,13 @@ static long long read_counter(const char *path)
     FILE *file = fopen(path, "r");
     long long value = 0;
 
-    if (!file)
+    if (file == NULL) {
         return 0;
-    if (fscanf(file, "%lld", &value) != 1)
+    }
+    if (fscanf(file, "%lld", &value) != 1) {
         value = 0;
-    fclose(file);
+    }
+    (void)fclose(file);
     return value;
 }
 
@@ -113,8 +115,9 @@ static bool write_counter(const char *path, long long value)
     FILE *file = fopen(path, "r+"); /* of fixed width: never seen empty */
     bool written;
 
-    if (!file)
+    if (file == NULL) {
         return false;
+    }
     written = fprintf(file, "%020lld\n", value) > 0;
     return fclose(file) == 0 && written;
 }
@@ -136,21 +139,24 @@ static void on_released(struct lw_lock *lock, int status, void *arg)
         fail(peer, "release", status);
         return;
     }
-    if (peer->round.running)
+    if (peer->round.running) {
         report_round(peer, outcome);
-    else
+    } else {
         say("%s", outcome);
+    }
     forget(peer);
 }
 
 static void release(struct peer *peer)
 {
-    int status = peer->lock ? lw_release(peer->lock, on_released, peer) : LW_ENOTHELD;
+    int status = peer->lock != NULL ? lw_release(peer->lock, on_released, peer)
+                                    : LW_ENOTHELD;
 
-    if (status == LW_ENOTHELD)
+    if (status == LW_ENOTHELD) {
         on_released(peer->lock, status, peer);
-    else if (status != 0)
+    } else if (status != 0) {
         fail(peer, "release", status);
+    }
 }
 
 static void start_hold(struct peer *peer)
@@ -171,10 +177,11 @@ static void on_hold_over(evutil_socket_t fd, short what, void *arg)
         return;
     }
     peer->round.done_us = now_us();
-    if (peer->round.locked)
+    if (peer->round.locked) {
         release(peer);
-    else
+    } else {
         report_round(peer, "released");
+    }
 }
 
 static void on_acquired(struct lw_lock *lock, int status, void *arg)
@@ -183,10 +190,11 @@ static void on_acquired(struct lw_lock *lock, int status, void *arg)
 
     switch (status) {
     case LW_OK:
-        if (peer->round.running)
+        if (peer->round.running) {
             start_hold(peer);
-        else
+        } else {
             say("held %s", lw_lock_owner(lock));
+        }
         return;
     case LW_EBUSY:
         say("busy %" PRId64, lw_lock_retry_ms(lock));
@@ -218,16 +226,19 @@ static void acquire(struct peer *peer, const char *name, uint32_t lease_ms,
     options.lost = on_lost;
     options.mode = peer->mode;
     options.owner = peer->mode == LW_REDISSON ? "peer" : NULL;
-    if (peer->lock && (peer->mode != LW_REDISSON || peer->outer_count == LEVELS)) {
+    if (peer->lock != NULL &&
+        (peer->mode != LW_REDISSON || peer->outer_count == LEVELS)) {
         say("error acquire: this peer has a lock already");
         return;
     }
-    if (peer->lock)
+    if (peer->lock != NULL) {
         peer->outer[peer->outer_count++] = peer->lock;
+    }
     peer->lock = NULL;
     status = lw_acquire(peer->client, name, &options, on_acquired, peer, &peer->lock);
-    if (status != 0)
+    if (status != 0) {
         fail(peer, "acquire", status);
+    }
 }
 
 static void on_renewed(struct lw_lock *lock, int status, void *arg)
@@ -239,11 +250,12 @@ static void on_renewed(struct lw_lock *lock, int status, void *arg)
 
 static void extend(struct peer *peer, uint32_t lease_ms)
 {
-    int status = peer->lock ? lw_renew(peer->lock, lease_ms, on_renewed, peer)
-                            : LW_ENOTHELD;
+    int status = peer->lock != NULL ? lw_renew(peer->lock, lease_ms, on_renewed, peer)
+                                    : LW_ENOTHELD;
 
-    if (status != 0)
+    if (status != 0) {
         on_renewed(peer->lock, status, peer);
+    }
 }
 
 /* ---- slots ---- */
@@ -269,16 +281,18 @@ static void want_slot(struct slot *slot)
     options.wait_ms = -1;
     options.mode = slot->peer->mode;
     if (lw_acquire(slot->peer->client, slot->peer->slot_name, &options, on_slot_held,
-                   slot, &slot->lock) != 0)
+                   slot, &slot->lock) != 0) {
         say("error slot: %s", slot->peer->why);
+    }
 }
 
 static void on_slot_released(struct lw_lock *lock, int status, void *arg)
 {
     struct slot *slot = arg;
 
-    if (status != LW_OK)
+    if (status != LW_OK) {
         say("error slot: %s", lw_strerror(status));
+    }
     lw_lock_free(lock);
     slot->lock = NULL;
     want_slot(slot);
@@ -290,8 +304,9 @@ static void on_slot_over(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
-    if (lw_release(slot->lock, on_slot_released, slot) != 0)
+    if (lw_release(slot->lock, on_slot_released, slot) != 0) {
         say("error slot: it was lost");
+    }
 }
 
 static void start_slots(struct peer *peer, size_t count)
@@ -344,10 +359,11 @@ static void obey(struct peer *peer, const char *line)
         peer->round.hold.tv_sec = hold_ms / 1000;
         peer->round.hold.tv_usec = hold_ms % 1000 * 1000;
         peer->round.asked_us = now_us();
-        if (peer->round.locked)
+        if (peer->round.locked) {
             acquire(peer, name, lease_ms, -1);
-        else
+        } else {
             start_hold(peer);
+        }
     } else {
         say("error unknown command: %s", line);
     }
@@ -363,7 +379,7 @@ static void on_input(evutil_socket_t fd, short what, void *arg)
         event_base_loopbreak(peer->base);
         return;
     }
-    while ((line = evbuffer_readln(peer->input, NULL, EVBUFFER_EOL_LF))) {
+    while ((line = evbuffer_readln(peer->input, NULL, EVBUFFER_EOL_LF)) != NULL) {
         obey(peer, line);
         free(line);
     }
@@ -375,10 +391,11 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
 
     (void)client;
     (void)arg;
-    if (!up)
+    if (!up) {
         say("note link down: %s", why);
-    else if (!told)
+    } else if (!told) {
         say("ready lockwire %s", lw_version());
+    }
     told = told || up;
 }
 
@@ -399,13 +416,16 @@ static bool start(struct peer *peer, const char *url, uint32_t claim_ms)
     options.errbuf_size = sizeof(peer->why);
     peer->base = event_base_new();
     peer->input = evbuffer_new();
-    if (!peer->base || !peer->input)
+    if (peer->base == NULL || peer->input == NULL) {
         return false;
+    }
     peer->readable =
         event_new(peer->base, STDIN_FILENO, EV_READ | EV_PERSIST, on_input, peer);
     peer->held = evtimer_new(peer->base, on_hold_over, peer);
-    if (!peer->readable || !peer->held || event_add(peer->readable, NULL) != 0)
+    if (peer->readable == NULL || peer->held == NULL ||
+        event_add(peer->readable, NULL) != 0) {
         return false;
+    }
     if (lw_client_new(peer->base, url, &options, &peer->client) != 0) {
         say("error %s", peer->why);
         return false;
@@ -415,18 +435,23 @@ static bool start(struct peer *peer, const char *url, uint32_t claim_ms)
 
 static void finish(struct peer *peer)
 {
-    while (peer->lock)
+    while (peer->lock != NULL) {
         forget(peer);
+    }
     stop_slots(peer);
     lw_client_free(peer->client);
-    if (peer->held)
+    if (peer->held != NULL) {
         event_free(peer->held);
-    if (peer->readable)
+    }
+    if (peer->readable != NULL) {
         event_free(peer->readable);
-    if (peer->input)
+    }
+    if (peer->input != NULL) {
         evbuffer_free(peer->input);
-    if (peer->base)
+    }
+    if (peer->base != NULL) {
         event_base_free(peer->base);
+    }
 }
 
 int main(int argc, char **argv)
@@ -435,13 +460,14 @@ int main(int argc, char **argv)
     bool started;
 
     if (argc < 2 || argc > 4 || (argc == 4 && strcmp(argv[3], "redisson") != 0)) {
-        fprintf(stderr, "usage: %s URL [CLAIM_MS [redisson]]\n", argv[0]);
+        (void)fprintf(stderr, "usage: %s URL [CLAIM_MS [redisson]]\n", argv[0]);
         return 64;
     }
     peer.mode = argc == 4 ? LW_REDISSON : LW_MUTEX;
     started = start(&peer, argv[1], argc >= 3 ? (uint32_t)atol(argv[2]) : 0);
-    if (started)
+    if (started) {
         event_base_dispatch(peer.base);
+    }
     finish(&peer);
     return started ? 0 : 1;
 }

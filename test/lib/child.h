@@ -21,12 +21,12 @@
 /* What is to be printed is printed once. */
 static inline pid_t fork_for_test(void)
 {
-    fflush(NULL);
+    (void)fflush(NULL);
     return fork();
 }
 
-/* An ordinary exit, so that what the child ran counts as covered; but no checker shall take
- * the copy of what the parent has for a leak. */
+/* An ordinary exit, so that what the child ran counts as covered; but no checker shall
+ * take the copy of what the parent has for a leak. */
 static inline _Noreturn void end_child(int status)
 {
 #ifdef CHECKED_FOR_LEAKS

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fake_redis.h's server. Must not know the meaning of a command, but for SUBSCRIBE and the count
- * of who did.
+ * fake_redis.h's server. Must not know the meaning of a command, but for SUBSCRIBE and
+ * the count of who did.
  *
  * Happy path: read, cut a command out of the bytes, ask the test, else the real server,
  * write the answer.
@@ -39,20 +39,22 @@ static struct fake_redis *fakes;
 
 static void end_connection(struct fake_connection *connection)
 {
-    if (connection->ended)
+    if (connection->ended) {
         return;
+    }
     connection->ended = true;
     event_free(connection->readable);
     event_free(connection->writable);
     evbuffer_free(connection->out);
     close(connection->fd);
-    if (connection->real)
+    if (connection->real != NULL) {
         redisFree(connection->real);
+    }
 }
 
 static void sweep(struct fake_redis *fake)
 {
-    for (struct fake_connection **at = &fake->connections, *one; (one = *at);) {
+    for (struct fake_connection **at = &fake->connections, *one; (one = *at) != NULL;) {
         if (!one->ended) {
             at = &one->next;
             continue;
@@ -75,18 +77,21 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
         return;
     }
     evbuffer_drain(out, sent > 0 ? (size_t)sent : 0);
-    if (evbuffer_get_length(out) > 0 && event_add(connection->writable, NULL) < 0)
+    if (evbuffer_get_length(out) > 0 && event_add(connection->writable, NULL) < 0) {
         abort();
+    }
 }
 
 static void say(struct fake_connection *connection, const char *bytes, size_t length)
 {
     bool waits = evbuffer_get_length(connection->out) > 0;
 
-    if (evbuffer_add(connection->out, bytes, length) < 0)
+    if (evbuffer_add(connection->out, bytes, length) < 0) {
         abort();
-    if (!waits && length > 0)
+    }
+    if (!waits && length > 0) {
         on_writable(connection->fd, EV_WRITE, connection);
+    }
 }
 
 /* ---- the real server's answer as bytes again ---- */
@@ -95,26 +100,27 @@ static void print_reply(FILE *out, const redisReply *reply)
 {
     switch (reply->type) {
     case REDIS_REPLY_STATUS:
-        fprintf(out, "+%s\r\n", reply->str);
+        (void)fprintf(out, "+%s\r\n", reply->str);
         break;
     case REDIS_REPLY_ERROR:
-        fprintf(out, "-%s\r\n", reply->str);
+        (void)fprintf(out, "-%s\r\n", reply->str);
         break;
     case REDIS_REPLY_INTEGER:
-        fprintf(out, ":%lld\r\n", reply->integer);
+        (void)fprintf(out, ":%lld\r\n", reply->integer);
         break;
     case REDIS_REPLY_STRING:
-        fprintf(out, "$%zu\r\n", (size_t)reply->len);
-        fwrite(reply->str, 1, (size_t)reply->len, out);
-        fputs("\r\n", out);
+        (void)fprintf(out, "$%zu\r\n", (size_t)reply->len);
+        (void)fwrite(reply->str, 1, (size_t)reply->len, out);
+        (void)fputs("\r\n", out);
         break;
     case REDIS_REPLY_ARRAY:
-        fprintf(out, "*%zu\r\n", reply->elements);
-        for (size_t i = 0; i < reply->elements; i++)
+        (void)fprintf(out, "*%zu\r\n", reply->elements);
+        for (size_t i = 0; i < reply->elements; i++) {
             print_reply(out, reply->element[i]);
+        }
         break;
     default:
-        fputs("$-1\r\n", out);
+        (void)fputs("$-1\r\n", out);
     }
 }
 
@@ -125,14 +131,16 @@ static void ask_real(struct fake_connection *connection, int argc, char **argv,
     size_t length = 0;
     FILE *out = open_memstream(&bytes, &length);
 
-    if (!connection->real)
+    if (connection->real == NULL) {
         connection->real = redisConnectUnix(stage.server.path);
+    }
     redisReply *reply =
         redisCommandArgv(connection->real, argc, (const char **)(uintptr_t)argv, lengths);
-    if (!reply || !out)
+    if (reply == NULL || out == NULL) {
         abort();
+    }
     print_reply(out, reply);
-    fclose(out);
+    (void)fclose(out);
     say(connection, bytes, length);
     freeReplyObject(reply);
     free(bytes);
@@ -147,11 +155,13 @@ static void confirm(struct fake_connection *connection, const char *channel)
 
     for (size_t i = 0; i < sizeof(connection->channels) / sizeof(*connection->channels);
          i++) {
-        if (!connection->channels[i][0])
-            snprintf(connection->channels[i], sizeof(*connection->channels), "%s",
-                     channel);
-        if (strcmp(connection->channels[i], channel) == 0)
+        if (!connection->channels[i][0]) {
+            (void)snprintf(connection->channels[i], sizeof(*connection->channels), "%s",
+                           channel);
+        }
+        if (strcmp(connection->channels[i], channel) == 0) {
             break;
+        }
     }
     connection->subscribed = true;
     say(connection, bytes, (size_t)length);
@@ -163,9 +173,12 @@ static void count(struct fake_connection *connection, const char *channel)
     char bytes[256];
     int subscribers = 0, length;
 
-    for (struct fake_connection *one = connection->fake->connections; one; one = one->next)
-        for (size_t i = 0; i < sizeof(one->channels) / sizeof(*one->channels); i++)
+    for (struct fake_connection *one = connection->fake->connections; one != NULL;
+         one = one->next) {
+        for (size_t i = 0; i < sizeof(one->channels) / sizeof(*one->channels); i++) {
             subscribers += !one->ended && strcmp(one->channels[i], channel) == 0;
+        }
+    }
     length = snprintf(bytes, sizeof(bytes), "*2\r\n$%zu\r\n%s\r\n:%d\r\n",
                       strlen(channel), channel, subscribers);
     say(connection, bytes, (size_t)length);
@@ -177,21 +190,24 @@ static void obey(struct fake_connection *connection, int argc, char **argv,
     struct fake_redis *fake = connection->fake;
     const char *answer;
 
-    if (connection->mute)
+    if (connection->mute) {
         return;
+    }
     fake->commands++;
-    answer = fake->answer ? fake->answer(fake, argc, argv) : FAKE_REAL;
-    connection->mute = answer && answer[0] == '\0'; /* no server leaves just one out */
-    if (answer == FAKE_HANG_UP)
+    answer = fake->answer != NULL ? fake->answer(fake, argc, argv) : FAKE_REAL;
+    connection->mute = answer != NULL &&
+                       answer[0] == '\0'; /* no server leaves just one out */
+    if (answer == FAKE_HANG_UP) {
         end_connection(connection);
-    else if (answer)
+    } else if (answer != NULL) {
         say(connection, answer, strlen(answer));
-    else if (strcasecmp(argv[0], "SUBSCRIBE") == 0)
+    } else if (strcasecmp(argv[0], "SUBSCRIBE") == 0) {
         confirm(connection, argv[1]);
-    else if (argc == 3 && strcasecmp(argv[0], "PUBSUB") == 0)
+    } else if (argc == 3 && strcasecmp(argv[0], "PUBSUB") == 0) {
         count(connection, argv[2]);
-    else
+    } else {
         ask_real(connection, argc, argv, lengths);
+    }
 }
 
 /* A number of the protocol and its line's end; NULL if the line is not whole yet. */
@@ -199,10 +215,12 @@ static char *read_number(char *at, const char *end, char kind, long *number)
 {
     char *line_end = memchr(at, '\n', (size_t)(end - at));
 
-    if (!line_end)
+    if (line_end == NULL) {
         return NULL;
-    if (*at != kind)
+    }
+    if (*at != kind) {
         abort(); /* only clients of ours speak here */
+    }
     *number = strtol(at + 1, NULL, 10);
     return line_end + 1;
 }
@@ -215,18 +233,21 @@ static size_t take_command(struct fake_connection *connection)
     long argc, length;
 
     at = read_number(at, end, '*', &argc);
-    if (!at || argc < 1 || argc > MAX_ARGC)
+    if (at == NULL || argc < 1 || argc > MAX_ARGC) {
         return 0;
+    }
     for (long i = 0; i < argc; i++) {
         at = at < end ? read_number(at, end, '$', &length) : NULL;
-        if (!at || at + length + 2 > end)
+        if (at == NULL || at + length + 2 > end) {
             return 0;
+        }
         argv[i] = at;
         lengths[i] = (size_t)length;
         at += length + 2;
     }
-    for (long i = 0; i < argc; i++)
+    for (long i = 0; i < argc; i++) {
         argv[i][lengths[i]] = '\0';
+    }
     obey(connection, (int)argc, argv, lengths);
     return (size_t)(at - connection->bytes);
 }
@@ -238,8 +259,9 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
                          sizeof(connection->bytes) - connection->used, 0);
 
     (void)what;
-    if (count < 0 && errno == EAGAIN)
+    if (count < 0 && errno == EAGAIN) {
         return;
+    }
     if (count <= 0) {
         end_connection(connection);
         return;
@@ -259,12 +281,14 @@ static void on_connection(evutil_socket_t fd, short what, void *arg)
 
     (void)what;
     sweep(fake);
-    if (client < 0)
+    if (client < 0) {
         return;
+    }
     fake->accepted++;
     struct fake_connection *connection = calloc(1, sizeof(*connection));
-    if (!connection)
+    if (connection == NULL) {
         abort();
+    }
     connection->fake = fake;
     connection->fd = client;
     connection->readable =
@@ -274,22 +298,24 @@ static void on_connection(evutil_socket_t fd, short what, void *arg)
     connection->out = evbuffer_new();
     connection->next = fake->connections;
     fake->connections = connection;
-    if (!connection->readable || !connection->writable || !connection->out ||
-        event_add(connection->readable, NULL) < 0)
+    if (connection->readable == NULL || connection->writable == NULL ||
+        connection->out == NULL || event_add(connection->readable, NULL) < 0) {
         abort();
+    }
 }
 
 void fake_hang_up(struct fake_redis *fake)
 {
-    for (struct fake_connection *one = fake->connections; one; one = one->next)
+    for (struct fake_connection *one = fake->connections; one != NULL; one = one->next) {
         end_connection(one);
+    }
     sweep(fake);
 }
 
 static void all_leave(bool in_good_order)
 {
     (void)in_good_order;
-    while (fakes) {
+    while (fakes != NULL) {
         struct fake_redis *fake = fakes;
         fake_hang_up(fake);
         int fd = event_get_fd(fake->listening);
@@ -308,19 +334,25 @@ struct fake_redis *fake_start(const char *(*answer)(struct fake_redis *fake, int
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct fake_redis *fake = calloc(1, sizeof(*fake));
 
-    if (!fake)
+    if (fake == NULL) {
         stage_fail("fake: memory");
+    }
     stage_at_exit(all_leave);
     fake->answer = answer;
-    snprintf(fake->path, sizeof(fake->path), "%s/fake-%d", stage.server.dir, ++number);
-    snprintf(fake->url, sizeof(fake->url), "unix://%s", fake->path);
-    snprintf(address.sun_path, sizeof(address.sun_path), "%s", fake->path);
+    (void)snprintf(fake->path, sizeof(fake->path), "%s/fake-%d", stage.server.dir,
+                   ++number);
+    (void)snprintf(fake->url, sizeof(fake->url), "unix://%s", fake->path);
+    (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", fake->path);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, 64) < 0)
+    if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+        listen(fd, 64) < 0) {
         stage_fail("fake: %s", strerror(errno));
-    fake->listening = event_new(stage.base, fd, EV_READ | EV_PERSIST, on_connection, fake);
-    if (!fake->listening || event_add(fake->listening, NULL) < 0)
+    }
+    fake->listening =
+        event_new(stage.base, fd, EV_READ | EV_PERSIST, on_connection, fake);
+    if (fake->listening == NULL || event_add(fake->listening, NULL) < 0) {
         stage_fail("fake: memory");
+    }
     fake->next = fakes;
     fakes = fake;
     return fake;
@@ -328,7 +360,9 @@ struct fake_redis *fake_start(const char *(*answer)(struct fake_redis *fake, int
 
 void fake_push(struct fake_redis *fake, const char *bytes)
 {
-    for (struct fake_connection *one = fake->connections; one; one = one->next)
-        if (!one->ended && one->subscribed)
+    for (struct fake_connection *one = fake->connections; one != NULL; one = one->next) {
+        if (!one->ended && one->subscribed) {
             say(one, bytes, strlen(bytes));
+        }
+    }
 }

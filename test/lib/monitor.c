@@ -2,8 +2,9 @@
 /*
  * monitor.h over hiredis. Must not know what the commands mean.
  *
- * Happy path: MONITOR; when asked, a mark is sent by the test's own connection and all lines
- * up to the mark are read, so that nothing that the server executed before is missing.
+ * Happy path: MONITOR; when asked, a mark is sent by the test's own connection and all
+ * lines up to the mark are read, so that nothing that the server executed before is
+ * missing.
  */
 #include "monitor.h"
 #include "stage.h"
@@ -30,20 +31,23 @@ void monitor_start(void)
 {
     stage_at_exit(leave);
     link_ = redisConnectUnix(stage.server.path);
-    if (!link_ || link_->err)
+    if (link_ == NULL || link_->err) {
         stage_fail("monitor: no connection");
+    }
     redisSetTimeout(link_, (struct timeval){.tv_sec = 30});
     freeReplyObject(redisCommand(link_, "MONITOR"));
     seen = calloc(1, TEXT_SIZE);
-    if (!seen)
+    if (seen == NULL) {
         stage_fail("memory");
+    }
     used = 0;
 }
 
 void monitor_stop(void)
 {
-    if (link_)
+    if (link_ != NULL) {
         redisFree(link_);
+    }
     link_ = NULL;
     free(seen);
     seen = NULL;
@@ -55,12 +59,14 @@ static void note(const char *line)
     const char *at = strstr(line, "] \"");
     size_t length;
 
-    if (!at || strncmp(at - 4, " lua", 4) == 0 || strncmp(at - 3, "lua", 3) == 0)
+    if (at == NULL || strncmp(at - 4, " lua", 4) == 0 || strncmp(at - 3, "lua", 3) == 0) {
         return;
+    }
     at += 2;
     length = strlen(at);
-    if (used + length + 2 >= TEXT_SIZE)
+    if (used + length + 2 >= TEXT_SIZE) {
         stage_fail("monitor: too much was sent");
+    }
     memcpy(seen + used, at, length);
     seen[used + length] = '\n';
     used += length + 1;
@@ -72,15 +78,17 @@ static void read_up_to_mark(void)
     char mark[32];
     void *reply;
 
-    snprintf(mark, sizeof(mark), "mark-%d", ++marks);
+    (void)snprintf(mark, sizeof(mark), "mark-%d", ++marks);
     redis_ok("ECHO %s", mark);
     for (bool found = false; !found;) {
-        if (redisGetReply(link_, &reply) != REDIS_OK)
+        if (redisGetReply(link_, &reply) != REDIS_OK) {
             stage_fail("monitor: %s", link_->errstr);
+        }
         const char *line = ((redisReply *)reply)->str;
-        found = line && strstr(line, mark);
-        if (line && !found)
+        found = line != NULL && strstr(line, mark) != NULL;
+        if (line != NULL && !found) {
             note(line);
+        }
         freeReplyObject(reply);
     }
 }
@@ -104,9 +112,11 @@ static bool is_work(const char *line)
     static const char *const work[] = {"set",  "incr",    "incrby", "evalsha",
                                        "eval", "pexpire", "del",    "pubsub"};
 
-    for (size_t i = 0; i < sizeof(work) / sizeof(*work); i++)
-        if (is_named(line, work[i]))
+    for (size_t i = 0; i < sizeof(work) / sizeof(*work); i++) {
+        if (is_named(line, work[i])) {
             return true;
+        }
+    }
     return false;
 }
 
@@ -115,8 +125,9 @@ int monitor_count(const char *command)
     int count = 0;
 
     read_up_to_mark();
-    for (const char *line = seen; *line; line = strchr(line, '\n') + 1)
+    for (const char *line = seen; *line; line = strchr(line, '\n') + 1) {
         count += command[0] ? is_named(line, command) : is_work(line);
+    }
     return count;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What clients send to the stage's server, as the server itself tells (MONITOR): commands of
- * clients only, not those of scripts nor the test's own. Owns one connection of its own.
+ * What clients send to the stage's server, as the server itself tells (MONITOR): commands
+ * of clients only, not those of scripts nor the test's own. Owns one connection of its
+ * own.
  *
  * Happy path: monitor_start, the test, monitor_count("evalsha"), monitor_stop.
  */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Clients and lock handles under the labels that the trace shows. Owns every callback that
- * the library makes in a test: each is written into the trace, and whatever it was, it must
- * keep the callback rules that can be judged at that spot (no callback inside a call, exactly
- * one for each call, none after the handle was freed, the state that goes with it). Must
- * know the public header alone.
+ * Clients and lock handles under the labels that the trace shows. Owns every callback
+ * that the library makes in a test: each is written into the trace, and whatever it was,
+ * it must keep the callback rules that can be judged at that spot (no callback inside a
+ * call, exactly one for each call, none after the handle was freed, the state that goes
+ * with it). Must know the public header alone.
  *
- * The trace's words: "A granted", "A EBUSY" (any other end of lw_acquire), "A lost ELOST",
- * "A released OK", "A renewed OK"; "a closed"; with peer->shows_link "a up", "a down".
+ * The trace's words: "A granted", "A EBUSY" (any other end of lw_acquire), "A lost
+ * ELOST", "A released OK", "A renewed OK"; "a closed"; with peer->shows_link "a up", "a
+ * down".
  *
  * Happy path:
  *     struct peer *a = peer_start("a", NULL);
@@ -64,6 +65,7 @@ struct hold {
 
 extern struct peer *peers; /* of this test, latest first */
 extern struct hold *holds;
+extern int players_in_call; /* above 0 while a function of the API runs */
 
 /* NULL: local_turns 1, everything else by default. The callbacks, arg, errbuf, the log
  * level and, unless given, client_name (test-<label>) are filled in. */
@@ -101,7 +103,8 @@ void extend(struct hold *hold, uint32_t lease_ms); /* lw_renew, accepted */
 void extend_refused(struct hold *hold, uint32_t lease_ms, int error);
 void drop(struct hold *hold); /* lw_lock_free */
 
-/* All handles and clients are freed now, in silence, as at the end of a test that failed. */
+/* All handles and clients are freed now, in silence, as at the end of a test that
+ * failed. */
 void players_leave(void);
 
 /* LW_ACQUIRE_OPTIONS with a field or two: asking(.wait_ms = -1, .lease_ms = 1000). */

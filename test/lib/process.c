@@ -46,8 +46,9 @@ static void report(const char *format, ...)
     va_start(arguments, format);
     int length = vsnprintf(line, sizeof(line), format, arguments);
     va_end(arguments);
-    if (write(1, line, (size_t)length) != length)
+    if (write(1, line, (size_t)length) != length) {
         _exit(3);
+    }
 }
 
 static void child_lost(struct lw_lock *lock, int reason, void *arg)
@@ -62,8 +63,9 @@ static void child_result(struct lw_lock *lock, int status, void *arg)
 {
     struct task *task = arg;
 
-    if (status == LW_OK)
+    if (status == LW_OK) {
         report("fence %llu\n", (unsigned long long)lw_lock_fence(lock));
+    }
     report("%s %s\n", task->label, status == LW_OK ? "granted" : status_name(status));
 }
 
@@ -78,9 +80,11 @@ static void child_released(struct lw_lock *lock, int status, void *arg)
 
 static struct task *find_task(const char *label)
 {
-    for (size_t i = 0; i < MAX_LABELS; i++)
-        if (strcmp(child.tasks[i].label, label) == 0)
+    for (size_t i = 0; i < MAX_LABELS; i++) {
+        if (strcmp(child.tasks[i].label, label) == 0) {
             return &child.tasks[i];
+        }
+    }
     _exit(4);
 }
 
@@ -94,21 +98,25 @@ static void obey(const char *line)
     if (sscanf(line, "acquire %15s %127s %lld %u %c %129s %u", label, name, &wait_ms,
                &options.lease_ms, &mode, owner, &options.permits) >= 4) {
         struct task *task = find_task("");
-        snprintf(task->label, sizeof(task->label), "%s", label);
+        (void)snprintf(task->label, sizeof(task->label), "%s", label);
         options.wait_ms = wait_ms;
-        if (mode)
+        if (mode) {
             options.mode = mode == 'w'   ? LW_EXCLUSIVE
                            : mode == 'r' ? LW_SHARED
                                          : LW_REDISSON;
-        if (strcmp(owner, "-") != 0)
+        }
+        if (strcmp(owner, "-") != 0) {
             options.owner = owner;
+        }
         if (lw_acquire(child.client, name, &options, child_result, task, &task->lock) !=
-            LW_OK)
+            LW_OK) {
             _exit(5);
+        }
     } else if (sscanf(line, "release %15s", label) == 1) {
         struct task *task = find_task(label);
-        if (lw_release(task->lock, child_released, task) != LW_OK)
+        if (lw_release(task->lock, child_released, task) != LW_OK) {
             _exit(6);
+        }
     } else {
         _exit(strcmp(line, "quit") == 0 ? 0 : 7);
     }
@@ -118,7 +126,7 @@ static void obey(const char *line)
 static void split_lines(char *buffer, size_t *used, void (*use)(const char *, void *),
                         void *arg)
 {
-    for (char *end; (end = memchr(buffer, '\n', *used));) {
+    for (char *end; (end = memchr(buffer, '\n', *used)) != NULL;) {
         *end = '\0';
         use(buffer, arg);
         *used -= (size_t)(end + 1 - buffer);
@@ -137,8 +145,9 @@ static void on_order(evutil_socket_t fd, short what, void *arg)
     ssize_t count = read(fd, child.line + child.used, sizeof(child.line) - child.used);
 
     (void)what, (void)arg;
-    if (count <= 0)
+    if (count <= 0) {
         _exit(0);
+    }
     child.used += (size_t)count;
     split_lines(child.line, &child.used, obey_line, NULL);
 }
@@ -156,20 +165,23 @@ static _Noreturn void be_child(const char *url, const struct lw_client_options *
     char own_name[32], error[256];
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
+    if (getppid() != parent) {
         _exit(0);
-    if (wanted)
+    }
+    if (wanted != NULL) {
         options = *wanted;
-    snprintf(own_name, sizeof(own_name), "test-%s", name);
+    }
+    (void)snprintf(own_name, sizeof(own_name), "test-%s", name);
     options.client_name = own_name;
     options.link = child_link;
     options.errbuf = error;
     options.errbuf_size = sizeof(error);
     child.base = event_base_new();
     struct event *orders = event_new(child.base, 0, EV_READ | EV_PERSIST, on_order, NULL);
-    if (!orders || event_add(orders, NULL) < 0 ||
-        lw_client_new(child.base, url, &options, &child.client) != LW_OK)
+    if (orders == NULL || event_add(orders, NULL) < 0 ||
+        lw_client_new(child.base, url, &options, &child.client) != LW_OK) {
         _exit(2);
+    }
     event_base_dispatch(child.base);
     _exit(0);
 }
@@ -180,10 +192,12 @@ static void hear_line(const char *line, void *arg)
 {
     struct process *process = arg;
 
-    if (strcmp(line, "up") == 0)
+    if (strcmp(line, "up") == 0) {
         process->linked = true;
-    else if (sscanf(line, "fence %llu", &process->fence) != 1 && strncmp(line, "down", 4))
+    } else if (sscanf(line, "fence %llu", &process->fence) != 1 &&
+               strncmp(line, "down", 4) != 0) {
         stage_note("%s: %s", process->label, line);
+    }
 }
 
 static void on_report(evutil_socket_t fd, short what, void *arg)
@@ -204,7 +218,7 @@ static void on_report(evutil_socket_t fd, short what, void *arg)
 static void all_leave(bool in_good_order)
 {
     (void)in_good_order;
-    while (processes) {
+    while (processes != NULL) {
         struct process *process = processes;
         process_kill(process);
         processes = process->next;
@@ -216,7 +230,7 @@ static bool has_subscription(const struct process *process)
 {
     struct peer peer = {.next = NULL};
 
-    snprintf(peer.label, sizeof(peer.label), "%s", process->label);
+    (void)snprintf(peer.label, sizeof(peer.label), "%s", process->label);
     return peer_link_id(&peer, true) != 0;
 }
 
@@ -228,15 +242,17 @@ struct process *process_start(const char *label, const struct lw_client_options 
 
     stage_at_exit(all_leave);
     stage.notes_may_stay = true;
-    if (!process || pipe2(to, O_CLOEXEC) < 0 || pipe2(from, O_CLOEXEC) < 0)
+    if (process == NULL || pipe2(to, O_CLOEXEC) < 0 || pipe2(from, O_CLOEXEC) < 0) {
         stage_fail("%s: %s", label, strerror(errno));
-    snprintf(process->label, sizeof(process->label), "%s", label);
+    }
+    (void)snprintf(process->label, sizeof(process->label), "%s", label);
     process->pid = fork();
     if (process->pid == 0) {
         dup2(to[0], 0);
         dup2(from[1], 1);
-        for (int fd = 3; fd < 1024; fd++)
+        for (int fd = 3; fd < 1024; fd++) {
             close(fd);
+        }
         be_child(stage.server.url, options, label, parent);
     }
     close(to[0]);
@@ -246,8 +262,9 @@ struct process *process_start(const char *label, const struct lw_client_options 
     processes = process;
     process->from =
         event_new(stage.base, from[0], EV_READ | EV_PERSIST, on_report, process);
-    if (process->pid < 0 || !process->from || event_add(process->from, NULL) < 0)
+    if (process->pid < 0 || process->from == NULL || event_add(process->from, NULL) < 0) {
         stage_fail("%s: %s", label, strerror(errno));
+    }
     UNTIL(process->linked && has_subscription(process));
     return process;
 }
@@ -261,24 +278,28 @@ void process_tell(struct process *process, const char *format, ...)
     int length = vsnprintf(line, sizeof(line) - 1, format, arguments);
     va_end(arguments);
     line[length++] = '\n';
-    if (write(process->to, line, (size_t)length) != length)
+    if (write(process->to, line, (size_t)length) != length) {
         stage_complain("%s does not listen: %s", process->label, strerror(errno));
+    }
 }
 
 void process_signal(struct process *process, int signal)
 {
     kill(process->pid, signal);
-    if (signal == SIGSTOP)
+    if (signal == SIGSTOP) {
         waitpid(process->pid, &(int){0}, WUNTRACED);
+    }
 }
 
 void process_kill(struct process *process)
 {
-    if (process->pid <= 0)
+    if (process->pid <= 0) {
         return;
+    }
     kill(process->pid, SIGKILL);
-    while (waitpid(process->pid, NULL, 0) < 0 && errno == EINTR)
+    while (waitpid(process->pid, NULL, 0) < 0 && errno == EINTR) {
         continue;
+    }
     process->pid = 0;
     int from = event_get_fd(process->from);
     event_free(process->from);

@@ -3,8 +3,9 @@
  * proxy.h's proxy. Must not know what passes through it, but for the words
  * SUBSCRIBE and message.
  *
- * Happy path: accept, connect to the target; whatever is read on one side becomes a parcel
- * with a due time, which is written to the other side when it is due and nothing holds it.
+ * Happy path: accept, connect to the target; whatever is read on one side becomes a
+ * parcel with a due time, which is written to the other side when it is due and nothing
+ * holds it.
  */
 #include "proxy.h"
 
@@ -49,7 +50,7 @@ struct proxy_pair {
 static void drop_parcels(struct lane *lane)
 {
     event_del(lane->timer);
-    while (lane->first) {
+    while (lane->first != NULL) {
         struct parcel *parcel = lane->first;
         lane->first = parcel->next;
         free(parcel);
@@ -61,23 +62,26 @@ static void close_side(int fd, bool reset)
 {
     struct linger hard = {.l_onoff = 1, .l_linger = 0};
 
-    if (reset)
+    if (reset) {
         setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+    }
     close(fd);
 }
 
 static void close_pair(struct proxy_pair *pair, bool reset)
 {
-    if (pair->dead)
+    if (pair->dead) {
         return;
+    }
     for (int way = 0; way < PROXY_WAYS; way++) {
         struct lane *lane = &pair->lanes[way];
         drop_parcels(lane);
         event_free(lane->readable);
         event_free(lane->timer);
     }
-    if (!pair->deserted)
+    if (!pair->deserted) {
         close_side(pair->lanes[TO_SERVER].from, reset);
+    }
     close_side(pair->lanes[TO_CLIENT].from, reset);
     pair->dead = true;
     pair->proxy->open--;
@@ -85,8 +89,9 @@ static void close_pair(struct proxy_pair *pair, bool reset)
 
 static void desert(struct proxy_pair *pair)
 {
-    if (pair->dead || pair->deserted)
+    if (pair->dead || pair->deserted) {
         return;
+    }
     event_del(pair->lanes[TO_SERVER].readable);
     drop_parcels(&pair->lanes[TO_SERVER]);
     drop_parcels(&pair->lanes[TO_CLIENT]);
@@ -96,7 +101,7 @@ static void desert(struct proxy_pair *pair)
 
 static void sweep(struct proxy *proxy)
 {
-    for (struct proxy_pair **at = &proxy->pairs, *pair; (pair = *at);) {
+    for (struct proxy_pair **at = &proxy->pairs, *pair; (pair = *at) != NULL;) {
         if (!pair->dead) {
             at = &pair->next;
             continue;
@@ -112,8 +117,9 @@ static bool write_all(int fd, const char *bytes, size_t length)
         ssize_t count = send(fd, bytes, length, MSG_NOSIGNAL);
         if (count < 0 && errno == EAGAIN) {
             struct pollfd wait = {.fd = fd, .events = POLLOUT};
-            if (poll(&wait, 1, WRITE_LIMIT_MS) != 1)
+            if (poll(&wait, 1, WRITE_LIMIT_MS) != 1) {
                 return false;
+            }
         } else if (count < 0) {
             return false;
         } else {
@@ -134,11 +140,12 @@ static void forward(struct lane *lane)
 {
     int64_t now = now_ms();
 
-    while (lane->first && !rule_of(lane)->hold && lane->first->due_ms <= now) {
+    while (lane->first != NULL && !rule_of(lane)->hold && lane->first->due_ms <= now) {
         struct parcel *parcel = lane->first;
         lane->first = parcel->next;
-        if (!lane->first)
+        if (lane->first == NULL) {
             lane->last = &lane->first;
+        }
         bool good = write_all(lane->to, parcel->bytes, parcel->length);
         free(parcel);
         if (!good) {
@@ -146,11 +153,11 @@ static void forward(struct lane *lane)
             return;
         }
     }
-    if (lane->first && !rule_of(lane)->hold) {
+    if (lane->first != NULL && !rule_of(lane)->hold) {
         int64_t wait = lane->first->due_ms - now;
         struct timeval after = {wait / 1000, (wait % 1000) * 1000};
         event_add(lane->timer, &after);
-    } else if (!lane->first && lane->ended) {
+    } else if (lane->first == NULL && lane->ended) {
         close_pair(lane->pair, false);
     }
 }
@@ -167,18 +174,21 @@ static void note_subscription(struct proxy_pair *pair)
 
     pair->kind = SUBSCRIPTION;
     proxy->subscriptions++;
-    if (proxy->listen && strcmp(proxy->listen, pair->target) != 0)
+    if (proxy->listen != NULL && strcmp(proxy->listen, pair->target) != 0) {
         close_pair(pair, true);
+    }
 }
 
 static void note_words(struct lane *lane, const char *bytes, size_t length)
 {
     struct proxy_pair *pair = lane->pair;
 
-    if (lane->way == TO_CLIENT)
+    if (lane->way == TO_CLIENT) {
         pair->proxy->messages += memmem(bytes, length, "\nmessage\r", 9) != NULL;
-    else if (pair->kind == COMMANDS && memmem(bytes, length, "\nSUBSCRIBE\r", 11))
+    } else if (pair->kind == COMMANDS &&
+               memmem(bytes, length, "\nSUBSCRIBE\r", 11) != NULL) {
         note_subscription(pair);
+    }
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
@@ -188,23 +198,27 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     ssize_t count = recv(fd, bytes, sizeof(bytes), 0);
 
     (void)what;
-    if (count < 0 && errno == EAGAIN)
+    if (count < 0 && errno == EAGAIN) {
         return;
+    }
     if (count <= 0) {
         lane->ended = true;
         event_del(lane->readable);
         forward(lane);
         return;
     }
-    if (lane->pair->deserted)
+    if (lane->pair->deserted) {
         return;
+    }
     note_words(lane, bytes, (size_t)count);
     lane->pair->proxy->bytes[lane->pair->kind][lane->way] += count;
-    if (rule_of(lane)->swallow || lane->pair->dead)
+    if (rule_of(lane)->swallow || lane->pair->dead) {
         return;
+    }
     struct parcel *parcel = malloc(sizeof(*parcel) + (size_t)count);
-    if (!parcel)
+    if (parcel == NULL) {
         abort();
+    }
     *parcel = (struct parcel){.due_ms = now_ms() + rule_of(lane)->delay_ms,
                               .length = (size_t)count};
     memcpy(parcel->bytes, bytes, (size_t)count);
@@ -221,13 +235,16 @@ static void open_lane(struct proxy_pair *pair, enum proxy_way way, int from, int
     lane->last = &lane->first;
     lane->timer = evtimer_new(stage.base, on_timer, lane);
     lane->readable = event_new(stage.base, from, EV_READ | EV_PERSIST, on_readable, lane);
-    if (!lane->timer || !lane->readable || event_add(lane->readable, NULL) < 0)
+    if (lane->timer == NULL || lane->readable == NULL ||
+        event_add(lane->readable, NULL) < 0) {
         abort();
+    }
 }
 
 static const char *next_target(const struct proxy *proxy)
 {
-    return proxy->other && proxy->accepted % 2 == 0 ? proxy->other : proxy->target;
+    return proxy->other != NULL && proxy->accepted % 2 == 0 ? proxy->other
+                                                            : proxy->target;
 }
 
 static void on_connection(evutil_socket_t fd, short what, void *arg)
@@ -239,11 +256,12 @@ static void on_connection(evutil_socket_t fd, short what, void *arg)
 
     (void)what;
     sweep(proxy);
-    if (client < 0)
+    if (client < 0) {
         return;
+    }
     proxy->accepted++;
     path = next_target(proxy);
-    snprintf(target.sun_path, sizeof(target.sun_path), "%s", path);
+    (void)snprintf(target.sun_path, sizeof(target.sun_path), "%s", path);
     server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (proxy->refusing ||
         connect(server, (struct sockaddr *)&target, sizeof(target)) < 0) {
@@ -253,8 +271,9 @@ static void on_connection(evutil_socket_t fd, short what, void *arg)
     }
     evutil_make_socket_nonblocking(server);
     struct proxy_pair *pair = calloc(1, sizeof(*pair));
-    if (!pair)
+    if (pair == NULL) {
         abort();
+    }
     pair->proxy = proxy;
     pair->target = path;
     pair->next = proxy->pairs;
@@ -272,10 +291,11 @@ static int listen_tcp(struct proxy *proxy)
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     if (bind(fd, (struct sockaddr *)&address, size) < 0 || listen(fd, 64) < 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &size) < 0)
+        getsockname(fd, (struct sockaddr *)&address, &size) < 0) {
         stage_fail("proxy: %s", strerror(errno));
+    }
     proxy->port = ntohs(address.sin_port);
-    snprintf(proxy->url, sizeof(proxy->url), "redis://127.0.0.1:%d", proxy->port);
+    (void)snprintf(proxy->url, sizeof(proxy->url), "redis://127.0.0.1:%d", proxy->port);
     return fd;
 }
 
@@ -285,11 +305,14 @@ static int listen_unix(struct proxy *proxy)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-    snprintf(proxy->path, sizeof(proxy->path), "%s/proxy-%d", stage.server.dir, ++number);
-    snprintf(address.sun_path, sizeof(address.sun_path), "%s", proxy->path);
-    if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, 64) < 0)
+    (void)snprintf(proxy->path, sizeof(proxy->path), "%s/proxy-%d", stage.server.dir,
+                   ++number);
+    (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", proxy->path);
+    if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+        listen(fd, 64) < 0) {
         stage_fail("proxy: %s", strerror(errno));
-    snprintf(proxy->url, sizeof(proxy->url), "unix://%s", proxy->path);
+    }
+    (void)snprintf(proxy->url, sizeof(proxy->url), "unix://%s", proxy->path);
     return fd;
 }
 
@@ -297,23 +320,26 @@ static struct proxy *proxies;
 
 void proxy_stop(struct proxy *proxy)
 {
-    if (!proxy->listening)
+    if (proxy->listening == NULL) {
         return;
-    for (struct proxy_pair *pair = proxy->pairs; pair; pair = pair->next)
+    }
+    for (struct proxy_pair *pair = proxy->pairs; pair != NULL; pair = pair->next) {
         close_pair(pair, false);
+    }
     sweep(proxy);
     int fd = event_get_fd(proxy->listening);
     event_free(proxy->listening);
     proxy->listening = NULL;
     close(fd);
-    if (proxy->path[0])
+    if (proxy->path[0]) {
         unlink(proxy->path);
+    }
 }
 
 static void all_leave(bool in_good_order)
 {
     (void)in_good_order;
-    while (proxies) {
+    while (proxies != NULL) {
         struct proxy *proxy = proxies;
         proxy_stop(proxy);
         proxies = proxy->next;
@@ -325,15 +351,17 @@ struct proxy *proxy_start(const char *target, bool tcp)
 {
     struct proxy *proxy = calloc(1, sizeof(*proxy));
 
-    if (!proxy)
+    if (proxy == NULL) {
         stage_fail("proxy: memory");
+    }
     stage_at_exit(all_leave);
     proxy->target = target;
     int fd = tcp ? listen_tcp(proxy) : listen_unix(proxy);
     proxy->listening =
         event_new(stage.base, fd, EV_READ | EV_PERSIST, on_connection, proxy);
-    if (!proxy->listening || event_add(proxy->listening, NULL) < 0)
+    if (proxy->listening == NULL || event_add(proxy->listening, NULL) < 0) {
         stage_fail("proxy: memory");
+    }
     proxy->next = proxies;
     proxies = proxy;
     return proxy;
@@ -354,12 +382,15 @@ void proxy_listen_only(struct proxy *proxy, const char *target)
 
 void proxy_desert(struct proxy *proxy, enum proxy_kind kind)
 {
-    for (struct proxy_pair *pair = proxy->pairs; pair; pair = pair->next)
-        if (pair->kind == kind)
+    for (struct proxy_pair *pair = proxy->pairs; pair != NULL; pair = pair->next) {
+        if (pair->kind == kind) {
             desert(pair);
+        }
+    }
 }
 
-void proxy_delay(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way, int64_t ms)
+void proxy_delay(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way,
+                 int64_t ms)
 {
     proxy->rules[kind][way].delay_ms = ms;
 }
@@ -367,9 +398,11 @@ void proxy_delay(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way, 
 void proxy_hold(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way, bool on)
 {
     proxy->rules[kind][way].hold = on;
-    for (struct proxy_pair *pair = proxy->pairs; !on && pair; pair = pair->next)
-        if (!pair->dead && pair->kind == kind)
+    for (struct proxy_pair *pair = proxy->pairs; !on && pair != NULL; pair = pair->next) {
+        if (!pair->dead && pair->kind == kind) {
             forward(&pair->lanes[way]);
+        }
+    }
 }
 
 void proxy_swallow(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way, bool on)
@@ -379,16 +412,20 @@ void proxy_swallow(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way
 
 void proxy_black_hole(struct proxy *proxy, bool on)
 {
-    for (int kind = 0; kind < PROXY_KINDS; kind++)
-        for (int way = 0; way < PROXY_WAYS; way++)
+    for (int kind = 0; kind < PROXY_KINDS; kind++) {
+        for (int way = 0; way < PROXY_WAYS; way++) {
             proxy->rules[kind][way].swallow = on;
+        }
+    }
 }
 
 void proxy_cut(struct proxy *proxy, enum proxy_kind kind)
 {
-    for (struct proxy_pair *pair = proxy->pairs; pair; pair = pair->next)
-        if (pair->kind == kind)
+    for (struct proxy_pair *pair = proxy->pairs; pair != NULL; pair = pair->next) {
+        if (pair->kind == kind) {
             close_pair(pair, true);
+        }
+    }
 }
 
 void proxy_refuse(struct proxy *proxy, bool on)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A man in the middle, in the stage's own loop: clients connect to the proxy, it to the real
- * server. Owns both sockets of each connection and can, for each direction and for each kind
- * of link (a link is a subscription from the first SUBSCRIBE in it on), delay, hold back,
- * swallow what passes, cut, and hang up on the client alone. New connections may be sent to
- * another server, or to two in turn; old ones stay where they are. Knows of Redis that word
- * and `message` alone.
+ * A man in the middle, in the stage's own loop: clients connect to the proxy, it to the
+ * real server. Owns both sockets of each connection and can, for each direction and for
+ * each kind of link (a link is a subscription from the first SUBSCRIBE in it on), delay,
+ * hold back, swallow what passes, cut, and hang up on the client alone. New connections
+ * may be sent to another server, or to two in turn; old ones stay where they are. Knows
+ * of Redis that word and `message` alone.
  *
  * Happy path: proxy_start, peer_start_at("a", proxy->url, NULL), proxy_swallow(...).
  */
@@ -50,14 +50,15 @@ void proxy_delay(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way,
 /* Nothing passes until it is called with false: then all of it, in order. */
 void proxy_hold(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way, bool on);
 /* What comes is lost, and the connection stays. */
-void proxy_swallow(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way, bool on);
+void proxy_swallow(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way,
+                   bool on);
 /* Connections to come lead there; with `other` to the two in turn, as a balancer's. */
 void proxy_lead(struct proxy *proxy, const char *target, const char *other);
-/* A subscription at another server is cut as it begins, until the clients' luck leads it to
- * this one. NULL: wherever it is. */
+/* A subscription at another server is cut as it begins, until the clients' luck leads it
+ * to this one. NULL: wherever it is. */
 void proxy_listen_only(struct proxy *proxy, const char *target);
-/* Connections of this kind end with a reset for the client; the server is not told, and what
- * it says is lost: half-open until the server hangs up or the proxy stops. */
+/* Connections of this kind end with a reset for the client; the server is not told, and
+ * what it says is lost: half-open until the server hangs up or the proxy stops. */
 void proxy_desert(struct proxy *proxy, enum proxy_kind kind);
 /* Both kinds, both ways: the black hole, for connections to come, too. */
 void proxy_black_hole(struct proxy *proxy, bool on);

@@ -26,16 +26,18 @@ static void connect_admin(struct server *server)
     struct timeval limit = {.tv_sec = ANSWER_LIMIT_S};
 
     server->admin = redisConnectUnix(server->path);
-    if (!server->admin || server->admin->err)
+    if (server->admin == NULL || server->admin->err) {
         stage_fail("no connection to %s: %s", server->path,
-                   server->admin ? server->admin->errstr : "memory");
+                   server->admin != NULL ? server->admin->errstr : "memory");
+    }
     redisSetTimeout(server->admin, limit);
 }
 
 static void disconnect_admin(struct server *server)
 {
-    if (server->admin)
+    if (server->admin != NULL) {
         redisFree(server->admin);
+    }
     server->admin = NULL;
 }
 
@@ -44,22 +46,25 @@ static void run(struct server *server)
     char why[300];
 
     if (embedded_start(&server->process, server->keeps ? server->dir : NULL, server->args,
-                       why, sizeof(why)) < 0)
+                       why, sizeof(why)) < 0) {
         stage_fail("%s", why);
+    }
     server->running = true;
     unlink(server->path);
-    if (symlink(server->process.socket, server->path) < 0)
+    if (symlink(server->process.socket, server->path) < 0) {
         stage_fail("symlink %s: %s", server->path, strerror(errno));
+    }
     connect_admin(server);
 }
 
 void server_absent(struct server *server)
 {
     *server = (struct server){.dir = "/tmp/lockwire-test-XXXXXX"};
-    if (!mkdtemp(server->dir))
+    if (mkdtemp(server->dir) == NULL) {
         stage_fail("mkdtemp %s: %s", server->dir, strerror(errno));
-    snprintf(server->path, sizeof(server->path), "%s/redis", server->dir);
-    snprintf(server->url, sizeof(server->url), "unix://%s", server->path);
+    }
+    (void)snprintf(server->path, sizeof(server->path), "%s/redis", server->dir);
+    (void)snprintf(server->url, sizeof(server->url), "unix://%s", server->path);
 }
 
 void server_start(struct server *server, const char *args)
@@ -67,10 +72,12 @@ void server_start(struct server *server, const char *args)
     size_t count = 0;
 
     server_absent(server);
-    snprintf(server->words, sizeof(server->words), "%s", args ? args : "");
-    for (char *rest = server->words, *word; (word = strtok_r(rest, " ", &rest));)
+    (void)snprintf(server->words, sizeof(server->words), "%s", args != NULL ? args : "");
+    for (char *rest = server->words, *word;
+         (word = strtok_r(rest, " ", &rest)) != NULL;) {
         server->args[count++] = word;
-    server->keeps = strstr(args ? args : "", "appendonly yes");
+    }
+    server->keeps = strstr(args != NULL ? args : "", "appendonly yes") != NULL;
     run(server);
 }
 
@@ -78,19 +85,22 @@ static void remove_dir(const char *dir)
 {
     char command[128];
 
-    snprintf(command, sizeof(command), "rm -rf '%s'", dir);
-    if (system(command) != 0)
+    (void)snprintf(command, sizeof(command), "rm -rf '%s'", dir);
+    if (system(command) != 0) {
         stage_complain("cannot remove %s", dir);
+    }
 }
 
 void server_stop(struct server *server)
 {
     disconnect_admin(server);
-    if (server->running)
+    if (server->running) {
         embedded_stop(&server->process);
+    }
     server->running = false;
-    if (server->dir[0])
+    if (server->dir[0]) {
         remove_dir(server->dir);
+    }
     server->dir[0] = '\0';
 }
 
@@ -105,8 +115,9 @@ void server_pause(struct server *server)
 
 void server_resume(struct server *server)
 {
-    if (server->paused)
+    if (server->paused) {
         kill(server->process.pid, SIGCONT);
+    }
     server->paused = false;
 }
 
@@ -119,8 +130,9 @@ void server_kill(struct server *server)
 
 void server_restart(struct server *server)
 {
-    if (server->running)
+    if (server->running) {
         server_kill(server);
+    }
     run(server);
 }
 
@@ -144,8 +156,9 @@ static redisReply *ask(struct server *server, const char *format, va_list argume
 {
     redisReply *reply = redisvCommand(server->admin, format, arguments);
 
-    if (!reply)
+    if (reply == NULL) {
         stage_fail("no answer to %s: %s", format, server->admin->errstr);
+    }
     return reply;
 }
 
@@ -153,8 +166,9 @@ static redisReply *demand(struct server *server, const char *format, va_list arg
 {
     redisReply *reply = ask(server, format, arguments);
 
-    if (reply->type == REDIS_REPLY_ERROR)
+    if (reply->type == REDIS_REPLY_ERROR) {
         stage_fail("%s: %s", format, reply->str);
+    }
     return reply;
 }
 
@@ -186,8 +200,9 @@ int server_free_port(void)
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     if (bind(fd, (struct sockaddr *)&address, size) < 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &size) < 0)
+        getsockname(fd, (struct sockaddr *)&address, &size) < 0) {
         stage_fail("no port is free");
+    }
     close(fd);
     return ntohs(address.sin_port);
 }
@@ -201,8 +216,9 @@ int server_listen(struct server *server)
         bool taken = reply->type == REDIS_REPLY_ERROR;
 
         freeReplyObject(reply);
-        if (!taken)
+        if (!taken) {
             return port;
+        }
     }
     stage_fail("no port stays free");
 }
@@ -223,8 +239,9 @@ long long redis_int(const char *format, ...)
     va_start(arguments, format);
     redisReply *reply = demand(&stage.server, format, arguments);
     va_end(arguments);
-    if (reply->type != REDIS_REPLY_INTEGER)
+    if (reply->type != REDIS_REPLY_INTEGER) {
         stage_fail("%s: no integer", format);
+    }
     long long number = reply->integer;
     freeReplyObject(reply);
     return number;
@@ -238,7 +255,7 @@ const char *redis_text(const char *format, ...)
     va_start(arguments, format);
     redisReply *reply = demand(&stage.server, format, arguments);
     va_end(arguments);
-    snprintf(text, sizeof(text), "%s", reply->str ? reply->str : "");
+    (void)snprintf(text, sizeof(text), "%s", reply->str != NULL ? reply->str : "");
     freeReplyObject(reply);
     return text;
 }
@@ -250,7 +267,7 @@ const char *redis_counts(const char *name)
     int end = 2;
 
     (void)sscanf(state, "2 %*s %*s %*s%n", &end);
-    snprintf(counts, sizeof(counts), "%.*s", end - 2, state + 2);
+    (void)snprintf(counts, sizeof(counts), "%.*s", end - 2, state + 2);
     return counts;
 }
 
@@ -267,7 +284,7 @@ long long redis_info(const char *field)
 {
     char wanted[64];
 
-    snprintf(wanted, sizeof(wanted), "\n%s:", field);
+    (void)snprintf(wanted, sizeof(wanted), "\n%s:", field);
     const char *at = strstr(redis_text("INFO everything"), wanted);
-    return at ? atoll(at + strlen(wanted)) : 0;
+    return at != NULL ? atoll(at + strlen(wanted)) : 0;
 }

@@ -43,14 +43,15 @@ void stage_fail(const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
+    (void)vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    fprintf(stderr, "%s: %s\n    so far: %s\n", stage.test ? stage.test : "stage", text,
-            stage.history);
+    (void)fprintf(stderr, "%s: %s\n    so far: %s\n",
+                  stage.test != NULL ? stage.test : "stage", text, stage.history);
     if (playing && !stage.broken && !stage.stalled && stage.worst_lag_ms > LATE_MS &&
         failed_late++ < MAX_FAILED_LATE) {
-        fprintf(stderr, "    the loop stood still for %lld ms meanwhile: once more\n",
-                (long long)stage.worst_lag_ms);
+        (void)fprintf(stderr,
+                      "    the loop stood still for %lld ms meanwhile: once more\n",
+                      (long long)stage.worst_lag_ms);
         longjmp(once_more, 1);
     }
     stage.broken = true;
@@ -62,11 +63,12 @@ void stage_complain(const char *format, ...)
 {
     va_list arguments;
 
-    if (stage.broken)
+    if (stage.broken) {
         return; /* the first one is the cause */
+    }
     stage.broken = true;
     va_start(arguments, format);
-    vsnprintf(stage.complaint, sizeof(stage.complaint), format, arguments);
+    (void)vsnprintf(stage.complaint, sizeof(stage.complaint), format, arguments);
     va_end(arguments);
 }
 
@@ -75,10 +77,12 @@ static void on_alarm(int signal)
     static const char text[] = ": over its time limit\n";
 
     (void)signal;
-    if (stage.test && write(2, stage.test, strlen(stage.test)) < 0)
+    if (stage.test != NULL && write(2, stage.test, strlen(stage.test)) < 0) {
         _exit(98);
-    if (write(2, text, sizeof(text) - 1) < 0)
+    }
+    if (write(2, text, sizeof(text) - 1) < 0) {
         _exit(98);
+    }
     _exit(99);
 }
 
@@ -87,8 +91,9 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     int64_t now = now_ms(), lag = now - stage.ticked_ms - TICK_MS;
 
     (void)fd, (void)what, (void)arg;
-    if (stage.ticked_ms && lag > stage.worst_lag_ms)
+    if (stage.ticked_ms && lag > stage.worst_lag_ms) {
         stage.worst_lag_ms = lag;
+    }
     stage.ticked_ms = now;
 }
 
@@ -97,10 +102,12 @@ static int count_descriptors(void)
     DIR *dir = opendir("/proc/self/fd");
     int count = -1; /* the directory's own */
 
-    while (dir && readdir(dir))
+    while (dir != NULL && readdir(dir) != NULL) {
         count++;
-    if (dir)
+    }
+    if (dir != NULL) {
         closedir(dir);
+    }
     return count;
 }
 
@@ -109,7 +116,7 @@ static int count_descriptors(void)
 int stage_open(void **state)
 {
     (void)state;
-    signal(SIGALRM, on_alarm);
+    (void)signal(SIGALRM, on_alarm);
     server_start(&stage.server, NULL);
     return 0;
 }
@@ -126,8 +133,9 @@ int stage_set(void **state)
     struct server server = stage.server;
 
     server_resume(&server);
-    if (!server.running)
+    if (!server.running) {
         server_restart(&server);
+    }
     stage = (struct stage){.server = server};
     stage.test = ((struct stage_test *)*state)->name;
     alarm(STAGE_TEST_S);
@@ -136,8 +144,9 @@ int stage_set(void **state)
     stage.descriptors = count_descriptors();
     stage.base = event_base_new();
     stage.tick = event_new(stage.base, -1, EV_PERSIST, on_tick, NULL);
-    if (!stage.tick)
+    if (stage.tick == NULL) {
         stage_fail("event_new");
+    }
     return event_add(stage.tick, &(struct timeval){.tv_usec = TICK_MS * 1000});
 }
 
@@ -160,34 +169,42 @@ static void check_keys(void)
 
     const char *bad = redis_text("EVAL %s 0 %d %d", look, stage.keys_may_stay,
                                  stage.keys_may_stay || stage.notes_may_stay);
-    if (bad[0])
+    if (bad[0]) {
         stage_complain("%s", bad);
+    }
 }
 
 void stage_at_exit(stage_exit_function *function)
 {
-    for (size_t i = 0; i < exit_count; i++)
-        if (exits[i] == function)
+    for (size_t i = 0; i < exit_count; i++) {
+        if (exits[i] == function) {
             return;
+        }
+    }
     exits[exit_count++] = function;
 }
 
 static void leave(bool in_good_order)
 {
-    while (exit_count > 0)
+    while (exit_count > 0) {
         exits[--exit_count](in_good_order);
+    }
 }
 
 static void free_base(void)
 {
-    if (stage.tick)
+    if (stage.tick != NULL) {
         event_free(stage.tick);
+    }
     stage.tick = NULL;
-    if (stage.base && event_base_get_num_events(stage.base, EVENT_BASE_COUNT_ADDED) != 0)
+    if (stage.base != NULL &&
+        event_base_get_num_events(stage.base, EVENT_BASE_COUNT_ADDED) != 0) {
         stage_complain("%d events were left in the base",
                        event_base_get_num_events(stage.base, EVENT_BASE_COUNT_ADDED));
-    if (stage.base)
+    }
+    if (stage.base != NULL) {
         event_base_free(stage.base);
+    }
     stage.base = NULL;
 }
 
@@ -195,17 +212,21 @@ static void play(void **state)
 {
     ((struct stage_test *)*state)->function(state);
     leave(true);
-    if (stage.server.running && !stage.server.paused)
+    if (stage.server.running && !stage.server.paused) {
         check_keys();
+    }
     free_base();
-    if (count_descriptors() != stage.descriptors)
+    if (count_descriptors() != stage.descriptors) {
         stage_complain("%d descriptors are open, %d were before the test",
                        count_descriptors(), stage.descriptors);
-    if (stage.broken)
+    }
+    if (stage.broken) {
         stage_fail("%s", stage.complaint);
+    }
 }
 
-/* Only a test that did not come to its end has left something: players go without a word. */
+/* Only a test that did not come to its end has left something: players go without a
+ * word. */
 int stage_strike(void **state)
 {
     (void)state;
@@ -224,7 +245,7 @@ void stage_play(void **state)
     failed_late = 0;
     for (late = 0; setjmp(once_more) != 0; late++) {
         if (late == MAX_LATE) {
-            fprintf(stderr, "%s: skipped, the machine is too slow\n", stage.test);
+            (void)fprintf(stderr, "%s: skipped, the machine is too slow\n", stage.test);
             skip();
         }
         stage_strike(state);
@@ -239,24 +260,28 @@ void stage_play(void **state)
 
 static void turn(void)
 {
-    if (event_base_loop(stage.base, EVLOOP_ONCE) < 0)
+    if (event_base_loop(stage.base, EVLOOP_ONCE) < 0) {
         stage_fail("event_base_loop");
-    if (stage.broken)
+    }
+    if (stage.broken) {
         stage_fail("%s", stage.complaint);
+    }
 }
 
 void stage_turn(int64_t limit_ms, const char *awaited, const char *file, int line)
 {
-    if (now_ms() > limit_ms)
+    if (now_ms() > limit_ms) {
         stage_fail("%s:%d: waited %d s for: %s", file, line, STAGE_WAIT_MS / 1000,
                    awaited);
+    }
     turn();
 }
 
 void stage_run_for(int64_t ms)
 {
-    for (int64_t end = now_ms() + ms; now_ms() < end;)
+    for (int64_t end = now_ms() + ms; now_ms() < end;) {
         turn();
+    }
 }
 
 void stage_stall(int64_t ms)
@@ -264,8 +289,9 @@ void stage_stall(int64_t ms)
     int64_t end = now_ms() + ms;
 
     stage.stalled = true;
-    for (int64_t left = ms; left > 0; left = end - now_ms())
+    for (int64_t left = ms; left > 0; left = end - now_ms()) {
         usleep((useconds_t)left * 1000);
+    }
 }
 
 void stage_forget_lag(void)
@@ -276,8 +302,9 @@ void stage_forget_lag(void)
 
 void stage_skip_if_lag(int64_t ms)
 {
-    if (stage.worst_lag_ms > ms)
+    if (stage.worst_lag_ms > ms) {
         longjmp(once_more, 1);
+    }
 }
 
 /* ---- the trace ---- */
@@ -286,8 +313,9 @@ static void append(char *text, size_t size, const char *event)
 {
     size_t used = strlen(text);
 
-    if (used + strlen(event) + 3 < size)
-        snprintf(text + used, size - used, "%s%s", used ? "; " : "", event);
+    if (used + strlen(event) + 3 < size) {
+        (void)snprintf(text + used, size - used, "%s%s", used ? "; " : "", event);
+    }
 }
 
 void stage_note(const char *format, ...)
@@ -296,7 +324,7 @@ void stage_note(const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(event, sizeof(event), format, arguments);
+    (void)vsnprintf(event, sizeof(event), format, arguments);
     va_end(arguments);
     append(stage.trace, sizeof(stage.trace), event);
     append(stage.history, sizeof(stage.history), event);
@@ -306,7 +334,7 @@ static size_t count_events(const char *text)
 {
     size_t count = text[0] ? 1 : 0;
 
-    while ((text = strstr(text, "; "))) {
+    while ((text = strstr(text, "; ")) != NULL) {
         count++;
         text += 2;
     }
@@ -320,8 +348,9 @@ static size_t length_of(const char *text, size_t count)
 
     for (; count > 0; count--) {
         const char *end = strstr(at, "; ");
-        if (!end)
+        if (end == NULL) {
             return strlen(text);
+        }
         at = end + 2;
     }
     return (size_t)(at - text);
@@ -332,9 +361,10 @@ static void take(size_t count, char *out, size_t size)
 {
     size_t length = length_of(stage.trace, count), shown = length;
 
-    if (shown >= 2 && memcmp(stage.trace + shown - 2, "; ", 2) == 0)
+    if (shown >= 2 && memcmp(stage.trace + shown - 2, "; ", 2) == 0) {
         shown -= 2;
-    snprintf(out, size, "%.*s", (int)shown, stage.trace);
+    }
+    (void)snprintf(out, size, "%.*s", (int)shown, stage.trace);
     memmove(stage.trace, stage.trace + length, strlen(stage.trace + length) + 1);
 }
 
@@ -342,8 +372,9 @@ static void await(const char *events, const char *file, int line)
 {
     int64_t limit = now_ms() + STAGE_WAIT_MS;
 
-    while (count_events(stage.trace) < count_events(events))
+    while (count_events(stage.trace) < count_events(events)) {
         stage_turn(limit, events, file, line);
+    }
 }
 
 void stage_expect(const char *events, const char *file, int line)
@@ -352,8 +383,9 @@ void stage_expect(const char *events, const char *file, int line)
 
     await(events, file, line);
     take(count_events(events), got, sizeof(got));
-    if (strcmp(got, events) != 0)
+    if (strcmp(got, events) != 0) {
         stage_fail("%s:%d: expected \"%s\", got \"%s\"", file, line, events, got);
+    }
 }
 
 void stage_expect_set(const char *events, const char *file, int line)
@@ -362,22 +394,24 @@ void stage_expect_set(const char *events, const char *file, int line)
 
     await(events, file, line);
     take(count_events(events), got, sizeof(got));
-    snprintf(padded, sizeof(padded), "; %s; ", got);
-    snprintf(copy, sizeof(copy), "%s; ", events);
-    for (char *at = copy, *end; (end = strstr(at, "; ")); at = end + 2) {
+    (void)snprintf(padded, sizeof(padded), "; %s; ", got);
+    (void)snprintf(copy, sizeof(copy), "%s; ", events);
+    for (char *at = copy, *end; (end = strstr(at, "; ")) != NULL; at = end + 2) {
         *end = '\0';
-        snprintf(word, sizeof(word), "; %s; ", at);
-        if (!strstr(padded, word))
+        (void)snprintf(word, sizeof(word), "; %s; ", at);
+        if (strstr(padded, word) == NULL) {
             stage_fail("%s:%d: expected \"%s\" in any order, got \"%s\"", file, line,
                        events, got);
+        }
     }
 }
 
 void stage_expect_nothing(int64_t ms)
 {
     stage_run_for(ms);
-    if (stage.trace[0])
+    if (stage.trace[0]) {
         stage_fail("expected silence, got \"%s\"", stage.trace);
+    }
 }
 
 void stage_clear_trace(void)

@@ -2,8 +2,8 @@
 /*
  * The stage on which every integration test plays: owns the event_base, the server, the
  * readable trace of what happened, the waiting for events with a generous limit, and the
- * checks around each test (descriptors, events left in the base, keys left in Redis, its time
- * limit). Must not know lockwire; see players.h for clients and locks.
+ * checks around each test (descriptors, events left in the base, keys left in Redis, its
+ * time limit). Must not know lockwire; see players.h for clients and locks.
  *
  * Happy path: int main(void) { return STAGE_RUN(tests); }  with  STAGE_TEST(function) in
  * `tests`. One server serves all tests of an executable and is emptied for each.
@@ -65,9 +65,10 @@ int stage_set(void **state);
 void stage_play(void **state); /* the test, then the checks of what it left behind */
 int stage_strike(void **state);
 
-/* Ends the test; not to be called inside the loop. Where the loop stood still for longer than
- * a lease may bear, the machine failed and not the test: it is played again, twice at most.
- * Not where a rule or an invariant was broken, nor where the test itself stalled. */
+/* Ends the test; not to be called inside the loop. Where the loop stood still for longer
+ * than a lease may bear, the machine failed and not the test: it is played again, twice
+ * at most. Not where a rule or an invariant was broken, nor where the test itself
+ * stalled. */
 _Noreturn void stage_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Inside a callback: the test fails as soon as the loop is left. */
 void stage_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -75,19 +76,22 @@ void stage_complain(const char *format, ...) __attribute__((format(printf, 1, 2)
 /* Milliseconds of CLOCK_BOOTTIME. */
 int64_t now_ms(void);
 
-/* Runs the loop until `condition` holds, which is looked at after each turn, at least every
- * few milliseconds. */
+/* Runs the loop until `condition` holds, which is looked at after each turn, at least
+ * every few milliseconds. */
 #define UNTIL(condition)                                                                 \
-    for (int64_t until_ = now_ms() + STAGE_WAIT_MS; !(condition);)                       \
-    stage_turn(until_, #condition, __FILE__, __LINE__)
+    do {                                                                                 \
+        for (int64_t until_ = now_ms() + STAGE_WAIT_MS; !(condition);) {                 \
+            stage_turn(until_, #condition, __FILE__, __LINE__);                          \
+        }                                                                                \
+    } while (0)
 void stage_turn(int64_t limit_ms, const char *awaited, const char *file, int line);
 /* Runs the loop for so long. */
 void stage_run_for(int64_t ms);
 /* As a host's long callback would: the loop does not run. */
 void stage_stall(int64_t ms);
 
-/* Plays the test once more, at last skips it, if the machine was so slow that the loop ran
- * late by this. */
+/* Plays the test once more, at last skips it, if the machine was so slow that the loop
+ * ran late by this. */
 void stage_skip_if_lag(int64_t ms);
 void stage_forget_lag(void);
 

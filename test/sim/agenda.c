@@ -26,8 +26,9 @@ void agenda_add(int64_t at_us, void (*run)(void *arg), void *arg)
 {
     size_t at = world.agenda_count++;
 
-    if (world.order == EVENTS)
+    if (world.order == EVENTS) {
         violation("so much happens that it gets nowhere");
+    }
     if (world.agenda_count > world.agenda_size) {
         world.agenda_size = world.agenda_size ? world.agenda_size * 2 : 1024;
         world.agenda =
@@ -35,8 +36,9 @@ void agenda_add(int64_t at_us, void (*run)(void *arg), void *arg)
     }
     world.agenda[at] = (struct event_entry){at_us, world.order++, run, arg};
     for (; at > 0 && before(&world.agenda[at], &world.agenda[(at - 1) / 2]);
-         at = (at - 1) / 2)
+         at = (at - 1) / 2) {
         swap(at, (at - 1) / 2);
+    }
 }
 
 int64_t agenda_next(void)
@@ -53,13 +55,17 @@ static struct event_entry take_first(void)
     for (;;) {
         size_t least = at, left = at * 2 + 1, right = left + 1;
 
-        if (left < world.agenda_count && before(&world.agenda[left], &world.agenda[least]))
+        if (left < world.agenda_count &&
+            before(&world.agenda[left], &world.agenda[least])) {
             least = left;
+        }
         if (right < world.agenda_count &&
-            before(&world.agenda[right], &world.agenda[least]))
+            before(&world.agenda[right], &world.agenda[least])) {
             least = right;
-        if (least == at)
+        }
+        if (least == at) {
             return first;
+        }
         swap(at, least);
         at = least;
     }

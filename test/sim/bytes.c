@@ -14,8 +14,8 @@
 
 static void *checked(void *memory)
 {
-    if (!memory) {
-        fputs("model server: out of memory\n", stderr);
+    if (memory == NULL) {
+        (void)fputs("model server: out of memory\n", stderr);
         exit(2);
     }
     return memory;
@@ -44,8 +44,9 @@ struct bytes bytes_of(const char *text)
 struct bytes bytes_copy(struct bytes source)
 {
     char *data = must_alloc(source.len + 1);
-    if (source.len)
+    if (source.len) {
         memcpy(data, source.data, source.len);
+    }
     return (struct bytes){data, source.len};
 }
 
@@ -58,8 +59,9 @@ int bytes_compare(struct bytes a, struct bytes b)
 {
     size_t shorter = a.len < b.len ? a.len : b.len;
     int order = shorter ? memcmp(a.data, b.data, shorter) : 0;
-    if (order)
+    if (order) {
         return order;
+    }
     return (a.len > b.len) - (a.len < b.len);
 }
 
@@ -80,12 +82,14 @@ bool bytes_to_int(struct bytes text, int64_t *ret)
         return true;
     }
     at = negative;
-    if (at == text.len || text.data[at] < '1' || text.data[at] > '9')
+    if (at == text.len || text.data[at] < '1' || text.data[at] > '9') {
         return false;
+    }
     for (; at < text.len; at++) {
         unsigned digit = (unsigned)(text.data[at] - '0');
-        if (digit > 9 || value > (limit - digit) / 10)
+        if (digit > 9 || value > (limit - digit) / 10) {
             return false;
+        }
         value = value * 10 + digit;
     }
     *ret = negative ? (int64_t)(0 - value) : (int64_t)value;
@@ -96,16 +100,20 @@ bool bytes_to_double(struct bytes text, double *ret)
 {
     char copy[256], *end;
 
-    if (text.len == 0 || text.len >= sizeof(copy) || strchr(" \t\n\v\f\r", text.data[0]))
+    if (text.len == 0 || text.len >= sizeof(copy) ||
+        strchr(" \t\n\v\f\r", text.data[0]) != NULL) {
         return false;
+    }
     memcpy(copy, text.data, text.len);
     copy[text.len] = '\0';
     errno = 0;
     double value = strtod(copy, &end);
-    if (end != copy + text.len || isnan(value))
+    if (end != copy + text.len || isnan(value)) {
         return false;
-    if (errno == ERANGE && (isinf(value) || value == 0))
+    }
+    if (errno == ERANGE && (isinf(value) || value == 0)) {
         return false;
+    }
     *ret = value;
     return true;
 }
@@ -113,19 +121,22 @@ bool bytes_to_double(struct bytes text, double *ret)
 static void buffer_reserve(struct buffer *buffer, size_t more)
 {
     size_t wanted = buffer->len + more;
-    if (wanted <= buffer->capacity)
+    if (wanted <= buffer->capacity) {
         return;
+    }
     size_t capacity = buffer->capacity ? buffer->capacity : 64;
-    while (capacity < wanted)
+    while (capacity < wanted) {
         capacity *= 2;
+    }
     buffer->data = must_realloc(buffer->data, capacity);
     buffer->capacity = capacity;
 }
 
 void buffer_append(struct buffer *buffer, const void *data, size_t len)
 {
-    if (len == 0)
+    if (len == 0) {
         return;
+    }
     buffer_reserve(buffer, len);
     memcpy(buffer->data + buffer->len, data, len);
     buffer->len += len;
@@ -144,15 +155,16 @@ void buffer_printf(struct buffer *buffer, const char *format, ...)
     va_start(arguments, format);
     int len = vsnprintf(small, sizeof(small), format, arguments);
     va_end(arguments);
-    if (len < 0)
+    if (len < 0) {
         return;
+    }
     if ((size_t)len < sizeof(small)) {
         buffer_append(buffer, small, (size_t)len);
         return;
     }
     buffer_reserve(buffer, (size_t)len + 1);
     va_start(arguments, format);
-    vsnprintf(buffer->data + buffer->len, (size_t)len + 1, format, arguments);
+    (void)vsnprintf(buffer->data + buffer->len, (size_t)len + 1, format, arguments);
     va_end(arguments);
     buffer->len += (size_t)len;
 }
@@ -163,8 +175,9 @@ void buffer_consume(struct buffer *buffer, size_t len)
         buffer->len = 0;
         return;
     }
-    if (len)
+    if (len) {
         memmove(buffer->data, buffer->data + len, buffer->len - len);
+    }
     buffer->len -= len;
 }
 

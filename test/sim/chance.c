@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The library's own chance, taken from the seed: the linker puts the first in place of the
- * library's, the second in place of libc's (--wrap). Nothing else.
+ * The library's own chance, taken from the seed: the linker puts the first in place of
+ * the library's, the second in place of libc's (--wrap). Nothing else.
  */
 #include "world.h"
 
@@ -20,7 +20,8 @@ int __wrap_getentropy(void *ret, size_t size)
 {
     unsigned char *bytes = ret;
 
-    for (size_t i = 0; i < size; i++)
+    for (size_t i = 0; i < size; i++) {
         bytes[i] = (unsigned char)rng_next(&world.rng);
+    }
     return 0;
 }

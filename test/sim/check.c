@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What must be true of the hosts, checked while the run goes on: one holder, growing fences,
- * each operation once, the callback rules. Changes nothing; the server's keys are
+ * What must be true of the hosts, checked while the run goes on: one holder, growing
+ * fences, each operation once, the callback rules. Changes nothing; the server's keys are
  * check_server.c's.
  *
  * Happy path: each function returns; a violation does not.
@@ -18,7 +18,7 @@
 #define IDLE_US                                                                          \
     (1000 * MS) /* several slow round trips, some NOSCRIPT's, and a short poll */
 #define POLL_US (11 * SECOND + ROUND_TRIP_US)       /* the longest poll delay */
-#define CROWD_POLL_US (33 * SECOND + ROUND_TRIP_US) /* of who has a hundred before him */
+#define CROWD_POLL_US (33 * SECOND + ROUND_TRIP_US) /* of who has a hundred before it */
 #define ROUND_TRIP_US (100 * MS) /* a slow one, where no packet is late */
 #define OVERTAKEN 30
 #define LATE_US (20 * MS) /* what a loop that does not stall may be late by */
@@ -33,42 +33,52 @@ static int64_t latest(int64_t a, int64_t b)
 /* Rule 6: a loss comes before every other callback that could have told of it. */
 static void check_losses_told(const struct op *told, const char *what)
 {
-    for (const struct op *op = world.ops; op; op = op->next) {
+    for (const struct op *op = world.ops; op != NULL; op = op->next) {
         if (op == told || op->host != told->host || op->state != OP_HELD ||
-            op->life != told->host->life || lw_lock_state(op->lock) != LW_HELD)
+            op->life != told->host->life || lw_lock_state(op->lock) != LW_HELD) {
             continue;
-        if (lw__terms_deadline_us(op->lock) - op->options.margin_ms * MS <= world.now_us)
+        }
+        if (lw__terms_deadline_us(op->lock) - op->options.margin_ms * MS <=
+            world.now_us) {
             violation("op %u: %s comes before the loss of op %u", told->id, what, op->id);
+        }
     }
 }
 
 void check_callback(const struct op *op, const char *what, bool of_loss)
 {
-    if (!op->lock)
+    if (op->lock == NULL) {
         violation("op %u: %s after it was freed", op->id, what);
-    if (op->host->in_call)
+    }
+    if (op->host->in_call) {
         violation("op %u: %s inside a call", op->id, what);
-    if (op->life != op->host->life)
+    }
+    if (op->life != op->host->life) {
         violation("op %u: %s after its client was freed", op->id, what);
-    if (!of_loss)
+    }
+    if (!of_loss) {
         check_losses_told(op, what);
+    }
 }
 
 /* Each end is told after a beginning, or after another failed attempt. */
 void check_link(struct host *host, const struct lw_client *client, bool up)
 {
-    if (client != host->client || host->in_call)
+    if (client != host->client || host->in_call) {
         violation("h%d: the link callback of another client, or inside a call", host->id);
-    if (up && host->link_up)
+    }
+    if (up && host->link_up) {
         violation("h%d: the link came up twice", host->id);
+    }
     host->link_up = up;
 }
 
 /* Redisson's format does not tell our owners: each client knows its own. */
 static bool same_owner(const struct op *a, const struct op *b)
 {
-    if (a != b && a->options.mode == LW_REDISSON && a->host != b->host)
+    if (a != b && a->options.mode == LW_REDISSON && a->host != b->host) {
         return false;
+    }
     return a == b || (*a->owner && strcmp(a->owner, b->owner) == 0);
 }
 
@@ -77,35 +87,39 @@ static bool same_owner(const struct op *a, const struct op *b)
  * count. */
 static void check_against(const struct op *op, const struct op *list)
 {
-    for (const struct op *past = list; past; past = past->next) {
+    for (const struct op *past = list; past != NULL; past = past->next) {
         if (past != op && past->name == op->name && past->granted_us > 0 &&
             !past->of_split && past->fence >= op->fence &&
             (past->fence == op->fence ||
-             (past->granted_us < op->begun_us && past->granted_us < world.loss_us)))
+             (past->granted_us < op->begun_us && past->granted_us < world.loss_us))) {
             violation("op %u: fence %llu after op %u had %llu", op->id,
                       (unsigned long long)op->fence, past->id,
                       (unsigned long long)past->fence);
+        }
     }
 }
 
-/* Readers hold side by side, and an owner that is in already keeps its number: who comes for
- * itself alone, or to write, has a larger one than all others that were told of before it
- * asked. */
+/* Readers hold side by side, and an owner that is in already keeps its number: who comes
+ * for itself alone, or to write, has a larger one than all others that were told of
+ * before it asked. */
 static void check_entry(const struct op *op)
 {
     const struct op *const lists[] = {world.ops, world.past};
     bool lossy = world.now_us <= world.loss_until_us;
 
-    if (op->options.owner && op->options.mode != LW_EXCLUSIVE)
+    if (op->options.owner != NULL && op->options.mode != LW_EXCLUSIVE) {
         return;
+    }
     for (int i = 0; i < 2; i++) {
-        for (const struct op *past = lists[i]; past; past = past->next) {
+        for (const struct op *past = lists[i]; past != NULL; past = past->next) {
             if (!same_owner(past, op) && past->name == op->name && past->granted_us > 0 &&
                 !past->of_split && past->granted_us < op->begun_us &&
-                past->fence >= op->fence && (!lossy || past->granted_us < world.loss_us))
+                past->fence >= op->fence &&
+                (!lossy || past->granted_us < world.loss_us)) {
                 violation("op %u: fence %llu after op %u had %llu", op->id,
                           (unsigned long long)op->fence, past->id,
                           (unsigned long long)past->fence);
+            }
         }
     }
 }
@@ -115,23 +129,26 @@ static void check_fence(const struct op *op)
     bool lossy = world.now_us <= world.loss_until_us;
 
     if (op->fence == 0) {
-        if (!(op->options.flags & LW_NO_FENCE) && op->options.mode != LW_REDISSON)
+        if (!(op->options.flags & LW_NO_FENCE) && op->options.mode != LW_REDISSON) {
             violation("op %u: granted without a fence", op->id);
+        }
         return;
     }
     if (world.plan.kinds[op->name] != KIND_MUTEX) {
         check_entry(op);
         return;
     }
-    if (!lossy && world.fence[op->name] >= op->fence)
+    if (!lossy && world.fence[op->name] >= op->fence) {
         violation("op %u: fence %llu after %llu", op->id, (unsigned long long)op->fence,
                   (unsigned long long)world.fence[op->name]);
+    }
     if (lossy) {
         check_against(op, world.ops);
         check_against(op, world.past);
     }
-    if (op->fence > world.fence[op->name] && !op->of_split)
+    if (op->fence > world.fence[op->name] && !op->of_split) {
         world.fence[op->name] = op->fence;
+    }
 }
 
 void check_split(int64_t since_us, int64_t until_us)
@@ -141,40 +158,45 @@ void check_split(int64_t since_us, int64_t until_us)
     world.split_until_us = until_us;
     memset(world.fence, 0, sizeof(world.fence));
     for (int i = 0; i < 2; i++) {
-        for (struct op *op = lists[i]; op; op = op->next) {
+        for (struct op *op = lists[i]; op != NULL; op = op->next) {
             op->of_split = op->of_split || op->granted_us >= since_us;
-            if (!op->of_split && op->fence > world.fence[op->name])
+            if (!op->of_split && op->fence > world.fence[op->name]) {
                 world.fence[op->name] = op->fence;
+            }
         }
     }
 }
 
-/* Turns come in order: whoever waits is overtaken by few that came later, once nothing happens
- * that sets waiters back; they have time for their links to end at one server, and to let the
- * leases end of whoever was lost. */
+/* Turns come in order: whoever waits is overtaken by few that came later, once nothing
+ * happens that sets waiters back; they have time for their links to end at one server,
+ * and to let the leases end of whoever was lost. */
 static void check_overtaken(const struct op *op)
 {
     int64_t patience_us = LONGEST_LEASE_US + 2 * world.plan.request_timeout_ms * MS +
                           world.plan.name_lag_us + 10 * SECOND;
 
-    if (world.calm_us == NEVER || world.plan.kinds[op->name] != KIND_MUTEX)
+    if (world.calm_us == NEVER || world.plan.kinds[op->name] != KIND_MUTEX) {
         return;
-    for (struct op *other = world.ops; other; other = other->next) {
+    }
+    for (struct op *other = world.ops; other != NULL; other = other->next) {
         if (other->done == 0 && other->name == op->name &&
             other->begun_us < op->begun_us &&
             world.now_us > latest(other->begun_us, world.calm_us) + patience_us &&
-            ++other->overtaken > OVERTAKEN)
+            ++other->overtaken > OVERTAKEN) {
             violation("op %u waits while %u that came later had their turn", other->id,
                       other->overtaken);
+        }
     }
 }
 
 static void check_granted(const struct op *op)
 {
-    if (lw_lock_state(op->lock) != LW_HELD)
+    if (lw_lock_state(op->lock) != LW_HELD) {
         violation("op %u: granted, but in state %d", op->id, lw_lock_state(op->lock));
-    if (lw__terms_deadline_us(op->lock) <= world.now_us)
+    }
+    if (lw__terms_deadline_us(op->lock) <= world.now_us) {
         violation("op %u: granted after its deadline", op->id);
+    }
     check_fence(op);
     check_overtaken(op);
     check_beliefs();
@@ -186,35 +208,42 @@ void check_done(const struct op *op, int status)
     bool once = wait_us == 0;
     int64_t due_us = op->begun_us;
 
-    if (op->done != 1)
+    if (op->done != 1) {
         violation("op %u: done %u times", op->id, op->done);
+    }
     due_us += once ? world.plan.request_timeout_ms * MS : wait_us;
-    if (wait_us >= 0 && world.now_us > latest(due_us, op->host->stall_end_us) + LATE_US)
+    if (wait_us >= 0 && world.now_us > latest(due_us, op->host->stall_end_us) + LATE_US) {
         violation("op %u: done too late", op->id);
+    }
     switch (status) {
     case LW_OK:
         check_granted(op);
         break;
     case LW_EBUSY:
-        if (!once)
+        if (!once) {
             violation("op %u: busy, though it waits", op->id);
+        }
         break;
     case LW_ETIMEOUT:
-        if (wait_us <= 0 || world.now_us < due_us)
+        if (wait_us <= 0 || world.now_us < due_us) {
             violation("op %u: timed out too early", op->id);
+        }
         break;
     case LW_ECONN:
     case LW_EREDIS:
-        if ((!once && !world.plan.every_us[FAULT_ERROR]) || world.plan.tame)
+        if ((!once && !world.plan.every_us[FAULT_ERROR]) || world.plan.tame) {
             violation("op %u: %s", op->id, lw_strerror(status));
+        }
         break;
     case LW_EDEADLOCK:
-        if (!op->options.owner || op->options.mode != LW_EXCLUSIVE)
+        if (op->options.owner == NULL || op->options.mode != LW_EXCLUSIVE) {
             violation("op %u: a deadlock, but it has no other hold", op->id);
+        }
         break;
     case LW_ECLOSED:
-        if (!op->host->closing)
+        if (!op->host->closing) {
             violation("op %u: closed, though nobody closed", op->id);
+        }
         break;
     default:
         violation("op %u: done with %d", op->id, status);
@@ -226,10 +255,11 @@ static void check_full_lease(const struct op *op)
 {
     int64_t lease_us = op->options.lease_ms * MS;
 
-    if (op->renews == 0 && world.now_us < op->granted_us + lease_us -
-                                              lw__machine_drift_us(lease_us) -
-                                              op->options.margin_ms * MS - ROUND_TRIP_US)
+    if (op->renews == 0 &&
+        world.now_us < op->granted_us + lease_us - lw__machine_drift_us(lease_us) -
+                           op->options.margin_ms * MS - ROUND_TRIP_US) {
         violation("op %u: lost before its lease has ended", op->id);
+    }
 }
 
 void check_lost(const struct op *op, int why)
@@ -237,17 +267,22 @@ void check_lost(const struct op *op, int why)
     bool unrenewed = (op->options.flags & LW_NO_RENEW) != 0;
     bool capped = op->options.max_hold_ms != 0;
 
-    if (why != LW_ELOST && why != LW_ENOTHELD && why != LW_ETIMEOUT)
+    if (why != LW_ELOST && why != LW_ENOTHELD && why != LW_ETIMEOUT) {
         violation("op %u: lost with %d", op->id, why);
-    if (why == LW_ETIMEOUT && !capped)
+    }
+    if (why == LW_ETIMEOUT && !capped) {
         violation("op %u: lost by a cap that it does not have", op->id);
-    if (world.plan.tame && why == LW_ENOTHELD)
+    }
+    if (world.plan.tame && why == LW_ENOTHELD) {
         violation("op %u: lost to somebody else", op->id);
-    if (world.plan.tame && why == LW_ELOST && unrenewed)
+    }
+    if (world.plan.tame && why == LW_ELOST && unrenewed) {
         check_full_lease(op);
+    }
     /* what is passed on shortly before its end may end before it can be renewed */
-    if (world.plan.tame && why == LW_ELOST && !unrenewed && op->left_ms >= 100)
+    if (world.plan.tame && why == LW_ELOST && !unrenewed && op->left_ms >= 100) {
         violation("op %u: lost, though it was to be renewed", op->id);
+    }
 }
 
 /* ---- who believes to hold ---- */
@@ -262,37 +297,43 @@ static void check_company(const struct op *op)
 {
     unsigned owners = 1;
 
-    for (const struct op *other = op->next; other; other = other->next) {
+    for (const struct op *other = op->next; other != NULL; other = other->next) {
         bool counted = same_owner(other, op);
 
-        if (other->name != op->name || !believes(other))
+        if (other->name != op->name || !believes(other)) {
             continue;
+        }
         if (!counted &&
-            (op->options.mode != LW_SHARED || other->options.mode != LW_SHARED))
+            (op->options.mode != LW_SHARED || other->options.mode != LW_SHARED)) {
             violation("op %u and op %u both hold %s", op->id, other->id,
                       load_name(op->name));
-        for (const struct op *at = op->next; at != other; at = at->next)
+        }
+        for (const struct op *at = op->next; at != other; at = at->next) {
             counted = counted ||
                       (at->name == op->name && believes(at) && same_owner(at, other));
+        }
         owners += !counted;
     }
-    if (op->options.permits && owners > op->options.permits)
+    if (op->options.permits && owners > op->options.permits) {
         violation("op %u: %u owners hold %s", op->id, owners, load_name(op->name));
+    }
 }
 
-/* By the hosts where nothing goes wrong: a mutex is handed over at once. By the server where
- * everything works again: who waits finds a free key by polling at the latest. */
+/* By the hosts where nothing goes wrong: a mutex is handed over at once. By the server
+ * where everything works again: who waits finds a free key by polling at the latest. */
 static bool is_idle(unsigned name, bool believed)
 {
-    if (world.plan.tame)
+    if (world.plan.tame) {
         return world.plan.kinds[name] == KIND_MUTEX && !believed;
+    }
     return look_is_free(load_name(name));
 }
 
 static int64_t longest_idle_us(unsigned name)
 {
-    if (world.plan.tame)
+    if (world.plan.tame) {
         return IDLE_US;
+    }
     return look_is_crowded(name) ? CROWD_POLL_US : POLL_US;
 }
 
@@ -309,7 +350,7 @@ static void check_idleness(void)
 {
     bool held[NAMES] = {false}, wanted[NAMES] = {false};
 
-    for (const struct op *op = world.ops; op; op = op->next) {
+    for (const struct op *op = world.ops; op != NULL; op = op->next) {
         held[op->name] = held[op->name] || believes(op);
         wanted[op->name] = wanted[op->name] || op->done == 0;
     }
@@ -319,17 +360,19 @@ static void check_idleness(void)
         } else if (world.idle_us[i] == 0) {
             world.idle_us[i] = world.now_us;
             world.idle_until_us[i] = world.now_us + longest_idle_us(i);
-        } else if (world.now_us > world.idle_until_us[i])
+        } else if (world.now_us > world.idle_until_us[i]) {
             violation("%s is wanted and has been idle for %.3f ms", load_name(i),
                       (double)(world.now_us - world.idle_us[i]) / 1000);
+        }
     }
 }
 
 static void check_in_time(const struct op *op, int64_t due_us, const char *what)
 {
     if (host_can_run(op->host) &&
-        world.now_us > latest(due_us, op->host->stall_end_us) + LATE_US)
+        world.now_us > latest(due_us, op->host->stall_end_us) + LATE_US) {
         violation("op %u: %s does not come in time", op->id, what);
+    }
 }
 
 /* What ends by the clock. */
@@ -337,31 +380,38 @@ static void check_ends(const struct op *op)
 {
     const struct lw_acquire_options *options = &op->options;
 
-    if (op->life != op->host->life || op->host->closing)
+    if (op->life != op->host->life || op->host->closing) {
         return;
+    }
     if (op->state == OP_HELD && lw_lock_state(op->lock) == LW_HELD) {
         int64_t deadline_us = lw__terms_deadline_us(op->lock);
 
-        if (deadline_us > 0) /* else the server has just said that it is not held */
+        if (deadline_us > 0) { /* else the server has just said that it is not held */
             check_in_time(op, deadline_us - options->margin_ms * MS, "its loss");
-        if (options->max_hold_ms)
+        }
+        if (options->max_hold_ms) {
             check_in_time(op, op->granted_us + options->max_hold_ms * MS, "its end");
+        }
     }
-    if (op->state == OP_RELEASING && op->wants_release_call && op->released == 0)
+    if (op->state == OP_RELEASING && op->wants_release_call && op->released == 0) {
         check_in_time(op, op->release_us + world.plan.request_timeout_ms * MS,
                       "the end of its release");
+    }
 }
 
 void check_beliefs(void)
 {
     check_idleness();
-    for (const struct op *op = world.ops; op; op = op->next)
+    for (const struct op *op = world.ops; op != NULL; op = op->next) {
         check_ends(op);
-    if (world.now_us <= world.loss_until_us)
+    }
+    if (world.now_us <= world.loss_until_us) {
         return;
-    for (const struct op *op = world.ops; op; op = op->next) {
-        if (!believes(op))
+    }
+    for (const struct op *op = world.ops; op != NULL; op = op->next) {
+        if (!believes(op)) {
             continue;
+        }
         check_company(op);
         check_backed(op);
     }
@@ -369,10 +419,11 @@ void check_beliefs(void)
 
 void check_nobody_believes(const char *name)
 {
-    for (const struct op *op = world.ops; op; op = op->next) {
+    for (const struct op *op = world.ops; op != NULL; op = op->next) {
         if (op->done && strcmp(load_name(op->name), name) == 0 &&
-            lw_lock_remaining_ms(op->lock) > 0 && world.now_us > world.loss_until_us)
+            lw_lock_remaining_ms(op->lock) > 0 && world.now_us > world.loss_until_us) {
             violation("op %u holds %s, which a stranger has", op->id, name);
+        }
     }
 }
 
@@ -381,12 +432,15 @@ void check_nobody_believes(const char *name)
 void check_healed(void)
 {
     for (unsigned i = 0; i < world.plan.hosts; i++) {
-        if (world.hosts[i].client && !world.hosts[i].closing && !world.hosts[i].link_up)
+        if (world.hosts[i].client != NULL && !world.hosts[i].closing &&
+            !world.hosts[i].link_up) {
             violation("h%u was not told that its link is up", i);
+        }
     }
-    for (const struct op *op = world.ops; op; op = op->next) {
-        if (op->state == OP_WAITING)
+    for (const struct op *op = world.ops; op != NULL; op = op->next) {
+        if (op->state == OP_WAITING) {
             violation("op %u still waits, long after everything works again", op->id);
+        }
         violation("op %u has not ended", op->id);
     }
 }
@@ -395,9 +449,10 @@ void check_end(void)
 {
     check_last_keys();
     check_scripts_end();
-    for (const struct op *op = world.past; op; op = op->next) {
-        if (op->renews != op->renewed)
+    for (const struct op *op = world.past; op != NULL; op = op->next) {
+        if (op->renews != op->renewed) {
             violation("op %u: %u renewals of %u have called back", op->id, op->renewed,
                       op->renews);
+        }
     }
 }

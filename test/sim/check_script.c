@@ -2,8 +2,8 @@
  *
  * What must be true after each script: whoever is first in the queue cannot enter, a
  * hand-over went to one that heard of it and told nobody else but the next, counts match
- * their holds; and where nothing goes wrong, turns come in order and at two commands each.
- * Changes nothing.
+ * their holds; and where nothing goes wrong, turns come in order and at two commands
+ * each. Changes nothing.
  *
  * Happy path: the server shows each message and each script as it ends, and each function
  * returns; a violation does not.
@@ -39,28 +39,35 @@ static bool says_again(const struct model_script_run *run)
     int count = 0;
 
     if (run->key_count == 3 && run->arg_count == 4 && begins(run->keys[1], RW_QUEUE) &&
-        !begins(run->reply, "*"))
+        !begins(run->reply, "*")) {
         return false; /* a read-write lock's fence */
+    }
     look_copy(text, sizeof(text), run->reply);
-    while (count < 8 && (items[count] = look_take(&rest)) != NULL)
+    while (count < 8 && (items[count] = look_take(&rest)) != NULL) {
         count++;
-    if (count == 1)
+    }
+    if (count == 1) {
         return (atoll(items[0]) & 2) != 0;
+    }
     return (count >= 6 && atoll(items[5]) == 1) || (count >= 7 && atoll(items[6]) == 1);
 }
 
 static void check_counts(const char *name, const struct look_rw *rw, bool excused)
 {
-    if (rw->ended && !excused)
-        violation("%s has %lld holds whose leases have ended", name, (long long)rw->ended);
-    if (rw->rcount != rw->reads || rw->wcount != rw->writes)
+    if (rw->ended && !excused) {
+        violation("%s has %lld holds whose leases have ended", name,
+                  (long long)rw->ended);
+    }
+    if (rw->rcount != rw->reads || rw->wcount != rw->writes) {
         violation("%s counts %lld reads and %lld writes, but has %lld and %lld", name,
                   (long long)rw->rcount, (long long)rw->wcount, (long long)rw->reads,
                   (long long)rw->writes);
+    }
 }
 
 /* Whoever is first in the queue cannot enter, or the script had let it in. `left`: one
- * that may not publish left it waiting; a renewal alone need not notice that it may now. */
+ * that may not publish left it waiting; a renewal alone need not notice that it may
+ * now. */
 static void check_head(const char *name, const char *queue, bool is_rw, bool excused,
                        bool *left)
 {
@@ -69,16 +76,18 @@ static void check_head(const char *name, const char *queue, bool is_rw, bool exc
     struct look_rw rw = {0};
     bool could;
 
-    if (member)
+    if (member != NULL) {
         (void)snprintf(head, sizeof(head), "%s", member);
+    }
     if (is_rw) {
         rw = look_at_rw(name);
         check_counts(name, &rw, excused);
     }
     could = *head && (rw.ours || look_is_free(name)) &&
             (!is_rw || look_could_enter(name, &rw, head));
-    if (could && !excused)
+    if (could && !excused) {
         violation("%s could enter %s after a script, but waits", head, name);
+    }
     *left = could;
 }
 
@@ -96,8 +105,9 @@ static struct place **find_place(const char *token)
 {
     struct place **at = &places;
 
-    while (*at && strcmp((*at)->token, token) != 0)
+    while (*at != NULL && strcmp((*at)->token, token) != 0) {
         at = &(*at)->next;
+    }
     return at;
 }
 
@@ -105,8 +115,9 @@ static unsigned name_index(const char *name)
 {
     unsigned i = 0;
 
-    while (strcmp(load_name(i), name) != 0)
+    while (strcmp(load_name(i), name) != 0) {
         i++;
+    }
     return i;
 }
 
@@ -118,8 +129,9 @@ static void note_place(const struct model_script_run *run)
 
     look_copy(token, sizeof(token), run->args[0]);
     at = find_place(token);
-    if (*at)
+    if (*at != NULL) {
         return;
+    }
     place = must_alloc(sizeof(*place));
     memcpy(place->token, token, sizeof(token));
     place->since_us = world.now_us;
@@ -130,9 +142,10 @@ static bool came_before(const char *token, const struct place *place)
 {
     const struct place *at = places;
 
-    while (at && at != place && strcmp(at->token, token) != 0)
+    while (at != NULL && at != place && strcmp(at->token, token) != 0) {
         at = at->next;
-    return at && at->since_us < place->since_us;
+    }
+    return at != NULL && at->since_us < place->since_us;
 }
 
 /* Who has just got the name came before all that are left in the queue. */
@@ -142,24 +155,28 @@ static void check_order(const char *name, const char *queue)
     const char *holder = look_take(&rest), *member;
     struct place *place;
 
-    if (!holder || strcmp(holder, last) == 0)
+    if (holder == NULL || strcmp(holder, last) == 0) {
         return;
+    }
     (void)snprintf(last, LW__TOKEN_SIZE, "%s", holder);
     place = *find_place(last);
     rest = (char *)look_ask("ZRANGE", queue, "0", "-1", NULL);
-    while (place && (member = look_take(&rest)) != NULL) {
-        if (came_before(member, place))
+    while (place != NULL && (member = look_take(&rest)) != NULL) {
+        if (came_before(member, place)) {
             violation("%s did not wait for its turn: %s came before", last, member);
+        }
     }
 }
 
 /* Two commands for each hand-over: the one that asks and the one that lets go. */
 static void check_frugality(void)
 {
-    if (world.plan.quiet)
+    if (world.plan.quiet) {
         trace("%u scripts ran for %u grants", script_count, world.granted);
-    if (world.plan.quiet && script_count > 2 * world.granted + world.granted / 20 + 20)
+    }
+    if (world.plan.quiet && script_count > 2 * world.granted + world.granted / 20 + 20) {
         violation("%u scripts ran for %u grants", script_count, world.granted);
+    }
 }
 
 static bool unserved[SERVERS][NAMES];
@@ -177,13 +194,15 @@ static void check_keys_of(const struct model_server *server,
         bool is_rw = begins(run->keys[i], RW_QUEUE), *left;
         char name[64], queue[128];
 
-        if (!is_rw && !begins(run->keys[i], QUEUE))
+        if (!is_rw && !begins(run->keys[i], QUEUE)) {
             continue;
+        }
         look_copy(name, sizeof(name), run->keys[i - 1]);
         look_copy(queue, sizeof(queue), run->keys[i]);
         left = &unserved[index_of(server)][name_index(name)];
-        if (world.plan.quiet && run->key_count == 3)
+        if (world.plan.quiet && run->key_count == 3) {
             check_order(name, queue);
+        }
         check_head(name, queue, is_rw, excused || (i > 1 && *left), left);
     }
 }
@@ -191,11 +210,12 @@ static void check_keys_of(const struct model_server *server,
 /* Remembers who was released, for what it will be told. */
 static void note_release(struct bytes token)
 {
-    for (struct op *op = world.ops; op; op = op->next) {
+    for (struct op *op = world.ops; op != NULL; op = op->next) {
         if (op->state == OP_RELEASING && op->options.mode == LW_MUTEX &&
             world.now_us < op->deadline_us &&
-            bytes_equal(bytes_of(lw_lock_owner(op->lock)), token))
+            bytes_equal(bytes_of(lw_lock_owner(op->lock)), token)) {
             op->let_go = true;
+        }
     }
 }
 
@@ -215,17 +235,20 @@ static void on_script(struct model_server *server, const struct model_script_run
 {
     bool failed = begins(run->reply, "-") || model_server_is_replica(server);
     const struct model_faults *faults = model_server_faults(server);
-    bool mute = faults->deny_channels ||
-                (faults->denied_commands && strstr(faults->denied_commands, "pub"));
+    bool mute = faults->deny_channels || (faults->denied_commands != NULL &&
+                                          strstr(faults->denied_commands, "pub") != NULL);
 
     script_count++;
-    if (world.plan.quiet && run->key_count == 3 && run->arg_count == 6)
+    if (world.plan.quiet && run->key_count == 3 && run->arg_count == 6) {
         note_place(run);
-    if (is_release(run))
+    }
+    if (is_release(run)) {
         note_release(run->args[0]);
+    }
     look_from(server);
-    if (!only_reads(run))
+    if (!only_reads(run)) {
         check_keys_of(server, run, failed || mute || says_again(run));
+    }
     told_check(index_of(server), run->args, run->arg_count);
     look_from(NULL);
 }
@@ -250,16 +273,17 @@ void check_scripts_begin(void)
     places = NULL;
     memset(holders, 0, sizeof(holders));
     memset(unserved, 0, sizeof(unserved));
-    for (unsigned i = 0; i < world.plan.servers; i++)
+    for (unsigned i = 0; i < world.plan.servers; i++) {
         model_server_watch(world.servers[i],
                            &(struct model_watch){before_script, on_script, on_publish});
+    }
 }
 
 void check_scripts_end(void)
 {
     check_frugality();
     told_end();
-    while (places) {
+    while (places != NULL) {
         struct place *place = places;
 
         places = place->next;

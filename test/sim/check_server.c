@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* `op` believes to hold. The key cannot have ended before that: it began to count when the
- * command arrived, and belief when it was sent. */
+/* `op` believes to hold. The key cannot have ended before that: it began to count when
+ * the command arrived, and belief when it was sent. */
 void check_backed(const struct op *op)
 {
     const struct lw_lock *lock = op->lock;
@@ -37,9 +37,10 @@ void check_backed(const struct op *op)
         has = look_number(look_ask("HEXISTS", name, token, NULL)) == 1;
         break;
     }
-    if (!has)
+    if (!has) {
         violation("op %u believes to hold %s, but the server does not have it", op->id,
                   name);
+    }
 }
 
 static bool is_fence(const struct model_key *key)
@@ -59,25 +60,29 @@ static bool may_be_bare(const struct model_key *key)
 static void check_key(const struct model_key *key, void *arg)
 {
     (void)arg;
-    if (key->ttl_ms < 0 && !may_be_bare(key))
+    if (key->ttl_ms < 0 && !may_be_bare(key)) {
         violation("the key %.*s has no TTL", (int)key->name.len, key->name.data);
+    }
 }
 
 void check_keys(void)
 {
-    for (unsigned i = 0; i < world.plan.servers; i++)
+    for (unsigned i = 0; i < world.plan.servers; i++) {
         model_server_each_key(world.servers[i], check_key, NULL);
+    }
 }
 
 static void check_last_key(const struct model_key *key, void *arg)
 {
     (void)arg;
-    if (!is_fence(key))
+    if (!is_fence(key)) {
         violation("the key %.*s is left behind", (int)key->name.len, key->name.data);
+    }
 }
 
 void check_last_keys(void)
 {
-    for (unsigned i = 0; i < world.plan.servers; i++)
+    for (unsigned i = 0; i < world.plan.servers; i++) {
         model_server_each_key(world.servers[i], check_last_key, NULL);
+    }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Commands on keys of any type: DEL, EXISTS, TYPE, PTTL, PEXPIRE(AT), PERSIST, KEYS; and the
- * few on lists, which occur here only as what a stranger left behind.
+ * Commands on keys of any type: DEL, EXISTS, TYPE, PTTL, PEXPIRE(AT), PERSIST, KEYS; and
+ * the few on lists, which occur here only as what a stranger left behind.
  */
 #include "model.h"
 
@@ -10,23 +10,25 @@
 void run_del(struct call *call)
 {
     int64_t removed = 0;
-    for (int i = 1; i < call->argc; i++)
+    for (int i = 1; i < call->argc; i++) {
         removed += keyspace_remove(call_space(call), call->argv[i]);
+    }
     resp_int(call->reply, removed);
 }
 
 void run_exists(struct call *call)
 {
     int64_t found = 0;
-    for (int i = 1; i < call->argc; i++)
+    for (int i = 1; i < call->argc; i++) {
         found += keyspace_find(call_space(call), call->argv[i]) != NULL;
+    }
     resp_int(call->reply, found);
 }
 
 void run_type(struct call *call)
 {
     const struct content *content = keyspace_find(call_space(call), call->argv[1]);
-    resp_status(call->reply, content ? value_type_name(content->type) : "none");
+    resp_status(call->reply, content != NULL ? value_type_name(content->type) : "none");
 }
 
 void run_pttl(struct call *call)
@@ -34,12 +36,13 @@ void run_pttl(struct call *call)
     const struct keyspace *space = call_space(call);
     const struct content *content = keyspace_find(call_space(call), call->argv[1]);
 
-    if (!content)
+    if (content == NULL) {
         resp_int(call->reply, -2);
-    else if (content->expire_ms == NO_EXPIRY)
+    } else if (content->expire_ms == NO_EXPIRY) {
         resp_int(call->reply, -1);
-    else
+    } else {
         resp_int(call->reply, content->expire_ms - space->now_ms);
+    }
 }
 
 struct expire_options {
@@ -53,27 +56,29 @@ static bool parse_expire(struct call *call, struct expire_options *options)
     *options = (struct expire_options){0};
     for (int i = 3; i < call->argc; i++) {
         struct bytes word = call->argv[i];
-        if (bytes_is(word, "nx"))
+        if (bytes_is(word, "nx")) {
             options->only_new = true;
-        else if (bytes_is(word, "xx"))
+        } else if (bytes_is(word, "xx")) {
             options->only_old = true;
-        else if (bytes_is(word, "gt"))
+        } else if (bytes_is(word, "gt")) {
             options->greater = true;
-        else if (bytes_is(word, "lt"))
+        } else if (bytes_is(word, "lt")) {
             options->less = true;
-        else {
+        } else {
             resp_error(call->reply, "ERR Unsupported option %.*s", (int)word.len,
                        word.data);
             return false;
         }
     }
-    if (options->only_new && (options->only_old || options->greater || options->less))
+    if (options->only_new && (options->only_old || options->greater || options->less)) {
         error = "ERR NX and XX, GT or LT options at the same time are not compatible";
-    else if (options->greater && options->less)
+    } else if (options->greater && options->less) {
         error = "ERR GT and LT options at the same time are not compatible";
-    if (error)
+    }
+    if (error != NULL) {
         resp_error(call->reply, "%s", error);
-    return !error;
+    }
+    return error == NULL;
 }
 
 static bool expiry_wanted(const struct expire_options *options, int64_t old, int64_t new)
@@ -92,22 +97,24 @@ static void expire_at(struct call *call, int64_t from_ms, const char *name)
     struct content *content;
     int64_t at;
 
-    if (!parse_expire(call, &options) || !call_int(call, 2, &at))
+    if (!parse_expire(call, &options) || !call_int(call, 2, &at)) {
         return;
+    }
     if (at > INT64_MAX - from_ms) {
         resp_error(call->reply, "ERR invalid expire time in '%s' command", name);
         return;
     }
     at += from_ms;
     content = keyspace_open(space, call->argv[1]);
-    if (!content || !expiry_wanted(&options, content->expire_ms, at)) {
+    if (content == NULL || !expiry_wanted(&options, content->expire_ms, at)) {
         resp_int(call->reply, 0);
         return;
     }
-    if (at > space->now_ms)
+    if (at > space->now_ms) {
         content->expire_ms = at;
-    else
+    } else {
         keyspace_remove(space, call->argv[1]);
+    }
     resp_int(call->reply, 1);
 }
 
@@ -124,9 +131,10 @@ void run_pexpireat(struct call *call)
 void run_persist(struct call *call)
 {
     struct content *content = keyspace_open(call_space(call), call->argv[1]);
-    bool had_end = content && content->expire_ms != NO_EXPIRY;
-    if (had_end)
+    bool had_end = content != NULL && content->expire_ms != NO_EXPIRY;
+    if (had_end) {
         content->expire_ms = NO_EXPIRY;
+    }
     resp_int(call->reply, had_end);
 }
 
@@ -140,8 +148,9 @@ static void collect_key(struct bytes name, const struct content *content, void *
 {
     struct key_search *search = arg;
     (void)content;
-    if (!glob_match(search->pattern, name))
+    if (!glob_match(search->pattern, name)) {
         return;
+    }
     resp_bulk(&search->found, name);
     search->count++;
 }
@@ -160,8 +169,9 @@ static void push(struct call *call, bool front)
 {
     struct content *content;
 
-    if (!call_make(call, VALUE_LIST, &content))
+    if (!call_make(call, VALUE_LIST, &content)) {
         return;
+    }
     for (int i = 2; i < call->argc; i++) {
         struct list *list = &content->list;
         size_t at = front ? 0 : list->count;
@@ -190,8 +200,9 @@ void run_llen(struct call *call)
 {
     struct content *content;
 
-    if (call_read(call, VALUE_LIST, &content))
-        resp_int(call->reply, content ? (int64_t)content->list.count : 0);
+    if (call_read(call, VALUE_LIST, &content)) {
+        resp_int(call->reply, content != NULL ? (int64_t)content->list.count : 0);
+    }
 }
 
 void run_lrange(struct call *call)
@@ -200,13 +211,15 @@ void run_lrange(struct call *call)
     int64_t start, stop;
 
     if (!call_int(call, 2, &start) || !call_int(call, 3, &stop) ||
-        !call_read(call, VALUE_LIST, &content))
+        !call_read(call, VALUE_LIST, &content)) {
         return;
-    if (!content || !clip_range((int64_t)content->list.count, &start, &stop)) {
+    }
+    if (content == NULL || !clip_range((int64_t)content->list.count, &start, &stop)) {
         resp_array(call->reply, 0);
         return;
     }
     resp_array(call->reply, (size_t)(stop - start + 1));
-    for (int64_t i = start; i <= stop; i++)
+    for (int64_t i = start; i <= stop; i++) {
         resp_bulk(call->reply, buffer_view(&content->list.items[i]));
+    }
 }

@@ -13,7 +13,7 @@ void run_ping(struct call *call)
 {
     if (call->argc > 2) {
         resp_error(call->reply, "ERR wrong number of arguments for 'ping' command");
-    } else if (call->conn && call->conn->subscription_count) {
+    } else if (call->conn != NULL && call->conn->subscription_count) {
         resp_array(call->reply, 2);
         resp_text(call->reply, "pong");
         resp_bulk(call->reply, call->argc == 2 ? call->argv[1] : bytes_of(""));
@@ -27,8 +27,9 @@ void run_ping(struct call *call)
 void run_quit(struct call *call)
 {
     resp_status(call->reply, "OK");
-    if (call->conn)
+    if (call->conn != NULL) {
         call->conn->closing = true;
+    }
 }
 
 void run_auth(struct call *call)
@@ -38,15 +39,16 @@ void run_auth(struct call *call)
 
     if (call->argc > 3) {
         call_syntax_error(call);
-    } else if (call->argc == 2 && !password) {
+    } else if (call->argc == 2 && password == NULL) {
         resp_error(
             call->reply,
             "ERR AUTH <password> called without any password configured for the default "
             "user. Are you sure your configuration is correct?");
-    } else if (right_user && (!password || bytes_equal(call->argv[call->argc - 1],
-                                                       bytes_of(password)))) {
-        if (call->conn)
+    } else if (right_user && (password == NULL || bytes_equal(call->argv[call->argc - 1],
+                                                              bytes_of(password)))) {
+        if (call->conn != NULL) {
             call->conn->authenticated = true;
+        }
         resp_status(call->reply, "OK");
     } else {
         resp_error(call->reply,
@@ -58,8 +60,9 @@ void run_select(struct call *call)
 {
     int64_t index;
 
-    if (!call_int(call, 1, &index))
+    if (!call_int(call, 1, &index)) {
         return;
+    }
     if (index < 0 || index >= MODEL_DATABASES) {
         resp_error(call->reply, "ERR DB index is out of range");
         return;
@@ -71,7 +74,7 @@ void run_select(struct call *call)
 static void reply_number_text(struct call *call, int64_t number)
 {
     char text[32];
-    snprintf(text, sizeof(text), "%" PRId64, number);
+    (void)snprintf(text, sizeof(text), "%" PRId64, number);
     resp_text(call->reply, text);
 }
 
@@ -102,8 +105,9 @@ void run_flushall(struct call *call)
         call_syntax_error(call);
         return;
     }
-    for (int i = 0; i < MODEL_DATABASES; i++)
+    for (int i = 0; i < MODEL_DATABASES; i++) {
         keyspace_clear(&call->server->spaces[i]);
+    }
     resp_status(call->reply, "OK");
 }
 
@@ -113,18 +117,19 @@ void run_config_get(struct call *call)
     const char *policy = call->server->faults.eviction_policy;
     bool found = false;
 
-    for (int i = 2; i < call->argc; i++)
+    for (int i = 2; i < call->argc; i++) {
         found = found || glob_match(call->argv[i], bytes_of(name));
+    }
     resp_array(call->reply, found ? 2 : 0);
     if (found) {
         resp_text(call->reply, name);
-        resp_text(call->reply, policy ? policy : "noeviction");
+        resp_text(call->reply, policy != NULL ? policy : "noeviction");
     }
 }
 
 void run_client_id(struct call *call)
 {
-    resp_int(call->reply, call->conn ? call->conn->id : 0);
+    resp_int(call->reply, call->conn != NULL ? call->conn->id : 0);
 }
 
 void run_client_setname(struct call *call)
@@ -138,28 +143,32 @@ void run_client_setname(struct call *call)
             return;
         }
     }
-    if (call->conn)
+    if (call->conn != NULL) {
         buffer_set(&call->conn->name, name);
+    }
     resp_status(call->reply, "OK");
 }
 
 void run_client_getname(struct call *call)
 {
-    if (call->conn && call->conn->name.len)
+    if (call->conn != NULL && call->conn->name.len) {
         resp_bulk(call->reply, buffer_view(&call->conn->name));
-    else
+    } else {
         resp_nil(call->reply);
+    }
 }
 
 static int64_t kill_id(struct call *call, int64_t id)
 {
-    for (struct model_conn *conn = call->server->conns; conn; conn = conn->next) {
-        if (conn->id != id || conn->closing)
+    for (struct model_conn *conn = call->server->conns; conn != NULL; conn = conn->next) {
+        if (conn->id != id || conn->closing) {
             continue;
-        if (conn == call->conn)
+        }
+        if (conn == call->conn) {
             conn->closing = true; /* after its own answer */
-        else
+        } else {
             conn_close(conn);
+        }
         return 1;
     }
     return 0;

@@ -17,12 +17,14 @@ void run_get(struct call *call)
 {
     struct content *content;
 
-    if (!call_read(call, VALUE_STRING, &content))
+    if (!call_read(call, VALUE_STRING, &content)) {
         return;
-    if (content)
+    }
+    if (content != NULL) {
         resp_bulk(call->reply, buffer_view(&content->string));
-    else
+    } else {
         resp_nil(call->reply);
+    }
 }
 
 static bool parse_set(struct call *call, struct set_options *options)
@@ -56,8 +58,9 @@ static bool set_expiry(struct call *call, const struct set_options *options, int
     int64_t value;
 
     *ret = NO_EXPIRY;
-    if (!options->unit_ms)
+    if (!options->unit_ms) {
         return true;
+    }
     if (!bytes_to_int(options->expiry, &value)) {
         resp_error(call->reply, "ERR value is not an integer or out of range");
         return false;
@@ -76,10 +79,11 @@ void run_set(struct call *call)
     struct content *content;
     int64_t expire_ms;
 
-    if (!parse_set(call, &options) || !set_expiry(call, &options, &expire_ms))
+    if (!parse_set(call, &options) || !set_expiry(call, &options, &expire_ms)) {
         return;
+    }
     content = keyspace_find(call_space(call), call->argv[1]);
-    if ((options.only_new && content) || (options.only_old && !content)) {
+    if ((options.only_new && content != NULL) || (options.only_old && content == NULL)) {
         resp_nil(call->reply);
         return;
     }
@@ -91,8 +95,9 @@ void run_set(struct call *call)
         content->expire_ms = old_expiry;
     }
     buffer_set(&content->string, call->argv[2]);
-    if (!options.keep_ttl)
+    if (!options.keep_ttl) {
         content->expire_ms = expire_ms;
+    }
     resp_status(call->reply, "OK");
 }
 
@@ -102,9 +107,10 @@ static void increment(struct call *call, int64_t by)
     int64_t value = 0;
     char text[32];
 
-    if (!call_read(call, VALUE_STRING, &content))
+    if (!call_read(call, VALUE_STRING, &content)) {
         return;
-    if (content && !bytes_to_int(buffer_view(&content->string), &value)) {
+    }
+    if (content != NULL && !bytes_to_int(buffer_view(&content->string), &value)) {
         resp_error(call->reply, "ERR value is not an integer or out of range");
         return;
     }
@@ -113,7 +119,7 @@ static void increment(struct call *call, int64_t by)
         return;
     }
     content = keyspace_make(call_space(call), call->argv[1], VALUE_STRING);
-    snprintf(text, sizeof(text), "%" PRId64, value);
+    (void)snprintf(text, sizeof(text), "%" PRId64, value);
     buffer_set(&content->string, bytes_of(text));
     resp_int(call->reply, value);
 }
@@ -127,6 +133,7 @@ void run_incrby(struct call *call)
 {
     int64_t by;
 
-    if (call_int(call, 2, &by))
+    if (call_int(call, 2, &by)) {
         increment(call, by);
+    }
 }

@@ -17,8 +17,9 @@ struct keyspace *call_space(const struct call *call)
 
 bool call_int(struct call *call, int index, int64_t *ret)
 {
-    if (bytes_to_int(call->argv[index], ret))
+    if (bytes_to_int(call->argv[index], ret)) {
         return true;
+    }
     resp_error(call->reply, "ERR value is not an integer or out of range");
     return false;
 }
@@ -31,8 +32,9 @@ void call_syntax_error(struct call *call)
 bool call_check_type(struct call *call, const struct content *content,
                      enum value_type type)
 {
-    if (!content || content->type == type)
+    if (content == NULL || content->type == type) {
         return true;
+    }
     resp_error(call->reply, "%s", gate_wrong_type);
     return false;
 }
@@ -64,13 +66,15 @@ bool glob_match(struct bytes pattern, struct bytes text)
         if (wanted == '*') {
             for (size_t skip = 0; skip <= text.len; skip++) {
                 struct bytes rest = {text.data + skip, text.len - skip};
-                if (glob_match(pattern, rest))
+                if (glob_match(pattern, rest)) {
                     return true;
+                }
             }
             return false;
         }
-        if (text.len == 0 || (wanted != '?' && wanted != text.data[0]))
+        if (text.len == 0 || (wanted != '?' && wanted != text.data[0])) {
             return false;
+        }
         text = (struct bytes){text.data + 1, text.len - 1};
     }
     return text.len == 0;
@@ -78,11 +82,14 @@ bool glob_match(struct bytes pattern, struct bytes text)
 
 bool clip_range(int64_t count, int64_t *start, int64_t *stop)
 {
-    if (*start < 0)
+    if (*start < 0) {
         *start = *start + count < 0 ? 0 : *start + count;
-    if (*stop < 0)
+    }
+    if (*stop < 0) {
         *stop += count;
-    if (*stop >= count)
+    }
+    if (*stop >= count) {
         *stop = count - 1;
+    }
     return *start <= *stop && *start < count;
 }

@@ -18,27 +18,31 @@ static const char *parse_zadd(const struct call *call, struct zadd_options *opti
     *options = (struct zadd_options){0};
     for (; at < call->argc; at++) {
         struct bytes word = call->argv[at];
-        if (bytes_is(word, "nx"))
+        if (bytes_is(word, "nx")) {
             options->only_new = true;
-        else if (bytes_is(word, "xx"))
+        } else if (bytes_is(word, "xx")) {
             options->only_old = true;
-        else if (bytes_is(word, "gt"))
+        } else if (bytes_is(word, "gt")) {
             options->greater = true;
-        else if (bytes_is(word, "lt"))
+        } else if (bytes_is(word, "lt")) {
             options->less = true;
-        else if (bytes_is(word, "ch"))
+        } else if (bytes_is(word, "ch")) {
             options->count_changes = true;
-        else
+        } else {
             break;
+        }
     }
     options->first_pair = at;
-    if (at == call->argc || (call->argc - at) % 2)
+    if (at == call->argc || (call->argc - at) % 2) {
         return "ERR syntax error";
-    if (options->only_new && options->only_old)
+    }
+    if (options->only_new && options->only_old) {
         return "ERR XX and NX options at the same time are not compatible";
+    }
     if ((options->greater && options->only_new) || (options->less && options->only_new) ||
-        (options->greater && options->less))
+        (options->greater && options->less)) {
         return "ERR GT, LT, and/or NX options at the same time are not compatible";
+    }
     return NULL;
 }
 
@@ -49,14 +53,16 @@ static int zadd_one(struct zset *zset, const struct zadd_options *options, doubl
     double old;
 
     if (!zset_score(zset, member, &old)) {
-        if (options->only_old)
+        if (options->only_old) {
             return 0;
+        }
         zset_put(zset, member, score);
         return 1;
     }
     if (options->only_new || score == old || (options->greater && score < old) ||
-        (options->less && score > old))
+        (options->less && score > old)) {
         return 0;
+    }
     zset_put(zset, member, score);
     return 2;
 }
@@ -78,8 +84,9 @@ static void zadd_all(struct call *call, const struct zadd_options *options,
     struct content *content;
     int64_t added = 0, changed = 0;
 
-    if (!call_make(call, VALUE_ZSET, &content))
+    if (!call_make(call, VALUE_ZSET, &content)) {
         return;
+    }
     for (int i = options->first_pair; i < call->argc; i += 2) {
         double score = scores[(i - options->first_pair) / 2];
         int what = zadd_one(&content->zset, options, score, call->argv[i + 1]);
@@ -96,13 +103,14 @@ void run_zadd(struct call *call)
     const char *error = parse_zadd(call, &options);
     double *scores;
 
-    if (error) {
+    if (error != NULL) {
         resp_error(call->reply, "%s", error);
         return;
     }
     scores = must_alloc((size_t)(call->argc - options.first_pair) / 2 * sizeof(*scores));
-    if (parse_scores(call, options.first_pair, scores))
+    if (parse_scores(call, options.first_pair, scores)) {
         zadd_all(call, &options, scores);
+    }
     free(scores);
 }
 
@@ -111,10 +119,12 @@ void run_zrem(struct call *call)
     struct content *content;
     int64_t removed = 0;
 
-    if (!call_write(call, VALUE_ZSET, &content))
+    if (!call_write(call, VALUE_ZSET, &content)) {
         return;
-    for (int i = 2; content && i < call->argc; i++)
+    }
+    for (int i = 2; content != NULL && i < call->argc; i++) {
         removed += zset_remove(&content->zset, call->argv[i]);
+    }
     keyspace_drop_if_empty(call_space(call), call->argv[1]);
     resp_int(call->reply, removed);
 }
@@ -124,12 +134,14 @@ void run_zscore(struct call *call)
     struct content *content;
     double score;
 
-    if (!call_read(call, VALUE_ZSET, &content))
+    if (!call_read(call, VALUE_ZSET, &content)) {
         return;
-    if (content && zset_score(&content->zset, call->argv[2], &score))
+    }
+    if (content != NULL && zset_score(&content->zset, call->argv[2], &score)) {
         resp_double(call->reply, score);
-    else
+    } else {
         resp_nil(call->reply);
+    }
 }
 
 static void reply_rank(struct call *call, bool reverse)
@@ -137,12 +149,14 @@ static void reply_rank(struct call *call, bool reverse)
     struct content *content;
     size_t rank;
 
-    if (!call_read(call, VALUE_ZSET, &content))
+    if (!call_read(call, VALUE_ZSET, &content)) {
         return;
-    if (content && zset_rank(&content->zset, call->argv[2], &rank))
+    }
+    if (content != NULL && zset_rank(&content->zset, call->argv[2], &rank)) {
         resp_int(call->reply, (int64_t)(reverse ? content->zset.count - 1 - rank : rank));
-    else
+    } else {
         resp_nil(call->reply);
+    }
 }
 
 void run_zrank(struct call *call)
@@ -158,8 +172,9 @@ void run_zrevrank(struct call *call)
 void run_zcard(struct call *call)
 {
     struct content *content;
-    if (call_read(call, VALUE_ZSET, &content))
-        resp_int(call->reply, content ? (int64_t)content->zset.count : 0);
+    if (call_read(call, VALUE_ZSET, &content)) {
+        resp_int(call->reply, content != NULL ? (int64_t)content->zset.count : 0);
+    }
 }
 
 static void reply_range(struct call *call, bool reverse, bool scores)
@@ -168,9 +183,10 @@ static void reply_range(struct call *call, bool reverse, bool scores)
     int64_t start, stop;
 
     if (!call_int(call, 2, &start) || !call_int(call, 3, &stop) ||
-        !call_read(call, VALUE_ZSET, &content))
+        !call_read(call, VALUE_ZSET, &content)) {
         return;
-    if (!content || !clip_range((int64_t)content->zset.count, &start, &stop)) {
+    }
+    if (content == NULL || !clip_range((int64_t)content->zset.count, &start, &stop)) {
         resp_array(call->reply, 0);
         return;
     }
@@ -180,8 +196,9 @@ static void reply_range(struct call *call, bool reverse, bool scores)
         double score;
         size_t rank = reverse ? zset->count - 1 - (size_t)i : (size_t)i;
         resp_bulk(call->reply, zset_at(zset, rank, &score));
-        if (scores)
+        if (scores) {
             resp_double(call->reply, score);
+        }
     }
 }
 
@@ -216,8 +233,9 @@ void run_zrevrange(struct call *call)
 static bool parse_end(struct bytes text, double *score, bool *outside)
 {
     *outside = text.len && text.data[0] == '(';
-    if (*outside)
+    if (*outside) {
         text = (struct bytes){text.data + 1, text.len - 1};
+    }
     return bytes_to_double(text, score);
 }
 
@@ -238,13 +256,15 @@ void run_zrangebyscore(struct call *call)
         resp_error(call->reply, "ERR min or max is not a float");
         return;
     }
-    if (!call_read(call, VALUE_ZSET, &content))
+    if (!call_read(call, VALUE_ZSET, &content)) {
         return;
-    for (size_t rank = 0; content && rank < content->zset.count; rank++) {
+    }
+    for (size_t rank = 0; content != NULL && rank < content->zset.count; rank++) {
         struct bytes member = zset_at(&content->zset, rank, &score);
         if (score < low || score > high || (above_low && score == low) ||
-            (below_high && score == high))
+            (below_high && score == high)) {
             continue;
+        }
         resp_bulk(&found, member);
         count++;
     }
@@ -266,10 +286,12 @@ void run_zpopmin(struct call *call)
         resp_error(call->reply, "ERR value is out of range, must be positive");
         return;
     }
-    if (!call_write(call, VALUE_ZSET, &content))
+    if (!call_write(call, VALUE_ZSET, &content)) {
         return;
-    if (!content || count > (int64_t)content->zset.count)
-        count = content ? (int64_t)content->zset.count : 0;
+    }
+    if (content == NULL || count > (int64_t)content->zset.count) {
+        count = content != NULL ? (int64_t)content->zset.count : 0;
+    }
     resp_array(call->reply, (size_t)count * 2);
     for (int64_t i = 0; i < count; i++) {
         double score;

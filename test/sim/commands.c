@@ -14,18 +14,21 @@
 static const struct command *find_name(const char *name)
 {
     for (size_t i = 0; i < command_count; i++) {
-        if (strcmp(command_table[i].name, name) == 0)
+        if (strcmp(command_table[i].name, name) == 0) {
             return &command_table[i];
+        }
     }
     return NULL;
 }
 
 static bool lower_case(struct bytes word, char *out, size_t size)
 {
-    if (word.len >= size || memchr(word.data, '|', word.len))
+    if (word.len >= size || memchr(word.data, '|', word.len) != NULL) {
         return false;
-    for (size_t i = 0; i < word.len; i++)
+    }
+    for (size_t i = 0; i < word.len; i++) {
         out[i] = (char)tolower((unsigned char)word.data[i]);
+    }
     out[word.len] = '\0';
     return true;
 }
@@ -36,14 +39,17 @@ const struct command *command_find(const struct bytes *argv, int argc)
     char name[32], whole[65], sub[32];
     const struct command *command, *subcommand;
 
-    if (!lower_case(argv[0], name, sizeof(name)))
+    if (!lower_case(argv[0], name, sizeof(name))) {
         return NULL;
+    }
     command = find_name(name);
-    if (!command || command->run || argc < 2 || !lower_case(argv[1], sub, sizeof(sub)))
+    if (command == NULL || command->run != NULL || argc < 2 ||
+        !lower_case(argv[1], sub, sizeof(sub))) {
         return command;
-    snprintf(whole, sizeof(whole), "%s|%s", name, sub);
+    }
+    (void)snprintf(whole, sizeof(whole), "%s|%s", name, sub);
     subcommand = find_name(whole);
-    return subcommand ? subcommand : command;
+    return subcommand != NULL ? subcommand : command;
 }
 
 bool command_arity_fits(const struct command *command, int argc)
@@ -64,7 +70,7 @@ static void reply_unknown(struct call *call)
     }
     resp_error(call->reply, "ERR unknown command '%.*s', with args beginning with: %.*s",
                call->argv[0].len < 128 ? (int)call->argv[0].len : 128, call->argv[0].data,
-               (int)arguments.len, arguments.data ? arguments.data : "");
+               (int)arguments.len, arguments.data != NULL ? arguments.data : "");
     buffer_free(&arguments);
 }
 
@@ -73,8 +79,9 @@ static void reply_unknown_subcommand(struct call *call)
     char container[32];
     size_t len = 0;
 
-    for (; call->command->name[len]; len++)
+    for (; call->command->name[len]; len++) {
         container[len] = (char)toupper((unsigned char)call->command->name[len]);
+    }
     container[len] = '\0';
     resp_error(call->reply, "ERR unknown subcommand '%.*s'. Try %s HELP.",
                call->argv[1].len < 128 ? (int)call->argv[1].len : 128, call->argv[1].data,
@@ -84,22 +91,24 @@ static void reply_unknown_subcommand(struct call *call)
 void command_run_unchecked(struct call *call)
 {
     call->command = command_find(call->argv, call->argc);
-    if (!call->command)
+    if (call->command == NULL) {
         reply_unknown(call);
-    else if (!call->command->run && call->argc > 1)
+    } else if (call->command->run == NULL && call->argc > 1) {
         reply_unknown_subcommand(call);
-    else if (!command_arity_fits(call->command, call->argc))
+    } else if (!command_arity_fits(call->command, call->argc)) {
         resp_error(call->reply, "ERR wrong number of arguments for '%s' command",
                    call->command->name);
-    else if (!call->conn || gate_pass(call))
+    } else if (call->conn == NULL || gate_pass(call)) {
         call->command->run(call);
+    }
 }
 
 void command_execute(struct call *call)
 {
     server_begin(call->server);
-    if (call->conn)
+    if (call->conn != NULL) {
         call->server->commands++;
+    }
     command_run_unchecked(call);
     replication_end_command(call->server);
 }

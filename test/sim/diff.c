@@ -17,29 +17,31 @@ static int64_t model_clock(void *arg)
 
 static void print_escaped(const char *label, struct bytes text)
 {
-    fprintf(stderr, "  %s: ", label);
+    (void)fprintf(stderr, "  %s: ", label);
     for (size_t i = 0; i < text.len; i++) {
         unsigned char byte = (unsigned char)text.data[i];
-        if (byte >= ' ' && byte < 0x7f)
-            fputc(byte, stderr);
-        else if (byte == '\n')
-            fputc('|', stderr);
-        else if (byte != '\r')
-            fprintf(stderr, "\\x%02x", byte);
+        if (byte >= ' ' && byte < 0x7f) {
+            (void)fputc(byte, stderr);
+        } else if (byte == '\n') {
+            (void)fputc('|', stderr);
+        } else if (byte != '\r') {
+            (void)fprintf(stderr, "\\x%02x", byte);
+        }
     }
-    fputc('\n', stderr);
+    (void)fputc('\n', stderr);
 }
 
 static void print_command(const struct diff *diff)
 {
-    for (int i = 0; i < diff->last.count; i++)
+    for (int i = 0; i < diff->last.count; i++) {
         print_escaped(i ? "     " : "command", buffer_view(&diff->last.text[i]));
+    }
 }
 
 void diff_fail(struct diff *diff, const char *what)
 {
-    fprintf(stderr, "difftest: %s\n  seed %" PRIu64 ", step %" PRIu64 "\n", what,
-            diff->seed, diff->step);
+    (void)fprintf(stderr, "difftest: %s\n  seed %" PRIu64 ", step %" PRIu64 "\n", what,
+                  diff->seed, diff->step);
     print_command(diff);
     real_redis_stop(&diff->real);
     exit(1);
@@ -49,11 +51,12 @@ void diff_fail(struct diff *diff, const char *what)
 static size_t piece_end(struct bytes answer, size_t at)
 {
     const char *line = memchr(answer.data + at, '\n', answer.len - at);
-    size_t end = line ? (size_t)(line - answer.data) + 1 : answer.len;
+    size_t end = line != NULL ? (size_t)(line - answer.data) + 1 : answer.len;
     long long length = answer.data[at] == '$' ? atoll(answer.data + at + 1) : -1;
 
-    if (length >= 0 && (size_t)length + 2 <= answer.len - end)
+    if (length >= 0 && (size_t)length + 2 <= answer.len - end) {
         end += (size_t)length + 2;
+    }
     return end;
 }
 
@@ -62,10 +65,10 @@ static void append_code(struct buffer *out, struct bytes error)
 {
     char text[256]; /* enough for what stands before the code */
 
-    snprintf(text, sizeof(text), "%.*s", (int)error.len, error.data);
+    (void)snprintf(text, sizeof(text), "%.*s", (int)error.len, error.data);
     const char *inner =
         strncmp(text, "-ERR Error running script ", 26) == 0 ? strstr(text, ": -") : NULL;
-    const char *code = inner ? inner + 2 : text;
+    const char *code = inner != NULL ? inner + 2 : text;
     buffer_append(out, code, strcspn(code, " \r"));
     buffer_text(out, "\r\n");
 }
@@ -76,10 +79,11 @@ static void without_texts(struct bytes answer, struct buffer *out)
     for (size_t at = 0, end; at < answer.len; at = end) {
         end = piece_end(answer, at);
         struct bytes piece = {answer.data + at, end - at};
-        if (piece.data[0] == '-')
+        if (piece.data[0] == '-') {
             append_code(out, piece);
-        else
+        } else {
             buffer_append(out, piece.data, piece.len);
+        }
     }
 }
 
@@ -101,8 +105,9 @@ static bool alike(const struct diff *diff, struct bytes real, struct bytes model
 static void compare(struct diff *diff, const char *what, struct bytes real,
                     struct bytes model)
 {
-    if (alike(diff, real, model))
+    if (alike(diff, real, model)) {
         return;
+    }
     print_escaped("real ", real);
     print_escaped("model", model);
     diff_fail(diff, what);
@@ -117,21 +122,23 @@ static int ask_version(struct diff *diff)
     diff_admin_answer(diff, "info server", &info);
     buffer_append(&info, "", 1);
     const char *at = strstr(info.data, "\nredis_version:");
-    if (!at || sscanf(at, "\nredis_version:%d.%d", &major, &minor) != 2)
+    if (at == NULL || sscanf(at, "\nredis_version:%d.%d", &major, &minor) != 2) {
         diff_fail(diff, "the real server says no version");
+    }
     buffer_free(&info);
     return major * 100 + minor;
 }
 
-/* A server that measures time by the processor's own counter cannot be made to stand still. */
+/* A server that measures time by the processor's own counter cannot be made to stand
+ * still. */
 static bool stands_still(struct diff *diff)
 {
     struct buffer real = {0};
     char wanted[64];
 
     diff_admin_answer(diff, "time", &real);
-    snprintf(wanted, sizeof(wanted), "*2\r\n$10\r\n%" PRId64 "\r\n$1\r\n0\r\n",
-             diff->time_us / 1000000);
+    (void)snprintf(wanted, sizeof(wanted), "*2\r\n$10\r\n%" PRId64 "\r\n$1\r\n0\r\n",
+                   diff->time_us / 1000000);
     bool still = bytes_equal(buffer_view(&real), bytes_of(wanted));
     buffer_free(&real);
     return still;
@@ -141,8 +148,9 @@ bool diff_start(struct diff *diff, const char *program, const char *clock_librar
 {
     diff->fault = -1;
     diff->time_us = 1795000000000000;
-    if (!real_redis_start(&diff->real, program, clock_library, diff->time_us))
+    if (!real_redis_start(&diff->real, program, clock_library, diff->time_us)) {
         return false;
+    }
     real_open(&diff->admin, &diff->real);
     if (!stands_still(diff)) {
         real_close(&diff->admin);
@@ -162,15 +170,17 @@ bool diff_start(struct diff *diff, const char *program, const char *clock_librar
 void diff_stop(struct diff *diff)
 {
     for (int i = 0; i < DIFF_LINKS; i++) {
-        if (diff->listen[i].open)
+        if (diff->listen[i].open) {
             diff_close(diff, &diff->listen[i]);
+        }
     }
     diff_close(diff, &diff->command);
     real_close(&diff->admin);
     real_redis_stop(&diff->real);
     model_server_free(diff->model);
-    for (int i = 0; i < MAX_ARGUMENTS; i++)
+    for (int i = 0; i < MAX_ARGUMENTS; i++) {
         buffer_free(&diff->last.text[i]);
+    }
     buffer_free(&diff->answer);
 }
 
@@ -187,8 +197,9 @@ void diff_admin_answer(struct diff *diff, const char *words, struct buffer *answ
     buffer_printf(&line, "%s\r\n", words);
     real_write(&diff->admin, buffer_view(&line));
     buffer_free(&line);
-    if (!real_read_answer(&diff->admin, answer))
+    if (!real_read_answer(&diff->admin, answer)) {
         diff_fail(diff, "the real server hung up on its administrator");
+    }
 }
 
 void diff_admin(struct diff *diff, const char *words)
@@ -210,8 +221,9 @@ void diff_open(struct diff *diff, struct diff_link *link)
 
     real_open(&link->real, &diff->real);
     real_write(&link->real, bytes_of("CLIENT ID\r\n"));
-    if (!real_read_answer(&link->real, &answer))
+    if (!real_read_answer(&link->real, &answer)) {
         diff_fail(diff, "the real server hung up");
+    }
     buffer_append(&answer, "", 1);
     link->real_id = atoll(answer.data + 1);
     buffer_free(&answer);
@@ -224,7 +236,7 @@ void diff_close(struct diff *diff, struct diff_link *link)
 {
     char kill[64];
 
-    snprintf(kill, sizeof(kill), "client kill id %" PRId64, link->real_id);
+    (void)snprintf(kill, sizeof(kill), "client kill id %" PRId64, link->real_id);
     diff_admin(diff, kill);
     real_close(&link->real);
     model_conn_free(link->model);
@@ -255,8 +267,9 @@ static void exchange(struct diff *diff, struct diff_link *link, bool whole_answe
     good = whole_answers || model.data[0] == '-'
                ? real_read_answer(&link->real, &real)
                : real_read_bytes(&link->real, model.len, &real);
-    if (!good)
+    if (!good) {
         diff_fail(diff, "the real server hung up");
+    }
     compare(diff, "answers differ", buffer_view(&real), model);
     buffer_set(&diff->answer, model);
     buffer_append(&diff->answer, "", 1);
@@ -285,11 +298,13 @@ void diff_check_messages(struct diff *diff)
         struct buffer real = {0};
         struct bytes model;
 
-        if (!link->open)
+        if (!link->open) {
             continue;
+        }
         model = model_conn_output(link->model);
-        if (!real_read_bytes(&link->real, model.len, &real))
+        if (!real_read_bytes(&link->real, model.len, &real)) {
             diff_fail(diff, "the real server hung up on a listener");
+        }
         compare(diff, "messages differ", buffer_view(&real), model);
         diff->figures.messages += model.len > 0;
         model_conn_consume(link->model, model.len);
@@ -311,8 +326,9 @@ static void ask_both(struct key_check *check, struct bytes name, const char *con
     struct bytes argv[6];
     int argc = 0;
 
-    for (; words[argc]; argc++)
+    for (; words[argc] != NULL; argc++) {
         argv[argc] = words[argc][0] == '@' ? name : bytes_of(words[argc]);
+    }
     buffer_printf(&check->request, "*%d\r\n", argc);
     for (int i = 0; i < argc; i++) {
         buffer_printf(&check->request, "$%zu\r\n", argv[i].len);
@@ -333,19 +349,21 @@ static void check_key(const struct model_key *key, void *arg)
     static const char *const list[] = {"lrange", "@", "0", "-1", NULL};
     struct key_check *check = arg;
 
-    if (key->database != 0)
+    if (key->database != 0) {
         return;
+    }
     check->keys++;
     ask_both(check, key->name, type);
     ask_both(check, key->name, ttl);
-    if (strcmp(key->type, "string") == 0)
+    if (strcmp(key->type, "string") == 0) {
         ask_both(check, key->name, get);
-    else if (strcmp(key->type, "hash") == 0)
+    } else if (strcmp(key->type, "hash") == 0) {
         ask_both(check, key->name, hash);
-    else if (strcmp(key->type, "zset") == 0)
+    } else if (strcmp(key->type, "zset") == 0) {
         ask_both(check, key->name, zset);
-    else
+    } else {
         ask_both(check, key->name, list);
+    }
 }
 
 /* Every key of the model's is the real one's, and there are as many. */
@@ -371,8 +389,9 @@ void diff_check_keys(struct diff *diff)
     model_server_each_key(diff->model, check_key, &check);
     real_write(&diff->admin, buffer_view(&check.request));
     for (int i = 0; i < check.answers; i++) {
-        if (!real_read_answer(&diff->admin, &real))
+        if (!real_read_answer(&diff->admin, &real)) {
             diff_fail(diff, "the real server hung up on its administrator");
+        }
     }
     compare(diff, "keys differ", buffer_view(&real), buffer_view(&check.model));
     check_key_count(&check);
@@ -389,8 +408,9 @@ void arguments_clear(struct diff *diff)
 
 void arguments_add_bytes(struct diff *diff, struct bytes value)
 {
-    if (diff->last.count == MAX_ARGUMENTS)
+    if (diff->last.count == MAX_ARGUMENTS) {
         diff_fail(diff, "too many arguments for this test");
+    }
     buffer_set(&diff->last.text[diff->last.count++], value);
 }
 
@@ -400,7 +420,7 @@ void arguments_add(struct diff *diff, const char *format, ...)
     va_list values;
 
     va_start(values, format);
-    vsnprintf(text, sizeof(text), format, values);
+    (void)vsnprintf(text, sizeof(text), format, values);
     va_end(values);
     arguments_add_bytes(diff, bytes_of(text));
 }

@@ -63,7 +63,8 @@ static const struct {
     {"config set min-replicas-to-write 1", "config set min-replicas-to-write 0",
      no_replicas},
     {"acl setuser default -publish -hset", "acl setuser default +@all", no_publish},
-    {"acl setuser default -pubsub|numsub -info", "acl setuser default +@all", no_counting},
+    {"acl setuser default -pubsub|numsub -info", "acl setuser default +@all",
+     no_counting},
     {"acl setuser default -get -zrange -eval -script|load -client|setname",
      "acl setuser default +@all", no_reading},
     {"acl setuser default resetkeys ~lockwire:*", "acl setuser default allkeys",
@@ -82,34 +83,38 @@ static void close_the_closed(struct diff *diff)
 {
     for (int i = 0; i < DIFF_LINKS; i++) {
         struct diff_link *link = &diff->listen[i];
-        if (link->open && model_conn_closing(link->model))
+        if (link->open && model_conn_closing(link->model)) {
             diff_close(diff, link);
+        }
     }
 }
 
-/* It cannot deny a subcommand; on a replica its scripts see keys that have expired (the client
- * asks no replica). */
+/* It cannot deny a subcommand; on a replica its scripts see keys that have expired (the
+ * client asks no replica). */
 static bool is_of_6_2(int fault)
 {
-    return !strchr(faults[fault].on, '|') && faults[fault].model != read_only;
+    return strchr(faults[fault].on, '|') == NULL && faults[fault].model != read_only;
 }
 
 static void begin_fault(struct diff *diff, int fault)
 {
-    if (diff->version < 700 && !is_of_6_2(fault))
+    if (diff->version < 700 && !is_of_6_2(fault)) {
         return;
+    }
     diff->fault = fault;
     diff_admin(diff, faults[fault].on);
     faults[fault].model(model_server_faults(diff->model), true);
-    if (faults[fault].model == no_channels)
+    if (faults[fault].model == no_channels) {
         model_server_deny_channels(diff->model, true);
+    }
     close_the_closed(diff);
 }
 
 void diff_clear_fault(struct diff *diff)
 {
-    if (diff->fault < 0)
+    if (diff->fault < 0) {
         return;
+    }
     diff_admin(diff, faults[diff->fault].off);
     faults[diff->fault].model(model_server_faults(diff->model), false);
     diff->fault = -1;
@@ -117,10 +122,11 @@ void diff_clear_fault(struct diff *diff)
 
 void diff_step_fault(struct diff *diff)
 {
-    if (diff->fault >= 0)
+    if (diff->fault >= 0) {
         diff_clear_fault(diff);
-    else if (rng_chance(&diff->rng, 400))
+    } else if (rng_chance(&diff->rng, 400)) {
         begin_fault(diff, (int)rng_below(&diff->rng, FAULTS));
+    }
 }
 
 /* A client subscribes, or again (its heartbeat), or goes; a stranger listens to all. */
@@ -134,10 +140,12 @@ void diff_step_listen(struct diff *diff)
         diff_close(diff, link);
         return;
     }
-    if (index == DIFF_STRANGER && rng_chance(&diff->rng, 700))
+    if (index == DIFF_STRANGER && rng_chance(&diff->rng, 700)) {
         return;
-    if (!link->open)
+    }
+    if (!link->open) {
         diff_open(diff, link);
+    }
     diff_client_channel(index, channel, sizeof(channel));
     arguments_clear(diff);
     arguments_add(diff, index == DIFF_STRANGER ? "psubscribe" : "subscribe");

@@ -56,7 +56,7 @@ const char *diff_any_key(struct diff *diff)
 
 static void client_uuid(int client, char *out, size_t size)
 {
-    snprintf(out, size, "c0ffee00-0000-4000-8000-00000000000%d", client);
+    (void)snprintf(out, size, "c0ffee00-0000-4000-8000-00000000000%d", client);
 }
 
 void diff_client_channel(int client, char *out, size_t size)
@@ -64,7 +64,7 @@ void diff_client_channel(int client, char *out, size_t size)
     char uuid[40];
 
     client_uuid(client, uuid, sizeof(uuid));
-    snprintf(out, size, "lockwire:2:%s", uuid);
+    (void)snprintf(out, size, "lockwire:2:%s", uuid);
 }
 
 static void token_text(uint64_t token, char *out, size_t size)
@@ -73,7 +73,7 @@ static void token_text(uint64_t token, char *out, size_t size)
     char uuid[40];
 
     client_uuid((int)(token % DIFF_CLIENTS), uuid, sizeof(uuid));
-    snprintf(out, size, "%s:%d:%d-", uuid, (int)token, windows[token % 3]);
+    (void)snprintf(out, size, "%s:%d:%d-", uuid, (int)token, windows[token % 3]);
 }
 
 /* What holds the name now, if it is a mutex; else any token. The real server is asked,
@@ -87,16 +87,18 @@ static void likely_token(struct diff *diff, const char *name, char *out, size_t 
     char words[64];
 
     token_text(rng_below(&diff->rng, TOKENS), out, size);
-    if (rng_chance(&diff->rng, 400))
+    if (rng_chance(&diff->rng, 400)) {
         return;
-    snprintf(words, sizeof(words), "get \"%s\"", name);
+    }
+    (void)snprintf(words, sizeof(words), "get \"%s\"", name);
     diff_admin_answer(diff, words, &answer);
     buffer_clear(&answer);
     model_server_ask(diff->model, 0, get, 2, &answer);
     buffer_append(&answer, "", 1);
     value = answer.data[0] == '$' ? strchr(answer.data, '\n') : NULL;
-    if (value && value[1])
-        snprintf(out, size, "%.*s", (int)strcspn(value + 1, "\r"), value + 1);
+    if (value != NULL && value[1]) {
+        (void)snprintf(out, size, "%.*s", (int)strcspn(value + 1, "\r"), value + 1);
+    }
     buffer_free(&answer);
 }
 
@@ -110,12 +112,14 @@ static long long ticket(struct diff *diff)
 {
     const char *at = diff->answer.data;
 
-    if (!at || at[0] != '*' || rng_chance(&diff->rng, 700))
+    if (at == NULL || at[0] != '*' || rng_chance(&diff->rng, 700)) {
         return -1;
+    }
     for (int i = 0; i < 4; i++) {
         at = strstr(at, "\r\n:");
-        if (!at)
+        if (at == NULL) {
             return rng_chance(&diff->rng, 100) ? 0 : -1;
+        }
         at += 3;
     }
     return atoll(at);
@@ -131,18 +135,21 @@ static void any_rw_request(struct diff *diff, struct rw_request *request)
 {
     uint64_t token = rng_below(&diff->rng, TOKENS);
 
-    if (rng_chance(&diff->rng, 100))
+    if (rng_chance(&diff->rng, 100)) {
         request->mode = rng_chance(&diff->rng, 500) ? 'r' : 'w';
-    else
+    } else {
         request->mode = token % 3 == 0 ? 'w' : 'r';
+    }
     request->permits = token % 4 == 1 ? 2 : 0;
     token_text(token, request->token, sizeof(request->token));
-    if (token % 2)
-        snprintf(request->owner, sizeof(request->owner), "%s", request->token);
-    else
-        snprintf(request->owner, sizeof(request->owner), "owner %d", (int)(token % 8));
-    snprintf(request->member, sizeof(request->member), "%c%d %s %s", request->mode,
-             request->permits, request->token, request->owner);
+    if (token % 2) {
+        (void)snprintf(request->owner, sizeof(request->owner), "%s", request->token);
+    } else {
+        (void)snprintf(request->owner, sizeof(request->owner), "owner %d",
+                       (int)(token % 8));
+    }
+    (void)snprintf(request->member, sizeof(request->member), "%c%d %s %s", request->mode,
+                   request->permits, request->token, request->owner);
 }
 
 /* Whom messages name; nobody where the server does not say who it is. */
@@ -205,8 +212,9 @@ static void add_leases(struct diff *diff, int count)
 {
     int own = rng_chance(&diff->rng, 500) ? count : 1;
 
-    for (int i = 0; i < own; i++)
+    for (int i = 0; i < own; i++) {
         arguments_add(diff, "%lld", (long long)lease(diff));
+    }
 }
 
 static void mutex_renew(struct diff *diff, const struct names *of)
@@ -216,8 +224,9 @@ static void mutex_renew(struct diff *diff, const struct names *of)
 
     (void)of;
     arguments_add(diff, "%d", count);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         arguments_add(diff, "%s", names[i].name);
+    }
     for (int i = 0; i < count; i++) {
         likely_token(diff, names[i].name, token, sizeof(token));
         arguments_add(diff, "%s", token);
@@ -286,8 +295,9 @@ static void inspect(struct diff *diff, const struct names *of)
     arguments_add(diff, "%s", of->name);
     arguments_add(diff, "%s", of->queue);
     arguments_add(diff, "%s", of->rw_queue);
-    if (rng_chance(&diff->rng, 500))
+    if (rng_chance(&diff->rng, 500)) {
         arguments_add(diff, "%d", (int)rng_below(&diff->rng, 4));
+    }
 }
 
 static const struct {
@@ -315,18 +325,20 @@ void diff_step_clean(struct diff *diff)
     arguments_add(diff, "%s", of->name);
     arguments_add(diff, "%s", of->queue);
     arguments_add(diff, "%s", of->rw_queue);
-    if (rng_chance(&diff->rng, 200))
+    if (rng_chance(&diff->rng, 200)) {
         arguments_add(diff, "%s", fence);
+    }
     diff_send(diff);
 }
 
 static const struct lw__script *find_script(struct diff *diff, const char *name)
 {
     for (int i = 0; i < LW__SCRIPT_COUNT; i++) {
-        if (strcmp(lw__scripts[i].name, name) == 0)
+        if (strcmp(lw__scripts[i].name, name) == 0) {
             return &lw__scripts[i];
+        }
     }
-    fprintf(stderr, "no script called %s\n", name);
+    (void)fprintf(stderr, "no script called %s\n", name);
     diff_fail(diff, "the scripts are not what this test knows");
 }
 
@@ -346,18 +358,21 @@ void diff_step_lock(struct diff *diff)
     size_t at = 0;
     bool by_text = rng_chance(&diff->rng, 50);
 
-    for (; draw >= steps[at].weight; at++)
+    for (; draw >= steps[at].weight; at++) {
         draw -= steps[at].weight;
+    }
     script = find_script(diff, steps[at].script);
     arguments_clear(diff);
     arguments_add(diff, by_text ? "eval" : "evalsha");
-    if (by_text)
+    if (by_text) {
         arguments_add_bytes(diff, (struct bytes){script->text, script->length});
-    else
+    } else {
         arguments_add(diff, "%s", script->sha1);
+    }
     steps[at].arguments(diff, any_name(diff));
-    if (rng_chance(&diff->rng, 10))
+    if (rng_chance(&diff->rng, 10)) {
         spoil(diff);
+    }
     diff_send(diff);
     if (strncmp(diff->answer.data, "-NOSCRIPT", 9) == 0) {
         buffer_set(&diff->last.text[0], bytes_of("eval"));

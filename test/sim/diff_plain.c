@@ -97,8 +97,9 @@ static const char *const patterns[] = {
 static const char *any_of(struct diff *diff, const char *const *words)
 {
     size_t count = 0;
-    while (words[count])
+    while (words[count] != NULL) {
         count++;
+    }
     return words[rng_below(&diff->rng, count)];
 }
 
@@ -139,16 +140,17 @@ static void add_filled(struct diff *diff, const char *word, size_t len)
     /* Versions write 0.1 differently. */
     static const char *const *const exact_scores = scores + 1;
 
-    if (len == 1 && *word == '@')
+    if (len == 1 && *word == '@') {
         arguments_add(diff, "%s", diff_any_key(diff));
-    else if (len == 1 && *word == '%')
+    } else if (len == 1 && *word == '%') {
         arguments_add(diff, "%s", any_of(diff, values));
-    else if (len == 1 && *word == '#')
+    } else if (len == 1 && *word == '#') {
         arguments_add(diff, "%s", any_of(diff, numbers));
-    else if (len == 1 && *word == '!')
+    } else if (len == 1 && *word == '!') {
         arguments_add(diff, "%s", any_of(diff, diff->texts ? scores : exact_scores));
-    else
+    } else {
         arguments_add(diff, "%.*s", (int)len, word);
+    }
 }
 
 void diff_step_plain(struct diff *diff)
@@ -164,10 +166,11 @@ void diff_step_plain(struct diff *diff)
         at += len;
         at += strspn(at, " ");
     }
-    if (rng_chance(&diff->rng, 20) && diff->last.count > 1)
+    if (rng_chance(&diff->rng, 20) && diff->last.count > 1) {
         diff->last.count--;
-    else if (rng_chance(&diff->rng, 10) &&
-             diff->version >= 700) /* 6.2 has fewer variadics */
+    } else if (rng_chance(&diff->rng, 10) &&
+               diff->version >= 700) { /* 6.2 has fewer variadics */
         add_filled(diff, "%", 1);
+    }
     diff_send(diff);
 }

@@ -5,8 +5,8 @@
  * TTLs have to be the same after every step. Owns the options, the mix of steps and the
  * passing of time.
  *
- * The model is of Redis 7.0. Other versions word errors differently: theirs have to have the
- * same codes, and the fixed lists, which are of texts and odd shapes, are left out.
+ * The model is of Redis 7.0. Other versions word errors differently: theirs have to have
+ * the same codes, and the fixed lists, which are of texts and odd shapes, are left out.
  *
  * Happy path: difftest --clock LIBRARY [--redis-server PROGRAM] [--seed N] [--steps N]
  * prints seed and figures, and exits with 0; with 77 (skipped) where there is no
@@ -32,18 +32,19 @@ static bool parse_options(int argc, char **argv, struct options *options)
     *options = (struct options){.program = "redis-server", .steps = 20000};
     options->seed = (uint64_t)time(NULL);
     for (int i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--clock") == 0)
+        if (strcmp(argv[i], "--clock") == 0) {
             options->clock_library = argv[i + 1];
-        else if (strcmp(argv[i], "--redis-server") == 0)
+        } else if (strcmp(argv[i], "--redis-server") == 0) {
             options->program = argv[i + 1];
-        else if (strcmp(argv[i], "--seed") == 0)
+        } else if (strcmp(argv[i], "--seed") == 0) {
             options->seed = strtoull(argv[i + 1], NULL, 10);
-        else if (strcmp(argv[i], "--steps") == 0)
+        } else if (strcmp(argv[i], "--steps") == 0) {
             options->steps = strtoull(argv[i + 1], NULL, 10);
-        else
+        } else {
             return false;
+        }
     }
-    return options->clock_library && argc % 2;
+    return options->clock_library != NULL && argc % 2;
 }
 
 /* Mostly little, so that queues grow; now and then past leases, windows, queues. */
@@ -63,8 +64,9 @@ static void pass_time(struct diff *diff)
     uint64_t draw = rng_below(&diff->rng, 1000);
     size_t at = 0;
 
-    for (; draw >= ways[at].in_thousand; at++)
+    for (; draw >= ways[at].in_thousand; at++) {
         draw -= ways[at].in_thousand;
+    }
     diff_set_time(diff, diff->time_us +
                             rng_between(&diff->rng, ways[at].low_us, ways[at].high_us));
 }
@@ -81,18 +83,19 @@ static void run_steps(struct diff *diff, uint64_t steps)
         uint64_t draw = rng_below(&diff->rng, 1000);
 
         pass_time(diff);
-        if (draw < 740)
+        if (draw < 740) {
             diff_step_lock(diff);
-        else if (draw < 905)
+        } else if (draw < 905) {
             diff_step_plain(diff);
-        else if (draw < 930)
+        } else if (draw < 930) {
             diff_step_clean(diff);
-        else if (draw < 975)
+        } else if (draw < 975) {
             diff_step_listen(diff);
-        else if (draw < 998)
+        } else if (draw < 998) {
             diff_step_fault(diff);
-        else
+        } else {
             flush_scripts(diff);
+        }
         diff_check_keys(diff);
     }
 }
@@ -101,11 +104,11 @@ static void print_figures(const struct diff *diff, uint64_t steps)
 {
     const struct diff_figures *figures = &diff->figures;
 
-    printf("%" PRIu64 " steps alike: %" PRIu64 " commands, %" PRIu64
-           " of them errors; %" PRIu64 " grants, %" PRIu64 " refusals, %" PRIu64
-           " messages; %" PRIu64 " states of keys compared\n",
-           steps, figures->commands, figures->errors, figures->grants, figures->refusals,
-           figures->messages, figures->key_states);
+    (void)printf("%" PRIu64 " steps alike: %" PRIu64 " commands, %" PRIu64
+                 " of them errors; %" PRIu64 " grants, %" PRIu64 " refusals, %" PRIu64
+                 " messages; %" PRIu64 " states of keys compared\n",
+                 steps, figures->commands, figures->errors, figures->grants,
+                 figures->refusals, figures->messages, figures->key_states);
 }
 
 int main(int argc, char **argv)
@@ -114,17 +117,18 @@ int main(int argc, char **argv)
     struct diff diff = {0};
 
     if (!parse_options(argc, argv, &options)) {
-        fputs("usage: difftest --clock LIBRARY [--redis-server PROGRAM] [--seed N] "
-              "[--steps N]\n",
-              stderr);
+        (void)fputs("usage: difftest --clock LIBRARY [--redis-server PROGRAM] [--seed N] "
+                    "[--steps N]\n",
+                    stderr);
         return 2;
     }
-    printf("seed %" PRIu64 "\n", options.seed);
-    fflush(stdout);
+    (void)printf("seed %" PRIu64 "\n", options.seed);
+    (void)fflush(stdout);
     diff.seed = options.seed;
     rng_seed(&diff.rng, options.seed);
     if (!diff_start(&diff, options.program, options.clock_library)) {
-        printf("%s is not there, or does not stand still: skipped\n", options.program);
+        (void)printf("%s is not there, or does not stand still: skipped\n",
+                     options.program);
         return 77;
     }
     if (diff.texts) {
@@ -137,8 +141,9 @@ int main(int argc, char **argv)
     bool nothing_happened = options.steps >= 1000 &&
                             (!diff.figures.grants || !diff.figures.refusals ||
                              !diff.figures.messages || !diff.figures.errors);
-    if (nothing_happened)
-        puts("but too little happened: the test's mix of steps is wrong");
+    if (nothing_happened) {
+        (void)puts("but too little happened: the test's mix of steps is wrong");
+    }
     diff_stop(&diff);
     return nothing_happened;
 }

@@ -3,8 +3,8 @@
  * What goes wrong, and when. What it breaks in the server's memory it declares: until
  * world.loss_until_us two may hold at once.
  *
- * Happy path: faults_begin() puts on the agenda those that the plan has, each puts its next
- * one there; faults_end() repairs everything.
+ * Happy path: faults_begin() puts on the agenda those that the plan has, each puts its
+ * next one there; faults_end() repairs everything.
  */
 #include "look.h"
 #include "network.h"
@@ -34,9 +34,10 @@ static struct wire *any_wire(void)
     struct wire *found = NULL;
     uint64_t count = 0;
 
-    for (struct wire *wire = wires; wire; wire = wire->next) {
-        if (wire->fd >= 0 && rng_below(&world.rng, ++count) == 0)
+    for (struct wire *wire = wires; wire != NULL; wire = wire->next) {
+        if (wire->fd >= 0 && rng_below(&world.rng, ++count) == 0) {
             found = wire;
+        }
     }
     return found;
 }
@@ -66,21 +67,25 @@ static const char *any_name(void)
 
 void declare_loss(int64_t since_us, int64_t within_us)
 {
-    if (world.now_us > world.loss_until_us || since_us < world.loss_us)
+    if (world.now_us > world.loss_until_us || since_us < world.loss_us) {
         world.loss_us = since_us;
-    if (world.loss_until_us < world.now_us + within_us + LONGEST_LEASE_US)
+    }
+    if (world.loss_until_us < world.now_us + within_us + LONGEST_LEASE_US) {
         world.loss_until_us = world.now_us + within_us + LONGEST_LEASE_US;
+    }
 }
 
 /* ---- connections ---- */
 
-/* The server is told, too, now or when it looks; or never, and still counts who listens. */
+/* The server is told, too, now or when it looks; or never, and still counts who
+ * listens. */
 static void reset(void)
 {
     struct wire *wire = any_wire();
 
-    if (!wire)
+    if (wire == NULL) {
         return;
+    }
     wire->up_dead = wire->up_dead || rng_chance(&world.rng, world.plan.ghostly);
     wire_reset(wire, !wire->up_dead && even());
 }
@@ -90,8 +95,9 @@ static void half_open(void)
     struct wire *wire = any_wire();
     uint64_t which = rng_below(&world.rng, 3);
 
-    if (!wire)
+    if (wire == NULL) {
         return;
+    }
     trace("w%d is half open: %s", wire->id,
           (const char *[]){"up", "down", "both ways"}[which]);
     wire->up_dead = wire->up_dead || which != 1;
@@ -103,9 +109,10 @@ static void clog_one(void)
 {
     struct wire *wire = any_wire();
 
-    if (wire)
+    if (wire != NULL) {
         wire_clog(wire, !rng_chance(&world.rng, 300),
                   world.now_us + up_to(even() ? SECOND : LONGEST_CLOG_US));
+    }
 }
 
 /* ---- hosts ---- */
@@ -119,23 +126,28 @@ static void reopen(void *arg)
 {
     struct host *host = arg;
 
-    if (world.healed || host->client)
+    if (world.healed || host->client != NULL) {
         return;
-    if (host_can_run(host) && !host->closing)
+    }
+    if (host_can_run(host) && !host->closing) {
         host_open(host);
-    else
+    } else {
         agenda_add(world.now_us + 10 * MS, reopen, host);
+    }
 }
 
 static void die(void)
 {
     struct host *host = any_host();
 
-    if (!host->client || host->busy)
+    if (host->client == NULL || host->busy) {
         return;
-    for (struct wire *wire = wires; wire; wire = wire->next) { /* by a power cut */
-        if (wire->host == host && wire->fd >= 0 && even())
+    }
+    /* by a power cut */
+    for (struct wire *wire = wires; wire != NULL; wire = wire->next) {
+        if (wire->host == host && wire->fd >= 0 && even()) {
             wire->up_dead = true;
+        }
     }
     host_kill(host);
     agenda_add(world.now_us + up_to(SECOND), reopen, host);
@@ -143,10 +155,11 @@ static void die(void)
 
 void faults_end_client(struct host *host)
 {
-    if (even())
+    if (even()) {
         host_kill(host);
-    else
+    } else {
         host_close(host);
+    }
     agenda_add(world.now_us + up_to(6 * SECOND), reopen, host);
 }
 
@@ -154,8 +167,9 @@ static void close_one(void)
 {
     struct host *host = any_host();
 
-    if (!host->client || host->closing || !host_can_run(host))
+    if (host->client == NULL || host->closing || !host_can_run(host)) {
         return;
+    }
     host_close(host);
     agenda_add(world.now_us + up_to(6 * SECOND), reopen, host);
 }
@@ -165,17 +179,19 @@ static void close_one(void)
 /* For good. */
 static const char *denied(void)
 {
-    if (world.plan.unkillable)
+    if (world.plan.unkillable) {
         return world.plan.nameless ? "client|kill info" : "client|kill";
+    }
     return world.plan.nameless ? "info" : NULL;
 }
 
 static void repair_servers(void)
 {
-    for (unsigned i = 0; i < world.plan.servers; i++)
+    for (unsigned i = 0; i < world.plan.servers; i++) {
         *model_server_faults(world.servers[i]) = (struct model_faults){
             .denied_commands = denied(),
         };
+    }
 }
 
 static struct model_server *any_server(void)
@@ -185,8 +201,9 @@ static struct model_server *any_server(void)
 
 static void end_refusal(void *arg)
 {
-    if ((uintptr_t)arg != refusal)
+    if ((uintptr_t)arg != refusal) {
         return;
+    }
     trace("the server answers again");
     repair_servers();
 }
@@ -226,10 +243,11 @@ static void deny_channels(void)
     uint64_t which = rng_below(&world.rng, 3);
 
     trace("a server denies %s", which ? commands[which] : "channels");
-    if (which)
+    if (which) {
         model_server_faults(server)->denied_commands = commands[which];
-    else
+    } else {
         model_server_deny_channels(server, true);
+    }
     network_flush();
     plan_end_of_refusal();
 }
@@ -263,10 +281,11 @@ static void restart_with_all(void)
 static void lose(void)
 {
     declare_loss(world.now_us, 0);
-    if (even())
+    if (even()) {
         evict("", any_name());
-    else
+    } else {
         servers_restart(servers_any(), even() ? up_to(2 * SECOND) : -1);
+    }
 }
 
 static void evict_queue(void)
@@ -294,8 +313,9 @@ static void set_clock(void)
 
     clock_off_us = off_us;
     trace("the server's clock is set by %.3f ms", (double)by_us / 1000);
-    if (by_us > 0) /* leases end early */
+    if (by_us > 0) { /* leases end early */
         declare_loss(world.now_us, 0);
+    }
     model_server_step_clock(world.server, by_us);
 }
 
@@ -362,8 +382,9 @@ static void happen(void *arg)
 {
     uintptr_t fault = (uintptr_t)arg;
 
-    if (world.healed || world.calm_us != NEVER)
+    if (world.healed || world.calm_us != NEVER) {
         return;
+    }
     makers[fault]();
     plan_next(fault);
 }
@@ -377,8 +398,9 @@ static void plan_next(uintptr_t fault)
 static void calm_down(void *arg)
 {
     (void)arg;
-    if (world.healed)
+    if (world.healed) {
         return;
+    }
     trace("nothing happens any more");
     world.calm_us = world.now_us;
     servers_calm_down();
@@ -390,19 +412,22 @@ void faults_begin(void)
     refusal = 0;
     repair_servers();
     for (uintptr_t i = 0; i < FAULTS; i++) {
-        if (world.plan.every_us[i])
+        if (world.plan.every_us[i]) {
             plan_next(i);
+        }
     }
-    if (world.plan.calm_us)
+    if (world.plan.calm_us) {
         agenda_add(world.now_us + world.plan.calm_us, calm_down, NULL);
+    }
 }
 
 void faults_end(void)
 {
     trace("everything works again");
     servers_heal();
-    for (unsigned i = 0; i < world.plan.hosts; i++)
+    for (unsigned i = 0; i < world.plan.hosts; i++) {
         world.hosts[i].stalled_until_us = world.now_us;
+    }
     refusal++;
     network_bury();
     repair_servers();

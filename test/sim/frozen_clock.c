@@ -21,20 +21,22 @@ static const volatile int64_t *frozen;
 __attribute__((constructor)) static void open_clock(void)
 {
     const char *path = getenv("LOCKWIRE_FROZEN_CLOCK");
-    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 
-    if (fd < 0)
+    if (fd < 0) {
         return;
+    }
     void *memory = mmap(NULL, sizeof(*frozen), PROT_READ, MAP_SHARED, fd, 0);
     close(fd);
-    if (memory != MAP_FAILED)
+    if (memory != MAP_FAILED) {
         frozen = memory;
+    }
 }
 
 int gettimeofday(struct timeval *restrict now, void *restrict zone)
 {
     (void)zone;
-    if (!frozen) {
+    if (frozen == NULL) {
         struct timespec real;
         clock_gettime(CLOCK_REALTIME, &real);
         *now = (struct timeval){real.tv_sec, real.tv_nsec / 1000};
@@ -48,12 +50,13 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 {
     static int (*real)(clockid_t, struct timespec *);
 
-    if (frozen && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) {
+    if (frozen != NULL && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) {
         *now = (struct timespec){*frozen / 1000000, *frozen % 1000000 * 1000};
         return 0;
     }
-    if (!real)
+    if (real == NULL) {
         *(void **)&real = dlsym(RTLD_NEXT, "clock_gettime");
+    }
     return real(clock, now);
 }
 
@@ -62,7 +65,8 @@ time_t time(time_t *ret)
     struct timespec now;
 
     clock_gettime(CLOCK_REALTIME, &now);
-    if (ret)
+    if (ret != NULL) {
         *ret = now.tv_sec;
+    }
     return now.tv_sec;
 }

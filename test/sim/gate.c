@@ -34,10 +34,11 @@ static bool is_denied(const struct call *call)
     const char *name = call->command->name;
     size_t len = strlen(name);
 
-    for (; at && *at; at += strspn(at, " ")) {
+    for (; at != NULL && *at; at += strspn(at, " ")) {
         size_t word = strcspn(at, " ");
-        if (word == len && memcmp(at, name, len) == 0)
+        if (word == len && memcmp(at, name, len) == 0) {
             return true;
+        }
         at += word;
     }
     return false;
@@ -57,21 +58,25 @@ static bool keys_allowed(const struct call *call)
     int last = call->command->last_key;
     int64_t count;
 
-    if (!call->server->faults.allowed_prefix)
+    if (call->server->faults.allowed_prefix == NULL) {
         return true;
+    }
     if (call->command->flags & CMD_EVAL) {
-        if (!bytes_to_int(call->argv[2], &count) || count < 0 || count > call->argc - 3)
+        if (!bytes_to_int(call->argv[2], &count) || count < 0 || count > call->argc - 3) {
             return true;
+        }
         first = 3;
         last = 2 + (int)count;
     } else if (first == 0) {
         return true;
     }
-    if (last < 0)
+    if (last < 0) {
         last += call->argc;
+    }
     for (int i = first; i <= last; i++) {
-        if (!key_allowed(call, i))
+        if (!key_allowed(call, i)) {
             return false;
+        }
     }
     return true;
 }
@@ -84,15 +89,18 @@ static bool channels_allowed(const struct call *call)
 
 const char *gate_script_permission(const struct call *call)
 {
-    if (is_denied(call))
+    if (is_denied(call)) {
         return "ERR The user executing the script can't run this command or subcommand";
-    if (!keys_allowed(call))
+    }
+    if (!keys_allowed(call)) {
         return "ERR The user executing the script can't access at least one of the keys "
                "mentioned in the command arguments";
-    if (!channels_allowed(call))
+    }
+    if (!channels_allowed(call)) {
         return "ERR The user executing the script can't publish to the channel mentioned "
                "in the "
                "command";
+    }
     return NULL;
 }
 
@@ -100,14 +108,18 @@ const char *gate_write_error(const struct call *call)
 {
     const struct model_faults *faults = &call->server->faults;
 
-    if (!(call->command->flags & CMD_WRITE))
+    if (!(call->command->flags & CMD_WRITE)) {
         return NULL;
-    if (faults->misconf)
+    }
+    if (faults->misconf) {
         return misconf;
-    if (faults->noreplicas)
+    }
+    if (faults->noreplicas) {
         return noreplicas;
-    if (faults->readonly || faults->masterdown || call->server->master)
+    }
+    if (faults->readonly || faults->masterdown || call->server->master != NULL) {
         return readonly;
+    }
     return NULL;
 }
 
@@ -117,17 +129,22 @@ static const char *server_error(const struct call *call)
     unsigned flags = call->command->flags;
     const char *error;
 
-    if (faults->oom && (flags & CMD_DENY_OOM))
+    if (faults->oom && (flags & CMD_DENY_OOM)) {
         return gate_oom_error;
+    }
     error = gate_write_error(call);
-    if (error)
+    if (error != NULL) {
         return error;
-    if (faults->masterdown && !(flags & CMD_STALE))
+    }
+    if (faults->masterdown && !(flags & CMD_STALE)) {
         return gate_masterdown;
-    if (faults->loading && !(flags & CMD_LOADING))
+    }
+    if (faults->loading && !(flags & CMD_LOADING)) {
         return loading;
-    if (faults->busy && !(flags & CMD_ALLOW_BUSY))
+    }
+    if (faults->busy && !(flags & CMD_ALLOW_BUSY)) {
         return busy;
+    }
     return NULL;
 }
 
@@ -145,14 +162,16 @@ static bool permitted(struct call *call)
                    call->command->name);
         return false;
     }
-    if (!keys_allowed(call))
+    if (!keys_allowed(call)) {
         return refuse(
             call, "NOPERM this user has no permissions to access one of the keys used "
                   "as arguments");
-    if (!channels_allowed(call))
+    }
+    if (!channels_allowed(call)) {
         return refuse(call,
                       "NOPERM this user has no permissions to access one of the channels "
                       "used as arguments");
+    }
     return true;
 }
 
@@ -162,15 +181,17 @@ bool gate_pass(struct call *call)
     unsigned flags = call->command->flags;
     const char *error;
 
-    if (faults->error_once) {
+    if (faults->error_once != NULL) {
         error = faults->error_once;
         faults->error_once = NULL;
         return refuse(call, error);
     }
-    if (!call->conn->authenticated && !(flags & CMD_NO_AUTH))
+    if (!call->conn->authenticated && !(flags & CMD_NO_AUTH)) {
         return refuse(call, "NOAUTH Authentication required.");
-    if (!permitted(call))
+    }
+    if (!permitted(call)) {
         return false;
+    }
     if (call->conn->subscription_count && !(flags & CMD_SUBSCRIBED)) {
         /* Redis looks at memory and replication before this, which no client can tell
          * apart since none sends such commands on a subscribed connection. */
@@ -182,5 +203,5 @@ bool gate_pass(struct call *call)
         return false;
     }
     error = server_error(call);
-    return error ? refuse(call, error) : true;
+    return error != NULL ? refuse(call, error) : true;
 }

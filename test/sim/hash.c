@@ -23,8 +23,9 @@ static struct hash_field *find(const struct hash *hash, struct bytes name)
 bool hash_get(const struct hash *hash, struct bytes name, struct bytes *ret)
 {
     const struct hash_field *field = find(hash, name);
-    if (field)
+    if (field != NULL) {
         *ret = buffer_view(&field->content);
+    }
     return field != NULL;
 }
 
@@ -53,8 +54,9 @@ static void discard(struct hash *hash, struct hash_field *field)
 bool hash_remove(struct hash *hash, struct bytes name)
 {
     struct hash_field *field = find(hash, name);
-    if (!field)
+    if (field == NULL) {
         return false;
+    }
     discard(hash, field);
     return true;
 }
@@ -80,8 +82,10 @@ const struct hash_field *hash_next(const struct hash_field *field, struct bytes 
 void hash_copy(struct hash *target, const struct hash *source)
 {
     *target = (struct hash){0};
-    for (const struct hash_field *field = source->fields; field; field = field->hh.next)
+    for (const struct hash_field *field = source->fields; field != NULL;
+         field = field->hh.next) {
         hash_set(target, field->name, buffer_view(&field->content));
+    }
 }
 
 void hash_free(struct hash *hash)

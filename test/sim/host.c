@@ -4,9 +4,9 @@
  * take turns in one thread. Owns the order in which they run, and time. Knows nothing of
  * what they do with locks.
  *
- * Happy path: world_run_until() runs the hosts to which something came, in any order; when
- * none is left time jumps to what is next. A host that stalls is passed over; one whose
- * callback takes time stays on the stack while the others go on.
+ * Happy path: world_run_until() runs the hosts to which something came, in any order;
+ * when none is left time jumps to what is next. A host that stalls is passed over; one
+ * whose callback takes time stays on the stack while the others go on.
  */
 #include "world.h"
 
@@ -23,10 +23,12 @@ static void on_closed(struct lw_client *client, void *arg)
     struct host *host = arg;
 
     trace("h%d has closed its client", host->id);
-    if (!host->closing || host->in_call || client != host->client)
+    if (!host->closing || host->in_call || client != host->client) {
         violation("h%d: a close callback that nobody waits for", host->id);
-    if (world.now_us > host->close_due_us && host->stall_end_us < host->close_due_us)
+    }
+    if (world.now_us > host->close_due_us && host->stall_end_us < host->close_due_us) {
         violation("h%d: closing took too long", host->id);
+    }
     host->closing = false;
     load_client_gone(host);
     host->client = NULL;
@@ -58,8 +60,9 @@ void host_open(struct host *host)
     host->life++;
     trace("h%d opens a client", host->id);
     status = lw_client_new(host->base, "unix:///model", &options, &host->client);
-    if (status != 0)
+    if (status != 0) {
         violation("lw_client_new: %s", lw_strerror(status));
+    }
     host->ready = true;
     world.current = NULL;
 }
@@ -76,8 +79,9 @@ void host_close(struct host *host)
     host->in_call++;
     status = lw_client_close(host->client, on_closed, host);
     host->in_call--;
-    if (status != 0)
+    if (status != 0) {
         violation("lw_client_close: %s", lw_strerror(status));
+    }
     host->ready = true;
     world.current = before;
 }
@@ -108,8 +112,9 @@ bool host_can_run(const struct host *host)
 void host_stall(struct host *host, int64_t until_us)
 {
     trace("h%d stalls for %.3f ms", host->id, (double)(until_us - world.now_us) / 1000);
-    if (until_us > host->stalled_until_us)
+    if (until_us > host->stalled_until_us) {
         host->stalled_until_us = host->stall_end_us = until_us;
+    }
 }
 
 void host_take_time(int64_t us)
@@ -122,8 +127,9 @@ void host_take_time(int64_t us)
     world_run_until(world.now_us + us);
     world.current = host;
     host->busy = false;
-    if (host->stall_end_us < world.now_us)
+    if (host->stall_end_us < world.now_us) {
         host->stall_end_us = world.now_us;
+    }
 }
 
 static void run_host(struct host *host)
@@ -133,12 +139,14 @@ static void run_host(struct host *host)
     host->wake_us = NEVER;
     world.current = host;
     world.now_us += rng_between(&world.rng, 1, TURN_US);
-    if (event_base_loop(host->base, EVLOOP_ONCE) == 1)
+    if (event_base_loop(host->base, EVLOOP_ONCE) == 1) {
         host->idle = true; /* it has no events at all */
+    }
     network_collect(host);
     world.current = NULL;
-    if (!host->idle)
+    if (!host->idle) {
         host->ready = true;
+    }
     check_beliefs();
 }
 
@@ -166,12 +174,15 @@ static int64_t next_us(void)
         const struct host *host = &world.hosts[i];
         int64_t at = host->ready ? world.now_us : host->wake_us;
 
-        if (host->busy)
+        if (host->busy) {
             continue;
-        if (at < host->stalled_until_us)
+        }
+        if (at < host->stalled_until_us) {
             at = host->stalled_until_us;
-        if (at < next)
+        }
+        if (at < next) {
             next = at;
+        }
     }
     return next;
 }
@@ -182,13 +193,16 @@ void world_run_until(int64_t us)
         int64_t next;
 
         agenda_run_due();
-        if (run_ready_hosts())
+        if (run_ready_hosts()) {
             continue;
+        }
         next = next_us();
-        if (next > us)
+        if (next > us) {
             next = us;
-        if (next > world.now_us)
+        }
+        if (next > world.now_us) {
             world.now_us = next;
+        }
     }
 }
 
@@ -209,8 +223,9 @@ static void begin(uint64_t seed)
         host->id = (int)i;
         host->wake_us = NEVER;
         host->base = event_base_new();
-        if (!host->base)
+        if (host->base == NULL) {
             violation("event_base_new failed");
+        }
         host_open(host);
     }
 }
@@ -218,8 +233,9 @@ static void begin(uint64_t seed)
 static void end(void)
 {
     load_end();
-    for (unsigned i = 0; i < world.plan.hosts; i++)
+    for (unsigned i = 0; i < world.plan.hosts; i++) {
         event_base_free(world.hosts[i].base);
+    }
     network_end();
     servers_end();
     agenda_clear();
@@ -230,13 +246,15 @@ static void end(void)
 static void wind_up(void)
 {
     for (unsigned i = 0; i < world.plan.hosts; i++) {
-        if (world.hosts[i].client && !world.hosts[i].closing)
+        if (world.hosts[i].client != NULL && !world.hosts[i].closing) {
             host_close(&world.hosts[i]);
+        }
     }
     world_run_until(world.now_us + 6 * SECOND);
     for (unsigned i = 0; i < world.plan.hosts; i++) {
-        if (world.hosts[i].client)
+        if (world.hosts[i].client != NULL) {
             violation("h%u: closing has not called back", i);
+        }
     }
     world_run_until(world.now_us + 300 * SECOND);
     check_end();
@@ -250,14 +268,16 @@ void world_run(uint64_t seed)
     load_begin();
     faults_begin();
     end_us = world.now_us + world.plan.faults_us;
-    while (world.now_us < end_us && world.op_count < OPS)
+    while (world.now_us < end_us && world.op_count < OPS) {
         world_run_until(world.now_us + SECOND);
+    }
     faults_end();
     world.healed = true;
     world.healed_us = world.now_us;
     while (world.now_us < world.healed_us + SETTLED_US ||
-           (!load_is_over() && world.now_us < world.healed_us + HEALED_US))
+           (!load_is_over() && world.now_us < world.healed_us + HEALED_US)) {
         world_run_until(world.now_us + SECOND);
+    }
     check_healed();
     inquire_end();
     wind_up();

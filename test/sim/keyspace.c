@@ -37,10 +37,13 @@ static void discard(struct keyspace *space, struct value *value)
 
 static void remember(struct keyspace *space, struct bytes name, const struct value *value)
 {
-    if (space->undo)
-        undo_remember(space->undo, space->index, name, value ? &value->content : NULL);
-    if (space->stream)
+    if (space->undo != NULL) {
+        undo_remember(space->undo, space->index, name,
+                      value != NULL ? &value->content : NULL);
+    }
+    if (space->stream != NULL) {
         stream_note_key(space->stream, space->index, name);
+    }
 }
 
 struct content *keyspace_find(struct keyspace *space, struct bytes name)
@@ -48,16 +51,17 @@ struct content *keyspace_find(struct keyspace *space, struct bytes name)
     struct value *value = find(space, name);
 
     /* Gone for good even if the clock is set back, as in Redis. */
-    if (value && is_over(space, &value->content))
+    if (value != NULL && is_over(space, &value->content)) {
         return space->keeps_ended ? NULL : keyspace_open(space, name);
-    return value ? &value->content : NULL;
+    }
+    return value != NULL ? &value->content : NULL;
 }
 
 const struct content *keyspace_peek(const struct keyspace *space, struct bytes name)
 {
     const struct value *value = find(space, name);
 
-    return value ? &value->content : NULL;
+    return value != NULL ? &value->content : NULL;
 }
 
 struct content *keyspace_open(struct keyspace *space, struct bytes name)
@@ -65,11 +69,11 @@ struct content *keyspace_open(struct keyspace *space, struct bytes name)
     struct value *value = find(space, name);
 
     remember(space, name, value);
-    if (value && is_over(space, &value->content)) {
+    if (value != NULL && is_over(space, &value->content)) {
         discard(space, value);
         return NULL;
     }
-    return value ? &value->content : NULL;
+    return value != NULL ? &value->content : NULL;
 }
 
 static struct content *add(struct keyspace *space, struct bytes name)
@@ -85,7 +89,7 @@ struct content *keyspace_make(struct keyspace *space, struct bytes name,
 {
     struct content *content = keyspace_open(space, name);
 
-    if (!content) {
+    if (content == NULL) {
         content = add(space, name);
         content->type = type;
         content->expire_ms = NO_EXPIRY;
@@ -95,8 +99,9 @@ struct content *keyspace_make(struct keyspace *space, struct bytes name,
 
 bool keyspace_remove(struct keyspace *space, struct bytes name)
 {
-    if (!keyspace_open(space, name))
+    if (keyspace_open(space, name) == NULL) {
         return false;
+    }
     discard(space, find(space, name));
     return true;
 }
@@ -119,8 +124,9 @@ static bool is_empty(const struct content *content)
 void keyspace_drop_if_empty(struct keyspace *space, struct bytes name)
 {
     struct value *value = find(space, name);
-    if (value && is_empty(&value->content))
+    if (value != NULL && is_empty(&value->content)) {
         discard(space, value);
+    }
 }
 
 void keyspace_clear(struct keyspace *space)
@@ -135,10 +141,12 @@ void keyspace_clear(struct keyspace *space)
 void keyspace_restore(struct keyspace *space, struct bytes name, struct content *content)
 {
     struct value *value = find(space, name);
-    if (value)
+    if (value != NULL) {
         discard(space, value);
-    if (content)
+    }
+    if (content != NULL) {
         content_copy(add(space, name), content);
+    }
 }
 
 void keyspace_free(struct keyspace *space)
@@ -150,9 +158,10 @@ void keyspace_free(struct keyspace *space)
 
 void keyspace_each(struct keyspace *space, keyspace_visit_fn *visit, void *arg)
 {
-    for (struct value *value = space->values; value; value = value->hh.next) {
-        if (!is_over(space, &value->content))
+    for (struct value *value = space->values; value != NULL; value = value->hh.next) {
+        if (!is_over(space, &value->content)) {
             visit(value->name, &value->content, arg);
+        }
     }
 }
 
@@ -164,8 +173,9 @@ void content_copy(struct content *target, const struct content *source)
     zset_copy(&target->zset, &source->zset);
     target->list.count = source->list.count;
     target->list.items = must_alloc(source->list.count * sizeof(*source->list.items));
-    for (size_t i = 0; i < source->list.count; i++)
+    for (size_t i = 0; i < source->list.count; i++) {
         buffer_set(&target->list.items[i], buffer_view(&source->list.items[i]));
+    }
 }
 
 void content_free(struct content *content)
@@ -173,8 +183,9 @@ void content_free(struct content *content)
     buffer_free(&content->string);
     hash_free(&content->hash);
     zset_free(&content->zset);
-    for (size_t i = 0; i < content->list.count; i++)
+    for (size_t i = 0; i < content->list.count; i++) {
         buffer_free(&content->list.items[i]);
+    }
     free(content->list.items);
     content->list = (struct list){0};
 }

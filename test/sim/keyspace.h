@@ -49,7 +49,8 @@ struct keyspace {
 struct content *keyspace_find(struct keyspace *space, struct bytes name);
 /* As it is stored, though its time may be over. */
 const struct content *keyspace_peek(const struct keyspace *space, struct bytes name);
-/* As keyspace_find(), and what the key was is remembered for undo: call it before every change. */
+/* As keyspace_find(), and what the key was is remembered for undo: call it before every
+ * change. */
 struct content *keyspace_open(struct keyspace *space, struct bytes name);
 /* Opens, or creates with that type. The caller checks the type of what it gets. */
 struct content *keyspace_make(struct keyspace *space, struct bytes name,

@@ -37,8 +37,9 @@ const char *load_name(unsigned name)
 /* A call may only be made while its host runs: else again, when it does. */
 static bool postpone(const struct op *op, void (*run)(void *arg))
 {
-    if (host_can_run(op->host))
+    if (host_can_run(op->host)) {
         return false;
+    }
     agenda_add(op->host->stalled_until_us > world.now_us + MS ? op->host->stalled_until_us
                                                               : world.now_us + MS,
                run, (void *)op);
@@ -69,8 +70,9 @@ static void move_to_past(struct op *op)
 {
     struct op **at = &world.ops;
 
-    while (*at != op)
+    while (*at != op) {
         at = &(*at)->next;
+    }
     *at = op->next;
     op->next = world.past;
     world.past = op;
@@ -97,28 +99,31 @@ static void finish_late(void *arg)
 {
     struct op *op = arg;
 
-    if (op->lock && !postpone(op, finish_late))
+    if (op->lock != NULL && !postpone(op, finish_late)) {
         finish(op);
+    }
 }
 
 /* From a callback: here, or some time after it. */
 static void finish_somehow(struct op *op)
 {
     op->state = OP_OVER;
-    if (chance(world.plan.inside))
+    if (chance(world.plan.inside)) {
         finish(op);
-    else
+    } else {
         agenda_add(world.now_us + about(MS), finish_late, op);
+    }
 }
 
 void load_client_gone(struct host *host)
 {
     struct op *op = world.ops, *next_op;
 
-    for (; op; op = next_op) {
+    for (; op != NULL; op = next_op) {
         next_op = op->next;
-        if (op->host == host)
+        if (op->host == host) {
             finish(op);
+        }
     }
 }
 
@@ -127,15 +132,18 @@ void load_client_gone(struct host *host)
 /* The host does something that takes its time, before anything else is called. */
 static void dawdle(void)
 {
-    if (!world.healed && chance(world.plan.lengthy))
+    if (!world.healed && chance(world.plan.lengthy)) {
         host_take_time(rng_between(&world.rng, 1, world.plan.stall_us));
+    }
 }
 
-/* Any call is legal inside any callback. True: the client ended, and `op` with it, or will. */
+/* Any call is legal inside any callback. True: the client ended, and `op` with it, or
+ * will. */
 static bool is_fatal(const struct op *op)
 {
-    if (world.healed || op->host->closing || !chance(world.plan.fatal))
+    if (world.healed || op->host->closing || !chance(world.plan.fatal)) {
         return false;
+    }
     faults_end_client(op->host);
     return true;
 }
@@ -146,22 +154,28 @@ static void on_released(struct lw_lock *lock, int status, void *arg)
 
     trace("op %u is released: %s", op->id, lw_strerror(status));
     check_callback(op, "released", false);
-    if (++op->released != 1 || !op->wants_release_call || lock != op->lock)
+    if (++op->released != 1 || !op->wants_release_call || lock != op->lock) {
         violation("op %u: a release callback too many", op->id);
+    }
     if (status != LW_OK && status != LW_ENOTHELD && status != LW_EUNKNOWN &&
-        (status != LW_STILLHELD || !op->options.owner))
+        (status != LW_STILLHELD || op->options.owner == NULL)) {
         violation("op %u: released with %d", op->id, status);
+    }
     /* an operator's break, or a message heard twice, may have done it instead */
     if (op->let_go && status == LW_ENOTHELD && !world.plan.twice &&
-        !world.plan.every_us[FAULT_BREAK])
+        !world.plan.every_us[FAULT_BREAK]) {
         violation("op %u: released, and told that it was not held", op->id);
-    /* where the lease was over before the answer came, the server may have been asked too late */
+    }
+    /* where the lease was over before the answer came, the server may have been asked
+     * too late */
     if (world.plan.tame && status != LW_OK && status != LW_STILLHELD &&
-        (status != LW_ENOTHELD || world.now_us <= op->deadline_us))
+        (status != LW_ENOTHELD || world.now_us <= op->deadline_us)) {
         violation("op %u: released with %s", op->id, lw_strerror(status));
+    }
     dawdle();
-    if (!is_fatal(op))
+    if (!is_fatal(op)) {
         finish_somehow(op);
+    }
 }
 
 static void release(struct op *op)
@@ -178,12 +192,15 @@ static void release(struct op *op)
     enter(op);
     status = lw_release(op->lock, op->wants_release_call ? on_released : NULL, op);
     leave(op, before);
-    if (status != 0)
+    if (status != 0) {
         violation("op %u: lw_release: %s", op->id, lw_strerror(status));
-    if (lw_lock_remaining_ms(op->lock) != 0)
+    }
+    if (lw_lock_remaining_ms(op->lock) != 0) {
         violation("op %u: released, and believes to hold", op->id);
-    if (!op->wants_release_call)
+    }
+    if (!op->wants_release_call) {
         agenda_add(world.now_us + about(20 * MS), finish_late, op);
+    }
 }
 
 static void on_renewed(struct lw_lock *lock, int status, void *arg)
@@ -193,10 +210,12 @@ static void on_renewed(struct lw_lock *lock, int status, void *arg)
     (void)lock;
     trace("op %u is renewed: %s", op->id, lw_strerror(status));
     check_callback(op, "renewed", status == LW_ELOST);
-    if (++op->renewed > op->renews)
+    if (++op->renewed > op->renews) {
         violation("op %u: a renewal's callback too many", op->id);
-    if (status == LW_OK && op->state != OP_HELD)
+    }
+    if (status == LW_OK && op->state != OP_HELD) {
         violation("op %u: renewed, but not held", op->id);
+    }
 }
 
 static void renew(struct op *op)
@@ -206,24 +225,27 @@ static void renew(struct op *op)
     struct host *before = world.current;
     int status;
 
-    if (op->options.margin_ms)
+    if (op->options.margin_ms) {
         lease_ms = 0;
+    }
     trace("op %u: renew to %u ms", op->id, (unsigned)lease_ms);
     op->renews++;
     enter(op);
     status = lw_renew(op->lock, lease_ms, on_renewed, op);
     leave(op, before);
-    if (status != 0)
+    if (status != 0) {
         violation("op %u: lw_renew: %s", op->id, lw_strerror(status));
+    }
 }
 
 static void let_go(void *arg)
 {
     struct op *op = arg;
 
-    if (!op->lock || op->state != OP_HELD || lw_lock_state(op->lock) != LW_HELD ||
-        postpone(op, let_go))
+    if (op->lock == NULL || op->state != OP_HELD || lw_lock_state(op->lock) != LW_HELD ||
+        postpone(op, let_go)) {
         return;
+    }
     if (chance(world.plan.extended)) {
         renew(op);
         agenda_add(world.now_us + about(world.plan.hold_us), let_go, op);
@@ -241,14 +263,17 @@ static void on_lost(struct lw_lock *lock, int status, void *arg)
     trace("op %u is lost: %s", op->id, lw_strerror(status));
     world.lost++;
     check_callback(op, "lost", true);
-    if (++op->lost != 1 || op->state != OP_HELD || lock != op->lock)
+    if (++op->lost != 1 || op->state != OP_HELD || lock != op->lock) {
         violation("op %u: lost in state %d", op->id, op->state);
+    }
     check_lost(op, status);
     dawdle();
-    if (is_fatal(op))
+    if (is_fatal(op)) {
         return;
-    if (lw_release(lock, NULL, NULL) != LW_ENOTHELD)
+    }
+    if (lw_release(lock, NULL, NULL) != LW_ENOTHELD) {
         violation("op %u: lost, but it could be released", op->id);
+    }
     finish_somehow(op);
 }
 
@@ -257,8 +282,9 @@ static void on_lost(struct lw_lock *lock, int status, void *arg)
 /* Some of those that are not renewed are held until they are lost. */
 static int64_t hold_us(const struct op *op)
 {
-    if ((op->options.flags & LW_NO_RENEW) && chance(200))
+    if ((op->options.flags & LW_NO_RENEW) && chance(200)) {
         return 2 * op->options.lease_ms * MS;
+    }
     return about(world.plan.hold_us);
 }
 
@@ -275,8 +301,9 @@ static void on_done(struct lw_lock *lock, int status, void *arg)
     check_done(op, status);
     if (status != LW_OK) {
         world.failed++;
-        if (!is_fatal(op))
+        if (!is_fatal(op)) {
             finish_somehow(op);
+        }
         return;
     }
     world.granted++;
@@ -284,20 +311,23 @@ static void on_done(struct lw_lock *lock, int status, void *arg)
     op->left_ms = lw_lock_remaining_ms(lock);
     op->granted_us = world.now_us;
     dawdle();
-    if (is_fatal(op))
+    if (is_fatal(op)) {
         return;
-    if (chance(world.plan.inside))
+    }
+    if (chance(world.plan.inside)) {
         let_go(op);
-    else
+    } else {
         agenda_add(world.now_us + hold_us(op), let_go, op);
+    }
 }
 
 static void abandon(void *arg)
 {
     struct op *op = arg;
 
-    if (op->lock && op->state != OP_OVER && !postpone(op, abandon))
+    if (op->lock != NULL && op->state != OP_OVER && !postpone(op, abandon)) {
         finish(op);
+    }
 }
 
 static void draw_mode(struct op *op)
@@ -319,7 +349,8 @@ static void draw_mode(struct op *op)
         break;
     }
     if (chance(world.plan.owned)) {
-        (void)snprintf(op->owner, sizeof(op->owner), "o%d", (int)rng_below(&world.rng, 4));
+        (void)snprintf(op->owner, sizeof(op->owner), "o%d",
+                       (int)rng_below(&world.rng, 4));
         options->owner = op->owner;
     }
 }
@@ -340,16 +371,21 @@ static void draw_options(struct op *op)
     }
     options->lost = on_lost;
     draw_mode(op);
-    if (chance(world.plan.hasty))
+    if (chance(world.plan.hasty)) {
         options->wait_ms = 0;
-    if (chance(world.plan.margin))
+    }
+    if (chance(world.plan.margin)) {
         options->margin_ms = (uint32_t)rng_below(&world.rng, options->lease_ms / 4);
-    if (chance(world.plan.capped))
+    }
+    if (chance(world.plan.capped)) {
         options->max_hold_ms = options->margin_ms + rng_between(&world.rng, 100, 5000);
-    if (chance(world.plan.unrenewed))
+    }
+    if (chance(world.plan.unrenewed)) {
         options->flags |= LW_NO_RENEW;
-    if (chance(world.plan.unfenced))
+    }
+    if (chance(world.plan.unfenced)) {
         options->flags |= LW_NO_FENCE;
+    }
 }
 
 static struct op *op_new(struct host *host)
@@ -387,12 +423,15 @@ static void acquire(struct host *host)
     status = lw_acquire(host->client, load_name(op->name), &op->options, on_done, op,
                         &op->lock);
     leave(op, before);
-    if (status != 0)
+    if (status != 0) {
         violation("op %u: lw_acquire: %s", op->id, lw_strerror(status));
-    if (op->done)
+    }
+    if (op->done) {
         violation("op %u: done inside lw_acquire", op->id);
-    if (chance(world.plan.abandoned))
+    }
+    if (chance(world.plan.abandoned)) {
         agenda_add(world.now_us + about(world.plan.hold_us), abandon, op);
+    }
 }
 
 /* The actor whose last operation this was goes on. */
@@ -400,12 +439,14 @@ static void next(void *arg)
 {
     struct op *last = arg;
 
-    if (world.healed || world.op_count >= OPS || postpone(last, next))
+    if (world.healed || world.op_count >= OPS || postpone(last, next)) {
         return;
-    if (last->host->client && !last->host->closing)
+    }
+    if (last->host->client != NULL && !last->host->closing) {
         acquire(last->host);
-    else
+    } else {
         again_later(last);
+    }
 }
 
 void load_begin(void)
@@ -428,7 +469,7 @@ bool load_is_over(void)
 
 void load_end(void)
 {
-    while (world.past) {
+    while (world.past != NULL) {
         struct op *op = world.past;
 
         world.past = op->next;

@@ -25,7 +25,7 @@ void look_from(struct model_server *server)
 
 static struct model_server *server(void)
 {
-    return asked ? asked : world.server;
+    return asked != NULL ? asked : world.server;
 }
 
 const char *look_ask(const char *word, ...)
@@ -37,12 +37,14 @@ const char *look_ask(const char *word, ...)
     int argc = 0;
 
     va_start(args, word);
-    for (; word && argc < WORDS; word = va_arg(args, const char *))
+    for (; word != NULL && argc < WORDS; word = va_arg(args, const char *)) {
         argv[argc++] = bytes_of(word);
+    }
     va_end(args);
     model_server_ask(server(), 0, argv, argc, &buffer);
-    if (buffer.len >= sizeof(answer))
+    if (buffer.len >= sizeof(answer)) {
         violation("the server's answer is too long to be checked");
+    }
     memcpy(answer, buffer.data, buffer.len);
     answer[buffer.len] = '\0';
     buffer_free(&buffer);
@@ -52,18 +54,22 @@ const char *look_ask(const char *word, ...)
 char *look_take(char **rest)
 {
     for (;;) {
-        char *line = *rest, *end = line ? strstr(line, "\r\n") : NULL;
+        char *line = *rest, *end = line != NULL ? strstr(line, "\r\n") : NULL;
 
-        if (!end)
+        if (end == NULL) {
             return NULL;
+        }
         *end = '\0';
         *rest = end + 2;
-        if (*line == '*')
+        if (*line == '*') {
             continue;
-        if (*line == ':')
+        }
+        if (*line == ':') {
             return line + 1;
-        if (*line != '$' || line[1] == '-')
+        }
+        if (*line != '$' || line[1] == '-') {
             return NULL;
+        }
         line = *rest;
         end = strstr(line, "\r\n");
         *end = '\0';
@@ -104,8 +110,9 @@ static void note_state(struct look_rw *rw, const char *state)
 
     rw->ours = sscanf(state, "2 %lld %lld %lld %*s %*s %63s", &holds, &readers, &writes,
                       rw->writer) >= 3;
-    if (!rw->ours)
+    if (!rw->ours) {
         return;
+    }
     rw->rcount = holds - writes;
     rw->wcount = writes;
     rw->readers = readers;
@@ -113,10 +120,11 @@ static void note_state(struct look_rw *rw, const char *state)
 
 static void note_field(struct look_rw *rw, const char *field, const char *value)
 {
-    if (strcmp(field, "state") == 0)
+    if (strcmp(field, "state") == 0) {
         note_state(rw, value);
-    else if (strncmp(field, "h:", 2) == 0)
+    } else if (strncmp(field, "h:", 2) == 0) {
         note_hold(rw, value);
+    }
 }
 
 struct look_rw look_at_rw(const char *name)
@@ -124,8 +132,9 @@ struct look_rw look_at_rw(const char *name)
     char *rest = (char *)look_ask("HGETALL", name, NULL), *field, *value;
     struct look_rw rw = {0};
 
-    while ((field = look_take(&rest)) != NULL && (value = look_take(&rest)) != NULL)
+    while ((field = look_take(&rest)) != NULL && (value = look_take(&rest)) != NULL) {
         note_field(&rw, field, value);
+    }
     return rw;
 }
 
@@ -136,7 +145,7 @@ static int64_t reads_of(const char *name, const char *owner)
     (void)snprintf(field, sizeof(field), "r:%s", owner);
     rest = (char *)look_ask("HGET", name, field, NULL);
     value = look_take(&rest);
-    return value ? atoll(value) : 0;
+    return value != NULL ? atoll(value) : 0;
 }
 
 bool look_could_enter(const char *name, const struct look_rw *rw, const char *member)
@@ -144,14 +153,17 @@ bool look_could_enter(const char *name, const struct look_rw *rw, const char *me
     const char *owner = strchr(member, ' ');
     int64_t its_reads, permits = atoll(member + 1);
 
-    owner = owner ? strchr(owner + 1, ' ') : NULL;
-    if (!owner || rw->rcount + rw->wcount == 0)
+    owner = owner != NULL ? strchr(owner + 1, ' ') : NULL;
+    if (owner == NULL || rw->rcount + rw->wcount == 0) {
         return true;
-    if (rw->wcount > 0 && strcmp(rw->writer, ++owner) != 0)
+    }
+    if (rw->wcount > 0 && strcmp(rw->writer, ++owner) != 0) {
         return false;
+    }
     its_reads = reads_of(name, owner);
-    if (*member == 'w')
+    if (*member == 'w') {
         return rw->rcount == its_reads;
+    }
     return permits == 0 || rw->readers < permits || its_reads > 0 || rw->wcount > 0;
 }
 
@@ -160,7 +172,7 @@ bool look_has_mutex(const char *name, const char *token)
     char *rest = (char *)look_ask("GET", name, NULL);
     const char *value = look_take(&rest);
 
-    return value && strcmp(value, token) == 0;
+    return value != NULL && strcmp(value, token) == 0;
 }
 
 bool look_has_hold(const char *name, const char *token)
@@ -170,7 +182,7 @@ bool look_has_hold(const char *name, const char *token)
     (void)snprintf(field, sizeof(field), "h:%s", token);
     rest = (char *)look_ask("HGET", name, field, NULL);
     record = look_take(&rest);
-    return record && !has_ended(record);
+    return record != NULL && !has_ended(record);
 }
 
 bool look_is_free(const char *name)

@@ -28,14 +28,15 @@ static bool listen_as_told(struct transport *transport, int argc, char **argv)
 
     for (int i = 1; i + 1 < argc; i += 2) {
         bool good;
-        if (strcmp(argv[i], "--unixsocket") == 0)
+        if (strcmp(argv[i], "--unixsocket") == 0) {
             good = transport_listen_unix(transport, argv[i + 1]);
-        else if (strcmp(argv[i], "--port") == 0)
+        } else if (strcmp(argv[i], "--port") == 0) {
             good = transport_listen_tcp(transport, atoi(argv[i + 1]));
-        else
+        } else {
             return false;
+        }
         if (!good) {
-            fprintf(stderr, "model-redis: %s: %s\n", argv[i + 1], strerror(errno));
+            (void)fprintf(stderr, "model-redis: %s: %s\n", argv[i + 1], strerror(errno));
             exit(1);
         }
         any = true;
@@ -49,12 +50,13 @@ int main(int argc, char **argv)
     struct transport *transport = transport_new(server);
 
     if (!listen_as_told(transport, argc, argv)) {
-        fputs("usage: model-redis [--unixsocket PATH] [--port N]\n", stderr);
+        (void)fputs("usage: model-redis [--unixsocket PATH] [--port N]\n", stderr);
         return 2;
     }
     for (;;) {
-        while (transport_pump(transport))
+        while (transport_pump(transport)) {
             ;
+        }
         transport_wait(transport, -1);
     }
 }

@@ -81,22 +81,24 @@ uint64_t model_server_commands(
 /* What INFO's run_id begins with; servers side by side differ in it. */
 void model_server_set_number(struct model_server *server, unsigned number);
 
-/* Replication (replication.c). `replica` gets a copy of what `master` has, refuses writes from
- * then on, and is sent what each command does there, messages for its subscribers included:
- * as steps, which are under way until they are delivered, the oldest first. */
+/* Replication (replication.c). `replica` gets a copy of what `master` has, refuses writes
+ * from then on, and is sent what each command does there, messages for its subscribers
+ * included: as steps, which are under way until they are delivered, the oldest first. */
 void model_server_replicate(struct model_server *replica, struct model_server *master);
 bool model_server_is_replica(const struct model_server *server);
 bool model_server_deliver(struct model_server *replica); /* false: none is under way */
 /* Told of each new step. That callback may only take notes. */
-void model_server_on_step(struct model_server *replica, model_step_fn *on_step, void *arg);
+void model_server_on_step(struct model_server *replica, model_step_fn *on_step,
+                          void *arg);
 /* True time of the oldest step under way; -1: there is none. */
 int64_t model_server_oldest_step_us(const struct model_server *replica);
 /* REPLICAOF NO ONE: what is under way to it is lost. */
 void model_server_promote(struct model_server *replica);
-/* How it is told when keys end: as a time by the master's clock (Redis 7), or as what is left
- * until then (before), which does not mind that their clocks are apart. */
+/* How it is told when keys end: as a time by the master's clock (Redis 7), or as what is
+ * left until then (before), which does not mind that their clocks are apart. */
 void model_server_takes_what_is_left(struct model_server *replica, bool takes);
-/* As FAILOVER does it: what may write waits, all else is answered; in the end it is run. */
+/* As FAILOVER does it: what may write waits, all else is answered; in the end it is
+ * run. */
 void model_server_pause_writes(struct model_server *server, bool pause);
 
 /* One run of a script that came by a connection, when it is over. */

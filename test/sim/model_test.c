@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What difftest cannot compare with a real server: the model server's own interface,
- * restarts and their losses, replication, the faults that a real one does not have on demand, its
- * sockets.
+ * restarts and their losses, replication, the faults that a real one does not have on
+ * demand, its sockets.
  *
  * Happy path: each test has a server of its own whose clock is the variable `now_us`.
  */
@@ -56,8 +56,9 @@ static void expect_output(struct model_conn *conn, const char *expected)
     char text[1024];
 
     assert_true(output.len < sizeof(text));
-    if (output.len)
+    if (output.len) {
         memcpy(text, output.data, output.len);
+    }
     text[output.len] = '\0';
     assert_string_equal(text, expected);
     model_conn_consume(conn, output.len);
@@ -383,8 +384,9 @@ static void sockets_pass_everything_on(void **state)
     transport_adopt(transport, ends[0]);
     assert_int_equal(write(ends[1], "PING\r\nQUIT\r\n", 12), 12);
     transport_wait(transport, 10000);
-    while (transport_pump(transport))
+    while (transport_pump(transport)) {
         ;
+    }
     assert_int_equal(read(ends[1], answer, sizeof(answer)), 12);
     assert_string_equal(answer, "+PONG\r\n+OK\r\n");
     assert_int_equal(read(ends[1], answer, sizeof(answer)), 0);

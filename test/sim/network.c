@@ -38,8 +38,9 @@ static int64_t travel_us(bool of_message)
     const struct plan *plan = &world.plan;
     int64_t us = plan->latency_us + rng_between(&world.rng, 0, plan->jitter_us);
 
-    if (sometimes(of_message ? plan->late : plan->slow))
+    if (sometimes(of_message ? plan->late : plan->slow)) {
         us += rng_between(&world.rng, 0, plan->slow_us);
+    }
     return us;
 }
 
@@ -48,7 +49,7 @@ static void sweep(void)
 {
     struct wire **at = &wires;
 
-    while (*at) {
+    while (*at != NULL) {
         struct wire *wire = *at;
 
         if (wire->references > 0) {
@@ -62,8 +63,9 @@ static void sweep(void)
 
 static void hang_up(struct wire *wire)
 {
-    if (wire->fd < 0)
+    if (wire->fd < 0) {
         return;
+    }
     close(wire->fd);
     wire->fd = -1;
     wire->host->ready = true;
@@ -72,8 +74,9 @@ static void hang_up(struct wire *wire)
 
 static void forget_conn(struct wire *wire)
 {
-    if (!wire->conn)
+    if (wire->conn == NULL) {
         return;
+    }
     model_conn_free(wire->conn);
     wire->conn = NULL;
     wire->references--;
@@ -86,7 +89,7 @@ static bool is_message(const struct wire *wire, bool up, const char *data, size_
 {
     static const char begin[] = "*3\r\n$7\r\nmessage\r\n";
 
-    return !up && wire->conn && model_conn_subscribed(wire->conn) &&
+    return !up && wire->conn != NULL && model_conn_subscribed(wire->conn) &&
            len >= sizeof(begin) - 1 && memcmp(data, begin, sizeof(begin) - 1) == 0;
 }
 
@@ -98,24 +101,27 @@ static void send_messages(struct wire *wire, struct bytes messages)
         return;
     }
     send_packet(wire, false, false, messages.data, messages.len);
-    if (sometimes(world.plan.twice))
+    if (sometimes(world.plan.twice)) {
         send_packet(wire, false, false, messages.data, messages.len);
+    }
 }
 
 /* Everything that the server has to say to anybody. */
 static void send_output(void)
 {
-    for (struct wire *wire = wires; wire; wire = wire->next) {
+    for (struct wire *wire = wires; wire != NULL; wire = wire->next) {
         struct bytes output;
 
-        if (!wire->conn || !wire->has_output)
+        if (wire->conn == NULL || !wire->has_output) {
             continue;
+        }
         wire->has_output = false;
         output = model_conn_output(wire->conn);
-        if (is_message(wire, false, output.data, output.len))
+        if (is_message(wire, false, output.data, output.len)) {
             send_messages(wire, output);
-        else if (output.len)
+        } else if (output.len) {
             send_packet(wire, false, false, output.data, output.len);
+        }
         model_conn_consume(wire->conn, output.len);
         if (model_conn_closing(wire->conn) && !wire->down_ended) {
             wire->down_ended = true;
@@ -129,8 +135,9 @@ static void on_output(struct model_conn *conn, void *arg)
     struct wire *wire = model_conn_user(conn);
 
     (void)arg;
-    if (wire)
+    if (wire != NULL) {
         wire->has_output = true;
+    }
 }
 
 static void accept_wire(struct wire *wire)
@@ -150,10 +157,12 @@ static void arrive_up(struct packet *packet)
         forget_conn(wire);
         return;
     }
-    if (!wire->accepted)
+    if (!wire->accepted) {
         accept_wire(wire);
-    if (!wire->conn)
+    }
+    if (wire->conn == NULL) {
         return;
+    }
     trace_bytes("> w", wire->id, packet->data, packet->len);
     model_conn_feed(wire->conn, packet->data, packet->len);
     check_keys();
@@ -169,16 +178,19 @@ static void arrive_down(struct packet *packet)
         hang_up(wire);
         return;
     }
-    if (wire->fd < 0)
+    if (wire->fd < 0) {
         return;
+    }
     trace_bytes("< w", wire->id, packet->data, packet->len);
     written = send(wire->fd, packet->data, packet->len, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (written >= 0 && (size_t)written != packet->len)
+    if (written >= 0 && (size_t)written != packet->len) {
         violation("the simulator's socket is full");
+    }
     wire->host->ready = true;
-    if (sometimes(world.plan.startled))
+    if (sometimes(world.plan.startled)) {
         host_stall(wire->host,
                    world.now_us + rng_between(&world.rng, 1, world.plan.stall_us));
+    }
 }
 
 static void arrive(void *arg)
@@ -186,15 +198,17 @@ static void arrive(void *arg)
     struct packet *packet = arg;
     struct wire *wire = packet->wire;
 
-    if (packet->up)
+    if (packet->up) {
         arrive_up(packet);
-    else
+    } else {
         arrive_down(packet);
+    }
     free(packet);
     wire->references--;
     send_output();
-    if (wire->references == 0)
+    if (wire->references == 0) {
         sweep();
+    }
 }
 
 static void send_one(struct wire *wire, bool up, bool end, const char *data, size_t len)
@@ -208,14 +222,16 @@ static void send_one(struct wire *wire, bool up, bool end, const char *data, siz
         return;
     }
     *packet = (struct packet){wire, up, end, len};
-    if (len)
+    if (len) {
         memcpy(packet->data, data, len);
+    }
     wire->references++;
     *last_us = at_us > *last_us ? at_us : *last_us;
     agenda_add(*last_us, arrive, packet);
 }
 
-static void send_packet(struct wire *wire, bool up, bool end, const char *data, size_t len)
+static void send_packet(struct wire *wire, bool up, bool end, const char *data,
+                        size_t len)
 {
     while (len > 1 && rng_chance(&world.rng, world.plan.split)) {
         size_t piece = (size_t)rng_between(&world.rng, 1, (int64_t)len - 1);
@@ -237,8 +253,9 @@ int network_connect(int fd)
         errno = ECONNREFUSED;
         return -1;
     }
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0)
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0) {
         violation("socketpair: %s", strerror(errno));
+    }
     dup3(pair[0], fd, O_CLOEXEC);
     close(pair[0]);
     wire = must_alloc(sizeof(*wire));
@@ -258,10 +275,12 @@ static void collect(struct wire *wire)
     char data[65536];
     ssize_t len;
 
-    while ((len = recv(wire->fd, data, sizeof(data), MSG_DONTWAIT)) > 0)
+    while ((len = recv(wire->fd, data, sizeof(data), MSG_DONTWAIT)) > 0) {
         send_packet(wire, true, false, data, (size_t)len);
-    if (len < 0 && (errno == EAGAIN || errno == EINTR))
+    }
+    if (len < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
+    }
     trace("w%d hung up by its host", wire->id);
     send_packet(wire, true, true, NULL, 0);
     hang_up(wire);
@@ -269,9 +288,10 @@ static void collect(struct wire *wire)
 
 void network_collect(const struct host *host)
 {
-    for (struct wire *wire = wires; wire; wire = wire->next) {
-        if (wire->host == host && wire->fd >= 0)
+    for (struct wire *wire = wires; wire != NULL; wire = wire->next) {
+        if (wire->host == host && wire->fd >= 0) {
             collect(wire);
+        }
     }
     sweep();
 }
@@ -296,15 +316,17 @@ void wire_clog(struct wire *wire, bool up, int64_t until_us)
 
     trace("w%d is clogged %s for %.3f ms", wire->id, up ? "up" : "down",
           (double)(until_us - world.now_us) / 1000);
-    if (until_us > *last_us)
+    if (until_us > *last_us) {
         *last_us = until_us;
+    }
 }
 
 void network_bury(void)
 {
-    for (struct wire *wire = wires; wire; wire = wire->next) {
-        if (wire->fd < 0)
+    for (struct wire *wire = wires; wire != NULL; wire = wire->next) {
+        if (wire->fd < 0) {
             forget_conn(wire);
+        }
     }
     sweep();
 }
@@ -317,13 +339,14 @@ void network_flush(void)
 void network_begin(void)
 {
     wire_count = 0;
-    for (unsigned i = 0; i < world.plan.servers; i++)
+    for (unsigned i = 0; i < world.plan.servers; i++) {
         model_server_on_output(world.servers[i], on_output, NULL);
+    }
 }
 
 void network_end(void)
 {
-    for (struct wire *wire = wires; wire; wire = wire->next) {
+    for (struct wire *wire = wires; wire != NULL; wire = wire->next) {
         forget_conn(wire);
         hang_up(wire);
     }

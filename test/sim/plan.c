@@ -51,9 +51,10 @@ static void draw_load(struct plan *plan)
 {
     plan->hosts = (unsigned)rng_between(&world.rng, 1, HOSTS);
     plan->names = (unsigned)rng_between(&world.rng, 1, NAMES);
-    for (int i = 0; i < NAMES; i++)
+    for (int i = 0; i < NAMES; i++) {
         plan->kinds[i] = (enum kind)ONE_OF(KIND_MUTEX, KIND_MUTEX, KIND_MUTEX, KIND_RW,
                                            KIND_RW, KIND_SEMAPHORE, KIND_REDISSON);
+    }
     plan->owned = sometimes(500, 600);
     plan->actors = (unsigned)rng_between(&world.rng, 1, ACTORS);
     plan->local_turns = (uint32_t)ONE_OF(1, 2, 16, 16);
@@ -75,8 +76,9 @@ static void draw_load(struct plan *plan)
 static void make_quiet(struct plan *plan)
 {
     plan->quiet = true;
-    for (int i = 0; i < NAMES; i++)
+    for (int i = 0; i < NAMES; i++) {
         plan->kinds[i] = KIND_MUTEX;
+    }
     plan->local_turns = 1;
     plan->hold_us = 5 * MS;
     plan->margin = plan->capped = plan->unrenewed = plan->hasty = 0;
@@ -86,8 +88,9 @@ static void make_quiet(struct plan *plan)
 /* Turns are handed over in messages that come too late to be believed, or nearly. */
 static void make_belated(struct plan *plan)
 {
-    for (int i = 0; i < NAMES; i++)
+    for (int i = 0; i < NAMES; i++) {
         plan->kinds[i] = KIND_MUTEX;
+    }
     plan->names = 1;
     plan->local_turns = 1;
     plan->claim_ms = (uint32_t)ONE_OF(100, 300);
@@ -119,14 +122,15 @@ static void keep_numbers(struct plan *plan)
 static bool only_mutexes(const struct plan *plan)
 {
     for (unsigned i = 0; i < plan->names; i++) {
-        if (plan->kinds[i] != KIND_MUTEX)
+        if (plan->kinds[i] != KIND_MUTEX) {
             return false;
+        }
     }
     return true;
 }
 
-/* Messages come around by the other server, late, from where they are counted by connections
- * that nobody has any more; and by a clock that is ahead by about as much. */
+/* Messages come around by the other server, late, from where they are counted by
+ * connections that nobody has any more; and by a clock that is ahead by about as much. */
 static void make_strayed(struct plan *plan)
 {
     make_belated(plan);
@@ -176,18 +180,21 @@ static void add_replica(struct plan *plan)
 {
     plan->servers = 2;
     if (chance(400)) {
-        for (int i = 0; i < NAMES; i++)
+        for (int i = 0; i < NAMES; i++) {
             plan->kinds[i] = KIND_MUTEX;
+        }
     }
-    if (chance(300))
+    if (chance(300)) {
         memset(plan->every_us, 0, sizeof(plan->every_us));
+    }
     plan->lag_us = ONE_OF(50, 1 * MS, 20 * MS, 300 * MS);
     plan->balanced = (unsigned)ONE_OF(0, 0, 500, 1000);
     plan->name_lag_us = ONE_OF(1, 1, 500 * MS, 3 * SECOND);
     plan->split_us = ONE_OF(500 * MS, 5 * SECOND);
     plan->every_us[FAULT_CLOCK] = 0;
-    if (chance(800))
+    if (chance(800)) {
         plan->every_us[FAULT_SWAP] = ONE_OF(300 * MS, 1 * SECOND, 5 * SECOND);
+    }
     plan->every_us[FAULT_SPLIT] = chance(350) ? ONE_OF(2, 5) * SECOND : 0;
     plan->every_us[FAULT_FAILOVER] = chance(350) ? ONE_OF(2, 5) * SECOND : 0;
     plan->ends_by_clock = chance(500);
@@ -197,10 +204,11 @@ static void add_replica(struct plan *plan)
         plan->ends_apart = plan->ends_by_clock || !only_mutexes(plan);
         keep_numbers(plan);
     }
-    if (chance(350))
+    if (chance(350)) {
         make_strayed(plan);
-    else if (chance(150))
+    } else if (chance(150)) {
         make_lasting(plan);
+    }
 }
 
 static void draw_faults(struct plan *plan)
@@ -209,8 +217,9 @@ static void draw_faults(struct plan *plan)
     if (plan->tame) {
         plan->slow = plan->late = plan->muted = plan->twice = 0;
         plan->claim_ms = 2000; /* or the second way that NOSCRIPT takes may be too long */
-        if (chance(300))
+        if (chance(300)) {
             make_quiet(plan);
+        }
         return;
     }
     plan->nameless = chance(60);
@@ -218,17 +227,21 @@ static void draw_faults(struct plan *plan)
     plan->fatal = sometimes(200, 20);
     plan->startled = sometimes(250, 50);
     plan->brief = chance(300);
-    if (chance(150))
+    if (chance(150)) {
         make_belated(plan);
+    }
     plan->stall_us = ONE_OF(50 * MS, 500 * MS, 5 * SECOND, 20 * SECOND);
     for (int i = 0; i < FAULTS; i++) {
-        if (!needs_two_servers(i) && chance(voids_judgement(i) ? 80 : 200))
+        if (!needs_two_servers(i) && chance(voids_judgement(i) ? 80 : 200)) {
             plan->every_us[i] = ONE_OF(100 * MS, 1 * SECOND, 5 * SECOND);
+        }
     }
-    if (plan->every_us[FAULT_CLOCK])
+    if (plan->every_us[FAULT_CLOCK]) {
         keep_numbers(plan);
-    if (chance(300))
+    }
+    if (chance(300)) {
         add_replica(plan);
+    }
 }
 
 void plan_draw(void)

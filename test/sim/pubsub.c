@@ -47,8 +47,9 @@ static struct subscription *find_subscription(struct model_conn *conn, bool is_p
 {
     struct subscription *at;
     DL_FOREACH2(conn->subscriptions, at, conn_next) {
-        if (at->is_pattern == is_pattern && bytes_equal(at->topic->name, name))
+        if (at->is_pattern == is_pattern && bytes_equal(at->topic->name, name)) {
             return at;
+        }
     }
     return NULL;
 }
@@ -59,9 +60,10 @@ static void subscribe(struct model_conn *conn, bool is_pattern, struct bytes nam
     struct topic *topic = find_topic(server, is_pattern, name);
     struct subscription *subscription;
 
-    if (find_subscription(conn, is_pattern, name))
+    if (find_subscription(conn, is_pattern, name) != NULL) {
         return;
-    if (!topic) {
+    }
+    if (topic == NULL) {
         struct topic **all = topics(server, is_pattern);
         topic = must_alloc(sizeof(*topic));
         topic->name = bytes_copy(name);
@@ -86,8 +88,9 @@ static void end(struct subscription *subscription)
     DL_DELETE2(conn->subscriptions, subscription, conn_prev, conn_next);
     conn->subscription_count--;
     free(subscription);
-    if (topic->listeners)
+    if (topic->listeners != NULL) {
         return;
+    }
     HASH_DEL(*all, topic);
     free((char *)topic->name.data);
     free(topic);
@@ -95,35 +98,39 @@ static void end(struct subscription *subscription)
 
 void pubsub_forget(struct model_conn *conn)
 {
-    while (conn->subscriptions)
+    while (conn->subscriptions != NULL) {
         end(conn->subscriptions);
+    }
 }
 
 static void confirm(struct call *call, const char *kind, const struct bytes *name)
 {
     resp_array(call->reply, 3);
     resp_text(call->reply, kind);
-    if (name)
+    if (name != NULL) {
         resp_bulk(call->reply, *name);
-    else
+    } else {
         resp_nil(call->reply);
-    resp_int(call->reply, call->conn ? call->conn->subscription_count : 0);
+    }
+    resp_int(call->reply, call->conn != NULL ? call->conn->subscription_count : 0);
 }
 
 static void subscribe_all(struct call *call, bool is_pattern, const char *kind)
 {
     for (int i = 1; i < call->argc; i++) {
-        if (call->conn)
+        if (call->conn != NULL) {
             subscribe(call->conn, is_pattern, call->argv[i]);
+        }
         confirm(call, kind, &call->argv[i]);
     }
 }
 
 static struct subscription *first_of_kind(struct call *call, bool is_pattern)
 {
-    struct subscription *at = call->conn ? call->conn->subscriptions : NULL;
-    while (at && at->is_pattern != is_pattern)
+    struct subscription *at = call->conn != NULL ? call->conn->subscriptions : NULL;
+    while (at != NULL && at->is_pattern != is_pattern) {
         at = at->conn_next;
+    }
     return at;
 }
 
@@ -131,9 +138,10 @@ static void unsubscribe_all(struct call *call, bool is_pattern, const char *kind
 {
     struct subscription *at = first_of_kind(call, is_pattern);
 
-    if (!at)
+    if (at == NULL) {
         confirm(call, kind, NULL);
-    for (; at; at = first_of_kind(call, is_pattern)) {
+    }
+    for (; at != NULL; at = first_of_kind(call, is_pattern)) {
         struct bytes name = bytes_copy(at->topic->name);
         end(at);
         confirm(call, kind, &name);
@@ -143,13 +151,16 @@ static void unsubscribe_all(struct call *call, bool is_pattern, const char *kind
 
 static void unsubscribe(struct call *call, bool is_pattern, const char *kind)
 {
-    if (call->argc == 1)
+    if (call->argc == 1) {
         unsubscribe_all(call, is_pattern, kind);
+    }
     for (int i = 1; i < call->argc; i++) {
         struct subscription *at =
-            call->conn ? find_subscription(call->conn, is_pattern, call->argv[i]) : NULL;
-        if (at)
+            call->conn != NULL ? find_subscription(call->conn, is_pattern, call->argv[i])
+                               : NULL;
+        if (at != NULL) {
             end(at);
+        }
         confirm(call, kind, &call->argv[i]);
     }
 }
@@ -193,16 +204,17 @@ int64_t pubsub_deliver(struct model_server *server, struct bytes channel,
     struct buffer message = {0};
     int64_t receivers = 0;
 
-    if (topic) {
+    if (topic != NULL) {
         resp_array(&message, 3);
         resp_text(&message, "message");
         resp_bulk(&message, channel);
         resp_bulk(&message, text);
         receivers += deliver(topic, &message);
     }
-    for (topic = server->patterns; topic; topic = topic->hh.next) {
-        if (!glob_match(topic->name, channel))
+    for (topic = server->patterns; topic != NULL; topic = topic->hh.next) {
+        if (!glob_match(topic->name, channel)) {
             continue;
+        }
         buffer_clear(&message);
         resp_array(&message, 4);
         resp_text(&message, "pmessage");
@@ -220,10 +232,12 @@ void run_publish(struct call *call)
     struct model_server *server = call->server;
     int64_t receivers = pubsub_deliver(server, call->argv[1], call->argv[2]);
 
-    if (server->replica)
+    if (server->replica != NULL) {
         stream_note_message(&server->stream, call->argv[1], call->argv[2]);
-    if (server->watch.publish)
+    }
+    if (server->watch.publish != NULL) {
         server->watch.publish(server, call->argv[1], call->argv[2], receivers);
+    }
     resp_int(call->reply, receivers);
 }
 
@@ -234,8 +248,9 @@ void run_pubsub_numsub(struct call *call)
         struct topic *topic = find_topic(call->server, false, call->argv[i]);
         struct subscription *at;
         int64_t count = 0;
-        if (topic)
+        if (topic != NULL) {
             DL_COUNT2(topic->listeners, at, count, topic_next);
+        }
         resp_bulk(call->reply, call->argv[i]);
         resp_int(call->reply, count);
     }

@@ -26,20 +26,22 @@ static void remove_files(struct real_redis *redis);
 
 static void stop_at_signal(int signal_number)
 {
-    if (running)
+    if (running != NULL) {
         remove_files(running);
+    }
     _exit(128 + signal_number);
 }
 
 static void stop_at_exit(void)
 {
-    if (running)
+    if (running != NULL) {
         real_redis_stop(running);
+    }
 }
 
 static void fail(const char *what)
 {
-    fprintf(stderr, "real redis: %s: %s\n", what, strerror(errno));
+    (void)fprintf(stderr, "real redis: %s: %s\n", what, strerror(errno));
     exit(1);
 }
 
@@ -48,22 +50,25 @@ static void make_clock(struct real_redis *redis, int64_t time_us)
     const char *path = redis->clock_path;
     int fd;
 
-    snprintf(redis->clock_path, sizeof(redis->clock_path), "%s/clock", redis->directory);
+    (void)snprintf(redis->clock_path, sizeof(redis->clock_path), "%s/clock",
+                   redis->directory);
     fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0 || ftruncate(fd, sizeof(int64_t)))
+    if (fd < 0 || ftruncate(fd, sizeof(int64_t))) {
         fail(path);
+    }
     void *memory = mmap(NULL, sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (memory == MAP_FAILED)
+    if (memory == MAP_FAILED) {
         fail(path);
+    }
     close(fd);
     redis->clock_us = memory;
     *redis->clock_us = time_us;
     setenv("LOCKWIRE_FROZEN_CLOCK", path, 1);
 }
 
-/* Small hashes stay in order of arrival whatever their size, so that HGETALL compares. In the
- * words of 6.2, which later versions know, too; but DEBUG, which 6.2 has always, they want to
- * be asked for. */
+/* Small hashes stay in order of arrival whatever their size, so that HGETALL compares. In
+ * the words of 6.2, which later versions know, too; but DEBUG, which 6.2 has always, they
+ * want to be asked for. */
 static void run_server(const struct real_redis *redis, const char *program,
                        const char *clock_library, bool ask_for_debug, int log)
 {
@@ -87,15 +92,17 @@ static bool wait_until_ready(struct real_redis *redis, bool last_try)
     while (!ready && !ended) {
         struct pollfd log = {.fd = redis->log, .events = POLLIN};
         char piece[4096];
-        if (poll(&log, 1, PATIENCE_MS) <= 0)
+        if (poll(&log, 1, PATIENCE_MS) <= 0) {
             fail("not ready in time");
+        }
         ssize_t len = read(redis->log, piece, sizeof(piece));
         ended = len <= 0;
         buffer_append(&text, piece, ended ? 0 : (size_t)len);
-        ready = text.len && memmem(text.data, text.len, "accept connections", 18);
+        ready = text.len && memmem(text.data, text.len, "accept connections", 18) != NULL;
     }
-    if (!ready && last_try)
-        fprintf(stderr, "%.*s", (int)text.len, text.data ? text.data : "");
+    if (!ready && last_try) {
+        (void)fprintf(stderr, "%.*s", (int)text.len, text.data != NULL ? text.data : "");
+    }
     buffer_free(&text);
     return ready;
 }
@@ -107,22 +114,25 @@ static bool try_to_start(struct real_redis *redis, const char *program,
 
     *redis = (struct real_redis){.pid = -1};
     strcpy(redis->directory, "/tmp/lockwire-diff-XXXXXX");
-    if (!mkdtemp(redis->directory) || pipe2(log, O_CLOEXEC))
+    if (mkdtemp(redis->directory) == NULL || pipe2(log, O_CLOEXEC)) {
         fail(redis->directory);
-    snprintf(redis->socket_path, sizeof(redis->socket_path), "%s/redis.sock",
-             redis->directory);
+    }
+    (void)snprintf(redis->socket_path, sizeof(redis->socket_path), "%s/redis.sock",
+                   redis->directory);
     make_clock(redis, time_us);
     redis->log = log[0];
     redis->pid = fork();
-    if (redis->pid < 0)
+    if (redis->pid < 0) {
         fail("fork");
-    if (redis->pid == 0)
+    }
+    if (redis->pid == 0) {
         run_server(redis, program, clock_library, ask_for_debug, log[1]);
+    }
     close(log[1]);
     running = redis;
-    atexit(stop_at_exit);
-    signal(SIGTERM, stop_at_signal);
-    signal(SIGINT, stop_at_signal);
+    (void)atexit(stop_at_exit);
+    (void)signal(SIGTERM, stop_at_signal);
+    (void)signal(SIGINT, stop_at_signal);
     if (wait_until_ready(redis, !ask_for_debug)) {
         fcntl(redis->log, F_SETFL, O_NONBLOCK);
         return true;
@@ -150,8 +160,9 @@ static void remove_files(struct real_redis *redis)
 
 void real_redis_stop(struct real_redis *redis)
 {
-    if (running != redis)
+    if (running != redis) {
         return;
+    }
     running = NULL;
     remove_files(redis);
     close(redis->log);
@@ -163,8 +174,9 @@ void real_redis_set_time(struct real_redis *redis, int64_t time_us)
     char ignored[4096];
 
     *redis->clock_us = time_us;
-    while (read(redis->log, ignored, sizeof(ignored)) > 0)
+    while (read(redis->log, ignored, sizeof(ignored)) > 0) {
         ; /* a full pipe would stop the server */
+    }
 }
 
 void real_open(struct real_link *link, const struct real_redis *redis)
@@ -173,8 +185,9 @@ void real_open(struct real_link *link, const struct real_redis *redis)
 
     *link = (struct real_link){.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
     strncpy(address.sun_path, redis->socket_path, sizeof(address.sun_path) - 1);
-    if (link->fd < 0 || connect(link->fd, (struct sockaddr *)&address, sizeof(address)))
+    if (link->fd < 0 || connect(link->fd, (struct sockaddr *)&address, sizeof(address))) {
         fail(redis->socket_path);
+    }
 }
 
 void real_close(struct real_link *link)
@@ -188,10 +201,12 @@ void real_write(struct real_link *link, struct bytes data)
 {
     while (data.len) {
         ssize_t sent = send(link->fd, data.data, data.len, MSG_NOSIGNAL);
-        if (sent < 0 && errno == EINTR)
+        if (sent < 0 && errno == EINTR) {
             continue;
-        if (sent < 0)
+        }
+        if (sent < 0) {
             return; /* hung up: the reader sees it */
+        }
         data = (struct bytes){data.data + sent, data.len - (size_t)sent};
     }
 }
@@ -202,22 +217,25 @@ static bool read_more(struct real_link *link)
     char piece[65536];
     int ready;
 
-    do
+    do {
         ready = poll(&wait, 1, PATIENCE_MS);
-    while (ready < 0 && errno == EINTR);
-    if (ready <= 0)
+    } while (ready < 0 && errno == EINTR);
+    if (ready <= 0) {
         fail("no answer in time");
+    }
     ssize_t len = read(link->fd, piece, sizeof(piece));
-    if (len > 0)
+    if (len > 0) {
         buffer_append(&link->in, piece, (size_t)len);
+    }
     return len > 0;
 }
 
 bool real_read_bytes(struct real_link *link, size_t len, struct buffer *answer)
 {
     while (link->in.len < len) {
-        if (!read_more(link))
+        if (!read_more(link)) {
             return false;
+        }
     }
     buffer_append(answer, link->in.data, len);
     buffer_consume(&link->in, len);
@@ -231,17 +249,20 @@ static size_t value_length(struct bytes data)
     long long number;
     size_t at;
 
-    if (!end)
+    if (end == NULL) {
         return 0;
+    }
     at = (size_t)(end - data.data) + 1;
     number = atoll(data.data + 1);
-    if (data.data[0] == '$' && number >= 0)
+    if (data.data[0] == '$' && number >= 0) {
         at += (size_t)number + 2;
+    }
     for (long long i = 0; data.data[0] == '*' && i < number; i++) {
         struct bytes rest = {data.data + at, at < data.len ? data.len - at : 0};
         size_t inner = value_length(rest);
-        if (!inner)
+        if (!inner) {
             return 0;
+        }
         at += inner;
     }
     return at <= data.len ? at : 0;
@@ -252,8 +273,9 @@ bool real_read_answer(struct real_link *link, struct buffer *answer)
     size_t len;
 
     while ((len = value_length(buffer_view(&link->in))) == 0) {
-        if (!read_more(link))
+        if (!read_more(link)) {
             return false;
+        }
     }
     return real_read_bytes(link, len, answer);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * One server replicates another: a copy of the data, and then step by step what each command
- * has done. It is the effects that travel, as with Redis' scripts: a key's whole content
- * stands for the writes that made it, since what is between them nobody can see. A message
- * travels with them and is delivered to the replica's own subscribers. Knows no delays: who
- * uses this says when a step arrives.
+ * One server replicates another: a copy of the data, and then step by step what each
+ * command has done. It is the effects that travel, as with Redis' scripts: a key's whole
+ * content stands for the writes that made it, since what is between them nobody can see.
+ * A message travels with them and is delivered to the replica's own subscribers. Knows no
+ * delays: who uses this says when a step arrives.
  *
  * Happy path: model_server_replicate(); keyspace.c and pubsub.c note what a command does;
  * replication_end_command() makes a step of it; model_server_deliver() has it arrive.
@@ -36,8 +36,9 @@ struct step {
 
 static struct step *open_step(struct stream *stream)
 {
-    if (!stream->open)
+    if (stream->open == NULL) {
         stream->open = must_alloc(sizeof(*stream->open));
+    }
     return stream->open;
 }
 
@@ -46,9 +47,10 @@ void stream_note_key(struct stream *stream, int space, struct bytes name)
     struct step *step = open_step(stream);
     struct changed_key *key;
 
-    for (key = step->keys; key; key = key->next) {
-        if (key->space == space && bytes_equal(key->name, name))
+    for (key = step->keys; key != NULL; key = key->next) {
+        if (key->space == space && bytes_equal(key->name, name)) {
             return;
+        }
     }
     key = must_alloc(sizeof(*key));
     key->space = space;
@@ -57,32 +59,35 @@ void stream_note_key(struct stream *stream, int space, struct bytes name)
     step->keys = key;
 }
 
-void stream_note_message(struct stream *stream, struct bytes channel, struct bytes message)
+void stream_note_message(struct stream *stream, struct bytes channel,
+                         struct bytes message)
 {
     struct step *step = open_step(stream);
     struct message *last = must_alloc(sizeof(*last));
 
     last->channel = bytes_copy(channel);
     last->text = bytes_copy(message);
-    if (step->last)
+    if (step->last != NULL) {
         step->last->next = last;
-    else
+    } else {
         step->first = last;
+    }
     step->last = last;
 }
 
 static void free_step(struct step *step)
 {
-    while (step->keys) {
+    while (step->keys != NULL) {
         struct changed_key *key = step->keys;
 
         step->keys = key->next;
-        if (key->is_there)
+        if (key->is_there) {
             content_free(&key->content);
+        }
         free((char *)key->name.data);
         free(key);
     }
-    while (step->first) {
+    while (step->first != NULL) {
         struct message *message = step->first;
 
         step->first = message->next;
@@ -95,15 +100,16 @@ static void free_step(struct step *step)
 
 void stream_clear(struct stream *stream)
 {
-    while (stream->oldest) {
+    while (stream->oldest != NULL) {
         struct step *step = stream->oldest;
 
         stream->oldest = step->next;
         free_step(step);
     }
     stream->newest = NULL;
-    if (stream->open)
+    if (stream->open != NULL) {
         free_step(stream->open);
+    }
     stream->open = NULL;
 }
 
@@ -112,34 +118,39 @@ void replication_end_command(struct model_server *server)
     struct stream *stream = &server->stream;
     struct step *step = stream->open;
 
-    if (!step)
+    if (step == NULL) {
         return;
+    }
     stream->open = NULL;
     step->true_us = server->undo.now_us;
     step->now_ms = server->now_us / 1000;
-    for (struct changed_key *key = step->keys; key; key = key->next) {
+    for (struct changed_key *key = step->keys; key != NULL; key = key->next) {
         const struct content *content =
             keyspace_peek(&server->spaces[key->space], key->name);
 
         key->is_there = content != NULL;
-        if (content)
+        if (content != NULL) {
             content_copy(&key->content, content);
+        }
     }
-    if (stream->newest)
+    if (stream->newest != NULL) {
         stream->newest->next = step;
-    else
+    } else {
         stream->oldest = step;
+    }
     stream->newest = step;
-    if (server->replica->on_step)
+    if (server->replica->on_step != NULL) {
         server->replica->on_step(server->replica, server->replica->on_step_arg);
+    }
 }
 
 /* When a key ends is told as a time, or as what is left until then. */
 static int64_t arriving_end(const struct model_server *replica, int64_t expire_ms,
                             int64_t sent_ms)
 {
-    if (expire_ms == NO_EXPIRY || !replica->takes_what_is_left)
+    if (expire_ms == NO_EXPIRY || !replica->takes_what_is_left) {
         return expire_ms;
+    }
     return expire_ms - sent_ms + replica->now_us / 1000;
 }
 
@@ -147,36 +158,43 @@ static void put_key(struct model_server *replica, int space, struct bytes name,
                     struct content *content, int64_t sent_ms)
 {
     struct keyspace *target = &replica->spaces[space];
-    int64_t kept_ms = content ? content->expire_ms : 0;
+    int64_t kept_ms = content != NULL ? content->expire_ms : 0;
 
     keyspace_open(target, name); /* which remembers it */
-    if (content)
+    if (content != NULL) {
         content->expire_ms = arriving_end(replica, kept_ms, sent_ms);
+    }
     keyspace_restore(target, name, content);
-    if (content)
+    if (content != NULL) {
         content->expire_ms = kept_ms;
+    }
 }
 
 static void apply(struct model_server *replica, const struct step *step)
 {
     server_begin(replica);
-    for (struct changed_key *key = step->keys; key; key = key->next)
+    for (struct changed_key *key = step->keys; key != NULL; key = key->next) {
         put_key(replica, key->space, key->name, key->is_there ? &key->content : NULL,
                 step->now_ms);
-    for (const struct message *message = step->first; message; message = message->next)
+    }
+    for (const struct message *message = step->first; message != NULL;
+         message = message->next) {
         pubsub_deliver(replica, message->channel, message->text);
+    }
 }
 
 bool model_server_deliver(struct model_server *replica)
 {
-    struct stream *stream = replica->master ? &replica->master->stream : NULL;
-    struct step *step = stream ? stream->oldest : NULL;
+    struct stream *stream = replica->master != NULL ? &replica->master->stream : NULL;
+    struct step *step = stream != NULL ? stream->oldest : NULL;
 
-    if (!step)
+    if (step == NULL) {
         return false;
+    }
     stream->oldest = step->next;
-    if (!stream->oldest)
+    if (stream->oldest == NULL) {
         stream->newest = NULL;
+    }
     apply(replica, step);
     free_step(step);
     return true;
@@ -184,9 +202,10 @@ bool model_server_deliver(struct model_server *replica)
 
 int64_t model_server_oldest_step_us(const struct model_server *replica)
 {
-    const struct step *step = replica->master ? replica->master->stream.oldest : NULL;
+    const struct step *step = replica->master != NULL ? replica->master->stream.oldest
+                                                      : NULL;
 
-    return step ? step->true_us : -1;
+    return step != NULL ? step->true_us : -1;
 }
 
 bool model_server_is_replica(const struct model_server *server)
@@ -196,16 +215,18 @@ bool model_server_is_replica(const struct model_server *server)
 
 static void follow_changes(struct model_server *master, bool follow)
 {
-    for (int i = 0; i < MODEL_DATABASES; i++)
+    for (int i = 0; i < MODEL_DATABASES; i++) {
         master->spaces[i].stream = follow ? &master->stream : NULL;
+    }
 }
 
 void model_server_promote(struct model_server *replica)
 {
     struct model_server *master = replica->master;
 
-    if (!master)
+    if (master == NULL) {
         return;
+    }
     stream_clear(&master->stream);
     follow_changes(master, false);
     master->replica = NULL;
@@ -232,8 +253,9 @@ void model_server_replicate(struct model_server *replica, struct model_server *m
 {
     model_server_promote(master);
     model_server_promote(replica);
-    if (replica->replica)
+    if (replica->replica != NULL) {
         model_server_promote(replica->replica);
+    }
     server_begin(master);
     server_begin(replica);
     for (int i = 0; i < MODEL_DATABASES; i++) {

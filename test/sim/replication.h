@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a master has done and its replica does not know yet. A step is what one command did,
- * a script as a whole: what each key that it touched has become, and what it published. See
- * replication.c.
+ * What a master has done and its replica does not know yet. A step is what one command
+ * did, a script as a whole: what each key that it touched has become, and what it
+ * published. See replication.c.
  */
 #ifndef LW_SIM_REPLICATION_H
 #define LW_SIM_REPLICATION_H

@@ -37,8 +37,9 @@ static enum resp_result take_line(struct bytes input, size_t *at, struct bytes *
     size_t left = input.len - *at;
     const char *end = left ? memchr(start, '\r', left) : NULL;
 
-    if (!end || (size_t)(end - start) + 1 >= left)
-        return !end && left > MAX_LINE ? RESP_BAD : RESP_MORE;
+    if (end == NULL || (size_t)(end - start) + 1 >= left) {
+        return end == NULL && left > MAX_LINE ? RESP_BAD : RESP_MORE;
+    }
     *line = (struct bytes){start, (size_t)(end - start)};
     *at += line->len + 2;
     return RESP_REQUEST;
@@ -50,21 +51,26 @@ static enum resp_result parse_inline(struct bytes input, struct resp_request *re
     const char *end = memchr(input.data, '\n', input.len);
     size_t at = 0;
 
-    if (!end)
+    if (end == NULL) {
         return input.len > MAX_LINE ? bad(request, "too big inline request") : RESP_MORE;
+    }
     size_t len = (size_t)(end - input.data);
     request->used = len + 1;
-    if (len && input.data[len - 1] == '\r')
+    if (len && input.data[len - 1] == '\r') {
         len--;
+    }
     while (at < len) {
         size_t start;
-        while (at < len && input.data[at] == ' ')
+        while (at < len && input.data[at] == ' ') {
             at++;
+        }
         start = at;
-        while (at < len && input.data[at] != ' ')
+        while (at < len && input.data[at] != ' ') {
             at++;
-        if (at > start)
+        }
+        if (at > start) {
             push_argument(request, (struct bytes){input.data + start, at - start});
+        }
     }
     return RESP_REQUEST;
 }
@@ -76,20 +82,26 @@ static enum resp_result parse_bulk(struct bytes input, size_t *at,
     int64_t len;
     enum resp_result result;
 
-    if (*at == input.len)
+    if (*at == input.len) {
         return RESP_MORE;
-    if (input.data[*at] != '$')
+    }
+    if (input.data[*at] != '$') {
         return bad(request, "expected '$'");
+    }
     result = take_line(input, at, &line);
-    if (result == RESP_BAD)
+    if (result == RESP_BAD) {
         return bad(request, "too big bulk count string");
-    if (result != RESP_REQUEST)
+    }
+    if (result != RESP_REQUEST) {
         return result;
+    }
     line = (struct bytes){line.data + 1, line.len - 1};
-    if (!bytes_to_int(line, &len) || len < 0 || len > MAX_BULK)
+    if (!bytes_to_int(line, &len) || len < 0 || len > MAX_BULK) {
         return bad(request, "invalid bulk length");
-    if (input.len - *at < (size_t)len + 2)
+    }
+    if (input.len - *at < (size_t)len + 2) {
         return RESP_MORE;
+    }
     push_argument(request, (struct bytes){input.data + *at, (size_t)len});
     *at += (size_t)len + 2;
     return RESP_REQUEST;
@@ -105,22 +117,28 @@ enum resp_result resp_parse(struct bytes input, struct resp_request *request)
 
     request->argc = 0;
     request->used = 0;
-    if (input.len == 0)
+    if (input.len == 0) {
         return RESP_MORE;
-    if (input.data[0] != '*')
+    }
+    if (input.data[0] != '*') {
         return parse_inline(input, request);
+    }
     result = take_line(input, &at, &line);
-    if (result == RESP_BAD)
+    if (result == RESP_BAD) {
         return bad(request, "too big mbulk count string");
-    if (result != RESP_REQUEST)
+    }
+    if (result != RESP_REQUEST) {
         return result;
+    }
     line = (struct bytes){line.data + 1, line.len - 1};
-    if (!bytes_to_int(line, &count) || count > MAX_ARGUMENTS)
+    if (!bytes_to_int(line, &count) || count > MAX_ARGUMENTS) {
         return bad(request, "invalid multibulk length");
+    }
     for (int64_t i = 0; i < count; i++) {
         result = parse_bulk(input, &at, request);
-        if (result != RESP_REQUEST)
+        if (result != RESP_REQUEST) {
             return result;
+        }
     }
     request->used = at;
     return RESP_REQUEST;
@@ -143,13 +161,15 @@ void resp_error(struct buffer *out, const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
+    (void)vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    for (size_t len = strlen(text); len && strchr("\r\n", text[len - 1]); len--)
+    for (size_t len = strlen(text); len && strchr("\r\n", text[len - 1]) != NULL; len--) {
         text[len - 1] = '\0';
+    }
     for (char *at = text; *at; at++) {
-        if (*at == '\r' || *at == '\n')
+        if (*at == '\r' || *at == '\n') {
             *at = ' ';
+        }
     }
     buffer_printf(out, "-%s\r\n", text);
 }
@@ -175,10 +195,11 @@ void resp_double(struct buffer *out, double value)
 {
     char text[64];
 
-    if (isinf(value))
+    if (isinf(value)) {
         strcpy(text, value > 0 ? "inf" : "-inf");
-    else
-        snprintf(text, sizeof(text), "%.17g", value);
+    } else {
+        (void)snprintf(text, sizeof(text), "%.17g", value);
+    }
     resp_text(out, text);
 }
 

@@ -55,8 +55,9 @@ static void make_environment(lua_State *lua)
 static void open_lua(struct script_engine *engine)
 {
     engine->lua = luaL_newstate();
-    if (!engine->lua)
+    if (engine->lua == NULL) {
         abort();
+    }
     script_open_libraries(engine);
     make_environment(engine->lua);
 }
@@ -97,10 +98,12 @@ static struct script *find_script(struct script_engine *engine, struct bytes sha
     struct script *script;
     char name[SHA1_HEX_SIZE];
 
-    if (sha1.len != SHA1_HEX_SIZE - 1)
+    if (sha1.len != SHA1_HEX_SIZE - 1) {
         return NULL;
-    for (size_t i = 0; i < sha1.len; i++)
+    }
+    for (size_t i = 0; i < sha1.len; i++) {
         name[i] = (char)tolower((unsigned char)sha1.data[i]);
+    }
     HASH_FIND(hh, engine->scripts, name, sha1.len, script);
     return script;
 }
@@ -114,8 +117,9 @@ static struct script *load_script(struct script_engine *engine, struct bytes tex
 
     sha1_hex(text.data, text.len, sha1);
     script = find_script(engine, bytes_of(sha1));
-    if (script)
+    if (script != NULL) {
         return script;
+    }
     if (luaL_loadbuffer(engine->lua, text.data, text.len, "@user_script")) {
         resp_error(reply, "ERR Error compiling script (new function): %s",
                    lua_tostring(engine->lua, -1));
@@ -137,8 +141,9 @@ static int locate_error(lua_State *lua)
     lua_Debug where;
     bool known = lua_getstack(lua, 1, &where) && lua_getinfo(lua, "nSl", &where);
 
-    if (known && strcmp(where.what, "C") == 0)
+    if (known && strcmp(where.what, "C") == 0) {
         known = lua_getstack(lua, 2, &where) && lua_getinfo(lua, "nSl", &where);
+    }
     if (!lua_istable(lua, 1)) {
         lua_getglobal(lua, "tostring");
         lua_pushvalue(lua, 1);
@@ -174,11 +179,12 @@ static void reply_failure(lua_State *lua, const struct script *script,
     const char *error = field_text(lua, "err");
     const char *source = field_text(lua, "source");
     const char *line = field_text(lua, "line");
-    if (source && line)
-        resp_error(reply, "%s script: %s, on %s:%s.", error ? error : "", script->sha1,
-                   source, line);
-    else
-        resp_error(reply, "%s script: %s", error ? error : "", script->sha1);
+    if (source != NULL && line != NULL) {
+        resp_error(reply, "%s script: %s, on %s:%s.", error != NULL ? error : "",
+                   script->sha1, source, line);
+    } else {
+        resp_error(reply, "%s script: %s", error != NULL ? error : "", script->sha1);
+    }
 }
 
 static void set_arguments(lua_State *lua, const char *global, const struct bytes *first,
@@ -204,8 +210,9 @@ static void show_run(const struct call *call, int key_count, watch_fn *watch)
         .reply = buffer_view(call->reply),
     };
 
-    if (call->conn && watch)
+    if (call->conn != NULL && watch != NULL) {
         watch(call->server, &run);
+    }
 }
 
 static void run_script(struct call *call, const struct script *script, int key_count)
@@ -224,10 +231,11 @@ static void run_script(struct call *call, const struct script *script, int key_c
     int failed = lua_pcall(lua, 0, 1, 1);
     engine->run = NULL;
     lua_remove(lua, 1);
-    if (failed)
+    if (failed) {
         reply_failure(lua, script, call->reply);
-    else
+    } else {
         script_write_answer(lua, call->reply);
+    }
     lua_settop(lua, 0);
     show_run(call, key_count, call->server->watch.script);
 }
@@ -236,8 +244,9 @@ static bool key_count(struct call *call, int *ret)
 {
     int64_t count;
 
-    if (!call_int(call, 2, &count))
+    if (!call_int(call, 2, &count)) {
         return false;
+    }
     if (count > call->argc - 3) {
         resp_error(call->reply,
                    "ERR Number of keys can't be greater than number of args");
@@ -256,40 +265,46 @@ void run_eval(struct call *call)
     const struct script *script;
     int keys;
 
-    if (!key_count(call, &keys))
+    if (!key_count(call, &keys)) {
         return;
+    }
     script = load_script(call->server->scripts, call->argv[1], call->reply);
-    if (script)
+    if (script != NULL) {
         run_script(call, script, keys);
+    }
 }
 
 void run_evalsha(struct call *call)
 {
     const struct script *script = find_script(call->server->scripts, call->argv[1]);
-    bool forgotten = call->conn && call->server->faults.forget_scripts;
+    bool forgotten = call->conn != NULL && call->server->faults.forget_scripts;
     int keys;
 
-    if (!key_count(call, &keys))
+    if (!key_count(call, &keys)) {
         return;
-    if (!script || forgotten)
+    }
+    if (script == NULL || forgotten) {
         resp_error(call->reply, "NOSCRIPT No matching script. Please use EVAL.");
-    else
+    } else {
         run_script(call, script, keys);
+    }
 }
 
 void run_script_load(struct call *call)
 {
     const struct script *script =
         load_script(call->server->scripts, call->argv[2], call->reply);
-    if (script)
+    if (script != NULL) {
         resp_text(call->reply, script->sha1);
+    }
 }
 
 void run_script_exists(struct call *call)
 {
     resp_array(call->reply, (size_t)call->argc - 2);
-    for (int i = 2; i < call->argc; i++)
+    for (int i = 2; i < call->argc; i++) {
         resp_int(call->reply, find_script(call->server->scripts, call->argv[i]) != NULL);
+    }
 }
 
 void run_script_flush(struct call *call)

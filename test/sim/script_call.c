@@ -28,8 +28,9 @@ struct script_request {
 
 static void free_request(struct script_request *request)
 {
-    for (int i = 0; i < request->argc; i++)
+    for (int i = 0; i < request->argc; i++) {
         buffer_free(&request->texts[i]);
+    }
     free(request->texts);
     free(request->argv);
 }
@@ -54,10 +55,11 @@ static bool build_request(lua_State *lua, struct script_request *request)
         } else {
             text = lua_tolstring(lua, i + 1, &len);
         }
-        good = good && text;
-        buffer_append(&request->texts[i], text ? text : "", text ? len : 0);
+        good = good && text != NULL;
+        buffer_append(&request->texts[i], text != NULL ? text : "",
+                      text != NULL ? len : 0);
         buffer_append(&request->texts[i], "", 1); /* never NULL */
-        request->argv[i] = (struct bytes){request->texts[i].data, text ? len : 0};
+        request->argv[i] = (struct bytes){request->texts[i].data, text != NULL ? len : 0};
     }
     return good;
 }
@@ -68,21 +70,28 @@ static const char *refusal(struct script_run *run, struct call *call)
     const char *error;
 
     call->command = command_find(call->argv, call->argc);
-    if (!call->command || (!call->command->run && call->argc > 1))
+    if (call->command == NULL || (call->command->run == NULL && call->argc > 1)) {
         return "ERR Unknown Redis command called from script";
-    if (!command_arity_fits(call->command, call->argc))
+    }
+    if (!command_arity_fits(call->command, call->argc)) {
         return "ERR Wrong number of args calling Redis command from script";
-    if (call->command->flags & CMD_NO_SCRIPT)
+    }
+    if (call->command->flags & CMD_NO_SCRIPT) {
         return "ERR This Redis command is not allowed from script";
-    if (!call->conn)
+    }
+    if (call->conn == NULL) {
         return NULL;
+    }
     error = gate_script_permission(call);
-    if (!error)
+    if (error == NULL) {
         error = gate_write_error(call);
-    if (error)
+    }
+    if (error != NULL) {
         return error;
-    if (faults->oom && !run->wrote && (call->command->flags & CMD_DENY_OOM))
+    }
+    if (faults->oom && !run->wrote && (call->command->flags & CMD_DENY_OOM)) {
         return gate_oom_error;
+    }
     return NULL;
 }
 
@@ -101,7 +110,7 @@ static void run_request(struct script_engine *engine, struct script_request *req
     };
     const char *error = refusal(run, &call);
 
-    if (error) {
+    if (error != NULL) {
         script_push_error(engine->lua, error);
         return;
     }
@@ -115,8 +124,9 @@ static bool is_error(lua_State *lua)
 {
     bool found;
 
-    if (!lua_istable(lua, -1))
+    if (!lua_istable(lua, -1)) {
         return false;
+    }
     lua_getfield(lua, -1, "err");
     found = !lua_isnil(lua, -1);
     lua_pop(lua, 1);
@@ -136,11 +146,12 @@ static bool call_redis(lua_State *lua)
                           "call");
         return true;
     }
-    if (build_request(lua, &request))
+    if (build_request(lua, &request)) {
         run_request(engine, &request);
-    else
+    } else {
         script_push_error(lua, "ERR Lua redis lib command arguments must be strings or "
                                "integers");
+    }
     free_request(&request);
     return is_error(lua);
 }
@@ -171,7 +182,7 @@ static int redis_error_reply(lua_State *lua)
     }
     text = lua_tostring(lua, 1);
     text += *text == '-';
-    lua_pushfstring(lua, strchr(text, ' ') ? "%s" : "ERR %s", text);
+    lua_pushfstring(lua, strchr(text, ' ') != NULL ? "%s" : "ERR %s", text);
     script_push_error(lua, lua_tostring(lua, -1));
     return 1;
 }
@@ -216,10 +227,11 @@ static int text_pcall(lua_State *lua)
     }
     if (lua_istable(lua, -1)) {
         lua_getfield(lua, -1, "err");
-        if (lua_isstring(lua, -1))
+        if (lua_isstring(lua, -1)) {
             lua_replace(lua, -2);
-        else
+        } else {
             lua_pop(lua, 1);
+        }
     }
     lua_pushboolean(lua, 0);
     lua_insert(lua, -2);

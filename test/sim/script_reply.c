@@ -74,8 +74,9 @@ struct bytes script_push_answer(lua_State *lua, struct bytes answer)
 /* As x86 truncates: whatever does not fit is the smallest number. */
 static int64_t truncate_number(lua_Number number)
 {
-    if (!(number >= -9223372036854775808.0 && number < 9223372036854775808.0))
+    if (!(number >= -9223372036854775808.0 && number < 9223372036854775808.0)) {
         return INT64_MIN;
+    }
     return (int64_t)number;
 }
 
@@ -94,12 +95,14 @@ static bool write_line_field(lua_State *lua, struct buffer *out, const char *fie
         size_t start;
         buffer_text(out, mark);
         start = out->len;
-        while (*mark == '-' && len && strchr("\r\n", text[len - 1]))
+        while (*mark == '-' && len && strchr("\r\n", text[len - 1]) != NULL) {
             len--;
+        }
         buffer_append(out, text, len);
         for (size_t i = start; i < out->len; i++) {
-            if (out->data[i] == '\r' || out->data[i] == '\n')
+            if (out->data[i] == '\r' || out->data[i] == '\n') {
                 out->data[i] = ' ';
+            }
         }
         buffer_text(out, "\r\n");
     }
@@ -112,13 +115,15 @@ static void write_table(lua_State *lua, struct buffer *out)
     struct buffer elements = {0};
     size_t count = 0;
 
-    if (write_line_field(lua, out, "err", "-") || write_line_field(lua, out, "ok", "+"))
+    if (write_line_field(lua, out, "err", "-") || write_line_field(lua, out, "ok", "+")) {
         return;
+    }
     for (;;) {
         lua_pushnumber(lua, (lua_Number)(count + 1));
         lua_rawget(lua, -2);
-        if (lua_isnil(lua, -1))
+        if (lua_isnil(lua, -1)) {
             break;
+        }
         script_write_answer(lua, &elements);
         count++;
     }
@@ -147,10 +152,11 @@ void script_write_answer(lua_State *lua, struct buffer *out)
         resp_int(out, truncate_number(lua_tonumber(lua, -1)));
         break;
     case LUA_TBOOLEAN:
-        if (lua_toboolean(lua, -1))
+        if (lua_toboolean(lua, -1)) {
             resp_int(out, 1);
-        else
+        } else {
             resp_nil(out);
+        }
         break;
     case LUA_TTABLE:
         write_table(lua, out);

@@ -26,17 +26,21 @@ struct model_server *model_server_new(model_clock_fn *clock, void *arg)
 
 void model_server_free(struct model_server *server)
 {
-    if (!server)
+    if (server == NULL) {
         return;
-    while (server->conns)
+    }
+    while (server->conns != NULL) {
         model_conn_free(server->conns);
+    }
     model_server_promote(server);
-    if (server->replica)
+    if (server->replica != NULL) {
         model_server_promote(server->replica);
+    }
     script_engine_free(server->scripts);
     undo_free(&server->undo);
-    for (int i = 0; i < MODEL_DATABASES; i++)
+    for (int i = 0; i < MODEL_DATABASES; i++) {
         keyspace_free(&server->spaces[i]);
+    }
     free(server);
 }
 
@@ -60,7 +64,7 @@ void server_begin(struct model_server *server)
     server->undo.now_us = true_us;
     for (int i = 0; i < MODEL_DATABASES; i++) {
         server->spaces[i].now_ms = server->now_us / 1000;
-        server->spaces[i].keeps_ended = server->master || server->faults.readonly;
+        server->spaces[i].keeps_ended = server->master != NULL || server->faults.readonly;
     }
 }
 
@@ -72,16 +76,19 @@ void model_server_remember(struct model_server *server, int64_t window_us)
 void model_server_restart(struct model_server *server, int64_t lost_us)
 {
     server_begin(server);
-    for (struct model_conn *conn = server->conns; conn; conn = conn->next)
+    for (struct model_conn *conn = server->conns; conn != NULL; conn = conn->next) {
         conn_close(conn);
+    }
     server->last_client_id = 0;
     server->restarts++;
     server->paused = false;
     script_engine_flush(server->scripts);
-    if (lost_us > 0)
+    if (lost_us > 0) {
         undo_back_to(&server->undo, server->undo.now_us - lost_us, server->spaces);
-    for (int i = 0; lost_us < 0 && i < MODEL_DATABASES; i++)
+    }
+    for (int i = 0; lost_us < 0 && i < MODEL_DATABASES; i++) {
         keyspace_clear(&server->spaces[i]);
+    }
 }
 
 void model_server_set_number(struct model_server *server, unsigned number)
@@ -108,9 +115,11 @@ void model_server_flush_scripts(struct model_server *server)
 void model_server_deny_channels(struct model_server *server, bool deny)
 {
     server->faults.deny_channels = deny;
-    for (struct model_conn *conn = server->conns; deny && conn; conn = conn->next) {
-        if (conn->subscription_count)
+    for (struct model_conn *conn = server->conns; deny && conn != NULL;
+         conn = conn->next) {
+        if (conn->subscription_count) {
             conn_close(conn);
+        }
     }
 }
 
@@ -144,8 +153,9 @@ void model_server_ask_words(struct model_server *server, const char *words,
     struct buffer line = {0};
 
     buffer_printf(&line, "%s\n", words);
-    if (resp_parse(buffer_view(&line), &request) == RESP_REQUEST && request.argc)
+    if (resp_parse(buffer_view(&line), &request) == RESP_REQUEST && request.argc) {
         model_server_ask(server, 0, request.argv, request.argc, answer);
+    }
     resp_request_free(&request);
     buffer_free(&line);
 }
@@ -181,8 +191,9 @@ void model_server_each_key(struct model_server *server, model_key_fn *visit, voi
 
 static void notify(struct model_conn *conn)
 {
-    if (conn->server->notify)
+    if (conn->server->notify != NULL) {
         conn->server->notify(conn, conn->server->notify_arg);
+    }
 }
 
 void conn_output(struct model_conn *conn, const void *data, size_t len)
@@ -190,16 +201,18 @@ void conn_output(struct model_conn *conn, const void *data, size_t len)
     bool was_empty = conn->out.len == 0;
 
     buffer_append(&conn->out, data, len);
-    if (was_empty && len)
+    if (was_empty && len) {
         notify(conn);
+    }
 }
 
 void conn_close(struct model_conn *conn)
 {
     pubsub_forget(conn);
     buffer_clear(&conn->out);
-    if (conn->closing)
+    if (conn->closing) {
         return;
+    }
     conn->closing = true;
     notify(conn);
 }
@@ -210,14 +223,16 @@ struct model_conn *model_server_connect(struct model_server *server)
     struct model_conn *conn = must_alloc(sizeof(*conn));
     int count = 0;
 
-    for (const struct model_conn *at = server->conns; at; at = at->next)
+    for (const struct model_conn *at = server->conns; at != NULL; at = at->next) {
         count += !at->closing;
+    }
     conn->server = server;
     conn->id = ++server->last_client_id;
     conn->authenticated = server->faults.password == NULL;
     conn->next = server->conns;
-    if (conn->next)
+    if (conn->next != NULL) {
         conn->next->previous = conn;
+    }
     server->conns = conn;
     if (server->faults.max_clients && count >= server->faults.max_clients) {
         buffer_text(&conn->out, full);
@@ -249,10 +264,11 @@ static bool has_to_wait(const struct model_conn *conn)
     const struct resp_request *request = &conn->request;
     const struct command *command;
 
-    if (!conn->server->paused || !request->argc)
+    if (!conn->server->paused || !request->argc) {
         return false;
+    }
     command = command_find(request->argv, request->argc);
-    return command && (command->flags & (CMD_WRITE | CMD_MAY_REPLICATE));
+    return command != NULL && (command->flags & (CMD_WRITE | CMD_MAY_REPLICATE));
 }
 
 static void run_requests(struct model_conn *conn)
@@ -263,11 +279,13 @@ static void run_requests(struct model_conn *conn)
     while (!conn->closing) {
         struct bytes rest = {conn->in.data + used, conn->in.len - used};
         result = resp_parse(rest, &conn->request);
-        if (result != RESP_REQUEST || has_to_wait(conn))
+        if (result != RESP_REQUEST || has_to_wait(conn)) {
             break;
+        }
         used += conn->request.used;
-        if (conn->request.argc)
+        if (conn->request.argc) {
             run_request(conn, &conn->request);
+        }
     }
     buffer_consume(&conn->in, used);
     if (result == RESP_BAD) {
@@ -277,14 +295,16 @@ static void run_requests(struct model_conn *conn)
         conn_output(conn, error.data, error.len);
         buffer_free(&error);
     }
-    if (conn->closing)
+    if (conn->closing) {
         pubsub_forget(conn);
+    }
 }
 
 void model_conn_feed(struct model_conn *conn, const void *data, size_t len)
 {
-    if (conn->closing || len == 0)
+    if (conn->closing || len == 0) {
         return;
+    }
     buffer_append(&conn->in, data, len);
     run_requests(conn);
 }
@@ -292,9 +312,11 @@ void model_conn_feed(struct model_conn *conn, const void *data, size_t len)
 void model_server_pause_writes(struct model_server *server, bool pause)
 {
     server->paused = pause;
-    for (struct model_conn *conn = server->conns; conn && !pause; conn = conn->next) {
-        if (!conn->closing)
+    for (struct model_conn *conn = server->conns; conn != NULL && !pause;
+         conn = conn->next) {
+        if (!conn->closing) {
             run_requests(conn);
+        }
     }
 }
 
@@ -335,15 +357,18 @@ bool model_conn_subscribed(const struct model_conn *conn)
 
 void model_conn_free(struct model_conn *conn)
 {
-    if (!conn)
+    if (conn == NULL) {
         return;
+    }
     pubsub_forget(conn);
-    if (conn->previous)
+    if (conn->previous != NULL) {
         conn->previous->next = conn->next;
-    else
+    } else {
         conn->server->conns = conn->next;
-    if (conn->next)
+    }
+    if (conn->next != NULL) {
         conn->next->previous = conn->previous;
+    }
     buffer_free(&conn->name);
     buffer_free(&conn->in);
     buffer_free(&conn->out);

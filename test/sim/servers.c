@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The servers: one, or a master and its replica that change roles while all connections stay
- * open. Owns who is the master (world.server: the one whose word counts), where a new
- * connection ends, and when what the master did reaches the replica. What is lost is declared
- * (world.loss_until_us). Knows nothing of locks.
+ * The servers: one, or a master and its replica that change roles while all connections
+ * stay open. Owns who is the master (world.server: the one whose word counts), where a
+ * new connection ends, and when what the master did reaches the replica. What is lost is
+ * declared (world.loss_until_us). Knows nothing of locks.
  *
- * Happy path: servers_begin(); each step of the master arrives by the agenda; servers_swap(),
- * servers_split(), servers_fail_over() come from faults.c; servers_heal() joins what is apart
- * and has the name point at the master.
+ * Happy path: servers_begin(); each step of the master arrives by the agenda;
+ * servers_swap(), servers_split(), servers_fail_over() come from faults.c; servers_heal()
+ * joins what is apart and has the name point at the master.
  */
 #include "network.h"
 
@@ -41,8 +41,9 @@ unsigned servers_any(void)
 
 unsigned servers_route(void)
 {
-    if (!world.healed && rng_chance(&world.rng, world.plan.balanced))
+    if (!world.healed && rng_chance(&world.rng, world.plan.balanced)) {
         return servers_any();
+    }
     return named;
 }
 
@@ -53,16 +54,18 @@ bool servers_refuse(unsigned server)
 
 static void refuse_for_some_time(unsigned server)
 {
-    if (rng_chance(&world.rng, 500))
+    if (rng_chance(&world.rng, 500)) {
         refuses_until_us[server] = world.now_us + rng_between(&world.rng, 1, 3 * SECOND);
+    }
 }
 
 /* ---- what the master does reaches the replica ---- */
 
 static void arrive(void *arg)
 {
-    if ((uintptr_t)arg != stream || deaf)
+    if ((uintptr_t)arg != stream || deaf) {
         return;
+    }
     model_server_deliver(replica());
     network_flush();
 }
@@ -86,8 +89,9 @@ static void replicate(void)
 
 static void catch_up(void)
 {
-    while (model_server_deliver(replica()))
+    while (model_server_deliver(replica())) {
         ;
+    }
 }
 
 /* ---- roles ---- */
@@ -112,8 +116,9 @@ static void change_master(void)
 static void declare_early_ends(void)
 {
     if (world.plan.ends_apart &&
-        model_server_time_us(world.server) > model_server_time_us(replica()))
+        model_server_time_us(world.server) > model_server_time_us(replica())) {
         declare_loss(world.now_us, 0);
+    }
 }
 
 static void end_swap(void *arg)
@@ -121,8 +126,9 @@ static void end_swap(void *arg)
     struct model_server *old = world.server;
 
     (void)arg;
-    if (!paused)
+    if (!paused) {
         return;
+    }
     paused = false;
     catch_up();
     change_master();
@@ -135,8 +141,9 @@ static void end_swap(void *arg)
 /* FAILOVER TO: nothing is lost. */
 void servers_swap(void)
 {
-    if (!has_replica() || paused)
+    if (!has_replica() || paused) {
         return;
+    }
     trace("s%u pauses its writes", master);
     paused = true;
     model_server_pause_writes(world.server, true);
@@ -160,8 +167,9 @@ static int64_t promote(void)
 static void join(void *arg)
 {
     (void)arg;
-    if (!split)
+    if (!split) {
         return;
+    }
     trace("s%u follows s%u again", 1 - master, master);
     split = false;
     replicate();
@@ -169,13 +177,15 @@ static void join(void *arg)
     network_flush();
 }
 
-/* REPLICAOF NO ONE: the old master lives on by itself, and loses what it did in the end. */
+/* REPLICAOF NO ONE: the old master lives on by itself, and loses what it did in the
+ * end. */
 void servers_split(void)
 {
     int64_t lasts_us = rng_between(&world.rng, 1, world.plan.split_us), since_us;
 
-    if (!has_replica() || paused)
+    if (!has_replica() || paused) {
         return;
+    }
     trace("s%u lives on by itself for %.3f ms", master, (double)lasts_us / 1000);
     split = true;
     since_us = promote();
@@ -190,8 +200,9 @@ void servers_fail_over(void)
 {
     int64_t since_us;
 
-    if (!has_replica() || paused)
+    if (!has_replica() || paused) {
         return;
+    }
     trace("s%u dies", master);
     model_server_restart(world.server, 0);
     refuse_for_some_time(master);
@@ -210,11 +221,13 @@ void servers_restart(unsigned server, int64_t lost_us)
           lost_us > 0    ? "the last writes are lost"
           : lost_us == 0 ? "with its data"
                          : "empty");
-    if (server == master)
+    if (server == master) {
         paused = false;
+    }
     model_server_restart(world.servers[server], lost_us);
-    if (has_replica() && (lost_us != 0 || server != master))
+    if (has_replica() && (lost_us != 0 || server != master)) {
         replicate();
+    }
     refuse_for_some_time(server);
     network_flush();
 }
@@ -228,12 +241,14 @@ void servers_calm_down(void)
 
 void servers_heal(void)
 {
-    for (unsigned i = 0; i < SERVERS; i++)
+    for (unsigned i = 0; i < SERVERS; i++) {
         refuses_until_us[i] = 0;
+    }
     end_swap(NULL);
     join(NULL);
-    if (deaf)
+    if (deaf) {
         replicate();
+    }
     deaf = false;
     named = master;
 }
@@ -252,14 +267,16 @@ void servers_begin(void)
         model_server_takes_what_is_left(world.servers[i], !world.plan.ends_by_clock);
     }
     world.server = world.servers[master];
-    if (!has_replica())
+    if (!has_replica()) {
         return;
+    }
     model_server_step_clock(replica(), world.plan.apart_us);
     replicate();
 }
 
 void servers_end(void)
 {
-    for (unsigned i = 0; i < world.plan.servers; i++)
+    for (unsigned i = 0; i < world.plan.servers; i++) {
         model_server_free(world.servers[i]);
+    }
 }

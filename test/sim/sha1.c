@@ -15,21 +15,26 @@ static uint32_t rotate(uint32_t value, int by)
 
 static void expand(const unsigned char *block, uint32_t words[80])
 {
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < 16; i++) {
         words[i] = (uint32_t)block[i * 4] << 24 | (uint32_t)block[i * 4 + 1] << 16 |
                    (uint32_t)block[i * 4 + 2] << 8 | block[i * 4 + 3];
-    for (int i = 16; i < 80; i++)
+    }
+    for (int i = 16; i < 80; i++) {
         words[i] = rotate(words[i - 3] ^ words[i - 8] ^ words[i - 14] ^ words[i - 16], 1);
+    }
 }
 
 static uint32_t round_value(int round, uint32_t b, uint32_t c, uint32_t d)
 {
-    if (round < 20)
+    if (round < 20) {
         return ((b & c) | (~b & d)) + 0x5a827999;
-    if (round < 40)
+    }
+    if (round < 40) {
         return (b ^ c ^ d) + 0x6ed9eba1;
-    if (round < 60)
+    }
+    if (round < 60) {
         return ((b & c) | (b & d) | (c & d)) + 0x8f1bbcdc;
+    }
     return (b ^ c ^ d) + 0xca62c1d6;
 }
 
@@ -63,15 +68,20 @@ void sha1_hex(const void *data, size_t len, char out[SHA1_HEX_SIZE])
     size_t tail_size = rest < 56 ? 64 : 128;
     uint64_t bits = (uint64_t)len * 8;
 
-    for (size_t i = 0; i + 64 <= len; i += 64)
+    for (size_t i = 0; i + 64 <= len; i += 64) {
         mix(state, at + i);
-    if (rest)
+    }
+    if (rest) {
         memcpy(tail, at + len - rest, rest);
+    }
     tail[rest] = 0x80;
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 8; i++) {
         tail[tail_size - 1 - (size_t)i] = (unsigned char)(bits >> (8 * i));
-    for (size_t i = 0; i < tail_size; i += 64)
+    }
+    for (size_t i = 0; i < tail_size; i += 64) {
         mix(state, tail + i);
-    for (int i = 0; i < 5; i++)
-        snprintf(out + i * 8, 9, "%08x", (unsigned)state[i]);
+    }
+    for (int i = 0; i < 5; i++) {
+        (void)snprintf(out + i * 8, 9, "%08x", (unsigned)state[i]);
+    }
 }

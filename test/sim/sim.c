@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The simulator's command line: one seed with its trace, or many, each in a process of its
- * own that starts from the same memory. Knows nothing of what a run does.
+ * The simulator's command line: one seed with its trace, or many, each in a process of
+ * its own that starts from the same memory. Knows nothing of what a run does.
  *
  *   sim --seed N          runs one and tells what happens
  *   sim --seeds A..B      runs many; says which failed and why, with the end of the first
@@ -37,7 +37,7 @@ static void count_exactly(char **argv)
 {
     static const char name[] = "GLIBC_TUNABLES";
 
-    if (!getenv(name)) {
+    if (getenv(name) == NULL) {
         setenv(name, "glibc.malloc.tcache_count=0:glibc.malloc.mxfast=0", 1);
         execv("/proc/self/exe", argv);
     }
@@ -56,8 +56,9 @@ static void run(uint64_t seed)
     size_t before = allocated();
 
     world_run(seed);
-    if (allocated() != before)
+    if (allocated() != before) {
         violation("%zd bytes are still allocated", (ssize_t)(allocated() - before));
+    }
     trace("done: %u operations, %u granted, %u failed, %u lost", world.op_count,
           world.granted, world.failed, world.lost);
 }
@@ -78,8 +79,9 @@ static void be_the_child(uint64_t seed, int out)
     outcome.virtual_us = world.now_us - BEGIN_US;
     outcome.sum = trace_sum;
     outcome.granted = world.granted;
-    if (write(out, &outcome, sizeof(outcome)) != sizeof(outcome))
+    if (write(out, &outcome, sizeof(outcome)) != sizeof(outcome)) {
         _exit(1);
+    }
     exit(0); /* where a sanitizer looks for leaks */
 }
 
@@ -99,14 +101,17 @@ static struct outcome run_apart(uint64_t seed, enum trace_mode mode)
         be_the_child(seed, ends[1]);
     }
     close(ends[1]);
-    if (read(ends[0], &outcome, sizeof(outcome)) != sizeof(outcome))
+    if (read(ends[0], &outcome, sizeof(outcome)) != sizeof(outcome)) {
         outcome.good = false;
+    }
     close(ends[0]);
-    if (waitpid(pid, &status, 0) != pid || status != 0)
+    if (waitpid(pid, &status, 0) != pid || status != 0) {
         outcome.good = false;
-    if (WIFSIGNALED(status))
-        fprintf(stderr, "seed %llu: ended by signal %d\n", (unsigned long long)seed,
-                WTERMSIG(status));
+    }
+    if (WIFSIGNALED(status)) {
+        (void)fprintf(stderr, "seed %llu: ended by signal %d\n", (unsigned long long)seed,
+                      WTERMSIG(status));
+    }
     return outcome;
 }
 
@@ -121,12 +126,13 @@ static int run_many(uint64_t first, uint64_t last)
 
         virtual_us += outcome.virtual_us;
         granted += outcome.granted;
-        if (!outcome.good && failures++ == 0)
+        if (!outcome.good && failures++ == 0) {
             run_apart(seed, TRACE_LAST);
+        }
     }
-    printf("%llu seeds, %.1f virtual hours, %llu grants, %u failed\n",
-           (unsigned long long)(last - first + 1), (double)virtual_us / SECOND / 3600,
-           granted, failures);
+    (void)printf("%llu seeds, %.1f virtual hours, %llu grants, %u failed\n",
+                 (unsigned long long)(last - first + 1),
+                 (double)virtual_us / SECOND / 3600, granted, failures);
     return failures > 0;
 }
 
@@ -138,10 +144,11 @@ static int compare_replays(uint64_t first, uint64_t last)
     for (uint64_t seed = first; seed <= last; seed++) {
         struct outcome a = run_apart(seed, TRACE_SUM), b = run_apart(seed, TRACE_SUM);
 
-        if (a.good && b.good && a.sum == b.sum && a.virtual_us == b.virtual_us)
+        if (a.good && b.good && a.sum == b.sum && a.virtual_us == b.virtual_us) {
             continue;
-        fprintf(stderr, "seed %llu does not do the same twice\n",
-                (unsigned long long)seed);
+        }
+        (void)fprintf(stderr, "seed %llu does not do the same twice\n",
+                      (unsigned long long)seed);
         failures++;
     }
     return failures > 0;
@@ -152,7 +159,7 @@ int main(int argc, char **argv)
     unsigned long long first, last;
 
     count_exactly(argv);
-    setvbuf(stdout, NULL, _IOFBF, 1 << 16);
+    (void)setvbuf(stdout, NULL, _IOFBF, 1 << 16);
     warm_up();
     if (argc == 3 && strcmp(argv[1], "--seed") == 0 &&
         sscanf(argv[2], "%llu", &first) == 1) {
@@ -161,11 +168,13 @@ int main(int argc, char **argv)
         return 0;
     }
     if (argc == 3 && sscanf(argv[2], "%llu..%llu", &first, &last) == 2 && first <= last) {
-        if (strcmp(argv[1], "--seeds") == 0)
+        if (strcmp(argv[1], "--seeds") == 0) {
             return run_many(first, last);
-        if (strcmp(argv[1], "--replay") == 0)
+        }
+        if (strcmp(argv[1], "--replay") == 0) {
             return compare_replays(first, last);
+        }
     }
-    fprintf(stderr, "usage: sim --seed N | --seeds A..B | --replay A..B\n");
+    (void)fprintf(stderr, "usage: sim --seed N | --seeds A..B | --replay A..B\n");
     return 2;
 }

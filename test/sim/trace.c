@@ -27,19 +27,22 @@ static size_t stamp(char *line)
 {
     double ms = (double)world.now_us / 1000;
 
-    if (world.current)
+    if (world.current != NULL) {
         return (size_t)snprintf(line, LINE, "%12.3f h%d ", ms, world.current->id);
+    }
     return (size_t)snprintf(line, LINE, "%12.3f -- ", ms);
 }
 
 static void tell(const char *line)
 {
-    if (trace_mode == TRACE_ALL)
-        puts(line);
-    else if (trace_mode == TRACE_LAST)
+    if (trace_mode == TRACE_ALL) {
+        (void)puts(line);
+    } else if (trace_mode == TRACE_LAST) {
         memcpy(lines[line_count++ % LAST], line, strlen(line) + 1);
-    for (; trace_mode == TRACE_SUM && *line; line++) /* FNV-1a */
+    }
+    for (; trace_mode == TRACE_SUM && *line; line++) { /* FNV-1a */
         trace_sum = (trace_sum ^ (unsigned char)*line) * UINT64_C(1099511628211);
+    }
 }
 
 void trace(const char *format, ...)
@@ -48,8 +51,9 @@ void trace(const char *format, ...)
     size_t len;
     va_list args;
 
-    if (trace_mode == TRACE_OFF)
+    if (trace_mode == TRACE_OFF) {
         return;
+    }
     len = stamp(line);
     va_start(args, format);
     (void)vsnprintf(line + len, LINE - len, format, args);
@@ -63,44 +67,49 @@ void trace_bytes(const char *what, int id, const void *data, size_t len)
     char text[SHOWN + 1];
     size_t used = 0;
 
-    if (trace_mode == TRACE_OFF)
+    if (trace_mode == TRACE_OFF) {
         return;
+    }
     for (size_t i = 0; i < len && i < SHOWN; i++) {
-        if (bytes[i] != '\r')
+        if (bytes[i] != '\r') {
             text[used++] = (char)(isprint(bytes[i])  ? bytes[i]
                                   : bytes[i] == '\n' ? ' '
                                                      : '?');
+        }
     }
     text[used] = '\0';
-    if (len > SHOWN)
+    if (len > SHOWN) {
         trace("%s%d: %s ... (%zu bytes)", what, id, text, len);
-    else
+    } else {
         trace("%s%d: %s", what, id, text);
+    }
 }
 
 static void tell_last(void)
 {
     unsigned i = line_count > LAST ? line_count - LAST : 0;
 
-    for (; i < line_count; i++)
-        fprintf(stderr, "    %s\n", lines[i % LAST]);
-    fprintf(stderr, "    all of it: sim --seed %llu\n", (unsigned long long)world.seed);
+    for (; i < line_count; i++) {
+        (void)fprintf(stderr, "    %s\n", lines[i % LAST]);
+    }
+    (void)fprintf(stderr, "    all of it: sim --seed %llu\n",
+                  (unsigned long long)world.seed);
 }
 
 void violation(const char *format, ...)
 {
     va_list args;
 
-    fflush(stdout);
+    (void)fflush(stdout);
     if (trace_mode == TRACE_LAST) {
         tell_last(); /* the reason was told by the run before */
         _exit(1);
     }
-    fprintf(stderr, "seed %llu at %.3f ms: ", (unsigned long long)world.seed,
-            (double)world.now_us / 1000);
+    (void)fprintf(stderr, "seed %llu at %.3f ms: ", (unsigned long long)world.seed,
+                  (double)world.now_us / 1000);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    (void)vfprintf(stderr, format, args);
     va_end(args);
-    fputc('\n', stderr);
+    (void)fputc('\n', stderr);
     _exit(1);
 }

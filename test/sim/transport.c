@@ -39,17 +39,20 @@ static bool listen_on(struct transport *transport, const struct sockaddr *addres
     int one = 1;
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-    if (fd < 0 || transport->listening_count == 2)
+    if (fd < 0 || transport->listening_count == 2) {
         goto fail;
+    }
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    if (bind(fd, address, size) || listen(fd, 128))
+    if (bind(fd, address, size) || listen(fd, 128)) {
         goto fail;
+    }
     transport->listening[transport->listening_count++] = fd;
     return true;
 
 fail:
-    if (fd >= 0)
+    if (fd >= 0) {
         close(fd);
+    }
     return false;
 }
 
@@ -126,8 +129,9 @@ static bool transmit(struct peer *peer, bool *moved)
 
     while (output.len) {
         len = send(peer->fd, output.data, output.len, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (len < 0)
+        if (len < 0) {
             return again();
+        }
         model_conn_consume(peer->conn, (size_t)len);
         output = model_conn_output(peer->conn);
         *moved = true;
@@ -148,7 +152,7 @@ bool transport_pump(struct transport *transport)
     bool moved = accept_all(transport);
     struct peer **at = &transport->peers;
 
-    while (*at) {
+    while (*at != NULL) {
         struct peer *peer = *at;
         if (receive(peer, &moved)) {
             at = &peer->next;
@@ -157,7 +161,7 @@ bool transport_pump(struct transport *transport)
         *at = peer->next;
         hang_up(peer);
     }
-    for (at = &transport->peers; *at;) {
+    for (at = &transport->peers; *at != NULL;) {
         struct peer *peer = *at;
         if (transmit(peer, &moved)) {
             at = &peer->next;
@@ -174,12 +178,14 @@ void transport_wait(struct transport *transport, int timeout_ms)
     size_t count = (size_t)transport->listening_count, at = 0;
     struct pollfd *all;
 
-    for (const struct peer *peer = transport->peers; peer; peer = peer->next)
+    for (const struct peer *peer = transport->peers; peer != NULL; peer = peer->next) {
         count++;
+    }
     all = must_alloc(count * sizeof(*all));
-    for (int i = 0; i < transport->listening_count; i++)
+    for (int i = 0; i < transport->listening_count; i++) {
         all[at++] = (struct pollfd){.fd = transport->listening[i], .events = POLLIN};
-    for (const struct peer *peer = transport->peers; peer; peer = peer->next) {
+    }
+    for (const struct peer *peer = transport->peers; peer != NULL; peer = peer->next) {
         bool has_output = model_conn_output(peer->conn).len > 0;
         all[at++] = (struct pollfd){
             .fd = peer->fd,
@@ -192,14 +198,16 @@ void transport_wait(struct transport *transport, int timeout_ms)
 
 void transport_free(struct transport *transport)
 {
-    if (!transport)
+    if (transport == NULL) {
         return;
-    while (transport->peers) {
+    }
+    while (transport->peers != NULL) {
         struct peer *peer = transport->peers;
         transport->peers = peer->next;
         hang_up(peer);
     }
-    for (int i = 0; i < transport->listening_count; i++)
+    for (int i = 0; i < transport->listening_count; i++) {
         close(transport->listening[i]);
+    }
     free(transport);
 }

@@ -18,21 +18,23 @@ struct undo_entry {
 
 static void discard(struct undo_entry *entry)
 {
-    if (entry->was_there)
+    if (entry->was_there) {
         content_free(&entry->content);
+    }
     free((char *)entry->name.data);
     free(entry);
 }
 
 static void forget_old(struct undo_log *log)
 {
-    while (log->oldest && log->oldest->when_us < log->now_us - log->window_us) {
+    while (log->oldest != NULL && log->oldest->when_us < log->now_us - log->window_us) {
         struct undo_entry *entry = log->oldest;
         log->oldest = entry->newer;
-        if (log->oldest)
+        if (log->oldest != NULL) {
             log->oldest->older = NULL;
-        else
+        } else {
             log->newest = NULL;
+        }
         discard(entry);
     }
 }
@@ -42,42 +44,46 @@ void undo_remember(struct undo_log *log, int space, struct bytes name,
 {
     struct undo_entry *entry;
 
-    if (log->window_us == 0)
+    if (log->window_us == 0) {
         return;
+    }
     forget_old(log);
     entry = must_alloc(sizeof(*entry));
     entry->when_us = log->now_us;
     entry->space = space;
     entry->name = bytes_copy(name);
     entry->was_there = content != NULL;
-    if (content)
+    if (content != NULL) {
         content_copy(&entry->content, content);
+    }
     entry->older = log->newest;
-    if (log->newest)
+    if (log->newest != NULL) {
         log->newest->newer = entry;
-    else
+    } else {
         log->oldest = entry;
+    }
     log->newest = entry;
 }
 
 void undo_back_to(struct undo_log *log, int64_t when_us, struct keyspace *spaces)
 {
-    while (log->newest && log->newest->when_us >= when_us) {
+    while (log->newest != NULL && log->newest->when_us >= when_us) {
         struct undo_entry *entry = log->newest;
         keyspace_restore(&spaces[entry->space], entry->name,
                          entry->was_there ? &entry->content : NULL);
         log->newest = entry->older;
-        if (log->newest)
+        if (log->newest != NULL) {
             log->newest->newer = NULL;
-        else
+        } else {
             log->oldest = NULL;
+        }
         discard(entry);
     }
 }
 
 void undo_free(struct undo_log *log)
 {
-    while (log->oldest) {
+    while (log->oldest != NULL) {
         struct undo_entry *entry = log->oldest;
         log->oldest = entry->newer;
         discard(entry);

@@ -4,9 +4,9 @@
  * executable defines them, so that every caller in the process finds these. Sockets and
  * epoll's bookkeeping stay the kernel's. Knows no host's business.
  *
- * Happy path: a clock is read: world.now_us. A timerfd is an eventfd here, that the agenda
- * makes readable. epoll_wait() never waits: where nothing is ready it notes until when its
- * host may sleep and breaks that host's loop.
+ * Happy path: a clock is read: world.now_us. A timerfd is an eventfd here, that the
+ * agenda makes readable. epoll_wait() never waits: where nothing is ready it notes until
+ * when its host may sleep and breaks that host's loop.
  */
 #include "world.h"
 
@@ -43,8 +43,9 @@ static struct timer timers[TIMERS];
 
 void virtual_begin(void)
 {
-    for (int i = 0; i < TIMERS; i++)
+    for (int i = 0; i < TIMERS; i++) {
         timers[i].fd = -1;
+    }
     active = true;
 }
 
@@ -57,10 +58,12 @@ int clock_gettime(clockid_t clock, struct timespec *ret)
 {
     int64_t now_us = world.now_us;
 
-    if (!active)
+    if (!active) {
         return (int)syscall(SYS_clock_gettime, clock, ret);
-    if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)
+    }
+    if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE) {
         now_us += EPOCH_US;
+    }
     *ret = (struct timespec){now_us / SECOND, now_us % SECOND * 1000};
     return 0;
 }
@@ -78,8 +81,9 @@ int gettimeofday(struct timeval *restrict ret, void *restrict zone)
 static struct timer *find_timer(int fd)
 {
     for (int i = 0; i < TIMERS; i++) {
-        if (timers[i].fd == fd)
+        if (timers[i].fd == fd) {
             return &timers[i];
+        }
     }
     return NULL;
 }
@@ -88,10 +92,12 @@ int timerfd_create(int clock, int flags)
 {
     struct timer *timer = find_timer(-1);
 
-    if (!active)
+    if (!active) {
         return (int)syscall(SYS_timerfd_create, clock, flags);
-    if (!timer)
+    }
+    if (timer == NULL) {
         violation("more timers than the simulator has");
+    }
     timer->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     timer->host = world.current;
     timer->setting++;
@@ -120,13 +126,15 @@ int timerfd_settime(int fd, int flags, const struct itimerspec *when,
     ssize_t length;
 
     (void)old;
-    if (!active)
+    if (!active) {
         return (int)syscall(SYS_timerfd_settime, fd, flags, when, old);
+    }
     length = read(fd, &ignored, sizeof(ignored));
     (void)length;
     timer->setting++;
-    if (when->it_value.tv_sec == 0 && when->it_value.tv_nsec == 0)
+    if (when->it_value.tv_sec == 0 && when->it_value.tv_nsec == 0) {
         return 0;
+    }
     alarm = must_alloc(sizeof(*alarm));
     *alarm = (struct alarm){timer, timer->setting};
     agenda_add((int64_t)when->it_value.tv_sec * SECOND + when->it_value.tv_nsec / 1000,
@@ -138,7 +146,7 @@ int close(int fd)
 {
     struct timer *timer = active && fd >= 0 ? find_timer(fd) : NULL;
 
-    if (timer) {
+    if (timer != NULL) {
         timer->fd = -1;
         timer->setting++;
     }
@@ -173,8 +181,9 @@ int epoll_wait(int fd, struct epoll_event *events, int most, int timeout_ms)
 {
     int count = epoll_pwait(fd, events, most, active ? 0 : timeout_ms, NULL);
 
-    if (!active || count < 0)
+    if (!active || count < 0) {
         return count;
+    }
     shuffle(events, count);
     if (count == 0 && timeout_ms != 0) {
         struct host *host = world.current;
@@ -186,8 +195,8 @@ int epoll_wait(int fd, struct epoll_event *events, int most, int timeout_ms)
     return count;
 }
 
-/* Under its own name to the linker, so that hiredis finds it; connect's own type cannot be
- * written in standard C. */
+/* Under its own name to the linker, so that hiredis finds it; connect's own type cannot
+ * be written in standard C. */
 int connect_in_the_model(int fd, const struct sockaddr *address,
                          socklen_t length) __asm__("connect");
 
@@ -196,8 +205,9 @@ int connect_in_the_model(int fd, const struct sockaddr *address, socklen_t lengt
     struct sockaddr_un peer;
     socklen_t size = sizeof(peer);
 
-    if (!active)
+    if (!active) {
         return (int)syscall(SYS_connect, fd, address, length);
+    }
     if (getpeername(fd, (struct sockaddr *)&peer, &size) == 0) {
         errno = EISCONN; /* hiredis asks whether it is */
         return -1;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The simulator's world: what its files share. One run is a function of its seed alone: the
- * shipped library on the real libevent and hiredis, in virtual time, against the model
- * server. Everything that happens comes from one heap of events and one source of chance.
+ * The simulator's world: what its files share. One run is a function of its seed alone:
+ * the shipped library on the real libevent and hiredis, in virtual time, against the
+ * model server. Everything that happens comes from one heap of events and one source of
+ * chance.
  *
  *   sim.c      the command line; one process for each seed
  *   plan.c     what a seed makes likely          trace.c    what is told of a run
@@ -15,9 +16,9 @@
  *   check_told.c   what of messages
  *   look.c     what the keys say       servers.c    one server or two, and their roles
  *
- * Happy path: world_run(seed) makes the hosts, lets the agenda run through a time of faults
- * and a time without them, closes everything, and checks all along. A violation prints the
- * seed and the trace and ends the process.
+ * Happy path: world_run(seed) makes the hosts, lets the agenda run through a time of
+ * faults and a time without them, closes everything, and checks all along. A violation
+ * prints the seed and the trace and ends the process.
  */
 #ifndef LW_SIM_WORLD_H
 #define LW_SIM_WORLD_H
@@ -52,24 +53,24 @@ enum fault {
     FAULT_NOSCRIPT,  /* the scripts are flushed */
     FAULT_REFUSAL,   /* OOM, LOADING, BUSY and the like, for some time */
     FAULT_ERROR,     /* one command is answered with an error */
-    FAULT_CHANNELS, /* no permission for channels, or to count who listens, for some time */
-    FAULT_RESTART,  /* the server restarts and has all its data */
-    FAULT_STRANGER, /* another program takes a lock with SET NX PX */
-    FAULT_QUEUE,    /* a queue is evicted */
-    FAULT_FENCE,    /* the fence counter is evicted */
-    FAULT_LOSS,     /* restarts without the last writes, or empty; a lock is evicted */
-    FAULT_CLOCK,    /* the server's clock is set */
-    FAULT_SWAP,     /* master and replica change roles */
-    FAULT_SPLIT,    /* the replica is made a master, and the old one lives on */
-    FAULT_FAILOVER, /* the master dies, the replica takes its place */
-    FAULT_BREAK,    /* an operator takes a lock away */
-    FAULT_INSPECT,  /* and one only looks */
+    FAULT_CHANNELS,  /* no channels, or no counting of who listens, for some time */
+    FAULT_RESTART,   /* the server restarts and has all its data */
+    FAULT_STRANGER,  /* another program takes a lock with SET NX PX */
+    FAULT_QUEUE,     /* a queue is evicted */
+    FAULT_FENCE,     /* the fence counter is evicted */
+    FAULT_LOSS,      /* restarts without the last writes, or empty; a lock is evicted */
+    FAULT_CLOCK,     /* the server's clock is set */
+    FAULT_SWAP,      /* master and replica change roles */
+    FAULT_SPLIT,     /* the replica is made a master, and the old one lives on */
+    FAULT_FAILOVER,  /* the master dies, the replica takes its place */
+    FAULT_BREAK,     /* an operator takes a lock away */
+    FAULT_INSPECT,   /* and one only looks */
     FAULTS
 };
 
 enum kind { KIND_MUTEX, KIND_RW, KIND_SEMAPHORE, KIND_REDISSON };
 
-/* ---- plan.c: what the seed makes likely; each "in thousand" unless it says otherwise ---- */
+/* ---- plan.c: what the seed makes likely; each "in thousand" or as it says ---- */
 
 void plan_draw(void);
 
@@ -104,13 +105,13 @@ struct plan {
     unsigned servers;         /* 2: a master and a replica */
     int64_t lag_us;           /* what the replica is behind by, at most */
     unsigned balanced;        /* new connections that go to either */
-    int64_t name_lag_us; /* what the name is late by in pointing at a new master, at most */
-    int64_t split_us;    /* how long two live on by themselves, at most */
-    int64_t calm_us; /* after that much time nothing happens any more but load; 0: never */
-    bool deaf;       /* and the replica hears nothing any more */
-    int64_t apart_us;   /* what the second one's clock is ahead by */
-    bool ends_by_clock; /* the replica is told when keys end, not what is left */
-    bool ends_apart;    /* so ends are other ones after a swap */
+    int64_t name_lag_us;      /* how late the name points at a new master, at most */
+    int64_t split_us;         /* how long two live on by themselves, at most */
+    int64_t calm_us;          /* after it nothing happens any more but load; 0: never */
+    bool deaf;                /* and the replica hears nothing any more */
+    int64_t apart_us;         /* what the second one's clock is ahead by */
+    bool ends_by_clock;       /* the replica is told when keys end, not what is left */
+    bool ends_apart;          /* so ends are other ones after a swap */
 };
 
 /* ---- the world ---- */
@@ -299,7 +300,8 @@ void told_begin(void);
 void told_end(void);
 void told_note(struct bytes message, int64_t receivers);
 void told_begin_script(struct bytes name); /* "": it is of several, or none */
-/* It has ended, on that server. Its arguments: one that acquires there need not be told. */
+/* It has ended, on that server. Its arguments: one that acquires there need not be
+ * told. */
 void told_check(unsigned server, const struct bytes *args, int arg_count);
 /* The numbers that this server has told since then, until both are joined, are void. */
 void told_split(unsigned loser, int64_t since_us);

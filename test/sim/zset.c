@@ -30,10 +30,11 @@ static size_t lower_bound(const struct zset *zset, double score, struct bytes me
         const struct zset_entry *entry = zset->order[middle];
         bool below = entry->score < score ||
                      (entry->score == score && bytes_compare(entry->member, member) < 0);
-        if (below)
+        if (below) {
             low = middle + 1;
-        else
+        } else {
             high = middle;
+        }
     }
     return low;
 }
@@ -63,16 +64,18 @@ static void order_remove(struct zset *zset, const struct zset_entry *entry)
 bool zset_score(const struct zset *zset, struct bytes member, double *ret)
 {
     const struct zset_entry *entry = find(zset, member);
-    if (entry)
+    if (entry != NULL) {
         *ret = entry->score;
+    }
     return entry != NULL;
 }
 
 bool zset_rank(const struct zset *zset, struct bytes member, size_t *ret)
 {
     const struct zset_entry *entry = find(zset, member);
-    if (entry)
+    if (entry != NULL) {
         *ret = lower_bound(zset, entry->score, entry->member);
+    }
     return entry != NULL;
 }
 
@@ -80,9 +83,10 @@ void zset_put(struct zset *zset, struct bytes member, double score)
 {
     struct zset_entry *entry = find(zset, member);
 
-    if (entry && entry->score == score)
+    if (entry != NULL && entry->score == score) {
         return;
-    if (entry) {
+    }
+    if (entry != NULL) {
         order_remove(zset, entry);
         entry->score = score;
     } else {
@@ -97,8 +101,9 @@ void zset_put(struct zset *zset, struct bytes member, double score)
 bool zset_remove(struct zset *zset, struct bytes member)
 {
     struct zset_entry *entry = find(zset, member);
-    if (!entry)
+    if (entry == NULL) {
         return false;
+    }
     order_remove(zset, entry);
     HASH_DEL(zset->by_member, entry);
     free((char *)entry->member.data);
@@ -108,16 +113,18 @@ bool zset_remove(struct zset *zset, struct bytes member)
 
 struct bytes zset_at(const struct zset *zset, size_t rank, double *score)
 {
-    if (score)
+    if (score != NULL) {
         *score = zset->order[rank]->score;
+    }
     return zset->order[rank]->member;
 }
 
 void zset_copy(struct zset *target, const struct zset *source)
 {
     *target = (struct zset){0};
-    for (size_t i = 0; i < source->count; i++)
+    for (size_t i = 0; i < source->count; i++) {
         zset_put(target, source->order[i]->member, source->order[i]->score);
+    }
 }
 
 void zset_free(struct zset *zset)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Numeric addresses: what is one, the longest, zones by name and by number. Knows address.h.
- * Happy path: each text is parsed, and comes back as it was.
+ * Numeric addresses: what is one, the longest, zones by name and by number. Knows
+ * address.h. Happy path: each text is parsed, and comes back as it was.
  */
 #include <setjmp.h>
 #include <stdarg.h>

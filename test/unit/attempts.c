@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The attempts of a session to come to stand: one limit for all addresses of a name and the
- * greeting, what the server said last is told, and the id of the connection that was ready
- * last is kept. Knows session.h; localhost's two addresses lead to listeners of the test's.
+ * The attempts of a session to come to stand: one limit for all addresses of a name and
+ * the greeting, what the server said last is told, and the id of the connection that was
+ * ready last is kept. Knows session.h; localhost's two addresses lead to listeners of the
+ * test's.
  *
- * Happy path: what each accepted connection is answered is given beforehand, in order; the
- * session's events are noted.
+ * Happy path: what each accepted connection is answered is given beforehand, in order;
+ * the session's events are noted.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,8 +51,8 @@ struct scene {
     /* The servers */
     struct event *listening[FAMILIES];
     int accepted[FAMILIES];
-    /* What is answered to the first byte of each connection, and whether it is closed then;
-     * NULL: nothing ever. */
+    /* What is answered to the first byte of each connection, and whether it is closed
+     * then; NULL: nothing ever. */
     struct {
         const char *bytes;
         bool close;
@@ -344,8 +345,8 @@ static void test_who_denies_everybody_is_told_of(void **state)
     assert_non_null(strstr(scene->why, "max number of clients"));
 }
 
-/* What the connection's end has nothing to do with is not its reason: a subscription would
- * think itself forbidden. */
+/* What the connection's end has nothing to do with is not its reason: a subscription
+ * would think itself forbidden. */
 static void test_a_command_that_is_not_permitted_is_no_reason(void **state)
 {
     struct scene *scene = *state;

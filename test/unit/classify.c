@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which error means what, by the texts of Redis 6.2, 7 and 8 and of Valkey 8, and by texts
- * that only quote a code. Knows classify.h and told.h.
+ * Which error means what, by the texts of Redis 6.2, 7 and 8 and of Valkey 8, and by
+ * texts that only quote a code. Knows classify.h and told.h.
  *
  * Happy path: a text, its class.
  */
@@ -28,11 +28,12 @@ static void check(const struct text *texts, size_t count)
     for (size_t i = 0; i < count; i++) {
         enum lw__error_class class = lw__classify(lw__classify_own_words(texts[i].text));
 
-        if (class != texts[i].expected)
+        if (class != texts[i].expected) {
             fail_msg("\"%s\" is %d", texts[i].text, (int)class);
+        }
     }
 }
-#define CHECK(texts) check(texts, sizeof texts / sizeof *texts)
+#define CHECK(texts) check(texts, sizeof(texts) / sizeof(*texts))
 
 static void test_a_code_in_front(void **state)
 {

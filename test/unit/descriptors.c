@@ -26,9 +26,11 @@ static bool is_open(int fd)
 /* The first that is open and should not be, or is not and should; 0 if there is none. */
 static int first_wrong(int last, int highest)
 {
-    for (int fd = 1; fd <= highest; fd++)
-        if (is_open(fd) != (fd <= last))
+    for (int fd = 1; fd <= highest; fd++) {
+        if (is_open(fd) != (fd <= last)) {
             return fd;
+        }
+    }
     return 0;
 }
 
@@ -36,8 +38,9 @@ static void check_above(int last)
 {
     int highest = 0, status;
 
-    for (int i = 0; i < MANY; i++)
+    for (int i = 0; i < MANY; i++) {
         highest = dup(1);
+    }
     assert_true(highest >= MANY);
     pid_t pid = fork();
     if (pid == 0) {
@@ -47,8 +50,9 @@ static void check_above(int last)
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
-    for (int fd = highest; fd > highest - MANY; fd--)
+    for (int fd = highest; fd > highest - MANY; fd--) {
         assert_int_equal(close(fd), 0); /* its child's end is not its own */
+    }
 }
 
 static void test_all_above_are_closed_and_no_other(void **state)

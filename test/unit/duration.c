@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Times as people write them: what is taken, what is refused, and where. Knows duration.h.
- * Happy path: a table of texts and their milliseconds, a table of texts and their errors.
+ * Times as people write them: what is taken, what is refused, and where. Knows
+ * duration.h. Happy path: a table of texts and their milliseconds, a table of texts and
+ * their errors.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -75,10 +76,12 @@ static void test_what_is_taken(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
         ms = -7;
-        if (duration_parse(good[i].text, &ms, why, sizeof(why)) != 0)
+        if (duration_parse(good[i].text, &ms, why, sizeof(why)) != 0) {
             fail_msg("'%s' was refused: %s", good[i].text, why);
-        if (ms != good[i].ms)
+        }
+        if (ms != good[i].ms) {
             fail_msg("'%s' became %" PRId64 " ms", good[i].text, ms);
+        }
     }
 }
 
@@ -90,11 +93,13 @@ static void test_what_is_refused_and_where(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         ms = -7;
-        if (duration_parse(bad[i].text, &ms, why, sizeof(why)) == 0)
+        if (duration_parse(bad[i].text, &ms, why, sizeof(why)) == 0) {
             fail_msg("'%s' was taken", bad[i].text);
-        if (!strstr(why, bad[i].text) || !strstr(why, bad[i].place) ||
-            !strstr(why, bad[i].what))
+        }
+        if (strstr(why, bad[i].text) == NULL || strstr(why, bad[i].place) == NULL ||
+            strstr(why, bad[i].what) == NULL) {
             fail_msg("'%s' was explained as: %s", bad[i].text, why);
+        }
         assert_int_equal(ms, -7);
     }
 }

@@ -3,8 +3,8 @@
  * A server that somebody else's waitpid has met. Knows embedded.h, and counts what the
  * process signals. The only one here that needs a redis-server.
  *
- * Happy path: embedded_start, a SIGKILL, waitpid, embedded_reaped; embedded_stop then signals
- * nobody, and removes the folder.
+ * Happy path: embedded_start, a SIGKILL, waitpid, embedded_reaped; embedded_stop then
+ * signals nobody, and removes the folder.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,8 +35,9 @@ static void start(struct embedded *server, const char *dir)
 {
     char why[300] = "";
 
-    if (embedded_start(server, dir, NULL, why, sizeof(why)) < 0)
+    if (embedded_start(server, dir, NULL, why, sizeof(why)) < 0) {
         fail_msg("%s", why);
+    }
     assert_true(server->child);
 }
 

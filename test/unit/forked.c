@@ -20,8 +20,9 @@ static bool child_sees_itself(const struct lw__forked *mark)
     int status = 0;
     pid_t child = fork();
 
-    if (child == 0)
+    if (child == 0) {
         _exit(lw__forked_is_child(mark) ? 7 : 0);
+    }
     assert_true(child > 0);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where ids come from, and what they leave alone: the host's own random numbers go on as if
- * there were no client. And the keyed hash of a client's tables. No server is needed: a client
- * has its id before it has a connection.
- * Happy path: clients are made, in this process and in its children; their ids are compared.
+ * Where ids come from, and what they leave alone: the host's own random numbers go on as
+ * if there were no client. And the keyed hash of a client's tables. No server is needed:
+ * a client has its id before it has a connection.
+ * Happy path: clients are made, in this process and in its children; their ids are
+ * compared.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,8 +33,9 @@ int __wrap_getentropy(void *ret, size_t size);
 
 int __wrap_getentropy(void *ret, size_t size)
 {
-    if (!exhausted)
+    if (!exhausted) {
         return __real_getentropy(ret, size);
+    }
     errno = ENOSYS;
     return -1;
 }
@@ -44,8 +46,9 @@ static void live(char uuid[LW__UUID_SIZE])
     struct event_base *base = event_base_new();
     struct lw_client *client = NULL;
 
-    if (!base || lw_client_new(base, URL, NULL, &client) != 0)
+    if (base == NULL || lw_client_new(base, URL, NULL, &client) != 0) {
         abort();
+    }
     memcpy(uuid, client->uuid, LW__UUID_SIZE);
     lw_client_free(client);
     event_base_free(base);
@@ -58,8 +61,9 @@ static void test_the_hosts_random_numbers_stay_its_own(void **state)
 
     (void)state;
     srandom(1);
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20; i++) {
         expected[i] = random();
+    }
     srandom(1);
     for (int i = 0; i < 20; i++) {
         live(uuid);
@@ -96,8 +100,9 @@ static void test_forked_children_have_ids_of_their_own(void **state)
     live_in_a_child(ids[2]);
     live(ids[3]);
     for (int i = 0; i < 4; i++) {
-        for (int j = 0; j < i; j++)
+        for (int j = 0; j < i; j++) {
             assert_string_not_equal(ids[i], ids[j]);
+        }
     }
 }
 
@@ -167,13 +172,15 @@ static void test_no_two_clients_hash_alike(void **state)
     unsigned alike = 0;
 
     (void)state;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         assert_int_equal(lw_client_new(base, URL, NULL, &clients[i]), 0);
+    }
     for (char text[] = "a"; *text <= 'z'; ++*text) {
         struct lw__name *names[2];
 
-        for (int i = 0; i < 2; i++)
+        for (int i = 0; i < 2; i++) {
             assert_non_null(names[i] = lw__name_get(clients[i], text));
+        }
         alike += names[0]->hh.hashv == names[1]->hh.hashv;
         for (int i = 0; i < 2; i++) {
             assert_ptr_equal(lw__name_find(clients[i], text), names[i]);
@@ -181,8 +188,9 @@ static void test_no_two_clients_hash_alike(void **state)
         }
     }
     assert_true(alike < 26);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         lw_client_free(clients[i]);
+    }
     event_base_free(base);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A link and a server that behaves, dawdles and goes away: what is sent, what is answered, and
- * how it ends. Knows the scene of link_scene.h; what the link calls is compared as a trace in
- * words.
+ * A link and a server that behaves, dawdles and goes away: what is sent, what is
+ * answered, and how it ends. Knows the scene of link_scene.h; what the link calls is
+ * compared as a trace in words.
  */
 #include "link_scene.h"
 
@@ -205,7 +205,8 @@ static void test_a_server_that_reads_late_gets_every_byte(void **state)
 
     assert_non_null(bytes);
     memset(bytes, 'x', size); /* one command, of two words */
-    assert_int_equal(snprintf(bytes, size, "*2\r\n$4\r\nPING\r\n$%zu\r\n", size - 26), 24);
+    assert_int_equal(snprintf(bytes, size, "*2\r\n$4\r\nPING\r\n$%zu\r\n", size - 26),
+                     24);
     bytes[24] = 'x';
     memcpy(bytes + size - 2, "\r\n", 2);
     scene_open(scene);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What hiredis' asynchronous context would not bear, or would do otherwise, and the link must
- * not let show. Knows the scene of link_scene.h, and which of it depends on hiredis'
+ * What hiredis' asynchronous context would not bear, or would do otherwise, and the link
+ * must not let show. Knows the scene of link_scene.h, and which of it depends on hiredis'
  * version.
  *
  * Happy path: as the link's own test.
@@ -21,7 +21,8 @@
 /* Without a turn of the loop. */
 static void say(struct scene *scene, const char *bytes)
 {
-    assert_int_equal(send(scene->peer, bytes, strlen(bytes), MSG_NOSIGNAL), strlen(bytes));
+    assert_int_equal(send(scene->peer, bytes, strlen(bytes), MSG_NOSIGNAL),
+                     strlen(bytes));
 }
 
 /* ---- what a server may say ---- */
@@ -238,7 +239,8 @@ static void test_a_due_timer_ends_the_link_before_an_answer(void **state)
         scene->meanwhile = NULL;
         settle(scene);
         assert_null(strstr(scene->trace, "0:1"));
-        assert_int_equal(strstr(scene->trace, "failed0 down(by a timer)") != NULL, i == 2);
+        assert_int_equal(strstr(scene->trace, "failed0 down(by a timer)") != NULL,
+                         i == 2);
         assert_int_equal(scene_tear_down((void **)&scene), 0);
     }
 }
@@ -275,7 +277,8 @@ static void test_a_subscription_before_and_in_up(void **state)
 
 /* ---- ends ---- */
 
-/* The write fails before the loop looks at what has arrived: that is told all the same. */
+/* The write fails before the loop looks at what has arrived: that is told all the
+ * same. */
 static void test_the_last_words_are_read_although_writing_fails(void **state)
 {
     struct scene *scene = *state;
@@ -350,8 +353,8 @@ static void test_a_path_that_is_gone_once_connected(void **state)
     assert_string_equal(scene->trace, "up ");
 }
 
-/* A server that is busy accepts nobody, and the last who got into its queue would be told to
- * come later if it asked again. */
+/* A server that is busy accepts nobody, and the last who got into its queue would be told
+ * to come later if it asked again. */
 static void test_a_path_whose_queue_is_full_by_now(void **state)
 {
     struct scene *scene = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A server that lies: replies that nobody can use or asked for, of any size and depth, on a
- * link of commands and on a subscribed one. Knows the scene of link_scene.h.
+ * A server that lies: replies that nobody can use or asked for, of any size and depth, on
+ * a link of commands and on a subscribed one. Knows the scene of link_scene.h.
  */
 #include "link_scene.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How a link comes to stand, and for how long it is waited for: connecting that fails, is
- * refused or takes too long, its socket, time-outs, stalls of the loop. Knows the scene of link_scene.h.
+ * refused or takes too long, its socket, time-outs, stalls of the loop. Knows the scene
+ * of link_scene.h.
  */
 #include "link_scene.h"
 

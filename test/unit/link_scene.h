@@ -61,7 +61,8 @@ void scene_listen_tcp(struct scene *scene);
 void scene_open(struct scene *scene); /* and waits until both sides are connected */
 void scene_start(struct scene *scene);
 int scene_try_start(struct scene *scene); /* what lw__link_open returns */
-/* Opened, and has asked for the channel "ch": by this; what a server confirms and sends then. */
+/* Opened, and has asked for the channel "ch": by this; what a server confirms and sends
+ * then. */
 #define SUBSCRIBE "*2\r\n$9\r\nSUBSCRIBE\r\n$2\r\nch\r\n"
 #define CONFIRMED "*3\r\n$9\r\nsubscribe\r\n$2\r\nch\r\n:1\r\n"
 #define MESSAGE "*3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$2\r\nhi\r\n"

@@ -7,11 +7,9 @@
 #include "lookup_scene.h"
 
 #include "base/address.h"
-#include "loop/hosts.h"
 #include "loop/lookup.h"
 #include "loop/loop.h"
 #include "loop/now.h"
-#include "loop/resolver.h"
 #include "loop/timer.h"
 
 #include <stdio.h>
@@ -87,23 +85,24 @@ static void test_a_hosts_file(void **state)
 
     (void)state;
     assert_non_null(file);
-    fputs("# comment me\n\n127.0.0.1\tlocalhost me # other\n  ::1 x ME\r\nbad me\n"
-          "10.0.0.1 notme me2\n10.0.0.2\n",
-          file);
+    (void)fputs("# comment me\n\n127.0.0.1\tlocalhost me # other\n  ::1 x ME\r\nbad me\n"
+                "10.0.0.1 notme me2\n10.0.0.2\n",
+                file);
     for (int i = 0; i < 3000; i++) {
-        fputc('y', file); /* a line longer than any buffer */
+        (void)fputc('y', file); /* a line longer than any buffer */
     }
-    fputs(" me\n127.0.0.1 me\n10.0.0.3 me", file); /* twice; and no newline at the end */
+    (void)fputs(" me\n127.0.0.1 me\n10.0.0.3 me",
+                file); /* twice; and no newline at the end */
     assert_int_equal(fclose(file), 0);
-    lw__hosts_find(path, "me", &found);
+    lw__lookup_in_file(path, "me", &found);
     assert_int_equal(found.count, 3);
     assert_string_equal(found.list[0].text, "127.0.0.1");
     assert_string_equal(found.list[1].text, "::1");
     assert_string_equal(found.list[2].text, "10.0.0.3");
     found.count = 0;
-    lw__hosts_find(path, "other", &found);
-    lw__hosts_find("/nowhere/at/all", "me", &found);
-    lw__hosts_find("/", "me", &found);
+    lw__lookup_in_file(path, "other", &found);
+    lw__lookup_in_file("/nowhere/at/all", "me", &found);
+    lw__lookup_in_file("/", "me", &found);
     assert_int_equal(found.count, 0);
     (void)unlink(path);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The scene of the look-ups' tests. Must not know what is tested. Happy path: see the header.
+ * The scene of the look-ups' tests. Must not know what is tested. Happy path: see the
+ * header.
  */
 #include "lookup_scene.h"
 
@@ -162,9 +163,9 @@ void lookup_name_servers(struct scene *scene, const char *first, const char *sec
     }
     file = fopen(scene->file, "w");
     assert_non_null(file);
-    fprintf(file, "# ours\nnameserver %s\n", first);
+    (void)fprintf(file, "# ours\nnameserver %s\n", first);
     if (second != NULL) {
-        fprintf(file, "nameserver %s\n", second);
+        (void)fprintf(file, "nameserver %s\n", second);
     }
     assert_int_equal(fclose(file), 0);
 }

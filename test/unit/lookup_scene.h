@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For the tests of look-ups: a loop whose only name server is the test's own, which answers
- * by the beginning of the name it is asked for, and what was found as words. Test-only.
+ * For the tests of look-ups: a loop whose only name server is the test's own, which
+ * answers by the beginning of the name it is asked for, and what was found as words.
+ * Test-only.
  *
  * Happy path: lookup_play_server, lookup_find, scene->found is "10.0.0.1 2001::6 ...".
  */
@@ -17,7 +18,6 @@
 #include "loop/lookup.h"
 #include "loop/loop.h"
 #include "loop/now.h"
-#include "loop/resolver.h"
 #include "loop/timer.h"
 
 #include <event2/dns.h>
@@ -43,9 +43,9 @@ int lookup_tear_down(void **state);
 int lookup_open_port(char *ret, size_t size);
 /* The file names these servers, in this order, from now on; the second may be NULL. */
 void lookup_name_servers(struct scene *scene, const char *first, const char *second);
-/* Only we are asked. silent: no answer; late: none until `mute_until` were asked; only4: none of
- * IPv6; nobody: no such name; no6: no such name of IPv6, nothing of IPv4; just4: nothing of
- * IPv6; empty: nothing; else both. */
+/* Only we are asked. silent: no answer; late: none until `mute_until` were asked; only4:
+ * none of IPv6; nobody: no such name; no6: no such name of IPv6, nothing of IPv4; just4:
+ * nothing of IPv6; empty: nothing; else both. */
 void lookup_play_server(struct scene *scene);
 void lookup_start(struct scene *scene, const char *host);
 /* Turns the loop until that is so, and so many questions came. */

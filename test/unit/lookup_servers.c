@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which name servers are asked, and when the file that names them is read. Knows the scene of
- * lookup_scene.h. Happy path: the file names a server, it is asked, the file changes.
+ * Which name servers are asked, and when the file that names them is read. Knows the
+ * scene of lookup_scene.h. Happy path: the file names a server, it is asked, the file
+ * changes.
  */
 #include "lookup_scene.h"
 
@@ -12,8 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The first of two servers is mute: the second is asked long before evdns' own patience with a
- * server is over. Once is enough: the machine may be slow. */
+/* The first of two servers is mute: the second is asked long before evdns' own patience
+ * with a server is over. Once is enough: the machine may be slow. */
 static void test_a_mute_name_server_leaves_time_for_the_next(void **state)
 {
     struct scene *scene = *state;
@@ -27,7 +28,8 @@ static void test_a_mute_name_server_leaves_time_for_the_next(void **state)
     for (int i = 0; i < 20 && !in_time; i++) {
         int64_t begun = lw__now_us();
 
-        lookup_find(scene, "just4.example"); /* one family is asked of each server first */
+        /* one family is asked of each server first */
+        lookup_find(scene, "just4.example");
         assert_string_equal(scene->found, "10.0.0.1 10.0.0.2 ");
         in_time = lw__now_us() - begun < 5000000;
     }
@@ -46,8 +48,8 @@ static void test_a_slow_name_server_is_waited_for(void **state)
     assert_string_equal(scene->found, "10.0.0.1 2001::6 10.0.0.2 2001::7 ");
 }
 
-/* A name server that says nothing of IPv6: what it said of IPv4 is of use only before patience
- * is over. Once is enough: the machine may be slow. */
+/* A name server that says nothing of IPv6: what it said of IPv4 is of use only before
+ * patience is over. Once is enough: the machine may be slow. */
 static void test_an_answer_does_not_wait_for_the_other_until_it_is_too_late(void **state)
 {
     struct scene *scene = *state;

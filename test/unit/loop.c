@@ -2,8 +2,7 @@
 /*
  * The loop: order of timers and deferred calls, descriptors, freeing from within. Knows
  * loop.h and libevent; names are looked up in lookup.c's own test.
- * Happy path: each test builds a loop on a base of its own, notes what is called as one
- * letter, and compares the word that results.
+ * Happy path: each test has a loop of loop_scene.h, and compares the word that results.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,163 +11,13 @@
 #include <cmocka.h>
 
 #include "../lib/child.h"
-#include "loop/defer.h"
 #include "loop/lookup.h"
-#include "loop/loop.h"
 #include "loop/now.h"
-#include "loop/timer.h"
+#include "loop_scene.h"
 
-#include <event2/event.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-struct actor;
-
-struct scene {
-    struct event_base *base;
-    struct lw__loop *loop;
-    int ends[2];
-    struct event *watch; /* of ends[0], as hiredis' adapter has one */
-    struct actor *watcher;
-    char word[256];
-    size_t length;
-};
-
-struct actor {
-    struct scene *scene;
-    char letter;
-    void (*act)(struct actor *actor);
-    struct lw__timer timer;
-    struct lw__deferred call;
-    struct actor *other;
-    int left;
-};
-
-static void note(struct scene *scene, char letter)
-{
-    if (scene->length + 1 < sizeof(scene->word)) {
-        scene->word[scene->length++] = letter;
-    }
-}
-
-static void on_actor(void *arg)
-{
-    struct actor *actor = arg;
-
-    note(actor->scene, actor->letter);
-    if (actor->act != NULL) {
-        actor->act(actor);
-    }
-}
-
-static void cast(struct actor *actor, struct scene *scene, char letter,
-                 void (*act)(struct actor *))
-{
-    *actor = (struct actor){.scene = scene, .letter = letter, .act = act};
-    lw__timer_init(&actor->timer, on_actor, actor);
-    lw__defer_init(&actor->call, on_actor, actor);
-}
-
-/* An event that is not the loop's own. */
-static void on_end(evutil_socket_t fd, short what, void *arg)
-{
-    struct scene *scene = arg;
-    struct lw__loop *loop = scene->loop;
-    char byte;
-
-    if (loop == NULL || !lw__loop_enter(loop)) {
-        return;
-    }
-    if (scene->watcher != NULL) {
-        on_actor(scene->watcher);
-    } else {
-        note(scene, what == EV_READ && read(fd, &byte, 1) == 1 ? 'r' : 'w');
-    }
-    lw__loop_leave(loop);
-}
-
-static void watch(struct scene *scene, short what)
-{
-    scene->watch =
-        event_new(scene->base, scene->ends[0], what | EV_PERSIST, on_end, scene);
-    assert_int_equal(event_add(scene->watch, NULL), 0);
-}
-
-static void unwatch(struct scene *scene)
-{
-    if (scene->watch != NULL) {
-        event_free(scene->watch);
-    }
-    scene->watch = NULL;
-}
-
-static int set_up(void **state)
-{
-    static struct scene scene;
-
-    memset(&scene, 0, sizeof(scene));
-    scene.base = event_base_new();
-    assert_non_null(scene.base);
-    assert_int_equal(lw__loop_new(scene.base, &scene.loop), 0);
-    assert_int_equal(lw__timer_reserve(scene.loop, 8), 0);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, scene.ends), 0);
-    assert_int_equal(fcntl(scene.ends[0], F_SETFL, O_NONBLOCK), 0);
-    *state = &scene;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct scene *scene = *state;
-
-    unwatch(scene);
-    lw__loop_free(scene->loop);
-    (void)close(scene->ends[0]);
-    (void)close(scene->ends[1]);
-    (void)event_base_loop(scene->base, EVLOOP_NONBLOCK);
-    assert_int_equal(event_base_get_num_events(scene->base, EVENT_BASE_COUNT_ADDED |
-                                                                EVENT_BASE_COUNT_ACTIVE |
-                                                                EVENT_BASE_COUNT_VIRTUAL),
-                     0);
-    event_base_free(scene->base);
-    return 0;
-}
-
-static void on_too_long(evutil_socket_t fd, short what, void *arg)
-{
-    (void)fd;
-    (void)what;
-    *(bool *)arg = true;
-}
-
-/* Turns the loop until that many letters have been noted. */
-static void await(struct scene *scene, size_t letters)
-{
-    const struct timeval limit = {30, 0};
-    bool too_long = false;
-    struct event *event = evtimer_new(scene->base, on_too_long, &too_long);
-
-    assert_int_equal(evtimer_add(event, &limit), 0);
-    while (scene->length < letters && !too_long) {
-        assert_true(event_base_loop(scene->base, EVLOOP_ONCE) >= 0);
-    }
-    event_free(event);
-    assert_false(too_long);
-}
-
-static void one_turn(struct scene *scene)
-{
-    assert_true(event_base_loop(scene->base, EVLOOP_NONBLOCK) >= 0);
-}
-
-static void stall(int64_t until_us)
-{
-    while (lw__now_us() < until_us) {
-    }
-}
 
 /* Timers */
 
@@ -179,7 +28,7 @@ static void test_timers_run_in_order_of_due_time(void **state)
     int64_t now = lw__now_us();
 
     for (int i = 0; i < 4; i++) {
-        cast(&actors[i], scene, (char)('a' + i), NULL);
+        loop_cast(&actors[i], scene, (char)('a' + i), NULL);
     }
     lw__timer_set(scene->loop, &actors[2].timer, now + 3000);
     lw__timer_set(scene->loop, &actors[0].timer, now - 1000);
@@ -187,7 +36,7 @@ static void test_timers_run_in_order_of_due_time(void **state)
     lw__timer_set(scene->loop, &actors[1].timer, now + 2000);
     assert_true(lw__timer_is_set(&actors[1].timer));
     assert_int_equal(scene->length, 0);
-    await(scene, 4);
+    loop_await(scene, 4);
     assert_string_equal(scene->word, "abcd");
     assert_true(lw__now_us() >= now + 4000);
     assert_false(lw__timer_is_set(&actors[1].timer));
@@ -199,9 +48,9 @@ static void test_a_timer_moves_and_is_canceled(void **state)
     struct actor a, b, c;
     int64_t now = lw__now_us();
 
-    cast(&a, scene, 'a', NULL);
-    cast(&b, scene, 'b', NULL);
-    cast(&c, scene, 'c', NULL);
+    loop_cast(&a, scene, 'a', NULL);
+    loop_cast(&b, scene, 'b', NULL);
+    loop_cast(&c, scene, 'c', NULL);
     lw__timer_set(scene->loop, &a.timer, now + 1000);
     lw__timer_set(scene->loop, &b.timer, now + 2000);
     lw__timer_set(scene->loop, &c.timer, now + INT64_C(3600000000));
@@ -210,7 +59,7 @@ static void test_a_timer_moves_and_is_canceled(void **state)
     lw__timer_set(scene->loop, &c.timer, now + 4000);
     lw__timer_cancel(scene->loop, &b.timer);
     lw__timer_cancel(scene->loop, &b.timer);
-    await(scene, 2);
+    loop_await(scene, 2);
     assert_string_equal(scene->word, "ca");
 }
 
@@ -225,15 +74,15 @@ static void test_a_timer_cancels_another_that_is_due(void **state)
     struct scene *scene = *state;
     struct actor a, b, c;
 
-    cast(&a, scene, 'a', cancel_other);
-    cast(&b, scene, 'b', NULL);
-    cast(&c, scene, 'c', NULL);
+    loop_cast(&a, scene, 'a', cancel_other);
+    loop_cast(&b, scene, 'b', NULL);
+    loop_cast(&c, scene, 'c', NULL);
     a.other = &b;
     lw__timer_set(scene->loop, &a.timer, 1);
     lw__timer_set(scene->loop, &b.timer, 2);
     lw__timer_set(scene->loop, &c.timer, 3);
-    await(scene, 2);
-    one_turn(scene);
+    loop_await(scene, 2);
+    loop_turn(scene);
     assert_string_equal(scene->word, "ac");
 }
 
@@ -249,12 +98,12 @@ static void test_a_timer_that_sets_itself_does_not_starve_the_loop(void **state)
     struct scene *scene = *state;
     struct actor a;
 
-    cast(&a, scene, 't', again_in_the_past);
+    loop_cast(&a, scene, 't', again_in_the_past);
     a.left = 100;
-    watch(scene, EV_READ);
+    loop_watch(scene, EV_READ);
     assert_int_equal(write(scene->ends[1], "x", 1), 1);
     lw__timer_set(scene->loop, &a.timer, 1);
-    await(scene, 102);
+    loop_await(scene, 102);
     assert_non_null(strchr(scene->word, 'r'));
     assert_true(strchr(scene->word, 'r') - scene->word < 50);
 }
@@ -265,12 +114,12 @@ static void test_after_a_stall_due_timers_run_before_a_descriptor(void **state)
     struct actor a;
     int64_t due = lw__now_us() + 2000;
 
-    cast(&a, scene, 't', NULL);
-    watch(scene, EV_READ);
+    loop_cast(&a, scene, 't', NULL);
+    loop_watch(scene, EV_READ);
     lw__timer_set(scene->loop, &a.timer, due);
     assert_int_equal(write(scene->ends[1], "x", 1), 1);
-    stall(due);
-    await(scene, 2);
+    loop_stall(due);
+    loop_await(scene, 2);
     assert_string_equal(scene->word, "tr");
 }
 
@@ -280,12 +129,12 @@ static void test_after_a_stall_due_timers_run_before_deferred_calls(void **state
     struct actor t, d;
     int64_t due = lw__now_us() + 2000;
 
-    cast(&t, scene, 't', NULL);
-    cast(&d, scene, 'd', NULL);
+    loop_cast(&t, scene, 't', NULL);
+    loop_cast(&d, scene, 'd', NULL);
     lw__defer(scene->loop, &d.call, false);
     lw__timer_set(scene->loop, &t.timer, due);
-    stall(due);
-    await(scene, 2);
+    loop_stall(due);
+    loop_await(scene, 2);
     assert_string_equal(scene->word, "td");
 }
 
@@ -296,18 +145,18 @@ static void test_deferred_calls_run_once_in_order_and_late_ones_last(void **stat
     struct scene *scene = *state;
     struct actor a, b, late;
 
-    cast(&a, scene, 'a', NULL);
-    cast(&b, scene, 'b', NULL);
-    cast(&late, scene, 'l', NULL);
+    loop_cast(&a, scene, 'a', NULL);
+    loop_cast(&b, scene, 'b', NULL);
+    loop_cast(&late, scene, 'l', NULL);
     lw__defer(scene->loop, &late.call, true);
     lw__defer(scene->loop, &a.call, false);
     lw__defer(scene->loop, &b.call, false);
     lw__defer(scene->loop, &a.call, false);
     lw__defer(scene->loop, &late.call, true);
     assert_int_equal(scene->length, 0);
-    one_turn(scene);
+    loop_turn(scene);
     assert_string_equal(scene->word, "abl");
-    one_turn(scene);
+    loop_turn(scene);
     assert_string_equal(scene->word, "abl");
 }
 
@@ -317,7 +166,7 @@ static void test_deferred_calls_are_canceled_in_any_place(void **state)
     struct actor actors[5];
 
     for (int i = 0; i < 5; i++) {
-        cast(&actors[i], scene, (char)('a' + i), NULL);
+        loop_cast(&actors[i], scene, (char)('a' + i), NULL);
         lw__defer(scene->loop, &actors[i].call, i == 4);
     }
     actors[1].act = cancel_other;
@@ -326,8 +175,8 @@ static void test_deferred_calls_are_canceled_in_any_place(void **state)
     lw__defer_cancel(scene->loop, &actors[0].call);
     lw__defer_cancel(scene->loop, &actors[4].call);
     lw__defer(scene->loop, &actors[0].call, false);
-    await(scene, 3);
-    one_turn(scene);
+    loop_await(scene, 3);
+    loop_turn(scene);
     assert_string_equal(scene->word, "bca");
 }
 
@@ -343,12 +192,12 @@ static void test_calls_deferred_by_calls_leave_descriptors_their_turn(void **sta
     struct scene *scene = *state;
     struct actor a;
 
-    cast(&a, scene, 'd', defer_self);
+    loop_cast(&a, scene, 'd', defer_self);
     a.left = 100;
-    watch(scene, EV_READ);
+    loop_watch(scene, EV_READ);
     assert_int_equal(write(scene->ends[1], "x", 1), 1);
     lw__defer(scene->loop, &a.call, false);
-    await(scene, 102);
+    loop_await(scene, 102);
     assert_true(strchr(scene->word, 'r') - scene->word < 50);
 }
 
@@ -362,13 +211,13 @@ static void test_a_late_call_runs_in_the_turn_of_what_deferred_it(void **state)
     struct scene *scene = *state;
     struct actor t, d, l;
 
-    cast(&t, scene, 't', defer_late);
-    cast(&d, scene, 'd', defer_late);
-    cast(&l, scene, 'l', NULL);
+    loop_cast(&t, scene, 't', defer_late);
+    loop_cast(&d, scene, 'd', defer_late);
+    loop_cast(&l, scene, 'l', NULL);
     t.other = d.other = &l;
     lw__timer_set(scene->loop, &t.timer, 1);
     lw__defer(scene->loop, &d.call, false);
-    one_turn(scene); /* timer and call in one turn: one late call, after both */
+    loop_turn(scene); /* timer and call in one turn: one late call, after both */
     assert_string_equal(scene->word, "tdl");
 }
 
@@ -378,7 +227,7 @@ static void free_all(struct actor *actor)
 {
     struct scene *scene = actor->scene;
 
-    unwatch(scene);
+    loop_unwatch(scene);
     lw__loop_free(scene->loop);
     scene->loop = NULL;
 }
@@ -396,23 +245,23 @@ static void test_the_loop_is_freed_by_any_of_its_callbacks(void **state)
         }
         memset(scene->word, 0, sizeof(scene->word));
         scene->length = 0;
-        cast(&t, scene, 't', NULL);
-        cast(&d, scene, 'd', NULL);
-        cast(&l, scene, 'l', NULL);
-        cast(&w, scene, 'w', NULL);
+        loop_cast(&t, scene, 't', NULL);
+        loop_cast(&d, scene, 'd', NULL);
+        loop_cast(&l, scene, 'l', NULL);
+        loop_cast(&w, scene, 'w', NULL);
         all[who]->act = free_all;
         scene->watcher = &w;
-        watch(scene, EV_WRITE);
+        loop_watch(scene, EV_WRITE);
         lw__timer_set(scene->loop, &t.timer, 1);
         lw__defer(scene->loop, &d.call, false);
         lw__defer(scene->loop, &l.call, true);
-        await(scene, 1);
+        loop_await(scene, 1);
         for (int i = 0; i < 20 && scene->loop != NULL; i++) {
-            one_turn(scene);
+            loop_turn(scene);
         }
         assert_null(scene->loop);
         assert_int_equal(scene->word[scene->length - 1], all[who]->letter);
-        one_turn(scene); /* nothing comes after it */
+        loop_turn(scene); /* nothing comes after it */
         assert_int_equal(scene->word[scene->length - 1], all[who]->letter);
     }
 }
@@ -422,11 +271,11 @@ static void test_an_event_whose_loop_a_due_timer_frees_goes_no_further(void **st
     struct scene *scene = *state;
     struct actor t;
 
-    cast(&t, scene, 't', free_all);
-    watch(scene, EV_WRITE);
+    loop_cast(&t, scene, 't', free_all);
+    loop_watch(scene, EV_WRITE);
     lw__timer_set(scene->loop, &t.timer, 1);
-    await(scene, 1);
-    one_turn(scene);
+    loop_await(scene, 1);
+    loop_turn(scene);
     assert_int_equal(scene->word[scene->length - 1], 't');
     assert_null(strchr(scene->word, 't')[1] ? scene->word : NULL);
 }
@@ -445,8 +294,8 @@ static void test_a_forked_child_leaves_the_parents_events_alone(void **state)
     int status = -1;
     pid_t child;
 
-    cast(&t, scene, 't', NULL);
-    watch(scene, EV_READ);
+    loop_cast(&t, scene, 't', NULL);
+    loop_watch(scene, EV_READ);
     lw__defer(scene->loop, &t.call, false);
     child = fork_for_test();
     assert_true(child >= 0);
@@ -459,13 +308,13 @@ static void test_a_forked_child_leaves_the_parents_events_alone(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     assert_int_equal(write(scene->ends[1], "x", 1), 1);
-    await(scene, 1);
+    loop_await(scene, 1);
     lw__timer_set(scene->loop, &t.timer, lw__now_us() + 1000);
-    await(scene, 2);
+    loop_await(scene, 2);
     assert_string_equal(scene->word, "rt");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, loop_set_up, loop_tear_down)
 
 int main(void)
 {

@@ -46,8 +46,8 @@ static void test_D_counts_from_the_sending(void **state)
                 "30 granted -> GRANT, held D=117 fence=0\n");
 }
 
-/* What comes too late, or with less left than a millisecond, which would show as nothing, is
- * asked for again: the token is extended, with a new number. */
+/* What comes too late, or with less left than a millisecond, which would show as nothing,
+ * is asked for again: the token is extended, with a new number. */
 static void test_a_grant_at_D_is_no_grant(void **state)
 {
     (void)state;
@@ -84,7 +84,8 @@ static void test_renewals_move_D_forward_only(void **state)
                 "3003 renewed sent=3000 lease=20000 -> held D=22798 fence=7\n");
 }
 
-/* Less is believed at once; an answer to a renewal that asked for more does not undo it. */
+/* Less is believed at once; an answer to a renewal that asked for more does not undo
+ * it. */
 static void test_a_lease_is_made_shorter(void **state)
 {
     (void)state;
@@ -174,8 +175,8 @@ static void test_more_dead_heads_than_one_call_looks_at(void **state)
                 "7 granted fence=7 -> GRANT, held D=9904 fence=7\n");
 }
 
-/* Asked without joining, as the subscription did not stand: at once again when it does, and
- * joins by when it came. */
+/* Asked without joining, as the subscription did not stand: at once again when it does,
+ * and joins by when it came. */
 static void test_the_subscription_comes_while_asking(void **state)
 {
     (void)state;
@@ -241,56 +242,56 @@ static void test_open_outcomes_are_asked_again(void **state)
                 "9001 granted fence=7 -> GRANT, held D=18898 fence=7\n");
 }
 
+static const struct {
+    const char *script;
+    bool claims;
+} cases_of_claims[] = {
+    {"0 start script -> acquire, asking\n", false},
+    {"0 start -> try, asking\n"
+     "5 not_granted -> acquire, asking\n",
+     false},
+    {"0 start script -> acquire, asking\n"
+     "5 queued left=600 pos=0 -> BUSY, queued due=205 ticket=100\n"
+     "205 due -> acquire, asking ticket=100\n",
+     false},
+    {"0 start -> try, asking\n"
+     "5 not_granted set -> acquire, asking\n",
+     true},
+    {"0 start -> try, asking\n"
+     "9898 granted fence=7 -> acquire, asking\n",
+     true},
+    {"0 start -> try, asking\n"
+     "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
+     "9898 late -> acquire, asking\n"
+     "9899 unknown unlinked -> queued\n"
+     "9900 ask_now -> acquire, asking\n",
+     true},
+    {"0 start -> try, asking\n"
+     "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
+     "6 turn -> acquire, asking\n",
+     true},
+    {"0 start script -> acquire, asking\n"
+     "5 queued left=600 pos=0 -> BUSY, queued due=205 ticket=100\n"
+     "10 handed t=49000 fence=32 -> acquire, asking ticket=100\n",
+     true},
+    {"0 start script -> acquire, asking\n"
+     "5 queued left=600 pos=0 -> BUSY, queued due=205 ticket=100\n"
+     "10 handed t=49000 fence=32 -> acquire, asking ticket=100\n"
+     "12 queued left=600 pos=0 -> BUSY, queued due=212 ticket=100\n"
+     "212 due -> acquire, asking ticket=100\n",
+     false},
+};
+
 /* Such an ask goes before those of others: it is a lease that runs. */
 static void test_what_may_be_ours_already_is_claimed(void **state)
 {
-    static const struct {
-        const char *script;
-        bool claims;
-    } cases[] = {
-        {"0 start script -> acquire, asking\n", false},
-        {"0 start -> try, asking\n"
-         "5 not_granted -> acquire, asking\n",
-         false},
-        {"0 start script -> acquire, asking\n"
-         "5 queued left=600 pos=0 -> BUSY, queued due=205 ticket=100\n"
-         "205 due -> acquire, asking ticket=100\n",
-         false},
-        {"0 start -> try, asking\n"
-         "5 not_granted set -> acquire, asking\n",
-         true},
-        {"0 start -> try, asking\n"
-         "9898 granted fence=7 -> acquire, asking\n",
-         true},
-        {"0 start -> try, asking\n"
-         "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-         "9898 late -> acquire, asking\n"
-         "9899 unknown unlinked -> queued\n"
-         "9900 ask_now -> acquire, asking\n",
-         true},
-        {"0 start -> try, asking\n"
-         "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-         "6 turn -> acquire, asking\n",
-         true},
-        {"0 start script -> acquire, asking\n"
-         "5 queued left=600 pos=0 -> BUSY, queued due=205 ticket=100\n"
-         "10 handed t=49000 fence=32 -> acquire, asking ticket=100\n",
-         true},
-        {"0 start script -> acquire, asking\n"
-         "5 queued left=600 pos=0 -> BUSY, queued due=205 ticket=100\n"
-         "10 handed t=49000 fence=32 -> acquire, asking ticket=100\n"
-         "12 queued left=600 pos=0 -> BUSY, queued due=212 ticket=100\n"
-         "212 due -> acquire, asking ticket=100\n",
-         false},
-    };
-
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < sizeof(cases_of_claims) / sizeof(*cases_of_claims); i++) {
         struct trace trace;
 
         trace_init(&trace);
-        trace_run(&trace, cases[i].script);
-        assert_int_equal(trace.machine.keeps, cases[i].claims);
+        trace_run(&trace, cases_of_claims[i].script);
+        assert_int_equal(trace.machine.keeps, cases_of_claims[i].claims);
     }
 }
 
@@ -349,8 +350,8 @@ static void test_handed_to_one_who_gave_up(void **state)
                 "9 released released -> RELEASED OK, END, ended\n");
 }
 
-/* It may stand in Redis, though nothing was sent since: granted too late, its number of no
- * use, or the answer lost. */
+/* It may stand in Redis, though nothing was sent since: granted too late, its number of
+ * no use, or the answer lost. */
 static void test_what_may_be_in_redis_is_released(void **state)
 {
     (void)state;

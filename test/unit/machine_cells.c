@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every event in every phase, told as traces (see machine_trace.h): behind the first lines,
- * which lead to the phase, each line stands by itself; an event that has no line there must
- * change nothing.
+ * Every event in every phase, told as traces (see machine_trace.h): behind the first
+ * lines, which lead to the phase, each line stands by itself; an event that has no line
+ * there must change nothing.
  *
  * Happy path: each test reads as a column of the table (phase x event).
  */

@@ -18,15 +18,17 @@ int64_t model_time(const struct model *model, int64_t now_us)
 
 static void expire(struct model *model, int64_t us)
 {
-    if (us >= model->ends_us)
+    if (us >= model->ends_us) {
         model->holder = 0;
+    }
 }
 
 static int place_of(const struct model *model, unsigned token)
 {
     for (int i = 0; i < (int)model->queued; i++) {
-        if (model->queue[i].token == token)
+        if (model->queue[i].token == token) {
             return i;
+        }
     }
     return -1;
 }
@@ -40,11 +42,12 @@ static bool take_out(struct model *model, unsigned token)
 {
     int place = place_of(model, token);
 
-    if (place < 0)
+    if (place < 0) {
         return false;
+    }
     model->queued--;
     memmove(&model->queue[place], &model->queue[place + 1],
-            (model->queued - (size_t)place) * sizeof *model->queue);
+            (model->queued - (size_t)place) * sizeof(*model->queue));
     return true;
 }
 
@@ -53,15 +56,18 @@ static int64_t join(struct model *model, unsigned token, int64_t ticket, int64_t
     int place = place_of(model, token);
     size_t at = model->queued;
 
-    if (place >= 0)
+    if (place >= 0) {
         return model->queue[place].ticket;
+    }
     assert_true(model->queued < MODEL_QUEUE);
-    if (ticket < 0)
+    if (ticket < 0) {
         ticket = at > 0 && model->queue[at - 1].ticket >= us
                      ? model->queue[at - 1].ticket + 1
                      : us;
-    for (; at > 0 && model->queue[at - 1].ticket > ticket; at--)
+    }
+    for (; at > 0 && model->queue[at - 1].ticket > ticket; at--) {
         model->queue[at] = model->queue[at - 1];
+    }
     model->queue[at].token = token;
     model->queue[at].ticket = ticket;
     model->queued++;
@@ -100,15 +106,18 @@ static bool hand_over(struct model *model, unsigned me, int64_t us, bool *again)
             return false;
         }
         take_out(model, head);
-        if (is_deaf(model, head))
+        if (is_deaf(model, head)) {
             continue;
-        publish(model, (struct model_message){
-                           .token = head, .handed = true, .fence = draw(model), .us = us});
+        }
+        publish(model,
+                (struct model_message){
+                    .token = head, .handed = true, .fence = draw(model), .us = us});
         model->holder = head;
         model->ends_us = us + model->window_us;
-        if (model->queued > 0 && !is_deaf(model, model->queue[0].token))
+        if (model->queued > 0 && !is_deaf(model, model->queue[0].token)) {
             publish(model, (struct model_message){.token = model->queue[0].token,
                                                   .window_us = model->window_us});
+        }
         return false;
     }
 }
@@ -116,8 +125,9 @@ static bool hand_over(struct model *model, unsigned me, int64_t us, bool *again)
 static void grant(struct model *model, unsigned token, int64_t ends_us,
                   struct lw__input *ret)
 {
-    if (model->holder != token || model->ends_us < ends_us)
+    if (model->holder != token || model->ends_us < ends_us) {
         model->ends_us = ends_us;
+    }
     model->holder = token;
     ret->event = LW__EV_GRANTED;
     ret->granted.fence = draw(model);
@@ -140,10 +150,11 @@ void model_try(struct model *model, int64_t now_us, unsigned token, int64_t leas
     int64_t us = model_time(model, now_us);
 
     expire(model, us);
-    if (model->holder == 0)
+    if (model->holder == 0) {
         grant(model, token, us + lease_us, ret);
-    else
+    } else {
         ret->event = LW__EV_NOT_GRANTED;
+    }
 }
 
 void model_acquire(struct model *model, int64_t now_us, unsigned token, int64_t lease_us,
@@ -158,12 +169,14 @@ void model_acquire(struct model *model, int64_t now_us, unsigned token, int64_t 
         grant(model, token, us + lease_us, ret);
         return;
     }
-    if (wait)
+    if (wait) {
         ticket = join(model, token, ticket, us);
-    if (model->holder == 0 && hand_over(model, token, us, &again))
+    }
+    if (model->holder == 0 && hand_over(model, token, us, &again)) {
         grant(model, token, us + lease_us, ret);
-    else
+    } else {
         refuse(model, token, ticket, us, again, ret);
+    }
 }
 
 void model_turn(struct model *model, int64_t now_us, unsigned previous, unsigned token,
@@ -174,14 +187,16 @@ void model_turn(struct model *model, int64_t now_us, unsigned previous, unsigned
 
     expire(model, us);
     released = model->holder == previous;
-    if (released)
+    if (released) {
         model->holder = 0;
+    }
     left = take_out(model, previous);
     if (released || left || model_has(model, token)) {
         model_acquire(model, now_us, token, lease_us, wait, ticket, ret);
     } else {
-        if (model->holder == 0)
+        if (model->holder == 0) {
             hand_over(model, 0, us, &again);
+        }
         refuse(model, token, -1, us, again, ret);
     }
     if (ret->event == LW__EV_GRANTED) {
@@ -200,11 +215,13 @@ void model_release(struct model *model, int64_t now_us, unsigned token,
     expire(model, us);
     ret->event = LW__EV_RELEASED;
     ret->released.released = model->holder == token;
-    if (ret->released.released)
+    if (ret->released.released) {
         model->holder = 0;
+    }
     take_out(model, token);
-    if (model->holder == 0)
+    if (model->holder == 0) {
         hand_over(model, 0, us, &ret->released.again);
+    }
 }
 
 bool model_renew(struct model *model, int64_t now_us, unsigned token, int64_t lease_us)
@@ -212,9 +229,11 @@ bool model_renew(struct model *model, int64_t now_us, unsigned token, int64_t le
     int64_t us = model_time(model, now_us);
 
     expire(model, us);
-    if (model->holder != token)
+    if (model->holder != token) {
         return false;
-    if (model->ends_us < us + lease_us)
+    }
+    if (model->ends_us < us + lease_us) {
         model->ends_us = us + lease_us;
+    }
     return true;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One server with one name, as the mutex scripts leave it: who has the name until when, the
- * queue, the counter, messages. A plain value, so that a test may copy it and try what comes
- * next in every way. Knows the answers' form (machine.h) and no machine.
+ * One server with one name, as the mutex scripts leave it: who has the name until when,
+ * the queue, the counter, messages. A plain value, so that a test may copy it and try
+ * what comes next in every way. Knows the answers' form (machine.h) and no machine.
  *
  * A token is <client> * 65536 + <number>; client 0 is a stranger, who never queues.
  * Happy path: model_acquire, model_release; the outbox has what was published.
@@ -44,7 +44,8 @@ struct model {
 
 int64_t model_time(const struct model *model, int64_t now_us);
 bool model_has(const struct model *model, unsigned token); /* the name, or a place */
-/* What SET NX and INCR, and the scripts, answer; `ret` gets the fields of the answer and its event. */
+/* What SET NX and INCR, and the scripts, answer; `ret` gets the fields of the answer and
+ * its event. */
 void model_try(struct model *model, int64_t now_us, unsigned token, int64_t lease_us,
                struct lw__input *ret);
 void model_acquire(struct model *model, int64_t now_us, unsigned token, int64_t lease_us,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A process of the random walk: see machine_walk.h. Fills in inputs and takes actions as the
- * library does around its machine; knows nothing of what the others do.
+ * A process of the random walk: see machine_walk.h. Fills in inputs and takes actions as
+ * the library does around its machine; knows nothing of what the others do.
  *
  * Happy path: see machine_walk.h.
  */
@@ -22,22 +22,29 @@ void player_check(const struct player *p)
 {
     const struct lw__machine *m = &p->machine;
 
-    if ((m->phase != LW__HELD && m->phase != LW__LAPSED) || world.now_us >= m->deadline_us)
+    if ((m->phase != LW__HELD && m->phase != LW__LAPSED) ||
+        world.now_us >= m->deadline_us) {
         return;
-    if (world.server.holder != p->token)
+    }
+    if (world.server.holder != p->token) {
         broken(p, "believes to hold what is not its own");
-    if (world.server.ends_us < model_time(&world.server, m->deadline_us))
+    }
+    if (world.server.ends_us < model_time(&world.server, m->deadline_us)) {
         broken(p, "D is past the lease's end");
-    if (m->deadline_us > p->deadline_at_most_us)
+    }
+    if (m->deadline_us > p->deadline_at_most_us) {
         broken(p, "D is above sent + lease - drift");
+    }
 }
 
 static void check_grant(struct player *p)
 {
-    if (world.now_us >= p->machine.deadline_us - p->margin_us)
+    if (world.now_us >= p->machine.deadline_us - p->margin_us) {
         broken(p, "granted, but too late");
-    if (p->machine.fence <= world.last_fence)
+    }
+    if (p->machine.fence <= world.last_fence) {
         broken(p, "a fence that is not larger than the last");
+    }
     world.last_fence = p->machine.fence;
     world.grants++;
     world.by_message += p->machine.by_message;
@@ -48,8 +55,9 @@ static void check_end(const struct player *p, const struct lw__output *out)
 {
     bool open = (out->actions & LW__DO_RELEASED) && out->release_status == LW_EUNKNOWN;
 
-    if (!open && !p->haunted && model_has(&world.server, p->token))
+    if (!open && !p->haunted && model_has(&world.server, p->token)) {
         broken(p, "ended, and left something behind");
+    }
 }
 
 /* ---- a process ---- */
@@ -66,13 +74,15 @@ static void launch(struct player *p, struct command *c)
 {
     c->sent_us = world.now_us;
     c->run_us = world.now_us + delay();
-    if (c->run_us < p->last_run_us)
+    if (c->run_us < p->last_run_us) {
         c->run_us = p->last_run_us;
+    }
     p->last_run_us = c->run_us;
     c->answer_us = c->run_us + delay();
     c->runs = true;
-    if (world.calm || chance(88))
+    if (world.calm || chance(88)) {
         return;
+    }
     c->runs = chance(60);
     c->open = chance(40);
     c->lost = !c->open;
@@ -81,8 +91,9 @@ static void launch(struct player *p, struct command *c)
 
 static void send(struct player *p, unsigned actions)
 {
-    if (p->ask.kind != NOTHING)
+    if (p->ask.kind != NOTHING) {
         broken(p, "two commands in flight");
+    }
     if (!p->linked) {
         event(p, LW__EV_UNKNOWN);
         return;
@@ -103,8 +114,9 @@ static void send(struct player *p, unsigned actions)
 
 void player_renew(struct player *p)
 {
-    if (p->renewal.kind != NOTHING || !p->linked || p->machine.phase != LW__HELD)
+    if (p->renewal.kind != NOTHING || !p->linked || p->machine.phase != LW__HELD) {
         return;
+    }
     p->renewal = (struct command){
         .kind = RENEW, .token = p->token, .lease_us = p->machine.lease_us};
     launch(p, &p->renewal);
@@ -134,11 +146,13 @@ static void note(struct player *p, const struct lw__input *in,
         (in->event == LW__EV_GRANTED && out->actions & LW__DO_GRANT)) {
         int64_t most = in->sent_us + lease - lw__machine_drift_us(lease);
 
-        if (most > p->deadline_at_most_us)
+        if (most > p->deadline_at_most_us) {
             p->deadline_at_most_us = most;
+        }
     }
-    if (p->machine.phase == LW__HELD)
+    if (p->machine.phase == LW__HELD) {
         plan_renewal(p);
+    }
 }
 
 /* Fields as claim_step.c fills them in; actions as it takes them. */
@@ -153,11 +167,13 @@ static void step(struct player *p, struct lw__input in)
     in.margin_us = p->margin_us;
     out = lw__machine_step(&p->machine, &in);
     note(p, &in, &out);
-    if (p->machine.phase != LW__HELD)
+    if (p->machine.phase != LW__HELD) {
         p->renewal.forgotten = true;
+    }
     player_check(p);
-    if (out.actions & SENDS)
+    if (out.actions & SENDS) {
         send(p, out.actions);
+    }
     if (out.actions & LW__DO_END) {
         check_end(p, &out);
         p->act_us = world.now_us + draw(0, 500) * MS;
@@ -191,10 +207,11 @@ void player_act(struct player *p)
     if (p->machine.phase == LW__ENDED || p->machine.phase == LW__IDLE) {
         start(p);
     } else if (p->machine.phase == LW__HELD && p->told) {
-        if (!world.calm && chance(40))
+        if (!world.calm && chance(40)) {
             turn(p);
-        else
+        } else {
             event(p, LW__EV_RELEASE);
+        }
     } else if (p->machine.phase == LW__LAPSED && chance(20)) {
         event(p, LW__EV_RELEASE);
     } else if (!p->wants_out && !world.calm && chance(50) &&
@@ -216,8 +233,9 @@ static void haunt(struct player *p, struct command *c)
     bool runs_late = c->kind != NOTHING && !c->ran && c->runs;
 
     for (size_t i = 0; i < GHOSTS && runs_late; i++) {
-        if (world.ghosts[i].kind != NOTHING)
+        if (world.ghosts[i].kind != NOTHING) {
             continue;
+        }
         world.ghosts[i] = *c;
         world.ghosts[i].run_us = world.now_us + draw(0, 3000) * MS;
         p->haunted = true;
@@ -237,19 +255,21 @@ static void lose_link(struct player *p)
     p->last_run_us = 0;
     p->link_up_us = world.now_us + (world.calm ? 10 * MS : draw(10, 3000) * MS);
     plan_renewal(p);
-    if (ask.kind != NOTHING)
+    if (ask.kind != NOTHING) {
         step(p, (struct lw__input){.event = LW__EV_UNKNOWN,
                                    .unknown = {.was_sent = !ask.unsent},
                                    .sent_us = ask.sent_us});
+    }
 }
 
 void player_subscribed(struct player *p)
 {
     player_deadline(p);
-    if (p->machine.phase == LW__HELD)
+    if (p->machine.phase == LW__HELD) {
         p->renew_us = world.now_us;
-    else
+    } else {
         event(p, LW__EV_ASK_NOW);
+    }
 }
 
 void player_link_up(struct player *p)
@@ -288,10 +308,11 @@ void player_renewal(struct player *p)
         return;
     }
     p->renewal.kind = NOTHING;
-    if (renewal.open)
+    if (renewal.open) {
         p->renew_us = world.now_us + 50 * MS;
-    else if (!renewal.forgotten)
+    } else if (!renewal.forgotten) {
         step(p, renewal.answer);
+    }
 }
 
 void player_message(struct player *p, size_t i)
@@ -324,14 +345,16 @@ void player_message(struct player *p, size_t i)
 void player_deadline(struct player *p)
 {
     if (p->machine.phase != LW__HELD ||
-        world.now_us < p->machine.deadline_us - p->margin_us)
+        world.now_us < p->machine.deadline_us - p->margin_us) {
         return;
+    }
     world.losses++;
-    if (p->told)
+    if (p->told) {
         step(p, (struct lw__input){.event = LW__EV_LAPSE,
                                    .lapse = {.at_us = p->machine.deadline_us}});
-    else
+    } else {
         event(p, LW__EV_LATE);
+    }
 }
 
 void player_due(struct player *p)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a token ends, told as traces (see machine_trace.h): releases whose answers are lost,
- * late or "not yours"; and turns, in which a fresh token takes its place.
+ * How a token ends, told as traces (see machine_trace.h): releases whose answers are
+ * lost, late or "not yours"; and turns, in which a fresh token takes its place.
  *
  * Happy path: machine.c's first test; here test_a_turn_is_granted_or_queued.
  */

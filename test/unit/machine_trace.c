@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The machine's runs as text: see machine_trace.h. Reads a line up to the arrow, steps, writes
- * the line anew with what came out, compares.
+ * The machine's runs as text: see machine_trace.h. Reads a line up to the arrow, steps,
+ * writes the line anew with what came out, compares.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ static const char *const events[] = {
     [LW__EV_LAPSE] = "lapse",       [LW__EV_SHORTEN] = "shorten",
     [LW__EV_ASKED] = "asked",
 };
-#define EVENTS (sizeof events / sizeof *events)
+#define EVENTS (sizeof(events) / sizeof(*events))
 
 const char *trace_phase(enum lw__phase phase)
 {
@@ -49,12 +49,14 @@ const char *trace_ms(int64_t us, char room[32])
 {
     size_t length;
 
-    snprintf(room, 32, "%lld.%03d", (long long)(us / 1000), (int)(us % 1000));
+    (void)snprintf(room, 32, "%lld.%03d", (long long)(us / 1000), (int)(us % 1000));
     length = strlen(room);
-    while (room[length - 1] == '0')
+    while (room[length - 1] == '0') {
         room[--length] = '\0';
-    if (room[length - 1] == '.')
+    }
+    if (room[length - 1] == '.') {
         room[length - 1] = '\0';
+    }
     return room;
 }
 
@@ -68,11 +70,13 @@ static int64_t read_ms(const char *text)
     int64_t unit = 100;
 
     if (*end == '.') {
-        for (end++; *end >= '0' && *end <= '9'; end++, unit /= 10)
+        for (end++; *end >= '0' && *end <= '9'; end++, unit /= 10) {
             us += (*end - '0') * unit;
+        }
     }
-    if (*end != '\0' || end == text)
+    if (*end != '\0' || end == text) {
         fail_msg("no time: %s", text);
+    }
     return us;
 }
 
@@ -81,8 +85,9 @@ static int64_t read_number(const char *text)
     char *end;
     int64_t number = strtoll(text, &end, 10);
 
-    if (*end != '\0' || end == text)
+    if (*end != '\0' || end == text) {
         fail_msg("no number: %s", text);
+    }
     return number;
 }
 
@@ -106,9 +111,10 @@ static bool *flag_of(struct lw__input *in, const char *word)
         {LW__EV_NOT_GRANTED, "set", &in->not_granted.set_done},
     };
 
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
-        if (in->event == flags[i].event && strcmp(word, flags[i].word) == 0)
+    for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++) {
+        if (in->event == flags[i].event && strcmp(word, flags[i].word) == 0) {
             return flags[i].flag;
+        }
     }
     return NULL;
 }
@@ -117,14 +123,15 @@ static bool read_flag(struct lw__input *in, const char *word)
 {
     bool *flag = flag_of(in, word);
 
-    if (flag)
+    if (flag != NULL) {
         *flag = true;
-    else if (strcmp(word, "unlinked") == 0)
+    } else if (strcmp(word, "unlinked") == 0) {
         in->linked = false;
-    else if (strcmp(word, "unsent") == 0)
+    } else if (strcmp(word, "unsent") == 0) {
         in->unknown.was_sent = false;
-    else
+    } else {
         return false;
+    }
     return true;
 }
 
@@ -157,11 +164,12 @@ static void read_field(struct lw__input *in, const char *word)
         {LW__EV_RELEASED, "holds", &in->released.holds_left, false},
     };
     const char *value = strchr(word, '=');
-    size_t length = value ? (size_t)(value - word) : 0;
+    size_t length = value != NULL ? (size_t)(value - word) : 0;
 
-    if (read_flag(in, word))
+    if (read_flag(in, word)) {
         return;
-    for (size_t i = 0; value && i < sizeof fields / sizeof *fields; i++) {
+    }
+    for (size_t i = 0; value != NULL && i < sizeof(fields) / sizeof(*fields); i++) {
         if (in->event == fields[i].event && strlen(fields[i].name) == length &&
             strncmp(word, fields[i].name, length) == 0) {
             *fields[i].number = fields[i].time ? read_ms(value + 1)
@@ -174,11 +182,12 @@ static void read_field(struct lw__input *in, const char *word)
 
 static enum lw__event read_event(const char *word)
 {
-    for (size_t i = 0; word && i < EVENTS; i++) {
-        if (strcmp(events[i], word) == 0)
+    for (size_t i = 0; word != NULL && i < EVENTS; i++) {
+        if (strcmp(events[i], word) == 0) {
             return (enum lw__event)i;
+        }
     }
-    fail_msg("no event: %s", word ? word : "(nothing)");
+    fail_msg("no event: %s", word != NULL ? word : "(nothing)");
     return LW__EV_START;
 }
 
@@ -187,12 +196,13 @@ static void read_terms(struct trace *trace)
     const char *word;
 
     while ((word = strtok(NULL, " ")) != NULL) {
-        if (strncmp(word, "lease=", 6) == 0)
+        if (strncmp(word, "lease=", 6) == 0) {
             lw__machine_init(&trace->machine, WINDOW_US, read_ms(word + 6));
-        else if (strncmp(word, "margin=", 7) == 0)
+        } else if (strncmp(word, "margin=", 7) == 0) {
             trace->margin_us = read_ms(word + 7);
-        else
+        } else {
             fail_msg("no term: %s", word);
+        }
     }
 }
 
@@ -243,14 +253,17 @@ static struct lw__input read_input(const struct trace *trace, char *first)
     const char *word;
 
     in.now_us = now_us;
-    while ((word = strtok(NULL, " ")) != NULL)
+    while ((word = strtok(NULL, " ")) != NULL) {
         read_field(&in, word);
-    if (in.event == LW__EV_QUEUED && in.queued.server_us == 0)
+    }
+    if (in.event == LW__EV_QUEUED && in.queued.server_us == 0) {
         in.queued.server_us = in.sent_us + AHEAD_US;
-    if (in.event == LW__EV_QUEUED && in.queued.ticket == NOT_GIVEN)
+    }
+    if (in.event == LW__EV_QUEUED && in.queued.ticket == NOT_GIVEN) {
         in.queued.ticket = in.queued.position >= 0 && trace->machine.ticket < 0
                                ? 100
                                : trace->machine.ticket;
+    }
     return in;
 }
 
@@ -263,7 +276,7 @@ static void add(char *line, const char *separator, const char *format, ...)
 
     at += (size_t)snprintf(line + at, LINE - at, "%s", separator);
     va_start(args, format);
-    vsnprintf(line + at, LINE - at, format, args);
+    (void)vsnprintf(line + at, LINE - at, format, args);
     va_end(args);
 }
 
@@ -281,9 +294,10 @@ static const char *status(int error)
         {LW_EDEADLOCK, "EDEADLOCK"},
     };
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (names[i].error == error)
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        if (names[i].error == error) {
             return names[i].name;
+        }
     }
     return "(no status of these)";
 }
@@ -301,15 +315,17 @@ static void write_actions(char *line, const struct lw__output *out)
         {LW__DO_END, "END"},
     };
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (!(out->actions & names[i].action))
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        if (!(out->actions & names[i].action)) {
             continue;
-        if (names[i].action == LW__DO_RELEASED)
+        }
+        if (names[i].action == LW__DO_RELEASED) {
             add(line, " ", "RELEASED %s,", status(out->release_status));
-        else if (names[i].action == LW__DO_FAIL)
+        } else if (names[i].action == LW__DO_FAIL) {
             add(line, " ", "FAIL %s,", status(out->fail_status));
-        else
+        } else {
             add(line, " ", "%s,", names[i].name);
+        }
     }
 }
 
@@ -318,14 +334,18 @@ static void write_state(char *line, const struct lw__machine *m)
     char room[32];
 
     add(line, " ", "%s", trace_phase(m->phase));
-    if (m->phase == LW__HELD || m->phase == LW__LAPSED)
+    if (m->phase == LW__HELD || m->phase == LW__LAPSED) {
         add(line, " ", "D=%s", trace_ms(m->deadline_us, room));
-    if (m->phase == LW__HELD)
+    }
+    if (m->phase == LW__HELD) {
         add(line, " ", "fence=%llu", (unsigned long long)m->fence);
-    if (m->due_us != LW__NEVER)
+    }
+    if (m->due_us != LW__NEVER) {
         add(line, " ", "due=%s", trace_ms(m->due_us, room));
-    if (m->ticket >= 0 && m->phase != LW__ENDED)
+    }
+    if (m->ticket >= 0 && m->phase != LW__ENDED) {
         add(line, " ", "ticket=%lld", (long long)m->ticket);
+    }
 }
 
 /* ---- running ---- */
@@ -339,8 +359,9 @@ void trace_init(struct trace *trace)
 static void note(struct trace *trace, const struct lw__input *in,
                  const struct lw__output *out)
 {
-    if (out->actions & (LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE))
+    if (out->actions & (LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE)) {
         trace->sent_us = in->now_us;
+    }
     if (in->event == LW__EV_QUEUED) {
         trace->pair_sent_us = in->sent_us;
         trace->pair_server_us = in->queued.server_us;
@@ -355,7 +376,8 @@ static int run_line(struct trace *trace, const char *line)
     struct lw__input in;
     struct lw__output out;
 
-    snprintf(before, sizeof before, "%.*s", arrow ? (int)(arrow - line) : LINE, line);
+    (void)snprintf(before, sizeof(before), "%.*s",
+                   arrow != NULL ? (int)(arrow - line) : LINE, line);
     add(actual, before, " ->");
     first = strtok(before, " ");
     if (strcmp(first, "terms") == 0) {
@@ -375,8 +397,9 @@ static const char *next_line(const char *script, char line[LINE])
 {
     size_t length;
 
-    while (*script == ' ' || *script == '\n')
+    while (*script == ' ' || *script == '\n') {
         script++;
+    }
     length = strcspn(script, "\n");
     if (length >= LINE) {
         fail_msg("a line is too long: %s", script);
@@ -391,8 +414,9 @@ void trace_run(struct trace *trace, const char *script)
 {
     char line[LINE];
 
-    for (script = next_line(script, line); *line; script = next_line(script, line))
+    for (script = next_line(script, line); *line; script = next_line(script, line)) {
         run_line(trace, line);
+    }
 }
 
 void trace_check(const char *script)
@@ -411,12 +435,14 @@ static void changes_nothing(const struct trace *trace, enum lw__event event,
     struct lw__output out;
 
     in.now_us = now_us;
-    if (event == LW__EV_HANDED)
+    if (event == LW__EV_HANDED) {
         in.handed.handed_us = 1;
+    }
     out = lw__machine_step(&cell.machine, &in);
     if (out.actions != 0 ||
-        memcmp(&cell.machine, &trace->machine, sizeof cell.machine) != 0)
+        memcmp(&cell.machine, &trace->machine, sizeof(cell.machine)) != 0) {
         fail_msg("%s should change nothing", events[event]);
+    }
 }
 
 void trace_cells(const char *before, const char *lines)
@@ -439,7 +465,8 @@ void trace_cells(const char *before, const char *lines)
         now_us = read_ms(line);
     }
     for (size_t i = 0; i < EVENTS; i++) {
-        if (!seen[i])
+        if (!seen[i]) {
             changes_nothing(&trace, (enum lw__event)i, now_us);
+        }
     }
 }

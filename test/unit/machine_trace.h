@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A run of the lock's state machine as readable text, which is the script and the oracle at
- * once: each line says what happens and, behind the arrow, what must come of it. Knows
+ * A run of the lock's state machine as readable text, which is the script and the oracle
+ * at once: each line says what happens and, behind the arrow, what must come of it. Knows
  * machine.h alone.
  *
  *     0 start -> try, asking
@@ -9,16 +9,17 @@
  *     900 release -> release, leaving
  *     905 released released -> RELEASED OK, END, ended
  *
- * In front: the time, an event (lw__event's names in small letters), its fields. All times
- * are milliseconds, with decimals where needed. Fields left out take what is usual: `sent` is
- * when the last command went out; the server's clock is 50 s ahead of ours, and stood at 50 s
- * + `sent` in a queued answer, which gives the ticket 100 to who had none; the pair of a
- * hand-over (`s`, `tau`) is the last queued answer's; the link stands (else `unlinked`); what
- * is unknown had been sent (else `unsent`). Behind the arrow: what is to be told, what is
- * sent, the phase, D while held or lapsed, when it is due, the ticket for the next ask.
+ * In front: the time, an event (lw__event's names in small letters), its fields. All
+ * times are milliseconds, with decimals where needed. Fields left out take what is usual:
+ * `sent` is when the last command went out; the server's clock is 50 s ahead of ours, and
+ * stood at 50 s + `sent` in a queued answer, which gives the ticket 100 to who had none;
+ * the pair of a hand-over (`s`, `tau`) is the last queued answer's; the link stands (else
+ * `unlinked`); what is unknown had been sent (else `unsent`). Behind the arrow: what is
+ * to be told, what is sent, the phase, D while held or lapsed, when it is due, the ticket
+ * for the next ask.
  *
- * A first line `terms lease=1000 margin=0` says what is asked for, and what is wanted of it;
- * they are lease=10000 margin=0 without, and the claim window is 2000.
+ * A first line `terms lease=1000 margin=0` says what is asked for, and what is wanted of
+ * it; they are lease=10000 margin=0 without, and the claim window is 2000.
  */
 #ifndef TEST_MACHINE_TRACE_H
 #define TEST_MACHINE_TRACE_H

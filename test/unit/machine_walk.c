@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A random walk: several processes, each with one token at a time, and a stranger want the
- * same name of a model of one server (machine_model.h). Commands and messages are slow, lost
- * before or after they ran, run late from a dead connection, come twice; processes stall;
- * callers give up, hold, pass their turn on; the server's clock runs at another rate. Now and
- * then all is calm, and then everybody must be served.
+ * A random walk: several processes, each with one token at a time, and a stranger want
+ * the same name of a model of one server (machine_model.h). Commands and messages are
+ * slow, lost before or after they ran, run late from a dead connection, come twice;
+ * processes stall; callers give up, hold, pass their turn on; the server's clock runs at
+ * another rate. Now and then all is calm, and then everybody must be served.
  *
- * After every step: who believes to hold has the name in the server until D at least; fences
- * grow; one command in flight; what has ended has left nothing.
+ * After every step: who believes to hold has the name in the server until D at least;
+ * fences grow; one command in flight; what has ended has left nothing.
  * Happy path: each seed's walk is silent. Arguments: a seed, a number of steps.
  */
 #include <setjmp.h>
@@ -63,8 +63,9 @@ void deliver(void)
         int copies = world.calm ? 1 : chance(5) ? 0 : chance(10) ? 2 : 1;
 
         for (size_t j = 0; j < INBOX && copies > 0; j++) {
-            if (p->inbox[j].at_us != 0)
+            if (p->inbox[j].at_us != 0) {
                 continue;
+            }
             p->inbox[j].at_us = world.now_us + delay();
             p->inbox[j].message = message;
             copies--;
@@ -129,18 +130,20 @@ static size_t candidate_count;
 
 static void add(struct candidate candidate)
 {
-    if (candidate.player && candidate.kind != RUNS_ASK &&
+    if (candidate.player != NULL && candidate.kind != RUNS_ASK &&
         candidate.kind != RUNS_RENEWAL &&
-        candidate.at_us < candidate.player->stalled_until_us)
+        candidate.at_us < candidate.player->stalled_until_us) {
         candidate.at_us = candidate.player->stalled_until_us;
+    }
     candidates[candidate_count++] = candidate;
 }
 
 static void add_if(bool wanted, struct player *p, int64_t at_us,
                    void (*happens)(struct player *))
 {
-    if (wanted)
+    if (wanted) {
         add((struct candidate){.at_us = at_us, .player = p, .happens = happens});
+    }
 }
 
 static void add_player(struct player *p)
@@ -148,11 +151,13 @@ static void add_player(struct player *p)
     const struct lw__machine *m = &p->machine;
     bool asks = p->ask.kind != NOTHING, renews = p->renewal.kind != NOTHING;
 
-    if (asks && p->ask.runs && !p->ask.ran)
+    if (asks && p->ask.runs && !p->ask.ran) {
         add((struct candidate){.at_us = p->ask.run_us, .player = p, .kind = RUNS_ASK});
-    if (renews && p->renewal.runs && !p->renewal.ran)
+    }
+    if (renews && p->renewal.runs && !p->renewal.ran) {
         add((struct candidate){
             .at_us = p->renewal.run_us, .player = p, .kind = RUNS_RENEWAL});
+    }
     add_if(asks, p, p->ask.answer_us, player_answer);
     add_if(renews, p, p->renewal.answer_us, player_renewal);
     add_if(!p->linked, p, p->link_up_us, player_link_up);
@@ -162,21 +167,24 @@ static void add_player(struct player *p)
     add_if(m->phase == LW__HELD && !p->told, p, p->tell_us, player_tell);
     add_if(m->phase != LW__LEAVING, p, p->act_us, player_act);
     for (size_t i = 0; i < INBOX; i++) {
-        if (p->inbox[i].at_us != 0)
+        if (p->inbox[i].at_us != 0) {
             add((struct candidate){
                 .at_us = p->inbox[i].at_us, .player = p, .index = i, .kind = MESSAGE});
+        }
     }
 }
 
 static void add_all(void)
 {
     candidate_count = 0;
-    for (size_t i = 0; i < PLAYERS; i++)
+    for (size_t i = 0; i < PLAYERS; i++) {
         add_player(&world.players[i]);
+    }
     for (size_t i = 0; i < GHOSTS; i++) {
-        if (world.ghosts[i].kind != NOTHING)
+        if (world.ghosts[i].kind != NOTHING) {
             add((struct candidate){
                 .at_us = world.ghosts[i].run_us, .index = i, .kind = GHOST});
+        }
     }
     add((struct candidate){.at_us = world.stranger_us, .kind = STRANGER});
 }
@@ -188,13 +196,16 @@ static struct candidate choose(void)
     size_t due_count = 0;
 
     add_all();
-    for (size_t i = 0; i < candidate_count; i++)
-        first = candidates[i].at_us < first ? candidates[i].at_us : first;
-    if (first > world.now_us)
-        world.now_us = first;
     for (size_t i = 0; i < candidate_count; i++) {
-        if (candidates[i].at_us <= world.now_us)
+        first = candidates[i].at_us < first ? candidates[i].at_us : first;
+    }
+    if (first > world.now_us) {
+        world.now_us = first;
+    }
+    for (size_t i = 0; i < candidate_count; i++) {
+        if (candidates[i].at_us <= world.now_us) {
             candidates[due_count++] = candidates[i];
+        }
     }
     return candidates[draw(0, (int64_t)due_count - 1)];
 }
@@ -219,12 +230,14 @@ static void happen(struct candidate c)
         break;
     }
     player_deadline(c.player);
-    if (c.kind == MESSAGE)
+    if (c.kind == MESSAGE) {
         player_message(c.player, c.index);
-    else if (c.happens != player_deadline)
+    } else if (c.happens != player_deadline) {
         c.happens(c.player);
-    if (!world.calm && chance(1))
+    }
+    if (!world.calm && chance(1)) {
         c.player->stalled_until_us = world.now_us + draw(1, 8000) * MS;
+    }
 }
 
 static void go_on(void)
@@ -232,10 +245,13 @@ static void go_on(void)
     struct player *any = &world.players[draw(0, PLAYERS - 1)];
 
     happen(choose());
-    if (!world.calm && chance(1) && any->linked && any->stalled_until_us <= world.now_us)
+    if (!world.calm && chance(1) && any->linked &&
+        any->stalled_until_us <= world.now_us) {
         player_subscribed(any);
-    for (size_t i = 0; i < PLAYERS; i++)
+    }
+    for (size_t i = 0; i < PLAYERS; i++) {
         player_check(&world.players[i]);
+    }
 }
 
 /* No faults any more: everybody is served. */
@@ -246,16 +262,19 @@ static void be_calm(void)
 
     world.calm = true;
     world.calms++;
-    for (size_t i = 0; i < PLAYERS; i++)
+    for (size_t i = 0; i < PLAYERS; i++) {
         world.players[i].served = 0;
+    }
     while (!all) {
         all = true;
         go_on();
         for (size_t i = 0; i < PLAYERS; i++) {
-            if (world.players[i].served < 2)
+            if (world.players[i].served < 2) {
                 all = false;
-            if (world.now_us > until && world.players[i].served < 2)
+            }
+            if (world.now_us > until && world.players[i].served < 2) {
                 broken(&world.players[i], "was not served although all is calm");
+            }
         }
     }
     world.calm = false;
@@ -263,7 +282,7 @@ static void be_calm(void)
 
 static void walk(uint64_t seed)
 {
-    memset(&world, 0, sizeof world);
+    memset(&world, 0, sizeof(world));
     world.seed = seed;
     lw__random_seed(&world.random, seed);
     world.now_us = 1000 * MS;
@@ -279,8 +298,9 @@ static void walk(uint64_t seed)
         world.players[i].act_us = world.now_us;
     }
     while (world.steps < steps_wanted) {
-        for (int i = 0; i < 4000; i++)
+        for (int i = 0; i < 4000; i++) {
             go_on();
+        }
         be_calm();
     }
     print_message("seed %llu: %lu steps, %lu grants (%lu by message), %lu turns, "
@@ -299,17 +319,20 @@ static void test_random_walk(void **state)
         walk(seed_wanted);
         return;
     }
-    for (uint64_t seed = 1; seed <= SEEDS; seed++)
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         walk(seed);
+    }
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_walk)};
 
-    if (argc > 1)
+    if (argc > 1) {
         seed_wanted = strtoull(argv[1], NULL, 10);
-    if (argc > 2)
+    }
+    if (argc > 2) {
         steps_wanted = strtoul(argv[2], NULL, 10);
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

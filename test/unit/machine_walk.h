@@ -4,7 +4,8 @@
  * machine_walk.c draws what happens; machine_player.c is a process that does what the
  * library does around its machine, and what its callers may think of.
  *
- * Happy path: player_act starts a token; player_answer, player_tell; player_act releases it.
+ * Happy path: player_act starts a token; player_answer, player_tell; player_act releases
+ * it.
  */
 #ifndef TEST_MACHINE_WALK_H
 #define TEST_MACHINE_WALK_H
@@ -19,14 +20,8 @@
 #define CALM_US (180000000) /* in which everybody must have been served */
 
 struct command {
-    enum {
-        NOTHING,
-        TRY,
-        ACQUIRE,
-        TURN,
-        RELEASE,
-        RENEW
-    } kind; /* NOTHING: not in flight */
+    /* NOTHING: not in flight */
+    enum { NOTHING, TRY, ACQUIRE, TURN, RELEASE, RENEW } kind;
     unsigned token, previous;
     int64_t lease_us, ticket;
     bool wait;

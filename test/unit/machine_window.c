@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The claim window and the times around it, each rule on both sides of its boundary; told as
- * traces (see machine_trace.h). Here an ask leaves at 5 ms, with the server at 50005 ms, and
- * its window is 2000 ms: handed over at 50005 ms it may be held until D = 5 + 2000 - 22.
+ * The claim window and the times around it, each rule on both sides of its boundary; told
+ * as traces (see machine_trace.h). Here an ask leaves at 5 ms, with the server at 50005
+ * ms, and its window is 2000 ms: handed over at 50005 ms it may be held until D = 5 +
+ * 2000 - 22.
  *
  * Happy path: test_held_at_once_after_a_hand_over.
  */
@@ -28,8 +29,9 @@ static void each_waiting(const char *lines)
     for (; *lines; lines++) {
         char line[256] = "";
 
-        for (size_t i = 0; *lines != '\n'; i++)
+        for (size_t i = 0; *lines != '\n'; i++) {
             line[i] = *lines++;
+        }
         trace_init(&trace);
         trace_run(&trace, waits);
         trace_run(&trace, line);
@@ -147,7 +149,8 @@ static void test_an_answer_decides_over_the_message(void **state)
                 "5 granted fence=48 -> GRANT, held D=9898 fence=48\n");
 }
 
-/* tau <= t: the answer is old, the message is news; tau > t: what was handed over is gone. */
+/* tau <= t: the answer is old, the message is news; tau > t: what was handed over is
+ * gone. */
 static void test_a_message_noted_while_asking(void **state)
 {
     (void)state;
@@ -208,8 +211,8 @@ static void test_messages_to_one_who_holds_or_leaves(void **state)
 
 /* ---- standing by, polling ---- */
 
-/* When the window of the one who was handed the lock has ended, and up to 5 % more; but no
- * later than it was due without that message: a hand-over may have been lost. */
+/* When the window of the one who was handed the lock has ended, and up to 5 % more; but
+ * no later than it was due without that message: a hand-over may have been lost. */
 static void test_standby(void **state)
 {
     (void)state;
@@ -221,8 +224,8 @@ static void test_standby(void **state)
                  "1000 standby window=60000 -> queued due=6008 ticket=100\n");
 }
 
-/* clamp(remaining / 3, 50 ms, 3 s) * (position + 1), at most 10 s for the first hundred and
- * 30 s beyond; the head also when the lease ends. */
+/* clamp(remaining / 3, 50 ms, 3 s) * (position + 1), at most 10 s for the first hundred
+ * and 30 s beyond; the head also when the lease ends. */
 static void test_poll_delays(void **state)
 {
     static const struct {
@@ -258,9 +261,10 @@ static void test_poll_delays(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         assert_int_equal(lw__poll_delay_us(cases[i].remaining_ms, cases[i].position, 0),
                          cases[i].expected_us);
+    }
 }
 
 static void test_poll_delays_jitter_by_a_tenth(void **state)
@@ -269,7 +273,8 @@ static void test_poll_delays_jitter_by_a_tenth(void **state)
     assert_int_equal(lw__poll_delay_us(9000, 0, 1000), 3300000);
     assert_int_equal(lw__poll_delay_us(9000, 0, -1000), 2700000);
     assert_int_equal(lw__poll_delay_us(9000, 0, 500), 3150000);
-    assert_int_equal(lw__poll_delay_us(10, 0, 1000), 11000); /* the lease's end, exactly */
+    /* the lease's end, exactly */
+    assert_int_equal(lw__poll_delay_us(10, 0, 1000), 11000);
 }
 
 static void test_drift(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The command's view of a connection that did not come up: does the server refuse it for good?
- * Knows refusal.h alone.
+ * The command's view of a connection that did not come up: does the server refuse it for
+ * good? Knows refusal.h alone.
  *
  * Happy path: the library's text, yes or no.
  */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A session that does not come to stand: the name server says nothing, no address answers,
- * it is stopped in between. Knows session.h, and loop.h's place for the file that names servers.
+ * A session that does not come to stand: the name server says nothing, no address
+ * answers, it is stopped in between. Knows session.h, and loop.h's place for the file
+ * that names servers.
  *
- * Happy path: each attempt's end is noted as its reason, and the delay before the next one
- * grows.
+ * Happy path: each attempt's end is noted as its reason, and the delay before the next
+ * one grows.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +18,6 @@
 #include "base/told.h"
 #include "loop/loop.h"
 #include "loop/now.h"
-#include "loop/resolver.h"
 #include "loop/timer.h"
 #include "redis/session.h"
 
@@ -73,7 +73,7 @@ static void ask_the_mute(struct scene *scene)
     (void)snprintf(scene->file, sizeof(scene->file), "/tmp/lockwire-resolv.XXXXXX");
     file = fdopen(mkstemp(scene->file), "w");
     assert_non_null(file);
-    fprintf(file, "nameserver 127.0.0.1:%u\n", (unsigned)ntohs(address.sin_port));
+    (void)fprintf(file, "nameserver 127.0.0.1:%u\n", (unsigned)ntohs(address.sin_port));
     assert_int_equal(fclose(file), 0);
     *lw__loop_resolv_conf(scene->loop) = scene->file;
 }

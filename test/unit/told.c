@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Somebody else's words, made fit to be shown: no control byte goes through, nothing is longer
- * than its room, no character is cut. Knows told.h alone.
+ * Somebody else's words, made fit to be shown: no control byte goes through, nothing is
+ * longer than its room, no character is cut. Knows told.h alone.
  *
  * Happy path: a text, as it is told.
  */
@@ -22,9 +22,9 @@ static void told_as(const char *from, const char *expected)
 {
     char text[LW__TOLD], again[LW__TOLD];
 
-    lw__told(from, text, sizeof text);
+    lw__told(from, text, sizeof(text));
     assert_string_equal(text, expected);
-    lw__told(text, again, sizeof again);
+    lw__told(text, again, sizeof(again));
     assert_string_equal(again, expected);
 }
 
@@ -56,15 +56,16 @@ static void test_every_byte_has_room_or_is_left_out(void **state)
 
     (void)state;
     for (int byte = 1; byte < 256; byte++) {
-        memset(from, byte, sizeof from - 1);
-        from[sizeof from - 1] = '\0';
-        for (size_t size = 1; size < sizeof text; size++) {
-            memset(text, '#', sizeof text);
+        memset(from, byte, sizeof(from) - 1);
+        from[sizeof(from) - 1] = '\0';
+        for (size_t size = 1; size < sizeof(text); size++) {
+            memset(text, '#', sizeof(text));
             lw__told(from, text, size);
             assert_int_in_range(strlen(text), size < 5 ? 0 : size - 4, size - 1);
             assert_int_equal(text[size], '#');
-            for (const char *at = text; *at; at++)
+            for (const char *at = text; *at; at++) {
                 assert_int_in_range(*at, 0x20, 0x7e);
+            }
         }
     }
     text[0] = '#';
@@ -94,8 +95,8 @@ static void test_a_megabyte_is_cut(void **state)
     assert_non_null(from);
     memset(from, 'e', length);
     from[length] = '\0';
-    lw__told(from, text, sizeof text);
-    assert_int_equal(strlen(text), sizeof text - 1);
+    lw__told(from, text, sizeof(text));
+    assert_int_equal(strlen(text), sizeof(text) - 1);
     free(from);
 }
 

@@ -77,69 +77,72 @@ static void test_good_urls(void **state)
     }
 }
 
+/* Each with what must be said of it. */
+static const char *const bad_urls[][2] = {
+    {NULL, "NULL"},
+    {"", "neither redis:// nor unix://"},
+    {"localhost", "neither"},
+    {"http://h", "neither"},
+    {"redis:/h", "neither"},
+    {"redis://", "host is missing"},
+    {"redis://:6379", "host is missing"},
+    {"redis://h:70000", "port \"70000\" is not between 1 and 65535"},
+    {"redis://h:0", "port \"0\""},
+    {"redis://h:", "port \"\""},
+    {"redis://h:+1", "port \"+1\""},
+    {"redis://h:99999999999999999999", "port \"9999"},
+    {"redis://h/x", "database \"x\" is not a number from 0 to 2147483647"},
+    {"redis://h/-1", "database \"-1\""},
+    {"redis://h/2147483648", "database \"2147483648\""},
+    {"redis://h/1/2", "database \"1/2\""},
+    {"redis://h?db=1", "\"?\" after"},
+    {"redis://h/1#x", "\"#\" after"},
+    {"redis://h1,h2", "byte 0x2c at position 3 of host \"h1,h2\""},
+    {"redis://h h", "byte 0x20 at position 2"},
+    {"redis://h%zz", "host: after the \"%\" at its byte 2"},
+    {"redis://h%-0", "host: after the \"%\" at its byte 2"},
+    {"redis://h%0g", "host: after the \"%\" at its byte 2"},
+    {"redis://h%0", "host: after the \"%\" at its byte 2"},
+    {"redis://[::1", "\"]\""},
+    {"redis://[::1]x", "only a \":\" may stand"},
+    {"redis://[localhost]", "is not an IPv6 address"},
+    {"redis://[]", "host is missing"},
+    {"redis://@h", "nothing stands before the \"@\""},
+    {"redis://u%zz@h", "user: after the \"%\" at its byte 2"},
+    {"redis://u%zz:p@h", "user: after the \"%\" at its byte 2"},
+    {"redis://hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh"
+     "hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh"
+     "hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh"
+     "hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh",
+     "longer than 253 bytes"},
+    {"redis://[1:2:3:4:5:6:7:8:9:10:11:12:13:14:15:16:17:18:19:20:21:22:23:24:25]",
+     "is not an IPv6 address"},
+    {"redis://h/12345678901234567890123456789012345678901234567890",
+     "database \"1234567890123456789012345678901234567890\" is not"},
+    {"unix://", "path must follow"},
+    {"unix://host/path", "path must follow"},
+    {"unix:///p?database=1", "only \"?db=\""},
+    {"unix:///p?db=", "database \"\""},
+    {"unix:///p#x", "only \"?db=\""},
+    {"unix:///%00", "path: after the \"%\" at its byte 2"},
+    {"unix:///"
+     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+     "aaaaa"
+     "aaaaaaaaaaaaaaaaaaaaaa",
+     "the path has 107 bytes, a unix socket's has at most 106"},
+};
+
 static void test_bad_urls_are_explained(void **state)
 {
-    static const char *const cases[][2] = {
-        {NULL, "NULL"},
-        {"", "neither redis:// nor unix://"},
-        {"localhost", "neither"},
-        {"http://h", "neither"},
-        {"redis:/h", "neither"},
-        {"redis://", "host is missing"},
-        {"redis://:6379", "host is missing"},
-        {"redis://h:70000", "port \"70000\" is not between 1 and 65535"},
-        {"redis://h:0", "port \"0\""},
-        {"redis://h:", "port \"\""},
-        {"redis://h:+1", "port \"+1\""},
-        {"redis://h:99999999999999999999", "port \"9999"},
-        {"redis://h/x", "database \"x\" is not a number from 0 to 2147483647"},
-        {"redis://h/-1", "database \"-1\""},
-        {"redis://h/2147483648", "database \"2147483648\""},
-        {"redis://h/1/2", "database \"1/2\""},
-        {"redis://h?db=1", "\"?\" after"},
-        {"redis://h/1#x", "\"#\" after"},
-        {"redis://h1,h2", "byte 0x2c at position 3 of host \"h1,h2\""},
-        {"redis://h h", "byte 0x20 at position 2"},
-        {"redis://h%zz", "host: after the \"%\" at its byte 2"},
-        {"redis://h%-0", "host: after the \"%\" at its byte 2"},
-        {"redis://h%0g", "host: after the \"%\" at its byte 2"},
-        {"redis://h%0", "host: after the \"%\" at its byte 2"},
-        {"redis://[::1", "\"]\""},
-        {"redis://[::1]x", "only a \":\" may stand"},
-        {"redis://[localhost]", "is not an IPv6 address"},
-        {"redis://[]", "host is missing"},
-        {"redis://@h", "nothing stands before the \"@\""},
-        {"redis://u%zz@h", "user: after the \"%\" at its byte 2"},
-        {"redis://u%zz:p@h", "user: after the \"%\" at its byte 2"},
-        {"redis://hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh"
-         "hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh"
-         "hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh"
-         "hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh",
-         "longer than 253 bytes"},
-        {"redis://[1:2:3:4:5:6:7:8:9:10:11:12:13:14:15:16:17:18:19:20:21:22:23:24:25]",
-         "is not an IPv6 address"},
-        {"redis://h/12345678901234567890123456789012345678901234567890",
-         "database \"1234567890123456789012345678901234567890\" is not"},
-        {"unix://", "path must follow"},
-        {"unix://host/path", "path must follow"},
-        {"unix:///p?database=1", "only \"?db=\""},
-        {"unix:///p?db=", "database \"\""},
-        {"unix:///p#x", "only \"?db=\""},
-        {"unix:///%00", "path: after the \"%\" at its byte 2"},
-        {"unix:///"
-         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-         "aaaaa"
-         "aaaaaaaaaaaaaaaaaaaaaa",
-         "the path has 107 bytes, a unix socket's has at most 106"},
-    };
-
     (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < sizeof(bad_urls) / sizeof(bad_urls[0]); i++) {
         char why[160] = "";
         struct lw__url url = {0};
-        assert_int_equal(lw__url_parse(cases[i][0], &url, why, sizeof(why)), LW_EINVAL);
-        if (strstr(why, cases[i][1]) == NULL) {
-            fail_msg("%s: \"%s\" does not say \"%s\"", cases[i][0], why, cases[i][1]);
+        assert_int_equal(lw__url_parse(bad_urls[i][0], &url, why, sizeof(why)),
+                         LW_EINVAL);
+        if (strstr(why, bad_urls[i][1]) == NULL) {
+            fail_msg("%s: \"%s\" does not say \"%s\"", bad_urls[i][0], why,
+                     bad_urls[i][1]);
         }
         assert_null(url.host);
         assert_null(url.password);
@@ -244,8 +247,8 @@ static void test_every_error_has_its_text(void **state)
 #undef LW_CHECK
     assert_string_equal(lw_strerror(-999), "unknown error");
     assert_string_equal(lw_strerror(2), "unknown error");
-    snprintf(numbers, sizeof numbers, "%d.%d.%d", LW_VERSION_MAJOR, LW_VERSION_MINOR,
-             LW_VERSION_PATCH);
+    (void)snprintf(numbers, sizeof(numbers), "%d.%d.%d", LW_VERSION_MAJOR,
+                   LW_VERSION_MINOR, LW_VERSION_PATCH);
     assert_string_equal(numbers, LW_VERSION);
     assert_string_equal(lw_version(), LW_VERSION);
 }

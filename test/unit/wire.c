@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bytes on their way out of a context of hiredis': kept in order however few the socket takes,
- * one write a turn, no large buffer kept and no small one given back, no signal. Knows wire.h.
+ * Bytes on their way out of a context of hiredis': kept in order however few the socket
+ * takes, one write a turn, no large buffer kept and no small one given back, no signal.
+ * Knows wire.h.
  *
  * Happy path: a context connects to a listener of the test's, bytes are appended to its
  * output, the loop turns, they are read at the other end.
@@ -171,8 +172,8 @@ static void test_what_one_turn_sends_leaves_at_its_end(void **state)
     assert_int_equal(take_in(scene, 30), 0);
 }
 
-/* The socket takes less than there is; more is added behind what is left, and the loop has
- * nothing to do until it can be written. */
+/* The socket takes less than there is; more is added behind what is left, and the loop
+ * has nothing to do until it can be written. */
 static void test_what_is_left_goes_first(void **state)
 {
     struct scene *scene = *state;
@@ -194,7 +195,8 @@ static void test_what_is_left_goes_first(void **state)
     turn(scene);
     assert_int_equal(left(scene), 0);
     assert_false(scene->wire.waiting);
-    assert_true(sdsalloc(scene->context->c.obuf) < LARGE / 4); /* no such buffer is kept */
+    /* no such buffer is kept */
+    assert_true(sdsalloc(scene->context->c.obuf) < LARGE / 4);
     add(scene, added, 10);
     turn(scene);
     assert_int_equal(take_in(scene, added), 10);

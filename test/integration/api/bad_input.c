@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Arguments that lw_acquire refuses at the call: names, options, sizes of structs. Each gives
- * its error and a text that says what and where. Needs nothing beyond test/lib. Must not know
- * the checks' order.
+ * Arguments that lw_acquire refuses at the call: names, options, sizes of structs. Each
+ * gives its error and a text that says what and where. Needs nothing beyond test/lib.
+ * Must not know the checks' order.
  *
  * Happy path: a bad argument, LW_EINVAL, the text; nothing was sent, nothing is leaked.
  */
@@ -19,8 +19,9 @@ static void accepted(const char *name)
     struct hold *A = ask(a, "A", name, 0);
 
     UNTIL(A->result != PENDING);
-    if (A->result != LW_OK)
+    if (A->result != LW_OK) {
         stage_fail("\"%s\": %s", name, status_name(A->result));
+    }
     assert_string_equal(lw_lock_name(A->lock), name);
     assert_int_equal(redis_int("EXISTS %s", name), 1);
     let_go(A);
@@ -62,7 +63,7 @@ static void name_with_a_control_byte(void **state)
     a = peer_ready("a", NULL);
     for (int byte = 1; byte < 0x20; byte++) {
         name[2] = (char)byte;
-        snprintf(place, sizeof(place), "0x%02x", byte);
+        (void)snprintf(place, sizeof(place), "0x%02x", byte);
         ask_refused(a, name, NULL, LW_EINVAL, place);
         ask_refused(a, name, NULL, LW_EINVAL, "position");
     }
@@ -145,7 +146,7 @@ static void lease_out_of_range(void **state)
     ask_with(a, "B", "y", asking(.lease_ms = 2147483647));
     EXPECT("A granted; B granted");
     ask_with(a, "C", "z", asking(.lease_ms = 100, .flags = LW_NO_RENEW));
-    UNTIL(strstr(stage.history, "C "));
+    UNTIL(strstr(stage.history, "C ") != NULL);
     stage_clear_trace();
 }
 
@@ -213,8 +214,9 @@ static void on_plain(struct lw_lock *lock, int status, void *arg)
     stage_note("plain %s", status_name(status));
 }
 
-/* Without players.c, which copies what it is given. */
-static int acquire_plainly(const struct lw_acquire_options *options, struct lw_lock **lock)
+/* Without players.h, which copies what it is given. */
+static int acquire_plainly(const struct lw_acquire_options *options,
+                           struct lw_lock **lock)
 {
     *lock = NULL;
     a->error[0] = '\0';

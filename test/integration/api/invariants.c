@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The invariants that other files do not show by name: mutual exclusion seen from outside
- * (I1, with a canary that must be able to die), nothing left behind (I9), the head is never
- * admittable after a script (I10), no blocking (I8). Elsewhere: I1 in holding.c, rules_lost.c
- * and waiting_faults.c, I2 in fencing.c, I3 and I5 in waiting_faults.c, I4 in waiting.c, I6
- * in waiting.c and server/lies.c, I7 in rules_*.c and reentrancy.c. Needs nothing beyond
- * test/lib. Must not know how the lock is kept.
+ * (I1, with a canary that must be able to die), nothing left behind (I9), the head is
+ * never admittable after a script (I10), no blocking (I8). Elsewhere: I1 in holding.c,
+ * rules_lost.c and waiting_faults.c, I2 in fencing.c, I3 and I5 in waiting_faults.c, I4
+ * in waiting.c, I6 in waiting.c and server/lies.c, I7 in rules_*.c and reentrancy.c.
+ * Needs nothing beyond test/lib. Must not know how the lock is kept.
  *
  * Happy path: many clients, a shared thing, what must be true of it.
  */
@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- I1: a counter that is read, kept for a moment and written back, under the lock ---- */
+/* ---- I1: a counter, read, kept for a moment and written back under the lock ---- */
 
 #define CANARY_ROUNDS 150
 
@@ -50,9 +50,10 @@ static void on_round(struct hold *hold, enum moment moment)
     struct worker *worker = hold->aim;
 
     if (moment == AT_RESULT) {
-        if (hold->fence <= canary.last_fence)
+        if (hold->fence <= canary.last_fence) {
             stage_complain("I2: %llu after %llu", (unsigned long long)hold->fence,
                            (unsigned long long)canary.last_fence);
+        }
         canary.last_fence = hold->fence;
         enter(worker);
     } else if (moment == AT_RELEASED) {
@@ -65,8 +66,9 @@ static void on_round(struct hold *hold, enum moment moment)
 
 static void start_round(struct worker *worker)
 {
-    if (canary.rounds >= CANARY_ROUNDS)
+    if (canary.rounds >= CANARY_ROUNDS) {
         return;
+    }
     if (canary.unlocked) {
         enter(worker);
         return;
@@ -84,10 +86,11 @@ static void on_moment(evutil_socket_t fd, short what, void *arg)
     canary.inside--;
     canary.value = worker->read + 1;
     canary.rounds++;
-    if (canary.unlocked)
+    if (canary.unlocked) {
         start_round(worker);
-    else
+    } else {
         let_go(worker->hold);
+    }
 }
 
 static void run_canary(uint32_t turns, bool unlocked)
@@ -106,8 +109,9 @@ static void run_canary(uint32_t turns, bool unlocked)
     }
     UNTIL(canary.rounds >= CANARY_ROUNDS && canary.inside == 0);
     UNTIL(redis_int("EXISTS x %s", queue_of("x")) == 0);
-    for (int i = 0; i < 12; i++)
+    for (int i = 0; i < 12; i++) {
         event_free(workers[i].moment);
+    }
     stage_clear_trace();
 }
 
@@ -170,7 +174,7 @@ static void I8_no_call_blocks_although_the_server_is_stopped(void **state)
 
     (void)state;
     for (int i = 0; i < 20; i++) {
-        snprintf(name, sizeof(name), "x%d", i);
+        (void)snprintf(name, sizeof(name), "x%d", i);
         held[i] = take(a, "A", name);
     }
     server_pause(&stage.server);
@@ -195,10 +199,12 @@ static int count_threads(void)
     int threads = 0;
     FILE *status = fopen("/proc/self/status", "re");
 
-    while (status && fgets(line, sizeof(line), status))
-        sscanf(line, "Threads: %d", &threads);
-    if (status)
-        fclose(status);
+    while (status != NULL && fgets(line, sizeof(line), status) != NULL) {
+        (void)sscanf(line, "Threads: %d", &threads);
+    }
+    if (status != NULL) {
+        (void)fclose(status);
+    }
     return threads;
 }
 
@@ -245,11 +251,12 @@ static void I9_every_key_has_a_ttl_at_any_moment(void **state)
     for (int i = 0; i < 300; i++) {
         struct hold *hold = all[i % 30];
         stage_run_for(1);
-        if (hold->lock && hold->result == LW_OK && !hold->releasing &&
-            hold->released == PENDING && i % 2)
+        if (hold->lock != NULL && hold->result == LW_OK && !hold->releasing &&
+            hold->released == PENDING && i % 2) {
             let_go(hold);
-        else if (hold->lock && i % 7 == 0)
+        } else if (hold->lock != NULL && i % 7 == 0) {
             drop(hold);
+        }
         assert_every_key_has_a_ttl();
     }
     stage_clear_trace();

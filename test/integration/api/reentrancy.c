@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Callback rule 4 as a matrix: inside each kind of callback each function of the API, on this
- * very handle, on another one, on the client. Every pair is a run on fresh clients; nothing
- * may fire after a free (players.c judges), nothing may be leaked (ASan), the loop must end
- * when all is freed. Needs nothing beyond test/lib. Must not know the answers: those are in
- * states.c and the rules' tests.
+ * Callback rule 4 as a matrix: inside each kind of callback each function of the API, on
+ * this very handle, on another one, on the client. Every pair is a run on fresh clients;
+ * nothing may fire after a free (players.h judges), nothing may be leaked (ASan), the
+ * loop must end when all is freed. Needs nothing beyond test/lib. Must not know the
+ * answers: those are in states.c and the rules' tests.
  *
- * Happy path: a scene leads to the callback, the action is done inside it, the rest of the
- * scene runs on, everything is freed.
+ * Happy path: a scene leads to the callback, the action is done inside it, the rest of
+ * the scene runs on, everything is freed.
  */
 #include "players.h"
 
@@ -32,37 +32,41 @@ struct action {
 
 static struct hold *self_or_other(void)
 {
-    return scene.self ? scene.self : scene.other;
+    return scene.self != NULL ? scene.self : scene.other;
 }
 
 static void acquire_same_name(void)
 {
     const struct lw_lock *lock = self_or_other()->lock;
 
-    if (scene.a->client && lock && !scene.a->closing)
+    if (scene.a->client != NULL && lock != NULL && !scene.a->closing) {
         ask(scene.a, "New", lw_lock_name(lock), -1);
+    }
 }
 
 static void acquire_same_name_once(void)
 {
     const struct lw_lock *lock = self_or_other()->lock;
 
-    if (scene.a->client && lock && !scene.a->closing)
+    if (scene.a->client != NULL && lock != NULL && !scene.a->closing) {
         ask(scene.a, "New", lw_lock_name(lock), 0);
+    }
 }
 
 static void acquire_other_name(void)
 {
-    if (scene.a->client && !scene.a->closing)
+    if (scene.a->client != NULL && !scene.a->closing) {
         ask(scene.a, "New", "new", 1000);
+    }
 }
 
 static void release_handle(struct hold *hold)
 {
-    if (hold->lock && lw_lock_state(hold->lock) == LW_HELD)
+    if (hold->lock != NULL && lw_lock_state(hold->lock) == LW_HELD) {
         let_go(hold);
-    else if (hold->lock)
+    } else if (hold->lock != NULL) {
         (void)lw_release(hold->lock, NULL, NULL);
+    }
 }
 
 static void release_self(void)
@@ -82,10 +86,11 @@ static void release_queued(void)
 
 static void renew_handle(struct hold *hold)
 {
-    if (hold->lock && lw_lock_state(hold->lock) == LW_HELD)
+    if (hold->lock != NULL && lw_lock_state(hold->lock) == LW_HELD) {
         extend(hold, 40000);
-    else if (hold->lock)
+    } else if (hold->lock != NULL) {
         (void)lw_renew(hold->lock, 40000, NULL, NULL);
+    }
 }
 
 static void renew_self(void)
@@ -134,10 +139,11 @@ static void renew_then_free_self(void)
 
 static void close_client(void)
 {
-    if (scene.a->client && !scene.a->closing)
+    if (scene.a->client != NULL && !scene.a->closing) {
         peer_close(scene.a);
-    else if (scene.a->client)
+    } else if (scene.a->client != NULL) {
         (void)lw_client_close(scene.a->client, NULL, NULL);
+    }
 }
 
 static void free_client(void)
@@ -174,16 +180,18 @@ static void look_at_everything(void)
     const struct hold *all[] = {scene.self, scene.other, scene.queued};
     char text[256];
 
-    if (scene.a->client)
+    if (scene.a->client != NULL) {
         (void)peer_stats(scene.a);
+    }
     for (size_t i = 0; i < 3; i++) {
-        const struct lw_lock *lock = all[i] ? all[i]->lock : NULL;
-        if (!lock)
+        const struct lw_lock *lock = all[i] != NULL ? all[i]->lock : NULL;
+        if (lock == NULL) {
             continue;
-        snprintf(text, sizeof(text), "%s %s %s %d %d %d %d", lw_lock_name(lock),
-                 lw_lock_owner(lock), lw_lock_errstr(lock), (int)lw_lock_state(lock),
-                 (int)lw_lock_remaining_ms(lock), lw_lock_fence(lock) != 0,
-                 (int)lw_lock_retry_ms(lock));
+        }
+        (void)snprintf(text, sizeof(text), "%s %s %s %d %d %d %d", lw_lock_name(lock),
+                       lw_lock_owner(lock), lw_lock_errstr(lock),
+                       (int)lw_lock_state(lock), (int)lw_lock_remaining_ms(lock),
+                       lw_lock_fence(lock) != 0, (int)lw_lock_retry_ms(lock));
     }
     (void)lw_strerror(-1);
     (void)lw_version();
@@ -191,8 +199,9 @@ static void look_at_everything(void)
 
 static void make_another_client(void)
 {
-    if (scene.acted == 1)
+    if (scene.acted == 1) {
         ask(peer_start("n", NULL), "New", "new", 1000);
+    }
 }
 
 static const struct action actions[] = {
@@ -233,8 +242,9 @@ static void act(void)
 
 static void act_once(struct hold *hold, enum moment moment)
 {
-    if (moment != wanted)
+    if (moment != wanted) {
         return;
+    }
     hold->then = NULL;
     scene.self = hold;
     act();
@@ -266,9 +276,11 @@ static void in_granted_after_waiting(void)
 {
     arm(ask(scene.a, "Self", "late", 60000), AT_RESULT);
     wait_queued("late", 1);
-    for (struct hold *hold = holds; hold; hold = hold->next)
-        if (hold->peer == scene.b && strcmp(lw_lock_name(hold->lock), "late") == 0)
+    for (struct hold *hold = holds; hold != NULL; hold = hold->next) {
+        if (hold->peer == scene.b && strcmp(lw_lock_name(hold->lock), "late") == 0) {
             let_go(hold);
+        }
+    }
 }
 
 static void in_lost_by_deadline(void)
@@ -343,8 +355,9 @@ static void in_link_down(void)
 
 static void act_when_up(struct peer *peer)
 {
-    if (peer->up)
+    if (peer->up) {
         act_for_peer(peer);
+    }
 }
 
 static void in_link_up(void)
@@ -388,8 +401,9 @@ static void play(void (*lead_to_callback)(void), const struct action *action,
     UNTIL(scene.acted > 0);
     stage_run_for(15); /* what the action began goes on */
     players_leave();
-    if (event_base_get_num_events(stage.base, EVENT_BASE_COUNT_ADDED) != 1)
+    if (event_base_get_num_events(stage.base, EVENT_BASE_COUNT_ADDED) != 1) {
         stage_fail("\"%s\": events are left", action->name); /* but the stage's own one */
+    }
     stage_clear_trace();
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The callback rules 1 to 5, each clause by name. test/lib/players.c judges rules 1, 2, 3 and
- * 5 at every callback of every other test, too; here stands what only a scene of its own can
- * show. Rule 4 has reentrancy.c besides. Needs nothing beyond test/lib. Must not know the
- * library's inside.
+ * The callback rules 1 to 5, each clause by name. test/lib/players.h judges rules 1, 2, 3
+ * and 5 at every callback of every other test, too; here stands what only a scene of its
+ * own can show. Rule 4 has reentrancy.c besides. Needs nothing beyond test/lib. Must not
+ * know the library's inside.
  *
  * Happy path: a scene for the clause, and what must not have happened in it.
  */
@@ -57,7 +57,7 @@ static void rule1_local_refusal_still_comes_from_the_loop(void **state)
 
 static void rule1_log_callback_may_come_inside_a_call_and_nothing_else(void **state)
 {
-    struct peer *a = peer_start("a", NULL); /* logs at every level; players.c judges */
+    struct peer *a = peer_start("a", NULL); /* logs at every level; players.h judges */
 
     (void)state;
     UNTIL(a->up);
@@ -91,11 +91,13 @@ static void rule2_each_accepted_call_has_one_callback(void **state)
     struct hold *all[40];
 
     (void)state;
-    for (int i = 0; i < 40; i++)
+    for (int i = 0; i < 40; i++) {
         all[i] = ask(i % 2 ? a : b, "A", i % 3 ? "x" : "y", i % 4 ? 100 : 0);
-    for (int i = 0; i < 40; i++)
+    }
+    for (int i = 0; i < 40; i++) {
         UNTIL(all[i]->result != PENDING);
-    stage_run_for(300); /* a second one would be noticed by players.c */
+    }
+    stage_run_for(300); /* a second one would be noticed by players.h */
     stage_clear_trace();
 }
 
@@ -105,11 +107,13 @@ static void rule2_each_renew_and_release_has_one_callback(void **state)
     struct hold *A = take(a, "A", "x");
 
     (void)state;
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20; i++) {
         extend(A, 0);
+    }
     UNTIL(A->renewals == 0);
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20; i++) {
         extend(A, 0);
+    }
     let_go(A);
     UNTIL(A->released != PENDING);
     assert_int_equal(A->renewals, 0);
@@ -140,7 +144,7 @@ static void rule3_handle_outlives_its_failure_and_its_loss(void **state)
     assert_true(lw_lock_retry_ms(B->lock) > 0);
 }
 
-/* Freed at each of the first turns of the loop after each kind of call: players.c would
+/* Freed at each of the first turns of the loop after each kind of call: players.h would
  * complain about any callback after it. */
 static void rule3_nothing_fires_after_free_at_any_moment(void **state)
 {
@@ -149,18 +153,23 @@ static void rule3_nothing_fires_after_free_at_any_moment(void **state)
     (void)state;
     for (int i = 0; i < 60; i++) {
         struct hold *A = ask_with(a, "A", "x", asking(.wait_ms = -1, .lease_ms = 1000));
-        if (i >= 20)
+        if (i >= 20) {
             UNTIL(A->result == LW_OK);
+        }
         struct hold *B = ask(b, "B", "x", i % 2 ? 20 : -1);
-        if (i >= 30)
+        if (i >= 30) {
             extend(A, 0);
-        if (i >= 40)
+        }
+        if (i >= 40) {
             let_go(A);
-        for (int turn = 0; turn < i % 10; turn++)
+        }
+        for (int turn = 0; turn < i % 10; turn++) {
             event_base_loop(stage.base, EVLOOP_NONBLOCK);
+        }
         drop(A);
-        if (i % 3)
+        if (i % 3) {
             UNTIL(B->result != PENDING);
+        }
         drop(B);
         UNTIL(redis_int("EXISTS x %s", queue_of("x")) == 0);
     }
@@ -208,7 +217,7 @@ static void rule4_handle_and_client_freed_inside_the_callback(void **state)
         struct peer *a = peer_ready("a", NULL);
         struct hold *A = ask(a, "A", "x", -1);
         A->then = free_all;
-        UNTIL(!a->client);
+        UNTIL(a->client == NULL);
         redis_ok("DEL x");
     }
     EXPECT("A granted; A granted; A granted");

@@ -3,8 +3,8 @@
  * Callback rules 7 (lw_client_close, lw_client_free) and 8 (the loop). Needs nothing
  * beyond test/lib. Must not know how the client drains.
  *
- * Happy path: handles in several states, the client ends, what each is told and what is left
- * in Redis.
+ * Happy path: handles in several states, the client ends, what each is told and what is
+ * left in Redis.
  */
 #include "players.h"
 #include "proxy.h"
@@ -171,8 +171,9 @@ static void rule7_close_ends_in_time_although_the_server_is_stopped(void **state
     EXPECT_SET("W ECLOSED; R released EUNKNOWN");
     EXPECT("a closed");
     server_resume(&stage.server);
-    if (a->closed_ms - a->close_called_ms > 600 + 50 + 2 * stage.worst_lag_ms)
+    if (a->closed_ms - a->close_called_ms > 600 + 50 + 2 * stage.worst_lag_ms) {
         stage_fail("it took %lld ms", (long long)(a->closed_ms - a->close_called_ms));
+    }
     assert_true(a->closed_ms - a->close_called_ms >= 590);
     stage.keys_may_stay = true;
 }
@@ -287,8 +288,9 @@ static void rule7_free_at_every_moment_of_connecting(void **state)
     for (int turns = 0; turns < 40; turns++) {
         struct peer *a = peer_start("a", NULL);
         ask(a, "A", "x", turns % 3 ? -1 : 0);
-        for (int i = 0; i < turns; i++)
+        for (int i = 0; i < turns; i++) {
             event_base_loop(stage.base, EVLOOP_NONBLOCK);
+        }
         peer_free(a);
     }
     stage_clear_trace();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Callback rule 8, of fork: a child may free what it has of its parent's, before or after it
- * makes the event_base its own by event_reinit, or without. Neither does the parent notice,
- * nor is anything of it left in the child. Needs nothing beyond test/lib.
+ * Callback rule 8, of fork: a child may free what it has of its parent's, before or after
+ * it makes the event_base its own by event_reinit, or without. Neither does the parent
+ * notice, nor is anything of it left in the child. Needs nothing beyond test/lib.
  *
  * Happy path: something is held, a child frees it, the parent goes on holding.
  */
@@ -25,8 +25,9 @@ static bool run_in_child(void (*function)(struct peer *, struct hold *),
         function(peer, hold);
         end_child(0);
     }
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
         continue;
+    }
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
@@ -40,8 +41,9 @@ static void child_frees(struct peer *peer, struct hold *hold)
 static void child_frees_the_client_first(struct peer *peer, struct hold *hold)
 {
     lw_client_free(peer->client);
-    if (lw_lock_state(hold->lock) == LW_HELD || lw_lock_remaining_ms(hold->lock) != 0)
+    if (lw_lock_state(hold->lock) == LW_HELD || lw_lock_remaining_ms(hold->lock) != 0) {
         _exit(1);
+    }
     lw_lock_free(hold->lock);
 }
 
@@ -61,8 +63,9 @@ static void child_tries(struct peer *peer, struct hold *hold)
         lw_lock_remaining_ms(hold->lock) != 0 ||
         lw_acquire(peer->client, "y", NULL, (lw_lock_cb *)NULL, NULL, &lock) >= 0 ||
         lw_inspect(peer->client, "y", on_nothing, NULL) >= 0 ||
-        lw_client_close(peer->client, NULL, NULL) >= 0)
+        lw_client_close(peer->client, NULL, NULL) >= 0) {
         _exit(1);
+    }
     lw_lock_free(hold->lock);
     lw_client_free(peer->client);
 }
@@ -179,8 +182,9 @@ static void daemon_frees(struct daemon *daemon)
     lw_lock_free(daemon->lock);
 }
 
-/* Whether the base has become the child's own, with nothing of the parent's: its pipes have
- * the numbers that the client's descriptors had, and only what is said on them is heard. */
+/* Whether the base has become the child's own, with nothing of the parent's: its pipes
+ * have the numbers that the client's descriptors had, and only what is said on them is
+ * heard. */
 static int heard;
 
 static void on_pipe(evutil_socket_t fd, short what, void *arg)
@@ -190,8 +194,9 @@ static void on_pipe(evutil_socket_t fd, short what, void *arg)
     (void)what;
     (void)arg;
     heard++;
-    if (read(fd, &byte, 1) != 1)
+    if (read(fd, &byte, 1) != 1) {
         _exit(3);
+    }
 }
 
 static bool is_quiet(struct event_base *base)
@@ -200,38 +205,46 @@ static bool is_quiet(struct event_base *base)
     int ends[PIPES][2];
 
     if (event_base_get_num_events(base, EVENT_BASE_COUNT_ADDED | EVENT_BASE_COUNT_ACTIVE |
-                                            EVENT_BASE_COUNT_VIRTUAL) != 0)
+                                            EVENT_BASE_COUNT_VIRTUAL) != 0) {
         return false;
+    }
     for (int i = 0; i < PIPES; i++) {
-        if (pipe(ends[i]) != 0)
+        if (pipe(ends[i]) != 0) {
             return false;
+        }
         events[i] = event_new(base, ends[i][0], EV_READ | EV_PERSIST, on_pipe, NULL);
-        if (event_add(events[i], NULL) != 0)
+        if (event_add(events[i], NULL) != 0) {
             return false;
+        }
     }
     for (int i = 0; i < PIPES; i++) {
-        if (write(ends[i][1], "x", 1) != 1)
+        if (write(ends[i][1], "x", 1) != 1) {
             return false;
+        }
     }
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20; i++) {
         event_base_loop(base, EVLOOP_NONBLOCK);
-    for (int i = 0; i < PIPES; i++)
+    }
+    for (int i = 0; i < PIPES; i++) {
         event_free(events[i]);
+    }
     return heard == PIPES && event_base_loop(base, EVLOOP_NONBLOCK) == 1;
 }
 
 static int frees_then_reinits(struct daemon *daemon)
 {
     daemon_frees(daemon);
-    if (event_reinit(daemon->base) != 0)
+    if (event_reinit(daemon->base) != 0) {
         return 1;
+    }
     return is_quiet(daemon->base) ? 0 : 2;
 }
 
 static int reinits_then_frees(struct daemon *daemon)
 {
-    if (event_reinit(daemon->base) != 0)
+    if (event_reinit(daemon->base) != 0) {
         return 1;
+    }
     daemon_frees(daemon);
     return is_quiet(daemon->base) ? 0 : 2;
 }
@@ -245,21 +258,25 @@ static int frees_all(struct daemon *daemon)
 
 static int reinits_and_frees_all(struct daemon *daemon)
 {
-    if (event_reinit(daemon->base) != 0)
+    if (event_reinit(daemon->base) != 0) {
         return 1;
+    }
     return frees_all(daemon);
 }
 
-/* In the parent replies still arrive, so renewals are believed, and the lock is held on. */
+/* In the parent replies still arrive, so renewals are believed, and the lock is held
+ * on. */
 static void parent_holds_on(struct daemon *daemon)
 {
-    for (int64_t end = now_ms() + 2 * LEASE_MS; now_ms() < end;)
+    for (int64_t end = now_ms() + 2 * LEASE_MS; now_ms() < end;) {
         daemon_turn(daemon);
+    }
     assert_int_equal(lw_lock_state(daemon->lock), LW_HELD);
     assert_true(redis_int("PTTL x") > 0);
     assert_int_equal(lw_client_close(daemon->client, on_closed, daemon), 0);
-    while (!daemon->closed)
+    while (!daemon->closed) {
         daemon_turn(daemon);
+    }
 }
 
 static void in_a_child(int (*in_child)(struct daemon *))
@@ -270,10 +287,12 @@ static void in_a_child(int (*in_child)(struct daemon *))
 
     daemon_holds(&daemon, stage.server.url);
     child = fork_for_test();
-    if (child == 0)
+    if (child == 0) {
         end_child(in_child(&daemon));
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+    }
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
         continue;
+    }
     assert_int_equal(status, 0);
     parent_holds_on(&daemon);
     daemon_frees(&daemon);

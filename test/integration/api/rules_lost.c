@@ -3,7 +3,8 @@
  * Callback rule 6, `lost`: when, how often, why, and its order among the other callbacks.
  * Needs nothing beyond test/lib. Must not know the library's timers.
  *
- * Happy path: a lock is held, the ground is taken from under it, `lost` comes, once, first.
+ * Happy path: a lock is held, the ground is taken from under it, `lost` comes, once,
+ * first.
  */
 #include "players.h"
 #include "proxy.h"
@@ -106,8 +107,9 @@ static void rule6_at_the_deadline_minus_the_margin_at_the_latest(void **state)
         int64_t deadline = now_ms() + lw_lock_remaining_ms(A->lock);
         UNTIL(A->lost != PENDING);
         int64_t late = A->lost_ms - (deadline - margins[i]);
-        if (late > 20 + 2 * stage.worst_lag_ms)
+        if (late > 20 + 2 * stage.worst_lag_ms) {
             stage_fail("lost %lld ms late with margin %u", (long long)late, margins[i]);
+        }
         drop(A);
     }
     stage_clear_trace();
@@ -134,7 +136,8 @@ static void rule6_when_the_server_hangs_and_requests_may_take_longer(void **stat
 static void rule6_margin_with_renewals_that_cannot_come(void **state)
 {
     struct proxy *proxy = proxy_start(stage.server.path, false);
-    struct peer *a = peer_start_at("a", proxy->url, client_of(.request_timeout_ms = 3000));
+    struct peer *a =
+        peer_start_at("a", proxy->url, client_of(.request_timeout_ms = 3000));
 
     (void)state;
     peer_wait_ready(a);
@@ -174,8 +177,9 @@ static void rule6_first_callback_after_a_stalled_loop(void **state)
         stage_stall(500);
         UNTIL(E->result != PENDING && C->result != PENDING && D->renewed != PENDING &&
               A->lost != PENDING);
-        if (strncmp(stage.trace, "A lost ELOST", 12) != 0)
+        if (strncmp(stage.trace, "A lost ELOST", 12) != 0) {
             stage_fail("rule 6: lost was not the first: %s", stage.trace);
+        }
         stage_clear_trace();
         drop(A), drop(C), drop(D), drop(E);
         UNTIL(redis_int("EXISTS x z w %s", queue_of("y")) == 0);
@@ -190,8 +194,9 @@ static void rule6_several_are_lost_before_anything_else(void **state)
     char name[2] = "a";
 
     (void)state;
-    for (; name[0] < 'f'; name[0]++)
+    for (; name[0] < 'f'; name[0]++) {
         ask_with(a, name, name, asking(.lease_ms = 400, .flags = LW_NO_RENEW));
+    }
     EXPECT_SET("a granted; b granted; c granted; d granted; e granted");
     last = take(a, "L", "l");
     EXPECT("L granted");
@@ -240,7 +245,7 @@ static void I1_grant_that_arrives_past_its_deadline_is_discarded(void **state)
     assert_int_equal(A->result, PENDING);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
     UNTIL(A->result !=
-          PENDING); /* players.c judges: granted with time remaining, or not */
+          PENDING); /* players.h judges: granted with time remaining, or not */
     stage_clear_trace();
 }
 

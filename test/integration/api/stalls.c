@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Loops that stall, and callbacks that take long: much is due at once then, and what was on
- * its way to a callback may have come to nothing. Needs nothing beyond test/lib. Must not
- * know in what order things are looked at.
+ * Loops that stall, and callbacks that take long: much is due at once then, and what was
+ * on its way to a callback may have come to nothing. Needs nothing beyond test/lib. Must
+ * not know in what order things are looked at.
  *
- * Happy path: two grants are on their way; the first one's callback stalls past the second
- * one's lease; the second one is asked for again, and told when it is held.
+ * Happy path: two grants are on their way; the first one's callback stalls past the
+ * second one's lease; the second one is asked for again, and told when it is held.
  */
 #include "players.h"
 
@@ -18,8 +18,9 @@ static struct hold *A, *B;
 static void stall(struct hold *hold, enum moment moment)
 {
     (void)hold;
-    if (moment == AT_RESULT)
+    if (moment == AT_RESULT) {
         stage_stall(400);
+    }
 }
 
 /* A's and B's grants come in one packet, or nearly so. */
@@ -39,7 +40,7 @@ static void a_grant_that_ends_before_it_is_told_is_asked_for_again(void **state)
 
     (void)state;
     two_grants(a, 300, -1, stall);
-    UNTIL(B->result != PENDING); /* players.c: with time remaining, or not at all */
+    UNTIL(B->result != PENDING); /* players.h: with time remaining, or not at all */
     assert_int_equal(B->result, LW_OK);
     stage_clear_trace();
 }
@@ -57,14 +58,17 @@ static void stall_to_the_last_millisecond(struct hold *hold, enum moment moment)
 {
     int64_t until;
 
-    if (moment != AT_RESULT)
+    if (moment != AT_RESULT) {
         return;
+    }
     stage_stall(50);
-    while (lw_lock_remaining_ms(hold->lock) > 0)
+    while (lw_lock_remaining_ms(hold->lock) > 0) {
         continue;
+    }
     until = now_us() + 400;
-    while (now_us() < until)
+    while (now_us() < until) {
         continue;
+    }
 }
 
 static void a_grant_with_less_than_a_millisecond_left_is_asked_for_again(void **state)
@@ -78,7 +82,7 @@ static void a_grant_with_less_than_a_millisecond_left_is_asked_for_again(void **
         B = ask_with(a, "B", "y",
                      asking(.wait_ms = -1, .lease_ms = 100, .flags = LW_NO_RENEW));
         A->then = stall_to_the_last_millisecond;
-        UNTIL(B->result != PENDING); /* players.c: with time remaining, or not at all */
+        UNTIL(B->result != PENDING); /* players.h: with time remaining, or not at all */
         assert_int_equal(B->result, LW_OK);
         drop(A);
         drop(B);
@@ -90,8 +94,9 @@ static void a_grant_with_less_than_a_millisecond_left_is_asked_for_again(void **
 static void stall_and_steal(struct hold *hold, enum moment moment)
 {
     stall(hold, moment);
-    if (moment == AT_RESULT)
+    if (moment == AT_RESULT) {
         redis_ok("SET y theirs PX 60000");
+    }
 }
 
 static void a_grant_that_is_taken_before_it_is_told_is_none(void **state)
@@ -110,8 +115,9 @@ static void a_grant_that_is_taken_before_it_is_told_is_none(void **state)
 
 static void close_the_client(struct hold *hold, enum moment moment)
 {
-    if (moment == AT_RESULT)
+    if (moment == AT_RESULT) {
         peer_close(hold->peer);
+    }
 }
 
 static void a_grant_that_is_not_told_at_close_is_given_back(void **state)
@@ -127,8 +133,9 @@ static void a_grant_that_is_not_told_at_close_is_given_back(void **state)
 static void free_the_other(struct hold *hold, enum moment moment)
 {
     (void)hold;
-    if (moment == AT_RESULT)
+    if (moment == AT_RESULT) {
         drop(B);
+    }
 }
 
 static void a_grant_that_is_not_told_at_free_is_given_back(void **state)
@@ -145,7 +152,8 @@ static void a_grant_that_is_not_told_at_free_is_given_back(void **state)
 /* ---- losses that are not told yet ---- */
 
 /* Both leases end during the stall; A is told first. */
-static void two_losses(struct peer *a, void (*in_A)(struct hold *hold, enum moment moment))
+static void two_losses(struct peer *a,
+                       void (*in_A)(struct hold *hold, enum moment moment))
 {
     A = ask_with(a, "A", "x", asking(.lease_ms = 2000, .flags = LW_NO_RENEW));
     B = ask_with(a, "B", "y", asking(.lease_ms = 2000, .flags = LW_NO_RENEW));
@@ -157,8 +165,9 @@ static void two_losses(struct peer *a, void (*in_A)(struct hold *hold, enum mome
 static void release_the_other(struct hold *hold, enum moment moment)
 {
     (void)hold;
-    if (moment == AT_LOST)
+    if (moment == AT_LOST) {
         let_go(B);
+    }
 }
 
 static void a_release_before_the_loss_is_told_is_ENOTHELD(void **state)
@@ -172,8 +181,9 @@ static void a_release_before_the_loss_is_told_is_ENOTHELD(void **state)
 static void renew_the_other(struct hold *hold, enum moment moment)
 {
     (void)hold;
-    if (moment == AT_LOST)
+    if (moment == AT_LOST) {
         extend(B, 5000);
+    }
 }
 
 static void a_renewal_before_the_loss_is_told_is_ELOST_after_it(void **state)
@@ -185,8 +195,9 @@ static void a_renewal_before_the_loss_is_told_is_ELOST_after_it(void **state)
 
 static void close_at_loss(struct hold *hold, enum moment moment)
 {
-    if (moment == AT_LOST)
+    if (moment == AT_LOST) {
         peer_close(hold->peer);
+    }
 }
 
 static void a_loss_that_is_not_told_at_close_never_is(void **state)
@@ -212,13 +223,14 @@ static void two_stolen(void (*in_both)(struct hold *hold, enum moment moment))
     A->then = B->then = in_both;
     redis_ok("DEL x y");
     redis_ok("CLIENT KILL ID %lld", peer_link_id(a, false));
-    UNTIL(first);
+    UNTIL(first != NULL);
 }
 
 static void release_whoever_is_left(struct hold *hold, enum moment moment)
 {
-    if (moment != AT_LOST || first)
+    if (moment != AT_LOST || first != NULL) {
         return;
+    }
     first = hold;
     let_go(hold == A ? B : A);
 }
@@ -238,8 +250,9 @@ static void a_release_before_the_theft_is_told_is_ENOTHELD(void **state)
 
 static void renew_whoever_is_left(struct hold *hold, enum moment moment)
 {
-    if (moment != AT_LOST || first)
+    if (moment != AT_LOST || first != NULL) {
         return;
+    }
     first = hold;
     extend(hold == A ? B : A, 5000);
 }
@@ -251,7 +264,7 @@ static void a_renewal_before_the_theft_is_told_is_ELOST_after_it(void **state)
     (void)state;
     two_stolen(renew_whoever_is_left);
     other = first == A ? B : A;
-    UNTIL(other->renewals == 0); /* players.c: its loss came before */
+    UNTIL(other->renewals == 0); /* players.h: its loss came before */
     assert_int_equal(other->lost, LW_ENOTHELD);
     assert_int_equal(other->renewed, LW_ELOST);
 }
@@ -288,19 +301,22 @@ static void at_most_64_callbacks_come_in_one_turn_of_the_loop(void **state)
     take(a, "A", "x");
     EXPECT("A granted");
     for (int i = 0; i < MANY; i++) {
-        snprintf(label, sizeof(label), "%d", i);
+        (void)snprintf(label, sizeof(label), "%d", i);
         all[i] = ask(a, label, "x", 0); /* known to be busy without a command */
     }
     while (told < MANY) {
         int before = told;
 
         event_base_loop(stage.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-        while (told < MANY && all[told]->result != PENDING)
+        while (told < MANY && all[told]->result != PENDING) {
             told++;
-        for (int i = told; i < MANY; i++)
+        }
+        for (int i = told; i < MANY; i++) {
             assert_int_equal(all[i]->result, PENDING); /* in order */
-        if (told - before > 64)
+        }
+        if (told - before > 64) {
             stage_fail("%d callbacks in one turn", told - before);
+        }
     }
     stage_clear_trace();
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The header's table, state by call, cell by cell: lw_release, lw_renew and lw_lock_free in
- * LW_WAITING, LW_RELEASING, LW_LOST, LW_DONE, and on inert handles; LW_HELD is in states_held.c.
- * Needs nothing beyond test/lib. Must not know more of the states than the header says.
+ * The header's table, state by call, cell by cell: lw_release, lw_renew and lw_lock_free
+ * in LW_WAITING, LW_RELEASING, LW_LOST, LW_DONE, and on inert handles; LW_HELD is in
+ * states_held.c. Needs nothing beyond test/lib. Must not know more of the states than the
+ * header says.
  *
  * Happy path: bring a handle into a state, call, compare.
  */
@@ -143,7 +144,8 @@ static void waiting_free_gives_a_grant_by_message_to_the_next(void **state)
     wait_queued("x", 2);
     proxy_hold(proxy, SUBSCRIPTION, TO_CLIENT, true);
     let_go(C);
-    EXPECT("C granted; C released OK"); /* and handed over to A, which does not know yet */
+    /* and handed over to A, which does not know yet */
+    EXPECT("C granted; C released OK");
     drop(A);
     proxy_hold(proxy, SUBSCRIPTION, TO_CLIENT, false);
     EXPECT("D granted");

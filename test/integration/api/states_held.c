@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The column LW_HELD of the header's table, state by call: what lw_release, lw_renew and
- * lw_lock_free do, and each result that their callbacks may have. The other columns are in
- * states.c. Needs nothing beyond test/lib. Must not know more of the states than the header
- * says.
+ * lw_lock_free do, and each result that their callbacks may have. The other columns are
+ * in states.c. Needs nothing beyond test/lib. Must not know more of the states than the
+ * header says.
  *
  * Happy path: a held handle, a call, its result and what is in Redis afterwards.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lw_client_stats: each counter moves by what it counts, and by nothing else. Needs nothing
- * beyond test/lib. Must not know when the library counts.
+ * lw_client_stats: each counter moves by what it counts, and by nothing else. Needs
+ * nothing beyond test/lib. Must not know when the library counts.
  *
  * Happy path: do one thing, look at the one counter.
  */
@@ -129,9 +129,10 @@ static void commands_are_those_that_the_server_saw(void **state)
     stage_clear_trace();
     uint64_t counted = peer_stats(a).commands + peer_stats(b).commands;
     int seen = monitor_count("");
-    if ((uint64_t)seen != counted)
+    if ((uint64_t)seen != counted) {
         stage_fail("%d seen, %llu counted:\n%s", seen, (unsigned long long)counted,
                    monitor_text());
+    }
 }
 
 static void reconnects_and_resent(void **state)
@@ -172,8 +173,9 @@ static void wait_times(void **state)
     assert_int_in_range(stats.wait_us, 199000, (took + 2) * 1000);
     for (int i = 0; i < LW_WAIT_BUCKETS; i++) {
         sum += stats.wait_histogram[i];
-        if (stats.wait_histogram[i])
+        if (stats.wait_histogram[i]) {
             bucket = i;
+        }
     }
     assert_int_equal(sum, 1);
     int64_t upper = bucket == LW_WAIT_BUCKETS - 1 ? INT64_MAX : INT64_C(1) << bucket;

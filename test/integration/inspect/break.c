@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lw_break: takes a lock away from its holder and hands it over, in each mode; what the old
- * holder learns; whom it leaves alone. Must not know the scripts.
+ * lw_break: takes a lock away from its holder and hands it over, in each mode; what the
+ * old holder learns; whom it leaves alone. Must not know the scripts.
  *
- * Happy path: one holds, one waits; broken, the second has it, the first is told at its next
- * renewal.
+ * Happy path: one holds, one waits; broken, the second has it, the first is told at its
+ * next renewal.
  */
 #include "inspect/scene.h"
 #include "monitor.h"
@@ -56,7 +56,7 @@ static void only_the_token_s(void **state)
     three_clients();
     struct hold *A = take(a, "A", "x");
     EXPECT("A granted");
-    snprintf(token, sizeof(token), "%s", lw_lock_owner(A->lock));
+    (void)snprintf(token, sizeof(token), "%s", lw_lock_owner(A->lock));
     struct hold *B = ask(b, "B", "x", -1);
     wait_queued("x", 1);
     break_it(c, "x", "5f0e8f4b-0000-4000-8000-000000000001:1:2000", LW_ENOTHELD);
@@ -82,7 +82,7 @@ static void a_waiter_s_token_is_left_in_the_queue(void **state)
     wait_queued("x", 1);
     look_at(c, "x");
     char token[128];
-    snprintf(token, sizeof(token), "%.127s", look.waiters[0].token);
+    (void)snprintf(token, sizeof(token), "%.127s", look.waiters[0].token);
     call_break(c, "x", token);
     EXPECT("broken ENOTHELD");
     wait_queued("x", 1);
@@ -145,9 +145,11 @@ static void one_reader_of_several_by_its_token(void **state)
     enter(c, "W", "w", "bert", -1);
     wait_rw_queued(1);
     look_at(c, "x");
-    for (size_t i = 0; i < look.holder_count; i++)
-        if (strcmp(look.holders[i].owner, "anna") == 0)
-            snprintf(token, sizeof(token), "%.127s", look.holders[i].token);
+    for (size_t i = 0; i < look.holder_count; i++) {
+        if (strcmp(look.holders[i].owner, "anna") == 0) {
+            (void)snprintf(token, sizeof(token), "%.127s", look.holders[i].token);
+        }
+    }
     call_break(c, "x", token);
     EXPECT_SET("broken OK; W granted"); /* bert is the sole reader now */
     HOLDS("x", "write bert*1 bert=1");
@@ -162,7 +164,7 @@ static void many_readers(void **state)
     (void)state;
     three_clients();
     for (int i = 0; i < 250; i++) {
-        snprintf(label, sizeof(label), "%d", i);
+        (void)snprintf(label, sizeof(label), "%d", i);
         enter(a, label, "r", NULL, -1);
         UNTIL(holds->result == LW_OK);
     }
@@ -188,12 +190,13 @@ static void forty_dead_waiters_are_passed_over(void **state)
     wait_queued("x", 1);
     process_kill(p);
     char dead[128];
-    snprintf(dead, sizeof(dead), "%.36s",
-             redis_text("EVAL %s 1 lockwire:2:queue:{x}",
-                        "return redis.call('ZRANGE', KEYS[1], 0, 0)[1]"));
-    for (int i = 0; i < 40; i++)
+    (void)snprintf(dead, sizeof(dead), "%.36s",
+                   redis_text("EVAL %s 1 lockwire:2:queue:{x}",
+                              "return redis.call('ZRANGE', KEYS[1], 0, 0)[1]"));
+    for (int i = 0; i < 40; i++) {
         redis_ok("ZADD lockwire:2:queue:{x} %d %s:%d:2000-", i + 1, dead, i + 100);
-    snprintf(label, sizeof(label), "B");
+    }
+    (void)snprintf(label, sizeof(label), "B");
     struct hold *B = ask(b, label, "x", -1);
     wait_queued("x", 42);
     UNTIL(redis_int("EVAL %s 0", "return #redis.call('PUBSUB', 'CHANNELS')") == 6);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lw_inspect and lw_break where the answer is nonsense, odd, an error, or never comes; and
- * keys that no client of ours leaves as they are. Needs nothing beyond test/lib and the
- * modes' scene. Must not know the script.
+ * lw_inspect and lw_break where the answer is nonsense, odd, an error, or never comes;
+ * and keys that no client of ours leaves as they are. Needs nothing beyond test/lib and
+ * the modes' scene. Must not know the script.
  *
- * Happy path: a fake server says something else about "x" than there is; the callback comes
- * once, with what can be told of it.
+ * Happy path: a fake server says something else about "x" than there is; the callback
+ * comes once, with what can be told of it.
  */
 #include "fake_redis.h"
 #include "inspect/scene.h"
@@ -30,9 +30,10 @@
 #define HOLDS_OF(holds) HOLDS_AT("1700000000000000", holds)
 #define FOR_EVER "*3\r\n$1\r\nt\r\n$22\r\n9223372036854775807 r\x20\r\n$0\r\n\r\n"
 
-static const char *inspected; /* the answer to lw_inspect's first command; NULL: the real */
-static const char *released; /* the answer to lw_break's second one */
-static const char *others;   /* to the plain try for "other" */
+static const char *inspected; /* the answer to lw_inspect's first command; NULL: the
+                                 real one */
+static const char *released;  /* the answer to lw_break's second one */
+static const char *others;    /* to the plain try for "other" */
 static void (*before_release)(void);
 
 static const char *answer(struct fake_redis *fake, int argc, char **argv)
@@ -40,15 +41,18 @@ static const char *answer(struct fake_redis *fake, int argc, char **argv)
     bool script = strncasecmp(argv[0], "EVAL", 4) == 0;
 
     (void)fake;
-    if (script && argc > 5 && strncmp(argv[5], "lockwire:2:rwqueue:", 19) == 0)
+    if (script && argc > 5 && strncmp(argv[5], "lockwire:2:rwqueue:", 19) == 0) {
         return inspected;
+    }
     if (script && argc > 5 && strcmp(argv[3], "x") == 0) {
-        if (before_release)
+        if (before_release != NULL) {
             before_release();
+        }
         return released;
     }
-    if (strcasecmp(argv[0], "SET") == 0 && strcmp(argv[1], "other") == 0)
+    if (strcasecmp(argv[0], "SET") == 0 && strcmp(argv[1], "other") == 0) {
         return others;
+    }
     return FAKE_REAL;
 }
 
@@ -100,7 +104,7 @@ static void nonsense_is_no_answer_and_costs_the_connection(void **state)
     struct peer *a = patient_before_a_liar();
 
     (void)state;
-    for (size_t i = 0; i < sizeof nonsense / sizeof *nonsense; i++) {
+    for (size_t i = 0; i < sizeof(nonsense) / sizeof(*nonsense); i++) {
         int downs = a->downs;
 
         inspected = nonsense[i];
@@ -136,14 +140,15 @@ static void more_clients_than_notes_are_asked_for(void **state)
 {
     static char many[64000];
     struct peer *a = patient_before_a_liar();
-    size_t used = (size_t)snprintf(many, sizeof many, "%s*642\r\n:320\r\n:9\r\n",
+    size_t used = (size_t)snprintf(many, sizeof(many), "%s*642\r\n:320\r\n:9\r\n",
                                    UP_TO_QUEUES("8"));
 
     (void)state;
-    for (int i = 0; i < 320; i++)
-        used += (size_t)snprintf(many + used, sizeof many - used,
+    for (int i = 0; i < 320; i++) {
+        used += (size_t)snprintf(many + used, sizeof(many) - used,
                                  "$45\r\n" UUID_A ":%03d:2000\r\n$1\r\n5\r\n", i);
-    snprintf(many + used, sizeof many - used, NO_QUEUE);
+    }
+    (void)snprintf(many + used, sizeof(many) - used, NO_QUEUE);
     redis_ok("SET lockwire:client:" UUID_A " %s PX 60000", "anna host 1");
     stage.notes_may_stay = true;
     inspected = many;
@@ -305,8 +310,9 @@ static void a_break_that_was_not_sent_was_not_done(void **state)
 
 static void somebody_asks(void)
 {
-    if (strcmp(holds->label, "R2") == 0)
+    if (strcmp(holds->label, "R2") == 0) {
         ask(look.peer, "O", "other", 0);
+    }
 }
 
 static void a_break_that_ends_half_way_leaves_the_outcome_open(void **state)

@@ -3,7 +3,8 @@
  * lw_inspect and lw_break where what stands behind a name is longer than a client reads:
  * somebody wrote fields, members or values of megabytes there. Must not know the script.
  *
- * Happy path: it is told of, and broken all the same; the link, which all locks share, stands.
+ * Happy path: it is told of, and broken all the same; the link, which all locks share,
+ * stands.
  */
 #include "inspect/scene.h"
 
@@ -61,7 +62,7 @@ static void a_long_field_is_told_of_and_the_lock_is_broken(void **state)
 
     (void)state;
     EXPECT("A granted");
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++) {
         write_lock("t");
         redis_ok("HSET x h:t %s", "99999999999999 r bert");
         redis_ok("HSET x %s %s", fields[i][0], long_text(fields[i][1]));

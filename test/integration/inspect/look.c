@@ -166,14 +166,14 @@ static void more_than_are_shown_are_counted(void **state)
     (void)state;
     three_clients();
     for (int i = 0; i < 120; i++) {
-        snprintf(label, sizeof(label), "%d", i);
-        snprintf(owner, sizeof(owner), "o%d", i);
+        (void)snprintf(label, sizeof(label), "%d", i);
+        (void)snprintf(owner, sizeof(owner), "o%d", i);
         rw(a, label, LW_SHARED, owner, 0, -1);
         UNTIL(holds->result == LW_OK);
     }
     stage_clear_trace();
     for (int i = 0; i < 130; i++) {
-        snprintf(label, sizeof(label), "w%d", i);
+        (void)snprintf(label, sizeof(label), "w%d", i);
         rw(b, label, LW_EXCLUSIVE, label, 0, -1);
     }
     UNTIL(redis_int("ZCARD lockwire:2:rwqueue:{x}") == 130);
@@ -321,7 +321,7 @@ static void a_client_in_use_says_who_it_is(void **state)
     monitor_start();
     struct hold *A = take(a, "A", "x");
     EXPECT("A granted");
-    snprintf(wanted, sizeof(wanted), "test-a %s %ld", host, (long)getpid());
+    (void)snprintf(wanted, sizeof(wanted), "test-a %s %ld", host, (long)getpid());
     UNTIL(strcmp(note_of(lw_lock_owner(A->lock)), wanted) == 0);
     assert_int_in_range(ttl_of_note(A), 100000, 120000);
     let_go(A);
@@ -371,7 +371,7 @@ static void a_killed_process_is_known_as_long_as_its_lease_lives(void **state)
     three_clients();
     process_tell(p, "acquire A x 0 30000 w anna");
     EXPECT("P: A granted");
-    snprintf(pid, sizeof(pid), " %ld", (long)p->pid);
+    (void)snprintf(pid, sizeof(pid), " %ld", (long)p->pid);
     UNTIL(redis_int("EVAL %s 0", "return #redis.call('KEYS', 'lockwire:client:*')") == 1);
     process_kill(p);
     look_at(a, "x");
@@ -388,10 +388,12 @@ static void the_note_is_refreshed_while_the_client_holds(void **state)
     struct hold *A = take(a, "A", "x");
     EXPECT("A granted");
     UNTIL(note_of(lw_lock_owner(A->lock))[0] != '\0');
-    for (int64_t limit = now_ms() + 3 * STAGE_WAIT_MS; ttl_of_note(A) > 85000;)
+    for (int64_t limit = now_ms() + 3 * STAGE_WAIT_MS; ttl_of_note(A) > 85000;) {
         stage_turn(limit, "time", __FILE__, __LINE__);
-    for (int64_t limit = now_ms() + 3 * STAGE_WAIT_MS; ttl_of_note(A) < 110000;)
+    }
+    for (int64_t limit = now_ms() + 3 * STAGE_WAIT_MS; ttl_of_note(A) < 110000;) {
         stage_turn(limit, "a fresh note", __FILE__, __LINE__);
+    }
 }
 
 int main(void)

@@ -29,8 +29,9 @@ static void on_inspected(struct lw_client *client, int status,
     entry_size = seen->entry_size;
     for (size_t i = 0; i < seen->holder_count; i++) {
         for (unsigned j = 0; j < HOLDERS; j++) {
-            if (strcmp(lw_inspection_holder(seen, i)->owner, owners[j]) == 0)
+            if (strcmp(lw_inspection_holder(seen, i)->owner, owners[j]) == 0) {
                 seen_holders |= 1u << j;
+            }
         }
     }
 }
@@ -47,7 +48,7 @@ static void all_entries_are_seen(void **state)
     }
     assert_int_equal(lw_inspect(a->client, "x", on_inspected, NULL), 0);
     UNTIL(looked);
-    assert_true(entry_size > sizeof(struct lw_inspected)); /* or this test is of nothing */
+    assert_true(entry_size > sizeof(struct lw_inspected)); /* else nothing is tested */
     assert_int_equal(seen_holders, (1u << HOLDERS) - 1);
     stage_clear_trace();
 }

@@ -24,20 +24,22 @@ void three_clients(void)
 static bool is_fair(struct lw_client *client, int status, const char *what)
 {
     stage_note("%s %s", what, status_name(status));
-    if (in_call)
+    if (in_call) {
         stage_complain("rule 1: %s came inside a call", what);
-    else if (!look.peer->client || client != look.peer->client || look.peer->closed)
+    } else if (look.peer->client == NULL || client != look.peer->client ||
+               look.peer->closed) {
         stage_complain("%s came after its client's end", what);
-    else
+    } else {
         return true;
+    }
     return false;
 }
 
 static void copy(struct entry *to, const struct lw_inspected *from)
 {
-    snprintf(to->token, sizeof(to->token), "%s", from->token);
-    snprintf(to->owner, sizeof(to->owner), "%s", from->owner);
-    snprintf(to->client, sizeof(to->client), "%s", from->client);
+    (void)snprintf(to->token, sizeof(to->token), "%s", from->token);
+    (void)snprintf(to->owner, sizeof(to->owner), "%s", from->owner);
+    (void)snprintf(to->client, sizeof(to->client), "%s", from->client);
     to->remaining_ms = from->remaining_ms;
     to->waited_ms = from->waited_ms;
     to->fence = from->fence;
@@ -47,56 +49,67 @@ static void copy(struct entry *to, const struct lw_inspected *from)
 
 static void copy_entries(const struct lw_inspection *seen)
 {
-    for (size_t i = 0; i < seen->holder_count && i < MOST; i++)
+    for (size_t i = 0; i < seen->holder_count && i < MOST; i++) {
         copy(&look.holders[i], lw_inspection_holder(seen, i));
-    for (size_t i = 0; i < seen->waiter_count && i < MOST; i++)
+    }
+    for (size_t i = 0; i < seen->waiter_count && i < MOST; i++) {
         copy(&look.waiters[i], lw_inspection_waiter(seen, i));
-    if (lw_inspection_holder(seen, seen->holder_count) ||
-        lw_inspection_waiter(seen, seen->waiter_count))
+    }
+    if (lw_inspection_holder(seen, seen->holder_count) != NULL ||
+        lw_inspection_waiter(seen, seen->waiter_count) != NULL) {
         stage_complain("an entry behind the last one");
-    if (seen->entry_size != sizeof(struct lw_inspected))
+    }
+    if (seen->entry_size != sizeof(struct lw_inspected)) {
         stage_complain("entries of another size");
+    }
 }
 
 static void on_inspected(struct lw_client *client, int status,
                          const struct lw_inspection *seen, const char *why, void *arg)
 {
-    if (!is_fair(client, status, "inspected") || arg != &look)
+    if (!is_fair(client, status, "inspected") || arg != &look) {
         return;
-    if (look.status != PENDING || (status == LW_OK) != (seen != NULL))
+    }
+    if (look.status != PENDING || (status == LW_OK) != (seen != NULL)) {
         stage_complain("rule 2: inspected twice, or %s with%s a result",
-                       status_name(status), seen ? "" : "out");
+                       status_name(status), seen != NULL ? "" : "out");
+    }
     look.status = status;
-    snprintf(look.why, sizeof(look.why), "%s", why);
-    if (seen) {
+    (void)snprintf(look.why, sizeof(look.why), "%s", why);
+    if (seen != NULL) {
         copy_entries(seen);
         look.holder_count = seen->holder_count;
         look.waiter_count = seen->waiter_count;
         look.holder_total = seen->holder_total;
         look.waiter_total = seen->waiter_total;
-        snprintf(look.stranger, sizeof(look.stranger), "%s", seen->stranger);
+        (void)snprintf(look.stranger, sizeof(look.stranger), "%s", seen->stranger);
     }
-    if (look.then)
+    if (look.then != NULL) {
         look.then(look.peer);
+    }
 }
 
 static void on_broken(struct lw_client *client, int status, const char *why, void *arg)
 {
-    if (!is_fair(client, status, "broken") || arg != &look)
+    if (!is_fair(client, status, "broken") || arg != &look) {
         return;
-    if (look.broken != PENDING)
+    }
+    if (look.broken != PENDING) {
         stage_complain("rule 2: broken twice");
+    }
     look.broken = status;
-    snprintf(look.why, sizeof(look.why), "%s", why);
-    if (look.then)
+    (void)snprintf(look.why, sizeof(look.why), "%s", why);
+    if (look.then != NULL) {
         look.then(look.peer);
+    }
 }
 
 static void prepare(struct peer *peer)
 {
     void (*then)(struct peer *) = look.then;
 
-    look = (struct look){.peer = peer, .status = PENDING, .broken = PENDING, .then = then};
+    look =
+        (struct look){.peer = peer, .status = PENDING, .broken = PENDING, .then = then};
 }
 
 void call_inspect(struct peer *peer, const char *name)
@@ -105,8 +118,9 @@ void call_inspect(struct peer *peer, const char *name)
     in_call = true;
     int result = lw_inspect(peer->client, name, on_inspected, &look);
     in_call = false;
-    if (result != LW_OK)
+    if (result != LW_OK) {
         stage_complain("lw_inspect: %s: %s", status_name(result), peer->error);
+    }
 }
 
 void call_break(struct peer *peer, const char *name, const char *token)
@@ -115,15 +129,17 @@ void call_break(struct peer *peer, const char *name, const char *token)
     in_call = true;
     int result = lw_break(peer->client, name, token, on_broken, &look);
     in_call = false;
-    if (result != LW_OK)
+    if (result != LW_OK) {
         stage_complain("lw_break: %s: %s", status_name(result), peer->error);
+    }
 }
 
 static void refused(struct peer *peer, int result, int error, const char *text)
 {
-    if (result != error || !strstr(peer->error, text))
+    if (result != error || strstr(peer->error, text) == NULL) {
         stage_fail("%s, not %s: \"%s\" does not say \"%s\"", status_name(result),
                    status_name(error), peer->error, text);
+    }
 }
 
 void inspect_refused(struct peer *peer, const char *name, int error, const char *text)
@@ -157,11 +173,12 @@ static void word_of(const struct entry *entry, char *word, size_t size)
 {
     char permits[16] = "", client[64] = "-";
 
-    if (entry->permits)
-        snprintf(permits, sizeof(permits), "%u", entry->permits);
-    sscanf(entry->client, "%63s", client);
-    snprintf(word, size, "%c%s %s %s", "mwr"[entry->mode], permits,
-             entry -> owner[0] ? entry -> owner : "-", client);
+    if (entry->permits) {
+        (void)snprintf(permits, sizeof(permits), "%u", entry->permits);
+    }
+    (void)sscanf(entry->client, "%63s", client);
+    (void)snprintf(word, size, "%c%s %s %s", "mwr"[entry->mode], permits,
+                   entry -> owner[0] ? entry -> owner : "-", client);
 }
 
 static int by_words(const void *a, const void *b)

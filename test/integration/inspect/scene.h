@@ -43,8 +43,8 @@ void look_at(struct peer *peer, const char *name);
 /* call_break, and waits for its callback. */
 void break_it(struct peer *peer, const char *name, const char *token, int status);
 
-/* Holders by their words, then waiters in order: "held by w anna test-a; 1 r3 bert test-b".
- * A word that there is none of is "-"; of the client's note only the name. */
+/* Holders by their words, then waiters in order: "held by w anna test-a; 1 r3 bert
+ * test-b". A word that there is none of is "-"; of the client's note only the name. */
 const char *found(void);
 #define FOUND(words) assert_string_equal(found(), words)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hand-over in the re-entrant modes: its order and cost, waiters that died or hang, messages
- * and replies that never came, strangers. Must not know how the scripts do it.
+ * Hand-over in the re-entrant modes: its order and cost, waiters that died or hang,
+ * messages and replies that never came, strangers. Must not know how the scripts do it.
  *
  * Happy path: one holds, another waits; handed over by message, released once.
  */
@@ -32,17 +32,19 @@ static int grants, inside;
 static void go_round(struct hold *hold, enum moment moment)
 {
     if (moment == AT_RESULT) {
-        if (hold->result != LW_OK || inside)
+        if (hold->result != LW_OK || inside) {
             stage_complain("I1: %s %s beside %d", hold->label, status_name(hold->result),
                            inside);
+        }
         grants++;
         inside++;
         let_go(hold);
         inside--;
     } else if (moment == AT_RELEASED) {
         drop(hold);
-        if (grants < 300)
+        if (grants < 300) {
             enter(hold->peer, hold->label, "w", NULL, -1)->then = go_round;
+        }
     }
 }
 
@@ -55,15 +57,16 @@ static void I4_a_hand_over_costs_two_commands(void **state)
     grants = inside = 0;
     monitor_start();
     for (int i = 0; i < 6; i++) {
-        snprintf(label, sizeof(label), "%d", i);
+        (void)snprintf(label, sizeof(label), "%d", i);
         enter(i % 2 ? a : b, label, "w", NULL, -1)->then = go_round;
     }
     UNTIL(grants >= 300);
     UNTIL(redis_int("EXISTS x lockwire:2:rwqueue:{x}") == 0);
     stage_clear_trace();
     int commands = monitor_count("");
-    if (commands * 10 > grants * 22)
+    if (commands * 10 > grants * 22) {
         stage_fail("I4: %d commands for %d grants", commands, grants);
+    }
     assert_true(peer_stats(a).handed_over + peer_stats(b).handed_over > 200);
 }
 
@@ -82,8 +85,8 @@ static void order_of_arrival_over_two_clients(void **state)
     for (int i = 0; i < 4; i++) {
         char events[64];
 
-        snprintf(events, sizeof(events), "%s released OK; %s granted", holder->label,
-                 labels[i]);
+        (void)snprintf(events, sizeof(events), "%s released OK; %s granted",
+                       holder->label, labels[i]);
         let_go(holder);
         EXPECT_SET(events);
         assert_true(all[i]->fence > holder->fence);
@@ -183,8 +186,9 @@ static void cut_after(const char *kind, bool at_server)
 {
     struct hold *A = enter(b, "A", kind, "anna", -1);
 
-    if (at_server)
+    if (at_server) {
         UNTIL(redis_int("EXISTS x") == 1);
+    }
     stage_run_for(20);
     proxy_cut(way, COMMANDS);
     proxy_hold(way, COMMANDS, TO_CLIENT, false);
@@ -240,8 +244,9 @@ static void I6_a_grant_after_a_free_is_given_back(void **state)
     two_clients();
     for (int i = 0; i < 30; i++) { /* freed at every stage of the way */
         struct hold *A = enter(a, "A", i & 1 ? "r" : "w", "anna", -1);
-        for (int turns = 0; turns < i % 10; turns++)
+        for (int turns = 0; turns < i % 10; turns++) {
             event_base_loop(stage.base, EVLOOP_NONBLOCK);
+        }
         drop(A);
         struct hold *B = enter(b, "B", "w", "bert", STAGE_WAIT_MS);
         UNTIL(B->result == LW_OK);
@@ -264,12 +269,13 @@ static void a_turn_for_nobody_is_given_back(void **state)
     two_clients();
     for (const char *kind = "rw"; *kind; kind++) {
         struct hold *B = get_in(b, "B", "w", NULL);
-        snprintf(token, sizeof(token), "%s", lw_lock_owner(B->lock));
-        snprintf(client, sizeof(client), "%.36s", token);
+        (void)snprintf(token, sizeof(token), "%s", lw_lock_owner(B->lock));
+        (void)snprintf(client, sizeof(client), "%.36s", token);
         get_out(B, LW_OK);
         struct hold *A = get_in(a, "A", "w", "anna");
         char member[256];
-        snprintf(member, sizeof(member), "%c0 %s:99999999:60000- ghost", *kind, client);
+        (void)snprintf(member, sizeof(member), "%c0 %s:99999999:60000- ghost", *kind,
+                       client);
         redis_ok("ZADD lockwire:2:rwqueue:{x} 2 %b", member, strlen(member));
         struct hold *C = enter(a, "C", "w", "carl", -1);
         wait_rw_queued(2);
@@ -290,7 +296,7 @@ static void held_by_a_stranger(const char *type, const char *command)
 
     redis_ok(command);
     redis_ok("PERSIST stranger");
-    snprintf(dump, sizeof(dump), "%s", redis_text("EVAL %s 1 stranger", sum));
+    (void)snprintf(dump, sizeof(dump), "%s", redis_text("EVAL %s 1 stranger", sum));
     for (int mode = LW_EXCLUSIVE; mode <= LW_SHARED; mode++) {
         struct hold *A = ask_with(a, "A", "stranger", asking(.mode = (enum lw_mode)mode));
         struct hold *B = ask_with(a, "B", "stranger",
@@ -301,8 +307,9 @@ static void held_by_a_stranger(const char *type, const char *command)
         drop(B);
     }
     assert_string_equal(redis_text("EVAL %s 1 stranger", sum), dump);
-    if (!peer_logged(a, type) || !peer_logged(a, "stranger"))
+    if (!peer_logged(a, type) || !peer_logged(a, "stranger")) {
         stage_fail("the log says neither \"%s\" nor where: %s", type, a->log);
+    }
     struct hold *C =
         ask_with(a, "C", "stranger", asking(.mode = LW_SHARED, .wait_ms = -1));
     UNTIL(redis_int("EXISTS lockwire:2:rwqueue:{stranger}") == 1);

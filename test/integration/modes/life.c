@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A hold in the re-entrant modes: renewal, loss, time-outs of holds, fences. How it is handed
- * over is in handover.c. Must not know how the scripts do it.
+ * A hold in the re-entrant modes: renewal, loss, time-outs of holds, fences. How it is
+ * handed over is in handover.c. Must not know how the scripts do it.
  *
  * Happy path: renewed for as long as it is held, released once.
  */
@@ -40,8 +40,8 @@ static void mutexes_and_readers_are_renewed_side_by_side(void **state)
     (void)state;
     two_clients();
     for (int i = 0; i < 20; i++) {
-        snprintf(label, sizeof(label), "%d", i);
-        snprintf(name, sizeof(name), "n%d", i);
+        (void)snprintf(label, sizeof(label), "%d", i);
+        (void)snprintf(name, sizeof(name), "n%d", i);
         all[i] = ask_with(a, label, name,
                           asking(.mode = (enum lw_mode)(i % 3), .lease_ms = 1500));
         UNTIL(all[i]->result == LW_OK);
@@ -49,8 +49,9 @@ static void mutexes_and_readers_are_renewed_side_by_side(void **state)
     stage_clear_trace();
     stage_expect_nothing(4000);
     stage_skip_if_lag(400);
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20; i++) {
         assert_int_equal(lw_lock_state(all[i]->lock), LW_HELD);
+    }
 }
 
 static void a_long_renewal_lengthens_one_hold_alone(void **state)

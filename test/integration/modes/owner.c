@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Owners: the plain re-entrant lock, one owner in several handles, clients and processes, an
- * owner that comes back after its process died, handles without an owner, bad owners. Must
- * not know how holds are kept, but for the hash that modes/scene.c reads.
+ * Owners: the plain re-entrant lock, one owner in several handles, clients and processes,
+ * an owner that comes back after its process died, handles without an owner, bad owners.
+ * Must not know how holds are kept, but for the hash that modes/scene.c reads.
  *
- * Happy path: who gives the owner's string gets in; each level let go answers LW_STILLHELD,
- * the last one LW_OK, what was not held LW_ENOTHELD.
+ * Happy path: who gives the owner's string gets in; each level let go answers
+ * LW_STILLHELD, the last one LW_OK, what was not held LW_ENOTHELD.
  */
 #include "modes/scene.h"
 #include "process.h"
@@ -160,8 +160,8 @@ static void readers_without_an_owner_are_each_one(void **state)
 
 /* ---- one owner, several handles ---- */
 
-/* Scenario 8 of the protocol: the server forgets the first hold, the owner comes again, and
- * the old handle still renews and releases: of its own hold, which is no more. */
+/* Scenario 8 of the protocol: the server forgets the first hold, the owner comes again,
+ * and the old handle still renews and releases: of its own hold, which is no more. */
 static void an_old_handle_s_renewal_leaves_the_owner_s_new_hold_alone(void **state)
 {
     (void)state;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The read-write lock between processes: exclusion, upgrade, deadlock, downgrade, a reader
- * that crashed, and that neither kind starves the other. Must not know how the scripts do it.
+ * The read-write lock between processes: exclusion, upgrade, deadlock, downgrade, a
+ * reader that crashed, and that neither kind starves the other. Must not know how the
+ * scripts do it.
  *
  * Happy path: two processes, each its own client, told what to do by lines.
  */
@@ -176,7 +177,8 @@ static void a_dead_waiting_writer_keeps_out_no_reader_that_tries_once(void **sta
     assert_int_equal(rw_queue_length(), 0);
 }
 
-/* It is past the time by which it has asked again: played by writing that into the past. */
+/* It is past the time by which it has asked again: played by writing that into the
+ * past. */
 static void a_stopped_waiting_writer_is_passed_over_and_has_its_place_when_it_goes_on(
     void **state)
 {
@@ -240,7 +242,7 @@ static void stream(struct peer *peer, const char *kind, int count)
     char label[16];
 
     for (int i = 0; i < count; i++) {
-        snprintf(label, sizeof(label), "s%d", i);
+        (void)snprintf(label, sizeof(label), "s%d", i);
         struct hold *hold = enter(peer, label, kind, NULL, -1);
         hold->then = come_again;
         hold->aim = (void *)(uintptr_t)kind;
@@ -249,8 +251,9 @@ static void stream(struct peer *peer, const char *kind, int count)
 
 static void end_stream(void)
 {
-    for (struct hold *hold = holds; hold; hold = hold->next)
+    for (struct hold *hold = holds; hold != NULL; hold = hold->next) {
         hold->then = NULL;
+    }
     stage_clear_trace();
 }
 
@@ -303,7 +306,7 @@ static void a_writer_gets_in_though_readers_overlap_all_the_time(void **state)
     let_go(before);
     EXPECT_SET("0 released OK; W granted");
     for (int i = 2; i < 5; i++) {
-        snprintf(label, sizeof(label), "%d", i);
+        (void)snprintf(label, sizeof(label), "%d", i);
         enter(a, label, "r", NULL, -1);
         wait_rw_queued(i - 1);
     }

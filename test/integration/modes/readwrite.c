@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The read-write lock, re-entrant by owner: who is let in beside whom, what counts after each
- * step, upgrade and downgrade. Two clients; every step is followed by a look at the hash.
- * Must not know how the scripts do it.
+ * The read-write lock, re-entrant by owner: who is let in beside whom, what counts after
+ * each step, upgrade and downgrade. Two clients; every step is followed by a look at the
+ * hash. Must not know how the scripts do it.
  *
  * Happy path: readers share; a writer is alone; what an owner has it may have again.
  */
@@ -102,8 +102,9 @@ static void re_entry_refreshes_the_lease_and_never_shortens_it(void **state)
         holds[2] = enter_with(b, "3", one, "anna", asking(.lease_ms = 90000));
         EXPECT("3 granted");
         assert_true(redis_int("PTTL x") > 60000);
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < 3; i++) {
             get_out(holds[i], i < 2 ? LW_STILLHELD : LW_OK);
+        }
     }
 }
 
@@ -145,10 +146,12 @@ static void a_release_of_what_is_not_held_changes_nothing(void **state)
         struct hold *A = get_in(a, "A", one, "anna");
         redis_ok("DEL x");
         struct hold *B = get_in(b, "B", one, "bert");
-        snprintf(before, sizeof(before), "%s %lld", holds_of("x"), redis_int("HLEN x"));
+        (void)snprintf(before, sizeof(before), "%s %lld", holds_of("x"),
+                       redis_int("HLEN x"));
         get_out(A, LW_ENOTHELD);
         char after[512];
-        snprintf(after, sizeof(after), "%s %lld", holds_of("x"), redis_int("HLEN x"));
+        (void)snprintf(after, sizeof(after), "%s %lld", holds_of("x"),
+                       redis_int("HLEN x"));
         assert_string_equal(after, before);
         get_out(B, LW_OK);
     }

@@ -2,7 +2,8 @@
 /*
  * modes/scene.h's helpers. Must not know which test plays.
  *
- * Happy path: holds_of runs one script, which reads the hash, checks it and puts it in words.
+ * Happy path: holds_of runs one script, which reads the hash, checks it and puts it in
+ * words.
  */
 #include "modes/scene.h"
 
@@ -66,7 +67,7 @@ const char *holds_of(const char *name)
 {
     static char words[4096];
 
-    snprintf(words, sizeof(words), "%s", redis_text("EVAL %s 1 %s", look, name));
+    (void)snprintf(words, sizeof(words), "%s", redis_text("EVAL %s 1 %s", look, name));
     return words;
 }
 
@@ -99,7 +100,7 @@ struct hold *get_in(struct peer *peer, const char *label, const char *kind,
     struct hold *hold = enter(peer, label, kind, owner, STAGE_WAIT_MS);
     char event[32];
 
-    snprintf(event, sizeof(event), "%s granted", label);
+    (void)snprintf(event, sizeof(event), "%s granted", label);
     EXPECT(event);
     assert_entered(hold);
     return hold;
@@ -110,7 +111,8 @@ void get_out(struct hold *hold, int status)
     char event[64];
 
     let_go(hold);
-    snprintf(event, sizeof(event), "%s released %s", hold->label, status_name(status));
+    (void)snprintf(event, sizeof(event), "%s released %s", hold->label,
+                   status_name(status));
     EXPECT(event);
 }
 
@@ -130,7 +132,8 @@ void assert_entered(const struct hold *hold)
     int64_t remaining = lw_lock_remaining_ms(hold->lock); /* time has passed since */
 
     assert_int_equal(lw_lock_state(hold->lock), LW_HELD);
-    if (remaining <= 0 || remaining > left)
+    if (remaining <= 0 || remaining > left) {
         stage_fail("I1: %s believes in %lld ms, Redis in %lld", hold->label,
                    (long long)remaining, left);
+    }
 }

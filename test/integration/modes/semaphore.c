@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * LW_SHARED with permits: a request enters only while fewer owners than its own number hold.
- * Must not know how the scripts count.
+ * LW_SHARED with permits: a request enters only while fewer owners than its own number
+ * hold. Must not know how the scripts count.
  *
  * Happy path: three permits let three owners in, the fourth waits for the first to leave.
  */
@@ -36,8 +36,8 @@ static void no_bound_without_permits(void **state)
     (void)state;
     two_clients();
     for (int i = 0; i < 40; i++) {
-        snprintf(label, sizeof(label), "%d", i);
-        snprintf(owner, sizeof(owner), "o%d", i);
+        (void)snprintf(label, sizeof(label), "%d", i);
+        (void)snprintf(owner, sizeof(owner), "o%d", i);
         get_in(i % 2 ? a : b, label, "r", owner);
     }
     assert_string_equal(redis_counts("x"), "40 40 0");
@@ -164,7 +164,7 @@ static void nobody_gets_in_above_the_limit_under_contention(void **state)
     two_clients();
     count = 0;
     for (int i = 0; i < 10; i++) {
-        snprintf(label, sizeof(label), "%d", i);
+        (void)snprintf(label, sizeof(label), "%d", i);
         enter(i % 2 ? a : b, label, "r3", NULL, -1)->then = note_grant;
     }
     for (int round = 0; round < 100; round++) {
@@ -176,11 +176,13 @@ static void nobody_gets_in_above_the_limit_under_contention(void **state)
         struct hold *going[3];
         memcpy(going, inside, sizeof(going));
         memmove(inside, inside + go, (size_t)count * sizeof(*inside));
-        for (int i = 0; i < go; i++)
+        for (int i = 0; i < go; i++) {
             let_go(going[i]);
+        }
     }
-    for (struct hold *hold = holds; hold; hold = hold->next)
+    for (struct hold *hold = holds; hold != NULL; hold = hold->next) {
         hold->then = NULL;
+    }
     stage_clear_trace();
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fencing tokens: I2, every grant's number is larger than that of every earlier grant of the
- * name, whatever happened to the keys. Needs nothing beyond test/lib. Must not know how
- * numbers are drawn.
+ * Fencing tokens: I2, every grant's number is larger than that of every earlier grant of
+ * the name, whatever happened to the keys. Needs nothing beyond test/lib. Must not know
+ * how numbers are drawn.
  *
- * Happy path: grants one after the other, by every way a grant can come, numbers compared.
+ * Happy path: grants one after the other, by every way a grant can come, numbers
+ * compared.
  */
 #include "monitor.h"
 #include "players.h"
@@ -17,13 +18,16 @@ static uint64_t last;
 
 static void later_than_the_last(const struct hold *hold)
 {
-    if (hold->fence <= last)
+    if (hold->fence <= last) {
         stage_fail("I2: %s has %llu, there was %llu", hold->label,
                    (unsigned long long)hold->fence, (unsigned long long)last);
-    if (hold->fence < (UINT64_C(1) << 50) || hold->fence >= (UINT64_C(1) << 53))
+    }
+    if (hold->fence < (UINT64_C(1) << 50) || hold->fence >= (UINT64_C(1) << 53)) {
         stage_fail("I2: %llu is no number", (unsigned long long)hold->fence);
-    if (lw_lock_fence(hold->lock) != hold->fence)
+    }
+    if (lw_lock_fence(hold->lock) != hold->fence) {
         stage_fail("I2: %s changed its number", hold->label);
+    }
     last = hold->fence;
 }
 
@@ -45,8 +49,9 @@ static void I2_increases_over_plain_grants_of_two_clients(void **state)
 
     (void)state;
     last = 0;
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20; i++) {
         grant(i % 2 ? a : b);
+    }
 }
 
 static void I2_increases_over_hand_overs(void **state)
@@ -83,8 +88,9 @@ static void I2_increases_over_mixed_ways_and_processes(void **state)
         UNTIL(stage_has("P: D granted"));
         struct hold *one = ask(a, "A", "x", -1), *two = ask(a, "A", "x", -1);
         wait_queued("x", 1);
-        if (process->fence <= last)
+        if (process->fence <= last) {
             stage_fail("I2: %llu after %llu", process->fence, (unsigned long long)last);
+        }
         last = process->fence;
         process_tell(process, "release D");
         UNTIL(one->result == LW_OK);
@@ -163,9 +169,10 @@ static void I2_increases_after_a_reconnect_although_the_counter_went_back(void *
 
     (void)state;
     last = 0;
-    snprintf(old, sizeof(old), "%s", redis_text("GET lockwire:fence"));
-    for (int i = 0; i < 10; i++)
+    (void)snprintf(old, sizeof(old), "%s", redis_text("GET lockwire:fence"));
+    for (int i = 0; i < 10; i++) {
         grant(a);
+    }
     redis_ok("SET lockwire:fence %s PX 86400000", old);
     redis_ok("CLIENT KILL TYPE normal");
     UNTIL(a->ups == 2);

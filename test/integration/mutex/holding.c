@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A lock that is held: renewal by itself and by lw_renew, what the holder may believe, and
- * each way to lose it. Needs nothing beyond test/lib. Must not know when exactly renewals go.
+ * A lock that is held: renewal by itself and by lw_renew, what the holder may believe,
+ * and each way to lose it. Needs nothing beyond test/lib. Must not know when exactly
+ * renewals go.
  *
  * Happy path: granted, renewed for as long as it is held, released.
  */
@@ -16,8 +17,9 @@ static void hold_for(struct hold *hold, int64_t ms)
 {
     for (int64_t end = now_ms() + ms; now_ms() < end;) {
         stage_run_for(20);
-        if (hold->lost != PENDING)
+        if (hold->lost != PENDING) {
             return;
+        }
         assert_held_by_redis(hold);
     }
 }
@@ -46,21 +48,24 @@ static void renewals_of_many_go_in_batches(void **state)
 
     (void)state;
     for (int i = 0; i < 64; i++) {
-        snprintf(name, sizeof(name), "x%d", i);
-        snprintf(label, sizeof(label), "A%d", i);
+        (void)snprintf(name, sizeof(name), "x%d", i);
+        (void)snprintf(label, sizeof(label), "A%d", i);
         all[i] = ask_with(a, label, name, asking(.lease_ms = 3000));
     }
-    for (int i = 0; i < 64; i++)
+    for (int i = 0; i < 64; i++) {
         UNTIL(all[i]->result == LW_OK);
+    }
     stage_clear_trace();
     monitor_start();
     stage_expect_nothing(6000);
     struct lw_stats stats = peer_stats(a);
     int commands = monitor_count("evalsha") + monitor_count("eval");
-    if (commands == 0 || (uint64_t)commands * 4 > stats.renewed)
+    if (commands == 0 || (uint64_t)commands * 4 > stats.renewed) {
         stage_fail("%d commands for %d renewals", commands, (int)stats.renewed);
-    for (int i = 0; i < 64; i++)
+    }
+    for (int i = 0; i < 64; i++) {
         assert_held_by_redis(all[i]);
+    }
 }
 
 static void no_renew_ends_at_the_lease(void **state)
@@ -81,7 +86,8 @@ static void no_renew_ends_at_the_lease(void **state)
 static void no_renew_is_extended_by_hand(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 1500, .flags = LW_NO_RENEW));
+    struct hold *A =
+        ask_with(a, "A", "x", asking(.lease_ms = 1500, .flags = LW_NO_RENEW));
 
     (void)state;
     EXPECT("A granted");
@@ -154,14 +160,16 @@ static void I1_stopped_server_loses_no_later_than_the_deadline(void **state)
     int64_t deadline = now_ms() + lw_lock_remaining_ms(A->lock);
     EXPECT("A lost ELOST");
     server_resume(&stage.server);
-    if (A->lost_ms > deadline + 30 + 2 * stage.worst_lag_ms)
+    if (A->lost_ms > deadline + 30 + 2 * stage.worst_lag_ms) {
         stage_fail("I1: lost %lld ms after the deadline",
                    (long long)(A->lost_ms - deadline));
+    }
     assert_true(A->remaining_at_lost <= 1);
     stage.keys_may_stay = true;
 }
 
-/* A slow answer makes the belief shorter, for a grant, for a renewal and for a hand-over. */
+/* A slow answer makes the belief shorter, for a grant, for a renewal and for a
+ * hand-over. */
 static void I1_belief_counts_from_the_sending(void **state)
 {
     struct proxy *proxy = proxy_start(stage.server.path, false);
@@ -173,7 +181,8 @@ static void I1_belief_counts_from_the_sending(void **state)
     EXPECT("F granted; F released OK");
     proxy_delay(proxy, COMMANDS, TO_CLIENT, 400);
     proxy_delay(proxy, SUBSCRIPTION, TO_CLIENT, 400);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 5000, .flags = LW_NO_RENEW));
+    struct hold *A =
+        ask_with(a, "A", "x", asking(.lease_ms = 5000, .flags = LW_NO_RENEW));
     EXPECT("A granted");
     assert_true(lw_lock_remaining_ms(A->lock) <= 5000 - 400 - 52);
     assert_held_by_redis(A);
@@ -201,8 +210,10 @@ static void margin_tells_before_the_deadline(void **state)
     EXPECT("A granted");
     int64_t deadline = now_ms() + lw_lock_remaining_ms(A->lock);
     EXPECT("A lost ELOST");
-    if (A->lost_ms > deadline - 600 + 30 + 2 * stage.worst_lag_ms)
-        stage_fail("lost %lld ms before the deadline", (long long)(deadline - A->lost_ms));
+    if (A->lost_ms > deadline - 600 + 30 + 2 * stage.worst_lag_ms) {
+        stage_fail("lost %lld ms before the deadline",
+                   (long long)(deadline - A->lost_ms));
+    }
     stage_skip_if_lag(200);
     assert_int_in_range(A->remaining_at_lost, 200,
                         605); /* time is left to put things in order */
@@ -222,8 +233,9 @@ static void max_hold_ends_the_hold_although_the_server_is_well(void **state)
     stage_forget_lag();
     while (A->lost == PENDING) {
         stage_run_for(20);
-        if (A->lost == PENDING)
+        if (A->lost == PENDING) {
             assert_held_by_redis(A);
+        }
     }
     EXPECT("A lost ETIMEOUT");
     stage_skip_if_lag(250);
@@ -324,8 +336,9 @@ static void several_renewals_pending_each_get_their_callback(void **state)
 
     (void)state;
     EXPECT("A granted");
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 5; i++) {
         extend(A, 10000 + (uint32_t)i);
+    }
     EXPECT("A renewed OK; A renewed OK; A renewed OK; A renewed OK; A renewed OK");
     assert_held_by_redis(A);
     assert_int_in_range(lw_lock_remaining_ms(A->lock), 1, 10004);

@@ -3,8 +3,8 @@
  * Renewals of many locks, and of those that are not to be renewed. Needs nothing beyond
  * test/lib. Must not know how batches are made.
  *
- * Happy path: more than a thousand locks are held by one client; a few dozen commands renew
- * them all.
+ * Happy path: more than a thousand locks are held by one client; a few dozen commands
+ * renew them all.
  */
 #include "monitor.h"
 #include "players.h"
@@ -20,13 +20,14 @@ static void hold_many(struct peer *a, uint32_t lease_ms)
     char name[16];
 
     for (int i = 0; i < MANY; i++) {
-        snprintf(name, sizeof(name), "n%d", i);
+        (void)snprintf(name, sizeof(name), "n%d", i);
         all[i] = ask_with(a, name, name,
                           asking(.wait_ms = -1, .lease_ms = lease_ms,
                                  .mode = i % 100 == 0 ? LW_EXCLUSIVE : LW_MUTEX));
     }
-    for (int i = 0; i < MANY; i++)
+    for (int i = 0; i < MANY; i++) {
         UNTIL(all[i]->result == LW_OK);
+    }
     stage_clear_trace();
 }
 
@@ -53,8 +54,9 @@ static void many_are_renewed_by_few_commands(void **state)
     UNTIL(peer_stats(a).renewed >= MANY);
     int commands = monitor_count("evalsha") + monitor_count("eval");
     monitor_stop();
-    if (commands > MANY / 8)
+    if (commands > MANY / 8) {
         stage_fail("%d commands for %d renewals", commands, MANY);
+    }
     let_many_go();
     assert_int_equal(peer_stats(a).held, 0);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Local turns where the successor is not renewed, gives up meanwhile, or the lock or the
- * link goes while it passes. Needs nothing beyond test/lib. Must not know how a turn is kept.
+ * link goes while it passes. Needs nothing beyond test/lib. Must not know how a turn is
+ * kept.
  *
  * Happy path: B holds with sixteen numbers, C waits and wants no renewal; C gets a whole
  * lease before it is granted, and the next number.
@@ -50,7 +51,8 @@ static void b_holds_and_c_waits(uint32_t lease_of_B)
     C = unrenewed("C");
 }
 
-/* It would be lost before its renewal is answered: a turn asks Redis for a whole lease. */
+/* It would be lost before its renewal is answered: a turn asks Redis for a whole
+ * lease. */
 static void what_is_left_of_a_lease_is_not_passed(void **state)
 {
     uint64_t passed;
@@ -195,8 +197,9 @@ static struct hold *the_server_loses_all(void)
 
 static void let_B_go(struct peer *peer)
 {
-    if (peer->up)
+    if (peer->up) {
         let_go(B);
+    }
 }
 
 static void numbers_of_a_lost_server_are_not_passed(void **state)
@@ -244,9 +247,9 @@ static void a_renewal_in_flight_makes_it_a_grant_of_its_own(void **state)
     assert_int_in_range(lw_lock_remaining_ms(C->lock), LEASE_MS / 2, LEASE_MS);
 }
 
-/* A turn's answer is lost and its handle gone when the lock is handed to it. The message counts
- * for nothing while there is no command link whose server could have sent it: the next ask
- * tells that the release before it was done, and the lock is let go again. */
+/* A turn's answer is lost and its handle gone when the lock is handed to it. The message
+ * counts for nothing while there is no command link whose server could have sent it: the
+ * next ask tells that the release before it was done, and the lock is let go again. */
 static void a_hand_over_to_a_turn_that_nobody_wants_is_let_go(void **state)
 {
     (void)state;
@@ -274,8 +277,9 @@ static void a_hand_over_to_a_turn_that_nobody_wants_is_let_go(void **state)
     assert_int_equal(lw_lock_state(Y->lock), LW_HELD);
 }
 
-/* The lock is granted by an answer before the message comes that says so: until the token is
- * being ended by a turn, which the server is sent twice, since it does not know that script. */
+/* The lock is granted by an answer before the message comes that says so: until the token
+ * is being ended by a turn, which the server is sent twice, since it does not know that
+ * script. */
 static void a_late_message_gives_back_nothing_that_a_turn_ends(void **state)
 {
     (void)state;

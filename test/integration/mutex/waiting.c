@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting by direct hand-over, without turns: order, cost, time-outs, leaving. Needs nothing
- * beyond test/lib. Must not know how the queue is kept, but for its key's name.
+ * Waiting by direct hand-over, without turns: order, cost, time-outs, leaving. Needs
+ * nothing beyond test/lib. Must not know how the queue is kept, but for its key's name.
  *
  * Happy path: one holds, others wait in the queue, each release grants the next one.
  */
@@ -72,7 +72,8 @@ static void siblings_wait_for_each_other_without_turns(void **state)
     assert_held_by_redis(B);
 }
 
-/* The first one's SET NX is refused: it queues before those that were asked for after it. */
+/* The first one's SET NX is refused: it queues before those that were asked for after
+ * it. */
 static void siblings_asked_for_at_once_keep_their_order(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
@@ -81,8 +82,9 @@ static void siblings_asked_for_at_once_keep_their_order(void **state)
 
     (void)state;
     EXPECT("H granted");
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         waiting[i] = ask(b, labels[i], "x", -1);
+    }
     wait_queued("x", 3);
     let_go(H);
     EXPECT_SET("H released OK; B1 granted");
@@ -139,17 +141,19 @@ static int grants, grants_wanted, at_once;
 static void ask_again(struct hold *hold, enum moment moment)
 {
     if (moment == AT_RESULT) {
-        if (hold->result != LW_OK)
+        if (hold->result != LW_OK) {
             stage_complain("%s was to be granted", hold->label);
-        else if (++at_once != 1)
+        } else if (++at_once != 1) {
             stage_complain("I1: %s holds beside another", hold->label);
+        }
         at_once--;
         grants++;
         let_go(hold);
     } else if (moment == AT_RELEASED) {
         drop(hold);
-        if (grants < grants_wanted)
+        if (grants < grants_wanted) {
             ask(hold->peer, hold->label, "x", -1)->then = ask_again;
+        }
     }
 }
 
@@ -160,7 +164,8 @@ static void run_ring(struct peer **ring, int peers_count, int each, int wanted)
     grants = at_once = 0;
     grants_wanted = wanted;
     for (int i = 0; i < peers_count * each; i++) {
-        snprintf(label, sizeof(label), "%c%d", 'A' + i % peers_count, i / peers_count);
+        (void)snprintf(label, sizeof(label), "%c%d", 'A' + i % peers_count,
+                       i / peers_count);
         ask(ring[i % peers_count], label, "x", -1)->then = ask_again;
     }
     UNTIL(grants >= wanted);
@@ -177,8 +182,9 @@ static void I4_hand_over_costs_two_commands_without_turns(void **state)
     monitor_start();
     run_ring(ring, 2, 3, 200);
     int commands = monitor_count(""), total = grants;
-    if (commands * 10 > total * 22)
+    if (commands * 10 > total * 22) {
         stage_fail("I4: %d commands for %d grants", commands, total);
+    }
     struct lw_stats a = peer_stats(ring[0]), b = peer_stats(ring[1]);
     assert_true(a.handed_over + b.handed_over > 150);
 }
@@ -193,8 +199,9 @@ static void I4_cost_does_not_grow_with_the_number_of_waiters(void **state)
     monitor_start();
     run_ring(ring, 3, 70, 500);
     int commands = monitor_count(""), total = grants;
-    if (commands * 10 > total * 22)
+    if (commands * 10 > total * 22) {
         stage_fail("I4: %d commands for %d grants", commands, total);
+    }
 }
 
 static void two_hundred_waiters_are_served_in_order(void **state)
@@ -206,13 +213,14 @@ static void two_hundred_waiters_are_served_in_order(void **state)
     (void)state;
     EXPECT("A granted");
     for (int i = 0; i < 200; i++) {
-        snprintf(label, sizeof(label), "w%d", i);
+        (void)snprintf(label, sizeof(label), "w%d", i);
         waiting[i] = ask(i % 2 ? a : b, label, "x", -1);
         wait_queued("x", i + 1); /* so that the other client's next one comes later */
     }
     for (int i = 0; i < 200; i++) {
         let_go(holder);
-        snprintf(line, sizeof(line), "%s released OK; w%d granted", holder->label, i);
+        (void)snprintf(line, sizeof(line), "%s released OK; w%d granted", holder->label,
+                       i);
         EXPECT_SET(line);
         holder = waiting[i];
     }
@@ -292,8 +300,9 @@ static void I6_grant_that_comes_after_a_free_is_given_back(void **state)
     (void)state;
     for (int i = 0; i < 30; i++) { /* freed at every stage of the way */
         struct hold *A = ask(a, "A", "x", -1);
-        for (int turns = 0; turns < i % 10; turns++)
+        for (int turns = 0; turns < i % 10; turns++) {
             event_base_loop(stage.base, EVLOOP_NONBLOCK);
+        }
         drop(A);
         struct hold *B = take(b, "B", "x");
         let_go(B);

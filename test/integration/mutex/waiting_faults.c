@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting when others die or hang, when messages are lost or forbidden, and when connections
- * are cut. Needs nothing beyond test/lib. Must not know how the library notices.
+ * Waiting when others die or hang, when messages are lost or forbidden, and when
+ * connections are cut. Needs nothing beyond test/lib. Must not know how the library
+ * notices.
  *
  * Happy path: somebody waits, something breaks, whoever lives is granted in order.
  */
@@ -42,9 +43,10 @@ static void I5_forty_dead_waiters_are_skipped(void **state)
 
     (void)state;
     /* More heads than one script looks at, written as their clients would. */
-    for (int i = 0; i < 40; i++)
+    for (int i = 0; i < 40; i++) {
         redis_ok("ZADD %s %d 00000000-0000-4000-8000-00000000c0de:%d:60000-",
                  queue_of("x"), 1000 + i, i + 1);
+    }
     redis_ok("PEXPIRE %s 120000", queue_of("x"));
     struct hold *B = ask(b, "B", "x", -1);
     wait_queued("x", 41);
@@ -72,8 +74,9 @@ static void I5_hung_waiter_costs_its_claim_window(void **state)
     let_go(A);
     EXPECT("A released OK; B granted");
     assert_true(B->result_ms - before >= 950);
-    if (B->result_ms - before > 1050 + 3 * stage.worst_lag_ms + 300)
+    if (B->result_ms - before > 1050 + 3 * stage.worst_lag_ms + 300) {
         stage_fail("I5: it cost %lld ms", (long long)(B->result_ms - before));
+    }
     /* Awake again, it must not believe the message of long ago: I1. */
     process_signal(hung, SIGCONT);
     wait_queued("x", 1);
@@ -204,7 +207,7 @@ static void who_waits_asks_once_when_the_command_link_comes_up_again(void **stat
 
     (void)state;
     for (int i = 0; i < 20; i++) {
-        snprintf(names[i], sizeof(names[i]), "n%d", i);
+        (void)snprintf(names[i], sizeof(names[i]), "n%d", i);
         take(a, names[i], names[i]);
         ask(b, names[i], names[i], -1);
         wait_queued(names[i], 1);
@@ -218,7 +221,8 @@ static void who_waits_asks_once_when_the_command_link_comes_up_again(void **stat
     stage_clear_trace();
 }
 
-/* It answers who connects and who reads; a script's answer comes after the pause, if at all. */
+/* It answers who connects and who reads; a script's answer comes after the pause, if at
+ * all. */
 static void a_server_that_takes_no_writes_for_a_while_costs_no_waiter_its_place(
     void **state)
 {
@@ -305,8 +309,9 @@ static void without_channels_waiters_poll_and_the_log_says_so_once(void **state)
     assert_int_equal(second->result, LW_OK);
     stage_clear_trace();
     const char *said = strstr(b->log, "NOPERM");
-    if (!said)
+    if (said == NULL) {
         stage_fail("the log: %s", b->log);
+    }
     assert_null(strstr(said + 1, "NOPERM"));
     assert_true(redis_info("total_connections_received") - connections < 5);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Waiting in order of arrival from the first request on, though the first ones ask before
- * their client may join the queue. Needs nothing beyond test/lib. Must not know how a place
- * is kept.
+ * their client may join the queue. Needs nothing beyond test/lib. Must not know how a
+ * place is kept.
  *
- * Happy path: all ask, the subscription comes in the midst of it, all join; then each one is
- * granted in its turn.
+ * Happy path: all ask, the subscription comes in the midst of it, all join; then each one
+ * is granted in its turn.
  */
 #include "monitor.h"
 #include "players.h"
@@ -22,14 +22,18 @@ static int granted;
 
 static void in_its_turn(struct hold *hold, enum moment moment)
 {
-    if (moment == AT_RELEASED)
+    if (moment == AT_RELEASED) {
         stage_clear_trace();
-    if (moment != AT_RESULT)
+    }
+    if (moment != AT_RESULT) {
         return;
-    if (hold->aim != &((char *)NULL)[++granted])
+    }
+    if (hold->aim != &((char *)NULL)[++granted]) {
         stage_complain("%s was granted as number %d", hold->label, granted);
-    if (hold->result == LW_OK)
+    }
+    if (hold->result == LW_OK) {
         let_go(hold);
+    }
 }
 
 /* Those from `first` to `last`, counted from 1. */
@@ -38,7 +42,7 @@ static void ask_for(enum lw_mode mode, int first, int last)
     char label[16];
 
     for (int i = first; i <= last; i++) {
-        snprintf(label, sizeof(label), "n%d", i);
+        (void)snprintf(label, sizeof(label), "n%d", i);
         struct hold *hold = ask_with(a, label, "x", asking(.mode = mode, .wait_ms = -1));
         hold->aim = &((char *)NULL)[i];
         hold->then = in_its_turn;
@@ -69,8 +73,8 @@ static void all_are_granted_in_order(enum lw_mode mode, int count)
     assert_int_equal(granted, count);
 }
 
-/* A third of them have asked when the subscription stands, some are on their way, some wait
- * to be sent. */
+/* A third of them have asked when the subscription stands, some are on their way, some
+ * wait to be sent. */
 static void the_subscription_comes_while_they_ask(enum lw_mode mode, int count)
 {
     open_the_scene(mode, (uint32_t)count / 20);

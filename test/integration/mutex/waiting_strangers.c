@@ -4,8 +4,8 @@
  * type, companion keys of the wrong type. Needs nothing beyond test/lib. Such keys begin
  * with "stranger". Must not know how often the library asks.
  *
- * Happy path: a stranger holds; try-once is busy, a waiter is granted when it has gone; its
- * key is not touched.
+ * Happy path: a stranger holds; try-once is busy, a waiter is granted when it has gone;
+ * its key is not touched.
  */
 #include "players.h"
 
@@ -109,15 +109,17 @@ static void of_another_type(const char *type, const char *command)
 
     redis_ok(command, NAME);
     redis_ok("PEXPIRE %s 1000", NAME);
-    snprintf(dump, sizeof(dump), "%s", dump_of(NAME));
+    (void)snprintf(dump, sizeof(dump), "%s", dump_of(NAME));
     struct hold *A = ask(a, "A", NAME, 0), *B = ask(a, "B", NAME, -1);
     EXPECT("A EBUSY");
     assert_int_in_range(lw_lock_retry_ms(A->lock), 0, 1000);
     stage_run_for(300);
-    if (redis_int("EXISTS %s", NAME) == 1 && B->result == PENDING)
+    if (redis_int("EXISTS %s", NAME) == 1 && B->result == PENDING) {
         assert_string_equal(dump_of(NAME), dump);
-    if (!peer_logged(a, type) || !peer_logged(a, NAME))
+    }
+    if (!peer_logged(a, type) || !peer_logged(a, NAME)) {
         stage_fail("the log says neither \"%s\" nor where: %s", type, a->log);
+    }
     EXPECT("B granted"); /* when the stranger's key has expired by itself */
     assert_held_by_redis(B);
     let_go(B);

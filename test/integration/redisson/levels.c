@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * LW_REDISSON where its levels come and go in a hurry, and where its link has much to hear
- * of: margins, losses and closes between the levels of one owner, thousands of channels, a
- * half-open link. Needs nothing beyond test/lib. Must not know how the library counts.
+ * LW_REDISSON where its levels come and go in a hurry, and where its link has much to
+ * hear of: margins, losses and closes between the levels of one owner, thousands of
+ * channels, a half-open link. Needs nothing beyond test/lib. Must not know how the
+ * library counts.
  *
- * Happy path: anna holds, anna comes in again with a margin for which the rest of the lease
- * is too short; the lease is made longer, then she is in.
+ * Happy path: anna holds, anna comes in again with a margin for which the rest of the
+ * lease is too short; the lease is made longer, then she is in.
  */
 #include "monitor.h"
 #include "proxy.h"
@@ -107,7 +108,8 @@ static void renewals_keep_every_level(void **state)
     }
 }
 
-/* Without a link nothing is renewed: each is told by its own margin, both by the deadline. */
+/* Without a link nothing is renewed: each is told by its own margin, both by the
+ * deadline. */
 static void each_level_is_lost_at_its_own_margin(void **state)
 {
     struct proxy *proxy = proxy_start(stage.server.path, false);
@@ -129,11 +131,13 @@ static void each_level_is_lost_at_its_own_margin(void **state)
 static void stall(struct hold *hold, enum moment moment)
 {
     (void)hold;
-    if (moment == AT_RESULT)
+    if (moment == AT_RESULT) {
         stage_stall(1200);
+    }
 }
 
-/* B's margin begins while A's callback stalls: B was not told, and waits for a renewal. */
+/* B's margin begins while A's callback stalls: B was not told, and waits for a
+ * renewal. */
 static void a_level_that_is_not_told_yet_waits_for_the_renewal(void **state)
 {
     (void)state;
@@ -152,13 +156,14 @@ static int count_held(struct hold **all, int count)
 {
     int held = 0;
 
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         held += lw_lock_state(all[i]->lock) == LW_HELD;
+    }
     return held;
 }
 
-/* More grants are on their way than one turn of the loop tells of, when the news come that
- * the lock is gone: who was told loses it, who was not is granted another. */
+/* More grants are on their way than one turn of the loop tells of, when the news come
+ * that the lock is gone: who was told loses it, who was not is granted another. */
 static void levels_not_told_yet_are_asked_for_again_when_it_is_lost(void **state)
 {
     enum { MANY = 100 };
@@ -177,12 +182,13 @@ static void levels_not_told_yet_are_asked_for_again_when_it_is_lost(void **state
     for (int i = 0; i < MANY; i++) {
         char label[16];
 
-        snprintf(label, sizeof(label), "%d", i);
+        (void)snprintf(label, sizeof(label), "%d", i);
         all[i] = anna(label, asking(.wait_ms = -1, .lease_ms = 20000));
     }
     UNTIL(A->lost == LW_ENOTHELD && A->renewals == 0);
-    for (int i = 0; i < MANY; i++)
+    for (int i = 0; i < MANY; i++) {
         UNTIL(all[i]->result == LW_OK);
+    }
     UNTIL(redis_int("HLEN x") == (count_held(all, MANY) > 0 ? 1 : 0));
     stage_clear_trace();
 }
@@ -260,7 +266,7 @@ static void wait_for_many(struct hold **all, int from, int to)
     char name[16];
 
     for (int i = from; i < to; i++) {
-        snprintf(name, sizeof(name), "n%d", i);
+        (void)snprintf(name, sizeof(name), "n%d", i);
         java_holds(name, 1, HOUR_MS);
         all[i] = ask_with(a, name, name,
                           asking(.mode = LW_REDISSON, .wait_ms = -1, .lease_ms = 20000));
@@ -270,10 +276,12 @@ static void wait_for_many(struct hold **all, int from, int to)
 
 static void drop_many(struct hold **all, int from, int to)
 {
-    for (int i = from; i < to; i++)
+    for (int i = from; i < to; i++) {
         drop(all[i]);
-    for (int i = from; i < to; i++)
+    }
+    for (int i = from; i < to; i++) {
         redis_ok("DEL n%d", i);
+    }
 }
 
 static void channels_that_nobody_waits_for_go_in_the_end(void **state)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * LW_REDISSON where many wait: one handle asks for all of a client, in order of arrival, and
- * who leaves hands the asking on. And the leases of those who enter together.
+ * LW_REDISSON where many wait: one handle asks for all of a client, in order of arrival,
+ * and who leaves hands the asking on. And the leases of those who enter together.
  *
- * Happy path: fifty wait, Redisson unlocks, and each that is granted lets go: two commands for
- * each of them.
+ * Happy path: fifty wait, Redisson unlocks, and each that is granted lets go: two
+ * commands for each of them.
  */
 #include "monitor.h"
 #include "redisson/scene.h"
@@ -92,8 +92,9 @@ static void those_who_wait_ask_for_the_longest_lease(void **state)
 
 static void release_at_once(struct hold *hold, enum moment moment)
 {
-    if (moment == AT_RESULT)
+    if (moment == AT_RESULT) {
         let_go(hold);
+    }
 }
 
 static void each_grant_costs_two_commands_in_order_of_arrival(void **state)
@@ -104,8 +105,9 @@ static void each_grant_costs_two_commands_in_order_of_arrival(void **state)
 
     (void)state;
     line_behind_java(line, MANY);
-    for (int i = 0; i < MANY; i++)
+    for (int i = 0; i < MANY; i++) {
         line[i]->then = release_at_once;
+    }
     java_unlocks("x", "0");
     UNTIL(line[MANY - 1]->released != PENDING);
     for (int i = 0; i + 1 < MANY; i++) {
@@ -114,7 +116,7 @@ static void each_grant_costs_two_commands_in_order_of_arrival(void **state)
     }
     assert_int_in_range(scripts_sent(), 2 * MANY, 2 * MANY + MANY / 5);
     monitor_stop();
-    snprintf(expected, sizeof(expected), "%d granted", MANY - 1);
+    (void)snprintf(expected, sizeof(expected), "%d granted", MANY - 1);
     assert_true(stage_has(expected));
     stage_clear_trace();
 }
@@ -193,7 +195,8 @@ static void who_gives_up_hands_the_asking_on(void **state)
     assert_true(B->result_ms - B->asked_ms < 9000); /* not by its poll */
 }
 
-/* Its answer is to come, and nobody wants it: the lock that it may bring is given back. */
+/* Its answer is to come, and nobody wants it: the lock that it may bring is given
+ * back. */
 static void who_leaves_while_asking_hands_the_asking_on(void **state)
 {
     struct hold *line[2];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * LW_REDISSON at a real Redis: the format, waiting by Redisson's channel, strangers, and its
- * scripts sent twice. What one owner holds is in owner.c. The real Redisson plays in
+ * LW_REDISSON at a real Redis: the format, waiting by Redisson's channel, strangers, and
+ * its scripts sent twice. What one owner holds is in owner.c. The real Redisson plays in
  * test/interop. Must not know how the library counts.
  *
- * Happy path: take, HGETALL shows one field of ours with the value 1; let go, the key is gone
- * and the channel has been told.
+ * Happy path: take, HGETALL shows one field of ours with the value 1; let go, the key is
+ * gone and the channel has been told.
  */
 #include "redisson/scene.h"
 
@@ -26,10 +26,11 @@ static void one_field_of_value_1_with_the_lease_as_ttl(void **state)
     struct hold *A = take_as(a, "A", NULL);
     const char *owner = lw_lock_owner(A->lock);
     int parts = 0;
-    for (const char *at = owner; *at; at++)
+    for (const char *at = owner; *at; at++) {
         parts += *at == ':';
+    }
     assert_int_equal(parts, 1); /* <uuid>:<n>, as Redisson's */
-    snprintf(expected, sizeof expected, "%s 1", owner);
+    (void)snprintf(expected, sizeof(expected), "%s 1", owner);
     assert_string_equal(fields(), expected);
     assert_int_in_range(redis_int("PTTL x"), 1, 20000);
     assert_int_equal(lw_lock_fence(A->lock), 0);
@@ -137,14 +138,15 @@ static void what_was_freed_before_the_subscription_is_found_by_trying_again(void
     for (int i = 0; i < 20; i++) {
         char name[16];
 
-        snprintf(name, sizeof name, "n%d", i);
+        (void)snprintf(name, sizeof(name), "n%d", i);
         redis_ok("HSET %s foreign 1", name);
         redis_ok("PEXPIRE %s 3600000", name);
         struct hold *A =
             ask_with(a, "A", name, asking(.mode = LW_REDISSON, .wait_ms = 20000));
         int64_t at = now_ms();
-        while (now_ms() - at < i / 4)
+        while (now_ms() - at < i / 4) {
             event_base_loop(stage.base, EVLOOP_NONBLOCK);
+        }
         redis_ok("DEL %s", name);
         redis_ok("PUBLISH redisson_lock__channel:{%s} 0", name);
         EXPECT("A granted");
@@ -203,21 +205,22 @@ static void many_names_wait_on_one_link(void **state)
     (void)state;
     a = peer_ready("a", NULL);
     for (int i = 0; i < 30; i++) {
-        snprintf(name, sizeof name, "m%d", i);
+        (void)snprintf(name, sizeof(name), "m%d", i);
         redis_ok("HSET %s foreign 1", name);
         redis_ok("PEXPIRE %s 3600000", name);
         waiters[i] = ask_with(a, name, name, asking(.mode = LW_REDISSON, .wait_ms = -1));
     }
-    snprintf(name, sizeof name, "m29");
+    (void)snprintf(name, sizeof(name), "m29");
     UNTIL(listeners("redisson_lock__channel:{m29}") == 1);
     stage_run_for(300);
     for (int i = 29; i >= 0; i--) {
-        snprintf(name, sizeof name, "m%d", i);
+        (void)snprintf(name, sizeof(name), "m%d", i);
         redis_ok("DEL %s", name);
         redis_ok("PUBLISH redisson_lock__channel:{%s} 0", name);
         UNTIL(waiters[i]->result == LW_OK);
-        for (int j = 0; j < i; j++)
+        for (int j = 0; j < i; j++) {
             assert_int_equal(waiters[j]->result, PENDING);
+        }
     }
     stage_clear_trace();
 }
@@ -271,7 +274,7 @@ static void keys_of_other_kinds_are_strangers(void **state)
                  {"HSET x mode read 7:1 1", "hash"}};
 
     (void)state;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
         char label[4] = {'p', (char)('0' + i), '\0'}, told[32];
 
         redis_ok(kinds[i].command);
@@ -279,7 +282,7 @@ static void keys_of_other_kinds_are_strangers(void **state)
         struct peer *peer = peer_ready(label, NULL);
         want_as(peer, "A", NULL, 0);
         EXPECT("A EBUSY");
-        snprintf(told, sizeof told, "holds a %s", kinds[i].type);
+        (void)snprintf(told, sizeof(told), "holds a %s", kinds[i].type);
         assert_true(peer_logged(peer, told));
         assert_int_equal(redis_int("EXISTS x"), 1);
         redis_ok("DEL x");
@@ -302,9 +305,11 @@ static void a_mutex_takes_it_for_a_stranger(void **state)
 
 static const char *script(const char *name)
 {
-    for (size_t i = 0; i < LW__SCRIPT_COUNT; i++)
-        if (strcmp(lw__scripts[i].name, name) == 0)
+    for (size_t i = 0; i < LW__SCRIPT_COUNT; i++) {
+        if (strcmp(lw__scripts[i].name, name) == 0) {
             return lw__scripts[i].text;
+        }
+    }
     stage_fail("no script %s", name);
 }
 
@@ -323,9 +328,10 @@ static void every_script_may_be_sent_twice(void **state)
 
     (void)state;
     stage.keys_may_stay = true;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         assert_int_equal(
             first_of(server_command(&stage.server, "EVAL %s 1 x u:1 30000", acquire)), 1);
+    }
     assert_string_equal(fields(), "u:1 1");
     assert_int_equal(
         first_of(server_command(&stage.server, "EVAL %s 1 x u:2 30000", acquire)), 0);
@@ -333,9 +339,10 @@ static void every_script_may_be_sent_twice(void **state)
         first_of(server_command(&stage.server, "EVAL %s 1 x u:1 500", acquire)), 1);
     assert_int_in_range(redis_int("PTTL x"), 20000,
                         30000); /* a late one shortens nothing */
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         assert_int_equal(
             first_of(server_command(&stage.server, "EVAL %s 1 x u:1 60000", renew)), 1);
+    }
     assert_int_in_range(redis_int("PTTL x"), 50000, 60000);
     assert_int_equal(
         first_of(server_command(&stage.server, "EVAL %s 1 x u:1 500", renew)), 1);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * LW_REDISSON, what one owner holds: its levels in one client, their renewal, and each way to
- * lose them. Must not know how the library counts.
+ * LW_REDISSON, what one owner holds: its levels in one client, their renewal, and each
+ * way to lose them. Must not know how the library counts.
  *
- * Happy path: anna holds and comes in again, which costs no command; the last level's release
- * is told to the channel.
+ * Happy path: anna holds and comes in again, which costs no command; the last level's
+ * release is told to the channel.
  */
 #include "redisson/scene.h"
 
@@ -19,7 +19,7 @@ static void re_entry_costs_no_command_and_the_last_one_releases(void **state)
     a = peer_ready("a", NULL);
     struct hold *A = take_as(a, "A", "anna");
     char before[128];
-    snprintf(before, sizeof before, "%s", fields());
+    (void)snprintf(before, sizeof(before), "%s", fields());
     monitor_start();
     struct hold *B = want_as(a, "B", "anna", 0), *C = want_as(a, "C", "anna", -1);
     EXPECT("B granted; C granted");
@@ -189,10 +189,11 @@ static void a_deadline_ends_all_levels(void **state)
 {
     (void)state;
     a = peer_ready("a", NULL);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         ask_with(a, i == 0 ? "A" : "B", "x",
                  asking(.mode = LW_REDISSON, .owner = "anna", .lease_ms = 1000,
                         .flags = LW_NO_RENEW));
+    }
     EXPECT("A granted; B granted");
     EXPECT_SET("A lost ELOST; B lost ELOST");
     struct hold *C = want_as(a, "C", "anna", -1); /* not a level of what is lost */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * LW_REDISSON, random: several clients ask, let go, free and renew, also inside callbacks,
- * while an RLock comes and goes and links are cut. At most one owner believes that it holds;
- * the first in each line asks, or knows when it will; nobody behind it asks; and in the end
- * everybody has had the lock. LOCKWIRE_SEED plays one of another number.
+ * LW_REDISSON, random: several clients ask, let go, free and renew, also inside
+ * callbacks, while an RLock comes and goes and links are cut. At most one owner believes
+ * that it holds; the first in each line asks, or knows when it will; nobody behind it
+ * asks; and in the end everybody has had the lock. LOCKWIRE_SEED plays one of another
+ * number.
  *
  * Happy path: play() draws the steps, look() judges after each, settle() ends them all.
  */
@@ -44,13 +45,14 @@ static unsigned below(unsigned most)
 
 static bool believes(const struct hold *hold)
 {
-    return hold && hold->lock && lw_lock_state(hold->lock) == LW_HELD &&
+    return hold != NULL && hold->lock != NULL && lw_lock_state(hold->lock) == LW_HELD &&
            lw_lock_remaining_ms(hold->lock) > 0;
 }
 
 static bool may_hold_beside(const struct hold *a, const struct hold *b)
 {
-    return a->peer == b->peer && a->aim == b->aim && ((struct want *)a->aim)->owner;
+    return a->peer == b->peer && a->aim == b->aim &&
+           ((struct want *)a->aim)->owner != NULL;
 }
 
 static void one_owner_holds(const struct hold *hold)
@@ -60,8 +62,9 @@ static void one_owner_holds(const struct hold *hold)
 
         if (other != hold && believes(other) &&
             ((struct want *)other->aim)->name == ((struct want *)hold->aim)->name &&
-            !may_hold_beside(hold, other))
+            !may_hold_beside(hold, other)) {
             stage_complain("%s and %s hold at once", hold->label, other->label);
+        }
     }
 }
 
@@ -76,13 +79,17 @@ static void first_is_awake(const struct lw__name *name)
 {
     const struct lw__claim *first = lw__line_first(name), *claim;
 
-    if (!first || first->machine.phase == LW__ASKING || first->machine.due_us != LW__NEVER)
+    if (first == NULL || first->machine.phase == LW__ASKING ||
+        first->machine.due_us != LW__NEVER) {
         return;
+    }
     DL_FOREACH(name->claims, claim) {
-        if (claim == first)
+        if (claim == first) {
             stage_fail("nobody asks for the line of %s", name->text);
-        if (is_about(claim))
+        }
+        if (is_about(claim)) {
             return;
+        }
     }
 }
 
@@ -92,15 +99,17 @@ static void look(void)
         struct lw_client *client = all[i]->client;
         struct lw__name *name, *next;
 
-        if (!lw__node_is_up(client->node))
+        if (!lw__node_is_up(client->node)) {
             continue;
+        }
         HASH_ITER(hh, client->names, name, next) {
             const struct lw__claim *claim;
 
             first_is_awake(name);
             DL_FOREACH(name->claims, claim) {
-                if (lw__line_is_behind(claim) && claim->machine.phase == LW__ASKING)
+                if (lw__line_is_behind(claim) && claim->machine.phase == LW__ASKING) {
                     stage_fail("one behind another asks for %s", name->text);
+                }
             }
         }
     }
@@ -114,25 +123,29 @@ static struct hold *any(bool held)
 {
     struct hold *hold = live[below(LIVE)];
 
-    return hold && hold->lock && (lw_lock_state(hold->lock) == LW_HELD) == held ? hold
-                                                                                : NULL;
+    return hold != NULL && hold->lock != NULL &&
+                   (lw_lock_state(hold->lock) == LW_HELD) == held
+               ? hold
+               : NULL;
 }
 
 static void any_moment(struct hold *hold, enum moment moment)
 {
     if (moment == AT_RESULT && hold->result == LW_OK) {
         one_owner_holds(hold);
-        if (settling || below(3) == 0)
+        if (settling || below(3) == 0) {
             let_go(hold);
-        else if (below(6) == 0)
+        } else if (below(6) == 0) {
             drop(hold);
+        }
     } else if (settling) {
         return;
     } else if (below(3) == 0) {
         drop(hold);
     }
-    if (!settling && below(3) == 0)
+    if (!settling && below(3) == 0) {
         ask_for_any();
+    }
 }
 
 static struct hold **room(void)
@@ -140,11 +153,13 @@ static struct hold **room(void)
     for (int i = 0; i < LIVE; i++) {
         struct hold *hold = live[i];
 
-        if (hold && hold->lock && lw_lock_state(hold->lock) >= LW_LOST &&
-            hold->result != PENDING && !hold->releasing)
+        if (hold != NULL && hold->lock != NULL && lw_lock_state(hold->lock) >= LW_LOST &&
+            hold->result != PENDING && !hold->releasing) {
             drop(hold);
-        if (!hold || !hold->lock)
+        }
+        if (hold == NULL || hold->lock == NULL) {
             return &live[i];
+        }
     }
     return NULL;
 }
@@ -158,10 +173,11 @@ static void ask_for_any(void)
     unsigned who = below(PEERS);
     char label[24];
 
-    if (!place)
+    if (place == NULL) {
         return;
+    }
     *place = NULL;
-    snprintf(label, sizeof(label), "%c%td", "abc"[who], place - live);
+    (void)snprintf(label, sizeof(label), "%c%td", "abc"[who], place - live);
     struct hold *hold = ask_with(
         all[who], label, want->name,
         asking(.mode = LW_REDISSON, .owner = want->owner, .lease_ms = leases[below(3)],
@@ -181,7 +197,7 @@ static void java_comes_or_goes(const char *name)
                          "redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return has";
     char channel[64];
 
-    snprintf(channel, sizeof(channel), "redisson_lock__channel:{%s}", name);
+    (void)snprintf(channel, sizeof(channel), "redisson_lock__channel:{%s}", name);
     (void)redis_int("EVAL %s 1 %s %s %d", script, name, channel, below(3) ? 100 : 30000);
 }
 
@@ -196,28 +212,30 @@ static void step(void)
     unsigned what = below(100);
     struct hold *hold = any(what < 60);
 
-    if (what < 40)
+    if (what < 40) {
         ask_for_any();
-    else if (what < 52 && hold)
+    } else if (what < 52 && hold != NULL) {
         let_go(hold);
-    else if (what < 56 && hold)
+    } else if (what < 56 && hold != NULL) {
         extend(hold, below(2) ? 200 : 1000);
-    else if (what < 75 && hold)
+    } else if (what < 75 && hold != NULL) {
         drop(hold);
-    else if (what >= 75 && what < 82)
+    } else if (what >= 75 && what < 82) {
         java_comes_or_goes(names[below(NAMES)]);
-    else if (what == 99 && below(3) == 0)
+    } else if (what == 99 && below(3) == 0) {
         cut_links();
-    else
+    } else {
         stage_run_for(below(8) ? below(4) : below(60));
+    }
 }
 
 static bool is_over(void)
 {
     for (int i = 0; i < LIVE; i++) {
-        if (live[i] && live[i]->lock &&
-            (live[i]->result == PENDING || lw_lock_state(live[i]->lock) < LW_LOST))
+        if (live[i] != NULL && live[i]->lock != NULL &&
+            (live[i]->result == PENDING || lw_lock_state(live[i]->lock) < LW_LOST)) {
             return false;
+        }
     }
     return true;
 }
@@ -231,8 +249,10 @@ static void settle(void)
         redis_ok("PUBLISH redisson_lock__channel:{%s} 0", names[i]);
     }
     for (int i = 0; i < LIVE; i++) {
-        if (live[i] && live[i]->lock && lw_lock_state(live[i]->lock) == LW_HELD)
+        if (live[i] != NULL && live[i]->lock != NULL &&
+            lw_lock_state(live[i]->lock) == LW_HELD) {
             let_go(live[i]);
+        }
     }
     UNTIL((look(), is_over()));
     stage_clear_trace();
@@ -247,12 +267,14 @@ static void play(uint64_t seed)
     settling = false;
     memset(live, 0, sizeof(live));
     for (int i = 0; i < NAMES; i++) {
-        for (int owner = 0; owner < OWNERS; owner++)
+        for (int owner = 0; owner < OWNERS; owner++) {
             wants[i][owner] = (struct want){
                 names[i], (const char *[]){NULL, NULL, "anna", "bert"}[owner]};
+        }
     }
-    for (int i = 0; i < PEERS; i++)
+    for (int i = 0; i < PEERS; i++) {
         all[i] = peer_start(labels[i], NULL);
+    }
     for (int i = 0; i < STEPS; i++) {
         step();
         look();
@@ -266,7 +288,7 @@ static void some_play_at_random(void **unused)
     const char *seed = getenv("LOCKWIRE_SEED");
 
     (void)unused;
-    play(seed ? strtoull(seed, NULL, 10) : 1);
+    play(seed != NULL ? strtoull(seed, NULL, 10) : 1);
 }
 
 static void others_play_at_random(void **unused)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * LW_REDISSON, when a client does not ask: a name that a release told others of is left to
- * them, and who waits sleeps until a message comes or the holder's lease ends; where no message
- * can come, it polls.
+ * LW_REDISSON, when a client does not ask: a name that a release told others of is left
+ * to them, and who waits sleeps until a message comes or the holder's lease ends; where
+ * no message can come, it polls.
  *
- * Happy path: two clients want the name again and again; each has its share of the grants.
+ * Happy path: two clients want the name again and again; each has its share of the
+ * grants.
  */
 #include "lock/structs.h"
 #include "monitor.h"
@@ -28,8 +29,9 @@ static void open_slot(struct peer *peer);
 static void turn_slot(struct hold *hold, enum moment moment)
 {
     if (moment == AT_RELEASED) {
-        if (!grants.stopped)
+        if (!grants.stopped) {
             open_slot(hold->peer);
+        }
         return;
     }
     grants.count %= 1024;
@@ -47,8 +49,9 @@ static int granted_to(const struct peer *peer)
 {
     int count = 0;
 
-    for (int i = 0; i < grants.count; i++)
+    for (int i = 0; i < grants.count; i++) {
         count += grants.who[i] == peer;
+    }
     return count;
 }
 
@@ -57,10 +60,12 @@ static void play_slots(int of_a, int of_b)
     grants.stopped = false;
     a = peer_ready("a", NULL);
     b = peer_ready("b", NULL);
-    for (int i = 0; i < of_a; i++)
+    for (int i = 0; i < of_a; i++) {
         open_slot(a);
-    for (int i = 0; i < of_b; i++)
+    }
+    for (int i = 0; i < of_b; i++) {
         open_slot(b);
+    }
     UNTIL(of_b == 0 || listeners(CHANNEL) == 2); /* until then b is not told */
     grants.count = 0;
     stage_clear_trace();
@@ -100,8 +105,9 @@ static void a_release_leaves_the_name_to_others(void **state)
         UNTIL(B->result == LW_OK);
     }
     redisFree(ear);
-    if (taken < 15)
+    if (taken < 15) {
         stage_skip_if_lag(5);
+    }
     assert_int_in_range(taken, 15, 20);
     stage_clear_trace();
 }
@@ -112,8 +118,9 @@ static void a_slot_beside_eight_has_every_other_grant(void **state)
     (void)state;
     play_slots(8, 1);
     UNTIL(granted_to(b) == 20 || grants.count > 500);
-    if (grants.count > 60)
+    if (grants.count > 60) {
         stage_skip_if_lag(5);
+    }
     assert_int_in_range(grants.count, 20, 60);
     stop_slots();
 }
@@ -126,8 +133,9 @@ static void siblings_pass_it_without_a_rest(void **state)
     (void)state;
     play_slots(4, 0);
     UNTIL(grants.count > 100);
-    for (int i = 1; i < 100; i++)
+    for (int i = 1; i < 100; i++) {
         at_once += grants.at_ms[i] - grants.at_ms[i - 1] < 8;
+    }
     assert_true(at_once > 10);
     stop_slots();
 }
@@ -140,10 +148,11 @@ static void a_message_ends_the_rest(void **state)
     (void)state;
     play_slots(3, 3);
     UNTIL(grants.count > 200);
-    for (int i = 2; i < 200; i++)
+    for (int i = 2; i < 200; i++) {
         at_once += grants.who[i] == grants.who[i - 2] &&
                    grants.who[i] != grants.who[i - 1] &&
                    grants.at_ms[i] - grants.at_ms[i - 2] < 8;
+    }
     assert_true(at_once > 10);
     assert_int_in_range(granted_to(b), 40, 160);
     stop_slots();
@@ -161,8 +170,9 @@ static void a_release_that_finds_nothing_leaves_nothing_behind(void **state)
     java_unlocks("x", "0"); /* by force: it held nothing */
     let_go(line[0]);
     EXPECT_SET("0 released ENOTHELD; 1 granted");
-    for (size_t i = 0; i < sizeof a->client->rests / sizeof *a->client->rests; i++)
+    for (size_t i = 0; i < sizeof(a->client->rests) / sizeof(*a->client->rests); i++) {
         assert_false(a->client->rests[i].heard);
+    }
     monitor_stop();
     let_go(line[1]);
     EXPECT("1 released OK");
@@ -227,7 +237,7 @@ static void assign_all_slots(struct server *server)
     redisReply *reply;
 
     for (int i = 0; i < SLOTS; i++) {
-        snprintf(numbers[i], sizeof(numbers[i]), "%d", i);
+        (void)snprintf(numbers[i], sizeof(numbers[i]), "%d", i);
         words[i + 2] = numbers[i];
     }
     reply = redisCommandArgv(server->admin, SLOTS + 2, words, NULL);
@@ -235,7 +245,8 @@ static void assign_all_slots(struct server *server)
     freeReplyObject(reply);
     do {
         reply = server_command(server, "CLUSTER INFO");
-    } while (!strstr(reply->str, "cluster_state:ok") && (freeReplyObject(reply), true));
+    } while (strstr(reply->str, "cluster_state:ok") == NULL &&
+             (freeReplyObject(reply), true));
     freeReplyObject(reply);
 }
 
@@ -245,10 +256,11 @@ static void in_cluster_mode_it_says_so_once_and_polls(void **state)
     char args[64];
 
     (void)state;
-    if (redis_info("redis_version") < 7)
+    if (redis_info("redis_version") < 7) {
         skip(); /* it has no sharded channels, nor a port of the bus to choose */
-    snprintf(args, sizeof(args), "--cluster-enabled yes --cluster-port %d",
-             server_free_port());
+    }
+    (void)snprintf(args, sizeof(args), "--cluster-enabled yes --cluster-port %d",
+                   server_free_port());
     server_start(&server, args);
     assign_all_slots(&server);
     a = peer_start_at("a", server.url, NULL);

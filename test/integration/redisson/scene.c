@@ -16,8 +16,9 @@ struct hold *want(struct peer *peer, const char *label,
     struct lw_acquire_options his = *options;
 
     his.mode = LW_REDISSON;
-    if (his.lease_ms == 0)
+    if (his.lease_ms == 0) {
         his.lease_ms = 20000;
+    }
     return ask_with(peer, label, "x", &his);
 }
 
@@ -51,8 +52,9 @@ struct hold *join_line(struct peer *peer, const char *label)
 void java_holds(const char *name, int holds, int lease_ms)
 {
     redis_ok("HSET %s 4a0fc1f8-0000-4000-8000-1c6f654f1aaa:52 %d", name, holds);
-    if (lease_ms > 0)
+    if (lease_ms > 0) {
         redis_ok("PEXPIRE %s %d", name, lease_ms);
+    }
 }
 
 void java_unlocks(const char *name, const char *message)
@@ -79,7 +81,7 @@ void line_behind_java(struct hold **line, int count)
     a = peer_ready("a", NULL);
     java_holds("x", 1, HOUR_MS);
     for (int i = 0; i < count; i++) {
-        snprintf(label, sizeof(label), "%d", i);
+        (void)snprintf(label, sizeof(label), "%d", i);
         line[i] = join_line(a, label);
     }
     UNTIL(listeners(CHANNEL) == 1);

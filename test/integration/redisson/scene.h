@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of LW_REDISSON share: asking for "x", and the other side, an RLock of another
- * process, played by the commands that it sends. Must not know how the library counts.
+ * What the tests of LW_REDISSON share: asking for "x", and the other side, an RLock of
+ * another process, played by the commands that it sends. Must not know how the library
+ * counts.
  *
  * Happy path: two_clients, java_holds("x", 1, 20000), want(...), java_unlocks("x", "0").
  */
@@ -15,7 +16,8 @@
 /* The name is "x"; the mode is filled in, and a lease of 20 s where there is none. */
 struct hold *want(struct peer *peer, const char *label,
                   const struct lw_acquire_options *options);
-/* The same by an owner (or NULL); and until it is granted, which is taken out of the trace. */
+/* The same by an owner (or NULL); and until it is granted, which is taken out of the
+ * trace. */
 struct hold *want_as(struct peer *peer, const char *label, const char *owner,
                      int64_t wait_ms);
 struct hold *take_as(struct peer *peer, const char *label, const char *owner);

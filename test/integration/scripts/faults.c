@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns: what the scripts do where the server refuses: missing permissions, a read-only server,
- * no memory. Must not know: the C client.
+ * Owns: what the scripts do where the server refuses: missing permissions, a read-only
+ * server, no memory. Must not know: the C client.
  *
  * Happy path: none; each test plays one accident and shows what stayed behind. */
 #include <setjmp.h>
@@ -45,7 +45,8 @@ static void who_may_not_tell_leaves_the_last_of_a_queue_its_place(const char *ru
 
     granted(acquire(t1, LEASE, 1, NO_TICKET));
     refused(acquire(t2, LEASE, 1, NO_TICKET), 0);
-    snprintf(ticket, sizeof(ticket), "%s", script_get(&server, "ZSCORE " QUEUE " %s", t2));
+    (void)snprintf(ticket, sizeof(ticket), "%s",
+                   script_get(&server, "ZSCORE " QUEUE " %s", t2));
     script_do(&server, "PEXPIRE " QUEUE " 60000");
     script_server_become(&server, rule);
     assert_int_equal(turn(t1, t3, "0").n[1], 0);
@@ -250,7 +251,8 @@ static void out_of_memory_a_read_write_lock_is_renewed_released_and_handed_over(
     assert_int_equal(script_do(&server, "EXISTS rw"), 0);
 }
 
-/* An operator's break, where nothing (more) is too long to be named: it writes nothing. */
+/* An operator's break, where nothing (more) is too long to be named: it writes
+ * nothing. */
 static void out_of_memory_a_break_that_finds_nothing_is_answered(void **state)
 {
     struct script_answer answer;
@@ -260,8 +262,9 @@ static void out_of_memory_a_break_that_finds_nothing_is_answered(void **state)
     granted(rw_acquire(t3, "r", "C", 1, NO_TICKET));
     run_out_of_memory();
     answer = rw_release("", "r", "");
-    if (answer.error)
+    if (answer.error) {
         fail_msg("%s", answer.text);
+    }
     assert_int_equal(answer.n[0], 0);
     assert_counts(2, 2, 0);
 }

@@ -68,8 +68,9 @@ static void a_thousand_dead_heads_end_after_63_calls(void **state)
     queue_dead(1000);
     refused(acquire(waiter, LEASE, 1, NO_TICKET), 1000);
     assert_int_equal(release(holder), 3);
-    for (; release(holder) & 2; calls++)
+    for (; release(holder) & 2; calls++) {
         assert_free();
+    }
     assert_int_equal(calls + 1, 63);
     assert_holder(waiter);
     script_client_turn(&b, waiter);
@@ -151,8 +152,9 @@ static void members_of_no_known_form_are_dropped(void **state)
 
     (void)state;
     acquire(holder, LEASE, 1, NO_TICKET);
-    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
+    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
         script_do(&server, "ZADD " QUEUE " %d %s", (int)i, members[i]);
+    }
     script_do(&server, "ZADD " QUEUE " 14 %s:9:60000", a.uuid); /* wire version 1's */
     script_do(&server, "PEXPIRE " QUEUE " 120000");
     acquire(waiter, LEASE, 1, NO_TICKET);
@@ -193,13 +195,14 @@ static void a_pattern_subscriber_hears_of_locks_that_were_set_alone(void **state
     assert_holder(waiter);
     script_client_turn(&b, waiter);
     assert_int_equal(redisGetReply(spy, (void **)&reply), REDIS_OK);
-    snprintf(channel, sizeof(channel), "lockwire:2:%s", b.uuid);
+    (void)snprintf(channel, sizeof(channel), "lockwire:2:%s", b.uuid);
     assert_string_equal(reply->element[2]->str, channel); /* the first that it hears of */
     freeReplyObject(reply);
     redisFree(spy);
 }
 
-/* Numbers: an accident of the counter, then `count` numbers more, beginning at `first`. */
+/* Numbers: an accident of the counter, then `count` numbers more, beginning at
+ * `first`. */
 
 static long long last_number;
 

@@ -119,8 +119,9 @@ static void tickets_grow_though_the_clock_steps_back(void **state)
     acquire(script_token(&a, 1, WINDOW), LEASE, 1, NO_TICKET);
     script_do(&server, "ZADD " QUEUE " 4000000000000000 %s", script_token(&b, 1, WINDOW));
     script_do(&server, "PEXPIRE " QUEUE " 60000");
-    assert_int_equal(refused(acquire(script_token(&b, 2, WINDOW), LEASE, 1, NO_TICKET), 1),
-                     4000000000000001);
+    assert_int_equal(
+        refused(acquire(script_token(&b, 2, WINDOW), LEASE, 1, NO_TICKET), 1),
+        4000000000000001);
 }
 
 static void the_queue_lives_by_its_members_asking_only(void **state)
@@ -217,8 +218,9 @@ static void waiters_are_served_in_the_order_of_their_arrival(void **state)
         assert_holder(tokens[i]);
         assert_true(script_do(&server, "PTTL n") <= 40000 + i);
         script_client_turn(i % 2 ? &b : &a, tokens[i]);
-        if (i < 5)
+        if (i < 5) {
             script_client_standby(i % 2 ? &a : &b, tokens[i + 1], 40000 + i);
+        }
     }
 }
 
@@ -335,8 +337,9 @@ static void a_batch_with_several_leases_gives_each_name_its_own(void **state)
     struct script_answer answer;
 
     (void)state;
-    for (int i = 1; i <= 3; i++)
+    for (int i = 1; i <= 3; i++) {
         script_do(&server, "SET n%d %s PX 1000", i, mine);
+    }
     answer = script_run(&server, LW__SCRIPT_MUTEX_RENEW, 3, "n1", "n2", "n3", mine, mine,
                         mine, "600000", "300000", "600000", NULL);
     assert_int_equal(answer.n[0] + answer.n[1] + answer.n[2], 3);
@@ -368,7 +371,8 @@ static void renew_never_shortens_on_an_older_server_either(void **state)
     redisReply *reply;
 
     (void)state;
-    snprintf(text, sizeof(text), "%s%s", older, lw__scripts[LW__SCRIPT_MUTEX_RENEW].text);
+    (void)snprintf(text, sizeof(text), "%s%s", older,
+                   lw__scripts[LW__SCRIPT_MUTEX_RENEW].text);
     script_do(&server, "SET n1 %s PX 100000", mine);
     script_do(&server, "SET n2 %s PX 900000", mine);
     reply = redisCommand(server.admin, "EVAL %s 2 n1 n2 %s %s 600000 700000", text, mine,

@@ -52,11 +52,11 @@ static int new_token(bool rw)
         token->kind = kind < 6 ? 'r' : 'w';
         token->permits = kind < 6 ? permits[roll(6)] : 0;
     }
-    snprintf(token->text, sizeof(token->text), "%s",
-             script_token(token->client == 0   ? &a
-                          : token->client == 1 ? &b
-                                               : &dead,
-                          token_count, token->window));
+    (void)snprintf(token->text, sizeof(token->text), "%s",
+                   script_token(token->client == 0   ? &a
+                                : token->client == 1 ? &b
+                                                     : &dead,
+                                token_count, token->window));
     world.tickets[token_count] = MODEL_NO_TICKET;
     return token_count++;
 }
@@ -73,8 +73,9 @@ static int pick(bool rw)
 {
     int slot = rw ? MUTEX_POOL + (int)roll(POOL - MUTEX_POOL) : (int)roll(MUTEX_POOL);
 
-    if (!is_used(pool[slot]) && roll(3) == 0)
+    if (!is_used(pool[slot]) && roll(3) == 0) {
         pool[slot] = new_token(rw);
+    }
     return pool[slot];
 }
 
@@ -84,8 +85,9 @@ static void end_a_hold(void)
 {
     struct model_entry *hold;
 
-    if (world.model.holds.count == 0)
+    if (world.model.holds.count == 0) {
         return;
+    }
     hold = &world.model.holds.entries[roll((unsigned)world.model.holds.count)];
     rw_end(world.tokens[hold->token].text);
     hold->ended = true;
@@ -96,8 +98,9 @@ static void let_one_hang(void)
 {
     struct model_entry *note;
 
-    if (world.model.notes.count == 0)
+    if (world.model.notes.count == 0) {
         return;
+    }
     note = &world.model.notes.entries[roll((unsigned)world.model.notes.count)];
     script_do(&server, "HSET rw a:%s 1", world.tokens[note->token].text);
     note->ended = true;
@@ -181,17 +184,21 @@ static struct call random_call(void)
                         .wait = roll(8) > 0,
                         .want_fence = roll(8) > 0};
 
-    if (plague && !is_rw && roll(3)) /* a queue of the dead grows long */
+    if (plague && !is_rw && roll(3)) { /* a queue of the dead grows long */
         call.script = LW__SCRIPT_MUTEX_ACQUIRE;
-    if (call.script == LW__SCRIPT_MUTEX_RELEASE && roll(2) && world.model.holder >= 0)
+    }
+    if (call.script == LW__SCRIPT_MUTEX_RELEASE && roll(2) && world.model.holder >= 0) {
         call.token = world.model.holder;
-    if (call.script == LW__SCRIPT_RW_RELEASE && roll(3) && world.model.holds.count > 0)
+    }
+    if (call.script == LW__SCRIPT_RW_RELEASE && roll(3) && world.model.holds.count > 0) {
         call.token =
             world.model.holds.entries[roll((unsigned)world.model.holds.count)].token;
+    }
     call.old = roll(3) && world.model.holder >= 0 ? world.model.holder : pick(false);
     call.ticket = roll(3) ? world.tickets[call.token] : MODEL_NO_TICKET;
-    if (call.script == LW__SCRIPT_MUTEX_TURN && call.old == call.token)
+    if (call.script == LW__SCRIPT_MUTEX_TURN && call.old == call.token) {
         call.script = LW__SCRIPT_MUTEX_RENEW;
+    }
     return call;
 }
 
@@ -205,10 +212,12 @@ static void begin(void)
     assert_non_null(world.tokens);
     assert_non_null(world.tickets);
     world.model = (struct model){.tokens = world.tokens, .holder = MODEL_NOBODY};
-    for (int i = 0; i < POOL; i++)
+    for (int i = 0; i < POOL; i++) {
         pool[i] = new_token(i >= MUTEX_POOL);
-    for (int i = 0; i < HISTORY; i++)
+    }
+    for (int i = 0; i < HISTORY; i++) {
         history[i] = (struct call){.script = LW__SCRIPT_MUTEX_RENEW, .token = pool[0]};
+    }
     script_server_watch(&server, replay_state);
 }
 
@@ -220,19 +229,23 @@ static void random_calls_sent_again_have_the_effect_of_once(void **state)
     for (world.step = 0; world.step < steps; world.step++) {
         struct call call = random_call();
 
-        if (roll(20) == 0)
+        if (roll(20) == 0) {
             play_accident();
-        if (roll(500) == 0)
+        }
+        if (roll(500) == 0) {
             plague = !plague;
-        if (roll(8) == 0)
+        }
+        if (roll(8) == 0) {
             call = history[roll(HISTORY)];
+        }
         history[roll(HISTORY)] = call;
         replay_run(&call, roll(4) == 0);
     }
     print_message("%ld grants, %ld turns, %ld deadlocks, %ld unfinished; calls:",
                   world.grants, world.turns, world.deadlocks, world.agains);
-    for (int i = 0; i < LW__SCRIPT_COUNT; i++)
+    for (int i = 0; i < LW__SCRIPT_COUNT; i++) {
         print_message(" %s %ld", lw__scripts[i].name, world.done[i]);
+    }
     print_message("\n");
     free(world.tokens);
     free(world.tickets);
@@ -246,15 +259,16 @@ int main(int argc, char **argv)
 
     world.seed = (unsigned long long)time(NULL);
     for (int i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--seed") == 0)
+        if (strcmp(argv[i], "--seed") == 0) {
             world.seed = strtoull(argv[i + 1], NULL, 10);
-        else if (strcmp(argv[i], "--steps") == 0)
+        } else if (strcmp(argv[i], "--steps") == 0) {
             steps = strtol(argv[i + 1], NULL, 10);
-        else
+        } else {
             argc = 0;
+        }
     }
     if (argc % 2 == 0 || steps < 1) {
-        fprintf(stderr, "usage: %s [--seed N] [--steps N]\n", argv[0]);
+        (void)fprintf(stderr, "usage: %s [--seed N] [--steps N]\n", argv[0]);
         return 2;
     }
     return cmocka_run_group_tests(tests, start_server, stop_server);

@@ -93,13 +93,13 @@ static void an_owner_that_is_not_named_is_the_token(void **state)
     long long fence = granted(rw_acquire(t1, "r", "", 1, NO_TICKET)), higher;
 
     (void)state;
-    snprintf(reads, sizeof(reads), "1 %lld", fence);
+    (void)snprintf(reads, sizeof(reads), "1 %lld", fence);
     assert_string_equal(script_get(&server, "HGET rw r:%s", t1), reads);
     assert_string_equal(strchr(script_get(&server, "HGET rw h:%s", t1), 'r') + 2, t1);
     higher = granted(rw_acquire(t3, "w", t1, 1, NO_TICKET));
     assert_true(higher > fence);
     refused(rw_acquire(t2, "w", "", 1, NO_TICKET), 0);
-    snprintf(member, sizeof(member), "w0 %s %s", t2, t2);
+    (void)snprintf(member, sizeof(member), "w0 %s %s", t2, t2);
     assert_string_equal(script_get(&server, "ZRANGE " RW_QUEUE " 0 0"), member);
     assert_int_equal(rw_release(t2, "w", "").n[0], 0);
     assert_int_equal(script_do(&server, "EXISTS " RW_QUEUE), 0);
@@ -224,7 +224,7 @@ static void a_hold_that_is_queued_besides_is_not_counted_again(void **state)
     (void)state;
     granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
     granted(rw_acquire(t3, "w", "A", 1, NO_TICKET));
-    snprintf(member, sizeof(member), "w0 %s A", t3);
+    (void)snprintf(member, sizeof(member), "w0 %s A", t3);
     script_do(&server, "ZADD " RW_QUEUE " 1 %s", member);
     script_do(&server, "PEXPIRE " RW_QUEUE " 120000");
     rw_released(rw_release(t1, "w", "A"), 1);
@@ -337,7 +337,8 @@ static void queue_readers(int count)
     char member[120];
 
     for (int i = 0; i < count; i++) {
-        snprintf(member, sizeof(member), "r0 %s:%d:60000- reader %d", a.uuid, 100 + i, i);
+        (void)snprintf(member, sizeof(member), "r0 %s:%d:60000- reader %d", a.uuid,
+                       100 + i, i);
         script_do(&server, "ZADD " RW_QUEUE " %d %s", i + 1, member);
     }
     script_do(&server, "PEXPIRE " RW_QUEUE " 120000");
@@ -350,8 +351,9 @@ static void members_of_no_known_form_are_dropped_from_the_queue(void **state)
                                           "r0 t:1:0- o",   "w0 t:1:60001- o"};
     (void)state;
     granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
-    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
+    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
         script_do(&server, "ZADD " RW_QUEUE " %d %s", (int)i, members[i]);
+    }
     script_do(&server, "PEXPIRE " RW_QUEUE " 120000");
     refused(rw_acquire(t2, "r", "B", 1, NO_TICKET), 0);
     rw_released(rw_release(t1, "w", "A"), 0);
@@ -372,10 +374,12 @@ static void a_run_of_300_readers_enters_128_a_call(void **state)
         answer = rw_release(t1, "w", "A");
         assert_int_equal(answer.n[0], call == 0);
         assert_int_equal(answer.n[2], call < 2);
-        for (int i = from; i < to; i++)
+        for (int i = from; i < to; i++) {
             script_client_turn(&a, script_token(&a, 100 + i, 60000));
-        if (call < 2)
+        }
+        if (call < 2) {
             script_client_standby(&a, script_token(&a, 100 + to, 60000), 1);
+        }
     }
     assert_counts(300, 300, 0);
 }

@@ -23,8 +23,9 @@ static long long own_end(const char *token)
 {
     long long ends = atoll(script_get(&server, "HGET rw h:%s", token));
 
-    if (ends == 0)
+    if (ends == 0) {
         return 0;
+    }
     return ends - script_do(&server, "EVAL %s 0",
                             "local time = redis.call('TIME') "
                             "return time[1] * 1000 + math.floor(time[2] / 1000)");
@@ -287,13 +288,15 @@ static void a_re_entrant_grant_tells_the_head_it_could_not_serve(void **state)
     granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
     granted(rw_acquire(t2, "r", "B", 1, NO_TICKET));
     for (int i = 0; i < 130; i++) {
-        snprintf(member, sizeof(member), "r0 %s:%d:60000- reader %d", a.uuid, 100 + i, i);
+        (void)snprintf(member, sizeof(member), "r0 %s:%d:60000- reader %d", a.uuid,
+                       100 + i, i);
         script_do(&server, "ZADD " RW_QUEUE " %d %s", i + 1, member);
     }
     script_do(&server, "PEXPIRE " RW_QUEUE " 120000");
     granted(rw_acquire(t4, "r", "B", 1, NO_TICKET));
-    for (int i = 0; i < 128; i++)
+    for (int i = 0; i < 128; i++) {
         script_client_turn(&a, script_token(&a, 100 + i, 60000));
+    }
     script_client_standby(&a, script_token(&a, 228, 60000), 1);
     assert_int_equal(script_do(&server, "ZCARD " RW_QUEUE), 2);
 }

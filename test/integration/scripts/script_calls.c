@@ -72,15 +72,16 @@ long long release(const char *token)
     struct script_answer answer = script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS,
                                              token, SCRIPT_SERVER_ID, NULL);
 
-    if (answer.error)
+    if (answer.error) {
         fail_msg("%s", answer.text);
+    }
     return answer.n[0];
 }
 
 struct script_answer turn(const char *old, const char *token, const char *wait)
 {
     return script_run(&server, LW__SCRIPT_MUTEX_TURN, 3, KEYS, old, token,
-                      script_number(LEASE), "-1", "1", wait ? wait : "1",
+                      script_number(LEASE), "-1", "1", wait != NULL ? wait : "1",
                       SCRIPT_SERVER_ID, NULL);
 }
 
@@ -119,9 +120,9 @@ struct script_answer rw_acquire(const char *token, const char *kind, const char 
 {
     char asker[160], waiting[80];
 
-    snprintf(asker, sizeof(asker), "%c %s", kind[0], owner);
-    snprintf(waiting, sizeof(waiting), "%d %lld %s " SCRIPT_SERVER_ID, wait, ticket,
-             permits_of(kind));
+    (void)snprintf(asker, sizeof(asker), "%c %s", kind[0], owner);
+    (void)snprintf(waiting, sizeof(waiting), "%d %lld %s " SCRIPT_SERVER_ID, wait, ticket,
+                   permits_of(kind));
     return rw_asked(script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, RW_KEYS, token,
                                script_number(LEASE), asker, waiting, NULL));
 }
@@ -131,8 +132,8 @@ struct script_answer rw_release(const char *token, const char *kind, const char 
     struct script_answer answer;
     char leaver[160];
 
-    snprintf(leaver, sizeof(leaver), SCRIPT_SERVER_ID " %c%s %s", kind[0],
-             permits_of(kind), owner);
+    (void)snprintf(leaver, sizeof(leaver), SCRIPT_SERVER_ID " %c%s %s", kind[0],
+                   permits_of(kind), owner);
     answer = script_run(&server, LW__SCRIPT_RW_RELEASE, 3, RW_KEYS, token, leaver, NULL);
     if (!answer.error) {
         assert_int_equal(answer.count, 1);
@@ -150,16 +151,18 @@ long long rw_renew(const char *token, int lease)
         script_run(&server, LW__SCRIPT_RW_RENEW, 3, "lockwire:fence", "rw", RW_QUEUE,
                    SCRIPT_SERVER_ID, token, script_number(lease), NULL);
 
-    if (answer.error)
+    if (answer.error) {
         fail_msg("%s", answer.text);
+    }
     assert_int_equal(answer.count, 1);
     return answer.n[0];
 }
 
 void rw_released(struct script_answer answer, long long left)
 {
-    if (answer.error)
+    if (answer.error) {
         fail_msg("%s", answer.text);
+    }
     assert_int_equal(answer.count, 3);
     assert_int_equal(answer.n[0], 1);
     assert_int_equal(answer.n[1], left);
@@ -171,9 +174,11 @@ void assert_counts(int reads, int readers, int writes)
     const char *state = script_get(&server, "HGET rw state");
     char counts[48];
 
-    snprintf(counts, sizeof(counts), "2 %d %d %d ", reads + writes, readers, writes);
-    if (strncmp(state, counts, strlen(counts)) != 0)
+    (void)snprintf(counts, sizeof(counts), "2 %d %d %d ", reads + writes, readers,
+                   writes);
+    if (strncmp(state, counts, strlen(counts)) != 0) {
         fail_msg("%s... expected, found %s", counts, state);
+    }
 }
 
 void rw_end(const char *token)
@@ -181,21 +186,23 @@ void rw_end(const char *token)
     char record[160], state[256], ended[256], *rest;
     int holds, readers, writes, behind;
 
-    snprintf(record, sizeof(record), "%s", script_get(&server, "HGET rw h:%s", token));
+    (void)snprintf(record, sizeof(record), "%s",
+                   script_get(&server, "HGET rw h:%s", token));
     rest = strchr(record, ' ');
     assert_non_null(rest);
-    snprintf(state, sizeof(state), "%s", script_get(&server, "HGET rw state"));
+    (void)snprintf(state, sizeof(state), "%s", script_get(&server, "HGET rw state"));
     assert_int_equal(
         sscanf(state, "2 %d %d %d %*d %n", &holds, &readers, &writes, &behind), 3);
-    snprintf(ended, sizeof(ended), "2 %d %d %d 1 %s", holds, readers, writes,
-             state + behind);
+    (void)snprintf(ended, sizeof(ended), "2 %d %d %d 1 %s", holds, readers, writes,
+                   state + behind);
     script_do(&server, "HSET rw h:%s 1%s state %s", token, rest, ended);
 }
 
 long long granted(struct script_answer answer)
 {
-    if (answer.error)
+    if (answer.error) {
         fail_msg("%s", answer.text);
+    }
     assert_int_equal(answer.count, 2);
     assert_int_equal(answer.n[0], 1);
     return answer.n[1];
@@ -203,8 +210,9 @@ long long granted(struct script_answer answer)
 
 long long refused(struct script_answer answer, long long position)
 {
-    if (answer.error)
+    if (answer.error) {
         fail_msg("%s", answer.text);
+    }
     assert_int_equal(answer.count, 6);
     assert_int_equal(answer.n[0], 0);
     assert_int_equal(answer.n[2], position);

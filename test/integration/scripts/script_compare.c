@@ -24,14 +24,17 @@ static struct script_answer send_mutex(const struct call *call)
     const char *ticket = script_number(call->ticket),
                *want = call->want_fence ? "1" : "0";
 
-    if (call->script == LW__SCRIPT_MUTEX_ACQUIRE)
+    if (call->script == LW__SCRIPT_MUTEX_ACQUIRE) {
         return script_run(&server, call->script, 3, KEYS, token, "600000", wait, ticket,
                           want, SCRIPT_SERVER_ID, NULL);
-    if (call->script == LW__SCRIPT_MUTEX_TURN)
+    }
+    if (call->script == LW__SCRIPT_MUTEX_TURN) {
         return script_run(&server, call->script, 3, KEYS, world.tokens[call->old].text,
                           token, "600000", ticket, want, wait, SCRIPT_SERVER_ID, NULL);
-    if (call->script == LW__SCRIPT_MUTEX_RENEW)
+    }
+    if (call->script == LW__SCRIPT_MUTEX_RENEW) {
         return script_run(&server, call->script, 1, "n", token, "600000", NULL);
+    }
     return script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS, token, SCRIPT_SERVER_ID,
                       NULL);
 }
@@ -42,10 +45,12 @@ static struct script_answer send_rw(const struct call *call)
     char owner[] = {'o', (char)('0' + token->owner), '\0'};
     char kind[] = {token->kind, (char)('0' + token->permits), '\0'};
 
-    if (call->script == LW__SCRIPT_RW_ACQUIRE)
+    if (call->script == LW__SCRIPT_RW_ACQUIRE) {
         return rw_acquire(token->text, kind, owner, call->wait, call->ticket);
-    if (call->script == LW__SCRIPT_RW_RELEASE)
+    }
+    if (call->script == LW__SCRIPT_RW_RELEASE) {
         return rw_release(token->text, kind, owner);
+    }
     return script_run(&server, LW__SCRIPT_RW_RENEW, 3, "lockwire:fence", "rw", RW_QUEUE,
                       SCRIPT_SERVER_ID, token->text, "600000", NULL);
 }
@@ -62,7 +67,8 @@ static void expect(const struct call *call, struct model_answer *answer)
         model_acquire(&world.model, call->token, call->wait, call->ticket, answer);
         break;
     case LW__SCRIPT_MUTEX_TURN:
-        model_turn(&world.model, call->old, call->token, call->wait, call->ticket, answer);
+        model_turn(&world.model, call->old, call->token, call->wait, call->ticket,
+                   answer);
         break;
     case LW__SCRIPT_MUTEX_RENEW:
         model_renew(&world.model, call->token, answer);
@@ -87,16 +93,19 @@ static void check_number(const struct model_event *event, long long number)
 {
     const struct model_token *token = &world.tokens[event->token];
 
-    if (event->fresh)
+    if (event->fresh) {
         CHECK(number > world.last_number, "number %lld after %lld", number,
               world.last_number);
-    else
+    } else {
         CHECK(number == world.numbers[token->owner], "number %lld, not the owner's %lld",
               number, world.numbers[token->owner]);
-    if (event->fresh)
+    }
+    if (event->fresh) {
         world.last_number = token->kind ? number : number + 15;
-    if (token->kind)
+    }
+    if (token->kind) {
         world.numbers[token->owner] = number;
+    }
 }
 
 static void check_events(const struct call *call, const struct model_answer *expected,
@@ -107,14 +116,15 @@ static void check_events(const struct call *call, const struct model_answer *exp
         const struct model_token *token = &world.tokens[event->token];
         struct script_client *client = token->client == 0 ? &a : &b;
 
-        if (event->what == MODEL_STANDBY)
+        if (event->what == MODEL_STANDBY) {
             script_client_standby(client, token->text, event->window);
-        else if (event->what == MODEL_TURN)
+        } else if (event->what == MODEL_TURN) {
             check_number(event, script_client_turn(client, token->text).fence);
-        else if (token->kind || call->want_fence)
+        } else if (token->kind || call->want_fence) {
             check_number(event, number);
-        else
+        } else {
             CHECK(number == 0, "number %lld though none was wanted", number);
+        }
         world.grants += event->what == MODEL_ANSWER;
         world.turns += event->what == MODEL_TURN;
     }
@@ -138,7 +148,7 @@ static void check_refusal(const struct call *call, const struct model_answer *ex
 
     CHECK(answer->count == from + 6, "%d elements", answer->count);
     CHECK(n[2] == expected->position, "position %lld, not %d", n[2], expected->position);
-    if (entry && entry->ticket == MODEL_NO_TICKET && call->wait) {
+    if (entry != NULL && entry->ticket == MODEL_NO_TICKET && call->wait) {
         CHECK(n[3] > 1LL << 50, "ticket %lld", n[3]);
         CHECK(expected->position == 0 || entry[-1].ticket < n[3], "ticket %lld", n[3]);
         entry->ticket = n[3];
@@ -156,11 +166,12 @@ static void check_outcome(const struct call *call, const struct model_answer *ex
 {
     CHECK(answer->n[from] == expected->outcome, "outcome %lld, not %d", answer->n[from],
           expected->outcome);
-    if (expected->outcome == 0)
+    if (expected->outcome == 0) {
         check_refusal(call, expected, answer, from);
-    else
+    } else {
         CHECK(answer->count == from + (expected->outcome == 1 ? 2 : 1), "%d elements",
               answer->count);
+    }
     world.deadlocks += expected->outcome == -1;
     check_events(call, expected, answer->n[from + 1]);
 }
@@ -234,10 +245,12 @@ static char *write_list(char *end, const struct model_list *list, bool sorted)
 {
     const char *texts[MODEL_CAPACITY];
 
-    for (int i = 0; i < list->count; i++)
+    for (int i = 0; i < list->count; i++) {
         texts[i] = world.tokens[list->entries[i].token].text;
-    if (sorted && list->count > 0)
+    }
+    if (sorted && list->count > 0) {
         qsort(texts, (size_t)list->count, sizeof(texts[0]), compare_texts);
+    }
     end = append(end, "|");
     for (int i = 0; i < list->count; i++) {
         end = append(end, i > 0 ? " " : "");
@@ -257,12 +270,14 @@ static void write_notes(char *end)
     static char texts[MODEL_CAPACITY][96];
     const struct model_list *notes = &world.model.notes;
 
-    for (int i = 0; i < notes->count; i++)
-        snprintf(texts[i], sizeof(texts[i]), "%s%s",
-                 world.tokens[notes->entries[i].token].text,
-                 notes->entries[i].ended ? "!" : "");
-    if (notes->count > 0)
+    for (int i = 0; i < notes->count; i++) {
+        (void)snprintf(texts[i], sizeof(texts[i]), "%s%s",
+                       world.tokens[notes->entries[i].token].text,
+                       notes->entries[i].ended ? "!" : "");
+    }
+    if (notes->count > 0) {
         qsort(texts, (size_t)notes->count, sizeof(texts[0]), compare_marked);
+    }
     end = append(end, "|");
     for (int i = 0; i < notes->count; i++) {
         end = append(end, i > 0 ? " " : "");
@@ -279,10 +294,11 @@ static void learn_tickets(void)
     for (int i = 0; i < world.model.rw_queue.count; i++) {
         const struct model_token *token = &world.tokens[entries[i].token];
 
-        if (entries[i].ticket != MODEL_NO_TICKET)
+        if (entries[i].ticket != MODEL_NO_TICKET) {
             continue;
-        snprintf(member, sizeof(member), "%c%d %s o%d", token->kind, token->permits,
-                 token->text, token->owner);
+        }
+        (void)snprintf(member, sizeof(member), "%c%d %s o%d", token->kind, token->permits,
+                       token->text, token->owner);
         entries[i].ticket =
             strtoll(script_get(&server, "ZSCORE " RW_QUEUE " %s", member), NULL, 10);
         CHECK(entries[i].ticket > 1LL << 50, "ticket %lld", entries[i].ticket);
@@ -308,8 +324,9 @@ static void check_state(char *text)
 /* A renewal of what is held looks at no queue, nor does one told of a deadlock. */
 static bool serves(const struct call *call, const struct model_answer *answer)
 {
-    if (call->script == LW__SCRIPT_MUTEX_RENEW)
+    if (call->script == LW__SCRIPT_MUTEX_RENEW) {
         return false;
+    }
     return call->script == LW__SCRIPT_RW_RENEW ? answer->outcome == 0
                                                : answer->outcome >= 0;
 }
@@ -331,12 +348,14 @@ void replay_run(const struct call *call, bool twice)
         CHECK(expected.again || !serves(call, &expected) ||
                   !model_head_could_enter(&world.model, world.tokens[call->token].kind),
               "a head is left:\n%s", time ? second : first);
-        if (expected.again)
+        if (expected.again) {
             break;
+        }
     }
     world.agains += expected.again;
-    if (twice && !expected.again)
+    if (twice && !expected.again) {
         CHECK(strcmp(first, second) == 0, "sent twice, first\n%s\nthen\n%s", first,
               second);
+    }
     world.done[call->script]++;
 }

@@ -1,34 +1,36 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns: script_model.h. Must not know: Redis.
+ * Owns: the mutex of script_model.h, and the lists. Must not know: Redis.
  *
  * Happy path: lists in arrays, searched from the front; counts are never kept. */
-#include "script_model.h"
+#include "script_model_inside.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADS = 16, RW_HEADS = 128, NOTED_AT_ONCE = 16 };
+enum { HEADS = 16 };
 
-static const struct model_token *token_of(const struct model *model, int token)
+const struct model_token *model_token_of(const struct model *model, int token)
 {
     return &model->tokens[token];
 }
 
-static bool dead(const struct model *model, int token)
+bool model_dead(const struct model *model, int token)
 {
-    return token_of(model, token)->client == MODEL_DEAD_CLIENT;
+    return model_token_of(model, token)->client == MODEL_DEAD_CLIENT;
 }
 
 int model_find(const struct model_list *list, int token)
 {
-    for (int i = 0; i < list->count; i++)
-        if (list->entries[i].token == token)
+    for (int i = 0; i < list->count; i++) {
+        if (list->entries[i].token == token) {
             return i;
+        }
+    }
     return -1;
 }
 
-static void remove_at(struct model_list *list, int i)
+void model_remove_at(struct model_list *list, int i)
 {
     list->count--;
     memmove(&list->entries[i], &list->entries[i + 1],
@@ -39,37 +41,42 @@ void model_remove(struct model_list *list, int token)
 {
     int i = model_find(list, token);
 
-    if (i >= 0)
-        remove_at(list, i);
+    if (i >= 0) {
+        model_remove_at(list, i);
+    }
 }
 
 /* What Redis compares where two tickets are the same: the member's text. */
 static int compare_members(const struct model *model, int x, int y)
 {
-    const struct model_token *a = token_of(model, x), *b = token_of(model, y);
+    const struct model_token *a = model_token_of(model, x), *b = model_token_of(model, y);
 
-    if (a->kind != b->kind)
+    if (a->kind != b->kind) {
         return a->kind - b->kind;
-    if (a->permits != b->permits)
+    }
+    if (a->permits != b->permits) {
         return a->permits - b->permits;
+    }
     return strcmp(a->text, b->text);
 }
 
-static void join(struct model *model, struct model_list *list, int token,
-                 long long ticket, struct model_answer *answer)
+void model_join(struct model *model, struct model_list *list, int token, long long ticket,
+                struct model_answer *answer)
 {
     int at = model_find(list, token);
 
     if (at < 0) {
-        if (list->count == MODEL_CAPACITY)
+        if (list->count == MODEL_CAPACITY) {
             abort();
+        }
         at = list->count;
         while (ticket != MODEL_NO_TICKET && at > 0 &&
                (list->entries[at - 1].ticket == MODEL_NO_TICKET || /* it came now */
                 list->entries[at - 1].ticket > ticket ||
                 (list->entries[at - 1].ticket == ticket &&
-                 compare_members(model, list->entries[at - 1].token, token) > 0)))
+                 compare_members(model, list->entries[at - 1].token, token) > 0))) {
             at--;
+        }
         memmove(&list->entries[at + 1], &list->entries[at],
                 (size_t)(list->count - at) * sizeof(list->entries[0]));
         list->entries[at] = (struct model_entry){.token = token, .ticket = ticket};
@@ -78,17 +85,19 @@ static void join(struct model *model, struct model_list *list, int token,
     answer->ticket = list->entries[at].ticket;
 }
 
-static void tell(struct model *model, struct model_answer *answer,
-                 struct model_event event)
+void model_tell(struct model *model, struct model_answer *answer,
+                struct model_event event)
 {
-    if (event.what != MODEL_ANSWER && dead(model, event.token))
+    if (event.what != MODEL_ANSWER && model_dead(model, event.token)) {
         return;
-    if (answer->event_count == MODEL_CAPACITY)
+    }
+    if (answer->event_count == MODEL_CAPACITY) {
         abort();
+    }
     answer->events[answer->event_count++] = event;
 }
 
-static void begin(struct model_answer *answer, long long ticket)
+void model_begin(struct model_answer *answer, long long ticket)
 {
     *answer = (struct model_answer){.position = -1, .ticket = ticket};
 }
@@ -100,7 +109,7 @@ static void grant(struct model *model, int token, struct model_answer *answer)
     model->holder = token;
     model_remove(&model->queue, token);
     answer->outcome = 1;
-    tell(model, answer, (struct model_event){MODEL_ANSWER, token, true, 0});
+    model_tell(model, answer, (struct model_event){MODEL_ANSWER, token, true, 0});
 }
 
 /* True where `me` may take the free name. */
@@ -115,15 +124,17 @@ static bool hand_over(struct model *model, int me, struct model_answer *answer)
             answer->again = 1;
             return false;
         }
-        remove_at(queue, 0);
-        if (dead(model, head))
+        model_remove_at(queue, 0);
+        if (model_dead(model, head)) {
             continue;
+        }
         model->holder = head;
-        tell(model, answer, (struct model_event){MODEL_TURN, head, true, 0});
-        if (queue->count > 0 && queue->entries[0].token != me) /* its answer tells it */
-            tell(model, answer,
-                 (struct model_event){MODEL_STANDBY, queue->entries[0].token, false,
-                                      token_of(model, head)->window});
+        model_tell(model, answer, (struct model_event){MODEL_TURN, head, true, 0});
+        if (queue->count > 0 && queue->entries[0].token != me) { /* its answer tells it */
+            model_tell(model, answer,
+                       (struct model_event){MODEL_STANDBY, queue->entries[0].token, false,
+                                            model_token_of(model, head)->window});
+        }
         return false;
     }
     return true;
@@ -136,18 +147,20 @@ static void ask(struct model *model, int token, bool wait, long long ticket,
         grant(model, token, answer);
         return;
     }
-    if (wait)
-        join(model, &model->queue, token, ticket, answer);
-    if (model->holder == MODEL_NOBODY && hand_over(model, token, answer))
+    if (wait) {
+        model_join(model, &model->queue, token, ticket, answer);
+    }
+    if (model->holder == MODEL_NOBODY && hand_over(model, token, answer)) {
         grant(model, token, answer);
-    else
+    } else {
         answer->position = model_find(&model->queue, token);
+    }
 }
 
 void model_acquire(struct model *model, int token, bool wait, long long ticket,
                    struct model_answer *answer)
 {
-    begin(answer, ticket);
+    model_begin(answer, ticket);
     ask(model, token, wait, ticket, answer);
 }
 
@@ -155,16 +168,18 @@ static void let_go(struct model *model, int token, struct model_answer *answer)
 {
     model_remove(&model->queue, token);
     answer->released = model->holder == token;
-    if (answer->released)
+    if (answer->released) {
         model->holder = MODEL_NOBODY;
+    }
 }
 
 void model_release(struct model *model, int token, struct model_answer *answer)
 {
-    begin(answer, MODEL_NO_TICKET);
+    model_begin(answer, MODEL_NO_TICKET);
     let_go(model, token, answer);
-    if (model->holder == MODEL_NOBODY)
+    if (model->holder == MODEL_NOBODY) {
         hand_over(model, MODEL_NOBODY, answer);
+    }
 }
 
 void model_turn(struct model *model, int old, int token, bool wait, long long ticket,
@@ -174,309 +189,20 @@ void model_turn(struct model *model, int old, int token, bool wait, long long ti
                  model_find(&model->queue, old) >= 0 ||
                  model_find(&model->queue, token) >= 0;
 
-    begin(answer, ticket);
+    model_begin(answer, ticket);
     let_go(model, old, answer);
     if (known) {
         ask(model, token, wait, ticket, answer);
         return;
     }
     answer->ticket = MODEL_NO_TICKET;
-    if (model->holder == MODEL_NOBODY)
+    if (model->holder == MODEL_NOBODY) {
         hand_over(model, MODEL_NOBODY, answer);
+    }
 }
 
 void model_renew(struct model *model, int token, struct model_answer *answer)
 {
-    begin(answer, MODEL_NO_TICKET);
+    model_begin(answer, MODEL_NO_TICKET);
     answer->outcome = model->holder == token;
-}
-
-/* The read-write lock. */
-
-/* How many holds there are: of this kind (0: both), of this owner (MODEL_NOBODY: all). */
-static int count_holds(const struct model *model, char kind, int owner)
-{
-    int count = 0;
-
-    for (int i = 0; i < model->holds.count; i++) {
-        const struct model_token *token = token_of(model, model->holds.entries[i].token);
-        count += (!kind || token->kind == kind) &&
-                 (owner == MODEL_NOBODY || token->owner == owner);
-    }
-    return count;
-}
-
-/* Does the owner of this token? */
-static bool holds(const struct model *model, int token)
-{
-    return count_holds(model, 0, token_of(model, token)->owner) > 0;
-}
-
-static int count_readers(const struct model *model)
-{
-    int count = 0;
-
-    for (int owner = 0; owner < MODEL_OWNERS; owner++)
-        count += count_holds(model, 'r', owner) > 0;
-    return count;
-}
-
-static bool admits(const struct model *model, int index)
-{
-    const struct model_token *token = token_of(model, index);
-    bool own = holds(model, index);
-    bool alone = count_holds(model, 0, token->owner) == model->holds.count;
-
-    if (token->kind == 'w' || count_holds(model, 'w', MODEL_NOBODY) > 0)
-        return alone;
-    return own || token->permits == 0 || count_readers(model) < token->permits;
-}
-
-/* Fresh: the owner enters, or begins to write. */
-static bool add(struct model *model, int index)
-{
-    const struct model_token *token = token_of(model, index);
-    bool fresh = count_holds(model, 0, token->owner) == 0 ||
-                 (token->kind == 'w' && count_holds(model, 'w', token->owner) == 0);
-
-    if (model->holds.count == MODEL_CAPACITY)
-        abort();
-    model->holds.entries[model->holds.count++] = (struct model_entry){.token = index};
-    return fresh;
-}
-
-/* Who keeps whom out matters only while some read. */
-static void holds_changed(struct model *model)
-{
-    if (count_holds(model, 'r', MODEL_NOBODY) == 0)
-        model->notes.count = 0;
-}
-
-void model_vanish(struct model *model)
-{
-    model->holds.count = 0;
-    holds_changed(model);
-}
-
-static void leave(struct model *model, int token)
-{
-    if (model_find(&model->rw_queue, token) < 0)
-        return;
-    model_remove(&model->rw_queue, token);
-    model_remove(&model->notes, token);
-}
-
-/* It asked now, as far as is known. */
-static void note(struct model *model, int token)
-{
-    struct model_list *notes = &model->notes;
-    int at = model_find(notes, token);
-
-    if (at < 0)
-        at = notes->count++;
-    if (at == MODEL_CAPACITY)
-        abort();
-    notes->entries[at] = (struct model_entry){.token = token};
-}
-
-static bool hangs(struct model *model, int token)
-{
-    const struct model_list *queue = &model->rw_queue;
-    int at = model_find(&model->notes, token);
-
-    if (at >= 0)
-        return model->notes.entries[at].ended;
-    for (int i = 0; i < queue->count && i < NOTED_AT_ONCE; i++)
-        if (model_find(&model->notes, queue->entries[i].token) < 0)
-            note(model, queue->entries[i].token);
-    return false;
-}
-
-/* Before all others waits an upgrader, and nobody else: the others as if they came now. */
-static void settle(struct model *model)
-{
-    struct model_list *queue = &model->rw_queue;
-
-    for (int i = 0; i < queue->count && queue->entries[i].ticket == 0;) {
-        int token = queue->entries[i].token;
-
-        if (holds(model, token)) {
-            i++;
-            continue;
-        }
-        remove_at(queue, i);
-        queue->entries[queue->count++] =
-            (struct model_entry){token, MODEL_NO_TICKET, false};
-    }
-}
-
-static bool purge(struct model *model)
-{
-    int before = model->holds.count;
-
-    for (int i = model->holds.count - 1; i >= 0; i--)
-        if (model->holds.entries[i].ended)
-            remove_at(&model->holds, i);
-    holds_changed(model);
-    settle(model);
-    return model->holds.count < before;
-}
-
-static void rw_grant(struct model *model, int token, struct model_answer *answer)
-{
-    bool held = model_find(&model->holds, token) >= 0;
-    bool fresh = !held && add(model, token);
-
-    leave(model, token);
-    answer->outcome = 1;
-    tell(model, answer, (struct model_event){MODEL_ANSWER, token, fresh, 0});
-}
-
-/* Might another enter, but for this head that may not? */
-static bool keeps_out(const struct model *model, int head, int me)
-{
-    const struct model_list *queue = &model->rw_queue;
-
-    if (head == me || count_holds(model, 'w', MODEL_NOBODY) > 0)
-        return false;
-    if (me != MODEL_NOBODY)
-        return admits(model, me);
-    return queue->count > 1 &&
-           (token_of(model, head)->kind == 'w' || admits(model, queue->entries[1].token));
-}
-
-static void serve(struct model *model, int me, struct model_answer *answer)
-{
-    struct model_list *queue = &model->rw_queue;
-    int window = 0;
-
-    for (int tried = 0; queue->count > 0; tried++) {
-        int head = queue->entries[0].token;
-        if (!admits(model, head)) {
-            if (keeps_out(model, head, me) && (hangs(model, head) || dead(model, head))) {
-                leave(model, head);
-                continue;
-            }
-            if (window > 0)
-                tell(model, answer,
-                     (struct model_event){MODEL_STANDBY, head, false, window});
-            return;
-        }
-        if (tried == RW_HEADS)
-            abort(); /* more than this test makes */
-        if (head == me) {
-            rw_grant(model, me, answer);
-            continue;
-        }
-        leave(model, head);
-        if (dead(model, head))
-            continue;
-        tell(model, answer, (struct model_event){MODEL_TURN, head, add(model, head), 0});
-        if (token_of(model, head)->window > window)
-            window = token_of(model, head)->window;
-    }
-}
-
-/* Does another owner that reads wait to write? Dead ones go. */
-static bool has_rival(struct model *model, int index)
-{
-    for (int i = 0; i < model->rw_queue.count;) {
-        struct model_entry *entry = &model->rw_queue.entries[i];
-        int owner = token_of(model, entry->token)->owner;
-
-        if (entry->ticket != 0)
-            return false;
-        if (dead(model, entry->token))
-            leave(model, entry->token);
-        else if (owner != token_of(model, index)->owner &&
-                 count_holds(model, 'r', owner) > 0)
-            return true;
-        else
-            i++;
-    }
-    return false;
-}
-
-/* Nobody waits, or the owner is in: no queueing. */
-static bool enters(const struct model *model, int token)
-{
-    return admits(model, token) && (holds(model, token) || model->rw_queue.count == 0);
-}
-
-void model_rw_acquire(struct model *model, int token, bool wait, long long ticket,
-                      struct model_answer *answer)
-{
-    struct model_list *queue = &model->rw_queue;
-    bool own;
-
-    begin(answer, ticket);
-    purge(model);
-    own = holds(model, token);
-    if (model_find(&model->holds, token) >= 0 || enters(model, token)) {
-        rw_grant(model, token, answer);
-        serve(model, MODEL_NOBODY, answer);
-        return;
-    }
-    if (own && has_rival(model, token)) {
-        answer->outcome = -1;
-        return;
-    }
-    if (own || ticket == 0)
-        ticket = own ? 0 : MODEL_NO_TICKET;
-    answer->ticket = ticket;
-    if (wait)
-        join(model, queue, token, ticket, answer);
-    serve(model, token, answer);
-    if (answer->outcome == 0 && enters(model, token))
-        rw_grant(model, token, answer);
-    if (answer->outcome == 0 && wait && answer->ticket != 0 && holds(model, token)) {
-        model_remove(queue, token);
-        join(model, queue, token, 0, answer);
-    }
-    answer->position = model_find(queue, token);
-    if (answer->position >= 0 && count_holds(model, 'r', MODEL_NOBODY) > 0)
-        note(model, token);
-}
-
-void model_rw_release(struct model *model, int token, struct model_answer *answer)
-{
-    begin(answer, MODEL_NO_TICKET);
-    answer->released = model_find(&model->holds, token) >= 0;
-    model_remove(&model->holds, token);
-    holds_changed(model);
-    leave(model, token);
-    purge(model);
-    serve(model, MODEL_NOBODY, answer);
-    answer->left = count_holds(model, 0, token_of(model, token)->owner);
-}
-
-void model_rw_renew(struct model *model, int token, struct model_answer *answer)
-{
-    bool purged;
-
-    begin(answer, MODEL_NO_TICKET);
-    purged = purge(model);
-    answer->outcome = model_find(&model->holds, token) >= 0;
-    if (purged || !answer->outcome)
-        serve(model, MODEL_NOBODY, answer);
-}
-
-/* What must be true of every state. */
-
-bool model_head_could_enter(const struct model *model, bool rw)
-{
-    if (!rw)
-        return model->holder == MODEL_NOBODY && model->queue.count > 0;
-    return model->rw_queue.count > 0 && admits(model, model->rw_queue.entries[0].token);
-}
-
-bool model_excludes(const struct model *model)
-{
-    for (int i = 0; i < model->holds.count; i++) {
-        const struct model_token *token = token_of(model, model->holds.entries[i].token);
-        if (token->kind == 'w' &&
-            count_holds(model, 0, token->owner) != model->holds.count)
-            return false;
-    }
-    return true;
 }

@@ -59,8 +59,7 @@ struct model {
     struct model_list queue;
     struct model_list holds;
     struct model_list rw_queue;
-    struct model_list
-        notes; /* while some read: waiters of whom it is known when they asked */
+    struct model_list notes; /* while some read: who waits and when it asked, if known */
 };
 
 void model_acquire(struct model *model, int token, bool wait, long long ticket,

@@ -58,8 +58,9 @@ static void become_redis(const struct script_server *server)
     int log;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (chdir(server->directory) < 0)
+    if (chdir(server->directory) < 0) {
         _exit(126);
+    }
     log = open("log", O_WRONLY | O_CREAT, 0600);
     dup2(log, 1);
     dup2(log, 2);
@@ -70,8 +71,9 @@ static void become_redis(const struct script_server *server)
 
 static void forget_look(struct script_server *server)
 {
-    if (server->seen)
+    if (server->seen != NULL) {
         freeReplyObject(server->seen);
+    }
     server->seen = NULL;
 }
 
@@ -79,11 +81,12 @@ void script_server_start(struct script_server *server)
 {
     *server = (struct script_server){.directory = "/tmp/lockwire-scripts-XXXXXX"};
     assert_non_null(mkdtemp(server->directory));
-    snprintf(server->socket, sizeof(server->socket), "%s/redis", server->directory);
+    (void)snprintf(server->socket, sizeof(server->socket), "%s/redis", server->directory);
     server->process = fork();
     assert_true(server->process >= 0);
-    if (server->process == 0)
+    if (server->process == 0) {
         become_redis(server);
+    }
     server->admin = connect_to(server->socket);
     server->link = server->admin;
     for (int i = 0; i < LW__SCRIPT_COUNT; i++) {
@@ -93,8 +96,8 @@ void script_server_start(struct script_server *server)
         assert_string_equal(reply->str, lw__scripts[i].sha1);
         freeReplyObject(reply);
     }
-    snprintf(server->look, sizeof(server->look), "%s",
-             script_get(server, "SCRIPT LOAD %s", script_look));
+    (void)snprintf(server->look, sizeof(server->look), "%s",
+                   script_get(server, "SCRIPT LOAD %s", script_look));
 }
 
 void script_server_stop(struct script_server *server)
@@ -106,7 +109,7 @@ void script_server_stop(struct script_server *server)
     redisFree(server->admin);
     kill(server->process, SIGKILL);
     waitpid(server->process, NULL, 0);
-    snprintf(path, sizeof(path), "%s/log", server->directory);
+    (void)snprintf(path, sizeof(path), "%s/log", server->directory);
     unlink(path);
     unlink(server->socket);
     assert_int_equal(rmdir(server->directory), 0);
@@ -124,13 +127,15 @@ void script_server_become(struct script_server *server, const char *rule)
     redisReply *reply;
     char line[256];
 
-    if (server->link != server->admin)
+    if (server->link != server->admin) {
         redisFree(server->link);
+    }
     server->link = server->admin;
-    if (!rule)
+    if (rule == NULL) {
         return;
-    snprintf(line, sizeof(line), "ACL SETUSER other reset on >secret +@all ~* &* %s",
-             rule);
+    }
+    (void)snprintf(line, sizeof(line),
+                   "ACL SETUSER other reset on >secret +@all ~* &* %s", rule);
     reply = redisCommand(server->admin, line);
     assert_non_null(reply);
     assert_string_equal(reply->str, "OK");
@@ -148,8 +153,9 @@ static redisReply *command(struct script_server *server, const char *format, va_
 
     forget_look(server); /* the test changes things itself */
     assert_non_null(reply);
-    if (reply->type == REDIS_REPLY_ERROR)
+    if (reply->type == REDIS_REPLY_ERROR) {
         fail_msg("%s: %s", format, reply->str);
+    }
     return reply;
 }
 
@@ -178,15 +184,15 @@ const char *script_get(struct script_server *server, const char *format, ...)
     va_end(list);
     item = reply->type == REDIS_REPLY_ARRAY && reply->elements ? reply->element[0]
                                                                : reply;
-    snprintf(text, sizeof(text), "%s", item->str ? item->str : "");
+    (void)snprintf(text, sizeof(text), "%s", item->str != NULL ? item->str : "");
     freeReplyObject(reply);
     return text;
 }
 
 void script_server_watch(struct script_server *server, const char *lua)
 {
-    snprintf(server->watch, sizeof(server->watch), "%s",
-             script_get(server, "SCRIPT LOAD %s", lua));
+    (void)snprintf(server->watch, sizeof(server->watch), "%s",
+                   script_get(server, "SCRIPT LOAD %s", lua));
 }
 
 static void ask_look(struct script_server *server, const char *when)
@@ -194,9 +200,10 @@ static void ask_look(struct script_server *server, const char *when)
     assert_int_equal(
         redisAppendCommand(server->admin, "EVALSHA %s 0 %s", server->look, when),
         REDIS_OK);
-    if (server->watch[0])
+    if (server->watch[0]) {
         assert_int_equal(redisAppendCommand(server->admin, "EVALSHA %s 0", server->watch),
                          REDIS_OK);
+    }
 }
 
 static redisReply *read_one(struct script_server *server)
@@ -204,8 +211,9 @@ static redisReply *read_one(struct script_server *server)
     void *reply;
 
     assert_int_equal(redisGetReply(server->admin, &reply), REDIS_OK);
-    if (((redisReply *)reply)->type == REDIS_REPLY_ERROR)
+    if (((redisReply *)reply)->type == REDIS_REPLY_ERROR) {
         fail_msg("%s", ((redisReply *)reply)->str);
+    }
     return reply;
 }
 
@@ -225,11 +233,14 @@ static redisReply *read_look(struct script_server *server)
 /* Where the look has this entry: mostly where the other look had it. */
 static const redisReply *find_end(const redisReply *look, const char *id, size_t guess)
 {
-    if (guess < look->elements && strcmp(look->element[guess]->str, id) == 0)
+    if (guess < look->elements && strcmp(look->element[guess]->str, id) == 0) {
         return look->element[guess + 1];
-    for (size_t i = 0; i < look->elements; i += 2)
-        if (strcmp(look->element[i]->str, id) == 0)
+    }
+    for (size_t i = 0; i < look->elements; i += 2) {
+        if (strcmp(look->element[i]->str, id) == 0) {
             return look->element[i + 1];
+        }
+    }
     return NULL;
 }
 
@@ -238,8 +249,9 @@ static void assert_not_shortened(const redisReply *before, const redisReply *aft
     for (size_t i = 0; i < before->elements; i += 2) {
         const redisReply *end = find_end(after, before->element[i]->str, i);
 
-        if (end && atoll(end->str) < atoll(before->element[i + 1]->str))
+        if (end != NULL && atoll(end->str) < atoll(before->element[i + 1]->str)) {
             fail_msg("shortened: %s", before->element[i]->str);
+        }
     }
 }
 
@@ -249,11 +261,12 @@ static void flatten(const redisReply *reply, struct script_answer *answer)
         assert_true(answer->count < 40);
         answer->n[answer->count++] = reply->integer;
     } else if (reply->type == REDIS_REPLY_ARRAY) {
-        for (size_t i = 0; i < reply->elements; i++)
+        for (size_t i = 0; i < reply->elements; i++) {
             flatten(reply->element[i], answer);
-    } else if (reply->str) {
+        }
+    } else if (reply->str != NULL) {
         answer->error |= reply->type == REDIS_REPLY_ERROR;
-        snprintf(answer->text, sizeof(answer->text), "%s", reply->str);
+        (void)snprintf(answer->text, sizeof(answer->text), "%s", reply->str);
     }
 }
 
@@ -268,21 +281,25 @@ struct script_answer script_run(struct script_server *server, enum lw__script_id
     va_list list;
 
     va_start(list, keys);
-    for (const char *word; count < 80 && (word = va_arg(list, const char *)); count++)
+    for (const char *word; count < 80 && (word = va_arg(list, const char *)) != NULL;
+         count++) {
         words[count] = word;
+    }
     va_end(list);
-    if (!server->seen) {
+    if (server->seen == NULL) {
         ask_look(server, "before");
         server->seen = read_look(server);
     }
     assert_int_equal(redisAppendCommandArgv(server->link, count, words, NULL), REDIS_OK);
-    if (server->link == server->admin) /* one round trip for both */
+    if (server->link == server->admin) { /* one round trip for both */
         ask_look(server, "after");
+    }
     assert_int_equal(redisGetReply(server->link, &reply), REDIS_OK);
     flatten(reply, &answer);
     freeReplyObject(reply);
-    if (server->link != server->admin)
+    if (server->link != server->admin) {
         ask_look(server, "after");
+    }
     after = read_look(server);
     assert_not_shortened(server->seen, after);
     forget_look(server);
@@ -296,7 +313,7 @@ const char *script_number(long long number)
     static unsigned next;
     char *text = texts[next++ % 16];
 
-    snprintf(text, sizeof(texts[0]), "%lld", number);
+    (void)snprintf(text, sizeof(texts[0]), "%lld", number);
     return text;
 }
 
@@ -306,7 +323,7 @@ const char *script_token(const struct script_client *client, int n, int window_m
     static unsigned next;
     char *text = texts[next++ % 64];
 
-    snprintf(text, sizeof(texts[0]), "%s:%d:%d-", client->uuid, n, window_ms);
+    (void)snprintf(text, sizeof(texts[0]), "%s:%d:%d-", client->uuid, n, window_ms);
     return text;
 }
 
@@ -322,8 +339,8 @@ static redisReply *read_reply(struct script_client *client)
 void script_client_dead(struct script_client *client, int id)
 {
     *client = (struct script_client){.link = NULL};
-    snprintf(client->uuid, sizeof(client->uuid), "%08x-0000-4000-8000-00000000c0de",
-             (unsigned)id);
+    (void)snprintf(client->uuid, sizeof(client->uuid), "%08x-0000-4000-8000-00000000c0de",
+                   (unsigned)id);
 }
 
 void script_client_start(struct script_client *client, struct script_server *server,
@@ -363,9 +380,9 @@ static void read_message(struct script_client *client, char *text, size_t size)
 
     reply = read_reply(client);
     assert_string_equal(reply->element[0]->str, "message");
-    snprintf(channel, sizeof(channel), "lockwire:2:%s", client->uuid);
+    (void)snprintf(channel, sizeof(channel), "lockwire:2:%s", client->uuid);
     assert_string_equal(reply->element[1]->str, channel);
-    snprintf(text, size, "%s", reply->element[2]->str);
+    (void)snprintf(text, size, "%s", reply->element[2]->str);
     freeReplyObject(reply);
 }
 
@@ -378,9 +395,10 @@ struct script_turn script_client_turn(struct script_client *client, const char *
     read_message(client, text, sizeof(text));
     if (sscanf(text, "%*1[tr] %79s %lld %lld " SCRIPT_SERVER_ID " %n", turn.token,
                &turn.fence, &turn.us, &end) != 3 ||
-        end == 0)
+        end == 0) {
         fail_msg("no turn: %s", text);
-    snprintf(turn.name, sizeof(turn.name), "%s", text + end);
+    }
+    (void)snprintf(turn.name, sizeof(turn.name), "%s", text + end);
     assert_int_equal(text[0], strcmp(turn.name, "rw") == 0 ? 'r' : 't');
     assert_string_equal(turn.token, token);
     return turn;
@@ -391,9 +409,10 @@ void script_client_standby(struct script_client *client, const char *token, int 
     char text[512], expected[128];
 
     read_message(client, text, sizeof(text));
-    snprintf(expected, sizeof(expected), "s %s %d ", token, window_ms);
-    if (strncmp(text, expected, strlen(expected)) != 0)
+    (void)snprintf(expected, sizeof(expected), "s %s %d ", token, window_ms);
+    if (strncmp(text, expected, strlen(expected)) != 0) {
         fail_msg("no standby for %s: %s", token, text);
+    }
     assert_true(strcmp(text + strlen(expected), "n") == 0 ||
                 strcmp(text + strlen(expected), "rw") == 0);
 }
@@ -405,7 +424,8 @@ void script_client_silent(struct script_client *client)
 
     assert_int_equal(redisAppendCommand(client->link, "PING"), REDIS_OK);
     reply = read_reply(client);
-    if (strcmp(reply->element[0]->str, "pong") != 0)
+    if (strcmp(reply->element[0]->str, "pong") != 0) {
         fail_msg("unexpected: %s", reply->element[2]->str);
+    }
     freeReplyObject(reply);
 }

@@ -91,7 +91,8 @@ void script_client_dead(struct script_client *client, int id);
 void script_client_stop(struct script_client *client);
 /* The next message must be this one. */
 struct script_turn script_client_turn(struct script_client *client, const char *token);
-void script_client_standby(struct script_client *client, const char *token, int window_ms);
+void script_client_standby(struct script_client *client, const char *token,
+                           int window_ms);
 /* Nothing was sent that is not read yet. */
 void script_client_silent(struct script_client *client);
 

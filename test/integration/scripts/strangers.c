@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns: what the scripts do where a stranger was first: keys of other types and formats, in
- * place of the lock or of its queue. Must not know: the C client.
+ * Owns: what the scripts do where a stranger was first: keys of other types and formats,
+ * in place of the lock or of its queue. Must not know: the C client.
  *
  * Happy path: none; a stranger's key is held by somebody, and stays as it is. */
 #include <setjmp.h>
@@ -46,11 +46,12 @@ static void make_stranger(size_t i, const char *key)
     int count = 0;
 
     script_do(&server, "DEL %s", key);
-    snprintf(line, sizeof(line), STRANGERS[i].command, key);
+    (void)snprintf(line, sizeof(line), STRANGERS[i].command, key);
     for (char *at = line, *word; (word = strsep(&at, " ")) != NULL;) {
         words[count++] = word;
-        for (; (word = strchr(word, '~')) != NULL;)
+        for (; (word = strchr(word, '~')) != NULL;) {
             *word = ' ';
+        }
     }
     reply = redisCommandArgv(server.admin, count, words, NULL);
     assert_non_null(reply);
@@ -68,16 +69,17 @@ static void assert_stranger(const char *dump, const char *key)
 
 static void remember(char *dump, size_t size, const char *key)
 {
-    snprintf(dump, size, "%s",
-             script_get(&server, "EVAL %s 1 %s",
-                        "return redis.sha1hex(redis.call('DUMP', KEYS[1]))", key));
+    (void)snprintf(dump, size, "%s",
+                   script_get(&server, "EVAL %s 1 %s",
+                              "return redis.sha1hex(redis.call('DUMP', KEYS[1]))", key));
 }
 
 /* Refused, queued at 0, with the type where it is none that the script knows. */
 static void assert_held_by(struct script_answer answer, const char *type)
 {
-    if (answer.error)
+    if (answer.error) {
         fail_msg("%s", answer.text);
+    }
     assert_int_equal(answer.count, 6);
     assert_int_equal(answer.n[0], 0);
     assert_int_equal(answer.n[1], -1);
@@ -95,7 +97,8 @@ static void a_stranger_s_key_of_any_type_is_held_and_never_touched_mutex(void **
 
     (void)state;
     for (size_t i = 0; i < STRANGER_COUNT; i++) {
-        const char *type = strcmp(STRANGERS[i].type, "string") ? STRANGERS[i].type : "";
+        const char *type = strcmp(STRANGERS[i].type, "string") != 0 ? STRANGERS[i].type
+                                                                    : "";
 
         make_stranger(i, "foreign");
         remember(dump, sizeof(dump), "foreign");
@@ -170,8 +173,9 @@ static void a_queue_key_of_another_type_only_keeps_from_queueing_mutex(void **st
 
     (void)state;
     for (size_t i = 0; i < STRANGER_COUNT; i++) {
-        if (strcmp(STRANGERS[i].type, "zset") == 0)
+        if (strcmp(STRANGERS[i].type, "zset") == 0) {
             continue;
+        }
         make_stranger(i, QUEUE);
         script_do(&server, "PEXPIRE " QUEUE " 100000");
         granted(acquire(t1, LEASE, 1, NO_TICKET));
@@ -193,8 +197,9 @@ static void a_queue_key_of_another_type_only_keeps_from_queueing_rw(void **state
 
     (void)state;
     for (size_t i = 0; i < STRANGER_COUNT; i++) {
-        if (strcmp(STRANGERS[i].type, "zset") == 0)
+        if (strcmp(STRANGERS[i].type, "zset") == 0) {
             continue;
+        }
         make_stranger(i, RW_QUEUE);
         script_do(&server, "PEXPIRE " RW_QUEUE " 100000");
         granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));

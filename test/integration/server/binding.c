@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which messages count: those of the server that commands go to. Whether a waiter joins the
- * queue while its subscription stands elsewhere, what a message of another server is worth,
- * and who may not count. The two servers are one here, which is made to say otherwise; real
- * ones are in test/fault. Needs nothing beyond test/lib.
+ * Which messages count: those of the server that commands go to. Whether a waiter joins
+ * the queue while its subscription stands elsewhere, what a message of another server is
+ * worth, and who may not count. The two servers are one here, which is made to say
+ * otherwise; real ones are in test/fault. Needs nothing beyond test/lib.
  *
  * Happy path: PUBSUB NUMSUB is answered 0; the waiter polls, and is granted all the same.
  */
@@ -23,8 +23,9 @@ static int counts;
 static const char *count_as_told(struct fake_redis *fake, int argc, char **argv)
 {
     (void)fake;
-    if (argc < 3 || strcasecmp(argv[1], "NUMSUB") != 0)
+    if (argc < 3 || strcasecmp(argv[1], "NUMSUB") != 0) {
         return FAKE_REAL;
+    }
     counts++;
     return count;
 }
@@ -58,8 +59,9 @@ static void who_listens_elsewhere_polls_and_does_not_queue(void **state)
     let_go(A);
     EXPECT_SET("A released OK; B granted");
     const char *said = strstr(b->log, "does not count our subscription");
-    if (!said)
+    if (said == NULL) {
         stage_fail("the log: %s", b->log);
+    }
     assert_null(strstr(said + 1, "does not count our subscription"));
     stage.keys_may_stay = true; /* of a link that comes and goes */
 }
@@ -222,15 +224,18 @@ static void only_what_is_optional_was_refused(void)
         const char *object = log->element[i]->element[7]->str;
         bool known = false;
 
-        for (size_t j = 0; j < sizeof(optional) / sizeof(*optional); j++)
+        for (size_t j = 0; j < sizeof(optional) / sizeof(*optional); j++) {
             known = known || strcmp(object, optional[j]) == 0;
-        if (!known)
+        }
+        if (!known) {
             stage_fail("refused: %s", object);
+        }
     }
     freeReplyObject(log);
 }
 
-/* The README's account, which may do no more: all that is refused is what it names optional. */
+/* The README's account, which may do no more: all that is refused is what it names
+ * optional. */
 static void the_least_account_misses_nothing(void **state)
 {
     (void)state;
@@ -262,10 +267,11 @@ static void forge(const struct hold *A, const char *server)
     char token[128], client[40];
 
     (void)A;
-    snprintf(token, sizeof(token), "%s",
-             redis_text("EVAL %s 0 %s", "return redis.call('ZRANGE', ARGV[1], 0, 0)[1]",
-                        queue_of("x")));
-    snprintf(client, sizeof(client), "%.36s", token);
+    (void)snprintf(token, sizeof(token), "%s",
+                   redis_text("EVAL %s 0 %s",
+                              "return redis.call('ZRANGE', ARGV[1], 0, 0)[1]",
+                              queue_of("x")));
+    (void)snprintf(client, sizeof(client), "%.36s", token);
     redis_ok("EVAL %s 0 %s %s %s",
              "local t = redis.call('TIME') "
              "redis.call('PUBLISH', 'lockwire:2:' .. ARGV[1], 't ' .. ARGV[2] .. "

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Connecting: names by evdns, a server that comes later, backoff, the link callback, time-outs,
- * the heartbeat, what a connection that comes back finds. Needs nothing beyond test/lib. Must
- * not know the order of greetings.
+ * Connecting: names by evdns, a server that comes later, backoff, the link callback,
+ * time-outs, the heartbeat, what a connection that comes back finds. Needs nothing beyond
+ * test/lib. Must not know the order of greetings.
  *
  * Happy path: a client starts, its link comes up, and again after every loss.
  */
@@ -35,7 +35,7 @@ static void tcp_by_name_through_evdns(void **state)
     char url[64];
 
     (void)state;
-    snprintf(url, sizeof(url), "redis://localhost:%d", proxy->port);
+    (void)snprintf(url, sizeof(url), "redis://localhost:%d", proxy->port);
     works(peer_start_at("a", url, NULL));
 }
 
@@ -91,9 +91,10 @@ static void port_where_nobody_listens(void **state)
     int fd = socket(AF_INET, SOCK_STREAM, 0);
 
     (void)state;
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0); /* but no listen() */
+    /* but no listen() */
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
     getsockname(fd, (struct sockaddr *)&address, &size);
-    snprintf(url, sizeof(url), "redis://127.0.0.1:%d", ntohs(address.sin_port));
+    (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%d", ntohs(address.sin_port));
     struct peer *a = peer_start_at("a", url, NULL);
     UNTIL(a->downs >= 1);
     assert_non_null(strstr(a->why, "refused"));
@@ -149,9 +150,10 @@ static void backoff_grows_with_jitter_up_to_its_limit(void **state)
     bool jitter = false;
     for (int i = 1; i < 9; i++) {
         int64_t gap = a->linked_ms[i] - a->linked_ms[i - 1];
-        if (gap < limit / 2 - 2 || gap > limit + 40)
+        if (gap < limit / 2 - 2 || gap > limit + 40) {
             stage_fail("attempt %d came %lld ms after the last, not %lld to %lld", i + 1,
                        (long long)gap, (long long)limit / 2, (long long)limit);
+        }
         jitter |= gap < limit - 5;
         sum += gap;
         limit = limit * 2 > 320 ? 320 : limit * 2;
@@ -195,7 +197,8 @@ static void request_time_out_on_a_stopped_server(void **state)
     works(a);
 }
 
-/* Renewals would hide a dead link for ever if the time-out ran from the newest request. */
+/* Renewals would hide a dead link for ever if the time-out ran from the newest
+ * request. */
 static void request_time_out_is_of_the_oldest_request(void **state)
 {
     struct proxy *proxy = proxy_start(stage.server.path, false);
@@ -317,13 +320,15 @@ static void I8_no_SIGPIPE_when_the_server_dies(void **state)
     for (int i = 0; i < 20; i++) {
         peer_wait_ready(a);
         struct hold *all[10];
-        for (int j = 0; j < 10; j++)
+        for (int j = 0; j < 10; j++) {
             all[j] = ask(a, "A", "x", -1);
+        }
         event_base_loop(stage.base, EVLOOP_NONBLOCK);
         proxy_cut(proxy, COMMANDS);
         proxy_cut(proxy, SUBSCRIPTION);
-        for (int j = 0; j < 10; j++)
+        for (int j = 0; j < 10; j++) {
             drop(all[j]); /* writes into the dead connection */
+        }
         UNTIL(!a->up || i % 2);
     }
     stage_clear_trace();

@@ -1,24 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the server may answer in place of what was asked: LOADING, NOAUTH, NOPERM, READONLY,
- * OOM, BUSY, NOSCRIPT, NOREPLICAS, too many clients. Each gives what is documented, with a
- * text that says what, and nothing is lost. Needs nothing beyond test/lib. Must not know how
- * the library sorts errors.
+ * What the server may answer in place of what was asked: LOADING, READONLY, OOM, BUSY,
+ * NOSCRIPT, NOREPLICAS, too many clients; denied.c has NOAUTH and NOPERM. Each gives what
+ * is documented, with a text that says what, and nothing is lost. Needs nothing beyond
+ * test/lib. Must not know how the library sorts errors.
  *
- * Happy path: the server is made to refuse, somebody asks, holds or releases, it recovers.
+ * Happy path: the server is made to refuse, somebody asks, holds or releases, it
+ * recovers.
  */
 #include "fake_redis.h"
 #include "players.h"
+#include "server/scene.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static void assert_says(const struct hold *hold, const char *text)
-{
-    if (!strstr(lw_lock_errstr(hold->lock), text))
-        stage_fail("errstr of %s: \"%s\" does not say %s", hold->label,
-                   lw_lock_errstr(hold->lock), text);
-}
 
 static void assert_says_nothing(const struct hold *hold)
 {
@@ -83,8 +78,9 @@ static void LOADING_on_a_link_that_was_up_takes_it_down(void **state)
 static const char *hanging_up(struct fake_redis *fake, int argc, char **argv)
 {
     for (int i = 1; i < argc && fake->count > 0; i++) {
-        if (strcmp(argv[i], "x") == 0)
+        if (strcmp(argv[i], "x") == 0) {
             return fake->count++ == 1 ? FAKE_HANG_UP : "";
+        }
     }
     return FAKE_REAL;
 }
@@ -107,94 +103,6 @@ static void a_lost_connection_is_no_longer_told_once_there_is_another(void **sta
     assert_held_by_redis(A);
 }
 
-/* ---- NOAUTH ---- */
-
-static void NOAUTH_counts_as_link_down_with_the_reason(void **state)
-{
-    (void)state;
-    redis_ok("CONFIG SET requirepass secret");
-    struct peer *a = quick_peer("a", stage.server.url);
-    struct hold *A = ask(a, "A", "x", -1);
-    ask(a, "B", "y", 0);
-    EXPECT("B ECONN");
-    assert_non_null(strstr(a->whys, "NOAUTH"));
-    assert_int_equal(a->ups, 0);
-    redis_ok("CONFIG SET requirepass %b", "", (size_t)0);
-    EXPECT("A granted");
-    assert_held_by_redis(A);
-}
-
-/* ---- NOPERM: at once, for good ---- */
-
-static struct peer *user(const char *rules)
-{
-    char line[256];
-
-    snprintf(line, sizeof(line), "ACL SETUSER app reset on >secret +@all ~* &* %s", rules);
-    redis_ok(line);
-    return peer_ready(
-        "a", client_of(.username = "app", .password = "secret", .local_turns = 1));
-}
-
-static void NOPERM_on_a_command_ends_any_wait_at_once(void **state)
-{
-    struct peer *a = user("-set"), *b = peer_ready("b", NULL);
-
-    (void)state;
-    take(b, "T", "theirs");
-    EXPECT("T granted");
-    struct hold *A = ask(a, "A", "x", -1), *B = ask(a, "B", "x", 0);
-    struct hold *C = ask(a, "C", "x", 60000);
-    EXPECT_SET("A EREDIS; B EREDIS; C EREDIS");
-    assert_says(A, "script"); /* a script's own words, of Redis or of Valkey */
-    assert_says(B, "script");
-    assert_says(C, "script");
-    assert_true(C->result_ms - C->asked_ms < 20000);
-    assert_int_equal(redis_int("EXISTS x"), 0);
-}
-
-static void NOPERM_on_scripts_ends_a_wait_at_once(void **state)
-{
-    struct peer *b = peer_ready("b", NULL), *a = user("-eval -evalsha");
-
-    (void)state;
-    take(b, "T", "x");
-    EXPECT("T granted");
-    struct hold *A = ask(a, "A", "x", -1);
-    EXPECT("A EREDIS");
-    assert_says(A, "NOPERM");
-}
-
-static void NOPERM_on_a_key_ends_any_wait_at_once(void **state)
-{
-    struct peer *a = user("resetkeys ~mine* ~lockwire:*");
-
-    (void)state;
-    struct hold *A = ask(a, "A", "theirs", -1);
-    EXPECT("A EREDIS");
-    assert_says(A, "NOPERM");
-    struct hold *B = ask(a, "B", "mine", -1);
-    EXPECT("B granted");
-    assert_held_by_redis(B);
-}
-
-static void NOPERM_comes_while_it_waits(void **state)
-{
-    struct peer *b = peer_ready("b", NULL), *a = user("");
-
-    (void)state;
-    struct hold *T = ask_with(b, "T", "x", asking(.lease_ms = 1000));
-    EXPECT("T granted");
-    struct hold *A = ask(a, "A", "x", -1);
-    wait_queued("x", 1);
-    redis_ok("ACL SETUSER app -evalsha -eval");
-    EXPECT("A EREDIS"); /* at its next asking */
-    assert_says(A, "NOPERM");
-    redis_ok("ACL SETUSER app +@all");
-    assert_held_by_redis(T);
-    stage.keys_may_stay = true; /* it could not leave */
-}
-
 /* ---- READONLY: a demoted server ---- */
 
 static void READONLY_is_ridden_out_by_who_waits(void **state)
@@ -208,7 +116,7 @@ static void READONLY_is_ridden_out_by_who_waits(void **state)
     EXPECT("B ETIMEOUT");
     assert_int_equal(A->result, PENDING);
     assert_true(strstr(a->whys, "READONLY") != NULL ||
-                strstr(lw_lock_errstr(B->lock), "READONLY"));
+                strstr(lw_lock_errstr(B->lock), "READONLY") != NULL);
     redis_ok("REPLICAOF NO ONE");
     EXPECT("A granted");
     assert_held_by_redis(A);
@@ -355,7 +263,7 @@ static void NOREPLICAS_makes_a_release_unknown_and_a_holder_keep_its_lease(void 
 static bool is_busy(void)
 {
     redisReply *reply = server_try(&stage.server, "PING");
-    bool busy = reply->type == REDIS_REPLY_ERROR && strstr(reply->str, "BUSY");
+    bool busy = reply->type == REDIS_REPLY_ERROR && strstr(reply->str, "BUSY") != NULL;
 
     freeReplyObject(reply);
     return busy;
@@ -371,8 +279,9 @@ static void BUSY_is_ridden_out(void **state)
     redis_ok("CONFIG SET lua-time-limit 20");
     redisContext *runaway = redisConnectUnix(stage.server.path);
     redisAppendCommand(runaway, "EVAL %s 0", "while true do end");
-    while (!done)
+    while (!done) {
         redisBufferWrite(runaway, &done);
+    }
     UNTIL(is_busy());
     struct hold *B = ask(a, "B", "y", -1);
     let_go(A);
@@ -458,11 +367,6 @@ int main(void)
         STAGE_TEST(LOADING_counts_as_link_down_and_is_ridden_out),
         STAGE_TEST(LOADING_on_a_link_that_was_up_takes_it_down),
         STAGE_TEST(a_lost_connection_is_no_longer_told_once_there_is_another),
-        STAGE_TEST(NOAUTH_counts_as_link_down_with_the_reason),
-        STAGE_TEST(NOPERM_on_a_command_ends_any_wait_at_once),
-        STAGE_TEST(NOPERM_on_scripts_ends_a_wait_at_once),
-        STAGE_TEST(NOPERM_on_a_key_ends_any_wait_at_once),
-        STAGE_TEST(NOPERM_comes_while_it_waits),
         STAGE_TEST(READONLY_is_ridden_out_by_who_waits),
         STAGE_TEST(READONLY_leaves_a_holder_its_lease),
         STAGE_TEST(a_replica_is_down_until_it_is_promoted),

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a server says when a client greets it, and to which of a name's addresses it goes:
- * refused greetings, an eviction policy that is no good, several addresses, a look-up that
- * takes too long. Needs nothing beyond test/lib. Must not know the order of greetings.
+ * refused greetings, an eviction policy that is no good, several addresses, a look-up
+ * that takes too long. Needs nothing beyond test/lib. Must not know the order of
+ * greetings.
  *
  * Happy path: the server refuses what is not needed; the client says so and goes on.
  */
@@ -34,8 +35,9 @@ static void a_refused_greeting_that_is_not_needed_is_no_hindrance(void **state)
 static const char *loading_for_a_while(struct fake_redis *fake, int argc, char **argv)
 {
     (void)argc;
-    if (strcasecmp(argv[0], "INFO") == 0 && fake->count++ < 2)
+    if (strcasecmp(argv[0], "INFO") == 0 && fake->count++ < 2) {
         return "-LOADING Redis is loading the dataset in memory\r\n";
+    }
     return FAKE_REAL;
 }
 
@@ -63,7 +65,8 @@ static void each_policy_that_evicts_locks_is_told(void **state)
         redis_ok("CONFIG SET maxmemory-policy %s", policies[i]);
         struct peer *peer = peer_ready(label, NULL);
         works(peer);
-        snprintf(told, sizeof told, "4 the server's maxmemory-policy is %s", policies[i]);
+        (void)snprintf(told, sizeof(told), "4 the server's maxmemory-policy is %s",
+                       policies[i]);
         assert_int_equal(peer_logged(peer, told), i < 2);
     }
 }
@@ -72,8 +75,9 @@ static int lines_with(const struct peer *peer, const char *text)
 {
     int count = 0;
 
-    for (const char *at = peer->log; (at = strstr(at, text)) != NULL; at++)
+    for (const char *at = peer->log; (at = strstr(at, text)) != NULL; at++) {
         count++;
+    }
     return count;
 }
 
@@ -105,16 +109,18 @@ static int free_port(int family)
         struct sockaddr_in v4;
         struct sockaddr_in6 v6;
     } address = {.any.sa_family = (sa_family_t)family};
-    socklen_t size = sizeof address;
+    socklen_t size = sizeof(address);
     int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0), port;
 
-    if (family == AF_INET)
+    if (family == AF_INET) {
         address.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    else
+    } else {
         address.v6.sin6_addr = in6addr_loopback;
+    }
     if (fd < 0 || bind(fd, &address.any, size) < 0) {
-        if (fd >= 0)
+        if (fd >= 0) {
             close(fd);
+        }
         return 0; /* no such family on this machine */
     }
     getsockname(fd, &address.any, &size);
@@ -136,11 +142,12 @@ static void every_address_of_a_name_is_tried(void **state)
     for (int i = 0; i < 2; i++) {
         int port = free_port(places[i].family);
 
-        if (port == 0)
+        if (port == 0) {
             continue;
+        }
         redis_ok("CONFIG SET bind %s", places[i].address);
         redis_ok("CONFIG SET port %d", port);
-        snprintf(url, sizeof(url), "redis://localhost:%d", port);
+        (void)snprintf(url, sizeof(url), "redis://localhost:%d", port);
         label[0] = (char)('a' + i);
         struct peer *peer = peer_start_at(label, url, NULL);
         works(peer);
@@ -157,7 +164,7 @@ static void an_attempt_fails_when_all_addresses_did(void **state)
     char url[64];
 
     (void)state;
-    snprintf(url, sizeof(url), "redis://localhost:%d", free_port(AF_INET));
+    (void)snprintf(url, sizeof(url), "redis://localhost:%d", free_port(AF_INET));
     struct peer *a = peer_start_at("a", url, client_of(.backoff_min_ms = 10));
     UNTIL(a->downs >= 2);
     assert_non_null(strstr(a->whys, "connecting to "));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * max_inflight: however few commands may be unanswered at a time, everything goes on, also
- * when those who asked for an answer are gone. Needs nothing beyond test/lib. Must not know
- * what a client sends when it connects.
+ * max_inflight: however few commands may be unanswered at a time, everything goes on,
+ * also when those who asked for an answer are gone. Needs nothing beyond test/lib. Must
+ * not know what a client sends when it connects.
  *
  * Happy path: with one command at a time a client comes up, holds and lets go.
  */
@@ -52,7 +52,7 @@ static void no_more_than_the_limit_are_unanswered(void **state)
     monitor_start();
     proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
     for (int i = 0; i < 10; i++) {
-        snprintf(name, sizeof(name), "n%d", i);
+        (void)snprintf(name, sizeof(name), "n%d", i);
         ask_with(a, name, name, asking(.flags = LW_NO_FENCE));
     }
     UNTIL(monitor_count("set") == 2);
@@ -69,8 +69,8 @@ static void no_more_than_the_limit_are_unanswered(void **state)
 static struct proxy *slow_way;
 static struct hold *many[MANY];
 
-/* One command at a time, 20 ms each: those who ask in one turn keep the link busy for longer
- * than a lease of a second lasts. */
+/* One command at a time, 20 ms each: those who ask in one turn keep the link busy for
+ * longer than a lease of a second lasts. */
 static struct peer *slow_peer(void)
 {
     struct peer *a;
@@ -89,15 +89,16 @@ static void ask_for_many(struct peer *a)
 
     proxy_delay(slow_way, COMMANDS, TO_SERVER, 20);
     for (int i = 0; i < MANY; i++) {
-        snprintf(name, sizeof(name), "n%d", i);
+        (void)snprintf(name, sizeof(name), "n%d", i);
         many[i] = ask_with(a, name, name, asking(.wait_ms = -1, .flags = LW_NO_FENCE));
     }
 }
 
 static void many_are_granted(void)
 {
-    for (int i = 0; i < MANY; i++)
+    for (int i = 0; i < MANY; i++) {
         UNTIL(many[i]->result == LW_OK);
+    }
 }
 
 static void a_lease_outlives_many_who_ask_in_one_turn(void **state)
@@ -160,9 +161,10 @@ static void the_fence_is_seeded_before_those_who_ask(void **state)
     many_are_granted();
 }
 
-/* The renewal's answer has nobody to go to; the release waits for the room that it makes. */
-/* Handles that ask again as soon as they let go: each release could be a turn, a command that
- * keeps as well as asks. */
+/* The renewal's answer has nobody to go to; the release waits for the room that it
+ * makes. */
+/* Handles that ask again as soon as they let go: each release could be a turn, a command
+ * that keeps as well as asks. */
 static struct {
     struct lw_client *client;
     long grants;
@@ -187,8 +189,9 @@ static void churn_released(struct lw_lock *lock, int status, void *name)
     (void)status;
     lw_lock_free(lock);
     churn.open--;
-    if (!churn.over)
+    if (!churn.over) {
         churn_ask(name);
+    }
 }
 
 static void churn_granted(struct lw_lock *lock, int status, void *name)
@@ -205,8 +208,9 @@ static void turns_of_many_names_keep_nobody_out(void **state)
 
     (void)state;
     churn.client = a->client;
-    for (int i = 0; i < 6 * 40; i++)
+    for (int i = 0; i < 6 * 40; i++) {
         churn_ask(names[i % 6]);
+    }
     UNTIL(churn.grants > 1000);
     struct hold *L = ask(a, "L", "lonely", 0);
     long before = churn.grants;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A server that answers nonsense, hangs up at any command, or says nothing, and strangers who
- * publish on the client's channel. No crash, no false grant, every operation completes once.
- * Needs nothing beyond test/lib. Must not know how replies are checked.
+ * A server that answers nonsense, hangs up at any command, or says nothing, and strangers
+ * who publish on the client's channel. No crash, no false grant, every operation
+ * completes once. Needs nothing beyond test/lib. Must not know how replies are checked.
  *
  * Happy path: a lie in the middle, then the truth; the lock is granted and released.
  */
@@ -21,14 +21,16 @@ static int lies, truths;   /* so many times, after so many true ones */
 static const char *liar(struct fake_redis *fake, int argc, char **argv)
 {
     (void)fake, (void)argc;
-    if (lie_to && strcasecmp(argv[0], lie_to) != 0)
+    if (lie_to != NULL && strcasecmp(argv[0], lie_to) != 0) {
         return FAKE_REAL;
+    }
     if (truths > 0) {
         truths--;
         return FAKE_REAL;
     }
-    if (lies == 0)
+    if (lies == 0) {
         return FAKE_REAL;
+    }
     lies--;
     return lie;
 }
@@ -47,8 +49,9 @@ static void hold_once(struct peer *a, const char *what)
     struct hold *A = ask_with(a, "A", "x", asking(.wait_ms = -1, .lease_ms = 20000));
 
     UNTIL(A->result != PENDING);
-    if (A->result != LW_OK)
+    if (A->result != LW_OK) {
         stage_fail("%s: %s: %s", what, status_name(A->result), lw_lock_errstr(A->lock));
+    }
     if (lw_lock_state(A->lock) == LW_HELD) {
         assert_held_by_redis(A);
         extend(A, 0);
@@ -71,7 +74,7 @@ static void live_through(const char *what, struct fake_redis *fake)
     struct peer *a = quick_peer("a", fake->url);
     hold_once(a, what);
     hold_once(a, what);
-    UNTIL(lies == 0 || !lie_to);
+    UNTIL(lies == 0 || lie_to == NULL);
     peer_free(a);
     stage_clear_trace();
     redis_ok("DEL x %s", queue_of("x"));
@@ -129,15 +132,17 @@ static void nonsense_for_INCR_is_no_fence(void **state)
 static void nonsense_for_EVALSHA_is_survived(void **state)
 {
     (void)state;
-    for (int before = 0; before < 3; before++) /* the fence, a renewal, a release */
+    for (int before = 0; before < 3; before++) { /* the fence, a renewal, a release */
         nonsense_in_answer_to("EVALSHA", before);
+    }
 }
 
 static void nonsense_for_EVAL_is_survived(void **state)
 {
     (void)state;
-    for (int before = 0; before < 3; before++)
+    for (int before = 0; before < 3; before++) {
         nonsense_in_answer_to("EVAL", before);
+    }
 }
 
 static void nonsense_in_the_greeting_is_survived(void **state)
@@ -192,8 +197,9 @@ static void I6_reply_lost_at_every_command(void **state)
         struct peer *a = quick_peer("a", proxy->url), *b = peer_ready("b", NULL);
         peer_wait_ready(a);
         struct hold *A = ask(a, "A", "x", -1), *B = NULL;
-        for (int turns = 0; turns < i; turns++)
+        for (int turns = 0; turns < i; turns++) {
             event_base_loop(stage.base, EVLOOP_NONBLOCK);
+        }
         proxy_swallow(proxy, COMMANDS, TO_CLIENT, true);
         stage_run_for(10);
         proxy_cut(proxy, COMMANDS);
@@ -227,59 +233,61 @@ static void I6_reply_lost_at_every_command(void **state)
 static void publish(const char *uuid, const char *text, const char *token)
 {
     const char *at = strchr(text, '@');
-    int before = at ? (int)(at - text) : (int)strlen(text);
+    int before = at != NULL ? (int)(at - text) : (int)strlen(text);
     char whole[512];
 
-    snprintf(whole, sizeof(whole), "%.*s%s%s", before, text, at ? token : "",
-             at ? at + 1 : "");
+    (void)snprintf(whole, sizeof(whole), "%.*s%s%s", before, text,
+                   at != NULL ? token : "", at != NULL ? at + 1 : "");
     redis_ok("PUBLISH lockwire:2:%s %s", uuid, whole);
 }
+
+static const char *const strange_texts[] = {
+    "",
+    " ",
+    "t",
+    "t ",
+    "s",
+    "s  ",
+    "x y z",
+    "t a b c",
+    "t :1:2000 1 1 x",
+    "t @ 0 0 x",
+    "t @ -1 -1 x",
+    "t @ 99999999999999999999 1 x",
+    "t @ 1 1",
+    "t @ 1",
+    "s @",
+    "s @ -1 x",
+    "s @ 99999999999999999999 x",
+    "s @ 1 y",
+    "t @ 5 5 nosuchname",
+    "t @ 5 5 ",
+    "t @ 5 5  nosuchname",
+    "t @ 5 5  ",
+    "t @ 1 1  x\n",
+    "t @ 1 1 an.id x",
+    "t @ 1 1 0123456789abcdef0 x",
+    "s @ 2000 x",
+};
 
 static void stranger_s_messages_on_our_channel_are_ignored(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
     struct hold *A = take(a, "A", "x"), *B = ask(b, "B", "x", -1), *H = take(b, "H", "h");
     char uuid[64], token[128], waiting[128];
-    static const char *const texts[] = {
-        "",
-        " ",
-        "t",
-        "t ",
-        "s",
-        "s  ",
-        "x y z",
-        "t a b c",
-        "t :1:2000 1 1 x",
-        "t @ 0 0 x",
-        "t @ -1 -1 x",
-        "t @ 99999999999999999999 1 x",
-        "t @ 1 1",
-        "t @ 1",
-        "s @",
-        "s @ -1 x",
-        "s @ 99999999999999999999 x",
-        "s @ 1 y",
-        "t @ 5 5 nosuchname",
-        "t @ 5 5 ",
-        "t @ 5 5  nosuchname",
-        "t @ 5 5  ",
-        "t @ 1 1  x\n",
-        "t @ 1 1 an.id x",
-        "t @ 1 1 0123456789abcdef0 x",
-        "s @ 2000 x",
-    };
 
     (void)state;
     EXPECT("A granted; H granted");
     wait_queued("x", 1);
-    snprintf(token, sizeof(token), "%s", lw_lock_owner(H->lock));
-    snprintf(uuid, sizeof(uuid), "%.36s", token);
-    snprintf(waiting, sizeof(waiting), "%s",
-             redis_text("EVAL %s 0 %s", "return redis.call('ZRANGE', ARGV[1], 0, 0)[1]",
-                        queue_of("x")));
-    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
-        publish(uuid, texts[i], token);
-        publish(uuid, texts[i], waiting);
+    (void)snprintf(token, sizeof(token), "%s", lw_lock_owner(H->lock));
+    (void)snprintf(uuid, sizeof(uuid), "%.36s", token);
+    (void)snprintf(waiting, sizeof(waiting), "%s",
+                   redis_text("EVAL %s 0 %s",
+                              "return redis.call('ZRANGE', ARGV[1], 0, 0)[1]",
+                              queue_of("x")));
+    for (size_t i = 0; i < sizeof(strange_texts) / sizeof(*strange_texts); i++) {
+        publish(uuid, strange_texts[i], token);
+        publish(uuid, strange_texts[i], waiting);
     }
     stage_expect_nothing(300);
     assert_held_by_redis(A);
@@ -299,7 +307,7 @@ static void long_message_on_our_channel_is_ignored(void **state)
     (void)state;
     EXPECT("A granted");
     memset(text, 't', sizeof(text) - 1);
-    snprintf(uuid, sizeof(uuid), "%.36s", lw_lock_owner(A->lock));
+    (void)snprintf(uuid, sizeof(uuid), "%.36s", lw_lock_owner(A->lock));
     redis_ok("PUBLISH lockwire:2:%s %s", uuid, text);
     stage_expect_nothing(200);
     assert_held_by_redis(A);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who a client says it is: AUTH, SELECT, the connection's name, and what is said of passwords.
- * Needs nothing beyond test/lib. Must not know the order of greetings.
+ * Who a client says it is: AUTH, SELECT, the connection's name, and what is said of
+ * passwords. Needs nothing beyond test/lib. Must not know the order of greetings.
  *
  * Happy path: a server that wants a password has it, and nobody else hears of it.
  */
@@ -15,9 +15,10 @@
 
 static void assert_silent_about(const struct peer *peer, const char *secret)
 {
-    if (strstr(peer->log, secret) || strstr(peer->whys, secret) ||
-        strstr(peer->error, secret))
+    if (strstr(peer->log, secret) != NULL || strstr(peer->whys, secret) != NULL ||
+        strstr(peer->error, secret) != NULL) {
         stage_fail("the password was told: %s%s%s", peer->log, peer->whys, peer->error);
+    }
 }
 
 /* ---- who we are ---- */
@@ -49,8 +50,8 @@ static void user_and_password_of_the_url_with_escapes(void **state)
 
     (void)state;
     redis_ok("ACL SETUSER app reset on >p@ss/w:rd%% +@all ~* &*");
-    snprintf(url, sizeof(url), "redis://app:p%%40ss%%2Fw%%3Ard%%25@127.0.0.1:%d",
-             proxy->port);
+    (void)snprintf(url, sizeof(url), "redis://app:p%%40ss%%2Fw%%3Ard%%25@127.0.0.1:%d",
+                   proxy->port);
     redis_ok("ACL SETUSER default off");
     struct peer *a = peer_start_at("a", url, NULL);
     works(a);
@@ -68,10 +69,10 @@ static void user_of_the_url_and_password_of_the_options(void **state)
     (void)state;
     redis_ok("ACL SETUSER app reset on >hunter2 +@all ~* &*");
     redis_ok("ACL SETUSER default off");
-    snprintf(url, sizeof(url), "redis://app@127.0.0.1:%d", proxy->port);
+    (void)snprintf(url, sizeof(url), "redis://app@127.0.0.1:%d", proxy->port);
     struct peer *a = peer_start_at("a", url, client_of(.password = "hunter2"));
     works(a);
-    snprintf(url, sizeof(url), "redis://app:stale@127.0.0.1:%d", proxy->port);
+    (void)snprintf(url, sizeof(url), "redis://app:stale@127.0.0.1:%d", proxy->port);
     struct peer *b = peer_start_at("b", url, client_of(.password = "hunter2"));
     works(b);
     assert_silent_about(a, "hunter2");
@@ -103,7 +104,7 @@ static void database_is_selected(void **state)
     char url[256];
 
     (void)state;
-    snprintf(url, sizeof(url), "%s?db=7", stage.server.url);
+    (void)snprintf(url, sizeof(url), "%s?db=7", stage.server.url);
     struct peer *a = peer_start_at("a", url, NULL);
     struct hold *A = take(a, "A", "x");
     assert_int_equal(redis_int("EXISTS x"), 0);
@@ -134,9 +135,11 @@ static int count_named(const char *name)
     char text[64];
     int count = 0;
 
-    snprintf(text, sizeof(text), " name=%s ", name);
-    for (const char *at = redis_text("CLIENT LIST"); (at = strstr(at, text)); at++)
+    (void)snprintf(text, sizeof(text), " name=%s ", name);
+    for (const char *at = redis_text("CLIENT LIST"); (at = strstr(at, text)) != NULL;
+         at++) {
         count++;
+    }
     return count;
 }
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* server/scene.h's helper: an acquisition, seen in Redis, and its release. */
+/* server/scene.h's helpers: an acquisition, seen in Redis, and its release; what is told.
+ */
 #include "server/scene.h"
+
+#include <string.h>
 
 void works(struct peer *peer)
 {
@@ -11,4 +14,12 @@ void works(struct peer *peer)
     UNTIL(A->released == LW_OK);
     drop(A);
     stage_clear_trace();
+}
+
+void assert_says(const struct hold *hold, const char *text)
+{
+    if (strstr(lw_lock_errstr(hold->lock), text) == NULL) {
+        stage_fail("errstr of %s: \"%s\" does not say %s", hold->label,
+                   lw_lock_errstr(hold->lock), text);
+    }
 }

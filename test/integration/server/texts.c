@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a server says reaches the operator's log, errstr and every `why` without control bytes
- * and bounded, however it says it: terminal escapes and megabytes, as errors of each command
- * and as content. And a word in such a text is no error's code. Needs nothing beyond test/lib
- * and the modes' scene. Must not know which function sees to it.
+ * What a server says reaches the operator's log, errstr and every `why` without control
+ * bytes and bounded, however it says it: terminal escapes and megabytes, as errors of
+ * each command and as content. And a word in such a text is no error's code. Needs
+ * nothing beyond test/lib and the modes' scene. Must not know which function sees to it.
  *
  * Happy path: a fake server says something vile; it is told, and harmless.
  */
@@ -14,7 +14,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* No line's end: hiredis 1.2 takes an error with one for no error. Content has it, below. */
+/* No line's end: hiredis 1.2 takes an error with one for no error. Content has it,
+ * below. */
 #define VILE "vile\x1b[2J\x1b]0;title\x07\x08\x7f\x9b\xc2\x9b."
 #define TOLD "vile\\x1b[2J\\x1b]0;title\\x07\\x08\\x7f\\x9b\\xc2\\x9b."
 #define MEGABYTE ((size_t)1 << 20) /* more of one reply is not read */
@@ -27,7 +28,7 @@ static const char *liar(struct fake_redis *fake, int argc, char **argv)
 {
     (void)fake;
     kills += argc > 1 && strcasecmp(argv[1], "KILL") == 0;
-    return lie_to && strcasecmp(argv[0], lie_to) == 0 ? lie : FAKE_REAL;
+    return lie_to != NULL && strcasecmp(argv[0], lie_to) == 0 ? lie : FAKE_REAL;
 }
 
 /* An error of so many bytes, its line's end not counted; until the next call. */
@@ -55,8 +56,9 @@ static void assert_harmless(const char *text, const char *what)
 
     for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
         length = *at == '\n' ? 0 : length + 1;
-        if ((*at < 0x20 && *at != '\n') || *at >= 0x7f || length > LINE_MOST)
+        if ((*at < 0x20 && *at != '\n') || *at >= 0x7f || length > LINE_MOST) {
             stage_fail("%s: byte 0x%02x, %zu in its line", what, *at, length);
+        }
     }
 }
 
@@ -65,8 +67,9 @@ static void assert_told_harmlessly(const struct hold *hold)
 {
     const char *text = lw_lock_errstr(hold->lock);
 
-    if (strchr(text, '\n'))
+    if (strchr(text, '\n') != NULL) {
         stage_fail("errstr of %s has several lines", hold->label);
+    }
     assert_harmless(text, "errstr");
 }
 
@@ -76,7 +79,7 @@ static void hear(const char *text)
 {
     size_t used = strlen(heard);
 
-    snprintf(heard + used, sizeof heard - used, "%s\n", text);
+    (void)snprintf(heard + used, sizeof(heard) - used, "%s\n", text);
 }
 
 /* Asks for all there is to ask; each call ends, as it may. */
@@ -110,7 +113,7 @@ static void live_through(const char *url)
     hear(look.why);
     hear(a->whys);
     hear(a->log);
-    assert_harmless(heard, lie_to ? lie_to : "content");
+    assert_harmless(heard, lie_to != NULL ? lie_to : "content");
     peer_free(a);
     stage_clear_trace();
     redis_ok("DEL x %s", queue_of("x"));
@@ -119,7 +122,7 @@ static void live_through(const char *url)
 
 static const char *const commands[] = {"CLIENT",  "INFO",      "SET",
                                        "EVALSHA", "SUBSCRIBE", "PUBSUB"};
-#define COMMANDS_TOLD (sizeof commands / sizeof *commands)
+#define COMMANDS_TOLD (sizeof(commands) / sizeof(*commands))
 
 static void an_error_is_told_without_control_bytes(void **state)
 {
@@ -129,12 +132,14 @@ static void an_error_is_told_without_control_bytes(void **state)
 
     (void)state;
     for (size_t i = 0; i < COMMANDS_TOLD * 3; i++) {
-        snprintf(error, sizeof error, "-%s %s\r\n", codes[i % 3], VILE);
+        (void)snprintf(error, sizeof(error), "-%s %s\r\n", codes[i % 3], VILE);
         lie = error;
         lie_to = commands[i / 3];
         live_through(fake->url);
-        if (!strstr(heard, TOLD) && i % 3 == 0) /* of the others not each is told */
+        if (strstr(heard, TOLD) == NULL &&
+            i % 3 == 0) { /* of the others not each is told */
             stage_fail("to %s: %s", lie_to, heard);
+        }
     }
     lie_to = NULL;
 }
@@ -148,8 +153,9 @@ static void an_error_of_a_megabyte_is_cut(void **state)
         lie = long_error("-NOPERM " VILE, MEGABYTE - 4096);
         lie_to = commands[i];
         live_through(fake->url);
-        if (!strstr(heard, TOLD "eeeeeeee"))
+        if (strstr(heard, TOLD "eeeeeeee") == NULL) {
             stage_fail("to %s: %s", lie_to, heard);
+        }
     }
     lie_to = NULL;
 }
@@ -174,8 +180,9 @@ static void a_policy_s_name_is_told_without_control_bytes(void **state)
     static char policy[200];
 
     (void)state;
-    snprintf(policy, sizeof policy, "*2\r\n$16\r\nmaxmemory-policy\r\n$%zu\r\n%s\r\n",
-             strlen("allkeys-\n" VILE), "allkeys-\n" VILE);
+    (void)snprintf(policy, sizeof(policy),
+                   "*2\r\n$16\r\nmaxmemory-policy\r\n$%zu\r\n%s\r\n",
+                   strlen("allkeys-\n" VILE), "allkeys-\n" VILE);
     lie = policy;
     lie_to = "CONFIG";
     live_through(fake->url);
@@ -191,8 +198,8 @@ static void a_stranger_s_type_is_told_without_control_bytes(void **state)
 
     (void)state;
     UNTIL(a->up);
-    snprintf(
-        refusal, sizeof refusal,
+    (void)snprintf(
+        refusal, sizeof(refusal),
         "*7\r\n:0\r\n:500\r\n:-1\r\n:-1\r\n:1700000000000000\r\n:0\r\n$%zu\r\n%s\r\n",
         strlen(VILE), VILE);
     redis_ok("SET x theirs");
@@ -254,7 +261,7 @@ static void a_field_s_name_in_another_field_is_no_field(void **state)
     static char info[200];
 
     (void)state;
-    snprintf(info, sizeof info, "$%zu\r\n%s\r\n", strlen(path), path);
+    (void)snprintf(info, sizeof(info), "$%zu\r\n%s\r\n", strlen(path), path);
     lie = info;
     lie_to = "INFO";
     kills = 0;

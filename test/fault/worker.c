@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One of workers.h's processes. Each of its jobs goes round: ask, be granted, read, wait,
+ * write, release; whatever interrupts it, it begins anew.
+ */
+#include "workers_inside.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define SHARED_FENCE_US 100000 /* unlocked: how long all are given one number */
+
+struct job {
+    struct lw_lock *lock;
+    struct event *timer;
+    uint64_t read, fence;
+    uint32_t operation, value; /* value: the resource's, as it was read */
+    enum lw_mode mode;
+    bool holding;
+};
+
+static struct {
+    struct event_base *base;
+    struct lw_client *client;
+    struct job jobs[HANDLES];
+    uint32_t self, operations;
+    int history, idle;
+} child;
+
+static void begin(struct job *job);
+
+/* With other readers; a semaphore of one excludes. */
+static bool is_reader(const struct job *job)
+{
+    return job->mode == LW_SHARED && way->permits == 0;
+}
+
+static void note(const struct job *job, enum what what)
+{
+    struct record record = {.time_us = history_now_us(),
+                            .fence = job->fence,
+                            .client = child.self,
+                            .operation = job->operation,
+                            .what = (uint16_t)what,
+                            .shared = is_reader(job)};
+    int64_t left = job->lock != NULL && what != BEGIN ? lw_lock_remaining_ms(job->lock)
+                                                      : 0;
+
+    record.until_us = record.time_us + left * 1000;
+    if (crew.unlocked) {
+        record.until_us = record.time_us + workers_lease_us();
+    }
+    history_note(child.history, &record);
+}
+
+/* ---- the resource that looks at fences; Redisson's locks have none ---- */
+
+static void note_access(const struct job *job, enum what what, uint32_t value)
+{
+    struct record record = {.time_us = history_now_us(),
+                            .fence = job->fence,
+                            .client = child.self,
+                            .operation = job->operation,
+                            .what = (uint16_t)what,
+                            .value = value};
+
+    history_note(child.history, &record);
+}
+
+static void read_resource(struct job *job)
+{
+    if (job->fence == 0) {
+        return;
+    }
+    note_access(job, READS, 0);
+    job->value = resource_read(&crew.page->resource, job->fence);
+    note_access(job, READ, job->value);
+}
+
+static void write_resource(struct job *job)
+{
+    if (job->fence == 0) {
+        return;
+    }
+    note_access(job, WRITES, job->value + 1);
+    bool written = resource_write(&crew.page->resource, job->fence, job->value + 1);
+    note_access(job, written ? WRITTEN : REFUSED, job->value + 1);
+}
+
+/* ---- a job's round ---- */
+
+static void after(struct job *job, int64_t ms)
+{
+    event_add(job->timer, &(struct timeval){ms / 1000, ms % 1000 * 1000});
+}
+
+static void leave(struct lw_client *client, void *arg)
+{
+    (void)client, (void)arg;
+    _exit(0);
+}
+
+static void done_with(struct job *job, int64_t pause_ms)
+{
+    lw_lock_free(job->lock);
+    job->lock = NULL;
+    job->holding = false;
+    if (!atomic_load(&crew.page->stop)) {
+        after(job, pause_ms);
+    } else if (++child.idle == HANDLES) {
+        if (lw_client_close(child.client, leave, NULL) != LW_OK) {
+            _exit(8);
+        }
+    }
+}
+
+/* In the child of the child the lock counts as not held; both may only be freed. */
+static void fork_and_free(struct job *job)
+{
+    if (fork() != 0) {
+        return;
+    }
+    if (lw_lock_remaining_ms(job->lock) != 0) {
+        _exit(11);
+    }
+    for (int i = 0; i < HANDLES; i++) {
+        lw_lock_free(child.jobs[i].lock);
+    }
+    lw_client_free(child.client);
+    atomic_fetch_add(&crew.page->forks, 1);
+    _exit(0);
+}
+
+static void is_granted(struct job *job)
+{
+    static unsigned count;
+
+    job->holding = true;
+    job->fence = crew.unlocked ? (uint64_t)history_now_us() / SHARED_FENCE_US
+                               : lw_lock_fence(job->lock);
+    note(job, GRANTED);
+    atomic_fetch_add(&crew.page->grants[child.self], 1);
+    read_resource(job);
+    job->read = atomic_load(&crew.page->number);
+    if (atomic_exchange(&crew.page->forking[child.self], false)) {
+        fork_and_free(job);
+    }
+    after(job, ++count % crew.wishes.long_hold_every == 0 ? crew.wishes.long_hold_ms
+                                                          : 1 + count % 3);
+}
+
+static void on_result(struct lw_lock *lock, int status, void *arg)
+{
+    struct job *job = arg;
+
+    (void)lock;
+    if (status == LW_OK) {
+        is_granted(job);
+    } else {
+        note(job, FAILED);
+        done_with(job, 5);
+    }
+}
+
+static void on_lost(struct lw_lock *lock, int reason, void *arg)
+{
+    struct job *job = arg;
+
+    (void)lock, (void)reason;
+    event_del(job->timer);
+    note(job, ENDED);
+    done_with(job, 1);
+}
+
+static void on_released(struct lw_lock *lock, int status, void *arg)
+{
+    (void)lock, (void)status;
+    done_with(arg, 0);
+}
+
+/* The canary: a writer writes what it read when it was granted, plus one; a reader finds
+ * the number as it was. */
+static void use(struct job *job)
+{
+    if (!is_reader(job)) {
+        atomic_store(&crew.page->number, job->read + 1);
+        atomic_fetch_add(&crew.page->done[child.self], 1);
+        write_resource(job);
+    } else {
+        if (atomic_load(&crew.page->number) != job->read) {
+            atomic_fetch_add(&crew.page->disturbed, 1);
+        }
+        read_resource(job);
+    }
+    note(job, TOUCHED);
+}
+
+static void finish(struct job *job)
+{
+    if (crew.unlocked || lw_lock_remaining_ms(job->lock) > 0) {
+        use(job);
+    }
+    note(job, ENDED);
+    if (crew.unlocked) {
+        done_with(job, 0);
+    } else if (lw_release(job->lock, on_released, job) != LW_OK) {
+        _exit(9);
+    }
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+    struct job *job = arg;
+
+    (void)fd, (void)what;
+    if (job->holding) {
+        finish(job);
+    } else {
+        begin(job);
+    }
+}
+
+static void begin(struct job *job)
+{
+    struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
+
+    options.wait_ms = crew.wishes.wait_ms;
+    options.lease_ms = crew.wishes.lease_ms;
+    options.lost = on_lost;
+    job->operation = ++child.operations;
+    job->mode = options.mode = job->operation % 2 ? way->holder : way->waiter;
+    options.permits = options.mode == LW_SHARED ? way->permits : 0;
+    job->fence = 0;
+    note(job, BEGIN);
+    if (crew.unlocked) {
+        is_granted(job);
+    } else if (lw_acquire(child.client, WORKERS_LOCK, &options, on_result, job,
+                          &job->lock) != LW_OK) {
+        _exit(10);
+    }
+}
+
+_Noreturn void worker_run(uint32_t self, pid_t parent)
+{
+    struct lw_client_options options = LW_CLIENT_OPTIONS_INIT;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)signal(SIGCHLD, SIG_IGN);
+    if (getppid() != parent) {
+        _exit(0);
+    }
+    for (int fd = 3; fd < 1024; fd++) {
+        close(fd);
+    }
+    options.local_turns = way->turns;
+    options.claim_ms = crew.wishes.claim_ms;
+    options.request_timeout_ms = options.connect_timeout_ms = 1000;
+    options.backoff_max_ms = 100;
+    options.close_timeout_ms = 3000;
+    child.self = self;
+    child.history = history_open(crew.dir, self);
+    child.base = event_base_new();
+    if (child.base == NULL ||
+        lw_client_new(child.base, crew.url, &options, &child.client) != LW_OK) {
+        _exit(2);
+    }
+    for (int i = 0; i < HANDLES; i++) {
+        child.jobs[i].timer = evtimer_new(child.base, on_timer, &child.jobs[i]);
+        after(&child.jobs[i], 1);
+    }
+    event_base_dispatch(child.base);
+    _exit(3);
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * players.h's handles: their callbacks with the rules that every one must keep, and the
+ * calls. Must not know which test plays.
+ *
+ * Happy path: ask_with notes the call, on_result finds it open, writes the trace.
+ */
+#include "players.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct hold *holds;
+
+/* ---- the callbacks ---- */
+
+/* What holds for each of them. */
+static bool is_fair(const struct hold *hold, const struct lw_lock *lock, const char *what)
+{
+    if (players_in_call) {
+        stage_complain("rule 1: %s %s came inside a call", hold->label, what);
+    } else if (hold->lock == NULL) {
+        stage_complain("rule 3: %s %s came after lw_lock_free", hold->label, what);
+    } else if (hold->lock != lock) {
+        stage_complain("%s %s came with another handle", hold->label, what);
+    } else if (hold->peer->client == NULL) {
+        stage_complain("rule 7: %s %s came after lw_client_free", hold->label, what);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+static void on_result(struct lw_lock *lock, int status, void *arg)
+{
+    struct hold *hold = arg;
+
+    if (!is_fair(hold, lock, "result")) {
+        return;
+    }
+    if (hold->result != PENDING) {
+        stage_complain("rule 2: %s got a second result", hold->label);
+    }
+    hold->result = status;
+    hold->result_ms = now_ms();
+    hold->fence = lw_lock_fence(lock);
+    stage_note("%s %s", hold->label, status == LW_OK ? "granted" : status_name(status));
+    if (lw_lock_state(lock) != (status == LW_OK ? LW_HELD : LW_DONE)) {
+        stage_complain("rule 5: %s is in state %d at its result %s", hold->label,
+                       (int)lw_lock_state(lock), status_name(status));
+    }
+    if (status == LW_OK && lw_lock_remaining_ms(lock) <= 0) {
+        stage_complain("I1: %s was granted with no time remaining", hold->label);
+    }
+    if ((status == LW_OK && !hold->no_fence) != (hold->fence != 0) && !hold->no_fence) {
+        stage_complain("I2: %s has fence %llu at its result %s", hold->label,
+                       (unsigned long long)hold->fence, status_name(status));
+    }
+    if (hold->then != NULL) {
+        hold->then(hold, AT_RESULT);
+    }
+}
+
+static void on_lost(struct lw_lock *lock, int reason, void *arg)
+{
+    struct hold *hold = arg;
+
+    if (!is_fair(hold, lock, "lost")) {
+        return;
+    }
+    if (hold->lost != PENDING) {
+        stage_complain("rule 6: %s was lost twice", hold->label);
+    }
+    if (hold->result != LW_OK || hold->releasing || hold->released != PENDING) {
+        stage_complain("rule 6: %s was lost while it was not held", hold->label);
+    }
+    if (reason != LW_ELOST && reason != LW_ENOTHELD && reason != LW_ETIMEOUT) {
+        stage_complain("rule 6: %s was lost for reason %d", hold->label, reason);
+    }
+    hold->lost = reason;
+    hold->lost_ms = now_ms();
+    hold->remaining_at_lost = lw_lock_remaining_ms(lock);
+    stage_note("%s lost %s", hold->label, status_name(reason));
+    if (lw_lock_state(lock) != LW_LOST) {
+        stage_complain("rule 5: %s is in state %d when lost", hold->label,
+                       (int)lw_lock_state(lock));
+    }
+    if (hold->then != NULL) {
+        hold->then(hold, AT_LOST);
+    }
+}
+
+static void on_released(struct lw_lock *lock, int status, void *arg)
+{
+    struct hold *hold = arg;
+
+    if (!is_fair(hold, lock, "released")) {
+        return;
+    }
+    if (!hold->releasing) {
+        stage_complain("rule 2: %s released without a call", hold->label);
+    }
+    if (hold->renewals) {
+        stage_complain("rule 6: %s released before %d pending renewals ended",
+                       hold->label, hold->renewals);
+    }
+    hold->releasing = false;
+    hold->released = status;
+    hold->released_ms = now_ms();
+    stage_note("%s released %s", hold->label, status_name(status));
+    if (lw_lock_state(lock) != LW_DONE || lw_lock_remaining_ms(lock) != 0) {
+        stage_complain("rule 5: %s is in state %d when released", hold->label,
+                       (int)lw_lock_state(lock));
+    }
+    if (hold->then != NULL) {
+        hold->then(hold, AT_RELEASED);
+    }
+}
+
+static void on_renewed(struct lw_lock *lock, int status, void *arg)
+{
+    struct hold *hold = arg;
+
+    if (!is_fair(hold, lock, "renewed")) {
+        return;
+    }
+    if (hold->renewals-- == 0) {
+        stage_complain("rule 2: %s renewed without a call", hold->label);
+    }
+    hold->renewed = status;
+    hold->renewed_ms = now_ms();
+    stage_note("%s renewed %s", hold->label, status_name(status));
+    if (status == LW_OK && lw_lock_state(lock) != LW_HELD) {
+        stage_complain("rule 5: %s renewed in state %d", hold->label,
+                       (int)lw_lock_state(lock));
+    }
+    if (status == LW_ELOST && hold->lost == PENDING) {
+        stage_complain("rule 6: %s renewal ELOST before lost", hold->label);
+    }
+    if (hold->then != NULL) {
+        hold->then(hold, AT_RENEWED);
+    }
+}
+
+/* ---- the calls ---- */
+
+static int try_ask(struct hold *hold, const char *name,
+                   const struct lw_acquire_options *wanted)
+{
+    struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
+
+    if (wanted != NULL) {
+        options = *wanted;
+    }
+    if (options.lost == NULL) {
+        options.lost = on_lost;
+    }
+    hold->no_fence = (options.flags & LW_NO_FENCE) || options.mode == LW_REDISSON;
+    hold->mode = options.mode;
+    hold->margin_ms = options.margin_ms;
+    hold->asked_ms = now_ms();
+    players_in_call++;
+    int result =
+        lw_acquire(hold->peer->client, name, &options, on_result, hold, &hold->lock);
+    players_in_call--;
+    return result;
+}
+
+static struct hold *new_hold(struct peer *peer, const char *label)
+{
+    struct hold *hold = calloc(1, sizeof(*hold));
+
+    if (hold == NULL) {
+        abort();
+    }
+    *hold = (struct hold){.peer = peer,
+                          .result = PENDING,
+                          .lost = PENDING,
+                          .released = PENDING,
+                          .renewed = PENDING};
+    (void)snprintf(hold->label, sizeof(hold->label), "%s", label);
+    hold->next = holds;
+    holds = hold;
+    return hold;
+}
+
+struct hold *ask_with(struct peer *peer, const char *label, const char *name,
+                      const struct lw_acquire_options *options)
+{
+    struct hold *hold = new_hold(peer, label);
+    int result = try_ask(hold, name, options);
+
+    if (result != LW_OK) {
+        stage_complain("lw_acquire %s: %s: %s", label, status_name(result), peer->error);
+    } else if (lw_lock_state(hold->lock) != LW_WAITING) {
+        stage_complain("rule 5: %s does not wait after lw_acquire", label);
+    }
+    return hold;
+}
+
+struct hold *ask(struct peer *peer, const char *label, const char *name, int64_t wait_ms)
+{
+    return ask_with(peer, label, name, asking(.wait_ms = wait_ms));
+}
+
+struct hold *take(struct peer *peer, const char *label, const char *name)
+{
+    struct hold *hold = ask(peer, label, name, STAGE_WAIT_MS);
+
+    UNTIL(hold->result != PENDING);
+    if (hold->result != LW_OK) {
+        stage_fail("%s was to be granted: %s", label, status_name(hold->result));
+    }
+    return hold;
+}
+
+/* `ret` must stay as it was, and no callback may come; `lock` stays NULL for that. */
+void ask_refused(struct peer *peer, const char *name,
+                 const struct lw_acquire_options *options, int error, const char *text)
+{
+    struct hold *hold = new_hold(peer, "refused");
+
+    peer->error[0] = '\0';
+    int result = try_ask(hold, name, options);
+    if (result != error) {
+        stage_fail("lw_acquire \"%s\": %s, not %s: %s", name != NULL ? name : "(null)",
+                   status_name(result), status_name(error), peer->error);
+    }
+    if (hold->lock != NULL) {
+        stage_fail("lw_acquire \"%s\" touched *ret", name != NULL ? name : "(null)");
+    }
+    if (strstr(peer->error, text) == NULL) {
+        stage_fail("lw_acquire \"%s\": \"%s\" does not say \"%s\"",
+                   name != NULL ? name : "(null)", peer->error, text);
+    }
+}
+
+void wait_queued(const char *name, long long members)
+{
+    UNTIL(redis_int("ZCARD %s", queue_of(name)) == members);
+}
+
+void let_go(struct hold *hold)
+{
+    hold->releasing = true;
+    players_in_call++;
+    int result = lw_release(hold->lock, on_released, hold);
+    players_in_call--;
+    if (result != LW_OK) {
+        stage_complain("lw_release %s: %s", hold->label, status_name(result));
+    } else if (lw_lock_state(hold->lock) != LW_RELEASING ||
+               lw_lock_remaining_ms(hold->lock) != 0) {
+        stage_complain("rule 5: %s is in state %d, %lld ms, after lw_release",
+                       hold->label, (int)lw_lock_state(hold->lock),
+                       (long long)lw_lock_remaining_ms(hold->lock));
+    }
+}
+
+void let_go_refused(struct hold *hold, int error)
+{
+    players_in_call++;
+    int result = lw_release(hold->lock, on_released, hold);
+    players_in_call--;
+    if (result != error) {
+        stage_complain("lw_release %s: %s, not %s", hold->label, status_name(result),
+                       status_name(error));
+    }
+}
+
+void extend(struct hold *hold, uint32_t lease_ms)
+{
+    hold->renewals++;
+    players_in_call++;
+    int result = lw_renew(hold->lock, lease_ms, on_renewed, hold);
+    players_in_call--;
+    if (result != LW_OK) {
+        stage_complain("lw_renew %s: %s", hold->label, status_name(result));
+    }
+}
+
+void extend_refused(struct hold *hold, uint32_t lease_ms, int error)
+{
+    players_in_call++;
+    int result = lw_renew(hold->lock, lease_ms, on_renewed, hold);
+    players_in_call--;
+    if (result != error) {
+        stage_complain("lw_renew %s: %s, not %s", hold->label, status_name(result),
+                       status_name(error));
+    }
+}
+
+void drop(struct hold *hold)
+{
+    struct lw_lock *lock = hold->lock;
+
+    hold->lock = NULL;
+    players_in_call++;
+    lw_lock_free(lock);
+    players_in_call--;
+}
+
+/* Redis' own words for: this handle's owner has the lock, as its mode writes it. By plain
+ * reads, which any version knows, no pause of writers holds up and no test counts as
+ * work. */
+static bool is_held_in_redis(const struct hold *hold)
+{
+    const char *name = lw_lock_name(hold->lock), *owner = lw_lock_owner(hold->lock);
+
+    switch (hold->mode) {
+    case LW_MUTEX:
+        return strcmp(redis_text("GET %s", name), owner) == 0;
+    case LW_EXCLUSIVE:
+        return strcmp(redis_writer(name), owner) == 0;
+    case LW_SHARED:
+        return redis_int("HEXISTS %s r:%s", name, owner) == 1;
+    case LW_REDISSON:
+        break;
+    }
+    return redis_int("HEXISTS %s %s", name, owner) == 1;
+}
+
+/* The key is this handle's, and lives at least as long as the handle believes. */
+void assert_held_by_redis(const struct hold *hold)
+{
+    long long left = redis_int("PTTL %s", lw_lock_name(hold->lock)) + 1;
+    int64_t remaining = lw_lock_remaining_ms(hold->lock); /* time has passed since */
+
+    if (remaining > left) {
+        stage_fail("I1: %s believes in %lld ms, Redis in %lld", hold->label,
+                   (long long)remaining, left);
+    }
+    if (!is_held_in_redis(hold)) {
+        stage_fail("I1: %s believes, Redis does not: %s", hold->label,
+                   lw_lock_owner(hold->lock));
+    }
+    assert_int_equal(lw_lock_state(hold->lock), LW_HELD);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Messages in, tokens out: what fits exactly is understood, all else is refused. Knows
+ * format.h alone.
+ * Happy path: a message as a script publishes it, each of its fields.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "redis/format.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define UUID "0189d0f0-1111-4222-8333-444455556666"
+
+static struct lw__message message;
+
+static bool is_message(const char *text)
+{
+    return lw__format_read_message(text, strlen(text), UUID, &message);
+}
+
+static void test_a_hand_over(void **state)
+{
+    (void)state;
+    assert_true(
+        is_message("t " UUID ":7:2000- 1763690000000016 1763690000000001 5e1f a job"));
+    assert_true(message.handed);
+    assert_false(message.rw);
+    assert_true(message.token.n == 7);
+    assert_int_equal(message.token.window_ms, 2000);
+    assert_true(message.fence == 1763690000000016);
+    assert_true(message.handed_us == 1763690000000001);
+    assert_string_equal(message.server, "5e1f");
+    assert_string_equal(message.name, "a job");
+}
+
+static void test_a_hand_over_of_a_read_write_lock(void **state)
+{
+    (void)state;
+    assert_true(
+        is_message("r " UUID ":7:2000- 1763690000000016 1763690000000001 5e1f a job"));
+    assert_true(message.handed);
+    assert_true(message.rw);
+    assert_true(message.fence == 1763690000000016);
+    assert_string_equal(message.name, "a job");
+}
+
+/* A releaser that was not told its server's run_id names none. */
+static void test_a_hand_over_by_any_server(void **state)
+{
+    (void)state;
+    assert_true(is_message("t " UUID ":7:2000- 16 17  job"));
+    assert_string_equal(message.server, "");
+    assert_string_equal(message.name, "job");
+    assert_true(is_message("t " UUID ":7:2000- 16 17 0123456789abcdef job"));
+    assert_string_equal(message.server, "0123456789abcdef");
+    assert_false(is_message("t " UUID ":7:2000- 16 17 0123456789abcdef0 job"));
+    assert_false(is_message("t " UUID ":7:2000- 16 17 5E1F job"));
+    assert_false(is_message("t " UUID ":7:2000- 16 17 5e1f"));
+    assert_false(is_message("t " UUID ":7:2000- 16 17 job"));
+}
+
+/* Tokens of wire version 1 had no end mark, its messages no server. */
+static void test_messages_of_another_version(void **state)
+{
+    (void)state;
+    assert_false(is_message("t " UUID ":7:2000 16 17 job"));
+    assert_false(is_message("t " UUID ":7:2000 16 17 5e1f job"));
+    assert_false(is_message("t " UUID ":7:2000- 16 17 job"));
+    assert_false(is_message("s " UUID ":7:2000 500 job"));
+}
+
+static void test_a_standby(void **state)
+{
+    (void)state;
+    assert_true(is_message("s " UUID ":7:2000- 500 job"));
+    assert_false(message.handed);
+    assert_false(message.rw);
+    assert_true(message.token.n == 7);
+    assert_int_equal(message.token.window_ms, 2000);
+    assert_int_equal(message.window_ms, 500);
+    assert_string_equal(message.name, "job");
+}
+
+/* Cut anywhere before the name's first byte, or of a name that no lock can have. */
+static void test_messages_cut_at_every_byte(void **state)
+{
+    static const char *const whole[] = {
+        "t " UUID ":7:2000- 1763690000000016 1763690000000001 5e1f j",
+        "s " UUID ":7:2000- 500 j"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        size_t length = strlen(whole[i]);
+        char *copy;
+
+        for (size_t cut = 0; cut < length; cut++) {
+            copy = strndup(whole[i], cut); /* so that reading beyond it is noticed */
+            assert_non_null(copy);
+            assert_false(lw__format_read_message(copy, cut, UUID, &message));
+            free(copy);
+        }
+        assert_true(is_message(whole[i]));
+        assert_false(lw__format_read_message(whole[i], length + 1, UUID, &message));
+    }
+    assert_false(lw__format_read_message("s " UUID ":7:2000- 500 j\0k",
+                                         strlen(whole[1]) + 2, UUID, &message));
+}
+
+/* Each place of a message, and what may not stand there. */
+static void test_messages_with_each_field_wrong(void **state)
+{
+    static const char *const wrong[] = {"",
+                                        "0",
+                                        "-1",
+                                        "+1",
+                                        "01",
+                                        " 1",
+                                        "1x",
+                                        "x",
+                                        "0x1",
+                                        "9223372036854775808",
+                                        "18446744073709551617",
+                                        "99999999999999999999999999"};
+    char text[256];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        for (int place = 0; place < 7; place++) {
+            const char *field[7] = {"7", "2000", "16", "1763690000000001",
+                                    "7", "2000", "500"};
+
+            field[place] = wrong[i];
+            if (place < 4) {
+                (void)snprintf(text, sizeof(text), "t " UUID ":%s:%s- %s %s 5e1f job",
+                               field[0], field[1], field[2], field[3]);
+            } else {
+                (void)snprintf(text, sizeof(text), "s " UUID ":%s:%s- %s job", field[4],
+                               field[5], field[6]);
+            }
+            assert_false(is_message(text));
+        }
+    }
+}
+
+static void test_messages_at_the_limits(void **state)
+{
+    (void)state;
+    assert_true(is_message("t " UUID ":9223372036854775807:60000- 9007199254740992 "
+                           "9007199254740992 5e1f j"));
+    assert_true(message.token.n == INT64_MAX);
+    assert_false(is_message("t " UUID ":7:60001- 16 17 5e1f j"));
+    assert_false(is_message("t " UUID ":7:2000- 9007199254740993 17 5e1f j"));
+    assert_false(is_message("t " UUID ":7:2000- 16 9007199254740993 5e1f j"));
+    assert_true(is_message("s " UUID ":7:2000- 60000 j"));
+    assert_false(is_message("s " UUID ":7:2000- 60001 j"));
+}
+
+static void test_messages_of_others(void **state)
+{
+    (void)state;
+    assert_false(
+        is_message("t 0189d0f0-1111-4222-8333-444455556667:7:2000- 16 17 5e1f job"));
+    assert_false(
+        is_message("t 0189D0F0-1111-4222-8333-444455556666:7:2000- 16 17 5e1f job"));
+    assert_false(is_message("u " UUID ":7:2000- 16 17 5e1f job"));
+    assert_false(is_message("tt" UUID ":7:2000- 16 17 5e1f job"));
+    assert_false(is_message("t " UUID " 7:2000- 16 17 5e1f job"));
+    assert_false(is_message("s " UUID ":7:2000- 500 a\nb"));
+    assert_false(is_message("s " UUID ":7:2000- 500 lockwire:fence"));
+    assert_false(is_message("s " UUID ":7:2000- 500 a}b{c"));
+}
+
+static void test_a_token_is_uuid_number_window(void **state)
+{
+    const struct lw__token token = {UUID, 7, 2000};
+    const struct lw__token largest = {UUID, UINT64_MAX, UINT32_MAX}, least = {UUID, 0, 0};
+    char text[LW__TOKEN_SIZE];
+
+    (void)state;
+    lw__format_token(&token, text);
+    assert_string_equal(text, UUID ":7:2000-");
+    lw__format_token(&largest, text);
+    assert_string_equal(text, UUID ":18446744073709551615:4294967295-");
+    lw__format_token(&least, text);
+    assert_string_equal(text, UUID ":0:0-");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_hand_over),
+        cmocka_unit_test(test_a_hand_over_of_a_read_write_lock),
+        cmocka_unit_test(test_a_hand_over_by_any_server),
+        cmocka_unit_test(test_messages_of_another_version),
+        cmocka_unit_test(test_a_standby),
+        cmocka_unit_test(test_messages_cut_at_every_byte),
+        cmocka_unit_test(test_messages_with_each_field_wrong),
+        cmocka_unit_test(test_messages_at_the_limits),
+        cmocka_unit_test(test_messages_of_others),
+        cmocka_unit_test(test_a_token_is_uuid_number_window),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

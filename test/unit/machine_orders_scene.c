@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/* machine_orders_scene.h's world and process. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "lockwire.h"
+#include "machine_orders_scene.h"
+
+#include <string.h>
+
+const int64_t others_us[EVENTS_OF_OTHERS] = {
+    100 * MS,                   /* the holder lets go: handed to us */
+    100 * MS + WINDOW + 5 * MS, /* the other, standing by, finds that we did not come */
+    100 * MS + WINDOW + 800 * MS}; /* and lets go */
+
+struct orders_counts orders;
+
+void orders_show(const struct scene *s, const char *what)
+{
+    print_error("%s; at %lld us, phase %d, D %lld us, after:\n", what,
+                (long long)s->now_us, s->machine.phase,
+                (long long)s->machine.deadline_us);
+    for (size_t i = 0; i < s->taken; i++) {
+        print_error("  %s\n", s->trail[i]);
+    }
+    fail();
+}
+
+void orders_check(const struct scene *s)
+{
+    const struct lw__machine *m = &s->machine;
+
+    orders.nodes++;
+    if ((m->phase != LW__HELD && m->phase != LW__LAPSED) || s->now_us >= m->deadline_us) {
+        return;
+    }
+    if (s->server.holder != US) {
+        orders_show(s, "held, but not ours");
+    }
+    if (s->server.ends_us < model_time(&s->server, m->deadline_us)) {
+        orders_show(s, "D is past the lease's end");
+    }
+}
+
+/* ---- the world ---- */
+
+static void collect(struct scene *s)
+{
+    for (size_t i = 0; i < s->server.messages; i++) {
+        if (s->server.outbox[i].token != US) {
+            continue;
+        }
+        assert_true(s->count < MESSAGES);
+        s->messages[s->count++] = s->server.outbox[i];
+    }
+    s->server.messages = 0;
+}
+
+static void others_act(struct scene *s)
+{
+    struct lw__input ignored = {.now_us = 0};
+    int64_t now = others_us[s->others_done];
+
+    if (s->others_done == RELEASE_1) {
+        model_release(&s->server, now, HOLDER, &ignored);
+    } else if (s->others_done == ACQUIRE_2) {
+        model_acquire(&s->server, now, OTHER, LEASE, true, -1, &ignored);
+    } else {
+        model_release(&s->server, now, OTHER, &ignored);
+    }
+    s->others_done++;
+}
+
+static void execute(struct scene *s)
+{
+    s->answer = (struct lw__input){.sent_us = s->sent_us};
+    if (s->sent == LW__SEND_RELEASE) {
+        model_release(&s->server, s->execute_us, US, &s->answer);
+    } else {
+        model_acquire(&s->server, s->execute_us, US, s->machine.lease_us,
+                      !s->machine.abandoned, s->machine.ticket, &s->answer);
+    }
+    s->executed = true;
+}
+
+void orders_pass_time(struct scene *s, int64_t until_us)
+{
+    if (s->renewal == RENEWAL_SENT && s->renewal_us <= until_us) {
+        s->renewed = model_renew(&s->server, s->renewal_us, US, LEASE);
+        s->renewal = RENEWAL_DONE;
+    }
+    for (;;) {
+        int64_t theirs = s->others_done < EVENTS_OF_OTHERS ? others_us[s->others_done]
+                                                           : INT64_MAX;
+        int64_t ours = s->in_flight && !s->executed ? s->execute_us : INT64_MAX;
+
+        if (theirs > until_us && ours > until_us) {
+            break;
+        }
+        if (theirs <= ours) {
+            others_act(s);
+        } else {
+            execute(s);
+        }
+        collect(s);
+    }
+    s->now_us = until_us;
+}
+
+/* ---- the process ---- */
+
+static void send(struct scene *s, unsigned actions)
+{
+    assert_false(s->in_flight); /* never two at once */
+    if (!s->linked) {
+        orders_step(s, (struct lw__input){.event = LW__EV_UNKNOWN}, "(not sent)");
+        return;
+    }
+    s->sent = actions & (LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE);
+    s->sent_us = s->now_us;
+    s->execute_us = s->now_us + MS;
+    s->in_flight = true;
+    s->executed = false;
+}
+
+void orders_step(struct scene *s, struct lw__input in, const char *what)
+{
+    struct lw__output out;
+
+    in.now_us = s->now_us;
+    in.linked = s->linked;
+    if (s->taken < sizeof(s->trail) / sizeof(*s->trail)) {
+        s->trail[s->taken++] = what;
+    }
+    out = lw__machine_step(&s->machine, &in);
+    if ((out.actions & LW__DO_GRANT) && s->now_us >= s->machine.deadline_us) {
+        orders_show(s, "granted, but too late");
+    }
+    if ((out.actions & LW__DO_GRANT) && s->gave_up) {
+        orders_show(s, "granted to one who gave up");
+    }
+    orders.grants += (out.actions & LW__DO_GRANT) != 0;
+    s->excused = (out.actions & LW__DO_END) && out.release_status == LW_EUNKNOWN;
+    orders.by_message += (out.actions & LW__DO_GRANT) != 0 && s->machine.by_message;
+    if (out.actions & (LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE)) {
+        send(s, out.actions);
+    }
+    orders_check(s);
+}
+
+void orders_look_at_deadline(struct scene *s)
+{
+    if (s->machine.phase == LW__HELD && s->now_us >= s->machine.deadline_us) {
+        orders.losses++;
+        orders_step(s,
+                    (struct lw__input){.event = LW__EV_LAPSE,
+                                       .lapse = {.at_us = s->machine.deadline_us}},
+                    "lost");
+    }
+}
+
+void orders_take_message(struct scene *s, size_t i)
+{
+    struct model_message message = s->messages[i];
+    struct lw__input in = {.event = LW__EV_STANDBY};
+
+    s->count--;
+    memmove(&s->messages[i], &s->messages[i + 1], (s->count - i) * sizeof(*s->messages));
+    if (message.handed) {
+        in.event = LW__EV_HANDED;
+        in.handed.handed_us = message.us;
+        in.handed.fence = message.fence;
+        in.handed.pair_sent_us = s->pair_sent_us;
+        if (message.us >= s->pair_server_us) { /* as hints.c: else it is of no use */
+            in.handed.pair_server_us = s->pair_server_us;
+        }
+    } else {
+        in.standby.window_us = message.window_us;
+    }
+    orders_step(s, in, message.handed ? "hand-over" : "standby");
+}
+
+void orders_take_answer(struct scene *s)
+{
+    s->in_flight = false;
+    if (s->answer.event == LW__EV_QUEUED) {
+        s->pair_sent_us = s->answer.sent_us;
+        s->pair_server_us = s->answer.queued.server_us;
+    }
+    orders_step(s, s->answer, "answer");
+}
+
+void orders_lose_link(struct scene *s)
+{
+    s->linked = false;
+    s->lost_once = true;
+    s->in_flight = false; /* executed or not, as it stands */
+    s->pair_server_us = 0;
+    orders_step(s,
+                (struct lw__input){
+                    .event = LW__EV_UNKNOWN, .unknown = {true}, .sent_us = s->sent_us},
+                "the link is lost");
+}
+
+void orders_send_renewal(struct scene *s)
+{
+    s->renewal = RENEWAL_SENT;
+    s->renewal_us = s->now_us;
+}
+
+void orders_take_renewal(struct scene *s)
+{
+    struct lw__input in = {.event = LW__EV_GONE, .sent_us = s->renewal_us};
+
+    if (s->renewed) {
+        in.event = LW__EV_RENEWED;
+        in.renewed.lease_us = in.renewed.wanted_us = LEASE;
+    }
+    s->renewal = NO_RENEWAL;
+    orders_step(s, in, "renewal");
+}
+
+void orders_give_up(struct scene *s)
+{
+    s->gave_up = true;
+    orders_step(s,
+                (struct lw__input){.event = s->machine.phase == LW__HELD
+                                                ? LW__EV_RELEASE
+                                                : LW__EV_ABANDON},
+                "given up");
+}
+
+void orders_link_up(struct scene *s)
+{
+    s->linked = true;
+    orders_step(s, (struct lw__input){.event = LW__EV_ASK_NOW}, "the link is up");
+}
+
+void orders_due(struct scene *s)
+{
+    if (s->machine.due_us > s->now_us) {
+        orders_pass_time(s, s->machine.due_us);
+    }
+    orders_step(s, (struct lw__input){.event = LW__EV_DUE}, "due");
+}
