@@ -8,36 +8,65 @@
 --      or {0, remaining ms (-1: no TTL; 0: free), position (-1: not queued), ticket,
 --          server time us, again [, type of a stranger's key]}
 --      or -1: another reader waits to become the writer, too; neither could ever.
--- Happy path: nothing there; it writes what rw.lua's add() would. Sent twice, the second finds its hold and extends it.
+-- Happy path: nothing there, or others read and nobody waits; it writes what rw.lua's add()
+-- would. Sent twice, the second finds its hold and extends it.
 
-local name, token, asker = KEYS[1], ARGV[1], ARGV[3]
+local name, token, lease, asker = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local owner = #asker == 2 and token or asker:sub(3)
+local there, writes = redis.call('EXISTS', name, KEYS[2]), asker:byte() == 119 -- w
 
-if redis.call('EXISTS', name, KEYS[2]) == 0 then
+-- One more that reads: so many hold, and read, then, and from this time on some end.
+local holds, readers, soonest, ending
+if there == 1 and not writes then
+    local state = redis.pcall('HGET', name, 'state')
+    if type(state) == 'string' then
+        holds, readers, soonest = state:match('^2 (%d+) (%d+) 0 ([1-9]%d*) 0 $')
+    end
+    local permits = holds and ARGV[4]:match('^%S+ %S+ (%d+)')
+    if holds and (permits == '0' or tonumber(readers) < tonumber(permits))
+        and redis.call('HEXISTS', name, 'r:' .. owner) == 0 then
+        local time = redis.call('TIME')
+        local now = time[1] * 1000 + math.floor(time[2] / 1000)
+        soonest, ending = tonumber(soonest), now + lease
+        there = soonest > now and 0 or there
+    end
+end
+
+if there == 0 then
     local number = redis.pcall('INCRBY', KEYS[3], '1')
     if type(number) == 'number' and number >= 1125899906842624
         and number < 9007199254740992 then
-        local text = string.format('%d', number) -- cheaper than %.0f, wrong with 32 bits
+        local format = string.format
+        local text = format('%d', number) -- cheaper than %.0f, wrong with 32 bits
         if #text ~= 16 then
-            text = string.format('%.0f', number)
+            text = format('%.0f', number)
         end
-        if asker:byte() == 119 then -- w
+        if writes then
             redis.call('HSET', name, 'state', '2 1 0 1 0 ' .. text .. ' ' .. owner,
                        'h:' .. token, '0 w ' .. owner)
+        elseif ending then
+            redis.call('HSET', name, 'state',
+                       format('2 %d %d 0 %.0f 0 ', holds + 1, readers + 1,
+                              math.min(soonest, ending)),
+                       'h:' .. token, format('%.0f r %s', ending, owner),
+                       'r:' .. owner, '1 ' .. text)
         else
             redis.call('HSET', name, 'state', '2 1 1 0 0 0 ', 'h:' .. token, '0 r ' .. owner,
                        'r:' .. owner, '1 ' .. text)
         end
-        redis.call('PEXPIRE', name, ARGV[2])
+        if not ending or redis.call('PTTL', name) < tonumber(lease) then
+            redis.call('PEXPIRE', name, lease)
+        end
         return number
     end
 end
 
 local function slow()
-    local queue, fence, lease = KEYS[2], KEYS[3], tonumber(ARGV[2])
+    local queue, fence = KEYS[2], KEYS[3]
     local wait, ticket, permits, server = ARGV[4]:match('^(%d) (%S+) (%d+) (.*)$')
     local kind = asker:sub(1, 1)
     wait, ticket, permits = wait == '1', tonumber(ticket), tonumber(permits)
+    lease = tonumber(lease)
     -- include: rw.lua
     -- include: join.lua
     local member = format('%s%.0f %s %s', kind, permits, token, owner)

@@ -6,17 +6,30 @@
 --       of the queue's member: it waits nowhere)
 -- Answer: bit 0: it was held and is released; bit 1: again; above them, how many holds its
 -- owner still has.
--- Happy path: the only hold, nobody queued. The first write frees, so that it passes
--- without memory.
+-- Happy path: the only hold, or one of its owner's among others that read, and nobody queued.
+-- The first write frees, so that it passes without memory.
 
-local state = redis.pcall('HGET', KEYS[1], 'state')
-if type(state) == 'string' and state:find('2 1 ', 1, true) == 1
-    and redis.call('HGET', KEYS[1], 'h:' .. ARGV[1]) and redis.call('EXISTS', KEYS[2]) == 0 then
-    return redis.call('DEL', KEYS[1])
+local name, hold = KEYS[1], 'h:' .. ARGV[1]
+local state = redis.pcall('HGET', name, 'state')
+local record = type(state) == 'string' and redis.call('HGET', name, hold)
+if record and redis.call('EXISTS', KEYS[2]) == 0 then
+    if state:find('2 1 ', 1, true) == 1 then
+        return redis.call('DEL', name)
+    end
+    local holds, readers, soonest = state:match('^2 (%d+) (%d+) 0 ([1-9]%d*) 0 $')
+    local owner = holds and record:match('^%d+ r (.*)$')
+    local reads = owner and redis.call('HGET', name, 'r:' .. owner)
+    local time = reads and reads:find('1 ', 1, true) == 1 and redis.call('TIME')
+    if time and tonumber(soonest) > time[1] * 1000 + time[2] / 1000 then
+        redis.call('HDEL', name, hold, 'r:' .. owner)
+        redis.call('HSET', name, 'state', string.format('2 %d %d 0 %s 0 ', holds - 1,
+                                                        readers - 1, soonest))
+        return 1
+    end
 end
 
 local function slow()
-    local name, queue, fence, token = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
+    local queue, fence, token = KEYS[2], KEYS[3], ARGV[1]
     local server, request, owner = ARGV[2]:match('^(%S*) ?(%S*) ?(.*)$')
     if owner == '' then
         owner = token
@@ -41,7 +54,6 @@ local function slow()
     if released == 1 then
         save()
     end
-    local record = redis.call('HGET', name, 'h:' .. token)
     if record then
         local _, kind, holder = parse_hold(record)
         owner = holder
