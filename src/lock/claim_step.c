@@ -225,7 +225,7 @@ static bool acquire_answered(struct lw__command *command, const struct lw__reply
         server_error(claim, lw__reply_text(reply, NULL));
         return true;
     }
-    if (!lw__decode_acquired(reply, claim->machine.turning, &answer)) {
+    if (!claim->mode->decode_acquired(reply, claim->machine.turning, &answer)) {
         return false;
     }
     switch (answer.kind) {

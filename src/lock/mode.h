@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 struct lw__acquire_args;
+struct lw__acquired;
 struct lw__claim;
 struct lw__name;
 struct lw__release_args;
@@ -38,6 +39,8 @@ struct lw__mode {
                            const struct lw__release_args *args);
     void (*encode_renew)(struct lw__buffer *out, bool eval, size_t count,
                          const struct lw__renew_args *args, const char *server);
+    bool (*decode_acquired)(const struct lw__reply *reply, bool turn,
+                            struct lw__acquired *ret);
     bool (*decode_released)(const struct lw__reply *reply, struct lw__released *ret);
     /* Who holds, where the caller gave no owner. */
     size_t (*format_owner)(const struct lw__token *token, char ret[LW__TOKEN_SIZE]);

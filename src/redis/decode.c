@@ -73,27 +73,43 @@ bool lw__decode_acquired(const struct lw__reply *reply, bool turn,
                          struct lw__acquired *ret)
 {
     size_t first = turn ? 1 : 0;
-    int64_t kind, fence;
+    int64_t fence;
+    bool granted;
 
     *ret = (struct lw__acquired){0};
     if ((turn && !flag_at(reply, 0, &ret->released)) ||
-        !integer_at(reply, first, turn ? 0 : -1, 1, &kind)) {
+        !flag_at(reply, first, &granted)) {
         return false;
     }
-    switch (kind) {
-    case 1:
-        ret->kind = LW__ANSWER_GRANTED;
-        if (!integer_at(reply, first + 1, 0, LUA_MAX, &fence)) {
-            return false;
-        }
-        ret->fence = (uint64_t)fence;
-        return lw__reply_count(reply) == first + 2;
-    case 0:
+    if (!granted) {
         return get_queued(reply, first, ret);
-    default:
-        ret->kind = LW__ANSWER_DEADLOCK;
-        return lw__reply_count(reply) == first + 1;
     }
+    ret->kind = LW__ANSWER_GRANTED;
+    if (!integer_at(reply, first + 1, 0, LUA_MAX, &fence)) {
+        return false;
+    }
+    ret->fence = (uint64_t)fence;
+    return lw__reply_count(reply) == first + 2;
+}
+
+/* The fence or -1, or as above; there are no turns. */
+bool lw__decode_rw_acquired(const struct lw__reply *reply, bool turn,
+                            struct lw__acquired *ret)
+{
+    int64_t number = lw__reply_integer(reply);
+
+    *ret = (struct lw__acquired){0};
+    if (turn) {
+        return false;
+    }
+    if (lw__reply_type(reply) != LW__REPLY_INTEGER) {
+        int64_t kind;
+
+        return integer_at(reply, 0, 0, 0, &kind) && get_queued(reply, 0, ret);
+    }
+    ret->kind = number > 0 ? LW__ANSWER_GRANTED : LW__ANSWER_DEADLOCK;
+    ret->fence = number > 0 ? (uint64_t)number : 0;
+    return number == -1 || (number > 0 && number <= LUA_MAX);
 }
 
 bool lw__decode_count(const struct lw__reply *reply, int64_t *ret)
@@ -112,10 +128,12 @@ bool lw__decode_released(const struct lw__reply *reply, struct lw__released *ret
 
 bool lw__decode_rw_released(const struct lw__reply *reply, struct lw__released *ret)
 {
-    *ret = (struct lw__released){0};
-    return lw__reply_count(reply) == 3 && flag_at(reply, 0, &ret->released) &&
-           integer_at(reply, 1, 0, LUA_MAX, &ret->holds_left) &&
-           flag_at(reply, 2, &ret->again);
+    int64_t number = lw__reply_integer(reply);
+
+    *ret = (struct lw__released){.released = (number & 1) != 0,
+                                 .again = (number & 2) != 0,
+                                 .holds_left = number / 4};
+    return lw__reply_type(reply) == LW__REPLY_INTEGER && number >= 0 && number <= LUA_MAX;
 }
 
 bool lw__decode_renewed(const struct lw__reply *reply, size_t count, bool *renewed)

@@ -28,6 +28,8 @@ struct lw__released {
 /* false: not what the script can have answered. */
 bool lw__decode_acquired(const struct lw__reply *reply, bool turn,
                          struct lw__acquired *ret);
+bool lw__decode_rw_acquired(const struct lw__reply *reply, bool turn,
+                            struct lw__acquired *ret);
 bool lw__decode_released(const struct lw__reply *reply, struct lw__released *ret);
 bool lw__decode_rw_released(const struct lw__reply *reply, struct lw__released *ret);
 bool lw__decode_redisson_released(const struct lw__reply *reply,

@@ -6,6 +6,8 @@
 #include "redis/resp.h"
 #include "scripts.h"
 
+#include <string.h>
+
 #define FENCE_TTL_MS 86400000
 #define WHOAMI_TTL_MS 120000
 
@@ -49,25 +51,48 @@ size_t lw__encode_try(struct lw__buffer *out, const char *name,
     return second;
 }
 
-static void put_request(struct lw__buffer *out, const struct lw__rw *rw,
-                        const struct lw__token *token)
+/* `<wait> <ticket> <permits> <server>`: each word of its own would cost the server more.
+ */
+static void put_waiting(struct lw__buffer *out, const struct lw__acquire_args *args)
 {
-    lw__resp_text(out, rw->write ? "w" : "r");
-    if (rw->owner != NULL) {
-        lw__resp_text(out, rw->owner);
-    } else {
-        lw__format_put_token(out, token);
+    char ticket_room[LW__DIGITS], permits_room[LW__DIGITS];
+    size_t ticket_length = 2, permits_length, server_length = strlen(args->server);
+    const char *permits =
+        lw__resp_digits(args->rw->permits, permits_room, &permits_length);
+    const char *ticket = "-1";
+
+    if (args->ticket >= 0) {
+        ticket = lw__resp_digits((uint64_t)args->ticket, ticket_room, &ticket_length);
     }
-    lw__resp_number(out, rw->permits);
+    lw__resp_begin(out, 2 + ticket_length + 1 + permits_length + 1 + server_length);
+    lw__buffer_put(out, args->wait ? "1 " : "0 ", 2);
+    lw__buffer_put(out, ticket, ticket_length);
+    lw__buffer_put(out, " ", 1);
+    lw__buffer_put(out, permits, permits_length);
+    lw__buffer_put(out, " ", 1);
+    lw__buffer_put(out, args->server, server_length);
+    lw__resp_end(out);
+}
+
+static void put_rw_acquire(struct lw__buffer *out, bool eval,
+                           const struct lw__acquire_args *args)
+{
+    put_script(out, eval, LW__SCRIPT_RW_ACQUIRE, 3, 4);
+    put_keys(out, args->name, true);
+    lw__format_put_token(out, &args->token);
+    lw__resp_number(out, args->lease_ms);
+    lw__format_put_asker(out, args->rw);
+    put_waiting(out, args);
 }
 
 void lw__encode_acquire(struct lw__buffer *out, bool eval,
                         const struct lw__acquire_args *args)
 {
     if (args->rw != NULL) {
-        put_script(out, eval, LW__SCRIPT_RW_ACQUIRE, 3, 8);
-        put_keys(out, args->name, true);
-    } else if (args->previous != NULL) {
+        put_rw_acquire(out, eval, args);
+        return;
+    }
+    if (args->previous != NULL) {
         put_script(out, eval, LW__SCRIPT_MUTEX_TURN, 3, 7);
         put_keys(out, args->name, false);
         lw__format_put_token(out, args->previous);
@@ -81,13 +106,9 @@ void lw__encode_acquire(struct lw__buffer *out, bool eval,
         lw__resp_number(out, args->wait);
     }
     lw__resp_number(out, args->ticket);
-    if (args->rw != NULL) {
-        put_request(out, args->rw, &args->token);
-    } else {
-        lw__resp_number(out, args->fence);
-        if (args->previous != NULL) {
-            lw__resp_number(out, args->wait);
-        }
+    lw__resp_number(out, args->fence);
+    if (args->previous != NULL) {
+        lw__resp_number(out, args->wait);
     }
     lw__resp_text(out, args->server);
 }
@@ -106,14 +127,14 @@ void lw__encode_release(struct lw__buffer *out, bool eval,
 {
     bool rw = args->rw != NULL;
 
-    put_script(out, eval, rw ? LW__SCRIPT_RW_RELEASE : LW__SCRIPT_MUTEX_RELEASE, 3,
-               rw ? 3 : 2);
+    put_script(out, eval, rw ? LW__SCRIPT_RW_RELEASE : LW__SCRIPT_MUTEX_RELEASE, 3, 2);
     put_keys(out, args->name, rw);
     lw__format_put_token(out, &args->token);
     if (rw) {
-        lw__format_put_member(out, args->rw, &args->token);
+        lw__format_put_leaver(out, args->rw, args->server);
+    } else {
+        lw__resp_text(out, args->server);
     }
-    lw__resp_text(out, args->server);
 }
 
 void lw__encode_redisson_release(struct lw__buffer *out, bool eval,
@@ -131,13 +152,9 @@ void lw__encode_redisson_release(struct lw__buffer *out, bool eval,
 void lw__encode_break(struct lw__buffer *out, bool eval, const char *name,
                       const char *token, bool rw, const char *server)
 {
-    put_script(out, eval, rw ? LW__SCRIPT_RW_RELEASE : LW__SCRIPT_MUTEX_RELEASE, 3,
-               rw ? 3 : 2);
+    put_script(out, eval, rw ? LW__SCRIPT_RW_RELEASE : LW__SCRIPT_MUTEX_RELEASE, 3, 2);
     put_keys(out, name, rw);
-    lw__resp_text(out, token);
-    if (rw) {
-        lw__resp_text(out, ""); /* it does not wait: no member of the queue */
-    }
+    lw__resp_text(out, token); /* it does not wait: no member of the queue */
     lw__resp_text(out, server);
 }
 

@@ -67,21 +67,31 @@ bool lw__format_is_token(const char *text)
 
 /* ---- requests and holds of a read-write lock ---- */
 
-void lw__format_put_member(struct lw__buffer *out, const struct lw__rw *rw,
-                           const struct lw__token *token)
+void lw__format_put_asker(struct lw__buffer *out, const struct lw__rw *rw)
 {
-    char room[LW__DIGITS], text[LW__TOKEN_SIZE];
-    size_t digits, length = lw__format_token(token, text), owner;
+    const char *owner = rw->owner != NULL ? rw->owner : "";
+    size_t length = strlen(owner);
+
+    lw__resp_begin(out, 2 + length);
+    lw__buffer_put(out, rw->write ? "w " : "r ", 2);
+    lw__buffer_put(out, owner, length);
+    lw__resp_end(out);
+}
+
+void lw__format_put_leaver(struct lw__buffer *out, const struct lw__rw *rw,
+                           const char *server)
+{
+    char room[LW__DIGITS];
+    const char *owner = rw->owner != NULL ? rw->owner : "";
+    size_t digits, length = strlen(owner), before = strlen(server);
     const char *permits = lw__resp_digits(rw->permits, room, &digits);
 
-    owner = rw->owner != NULL ? strlen(rw->owner) : length;
-    lw__resp_begin(out, 1 + digits + 1 + length + 1 + owner);
-    lw__buffer_put(out, rw->write ? "w" : "r", 1);
+    lw__resp_begin(out, before + 2 + digits + 1 + length);
+    lw__buffer_put(out, server, before);
+    lw__buffer_put(out, rw->write ? " w" : " r", 2);
     lw__buffer_put(out, permits, digits);
     lw__buffer_put(out, " ", 1);
-    lw__buffer_put(out, text, length);
-    lw__buffer_put(out, " ", 1);
-    lw__buffer_put(out, rw->owner != NULL ? rw->owner : text, owner);
+    lw__buffer_put(out, owner, length);
     lw__resp_end(out);
 }
 

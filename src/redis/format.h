@@ -40,9 +40,13 @@ struct lw__rw {
     uint32_t permits;
     const char *owner; /* NULL: the token */
 };
+/* `<r|w> <owner>`, for rw_acquire. An owner that is the token is not named, here and
+ * below: the script knows it. */
+void lw__format_put_asker(struct lw__buffer *out, const struct lw__rw *rw);
+/* `<server> <r|w><permits> <owner>`, for rw_release. */
+void lw__format_put_leaver(struct lw__buffer *out, const struct lw__rw *rw,
+                           const char *server);
 /* `<r|w><permits> <token> <owner>`, as the queue holds it. */
-void lw__format_put_member(struct lw__buffer *out, const struct lw__rw *rw,
-                           const struct lw__token *token);
 struct lw__member {
     bool write;
     uint32_t permits;
@@ -52,7 +56,8 @@ struct lw__member {
 /* false: of no such form, the scripts will drop it. */
 bool lw__format_read_member(const char *text, struct lw__member *ret);
 
-/* `<end ms> <r|w> <owner>`: one hold's own lease. */
+/* `<end ms> <r|w> <owner>`: one hold's own lease (as inspect.lua tells it: where that is
+ * the key's it stands as 0). */
 struct lw__hold {
     int64_t ends_ms; /* by the server's clock */
     bool write;

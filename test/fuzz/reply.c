@@ -20,14 +20,14 @@
 
 static const char uuid[] = "6ba7b810-9dad-41d1-80b4-00c04fd430c8";
 
-static void check_acquired(const struct lw__reply *reply, bool turn)
+static void check_acquired(const struct lw__reply *reply, bool turn, bool rw)
 {
     struct lw__acquired got;
 
-    if (!lw__decode_acquired(reply, turn, &got)) {
+    if (!(rw ? lw__decode_rw_acquired : lw__decode_acquired)(reply, turn, &got)) {
         return;
     }
-    CHECK(lw__reply_type(reply) == LW__REPLY_ARRAY);
+    CHECK(lw__reply_type(reply) == LW__REPLY_ARRAY || rw);
     CHECK(got.fence <= (uint64_t)LUA_MAX);
     if (got.kind == LW__ANSWER_QUEUED) {
         CHECK(got.remaining_ms >= -1 && got.position >= -1 && got.ticket >= -1);
@@ -37,7 +37,8 @@ static void check_acquired(const struct lw__reply *reply, bool turn)
     } else {
         CHECK(got.stranger == NULL && !got.again);
     }
-    CHECK(!(turn && got.kind == LW__ANSWER_DEADLOCK));
+    CHECK(rw || got.kind != LW__ANSWER_DEADLOCK);
+    CHECK(!(rw && turn));
 }
 
 static void check_message(const struct lw__reply *reply)
@@ -72,8 +73,10 @@ static void check_reply(const struct lw__reply *reply)
     bool renewed[COUNT];
 
     check_tree(reply, 1);
-    check_acquired(reply, false);
-    check_acquired(reply, true);
+    for (int rw = 0; rw < 2; rw++) {
+        check_acquired(reply, false, rw);
+        check_acquired(reply, true, rw);
+    }
     if (lw__decode_released(reply, &released)) {
         CHECK(released.holds_left == 0);
     }

@@ -311,7 +311,7 @@ static bool is_held_in_redis(const struct hold *hold)
     case LW_MUTEX:
         return strcmp(redis_text("GET %s", name), owner) == 0;
     case LW_EXCLUSIVE:
-        return strcmp(redis_text("HGET %s writer", name), owner) == 0;
+        return strcmp(redis_writer(name), owner) == 0;
     case LW_SHARED:
         return redis_int("HEXISTS %s r:%s", name, owner) == 1;
     case LW_REDISSON:

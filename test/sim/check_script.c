@@ -27,21 +27,29 @@ static void on_publish(struct model_server *server, struct bytes channel,
     told_note(message, receivers);
 }
 
+static bool begins(struct bytes text, const char *with)
+{
+    return text.len >= strlen(with) && memcmp(text.data, with, strlen(with)) == 0;
+}
+
 /* The answer says that more of the queue is to be looked at. */
-static bool says_again(struct bytes reply)
+static bool says_again(const struct model_script_run *run)
 {
     char text[512], *rest = text, *items[8];
     int count = 0;
 
-    look_copy(text, sizeof(text), reply);
+    if (run->key_count == 3 && run->arg_count == 4 && begins(run->keys[1], RW_QUEUE) &&
+        !begins(run->reply, "*")) {
+        return false; /* a read-write lock's fence */
+    }
+    look_copy(text, sizeof(text), run->reply);
     while (count < 8 && (items[count] = look_take(&rest)) != NULL) {
         count++;
     }
     if (count == 1) {
         return (atoll(items[0]) & 2) != 0;
     }
-    return (count == 3 && atoll(items[2]) == 1) || (count >= 6 && atoll(items[5]) == 1) ||
-           (count >= 7 && atoll(items[6]) == 1);
+    return (count >= 6 && atoll(items[5]) == 1) || (count >= 7 && atoll(items[6]) == 1);
 }
 
 static void check_counts(const char *name, const struct look_rw *rw, bool excused)
@@ -178,11 +186,6 @@ static unsigned index_of(const struct model_server *server)
     return server == world.servers[0] ? 0 : 1;
 }
 
-static bool begins(struct bytes text, const char *with)
-{
-    return text.len >= strlen(with) && memcmp(text.data, with, strlen(with)) == 0;
-}
-
 /* `excused`: the script may leave whoever is first waiting. */
 static void check_keys_of(const struct model_server *server,
                           const struct model_script_run *run, bool excused)
@@ -244,7 +247,7 @@ static void on_script(struct model_server *server, const struct model_script_run
     }
     look_from(server);
     if (!only_reads(run)) {
-        check_keys_of(server, run, failed || mute || says_again(run->reply));
+        check_keys_of(server, run, failed || mute || says_again(run));
     }
     told_check(index_of(server), run->args, run->arg_count);
     look_from(NULL);

@@ -140,6 +140,15 @@ static bool as_acquired(const struct lw__reply *reply)
     return keep_acquired(reply, false);
 }
 
+static bool as_rw_acquired(const struct lw__reply *reply)
+{
+    bool good = lw__decode_rw_acquired(reply, false, &acquired);
+
+    (void)snprintf(stranger, sizeof(stranger), "%s",
+                   good && acquired.stranger != NULL ? acquired.stranger : "");
+    return good;
+}
+
 static bool as_turn(const struct lw__reply *reply)
 {
     return keep_acquired(reply, true);
@@ -215,10 +224,32 @@ static void test_a_stranger_is_named(void **state)
 static void test_a_deadlock_is_of_read_write_locks_alone(void **state)
 {
     (void)state;
-    CHECK(as_acquired, NO_WORD, "-1");
-    assert_true(acquired_of(false, 1, (const char *[]){"-1"}));
+    assert_true(decoded(as_rw_acquired, ":-1\r\n"));
     assert_int_equal(acquired.kind, LW__ANSWER_DEADLOCK);
+    assert_false(decoded(as_acquired, ":-1\r\n"));
+    assert_false(acquired_of(false, 1, (const char *[]){"-1"}));
     assert_false(acquired_of(true, 2, (const char *[]){"1", "-1"}));
+}
+
+static void test_a_read_write_grant_is_its_fence(void **state)
+{
+    static const char *const wrong[] = {":0\r\n",      ":-2\r\n", ":9007199254740993\r\n",
+                                        "$1\r\n1\r\n", "+1\r\n",  "-ERR no\r\n",
+                                        "$-1\r\n"};
+
+    (void)state;
+    assert_true(decoded(as_rw_acquired, ":9007199254740992\r\n"));
+    assert_int_equal(acquired.kind, LW__ANSWER_GRANTED);
+    assert_true(acquired.fence == (uint64_t)1 << 53);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        assert_false(decoded(as_rw_acquired, wrong[i]));
+    }
+    CHECK(as_rw_acquired, NO_WORD, "0", "500", "2", "11", "12", "1");
+    CHECK(as_rw_acquired, 6, "0", "-1", "0", "11", "12", "0", "'hash");
+    assert_true(array_decoded(
+        as_rw_acquired, 7, (const char *[]){"0", "-1", "0", "11", "12", "0", "'hash"}));
+    assert_string_equal(stranger, "hash");
+    assert_false(array_decoded(as_rw_acquired, 2, (const char *[]){"1", "7"}));
 }
 
 static void test_no_array_is_no_answer_to_acquire(void **state)
@@ -264,18 +295,23 @@ static void test_a_mutex_release_is_two_bits(void **state)
 
 static void test_a_read_write_release_counts_what_is_left(void **state)
 {
+    static const char *const wrong[] = {
+        ":-1\r\n",    ":9007199254740993\r\n", "$1\r\n1\r\n", "+1\r\n",
+        "-ERR x\r\n", "*1\r\n:1\r\n",          "$-1\r\n"};
+
     (void)state;
-    refuses_scalars(as_rw_released);
-    CHECK(as_rw_released, NO_WORD, "1", "0", "0");
-    assert_true(array_decoded(as_rw_released, 3, (const char *[]){"1", "3", "1"}));
+    assert_true(decoded(as_rw_released, ":15\r\n"));
     assert_true(released.released);
     assert_true(released.again);
     assert_int_equal(released.holds_left, 3);
-    assert_true(array_decoded(as_rw_released, 3, (const char *[]){"0", "0", "0"}));
+    assert_true(decoded(as_rw_released, ":4\r\n"));
     assert_false(released.released);
-    assert_false(array_decoded(as_rw_released, 3, (const char *[]){"2", "0", "0"}));
-    assert_false(array_decoded(as_rw_released, 3, (const char *[]){"1", "-1", "0"}));
-    assert_false(array_decoded(as_rw_released, 3, (const char *[]){"1", "0", "2"}));
+    assert_false(released.again);
+    assert_int_equal(released.holds_left, 1);
+    assert_true(decoded(as_rw_released, ":0\r\n"));
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        assert_false(decoded(as_rw_released, wrong[i]));
+    }
 }
 
 static bool renewed[3];
@@ -356,6 +392,7 @@ int main(void)
         cmocka_unit_test(test_a_place_at_the_limits),
         cmocka_unit_test(test_a_stranger_is_named),
         cmocka_unit_test(test_a_deadlock_is_of_read_write_locks_alone),
+        cmocka_unit_test(test_a_read_write_grant_is_its_fence),
         cmocka_unit_test(test_no_array_is_no_answer_to_acquire),
         cmocka_unit_test(test_a_mutex_release_is_two_bits),
         cmocka_unit_test(test_a_read_write_release_counts_what_is_left),

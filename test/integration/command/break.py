@@ -75,9 +75,9 @@ class Foreign(LookTest):
     def test_what_is_too_long_to_be_shown(self):
         now = int(self.server("TIME")[0]) * 1000
         for more in ((), ("--token", "t")):
-            self.server("HSET", "job", "mode", "write/2", "rcount", 0, "readers", 0, "writer",
-                        "w" * (1 << 21), "wcount", 1, "soonest", now + 600000, "h:t",
-                        f"{now + 600000} w anna")
+            self.server("HSET", "job", "state",
+                        f"2 1 0 1 {now + 600000} 7 " + "w" * (1 << 21),
+                        "h:t", f"{now + 600000} w anna")
             self.assertIn("too long", self.ask(77, "status", "job"))
             self.assertIn("too long", self.ask(77, "break", "job", *more))
             self.assertEqual(self.server("EXISTS", "job"), 1)
@@ -96,11 +96,10 @@ class Foreign(LookTest):
 class Many(LookTest):
     def readers(self, count):
         now = int(self.server("TIME")[0]) * 1000
-        words = ["mode", "read/2", "rcount", count, "readers", count, "writer", "", "wcount", 0,
-                 "soonest", now + 600000]
+        words = ["state", f"2 {count} {count} 0 {now + 600000} 0 "]
         for i in range(count):
             words += [f"h:{OURS.replace(':7:', f':{i + 1}:')}", f"{now + 600000} r o{i}",
-                      f"r:o{i}", 1, f"f:o{i}", 7]
+                      f"r:o{i}", "1 7"]
         self.server("HSET", "job", *words)
         self.server("PEXPIRE", "job", 600000)
 

@@ -44,12 +44,15 @@ void expire(void);
 /* The read-write lock "rw": kind is "r" or "w", `r3` means three permits. */
 struct script_answer rw_acquire(const char *token, const char *kind, const char *owner,
                                 int wait, long long ticket);
+/* A grant's answer in the form of a mutex': {1, fence}. */
+struct script_answer rw_asked(struct script_answer answer);
+/* {released, left, again} */
 struct script_answer rw_release(const char *token, const char *kind, const char *owner);
 long long rw_renew(const char *token, int lease);
 /* Released, with so many holds of the owner left. */
 void rw_released(struct script_answer answer, long long left);
-/* The name's counts. */
-void assert_counts(const char *mode, int reads, int readers, int writes);
+/* Read holds, owners that read, write holds. */
+void assert_counts(int reads, int readers, int writes);
 /* Lets the hold's own lease be over, as if its client had died. */
 void rw_end(const char *token);
 

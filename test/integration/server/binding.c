@@ -245,7 +245,7 @@ static void the_least_account_misses_nothing(void **state)
         "+exists "
         "+type +incr +incrby +pexpire +pexpireat +pttl +time +publish +subscribe "
         "+pubsub|numsub +zadd +zcard +zrange +zrangebyscore +zrank +zrem +zscore +hset "
-        "+hsetnx +hget +hgetall +hmget +hdel +hincrby +hexists +hkeys "
+        "+hsetnx +hget +hgetall +hdel +hexists +hkeys "
         "+hlen");
     redis_ok("ACL LOG RESET");
     struct lw_client_options options =
