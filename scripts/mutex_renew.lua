@@ -19,7 +19,8 @@ local known, ends
 
 for i = 1, count do
     local name, held = keys[i], 0
-    if pcall('GET', name) == words[i] then
+    local value, token = pcall('GET', name), words[i]
+    if value == token or value == token:sub(1, -2) .. '+' then -- marked or not
         local lease = words[count + i] or first
         if lease ~= known then
             known, ends = lease, string.format('%.0f', now_ms + lease)

@@ -10,9 +10,9 @@
 -- neither takes the name nor queues (position -1), so that a late duplicate cannot bring
 -- back a token that was released. It still serves the queue.
 
-local held = 0
-if redis.pcall('GET', KEYS[1]) == ARGV[1] then
-    redis.call('DEL', KEYS[1])
+local held, value = 0, redis.pcall('GET', KEYS[1])
+if value == ARGV[1] or value == ARGV[1]:sub(1, -2) .. '+' then
+    redis.call('DEL', KEYS[1]) -- first: it passes without memory
     held = 1
     if redis.call('EXISTS', KEYS[2]) == 0 then
         local last = ARGV[5] ~= '0' and redis.pcall('INCRBY', KEYS[3], 16) or 0
@@ -26,8 +26,6 @@ end
 
 local function slow()
     local name, queue, fence, server = KEYS[1], KEYS[2], KEYS[3], ARGV[7]
-    -- first, so that hand_over() is known outside take(), too:
-    -- include: mutex.lua
     -- include: mutex_ask.lua
     local old, token = ARGV[1], ARGV[2]
     local left, value = 0, false
@@ -35,13 +33,16 @@ local function slow()
         left, value = try('ZREM', queue, old), try('GET', name)
     end
     local answer
-    if held == 1 or left == 1 or value == token or try('ZSCORE', queue, token) then
+    if held == 1 or left == 1 or value == token or value == marked(token)
+        or try('ZSCORE', queue, token) then
         answer = ask(token, value, tonumber(ARGV[3]), ARGV[6] ~= '0', tonumber(ARGV[4]),
                      ARGV[5] ~= '0')
     else
         local again = 0
         if value == false then
             again = hand_over() == 'again' and 1 or 0
+        elseif redis.call('EXISTS', queue) == 1 then
+            mark(value)
         end
         answer = refuse(token, value, -1, again)
     end

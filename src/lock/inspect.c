@@ -145,7 +145,7 @@ static bool is_meant(const struct lw__inquiry *inquiry, const struct lw_inspecte
     if (inquiry->token == NULL) {
         return true;
     }
-    return strcmp(inquiry->token, holder->token) == 0 &&
+    return lw__format_means(inquiry->token, holder->token) &&
            (*holder->token || holder->mode == LW_MUTEX);
 }
 

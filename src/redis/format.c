@@ -69,6 +69,16 @@ bool lw__format_is_token(const char *text)
     return length > LW__UUID_SIZE && text[LW__UUID_SIZE - 1] == ':' && text[8] == '-';
 }
 
+bool lw__format_means(const char *given, const char *token)
+{
+    size_t length = strlen(token);
+
+    return strcmp(given, token) == 0 ||
+           (lw__format_is_token(token) && token[length - 1] == '-' &&
+            strlen(given) == length && strncmp(given, token, length - 1) == 0 &&
+            given[length - 1] == '+');
+}
+
 /* ---- requests and holds of a read-write lock ---- */
 
 void lw__format_put_member(struct lw__buffer *out, const struct lw__rw *rw,

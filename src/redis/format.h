@@ -35,6 +35,9 @@ size_t lw__format_field(const struct lw__token *token, char ret[LW__TOKEN_SIZE])
 void lw__format_put_field(struct lw__buffer *out, const struct lw__token *token);
 /* Whether it may be a token or field of some client's; else a stranger's. */
 bool lw__format_is_token(const char *text);
+/* Whether somebody means this token: by its text, or as it stands in Redis where it is
+ * marked (mutex.lua). */
+bool lw__format_means(const char *given, const char *token);
 
 /* A request in a queue of a read-write lock, all that a hand-over needs to know. */
 struct lw__rw {

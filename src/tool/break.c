@@ -95,13 +95,24 @@ static bool is_foreign(const struct lw_inspection *seen, char *why, size_t size)
     return true;
 }
 
+/* Of ours it may also be given as it stands in Redis while others queue: with a + at its
+ * end. */
+static bool means(const char *given, const char *token)
+{
+    size_t length = strlen(token);
+
+    return strcmp(given, token) == 0 ||
+           (is_our_token(token) && strlen(given) == length &&
+            strncmp(given, token, length - 1) == 0 && given[length - 1] == '+');
+}
+
 /* Does --token mean another one? */
 static bool is_spared(const struct breaking *breaking, const struct lw_inspection *seen)
 {
     const char *token = breaking->reach->options->token;
 
     return token != NULL && seen->holder_count == 1 &&
-           strcmp(lw_inspection_holder(seen, 0)->token, token) != 0;
+           !means(token, lw_inspection_holder(seen, 0)->token);
 }
 
 /* ---- one after the other ---- */

@@ -75,6 +75,39 @@ static void check_head(const char *name, const char *queue, bool is_rw, bool exc
     *left = could;
 }
 
+static char value_before[LW__TOKEN_SIZE]; /* of the name that a script is about; or "" */
+
+static void copy_value(struct bytes name, char ret[LW__TOKEN_SIZE])
+{
+    char text[64], *rest;
+    const char *value;
+
+    look_copy(text, sizeof(text), name);
+    rest = (char *)look_ask("GET", text, NULL);
+    value = look_take(&rest);
+    (void)snprintf(ret, LW__TOKEN_SIZE, "%s", value ? value : "");
+}
+
+static bool is_ours(const char *value)
+{
+    return strlen(value) > LW__UUID_SIZE && value[LW__UUID_SIZE - 1] == ':';
+}
+
+/* Who releases without a look at the queue does so by what the value says. A stranger's
+ * says nothing, and is left as it is, but where an operator breaks it. */
+static void check_mark(const struct model_script_run *run, const char *queue)
+{
+    char value[LW__TOKEN_SIZE];
+
+    copy_value(run->keys[0], value);
+    if (is_ours(value) && value[strlen(value) - 1] == '-' &&
+        look_number(look_ask("ZCARD", queue, NULL)) > 0)
+        violation("%s says after a script that nobody waits, but some do", value);
+    if (*value_before && !is_ours(value_before) && strcmp(value, value_before) != 0 &&
+        !bytes_equal(run->args[0], bytes_of(value_before)))
+        violation("%s, a stranger's, was made %s", value_before, value);
+}
+
 /* ---- where all wait for their turn ---- */
 
 static unsigned script_count;
@@ -132,10 +165,11 @@ static bool came_before(const char *token, const struct place *place)
 static void check_order(const char *name, const char *queue)
 {
     char *last = holders[name_index(name)], *rest = (char *)look_ask("GET", name, NULL);
-    const char *holder = look_take(&rest), *member;
+    char *holder = look_take(&rest);
+    const char *member;
     struct place *place;
 
-    if (!holder || strcmp(holder, last) == 0)
+    if (!holder || strcmp(look_unmark(holder), last) == 0)
         return;
     (void)snprintf(last, LW__TOKEN_SIZE, "%s", holder);
     place = *find_place(last);
@@ -167,9 +201,10 @@ static bool begins(struct bytes text, const char *with)
     return text.len >= strlen(with) && memcmp(text.data, with, strlen(with)) == 0;
 }
 
-/* `excused`: the script may leave whoever is first waiting. */
+/* `failed`: it need not have done anything; `excused`: it may leave whoever is first
+ * waiting. */
 static void check_keys_of(const struct model_server *server,
-                          const struct model_script_run *run, bool excused)
+                          const struct model_script_run *run, bool failed, bool excused)
 {
     for (int i = 1; i < run->key_count; i++) {
         bool is_rw = begins(run->keys[i], RW_QUEUE), *left;
@@ -183,6 +218,8 @@ static void check_keys_of(const struct model_server *server,
         if (world.plan.quiet && run->key_count == 3)
             check_order(name, queue);
         check_head(name, queue, is_rw, excused || (i > 1 && *left), left);
+        if (!is_rw && !failed)
+            check_mark(run, queue);
     }
 }
 
@@ -223,7 +260,7 @@ static void on_script(struct model_server *server, const struct model_script_run
         note_release(run->args[0]);
     look_from(server);
     if (!only_reads(run))
-        check_keys_of(server, run, failed || mute || says_again(run->reply));
+        check_keys_of(server, run, failed, failed || mute || says_again(run->reply));
     told_check(index_of(server), run->args, run->arg_count);
     look_from(NULL);
 }
@@ -236,8 +273,13 @@ static bool is_of_one_name(const struct model_script_run *run)
 
 static void before_script(struct model_server *server, const struct model_script_run *run)
 {
+    bool of_one = is_of_one_name(run);
+
     look_from(server);
-    told_begin_script(is_of_one_name(run) ? run->keys[0] : bytes_of(""));
+    told_begin_script(of_one ? run->keys[0] : bytes_of(""));
+    *value_before = '\0';
+    if (of_one && begins(run->keys[1], QUEUE))
+        copy_value(run->keys[0], value_before);
     look_from(NULL);
 }
 

@@ -44,6 +44,12 @@ class Foreign(LookTest):
             self.assertEqual(self.ask(0, "break", "job", *more), "")
             self.assertIsNone(self.server("GET", "job"))
 
+    def test_ours_is_meant_by_its_token_and_as_it_stands_in_redis(self):
+        for token in (OURS, OURS[:-1] + "+"):
+            self.server("SET", "job", OURS[:-1] + "+", "PX", 600000)
+            self.assertEqual(self.ask(0, "break", "job", "--token", token), "")
+            self.assertIsNone(self.server("GET", "job"))
+
     def test_ours_without_a_ttl_may_be_anybody_s(self):
         self.holder("--lease", "1h")
         self.server("PERSIST", "job")

@@ -213,7 +213,6 @@ static void out_of_memory_a_mutex_is_renewed_released_passed_and_claimed(void **
     assert_int_equal(release(t1), 1);
     assert_holder(t2);
     script_client_turn(&b, t2);
-    script_client_standby(&b, t4, 50000);
     granted(acquire(t2, LEASE, 1, NO_TICKET));
     answer = turn(t2, t3, NULL);
     assert_int_equal(answer.n[0], 1);

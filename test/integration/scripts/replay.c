@@ -114,6 +114,18 @@ static void change_the_stranger(void)
     }
 }
 
+/* A plain SET NX of one that knows nothing of the queue. */
+static void take_the_free(void)
+{
+    int token = pick(false);
+
+    if (world.model.holder != MODEL_NOBODY || model_find(&world.model.queue, token) >= 0)
+        return;
+    script_do(&server, "SET n %s PX 600000", world.tokens[token].text);
+    world.model.holder = token;
+    world.model.marked = false;
+}
+
 static void seed_fence(void)
 {
     struct script_answer answer =
@@ -127,7 +139,7 @@ static void seed_fence(void)
 
 static void play_accident(void)
 {
-    switch (roll(13)) {
+    switch (roll(15)) {
     case 0:
         script_do(&server, "DEL n");
         world.model.holder = MODEL_NOBODY;
@@ -158,6 +170,10 @@ static void play_accident(void)
     case 9:
     case 10:
         let_one_hang();
+        break;
+    case 11:
+    case 12:
+        take_the_free();
         break;
     default:
         end_a_hold();

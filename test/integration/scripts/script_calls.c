@@ -86,6 +86,24 @@ struct script_answer turn(const char *old, const char *token, const char *wait)
 
 void assert_holder(const char *token)
 {
+    char value[80];
+
+    snprintf(value, sizeof(value), "%s", script_get(&server, "GET n"));
+    if (*value && value[strlen(value) - 1] == '+')
+        value[strlen(value) - 1] = '-';
+    assert_string_equal(value, token);
+}
+
+void assert_marked(const char *token)
+{
+    char value[80];
+
+    snprintf(value, sizeof(value), "%.*s+", (int)strlen(token) - 1, token);
+    assert_string_equal(script_get(&server, "GET n"), value);
+}
+
+void assert_unmarked(const char *token)
+{
     assert_string_equal(script_get(&server, "GET n"), token);
 }
 

@@ -120,13 +120,22 @@ static bool hand_over(struct model *model, int me, struct model_answer *answer)
             continue;
         model->holder = head;
         tell(model, answer, (struct model_event){MODEL_TURN, head, true, 0});
-        if (queue->count > 0 && queue->entries[0].token != me) /* its answer tells it */
+        if (queue->count > 0 && queue->entries[0].token != me && /* its answer tells it */
+            token_of(model, queue->entries[0].token)->client !=
+                token_of(model, head)->client) /* it would hang, too */
             tell(model, answer,
                  (struct model_event){MODEL_STANDBY, queue->entries[0].token, false,
                                       token_of(model, head)->window});
         return false;
     }
     return true;
+}
+
+/* Whatever a script did that knows the queue: a value that is not marked says truly that
+ * nobody waits. Once marked it stays so while its holder has it. */
+static void settle_mark(struct model *model, int before)
+{
+    model->marked = model->queue.count > 0 || (model->marked && model->holder == before);
 }
 
 static void ask(struct model *model, int token, bool wait, long long ticket,
@@ -147,8 +156,11 @@ static void ask(struct model *model, int token, bool wait, long long ticket,
 void model_acquire(struct model *model, int token, bool wait, long long ticket,
                    struct model_answer *answer)
 {
+    int before = model->holder;
+
     begin(answer, ticket);
     ask(model, token, wait, ticket, answer);
+    settle_mark(model, before);
 }
 
 static void let_go(struct model *model, int token, struct model_answer *answer)
@@ -161,10 +173,13 @@ static void let_go(struct model *model, int token, struct model_answer *answer)
 
 void model_release(struct model *model, int token, struct model_answer *answer)
 {
+    int before = model->holder;
+
     begin(answer, MODEL_NO_TICKET);
     let_go(model, token, answer);
     if (model->holder == MODEL_NOBODY)
         hand_over(model, MODEL_NOBODY, answer);
+    settle_mark(model, before);
 }
 
 void model_turn(struct model *model, int old, int token, bool wait, long long ticket,
@@ -173,16 +188,18 @@ void model_turn(struct model *model, int old, int token, bool wait, long long ti
     bool known = model->holder == old || model->holder == token ||
                  model_find(&model->queue, old) >= 0 ||
                  model_find(&model->queue, token) >= 0;
+    int before = model->holder;
 
     begin(answer, ticket);
     let_go(model, old, answer);
     if (known) {
         ask(model, token, wait, ticket, answer);
-        return;
+    } else {
+        answer->ticket = MODEL_NO_TICKET;
+        if (model->holder == MODEL_NOBODY)
+            hand_over(model, MODEL_NOBODY, answer);
     }
-    answer->ticket = MODEL_NO_TICKET;
-    if (model->holder == MODEL_NOBODY)
-        hand_over(model, MODEL_NOBODY, answer);
+    settle_mark(model, before);
 }
 
 void model_renew(struct model *model, int token, struct model_answer *answer)
