@@ -81,6 +81,17 @@ void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)
     claim->mode->dialect->acquire(out, command->eval, &args);
 }
 
+void lw__claim_put_drop(struct lw__command *command, struct lw__buffer *out)
+{
+    struct lw__claim *claim = lw__claim_of(command);
+    struct lw__token token = lw__claim_token(claim);
+
+    command->request.expected = 1;
+    claim->drop = lw__node_drop(claim->client->node);
+    claim->mode->dialect->drop(out, command->eval, claim->drop, claim->name->text,
+                               &token);
+}
+
 void lw__claim_put_release(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__claim *claim = lw__claim_of(command);

@@ -18,6 +18,7 @@
 #include "lock/renewal.h"
 #include "lock/whoami.h"
 #include "lockwire.h"
+#include "redis/encode.h"
 #include "redis/format.h"
 
 #include <stdbool.h>
@@ -116,6 +117,8 @@ struct lw__claim {
     uint8_t numbers;             /* fencing tokens that its grant drew */
     bool asked_to_join;          /* the ask in flight joins the queue */
     bool trying;                 /* the plain try is in flight */
+    bool tried;                  /* it was the last that was sent */
+    enum lw__drop drop;          /* how its release without a look was sent */
     bool set_answered, set_done; /* its SET */
     bool stranger_told;
 

@@ -104,6 +104,14 @@ bool lw__decode_count(const struct lw__reply *reply, int64_t *ret)
     return lw__reply_count(reply) == 2 && integer_at(reply, 1, 0, INT64_MAX, ret);
 }
 
+bool lw__decode_dropped(const struct lw__reply *reply, struct lw__released *ret)
+{
+    int64_t number = lw__reply_integer(reply);
+
+    *ret = (struct lw__released){.released = number == 1, .again = number == 0};
+    return lw__reply_type(reply) == LW__REPLY_INTEGER && (number == 0 || number == 1);
+}
+
 bool lw__decode_released(const struct lw__reply *reply, struct lw__released *ret)
 {
     int64_t number = lw__reply_integer(reply);

@@ -3,13 +3,13 @@
 #include "redis/dialect.h"
 
 #include "redis/decode.h"
-#include "redis/encode.h"
 #include "redis/format.h"
 
 const struct lw__dialect lw__dialect_mutex = {
     .acquire = lw__encode_acquire,
     .release = lw__encode_release,
     .renew = lw__encode_renew,
+    .drop = lw__encode_drop,
     .released = lw__decode_released,
     .owner = lw__format_token,
     .fenced = true,

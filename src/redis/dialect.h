@@ -3,16 +3,14 @@
  * read. */
 #ifndef LW_DIALECT_H
 #define LW_DIALECT_H
+#include "redis/encode.h"
 #include "redis/format.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
-struct lw__acquire_args;
 struct lw__buffer;
-struct lw__release_args;
 struct lw__released;
-struct lw__renew_args;
 struct lw__reply;
 
 struct lw__dialect {
@@ -25,6 +23,10 @@ struct lw__dialect {
     bool (*released)(const struct lw__reply *reply, struct lw__released *ret);
     /* Who holds, where the caller gave no owner. */
     size_t (*owner)(const struct lw__token *token, char ret[LW__TOKEN_SIZE]);
+    /* Releases what nobody queues for, with a look at the name alone; NULL: always by
+     * `release`. */
+    void (*drop)(struct lw__buffer *out, bool eval, enum lw__drop drop, const char *name,
+                 const struct lw__token *token);
     bool rw;     /* requests are those of a read-write lock */
     bool fenced; /* its grants have numbers */
 };

@@ -110,6 +110,29 @@ void lw__encode_redisson_acquire(struct lw__buffer *out, bool eval,
 
 /* ---- release ---- */
 
+void lw__encode_drop(struct lw__buffer *out, bool eval, enum lw__drop drop,
+                     const char *name, const struct lw__token *token)
+{
+    switch (drop) {
+    case LW__DROP_SCRIPT:
+        put_script(out, eval, LW__SCRIPT_MUTEX_DROP, 1, 1);
+        break;
+    case LW__DROP_DELIFEQ:
+        lw__resp_command(out, 3);
+        lw__resp_text(out, "DELIFEQ");
+        break;
+    case LW__DROP_DELEX:
+        lw__resp_command(out, 4);
+        lw__resp_text(out, "DELEX");
+        break;
+    }
+    lw__resp_text(out, name);
+    if (drop == LW__DROP_DELEX) {
+        lw__resp_text(out, "IFEQ");
+    }
+    lw__format_put_token(out, token);
+}
+
 void lw__encode_release(struct lw__buffer *out, bool eval,
                         const struct lw__release_args *args)
 {

@@ -11,6 +11,7 @@
 #ifndef LW_NODE_H
 #define LW_NODE_H
 #include "redis/classify.h"
+#include "redis/encode.h"
 #include "redis/session.h"
 
 #include <stdbool.h>
@@ -63,6 +64,10 @@ const struct lw__unseeded *lw__node_unseeded(struct lw__node *node);
  * the server's clock says no later time. A number of such a clock is not told: a counter
  * that is lost once more could not be known from it. */
 void lw__node_doubt_clock(struct lw__node *node, int64_t number);
+/* How a value is compared and deleted there, as far as is known. */
+enum lw__drop lw__node_drop(const struct lw__node *node);
+/* Its command for that was refused: by script from now on, on this connection. */
+void lw__node_drop_refused(struct lw__node *node);
 /* How it is reached, for a further session to the same server. */
 const struct lw__access *lw__node_access(const struct lw__node *node);
 /* Counts connections of both links: what was learnt of the server's clock holds for one

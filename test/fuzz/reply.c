@@ -71,6 +71,7 @@ static void check_reply(const struct lw__reply *reply)
     check_tree(reply, 1);
     check_acquired(reply, false);
     check_acquired(reply, true);
+    (void)lw__decode_dropped(reply, &released);
     if (lw__decode_released(reply, &released))
         CHECK(released.holds_left == 0);
     if (lw__decode_rw_released(reply, &released))

@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define UNSEEN_US (20 * MS) /* a hold that may be released without a look at the queue */
+
 /* ---- messages and scripts ---- */
 
 static void on_publish(struct model_server *server, struct bytes channel,
@@ -223,20 +225,31 @@ static void check_keys_of(const struct model_server *server,
     }
 }
 
-/* Remembers who was released, for what it will be told. */
-static void note_release(struct bytes token)
+/* Remembers who was released, for what it will be told. Who held for a while looks at the
+ * queue: somebody may have come to wait unseen. */
+static void note_release(struct bytes token, bool dropped)
 {
     for (struct op *op = world.ops; op; op = op->next) {
-        if (op->state == OP_RELEASING && op->options.mode == LW_MUTEX &&
-            world.now_us < op->deadline_us &&
-            bytes_equal(bytes_of(lw_lock_owner(op->lock)), token))
+        if (op->state != OP_RELEASING || op->options.mode != LW_MUTEX ||
+            !bytes_equal(bytes_of(lw_lock_owner(op->lock)), token))
+            continue;
+        if (world.now_us < op->deadline_us)
             op->let_go = true;
+        if (dropped && op->release_us - op->granted_us > UNSEEN_US)
+            violation("op %u: held for %.3f ms and released without a look at the queue",
+                      op->id, (double)(op->release_us - op->granted_us) / 1000);
     }
+}
+
+/* By its script, or by a command in its place. */
+static bool is_drop(const struct model_script_run *run)
+{
+    return run->key_count == 1 && run->arg_count == 1;
 }
 
 static bool is_release(const struct model_script_run *run)
 {
-    return run->key_count == 3 && run->arg_count == 2 &&
+    return (is_drop(run) || (run->key_count == 3 && run->arg_count == 2)) &&
            (begins(run->reply, ":1") || begins(run->reply, ":3"));
 }
 
@@ -257,7 +270,7 @@ static void on_script(struct model_server *server, const struct model_script_run
     if (world.plan.quiet && run->key_count == 3 && run->arg_count == 6)
         note_place(run);
     if (is_release(run))
-        note_release(run->args[0]);
+        note_release(run->args[0], is_drop(run));
     look_from(server);
     if (!only_reads(run))
         check_keys_of(server, run, failed, failed || mute || says_again(run->reply));

@@ -122,6 +122,23 @@ void run_config_get(struct call *call)
     }
 }
 
+/* Of what it knows not all that a server tells. */
+void run_command_info(struct call *call)
+{
+    resp_array(call->reply, (size_t)call->argc - 2);
+    for (int i = 2; i < call->argc; i++) {
+        const struct command *command = command_find(&call->argv[i], 1);
+
+        if (!command_is_there(call->server, command)) {
+            buffer_text(call->reply, "*-1\r\n");
+            continue;
+        }
+        resp_array(call->reply, 2);
+        resp_text(call->reply, command->name);
+        resp_int(call->reply, command->arity);
+    }
+}
+
 void run_client_id(struct call *call)
 {
     resp_int(call->reply, call->conn ? call->conn->id : 0);

@@ -92,18 +92,19 @@ struct plan {
     unsigned margin, capped, unrenewed, unfenced, hasty; /* acquisitions that are so */
     unsigned freed, abandoned, extended;
     enum kind kinds[NAMES];
-    unsigned owned;           /* read-write acquisitions for one of a few owners */
-    unsigned inside;          /* calls made within callbacks */
-    unsigned fatal;           /* callbacks in which the client is freed or closed */
-    bool tame;                /* nothing goes wrong at all */
-    bool quiet;               /* and besides, mutexes wait their turn and are let go */
-    unsigned lengthy;         /* callbacks that take their time */
-    unsigned startled;        /* packets at whose arrival the host stalls */
-    int64_t stall_us;         /* how long that is, and stalls, at most */
-    int64_t every_us[FAULTS]; /* how often each fault comes; 0: never */
-    unsigned servers;         /* 2: a master and a replica */
-    int64_t lag_us;           /* what the replica is behind by, at most */
-    unsigned balanced;        /* new connections that go to either */
+    unsigned owned;             /* read-write acquisitions for one of a few owners */
+    unsigned inside;            /* calls made within callbacks */
+    unsigned fatal;             /* callbacks in which the client is freed or closed */
+    bool tame;                  /* nothing goes wrong at all */
+    bool quiet;                 /* and besides, mutexes wait their turn and are let go */
+    unsigned lengthy;           /* callbacks that take their time */
+    unsigned startled;          /* packets at whose arrival the host stalls */
+    int64_t stall_us;           /* how long that is, and stalls, at most */
+    int64_t every_us[FAULTS];   /* how often each fault comes; 0: never */
+    unsigned servers;           /* 2: a master and a replica */
+    const char *knows[SERVERS]; /* the command by which they compare and delete; or NULL */
+    int64_t lag_us;             /* what the replica is behind by, at most */
+    unsigned balanced;          /* new connections that go to either */
     int64_t name_lag_us; /* what the name is late by in pointing at a new master, at most */
     int64_t split_us;    /* how long two live on by themselves, at most */
     int64_t calm_us; /* after that much time nothing happens any more but load; 0: never */

@@ -234,6 +234,11 @@ static bool as_released(const struct lw__reply *reply)
     return lw__decode_released(reply, &released);
 }
 
+static bool as_dropped(const struct lw__reply *reply)
+{
+    return lw__decode_dropped(reply, &released);
+}
+
 static bool as_rw_released(const struct lw__reply *reply)
 {
     return lw__decode_rw_released(reply, &released);
@@ -256,6 +261,20 @@ static void test_a_mutex_release_is_two_bits(void **state)
     }
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_false(decoded(as_released, wrong[i]));
+}
+
+static void test_a_drop_is_done_or_to_be_looked_at(void **state)
+{
+    static const char *const wrong[] = {":2\r\n",  ":-1\r\n",      "$1\r\n1\r\n",
+                                        "+OK\r\n", "*1\r\n:1\r\n", "$-1\r\n"};
+
+    (void)state;
+    assert_true(decoded(as_dropped, ":1\r\n"));
+    assert_true(released.released && !released.again);
+    assert_true(decoded(as_dropped, ":0\r\n"));
+    assert_true(!released.released && released.again);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_false(decoded(as_dropped, wrong[i]));
 }
 
 static void test_a_read_write_release_counts_what_is_left(void **state)
@@ -513,6 +532,7 @@ int main(void)
         cmocka_unit_test(test_a_deadlock_is_of_read_write_locks_alone),
         cmocka_unit_test(test_no_array_is_no_answer_to_acquire),
         cmocka_unit_test(test_a_mutex_release_is_two_bits),
+        cmocka_unit_test(test_a_drop_is_done_or_to_be_looked_at),
         cmocka_unit_test(test_a_read_write_release_counts_what_is_left),
         cmocka_unit_test(test_a_renewal_answers_for_each),
         cmocka_unit_test(test_an_error_in_a_script_says_what_its_command_said),

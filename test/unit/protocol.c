@@ -230,6 +230,20 @@ static void test_a_read_write_lock_is_asked_for(void **state)
            SHA(RW_ACQUIRE));
 }
 
+static void test_a_drop_is_a_script_or_the_server_s_own_command(void **state)
+{
+    struct lw__token token = {UUID, 7, 2000};
+    struct lw__buffer out = {0};
+
+    (void)state;
+    lw__encode_drop(&out, false, LW__DROP_SCRIPT, "job", &token);
+    expect(&out, "EVALSHA %s 1 job " UUID ":7:2000-", SHA(MUTEX_DROP));
+    lw__encode_drop(&out, false, LW__DROP_DELIFEQ, "job", &token);
+    expect(&out, "DELIFEQ job " UUID ":7:2000-");
+    lw__encode_drop(&out, false, LW__DROP_DELEX, "job", &token);
+    expect(&out, "DELEX job IFEQ " UUID ":7:2000-");
+}
+
 static void test_a_release_of_each_kind(void **state)
 {
     static const char member[] = "w0 " UUID ":7:2000- bob",
@@ -407,6 +421,7 @@ static void test_memory_that_is_not_there_sticks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_drop_is_a_script_or_the_server_s_own_command),
         cmocka_unit_test(test_the_try_is_set_and_incr_in_one_write),
         cmocka_unit_test(test_raw_bytes_of_one_command),
         cmocka_unit_test(test_a_token_is_uuid_number_window),

@@ -151,6 +151,47 @@ static void a_marked_holder_takes_its_turn(void **state)
     script_client_turn(&a, t3);
 }
 
+static void what_is_not_marked_is_dropped_once(void **state)
+{
+    (void)state;
+    granted(acquire(t1, LEASE, 1, NO_TICKET));
+    assert_int_equal(drop(t2), 0);
+    assert_unmarked(t1);
+    assert_int_equal(drop(t1), 1);
+    assert_free();
+    assert_int_equal(drop(t1), 0);
+    granted(acquire(t2, LEASE, 1, NO_TICKET));
+    assert_int_equal(drop(t1), 0); /* sent again late */
+    assert_unmarked(t2);
+}
+
+static void what_is_marked_is_not_dropped(void **state)
+{
+    (void)state;
+    granted(acquire(t1, LEASE, 1, NO_TICKET));
+    refused(acquire(t2, LEASE, 1, NO_TICKET), 0);
+    assert_int_equal(drop(t1), 0);
+    assert_marked(t1);
+    assert_int_equal(release(t1), 1);
+    script_client_turn(&b, t2);
+    assert_int_equal(drop(t1), 0);
+    assert_int_equal(drop(t2), 1);
+    assert_free();
+}
+
+static void a_stranger_is_not_dropped(void **state)
+{
+    (void)state;
+    script_do(&server, "SET n foreign PX 600000");
+    assert_int_equal(drop(t1), 0);
+    assert_string_equal(script_get(&server, "GET n"), "foreign");
+    script_do(&server, "DEL n");
+    script_do(&server, "RPUSH n x");
+    script_do(&server, "PEXPIRE n 600000");
+    assert_int_equal(drop(t1), 0);
+    assert_int_equal(script_do(&server, "LLEN n"), 1);
+}
+
 /* The mark of one whose queue is gone: its turn finds nobody, and the next is unmarked. */
 static void a_mark_without_a_queue_does_no_harm(void **state)
 {
@@ -226,6 +267,9 @@ int main(void)
         TOKENS_TEST(who_leaves_an_empty_queue_marks_nothing),
         TOKENS_TEST(a_marked_holder_is_renewed_and_granted_again),
         TOKENS_TEST(a_marked_holder_takes_its_turn),
+        TOKENS_TEST(what_is_not_marked_is_dropped_once),
+        TOKENS_TEST(what_is_marked_is_not_dropped),
+        TOKENS_TEST(a_stranger_is_not_dropped),
         TOKENS_TEST(a_mark_without_a_queue_does_no_harm),
         TOKENS_TEST(a_stranger_s_value_is_never_changed),
         TOKENS_TEST(out_of_memory_who_waits_already_polls_and_marks),

@@ -185,21 +185,23 @@ static struct call random_call(void)
 {
     static const enum lw__script_id mutex[] = {
         LW__SCRIPT_MUTEX_ACQUIRE, LW__SCRIPT_MUTEX_ACQUIRE, LW__SCRIPT_MUTEX_RELEASE,
-        LW__SCRIPT_MUTEX_TURN,    LW__SCRIPT_MUTEX_RENEW,
+        LW__SCRIPT_MUTEX_TURN,    LW__SCRIPT_MUTEX_RENEW,   LW__SCRIPT_MUTEX_DROP,
     };
     static const enum lw__script_id rw[] = {
         LW__SCRIPT_RW_ACQUIRE, LW__SCRIPT_RW_ACQUIRE, LW__SCRIPT_RW_ACQUIRE,
         LW__SCRIPT_RW_RELEASE, LW__SCRIPT_RW_RENEW,
     };
     bool is_rw = roll(2);
-    struct call call = {.script = is_rw ? rw[roll(5)] : mutex[roll(5)],
+    struct call call = {.script = is_rw ? rw[roll(5)] : mutex[roll(6)],
                         .token = pick(is_rw),
                         .wait = roll(8) > 0,
                         .want_fence = roll(8) > 0};
 
     if (plague && !is_rw && roll(3)) /* a queue of the dead grows long */
         call.script = LW__SCRIPT_MUTEX_ACQUIRE;
-    if (call.script == LW__SCRIPT_MUTEX_RELEASE && roll(2) && world.model.holder >= 0)
+    if ((call.script == LW__SCRIPT_MUTEX_RELEASE ||
+         call.script == LW__SCRIPT_MUTEX_DROP) &&
+        roll(2) && world.model.holder >= 0)
         call.token = world.model.holder;
     if (call.script == LW__SCRIPT_RW_RELEASE && roll(3) && world.model.holds.count > 0)
         call.token =

@@ -77,6 +77,16 @@ long long release(const char *token)
     return answer.n[0];
 }
 
+long long drop(const char *token)
+{
+    struct script_answer answer =
+        script_run(&server, LW__SCRIPT_MUTEX_DROP, 1, "n", token, NULL);
+
+    if (answer.error)
+        fail_msg("%s", answer.text);
+    return answer.n[0];
+}
+
 struct script_answer turn(const char *old, const char *token, const char *wait)
 {
     return script_run(&server, LW__SCRIPT_MUTEX_TURN, 3, KEYS, old, token,

@@ -36,6 +36,7 @@ extern char t1[80], t2[80], t3[80], t4[80];
 /* The mutex "n". */
 struct script_answer acquire(const char *token, int lease, int wait, long long ticket);
 long long release(const char *token);
+long long drop(const char *token); /* released, without a look at the queue */
 struct script_answer turn(const char *old, const char *token, const char *wait);
 void assert_holder(const char *token); /* marked or not */
 void assert_marked(const char *token);

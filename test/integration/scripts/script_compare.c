@@ -32,6 +32,8 @@ static struct script_answer send_mutex(const struct call *call)
                           token, "600000", ticket, want, wait, SCRIPT_SERVER_ID, NULL);
     if (call->script == LW__SCRIPT_MUTEX_RENEW)
         return script_run(&server, call->script, 1, "n", token, "600000", NULL);
+    if (call->script == LW__SCRIPT_MUTEX_DROP)
+        return script_run(&server, call->script, 1, "n", token, NULL);
     return script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS, token, SCRIPT_SERVER_ID,
                       NULL);
 }
@@ -66,6 +68,9 @@ static void expect(const struct call *call, struct model_answer *answer)
         break;
     case LW__SCRIPT_MUTEX_RENEW:
         model_renew(&world.model, call->token, answer);
+        break;
+    case LW__SCRIPT_MUTEX_DROP:
+        model_drop(&world.model, call->token, answer);
         break;
     case LW__SCRIPT_MUTEX_RELEASE:
         model_release(&world.model, call->token, answer);
@@ -178,6 +183,7 @@ static void check_answer(const struct call *call, const struct model_answer *exp
     case LW__SCRIPT_RW_ACQUIRE:
         check_outcome(call, expected, answer, 0);
         break;
+    case LW__SCRIPT_MUTEX_DROP:
     case LW__SCRIPT_MUTEX_RELEASE:
         CHECK(answer->n[0] == expected->released + 2 * expected->again, "released %lld",
               answer->n[0]);
@@ -307,10 +313,11 @@ static void check_state(char *text)
     CHECK(model_excludes(&world.model), "two exclude each other:\n%s", text);
 }
 
-/* A renewal of what is held looks at no queue, nor does one told of a deadlock. */
+/* A renewal of what is held looks at no queue, nor does one told of a deadlock, nor who
+ * drops what is not marked. */
 static bool serves(const struct call *call, const struct model_answer *answer)
 {
-    if (call->script == LW__SCRIPT_MUTEX_RENEW)
+    if (call->script == LW__SCRIPT_MUTEX_RENEW || call->script == LW__SCRIPT_MUTEX_DROP)
         return false;
     return call->script == LW__SCRIPT_RW_RENEW ? answer->outcome == 0
                                                : answer->outcome >= 0;

@@ -182,6 +182,14 @@ void model_release(struct model *model, int token, struct model_answer *answer)
     settle_mark(model, before);
 }
 
+void model_drop(struct model *model, int token, struct model_answer *answer)
+{
+    begin(answer, MODEL_NO_TICKET);
+    answer->released = model->holder == token && !model->marked;
+    if (answer->released)
+        model->holder = MODEL_NOBODY;
+}
+
 void model_turn(struct model *model, int old, int token, bool wait, long long ticket,
                 struct model_answer *answer)
 {

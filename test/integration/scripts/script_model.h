@@ -69,6 +69,8 @@ void model_acquire(struct model *model, int token, bool wait, long long ticket,
 void model_release(struct model *model, int token, struct model_answer *answer);
 void model_turn(struct model *model, int old, int token, bool wait, long long ticket,
                 struct model_answer *answer);
+/* A release without a look at the queue. */
+void model_drop(struct model *model, int token, struct model_answer *answer);
 void model_renew(struct model *model, int token, struct model_answer *answer);
 
 void model_rw_acquire(struct model *model, int token, bool wait, long long ticket,
