@@ -3,7 +3,7 @@
 -- the queue is a waiter's token. Where somebody may be queued the value is marked: the token
 -- ends in + there, and in - everywhere else. Must not know the read-write hash.
 --
--- A fragment, like queue.lua, on which it stands.
+-- A fragment, which stands on clock.lua.
 --
 -- Happy path: a release hands over, and the waiter's token is the name's value.
 --
@@ -11,7 +11,14 @@
 -- empty. (A plain SET NX that comes between a lease's end and the next script makes it say
 -- so untruly, until a script looks.)
 
--- include: queue.lua
+-- include: clock.lua
+
+-- The first of sixteen new numbers.
+local function draw()
+    local count, anyway = '16', false
+    -- inline: draw.lua
+    return last - 15
+end
 
 local function marked(token)
     return token:sub(1, -2) .. '+'

@@ -6,9 +6,11 @@
 -- at; 'mute': we may not count or publish. The head leaves the queue only when it is dead or
 -- was told: a mute leaves all as is. `behind`: others queue behind whom it is for.
 --
--- For `name`, `queue`, `fence`, `server` (the caller's word for the server that runs this),
--- and `us_text`, the time where that is read already. Statements, because a function, made
--- anew at each call of a script, costs as much as a command.
+-- For `name`, `queue`, `fence`; `numbers`, how a message has a number, the time, and the
+-- caller's word for the server that runs this: `%d %s <server>`, or `%.0f %s <server>` where
+-- an integer of C's may be too small; and `us_text`, the time where that is read already.
+-- Statements, because a function, made anew at each call of a script, costs as much as a
+-- command.
 --
 -- A message also goes to whoever subscribed at a replica or at another node, where nobody is
 -- counted: so the waiter's process is counted first, nothing is published where nobody
@@ -44,8 +46,8 @@ for tried = 0, 16 do
         end
         -- inline: draw.lua
         local told = redis.pcall('PUBLISH', 'lockwire:2:' .. client,
-                                 't ' .. head .. ' ' .. string.format('%.0f', last - 15)
-                                 .. ' ' .. us_text .. ' ' .. server .. ' ' .. name)
+                                 't ' .. head .. ' ' .. numbers:format(last - 15, us_text)
+                                 .. ' ' .. name)
         heard = type(told) == 'number' and heard
     end
     if not heard then

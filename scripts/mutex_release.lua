@@ -2,12 +2,12 @@
 -- Whatever this token has here, it has no more: the lock, a place in the queue, a turn
 -- that it was handed meanwhile. Release, leave and give back are this one script.
 -- KEYS: name, queue, fence
--- ARGV: token, server
+-- ARGV: token, numbers (mutex_give.lua)
 -- Answer: bit 0: it was held and is released; bit 1: again (more dead heads than one call
 -- looks at).
 -- Happy path: held, and the first in the queue is handed it.
 
-local name, queue, fence, token, server = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
+local name, queue, fence, token, numbers = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
 local value, us_text, me = redis.pcall('GET', name), nil, nil
 local held = value == token
 if not held and token:byte(-1) == 45 then

@@ -151,7 +151,9 @@ static bool try_answered(struct lw__command *command, const struct lw__reply *re
         set_error[0] = '\0';
         if (type == LW__REPLY_ERROR) {
             lw__told(lw__reply_text(reply, NULL), set_error, LW__WHY);
-        } else if (!claim->set_done && type != LW__REPLY_NIL) {
+        } else if (type == LW__REPLY_NIL) {
+            claim->named = false; /* nothing of it is there, nor will be */
+        } else if (!claim->set_done) {
             return false;
         }
         if (command->request.expected > 0) {
@@ -232,7 +234,7 @@ static bool acquire_answered(struct lw__command *command, const struct lw__reply
         server_error(claim, lw__reply_text(reply, NULL));
         return true;
     }
-    if (!lw__decode_acquired(reply, claim->machine.turning, &answer)) {
+    if (!claim->mode->dialect->acquired(reply, claim->machine.turning, &answer)) {
         return false;
     }
     switch (answer.kind) {

@@ -101,9 +101,12 @@ static void put_break(struct lw__command *command, struct lw__buffer *out)
     struct lw__inquiry *inquiry = inquiry_of(command);
     const struct lw_inspected *holder = &inquiry->look.entries[inquiry->breaking];
 
+    const struct lw__node *node = inquiry->client->node;
+    bool rw = dialect_of(holder)->rw;
+
     command->request.expected = 1;
-    lw__encode_break(out, command->eval, inquiry->name, holder->token,
-                     dialect_of(holder)->rw, lw__node_server(inquiry->client->node));
+    lw__encode_break(out, command->eval, inquiry->name, holder->token, rw,
+                     rw ? lw__node_server(node) : lw__node_numbers(node));
 }
 
 static void break_next(struct lw__inquiry *inquiry);

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct lw__acquired;
 struct lw__buffer;
 struct lw__released;
 struct lw__reply;
@@ -20,6 +21,7 @@ struct lw__dialect {
                     const struct lw__release_args *args);
     void (*renew)(struct lw__buffer *out, bool eval, size_t count,
                   const struct lw__renew_args *args, const char *server);
+    bool (*acquired)(const struct lw__reply *reply, bool turn, struct lw__acquired *ret);
     bool (*released)(const struct lw__reply *reply, struct lw__released *ret);
     /* Who holds, where the caller gave no owner. */
     size_t (*owner)(const struct lw__token *token, char ret[LW__TOKEN_SIZE]);

@@ -10,6 +10,8 @@
 #include "redis/resp.h"
 #include "scripts.h"
 
+#include <string.h>
+
 #define FENCE_TTL_MS 86400000
 #define WHOAMI_TTL_MS 120000
 
@@ -68,35 +70,56 @@ static void put_request(struct lw__buffer *out, const struct lw__rw *rw,
     lw__resp_number(out, rw->permits);
 }
 
+static void rw_acquire(struct lw__buffer *out, bool eval,
+                       const struct lw__acquire_args *args)
+{
+    put_script(out, eval, LW__SCRIPT_RW_ACQUIRE, 3, 8);
+    put_keys(out, args->name, true);
+    lw__format_put_token(out, &args->token);
+    lw__resp_number(out, args->lease_ms);
+    lw__resp_number(out, args->wait);
+    lw__resp_number(out, args->ticket);
+    put_request(out, args->rw, &args->token);
+    lw__resp_text(out, args->server);
+}
+
+/* `how` of mutex_ask.lua. */
+static void put_how(struct lw__buffer *out, const struct lw__acquire_args *args)
+{
+    const char *joins = !args->wait ? "n" : args->keep ? "k" : "j", *ticket = "";
+    char room[LW__DIGITS];
+    size_t digits = 0, numbers = strlen(args->numbers);
+
+    if (args->ticket >= 0) {
+        ticket = lw__resp_digits((uint64_t)args->ticket, room, &digits);
+    }
+    lw__resp_begin(out, 2 + digits + 1 + numbers);
+    lw__buffer_put(out, joins, 1);
+    lw__buffer_put(out, args->fence ? "f" : "-", 1);
+    lw__buffer_put(out, ticket, digits);
+    lw__buffer_put(out, " ", 1);
+    lw__buffer_put(out, args->numbers, numbers);
+    lw__resp_end(out);
+}
+
 void lw__encode_acquire(struct lw__buffer *out, bool eval,
                         const struct lw__acquire_args *args)
 {
     if (args->rw != NULL) {
-        put_script(out, eval, LW__SCRIPT_RW_ACQUIRE, 3, 8);
-        put_keys(out, args->name, true);
-    } else if (args->previous != NULL) {
-        put_script(out, eval, LW__SCRIPT_MUTEX_TURN, 3, 7);
+        rw_acquire(out, eval, args);
+        return;
+    }
+    if (args->previous != NULL) {
+        put_script(out, eval, LW__SCRIPT_MUTEX_TURN, 3, 4);
         put_keys(out, args->name, false);
         lw__format_put_token(out, args->previous);
     } else {
-        put_script(out, eval, LW__SCRIPT_MUTEX_ACQUIRE, 3, 6);
+        put_script(out, eval, LW__SCRIPT_MUTEX_ACQUIRE, 3, 3);
         put_keys(out, args->name, false);
     }
     lw__format_put_token(out, &args->token);
     lw__resp_number(out, args->lease_ms);
-    if (args->previous == NULL) {
-        lw__resp_number(out, args->wait);
-    }
-    lw__resp_number(out, args->ticket);
-    if (args->rw != NULL) {
-        put_request(out, args->rw, &args->token);
-    } else {
-        lw__resp_number(out, args->fence);
-        if (args->previous != NULL) {
-            lw__resp_number(out, args->wait);
-        }
-    }
-    lw__resp_text(out, args->server);
+    put_how(out, args);
 }
 
 void lw__encode_redisson_acquire(struct lw__buffer *out, bool eval,
@@ -145,7 +168,7 @@ void lw__encode_release(struct lw__buffer *out, bool eval,
     if (rw) {
         lw__format_put_member(out, args->rw, &args->token);
     }
-    lw__resp_text(out, args->server);
+    lw__resp_text(out, rw ? args->server : args->numbers);
 }
 
 void lw__encode_redisson_release(struct lw__buffer *out, bool eval,

@@ -124,6 +124,7 @@ static void commands_ready(void *arg)
         node->options.stats->reconnects++;
     }
     lw__format_server(node->commands.run_id, node->server);
+    lw__format_numbers(node->server, node->commands.wide, node->numbers);
     if (node->commands.previous_id > 0) {
         /* Whatever the dead connection still has buffered must not run behind ours. */
         char id[24];
@@ -239,6 +240,11 @@ bool lw__node_is_bound(const struct lw__node *node)
 const char *lw__node_server(const struct lw__node *node)
 {
     return node->server;
+}
+
+const char *lw__node_numbers(const struct lw__node *node)
+{
+    return node->numbers;
 }
 
 bool lw__node_is_clustered(const struct lw__node *node)

@@ -51,6 +51,8 @@ bool lw__node_is_backing_off(const struct lw__node *node);
 bool lw__node_is_bound(const struct lw__node *node);
 /* That server's short id, "" where it is not told. */
 const char *lw__node_server(const struct lw__node *node);
+/* How it is to write numbers (format.h). */
+const char *lw__node_numbers(const struct lw__node *node);
 /* Whether it runs in cluster mode, where that is told. */
 bool lw__node_is_clustered(const struct lw__node *node);
 /* Why numbers from the fence counter cannot be trusted, and how that is to be taken. */

@@ -89,7 +89,7 @@ struct lw__session {
     int64_t id;     /* CLIENT ID of the connection that was ready last, 0: not told */
     int64_t previous_id; /* of the one before, if the same server process still runs */
     char run_id[LW__RUN_ID_SIZE];
-    bool clustered; /* INFO says so */
+    bool clustered, wide; /* INFO says so: in cluster mode; of 64 bits */
     /* Of the connection that is greeted: what it was told, and the error it was told
      * last. */
     int64_t told_id;

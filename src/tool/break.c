@@ -22,6 +22,7 @@
 #include <string.h>
 
 #define UUID 36
+#define PADDED 23  /* digits of a number that has zeros before it */
 #define SHOWN 1024 /* bytes of a plain string: what is as long may be longer */
 
 struct breaking {
@@ -52,7 +53,7 @@ static const char *behind_number(const char *text, char end)
     return digits > 0 && *text != '0' && text[digits] == end ? text + digits + 1 : NULL;
 }
 
-/* `<client uuid>:<n>:<window ms>-`, and nothing else. */
+/* `<client uuid>:<n>:<window ms>-`, and nothing else; n alone, or of 23 digits. */
 static bool is_our_token(const char *token)
 {
     for (size_t i = 0; i < UUID; i++) {
@@ -66,7 +67,11 @@ static bool is_our_token(const char *token)
     if (token[UUID] != ':') {
         return false;
     }
-    token = behind_number(token + UUID + 1, ':');
+    token += UUID + 1;
+    if (strspn(token, "0123456789") == PADDED) {
+        token += strspn(token, "0");
+    }
+    token = behind_number(token, ':');
     token = token != NULL ? behind_number(token, '-') : NULL;
     return token != NULL && *token == '\0';
 }

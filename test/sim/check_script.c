@@ -29,6 +29,15 @@ static void on_publish(struct model_server *server, struct bytes channel,
     told_note(message, receivers);
 }
 
+static bool says_again_in(const char *text)
+{
+    long long n[6];
+    int count = sscanf(text, "%lld %lld %lld %lld %lld %lld", &n[0], &n[1], &n[2], &n[3],
+                       &n[4], &n[5]);
+
+    return (count == 5 && n[4] == 1) || (count == 6 && n[5] == 1);
+}
+
 /* The answer says that more of the queue is to be looked at. */
 static bool says_again(struct bytes reply)
 {
@@ -36,10 +45,12 @@ static bool says_again(struct bytes reply)
     int count = 0;
 
     look_copy(text, sizeof(text), reply);
+    if (*text == '$') /* a mutex': five numbers or, of a turn, six, perhaps a type */
+        return says_again_in(strstr(text, "\r\n") + 2);
     while (count < 8 && (items[count] = look_take(&rest)) != NULL)
         count++;
     if (count == 1)
-        return (atoll(items[0]) & 2) != 0;
+        return atoll(items[0]) == 2 || atoll(items[0]) == 3; /* else a number */
     return (count == 3 && atoll(items[2]) == 1) || (count >= 6 && atoll(items[5]) == 1) ||
            (count >= 7 && atoll(items[6]) == 1);
 }
@@ -267,7 +278,7 @@ static void on_script(struct model_server *server, const struct model_script_run
                 (faults->denied_commands && strstr(faults->denied_commands, "pub"));
 
     script_count++;
-    if (world.plan.quiet && run->key_count == 3 && run->arg_count == 6)
+    if (world.plan.quiet && run->key_count == 3 && run->arg_count == 3)
         note_place(run);
     if (is_release(run))
         note_release(run->args[0], is_drop(run));

@@ -87,8 +87,10 @@ void run_info(struct call *call)
 {
     struct buffer text = {0};
 
-    buffer_printf(&text, "# Server\r\nredis_version:7.0.15\r\nrun_id:%08x%08x%024x\r\n",
-                  call->server->number, call->server->restarts + 1, 0);
+    buffer_printf(
+        &text,
+        "# Server\r\nredis_version:7.0.15\r\narch_bits:64\r\nrun_id:%08x%08x%024x\r\n",
+        call->server->number, call->server->restarts + 1, 0);
     resp_bulk(call->reply, buffer_view(&text));
     buffer_free(&text);
 }

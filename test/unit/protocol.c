@@ -40,9 +40,12 @@ static void append(char *bytes, size_t size, const char *word, size_t length)
 
     assert_true(at + length + 32 < size);
     snprintf(bytes + at, size - at, "$%zu\r\n%.*s\r\n", length, (int)length, word);
+    for (at = strlen(bytes) - length - 2; bytes[at]; at++)
+        bytes[at] = bytes[at] == '~' ? ' ' : bytes[at];
 }
 
-/* Adds the commands of `text` (one a line, words separated by spaces) in Redis' form. */
+/* Adds the commands of `text` (one a line, words separated by spaces, `~` for a space inside
+ * one) in Redis' form. */
 static void commands(char *bytes, size_t size, const char *text)
 {
     while (*text) {
@@ -81,7 +84,8 @@ static void expect(struct lw__buffer *out, const char *format, ...)
 static void put_release(struct lw__buffer *out, bool eval, const char *name,
                         const struct lw__rw *rw)
 {
-    lw__encode_release(out, eval, &(struct lw__release_args){name, token, rw, "5e1f"});
+    lw__encode_release(out, eval,
+                       &(struct lw__release_args){name, token, rw, "5e1f", "%d %s 5e1f"});
 }
 
 static void test_the_try_is_set_and_incr_in_one_write(void **state)
@@ -111,14 +115,14 @@ static void test_raw_bytes_of_one_command(void **state)
 
 static void test_a_token_is_uuid_number_window(void **state)
 {
-    const struct lw__token largest = {UUID, UINT64_MAX, UINT32_MAX}, least = {UUID, 0, 0};
+    const struct lw__token largest = {UUID, INT64_MAX, UINT32_MAX}, least = {UUID, 0, 0};
     char text[LW__TOKEN_SIZE];
 
     (void)state;
     lw__format_token(&token, text);
     assert_string_equal(text, UUID ":7:2000-");
     lw__format_token(&largest, text);
-    assert_string_equal(text, UUID ":18446744073709551615:4294967295-");
+    assert_string_equal(text, UUID ":9223372036854775807:4294967295-");
     lw__format_token(&least, text);
     assert_string_equal(text, UUID ":0:0-");
 }
@@ -154,7 +158,7 @@ static void test_a_mutex_is_asked_for(void **state)
 {
     struct lw__acquire_args args = {.name = "job",
                                     .token = token,
-                                    .server = "5e1f",
+                                    .numbers = "%d %s 5e1f",
                                     .lease_ms = 30000,
                                     .ticket = -1,
                                     .fence = true};
@@ -164,7 +168,7 @@ static void test_a_mutex_is_asked_for(void **state)
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
-           ":7:2000- 30000 0 -1 1 5e1f",
+           ":7:2000- 30000 nf~%%d~%%s~5e1f",
            SHA(MUTEX_ACQUIRE));
     args.wait = true;
     args.fence = false;
@@ -173,8 +177,49 @@ static void test_a_mutex_is_asked_for(void **state)
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
-           ":7:2000- 2147483647 1 1763690000000001 0 5e1f",
+           ":7:2000- 2147483647 j-1763690000000001~%%d~%%s~5e1f",
            SHA(MUTEX_ACQUIRE));
+    args.keep = true;
+    args.ticket = 0;
+    lw__encode_acquire(&out, false, &args);
+    expect(&out,
+           "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
+           ":7:2000- 2147483647 k-0~%%d~%%s~5e1f",
+           SHA(MUTEX_ACQUIRE));
+}
+
+static void test_numbers_are_written_as_the_server_can(void **state)
+{
+    char numbers[LW__NUMBERS_SIZE];
+
+    (void)state;
+    lw__format_numbers("0123456789abcdef", true, numbers);
+    assert_string_equal(numbers, "%d %s 0123456789abcdef");
+    lw__format_numbers("0123456789abcdef", false, numbers);
+    assert_string_equal(numbers, "%.0f %s 0123456789abcdef");
+    lw__format_numbers("", true, numbers);
+    assert_string_equal(numbers, "%d %s ");
+}
+
+/* The text of a token that queues is longer than what Redis keeps in a list; all else of it
+ * is the same. */
+static void test_a_token_that_queues_is_padded(void **state)
+{
+    struct lw__token queues = {UUID, 7 | LW__PADDED, 100};
+    struct lw__message message;
+    char text[LW__TOKEN_SIZE], line[160];
+
+    (void)state;
+    assert_int_equal(lw__format_token(&queues, text), 65);
+    assert_string_equal(text, UUID ":00000000000000000000007:100-");
+    snprintf(line, sizeof line, "s %s 500 job", text);
+    assert_true(lw__format_read_message(line, strlen(line), UUID, &message));
+    assert_true(message.token.n == queues.n);
+    assert_int_equal(lw__format_token(&message.token, text), 65);
+    queues.n = INT64_MAX | LW__PADDED;
+    queues.window_ms = 60000;
+    assert_int_equal(lw__format_token(&queues, text), 67);
+    assert_string_equal(text, UUID ":00009223372036854775807:60000-");
 }
 
 static void test_a_turn_names_both_tokens(void **state)
@@ -183,7 +228,7 @@ static void test_a_turn_names_both_tokens(void **state)
     struct lw__acquire_args args = {.name = "job",
                                     .token = token,
                                     .previous = &previous,
-                                    .server = "5e1f",
+                                    .numbers = "%d %s 5e1f",
                                     .lease_ms = 1000,
                                     .ticket = -1,
                                     .wait = true,
@@ -194,13 +239,13 @@ static void test_a_turn_names_both_tokens(void **state)
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID ":6:500- " UUID
-           ":7:2000- 1000 -1 1 1 5e1f",
+           ":7:2000- 1000 jf~%%d~%%s~5e1f",
            SHA(MUTEX_TURN));
     args.wait = args.fence = false;
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID ":6:500- " UUID
-           ":7:2000- 1000 -1 0 0 5e1f",
+           ":7:2000- 1000 n-~%%d~%%s~5e1f",
            SHA(MUTEX_TURN));
 }
 
@@ -255,7 +300,8 @@ static void test_a_release_of_each_kind(void **state)
     (void)state;
     put_release(&out, false, "job", NULL);
     expect(&out,
-           "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID ":7:2000- 5e1f",
+           "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
+           ":7:2000- %%d~%%s~5e1f",
            SHA(MUTEX_RELEASE));
     /* a member has spaces in it: its words are not ours to split */
     for (int i = 0; i < 2; i++) {
@@ -322,7 +368,8 @@ static void test_eval_carries_the_text(void **state)
     snprintf(head, sizeof head, "*8\r\n$4\r\nEVAL\r\n$%zu\r\n", script->length);
     snprintf(tail, sizeof tail,
              "\r\n$1\r\n3\r\n$3\r\njob\r\n$22\r\nlockwire:2:queue:{job}\r\n"
-             "$14\r\nlockwire:fence\r\n$44\r\n" UUID ":7:2000-\r\n$4\r\n5e1f\r\n");
+             "$14\r\nlockwire:fence\r\n$44\r\n" UUID
+             ":7:2000-\r\n$10\r\n%%d %%s 5e1f\r\n");
     before = strlen(head);
     assert_int_equal(out.length, before + script->length + strlen(tail));
     assert_memory_equal(out.data, head, before);
@@ -349,7 +396,7 @@ static void test_names_with_and_without_tags(void **state)
         struct lw__buffer out = {0};
 
         put_release(&out, false, cases[i].name, NULL);
-        expect(&out, "EVALSHA %s 3 %s %s lockwire:fence " UUID ":7:2000- 5e1f",
+        expect(&out, "EVALSHA %s 3 %s %s lockwire:fence " UUID ":7:2000- %%d~%%s~5e1f",
                SHA(MUTEX_RELEASE), cases[i].name, cases[i].queue);
     }
 }
@@ -421,6 +468,8 @@ static void test_memory_that_is_not_there_sticks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_numbers_are_written_as_the_server_can),
+        cmocka_unit_test(test_a_token_that_queues_is_padded),
         cmocka_unit_test(test_a_drop_is_a_script_or_the_server_s_own_command),
         cmocka_unit_test(test_the_try_is_set_and_incr_in_one_write),
         cmocka_unit_test(test_raw_bytes_of_one_command),

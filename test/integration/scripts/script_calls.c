@@ -60,17 +60,54 @@ int four_tokens(void **state)
     return empty_server(state);
 }
 
+const char *script_how(int wait, long long ticket, int want_fence)
+{
+    static char texts[16][64];
+    static unsigned next;
+    char *text = texts[next++ % 16];
+
+    snprintf(text, sizeof(texts[0]), "%c%c%s %s", "njk"[wait], want_fence ? 'f' : '-',
+             ticket >= 0 ? script_number(ticket) : "", NUMBERS);
+    return text;
+}
+
+struct script_answer mutex_answer(struct script_answer answer, bool turn)
+{
+    struct script_answer ret = {.error = answer.error};
+    char *at = answer.text, *end;
+
+    if (answer.error || answer.count > 0) {
+        memcpy(ret.text, answer.text, sizeof(ret.text));
+        if (!answer.error && turn)
+            ret.n[ret.count++] = answer.n[0] >= 0;
+        ret.n[ret.count++] = 1;
+        ret.n[ret.count++] = turn && answer.n[0] < 0 ? -1 - answer.n[0] : answer.n[0];
+        return ret;
+    }
+    if (turn)
+        ret.n[ret.count++] = strtoll(at, &at, 10);
+    ret.n[ret.count++] = 0;
+    for (int i = 0; i < 5; i++) {
+        ret.n[ret.count++] = strtoll(at, &end, 10);
+        assert_true(end > at);
+        at = end;
+    }
+    snprintf(ret.text, sizeof(ret.text), "%s", *at ? at + 1 : "");
+    return ret;
+}
+
 struct script_answer acquire(const char *token, int lease, int wait, long long ticket)
 {
-    return script_run(&server, LW__SCRIPT_MUTEX_ACQUIRE, 3, KEYS, token,
-                      script_number(lease), script_number(wait), script_number(ticket),
-                      "1", SCRIPT_SERVER_ID, NULL);
+    return mutex_answer(script_run(&server, LW__SCRIPT_MUTEX_ACQUIRE, 3, KEYS, token,
+                                   script_number(lease), script_how(wait, ticket, 1),
+                                   NULL),
+                        false);
 }
 
 long long release(const char *token)
 {
-    struct script_answer answer = script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS,
-                                             token, SCRIPT_SERVER_ID, NULL);
+    struct script_answer answer =
+        script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS, token, NUMBERS, NULL);
 
     if (answer.error)
         fail_msg("%s", answer.text);
@@ -89,9 +126,12 @@ long long drop(const char *token)
 
 struct script_answer turn(const char *old, const char *token, const char *wait)
 {
-    return script_run(&server, LW__SCRIPT_MUTEX_TURN, 3, KEYS, old, token,
-                      script_number(LEASE), "-1", "1", wait ? wait : "1",
-                      SCRIPT_SERVER_ID, NULL);
+    int waits = !wait || *wait != '0';
+
+    return mutex_answer(script_run(&server, LW__SCRIPT_MUTEX_TURN, 3, KEYS, old, token,
+                                   script_number(LEASE), script_how(waits, NO_TICKET, 1),
+                                   NULL),
+                        true);
 }
 
 void assert_holder(const char *token)

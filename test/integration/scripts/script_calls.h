@@ -33,6 +33,16 @@ extern char t1[80], t2[80], t3[80], t4[80];
 #define SCRIPT_TEST(name) cmocka_unit_test_setup_teardown(name, empty_server, both_silent)
 #define TOKENS_TEST(name) cmocka_unit_test_setup_teardown(name, four_tokens, both_silent)
 
+/* The word by which the scripts of a mutex are told how to write a message (format.h). */
+#define NUMBERS "%d %s " SCRIPT_SERVER_ID
+/* `how` of mutex_ask.lua, valid for the next 16 calls; `wait` is 2 where the queue shall
+ * live on as well. */
+const char *script_how(int wait, long long ticket, int want_fence);
+/* What mutex_acquire answered as numbers: {1, fence} or {0, remaining ms, position, ticket,
+ * server time us, again}, and the type of a stranger as text; of mutex_turn, with the old
+ * token's release (0, 1) in front. */
+struct script_answer mutex_answer(struct script_answer answer, bool turn);
+
 /* The mutex "n". */
 struct script_answer acquire(const char *token, int lease, int wait, long long ticket);
 long long release(const char *token);

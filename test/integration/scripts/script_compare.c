@@ -20,22 +20,22 @@ struct world world;
 
 static struct script_answer send_mutex(const struct call *call)
 {
-    const char *token = world.tokens[call->token].text, *wait = call->wait ? "1" : "0";
-    const char *ticket = script_number(call->ticket),
-               *want = call->want_fence ? "1" : "0";
+    const char *token = world.tokens[call->token].text;
+    const char *how = script_how(call->wait, call->ticket, call->want_fence);
 
     if (call->script == LW__SCRIPT_MUTEX_ACQUIRE)
-        return script_run(&server, call->script, 3, KEYS, token, "600000", wait, ticket,
-                          want, SCRIPT_SERVER_ID, NULL);
+        return mutex_answer(
+            script_run(&server, call->script, 3, KEYS, token, "600000", how, NULL), false);
     if (call->script == LW__SCRIPT_MUTEX_TURN)
-        return script_run(&server, call->script, 3, KEYS, world.tokens[call->old].text,
-                          token, "600000", ticket, want, wait, SCRIPT_SERVER_ID, NULL);
+        return mutex_answer(script_run(&server, call->script, 3, KEYS,
+                                       world.tokens[call->old].text, token, "600000", how,
+                                       NULL),
+                            true);
     if (call->script == LW__SCRIPT_MUTEX_RENEW)
         return script_run(&server, call->script, 1, "n", token, "600000", NULL);
     if (call->script == LW__SCRIPT_MUTEX_DROP)
         return script_run(&server, call->script, 1, "n", token, NULL);
-    return script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS, token, SCRIPT_SERVER_ID,
-                      NULL);
+    return script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS, token, NUMBERS, NULL);
 }
 
 static struct script_answer send_rw(const struct call *call)
