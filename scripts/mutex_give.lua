@@ -7,8 +7,8 @@
 -- was told: a mute leaves all as is. `behind`: others queue behind whom it is for.
 --
 -- For `name`, `queue`, `fence`; `numbers`, how a message has a number, the time, and the
--- caller's word for the server that runs this: `%d %s <server>`, or `%.0f %s <server>` where
--- an integer of C's may be too small; and `us_text`, the time where that is read already.
+-- caller's word for the server that runs this: `%d %s%06d <server>`, or `%.0f` in front where
+-- an integer of C's may be too small; and `time`, TIME's reply where there is one already.
 -- Statements, because a function, made anew at each call of a script, costs as much as a
 -- command.
 --
@@ -39,14 +39,11 @@ for tried = 0, 16 do
         heard = redis.pcall('PUBSUB', 'NUMSUB', 'lockwire:2:' .. client)[2]
     end
     if heard and heard > 0 then
-        local us_text, count, anyway = us_text, '16', true
-        if not us_text then -- read before anything gets a TTL
-            local time = redis.call('TIME')
-            us_text = time[1] .. ('000000'):sub(#time[2] + 1) .. time[2]
-        end
+        local time, count, anyway = time or redis.call('TIME'), '16', true
         -- inline: draw.lua
         local told = redis.pcall('PUBLISH', 'lockwire:2:' .. client,
-                                 't ' .. head .. ' ' .. numbers:format(last - 15, us_text)
+                                 't ' .. head .. ' '
+                                 .. numbers:format(last - 15, time[1], time[2])
                                  .. ' ' .. name)
         heard = type(told) == 'number' and heard
     end

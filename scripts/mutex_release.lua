@@ -8,7 +8,7 @@
 -- Happy path: held, and the first in the queue is handed it.
 
 local name, queue, fence, token, numbers = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
-local value, us_text, me = redis.pcall('GET', name), nil, nil
+local value, time, me = redis.pcall('GET', name), nil, nil
 local held = value == token
 if not held and token:byte(-1) == 45 then
     held = value == token:sub(1, -2) .. '+'

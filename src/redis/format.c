@@ -188,7 +188,7 @@ void lw__format_server(const char *run_id, char ret[LW__SERVER_SIZE])
 
 void lw__format_numbers(const char *server, bool wide, char ret[LW__NUMBERS_SIZE])
 {
-    (void)snprintf(ret, LW__NUMBERS_SIZE, "%s %%s %s", wide ? "%d" : "%.0f", server);
+    (void)snprintf(ret, LW__NUMBERS_SIZE, "%s %%s%%06d %s", wide ? "%d" : "%.0f", server);
 }
 
 /* ---- messages ---- */

@@ -173,7 +173,7 @@ static void add_how(struct diff *diff)
 
     if (old >= 0)
         snprintf(place, sizeof(place), "%lld", old);
-    arguments_add(diff, "%c%c%s %s %%s %s", "njjjk"[rng_below(&diff->rng, 5)],
+    arguments_add(diff, "%c%c%s %s %%s%%06d %s", "njjjk"[rng_below(&diff->rng, 5)],
                   rng_chance(&diff->rng, 800) ? 'f' : '-', place,
                   rng_chance(&diff->rng, 800) ? "%d" : "%.0f",
                   rng_chance(&diff->rng, 800) ? "0123456789abcdef" : "");
@@ -197,7 +197,7 @@ static void mutex_release(struct diff *diff, const struct names *of)
     likely_token(diff, of->name, token, sizeof(token));
     add_keys(diff, of, false);
     arguments_add(diff, "%s", token);
-    arguments_add(diff, "%%d %%s %s",
+    arguments_add(diff, "%%d %%s%%06d %s",
                   rng_chance(&diff->rng, 800) ? "0123456789abcdef" : "");
 }
 

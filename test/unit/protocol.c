@@ -84,8 +84,8 @@ static void expect(struct lw__buffer *out, const char *format, ...)
 static void put_release(struct lw__buffer *out, bool eval, const char *name,
                         const struct lw__rw *rw)
 {
-    lw__encode_release(out, eval,
-                       &(struct lw__release_args){name, token, rw, "5e1f", "%d %s 5e1f"});
+    lw__encode_release(
+        out, eval, &(struct lw__release_args){name, token, rw, "5e1f", "%d %s%06d 5e1f"});
 }
 
 static void test_the_try_is_set_and_incr_in_one_write(void **state)
@@ -158,7 +158,7 @@ static void test_a_mutex_is_asked_for(void **state)
 {
     struct lw__acquire_args args = {.name = "job",
                                     .token = token,
-                                    .numbers = "%d %s 5e1f",
+                                    .numbers = "%d %s%06d 5e1f",
                                     .lease_ms = 30000,
                                     .ticket = -1,
                                     .fence = true};
@@ -168,7 +168,7 @@ static void test_a_mutex_is_asked_for(void **state)
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
-           ":7:2000- 30000 nf~%%d~%%s~5e1f",
+           ":7:2000- 30000 nf~%%d~%%s%%06d~5e1f",
            SHA(MUTEX_ACQUIRE));
     args.wait = true;
     args.fence = false;
@@ -177,14 +177,14 @@ static void test_a_mutex_is_asked_for(void **state)
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
-           ":7:2000- 2147483647 j-1763690000000001~%%d~%%s~5e1f",
+           ":7:2000- 2147483647 j-1763690000000001~%%d~%%s%%06d~5e1f",
            SHA(MUTEX_ACQUIRE));
     args.keep = true;
     args.ticket = 0;
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
-           ":7:2000- 2147483647 k-0~%%d~%%s~5e1f",
+           ":7:2000- 2147483647 k-0~%%d~%%s%%06d~5e1f",
            SHA(MUTEX_ACQUIRE));
 }
 
@@ -194,11 +194,11 @@ static void test_numbers_are_written_as_the_server_can(void **state)
 
     (void)state;
     lw__format_numbers("0123456789abcdef", true, numbers);
-    assert_string_equal(numbers, "%d %s 0123456789abcdef");
+    assert_string_equal(numbers, "%d %s%06d 0123456789abcdef");
     lw__format_numbers("0123456789abcdef", false, numbers);
-    assert_string_equal(numbers, "%.0f %s 0123456789abcdef");
+    assert_string_equal(numbers, "%.0f %s%06d 0123456789abcdef");
     lw__format_numbers("", true, numbers);
-    assert_string_equal(numbers, "%d %s ");
+    assert_string_equal(numbers, "%d %s%06d ");
 }
 
 /* The text of a token that queues is longer than what Redis keeps in a list; all else of it
@@ -228,7 +228,7 @@ static void test_a_turn_names_both_tokens(void **state)
     struct lw__acquire_args args = {.name = "job",
                                     .token = token,
                                     .previous = &previous,
-                                    .numbers = "%d %s 5e1f",
+                                    .numbers = "%d %s%06d 5e1f",
                                     .lease_ms = 1000,
                                     .ticket = -1,
                                     .wait = true,
@@ -239,13 +239,13 @@ static void test_a_turn_names_both_tokens(void **state)
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID ":6:500- " UUID
-           ":7:2000- 1000 jf~%%d~%%s~5e1f",
+           ":7:2000- 1000 jf~%%d~%%s%%06d~5e1f",
            SHA(MUTEX_TURN));
     args.wait = args.fence = false;
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID ":6:500- " UUID
-           ":7:2000- 1000 n-~%%d~%%s~5e1f",
+           ":7:2000- 1000 n-~%%d~%%s%%06d~5e1f",
            SHA(MUTEX_TURN));
 }
 
@@ -301,7 +301,7 @@ static void test_a_release_of_each_kind(void **state)
     put_release(&out, false, "job", NULL);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
-           ":7:2000- %%d~%%s~5e1f",
+           ":7:2000- %%d~%%s%%06d~5e1f",
            SHA(MUTEX_RELEASE));
     /* a member has spaces in it: its words are not ours to split */
     for (int i = 0; i < 2; i++) {
@@ -369,7 +369,7 @@ static void test_eval_carries_the_text(void **state)
     snprintf(tail, sizeof tail,
              "\r\n$1\r\n3\r\n$3\r\njob\r\n$22\r\nlockwire:2:queue:{job}\r\n"
              "$14\r\nlockwire:fence\r\n$44\r\n" UUID
-             ":7:2000-\r\n$10\r\n%%d %%s 5e1f\r\n");
+             ":7:2000-\r\n$14\r\n%%d %%s%%06d 5e1f\r\n");
     before = strlen(head);
     assert_int_equal(out.length, before + script->length + strlen(tail));
     assert_memory_equal(out.data, head, before);
@@ -396,7 +396,8 @@ static void test_names_with_and_without_tags(void **state)
         struct lw__buffer out = {0};
 
         put_release(&out, false, cases[i].name, NULL);
-        expect(&out, "EVALSHA %s 3 %s %s lockwire:fence " UUID ":7:2000- %%d~%%s~5e1f",
+        expect(&out,
+               "EVALSHA %s 3 %s %s lockwire:fence " UUID ":7:2000- %%d~%%s%%06d~5e1f",
                SHA(MUTEX_RELEASE), cases[i].name, cases[i].queue);
     }
 }
