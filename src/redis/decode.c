@@ -202,6 +202,12 @@ bool lw__decode_rw_released(const struct lw__reply *reply, struct lw__released *
 
 bool lw__decode_renewed(const struct lw__reply *reply, size_t count, bool *renewed)
 {
+    if (lw__reply_type(reply) == LW__REPLY_INTEGER) {
+        for (size_t i = 0; i < count; i++) {
+            renewed[i] = true;
+        }
+        return lw__reply_integer(reply) == (int64_t)count;
+    }
     if (lw__reply_type(reply) != LW__REPLY_ARRAY || lw__reply_count(reply) != count) {
         return false;
     }

@@ -419,7 +419,11 @@ static void test_a_renewal_answers_for_each(void **state)
     assert_true(renewed[0] && !renewed[1] && renewed[2]);
     assert_false(array_decoded(as_renewed, 3, (const char *[]){"1", "2", "1"}));
     assert_true(decoded(as_renewed_none, "*0\r\n"));
-    assert_false(decoded(as_renewed_none, ":0\r\n"));
+    assert_true(decoded(as_renewed, ":3\r\n"));
+    assert_true(renewed[0] && renewed[1] && renewed[2]);
+    assert_false(decoded(as_renewed, ":2\r\n"));
+    assert_true(decoded(as_renewed_none, ":0\r\n"));
+    assert_false(decoded(as_renewed_none, ":1\r\n"));
     assert_false(decoded(as_renewed_none, "$-1\r\n"));
 }
 
