@@ -5,7 +5,8 @@
 --       wants to break the lock, and needs no more than the tokens that hold it)
 -- Answer: {type of the name's key (TYPE's word), its TTL ms (-1: none, -2: no key),
 --          server time us,
---          value (a string's, its first 1024 bytes, to break 524288; else ''),
+--          value (a string's, its first 1024 bytes, to break 524288; else ''; of a mutex
+--                 the token, which the mark at its end is not a part of),
 --          how many hold it (a read-write lock; else -1),
 --          holds {token, "<end ms> <r|w> <owner>", fence, ...}, flat,
 --          mutex queue {length, TTL ms, member, ticket, ...}, flat, in order,
@@ -75,6 +76,9 @@ if nameless then
 end
 
 local value = kind == 'string' and redis.call('GET', KEYS[1]) or ''
+if value:find('^%x+%-%x+%-%x+%-%x+%-%x+:%d+:[1-9]%d*%+$') then
+    value = value:sub(1, -2) .. '-'
+end
 local mutex_queue, rw_queue = read_queue(KEYS[2]), read_queue(KEYS[3])
 if breaks and #value > 524288 then
     too_long = #value

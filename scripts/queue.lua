@@ -18,22 +18,9 @@
 
 -- include: clock.lua
 
--- The first of `count` new numbers. Below 2^50 the counter was lost, above 2^53 Lua
--- cannot count it, and of another type it is none: then time begins it again.
--- `anyway`: without memory, too. PEXPIRE needs none, and opens the way for what follows it.
+-- The first of `count` new numbers; see draw.lua.
 local function draw(count, anyway)
-    local last = redis.pcall('INCRBY', fence, count)
-    if anyway and type(last) ~= 'number' then
-        redis.call('PEXPIRE', fence, '86400000')
-        last = redis.pcall('INCRBY', fence, count)
-    end
-    if type(last) ~= 'number' or last >= 9007199254740992 then
-        last = 0
-    end
-    if last < 1125899906842624 then
-        last = math.max(last, tonumber(us_text) + count - 1)
-        redis.call('SET', fence, format('%.0f', last), 'PX', 86400000)
-    end
+    -- inline: draw.lua
     return last - count + 1
 end
 

@@ -30,6 +30,9 @@
 #include <syslog.h>
 #include <utlist.h>
 
+#define UNSEEN_US (20 * LW__MS)
+#define LOOKS_ONCE_IN 32
+
 /* ---- what comes back ---- */
 
 static int64_t sent_us_of(const struct lw__claim *claim)
@@ -146,7 +149,9 @@ static bool try_answered(struct lw__command *command, const struct lw__reply *re
         set_error[0] = '\0';
         if (type == LW__REPLY_ERROR) {
             lw__told(lw__reply_text(reply, NULL), set_error, LW__WHY);
-        } else if (!claim->set_done && type != LW__REPLY_NIL) {
+        } else if (type == LW__REPLY_NIL) {
+            claim->named = false; /* nothing of it is there, nor will be */
+        } else if (!claim->set_done) {
             return false;
         }
         if (command->request.expected > 0) {
@@ -275,6 +280,33 @@ static bool release_answered(struct lw__command *command, const struct lw__reply
     return true;
 }
 
+/* What is not released so is released with a look at the queue. A command that the server
+ * refuses has done nothing. */
+static bool drop_answered(struct lw__command *command, const struct lw__reply *reply)
+{
+    struct lw__claim *claim = lw__claim_of(command);
+    struct lw__released answer = {.again = true};
+    struct lw__input input = {.event = LW__EV_RELEASED, .sent_us = sent_us_of(claim)};
+
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        const char *text = lw__reply_text(reply, NULL);
+
+        if (claim->drop == LW__DROP_SCRIPT || lw__classify(text) != LW__ERR_REFUSED) {
+            server_error(claim, text);
+            return true;
+        }
+        lw__node_drop_refused(claim->client->node);
+    } else if (!lw__decode_dropped(reply, &answer)) {
+        return false;
+    } else if (answer.again) {
+        lw__hints_note_contended(claim->client, claim->name);
+    }
+    input.released.released = answer.released;
+    input.released.again = answer.again;
+    lw__claim_step(claim, &input);
+    return true;
+}
+
 static const struct lw__command_type try_type = {lw__claim_put_try, try_answered,
                                                  try_unanswered, LW__ORDER_FRESH};
 static const struct lw__command_type acquire_types[LW__ORDERS] = {
@@ -285,6 +317,8 @@ static const struct lw__command_type acquire_types[LW__ORDERS] = {
     [LW__ORDER_FRESH] = {lw__claim_put_acquire, acquire_answered, no_answer,
                          LW__ORDER_FRESH},
 };
+static const struct lw__command_type drop_type = {lw__claim_put_drop, drop_answered,
+                                                  no_answer, LW__ORDER_KEEP};
 static const struct lw__command_type release_type = {
     lw__claim_put_release, release_answered, no_answer, LW__ORDER_KEEP};
 
@@ -298,6 +332,22 @@ static enum lw__order order_of(const struct lw__claim *claim)
     return claim->machine.ticket >= 0 ? LW__ORDER_AGAIN : LW__ORDER_FRESH;
 }
 
+/* Whether it is released without a look at the queue: granted by the plain try, so that
+ * nobody queued then as far as is known, and its value would say if somebody did since.
+ * That can be wrong where the lease of whoever held before ran out while others waited.
+ * So each that was held for a while looks, and some of the others. Only how long those
+ * wait rests on it. */
+static bool may_drop(struct lw__claim *claim)
+{
+    struct lw_client *client = claim->client;
+
+    return claim->tried && claim->set_done && claim->mode->encode_drop != NULL &&
+           !claim->machine.uncertain && claim->name->claims == claim &&
+           claim->next == NULL && !lw__hints_is_contended(client, claim->name) &&
+           lw__now_us() - sent_us_of(claim) <= UNSEEN_US &&
+           lw__random_between(&client->random, 1, LOOKS_ONCE_IN) != 1;
+}
+
 static void send_wanted(struct lw__claim *claim, unsigned actions)
 {
     struct lw__node *node = claim->client->node;
@@ -305,7 +355,7 @@ static void send_wanted(struct lw__claim *claim, unsigned actions)
     const struct lw__unseeded *unseeded;
 
     if (actions & LW__SEND_RELEASE) {
-        type = &release_type;
+        type = may_drop(claim) ? &drop_type : &release_type;
     } else if (lw__terms_wants_fence(claim) &&
                (unseeded = lw__node_unseeded(node)) != NULL) {
         cannot_serve(claim, unseeded->class, unseeded->why, false);
@@ -315,7 +365,7 @@ static void send_wanted(struct lw__claim *claim, unsigned actions)
     } else {
         type = &acquire_types[order_of(claim)];
     }
-    claim->trying = type == &try_type;
+    claim->trying = claim->tried = type == &try_type;
     if (lw__node_send(node, &claim->command, type)) {
         return;
     }

@@ -9,6 +9,7 @@
 #include "redis/node.h"
 
 #define CONTENDED_US (1000 * LW__MS)
+#define KEEP_US (20000 * LW__MS) /* of the two minutes that a queue lives */
 
 void lw__hints_note_clock(struct lw__claim *claim, int64_t sent_us, int64_t server_us)
 {
@@ -34,8 +35,26 @@ void lw__hints_note_contended(struct lw_client *client, const struct lw__name *n
 {
     unsigned hash = name->hh.hashv, slot = hash % LW__CONTENDED_SLOTS;
 
+    if (client->hints.contended[slot].hash != hash) {
+        client->hints.contended[slot].kept_us = 0;
+    }
     client->hints.contended[slot].hash = hash;
     client->hints.contended[slot].until_us = lw__now_us() + CONTENDED_US;
+}
+
+bool lw__hints_is_to_keep(struct lw_client *client, const struct lw__name *name)
+{
+    unsigned hash = name->hh.hashv, slot = hash % LW__CONTENDED_SLOTS;
+    int64_t now = lw__now_us();
+
+    if (client->hints.contended[slot].hash == hash &&
+        now - client->hints.contended[slot].kept_us < KEEP_US) {
+        return false;
+    }
+    if (client->hints.contended[slot].hash == hash) {
+        client->hints.contended[slot].kept_us = now;
+    }
+    return true;
 }
 
 bool lw__hints_is_contended(const struct lw_client *client, const struct lw__name *name)

@@ -96,8 +96,11 @@ static void put_break(struct lw__command *command, struct lw__buffer *out)
     struct lw__inquiry *inquiry = inquiry_of(command);
     const struct lw_inspected *holder = &inquiry->look.entries[inquiry->breaking];
 
-    lw__encode_break(out, command->eval, inquiry->name, holder->token,
-                     mode_of_broken(inquiry)->rw, lw__node_server(inquiry->client->node));
+    const struct lw__node *node = inquiry->client->node;
+    bool rw = mode_of_broken(inquiry)->rw;
+
+    lw__encode_break(out, command->eval, inquiry->name, holder->token, rw,
+                     rw ? lw__node_server(node) : lw__node_numbers(node));
 }
 
 static void break_next(struct lw__inquiry *inquiry);
@@ -138,7 +141,7 @@ static bool is_meant(const struct lw__inquiry *inquiry, const struct lw_inspecte
     if (inquiry->token == NULL) {
         return true;
     }
-    return strcmp(inquiry->token, holder->token) == 0 &&
+    return lw__format_means(inquiry->token, holder->token) &&
            (*holder->token || holder->mode == LW_MUTEX);
 }
 

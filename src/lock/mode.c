@@ -5,7 +5,6 @@
 #include "lock/redisson.h"
 #include "lockwire.h"
 #include "redis/decode.h"
-#include "redis/encode.h"
 
 #define READ_WRITE                                                                       \
     .encode_acquire = lw__encode_acquire, .encode_release = lw__encode_release,          \
@@ -15,9 +14,10 @@
 
 const struct lw__mode lw__mode_table[] = {
     [LW_MUTEX] = {.encode_acquire = lw__encode_acquire,
+                  .encode_drop = lw__encode_drop,
                   .encode_release = lw__encode_release,
                   .encode_renew = lw__encode_renew,
-                  .decode_acquired = lw__decode_acquired,
+                  .decode_acquired = lw__decode_mutex_acquired,
                   .decode_released = lw__decode_released,
                   .format_owner = lw__format_token,
                   .fenced = true,

@@ -16,6 +16,7 @@
 #include "lock/renewal.h"
 #include "lock/whoami.h"
 #include "lockwire.h"
+#include "redis/encode.h"
 #include "redis/format.h"
 
 #include <stdbool.h>
@@ -108,10 +109,13 @@ struct lw__claim {
     char *owner;                /* of other modes than LW_MUTEX, too */
     uint64_t n, previous_n;
     uint32_t window_ms, previous_window_ms;
-    int64_t remaining_ms;        /* of the holder, as last heard; turns_events.c's, too */
-    uint8_t numbers;             /* fencing tokens that its grant drew */
-    bool asked_to_join;          /* the ask in flight joins the queue */
-    bool trying;                 /* the plain try is in flight */
+    int64_t remaining_ms; /* of the holder, as last heard; turns_events.c's, too */
+    uint8_t numbers;      /* fencing tokens that its grant drew */
+    bool asked_to_join;   /* the ask in flight joins the queue */
+    bool named;           /* its token was sent, and may be in Redis by that text */
+    bool trying;          /* the plain try is in flight */
+    bool tried;           /* it was the last that was sent */
+    enum lw__drop drop;   /* how its release without a look was sent */
     bool set_answered, set_done; /* its SET */
     bool stranger_told;
 

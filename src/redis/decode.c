@@ -6,6 +6,8 @@
 
 #include "redis/reply.h"
 
+#include <string.h>
+
 #define LUA_MAX ((int64_t)1 << 53) /* above it a script cannot count */
 
 /* An integer from `low` to `high` at this place of an array, and nothing else. */
@@ -112,9 +114,86 @@ bool lw__decode_rw_acquired(const struct lw__reply *reply, bool turn,
     return number == -1 || (number > 0 && number <= LUA_MAX);
 }
 
+/* An integer as Lua writes it, up to a blank or the end; `at` is behind that then. */
+static bool take_integer(const char **at, int64_t low, int64_t high, int64_t *ret)
+{
+    bool negative = **at == '-';
+    const char *text = *at + negative, *first = text;
+    int64_t value = 0;
+
+    for (; *text >= '0' && *text <= '9'; text++) {
+        if (value > LUA_MAX / 10) {
+            return false;
+        }
+        value = value * 10 + (*text - '0');
+    }
+    if (text == first || (*first == '0' && (negative || text > first + 1)) ||
+        (*text != ' ' && *text != '\0')) {
+        return false;
+    }
+    *at = text + (*text == ' ');
+    *ret = negative ? -value : value;
+    return *ret >= low && *ret <= high;
+}
+
+static bool take_flag(const char **at, bool *ret)
+{
+    int64_t number;
+    bool taken = take_integer(at, 0, 1, &number);
+
+    *ret = taken && number == 1;
+    return taken;
+}
+
+/* mutex_ask.lua says how it is written. */
+static bool get_refused(const struct lw__reply *reply, bool turn,
+                        struct lw__acquired *ret)
+{
+    size_t length;
+    const char *text = lw__reply_text(reply, &length), *at = text;
+
+    ret->kind = LW__ANSWER_QUEUED;
+    if (lw__reply_type(reply) != LW__REPLY_STRING || strlen(text) != length ||
+        (turn && !take_flag(&at, &ret->released)) ||
+        !take_integer(&at, -1, LUA_MAX, &ret->remaining_ms) ||
+        !take_integer(&at, -1, LUA_MAX, &ret->position) ||
+        !take_integer(&at, -1, LUA_MAX, &ret->ticket) ||
+        !take_integer(&at, 1, LUA_MAX, &ret->server_us) || !take_flag(&at, &ret->again)) {
+        return false;
+    }
+    ret->stranger = *at != '\0' ? at : NULL;
+    return *at != '\0' || text[length - 1] != ' ';
+}
+
+bool lw__decode_mutex_acquired(const struct lw__reply *reply, bool turn,
+                               struct lw__acquired *ret)
+{
+    int64_t number = lw__reply_integer(reply);
+
+    *ret = (struct lw__acquired){0};
+    if (lw__reply_type(reply) != LW__REPLY_INTEGER) {
+        return get_refused(reply, turn, ret);
+    }
+    ret->kind = LW__ANSWER_GRANTED;
+    ret->released = turn && number >= 0;
+    if (turn && number < 0) {
+        number = -1 - number;
+    }
+    ret->fence = (uint64_t)number;
+    return number >= 0 && number <= LUA_MAX;
+}
+
 bool lw__decode_count(const struct lw__reply *reply, int64_t *ret)
 {
     return lw__reply_count(reply) == 2 && integer_at(reply, 1, 0, INT64_MAX, ret);
+}
+
+bool lw__decode_dropped(const struct lw__reply *reply, struct lw__released *ret)
+{
+    int64_t number = lw__reply_integer(reply);
+
+    *ret = (struct lw__released){.released = number == 1, .again = number == 0};
+    return lw__reply_type(reply) == LW__REPLY_INTEGER && (number == 0 || number == 1);
 }
 
 bool lw__decode_released(const struct lw__reply *reply, struct lw__released *ret)
@@ -138,6 +217,12 @@ bool lw__decode_rw_released(const struct lw__reply *reply, struct lw__released *
 
 bool lw__decode_renewed(const struct lw__reply *reply, size_t count, bool *renewed)
 {
+    if (lw__reply_type(reply) == LW__REPLY_INTEGER) {
+        for (size_t i = 0; i < count; i++) {
+            renewed[i] = true;
+        }
+        return lw__reply_integer(reply) == (int64_t)count;
+    }
     if (lw__reply_type(reply) != LW__REPLY_ARRAY || lw__reply_count(reply) != count) {
         return false;
     }

@@ -85,6 +85,25 @@ static void put_rw_acquire(struct lw__buffer *out, bool eval,
     put_waiting(out, args);
 }
 
+/* `how` of mutex_ask.lua. */
+static void put_how(struct lw__buffer *out, const struct lw__acquire_args *args)
+{
+    const char *joins = !args->wait ? "n" : args->keep ? "k" : "j", *ticket = "";
+    char room[LW__DIGITS];
+    size_t digits = 0, numbers = strlen(args->numbers);
+
+    if (args->ticket >= 0) {
+        ticket = lw__resp_digits((uint64_t)args->ticket, room, &digits);
+    }
+    lw__resp_begin(out, 2 + digits + 1 + numbers);
+    lw__buffer_put(out, joins, 1);
+    lw__buffer_put(out, args->fence ? "f" : "-", 1);
+    lw__buffer_put(out, ticket, digits);
+    lw__buffer_put(out, " ", 1);
+    lw__buffer_put(out, args->numbers, numbers);
+    lw__resp_end(out);
+}
+
 void lw__encode_acquire(struct lw__buffer *out, bool eval,
                         const struct lw__acquire_args *args)
 {
@@ -93,24 +112,16 @@ void lw__encode_acquire(struct lw__buffer *out, bool eval,
         return;
     }
     if (args->previous != NULL) {
-        put_script(out, eval, LW__SCRIPT_MUTEX_TURN, 3, 7);
+        put_script(out, eval, LW__SCRIPT_MUTEX_TURN, 3, 4);
         put_keys(out, args->name, false);
         lw__format_put_token(out, args->previous);
     } else {
-        put_script(out, eval, LW__SCRIPT_MUTEX_ACQUIRE, 3, 6);
+        put_script(out, eval, LW__SCRIPT_MUTEX_ACQUIRE, 3, 3);
         put_keys(out, args->name, false);
     }
     lw__format_put_token(out, &args->token);
     lw__resp_number(out, args->lease_ms);
-    if (args->previous == NULL) {
-        lw__resp_number(out, args->wait);
-    }
-    lw__resp_number(out, args->ticket);
-    lw__resp_number(out, args->fence);
-    if (args->previous != NULL) {
-        lw__resp_number(out, args->wait);
-    }
-    lw__resp_text(out, args->server);
+    put_how(out, args);
 }
 
 void lw__encode_redisson_acquire(struct lw__buffer *out, bool eval,
@@ -120,6 +131,29 @@ void lw__encode_redisson_acquire(struct lw__buffer *out, bool eval,
     lw__resp_text(out, args->name);
     lw__format_put_field(out, &args->token);
     lw__resp_number(out, args->lease_ms);
+}
+
+void lw__encode_drop(struct lw__buffer *out, bool eval, enum lw__drop drop,
+                     const char *name, const struct lw__token *token)
+{
+    switch (drop) {
+    case LW__DROP_SCRIPT:
+        put_script(out, eval, LW__SCRIPT_MUTEX_DROP, 1, 1);
+        break;
+    case LW__DROP_DELIFEQ:
+        lw__resp_command(out, 3);
+        lw__resp_text(out, "DELIFEQ");
+        break;
+    case LW__DROP_DELEX:
+        lw__resp_command(out, 4);
+        lw__resp_text(out, "DELEX");
+        break;
+    }
+    lw__resp_text(out, name);
+    if (drop == LW__DROP_DELEX) {
+        lw__resp_text(out, "IFEQ");
+    }
+    lw__format_put_token(out, token);
 }
 
 void lw__encode_release(struct lw__buffer *out, bool eval,
@@ -133,7 +167,7 @@ void lw__encode_release(struct lw__buffer *out, bool eval,
     if (rw) {
         lw__format_put_leaver(out, args->rw, args->server);
     } else {
-        lw__resp_text(out, args->server);
+        lw__resp_text(out, args->numbers);
     }
 }
 

@@ -19,10 +19,12 @@ struct lw__acquire_args {
     struct lw__token token;
     const struct lw__token *previous; /* to be released in the same script; or NULL */
     const struct lw__rw *rw;          /* NULL: a mutex */
-    const char *server;               /* its id, for the messages of a hand-over */
+    const char *server;               /* its id, for the messages of a hand-over, */
+    const char *numbers; /* or what a mutex's scripts are told in its place */
     uint32_t lease_ms;
     int64_t ticket; /* -1: none yet */
     bool wait, fence;
+    bool keep; /* who waits has the queue live on */
 };
 void lw__encode_acquire(struct lw__buffer *out, bool eval,
                         const struct lw__acquire_args *args);
@@ -30,17 +32,25 @@ void lw__encode_acquire(struct lw__buffer *out, bool eval,
 void lw__encode_redisson_acquire(struct lw__buffer *out, bool eval,
                                  const struct lw__acquire_args *args);
 
+/* How the value of a key is compared and deleted: by a script, or by the command of a
+ * server that has one. */
+enum lw__drop { LW__DROP_SCRIPT, LW__DROP_DELIFEQ, LW__DROP_DELEX };
+/* Releases a mutex that nobody queues for. */
+void lw__encode_drop(struct lw__buffer *out, bool eval, enum lw__drop drop,
+                     const char *name, const struct lw__token *token);
+
 struct lw__release_args {
     const char *name;
     struct lw__token token;
     const struct lw__rw *rw; /* NULL: a mutex */
-    const char *server;
+    const char *server, *numbers;
 };
 void lw__encode_release(struct lw__buffer *out, bool eval,
                         const struct lw__release_args *args);
 void lw__encode_redisson_release(struct lw__buffer *out, bool eval,
                                  const struct lw__release_args *args);
-/* Takes the lock from this token, whosever it is, and hands it over. */
+/* Takes the lock from this token, whosever it is, and hands it over. `server`: or, of a
+ * mutex, `numbers`. */
 void lw__encode_break(struct lw__buffer *out, bool eval, const char *name,
                       const char *token, bool rw, const char *server);
 

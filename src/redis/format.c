@@ -16,6 +16,7 @@
 #define CLIENT_KEY "lockwire:client:"
 #define LUA_MAX ((int64_t)1 << 53) /* above it a script cannot count */
 #define WINDOW_MAX 60000           /* of a claim, in ms */
+#define PADDED_DIGITS 23           /* of n, so that the shortest window makes 65 bytes */
 
 /* ---- tokens ---- */
 
@@ -23,10 +24,14 @@ size_t lw__format_field(const struct lw__token *token, char ret[LW__TOKEN_SIZE])
 {
     char room[LW__DIGITS];
     size_t at = LW__UUID_SIZE - 1, length;
-    const char *text = lw__resp_digits(token->n, room, &length);
+    const char *text = lw__resp_digits(token->n & ~LW__PADDED, room, &length);
 
     memcpy(ret, token->uuid, at);
     ret[at++] = ':';
+    if (token->n & LW__PADDED) {
+        memset(ret + at, '0', PADDED_DIGITS - length);
+        at += PADDED_DIGITS - length;
+    }
     memcpy(ret + at, text, length + 1);
     return at + length;
 }
@@ -63,6 +68,16 @@ bool lw__format_is_token(const char *text)
     size_t length = strlen(text);
 
     return length > LW__UUID_SIZE && text[LW__UUID_SIZE - 1] == ':' && text[8] == '-';
+}
+
+bool lw__format_means(const char *given, const char *token)
+{
+    size_t length = strlen(token);
+
+    return strcmp(given, token) == 0 ||
+           (lw__format_is_token(token) && token[length - 1] == '-' &&
+            strlen(given) == length && strncmp(given, token, length - 1) == 0 &&
+            given[length - 1] == '+');
 }
 
 /* ---- requests and holds of a read-write lock ---- */
@@ -177,6 +192,11 @@ void lw__format_server(const char *run_id, char ret[LW__SERVER_SIZE])
     (void)snprintf(ret, LW__SERVER_SIZE, "%.*s", (int)length, run_id);
 }
 
+void lw__format_numbers(const char *server, bool wide, char ret[LW__NUMBERS_SIZE])
+{
+    (void)snprintf(ret, LW__NUMBERS_SIZE, "%s %%s%%06d %s", wide ? "%d" : "%.0f", server);
+}
+
 /* ---- messages ---- */
 
 /* Digits up to `stop`: from 1 to `most`, as the scripts write it. */
@@ -204,6 +224,22 @@ static bool read_number(const char **at, char stop, uint64_t most, uint64_t *ret
     return true;
 }
 
+/* The number of a token, which may be padded. */
+static bool read_n(const char **at, uint64_t *ret)
+{
+    size_t digits = strspn(*at, "0123456789"), zeros = strspn(*at, "0");
+    bool padded = zeros > 0 && digits == PADDED_DIGITS;
+
+    if (padded) {
+        *at += zeros;
+    }
+    if (!read_number(at, ':', INT64_MAX, ret)) {
+        return false;
+    }
+    *ret |= padded ? LW__PADDED : 0;
+    return true;
+}
+
 /* A token of the client's, and the blank behind it. */
 static bool read_token(const char **at, const char *uuid, struct lw__token *ret)
 {
@@ -214,8 +250,8 @@ static bool read_token(const char **at, const char *uuid, struct lw__token *ret)
         return false;
     }
     *at += LW__UUID_SIZE;
-    if (!read_number(at, ':', INT64_MAX, &ret->n) ||
-        !read_number(at, '-', WINDOW_MAX, &window) || *(*at)++ != ' ') {
+    if (!read_n(at, &ret->n) || !read_number(at, '-', WINDOW_MAX, &window) ||
+        *(*at)++ != ' ') {
         return false;
     }
     ret->window_ms = (uint32_t)window;

@@ -55,6 +55,28 @@ static void policy_told(struct lw__request *request, const struct lw__reply *rep
     }
 }
 
+static bool has_command(const struct lw__reply *abilities, size_t index)
+{
+    return lw__reply_type(lw__reply_at(abilities, index)) == LW__REPLY_ARRAY;
+}
+
+/* What it knows is told at length, what not by nil; an older server, or one that may not
+ * be asked, says neither. */
+static void abilities_told(struct lw__request *request, const struct lw__reply *reply)
+{
+    struct lw__node *node = LW__OWNER(struct lw__node, abilities, request);
+
+    lw__node_make_room(node);
+    if (lw__reply_count(reply) != 2) {
+        return;
+    }
+    if (has_command(reply, 0)) {
+        node->drop = LW__DROP_DELIFEQ;
+    } else if (has_command(reply, 1)) {
+        node->drop = LW__DROP_DELEX;
+    }
+}
+
 static void killed(struct lw__request *request, const struct lw__reply *reply)
 {
     (void)reply; /* it may have been gone already */
@@ -69,6 +91,7 @@ static void commands_ready(void *arg)
         node->options.stats->reconnects++;
     }
     lw__format_server(node->commands.run_id, node->server);
+    lw__format_numbers(node->server, node->commands.wide, node->numbers);
     if (node->commands.previous_id > 0) {
         /* Whatever the dead connection still has buffered must not run behind ours. */
         char id[24];
@@ -79,6 +102,9 @@ static void commands_ready(void *arg)
     }
     lw__session_say(&node->commands, &node->policy, policy_told, 3,
                     (const char *[]){"CONFIG", "GET", "maxmemory-policy"});
+    node->drop = LW__DROP_SCRIPT;
+    lw__session_say(&node->commands, &node->abilities, abilities_told, 4,
+                    (const char *[]){"COMMAND", "INFO", "DELIFEQ", "DELEX"});
     node->count_forbidden = false;
     lw__node_count(node); /* before `up`, which has everyone ask, and join */
     lw__node_seed(node);
@@ -181,9 +207,24 @@ const char *lw__node_server(const struct lw__node *node)
     return node->server;
 }
 
+const char *lw__node_numbers(const struct lw__node *node)
+{
+    return node->numbers;
+}
+
 bool lw__node_is_clustered(const struct lw__node *node)
 {
     return node->commands.clustered;
+}
+
+enum lw__drop lw__node_drop(const struct lw__node *node)
+{
+    return node->drop;
+}
+
+void lw__node_drop_refused(struct lw__node *node)
+{
+    node->drop = LW__DROP_SCRIPT;
 }
 
 const struct lw__access *lw__node_access(const struct lw__node *node)

@@ -28,8 +28,10 @@ struct lw__node {
     struct lw__session commands;
     struct lw__subscription subscription;
     struct lw__timer heartbeat;
-    struct lw__request policy, kill; /* sent once a connection, answers informative */
-    char server[LW__SERVER_SIZE];    /* the command link's */
+    /* sent once a connection, answers informative */
+    struct lw__request policy, kill, abilities;
+    enum lw__drop drop;
+    char server[LW__SERVER_SIZE], numbers[LW__NUMBERS_SIZE]; /* the command link's */
     unsigned connection;
     bool up;
 

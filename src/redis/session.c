@@ -108,6 +108,7 @@ static void note_info(struct lw__session *s, const char *info)
 
     (void)snprintf(s->told_run_id, sizeof(s->told_run_id), "%.*s",
                    (int)strcspn(value, "\r\n"), value);
+    s->wide = strncmp(info_field(info, "arch_bits:"), "64", 2) == 0;
     s->clustered = strncmp(info_field(info, "redis_mode:"), "cluster", 7) == 0 ||
                    strncmp(info_field(info, "server_mode:"), "cluster", 7) == 0;
 }

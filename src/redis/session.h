@@ -85,7 +85,7 @@ struct lw__session {
     int64_t id;     /* CLIENT ID of the connection that was ready last, 0: not told */
     int64_t previous_id; /* of the one before, if the same server process still runs */
     char run_id[LW__RUN_ID_SIZE];
-    bool clustered; /* INFO says so */
+    bool clustered, wide; /* INFO says so: in cluster mode; of 64 bits */
     /* Of the connection that is greeted: what was told, and the last error. */
     int64_t told_id;
     char told_run_id[LW__RUN_ID_SIZE], last_words[LW__WHY];

@@ -125,8 +125,8 @@ CELL(replies_never_asked_for__waiter_W1)
     int downs = b->downs;
 
     B = ask_to_wait(b, "B", STAGE_WAIT_MS, 0);
-    lie = "*6\r\n:0\r\n:100\r\n:0\r\n:1\r\n:1700000000000000\r\n:0\r\n"
-          "*2\r\n:1\r\n:1700000000000000\r\n*2\r\n:1\r\n:1700000000000000\r\n";
+    lie =
+        "$26\r\n100 0 1 1700000000000000 0\r\n:1700000000000000\r\n:1700000000000000\r\n";
     UNTIL(b->downs > downs);
     lie = NULL;
     assert_int_equal(B->result, PENDING);

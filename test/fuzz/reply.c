@@ -20,14 +20,18 @@
 
 static const char uuid[] = "6ba7b810-9dad-41d1-80b4-00c04fd430c8";
 
-static void check_acquired(const struct lw__reply *reply, bool turn, bool rw)
+typedef bool acquired_decoder(const struct lw__reply *reply, bool turn,
+                              struct lw__acquired *ret);
+
+static void check_acquired(const struct lw__reply *reply, bool turn,
+                           acquired_decoder *decode)
 {
     struct lw__acquired got;
 
-    if (!(rw ? lw__decode_rw_acquired : lw__decode_acquired)(reply, turn, &got)) {
+    if (!decode(reply, turn, &got)) {
         return;
     }
-    CHECK(lw__reply_type(reply) == LW__REPLY_ARRAY || rw);
+    CHECK(lw__reply_type(reply) == LW__REPLY_ARRAY || decode != lw__decode_acquired);
     CHECK(got.fence <= (uint64_t)LUA_MAX);
     if (got.kind == LW__ANSWER_QUEUED) {
         CHECK(got.remaining_ms >= -1 && got.position >= -1 && got.ticket >= -1);
@@ -37,8 +41,8 @@ static void check_acquired(const struct lw__reply *reply, bool turn, bool rw)
     } else {
         CHECK(got.stranger == NULL && !got.again);
     }
-    CHECK(rw || got.kind != LW__ANSWER_DEADLOCK);
-    CHECK(!(rw && turn));
+    CHECK(decode == lw__decode_rw_acquired || got.kind != LW__ANSWER_DEADLOCK);
+    CHECK(!(decode == lw__decode_rw_acquired && turn));
 }
 
 static void check_message(const struct lw__reply *reply)
@@ -73,10 +77,12 @@ static void check_reply(const struct lw__reply *reply)
     bool renewed[COUNT];
 
     check_tree(reply, 1);
-    for (int rw = 0; rw < 2; rw++) {
-        check_acquired(reply, false, rw);
-        check_acquired(reply, true, rw);
+    for (int turn = 0; turn < 2; turn++) {
+        check_acquired(reply, turn, lw__decode_acquired);
+        check_acquired(reply, turn, lw__decode_mutex_acquired);
+        check_acquired(reply, turn, lw__decode_rw_acquired);
     }
+    (void)lw__decode_dropped(reply, &released);
     if (lw__decode_released(reply, &released)) {
         CHECK(released.holds_left == 0);
     }
@@ -84,7 +90,7 @@ static void check_reply(const struct lw__reply *reply)
         CHECK(released.holds_left >= 0 && released.holds_left <= LUA_MAX);
     }
     if (lw__decode_renewed(reply, COUNT, renewed)) {
-        CHECK(lw__reply_count(reply) == COUNT);
+        CHECK(lw__reply_count(reply) == COUNT || lw__reply_integer(reply) == COUNT);
     }
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         CHECK(lw__classify(lw__reply_text(reply, NULL)) <= LW__ERR_REFUSED);

@@ -194,7 +194,7 @@ static void list_holders(char *list, size_t size)
 {
     char *rest = (char *)look_ask("GET", name, NULL);
     bool is_hash = *rest == '-';
-    const char *item;
+    char *item;
     size_t used = 0;
 
     *list = '\0';
@@ -205,8 +205,8 @@ static void list_holders(char *list, size_t size)
         if (is_hash && strncmp(item, "h:", 2) != 0) {
             continue;
         }
-        used +=
-            (size_t)snprintf(list + used, size - used, " %s ", is_hash ? item + 2 : item);
+        used += (size_t)snprintf(list + used, size - used, " %s ",
+                                 is_hash ? item + 2 : look_unmark(item));
         if (used >= size) {
             violation("%s has more holders than can be checked", name);
         }

@@ -167,12 +167,20 @@ bool look_could_enter(const char *name, const struct look_rw *rw, const char *me
     return permits == 0 || rw->readers < permits || its_reads > 0 || rw->wcount > 0;
 }
 
+char *look_unmark(char *value)
+{
+    size_t length = strlen(value);
+
+    if (length > 0 && value[length - 1] == '+')
+        value[length - 1] = '-';
+    return value;
+}
+
 bool look_has_mutex(const char *name, const char *token)
 {
-    char *rest = (char *)look_ask("GET", name, NULL);
-    const char *value = look_take(&rest);
+    char *rest = (char *)look_ask("GET", name, NULL), *value = look_take(&rest);
 
-    return value != NULL && strcmp(value, token) == 0;
+    return value != NULL && strcmp(look_unmark(value), token) == 0;
 }
 
 bool look_has_hold(const char *name, const char *token)

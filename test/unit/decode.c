@@ -259,6 +259,111 @@ static void test_no_array_is_no_answer_to_acquire(void **state)
     refuses_scalars(as_turn);
 }
 
+/* ---- of a mutex ---- */
+
+static bool as_mutex(const struct lw__reply *reply)
+{
+    return lw__decode_mutex_acquired(reply, false, &acquired);
+}
+
+static bool as_mutex_turn(const struct lw__reply *reply)
+{
+    bool good = lw__decode_mutex_acquired(reply, true, &acquired);
+
+    (void)snprintf(stranger, sizeof(stranger), "%s",
+                   good && acquired.stranger ? acquired.stranger : "");
+    return good;
+}
+
+static bool mutex_text(bool turn, const char *text)
+{
+    char bytes[256];
+
+    (void)snprintf(bytes, sizeof(bytes), "$%zu\r\n%s\r\n", strlen(text), text);
+    return decoded(turn ? as_mutex_turn : as_mutex, bytes);
+}
+
+static void test_a_mutex_s_grant_is_its_number(void **state)
+{
+    (void)state;
+    assert_true(decoded(as_mutex, ":1763690000000016\r\n"));
+    assert_int_equal(acquired.kind, LW__ANSWER_GRANTED);
+    assert_true(acquired.fence == 1763690000000016 && !acquired.released);
+    assert_true(decoded(as_mutex, ":0\r\n"));
+    assert_true(acquired.fence == 0);
+    assert_false(decoded(as_mutex, ":-1\r\n"));
+    assert_true(decoded(as_mutex, ":9007199254740992\r\n"));
+    assert_false(decoded(as_mutex, ":9007199254740993\r\n"));
+    assert_true(decoded(as_mutex_turn, ":5\r\n"));
+    assert_true(acquired.fence == 5 && acquired.released);
+    assert_true(decoded(as_mutex_turn, ":-6\r\n"));
+    assert_true(acquired.fence == 5 && !acquired.released);
+    assert_true(decoded(as_mutex_turn, ":-1\r\n"));
+    assert_true(acquired.fence == 0 && !acquired.released);
+    assert_false(decoded(as_mutex_turn, ":-9223372036854775808\r\n"));
+}
+
+static void test_a_mutex_s_refusal_is_a_line(void **state)
+{
+    (void)state;
+    assert_true(mutex_text(false, "29000 2 1763690000000001 1763690000000002 1"));
+    assert_int_equal(acquired.kind, LW__ANSWER_QUEUED);
+    assert_int_equal(acquired.remaining_ms, 29000);
+    assert_int_equal(acquired.position, 2);
+    assert_true(acquired.ticket == 1763690000000001);
+    assert_true(acquired.server_us == 1763690000000002);
+    assert_true(acquired.again && !acquired.stranger && !acquired.released);
+    assert_true(mutex_text(false, "-1 -1 -1 1 0"));
+    assert_int_equal(acquired.remaining_ms, -1);
+    assert_false(acquired.again);
+    assert_true(mutex_text(true, "1 0 0 11 12 0"));
+    assert_true(acquired.released);
+    assert_true(mutex_text(true, "0 0 0 11 12 0 list"));
+    assert_false(acquired.released);
+    assert_string_equal(stranger, "list");
+}
+
+static void test_no_other_line_is_a_mutex_s_refusal(void **state)
+{
+    static const char *const wrong[] = {
+        "",
+        "1",
+        "1 2 3 4",
+        "1 2 3 4 0 ",
+        "1 2 3 4 2",
+        "1 2 3 0 0",
+        "-2 2 3 4 0",
+        "1 -2 3 4 0",
+        "1 2 -2 4 0",
+        "01 2 3 4 0",
+        "-0 2 3 4 0",
+        "+1 2 3 4 0",
+        " 1 2 3 4 0",
+        "1  2 3 4 0",
+        "1.0 2 3 4 0",
+        "1e3 2 3 4 0",
+        "1 2 3 9007199254740993 0",
+        "1 2 3 99999999999999999999999999 0",
+        "1 2 3 4 0x",
+        "nil 2 3 4 0",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof *wrong; i++) {
+        char turn[64];
+
+        assert_false(mutex_text(false, wrong[i]));
+        (void)snprintf(turn, sizeof(turn), "1 %s", wrong[i]);
+        assert_false(mutex_text(true, turn));
+    }
+    assert_false(mutex_text(true, "2 1 2 3 4 0"));
+    assert_false(mutex_text(true, "1 2 3 4 0"));
+    assert_false(decoded(as_mutex, "+1 2 3 4 0\r\n"));
+    assert_false(decoded(as_mutex, "-1 2 3 4 0\r\n"));
+    assert_false(decoded(as_mutex, "$-1\r\n"));
+    assert_false(decoded(as_mutex, "*1\r\n:1\r\n"));
+}
+
 /* ---- release, renew ---- */
 
 static struct lw__released released;
@@ -266,6 +371,11 @@ static struct lw__released released;
 static bool as_released(const struct lw__reply *reply)
 {
     return lw__decode_released(reply, &released);
+}
+
+static bool as_dropped(const struct lw__reply *reply)
+{
+    return lw__decode_dropped(reply, &released);
 }
 
 static bool as_rw_released(const struct lw__reply *reply)
@@ -291,6 +401,20 @@ static void test_a_mutex_release_is_two_bits(void **state)
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
         assert_false(decoded(as_released, wrong[i]));
     }
+}
+
+static void test_a_drop_is_done_or_to_be_looked_at(void **state)
+{
+    static const char *const wrong[] = {":2\r\n",  ":-1\r\n",      "$1\r\n1\r\n",
+                                        "+OK\r\n", "*1\r\n:1\r\n", "$-1\r\n"};
+
+    (void)state;
+    assert_true(decoded(as_dropped, ":1\r\n"));
+    assert_true(released.released && !released.again);
+    assert_true(decoded(as_dropped, ":0\r\n"));
+    assert_true(!released.released && released.again);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof *wrong; i++)
+        assert_false(decoded(as_dropped, wrong[i]));
 }
 
 static void test_a_read_write_release_counts_what_is_left(void **state)
@@ -335,7 +459,11 @@ static void test_a_renewal_answers_for_each(void **state)
     assert_true(renewed[0] && !renewed[1] && renewed[2]);
     assert_false(array_decoded(as_renewed, 3, (const char *[]){"1", "2", "1"}));
     assert_true(decoded(as_renewed_none, "*0\r\n"));
-    assert_false(decoded(as_renewed_none, ":0\r\n"));
+    assert_true(decoded(as_renewed, ":3\r\n"));
+    assert_true(renewed[0] && renewed[1] && renewed[2]);
+    assert_false(decoded(as_renewed, ":2\r\n"));
+    assert_true(decoded(as_renewed_none, ":0\r\n"));
+    assert_false(decoded(as_renewed_none, ":1\r\n"));
     assert_false(decoded(as_renewed_none, "$-1\r\n"));
 }
 
@@ -394,7 +522,11 @@ int main(void)
         cmocka_unit_test(test_a_deadlock_is_of_read_write_locks_alone),
         cmocka_unit_test(test_a_read_write_grant_is_its_fence),
         cmocka_unit_test(test_no_array_is_no_answer_to_acquire),
+        cmocka_unit_test(test_a_mutex_s_grant_is_its_number),
+        cmocka_unit_test(test_a_mutex_s_refusal_is_a_line),
+        cmocka_unit_test(test_no_other_line_is_a_mutex_s_refusal),
         cmocka_unit_test(test_a_mutex_release_is_two_bits),
+        cmocka_unit_test(test_a_drop_is_done_or_to_be_looked_at),
         cmocka_unit_test(test_a_read_write_release_counts_what_is_left),
         cmocka_unit_test(test_a_renewal_answers_for_each),
         cmocka_unit_test(test_an_error_in_a_script_says_what_its_command_said),

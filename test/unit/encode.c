@@ -45,7 +45,8 @@ static void append(char *bytes, size_t size, const char *word, size_t length)
     }
 }
 
-/* Adds the commands of `text` (one a line, words separated by spaces) in Redis' form. */
+/* Adds the commands of `text` (one a line, words separated by spaces, `~` for a space
+ * inside one) in Redis' form. */
 static void commands(char *bytes, size_t size, const char *text)
 {
     while (*text) {
@@ -85,7 +86,8 @@ static void expect(struct lw__buffer *out, const char *format, ...)
 static void put_release(struct lw__buffer *out, bool eval, const char *name,
                         const struct lw__rw *rw)
 {
-    lw__encode_release(out, eval, &(struct lw__release_args){name, token, rw, "5e1f"});
+    lw__encode_release(
+        out, eval, &(struct lw__release_args){name, token, rw, "5e1f", "%d %s%06d 5e1f"});
 }
 
 static void test_the_try_is_set_and_incr_in_one_write(void **state)
@@ -144,7 +146,7 @@ static void test_a_mutex_is_asked_for(void **state)
 {
     struct lw__acquire_args args = {.name = "job",
                                     .token = token,
-                                    .server = "5e1f",
+                                    .numbers = "%d %s%06d 5e1f",
                                     .lease_ms = 30000,
                                     .ticket = -1,
                                     .fence = true};
@@ -154,7 +156,7 @@ static void test_a_mutex_is_asked_for(void **state)
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
-           ":7:2000- 30000 0 -1 1 5e1f",
+           ":7:2000- 30000 nf~%%d~%%s%%06d~5e1f",
            SHA(MUTEX_ACQUIRE));
     args.wait = true;
     args.fence = false;
@@ -163,7 +165,14 @@ static void test_a_mutex_is_asked_for(void **state)
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
-           ":7:2000- 2147483647 1 1763690000000001 0 5e1f",
+           ":7:2000- 2147483647 j-1763690000000001~%%d~%%s%%06d~5e1f",
+           SHA(MUTEX_ACQUIRE));
+    args.keep = true;
+    args.ticket = 0;
+    lw__encode_acquire(&out, false, &args);
+    expect(&out,
+           "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
+           ":7:2000- 2147483647 k-0~%%d~%%s%%06d~5e1f",
            SHA(MUTEX_ACQUIRE));
 }
 
@@ -173,7 +182,7 @@ static void test_a_turn_names_both_tokens(void **state)
     struct lw__acquire_args args = {.name = "job",
                                     .token = token,
                                     .previous = &previous,
-                                    .server = "5e1f",
+                                    .numbers = "%d %s%06d 5e1f",
                                     .lease_ms = 1000,
                                     .ticket = -1,
                                     .wait = true,
@@ -184,13 +193,13 @@ static void test_a_turn_names_both_tokens(void **state)
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID ":6:500- " UUID
-           ":7:2000- 1000 -1 1 1 5e1f",
+           ":7:2000- 1000 jf~%%d~%%s%%06d~5e1f",
            SHA(MUTEX_TURN));
     args.wait = args.fence = false;
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID ":6:500- " UUID
-           ":7:2000- 1000 -1 0 0 5e1f",
+           ":7:2000- 1000 n-~%%d~%%s%%06d~5e1f",
            SHA(MUTEX_TURN));
 }
 
@@ -222,6 +231,20 @@ static void test_a_read_write_lock_is_asked_for(void **state)
            SHA(RW_ACQUIRE));
 }
 
+static void test_a_drop_is_a_script_or_the_server_s_own_command(void **state)
+{
+    struct lw__token token = {UUID, 7, 2000};
+    struct lw__buffer out = {0};
+
+    (void)state;
+    lw__encode_drop(&out, false, LW__DROP_SCRIPT, "job", &token);
+    expect(&out, "EVALSHA %s 1 job " UUID ":7:2000-", SHA(MUTEX_DROP));
+    lw__encode_drop(&out, false, LW__DROP_DELIFEQ, "job", &token);
+    expect(&out, "DELIFEQ job " UUID ":7:2000-");
+    lw__encode_drop(&out, false, LW__DROP_DELEX, "job", &token);
+    expect(&out, "DELEX job IFEQ " UUID ":7:2000-");
+}
+
 static void test_a_release_of_each_kind(void **state)
 {
     static const char *const leavers[] = {"5e1f~w0~bob", "5e1f~r3~", "5e1f"};
@@ -231,7 +254,8 @@ static void test_a_release_of_each_kind(void **state)
     (void)state;
     put_release(&out, false, "job", NULL);
     expect(&out,
-           "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID ":7:2000- 5e1f",
+           "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
+           ":7:2000- %%d~%%s%%06d~5e1f",
            SHA(MUTEX_RELEASE));
     for (int i = 0; i < 3; i++) {
         if (i == 2) {
@@ -297,7 +321,8 @@ static void test_eval_carries_the_text(void **state)
     (void)snprintf(head, sizeof(head), "*8\r\n$4\r\nEVAL\r\n$%zu\r\n", script->length);
     (void)snprintf(tail, sizeof(tail),
                    "\r\n$1\r\n3\r\n$3\r\njob\r\n$22\r\nlockwire:2:queue:{job}\r\n"
-                   "$14\r\nlockwire:fence\r\n$44\r\n" UUID ":7:2000-\r\n$4\r\n5e1f\r\n");
+                   "$14\r\nlockwire:fence\r\n$44\r\n" UUID
+                   ":7:2000-\r\n$14\r\n%%d %%s%%06d 5e1f\r\n");
     before = strlen(head);
     assert_int_equal(out.length, before + script->length + strlen(tail));
     assert_memory_equal(out.data, head, before);
@@ -324,7 +349,8 @@ static void test_names_with_and_without_tags(void **state)
         struct lw__buffer out = {0};
 
         put_release(&out, false, cases[i].name, NULL);
-        expect(&out, "EVALSHA %s 3 %s %s lockwire:fence " UUID ":7:2000- 5e1f",
+        expect(&out,
+               "EVALSHA %s 3 %s %s lockwire:fence " UUID ":7:2000- %%d~%%s%%06d~5e1f",
                SHA(MUTEX_RELEASE), cases[i].name, cases[i].queue);
     }
 }
@@ -404,6 +430,7 @@ int main(void)
         cmocka_unit_test(test_a_mutex_is_asked_for),
         cmocka_unit_test(test_a_turn_names_both_tokens),
         cmocka_unit_test(test_a_read_write_lock_is_asked_for),
+        cmocka_unit_test(test_a_drop_is_a_script_or_the_server_s_own_command),
         cmocka_unit_test(test_a_release_of_each_kind),
         cmocka_unit_test(test_renewals_go_out_in_batches),
         cmocka_unit_test(test_the_fence_counter_is_seeded_and_kept),

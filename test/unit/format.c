@@ -180,21 +180,57 @@ static void test_messages_of_others(void **state)
 static void test_a_token_is_uuid_number_window(void **state)
 {
     const struct lw__token token = {UUID, 7, 2000};
-    const struct lw__token largest = {UUID, UINT64_MAX, UINT32_MAX}, least = {UUID, 0, 0};
+    const struct lw__token largest = {UUID, INT64_MAX, UINT32_MAX}, least = {UUID, 0, 0};
     char text[LW__TOKEN_SIZE];
 
     (void)state;
     lw__format_token(&token, text);
     assert_string_equal(text, UUID ":7:2000-");
     lw__format_token(&largest, text);
-    assert_string_equal(text, UUID ":18446744073709551615:4294967295-");
+    assert_string_equal(text, UUID ":9223372036854775807:4294967295-");
     lw__format_token(&least, text);
     assert_string_equal(text, UUID ":0:0-");
+}
+
+static void test_numbers_are_written_as_the_server_can(void **state)
+{
+    char numbers[LW__NUMBERS_SIZE];
+
+    (void)state;
+    lw__format_numbers("0123456789abcdef", true, numbers);
+    assert_string_equal(numbers, "%d %s%06d 0123456789abcdef");
+    lw__format_numbers("0123456789abcdef", false, numbers);
+    assert_string_equal(numbers, "%.0f %s%06d 0123456789abcdef");
+    lw__format_numbers("", true, numbers);
+    assert_string_equal(numbers, "%d %s%06d ");
+}
+
+/* The text of a token that queues is longer than what Redis keeps in a list; all else of
+ * it is the same. */
+static void test_a_token_that_queues_is_padded(void **state)
+{
+    struct lw__token queues = {UUID, 7 | LW__PADDED, 100};
+    struct lw__message message;
+    char text[LW__TOKEN_SIZE], line[160];
+
+    (void)state;
+    assert_int_equal(lw__format_token(&queues, text), 65);
+    assert_string_equal(text, UUID ":00000000000000000000007:100-");
+    (void)snprintf(line, sizeof(line), "s %s 500 job", text);
+    assert_true(lw__format_read_message(line, strlen(line), UUID, &message));
+    assert_true(message.token.n == queues.n);
+    assert_int_equal(lw__format_token(&message.token, text), 65);
+    queues.n = INT64_MAX | LW__PADDED;
+    queues.window_ms = 60000;
+    assert_int_equal(lw__format_token(&queues, text), 67);
+    assert_string_equal(text, UUID ":00009223372036854775807:60000-");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_numbers_are_written_as_the_server_can),
+        cmocka_unit_test(test_a_token_that_queues_is_padded),
         cmocka_unit_test(test_a_hand_over),
         cmocka_unit_test(test_a_hand_over_of_a_read_write_lock),
         cmocka_unit_test(test_a_hand_over_by_any_server),

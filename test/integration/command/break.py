@@ -39,9 +39,16 @@ class Foreign(LookTest):
                 self.assertIsNone(self.server("GET", "job"))
 
     def test_ours_goes_without_more_words(self):
-        for more in ((), ("--token", OURS), ("--foreign",)):
-            self.server("SET", "job", OURS, "PX", 600000)
-            self.assertEqual(self.ask(0, "break", "job", *more), "")
+        for token in (OURS, OURS.replace(":7:", ":" + "7".zfill(23) + ":")):
+            for more in ((), ("--token", token), ("--foreign",)):
+                self.server("SET", "job", token, "PX", 600000)
+                self.assertEqual(self.ask(0, "break", "job", *more), "")
+                self.assertIsNone(self.server("GET", "job"))
+
+    def test_ours_is_meant_by_its_token_and_as_it_stands_in_redis(self):
+        for token in (OURS, OURS[:-1] + "+"):
+            self.server("SET", "job", OURS[:-1] + "+", "PX", 600000)
+            self.assertEqual(self.ask(0, "break", "job", "--token", token), "")
             self.assertIsNone(self.server("GET", "job"))
 
     def test_ours_without_a_ttl_may_be_anybody_s(self):

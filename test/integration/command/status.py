@@ -76,9 +76,10 @@ class Status(LookTest):
         table = self.status()
         self.assertTrue(table.startswith("job: held by 1, 1 waiting\n"), table)
         (held,), (waits,) = self.rows(table)
-        token = self.server("GET", "job")
+        value = self.server("GET", "job")
+        self.assertTrue(value.endswith("+"), value)  # marked, since somebody waits
         self.assertEqual((held["HELD"], held["OWNER"], held["FENCE"], held["TOKEN"]),
-                         ("mutex", "-", "-", token))
+                         ("mutex", "-", "-", value[:-1] + "-"))
         self.assertRegex(held["LEFT"], r"^\d+\.\ds$")
         self.assertEqual(held["CLIENT"],
                          f"lockwire-run {socket.gethostname()} {process.pid}")

@@ -186,8 +186,13 @@ static void giving_up_behind_a_sibling_costs_no_command(void **state)
     struct peer *a = turning("a", 16);
 
     (void)state;
-    let_go(take(a, "F", "f")); /* from now on the server knows the script */
+    let_go(take(a, "F", "f"));
     EXPECT("F granted; F released OK");
+    struct hold *G = take(a, "G", "g"), *H = ask(a, "H", "g", -1);
+    let_go(G);
+    EXPECT("G granted; G released OK; H granted");
+    let_go(H); /* from now on the server knows the scripts */
+    EXPECT("H released OK");
     struct hold *P = take(a, "P", "x"), *A = ask(a, "A", "x", -1);
     let_go(P); /* a plain grant has one number, the next one has sixteen */
     EXPECT("P granted; P released OK; A granted");

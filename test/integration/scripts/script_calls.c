@@ -60,17 +60,65 @@ int four_tokens(void **state)
     return empty_server(state);
 }
 
+const char *script_how(int wait, long long ticket, int want_fence)
+{
+    static char texts[16][64];
+    static unsigned next;
+    char *text = texts[next++ % 16];
+
+    (void)snprintf(text, sizeof(texts[0]), "%c%c%s %s", "njk"[wait],
+                   want_fence ? 'f' : '-', ticket >= 0 ? script_number(ticket) : "",
+                   NUMBERS);
+    return text;
+}
+
+struct script_answer mutex_answer(struct script_answer answer, bool turn)
+{
+    struct script_answer ret = {.error = answer.error};
+    char *at = answer.text, *end;
+
+    if (answer.error || answer.count > 0) {
+        memcpy(ret.text, answer.text, sizeof(ret.text));
+        if (!answer.error && turn)
+            ret.n[ret.count++] = answer.n[0] >= 0;
+        ret.n[ret.count++] = 1;
+        ret.n[ret.count++] = turn && answer.n[0] < 0 ? -1 - answer.n[0] : answer.n[0];
+        return ret;
+    }
+    if (turn)
+        ret.n[ret.count++] = strtoll(at, &at, 10);
+    ret.n[ret.count++] = 0;
+    for (int i = 0; i < 5; i++) {
+        ret.n[ret.count++] = strtoll(at, &end, 10);
+        assert_true(end > at);
+        at = end;
+    }
+    (void)snprintf(ret.text, sizeof(ret.text), "%s", *at ? at + 1 : "");
+    return ret;
+}
+
 struct script_answer acquire(const char *token, int lease, int wait, long long ticket)
 {
-    return script_run(&server, LW__SCRIPT_MUTEX_ACQUIRE, 3, KEYS, token,
-                      script_number(lease), script_number(wait), script_number(ticket),
-                      "1", SCRIPT_SERVER_ID, NULL);
+    return mutex_answer(script_run(&server, LW__SCRIPT_MUTEX_ACQUIRE, 3, KEYS, token,
+                                   script_number(lease), script_how(wait, ticket, 1),
+                                   NULL),
+                        false);
 }
 
 long long release(const char *token)
 {
-    struct script_answer answer = script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS,
-                                             token, SCRIPT_SERVER_ID, NULL);
+    struct script_answer answer =
+        script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS, token, NUMBERS, NULL);
+
+    if (answer.error)
+        fail_msg("%s", answer.text);
+    return answer.n[0];
+}
+
+long long drop(const char *token)
+{
+    struct script_answer answer =
+        script_run(&server, LW__SCRIPT_MUTEX_DROP, 1, "n", token, NULL);
 
     if (answer.error) {
         fail_msg("%s", answer.text);
@@ -80,12 +128,33 @@ long long release(const char *token)
 
 struct script_answer turn(const char *old, const char *token, const char *wait)
 {
-    return script_run(&server, LW__SCRIPT_MUTEX_TURN, 3, KEYS, old, token,
-                      script_number(LEASE), "-1", "1", wait != NULL ? wait : "1",
-                      SCRIPT_SERVER_ID, NULL);
+    int waits = wait == NULL || *wait != '0';
+
+    return mutex_answer(script_run(&server, LW__SCRIPT_MUTEX_TURN, 3, KEYS, old, token,
+                                   script_number(LEASE), script_how(waits, NO_TICKET, 1),
+                                   NULL),
+                        true);
 }
 
 void assert_holder(const char *token)
+{
+    char value[80];
+
+    (void)snprintf(value, sizeof(value), "%s", script_get(&server, "GET n"));
+    if (*value && value[strlen(value) - 1] == '+')
+        value[strlen(value) - 1] = '-';
+    assert_string_equal(value, token);
+}
+
+void assert_marked(const char *token)
+{
+    char value[80];
+
+    (void)snprintf(value, sizeof(value), "%.*s+", (int)strlen(token) - 1, token);
+    assert_string_equal(script_get(&server, "GET n"), value);
+}
+
+void assert_unmarked(const char *token)
 {
     assert_string_equal(script_get(&server, "GET n"), token);
 }

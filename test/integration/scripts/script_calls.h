@@ -33,11 +33,24 @@ extern char t1[80], t2[80], t3[80], t4[80];
 #define SCRIPT_TEST(name) cmocka_unit_test_setup_teardown(name, empty_server, both_silent)
 #define TOKENS_TEST(name) cmocka_unit_test_setup_teardown(name, four_tokens, both_silent)
 
+/* The word by which the scripts of a mutex are told how to write a message (format.h). */
+#define NUMBERS "%d %s%06d " SCRIPT_SERVER_ID
+/* `how` of mutex_ask.lua, valid for the next 16 calls; `wait` is 2 where the queue shall
+ * live on as well. */
+const char *script_how(int wait, long long ticket, int want_fence);
+/* What mutex_acquire answered as numbers: {1, fence} or {0, remaining ms, position,
+ * ticket, server time us, again}, and the type of a stranger as text; of mutex_turn, with
+ * the old token's release (0, 1) in front. */
+struct script_answer mutex_answer(struct script_answer answer, bool turn);
+
 /* The mutex "n". */
 struct script_answer acquire(const char *token, int lease, int wait, long long ticket);
 long long release(const char *token);
+long long drop(const char *token); /* released, without a look at the queue */
 struct script_answer turn(const char *old, const char *token, const char *wait);
-void assert_holder(const char *token);
+void assert_holder(const char *token); /* marked or not */
+void assert_marked(const char *token);
+void assert_unmarked(const char *token);
 void assert_free(void);
 void expire(void);
 

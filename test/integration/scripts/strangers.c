@@ -102,18 +102,20 @@ static void a_stranger_s_key_of_any_type_is_held_and_never_touched_mutex(void **
 
         make_stranger(i, "foreign");
         remember(dump, sizeof(dump), "foreign");
-        answer = script_run(&server, LW__SCRIPT_MUTEX_ACQUIRE, 3, FOREIGN, t1, "600000",
-                            "1", "-1", "1", SCRIPT_SERVER_ID, NULL);
+        answer = mutex_answer(script_run(&server, LW__SCRIPT_MUTEX_ACQUIRE, 3, FOREIGN,
+                                         t1, "600000", script_how(1, NO_TICKET, 1), NULL),
+                              false);
         assert_held_by(answer, type);
-        answer = script_run(&server, LW__SCRIPT_MUTEX_TURN, 3, FOREIGN, t1, t2, "600000",
-                            "-1", "1", "1", SCRIPT_SERVER_ID, NULL);
+        answer = mutex_answer(script_run(&server, LW__SCRIPT_MUTEX_TURN, 3, FOREIGN, t1,
+                                         t2, "600000", script_how(1, NO_TICKET, 1), NULL),
+                              true);
         assert_int_equal(answer.n[1], 0);
         assert_string_equal(answer.text, type);
         answer =
             script_run(&server, LW__SCRIPT_MUTEX_RENEW, 1, "foreign", t2, "600000", NULL);
         assert_int_equal(answer.n[0], 0);
-        answer = script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, FOREIGN, t2,
-                            SCRIPT_SERVER_ID, NULL);
+        answer =
+            script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, FOREIGN, t2, NUMBERS, NULL);
         assert_int_equal(answer.n[0], 0);
         assert_int_equal(script_do(&server, "EXISTS lockwire:2:queue:{foreign}"), 0);
         assert_stranger(dump, "foreign");
