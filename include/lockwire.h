@@ -370,8 +370,8 @@ LW_PUBLIC int64_t lw_lock_remaining_ms(const struct lw_lock *lock);
  * are granted; the log says so, and who waits has the lock when the clock is right. */
 LW_PUBLIC uint64_t lw_lock_fence(const struct lw_lock *lock);
 LW_PUBLIC const char *lw_lock_name(const struct lw_lock *lock);
-/* Who holds: the owner given, else the token as it stands in Redis (a mutex's ends in + there,
- * in place of -, once somebody queues); "" while waiting. */
+/* Who holds: the owner given, else the token as it stands in Redis (a mutex's ends in +
+ * there, in place of -, once somebody queues); "" while waiting. */
 LW_PUBLIC const char *lw_lock_owner(const struct lw_lock *lock);
 /* What the server or the socket said to this handle last, where that was an error: it is
  * forgotten at an ordinary answer, and when the connection is there again. So after

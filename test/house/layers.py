@@ -41,7 +41,7 @@ LIBC = {"stdbool.h", "stddef.h", "stdint.h", "string.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"", re.S)
 # What a user handed in, called by its field or by a variable of such a type.
-FIELD_CALL = re.compile(r"(?<!\bevents)(?<!\bdialect)(?<!\bin_line)(?<!\))(?:\.|->)"
+FIELD_CALL = re.compile(r"(?<!\bevents)(?<!\bin_line)(?<!\))(?:\.|->)"
                         r"(?:done|lost|released|closed|inspected|broken|link)\)?\s*\(")
 CALLBACK_VARIABLE = re.compile(r"\blw_(?:lock|close|link|inspect|break)_cb \*(\w+)")
 # A field of it assigned, counted up or down; and any way to do so by another name.
@@ -217,8 +217,7 @@ def self_test():
         "redis/link.h": "static inline int lw__link_now(void)\n{\n}\n",
         "tool/main.c": '#include "base/told.h"\n#include <event2/event.h>\n',
         "lock/turns.c": "/* lock->done() */ events->lost(claim); done(x);\n"
-                        "claim->mode->dialect->released(r); mode_of(c)->in_line->released(c);\n"
-                        "dialect_of(holder)->released(reply, &answer);\n"
+                        "claim->mode->decode_released(r, a); mode_of(c)->in_line->released(c);\n"
                         "if (claim->machine.phase == LW__HELD) {}\n"
                         "const struct lw__machine *m = 0;\n"
                         "lw__machine_step(&claim->machine, input);\n",

@@ -17,8 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNSEEN_US (20 * MS) /* a hold that may be released without a look at the queue   \
-                             */
+#define UNSEEN_US                                                                        \
+    (20 * MS) /* a hold that may be released without a look at the queue                 \
+               */
 
 /* ---- messages and scripts ---- */
 
@@ -118,7 +119,7 @@ static void copy_value(struct bytes name, char ret[LW__TOKEN_SIZE])
     look_copy(text, sizeof(text), name);
     rest = (char *)look_ask("GET", text, NULL);
     value = look_take(&rest);
-    (void)snprintf(ret, LW__TOKEN_SIZE, "%s", value ? value : "");
+    (void)snprintf(ret, LW__TOKEN_SIZE, "%s", value != NULL ? value : "");
 }
 
 static bool is_ours(const char *value)
@@ -134,11 +135,13 @@ static void check_mark(const struct model_script_run *run, const char *queue)
 
     copy_value(run->keys[0], value);
     if (is_ours(value) && value[strlen(value) - 1] == '-' &&
-        look_number(look_ask("ZCARD", queue, NULL)) > 0)
+        look_number(look_ask("ZCARD", queue, NULL)) > 0) {
         violation("%s says after a script that nobody waits, but some do", value);
+    }
     if (*value_before && !is_ours(value_before) && strcmp(value, value_before) != 0 &&
-        !bytes_equal(run->args[0], bytes_of(value_before)))
+        !bytes_equal(run->args[0], bytes_of(value_before))) {
         violation("%s, a stranger's, was made %s", value_before, value);
+    }
 }
 
 /* ---- where all wait for their turn ---- */
@@ -256,8 +259,9 @@ static void check_keys_of(const struct model_server *server,
             check_order(name, queue);
         }
         check_head(name, queue, is_rw, excused || (i > 1 && *left), left);
-        if (!is_rw && !failed)
+        if (!is_rw && !failed) {
             check_mark(run, queue);
+        }
     }
 }
 
@@ -333,8 +337,9 @@ static void before_script(struct model_server *server, const struct model_script
     look_from(server);
     told_begin_script(of_one ? run->keys[0] : bytes_of(""));
     *value_before = '\0';
-    if (of_one && begins(run->keys[1], QUEUE))
+    if (of_one && begins(run->keys[1], QUEUE)) {
         copy_value(run->keys[0], value_before);
+    }
     look_from(NULL);
 }
 

@@ -35,10 +35,11 @@ void run_mget(struct call *call)
     for (int i = 1; i < call->argc; i++) {
         struct content *content = keyspace_find(call_space(call), call->argv[i]);
 
-        if (content && content->type == VALUE_STRING)
+        if (content && content->type == VALUE_STRING) {
             resp_bulk(call->reply, buffer_view(&content->string));
-        else
+        } else {
             resp_nil(call->reply);
+        }
     }
 }
 
@@ -49,8 +50,9 @@ static void tell_watch(struct call *call, struct bytes value,
 {
     struct model_script_run run = {&call->argv[1], &value, 1, 1, bytes_of(reply)};
 
-    if (watch && call->conn)
+    if (watch && call->conn) {
         watch(call->server, &run);
+    }
 }
 
 static void delete_if_equal(struct call *call, struct bytes value)
@@ -58,12 +60,14 @@ static void delete_if_equal(struct call *call, struct bytes value)
     struct content *content;
     bool same;
 
-    if (!call_read(call, VALUE_STRING, &content))
+    if (!call_read(call, VALUE_STRING, &content)) {
         return;
+    }
     tell_watch(call, value, call->server->watch.before, "");
     same = content && bytes_equal(buffer_view(&content->string), value);
-    if (same)
+    if (same) {
         keyspace_remove(call_space(call), call->argv[1]);
+    }
     resp_int(call->reply, same);
     tell_watch(call, value, call->server->watch.script, same ? ":1" : ":0");
 }
@@ -76,10 +80,11 @@ void run_delifeq(struct call *call)
 /* Only as it is used here. */
 void run_delex(struct call *call)
 {
-    if (call->argc == 4 && bytes_is(call->argv[2], "ifeq"))
+    if (call->argc == 4 && bytes_is(call->argv[2], "ifeq")) {
         delete_if_equal(call, call->argv[3]);
-    else
+    } else {
         call_syntax_error(call);
+    }
 }
 
 static bool parse_set(struct call *call, struct set_options *options)

@@ -90,8 +90,9 @@ static void reply_unknown_subcommand(struct call *call)
 
 bool command_is_there(const struct model_server *server, const struct command *command)
 {
-    return command && (!(command->flags & CMD_ABILITY) ||
-                       (server->knows && strcmp(server->knows, command->name) == 0));
+    return command &&
+           (!(command->flags & CMD_ABILITY) ||
+            (server->knows != NULL && strcmp(server->knows, command->name) == 0));
 }
 
 void command_run_unchecked(struct call *call)

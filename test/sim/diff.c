@@ -155,11 +155,12 @@ static void ask_abilities(struct diff *diff)
 
         (void)snprintf(command, sizeof(command), "command info %s", words[i]);
         diff_admin_answer(diff, command, &answer);
-        if (answer.len > sizeof("*1\r\n*-1\r\n"))
+        if (answer.len > sizeof("*1\r\n*-1\r\n")) {
             model_server_know(diff->model, words[i]);
-        else if (!bytes_equal(buffer_view(&answer), bytes_of("*1\r\n*-1\r\n")) &&
-                 !bytes_equal(buffer_view(&answer), bytes_of("*1\r\n$-1\r\n")))
+        } else if (!bytes_equal(buffer_view(&answer), bytes_of("*1\r\n*-1\r\n")) &&
+                   !bytes_equal(buffer_view(&answer), bytes_of("*1\r\n$-1\r\n"))) {
             diff_fail(diff, "the real server does not say what it knows");
+        }
         buffer_free(&answer);
     }
 }

@@ -114,9 +114,10 @@ static long long ticket(struct diff *diff)
     const char *at = diff->answer.data;
     long long ret;
 
-    if (at && at[0] == '$' && sscanf(at, "$%*d\r\n%*d %*d %lld", &ret) == 1 &&
-        rng_chance(&diff->rng, 300))
+    if (at != NULL && at[0] == '$' && sscanf(at, "$%*d\r\n%*d %*d %lld", &ret) == 1 &&
+        rng_chance(&diff->rng, 300)) {
         return ret;
+    }
 
     if (at == NULL || at[0] != '*' || rng_chance(&diff->rng, 700)) {
         return -1;
@@ -178,8 +179,9 @@ static void add_how(struct diff *diff)
     char place[32] = "";
     long long old = ticket(diff);
 
-    if (old >= 0)
+    if (old >= 0) {
         (void)snprintf(place, sizeof(place), "%lld", old);
+    }
     arguments_add(diff, "%c%c%s %s %%s%%06d %s", "njjjk"[rng_below(&diff->rng, 5)],
                   rng_chance(&diff->rng, 800) ? 'f' : '-', place,
                   rng_chance(&diff->rng, 800) ? "%d" : "%.0f",

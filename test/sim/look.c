@@ -171,8 +171,9 @@ char *look_unmark(char *value)
 {
     size_t length = strlen(value);
 
-    if (length > 0 && value[length - 1] == '+')
+    if (length > 0 && value[length - 1] == '+') {
         value[length - 1] = '-';
+    }
     return value;
 }
 

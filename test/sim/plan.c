@@ -249,8 +249,9 @@ static void draw_abilities(struct plan *plan)
     static const char *const words[] = {NULL, NULL, "delifeq", "delex"};
     uint64_t common = rng_below(&world.rng, 4);
 
-    for (int i = 0; i < SERVERS; i++)
+    for (int i = 0; i < SERVERS; i++) {
         plan->knows[i] = words[chance(800) ? common : rng_below(&world.rng, 4)];
+    }
 }
 
 void plan_draw(void)

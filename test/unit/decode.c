@@ -271,7 +271,7 @@ static bool as_mutex_turn(const struct lw__reply *reply)
     bool good = lw__decode_mutex_acquired(reply, true, &acquired);
 
     (void)snprintf(stranger, sizeof(stranger), "%s",
-                   good && acquired.stranger ? acquired.stranger : "");
+                   good && acquired.stranger != NULL ? acquired.stranger : "");
     return good;
 }
 
@@ -312,7 +312,7 @@ static void test_a_mutex_s_refusal_is_a_line(void **state)
     assert_int_equal(acquired.position, 2);
     assert_true(acquired.ticket == 1763690000000001);
     assert_true(acquired.server_us == 1763690000000002);
-    assert_true(acquired.again && !acquired.stranger && !acquired.released);
+    assert_true(acquired.again && acquired.stranger == NULL && !acquired.released);
     assert_true(mutex_text(false, "-1 -1 -1 1 0"));
     assert_int_equal(acquired.remaining_ms, -1);
     assert_false(acquired.again);
@@ -413,8 +413,9 @@ static void test_a_drop_is_done_or_to_be_looked_at(void **state)
     assert_true(released.released && !released.again);
     assert_true(decoded(as_dropped, ":0\r\n"));
     assert_true(!released.released && released.again);
-    for (size_t i = 0; i < sizeof(wrong) / sizeof *wrong; i++)
+    for (size_t i = 0; i < sizeof(wrong) / sizeof *wrong; i++) {
         assert_false(decoded(as_dropped, wrong[i]));
+    }
 }
 
 static void test_a_read_write_release_counts_what_is_left(void **state)

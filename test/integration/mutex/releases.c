@@ -30,8 +30,9 @@ static int sightings(const char *text)
 {
     int count = 0;
 
-    for (const char *at = monitor_text(); (at = strstr(at, text)) != NULL; at++)
+    for (const char *at = monitor_text(); (at = strstr(at, text)) != NULL; at++) {
         count++;
+    }
     return count;
 }
 
@@ -41,11 +42,13 @@ static void releases_look_at_the_name_alone_but_for_some(void **state)
     struct peer *a = peer_ready("a", client_of(.local_turns = 1));
 
     (void)state;
-    for (int i = 0; i < 40; i++) /* from now on the server knows the scripts */
+    for (int i = 0; i < 40; i++) { /* from now on the server knows the scripts */
         pass_through(a, "x");
+    }
     monitor_start();
-    for (int i = 0; i < 640; i++)
+    for (int i = 0; i < 640; i++) {
         pass_through(a, "x");
+    }
     assert_int_in_range(sightings("\"lockwire:2:queue:{x}\""), 1, 100);
     assert_int_equal(monitor_count("set"), 640);
     assert_int_equal(monitor_count("evalsha") + monitor_count("delifeq") +
@@ -135,16 +138,20 @@ static int asked;                       /* how often */
 static const char *able(struct fake_redis *fake, int argc, char **argv)
 {
     (void)fake;
-    if (strcasecmp(argv[0], "COMMAND") == 0)
+    if (strcasecmp(argv[0], "COMMAND") == 0) {
         return abilities;
-    if (strcasecmp(argv[0], "DELIFEQ") != 0 && strcasecmp(argv[0], "DELEX") != 0)
+    }
+    if (strcasecmp(argv[0], "DELIFEQ") != 0 && strcasecmp(argv[0], "DELEX") != 0) {
         return FAKE_REAL;
+    }
     asked++;
-    if (refusal != NULL)
+    if (refusal != NULL) {
         return refusal;
+    }
     assert_int_equal(argc, strcasecmp(argv[0], "DELEX") == 0 ? 4 : 3);
-    if (argc == 4)
+    if (argc == 4) {
         assert_string_equal(argv[2], "IFEQ");
+    }
     assert_string_equal(argv[argc - 1], redis_text("GET %s", argv[1]));
     redis_ok("DEL %s", argv[1]);
     return ":1\r\n";
@@ -193,8 +200,9 @@ static void a_server_that_does_not_say_so_is_not_asked(void **state)
         "-NOPERM this user has no permissions to run the 'command|info' command\r\n"};
 
     (void)state;
-    for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++)
+    for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
         assert_int_equal(times_asked(answers[i], ":1\r\n"), 0);
+    }
 }
 
 static void a_command_that_is_refused_gives_way_to_the_script(void **state)

@@ -122,8 +122,10 @@ static void take_the_free(void)
 {
     int token = pick(false);
 
-    if (world.model.holder != MODEL_NOBODY || model_find(&world.model.queue, token) >= 0)
+    if (world.model.holder != MODEL_NOBODY ||
+        model_find(&world.model.queue, token) >= 0) {
         return;
+    }
     script_do(&server, "SET n %s PX 600000", world.tokens[token].text);
     world.model.holder = token;
     world.model.marked = false;

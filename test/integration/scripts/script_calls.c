@@ -79,14 +79,16 @@ struct script_answer mutex_answer(struct script_answer answer, bool turn)
 
     if (answer.error || answer.count > 0) {
         memcpy(ret.text, answer.text, sizeof(ret.text));
-        if (!answer.error && turn)
+        if (!answer.error && turn) {
             ret.n[ret.count++] = answer.n[0] >= 0;
+        }
         ret.n[ret.count++] = 1;
         ret.n[ret.count++] = turn && answer.n[0] < 0 ? -1 - answer.n[0] : answer.n[0];
         return ret;
     }
-    if (turn)
+    if (turn) {
         ret.n[ret.count++] = strtoll(at, &at, 10);
+    }
     ret.n[ret.count++] = 0;
     for (int i = 0; i < 5; i++) {
         ret.n[ret.count++] = strtoll(at, &end, 10);
@@ -110,8 +112,9 @@ long long release(const char *token)
     struct script_answer answer =
         script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS, token, NUMBERS, NULL);
 
-    if (answer.error)
+    if (answer.error) {
         fail_msg("%s", answer.text);
+    }
     return answer.n[0];
 }
 
@@ -141,8 +144,9 @@ void assert_holder(const char *token)
     char value[80];
 
     (void)snprintf(value, sizeof(value), "%s", script_get(&server, "GET n"));
-    if (*value && value[strlen(value) - 1] == '+')
+    if (*value && value[strlen(value) - 1] == '+') {
         value[strlen(value) - 1] = '-';
+    }
     assert_string_equal(value, token);
 }
 

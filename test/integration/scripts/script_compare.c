@@ -320,8 +320,9 @@ static void check_state(char *text)
                              : world.model.holder == MODEL_FOREIGN ? "stranger"
                                                                    : "-");
 
-    if (world.model.holder >= 0 && world.model.marked)
+    if (world.model.holder >= 0 && world.model.marked) {
         end[-1] = '+';
+    }
     end = write_list(end, &world.model.queue, false);
     end = write_list(end, &world.model.holds, true);
     end = write_list(end, &world.model.rw_queue, false);
