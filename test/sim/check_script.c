@@ -214,10 +214,9 @@ static bool begins(struct bytes text, const char *with)
     return text.len >= strlen(with) && memcmp(text.data, with, strlen(with)) == 0;
 }
 
-/* `failed`: it need not have done anything; `excused`: it may leave whoever is first
- * waiting. */
+/* `unmarked`: it may leave a value without its mark; `excused`: whoever is first waiting. */
 static void check_keys_of(const struct model_server *server,
-                          const struct model_script_run *run, bool failed, bool excused)
+                          const struct model_script_run *run, bool unmarked, bool excused)
 {
     for (int i = 1; i < run->key_count; i++) {
         bool is_rw = begins(run->keys[i], RW_QUEUE), *left;
@@ -231,7 +230,7 @@ static void check_keys_of(const struct model_server *server,
         if (world.plan.quiet && run->key_count == 3)
             check_order(name, queue);
         check_head(name, queue, is_rw, excused || (i > 1 && *left), left);
-        if (!is_rw && !failed)
+        if (!is_rw && !unmarked)
             check_mark(run, queue);
     }
 }
@@ -270,6 +269,11 @@ static bool only_reads(const struct model_script_run *run)
            begins(run->keys[2], RW_QUEUE);
 }
 
+static bool takes_no_writes(const struct model_faults *faults)
+{
+    return faults->oom || faults->readonly || faults->misconf || faults->noreplicas;
+}
+
 static void on_script(struct model_server *server, const struct model_script_run *run)
 {
     bool failed = begins(run->reply, "-") || model_server_is_replica(server);
@@ -284,7 +288,8 @@ static void on_script(struct model_server *server, const struct model_script_run
         note_release(run->args[0], is_drop(run));
     look_from(server);
     if (!only_reads(run))
-        check_keys_of(server, run, failed, failed || mute || says_again(run->reply));
+        check_keys_of(server, run, failed || takes_no_writes(faults),
+                      failed || mute || says_again(run->reply));
     told_check(index_of(server), run->args, run->arg_count);
     look_from(NULL);
 }
