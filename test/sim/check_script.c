@@ -240,10 +240,10 @@ static unsigned index_of(const struct model_server *server)
     return server == world.servers[0] ? 0 : 1;
 }
 
-/* `failed`: it need not have done anything; `excused`: it may leave whoever is first
+/* `unmarked`: it may leave a value without its mark; `excused`: or whoever is first
  * waiting. */
 static void check_keys_of(const struct model_server *server,
-                          const struct model_script_run *run, bool failed, bool excused)
+                          const struct model_script_run *run, bool unmarked, bool excused)
 {
     for (int i = 1; i < run->key_count; i++) {
         bool is_rw = begins(run->keys[i], RW_QUEUE), *left;
@@ -259,7 +259,7 @@ static void check_keys_of(const struct model_server *server,
             check_order(name, queue);
         }
         check_head(name, queue, is_rw, excused || (i > 1 && *left), left);
-        if (!is_rw && !failed) {
+        if (!is_rw && !unmarked) {
             check_mark(run, queue);
         }
     }
@@ -302,6 +302,11 @@ static bool only_reads(const struct model_script_run *run)
            begins(run->keys[2], RW_QUEUE);
 }
 
+static bool takes_no_writes(const struct model_faults *faults)
+{
+    return faults->oom || faults->readonly || faults->misconf || faults->noreplicas;
+}
+
 static void on_script(struct model_server *server, const struct model_script_run *run)
 {
     bool failed = begins(run->reply, "-") || model_server_is_replica(server);
@@ -318,7 +323,8 @@ static void on_script(struct model_server *server, const struct model_script_run
     }
     look_from(server);
     if (!only_reads(run)) {
-        check_keys_of(server, run, failed, failed || mute || says_again(run));
+        check_keys_of(server, run, failed || takes_no_writes(faults),
+                      failed || mute || says_again(run));
     }
     told_check(index_of(server), run->args, run->arg_count);
     look_from(NULL);
