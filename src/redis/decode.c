@@ -51,47 +51,26 @@ static const char *word_at(const struct lw__reply *reply, size_t index)
     return text;
 }
 
-static bool get_queued(const struct lw__reply *reply, size_t first,
-                       struct lw__acquired *ret)
+/* rw_acquire.lua says how it is written. */
+static bool get_queued(const struct lw__reply *reply, struct lw__acquired *ret)
 {
     size_t count = lw__reply_count(reply);
+    int64_t zero;
 
     ret->kind = LW__ANSWER_QUEUED;
-    if (!integer_at(reply, first + 1, -1, INT64_MAX, &ret->remaining_ms) ||
-        !integer_at(reply, first + 2, -1, LUA_MAX, &ret->position) ||
-        !integer_at(reply, first + 3, -1, LUA_MAX, &ret->ticket) ||
-        !integer_at(reply, first + 4, 1, LUA_MAX, &ret->server_us) ||
-        !flag_at(reply, first + 5, &ret->again)) {
+    if (!integer_at(reply, 0, 0, 0, &zero) ||
+        !integer_at(reply, 1, -1, INT64_MAX, &ret->remaining_ms) ||
+        !integer_at(reply, 2, -1, LUA_MAX, &ret->position) ||
+        !integer_at(reply, 3, -1, LUA_MAX, &ret->ticket) ||
+        !integer_at(reply, 4, 1, LUA_MAX, &ret->server_us) ||
+        !flag_at(reply, 5, &ret->again)) {
         return false;
     }
-    if (count == first + 7) {
-        ret->stranger = word_at(reply, first + 6);
+    if (count == 7) {
+        ret->stranger = word_at(reply, 6);
         return ret->stranger != NULL;
     }
-    return count == first + 6;
-}
-
-bool lw__decode_acquired(const struct lw__reply *reply, bool turn,
-                         struct lw__acquired *ret)
-{
-    size_t first = turn ? 1 : 0;
-    int64_t fence;
-    bool granted;
-
-    *ret = (struct lw__acquired){0};
-    if ((turn && !flag_at(reply, 0, &ret->released)) ||
-        !flag_at(reply, first, &granted)) {
-        return false;
-    }
-    if (!granted) {
-        return get_queued(reply, first, ret);
-    }
-    ret->kind = LW__ANSWER_GRANTED;
-    if (!integer_at(reply, first + 1, 0, LUA_MAX, &fence)) {
-        return false;
-    }
-    ret->fence = (uint64_t)fence;
-    return lw__reply_count(reply) == first + 2;
+    return count == 6;
 }
 
 /* The fence or -1, or as above; there are no turns. */
@@ -105,13 +84,28 @@ bool lw__decode_rw_acquired(const struct lw__reply *reply, bool turn,
         return false;
     }
     if (lw__reply_type(reply) != LW__REPLY_INTEGER) {
-        int64_t kind;
-
-        return integer_at(reply, 0, 0, 0, &kind) && get_queued(reply, 0, ret);
+        return get_queued(reply, ret);
     }
     ret->kind = number > 0 ? LW__ANSWER_GRANTED : LW__ANSWER_DEADLOCK;
     ret->fence = number > 0 ? (uint64_t)number : 0;
     return number == -1 || (number > 0 && number <= LUA_MAX);
+}
+
+/* {1, 0}, or as above; there are no turns, and no numbers. */
+bool lw__decode_redisson_acquired(const struct lw__reply *reply, bool turn,
+                                  struct lw__acquired *ret)
+{
+    int64_t granted, fence;
+
+    *ret = (struct lw__acquired){0};
+    if (turn || !integer_at(reply, 0, 0, 1, &granted)) {
+        return false;
+    }
+    if (granted == 0) {
+        return get_queued(reply, ret);
+    }
+    ret->kind = LW__ANSWER_GRANTED;
+    return integer_at(reply, 1, 0, 0, &fence) && lw__reply_count(reply) == 2;
 }
 
 /* An integer as Lua writes it, up to a blank or the end; `at` is behind that then. */
@@ -165,8 +159,8 @@ static bool get_refused(const struct lw__reply *reply, bool turn,
     return *at != '\0' || text[length - 1] != ' ';
 }
 
-bool lw__decode_mutex_acquired(const struct lw__reply *reply, bool turn,
-                               struct lw__acquired *ret)
+bool lw__decode_acquired(const struct lw__reply *reply, bool turn,
+                         struct lw__acquired *ret)
 {
     int64_t number = lw__reply_integer(reply);
 

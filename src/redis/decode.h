@@ -30,8 +30,8 @@ bool lw__decode_acquired(const struct lw__reply *reply, bool turn,
                          struct lw__acquired *ret);
 bool lw__decode_rw_acquired(const struct lw__reply *reply, bool turn,
                             struct lw__acquired *ret);
-bool lw__decode_mutex_acquired(const struct lw__reply *reply, bool turn,
-                               struct lw__acquired *ret);
+bool lw__decode_redisson_acquired(const struct lw__reply *reply, bool turn,
+                                  struct lw__acquired *ret);
 /* Of lw__encode_drop: `again` where the queue is to be looked at. */
 bool lw__decode_dropped(const struct lw__reply *reply, struct lw__released *ret);
 bool lw__decode_released(const struct lw__reply *reply, struct lw__released *ret);

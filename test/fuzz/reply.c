@@ -31,7 +31,8 @@ static void check_acquired(const struct lw__reply *reply, bool turn,
     if (!decode(reply, turn, &got)) {
         return;
     }
-    CHECK(lw__reply_type(reply) == LW__REPLY_ARRAY || decode != lw__decode_acquired);
+    CHECK(lw__reply_type(reply) == LW__REPLY_ARRAY ||
+          decode != lw__decode_redisson_acquired);
     CHECK(got.fence <= (uint64_t)LUA_MAX);
     if (got.kind == LW__ANSWER_QUEUED) {
         CHECK(got.remaining_ms >= -1 && got.position >= -1 && got.ticket >= -1);
@@ -42,7 +43,7 @@ static void check_acquired(const struct lw__reply *reply, bool turn,
         CHECK(got.stranger == NULL && !got.again);
     }
     CHECK(decode == lw__decode_rw_acquired || got.kind != LW__ANSWER_DEADLOCK);
-    CHECK(!(decode == lw__decode_rw_acquired && turn));
+    CHECK(decode == lw__decode_acquired || !turn);
 }
 
 static void check_message(const struct lw__reply *reply)
@@ -79,8 +80,8 @@ static void check_reply(const struct lw__reply *reply)
     check_tree(reply, 1);
     for (int turn = 0; turn < 2; turn++) {
         check_acquired(reply, turn, lw__decode_acquired);
-        check_acquired(reply, turn, lw__decode_mutex_acquired);
         check_acquired(reply, turn, lw__decode_rw_acquired);
+        check_acquired(reply, turn, lw__decode_redisson_acquired);
     }
     (void)lw__decode_dropped(reply, &released);
     if (lw__decode_released(reply, &released)) {
