@@ -4,7 +4,7 @@
 -- Must not know who holds a name, nor in which format.
 --
 -- A fragment, which stands on clock.lua, for scripts that declare `name`, `queue` and
--- `fence`, the three keys, and `server`: the caller's word for the server that runs this.
+-- `fence`, the three keys, and `numbers`: how a message has them (mutex_give.lua).
 --
 -- Happy path: listeners() finds the process of the head here, and tell_turn() reaches it.
 --
@@ -44,8 +44,7 @@ end
 -- give it back. False: we may not publish.
 local function tell_turn(kind, client, token, number)
     local heard = redis.pcall('PUBLISH', 'lockwire:2:' .. client, kind .. ' ' .. token .. ' '
-                              .. format('%.0f', number) .. ' ' .. us_text .. ' ' .. server
-                              .. ' ' .. name)
+                              .. numbers:format(number, time[1], time[2]) .. ' ' .. name)
     return type(heard) == 'number'
 end
 

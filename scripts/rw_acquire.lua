@@ -2,8 +2,8 @@
 -- Acquires a read-write lock for an owner, or joins its queue.
 -- KEYS: name, queue, fence
 -- ARGV: token, lease ms, `<r|w> <owner>` (none: the token),
---       `<wait 0|1> <ticket> <permits> <server>` (ticket -1: none yet; permits 0: any number of
---       owners)
+--       `<wait 0|1> <ticket> <permits> <numbers>` (ticket -1: none yet; permits 0: any number of
+--       owners; numbers: mutex_give.lua)
 -- Answer: the fence
 --      or {0, remaining ms (-1: no TTL; 0: free), position (-1: not queued), ticket,
 --          server time us, again [, type of a stranger's key]}
@@ -63,7 +63,7 @@ end
 
 local function slow()
     local queue, fence = KEYS[2], KEYS[3]
-    local wait, ticket, permits, server = ARGV[4]:match('^(%d) (%S+) (%d+) (.*)$')
+    local wait, ticket, permits, numbers = ARGV[4]:match('^(%d) (%S+) (%d+) (.*)$')
     local kind = asker:sub(1, 1)
     wait, ticket, permits = wait == '1', tonumber(ticket), tonumber(permits)
     lease = tonumber(lease)

@@ -2,8 +2,8 @@
 -- Whatever this token has here, it has no more: its hold, or its place in the queue.
 -- KEYS: name, queue, fence
 -- ARGV: token ('': of an operator who breaks the lock: all that are longer than 512 bytes),
---       `<server> <r|w><permits> <owner>` (no owner: the token; without these, which are those
---       of the queue's member: it waits nowhere)
+--       `<numbers> <r|w><permits> <owner>` (mutex_give.lua; no owner: the token; without these,
+--       which are those of the queue's member: it waits nowhere)
 -- Answer: bit 0: it was held and is released; bit 1: again; above them, how many holds its
 -- owner still has.
 -- Happy path: the only hold, or one of its owner's among others that read, and nobody queued.
@@ -30,7 +30,7 @@ end
 
 local function slow()
     local queue, fence, token = KEYS[2], KEYS[3], ARGV[1]
-    local server, request, owner = ARGV[2]:match('^(%S*) ?(%S*) ?(.*)$')
+    local numbers, request, owner = ARGV[2]:match('^(%S+ %S+ %S*) ?(%S*) ?(.*)$')
     if owner == '' then
         owner = token
     end

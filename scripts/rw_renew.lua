@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Extends the leases of holds that still stand.
 -- KEYS: fence, then name, queue for each hold
--- ARGV: server; token for each hold; lease ms of all, or for each hold
+-- ARGV: numbers (mutex_give.lua); token for each hold; lease ms of all, or for each hold
 -- Answer: 1 (extended) or 0 (it is no more) for each hold
 -- Happy path: each is the only one of its name, whose end is the key's. Else a hold's
 -- lease may end while others keep the key alive: the first to see it drops it, and lets in
@@ -10,7 +10,7 @@
 local count, answer, slow = (#KEYS - 1) / 2, {}, nil
 
 local function load_slow()
-    local name, queue, fence, server = nil, nil, KEYS[1], ARGV[1]
+    local name, queue, fence, numbers = nil, nil, KEYS[1], ARGV[1]
     -- include: rw.lua
 
     slow = function(i, token, lease)

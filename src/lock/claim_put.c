@@ -75,7 +75,6 @@ void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)
         .name = claim->name->text,
         .previous = claim->machine.turning ? &previous : NULL,
         .rw = rw_of(claim),
-        .server = lw__node_server(claim->client->node),
         .numbers = lw__node_numbers(claim->client->node),
         .ticket = claim->machine.ticket,
         .wait = wants_to_join(claim),
@@ -107,7 +106,6 @@ void lw__claim_put_release(struct lw__command *command, struct lw__buffer *out)
         .name = claim->name->text,
         .token = lw__claim_token(claim),
         .rw = rw_of(claim),
-        .server = lw__node_server(claim->client->node),
         .numbers = lw__node_numbers(claim->client->node),
     };
 

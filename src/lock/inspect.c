@@ -96,11 +96,9 @@ static void put_break(struct lw__command *command, struct lw__buffer *out)
     struct lw__inquiry *inquiry = inquiry_of(command);
     const struct lw_inspected *holder = &inquiry->look.entries[inquiry->breaking];
 
-    const struct lw__node *node = inquiry->client->node;
-    bool rw = mode_of_broken(inquiry)->rw;
-
-    lw__encode_break(out, command->eval, inquiry->name, holder->token, rw,
-                     rw ? lw__node_server(node) : lw__node_numbers(node));
+    lw__encode_break(out, command->eval, inquiry->name, holder->token,
+                     mode_of_broken(inquiry)->rw,
+                     lw__node_numbers(inquiry->client->node));
 }
 
 static void break_next(struct lw__inquiry *inquiry);

@@ -42,7 +42,7 @@ static void put_call(struct lw__command *command, struct lw__buffer *out)
     }
     args.lease_ms = call->lease_ms;
     claim->mode->encode_renew(out, command->eval, 1, &args,
-                              lw__node_server(claim->client->node));
+                              lw__node_numbers(claim->client->node));
 }
 
 static void call_failed(struct lw__command *command, const char *why, bool sent)

@@ -203,7 +203,7 @@ static void put_batch(struct lw__command *command, struct lw__buffer *out)
     }
     batch->count = kept;
     batch->mode->encode_renew(out, command->eval, kept, args,
-                              lw__node_server(batch->client->node));
+                              lw__node_numbers(batch->client->node));
 }
 
 static void free_batch(struct lw__batch *batch)

@@ -51,12 +51,11 @@ size_t lw__encode_try(struct lw__buffer *out, const char *name,
     return second;
 }
 
-/* `<wait> <ticket> <permits> <server>`: each word of its own would cost the server more.
- */
+/* `<wait> <ticket> <permits> <numbers>`: a word for each would cost the server more. */
 static void put_waiting(struct lw__buffer *out, const struct lw__acquire_args *args)
 {
     char ticket_room[LW__DIGITS], permits_room[LW__DIGITS];
-    size_t ticket_length = 2, permits_length, server_length = strlen(args->server);
+    size_t ticket_length = 2, permits_length, numbers_length = strlen(args->numbers);
     const char *permits =
         lw__resp_digits(args->rw->permits, permits_room, &permits_length);
     const char *ticket = "-1";
@@ -64,13 +63,13 @@ static void put_waiting(struct lw__buffer *out, const struct lw__acquire_args *a
     if (args->ticket >= 0) {
         ticket = lw__resp_digits((uint64_t)args->ticket, ticket_room, &ticket_length);
     }
-    lw__resp_begin(out, 2 + ticket_length + 1 + permits_length + 1 + server_length);
+    lw__resp_begin(out, 2 + ticket_length + 1 + permits_length + 1 + numbers_length);
     lw__buffer_put(out, args->wait ? "1 " : "0 ", 2);
     lw__buffer_put(out, ticket, ticket_length);
     lw__buffer_put(out, " ", 1);
     lw__buffer_put(out, permits, permits_length);
     lw__buffer_put(out, " ", 1);
-    lw__buffer_put(out, args->server, server_length);
+    lw__buffer_put(out, args->numbers, numbers_length);
     lw__resp_end(out);
 }
 
@@ -165,7 +164,7 @@ void lw__encode_release(struct lw__buffer *out, bool eval,
     put_keys(out, args->name, rw);
     lw__format_put_token(out, &args->token);
     if (rw) {
-        lw__format_put_leaver(out, args->rw, args->server);
+        lw__format_put_leaver(out, args->rw, args->numbers);
     } else {
         lw__resp_text(out, args->numbers);
     }
@@ -184,12 +183,12 @@ void lw__encode_redisson_release(struct lw__buffer *out, bool eval,
 }
 
 void lw__encode_break(struct lw__buffer *out, bool eval, const char *name,
-                      const char *token, bool rw, const char *server)
+                      const char *token, bool rw, const char *numbers)
 {
     put_script(out, eval, rw ? LW__SCRIPT_RW_RELEASE : LW__SCRIPT_MUTEX_RELEASE, 3, 2);
     put_keys(out, name, rw);
     lw__resp_text(out, token); /* it does not wait: no member of the queue */
-    lw__resp_text(out, server);
+    lw__resp_text(out, numbers);
 }
 
 /* How many leases a renewal tells: one where all are alike, since a word costs the server
@@ -230,21 +229,21 @@ static void put_renewal(struct lw__buffer *out, bool eval, enum lw__script_id id
 }
 
 void lw__encode_renew(struct lw__buffer *out, bool eval, size_t count,
-                      const struct lw__renew_args *args, const char *server)
+                      const struct lw__renew_args *args, const char *numbers)
 {
-    (void)server;
+    (void)numbers;
     put_renewal(out, eval, LW__SCRIPT_MUTEX_RENEW, count, args, lw__format_put_token);
 }
 
 void lw__encode_redisson_renew(struct lw__buffer *out, bool eval, size_t count,
-                               const struct lw__renew_args *args, const char *server)
+                               const struct lw__renew_args *args, const char *numbers)
 {
-    (void)server;
+    (void)numbers;
     put_renewal(out, eval, LW__SCRIPT_REDISSON_RENEW, count, args, lw__format_put_field);
 }
 
 void lw__encode_rw_renew(struct lw__buffer *out, bool eval, size_t count,
-                         const struct lw__renew_args *args, const char *server)
+                         const struct lw__renew_args *args, const char *numbers)
 {
     size_t told = leases(count, args);
 
@@ -254,7 +253,7 @@ void lw__encode_rw_renew(struct lw__buffer *out, bool eval, size_t count,
         lw__resp_text(out, args[i].name);
         lw__format_put_queue(out, args[i].name, true);
     }
-    lw__resp_text(out, server);
+    lw__resp_text(out, numbers);
     for (size_t i = 0; i < count; i++) {
         lw__format_put_token(out, &args[i].token);
     }

@@ -19,8 +19,7 @@ struct lw__acquire_args {
     struct lw__token token;
     const struct lw__token *previous; /* to be released in the same script; or NULL */
     const struct lw__rw *rw;          /* NULL: a mutex */
-    const char *server;               /* its id, for the messages of a hand-over, */
-    const char *numbers; /* or what a mutex's scripts are told in its place */
+    const char *numbers; /* how the messages of a hand-over have them (format.h) */
     uint32_t lease_ms;
     int64_t ticket; /* -1: none yet */
     bool wait, fence;
@@ -43,16 +42,15 @@ struct lw__release_args {
     const char *name;
     struct lw__token token;
     const struct lw__rw *rw; /* NULL: a mutex */
-    const char *server, *numbers;
+    const char *numbers;
 };
 void lw__encode_release(struct lw__buffer *out, bool eval,
                         const struct lw__release_args *args);
 void lw__encode_redisson_release(struct lw__buffer *out, bool eval,
                                  const struct lw__release_args *args);
-/* Takes the lock from this token, whosever it is, and hands it over. `server`: or, of a
- * mutex, `numbers`. */
+/* Takes the lock from this token, whosever it is, and hands it over. */
 void lw__encode_break(struct lw__buffer *out, bool eval, const char *name,
-                      const char *token, bool rw, const char *server);
+                      const char *token, bool rw, const char *numbers);
 
 struct lw__renew_args {
     const char *name;
@@ -60,13 +58,13 @@ struct lw__renew_args {
     uint32_t lease_ms;
 };
 /* One lease goes out for all where they are alike, else one for each. A mutex's renewal
- * hands nothing over, and needs no `server`. */
+ * hands nothing over, and needs no `numbers`. */
 void lw__encode_renew(struct lw__buffer *out, bool eval, size_t count,
-                      const struct lw__renew_args *args, const char *server);
+                      const struct lw__renew_args *args, const char *numbers);
 void lw__encode_rw_renew(struct lw__buffer *out, bool eval, size_t count,
-                         const struct lw__renew_args *args, const char *server);
+                         const struct lw__renew_args *args, const char *numbers);
 void lw__encode_redisson_renew(struct lw__buffer *out, bool eval, size_t count,
-                               const struct lw__renew_args *args, const char *server);
+                               const struct lw__renew_args *args, const char *numbers);
 
 void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name,
                         int most_holders, int most_waiters);

@@ -94,15 +94,15 @@ void lw__format_put_asker(struct lw__buffer *out, const struct lw__rw *rw)
 }
 
 void lw__format_put_leaver(struct lw__buffer *out, const struct lw__rw *rw,
-                           const char *server)
+                           const char *numbers)
 {
     char room[LW__DIGITS];
     const char *owner = rw->owner != NULL ? rw->owner : "";
-    size_t digits, length = strlen(owner), before = strlen(server);
+    size_t digits, length = strlen(owner), before = strlen(numbers);
     const char *permits = lw__resp_digits(rw->permits, room, &digits);
 
     lw__resp_begin(out, before + 2 + digits + 1 + length);
-    lw__buffer_put(out, server, before);
+    lw__buffer_put(out, numbers, before);
     lw__buffer_put(out, rw->write ? " w" : " r", 2);
     lw__buffer_put(out, permits, digits);
     lw__buffer_put(out, " ", 1);

@@ -51,9 +51,9 @@ struct lw__rw {
 /* `<r|w> <owner>`, for rw_acquire. An owner that is the token is not named, here and
  * below: the script knows it. */
 void lw__format_put_asker(struct lw__buffer *out, const struct lw__rw *rw);
-/* `<server> <r|w><permits> <owner>`, for rw_release. */
+/* `<numbers> <r|w><permits> <owner>`, for rw_release. */
 void lw__format_put_leaver(struct lw__buffer *out, const struct lw__rw *rw,
-                           const char *server);
+                           const char *numbers);
 /* `<r|w><permits> <token> <owner>`, as the queue holds it. */
 struct lw__member {
     bool write;
@@ -92,7 +92,7 @@ void lw__format_redisson_channel(const char *name, char ret[LW__CHANNEL_SIZE]);
 #define LW__SERVER_SIZE 17
 void lw__format_server(const char *run_id, char ret[LW__SERVER_SIZE]);
 
-/* How the scripts of a mutex write the numbers of a message, and which server they are to
+/* How the scripts write the numbers of a message, and which server they are to
  * name: `%d %s%06d <server>`, for Lua. `wide`: its integers have 64 bits. */
 #define LW__NUMBERS_SIZE (LW__SERVER_SIZE + 12)
 void lw__format_numbers(const char *server, bool wide, char ret[LW__NUMBERS_SIZE]);

@@ -118,7 +118,6 @@ static long long ticket(struct diff *diff)
         rng_chance(&diff->rng, 300)) {
         return ret;
     }
-
     if (at == NULL || at[0] != '*' || rng_chance(&diff->rng, 700)) {
         return -1;
     }
@@ -133,7 +132,7 @@ static long long ticket(struct diff *diff)
 }
 
 struct rw_request {
-    char token[64], owner[64], member[160];
+    char token[64], owner[64]; /* the owner is "" where it is the token */
     char mode;
     int permits;
 };
@@ -150,19 +149,22 @@ static void any_rw_request(struct diff *diff, struct rw_request *request)
     request->permits = token % 4 == 1 ? 2 : 0;
     token_text(token, request->token, sizeof(request->token));
     if (token % 2) {
-        (void)snprintf(request->owner, sizeof(request->owner), "%s", request->token);
+        request->owner[0] = '\0';
     } else {
         (void)snprintf(request->owner, sizeof(request->owner), "owner %d",
                        (int)(token % 8));
     }
-    (void)snprintf(request->member, sizeof(request->member), "%c%d %s %s", request->mode,
-                   request->permits, request->token, request->owner);
 }
 
-/* Whom messages name; nobody where the server does not say who it is. */
-static void add_server(struct diff *diff)
+/* How messages have their numbers, and whom they name; nobody where the server does not
+ * say who it is. */
+static const char *any_numbers(struct diff *diff)
 {
-    arguments_add(diff, "%s", rng_chance(&diff->rng, 800) ? "0123456789abcdef" : "");
+    static const char *const texts[] = {"%d %s%06d 0123456789abcdef",
+                                        "%d %s%06d 0123456789abcdef",
+                                        "%.0f %s%06d 0123456789abcdef", "%d %s%06d "};
+
+    return texts[rng_below(&diff->rng, 4)];
 }
 
 static void add_keys(struct diff *diff, const struct names *of, bool rw)
@@ -182,10 +184,8 @@ static void add_how(struct diff *diff)
     if (old >= 0) {
         (void)snprintf(place, sizeof(place), "%lld", old);
     }
-    arguments_add(diff, "%c%c%s %s %%s%%06d %s", "njjjk"[rng_below(&diff->rng, 5)],
-                  rng_chance(&diff->rng, 800) ? 'f' : '-', place,
-                  rng_chance(&diff->rng, 800) ? "%d" : "%.0f",
-                  rng_chance(&diff->rng, 800) ? "0123456789abcdef" : "");
+    arguments_add(diff, "%c%c%s %s", "njjjk"[rng_below(&diff->rng, 5)],
+                  rng_chance(&diff->rng, 800) ? 'f' : '-', place, any_numbers(diff));
 }
 
 static void mutex_acquire(struct diff *diff, const struct names *of)
@@ -206,8 +206,7 @@ static void mutex_release(struct diff *diff, const struct names *of)
     likely_token(diff, of->name, token, sizeof(token));
     add_keys(diff, of, false);
     arguments_add(diff, "%s", token);
-    arguments_add(diff, "%%d %%s%%06d %s",
-                  rng_chance(&diff->rng, 800) ? "0123456789abcdef" : "");
+    arguments_add(diff, "%s", any_numbers(diff));
 }
 
 static void mutex_drop(struct diff *diff, const struct names *of)
@@ -268,12 +267,9 @@ static void rw_acquire(struct diff *diff, const struct names *of)
     add_keys(diff, of, true);
     arguments_add(diff, "%s", request.token);
     arguments_add(diff, "%lld", (long long)lease(diff));
-    arguments_add(diff, "%d", rng_chance(&diff->rng, 800));
-    arguments_add(diff, "%lld", place);
-    arguments_add(diff, "%c", request.mode);
-    arguments_add(diff, "%s", request.owner);
-    arguments_add(diff, "%d", request.permits);
-    add_server(diff);
+    arguments_add(diff, "%c %s", request.mode, request.owner);
+    arguments_add(diff, "%d %lld %d %s", rng_chance(&diff->rng, 800), place,
+                  request.permits, any_numbers(diff));
 }
 
 static void rw_release(struct diff *diff, const struct names *of)
@@ -283,8 +279,12 @@ static void rw_release(struct diff *diff, const struct names *of)
     any_rw_request(diff, &request);
     add_keys(diff, of, true);
     arguments_add(diff, "%s", request.token);
-    arguments_add(diff, "%s", request.member);
-    add_server(diff);
+    if (rng_chance(&diff->rng, 100)) { /* as an operator breaks it */
+        arguments_add(diff, "%s", any_numbers(diff));
+    } else {
+        arguments_add(diff, "%s %c%d %s", any_numbers(diff), request.mode,
+                      request.permits, request.owner);
+    }
 }
 
 static void rw_renew(struct diff *diff, const struct names *of)
@@ -299,7 +299,7 @@ static void rw_renew(struct diff *diff, const struct names *of)
         arguments_add(diff, "%s", names[i].name);
         arguments_add(diff, "%s", names[i].rw_queue);
     }
-    add_server(diff);
+    arguments_add(diff, "%s", any_numbers(diff));
     for (int i = 0; i < count; i++) {
         any_rw_request(diff, &request);
         arguments_add(diff, "%s", request.token);

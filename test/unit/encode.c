@@ -86,8 +86,8 @@ static void expect(struct lw__buffer *out, const char *format, ...)
 static void put_release(struct lw__buffer *out, bool eval, const char *name,
                         const struct lw__rw *rw)
 {
-    lw__encode_release(
-        out, eval, &(struct lw__release_args){name, token, rw, "5e1f", "%d %s%06d 5e1f"});
+    lw__encode_release(out, eval,
+                       &(struct lw__release_args){name, token, rw, "%d %s%06d 5e1f"});
 }
 
 static void test_the_try_is_set_and_incr_in_one_write(void **state)
@@ -209,7 +209,7 @@ static void test_a_read_write_lock_is_asked_for(void **state)
     struct lw__acquire_args args = {.name = "job",
                                     .token = token,
                                     .rw = &rw,
-                                    .server = "5e1f",
+                                    .numbers = "%d %s%06d 5e1f",
                                     .lease_ms = 1000,
                                     .ticket = 5,
                                     .wait = true};
@@ -219,7 +219,7 @@ static void test_a_read_write_lock_is_asked_for(void **state)
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:rwqueue:{job} lockwire:fence " UUID
-           ":7:2000- 1000 w~o 1~5~0~5e1f",
+           ":7:2000- 1000 w~o 1~5~0~%%d~%%s%%06d~5e1f",
            SHA(RW_ACQUIRE));
     rw = (struct lw__rw){.permits = UINT32_MAX};
     args.wait = false;
@@ -227,7 +227,7 @@ static void test_a_read_write_lock_is_asked_for(void **state)
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:rwqueue:{job} lockwire:fence " UUID
-           ":7:2000- 1000 r~ 0~-1~4294967295~5e1f",
+           ":7:2000- 1000 r~ 0~-1~4294967295~%%d~%%s%%06d~5e1f",
            SHA(RW_ACQUIRE));
 }
 
@@ -247,7 +247,8 @@ static void test_a_drop_is_a_script_or_the_server_s_own_command(void **state)
 
 static void test_a_release_of_each_kind(void **state)
 {
-    static const char *const leavers[] = {"5e1f~w0~bob", "5e1f~r3~", "5e1f"};
+    static const char *const leavers[] = {"%d~%s%06d~5e1f~w0~bob", "%d~%s%06d~5e1f~r3~",
+                                          "%d~%s%06d~5e1f"};
     struct lw__rw rw = {.write = true, .owner = "bob"};
     struct lw__buffer out = {0};
 
@@ -259,7 +260,7 @@ static void test_a_release_of_each_kind(void **state)
            SHA(MUTEX_RELEASE));
     for (int i = 0; i < 3; i++) {
         if (i == 2) {
-            lw__encode_break(&out, false, "job", UUID ":7:2000-", true, "5e1f");
+            lw__encode_break(&out, false, "job", UUID ":7:2000-", true, "%d %s%06d 5e1f");
         } else {
             put_release(&out, false, "job", &rw);
         }
@@ -284,10 +285,11 @@ static void test_renewals_go_out_in_batches(void **state)
     lw__encode_renew(&out, false, 2, args, NULL);
     expect(&out, "EVALSHA %s 2 a b{t} " UUID ":1:100- " UUID ":2:200- 1000 1",
            SHA(MUTEX_RENEW));
-    lw__encode_rw_renew(&out, false, 2, args, "5e1f");
+    lw__encode_rw_renew(&out, false, 2, args, "%d %s%06d 5e1f");
     expect(&out,
            "EVALSHA %s 5 lockwire:fence a lockwire:2:rwqueue:{a} b{t} "
-           "lockwire:2:rwqueue::b{t} 5e1f " UUID ":1:100- " UUID ":2:200- 1000 1",
+           "lockwire:2:rwqueue::b{t} %%d~%%s%%06d~5e1f " UUID ":1:100- " UUID
+           ":2:200- 1000 1",
            SHA(RW_RENEW));
     lw__encode_redisson_renew(&out, false, 2, args, NULL);
     expect(&out, "EVALSHA %s 2 a b{t} " UUID ":1 " UUID ":2 1000 1", SHA(REDISSON_RENEW));
@@ -358,8 +360,11 @@ static void test_names_with_and_without_tags(void **state)
 static void test_the_longest_name_and_owner(void **state)
 {
     struct lw__rw rw = {.write = true};
-    struct lw__acquire_args args = {
-        .name = NULL, .token = token, .rw = &rw, .server = "5e1f", .ticket = -1};
+    struct lw__acquire_args args = {.name = NULL,
+                                    .token = token,
+                                    .rw = &rw,
+                                    .numbers = "%d %s%06d 5e1f",
+                                    .ticket = -1};
     struct lw__buffer out = {0};
     char name[513], owner[129];
 
@@ -372,7 +377,7 @@ static void test_the_longest_name_and_owner(void **state)
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 %s lockwire:2:rwqueue:{%s} lockwire:fence " UUID
-           ":7:2000- 0 w~%s 0~-1~0~5e1f",
+           ":7:2000- 0 w~%s 0~-1~0~%%d~%%s%%06d~5e1f",
            SHA(RW_ACQUIRE), name, name, owner);
 }
 

@@ -35,7 +35,7 @@ static struct script_answer acquire_for(const char *token, const char *asker,
                                         const char *lease)
 {
     return rw_asked(script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, RW_KEYS, token, lease,
-                               asker, "1 -1 0 " SCRIPT_SERVER_ID, NULL));
+                               asker, "1 -1 0 " NUMBERS, NULL));
 }
 
 static void a_dead_reader_goes_after_its_own_lease_though_others_read_on(void **state)
@@ -108,15 +108,15 @@ static void a_batch_renews_each_name_for_itself(void **state)
     script_do(&server, "SET foreign x");
     answer = script_run(&server, LW__SCRIPT_RW_RENEW, 7, "lockwire:fence", "foreign",
                         "lockwire:2:rwqueue:{foreign}", "gone",
-                        "lockwire:2:rwqueue:{gone}", "rw", RW_QUEUE, SCRIPT_SERVER_ID, t1,
-                        t1, t1, "600000", NULL);
+                        "lockwire:2:rwqueue:{gone}", "rw", RW_QUEUE, NUMBERS, t1, t1, t1,
+                        "600000", NULL);
     assert_int_equal(answer.count, 3);
     assert_int_equal(answer.n[0] + answer.n[1], 0);
     assert_int_equal(answer.n[2], 1);
     assert_int_in_range(script_do(&server, "PTTL rw"), 500000, 600000);
     script_run(&server, LW__SCRIPT_RW_RENEW, 5, "lockwire:fence", "gone",
-               "lockwire:2:rwqueue:{gone}", "rw", RW_QUEUE, SCRIPT_SERVER_ID, t1, t1,
-               "1000", "900000", NULL);
+               "lockwire:2:rwqueue:{gone}", "rw", RW_QUEUE, NUMBERS, t1, t1, "1000",
+               "900000", NULL);
     assert_int_in_range(script_do(&server, "PTTL rw"), 800000, 900000);
 }
 

@@ -194,8 +194,8 @@ struct script_answer rw_acquire(const char *token, const char *kind, const char 
     char asker[160], waiting[80];
 
     (void)snprintf(asker, sizeof(asker), "%c %s", kind[0], owner);
-    (void)snprintf(waiting, sizeof(waiting), "%d %lld %s " SCRIPT_SERVER_ID, wait, ticket,
-                   permits_of(kind));
+    (void)snprintf(waiting, sizeof(waiting), "%d %lld %s %s", wait, ticket,
+                   permits_of(kind), NUMBERS);
     return rw_asked(script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, RW_KEYS, token,
                                script_number(LEASE), asker, waiting, NULL));
 }
@@ -205,7 +205,7 @@ struct script_answer rw_release(const char *token, const char *kind, const char 
     struct script_answer answer;
     char leaver[160];
 
-    (void)snprintf(leaver, sizeof(leaver), SCRIPT_SERVER_ID " %c%s %s", kind[0],
+    (void)snprintf(leaver, sizeof(leaver), "%s %c%s %s", NUMBERS, kind[0],
                    permits_of(kind), owner);
     answer = script_run(&server, LW__SCRIPT_RW_RELEASE, 3, RW_KEYS, token, leaver, NULL);
     if (!answer.error) {
@@ -220,9 +220,9 @@ struct script_answer rw_release(const char *token, const char *kind, const char 
 
 long long rw_renew(const char *token, int lease)
 {
-    struct script_answer answer =
-        script_run(&server, LW__SCRIPT_RW_RENEW, 3, "lockwire:fence", "rw", RW_QUEUE,
-                   SCRIPT_SERVER_ID, token, script_number(lease), NULL);
+    struct script_answer answer = script_run(&server, LW__SCRIPT_RW_RENEW, 3,
+                                             "lockwire:fence", "rw", RW_QUEUE, NUMBERS,
+                                             token, script_number(lease), NULL);
 
     if (answer.error) {
         fail_msg("%s", answer.text);

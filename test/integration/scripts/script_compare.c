@@ -56,7 +56,7 @@ static struct script_answer send_rw(const struct call *call)
         return rw_release(token->text, kind, owner);
     }
     return script_run(&server, LW__SCRIPT_RW_RENEW, 3, "lockwire:fence", "rw", RW_QUEUE,
-                      SCRIPT_SERVER_ID, token->text, "600000", NULL);
+                      NUMBERS, token->text, "600000", NULL);
 }
 
 static struct script_answer send_call(const struct call *call)

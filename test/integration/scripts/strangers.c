@@ -133,14 +133,13 @@ static void a_stranger_s_key_of_any_type_is_held_and_never_touched_rw(void **sta
         make_stranger(i, "foreign");
         remember(dump, sizeof(dump), "foreign");
         answer = script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, FOREIGN_RW, t1, "600000",
-                            "w A", "1 -1 0 " SCRIPT_SERVER_ID, NULL);
+                            "w A", "1 -1 0 " NUMBERS, NULL);
         assert_held_by(answer, STRANGERS[i].type);
         answer = script_run(&server, LW__SCRIPT_RW_RENEW, 3, "lockwire:fence", "foreign",
-                            "lockwire:2:rwqueue:{foreign}", SCRIPT_SERVER_ID, t1,
-                            "600000", NULL);
+                            "lockwire:2:rwqueue:{foreign}", NUMBERS, t1, "600000", NULL);
         assert_int_equal(answer.n[0], 0);
         answer = script_run(&server, LW__SCRIPT_RW_RELEASE, 3, FOREIGN_RW, t1,
-                            SCRIPT_SERVER_ID " w0 A", NULL);
+                            NUMBERS " w0 A", NULL);
         assert_int_equal(answer.n[0], 0);
         assert_int_equal(script_do(&server, "EXISTS lockwire:2:rwqueue:{foreign}"), 0);
         assert_stranger(dump, "foreign");
@@ -154,8 +153,7 @@ static void the_two_modes_are_strangers_to_each_other(void **state)
 
     (void)state;
     answer = script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, "n", "lockwire:2:rwqueue:{n}",
-                        "lockwire:fence", t1, "600000", "r A", "0 -1 0 " SCRIPT_SERVER_ID,
-                        NULL);
+                        "lockwire:fence", t1, "600000", "r A", "0 -1 0 " NUMBERS, NULL);
     granted(rw_asked(answer));
     answer = acquire(t2, LEASE, 1, NO_TICKET);
     assert_int_equal(answer.n[0], 0);
@@ -163,8 +161,7 @@ static void the_two_modes_are_strangers_to_each_other(void **state)
     script_do(&server, "DEL n");
     granted(acquire(t2, LEASE, 1, NO_TICKET));
     answer = script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, "n", "lockwire:2:rwqueue:{n}",
-                        "lockwire:fence", t1, "600000", "r A", "0 -1 0 " SCRIPT_SERVER_ID,
-                        NULL);
+                        "lockwire:fence", t1, "600000", "r A", "0 -1 0 " NUMBERS, NULL);
     assert_int_equal(answer.n[0], 0);
     assert_string_equal(answer.text, "string");
 }
