@@ -5,30 +5,51 @@
 -- ARGV: old token, token, lease ms, how (mutex_ask.lua)
 -- Answer: what mutex_acquire answers, a number as -1 - number where the old token was not
 -- held, a text behind "1 " or, where it was not held, "0 "
--- Happy path: held, nobody queued.
+-- Happy path: held, and nobody queued; or others did, the first of whom is handed it, and the
+-- new token joins them at the end. All else is slow().
 --
 -- A turn is spent with its old token: sent again when neither token is here any more, it
 -- neither takes the name nor queues (position -1), so that a late duplicate cannot bring
 -- back a token that was released. It still serves the queue.
 
-local name, queue, old, token, how = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[4]
+local name, queue, fence, old, token = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
+local how = ARGV[4]
 local held, value = false, redis.pcall('GET', name)
 if value == old or value == old:sub(1, -2) .. '+' then
     redis.call('DEL', name) -- first: it passes without memory
     held, value = true, false
+    local joins, wants, no_ticket = how:byte(1, 3)
     if redis.call('EXISTS', queue) == 0 then
-        local wants = how:byte(2) ~= 45
-        local last = wants and redis.pcall('INCRBY', KEYS[3], '16') or 1125899906842624
+        wants = wants ~= 45
+        local last = wants and redis.pcall('INCRBY', fence, '16') or 1125899906842624
         if type(last) == 'number' and last >= 1125899906842624
             and last < 9007199254740992 then
             redis.call('SET', name, token, 'PX', ARGV[3])
             return wants and last - 15 or 0
         end
+    elseif joins ~= 110 and no_ticket == 32 then
+        local time, me, numbers = redis.call('TIME'), token, how:sub(4)
+        local us_text = time[1] .. ('000000'):sub(#time[2] + 1) .. time[2]
+        if redis.pcall('ZADD', queue, 'NX', us_text, token) == 1 then
+            if redis.call('ZREVRANK', queue, token) == 0 then
+                if joins == 107 then
+                    redis.call('PEXPIRE', queue, '120000')
+                end
+                -- inline: mutex_give.lua
+                if outcome ~= 'free' then
+                    return '1 ' .. (outcome == 'handed' and redis.call('PTTL', name) or 0)
+                        .. ' ' .. redis.call('ZCARD', queue) - 1 .. ' ' .. us_text .. ' '
+                        .. us_text .. (outcome == 'again' and ' 1' or ' 0')
+                end
+            else
+                redis.call('ZREM', queue, token) -- the clock was set back
+            end
+        end
     end
 end
 
 local function slow()
-    local fence, numbers = KEYS[3], how:match(' (.*)$')
+    local numbers = how:match(' (.*)$')
     -- include: mutex_ask.lua
     local left = 0
     if not held then -- who held does not wait, and its name is free now
