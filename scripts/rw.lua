@@ -153,7 +153,8 @@ local function extend(record, token, lease)
     local grows = grow_ttl(lease)
     if lock.soonest > 0 then
         local alone = lock.rcount + lock.wcount == 1
-        ending = alone and grows and 0 or math.max(ending, now + lease)
+        local last = math.max(ending, now + lease)
+        ending = alone and grows and ending < last and 0 or last
         redis.call('HSET', name, 'h:' .. token, format('%.0f %s %s', ending, kind, owner))
         if alone then
             lock.soonest = ending

@@ -196,6 +196,24 @@ static void the_end_that_an_only_hold_gets_is_not_before_the_key_s(void **state)
     assert_true(atoll(script_get(&server, "HGET rw h:%s", t1)) > key_ends);
 }
 
+/* Its own is the later one where all that happened within a millisecond. Here it is put
+ * forward, since nobody is as fast as that for sure. */
+static void the_key_s_end_is_taken_only_where_it_is_the_later_one(void **state)
+{
+    long long end;
+
+    (void)state;
+    granted(acquire_for(t1, "r A", "300000"));
+    granted(acquire_for(t2, "r B", "200000"));
+    rw_released(rw_release(t2, "r", "B"), 0);
+    end = atoll(script_get(&server, "HGET rw h:%s", t1)) + 900;
+    script_do(&server, "EVAL %s 1 rw %s %s",
+              "redis.call('HSET', KEYS[1], 'h:' .. ARGV[1], ARGV[2] .. ' r A', "
+              "'state', '2 1 1 0 ' .. ARGV[2] .. ' 0 ') return 1",
+              t1, script_number(end));
+    assert_int_equal(rw_renew(t1, 300100), 1); /* no end comes before what it was */
+}
+
 static void an_only_hold_of_a_key_without_ttl_gets_one_again(void **state)
 {
     (void)state;
@@ -331,6 +349,7 @@ int main(void)
         TOKENS_TEST(the_next_asks_when_the_earliest_hold_ends_not_the_key),
         TOKENS_TEST(the_only_hold_ends_with_the_key_until_another_comes),
         TOKENS_TEST(the_end_that_an_only_hold_gets_is_not_before_the_key_s),
+        TOKENS_TEST(the_key_s_end_is_taken_only_where_it_is_the_later_one),
         TOKENS_TEST(an_only_hold_of_a_key_without_ttl_gets_one_again),
         TOKENS_TEST(an_acquire_sent_again_after_the_end_is_a_new_grant),
         TOKENS_TEST(an_owner_s_old_handle_ends_and_its_new_one_stays),
