@@ -51,8 +51,8 @@ void lw__claim_put_try(struct lw__command *command, struct lw__buffer *out)
     claim->set_done = claim->set_answered = false;
     claim->numbers = fence ? 1 : 0;
     command->request.expected = fence ? 2 : 1;
-    command->request.second =
-        lw__encode_try(out, claim->name->text, &token, ask_lease_ms(claim), fence);
+    command->request.second = (uint32_t)lw__encode_try(out, claim->name->text, &token,
+                                                       ask_lease_ms(claim), fence);
 }
 
 void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)

@@ -70,7 +70,7 @@ void lw__timer_catch_up(struct lw__loop *loop)
            first->key <= now_us) {
         struct lw__timer *timer = LW__OWNER(struct lw__timer, node, first->node);
         lw__heap_remove(&loop->timers, &timer->node);
-        timer->fn(timer->arg);
+        timer->fn((char *)timer - timer->offset);
     }
     loop->running_us = INT64_MIN; /* it is armed for one of these: on_timer looks anew */
 }
@@ -92,9 +92,11 @@ void lw__timer_unreserve(struct lw__loop *loop, size_t count)
     lw__heap_unreserve(&loop->timers, count);
 }
 
-void lw__timer_init(struct lw__timer *timer, lw__call_fn *fn, void *arg)
+void lw__timer_init(struct lw__timer *timer, lw__call_fn *fn, void *owner)
 {
-    *timer = (struct lw__timer){{0}, fn, arg};
+    size_t offset = (size_t)((char *)timer - (char *)owner);
+
+    *timer = (struct lw__timer){{0}, (uint32_t)offset, fn};
 }
 
 void lw__timer_set(struct lw__loop *loop, struct lw__timer *timer, int64_t due_us)

@@ -20,9 +20,8 @@ enum lw__order {
 /* Embedded in its owner, who keeps it until it is answered or failed, or forgets it;
  * until then request.prev is not NULL. */
 struct lw__command {
-    struct lw__request request;
+    struct lw__request request; /* its type is the node's */
     const struct lw__command_type *type;
-    struct lw__node *node;
     bool eval; /* the server does not know the script */
 };
 
