@@ -88,9 +88,6 @@ void lw__claim_free(struct lw__claim *claim)
     lw__timer_unreserve(client->loop, 1);
     lw__heap_unreserve(&client->renewals.due, 1);
     DL_DELETE(claim->name->claims, claim);
-    if (claim->name->shared == claim) {
-        claim->name->shared = NULL;
-    }
     lw__name_put(client, claim->name);
     free(claim->owner);
     client->open_claims--;

@@ -32,7 +32,7 @@ struct lw__pair lw__hints_clock(const struct lw__claim *claim, int64_t handed_us
 
 void lw__hints_note_contended(struct lw_client *client, const struct lw__name *name)
 {
-    unsigned hash = name->hh.hashv, slot = hash % LW__CONTENDED_SLOTS;
+    uint32_t hash = name->hash, slot = hash % LW__CONTENDED_SLOTS;
 
     client->hints.contended[slot].hash = hash;
     client->hints.contended[slot].until_us = lw__now_us() + CONTENDED_US;
@@ -40,7 +40,7 @@ void lw__hints_note_contended(struct lw_client *client, const struct lw__name *n
 
 bool lw__hints_is_contended(const struct lw_client *client, const struct lw__name *name)
 {
-    unsigned hash = name->hh.hashv, slot = hash % LW__CONTENDED_SLOTS;
+    uint32_t hash = name->hash, slot = hash % LW__CONTENDED_SLOTS;
 
     return client->hints.contended[slot].hash == hash &&
            client->hints.contended[slot].until_us > lw__now_us();

@@ -12,6 +12,7 @@
 #include "lock/hints.h"
 #include "lock/line.h"
 #include "lock/machine.h"
+#include "lock/name.h"
 #include "lock/notify.h"
 #include "lock/renewal.h"
 #include "lock/whoami.h"
@@ -40,10 +41,10 @@ struct lw__mode;
 
 /* A name in use, found by its text: name.c's, but for the claims. */
 struct lw__name {
-    UT_hash_handle hh;
+    struct lw__name *next; /* of its slot */
+    uint32_t hash;
     unsigned references;      /* claims and handles */
     struct lw__claim *claims; /* claim.c's: of one client, in order of making */
-    struct lw__claim *shared; /* turns.c's: that further handles may join, or NULL */
     char text[];
 };
 
@@ -128,6 +129,7 @@ struct lw__claim {
     /* turns*.c's */
     struct lw_lock *releasing; /* wants to be told of the release */
     unsigned drawn_on;         /* the connection that its grant's numbers came on */
+    bool open;                 /* further handles may join it */
     uint8_t served;            /* handles that it served; handle.c counts them */
     bool error_told;           /* handle.c's: one is, and no ordinary answer came since */
     bool renewing_for_next;    /* between two handles: the next wants a fresh lease */
@@ -161,7 +163,7 @@ struct lw_client {
     struct lw_stats stats; /* each counter where it happens */
 
     struct lw__hash_key hash_key; /* of all its tables */
-    struct lw__name *names;       /* name.c's */
+    struct lw__names names;       /* name.c's */
 
     struct lw_lock *locks;      /* lock.c's */
     struct lw_lock *free_locks; /* handle.c's, and lock.c's who takes from them */

@@ -34,9 +34,7 @@ static bool shares(const struct lw_lock *lock)
 
 void lw__turns_close(struct lw__claim *claim)
 {
-    if (claim->name->shared == claim) {
-        claim->name->shared = NULL;
-    }
+    claim->open = false;
 }
 
 /* ---- joining ---- */
@@ -50,6 +48,19 @@ static int64_t busy_for_ms(const struct lw__claim *claim)
     }
     left = (claim->machine.deadline_us - lw__now_us()) / LW__MS;
     return left > 0 ? left : 0;
+}
+
+/* Those before it in the list are on their way out. */
+static struct lw__claim *find_open(const struct lw__name *name)
+{
+    struct lw__claim *claim;
+
+    DL_FOREACH(name->claims, claim) {
+        if (claim->open) {
+            break;
+        }
+    }
+    return claim;
 }
 
 static void join_shared(struct lw__claim *claim, struct lw_lock *lock)
@@ -75,7 +86,7 @@ static bool is_behind(const struct lw_lock *lock)
 int lw__turns_join(struct lw_lock *lock)
 {
     struct lw_client *client = lock->client;
-    struct lw__claim *claim = shares(lock) ? lock->name->shared : NULL;
+    struct lw__claim *claim = shares(lock) ? find_open(lock->name) : NULL;
 
     if (claim != NULL) {
         join_shared(claim, lock);
@@ -97,9 +108,7 @@ int lw__turns_join(struct lw_lock *lock)
     if (claim == NULL) {
         return LW_ENOMEM;
     }
-    if (shares(lock)) {
-        lock->name->shared = claim;
-    }
+    claim->open = shares(lock);
     lw__handle_wait(claim, lock);
     lw__claim_event(claim, LW__EV_START);
     return 0;
@@ -124,9 +133,7 @@ void lw__turns_queue_anew(struct lw__claim *claim)
     }
     lw__handle_move_waiters(claim, fresh);
     fresh->error_told = claim->error_told;
-    if (shares(fresh->waiting)) {
-        fresh->name->shared = fresh;
-    }
+    fresh->open = shares(fresh->waiting);
     lw__claim_event(fresh, LW__EV_START);
 }
 

@@ -216,31 +216,36 @@ const struct lw__claim_events lw__turns_events = {
 
 /* ---- the link ---- */
 
+static void ask_all_of(struct lw__name *name, bool verify)
+{
+    struct lw__claim *claim, *next;
+
+    DL_FOREACH_SAFE(name->claims, claim, next) {
+        if (verify) {
+            forget_error(claim);
+        }
+        if (lw__line_is_behind(claim)) {
+            claim->remaining_ms = lw__line_busy_ms(name);
+            end_tries(claim, LW_EBUSY, NULL);
+        } else if (claim->machine.phase != LW__HELD) {
+            lw__claim_event(claim, LW__EV_ASK_NOW);
+        } else if (verify) {
+            lw__renewal_now(claim);
+        }
+    }
+}
+
 void lw__turns_ask_all(struct lw_client *client, bool verify)
 {
-    struct lw__name *name, *next_name;
+    struct lw__name *name = lw__name_after(client, NULL), *next;
 
-    HASH_ITER(hh, client->names, name, next_name) {
-        struct lw__claim *claim, *next;
-
-        /* the end of a try has those behind it ask, in their order */
-        if (name->claims != NULL && name->claims->trying) {
-            continue;
-        }
+    for (; name != NULL; name = next) {
         lw__name_keep(name); /* an answer may come at once and end its last claim */
-        DL_FOREACH_SAFE(name->claims, claim, next) {
-            if (verify) {
-                forget_error(claim);
-            }
-            if (lw__line_is_behind(claim)) {
-                claim->remaining_ms = lw__line_busy_ms(name);
-                end_tries(claim, LW_EBUSY, NULL);
-            } else if (claim->machine.phase != LW__HELD) {
-                lw__claim_event(claim, LW__EV_ASK_NOW);
-            } else if (verify) {
-                lw__renewal_now(claim);
-            }
+        /* the end of a try has those behind it ask, in their order */
+        if (name->claims == NULL || !name->claims->trying) {
+            ask_all_of(name, verify);
         }
+        next = lw__name_after(client, name);
         lw__name_put(client, name);
     }
 }
