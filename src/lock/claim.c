@@ -74,8 +74,7 @@ struct lw__claim *lw__claim_new(struct lw_client *client, const struct lw_lock *
         lw__claim_free(claim);
         return NULL;
     }
-    claim->rw = (struct lw__rw){
-        .write = lock->mode->write, .permits = lock->permits, .owner = claim->owner};
+    claim->permits = lock->permits;
     return claim;
 }
 

@@ -24,9 +24,11 @@ static bool wants_to_join(const struct lw__claim *claim)
            lw__terms_wants_place(claim);
 }
 
-static const struct lw__rw *rw_of(const struct lw__claim *claim)
+/* In `room`; NULL where its mode asks for no more than the name. */
+static const struct lw__rw *rw_of(const struct lw__claim *claim, struct lw__rw *room)
 {
-    return claim->mode->rw ? &claim->rw : NULL;
+    *room = (struct lw__rw){claim->mode->write, claim->permits, claim->owner};
+    return claim->mode->rw ? room : NULL;
 }
 
 /* The lease to ask for: what goes out is what the machine will count the answer by. */
@@ -60,11 +62,12 @@ void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)
     struct lw__claim *claim = lw__claim_of(command);
     struct lw__token previous = {claim->client->uuid, claim->previous_n,
                                  claim->previous_window_ms};
+    struct lw__rw rw;
     struct lw__acquire_args args = {
         .name = claim->name->text,
         .token = lw__claim_token(claim),
         .previous = claim->machine.turning ? &previous : NULL,
-        .rw = rw_of(claim),
+        .rw = rw_of(claim, &rw),
         .server = lw__node_server(claim->client->node),
         .ticket = claim->machine.ticket,
         .wait = wants_to_join(claim),
@@ -74,18 +77,19 @@ void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)
     args.lease_ms = ask_lease_ms(claim);
     claim->asked_to_join = args.wait;
     claim->numbers = args.fence ? 16 : 0;
-    claim->mode->encode_acquire(out, command->eval, &args);
+    claim->mode->encode_acquire(out, lw__command_evals(command), &args);
 }
 
 void lw__claim_put_release(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__claim *claim = lw__claim_of(command);
+    struct lw__rw rw;
     struct lw__release_args args = {
         .name = claim->name->text,
         .token = lw__claim_token(claim),
-        .rw = rw_of(claim),
+        .rw = rw_of(claim, &rw),
         .server = lw__node_server(claim->client->node),
     };
 
-    claim->mode->encode_release(out, command->eval, &args);
+    claim->mode->encode_release(out, lw__command_evals(command), &args);
 }

@@ -14,9 +14,9 @@ void lw__hints_note_clock(struct lw__claim *claim, int64_t sent_us, int64_t serv
 {
     struct lw_client *client = claim->client;
 
-    claim->pair =
+    claim->asking.pair =
         (struct lw__pair){sent_us, server_us, lw__node_connection(client->node)};
-    client->hints.pair = claim->pair;
+    client->hints.pair = claim->asking.pair;
 }
 
 struct lw__pair lw__hints_clock(const struct lw__claim *claim, int64_t handed_us)
@@ -27,7 +27,11 @@ struct lw__pair lw__hints_clock(const struct lw__claim *claim, int64_t handed_us
     if (last->connection == connection && last->server_us <= handed_us) {
         return *last;
     }
-    return claim->pair.connection == connection ? claim->pair : (struct lw__pair){0};
+    if (!lw__machine_asks(claim->machine.phase)) {
+        return (struct lw__pair){0};
+    }
+    return claim->asking.pair.connection == connection ? claim->asking.pair
+                                                       : (struct lw__pair){0};
 }
 
 void lw__hints_note_contended(struct lw_client *client, const struct lw__name *name)

@@ -5,6 +5,7 @@
  * command (or pipelined pair), its `reply` for each answer in order, lw__link_close. */
 #ifndef LW_LINK_H
 #define LW_LINK_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,6 +31,7 @@ struct lw__request {
     const struct lw__request_type *type;
     uint32_t second;  /* of two: where in the bytes the second command begins */
     uint8_t expected; /* replies still to come, one or two; the last one finds 0 */
+    bool note;        /* its sender's, of no meaning to the link */
 };
 
 struct lw__link_options {

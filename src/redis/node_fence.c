@@ -21,7 +21,7 @@
 
 static void put_seed(struct lw__command *command, struct lw__buffer *out)
 {
-    lw__encode_fence_seed(out, command->eval);
+    lw__encode_fence_seed(out, lw__command_evals(command));
 }
 
 static void came_up(struct lw__node *node)

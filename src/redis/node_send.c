@@ -38,7 +38,7 @@ static void push(struct lw__backlog *backlog, struct lw__command *command, bool 
     struct lw__rank *rank = rank_of(backlog, command);
     struct lw__request *r = &command->request, **at = resent ? &rank->first : rank->end;
 
-    while (resent && *at != NULL && LW__OWNER(struct lw__command, request, *at)->eval) {
+    while (resent && *at != NULL && (*at)->note) {
         at = &(*at)->next;
     }
     backlog->count++;
@@ -131,7 +131,7 @@ void lw__node_submit(struct lw__node *node, struct lw__command *command,
     command->request.type = &node->request_type;
     command->request.sent_us = 0;
     command->type = type;
-    command->eval = false;
+    command->request.note = false;
     if (!has_room(node) ||
         (node->backlog.count > 0 && next_of(&node->backlog, type->order) != NULL)) {
         push(&node->backlog, command, false);
@@ -146,12 +146,12 @@ void lw__node_submit(struct lw__node *node, struct lw__command *command,
 static bool send_text_instead(struct lw__node *node, struct lw__command *command,
                               const struct lw__reply *reply)
 {
-    if (lw__reply_type(reply) != LW__REPLY_ERROR || command->eval ||
+    if (lw__reply_type(reply) != LW__REPLY_ERROR || lw__command_evals(command) ||
         command->request.expected > 0 ||
         lw__classify(lw__reply_text(reply, NULL)) != LW__ERR_NOSCRIPT) {
         return false;
     }
-    command->eval = true;
+    command->request.note = true;
     command->request.sent_us = 0;
     push(&node->backlog, command, true);
     lw__defer(node->options.access.loop, &node->pump_call, false);
