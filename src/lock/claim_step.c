@@ -335,18 +335,13 @@ static void rearm(struct lw__claim *claim)
 }
 
 /* What stands in the claim while it asks has no meaning afterwards, nor before. */
-static struct lw__output step_machine(struct lw__claim *claim,
-                                      const struct lw__input *input)
+static void begin_part(struct lw__claim *claim, bool asks)
 {
-    bool asked = lw__machine_asks(claim->machine.phase);
-    struct lw__output out = lw__machine_step(&claim->machine, input);
-
-    if (asked && !lw__machine_asks(claim->machine.phase)) {
-        memset(&claim->held, 0, sizeof(claim->held));
-    } else if (!asked && lw__machine_asks(claim->machine.phase)) {
+    if (asks) {
         memset(&claim->asking, 0, sizeof(claim->asking));
+    } else {
+        memset(&claim->held, 0, sizeof(claim->held));
     }
-    return out;
 }
 
 /* The actions taken; with LW__DO_END, the claim is gone. */
@@ -354,13 +349,17 @@ __attribute__((noinline)) static unsigned step(struct lw__claim *claim,
                                                struct lw__input *input)
 {
     const struct lw__claim_events *events = claim->client->events;
+    bool asked = lw__machine_asks(claim->machine.phase);
     struct lw__output out;
 
     input->now_us = lw__now_us();
     input->jitter = lw__random_between(&claim->client->random, -1000, 1000);
     input->linked = lw__node_is_up(claim->client->node);
     input->margin_us = claim->waiting != NULL ? lw__terms_margin_us(claim->waiting) : 0;
-    out = step_machine(claim, input);
+    out = lw__machine_step(&claim->machine, input);
+    if (lw__machine_asks(claim->machine.phase) != asked) {
+        begin_part(claim, !asked);
+    }
     rearm(claim);
     if (out.actions & LW__DO_RELEASED) {
         events->released(claim, out.release_status);

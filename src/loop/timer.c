@@ -53,6 +53,20 @@ static void arm(struct lw__loop *loop, int64_t due_us)
     arm_event(loop, due_us);
 }
 
+static void run_due(struct lw__loop *loop, int64_t now_us)
+{
+    const struct lw__heap_entry *first;
+
+    loop->running_us = now_us;
+    while (!loop->freed && (first = lw__heap_first(&loop->timers)) != NULL &&
+           first->key <= now_us) {
+        struct lw__timer *timer = LW__OWNER(struct lw__timer, node, first->node);
+        lw__heap_remove(&loop->timers, &timer->node);
+        timer->fn((char *)timer - timer->offset);
+    }
+    loop->running_us = INT64_MIN; /* it is armed for one of these: on_timer looks anew */
+}
+
 void lw__timer_catch_up(struct lw__loop *loop)
 {
     const struct lw__heap_entry *first = lw__heap_first(&loop->timers);
@@ -62,17 +76,9 @@ void lw__timer_catch_up(struct lw__loop *loop)
         return;
     }
     now_us = lw__now_us();
-    if (first->key > now_us) {
-        return;
+    if (first->key <= now_us) {
+        run_due(loop, now_us);
     }
-    loop->running_us = now_us;
-    while (!loop->freed && (first = lw__heap_first(&loop->timers)) != NULL &&
-           first->key <= now_us) {
-        struct lw__timer *timer = LW__OWNER(struct lw__timer, node, first->node);
-        lw__heap_remove(&loop->timers, &timer->node);
-        timer->fn((char *)timer - timer->offset);
-    }
-    loop->running_us = INT64_MIN; /* it is armed for one of these: on_timer looks anew */
 }
 
 void lw__timer_arm_next(struct lw__loop *loop)
