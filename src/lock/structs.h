@@ -72,7 +72,7 @@ struct lw_lock {
         } asking;
         struct {
             struct lw__renew_call *renew_calls; /* renew.c's */
-            /* handle.c's: its deadline, once it is lost; 0: it is not, or not its own */
+            /* handle.c's: its deadline, once it is lost by the clock; else 0 */
             int64_t lost_at_us;
         } held;
         int64_t retry_ms; /* handle.c's and who calls it: it ended without a grant */
@@ -117,19 +117,17 @@ struct lw__claim {
     uint64_t n, previous_n;
     uint32_t window_ms, previous_window_ms, permits;
 
-    /* small ones, side by side */
-    struct lw__heap_node renewal; /* renewal.c's: when it is due */
-    unsigned tries;               /* handle.c's: of those who wait, who try once */
-    uint8_t numbers;              /* claim*.c's: fencing tokens that its grant drew */
-    uint8_t served;               /* turns*.c's: handles; handle.c counts them */
-    bool asked_to_join : 1;       /* claim*.c's: the ask in flight joins the queue */
-    bool trying : 1;              /* ..: the plain try is in flight */
-    bool set_answered : 1;        /* ..: its SET, and */
-    bool set_done : 1;            /* ..: it said so */
-    bool stranger_told : 1;       /* .. */
-    bool open : 1;                /* turns.c's: further handles may join it */
-    bool error_told : 1;          /* handle.c's: one is, no ordinary answer came since */
-    bool renewing_for_next : 1;   /* turns*.c's: the next one wants a fresh lease */
+    struct lw__heap_node renewal;        /* renewal.c's: when it is due */
+    unsigned tries;                      /* handle.c's: of those who wait, who try once */
+    uint8_t numbers;                     /* fencing tokens that its grant drew */
+    uint8_t served;                      /* handles: turns*.c's; handle.c counts them */
+    bool asked_to_join : 1;              /* the ask in flight joins the queue */
+    bool trying : 1;                     /* the plain try is in flight */
+    bool set_answered : 1, set_done : 1; /* its SET */
+    bool stranger_told : 1;
+    bool open : 1;              /* turns.c's: further handles may join it */
+    bool renewing_for_next : 1; /* turns*.c's: the next one wants a fresh lease */
+    bool error_told : 1; /* handle.c's: one is, and no ordinary answer came since */
 
     /* Which is in force lw__machine_asks says; it begins with zeros, by claim_step.c. */
     union {
@@ -141,7 +139,7 @@ struct lw__claim {
         struct {
             struct lw__batch *batch; /* renewal.c's: the one in flight that it is in */
             struct lw_lock *others;  /* together.c's: hold as well, beside `holder` */
-            /* together.c's: its lease is to be had from then on; 0: nobody's (renewal.c)
+            /* together.c's: its lease is to be had from then on; 0: renewal.c's, it was
              */
             int64_t entered_us;
             unsigned drawn_on; /* turns*.c's: the connection of its grant's numbers */
