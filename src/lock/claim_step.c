@@ -211,7 +211,7 @@ static void take_queued(struct lw__claim *claim, const struct lw__acquired *answ
     input->queued.again = answer->again;
     input->queued.asked_to_join = claim->asked_to_join;
     input->queued.released = answer->released;
-    claim->remaining_ms = answer->remaining_ms;
+    claim->asking.remaining_ms = answer->remaining_ms;
     lw__hints_note_clock(claim, input->sent_us, answer->server_us);
     lw__hints_note_contended(claim->client, claim->name);
     input->queued.poll_ms = in_line != NULL ? in_line->poll_ms(claim) : 0;
@@ -384,11 +384,22 @@ static void rearm(struct lw__claim *claim)
     }
 }
 
+/* What stands in the claim while it asks has no meaning afterwards, nor before. */
+static void begin_part(struct lw__claim *claim, bool asks)
+{
+    if (asks) {
+        memset(&claim->asking, 0, sizeof(claim->asking));
+    } else {
+        memset(&claim->held, 0, sizeof(claim->held));
+    }
+}
+
 /* The actions taken; with LW__DO_END, the claim is gone. */
 __attribute__((noinline)) static unsigned step(struct lw__claim *claim,
                                                struct lw__input *input)
 {
     const struct lw__claim_events *events = claim->client->events;
+    bool asked = lw__machine_asks(claim->machine.phase);
     struct lw__output out;
 
     input->now_us = lw__now_us();
@@ -396,6 +407,9 @@ __attribute__((noinline)) static unsigned step(struct lw__claim *claim,
     input->linked = lw__node_is_up(claim->client->node);
     input->margin_us = claim->waiting != NULL ? lw__terms_margin_us(claim->waiting) : 0;
     out = lw__machine_step(&claim->machine, input);
+    if (lw__machine_asks(claim->machine.phase) != asked) {
+        begin_part(claim, !asked);
+    }
     rearm(claim);
     if (out.actions & LW__DO_RELEASED) {
         events->released(claim, out.release_status);

@@ -15,9 +15,9 @@ void lw__hints_note_clock(struct lw__claim *claim, int64_t sent_us, int64_t serv
 {
     struct lw_client *client = claim->client;
 
-    claim->pair =
+    claim->asking.pair =
         (struct lw__pair){sent_us, server_us, lw__node_connection(client->node)};
-    client->hints.pair = claim->pair;
+    client->hints.pair = claim->asking.pair;
 }
 
 struct lw__pair lw__hints_clock(const struct lw__claim *claim, int64_t handed_us)
@@ -28,12 +28,16 @@ struct lw__pair lw__hints_clock(const struct lw__claim *claim, int64_t handed_us
     if (last->connection == connection && last->server_us <= handed_us) {
         return *last;
     }
-    return claim->pair.connection == connection ? claim->pair : (struct lw__pair){0};
+    if (!lw__machine_asks(claim->machine.phase)) {
+        return (struct lw__pair){0};
+    }
+    return claim->asking.pair.connection == connection ? claim->asking.pair
+                                                       : (struct lw__pair){0};
 }
 
 void lw__hints_note_contended(struct lw_client *client, const struct lw__name *name)
 {
-    unsigned hash = name->hh.hashv, slot = hash % LW__CONTENDED_SLOTS;
+    uint32_t hash = name->hash, slot = hash % LW__CONTENDED_SLOTS;
 
     if (client->hints.contended[slot].hash != hash) {
         client->hints.contended[slot].kept_us = 0;
@@ -44,7 +48,7 @@ void lw__hints_note_contended(struct lw_client *client, const struct lw__name *n
 
 bool lw__hints_is_to_keep(struct lw_client *client, const struct lw__name *name)
 {
-    unsigned hash = name->hh.hashv, slot = hash % LW__CONTENDED_SLOTS;
+    uint32_t hash = name->hash, slot = hash % LW__CONTENDED_SLOTS;
     int64_t now = lw__now_us();
 
     if (client->hints.contended[slot].hash == hash &&
@@ -59,7 +63,7 @@ bool lw__hints_is_to_keep(struct lw_client *client, const struct lw__name *name)
 
 bool lw__hints_is_contended(const struct lw_client *client, const struct lw__name *name)
 {
-    unsigned hash = name->hh.hashv, slot = hash % LW__CONTENDED_SLOTS;
+    uint32_t hash = name->hash, slot = hash % LW__CONTENDED_SLOTS;
 
     return client->hints.contended[slot].hash == hash &&
            client->hints.contended[slot].until_us > lw__now_us();

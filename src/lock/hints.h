@@ -20,7 +20,7 @@ struct lw__pair {
 struct lw__hints {
     struct lw__pair pair; /* of the client's last answer */
     struct {
-        unsigned hash;
+        uint32_t hash;
         int64_t until_us;
         int64_t kept_us; /* when its queue was last told to live on */
     } contended[LW__CONTENDED_SLOTS];

@@ -96,7 +96,7 @@ static void put_break(struct lw__command *command, struct lw__buffer *out)
     struct lw__inquiry *inquiry = inquiry_of(command);
     const struct lw_inspected *holder = &inquiry->look.entries[inquiry->breaking];
 
-    lw__encode_break(out, command->eval, inquiry->name, holder->token,
+    lw__encode_break(out, lw__command_evals(command), inquiry->name, holder->token,
                      mode_of_broken(inquiry)->rw,
                      lw__node_numbers(inquiry->client->node));
 }
@@ -168,7 +168,7 @@ static void put_inspect(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__inquiry *inquiry = inquiry_of(command);
 
-    lw__encode_inspect(out, command->eval, inquiry->name,
+    lw__encode_inspect(out, lw__command_evals(command), inquiry->name,
                        inquiry->broken != NULL ? BROKEN_HOLDERS : LW__LOOK_HOLDERS,
                        inquiry->broken != NULL ? 0 : LW__LOOK_WAITERS);
 }

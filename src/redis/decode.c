@@ -20,12 +20,8 @@ static bool integer_at(const struct lw__reply *reply, size_t index, int64_t low,
         return false;
     }
     element = lw__reply_at(reply, index);
-    if (lw__reply_type(element) != LW__REPLY_INTEGER ||
-        lw__reply_integer(element) < low || lw__reply_integer(element) > high) {
-        return false;
-    }
     *ret = lw__reply_integer(element);
-    return true;
+    return lw__reply_type(element) == LW__REPLY_INTEGER && *ret >= low && *ret <= high;
 }
 
 static bool flag_at(const struct lw__reply *reply, size_t index, bool *ret)

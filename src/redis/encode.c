@@ -17,11 +17,13 @@ static void put_script(struct lw__buffer *out, bool eval, enum lw__script_id id,
     const struct lw__script *script = &lw__scripts[id];
 
     lw__resp_command(out, 3 + keys + args);
-    lw__resp_text(out, eval ? "EVAL" : "EVALSHA");
     if (eval) {
+        lw__resp_text(out, "EVAL");
         lw__resp_bytes(out, script->text, script->length);
     } else {
-        lw__resp_bytes(out, script->sha1, 40);
+        lw__buffer_put(out, "$7\r\nEVALSHA\r\n$40\r\n", 18);
+        lw__buffer_put(out, script->sha1, 40);
+        lw__resp_end(out);
     }
     lw__resp_number(out, (int64_t)keys);
 }

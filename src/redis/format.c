@@ -148,12 +148,17 @@ void lw__format_put_queue(struct lw__buffer *out, const char *name, bool rw)
     const char *prefix = rw ? "lockwire:2:rwqueue:" : "lockwire:2:queue:";
     bool tagged = strchr(name, '{') != NULL && strchr(name, '}') != NULL;
     size_t length = strlen(name), before = strlen(prefix);
+    char *at = lw__resp_word(out, before + length + (tagged ? 1 : 2));
 
-    lw__resp_begin(out, before + length + (tagged ? 1 : 2));
-    lw__buffer_put(out, prefix, before);
-    lw__buffer_put(out, tagged ? ":" : "{", 1);
-    lw__buffer_put(out, name, length);
-    lw__buffer_put(out, tagged ? "\r\n" : "}\r\n", tagged ? 2 : 3);
+    if (at == NULL) {
+        return;
+    }
+    memcpy(at, prefix, before);
+    at[before] = tagged ? ':' : '{';
+    memcpy(at + before + 1, name, length);
+    if (!tagged) {
+        at[before + 1 + length] = '}';
+    }
 }
 
 void lw__format_put_client(struct lw__buffer *out, const char *uuid)
@@ -199,24 +204,24 @@ void lw__format_numbers(const char *server, bool wide, char ret[LW__NUMBERS_SIZE
 
 /* ---- messages ---- */
 
+#define SAFE_DIGITS 19 /* no number of so many overflows, INT64_MAX has them all */
+
 /* Digits up to `stop`: from 1 to `most`, as the scripts write it. */
 static bool read_number(const char **at, char stop, uint64_t most, uint64_t *ret)
 {
     uint64_t value = 0;
-    const char *text = *at;
+    const char *text = *at, *most_digits = text + SAFE_DIGITS;
 
     if (*text < '1' || *text > '9') {
         return false;
     }
-    for (; *text >= '0' && *text <= '9'; text++) {
-        uint64_t digit = (uint64_t)(*text - '0');
-
-        if (value > (most - digit) / 10) {
+    for (unsigned digit; (digit = (unsigned)(*text - '0')) <= 9; text++) {
+        if (text == most_digits) {
             return false;
         }
         value = value * 10 + digit;
     }
-    if (*text != stop) {
+    if (*text != stop || value > most) {
         return false;
     }
     *at = text + 1;

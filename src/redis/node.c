@@ -83,6 +83,10 @@ static void killed(struct lw__request *request, const struct lw__reply *reply)
     lw__node_make_room(LW__OWNER(struct lw__node, kill, request));
 }
 
+static const struct lw__request_type policy_type = {policy_told, NULL};
+static const struct lw__request_type abilities_type = {abilities_told, NULL};
+static const struct lw__request_type kill_type = {killed, NULL};
+
 static void commands_ready(void *arg)
 {
     struct lw__node *node = arg;
@@ -97,13 +101,13 @@ static void commands_ready(void *arg)
         char id[24];
 
         (void)snprintf(id, sizeof(id), "%lld", (long long)node->commands.previous_id);
-        lw__session_say(&node->commands, &node->kill, killed, 4,
+        lw__session_say(&node->commands, &node->kill, &kill_type, 4,
                         (const char *[]){"CLIENT", "KILL", "ID", id});
     }
-    lw__session_say(&node->commands, &node->policy, policy_told, 3,
+    lw__session_say(&node->commands, &node->policy, &policy_type, 3,
                     (const char *[]){"CONFIG", "GET", "maxmemory-policy"});
     node->drop = LW__DROP_SCRIPT;
-    lw__session_say(&node->commands, &node->abilities, abilities_told, 4,
+    lw__session_say(&node->commands, &node->abilities, &abilities_type, 4,
                     (const char *[]){"COMMAND", "INFO", "DELIFEQ", "DELEX"});
     node->count_forbidden = false;
     lw__node_count(node); /* before `up`, which has everyone ask, and join */

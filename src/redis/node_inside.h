@@ -36,6 +36,7 @@ struct lw__node {
     bool up;
 
     /* node_send.c's */
+    struct lw__request_type request_type; /* of commands: tells them whose they are */
     struct lw__backlog backlog;
     struct lw__deferred pump_call;
     struct lw__buffer buffer; /* for encoding, kept */

@@ -99,10 +99,11 @@ void lw__session_start(struct lw__session *session);
 /* Closes in silence. lw__session_start begins anew. */
 void lw__session_stop(struct lw__session *session);
 void lw__session_abandon(struct lw__session *session); /* in a forked child */
-/* Sends a command of these words, whose reply goes to `reply`; where none comes the
- * session's `lost` says so. */
+/* Sends a command of these words, to be answered as its type says; where no reply comes
+ * the session's `lost` says so. */
 void lw__session_say(struct lw__session *session, struct lw__request *request,
-                     lw__reply_fn *reply, size_t words, const char *const *text);
+                     const struct lw__request_type *type, size_t words,
+                     const char *const *text);
 /* This connection is of no use: ends it as if the server had. */
 void lw__session_fail(struct lw__session *session, const char *why);
 #endif

@@ -76,7 +76,7 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
      ('src/lock/inbox.c', 'return lw__node_is_bound(client->node) && *m->server &&',
       'return *m->server &&'),
      ('src/lock/hints.c', 'last->connection == connection &&', '(void)connection,'),
-     ('src/lock/hints.c', 'claim->pair.connection == connection', 'true')),
+     ('src/lock/hints.c', 'claim->asking.pair.connection == connection', 'true')),
     ('links at different servers stay there',
      ('src/redis/subscription.c',
       'lw__session_fail(&s->session, "it is at another server than the commands");\n'
@@ -141,7 +141,7 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
      ('src/lock/handle.c', 'lw__terms_deadline_us(lock) - lw__terms_least_us(lock));\n}',
       'lw__terms_deadline_us(lock));\n}')),
     ('a hold has no end',
-     ('src/lock/handle.c', 'lock->max_hold_us > 0 ?', 'false ?')),
+     ('src/lock/handle.c', 'if (lock->asking.max_hold_us > 0) {', 'if (false) {')),
     ('a lease is trusted to the last millisecond',
      ('src/lock/machine.c', 'return span_us / 100 + 2 * MS;', '(void)span_us;\n    return 0;')),
     ('a release sent twice is told that nothing was held',
