@@ -42,7 +42,7 @@ static void a_try_without_an_answer_is_asked_for_by_the_same_token(void **state)
     proxy_swallow(way, COMMANDS, TO_CLIENT, true);
     A = ask_with(a, "A", "x", asking(.wait_ms = -1, .lease_ms = 600000));
     UNTIL(redis_int("EXISTS x") == 1);
-    snprintf(token, sizeof(token), "%s", redis_text("GET x"));
+    (void)snprintf(token, sizeof(token), "%s", redis_text("GET x"));
     proxy_swallow(way, COMMANDS, TO_CLIENT, false);
     proxy_cut(way, COMMANDS);
     EXPECT("A granted");
