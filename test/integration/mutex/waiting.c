@@ -52,7 +52,8 @@ static void a_try_without_an_answer_is_asked_for_by_the_same_token(void **state)
     EXPECT("A released OK");
 }
 
-/* Nothing of it is there: it may have another text, one that makes no list of the queue. */
+/* Nothing of it is there: it may have another text, one that makes no list of the queue.
+ */
 static void who_queues_after_its_try_has_a_long_token(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
