@@ -48,7 +48,7 @@ QUEUES = {1: {True: "lockwire:queue:{%s}", False: "lockwire:rwqueue:{%s}"},
 UUID = r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
 OTHERS = "lockwire:2:"
 EARLIER = re.compile(rf"lockwire:(?:(?:rw)?queue:|{UUID}$)")
-TOKEN = re.compile(rf"{UUID}:\d+:\d+(-?)")
+TOKEN = re.compile(rf"{UUID}:\d+:\d+([-+]?)")
 WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
 CALL = re.compile(r"[\d.]+ \[\d+ (\S+)\] (.*)")
 
