@@ -107,14 +107,14 @@ local function number_for(kind, owner)
     return draw(1)
 end
 
--- The only hold gets an end of its own, since another one comes: the first millisecond in which
--- the key would be no more. The clock is read last, lest it be an earlier one. (Of a key whose
--- TTL somebody took away: the newcomer's lease.)
+-- The only hold gets an end of its own, since another one comes. The clock is read last, lest
+-- that be before the key's; in its last millisecond a key has a TTL of 0. (Of a key whose TTL
+-- somebody took away: the newcomer's lease.)
 local function part(lease)
     local ttl, fields = redis.call('PTTL', name), redis.call('HGETALL', name)
     local clock = redis.call('TIME')
     lock.soonest = clock[1] * 1000 + math.floor(clock[2] / 1000)
-        + (ttl < 0 and lease or ttl) + 1
+        + (ttl < 0 and lease or math.max(ttl, 1))
     for i = 1, #fields, 2 do
         if fields[i + 1]:sub(1, 2) == '0 ' then
             redis.call('HSET', name, fields[i],
