@@ -152,8 +152,8 @@ local function extend(record, token, lease)
     local ending, kind, owner = parse_hold(record)
     local grows = grow_ttl(lease)
     if lock.soonest > 0 then
-        local alone = lock.rcount + lock.wcount == 1
-        ending = alone and grows and 0 or math.max(ending, now + lease)
+        local alone, longer = lock.rcount + lock.wcount == 1, now + lease
+        ending = alone and grows and ending <= longer and 0 or math.max(ending, longer)
         redis.call('HSET', name, 'h:' .. token, format('%.0f %s %s', ending, kind, owner))
         if alone then
             lock.soonest = ending
