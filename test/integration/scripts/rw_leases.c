@@ -88,6 +88,20 @@ static void a_renewal_of_one_reader_drops_another_that_ended(void **state)
     assert_counts(2, 2, 0);
 }
 
+static void who_comes_or_goes_among_readers_drops_one_that_ended(void **state)
+{
+    (void)state;
+    granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+    granted(rw_acquire(t2, "r", "B", 1, NO_TICKET));
+    granted(rw_acquire(t3, "r", "C", 1, NO_TICKET));
+    rw_end(t2);
+    granted(rw_acquire(t4, "r", "D", 1, NO_TICKET));
+    assert_counts(3, 3, 0);
+    rw_end(t3);
+    rw_released(rw_release(t4, "r", "D"), 0);
+    assert_counts(1, 1, 0);
+}
+
 static void a_renewal_of_a_vanished_lock_serves_the_queue(void **state)
 {
     (void)state;
@@ -323,6 +337,7 @@ int main(void)
         TOKENS_TEST(whoever_sees_a_dead_reader_lets_the_next_in),
         TOKENS_TEST(a_hold_that_ended_is_neither_renewed_nor_a_grant_any_more),
         TOKENS_TEST(a_renewal_of_one_reader_drops_another_that_ended),
+        TOKENS_TEST(who_comes_or_goes_among_readers_drops_one_that_ended),
         TOKENS_TEST(a_renewal_of_a_vanished_lock_serves_the_queue),
         TOKENS_TEST(a_batch_renews_each_name_for_itself),
         TOKENS_TEST(a_short_renewal_after_a_long_one_shortens_nothing),
