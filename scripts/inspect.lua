@@ -46,7 +46,7 @@ local function read_queue(key)
 end
 
 local total, holds, nameless = -1, {}, false
-local state = kind == 'hash' and redis.call('HGET', KEYS[1], 'state')
+local state = kind == 'hash' and redis.call('HGET', KEYS[1], 'mode')
 local count, number, writer = (state or ''):match('^2 (%d+) %d+ %d+ %d+ (%d+) (.*)$')
 if count then
     total = fit(state) and tonumber(count)

@@ -193,13 +193,13 @@ static void a_lock_that_counts_too_few_has_the_holds_that_are_seen(void **state)
 
     (void)state;
     look.then = NULL;
-    redis_ok("HSET x state %s h:t1 %s h:t2 nonsense", "2 0 0 0 9 0 ",
+    redis_ok("HSET x mode %s h:t1 %s h:t2 nonsense", "2 0 0 0 9 0 ",
              "99999999999999 r anna");
     redis_ok("PEXPIRE x 60000");
     look_at(a, "x");
     FOUND("held by r anna -");
     assert_int_equal(look.holder_total, 1);
-    redis_ok("HSET x state %s", "2 5 1 2 9 7 anna");
+    redis_ok("HSET x mode %s", "2 5 1 2 9 7 anna");
     look_at(a, "x");
     assert_int_equal(look.holder_total, 5);
     redis_ok("DEL x");
@@ -211,7 +211,7 @@ static void a_hold_whose_lease_is_over_has_nothing_left(void **state)
 
     (void)state;
     look.then = NULL;
-    redis_ok("HSET x state %s h:t1 %s", "2 1 1 0 9 0 ", "9 r anna");
+    redis_ok("HSET x mode %s h:t1 %s", "2 1 1 0 9 0 ", "9 r anna");
     redis_ok("PEXPIRE x 60000");
     look_at(a, "x");
     FOUND("held by r anna -");

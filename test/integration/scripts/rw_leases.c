@@ -47,7 +47,7 @@ static void a_dead_reader_goes_after_its_own_lease_though_others_read_on(void **
     rw_end(t2);
     refused(rw_acquire(t4, "w", "C", 1, NO_TICKET), 0);
     assert_counts(1, 1, 0);
-    assert_string_not_equal(script_get(&server, "HGET rw state"), "2 1 1 0 1 0 ");
+    assert_string_not_equal(script_get(&server, "HGET rw mode"), "2 1 1 0 1 0 ");
     rw_released(rw_release(t1, "r", "A"), 0);
     script_client_turn(&b, t4);
 }
