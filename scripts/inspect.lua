@@ -7,7 +7,7 @@
 --          server time us,
 --          value (a string's, its first 1024 bytes, to break 524288; else ''),
 --          how many hold it (a read-write lock; else -1),
---          holds {token, "<end ms> <r|w> <owner>", fence, ...}, flat,
+--          holds {token, "<end ms, 0: the key's> <r|w> <owner>", fence, ...}, flat,
 --          mutex queue {length, TTL ms, member, ticket, ...}, flat, in order,
 --          rw queue, the same}
 -- A queue whose key is of another type has length -1.
@@ -23,7 +23,6 @@ local breaks, longest, too_long = most_waiters == 0, 512, nil
 local kind = redis.call('TYPE', KEYS[1]).ok
 local time = redis.call('TIME')
 local ttl = redis.call('PTTL', KEYS[1])
-local key_ends = string.format('%.0f ', time[1] * 1000 + time[2] / 1000 + ttl)
 
 local function fit(text)
     if text and #text > longest then
@@ -63,9 +62,8 @@ if count then
                 local reads = fit(redis.call('HGET', KEYS[1], 'r:' .. owner))
                 fence = reads and reads:match('^%d+ (%d+)$') or ''
             end
-            local record = breaks and fields[i + 1]:sub(1, 64) or fit(fields[i + 1])
             holds[#holds + 1] = fit(token)
-            holds[#holds + 1] = record:gsub('^0 ', key_ends)
+            holds[#holds + 1] = breaks and fields[i + 1]:sub(1, 64) or fit(fields[i + 1])
             holds[#holds + 1] = fence
         end
     end
