@@ -8,7 +8,7 @@
 --          value (a string's, its first 1024 bytes, to break 524288; else ''; of a mutex
 --                 the token, which the mark at its end is not a part of),
 --          how many hold it (a read-write lock; else -1),
---          holds {token, "<end ms> <r|w> <owner>", fence, ...}, flat,
+--          holds {token, "<end ms, 0: the key's> <r|w> <owner>", fence, ...}, flat,
 --          mutex queue {length, TTL ms, member, ticket, ...}, flat, in order,
 --          rw queue, the same}
 -- A queue whose key is of another type has length -1.
@@ -24,7 +24,6 @@ local breaks, longest, too_long = most_waiters == 0, 512, nil
 local kind = redis.call('TYPE', KEYS[1]).ok
 local time = redis.call('TIME')
 local ttl = redis.call('PTTL', KEYS[1])
-local key_ends = string.format('%.0f ', time[1] * 1000 + time[2] / 1000 + ttl)
 
 local function fit(text)
     if text and #text > longest then
@@ -47,7 +46,7 @@ local function read_queue(key)
 end
 
 local total, holds, nameless = -1, {}, false
-local state = kind == 'hash' and redis.call('HGET', KEYS[1], 'state')
+local state = kind == 'hash' and redis.call('HGET', KEYS[1], 'mode')
 local count, number, writer = (state or ''):match('^2 (%d+) %d+ %d+ %d+ (%d+) (.*)$')
 if count then
     total = fit(state) and tonumber(count)
@@ -64,9 +63,8 @@ if count then
                 local reads = fit(redis.call('HGET', KEYS[1], 'r:' .. owner))
                 fence = reads and reads:match('^%d+ (%d+)$') or ''
             end
-            local record = breaks and fields[i + 1]:sub(1, 64) or fit(fields[i + 1])
             holds[#holds + 1] = fit(token)
-            holds[#holds + 1] = record:gsub('^0 ', key_ends)
+            holds[#holds + 1] = breaks and fields[i + 1]:sub(1, 64) or fit(fields[i + 1])
             holds[#holds + 1] = fence
         end
     end

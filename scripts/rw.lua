@@ -3,12 +3,14 @@
 -- `h:<token>` = "<end ms> <r|w> <owner>" for each hold; 0 while there is no other, which has
 --     the key's own end;
 -- `r:<owner>` = "<its read holds> <its number>" for each owner that reads;
--- `state` = "2 <holds> <owners that read> <write holds> <soonest> <number> <owner>", where no
---     hold ends before `soonest` (0: it is the key's own end), and number and owner are the
---     writer's, 0 and none without one;
+-- `mode` = "2 <holds> <owners that read> <write holds> <soonest> <number> <owner>", the state,
+--     where no hold ends before `soonest` (0: it is the key's own end), and number and owner
+--     are the writer's, 0 and none without one;
 -- `a:<token>` = "<ms by which it has asked again>" of who waits, while anybody reads.
--- The state's 2 is the wire version: a hash without such a state is a stranger's. A queue's
--- member is `<r|w><permits> <token> <owner>`. Must not know the mutex.
+-- The state's 2 is the wire version: a hash without such a state is a stranger's. Its field is
+-- called as Redisson's read-write lock calls its own: that enters every hash which has none, and
+-- waits where this says neither read nor write; redisson_acquire.lua knows us by it, too.
+-- A queue's member is `<r|w><permits> <token> <owner>`. Must not know the mutex.
 --
 -- A fragment, like queue.lua, on which it stands. While a script runs, the state is kept in
 -- `lock`; save() writes it: each change of holds must be followed by it. The first hold of a
@@ -24,7 +26,7 @@ local left -- an owner reads no more, who may wait with an upgrader's ticket
 
 -- False where the key is a stranger's: of another type or with other fields.
 local function load()
-    local state = try('HGET', name, 'state')
+    local state = try('HGET', name, 'mode')
     if state == false and redis.call('EXISTS', name) == 0 then
         lock = {rcount = 0, readers = 0, wcount = 0, number = 0, writer = ''}
         left = true
@@ -46,7 +48,7 @@ local function save()
         lock = {rcount = 0, readers = 0, wcount = 0, number = 0, writer = ''}
         return
     end
-    redis.call('HSET', name, 'state',
+    redis.call('HSET', name, 'mode',
                format('2 %d %d %d %.0f %.0f %s', lock.rcount + lock.wcount, lock.readers,
                       lock.wcount, lock.soonest, lock.number, lock.writer))
 end
@@ -107,14 +109,14 @@ local function number_for(kind, owner)
     return draw(1)
 end
 
--- The only hold gets an end of its own, since another one comes: the first millisecond in which
--- the key would be no more. The clock is read last, lest it be an earlier one. (Of a key whose
--- TTL somebody took away: the newcomer's lease.)
+-- The only hold gets an end of its own, since another one comes. The clock is read last, lest
+-- that be before the key's; in its last millisecond a key has a TTL of 0. (Of a key whose TTL
+-- somebody took away: the newcomer's lease.)
 local function part(lease)
     local ttl, fields = redis.call('PTTL', name), redis.call('HGETALL', name)
     local clock = redis.call('TIME')
     lock.soonest = clock[1] * 1000 + math.floor(clock[2] / 1000)
-        + (ttl < 0 and lease or ttl) + 1
+        + (ttl < 0 and lease or math.max(ttl, 1))
     for i = 1, #fields, 2 do
         if fields[i + 1]:sub(1, 2) == '0 ' then
             redis.call('HSET', name, fields[i],
@@ -152,9 +154,8 @@ local function extend(record, token, lease)
     local ending, kind, owner = parse_hold(record)
     local grows = grow_ttl(lease)
     if lock.soonest > 0 then
-        local alone = lock.rcount + lock.wcount == 1
-        local last = math.max(ending, now + lease)
-        ending = alone and grows and ending < last and 0 or last
+        local alone, longer = lock.rcount + lock.wcount == 1, now + lease
+        ending = alone and grows and ending <= longer and 0 or math.max(ending, longer)
         redis.call('HSET', name, 'h:' .. token, format('%.0f %s %s', ending, kind, owner))
         if alone then
             lock.soonest = ending

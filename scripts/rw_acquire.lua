@@ -18,7 +18,7 @@ local there, writes = redis.call('EXISTS', name, KEYS[2]), asker:byte() == 119 -
 -- One more that reads: so many hold, and read, then, and from this time on some end.
 local holds, readers, soonest, ending
 if there == 1 and not writes then
-    local state = redis.pcall('HGET', name, 'state')
+    local state = redis.pcall('HGET', name, 'mode')
     if type(state) == 'string' then
         holds, readers, soonest = state:match('^2 (%d+) (%d+) 0 ([1-9]%d*) 0 $')
     end
@@ -42,16 +42,16 @@ if there == 0 then
             text = format('%.0f', number)
         end
         if writes then
-            redis.call('HSET', name, 'state', '2 1 0 1 0 ' .. text .. ' ' .. owner,
+            redis.call('HSET', name, 'mode', '2 1 0 1 0 ' .. text .. ' ' .. owner,
                        'h:' .. token, '0 w ' .. owner)
         elseif ending then
-            redis.call('HSET', name, 'state',
+            redis.call('HSET', name, 'mode',
                        format('2 %d %d 0 %.0f 0 ', holds + 1, readers + 1,
                               math.min(soonest, ending)),
                        'h:' .. token, format('%.0f r %s', ending, owner),
                        'r:' .. owner, '1 ' .. text)
         else
-            redis.call('HSET', name, 'state', '2 1 1 0 0 0 ', 'h:' .. token, '0 r ' .. owner,
+            redis.call('HSET', name, 'mode', '2 1 1 0 0 0 ', 'h:' .. token, '0 r ' .. owner,
                        'r:' .. owner, '1 ' .. text)
         end
         if not ending or redis.call('PTTL', name) < tonumber(lease) then

@@ -10,7 +10,7 @@
 -- The first write frees, so that it passes without memory.
 
 local name, hold = KEYS[1], 'h:' .. ARGV[1]
-local state = redis.pcall('HGET', name, 'state')
+local state = redis.pcall('HGET', name, 'mode')
 local record = type(state) == 'string' and redis.call('HGET', name, hold)
 if record and redis.call('EXISTS', KEYS[2]) == 0 then
     if state:find('2 1 ', 1, true) == 1 then
@@ -22,7 +22,7 @@ if record and redis.call('EXISTS', KEYS[2]) == 0 then
     local time = reads and reads:find('1 ', 1, true) == 1 and redis.call('TIME')
     if time and tonumber(soonest) > time[1] * 1000 + time[2] / 1000 then
         redis.call('HDEL', name, hold, 'r:' .. owner)
-        redis.call('HSET', name, 'state', string.format('2 %d %d 0 %s 0 ', holds - 1,
+        redis.call('HSET', name, 'mode', string.format('2 %d %d 0 %s 0 ', holds - 1,
                                                         readers - 1, soonest))
         return 1
     end

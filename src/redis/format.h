@@ -64,10 +64,9 @@ struct lw__member {
 /* false: of no such form, the scripts will drop it. */
 bool lw__format_read_member(const char *text, struct lw__member *ret);
 
-/* `<end ms> <r|w> <owner>`: one hold's own lease (as inspect.lua tells it: where that is
- * the key's it stands as 0). */
+/* `<end ms> <r|w> <owner>`: one hold's own lease. */
 struct lw__hold {
-    int64_t ends_ms; /* by the server's clock */
+    int64_t ends_ms; /* by the server's clock; 0: with the key */
     bool write;
     const char *owner; /* inside the text */
 };

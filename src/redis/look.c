@@ -93,7 +93,7 @@ static bool take_mutex(struct reader *r, const struct lw__reply *reply, int64_t 
 }
 
 /* A token, its record (format.h), its fence: each hold's own lease counts. */
-static bool take_holds(struct reader *r, const struct lw__reply *holds)
+static bool take_holds(struct reader *r, const struct lw__reply *holds, int64_t ttl_ms)
 {
     for (size_t i = 0; i + 2 < lw__reply_count(holds); i += 3) {
         const char *token = string_at(holds, i);
@@ -112,7 +112,9 @@ static bool take_holds(struct reader *r, const struct lw__reply *holds)
         holder->token = keep_text(r, token);
         holder->owner = keep_text(r, hold.owner);
         holder->remaining_ms = hold.ends_ms - r->server_us / 1000; /* neither negative */
-        if (holder->remaining_ms < 0) {
+        if (hold.ends_ms == 0) {
+            holder->remaining_ms = ttl_ms;
+        } else if (holder->remaining_ms < 0) {
             holder->remaining_ms = 0;
         }
         holder->fence = strtoull(fence, NULL, 10);
@@ -180,7 +182,7 @@ static bool take_holders(struct reader *r, const struct lw__reply *reply)
         return take_mutex(r, reply, lw__reply_integer(ttl));
     }
     if (ours) {
-        return take_holds(r, lw__reply_at(reply, 5));
+        return take_holds(r, lw__reply_at(reply, 5), lw__reply_integer(ttl));
     }
     if (strcmp(type, "none") != 0) {
         r->look->found.stranger = keep_text(r, type);

@@ -187,7 +187,7 @@ static void a_number_of_the_unset_clock_is_not_repeated(void **state)
     (void)state;
     ask_with(a, "A", "x", asking(.mode = LW_EXCLUSIVE, .owner = "anna"));
     EXPECT("A granted");
-    redis_ok("HSET x state %s", "2 1 0 1 99999999999999 1036800000000 anna");
+    redis_ok("HSET x mode %s", "2 1 0 1 99999999999999 1036800000000 anna");
     ask_with(a, "B", "x", asking(.mode = LW_EXCLUSIVE, .owner = "anna"));
     EXPECT("B granted");
     assert_true(holds->fence >= FENCE_MIN);

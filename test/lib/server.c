@@ -263,7 +263,7 @@ const char *redis_text(const char *format, ...)
 const char *redis_counts(const char *name)
 {
     static char counts[64];
-    const char *state = redis_text("HGET %s state", name);
+    const char *state = redis_text("HGET %s mode", name);
     int end = 2;
 
     (void)sscanf(state, "2 %*s %*s %*s%n", &end);
@@ -273,7 +273,7 @@ const char *redis_counts(const char *name)
 
 const char *redis_writer(const char *name)
 {
-    const char *state = redis_text("HGET %s state", name);
+    const char *state = redis_text("HGET %s mode", name);
     int owner = 0;
 
     (void)sscanf(state, "2 %*s %*s %*s %*s %*s %n", &owner);

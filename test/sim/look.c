@@ -120,7 +120,7 @@ static void note_state(struct look_rw *rw, const char *state)
 
 static void note_field(struct look_rw *rw, const char *field, const char *value)
 {
-    if (strcmp(field, "state") == 0) {
+    if (strcmp(field, "mode") == 0) {
         note_state(rw, value);
     } else if (strncmp(field, "h:", 2) == 0) {
         note_hold(rw, value);

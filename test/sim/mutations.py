@@ -105,7 +105,7 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
       "not knows_gt or call('PEXPIREAT', name, ends, 'GT') == 0", 'true'),
      ('scripts/mutex_renew.lua', 'left > tonumber(lease) and left or lease', 'lease')),
     ('an only hold ends when another comes',
-     ('scripts/rw.lua', '(ttl < 0 and lease or ttl)', '1')),
+     ('scripts/rw.lua', '(ttl < 0 and lease or math.max(ttl, 1))', '1')),
     ('any hold is renewed as if it were the only one',
      ('scripts/rw_renew.lua', "and record:find('0 ', 1, true) == 1 then", 'then')),
     ('a read-write lock lives as long as the last lease',

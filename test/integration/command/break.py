@@ -82,7 +82,7 @@ class Foreign(LookTest):
     def test_what_is_too_long_to_be_shown(self):
         now = int(self.server("TIME")[0]) * 1000
         for more in ((), ("--token", "t")):
-            self.server("HSET", "job", "state",
+            self.server("HSET", "job", "mode",
                         f"2 1 0 1 {now + 600000} 7 " + "w" * (1 << 21),
                         "h:t", f"{now + 600000} w anna")
             self.assertIn("too long", self.ask(77, "status", "job"))
@@ -103,7 +103,7 @@ class Foreign(LookTest):
 class Many(LookTest):
     def readers(self, count):
         now = int(self.server("TIME")[0]) * 1000
-        words = ["state", f"2 {count} {count} 0 {now + 600000} 0 "]
+        words = ["mode", f"2 {count} {count} 0 {now + 600000} 0 "]
         for i in range(count):
             words += [f"h:{OURS.replace(':7:', f':{i + 1}:')}", f"{now + 600000} r o{i}",
                       f"r:o{i}", "1 7"]

@@ -140,7 +140,7 @@ class Status(LookTest):
 
     def test_more_than_a_hundred(self):
         now = int(self.server("TIME")[0]) * 1000
-        words = ["state", f"2 130 130 0 {now + 60000} 0 "]
+        words = ["mode", f"2 130 130 0 {now + 60000} 0 "]
         for i in range(130):
             words += [f"h:a:{i}:1", f"{now + 60000} r o{i}", f"r:o{i}", "1 7"]
         self.server("HSET", "job", *words)

@@ -193,13 +193,13 @@ static void a_lock_that_counts_too_few_has_the_holds_that_are_seen(void **state)
 
     (void)state;
     look.then = NULL;
-    redis_ok("HSET x state %s h:t1 %s h:t2 nonsense", "2 0 0 0 9 0 ",
+    redis_ok("HSET x mode %s h:t1 %s h:t2 nonsense", "2 0 0 0 9 0 ",
              "99999999999999 r anna");
     redis_ok("PEXPIRE x 60000");
     look_at(a, "x");
     FOUND("held by r anna -");
     assert_int_equal(look.holder_total, 1);
-    redis_ok("HSET x state %s", "2 5 1 2 9 7 anna");
+    redis_ok("HSET x mode %s", "2 5 1 2 9 7 anna");
     look_at(a, "x");
     assert_int_equal(look.holder_total, 5);
     redis_ok("DEL x");
@@ -211,11 +211,27 @@ static void a_hold_whose_lease_is_over_has_nothing_left(void **state)
 
     (void)state;
     look.then = NULL;
-    redis_ok("HSET x state %s h:t1 %s", "2 1 1 0 9 0 ", "9 r anna");
+    redis_ok("HSET x mode %s h:t1 %s", "2 1 1 0 9 0 ", "9 r anna");
     redis_ok("PEXPIRE x 60000");
     look_at(a, "x");
     FOUND("held by r anna -");
     assert_int_equal(look.holders[0].remaining_ms, 0);
+    redis_ok("DEL x");
+}
+
+static void a_hold_that_ends_with_the_key_has_what_that_has(void **state)
+{
+    struct peer *a = peer_ready("a", NULL);
+
+    (void)state;
+    look.then = NULL;
+    redis_ok("HSET x mode %s h:t1 %s", "2 1 1 0 0 0 ", "0 r anna");
+    look_at(a, "x");
+    FOUND("held by r anna -");
+    assert_int_equal(look.holders[0].remaining_ms, -1);
+    redis_ok("PEXPIRE x 60000");
+    look_at(a, "x");
+    assert_int_in_range(look.holders[0].remaining_ms, 1, 60000);
     redis_ok("DEL x");
 }
 
@@ -359,6 +375,7 @@ int main(void)
         STAGE_TEST(a_server_at_the_end_of_time_is_believed),
         STAGE_TEST(a_lock_that_counts_too_few_has_the_holds_that_are_seen),
         STAGE_TEST(a_hold_whose_lease_is_over_has_nothing_left),
+        STAGE_TEST(a_hold_that_ends_with_the_key_has_what_that_has),
         STAGE_TEST(a_client_without_a_note_is_not_known),
         STAGE_TEST(a_long_error_is_cut),
         STAGE_TEST(a_break_that_is_refused_tells_the_server_s_words),

@@ -47,7 +47,7 @@ static void assert_stayed_up(const struct peer *a)
 
 static void write_lock(const char *token)
 {
-    redis_ok("HSET x state %s h:%s %s", "2 1 0 1 99999999999999 9 anna", token,
+    redis_ok("HSET x mode %s h:%s %s", "2 1 0 1 99999999999999 9 anna", token,
              "99999999999999 w anna");
     redis_ok("PEXPIRE x 60000");
 }
@@ -56,7 +56,7 @@ static void a_long_field_is_told_of_and_the_lock_is_broken(void **state)
 {
     struct peer *a = reader_of_long_things();
     struct hold *A = take(a, "A", "other");
-    static const char *const fields[][2] = {{"state", "2 1 0 1 99999999999999 9 anna"},
+    static const char *const fields[][2] = {{"mode", "2 1 0 1 99999999999999 9 anna"},
                                             {"h:t", "99999999999999 w anna"},
                                             {"r:bert", "1 9"}};
 
@@ -81,7 +81,7 @@ static void a_long_token_is_broken_beside_others(void **state)
 
     (void)state;
     write_lock("t");
-    redis_ok("HSET x state %s h:%s %s", "2 3 0 3 99999999999999 9 anna", long_text("1"),
+    redis_ok("HSET x mode %s h:%s %s", "2 3 0 3 99999999999999 9 anna", long_text("1"),
              "99999999999999 w anna");
     redis_ok("HSET x h:%s %s", long_text("2"), "99999999999999 w anna");
     redis_ok("HSET x h:%s %s", long_text("3"), "no hold");

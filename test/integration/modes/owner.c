@@ -23,9 +23,9 @@ static void the_three_ends_of_a_release_are_distinct(void **state)
 
     redis_ok("EVAL %s 1 x %s",
              "redis.call('HDEL', KEYS[1], 'h:' .. ARGV[1]) "
-             "local state = redis.call('HGET', KEYS[1], 'state') "
+             "local state = redis.call('HGET', KEYS[1], 'mode') "
              "state = state:gsub('^2 3 0 3 ', '2 2 0 2 ') "
-             "redis.call('HSET', KEYS[1], 'state', state) return 1",
+             "redis.call('HSET', KEYS[1], 'mode', state) return 1",
              redis_text("EVAL %s 1 x",
                         "local f, n = redis.call('HKEYS', KEYS[1]), 0 "
                         "local last = '' "

@@ -107,7 +107,7 @@ static void an_owner_that_is_not_named_is_the_token(void **state)
     assert_int_equal(granted(rw_acquire(t1, "r", "", 1, NO_TICKET)), higher);
     rw_released(rw_release(t1, "r", ""), 0);
     higher = granted(rw_acquire(t4, "w", "", 1, NO_TICKET));
-    assert_non_null(strstr(script_get(&server, "HGET rw state"), t4));
+    assert_non_null(strstr(script_get(&server, "HGET rw mode"), t4));
     assert_int_equal(granted(rw_acquire(t2, "r", t4, 1, NO_TICKET)), higher);
 }
 

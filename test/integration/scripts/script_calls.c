@@ -244,7 +244,7 @@ void rw_released(struct script_answer answer, long long left)
 
 void assert_counts(int reads, int readers, int writes)
 {
-    const char *state = script_get(&server, "HGET rw state");
+    const char *state = script_get(&server, "HGET rw mode");
     char counts[48];
 
     (void)snprintf(counts, sizeof(counts), "2 %d %d %d ", reads + writes, readers,
@@ -263,12 +263,12 @@ void rw_end(const char *token)
                    script_get(&server, "HGET rw h:%s", token));
     rest = strchr(record, ' ');
     assert_non_null(rest);
-    (void)snprintf(state, sizeof(state), "%s", script_get(&server, "HGET rw state"));
+    (void)snprintf(state, sizeof(state), "%s", script_get(&server, "HGET rw mode"));
     assert_int_equal(
         sscanf(state, "2 %d %d %d %*d %n", &holds, &readers, &writes, &behind), 3);
     (void)snprintf(ended, sizeof(ended), "2 %d %d %d 1 %s", holds, readers, writes,
                    state + behind);
-    script_do(&server, "HSET rw h:%s 1%s state %s", token, rest, ended);
+    script_do(&server, "HSET rw h:%s 1%s mode %s", token, rest, ended);
 }
 
 long long granted(struct script_answer answer)

@@ -32,9 +32,9 @@ static const struct {
     {"hash",
      "HSET %s mode read rcount 1 readers 1 wcount 0 writer ~ soonest 4000000000000 "
      "r:A 1 f:A 1763690000000001 h:t 4000000000000~r~A"},
-    {"hash", "HSET %s state 3~1~1~0~4000000000000~0~ r:A 1~1763690000000001 "
+    {"hash", "HSET %s mode 3~1~1~0~4000000000000~0~ r:A 1~1763690000000001 "
              "h:t 4000000000000~r~A"},
-    {"hash", "HSET %s state 2"},
+    {"hash", "HSET %s mode 2"},
 };
 #define STRANGER_COUNT (sizeof(STRANGERS) / sizeof(STRANGERS[0]))
 
@@ -166,6 +166,21 @@ static void the_two_modes_are_strangers_to_each_other(void **state)
     assert_string_equal(answer.text, "string");
 }
 
+/* It enters a hash without such a field, and one that says "read" or its own "write". */
+static void redisson_s_read_write_lock_finds_ours_held(void **state)
+{
+    static const char *const kinds[] = {"w", "r"};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        granted(rw_acquire(t1, kinds[i], "A", 1, NO_TICKET));
+        assert_int_equal(script_do(&server, "HEXISTS rw mode"), 1);
+        assert_string_not_equal(script_get(&server, "HGET rw mode"), "read");
+        assert_string_not_equal(script_get(&server, "HGET rw mode"), "write");
+        rw_released(rw_release(t1, kinds[i], "A"), 0);
+    }
+}
+
 static void a_queue_key_of_another_type_only_keeps_from_queueing_mutex(void **state)
 {
     struct script_answer answer;
@@ -221,6 +236,7 @@ int main(void)
         TOKENS_TEST(a_stranger_s_key_of_any_type_is_held_and_never_touched_mutex),
         TOKENS_TEST(a_stranger_s_key_of_any_type_is_held_and_never_touched_rw),
         TOKENS_TEST(the_two_modes_are_strangers_to_each_other),
+        TOKENS_TEST(redisson_s_read_write_lock_finds_ours_held),
         TOKENS_TEST(a_queue_key_of_another_type_only_keeps_from_queueing_mutex),
         TOKENS_TEST(a_queue_key_of_another_type_only_keeps_from_queueing_rw),
     };
