@@ -222,7 +222,7 @@ static void the_key_s_end_is_taken_only_where_it_is_the_later_one(void **state)
     end = atoll(script_get(&server, "HGET rw h:%s", t1)) + 900;
     script_do(&server, "EVAL %s 1 rw %s %s",
               "redis.call('HSET', KEYS[1], 'h:' .. ARGV[1], ARGV[2] .. ' r A', "
-              "'state', '2 1 1 0 ' .. ARGV[2] .. ' 0 ') return 1",
+              "'mode', '2 1 1 0 ' .. ARGV[2] .. ' 0 ') return 1",
               t1, script_number(end));
     assert_int_equal(rw_renew(t1, 300100), 1); /* no end comes before what it was */
 }
