@@ -279,7 +279,7 @@ void stage_turn(int64_t limit_ms, const char *awaited, const char *file, int lin
 
 void stage_run_for(int64_t ms)
 {
-    for (int64_t end = now_ms() + ms; now_ms() < end;) {
+    for (int64_t end = now_ms() + ms + 1; now_ms() < end;) { /* what it says is cut off */
         turn();
     }
 }
