@@ -128,9 +128,9 @@ class TerminalTest(ToolTest):
         path = self.path("ticks")
         return os.path.getsize(path) if os.path.exists(path) else 0
 
-    def states(self, only=""):
-        """Of all that runs in this test's terminals, the keepers excepted."""
-        states = []
+    def stats(self, only=""):
+        """Of all that runs in this test's terminals, the keepers excepted: state, parent, group."""
+        stats = []
         for pid in self.processes():
             try:
                 with open(f"/proc/{pid}/stat", encoding="ascii") as file:
@@ -138,8 +138,17 @@ class TerminalTest(ToolTest):
             except OSError:
                 continue
             if only in ("", name):
-                states.append(rest.split()[0])
-        return states
+                stats.append(rest.split()[:3])
+        return stats
+
+    def states(self, only=""):
+        return [state for state, _, _ in self.stats(only)]
+
+    def has_terminal(self, shell):
+        """The command itself, and it goes on: between the two a key would be lost."""
+        group = str(os.tcgetpgrp(shell.master))
+        others = {str(os.getpgid(shell.pid))} | {its for _, _, its in self.stats("lockwire")}
+        return group not in others and "T" not in self.states()
 
     def is_stopped(self):
         return set(self.states("lockwire")) == {"T"}
@@ -148,6 +157,7 @@ class TerminalTest(ToolTest):
         """What has said that it has begun, and reads a line."""
         shell.expect("begun\r\n")
         for _ in range(2):
+            until(lambda: self.has_terminal(shell), "it reads")
             shell.type(CTRL_Z)
             shell.expect("(?i)stopped")
             shell.expect("ready> ")
