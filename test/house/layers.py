@@ -41,7 +41,7 @@ LIBC = {"stdbool.h", "stddef.h", "stdint.h", "string.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"", re.S)
 # What a user handed in, called by its field or by a variable of such a type.
-FIELD_CALL = re.compile(r"(?<!\bevents)(?<!\bin_line)(?<!\))(?:\.|->)"
+FIELD_CALL = re.compile(r"(?<!\bevents)(?<!\bin_line)(?:\.|->)"
                         r"(?:done|lost|released|closed|inspected|broken|link)\)?\s*\(")
 CALLBACK_VARIABLE = re.compile(r"\blw_(?:lock|close|link|inspect|break)_cb \*(\w+)")
 # A field of it assigned, counted up or down; and any way to do so by another name.
@@ -198,6 +198,8 @@ def self_test():
         "a private header in the command": ("tool/main.c", '#include "lock/structs.h"\n'),
         "not libc": ("lock/machine.c", "#include <stdio.h>\n"),
         "a callback by its field": ("lock/turns.c", "lock->done(lock, 0, lock->arg);\n"),
+        "a callback of what a function finds":
+            ("lock/turns.c", "holder_of(claim)->done(lock, 0, arg);\n"),
         "a callback by a variable":
             ("lock/turns.c", "void f(lw_close_cb *done) { done(client, arg); }\n"),
         "a field assigned": ("lock/turns.c", "claim->machine.deadline_us = 0;\n"),
