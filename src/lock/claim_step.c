@@ -220,6 +220,19 @@ static void take_queued(struct lw__claim *claim, const struct lw__acquired *answ
     }
 }
 
+/* Who tries once behind a release of its own client that did nothing at first (the value
+ * was marked, or NOSCRIPT), and went out anew behind it: refused for what is let go of. */
+static bool came_before_release(const struct lw__claim *claim)
+{
+    const struct lw__claim *first = claim->name->claims;
+
+    return !claim->asked_to_join && first != claim && claim->mode->encode_drop != NULL &&
+           !claim->machine.turning && first->machine.phase == LW__LEAVING &&
+           first->machine.in_flight &&
+           (lw__node_is_unsent(&first->command) ||
+            first->command.request.sent_us > sent_us_of(claim));
+}
+
 static bool acquire_answered(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__claim *claim = lw__claim_of(command);
@@ -232,6 +245,12 @@ static bool acquire_answered(struct lw__command *command, const struct lw__reply
     }
     if (!claim->mode->decode_acquired(reply, claim->machine.turning, &answer)) {
         return false;
+    }
+    if (answer.kind == LW__ANSWER_QUEUED && came_before_release(claim)) {
+        input.event = LW__EV_NOT_GRANTED;
+        input.not_granted.set_done = false;
+        lw__claim_step(claim, &input);
+        return true;
     }
     switch (answer.kind) {
     case LW__ANSWER_GRANTED:

@@ -95,6 +95,31 @@ static void the_first_contended_release_hands_over(void **state)
     assert_int_equal(peer_stats(b).handed_over, 5);
 }
 
+/* B had waited, and left: the value says still that somebody may wait, so that it takes the
+ * second command to release it, and that goes out behind C's. */
+static void who_tries_in_the_turn_of_a_release_is_not_kept_out_by_it(void **state)
+{
+    struct peer *a = peer_ready("a", client_of(.local_turns = 1));
+    struct peer *b = peer_ready("b", client_of(.local_turns = 1));
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        char name[16];
+
+        (void)snprintf(name, sizeof(name), "x%d", i);
+        struct hold *A = take(a, "A", name), *B = ask(b, "B", name, -1), *C;
+        EXPECT("A granted");
+        wait_queued(name, 1);
+        drop(B);
+        UNTIL(redis_int("EXISTS %s", queue_of(name)) == 0);
+        let_go(A);
+        C = ask(a, "C", name, 0);
+        EXPECT_SET("A released OK; C granted");
+        let_go(C);
+        EXPECT("C released OK");
+    }
+}
+
 /* The holder's key vanished while B waited, and those who come take the name by a plain
  * SET: their releases do not look, as nothing says that somebody waits, but one does
  * before long. B's own poll would come after three seconds. */
@@ -245,6 +270,7 @@ int main(void)
         STAGE_TEST(releases_look_at_the_name_alone_but_for_some),
         STAGE_TEST(who_held_for_a_while_looks),
         STAGE_TEST(the_first_contended_release_hands_over),
+        STAGE_TEST(who_tries_in_the_turn_of_a_release_is_not_kept_out_by_it),
         STAGE_TEST(who_waits_unseen_is_found_by_one_of_those_who_come),
         STAGE_TEST(a_server_that_compares_and_deletes_is_asked_to),
         STAGE_TEST(a_server_that_does_not_say_so_is_not_asked),
