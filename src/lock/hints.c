@@ -46,7 +46,7 @@ void lw__hints_note_contended(struct lw_client *client, const struct lw__name *n
     client->hints.contended[slot].until_us = lw__now_us() + CONTENDED_US;
 }
 
-bool lw__hints_is_to_keep(struct lw_client *client, const struct lw__name *name)
+bool lw__hints_keep(struct lw_client *client, const struct lw__name *name)
 {
     uint32_t hash = name->hash, slot = hash % LW__CONTENDED_SLOTS;
     int64_t now = lw__now_us();

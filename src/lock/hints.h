@@ -31,8 +31,8 @@ void lw__hints_note_clock(struct lw__claim *claim, int64_t sent_us, int64_t serv
 /* The best pair of this connection for judging a hand-over at handed_us. */
 struct lw__pair lw__hints_clock(const struct lw__claim *claim, int64_t handed_us);
 void lw__hints_note_contended(struct lw_client *client, const struct lw__name *name);
-/* Whether an ask shall have the queue live on, with those that came without: yes at
- * times. */
-bool lw__hints_is_to_keep(struct lw_client *client, const struct lw__name *name);
+/* Whether an ask that joins now shall have the queue live on for all who joined without:
+ * yes at times. It is remembered as done. */
+bool lw__hints_keep(struct lw_client *client, const struct lw__name *name);
 bool lw__hints_is_contended(const struct lw_client *client, const struct lw__name *name);
 #endif

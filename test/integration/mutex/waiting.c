@@ -69,6 +69,29 @@ static void who_queues_after_its_try_has_a_long_token(void **state)
     EXPECT_SET("A released OK; B granted");
 }
 
+/* Who tries once joins no queue: it is left to who does to have that live on. */
+static void first_who_joins_has_the_queue_live_on(void **state)
+{
+    struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
+    struct hold *A = take(a, "A", "x");
+
+    (void)state;
+    EXPECT("A granted");
+    ask(b, "B", "x", 0);
+    EXPECT("B EBUSY");
+    ask(b, "B", "x", 0); /* by script: the name is known as contended */
+    EXPECT("B EBUSY");
+    monitor_start();
+    ask(b, "B", "x", -1);
+    wait_queued("x", 1);
+    assert_true(monitor_saw("\"kf "));
+    ask(b, "C", "x", -1);
+    wait_queued("x", 2);
+    assert_true(monitor_saw("\"jf "));
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+}
+
 static void try_once_ends_busy_and_tells_the_remaining_lease(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
@@ -397,6 +420,7 @@ int main(void)
         STAGE_TEST(uncontended_lock_costs_no_script),
         STAGE_TEST(a_try_without_an_answer_is_asked_for_by_the_same_token),
         STAGE_TEST(who_queues_after_its_try_has_a_long_token),
+        STAGE_TEST(first_who_joins_has_the_queue_live_on),
         STAGE_TEST(try_once_ends_busy_and_tells_the_remaining_lease),
         STAGE_TEST(release_grants_the_waiter),
         STAGE_TEST(siblings_wait_for_each_other_without_turns),
