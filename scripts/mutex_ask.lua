@@ -9,6 +9,7 @@
 -- granted: the first of sixteen, or 0 where none was wanted. Who is refused is told
 --   "<remaining ms, -1: no TTL, 0: free> <position, -1: not queued> <ticket>
 --    <server time us> <again 0|1>[ <type of a stranger's key>]"
+-- More than 99999999999999 ms are told as that: longer numbers Lua writes with an exponent.
 
 -- include: join.lua
 -- include: mutex.lua
@@ -16,7 +17,7 @@
 -- `value` is what try('GET') said of the name: nil for a stranger of another type. Who has
 -- no ticket, since it may not join yet, gets one: with it it will join in its place.
 local function refuse(token, value, ticket, again, position)
-    local left = redis.call('PTTL', name)
+    local left = math.min(redis.call('PTTL', name), 99999999999999)
     local kind = value == nil and ' ' .. redis.call('TYPE', name).ok or ''
     return format('%.0f %d %.0f %s %d', left == -2 and 0 or left,
                   position or try('ZRANK', queue, token) or -1, ticket < 0 and us or ticket,

@@ -33,6 +33,30 @@ static void foreign_holder_excludes_and_is_excluded(void **state)
     assert_string_equal(redis_text("SET %s theirs NX PX 60000", NAME), "OK");
 }
 
+/* Longer than a script can count, or writes without an exponent. */
+static void foreign_lease_of_ages_is_waited_for(void **state)
+{
+    static const char *const leases[] = {"9000000000000000000", "200000000000000"};
+    static const char *const values[] = {"theirs", "theirs+"};
+    struct peer *a = peer_ready("a", NULL);
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        struct hold *A, *B;
+
+        redis_ok("SET %s %s PX %s", NAME, values[i % 2], leases[i / 2]);
+        A = ask(a, "A", NAME, 0);
+        EXPECT("A EBUSY");
+        assert_true(lw_lock_retry_ms(A->lock) > INT64_C(50000000000000));
+        B = ask(a, "B", NAME, -1);
+        wait_queued(NAME, 1);
+        drop(B);
+        wait_queued(NAME, 0);
+        redis_ok("DEL %s", NAME);
+    }
+    assert_int_equal(a->downs, 0);
+}
+
 static void foreign_lease_that_ends_grants_the_waiter(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
@@ -214,6 +238,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(foreign_holder_excludes_and_is_excluded),
+        STAGE_TEST(foreign_lease_of_ages_is_waited_for),
         STAGE_TEST(foreign_lease_that_ends_grants_the_waiter),
         STAGE_TEST(several_waiters_behind_a_foreign_lease_keep_their_order),
         STAGE_TEST(foreign_holder_without_ttl_is_waited_for),
