@@ -73,6 +73,7 @@ void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)
     struct lw__claim *claim = lw__claim_of(command);
     struct lw__token previous = {claim->client->uuid, claim->previous_n,
                                  claim->previous_window_ms};
+    bool joins = wants_to_join(claim);
     struct lw__rw rw;
     struct lw__acquire_args args = {
         .name = claim->name->text,
@@ -80,12 +81,11 @@ void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)
         .rw = rw_of(claim, &rw),
         .numbers = lw__node_numbers(claim->client->node),
         .ticket = claim->machine.ticket,
-        .wait = wants_to_join(claim),
+        .wait = joins,
+        .keep = joins && lw__hints_keep(claim->client, claim->name),
         .fence = lw__terms_wants_fence(claim),
     };
 
-    /* said by who joins alone: others would use up what is to be said at times */
-    args.keep = args.wait && lw__hints_is_to_keep(claim->client, claim->name);
     name_token(claim);
     args.token = lw__claim_token(claim);
     args.lease_ms = ask_lease_ms(claim);

@@ -4,10 +4,10 @@
  * anything about a lock.
  *
  * Happy path: START -> SEND_TRY, its two replies -> GRANTED -> events->granted; RELEASE
- * -> SEND_RELEASE, its reply -> events->released, events->ended. No link, no answer, or
- * an error that may pass: the outcome is open, and the machine knows what then; an error
- * that is for good: REFUSED. An answer that no script of ours can have given is not taken
- * (node_send.c). */
+ * -> SEND_RELEASE, a drop where nobody seems to queue (may_drop), its reply ->
+ * events->released, events->ended. No link, no answer, or an error that may pass: the
+ * outcome is open, and the machine knows what then; an error that is for good: REFUSED.
+ * An answer that no script of ours can have given is not taken (node_send.c). */
 #include "lock/claim_inside.h"
 
 #include "base/log.h"

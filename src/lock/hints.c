@@ -11,6 +11,12 @@
 #define CONTENDED_US (1000 * LW__MS)
 #define KEEP_US (20000 * LW__MS) /* of the two minutes that a queue lives */
 
+/* Two names in one slot drive each other out. */
+static size_t slot_of(const struct lw__name *name)
+{
+    return name->hash % LW__CONTENDED_SLOTS;
+}
+
 void lw__hints_note_clock(struct lw__claim *claim, int64_t sent_us, int64_t server_us)
 {
     struct lw_client *client = claim->client;
@@ -37,34 +43,32 @@ struct lw__pair lw__hints_clock(const struct lw__claim *claim, int64_t handed_us
 
 void lw__hints_note_contended(struct lw_client *client, const struct lw__name *name)
 {
-    uint32_t hash = name->hash, slot = hash % LW__CONTENDED_SLOTS;
+    struct lw__contended *slot = &client->hints.contended[slot_of(name)];
 
-    if (client->hints.contended[slot].hash != hash) {
-        client->hints.contended[slot].kept_us = 0;
+    if (slot->hash != name->hash) {
+        *slot = (struct lw__contended){.hash = name->hash};
     }
-    client->hints.contended[slot].hash = hash;
-    client->hints.contended[slot].until_us = lw__now_us() + CONTENDED_US;
-}
-
-bool lw__hints_is_to_keep(struct lw_client *client, const struct lw__name *name)
-{
-    uint32_t hash = name->hash, slot = hash % LW__CONTENDED_SLOTS;
-    int64_t now = lw__now_us();
-
-    if (client->hints.contended[slot].hash == hash &&
-        now - client->hints.contended[slot].kept_us < KEEP_US) {
-        return false;
-    }
-    if (client->hints.contended[slot].hash == hash) {
-        client->hints.contended[slot].kept_us = now;
-    }
-    return true;
+    slot->until_us = lw__now_us() + CONTENDED_US;
 }
 
 bool lw__hints_is_contended(const struct lw_client *client, const struct lw__name *name)
 {
-    uint32_t hash = name->hash, slot = hash % LW__CONTENDED_SLOTS;
+    const struct lw__contended *slot = &client->hints.contended[slot_of(name)];
 
-    return client->hints.contended[slot].hash == hash &&
-           client->hints.contended[slot].until_us > lw__now_us();
+    return slot->hash == name->hash && slot->until_us > lw__now_us();
+}
+
+bool lw__hints_keep(struct lw_client *client, const struct lw__name *name)
+{
+    struct lw__contended *slot = &client->hints.contended[slot_of(name)];
+    int64_t now = lw__now_us();
+
+    if (slot->hash != name->hash) {
+        return true; /* nothing is known of it */
+    }
+    if (now - slot->kept_us < KEEP_US) {
+        return false;
+    }
+    slot->kept_us = now;
+    return true;
 }

@@ -154,6 +154,7 @@ void lw__lock_make_inert(struct lw_lock *lock)
     lock->claim = NULL;
     if (lock->state == LW_WAITING) {
         lock->retry_ms = 0;
+        lock->fence = lock->token_n = 0; /* of a grant that nobody was told of */
     }
     lock->state = LW_DONE;
 }

@@ -64,7 +64,9 @@ struct lw_lock {
     bool once; /* wait_ms 0 */
     bool freed;
 
-    bool told; /* handle.c's: of its grant, and `held` is in force in place of `asking` */
+    bool told; /* handle.c's: of its grant */
+    /* `asking` is in force until it is told of its grant, `held` from then on; `retry_ms`
+     * once it ended without one. */
     union {
         struct { /* lock.c's */
             int64_t asked_us;
@@ -76,7 +78,7 @@ struct lw_lock {
             /* handle.c's: its deadline, once it is lost by the clock; else 0 */
             int64_t lost_at_us;
         } held;
-        int64_t retry_ms; /* handle.c's and who calls it: it ended without a grant */
+        int64_t retry_ms; /* handle.c's and who calls it: of LW_EBUSY; else 0 */
     };
 
     char *errstr; /* handle.c's; or NULL */

@@ -152,7 +152,7 @@ static bool get_refused(const struct lw__reply *reply, bool turn,
         return false;
     }
     ret->stranger = *at != '\0' ? at : NULL;
-    return *at != '\0' || text[length - 1] != ' ';
+    return strchr(at, ' ') == NULL && text[length - 1] != ' ';
 }
 
 bool lw__decode_acquired(const struct lw__reply *reply, bool turn,

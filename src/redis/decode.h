@@ -38,7 +38,7 @@ bool lw__decode_released(const struct lw__reply *reply, struct lw__released *ret
 bool lw__decode_rw_released(const struct lw__reply *reply, struct lw__released *ret);
 bool lw__decode_redisson_released(const struct lw__reply *reply,
                                   struct lw__released *ret);
-/* Of each, or their number: all of them. */
+/* Whether each was renewed; or one number, which is theirs, where all were. */
 bool lw__decode_renewed(const struct lw__reply *reply, size_t count, bool *renewed);
 /* The channel, and how many. */
 bool lw__decode_count(const struct lw__reply *reply, int64_t *ret);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* One Redis server: see node.h. The command link comes up in three steps: the session
  * greets, the fence counter is seeded (node_fence.c), then `up`. Whenever either link
- * connects, and at heartbeats, the command link counts who listens (node_count.c). When
- * the command link is lost, what is in flight and what waits is told so, `down` follows,
- * and its session tries again; the subscription link comes back by itself. */
+ * connects, and at heartbeats, the command link counts who listens (node_count.c). What
+ * else a new connection asks (how the server evicts, whether it compares and deletes) is
+ * awaited by nobody. When the command link is lost, what is in flight and what waits is
+ * told so, `down` follows, and its session tries again; the subscription link comes back
+ * by itself. */
 #include "redis/node.h"
 
 #include "base/log.h"

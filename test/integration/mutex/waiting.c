@@ -69,6 +69,29 @@ static void who_queues_after_its_try_has_a_long_token(void **state)
     EXPECT_SET("A released OK; B granted");
 }
 
+/* Who tries once joins no queue: it is left to who does to have that live on. */
+static void first_who_joins_has_the_queue_live_on(void **state)
+{
+    struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
+    struct hold *A = take(a, "A", "x");
+
+    (void)state;
+    EXPECT("A granted");
+    ask(b, "B", "x", 0);
+    EXPECT("B EBUSY");
+    ask(b, "B", "x", 0); /* by script: the name is known as contended */
+    EXPECT("B EBUSY");
+    monitor_start();
+    ask(b, "B", "x", -1);
+    wait_queued("x", 1);
+    assert_true(monitor_saw("\"kf "));
+    ask(b, "C", "x", -1);
+    wait_queued("x", 2);
+    assert_true(monitor_saw("\"jf "));
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+}
+
 static void try_once_ends_busy_and_tells_the_remaining_lease(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
@@ -245,29 +268,6 @@ static void I4_cost_does_not_grow_with_the_number_of_waiters(void **state)
     }
 }
 
-/* Those who come one after another, and never for long enough to ask again, have their
- * queue live on by a word that is said at times. Who only tries uses none of them up. */
-static void who_joins_says_that_the_queue_shall_live_on(void **state)
-{
-    struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *A = take(a, "A", "x"), *B;
-
-    (void)state;
-    EXPECT("A granted");
-    ask(b, "T", "x", 0);
-    EXPECT("T EBUSY");
-    monitor_start();
-    ask(b, "T", "x", 0);
-    EXPECT("T EBUSY");
-    B = ask(b, "B", "x", -1);
-    wait_queued("x", 1);
-    assert_true(monitor_saw("\"kf %d"));
-    let_go(A);
-    EXPECT_SET("A released OK; B granted");
-    let_go(B);
-    EXPECT("B released OK");
-}
-
 static void two_hundred_waiters_are_served_in_order(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
@@ -420,6 +420,7 @@ int main(void)
         STAGE_TEST(uncontended_lock_costs_no_script),
         STAGE_TEST(a_try_without_an_answer_is_asked_for_by_the_same_token),
         STAGE_TEST(who_queues_after_its_try_has_a_long_token),
+        STAGE_TEST(first_who_joins_has_the_queue_live_on),
         STAGE_TEST(try_once_ends_busy_and_tells_the_remaining_lease),
         STAGE_TEST(release_grants_the_waiter),
         STAGE_TEST(siblings_wait_for_each_other_without_turns),
@@ -428,7 +429,6 @@ int main(void)
         STAGE_TEST(order_of_arrival_over_two_clients),
         STAGE_TEST(I4_hand_over_costs_two_commands_without_turns),
         STAGE_TEST(I4_cost_does_not_grow_with_the_number_of_waiters),
-        STAGE_TEST(who_joins_says_that_the_queue_shall_live_on),
         STAGE_TEST(two_hundred_waiters_are_served_in_order),
         STAGE_TEST(wait_ends_on_time),
         STAGE_TEST(time_out_leaves_the_queue_to_the_next),
