@@ -13,7 +13,7 @@ local name, hold = KEYS[1], 'h:' .. ARGV[1]
 local state = redis.pcall('HGET', name, 'mode')
 local record = type(state) == 'string' and redis.call('HGET', name, hold)
 if record and redis.call('EXISTS', KEYS[2]) == 0 then
-    if state:find('2 1 ', 1, true) == 1 then
+    if state:find('^2 1 %d %d %d+ %d+ ') and record:find('^%d+ [rw] ') then
         return redis.call('DEL', name)
     end
     local holds, readers, soonest = state:match('^2 (%d+) (%d+) 0 ([1-9]%d*) 0 $')
@@ -36,7 +36,7 @@ local function slow()
     end
     local member = request .. ' ' .. token .. ' ' .. owner
     -- include: rw.lua
-    if not load() then
+    if not load() or record and not parse_hold(record) then
         try('ZREM', queue, member)
         return 0
     end
