@@ -72,7 +72,8 @@ local function is_in(owner)
     return writes(owner) or reads(owner) > 0
 end
 
--- Nothing where it is damaged: then all of it is a stranger's to who has that token.
+-- Nothing where it is damaged: then all is a stranger's to that token, unless it releases what
+-- nobody else holds.
 local function parse_hold(record)
     local ending, kind, owner = record:match('^(%d+) ([rw]) (.*)$')
     return tonumber(ending), kind, owner

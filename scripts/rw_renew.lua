@@ -37,10 +37,8 @@ end
 for i = 1, count do
     local name, token = KEYS[2 * i], ARGV[1 + i]
     local lease = ARGV[1 + count + i] or ARGV[2 + count]
-    local state = redis.pcall('HGET', name, 'mode')
-    local record = type(state) == 'string' and state:find('^2 1 %d %d 0 %d+ ')
-        and redis.call('HGET', name, 'h:' .. token)
-    if record and record:find('^0 [rw] ') then
+    local record = redis.pcall('HGET', name, 'h:' .. token)
+    if type(record) == 'string' and record:find('^0 [rw] ') then
         if redis.call('PTTL', name) < tonumber(lease) then
             redis.call('PEXPIRE', name, lease)
         end
