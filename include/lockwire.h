@@ -148,6 +148,11 @@ enum lw_mode {
  * of that name is granted beside our hold, as beside an RLock's: its read lock's unlock
  * deletes our hold, its write lock's makes it a read lock of its own. Give it another
  * name.
+ *
+ * To LW_EXCLUSIVE and LW_SHARED all of Redisson's locks of that name are strangers, its
+ * read-write lock as well: neither is granted beside the other, even if both only read,
+ * or changes what the other wrote. Each finds the other's end by asking, Redisson when
+ * the lease that it was told is over. Its RLock's forceUnlock deletes ours.
  */
 enum lw_state {
     LW_WAITING = 0,   /* asked for, neither granted nor failed yet */

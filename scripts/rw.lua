@@ -72,6 +72,8 @@ local function is_in(owner)
     return writes(owner) or reads(owner) > 0
 end
 
+-- Nothing where it is damaged: then all is a stranger's to that token, unless it releases what
+-- nobody else holds.
 local function parse_hold(record)
     local ending, kind, owner = record:match('^(%d+) ([rw]) (.*)$')
     return tonumber(ending), kind, owner
@@ -112,8 +114,8 @@ end
 -- The only hold gets an end of its own, since another one comes. The clock is read last, lest
 -- that be before the key's; in its last millisecond a key has a TTL of 0. (Of a key whose TTL
 -- somebody took away: the newcomer's lease.)
-local function part(lease)
-    local ttl, fields = redis.call('PTTL', name), redis.call('HGETALL', name)
+local function part(ttl, lease)
+    local fields = redis.call('HGETALL', name)
     local clock = redis.call('TIME')
     lock.soonest = clock[1] * 1000 + math.floor(clock[2] / 1000)
         + (ttl < 0 and lease or math.max(ttl, 1))
@@ -125,13 +127,23 @@ local function part(lease)
     end
 end
 
+-- True where it was not there yet. A key that this made and that may have no TTL would never
+-- end: then it is unmade, and the server itself raises why.
 local function add(kind, token, owner, lease, number)
-    if lock.soonest == 0 then
-        part(lease)
-    end
-    local ending = now + lease
+    local ending, ttl = now + lease, redis.call('PTTL', name)
     local record = format('%.0f %s %s', ending, kind, owner)
-    if redis.call('HSETNX', name, 'h:' .. token, record) == 1 then
+    local new = redis.call('HSETNX', name, 'h:' .. token, record) == 1
+    local longest = math.max(ttl, lease)
+    if type(redis.pcall('PEXPIRE', name, longest)) ~= 'number' then
+        if new then
+            redis.call('HDEL', name, 'h:' .. token)
+        end
+        redis.call('PEXPIRE', name, longest)
+    end
+    if lock.soonest == 0 then
+        part(ttl, lease)
+    end
+    if new then
         local count = reads(owner)
         if kind == 'w' then
             lock.wcount, lock.number, lock.writer = lock.wcount + 1, number, owner
@@ -144,21 +156,24 @@ local function add(kind, token, owner, lease, number)
         end
         lock.soonest = math.min(lock.soonest or ending, ending)
     end
-    grow_ttl(lease)
     save()
+    return new
 end
 
 -- The PEXPIRE comes first: it is what lets the HSET through when memory is out. An only hold
--- that makes the key live longer has the key's end from then on.
+-- that makes the key live longer has the key's end from then on, and so it has where the state
+-- says that and the hold does not: else part() would leave it an end that was meanwhile put off.
 local function extend(record, token, lease)
     local ending, kind, owner = parse_hold(record)
-    local grows = grow_ttl(lease)
-    if lock.soonest > 0 then
-        local alone, longer = lock.rcount + lock.wcount == 1, now + lease
-        ending = alone and grows and ending <= longer and 0 or math.max(ending, longer)
-        redis.call('HSET', name, 'h:' .. token, format('%.0f %s %s', ending, kind, owner))
+    local grows, ends = grow_ttl(lease), 0
+    local alone, longer = lock.rcount + lock.wcount == 1, now + lease
+    if lock.soonest > 0 and not (alone and grows and ending <= longer) then
+        ends = math.max(ending, longer)
+    end
+    if lock.soonest > 0 or ending > 0 then
+        redis.call('HSET', name, 'h:' .. token, format('%.0f %s %s', ends, kind, owner))
         if alone then
-            lock.soonest = ending
+            lock.soonest = ends
             save()
         end
     end
@@ -308,7 +323,8 @@ end
 -- Lets in whoever is first, as long as the first may enter. Returns the number of `me`
 -- (a member, queued or not; nil: nobody asks) if that was among them, and 1 where more are
 -- to be looked at; the head is told too, since a grant's answer cannot say it.
--- Who may not count or publish leaves the head where it is. One that is dead or hangs leaves
+-- Who may not count or publish leaves the head where it is. It is told of a hold that stands,
+-- since the writes may be refused, and a message cannot be taken back. One that is dead or hangs leaves
 -- the queue where it keeps out who could read now, be that who asks or one behind it. (When it
 -- wakes it asks with its ticket, and has its place again.)
 local function serve(me, my_lease)
@@ -359,12 +375,16 @@ local function serve(me, my_lease)
             add(kind, token, owner, my_lease, mine)
         elseif heard > 0 then
             local number = number_for(kind, owner)
-            redis.call('HDEL', name, 'a:' .. token) -- the write before a message
+            redis.call('HDEL', name, 'a:' .. token) -- lets what follows write without memory
+            local new = add(kind, token, owner, window, number)
             if not tell_turn('r', client, token, number) then
+                if new then
+                    drop(token, kind, owner)
+                    save()
+                end
                 return mine, 0
             end
             redis.call('ZREM', queue, head)
-            add(kind, token, owner, window, number)
             window_given = math.max(window_given or 0, window)
         else
             leave(head, token)

@@ -41,21 +41,26 @@ if there == 0 then
         if #text ~= 16 then
             text = format('%.0f', number)
         end
-        if writes then
-            redis.call('HSET', name, 'mode', '2 1 0 1 0 ' .. text .. ' ' .. owner,
-                       'h:' .. token, '0 w ' .. owner)
-        elseif ending then
+        if ending then
+            if redis.call('PTTL', name) < tonumber(lease) then
+                redis.call('PEXPIRE', name, lease)
+            end
             redis.call('HSET', name, 'mode',
                        format('2 %d %d 0 %.0f 0 ', holds + 1, readers + 1,
                               math.min(soonest, ending)),
                        'h:' .. token, format('%.0f r %s', ending, owner),
                        'r:' .. owner, '1 ' .. text)
+            return number
+        elseif writes then
+            redis.call('HSET', name, 'mode', '2 1 0 1 0 ' .. text .. ' ' .. owner,
+                       'h:' .. token, '0 w ' .. owner)
         else
             redis.call('HSET', name, 'mode', '2 1 1 0 0 0 ', 'h:' .. token, '0 r ' .. owner,
                        'r:' .. owner, '1 ' .. text)
         end
-        if not ending or redis.call('PTTL', name) < tonumber(lease) then
-            redis.call('PEXPIRE', name, lease)
+        if redis.pcall('PEXPIRE', name, lease) ~= 1 then -- it would never end
+            redis.call('HDEL', name, 'mode', 'h:' .. token, 'r:' .. owner)
+            redis.call('PEXPIRE', name, lease) -- so that the server itself raises it
         end
         return number
     end
@@ -124,14 +129,17 @@ local function slow()
         end
     end
 
-    if not load() then
+    local ours, record = load(), nil
+    if ours then
+        purge()
+        record = redis.call('HGET', name, 'h:' .. token)
+    end
+    if not ours or record and not parse_hold(record) then
         if wait then
             ticket = join(member, ticket)
         end
         return refuse(false, 0)
     end
-    purge()
-    local record = redis.call('HGET', name, 'h:' .. token)
     if record then
         local number = extend(record, token, lease)
         leave(member, token)

@@ -6,17 +6,21 @@
 --       which are those of the queue's member: it waits nowhere)
 -- Answer: bit 0: it was held and is released; bit 1: again; above them, how many holds its
 -- owner still has.
--- Happy path: the only hold, or one of its owner's among others that read, and nobody queued.
+-- Happy path: the only hold, or one of its owner's among others that read, and nobody queued. A
+-- state that is not wholly in such a form is slow()'s to judge, which leaves a stranger's alone.
 -- The first write frees, so that it passes without memory.
 
 local name, hold = KEYS[1], 'h:' .. ARGV[1]
 local state = redis.pcall('HGET', name, 'mode')
 local record = type(state) == 'string' and redis.call('HGET', name, hold)
 if record and redis.call('EXISTS', KEYS[2]) == 0 then
-    if state:find('2 1 ', 1, true) == 1 then
+    if state == '2 1 1 0 0 0 ' or state:find('^2 1 0 1 %d+ %d+ ') then
         return redis.call('DEL', name)
     end
     local holds, readers, soonest = state:match('^2 (%d+) (%d+) 0 ([1-9]%d*) 0 $')
+    if holds == '1' then
+        return redis.call('DEL', name)
+    end
     local owner = holds and record:match('^%d+ r (.*)$')
     local reads = owner and redis.call('HGET', name, 'r:' .. owner)
     local time = reads and reads:find('1 ', 1, true) == 1 and redis.call('TIME')
@@ -36,7 +40,7 @@ local function slow()
     end
     local member = request .. ' ' .. token .. ' ' .. owner
     -- include: rw.lua
-    if not load() then
+    if not load() or record and not parse_hold(record) then
         try('ZREM', queue, member)
         return 0
     end

@@ -20,7 +20,9 @@ local function load_slow()
         end
         local purged = purge()
         local record = redis.call('HGET', name, 'h:' .. token)
-        if record then
+        if record and not parse_hold(record) then
+            return 0
+        elseif record then
             extend(record, token, lease)
         else
             redis.call('HDEL', name, 'h:' .. token) -- lets serve() write without memory
@@ -36,7 +38,7 @@ for i = 1, count do
     local name, token = KEYS[2 * i], ARGV[1 + i]
     local lease = ARGV[1 + count + i] or ARGV[2 + count]
     local record = redis.pcall('HGET', name, 'h:' .. token)
-    if type(record) == 'string' and record:find('0 ', 1, true) == 1 then
+    if type(record) == 'string' and record:find('^0 [rw] ') then
         if redis.call('PTTL', name) < tonumber(lease) then
             redis.call('PEXPIRE', name, lease)
         end

@@ -107,7 +107,7 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
     ('an only hold ends when another comes',
      ('scripts/rw.lua', '(ttl < 0 and lease or math.max(ttl, 1))', '1')),
     ('any hold is renewed as if it were the only one',
-     ('scripts/rw_renew.lua', "and record:find('0 ', 1, true) == 1 then", 'then')),
+     ('scripts/rw_renew.lua', " and record:find('^0 [rw] ') then", ' then')),
     ('a read-write lock lives as long as the last lease',
      ('scripts/rw.lua', "math.max(redis.call('PTTL', name), ms)", 'ms')),
     ('any number of readers gets a permit',

@@ -159,6 +159,96 @@ static void without_a_write_permission_the_error_leaves_no_grant(void **state)
     assert_int_equal(script_do(&server, "EXISTS " QUEUE), 0);
 }
 
+/* All that stands there, but for the time to its end. */
+static const char *what_stands(void)
+{
+    return script_get(&server, "EVAL %s 1 rw",
+                      "local out = redis.call('HGETALL', KEYS[1]) "
+                      "for i = 1, #out, 2 do out[i] = out[i] .. '=' .. out[i + 1] end "
+                      "table.sort(out) return table.concat(out, ', ')");
+}
+
+/* Of the scripts' ways in, the one that begins the counter as well is the slow one. */
+static void without_pexpire_a_grant_leaves_nothing_that_never_ends_rw(void **state)
+{
+    static const char *const kinds[] = {"w", "r"};
+    struct script_answer answer;
+
+    (void)state;
+    for (int seeded = 0; seeded < 2; seeded++) {
+        for (int i = 0; i < 2; i++) {
+            script_do(&server, "DEL lockwire:fence");
+            if (seeded) {
+                script_run(&server, LW__SCRIPT_FENCE_SEED, 1, "lockwire:fence", NULL);
+            }
+            script_server_become(&server, "-pexpire");
+            answer = rw_acquire(t1, kinds[i], "A", 0, NO_TICKET);
+            assert_true(answer.error);
+            assert_non_null(strstr(answer.text, "run"));
+            assert_int_equal(script_do(&server, "EXISTS rw"), 0);
+            script_server_become(&server, NULL);
+        }
+    }
+}
+
+/* The first holds alone, and then beside another: its end is the key's, and its own. */
+static void without_pexpire_who_comes_to_read_leaves_the_others_as_they_were(void **state)
+{
+    struct script_answer answer;
+    char before[1024];
+
+    (void)state;
+    granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+    for (int others = 1; others <= 2; others++) {
+        (void)snprintf(before, sizeof(before), "%s", what_stands());
+        script_server_become(&server, "-pexpire");
+        answer = script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, RW_KEYS, t3,
+                            script_number(2 * LEASE), "r C", "0 -1 0 " NUMBERS, NULL);
+        assert_true(answer.error);
+        assert_string_equal(what_stands(), before);
+        script_server_become(&server, NULL);
+        granted(rw_acquire(t2, "r", "B", 1, NO_TICKET));
+    }
+}
+
+/* both_silent: nobody is told of a hold that could not be written. */
+static void without_pexpire_a_release_tells_nobody_rw(void **state)
+{
+    (void)state;
+    granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
+    refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
+    script_server_become(&server, "-pexpire");
+    assert_true(rw_release(t1, "w", "A").error);
+    assert_int_equal(script_do(&server, "EXISTS rw"), 0);
+    assert_int_equal(script_do(&server, "ZCARD " RW_QUEUE), 1);
+    script_server_become(&server, NULL);
+    granted(rw_acquire(t2, "w", "B", 1, NO_TICKET));
+}
+
+/* Whom it could not tell, it leaves no hold, and those who hold keep theirs. */
+static void without_the_channels_a_head_that_could_enter_beside_others_stays(void **state)
+{
+    struct script_client mortal;
+    const char *t5;
+
+    (void)state;
+    script_client_start(&mortal, &server, 3);
+    t5 = script_token(&mortal, 5, WINDOW);
+    granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+    granted(rw_acquire(t3, "r", "C", 1, NO_TICKET));
+    refused(rw_acquire(t5, "w", "E", 1, NO_TICKET), 0);
+    refused(rw_acquire(t2, "r", "B", 1, NO_TICKET), 1);
+    script_client_stop(&mortal);
+    script_server_become(&server, "resetchannels");
+    refused(rw_acquire(t4, "r", "D", 0, NO_TICKET), -1);
+    assert_int_equal(script_do(&server, "ZCARD " RW_QUEUE), 1);
+    assert_string_equal(script_get(&server, "HGET rw h:%s", t2), "");
+    assert_counts(2, 2, 0);
+    script_server_become(&server, NULL);
+    rw_released(rw_release(t1, "r", "A"), 0);
+    script_client_turn(&b, t2);
+}
+
 static void without_incrby_the_time_gives_the_number(void **state)
 {
     (void)state;
@@ -343,6 +433,10 @@ int main(void)
         TOKENS_TEST(a_read_only_server_tells_nobody),
         TOKENS_TEST(without_pubsub_a_writer_at_the_head_counts_as_alive),
         TOKENS_TEST(without_a_write_permission_the_error_leaves_no_grant),
+        TOKENS_TEST(without_pexpire_a_grant_leaves_nothing_that_never_ends_rw),
+        TOKENS_TEST(without_pexpire_who_comes_to_read_leaves_the_others_as_they_were),
+        TOKENS_TEST(without_pexpire_a_release_tells_nobody_rw),
+        TOKENS_TEST(without_the_channels_a_head_that_could_enter_beside_others_stays),
         TOKENS_TEST(without_incrby_the_time_gives_the_number),
         TOKENS_TEST(without_zrevrank_they_queue_all_the_same),
         TOKENS_TEST(out_of_memory_nothing_is_granted_or_queued),

@@ -227,6 +227,29 @@ static void the_key_s_end_is_taken_only_where_it_is_the_later_one(void **state)
     assert_int_equal(rw_renew(t1, 300100), 1); /* no end comes before what it was */
 }
 
+/* As if a script had broken off while it gave the hold an end of its own. Another's lease
+ * that ends must not take along the one that was renewed. */
+static void an_only_hold_s_end_that_is_not_the_key_s_is_put_right_by_its_renewal(
+    void **state)
+{
+    char record[160];
+
+    (void)state;
+    granted(acquire_for(t1, "r A", "300000"));
+    (void)snprintf(record, sizeof(record), "1 r A"); /* long ago */
+    script_do(&server, "HSET rw h:%s %s", t1, record);
+    assert_int_equal(rw_renew(t1, 400000), 1);
+    assert_int_equal(own_end(t1), 0);
+    script_do(&server, "HSET rw h:%s %s", t1, record);
+    granted(acquire_for(t1, "r A", "400000"));
+    assert_int_equal(own_end(t1), 0);
+    granted(acquire_for(t2, "r B", "200000"));
+    rw_end(t2);
+    refused(rw_acquire(t4, "w", "C", 0, NO_TICKET), -1);
+    assert_counts(1, 1, 0);
+    assert_int_in_range(own_end(t1), 300000, 400000);
+}
+
 static void an_only_hold_of_a_key_without_ttl_gets_one_again(void **state)
 {
     (void)state;
@@ -364,6 +387,7 @@ int main(void)
         TOKENS_TEST(the_only_hold_ends_with_the_key_until_another_comes),
         TOKENS_TEST(the_end_that_an_only_hold_gets_is_not_before_the_key_s),
         TOKENS_TEST(the_key_s_end_is_taken_only_where_it_is_the_later_one),
+        TOKENS_TEST(an_only_hold_s_end_that_is_not_the_key_s_is_put_right_by_its_renewal),
         TOKENS_TEST(an_only_hold_of_a_key_without_ttl_gets_one_again),
         TOKENS_TEST(an_acquire_sent_again_after_the_end_is_a_new_grant),
         TOKENS_TEST(an_owner_s_old_handle_ends_and_its_new_one_stays),

@@ -147,6 +147,74 @@ static void a_stranger_s_key_of_any_type_is_held_and_never_touched_rw(void **sta
     }
 }
 
+/* What stands in "foreign" as state and as the hold of t1: once in the form of ours, and
+ * then damaged in one place. */
+static void make_damaged(const char *mode, const char *record)
+{
+    script_do(&server, "DEL foreign");
+    script_do(&server, "HSET foreign mode %s h:%s %s", mode, t1, record);
+    script_do(&server, "HSET foreign r:A %s", "1 1763690000000001");
+}
+
+static struct script_answer release_foreign(void)
+{
+    return script_run(&server, LW__SCRIPT_RW_RELEASE, 3, FOREIGN_RW, t1, NUMBERS " r0 A",
+                      NULL);
+}
+
+/* Who renews an only hold looks at that alone: it may live on, and excludes. */
+static void a_lock_that_is_damaged_is_a_stranger_s_though_our_token_is_in_it(void **state)
+{
+    static const char *const damaged[][2] = {
+        {"2 1 ", "0 r A"},
+        {"2 1 1 0 0 0", "0 r A"},
+        {"2 1 1 0 0x 0 ", "0 r A"},
+        {"2 1 1 0 -1 0 ", "0 r A"},
+        {"2 1 x", "0 r A"},
+        {"2 2 2 0 4000000000000 0", "4000000000000 r A"},
+        {"read", "0 r A"},
+        {"read/2", "0 r A"},
+        {"2 1 0 1 0 1763690000000001", "0 w A"},
+        {"2 1 0 1 0 x A", "0 w A"},
+        {"2 2 1 1 0 0 ", "r A"},
+        {"2 2 1 1 0 0 ", "0 q A"},
+        {"2 2 1 1 0 0 ", "0x r A"},
+        {"2 2 2 0 4000000000000 0 ", "x"},
+    };
+    struct script_answer answer;
+    char dump[64];
+    bool renewed;
+
+    (void)state;
+    make_damaged("2 1 1 0 0 0 ", "0 r A");
+    assert_int_equal(release_foreign().n[0], 1); /* nothing is wrong with this */
+    for (size_t i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
+        make_damaged(damaged[i][0], damaged[i][1]);
+        remember(dump, sizeof(dump), "foreign");
+        answer = script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, FOREIGN_RW, t1, "600000",
+                            "r A", "1 -1 0 " NUMBERS, NULL);
+        assert_held_by(answer, "hash");
+        answer = script_run(&server, LW__SCRIPT_RW_RENEW, 3, "lockwire:fence", "foreign",
+                            "lockwire:2:rwqueue:{foreign}", NUMBERS, t1, "600000", NULL);
+        if (answer.error) {
+            fail_msg("%s", answer.text);
+        }
+        renewed = strncmp(damaged[i][1], "0 ", 2) == 0 && damaged[i][1][2] != 'q';
+        assert_int_equal(answer.n[0], renewed);
+        if (renewed) {
+            assert_int_equal(script_do(&server, "PERSIST foreign"), 1);
+        }
+        answer = release_foreign();
+        if (answer.error) {
+            fail_msg("%s", answer.text);
+        }
+        assert_int_equal(answer.n[0], 0);
+        assert_int_equal(script_do(&server, "EXISTS lockwire:2:rwqueue:{foreign}"), 0);
+        assert_stranger(dump, "foreign");
+        assert_int_equal(script_do(&server, "PTTL foreign"), -1);
+    }
+}
+
 static void the_two_modes_are_strangers_to_each_other(void **state)
 {
     struct script_answer answer;
@@ -235,6 +303,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TOKENS_TEST(a_stranger_s_key_of_any_type_is_held_and_never_touched_mutex),
         TOKENS_TEST(a_stranger_s_key_of_any_type_is_held_and_never_touched_rw),
+        TOKENS_TEST(a_lock_that_is_damaged_is_a_stranger_s_though_our_token_is_in_it),
         TOKENS_TEST(the_two_modes_are_strangers_to_each_other),
         TOKENS_TEST(redisson_s_read_write_lock_finds_ours_held),
         TOKENS_TEST(a_queue_key_of_another_type_only_keeps_from_queueing_mutex),
