@@ -191,6 +191,15 @@ static void without_pexpire_a_grant_leaves_nothing_that_never_ends_rw(void **sta
     }
 }
 
+static void without_pexpire_nobody_begins_a_queue_rw(void **state)
+{
+    (void)state;
+    granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
+    script_server_become(&server, "-pexpire");
+    assert_true(rw_acquire(t2, "w", "B", 1, NO_TICKET).error);
+    assert_int_equal(script_do(&server, "EXISTS " RW_QUEUE), 0);
+}
+
 /* The first holds alone, and then beside another: its end is the key's, and its own. */
 static void without_pexpire_who_comes_to_read_leaves_the_others_as_they_were(void **state)
 {
@@ -434,6 +443,7 @@ int main(void)
         TOKENS_TEST(without_pubsub_a_writer_at_the_head_counts_as_alive),
         TOKENS_TEST(without_a_write_permission_the_error_leaves_no_grant),
         TOKENS_TEST(without_pexpire_a_grant_leaves_nothing_that_never_ends_rw),
+        TOKENS_TEST(without_pexpire_nobody_begins_a_queue_rw),
         TOKENS_TEST(without_pexpire_who_comes_to_read_leaves_the_others_as_they_were),
         TOKENS_TEST(without_pexpire_a_release_tells_nobody_rw),
         TOKENS_TEST(without_the_channels_a_head_that_could_enter_beside_others_stays),
