@@ -95,8 +95,8 @@ static void the_first_contended_release_hands_over(void **state)
     assert_int_equal(peer_stats(b).handed_over, 5);
 }
 
-/* B had waited, and left: the value says still that somebody may wait, so that it takes the
- * second command to release it, and that goes out behind C's. */
+/* B had waited, and left: the value says still that somebody may wait, so that it takes
+ * the second command to release it, and that goes out behind C's. */
 static void who_tries_in_the_turn_of_a_release_is_not_kept_out_by_it(void **state)
 {
     struct peer *a = peer_ready("a", client_of(.local_turns = 1));
