@@ -31,8 +31,10 @@ elseif joins ~= 110 and no_ticket == 32 and type(value) == 'string' and value:by
             if position == 0 or joins == 107 then
                 redis.call('PEXPIRE', queue, '120000')
             end
-            return redis.call('PTTL', name) .. ' ' .. position .. ' ' .. us_text .. ' '
-                .. us_text .. ' 0'
+            if position > 0 then
+                return position .. ' ' .. us_text
+            end
+            return redis.call('PTTL', name) .. ' 0 ' .. us_text .. ' ' .. us_text .. ' 0'
         end
         redis.call('ZREM', queue, token) -- the clock was set back: slow() sees to its place
     end

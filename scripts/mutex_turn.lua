@@ -37,9 +37,13 @@ if value == old or value == old:sub(1, -2) .. '+' then
                 end
                 -- inline: mutex_give.lua
                 if outcome ~= 'free' then
+                    local position = redis.call('ZCARD', queue) - 1
+                    if outcome == 'handed' and position > 0 then
+                        return '1 ' .. position .. ' ' .. us_text
+                    end
                     return '1 ' .. (outcome == 'handed' and redis.call('PTTL', name) or 0)
-                        .. ' ' .. redis.call('ZCARD', queue) - 1 .. ' ' .. us_text .. ' '
-                        .. us_text .. (outcome == 'again' and ' 1' or ' 0')
+                        .. ' ' .. position .. ' ' .. us_text .. ' ' .. us_text
+                        .. (outcome == 'again' and ' 1' or ' 0')
                 end
             else
                 redis.call('ZREM', queue, token) -- the clock was set back

@@ -76,6 +76,8 @@ struct script_answer mutex_answer(struct script_answer answer, bool turn)
 {
     struct script_answer ret = {.error = answer.error};
     char *at = answer.text, *end;
+    long long position, us;
+    int length;
 
     if (answer.error || answer.count > 0) {
         memcpy(ret.text, answer.text, sizeof(ret.text));
@@ -90,6 +92,15 @@ struct script_answer mutex_answer(struct script_answer answer, bool turn)
         ret.n[ret.count++] = strtoll(at, &at, 10);
     }
     ret.n[ret.count++] = 0;
+    if (sscanf(at, "%lld %lld%n", &position, &us, &length) == 2 && at[length] == '\0') {
+        assert_true(position > 0);
+        ret.n[ret.count++] = NOT_TOLD;
+        ret.n[ret.count++] = position;
+        ret.n[ret.count++] = us;
+        ret.n[ret.count++] = us;
+        ret.n[ret.count++] = 0;
+        return ret;
+    }
     for (int i = 0; i < 5; i++) {
         ret.n[ret.count++] = strtoll(at, &end, 10);
         assert_true(end > at);

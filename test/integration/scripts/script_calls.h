@@ -38,6 +38,7 @@ extern char t1[80], t2[80], t3[80], t4[80];
 /* `how` of mutex_ask.lua, valid for the next 16 calls; `wait` is 2 where the queue shall
  * live on as well. */
 const char *script_how(int wait, long long ticket, int want_fence);
+#define NOT_TOLD (-2) /* the remaining ms */
 /* What mutex_acquire answered as numbers: {1, fence} or {0, remaining ms, position,
  * ticket, server time us, again}, and the type of a stranger as text; of mutex_turn, with
  * the old token's release (0, 1) in front. */
