@@ -26,7 +26,7 @@ elseif joins ~= 110 and no_ticket == 32 and type(value) == 'string' and value:by
     local time = redis.call('TIME')
     local us_text = time[1] .. ('000000'):sub(#time[2] + 1) .. time[2]
     if redis.pcall('ZADD', queue, 'NX', us_text, token) == 1 then
-        if redis.call('ZREVRANK', queue, token) == 0 then
+        if redis.pcall('ZREVRANK', queue, token) == 0 then
             local position = redis.call('ZCARD', queue) - 1
             if position == 0 or joins == 107 then
                 redis.call('PEXPIRE', queue, '120000')
@@ -34,9 +34,13 @@ elseif joins ~= 110 and no_ticket == 32 and type(value) == 'string' and value:by
             if position > 0 then
                 return position .. ' ' .. us_text
             end
-            return redis.call('PTTL', name) .. ' 0 ' .. us_text .. ' ' .. us_text .. ' 0'
+            local left = redis.call('PTTL', name)
+            if left < 100000000000000 then -- `..` writes no more than 14 digits
+                return left .. ' 0 ' .. us_text .. ' ' .. us_text .. ' 0'
+            end
+        else -- the clock was set back, or an account lacks ZREVRANK: slow() sees to it
+            redis.call('ZREM', queue, token)
         end
-        redis.call('ZREM', queue, token) -- the clock was set back: slow() sees to its place
     end
 end
 

@@ -19,7 +19,7 @@
 -- `value` is what try('GET') said of the name: nil for a stranger of another type. Who has
 -- no ticket, since it may not join yet, gets one: with it it will join in its place.
 local function refuse(token, value, ticket, again, position)
-    local left = redis.call('PTTL', name)
+    local left = math.min(redis.call('PTTL', name), 9007199254740992) -- a client reads so far
     local kind = value == nil and ' ' .. redis.call('TYPE', name).ok or ''
     return format('%.0f %d %.0f %s %d', left == -2 and 0 or left,
                   position or try('ZRANK', queue, token) or -1, ticket < 0 and us or ticket,

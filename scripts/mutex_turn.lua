@@ -31,7 +31,7 @@ if value == old or value == old:sub(1, -2) .. '+' then
         local time, me, numbers = redis.call('TIME'), token, how:sub(4)
         local us_text = time[1] .. ('000000'):sub(#time[2] + 1) .. time[2]
         if redis.pcall('ZADD', queue, 'NX', us_text, token) == 1 then
-            if redis.call('ZREVRANK', queue, token) == 0 then
+            if redis.pcall('ZREVRANK', queue, token) == 0 then
                 if joins == 107 then
                     redis.call('PEXPIRE', queue, '120000')
                 end
@@ -46,7 +46,7 @@ if value == old or value == old:sub(1, -2) .. '+' then
                         .. (outcome == 'again' and ' 1' or ' 0')
                 end
             else
-                redis.call('ZREM', queue, token) -- the clock was set back
+                redis.call('ZREM', queue, token) -- the clock was set back, or it is not allowed
             end
         end
     end

@@ -81,10 +81,11 @@ void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)
         .numbers = lw__node_numbers(claim->client->node),
         .ticket = claim->machine.ticket,
         .wait = wants_to_join(claim),
-        .keep = lw__hints_is_to_keep(claim->client, claim->name),
         .fence = lw__terms_wants_fence(claim),
     };
 
+    /* said by who joins alone: others would use up what is to be said at times */
+    args.keep = args.wait && lw__hints_is_to_keep(claim->client, claim->name);
     name_token(claim);
     args.token = lw__claim_token(claim);
     args.lease_ms = ask_lease_ms(claim);

@@ -301,6 +301,7 @@ static bool drop_answered(struct lw__command *command, const struct lw__reply *r
         }
         lw__node_drop_refused(claim->client->node);
     } else if (!lw__decode_dropped(reply, &answer)) {
+        lw__node_distrust_drop(claim->client->node);
         return false;
     } else if (answer.again) {
         lw__hints_note_contended(claim->client, claim->name);

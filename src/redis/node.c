@@ -67,7 +67,7 @@ static void abilities_told(struct lw__request *request, const struct lw__reply *
     struct lw__node *node = LW__OWNER(struct lw__node, abilities, request);
 
     lw__node_make_room(node);
-    if (lw__reply_count(reply) != 2) {
+    if (lw__reply_count(reply) != 2 || node->drop_distrusted) {
         return;
     }
     if (has_command(reply, 0)) {
@@ -229,6 +229,11 @@ enum lw__drop lw__node_drop(const struct lw__node *node)
 void lw__node_drop_refused(struct lw__node *node)
 {
     node->drop = LW__DROP_SCRIPT;
+}
+
+void lw__node_distrust_drop(struct lw__node *node)
+{
+    node->drop_distrusted = true;
 }
 
 const struct lw__access *lw__node_access(const struct lw__node *node)

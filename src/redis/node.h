@@ -66,6 +66,8 @@ void lw__node_doubt_clock(struct lw__node *node, int64_t number);
 enum lw__drop lw__node_drop(const struct lw__node *node);
 /* Its command for that was refused: by script from now on, on this connection. */
 void lw__node_drop_refused(struct lw__node *node);
+/* It was answered as none is that we know: by script on every later connection. */
+void lw__node_distrust_drop(struct lw__node *node);
 /* How it is reached, for a further session to the same server. */
 const struct lw__access *lw__node_access(const struct lw__node *node);
 /* Counts both connections: what is known of the server's clock holds for one pair. */

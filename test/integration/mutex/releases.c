@@ -219,6 +219,19 @@ static void a_command_that_is_refused_gives_way_to_the_script(void **state)
     }
 }
 
+/* Whatever has that name there, it is not what we know: one connection ends, in case what
+ * came was not for us. */
+static void a_command_that_answers_something_else_is_asked_once(void **state)
+{
+    static const char *const answers[] = {"$-1\r\n", ":2\r\n", "+OK\r\n", "*0\r\n"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
+        assert_int_equal(times_asked(KNOWS_DELIFEQ, answers[i]), 1);
+        assert_int_equal(times_asked(KNOWS_DELEX, answers[i]), 1);
+    }
+}
+
 /* Not done, as where it is marked: the script looks. */
 static void a_command_that_finds_another_value_gives_way_once(void **state)
 {
@@ -236,6 +249,7 @@ int main(void)
         STAGE_TEST(a_server_that_compares_and_deletes_is_asked_to),
         STAGE_TEST(a_server_that_does_not_say_so_is_not_asked),
         STAGE_TEST(a_command_that_is_refused_gives_way_to_the_script),
+        STAGE_TEST(a_command_that_answers_something_else_is_asked_once),
         STAGE_TEST(a_command_that_finds_another_value_gives_way_once),
     };
 

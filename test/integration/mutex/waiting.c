@@ -245,6 +245,29 @@ static void I4_cost_does_not_grow_with_the_number_of_waiters(void **state)
     }
 }
 
+/* Those who come one after another, and never for long enough to ask again, have their
+ * queue live on by a word that is said at times. Who only tries uses none of them up. */
+static void who_joins_says_that_the_queue_shall_live_on(void **state)
+{
+    struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
+    struct hold *A = take(a, "A", "x"), *B;
+
+    (void)state;
+    EXPECT("A granted");
+    ask(b, "T", "x", 0);
+    EXPECT("T EBUSY");
+    monitor_start();
+    ask(b, "T", "x", 0);
+    EXPECT("T EBUSY");
+    B = ask(b, "B", "x", -1);
+    wait_queued("x", 1);
+    assert_true(monitor_saw("\"kf %d"));
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+    let_go(B);
+    EXPECT("B released OK");
+}
+
 static void two_hundred_waiters_are_served_in_order(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
@@ -405,6 +428,7 @@ int main(void)
         STAGE_TEST(order_of_arrival_over_two_clients),
         STAGE_TEST(I4_hand_over_costs_two_commands_without_turns),
         STAGE_TEST(I4_cost_does_not_grow_with_the_number_of_waiters),
+        STAGE_TEST(who_joins_says_that_the_queue_shall_live_on),
         STAGE_TEST(two_hundred_waiters_are_served_in_order),
         STAGE_TEST(wait_ends_on_time),
         STAGE_TEST(time_out_leaves_the_queue_to_the_next),

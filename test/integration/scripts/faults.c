@@ -166,6 +166,28 @@ static void without_incrby_the_time_gives_the_number(void **state)
     assert_true(granted(acquire(t1, LEASE, 1, NO_TICKET)) > 1LL << 50);
 }
 
+/* An account of an earlier version has not that command. */
+static void without_zrevrank_they_queue_all_the_same(void **state)
+{
+    struct script_answer answer;
+
+    (void)state;
+    script_server_become(&server, "-zrevrank");
+    granted(acquire(t1, LEASE, 1, NO_TICKET));
+    refused(acquire(t2, LEASE, 1, NO_TICKET), 0);
+    script_do(&server, "DEL " QUEUE);
+    refused(acquire(t2, LEASE, 1, NO_TICKET), 0); /* behind one that is marked */
+    assert_true(script_do(&server, "PTTL " QUEUE) > 0);
+    refused(acquire(t3, LEASE, 1, NO_TICKET), 1);
+    answer = turn(t1, t4, NULL);
+    assert_false(answer.error);
+    assert_marked(t2);
+    assert_string_equal(script_get(&server, "ZRANGE " QUEUE " 0 0"), t3);
+    assert_string_equal(script_get(&server, "ZRANGE " QUEUE " 1 1"), t4);
+    script_client_turn(&b, t2);
+    script_client_standby(&a, t3, WINDOW - 10000);
+}
+
 /* Memory. */
 
 static void run_out_of_memory(void)
@@ -322,6 +344,7 @@ int main(void)
         TOKENS_TEST(without_pubsub_a_writer_at_the_head_counts_as_alive),
         TOKENS_TEST(without_a_write_permission_the_error_leaves_no_grant),
         TOKENS_TEST(without_incrby_the_time_gives_the_number),
+        TOKENS_TEST(without_zrevrank_they_queue_all_the_same),
         TOKENS_TEST(out_of_memory_nothing_is_granted_or_queued),
         TOKENS_TEST(out_of_memory_a_mutex_is_renewed_released_passed_and_claimed),
         TOKENS_TEST(out_of_memory_a_read_write_lock_is_renewed_released_and_handed_over),
