@@ -32,11 +32,11 @@ elseif joins ~= 110 and no_ticket == 32 and type(value) == 'string' and value:by
                 redis.call('PEXPIRE', queue, '120000')
             end
             if position > 0 then
-                return position .. ' ' .. us_text
+                return '-2 ' .. position .. ' ' .. us_text
             end
             local left = redis.call('PTTL', name)
             if left < 100000000000000 then -- `..` writes no more than 14 digits
-                return left .. ' 0 ' .. us_text .. ' ' .. us_text .. ' 0'
+                return left .. ' 0 ' .. us_text
             end
         else -- the clock was set back, or an account lacks ZREVRANK: slow() sees to it
             redis.call('ZREM', queue, token)

@@ -38,12 +38,10 @@ if value == old or value == old:sub(1, -2) .. '+' then
                 -- inline: mutex_give.lua
                 if outcome ~= 'free' then
                     local position = redis.call('ZCARD', queue) - 1
-                    if outcome == 'handed' and position > 0 then
-                        return '1 ' .. position .. ' ' .. us_text
-                    end
-                    return '1 ' .. (outcome == 'handed' and redis.call('PTTL', name) or 0)
-                        .. ' ' .. position .. ' ' .. us_text .. ' ' .. us_text
-                        .. (outcome == 'again' and ' 1' or ' 0')
+                    local left = outcome ~= 'handed' and 0 or position > 0 and -2
+                        or redis.call('PTTL', name)
+                    return '1 ' .. left .. ' ' .. position .. ' ' .. us_text
+                        .. (outcome == 'again' and ' ' .. us_text .. ' 1' or '')
                 end
             else
                 redis.call('ZREM', queue, token) -- the clock was set back, or it is not allowed

@@ -135,11 +135,14 @@ static bool take_flag(const char **at, bool *ret)
     return taken;
 }
 
-/* What is left of a refusal of five numbers, the first two of which are taken. */
-static bool take_rest(const char *at, struct lw__acquired *ret)
+/* What follows the server's time, or nothing does: who came just now has it as ticket. */
+static bool take_ticket(const char *at, struct lw__acquired *ret)
 {
-    if (!take_integer(&at, -1, LUA_MAX, &ret->ticket) ||
-        !take_integer(&at, 1, LUA_MAX, &ret->server_us) || !take_flag(&at, &ret->again)) {
+    if (*at == '\0') {
+        ret->ticket = ret->server_us;
+        return true;
+    }
+    if (!take_integer(&at, -1, LUA_MAX, &ret->ticket) || !take_flag(&at, &ret->again)) {
         return false;
     }
     ret->stranger = *at != '\0' ? at : NULL;
@@ -152,25 +155,14 @@ static bool get_refused(const struct lw__reply *reply, bool turn,
 {
     size_t length;
     const char *text = lw__reply_text(reply, &length), *at = text;
-    int64_t first, second;
 
     ret->kind = LW__ANSWER_QUEUED;
-    if (lw__reply_type(reply) != LW__REPLY_STRING || length == 0 ||
-        strlen(text) != length || text[length - 1] == ' ' ||
-        (turn && !take_flag(&at, &ret->released)) ||
-        !take_integer(&at, -1, LUA_MAX, &first) ||
-        !take_integer(&at, -1, LUA_MAX, &second)) {
-        return false;
-    }
-    if (*at == '\0') {
-        ret->remaining_ms = LW__NOT_TOLD;
-        ret->position = first;
-        ret->ticket = ret->server_us = second;
-        return first > 0 && second > 0;
-    }
-    ret->remaining_ms = first;
-    ret->position = second;
-    return take_rest(at, ret);
+    return lw__reply_type(reply) == LW__REPLY_STRING && strlen(text) == length &&
+           (!turn || take_flag(&at, &ret->released)) &&
+           take_integer(&at, LW__NOT_TOLD, LUA_MAX, &ret->remaining_ms) &&
+           take_integer(&at, -1, LUA_MAX, &ret->position) &&
+           take_integer(&at, 1, LUA_MAX, &ret->server_us) && take_ticket(at, ret) &&
+           text[length - 1] != ' ';
 }
 
 bool lw__decode_acquired(const struct lw__reply *reply, bool turn,
