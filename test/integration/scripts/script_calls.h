@@ -34,7 +34,7 @@ extern char t1[80], t2[80], t3[80], t4[80];
 #define TOKENS_TEST(name) cmocka_unit_test_setup_teardown(name, four_tokens, both_silent)
 
 /* The word by which the scripts are told how to write a message (format.h). */
-#define NUMBERS "%d %s%06d " SCRIPT_SERVER_ID
+#define NUMBERS "%d " SCRIPT_SERVER_ID
 /* `how` of mutex_ask.lua, valid for the next 16 calls; `wait` is 2 where the queue shall
  * live on as well. */
 const char *script_how(int wait, long long ticket, int want_fence);
