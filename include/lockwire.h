@@ -384,7 +384,8 @@ LW_PUBLIC const char *lw_lock_owner(const struct lw_lock *lock);
  * Copy it to keep it: it lives until the event loop has control again. */
 LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
 /* After LW_EBUSY: the holder's remaining lease in ms, for a Retry-After; -1: it has
- * none. Else 0. */
+ * none. Else 0. Where handles of this client wait behind others it may be their claim
+ * window. */
 LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
 
 /* One holder or waiter, as lw_inspect finds it. The strings are as they stand in Redis,

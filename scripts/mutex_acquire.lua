@@ -23,18 +23,24 @@ if not value then
     end
 elseif joins ~= 110 and no_ticket == 32 and type(value) == 'string' and value:byte(-1) == 43
     and value:sub(1, -2) ~= token:sub(1, -2) then
-    local time, left = redis.call('TIME'), redis.call('PTTL', name)
+    local time = redis.call('TIME')
     local us_text = time[1] .. ('000000'):sub(#time[2] + 1) .. time[2]
     if redis.pcall('ZADD', queue, 'NX', us_text, token) == 1 then
-        -- An account may lack ZREVRANK; and `..` writes no more than 14 digits.
-        if redis.pcall('ZREVRANK', queue, token) == 0 and left < 100000000000000 then
+        if redis.pcall('ZREVRANK', queue, token) == 0 then
             local position = redis.call('ZCARD', queue) - 1
             if position == 0 or joins == 107 then
                 redis.call('PEXPIRE', queue, '120000')
             end
-            return left .. ' ' .. position .. ' ' .. us_text .. ' ' .. us_text .. ' 0'
+            if position > 0 then
+                return '-2 ' .. position .. ' ' .. us_text
+            end
+            local left = redis.call('PTTL', name)
+            if left < 100000000000000 then -- `..` writes no more than 14 digits
+                return left .. ' 0 ' .. us_text
+            end
+        else -- the clock was set back, or an account lacks ZREVRANK: slow() sees to it
+            redis.call('ZREM', queue, token)
         end
-        redis.call('ZREM', queue, token) -- or the clock was set back: slow() sees to it
     end
 end
 

@@ -7,8 +7,10 @@
 --
 -- Happy path: ask() joins; a later release hands over. The number is the answer of who is
 -- granted: the first of sixteen, or 0 where none was wanted. Who is refused is told
---   "<remaining ms, -1: no TTL, 0: free> <position, -1: not queued> <ticket>
---    <server time us> <again 0|1>[ <type of a stranger's key>]"
+--   "<remaining ms, -1: no TTL, 0: free, -2: not told> <position, -1: not queued>
+--    <server time us>[ <ticket> <again 0|1>[ <type of a stranger's key>]]"
+-- Without a ticket it is the time. Not told what is left is who came just now and has others
+-- in front: when the lease ends the first of them asks, and to say it costs a command.
 
 -- include: join.lua
 -- include: mutex.lua
@@ -17,10 +19,13 @@
 -- no ticket, since it may not join yet, gets one: with it it will join in its place.
 local function refuse(token, value, ticket, again, position)
     local left = math.min(redis.call('PTTL', name), 9007199254740992) -- a client reads so far
+    local place = position or try('ZRANK', queue, token) or -1
+    local answer = format('%.0f %d %s', left == -2 and 0 or left, place, us_text)
+    if value ~= nil and again == 0 and (ticket < 0 or ticket == us) then
+        return answer
+    end
     local kind = value == nil and ' ' .. redis.call('TYPE', name).ok or ''
-    return format('%.0f %d %.0f %s %d', left == -2 and 0 or left,
-                  position or try('ZRANK', queue, token) or -1, ticket < 0 and us or ticket,
-                  us_text, again) .. kind
+    return answer .. format(' %.0f %d', ticket < 0 and us or ticket, again) .. kind
 end
 
 -- The name is this token's already, or nobody's. Nil, and whether to ask again, where others

@@ -6,9 +6,11 @@
 -- at; 'mute': we may not count or publish. The head leaves the queue only when it is dead or
 -- was told: a mute leaves all as is. `behind`: others queue behind whom it is for.
 --
--- For `name`, `queue`, `fence`; `numbers`, how a message has a number, the time, and the
--- caller's word for the server that runs this: `%d %s%06d <server>`, or `%.0f` in front where
--- an integer of C's may be too small; and `time`, TIME's reply where there is one already.
+-- For `name`, `queue`, `fence`; `numbers`, how a message has its number, and the caller's
+-- word for the server that runs this: `%d <server>`, or `%.0f` in front where an integer of
+-- C's may be too small; and `time`, TIME's reply where there is one already, both words of
+-- which stand in a message, since to make them one costs as much as a command.
+--
 -- Statements, because a function, made anew at each call of a script, costs as much as a
 -- command.
 --
@@ -43,8 +45,8 @@ for tried = 0, 16 do
         -- inline: draw.lua
         local told = redis.pcall('PUBLISH', 'lockwire:2:' .. client,
                                  't ' .. head .. ' '
-                                 .. numbers:format(last - 15, time[1], time[2])
-                                 .. ' ' .. name)
+                                 .. numbers:format(last - 15) .. ' '
+                                 .. time[1] .. ' ' .. time[2] .. ' ' .. name)
         heard = type(told) == 'number' and heard
     end
     if not heard then

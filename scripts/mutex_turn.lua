@@ -37,9 +37,11 @@ if value == old or value == old:sub(1, -2) .. '+' then
                 end
                 -- inline: mutex_give.lua
                 if outcome ~= 'free' then
-                    return '1 ' .. (outcome == 'handed' and redis.call('PTTL', name) or 0)
-                        .. ' ' .. redis.call('ZCARD', queue) - 1 .. ' ' .. us_text .. ' '
-                        .. us_text .. (outcome == 'again' and ' 1' or ' 0')
+                    local position = redis.call('ZCARD', queue) - 1
+                    local left = outcome ~= 'handed' and 0 or position > 0 and -2
+                        or redis.call('PTTL', name)
+                    return '1 ' .. left .. ' ' .. position .. ' ' .. us_text
+                        .. (outcome == 'again' and ' ' .. us_text .. ' 1' or '')
                 end
             else
                 redis.call('ZREM', queue, token) -- the clock was set back, or it is not allowed

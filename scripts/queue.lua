@@ -44,7 +44,8 @@ end
 -- give it back. False: we may not publish.
 local function tell_turn(kind, client, token, number)
     local heard = redis.pcall('PUBLISH', 'lockwire:2:' .. client, kind .. ' ' .. token .. ' '
-                              .. numbers:format(number, time[1], time[2]) .. ' ' .. name)
+                              .. numbers:format(number) .. ' ' .. time[1] .. ' '
+                              .. time[2] .. ' ' .. name)
     return type(heard) == 'number'
 end
 

@@ -34,7 +34,7 @@ end
 
 local function slow()
     local queue, fence, token = KEYS[2], KEYS[3], ARGV[1]
-    local numbers, request, owner = ARGV[2]:match('^(%S+ %S+ %S*) ?(%S*) ?(.*)$')
+    local numbers, request, owner = ARGV[2]:match('^(%S+ %S*) ?(%S*) ?(.*)$')
     if owner == '' then
         owner = token
     end

@@ -202,16 +202,20 @@ static void take_queued(struct lw__claim *claim, const struct lw__acquired *answ
                         struct lw__input *input)
 {
     const struct lw__in_line *in_line = claim->mode->in_line;
+    int64_t left = answer->remaining_ms;
 
+    if (left == LW__NOT_TOLD) {
+        left = claim->window_ms; /* as if it were handed over now */
+    }
     input->event = LW__EV_QUEUED;
-    input->queued.remaining_ms = answer->remaining_ms;
+    input->queued.remaining_ms = left;
     input->queued.position = answer->position;
     input->queued.ticket = answer->ticket;
     input->queued.server_us = answer->server_us;
     input->queued.again = answer->again;
     input->queued.asked_to_join = claim->asked_to_join;
     input->queued.released = answer->released;
-    claim->asking.remaining_ms = answer->remaining_ms;
+    claim->asking.remaining_ms = left;
     lw__hints_note_clock(claim, input->sent_us, answer->server_us);
     lw__hints_note_contended(claim->client, claim->name);
     input->queued.poll_ms = in_line != NULL ? in_line->poll_ms(claim) : 0;

@@ -135,6 +135,20 @@ static bool take_flag(const char **at, bool *ret)
     return taken;
 }
 
+/* What follows the server's time, or nothing does: who came just now has it as ticket. */
+static bool take_ticket(const char *at, struct lw__acquired *ret)
+{
+    if (*at == '\0') {
+        ret->ticket = ret->server_us;
+        return true;
+    }
+    if (!take_integer(&at, -1, LUA_MAX, &ret->ticket) || !take_flag(&at, &ret->again)) {
+        return false;
+    }
+    ret->stranger = *at != '\0' ? at : NULL;
+    return strchr(at, ' ') == NULL;
+}
+
 /* mutex_ask.lua says how it is written. */
 static bool get_refused(const struct lw__reply *reply, bool turn,
                         struct lw__acquired *ret)
@@ -143,16 +157,12 @@ static bool get_refused(const struct lw__reply *reply, bool turn,
     const char *text = lw__reply_text(reply, &length), *at = text;
 
     ret->kind = LW__ANSWER_QUEUED;
-    if (lw__reply_type(reply) != LW__REPLY_STRING || strlen(text) != length ||
-        (turn && !take_flag(&at, &ret->released)) ||
-        !take_integer(&at, -1, LUA_MAX, &ret->remaining_ms) ||
-        !take_integer(&at, -1, LUA_MAX, &ret->position) ||
-        !take_integer(&at, -1, LUA_MAX, &ret->ticket) ||
-        !take_integer(&at, 1, LUA_MAX, &ret->server_us) || !take_flag(&at, &ret->again)) {
-        return false;
-    }
-    ret->stranger = *at != '\0' ? at : NULL;
-    return strchr(at, ' ') == NULL && text[length - 1] != ' ';
+    return lw__reply_type(reply) == LW__REPLY_STRING && strlen(text) == length &&
+           (!turn || take_flag(&at, &ret->released)) &&
+           take_integer(&at, LW__NOT_TOLD, LUA_MAX, &ret->remaining_ms) &&
+           take_integer(&at, -1, LUA_MAX, &ret->position) &&
+           take_integer(&at, 1, LUA_MAX, &ret->server_us) && take_ticket(at, ret) &&
+           text[length - 1] != ' ';
 }
 
 bool lw__decode_acquired(const struct lw__reply *reply, bool turn,

@@ -12,6 +12,8 @@ struct lw__reply;
 #define LW__FENCE_MIN ((int64_t)1 << 50)
 #define LW__FENCE_END ((int64_t)1 << 53)
 
+#define LW__NOT_TOLD (-2) /* the holder's lease: the others in front come first */
+
 struct lw__acquired {
     enum { LW__ANSWER_GRANTED, LW__ANSWER_QUEUED, LW__ANSWER_DEADLOCK } kind;
     uint64_t fence;

@@ -199,11 +199,12 @@ void lw__format_server(const char *run_id, char ret[LW__SERVER_SIZE])
 
 void lw__format_numbers(const char *server, bool wide, char ret[LW__NUMBERS_SIZE])
 {
-    (void)snprintf(ret, LW__NUMBERS_SIZE, "%s %%s%%06d %s", wide ? "%d" : "%.0f", server);
+    (void)snprintf(ret, LW__NUMBERS_SIZE, "%s %s", wide ? "%d" : "%.0f", server);
 }
 
 /* ---- messages ---- */
 
+#define US_OF_A_SECOND 1000000
 #define SAFE_DIGITS 19 /* no number of so many overflows, INT64_MAX has them all */
 
 /* Digits up to `stop`: from 1 to `most`, as the scripts write it. */
@@ -245,6 +246,23 @@ static bool read_n(const char **at, uint64_t *ret)
     return true;
 }
 
+/* The server's time in its two words, seconds and microseconds. */
+static bool read_time(const char **at, int64_t *ret)
+{
+    uint64_t seconds, us = 0;
+
+    if (!read_number(at, ' ', LUA_MAX / US_OF_A_SECOND - 1, &seconds)) {
+        return false;
+    }
+    if ((*at)[0] == '0' && (*at)[1] == ' ') {
+        *at += 2;
+    } else if (!read_number(at, ' ', US_OF_A_SECOND - 1, &us)) {
+        return false;
+    }
+    *ret = (int64_t)(seconds * US_OF_A_SECOND + us);
+    return true;
+}
+
 /* A token of the client's, and the blank behind it. */
 static bool read_token(const char **at, const char *uuid, struct lw__token *ret)
 {
@@ -282,7 +300,7 @@ bool lw__format_read_message(const char *text, size_t length, const char *uuid,
 {
     const char *at = text;
     char why[LW__WHY];
-    uint64_t window, handed_us;
+    uint64_t window;
 
     *ret = (struct lw__message){0};
     if (strlen(text) != length || (*at != 't' && *at != 'r' && *at != 's') ||
@@ -297,11 +315,9 @@ bool lw__format_read_message(const char *text, size_t length, const char *uuid,
     ret->rw = text[0] == 'r';
     if (ret->handed) {
         if (!read_number(&at, ' ', LUA_MAX, &ret->fence) ||
-            !read_number(&at, ' ', LUA_MAX, &handed_us) ||
-            !read_server(&at, ret->server)) {
+            !read_server(&at, ret->server) || !read_time(&at, &ret->handed_us)) {
             return false;
         }
-        ret->handed_us = (int64_t)handed_us;
     } else {
         if (!read_number(&at, ' ', WINDOW_MAX, &window)) {
             return false;

@@ -91,9 +91,9 @@ void lw__format_redisson_channel(const char *name, char ret[LW__CHANNEL_SIZE]);
 #define LW__SERVER_SIZE 17
 void lw__format_server(const char *run_id, char ret[LW__SERVER_SIZE]);
 
-/* How the scripts write the numbers of a message, and which server they are to
- * name: `%d %s%06d <server>`, for Lua. `wide`: its integers have 64 bits. */
-#define LW__NUMBERS_SIZE (LW__SERVER_SIZE + 12)
+/* How the scripts write the number of a message, and which server they are to name:
+ * `%d <server>`, for Lua. `wide`: its integers have 64 bits. */
+#define LW__NUMBERS_SIZE (LW__SERVER_SIZE + 5)
 void lw__format_numbers(const char *server, bool wide, char ret[LW__NUMBERS_SIZE]);
 
 /* A message on our channel: `t <token> <fence> <us> <server> <name>` (a mutex was handed

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What must be true of the messages of hand-overs, `<t|r> <token> <fence> <us> <server>
- * <name>`, at the server that publishes them: who is told has the name when the script
+ * What must be true of the messages of hand-overs, `<t|r> <token> <fence> <server> <s>
+ * <us> <name>`, at the server that publishes them: who is told has the name when the script
  * ends, and heard of it; no number is told to two; the server that is named is this one.
  * A replica passes all of them on: so they are true for whoever hears them, wherever.
  * Changes nothing.
@@ -72,8 +72,9 @@ void told_note(struct bytes text, int64_t receivers)
     (void)snprintf(message->token, sizeof(message->token), "%s", word(&rest));
     message->fence = strtoull(word(&rest), NULL, 10); /* or a window, to stand by */
     if (message->kind != 's') {
-        word(&rest); /* when */
         (void)snprintf(message->server, sizeof(message->server), "%s", word(&rest));
+        word(&rest); /* when: seconds, microseconds */
+        word(&rest);
     }
     (void)snprintf(message->name, sizeof(message->name), "%s", rest != NULL ? rest : "");
 }

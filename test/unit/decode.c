@@ -297,14 +297,14 @@ static void test_a_mutex_s_grant_is_its_number(void **state)
 static void test_a_mutex_s_refusal_is_a_line(void **state)
 {
     (void)state;
-    assert_true(mutex_text(false, "29000 2 1763690000000001 1763690000000002 1"));
+    assert_true(mutex_text(false, "29000 2 1763690000000002 1763690000000001 1"));
     assert_int_equal(acquired.kind, LW__ANSWER_QUEUED);
     assert_int_equal(acquired.remaining_ms, 29000);
     assert_int_equal(acquired.position, 2);
     assert_true(acquired.ticket == 1763690000000001);
     assert_true(acquired.server_us == 1763690000000002);
     assert_true(acquired.again && acquired.stranger == NULL && !acquired.released);
-    assert_true(mutex_text(false, "-1 -1 -1 1 0"));
+    assert_true(mutex_text(false, "-1 -1 1 -1 0"));
     assert_int_equal(acquired.remaining_ms, -1);
     assert_false(acquired.again);
     assert_true(mutex_text(true, "1 0 0 11 12 0"));
@@ -314,21 +314,40 @@ static void test_a_mutex_s_refusal_is_a_line(void **state)
     assert_string_equal(stranger, "list");
 }
 
+static void test_who_joins_a_mutex_s_queue_has_the_time_as_ticket(void **state)
+{
+    (void)state;
+    assert_true(mutex_text(false, "2000 0 1763690000000002"));
+    assert_int_equal(acquired.remaining_ms, 2000);
+    assert_int_equal(acquired.position, 0);
+    assert_true(acquired.ticket == 1763690000000002);
+    assert_true(acquired.server_us == 1763690000000002);
+    assert_true(!acquired.again && acquired.stranger == NULL && !acquired.released);
+    assert_true(mutex_text(true, "1 -2 49 12"));
+    assert_int_equal(acquired.remaining_ms, LW__NOT_TOLD);
+    assert_int_equal(acquired.position, 49);
+    assert_true(acquired.ticket == 12 && acquired.server_us == 12 && acquired.released);
+}
+
 static void test_no_other_line_is_a_mutex_s_refusal(void **state)
 {
     static const char *const wrong[] = {
         "",
         "1",
+        "1 2",
+        "1 2 ",
+        "1 2 0",
+        "1 2 3 ",
         "1 2 3 4",
         "1 2 3 4 0 ",
         "1 2 3 4 0  ",
         "1 2 3 4 0 list ",
         "1 2 3 4 0 list 5",
         "1 2 3 4 2",
-        "1 2 3 0 0",
-        "-2 2 3 4 0",
+        "1 2 0 4 0",
+        "-3 2 3 4 0",
         "1 -2 3 4 0",
-        "1 2 -2 4 0",
+        "1 2 3 -2 0",
         "01 2 3 4 0",
         "-0 2 3 4 0",
         "+1 2 3 4 0",
@@ -520,6 +539,7 @@ int main(void)
         cmocka_unit_test(test_no_array_is_no_answer_to_redisson_s),
         cmocka_unit_test(test_a_mutex_s_grant_is_its_number),
         cmocka_unit_test(test_a_mutex_s_refusal_is_a_line),
+        cmocka_unit_test(test_who_joins_a_mutex_s_queue_has_the_time_as_ticket),
         cmocka_unit_test(test_no_other_line_is_a_mutex_s_refusal),
         cmocka_unit_test(test_a_mutex_release_is_two_bits),
         cmocka_unit_test(test_a_drop_is_done_or_to_be_looked_at),

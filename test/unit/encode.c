@@ -87,7 +87,7 @@ static void put_release(struct lw__buffer *out, bool eval, const char *name,
                         const struct lw__rw *rw)
 {
     lw__encode_release(out, eval,
-                       &(struct lw__release_args){name, token, rw, "%d %s%06d 5e1f"});
+                       &(struct lw__release_args){name, token, rw, "%d 5e1f"});
 }
 
 static void test_the_try_is_set_and_incr_in_one_write(void **state)
@@ -146,7 +146,7 @@ static void test_a_mutex_is_asked_for(void **state)
 {
     struct lw__acquire_args args = {.name = "job",
                                     .token = token,
-                                    .numbers = "%d %s%06d 5e1f",
+                                    .numbers = "%d 5e1f",
                                     .lease_ms = 30000,
                                     .ticket = -1,
                                     .fence = true};
@@ -156,7 +156,7 @@ static void test_a_mutex_is_asked_for(void **state)
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
-           ":7:2000- 30000 nf~%%d~%%s%%06d~5e1f",
+           ":7:2000- 30000 nf~%%d~5e1f",
            SHA(MUTEX_ACQUIRE));
     args.wait = true;
     args.fence = false;
@@ -165,14 +165,14 @@ static void test_a_mutex_is_asked_for(void **state)
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
-           ":7:2000- 2147483647 j-1763690000000001~%%d~%%s%%06d~5e1f",
+           ":7:2000- 2147483647 j-1763690000000001~%%d~5e1f",
            SHA(MUTEX_ACQUIRE));
     args.keep = true;
     args.ticket = 0;
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
-           ":7:2000- 2147483647 k-0~%%d~%%s%%06d~5e1f",
+           ":7:2000- 2147483647 k-0~%%d~5e1f",
            SHA(MUTEX_ACQUIRE));
 }
 
@@ -182,7 +182,7 @@ static void test_a_turn_names_both_tokens(void **state)
     struct lw__acquire_args args = {.name = "job",
                                     .token = token,
                                     .previous = &previous,
-                                    .numbers = "%d %s%06d 5e1f",
+                                    .numbers = "%d 5e1f",
                                     .lease_ms = 1000,
                                     .ticket = -1,
                                     .wait = true,
@@ -193,13 +193,13 @@ static void test_a_turn_names_both_tokens(void **state)
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID ":6:500- " UUID
-           ":7:2000- 1000 jf~%%d~%%s%%06d~5e1f",
+           ":7:2000- 1000 jf~%%d~5e1f",
            SHA(MUTEX_TURN));
     args.wait = args.fence = false;
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID ":6:500- " UUID
-           ":7:2000- 1000 n-~%%d~%%s%%06d~5e1f",
+           ":7:2000- 1000 n-~%%d~5e1f",
            SHA(MUTEX_TURN));
 }
 
@@ -209,7 +209,7 @@ static void test_a_read_write_lock_is_asked_for(void **state)
     struct lw__acquire_args args = {.name = "job",
                                     .token = token,
                                     .rw = &rw,
-                                    .numbers = "%d %s%06d 5e1f",
+                                    .numbers = "%d 5e1f",
                                     .lease_ms = 1000,
                                     .ticket = 5,
                                     .wait = true};
@@ -219,7 +219,7 @@ static void test_a_read_write_lock_is_asked_for(void **state)
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:rwqueue:{job} lockwire:fence " UUID
-           ":7:2000- 1000 w~o 1~5~0~%%d~%%s%%06d~5e1f",
+           ":7:2000- 1000 w~o 1~5~0~%%d~5e1f",
            SHA(RW_ACQUIRE));
     rw = (struct lw__rw){.permits = UINT32_MAX};
     args.wait = false;
@@ -227,7 +227,7 @@ static void test_a_read_write_lock_is_asked_for(void **state)
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:rwqueue:{job} lockwire:fence " UUID
-           ":7:2000- 1000 r~ 0~-1~4294967295~%%d~%%s%%06d~5e1f",
+           ":7:2000- 1000 r~ 0~-1~4294967295~%%d~5e1f",
            SHA(RW_ACQUIRE));
 }
 
@@ -247,8 +247,8 @@ static void test_a_drop_is_a_script_or_the_server_s_own_command(void **state)
 
 static void test_a_release_of_each_kind(void **state)
 {
-    static const char *const leavers[] = {"%d~%s%06d~5e1f~w0~bob", "%d~%s%06d~5e1f~r3~",
-                                          "%d~%s%06d~5e1f"};
+    static const char *const leavers[] = {"%d~5e1f~w0~bob", "%d~5e1f~r3~",
+                                          "%d~5e1f"};
     struct lw__rw rw = {.write = true, .owner = "bob"};
     struct lw__buffer out = {0};
 
@@ -256,11 +256,11 @@ static void test_a_release_of_each_kind(void **state)
     put_release(&out, false, "job", NULL);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
-           ":7:2000- %%d~%%s%%06d~5e1f",
+           ":7:2000- %%d~5e1f",
            SHA(MUTEX_RELEASE));
     for (int i = 0; i < 3; i++) {
         if (i == 2) {
-            lw__encode_break(&out, false, "job", UUID ":7:2000-", true, "%d %s%06d 5e1f");
+            lw__encode_break(&out, false, "job", UUID ":7:2000-", true, "%d 5e1f");
         } else {
             put_release(&out, false, "job", &rw);
         }
@@ -285,10 +285,10 @@ static void test_renewals_go_out_in_batches(void **state)
     lw__encode_renew(&out, false, 2, args, NULL);
     expect(&out, "EVALSHA %s 2 a b{t} " UUID ":1:100- " UUID ":2:200- 1000 1",
            SHA(MUTEX_RENEW));
-    lw__encode_rw_renew(&out, false, 2, args, "%d %s%06d 5e1f");
+    lw__encode_rw_renew(&out, false, 2, args, "%d 5e1f");
     expect(&out,
            "EVALSHA %s 5 lockwire:fence a lockwire:2:rwqueue:{a} b{t} "
-           "lockwire:2:rwqueue::b{t} %%d~%%s%%06d~5e1f " UUID ":1:100- " UUID
+           "lockwire:2:rwqueue::b{t} %%d~5e1f " UUID ":1:100- " UUID
            ":2:200- 1000 1",
            SHA(RW_RENEW));
     lw__encode_redisson_renew(&out, false, 2, args, NULL);
@@ -324,7 +324,7 @@ static void test_eval_carries_the_text(void **state)
     (void)snprintf(tail, sizeof(tail),
                    "\r\n$1\r\n3\r\n$3\r\njob\r\n$22\r\nlockwire:2:queue:{job}\r\n"
                    "$14\r\nlockwire:fence\r\n$44\r\n" UUID
-                   ":7:2000-\r\n$14\r\n%%d %%s%%06d 5e1f\r\n");
+                   ":7:2000-\r\n$7\r\n%%d 5e1f\r\n");
     before = strlen(head);
     assert_int_equal(out.length, before + script->length + strlen(tail));
     assert_memory_equal(out.data, head, before);
@@ -352,7 +352,7 @@ static void test_names_with_and_without_tags(void **state)
 
         put_release(&out, false, cases[i].name, NULL);
         expect(&out,
-               "EVALSHA %s 3 %s %s lockwire:fence " UUID ":7:2000- %%d~%%s%%06d~5e1f",
+               "EVALSHA %s 3 %s %s lockwire:fence " UUID ":7:2000- %%d~5e1f",
                SHA(MUTEX_RELEASE), cases[i].name, cases[i].queue);
     }
 }
@@ -363,7 +363,7 @@ static void test_the_longest_name_and_owner(void **state)
     struct lw__acquire_args args = {.name = NULL,
                                     .token = token,
                                     .rw = &rw,
-                                    .numbers = "%d %s%06d 5e1f",
+                                    .numbers = "%d 5e1f",
                                     .ticket = -1};
     struct lw__buffer out = {0};
     char name[513], owner[129];
@@ -377,7 +377,7 @@ static void test_the_longest_name_and_owner(void **state)
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 %s lockwire:2:rwqueue:{%s} lockwire:fence " UUID
-           ":7:2000- 0 w~%s 0~-1~0~%%d~%%s%%06d~5e1f",
+           ":7:2000- 0 w~%s 0~-1~0~%%d~5e1f",
            SHA(RW_ACQUIRE), name, name, owner);
 }
 

@@ -76,6 +76,7 @@ struct script_answer mutex_answer(struct script_answer answer, bool turn)
 {
     struct script_answer ret = {.error = answer.error};
     char *at = answer.text, *end;
+    long long n[5] = {0}; /* as they are told; without a ticket, it is the time */
 
     if (answer.error || answer.count > 0) {
         memcpy(ret.text, answer.text, sizeof(ret.text));
@@ -90,11 +91,14 @@ struct script_answer mutex_answer(struct script_answer answer, bool turn)
         ret.n[ret.count++] = strtoll(at, &at, 10);
     }
     ret.n[ret.count++] = 0;
-    for (int i = 0; i < 5; i++) {
-        ret.n[ret.count++] = strtoll(at, &end, 10);
+    for (int i = 0; i < 5 && (i < 3 || *at); i++) {
+        n[i] = strtoll(at, &end, 10);
         assert_true(end > at);
+        n[3] = i == 2 ? n[i] : n[3];
         at = end;
     }
+    memcpy(ret.n + ret.count, (long long[]){n[0], n[1], n[3], n[2], n[4]}, sizeof(n));
+    ret.count += 5;
     (void)snprintf(ret.text, sizeof(ret.text), "%s", *at ? at + 1 : "");
     return ret;
 }

@@ -34,10 +34,11 @@ extern char t1[80], t2[80], t3[80], t4[80];
 #define TOKENS_TEST(name) cmocka_unit_test_setup_teardown(name, four_tokens, both_silent)
 
 /* The word by which the scripts are told how to write a message (format.h). */
-#define NUMBERS "%d %s%06d " SCRIPT_SERVER_ID
+#define NUMBERS "%d " SCRIPT_SERVER_ID
 /* `how` of mutex_ask.lua, valid for the next 16 calls; `wait` is 2 where the queue shall
  * live on as well. */
 const char *script_how(int wait, long long ticket, int want_fence);
+#define NOT_TOLD (-2) /* the remaining ms */
 /* What mutex_acquire answered as numbers: {1, fence} or {0, remaining ms, position,
  * ticket, server time us, again}, and the type of a stranger as text; of mutex_turn, with
  * the old token's release (0, 1) in front. */

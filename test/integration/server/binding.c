@@ -276,7 +276,7 @@ static void forge(const struct hold *A, const char *server)
     redis_ok("EVAL %s 0 %s %s %s",
              "local t = redis.call('TIME') "
              "redis.call('PUBLISH', 'lockwire:2:' .. ARGV[1], 't ' .. ARGV[2] .. "
-             "' 1763690000000016 ' .. t[1] .. ('%06d'):format(t[2]) .. ' ' .. ARGV[3] .. "
+             "' 1763690000000016 ' .. ARGV[3] .. ' ' .. t[1] .. ' ' .. t[2] .. "
              "' x') return redis.status_reply('OK')",
              client, token, server);
 }

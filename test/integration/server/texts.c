@@ -199,8 +199,8 @@ static void a_stranger_s_type_is_told_without_control_bytes(void **state)
     (void)state;
     UNTIL(a->up);
     (void)snprintf(refusal, sizeof(refusal), "$%zu\r\n%s\r\n",
-                   strlen("500 -1 -1 1700000000000000 0 " VILE),
-                   "500 -1 -1 1700000000000000 0 " VILE);
+                   strlen("500 -1 1700000000000000 -1 0 " VILE),
+                   "500 -1 1700000000000000 -1 0 " VILE);
     redis_ok("SET x theirs");
     lie = refusal;
     lie_to = "EVALSHA";
