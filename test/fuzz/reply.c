@@ -35,7 +35,8 @@ static void check_acquired(const struct lw__reply *reply, bool turn,
           decode != lw__decode_redisson_acquired);
     CHECK(got.fence <= (uint64_t)LUA_MAX);
     if (got.kind == LW__ANSWER_QUEUED) {
-        CHECK(got.remaining_ms >= -1 && got.position >= -1 && got.ticket >= -1);
+        CHECK(got.remaining_ms >= (decode == lw__decode_acquired ? LW__NOT_TOLD : -1));
+        CHECK(got.position >= -1 && got.ticket >= -1);
         CHECK(got.position <= LUA_MAX && got.ticket <= LUA_MAX);
         CHECK(got.server_us > 0 && got.server_us <= LUA_MAX);
         CHECK(got.stranger == NULL || strlen(got.stranger) > 0);
