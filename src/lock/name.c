@@ -33,7 +33,7 @@ static void grow(struct lw__names *names)
                               .size = names->size > 0 ? 2 * names->size : SIZE_MIN};
     struct lw__name *name, *next;
 
-    grown.slots = calloc(grown.size, sizeof(*grown.slots));
+    grown.slots = calloc(grown.size, sizeof(struct lw__name *));
     if (grown.slots == NULL) {
         return;
     }

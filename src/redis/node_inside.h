@@ -31,7 +31,7 @@ struct lw__node {
     /* sent once a connection, answers informative */
     struct lw__request policy, kill, abilities;
     enum lw__drop drop;
-    bool drop_distrusted; /* of every connection */
+    bool drop_distrusted;                                    /* of every connection */
     char server[LW__SERVER_SIZE], numbers[LW__NUMBERS_SIZE]; /* the command link's */
     unsigned connection;
     bool up;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* One connection kept alive: resolve, connect, greet (AUTH, SELECT, CLIENT SETNAME, and
  * CLIENT ID and INFO, which tell what server it is), and after every end the same again,
- * with exponential backoff and jitter. Knows nothing of what is said on it afterwards. Happy path: lw__session_start, `ready`, commands on
- * session->link, `lost`, `ready` ... */
+ * with exponential backoff and jitter. Knows nothing of what is said on it afterwards.
+ * Happy path: lw__session_start, `ready`, commands on session->link, `lost`, `ready` ...
+ */
 #ifndef LW_SESSION_H
 #define LW_SESSION_H
 #include "base/address.h"

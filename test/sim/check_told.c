@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * What must be true of the messages of hand-overs, `<t|r> <token> <fence> <server> <s>
- * <us> <name>`, at the server that publishes them: who is told has the name when the script
- * ends, and heard of it; no number is told to two; the server that is named is this one.
- * A replica passes all of them on: so they are true for whoever hears them, wherever.
- * Changes nothing.
+ * <us> <name>`, at the server that publishes them: who is told has the name when the
+ * script ends, and heard of it; no number is told to two; the server that is named is
+ * this one. A replica passes all of them on: so they are true for whoever hears them,
+ * wherever. Changes nothing.
  *
  * Happy path: told_note() takes a message, told_check() judges all when their script has
  * ended.

@@ -160,8 +160,7 @@ static void any_rw_request(struct diff *diff, struct rw_request *request)
  * say who it is. */
 static const char *any_numbers(struct diff *diff)
 {
-    static const char *const texts[] = {"%d 0123456789abcdef",
-                                        "%d 0123456789abcdef",
+    static const char *const texts[] = {"%d 0123456789abcdef", "%d 0123456789abcdef",
                                         "%.0f 0123456789abcdef", "%d "};
 
     return texts[rng_below(&diff->rng, 4)];

@@ -86,8 +86,7 @@ static void expect(struct lw__buffer *out, const char *format, ...)
 static void put_release(struct lw__buffer *out, bool eval, const char *name,
                         const struct lw__rw *rw)
 {
-    lw__encode_release(out, eval,
-                       &(struct lw__release_args){name, token, rw, "%d 5e1f"});
+    lw__encode_release(out, eval, &(struct lw__release_args){name, token, rw, "%d 5e1f"});
 }
 
 static void test_the_try_is_set_and_incr_in_one_write(void **state)
@@ -247,8 +246,7 @@ static void test_a_drop_is_a_script_or_the_server_s_own_command(void **state)
 
 static void test_a_release_of_each_kind(void **state)
 {
-    static const char *const leavers[] = {"%d~5e1f~w0~bob", "%d~5e1f~r3~",
-                                          "%d~5e1f"};
+    static const char *const leavers[] = {"%d~5e1f~w0~bob", "%d~5e1f~r3~", "%d~5e1f"};
     struct lw__rw rw = {.write = true, .owner = "bob"};
     struct lw__buffer out = {0};
 
@@ -288,8 +286,7 @@ static void test_renewals_go_out_in_batches(void **state)
     lw__encode_rw_renew(&out, false, 2, args, "%d 5e1f");
     expect(&out,
            "EVALSHA %s 5 lockwire:fence a lockwire:2:rwqueue:{a} b{t} "
-           "lockwire:2:rwqueue::b{t} %%d~5e1f " UUID ":1:100- " UUID
-           ":2:200- 1000 1",
+           "lockwire:2:rwqueue::b{t} %%d~5e1f " UUID ":1:100- " UUID ":2:200- 1000 1",
            SHA(RW_RENEW));
     lw__encode_redisson_renew(&out, false, 2, args, NULL);
     expect(&out, "EVALSHA %s 2 a b{t} " UUID ":1 " UUID ":2 1000 1", SHA(REDISSON_RENEW));
@@ -351,8 +348,7 @@ static void test_names_with_and_without_tags(void **state)
         struct lw__buffer out = {0};
 
         put_release(&out, false, cases[i].name, NULL);
-        expect(&out,
-               "EVALSHA %s 3 %s %s lockwire:fence " UUID ":7:2000- %%d~5e1f",
+        expect(&out, "EVALSHA %s 3 %s %s lockwire:fence " UUID ":7:2000- %%d~5e1f",
                SHA(MUTEX_RELEASE), cases[i].name, cases[i].queue);
     }
 }
@@ -360,11 +356,8 @@ static void test_names_with_and_without_tags(void **state)
 static void test_the_longest_name_and_owner(void **state)
 {
     struct lw__rw rw = {.write = true};
-    struct lw__acquire_args args = {.name = NULL,
-                                    .token = token,
-                                    .rw = &rw,
-                                    .numbers = "%d 5e1f",
-                                    .ticket = -1};
+    struct lw__acquire_args args = {
+        .name = NULL, .token = token, .rw = &rw, .numbers = "%d 5e1f", .ticket = -1};
     struct lw__buffer out = {0};
     char name[513], owner[129];
 

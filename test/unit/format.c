@@ -91,9 +91,9 @@ static void test_a_standby(void **state)
 /* Cut anywhere before the name's first byte, or of a name that no lock can have. */
 static void test_messages_cut_at_every_byte(void **state)
 {
-    static const char *const whole[] = {
-        "t " UUID ":7:2000- 1763690000000016 5e1f 1763690000 1 j",
-        "s " UUID ":7:2000- 500 j"};
+    static const char *const whole[] = {"t " UUID
+                                        ":7:2000- 1763690000000016 5e1f 1763690000 1 j",
+                                        "s " UUID ":7:2000- 500 j"};
 
     (void)state;
     for (size_t i = 0; i < 2; i++) {
@@ -133,8 +133,8 @@ static void test_messages_with_each_field_wrong(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
         for (int place = 0; place < 8; place++) {
-            const char *field[8] = {"7", "2000", "16", "1763690000", "999999",
-                                    "7", "2000", "500"};
+            const char *field[8] = {"7",      "2000", "16",   "1763690000",
+                                    "999999", "7",    "2000", "500"};
 
             field[place] = wrong[i];
             if (place < 5) {

@@ -88,8 +88,8 @@ static void I5_hung_waiter_costs_its_claim_window(void **state)
     EXPECT("P: D released OK");
 }
 
-/* Who is next was not told how long the holder's lease runs, and asks as if that were its own
- * claim window: long before it would behind a holder without TTL. */
+/* Who is next was not told how long the holder's lease runs, and asks as if that were its
+ * own claim window: long before it would behind a holder without TTL. */
 static void holder_and_head_die_together(void **state)
 {
     struct peer *b = peer_ready("b", NULL);
