@@ -225,8 +225,7 @@ static void take_queued(struct lw__claim *claim, const struct lw__acquired *answ
 }
 
 /* Who tries once behind a release of its own client that did nothing at first (the value
- * was marked, or NOSCRIPT), and went out anew behind it: refused for what is let go of.
- */
+ * was marked, or NOSCRIPT) and went out anew behind it: what refused it is let go of. */
 static bool came_before_release(const struct lw__claim *claim)
 {
     const struct lw__claim *first = claim->name->claims;
