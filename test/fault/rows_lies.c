@@ -15,11 +15,13 @@
 static const char *lie; /* NULL: the truth */
 static struct fake_redis *fake;
 
-/* To every script, and to the plain try for `x`; not to the note on who a client is,
- * since its answer concerns no lock. */
+/* To every script, to what the server has in place of one, and to the plain try for `x`;
+ * not to the note on who a client is, since its answer concerns no lock. */
 static const char *answer(struct fake_redis *server, int argc, char **argv)
 {
-    bool script = argc > 0 && strncasecmp(argv[0], "EVAL", 4) == 0;
+    bool script = argc > 0 && (strncasecmp(argv[0], "EVAL", 4) == 0 ||
+                               strcasecmp(argv[0], "DELIFEQ") == 0 ||
+                               strcasecmp(argv[0], "DELEX") == 0);
     bool plain = argc > 1 && strcasecmp(argv[0], "SET") == 0 && strcmp(argv[1], "x") == 0;
 
     server->count += lie != NULL && script;

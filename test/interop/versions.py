@@ -53,7 +53,9 @@ WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
 CALL = re.compile(r"[\d.]+ \[\d+ (\S+)\] (.*)")
 
 # Runs a command that asks for a lock, says its pid, and how it ended.
-PLAYER = 'exec 3<&0; "$@" <&3 & echo "ready $!"; wait $!; echo "ended $?"'
+# It begins when it is told to, so that nothing of it comes before its number.
+PLAYER = ('exec 3<&0; { read -r go <&3; exec "$@" <&3; } & echo "ready $!"; wait $!;'
+          ' echo "ended $?"')
 # What it runs when it has it: it holds until it is told to go on.
 HOLD = 'echo "held $LOCKWIRE_FENCE"; read -r line'
 
@@ -150,6 +152,7 @@ class Versions(unittest.TestCase):
         player.number, player.pid = version, int(player.version)
         self.addCleanup(player.close)
         self.addCleanup(self.ends, player)
+        player.send("go")
         return player
 
     @staticmethod
