@@ -148,6 +148,11 @@ enum lw_mode {
  * of that name is granted beside our hold, as beside an RLock's: its read lock's unlock
  * deletes our hold, its write lock's makes it a read lock of its own. Give it another
  * name.
+ *
+ * To LW_EXCLUSIVE and LW_SHARED all of Redisson's locks of that name are strangers, its
+ * read-write lock as well: neither is granted beside the other, even if both only read,
+ * or changes what the other wrote. Each finds the other's end by asking, Redisson when
+ * the lease that it was told is over. Its RLock's forceUnlock deletes ours.
  */
 enum lw_state {
     LW_WAITING = 0,   /* asked for, neither granted nor failed yet */
@@ -370,7 +375,8 @@ LW_PUBLIC int64_t lw_lock_remaining_ms(const struct lw_lock *lock);
  * are granted; the log says so, and who waits has the lock when the clock is right. */
 LW_PUBLIC uint64_t lw_lock_fence(const struct lw_lock *lock);
 LW_PUBLIC const char *lw_lock_name(const struct lw_lock *lock);
-/* Who holds: the owner given, else the token as it stands in Redis; "" while waiting. */
+/* Who holds: the owner given, else the token as it stands in Redis (a mutex's ends in +
+ * there, in place of -, once somebody queues); "" while waiting. */
 LW_PUBLIC const char *lw_lock_owner(const struct lw_lock *lock);
 /* What the server or the socket said to this handle last, where that was an error: it is
  * forgotten at an ordinary answer, and when the connection is there again. So after
@@ -378,7 +384,8 @@ LW_PUBLIC const char *lw_lock_owner(const struct lw_lock *lock);
  * Copy it to keep it: it lives until the event loop has control again. */
 LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
 /* After LW_EBUSY: the holder's remaining lease in ms, for a Retry-After; -1: it has
- * none. */
+ * none. Else 0. Where handles of this client wait behind others it may be their claim
+ * window. */
 LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
 
 /* One holder or waiter, as lw_inspect finds it. The strings are as they stand in Redis,

@@ -4,20 +4,9 @@
 --
 -- A fragment: the build puts it before all others, into slow() where a script has that.
 
+-- include: try.lua
+
 local format = string.format
 -- Read before anything gets a TTL: a message that says when must not say it too late.
 local time = redis.call('TIME')
 local us_text = time[1] .. ('000000'):sub(#time[2] + 1) .. time[2]
-
--- The reply; nil where the key is of another type. Every other error ends the script:
--- the command is given again so that the server itself raises it, its code in front.
-local function try(...)
-    local reply = redis.pcall(...)
-    if type(reply) == 'table' and reply.err then
-        if reply.err:find('WRONGTYPE', 1, true) then
-            return nil
-        end
-        return redis.call(...)
-    end
-    return reply
-end

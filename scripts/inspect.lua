@@ -5,10 +5,10 @@
 --       wants to break the lock, and needs no more than the tokens that hold it)
 -- Answer: {type of the name's key (TYPE's word), its TTL ms (-1: none, -2: no key),
 --          server time us,
---          value (a string's, its first 1024 bytes, to break 524288; else ''),
---          counts {mode, rcount, readers, writer, wcount, soonest} (a read-write lock's;
---                 else {}),
---          holds {token, "<end ms> <r|w> <owner>", fence, ...}, flat,
+--          value (a string's, its first 1024 bytes, to break 524288; else ''; of a mutex
+--                 the token, which the mark at its end is not a part of),
+--          how many hold it (a read-write lock; else -1),
+--          holds {token, "<end ms, 0: the key's> <r|w> <owner>", fence, ...}, flat,
 --          mutex queue {length, TTL ms, member, ticket, ...}, flat, in order,
 --          rw queue, the same}
 -- A queue whose key is of another type has length -1.
@@ -23,6 +23,7 @@ local most_holds, most_waiters = tonumber(ARGV[1]) or 100, tonumber(ARGV[2]) or 
 local breaks, longest, too_long = most_waiters == 0, 512, nil
 local kind = redis.call('TYPE', KEYS[1]).ok
 local time = redis.call('TIME')
+local ttl = redis.call('PTTL', KEYS[1])
 
 local function fit(text)
     if text and #text > longest then
@@ -44,28 +45,27 @@ local function read_queue(key)
     return answer
 end
 
-local counts, holds = {}, {}
-if kind == 'hash' then
-    counts = redis.call('HMGET', KEYS[1], 'mode', 'rcount', 'readers', 'writer', 'wcount',
-                        'soonest')
-    local ours = counts[1] == 'read/2' or counts[1] == 'write/2'
-    counts = ours and counts[6] and counts or {}
-    for field = 1, #counts do
-        counts[field] = fit(counts[field])
-    end
-end
-local nameless = false
-if #counts > 0 then
+local total, holds, nameless = -1, {}, false
+local state = kind == 'hash' and redis.call('HGET', KEYS[1], 'mode')
+local count, number, writer = (state or ''):match('^2 (%d+) %d+ %d+ %d+ (%d+) (.*)$')
+if count then
+    total = fit(state) and tonumber(count)
     local fields = redis.call('HGETALL', KEYS[1])
     for i = 1, #fields, 2 do
         local token = fields[i]:match('^h:(.*)$')
         if token and breaks and #token > longest then
             nameless = nameless or fields[i + 1]:find('^%d+ [rw] ') ~= nil
         elseif token and #holds < 3 * most_holds then
-            local owner = not breaks and fields[i + 1]:match('^%d+ [rw] (.*)$')
+            local owner, fence = not breaks and fields[i + 1]:match('^%d+ [rw] (.*)$'), ''
+            if owner and owner == writer then
+                fence = number
+            elseif owner then
+                local reads = fit(redis.call('HGET', KEYS[1], 'r:' .. owner))
+                fence = reads and reads:match('^%d+ (%d+)$') or ''
+            end
             holds[#holds + 1] = fit(token)
             holds[#holds + 1] = breaks and fields[i + 1]:sub(1, 64) or fit(fields[i + 1])
-            holds[#holds + 1] = owner and fit(redis.call('HGET', KEYS[1], 'f:' .. owner)) or ''
+            holds[#holds + 1] = fence
         end
     end
 end
@@ -74,6 +74,9 @@ if nameless then
 end
 
 local value = kind == 'string' and redis.call('GET', KEYS[1]) or ''
+if value:find('^%x+%-%x+%-%x+%-%x+%-%x+:%d+:[1-9]%d*%+$') then
+    value = value:sub(1, -2) .. '-'
+end
 local mutex_queue, rw_queue = read_queue(KEYS[2]), read_queue(KEYS[3])
 if breaks and #value > 524288 then
     too_long = #value
@@ -83,5 +86,5 @@ end
 if too_long then
     return {err = 'ERR what stands there has ' .. too_long .. ' bytes, too long for a lock'}
 end
-return {kind, redis.call('PTTL', KEYS[1]), time[1] * 1000000 + time[2],
-        value:sub(1, breaks and 524288 or 1024), counts, holds, mutex_queue, rw_queue}
+return {kind, ttl, time[1] * 1000000 + time[2],
+        value:sub(1, breaks and 524288 or 1024), total, holds, mutex_queue, rw_queue}

@@ -46,7 +46,10 @@ local function join(member, ticket)
         end
     end
     if place ~= nil and redis.call('PTTL', queue) < 90000 then
-        redis.call('PEXPIRE', queue, '120000')
+        if type(redis.pcall('PEXPIRE', queue, '120000')) ~= 'number' then
+            redis.call('ZREM', queue, member) -- the queue might never end
+            redis.call('PEXPIRE', queue, '120000') -- so that the server itself raises it
+        end
     end
     return ticket or us, position
 end

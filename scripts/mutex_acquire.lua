@@ -1,32 +1,52 @@
 -- SPDX-License-Identifier: MIT
 -- Acquires a mutex, or joins its queue; one script, so that no wake-up falls in between.
 -- KEYS: name, queue, fence
--- ARGV: token, lease ms, wait 0|1, ticket (-1: none yet), want fence 0|1, server
--- Answer: {1, fence} (0 where none was wanted; else the first of sixteen)
---      or {0, remaining ms (-1: no TTL; 0: free), position (-1: not queued), ticket,
---          server time us, again [, type of a stranger's key]}
--- Happy path: free, nobody queued, the counter there. Sent twice, the second finds its
--- token in the name and extends it.
+-- ARGV: token, lease ms, how (mutex_ask.lua)
+-- Answer: as there
+-- Happy path: free and nobody queued; or held by one behind whom others queue, and a new
+-- token joins them at the end. All else is slow(). Sent twice, the second finds its token in
+-- the name and extends it, or in the queue.
 
-local granted = redis.call('EXISTS', KEYS[2]) == 0
-    and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
-if granted then
-    if ARGV[5] == '0' then
-        return {1, 0}
+local name, queue, token, lease, how = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
+local value = redis.pcall('GET', name)
+local joins, wants, no_ticket = how:byte(1, 3)
+
+if not value then
+    if redis.call('EXISTS', queue) == 0 then
+        -- The number first: where it cannot be had there is no grant yet, slow() sees to it.
+        local last = wants == 45 and 1125899906842624 or redis.pcall('INCRBY', KEYS[3], '16')
+        if type(last) == 'number' and last >= 1125899906842624
+            and last < 9007199254740992 then
+            redis.call('SET', name, token, 'PX', lease)
+            return wants == 45 and 0 or last - 15
+        end
     end
-    local last = redis.pcall('INCRBY', KEYS[3], 16)
-    if type(last) == 'number' and last >= 1125899906842624
-        and last < 9007199254740992 then
-        return {1, last - 15}
+elseif joins ~= 110 and no_ticket == 32 and type(value) == 'string' and value:byte(-1) == 43
+    and value:sub(1, -2) ~= token:sub(1, -2) then
+    local time = redis.call('TIME')
+    local us_text = time[1] .. ('000000'):sub(#time[2] + 1) .. time[2]
+    if redis.pcall('ZADD', queue, 'NX', us_text, token) == 1 then
+        if redis.pcall('ZREVRANK', queue, token) == 0 then
+            local position = redis.call('ZCARD', queue) - 1
+            if position == 0 or joins == 107 then
+                redis.call('PEXPIRE', queue, '120000')
+            end
+            if position > 0 then
+                return '-2 ' .. position .. ' ' .. us_text
+            end
+            local left = redis.call('PTTL', name)
+            if left < 100000000000000 then -- `..` writes no more than 14 digits
+                return left .. ' 0 ' .. us_text
+            end
+        else -- the clock was set back, or an account lacks ZREVRANK: slow() sees to it
+            redis.call('ZREM', queue, token)
+        end
     end
-    -- No number yet, so no grant yet: slow() sees to the counter first.
-    redis.call('DEL', KEYS[1])
 end
 
 local function slow()
-    local name, queue, fence, server = KEYS[1], KEYS[2], KEYS[3], ARGV[6]
+    local fence, numbers = KEYS[3], how:match(' (.*)$')
     -- include: mutex_ask.lua
-    return ask(ARGV[1], try('GET', name), tonumber(ARGV[2]), ARGV[3] == '1', tonumber(ARGV[4]),
-               ARGV[5] ~= '0')
+    return ask(token, try('GET', name), lease)
 end
 return slow()

@@ -2,50 +2,77 @@
 -- Ends a client's turn: releases the old token and acquires for the new one, at once if
 -- nobody else waits, else at the tail.
 -- KEYS: name, queue, fence
--- ARGV: old token, token, lease ms, ticket, want fence 0|1, wait ('0': do not join), server
--- Answer: {1 if the old token was held and is released, else 0, then mutex_acquire's}
--- Happy path: held, nobody queued.
+-- ARGV: old token, token, lease ms, how (mutex_ask.lua)
+-- Answer: what mutex_acquire answers, a number as -1 - number where the old token was not
+-- held, a text behind "1 " or, where it was not held, "0 "
+-- Happy path: held, and nobody queued; or others did, the first of whom is handed it, and the
+-- new token joins them at the end. All else is slow().
 --
 -- A turn is spent with its old token: sent again when neither token is here any more, it
 -- neither takes the name nor queues (position -1), so that a late duplicate cannot bring
 -- back a token that was released. It still serves the queue.
 
-local held = 0
-if redis.pcall('GET', KEYS[1]) == ARGV[1] then
-    redis.call('DEL', KEYS[1])
-    held = 1
-    if redis.call('EXISTS', KEYS[2]) == 0 then
-        local last = ARGV[5] ~= '0' and redis.pcall('INCRBY', KEYS[3], 16) or 0
-        if type(last) == 'number' and (ARGV[5] == '0' or last >= 1125899906842624
-            and last < 9007199254740992) then
-            redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
-            return {1, 1, ARGV[5] == '0' and 0 or last - 15}
+local name, queue, fence, old, token = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
+local how = ARGV[4]
+local held, value = false, redis.pcall('GET', name)
+if value == old or value == old:sub(1, -2) .. '+' then
+    redis.call('DEL', name) -- first: it passes without memory
+    held, value = true, false
+    local joins, wants, no_ticket = how:byte(1, 3)
+    if redis.call('EXISTS', queue) == 0 then
+        wants = wants ~= 45
+        local last = wants and redis.pcall('INCRBY', fence, '16') or 1125899906842624
+        if type(last) == 'number' and last >= 1125899906842624
+            and last < 9007199254740992 then
+            redis.call('SET', name, token, 'PX', ARGV[3])
+            return wants and last - 15 or 0
+        end
+    elseif joins ~= 110 and no_ticket == 32 then
+        local time, me, numbers = redis.call('TIME'), token, how:sub(4)
+        local us_text = time[1] .. ('000000'):sub(#time[2] + 1) .. time[2]
+        if redis.pcall('ZADD', queue, 'NX', us_text, token) == 1 then
+            if redis.pcall('ZREVRANK', queue, token) == 0 then
+                if joins == 107 then
+                    redis.call('PEXPIRE', queue, '120000')
+                end
+                -- inline: mutex_give.lua
+                if outcome ~= 'free' then
+                    local position = redis.call('ZCARD', queue) - 1
+                    local left = outcome ~= 'handed' and 0 or position > 0 and -2
+                        or redis.call('PTTL', name)
+                    return '1 ' .. left .. ' ' .. position .. ' ' .. us_text
+                        .. (outcome == 'again' and ' ' .. us_text .. ' 1' or '')
+                end
+            else
+                redis.call('ZREM', queue, token) -- the clock was set back, or it is not allowed
+            end
         end
     end
 end
 
 local function slow()
-    local name, queue, fence, server = KEYS[1], KEYS[2], KEYS[3], ARGV[7]
-    -- first, so that hand_over() is known outside take(), too:
-    -- include: mutex.lua
+    local numbers = how:match(' (.*)$')
     -- include: mutex_ask.lua
-    local old, token = ARGV[1], ARGV[2]
-    local left, value = 0, false
-    if held == 0 then -- who held does not wait, and its name is free now
+    local left = 0
+    if not held then -- who held does not wait, and its name is free now
         left, value = try('ZREM', queue, old), try('GET', name)
     end
     local answer
-    if held == 1 or left == 1 or value == token or try('ZSCORE', queue, token) then
-        answer = ask(token, value, tonumber(ARGV[3]), ARGV[6] ~= '0', tonumber(ARGV[4]),
-                     ARGV[5] ~= '0')
+    if held or left == 1 or value == token or value == marked(token)
+        or try('ZSCORE', queue, token) then
+        answer = ask(token, value, ARGV[3])
     else
         local again = 0
         if value == false then
             again = hand_over() == 'again' and 1 or 0
+        elseif redis.call('EXISTS', queue) == 1 then
+            mark(value)
         end
         answer = refuse(token, value, -1, again)
     end
-    table.insert(answer, 1, held)
-    return answer
+    if type(answer) == 'number' then
+        return held and answer or -1 - answer
+    end
+    return (held and '1 ' or '0 ') .. answer
 end
 return slow()

@@ -4,7 +4,7 @@
 -- Must not know who holds a name, nor in which format.
 --
 -- A fragment, which stands on clock.lua, for scripts that declare `name`, `queue` and
--- `fence`, the three keys, and `server`: the caller's word for the server that runs this.
+-- `fence`, the three keys, and `numbers`: how a message has them (mutex_give.lua).
 --
 -- Happy path: listeners() finds the process of the head here, and tell_turn() reaches it.
 --
@@ -18,22 +18,10 @@
 
 -- include: clock.lua
 
--- The first of `count` new numbers. Below 2^50 the counter was lost, above 2^53 Lua
--- cannot count it, and of another type it is none: then time begins it again.
--- `anyway`: without memory, too. PEXPIRE needs none, and opens the way for what follows it.
-local function draw(count, anyway)
-    local last = redis.pcall('INCRBY', fence, count)
-    if anyway and type(last) ~= 'number' then
-        redis.call('PEXPIRE', fence, '86400000')
-        last = redis.pcall('INCRBY', fence, count)
-    end
-    if type(last) ~= 'number' or last >= 9007199254740992 then
-        last = 0
-    end
-    if last < 1125899906842624 then
-        last = math.max(last, tonumber(us_text) + count - 1)
-        redis.call('SET', fence, format('%.0f', last), 'PX', 86400000)
-    end
+-- The first of `count` new numbers; see draw.lua.
+local function draw(count)
+    local anyway = false
+    -- inline: draw.lua
     return last - count + 1
 end
 
@@ -56,8 +44,8 @@ end
 -- give it back. False: we may not publish.
 local function tell_turn(kind, client, token, number)
     local heard = redis.pcall('PUBLISH', 'lockwire:2:' .. client, kind .. ' ' .. token .. ' '
-                              .. format('%.0f', number) .. ' ' .. us_text .. ' ' .. server
-                              .. ' ' .. name)
+                              .. numbers:format(number) .. ' ' .. time[1] .. ' '
+                              .. time[2] .. ' ' .. name)
     return type(heard) == 'number'
 end
 

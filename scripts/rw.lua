@@ -1,13 +1,20 @@
 -- SPDX-License-Identifier: MIT
--- Owns the read-write lock: a hash with one field `h:<token>` = "<end ms> <r|w> <owner>"
--- per hold, its counts (mode, rcount, r:<owner>, readers, writer, wcount), each owner's
--- number f:<owner>, and `soonest`, which no hold's end is before; while anybody reads, also
--- a:<token> = "<ms by which it has asked again>" of who waits. `mode` says the wire
--- version too, read/2 or write/2: a hash of another is a stranger's. A queue's member is
--- `<r|w><permits> <token> <owner>`. Must not know the mutex.
+-- Owns the read-write lock, a hash:
+-- `h:<token>` = "<end ms> <r|w> <owner>" for each hold; 0 while there is no other, which has
+--     the key's own end;
+-- `r:<owner>` = "<its read holds> <its number>" for each owner that reads;
+-- `mode` = "2 <holds> <owners that read> <write holds> <soonest> <number> <owner>", the state,
+--     where no hold ends before `soonest` (0: it is the key's own end), and number and owner
+--     are the writer's, 0 and none without one;
+-- `a:<token>` = "<ms by which it has asked again>" of who waits, while anybody reads.
+-- The state's 2 is the wire version: a hash without such a state is a stranger's. Its field is
+-- called as Redisson's read-write lock calls its own: that enters every hash which has none, and
+-- waits where this says neither read nor write; redisson_acquire.lua knows us by it, too.
+-- A queue's member is `<r|w><permits> <token> <owner>`. Must not know the mutex.
 --
--- A fragment, like queue.lua, on which it stands. While a script runs, counts are kept in
--- `lock`; save() writes them: each change of holds must be followed by it.
+-- A fragment, like queue.lua, on which it stands. While a script runs, the state is kept in
+-- `lock`; save() writes it: each change of holds must be followed by it. The first hold of a
+-- name, its renewal and its end are written by the scripts themselves, too, without all this.
 --
 -- Happy path: load(); the caller adds or drops a hold; save(); serve() lets in the next.
 
@@ -19,33 +26,42 @@ local left -- an owner reads no more, who may wait with an upgrader's ticket
 
 -- False where the key is a stranger's: of another type or with other fields.
 local function load()
-    local f = try('HMGET', name, 'mode', 'rcount', 'readers', 'writer', 'wcount',
-                  'soonest')
-    if f and not f[6] and redis.call('EXISTS', name) == 0 then
-        f = {'read/2', 0, 0, '', 0}
+    local state = try('HGET', name, 'mode')
+    if state == false and redis.call('EXISTS', name) == 0 then
+        lock = {rcount = 0, readers = 0, wcount = 0, number = 0, writer = ''}
         left = true
-    elseif not f or not f[6] then
+        return true
+    end
+    local holds, readers, wcount, soonest, number, writer =
+        (state or ''):match('^2 (%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
+    if not holds then
         return false
     end
-    lock = {rcount = tonumber(f[2]), readers = tonumber(f[3]), writer = f[4],
-            wcount = tonumber(f[5]), soonest = tonumber(f[6])}
-    return (f[1] == 'read/2' or f[1] == 'write/2')
-        and lock.rcount and lock.readers and lock.writer and lock.wcount and true or false
+    lock = {rcount = holds - wcount, readers = tonumber(readers), wcount = tonumber(wcount),
+            soonest = tonumber(soonest), number = tonumber(number), writer = writer}
+    return true
 end
 
 local function save()
     if lock.rcount + lock.wcount == 0 then
         redis.call('DEL', name)
-        lock = {rcount = 0, readers = 0, writer = '', wcount = 0}
+        lock = {rcount = 0, readers = 0, wcount = 0, number = 0, writer = ''}
         return
     end
-    redis.call('HSET', name, 'mode', lock.wcount > 0 and 'write/2' or 'read/2',
-               'rcount', lock.rcount, 'readers', lock.readers, 'writer', lock.writer,
-               'wcount', lock.wcount, 'soonest', format('%.0f', lock.soonest))
+    redis.call('HSET', name, 'mode',
+               format('2 %d %d %d %.0f %.0f %s', lock.rcount + lock.wcount, lock.readers,
+                      lock.wcount, lock.soonest, lock.number, lock.writer))
 end
 
+-- How many read holds an owner has, and the number that goes with them.
 local function reads(owner)
-    return tonumber(redis.call('HGET', name, 'r:' .. owner) or 0)
+    local count, number =
+        (redis.call('HGET', name, 'r:' .. owner) or ''):match('^(%d+) (%d+)$')
+    return tonumber(count) or 0, tonumber(number)
+end
+
+local function set_reads(owner, count, number)
+    redis.call('HSET', name, 'r:' .. owner, format('%d %.0f', count, number))
 end
 
 local function writes(owner)
@@ -56,6 +72,8 @@ local function is_in(owner)
     return writes(owner) or reads(owner) > 0
 end
 
+-- Nothing where it is damaged: then all is a stranger's to that token, unless it releases what
+-- nobody else holds.
 local function parse_hold(record)
     local ending, kind, owner = record:match('^(%d+) ([rw]) (.*)$')
     return tonumber(ending), kind, owner
@@ -68,14 +86,20 @@ local function parse_member(member)
     end
 end
 
+-- True where that made it longer.
 local function grow_ttl(ms)
-    redis.call('PEXPIRE', name, math.max(redis.call('PTTL', name), ms))
+    local longest = math.max(redis.call('PTTL', name), ms)
+    redis.call('PEXPIRE', name, longest)
+    return longest == ms
 end
 
 -- Nil also where it was drawn while the server's clock stood before 2005: it was told to
 -- nobody.
 local function number_of(owner)
-    local number = tonumber(redis.call('HGET', name, 'f:' .. owner))
+    local number = lock.number
+    if not writes(owner) then
+        number = select(2, reads(owner))
+    end
     return number and number >= 1125899906842624 and number
 end
 
@@ -87,39 +111,83 @@ local function number_for(kind, owner)
     return draw(1)
 end
 
-local function add(kind, token, owner, lease, number)
-    local ending = now + lease
-    local record = format('%.0f %s %s', ending, kind, owner)
-    if redis.call('HSETNX', name, 'h:' .. token, record) == 1 then
-        if kind == 'w' then
-            lock.wcount, lock.writer = lock.wcount + 1, owner
-        else
-            lock.rcount = lock.rcount + 1
-            if redis.call('HINCRBY', name, 'r:' .. owner, 1) == 1 then
-                lock.readers = lock.readers + 1
-            end
+-- The only hold gets an end of its own, since another one comes. The clock is read last, lest
+-- that be before the key's; in its last millisecond a key has a TTL of 0. (Of a key whose TTL
+-- somebody took away: the newcomer's lease.)
+local function part(ttl, lease)
+    local fields = redis.call('HGETALL', name)
+    local clock = redis.call('TIME')
+    lock.soonest = clock[1] * 1000 + math.floor(clock[2] / 1000)
+        + (ttl < 0 and lease or math.max(ttl, 1))
+    for i = 1, #fields, 2 do
+        if fields[i + 1]:sub(1, 2) == '0 ' then
+            redis.call('HSET', name, fields[i],
+                       format('%.0f%s', lock.soonest, fields[i + 1]:sub(2)))
         end
-        redis.call('HSET', name, 'f:' .. owner, format('%.0f', number))
-        lock.soonest = math.min(lock.soonest or ending, ending)
     end
-    grow_ttl(lease)
-    save()
 end
 
--- The PEXPIRE comes first: it is what lets the HSET through when memory is out.
+-- True where it was not there yet. A key that this made and that may have no TTL would never
+-- end: then it is unmade, and the server itself raises why.
+local function add(kind, token, owner, lease, number)
+    local ending, ttl = now + lease, redis.call('PTTL', name)
+    local record = format('%.0f %s %s', ending, kind, owner)
+    local new = redis.call('HSETNX', name, 'h:' .. token, record) == 1
+    local longest = math.max(ttl, lease)
+    if type(redis.pcall('PEXPIRE', name, longest)) ~= 'number' then
+        if new then
+            redis.call('HDEL', name, 'h:' .. token)
+        end
+        redis.call('PEXPIRE', name, longest)
+    end
+    if lock.soonest == 0 then
+        part(ttl, lease)
+    end
+    if new then
+        local count = reads(owner)
+        if kind == 'w' then
+            lock.wcount, lock.number, lock.writer = lock.wcount + 1, number, owner
+        else
+            count, lock.rcount = count + 1, lock.rcount + 1
+            lock.readers = lock.readers + (count == 1 and 1 or 0)
+        end
+        if count > 0 then -- who writes reads with the same number
+            set_reads(owner, count, number)
+        end
+        lock.soonest = math.min(lock.soonest or ending, ending)
+    end
+    save()
+    return new
+end
+
+-- The PEXPIRE comes first: it is what lets the HSET through when memory is out. An only hold
+-- that makes the key live longer has the key's end from then on, and so it has where the state
+-- says that and the hold does not: else part() would leave it an end that was meanwhile put off.
 local function extend(record, token, lease)
     local ending, kind, owner = parse_hold(record)
-    grow_ttl(lease)
-    ending = math.max(ending, now + lease)
-    redis.call('HSET', name, 'h:' .. token, format('%.0f %s %s', ending, kind, owner))
-    if lock.rcount + lock.wcount == 1 then
-        lock.soonest = ending
-        save()
+    local grows, ends = grow_ttl(lease), 0
+    local alone, longer = lock.rcount + lock.wcount == 1, now + lease
+    if lock.soonest > 0 and not (alone and grows and ending <= longer) then
+        ends = math.max(ending, longer)
+    end
+    if lock.soonest > 0 or ending > 0 then
+        redis.call('HSET', name, 'h:' .. token, format('%.0f %s %s', ends, kind, owner))
+        if alone then
+            lock.soonest = ends
+            save()
+        end
     end
     local number = number_of(owner)
     if not number then
         number = draw(1)
-        redis.call('HSET', name, 'f:' .. owner, format('%.0f', number))
+        if writes(owner) then
+            lock.number = number
+            save()
+        end
+        local count = reads(owner)
+        if count > 0 then
+            set_reads(owner, count, number)
+        end
     end
     return number
 end
@@ -145,7 +213,7 @@ local function note(set, token, window, position)
         new = redis.call(set, name, 'a:' .. token, due)
     end
     if new == 1 and redis.call('HLEN', name)
-        > 262 + lock.rcount + lock.wcount + 2 * lock.readers then
+        > 257 + lock.rcount + lock.wcount + lock.readers then
         forget_notes()
     end
 end
@@ -179,17 +247,19 @@ local function drop(token, kind, owner)
     end
     if kind == 'w' then
         lock.wcount = lock.wcount - 1
-        lock.writer = lock.wcount > 0 and owner or ''
+        if lock.wcount == 0 then
+            lock.number, lock.writer = 0, ''
+        end
     else
+        local count, number = reads(owner)
         lock.rcount = lock.rcount - 1
-        if redis.call('HINCRBY', name, 'r:' .. owner, -1) <= 0 then
+        if count > 1 then
+            set_reads(owner, count - 1, number)
+        else
             redis.call('HDEL', name, 'r:' .. owner)
             lock.readers = lock.readers - 1
             left = true
         end
-    end
-    if not is_in(owner) then
-        redis.call('HDEL', name, 'f:' .. owner)
     end
 end
 
@@ -199,7 +269,7 @@ end
 -- follows write without memory.
 local function purge()
     local dropped, soonest = false, nil
-    if lock.soonest and lock.soonest <= now then
+    if lock.soonest and lock.soonest > 0 and lock.soonest <= now then
         redis.call('HDEL', name, 'h:')
         local fields = redis.call('HGETALL', name)
         for i = 1, #fields, 2 do
@@ -253,7 +323,8 @@ end
 -- Lets in whoever is first, as long as the first may enter. Returns the number of `me`
 -- (a member, queued or not; nil: nobody asks) if that was among them, and 1 where more are
 -- to be looked at; the head is told too, since a grant's answer cannot say it.
--- Who may not count or publish leaves the head where it is. One that is dead or hangs leaves
+-- Who may not count or publish leaves the head where it is. It is told of a hold that stands,
+-- since the writes may be refused, and a message cannot be taken back. One that is dead or hangs leaves
 -- the queue where it keeps out who could read now, be that who asks or one behind it. (When it
 -- wakes it asks with its ticket, and has its place again.)
 local function serve(me, my_lease)
@@ -304,12 +375,16 @@ local function serve(me, my_lease)
             add(kind, token, owner, my_lease, mine)
         elseif heard > 0 then
             local number = number_for(kind, owner)
-            redis.call('HDEL', name, 'a:' .. token) -- the write before a message
+            redis.call('HDEL', name, 'a:' .. token) -- lets what follows write without memory
+            local new = add(kind, token, owner, window, number)
             if not tell_turn('r', client, token, number) then
+                if new then
+                    drop(token, kind, owner)
+                    save()
+                end
                 return mine, 0
             end
             redis.call('ZREM', queue, head)
-            add(kind, token, owner, window, number)
             window_given = math.max(window_given or 0, window)
         else
             leave(head, token)

@@ -1,52 +1,86 @@
 -- SPDX-License-Identifier: MIT
 -- Acquires a read-write lock for an owner, or joins its queue.
 -- KEYS: name, queue, fence
--- ARGV: token, lease ms, wait 0|1, ticket (-1: none yet), mode r|w, owner,
---       permits (0: any number of owners), server
--- Answer: {1, fence}
+-- ARGV: token, lease ms, `<r|w> <owner>` (none: the token),
+--       `<wait 0|1> <ticket> <permits> <numbers>` (ticket -1: none yet; permits 0: any number of
+--       owners; numbers: mutex_give.lua)
+-- Answer: the fence
 --      or {0, remaining ms (-1: no TTL; 0: free), position (-1: not queued), ticket,
 --          server time us, again [, type of a stranger's key]}
---      or {-1}: another reader waits to become the writer, too; neither could ever.
--- Happy path: nothing there. Sent twice, the second finds its hold and extends it.
+--      or -1: another reader waits to become the writer, too; neither could ever.
+-- Happy path: nothing there, or others read and nobody waits; it writes what rw.lua's add()
+-- would. Sent twice, the second finds its hold and extends it.
 
-if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
+local name, token, lease, asker = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local owner = #asker == 2 and token or asker:sub(3)
+local there, writes = redis.call('EXISTS', name, KEYS[2]), asker:byte() == 119 -- w
+
+-- One more that reads: so many hold, and read, then, and from this time on some end.
+local holds, readers, soonest, ending
+if there == 1 and not writes then
+    local state = redis.pcall('HGET', name, 'mode')
+    if type(state) == 'string' then
+        holds, readers, soonest = state:match('^2 (%d+) (%d+) 0 ([1-9]%d*) 0 $')
+    end
+    local permits = holds and ARGV[4]:match('^%S+ %S+ (%d+)')
+    if holds and (permits == '0' or tonumber(readers) < tonumber(permits))
+        and redis.call('HEXISTS', name, 'r:' .. owner) == 0 then
+        local time = redis.call('TIME')
+        local now = time[1] * 1000 + math.floor(time[2] / 1000)
+        soonest, ending = tonumber(soonest), now + lease
+        there = soonest > now and 0 or there
+    end
+end
+
+if there == 0 then
     local number = redis.pcall('INCRBY', KEYS[3], '1')
     if type(number) == 'number' and number >= 1125899906842624
         and number < 9007199254740992 then
-        local time = redis.call('TIME')
-        local ending = string.format('%.0f', time[1] * 1000
-                                     + math.floor(time[2] / 1000) + ARGV[2])
-        local name, owner, hold = KEYS[1], ARGV[6], 'h:' .. ARGV[1]
-        if ARGV[5] == 'w' then
-            redis.call('HSET', name, 'mode', 'write/2', 'rcount', '0', 'readers', '0',
-                       'writer', owner, 'wcount', '1', 'soonest', ending,
-                       'f:' .. owner, string.format('%.0f', number),
-                       hold, ending .. ' w ' .. owner)
-        else
-            redis.call('HSET', name, 'mode', 'read/2', 'rcount', '1', 'readers', '1',
-                       'writer', '', 'wcount', '0', 'soonest', ending, 'r:' .. owner, '1',
-                       'f:' .. owner, string.format('%.0f', number),
-                       hold, ending .. ' r ' .. owner)
+        local format = string.format
+        local text = format('%d', number) -- cheaper than %.0f, wrong with 32 bits
+        if #text ~= 16 then
+            text = format('%.0f', number)
         end
-        redis.call('PEXPIREAT', name, ending)
-        return {1, number}
+        if ending then
+            if redis.call('PTTL', name) < tonumber(lease) then
+                redis.call('PEXPIRE', name, lease)
+            end
+            redis.call('HSET', name, 'mode',
+                       format('2 %d %d 0 %.0f 0 ', holds + 1, readers + 1,
+                              math.min(soonest, ending)),
+                       'h:' .. token, format('%.0f r %s', ending, owner),
+                       'r:' .. owner, '1 ' .. text)
+            return number
+        elseif writes then
+            redis.call('HSET', name, 'mode', '2 1 0 1 0 ' .. text .. ' ' .. owner,
+                       'h:' .. token, '0 w ' .. owner)
+        else
+            redis.call('HSET', name, 'mode', '2 1 1 0 0 0 ', 'h:' .. token, '0 r ' .. owner,
+                       'r:' .. owner, '1 ' .. text)
+        end
+        if redis.pcall('PEXPIRE', name, lease) ~= 1 then -- it would never end
+            redis.call('HDEL', name, 'mode', 'h:' .. token, 'r:' .. owner)
+            redis.call('PEXPIRE', name, lease) -- so that the server itself raises it
+        end
+        return number
     end
 end
 
 local function slow()
-    local name, queue, fence, server = KEYS[1], KEYS[2], KEYS[3], ARGV[8]
+    local queue, fence = KEYS[2], KEYS[3]
+    local wait, ticket, permits, numbers = ARGV[4]:match('^(%d) (%S+) (%d+) (.*)$')
+    local kind = asker:sub(1, 1)
+    wait, ticket, permits = wait == '1', tonumber(ticket), tonumber(permits)
+    lease = tonumber(lease)
     -- include: rw.lua
     -- include: join.lua
-    local token, lease, wait = ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1'
-    local ticket, kind, owner = tonumber(ARGV[4]), ARGV[5], ARGV[6]
-    local permits = tonumber(ARGV[7])
     local member = format('%s%.0f %s %s', kind, permits, token, owner)
 
     local function refuse(ours, again)
         local left = redis.call('PTTL', name)
         if left == -2 then
             left = 0
-        elseif ours then
+        elseif ours and lock.soonest > 0 then
             left = math.max(0, lock.soonest - now)
         end
         ticket = ticket < 0 and us or ticket -- with it who may not join yet will
@@ -95,28 +129,31 @@ local function slow()
         end
     end
 
-    if not load() then
+    local ours, record = load(), nil
+    if ours then
+        purge()
+        record = redis.call('HGET', name, 'h:' .. token)
+    end
+    if not ours or record and not parse_hold(record) then
         if wait then
             ticket = join(member, ticket)
         end
         return refuse(false, 0)
     end
-    purge()
-    local record = redis.call('HGET', name, 'h:' .. token)
     if record then
         local number = extend(record, token, lease)
         leave(member, token)
         serve()
-        return {1, number}
+        return number
     end
     local number, again = enter(), 0
     if number then
         serve()
-        return {1, number}
+        return number
     end
     if is_in(owner) then
         if rival() then
-            return {-1}
+            return -1
         end
         ticket = 0
     elseif ticket == 0 then
@@ -128,7 +165,7 @@ local function slow()
     number, again = serve(member, lease)
     number = number or enter()
     if number then
-        return {1, number}
+        return number
     end
     if wait and ticket > 0 and is_in(owner) then -- it came to read while it waited to write
         ticket = 0

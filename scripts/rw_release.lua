@@ -2,25 +2,47 @@
 -- Whatever this token has here, it has no more: its hold, or its place in the queue.
 -- KEYS: name, queue, fence
 -- ARGV: token ('': of an operator who breaks the lock: all that are longer than 512 bytes),
---       member (as it stands in the queue: `<r|w><permits> <token> <owner>`), server
--- Answer: {1 if it was held and is released, else 0; holds its owner still has; again}
--- Happy path: the only hold, nobody queued. The first write frees, so that it passes
--- without memory.
+--       `<numbers> <r|w><permits> <owner>` (mutex_give.lua; no owner: the token; without these,
+--       which are those of the queue's member: it waits nowhere)
+-- Answer: bit 0: it was held and is released; bit 1: again; above them, how many holds its
+-- owner still has.
+-- Happy path: the only hold, or one of its owner's among others that read, and nobody queued. A
+-- state that is not wholly in such a form is slow()'s to judge, which leaves a stranger's alone.
+-- The first write frees, so that it passes without memory.
 
-local only = redis.pcall('HMGET', KEYS[1], 'h:' .. ARGV[1], 'rcount', 'wcount')
-if only[1] and (only[2] == '1' and only[3] == '0' or only[2] == '0' and only[3] == '1')
-    and redis.call('EXISTS', KEYS[2]) == 0 then
-    redis.call('DEL', KEYS[1])
-    return {1, 0, 0}
+local name, hold = KEYS[1], 'h:' .. ARGV[1]
+local state = redis.pcall('HGET', name, 'mode')
+local record = type(state) == 'string' and redis.call('HGET', name, hold)
+if record and redis.call('EXISTS', KEYS[2]) == 0 then
+    if state == '2 1 1 0 0 0 ' or state:find('^2 1 0 1 %d+ %d+ ') then
+        return redis.call('DEL', name)
+    end
+    local holds, readers, soonest = state:match('^2 (%d+) (%d+) 0 ([1-9]%d*) 0 $')
+    if holds == '1' then
+        return redis.call('DEL', name)
+    end
+    local owner = holds and record:match('^%d+ r (.*)$')
+    local reads = owner and redis.call('HGET', name, 'r:' .. owner)
+    local time = reads and reads:find('1 ', 1, true) == 1 and redis.call('TIME')
+    if time and tonumber(soonest) > time[1] * 1000 + time[2] / 1000 then
+        redis.call('HDEL', name, hold, 'r:' .. owner)
+        redis.call('HSET', name, 'mode', string.format('2 %d %d 0 %s 0 ', holds - 1,
+                                                        readers - 1, soonest))
+        return 1
+    end
 end
 
 local function slow()
-    local name, queue, fence, server = KEYS[1], KEYS[2], KEYS[3], ARGV[3]
+    local queue, fence, token = KEYS[2], KEYS[3], ARGV[1]
+    local numbers, request, owner = ARGV[2]:match('^(%S+ %S*) ?(%S*) ?(.*)$')
+    if owner == '' then
+        owner = token
+    end
+    local member = request .. ' ' .. token .. ' ' .. owner
     -- include: rw.lua
-    local token, member = ARGV[1], ARGV[2]
-    if not load() then
+    if not load() or record and not parse_hold(record) then
         try('ZREM', queue, member)
-        return {0, 0, 0}
+        return 0
     end
     local released = 0
     if token == '' then
@@ -36,8 +58,6 @@ local function slow()
     if released == 1 then
         save()
     end
-    local _, _, _, owner = parse_member(member)
-    local record = redis.call('HGET', name, 'h:' .. token)
     if record then
         local _, kind, holder = parse_hold(record)
         owner = holder
@@ -48,10 +68,7 @@ local function slow()
     leave(member, token)
     purge()
     local _, again = serve()
-    local left = 0
-    if owner then
-        left = reads(owner) + (writes(owner) and lock.wcount or 0)
-    end
-    return {released, left, again}
+    local holds = reads(owner) + (writes(owner) and lock.wcount or 0)
+    return released + 2 * again + 4 * holds
 end
 return slow()

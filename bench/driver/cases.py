@@ -37,13 +37,14 @@ class Case:
         seconds = self.peer_seconds if subject.family == "peer" else self.seconds
         return min(seconds, self.counting_seconds) if counting else seconds
 
-    def hold_and_pause_us(self, subject):
+    def rhythm_us(self, subject):
         """Of N: one process holds while the other waits, and lets it have the lock before
-        it asks again. Who polls must be given the time for it."""
+        it asks again. Who polls must be given the time for it. By option; None: none."""
         if self.workload != "N":
-            return None, None
+            return {}
         hold = max(2000, 1000 * subject.polls_ms)
-        return hold, hold if subject.polls_ms else hold // 2
+        return {"hold_us": hold, "pause_us": hold if subject.polls_ms else hold // 2,
+                "round_us": 6 * hold if subject.rounds else None}
 
 
 class Run:
@@ -100,7 +101,7 @@ def _plan_l(o, subjects):
 
 
 def _plan_n(o, subjects):
-    yield Case("N", "N", 2, processes=2, seconds=2.0 if not o.quick else 0.6,
+    yield Case("N", "N", 2, processes=2, seconds=3.0 if not o.quick else 0.6,
                peer_seconds=1.0, repeats=o.repeats, subjects=_choose(subjects, "N", not o.quick))
 
 

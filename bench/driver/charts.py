@@ -75,7 +75,8 @@ def _sweep(chart, summary, section, figure, scale=1.0, wanted=None, x=1):
 
 def _plain(label):
     """One line for each program: not every variant of it."""
-    return not label.endswith((" 10ms", " connections", " fence", " pipelined", " v4"))
+    return not label.endswith((" 10ms", " connections", " fence", " pipelined",
+                               " delifeq-fence", " v4"))
 
 
 def _distribution(summary):
@@ -122,13 +123,15 @@ def _charts(summary):
                  x=2)
 
 
-def draw(summary, folder):
+def draw(summary, server, folder):
+    """`server`: its name and version, for the titles."""
     if not shutil.which("gnuplot"):
         return None
     made = []
     for chart in _charts(summary):
         if chart is None or not chart.series:
             continue
+        chart.title += " (%s)" % server
         for suffix, terminal in TERMINALS:
             path = os.path.join(folder, "%s.%s" % (chart.name, suffix))
             subprocess.run(["gnuplot"], input=chart.script(terminal, path).encode(),

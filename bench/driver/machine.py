@@ -4,7 +4,6 @@ Only what says something about speed; no name of the machine. Happy path: descri
 import datetime
 import os
 import platform
-import re
 import subprocess
 
 from programs import TREE
@@ -54,7 +53,6 @@ def describe():
         "cpu": _cpu(), "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(memory / 2**30, 1), "system": _system(),
         "kernel": platform.release(), "load_at_start": os.getloadavg()[0],
-        "redis": re.sub(r" sha=.*", "", _said("redis-server", "--version")),
         "compiler": _said("cc", "--version"),
         "hiredis": _said("pkg-config", "--modversion", "hiredis"),
         "libevent": _said("pkg-config", "--modversion", "libevent_core"),

@@ -17,6 +17,7 @@ import measure
 import programs
 import readme
 import runner
+import server
 import steady
 import summary
 import targets
@@ -57,6 +58,8 @@ def read_options():
     add("--minutes", type=float, help="how long it may take, the building not counted (27)")
     add("--resume", action="store_true", help="go on with a run that was interrupted, or, "
         "given more --minutes in all, repeat the peers")
+    add("--server", default="redis-server", metavar="PROGRAM", help="the redis-server, of "
+        "whatever kind, by its path or as PATH has it (redis-server)")
     place = parser.add_mutually_exclusive_group()
     place.add_argument("--tcp", action="store_true", help="over loopback (the default)")
     place.add_argument("--unix", action="store_true", help="over unix sockets, where possible")
@@ -133,19 +136,24 @@ def _planned(options, subjects):
 
 
 def make_run(options):
+    server.use(options.server)
     if not options.no_setup and not options.no_build:
         setup()
     peers = [] if options.peers == "none" else programs.peers(
         options.build, options.peers and options.peers.split(","))
     build(options, peers)
     measure.raise_limits()
-    subjects = programs.own(options.build)
+    served = server.facts()
+    subjects, missing = programs.own(options.build, served)
+    for label, why in missing.items():
+        print("left out: %s: %s" % (label, why), flush=True)
     for peer in peers:
         subjects += [] if peer.missing else list(peer.subjects())
     facts = machine.describe()
     what = {"transport": "unix" if options.unix else "tcp", "quick": options.quick,
-            "repeats": options.repeats, "minutes": options.minutes,
-            "missing": {peer.name: peer.missing for peer in peers if peer.missing},
+            "repeats": options.repeats, "minutes": options.minutes, "server": served,
+            "missing": {**missing,
+                        **{peer.name: peer.missing for peer in peers if peer.missing}},
             "subjects": {s.label: s.note for s in subjects}}
     header = {"sources": machine.sources(), "only": options.only, "waiters": options.waiters,
               **what}
@@ -157,8 +165,8 @@ def make_run(options):
 def _print_facts(result):
     facts = result["machine"]
     print("\n%s, %s, %d cores of %s, %s, kernel %s, load %.1f at the start"
-          % (facts["date"], facts["system"], facts["cores"], facts["cpu"], facts["redis"],
-             facts["kernel"], facts["load_at_start"]))
+          % (facts["date"], facts["system"], facts["cores"], facts["cpu"],
+             result["server"]["name"], facts["kernel"], facts["load_at_start"]))
     print("commit %s%s, hiredis %s, libevent %s, over %s, %d repeats; medians, +- half of the "
           "range, n: how many" % (facts["commit"], " with changes" if facts["changed"] else "",
                                   facts["hiredis"], facts["libevent"], result["transport"],
@@ -201,16 +209,18 @@ def main():
     view = summary.Summary(result["rows"])
     _print_facts(result)
     _print_subjects(result, view)
-    print("\n".join(summary.tables(view)))
-    made = charts.draw(view, options.out)
+    print("\n".join(summary.tables(view, result["server"]["name"])))
+    made = charts.draw(view, result["server"]["name"], options.out)
     print("\n%s%s" % ("" if options.source else path + ", ",
                       "no charts: gnuplot is missing" if made is None
                       else "%d charts in %s" % (len(made), options.out)))
     if options.readme:
         print("\n" + "\n".join(readme.text(result, view)))
     if options.check:
-        verdicts = targets.judge(view, result["counts"])
-        print("\ntargets")
+        verdicts = targets.judge(view, result["counts"], result["server"]["compares"])
+        print("\ntargets, of a server that %s" % (
+            "compares and deletes by %s" % result["server"]["compares"]
+            if result["server"]["compares"] else "compares and deletes in scripts alone"))
         for met, what, figure in verdicts:
             print("  %-6s %s: %s" % ("met" if met else "MISSED", what, figure))
         sys.exit(0 if all(met for met, _, _ in verdicts) else 1)

@@ -90,9 +90,8 @@ def _arguments(case, subject, url, slots, path, seconds):
     name = NAME
     if case.workload == "U":  # each process keys of its own
         name += "-" + os.path.basename(path)
-    hold_us, pause_us = case.hold_and_pause_us(subject)
     return subject.argv(case.workload, url=url, name=name, slots=slots, seconds=seconds,
-                        rows=path, hold_us=hold_us, pause_us=pause_us)
+                        rows=path, **case.rhythm_us(subject))
 
 
 def _client_figures(case, lines, grants):

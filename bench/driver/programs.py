@@ -23,9 +23,11 @@ class Subject:
         self.note = facts.get("note", "")
         self.unix = facts.get("unix", True)
         self.contended_only = facts.get("contended", False)
+        self.compares = facts.get("compares", False)  # needs a server that does so itself
         self.workloads = facts.get("workloads", "UDLN")
         self.key = facts.get("key", "{name}")
         self.polls_ms = facts.get("polls_ms", 0)  # 0: it is told
+        self.rounds = facts.get("rounds", False)  # of N: in the rhythm of a clock
         self.renews_at = facts.get("renews_at")  # share of the lease; None: it does not
         self.holds = facts.get("holds", 1000000)  # at most, in H
 
@@ -50,6 +52,8 @@ def _own(build):
               ("hash", "U", "re-entrant hash scripts"),
               ("fence", "U", "SET and INCR in a script, then compare-and-delete"),
               ("pipelined", "U", "SET NX PX and INCR, then compare-and-delete"),
+              ("delifeq", "U", "SET NX PX, then the server's own compare-and-delete"),
+              ("delifeq-fence", "U", "the same, pipelined with INCR"),
               ("connections", "U", "plain, a connection for each slot"),
               ("handover", "DLN", "the release hands over, the message grants"),
               ("turns", "DL", "the same, 16 local turns"),
@@ -57,7 +61,9 @@ def _own(build):
               ("herd", "DL", "publish to all")]
     for variant, workloads, note in limits:
         yield Subject("limit", "limit", variant, [limit, "WORKLOAD", "--variant", variant],
-                      workloads=workloads, note=note)
+                      workloads=workloads, note=note, compares="delifeq" in variant)
+    yield Subject("limit", "limit", "first", [limit, "WORKLOAD", "--variant", "handover"],
+                  workloads="N", note="handover in the rhythm of lockwire first", rounds=True)
     own = [("default", "", "UDLN", "fence, 16 local turns"),
            ("nofence", "nofence", "U", "LW_NO_FENCE"),
            ("noturns", "noturns", "DLN", "local_turns 1"),
@@ -67,6 +73,8 @@ def _own(build):
                       [lockwire, "WORKLOAD"] + (["--variant", variant] if variant else []),
                       workloads=workloads + ("HX" if label == "default" else ""), note=note,
                       renews_at=1 / 3)
+    yield Subject("lockwire", "lockwire", "first", [lockwire, "WORKLOAD"], workloads="N",
+                  note="default, each release the first of its name", rounds=True)
     gateway = os.path.join(build, "bench/gateway")
     for label, words, note in [("gift", [], "with the lock"),
                                ("unlocked", ["--unlocked"], "the same without the lock"),
@@ -138,5 +146,12 @@ def build_own(build, log):
                    stderr=log, check=True)
 
 
-def own(build):
-    return list(_own(build))
+def own(build, server):
+    """What such a server (its facts) can be measured with, and of the others why not."""
+    subjects, missing = [], {}
+    for subject in _own(build):
+        if subject.compares and not server["compares"]:
+            missing[subject.label] = server["name"] + " has no compare-and-delete of its own"
+        else:
+            subjects.append(subject)
+    return subjects, missing

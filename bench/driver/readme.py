@@ -17,7 +17,7 @@ COLUMNS = [("pairs/s, C=1", ("U", 1, 1), "rate", "rate"),
            ("told after, us", ("N", 2, 2), "notify_p50_us", "us"),
            ("bytes per held lock", ("H", 10000, 1), "bytes_per_lock", "whole"),
            ("granted after a crash, ms", ("X", 2, 1), "after_lease_ms", "few")]
-LEFT_OUT = (" 10ms", " herd", " race", " hash", " connections", " fence", " pipelined")
+LEFT_OUT = (" 10ms", " herd", " race", " hash", " connections", " fence", " pipelined", " delifeq-fence", " first")
 
 
 def _cells(view, label):
@@ -43,6 +43,6 @@ def text(result, view):
         lines.append("| %s | %s |" % (label, " | ".join(_cells(view, label))))
     lines += ["", "%s; %d cores of %s, %s, %s, over %s; medians of up to %d repeats. %s."
               % (facts["date"], facts["cores"], facts["cpu"], facts["system"],
-                 facts["redis"].replace(" server v=", " "), result["transport"],
+                 result["server"]["name"], result["transport"],
                  result["repeats"], "; ".join(used))]
     return lines

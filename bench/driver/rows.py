@@ -73,14 +73,15 @@ def _overtaken(rows):
     return total, len(by_grant)
 
 
-def disorder(processes):
+def disorder(processes, most):
     """Mean share of older waiters overtaken: 0 = FIFO, 0.5 = random. Judged inside each
-    process, where the order of asking is known."""
+    process, where the order of asking is known; `most` of each: as many as a grant
+    overtakes in the mean where the youngest always comes first."""
     total = grants = 0
-    for rows in processes:
-        if len(rows.asked) > 1:
+    for rows, many in zip(processes, most):
+        if many > 0:
             overtaken, count = _overtaken(rows)
-            total += overtaken / ((len(rows.asked) - 1) / 2)
+            total += overtaken / many
             grants += count
     return total / grants if grants else None
 
@@ -93,8 +94,9 @@ def drain(processes, lines):
     last = max(released, default=first + 1)
     waiters = sum(len(rows.asked) for rows in processes)
     return {"grants": len(waits), "rate": len(released) * 1e9 / (last - first),
-            "without": waiters - len(waits), "disorder": disorder(processes),
-            "overlaps": _overlaps(processes), **spread(waits, "wait")}
+            "without": waiters - len(waits), "overlaps": _overlaps(processes),
+            "disorder": disorder(processes, [(len(rows.asked) - 1) / 2 for rows in processes]),
+            **spread(waits, "wait")}
 
 
 def _in_order(processes):
@@ -118,13 +120,20 @@ def closed_loop(processes, lines):
     return {"grants": len(grants), "rate": len(grants) / seconds,
             "changes": changes / seconds, "crossings": crossings / seconds,
             "without": slots - len(owners), "overlaps": _overlaps(processes),
+            "disorder": disorder(processes, [line["slots"] - 1 for line in lines]),
             "longest_us": max(waits + waiting, default=0) / 1e3, **spread(waits, "wait")}
 
 
 def notify(processes, lines):
-    """From a release's call to the grant in another process, who waited at that time."""
-    grants = [row for row in _in_order(processes) if row[0]]
-    delays = [b[0] - a[1] for a, b in zip(grants, grants[1:])
-              if a[2] != b[2] and a[1] and b[4] < a[1]]
+    """From a release's call to the grant in another process, who waited at that time; of
+    the same name, which the slot stands for: each process has one, or one a round."""
+    order = sorted(_in_order(processes), key=lambda row: row[3])
+    delays, overlaps = [], 0
+    for _, rows in itertools.groupby(order, key=lambda row: row[3]):
+        grants = [row for row in rows if row[0]]
+        for a, b in zip(grants, grants[1:]):
+            overlaps += bool(a[1]) and b[0] < a[1]
+            if a[2] != b[2] and a[1] and b[4] < a[1]:
+                delays.append(b[0] - a[1])
     return {"grants": len(delays), "rate": len(delays) / max(x["seconds"] for x in lines),
-            "overlaps": _overlaps(processes), **spread(delays, "notify")}
+            "overlaps": overlaps, **spread(delays, "notify")}

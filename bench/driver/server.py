@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Throw-away redis-servers: one for each measurement, without persistence, in a fresh
-directory. Owns their lives and what they say of themselves.
+directory. Owns their lives, which program they are, and what they say of themselves.
 
-Happy path: with Server() as server: server.url(unix=False); before = server.cpu_us(); ..."""
+Happy path: use(program); with Server() as server: server.url(unix=False);
+before = server.cpu_us(); ..."""
 import os
 import shutil
 import signal
@@ -15,6 +16,20 @@ import time
 from resp import Link
 
 START_LIMIT_S = 20
+# What deletes a key of that value and no other: Valkey's from 9.0 on, Redis' from 8.4 on.
+COMPARE_AND_DELETE = ["DELIFEQ", "DELEX"]
+
+_program = "redis-server"
+
+
+def use(program):
+    """From here on; of whatever kind, as long as it takes redis-server's arguments. A name
+    without a folder is looked for in PATH. ValueError says that it is none."""
+    global _program
+    found = shutil.which(program)
+    if not found:
+        raise ValueError("--server: '%s' is no program" % program)
+    _program = os.path.abspath(found)
 
 
 def _free_port():
@@ -30,7 +45,7 @@ class Server:
         self.path = os.path.join(self.directory, "redis")
         self.port = _free_port()
         self.process = subprocess.Popen(
-            [*under, "redis-server", "--port", str(self.port), "--bind", "127.0.0.1",
+            [*under, _program, "--port", str(self.port), "--bind", "127.0.0.1",
              "--unixsocket", self.path, "--save", "", "--appendonly", "no",
              "--maxclients", "15000", "--tcp-backlog", "4096", "--dir", self.directory,
              "--logfile", os.path.join(self.directory, "log")],
@@ -79,8 +94,21 @@ class Server:
         info = self.info("cpu")
         return round(1e6 * (float(info["used_cpu_sys"]) + float(info["used_cpu_user"])))
 
-    def version(self):
-        return self.info("server")["redis_version"]
+    def facts(self):
+        """Its name and version, and by which command it compares and deletes (None: a
+        script must)."""
+        info = self.info("server")
+        name = info.get("server_name", "redis")
+        known = self.link("COMMAND", "INFO", *COMPARE_AND_DELETE)
+        return {"name": "%s %s" % (name.capitalize(), info.get(name + "_version", "?")),
+                "compares": next((command for command, there in zip(COMPARE_AND_DELETE, known)
+                                  if there), None)}
+
+
+def facts():
+    """Of the program in use."""
+    with Server() as server:
+        return server.facts()
 
 
 class Monitor:

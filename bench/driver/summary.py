@@ -30,7 +30,7 @@ COLUMNS = {
           ("p99 ms", "wait_p99_us", "ms"), ("commands", "commands", "few"),
           ("disorder", "disorder", "few"), ("without", "without", "whole")],
     "L": [("grants/s", "rate", "rate"), ("changes/s", "changes", "rate"),
-          ("commands", "commands", "few"),
+          ("commands", "commands", "few"), ("disorder", "disorder", "few"),
           ("p99 ms", "wait_p99_us", "ms"), ("longest ms", "longest_us", "ms"),
           ("without", "without", "whole")],
     "N": [("seen/s", "rate", "rate"), ("p50 us", "notify_p50_us", "us"),
@@ -170,8 +170,9 @@ def _cost_of_the_lock(summary):
                 key[1], ", ".join(said))
 
 
-def tables(summary):
-    lines = []
+def tables(summary, server):
+    """`server`: its name and version."""
+    lines = ["", "All against %s." % server]
     for section, title in TITLES.items():
         keys = summary.keys(section)
         if not keys:

@@ -1,10 +1,21 @@
 # SPDX-License-Identifier: MIT
 """The targets, and whether they are met. Every one that this run could judge is printed
-with its figure. Must not know how anything is measured.
+with its figure. Those of uncontended pairs are other ones where the server has a command
+that compares and deletes. Must not know how anything is measured.
 
-Happy path: judge(summary, counts) -> [(met, what, figure), ...]"""
+Happy path: judge(summary, counts, compares) -> [(met, what, figure), ...]"""
 
 OWN, NO_FENCE, NO_TURNS = "lockwire default", "lockwire nofence", "lockwire noturns"
+FIRST = "lockwire first"  # each release that hands over is the first of its name
+
+# By C: of the limit whose release is a script, and of the one whose release is a command.
+WITHOUT_FENCE = {1: 0.95, 16: 0.90, 256: 0.90}
+WITH_FENCE = {1: 0.90, 16: 0.80, 256: 0.85}
+WITHOUT_FENCE_COMPARING = {1: 1.0, 16: 1.1, 256: 1.5}
+WITH_FENCE_COMPARING = {1: 0.95, 16: 1.0, 256: 1.4}
+OF_DELIFEQ = {1: 0.95, 16: 0.88, 256: 0.93}
+
+MANY_ROUNDS = 10
 
 
 class Judge:
@@ -22,25 +33,29 @@ class Judge:
             self.verdicts.append((met, what, "%.4g (%s %g)" % (value, sign, target)))
 
 
-def _uncontended(judge, summary):
-    targets = {1: (0.90, 0.80), 16: (0.85, 0.70), 256: (0.80, 0.65)}
+def _uncontended(judge, summary, compares):
+    plain, fenced = ((WITHOUT_FENCE_COMPARING, WITH_FENCE_COMPARING) if compares
+                     else (WITHOUT_FENCE, WITH_FENCE))
     for key in summary.keys("U"):
-        plain, fenced = targets[key[1]]
         where = "U C=%d " % key[1]
-        judge.at_least(where + "without fence, of the limit",
-                       summary.ratio(key, NO_FENCE, "limit plain"), plain)
-        judge.at_least(where + "with fence, of the limit",
-                       summary.ratio(key, OWN, "limit plain"), fenced)
-    key = ("U", 256, 1)
-    peers = [label for label in summary.labels(key)
+        judge.at_least(where + "without fence, of the script limit",
+                       summary.ratio(key, NO_FENCE, "limit plain"), plain[key[1]])
+        judge.at_least(where + "without fence, of limit delifeq",
+                       summary.ratio(key, NO_FENCE, "limit delifeq"), OF_DELIFEQ[key[1]])
+        judge.at_least(where + "with fence, of the script limit",
+                       summary.ratio(key, OWN, "limit plain"), fenced[key[1]])
+        _before_the_peers(judge, summary, key, where)
+
+
+def _before_the_peers(judge, summary, key, where):
+    """Without fence as they are; with fence too, since that is what ours has by default."""
+    rates = [(summary.median(key, label, "rate") or 0, label) for label in summary.labels(key)
              if not label.startswith(("limit ", "lockwire "))]
-    rates = [(summary.median(key, label, "rate") or 0, label) for label in peers]
     if rates:
         best = max(rates)[1]
-        judge.at_least("U C=256 without fence, of the best peer (%s)" % best,
-                       summary.ratio(key, NO_FENCE, best), 3)
-        judge.at_least("U C=256 with fence, of the best peer (%s)" % best,
-                       summary.ratio(key, OWN, best), 2.5)
+        for what, label in (("without fence", NO_FENCE), ("with fence", OWN)):
+            judge.at_least("%s%s, of the best peer (%s)" % (where, what, best),
+                           summary.ratio(key, label, best), 1)
 
 
 def _hand_over(judge, summary, section):
@@ -50,25 +65,25 @@ def _hand_over(judge, summary, section):
                        summary.ratio(key, NO_TURNS, "limit handover"), 0.75)
         judge.at_most(where + "waiters without a grant",
                       summary.worst(key, NO_TURNS, "without"), 0)
-        if section == "D":
-            commands = summary.median(key, NO_TURNS, "commands")
-            judge.at_most(where + "commands per hand-over", commands, 2.2)
-            judge.at_most(where + "disorder", summary.median(key, NO_TURNS, "disorder"),
-                          0.02)
-    keys = summary.keys(section)
-    rates = [summary.median(key, NO_TURNS, "rate") for key in keys]
-    if len(keys) > 1 and all(rates):
-        judge.at_least("%s turns off: slowest of all W, of the fastest" % section,
-                       min(rates) / max(rates), 0.75)
+        grants = summary.median(key, NO_TURNS, "grants")
+        # In L those who wait at the end have joined, too; of many rounds that is little.
+        if section == "D" or grants and grants >= MANY_ROUNDS * key[1]:
+            judge.at_most(where + "commands per hand-over",
+                          summary.median(key, NO_TURNS, "commands"), 2.2)
+        judge.at_most(where + "disorder", summary.median(key, NO_TURNS, "disorder"), 0.02)
+    # By what the limit does at that W, whose queue is a list: what disturbs one W is out.
+    ratios = [summary.ratio(key, NO_TURNS, "limit handover") for key in summary.keys(section)]
+    if len(ratios) > 1 and all(ratios):
+        judge.at_least("%s turns off: the worst of all W, of the best (flat)" % section,
+                       min(ratios) / max(ratios), 0.75)
 
 
 def _turns(judge, summary, section):
     for key in summary.keys(section):
         where = "%s W=%d turns of 16: " % key[:2]
-        rate = summary.median(key, OWN, "rate")
-        judge.at_least(where + "grants/s", rate, 100000)
         judge.at_least(where + "of the raw local turns",
-                       summary.ratio(key, OWN, "limit turns"), 0.5)
+                       summary.ratio(key, OWN, "limit turns"), 0.6)
+        rate = summary.median(key, OWN, "rate")
         longest = summary.worst(key, OWN, "longest_us")
         if longest and rate:
             bound_ms = max(50, 4 * 1000 * key[1] / rate)  # four rounds of all waiters
@@ -79,16 +94,18 @@ def _turns(judge, summary, section):
 
 def _others(judge, summary):
     for key in summary.keys("N"):
-        for figure, target in (("notify_p50_us", 1.3), ("notify_p99_us", 2)):
-            judge.at_most("N %s, of the limit's" % figure[7:10],
-                          summary.ratio(key, OWN, "limit handover", figure), target)
+        for label, limit, where in ((OWN, "limit handover", "N "),
+                                    (FIRST, "limit first", "N at a name's first release ")):
+            for figure, target in (("notify_p50_us", 1.25), ("notify_p99_us", 1.5)):
+                judge.at_most("%s%s, of the limit's" % (where, figure[7:10]),
+                              summary.ratio(key, label, limit, figure), target)
     for key in summary.keys("H"):
         if key[1] == 100000:
             where = "H 100,000: "
             judge.at_most(where + "resident bytes per lock",
-                          summary.median(key, OWN, "bytes_per_lock"), 400)
+                          summary.median(key, OWN, "bytes_per_lock"), 600)
             judge.at_most(where + "of a core on the server",
-                          summary.median(key, OWN, "server_cpu_share"), 0.03)
+                          summary.median(key, OWN, "server_cpu_share"), 0.035)
             judge.at_most(where + "of a core in the client",
                           summary.median(key, OWN, "client_cpu_share"), 0.02)
             judge.at_most(where + "latest renewal, in leases",
@@ -114,9 +131,10 @@ def _scale(judge, summary):
                       memory[1] / memory[0], 1.1)
 
 
-def judge(summary, counts):
+def judge(summary, counts, compares):
+    """`compares`: the server's own command to compare and delete, None where it has none."""
     result = Judge(summary)
-    _uncontended(result, summary)
+    _uncontended(result, summary, compares)
     for section in "DL":
         _hand_over(result, summary, section)
         _turns(result, summary, section)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The bench's arithmetic and its sense of time, on rows whose answers are known. Happy path:
+"""The bench's arithmetic, verdicts and sense of time, on rows whose answers are known. Happy path:
 python3 test_rows.py"""
 import argparse
 import array
@@ -16,6 +16,7 @@ import programs  # noqa: E402
 import rows  # noqa: E402
 import runner  # noqa: E402
 import summary  # noqa: E402
+import targets  # noqa: E402
 
 MS = 1_000_000
 
@@ -82,6 +83,23 @@ class Arithmetic(unittest.TestCase):
         figures = rows.notify([first, second], [line(), line()])
         self.assertEqual((figures["grants"], figures["notify_p50_us"]), (2, 2000))
 
+    def test_a_round_is_a_name_of_its_own(self):
+        """The grant of a round while the one before is still held is no hand-over, and no
+        fault of the lock."""
+        first = process((1, 1, 2, 4, 5), (2, 5, 6, 9, 9))
+        second = process((1, 3, 7, 8, 8), (2, 8, 10, 11, 11))
+        figures = rows.notify([first, second], [line(), line()])
+        self.assertEqual((figures["grants"], figures["overlaps"]), (2, 0))
+        self.assertEqual((figures["notify_p50_us"], figures["notify_max_us"]), (3000, 3000))
+        twice = process((1, 3, 3.5, 8, 8))
+        self.assertEqual(rows.notify([first, twice], [line(), line()])["overlaps"], 1)
+
+    def test_a_closed_loop_is_in_order_where_each_round_is(self):
+        fair = process((0, 1, 2, 3, 3), (1, 1, 4, 5, 5), (0, 3, 6, 7, 7), (1, 5, 8, 9, 9))
+        self.assertEqual(rows.closed_loop([fair], [line()])["disorder"], 0)
+        late = process((0, 1, 4, 5, 5), (1, 2, 3, 4, 4), (1, 4, 6, 7, 7), (0, 5, 8, 9, 9))
+        self.assertAlmostEqual(rows.closed_loop([late], [line()])["disorder"], 1 / 4)
+
     def test_no_samples_are_no_figures(self):
         self.assertIsNone(rows.notify([process((0, 1, 0, 0, 0))], [line()])["notify_p50_us"])
 
@@ -102,6 +120,88 @@ class Medians(unittest.TestCase):
                                 self.row("a", 1, commands=7.0, rate=9)])
         self.assertEqual(view.median(("U", 1, 1), "a", "commands"), 2)
         self.assertEqual(view.median(("U", 1, 1), "a", "rate"), 9)
+
+
+class Verdicts(unittest.TestCase):
+    """Rows of one repeat; a target is looked for by how its text begins."""
+
+    def verdict(self, begins, rates, compares=None, key=("U", 256, 1), figure="rate",
+                grants=0):
+        section, size, processes = key
+        view = summary.Summary([
+            {"section": section, "size": size, "processes": processes, "label": label,
+             "repeat": 1, "figures": {figure: value, "grants": grants}}
+            for label, value in rates.items()])
+        found = [met for met, what, _ in targets.judge(view, None, compares)
+                 if what.startswith(begins)]
+        return found[0] if len(found) == 1 else found
+
+    def test_uncontended_targets_are_those_of_the_kind_of_server(self):
+        rates = {"limit plain": 100, "lockwire nofence": 140, "lockwire default": 120}
+        for what in ("without", "with"):
+            begins = "U C=256 %s fence, of the script limit" % what
+            self.assertTrue(self.verdict(begins, rates))
+            self.assertFalse(self.verdict(begins, rates, "DELIFEQ"))
+
+    def test_the_servers_own_compare_and_delete_is_a_limit_too(self):
+        begins = "U C=256 without fence, of limit delifeq"
+        rates = {"limit delifeq": 100, "lockwire nofence": 92}
+        self.assertFalse(self.verdict(begins, rates, "DELEX"))
+        self.assertTrue(self.verdict(begins, {**rates, "lockwire nofence": 94}, "DELEX"))
+        self.assertEqual(self.verdict(begins, {"lockwire nofence": 94}), [])
+
+    def test_the_best_of_all_peers_is_to_be_behind_at_every_c(self):
+        rates = {"slow default": 1, "fast default": 101, "lockwire nofence": 102,
+                 "lockwire default": 100}
+        for clients in (1, 16, 256):
+            begins, key = "U C=%d %%s fence, of the best peer" % clients, ("U", clients, 1)
+            self.assertTrue(self.verdict(begins % "without", rates, key=key))
+            self.assertFalse(self.verdict(begins % "with", rates, key=key))
+
+    def test_a_closed_loop_must_be_in_order_as_a_drain(self):
+        for section in "DL":
+            begins, key = section + " W=50 turns off: disorder", (section, 50, 2)
+            for value, met in ((0.02, True), (0.03, False)):
+                self.assertEqual(met, self.verdict(begins, {"lockwire noturns": value},
+                                                   key=key, figure="disorder"))
+
+    def test_commands_of_a_closed_loop_count_after_many_rounds(self):
+        begins, rates = " W=50 turns off: commands", {"lockwire noturns": 2.3}
+        for section, grants, judged in (("D", 50, True), ("L", 100, False), ("L", 500, True)):
+            found = self.verdict(section + begins, rates, key=(section, 50, 2),
+                                 figure="commands", grants=grants)
+            self.assertEqual(found, False if judged else [])
+
+    def test_flat_is_by_the_limit_of_the_same_w(self):
+        def met(*rates):
+            view = summary.Summary([
+                {"section": "D", "size": size, "processes": 2, "label": label, "repeat": 1,
+                 "figures": {"rate": rate}}
+                for size, *both in rates
+                for label, rate in zip(("limit handover", "lockwire noturns"), both)])
+            return [met for met, what, _ in targets.judge(view, None, None) if "flat" in what]
+
+        self.assertEqual(met((50, 100, 80), (500, 20, 16)), [True])
+        self.assertEqual(met((50, 100, 80), (500, 100, 59)), [False])
+        self.assertEqual(met((50, 100, 80)), [])
+
+    def test_the_first_contended_release_of_a_name_is_judged_by_its_own_limit(self):
+        rates = {"limit handover": 100, "lockwire default": 124, "limit first": 200}
+        for first, met in ((249, True), (251, False)):
+            for begins, expected in (("N p50", True), ("N at a name's first release p50", met)):
+                self.assertEqual(expected, self.verdict(
+                    begins, {**rates, "lockwire first": first}, key=("N", 2, 2),
+                    figure="notify_p50_us"))
+
+
+class Subjects(unittest.TestCase):
+    def test_a_server_that_cannot_compare_is_not_asked_to(self):
+        for command in (None, "DELEX"):
+            subjects, missing = programs.own("", {"name": "Redis 1", "compares": command})
+            comparing = {"limit delifeq", "limit delifeq-fence"}
+            there = comparing & {subject.label for subject in subjects}
+            self.assertEqual(there, comparing if command else set())
+            self.assertEqual(set(missing), comparing - there)
 
 
 class Passes(unittest.TestCase):

@@ -34,13 +34,34 @@ int64_t measure_now(void)
     return clock_ns(CLOCK_MONOTONIC);
 }
 
+int64_t measure_round(const struct measure_options *options)
+{
+    return measure_now() / (1000 * (int64_t)options->round_us);
+}
+
+/* Until so many halves of this round are over; 0 where they are. */
+static unsigned us_until(const struct measure_options *options, int halves)
+{
+    int64_t round = 1000 * (int64_t)options->round_us;
+    int64_t left = halves * round / 2 - measure_now() % round;
+
+    return left > 0 ? (unsigned)(left / 1000) : 0;
+}
+
 unsigned measure_pause_us(const struct measure_options *options)
 {
-    if (!options->pause_us) {
-        return 0;
+    unsigned rest = options->round_us > 0 ? us_until(options, 2) : 0;
+
+    if (options->pause_us == 0) {
+        return rest;
     }
-    return options->pause_us / 2 +
+    return rest + options->pause_us / 2 +
            (unsigned)((double)options->pause_us * ((double)random() / RAND_MAX));
+}
+
+unsigned measure_hold_us(const struct measure_options *options)
+{
+    return options->round_us > 0 ? us_until(options, 1) : options->hold_us;
 }
 
 static double number(const char *option, const char *text, double least, double most)
@@ -103,6 +124,9 @@ static void take(int option, const char *name, struct measure_options *ret)
     case 'p':
         ret->pause_us = (unsigned)number(name, optarg, 0, 1e9);
         break;
+    case 'o':
+        ret->round_us = (unsigned)number(name, optarg, 0, 1e9);
+        break;
     default:
         exit(64);
     }
@@ -120,6 +144,7 @@ void measure_options(int argc, char **argv, const char *variants,
                                           {"lease-ms", required_argument, NULL, 'l'},
                                           {"hold-us", required_argument, NULL, 'h'},
                                           {"pause-us", required_argument, NULL, 'p'},
+                                          {"round-us", required_argument, NULL, 'o'},
                                           {NULL, 0, NULL, 0}};
     int option, index = 0;
 
@@ -129,7 +154,7 @@ void measure_options(int argc, char **argv, const char *variants,
         (void)fprintf(stderr,
                       "usage: %s U|D|L|N|H|X --url URL [--slots N] [--seconds S] "
                       "[--name KEY] [--variant V] [--lease-ms MS] [--hold-us US] "
-                      "[--pause-us US] [--rows FILE]\nvariants: %s\n",
+                      "[--pause-us US] [--round-us US] [--rows FILE]\nvariants: %s\n",
                       argv[0], variants);
         exit(64);
     }

@@ -4,7 +4,8 @@
  * others, the rows of what happened, its last line. Must not know Redis or any lock.
  *
  *     PROGRAM U|D|L|N|H|X --url URL [--slots N] [--seconds S] [--name KEY] [--variant V]
- *             [--lease-ms MS] [--hold-us US] [--pause-us US] [--rows FILE]
+ *             [--lease-ms MS] [--hold-us US] [--pause-us US] [--round-us US]
+ *             [--rows FILE]
  *
  * Happy path: measure_options, measure_start (says "ready" and waits for a line),
  * measure_row for each grant, measure_finish.
@@ -26,6 +27,7 @@ struct measure_options {
     unsigned lease_ms;
     unsigned hold_us;
     unsigned pause_us; /* mean of the time before a slot asks again */
+    unsigned round_us; /* of a round; 0 = none */
 };
 
 /* One acquisition; times in ns of CLOCK_MONOTONIC, 0 = it did not come to that. */
@@ -40,9 +42,18 @@ struct measure_row {
 void measure_options(int argc, char **argv, const char *variants,
                      struct measure_options *ret);
 int64_t measure_now(void);
-/* A random time from half of options->pause_us to one and a half of it; 0 where it is
- * 0. */
+/*
+ * A round is a stretch of the clock, so that processes agree on it without a word: they
+ * ask in its first half, who holds at half-time releases, who waited then holds for a
+ * moment. Its pause is to be well under a quarter of it: timers may come milliseconds
+ * late.
+ */
+int64_t measure_round(const struct measure_options *options);
+/* A random time from half of options->pause_us to one and a half of it; 0 where it is 0.
+ * With rounds it begins at the end of this one. */
 unsigned measure_pause_us(const struct measure_options *options);
+/* options->hold_us, or until the round's half-time. */
+unsigned measure_hold_us(const struct measure_options *options);
 /* What has been noted so far is forgotten, the CPU time counts from here. */
 void measure_start(void);
 /* Notes a finished acquisition, or at the end one that still waits. */

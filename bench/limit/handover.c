@@ -148,7 +148,7 @@ static void serve(void)
     } else {
         TAILQ_REMOVE(&waiting, slot, next);
         slot->row.granted = measure_now();
-        limit_later(base, options->hold_us, held, slot);
+        limit_later(base, measure_hold_us(options), held, slot);
     }
 }
 
@@ -160,7 +160,7 @@ static void granted(struct slot *slot)
         return;
     }
     slot->row.granted = measure_now();
-    limit_later(base, options->hold_us, held, slot);
+    limit_later(base, measure_hold_us(options), held, slot);
 }
 
 static void on_message(redisAsyncContext *context, void *answer, void *arg)

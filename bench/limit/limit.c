@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VARIANTS "plain hash fence pipelined connections handover turns race herd"
+#define VARIANTS                                                                         \
+    "plain hash fence pipelined delifeq delifeq-fence connections handover turns race "  \
+    "herd"
 
 static void stop(evutil_socket_t socket, short what, void *arg)
 {

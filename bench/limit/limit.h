@@ -9,7 +9,8 @@
 
 #include <event2/event.h>
 
-/* U: every slot a key of its own; variants plain, hash, fence, pipelined, connections. */
+/* U: every slot a key of its own; variants plain, hash, fence, pipelined, connections,
+ * and delifeq, delifeq-fence for servers that compare and delete by themselves. */
 uint64_t limit_uncontended(struct event_base *base,
                            const struct measure_options *options);
 /* D, L, N: the release hands over; variants handover, turns. */

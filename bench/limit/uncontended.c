@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Limit U: acquire and release of a key that nobody else wants, in the ways of the field.
- * Owns its scripts. All commands are formatted beforehand, so that nothing but hiredis
- * and Redis is measured.
+ * Owns its scripts, and knows the commands by which servers compare and delete by
+ * themselves. All commands are formatted beforehand, so that nothing but hiredis and
+ * Redis is measured.
  *
  * Happy path: a slot sends its acquire; the answer sends its release; the answer to that
  * is noted and sends the next acquire.
@@ -10,6 +11,7 @@
 #include "limit.h"
 #include "wire.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +32,14 @@ static const char leave_hash[] =
     "if redis.call('HINCRBY', KEYS[1], ARGV[1], -1) > 0 then "
     "redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1 end "
     "redis.call('DEL', KEYS[1]) redis.call('PUBLISH', KEYS[2], '0') return 1";
+
+enum deletes { BY_SCRIPT, BY_DELIFEQ, BY_DELEX };
+
+/* How a run's slots do it: what the variant asks for, and what the server has. */
+struct ways {
+    char acquire[41], release[41]; /* digests; acquire: "" = by SET */
+    enum deletes deletes;
+};
 
 struct slot {
     redisAsyncContext *link;
@@ -86,11 +96,31 @@ static void acquire(struct slot *slot)
     }
 }
 
+static bool is(const struct measure_options *options, const char *variant)
+{
+    return strcmp(options->variant, variant) == 0;
+}
+
+static void prepare_release(struct slot *slot, const struct ways *ways, const char *key,
+                            const char *token)
+{
+    const char *script[] = {"EVALSHA", ways->release, "1", key, token};
+    const char *delifeq[] = {"DELIFEQ", key, token};
+    const char *delex[] = {"DELEX", key, "IFEQ", token};
+
+    if (ways->deletes == BY_DELIFEQ) {
+        slot->release = wire_format(&slot->release_size, 3, delifeq);
+    } else if (ways->deletes == BY_DELEX) {
+        slot->release = wire_format(&slot->release_size, 4, delex);
+    } else {
+        slot->release = wire_format(&slot->release_size, 5, script);
+    }
+}
+
 static void prepare(struct slot *slot, unsigned index,
-                    const struct measure_options *options, const char *shas[2])
+                    const struct measure_options *options, const struct ways *ways)
 {
     char key[256], fence[256], token[64], lease[16];
-    const char *variant = options->variant;
 
     (void)snprintf(key, sizeof(key), "%s:%u", options->name, index);
     (void)snprintf(fence, sizeof(fence), "%s:fence", options->name);
@@ -98,52 +128,77 @@ static void prepare(struct slot *slot, unsigned index,
                    index);
     (void)snprintf(lease, sizeof(lease), "%u", options->lease_ms);
     const char *set[] = {"SET", key, token, "NX", "PX", lease};
-    const char *script[] = {"EVALSHA", shas[0], "2", key, fence, token, lease};
-    const char *remove[] = {"EVALSHA", shas[1], "1", key, token};
-    const char *leave[] = {"EVALSHA", shas[1], "2", key, fence, token, lease};
+    const char *script[] = {"EVALSHA", ways->acquire, "2", key, fence, token, lease};
+    const char *leave[] = {"EVALSHA", ways->release, "2", key, fence, token, lease};
     const char *incr[] = {"INCR", fence};
-    if (shas[0][0]) {
+    if (ways->acquire[0] != '\0') {
         slot->acquire = wire_format(&slot->acquire_size, 7, script);
     } else {
         slot->acquire = wire_format(&slot->acquire_size, 6, set);
     }
-    if (strcmp(variant, "hash") == 0) {
+    if (is(options, "hash")) {
         slot->release = wire_format(&slot->release_size, 7, leave);
     } else {
-        slot->release = wire_format(&slot->release_size, 5, remove);
+        prepare_release(slot, ways, key, token);
     }
-    if (strcmp(variant, "pipelined") == 0) {
+    if (is(options, "pipelined") || is(options, "delifeq-fence")) {
         slot->fence = wire_format(&slot->fence_size, 2, incr);
     }
     slot->row.slot = index;
+}
+
+/* Ends the program where the server has none: who starts it has asked before. */
+static enum deletes own_compare_and_delete(redisContext *link)
+{
+    redisReply *reply = redisCommand(link, "COMMAND INFO DELIFEQ DELEX");
+    enum deletes deletes = BY_SCRIPT;
+
+    wire_check(reply);
+    for (size_t i = reply->elements; i-- > 0;) {
+        if (reply->element[i]->elements > 0) {
+            deletes = i > 0 ? BY_DELEX : BY_DELIFEQ;
+        }
+    }
+    freeReplyObject(reply);
+    if (deletes == BY_SCRIPT) {
+        (void)fprintf(stderr, "limit: the server has neither DELIFEQ nor DELEX\n");
+        exit(1);
+    }
+    return deletes;
+}
+
+static void find_ways(const struct measure_options *options, struct ways *ret)
+{
+    redisContext *link = wire_open_waiting(options->url);
+
+    *ret = (struct ways){.deletes = BY_SCRIPT};
+    wire_load(link, is(options, "hash") ? leave_hash : compare_and_delete, ret->release);
+    if (is(options, "hash")) {
+        wire_load(link, enter_hash, ret->acquire);
+    }
+    if (is(options, "fence")) {
+        wire_load(link, set_with_fence, ret->acquire);
+    }
+    if (strncmp(options->variant, "delifeq", 7) == 0) {
+        ret->deletes = own_compare_and_delete(link);
+    }
+    redisFree(link);
 }
 
 static struct slot *slots_new(struct event_base *base,
                               const struct measure_options *options)
 {
     struct slot *slots = calloc(options->slots, sizeof(*slots));
-    char acquire_sha[41] = "", release_sha[41];
-    const char *shas[] = {acquire_sha, release_sha};
-    redisContext *link = wire_open_waiting(options->url);
+    struct ways ways;
 
     if (slots == NULL) {
         exit(1);
     }
-    wire_load(link,
-              strcmp(options->variant, "hash") != 0 ? compare_and_delete : leave_hash,
-              release_sha);
-    if (strcmp(options->variant, "hash") == 0) {
-        wire_load(link, enter_hash, acquire_sha);
-    }
-    if (strcmp(options->variant, "fence") == 0) {
-        wire_load(link, set_with_fence, acquire_sha);
-    }
-    redisFree(link);
+    find_ways(options, &ways);
     for (unsigned i = 0; i < options->slots; i++) {
-        prepare(&slots[i], i, options, shas);
-        slots[i].link = i && strcmp(options->variant, "connections") != 0
-                            ? slots[0].link
-                            : wire_open(base, options->url);
+        prepare(&slots[i], i, options, &ways);
+        slots[i].link = i && !is(options, "connections") ? slots[0].link
+                                                         : wire_open(base, options->url);
     }
     return slots;
 }

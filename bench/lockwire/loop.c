@@ -2,6 +2,8 @@
 /*
  * Workloads U, D, L and N: slots that acquire and release. Owns the slots. Must not know
  * what a variant means. Happy path: ask, on_granted, over, on_released, ask again.
+ *
+ * Each round has a name of its own, so that the release which hands over is its first.
  */
 #include "subject.h"
 
@@ -79,13 +81,14 @@ static void over(evutil_socket_t socket, short what, void *arg)
 static void on_granted(struct lw_lock *lock, int status, void *arg)
 {
     struct slot *slot = arg;
-    const struct measure_options *options = slot->run->subject->options;
+    const struct run *run = slot->run;
+    unsigned hold = run->warming ? 0 : measure_hold_us(run->subject->options);
 
     (void)lock;
     subject_check("acquiring", status);
     slot->row.granted = measure_now();
-    if (options->hold_us && !slot->run->warming) {
-        wait_for(slot, options->hold_us);
+    if (hold > 0) {
+        wait_for(slot, hold);
     } else {
         release(slot);
     }
@@ -95,6 +98,7 @@ static void ask(struct slot *slot)
 {
     struct run *run = slot->run;
     struct subject *subject = run->subject;
+    bool rounds = subject->options->round_us > 0 && !run->warming;
     char name[512];
     int length = snprintf(name, sizeof(name), "%s", subject->options->name);
 
@@ -102,8 +106,12 @@ static void ask(struct slot *slot)
         length +=
             snprintf(name + length, sizeof(name) - length, ":warm:%d", (int)getpid());
     }
-    if (run->workload == 'U') {
-        (void)snprintf(name + length, sizeof(name) - length, ":%d", (int)slot->row.slot);
+    if (rounds) {
+        slot->row.slot = measure_round(subject->options);
+    }
+    if (run->workload == 'U' || rounds) {
+        (void)snprintf(name + length, sizeof(name) - length, ":%lld",
+                       (long long)slot->row.slot);
     }
     slot->row = (struct measure_row){.slot = slot->row.slot, .asked = measure_now()};
     subject_check("lw_acquire", lw_acquire(slot->client, name, &subject->acquire,

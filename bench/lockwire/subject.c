@@ -55,6 +55,9 @@ void subject_open(struct subject *subject, struct event_base *base,
     if (strcmp(variant, "exclusive") == 0) {
         subject->acquire.mode = LW_EXCLUSIVE;
     }
+    if (strcmp(variant, "shared") == 0) {
+        subject->acquire.mode = LW_SHARED;
+    }
     subject->acquire.lease_ms = options->lease_ms;
     subject->acquire.wait_ms = -1;
     client.link = on_link;

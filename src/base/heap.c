@@ -149,8 +149,3 @@ int64_t lw__heap_key(const struct lw__heap *heap, const struct lw__heap_node *no
 {
     return heap->entries[node->slot - 1].key;
 }
-
-const struct lw__heap_entry *lw__heap_first(const struct lw__heap *heap)
-{
-    return heap->count > 0 ? &heap->entries[0] : NULL;
-}

@@ -29,6 +29,9 @@ void lw__heap_set(struct lw__heap *heap, struct lw__heap_node *node, int64_t key
 /* Or it is absent. */
 void lw__heap_remove(struct lw__heap *heap, struct lw__heap_node *node);
 int64_t lw__heap_key(const struct lw__heap *heap, const struct lw__heap_node *node);
-/* NULL: empty. */
-const struct lw__heap_entry *lw__heap_first(const struct lw__heap *heap);
+/* NULL: empty. Here, since it is asked before each callback. */
+static inline const struct lw__heap_entry *lw__heap_first(const struct lw__heap *heap)
+{
+    return heap->count > 0 ? &heap->entries[0] : NULL;
+}
 #endif

@@ -74,8 +74,7 @@ struct lw__claim *lw__claim_new(struct lw_client *client, const struct lw_lock *
         lw__claim_free(claim);
         return NULL;
     }
-    claim->rw = (struct lw__rw){
-        .write = lock->mode->write, .permits = lock->permits, .owner = claim->owner};
+    claim->permits = lock->permits;
     return claim;
 }
 
@@ -88,9 +87,6 @@ void lw__claim_free(struct lw__claim *claim)
     lw__timer_unreserve(client->loop, 1);
     lw__heap_unreserve(&client->renewals.due, 1);
     DL_DELETE(claim->name->claims, claim);
-    if (claim->name->shared == claim) {
-        claim->name->shared = NULL;
-    }
     lw__name_put(client, claim->name);
     free(claim->owner);
     client->open_claims--;
@@ -110,6 +106,7 @@ void lw__claim_turn(struct lw__claim *claim)
     claim->previous_n = claim->n;
     claim->previous_window_ms = claim->window_ms;
     claim->n = ++claim->client->next_n;
+    claim->named = false;
     if (claim->waiting != NULL) {
         claim->window_ms = claim->waiting->window_ms;
     }

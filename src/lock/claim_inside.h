@@ -13,5 +13,6 @@ static inline struct lw__claim *lw__claim_of(struct lw__command *command)
 /* claim_put.c: for `put` of the claim's commands. */
 void lw__claim_put_try(struct lw__command *command, struct lw__buffer *out);
 void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out);
+void lw__claim_put_drop(struct lw__command *command, struct lw__buffer *out);
 void lw__claim_put_release(struct lw__command *command, struct lw__buffer *out);
 #endif

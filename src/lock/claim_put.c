@@ -6,6 +6,7 @@
 
 #include "base/buffer.h"
 #include "lock/claim.h"
+#include "lock/hints.h"
 #include "lock/machine.h"
 #include "lock/mode.h"
 #include "lock/terms.h"
@@ -24,9 +25,11 @@ static bool wants_to_join(const struct lw__claim *claim)
            lw__terms_wants_place(claim);
 }
 
-static const struct lw__rw *rw_of(const struct lw__claim *claim)
+/* In `room`; NULL where its mode asks for no more than the name. */
+static const struct lw__rw *rw_of(const struct lw__claim *claim, struct lw__rw *room)
 {
-    return claim->mode->rw ? &claim->rw : NULL;
+    *room = (struct lw__rw){claim->mode->write, claim->permits, claim->owner};
+    return claim->mode->rw ? room : NULL;
 }
 
 /* The lease to ask for: what goes out is what the machine will count the answer by. */
@@ -48,11 +51,21 @@ void lw__claim_put_try(struct lw__command *command, struct lw__buffer *out)
     struct lw__token token = lw__claim_token(claim);
     bool fence = lw__terms_wants_fence(claim);
 
+    claim->named = true;
     claim->set_done = claim->set_answered = false;
     claim->numbers = fence ? 1 : 0;
     command->request.expected = fence ? 2 : 1;
-    command->request.second =
-        lw__encode_try(out, claim->name->text, &token, ask_lease_ms(claim), fence);
+    command->request.second = (uint32_t)lw__encode_try(out, claim->name->text, &token,
+                                                       ask_lease_ms(claim), fence);
+}
+
+/* A token that may queue is a padded one, from the first time that it is sent. */
+static void name_token(struct lw__claim *claim)
+{
+    if (!claim->named && claim->mode->tries) {
+        claim->n |= LW__PADDED;
+    }
+    claim->named = true;
 }
 
 void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)
@@ -60,32 +73,47 @@ void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)
     struct lw__claim *claim = lw__claim_of(command);
     struct lw__token previous = {claim->client->uuid, claim->previous_n,
                                  claim->previous_window_ms};
+    bool joins = wants_to_join(claim);
+    struct lw__rw rw;
     struct lw__acquire_args args = {
         .name = claim->name->text,
-        .token = lw__claim_token(claim),
         .previous = claim->machine.turning ? &previous : NULL,
-        .rw = rw_of(claim),
-        .server = lw__node_server(claim->client->node),
+        .rw = rw_of(claim, &rw),
+        .numbers = lw__node_numbers(claim->client->node),
         .ticket = claim->machine.ticket,
-        .wait = wants_to_join(claim),
+        .wait = joins,
+        .keep = joins && lw__hints_keep(claim->client, claim->name),
         .fence = lw__terms_wants_fence(claim),
     };
 
+    name_token(claim);
+    args.token = lw__claim_token(claim);
     args.lease_ms = ask_lease_ms(claim);
     claim->asked_to_join = args.wait;
     claim->numbers = args.fence ? 16 : 0;
-    claim->mode->encode_acquire(out, command->eval, &args);
+    claim->mode->encode_acquire(out, lw__command_evals(command), &args);
+}
+
+void lw__claim_put_drop(struct lw__command *command, struct lw__buffer *out)
+{
+    struct lw__claim *claim = lw__claim_of(command);
+    struct lw__token token = lw__claim_token(claim);
+
+    claim->drop = lw__node_drop(claim->client->node);
+    claim->mode->encode_drop(out, lw__command_evals(command), claim->drop,
+                             claim->name->text, &token);
 }
 
 void lw__claim_put_release(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__claim *claim = lw__claim_of(command);
+    struct lw__rw rw;
     struct lw__release_args args = {
         .name = claim->name->text,
         .token = lw__claim_token(claim),
-        .rw = rw_of(claim),
-        .server = lw__node_server(claim->client->node),
+        .rw = rw_of(claim, &rw),
+        .numbers = lw__node_numbers(claim->client->node),
     };
 
-    claim->mode->encode_release(out, command->eval, &args);
+    claim->mode->encode_release(out, lw__command_evals(command), &args);
 }

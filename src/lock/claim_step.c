@@ -4,10 +4,10 @@
  * anything about a lock.
  *
  * Happy path: START -> SEND_TRY, its two replies -> GRANTED -> events->granted; RELEASE
- * -> SEND_RELEASE, its reply -> events->released, events->ended. No link, no answer, or
- * an error that may pass: the outcome is open, and the machine knows what then; an error
- * that is for good: REFUSED. An answer that no script of ours can have given is not taken
- * (node_send.c). */
+ * -> SEND_RELEASE, a drop where nobody seems to queue (may_drop), its reply ->
+ * events->released, events->ended. No link, no answer, or an error that may pass: the
+ * outcome is open, and the machine knows what then; an error that is for good: REFUSED.
+ * An answer that no script of ours can have given is not taken (node_send.c). */
 #include "lock/claim_inside.h"
 
 #include "base/log.h"
@@ -29,6 +29,9 @@
 #include <string.h>
 #include <syslog.h>
 #include <utlist.h>
+
+#define UNSEEN_US (20 * LW__MS)
+#define LOOKS_ONCE_IN 32
 
 /* ---- what comes back ---- */
 
@@ -146,7 +149,9 @@ static bool try_answered(struct lw__command *command, const struct lw__reply *re
         set_error[0] = '\0';
         if (type == LW__REPLY_ERROR) {
             lw__told(lw__reply_text(reply, NULL), set_error, LW__WHY);
-        } else if (!claim->set_done && type != LW__REPLY_NIL) {
+        } else if (type == LW__REPLY_NIL) {
+            claim->named = false; /* nothing of it is there, nor will be */
+        } else if (!claim->set_done) {
             return false;
         }
         if (command->request.expected > 0) {
@@ -197,22 +202,39 @@ static void take_queued(struct lw__claim *claim, const struct lw__acquired *answ
                         struct lw__input *input)
 {
     const struct lw__in_line *in_line = claim->mode->in_line;
+    int64_t left = answer->remaining_ms;
 
+    if (left == LW__NOT_TOLD) {
+        left = claim->window_ms; /* as if it were handed over now */
+    }
     input->event = LW__EV_QUEUED;
-    input->queued.remaining_ms = answer->remaining_ms;
+    input->queued.remaining_ms = left;
     input->queued.position = answer->position;
     input->queued.ticket = answer->ticket;
     input->queued.server_us = answer->server_us;
     input->queued.again = answer->again;
     input->queued.asked_to_join = claim->asked_to_join;
     input->queued.released = answer->released;
-    claim->remaining_ms = answer->remaining_ms;
+    claim->asking.remaining_ms = left;
     lw__hints_note_clock(claim, input->sent_us, answer->server_us);
     lw__hints_note_contended(claim->client, claim->name);
     input->queued.poll_ms = in_line != NULL ? in_line->poll_ms(claim) : 0;
     if (answer->stranger != NULL) {
         tell_of_stranger(claim, answer->stranger);
     }
+}
+
+/* Who tries once behind a release of its own client that did nothing at first (the value
+ * was marked, or NOSCRIPT) and went out anew behind it: what refused it is let go of. */
+static bool came_before_release(const struct lw__claim *claim)
+{
+    const struct lw__claim *first = claim->name->claims;
+
+    return !claim->asked_to_join && first != claim && claim->mode->encode_drop != NULL &&
+           !claim->machine.turning && first->machine.phase == LW__LEAVING &&
+           first->machine.in_flight &&
+           (lw__node_is_unsent(&first->command) ||
+            first->command.request.sent_us > sent_us_of(claim));
 }
 
 static bool acquire_answered(struct lw__command *command, const struct lw__reply *reply)
@@ -225,8 +247,14 @@ static bool acquire_answered(struct lw__command *command, const struct lw__reply
         server_error(claim, lw__reply_text(reply, NULL));
         return true;
     }
-    if (!lw__decode_acquired(reply, claim->machine.turning, &answer)) {
+    if (!claim->mode->decode_acquired(reply, claim->machine.turning, &answer)) {
         return false;
+    }
+    if (answer.kind == LW__ANSWER_QUEUED && came_before_release(claim)) {
+        input.event = LW__EV_NOT_GRANTED;
+        input.not_granted.set_done = false;
+        lw__claim_step(claim, &input);
+        return true;
     }
     switch (answer.kind) {
     case LW__ANSWER_GRANTED:
@@ -275,6 +303,34 @@ static bool release_answered(struct lw__command *command, const struct lw__reply
     return true;
 }
 
+/* What is not released so is released with a look at the queue. A command that the server
+ * refuses has done nothing. */
+static bool drop_answered(struct lw__command *command, const struct lw__reply *reply)
+{
+    struct lw__claim *claim = lw__claim_of(command);
+    struct lw__released answer = {.again = true};
+    struct lw__input input = {.event = LW__EV_RELEASED, .sent_us = sent_us_of(claim)};
+
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        const char *text = lw__reply_text(reply, NULL);
+
+        if (claim->drop == LW__DROP_SCRIPT || lw__classify(text) != LW__ERR_REFUSED) {
+            server_error(claim, text);
+            return true;
+        }
+        lw__node_drop_refused(claim->client->node);
+    } else if (!lw__decode_dropped(reply, &answer)) {
+        lw__node_distrust_drop(claim->client->node);
+        return false;
+    } else if (answer.again) {
+        lw__hints_note_contended(claim->client, claim->name);
+    }
+    input.released.released = answer.released;
+    input.released.again = answer.again;
+    lw__claim_step(claim, &input);
+    return true;
+}
+
 static const struct lw__command_type try_type = {lw__claim_put_try, try_answered,
                                                  try_unanswered, LW__ORDER_FRESH};
 static const struct lw__command_type acquire_types[LW__ORDERS] = {
@@ -285,6 +341,8 @@ static const struct lw__command_type acquire_types[LW__ORDERS] = {
     [LW__ORDER_FRESH] = {lw__claim_put_acquire, acquire_answered, no_answer,
                          LW__ORDER_FRESH},
 };
+static const struct lw__command_type drop_type = {lw__claim_put_drop, drop_answered,
+                                                  no_answer, LW__ORDER_KEEP};
 static const struct lw__command_type release_type = {
     lw__claim_put_release, release_answered, no_answer, LW__ORDER_KEEP};
 
@@ -298,6 +356,22 @@ static enum lw__order order_of(const struct lw__claim *claim)
     return claim->machine.ticket >= 0 ? LW__ORDER_AGAIN : LW__ORDER_FRESH;
 }
 
+/* Whether it is released without a look at the queue: granted by the plain try, so that
+ * nobody queued then as far as is known, and its value would say if somebody did since.
+ * That can be wrong where the lease of whoever held before ran out while others waited.
+ * So each that was held for a while looks, and some of the others. Only how long those
+ * wait rests on it. */
+static bool may_drop(struct lw__claim *claim)
+{
+    struct lw_client *client = claim->client;
+
+    return claim->tried && claim->set_done && claim->mode->encode_drop != NULL &&
+           !claim->machine.uncertain && claim->name->claims == claim &&
+           claim->next == NULL && !lw__hints_is_contended(client, claim->name) &&
+           lw__now_us() - sent_us_of(claim) <= UNSEEN_US &&
+           lw__random_between(&client->random, 1, LOOKS_ONCE_IN) != 1;
+}
+
 static void send_wanted(struct lw__claim *claim, unsigned actions)
 {
     struct lw__node *node = claim->client->node;
@@ -305,7 +379,7 @@ static void send_wanted(struct lw__claim *claim, unsigned actions)
     const struct lw__unseeded *unseeded;
 
     if (actions & LW__SEND_RELEASE) {
-        type = &release_type;
+        type = may_drop(claim) ? &drop_type : &release_type;
     } else if (lw__terms_wants_fence(claim) &&
                (unseeded = lw__node_unseeded(node)) != NULL) {
         cannot_serve(claim, unseeded->class, unseeded->why, false);
@@ -315,7 +389,7 @@ static void send_wanted(struct lw__claim *claim, unsigned actions)
     } else {
         type = &acquire_types[order_of(claim)];
     }
-    claim->trying = type == &try_type;
+    claim->trying = claim->tried = type == &try_type;
     if (lw__node_send(node, &claim->command, type)) {
         return;
     }
@@ -334,11 +408,22 @@ static void rearm(struct lw__claim *claim)
     }
 }
 
+/* What stands in the claim while it asks has no meaning afterwards, nor before. */
+static void begin_part(struct lw__claim *claim, bool asks)
+{
+    if (asks) {
+        memset(&claim->asking, 0, sizeof(claim->asking));
+    } else {
+        memset(&claim->held, 0, sizeof(claim->held));
+    }
+}
+
 /* The actions taken; with LW__DO_END, the claim is gone. */
 __attribute__((noinline)) static unsigned step(struct lw__claim *claim,
                                                struct lw__input *input)
 {
     const struct lw__claim_events *events = claim->client->events;
+    bool asked = lw__machine_asks(claim->machine.phase);
     struct lw__output out;
 
     input->now_us = lw__now_us();
@@ -346,6 +431,9 @@ __attribute__((noinline)) static unsigned step(struct lw__claim *claim,
     input->linked = lw__node_is_up(claim->client->node);
     input->margin_us = claim->waiting != NULL ? lw__terms_margin_us(claim->waiting) : 0;
     out = lw__machine_step(&claim->machine, input);
+    if (lw__machine_asks(claim->machine.phase) != asked) {
+        begin_part(claim, !asked);
+    }
     rearm(claim);
     if (out.actions & LW__DO_RELEASED) {
         events->released(claim, out.release_status);

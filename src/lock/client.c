@@ -16,6 +16,7 @@
 #include "lock/inspect.h"
 #include "lock/lock.h"
 #include "lock/mode.h"
+#include "lock/name.h"
 #include "lock/notify.h"
 #include "lock/options.h"
 #include "lock/renewal.h"
@@ -160,8 +161,7 @@ void lw_client_free(struct lw_client *client)
     }
     lw__notify_clear(client);
     lw__ending_take_down(client);
-    /* names that only handles still use belong to these from now on */
-    HASH_CLEAR(hh, client->names);
+    lw__name_clear(client);
     lw__ending_unref(client);
 }
 

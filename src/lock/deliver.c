@@ -25,7 +25,7 @@
 static void count_granted(struct lw_lock *lock)
 {
     struct lw_stats *stats = &lock->client->stats;
-    int64_t waited_us = lw__now_us() - lock->asked_us;
+    int64_t waited_us = lw__now_us() - lock->asking.asked_us;
     size_t bucket = 0;
 
     while (bucket < LW_WAIT_BUCKETS - 1 && waited_us > ((int64_t)LW__MS << bucket)) {
@@ -86,6 +86,7 @@ static void deliver_to_lock(struct lw_lock *lock, enum lw__notice_kind kind, int
         stats->waiting--;
         if (status == LW_OK) {
             count_granted(lock);
+            lw__handle_told(lock);
         } else {
             count_ended(stats, status);
         }
@@ -98,8 +99,7 @@ static void deliver_to_lock(struct lw_lock *lock, enum lw__notice_kind kind, int
         break;
     default:
         lock->state = LW_DONE;
-        callback = lock->released;
-        arg = lock->released_arg;
+        callback = lock->done;
         break;
     }
     call_back(lock, callback, status, arg);

@@ -22,17 +22,18 @@
 
 void lw__ending_take_down(struct lw_client *client)
 {
-    struct lw__name *name, *next;
+    struct lw__name *name = lw__name_after(client, NULL), *next;
 
     if (client->loop == NULL) {
         return;
     }
-    HASH_ITER(hh, client->names, name, next) {
+    for (; name != NULL; name = next) {
         lw__name_keep(name);
         while (name->claims != NULL) {
             lw__renewal_forget(name->claims);
             lw__claim_free(name->claims);
         }
+        next = lw__name_after(client, name);
         lw__name_put(client, name);
     }
     if (client->node != NULL) {

@@ -37,12 +37,13 @@ void lw__handle_set_errstr(struct lw_lock *lock, const char *why)
 
 static void await(struct lw__claim *claim, struct lw_lock *lock)
 {
-    int64_t at = lock->give_up_us;
+    int64_t at = lock->asking.give_up_us;
 
     lock->claim = claim;
     claim->tries += lock->once;
     if (lock->once) {
-        at = lock->asked_us + (int64_t)lock->client->options.request_timeout_ms * LW__MS;
+        at = lock->asking.asked_us +
+             (int64_t)lock->client->options.request_timeout_ms * LW__MS;
     }
     if (at == LW__NEVER) {
         lw__timer_cancel(lock->client->loop, &lock->timer);
@@ -87,6 +88,7 @@ void lw__handle_finish(struct lw_lock *lock, int status, const char *why)
 {
     lock->claim = NULL;
     lock->granted = false;
+    lock->retry_ms = 0;
     lock->fence = lock->token_n = 0; /* of a grant that came to nothing */
     lw__timer_cancel(lock->client->loop, &lock->timer);
     if (why != NULL) {
@@ -112,16 +114,25 @@ void lw__handle_hold(struct lw__claim *claim, struct lw_lock *lock)
     lock->fence = first ? first + claim->served : 0;
     lock->token_n = claim->n;
     lock->window_ms = claim->window_ms;
-    lock->hold_until_us = lock->max_hold_us > 0 ? lw__now_us() + lock->max_hold_us
-                                                : LW__NEVER;
+    lock->hold_until_us = LW__NEVER;
+    if (lock->asking.max_hold_us > 0) {
+        lock->hold_until_us = lw__now_us() + lock->asking.max_hold_us;
+    }
     claim->served++;
     lw__handle_arm_loss(lock);
     lw__notify_lock(lock, LW__NOTICE_DONE, LW_OK);
 }
 
+void lw__handle_told(struct lw_lock *lock)
+{
+    lock->told = true;
+    lock->held.renew_calls = NULL;
+    lock->held.lost_at_us = 0;
+}
+
 void lw__handle_lose(struct lw_lock *lock, int reason)
 {
-    lock->lost_at_us = lw__terms_deadline_us(lock);
+    lock->held.lost_at_us = lw__terms_deadline_us(lock);
     lw__timer_cancel(lock->client->loop, &lock->timer);
     lw__notify_lock(lock, LW__NOTICE_LOST, reason);
 }
@@ -139,7 +150,6 @@ void lw__handle_free(struct lw_lock *lock)
         lw__name_put(client, lock->name);
     }
     free(lock->owner);
-    free(lock->owner_text);
     free(lock->errstr);
     if (client == NULL || client->free_lock_count == LW__POOLED) {
         free(lock);

@@ -13,10 +13,13 @@ void lw__handle_wait_first(struct lw__claim *claim, struct lw_lock *lock);
 void lw__handle_wait_no_more(struct lw__claim *claim, struct lw_lock *lock);
 /* All who wait for the one wait for the other, which nobody waits for yet. */
 void lw__handle_move_waiters(struct lw__claim *from, struct lw__claim *to);
-/* The end of one that waits no more: `done` will be called with this; why may be NULL. */
+/* The end of one that waits no more: `done` will be called with this; why may be NULL.
+ * Where it is LW_EBUSY the caller sets `retry_ms` then. */
 void lw__handle_finish(struct lw_lock *lock, int status, const char *why);
 /* It holds, and will be told. */
 void lw__handle_hold(struct lw__claim *claim, struct lw_lock *lock);
+/* It was told that it holds. */
+void lw__handle_told(struct lw_lock *lock);
 void lw__handle_arm_loss(struct lw_lock *lock); /* its deadline moved */
 /* It holds no longer: `reason` as for `lost`. Its calls of lw_renew are to end, too. */
 void lw__handle_lose(struct lw_lock *lock, int reason);

@@ -96,8 +96,9 @@ static void put_break(struct lw__command *command, struct lw__buffer *out)
     struct lw__inquiry *inquiry = inquiry_of(command);
     const struct lw_inspected *holder = &inquiry->look.entries[inquiry->breaking];
 
-    lw__encode_break(out, command->eval, inquiry->name, holder->token,
-                     mode_of_broken(inquiry)->rw, lw__node_server(inquiry->client->node));
+    lw__encode_break(out, lw__command_evals(command), inquiry->name, holder->token,
+                     mode_of_broken(inquiry)->rw,
+                     lw__node_numbers(inquiry->client->node));
 }
 
 static void break_next(struct lw__inquiry *inquiry);
@@ -138,7 +139,7 @@ static bool is_meant(const struct lw__inquiry *inquiry, const struct lw_inspecte
     if (inquiry->token == NULL) {
         return true;
     }
-    return strcmp(inquiry->token, holder->token) == 0 &&
+    return lw__format_means(inquiry->token, holder->token) &&
            (*holder->token || holder->mode == LW_MUTEX);
 }
 
@@ -167,7 +168,7 @@ static void put_inspect(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__inquiry *inquiry = inquiry_of(command);
 
-    lw__encode_inspect(out, command->eval, inquiry->name,
+    lw__encode_inspect(out, lw__command_evals(command), inquiry->name,
                        inquiry->broken != NULL ? BROKEN_HOLDERS : LW__LOOK_HOLDERS,
                        inquiry->broken != NULL ? 0 : LW__LOOK_WAITERS);
 }

@@ -90,10 +90,10 @@ int64_t lw__line_busy_ms(const struct lw__name *name)
 
     if (ahead != NULL && holds(ahead)) {
         left = (ahead->machine.deadline_us - now) / LW__MS;
-    } else if (first != NULL && first->remaining_ms < 0) {
-        return first->remaining_ms; /* no TTL */
+    } else if (first != NULL && first->asking.remaining_ms < 0) {
+        return first->asking.remaining_ms; /* no TTL */
     } else if (first != NULL) {
-        left = first->remaining_ms - (now - first->pair.sent_us) / LW__MS;
+        left = first->asking.remaining_ms - (now - first->asking.pair.sent_us) / LW__MS;
     }
     return left > 0 ? left : 0;
 }

@@ -122,14 +122,14 @@ static void take_options(struct lw_lock *lock, const struct lw_acquire_options *
     lock->permits = options->permits;
     lock->lost = options->lost;
     lock->once = options->wait_ms == 0;
-    lock->asked_us = lw__now_us();
-    lock->give_up_us = LW__NEVER;
+    lock->asking.asked_us = lw__now_us();
+    lock->asking.give_up_us = LW__NEVER;
     if (options->wait_ms > 0 && options->wait_ms < INT64_MAX / LW__MS / 2) {
-        lock->give_up_us = lock->asked_us + options->wait_ms * LW__MS;
+        lock->asking.give_up_us = lock->asking.asked_us + options->wait_ms * LW__MS;
     }
     lock->hold_until_us = LW__NEVER;
     if (options->max_hold_ms < INT64_MAX / LW__MS / 2) {
-        lock->max_hold_us = options->max_hold_ms * LW__MS;
+        lock->asking.max_hold_us = options->max_hold_ms * LW__MS;
     }
 }
 
@@ -138,9 +138,7 @@ static void detach(struct lw_lock *lock)
 {
     struct lw_client *client = lock->client;
 
-    while (lock->renew_calls != NULL) {
-        lw__renew_free(lock->renew_calls);
-    }
+    lw__renew_free_all(lock);
     if (client->loop != NULL) {
         lw__notify_cancel(client, &lock->notice);
         lw__timer_cancel(client->loop, &lock->timer);
@@ -154,6 +152,10 @@ void lw__lock_make_inert(struct lw_lock *lock)
     detach(lock);
     lock->client = NULL;
     lock->claim = NULL;
+    if (lock->state == LW_WAITING) {
+        lock->retry_ms = 0;
+        lock->fence = lock->token_n = 0; /* of a grant that nobody was told of */
+    }
     lock->state = LW_DONE;
 }
 
@@ -188,7 +190,7 @@ int lw_acquire(struct lw_client *client, const char *name,
         goto fail;
     }
     client->stats.waiting++;
-    lw__whoami_keep(client, lock->asked_us);
+    lw__whoami_keep(client, lock->asking.asked_us);
     if (lw__turns_join(lock) != 0) {
         client->stats.waiting--;
         goto fail;
@@ -231,8 +233,8 @@ int lw_release(struct lw_lock *lock, lw_lock_cb *done, void *arg)
     lw__notify_cancel(lock->client,
                       &lock->notice); /* a loss not told yet: no longer held */
     lock->state = LW_RELEASING;
-    lock->released = done;
-    lock->released_arg = arg;
+    lock->done = done;
+    lock->arg = arg;
     lock->client->stats.held--;
     lock->client->stats.released++;
     if (lock->claim == NULL) {
@@ -268,7 +270,7 @@ int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, void *ar
     if (lock->claim == NULL || lock->claim->machine.phase != LW__HELD) {
         return 0;
     }
-    if (lock->claim->others == NULL) { /* else they may want more */
+    if (lw__terms_others(lock->claim) == NULL) { /* else they may want more */
         input.shorten.lease_us = (int64_t)lease_ms * LW__MS;
         lw__claim_step(lock->claim, &input);
     }
@@ -308,9 +310,7 @@ void lw_lock_free(struct lw_lock *lock)
     }
     lock->freed = true;
     if (lock->client != NULL) {
-        while (lock->renew_calls != NULL) {
-            lw__renew_free(lock->renew_calls);
-        }
+        lw__renew_free_all(lock);
         if (!lw__forked_is_child(&lock->client->forked) && lock->client->loop != NULL) {
             let_loose(lock);
         }
@@ -346,7 +346,7 @@ void lw__lock_close(struct lw_lock *lock)
             lock->state = LW_DONE;
         }
         lock->claim = NULL;
-        lock->lost_at_us = 0; /* a lost one's rest goes to the next who waits */
+        lock->held.lost_at_us = 0; /* a lost one's rest goes to the next who waits */
         lw__timer_cancel(lock->client->loop, &lock->timer);
     }
 }
@@ -387,18 +387,15 @@ const char *lw_lock_owner(const struct lw_lock *lock)
     if (lock->state == LW_WAITING || lock->token_n == 0) {
         return "";
     }
-    if (lock->owner != NULL) {
-        return lock->owner;
-    }
-    if (lock->owner_text == NULL && lock->client != NULL) {
+    if (lock->owner == NULL && lock->client != NULL) {
         struct lw__token token = {lock->client->uuid, lock->token_n, lock->window_ms};
 
-        mine->owner_text = malloc(LW__TOKEN_SIZE);
-        if (mine->owner_text != NULL) {
-            (void)lock->mode->format_owner(&token, mine->owner_text);
+        mine->owner = malloc(LW__TOKEN_SIZE);
+        if (mine->owner != NULL) {
+            (void)lock->mode->format_owner(&token, mine->owner);
         }
     }
-    return lock->owner_text != NULL ? lock->owner_text : "";
+    return lock->owner != NULL ? lock->owner : "";
 }
 
 const char *lw_lock_errstr(const struct lw_lock *lock)
@@ -408,5 +405,5 @@ const char *lw_lock_errstr(const struct lw_lock *lock)
 
 int64_t lw_lock_retry_ms(const struct lw_lock *lock)
 {
-    return lock->retry_ms;
+    return lock->state == LW_DONE && !lock->told ? lock->retry_ms : 0;
 }

@@ -235,8 +235,7 @@ static struct lw__output queued(struct lw__machine *m, const struct lw__input *i
     }
     /* A message noted while asking: later than this answer it is news. */
     if (handed != 0 && handed >= in->queued.server_us) {
-        return hand_over(m, in, handed, m->handed_fence, in->sent_us,
-                         in->queued.server_us);
+        return hand_over(m, in, handed, m->fence, in->sent_us, in->queued.server_us);
     }
     /* A turn that was spent already takes no place in the queue. */
     if (in->queued.again || m->ask_again ||
@@ -328,7 +327,7 @@ static struct lw__output asking(struct lw__machine *m, const struct lw__input *i
     case LW__EV_HANDED:
         if (in->handed.handed_us > m->handed_us) {
             m->handed_us = in->handed.handed_us;
-            m->handed_fence = in->handed.fence;
+            m->fence = in->handed.fence;
         }
         return act(0);
     case LW__EV_ASK_NOW:

@@ -143,34 +143,40 @@ struct lw__output {
 
 /* Written by machine.c alone, and read by whoever has it. */
 struct lw__machine {
-    enum lw__phase phase;
-    int64_t lease_us;    /* that was asked for last */
-    int64_t window_us;   /* the claim window of its token */
-    int64_t deadline_us; /* D, while held or lapsed */
-    int64_t due_us;      /* LW__EV_DUE is wanted then; held by message: extend then */
-    int64_t ticket;      /* its place, in the queue or once it joins; -1: none yet */
-    int64_t handed_us;   /* a hand-over message noted while asking; 0: none */
-    uint64_t handed_fence;
-    uint64_t fence;
-    int64_t release_until_us; /* when a release stops being tried */
-    int64_t held_until_us;    /* D of the token that is being released */
-    int64_t first_sent_us;    /* when the release of unknown outcome was first sent */
-    bool released;            /* an answer said that the release was done */
-    bool abandoned;           /* the answer awaited is wanted by nobody */
-    bool ask_again;           /* ask once more as soon as this answer is in */
-    bool in_flight;           /* while leaving: an answer is to come */
-    bool uncertain;           /* the release was sent before, with no answer */
-    bool turning;             /* the ask also releases the previous token */
-    bool keeps; /* the lock may be ours already, and its lease runs: it shall not wait */
-    bool by_message;  /* held by message, not yet extended to the full lease */
-    bool in_redis;    /* may have the name or a place in the queue */
-    uint8_t failures; /* unknown outcomes in a row, on a link that stands */
+    int64_t lease_us;  /* that was asked for last */
+    int64_t window_us; /* the claim window of its token */
+    int64_t due_us;    /* LW__EV_DUE is wanted then; held by message: extend then */
+    int64_t ticket;    /* its place, in the queue or once it joins; -1: none yet */
+    union {
+        int64_t handed_us;        /* ASKING: a hand-over message was noted; 0: none */
+        int64_t deadline_us;      /* HELD, LAPSED: D */
+        int64_t release_until_us; /* LEAVING: when a release stops being tried */
+    };
+    uint64_t fence;        /* of the hold; while asking, of that message */
+    int64_t held_until_us; /* D of the token that is being released */
+    int64_t first_sent_us; /* when the release of unknown outcome was first sent */
+    enum lw__phase phase : 8;
+    uint8_t failures;    /* unknown outcomes in a row, on a link that stands */
+    bool released : 1;   /* an answer said that the release was done */
+    bool abandoned : 1;  /* the answer awaited is wanted by nobody */
+    bool ask_again : 1;  /* ask once more as soon as this answer is in */
+    bool in_flight : 1;  /* while leaving: an answer is to come */
+    bool uncertain : 1;  /* the release was sent before, with no answer */
+    bool turning : 1;    /* the ask also releases the previous token */
+    bool by_message : 1; /* held by message, not yet extended to the full lease */
+    bool in_redis : 1;   /* may have the name or a place in the queue */
+    bool keeps : 1; /* the lock may be ours already, and its lease runs: no waiting */
 };
 
 /* `lease_us`: what will be asked for, and how long at least a release is tried. */
 void lw__machine_init(struct lw__machine *machine, int64_t window_us, int64_t lease_us);
 struct lw__output lw__machine_step(struct lw__machine *machine,
                                    const struct lw__input *input);
+/* Its token holds nothing yet, and nobody has let go of it: IDLE, ASKING or QUEUED. */
+static inline bool lw__machine_asks(enum lw__phase phase)
+{
+    return phase <= LW__QUEUED;
+}
 /* How much earlier than the lease's end the client stops believing: 1 % and 2 ms. */
 int64_t lw__machine_drift_us(int64_t span_us);
 /* A grant with less than that is of no use: it shows as none. */

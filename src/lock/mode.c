@@ -5,17 +5,19 @@
 #include "lock/redisson.h"
 #include "lockwire.h"
 #include "redis/decode.h"
-#include "redis/encode.h"
 
 #define READ_WRITE                                                                       \
     .encode_acquire = lw__encode_acquire, .encode_release = lw__encode_release,          \
-    .encode_renew = lw__encode_rw_renew, .decode_released = lw__decode_rw_released,      \
-    .format_owner = lw__format_token, .rw = true, .fenced = true
+    .encode_renew = lw__encode_rw_renew, .decode_acquired = lw__decode_rw_acquired,      \
+    .decode_released = lw__decode_rw_released, .format_owner = lw__format_token,         \
+    .rw = true, .fenced = true
 
 const struct lw__mode lw__mode_table[] = {
     [LW_MUTEX] = {.encode_acquire = lw__encode_acquire,
+                  .encode_drop = lw__encode_drop,
                   .encode_release = lw__encode_release,
                   .encode_renew = lw__encode_renew,
+                  .decode_acquired = lw__decode_acquired,
                   .decode_released = lw__decode_released,
                   .format_owner = lw__format_token,
                   .fenced = true,
@@ -26,6 +28,7 @@ const struct lw__mode lw__mode_table[] = {
     [LW_REDISSON] = {.encode_acquire = lw__encode_redisson_acquire,
                      .encode_release = lw__encode_redisson_release,
                      .encode_renew = lw__encode_redisson_renew,
+                     .decode_acquired = lw__decode_redisson_acquired,
                      .decode_released = lw__decode_redisson_released,
                      .format_owner = lw__format_field,
                      .together = true,

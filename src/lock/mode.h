@@ -2,18 +2,16 @@
 /* What a mode does, where the modes differ. */
 #ifndef LW_MODE_H
 #define LW_MODE_H
-#include "redis/format.h"
+#include "redis/encode.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct lw__acquire_args;
+struct lw__acquired;
 struct lw__claim;
 struct lw__name;
-struct lw__release_args;
 struct lw__released;
-struct lw__renew_args;
 struct lw__reply;
 
 /* Those of one client that wait for a name stand in line here, and not in Redis. */
@@ -34,10 +32,16 @@ struct lw__mode {
     /* what is said to the server, and how its answers are read */
     void (*encode_acquire)(struct lw__buffer *out, bool eval,
                            const struct lw__acquire_args *args);
+    /* Releases what nobody queues for, with a look at the name alone; NULL: always by
+     * `encode_release`. */
+    void (*encode_drop)(struct lw__buffer *out, bool eval, enum lw__drop drop,
+                        const char *name, const struct lw__token *token);
     void (*encode_release)(struct lw__buffer *out, bool eval,
                            const struct lw__release_args *args);
     void (*encode_renew)(struct lw__buffer *out, bool eval, size_t count,
-                         const struct lw__renew_args *args, const char *server);
+                         const struct lw__renew_args *args, const char *numbers);
+    bool (*decode_acquired)(const struct lw__reply *reply, bool turn,
+                            struct lw__acquired *ret);
     bool (*decode_released)(const struct lw__reply *reply, struct lw__released *ret);
     /* Who holds, where the caller gave no owner. */
     size_t (*format_owner)(const struct lw__token *token, char ret[LW__TOKEN_SIZE]);

@@ -11,22 +11,79 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
-static struct lw__name *find(struct lw_client *client, const char *text, size_t length,
-                             unsigned hash)
+#define SIZE_MIN 64
+#define SLOT_MAX 2 /* names, in the mean */
+
+static uint32_t hash_of(const struct lw_client *client, const char *text, size_t length)
 {
-    struct lw__name *name;
+    return (uint32_t)lw__hash(&client->hash_key, text, length);
+}
 
-    HASH_FIND_BYHASHVALUE(hh, client->names, text, length, hash, name);
+static struct lw__name **slot_of(const struct lw__names *names, uint32_t hash)
+{
+    return &names->slots[hash & (names->size - 1)];
+}
+
+/* Without memory it stays as it is, and finding takes longer. */
+static void grow(struct lw__names *names)
+{
+    struct lw__names grown = {.count = names->count,
+                              .size = names->size > 0 ? 2 * names->size : SIZE_MIN};
+    struct lw__name *name, *next;
+
+    grown.slots = calloc(grown.size, sizeof(struct lw__name *));
+    if (grown.slots == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < names->size; i++) {
+        LL_FOREACH_SAFE(names->slots[i], name, next)
+        {
+            LL_PREPEND(*slot_of(&grown, name->hash), name);
+        }
+    }
+    free(names->slots);
+    *names = grown;
+}
+
+static struct lw__name *find(const struct lw_client *client, const char *text,
+                             uint32_t hash)
+{
+    struct lw__name *name = NULL;
+
+    if (client->names.size > 0) {
+        LL_FOREACH(*slot_of(&client->names, hash), name)
+        {
+            if (name->hash == hash && strcmp(name->text, text) == 0) {
+                break;
+            }
+        }
+    }
     return name;
 }
 
 struct lw__name *lw__name_find(struct lw_client *client, const char *text)
 {
-    size_t length = strlen(text);
+    return find(client, text, hash_of(client, text, strlen(text)));
+}
 
-    return find(client, text, length,
-                (unsigned)lw__hash(&client->hash_key, text, length));
+struct lw__name *lw__name_after(const struct lw_client *client,
+                                const struct lw__name *name)
+{
+    const struct lw__names *names = &client->names;
+    size_t slot = 0;
+
+    if (name != NULL) {
+        if (name->next != NULL) {
+            return name->next;
+        }
+        slot = (name->hash & (names->size - 1)) + 1;
+    }
+    while (slot < names->size && names->slots[slot] == NULL) {
+        slot++;
+    }
+    return slot < names->size ? names->slots[slot] : NULL;
 }
 
 void lw__name_keep(struct lw__name *name)
@@ -36,24 +93,25 @@ void lw__name_keep(struct lw__name *name)
 
 struct lw__name *lw__name_get(struct lw_client *client, const char *text)
 {
+    struct lw__names *names = &client->names;
     size_t length = strlen(text);
-    unsigned hash = (unsigned)lw__hash(&client->hash_key, text, length);
-    struct lw__name *name = find(client, text, length, hash);
+    uint32_t hash = hash_of(client, text, length);
+    struct lw__name *name = find(client, text, hash);
 
-    if (name == NULL) {
-        name = malloc(sizeof(*name) + length + 1);
-        if (name == NULL) {
-            return NULL;
-        }
-        memset(name, 0, sizeof(*name));
-        memcpy(name->text, text, length + 1);
-        HASH_ADD_KEYPTR_BYHASHVALUE(hh, client->names, name->text, length, hash, name);
-        if (name->hh.tbl == NULL) { /* uthash had no memory */
-            free(name);
-            return NULL;
-        }
+    if (name != NULL) {
+        lw__name_keep(name);
+        return name;
     }
-    lw__name_keep(name);
+    if (names->count >= SLOT_MAX * names->size) {
+        grow(names);
+    }
+    if (names->size == 0 || (name = malloc(sizeof(*name) + length + 1)) == NULL) {
+        return NULL;
+    }
+    *name = (struct lw__name){.hash = hash, .references = 1};
+    memcpy(name->text, text, length + 1);
+    LL_PREPEND(*slot_of(names, hash), name);
+    names->count++;
     return name;
 }
 
@@ -63,9 +121,16 @@ void lw__name_put(struct lw_client *client, struct lw__name *name)
         return;
     }
     if (client != NULL) {
-        HASH_DEL(client->names, name);
+        LL_DELETE(*slot_of(&client->names, name->hash), name);
+        client->names.count--;
     }
     free(name);
+}
+
+void lw__name_clear(struct lw_client *client)
+{
+    free(client->names.slots);
+    client->names = (struct lw__names){0};
 }
 
 int lw__name_check(struct lw_client *client, const char *name)

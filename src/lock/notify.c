@@ -27,7 +27,7 @@ static void queue(struct lw_client *client, struct lw__notice *notice,
                   enum lw__notice_kind kind, int status, bool urgent)
 {
     lw__notify_cancel(client, notice);
-    notice->kind = kind;
+    notice->kind = (uint8_t)kind;
     notice->status = status;
     notice->urgent = urgent;
     DL_APPEND(*queue_of(client, notice), notice);

@@ -6,6 +6,7 @@
 #include "loop/defer.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct lw__inquiry;
 struct lw__renew_call;
@@ -26,9 +27,9 @@ enum lw__notice_kind {
 /* A callback to be made; embedded in what it is about. */
 struct lw__notice {
     struct lw__notice *next, *prev; /* utlist */
-    enum lw__notice_kind kind;      /* NONE: not queued */
-    bool urgent;                    /* in which queue */
     int status;
+    uint8_t kind; /* enum lw__notice_kind; NONE: not queued */
+    bool urgent;  /* in which queue */
 };
 
 struct lw__link_notice {

@@ -41,8 +41,8 @@ static void put_call(struct lw__command *command, struct lw__buffer *out)
         call->lease_ms = left < LW__MS ? 1 : (uint32_t)(left / LW__MS);
     }
     args.lease_ms = call->lease_ms;
-    claim->mode->encode_renew(out, command->eval, 1, &args,
-                              lw__node_server(claim->client->node));
+    claim->mode->encode_renew(out, lw__command_evals(command), 1, &args,
+                              lw__node_numbers(claim->client->node));
 }
 
 static void call_failed(struct lw__command *command, const char *why, bool sent)
@@ -90,7 +90,7 @@ int lw__renew_new(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, voi
     call->done = done;
     call->arg = arg;
     call->lease_ms = lease_ms;
-    DL_APPEND(lock->renew_calls, call);
+    DL_APPEND(lock->held.renew_calls, call);
     if (lock->notice.kind == LW__NOTICE_LOST || lock->claim == NULL) {
         lw__notify_renewed(call, LW_ELOST);
     } else if (!lw__node_send(lock->client->node, &call->command, &call_type)) {
@@ -103,7 +103,7 @@ void lw__renew_end_all(struct lw_lock *lock, int status)
 {
     struct lw__renew_call *call;
 
-    DL_FOREACH(lock->renew_calls, call) {
+    DL_FOREACH(lock->held.renew_calls, call) {
         /* One that is answered but not told yet is pending as well, for the caller. */
         if (call->notice.kind == LW__NOTICE_NONE) {
             lw__node_forget(lock->client->node, &call->command);
@@ -118,6 +118,13 @@ void lw__renew_free(struct lw__renew_call *call)
 
     lw__notify_cancel(lock->client, &call->notice);
     lw__node_forget(lock->client->node, &call->command);
-    DL_DELETE(lock->renew_calls, call);
+    DL_DELETE(lock->held.renew_calls, call);
     free(call);
+}
+
+void lw__renew_free_all(struct lw_lock *lock)
+{
+    while (lock->told && lock->held.renew_calls != NULL) {
+        lw__renew_free(lock->held.renew_calls);
+    }
 }

@@ -19,7 +19,9 @@ struct lw__renew_call {
 };
 
 int lw__renew_new(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, void *arg);
-/* All that are pending of the handle end with this status. */
+/* All that are pending of the handle, which was told of its grant, end with this
+ * status. */
 void lw__renew_end_all(struct lw_lock *lock, int status);
 void lw__renew_free(struct lw__renew_call *call);
+void lw__renew_free_all(struct lw_lock *lock); /* in silence */
 #endif

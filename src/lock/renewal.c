@@ -85,7 +85,7 @@ static void rearm(struct lw_client *client)
 /* One whose renewal is in flight is planned when that is answered. */
 static void plan_at(struct lw__claim *claim, int64_t due_us)
 {
-    if (claim->batch != NULL) {
+    if (claim->held.batch != NULL) {
         return;
     }
     lw__heap_set(&claim->client->renewals.due, &claim->renewal, due_us);
@@ -96,7 +96,8 @@ static bool renews(const struct lw__claim *claim)
 {
     return claim->machine.by_message || claim->renewing_for_next ||
            (claim->holder != NULL && !(claim->holder->flags & LW_NO_RENEW)) ||
-           (claim->mode->together && (claim->waiting != NULL || claim->entered_us != 0));
+           (claim->mode->together &&
+            (claim->waiting != NULL || claim->held.entered_us != 0));
 }
 
 /* The lease to ask for, in ms, so that D never passes the end of max_hold_ms. 1 extends
@@ -149,7 +150,7 @@ void lw__renewal_plan(struct lw__claim *claim)
     }
     if (claim->machine.by_message) {
         at = claim->machine.due_us;
-    } else if (claim->entered_us != 0) {
+    } else if (claim->held.entered_us != 0) {
         at = lw__now_us();
     } else {
         at = claim->machine.deadline_us - lease + lease / 3 -
@@ -166,15 +167,15 @@ void lw__renewal_now(struct lw__claim *claim)
 void lw__renewal_forget(struct lw__claim *claim)
 {
     lw__heap_remove(&claim->client->renewals.due, &claim->renewal);
-    if (claim->batch == NULL) {
+    if (lw__machine_asks(claim->machine.phase) || claim->held.batch == NULL) {
         return;
     }
-    for (unsigned i = 0; i < claim->batch->count; i++) {
-        if (claim->batch->claims[i] == claim) {
-            claim->batch->claims[i] = NULL;
+    for (unsigned i = 0; i < claim->held.batch->count; i++) {
+        if (claim->held.batch->claims[i] == claim) {
+            claim->held.batch->claims[i] = NULL;
         }
     }
-    claim->batch = NULL;
+    claim->held.batch = NULL;
 }
 
 /* ---- batches ---- */
@@ -202,8 +203,8 @@ static void put_batch(struct lw__command *command, struct lw__buffer *out)
         kept++;
     }
     batch->count = kept;
-    batch->mode->encode_renew(out, command->eval, kept, args,
-                              lw__node_server(batch->client->node));
+    batch->mode->encode_renew(out, lw__command_evals(command), kept, args,
+                              lw__node_numbers(batch->client->node));
 }
 
 static void free_batch(struct lw__batch *batch)
@@ -235,7 +236,7 @@ static void batch_failed(struct lw__command *command, const char *why, bool sent
         if (claim == NULL) {
             continue;
         }
-        claim->batch = NULL;
+        claim->held.batch = NULL;
         try_again(claim);
     }
     free_batch(batch);
@@ -267,9 +268,9 @@ static void answered_one(struct lw__batch *batch, unsigned i, bool renewed)
     if (claim == NULL) {
         return;
     }
-    claim->batch = NULL;
-    if (sent_us > claim->entered_us) {
-        claim->entered_us = 0;
+    claim->held.batch = NULL;
+    if (sent_us > claim->held.entered_us) {
+        claim->held.entered_us = 0;
     }
     lw__renewal_answered(claim, renewed, sent_us, batch->lease_ms[i]);
 }
@@ -346,7 +347,7 @@ static void fill(struct lw__batch *batch, int64_t now_us)
         }
         lw__heap_remove(&client->renewals.due, &claim->renewal);
         batch->mode = claim->mode;
-        claim->batch = batch;
+        claim->held.batch = batch;
         batch->claims[batch->count++] = claim;
     }
 }

@@ -12,10 +12,12 @@
 #include "lock/hints.h"
 #include "lock/line.h"
 #include "lock/machine.h"
+#include "lock/name.h"
 #include "lock/notify.h"
 #include "lock/renewal.h"
 #include "lock/whoami.h"
 #include "lockwire.h"
+#include "redis/encode.h"
 #include "redis/format.h"
 
 #include <stdbool.h>
@@ -40,10 +42,10 @@ struct lw__mode;
 
 /* A name in use, found by its text: name.c's, but for the claims. */
 struct lw__name {
-    UT_hash_handle hh;
+    struct lw__name *next; /* of its slot */
+    uint32_t hash;
     unsigned references;      /* claims and handles */
     struct lw__claim *claims; /* claim.c's: of one client, in order of making */
-    struct lw__claim *shared; /* turns.c's: that further handles may join, or NULL */
     char text[];
 };
 
@@ -54,17 +56,30 @@ struct lw_lock {
     struct lw_lock *next, *prev; /* all handles of the client */
     struct lw__name *name;
     const struct lw__mode *mode;
-    lw_lock_cb *done, *lost, *released;
-    void *arg, *released_arg;
-    char *owner;      /* as given, or NULL */
-    char *owner_text; /* of lw_lock_owner, made when asked for */
-    int64_t asked_us;
-    int64_t give_up_us; /* LW__NEVER: waits for ever */
-    int64_t max_hold_us;
+    lw_lock_cb *lost, *done; /* `done` and `arg`: from lw_release on of that call */
+    void *arg;
+    char *owner; /* as given; NULL: none, or not asked for yet (lw_lock_owner) */
     uint32_t lease_ms, margin_ms, permits;
     uint8_t flags;
     bool once; /* wait_ms 0 */
     bool freed;
+
+    bool told; /* handle.c's: of its grant */
+    /* `asking` is in force until it is told of its grant, `held` from then on; `retry_ms`
+     * once it ended without one. */
+    union {
+        struct { /* lock.c's */
+            int64_t asked_us;
+            int64_t give_up_us; /* LW__NEVER: waits for ever */
+            int64_t max_hold_us;
+        } asking;
+        struct {
+            struct lw__renew_call *renew_calls; /* renew.c's */
+            /* handle.c's: its deadline, once it is lost by the clock; else 0 */
+            int64_t lost_at_us;
+        } held;
+        int64_t retry_ms; /* handle.c's and who calls it: of LW_EBUSY; else 0 */
+    };
 
     char *errstr; /* handle.c's; or NULL */
 
@@ -73,11 +88,8 @@ struct lw_lock {
     struct lw_lock *turn_next, *turn_prev; /* those who wait for, or hold, one claim */
     struct lw__claim *claim;               /* NULL: it has nothing in Redis */
     struct lw__timer timer; /* waiting: give up; held: lost; releasing: LW_EUNKNOWN */
-    int64_t retry_ms;
-    int64_t lost_at_us; /* its deadline, once it has no claim any more */
 
-    struct lw__renew_call *renew_calls; /* renew.c's */
-    struct lw__notice notice;           /* notify.c's */
+    struct lw__notice notice; /* notify.c's */
 
     /* handle.c's; lock.c's before it holds */
     uint64_t fence;
@@ -104,38 +116,45 @@ struct lw__claim {
     const struct lw__mode *mode;
     struct lw__machine machine; /* machine.c's alone */
     struct lw__timer timer;     /* machine.due_us */
-    struct lw__rw rw;           /* read-write modes; owner is the handle's, copied */
-    char *owner;                /* of other modes than LW_MUTEX, too */
+    char *owner;                /* the handle's, copied; NULL: none, or LW_MUTEX */
     uint64_t n, previous_n;
-    uint32_t window_ms, previous_window_ms;
-    int64_t remaining_ms;        /* of the holder, as last heard; turns_events.c's, too */
-    uint8_t numbers;             /* fencing tokens that its grant drew */
-    bool asked_to_join;          /* the ask in flight joins the queue */
-    bool trying;                 /* the plain try is in flight */
-    bool set_answered, set_done; /* its SET */
-    bool stranger_told;
+    uint32_t window_ms, previous_window_ms, permits;
 
-    struct lw__pair pair; /* hints.c's: of its last answer */
+    struct lw__heap_node renewal; /* renewal.c's: when it is due */
+    unsigned tries;               /* handle.c's: of those who wait, who try once */
+    uint8_t numbers;              /* fencing tokens that its grant drew */
+    uint8_t served;               /* handles: turns*.c's; handle.c counts them */
+    bool asked_to_join : 1;       /* the ask in flight joins the queue */
+    bool named : 1;         /* its token was sent, and may be in Redis by that text */
+    bool trying : 1;        /* the plain try is in flight */
+    bool tried : 1;         /* it was the last that was sent */
+    enum lw__drop drop : 2; /* how its release without a look was sent */
+    bool set_answered : 1, set_done : 1; /* its SET */
+    bool stranger_told : 1;
+    bool open : 1;              /* turns.c's: further handles may join it */
+    bool renewing_for_next : 1; /* turns*.c's: the next one wants a fresh lease */
+    bool error_told : 1; /* handle.c's: one is, and no ordinary answer came since */
 
-    /* renewal.c's */
-    struct lw__heap_node renewal; /* when it is due */
-    struct lw__batch *batch;      /* the renewal in flight that it is part of */
+    /* Which is in force lw__machine_asks says; it begins with zeros, by claim_step.c. */
+    union {
+        struct {
+            struct lw__pair pair; /* hints.c's: of its last answer */
+            /* claim_step.c's, turns_events.c's: of the holder, as last heard */
+            int64_t remaining_ms;
+        } asking;
+        struct {
+            struct lw__batch *batch; /* renewal.c's: the one in flight that it is in */
+            struct lw_lock *others;  /* together.c's: hold as well, beside `holder` */
+            /* together.c's: its lease is to be had from then on; 0: renewal.c's, it was
+             */
+            int64_t entered_us;
+            unsigned drawn_on; /* turns*.c's: the connection of its grant's numbers */
+        } held;
+    };
 
-    /* handle.c's */
-    struct lw_lock *waiting; /* in order of arrival */
-    unsigned tries;          /* of those, how many try once */
-
-    /* turns*.c's */
-    struct lw_lock *releasing; /* wants to be told of the release */
-    unsigned drawn_on;         /* the connection that its grant's numbers came on */
-    uint8_t served;            /* handles that it served; handle.c counts them */
-    bool error_told;           /* handle.c's: one is, and no ordinary answer came since */
-    bool renewing_for_next;    /* between two handles: the next wants a fresh lease */
-
-    /* who holds: turns.c's; where several do together.c's */
-    struct lw_lock *holder; /* holds, or lost and not freed yet */
-    struct lw_lock *others; /* hold as well, beside `holder` */
-    int64_t entered_us; /* its lease is to be had from then on; 0: nobody's (renewal.c) */
+    struct lw_lock *waiting;   /* handle.c's: in order of arrival */
+    struct lw_lock *releasing; /* turns*.c's: wants to be told of the release */
+    struct lw_lock *holder;    /* together.c's, turns*.c's: or lost and not freed yet */
 };
 
 struct lw_client {
@@ -161,7 +180,7 @@ struct lw_client {
     struct lw_stats stats; /* each counter where it happens */
 
     struct lw__hash_key hash_key; /* of all its tables */
-    struct lw__name *names;       /* name.c's */
+    struct lw__names names;       /* name.c's */
 
     struct lw_lock *locks;      /* lock.c's */
     struct lw_lock *free_locks; /* handle.c's, and lock.c's who takes from them */

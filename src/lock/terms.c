@@ -14,12 +14,17 @@ static int64_t lease_us(const struct lw_lock *lock)
     return (int64_t)lock->lease_ms * LW__MS;
 }
 
+struct lw_lock *lw__terms_others(const struct lw__claim *claim)
+{
+    return lw__machine_asks(claim->machine.phase) ? NULL : claim->held.others;
+}
+
 static int64_t longest_us(const struct lw__claim *claim)
 {
     int64_t longest = claim->holder != NULL ? lease_us(claim->holder) : 0;
     const struct lw_lock *lock;
 
-    DL_FOREACH2(claim->others, lock, turn_next) {
+    DL_FOREACH2(lw__terms_others(claim), lock, turn_next) {
         longest = lease_us(lock) > longest ? lease_us(lock) : longest;
     }
     DL_FOREACH2(claim->waiting, lock, turn_next) {
@@ -68,8 +73,8 @@ bool lw__terms_wants_place(const struct lw__claim *claim)
 
 int64_t lw__terms_deadline_us(const struct lw_lock *lock)
 {
-    int64_t deadline = lock->claim != NULL ? lock->claim->machine.deadline_us
-                                           : lock->lost_at_us;
+    bool lost = lock->claim == NULL || (lock->told && lock->held.lost_at_us != 0);
+    int64_t deadline = lost ? lock->held.lost_at_us : lock->claim->machine.deadline_us;
 
     return deadline < lock->hold_until_us ? deadline : lock->hold_until_us;
 }
@@ -88,7 +93,7 @@ int64_t lw__terms_least_us(const struct lw_lock *lock)
     if (!lock->granted || least >= LW__LEAST_US) {
         return least;
     }
-    return lock->max_hold_us > 0 && lock->max_hold_us < 2 * LW__LEAST_US
-               ? lock->max_hold_us / 2
+    return lock->asking.max_hold_us > 0 && lock->asking.max_hold_us < 2 * LW__LEAST_US
+               ? lock->asking.max_hold_us / 2
                : LW__LEAST_US;
 }

@@ -11,6 +11,8 @@ struct lw_lock;
 /* To ask for: the holder's, or of the first who waits; where handles hold together the
  * longest. Of a claim that is nobody's what it was. */
 int64_t lw__terms_lease_us(const struct lw__claim *claim);
+/* Who holds beside claim->holder, a list by turn_next; or NULL. */
+struct lw_lock *lw__terms_others(const struct lw__claim *claim);
 /* Who waits wants a number. */
 bool lw__terms_wants_fence(const struct lw__claim *claim);
 /* Who waits may wait in a queue. */

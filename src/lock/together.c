@@ -32,15 +32,15 @@ static void choose_holder(struct lw__claim *claim)
 {
     struct lw_lock *lock, *first = claim->holder;
 
-    DL_FOREACH2(claim->others, lock, turn_next) {
+    DL_FOREACH2(claim->held.others, lock, turn_next) {
         if (first == NULL || needs_it_longer(lock, first)) {
             first = lock;
         }
     }
     if (first != claim->holder) {
-        DL_DELETE2(claim->others, first, turn_prev, turn_next);
+        DL_DELETE2(claim->held.others, first, turn_prev, turn_next);
         if (claim->holder != NULL) {
-            DL_APPEND2(claim->others, claim->holder, turn_prev, turn_next);
+            DL_APPEND2(claim->held.others, claim->holder, turn_prev, turn_next);
         }
         claim->holder = first;
     }
@@ -59,9 +59,9 @@ static void enter(struct lw__claim *claim, struct lw_lock *lock, bool by_grant)
 {
     if ((lock->flags & LW_NO_RENEW) &&
         (!by_grant || claim->machine.lease_us < (int64_t)lock->lease_ms * LW__MS)) {
-        claim->entered_us = lw__now_us();
+        claim->held.entered_us = lw__now_us();
     }
-    DL_APPEND2(claim->others, lock, turn_prev, turn_next);
+    DL_APPEND2(claim->held.others, lock, turn_prev, turn_next);
     lw__handle_hold(claim, lock);
     choose_holder(claim);
 }
@@ -132,14 +132,14 @@ void lw__together_leave(struct lw_lock *lock)
 {
     struct lw__claim *claim = lock->claim;
 
-    if (claim->others == NULL) {
+    if (claim->held.others == NULL) {
         claim->holder = NULL;
         return;
     }
     if (claim->holder == lock) {
         claim->holder = NULL;
     } else {
-        DL_DELETE2(claim->others, lock, turn_prev, turn_next);
+        DL_DELETE2(claim->held.others, lock, turn_prev, turn_next);
     }
     choose_holder(claim);
 }

@@ -34,9 +34,7 @@ static bool shares(const struct lw_lock *lock)
 
 void lw__turns_close(struct lw__claim *claim)
 {
-    if (claim->name->shared == claim) {
-        claim->name->shared = NULL;
-    }
+    claim->open = false;
 }
 
 /* ---- joining ---- */
@@ -46,17 +44,30 @@ static int64_t busy_for_ms(const struct lw__claim *claim)
     int64_t left;
 
     if (claim->machine.phase != LW__HELD) {
-        return claim->remaining_ms;
+        return lw__machine_asks(claim->machine.phase) ? claim->asking.remaining_ms : 0;
     }
     left = (claim->machine.deadline_us - lw__now_us()) / LW__MS;
     return left > 0 ? left : 0;
 }
 
+/* Those before it in the list are on their way out. */
+static struct lw__claim *find_open(const struct lw__name *name)
+{
+    struct lw__claim *claim;
+
+    DL_FOREACH(name->claims, claim) {
+        if (claim->open) {
+            break;
+        }
+    }
+    return claim;
+}
+
 static void join_shared(struct lw__claim *claim, struct lw_lock *lock)
 {
     if (lock->once) {
-        lock->retry_ms = busy_for_ms(claim);
         lw__handle_finish(lock, LW_EBUSY, NULL);
+        lock->retry_ms = busy_for_ms(claim);
         return;
     }
     lw__handle_wait(claim, lock);
@@ -75,7 +86,7 @@ static bool is_behind(const struct lw_lock *lock)
 int lw__turns_join(struct lw_lock *lock)
 {
     struct lw_client *client = lock->client;
-    struct lw__claim *claim = shares(lock) ? lock->name->shared : NULL;
+    struct lw__claim *claim = shares(lock) ? find_open(lock->name) : NULL;
 
     if (claim != NULL) {
         join_shared(claim, lock);
@@ -85,8 +96,8 @@ int lw__turns_join(struct lw_lock *lock)
         return 0;
     }
     if (lock->once && is_behind(lock)) {
-        lock->retry_ms = lw__line_busy_ms(lock->name);
         lw__handle_finish(lock, LW_EBUSY, NULL);
+        lock->retry_ms = lw__line_busy_ms(lock->name);
         return 0;
     }
     if (lock->once && lw__node_is_backing_off(client->node)) {
@@ -97,9 +108,7 @@ int lw__turns_join(struct lw_lock *lock)
     if (claim == NULL) {
         return LW_ENOMEM;
     }
-    if (shares(lock)) {
-        lock->name->shared = claim;
-    }
+    claim->open = shares(lock);
     lw__handle_wait(claim, lock);
     lw__claim_event(claim, LW__EV_START);
     return 0;
@@ -124,9 +133,7 @@ void lw__turns_queue_anew(struct lw__claim *claim)
     }
     lw__handle_move_waiters(claim, fresh);
     fresh->error_told = claim->error_told;
-    if (shares(fresh->waiting)) {
-        fresh->name->shared = fresh;
-    }
+    fresh->open = shares(fresh->waiting);
     lw__claim_event(fresh, LW__EV_START);
 }
 
@@ -164,13 +171,13 @@ static void lapse(struct lw_lock *lock)
     lw__handle_lose(lock,
                     lock->hold_until_us != LW__NEVER && capped ? LW_ETIMEOUT : LW_ELOST);
     lw__renew_end_all(lock, LW_ELOST);
-    if (claim->others != NULL) { /* they hold on, each up to its own margin */
+    if (lw__terms_others(claim) != NULL) { /* they hold on, each up to its own margin */
         lw__together_leave(lock);
         lock->claim = NULL;
         return;
     }
     lw__renewal_forget(claim);
-    input.lapse.at_us = lock->lost_at_us;
+    input.lapse.at_us = lock->held.lost_at_us;
     lw__claim_step(claim, &input);
     lw__turns_queue_anew(claim);
 }
@@ -233,7 +240,7 @@ static bool has_number(const struct lw__claim *claim, const struct lw_lock *next
         return (next->flags & LW_NO_FENCE) != 0;
     }
     return claim->served < claim->numbers && lw__node_is_up(node) &&
-           claim->drawn_on == lw__node_connection(node);
+           claim->held.drawn_on == lw__node_connection(node);
 }
 
 /* A number of its own for the next one, and time to use it: where little is left, or its
@@ -243,12 +250,14 @@ bool lw__turns_may_pass(const struct lw__claim *claim, const struct lw_lock *nex
 {
     int64_t left = claim->machine.deadline_us - lw__now_us();
 
-    /* a renewal in flight was sent with another's lease */
-    if ((next->flags & LW_NO_RENEW) && claim->batch != NULL) {
+    if (claim->machine.phase != LW__HELD) {
         return false;
     }
-    return claim->mode->turns && claim->machine.phase == LW__HELD &&
-           has_number(claim, next) &&
+    /* a renewal in flight was sent with another's lease */
+    if ((next->flags & LW_NO_RENEW) && claim->held.batch != NULL) {
+        return false;
+    }
+    return claim->mode->turns && has_number(claim, next) &&
            claim->served < claim->client->options.local_turns &&
            left > (int64_t)next->window_ms * LW__MS / 4 &&
            left - left / 8 > lw__terms_margin_us(next);

@@ -16,6 +16,7 @@
 #include "lock/renew.h"
 #include "lock/renewal.h"
 #include "lock/structs.h"
+#include "lock/terms.h"
 #include "lock/together.h"
 #include "lock/turns.h"
 #include "loop/timer.h"
@@ -30,7 +31,7 @@ static void said(struct lw__claim *claim, const char *text)
     DL_FOREACH2(claim->waiting, lock, turn_next) {
         lw__handle_set_errstr(lock, text);
     }
-    DL_FOREACH2(claim->others, lock, turn_next) {
+    DL_FOREACH2(lw__terms_others(claim), lock, turn_next) {
         lw__handle_set_errstr(lock, text);
     }
     if (claim->holder != NULL) {
@@ -65,7 +66,7 @@ static void granted(struct lw__claim *claim)
 {
     forget_error(claim);
     claim->served = 0;
-    claim->drawn_on = lw__node_connection(claim->client->node);
+    claim->held.drawn_on = lw__node_connection(claim->client->node);
     if (claim->waiting == NULL) {
         lw__turns_close(claim);
         lw__claim_event(claim, LW__EV_RELEASE);
@@ -90,8 +91,10 @@ static void end_tries(struct lw__claim *claim, int status, const char *why)
             continue;
         }
         lw__handle_wait_no_more(claim, lock);
-        lock->retry_ms = claim->remaining_ms;
         lw__handle_finish(lock, status, why);
+        if (status == LW_EBUSY) {
+            lock->retry_ms = claim->asking.remaining_ms;
+        }
     }
     if (claim->waiting == NULL) {
         lw__turns_close(claim);
@@ -167,7 +170,7 @@ static void lost(struct lw__claim *claim)
         lock->claim = NULL;
         lw__handle_lose(lock, LW_ENOTHELD);
         lw__renew_end_all(lock, LW_ELOST);
-        lock->lost_at_us = 0;
+        lock->held.lost_at_us = 0;
     }
     lw__turns_queue_anew(claim);
 }
@@ -216,31 +219,36 @@ const struct lw__claim_events lw__turns_events = {
 
 /* ---- the link ---- */
 
+static void ask_all_of(struct lw__name *name, bool verify)
+{
+    struct lw__claim *claim, *next;
+
+    DL_FOREACH_SAFE(name->claims, claim, next) {
+        if (verify) {
+            forget_error(claim);
+        }
+        if (lw__line_is_behind(claim)) {
+            claim->asking.remaining_ms = lw__line_busy_ms(name);
+            end_tries(claim, LW_EBUSY, NULL);
+        } else if (claim->machine.phase != LW__HELD) {
+            lw__claim_event(claim, LW__EV_ASK_NOW);
+        } else if (verify) {
+            lw__renewal_now(claim);
+        }
+    }
+}
+
 void lw__turns_ask_all(struct lw_client *client, bool verify)
 {
-    struct lw__name *name, *next_name;
+    struct lw__name *name = lw__name_after(client, NULL), *next;
 
-    HASH_ITER(hh, client->names, name, next_name) {
-        struct lw__claim *claim, *next;
-
-        /* the end of a try has those behind it ask, in their order */
-        if (name->claims != NULL && name->claims->trying) {
-            continue;
-        }
+    for (; name != NULL; name = next) {
         lw__name_keep(name); /* an answer may come at once and end its last claim */
-        DL_FOREACH_SAFE(name->claims, claim, next) {
-            if (verify) {
-                forget_error(claim);
-            }
-            if (lw__line_is_behind(claim)) {
-                claim->remaining_ms = lw__line_busy_ms(name);
-                end_tries(claim, LW_EBUSY, NULL);
-            } else if (claim->machine.phase != LW__HELD) {
-                lw__claim_event(claim, LW__EV_ASK_NOW);
-            } else if (verify) {
-                lw__renewal_now(claim);
-            }
+        /* the end of a try has those behind it ask, in their order */
+        if (name->claims == NULL || !name->claims->trying) {
+            ask_all_of(name, verify);
         }
+        next = lw__name_after(client, name);
         lw__name_put(client, name);
     }
 }

@@ -24,6 +24,24 @@ static void calls_add(struct lw__calls *calls, struct lw__deferred *call)
     calls->end = &call->next;
 }
 
+/* NULL: there is none. */
+static struct lw__deferred *calls_pop(struct lw__calls *calls)
+{
+    struct lw__deferred *call = calls->first;
+
+    if (call == NULL) {
+        return NULL;
+    }
+    calls->first = call->next;
+    if (call->next != NULL) {
+        call->next->prev = &calls->first;
+    } else {
+        calls->end = &calls->first;
+    }
+    call->prev = NULL;
+    return call;
+}
+
 static void calls_move(struct lw__calls *from, struct lw__calls *to)
 {
     struct lw__deferred *call;
@@ -76,8 +94,7 @@ static void run_calls(struct lw__loop *loop, struct lw__calls *calls)
 {
     struct lw__deferred *call;
 
-    while (!loop->freed && (call = calls->first) != NULL) {
-        lw__defer_cancel(loop, call);
+    while (!loop->freed && (call = calls_pop(calls)) != NULL) {
         call->fn(call->arg);
     }
 }

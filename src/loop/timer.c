@@ -53,6 +53,20 @@ static void arm(struct lw__loop *loop, int64_t due_us)
     arm_event(loop, due_us);
 }
 
+static void run_due(struct lw__loop *loop, int64_t now_us)
+{
+    const struct lw__heap_entry *first;
+
+    loop->running_us = now_us;
+    while (!loop->freed && (first = lw__heap_first(&loop->timers)) != NULL &&
+           first->key <= now_us) {
+        struct lw__timer *timer = LW__OWNER(struct lw__timer, node, first->node);
+        lw__heap_remove(&loop->timers, &timer->node);
+        timer->fn((char *)timer - timer->offset);
+    }
+    loop->running_us = INT64_MIN; /* it is armed for one of these: on_timer looks anew */
+}
+
 void lw__timer_catch_up(struct lw__loop *loop)
 {
     const struct lw__heap_entry *first = lw__heap_first(&loop->timers);
@@ -62,17 +76,9 @@ void lw__timer_catch_up(struct lw__loop *loop)
         return;
     }
     now_us = lw__now_us();
-    if (first->key > now_us) {
-        return;
+    if (first->key <= now_us) {
+        run_due(loop, now_us);
     }
-    loop->running_us = now_us;
-    while (!loop->freed && (first = lw__heap_first(&loop->timers)) != NULL &&
-           first->key <= now_us) {
-        struct lw__timer *timer = LW__OWNER(struct lw__timer, node, first->node);
-        lw__heap_remove(&loop->timers, &timer->node);
-        timer->fn(timer->arg);
-    }
-    loop->running_us = INT64_MIN; /* it is armed for one of these: on_timer looks anew */
 }
 
 void lw__timer_arm_next(struct lw__loop *loop)
@@ -92,9 +98,11 @@ void lw__timer_unreserve(struct lw__loop *loop, size_t count)
     lw__heap_unreserve(&loop->timers, count);
 }
 
-void lw__timer_init(struct lw__timer *timer, lw__call_fn *fn, void *arg)
+void lw__timer_init(struct lw__timer *timer, lw__call_fn *fn, void *owner)
 {
-    *timer = (struct lw__timer){{0}, fn, arg};
+    size_t offset = (size_t)((char *)timer - (char *)owner);
+
+    *timer = (struct lw__timer){{0}, (uint32_t)offset, fn};
 }
 
 void lw__timer_set(struct lw__loop *loop, struct lw__timer *timer, int64_t due_us)

@@ -9,18 +9,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A point in time; embedded in its owner. Not copied, not moved while set. */
+/* A point in time; embedded in its owner, to whom it is that far. Not copied, not moved
+ * while set. */
 struct lw__timer {
     struct lw__heap_node node; /* its key: due, in us */
+    uint32_t offset;
     lw__call_fn *fn;
-    void *arg;
 };
 
 /* Makes room for `count` more timers, so that lw__timer_set can never fail for them; to
  * be undone with lw__timer_unreserve when their owner goes. 0, LW_ENOMEM. */
 int lw__timer_reserve(struct lw__loop *loop, size_t count);
 void lw__timer_unreserve(struct lw__loop *loop, size_t count);
-void lw__timer_init(struct lw__timer *timer, lw__call_fn *fn, void *arg);
+/* `fn` is called with `owner`, the struct that it is embedded in. */
+void lw__timer_init(struct lw__timer *timer, lw__call_fn *fn, void *owner);
 /* (Re)sets the timer to fire once at due_us or soon after; a time in the past: next turn.
  * It is unset before its function runs. */
 void lw__timer_set(struct lw__loop *loop, struct lw__timer *timer, int64_t due_us);

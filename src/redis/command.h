@@ -20,10 +20,8 @@ enum lw__order {
 /* Embedded in its owner, who keeps it until it is answered or failed, or forgets it;
  * until then request.prev is not NULL. */
 struct lw__command {
-    struct lw__request request;
+    struct lw__request request; /* type: the node's; note: lw__command_evals */
     const struct lw__command_type *type;
-    struct lw__node *node;
-    bool eval; /* the server does not know the script */
 };
 
 struct lw__command_type {
@@ -36,4 +34,10 @@ struct lw__command_type {
     void (*failed)(struct lw__command *command, const char *why, bool sent);
     enum lw__order order;
 };
+
+/* The server does not know the script: its text is to be sent. */
+static inline bool lw__command_evals(const struct lw__command *command)
+{
+    return command->request.note;
+}
 #endif

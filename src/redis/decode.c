@@ -6,6 +6,8 @@
 
 #include "redis/reply.h"
 
+#include <string.h>
+
 #define LUA_MAX ((int64_t)1 << 53) /* above it a script cannot count */
 
 /* An integer from `low` to `high` at this place of an array, and nothing else. */
@@ -18,12 +20,8 @@ static bool integer_at(const struct lw__reply *reply, size_t index, int64_t low,
         return false;
     }
     element = lw__reply_at(reply, index);
-    if (lw__reply_type(element) != LW__REPLY_INTEGER ||
-        lw__reply_integer(element) < low || lw__reply_integer(element) > high) {
-        return false;
-    }
     *ret = lw__reply_integer(element);
-    return true;
+    return lw__reply_type(element) == LW__REPLY_INTEGER && *ret >= low && *ret <= high;
 }
 
 static bool flag_at(const struct lw__reply *reply, size_t index, bool *ret)
@@ -49,56 +47,153 @@ static const char *word_at(const struct lw__reply *reply, size_t index)
     return text;
 }
 
-static bool get_queued(const struct lw__reply *reply, size_t first,
-                       struct lw__acquired *ret)
+/* rw_acquire.lua says how it is written. */
+static bool get_queued(const struct lw__reply *reply, struct lw__acquired *ret)
 {
     size_t count = lw__reply_count(reply);
+    int64_t zero;
 
     ret->kind = LW__ANSWER_QUEUED;
-    if (!integer_at(reply, first + 1, -1, INT64_MAX, &ret->remaining_ms) ||
-        !integer_at(reply, first + 2, -1, LUA_MAX, &ret->position) ||
-        !integer_at(reply, first + 3, -1, LUA_MAX, &ret->ticket) ||
-        !integer_at(reply, first + 4, 1, LUA_MAX, &ret->server_us) ||
-        !flag_at(reply, first + 5, &ret->again)) {
+    if (!integer_at(reply, 0, 0, 0, &zero) ||
+        !integer_at(reply, 1, -1, INT64_MAX, &ret->remaining_ms) ||
+        !integer_at(reply, 2, -1, LUA_MAX, &ret->position) ||
+        !integer_at(reply, 3, -1, LUA_MAX, &ret->ticket) ||
+        !integer_at(reply, 4, 1, LUA_MAX, &ret->server_us) ||
+        !flag_at(reply, 5, &ret->again)) {
         return false;
     }
-    if (count == first + 7) {
-        ret->stranger = word_at(reply, first + 6);
+    if (count == 7) {
+        ret->stranger = word_at(reply, 6);
         return ret->stranger != NULL;
     }
-    return count == first + 6;
+    return count == 6;
+}
+
+/* The fence or -1, or as above; there are no turns. */
+bool lw__decode_rw_acquired(const struct lw__reply *reply, bool turn,
+                            struct lw__acquired *ret)
+{
+    int64_t number = lw__reply_integer(reply);
+
+    *ret = (struct lw__acquired){0};
+    if (turn) {
+        return false;
+    }
+    if (lw__reply_type(reply) != LW__REPLY_INTEGER) {
+        return get_queued(reply, ret);
+    }
+    ret->kind = number > 0 ? LW__ANSWER_GRANTED : LW__ANSWER_DEADLOCK;
+    ret->fence = number > 0 ? (uint64_t)number : 0;
+    return number == -1 || (number > 0 && number <= LUA_MAX);
+}
+
+/* {1, 0}, or as above; there are no turns, and no numbers. */
+bool lw__decode_redisson_acquired(const struct lw__reply *reply, bool turn,
+                                  struct lw__acquired *ret)
+{
+    int64_t granted, fence;
+
+    *ret = (struct lw__acquired){0};
+    if (turn || !integer_at(reply, 0, 0, 1, &granted)) {
+        return false;
+    }
+    if (granted == 0) {
+        return get_queued(reply, ret);
+    }
+    ret->kind = LW__ANSWER_GRANTED;
+    return integer_at(reply, 1, 0, 0, &fence) && lw__reply_count(reply) == 2;
+}
+
+/* An integer as Lua writes it, up to a blank or the end; `at` is behind that then. */
+static bool take_integer(const char **at, int64_t low, int64_t high, int64_t *ret)
+{
+    bool negative = **at == '-';
+    const char *text = *at + negative, *first = text;
+    int64_t value = 0;
+
+    for (; *text >= '0' && *text <= '9'; text++) {
+        if (value > LUA_MAX / 10) {
+            return false;
+        }
+        value = value * 10 + (*text - '0');
+    }
+    if (text == first || (*first == '0' && (negative || text > first + 1)) ||
+        (*text != ' ' && *text != '\0')) {
+        return false;
+    }
+    *at = text + (*text == ' ');
+    *ret = negative ? -value : value;
+    return *ret >= low && *ret <= high;
+}
+
+static bool take_flag(const char **at, bool *ret)
+{
+    int64_t number;
+    bool taken = take_integer(at, 0, 1, &number);
+
+    *ret = taken && number == 1;
+    return taken;
+}
+
+/* What follows the server's time, or nothing does: who came just now has it as ticket. */
+static bool take_ticket(const char *at, struct lw__acquired *ret)
+{
+    if (*at == '\0') {
+        ret->ticket = ret->server_us;
+        return true;
+    }
+    if (!take_integer(&at, -1, LUA_MAX, &ret->ticket) || !take_flag(&at, &ret->again)) {
+        return false;
+    }
+    ret->stranger = *at != '\0' ? at : NULL;
+    return strchr(at, ' ') == NULL;
+}
+
+/* mutex_ask.lua says how it is written. */
+static bool get_refused(const struct lw__reply *reply, bool turn,
+                        struct lw__acquired *ret)
+{
+    size_t length;
+    const char *text = lw__reply_text(reply, &length), *at = text;
+
+    ret->kind = LW__ANSWER_QUEUED;
+    return lw__reply_type(reply) == LW__REPLY_STRING && strlen(text) == length &&
+           (!turn || take_flag(&at, &ret->released)) &&
+           take_integer(&at, LW__NOT_TOLD, LUA_MAX, &ret->remaining_ms) &&
+           take_integer(&at, -1, LUA_MAX, &ret->position) &&
+           take_integer(&at, 1, LUA_MAX, &ret->server_us) && take_ticket(at, ret) &&
+           text[length - 1] != ' ';
 }
 
 bool lw__decode_acquired(const struct lw__reply *reply, bool turn,
                          struct lw__acquired *ret)
 {
-    size_t first = turn ? 1 : 0;
-    int64_t kind, fence;
+    int64_t number = lw__reply_integer(reply);
 
     *ret = (struct lw__acquired){0};
-    if ((turn && !flag_at(reply, 0, &ret->released)) ||
-        !integer_at(reply, first, turn ? 0 : -1, 1, &kind)) {
-        return false;
+    if (lw__reply_type(reply) != LW__REPLY_INTEGER) {
+        return get_refused(reply, turn, ret);
     }
-    switch (kind) {
-    case 1:
-        ret->kind = LW__ANSWER_GRANTED;
-        if (!integer_at(reply, first + 1, 0, LUA_MAX, &fence)) {
-            return false;
-        }
-        ret->fence = (uint64_t)fence;
-        return lw__reply_count(reply) == first + 2;
-    case 0:
-        return get_queued(reply, first, ret);
-    default:
-        ret->kind = LW__ANSWER_DEADLOCK;
-        return lw__reply_count(reply) == first + 1;
+    ret->kind = LW__ANSWER_GRANTED;
+    ret->released = turn && number >= 0;
+    if (turn && number < 0) {
+        number = -1 - number;
     }
+    ret->fence = (uint64_t)number;
+    return number >= 0 && number <= LUA_MAX;
 }
 
 bool lw__decode_count(const struct lw__reply *reply, int64_t *ret)
 {
     return lw__reply_count(reply) == 2 && integer_at(reply, 1, 0, INT64_MAX, ret);
+}
+
+bool lw__decode_dropped(const struct lw__reply *reply, struct lw__released *ret)
+{
+    int64_t number = lw__reply_integer(reply);
+
+    *ret = (struct lw__released){.released = number == 1, .again = number == 0};
+    return lw__reply_type(reply) == LW__REPLY_INTEGER && (number == 0 || number == 1);
 }
 
 bool lw__decode_released(const struct lw__reply *reply, struct lw__released *ret)
@@ -112,14 +207,22 @@ bool lw__decode_released(const struct lw__reply *reply, struct lw__released *ret
 
 bool lw__decode_rw_released(const struct lw__reply *reply, struct lw__released *ret)
 {
-    *ret = (struct lw__released){0};
-    return lw__reply_count(reply) == 3 && flag_at(reply, 0, &ret->released) &&
-           integer_at(reply, 1, 0, LUA_MAX, &ret->holds_left) &&
-           flag_at(reply, 2, &ret->again);
+    int64_t number = lw__reply_integer(reply);
+
+    *ret = (struct lw__released){.released = (number & 1) != 0,
+                                 .again = (number & 2) != 0,
+                                 .holds_left = number / 4};
+    return lw__reply_type(reply) == LW__REPLY_INTEGER && number >= 0 && number <= LUA_MAX;
 }
 
 bool lw__decode_renewed(const struct lw__reply *reply, size_t count, bool *renewed)
 {
+    if (lw__reply_type(reply) == LW__REPLY_INTEGER) {
+        for (size_t i = 0; i < count; i++) {
+            renewed[i] = true;
+        }
+        return lw__reply_integer(reply) == (int64_t)count;
+    }
     if (lw__reply_type(reply) != LW__REPLY_ARRAY || lw__reply_count(reply) != count) {
         return false;
     }

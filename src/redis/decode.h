@@ -12,6 +12,8 @@ struct lw__reply;
 #define LW__FENCE_MIN ((int64_t)1 << 50)
 #define LW__FENCE_END ((int64_t)1 << 53)
 
+#define LW__NOT_TOLD (-2) /* the holder's lease: the others in front come first */
+
 struct lw__acquired {
     enum { LW__ANSWER_GRANTED, LW__ANSWER_QUEUED, LW__ANSWER_DEADLOCK } kind;
     uint64_t fence;
@@ -28,10 +30,17 @@ struct lw__released {
 /* false: not what the script can have answered. */
 bool lw__decode_acquired(const struct lw__reply *reply, bool turn,
                          struct lw__acquired *ret);
+bool lw__decode_rw_acquired(const struct lw__reply *reply, bool turn,
+                            struct lw__acquired *ret);
+bool lw__decode_redisson_acquired(const struct lw__reply *reply, bool turn,
+                                  struct lw__acquired *ret);
+/* Of lw__encode_drop: `again` where the queue is to be looked at. */
+bool lw__decode_dropped(const struct lw__reply *reply, struct lw__released *ret);
 bool lw__decode_released(const struct lw__reply *reply, struct lw__released *ret);
 bool lw__decode_rw_released(const struct lw__reply *reply, struct lw__released *ret);
 bool lw__decode_redisson_released(const struct lw__reply *reply,
                                   struct lw__released *ret);
+/* Whether each was renewed; or one number, which is theirs, where all were. */
 bool lw__decode_renewed(const struct lw__reply *reply, size_t count, bool *renewed);
 /* The channel, and how many. */
 bool lw__decode_count(const struct lw__reply *reply, int64_t *ret);

@@ -6,6 +6,8 @@
 #include "redis/resp.h"
 #include "scripts.h"
 
+#include <string.h>
+
 #define FENCE_TTL_MS 86400000
 #define WHOAMI_TTL_MS 120000
 
@@ -15,11 +17,13 @@ static void put_script(struct lw__buffer *out, bool eval, enum lw__script_id id,
     const struct lw__script *script = &lw__scripts[id];
 
     lw__resp_command(out, 3 + keys + args);
-    lw__resp_text(out, eval ? "EVAL" : "EVALSHA");
     if (eval) {
+        lw__resp_text(out, "EVAL");
         lw__resp_bytes(out, script->text, script->length);
     } else {
-        lw__resp_bytes(out, script->sha1, 40);
+        lw__buffer_put(out, "$7\r\nEVALSHA\r\n$40\r\n", 18);
+        lw__buffer_put(out, script->sha1, 40);
+        lw__resp_end(out);
     }
     lw__resp_number(out, (int64_t)keys);
 }
@@ -49,47 +53,76 @@ size_t lw__encode_try(struct lw__buffer *out, const char *name,
     return second;
 }
 
-static void put_request(struct lw__buffer *out, const struct lw__rw *rw,
-                        const struct lw__token *token)
+/* `<wait> <ticket> <permits> <numbers>`: a word for each would cost the server more. */
+static void put_waiting(struct lw__buffer *out, const struct lw__acquire_args *args)
 {
-    lw__resp_text(out, rw->write ? "w" : "r");
-    if (rw->owner != NULL) {
-        lw__resp_text(out, rw->owner);
-    } else {
-        lw__format_put_token(out, token);
+    char ticket_room[LW__DIGITS], permits_room[LW__DIGITS];
+    size_t ticket_length = 2, permits_length, numbers_length = strlen(args->numbers);
+    const char *permits =
+        lw__resp_digits(args->rw->permits, permits_room, &permits_length);
+    const char *ticket = "-1";
+
+    if (args->ticket >= 0) {
+        ticket = lw__resp_digits((uint64_t)args->ticket, ticket_room, &ticket_length);
     }
-    lw__resp_number(out, rw->permits);
+    lw__resp_begin(out, 2 + ticket_length + 1 + permits_length + 1 + numbers_length);
+    lw__buffer_put(out, args->wait ? "1 " : "0 ", 2);
+    lw__buffer_put(out, ticket, ticket_length);
+    lw__buffer_put(out, " ", 1);
+    lw__buffer_put(out, permits, permits_length);
+    lw__buffer_put(out, " ", 1);
+    lw__buffer_put(out, args->numbers, numbers_length);
+    lw__resp_end(out);
+}
+
+static void put_rw_acquire(struct lw__buffer *out, bool eval,
+                           const struct lw__acquire_args *args)
+{
+    put_script(out, eval, LW__SCRIPT_RW_ACQUIRE, 3, 4);
+    put_keys(out, args->name, true);
+    lw__format_put_token(out, &args->token);
+    lw__resp_number(out, args->lease_ms);
+    lw__format_put_asker(out, args->rw);
+    put_waiting(out, args);
+}
+
+/* `how` of mutex_ask.lua. */
+static void put_how(struct lw__buffer *out, const struct lw__acquire_args *args)
+{
+    const char *joins = !args->wait ? "n" : args->keep ? "k" : "j", *ticket = "";
+    char room[LW__DIGITS];
+    size_t digits = 0, numbers = strlen(args->numbers);
+
+    if (args->ticket >= 0) {
+        ticket = lw__resp_digits((uint64_t)args->ticket, room, &digits);
+    }
+    lw__resp_begin(out, 2 + digits + 1 + numbers);
+    lw__buffer_put(out, joins, 1);
+    lw__buffer_put(out, args->fence ? "f" : "-", 1);
+    lw__buffer_put(out, ticket, digits);
+    lw__buffer_put(out, " ", 1);
+    lw__buffer_put(out, args->numbers, numbers);
+    lw__resp_end(out);
 }
 
 void lw__encode_acquire(struct lw__buffer *out, bool eval,
                         const struct lw__acquire_args *args)
 {
     if (args->rw != NULL) {
-        put_script(out, eval, LW__SCRIPT_RW_ACQUIRE, 3, 8);
-        put_keys(out, args->name, true);
-    } else if (args->previous != NULL) {
-        put_script(out, eval, LW__SCRIPT_MUTEX_TURN, 3, 7);
+        put_rw_acquire(out, eval, args);
+        return;
+    }
+    if (args->previous != NULL) {
+        put_script(out, eval, LW__SCRIPT_MUTEX_TURN, 3, 4);
         put_keys(out, args->name, false);
         lw__format_put_token(out, args->previous);
     } else {
-        put_script(out, eval, LW__SCRIPT_MUTEX_ACQUIRE, 3, 6);
+        put_script(out, eval, LW__SCRIPT_MUTEX_ACQUIRE, 3, 3);
         put_keys(out, args->name, false);
     }
     lw__format_put_token(out, &args->token);
     lw__resp_number(out, args->lease_ms);
-    if (args->previous == NULL) {
-        lw__resp_number(out, args->wait);
-    }
-    lw__resp_number(out, args->ticket);
-    if (args->rw != NULL) {
-        put_request(out, args->rw, &args->token);
-    } else {
-        lw__resp_number(out, args->fence);
-        if (args->previous != NULL) {
-            lw__resp_number(out, args->wait);
-        }
-    }
-    lw__resp_text(out, args->server);
+    put_how(out, args);
 }
 
 void lw__encode_redisson_acquire(struct lw__buffer *out, bool eval,
@@ -101,19 +134,42 @@ void lw__encode_redisson_acquire(struct lw__buffer *out, bool eval,
     lw__resp_number(out, args->lease_ms);
 }
 
+void lw__encode_drop(struct lw__buffer *out, bool eval, enum lw__drop drop,
+                     const char *name, const struct lw__token *token)
+{
+    switch (drop) {
+    case LW__DROP_SCRIPT:
+        put_script(out, eval, LW__SCRIPT_MUTEX_DROP, 1, 1);
+        break;
+    case LW__DROP_DELIFEQ:
+        lw__resp_command(out, 3);
+        lw__resp_text(out, "DELIFEQ");
+        break;
+    case LW__DROP_DELEX:
+        lw__resp_command(out, 4);
+        lw__resp_text(out, "DELEX");
+        break;
+    }
+    lw__resp_text(out, name);
+    if (drop == LW__DROP_DELEX) {
+        lw__resp_text(out, "IFEQ");
+    }
+    lw__format_put_token(out, token);
+}
+
 void lw__encode_release(struct lw__buffer *out, bool eval,
                         const struct lw__release_args *args)
 {
     bool rw = args->rw != NULL;
 
-    put_script(out, eval, rw ? LW__SCRIPT_RW_RELEASE : LW__SCRIPT_MUTEX_RELEASE, 3,
-               rw ? 3 : 2);
+    put_script(out, eval, rw ? LW__SCRIPT_RW_RELEASE : LW__SCRIPT_MUTEX_RELEASE, 3, 2);
     put_keys(out, args->name, rw);
     lw__format_put_token(out, &args->token);
     if (rw) {
-        lw__format_put_member(out, args->rw, &args->token);
+        lw__format_put_leaver(out, args->rw, args->numbers);
+    } else {
+        lw__resp_text(out, args->numbers);
     }
-    lw__resp_text(out, args->server);
 }
 
 void lw__encode_redisson_release(struct lw__buffer *out, bool eval,
@@ -129,16 +185,12 @@ void lw__encode_redisson_release(struct lw__buffer *out, bool eval,
 }
 
 void lw__encode_break(struct lw__buffer *out, bool eval, const char *name,
-                      const char *token, bool rw, const char *server)
+                      const char *token, bool rw, const char *numbers)
 {
-    put_script(out, eval, rw ? LW__SCRIPT_RW_RELEASE : LW__SCRIPT_MUTEX_RELEASE, 3,
-               rw ? 3 : 2);
+    put_script(out, eval, rw ? LW__SCRIPT_RW_RELEASE : LW__SCRIPT_MUTEX_RELEASE, 3, 2);
     put_keys(out, name, rw);
-    lw__resp_text(out, token);
-    if (rw) {
-        lw__resp_text(out, ""); /* it does not wait: no member of the queue */
-    }
-    lw__resp_text(out, server);
+    lw__resp_text(out, token); /* it does not wait: no member of the queue */
+    lw__resp_text(out, numbers);
 }
 
 /* How many leases a renewal tells: one where all are alike, since a word costs the server
@@ -179,21 +231,21 @@ static void put_renewal(struct lw__buffer *out, bool eval, enum lw__script_id id
 }
 
 void lw__encode_renew(struct lw__buffer *out, bool eval, size_t count,
-                      const struct lw__renew_args *args, const char *server)
+                      const struct lw__renew_args *args, const char *numbers)
 {
-    (void)server;
+    (void)numbers;
     put_renewal(out, eval, LW__SCRIPT_MUTEX_RENEW, count, args, lw__format_put_token);
 }
 
 void lw__encode_redisson_renew(struct lw__buffer *out, bool eval, size_t count,
-                               const struct lw__renew_args *args, const char *server)
+                               const struct lw__renew_args *args, const char *numbers)
 {
-    (void)server;
+    (void)numbers;
     put_renewal(out, eval, LW__SCRIPT_REDISSON_RENEW, count, args, lw__format_put_field);
 }
 
 void lw__encode_rw_renew(struct lw__buffer *out, bool eval, size_t count,
-                         const struct lw__renew_args *args, const char *server)
+                         const struct lw__renew_args *args, const char *numbers)
 {
     size_t told = leases(count, args);
 
@@ -203,7 +255,7 @@ void lw__encode_rw_renew(struct lw__buffer *out, bool eval, size_t count,
         lw__resp_text(out, args[i].name);
         lw__format_put_queue(out, args[i].name, true);
     }
-    lw__resp_text(out, server);
+    lw__resp_text(out, numbers);
     for (size_t i = 0; i < count; i++) {
         lw__format_put_token(out, &args[i].token);
     }

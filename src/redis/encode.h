@@ -19,10 +19,11 @@ struct lw__acquire_args {
     struct lw__token token;
     const struct lw__token *previous; /* to be released in the same script; or NULL */
     const struct lw__rw *rw;          /* NULL: a mutex */
-    const char *server;               /* its id, for the messages of a hand-over */
+    const char *numbers; /* how the messages of a hand-over have them (format.h) */
     uint32_t lease_ms;
     int64_t ticket; /* -1: none yet */
     bool wait, fence;
+    bool keep; /* who waits has the queue live on */
 };
 void lw__encode_acquire(struct lw__buffer *out, bool eval,
                         const struct lw__acquire_args *args);
@@ -30,11 +31,18 @@ void lw__encode_acquire(struct lw__buffer *out, bool eval,
 void lw__encode_redisson_acquire(struct lw__buffer *out, bool eval,
                                  const struct lw__acquire_args *args);
 
+/* How the value of a key is compared and deleted: by a script, or by the command of a
+ * server that has one. */
+enum lw__drop { LW__DROP_SCRIPT, LW__DROP_DELIFEQ, LW__DROP_DELEX };
+/* Releases a mutex that nobody queues for. */
+void lw__encode_drop(struct lw__buffer *out, bool eval, enum lw__drop drop,
+                     const char *name, const struct lw__token *token);
+
 struct lw__release_args {
     const char *name;
     struct lw__token token;
     const struct lw__rw *rw; /* NULL: a mutex */
-    const char *server;
+    const char *numbers;
 };
 void lw__encode_release(struct lw__buffer *out, bool eval,
                         const struct lw__release_args *args);
@@ -42,7 +50,7 @@ void lw__encode_redisson_release(struct lw__buffer *out, bool eval,
                                  const struct lw__release_args *args);
 /* Takes the lock from this token, whosever it is, and hands it over. */
 void lw__encode_break(struct lw__buffer *out, bool eval, const char *name,
-                      const char *token, bool rw, const char *server);
+                      const char *token, bool rw, const char *numbers);
 
 struct lw__renew_args {
     const char *name;
@@ -50,13 +58,13 @@ struct lw__renew_args {
     uint32_t lease_ms;
 };
 /* One lease goes out for all where they are alike, else one for each. A mutex's renewal
- * hands nothing over, and needs no `server`. */
+ * hands nothing over, and needs no `numbers`. */
 void lw__encode_renew(struct lw__buffer *out, bool eval, size_t count,
-                      const struct lw__renew_args *args, const char *server);
+                      const struct lw__renew_args *args, const char *numbers);
 void lw__encode_rw_renew(struct lw__buffer *out, bool eval, size_t count,
-                         const struct lw__renew_args *args, const char *server);
+                         const struct lw__renew_args *args, const char *numbers);
 void lw__encode_redisson_renew(struct lw__buffer *out, bool eval, size_t count,
-                               const struct lw__renew_args *args, const char *server);
+                               const struct lw__renew_args *args, const char *numbers);
 
 void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name,
                         int most_holders, int most_waiters);

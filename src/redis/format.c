@@ -16,6 +16,7 @@
 #define CLIENT_KEY "lockwire:client:"
 #define LUA_MAX ((int64_t)1 << 53) /* above it a script cannot count */
 #define WINDOW_MAX 60000           /* of a claim, in ms */
+#define PADDED_DIGITS 23           /* of n, so that the shortest window makes 65 bytes */
 
 /* ---- tokens ---- */
 
@@ -23,10 +24,14 @@ size_t lw__format_field(const struct lw__token *token, char ret[LW__TOKEN_SIZE])
 {
     char room[LW__DIGITS];
     size_t at = LW__UUID_SIZE - 1, length;
-    const char *text = lw__resp_digits(token->n, room, &length);
+    const char *text = lw__resp_digits(token->n & ~LW__PADDED, room, &length);
 
     memcpy(ret, token->uuid, at);
     ret[at++] = ':';
+    if (token->n & LW__PADDED) {
+        memset(ret + at, '0', PADDED_DIGITS - length);
+        at += PADDED_DIGITS - length;
+    }
     memcpy(ret + at, text, length + 1);
     return at + length;
 }
@@ -65,23 +70,43 @@ bool lw__format_is_token(const char *text)
     return length > LW__UUID_SIZE && text[LW__UUID_SIZE - 1] == ':' && text[8] == '-';
 }
 
+bool lw__format_means(const char *given, const char *token)
+{
+    size_t length = strlen(token);
+
+    return strcmp(given, token) == 0 ||
+           (lw__format_is_token(token) && token[length - 1] == '-' &&
+            strlen(given) == length && strncmp(given, token, length - 1) == 0 &&
+            given[length - 1] == '+');
+}
+
 /* ---- requests and holds of a read-write lock ---- */
 
-void lw__format_put_member(struct lw__buffer *out, const struct lw__rw *rw,
-                           const struct lw__token *token)
+void lw__format_put_asker(struct lw__buffer *out, const struct lw__rw *rw)
 {
-    char room[LW__DIGITS], text[LW__TOKEN_SIZE];
-    size_t digits, length = lw__format_token(token, text), owner;
+    const char *owner = rw->owner != NULL ? rw->owner : "";
+    size_t length = strlen(owner);
+
+    lw__resp_begin(out, 2 + length);
+    lw__buffer_put(out, rw->write ? "w " : "r ", 2);
+    lw__buffer_put(out, owner, length);
+    lw__resp_end(out);
+}
+
+void lw__format_put_leaver(struct lw__buffer *out, const struct lw__rw *rw,
+                           const char *numbers)
+{
+    char room[LW__DIGITS];
+    const char *owner = rw->owner != NULL ? rw->owner : "";
+    size_t digits, length = strlen(owner), before = strlen(numbers);
     const char *permits = lw__resp_digits(rw->permits, room, &digits);
 
-    owner = rw->owner != NULL ? strlen(rw->owner) : length;
-    lw__resp_begin(out, 1 + digits + 1 + length + 1 + owner);
-    lw__buffer_put(out, rw->write ? "w" : "r", 1);
+    lw__resp_begin(out, before + 2 + digits + 1 + length);
+    lw__buffer_put(out, numbers, before);
+    lw__buffer_put(out, rw->write ? " w" : " r", 2);
     lw__buffer_put(out, permits, digits);
     lw__buffer_put(out, " ", 1);
-    lw__buffer_put(out, text, length);
-    lw__buffer_put(out, " ", 1);
-    lw__buffer_put(out, rw->owner != NULL ? rw->owner : text, owner);
+    lw__buffer_put(out, owner, length);
     lw__resp_end(out);
 }
 
@@ -123,12 +148,17 @@ void lw__format_put_queue(struct lw__buffer *out, const char *name, bool rw)
     const char *prefix = rw ? "lockwire:2:rwqueue:" : "lockwire:2:queue:";
     bool tagged = strchr(name, '{') != NULL && strchr(name, '}') != NULL;
     size_t length = strlen(name), before = strlen(prefix);
+    char *at = lw__resp_word(out, before + length + (tagged ? 1 : 2));
 
-    lw__resp_begin(out, before + length + (tagged ? 1 : 2));
-    lw__buffer_put(out, prefix, before);
-    lw__buffer_put(out, tagged ? ":" : "{", 1);
-    lw__buffer_put(out, name, length);
-    lw__buffer_put(out, tagged ? "\r\n" : "}\r\n", tagged ? 2 : 3);
+    if (at == NULL) {
+        return;
+    }
+    memcpy(at, prefix, before);
+    at[before] = tagged ? ':' : '{';
+    memcpy(at + before + 1, name, length);
+    if (!tagged) {
+        at[before + 1 + length] = '}';
+    }
 }
 
 void lw__format_put_client(struct lw__buffer *out, const char *uuid)
@@ -167,30 +197,69 @@ void lw__format_server(const char *run_id, char ret[LW__SERVER_SIZE])
     (void)snprintf(ret, LW__SERVER_SIZE, "%.*s", (int)length, run_id);
 }
 
+void lw__format_numbers(const char *server, bool wide, char ret[LW__NUMBERS_SIZE])
+{
+    (void)snprintf(ret, LW__NUMBERS_SIZE, "%s %s", wide ? "%d" : "%.0f", server);
+}
+
 /* ---- messages ---- */
+
+#define US_OF_A_SECOND 1000000
+#define SAFE_DIGITS 19 /* no number of so many overflows, INT64_MAX has them all */
 
 /* Digits up to `stop`: from 1 to `most`, as the scripts write it. */
 static bool read_number(const char **at, char stop, uint64_t most, uint64_t *ret)
 {
     uint64_t value = 0;
-    const char *text = *at;
+    const char *text = *at, *most_digits = text + SAFE_DIGITS;
 
     if (*text < '1' || *text > '9') {
         return false;
     }
-    for (; *text >= '0' && *text <= '9'; text++) {
-        uint64_t digit = (uint64_t)(*text - '0');
-
-        if (value > (most - digit) / 10) {
+    for (unsigned digit; (digit = (unsigned)(*text - '0')) <= 9; text++) {
+        if (text == most_digits) {
             return false;
         }
         value = value * 10 + digit;
     }
-    if (*text != stop) {
+    if (*text != stop || value > most) {
         return false;
     }
     *at = text + 1;
     *ret = value;
+    return true;
+}
+
+/* The number of a token, which may be padded. */
+static bool read_n(const char **at, uint64_t *ret)
+{
+    size_t digits = strspn(*at, "0123456789"), zeros = strspn(*at, "0");
+    bool padded = zeros > 0 && digits == PADDED_DIGITS;
+
+    if (padded) {
+        *at += zeros;
+    }
+    if (!read_number(at, ':', INT64_MAX, ret)) {
+        return false;
+    }
+    *ret |= padded ? LW__PADDED : 0;
+    return true;
+}
+
+/* The server's time in its two words, seconds and microseconds. */
+static bool read_time(const char **at, int64_t *ret)
+{
+    uint64_t seconds, us = 0;
+
+    if (!read_number(at, ' ', LUA_MAX / US_OF_A_SECOND - 1, &seconds)) {
+        return false;
+    }
+    if ((*at)[0] == '0' && (*at)[1] == ' ') {
+        *at += 2;
+    } else if (!read_number(at, ' ', US_OF_A_SECOND - 1, &us)) {
+        return false;
+    }
+    *ret = (int64_t)(seconds * US_OF_A_SECOND + us);
     return true;
 }
 
@@ -204,8 +273,8 @@ static bool read_token(const char **at, const char *uuid, struct lw__token *ret)
         return false;
     }
     *at += LW__UUID_SIZE;
-    if (!read_number(at, ':', INT64_MAX, &ret->n) ||
-        !read_number(at, '-', WINDOW_MAX, &window) || *(*at)++ != ' ') {
+    if (!read_n(at, &ret->n) || !read_number(at, '-', WINDOW_MAX, &window) ||
+        *(*at)++ != ' ') {
         return false;
     }
     ret->window_ms = (uint32_t)window;
@@ -231,7 +300,7 @@ bool lw__format_read_message(const char *text, size_t length, const char *uuid,
 {
     const char *at = text;
     char why[LW__WHY];
-    uint64_t window, handed_us;
+    uint64_t window;
 
     *ret = (struct lw__message){0};
     if (strlen(text) != length || (*at != 't' && *at != 'r' && *at != 's') ||
@@ -246,11 +315,9 @@ bool lw__format_read_message(const char *text, size_t length, const char *uuid,
     ret->rw = text[0] == 'r';
     if (ret->handed) {
         if (!read_number(&at, ' ', LUA_MAX, &ret->fence) ||
-            !read_number(&at, ' ', LUA_MAX, &handed_us) ||
-            !read_server(&at, ret->server)) {
+            !read_server(&at, ret->server) || !read_time(&at, &ret->handed_us)) {
             return false;
         }
-        ret->handed_us = (int64_t)handed_us;
     } else {
         if (!read_number(&at, ' ', WINDOW_MAX, &window)) {
             return false;

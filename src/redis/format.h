@@ -19,12 +19,17 @@ struct lw__buffer;
 #define LW__FENCE_KEY "lockwire:fence"
 
 /* One acquisition as Redis sees it: `<client uuid>:<n>:<claim window in ms>-`. The end
- * mark is of wire version 2; version 1 had none. */
+ * mark is of wire version 2; version 1 had none. A mutex's value ends in + in its place
+ * while others may queue (mutex.lua). */
 struct lw__token {
     const char *uuid;
     uint64_t n;
     uint32_t window_ms;
 };
+/* Of an n: it is written with zeros before it, so that the token is longer than 64 bytes
+ * and a queue that it is in never the list that Redis would go through from one end. For
+ * a token of which nothing can be in Redis under its other name. */
+#define LW__PADDED ((uint64_t)1 << 63)
 #define LW__TOKEN_SIZE 80
 size_t lw__format_token(const struct lw__token *token, char ret[LW__TOKEN_SIZE]);
 void lw__format_put_token(struct lw__buffer *out, const struct lw__token *token);
@@ -33,6 +38,9 @@ size_t lw__format_field(const struct lw__token *token, char ret[LW__TOKEN_SIZE])
 void lw__format_put_field(struct lw__buffer *out, const struct lw__token *token);
 /* Whether it may be a token or field of some client's; else a stranger's. */
 bool lw__format_is_token(const char *text);
+/* Whether somebody means this token: by its text, or as it stands in Redis where it is
+ * marked (mutex.lua). */
+bool lw__format_means(const char *given, const char *token);
 
 /* A request in a queue of a read-write lock, all that a hand-over needs to know. */
 struct lw__rw {
@@ -40,9 +48,13 @@ struct lw__rw {
     uint32_t permits;
     const char *owner; /* NULL: the token */
 };
+/* `<r|w> <owner>`, for rw_acquire. An owner that is the token is not named, here and
+ * below: the script knows it. */
+void lw__format_put_asker(struct lw__buffer *out, const struct lw__rw *rw);
+/* `<numbers> <r|w><permits> <owner>`, for rw_release. */
+void lw__format_put_leaver(struct lw__buffer *out, const struct lw__rw *rw,
+                           const char *numbers);
 /* `<r|w><permits> <token> <owner>`, as the queue holds it. */
-void lw__format_put_member(struct lw__buffer *out, const struct lw__rw *rw,
-                           const struct lw__token *token);
 struct lw__member {
     bool write;
     uint32_t permits;
@@ -54,7 +66,7 @@ bool lw__format_read_member(const char *text, struct lw__member *ret);
 
 /* `<end ms> <r|w> <owner>`: one hold's own lease. */
 struct lw__hold {
-    int64_t ends_ms; /* by the server's clock */
+    int64_t ends_ms; /* by the server's clock; 0: with the key */
     bool write;
     const char *owner; /* inside the text */
 };
@@ -78,6 +90,11 @@ void lw__format_redisson_channel(const char *name, char ret[LW__CHANNEL_SIZE]);
 /* A server's short id, from its run_id; "" where it does not tell that. */
 #define LW__SERVER_SIZE 17
 void lw__format_server(const char *run_id, char ret[LW__SERVER_SIZE]);
+
+/* How the scripts write the number of a message, and which server they are to name:
+ * `%d <server>`, for Lua. `wide`: its integers have 64 bits. */
+#define LW__NUMBERS_SIZE (LW__SERVER_SIZE + 5)
+void lw__format_numbers(const char *server, bool wide, char ret[LW__NUMBERS_SIZE]);
 
 /* A message on our channel: `t <token> <fence> <us> <server> <name>` (a mutex was handed
  * over; `r`: a read-write lock) or `s <token> <window ms> <name>`. */

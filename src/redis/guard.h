@@ -16,7 +16,7 @@ struct lw__piece;
 struct lw__reply;
 
 #define LW__REPLY_ELEMENTS 4096 /* in all arrays of one reply together */
-#define LW__REPLY_DEPTH 6       /* arrays in arrays */
+#define LW__REPLY_DEPTH 7       /* arrays in arrays; COMMAND INFO has 6 */
 #define LW__REPLY_KEPT 2048     /* bytes of memory for replies that need no allocation */
 
 struct lw__guard {

@@ -126,8 +126,8 @@ static void on_end(void *arg)
     link->entered++;
     while (link->state == LW__LINK_FAILED && link->awaited.first != NULL) {
         struct lw__request *request = lw__awaited_pop(&link->awaited);
-        if (request != NULL && request->failed != NULL) {
-            request->failed(request, link->why);
+        if (request != NULL && request->type->failed != NULL) {
+            request->type->failed(request, link->why);
         }
     }
     if (link->state == LW__LINK_FAILED) {
@@ -299,7 +299,7 @@ static void take(struct lw__link *link, const struct lw__reply *reply)
     }
     if (request != NULL) {
         request->expected--;
-        request->reply(request, reply);
+        request->type->reply(request, reply);
     } else {
         link->events.unclaimed(link->arg);
     }

@@ -5,6 +5,7 @@
  * command (or pipelined pair), its `reply` for each answer in order, lw__link_close. */
 #ifndef LW_LINK_H
 #define LW_LINK_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,21 +14,24 @@ struct lw__loop;
 struct lw__reply;
 
 struct lw__request;
-typedef void lw__reply_fn(struct lw__request *request, const struct lw__reply *reply);
+struct lw__request_type {
+    void (*reply)(struct lw__request *request, const struct lw__reply *reply);
+    /* The connection ended (or could not take it) before all replies had come: the
+     * outcome is unknown. The request is no longer known to the link. Called from the
+     * loop. NULL: nobody wants to know. */
+    void (*failed)(struct lw__request *request, const char *why);
+};
 
 /* What is sent once and answered once or more; embedded in its owner, who keeps it alive
  * until `expected` replies came or `failed` was called, or has it forgotten. `prev` is
  * not NULL while the link knows it; out of flight both belong to its sender's backlog. */
 struct lw__request {
     struct lw__request *next, **prev;
-    int64_t sent_us;   /* when it was handed to the link */
-    unsigned expected; /* replies still to come, one or two; the last one finds 0 */
-    size_t second;     /* of two: where in the bytes the second command begins */
-    lw__reply_fn *reply;
-    /* The connection ended (or could not take it) before all replies had come: the
-     * outcome is unknown. The request is no longer known to the link. Called from the
-     * loop. NULL: nobody wants to know. */
-    void (*failed)(struct lw__request *request, const char *why);
+    int64_t sent_us; /* when it was handed to the link */
+    const struct lw__request_type *type;
+    uint32_t second;  /* of two: where in the bytes the second command begins */
+    uint8_t expected; /* replies still to come, one or two; the last one finds 0 */
+    bool note;        /* its sender's, of no meaning to the link */
 };
 
 struct lw__link_options {

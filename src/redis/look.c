@@ -93,7 +93,7 @@ static bool take_mutex(struct reader *r, const struct lw__reply *reply, int64_t 
 }
 
 /* A token, its record (format.h), its fence: each hold's own lease counts. */
-static bool take_holds(struct reader *r, const struct lw__reply *holds)
+static bool take_holds(struct reader *r, const struct lw__reply *holds, int64_t ttl_ms)
 {
     for (size_t i = 0; i + 2 < lw__reply_count(holds); i += 3) {
         const char *token = string_at(holds, i);
@@ -112,7 +112,9 @@ static bool take_holds(struct reader *r, const struct lw__reply *holds)
         holder->token = keep_text(r, token);
         holder->owner = keep_text(r, hold.owner);
         holder->remaining_ms = hold.ends_ms - r->server_us / 1000; /* neither negative */
-        if (holder->remaining_ms < 0) {
+        if (hold.ends_ms == 0) {
+            holder->remaining_ms = ttl_ms;
+        } else if (holder->remaining_ms < 0) {
             holder->remaining_ms = 0;
         }
         holder->fence = strtoull(fence, NULL, 10);
@@ -171,7 +173,7 @@ static bool take_holders(struct reader *r, const struct lw__reply *reply)
 {
     const char *type = string_at(reply, 0);
     const struct lw__reply *ttl = lw__reply_at(reply, 1);
-    bool ours = lw__reply_count(lw__reply_at(reply, 4)) > 0;
+    bool ours = lw__reply_integer(lw__reply_at(reply, 4)) >= 0;
 
     if (type == NULL || lw__reply_type(ttl) != LW__REPLY_INTEGER) {
         return false;
@@ -180,30 +182,12 @@ static bool take_holders(struct reader *r, const struct lw__reply *reply)
         return take_mutex(r, reply, lw__reply_integer(ttl));
     }
     if (ours) {
-        return take_holds(r, lw__reply_at(reply, 5));
+        return take_holds(r, lw__reply_at(reply, 5), lw__reply_integer(ttl));
     }
     if (strcmp(type, "none") != 0) {
         r->look->found.stranger = keep_text(r, type);
     }
     return true;
-}
-
-/* By the counts of a read-write lock: mode, rcount, readers, writer, wcount, soonest. */
-static size_t total_holds(const struct lw__reply *counts, size_t shown)
-{
-    size_t total;
-    const char *reads, *writes;
-
-    if (lw__reply_count(counts) < 5) {
-        return shown;
-    }
-    reads = string_at(counts, 1);
-    writes = string_at(counts, 4);
-    if (reads == NULL || writes == NULL) {
-        return shown;
-    }
-    total = strtoul(reads, NULL, 10) + strtoul(writes, NULL, 10);
-    return total > shown ? total : shown;
 }
 
 static size_t count_entries(const struct lw__reply *reply)
@@ -217,6 +201,7 @@ static bool is_answer(const struct lw__reply *reply)
 {
     return lw__reply_type(reply) == LW__REPLY_ARRAY && lw__reply_count(reply) == 8 &&
            lw__reply_integer(lw__reply_at(reply, 2)) >= 0 &&
+           lw__reply_type(lw__reply_at(reply, 4)) == LW__REPLY_INTEGER &&
            lw__reply_type(lw__reply_at(reply, 6)) == LW__REPLY_ARRAY &&
            lw__reply_count(lw__reply_at(reply, 6)) >= 2 &&
            lw__reply_type(lw__reply_at(reply, 7)) == LW__REPLY_ARRAY &&
@@ -245,7 +230,10 @@ int lw__look_read(struct lw__look *look, const struct lw__reply *reply)
         return 0;
     }
     found->holder_count = (size_t)(r.next - look->entries);
-    found->holder_total = total_holds(lw__reply_at(reply, 4), found->holder_count);
+    found->holder_total = found->holder_count;
+    if (lw__reply_integer(lw__reply_at(reply, 4)) > (int64_t)found->holder_total) {
+        found->holder_total = (size_t)lw__reply_integer(lw__reply_at(reply, 4));
+    }
     if (!take_queue(&r, lw__reply_at(reply, 6), false) ||
         !take_queue(&r, lw__reply_at(reply, 7), true)) {
         return 0;

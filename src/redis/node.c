@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* One Redis server: see node.h. The command link comes up in three steps: the session
  * greets, the fence counter is seeded (node_fence.c), then `up`. Whenever either link
- * connects, and at heartbeats, the command link counts who listens (node_count.c). When
- * the command link is lost, what is in flight and what waits is told so, `down` follows,
- * and its session tries again; the subscription link comes back by itself. */
+ * connects, and at heartbeats, the command link counts who listens (node_count.c). What
+ * else a new connection asks (how the server evicts, whether it compares and deletes) is
+ * awaited by nobody. When the command link is lost, what is in flight and what waits is
+ * told so, `down` follows, and its session tries again; the subscription link comes back
+ * by itself. */
 #include "redis/node.h"
 
 #include "base/log.h"
@@ -55,11 +57,37 @@ static void policy_told(struct lw__request *request, const struct lw__reply *rep
     }
 }
 
+static bool has_command(const struct lw__reply *abilities, size_t index)
+{
+    return lw__reply_type(lw__reply_at(abilities, index)) == LW__REPLY_ARRAY;
+}
+
+/* What it knows is told at length, what not by nil; an older server, or one that may not
+ * be asked, says neither. */
+static void abilities_told(struct lw__request *request, const struct lw__reply *reply)
+{
+    struct lw__node *node = LW__OWNER(struct lw__node, abilities, request);
+
+    lw__node_make_room(node);
+    if (lw__reply_count(reply) != 2 || node->drop_distrusted) {
+        return;
+    }
+    if (has_command(reply, 0)) {
+        node->drop = LW__DROP_DELIFEQ;
+    } else if (has_command(reply, 1)) {
+        node->drop = LW__DROP_DELEX;
+    }
+}
+
 static void killed(struct lw__request *request, const struct lw__reply *reply)
 {
     (void)reply; /* it may have been gone already */
     lw__node_make_room(LW__OWNER(struct lw__node, kill, request));
 }
+
+static const struct lw__request_type policy_type = {policy_told, NULL};
+static const struct lw__request_type abilities_type = {abilities_told, NULL};
+static const struct lw__request_type kill_type = {killed, NULL};
 
 static void commands_ready(void *arg)
 {
@@ -69,16 +97,20 @@ static void commands_ready(void *arg)
         node->options.stats->reconnects++;
     }
     lw__format_server(node->commands.run_id, node->server);
+    lw__format_numbers(node->server, node->commands.wide, node->numbers);
     if (node->commands.previous_id > 0) {
         /* Whatever the dead connection still has buffered must not run behind ours. */
         char id[24];
 
         (void)snprintf(id, sizeof(id), "%lld", (long long)node->commands.previous_id);
-        lw__session_say(&node->commands, &node->kill, killed, 4,
+        lw__session_say(&node->commands, &node->kill, &kill_type, 4,
                         (const char *[]){"CLIENT", "KILL", "ID", id});
     }
-    lw__session_say(&node->commands, &node->policy, policy_told, 3,
+    lw__session_say(&node->commands, &node->policy, &policy_type, 3,
                     (const char *[]){"CONFIG", "GET", "maxmemory-policy"});
+    node->drop = LW__DROP_SCRIPT;
+    lw__session_say(&node->commands, &node->abilities, &abilities_type, 4,
+                    (const char *[]){"COMMAND", "INFO", "DELIFEQ", "DELEX"});
     node->count_forbidden = false;
     lw__node_count(node); /* before `up`, which has everyone ask, and join */
     lw__node_seed(node);
@@ -181,9 +213,29 @@ const char *lw__node_server(const struct lw__node *node)
     return node->server;
 }
 
+const char *lw__node_numbers(const struct lw__node *node)
+{
+    return node->numbers;
+}
+
 bool lw__node_is_clustered(const struct lw__node *node)
 {
     return node->commands.clustered;
+}
+
+enum lw__drop lw__node_drop(const struct lw__node *node)
+{
+    return node->drop;
+}
+
+void lw__node_drop_refused(struct lw__node *node)
+{
+    node->drop = LW__DROP_SCRIPT;
+}
+
+void lw__node_distrust_drop(struct lw__node *node)
+{
+    node->drop_distrusted = true;
 }
 
 const struct lw__access *lw__node_access(const struct lw__node *node)

@@ -8,6 +8,7 @@
 #ifndef LW_NODE_H
 #define LW_NODE_H
 #include "redis/classify.h"
+#include "redis/encode.h"
 #include "redis/session.h"
 
 #include <stdbool.h>
@@ -46,6 +47,8 @@ bool lw__node_is_backing_off(const struct lw__node *node);
 bool lw__node_is_bound(const struct lw__node *node);
 /* That server's short id, "" where it is not told. */
 const char *lw__node_server(const struct lw__node *node);
+/* How it is to write numbers (format.h). */
+const char *lw__node_numbers(const struct lw__node *node);
 /* Whether it runs in cluster mode, where that is told. */
 bool lw__node_is_clustered(const struct lw__node *node);
 /* Why numbers from the fence counter cannot be trusted, and how that is to be taken. */
@@ -59,6 +62,12 @@ const struct lw__unseeded *lw__node_unseeded(struct lw__node *node);
  * the server's clock says no later time. A number of such a clock is not told: a counter
  * that is lost once more could not be known from it. */
 void lw__node_doubt_clock(struct lw__node *node, int64_t number);
+/* How a value is compared and deleted there, as far as is known. */
+enum lw__drop lw__node_drop(const struct lw__node *node);
+/* Its command for that was refused: by script from now on, on this connection. */
+void lw__node_drop_refused(struct lw__node *node);
+/* It was answered as none is that we know: by script on every later connection. */
+void lw__node_distrust_drop(struct lw__node *node);
 /* How it is reached, for a further session to the same server. */
 const struct lw__access *lw__node_access(const struct lw__node *node);
 /* Counts both connections: what is known of the server's clock holds for one pair. */

@@ -8,6 +8,7 @@
 #include "redis/node_inside.h"
 
 #include "base/log.h"
+#include "base/owner.h"
 #include "base/told.h"
 #include "redis/classify.h"
 #include "redis/decode.h"
@@ -20,7 +21,7 @@
 
 static void put_seed(struct lw__command *command, struct lw__buffer *out)
 {
-    lw__encode_fence_seed(out, command->eval);
+    lw__encode_fence_seed(out, lw__command_evals(command));
 }
 
 static void came_up(struct lw__node *node)
@@ -65,7 +66,7 @@ void lw__node_doubt_clock(struct lw__node *node, int64_t number)
  * `up`. */
 static bool seeded(struct lw__command *command, const struct lw__reply *reply)
 {
-    struct lw__node *node = command->node;
+    struct lw__node *node = LW__OWNER(struct lw__node, seed, command);
     const char *text = lw__reply_text(reply, NULL);
     int64_t number = lw__reply_integer(reply);
 
@@ -112,7 +113,7 @@ static void put_keep(struct lw__command *command, struct lw__buffer *out)
 static bool kept(struct lw__command *command, const struct lw__reply *reply)
 {
     if (lw__reply_type(reply) == LW__REPLY_INTEGER && lw__reply_integer(reply) == 0) {
-        lw__node_seed(command->node);
+        lw__node_seed(LW__OWNER(struct lw__node, keep, command));
     }
     return true;
 }

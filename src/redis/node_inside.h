@@ -28,12 +28,16 @@ struct lw__node {
     struct lw__session commands;
     struct lw__subscription subscription;
     struct lw__timer heartbeat;
-    struct lw__request policy, kill; /* sent once a connection, answers informative */
-    char server[LW__SERVER_SIZE];    /* the command link's */
+    /* sent once a connection, answers informative */
+    struct lw__request policy, kill, abilities;
+    enum lw__drop drop;
+    bool drop_distrusted;                                    /* of every connection */
+    char server[LW__SERVER_SIZE], numbers[LW__NUMBERS_SIZE]; /* the command link's */
     unsigned connection;
     bool up;
 
     /* node_send.c's */
+    struct lw__request_type request_type; /* of commands: tells them whose they are */
     struct lw__backlog backlog;
     struct lw__deferred pump_call;
     struct lw__buffer buffer; /* for encoding, kept */

@@ -38,7 +38,7 @@ static void push(struct lw__backlog *backlog, struct lw__command *command, bool 
     struct lw__rank *rank = rank_of(backlog, command);
     struct lw__request *r = &command->request, **at = resent ? &rank->first : rank->end;
 
-    while (resent && *at != NULL && LW__OWNER(struct lw__command, request, *at)->eval) {
+    while (resent && *at != NULL && (*at)->note) {
         at = &(*at)->next;
     }
     backlog->count++;
@@ -79,10 +79,12 @@ static struct lw__command *next_of(const struct lw__backlog *backlog, enum lw__o
     return NULL;
 }
 
-/* ---- sending ---- */
+static struct lw__node *node_of(const struct lw__command *command)
+{
+    return LW__OWNER(struct lw__node, request_type, command->request.type);
+}
 
-static void replied(struct lw__request *request, const struct lw__reply *reply);
-static void failed(struct lw__request *request, const char *why);
+/* ---- sending ---- */
 
 /* On failure the link is going down: the command joins the backlog and fails with it. */
 static void send_now(struct lw__node *node, struct lw__command *command)
@@ -92,8 +94,6 @@ static void send_now(struct lw__node *node, struct lw__command *command)
     lw__buffer_reset(out);
     command->request.expected = 1;
     command->type->put(command, out);
-    command->request.reply = replied;
-    command->request.failed = failed;
     if (out->failed) {
         lw__session_fail(&node->commands, lw_strerror(LW_ENOMEM));
     } else if (lw__link_send(node->commands.link, &command->request, out->data,
@@ -128,10 +128,10 @@ static void pump(void *arg)
 void lw__node_submit(struct lw__node *node, struct lw__command *command,
                      const struct lw__command_type *type)
 {
-    command->node = node;
-    command->type = type;
-    command->eval = false;
+    command->request.type = &node->request_type;
     command->request.sent_us = 0;
+    command->type = type;
+    command->request.note = false;
     if (!has_room(node) ||
         (node->backlog.count > 0 && next_of(&node->backlog, type->order) != NULL)) {
         push(&node->backlog, command, false);
@@ -143,17 +143,18 @@ void lw__node_submit(struct lw__node *node, struct lw__command *command,
 /* NOSCRIPT is answered with the script's text, once, and never from within the reply.
  * Said of the first of several replies it means no script: the command is not answered
  * yet. */
-static bool send_text_instead(struct lw__command *command, const struct lw__reply *reply)
+static bool send_text_instead(struct lw__node *node, struct lw__command *command,
+                              const struct lw__reply *reply)
 {
-    if (lw__reply_type(reply) != LW__REPLY_ERROR || command->eval ||
+    if (lw__reply_type(reply) != LW__REPLY_ERROR || lw__command_evals(command) ||
         command->request.expected > 0 ||
         lw__classify(lw__reply_text(reply, NULL)) != LW__ERR_NOSCRIPT) {
         return false;
     }
-    command->eval = true;
+    command->request.note = true;
     command->request.sent_us = 0;
-    push(&command->node->backlog, command, true);
-    lw__defer(command->node->options.access.loop, &command->node->pump_call, false);
+    push(&node->backlog, command, true);
+    lw__defer(node->options.access.loop, &node->pump_call, false);
     return true;
 }
 
@@ -176,10 +177,10 @@ static void fail(struct lw__command *command, const char *why, bool sent)
 static void replied(struct lw__request *request, const struct lw__reply *reply)
 {
     struct lw__command *command = LW__OWNER(struct lw__command, request, request);
-    struct lw__node *node = command->node;
+    struct lw__node *node = node_of(command);
 
     lw__node_make_room(node);
-    if (send_text_instead(command, reply)) {
+    if (send_text_instead(node, command, reply)) {
         return;
     }
     if (lw__reply_type(reply) == LW__REPLY_ERROR &&
@@ -200,7 +201,7 @@ static void failed(struct lw__request *request, const char *why)
 {
     struct lw__command *command = LW__OWNER(struct lw__command, request, request);
 
-    command->node->up = false; /* `down` follows; nobody shall send meanwhile */
+    node_of(command)->up = false; /* `down` follows; nobody shall send meanwhile */
     fail(command, why, true);
 }
 
@@ -254,6 +255,7 @@ void lw__node_fail_waiting(struct lw__node *node, const char *why)
 
 void lw__node_send_init(struct lw__node *node)
 {
+    node->request_type = (struct lw__request_type){replied, failed};
     init_backlog(&node->backlog);
     lw__defer_init(&node->pump_call, pump, node);
 }

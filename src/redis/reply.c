@@ -12,22 +12,18 @@ static const redisReply *view(const struct lw__reply *reply)
     return (const redisReply *)(const void *)reply;
 }
 
+/* What RESP3 has beside these is nil. */
+static const enum lw__reply_type types[] = {
+    [REDIS_REPLY_STATUS] = LW__REPLY_STATUS,   [REDIS_REPLY_ERROR] = LW__REPLY_ERROR,
+    [REDIS_REPLY_INTEGER] = LW__REPLY_INTEGER, [REDIS_REPLY_STRING] = LW__REPLY_STRING,
+    [REDIS_REPLY_ARRAY] = LW__REPLY_ARRAY,
+};
+
 enum lw__reply_type lw__reply_type(const struct lw__reply *reply)
 {
-    switch (view(reply)->type) {
-    case REDIS_REPLY_STATUS:
-        return LW__REPLY_STATUS;
-    case REDIS_REPLY_ERROR:
-        return LW__REPLY_ERROR;
-    case REDIS_REPLY_INTEGER:
-        return LW__REPLY_INTEGER;
-    case REDIS_REPLY_STRING:
-        return LW__REPLY_STRING;
-    case REDIS_REPLY_ARRAY:
-        return LW__REPLY_ARRAY;
-    default:
-        return LW__REPLY_NIL;
-    }
+    size_t type = (size_t)view(reply)->type;
+
+    return type < sizeof(types) / sizeof(*types) ? types[type] : LW__REPLY_NIL;
 }
 
 int64_t lw__reply_integer(const struct lw__reply *reply)

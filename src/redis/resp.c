@@ -49,17 +49,25 @@ static void put_header(struct lw__buffer *out, char kind, size_t number)
     }
 }
 
-void lw__resp_bytes(struct lw__buffer *out, const char *bytes, size_t length)
+char *lw__resp_word(struct lw__buffer *out, size_t length)
 {
     char *at = lw__buffer_reserve(out, HEADER + length + 2);
 
-    if (at == NULL) {
-        return;
+    if (at != NULL) {
+        at = write_header(at, '$', length);
+        memcpy(at + length, "\r\n", 2);
+        out->length = (size_t)(at + length + 2 - out->data);
     }
-    at = write_header(at, '$', length);
-    memcpy(at, bytes, length);
-    memcpy(at + length, "\r\n", 2);
-    out->length = (size_t)(at + length + 2 - out->data);
+    return at;
+}
+
+void lw__resp_bytes(struct lw__buffer *out, const char *bytes, size_t length)
+{
+    char *at = lw__resp_word(out, length);
+
+    if (at != NULL) {
+        memcpy(at, bytes, length);
+    }
 }
 
 void lw__resp_command(struct lw__buffer *out, size_t words)
@@ -73,6 +81,12 @@ void lw__resp_number(struct lw__buffer *out, int64_t number)
     size_t length;
     const char *decimal;
 
+    if (number >= 0 && number <= 9) { /* most of them are flags */
+        memcpy(text, "$1\r\n0\r\n", 7);
+        text[4] = (char)('0' + number);
+        lw__buffer_put(out, text, 7);
+        return;
+    }
     if (number >= 0) {
         decimal = lw__resp_digits((uint64_t)number, room, &length);
         lw__resp_bytes(out, decimal, length);

@@ -17,6 +17,8 @@ static inline void lw__resp_text(struct lw__buffer *out, const char *text)
     lw__resp_bytes(out, text, strlen(text)); /* which compilers know of what they see */
 }
 void lw__resp_number(struct lw__buffer *out, int64_t number);
+/* A word of so many bytes, which the caller writes there, at once; NULL: no memory. */
+char *lw__resp_word(struct lw__buffer *out, size_t length);
 /* A word that is put together: its length here, its parts by lw__buffer_put, its end. */
 void lw__resp_begin(struct lw__buffer *out, size_t length);
 void lw__resp_end(struct lw__buffer *out);

@@ -108,6 +108,7 @@ static void note_info(struct lw__session *s, const char *info)
 
     (void)snprintf(s->told_run_id, sizeof(s->told_run_id), "%.*s",
                    (int)strcspn(value, "\r\n"), value);
+    s->wide = strncmp(info_field(info, "arch_bits:"), "64", 2) == 0;
     s->clustered = strncmp(info_field(info, "redis_mode:"), "cluster", 7) == 0 ||
                    strncmp(info_field(info, "server_mode:"), "cluster", 7) == 0;
 }
@@ -152,17 +153,20 @@ static void greeted(struct lw__request *request, const struct lw__reply *reply)
 }
 
 void lw__session_say(struct lw__session *session, struct lw__request *request,
-                     lw__reply_fn *reply, size_t words, const char *const *text)
+                     const struct lw__request_type *type, size_t words,
+                     const char *const *text)
 {
     struct lw__buffer out = {0};
 
-    *request = (struct lw__request){.expected = 1, .reply = reply};
+    *request = (struct lw__request){.expected = 1, .type = type};
     lw__resp_words(&out, words, text);
     if (out.failed || lw__link_send(session->link, request, out.data, out.length) != 0) {
         lw__session_fail(session, lw_strerror(LW_ENOMEM));
     }
     lw__buffer_clear(&out);
 }
+
+static const struct lw__request_type greeting = {greeted, NULL};
 
 static void greet(struct lw__session *s, enum lw__greeting kind, size_t words,
                   const char *const *text)
@@ -172,7 +176,7 @@ static void greet(struct lw__session *s, enum lw__greeting kind, size_t words,
     greet->session = s;
     greet->kind = kind;
     s->greetings_open++;
-    lw__session_say(s, &greet->request, greeted, words, text);
+    lw__session_say(s, &greet->request, &greeting, words, text);
 }
 
 static void link_up(void *arg)

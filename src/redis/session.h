@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* One connection kept alive: resolve, connect, greet (AUTH, SELECT, CLIENT SETNAME), and
- * after every end the same again, with exponential backoff and jitter. Knows nothing of
- * what is said on it afterwards. Happy path: lw__session_start, `ready`, commands on
- * session->link, `lost`, `ready` ... */
+/* One connection kept alive: resolve, connect, greet (AUTH, SELECT, CLIENT SETNAME, and
+ * CLIENT ID and INFO, which tell what server it is), and after every end the same again,
+ * with exponential backoff and jitter. Knows nothing of what is said on it afterwards.
+ * Happy path: lw__session_start, `ready`, commands on session->link, `lost`, `ready` ...
+ */
 #ifndef LW_SESSION_H
 #define LW_SESSION_H
 #include "base/address.h"
@@ -85,7 +86,7 @@ struct lw__session {
     int64_t id;     /* CLIENT ID of the connection that was ready last, 0: not told */
     int64_t previous_id; /* of the one before, if the same server process still runs */
     char run_id[LW__RUN_ID_SIZE];
-    bool clustered; /* INFO says so */
+    bool clustered, wide; /* INFO says so: in cluster mode; of 64 bits */
     /* Of the connection that is greeted: what was told, and the last error. */
     int64_t told_id;
     char told_run_id[LW__RUN_ID_SIZE], last_words[LW__WHY];
@@ -99,10 +100,11 @@ void lw__session_start(struct lw__session *session);
 /* Closes in silence. lw__session_start begins anew. */
 void lw__session_stop(struct lw__session *session);
 void lw__session_abandon(struct lw__session *session); /* in a forked child */
-/* Sends a command of these words, whose reply goes to `reply`; where none comes the
- * session's `lost` says so. */
+/* Sends a command of these words, to be answered as its type says; where no reply comes
+ * the session's `lost` says so. */
 void lw__session_say(struct lw__session *session, struct lw__request *request,
-                     lw__reply_fn *reply, size_t words, const char *const *text);
+                     const struct lw__request_type *type, size_t words,
+                     const char *const *text);
 /* This connection is of no use: ends it as if the server had. */
 void lw__session_fail(struct lw__session *session, const char *why);
 #endif

@@ -22,6 +22,7 @@
 #include <string.h>
 
 #define UUID 36
+#define PADDED 23  /* digits of a number that has zeros before it */
 #define SHOWN 1024 /* bytes of a plain string: what is as long may be longer */
 
 struct breaking {
@@ -52,7 +53,7 @@ static const char *behind_number(const char *text, char end)
     return digits > 0 && *text != '0' && text[digits] == end ? text + digits + 1 : NULL;
 }
 
-/* `<client uuid>:<n>:<window ms>-`, and nothing else. */
+/* `<client uuid>:<n>:<window ms>-`, and nothing else; n alone, or of 23 digits. */
 static bool is_our_token(const char *token)
 {
     for (size_t i = 0; i < UUID; i++) {
@@ -66,7 +67,11 @@ static bool is_our_token(const char *token)
     if (token[UUID] != ':') {
         return false;
     }
-    token = behind_number(token + UUID + 1, ':');
+    token += UUID + 1;
+    if (strspn(token, "0123456789") == PADDED) {
+        token += strspn(token, "0");
+    }
+    token = behind_number(token, ':');
     token = token != NULL ? behind_number(token, '-') : NULL;
     return token != NULL && *token == '\0';
 }
@@ -95,13 +100,24 @@ static bool is_foreign(const struct lw_inspection *seen, char *why, size_t size)
     return true;
 }
 
+/* Of ours it may also be given as it stands in Redis while others queue: with a + at its
+ * end. */
+static bool means(const char *given, const char *token)
+{
+    size_t length = strlen(token);
+
+    return strcmp(given, token) == 0 ||
+           (is_our_token(token) && strlen(given) == length &&
+            strncmp(given, token, length - 1) == 0 && given[length - 1] == '+');
+}
+
 /* Does --token mean another one? */
 static bool is_spared(const struct breaking *breaking, const struct lw_inspection *seen)
 {
     const char *token = breaking->reach->options->token;
 
     return token != NULL && seen->holder_count == 1 &&
-           strcmp(lw_inspection_holder(seen, 0)->token, token) != 0;
+           !means(token, lw_inspection_holder(seen, 0)->token);
 }
 
 /* ---- one after the other ---- */

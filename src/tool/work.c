@@ -26,7 +26,7 @@
 
 #define LOOK_MS 100
 #define SAY_AFTER_MS 1000
-#define REAPS 100 /* at a time; processes that follow each other fast may never end */
+#define REAPS 1000 /* at a time; processes that follow each other fast may never end */
 #define LOOKS 8
 #define BEATS 8 /* at least, in the time for which the keeper knows it may work */
 #define LONGEST_BEAT_MS 1000
@@ -304,6 +304,17 @@ static bool reap_one(struct work *work)
     return pid > 0;
 }
 
+/* How many changes there were; REAPS: there may be more. */
+static int reap_some(struct work *work)
+{
+    int reaped = 0;
+
+    while (reaped < REAPS && reap_one(work)) {
+        reaped++;
+    }
+    return reaped;
+}
+
 /* ---- its end ---- */
 
 static void finish(struct work *work)
@@ -317,7 +328,8 @@ static void finish(struct work *work)
 }
 
 /* A look that finds nobody is right if nobody ended during it: each of the command's
- * processes has one above it that is a child of this process. */
+ * processes has one above it that is a child of this process. All who did are reaped
+ * before the next look, which would read of each of them once more. */
 static bool anything_is_left(struct work *work)
 {
     if (work->plan.direct) {
@@ -330,7 +342,7 @@ static bool anything_is_left(struct work *work)
         if (family_look(&work->family) > 0) {
             return true;
         }
-        if (!reap_one(work)) {
+        if (reap_some(work) == 0) {
             return false;
         }
     }
@@ -349,11 +361,8 @@ static void tell_what_is_awaited(struct work *work)
 
 static void reap(struct work *work)
 {
-    int reaped = 0;
+    int reaped = reap_some(work);
 
-    while (reaped < REAPS && reap_one(work)) {
-        reaped++;
-    }
     if (work->child == 0 && !anything_is_left(work)) {
         finish(work);
         return;

@@ -128,16 +128,6 @@ struct hold *ask_to_wait(struct peer *peer, const char *label, int64_t wait_ms,
     return ask_as(peer, label, "x", way->waiter, wait_ms, lease_ms);
 }
 
-void make_scripts_known(struct peer *peer)
-{
-    struct hold *hold = ask_as(peer, "", "y", way->holder, STAGE_WAIT_MS, 0);
-
-    UNTIL(hold->result == LW_OK);
-    let_go(hold);
-    UNTIL(hold->released == LW_OK);
-    stage_clear_trace();
-}
-
 struct hold *own(struct peer *peer, uint32_t lease_ms)
 {
     struct hold *owner = ask_to_hold(peer, "A", STAGE_WAIT_MS, lease_ms);

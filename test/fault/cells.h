@@ -65,8 +65,6 @@ int cells_run(const struct cell *cells, size_t count, char *const *words,
 
 /* A client with short time-outs, and both of its connections up. */
 struct peer *client_at(const char *label, const char *url);
-/* The server knows the scripts of a hand-over: a release goes out once. */
-void make_scripts_known(struct peer *peer);
 /* Asks for `x` as this way's holder, or as its waiter, does. */
 struct hold *ask_to_hold(struct peer *peer, const char *label, int64_t wait_ms,
                          uint32_t lease_ms);

@@ -148,6 +148,10 @@ static void a_counter_that_was_kept_goes_on(void **state)
     struct hold *A = take(a, "A", "x");
     EXPECT("A granted");
     assert_true(A->fence > 1700000000000000);
+    struct hold *B = ask_with(a, "B", "y", asking(.mode = LW_EXCLUSIVE));
+    EXPECT("B granted");
+    assert_true(B->fence > A->fence);
+    assert_held_by_redis(B);
     assert_false(peer_logged(a, "clock"));
 }
 
@@ -183,7 +187,7 @@ static void a_number_of_the_unset_clock_is_not_repeated(void **state)
     (void)state;
     ask_with(a, "A", "x", asking(.mode = LW_EXCLUSIVE, .owner = "anna"));
     EXPECT("A granted");
-    redis_ok("HSET x f:anna 1036800000000");
+    redis_ok("HSET x mode %s", "2 1 0 1 99999999999999 1036800000000 anna");
     ask_with(a, "B", "x", asking(.mode = LW_EXCLUSIVE, .owner = "anna"));
     EXPECT("B granted");
     assert_true(holds->fence >= FENCE_MIN);

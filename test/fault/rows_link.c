@@ -7,6 +7,7 @@
  * Happy path of each cell: the scene, the fault, what is promised.
  */
 #include "cells.h"
+#include "known.h"
 
 static struct proxy *proxy;
 
@@ -64,7 +65,7 @@ CELL(reset__release_OK_though_sent_again)
     struct peer *a = behind_proxy("a");
     struct hold *A;
 
-    make_scripts_known(a);
+    make_scripts_known();
     A = own(a, LONG_MS);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
     let_go(A);
@@ -182,7 +183,7 @@ CELL(slow__release_OK)
     struct peer *a = behind_proxy("a");
     struct hold *A;
 
-    make_scripts_known(a);
+    make_scripts_known();
     A = own(a, 1200);
     proxy_delay(proxy, COMMANDS, TO_CLIENT, 500);
     let_go(A);

@@ -183,16 +183,16 @@ static void open_scene(struct scene *scene)
 
 static const char pings[] = "*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPING\r\n";
 
+static const struct lw__request_type ask_type = {on_reply, on_failed};
+
 static void ask_all(struct scene *scene, struct input *in)
 {
     for (int i = 0; i < REQUESTS; i++) {
         struct ask *ask = &scene->asks[i];
 
         *ask = (struct ask){.scene = scene, .expected = 1 + input_number(in, 1) % 2};
-        ask->request = (struct lw__request){.expected = ask->expected,
-                                            .second = 14,
-                                            .reply = on_reply,
-                                            .failed = on_failed};
+        ask->request = (struct lw__request){
+            .expected = (uint8_t)ask->expected, .second = 14, .type = &ask_type};
         ask->open = true;
         CHECK(lw__link_send(scene->link, &ask->request, pings, ask->expected * 14) == 0);
     }

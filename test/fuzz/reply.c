@@ -20,24 +20,31 @@
 
 static const char uuid[] = "6ba7b810-9dad-41d1-80b4-00c04fd430c8";
 
-static void check_acquired(const struct lw__reply *reply, bool turn)
+typedef bool acquired_decoder(const struct lw__reply *reply, bool turn,
+                              struct lw__acquired *ret);
+
+static void check_acquired(const struct lw__reply *reply, bool turn,
+                           acquired_decoder *decode)
 {
     struct lw__acquired got;
 
-    if (!lw__decode_acquired(reply, turn, &got)) {
+    if (!decode(reply, turn, &got)) {
         return;
     }
-    CHECK(lw__reply_type(reply) == LW__REPLY_ARRAY);
+    CHECK(lw__reply_type(reply) == LW__REPLY_ARRAY ||
+          decode != lw__decode_redisson_acquired);
     CHECK(got.fence <= (uint64_t)LUA_MAX);
     if (got.kind == LW__ANSWER_QUEUED) {
-        CHECK(got.remaining_ms >= -1 && got.position >= -1 && got.ticket >= -1);
+        CHECK(got.remaining_ms >= (decode == lw__decode_acquired ? LW__NOT_TOLD : -1));
+        CHECK(got.position >= -1 && got.ticket >= -1);
         CHECK(got.position <= LUA_MAX && got.ticket <= LUA_MAX);
         CHECK(got.server_us > 0 && got.server_us <= LUA_MAX);
         CHECK(got.stranger == NULL || strlen(got.stranger) > 0);
     } else {
         CHECK(got.stranger == NULL && !got.again);
     }
-    CHECK(!(turn && got.kind == LW__ANSWER_DEADLOCK));
+    CHECK(decode == lw__decode_rw_acquired || got.kind != LW__ANSWER_DEADLOCK);
+    CHECK(decode == lw__decode_acquired || !turn);
 }
 
 static void check_message(const struct lw__reply *reply)
@@ -72,8 +79,12 @@ static void check_reply(const struct lw__reply *reply)
     bool renewed[COUNT];
 
     check_tree(reply, 1);
-    check_acquired(reply, false);
-    check_acquired(reply, true);
+    for (int turn = 0; turn < 2; turn++) {
+        check_acquired(reply, turn, lw__decode_acquired);
+        check_acquired(reply, turn, lw__decode_rw_acquired);
+        check_acquired(reply, turn, lw__decode_redisson_acquired);
+    }
+    (void)lw__decode_dropped(reply, &released);
     if (lw__decode_released(reply, &released)) {
         CHECK(released.holds_left == 0);
     }
@@ -81,7 +92,7 @@ static void check_reply(const struct lw__reply *reply)
         CHECK(released.holds_left >= 0 && released.holds_left <= LUA_MAX);
     }
     if (lw__decode_renewed(reply, COUNT, renewed)) {
-        CHECK(lw__reply_count(reply) == COUNT);
+        CHECK(lw__reply_count(reply) == COUNT || lw__reply_integer(reply) == COUNT);
     }
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         CHECK(lw__classify(lw__reply_text(reply, NULL)) <= LW__ERR_REFUSED);

@@ -3,7 +3,7 @@
 """Keeps the documents true where that is cheap: each path that one names is there, the README
 leads to each, test/README.md lists every folder of tests and every room, and no other,
 src/README.md lists every room of the source, and the files and names of which it tells are in
-it, and NEWS.md begins with the version that the header and the build have.
+it, the README's account may do what the scripts do, and NEWS.md begins with the version that the header and the build have.
 
 Owns the list of documents. A path is what stands in `backquotes`, in a link or in an indented
 line, begins with a folder of this tree (or of the document's own, where a table names it) and
@@ -29,6 +29,7 @@ VERSIONS = { # where the version stands, and how
 }
 LISTED = re.compile(r"^\| `(?:src/)?([\w-]+)/` \|", re.M)
 FILE = re.compile(r"[\w-]+\.(?:c|h|lua|py)")
+CALL = re.compile(r"\b(?:call|pcall|try)\('([A-Z]+)'")
 SPAN = re.compile(r"`([^`]+)`")
 
 
@@ -88,6 +89,16 @@ def check_names(root):
                 yield f"src/README.md tells of {word}, of which the source knows nothing"
 
 
+def check_account(root):
+    """The account that README.md makes may give all commands that the scripts do."""
+    may = re.findall(r"\+([a-z]+)", read(root, "README.md"))
+    for name in sorted(os.listdir(os.path.join(root, "scripts"))):
+        if name.endswith(".lua"):
+            for command in CALL.findall(read(root, f"scripts/{name}")):
+                if command.lower() not in may:
+                    yield f"README.md's account may not {command}, which {name} does"
+
+
 def check_versions(root):
     versions = {}
     for path, pattern in VERSIONS.items():
@@ -109,6 +120,7 @@ def check(root):
     yield from check_rooms(root, "test/README.md", "test", "test/integration")
     yield from check_rooms(root, "src/README.md", "src")
     yield from check_names(root)
+    yield from check_account(root)
     yield from check_versions(root)
 
 
@@ -117,9 +129,10 @@ def self_test():
     good["meson.build"] = good["src/meson.build"] = "x(\n    version: '1.2.3',\n"
     good["include/lockwire.h"] = '#define LW_VERSION "1.2.3"\n'
     good["NEWS.md"] = "## 1.2.3 (soon)\n## 1.2.2\n"
-    good["README.md"] = " ".join(f"`{name}`" for name in FOUND_FROM_README)
+    good["README.md"] = " ".join(f"`{name}`" for name in FOUND_FROM_README) + " +get"
     good["test/README.md"] = ("| `unit/` | `test/unit/*.c` |\n| `integration/` | |\n"
                               "| `api/` | `build/gone`, `either/or` |\n")
+    good["scripts/ask.lua"] = "redis.pcall('GET', name)\n"
     good["src/base/log.c"] = "void lw__log(void);\n"
     good["src/README.md"] = "| `src/base/` |\n`log.c` has `lw__log`.\n"
     bad = {
@@ -128,6 +141,7 @@ def self_test():
         "one in a link": ("bench/README.md", "[it](test/gone)"),
         "a document that nobody finds": ("README.md", ""),
         "a room that is not listed": ("test/README.md", "| `unit/` |\n| `integration/` |\n"),
+        "a command that the account may not": ("scripts/ask.lua", "try('ZRANK', queue)"),
         "news of another version": ("NEWS.md", "## 1.2.2\n"),
         "a header of another one": ("include/lockwire.h", '#define LW_VERSION "1.2.4"\n'),
         "a room that is not there": ("test/README.md", good["test/README.md"] + "| `x/` |\n"),
@@ -136,7 +150,8 @@ def self_test():
         "a function that is gone": ("src/README.md", "| `src/base/` |\n`lw__gone`"),
     }
     with tempfile.TemporaryDirectory() as root:
-        for folder in ("test/unit", "test/integration/api", "bench", "src/base", "include"):
+        for folder in ("test/unit", "test/integration/api", "bench", "src/base", "include",
+                       "scripts"):
             os.makedirs(os.path.join(root, folder))
 
         def problems(**changes):

@@ -219,7 +219,7 @@ def self_test():
         "redis/link.h": "static inline int lw__link_now(void)\n{\n}\n",
         "tool/main.c": '#include "base/told.h"\n#include <event2/event.h>\n',
         "lock/turns.c": "/* lock->done() */ events->lost(claim); done(x);\n"
-                        "mode_of(c)->decode_released(r); mode_of(c)->in_line->released(c);\n"
+                        "claim->mode->decode_released(r, a); mode_of(c)->in_line->released(c);\n"
                         "if (claim->machine.phase == LW__HELD) {}\n"
                         "const struct lw__machine *m = 0;\n"
                         "lw__machine_step(&claim->machine, input);\n",

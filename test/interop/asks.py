@@ -5,15 +5,20 @@ Owns the shape of those lines. Must not know the peers. A poll or a release is o
 with the name's queue among its keys; what a script itself does stands in lines marked
 `lua`.
 """
+import re
 
 
-def queue_of(name):
-    return "lockwire:2:queue:{" + name + "}"
+
+MUTEX, READWRITE = "queue", "rwqueue"
 
 
-def asks(lines, name):
+def queue_of(name, kind=MUTEX):
+    return "lockwire:2:" + kind + ":{" + name + "}"
+
+
+def asks(lines, name, kind=MUTEX):
     """The server's times, in seconds, of lockwire's scripts for this name."""
-    marker = f'"{queue_of(name)}"'
+    marker = f'"{queue_of(name, kind)}"'
     return [float(line.split()[0]) for line in lines
             if marker in line and " lua] " not in line and '"EVAL' in line.upper()]
 
@@ -23,6 +28,12 @@ def deletion(lines, name):
     found = [number for number, line in enumerate(lines)
              if " lua] " in line and f'"del" "{name}"' in line.lower()]
     return found[-1]
+
+
+def commands(lines, name):
+    """The commands, in capitals, that scripts gave with this name first."""
+    found = (re.search(r' lua] "(\w+)" "' + re.escape(name) + '"', line) for line in lines)
+    return {match[1].upper() for match in found if match}
 
 
 def lease_changes(lines, name):

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * lockwire as a peer of the interop tests: owns one client and at most one lock (with the
- * mode word `redisson`: LW_REDISSON, and further levels of it by the same owner), and
- * obeys the commands that peers.py describes; beside that, slots that want one name again
- * and again, each for itself. Uses the public header alone; must not know
- * what the other peers are.
+ * mode word `exclusive` or `shared`: a read-write lock's; with `redisson`: LW_REDISSON,
+ * and further levels of it by the same owner), and obeys the commands that peers.py
+ * describes; beside that, slots that want one name again and again, each for itself. Uses
+ * the public header alone; must not know what the other peers are.
  *
  * Happy path: a line on stdin, a call, its callback, a line on stdout. A round goes on by
  * itself: acquire, read the counter, hold, write it, release, report.
@@ -454,16 +454,34 @@ static void finish(struct peer *peer)
     }
 }
 
+/* False where there is no such mode. */
+static bool choose_mode(const char *word, enum lw_mode *mode)
+{
+    static const char *const words[] = {
+        [LW_EXCLUSIVE] = "exclusive",
+        [LW_SHARED] = "shared",
+        [LW_REDISSON] = "redisson",
+    };
+
+    for (int i = LW_EXCLUSIVE; i <= LW_REDISSON; i++) {
+        if (strcmp(word, words[i]) == 0) {
+            *mode = (enum lw_mode)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     struct peer peer = {0};
     bool started;
 
-    if (argc < 2 || argc > 4 || (argc == 4 && strcmp(argv[3], "redisson") != 0)) {
-        (void)fprintf(stderr, "usage: %s URL [CLAIM_MS [redisson]]\n", argv[0]);
+    if (argc < 2 || argc > 4 || (argc == 4 && !choose_mode(argv[3], &peer.mode))) {
+        (void)fprintf(stderr, "usage: %s URL [CLAIM_MS [exclusive|shared|redisson]]\n",
+                      argv[0]);
         return 64;
     }
-    peer.mode = argc == 4 ? LW_REDISSON : LW_MUTEX;
     started = start(&peer, argv[1], argc >= 3 ? (uint32_t)atol(argv[2]) : 0);
     if (started) {
         event_base_dispatch(peer.base);

@@ -49,8 +49,10 @@ def start_lockwire(server, place):
     return [place.lockwire, "unix://" + server.path, "30000"], {}
 
 
-def start_lockwire_redisson(server, place):
-    return start_lockwire(server, place)[0] + ["redisson"], {}
+def lockwire(mode):
+    def command(server, place):
+        return start_lockwire(server, place)[0] + [mode], {}
+    return command
 
 
 def start_redis_py(server, place):
@@ -86,7 +88,9 @@ def start_redisson(server, place):
 
 COMMANDS = {
     "lockwire": start_lockwire,
-    "lockwire-redisson": start_lockwire_redisson,  # LW_REDISSON
+    "lockwire-redisson": lockwire("redisson"),  # LW_REDISSON
+    "lockwire-exclusive": lockwire("exclusive"),
+    "lockwire-shared": lockwire("shared"),
     "redis-py": start_redis_py,
     "node-redlock": node("redlock.js", "5"),
     "node-redlock-4": node("redlock.js", "4"),
@@ -97,7 +101,7 @@ COMMANDS = {
 }
 # Those that share LW_MUTEX's format: a string, set with NX and PX.
 STRING_PEERS = [name for name in COMMANDS
-                if name not in ("lockwire", "lockwire-redisson", "redisson")]
+                if name != "redisson" and not name.startswith("lockwire")]
 NO_EXTENSION = {"redis-semaphore"}
 NAME_PREFIX = {"redis-semaphore": "mutex:"}  # its own, and it cannot be turned off
 

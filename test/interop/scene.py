@@ -24,6 +24,7 @@ SLACK_S = 20  # for a machine that is slow
 class Scene(unittest.TestCase):
     place = None
     foreign = None  # the peer's name
+    queue = asks.MUTEX
     tcp = False
     cluster = False
 
@@ -56,12 +57,15 @@ class Scene(unittest.TestCase):
 
     def wait_in_queue(self, lockwire, lease_ms=LEASE_MS, position=1):
         lockwire.send(f"acquire {self.name} {lease_ms} -1")
-        queue = asks.queue_of(self.name)
+        queue = asks.queue_of(self.name, self.queue)
         self.eventually(lambda: self.server("ZCARD", queue) >= position, "it waits")
+
+    def our_asks(self, lines):
+        return asks.asks(lines, self.name, self.queue)
 
     def await_asks(self, monitor, count, lockwire):
         """Until lockwire has asked `count` times, in vain."""
-        self.eventually(lambda: len(asks.asks(monitor.lines, self.name)) >= count,
+        self.eventually(lambda: len(self.our_asks(monitor.lines)) >= count,
                         "it polls")
         self.assertFalse(lockwire.answered(), lockwire.lines)
 
@@ -74,7 +78,7 @@ class Scene(unittest.TestCase):
         lockwire.answer("held")
         lines = self.told(monitor)
         at = asks.deletion(lines, self.name)
-        later = asks.asks(lines[at:], self.name)
+        later = self.our_asks(lines[at:])
         self.assertEqual(len(later), 1, "asks after the release: " + repr(lines[at:]))
         found_s = later[0] - float(lines[at].split()[0])
         self.assertLess(found_s, poll_s * JITTER + SLACK_S)

@@ -305,13 +305,16 @@ void drop(struct hold *hold)
  * work. */
 static bool is_held_in_redis(const struct hold *hold)
 {
-    const char *name = lw_lock_name(hold->lock), *owner = lw_lock_owner(hold->lock);
+    const char *name = lw_lock_name(hold->lock), *owner = lw_lock_owner(hold->lock),
+               *value;
 
     switch (hold->mode) {
-    case LW_MUTEX:
-        return strcmp(redis_text("GET %s", name), owner) == 0;
+    case LW_MUTEX: /* the token, which ends in + there once somebody queues */
+        value = redis_text("GET %s", name);
+        return strlen(value) == strlen(owner) &&
+               strncmp(value, owner, strlen(owner) - 1) == 0;
     case LW_EXCLUSIVE:
-        return strcmp(redis_text("HGET %s writer", name), owner) == 0;
+        return strcmp(redis_writer(name), owner) == 0;
     case LW_SHARED:
         return redis_int("HEXISTS %s r:%s", name, owner) == 1;
     case LW_REDISSON:

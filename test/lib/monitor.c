@@ -109,8 +109,8 @@ static bool is_named(const char *line, const char *command)
 
 static bool is_work(const char *line)
 {
-    static const char *const work[] = {"set",  "incr",    "incrby", "evalsha",
-                                       "eval", "pexpire", "del",    "pubsub"};
+    static const char *const work[] = {"set",     "incr", "incrby",  "evalsha", "eval",
+                                       "pexpire", "del",  "delifeq", "delex",   "pubsub"};
 
     for (size_t i = 0; i < sizeof(work) / sizeof(*work); i++) {
         if (is_named(line, work[i])) {

@@ -14,7 +14,7 @@ void monitor_start(void);
 /* Forgets what was seen. */
 void monitor_clear(void);
 /* How often this command (lower case) came since; "" counts all but the heartbeats and
- * greetings: set, incr, incrby, evalsha, eval, pexpire, del. */
+ * greetings: set, incr, incrby, evalsha, eval, pexpire, del, delifeq, delex. */
 int monitor_count(const char *command);
 /* Did a command with this text in its arguments come? */
 bool monitor_saw(const char *text);

@@ -260,6 +260,26 @@ const char *redis_text(const char *format, ...)
     return text;
 }
 
+const char *redis_counts(const char *name)
+{
+    static char counts[64];
+    const char *state = redis_text("HGET %s mode", name);
+    int end = 2;
+
+    (void)sscanf(state, "2 %*s %*s %*s%n", &end);
+    (void)snprintf(counts, sizeof(counts), "%.*s", end - 2, state + 2);
+    return counts;
+}
+
+const char *redis_writer(const char *name)
+{
+    const char *state = redis_text("HGET %s mode", name);
+    int owner = 0;
+
+    (void)sscanf(state, "2 %*s %*s %*s %*s %*s %n", &owner);
+    return state + owner;
+}
+
 long long redis_info(const char *field)
 {
     char wanted[64];

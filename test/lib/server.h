@@ -56,6 +56,11 @@ redisReply *server_try(struct server *server, const char *format, ...);
 void redis_ok(const char *format, ...);          /* whatever the reply, if no error */
 long long redis_int(const char *format, ...);    /* fails unless it is an integer */
 const char *redis_text(const char *format, ...); /* "" for nil; until the next call */
+/* Of a read-write lock: "<holds> <owners that read> <write holds>"; until the next call.
+ */
+const char *redis_counts(const char *name);
+const char *redis_writer(
+    const char *name); /* "" where nobody writes; until the next call */
 
 /* A field of INFO as a number, e.g. "expired_keys"; 0 if it is not there. */
 long long redis_info(const char *field);

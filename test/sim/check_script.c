@@ -17,6 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define UNSEEN_US                                                                        \
+    (20 * MS) /* a hold that may be released without a look at the queue                 \
+               */
+
 /* ---- messages and scripts ---- */
 
 static void on_publish(struct model_server *server, struct bytes channel,
@@ -27,21 +31,43 @@ static void on_publish(struct model_server *server, struct bytes channel,
     told_note(message, receivers);
 }
 
-/* The answer says that more of the queue is to be looked at. */
-static bool says_again(struct bytes reply)
+static bool begins(struct bytes text, const char *with)
 {
+    return text.len >= strlen(with) && memcmp(text.data, with, strlen(with)) == 0;
+}
+
+static bool says_again_in(const char *text)
+{
+    long long n[6];
+    int count = sscanf(text, "%lld %lld %lld %lld %lld %lld", &n[0], &n[1], &n[2], &n[3],
+                       &n[4], &n[5]);
+
+    return (count == 5 && n[4] == 1) || (count == 6 && n[5] == 1);
+}
+
+/* The answer says that more of the queue is to be looked at. */
+static bool says_again(const struct model_script_run *run)
+{
+    bool is_rw = run->key_count == 3 && begins(run->keys[1], RW_QUEUE);
     char text[512], *rest = text, *items[8];
     int count = 0;
 
-    look_copy(text, sizeof(text), reply);
+    if (is_rw && run->arg_count == 4 && !begins(run->reply, "*")) {
+        return false; /* a fence */
+    }
+    look_copy(text, sizeof(text), run->reply);
+    if (*text == '$') { /* a mutex': five numbers or, of a turn, six, perhaps a type */
+        return says_again_in(strstr(text, "\r\n") + 2);
+    }
     while (count < 8 && (items[count] = look_take(&rest)) != NULL) {
         count++;
     }
     if (count == 1) {
-        return (atoll(items[0]) & 2) != 0;
+        long long number = atoll(items[0]);
+
+        return is_rw ? (number & 2) != 0 : number == 2 || number == 3; /* else a number */
     }
-    return (count == 3 && atoll(items[2]) == 1) || (count >= 6 && atoll(items[5]) == 1) ||
-           (count >= 7 && atoll(items[6]) == 1);
+    return count >= 6 && atoll(items[5]) == 1;
 }
 
 static void check_counts(const char *name, const struct look_rw *rw, bool excused)
@@ -81,6 +107,41 @@ static void check_head(const char *name, const char *queue, bool is_rw, bool exc
         violation("%s could enter %s after a script, but waits", head, name);
     }
     *left = could;
+}
+
+static char value_before[LW__TOKEN_SIZE]; /* of the name that a script is about; or "" */
+
+static void copy_value(struct bytes name, char ret[LW__TOKEN_SIZE])
+{
+    char text[64], *rest;
+    const char *value;
+
+    look_copy(text, sizeof(text), name);
+    rest = (char *)look_ask("GET", text, NULL);
+    value = look_take(&rest);
+    (void)snprintf(ret, LW__TOKEN_SIZE, "%s", value != NULL ? value : "");
+}
+
+static bool is_ours(const char *value)
+{
+    return strlen(value) > LW__UUID_SIZE && value[LW__UUID_SIZE - 1] == ':';
+}
+
+/* Who releases without a look at the queue does so by what the value says. A stranger's
+ * says nothing, and is left as it is, but where an operator breaks it. */
+static void check_mark(const struct model_script_run *run, const char *queue)
+{
+    char value[LW__TOKEN_SIZE];
+
+    copy_value(run->keys[0], value);
+    if (is_ours(value) && value[strlen(value) - 1] == '-' &&
+        look_number(look_ask("ZCARD", queue, NULL)) > 0) {
+        violation("%s says after a script that nobody waits, but some do", value);
+    }
+    if (*value_before && !is_ours(value_before) && strcmp(value, value_before) != 0 &&
+        !bytes_equal(run->args[0], bytes_of(value_before))) {
+        violation("%s, a stranger's, was made %s", value_before, value);
+    }
 }
 
 /* ---- where all wait for their turn ---- */
@@ -144,10 +205,11 @@ static bool came_before(const char *token, const struct place *place)
 static void check_order(const char *name, const char *queue)
 {
     char *last = holders[name_index(name)], *rest = (char *)look_ask("GET", name, NULL);
-    const char *holder = look_take(&rest), *member;
+    char *holder = look_take(&rest);
+    const char *member;
     struct place *place;
 
-    if (holder == NULL || strcmp(holder, last) == 0) {
+    if (holder == NULL || strcmp(look_unmark(holder), last) == 0) {
         return;
     }
     (void)snprintf(last, LW__TOKEN_SIZE, "%s", holder);
@@ -178,14 +240,10 @@ static unsigned index_of(const struct model_server *server)
     return server == world.servers[0] ? 0 : 1;
 }
 
-static bool begins(struct bytes text, const char *with)
-{
-    return text.len >= strlen(with) && memcmp(text.data, with, strlen(with)) == 0;
-}
-
-/* `excused`: the script may leave whoever is first waiting. */
+/* `unmarked`: it may leave a value without its mark; `excused`: or whoever is first
+ * waiting. */
 static void check_keys_of(const struct model_server *server,
-                          const struct model_script_run *run, bool excused)
+                          const struct model_script_run *run, bool unmarked, bool excused)
 {
     for (int i = 1; i < run->key_count; i++) {
         bool is_rw = begins(run->keys[i], RW_QUEUE), *left;
@@ -201,24 +259,40 @@ static void check_keys_of(const struct model_server *server,
             check_order(name, queue);
         }
         check_head(name, queue, is_rw, excused || (i > 1 && *left), left);
-    }
-}
-
-/* Remembers who was released, for what it will be told. */
-static void note_release(struct bytes token)
-{
-    for (struct op *op = world.ops; op != NULL; op = op->next) {
-        if (op->state == OP_RELEASING && op->options.mode == LW_MUTEX &&
-            world.now_us < op->deadline_us &&
-            bytes_equal(bytes_of(lw_lock_owner(op->lock)), token)) {
-            op->let_go = true;
+        if (!is_rw && !unmarked) {
+            check_mark(run, queue);
         }
     }
 }
 
+/* Remembers who was released, for what it will be told. Who held for a while looks at the
+ * queue: somebody may have come to wait unseen. */
+static void note_release(struct bytes token, bool dropped)
+{
+    for (struct op *op = world.ops; op != NULL; op = op->next) {
+        if (op->state != OP_RELEASING || op->options.mode != LW_MUTEX ||
+            !bytes_equal(bytes_of(lw_lock_owner(op->lock)), token)) {
+            continue;
+        }
+        if (world.now_us < op->deadline_us) {
+            op->let_go = true;
+        }
+        if (dropped && op->release_us - op->granted_us > UNSEEN_US) {
+            violation("op %u: held for %.3f ms and released without a look at the queue",
+                      op->id, (double)(op->release_us - op->granted_us) / 1000);
+        }
+    }
+}
+
+/* By its script, or by a command in its place. */
+static bool is_drop(const struct model_script_run *run)
+{
+    return run->key_count == 1 && run->arg_count == 1;
+}
+
 static bool is_release(const struct model_script_run *run)
 {
-    return run->key_count == 3 && run->arg_count == 2 &&
+    return (is_drop(run) || (run->key_count == 3 && run->arg_count == 2)) &&
            (begins(run->reply, ":1") || begins(run->reply, ":3"));
 }
 
@@ -226,6 +300,11 @@ static bool only_reads(const struct model_script_run *run)
 {
     return run->key_count == 3 && begins(run->keys[1], QUEUE) &&
            begins(run->keys[2], RW_QUEUE);
+}
+
+static bool takes_no_writes(const struct model_faults *faults)
+{
+    return faults->oom || faults->readonly || faults->misconf || faults->noreplicas;
 }
 
 static void on_script(struct model_server *server, const struct model_script_run *run)
@@ -236,15 +315,16 @@ static void on_script(struct model_server *server, const struct model_script_run
                                           strstr(faults->denied_commands, "pub") != NULL);
 
     script_count++;
-    if (world.plan.quiet && run->key_count == 3 && run->arg_count == 6) {
+    if (world.plan.quiet && run->key_count == 3 && run->arg_count == 3) {
         note_place(run);
     }
     if (is_release(run)) {
-        note_release(run->args[0]);
+        note_release(run->args[0], is_drop(run));
     }
     look_from(server);
     if (!only_reads(run)) {
-        check_keys_of(server, run, failed || mute || says_again(run->reply));
+        check_keys_of(server, run, failed || takes_no_writes(faults),
+                      failed || mute || says_again(run));
     }
     told_check(index_of(server), run->args, run->arg_count);
     look_from(NULL);
@@ -258,8 +338,14 @@ static bool is_of_one_name(const struct model_script_run *run)
 
 static void before_script(struct model_server *server, const struct model_script_run *run)
 {
+    bool of_one = is_of_one_name(run);
+
     look_from(server);
-    told_begin_script(is_of_one_name(run) ? run->keys[0] : bytes_of(""));
+    told_begin_script(of_one ? run->keys[0] : bytes_of(""));
+    *value_before = '\0';
+    if (of_one && begins(run->keys[1], QUEUE)) {
+        copy_value(run->keys[0], value_before);
+    }
     look_from(NULL);
 }
 

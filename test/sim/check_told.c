@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What must be true of the messages of hand-overs, `<t|r> <token> <fence> <us> <server>
- * <name>`, at the server that publishes them: who is told has the name when the script
- * ends, and heard of it; no number is told to two; the server that is named is this one.
- * A replica passes all of them on: so they are true for whoever hears them, wherever.
- * Changes nothing.
+ * What must be true of the messages of hand-overs, `<t|r> <token> <fence> <server> <s>
+ * <us> <name>`, at the server that publishes them: who is told has the name when the
+ * script ends, and heard of it; no number is told to two; the server that is named is
+ * this one. A replica passes all of them on: so they are true for whoever hears them,
+ * wherever. Changes nothing.
  *
  * Happy path: told_note() takes a message, told_check() judges all when their script has
  * ended.
@@ -72,8 +72,9 @@ void told_note(struct bytes text, int64_t receivers)
     (void)snprintf(message->token, sizeof(message->token), "%s", word(&rest));
     message->fence = strtoull(word(&rest), NULL, 10); /* or a window, to stand by */
     if (message->kind != 's') {
-        word(&rest); /* when */
         (void)snprintf(message->server, sizeof(message->server), "%s", word(&rest));
+        word(&rest); /* when: seconds, microseconds */
+        word(&rest);
     }
     (void)snprintf(message->name, sizeof(message->name), "%s", rest != NULL ? rest : "");
 }
@@ -194,7 +195,7 @@ static void list_holders(char *list, size_t size)
 {
     char *rest = (char *)look_ask("GET", name, NULL);
     bool is_hash = *rest == '-';
-    const char *item;
+    char *item;
     size_t used = 0;
 
     *list = '\0';
@@ -205,8 +206,8 @@ static void list_holders(char *list, size_t size)
         if (is_hash && strncmp(item, "h:", 2) != 0) {
             continue;
         }
-        used +=
-            (size_t)snprintf(list + used, size - used, " %s ", is_hash ? item + 2 : item);
+        used += (size_t)snprintf(list + used, size - used, " %s ",
+                                 is_hash ? item + 2 : look_unmark(item));
         if (used >= size) {
             violation("%s has more holders than can be checked", name);
         }

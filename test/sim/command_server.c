@@ -90,8 +90,10 @@ void run_info(struct call *call)
 {
     struct buffer text = {0};
 
-    buffer_printf(&text, "# Server\r\nredis_version:7.0.15\r\nrun_id:%08x%08x%024x\r\n",
-                  call->server->number, call->server->restarts + 1, 0);
+    buffer_printf(
+        &text,
+        "# Server\r\nredis_version:7.0.15\r\narch_bits:64\r\nrun_id:%08x%08x%024x\r\n",
+        call->server->number, call->server->restarts + 1, 0);
     resp_bulk(call->reply, buffer_view(&text));
     buffer_free(&text);
 }
@@ -124,6 +126,23 @@ void run_config_get(struct call *call)
     if (found) {
         resp_text(call->reply, name);
         resp_text(call->reply, policy != NULL ? policy : "noeviction");
+    }
+}
+
+/* Of what it knows not all that a server tells. */
+void run_command_info(struct call *call)
+{
+    resp_array(call->reply, (size_t)call->argc - 2);
+    for (int i = 2; i < call->argc; i++) {
+        const struct command *command = command_find(&call->argv[i], 1);
+
+        if (!command_is_there(call->server, command)) {
+            buffer_text(call->reply, "*-1\r\n");
+            continue;
+        }
+        resp_array(call->reply, 2);
+        resp_text(call->reply, command->name);
+        resp_int(call->reply, command->arity);
     }
 }
 

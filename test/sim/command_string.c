@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Commands on strings: GET, SET, INCR, INCRBY. Knows the keyspace, not who asks.
+ * Commands on strings: GET, MGET, SET, INCR, INCRBY, and those that delete one of a
+ * certain value. Knows the keyspace, not who asks.
  */
 #include "model.h"
 
@@ -24,6 +25,65 @@ void run_get(struct call *call)
         resp_bulk(call->reply, buffer_view(&content->string));
     } else {
         resp_nil(call->reply);
+    }
+}
+
+/* What is no string has no value. */
+void run_mget(struct call *call)
+{
+    resp_array(call->reply, (size_t)call->argc - 1);
+    for (int i = 1; i < call->argc; i++) {
+        struct content *content = keyspace_find(call_space(call), call->argv[i]);
+
+        if (content && content->type == VALUE_STRING) {
+            resp_bulk(call->reply, buffer_view(&content->string));
+        } else {
+            resp_nil(call->reply);
+        }
+    }
+}
+
+static void tell_watch(struct call *call, struct bytes value,
+                       void (*watch)(struct model_server *,
+                                     const struct model_script_run *),
+                       const char *reply)
+{
+    struct model_script_run run = {&call->argv[1], &value, 1, 1, bytes_of(reply)};
+
+    if (watch && call->conn) {
+        watch(call->server, &run);
+    }
+}
+
+static void delete_if_equal(struct call *call, struct bytes value)
+{
+    struct content *content;
+    bool same;
+
+    if (!call_read(call, VALUE_STRING, &content)) {
+        return;
+    }
+    tell_watch(call, value, call->server->watch.before, "");
+    same = content && bytes_equal(buffer_view(&content->string), value);
+    if (same) {
+        keyspace_remove(call_space(call), call->argv[1]);
+    }
+    resp_int(call->reply, same);
+    tell_watch(call, value, call->server->watch.script, same ? ":1" : ":0");
+}
+
+void run_delifeq(struct call *call)
+{
+    delete_if_equal(call, call->argv[2]);
+}
+
+/* Only as it is used here. */
+void run_delex(struct call *call)
+{
+    if (call->argc == 4 && bytes_is(call->argv[2], "ifeq")) {
+        delete_if_equal(call, call->argv[3]);
+    } else {
+        call_syntax_error(call);
     }
 }
 

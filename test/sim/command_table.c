@@ -20,6 +20,8 @@ const struct command command_table[] = {
     {"flushall", run_flushall, -1, CMD_WRITE, 0, 0},
     {"config", NULL, -2, 0, 0, 0},
     {"config|get", run_config_get, -3, ADMIN, 0, 0},
+    {"command", NULL, -2, 0, 0, 0},
+    {"command|info", run_command_info, -3, ALWAYS, 0, 0},
     {"client", NULL, -2, 0, 0, 0},
     {"client|id", run_client_id, 2, ADMIN, 0, 0},
     {"client|setname", run_client_setname, 3, ADMIN, 0, 0},
@@ -27,11 +29,14 @@ const struct command command_table[] = {
     {"client|kill", run_client_kill, -3, ADMIN, 0, 0},
 
     {"get", run_get, 2, 0, 1, 1},
+    {"mget", run_mget, -2, 0, 1, -1},
     {"set", run_set, -3, GROW, 1, 1},
     {"incr", run_incr, 2, GROW, 1, 1},
     {"incrby", run_incrby, 3, GROW, 1, 1},
 
     {"del", run_del, -2, CMD_WRITE, 1, -1},
+    {"delifeq", run_delifeq, 3, CMD_WRITE | CMD_ABILITY, 1, 1}, /* Valkey 9.0 */
+    {"delex", run_delex, -2, CMD_WRITE | CMD_ABILITY, 1, 1},    /* Redis 8.4 */
     {"exists", run_exists, -2, 0, 1, -1},
     {"type", run_type, 2, 0, 1, 1},
     {"pttl", run_pttl, 2, 0, 1, 1},

@@ -88,10 +88,17 @@ static void reply_unknown_subcommand(struct call *call)
                container);
 }
 
+bool command_is_there(const struct model_server *server, const struct command *command)
+{
+    return command &&
+           (!(command->flags & CMD_ABILITY) ||
+            (server->knows != NULL && strcmp(server->knows, command->name) == 0));
+}
+
 void command_run_unchecked(struct call *call)
 {
     call->command = command_find(call->argv, call->argc);
-    if (call->command == NULL) {
+    if (!command_is_there(call->server, call->command)) {
         reply_unknown(call);
     } else if (call->command->run == NULL && call->argc > 1) {
         reply_unknown_subcommand(call);

@@ -144,6 +144,27 @@ static bool stands_still(struct diff *diff)
     return still;
 }
 
+/* Which of the commands it has that not every server does. */
+static void ask_abilities(struct diff *diff)
+{
+    static const char *const words[] = {"delifeq", "delex"};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+        struct buffer answer = {0};
+        char command[64];
+
+        (void)snprintf(command, sizeof(command), "command info %s", words[i]);
+        diff_admin_answer(diff, command, &answer);
+        if (answer.len > sizeof("*1\r\n*-1\r\n")) {
+            model_server_know(diff->model, words[i]);
+        } else if (!bytes_equal(buffer_view(&answer), bytes_of("*1\r\n*-1\r\n")) &&
+                   !bytes_equal(buffer_view(&answer), bytes_of("*1\r\n$-1\r\n"))) {
+            diff_fail(diff, "the real server does not say what it knows");
+        }
+        buffer_free(&answer);
+    }
+}
+
 bool diff_start(struct diff *diff, const char *program, const char *clock_library)
 {
     diff->fault = -1;
@@ -163,6 +184,7 @@ bool diff_start(struct diff *diff, const char *program, const char *clock_librar
     diff_admin(diff, "acl setuser admin on nopass allkeys allchannels +@all");
     diff_admin(diff, "auth admin any");
     diff_admin(diff, "debug set-active-expire 0");
+    ask_abilities(diff);
     diff_open(diff, &diff->command);
     return true;
 }

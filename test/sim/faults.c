@@ -324,7 +324,8 @@ static void come_as_stranger(void)
     struct buffer words = {0}, answer = {0};
     const char *name = any_name();
 
-    buffer_printf(&words, "SET %s stranger NX PX %d", name,
+    buffer_printf(&words, "SET %s %s NX PX %d", name,
+                  rng_chance(&world.rng, 500) ? "stranger" : "stranger:1:2000-",
                   (int)rng_between(&world.rng, 1, 3000));
     buffer_append(&words, "", 1);
     ask(words.data, &answer);

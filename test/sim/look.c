@@ -88,24 +88,40 @@ void look_copy(char *to, size_t size, struct bytes from)
     (void)snprintf(to, size, "%.*s", (int)from.len, from.data);
 }
 
+/* A hold's own lease; 0: that is the key's. */
+static bool has_ended(const char *record)
+{
+    int64_t ends_ms = atoll(record);
+
+    return ends_ms > 0 && ends_ms <= model_server_time_us(server()) / 1000;
+}
+
 static void note_hold(struct look_rw *rw, const char *record)
 {
     rw->reads += strstr(record, " r ") != NULL;
     rw->writes += strstr(record, " w ") != NULL;
-    rw->ended += atoll(record) <= model_server_time_us(server()) / 1000;
+    rw->ended += has_ended(record);
+}
+
+/* `2 <holds> <owners that read> <write holds> <soonest> <number> <writer>` */
+static void note_state(struct look_rw *rw, const char *state)
+{
+    long long holds, readers, writes;
+
+    rw->ours = sscanf(state, "2 %lld %lld %lld %*s %*s %63s", &holds, &readers, &writes,
+                      rw->writer) >= 3;
+    if (!rw->ours) {
+        return;
+    }
+    rw->rcount = holds - writes;
+    rw->wcount = writes;
+    rw->readers = readers;
 }
 
 static void note_field(struct look_rw *rw, const char *field, const char *value)
 {
-    rw->ours = rw->ours || strcmp(field, "soonest") == 0;
-    if (strcmp(field, "rcount") == 0) {
-        rw->rcount = atoll(value);
-    } else if (strcmp(field, "wcount") == 0) {
-        rw->wcount = atoll(value);
-    } else if (strcmp(field, "readers") == 0) {
-        rw->readers = atoll(value);
-    } else if (strcmp(field, "writer") == 0) {
-        (void)snprintf(rw->writer, sizeof(rw->writer), "%s", value);
+    if (strcmp(field, "mode") == 0) {
+        note_state(rw, value);
     } else if (strncmp(field, "h:", 2) == 0) {
         note_hold(rw, value);
     }
@@ -151,12 +167,21 @@ bool look_could_enter(const char *name, const struct look_rw *rw, const char *me
     return permits == 0 || rw->readers < permits || its_reads > 0 || rw->wcount > 0;
 }
 
+char *look_unmark(char *value)
+{
+    size_t length = strlen(value);
+
+    if (length > 0 && value[length - 1] == '+') {
+        value[length - 1] = '-';
+    }
+    return value;
+}
+
 bool look_has_mutex(const char *name, const char *token)
 {
-    char *rest = (char *)look_ask("GET", name, NULL);
-    const char *value = look_take(&rest);
+    char *rest = (char *)look_ask("GET", name, NULL), *value = look_take(&rest);
 
-    return value != NULL && strcmp(value, token) == 0;
+    return value != NULL && strcmp(look_unmark(value), token) == 0;
 }
 
 bool look_has_hold(const char *name, const char *token)
@@ -166,7 +191,7 @@ bool look_has_hold(const char *name, const char *token)
     (void)snprintf(field, sizeof(field), "h:%s", token);
     rest = (char *)look_ask("HGET", name, field, NULL);
     record = look_take(&rest);
-    return record != NULL && atoll(record) > model_server_time_us(server()) / 1000;
+    return record != NULL && !has_ended(record);
 }
 
 bool look_is_free(const char *name)

@@ -30,7 +30,10 @@ struct look_rw {
 struct look_rw look_at_rw(const char *name);
 /* Could this member of the queue, `<r|w><permits> <token> <owner>`, enter now? */
 bool look_could_enter(const char *name, const struct look_rw *rw, const char *member);
+/* Who has a mutex, whether its value is marked or not. */
 bool look_has_mutex(const char *name, const char *token);
+/* The value with its mark taken off, in place. */
+char *look_unmark(char *value);
 bool look_has_hold(const char *name, const char *token);
 bool look_is_free(const char *name); /* no such key */
 bool look_is_crowded(unsigned name); /* more than a hundred in its queue, dead or alive */

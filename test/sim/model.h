@@ -31,6 +31,7 @@ struct model_server {
     struct model_faults faults;
     struct model_conn *conns;
     int64_t last_client_id;
+    const char *knows;         /* of the commands that not every server has; or NULL */
     unsigned number, restarts; /* each run of each server has an id of its own */
     bool paused;               /* what may write waits */
     struct model_server *master, *replica; /* NULL: none */
@@ -88,6 +89,7 @@ enum command_flags {
     CMD_SUBSCRIBED = 1 << 9,     /* allowed on a subscribed connection */
     CMD_EVAL = 1 << 10,          /* keys are counted by the second argument */
     CMD_MAY_REPLICATE = 1 << 11, /* waits, as a write does, while writes are paused */
+    CMD_ABILITY = 1 << 12, /* only of a server that model_server_know() says so of */
 };
 
 typedef void command_fn(struct call *call);
@@ -107,6 +109,7 @@ extern const size_t command_count;
 
 /* commands.c */
 const struct command *command_find(const struct bytes *argv, int argc);
+bool command_is_there(const struct model_server *server, const struct command *command);
 bool command_arity_fits(const struct command *command, int argc);
 void command_execute(struct call *call); /* looks up, checks, runs */
 void command_run_unchecked(struct call *call);
@@ -155,7 +158,7 @@ bool glob_match(struct bytes pattern, struct bytes text);
 bool clip_range(int64_t count, int64_t *start, int64_t *stop);
 
 /* The commands. */
-command_fn run_get, run_set, run_incr, run_incrby;
+command_fn run_get, run_mget, run_set, run_delifeq, run_delex, run_incr, run_incrby;
 command_fn run_del, run_exists, run_type, run_pttl, run_pexpire, run_pexpireat,
     run_persist, run_keys;
 command_fn run_lpush, run_rpush, run_llen, run_lrange;
@@ -165,7 +168,7 @@ command_fn run_zadd, run_zrem, run_zscore, run_zrank, run_zrevrank, run_zrange,
     run_zrevrange;
 command_fn run_zrangebyscore, run_zpopmin, run_zcard;
 command_fn run_ping, run_auth, run_select, run_quit, run_time, run_info, run_flushall,
-    run_config_get;
+    run_config_get, run_command_info;
 command_fn run_client_id, run_client_setname, run_client_getname, run_client_kill;
 command_fn run_subscribe, run_psubscribe, run_unsubscribe, run_punsubscribe, run_publish;
 command_fn run_pubsub_numsub;

@@ -78,6 +78,9 @@ void model_server_deny_channels(struct model_server *server, bool deny);
 uint64_t model_server_commands(
     const struct model_server *server); /* taken from connections */
 
+/* The commands that not every server has: this one has `word` ("delifeq", "delex"). NULL:
+ * none of them, as before. */
+void model_server_know(struct model_server *server, const char *word);
 /* What INFO's run_id begins with; servers side by side differ in it. */
 void model_server_set_number(struct model_server *server, unsigned number);
 
@@ -101,7 +104,8 @@ void model_server_takes_what_is_left(struct model_server *replica, bool takes);
  * run. */
 void model_server_pause_writes(struct model_server *server, bool pause);
 
-/* One run of a script that came by a connection, when it is over. */
+/* One run of a script that came by a connection, when it is over; or of a command that
+ * compares and deletes, in the place of one. */
 struct model_script_run {
     const struct bytes *keys, *args;
     int key_count, arg_count;

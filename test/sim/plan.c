@@ -244,6 +244,16 @@ static void draw_faults(struct plan *plan)
     }
 }
 
+static void draw_abilities(struct plan *plan)
+{
+    static const char *const words[] = {NULL, NULL, "delifeq", "delex"};
+    uint64_t common = rng_below(&world.rng, 4);
+
+    for (int i = 0; i < SERVERS; i++) {
+        plan->knows[i] = words[chance(800) ? common : rng_below(&world.rng, 4)];
+    }
+}
+
 void plan_draw(void)
 {
     struct plan *plan = &world.plan;
@@ -253,4 +263,5 @@ void plan_draw(void)
     draw_network(plan);
     draw_load(plan);
     draw_faults(plan);
+    draw_abilities(plan);
 }

@@ -91,6 +91,11 @@ void model_server_restart(struct model_server *server, int64_t lost_us)
     }
 }
 
+void model_server_know(struct model_server *server, const char *word)
+{
+    server->knows = word;
+}
+
 void model_server_set_number(struct model_server *server, unsigned number)
 {
     server->number = number;

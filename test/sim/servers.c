@@ -262,6 +262,7 @@ void servers_begin(void)
         refuses_until_us[i] = 0;
         world.servers[i] = model_server_new(true_time_us, NULL);
         model_server_set_number(world.servers[i], i + 1);
+        model_server_know(world.servers[i], world.plan.knows[i]);
         model_server_remember(world.servers[i], 3 * SECOND);
         model_server_on_step(world.servers[i], on_step, NULL);
         model_server_takes_what_is_left(world.servers[i], !world.plan.ends_by_clock);

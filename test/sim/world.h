@@ -103,15 +103,17 @@ struct plan {
     int64_t stall_us;         /* how long that is, and stalls, at most */
     int64_t every_us[FAULTS]; /* how often each fault comes; 0: never */
     unsigned servers;         /* 2: a master and a replica */
-    int64_t lag_us;           /* what the replica is behind by, at most */
-    unsigned balanced;        /* new connections that go to either */
-    int64_t name_lag_us;      /* how late the name points at a new master, at most */
-    int64_t split_us;         /* how long two live on by themselves, at most */
-    int64_t calm_us;          /* after it nothing happens any more but load; 0: never */
-    bool deaf;                /* and the replica hears nothing any more */
-    int64_t apart_us;         /* what the second one's clock is ahead by */
-    bool ends_by_clock;       /* the replica is told when keys end, not what is left */
-    bool ends_apart;          /* so ends are other ones after a swap */
+    const char
+        *knows[SERVERS]; /* the command by which they compare and delete; or NULL */
+    int64_t lag_us;      /* what the replica is behind by, at most */
+    unsigned balanced;   /* new connections that go to either */
+    int64_t name_lag_us; /* how late the name points at a new master, at most */
+    int64_t split_us;    /* how long two live on by themselves, at most */
+    int64_t calm_us;     /* after it nothing happens any more but load; 0: never */
+    bool deaf;           /* and the replica hears nothing any more */
+    int64_t apart_us;    /* what the second one's clock is ahead by */
+    bool ends_by_clock;  /* the replica is told when keys end, not what is left */
+    bool ends_apart;     /* so ends are other ones after a swap */
 };
 
 /* ---- the world ---- */

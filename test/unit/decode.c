@@ -126,9 +126,11 @@ static void refuses_scalars(bool (*decode)(const struct lw__reply *))
 static struct lw__acquired acquired; /* the last one decoded */
 static char stranger[32];            /* its word, which goes with the reply */
 
-static bool keep_acquired(const struct lw__reply *reply, bool turn)
+static bool keep_acquired(const struct lw__reply *reply, bool turn,
+                          bool (*decode)(const struct lw__reply *, bool,
+                                         struct lw__acquired *))
 {
-    bool good = lw__decode_acquired(reply, turn, &acquired);
+    bool good = decode(reply, turn, &acquired);
 
     (void)snprintf(stranger, sizeof(stranger), "%s",
                    good && acquired.stranger != NULL ? acquired.stranger : "");
@@ -137,47 +139,64 @@ static bool keep_acquired(const struct lw__reply *reply, bool turn)
 
 static bool as_acquired(const struct lw__reply *reply)
 {
-    return keep_acquired(reply, false);
+    return keep_acquired(reply, false, lw__decode_acquired);
 }
 
 static bool as_turn(const struct lw__reply *reply)
 {
-    return keep_acquired(reply, true);
+    return keep_acquired(reply, true, lw__decode_acquired);
 }
 
-static bool acquired_of(bool turn, size_t count, const char *const *elements)
+static bool as_rw_acquired(const struct lw__reply *reply)
 {
-    return array_decoded(turn ? as_turn : as_acquired, count, elements);
+    return keep_acquired(reply, false, lw__decode_rw_acquired);
 }
 
-static void test_a_grant(void **state)
+static bool as_redisson_acquired(const struct lw__reply *reply)
+{
+    return keep_acquired(reply, false, lw__decode_redisson_acquired);
+}
+
+static bool as_rw_turn(const struct lw__reply *reply)
+{
+    return keep_acquired(reply, true, lw__decode_rw_acquired);
+}
+
+static bool as_redisson_turn(const struct lw__reply *reply)
+{
+    return keep_acquired(reply, true, lw__decode_redisson_acquired);
+}
+
+static bool redisson_of(size_t count, const char *const *elements)
+{
+    return array_decoded(as_redisson_acquired, count, elements);
+}
+
+static void test_a_grant_of_redisson_s_has_no_number(void **state)
 {
     (void)state;
-    CHECK(as_acquired, NO_WORD, "1", "1763690000000016");
-    CHECK(as_turn, NO_WORD, "1", "1", "1763690000000016");
-    assert_true(acquired_of(false, 2, (const char *[]){"1", "9007199254740992"}));
+    CHECK(as_redisson_acquired, NO_WORD, "1", "0");
+    assert_true(redisson_of(2, (const char *[]){"1", "0"}));
     assert_int_equal(acquired.kind, LW__ANSWER_GRANTED);
-    assert_true(acquired.fence == (uint64_t)1 << 53);
-    assert_false(acquired_of(false, 2, (const char *[]){"1", "9007199254740993"}));
-    assert_true(acquired_of(false, 2, (const char *[]){"1", "0"}));
     assert_true(acquired.fence == 0);
-    assert_false(acquired_of(false, 2, (const char *[]){"1", "-1"}));
-    assert_true(acquired_of(true, 3, (const char *[]){"0", "1", "5"}));
-    assert_false(acquired.released);
-    assert_true(acquired_of(true, 3, (const char *[]){"1", "1", "5"}));
-    assert_true(acquired.released);
-    assert_false(acquired_of(true, 3, (const char *[]){"2", "1", "5"}));
+    assert_false(redisson_of(2, (const char *[]){"1", "1"}));
+}
+
+static void test_who_never_turns_has_no_answer_to_a_turn(void **state)
+{
+    (void)state;
+    assert_true(decoded(as_rw_acquired, ":5\r\n"));
+    assert_false(decoded(as_rw_turn, ":5\r\n"));
+    assert_true(decoded(as_redisson_acquired, "*2\r\n:1\r\n:0\r\n"));
+    assert_false(decoded(as_redisson_turn, "*2\r\n:1\r\n:0\r\n"));
 }
 
 static void test_a_place_in_the_queue(void **state)
 {
     (void)state;
-    CHECK(as_acquired, NO_WORD, "0", "29000", "2", "1763690000000001", "1763690000000002",
-          "0");
-    CHECK(as_turn, NO_WORD, "1", "0", "29000", "2", "1763690000000001",
-          "1763690000000002", "1");
-    assert_true(
-        acquired_of(false, 6, (const char *[]){"0", "29000", "2", "11", "12", "1"}));
+    CHECK(as_redisson_acquired, NO_WORD, "0", "29000", "2", "1763690000000001",
+          "1763690000000002", "0");
+    assert_true(redisson_of(6, (const char *[]){"0", "29000", "2", "11", "12", "1"}));
     assert_int_equal(acquired.kind, LW__ANSWER_QUEUED);
     assert_int_equal(acquired.remaining_ms, 29000);
     assert_int_equal(acquired.position, 2);
@@ -190,42 +209,172 @@ static void test_a_place_in_the_queue(void **state)
 static void test_a_place_at_the_limits(void **state)
 {
     (void)state;
-    assert_true(acquired_of(
-        false, 6, (const char *[]){"0", "9223372036854775807", "-1", "-1", "1", "0"}));
+    assert_true(redisson_of(
+        6, (const char *[]){"0", "9223372036854775807", "-1", "-1", "1", "0"}));
     assert_true(acquired.remaining_ms == INT64_MAX);
-    assert_true(acquired_of(false, 6, (const char *[]){"0", "-1", "0", "0", "1", "0"}));
+    assert_true(redisson_of(6, (const char *[]){"0", "-1", "0", "0", "1", "0"}));
     assert_int_equal(acquired.remaining_ms, -1);
-    assert_false(acquired_of(false, 6, (const char *[]){"0", "1", "0", "0", "0", "0"}));
-    assert_false(acquired_of(false, 6, (const char *[]){"0", "1", "0", "0", "1", "2"}));
-    assert_false(acquired_of(false, 6, (const char *[]){"2", "1", "0", "0", "1", "0"}));
+    assert_false(redisson_of(6, (const char *[]){"0", "1", "0", "0", "0", "0"}));
+    assert_false(redisson_of(6, (const char *[]){"0", "1", "0", "0", "1", "2"}));
+    assert_false(redisson_of(6, (const char *[]){"2", "1", "0", "0", "1", "0"}));
 }
 
 static void test_a_stranger_is_named(void **state)
 {
     (void)state;
-    CHECK(as_acquired, 6, "0", "-1", "0", "11", "12", "0", "'hash");
-    CHECK(as_turn, 7, "0", "0", "-1", "0", "11", "12", "0", "'list");
-    assert_true(acquired_of(false, 7,
-                            (const char *[]){"0", "-1", "0", "11", "12", "0", "'hash"}));
+    CHECK(as_redisson_acquired, 6, "0", "-1", "0", "11", "12", "0", "'hash");
+    assert_true(
+        redisson_of(7, (const char *[]){"0", "-1", "0", "11", "12", "0", "'hash"}));
     assert_string_equal(stranger, "hash");
-    assert_false(
-        acquired_of(false, 7, (const char *[]){"0", "-1", "0", "11", "12", "0", "'"}));
+    assert_false(redisson_of(7, (const char *[]){"0", "-1", "0", "11", "12", "0", "'"}));
 }
 
 static void test_a_deadlock_is_of_read_write_locks_alone(void **state)
 {
     (void)state;
-    CHECK(as_acquired, NO_WORD, "-1");
-    assert_true(acquired_of(false, 1, (const char *[]){"-1"}));
+    assert_true(decoded(as_rw_acquired, ":-1\r\n"));
     assert_int_equal(acquired.kind, LW__ANSWER_DEADLOCK);
-    assert_false(acquired_of(true, 2, (const char *[]){"1", "-1"}));
+    assert_false(decoded(as_acquired, ":-1\r\n"));
+    assert_false(decoded(as_redisson_acquired, ":-1\r\n"));
+    assert_false(redisson_of(1, (const char *[]){"-1"}));
 }
 
-static void test_no_array_is_no_answer_to_acquire(void **state)
+static void test_a_read_write_grant_is_its_fence(void **state)
+{
+    static const char *const wrong[] = {":0\r\n",      ":-2\r\n", ":9007199254740993\r\n",
+                                        "$1\r\n1\r\n", "+1\r\n",  "-ERR no\r\n",
+                                        "$-1\r\n"};
+
+    (void)state;
+    assert_true(decoded(as_rw_acquired, ":9007199254740992\r\n"));
+    assert_int_equal(acquired.kind, LW__ANSWER_GRANTED);
+    assert_true(acquired.fence == (uint64_t)1 << 53);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        assert_false(decoded(as_rw_acquired, wrong[i]));
+    }
+    CHECK(as_rw_acquired, NO_WORD, "0", "500", "2", "11", "12", "1");
+    CHECK(as_rw_acquired, 6, "0", "-1", "0", "11", "12", "0", "'hash");
+    assert_true(array_decoded(
+        as_rw_acquired, 7, (const char *[]){"0", "-1", "0", "11", "12", "0", "'hash"}));
+    assert_string_equal(stranger, "hash");
+    assert_false(array_decoded(as_rw_acquired, 2, (const char *[]){"1", "7"}));
+}
+
+static void test_no_array_is_no_answer_to_redisson_s(void **state)
 {
     (void)state;
-    refuses_scalars(as_acquired);
-    refuses_scalars(as_turn);
+    refuses_scalars(as_redisson_acquired);
+}
+
+static bool mutex_text(bool turn, const char *text)
+{
+    char bytes[256];
+
+    (void)snprintf(bytes, sizeof(bytes), "$%zu\r\n%s\r\n", strlen(text), text);
+    return decoded(turn ? as_turn : as_acquired, bytes);
+}
+
+static void test_a_mutex_s_grant_is_its_number(void **state)
+{
+    (void)state;
+    assert_true(decoded(as_acquired, ":1763690000000016\r\n"));
+    assert_int_equal(acquired.kind, LW__ANSWER_GRANTED);
+    assert_true(acquired.fence == 1763690000000016 && !acquired.released);
+    assert_true(decoded(as_acquired, ":0\r\n"));
+    assert_true(acquired.fence == 0);
+    assert_false(decoded(as_acquired, ":-1\r\n"));
+    assert_true(decoded(as_acquired, ":9007199254740992\r\n"));
+    assert_false(decoded(as_acquired, ":9007199254740993\r\n"));
+    assert_true(decoded(as_turn, ":5\r\n"));
+    assert_true(acquired.fence == 5 && acquired.released);
+    assert_true(decoded(as_turn, ":-6\r\n"));
+    assert_true(acquired.fence == 5 && !acquired.released);
+    assert_true(decoded(as_turn, ":-1\r\n"));
+    assert_true(acquired.fence == 0 && !acquired.released);
+    assert_false(decoded(as_turn, ":-9223372036854775808\r\n"));
+}
+
+static void test_a_mutex_s_refusal_is_a_line(void **state)
+{
+    (void)state;
+    assert_true(mutex_text(false, "29000 2 1763690000000002 1763690000000001 1"));
+    assert_int_equal(acquired.kind, LW__ANSWER_QUEUED);
+    assert_int_equal(acquired.remaining_ms, 29000);
+    assert_int_equal(acquired.position, 2);
+    assert_true(acquired.ticket == 1763690000000001);
+    assert_true(acquired.server_us == 1763690000000002);
+    assert_true(acquired.again && acquired.stranger == NULL && !acquired.released);
+    assert_true(mutex_text(false, "-1 -1 1 -1 0"));
+    assert_int_equal(acquired.remaining_ms, -1);
+    assert_false(acquired.again);
+    assert_true(mutex_text(true, "1 0 0 11 12 0"));
+    assert_true(acquired.released);
+    assert_true(mutex_text(true, "0 0 0 11 12 0 list"));
+    assert_false(acquired.released);
+    assert_string_equal(stranger, "list");
+}
+
+static void test_who_joins_a_mutex_s_queue_has_the_time_as_ticket(void **state)
+{
+    (void)state;
+    assert_true(mutex_text(false, "2000 0 1763690000000002"));
+    assert_int_equal(acquired.remaining_ms, 2000);
+    assert_int_equal(acquired.position, 0);
+    assert_true(acquired.ticket == 1763690000000002);
+    assert_true(acquired.server_us == 1763690000000002);
+    assert_true(!acquired.again && acquired.stranger == NULL && !acquired.released);
+    assert_true(mutex_text(true, "1 -2 49 12"));
+    assert_int_equal(acquired.remaining_ms, LW__NOT_TOLD);
+    assert_int_equal(acquired.position, 49);
+    assert_true(acquired.ticket == 12 && acquired.server_us == 12 && acquired.released);
+}
+
+static void test_no_other_line_is_a_mutex_s_refusal(void **state)
+{
+    static const char *const wrong[] = {
+        "",
+        "1",
+        "1 2",
+        "1 2 ",
+        "1 2 0",
+        "1 2 3 ",
+        "1 2 3 4",
+        "1 2 3 4 0 ",
+        "1 2 3 4 0  ",
+        "1 2 3 4 0 list ",
+        "1 2 3 4 0 list 5",
+        "1 2 3 4 2",
+        "1 2 0 4 0",
+        "-3 2 3 4 0",
+        "1 -2 3 4 0",
+        "1 2 3 -2 0",
+        "01 2 3 4 0",
+        "-0 2 3 4 0",
+        "+1 2 3 4 0",
+        " 1 2 3 4 0",
+        "1  2 3 4 0",
+        "1.0 2 3 4 0",
+        "1e3 2 3 4 0",
+        "1 2 3 9007199254740993 0",
+        "1 2 3 99999999999999999999999999 0",
+        "1 2 3 4 0x",
+        "nil 2 3 4 0",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        char turn[64];
+
+        assert_false(mutex_text(false, wrong[i]));
+        (void)snprintf(turn, sizeof(turn), "1 %s", wrong[i]);
+        assert_false(mutex_text(true, turn));
+    }
+    assert_false(mutex_text(true, "2 1 2 3 4 0"));
+    assert_false(mutex_text(true, "1 2 3 4 0"));
+    assert_false(decoded(as_acquired, "+1 2 3 4 0\r\n"));
+    assert_false(decoded(as_acquired, "-1 2 3 4 0\r\n"));
+    assert_false(decoded(as_acquired, "$-1\r\n"));
+    assert_false(decoded(as_acquired, "*1\r\n:1\r\n"));
 }
 
 /* ---- release, renew ---- */
@@ -235,6 +384,11 @@ static struct lw__released released;
 static bool as_released(const struct lw__reply *reply)
 {
     return lw__decode_released(reply, &released);
+}
+
+static bool as_dropped(const struct lw__reply *reply)
+{
+    return lw__decode_dropped(reply, &released);
 }
 
 static bool as_rw_released(const struct lw__reply *reply)
@@ -262,20 +416,40 @@ static void test_a_mutex_release_is_two_bits(void **state)
     }
 }
 
+static void test_a_drop_is_done_or_to_be_looked_at(void **state)
+{
+    static const char *const wrong[] = {":2\r\n",  ":-1\r\n",      "$1\r\n1\r\n",
+                                        "+OK\r\n", "*1\r\n:1\r\n", "$-1\r\n"};
+
+    (void)state;
+    assert_true(decoded(as_dropped, ":1\r\n"));
+    assert_true(released.released && !released.again);
+    assert_true(decoded(as_dropped, ":0\r\n"));
+    assert_true(!released.released && released.again);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        assert_false(decoded(as_dropped, wrong[i]));
+    }
+}
+
 static void test_a_read_write_release_counts_what_is_left(void **state)
 {
+    static const char *const wrong[] = {
+        ":-1\r\n",    ":9007199254740993\r\n", "$1\r\n1\r\n", "+1\r\n",
+        "-ERR x\r\n", "*1\r\n:1\r\n",          "$-1\r\n"};
+
     (void)state;
-    refuses_scalars(as_rw_released);
-    CHECK(as_rw_released, NO_WORD, "1", "0", "0");
-    assert_true(array_decoded(as_rw_released, 3, (const char *[]){"1", "3", "1"}));
+    assert_true(decoded(as_rw_released, ":15\r\n"));
     assert_true(released.released);
     assert_true(released.again);
     assert_int_equal(released.holds_left, 3);
-    assert_true(array_decoded(as_rw_released, 3, (const char *[]){"0", "0", "0"}));
+    assert_true(decoded(as_rw_released, ":4\r\n"));
     assert_false(released.released);
-    assert_false(array_decoded(as_rw_released, 3, (const char *[]){"2", "0", "0"}));
-    assert_false(array_decoded(as_rw_released, 3, (const char *[]){"1", "-1", "0"}));
-    assert_false(array_decoded(as_rw_released, 3, (const char *[]){"1", "0", "2"}));
+    assert_false(released.again);
+    assert_int_equal(released.holds_left, 1);
+    assert_true(decoded(as_rw_released, ":0\r\n"));
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        assert_false(decoded(as_rw_released, wrong[i]));
+    }
 }
 
 static bool renewed[3];
@@ -299,7 +473,11 @@ static void test_a_renewal_answers_for_each(void **state)
     assert_true(renewed[0] && !renewed[1] && renewed[2]);
     assert_false(array_decoded(as_renewed, 3, (const char *[]){"1", "2", "1"}));
     assert_true(decoded(as_renewed_none, "*0\r\n"));
-    assert_false(decoded(as_renewed_none, ":0\r\n"));
+    assert_true(decoded(as_renewed, ":3\r\n"));
+    assert_true(renewed[0] && renewed[1] && renewed[2]);
+    assert_false(decoded(as_renewed, ":2\r\n"));
+    assert_true(decoded(as_renewed_none, ":0\r\n"));
+    assert_false(decoded(as_renewed_none, ":1\r\n"));
     assert_false(decoded(as_renewed_none, "$-1\r\n"));
 }
 
@@ -351,13 +529,20 @@ static void test_an_error_in_a_script_says_what_its_command_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_grant),
+        cmocka_unit_test(test_a_grant_of_redisson_s_has_no_number),
+        cmocka_unit_test(test_who_never_turns_has_no_answer_to_a_turn),
         cmocka_unit_test(test_a_place_in_the_queue),
         cmocka_unit_test(test_a_place_at_the_limits),
         cmocka_unit_test(test_a_stranger_is_named),
         cmocka_unit_test(test_a_deadlock_is_of_read_write_locks_alone),
-        cmocka_unit_test(test_no_array_is_no_answer_to_acquire),
+        cmocka_unit_test(test_a_read_write_grant_is_its_fence),
+        cmocka_unit_test(test_no_array_is_no_answer_to_redisson_s),
+        cmocka_unit_test(test_a_mutex_s_grant_is_its_number),
+        cmocka_unit_test(test_a_mutex_s_refusal_is_a_line),
+        cmocka_unit_test(test_who_joins_a_mutex_s_queue_has_the_time_as_ticket),
+        cmocka_unit_test(test_no_other_line_is_a_mutex_s_refusal),
         cmocka_unit_test(test_a_mutex_release_is_two_bits),
+        cmocka_unit_test(test_a_drop_is_done_or_to_be_looked_at),
         cmocka_unit_test(test_a_read_write_release_counts_what_is_left),
         cmocka_unit_test(test_a_renewal_answers_for_each),
         cmocka_unit_test(test_an_error_in_a_script_says_what_its_command_said),

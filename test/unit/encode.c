@@ -2,9 +2,9 @@
 /*
  * Commands out, byte by byte. Knows encode.h, resp.h and the embedded scripts' ids.
  *
- * A command is written down as its words, separated by spaces; `%s` stands for a script's
- * SHA-1. commands() makes of it what Redis calls a command, by a way of its own
- * (snprintf). Happy path: put, compare with the words.
+ * A command is written down as its words, separated by spaces; `~` stands for a space
+ * within a word, `%s` for a script's SHA-1. commands() makes of it what Redis calls a
+ * command, by a way of its own (snprintf). Happy path: put, compare with the words.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,9 +40,13 @@ static void append(char *bytes, size_t size, const char *word, size_t length)
 
     assert_true(at + length + 32 < size);
     (void)snprintf(bytes + at, size - at, "$%zu\r\n%.*s\r\n", length, (int)length, word);
+    for (char *space = bytes + at; (space = strchr(space, '~')) != NULL;) {
+        *space = ' ';
+    }
 }
 
-/* Adds the commands of `text` (one a line, words separated by spaces) in Redis' form. */
+/* Adds the commands of `text` (one a line, words separated by spaces, `~` for a space
+ * inside one) in Redis' form. */
 static void commands(char *bytes, size_t size, const char *text)
 {
     while (*text) {
@@ -82,7 +86,7 @@ static void expect(struct lw__buffer *out, const char *format, ...)
 static void put_release(struct lw__buffer *out, bool eval, const char *name,
                         const struct lw__rw *rw)
 {
-    lw__encode_release(out, eval, &(struct lw__release_args){name, token, rw, "5e1f"});
+    lw__encode_release(out, eval, &(struct lw__release_args){name, token, rw, "%d 5e1f"});
 }
 
 static void test_the_try_is_set_and_incr_in_one_write(void **state)
@@ -141,7 +145,7 @@ static void test_a_mutex_is_asked_for(void **state)
 {
     struct lw__acquire_args args = {.name = "job",
                                     .token = token,
-                                    .server = "5e1f",
+                                    .numbers = "%d 5e1f",
                                     .lease_ms = 30000,
                                     .ticket = -1,
                                     .fence = true};
@@ -151,7 +155,7 @@ static void test_a_mutex_is_asked_for(void **state)
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
-           ":7:2000- 30000 0 -1 1 5e1f",
+           ":7:2000- 30000 nf~%%d~5e1f",
            SHA(MUTEX_ACQUIRE));
     args.wait = true;
     args.fence = false;
@@ -160,7 +164,14 @@ static void test_a_mutex_is_asked_for(void **state)
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
-           ":7:2000- 2147483647 1 1763690000000001 0 5e1f",
+           ":7:2000- 2147483647 j-1763690000000001~%%d~5e1f",
+           SHA(MUTEX_ACQUIRE));
+    args.keep = true;
+    args.ticket = 0;
+    lw__encode_acquire(&out, false, &args);
+    expect(&out,
+           "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
+           ":7:2000- 2147483647 k-0~%%d~5e1f",
            SHA(MUTEX_ACQUIRE));
 }
 
@@ -170,7 +181,7 @@ static void test_a_turn_names_both_tokens(void **state)
     struct lw__acquire_args args = {.name = "job",
                                     .token = token,
                                     .previous = &previous,
-                                    .server = "5e1f",
+                                    .numbers = "%d 5e1f",
                                     .lease_ms = 1000,
                                     .ticket = -1,
                                     .wait = true,
@@ -181,13 +192,13 @@ static void test_a_turn_names_both_tokens(void **state)
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID ":6:500- " UUID
-           ":7:2000- 1000 -1 1 1 5e1f",
+           ":7:2000- 1000 jf~%%d~5e1f",
            SHA(MUTEX_TURN));
     args.wait = args.fence = false;
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID ":6:500- " UUID
-           ":7:2000- 1000 -1 0 0 5e1f",
+           ":7:2000- 1000 n-~%%d~5e1f",
            SHA(MUTEX_TURN));
 }
 
@@ -197,7 +208,7 @@ static void test_a_read_write_lock_is_asked_for(void **state)
     struct lw__acquire_args args = {.name = "job",
                                     .token = token,
                                     .rw = &rw,
-                                    .server = "5e1f",
+                                    .numbers = "%d 5e1f",
                                     .lease_ms = 1000,
                                     .ticket = 5,
                                     .wait = true};
@@ -207,40 +218,54 @@ static void test_a_read_write_lock_is_asked_for(void **state)
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:rwqueue:{job} lockwire:fence " UUID
-           ":7:2000- 1000 1 5 w o 0 5e1f",
+           ":7:2000- 1000 w~o 1~5~0~%%d~5e1f",
            SHA(RW_ACQUIRE));
     rw = (struct lw__rw){.permits = UINT32_MAX};
+    args.wait = false;
+    args.ticket = -1;
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:rwqueue:{job} lockwire:fence " UUID
-           ":7:2000- 1000 1 5 r " UUID ":7:2000- 4294967295 5e1f",
+           ":7:2000- 1000 r~ 0~-1~4294967295~%%d~5e1f",
            SHA(RW_ACQUIRE));
+}
+
+static void test_a_drop_is_a_script_or_the_server_s_own_command(void **state)
+{
+    struct lw__token token = {UUID, 7, 2000};
+    struct lw__buffer out = {0};
+
+    (void)state;
+    lw__encode_drop(&out, false, LW__DROP_SCRIPT, "job", &token);
+    expect(&out, "EVALSHA %s 1 job " UUID ":7:2000-", SHA(MUTEX_DROP));
+    lw__encode_drop(&out, false, LW__DROP_DELIFEQ, "job", &token);
+    expect(&out, "DELIFEQ job " UUID ":7:2000-");
+    lw__encode_drop(&out, false, LW__DROP_DELEX, "job", &token);
+    expect(&out, "DELEX job IFEQ " UUID ":7:2000-");
 }
 
 static void test_a_release_of_each_kind(void **state)
 {
-    static const char member[] = "w0 " UUID ":7:2000- bob",
-                      plain[] = "r3 " UUID ":7:2000- " UUID ":7:2000-";
+    static const char *const leavers[] = {"%d~5e1f~w0~bob", "%d~5e1f~r3~", "%d~5e1f"};
     struct lw__rw rw = {.write = true, .owner = "bob"};
     struct lw__buffer out = {0};
-    char bytes[1024];
 
     (void)state;
     put_release(&out, false, "job", NULL);
     expect(&out,
-           "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID ":7:2000- 5e1f",
+           "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
+           ":7:2000- %%d~5e1f",
            SHA(MUTEX_RELEASE));
-    /* a member has spaces in it: its words are not ours to split */
-    for (int i = 0; i < 2; i++) {
-        put_release(&out, false, "job", &rw);
-        (void)snprintf(bytes, sizeof(bytes),
-                       "*9\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n3\r\n$3\r\njob\r\n"
-                       "$24\r\nlockwire:2:rwqueue:{job}\r\n$14\r\nlockwire:fence\r\n"
-                       "$44\r\n" UUID ":7:2000-\r\n$%zu\r\n%s\r\n$4\r\n5e1f\r\n",
-                       SHA(RW_RELEASE), strlen(i ? plain : member), i ? plain : member);
-        assert_int_equal(out.length, strlen(bytes));
-        assert_memory_equal(out.data, bytes, out.length);
-        lw__buffer_clear(&out);
+    for (int i = 0; i < 3; i++) {
+        if (i == 2) {
+            lw__encode_break(&out, false, "job", UUID ":7:2000-", true, "%d 5e1f");
+        } else {
+            put_release(&out, false, "job", &rw);
+        }
+        expect(&out,
+               "EVALSHA %s 3 job lockwire:2:rwqueue:{job} lockwire:fence " UUID
+               ":7:2000- %s",
+               SHA(RW_RELEASE), leavers[i]);
         rw = (struct lw__rw){.permits = 3};
     }
 }
@@ -258,10 +283,10 @@ static void test_renewals_go_out_in_batches(void **state)
     lw__encode_renew(&out, false, 2, args, NULL);
     expect(&out, "EVALSHA %s 2 a b{t} " UUID ":1:100- " UUID ":2:200- 1000 1",
            SHA(MUTEX_RENEW));
-    lw__encode_rw_renew(&out, false, 2, args, "5e1f");
+    lw__encode_rw_renew(&out, false, 2, args, "%d 5e1f");
     expect(&out,
            "EVALSHA %s 5 lockwire:fence a lockwire:2:rwqueue:{a} b{t} "
-           "lockwire:2:rwqueue::b{t} 5e1f " UUID ":1:100- " UUID ":2:200- 1000 1",
+           "lockwire:2:rwqueue::b{t} %%d~5e1f " UUID ":1:100- " UUID ":2:200- 1000 1",
            SHA(RW_RENEW));
     lw__encode_redisson_renew(&out, false, 2, args, NULL);
     expect(&out, "EVALSHA %s 2 a b{t} " UUID ":1 " UUID ":2 1000 1", SHA(REDISSON_RENEW));
@@ -295,7 +320,8 @@ static void test_eval_carries_the_text(void **state)
     (void)snprintf(head, sizeof(head), "*8\r\n$4\r\nEVAL\r\n$%zu\r\n", script->length);
     (void)snprintf(tail, sizeof(tail),
                    "\r\n$1\r\n3\r\n$3\r\njob\r\n$22\r\nlockwire:2:queue:{job}\r\n"
-                   "$14\r\nlockwire:fence\r\n$44\r\n" UUID ":7:2000-\r\n$4\r\n5e1f\r\n");
+                   "$14\r\nlockwire:fence\r\n$44\r\n" UUID
+                   ":7:2000-\r\n$7\r\n%%d 5e1f\r\n");
     before = strlen(head);
     assert_int_equal(out.length, before + script->length + strlen(tail));
     assert_memory_equal(out.data, head, before);
@@ -322,7 +348,7 @@ static void test_names_with_and_without_tags(void **state)
         struct lw__buffer out = {0};
 
         put_release(&out, false, cases[i].name, NULL);
-        expect(&out, "EVALSHA %s 3 %s %s lockwire:fence " UUID ":7:2000- 5e1f",
+        expect(&out, "EVALSHA %s 3 %s %s lockwire:fence " UUID ":7:2000- %%d~5e1f",
                SHA(MUTEX_RELEASE), cases[i].name, cases[i].queue);
     }
 }
@@ -331,7 +357,7 @@ static void test_the_longest_name_and_owner(void **state)
 {
     struct lw__rw rw = {.write = true};
     struct lw__acquire_args args = {
-        .name = NULL, .token = token, .rw = &rw, .server = "5e1f", .ticket = -1};
+        .name = NULL, .token = token, .rw = &rw, .numbers = "%d 5e1f", .ticket = -1};
     struct lw__buffer out = {0};
     char name[513], owner[129];
 
@@ -344,7 +370,7 @@ static void test_the_longest_name_and_owner(void **state)
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 %s lockwire:2:rwqueue:{%s} lockwire:fence " UUID
-           ":7:2000- 0 0 -1 w %s 0 5e1f",
+           ":7:2000- 0 w~%s 0~-1~0~%%d~5e1f",
            SHA(RW_ACQUIRE), name, name, owner);
 }
 
@@ -402,6 +428,7 @@ int main(void)
         cmocka_unit_test(test_a_mutex_is_asked_for),
         cmocka_unit_test(test_a_turn_names_both_tokens),
         cmocka_unit_test(test_a_read_write_lock_is_asked_for),
+        cmocka_unit_test(test_a_drop_is_a_script_or_the_server_s_own_command),
         cmocka_unit_test(test_a_release_of_each_kind),
         cmocka_unit_test(test_renewals_go_out_in_batches),
         cmocka_unit_test(test_the_fence_counter_is_seeded_and_kept),

@@ -164,6 +164,44 @@ static void test_the_hash_is_siphash(void **state)
     }
 }
 
+#define NAMES 1000 /* its table grows meanwhile, four times */
+
+static void test_names_are_found_among_many(void **state)
+{
+    struct event_base *base = event_base_new();
+    struct lw__name *names[NAMES];
+    const struct lw__name *name = NULL;
+    struct lw_client *client;
+    char text[16];
+    unsigned count = 0;
+
+    (void)state;
+    assert_int_equal(lw_client_new(base, URL, NULL, &client), 0);
+    for (int i = 0; i < NAMES; i++) {
+        (void)snprintf(text, sizeof(text), "n%d", i);
+        assert_non_null(names[i] = lw__name_get(client, text));
+    }
+    for (int i = 0; i < NAMES; i++) {
+        (void)snprintf(text, sizeof(text), "n%d", i);
+        assert_ptr_equal(lw__name_find(client, text), names[i]);
+        assert_ptr_equal(lw__name_get(client, text), names[i]);
+        lw__name_put(client, names[i]);
+    }
+    assert_null(lw__name_find(client, "n"));
+    while ((name = lw__name_after(client, name)) != NULL) {
+        count++;
+    }
+    assert_int_equal(count, NAMES);
+    for (int i = 0; i < NAMES; i++) {
+        lw__name_put(client, names[i]);
+        (void)snprintf(text, sizeof(text), "n%d", i);
+        assert_null(lw__name_find(client, text));
+    }
+    assert_null(lw__name_after(client, NULL));
+    lw_client_free(client);
+    event_base_free(base);
+}
+
 /* Where a name stands in one client's table says nothing of another's. */
 static void test_no_two_clients_hash_alike(void **state)
 {
@@ -181,7 +219,7 @@ static void test_no_two_clients_hash_alike(void **state)
         for (int i = 0; i < 2; i++) {
             assert_non_null(names[i] = lw__name_get(clients[i], text));
         }
-        alike += names[0]->hh.hashv == names[1]->hh.hashv;
+        alike += names[0]->hash == names[1]->hash;
         for (int i = 0; i < 2; i++) {
             assert_ptr_equal(lw__name_find(clients[i], text), names[i]);
             lw__name_put(clients[i], names[i]);
@@ -203,6 +241,7 @@ int main(void)
         cmocka_unit_test(test_without_random_bytes_there_is_no_client),
         cmocka_unit_test(test_the_hash_is_siphash),
         cmocka_unit_test(test_no_two_clients_hash_alike),
+        cmocka_unit_test(test_names_are_found_among_many),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

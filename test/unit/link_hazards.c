@@ -169,13 +169,13 @@ static void on_timer(void *arg)
 }
 
 /* A timer that is due when an answer arrives. */
-static void stall_over(struct scene *scene, struct lw__timer *timer, const char *bytes)
+static void stall_over(struct scene *scene, const char *bytes)
 {
     int64_t due = lw__now_us() + 1000;
 
     assert_int_equal(lw__timer_reserve(scene->loop, 1), 0);
-    lw__timer_init(timer, on_timer, scene);
-    lw__timer_set(scene->loop, timer, due);
+    lw__timer_init(&scene->timer, on_timer, scene);
+    lw__timer_set(scene->loop, &scene->timer, due);
     say(scene, bytes);
     while (lw__now_us() <= due) {
     }
@@ -185,13 +185,12 @@ static void test_due_timers_run_before_an_answer_is_believed(void **state)
 {
     struct scene *scene = *state;
     static struct ask asks[2];
-    struct lw__timer timer;
 
     scene_open(scene);
     scene_send(scene, &asks[0], 0, 1);
     scene_send(scene, &asks[1], 1, 1);
     await_bytes(scene, 28);
-    stall_over(scene, &timer, ":1\r\n:2\r\n");
+    stall_over(scene, ":1\r\n:2\r\n");
     await(scene, "1:2 ");
     assert_string_equal(scene->trace, "up timer 0:1 1:2 ");
 }
@@ -227,14 +226,13 @@ static void test_a_due_timer_ends_the_link_before_an_answer(void **state)
     for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
         struct scene *scene;
         static struct ask ask;
-        struct lw__timer timer;
 
         assert_int_equal(scene_set_up((void **)&scene), 0);
         scene_open(scene);
         scene_send(scene, &ask, 0, 1);
         await_bytes(scene, 14);
         scene->meanwhile = ends[i];
-        stall_over(scene, &timer, ":1\r\n");
+        stall_over(scene, ":1\r\n");
         await(scene, "timer ");
         scene->meanwhile = NULL;
         settle(scene);

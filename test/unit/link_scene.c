@@ -349,16 +349,17 @@ void scene_open(struct scene *scene)
     }
 }
 
+static const struct lw__request_type ask_type = {on_reply, on_failed};
+
 int scene_try_send(struct scene *scene, struct ask *ask, int number, unsigned replies)
 {
     static const char ping[] = "*1\r\n$4\r\nPING\r\n";
     char bytes[64] = "";
 
     *ask = (struct ask){.scene = scene, .number = number};
-    ask->request.expected = replies;
-    ask->request.second = strlen(ping);
-    ask->request.reply = on_reply;
-    ask->request.failed = on_failed;
+    ask->request.expected = (uint8_t)replies;
+    ask->request.second = (uint32_t)strlen(ping);
+    ask->request.type = &ask_type;
     for (unsigned i = 0; i < replies; i++) {
         strcat(bytes, ping);
     }

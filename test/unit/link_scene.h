@@ -51,6 +51,7 @@ struct scene {
     int unclaimed;       /* replies to requests that were forgotten */
     unsigned short port; /* where not 0, TCP */
     uint32_t connect_timeout_ms, request_timeout_ms;
+    struct lw__timer timer; /* the tests' own */
     /* Called after the trace was written, to do something from within. */
     void (*meanwhile)(struct scene *scene, struct ask *ask);
 };

@@ -240,7 +240,7 @@ static void assert_inert(struct hold *hold)
     assert_non_null(lw_lock_owner(hold->lock));
     assert_non_null(lw_lock_errstr(hold->lock));
     lw_lock_fence(hold->lock);
-    lw_lock_retry_ms(hold->lock);
+    assert_int_equal(lw_lock_retry_ms(hold->lock), 0);
 }
 
 static void client_freed_makes_every_handle_inert(struct hold *hold)
@@ -255,8 +255,11 @@ static void client_freed_makes_every_handle_inert(struct hold *hold)
 
 static void client_freed_while_waiting_ECLOSED(void **state)
 {
+    struct hold *hold = waiting();
+
     (void)state;
-    client_freed_makes_every_handle_inert(waiting());
+    assert_int_equal(lw_lock_retry_ms(hold->lock), 0);
+    client_freed_makes_every_handle_inert(hold);
 }
 
 static void client_freed_while_held_ECLOSED(void **state)

@@ -39,9 +39,16 @@ class Foreign(LookTest):
                 self.assertIsNone(self.server("GET", "job"))
 
     def test_ours_goes_without_more_words(self):
-        for more in ((), ("--token", OURS), ("--foreign",)):
-            self.server("SET", "job", OURS, "PX", 600000)
-            self.assertEqual(self.ask(0, "break", "job", *more), "")
+        for token in (OURS, OURS.replace(":7:", ":" + "7".zfill(23) + ":")):
+            for more in ((), ("--token", token), ("--foreign",)):
+                self.server("SET", "job", token, "PX", 600000)
+                self.assertEqual(self.ask(0, "break", "job", *more), "")
+                self.assertIsNone(self.server("GET", "job"))
+
+    def test_ours_is_meant_by_its_token_and_as_it_stands_in_redis(self):
+        for token in (OURS, OURS[:-1] + "+"):
+            self.server("SET", "job", OURS[:-1] + "+", "PX", 600000)
+            self.assertEqual(self.ask(0, "break", "job", "--token", token), "")
             self.assertIsNone(self.server("GET", "job"))
 
     def test_ours_without_a_ttl_may_be_anybody_s(self):
@@ -75,9 +82,9 @@ class Foreign(LookTest):
     def test_what_is_too_long_to_be_shown(self):
         now = int(self.server("TIME")[0]) * 1000
         for more in ((), ("--token", "t")):
-            self.server("HSET", "job", "mode", "write/2", "rcount", 0, "readers", 0, "writer",
-                        "w" * (1 << 21), "wcount", 1, "soonest", now + 600000, "h:t",
-                        f"{now + 600000} w anna")
+            self.server("HSET", "job", "mode",
+                        f"2 1 0 1 {now + 600000} 7 " + "w" * (1 << 21),
+                        "h:t", f"{now + 600000} w anna")
             self.assertIn("too long", self.ask(77, "status", "job"))
             self.assertIn("too long", self.ask(77, "break", "job", *more))
             self.assertEqual(self.server("EXISTS", "job"), 1)
@@ -96,11 +103,10 @@ class Foreign(LookTest):
 class Many(LookTest):
     def readers(self, count):
         now = int(self.server("TIME")[0]) * 1000
-        words = ["mode", "read/2", "rcount", count, "readers", count, "writer", "", "wcount", 0,
-                 "soonest", now + 600000]
+        words = ["mode", f"2 {count} {count} 0 {now + 600000} 0 "]
         for i in range(count):
             words += [f"h:{OURS.replace(':7:', f':{i + 1}:')}", f"{now + 600000} r o{i}",
-                      f"r:o{i}", 1, f"f:o{i}", 7]
+                      f"r:o{i}", "1 7"]
         self.server("HSET", "job", *words)
         self.server("PEXPIRE", "job", 600000)
 

@@ -22,11 +22,11 @@
 #define NO_VALUE "$0\r\n\r\n"
 #define NOTHING "*0\r\n"
 #define NO_QUEUE "*2\r\n:0\r\n:-2\r\n"
-#define UP_TO_QUEUES(elements) HEAD(elements) NO_VALUE NOTHING NOTHING
+#define NO_LOCK ":-1\r\n" NOTHING
+#define UP_TO_QUEUES(elements) HEAD(elements) NO_VALUE NO_LOCK
 /* A read-write lock with these holds. */
-#define COUNTS "*6\r\n$4\r\nread\r\n$1\r\n1\r\n$1\r\n1\r\n$-1\r\n$1\r\n0\r\n$1\r\n9\r\n"
 #define HOLDS_AT(time, holds)                                                            \
-    "*8\r\n$4\r\nhash\r\n:500\r\n:" time "\r\n" NO_VALUE COUNTS holds NO_QUEUE NO_QUEUE
+    "*8\r\n$4\r\nhash\r\n:500\r\n:" time "\r\n" NO_VALUE ":1\r\n" holds NO_QUEUE NO_QUEUE
 #define HOLDS_OF(holds) HOLDS_AT("1700000000000000", holds)
 #define FOR_EVER "*3\r\n$1\r\nt\r\n$22\r\n9223372036854775807 r\x20\r\n$0\r\n\r\n"
 
@@ -86,12 +86,13 @@ static void nonsense_is_no_answer_and_costs_the_connection(void **state)
         UP_TO_QUEUES("8") "*1\r\n:0\r\n" NO_QUEUE,
         UP_TO_QUEUES("8") NO_QUEUE ":0\r\n",
         UP_TO_QUEUES("8") NO_QUEUE "*1\r\n:0\r\n",
-        "*8\r\n:1\r\n:-2\r\n:1\r\n" NO_VALUE NOTHING NOTHING NO_QUEUE NO_QUEUE,
-        "*8\r\n+none\r\n:-2\r\n:1\r\n" NO_VALUE NOTHING NOTHING NO_QUEUE NO_QUEUE,
-        "*8\r\n$4\r\nnone\r\n$1\r\n2\r\n:1\r\n" NO_VALUE NOTHING NOTHING NO_QUEUE
-            NO_QUEUE,
-        "*8\r\n$6\r\nstring\r\n:5\r\n:1\r\n:7\r\n" NOTHING NOTHING NO_QUEUE NO_QUEUE,
-        "*8\r\n$4\r\nnone\r\n:-2\r\n:-1\r\n" NO_VALUE NOTHING NOTHING NO_QUEUE NO_QUEUE,
+        "*8\r\n:1\r\n:-2\r\n:1\r\n" NO_VALUE NO_LOCK NO_QUEUE NO_QUEUE,
+        "*8\r\n+none\r\n:-2\r\n:1\r\n" NO_VALUE NO_LOCK NO_QUEUE NO_QUEUE,
+        "*8\r\n$4\r\nnone\r\n$1\r\n2\r\n:1\r\n" NO_VALUE NO_LOCK NO_QUEUE NO_QUEUE,
+        "*8\r\n$6\r\nstring\r\n:5\r\n:1\r\n:7\r\n" NO_LOCK NO_QUEUE NO_QUEUE,
+        "*8\r\n$4\r\nnone\r\n:-2\r\n:-1\r\n" NO_VALUE NO_LOCK NO_QUEUE NO_QUEUE,
+        HEAD("8") NO_VALUE NOTHING NOTHING NO_QUEUE NO_QUEUE,
+        HEAD("8") NO_VALUE "$1\r\n1\r\n" NOTHING NO_QUEUE NO_QUEUE,
         HOLDS_AT("-9223372036854775808", FOR_EVER),
         HOLDS_OF("*3\r\n:1\r\n$4\r\n9 r \r\n$0\r\n\r\n"),
         HOLDS_OF("*3\r\n$1\r\nt\r\n$-1\r\n$0\r\n\r\n"),
@@ -186,22 +187,19 @@ static void a_server_at_the_end_of_time_is_believed(void **state)
     assert_true(look.holders[0].remaining_ms == INT64_MAX - INT64_MAX / 1000);
 }
 
-static void a_lock_whose_counts_are_missing_has_the_holds_that_are_seen(void **state)
+static void a_lock_that_counts_too_few_has_the_holds_that_are_seen(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
 
     (void)state;
     look.then = NULL;
-    redis_ok("HSET x mode read/2 soonest 9 h:t1 %s h:t2 nonsense",
+    redis_ok("HSET x mode %s h:t1 %s h:t2 nonsense", "2 0 0 0 9 0 ",
              "99999999999999 r anna");
     redis_ok("PEXPIRE x 60000");
     look_at(a, "x");
     FOUND("held by r anna -");
     assert_int_equal(look.holder_total, 1);
-    redis_ok("HSET x rcount 3");
-    look_at(a, "x");
-    assert_int_equal(look.holder_total, 1); /* one count alone tells nothing */
-    redis_ok("HSET x wcount 2");
+    redis_ok("HSET x mode %s", "2 5 1 2 9 7 anna");
     look_at(a, "x");
     assert_int_equal(look.holder_total, 5);
     redis_ok("DEL x");
@@ -213,11 +211,27 @@ static void a_hold_whose_lease_is_over_has_nothing_left(void **state)
 
     (void)state;
     look.then = NULL;
-    redis_ok("HSET x mode read/2 rcount 1 wcount 0 soonest 9 h:t1 %s", "9 r anna");
+    redis_ok("HSET x mode %s h:t1 %s", "2 1 1 0 9 0 ", "9 r anna");
     redis_ok("PEXPIRE x 60000");
     look_at(a, "x");
     FOUND("held by r anna -");
     assert_int_equal(look.holders[0].remaining_ms, 0);
+    redis_ok("DEL x");
+}
+
+static void a_hold_that_ends_with_the_key_has_what_that_has(void **state)
+{
+    struct peer *a = peer_ready("a", NULL);
+
+    (void)state;
+    look.then = NULL;
+    redis_ok("HSET x mode %s h:t1 %s", "2 1 1 0 0 0 ", "0 r anna");
+    look_at(a, "x");
+    FOUND("held by r anna -");
+    assert_int_equal(look.holders[0].remaining_ms, -1);
+    redis_ok("PEXPIRE x 60000");
+    look_at(a, "x");
+    assert_int_in_range(look.holders[0].remaining_ms, 1, 60000);
     redis_ok("DEL x");
 }
 
@@ -330,7 +344,7 @@ static void a_break_that_ends_half_way_leaves_the_outcome_open(void **state)
     others = FAKE_HANG_UP;
     call_break(a, "x", NULL);
     EXPECT_SET("broken EUNKNOWN; O ECONN");
-    assert_string_equal(redis_text("HGET x rcount"), "1");
+    assert_string_equal(redis_counts("x"), "1 1 0");
     stage.notes_may_stay = true;
 }
 
@@ -359,8 +373,9 @@ int main(void)
         STAGE_TEST(more_clients_than_notes_are_asked_for),
         STAGE_TEST(a_member_of_no_known_form_is_passed_over),
         STAGE_TEST(a_server_at_the_end_of_time_is_believed),
-        STAGE_TEST(a_lock_whose_counts_are_missing_has_the_holds_that_are_seen),
+        STAGE_TEST(a_lock_that_counts_too_few_has_the_holds_that_are_seen),
         STAGE_TEST(a_hold_whose_lease_is_over_has_nothing_left),
+        STAGE_TEST(a_hold_that_ends_with_the_key_has_what_that_has),
         STAGE_TEST(a_client_without_a_note_is_not_known),
         STAGE_TEST(a_long_error_is_cut),
         STAGE_TEST(a_break_that_is_refused_tells_the_server_s_words),

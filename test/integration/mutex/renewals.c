@@ -74,6 +74,36 @@ static void many_come_and_go_again(void **state)
     assert_int_equal(peer_stats(a).lost_deadline, 0);
 }
 
+/* One answer for all: who lost what it holds does not take the others along. */
+static void what_was_lost_in_a_batch_is_lost_alone(void **state)
+{
+    struct peer *a = peer_ready("a", client_of(.backoff_min_ms = 1));
+    const struct lw_acquire_options *options =
+        asking(.lease_ms = 60000, .wait_ms = -1, .flags = LW_NO_RENEW);
+    struct hold *A = ask_with(a, "A", "w", options);
+    struct hold *E = ask_with(a, "E", "z", asking(.lease_ms = 60000, .wait_ms = -1));
+
+    (void)state;
+    ask_with(a, "B", "x", options);
+    ask_with(a, "C", "y", options);
+    ask_with(a, "D", "{y}", options);
+    EXPECT_SET("A granted; B granted; C granted; D granted; E granted");
+    redis_ok("PEXPIRE z 40000");
+    redis_ok("DEL x {y}");
+    redis_ok("SET y foreign");
+    redis_ok("RPUSH {y} foreign");
+    monitor_start();
+    redis_ok("CLIENT KILL ID %lld", peer_link_id(a, false));
+    EXPECT_SET("B lost ENOTHELD; C lost ENOTHELD; D lost ENOTHELD");
+    assert_int_equal(monitor_count("evalsha"), 2); /* the renewal, and the counter's */
+    UNTIL(peer_stats(a).renewed == 2);
+    assert_int_in_range(redis_int("PTTL z"), 40001, 60000);
+    assert_int_equal(lw_lock_state(A->lock), LW_HELD);
+    assert_int_equal(lw_lock_state(E->lock), LW_HELD);
+    assert_string_equal(redis_text("GET y"), "foreign");
+    redis_ok("DEL y {y}");
+}
+
 /* A new connection asks after every hold, and makes none longer that is not to be. */
 static void what_is_not_renewed_is_verified_all_the_same(void **state)
 {
@@ -99,6 +129,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STAGE_TEST(many_are_renewed_by_few_commands),
         STAGE_TEST(many_come_and_go_again),
+        STAGE_TEST(what_was_lost_in_a_batch_is_lost_alone),
         STAGE_TEST(what_is_not_renewed_is_verified_all_the_same),
     };
 

@@ -82,6 +82,31 @@ static void foreign_holder_without_ttl_is_waited_for(void **state)
     assert_held_by_redis(B);
 }
 
+/* Some say "for ever" by the largest time there is, or give seconds as milliseconds. */
+static void a_foreign_lease_of_ages_is_a_lease(void **state)
+{
+    static const char *const ends[] = {"9200000000000000000", "9999999999999000",
+                                       "1900000000000000"};
+    static const char *const values[] = {"theirs", "theirs+"};
+    struct peer *a = peer_ready("a", NULL);
+
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        redis_ok("SET %s %s", NAME, values[i % 2]);
+        redis_int("PEXPIREAT %s %s", NAME, ends[i / 2]);
+        struct hold *A = ask(a, "A", NAME, 0);
+        EXPECT("A EBUSY");
+        assert_true(lw_lock_retry_ms(A->lock) > 100000000000000);
+        drop(A);
+        struct hold *B = ask(a, "B", NAME, -1);
+        wait_queued(NAME, 1);
+        redis_ok("DEL %s %s", NAME, queue_of(NAME));
+        drop(B);
+    }
+    assert_int_equal(peer_stats(a).reconnects, 0);
+    assert_int_equal(peer_stats(a).resent, 0);
+}
+
 static void foreign_release_is_found_by_asking(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
@@ -217,6 +242,7 @@ int main(void)
         STAGE_TEST(foreign_lease_that_ends_grants_the_waiter),
         STAGE_TEST(several_waiters_behind_a_foreign_lease_keep_their_order),
         STAGE_TEST(foreign_holder_without_ttl_is_waited_for),
+        STAGE_TEST(a_foreign_lease_of_ages_is_a_lease),
         STAGE_TEST(foreign_release_is_found_by_asking),
         STAGE_TEST(hash_is_a_stranger),
         STAGE_TEST(list_is_a_stranger),

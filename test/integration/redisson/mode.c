@@ -289,6 +289,25 @@ static void keys_of_other_kinds_are_strangers(void **state)
     }
 }
 
+static void our_read_write_lock_is_a_stranger(void **state)
+{
+    static const enum lw_mode modes[] = {LW_EXCLUSIVE, LW_SHARED};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
+        char label[4] = {'p', (char)('0' + i), '\0'};
+        struct peer *peer = peer_ready(label, NULL);
+        struct hold *A = ask_with(peer, "A", "x", asking(.mode = modes[i]));
+
+        EXPECT("A granted");
+        want_as(peer, "B", NULL, 0);
+        EXPECT("B EBUSY");
+        assert_true(peer_logged(peer, "holds a hash"));
+        let_go(A);
+        EXPECT("A released OK");
+    }
+}
+
 static void a_mutex_takes_it_for_a_stranger(void **state)
 {
     (void)state;
@@ -378,6 +397,7 @@ int main(void)
         STAGE_TEST(the_link_comes_back_and_is_closed_when_idle),
         STAGE_TEST(who_may_not_subscribe_polls),
         STAGE_TEST(keys_of_other_kinds_are_strangers),
+        STAGE_TEST(our_read_write_lock_is_a_stranger),
         STAGE_TEST(a_mutex_takes_it_for_a_stranger),
         STAGE_TEST(every_script_may_be_sent_twice),
     };

@@ -97,12 +97,12 @@ static void look(void)
 {
     for (int i = 0; i < PEERS; i++) {
         struct lw_client *client = all[i]->client;
-        struct lw__name *name, *next;
+        const struct lw__name *name = NULL;
 
         if (!lw__node_is_up(client->node)) {
             continue;
         }
-        HASH_ITER(hh, client->names, name, next) {
+        while ((name = lw__name_after(client, name)) != NULL) {
             const struct lw__claim *claim;
 
             first_is_awake(name);

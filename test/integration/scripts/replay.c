@@ -117,6 +117,20 @@ static void change_the_stranger(void)
     }
 }
 
+/* A plain SET NX of one that knows nothing of the queue. */
+static void take_the_free(void)
+{
+    int token = pick(false);
+
+    if (world.model.holder != MODEL_NOBODY ||
+        model_find(&world.model.queue, token) >= 0) {
+        return;
+    }
+    script_do(&server, "SET n %s PX 600000", world.tokens[token].text);
+    world.model.holder = token;
+    world.model.marked = false;
+}
+
 static void seed_fence(void)
 {
     struct script_answer answer =
@@ -130,7 +144,7 @@ static void seed_fence(void)
 
 static void play_accident(void)
 {
-    switch (roll(13)) {
+    switch (roll(15)) {
     case 0:
         script_do(&server, "DEL n");
         world.model.holder = MODEL_NOBODY;
@@ -162,6 +176,10 @@ static void play_accident(void)
     case 10:
         let_one_hang();
         break;
+    case 11:
+    case 12:
+        take_the_free();
+        break;
     default:
         end_a_hold();
     }
@@ -172,14 +190,14 @@ static struct call random_call(void)
 {
     static const enum lw__script_id mutex[] = {
         LW__SCRIPT_MUTEX_ACQUIRE, LW__SCRIPT_MUTEX_ACQUIRE, LW__SCRIPT_MUTEX_RELEASE,
-        LW__SCRIPT_MUTEX_TURN,    LW__SCRIPT_MUTEX_RENEW,
+        LW__SCRIPT_MUTEX_TURN,    LW__SCRIPT_MUTEX_RENEW,   LW__SCRIPT_MUTEX_DROP,
     };
     static const enum lw__script_id rw[] = {
         LW__SCRIPT_RW_ACQUIRE, LW__SCRIPT_RW_ACQUIRE, LW__SCRIPT_RW_ACQUIRE,
         LW__SCRIPT_RW_RELEASE, LW__SCRIPT_RW_RENEW,
     };
     bool is_rw = roll(2);
-    struct call call = {.script = is_rw ? rw[roll(5)] : mutex[roll(5)],
+    struct call call = {.script = is_rw ? rw[roll(5)] : mutex[roll(6)],
                         .token = pick(is_rw),
                         .wait = roll(8) > 0,
                         .want_fence = roll(8) > 0};
@@ -187,7 +205,9 @@ static struct call random_call(void)
     if (plague && !is_rw && roll(3)) { /* a queue of the dead grows long */
         call.script = LW__SCRIPT_MUTEX_ACQUIRE;
     }
-    if (call.script == LW__SCRIPT_MUTEX_RELEASE && roll(2) && world.model.holder >= 0) {
+    if ((call.script == LW__SCRIPT_MUTEX_RELEASE ||
+         call.script == LW__SCRIPT_MUTEX_DROP) &&
+        roll(2) && world.model.holder >= 0) {
         call.token = world.model.holder;
     }
     if (call.script == LW__SCRIPT_RW_RELEASE && roll(3) && world.model.holds.count > 0) {

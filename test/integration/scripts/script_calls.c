@@ -60,17 +60,72 @@ int four_tokens(void **state)
     return empty_server(state);
 }
 
+const char *script_how(int wait, long long ticket, int want_fence)
+{
+    static char texts[16][64];
+    static unsigned next;
+    char *text = texts[next++ % 16];
+
+    (void)snprintf(text, sizeof(texts[0]), "%c%c%s %s", "njk"[wait],
+                   want_fence ? 'f' : '-', ticket >= 0 ? script_number(ticket) : "",
+                   NUMBERS);
+    return text;
+}
+
+struct script_answer mutex_answer(struct script_answer answer, bool turn)
+{
+    struct script_answer ret = {.error = answer.error};
+    char *at = answer.text, *end;
+    long long n[5] = {0}; /* as they are told; without a ticket, it is the time */
+
+    if (answer.error || answer.count > 0) {
+        memcpy(ret.text, answer.text, sizeof(ret.text));
+        if (!answer.error && turn) {
+            ret.n[ret.count++] = answer.n[0] >= 0;
+        }
+        ret.n[ret.count++] = 1;
+        ret.n[ret.count++] = turn && answer.n[0] < 0 ? -1 - answer.n[0] : answer.n[0];
+        return ret;
+    }
+    if (turn) {
+        ret.n[ret.count++] = strtoll(at, &at, 10);
+    }
+    ret.n[ret.count++] = 0;
+    for (int i = 0; i < 5 && (i < 3 || *at); i++) {
+        n[i] = strtoll(at, &end, 10);
+        assert_true(end > at);
+        n[3] = i == 2 ? n[i] : n[3];
+        at = end;
+    }
+    memcpy(ret.n + ret.count, (long long[]){n[0], n[1], n[3], n[2], n[4]}, sizeof(n));
+    ret.count += 5;
+    (void)snprintf(ret.text, sizeof(ret.text), "%s", *at ? at + 1 : "");
+    return ret;
+}
+
 struct script_answer acquire(const char *token, int lease, int wait, long long ticket)
 {
-    return script_run(&server, LW__SCRIPT_MUTEX_ACQUIRE, 3, KEYS, token,
-                      script_number(lease), script_number(wait), script_number(ticket),
-                      "1", SCRIPT_SERVER_ID, NULL);
+    return mutex_answer(script_run(&server, LW__SCRIPT_MUTEX_ACQUIRE, 3, KEYS, token,
+                                   script_number(lease), script_how(wait, ticket, 1),
+                                   NULL),
+                        false);
 }
 
 long long release(const char *token)
 {
-    struct script_answer answer = script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS,
-                                             token, SCRIPT_SERVER_ID, NULL);
+    struct script_answer answer =
+        script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS, token, NUMBERS, NULL);
+
+    if (answer.error) {
+        fail_msg("%s", answer.text);
+    }
+    return answer.n[0];
+}
+
+long long drop(const char *token)
+{
+    struct script_answer answer =
+        script_run(&server, LW__SCRIPT_MUTEX_DROP, 1, "n", token, NULL);
 
     if (answer.error) {
         fail_msg("%s", answer.text);
@@ -80,12 +135,34 @@ long long release(const char *token)
 
 struct script_answer turn(const char *old, const char *token, const char *wait)
 {
-    return script_run(&server, LW__SCRIPT_MUTEX_TURN, 3, KEYS, old, token,
-                      script_number(LEASE), "-1", "1", wait != NULL ? wait : "1",
-                      SCRIPT_SERVER_ID, NULL);
+    int waits = wait == NULL || *wait != '0';
+
+    return mutex_answer(script_run(&server, LW__SCRIPT_MUTEX_TURN, 3, KEYS, old, token,
+                                   script_number(LEASE), script_how(waits, NO_TICKET, 1),
+                                   NULL),
+                        true);
 }
 
 void assert_holder(const char *token)
+{
+    char value[80];
+
+    (void)snprintf(value, sizeof(value), "%s", script_get(&server, "GET n"));
+    if (*value && value[strlen(value) - 1] == '+') {
+        value[strlen(value) - 1] = '-';
+    }
+    assert_string_equal(value, token);
+}
+
+void assert_marked(const char *token)
+{
+    char value[80];
+
+    (void)snprintf(value, sizeof(value), "%.*s+", (int)strlen(token) - 1, token);
+    assert_string_equal(script_get(&server, "GET n"), value);
+}
+
+void assert_unmarked(const char *token)
 {
     assert_string_equal(script_get(&server, "GET n"), token);
 }
@@ -105,31 +182,51 @@ static const char *permits_of(const char *kind)
     return kind[1] ? kind + 1 : "0";
 }
 
+struct script_answer rw_asked(struct script_answer answer)
+{
+    if (!answer.error && answer.count == 1 && answer.n[0] > 0) {
+        answer.count = 2;
+        answer.n[1] = answer.n[0];
+        answer.n[0] = 1;
+    }
+    return answer;
+}
+
 struct script_answer rw_acquire(const char *token, const char *kind, const char *owner,
                                 int wait, long long ticket)
 {
-    const char mode[] = {kind[0], '\0'};
+    char asker[160], waiting[80];
 
-    return script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, RW_KEYS, token,
-                      script_number(LEASE), script_number(wait), script_number(ticket),
-                      mode, owner, permits_of(kind), SCRIPT_SERVER_ID, NULL);
+    (void)snprintf(asker, sizeof(asker), "%c %s", kind[0], owner);
+    (void)snprintf(waiting, sizeof(waiting), "%d %lld %s %s", wait, ticket,
+                   permits_of(kind), NUMBERS);
+    return rw_asked(script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, RW_KEYS, token,
+                               script_number(LEASE), asker, waiting, NULL));
 }
 
 struct script_answer rw_release(const char *token, const char *kind, const char *owner)
 {
-    char member[160];
+    struct script_answer answer;
+    char leaver[160];
 
-    (void)snprintf(member, sizeof(member), "%c%s %s %s", kind[0], permits_of(kind), token,
-                   owner);
-    return script_run(&server, LW__SCRIPT_RW_RELEASE, 3, RW_KEYS, token, member,
-                      SCRIPT_SERVER_ID, NULL);
+    (void)snprintf(leaver, sizeof(leaver), "%s %c%s %s", NUMBERS, kind[0],
+                   permits_of(kind), owner);
+    answer = script_run(&server, LW__SCRIPT_RW_RELEASE, 3, RW_KEYS, token, leaver, NULL);
+    if (!answer.error) {
+        assert_int_equal(answer.count, 1);
+        answer.count = 3;
+        answer.n[1] = answer.n[0] / 4;
+        answer.n[2] = answer.n[0] / 2 % 2;
+        answer.n[0] %= 2;
+    }
+    return answer;
 }
 
 long long rw_renew(const char *token, int lease)
 {
-    struct script_answer answer =
-        script_run(&server, LW__SCRIPT_RW_RENEW, 3, "lockwire:fence", "rw", RW_QUEUE,
-                   SCRIPT_SERVER_ID, token, script_number(lease), NULL);
+    struct script_answer answer = script_run(&server, LW__SCRIPT_RW_RENEW, 3,
+                                             "lockwire:fence", "rw", RW_QUEUE, NUMBERS,
+                                             token, script_number(lease), NULL);
 
     if (answer.error) {
         fail_msg("%s", answer.text);
@@ -149,26 +246,33 @@ void rw_released(struct script_answer answer, long long left)
     assert_int_equal(answer.n[2], 0);
 }
 
-void assert_counts(const char *mode, int reads, int readers, int writes)
+void assert_counts(int reads, int readers, int writes)
 {
-    char word[16];
+    const char *state = script_get(&server, "HGET rw mode");
+    char counts[48];
 
-    (void)snprintf(word, sizeof(word), "%s/2", mode);
-    assert_string_equal(script_get(&server, "HGET rw mode"), word);
-    assert_int_equal(atoi(script_get(&server, "HGET rw rcount")), reads);
-    assert_int_equal(atoi(script_get(&server, "HGET rw readers")), readers);
-    assert_int_equal(atoi(script_get(&server, "HGET rw wcount")), writes);
+    (void)snprintf(counts, sizeof(counts), "2 %d %d %d ", reads + writes, readers,
+                   writes);
+    if (strncmp(state, counts, strlen(counts)) != 0) {
+        fail_msg("%s... expected, found %s", counts, state);
+    }
 }
 
 void rw_end(const char *token)
 {
-    char record[160], *rest;
+    char record[160], state[256], ended[256], *rest;
+    int holds, readers, writes, behind;
 
     (void)snprintf(record, sizeof(record), "%s",
                    script_get(&server, "HGET rw h:%s", token));
     rest = strchr(record, ' ');
     assert_non_null(rest);
-    script_do(&server, "HSET rw h:%s 1%s soonest 1", token, rest);
+    (void)snprintf(state, sizeof(state), "%s", script_get(&server, "HGET rw mode"));
+    assert_int_equal(
+        sscanf(state, "2 %d %d %d %*d %n", &holds, &readers, &writes, &behind), 3);
+    (void)snprintf(ended, sizeof(ended), "2 %d %d %d 1 %s", holds, readers, writes,
+                   state + behind);
+    script_do(&server, "HSET rw h:%s 1%s mode %s", token, rest, ended);
 }
 
 long long granted(struct script_answer answer)

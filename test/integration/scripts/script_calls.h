@@ -33,23 +33,40 @@ extern char t1[80], t2[80], t3[80], t4[80];
 #define SCRIPT_TEST(name) cmocka_unit_test_setup_teardown(name, empty_server, both_silent)
 #define TOKENS_TEST(name) cmocka_unit_test_setup_teardown(name, four_tokens, both_silent)
 
+/* The word by which the scripts are told how to write a message (format.h). */
+#define NUMBERS "%d " SCRIPT_SERVER_ID
+/* `how` of mutex_ask.lua, valid for the next 16 calls; `wait` is 2 where the queue shall
+ * live on as well. */
+const char *script_how(int wait, long long ticket, int want_fence);
+#define NOT_TOLD (-2) /* the remaining ms */
+/* What mutex_acquire answered as numbers: {1, fence} or {0, remaining ms, position,
+ * ticket, server time us, again}, and the type of a stranger as text; of mutex_turn, with
+ * the old token's release (0, 1) in front. */
+struct script_answer mutex_answer(struct script_answer answer, bool turn);
+
 /* The mutex "n". */
 struct script_answer acquire(const char *token, int lease, int wait, long long ticket);
 long long release(const char *token);
+long long drop(const char *token); /* released, without a look at the queue */
 struct script_answer turn(const char *old, const char *token, const char *wait);
-void assert_holder(const char *token);
+void assert_holder(const char *token); /* marked or not */
+void assert_marked(const char *token);
+void assert_unmarked(const char *token);
 void assert_free(void);
 void expire(void);
 
 /* The read-write lock "rw": kind is "r" or "w", `r3` means three permits. */
 struct script_answer rw_acquire(const char *token, const char *kind, const char *owner,
                                 int wait, long long ticket);
+/* A grant's answer in the form of a mutex': {1, fence}. */
+struct script_answer rw_asked(struct script_answer answer);
+/* {released, left, again} */
 struct script_answer rw_release(const char *token, const char *kind, const char *owner);
 long long rw_renew(const char *token, int lease);
 /* Released, with so many holds of the owner left. */
 void rw_released(struct script_answer answer, long long left);
-/* The name's counts. */
-void assert_counts(const char *mode, int reads, int readers, int writes);
+/* Read holds, owners that read, write holds. */
+void assert_counts(int reads, int readers, int writes);
 /* Lets the hold's own lease be over, as if its client had died. */
 void rw_end(const char *token);
 

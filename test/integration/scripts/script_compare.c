@@ -20,23 +20,27 @@ struct world world;
 
 static struct script_answer send_mutex(const struct call *call)
 {
-    const char *token = world.tokens[call->token].text, *wait = call->wait ? "1" : "0";
-    const char *ticket = script_number(call->ticket),
-               *want = call->want_fence ? "1" : "0";
+    const char *token = world.tokens[call->token].text;
+    const char *how = script_how(call->wait, call->ticket, call->want_fence);
 
     if (call->script == LW__SCRIPT_MUTEX_ACQUIRE) {
-        return script_run(&server, call->script, 3, KEYS, token, "600000", wait, ticket,
-                          want, SCRIPT_SERVER_ID, NULL);
+        return mutex_answer(
+            script_run(&server, call->script, 3, KEYS, token, "600000", how, NULL),
+            false);
     }
     if (call->script == LW__SCRIPT_MUTEX_TURN) {
-        return script_run(&server, call->script, 3, KEYS, world.tokens[call->old].text,
-                          token, "600000", ticket, want, wait, SCRIPT_SERVER_ID, NULL);
+        return mutex_answer(script_run(&server, call->script, 3, KEYS,
+                                       world.tokens[call->old].text, token, "600000", how,
+                                       NULL),
+                            true);
     }
     if (call->script == LW__SCRIPT_MUTEX_RENEW) {
         return script_run(&server, call->script, 1, "n", token, "600000", NULL);
     }
-    return script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS, token, SCRIPT_SERVER_ID,
-                      NULL);
+    if (call->script == LW__SCRIPT_MUTEX_DROP) {
+        return script_run(&server, call->script, 1, "n", token, NULL);
+    }
+    return script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS, token, NUMBERS, NULL);
 }
 
 static struct script_answer send_rw(const struct call *call)
@@ -52,7 +56,7 @@ static struct script_answer send_rw(const struct call *call)
         return rw_release(token->text, kind, owner);
     }
     return script_run(&server, LW__SCRIPT_RW_RENEW, 3, "lockwire:fence", "rw", RW_QUEUE,
-                      SCRIPT_SERVER_ID, token->text, "600000", NULL);
+                      NUMBERS, token->text, "600000", NULL);
 }
 
 static struct script_answer send_call(const struct call *call)
@@ -72,6 +76,9 @@ static void expect(const struct call *call, struct model_answer *answer)
         break;
     case LW__SCRIPT_MUTEX_RENEW:
         model_renew(&world.model, call->token, answer);
+        break;
+    case LW__SCRIPT_MUTEX_DROP:
+        model_drop(&world.model, call->token, answer);
         break;
     case LW__SCRIPT_MUTEX_RELEASE:
         model_release(&world.model, call->token, answer);
@@ -189,6 +196,7 @@ static void check_answer(const struct call *call, const struct model_answer *exp
     case LW__SCRIPT_RW_ACQUIRE:
         check_outcome(call, expected, answer, 0);
         break;
+    case LW__SCRIPT_MUTEX_DROP:
     case LW__SCRIPT_MUTEX_RELEASE:
         CHECK(answer->n[0] == expected->released + 2 * expected->again, "released %lld",
               answer->n[0]);
@@ -312,6 +320,9 @@ static void check_state(char *text)
                              : world.model.holder == MODEL_FOREIGN ? "stranger"
                                                                    : "-");
 
+    if (world.model.holder >= 0 && world.model.marked) {
+        end[-1] = '+';
+    }
     end = write_list(end, &world.model.queue, false);
     end = write_list(end, &world.model.holds, true);
     end = write_list(end, &world.model.rw_queue, false);
@@ -321,10 +332,11 @@ static void check_state(char *text)
     CHECK(model_excludes(&world.model), "two exclude each other:\n%s", text);
 }
 
-/* A renewal of what is held looks at no queue, nor does one told of a deadlock. */
+/* A renewal of what is held looks at no queue, nor does one told of a deadlock, nor who
+ * drops what is not marked. */
 static bool serves(const struct call *call, const struct model_answer *answer)
 {
-    if (call->script == LW__SCRIPT_MUTEX_RENEW) {
+    if (call->script == LW__SCRIPT_MUTEX_RENEW || call->script == LW__SCRIPT_MUTEX_DROP) {
         return false;
     }
     return call->script == LW__SCRIPT_RW_RENEW ? answer->outcome == 0

@@ -130,7 +130,9 @@ static bool hand_over(struct model *model, int me, struct model_answer *answer)
         }
         model->holder = head;
         model_tell(model, answer, (struct model_event){MODEL_TURN, head, true, 0});
-        if (queue->count > 0 && queue->entries[0].token != me) { /* its answer tells it */
+        if (queue->count > 0 && queue->entries[0].token != me && /* its answer tells it */
+            model_token_of(model, queue->entries[0].token)->client !=
+                model_token_of(model, head)->client) { /* it would hang, too */
             model_tell(model, answer,
                        (struct model_event){MODEL_STANDBY, queue->entries[0].token, false,
                                             model_token_of(model, head)->window});
@@ -138,6 +140,13 @@ static bool hand_over(struct model *model, int me, struct model_answer *answer)
         return false;
     }
     return true;
+}
+
+/* Whatever a script did that knows the queue: a value that is not marked says truly that
+ * nobody waits. Once marked it stays so while its holder has it. */
+static void settle_mark(struct model *model, int before)
+{
+    model->marked = model->queue.count > 0 || (model->marked && model->holder == before);
 }
 
 static void ask(struct model *model, int token, bool wait, long long ticket,
@@ -160,8 +169,11 @@ static void ask(struct model *model, int token, bool wait, long long ticket,
 void model_acquire(struct model *model, int token, bool wait, long long ticket,
                    struct model_answer *answer)
 {
+    int before = model->holder;
+
     model_begin(answer, ticket);
     ask(model, token, wait, ticket, answer);
+    settle_mark(model, before);
 }
 
 static void let_go(struct model *model, int token, struct model_answer *answer)
@@ -175,10 +187,22 @@ static void let_go(struct model *model, int token, struct model_answer *answer)
 
 void model_release(struct model *model, int token, struct model_answer *answer)
 {
+    int before = model->holder;
+
     model_begin(answer, MODEL_NO_TICKET);
     let_go(model, token, answer);
     if (model->holder == MODEL_NOBODY) {
         hand_over(model, MODEL_NOBODY, answer);
+    }
+    settle_mark(model, before);
+}
+
+void model_drop(struct model *model, int token, struct model_answer *answer)
+{
+    model_begin(answer, MODEL_NO_TICKET);
+    answer->released = model->holder == token && !model->marked;
+    if (answer->released) {
+        model->holder = MODEL_NOBODY;
     }
 }
 
@@ -188,17 +212,19 @@ void model_turn(struct model *model, int old, int token, bool wait, long long ti
     bool known = model->holder == old || model->holder == token ||
                  model_find(&model->queue, old) >= 0 ||
                  model_find(&model->queue, token) >= 0;
+    int before = model->holder;
 
     model_begin(answer, ticket);
     let_go(model, old, answer);
     if (known) {
         ask(model, token, wait, ticket, answer);
-        return;
+    } else {
+        answer->ticket = MODEL_NO_TICKET;
+        if (model->holder == MODEL_NOBODY) {
+            hand_over(model, MODEL_NOBODY, answer);
+        }
     }
-    answer->ticket = MODEL_NO_TICKET;
-    if (model->holder == MODEL_NOBODY) {
-        hand_over(model, MODEL_NOBODY, answer);
-    }
+    settle_mark(model, before);
 }
 
 void model_renew(struct model *model, int token, struct model_answer *answer)

@@ -56,6 +56,7 @@ struct model_answer {
 struct model {
     const struct model_token *tokens;
     int holder;
+    bool marked; /* its value says that the queue is to be looked at */
     struct model_list queue;
     struct model_list holds;
     struct model_list rw_queue;
@@ -67,6 +68,8 @@ void model_acquire(struct model *model, int token, bool wait, long long ticket,
 void model_release(struct model *model, int token, struct model_answer *answer);
 void model_turn(struct model *model, int old, int token, bool wait, long long ticket,
                 struct model_answer *answer);
+/* A release without a look at the queue. */
+void model_drop(struct model *model, int token, struct model_answer *answer);
 void model_renew(struct model *model, int token, struct model_answer *answer);
 
 void model_rw_acquire(struct model *model, int token, bool wait, long long ticket,

@@ -389,15 +389,17 @@ static void read_message(struct script_client *client, char *text, size_t size)
 struct script_turn script_client_turn(struct script_client *client, const char *token)
 {
     struct script_turn turn = {.fence = 0};
+    long long seconds, us;
     char text[512];
     int end = 0;
 
     read_message(client, text, sizeof(text));
-    if (sscanf(text, "%*1[tr] %79s %lld %lld " SCRIPT_SERVER_ID " %n", turn.token,
-               &turn.fence, &turn.us, &end) != 3 ||
+    if (sscanf(text, "%*1[tr] %79s %lld " SCRIPT_SERVER_ID " %lld %lld %n", turn.token,
+               &turn.fence, &seconds, &us, &end) != 4 ||
         end == 0) {
         fail_msg("no turn: %s", text);
     }
+    turn.us = seconds * 1000000 + us;
     (void)snprintf(turn.name, sizeof(turn.name), "%s", text + end);
     assert_int_equal(text[0], strcmp(turn.name, "rw") == 0 ? 'r' : 't');
     assert_string_equal(turn.token, token);

@@ -16,7 +16,7 @@
 
 #include "script_calls.h"
 
-/* Each makes the key %s. */
+/* Each makes the key %s; ~ is a space within a word. */
 static const struct {
     const char *type;
     const char *command;
@@ -28,21 +28,32 @@ static const struct {
     {"hash", "HSET %s x 1"},
     {"stream", "XADD %s 1-1 x 1"},
     {"hash", "HSET %s mode read"}, /* another client's read-write lock */
-    /* a read-write lock of wire version 1 */
+    /* a read-write lock of wire version 1, and one of some later version */
     {"hash",
-     "HSET %s mode read rcount 1 readers 1 wcount 0 writer - soonest 4000000000000 "
-     "r:A 1 f:A 1763690000000001 h:t 4000000000000-r-A"},
+     "HSET %s mode read rcount 1 readers 1 wcount 0 writer ~ soonest 4000000000000 "
+     "r:A 1 f:A 1763690000000001 h:t 4000000000000~r~A"},
+    {"hash", "HSET %s mode 3~1~1~0~4000000000000~0~ r:A 1~1763690000000001 "
+             "h:t 4000000000000~r~A"},
+    {"hash", "HSET %s mode 2"},
 };
 #define STRANGER_COUNT (sizeof(STRANGERS) / sizeof(STRANGERS[0]))
 
 static void make_stranger(size_t i, const char *key)
 {
+    const char *words[32];
     redisReply *reply;
     char line[256];
+    int count = 0;
 
     script_do(&server, "DEL %s", key);
     (void)snprintf(line, sizeof(line), STRANGERS[i].command, key);
-    reply = redisCommand(server.admin, line);
+    for (char *at = line, *word; (word = strsep(&at, " ")) != NULL;) {
+        words[count++] = word;
+        for (; (word = strchr(word, '~')) != NULL;) {
+            *word = ' ';
+        }
+    }
+    reply = redisCommandArgv(server.admin, count, words, NULL);
     assert_non_null(reply);
     assert_int_not_equal(reply->type, REDIS_REPLY_ERROR);
     freeReplyObject(reply);
@@ -91,18 +102,20 @@ static void a_stranger_s_key_of_any_type_is_held_and_never_touched_mutex(void **
 
         make_stranger(i, "foreign");
         remember(dump, sizeof(dump), "foreign");
-        answer = script_run(&server, LW__SCRIPT_MUTEX_ACQUIRE, 3, FOREIGN, t1, "600000",
-                            "1", "-1", "1", SCRIPT_SERVER_ID, NULL);
+        answer = mutex_answer(script_run(&server, LW__SCRIPT_MUTEX_ACQUIRE, 3, FOREIGN,
+                                         t1, "600000", script_how(1, NO_TICKET, 1), NULL),
+                              false);
         assert_held_by(answer, type);
-        answer = script_run(&server, LW__SCRIPT_MUTEX_TURN, 3, FOREIGN, t1, t2, "600000",
-                            "-1", "1", "1", SCRIPT_SERVER_ID, NULL);
+        answer = mutex_answer(script_run(&server, LW__SCRIPT_MUTEX_TURN, 3, FOREIGN, t1,
+                                         t2, "600000", script_how(1, NO_TICKET, 1), NULL),
+                              true);
         assert_int_equal(answer.n[1], 0);
         assert_string_equal(answer.text, type);
         answer =
             script_run(&server, LW__SCRIPT_MUTEX_RENEW, 1, "foreign", t2, "600000", NULL);
         assert_int_equal(answer.n[0], 0);
-        answer = script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, FOREIGN, t2,
-                            SCRIPT_SERVER_ID, NULL);
+        answer =
+            script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, FOREIGN, t2, NUMBERS, NULL);
         assert_int_equal(answer.n[0], 0);
         assert_int_equal(script_do(&server, "EXISTS lockwire:2:queue:{foreign}"), 0);
         assert_stranger(dump, "foreign");
@@ -113,23 +126,89 @@ static void a_stranger_s_key_of_any_type_is_held_and_never_touched_mutex(void **
 static void a_stranger_s_key_of_any_type_is_held_and_never_touched_rw(void **state)
 {
     struct script_answer answer;
-    char dump[64], member[120];
+    char dump[64];
 
     (void)state;
-    (void)snprintf(member, sizeof(member), "w0 %s A", t1);
     for (size_t i = 0; i < STRANGER_COUNT; i++) {
         make_stranger(i, "foreign");
         remember(dump, sizeof(dump), "foreign");
         answer = script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, FOREIGN_RW, t1, "600000",
-                            "1", "-1", "w", "A", "0", SCRIPT_SERVER_ID, NULL);
+                            "w A", "1 -1 0 " NUMBERS, NULL);
         assert_held_by(answer, STRANGERS[i].type);
         answer = script_run(&server, LW__SCRIPT_RW_RENEW, 3, "lockwire:fence", "foreign",
-                            "lockwire:2:rwqueue:{foreign}", SCRIPT_SERVER_ID, t1,
-                            "600000", NULL);
+                            "lockwire:2:rwqueue:{foreign}", NUMBERS, t1, "600000", NULL);
         assert_int_equal(answer.n[0], 0);
-        answer = script_run(&server, LW__SCRIPT_RW_RELEASE, 3, FOREIGN_RW, t1, member,
-                            SCRIPT_SERVER_ID, NULL);
-        assert_int_equal(answer.n[0] + answer.n[1] + answer.n[2], 0);
+        answer = script_run(&server, LW__SCRIPT_RW_RELEASE, 3, FOREIGN_RW, t1,
+                            NUMBERS " w0 A", NULL);
+        assert_int_equal(answer.n[0], 0);
+        assert_int_equal(script_do(&server, "EXISTS lockwire:2:rwqueue:{foreign}"), 0);
+        assert_stranger(dump, "foreign");
+        assert_int_equal(script_do(&server, "PTTL foreign"), -1);
+    }
+}
+
+/* What stands in "foreign" as state and as the hold of t1: once in the form of ours, and
+ * then damaged in one place. */
+static void make_damaged(const char *mode, const char *record)
+{
+    script_do(&server, "DEL foreign");
+    script_do(&server, "HSET foreign mode %s h:%s %s", mode, t1, record);
+    script_do(&server, "HSET foreign r:A %s", "1 1763690000000001");
+}
+
+static struct script_answer release_foreign(void)
+{
+    return script_run(&server, LW__SCRIPT_RW_RELEASE, 3, FOREIGN_RW, t1, NUMBERS " r0 A",
+                      NULL);
+}
+
+/* Who renews an only hold looks at that alone: it may live on, and excludes. */
+static void a_lock_that_is_damaged_is_a_stranger_s_though_our_token_is_in_it(void **state)
+{
+    static const char *const damaged[][2] = {
+        {"2 1 ", "0 r A"},
+        {"2 1 1 0 0 0", "0 r A"},
+        {"2 1 1 0 0x 0 ", "0 r A"},
+        {"2 1 1 0 -1 0 ", "0 r A"},
+        {"2 1 x", "0 r A"},
+        {"2 2 2 0 4000000000000 0", "4000000000000 r A"},
+        {"read", "0 r A"},
+        {"read/2", "0 r A"},
+        {"2 1 0 1 0 1763690000000001", "0 w A"},
+        {"2 1 0 1 0 x A", "0 w A"},
+        {"2 2 1 1 0 0 ", "r A"},
+        {"2 2 1 1 0 0 ", "0 q A"},
+        {"2 2 1 1 0 0 ", "0x r A"},
+        {"2 2 2 0 4000000000000 0 ", "x"},
+    };
+    struct script_answer answer;
+    char dump[64];
+    bool renewed;
+
+    (void)state;
+    make_damaged("2 1 1 0 0 0 ", "0 r A");
+    assert_int_equal(release_foreign().n[0], 1); /* nothing is wrong with this */
+    for (size_t i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
+        make_damaged(damaged[i][0], damaged[i][1]);
+        remember(dump, sizeof(dump), "foreign");
+        answer = script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, FOREIGN_RW, t1, "600000",
+                            "r A", "1 -1 0 " NUMBERS, NULL);
+        assert_held_by(answer, "hash");
+        answer = script_run(&server, LW__SCRIPT_RW_RENEW, 3, "lockwire:fence", "foreign",
+                            "lockwire:2:rwqueue:{foreign}", NUMBERS, t1, "600000", NULL);
+        if (answer.error) {
+            fail_msg("%s", answer.text);
+        }
+        renewed = strncmp(damaged[i][1], "0 ", 2) == 0 && damaged[i][1][2] != 'q';
+        assert_int_equal(answer.n[0], renewed);
+        if (renewed) {
+            assert_int_equal(script_do(&server, "PERSIST foreign"), 1);
+        }
+        answer = release_foreign();
+        if (answer.error) {
+            fail_msg("%s", answer.text);
+        }
+        assert_int_equal(answer.n[0], 0);
         assert_int_equal(script_do(&server, "EXISTS lockwire:2:rwqueue:{foreign}"), 0);
         assert_stranger(dump, "foreign");
         assert_int_equal(script_do(&server, "PTTL foreign"), -1);
@@ -142,19 +221,32 @@ static void the_two_modes_are_strangers_to_each_other(void **state)
 
     (void)state;
     answer = script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, "n", "lockwire:2:rwqueue:{n}",
-                        "lockwire:fence", t1, "600000", "0", "-1", "r", "A", "0",
-                        SCRIPT_SERVER_ID, NULL);
-    assert_int_equal(answer.n[0], 1);
+                        "lockwire:fence", t1, "600000", "r A", "0 -1 0 " NUMBERS, NULL);
+    granted(rw_asked(answer));
     answer = acquire(t2, LEASE, 1, NO_TICKET);
     assert_int_equal(answer.n[0], 0);
     assert_string_equal(answer.text, "hash");
     script_do(&server, "DEL n");
     granted(acquire(t2, LEASE, 1, NO_TICKET));
     answer = script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, "n", "lockwire:2:rwqueue:{n}",
-                        "lockwire:fence", t1, "600000", "0", "-1", "r", "A", "0",
-                        SCRIPT_SERVER_ID, NULL);
+                        "lockwire:fence", t1, "600000", "r A", "0 -1 0 " NUMBERS, NULL);
     assert_int_equal(answer.n[0], 0);
     assert_string_equal(answer.text, "string");
+}
+
+/* It enters a hash without such a field, and one that says "read" or its own "write". */
+static void redisson_s_read_write_lock_finds_ours_held(void **state)
+{
+    static const char *const kinds[] = {"w", "r"};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        granted(rw_acquire(t1, kinds[i], "A", 1, NO_TICKET));
+        assert_int_equal(script_do(&server, "HEXISTS rw mode"), 1);
+        assert_string_not_equal(script_get(&server, "HGET rw mode"), "read");
+        assert_string_not_equal(script_get(&server, "HGET rw mode"), "write");
+        rw_released(rw_release(t1, kinds[i], "A"), 0);
+    }
 }
 
 static void a_queue_key_of_another_type_only_keeps_from_queueing_mutex(void **state)
@@ -211,7 +303,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TOKENS_TEST(a_stranger_s_key_of_any_type_is_held_and_never_touched_mutex),
         TOKENS_TEST(a_stranger_s_key_of_any_type_is_held_and_never_touched_rw),
+        TOKENS_TEST(a_lock_that_is_damaged_is_a_stranger_s_though_our_token_is_in_it),
         TOKENS_TEST(the_two_modes_are_strangers_to_each_other),
+        TOKENS_TEST(redisson_s_read_write_lock_finds_ours_held),
         TOKENS_TEST(a_queue_key_of_another_type_only_keeps_from_queueing_mutex),
         TOKENS_TEST(a_queue_key_of_another_type_only_keeps_from_queueing_rw),
     };

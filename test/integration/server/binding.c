@@ -175,7 +175,8 @@ static void without_INFO_a_message_means_ask(void **state)
     let_go(A);
     EXPECT_SET("A released OK; B granted");
     assert_held_by_redis(B);
-    assert_int_equal(monitor_count("evalsha"), 2); /* the release, the ask */
+    /* the release, before which it may have tried without a look at the queue; the ask */
+    assert_int_in_range(monitor_count("evalsha"), 2, 3);
     assert_int_equal(peer_stats(b).handed_over, 0);
 }
 
@@ -216,8 +217,8 @@ static void hand_over_as(const struct lw_acquire_options *wanted, struct peer *a
 /* 6.2 notes no subcommands. */
 static void only_what_is_optional_was_refused(void)
 {
-    static const char *const optional[] = {"config|get", "client|kill", "config",
-                                           "client"};
+    static const char *const optional[] = {"config|get", "client|kill",  "config",
+                                           "client",     "command|info", "command"};
     redisReply *log = redisCommand(stage.server.admin, "ACL LOG");
 
     for (size_t i = 0; i < log->elements; i++) {
@@ -245,7 +246,7 @@ static void the_least_account_misses_nothing(void **state)
         "+exists "
         "+type +incr +incrby +pexpire +pexpireat +pttl +time +publish +subscribe "
         "+pubsub|numsub +zadd +zcard +zrange +zrangebyscore +zrank +zrem +zscore +hset "
-        "+hsetnx +hget +hgetall +hmget +hdel +hincrby +hexists +hkeys "
+        "+hsetnx +hget +hgetall +hdel +hexists +hkeys "
         "+hlen");
     redis_ok("ACL LOG RESET");
     struct lw_client_options options =
@@ -275,7 +276,7 @@ static void forge(const struct hold *A, const char *server)
     redis_ok("EVAL %s 0 %s %s %s",
              "local t = redis.call('TIME') "
              "redis.call('PUBLISH', 'lockwire:2:' .. ARGV[1], 't ' .. ARGV[2] .. "
-             "' 1763690000000016 ' .. t[1] .. ('%06d'):format(t[2]) .. ' ' .. ARGV[3] .. "
+             "' 1763690000000016 ' .. ARGV[3] .. ' ' .. t[1] .. ' ' .. t[2] .. "
              "' x') return redis.status_reply('OK')",
              client, token, server);
 }

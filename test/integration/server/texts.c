@@ -198,10 +198,9 @@ static void a_stranger_s_type_is_told_without_control_bytes(void **state)
 
     (void)state;
     UNTIL(a->up);
-    (void)snprintf(
-        refusal, sizeof(refusal),
-        "*7\r\n:0\r\n:500\r\n:-1\r\n:-1\r\n:1700000000000000\r\n:0\r\n$%zu\r\n%s\r\n",
-        strlen(VILE), VILE);
+    (void)snprintf(refusal, sizeof(refusal), "$%zu\r\n%s\r\n",
+                   strlen("500 -1 1700000000000000 -1 0 " VILE),
+                   "500 -1 1700000000000000 -1 0 " VILE);
     redis_ok("SET x theirs");
     lie = refusal;
     lie_to = "EVALSHA";

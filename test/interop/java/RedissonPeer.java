@@ -17,7 +17,8 @@ import org.redisson.config.Config;
  * Redisson's RLock as a peer of the interop tests. Owns one Redisson client and the locks
  * that its one thread has taken, and obeys the commands that ../peers.py describes, and
  * `acquire` again for re-entry, and `count NAME`, and `kind KIND`: which of Redisson's locks
- * `acquire` means from then on (lock, spin, fenced, fair, read, write). `grants` has this
+ * `acquire` means from then on (lock, spin, fenced, fair, read, write), and `force NAME`, which
+ * unlocks that for whoever holds it. `grants` has this
  * thread take a name so many times; `slots` has others do so until `stop`. A lease of 0 is
  * Redisson's default: its watchdog's, renewed. Must not know lockwire.
  *
@@ -173,6 +174,8 @@ public final class RedissonPeer {
             return release();
         case "count":
             return "count " + client.getLock(words[1]).getHoldCount();
+        case "force":
+            return "forced " + find(words[1]).forceUnlock();
         case "round":
             return round(words);
         case "kind":
