@@ -141,6 +141,16 @@ static int load_ca(SSL_CTX *ctx, const char *ca, struct explain explain)
     return status;
 }
 
+/* OpenSSL would ask at the terminal, and wait. */
+static int no_passphrase(char *text, int size, int writing, void *arg)
+{
+    (void)text;
+    (void)size;
+    (void)writing;
+    *(bool *)arg = true;
+    return -1;
+}
+
 static int load_cert(SSL_CTX *ctx, const struct lw__tls_options *o,
                      struct explain explain)
 {
@@ -166,16 +176,6 @@ static int load_cert(SSL_CTX *ctx, const struct lw__tls_options *o,
     }
     SSL_CTX_set_default_passwd_cb_userdata(ctx, NULL);
     return status;
-}
-
-/* OpenSSL would ask at the terminal, and wait. */
-static int no_passphrase(char *text, int size, int writing, void *arg)
-{
-    (void)text;
-    (void)size;
-    (void)writing;
-    *(bool *)arg = true;
-    return -1;
 }
 
 static int make_ctx(const struct lw__tls_options *o, struct explain explain,
