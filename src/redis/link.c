@@ -204,10 +204,22 @@ static bool is_decided(int fd)
     return poll(&wait, 1, 0) == 1;
 }
 
+static void fail_connecting(struct lw__link *link)
+{
+    bool shaking = (link->context->c.flags & REDIS_CONNECTED) != 0;
+    bool mute = shaking && !lw__tls_has_heard(link->tls);
+    char why[LW__WHY];
+
+    (void)snprintf(why, sizeof(why), "no %s %.60s within %u ms%s",
+                   shaking ? "TLS handshake with" : "connection to", link->peer,
+                   (unsigned)link->connect_timeout_ms,
+                   mute ? ": nothing came, as from a Redis without TLS (redis://)" : "");
+    lw__link_fail(link, why);
+}
+
 static void on_timer(void *arg)
 {
     struct lw__link *link = arg;
-    char why[LW__WHY];
 
     link->entered++;
     if (link->state == LW__LINK_CONNECTING) {
@@ -215,11 +227,7 @@ static void on_timer(void *arg)
             lw__wire_look(&link->wire);
         }
         if (link->state == LW__LINK_CONNECTING && link->wire.error == 0) {
-            bool shaking = (link->context->c.flags & REDIS_CONNECTED) != 0;
-            (void)snprintf(why, sizeof(why), "no %s %s within %u ms",
-                           shaking ? "TLS handshake with" : "connection to", link->peer,
-                           (unsigned)link->connect_timeout_ms);
-            lw__link_fail(link, why);
+            fail_connecting(link);
         }
     } else if (oldest_due(link) <= lw__now_us()) {
         lw__defer(link->loop, &link->overdue, false);

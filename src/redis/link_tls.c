@@ -14,8 +14,6 @@
 
 #if HIREDIS_MAJOR >= 1
 
-#include <hiredis/sds.h>
-
 static void on_broken_write(void *arg, int error)
 {
     struct lw__link *link = arg;
@@ -46,11 +44,8 @@ static void shaken(struct lw__link *link)
     redisAsyncContext *context = link->context;
 
     lw__link_connected(link);
-    if (sdslen(context->c.obuf) > 0) {
-        context->ev.addWrite(context->ev.data);
-    } else {
-        context->ev.delWrite(context->ev.data);
-    }
+    context->ev.delWrite(context->ev.data);
+    context->ev.addWrite(context->ev.data);
     context->ev.addRead(context->ev.data);
     read_more(link);
 }

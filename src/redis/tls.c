@@ -44,7 +44,7 @@ struct lw__tls {
     BIO *bio; /* the SSL's once it has begun */
     int fd;
     bool begun, failed;
-    lw__tls_broken_fn *broken;
+    lw__tls_unwritable_fn *unwritable;
     void *arg;
     char name[NAME_SIZE];
     char why[LW__WHY]; /* "": nothing has failed */
@@ -246,7 +246,7 @@ static int write_bio(BIO *bio, const char *bytes, int length)
         return -1;
     }
     if (written < 0) {
-        tls->broken(tls->arg, errno);
+        tls->unwritable(tls->arg, errno);
         return length;
     }
     return (int)written;
@@ -349,14 +349,14 @@ static void note(struct lw__tls *tls, const char *why)
 }
 
 int lw__tls_begin(struct lw__tls *tls, struct redisAsyncContext *context,
-                  lw__tls_broken_fn *broken, void *arg)
+                  lw__tls_unwritable_fn *unwritable, void *arg)
 {
     const redisContextFuncs *before = context->c.funcs;
     struct lw__sigpipe held;
     int status;
 
     tls->fd = context->c.fd;
-    tls->broken = broken;
+    tls->unwritable = unwritable;
     tls->arg = arg;
     lw__sigpipe_hold(&held);
     status = redisInitiateSSL(&context->c, tls->ssl);
@@ -404,6 +404,11 @@ enum lw__tls_step lw__tls_shake(struct lw__tls *tls)
     return LW__TLS_FAILED;
 }
 
+bool lw__tls_has_heard(const struct lw__tls *tls)
+{
+    return BIO_number_read(SSL_get_rbio(tls->ssl)) > 0;
+}
+
 /* Afterwards */
 
 void lw__tls_forget_errors(void)
@@ -446,11 +451,11 @@ int lw__tls_new(const struct lw__tls_options *options, char *why, size_t size,
 }
 
 int lw__tls_begin(struct lw__tls *tls, struct redisAsyncContext *context,
-                  lw__tls_broken_fn *broken, void *arg)
+                  lw__tls_unwritable_fn *unwritable, void *arg)
 {
     (void)tls;
     (void)context;
-    (void)broken;
+    (void)unwritable;
     (void)arg;
     return LW_ECONN;
 }

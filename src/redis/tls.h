@@ -27,7 +27,7 @@ enum lw__tls_step {
 };
 
 /* Writing found that the connection is of no use, and why (errno); to OpenSSL it went. */
-typedef void lw__tls_broken_fn(void *arg, int error);
+typedef void lw__tls_unwritable_fn(void *arg, int error);
 
 /* 0, LW_EINVAL (a file, or a name, is of no use; or the build has no TLS), LW_ENOMEM;
  * `why` tells. */
@@ -36,8 +36,10 @@ int lw__tls_new(const struct lw__tls_options *options, char *why, size_t size,
 /* The context's functions are hiredis_ssl's then. 0, LW_ECONN: they are as they were, the
  * context has its error, lw__tls_why tells. */
 int lw__tls_begin(struct lw__tls *tls, struct redisAsyncContext *context,
-                  lw__tls_broken_fn *broken, void *arg);
+                  lw__tls_unwritable_fn *unwritable, void *arg);
 enum lw__tls_step lw__tls_shake(struct lw__tls *tls);
+/* Whether, once begun, anything at all has come. */
+bool lw__tls_has_heard(const struct lw__tls *tls);
 /* To be called before hiredis reads or writes: OpenSSL takes an error that somebody else
  * has left in the thread's queue for its own. */
 void lw__tls_forget_errors(void);

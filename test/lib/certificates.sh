@@ -16,8 +16,10 @@
 #
 # Every certificate of a server has server.key.
 set -eu
+rm -rf "$1"
+mkdir "$1"
 cd "$1"
-exec 2>log || exit 1
+exec 2>log
 
 key() { # FILE
     openssl ecparam -name prime256v1 -genkey -noout -out "$1"
@@ -25,7 +27,7 @@ key() { # FILE
 
 authority() { # NAME
     key "$1.key"
-    openssl req -x509 -new -key "$1.key" -out "$1.pem" -days 30 -subj "/CN=$1 of the tests" \
+    openssl req -x509 -new -key "$1.key" -out "$1.pem" -days 9000 -subj "/CN=$1 of the tests" \
         -addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign,cRLSign
 }
 

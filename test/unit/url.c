@@ -84,9 +84,9 @@ static void test_good_urls(void **state)
 static const char *const bad_urls[][2] = {
     {NULL, "NULL"},
     {"", "none of redis://, rediss:// and unix://"},
-    {"localhost", "neither"},
-    {"http://h", "neither"},
-    {"redis:/h", "neither"},
+    {"localhost", "none of"},
+    {"http://h", "none of"},
+    {"redis:/h", "none of"},
     {"redis://", "host is missing"},
     {"redis://:6379", "host is missing"},
     {"redis://h:70000", "port \"70000\" is not between 1 and 65535"},
