@@ -158,7 +158,7 @@ static void test_no_explanation_shows_a_password(void **state)
         "redis://:se/cret@h",  "redis://se#cret@h",     "redis://u:se%cret@h",
         "redis://u:secret@",   "redis://:secret@h:x",   "redis://:secret@h/secret@",
         "redis://:sec?ret@h",  "unix://:secret@/p",     "unix:///p?password=secret",
-        "redis://:secret@h,i", "rediss://:secret@host", "redis://:secret@[::1",
+        "redis://:secret@h,i", "rediss://:secret@h:x", "redis://:secret@[::1",
     };
 
     (void)state;
