@@ -296,6 +296,17 @@ struct relay *relay_start(int target)
     return relay;
 }
 
+void relay_hold(struct relay *relay, bool on)
+{
+    for (struct lane *lane = relay->lanes; lane != NULL; lane = lane->next) {
+        if (lane->to_client && !lane->dead && on) {
+            event_del(lane->readable);
+        } else if (lane->to_client && !lane->dead) {
+            event_add(lane->readable, NULL);
+        }
+    }
+}
+
 void relay_cut(struct relay *relay)
 {
     for (struct lane *lane = relay->lanes; lane != NULL; lane = lane->next) {

@@ -44,5 +44,7 @@ struct relay {
     struct lane *lanes;
 };
 struct relay *relay_start(int target);
+/* What the server says stays here; with false all of it goes to the client at once. */
+void relay_hold(struct relay *relay, bool on);
 void relay_cut(struct relay *relay); /* all connections, with a reset */
 #endif

@@ -174,6 +174,27 @@ static void records_split_at_odd_places(void **state)
     stage_clear_trace();
 }
 
+/* OpenSSL takes both from the socket at once, and nothing wakes for the second. */
+static void records_that_come_together(void **state)
+{
+    struct relay *relay = relay_start(tls_listen("server", false));
+    struct peer *a = tls_start("a", relay->port, client_of(.request_timeout_ms = 120000));
+
+    (void)state;
+    peer_wait_ready(a);
+    struct hold *A = take(a, "A", "x"), *B = take(a, "B", "y");
+    extend(A, 0);
+    EXPECT("A granted; B granted; A renewed OK"); /* the server knows the script */
+    stage_run_for(50); /* what a grant has the client say is answered by then */
+    relay_hold(relay, true);
+    extend(A, 90000);
+    UNTIL(redis_int("PTTL x") > 60000);
+    extend(B, 90000);
+    UNTIL(redis_int("PTTL y") > 60000);
+    relay_hold(relay, false);
+    EXPECT("A renewed OK; B renewed OK");
+}
+
 /* ---- the host ---- */
 
 static void leave_an_error(evutil_socket_t fd, short what, void *arg)
@@ -280,6 +301,7 @@ int main(void)
         STAGE_TEST(with_a_certificate_of_the_clients),
         STAGE_TEST(records_split_at_every_byte),
         STAGE_TEST(records_split_at_odd_places),
+        STAGE_TEST(records_that_come_together),
         STAGE_TEST(errors_that_the_host_left_in_the_queue),
         STAGE_TEST(no_signal_while_the_handshake_begins),
         STAGE_TEST(no_signal_of_a_connection_that_is_up),
