@@ -470,6 +470,12 @@ void lw__tls_forget_errors(void)
 {
 }
 
+bool lw__tls_has_heard(const struct lw__tls *tls)
+{
+    (void)tls;
+    return false;
+}
+
 bool lw__tls_has_more(const struct lw__tls *tls)
 {
     (void)tls;
