@@ -172,7 +172,7 @@ typedef void lw_close_cb(struct lw_client *client, void *arg);
  * no lock (a read-only replica, one that still loads) is down. */
 typedef void lw_link_cb(struct lw_client *client, int up, const char *why, void *arg);
 /* What a connection logs in with. The library's memory, all zeros but `size`; the arrays
- * keep their sizes for ever. A server that is not logged in to takes no longer password. */
+ * keep their sizes for ever. A server takes no longer password from who is not logged in. */
 struct lw_credentials {
     size_t size;         /* of this struct in the library that runs; later versions append */
     char username[1024]; /* "": the user is "default" */
