@@ -172,25 +172,27 @@ typedef void lw_close_cb(struct lw_client *client, void *arg);
  * no lock (a read-only replica, one that still loads) is down. */
 typedef void lw_link_cb(struct lw_client *client, int up, const char *why, void *arg);
 /* What a connection logs in with. The library's memory, all zeros but `size`; the arrays
- * keep their sizes for ever. A server takes no longer password from who is not logged in. */
+ * keep their sizes for ever. A server takes no longer password from who is not logged in.
+ */
 struct lw_credentials {
-    size_t size;         /* of this struct in the library that runs; later versions append */
+    size_t size; /* of this struct in the library that runs; later versions append */
     char username[1024]; /* "": the user is "default" */
     char password[16385];
 };
 /*
- * What to log in with now: called before each AUTH, of each connection of the client, also
- * while it closes. From the loop, so rule 4 holds here, too: a client that is freed here
- * logs in no more. Must not block: a token that has to be fetched is fetched beforehand,
- * and given from memory. Returns 0, or an lw_error where there is none to give: the
- * connection backs off, `log` and, of the command link, `link` say so with the error's
- * text, and the next attempt asks again. No password, or a string without its end, is
- * such a failure.
+ * What to log in with now: called before each AUTH, of each connection of the client,
+ * also while it closes. From the loop, so rule 4 holds here, too: a client that is freed
+ * here logs in no more. Must not block: a token that has to be fetched is fetched
+ * beforehand, and given from memory. Returns 0, or an lw_error where there is none to
+ * give: the connection backs off, `log` and, of the command link, `link` say so with the
+ * error's text, and the next attempt asks again. No password, or a string without its
+ * end, is such a failure.
  *
- * What it gives is copied when it returns, sent once, and wiped from the library's memory:
- * `ret`, the command, the output buffer. The kernel's socket buffers are not the library's
- * to wipe, nor what the caller keeps. A connection that stands is not logged in anew: a
- * server that ends it when a token expires is connected to again, which asks again.
+ * What it gives is copied when it returns, sent once, and wiped from the library's
+ * memory: `ret`, the command, the output buffer. The kernel's socket buffers are not the
+ * library's to wipe, nor what the caller keeps. A connection that stands is not logged in
+ * anew: a server that ends it when a token expires is connected to again, which asks
+ * again.
  */
 typedef int lw_credentials_cb(struct lw_client *client, struct lw_credentials *ret,
                               void *arg);
