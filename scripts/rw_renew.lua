@@ -3,6 +3,7 @@
 -- KEYS: fence, then name, queue for each hold
 -- ARGV: numbers (mutex_give.lua); token for each hold; lease ms of all, or for each hold
 -- Answer: 1 (extended) or 0 (it is no more) for each hold
+-- Never shortens a TTL, and writes even where nothing changes: see mutex_renew.lua.
 -- Happy path: each is the only one of its name, whose end is the key's. Else a hold's
 -- lease may end while others keep the key alive: the first to see it drops it, and lets in
 -- whom it kept out.
@@ -39,9 +40,8 @@ for i = 1, count do
     local lease = ARGV[1 + count + i] or ARGV[2 + count]
     local record = redis.pcall('HGET', name, 'h:' .. token)
     if type(record) == 'string' and record:find('^0 [rw] ') then
-        if redis.call('PTTL', name) < tonumber(lease) then
-            redis.call('PEXPIRE', name, lease)
-        end
+        local left = redis.call('PTTL', name)
+        redis.call('PEXPIRE', name, left > tonumber(lease) and left or lease)
         answer[i] = 1
     else
         if not slow then

@@ -133,6 +133,21 @@ static void a_read_only_server_tells_nobody(void **state)
     assert_free();
 }
 
+/* Also where the lease asked for is shorter than what is left: a server that was demoted
+ * does not know any more who holds. */
+static void a_read_only_server_renews_nothing(void **state)
+{
+    (void)state;
+    granted(acquire(t1, LEASE, 0, NO_TICKET));
+    granted(rw_acquire(t1, "w", "A", 0, NO_TICKET));
+    script_do(&server, "REPLICAOF 127.0.0.1 1");
+    assert_read_only(
+        script_run(&server, LW__SCRIPT_MUTEX_RENEW, 1, "n", t1, "100", NULL));
+    assert_read_only(script_run(&server, LW__SCRIPT_RW_RENEW, 3, "lockwire:fence", "rw",
+                                RW_QUEUE, NUMBERS, t1, "100", NULL));
+    script_do(&server, "REPLICAOF NO ONE");
+}
+
 static void without_pubsub_a_writer_at_the_head_counts_as_alive(void **state)
 {
     (void)state;
@@ -440,6 +455,7 @@ int main(void)
         TOKENS_TEST(without_the_channels_rw_leaves_the_head_where_it_is),
         TOKENS_TEST(without_numsub_rw_leaves_the_head_where_it_is),
         TOKENS_TEST(a_read_only_server_tells_nobody),
+        TOKENS_TEST(a_read_only_server_renews_nothing),
         TOKENS_TEST(without_pubsub_a_writer_at_the_head_counts_as_alive),
         TOKENS_TEST(without_a_write_permission_the_error_leaves_no_grant),
         TOKENS_TEST(without_pexpire_a_grant_leaves_nothing_that_never_ends_rw),
