@@ -216,11 +216,25 @@ struct lw_client_options {
      * where, when they return a negative value. Must live as long as the client. */
     char *errbuf;
     size_t errbuf_size;
+    /* With rediss://, and only there: PEM files, read by lw_client_new and again by each
+     * connection, so that they may be renewed meanwhile; one that is of no use by then is
+     * a failed attempt, told by `link`. The server's certificate is always verified, with
+     * its name.
+     *
+     * Whom to trust: a file of certificates or a folder of them, by OpenSSL's hashes.
+     * Default: the system's. */
+    const char *tls_ca;
+    /* The client's certificate, with its chain, and its key, without a passphrase: both,
+     * or neither (the default). */
+    const char *tls_cert, *tls_key;
+    /* What the server's certificate must be for, and, if it is a name, what the server is
+     * asked for (SNI). Default: the URL's host. */
+    const char *tls_server_name;
 };
 #define LW_CLIENT_OPTIONS_INIT                                                           \
     {                                                                                    \
         sizeof(struct lw_client_options), NULL, NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0,   \
-            NULL, NULL, 0, NULL, NULL, 0                                                 \
+            NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL                         \
     }
 
 /* Options of one acquisition; the same rules as above. */

@@ -78,6 +78,7 @@ static int start_node(struct lw_client *client)
         .access.username = o->username,
         .access.password = o->password,
         .access.client_name = o->client_name,
+        .access.tls = client->tls,
         .access.db = o->db,
         .access.connect_timeout_ms = o->connect_timeout_ms,
         .access.request_timeout_ms = o->request_timeout_ms,

@@ -19,6 +19,7 @@
 #include "lockwire.h"
 #include "redis/encode.h"
 #include "redis/format.h"
+#include "redis/tls.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -161,7 +162,8 @@ struct lw_client {
     /* options.c's */
     struct lw_client_options options; /* with every default filled in; strings copied */
     struct lw__url url;
-    char *strings[3]; /* copies: username, password, client_name */
+    struct lw__tls_options tls; /* without a name: none */
+    char *strings[7];           /* copies: username, password, client_name, tls_* */
     struct lw__log log;
 
     /* client.c's; ending.c lets go of the loop and the node */

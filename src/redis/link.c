@@ -18,6 +18,7 @@
 #include "loop/loop.h"
 #include "loop/now.h"
 #include "redis/link_inside.h"
+#include "redis/tls.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -39,6 +40,9 @@ static void shut(struct lw__link *link)
     lw__timer_unreserve(link->loop, 1);
     lw__defer_cancel(link->loop, &link->came_up);
     lw__defer_cancel(link->loop, &link->overdue);
+    lw__defer_cancel(link->loop, &link->more);
+    lw__tls_free(link->tls);
+    link->tls = NULL;
     lw__wire_detach(&link->wire);
     link->context = NULL;
     if (context != NULL) {
@@ -65,11 +69,12 @@ void lw__link_destroy(struct lw__link *link)
 {
     lw__awaited_clear(&link->awaited);
     lw__guard_clear(&link->guard);
+    lw__tls_free(link->tls);
     forget_channels(link);
     free(link);
 }
 
-static void leave(struct lw__link *link)
+void lw__link_let_go(struct lw__link *link)
 {
     link->entered--;
     if (link->entered == 0 && link->state == LW__LINK_CLOSED) {
@@ -89,7 +94,7 @@ void lw__link_close(struct lw__link *link)
     lw__defer_cancel(link->loop, &link->end);
     lw__awaited_clear(&link->awaited);
     link->entered++;
-    leave(link);
+    lw__link_let_go(link);
 }
 
 void lw__link_abandon(struct lw__link *link)
@@ -134,7 +139,7 @@ static void on_end(void *arg)
         link->events.down(link->arg, link->why);
     }
     link->state = LW__LINK_CLOSED;
-    leave(link);
+    lw__link_let_go(link);
 }
 
 /* Time-outs */
@@ -189,7 +194,7 @@ static void on_overdue(void *arg)
         }
     }
     lw__link_arm(link);
-    leave(link);
+    lw__link_let_go(link);
 }
 
 static bool is_decided(int fd)
@@ -199,27 +204,37 @@ static bool is_decided(int fd)
     return poll(&wait, 1, 0) == 1;
 }
 
+static void fail_connecting(struct lw__link *link)
+{
+    bool shaking = (link->context->c.flags & REDIS_CONNECTED) != 0;
+    bool mute = shaking && !lw__tls_has_heard(link->tls);
+    char why[LW__WHY];
+
+    (void)snprintf(why, sizeof(why), "no %s %.60s within %u ms%s",
+                   shaking ? "TLS handshake with" : "connection to", link->peer,
+                   (unsigned)link->connect_timeout_ms,
+                   mute ? ": nothing came, as from a Redis without TLS (redis://)" : "");
+    lw__link_fail(link, why);
+}
+
 static void on_timer(void *arg)
 {
     struct lw__link *link = arg;
-    char why[LW__WHY];
 
     link->entered++;
     if (link->state == LW__LINK_CONNECTING) {
         if (is_decided(link->context->c.fd)) {
             lw__wire_look(&link->wire);
         }
-        if (link->state == LW__LINK_CONNECTING) {
-            (void)snprintf(why, sizeof(why), "no connection to %s within %u ms",
-                           link->peer, (unsigned)link->connect_timeout_ms);
-            lw__link_fail(link, why);
+        if (link->state == LW__LINK_CONNECTING && link->wire.error == 0) {
+            fail_connecting(link);
         }
     } else if (oldest_due(link) <= lw__now_us()) {
         lw__defer(link->loop, &link->overdue, false);
     } else {
         lw__link_arm(link);
     }
-    leave(link);
+    lw__link_let_go(link);
 }
 
 /* Something is wrong that is only told outside of hiredis. What the server said last may
@@ -237,7 +252,9 @@ static void on_broken(void *arg)
         lw__link_fail(link, why);
     } else if (error == ENOMEM) {
         lw__link_fail(link, lw_strerror(LW_ENOMEM));
-    } else if (link->state == LW__LINK_UP && has_arrived(link)) {
+    } else if (error == EPROTO) {
+        lw__link_fail_doing(link, "TLS with", lw__tls_why(link->tls));
+    } else if (has_arrived(link)) {
         redisAsyncHandleRead(link->context);
         if (lw__link_is_open(link)) {
             lw__defer(link->loop, &link->broken, false);
@@ -245,7 +262,7 @@ static void on_broken(void *arg)
     } else {
         lw__link_fail_doing(link, "writing to", strerror(error));
     }
-    leave(link);
+    lw__link_let_go(link);
 }
 
 /* Reading */
@@ -264,7 +281,7 @@ struct lw__link *lw__link_enter(const redisAsyncContext *context, const void *re
     }
     link->wire.fresh = false;
     if (!lw__loop_enter(link->loop)) {
-        leave(link);
+        lw__link_let_go(link);
         return NULL;
     }
     return link;
@@ -274,7 +291,7 @@ void lw__link_leave(struct lw__link *link)
 {
     struct lw__loop *loop = link->loop;
 
-    leave(link);
+    lw__link_let_go(link);
     lw__loop_leave(loop);
 }
 
@@ -292,6 +309,7 @@ static void take(struct lw__link *link, const struct lw__reply *reply)
     struct lw__record *oldest = link->awaited.first;
     struct lw__request *request = oldest->request;
 
+    link->answered = true;
     oldest->remaining--;
     link->awaited.replies--;
     if (oldest->remaining == 0) {
@@ -375,13 +393,22 @@ size_t lw__link_inflight(const struct lw__link *link)
 
 /* Beginning */
 
+void lw__link_connected(struct lw__link *link)
+{
+    link->state = LW__LINK_UP;
+    link->up_us = lw__now_us();
+    lw__timer_cancel(link->loop, &link->timer);
+    lw__link_arm(link);
+    lw__defer(link->loop, &link->came_up, false);
+}
+
 static void on_came_up(void *arg)
 {
     struct lw__link *link = arg;
 
     link->entered++;
     lw__link_tell_up(link);
-    leave(link);
+    lw__link_let_go(link);
 }
 
 struct lw__link *lw__link_new(struct lw__loop *loop,
@@ -397,6 +424,7 @@ struct lw__link *lw__link_new(struct lw__loop *loop,
     link->loop = loop;
     link->events = *events;
     link->arg = arg;
+    link->to_host = options->host != NULL;
     link->connect_timeout_ms = options->connect_timeout_ms;
     link->request_timeout_ms = options->request_timeout_ms;
     lw__timer_init(&link->timer, on_timer, link);

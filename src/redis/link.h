@@ -12,6 +12,7 @@
 struct lw__link;
 struct lw__loop;
 struct lw__reply;
+struct lw__tls_options;
 
 struct lw__request;
 struct lw__request_type {
@@ -40,6 +41,7 @@ struct lw__link_options {
     const char *path; /* unix socket: connected to at once, or not at all */
     uint32_t connect_timeout_ms, request_timeout_ms;
     size_t reply_max; /* bytes that one reply may take before the link is cut */
+    const struct lw__tls_options *tls; /* NULL: none; only to a host */
 };
 
 struct lw__link_events {

@@ -235,6 +235,7 @@ static void connect_next(struct lw__session *s)
         .connect_timeout_ms = share > LW__MS ? (uint32_t)(share / LW__MS) : 1,
         .request_timeout_ms = a->request_timeout_ms,
         .reply_max = REPLY_MAX,
+        .tls = a->tls.server_name != NULL ? &a->tls : NULL,
     };
     char why[LW__WHY] = "out of memory";
 

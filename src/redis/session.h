@@ -11,6 +11,7 @@
 #include "base/told.h"
 #include "loop/timer.h"
 #include "redis/link.h"
+#include "redis/tls.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,6 +31,7 @@ struct lw__access {
     uint16_t port;
     const char *username, *password; /* or NULL */
     const char *client_name;
+    struct lw__tls_options tls; /* without a name: none */
     int db;
     uint32_t connect_timeout_ms; /* for name, connection and greeting together */
     uint32_t request_timeout_ms, backoff_min_ms, backoff_max_ms;

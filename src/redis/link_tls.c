@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* A link over TLS. Must not know what TLS is made of.
+ *
+ * Happy path: lw__link_tls_begin from the connect callback; whatever can be read or
+ * written goes on with the handshake, for as long as connecting may take; then the link
+ * is up, and hiredis_ssl's functions read and write, with ours around them. What fails is
+ * told by a deferred call, outside of hiredis. */
+#include "redis/link_inside.h"
+
+#include "loop/defer.h"
+#include "redis/tls.h"
+
+#include <errno.h>
+
+#if HIREDIS_MAJOR >= 1
+
+static void on_broken_write(void *arg, int error)
+{
+    struct lw__link *link = arg;
+
+    lw__wire_give_up(&link->wire, error);
+}
+
+static void on_more(void *arg)
+{
+    struct lw__link *link = arg;
+
+    if (link->state == LW__LINK_UP) {
+        redisAsyncHandleRead(link->context);
+    }
+}
+
+/* OpenSSL reads ahead, and no descriptor wakes for what it has. */
+static void read_more(struct lw__link *link)
+{
+    if (lw__tls_has_more(link->tls)) {
+        lw__defer(link->loop, &link->more, false);
+    }
+}
+
+/* What was sent meanwhile goes out now. */
+static void shaken(struct lw__link *link)
+{
+    redisAsyncContext *context = link->context;
+
+    lw__link_connected(link);
+    context->ev.delWrite(context->ev.data);
+    context->ev.addWrite(context->ev.data);
+    context->ev.addRead(context->ev.data);
+    read_more(link);
+}
+
+static void shake(struct lw__link *link)
+{
+    redisAsyncContext *context = link->context;
+
+    switch (lw__tls_shake(link->tls)) {
+    case LW__TLS_DONE:
+        shaken(link);
+        break;
+    case LW__TLS_WANTS_WRITE:
+        lw__wire_watch(&link->wire);
+        break;
+    case LW__TLS_WANTS_READ:
+        context->ev.delWrite(context->ev.data);
+        context->ev.addRead(context->ev.data);
+        break;
+    case LW__TLS_FAILED:
+        lw__wire_give_up(&link->wire, EPROTO);
+        break;
+    }
+}
+
+/* hiredis frees the context where it finds an end, and callbacks may close the link. */
+static void on_readable(redisAsyncContext *context)
+{
+    struct lw__link *link = lw__wire_owner(context);
+
+    link->entered++;
+    if (link->state == LW__LINK_CONNECTING) {
+        shake(link);
+    } else {
+        lw__tls_forget_errors();
+        link->wire.original->async_read(context);
+        if (link->context == context) {
+            read_more(link);
+        }
+    }
+    lw__link_let_go(link);
+}
+
+static void on_writable(redisAsyncContext *context)
+{
+    struct lw__link *link = lw__wire_owner(context);
+
+    link->entered++;
+    if (link->state == LW__LINK_CONNECTING) {
+        shake(link);
+    } else {
+        lw__tls_forget_errors();
+        link->wire.original->async_write(context);
+    }
+    lw__link_let_go(link);
+}
+
+void lw__link_tls_begin(struct lw__link *link)
+{
+    lw__defer_init(&link->more, on_more, link);
+    if (lw__tls_begin(link->tls, link->context, on_broken_write, link) == 0) {
+        lw__wire_wrap(&link->wire, on_readable, on_writable);
+    } /* else hiredis finds its error when this returns */
+}
+
+#else
+
+void lw__link_tls_begin(struct lw__link *link)
+{
+    lw__wire_give_up(&link->wire, EPROTO);
+}
+
+#endif
