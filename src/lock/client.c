@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "base/sized.h"
 #include "base/told.h"
+#include "lock/credentials.h"
 #include "lock/deliver.h"
 #include "lock/ending.h"
 #include "lock/inbox.h"
@@ -89,6 +90,7 @@ static int start_node(struct lw_client *client)
         .stats = &client->stats,
     };
 
+    lw__credentials_ask(client, &options.access);
     return lw__node_new(&options, &events, client, &client->node);
 }
 

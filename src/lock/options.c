@@ -68,6 +68,11 @@ static int check_options(struct lw_client *client)
                             (unsigned long)o->backoff_max_ms);
     } else if (o->db < 0) {
         lw__options_explain(client, "db %d is negative", o->db);
+    } else if (o->credentials != NULL &&
+               (o->username != NULL || o->password != NULL ||
+                client->url.username != NULL || client->url.password != NULL)) {
+        lw__options_explain(client,
+                            "credentials is given beside a username or a password");
     } else if ((o->username != NULL || client->url.username != NULL) &&
                o->password == NULL && client->url.password == NULL) {
         lw__options_explain(client, "a username is given without a password");
@@ -169,8 +174,9 @@ static int fill_from_url(struct lw_client *client)
 
 void lw__options_explain_given(const struct lw_client_options *given, const char *why)
 {
-    if (given != NULL && given->size >= sizeof(*given) && given->errbuf != NULL &&
-        given->errbuf_size > 0) {
+    /* the first version's struct ended with errbuf_size */
+    if (given != NULL && given->size >= offsetof(struct lw_client_options, tls_ca) &&
+        given->errbuf != NULL && given->errbuf_size > 0) {
         (void)snprintf(given->errbuf, given->errbuf_size, "%s", why);
     }
 }

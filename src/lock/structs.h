@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/url.h"
+#include "lock/credentials.h"
 #include "lock/hints.h"
 #include "lock/line.h"
 #include "lock/machine.h"
@@ -203,6 +204,7 @@ struct lw_client {
     struct lw__whoami whoami;      /* whoami.c's */
     struct lw__notify notify;      /* notify.c's */
     struct lw__notice closed_notice;
+    struct lw__credentials credentials; /* credentials.c's */
 
     /* deliver.c's */
     unsigned references; /* callbacks that run */

@@ -116,6 +116,13 @@ void lw__link_fail(struct lw__link *link, const char *why)
     lw__defer(link->loop, &link->end, false);
 }
 
+void lw__link_wipe_sent(struct lw__link *link, size_t room)
+{
+    if (lw__link_is_open(link)) {
+        lw__wire_wipe(&link->wire, room);
+    }
+}
+
 void lw__link_fail_doing(struct lw__link *link, const char *what, const char *error)
 {
     char why[sizeof(link->peer) + LW__WHY];

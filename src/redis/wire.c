@@ -42,8 +42,17 @@ void lw__wire_give_up(struct lw__wire *wire, int error)
 
 /* Writing */
 
-static void empty(redisContext *c)
+static void wipe(const struct lw__wire *wire, char *bytes, size_t length)
 {
+    if (wire->wiping) {
+        explicit_bzero(bytes, length);
+    }
+}
+
+static void empty(struct lw__wire *wire, redisContext *c)
+{
+    wipe(wire, c->obuf, sdslen(c->obuf));
+    wire->wiping = false;
     sdssetlen(c->obuf, 0);
     c->obuf[0] = '\0';
 }
@@ -59,16 +68,17 @@ static void shrink(redisContext *c)
 }
 
 /* What was written leaves the buffer. */
-static void take_away(redisContext *c, size_t written)
+static void take_away(struct lw__wire *wire, redisContext *c, size_t written)
 {
     size_t length = sdslen(c->obuf);
 
     if (written == length) {
-        empty(c);
+        empty(wire, c);
         shrink(c);
     } else if (written > 0) {
         memmove(c->obuf, c->obuf + written, length - written + 1);
         sdssetlen(c->obuf, length - written);
+        wipe(wire, c->obuf + sdslen(c->obuf) + 1, written - 1);
     }
 }
 
@@ -80,9 +90,9 @@ static void write_out(struct lw__wire *wire, redisContext *c)
 
     if (written < 0 && errno != EAGAIN && errno != EINTR) {
         lw__wire_give_up(wire, errno);
-        empty(c);
+        empty(wire, c);
     } else if (written >= 0) {
-        take_away(c, (size_t)written);
+        take_away(wire, c, (size_t)written);
     }
 }
 
@@ -112,11 +122,11 @@ static void use_its_own(struct lw__wire *wire)
 
 static ssize_t write_by_original(redisContext *c)
 {
-    const struct lw__wire *wire = LW__OWNER(redisAsyncContext, c, c)->data;
+    struct lw__wire *wire = LW__OWNER(redisAsyncContext, c, c)->data;
     ssize_t written = wire->original->write(c);
 
     if (written > 0) {
-        take_away(c, (size_t)written);
+        take_away(wire, c, (size_t)written);
         written = 0;
     }
     return written;
@@ -363,11 +373,25 @@ void lw__wire_look(struct lw__wire *wire)
     handle_write(wire->context);
 }
 
+/* A buffer that grows leaves its old bytes behind: it does so before there are any. Where
+ * that finds no memory, what comes next will not either, and fails. */
+void lw__wire_wipe(struct lw__wire *wire, size_t room)
+{
+    redisContext *c = &wire->context->c;
+    sds larger = sdsMakeRoomFor(c->obuf, room);
+
+    if (larger != NULL) {
+        c->obuf = larger;
+    }
+    wire->wiping = true;
+}
+
 void lw__wire_detach(struct lw__wire *wire)
 {
     lw__defer_cancel(wire->loop, &wire->flush);
     lw__defer_cancel(wire->loop, wire->broken);
     if (wire->context != NULL) {
+        wipe(wire, wire->context->c.obuf, sdslen(wire->context->c.obuf));
         use_its_own(wire);
         wire->context->data = NULL;
         wire->context = NULL;

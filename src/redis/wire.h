@@ -25,7 +25,8 @@ struct lw__wire {
     bool reading; /* the loop looks for what comes in */
     bool waiting; /* the loop tells when it can be written */
     bool flushing;
-    bool fresh; /* something was read, of which no reply was taken yet */
+    bool wiping; /* the output buffer has what shall not stay in memory */
+    bool fresh;  /* something was read, of which no reply was taken yet */
 #if HIREDIS_MAJOR >= 1
     const redisContextFuncs *original; /* hiredis' functions, and its own */
     redisContextFuncs functions;
@@ -51,6 +52,9 @@ void lw__wire_wrap(struct lw__wire *wire, void (*async_read)(redisAsyncContext *
 #endif
 /* Has hiredis look whether it is connected by now, and write. Not from within hiredis. */
 void lw__wire_look(struct lw__wire *wire);
+/* The next `room` bytes that are put into the output buffer are wiped there when they
+ * have gone, or never will. */
+void lw__wire_wipe(struct lw__wire *wire, size_t room);
 /* Its functions are hiredis' own again, and it has no owner. */
 void lw__wire_detach(struct lw__wire *wire);
 /* In a forked child, before it is freed: closes the descriptor, so that nothing done to

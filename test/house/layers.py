@@ -43,7 +43,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"", re.S)
 # What a user handed in, called by its field or by a variable of such a type.
 FIELD_CALL = re.compile(r"(?<!\bevents)(?<!\bin_line)(?:\.|->)"
-                        r"(?:done|lost|released|closed|inspected|broken|link)\)?\s*\(")
+                        r"(?:done|lost|released|closed|inspected|broken|link|credentials)\)?\s*\(")
 CALLBACK_VARIABLE = re.compile(r"\blw_(?:lock|close|link|inspect|break)_cb \*(\w+)")
 # A field of it assigned, counted up or down; and any way to do so by another name.
 MACHINE_WRITE = re.compile(r"\bmachine(?:\.|->)\w+\s*(?:(?:[-+*/%|&^]|<<|>>)?=(?!=)|\+\+|--)"
@@ -206,6 +206,8 @@ def self_test():
         "a field assigned": ("lock/turns.c", "claim->machine.deadline_us = 0;\n"),
         "a callback of another's handle":
             ("lock/turns.c", "claim->holder->done(claim->holder, 0, arg);\n"),
+        "credentials asked for":
+            ("lock/turns.c", "client->options.credentials(client, &given, arg);\n"),
         "a callback in brackets": ("lock/turns.c", "(lock->released)(lock, 0, arg);\n"),
         "a field shifted": ("lock/turns.c", "claim->machine.failures <<= 1;\n"),
         "a field counted up": ("lock/turns.c", "claim->machine.failures++;\n"),

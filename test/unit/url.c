@@ -155,9 +155,9 @@ static void test_bad_urls_are_explained(void **state)
 static void test_no_explanation_shows_a_password(void **state)
 {
     static const char *const cases[] = {
-        "redis://:se/cret@h",  "redis://se#cret@h",     "redis://u:se%cret@h",
-        "redis://u:secret@",   "redis://:secret@h:x",   "redis://:secret@h/secret@",
-        "redis://:sec?ret@h",  "unix://:secret@/p",     "unix:///p?password=secret",
+        "redis://:se/cret@h",  "redis://se#cret@h",    "redis://u:se%cret@h",
+        "redis://u:secret@",   "redis://:secret@h:x",  "redis://:secret@h/secret@",
+        "redis://:sec?ret@h",  "unix://:secret@/p",    "unix:///p?password=secret",
         "redis://:secret@h,i", "rediss://:secret@h:x", "redis://:secret@[::1",
     };
 
