@@ -11,14 +11,12 @@
  * connection ends. */
 #include "redis/tls.h"
 
-#include "lockwire.h"
-
-#include <stdio.h>
-
 #ifdef HAVE_TLS
 
 #include "base/sigpipe.h"
 #include "base/told.h"
+#include "lockwire.h"
+#include "redis/tls_files.h"
 
 #include <errno.h>
 #include <hiredis/async.h>
@@ -26,11 +24,10 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #ifndef MSG_NOSIGNAL
 #define MSG_NOSIGNAL 0 /* SO_NOSIGPIPE does it there */
@@ -50,161 +47,9 @@ struct lw__tls {
     char why[LW__WHY]; /* "": nothing has failed */
 };
 
-/* Explaining */
+/* The name */
 
-struct explain {
-    char *why;
-    size_t size;
-};
-
-/* The first error in the queue is the cause of the others. NULL: there is none. */
-static const char *reason(void)
-{
-    unsigned long error = ERR_peek_error();
-    const char *text = NULL;
-
-    if (error == 0) {
-        return NULL;
-    }
-    if (ERR_GET_LIB(error) == ERR_LIB_SYS) {
-        return strerror(ERR_GET_REASON(error));
-    }
-    text = ERR_reason_error_string(error);
-    return text != NULL ? text : "an error without a name";
-}
-
-static bool is_no_memory(void)
-{
-    unsigned long error = ERR_peek_error();
-
-    return error != 0 && ERR_GET_REASON(error) == ERR_R_MALLOC_FAILURE;
-}
-
-static int no_memory(struct explain explain)
-{
-    ERR_clear_error();
-    (void)snprintf(explain.why, explain.size, "%s", lw_strerror(LW_ENOMEM));
-    return LW_ENOMEM;
-}
-
-static int refuse(struct explain explain, const char *option, const char *value,
-                  const char *why)
-{
-    (void)snprintf(explain.why, explain.size, "%s %s: %s", option, value, why);
-    ERR_clear_error();
-    return LW_EINVAL;
-}
-
-static int refuse_file(struct explain explain, const char *option, const char *file)
-{
-    const char *why = reason();
-
-    return is_no_memory()
-               ? no_memory(explain)
-               : refuse(explain, option, file, why != NULL ? why : "it cannot be used");
-}
-
-/* The files */
-
-/* What is neither could be one that takes for ever to be opened. */
-static int look_at(const char *option, const char *file, bool folder_too, bool *folder,
-                   struct explain explain)
-{
-    struct stat about;
-
-    if (stat(file, &about) < 0 || access(file, R_OK) < 0) {
-        return refuse(explain, option, file, strerror(errno));
-    }
-    *folder = S_ISDIR(about.st_mode);
-    if (!S_ISREG(about.st_mode) && !(folder_too && *folder)) {
-        return refuse(explain, option, file,
-                      folder_too ? "it is neither a file nor a folder" : "it is no file");
-    }
-    return 0;
-}
-
-static int load_ca(SSL_CTX *ctx, const char *ca, struct explain explain)
-{
-    bool folder = false;
-    int status;
-
-    if (ca == NULL) {
-        return SSL_CTX_set_default_verify_paths(ctx) == 1
-                   ? 0
-                   : refuse_file(explain, "tls_ca", "(the system's)");
-    }
-    status = look_at("tls_ca", ca, true, &folder, explain);
-    if (status == 0 &&
-        SSL_CTX_load_verify_locations(ctx, folder ? NULL : ca, folder ? ca : NULL) != 1) {
-        status = refuse_file(explain, "tls_ca", ca);
-    }
-    return status;
-}
-
-/* OpenSSL would ask at the terminal, and wait. */
-static int no_passphrase(char *text, int size, int writing, void *arg)
-{
-    (void)text;
-    (void)size;
-    (void)writing;
-    *(bool *)arg = true;
-    return -1;
-}
-
-static int load_cert(SSL_CTX *ctx, const struct lw__tls_options *o,
-                     struct explain explain)
-{
-    bool folder = false, asked = false;
-    int status;
-
-    if (o->cert == NULL) {
-        return 0;
-    }
-    SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
-    SSL_CTX_set_default_passwd_cb_userdata(ctx, &asked);
-    status = look_at("tls_cert", o->cert, false, &folder, explain);
-    if (status == 0 && SSL_CTX_use_certificate_chain_file(ctx, o->cert) != 1) {
-        status = refuse_file(explain, "tls_cert", o->cert);
-    }
-    if (status == 0) {
-        status = look_at("tls_key", o->key, false, &folder, explain);
-    }
-    if (status == 0 && (SSL_CTX_use_PrivateKey_file(ctx, o->key, SSL_FILETYPE_PEM) != 1 ||
-                        SSL_CTX_check_private_key(ctx) != 1)) {
-        status = asked ? refuse(explain, "tls_key", o->key, "it has a passphrase")
-                       : refuse_file(explain, "tls_key", o->key);
-    }
-    SSL_CTX_set_default_passwd_cb_userdata(ctx, NULL);
-    return status;
-}
-
-static int make_ctx(const struct lw__tls_options *o, struct explain explain,
-                    SSL_CTX **ret)
-{
-    SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
-    int status;
-
-    if (ctx == NULL || SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) != 1) {
-        SSL_CTX_free(ctx);
-        return no_memory(explain);
-    }
-    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
-    (void)SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION);
-    (void)SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_read_ahead(ctx, 1); /* else each record takes two system calls */
-    status = load_ca(ctx, o->ca, explain);
-    if (status == 0) {
-        status = load_cert(ctx, o, explain);
-    }
-    if (status != 0) {
-        SSL_CTX_free(ctx);
-        return status;
-    }
-    *ret = ctx;
-    return 0;
-}
-
-/* The name that the certificate must be for: without the zone of an address, and without
+/* What the certificate must be for: without the zone of an address, and without
  * the dot of a name that is complete. OpenSSL would verify no name at all if it were
  * empty, and any below it if it began with a dot. */
 static bool take_name(struct lw__tls *tls, const char *name)
@@ -282,25 +127,25 @@ static bool make_bio(struct lw__tls *tls)
 int lw__tls_new(const struct lw__tls_options *options, char *why, size_t size,
                 struct lw__tls **ret)
 {
-    struct explain explain = {why, size};
+    struct lw__tls_explain explain = {why, size};
     struct lw__tls *tls = calloc(1, sizeof(*tls));
     SSL_CTX *ctx = NULL;
     int status = LW_ENOMEM;
 
     ERR_clear_error();
     if (tls == NULL) {
-        return no_memory(explain);
+        return lw__tls_no_memory(explain);
     }
     if (!take_name(tls, options->server_name)) {
-        status = refuse(explain, "tls_server_name", options->server_name,
-                        "it is no name of a server");
+        status = lw__tls_refuse(explain, "tls_server_name", options->server_name,
+                                "it is no name of a server");
     } else {
-        status = make_ctx(options, explain, &ctx);
+        status = lw__tls_files_read(options, explain, &ctx);
     }
     if (status == 0) {
         tls->ssl = SSL_new(ctx);
         if (tls->ssl == NULL || !expect_name(tls->ssl, tls->name) || !make_bio(tls)) {
-            status = no_memory(explain);
+            status = lw__tls_no_memory(explain);
         }
     }
     SSL_CTX_free(ctx); /* the SSL keeps it */
@@ -362,7 +207,7 @@ int lw__tls_begin(struct lw__tls *tls, struct redisAsyncContext *context,
     status = redisInitiateSSL(&context->c, tls->ssl);
     lw__sigpipe_let_go(&held);
     if (status != REDIS_OK) {
-        const char *why = reason();
+        const char *why = lw__tls_reason();
         context->c.funcs = before;
         note(tls, why != NULL ? why : context->c.errstr);
         return LW_ECONN;
@@ -395,7 +240,7 @@ enum lw__tls_step lw__tls_shake(struct lw__tls *tls)
     default:
         break;
     }
-    why = reason();
+    why = lw__tls_reason();
     if (why == NULL) {
         why = error != 0 ? strerror(error) : "the server closed the connection";
     }
@@ -424,73 +269,13 @@ bool lw__tls_has_more(const struct lw__tls *tls)
 
 const char *lw__tls_why(struct lw__tls *tls)
 {
-    const char *why = reason();
+    const char *why = lw__tls_reason();
 
     if (tls->why[0] == '\0' && why != NULL) {
         note(tls, why);
         ERR_clear_error();
     }
     return tls->why[0] != '\0' ? tls->why : NULL;
-}
-
-#else
-
-struct lw__tls {
-    char nothing;
-};
-
-int lw__tls_new(const struct lw__tls_options *options, char *why, size_t size,
-                struct lw__tls **ret)
-{
-    (void)options;
-    (void)ret;
-    (void)snprintf(why, size,
-                   "rediss://: this lockwire was built without TLS, for which "
-                   "it needs hiredis_ssl 1.1 or later and OpenSSL");
-    return LW_EINVAL;
-}
-
-int lw__tls_begin(struct lw__tls *tls, struct redisAsyncContext *context,
-                  lw__tls_unwritable_fn *unwritable, void *arg)
-{
-    (void)tls;
-    (void)context;
-    (void)unwritable;
-    (void)arg;
-    return LW_ECONN;
-}
-
-enum lw__tls_step lw__tls_shake(struct lw__tls *tls)
-{
-    (void)tls;
-    return LW__TLS_FAILED;
-}
-
-void lw__tls_forget_errors(void)
-{
-}
-
-bool lw__tls_has_heard(const struct lw__tls *tls)
-{
-    (void)tls;
-    return false;
-}
-
-bool lw__tls_has_more(const struct lw__tls *tls)
-{
-    (void)tls;
-    return false;
-}
-
-const char *lw__tls_why(struct lw__tls *tls)
-{
-    (void)tls;
-    return NULL;
-}
-
-void lw__tls_free(struct lw__tls *tls)
-{
-    (void)tls;
 }
 
 #endif

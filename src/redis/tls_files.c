@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/* The files of TLS: whom to trust, the client's own certificate and its key. Must not
+ * know of connections. What is of no use is told with its option, the file, and OpenSSL's
+ * own reason. Happy path: lw__tls_files_read, and a context that verifies every server.
+ */
+#include "redis/tls.h"
+
+#ifdef HAVE_TLS
+
+#include "lockwire.h"
+#include "redis/tls_files.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Explaining */
+
+const char *lw__tls_reason(void)
+{
+    unsigned long error = ERR_peek_error();
+    const char *text = NULL;
+
+    if (error == 0) {
+        return NULL;
+    }
+    if (ERR_GET_LIB(error) == ERR_LIB_SYS) {
+        return strerror(ERR_GET_REASON(error));
+    }
+    text = ERR_reason_error_string(error);
+    return text != NULL ? text : "an error without a name";
+}
+
+static bool is_no_memory(void)
+{
+    unsigned long error = ERR_peek_error();
+
+    return error != 0 && ERR_GET_REASON(error) == ERR_R_MALLOC_FAILURE;
+}
+
+int lw__tls_no_memory(struct lw__tls_explain explain)
+{
+    ERR_clear_error();
+    (void)snprintf(explain.why, explain.size, "%s", lw_strerror(LW_ENOMEM));
+    return LW_ENOMEM;
+}
+
+int lw__tls_refuse(struct lw__tls_explain explain, const char *option, const char *value,
+                   const char *why)
+{
+    (void)snprintf(explain.why, explain.size, "%s %s: %s", option, value, why);
+    ERR_clear_error();
+    return LW_EINVAL;
+}
+
+static int refuse_file(struct lw__tls_explain explain, const char *option,
+                       const char *file)
+{
+    const char *why = lw__tls_reason();
+
+    return is_no_memory() ? lw__tls_no_memory(explain)
+                          : lw__tls_refuse(explain, option, file,
+                                           why != NULL ? why : "it cannot be used");
+}
+
+/* The files */
+
+/* What is neither could be one that takes for ever to be opened. */
+static int look_at(const char *option, const char *file, bool folder_too, bool *folder,
+                   struct lw__tls_explain explain)
+{
+    struct stat about;
+
+    if (stat(file, &about) < 0 || access(file, R_OK) < 0) {
+        return lw__tls_refuse(explain, option, file, strerror(errno));
+    }
+    *folder = S_ISDIR(about.st_mode);
+    if (!S_ISREG(about.st_mode) && !(folder_too && *folder)) {
+        return lw__tls_refuse(explain, option, file,
+                              folder_too ? "it is neither a file nor a folder"
+                                         : "it is no file");
+    }
+    return 0;
+}
+
+static int load_ca(SSL_CTX *ctx, const char *ca, struct lw__tls_explain explain)
+{
+    bool folder = false;
+    int status;
+
+    if (ca == NULL) {
+        return SSL_CTX_set_default_verify_paths(ctx) == 1
+                   ? 0
+                   : refuse_file(explain, "tls_ca", "(the system's)");
+    }
+    status = look_at("tls_ca", ca, true, &folder, explain);
+    if (status == 0 &&
+        SSL_CTX_load_verify_locations(ctx, folder ? NULL : ca, folder ? ca : NULL) != 1) {
+        status = refuse_file(explain, "tls_ca", ca);
+    }
+    return status;
+}
+
+/* OpenSSL would ask at the terminal, and wait. */
+static int no_passphrase(char *text, int size, int writing, void *arg)
+{
+    (void)text;
+    (void)size;
+    (void)writing;
+    *(bool *)arg = true;
+    return -1;
+}
+
+static int load_cert(SSL_CTX *ctx, const struct lw__tls_options *o,
+                     struct lw__tls_explain explain)
+{
+    bool folder = false, asked = false;
+    int status;
+
+    if (o->cert == NULL) {
+        return 0;
+    }
+    SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
+    SSL_CTX_set_default_passwd_cb_userdata(ctx, &asked);
+    status = look_at("tls_cert", o->cert, false, &folder, explain);
+    if (status == 0 && SSL_CTX_use_certificate_chain_file(ctx, o->cert) != 1) {
+        status = refuse_file(explain, "tls_cert", o->cert);
+    }
+    if (status == 0) {
+        status = look_at("tls_key", o->key, false, &folder, explain);
+    }
+    if (status == 0 && (SSL_CTX_use_PrivateKey_file(ctx, o->key, SSL_FILETYPE_PEM) != 1 ||
+                        SSL_CTX_check_private_key(ctx) != 1)) {
+        status = asked ? lw__tls_refuse(explain, "tls_key", o->key, "it has a passphrase")
+                       : refuse_file(explain, "tls_key", o->key);
+    }
+    SSL_CTX_set_default_passwd_cb_userdata(ctx, NULL);
+    return status;
+}
+
+int lw__tls_files_read(const struct lw__tls_options *o, struct lw__tls_explain explain,
+                       SSL_CTX **ret)
+{
+    SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+    int status;
+
+    if (ctx == NULL || SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) != 1) {
+        SSL_CTX_free(ctx);
+        return lw__tls_no_memory(explain);
+    }
+    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+    (void)SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION);
+    (void)SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_read_ahead(ctx, 1); /* else each record takes two system calls */
+    status = load_ca(ctx, o->ca, explain);
+    if (status == 0) {
+        status = load_cert(ctx, o, explain);
+    }
+    if (status != 0) {
+        SSL_CTX_free(ctx);
+        return status;
+    }
+    *ret = ctx;
+    return 0;
+}
+
+#endif
