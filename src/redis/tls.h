@@ -9,6 +9,7 @@
 #define LW_TLS_H
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct lw__tls;
 struct redisAsyncContext;
@@ -38,8 +39,8 @@ int lw__tls_new(const struct lw__tls_options *options, char *why, size_t size,
 int lw__tls_begin(struct lw__tls *tls, struct redisAsyncContext *context,
                   lw__tls_unwritable_fn *unwritable, void *arg);
 enum lw__tls_step lw__tls_shake(struct lw__tls *tls);
-/* Whether, once begun, anything at all has come. */
-bool lw__tls_has_heard(const struct lw__tls *tls);
+/* How many bytes have come since it has begun. */
+uint64_t lw__tls_heard(const struct lw__tls *tls);
 /* To be called before hiredis reads or writes: OpenSSL takes an error that somebody else
  * has left in the thread's queue for its own. */
 void lw__tls_forget_errors(void);

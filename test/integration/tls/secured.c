@@ -195,6 +195,46 @@ static void records_that_come_together(void **state)
     EXPECT("A renewed OK; B renewed OK");
 }
 
+static void extend_again(struct hold *hold, enum moment moment)
+{
+    if (moment == AT_RENEWED) {
+        hold->then = NULL;
+        extend(hold, 90000);
+    }
+}
+
+/* By a record for each the server would be asked one by one, and so answer. */
+static void records_that_come_together_are_answered_by_one(void **state)
+{
+    static const char *const names[] = {"w", "x", "y", "z"};
+    struct relay *relay = relay_start(tls_listen("server", false));
+    struct peer *a = tls_start("a", relay->port, client_of(.request_timeout_ms = 120000));
+    struct hold *held[4];
+    int records;
+
+    (void)state;
+    peer_wait_ready(a);
+    for (int i = 0; i < 4; i++) {
+        held[i] = take(a, names[i], names[i]);
+        extend(held[i], 0);
+        UNTIL(held[i]->renewals == 0); /* the server knows the script */
+    }
+    stage_run_for(50); /* what a grant has the client say is answered by then */
+    relay_hold(relay, true);
+    for (int i = 0; i < 4; i++) {
+        held[i]->then = extend_again;
+        extend(held[i], 90000);
+        UNTIL(redis_int("PTTL %s", names[i]) > 60000);
+    }
+    records = relay->records;
+    relay_hold(relay, false);
+    for (int i = 0; i < 4; i++) {
+        UNTIL(held[i]->then == NULL && held[i]->renewals == 0);
+    }
+    assert_int_equal(relay->records, records + 1);
+    stage_clear_trace();
+}
+
 /* ---- the host ---- */
 
 static void leave_an_error(evutil_socket_t fd, short what, void *arg)
@@ -302,6 +342,7 @@ int main(void)
         STAGE_TEST(records_split_at_every_byte),
         STAGE_TEST(records_split_at_odd_places),
         STAGE_TEST(records_that_come_together),
+        STAGE_TEST(records_that_come_together_are_answered_by_one),
         STAGE_TEST(errors_that_the_host_left_in_the_queue),
         STAGE_TEST(no_signal_while_the_handshake_begins),
         STAGE_TEST(no_signal_of_a_connection_that_is_up),
