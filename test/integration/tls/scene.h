@@ -42,6 +42,7 @@ struct relay {
     void (*on_accept)(struct relay *relay);
     int accepted;
     int records; /* of the clients', that have passed */
+    long given;  /* how many times something went to the client */
     struct lane *lanes;
 };
 struct relay *relay_start(int target);
