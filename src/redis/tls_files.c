@@ -141,13 +141,20 @@ static int load_cert(SSL_CTX *ctx, const struct lw__tls_options *o,
     return status;
 }
 
+/* The machine's own configuration may want more, and has been heard by then. */
+static bool is_modern(SSL_CTX *ctx)
+{
+    return SSL_CTX_get_min_proto_version(ctx) >= TLS1_2_VERSION ||
+           SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) == 1;
+}
+
 int lw__tls_files_read(const struct lw__tls_options *o, struct lw__tls_explain explain,
                        SSL_CTX **ret)
 {
     SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
     int status;
 
-    if (ctx == NULL || SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) != 1) {
+    if (ctx == NULL || !is_modern(ctx)) {
         SSL_CTX_free(ctx);
         return lw__tls_no_memory(explain);
     }

@@ -38,6 +38,40 @@ static void another_name(void **state)
                 "hostname mismatch");
 }
 
+/* The subject's common name is no name of a server (RFC 9525). */
+static void a_common_name(void **state)
+{
+    int port = tls_listen("localhost", false);
+
+    (void)state;
+    works(tls_start("a", port, NULL));
+    assert_down(tls_start_at("b", "localhost", port, NULL),
+                "hostname mismatch (localhost)");
+}
+
+/* One stands for one label, whole. */
+static void wildcards(void **state)
+{
+    static const char *const others[] = {"lock.example", "a.b.lock.example",
+                                         "redis.part.example"};
+    int port = tls_listen("wild", false);
+
+    (void)state;
+    works(tls_start("a", port, client_of(.tls_server_name = "a.lock.example")));
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+        assert_down(tls_start(others[i], port, client_of(.tls_server_name = others[i])),
+                    "hostname mismatch");
+    }
+}
+
+static void another_purpose(void **state)
+{
+    int port = tls_listen("purpose", false);
+
+    (void)state;
+    assert_down(tls_start("a", port, NULL), "certificate purpose");
+}
+
 static void another_address(void **state)
 {
     int port = tls_listen("name", false);
@@ -244,6 +278,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STAGE_TEST(another_authority),
         STAGE_TEST(another_name),
+        STAGE_TEST(a_common_name),
+        STAGE_TEST(wildcards),
+        STAGE_TEST(another_purpose),
         STAGE_TEST(another_address),
         STAGE_TEST(expired),
         STAGE_TEST(not_yet_valid),

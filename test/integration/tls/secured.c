@@ -223,8 +223,8 @@ static void records_that_come_together_to_a_loop_that_stalled(void **state)
 static void more_is_written_than_a_socket_takes(void **state)
 {
     struct relay *relay = relay_start(tls_listen("server", false));
-    struct peer *a = tls_start("a", relay->port, client_of(.request_timeout_ms = 120000,
-                                                       .max_inflight = 50000));
+    struct peer *a = tls_start(
+        "a", relay->port, client_of(.request_timeout_ms = 120000, .max_inflight = 50000));
     char name[32];
 
     (void)state;
