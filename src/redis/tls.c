@@ -67,8 +67,8 @@ static bool take_name(struct lw__tls *tls, const char *name)
     return true;
 }
 
-/* Addresses are not announced to the server, which RFC 6066 forbids. A certificate's common
- * name is for people, and no name of a server (RFC 9525). */
+/* Addresses are not announced to the server, which RFC 6066 forbids. A certificate's
+ * common name is for people, and no name of a server (RFC 9525). */
 static bool expect_name(SSL *ssl, const char *name)
 {
     if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1) {
@@ -193,6 +193,7 @@ static void note(struct lw__tls *tls, const char *why)
     } else {
         (void)snprintf(tls->why, sizeof(tls->why), "%s", why);
     }
+    ERR_clear_error(); /* the host, too, may take it for one of its own */
 }
 
 int lw__tls_begin(struct lw__tls *tls, struct redisAsyncContext *context,
@@ -247,7 +248,6 @@ enum lw__tls_step lw__tls_shake(struct lw__tls *tls)
         why = error != 0 ? strerror(error) : "the server closed the connection";
     }
     note(tls, why);
-    ERR_clear_error();
     return LW__TLS_FAILED;
 }
 
@@ -275,7 +275,6 @@ const char *lw__tls_why(struct lw__tls *tls)
 
     if (tls->why[0] == '\0' && why != NULL) {
         note(tls, why);
-        ERR_clear_error();
     }
     return tls->why[0] != '\0' ? tls->why : NULL;
 }

@@ -125,6 +125,16 @@ static void a_server_of_another_kind(void **state)
     assert_down(tls_start("a", relay->port, NULL), "the server speaks no TLS there");
 }
 
+/* One that is full says so to whoever connects. */
+static void a_server_of_another_kind_that_speaks_first(void **state)
+{
+    struct relay *relay = relay_start(tls_listen("server", false));
+
+    (void)state;
+    relay->greets = "-ERR max number of clients reached\r\n";
+    assert_down(tls_start("a", relay->port, NULL), "the server speaks no TLS there");
+}
+
 static void a_server_with_tls_behind_redis(void **state)
 {
     char url[64];
@@ -287,6 +297,7 @@ int main(void)
         STAGE_TEST(without_the_clients_certificate),
         STAGE_TEST(a_server_without_tls),
         STAGE_TEST(a_server_of_another_kind),
+        STAGE_TEST(a_server_of_another_kind_that_speaks_first),
         STAGE_TEST(a_server_with_tls_behind_redis),
         STAGE_TEST(a_server_that_answers_with_an_alert),
         STAGE_TEST(a_black_hole_in_the_handshake),

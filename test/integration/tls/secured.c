@@ -299,6 +299,7 @@ static void no_signal_while_the_handshake_begins(void **state)
     relay->on_accept = shut_at_once;
     struct peer *a = tls_start("a", relay->port, NULL);
     UNTIL(a->downs >= 3);
+    assert_int_equal(ERR_peek_error(), 0);
     relay->on_accept = NULL;
     UNTIL(a->up);
     works(a);
