@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- the certificate ---- */
@@ -231,6 +233,43 @@ static void certificates_are_renewed_under_a_client(void **state)
     rmdir(dir);
 }
 
+static int times_opened(int watch)
+{
+    struct inotify_event event; /* without a name, which a file's has not */
+    int count = 0;
+
+    while (read(watch, &event, sizeof(event)) == (ssize_t)sizeof(event)) {
+        count += (event.mask & IN_OPEN) != 0;
+    }
+    return count;
+}
+
+/* Those of a system are many, and the loop has other things to do. */
+static void authorities_are_read_anew_only_if_they_changed(void **state)
+{
+    char trusted[] = "/tmp/lockwire-test-XXXXXX";
+    int written = mkstemp(trusted), watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    time_t settled;
+
+    (void)state;
+    close(written);
+    copy(tls_file("ca.pem"), trusted);
+    settled = time(NULL) + 3;
+    UNTIL(time(NULL) >= settled);
+    assert_true(inotify_add_watch(watch, trusted, IN_OPEN | IN_CLOSE) >= 0);
+    struct relay *relay = relay_start(tls_listen("server", false));
+    struct peer *a = tls_start("a", relay->port, client_of(.tls_ca = trusted));
+    peer_wait_ready(a);
+    assert_int_equal(times_opened(watch), 1);
+    copy(tls_file("other_ca.pem"), trusted);
+    (void)times_opened(watch);
+    relay_cut(relay);
+    assert_down(a, "the certificate is refused");
+    assert_true(times_opened(watch) >= 1);
+    close(watch);
+    unlink(trusted);
+}
+
 struct refusal {
     const char *url, *ca, *cert, *key, *name, *told;
 };
@@ -303,6 +342,7 @@ int main(void)
         STAGE_TEST(a_black_hole_in_the_handshake),
         STAGE_TEST(an_end_half_way),
         STAGE_TEST(certificates_are_renewed_under_a_client),
+        STAGE_TEST(authorities_are_read_anew_only_if_they_changed),
         STAGE_TEST(what_cannot_work_is_refused_at_once),
     };
     return STAGE_RUN(tests);
