@@ -246,8 +246,8 @@ struct lw_client_options {
      * a failed attempt, told by `link`. The server's certificate is always verified, with
      * its name, which must be one of its alternative names: a common name is none.
      *
-     * Whom to trust: a file of certificates or a folder of them, by OpenSSL's hashes.
-     * Default: the system's. */
+     * Whom to trust: a file of certificates, which is read again if it has changed, or a
+     * folder of them, by OpenSSL's hashes. Default: the system's. */
     const char *tls_ca;
     /* The client's certificate, with its chain, and its key, without a passphrase: both,
      * or neither (the default). */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The TLS of one connection. Must not know what is said on it, or what a link is.
  *
- * Every connection reads the files anew, so that certificates may be renewed under a
- * client that runs. The server's chain and name are always verified; nothing turns that
- * off. Each failure tells the file, or the certificate's, and OpenSSL's own reason.
+ * Every connection reads the files anew (tls_trust.c says which it need not), so that
+ * certificates may be renewed under a client that runs. The server's chain and name are
+ * always verified; nothing turns that off. Each failure tells the file, or the
+ * certificate's, and OpenSSL's own reason.
  *
  * hiredis_ssl makes OpenSSL write by write(2), which raises SIGPIPE; so the first message
  * is sent with that signal held, and from then on a BIO of ours writes. What it cannot

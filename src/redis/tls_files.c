@@ -8,8 +8,8 @@
 #ifdef HAVE_TLS
 
 #include "lockwire.h"
-#include "redis/tls_trust.h"
 #include "redis/tls_inside.h"
+#include "redis/tls_trust.h"
 
 #include <errno.h>
 #include <openssl/err.h>
