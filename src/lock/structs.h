@@ -165,7 +165,7 @@ struct lw_client {
     struct lw__url url;
     struct lw__tls_options tls; /* without a name: none */
     struct lw__tls_trust *trust;
-    char *strings[7];           /* copies: username, password, client_name, tls_* */
+    char *strings[7]; /* copies: username, password, client_name, tls_* */
     struct lw__log log;
 
     /* client.c's; ending.c lets go of the loop and the node */
