@@ -80,7 +80,7 @@ static void on_readable(redisAsyncContext *context)
     if (link->state == LW__LINK_CONNECTING) {
         shake(link);
     } else {
-        lw__tls_forget_errors();
+        lw__tls_forget_errors(link->tls);
         link->wire.original->async_read(context);
         if (link->context == context) {
             read_more(link);
@@ -97,7 +97,7 @@ static void on_writable(redisAsyncContext *context)
     if (link->state == LW__LINK_CONNECTING) {
         shake(link);
     } else {
-        lw__tls_forget_errors();
+        lw__tls_forget_errors(link->tls);
         link->wire.original->async_write(context);
     }
     lw__link_let_go(link);

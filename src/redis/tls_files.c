@@ -19,26 +19,39 @@
 
 /* Explaining */
 
-const char *lw__tls_reason(void)
+/* Memory is out where OpenSSL says so of anything that it tried, be it that the reason
+ * it gives first is another one; where it had none to say so either, errno tells. */
+static bool is_no_memory(unsigned long error)
 {
-    unsigned long error = ERR_peek_error();
-    const char *text = NULL;
+    int reason = ERR_GET_REASON(error);
 
-    if (error == 0) {
-        return NULL;
-    }
-    if (ERR_GET_LIB(error) == ERR_LIB_SYS) {
-        return strerror(ERR_GET_REASON(error));
-    }
-    text = ERR_reason_error_string(error);
-    return text != NULL ? text : "an error without a name";
+    return ERR_GET_LIB(error) == ERR_LIB_SYS ? reason == ENOMEM
+                                             : reason == ERR_R_MALLOC_FAILURE;
 }
 
-static bool is_no_memory(void)
+unsigned long lw__tls_cause(void)
 {
-    unsigned long error = ERR_peek_error();
+    bool no_memory = errno == ENOMEM;
+    unsigned long first = ERR_peek_error(), error;
 
-    return error != 0 && ERR_GET_REASON(error) == ERR_R_MALLOC_FAILURE;
+    while ((error = ERR_get_error()) != 0) {
+        no_memory = no_memory || is_no_memory(error);
+    }
+    return no_memory ? LW__TLS_NO_MEMORY : first;
+}
+
+const char *lw__tls_text(unsigned long cause)
+{
+    const char *text;
+
+    if (cause == LW__TLS_NO_MEMORY) {
+        return lw_strerror(LW_ENOMEM);
+    }
+    if (ERR_GET_LIB(cause) == ERR_LIB_SYS) {
+        return strerror(ERR_GET_REASON(cause));
+    }
+    text = ERR_reason_error_string(cause);
+    return text != NULL ? text : "an error without a name";
 }
 
 int lw__tls_no_memory(struct lw__tls_explain explain)
@@ -59,11 +72,13 @@ int lw__tls_refuse(struct lw__tls_explain explain, const char *option, const cha
 static int refuse_file(struct lw__tls_explain explain, const char *option,
                        const char *file)
 {
-    const char *why = lw__tls_reason();
+    unsigned long cause = lw__tls_cause();
 
-    return is_no_memory() ? lw__tls_no_memory(explain)
-                          : lw__tls_refuse(explain, option, file,
-                                           why != NULL ? why : "it cannot be used");
+    if (cause == LW__TLS_NO_MEMORY) {
+        return lw__tls_no_memory(explain);
+    }
+    return lw__tls_refuse(explain, option, file,
+                          cause != 0 ? lw__tls_text(cause) : "it cannot be used");
 }
 
 /* The files */
