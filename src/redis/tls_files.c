@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -129,6 +130,27 @@ static int no_passphrase(char *text, int size, int writing, void *arg)
     return -1;
 }
 
+/* The C library would read the file into memory of its own, and leave it there. */
+static bool use_key(SSL_CTX *ctx, const char *file)
+{
+    char text[4096];
+    BIO *in = BIO_new_file(file, "r");
+    FILE *stream = NULL;
+    EVP_PKEY *key = NULL;
+    bool good;
+
+    if (in != NULL && BIO_get_fp(in, &stream) == 1 &&
+        setvbuf(stream, text, _IOFBF, sizeof(text)) == 0) {
+        key = PEM_read_bio_PrivateKey(in, NULL, SSL_CTX_get_default_passwd_cb(ctx),
+                                      SSL_CTX_get_default_passwd_cb_userdata(ctx));
+    }
+    good = key != NULL && SSL_CTX_use_PrivateKey(ctx, key) == 1;
+    EVP_PKEY_free(key);
+    (void)BIO_free(in);
+    explicit_bzero(text, sizeof(text));
+    return good;
+}
+
 static int load_cert(SSL_CTX *ctx, const struct lw__tls_options *o,
                      struct lw__tls_explain explain)
 {
@@ -147,8 +169,7 @@ static int load_cert(SSL_CTX *ctx, const struct lw__tls_options *o,
     if (status == 0) {
         status = look_at("tls_key", o->key, false, &folder, explain);
     }
-    if (status == 0 && (SSL_CTX_use_PrivateKey_file(ctx, o->key, SSL_FILETYPE_PEM) != 1 ||
-                        SSL_CTX_check_private_key(ctx) != 1)) {
+    if (status == 0 && (!use_key(ctx, o->key) || SSL_CTX_check_private_key(ctx) != 1)) {
         status = asked ? lw__tls_refuse(explain, "tls_key", o->key, "it has a passphrase")
                        : refuse_file(explain, "tls_key", o->key);
     }
