@@ -5,8 +5,8 @@
  * written goes on with the handshake, for as long as connecting may take; then the link
  * is up, and hiredis_ssl's functions read and write. When they do is as without TLS:
  * hiredis_ssl would, once it has found a part of a record only, not go on with a write
- * that the socket did not take whole before more is read. What fails is told by a deferred
- * call, outside of hiredis. */
+ * that the socket did not take whole before more is read. What fails is told by a
+ * deferred call, outside of hiredis. */
 #include "redis/link_inside.h"
 
 #include "loop/defer.h"
