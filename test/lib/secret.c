@@ -41,6 +41,16 @@ void secret_take(struct secret *ret, char *bytes, size_t length)
     explicit_bzero(bytes, length);
 }
 
+bool secret_can_look(void)
+{
+    const char *preloaded = getenv("LD_PRELOAD");
+
+#ifdef __SANITIZE_ADDRESS__
+    return false;
+#endif
+    return preloaded == NULL || strstr(preloaded, "vgpreload") == NULL;
+}
+
 static bool is_it(const struct secret *secret, const volatile unsigned char *at)
 {
     for (size_t i = 0; i < secret->length; i++) {

@@ -8,6 +8,7 @@
  */
 #ifndef TEST_SECRET_H
 #define TEST_SECRET_H
+#include <stdbool.h>
 #include <stddef.h>
 
 struct secret {
@@ -28,6 +29,9 @@ extern const struct secret_password secret_passwords[SECRET_PASSWORDS];
 void secret_give(const struct secret_password *password, char *ret);
 /* Takes these bytes, of which nothing is left here. */
 void secret_take(struct secret *ret, char *bytes, size_t length);
+/* False under a sanitizer or valgrind: their own memory is too much to look through, or
+ * must not be. */
+bool secret_can_look(void);
 /* How often it stands in memory. */
 int secret_copies(const struct secret *secret);
 
