@@ -80,6 +80,8 @@ static void judge(int status, const char *why)
 
 /* ---- the files ---- */
 
+static struct lw__tls_trust *trust;
+
 static const struct lw__tls_options *files(void)
 {
     static struct lw__tls_options options;
@@ -87,7 +89,8 @@ static const struct lw__tls_options *files(void)
     options = (struct lw__tls_options){.ca = tls_file("ca.pem"),
                                        .cert = tls_file("client.pem"),
                                        .key = tls_file("client.key"),
-                                       .server_name = "localhost"};
+                                       .server_name = "localhost",
+                                       .trust = &trust};
     return &options;
 }
 
@@ -107,6 +110,8 @@ static int life_files(const char *url, int64_t wait_ms)
     if (stage.broken) {
         stage_fail("%s", stage.complaint);
     }
+    lw__tls_trust_free(trust);
+    trust = NULL;
     OPENSSL_thread_stop();
     return status == 0;
 }
@@ -209,6 +214,8 @@ static int life_handshake(const char *url, int64_t wait_ms)
     if (stage.broken) {
         stage_fail("%s", stage.complaint);
     }
+    lw__tls_trust_free(trust);
+    trust = NULL;
     OPENSSL_thread_stop();
     return alone.answers;
 }

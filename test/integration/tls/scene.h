@@ -37,10 +37,11 @@ struct relay {
     struct relay *next;
     struct event *listening;
     int port, target;
-    size_t chunk;     /* bytes that pass at once; 0: as they come */
-    long left;        /* bytes to the client, then the end; -1: no end */
-    bool hole;        /* nothing passes */
-    const char *says; /* this in place of the server, whatever was asked; NULL */
+    size_t chunk;       /* bytes that pass at once; 0: as they come */
+    long left;          /* bytes to the client, then the end; -1: no end */
+    bool hole;          /* nothing passes */
+    const char *says;   /* this in place of the server, whatever was asked; NULL */
+    const char *greets; /* this before anything was asked; NULL */
     void (*on_accept)(struct relay *relay);
     int accepted;
     long given; /* how many times something went to the client */
