@@ -55,23 +55,6 @@ static void url_that_is_none(void **state)
     client_refused("unix:///path?x=1", client_of(), "db");
 }
 
-/* It is told how to get it; nothing is given up for a connection without. */
-static void a_url_with_tls_in_a_build_without(void **state)
-{
-    static const char *const told[] = {"rediss://", "built without TLS",
-                                       "hiredis_ssl 1.1 or later and OpenSSL"};
-
-    (void)state;
-#ifdef HAVE_TLS
-    skip(); /* test/integration/tls is about what becomes of it */
-#endif
-    for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++) {
-        client_refused("rediss://h", client_of(), told[i]);
-        client_refused("rediss://user:hunter2@h", client_of(.tls_ca = "/nowhere"),
-                       told[i]);
-    }
-}
-
 static void client_option_out_of_range(void **state)
 {
     const char *url = stage.server.url;
@@ -211,7 +194,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(url_that_is_none),
-        STAGE_TEST(a_url_with_tls_in_a_build_without),
         STAGE_TEST(client_option_out_of_range),
         STAGE_TEST(a_url_with_tls_in_a_build_without),
         STAGE_TEST(credentials_beside_a_user_or_a_password),
