@@ -77,7 +77,7 @@ static void shake(struct lw__link *link)
  * may close the link. */
 static bool read_record(struct lw__link *link, redisAsyncContext *context)
 {
-    lw__tls_forget_errors();
+    lw__tls_forget_errors(link->tls);
     redisAsyncRead(context);
     return link->context == context && lw__tls_has_more(link->tls);
 }
@@ -119,7 +119,7 @@ static void on_writable(redisAsyncContext *context)
     if (link->state == LW__LINK_CONNECTING) {
         shake(link);
     } else {
-        lw__tls_forget_errors();
+        lw__tls_forget_errors(link->tls);
         redisAsyncWrite(context);
     }
     lw__link_let_go(link);

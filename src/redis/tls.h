@@ -47,7 +47,7 @@ enum lw__tls_step lw__tls_shake(struct lw__tls *tls);
 uint64_t lw__tls_heard(const struct lw__tls *tls);
 /* To be called before hiredis reads or writes: OpenSSL takes an error that somebody else
  * has left in the thread's queue for its own. */
-void lw__tls_forget_errors(void);
+void lw__tls_forget_errors(struct lw__tls *tls);
 /* Whether OpenSSL has bytes for which no descriptor will wake. */
 bool lw__tls_has_more(const struct lw__tls *tls);
 /* Why it failed, or what hiredis has just met; NULL: nothing of TLS. */
