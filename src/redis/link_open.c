@@ -175,7 +175,7 @@ int lw__link_open(struct lw__loop *loop, const struct lw__link_options *options,
                   struct lw__link **ret)
 {
     struct lw__link *link = lw__link_new(loop, options, events, arg);
-    int status = LW_ENOMEM;
+    int status;
 
     (void)snprintf(why, LW__WHY, "%s", lw_strerror(LW_ENOMEM));
     if (link == NULL) {
@@ -187,7 +187,6 @@ int lw__link_open(struct lw__loop *loop, const struct lw__link_options *options,
             lw__link_destroy(link);
             return status == LW_EINVAL ? LW_ECONN : status;
         }
-        status = LW_ENOMEM;
     }
     if (lw__timer_reserve(loop, 1) < 0) {
         lw__link_destroy(link);

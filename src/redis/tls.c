@@ -16,7 +16,7 @@
 #include "base/sigpipe.h"
 #include "base/told.h"
 #include "lockwire.h"
-#include "redis/tls_files.h"
+#include "redis/tls_inside.h"
 
 #include <errno.h>
 #include <hiredis/async.h>

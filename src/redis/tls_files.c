@@ -8,7 +8,7 @@
 #ifdef HAVE_TLS
 
 #include "lockwire.h"
-#include "redis/tls_files.h"
+#include "redis/tls_inside.h"
 
 #include <errno.h>
 #include <openssl/err.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Between tls.c and tls_files.c alone: OpenSSL's context of the files that the options
  * name, and how it is explained that something is of no use. */
-#ifndef LW_TLS_FILES_H
-#define LW_TLS_FILES_H
+#ifndef LW_TLS_INSIDE_H
+#define LW_TLS_INSIDE_H
 #include <openssl/ssl.h>
 #include <stddef.h>
 
