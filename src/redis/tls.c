@@ -34,13 +34,14 @@
 #endif
 
 #define NAME_SIZE 256 /* of a host's name, NUL included */
+#define CLOSED "the server closed the connection"
 
 struct lw__tls {
     SSL *ssl; /* hiredis_ssl's once it has begun */
     BIO_METHOD *method;
     BIO *bio; /* the SSL's once it has begun */
     int fd;
-    bool begun, failed;
+    bool begun, shaken, failed;
     lw__tls_unwritable_fn *unwritable;
     void *arg;
     char name[NAME_SIZE];
@@ -183,7 +184,7 @@ static void note(struct lw__tls *tls, const char *why)
         (void)snprintf(tls->why, sizeof(tls->why),
                        "the certificate is refused: %.60s (%.60s)",
                        X509_verify_cert_error_string(verified), tls->name);
-    } else if (ERR_GET_LIB(ERR_peek_error()) == ERR_LIB_SSL &&
+    } else if (!tls->shaken && ERR_GET_LIB(ERR_peek_error()) == ERR_LIB_SSL &&
                ERR_GET_REASON(ERR_peek_error()) == SSL_R_WRONG_VERSION_NUMBER) {
         (void)snprintf(tls->why, sizeof(tls->why),
                        "the server speaks no TLS there (%.40s): redis:// is without",
@@ -209,7 +210,10 @@ int lw__tls_begin(struct lw__tls *tls, struct redisAsyncContext *context,
     if (status != REDIS_OK) {
         const char *why = lw__tls_reason();
         context->c.funcs = before;
-        note(tls, why != NULL ? why : context->c.errstr);
+        if (why == NULL) {
+            why = SSL_get_shutdown(tls->ssl) != 0 ? CLOSED : context->c.errstr;
+        }
+        note(tls, why);
         return LW_ECONN;
     }
     SSL_set0_wbio(tls->ssl, tls->bio);
@@ -229,6 +233,7 @@ enum lw__tls_step lw__tls_shake(struct lw__tls *tls)
     errno = 0;
     result = SSL_do_handshake(tls->ssl);
     if (result == 1) {
+        tls->shaken = true;
         return LW__TLS_DONE;
     }
     error = errno;
@@ -242,7 +247,7 @@ enum lw__tls_step lw__tls_shake(struct lw__tls *tls)
     }
     why = lw__tls_reason();
     if (why == NULL) {
-        why = error != 0 ? strerror(error) : "the server closed the connection";
+        why = error != 0 ? strerror(error) : CLOSED;
     }
     note(tls, why);
     ERR_clear_error();
