@@ -119,19 +119,34 @@ void works(struct peer *peer)
     stage_clear_trace();
 }
 
+static bool leads_to(int fd, int port)
+{
+    struct sockaddr_in peer = {0};
+    socklen_t size = sizeof(peer);
+
+    return getpeername(fd, (struct sockaddr *)&peer, &size) == 0 &&
+           peer.sin_family == AF_INET && ntohs(peer.sin_port) == port;
+}
+
 int shut_writing(int port)
 {
     int count = 0;
 
     for (int fd = 0; fd < DESCRIPTORS; fd++) {
-        struct sockaddr_in peer = {0};
-        socklen_t size = sizeof(peer);
-        if (getpeername(fd, (struct sockaddr *)&peer, &size) == 0 &&
-            peer.sin_family == AF_INET && ntohs(peer.sin_port) == port) {
-            count += shutdown(fd, SHUT_WR) == 0;
-        }
+        count += leads_to(fd, port) && shutdown(fd, SHUT_WR) == 0;
     }
     return count;
+}
+
+void narrow_writing(int port)
+{
+    int least = 1; /* of which the system makes its own least */
+
+    for (int fd = 0; fd < DESCRIPTORS; fd++) {
+        if (leads_to(fd, port)) {
+            setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &least, sizeof(least));
+        }
+    }
 }
 
 /* The relay */

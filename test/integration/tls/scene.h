@@ -29,6 +29,8 @@ void works(struct peer *peer);
 /* SHUT_WR on all sockets of this process that are connected to the port: whoever writes
  * there gets SIGPIPE. How many there were. */
 int shut_writing(int port);
+/* They take as little as can be before they are full. */
+void narrow_writing(int port);
 
 struct lane;
 struct relay {
