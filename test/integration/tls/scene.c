@@ -218,8 +218,11 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     if (lane->to_client && relay->left >= 0) {
         relay->left -= length;
     }
-    if (!relay->hole && !pass(lane->other->fd, bytes, length)) {
-        end(lane, false);
+    if (!relay->hole) {
+        relay->given += lane->to_client ? 1 : 0;
+        if (!pass(lane->other->fd, bytes, length)) {
+            end(lane, false);
+        }
     }
 }
 

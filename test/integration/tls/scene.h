@@ -43,6 +43,7 @@ struct relay {
     const char *says; /* this in place of the server, whatever was asked; NULL */
     void (*on_accept)(struct relay *relay);
     int accepted;
+    long given; /* how many times something went to the client */
     struct lane *lanes;
 };
 struct relay *relay_start(int target);
