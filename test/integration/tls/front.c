@@ -178,7 +178,9 @@ static void on_asked(struct bufferevent *client, void *arg)
     }
     secure_feed(guest->secure, bytes, (size_t)length);
     while ((length = secure_take(guest->secure, bytes, sizeof(bytes))) > 0) {
-        bufferevent_write(guest->server, bytes, (size_t)length);
+        if (guest->front->endless == NULL) {
+            bufferevent_write(guest->server, bytes, (size_t)length);
+        }
     }
     flush(guest);
     if (!guest->dead && length == 0) {

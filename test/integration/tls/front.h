@@ -29,7 +29,7 @@ struct front {
     enum front_end ends; /* how */
     long mute;           /* bytes on the wire, then silence; -1: none */
     bool hole;           /* nothing is read any more */
-    const char *endless; /* after hands are shaken this again and again; NULL */
+    const char *endless; /* after hands are shaken this for ever, and no answer; NULL */
     const char *says;    /* as the first thing, as it is; NULL */
     size_t says_length;
     struct guest *guests;

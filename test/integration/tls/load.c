@@ -88,11 +88,15 @@ static void ask_again(struct peer *peer, int name)
     ask(peer, label, lock, -1)->then = then;
 }
 
+static void forget(bool in_good_order)
+{
+    (void)in_good_order;
+    memset(&load, 0, sizeof(load));
+}
+
 void load_begin(struct peer *peer)
 {
-    if (load.busy == 0) {
-        memset(&load, 0, sizeof(load));
-    }
+    stage_at_exit(forget);
     for (int name = 0; name < NAMES; name++) {
         ask_again(peer, name);
     }
