@@ -164,6 +164,7 @@ struct lw_client {
     struct lw_client_options options; /* with every default filled in; strings copied */
     struct lw__url url;
     struct lw__tls_options tls; /* without a name: none */
+    struct lw__tls_trust *trust;
     char *strings[7];           /* copies: username, password, client_name, tls_* */
     struct lw__log log;
 

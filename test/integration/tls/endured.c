@@ -49,7 +49,7 @@ static void ask_many(struct front *front, struct peer *a)
 {
     char name[32];
 
-    narrow_writing(front->port);
+    make_narrow(front->port);
     front_read(front, false);
     for (int i = 0; i < 1000; i++) {
         (void)snprintf(name, sizeof(name), "n%d", i);

@@ -67,6 +67,7 @@ static void remove_files(void)
 
 /* ---- clients ---- */
 
+/* Nothing runs out while a connection is refused: no hand-over's claim, no request. */
 static void begin(void)
 {
     int port = tls_listen("server", true);
@@ -80,7 +81,8 @@ static void begin(void)
         clients[i] = tls_start(
             label, port,
             client_of(.tls_ca = own_file("ca"), .tls_cert = own_file("cert"),
-                      .tls_key = own_file("key"), .request_timeout_ms = STAGE_WAIT_MS));
+                      .tls_key = own_file("key"), .request_timeout_ms = STAGE_WAIT_MS,
+                      .claim_ms = STAGE_WAIT_MS));
     }
     for (int i = 0; i < CLIENTS; i++) {
         peer_wait_ready(clients[i]);
