@@ -35,13 +35,14 @@
 #endif
 
 #define NAME_SIZE 256 /* of a host's name, NUL included */
+#define CLOSED "the server closed the connection"
 
 struct lw__tls {
     SSL *ssl; /* hiredis_ssl's once it has begun */
     BIO_METHOD *method;
     BIO *bio; /* the SSL's once it has begun */
     int fd;
-    bool begun, failed;
+    bool begun, shaken, failed;
     bool lacks_memory; /* something found none until hands were shaken, or since then when
                           last read or written */
     lw__tls_unwritable_fn *unwritable;
@@ -213,7 +214,7 @@ static void note(struct lw__tls *tls, unsigned long cause, const char *otherwise
         (void)snprintf(tls->why, sizeof(tls->why),
                        "the certificate is refused: %.60s (%.60s)",
                        X509_verify_cert_error_string(verified), tls->name);
-    } else if (ERR_GET_LIB(cause) == ERR_LIB_SSL &&
+    } else if (!tls->shaken && ERR_GET_LIB(cause) == ERR_LIB_SSL &&
                ERR_GET_REASON(cause) == SSL_R_WRONG_VERSION_NUMBER) {
         (void)snprintf(tls->why, sizeof(tls->why),
                        "the server speaks no TLS there (%.40s): redis:// is without",
@@ -239,7 +240,8 @@ int lw__tls_begin(struct lw__tls *tls, struct redisAsyncContext *context,
     status = redisInitiateSSL(&context->c, tls->ssl);
     if (status != REDIS_OK) {
         tls->lacks_memory = tls->lacks_memory || SSL_get_rbio(tls->ssl) == NULL;
-        note(tls, lw__tls_cause(), context->c.errstr);
+        note(tls, lw__tls_cause(),
+             SSL_get_shutdown(tls->ssl) != 0 ? CLOSED : context->c.errstr);
     }
     lw__sigpipe_let_go(&held);
     if (status != REDIS_OK) {
@@ -263,6 +265,7 @@ enum lw__tls_step lw__tls_shake(struct lw__tls *tls)
     errno = 0;
     result = SSL_do_handshake(tls->ssl);
     if (result == 1) {
+        tls->shaken = true;
         return LW__TLS_DONE;
     }
     error = errno;
@@ -276,7 +279,7 @@ enum lw__tls_step lw__tls_shake(struct lw__tls *tls)
     }
     errno = error;
     cause = lw__tls_cause();
-    note(tls, cause, error != 0 ? strerror(error) : "the server closed the connection");
+    note(tls, cause, error != 0 ? strerror(error) : CLOSED);
     return LW__TLS_FAILED;
 }
 

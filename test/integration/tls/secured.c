@@ -155,6 +155,34 @@ static void records_split_at_every_byte(void **state)
     assert_int_equal(a->downs, 0);
 }
 
+static void every_mode_split_at_every_byte(void **state)
+{
+    static const enum lw_mode modes[] = {LW_MUTEX, LW_SHARED, LW_EXCLUSIVE, LW_REDISSON};
+    struct relay *relay = relay_start(tls_listen("server", false));
+    struct hold *A, *B;
+
+    (void)state;
+    relay->chunk = 1;
+    struct peer *a = tls_start("a", relay->port, NULL);
+    struct peer *b = tls_start("b", relay->port, NULL);
+    peer_wait_ready(a);
+    peer_wait_ready(b);
+    for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
+        uint32_t permits = modes[i] == LW_SHARED ? 1 : 0;
+        A = ask_with(a, "A", "x", asking(.mode = modes[i], .permits = permits));
+        EXPECT("A granted");
+        B = ask_with(b, "B", "x",
+                     asking(.mode = modes[i], .permits = permits, .wait_ms = -1));
+        extend(A, 0);
+        EXPECT("A renewed OK");
+        let_go(A);
+        EXPECT_SET("A released OK; B granted");
+        let_go(B);
+        EXPECT("B released OK");
+    }
+    assert_int_equal(a->downs + b->downs, 0);
+}
+
 static void records_split_at_odd_places(void **state)
 {
     struct relay *relay = relay_start(tls_listen("server", false));
@@ -409,6 +437,7 @@ int main(void)
         STAGE_TEST(by_another_name_than_the_url_has),
         STAGE_TEST(with_a_certificate_of_the_clients),
         STAGE_TEST(records_split_at_every_byte),
+        STAGE_TEST(every_mode_split_at_every_byte),
         STAGE_TEST(records_split_at_odd_places),
         STAGE_TEST(records_that_come_together),
         STAGE_TEST(records_that_come_together_are_answered_by_one),
