@@ -110,17 +110,6 @@ void assert_down(struct peer *peer, const char *text)
     assert_int_equal(ERR_peek_error(), 0); /* the host might take it for one of its own */
 }
 
-void works(struct peer *peer)
-{
-    struct hold *A = take(peer, "A", "x");
-
-    assert_held_by_redis(A);
-    let_go(A);
-    UNTIL(A->released == LW_OK);
-    drop(A);
-    stage_clear_trace();
-}
-
 static bool leads_to(int fd, int port)
 {
     struct sockaddr_in peer = {0};

@@ -24,8 +24,6 @@ struct peer *tls_start(const char *label, int port,
                        const struct lw_client_options *options); /* at 127.0.0.1 */
 /* Its next attempts fail, and the reason has this text. */
 void assert_down(struct peer *peer, const char *text);
-/* It can take "x" and let go of it; the trace is forgotten. */
-void works(struct peer *peer);
 /* SHUT_WR on all sockets of this process that are connected to the port: whoever writes
  * there gets SIGPIPE. How many there were. */
 int shut_writing(int port);

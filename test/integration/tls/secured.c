@@ -204,6 +204,17 @@ static void records_split_at_odd_places(void **state)
     stage_clear_trace();
 }
 
+/* Of "x" and "y"; the answers are two records, which wait in the relay. */
+static void extend_unheard(struct relay *relay, struct hold *A, struct hold *B)
+{
+    relay_hold(relay, true);
+    extend(A, 90000);
+    UNTIL(redis_int("PTTL x") > 60000);
+    extend(B, 90000);
+    UNTIL(redis_int("PTTL y") > 60000);
+    (void)redis_int("PTTL y"); /* both have been written by now */
+}
+
 /* OpenSSL takes both from the socket at once, and nothing wakes for the second. */
 static void records_that_come_together(void **state)
 {
@@ -216,12 +227,7 @@ static void records_that_come_together(void **state)
     extend(A, 0);
     EXPECT("A granted; B granted; A renewed OK"); /* the server knows the script */
     stage_run_for(50); /* what a grant has the client say is answered by then */
-    relay_hold(relay, true);
-    extend(A, 90000);
-    UNTIL(redis_int("PTTL x") > 60000);
-    extend(B, 90000);
-    UNTIL(redis_int("PTTL y") > 60000);
-    (void)redis_int("PTTL y"); /* what answers both has been written by now */
+    extend_unheard(relay, A, B);
     long given = relay->given;
     relay_hold(relay, false);
     EXPECT("A renewed OK; B renewed OK");
@@ -281,11 +287,7 @@ static void records_that_come_together_to_a_loop_that_stalled(void **state)
     extend(A, 0);
     EXPECT("A granted; B granted; A renewed OK");
     stage_run_for(50); /* what a grant has the client say is answered by then */
-    relay_hold(relay, true);
-    extend(A, 90000);
-    UNTIL(redis_int("PTTL x") > 60000);
-    extend(B, 90000);
-    UNTIL(redis_int("PTTL y") > 60000);
+    extend_unheard(relay, A, B);
     relay_hold(relay, false);
     stage_stall(2100);
     EXPECT("A renewed OK; B renewed OK");
