@@ -130,8 +130,12 @@ static int take_tls(struct lw_client *client)
     char why[LW__TOLD];
     int status;
 
-    client->tls = (struct lw__tls_options){o->tls_ca, o->tls_cert, o->tls_key, name,
-                                           &client->trust};
+    client->tls = (struct lw__tls_options){.ca = o->tls_ca,
+                                           .cert = o->tls_cert,
+                                           .key = o->tls_key,
+                                           .server_name = name,
+                                           .names_another = o->tls_server_name != NULL,
+                                           .trust = &client->trust};
     status = lw__tls_new(&client->tls, why, sizeof(why), &tls);
     lw__tls_free(tls);
     if (status != 0) {

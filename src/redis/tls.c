@@ -158,8 +158,9 @@ int lw__tls_new(const struct lw__tls_options *options, char *why, size_t size,
         return lw__tls_no_memory(explain);
     }
     if (!take_name(tls, options->server_name)) {
-        status = lw__tls_refuse(explain, "tls_server_name", options->server_name,
-                                "it is no name of a server");
+        status = lw__tls_refuse(
+            explain, options->names_another ? "tls_server_name" : "the URL's host",
+            options->server_name, "it is no name of a server");
     } else {
         status = lw__tls_files_read(options, explain, &ctx);
     }

@@ -19,6 +19,7 @@ struct lw__tls_options {
     const char *ca;          /* file or folder; NULL: the system's */
     const char *cert, *key;  /* files, both or neither */
     const char *server_name; /* a name or an address; NULL: no TLS */
+    bool names_another;      /* that was an option: else it is the URL's host */
     /* What was read of `ca`, for the next connection to use while nothing changes there:
      * a system's hundred authorities take a loop's time. */
     struct lw__tls_trust **trust;
