@@ -171,6 +171,31 @@ typedef void lw_close_cb(struct lw_client *client, void *arg);
  * Called at each change, and at each failed attempt while down. A server that can serve
  * no lock (a read-only replica, one that still loads) is down. */
 typedef void lw_link_cb(struct lw_client *client, int up, const char *why, void *arg);
+/* What a connection logs in with. The library's memory, all zeros but `size`; the arrays
+ * keep their sizes for ever. A server takes no longer password from who is not logged in.
+ */
+struct lw_credentials {
+    size_t size; /* of this struct in the library that runs; later versions append */
+    char username[1024]; /* "": the user is "default" */
+    char password[16385];
+};
+/*
+ * What to log in with now: called before each AUTH, of each connection of the client,
+ * also while it closes. From the loop, so rule 4 holds here, too: a client that is freed
+ * here logs in no more. Must not block: a token that has to be fetched is fetched
+ * beforehand, and given from memory. Returns 0, or an lw_error where there is none to
+ * give: the connection backs off, `log` and, of the command link, `link` say so with the
+ * error's text, and the next attempt asks again. No password, or a string without its
+ * end, is such a failure.
+ *
+ * What it gives is copied when it returns, sent once, and wiped from the library's
+ * memory: `ret`, the command, the output buffer. The kernel's socket buffers are not the
+ * library's to wipe, nor what the caller keeps. A connection that stands is not logged in
+ * anew: a server that ends it when a token expires is connected to again, which asks
+ * again.
+ */
+typedef int lw_credentials_cb(struct lw_client *client, struct lw_credentials *ret,
+                              void *arg);
 /* A message for the operator; level is one of syslog's, LOG_ERR (3) to LOG_DEBUG (7).
  * May be called inside an API call. Never carries a password. */
 typedef void lw_log_cb(int level, const char *message, void *arg);
@@ -210,17 +235,34 @@ struct lw_client_options {
     lw_log_cb *log;
     /* 4 (LOG_WARNING): the least urgent level that `log` is called for. */
     int log_level;
-    /* Of `link` and `log`. */
+    /* Of `link`, `log` and `credentials`. */
     void *arg;
     /* Where lw_client_new, lw_acquire, lw_inspect and lw_break say what was wrong, and
      * where, when they return a negative value. Must live as long as the client. */
     char *errbuf;
     size_t errbuf_size;
+    /* With rediss://, and only there: PEM files, read by lw_client_new and again by each
+     * connection, so that they may be renewed meanwhile; one that is of no use by then is
+     * a failed attempt, told by `link`. The server's certificate is always verified, with
+     * its name, which must be one of its alternative names: a common name is none.
+     *
+     * Whom to trust: a file of certificates, which is read again if it has changed, or a
+     * folder of them, by OpenSSL's hashes. Default: the system's. */
+    const char *tls_ca;
+    /* The client's certificate, with its chain, and its key, without a passphrase: both,
+     * or neither (the default). */
+    const char *tls_cert, *tls_key;
+    /* What the server's certificate must be for, and, if it is a name, what the server is
+     * asked for (SNI). Default: the URL's host. */
+    const char *tls_server_name;
+    /* In place of a user name and password here and in the URL: with either of them it is
+     * LW_EINVAL, since one would be ignored. */
+    lw_credentials_cb *credentials;
 };
 #define LW_CLIENT_OPTIONS_INIT                                                           \
     {                                                                                    \
         sizeof(struct lw_client_options), NULL, NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0,   \
-            NULL, NULL, 0, NULL, NULL, 0                                                 \
+            NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL                   \
     }
 
 /* Options of one acquisition; the same rules as above. */

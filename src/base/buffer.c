@@ -4,6 +4,7 @@
 #include "base/buffer.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 char *lw__buffer_grow(struct lw__buffer *buffer, size_t length)
 {
@@ -31,6 +32,13 @@ void lw__buffer_reset(struct lw__buffer *buffer)
 {
     buffer->length = 0;
     buffer->failed = false;
+}
+
+void lw__buffer_wipe(struct lw__buffer *buffer)
+{
+    if (buffer->data != NULL) {
+        explicit_bzero(buffer->data, buffer->length);
+    }
 }
 
 void lw__buffer_clear(struct lw__buffer *buffer)

@@ -32,5 +32,7 @@ static inline void lw__buffer_put(struct lw__buffer *buffer, const char *bytes,
 }
 /* Empty, with what it has of memory. */
 void lw__buffer_reset(struct lw__buffer *buffer);
+/* What it has is a secret, and shall not stay in memory. */
+void lw__buffer_wipe(struct lw__buffer *buffer);
 void lw__buffer_clear(struct lw__buffer *buffer);
 #endif

@@ -302,10 +302,14 @@ int lw__url_parse(const char *text, struct lw__url *ret, char *why_text, size_t 
         good = invalid(&why, "the URL is NULL");
     } else if (strncasecmp(text, "redis://", 8) == 0) {
         good = parse_redis(text + 8, &url, &why);
+    } else if (strncasecmp(text, "rediss://", 9) == 0) {
+        url.tls = true;
+        good = parse_redis(text + 9, &url, &why);
     } else if (strncasecmp(text, "unix://", 7) == 0) {
         good = parse_unix(text + 7, &url, &why);
     } else {
-        good = invalid(&why, "the URL begins with neither redis:// nor unix://");
+        good =
+            invalid(&why, "the URL begins with none of redis://, rediss:// and unix://");
     }
     if (good) {
         *ret = url;

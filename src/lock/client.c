@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "base/sized.h"
 #include "base/told.h"
+#include "lock/credentials.h"
 #include "lock/deliver.h"
 #include "lock/ending.h"
 #include "lock/inbox.h"
@@ -78,6 +79,7 @@ static int start_node(struct lw_client *client)
         .access.username = o->username,
         .access.password = o->password,
         .access.client_name = o->client_name,
+        .access.tls = client->tls,
         .access.db = o->db,
         .access.connect_timeout_ms = o->connect_timeout_ms,
         .access.request_timeout_ms = o->request_timeout_ms,
@@ -88,6 +90,7 @@ static int start_node(struct lw_client *client)
         .stats = &client->stats,
     };
 
+    lw__credentials_ask(client, &options.access);
     return lw__node_new(&options, &events, client, &client->node);
 }
 

@@ -8,6 +8,7 @@
 #include "lock/deliver.h"
 
 #include "base/owner.h"
+#include "lock/credentials.h"
 #include "lock/ending.h"
 #include "lock/handle.h"
 #include "lock/inspect.h"
@@ -18,6 +19,7 @@
 #include "loop/timer.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <utlist.h>
 
 #define A_TURN 64 /* callbacks before I/O has its chance again */
@@ -142,6 +144,17 @@ static void deliver_link(struct lw_client *client, struct lw__link_notice *notic
     free(notice);
 }
 
+/* On the stack, so that there is one place to wipe, and no memory to be short of. */
+static void deliver_credentials(struct lw_client *client)
+{
+    struct lw_credentials given = {.size = sizeof(given)};
+    struct lw__login *login = lw__credentials_first(client);
+    int status = client->options.credentials(client, &given, client->options.arg);
+
+    lw__credentials_answer(client, login, status, &given);
+    explicit_bzero(&given, sizeof(given));
+}
+
 static void deliver(struct lw_client *client, struct lw__notice *notice)
 {
     enum lw__notice_kind kind = notice->kind;
@@ -157,6 +170,9 @@ static void deliver(struct lw_client *client, struct lw__notice *notice)
         break;
     case LW__NOTICE_LINK:
         deliver_link(client, LW__OWNER(struct lw__link_notice, notice, notice));
+        break;
+    case LW__NOTICE_CREDENTIALS:
+        deliver_credentials(client);
         break;
     case LW__NOTICE_CLOSED:
         if (lw__notify_first(client) != NULL) {

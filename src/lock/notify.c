@@ -80,6 +80,11 @@ void lw__notify_link(struct lw_client *client, int up, const char *why)
     queue(client, &notice->notice, LW__NOTICE_LINK, LW_OK, false);
 }
 
+void lw__notify_credentials(struct lw_client *client)
+{
+    queue(client, &client->credentials.notice, LW__NOTICE_CREDENTIALS, LW_OK, false);
+}
+
 struct lw__notice *lw__notify_first(const struct lw_client *client)
 {
     return client->notify.urgent != NULL ? client->notify.urgent : client->notify.normal;

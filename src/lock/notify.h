@@ -21,6 +21,7 @@ enum lw__notice_kind {
     LW__NOTICE_RENEWED,
     LW__NOTICE_INQUIRED, /* lw_inspect, lw_break */
     LW__NOTICE_LINK,
+    LW__NOTICE_CREDENTIALS,
     LW__NOTICE_CLOSED
 };
 
@@ -51,6 +52,7 @@ void lw__notify_lock(struct lw_lock *lock, enum lw__notice_kind kind, int status
 void lw__notify_renewed(struct lw__renew_call *call, int status);
 void lw__notify_inquiry(struct lw__inquiry *inquiry, int status);
 void lw__notify_link(struct lw_client *client, int up, const char *why);
+void lw__notify_credentials(struct lw_client *client);
 void lw__notify_closed(struct lw_client *client);
 void lw__notify_cancel(struct lw_client *client, struct lw__notice *notice);
 /* The one that comes next; NULL: none. It stays queued. */

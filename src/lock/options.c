@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/sized.h"
+#include "base/told.h"
 #include "base/url.h"
 #include "lock/structs.h"
 
@@ -67,6 +68,11 @@ static int check_options(struct lw_client *client)
                             (unsigned long)o->backoff_max_ms);
     } else if (o->db < 0) {
         lw__options_explain(client, "db %d is negative", o->db);
+    } else if (o->credentials != NULL &&
+               (o->username != NULL || o->password != NULL ||
+                client->url.username != NULL || client->url.password != NULL)) {
+        lw__options_explain(client,
+                            "credentials is given beside a username or a password");
     } else if ((o->username != NULL || client->url.username != NULL) &&
                o->password == NULL && client->url.password == NULL) {
         lw__options_explain(client, "a username is given without a password");
@@ -88,11 +94,64 @@ static int copy_string(char **copy, const char **field)
     return *copy != NULL ? 0 : LW_ENOMEM;
 }
 
+/* The first of the options that make no sense without TLS; NULL: none is set. */
+static const char *tls_option(const struct lw_client_options *o)
+{
+    return o->tls_ca != NULL            ? "tls_ca"
+           : o->tls_cert != NULL        ? "tls_cert"
+           : o->tls_key != NULL         ? "tls_key"
+           : o->tls_server_name != NULL ? "tls_server_name"
+                                        : NULL;
+}
+
+static int check_tls(struct lw_client *client)
+{
+    const struct lw_client_options *o = &client->options;
+
+    if (!client->url.tls && tls_option(o) != NULL) {
+        lw__options_explain(client, "%s needs a URL that begins with rediss://",
+                            tls_option(o));
+    } else if (o->tls_key != NULL && o->tls_cert == NULL) {
+        lw__options_explain(client, "tls_key is given without tls_cert");
+    } else if (o->tls_cert != NULL && o->tls_key == NULL) {
+        lw__options_explain(client, "tls_cert is given without tls_key");
+    } else {
+        return 0;
+    }
+    return LW_EINVAL;
+}
+
+/* Reads the files, so that what cannot work is told here; each connection does again. */
+static int take_tls(struct lw_client *client)
+{
+    const struct lw_client_options *o = &client->options;
+    const char *name = o->tls_server_name != NULL ? o->tls_server_name : client->url.host;
+    struct lw__tls *tls = NULL;
+    char why[LW__TOLD];
+    int status;
+
+    client->tls = (struct lw__tls_options){.ca = o->tls_ca,
+                                           .cert = o->tls_cert,
+                                           .key = o->tls_key,
+                                           .server_name = name,
+                                           .names_another = o->tls_server_name != NULL,
+                                           .trust = &client->trust};
+    status = lw__tls_new(&client->tls, why, sizeof(why), &tls);
+    lw__tls_free(tls);
+    if (status != 0) {
+        lw__options_explain(client, "%s", why);
+    }
+    return status;
+}
+
 static int fill_from_url(struct lw_client *client)
 {
     struct lw_client_options *o = &client->options;
     int status = check_options(client);
 
+    if (status == 0) {
+        status = check_tls(client);
+    }
     if (status != 0) {
         return status;
     }
@@ -107,17 +166,22 @@ static int fill_from_url(struct lw_client *client)
     }
     if (copy_string(&client->strings[0], &o->username) != 0 ||
         copy_string(&client->strings[1], &o->password) != 0 ||
-        copy_string(&client->strings[2], &o->client_name) != 0) {
+        copy_string(&client->strings[2], &o->client_name) != 0 ||
+        copy_string(&client->strings[3], &o->tls_ca) != 0 ||
+        copy_string(&client->strings[4], &o->tls_cert) != 0 ||
+        copy_string(&client->strings[5], &o->tls_key) != 0 ||
+        copy_string(&client->strings[6], &o->tls_server_name) != 0) {
         return LW_ENOMEM;
     }
     client->log = (struct lw__log){o->log, o->log_level, o->arg};
-    return 0;
+    return client->url.tls ? take_tls(client) : 0;
 }
 
 void lw__options_explain_given(const struct lw_client_options *given, const char *why)
 {
-    if (given != NULL && given->size >= sizeof(*given) && given->errbuf != NULL &&
-        given->errbuf_size > 0) {
+    /* the first version's struct ended with errbuf_size */
+    if (given != NULL && given->size >= offsetof(struct lw_client_options, tls_ca) &&
+        given->errbuf != NULL && given->errbuf_size > 0) {
         (void)snprintf(given->errbuf, given->errbuf_size, "%s", why);
     }
 }
@@ -147,6 +211,7 @@ int lw__options_take(struct lw_client *client, const char *url,
 void lw__options_clear(struct lw_client *client)
 {
     lw__url_clear(&client->url);
+    lw__tls_trust_free(client->trust);
     for (size_t i = 0; i < sizeof(client->strings) / sizeof(*client->strings); i++) {
         free(client->strings[i]);
     }

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/url.h"
+#include "lock/credentials.h"
 #include "lock/hints.h"
 #include "lock/line.h"
 #include "lock/machine.h"
@@ -19,6 +20,7 @@
 #include "lockwire.h"
 #include "redis/encode.h"
 #include "redis/format.h"
+#include "redis/tls.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -161,7 +163,9 @@ struct lw_client {
     /* options.c's */
     struct lw_client_options options; /* with every default filled in; strings copied */
     struct lw__url url;
-    char *strings[3]; /* copies: username, password, client_name */
+    struct lw__tls_options tls; /* without a name: none */
+    struct lw__tls_trust *trust;
+    char *strings[7]; /* copies: username, password, client_name, tls_* */
     struct lw__log log;
 
     /* client.c's; ending.c lets go of the loop and the node */
@@ -201,6 +205,7 @@ struct lw_client {
     struct lw__whoami whoami;      /* whoami.c's */
     struct lw__notify notify;      /* notify.c's */
     struct lw__notice closed_notice;
+    struct lw__credentials credentials; /* credentials.c's */
 
     /* deliver.c's */
     unsigned references; /* callbacks that run */

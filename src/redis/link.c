@@ -18,6 +18,7 @@
 #include "loop/loop.h"
 #include "loop/now.h"
 #include "redis/link_inside.h"
+#include "redis/tls.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -39,6 +40,9 @@ static void shut(struct lw__link *link)
     lw__timer_unreserve(link->loop, 1);
     lw__defer_cancel(link->loop, &link->came_up);
     lw__defer_cancel(link->loop, &link->overdue);
+    lw__defer_cancel(link->loop, &link->more);
+    lw__tls_free(link->tls);
+    link->tls = NULL;
     lw__wire_detach(&link->wire);
     link->context = NULL;
     if (context != NULL) {
@@ -65,11 +69,12 @@ void lw__link_destroy(struct lw__link *link)
 {
     lw__awaited_clear(&link->awaited);
     lw__guard_clear(&link->guard);
+    lw__tls_free(link->tls);
     forget_channels(link);
     free(link);
 }
 
-static void leave(struct lw__link *link)
+void lw__link_let_go(struct lw__link *link)
 {
     link->entered--;
     if (link->entered == 0 && link->state == LW__LINK_CLOSED) {
@@ -89,7 +94,7 @@ void lw__link_close(struct lw__link *link)
     lw__defer_cancel(link->loop, &link->end);
     lw__awaited_clear(&link->awaited);
     link->entered++;
-    leave(link);
+    lw__link_let_go(link);
 }
 
 void lw__link_abandon(struct lw__link *link)
@@ -109,6 +114,13 @@ void lw__link_fail(struct lw__link *link, const char *why)
     shut(link);
     link->state = LW__LINK_FAILED;
     lw__defer(link->loop, &link->end, false);
+}
+
+void lw__link_wipe_sent(struct lw__link *link, size_t room)
+{
+    if (lw__link_is_open(link)) {
+        lw__wire_wipe(&link->wire, room);
+    }
 }
 
 void lw__link_fail_doing(struct lw__link *link, const char *what, const char *error)
@@ -134,7 +146,7 @@ static void on_end(void *arg)
         link->events.down(link->arg, link->why);
     }
     link->state = LW__LINK_CLOSED;
-    leave(link);
+    lw__link_let_go(link);
 }
 
 /* Time-outs */
@@ -161,12 +173,13 @@ void lw__link_arm(struct lw__link *link)
     }
 }
 
-/* Something to read, or an end. */
+/* Something to read, or an end. OpenSSL may have taken it from the socket. */
 static bool has_arrived(const struct lw__link *link)
 {
     char byte;
 
-    return recv(link->context->c.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
+    return (link->tls != NULL && lw__tls_has_more(link->tls)) ||
+           recv(link->context->c.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
            errno != EAGAIN;
 }
 
@@ -189,7 +202,7 @@ static void on_overdue(void *arg)
         }
     }
     lw__link_arm(link);
-    leave(link);
+    lw__link_let_go(link);
 }
 
 static bool is_decided(int fd)
@@ -199,27 +212,37 @@ static bool is_decided(int fd)
     return poll(&wait, 1, 0) == 1;
 }
 
+static void fail_connecting(struct lw__link *link)
+{
+    bool shaking = (link->context->c.flags & REDIS_CONNECTED) != 0;
+    bool mute = shaking && lw__tls_heard(link->tls) == 0;
+    char why[LW__WHY];
+
+    (void)snprintf(why, sizeof(why), "no %s %.60s within %u ms%s",
+                   shaking ? "TLS handshake with" : "connection to", link->peer,
+                   (unsigned)link->connect_timeout_ms,
+                   mute ? ": nothing came, as from a Redis without TLS (redis://)" : "");
+    lw__link_fail(link, why);
+}
+
 static void on_timer(void *arg)
 {
     struct lw__link *link = arg;
-    char why[LW__WHY];
 
     link->entered++;
     if (link->state == LW__LINK_CONNECTING) {
         if (is_decided(link->context->c.fd)) {
             lw__wire_look(&link->wire);
         }
-        if (link->state == LW__LINK_CONNECTING) {
-            (void)snprintf(why, sizeof(why), "no connection to %s within %u ms",
-                           link->peer, (unsigned)link->connect_timeout_ms);
-            lw__link_fail(link, why);
+        if (link->state == LW__LINK_CONNECTING && link->wire.error == 0) {
+            fail_connecting(link);
         }
     } else if (oldest_due(link) <= lw__now_us()) {
         lw__defer(link->loop, &link->overdue, false);
     } else {
         lw__link_arm(link);
     }
-    leave(link);
+    lw__link_let_go(link);
 }
 
 /* Something is wrong that is only told outside of hiredis. What the server said last may
@@ -237,7 +260,9 @@ static void on_broken(void *arg)
         lw__link_fail(link, why);
     } else if (error == ENOMEM) {
         lw__link_fail(link, lw_strerror(LW_ENOMEM));
-    } else if (link->state == LW__LINK_UP && has_arrived(link)) {
+    } else if (error == EPROTO) {
+        lw__link_fail_doing(link, "TLS with", lw__tls_why(link->tls));
+    } else if (has_arrived(link)) {
         redisAsyncHandleRead(link->context);
         if (lw__link_is_open(link)) {
             lw__defer(link->loop, &link->broken, false);
@@ -245,7 +270,7 @@ static void on_broken(void *arg)
     } else {
         lw__link_fail_doing(link, "writing to", strerror(error));
     }
-    leave(link);
+    lw__link_let_go(link);
 }
 
 /* Reading */
@@ -264,7 +289,7 @@ struct lw__link *lw__link_enter(const redisAsyncContext *context, const void *re
     }
     link->wire.fresh = false;
     if (!lw__loop_enter(link->loop)) {
-        leave(link);
+        lw__link_let_go(link);
         return NULL;
     }
     return link;
@@ -274,7 +299,7 @@ void lw__link_leave(struct lw__link *link)
 {
     struct lw__loop *loop = link->loop;
 
-    leave(link);
+    lw__link_let_go(link);
     lw__loop_leave(loop);
 }
 
@@ -292,6 +317,7 @@ static void take(struct lw__link *link, const struct lw__reply *reply)
     struct lw__record *oldest = link->awaited.first;
     struct lw__request *request = oldest->request;
 
+    link->answered = true;
     oldest->remaining--;
     link->awaited.replies--;
     if (oldest->remaining == 0) {
@@ -375,13 +401,22 @@ size_t lw__link_inflight(const struct lw__link *link)
 
 /* Beginning */
 
+void lw__link_connected(struct lw__link *link)
+{
+    link->state = LW__LINK_UP;
+    link->up_us = lw__now_us();
+    lw__timer_cancel(link->loop, &link->timer);
+    lw__link_arm(link);
+    lw__defer(link->loop, &link->came_up, false);
+}
+
 static void on_came_up(void *arg)
 {
     struct lw__link *link = arg;
 
     link->entered++;
     lw__link_tell_up(link);
-    leave(link);
+    lw__link_let_go(link);
 }
 
 struct lw__link *lw__link_new(struct lw__loop *loop,
@@ -397,6 +432,7 @@ struct lw__link *lw__link_new(struct lw__loop *loop,
     link->loop = loop;
     link->events = *events;
     link->arg = arg;
+    link->to_host = options->host != NULL;
     link->connect_timeout_ms = options->connect_timeout_ms;
     link->request_timeout_ms = options->request_timeout_ms;
     lw__timer_init(&link->timer, on_timer, link);

@@ -12,6 +12,7 @@
 struct lw__link;
 struct lw__loop;
 struct lw__reply;
+struct lw__tls_options;
 
 struct lw__request;
 struct lw__request_type {
@@ -40,6 +41,7 @@ struct lw__link_options {
     const char *path; /* unix socket: connected to at once, or not at all */
     uint32_t connect_timeout_ms, request_timeout_ms;
     size_t reply_max; /* bytes that one reply may take before the link is cut */
+    const struct lw__tls_options *tls; /* NULL: none; only to a host */
 };
 
 struct lw__link_events {
@@ -65,6 +67,8 @@ int lw__link_open(struct lw__loop *loop, const struct lw__link_options *options,
 void lw__link_close(struct lw__link *link);
 /* In a forked child: closes the descriptor only. NULL is fine. */
 void lw__link_abandon(struct lw__link *link);
+/* The next `room` bytes sent are wiped from the output buffer when they have gone out. */
+void lw__link_wipe_sent(struct lw__link *link, size_t room);
 /* As if the peer had ended it: `failed`, then `down(why)`, from the loop. */
 void lw__link_fail(struct lw__link *link, const char *why);
 

@@ -10,6 +10,7 @@
 #include "lockwire.h"
 #include "loop/defer.h"
 #include "loop/now.h"
+#include "redis/tls.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,13 +18,41 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+/* What a server that speaks TLS answers to plain text, if it answers: an alert, whose
+ * first byte hiredis takes for a type. */
+static bool is_alert(const redisContext *c)
+{
+    return c->err == REDIS_ERR_PROTOCOL && strstr(c->errstr, "\"\\x15\"") != NULL;
+}
+
+static bool is_end(const redisContext *c)
+{
+    return c->err == REDIS_ERR_EOF || (c->err == REDIS_ERR_IO && errno == ECONNRESET);
+}
+
+/* Many answer nothing at all. */
+static bool may_want_tls(const struct lw__link *link)
+{
+    return link->tls == NULL && !link->answered && link->awaited.first != NULL &&
+           link->to_host;
+}
+
 /* hiredis ends it, and frees the context when this returns. */
 static void tell_why(struct lw__link *link, const redisContext *c)
 {
     const char *refused = lw__guard_why(&link->guard);
+    const char *tls = link->tls != NULL ? lw__tls_why(link->tls) : NULL;
 
     if (refused != NULL) {
         lw__link_fail(link, refused);
+    } else if (tls != NULL) {
+        lw__link_fail_doing(link, "TLS with", tls);
+    } else if (is_alert(c)) {
+        lw__link_fail_doing(link, "reading from", "the server speaks TLS: rediss://");
+    } else if (is_end(c) && may_want_tls(link)) {
+        lw__link_fail_doing(link, "no answer from",
+                            "it closed the connection at once, as "
+                            "servers do that speak TLS: rediss://");
     } else if (c->err == REDIS_ERR_EOF) {
         lw__link_fail(link, "the server closed the connection");
     } else if (c->err == REDIS_ERR_IO) {
@@ -33,15 +62,6 @@ static void tell_why(struct lw__link *link, const redisContext *c)
     } else {
         lw__link_fail(link, c->errstr);
     }
-}
-
-static void connected(struct lw__link *link)
-{
-    link->state = LW__LINK_UP;
-    link->up_us = lw__now_us();
-    lw__timer_cancel(link->loop, &link->timer);
-    lw__link_arm(link);
-    lw__defer(link->loop, &link->came_up, false);
 }
 
 static void on_connect(const redisAsyncContext *context, int status)
@@ -54,9 +74,11 @@ static void on_connect(const redisAsyncContext *context, int status)
     if (status != REDIS_OK) {
         link->context = NULL;
         lw__link_fail_doing(link, "connecting to", context->c.errstr);
-        return;
+    } else if (link->tls != NULL) {
+        lw__link_tls_begin(link);
+    } else {
+        lw__link_connected(link);
     }
-    connected(link);
 }
 
 static void on_disconnect(const redisAsyncContext *context, int status)
@@ -139,7 +161,7 @@ static int connect_link(struct lw__link *link, const struct lw__link_options *op
     (void)redisAsyncSetDisconnectCallback(context, on_disconnect);
     if (options->host == NULL) {
         lw__wire_connected(&link->wire);
-        connected(link);
+        lw__link_connected(link);
     } else {
         (void)redisAsyncSetConnectCallback(context, on_connect);
         lw__timer_set(link->loop, &link->timer,
@@ -153,11 +175,18 @@ int lw__link_open(struct lw__loop *loop, const struct lw__link_options *options,
                   struct lw__link **ret)
 {
     struct lw__link *link = lw__link_new(loop, options, events, arg);
-    int status = LW_ENOMEM;
+    int status;
 
     (void)snprintf(why, LW__WHY, "%s", lw_strerror(LW_ENOMEM));
     if (link == NULL) {
         return LW_ENOMEM;
+    }
+    if (options->tls != NULL) {
+        status = lw__tls_new(options->tls, why, LW__WHY, &link->tls);
+        if (status != 0) {
+            lw__link_destroy(link);
+            return status == LW_EINVAL ? LW_ECONN : status;
+        }
     }
     if (lw__timer_reserve(loop, 1) < 0) {
         lw__link_destroy(link);

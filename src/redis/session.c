@@ -3,7 +3,8 @@
  * the name up, connect_next() tries an address, link_up() greets, became_ready(). An
  * address that fails is followed by the next one while there is time, the last one by
  * back_off() and, after that, all of it again. Greetings that are refused end the
- * connection only where it is of no use without them (AUTH, SELECT). */
+ * connection only where it is of no use without them (AUTH, SELECT). Where somebody is to
+ * be asked what to log in with, the greetings wait for that. */
 #include "redis/session.h"
 
 #include "base/buffer.h"
@@ -21,6 +22,7 @@
 #include <syslog.h>
 
 #define REPLY_MAX ((size_t)1 << 20)
+#define GREETINGS_MAX ((size_t)1024) /* bytes of them all, but for user and password */
 
 static void connect_next(struct lw__session *s);
 
@@ -53,6 +55,14 @@ static void back_off(struct lw__session *s, const char *why)
     s->events->lost(s->arg, why);
 }
 
+static void forget_login(struct lw__session *s)
+{
+    if (s->login.wanted) {
+        s->login.wanted = false;
+        s->access->login->forget(s->access->login_arg, &s->login);
+    }
+}
+
 static void attempt_failed(struct lw__session *s, const char *why)
 {
     s->link = NULL;
@@ -70,6 +80,7 @@ static void link_down(void *arg, const char *why)
     struct lw__session *s = arg;
     char last_words[LW__WHY];
 
+    forget_login(s);
     memcpy(last_words, s->last_words, sizeof(last_words));
     attempt_failed(s,
                    s->state == LW__SESSION_CONNECTING && *last_words ? last_words : why);
@@ -163,6 +174,7 @@ void lw__session_say(struct lw__session *session, struct lw__request *request,
     if (out.failed || lw__link_send(session->link, request, out.data, out.length) != 0) {
         lw__session_fail(session, lw_strerror(LW_ENOMEM));
     }
+    lw__buffer_wipe(&out); /* it may be an AUTH */
     lw__buffer_clear(&out);
 }
 
@@ -179,26 +191,67 @@ static void greet(struct lw__session *s, enum lw__greeting kind, size_t words,
     lw__session_say(s, &greet->request, &greeting, words, text);
 }
 
-static void link_up(void *arg)
+static void log_in(struct lw__session *s, const char *username, const char *password)
 {
-    struct lw__session *s = arg;
+    size_t length = strlen(password) + (username != NULL ? strlen(username) : 0);
+
+    lw__link_wipe_sent(s->link, length + GREETINGS_MAX);
+    if (username != NULL) {
+        greet(s, LW__GREET_AUTH, 3, (const char *[]){"AUTH", username, password});
+    } else {
+        greet(s, LW__GREET_AUTH, 2, (const char *[]){"AUTH", password});
+    }
+}
+
+static void introduce(struct lw__session *s)
+{
     const struct lw__access *a = s->access;
     char db[16];
 
     (void)snprintf(db, sizeof(db), "%d", a->db);
-    lw__timer_set(a->loop, &s->timer, s->share_us);
-    s->greetings_open = 0;
-    if (a->password != NULL && a->username != NULL) {
-        greet(s, LW__GREET_AUTH, 3, (const char *[]){"AUTH", a->username, a->password});
-    } else if (a->password != NULL) {
-        greet(s, LW__GREET_AUTH, 2, (const char *[]){"AUTH", a->password});
-    }
     if (a->db != 0) {
         greet(s, LW__GREET_SELECT, 2, (const char *[]){"SELECT", db});
     }
     greet(s, LW__GREET_SETNAME, 3, (const char *[]){"CLIENT", "SETNAME", a->client_name});
     greet(s, LW__GREET_ID, 2, (const char *[]){"CLIENT", "ID"});
     greet(s, LW__GREET_INFO, 2, (const char *[]){"INFO", "server"});
+}
+
+static void link_up(void *arg)
+{
+    struct lw__session *s = arg;
+    const struct lw__access *a = s->access;
+
+    lw__timer_set(a->loop, &s->timer, s->share_us);
+    s->greetings_open = 0;
+    if (a->login != NULL) {
+        s->login.wanted = true;
+        a->login->wanted(a->login_arg, &s->login);
+        return;
+    }
+    if (a->password != NULL) {
+        log_in(s, a->username, a->password);
+    }
+    introduce(s);
+}
+
+void lw__session_log_in(struct lw__login *login, const char *username,
+                        const char *password)
+{
+    struct lw__session *s = LW__OWNER(struct lw__session, login, login);
+
+    forget_login(s);
+    log_in(s, *username != '\0' ? username : NULL, password);
+    introduce(s);
+}
+
+void lw__session_refuse(struct lw__login *login, const char *why)
+{
+    struct lw__session *s = LW__OWNER(struct lw__session, login, login);
+
+    forget_login(s);
+    s->address = s->addresses.count;
+    lw__session_fail(s, why);
 }
 
 static void link_push(void *arg, const struct lw__reply *reply)
@@ -235,6 +288,7 @@ static void connect_next(struct lw__session *s)
         .connect_timeout_ms = share > LW__MS ? (uint32_t)(share / LW__MS) : 1,
         .request_timeout_ms = a->request_timeout_ms,
         .reply_max = REPLY_MAX,
+        .tls = a->tls.server_name != NULL ? &a->tls : NULL,
     };
     char why[LW__WHY] = "out of memory";
 
@@ -328,6 +382,7 @@ void lw__session_start(struct lw__session *session)
 
 void lw__session_stop(struct lw__session *session)
 {
+    forget_login(session);
     lw__timer_cancel(session->access->loop, &session->timer);
     lw__defer_cancel(session->access->loop, &session->overdue);
     lw__lookup_cancel(session->lookup);

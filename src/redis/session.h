@@ -11,6 +11,7 @@
 #include "base/told.h"
 #include "loop/timer.h"
 #include "redis/link.h"
+#include "redis/tls.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,6 +22,19 @@ struct lw__random;
 
 #define LW__RUN_ID_SIZE 41
 
+/* A connection that stands, and is to be told what to log in with. */
+struct lw__login {
+    struct lw__login *next, *prev; /* of whoever is asked */
+    bool wanted;
+};
+
+/* Who is asked that: answers by lw__session_log_in or lw__session_refuse, later and from
+ * the loop, unless told to forget it. */
+struct lw__login_events {
+    void (*wanted)(void *arg, struct lw__login *login);
+    void (*forget)(void *arg, struct lw__login *login);
+};
+
 /* What both connections of a node share; all strings live as long as the node. */
 struct lw__access {
     struct lw__loop *loop;
@@ -28,8 +42,11 @@ struct lw__access {
     struct lw__random *random;
     const char *host, *path; /* one of them */
     uint16_t port;
-    const char *username, *password; /* or NULL */
+    const char *username, *password;      /* or NULL */
+    const struct lw__login_events *login; /* in place of both; or NULL */
+    void *login_arg;
     const char *client_name;
+    struct lw__tls_options tls; /* without a name: none */
     int db;
     uint32_t connect_timeout_ms; /* for name, connection and greeting together */
     uint32_t request_timeout_ms, backoff_min_ms, backoff_max_ms;
@@ -67,6 +84,7 @@ struct lw__session {
     } state;
     struct lw__link *link;
     struct lw__lookup *lookup;
+    struct lw__login login;
     struct lw__timer timer;      /* its limit; backing off: the next attempt */
     struct lw__deferred overdue; /* its limit has passed, are the answers there? */
     bool looked;                 /* the loop has looked for them since */
@@ -105,6 +123,11 @@ void lw__session_abandon(struct lw__session *session); /* in a forked child */
 void lw__session_say(struct lw__session *session, struct lw__request *request,
                      const struct lw__request_type *type, size_t words,
                      const char *const *text);
+/* Greets, as this user ("": the default one), unless the connection has ended. */
+void lw__session_log_in(struct lw__login *login, const char *username,
+                        const char *password);
+/* There is nothing to log in with: backs off, without a try at a further address. */
+void lw__session_refuse(struct lw__login *login, const char *why);
 /* This connection is of no use: ends it as if the server had. */
 void lw__session_fail(struct lw__session *session, const char *why);
 #endif

@@ -15,6 +15,7 @@
 #include "redis/wire.h"
 
 #include "base/owner.h"
+#include "base/sigpipe.h"
 #include "lockwire.h"
 #include "loop/loop.h"
 
@@ -22,10 +23,8 @@
 #include <fcntl.h>
 #include <hiredis/adapters/libevent.h>
 #include <hiredis/sds.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifndef MSG_NOSIGNAL
@@ -35,7 +34,7 @@
 /* An output buffer that had to grow beyond this is given back when it is empty. */
 #define KEPT ((size_t)256 * 1024)
 
-static void give_up(struct lw__wire *wire, int error)
+void lw__wire_give_up(struct lw__wire *wire, int error)
 {
     wire->error = error;
     lw__defer(wire->loop, wire->broken, false);
@@ -43,8 +42,17 @@ static void give_up(struct lw__wire *wire, int error)
 
 /* Writing */
 
-static void empty(redisContext *c)
+static void wipe(const struct lw__wire *wire, char *bytes, size_t length)
 {
+    if (wire->wiping) {
+        explicit_bzero(bytes, length);
+    }
+}
+
+static void empty(struct lw__wire *wire, redisContext *c)
+{
+    wipe(wire, c->obuf, sdslen(c->obuf));
+    wire->wiping = false;
     sdssetlen(c->obuf, 0);
     c->obuf[0] = '\0';
 }
@@ -59,21 +67,32 @@ static void shrink(redisContext *c)
     }
 }
 
-/* One write; what the socket took leaves the buffer. */
+/* What was written leaves the buffer. */
+static void take_away(struct lw__wire *wire, redisContext *c, size_t written)
+{
+    size_t length = sdslen(c->obuf);
+
+    if (written == length) {
+        empty(wire, c);
+        shrink(c);
+    } else if (written > 0) {
+        memmove(c->obuf, c->obuf + written, length - written + 1);
+        sdssetlen(c->obuf, length - written);
+        wipe(wire, c->obuf + sdslen(c->obuf) + 1, written - 1);
+    }
+}
+
+/* One write. */
 static void write_out(struct lw__wire *wire, redisContext *c)
 {
     size_t length = sdslen(c->obuf);
     ssize_t written = length > 0 ? send(c->fd, c->obuf, length, MSG_NOSIGNAL) : 0;
 
     if (written < 0 && errno != EAGAIN && errno != EINTR) {
-        give_up(wire, errno);
-        empty(c);
-    } else if (written == (ssize_t)length) {
-        empty(c);
-        shrink(c);
-    } else if (written > 0) {
-        memmove(c->obuf, c->obuf + written, length - (size_t)written + 1);
-        sdssetlen(c->obuf, length - (size_t)written);
+        lw__wire_give_up(wire, errno);
+        empty(wire, c);
+    } else if (written >= 0) {
+        take_away(wire, c, (size_t)written);
     }
 }
 
@@ -101,6 +120,27 @@ static void use_its_own(struct lw__wire *wire)
     wire->context->c.funcs = wire->original;
 }
 
+static ssize_t write_by_original(redisContext *c)
+{
+    struct lw__wire *wire = LW__OWNER(redisAsyncContext, c, c)->data;
+    ssize_t written = wire->original->write(c);
+
+    if (written > 0) {
+        take_away(wire, c, (size_t)written);
+        written = 0;
+    }
+    return written;
+}
+
+void lw__wire_wrap(struct lw__wire *wire, void (*async_read)(redisAsyncContext *),
+                   void (*async_write)(redisAsyncContext *))
+{
+    use_our_write(wire);
+    wire->functions.write = write_by_original;
+    wire->functions.async_read = async_read;
+    wire->functions.async_write = async_write;
+}
+
 static void handle_write(redisAsyncContext *context)
 {
     redisAsyncHandleWrite(context);
@@ -111,18 +151,11 @@ static void handle_write(redisAsyncContext *context)
 /* Whether it has connected, and if so the first write: what was sent until then. */
 static void handle_connected(redisAsyncContext *context)
 {
-    const struct timespec at_once = {0, 0};
-    sigset_t broken_pipe, before, pending;
+    struct lw__sigpipe held;
 
-    (void)sigemptyset(&broken_pipe);
-    (void)sigaddset(&broken_pipe, SIGPIPE);
-    (void)sigpending(&pending);
-    (void)pthread_sigmask(SIG_BLOCK, &broken_pipe, &before);
+    lw__sigpipe_hold(&held);
     redisAsyncHandleWrite(context);
-    if (sigismember(&pending, SIGPIPE) == 0) {
-        (void)sigtimedwait(&broken_pipe, NULL, &at_once);
-    }
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    lw__sigpipe_let_go(&held);
 }
 
 static void handle_write(redisAsyncContext *context)
@@ -185,11 +218,25 @@ static bool is_watched(const redisLibeventEvents *e, short what)
 #endif
 }
 
+void lw__wire_watch(struct lw__wire *wire)
+{
+    redisLibeventEvents *e = wire->context->ev.data;
+
+    if (wire->waiting) {
+        return;
+    }
+    redisLibeventAddWrite(e);
+    wire->waiting = true;
+    if (!is_watched(e, EV_WRITE)) {
+        lw__wire_give_up(wire, ENOMEM);
+    }
+}
+
 /* The hooks of the context, in place of the adapter's. */
 
 static void add_write(void *data)
 {
-    redisLibeventEvents *e = data;
+    const redisLibeventEvents *e = data;
     struct lw__wire *wire = e->context->data;
 
     if (wire->waiting) {
@@ -197,12 +244,8 @@ static void add_write(void *data)
     }
     if ((e->context->c.flags & REDIS_CONNECTED) != 0 && !wire->flushing) {
         lw__defer(wire->loop, &wire->flush, true);
-        return;
-    }
-    redisLibeventAddWrite(data);
-    wire->waiting = true;
-    if (!is_watched(e, EV_WRITE)) {
-        give_up(wire, ENOMEM);
+    } else {
+        lw__wire_watch(wire);
     }
 }
 
@@ -226,13 +269,13 @@ static void add_read(void *data)
 
     wire->fresh = true;
     if (reader->len - reader->pos > wire->buffered_max) {
-        give_up(wire, EMSGSIZE);
+        lw__wire_give_up(wire, EMSGSIZE);
     }
     if (!wire->reading) {
         redisLibeventAddRead(data);
         wire->reading = is_watched(e, EV_READ);
         if (!wire->reading) {
-            give_up(wire, ENOMEM);
+            lw__wire_give_up(wire, ENOMEM);
         }
     }
 }
@@ -330,11 +373,25 @@ void lw__wire_look(struct lw__wire *wire)
     handle_write(wire->context);
 }
 
+/* A buffer that grows leaves its old bytes behind: it does so before there are any. Where
+ * that finds no memory, what comes next will not either, and fails. */
+void lw__wire_wipe(struct lw__wire *wire, size_t room)
+{
+    redisContext *c = &wire->context->c;
+    sds larger = sdsMakeRoomFor(c->obuf, room);
+
+    if (larger != NULL) {
+        c->obuf = larger;
+    }
+    wire->wiping = true;
+}
+
 void lw__wire_detach(struct lw__wire *wire)
 {
     lw__defer_cancel(wire->loop, &wire->flush);
     lw__defer_cancel(wire->loop, wire->broken);
     if (wire->context != NULL) {
+        wipe(wire, wire->context->c.obuf, sdslen(wire->context->c.obuf));
         use_its_own(wire);
         wire->context->data = NULL;
         wire->context = NULL;

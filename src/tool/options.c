@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define EMBEDDED "embedded:"
 #define DEFAULT_LEASE_MS 30000
@@ -165,6 +166,18 @@ static int parse_option(int option, char **argv, struct options *options)
     case 'P':
         options->password_file = optarg;
         return GO_ON;
+    case 'A':
+        options->tls_ca = optarg;
+        return GO_ON;
+    case 'C':
+        options->tls_cert = optarg;
+        return GO_ON;
+    case 'K':
+        options->tls_key = optarg;
+        return GO_ON;
+    case 'S':
+        options->tls_server_name = optarg;
+        return GO_ON;
     case 'h':
         return help(options->subcommand);
     case ':':
@@ -173,6 +186,30 @@ static int parse_option(int option, char **argv, struct options *options)
         return refuse(options->subcommand, "%s: no such option, or an ambiguous one",
                       argv[optind - 1]);
     }
+}
+
+/* The first of the options for rediss:// that was given; NULL: none. */
+static const char *tls_option(const struct options *options)
+{
+    return options->tls_ca != NULL            ? "--cacert"
+           : options->tls_cert != NULL        ? "--cert"
+           : options->tls_key != NULL         ? "--key"
+           : options->tls_server_name != NULL ? "--sni"
+                                              : NULL;
+}
+
+static int check_tls(const struct options *options)
+{
+    const char *option = tls_option(options);
+
+    if (option != NULL && strncasecmp(options->url, "rediss://", 9) != 0) {
+        return refuse(options->subcommand, "%s needs a URL that begins with rediss://",
+                      option);
+    }
+    if ((options->tls_cert != NULL) != (options->tls_key != NULL)) {
+        return refuse(options->subcommand, "--cert and --key need each other");
+    }
+    return GO_ON;
 }
 
 static int choose_server(struct options *options)
@@ -190,12 +227,15 @@ static int choose_server(struct options *options)
         return refuse(options->subcommand,
                       "--password-file: the server of %s has no password", EMBEDDED);
     }
-    return GO_ON;
+    return check_tls(options);
 }
 
 #define COMMON                                                                           \
     {"redis", required_argument, NULL, 'r'},                                             \
         {"password-file", required_argument, NULL, 'P'},                                 \
+        {"cacert", required_argument, NULL, 'A'},                                        \
+        {"cert", required_argument, NULL, 'C'}, {"key", required_argument, NULL, 'K'},   \
+        {"sni", required_argument, NULL, 'S'},                                           \
     {                                                                                    \
         "help", no_argument, NULL, 'h'                                                   \
     }
@@ -310,6 +350,14 @@ static int parse(int argc, char **argv, struct options *options)
     result = subcommand == RUN ? check_run(argc, argv, options)
                                : check_others(argc, argv, options);
     return result == GO_ON ? choose_server(options) : result;
+}
+
+void options_tls(const struct options *options, struct lw_client_options *client)
+{
+    client->tls_ca = options->tls_ca;
+    client->tls_cert = options->tls_cert;
+    client->tls_key = options->tls_key;
+    client->tls_server_name = options->tls_server_name;
 }
 
 int options_parse(int argc, char **argv, struct options *options)

@@ -20,8 +20,10 @@ struct options {
     const char *url;
     const char *password_file; /* or NULL */
     char *password;            /* what main read there, or NULL; wiped by who uses it */
-    bool embedded;             /* the server is to be started ... */
-    const char *embedded_dir;  /* ... there; NULL: in a folder of its own */
+    /* files and a name for rediss://, or NULL */
+    const char *tls_ca, *tls_cert, *tls_key, *tls_server_name;
+    bool embedded;            /* the server is to be started ... */
+    const char *embedded_dir; /* ... there; NULL: in a folder of its own */
     /* run */
     enum lw_mode mode;
     const char *owner; /* or NULL */
@@ -43,5 +45,7 @@ struct options {
 
 /* -1: go on with `options`. Else the code to exit with; everything has been said. */
 int options_parse(int argc, char **argv, struct options *options);
+/* What they say of TLS, for a client. */
+void options_tls(const struct options *options, struct lw_client_options *client);
 
 #endif

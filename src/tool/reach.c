@@ -104,6 +104,7 @@ int reach_open(struct reach *reach, const char *client_name)
     client.errbuf = reach->error;
     client.errbuf_size = sizeof(reach->error);
     client.password = reach->options->password;
+    options_tls(reach->options, &client);
     error = lw_client_new(reach->base, reach->options->url, &client, &reach->client);
     password_wipe(reach->options->password);
     if (error == 0) {

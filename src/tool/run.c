@@ -239,6 +239,7 @@ static int start(struct run *run)
     acquire.margin_ms = (uint32_t)run->options->margin_ms;
     acquire.lost = on_lost;
     client.password = run->options->password;
+    options_tls(run->options, &client);
     error = lw_client_new(run->base, run->options->url, &client, &run->client);
     password_wipe(run->options->password);
     if (error == 0) {

@@ -26,8 +26,9 @@ static const char about[] =
     "  --version  the versions of the command and the library\n";
 
 #define REDIS_OPTION                                                                     \
-    "  --redis URL    redis://[[user][:password]@]host[:port][/db], "                    \
-    "unix:///path[?db=N],\n"
+    "  --redis URL    redis://[[user][:password]@]host[:port][/db], rediss:// (with "    \
+    "TLS),\n"                                                                            \
+    "                 unix:///path[?db=N],\n"
 #define PASSWORD_OPTION                                                                  \
     "  --password-file FILE\n"                                                           \
     "                 the password is the first line of FILE; where FILE is - that of "  \
@@ -36,6 +37,11 @@ static const char about[] =
     "                 shows in the list of processes, LOCKWIRE_URL in the\n"             \
     "                 environment of whatever `lockwire run` starts, which also\n"       \
     "                 inherits N where FILE is /dev/fd/N\n"
+#define TLS_OPTIONS                                                                      \
+    "  --cacert FILE, --cert FILE, --key FILE, --sni NAME\n"                             \
+    "                 with rediss://: whom to trust (a file or a folder; else as the\n"  \
+    "                 system does), this client's certificate and key, and the name\n"   \
+    "                 that the server's certificate must be for (else the URL's)\n"
 #define HELP_OPTION "  --help         this text\n"
 #define URL_ENVIRONMENT                                                                  \
     "Environment: LOCKWIRE_URL is used where --redis is not given; without "             \
@@ -69,7 +75,7 @@ static const char run_options[] =
     "                 or embedded:/path (the same, shared by all who name that "
     "folder,\n"
     "                 which is theirs alone, with mode 0700)\n" PASSWORD_OPTION
-        HELP_OPTION "\n" TIMES;
+        TLS_OPTIONS HELP_OPTION "\n" TIMES;
 
 static const char run_codes[] =
     "\n"
@@ -111,7 +117,8 @@ static const char run_codes[] =
 
 #define ASK_OPTIONS                                                                      \
     REDIS_OPTION                                                                         \
-    "                 or embedded:/path (see run)\n" PASSWORD_OPTION HELP_OPTION
+    "                 or embedded:/path (see run)\n" PASSWORD_OPTION TLS_OPTIONS         \
+        HELP_OPTION
 
 static const char status_text[] =
     "\n"

@@ -3,7 +3,8 @@
 """Keeps the documents true where that is cheap: each path that one names is there, the README
 leads to each, test/README.md lists every folder of tests and every room, and no other,
 src/README.md lists every room of the source, and the files and names of which it tells are in
-it, the README's account may do what the scripts do, and NEWS.md begins with the version that the header and the build have.
+it, the README's account may do what the scripts do, and nothing of which the source does not
+speak, and NEWS.md begins with the version that the header and the build have.
 
 Owns the list of documents. A path is what stands in `backquotes`, in a link or in an indented
 line, begins with a folder of this tree (or of the document's own, where a table names it) and
@@ -29,6 +30,8 @@ VERSIONS = { # where the version stands, and how
 }
 LISTED = re.compile(r"^\| `(?:src/)?([\w-]+)/` \|", re.M)
 FILE = re.compile(r"[\w-]+\.(?:c|h|lua|py)")
+GRANT = re.compile(r"\+([a-z]+)(?:\|([a-z]+))?")
+COMMAND = re.compile(r"(?<![A-Z])[A-Z]+(?![A-Z])")
 CALL = re.compile(r"\b(?:call|pcall|try)\('([A-Z]+)'")
 SPAN = re.compile(r"`([^`]+)`")
 
@@ -90,13 +93,19 @@ def check_names(root):
 
 
 def check_account(root):
-    """The account that README.md makes may give all commands that the scripts do."""
-    may = re.findall(r"\+([a-z]+)", read(root, "README.md"))
-    for name in sorted(os.listdir(os.path.join(root, "scripts"))):
-        if name.endswith(".lua"):
-            for command in CALL.findall(read(root, f"scripts/{name}")):
+    """The account that README.md makes may give all commands that the scripts do, and only
+    what something there speaks of. What a life needs test/integration/server/account.c sees."""
+    granted = GRANT.findall(read(root, "README.md"))
+    may, known = {command for command, _ in granted}, {""}
+    for folder in ("scripts", "src/redis"):
+        for name in sorted(os.listdir(os.path.join(root, folder))):
+            text = read(root, f"{folder}/{name}")
+            known.update(command.lower() for command in COMMAND.findall(text))
+            for command in CALL.findall(text) if name.endswith(".lua") else ():
                 if command.lower() not in may:
                     yield f"README.md's account may not {command}, which {name} does"
+    for command in sorted({word for words in granted for word in words} - known):
+        yield f"README.md's account may {command}, of which the source knows nothing"
 
 
 def check_versions(root):
@@ -134,24 +143,27 @@ def self_test():
                               "| `api/` | `build/gone`, `either/or` |\n")
     good["scripts/ask.lua"] = "redis.pcall('GET', name)\n"
     good["src/base/log.c"] = "void lw__log(void);\n"
-    good["src/README.md"] = "| `src/base/` |\n`log.c` has `lw__log`.\n"
+    good["src/README.md"] = "| `src/base/` |\n| `src/redis/` |\n`log.c` has `lw__log`.\n"
     bad = {
         "a path that is gone": ("SECURITY.md", "See `test/unit/gone.c`."),
         "one in a command": ("CONTRIBUTING.md", "    python3 -B test/gone.py\n"),
         "one in a link": ("bench/README.md", "[it](test/gone)"),
-        "a document that nobody finds": ("README.md", ""),
+        "a document that nobody finds": ("README.md", " +get"),
         "a room that is not listed": ("test/README.md", "| `unit/` |\n| `integration/` |\n"),
-        "a command that the account may not": ("scripts/ask.lua", "try('ZRANK', queue)"),
+        "a command that the account may not": 
+            ("scripts/ask.lua", good["scripts/ask.lua"] + "try('ZRANK', queue)"),
+        "one that it may in vain": ("README.md", good["README.md"] + " +set"),
+        "a subcommand that it may in vain": ("README.md", good["README.md"] + " +get|set"),
         "news of another version": ("NEWS.md", "## 1.2.2\n"),
         "a header of another one": ("include/lockwire.h", '#define LW_VERSION "1.2.4"\n'),
         "a room that is not there": ("test/README.md", good["test/README.md"] + "| `x/` |\n"),
         "a room of the source that is not listed": ("src/README.md", ""),
-        "a file of the source that is gone": ("src/README.md", "| `src/base/` |\n`gone.c`"),
-        "a function that is gone": ("src/README.md", "| `src/base/` |\n`lw__gone`"),
+        "a file of the source that is gone": ("src/README.md", good["src/README.md"] + "`gone.c`"),
+        "a function that is gone": ("src/README.md", good["src/README.md"] + "`lw__gone`"),
     }
     with tempfile.TemporaryDirectory() as root:
-        for folder in ("test/unit", "test/integration/api", "bench", "src/base", "include",
-                       "scripts"):
+        for folder in ("test/unit", "test/integration/api", "bench", "src/base", "src/redis",
+                       "include", "scripts"):
             os.makedirs(os.path.join(root, folder))
 
         def problems(**changes):

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A session that does not come to stand: the name server says nothing, no address
- * answers, it is stopped in between. Knows session.h, and loop.h's place for the file
- * that names servers.
+ * answers, nobody says what to log in with, it is stopped in between. Knows session.h,
+ * and loop.h's place for the file that names servers.
  *
  * Happy path: each attempt's end is noted as its reason, and the delay before the next
  * one grows.
@@ -27,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 struct scene {
@@ -41,6 +42,7 @@ struct scene {
     int lost;
     char why[LW__WHY];
     int64_t lost_us;
+    int wanted, forgotten; /* logins */
 };
 
 static void on_ready(void *arg)
@@ -56,6 +58,22 @@ static void on_lost(void *arg, const char *why)
     scene->lost++;
     scene->lost_us = lw__now_us();
     (void)snprintf(scene->why, sizeof(scene->why), "%s", why);
+}
+
+static void on_wanted(void *arg, struct lw__login *login)
+{
+    struct scene *scene = arg;
+
+    assert_ptr_equal(login, &scene->session.login);
+    scene->wanted++;
+}
+
+static void on_forget(void *arg, struct lw__login *login)
+{
+    struct scene *scene = arg;
+
+    assert_ptr_equal(login, &scene->session.login);
+    scene->forgotten++;
 }
 
 /* A name server that never answers is the only one that is asked. */
@@ -185,6 +203,57 @@ static void test_it_is_stopped_and_started_at_any_moment(void **state)
     assert_int_equal(scene->lost, 0);
 }
 
+/* At a place of its own, for unix sockets. */
+static int listen_at(char *path, size_t size)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+    (void)snprintf(path, size, "/tmp/lockwire-session.%d", (int)getpid());
+    (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    return fd;
+}
+
+static void await_wanted(struct scene *scene, int wanted)
+{
+    while (scene->wanted < wanted) {
+        assert_int_equal(event_base_loop(scene->base, EVLOOP_ONCE), 0);
+    }
+}
+
+/* Who is asked what to log in with must not answer a connection that is no more. */
+static void test_a_login_is_forgotten_with_its_connection(void **state)
+{
+    static const struct lw__login_events events = {on_wanted, on_forget};
+    struct scene *scene = *state;
+    char path[64];
+    int listener = listen_at(path, sizeof(path));
+
+    scene->access.path = path;
+    scene->access.login = &events;
+    scene->access.login_arg = scene;
+    lw__session_start(&scene->session);
+    await_wanted(scene, 1);
+    assert_int_equal(scene->forgotten, 0);
+    (void)close(accept(listener, NULL, NULL));
+    await_losses(scene, 1);
+    assert_int_equal(scene->forgotten, 1);
+    await_wanted(scene, 2);
+    lw__session_stop(&scene->session);
+    assert_int_equal(scene->forgotten, 2);
+    lw__session_start(&scene->session);
+    await_wanted(scene, 3);
+    lw__session_refuse(&scene->session.login, "nothing to log in with");
+    assert_int_equal(scene->forgotten, 3);
+    await_losses(scene, 2);
+    assert_string_equal(scene->why, "nothing to log in with");
+    assert_int_equal(scene->forgotten, 3);
+    (void)close(listener);
+    (void)unlink(path);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -193,6 +262,7 @@ int main(void)
         TEST(test_a_look_up_that_takes_too_long_is_given_up),
         TEST(test_the_delay_grows_up_to_its_limit),
         TEST(test_it_is_stopped_and_started_at_any_moment),
+        TEST(test_a_login_is_forgotten_with_its_connection),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

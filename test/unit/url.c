@@ -36,26 +36,28 @@ static void assert_text(const char *got, const char *wanted)
 static void test_good_urls(void **state)
 {
     static const struct good cases[] = {
-        {"redis://h", {"h", NULL, NULL, NULL, 6379, -1}},
-        {"REDIS://Host.example", {"Host.example", NULL, NULL, NULL, 6379, -1}},
-        {"redis://h/", {"h", NULL, NULL, NULL, 6379, -1}},
-        {"redis://h/0", {"h", NULL, NULL, NULL, 6379, 0}},
-        {"redis://h:1/15", {"h", NULL, NULL, NULL, 1, 15}},
-        {"redis://h:65535/2147483647", {"h", NULL, NULL, NULL, 65535, 2147483647}},
-        {"redis://:pw@h", {"h", NULL, NULL, "pw", 6379, -1}},
-        {"redis://:a:b@h", {"h", NULL, NULL, "a:b", 6379, -1}},
-        {"redis://:a@b@h", {"h", NULL, NULL, "a@b", 6379, -1}},
-        {"redis://u:pw@h:7/1", {"h", NULL, "u", "pw", 7, 1}},
-        {"redis://u:@h", {"h", NULL, "u", "", 6379, -1}},
-        {"redis://:@h", {"h", NULL, NULL, NULL, 6379, -1}},
-        {"redis://u@h", {"h", NULL, "u", NULL, 6379, -1}},
-        {"redis://u%3A@h:7/1", {"h", NULL, "u:", NULL, 7, 1}},
-        {"redis://us%40er:p%2Fw%3f@h", {"h", NULL, "us@er", "p/w?", 6379, -1}},
-        {"redis://127.0.0.1:6380", {"127.0.0.1", NULL, NULL, NULL, 6380, -1}},
-        {"redis://[::1]", {"::1", NULL, NULL, NULL, 6379, -1}},
-        {"redis://[fe80::1%25eth0]:7/2", {"fe80::1%eth0", NULL, NULL, NULL, 7, 2}},
-        {"unix:///run/r.sock", {NULL, "/run/r.sock", NULL, NULL, 0, -1}},
-        {"unix:///a%20b%3fc?db=3", {NULL, "/a b?c", NULL, NULL, 0, 3}},
+        {"redis://h", {"h", NULL, NULL, NULL, 6379, -1, false}},
+        {"REDIS://Host.example", {"Host.example", NULL, NULL, NULL, 6379, -1, false}},
+        {"redis://h/", {"h", NULL, NULL, NULL, 6379, -1, false}},
+        {"redis://h/0", {"h", NULL, NULL, NULL, 6379, 0, false}},
+        {"redis://h:1/15", {"h", NULL, NULL, NULL, 1, 15, false}},
+        {"redis://h:65535/2147483647", {"h", NULL, NULL, NULL, 65535, 2147483647, false}},
+        {"redis://:pw@h", {"h", NULL, NULL, "pw", 6379, -1, false}},
+        {"redis://:a:b@h", {"h", NULL, NULL, "a:b", 6379, -1, false}},
+        {"redis://:a@b@h", {"h", NULL, NULL, "a@b", 6379, -1, false}},
+        {"redis://u:pw@h:7/1", {"h", NULL, "u", "pw", 7, 1, false}},
+        {"redis://u:@h", {"h", NULL, "u", "", 6379, -1, false}},
+        {"redis://:@h", {"h", NULL, NULL, NULL, 6379, -1, false}},
+        {"redis://u@h", {"h", NULL, "u", NULL, 6379, -1, false}},
+        {"redis://u%3A@h:7/1", {"h", NULL, "u:", NULL, 7, 1, false}},
+        {"redis://us%40er:p%2Fw%3f@h", {"h", NULL, "us@er", "p/w?", 6379, -1, false}},
+        {"redis://127.0.0.1:6380", {"127.0.0.1", NULL, NULL, NULL, 6380, -1, false}},
+        {"redis://[::1]", {"::1", NULL, NULL, NULL, 6379, -1, false}},
+        {"redis://[fe80::1%25eth0]:7/2", {"fe80::1%eth0", NULL, NULL, NULL, 7, 2, false}},
+        {"rediss://u:pw@h/3", {"h", NULL, "u", "pw", 6379, 3, true}},
+        {"RedisS://[::1]:6380", {"::1", NULL, NULL, NULL, 6380, -1, true}},
+        {"unix:///run/r.sock", {NULL, "/run/r.sock", NULL, NULL, 0, -1, false}},
+        {"unix:///a%20b%3fc?db=3", {NULL, "/a b?c", NULL, NULL, 0, 3, false}},
     };
 
     (void)state;
@@ -72,6 +74,7 @@ static void test_good_urls(void **state)
         assert_text(url.password, cases[i].url.password);
         assert_int_equal(url.port, cases[i].url.port);
         assert_int_equal(url.db, cases[i].url.db);
+        assert_int_equal(url.tls, cases[i].url.tls);
         lw__url_clear(&url);
         assert_null(url.host);
     }
@@ -80,10 +83,10 @@ static void test_good_urls(void **state)
 /* Each with what must be said of it. */
 static const char *const bad_urls[][2] = {
     {NULL, "NULL"},
-    {"", "neither redis:// nor unix://"},
-    {"localhost", "neither"},
-    {"http://h", "neither"},
-    {"redis:/h", "neither"},
+    {"", "none of redis://, rediss:// and unix://"},
+    {"localhost", "none of"},
+    {"http://h", "none of"},
+    {"redis:/h", "none of"},
     {"redis://", "host is missing"},
     {"redis://:6379", "host is missing"},
     {"redis://h:70000", "port \"70000\" is not between 1 and 65535"},
@@ -152,10 +155,10 @@ static void test_bad_urls_are_explained(void **state)
 static void test_no_explanation_shows_a_password(void **state)
 {
     static const char *const cases[] = {
-        "redis://:se/cret@h",  "redis://se#cret@h",     "redis://u:se%cret@h",
-        "redis://u:secret@",   "redis://:secret@h:x",   "redis://:secret@h/secret@",
-        "redis://:sec?ret@h",  "unix://:secret@/p",     "unix:///p?password=secret",
-        "redis://:secret@h,i", "rediss://:secret@host", "redis://:secret@[::1",
+        "redis://:se/cret@h",  "redis://se#cret@h",    "redis://u:se%cret@h",
+        "redis://u:secret@",   "redis://:secret@h:x",  "redis://:secret@h/secret@",
+        "redis://:sec?ret@h",  "unix://:secret@/p",    "unix:///p?password=secret",
+        "redis://:secret@h,i", "rediss://:secret@h:x", "redis://:secret@[::1",
     };
 
     (void)state;

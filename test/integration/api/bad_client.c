@@ -71,6 +71,55 @@ static void client_option_out_of_range(void **state)
                    "backoff");
 }
 
+static int no_credentials(struct lw_client *client, struct lw_credentials *ret, void *arg)
+{
+    (void)client;
+    (void)ret;
+    (void)arg;
+    return LW_EINVAL;
+}
+
+static void a_url_with_tls_in_a_build_without(void **state)
+{
+    (void)state;
+#ifdef HAVE_TLS
+    skip();
+#endif
+    client_refused("rediss://h", client_of(), "it needs hiredis_ssl 1.1 or later");
+    client_refused("rediss://h", client_of(.tls_ca = "/nowhere"),
+                   "it needs hiredis_ssl 1.1 or later");
+}
+
+/* One of them would be ignored. */
+static void credentials_beside_a_user_or_a_password(void **state)
+{
+    const char *beside = "credentials is given beside";
+
+    (void)state;
+    client_refused("redis://h", client_of(.credentials = no_credentials, .username = "u"),
+                   beside);
+    client_refused("redis://h",
+                   client_of(.credentials = no_credentials, .password = "hunter2"),
+                   beside);
+    client_refused("redis://u@h", client_of(.credentials = no_credentials), beside);
+    client_refused("redis://:hunter2@h", client_of(.credentials = no_credentials),
+                   beside);
+}
+
+/* What follows the size that an older program has is not its options. */
+static void options_of_before_credentials(void **state)
+{
+    struct lw_client_options older = {
+        .size = offsetof(struct lw_client_options, credentials),
+        .password = "hunter2",
+        .credentials = no_credentials};
+    struct lw_client *client = NULL;
+
+    (void)state;
+    assert_int_equal(lw_client_new(stage.base, "redis://h", &older, &client), LW_OK);
+    lw_client_free(client);
+}
+
 static void client_options_of_another_size(void **state)
 {
     struct {
@@ -146,6 +195,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STAGE_TEST(url_that_is_none),
         STAGE_TEST(client_option_out_of_range),
+        STAGE_TEST(a_url_with_tls_in_a_build_without),
+        STAGE_TEST(credentials_beside_a_user_or_a_password),
+        STAGE_TEST(options_of_before_credentials),
         STAGE_TEST(client_options_of_another_size),
         STAGE_TEST(a_user_name_and_the_url_s_password),
         STAGE_TEST(stats_of_another_size),

@@ -121,6 +121,15 @@ class Usage(ToolTest):
         for subcommand in ("run", "status", "watch"):
             self.assertIn("--foreign", self.check(64, subcommand, "x", "--foreign"))
 
+    def test_tls_needs_such_a_url_and_whole_pairs(self):
+        for option in ("--cacert", "--cert", "--key", "--sni"):
+            for url in ("redis://h", "unix:///h", "embedded:"):
+                said = self.check(64, "status", "x", option, "y", "--redis", url)
+                self.assertIn(f"{option} needs a URL that begins with rediss://", said)
+        for option in ("--cert", "--key"):
+            self.assertIn("--cert and --key", self.check(64, "status", "x", option, "y", "--redis",
+                                                         "rediss://h"))
+
     def test_help(self):
         self.assertIn("run", self.check(0, "--help"))
         for subcommand, words in (("run", ("--exclusive", "--shared", "--owner", "--permits")),
@@ -129,7 +138,8 @@ class Usage(ToolTest):
                                   ("watch", ("--interval", "69", "77", "SIGINT"))):
             said = self.check(0, subcommand, "--help")
             self.assertIn(subcommand, self.check(0, "--help"))
-            for word in words + ("--redis", "--password-file", "--help", "64", "71",
+            for word in words + ("--redis", "--password-file", "rediss://", "--cacert", "--cert",
+                                 "--key", "--sni", "--help", "64", "71",
                                  "LOCKWIRE_URL"):
                 self.assertIn(word, said)
         said = self.check(0, "run", "--help")

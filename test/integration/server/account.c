@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The least account, as README.md gives it: with it each kind of lock has a whole life,
+ * and all that the server refused meanwhile, by its own log and its own count, is what
+ * README.md calls optional; with that granted as well, nothing. And it is the least: each
+ * command that it grants was used. Needs README.md, whose path is given to the compiler.
+ * Must not know which commands there are.
+ *
+ * Happy path: the account is made, clients log in with it, a life is lived, ACL LOG.
+ */
+#include "inspect/scene.h"
+#include "monitor.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NAME "job:1" /* README's account is for job:* */
+#define BEGINS "An account needs no more than this"
+#define RECIPE "    ACL SETUSER daemon "
+#define WORDS 16
+#define CHANNEL_OF_REDISSON "&redisson_lock__channel:*"
+
+/* ---- what README.md says ---- */
+
+static struct {
+    char text[4096];   /* from BEGINS to the end of the recipe */
+    char recipe[2048]; /* the command */
+    char optional[WORDS][32];
+    size_t optionals;
+} told;
+static char called[65536]; /* names of commands, in all lives, each between blanks */
+static const char *beside; /* a word that the life at hand needs as well; or NULL */
+
+/* What grants a command, before the recipe. */
+static void note_optional(void)
+{
+    char text[sizeof(told.text)];
+
+    memcpy(text, told.text, sizeof(text));
+    told.optionals = 0;
+    for (char *rest = text, *word; (word = strtok_r(rest, " \n`,;()", &rest)) != NULL;) {
+        if (*word == '+' && told.optionals < WORDS) {
+            (void)snprintf(told.optional[told.optionals++], sizeof(*told.optional), "%s",
+                           word + 1);
+        }
+    }
+    assert_true(told.optionals >= 3);
+}
+
+static void read_readme(void)
+{
+    static char all[200000];
+    FILE *file = fopen(README, "r");
+    size_t length;
+
+    assert_non_null(file);
+    length = fread(all, 1, sizeof(all) - 1, file);
+    (void)fclose(file);
+    all[length] = '\0';
+    const char *from = strstr(all, BEGINS);
+    const char *recipe = from != NULL ? strstr(from, RECIPE) : NULL;
+    const char *end = recipe != NULL ? strstr(recipe, "\n\n") : NULL;
+    if (end == NULL) {
+        stage_fail("README.md has no account");
+    }
+    (void)snprintf(told.text, sizeof(told.text), "%.*s", (int)(recipe - from), from);
+    (void)snprintf(told.recipe, sizeof(told.recipe), "%.*s", (int)(end - recipe) - 4,
+                   recipe + 4);
+    note_optional();
+}
+
+/* ---- the account ---- */
+
+/* What of README.md's is granted. */
+enum grant { NOTHING_OPTIONAL, OPTIONAL_SUBCOMMANDS, ALL_OPTIONAL };
+
+static bool is_granted(const char *optional, enum grant grant)
+{
+    return grant == ALL_OPTIONAL ||
+           (grant == OPTIONAL_SUBCOMMANDS && strchr(optional, '|') != NULL);
+}
+
+/* Not every server has all of these. */
+static bool server_takes(const char *optional)
+{
+    redisReply *reply = server_try(&stage.server, "ACL SETUSER daemon +%s", optional);
+    bool taken = reply->type != REDIS_REPLY_ERROR;
+
+    freeReplyObject(reply);
+    return taken;
+}
+
+/* Word by word as README.md has it. */
+static void make_account(enum grant grant)
+{
+    char words[sizeof(told.recipe)], *rest = words, *word;
+    const char *arguments[128];
+    int count = 0;
+
+    memcpy(words, told.recipe, sizeof(words));
+    while (count < 127 && (word = strtok_r(rest, " \n", &rest)) != NULL) {
+        arguments[count++] = word;
+    }
+    if (beside != NULL) {
+        arguments[count++] = beside;
+    }
+    redisReply *reply = redisCommandArgv(stage.server.admin, count, arguments, NULL);
+    if (reply == NULL || reply->type == REDIS_REPLY_ERROR) {
+        stage_fail("README.md's account: %s", reply != NULL ? reply->str : "no answer");
+    }
+    freeReplyObject(reply);
+    for (size_t i = 0; i < told.optionals; i++) {
+        if (is_granted(told.optional[i], grant)) {
+            (void)server_takes(told.optional[i]);
+        }
+    }
+    redis_ok("ACL LOG RESET");
+    redis_ok("CONFIG RESETSTAT");
+}
+
+/* ---- what was used ---- */
+
+/* The server's count has those of scripts, too. (The test's own are among them.) */
+static void note_called(void)
+{
+    size_t used = strlen(called);
+
+    for (char *rest = (char *)(uintptr_t)redis_text("INFO commandstats"), *line;
+         (line = strtok_r(rest, "\r\n", &rest)) != NULL;) {
+        char name[64];
+        if (sscanf(line, "cmdstat_%63[^:]", name) == 1 &&
+            strstr(line, ":calls=0") == NULL) {
+            used += (size_t)snprintf(called + used, sizeof(called) - used, " %s ", name);
+        }
+    }
+}
+
+/* 6.2's count has no subcommands, either. */
+static bool was_called(const char *command)
+{
+    char whole[64], first[64];
+
+    (void)snprintf(whole, sizeof(whole), " %s ", command);
+    (void)snprintf(first, sizeof(first), " %.*s ", (int)strcspn(command, "|"), command);
+    return strstr(called, whole) != NULL || strstr(called, first) != NULL;
+}
+
+/* ---- what was refused ---- */
+
+static bool refused[WORDS]; /* of what is optional, in all lives */
+
+/* 6.2's log has commands without their subcommands. */
+static bool names(const char *object, const char *optional)
+{
+    size_t length = strcspn(optional, "|");
+
+    return strcmp(object, optional) == 0 ||
+           (strlen(object) == length && strncmp(object, optional, length) == 0);
+}
+
+static void account_for(const redisReply *entry, enum grant grant)
+{
+    const char *reason = entry->element[3]->str, *context = entry->element[5]->str;
+    const char *object = entry->element[7]->str, *user = entry->element[9]->str;
+    bool known = false;
+
+    for (size_t i = 0; i < told.optionals; i++) {
+        if (names(object, told.optional[i]) && !is_granted(told.optional[i], grant)) {
+            known = refused[i] = true;
+        }
+    }
+    if (!known || strcmp(reason, "command") != 0 || strcmp(context, "toplevel") != 0 ||
+        strcmp(user, "daemon") != 0) {
+        stage_fail("refused: %s (%s, %s) to %s", object, reason, context, user);
+    }
+}
+
+static long long errors_counted(void)
+{
+    const char *at = strstr(redis_text("INFO errorstats"), "errorstat_NOPERM:count=");
+
+    return at != NULL ? atoll(strchr(at, '=') + 1) : 0;
+}
+
+/* Entries are of several alike: together as many as the server says it refused. */
+static void only_what_is_optional_was_refused(enum grant grant)
+{
+    note_called();
+    redisReply *log = server_command(&stage.server, "ACL LOG 128");
+    long long count = 0;
+
+    for (size_t i = 0; i < log->elements; i++) {
+        account_for(log->element[i], grant);
+        count += log->element[i]->element[1]->integer;
+    }
+    freeReplyObject(log);
+    assert_int_equal(count, errors_counted());
+    if (grant == ALL_OPTIONAL) {
+        assert_int_equal(count, 0);
+    }
+}
+
+/* ---- a life ---- */
+
+/* Of one kind of lock: who has it first, and who waits for that. */
+static struct lw_acquire_options holder, waiter;
+
+static struct peer *log_in(const char *label)
+{
+    return peer_ready(label, client_of(.username = "daemon", .password = "password",
+                                       .request_timeout_ms = 1000));
+}
+
+static struct hold *hold(uint32_t lease_ms)
+{
+    struct lw_acquire_options options = holder;
+
+    options.lease_ms = lease_ms;
+    options.wait_ms = -1; /* for what is given back in the background */
+    struct hold *A = ask_with(a, "A", NAME, &options);
+    UNTIL(A->result == LW_OK);
+    stage_clear_trace();
+    return A;
+}
+
+static struct hold *want(struct peer *peer, const char *label, int64_t wait_ms)
+{
+    struct lw_acquire_options options = waiter;
+
+    options.wait_ms = wait_ms;
+    return ask_with(peer, label, NAME, &options);
+}
+
+/* In a mutex' queue stands one for each client. */
+static void wait_waiting(long long members)
+{
+    if (waiter.mode == LW_MUTEX) {
+        wait_queued(NAME, members);
+    } else if (waiter.mode == LW_REDISSON) {
+        UNTIL(redis_int("EVAL %s 0 %s", "return redis.call('PUBSUB','NUMSUB',ARGV[1])[2]",
+                        "redisson_lock__channel:{" NAME "}") >= 1);
+    } else {
+        UNTIL(redis_int("ZCARD lockwire:2:rwqueue:{" NAME "}") >= members);
+    }
+}
+
+static void end(struct hold *held)
+{
+    let_go(held);
+    UNTIL(held->released == LW_OK);
+    drop(held);
+}
+
+static void granted(struct hold *asked)
+{
+    UNTIL(asked->result != PENDING);
+    assert_int_equal(asked->result, LW_OK);
+}
+
+static void hand_over_and_take_turns(void)
+{
+    struct hold *A = hold(0), *B = want(b, "B", -1), *C = want(b, "C", -1);
+
+    wait_waiting(1);
+    extend(A, 0);
+    UNTIL(A->renewed == LW_OK);
+    end(A);
+    granted(B);
+    end(B);
+    granted(C);
+    end(C);
+}
+
+static void ask_in_vain(void)
+{
+    struct hold *A = hold(0), *B = want(b, "B", 0), *C, *D;
+
+    UNTIL(B->result == LW_EBUSY);
+    C = want(b, "C", 60);
+    UNTIL(C->result == LW_ETIMEOUT);
+    D = want(b, "D", -1);
+    wait_waiting(1);
+    drop(D);
+    drop(A); /* while it is held */
+    A = hold(0);
+    end(A);
+}
+
+static void be_renewed(void)
+{
+    uint64_t renewed = peer_stats(a).renewed;
+    struct hold *A = hold(400);
+
+    UNTIL(peer_stats(a).renewed > renewed);
+    end(A);
+}
+
+static void lose_by_the_clock_and_by_the_server(void)
+{
+    struct hold *A = hold(300);
+
+    server_pause(&stage.server);
+    UNTIL(A->lost == LW_ELOST);
+    server_resume(&stage.server);
+    drop(A);
+    A = hold(0);
+    redis_ok("DEL " NAME);
+    extend(A, 0);
+    UNTIL(A->lost == LW_ENOTHELD);
+    drop(A);
+}
+
+/* Either connection; the next one of commands ends the one before, where it may. */
+static void lose_the_connections(void)
+{
+    struct hold *A = hold(0);
+
+    for (int subscription = 0; subscription <= 1; subscription++) {
+        long long id = peer_link_id(a, subscription);
+        redis_ok("CLIENT KILL ID %lld", id);
+        UNTIL(peer_link_id(a, subscription) != id);
+        peer_wait_ready(a);
+    }
+    end(A);
+}
+
+static void look_and_break(void)
+{
+    struct hold *A = hold(0), *B = want(b, "B", -1);
+    bool stranger = holder.mode == LW_REDISSON;
+
+    wait_waiting(1);
+    stage_clear_trace();
+    look_at(b, NAME);
+    break_it(b, NAME, NULL, stranger ? LW_ENOTHELD : LW_OK);
+    if (stranger) {
+        end(A);
+    } else {
+        extend(A, 0);
+        UNTIL(A->lost == LW_ENOTHELD);
+        drop(A);
+    }
+    granted(B);
+    end(B);
+}
+
+static void outlive_one_who_waits(void)
+{
+    struct hold *A = hold(0), *B;
+    struct peer *c = log_in("c");
+
+    want(c, "C", -1);
+    wait_waiting(1);
+    peer_free(c);
+    B = want(b, "B", -1);
+    wait_waiting(waiter.mode == LW_REDISSON ? 1 : 2);
+    end(A);
+    granted(B);
+    end(B);
+    stage.notes_may_stay = true; /* c's */
+}
+
+/* The counter of fencing tokens, and what the server knows of scripts. */
+static void start_anew(void)
+{
+    redis_ok("DEL lockwire:fence");
+    redis_ok("SCRIPT FLUSH");
+    end(hold(0));
+    monitor_start();
+    UNTIL(monitor_count("pexpire") > 0); /* a heartbeat keeps the counter */
+    monitor_stop();
+}
+
+static void live(enum grant grant)
+{
+    read_readme();
+    make_account(grant);
+    a = log_in("a");
+    b = log_in("b");
+    hand_over_and_take_turns();
+    ask_in_vain();
+    be_renewed();
+    lose_by_the_clock_and_by_the_server();
+    lose_the_connections();
+    look_and_break();
+    outlive_one_who_waits();
+    start_anew();
+    stage_clear_trace();
+}
+
+static void close_and_account(enum grant grant)
+{
+    stage_clear_trace();
+    peer_close(a);
+    peer_close(b);
+    EXPECT_SET("a closed; b closed");
+    peer_free(a);
+    peer_free(b);
+    only_what_is_optional_was_refused(grant);
+}
+
+static void life_of(struct lw_acquire_options held, struct lw_acquire_options waited)
+{
+    for (enum grant grant = NOTHING_OPTIONAL; grant <= ALL_OPTIONAL; grant++) {
+        holder = held;
+        waiter = waited;
+        live(grant);
+        close_and_account(grant);
+    }
+}
+
+/* ---- the kinds of lock ---- */
+
+static void a_mutex(void **state)
+{
+    (void)state;
+    life_of(*asking(.mode = LW_MUTEX), *asking(.mode = LW_MUTEX));
+}
+
+static void a_mutex_without_fence(void **state)
+{
+    (void)state;
+    life_of(*asking(.flags = LW_NO_FENCE), *asking(.flags = LW_NO_FENCE));
+}
+
+static void a_writer_before_writers(void **state)
+{
+    (void)state;
+    life_of(*asking(.mode = LW_EXCLUSIVE), *asking(.mode = LW_EXCLUSIVE));
+}
+
+static void a_writer_before_readers(void **state)
+{
+    (void)state;
+    life_of(*asking(.mode = LW_EXCLUSIVE), *asking(.mode = LW_SHARED));
+}
+
+static void a_reader_before_writers(void **state)
+{
+    (void)state;
+    life_of(*asking(.mode = LW_SHARED), *asking(.mode = LW_EXCLUSIVE));
+}
+
+static void a_permit(void **state)
+{
+    (void)state;
+    life_of(*asking(.mode = LW_SHARED, .permits = 1),
+            *asking(.mode = LW_SHARED, .permits = 1));
+}
+
+static struct hold *as(struct peer *peer, const char *label, enum lw_mode mode,
+                       const char *owner)
+{
+    return ask_with(peer, label, NAME,
+                    asking(.mode = mode, .owner = owner, .wait_ms = -1));
+}
+
+/* Re-entry, a waiting upgrade, and the second one. */
+static void an_upgrade(void **state)
+{
+    (void)state;
+    read_readme();
+    make_account(NOTHING_OPTIONAL);
+    a = log_in("a");
+    b = log_in("b");
+    struct hold *R = as(a, "R", LW_SHARED, "anna"), *S = as(b, "S", LW_SHARED, "bert");
+    granted(R);
+    granted(S);
+    struct hold *W = as(a, "W", LW_EXCLUSIVE, "anna");
+    UNTIL(redis_int("ZCARD lockwire:2:rwqueue:{" NAME "}") == 1);
+    struct hold *V = as(b, "V", LW_EXCLUSIVE, "bert");
+    UNTIL(V->result == LW_EDEADLOCK);
+    end(S);
+    granted(W);
+    struct hold *X = as(a, "X", LW_EXCLUSIVE, "anna");
+    granted(X);
+    let_go(X);
+    UNTIL(X->released == LW_STILLHELD);
+    let_go(R);
+    UNTIL(R->released == LW_STILLHELD);
+    end(W);
+    close_and_account(NOTHING_OPTIONAL);
+}
+
+static void another_database(void **state)
+{
+    (void)state;
+    read_readme();
+    make_account(NOTHING_OPTIONAL);
+    holder = *asking();
+    a = peer_ready("a", client_of(.username = "daemon", .password = "password", .db = 7));
+    b = peer_ready("b", client_of(.username = "daemon", .password = "password", .db = 7));
+    end(hold(0));
+    close_and_account(NOTHING_OPTIONAL);
+}
+
+/* README.md grants its channel beside the account. */
+static void redissons(void **state)
+{
+    (void)state;
+    read_readme();
+    assert_non_null(strstr(told.text, "`" CHANNEL_OF_REDISSON "`"));
+    beside = CHANNEL_OF_REDISSON;
+    life_of(*asking(.mode = LW_REDISSON), *asking(.mode = LW_REDISSON));
+    beside = NULL;
+}
+
+/* After all the lives: what README.md calls optional was tried by them, and what it
+ * grants was used, so that it is no more than what they need. */
+
+static void begin_to_sum_up(void)
+{
+    read_readme();
+    make_account(NOTHING_OPTIONAL);
+    if (getenv("LOCKWIRE_TEST") != NULL) {
+        skip(); /* not all of them were lived */
+    }
+}
+
+static void what_is_optional_was_tried(void **state)
+{
+    (void)state;
+    begin_to_sum_up();
+    for (size_t i = 0; i < told.optionals; i++) {
+        if (!refused[i] && server_takes(told.optional[i])) {
+            stage_fail("README.md calls %s optional, and nobody tried it",
+                       told.optional[i]);
+        }
+    }
+}
+
+static void what_is_granted_was_used(void **state)
+{
+    char words[sizeof(told.recipe)];
+
+    (void)state;
+    begin_to_sum_up();
+    if (strstr(redis_text("INFO server"), "redis_version:6.") != NULL) {
+        skip(); /* it has not all that scripts make use of */
+    }
+    memcpy(words, told.recipe, sizeof(words));
+    for (char *rest = words, *word; (word = strtok_r(rest, " \n", &rest)) != NULL;) {
+        if (*word == '+' && !was_called(word + 1)) {
+            stage_fail("README.md grants %s, and nobody used it", word);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(a_mutex),
+        STAGE_TEST(a_mutex_without_fence),
+        STAGE_TEST(a_writer_before_writers),
+        STAGE_TEST(a_writer_before_readers),
+        STAGE_TEST(a_reader_before_writers),
+        STAGE_TEST(a_permit),
+        STAGE_TEST(an_upgrade),
+        STAGE_TEST(another_database),
+        STAGE_TEST(redissons),
+        STAGE_TEST(what_is_optional_was_tried),
+        STAGE_TEST(what_is_granted_was_used),
+    };
+
+    return STAGE_RUN(tests);
+}

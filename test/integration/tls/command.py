@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The command at rediss://: what it takes, what it says, how it ends.
+
+Happy path: a server that speaks TLS and wants a certificate; every subcommand gets in.
+"""
+import os
+import socket
+import tempfile
+import unittest
+
+from resp import RedisError
+from support import COMMAND, ToolTest
+
+FILES = os.environ["LOCKWIRE_CERTIFICATES"]
+
+
+def file(name):
+    return os.path.join(FILES, name)
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+class Secured(ToolTest):
+    def setUp(self):
+        super().setUp()
+        self.server = self.redis()
+        self.port = free_port()
+        try:
+            self.server("CONFIG", "SET", "tls-auth-clients", "yes")
+        except RedisError:
+            self.skipTest("the server has no TLS")
+        for name, value in (("key-file", file("server.key")), ("ca-cert-file", file("ca.pem")),
+                            ("cert-file", file("name.pem")), ("port", str(self.port))):
+            self.server("CONFIG", "SET", "tls-" + name, value)
+        self.environment["LOCKWIRE_URL"] = f"rediss://127.0.0.1:{self.port}"
+        self.words = ("--cacert", file("ca.pem"), "--cert", file("client.pem"),
+                      "--key", file("client.key"), "--sni", "redis.example")
+
+    def run_(self, *words):
+        return self.end_of(self.spawn(COMMAND, *words))
+
+    def test_every_subcommand_gets_in(self):
+        code, out, err = self.run_("run", "job", *self.words, "--", "echo", "in")
+        self.assertEqual((code, out, err), (0, "in\n", ""))
+        self.assertEqual(self.run_("status", "job", *self.words)[0], 0)
+        self.assertEqual(self.run_("break", "job", *self.words)[0], 1)
+
+    def test_what_is_refused_is_told(self):
+        for words, code, told in (
+                (self.words[:-2], 69, "IP address mismatch (127.0.0.1)"),
+                (self.words[2:], 69, "certificate is refused"),
+                (("--cacert", file("nowhere")), 64, "nowhere: No such file"),
+                (self.words[:2] + self.words[6:], 69, "certificate required")):
+            said = self.run_("status", "job", *words)
+            self.assertEqual(said[0], code, said)
+            self.assertIn(told, said[2])
+
+    def test_what_the_machine_wants_of_tls_is_kept(self):
+        self.server("CONFIG", "SET", "tls-protocols", "TLSv1.2")
+        self.assertEqual(self.run_("status", "job", *self.words)[0], 0)
+        with tempfile.NamedTemporaryFile("w") as wishes:
+            wishes.write("openssl_conf = all\n[all]\nssl_conf = ssl\n"
+                         "[ssl]\nsystem_default = min\n[min]\nMinProtocol = TLSv1.3\n")
+            wishes.flush()
+            self.environment["OPENSSL_CONF"] = wishes.name
+            said = self.run_("status", "job", *self.words)
+        self.assertEqual(said[0], 69, said)
+        self.assertIn("protocol version", said[2])
+
+
+if __name__ == "__main__":
+    unittest.main()

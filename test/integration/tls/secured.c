@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A client at rediss://: what it promises holds there as it does without TLS, by whatever
+ * certificate the server is trusted, and however the bytes come. Must not know why a
+ * connection is refused.
+ *
+ * Happy path: a link comes up, a lock is handed over, held, lost.
+ */
+#include "child.h"
+#include "tls/scene.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+/* ---- a life ---- */
+
+static void a_lock_is_handed_over_from_client_to_client(void **state)
+{
+    int port = tls_listen("server", false);
+    struct peer *a = tls_start("a", port, NULL), *b = tls_start("b", port, NULL);
+
+    (void)state;
+    peer_wait_ready(a);
+    peer_wait_ready(b);
+    struct hold *A = take(a, "A", "x");
+    struct hold *B = ask(b, "B", "x", -1);
+    wait_queued("x", 1);
+    assert_held_by_redis(A);
+    let_go(A);
+    EXPECT_SET("A granted; A released OK; B granted");
+    assert_true(B->fence > A->fence);
+    extend(B, 0);
+    EXPECT("B renewed OK");
+    let_go(B);
+    EXPECT("B released OK");
+}
+
+static void what_is_lost_is_told(void **state)
+{
+    struct peer *a = tls_start("a", tls_listen("server", false), NULL);
+
+    (void)state;
+    peer_wait_ready(a);
+    struct hold *A = take(a, "A", "x");
+    redis_ok("DEL x");
+    extend(A, 0);
+    EXPECT("A granted; A lost ENOTHELD; A renewed ELOST");
+}
+
+static void both_connections_are_secured(void **state)
+{
+    struct relay *relay = relay_start(tls_listen("server", false));
+    struct peer *a = tls_start("a", relay->port, NULL);
+
+    (void)state;
+    peer_wait_ready(a);
+    assert_int_equal(relay->accepted, 2);
+    works(a);
+}
+
+static void a_connection_that_is_lost_is_made_again(void **state)
+{
+    struct relay *relay = relay_start(tls_listen("server", false));
+    struct peer *a = tls_start("a", relay->port, NULL);
+
+    (void)state;
+    peer_wait_ready(a);
+    struct hold *A = take(a, "A", "x");
+    relay_cut(relay);
+    UNTIL(a->downs >= 1 && a->up);
+    peer_wait_ready(a);
+    assert_held_by_redis(A);
+    let_go(A);
+    EXPECT("A granted; A released OK");
+}
+
+/* Many records each way, more than fit into a socket at once. */
+static void a_thousand_locks_at_once(void **state)
+{
+    int port = tls_listen("server", false);
+    struct peer *a = tls_start("a", port, NULL);
+    struct hold *held[1000];
+    char name[32];
+
+    (void)state;
+    peer_wait_ready(a);
+    make_narrow(port);
+    for (int i = 0; i < 1000; i++) {
+        (void)snprintf(name, sizeof(name), "n%d", i);
+        held[i] = ask(a, name, name, -1);
+    }
+    for (int i = 0; i < 1000; i++) {
+        UNTIL(held[i]->result == LW_OK);
+        let_go(held[i]);
+    }
+    for (int i = 0; i < 1000; i++) {
+        UNTIL(held[i]->released == LW_OK);
+    }
+    assert_int_equal(a->downs, 0);
+    stage_clear_trace();
+}
+
+/* ---- by which certificate ---- */
+
+static void by_the_name(void **state)
+{
+    int port = tls_listen("server", false);
+
+    (void)state;
+    works(tls_start_at("a", "localhost", port, NULL));
+}
+
+static void by_a_folder(void **state)
+{
+    int port = tls_listen("server", false);
+
+    (void)state;
+    works(tls_start("a", port, client_of(.tls_ca = tls_file("folder"))));
+}
+
+static void by_another_name_than_the_url_has(void **state)
+{
+    int port = tls_listen("name", false);
+
+    (void)state;
+    works(tls_start("a", port, client_of(.tls_server_name = "redis.example")));
+    works(tls_start("b", port, client_of(.tls_server_name = "redis.example.")));
+}
+
+static void with_a_certificate_of_the_clients(void **state)
+{
+    int port = tls_listen("server", true);
+
+    (void)state;
+    works(tls_start("a", port,
+                    client_of(.tls_cert = tls_file("client.pem"),
+                              .tls_key = tls_file("client.key"))));
+}
+
+/* ---- however the bytes come ---- */
+
+/* Byte by byte even a handshake may take a busy machine long. */
+static const struct lw_client_options patient = {.size = sizeof(patient),
+                                                 .connect_timeout_ms = 120000,
+                                                 .request_timeout_ms = 120000,
+                                                 .claim_ms = 60000};
+
+static void records_split_at_every_byte(void **state)
+{
+    struct relay *relay = relay_start(tls_listen("server", false));
+
+    (void)state;
+    relay->chunk = 1;
+    struct peer *a = tls_start("a", relay->port, &patient);
+    peer_wait_ready(a);
+    works(a);
+    assert_int_equal(a->downs, 0);
+}
+
+static void every_mode_split_at_every_byte(void **state)
+{
+    static const enum lw_mode modes[] = {LW_MUTEX, LW_SHARED, LW_EXCLUSIVE, LW_REDISSON};
+    struct relay *relay = relay_start(tls_listen("server", false));
+    struct hold *A, *B;
+
+    (void)state;
+    relay->chunk = 1;
+    struct peer *a = tls_start("a", relay->port, &patient);
+    struct peer *b = tls_start("b", relay->port, &patient);
+    peer_wait_ready(a);
+    peer_wait_ready(b);
+    for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
+        uint32_t permits = modes[i] == LW_SHARED ? 1 : 0;
+        A = ask_with(a, "A", "x", asking(.mode = modes[i], .permits = permits));
+        EXPECT("A granted");
+        B = ask_with(b, "B", "x",
+                     asking(.mode = modes[i], .permits = permits, .wait_ms = -1));
+        extend(A, 0);
+        EXPECT("A renewed OK");
+        let_go(A);
+        EXPECT_SET("A released OK; B granted");
+        let_go(B);
+        EXPECT("B released OK");
+    }
+    assert_int_equal(a->downs + b->downs, 0);
+}
+
+static void records_split_at_odd_places(void **state)
+{
+    struct relay *relay = relay_start(tls_listen("server", false));
+    struct hold *held[100];
+    char name[32];
+
+    (void)state;
+    relay->chunk = 97;
+    struct peer *a = tls_start("a", relay->port, &patient);
+    peer_wait_ready(a);
+    for (int i = 0; i < 100; i++) {
+        (void)snprintf(name, sizeof(name), "n%d", i);
+        held[i] = ask(a, name, name, -1);
+    }
+    for (int i = 0; i < 100; i++) {
+        UNTIL(held[i]->result == LW_OK);
+    }
+    assert_int_equal(a->downs, 0);
+    stage_clear_trace();
+}
+
+/* Of "x" and "y"; the answers are two records, which wait in the relay. */
+static void extend_unheard(struct relay *relay, struct hold *A, struct hold *B)
+{
+    relay_hold(relay, true);
+    extend(A, 90000);
+    UNTIL(redis_int("PTTL x") > 60000);
+    extend(B, 90000);
+    UNTIL(redis_int("PTTL y") > 60000);
+    (void)redis_int("PTTL y"); /* both have been written by now */
+}
+
+/* OpenSSL takes both from the socket at once, and nothing wakes for the second. */
+static void records_that_come_together(void **state)
+{
+    struct relay *relay = relay_start(tls_listen("server", false));
+    struct peer *a = tls_start("a", relay->port, client_of(.request_timeout_ms = 120000));
+
+    (void)state;
+    peer_wait_ready(a);
+    struct hold *A = take(a, "A", "x"), *B = take(a, "B", "y");
+    extend(A, 0);
+    EXPECT("A granted; B granted; A renewed OK"); /* the server knows the script */
+    stage_run_for(50); /* what a grant has the client say is answered by then */
+    extend_unheard(relay, A, B);
+    long given = relay->given;
+    relay_hold(relay, false);
+    EXPECT("A renewed OK; B renewed OK");
+    assert_int_equal(relay->given, given + 1); /* more would have woken for the second */
+}
+
+static void extend_again(struct hold *hold, enum moment moment)
+{
+    if (moment == AT_RENEWED) {
+        hold->then = NULL;
+        extend(hold, 90000);
+    }
+}
+
+/* By a record for each the server would be asked one by one, and so answer. */
+static void records_that_come_together_are_answered_by_one(void **state)
+{
+    static const char *const names[] = {"w", "x", "y", "z"};
+    struct relay *relay = relay_start(tls_listen("server", false));
+    struct peer *a = tls_start("a", relay->port, client_of(.request_timeout_ms = 120000));
+    struct hold *held[4];
+    int records;
+
+    (void)state;
+    peer_wait_ready(a);
+    for (int i = 0; i < 4; i++) {
+        held[i] = take(a, names[i], names[i]);
+        extend(held[i], 0);
+        UNTIL(held[i]->renewals == 0); /* the server knows the script */
+    }
+    stage_run_for(50); /* what a grant has the client say is answered by then */
+    relay_hold(relay, true);
+    for (int i = 0; i < 4; i++) {
+        held[i]->then = extend_again;
+        extend(held[i], 90000);
+        UNTIL(redis_int("PTTL %s", names[i]) > 60000);
+    }
+    (void)redis_int("PTTL z"); /* all answers have been written by now */
+    records = relay->records;
+    relay_hold(relay, false);
+    for (int i = 0; i < 4; i++) {
+        UNTIL(held[i]->then == NULL && held[i]->renewals == 0);
+    }
+    assert_int_equal(relay->records, records + 1);
+    stage_clear_trace();
+}
+
+/* The second one has arrived as well, in OpenSSL, when its time-out looks for it. */
+static void records_that_come_together_to_a_loop_that_stalled(void **state)
+{
+    struct relay *relay = relay_start(tls_listen("server", false));
+    struct peer *a = tls_start("a", relay->port, client_of(.request_timeout_ms = 2000));
+
+    (void)state;
+    peer_wait_ready(a);
+    struct hold *A = take(a, "A", "x"), *B = take(a, "B", "y");
+    extend(A, 0);
+    EXPECT("A granted; B granted; A renewed OK");
+    stage_run_for(50); /* what a grant has the client say is answered by then */
+    extend_unheard(relay, A, B);
+    relay_hold(relay, false);
+    stage_stall(2100);
+    EXPECT("A renewed OK; B renewed OK");
+    assert_int_equal(a->downs, 0);
+}
+
+/* Nothing is read meanwhile but a part of a record, which is no reason to wait for the
+ * rest of it before more is written. */
+static void more_is_written_than_a_socket_takes(void **state)
+{
+    struct relay *relay = relay_start(tls_listen("server", false));
+    struct peer *a = tls_start(
+        "a", relay->port, client_of(.request_timeout_ms = 120000, .max_inflight = 50000));
+    struct hold *held[2000];
+    char name[32];
+
+    (void)state;
+    peer_wait_ready(a);
+    struct hold *A = take(a, "A", "x");
+    extend(A, 0);
+    EXPECT("A granted; A renewed OK"); /* the server knows the script */
+    stage_run_for(50); /* what a grant has the client say is answered by then */
+    relay_hold(relay, true);
+    extend(A, 90000);
+    UNTIL(redis_int("PTTL x") > 60000);
+    relay->chunk = 3;
+    relay_hold(relay, false);
+    relay_hold(relay, true);
+    relay->chunk = 0;
+    stage_run_for(50); /* the client has read them by then */
+    make_narrow(relay->port);
+    for (int i = 0; i < 2000; i++) {
+        (void)snprintf(name, sizeof(name), "n%d", i);
+        held[i] = ask(a, name, name, -1);
+    }
+    UNTIL(redis_int("EXISTS n1999") == 1);
+    relay_hold(relay, false);
+    UNTIL(A->renewed == LW_OK);
+    for (int i = 0; i < 2000; i++) {
+        UNTIL(held[i]->result == LW_OK);
+    }
+    assert_int_equal(a->downs, 0);
+    stage_clear_trace();
+}
+
+/* ---- the host ---- */
+
+static void leave_an_error(evutil_socket_t fd, short what, void *arg)
+{
+    BIO *nothing = BIO_new_mem_buf("nothing", -1);
+
+    (void)fd, (void)what, (void)arg;
+    assert_null(PEM_read_bio_X509(nothing, NULL, NULL, NULL));
+    BIO_free(nothing);
+    assert_true(ERR_peek_error() != 0);
+}
+
+/* It would be taken for one of this connection's. */
+static void errors_that_the_host_left_in_the_queue(void **state)
+{
+    struct relay *relay = relay_start(tls_listen("server", false));
+    struct event *all_the_time =
+        event_new(stage.base, -1, EV_PERSIST, leave_an_error, NULL);
+
+    (void)state;
+    relay->chunk = 50;
+    leave_an_error(-1, 0, NULL);
+    event_add(all_the_time, &(struct timeval){0, 500});
+    struct peer *a = tls_start("a", relay->port, NULL);
+    peer_wait_ready(a);
+    for (int i = 0; i < 10; i++) {
+        works(a);
+    }
+    assert_int_equal(a->downs, 0);
+    event_free(all_the_time);
+    ERR_clear_error();
+}
+
+static void shut_at_once(struct relay *relay)
+{
+    (void)shut_writing(relay->port);
+}
+
+static void no_signal_while_the_handshake_begins(void **state)
+{
+    struct relay *relay = relay_start(tls_listen("server", false));
+
+    (void)state;
+    relay->on_accept = shut_at_once;
+    struct peer *a = tls_start("a", relay->port, NULL);
+    UNTIL(a->downs >= 3);
+    assert_int_equal(ERR_peek_error(), 0);
+    relay->on_accept = NULL;
+    UNTIL(a->up);
+    works(a);
+}
+
+static void no_signal_of_a_connection_that_is_up(void **state)
+{
+    int port = tls_listen("server", false);
+    struct peer *a = tls_start("a", port, NULL);
+
+    (void)state;
+    peer_wait_ready(a);
+    assert_true(shut_writing(port) >= 2);
+    struct hold *A = ask(a, "A", "x", -1);
+    UNTIL(a->downs >= 1);
+    EXPECT("A granted");
+    let_go(A);
+    EXPECT("A released OK");
+}
+
+static void a_forked_child_shuts_nothing_down(void **state)
+{
+    struct peer *a = tls_start("a", tls_listen("server", false), NULL);
+    int status = 1;
+
+    (void)state;
+    peer_wait_ready(a);
+    struct hold *A = take(a, "A", "x");
+    long long commands = peer_link_id(a, false), messages = peer_link_id(a, true);
+    pid_t child = fork_for_test();
+    if (child == 0) {
+        lw_lock_free(A->lock);
+        lw_client_free(a->client);
+        end_child(0);
+    }
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+        continue;
+    }
+    assert_int_equal(status, 0);
+    extend(A, 0);
+    EXPECT("A granted; A renewed OK");
+    assert_int_equal(peer_link_id(a, false), commands);
+    assert_int_equal(peer_link_id(a, true), messages);
+    assert_int_equal(a->downs, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(a_lock_is_handed_over_from_client_to_client),
+        STAGE_TEST(what_is_lost_is_told),
+        STAGE_TEST(both_connections_are_secured),
+        STAGE_TEST(a_connection_that_is_lost_is_made_again),
+        STAGE_TEST(a_thousand_locks_at_once),
+        STAGE_TEST(by_the_name),
+        STAGE_TEST(by_a_folder),
+        STAGE_TEST(by_another_name_than_the_url_has),
+        STAGE_TEST(with_a_certificate_of_the_clients),
+        STAGE_TEST(records_split_at_every_byte),
+        STAGE_TEST(every_mode_split_at_every_byte),
+        STAGE_TEST(records_split_at_odd_places),
+        STAGE_TEST(records_that_come_together),
+        STAGE_TEST(records_that_come_together_are_answered_by_one),
+        STAGE_TEST(records_that_come_together_to_a_loop_that_stalled),
+        STAGE_TEST(more_is_written_than_a_socket_takes),
+        STAGE_TEST(errors_that_the_host_left_in_the_queue),
+        STAGE_TEST(no_signal_while_the_handshake_begins),
+        STAGE_TEST(no_signal_of_a_connection_that_is_up),
+        STAGE_TEST(a_forked_child_shuts_nothing_down),
+    };
+    return STAGE_RUN(tests);
+}
