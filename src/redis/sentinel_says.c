@@ -182,7 +182,7 @@ bool lw__sentinel_says_switch(const char *text, size_t length, const char *servi
     for (int i = 0; i < WORDS; i++) {
         const char *blank = text < end ? memchr(text, ' ', (size_t)(end - text)) : NULL;
 
-        if (text >= end || (blank == NULL) != (i == PORT)) {
+        if (text >= end || *text == ' ' || (blank == NULL) != (i == PORT)) {
             return false;
         }
         words[i] = text;
