@@ -448,7 +448,8 @@ int lw__sentinel_new(const struct lw__sentinel_options *options,
     set->access = *access;
     set->access.username = options->username;
     set->access.password = options->password;
-    set->access.login = NULL; /* that is the servers' */
+    set->access.login = NULL; /* that is the servers', as these are: */
+    set->access.guide = NULL;
     set->access.db = 0;
     lw__timer_init(&set->heartbeat, heartbeat, set);
     lw__timer_init(&set->round, conclude, set);
