@@ -437,8 +437,8 @@ static void test_it_ends_at_any_moment(void **state)
             (void)event_base_loop(scene->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
         }
         scene_stop(scene);
-        nothing_for(scene, 0);
         scene->read = scene->length;
+        nothing_for(scene, 1);
     }
 }
 
