@@ -244,10 +244,11 @@ struct lw_client_options {
     /* With rediss:// and rediss-sentinel://, and only there: PEM files, read by
      * lw_client_new and again by each connection, so that they may be renewed meanwhile;
      * one that is of no use by then is a failed attempt, told by `link`. The server's
-     * certificate is always verified, with its name.
+     * certificate is always verified, with its name, which must be one of its alternative
+     * names: a common name is none.
      *
-     * Whom to trust: a file of certificates or a folder of them, by OpenSSL's hashes.
-     * Default: the system's. */
+     * Whom to trust: a file of certificates, which is read again if it has changed, or a
+     * folder of them, by OpenSSL's hashes. Default: the system's. */
     const char *tls_ca;
     /* The client's certificate, with its chain, and its key, without a passphrase: both,
      * or neither (the default). */

@@ -154,8 +154,8 @@ static int take_tls(struct lw_client *client)
     char why[LW__TOLD];
     int status;
 
-    client->tls =
-        (struct lw__tls_options){o->tls_ca, o->tls_cert, o->tls_key, o->tls_server_name};
+    client->tls = (struct lw__tls_options){o->tls_ca, o->tls_cert, o->tls_key,
+                                           o->tls_server_name, &client->trust};
     example = client->tls;
     if (example.server_name == NULL) {
         example.server_name = url->host != NULL ? url->host : url->hosts[0].name;
@@ -240,6 +240,7 @@ int lw__options_take(struct lw_client *client, const char *url,
 void lw__options_clear(struct lw_client *client)
 {
     lw__url_clear(&client->url);
+    lw__tls_trust_free(client->trust);
     for (size_t i = 0; i < sizeof(client->strings) / sizeof(*client->strings); i++) {
         free(client->strings[i]);
     }

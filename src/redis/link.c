@@ -173,12 +173,13 @@ void lw__link_arm(struct lw__link *link)
     }
 }
 
-/* Something to read, or an end. */
+/* Something to read, or an end. OpenSSL may have taken it from the socket. */
 static bool has_arrived(const struct lw__link *link)
 {
     char byte;
 
-    return recv(link->context->c.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
+    return (link->tls != NULL && lw__tls_has_more(link->tls)) ||
+           recv(link->context->c.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
            errno != EAGAIN;
 }
 

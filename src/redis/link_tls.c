@@ -3,8 +3,10 @@
  *
  * Happy path: lw__link_tls_begin from the connect callback; whatever can be read or
  * written goes on with the handshake, for as long as connecting may take; then the link
- * is up, and hiredis_ssl's functions read and write, with ours around them. What fails is
- * told by a deferred call, outside of hiredis. */
+ * is up, and hiredis_ssl's functions read and write. When they do is as without TLS:
+ * hiredis_ssl would, once it has found a part of a record only, not go on with a write
+ * that the socket did not take whole before more is read. What fails is told by a
+ * deferred call, outside of hiredis. */
 #include "redis/link_inside.h"
 
 #include "loop/defer.h"
@@ -81,7 +83,7 @@ static void on_readable(redisAsyncContext *context)
         shake(link);
     } else {
         lw__tls_forget_errors();
-        link->wire.original->async_read(context);
+        redisAsyncRead(context);
         if (link->context == context) {
             read_more(link);
         }
@@ -98,7 +100,7 @@ static void on_writable(redisAsyncContext *context)
         shake(link);
     } else {
         lw__tls_forget_errors();
-        link->wire.original->async_write(context);
+        redisAsyncWrite(context);
     }
     lw__link_let_go(link);
 }

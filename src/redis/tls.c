@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The TLS of one connection. Must not know what is said on it, or what a link is.
  *
- * Every connection reads the files anew, so that certificates may be renewed under a
- * client that runs. The server's chain and name are always verified; nothing turns that
- * off. Each failure tells the file, or the certificate's, and OpenSSL's own reason.
+ * Every connection reads the files anew (tls_trust.c says which it need not), so that
+ * certificates may be renewed under a client that runs. The server's chain and name are
+ * always verified; nothing turns that off. Each failure tells the file, or the
+ * certificate's, and OpenSSL's own reason.
  *
  * hiredis_ssl makes OpenSSL write by write(2), which raises SIGPIPE; so the first message
  * is sent with that signal held, and from then on a BIO of ours writes. What it cannot
@@ -67,14 +68,16 @@ static bool take_name(struct lw__tls *tls, const char *name)
     return true;
 }
 
-/* Addresses are not announced to the server, which RFC 6066 forbids. */
+/* Addresses are not announced to the server, which RFC 6066 forbids. A certificate's
+ * common name is for people, and no name of a server (RFC 9525). */
 static bool expect_name(SSL *ssl, const char *name)
 {
     if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1) {
         return true;
     }
     ERR_clear_error(); /* that it was none */
-    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
+                               X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
     return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
@@ -191,6 +194,7 @@ static void note(struct lw__tls *tls, const char *why)
     } else {
         (void)snprintf(tls->why, sizeof(tls->why), "%s", why);
     }
+    ERR_clear_error(); /* the host, too, may take it for one of its own */
 }
 
 int lw__tls_begin(struct lw__tls *tls, struct redisAsyncContext *context,
@@ -245,7 +249,6 @@ enum lw__tls_step lw__tls_shake(struct lw__tls *tls)
         why = error != 0 ? strerror(error) : "the server closed the connection";
     }
     note(tls, why);
-    ERR_clear_error();
     return LW__TLS_FAILED;
 }
 
@@ -273,7 +276,6 @@ const char *lw__tls_why(struct lw__tls *tls)
 
     if (tls->why[0] == '\0' && why != NULL) {
         note(tls, why);
-        ERR_clear_error();
     }
     return tls->why[0] != '\0' ? tls->why : NULL;
 }

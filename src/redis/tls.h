@@ -11,12 +11,16 @@
 #include <stddef.h>
 
 struct lw__tls;
+struct lw__tls_trust;
 struct redisAsyncContext;
 
 struct lw__tls_options {
     const char *ca;          /* file or folder; NULL: the system's */
     const char *cert, *key;  /* files, both or neither */
     const char *server_name; /* a name or an address; NULL: no TLS */
+    /* What was read of `ca`, for the next connection to use while nothing changes there:
+     * a system's hundred authorities take a loop's time. */
+    struct lw__tls_trust **trust;
 };
 
 enum lw__tls_step {
@@ -50,4 +54,5 @@ const char *lw__tls_why(struct lw__tls *tls);
 /* The connection's functions must not be called any more, but to free it. NULL is fine.
  */
 void lw__tls_free(struct lw__tls *tls);
+void lw__tls_trust_free(struct lw__tls_trust *trust); /* NULL is fine */
 #endif

@@ -9,6 +9,7 @@
 
 #include "lockwire.h"
 #include "redis/tls_inside.h"
+#include "redis/tls_trust.h"
 
 #include <errno.h>
 #include <openssl/err.h>
@@ -86,7 +87,7 @@ static int look_at(const char *option, const char *file, bool folder_too, bool *
     return 0;
 }
 
-static int load_ca(SSL_CTX *ctx, const char *ca, struct lw__tls_explain explain)
+static int read_ca(SSL_CTX *ctx, const char *ca, struct lw__tls_explain explain)
 {
     bool folder = false;
     int status;
@@ -100,6 +101,23 @@ static int load_ca(SSL_CTX *ctx, const char *ca, struct lw__tls_explain explain)
     if (status == 0 &&
         SSL_CTX_load_verify_locations(ctx, folder ? NULL : ca, folder ? ca : NULL) != 1) {
         status = refuse_file(explain, "tls_ca", ca);
+    }
+    return status;
+}
+
+static int load_ca(SSL_CTX *ctx, const struct lw__tls_options *o,
+                   struct lw__tls_explain explain)
+{
+    struct lw__tls_seen seen;
+    int status;
+
+    lw__tls_trust_look(o->ca, &seen);
+    if (lw__tls_trust_again(*o->trust, &seen, ctx)) {
+        return 0;
+    }
+    status = read_ca(ctx, o->ca, explain);
+    if (status == 0) {
+        lw__tls_trust_keep(o->trust, &seen, ctx);
     }
     return status;
 }
@@ -141,13 +159,20 @@ static int load_cert(SSL_CTX *ctx, const struct lw__tls_options *o,
     return status;
 }
 
+/* The machine's own configuration may want more, and has been heard by then. */
+static bool is_modern(SSL_CTX *ctx)
+{
+    return SSL_CTX_get_min_proto_version(ctx) >= TLS1_2_VERSION ||
+           SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) == 1;
+}
+
 int lw__tls_files_read(const struct lw__tls_options *o, struct lw__tls_explain explain,
                        SSL_CTX **ret)
 {
     SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
     int status;
 
-    if (ctx == NULL || SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) != 1) {
+    if (ctx == NULL || !is_modern(ctx)) {
         SSL_CTX_free(ctx);
         return lw__tls_no_memory(explain);
     }
@@ -155,7 +180,7 @@ int lw__tls_files_read(const struct lw__tls_options *o, struct lw__tls_explain e
     (void)SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION);
     (void)SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_read_ahead(ctx, 1); /* else each record takes two system calls */
-    status = load_ca(ctx, o->ca, explain);
+    status = load_ca(ctx, o, explain);
     if (status == 0) {
         status = load_cert(ctx, o, explain);
     }

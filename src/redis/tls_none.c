@@ -67,4 +67,9 @@ void lw__tls_free(struct lw__tls *tls)
     (void)tls;
 }
 
+void lw__tls_trust_free(struct lw__tls_trust *trust)
+{
+    (void)trust;
+}
+
 #endif

@@ -15,6 +15,7 @@
 #include "allocator.h"
 #include "life.h"
 #include "players.h"
+#include "sentinel.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -109,6 +110,35 @@ static void resolving__all_allocations_fail(void **state)
     allocator_spare_libevent(false);
 }
 
+/* ---- by a sentinel ---- */
+
+static struct sentinel sentinel;
+
+static void sentinel_leaves(bool in_good_order)
+{
+    (void)in_good_order;
+    sentinel_stop(&sentinel);
+}
+
+static void live_by_sentinel(bool always)
+{
+    stage_at_exit(sentinel_leaves);
+    sentinel_start(&sentinel, server_listen(&stage.server));
+    lives(life_mutex, sentinel.url, always);
+}
+
+static void sentinel__one_allocation_fails(void **state)
+{
+    (void)state;
+    live_by_sentinel(false);
+}
+
+static void sentinel__all_allocations_fail(void **state)
+{
+    (void)state;
+    live_by_sentinel(true);
+}
+
 /* ---- a release when there is no memory left at all ----
  * A release that finds none takes the link down, and is sent again on the next one. */
 
@@ -172,6 +202,8 @@ int main(void)
         STAGE_TEST(free_without_memory_releases_when_there_is_some),
         STAGE_TEST(resolving__one_allocation_fails),
         STAGE_TEST(resolving__all_allocations_fail),
+        STAGE_TEST(sentinel__one_allocation_fails),
+        STAGE_TEST(sentinel__all_allocations_fail),
         STAGE_TEST(mutex__one_allocation_fails),
         STAGE_TEST(mutex__all_allocations_fail),
         STAGE_TEST(turns__one_allocation_fails),

@@ -32,13 +32,14 @@ ANYWHERE = {"lockwire.h", "scripts.h"}
 FENCES = {
     "hiredis/": {"redis/guard.c", "redis/guard.h", "redis/reply.c", "redis/wire.c",
                  "redis/tls.c", "redis/wire.h"},
-    "openssl/": {"redis/tls.c", "redis/tls_files.c", "redis/tls_inside.h"},
+    "openssl/": {"redis/tls.c", "redis/tls_files.c", "redis/tls_inside.h",
+                 "redis/tls_trust.c", "redis/tls_trust.h"},
     "event2/": {"loop/loop.c", "loop/loop_inside.h", "loop/lookup.c"},
 }
 PURE = {"lock/machine.c": {"lock/machine.h", "lock/poll.h"}, "lock/machine.h": set(),
         "lock/poll.c": {"lock/poll.h"}, "lock/poll.h": set()}
 # What stands in the place of others: a build has the one or the others.
-IN_PLACE = {"redis/tls_none.c": ["redis/tls.c", "redis/tls_files.c"]}
+IN_PLACE = {"redis/tls_none.c": ["redis/tls.c", "redis/tls_files.c", "redis/tls_trust.c"]}
 LIBC = {"stdbool.h", "stddef.h", "stdint.h", "string.h"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)

@@ -8,6 +8,9 @@
 #     server.pem, server.key       for localhost, 127.0.0.1 and ::1, by the first one
 #     renewed.pem                  the same by the other one
 #     name.pem                     for redis.example alone
+#     localhost.pem                for 127.0.0.1 alone, but called localhost
+#     wild.pem                     for *.lock.example and re*.part.example
+#     purpose.pem                  as server.pem, for clients only
 #     expired.pem, early.pem       as server.pem, of another time
 #     client.pem, client.key       a client's
 #     secret.key                   the same key behind a passphrase
@@ -67,6 +70,10 @@ here=DNS:localhost,IP:127.0.0.1,IP:::1
 sign ca server.key server "$here"
 sign other_ca server.key renewed "$here"
 sign ca server.key name DNS:redis.example
+sign ca server.key localhost IP:127.0.0.1
+sign ca server.key wild 'DNS:*.lock.example,DNS:re*.part.example'
+sign ca server.key purpose "$here
+extendedKeyUsage = clientAuth"
 sign ca server.key expired "$here" 20200101000000Z 20200201000000Z
 sign ca server.key early "$here" 20480101000000Z 20490101000000Z
 sign ca client.key client DNS:client.example

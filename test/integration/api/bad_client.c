@@ -79,6 +79,17 @@ static int no_credentials(struct lw_client *client, struct lw_credentials *ret, 
     return LW_EINVAL;
 }
 
+static void a_url_with_tls_in_a_build_without(void **state)
+{
+    (void)state;
+#ifdef HAVE_TLS
+    skip();
+#endif
+    client_refused("rediss://h", client_of(), "it needs hiredis_ssl 1.1 or later");
+    client_refused("rediss://h", client_of(.tls_ca = "/nowhere"),
+                   "it needs hiredis_ssl 1.1 or later");
+}
+
 /* One of them would be ignored. */
 static void credentials_beside_a_user_or_a_password(void **state)
 {
@@ -184,6 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STAGE_TEST(url_that_is_none),
         STAGE_TEST(client_option_out_of_range),
+        STAGE_TEST(a_url_with_tls_in_a_build_without),
         STAGE_TEST(credentials_beside_a_user_or_a_password),
         STAGE_TEST(options_of_before_credentials),
         STAGE_TEST(client_options_of_another_size),

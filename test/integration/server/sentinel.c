@@ -8,102 +8,24 @@
  * Happy path: watch(), peer_start_at("a", url), SENTINEL FAILOVER.
  */
 #include "players.h"
+#include "sentinel.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#define MASTER "the-master"
 
 static struct server replica;
-static redisContext *sentinel;
-static pid_t sentinel_pid;
-static int master_port, replica_port;
-static char url[128];
+static struct sentinel sentinel;
 
-static void sentinel_leaves(bool in_good_order)
+static void all_leave(bool in_good_order)
 {
     (void)in_good_order;
-    if (sentinel != NULL) {
-        redisFree(sentinel);
-        sentinel = NULL;
-    }
-    if (sentinel_pid > 0) {
-        (void)kill(sentinel_pid, SIGKILL);
-        (void)waitpid(sentinel_pid, NULL, 0);
-        sentinel_pid = 0;
-    }
+    sentinel_stop(&sentinel);
     if (replica.running) {
         server_stop(&replica);
     }
     if (!stage.server.running) {
         server_restart(&stage.server);
     }
-}
-
-/* Its configuration is its own to write. */
-static void write_configuration(const char *path, int port)
-{
-    FILE *file = fopen(path, "w");
-
-    if (file == NULL ||
-        fprintf(file,
-                "port %d\nbind 127.0.0.1\ndir %s\nlogfile %s.log\n"
-                "sentinel monitor %s 127.0.0.1 %d 1\n"
-                "sentinel down-after-milliseconds %s 500\n"
-                "sentinel failover-timeout %s 3000\n",
-                port, stage.server.dir, path, MASTER, master_port, MASTER, MASTER) < 0 ||
-        fclose(file) != 0) {
-        stage_fail("%s: %s", path, strerror(errno));
-    }
-}
-
-static void start_sentinel(int port)
-{
-    char path[128];
-
-    (void)snprintf(path, sizeof(path), "%s/sentinel-%d", stage.server.dir, port);
-    write_configuration(path, port);
-    sentinel_pid = fork();
-    if (sentinel_pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        (void)execlp("redis-server", "redis-server", path, "--sentinel", (char *)NULL);
-        _exit(127);
-    }
-    for (int64_t limit = now_ms() + STAGE_WAIT_MS; sentinel == NULL || sentinel->err;) {
-        if (sentinel != NULL) {
-            redisFree(sentinel);
-        }
-        if (now_ms() > limit) {
-            stage_fail("the sentinel does not answer");
-        }
-        stage_run_for(5);
-        sentinel = redisConnect("127.0.0.1", port);
-    }
-}
-
-/* What it says of the master, or of its first replica. */
-static const char *told(const char *of, const char *name)
-{
-    static char text[256];
-    redisReply *reply = redisCommand(sentinel, "SENTINEL %s %s", of, MASTER), *fields;
-
-    text[0] = '\0';
-    fields = reply;
-    if (reply != NULL && strcmp(of, "REPLICAS") == 0) {
-        fields = reply->elements > 0 ? reply->element[0] : NULL;
-    }
-    for (size_t i = 0; fields != NULL && i + 1 < fields->elements; i += 2) {
-        if (strcmp(fields->element[i]->str, name) == 0) {
-            (void)snprintf(text, sizeof(text), "%s", fields->element[i + 1]->str);
-        }
-    }
-    freeReplyObject(reply);
-    return text;
 }
 
 /* How often its answer has that text. By a connection for this alone: sentinels have a
@@ -125,26 +47,25 @@ static int replica_says(const char *command, const char *text)
 
 static void watch(void)
 {
-    int port = server_free_port();
+    int port, replica_port;
 
-    stage_at_exit(sentinel_leaves);
+    stage_at_exit(all_leave);
     stage.keys_may_stay = stage.notes_may_stay = true;
-    master_port = server_listen(&stage.server);
+    port = server_listen(&stage.server);
     redis_ok("CONFIG SET repl-diskless-sync-delay 0");
     server_start(&replica, "--repl-diskless-sync-delay 0");
     replica_port = server_listen(&replica);
-    freeReplyObject(server_command(&replica, "REPLICAOF 127.0.0.1 %d", master_port));
+    freeReplyObject(server_command(&replica, "REPLICAOF 127.0.0.1 %d", port));
     UNTIL(replica_says("INFO replication", "master_link_status:up") == 1);
-    start_sentinel(port);
-    UNTIL(atoi(told("REPLICAS", "port")) == replica_port);
-    UNTIL(strcmp(told("REPLICAS", "master-link-status"), "ok") == 0);
-    (void)snprintf(url, sizeof(url), "redis-sentinel://127.0.0.1:%d/%s", port, MASTER);
+    sentinel_start(&sentinel, port);
+    UNTIL(atoi(sentinel_says(&sentinel, "REPLICAS", "port")) == replica_port);
+    UNTIL(strcmp(sentinel_says(&sentinel, "REPLICAS", "master-link-status"), "ok") == 0);
 }
 
 static struct peer *start(const char *label)
 {
     struct peer *peer =
-        peer_start_at(label, url,
+        peer_start_at(label, sentinel.url,
                       client_of(.local_turns = 1, .connect_timeout_ms = 2000,
                                 .request_timeout_ms = 2000, .backoff_min_ms = 10));
 
@@ -187,7 +108,7 @@ static void a_failover_by_order_is_followed_by_both_links(void **state)
     EXPECT("A granted");
     wait_queued("x", 1);
     redis_int("WAIT 1 5000");
-    freeReplyObject(redisCommand(sentinel, "SENTINEL FAILOVER %s", MASTER));
+    sentinel_fail_over(&sentinel);
     UNTIL(is_at_the_replica(a) && is_at_the_replica(b));
     stage_expect_nothing(300);
     let_go(A);

@@ -6,6 +6,7 @@ Happy path: a server that speaks TLS and wants a certificate; every subcommand g
 """
 import os
 import socket
+import tempfile
 import unittest
 
 from resp import RedisError
@@ -58,6 +59,18 @@ class Secured(ToolTest):
             said = self.run_("status", "job", *words)
             self.assertEqual(said[0], code, said)
             self.assertIn(told, said[2])
+
+    def test_what_the_machine_wants_of_tls_is_kept(self):
+        self.server("CONFIG", "SET", "tls-protocols", "TLSv1.2")
+        self.assertEqual(self.run_("status", "job", *self.words)[0], 0)
+        with tempfile.NamedTemporaryFile("w") as wishes:
+            wishes.write("openssl_conf = all\n[all]\nssl_conf = ssl\n"
+                         "[ssl]\nsystem_default = min\n[min]\nMinProtocol = TLSv1.3\n")
+            wishes.flush()
+            self.environment["OPENSSL_CONF"] = wishes.name
+            said = self.run_("status", "job", *self.words)
+        self.assertEqual(said[0], 69, said)
+        self.assertIn("protocol version", said[2])
 
 
 if __name__ == "__main__":

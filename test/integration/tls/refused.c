@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- the certificate ---- */
@@ -36,6 +38,40 @@ static void another_name(void **state)
                 "hostname mismatch (other.example)");
     assert_down(tls_start("c", port, client_of(.tls_server_name = "a.redis.example")),
                 "hostname mismatch");
+}
+
+/* The subject's common name is no name of a server (RFC 9525). */
+static void a_common_name(void **state)
+{
+    int port = tls_listen("localhost", false);
+
+    (void)state;
+    works(tls_start("a", port, NULL));
+    assert_down(tls_start_at("b", "localhost", port, NULL),
+                "hostname mismatch (localhost)");
+}
+
+/* One stands for one label, whole. */
+static void wildcards(void **state)
+{
+    static const char *const others[] = {"lock.example", "a.b.lock.example",
+                                         "redis.part.example"};
+    int port = tls_listen("wild", false);
+
+    (void)state;
+    works(tls_start("a", port, client_of(.tls_server_name = "a.lock.example")));
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+        assert_down(tls_start(others[i], port, client_of(.tls_server_name = others[i])),
+                    "hostname mismatch");
+    }
+}
+
+static void another_purpose(void **state)
+{
+    int port = tls_listen("purpose", false);
+
+    (void)state;
+    assert_down(tls_start("a", port, NULL), "certificate purpose");
 }
 
 static void another_address(void **state)
@@ -88,6 +124,16 @@ static void a_server_of_another_kind(void **state)
 
     (void)state;
     relay->says = "-ERR what is this?\r\n";
+    assert_down(tls_start("a", relay->port, NULL), "the server speaks no TLS there");
+}
+
+/* One that is full says so to whoever connects. */
+static void a_server_of_another_kind_that_speaks_first(void **state)
+{
+    struct relay *relay = relay_start(tls_listen("server", false));
+
+    (void)state;
+    relay->greets = "-ERR max number of clients reached\r\n";
     assert_down(tls_start("a", relay->port, NULL), "the server speaks no TLS there");
 }
 
@@ -187,6 +233,43 @@ static void certificates_are_renewed_under_a_client(void **state)
     rmdir(dir);
 }
 
+static int times_opened(int watch)
+{
+    struct inotify_event event; /* without a name, which a file's has not */
+    int count = 0;
+
+    while (read(watch, &event, sizeof(event)) == (ssize_t)sizeof(event)) {
+        count += (event.mask & IN_OPEN) != 0;
+    }
+    return count;
+}
+
+/* Those of a system are many, and the loop has other things to do. */
+static void authorities_are_read_anew_only_if_they_changed(void **state)
+{
+    char trusted[] = "/tmp/lockwire-test-XXXXXX";
+    int written = mkstemp(trusted), watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    time_t settled;
+
+    (void)state;
+    close(written);
+    copy(tls_file("ca.pem"), trusted);
+    settled = time(NULL) + 3;
+    UNTIL(time(NULL) >= settled);
+    assert_true(inotify_add_watch(watch, trusted, IN_OPEN | IN_CLOSE) >= 0);
+    struct relay *relay = relay_start(tls_listen("server", false));
+    struct peer *a = tls_start("a", relay->port, client_of(.tls_ca = trusted));
+    peer_wait_ready(a);
+    assert_int_equal(times_opened(watch), 1);
+    copy(tls_file("other_ca.pem"), trusted);
+    (void)times_opened(watch);
+    relay_cut(relay);
+    assert_down(a, "the certificate is refused");
+    assert_true(times_opened(watch) >= 1);
+    close(watch);
+    unlink(trusted);
+}
+
 struct refusal {
     const char *url, *ca, *cert, *key, *name, *told;
 };
@@ -244,17 +327,22 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STAGE_TEST(another_authority),
         STAGE_TEST(another_name),
+        STAGE_TEST(a_common_name),
+        STAGE_TEST(wildcards),
+        STAGE_TEST(another_purpose),
         STAGE_TEST(another_address),
         STAGE_TEST(expired),
         STAGE_TEST(not_yet_valid),
         STAGE_TEST(without_the_clients_certificate),
         STAGE_TEST(a_server_without_tls),
         STAGE_TEST(a_server_of_another_kind),
+        STAGE_TEST(a_server_of_another_kind_that_speaks_first),
         STAGE_TEST(a_server_with_tls_behind_redis),
         STAGE_TEST(a_server_that_answers_with_an_alert),
         STAGE_TEST(a_black_hole_in_the_handshake),
         STAGE_TEST(an_end_half_way),
         STAGE_TEST(certificates_are_renewed_under_a_client),
+        STAGE_TEST(authorities_are_read_anew_only_if_they_changed),
         STAGE_TEST(what_cannot_work_is_refused_at_once),
     };
     return STAGE_RUN(tests);

@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <openssl/err.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,6 +107,7 @@ void assert_down(struct peer *peer, const char *text)
         stage_fail("why: \"%s\" does not say %s", peer->why, text);
     }
     assert_false(peer->up);
+    assert_int_equal(ERR_peek_error(), 0); /* the host might take it for one of its own */
 }
 
 void works(struct peer *peer)
@@ -119,19 +121,34 @@ void works(struct peer *peer)
     stage_clear_trace();
 }
 
+static bool leads_to(int fd, int port)
+{
+    struct sockaddr_in peer = {0};
+    socklen_t size = sizeof(peer);
+
+    return getpeername(fd, (struct sockaddr *)&peer, &size) == 0 &&
+           peer.sin_family == AF_INET && ntohs(peer.sin_port) == port;
+}
+
 int shut_writing(int port)
 {
     int count = 0;
 
     for (int fd = 0; fd < DESCRIPTORS; fd++) {
-        struct sockaddr_in peer = {0};
-        socklen_t size = sizeof(peer);
-        if (getpeername(fd, (struct sockaddr *)&peer, &size) == 0 &&
-            peer.sin_family == AF_INET && ntohs(peer.sin_port) == port) {
-            count += shutdown(fd, SHUT_WR) == 0;
-        }
+        count += leads_to(fd, port) && shutdown(fd, SHUT_WR) == 0;
     }
     return count;
+}
+
+void make_narrow(int port)
+{
+    int least = 1;
+
+    for (int fd = 0; fd < DESCRIPTORS; fd++) {
+        if (leads_to(fd, port)) {
+            setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &least, sizeof(least));
+        }
+    }
 }
 
 /* The relay */
@@ -203,8 +220,11 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     if (lane->to_client && relay->left >= 0) {
         relay->left -= length;
     }
-    if (!relay->hole && !pass(lane->other->fd, bytes, length)) {
-        end(lane, false);
+    if (!relay->hole) {
+        relay->given += lane->to_client ? 1 : 0;
+        if (!pass(lane->other->fd, bytes, length)) {
+            end(lane, false);
+        }
     }
 }
 
@@ -244,6 +264,9 @@ static void on_connection(evutil_socket_t listening, short what, void *arg)
     down = lane_new(relay, server, true);
     up->other = down;
     down->other = up;
+    if (relay->greets != NULL) {
+        (void)pass(client, relay->greets, (ssize_t)strlen(relay->greets));
+    }
     if (relay->on_accept != NULL) {
         relay->on_accept(relay);
     }
@@ -302,7 +325,11 @@ void relay_hold(struct relay *relay, bool on)
         if (lane->to_client && !lane->dead && on) {
             event_del(lane->readable);
         } else if (lane->to_client && !lane->dead) {
+            struct pollfd there = {.fd = lane->fd, .events = POLLIN};
             event_add(lane->readable, NULL);
+            if (poll(&there, 1, 0) == 1) {
+                on_readable(lane->fd, EV_READ, lane);
+            }
         }
     }
 }

@@ -29,18 +29,22 @@ void works(struct peer *peer);
 /* SHUT_WR on all sockets of this process that are connected to the port: whoever writes
  * there gets SIGPIPE. How many there were. */
 int shut_writing(int port);
+/* The same sockets take but little at once. */
+void make_narrow(int port);
 
 struct lane;
 struct relay {
     struct relay *next;
     struct event *listening;
     int port, target;
-    size_t chunk;     /* bytes that pass at once; 0: as they come */
-    long left;        /* bytes to the client, then the end; -1: no end */
-    bool hole;        /* nothing passes */
-    const char *says; /* this in place of the server, whatever was asked; NULL */
+    size_t chunk;       /* bytes that pass at once; 0: as they come */
+    long left;          /* bytes to the client, then the end; -1: no end */
+    bool hole;          /* nothing passes */
+    const char *says;   /* this in place of the server, whatever was asked; NULL */
+    const char *greets; /* this before anything was asked; NULL */
     void (*on_accept)(struct relay *relay);
     int accepted;
+    long given; /* how many times something went to the client */
     struct lane *lanes;
 };
 struct relay *relay_start(int target);

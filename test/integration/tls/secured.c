@@ -81,12 +81,14 @@ static void a_connection_that_is_lost_is_made_again(void **state)
 /* Many records each way, more than fit into a socket at once. */
 static void a_thousand_locks_at_once(void **state)
 {
-    struct peer *a = tls_start("a", tls_listen("server", false), NULL);
+    int port = tls_listen("server", false);
+    struct peer *a = tls_start("a", port, NULL);
     struct hold *held[1000];
     char name[32];
 
     (void)state;
     peer_wait_ready(a);
+    make_narrow(port);
     for (int i = 0; i < 1000; i++) {
         (void)snprintf(name, sizeof(name), "n%d", i);
         held[i] = ask(a, name, name, -1);
@@ -191,8 +193,73 @@ static void records_that_come_together(void **state)
     UNTIL(redis_int("PTTL x") > 60000);
     extend(B, 90000);
     UNTIL(redis_int("PTTL y") > 60000);
+    (void)redis_int("PTTL y"); /* what answers both has been written by now */
+    long given = relay->given;
     relay_hold(relay, false);
     EXPECT("A renewed OK; B renewed OK");
+    assert_int_equal(relay->given, given + 1); /* more would have woken for the second */
+}
+
+/* The second one has arrived as well, in OpenSSL, when its time-out looks for it. */
+static void records_that_come_together_to_a_loop_that_stalled(void **state)
+{
+    struct relay *relay = relay_start(tls_listen("server", false));
+    struct peer *a = tls_start("a", relay->port, client_of(.request_timeout_ms = 2000));
+
+    (void)state;
+    peer_wait_ready(a);
+    struct hold *A = take(a, "A", "x"), *B = take(a, "B", "y");
+    extend(A, 0);
+    EXPECT("A granted; B granted; A renewed OK");
+    stage_run_for(50); /* what a grant has the client say is answered by then */
+    relay_hold(relay, true);
+    extend(A, 90000);
+    UNTIL(redis_int("PTTL x") > 60000);
+    extend(B, 90000);
+    UNTIL(redis_int("PTTL y") > 60000);
+    relay_hold(relay, false);
+    stage_stall(2100);
+    EXPECT("A renewed OK; B renewed OK");
+    assert_int_equal(a->downs, 0);
+}
+
+/* Nothing is read meanwhile but a part of a record, which is no reason to wait for the
+ * rest of it before more is written. */
+static void more_is_written_than_a_socket_takes(void **state)
+{
+    struct relay *relay = relay_start(tls_listen("server", false));
+    struct peer *a = tls_start(
+        "a", relay->port, client_of(.request_timeout_ms = 120000, .max_inflight = 50000));
+    struct hold *held[2000];
+    char name[32];
+
+    (void)state;
+    peer_wait_ready(a);
+    struct hold *A = take(a, "A", "x");
+    extend(A, 0);
+    EXPECT("A granted; A renewed OK"); /* the server knows the script */
+    stage_run_for(50); /* what a grant has the client say is answered by then */
+    relay_hold(relay, true);
+    extend(A, 90000);
+    UNTIL(redis_int("PTTL x") > 60000);
+    relay->chunk = 3;
+    relay_hold(relay, false);
+    relay_hold(relay, true);
+    relay->chunk = 0;
+    stage_run_for(50); /* the client has read them by then */
+    make_narrow(relay->port);
+    for (int i = 0; i < 2000; i++) {
+        (void)snprintf(name, sizeof(name), "n%d", i);
+        held[i] = ask(a, name, name, -1);
+    }
+    UNTIL(redis_int("EXISTS n1999") == 1);
+    relay_hold(relay, false);
+    UNTIL(A->renewed == LW_OK);
+    for (int i = 0; i < 2000; i++) {
+        UNTIL(held[i]->result == LW_OK);
+    }
+    assert_int_equal(a->downs, 0);
+    stage_clear_trace();
 }
 
 /* ---- the host ---- */
@@ -241,6 +308,7 @@ static void no_signal_while_the_handshake_begins(void **state)
     relay->on_accept = shut_at_once;
     struct peer *a = tls_start("a", relay->port, NULL);
     UNTIL(a->downs >= 3);
+    assert_int_equal(ERR_peek_error(), 0);
     relay->on_accept = NULL;
     UNTIL(a->up);
     works(a);
@@ -302,6 +370,8 @@ int main(void)
         STAGE_TEST(records_split_at_every_byte),
         STAGE_TEST(records_split_at_odd_places),
         STAGE_TEST(records_that_come_together),
+        STAGE_TEST(records_that_come_together_to_a_loop_that_stalled),
+        STAGE_TEST(more_is_written_than_a_socket_takes),
         STAGE_TEST(errors_that_the_host_left_in_the_queue),
         STAGE_TEST(no_signal_while_the_handshake_begins),
         STAGE_TEST(no_signal_of_a_connection_that_is_up),
