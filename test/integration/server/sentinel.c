@@ -10,6 +10,7 @@
 #include "players.h"
 #include "sentinel.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,15 +24,14 @@ static void all_leave(bool in_good_order)
     if (replica.running) {
         server_stop(&replica);
     }
-    if (!stage.server.running) {
-        server_restart(&stage.server);
-    }
+    server_restart(&stage.server); /* the stage's connection may have been ended, too */
 }
 
-/* How often its answer has that text. By a connection for this alone: sentinels have a
- * server that changes its role end all others. */
+/* How often its answer has that text. By a connection for this alone, which may end in
+ * the middle: sentinels have a server that changes its role end all others. */
 static int replica_says(const char *command, const char *text)
 {
+    void (*before)(int) = signal(SIGPIPE, SIG_IGN);
     redisContext *context = redisConnectUnix(replica.path);
     redisReply *reply = redisCommand(context, command);
     int times = 0;
@@ -42,6 +42,7 @@ static int replica_says(const char *command, const char *text)
     }
     freeReplyObject(reply);
     redisFree(context);
+    (void)signal(SIGPIPE, before);
     return times;
 }
 
@@ -137,12 +138,59 @@ static void the_master_dies_and_its_replica_goes_on(void **state)
     assert_int_equal(peer_stats(a).failovers, 1);
 }
 
+/* As if the last writes had not reached the replica: it has none of the hold. */
+static void a_hold_that_the_new_master_does_not_know_is_lost(void **state)
+{
+    (void)state;
+    watch();
+
+    struct peer *a = start("a"), *b = start("b");
+    struct hold *A = take(a, "A", "x");
+
+    EXPECT("A granted");
+    redis_int("WAIT 1 5000");
+    freeReplyObject(server_command(&replica, "CONFIG SET replica-read-only no"));
+    freeReplyObject(server_command(&replica, "DEL x lockwire:fence"));
+    server_kill(&stage.server);
+    EXPECT("A lost ENOTHELD");
+    UNTIL(is_at_the_replica(b));
+
+    struct hold *B = take(b, "B", "x");
+
+    EXPECT("B granted");
+    assert_true(B->fence > A->fence);
+    assert_int_equal(peer_stats(a).lost_taken, 1);
+}
+
+/* It thaws as a master, and for a while takes whatever it is told. */
+static void a_master_that_stood_still_is_left_though_it_lives_on(void **state)
+{
+    (void)state;
+    watch();
+
+    struct peer *a = start("a"), *b = start("b");
+    struct hold *A = take(a, "A", "x"), *B = ask(b, "B", "x", -1);
+
+    EXPECT("A granted");
+    wait_queued("x", 1);
+    redis_int("WAIT 1 5000");
+    server_pause(&stage.server);
+    UNTIL(is_at_the_replica(a) && is_at_the_replica(b));
+    server_resume(&stage.server);
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+    assert_true(B->fence > A->fence);
+    assert_true(is_at_the_replica(a) && is_at_the_replica(b));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(the_master_is_found_and_what_it_lacks_is_told),
         STAGE_TEST(a_failover_by_order_is_followed_by_both_links),
         STAGE_TEST(the_master_dies_and_its_replica_goes_on),
+        STAGE_TEST(a_hold_that_the_new_master_does_not_know_is_lost),
+        STAGE_TEST(a_master_that_stood_still_is_left_though_it_lives_on),
     };
 
     return STAGE_RUN(tests);
