@@ -123,7 +123,7 @@ static void sentinel_leaves(bool in_good_order)
 static void live_by_sentinel(bool always)
 {
     stage_at_exit(sentinel_leaves);
-    sentinel_start(&sentinel, server_listen(&stage.server));
+    sentinel_start(&sentinel, server_listen(&stage.server), "");
     lives(life_mutex, sentinel.url, always);
 }
 

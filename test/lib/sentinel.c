@@ -18,18 +18,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void write_configuration(const char *path, int port, int master_port)
+static void write_configuration(const char *path, int port, int master_port,
+                                const char *more)
 {
     FILE *file = fopen(path, "w");
     const char *name = SENTINEL_SERVICE;
 
     if (file == NULL ||
         fprintf(file,
-                "port %d\nbind 127.0.0.1\ndir %s\nlogfile %s.log\n"
+                "port %d\nbind 127.0.0.1\ndir %s\nlogfile %s.log\n%s"
                 "sentinel monitor %s 127.0.0.1 %d 1\n"
                 "sentinel down-after-milliseconds %s 500\n"
                 "sentinel failover-timeout %s 3000\n",
-                port, stage.server.dir, path, name, master_port, name, name) < 0 ||
+                port, stage.server.dir, path, more, name, master_port, name, name) < 0 ||
         fclose(file) != 0) {
         stage_fail("%s: %s", path, strerror(errno));
     }
@@ -51,7 +52,7 @@ static void await_answer(struct sentinel *sentinel)
     }
 }
 
-void sentinel_start(struct sentinel *sentinel, int master_port)
+void sentinel_start(struct sentinel *sentinel, int master_port, const char *more)
 {
     char path[128];
     int port = server_free_port();
@@ -60,7 +61,7 @@ void sentinel_start(struct sentinel *sentinel, int master_port)
     (void)snprintf(path, sizeof(path), "%s/sentinel-%d", stage.server.dir, port);
     (void)snprintf(sentinel->url, sizeof(sentinel->url),
                    "redis-sentinel://127.0.0.1:%d/%s", port, SENTINEL_SERVICE);
-    write_configuration(path, port, master_port);
+    write_configuration(path, port, master_port, more);
     sentinel->pid = fork();
     if (sentinel->pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -4,8 +4,8 @@
  * connection to it. Must not know lockwire. What cannot be done fails the running test
  * with a text.
  *
- * Happy path: sentinel_start(&sentinel, server_listen(&stage.server)), a client of
- * sentinel.url, sentinel_stop.
+ * Happy path: sentinel_start(&sentinel, server_listen(&stage.server), ""), a client
+ * of sentinel.url, sentinel_stop.
  */
 #ifndef TEST_SENTINEL_H
 #define TEST_SENTINEL_H
@@ -21,8 +21,9 @@ struct sentinel {
     char url[128]; /* redis-sentinel://... of this one alone */
 };
 
-/* It calls that master down after half a second, and alone is the quorum. */
-void sentinel_start(struct sentinel *sentinel, int master_port);
+/* It calls that master down after half a second, and alone is the quorum. `more`: further
+ * lines of its configuration, or "". */
+void sentinel_start(struct sentinel *sentinel, int master_port, const char *more);
 void sentinel_stop(struct sentinel *sentinel);
 /* What it says of SENTINEL MASTER, or of the first of SENTINEL REPLICAS, under `field`;
  * until the next call, "": nothing. */

@@ -58,7 +58,7 @@ static void watch(void)
     replica_port = server_listen(&replica);
     freeReplyObject(server_command(&replica, "REPLICAOF 127.0.0.1 %d", port));
     UNTIL(replica_says("INFO replication", "master_link_status:up") == 1);
-    sentinel_start(&sentinel, port);
+    sentinel_start(&sentinel, port, "");
     UNTIL(atoi(sentinel_says(&sentinel, "REPLICAS", "port")) == replica_port);
     UNTIL(strcmp(sentinel_says(&sentinel, "REPLICAS", "master-link-status"), "ok") == 0);
 }
