@@ -112,41 +112,6 @@ static void know(struct lw__sentinels *set, struct lw__way *way)
 
 /* ---- what is believed ---- */
 
-static bool is_better(const struct lw__sentinels *set, const struct lw__master *a,
-                      const struct lw__master *b)
-{
-    if (a->epoch != b->epoch) {
-        return a->epoch > b->epoch;
-    }
-    if (a->down != b->down) {
-        return b->down;
-    }
-    return is_followed(set, a) && !is_followed(set, b);
-}
-
-static struct lw__sentinel *best_of(const struct lw__sentinels *set)
-{
-    struct lw__sentinel *best = NULL, *one;
-
-    for (one = set->all; one != NULL; one = one->next) {
-        if (!one->open && one->useful &&
-            (best == NULL || is_better(set, &one->said, &best->said))) {
-            best = one;
-        }
-    }
-    return best;
-}
-
-static bool is_open(const struct lw__sentinels *set)
-{
-    const struct lw__sentinel *one = set->all;
-
-    while (one != NULL && !one->open) {
-        one = one->next;
-    }
-    return one != NULL;
-}
-
 static void adopt(struct lw__sentinels *set, const struct lw__master *master)
 {
     const struct lw__place old = set->master.place;
@@ -167,39 +132,11 @@ static void adopt(struct lw__sentinels *set, const struct lw__master *master)
     }
 }
 
-/* ---- nobody is of use ---- */
-
-static const char *useless_why(const struct lw__sentinel *sentinel)
-{
-    return sentinel->open     ? "no answer in time"
-           : sentinel->useful ? "says that the master is down"
-                              : sentinel->why;
-}
-
-/* Each once, until it is of use again. */
-static void tell_useless(struct lw__sentinels *set)
-{
-    for (struct lw__sentinel *one = set->all; one != NULL; one = one->next) {
-        if (!one->useless_told) {
-            lw__log(set->access.log, LOG_WARNING, "sentinel %s:%u: %s", one->place.host,
-                    (unsigned)one->place.port, useless_why(one));
-        }
-        one->useless_told = true;
-    }
-}
-
 static void lead_nowhere(struct lw__sentinels *set)
 {
     char why[LW__TOLD];
-    size_t length = (size_t)snprintf(why, sizeof(why), "no sentinel leads to the master");
 
-    tell_useless(set);
-    for (const struct lw__sentinel *one = set->all; one != NULL && length < sizeof(why);
-         one = one->next) {
-        length += (size_t)snprintf(why + length, sizeof(why) - length, "; %s:%u: %s",
-                                   one->place.host, (unsigned)one->place.port,
-                                   useless_why(one));
-    }
+    lw__sentinel_believe_none(set->all, why, sizeof(why));
     leave_astray(set, why);
 }
 
@@ -257,7 +194,7 @@ static void look_after_follow(struct lw__sentinels *set, const struct lw__sentin
 static void conclude(void *arg)
 {
     struct lw__sentinels *set = arg;
-    struct lw__sentinel *best = best_of(set);
+    struct lw__sentinel *best = lw__sentinel_believe(set->all, &set->master);
 
     set->asking = false;
     lw__timer_cancel(loop_of(set), &set->round);
@@ -273,11 +210,6 @@ static void conclude(void *arg)
     lead(set);
 }
 
-static bool is_believable(const struct lw__sentinels *set, const struct lw__sentinel *one)
-{
-    return one != NULL && !one->said.down && one->said.epoch >= set->master.epoch;
-}
-
 /* Too late for the round that asked. */
 static void heard_late(struct lw__sentinels *set, const struct lw__sentinel *sentinel)
 {
@@ -287,6 +219,14 @@ static void heard_late(struct lw__sentinels *set, const struct lw__sentinel *sen
         !said->down && !is_followed(set, said)) {
         ask_all(set);
     }
+}
+
+/* One to be believed, if none comes that is better. */
+static bool has_answer(const struct lw__sentinels *set)
+{
+    const struct lw__sentinel *best = lw__sentinel_believe(set->all, &set->master);
+
+    return best != NULL && !best->said.down && best->said.epoch >= set->master.epoch;
 }
 
 static void heard(void *arg, struct lw__sentinel *sentinel)
@@ -299,9 +239,9 @@ static void heard(void *arg, struct lw__sentinel *sentinel)
     }
     if (!set->asking) {
         heard_late(set, sentinel);
-    } else if (!is_open(set)) {
+    } else if (!lw__sentinel_believe_waits(set->all)) {
         conclude(set);
-    } else if (!set->answered && is_believable(set, best_of(set))) {
+    } else if (!set->answered && has_answer(set)) {
         set->answered = true;
         lw__timer_set(loop_of(set), &set->round,
                       end_us < set->limit_us ? end_us : set->limit_us);

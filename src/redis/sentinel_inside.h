@@ -54,6 +54,19 @@ bool lw__sentinel_ask_stands(const struct lw__sentinel *sentinel);
 bool lw__sentinel_ask_is_at(const struct lw__sentinel *sentinel,
                             const struct lw__place *place);
 
+/* ---- sentinel_believe.c: which of them is to be believed ---- */
+
+/* Of those who are of use and were heard: the one of the highest epoch; of several, one
+ * that does not say down, and rather what is followed. It may say down all the same.
+ * NULL: there is none. */
+struct lw__sentinel *lw__sentinel_believe(struct lw__sentinel *all,
+                                          const struct lw__master *followed);
+/* Whether one of them is still to be heard. */
+bool lw__sentinel_believe_waits(const struct lw__sentinel *all);
+/* None is: what each of them said, in short, and through the log, there once until it is
+ * of use again. */
+void lw__sentinel_believe_none(struct lw__sentinel *all, char *why, size_t size);
+
 /* ---- sentinel_follow.c: a switch is told by one of them ---- */
 
 struct lw__follow_events {

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <strings.h>
 
+#define EPOCH_MAX ((int64_t)1 << 62) /* so that one more can be counted */
+
 bool lw__sentinel_same_place(const struct lw__place *a, const struct lw__place *b)
 {
     return a->port == b->port && strcasecmp(a->host, b->host) == 0;
@@ -123,7 +125,7 @@ static const char *take_master(const struct lw__reply *reply, struct lw__master 
         return wrong;
     }
     text = field(reply, "config-epoch", &length);
-    ret->epoch = text != NULL ? number(text, length, 0, INT64_MAX) : -1;
+    ret->epoch = text != NULL ? number(text, length, 0, EPOCH_MAX) : -1;
     if (ret->epoch < 0) {
         return "config-epoch";
     }

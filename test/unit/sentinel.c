@@ -88,7 +88,7 @@ static void test_a_master_that_is_down_is_nowhere_to_go(void **state)
     scene_start(scene, 2);
     go(scene, &scene->a);
     /* nor is what is older than it */
-    await(scene, "a lost: no sentinel leads to the master; S1: says");
+    await(scene, "a lost: no sentinel leads to the master; S1: knows an older");
     UNTIL(scene, was_told(scene, "sentinel S2: says that the master is down\n"));
     names(&scene->s[1], &scene->m[1], 2, "master,disconnected");
     UNTIL(scene, strstr(scene->trace, "a at M2; ") != NULL);

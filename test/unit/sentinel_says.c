@@ -95,10 +95,10 @@ static void test_a_master(void **state)
     assert_int_equal(answer.master.epoch, 7);
     assert_false(answer.master.down);
     answer = master("ip fe80::1%eth0 port 65535 flags master config-epoch "
-                    "9223372036854775807");
+                    "4611686018427387904");
     assert_true(answer.good);
     assert_string_equal(answer.master.place.host, "fe80::1%eth0");
-    assert_true(answer.master.epoch == INT64_MAX);
+    assert_true(answer.master.epoch == (int64_t)1 << 62);
     assert_true(master("ip redis-1.example port 1 flags master config-epoch 0").good);
 }
 
@@ -148,6 +148,7 @@ static const char *const bad[][2] = {
     {"ip h port 1 flags master", "config-epoch"},
     {"ip h port 1 flags master config-epoch x", "config-epoch"},
     {"ip h port 1 flags master config-epoch -1", "config-epoch"},
+    {"ip h port 1 flags master config-epoch 4611686018427387905", "config-epoch"},
     {"ip h port 1 flags master config-epoch 9223372036854775808", "config-epoch"},
     {"ip h port 1 config-epoch 1", "flags"},
     {"ip h port 1 config-epoch 1 flags", "flags"},
