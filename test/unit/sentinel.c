@@ -70,9 +70,11 @@ static void test_who_knows_better_too_late_is_believed_then(void **state)
     names(&scene->s[0], &scene->m[0], 1, "master");
     names(&scene->s[1], &scene->m[1], 2, "master");
     scene->s[1].mute = true;
+    scene->s[0].subscription = "-NOPERM no channel\r\n";
     scene_start(scene, 2);
     go(scene, &scene->a);
     await(scene, "a at M1; ");
+    UNTIL(scene, was_told(scene, "does not permit to subscribe"));
     speak(&scene->s[1]);
     await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
     assert_int_equal(scene->failovers, 1);
@@ -105,6 +107,25 @@ static void test_who_does_not_see_it_down_is_believed(void **state)
     await(scene, "a at M1; ");
 }
 
+static void test_older_than_known_is_not_believed_while_one_is_to_be_heard(void **state)
+{
+    struct scene *scene = *state;
+
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M2; ");
+    UNTIL(scene, scene->s[0].asked > 1 && scene->s[1].asked > 1); /* and followed */
+    scene->s[1].mute = true;
+    leave(&scene->m[1]);
+    come(&scene->m[1]);
+    await(scene, "a lost: the server closed the connection; ");
+    nothing_for(scene, 300);
+    speak(&scene->s[1]);
+    await(scene, "a at M2; ");
+}
+
 /* Nobody can say better: it is that, or nothing. */
 static void test_older_than_known_is_believed_when_all_are_heard(void **state)
 {
@@ -124,13 +145,13 @@ static void test_a_name_and_an_address_for_one_server_do_not_alternate(void **st
     struct scene *scene = *state;
 
     scene->access.request_timeout_ms = 30; /* heartbeats */
-    names(&scene->s[0], &scene->m[0], 1, "master");
-    names(&scene->s[1], &scene->m[1], 1, "master");
-    scene->s[1].mute = true;
+    names(&scene->s[0], &scene->m[1], 1, "master");
+    names(&scene->s[1], &scene->m[0], 1, "master");
+    scene->s[0].mute = true;
     scene_start(scene, 2);
     go(scene, &scene->a);
     await(scene, "a at M1; ");
-    scene->s[1].mute = false;
+    speak(&scene->s[0]);
     UNTIL(scene, scene->s[1].asked > 5 && scene->s[0].asked > 5);
     nothing_for(scene, 1);
 }
@@ -236,6 +257,7 @@ static void test_a_switch_that_is_told_turns_both_at_once(void **state)
     struct scene *scene = *state;
     struct fake *told_by;
 
+    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 600000;
     both_at_first(scene, 2);
     told_by = scene->s[0].subscribers > 0 ? &scene->s[0] : &scene->s[1];
     names(told_by, &scene->m[1], 2, "master");
@@ -258,6 +280,41 @@ static void test_a_switch_that_was_missed_is_found_at_a_heartbeat(void **state)
     await(scene, BOTH_TURN);
     UNTIL(scene, strstr(scene->trace + scene->read, "a at M2; ") != NULL &&
                      strstr(scene->trace + scene->read, "b at M2; ") != NULL);
+    assert_int_equal(scene->failovers, 1);
+}
+
+/* Between the answer and the subscription, with no heartbeat near. */
+static void test_a_switch_before_the_subscription_is_found_with_it(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->s[0].subscription = "";
+    both_at_first(scene, 1);
+    names(&scene->s[0], &scene->m[1], 2, "master");
+    nothing_for(scene, 20);
+    confirm(&scene->s[0]);
+    await(scene, BOTH_TURN);
+}
+
+static void test_answers_of_before_a_switch_do_not_lead_back(void **state)
+{
+    struct scene *scene = *state;
+    struct fake *told_by, *slow;
+    int asked;
+
+    scene->access.request_timeout_ms = 100;
+    both_at_first(scene, 2);
+    told_by = scene->s[0].subscribers > 0 ? &scene->s[0] : &scene->s[1];
+    slow = told_by == &scene->s[0] ? &scene->s[1] : &scene->s[0];
+    slow->mute = true;
+    asked = slow->asked;
+    UNTIL(scene, slow->asked > asked); /* at a heartbeat; the other has answered */
+    nothing_for(scene, 20);
+    names(told_by, &scene->m[1], 2, "master");
+    announce_switch(told_by, &scene->m[0], &scene->m[1]);
+    await(scene, BOTH_TURN);
+    UNTIL(scene, scene->length > scene->read);
+    assert_null(strstr(scene->trace + scene->read, "at M1"));
     assert_int_equal(scene->failovers, 1);
 }
 
@@ -453,6 +510,7 @@ int main(void)
         TEST(test_who_knows_better_too_late_is_believed_then),
         TEST(test_a_master_that_is_down_is_nowhere_to_go),
         TEST(test_who_does_not_see_it_down_is_believed),
+        TEST(test_older_than_known_is_not_believed_while_one_is_to_be_heard),
         TEST(test_older_than_known_is_believed_when_all_are_heard),
         TEST(test_a_name_and_an_address_for_one_server_do_not_alternate),
         TEST(test_each_one_says_why_it_is_of_no_use),
@@ -461,6 +519,8 @@ int main(void)
         TEST(test_who_is_no_master_is_left_and_asked_about_again),
         TEST(test_a_switch_that_is_told_turns_both_at_once),
         TEST(test_a_switch_that_was_missed_is_found_at_a_heartbeat),
+        TEST(test_a_switch_before_the_subscription_is_found_with_it),
+        TEST(test_answers_of_before_a_switch_do_not_lead_back),
         TEST(test_one_that_lags_does_not_lead_back),
         TEST(test_messages_about_others_and_nonsense_are_passed_over),
         TEST(test_a_long_delay_is_cut_short_by_a_switch),

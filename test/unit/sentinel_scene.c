@@ -15,6 +15,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define CONFIRMED "*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n"
+
 /* ---- what is noted ---- */
 
 /* "127.0.0.1:40123" as "M1", since ports differ from run to run. */
@@ -167,13 +169,27 @@ static void subscribe(struct connection *connection)
 {
     struct fake *fake = connection->fake;
 
-    if (fake->subscription != NULL) {
+    if (fake->subscription != NULL && *fake->subscription != '\0') {
         say(connection, fake->subscription);
         return;
     }
     fake->subscribers += !connection->subscribed;
     connection->subscribed = true;
-    say(connection, "*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n");
+    if (fake->subscription == NULL) {
+        say(connection, CONFIRMED);
+    }
+}
+
+void confirm(struct fake *sentinel)
+{
+    sentinel->subscription = NULL;
+    for (int i = 0; i < CONNECTIONS; i++) {
+        struct connection *connection = &sentinel->scene->connections[i];
+
+        if (connection->fake == sentinel && connection->subscribed) {
+            say(connection, CONFIRMED);
+        }
+    }
 }
 
 /* The words of one command, which are cut out of `at`; what follows it. */

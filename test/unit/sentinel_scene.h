@@ -50,7 +50,7 @@ struct fake {
     int epoch;
     const char *flags, *raw, *others;
     bool mute;                /* does not say it yet */
-    const char *subscription; /* bytes in place of a confirmation */
+    const char *subscription; /* bytes in place of a confirmation; "": none comes yet */
     int asked, subscribers;   /* questions so far; connections that subscribe now */
     char password[64];        /* that it was given last */
     /* A server's */
@@ -92,6 +92,8 @@ void go(struct scene *scene, struct guided *guided);
 void names(struct fake *sentinel, struct fake *master, int epoch, const char *flags);
 /* What it owes is said now. */
 void speak(struct fake *sentinel);
+/* The confirmations that it owes as well. */
+void confirm(struct fake *sentinel);
 /* It is gone, its connections as well; it is there again. */
 void leave(struct fake *fake);
 void come(struct fake *fake);
