@@ -190,7 +190,7 @@ static bool check_host(const char *host, bool bracketed, struct explain *why)
     return invalid(why, "host \"[%.46s]\" is not an IPv6 address", host);
 }
 
-static bool parse_port(struct span rest, struct lw__url_host *host, struct explain *why)
+static bool parse_port(struct span rest, uint16_t *ret, struct explain *why)
 {
     struct span port;
     int64_t value;
@@ -208,12 +208,12 @@ static bool parse_port(struct span rest, struct lw__url_host *host, struct expla
         return invalid(why, "port \"%.*s\" is not between 1 and 65535", shown(port),
                        port.start);
     }
-    host->port = (uint16_t)value;
+    *ret = (uint16_t)value;
     return true;
 }
 
 /* host[:port], [v6][:port] */
-static bool parse_host(struct span span, struct lw__url_host *host, struct explain *why)
+static bool parse_host(struct span span, char **host, uint16_t *port, struct explain *why)
 {
     const char *end = span.start + span.length;
     bool bracketed = span.length > 0 && span.start[0] == '[';
@@ -229,9 +229,9 @@ static bool parse_host(struct span span, struct lw__url_host *host, struct expla
     }
     return decode(bracketed ? span_between(span.start + 1, close)
                             : span_between(span.start, stop),
-                  "host", why, &host->name) &&
-           check_host(host->name, bracketed, why) &&
-           parse_port(span_between(stop, end), host, why);
+                  "host", why, host) &&
+           check_host(*host, bracketed, why) &&
+           parse_port(span_between(stop, end), port, why);
 }
 
 /* Before the host or hosts: [user[:password]@]. What is left of `text` is `authority`,
@@ -267,18 +267,13 @@ static bool no_query(const char *rest, const char *after, struct explain *why)
 
 static bool parse_redis(const char *text, struct lw__url *url, struct explain *why)
 {
-    struct lw__url_host host = {.port = 6379};
     struct span authority;
     const char *rest;
-    bool good;
 
-    if (!parse_authority(text, url, &authority, &rest, why)) {
-        return false;
-    }
-    good = parse_host(authority, &host, why);
-    url->host = host.name;
-    url->port = host.port;
-    if (!good || !no_query(rest, "the host or database", why)) {
+    url->port = 6379;
+    if (!parse_authority(text, url, &authority, &rest, why) ||
+        !parse_host(authority, &url->host, &url->port, why) ||
+        !no_query(rest, "the host or database", why)) {
         return false;
     }
     if (rest[0] == '/' && rest[1] != '\0') {
@@ -296,7 +291,7 @@ static bool parse_listed(struct span span, bool alone, struct lw__url *url,
     struct explain own = {.text = text, .size = sizeof(text)};
 
     host->port = 26379;
-    if (parse_host(span, host, alone ? why : &own)) {
+    if (parse_host(span, &host->name, &host->port, alone ? why : &own)) {
         return true;
     }
     if (!alone) {

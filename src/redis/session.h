@@ -108,7 +108,6 @@ struct lw__session {
     struct lw__lookup *lookup;
     struct lw__login login;
     struct lw__way way;
-    bool turned; /* what stands is to end, and the next attempt follows at once */
     struct lw__timer timer;      /* its limit; backing off: the next attempt */
     struct lw__deferred overdue; /* its limit has passed, are the answers there? */
     bool looked;                 /* the loop has looked for them since */
@@ -121,6 +120,7 @@ struct lw__session {
     } greetings[LW__GREETINGS];
     unsigned greetings_open;
     bool denied; /* why the connection ends: we may not subscribe */
+    bool turned; /* or: it leads elsewhere now, and the next attempt follows at once */
     uint32_t backoff_ms;
     int64_t ready_us; /* when it became ready */
     struct lw__addresses addresses;

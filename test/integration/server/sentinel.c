@@ -48,18 +48,19 @@ static int replica_says(const char *command, const char *text)
 
 static void watch(void)
 {
-    int port, replica_port;
+    int port;
+    char port_text[16];
 
     stage_at_exit(all_leave);
     stage.keys_may_stay = stage.notes_may_stay = true;
     port = server_listen(&stage.server);
     redis_ok("CONFIG SET repl-diskless-sync-delay 0");
     server_start(&replica, "--repl-diskless-sync-delay 0");
-    replica_port = server_listen(&replica);
+    (void)snprintf(port_text, sizeof(port_text), "%d", server_listen(&replica));
     freeReplyObject(server_command(&replica, "REPLICAOF 127.0.0.1 %d", port));
     UNTIL(replica_says("INFO replication", "master_link_status:up") == 1);
     sentinel_start(&sentinel, port, "");
-    UNTIL(atoi(sentinel_says(&sentinel, "REPLICAS", "port")) == replica_port);
+    UNTIL(strcmp(sentinel_says(&sentinel, "REPLICAS", "port"), port_text) == 0);
     UNTIL(strcmp(sentinel_says(&sentinel, "REPLICAS", "master-link-status"), "ok") == 0);
 }
 
