@@ -9,6 +9,8 @@
 #include "sentinel_scene.h"
 
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define REPLICA "*5\r\n$5\r\nslave\r\n$1\r\nh\r\n:1\r\n$9\r\nconnected\r\n:0\r\n"
 
@@ -461,7 +463,71 @@ static void test_sentinels_are_learnt_from_sentinels(void **state)
     assert_int_equal(scene->s[2].asked, 0);
 }
 
+static int count(const char *text, const char *what)
+{
+    int times = 0;
+
+    while ((text = strstr(text, what)) != NULL) {
+        times++;
+        text++;
+    }
+    return times;
+}
+
+/* One that lies has the client know 16 at most, and never forget those it was told of. */
+static void test_no_more_are_learnt_than_can_be_listed(void **state)
+{
+    struct scene *scene = *state;
+    char many[32768] = "*100\r\n";
+
+    for (int i = 0; i < 100; i++) {
+        struct fake nobody = {.port = (uint16_t)(i + 1)};
+
+        (void)strcat(many, other(&nobody, "sentinel"));
+    }
+    scene->s[0].others = many;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    leave(&scene->s[1]);
+    scene->access.request_timeout_ms = 50;
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    UNTIL(scene, scene->s[0].asked > 4);
+    leave(&scene->s[0]);
+    UNTIL(scene, count(scene->told, "\n") >= 16);
+    nothing_for(scene, 120);
+    assert_int_equal(count(scene->told, "\n"), 16);
+    assert_non_null(strstr(scene->told, "sentinel S1: "));
+    assert_non_null(strstr(scene->told, "sentinel S2: "));
+}
+
 /* ---- the rest ---- */
+
+/* Without a word to the servers, nor to the parent's epoll. */
+static void test_a_forked_child_lets_go(void **state)
+{
+    struct scene *scene = *state;
+    int status;
+    pid_t child;
+
+    both_at_first(scene, 2);
+    child = fork();
+    if (child == 0) {
+        lw__session_abandon(&scene->a.session);
+        lw__session_abandon(&scene->b.session);
+        lw__sentinel_abandon(scene->sentinels);
+        lw__loop_abandon(scene->loop);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    nothing_for(scene, 20);
+    names(&scene->s[0], &scene->m[1], 2, "master");
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    announce_switch(&scene->s[0], &scene->m[0], &scene->m[1]);
+    announce_switch(&scene->s[1], &scene->m[0], &scene->m[1]);
+    await(scene, BOTH_TURN);
+}
 
 static void test_each_is_given_its_own_password(void **state)
 {
@@ -529,6 +595,8 @@ int main(void)
         TEST(test_one_that_forgot_the_service_is_left),
         TEST(test_where_subscribing_is_forbidden_heartbeats_find_it),
         TEST(test_sentinels_are_learnt_from_sentinels),
+        TEST(test_no_more_are_learnt_than_can_be_listed),
+        TEST(test_a_forked_child_lets_go),
         TEST(test_each_is_given_its_own_password),
         TEST(test_it_ends_at_any_moment),
     };

@@ -184,12 +184,35 @@ static void a_master_that_stood_still_is_left_though_it_lives_on(void **state)
     assert_true(is_at_the_replica(a) && is_at_the_replica(b));
 }
 
+/* Its third connection, which hears Redisson's channels, is led as well. */
+static void who_waits_as_redisson_does_is_woken_at_the_new_master(void **state)
+{
+    (void)state;
+    watch();
+
+    struct peer *a = start("a"), *b = start("b");
+    struct hold *A =
+        ask_with(a, "A", "x", asking(.mode = LW_REDISSON, .lease_ms = 60000));
+
+    EXPECT("A granted");
+    ask_with(b, "B", "x", asking(.mode = LW_REDISSON, .wait_ms = -1));
+    UNTIL(redis_int("EVAL %s 0", "return redis.call('PUBSUB', 'NUMSUB', "
+                                 "'redisson_lock__channel:{x}')[2]") == 1);
+    redis_int("WAIT 1 5000");
+    sentinel_fail_over(&sentinel);
+    UNTIL(a->up && replica_says("CLIENT LIST", " name=test-b ") == 3);
+    UNTIL(replica_says("CLIENT LIST", " name=test-a ") == 2);
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(the_master_is_found_and_what_it_lacks_is_told),
         STAGE_TEST(a_failover_by_order_is_followed_by_both_links),
         STAGE_TEST(the_master_dies_and_its_replica_goes_on),
+        STAGE_TEST(who_waits_as_redisson_does_is_woken_at_the_new_master),
         STAGE_TEST(a_hold_that_the_new_master_does_not_know_is_lost),
         STAGE_TEST(a_master_that_stood_still_is_left_though_it_lives_on),
     };
