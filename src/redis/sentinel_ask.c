@@ -94,21 +94,16 @@ void lw__sentinel_ask_others(struct lw__sentinel *sentinel)
     }
 }
 
+/* A name may stand for several of them, of which it is the one that was tried last. */
 bool lw__sentinel_ask_is_at(const struct lw__sentinel *sentinel,
                             const struct lw__place *place)
 {
-    const struct lw__addresses *addresses = &sentinel->session.addresses;
+    const struct lw__session *session = &sentinel->session;
 
-    if (lw__sentinel_same_place(&sentinel->place, place)) {
-        return true;
-    }
-    for (size_t i = 0; i < addresses->count; i++) {
-        if (sentinel->place.port == place->port &&
-            strcasecmp(addresses->list[i].text, place->host) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return lw__sentinel_same_place(&sentinel->place, place) ||
+           (session->address < session->addresses.count &&
+            sentinel->place.port == place->port &&
+            strcasecmp(session->addresses.list[session->address].text, place->host) == 0);
 }
 
 struct lw__sentinel *lw__sentinel_ask_new(const struct lw__access *access,

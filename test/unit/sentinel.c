@@ -474,6 +474,39 @@ static int count(const char *text, const char *what)
     return times;
 }
 
+static int connections_to(const struct scene *scene, const struct fake *fake)
+{
+    int times = 0;
+
+    for (int i = 0; i < CONNECTIONS; i++) {
+        times += scene->connections[i].fake == fake;
+    }
+    return times;
+}
+
+/* Others speak of it by its address. */
+static void test_one_that_is_listed_by_name_is_known(void **state)
+{
+    static char name[] = "localhost";
+    struct scene *scene = *state;
+    char both[2048] = "*2\r\n";
+
+    (void)strcat(both, other(&scene->s[0], "sentinel"));
+    (void)strcat(both, other(&scene->s[1], "sentinel"));
+    scene->s[0].others = scene->s[1].others = both;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[0], 1, "master");
+    scene->hosts[0].name = name;
+    scene->access.request_timeout_ms = 50;
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    UNTIL(scene, scene->s[0].asked > 3 && scene->s[1].asked > 3);
+    assert_int_equal(connections_to(scene, &scene->s[0]) +
+                         connections_to(scene, &scene->s[1]),
+                     3); /* one each, and the subscription */
+}
+
 /* One that lies has the client know 16 at most, and never forget those it was told of. */
 static void test_no_more_are_learnt_than_can_be_listed(void **state)
 {
@@ -595,6 +628,7 @@ int main(void)
         TEST(test_one_that_forgot_the_service_is_left),
         TEST(test_where_subscribing_is_forbidden_heartbeats_find_it),
         TEST(test_sentinels_are_learnt_from_sentinels),
+        TEST(test_one_that_is_listed_by_name_is_known),
         TEST(test_no_more_are_learnt_than_can_be_listed),
         TEST(test_a_forked_child_lets_go),
         TEST(test_each_is_given_its_own_password),
