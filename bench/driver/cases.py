@@ -62,7 +62,7 @@ class Run:
         return self.subject.family == "peer"
 
 
-SECTIONS = ["U", "D", "L", "N", "H", "X", "G", "scale"]
+SECTIONS = ["U", "D", "L", "N", "H", "X", "G", "tls", "scale"]
 HELD = [1, 10, 100, 1000, 10000, 100000]
 HELD_BY_PEERS = [1000, 10000]
 SCALE_WAITERS = [10, 30, 100, 300, 1000, 3000, 10000]
@@ -126,6 +126,14 @@ def _plan_g(o, subjects):
                    subjects=_choose(subjects, "G"))
 
 
+def _plan_tls(o, subjects):
+    """Beside each the same without it, for what TLS adds."""
+    chosen = _named(subjects, "limit tls", "limit plain", "lockwire tls-nofence",
+                    "lockwire nofence", "lockwire tls", "lockwire default")
+    for clients in [1, 16, 256] if any(s.tls for s in chosen) else []:
+        yield Case("tls", "U", clients, seconds=o.seconds, repeats=o.repeats, subjects=chosen)
+
+
 def _plan_scale(o, subjects):
     repeats = min(o.repeats, 3)
     for waiters in SCALE_WAITERS:
@@ -141,7 +149,7 @@ def _plan_scale(o, subjects):
 
 def plan(options, subjects):
     makers = {"U": _plan_u, "D": _plan_d, "L": _plan_l, "N": _plan_n, "H": _plan_h,
-              "X": _plan_x, "G": _plan_g, "scale": _plan_scale}
+              "X": _plan_x, "G": _plan_g, "tls": _plan_tls, "scale": _plan_scale}
     cases = []
     for section in SECTIONS:
         if section in options.only:

@@ -86,7 +86,7 @@ def _complete(options):
     options.build = os.path.abspath(options.build)
     options.out = os.path.abspath(options.out or os.path.join(options.build, "results"))
     if quick and options.only == cases.SECTIONS:
-        options.only = [s for s in cases.SECTIONS if s != "scale"]
+        options.only = [s for s in cases.SECTIONS if s not in ("scale", "tls")]
     return options
 
 
@@ -144,7 +144,7 @@ def make_run(options):
     build(options, peers)
     measure.raise_limits()
     served = server.facts()
-    subjects, missing = programs.own(options.build, served)
+    subjects, missing = programs.own(options.build, served, programs.has_tls(options.build))
     for label, why in missing.items():
         print("left out: %s: %s" % (label, why), flush=True)
     for peer in peers:

@@ -86,12 +86,12 @@ def shares(total, processes):
     return [total // processes + (i < total % processes) for i in range(processes)]
 
 
-def _arguments(case, subject, url, slots, path, seconds):
+def _arguments(case, subject, server, url, slots, path, seconds):
     name = NAME
     if case.workload == "U":  # each process keys of its own
         name += "-" + os.path.basename(path)
     return subject.argv(case.workload, url=url, name=name, slots=slots, seconds=seconds,
-                        rows=path, **case.rhythm_us(subject))
+                        rows=path, tls_ca=server.ca, **case.rhythm_us(subject))
 
 
 def _client_figures(case, lines, grants):
@@ -106,14 +106,15 @@ def _client_figures(case, lines, grants):
 
 def run(case, subject, unix, counting=False):
     seconds = case.seconds_of(subject, counting)
-    with Server() as server, tempfile.TemporaryDirectory(prefix="lockwire-rows-") as folder:
+    with Server(tls=subject.tls) as server, \
+            tempfile.TemporaryDirectory(prefix="lockwire-rows-") as folder:
         url = server.url(unix and subject.unix)
         paths = [os.path.join(folder, str(i)) for i in range(case.processes)]
         processes = []
         try:
             for slots, path in zip(shares(case.size, case.processes), paths):
                 processes.append(Process(
-                    _arguments(case, subject, url, slots, path, seconds)))
+                    _arguments(case, subject, server, url, slots, path, seconds)))
             for process in processes:
                 process.line(READY_LIMIT_S, "ready")
             monitor = Monitor(server) if counting else None

@@ -21,7 +21,8 @@ class Subject:
         self.family, self.name, self.variant = family, name, variant
         self.command = argv
         self.note = facts.get("note", "")
-        self.unix = facts.get("unix", True)
+        self.tls = facts.get("tls", False)
+        self.unix = facts.get("unix", not self.tls)
         self.contended_only = facts.get("contended", False)
         self.compares = facts.get("compares", False)  # needs a server that does so itself
         self.workloads = facts.get("workloads", "UDLN")
@@ -64,6 +65,8 @@ def _own(build):
                       workloads=workloads, note=note, compares="delifeq" in variant)
     yield Subject("limit", "limit", "first", [limit, "WORKLOAD", "--variant", "handover"],
                   workloads="N", note="handover in the rhythm of lockwire first", rounds=True)
+    yield Subject("limit", "limit", "tls", [limit, "WORKLOAD"], workloads="", tls=True,
+                  note="plain, over TLS as hiredis_ssl has it")
     own = [("default", "", "UDLN", "fence, 16 local turns"),
            ("nofence", "nofence", "U", "LW_NO_FENCE"),
            ("noturns", "noturns", "DLN", "local_turns 1"),
@@ -75,6 +78,10 @@ def _own(build):
                       renews_at=1 / 3)
     yield Subject("lockwire", "lockwire", "first", [lockwire, "WORKLOAD"], workloads="N",
                   note="default, each release the first of its name", rounds=True)
+    for label, words, note in [("tls", [], "default, over TLS"),
+                               ("tls-nofence", ["--variant", "nofence"], "nofence, over TLS")]:
+        yield Subject("lockwire", "lockwire", label, [lockwire, "WORKLOAD"] + words,
+                      workloads="", tls=True, note=note)
     gateway = os.path.join(build, "bench/gateway")
     for label, words, note in [("gift", [], "with the lock"),
                                ("unlocked", ["--unlocked"], "the same without the lock"),
@@ -146,12 +153,25 @@ def build_own(build, log):
                    stderr=log, check=True)
 
 
-def own(build, server):
-    """What such a server (its facts) can be measured with, and of the others why not."""
-    subjects, missing = [], {}
-    for subject in _own(build):
-        if subject.compares and not server["compares"]:
-            missing[subject.label] = server["name"] + " has no compare-and-delete of its own"
-        else:
-            subjects.append(subject)
-    return subjects, missing
+def has_tls(build):
+    with open(os.path.join(build, "meson-info/intro-dependencies.json")) as file:
+        return any(found["name"] == "hiredis_ssl" for found in json.load(file))
+
+
+def _lacking(subject, server, tls):
+    if subject.compares and not server["compares"]:
+        return server["name"] + " has no compare-and-delete of its own"
+    if subject.tls and not tls:
+        return "the build has no TLS, for which it needs hiredis_ssl and OpenSSL"
+    if subject.tls and not server["tls"]:
+        return server["name"] + " was built without TLS"
+    return None
+
+
+def own(build, server, tls):
+    """What such a server (its facts) and such a build can be measured with, and of the
+    others why not."""
+    subjects = list(_own(build))
+    missing = {s.label: _lacking(s, server, tls) for s in subjects}
+    return ([s for s in subjects if not missing[s.label]],
+            {label: why for label, why in missing.items() if why})

@@ -4,6 +4,7 @@ directory. Owns their lives, which program they are, and what they say of themse
 
 Happy path: use(program); with Server() as server: server.url(unix=False);
 before = server.cpu_us(); ..."""
+import functools
 import os
 import shutil
 import signal
@@ -15,6 +16,7 @@ import time
 
 from resp import Link
 
+TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 START_LIMIT_S = 20
 # What deletes a key of that value and no other: Valkey's from 9.0 on, Redis' from 8.4 on.
 COMPARE_AND_DELETE = ["DELIFEQ", "DELEX"]
@@ -32,6 +34,19 @@ def use(program):
     _program = os.path.abspath(found)
 
 
+@functools.cache
+def _certificates():
+    """A folder of them, made when the first server needs one; it goes with the program."""
+    folder = tempfile.TemporaryDirectory(prefix="lockwire-bench-")
+    subprocess.run([os.path.join(TREE, "test/lib/certificates.sh"),
+                    os.path.join(folder.name, "made")], stdin=subprocess.DEVNULL, check=True)
+    return folder
+
+
+def certificate(name):
+    return os.path.join(_certificates().name, "made", name)
+
+
 def _free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -39,18 +54,27 @@ def _free_port():
 
 
 class Server:
-    def __init__(self, under=()):
-        """`under`: a command that runs it, valgrind for instance."""
+    def __init__(self, under=(), tls=False):
+        """`under`: a command that runs it, valgrind for instance. `tls`: on its TCP port."""
+        self.tls = tls
         self.directory = tempfile.mkdtemp(prefix="lockwire-bench-")
         self.path = os.path.join(self.directory, "redis")
         self.port = _free_port()
         self.process = subprocess.Popen(
-            [*under, _program, "--port", str(self.port), "--bind", "127.0.0.1",
+            [*under, _program, *self._listening(), "--bind", "127.0.0.1",
              "--unixsocket", self.path, "--save", "", "--appendonly", "no",
              "--maxclients", "15000", "--tcp-backlog", "4096", "--dir", self.directory,
              "--logfile", os.path.join(self.directory, "log")],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         self.link = self._connect()
+
+    def _listening(self):
+        if not self.tls:
+            return ["--port", str(self.port)]
+        return ["--port", "0", "--tls-port", str(self.port), "--tls-auth-clients", "no",
+                "--tls-ca-cert-file", certificate("ca.pem"),
+                "--tls-cert-file", certificate("server.pem"),
+                "--tls-key-file", certificate("server.key")]
 
     def _connect(self):
         end = time.monotonic() + START_LIMIT_S
@@ -84,7 +108,14 @@ class Server:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def url(self, unix):
-        return "unix://" + self.path if unix else "redis://127.0.0.1:%d" % self.port
+        if unix:
+            return "unix://" + self.path
+        return "redis%s://127.0.0.1:%d" % ("s" if self.tls else "", self.port)
+
+    @property
+    def ca(self):
+        """Whom its clients have to trust; None without TLS."""
+        return certificate("ca.pem") if self.tls else None
 
     def info(self, section):
         lines = self.link("INFO", section).splitlines()
@@ -95,14 +126,15 @@ class Server:
         return round(1e6 * (float(info["used_cpu_sys"]) + float(info["used_cpu_user"])))
 
     def facts(self):
-        """Its name and version, and by which command it compares and deletes (None: a
-        script must)."""
+        """Its name and version, by which command it compares and deletes (None: a script
+        must), and whether it has TLS."""
         info = self.info("server")
         name = info.get("server_name", "redis")
         known = self.link("COMMAND", "INFO", *COMPARE_AND_DELETE)
         return {"name": "%s %s" % (name.capitalize(), info.get(name + "_version", "?")),
                 "compares": next((command for command, there in zip(COMPARE_AND_DELETE, known)
-                                  if there), None)}
+                                  if there), None),
+                "tls": bool(self.link("CONFIG", "GET", "tls-port"))}
 
 
 def facts():

@@ -7,7 +7,7 @@ import statistics
 
 REFERENCES = {"U": "limit plain", "D": "limit handover", "L": "limit handover",
               "N": "limit handover", "waiters": "limit handover", "clients": "limit plain",
-              "G": "gateway unlocked"}
+              "G": "gateway unlocked", "tls": "limit tls"}
 
 TITLES = {
     "U": "U: acquire and release of a key of one's own, C slots in one process",
@@ -17,6 +17,7 @@ TITLES = {
     "H": "H: locks that are held and renewed",
     "X": "X: the holder is killed; from its lease's end to the next grant",
     "G": "G: the example gateway under wrk",
+    "tls": "TLS: as U, over TLS and beside it without",
     "waiters": "Scale: waiters on one key (as D)",
     "clients": "Scale: client processes on one server (as U, 4 slots each)",
 }
@@ -45,7 +46,7 @@ COLUMNS = {
           ("p99 us", "request_p99_us", "us"), ("gateway us", "client_cpu_us", "us"),
           ("server us", "server_cpu_us", "us")],
 }
-COLUMNS.update(waiters=COLUMNS["D"], clients=COLUMNS["U"])
+COLUMNS.update(tls=COLUMNS["U"], waiters=COLUMNS["D"], clients=COLUMNS["U"])
 
 SHOWN = {"rate": lambda v: "%.1fk" % (v / 1000) if v >= 10000 else "%.0f" % v,
          "us": lambda v: "%.1f" % v if v < 1000 else "%.0f" % v,
@@ -138,7 +139,8 @@ def _cells(summary, key, label):
 def _heading(key):
     section, size, processes = key
     heads = [TITLES[section].split(":")[0] if section in "UDLNHXG" else section]
-    letter = {"U": "C", "H": "locks", "G": "connections", "clients": "processes"}.get(section, "W")
+    letter = {"U": "C", "tls": "C", "H": "locks", "G": "connections",
+              "clients": "processes"}.get(section, "W")
     heads[0] += " %s=%d" % (letter, processes if section == "clients" else size)
     for at, (heading, _, _) in enumerate(COLUMNS[section]):
         heads.append(heading)

@@ -15,6 +15,8 @@ WITHOUT_FENCE_COMPARING = {1: 1.0, 16: 1.1, 256: 1.5}
 WITH_FENCE_COMPARING = {1: 0.95, 16: 1.0, 256: 1.4}
 OF_DELIFEQ = {1: 0.95, 16: 0.88, 256: 0.93}
 
+OVER_TLS = 0.85  # of the raw program over TLS, at every C
+
 MANY_ROUNDS = 10
 
 
@@ -45,6 +47,14 @@ def _uncontended(judge, summary, compares):
         judge.at_least(where + "with fence, of the script limit",
                        summary.ratio(key, OWN, "limit plain"), fenced[key[1]])
         _before_the_peers(judge, summary, key, where)
+
+
+def _over_tls(judge, summary):
+    for key in summary.keys("tls"):
+        for what, label in (("without fence", "lockwire tls-nofence"),
+                            ("with fence", "lockwire tls")):
+            judge.at_least("U over TLS C=%d %s, of the raw program" % (key[1], what),
+                           summary.ratio(key, label, "limit tls"), OVER_TLS)
 
 
 def _before_the_peers(judge, summary, key, where):
@@ -135,6 +145,7 @@ def judge(summary, counts, compares):
     """`compares`: the server's own command to compare and delete, None where it has none."""
     result = Judge(summary)
     _uncontended(result, summary, compares)
+    _over_tls(result, summary)
     for section in "DL":
         _hand_over(result, summary, section)
         _turns(result, summary, section)

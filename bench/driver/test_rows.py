@@ -158,6 +158,13 @@ class Verdicts(unittest.TestCase):
             self.assertTrue(self.verdict(begins % "without", rates, key=key))
             self.assertFalse(self.verdict(begins % "with", rates, key=key))
 
+    def test_over_tls_the_target_is_of_the_raw_program_over_tls(self):
+        rates = {"limit plain": 200, "limit tls": 100, "lockwire tls-nofence": 84,
+                 "lockwire tls": 86}
+        for what, met in (("without", False), ("with", True)):
+            self.assertEqual(met, self.verdict("U over TLS C=16 %s fence" % what, rates,
+                                               key=("tls", 16, 1)))
+
     def test_a_closed_loop_must_be_in_order_as_a_drain(self):
         for section in "DL":
             begins, key = section + " W=50 turns off: disorder", (section, 50, 2)
@@ -195,13 +202,44 @@ class Verdicts(unittest.TestCase):
 
 
 class Subjects(unittest.TestCase):
+    COMPARING = {"limit delifeq", "limit delifeq-fence"}
+    OVER_TLS = {"limit tls", "lockwire tls", "lockwire tls-nofence"}
+
+    def found(self, compares="DELEX", server_has_tls=True, build_has_tls=True):
+        """Those of them that are there, the labels of those that are missing, and why."""
+        subjects, missing = programs.own("", {"name": "Redis 1", "compares": compares,
+                                              "tls": server_has_tls}, build_has_tls)
+        labels = {subject.label for subject in subjects}
+        return subjects, labels & (self.COMPARING | self.OVER_TLS), missing
+
     def test_a_server_that_cannot_compare_is_not_asked_to(self):
         for command in (None, "DELEX"):
-            subjects, missing = programs.own("", {"name": "Redis 1", "compares": command})
-            comparing = {"limit delifeq", "limit delifeq-fence"}
-            there = comparing & {subject.label for subject in subjects}
-            self.assertEqual(there, comparing if command else set())
-            self.assertEqual(set(missing), comparing - there)
+            _, there, missing = self.found(compares=command)
+            self.assertEqual(there & self.COMPARING, self.COMPARING if command else set())
+            self.assertEqual(set(missing), self.COMPARING - there)
+
+    def test_where_tls_is_missing_it_is_said_of_whom(self):
+        for absent, who in (({"build_has_tls": False}, "the build has no TLS"),
+                            ({"server_has_tls": False}, "Redis 1 was built without TLS")):
+            _, there, missing = self.found(**absent)
+            self.assertEqual((there, set(missing)), (self.COMPARING, self.OVER_TLS))
+            self.assertTrue(all(why.startswith(who) for why in missing.values()))
+
+    def test_over_tls_and_without_are_measured_in_the_same_passes(self):
+        options = argparse.Namespace(only=["tls"], seconds=1, repeats=2)
+        planned = cases.plan(options, self.found()[0])
+        self.assertEqual([case.label for case in planned],
+                         ["tls C=1", "tls C=16", "tls C=256"])
+        for runs in zip(*[iter(cases.one_pass(planned, 1))] * 6):
+            self.assertEqual({run.subject.label for run, in runs},
+                             self.OVER_TLS | {"limit plain", "lockwire default",
+                                              "lockwire nofence"})
+        self.assertEqual(cases.plan(options, self.found(build_has_tls=False)[0]), [])
+
+    def test_without_being_asked_for_nothing_is_over_tls(self):
+        options = argparse.Namespace(only=["U"], seconds=1, repeats=2, quick=False)
+        for case in cases.plan(options, self.found()[0]):
+            self.assertFalse([s.label for s in case.subjects if s.tls])
 
 
 class Passes(unittest.TestCase):

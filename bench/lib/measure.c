@@ -109,6 +109,9 @@ static void take(int option, const char *name, struct measure_options *ret)
     case 'r':
         ret->rows = optarg;
         break;
+    case 't':
+        ret->tls_ca = optarg;
+        break;
     case 'c':
         ret->slots = (unsigned)number(name, optarg, 1, 1e6);
         break;
@@ -139,6 +142,7 @@ void measure_options(int argc, char **argv, const char *variants,
                                           {"name", required_argument, NULL, 'n'},
                                           {"variant", required_argument, NULL, 'v'},
                                           {"rows", required_argument, NULL, 'r'},
+                                          {"tls-ca", required_argument, NULL, 't'},
                                           {"slots", required_argument, NULL, 'c'},
                                           {"seconds", required_argument, NULL, 's'},
                                           {"lease-ms", required_argument, NULL, 'l'},
@@ -154,7 +158,8 @@ void measure_options(int argc, char **argv, const char *variants,
         (void)fprintf(stderr,
                       "usage: %s U|D|L|N|H|X --url URL [--slots N] [--seconds S] "
                       "[--name KEY] [--variant V] [--lease-ms MS] [--hold-us US] "
-                      "[--pause-us US] [--round-us US] [--rows FILE]\nvariants: %s\n",
+                      "[--pause-us US] [--round-us US] [--rows FILE] [--tls-ca FILE]\n"
+                      "variants: %s\n",
                       argv[0], variants);
         exit(64);
     }

@@ -5,7 +5,7 @@
  *
  *     PROGRAM U|D|L|N|H|X --url URL [--slots N] [--seconds S] [--name KEY] [--variant V]
  *             [--lease-ms MS] [--hold-us US] [--pause-us US] [--round-us US]
- *             [--rows FILE]
+ *             [--rows FILE] [--tls-ca FILE]
  *
  * Happy path: measure_options, measure_start (says "ready" and waits for a line),
  * measure_row for each grant, measure_finish.
@@ -19,6 +19,7 @@
 struct measure_options {
     char workload; /* one of perf's letters */
     const char *url;
+    const char *tls_ca;  /* with rediss:// the authority to trust; NULL = the system's */
     const char *name;    /* the key; those of many slots begin with it */
     const char *variant; /* "" = the program's first */
     const char *rows;    /* file for the rows; NULL = none */

@@ -194,15 +194,15 @@ static void prepare(struct slot *slot)
 
 static void connect_all(void)
 {
-    redisContext *waiting_link = wire_open_waiting(options->url);
+    redisContext *waiting_link = wire_open_waiting(options);
 
     wire_load(waiting_link, ask_script, shas[ASK]);
     wire_load(waiting_link, release_script, shas[RELEASE]);
     wire_load(waiting_link, turn_script, shas[TURN]);
     redisFree(waiting_link);
     (void)snprintf(channel, sizeof(channel), "%s:%d", options->name, (int)getpid());
-    orders = wire_open(base, options->url);
-    messages = wire_open(base, options->url);
+    orders = wire_open(base, options);
+    messages = wire_open(base, options);
     redisAsyncCommand(messages, on_message, NULL, "SUBSCRIBE %s", channel);
     while (!subscribed) {
         event_base_dispatch(base);

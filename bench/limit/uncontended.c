@@ -169,7 +169,7 @@ static enum deletes own_compare_and_delete(redisContext *link)
 
 static void find_ways(const struct measure_options *options, struct ways *ret)
 {
-    redisContext *link = wire_open_waiting(options->url);
+    redisContext *link = wire_open_waiting(options);
 
     *ret = (struct ways){.deletes = BY_SCRIPT};
     wire_load(link, is(options, "hash") ? leave_hash : compare_and_delete, ret->release);
@@ -198,7 +198,7 @@ static struct slot *slots_new(struct event_base *base,
     for (unsigned i = 0; i < options->slots; i++) {
         prepare(&slots[i], i, options, &ways);
         slots[i].link = i && !is(options, "connections") ? slots[0].link
-                                                         : wire_open(base, options->url);
+                                                         : wire_open(base, options);
     }
     return slots;
 }

@@ -8,6 +8,8 @@
  */
 #include "wire.h"
 
+#include "tls.h"
+
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -97,35 +99,53 @@ static void on_disconnected(const redisAsyncContext *context, int status)
     fail("connection", context->errstr);
 }
 
-/* The parts of redis://host:port; false: it is a unix:///path, whose path is in host. */
-static bool split(const char *url, char host[256], int *port)
+struct place {
+    char host[256]; /* or a path */
+    int port;       /* 0: a path */
+    bool tls;
+};
+
+static struct place split(const char *url)
 {
+    struct place place = {.tls = strncmp(url, "rediss:", 7) == 0};
+    const char *form = place.tls ? "rediss://%255[^:/]:%d" : "redis://%255[^:/]:%d";
+
     if (strncmp(url, "unix://", 7) == 0) {
-        (void)snprintf(host, 256, "%s", url + 7);
-        return false;
+        (void)snprintf(place.host, sizeof(place.host), "%s", url + 7);
+    } else if (sscanf(url, form, place.host, &place.port) != 2) {
+        fail(url, "neither redis[s]://host:port nor unix:///path");
     }
-    if (sscanf(url, "redis://%255[^:/]:%d", host, port) != 2) {
-        fail(url, "neither redis://host:port nor unix:///path");
-    }
-    return true;
+    return place;
 }
 
-redisAsyncContext *wire_open(struct event_base *base, const char *url)
+/* Ends the program where the context is none. */
+static void begin(redisContext *context, const struct place *place,
+                  const struct measure_options *options)
 {
-    char host[256];
-    int port;
-    redisAsyncContext *context = split(url, host, &port) ? redisAsyncConnect(host, port)
-                                                         : redisAsyncConnectUnix(host);
+    const char *why = context == NULL ? "out of memory"
+                      : context->err  ? context->errstr
+                      : place->tls    ? tls_begin(context, place->host, options->tls_ca)
+                                      : NULL;
+
+    if (why != NULL) {
+        fail(options->url, why);
+    }
+}
+
+redisAsyncContext *wire_open(struct event_base *base,
+                             const struct measure_options *options)
+{
+    struct place place = split(options->url);
+    redisAsyncContext *context = place.port ? redisAsyncConnect(place.host, place.port)
+                                            : redisAsyncConnectUnix(place.host);
     struct wire *wire = calloc(1, sizeof(*wire));
 
-    if (context == NULL || wire == NULL || context->err) {
-        fail(url, context != NULL ? context->errstr : "out of memory");
-    }
+    begin(context != NULL && wire != NULL ? &context->c : NULL, &place, options);
     wire->context = context;
     wire->read = event_new(base, context->c.fd, EV_READ | EV_PERSIST, on_readable, wire);
     wire->write = event_new(base, context->c.fd, EV_WRITE, on_writable, wire);
     if (wire->read == NULL || wire->write == NULL) {
-        fail(url, "out of memory");
+        fail(options->url, "out of memory");
     }
     context->ev.data = wire;
     context->ev.addRead = want_read;
@@ -136,16 +156,13 @@ redisAsyncContext *wire_open(struct event_base *base, const char *url)
     return context;
 }
 
-redisContext *wire_open_waiting(const char *url)
+redisContext *wire_open_waiting(const struct measure_options *options)
 {
-    char host[256];
-    int port;
-    redisContext *context = split(url, host, &port) ? redisConnect(host, port)
-                                                    : redisConnectUnix(host);
+    struct place place = split(options->url);
+    redisContext *context = place.port ? redisConnect(place.host, place.port)
+                                       : redisConnectUnix(place.host);
 
-    if (context == NULL || context->err) {
-        fail(url, context != NULL ? context->errstr : "out of memory");
-    }
+    begin(context, &place, options);
     return context;
 }
 

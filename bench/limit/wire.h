@@ -9,13 +9,17 @@
  */
 #ifndef BENCH_WIRE_H
 #define BENCH_WIRE_H
+#include "measure.h"
+
 #include <event2/event.h>
 #include <hiredis/async.h>
 
-/* redis://host:port or unix:///path. Ends the program where that fails. */
-redisAsyncContext *wire_open(struct event_base *base, const char *url);
+/* redis://host:port, rediss://host:port or unix:///path. Ends the program where that
+ * fails. */
+redisAsyncContext *wire_open(struct event_base *base,
+                             const struct measure_options *options);
 /* The same, for questions that are waited for. */
-redisContext *wire_open_waiting(const char *url);
+redisContext *wire_open_waiting(const struct measure_options *options);
 /* Loads a script; `sha` gets its 40 digits and a NUL. */
 void wire_load(redisContext *link, const char *script, char sha[41]);
 /* A command's bytes, made once and sent often; the caller frees them with free(). */

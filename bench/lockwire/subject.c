@@ -60,6 +60,7 @@ void subject_open(struct subject *subject, struct event_base *base,
     }
     subject->acquire.lease_ms = options->lease_ms;
     subject->acquire.wait_ms = -1;
+    client.tls_ca = options->tls_ca;
     client.link = on_link;
     client.log = on_log;
     client.arg = subject;

@@ -154,8 +154,12 @@ static int take_tls(struct lw_client *client)
     char why[LW__TOLD];
     int status;
 
-    client->tls = (struct lw__tls_options){o->tls_ca, o->tls_cert, o->tls_key,
-                                           o->tls_server_name, &client->trust};
+    client->tls = (struct lw__tls_options){.ca = o->tls_ca,
+                                           .cert = o->tls_cert,
+                                           .key = o->tls_key,
+                                           .server_name = o->tls_server_name,
+                                           .names_another = o->tls_server_name != NULL,
+                                           .trust = &client->trust};
     example = client->tls;
     if (example.server_name == NULL) {
         example.server_name = url->host != NULL ? url->host : url->hosts[0].name;

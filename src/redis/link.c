@@ -215,7 +215,7 @@ static bool is_decided(int fd)
 static void fail_connecting(struct lw__link *link)
 {
     bool shaking = (link->context->c.flags & REDIS_CONNECTED) != 0;
-    bool mute = shaking && !lw__tls_has_heard(link->tls);
+    bool mute = shaking && lw__tls_heard(link->tls) == 0;
     char why[LW__WHY];
 
     (void)snprintf(why, sizeof(why), "no %s %.60s within %u ms%s",

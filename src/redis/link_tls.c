@@ -73,7 +73,31 @@ static void shake(struct lw__link *link)
     }
 }
 
-/* hiredis frees the context where it finds an end, and callbacks may close the link. */
+/* Whether there is more. hiredis frees the context where it finds an end, and callbacks
+ * may close the link. */
+static bool read_record(struct lw__link *link, redisAsyncContext *context)
+{
+    lw__tls_forget_errors(link->tls);
+    redisAsyncRead(context);
+    return link->context == context && lw__tls_has_more(link->tls);
+}
+
+/* What came together is answered together: were each record answered by a write, the
+ * server's answers would be records of their own again. What comes meanwhile waits until
+ * others have had their turn. */
+static void read_records(struct lw__link *link, redisAsyncContext *context)
+{
+    bool more = read_record(link, context);
+    uint64_t heard = more ? lw__tls_heard(link->tls) : 0;
+
+    while (more && lw__tls_heard(link->tls) == heard) {
+        more = read_record(link, context);
+    }
+    if (more) {
+        lw__defer(link->loop, &link->more, false);
+    }
+}
+
 static void on_readable(redisAsyncContext *context)
 {
     struct lw__link *link = lw__wire_owner(context);
@@ -82,11 +106,7 @@ static void on_readable(redisAsyncContext *context)
     if (link->state == LW__LINK_CONNECTING) {
         shake(link);
     } else {
-        lw__tls_forget_errors();
-        redisAsyncRead(context);
-        if (link->context == context) {
-            read_more(link);
-        }
+        read_records(link, context);
     }
     lw__link_let_go(link);
 }
@@ -99,7 +119,7 @@ static void on_writable(redisAsyncContext *context)
     if (link->state == LW__LINK_CONNECTING) {
         shake(link);
     } else {
-        lw__tls_forget_errors();
+        lw__tls_forget_errors(link->tls);
         redisAsyncWrite(context);
     }
     lw__link_let_go(link);

@@ -35,13 +35,16 @@
 #endif
 
 #define NAME_SIZE 256 /* of a host's name, NUL included */
+#define CLOSED "the server closed the connection"
 
 struct lw__tls {
     SSL *ssl; /* hiredis_ssl's once it has begun */
     BIO_METHOD *method;
     BIO *bio; /* the SSL's once it has begun */
     int fd;
-    bool begun, failed;
+    bool begun, shaken, failed;
+    bool lacks_memory; /* something found none until hands were shaken, or since then when
+                          last read or written */
     lw__tls_unwritable_fn *unwritable;
     void *arg;
     char name[NAME_SIZE];
@@ -79,6 +82,20 @@ static bool expect_name(SSL *ssl, const char *name)
     SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
                                X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
     return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
+}
+
+/* Where OpenSSL finds no memory it may go on without, and fail later with a reason that
+ * accuses the server: that is why it is noted. Its queue of errors does not tell, but
+ * errno does, until the alert is written; of which this is told before. */
+static void look_for_memory(int writing, int version, int type, const void *bytes,
+                            size_t length, SSL *ssl, void *arg)
+{
+    struct lw__tls *tls = arg;
+
+    (void)writing, (void)version, (void)type, (void)bytes, (void)length, (void)ssl;
+    if (errno == ENOMEM) {
+        tls->lacks_memory = true;
+    }
 }
 
 /* The BIO */
@@ -136,12 +153,14 @@ int lw__tls_new(const struct lw__tls_options *options, char *why, size_t size,
     int status = LW_ENOMEM;
 
     ERR_clear_error();
+    errno = 0;
     if (tls == NULL) {
         return lw__tls_no_memory(explain);
     }
     if (!take_name(tls, options->server_name)) {
-        status = lw__tls_refuse(explain, "tls_server_name", options->server_name,
-                                "it is no name of a server");
+        status = lw__tls_refuse(
+            explain, options->names_another ? "tls_server_name" : "the URL's host",
+            options->server_name, "it is no name of a server");
     } else {
         status = lw__tls_files_read(options, explain, &ctx);
     }
@@ -149,6 +168,10 @@ int lw__tls_new(const struct lw__tls_options *options, char *why, size_t size,
         tls->ssl = SSL_new(ctx);
         if (tls->ssl == NULL || !expect_name(tls->ssl, tls->name) || !make_bio(tls)) {
             status = lw__tls_no_memory(explain);
+        } else {
+            SSL_set_msg_callback(tls->ssl, look_for_memory);
+            SSL_set_msg_callback_arg(tls->ssl, tls);
+            tls->lacks_memory = lw__tls_cause() == LW__TLS_NO_MEMORY;
         }
     }
     SSL_CTX_free(ctx); /* the SSL keeps it */
@@ -166,6 +189,7 @@ void lw__tls_free(struct lw__tls *tls)
         return;
     }
     if (tls->begun) {
+        SSL_set_msg_callback(tls->ssl, NULL);
         SSL_set0_wbio(tls->ssl, NULL); /* whose method goes now, and hiredis' SSL later */
     } else {
         SSL_free(tls->ssl);
@@ -177,17 +201,22 @@ void lw__tls_free(struct lw__tls *tls)
 
 /* Shaking hands */
 
-static void note(struct lw__tls *tls, const char *why)
+/* `otherwise`: where OpenSSL gives no cause, which is 0. */
+static void note(struct lw__tls *tls, unsigned long cause, const char *otherwise)
 {
     long verified = SSL_get_verify_result(tls->ssl);
+    const char *why = cause != 0 ? lw__tls_text(cause) : otherwise;
 
     tls->failed = true;
-    if (verified != X509_V_OK) {
+    if (cause == LW__TLS_NO_MEMORY || tls->lacks_memory ||
+        verified == X509_V_ERR_OUT_OF_MEM) {
+        (void)snprintf(tls->why, sizeof(tls->why), "%s", lw_strerror(LW_ENOMEM));
+    } else if (verified != X509_V_OK) {
         (void)snprintf(tls->why, sizeof(tls->why),
                        "the certificate is refused: %.60s (%.60s)",
                        X509_verify_cert_error_string(verified), tls->name);
-    } else if (ERR_GET_LIB(ERR_peek_error()) == ERR_LIB_SSL &&
-               ERR_GET_REASON(ERR_peek_error()) == SSL_R_WRONG_VERSION_NUMBER) {
+    } else if (!tls->shaken && ERR_GET_LIB(cause) == ERR_LIB_SSL &&
+               ERR_GET_REASON(cause) == SSL_R_WRONG_VERSION_NUMBER) {
         (void)snprintf(tls->why, sizeof(tls->why),
                        "the server speaks no TLS there (%.40s): redis:// is without",
                        why);
@@ -208,12 +237,16 @@ int lw__tls_begin(struct lw__tls *tls, struct redisAsyncContext *context,
     tls->unwritable = unwritable;
     tls->arg = arg;
     lw__sigpipe_hold(&held);
+    errno = 0;
     status = redisInitiateSSL(&context->c, tls->ssl);
+    if (status != REDIS_OK) {
+        tls->lacks_memory = tls->lacks_memory || SSL_get_rbio(tls->ssl) == NULL;
+        note(tls, lw__tls_cause(),
+             SSL_get_shutdown(tls->ssl) != 0 ? CLOSED : context->c.errstr);
+    }
     lw__sigpipe_let_go(&held);
     if (status != REDIS_OK) {
-        const char *why = lw__tls_reason();
         context->c.funcs = before;
-        note(tls, why != NULL ? why : context->c.errstr);
         return LW_ECONN;
     }
     SSL_set0_wbio(tls->ssl, tls->bio);
@@ -223,7 +256,7 @@ int lw__tls_begin(struct lw__tls *tls, struct redisAsyncContext *context,
 
 enum lw__tls_step lw__tls_shake(struct lw__tls *tls)
 {
-    const char *why;
+    unsigned long cause;
     int result, error;
 
     if (tls->failed) {
@@ -233,6 +266,7 @@ enum lw__tls_step lw__tls_shake(struct lw__tls *tls)
     errno = 0;
     result = SSL_do_handshake(tls->ssl);
     if (result == 1) {
+        tls->shaken = true;
         return LW__TLS_DONE;
     }
     error = errno;
@@ -244,24 +278,27 @@ enum lw__tls_step lw__tls_shake(struct lw__tls *tls)
     default:
         break;
     }
-    why = lw__tls_reason();
-    if (why == NULL) {
-        why = error != 0 ? strerror(error) : "the server closed the connection";
-    }
-    note(tls, why);
+    errno = error;
+    cause = lw__tls_cause();
+    note(tls, cause, error != 0 ? strerror(error) : CLOSED);
     return LW__TLS_FAILED;
 }
 
-bool lw__tls_has_heard(const struct lw__tls *tls)
+uint64_t lw__tls_heard(const struct lw__tls *tls)
 {
-    return BIO_number_read(SSL_get_rbio(tls->ssl)) > 0;
+    return BIO_number_read(SSL_get_rbio(tls->ssl));
 }
 
 /* Afterwards */
 
-void lw__tls_forget_errors(void)
+/* Looking costs a quarter of clearing, which goes through all of the queue. */
+void lw__tls_forget_errors(struct lw__tls *tls)
 {
-    ERR_clear_error();
+    if (ERR_peek_error() != 0) {
+        ERR_clear_error();
+    }
+    errno = 0;
+    tls->lacks_memory = false;
 }
 
 /* What is left of a record that is not whole wants to be read, and is not looked at. */
@@ -272,10 +309,10 @@ bool lw__tls_has_more(const struct lw__tls *tls)
 
 const char *lw__tls_why(struct lw__tls *tls)
 {
-    const char *why = lw__tls_reason();
+    unsigned long cause = lw__tls_cause();
 
-    if (tls->why[0] == '\0' && why != NULL) {
-        note(tls, why);
+    if (tls->why[0] == '\0' && (cause != 0 || tls->lacks_memory)) {
+        note(tls, cause, "");
     }
     return tls->why[0] != '\0' ? tls->why : NULL;
 }

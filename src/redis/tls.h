@@ -9,6 +9,7 @@
 #define LW_TLS_H
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct lw__tls;
 struct lw__tls_trust;
@@ -18,6 +19,7 @@ struct lw__tls_options {
     const char *ca;          /* file or folder; NULL: the system's */
     const char *cert, *key;  /* files, both or neither */
     const char *server_name; /* a name or an address; NULL: no TLS */
+    bool names_another;      /* that was an option: else it is the URL's host */
     /* What was read of `ca`, for the next connection to use while nothing changes there:
      * a system's hundred authorities take a loop's time. */
     struct lw__tls_trust **trust;
@@ -42,11 +44,11 @@ int lw__tls_new(const struct lw__tls_options *options, char *why, size_t size,
 int lw__tls_begin(struct lw__tls *tls, struct redisAsyncContext *context,
                   lw__tls_unwritable_fn *unwritable, void *arg);
 enum lw__tls_step lw__tls_shake(struct lw__tls *tls);
-/* Whether, once begun, anything at all has come. */
-bool lw__tls_has_heard(const struct lw__tls *tls);
+/* How many bytes have come since it has begun. */
+uint64_t lw__tls_heard(const struct lw__tls *tls);
 /* To be called before hiredis reads or writes: OpenSSL takes an error that somebody else
  * has left in the thread's queue for its own. */
-void lw__tls_forget_errors(void);
+void lw__tls_forget_errors(struct lw__tls *tls);
 /* Whether OpenSSL has bytes for which no descriptor will wake. */
 bool lw__tls_has_more(const struct lw__tls *tls);
 /* Why it failed, or what hiredis has just met; NULL: nothing of TLS. */

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,26 +21,39 @@
 
 /* Explaining */
 
-const char *lw__tls_reason(void)
+/* Memory is out where OpenSSL says so of anything that it tried, be it that the reason
+ * it gives first is another one; where it had none to say so either, errno tells. */
+static bool is_no_memory(unsigned long error)
 {
-    unsigned long error = ERR_peek_error();
-    const char *text = NULL;
+    int reason = ERR_GET_REASON(error);
 
-    if (error == 0) {
-        return NULL;
-    }
-    if (ERR_GET_LIB(error) == ERR_LIB_SYS) {
-        return strerror(ERR_GET_REASON(error));
-    }
-    text = ERR_reason_error_string(error);
-    return text != NULL ? text : "an error without a name";
+    return ERR_GET_LIB(error) == ERR_LIB_SYS ? reason == ENOMEM
+                                             : reason == ERR_R_MALLOC_FAILURE;
 }
 
-static bool is_no_memory(void)
+unsigned long lw__tls_cause(void)
 {
-    unsigned long error = ERR_peek_error();
+    bool no_memory = errno == ENOMEM;
+    unsigned long first = ERR_peek_error(), error;
 
-    return error != 0 && ERR_GET_REASON(error) == ERR_R_MALLOC_FAILURE;
+    while ((error = ERR_get_error()) != 0) {
+        no_memory = no_memory || is_no_memory(error);
+    }
+    return no_memory ? LW__TLS_NO_MEMORY : first;
+}
+
+const char *lw__tls_text(unsigned long cause)
+{
+    const char *text;
+
+    if (cause == LW__TLS_NO_MEMORY) {
+        return lw_strerror(LW_ENOMEM);
+    }
+    if (ERR_GET_LIB(cause) == ERR_LIB_SYS) {
+        return strerror(ERR_GET_REASON(cause));
+    }
+    text = ERR_reason_error_string(cause);
+    return text != NULL ? text : "an error without a name";
 }
 
 int lw__tls_no_memory(struct lw__tls_explain explain)
@@ -60,11 +74,13 @@ int lw__tls_refuse(struct lw__tls_explain explain, const char *option, const cha
 static int refuse_file(struct lw__tls_explain explain, const char *option,
                        const char *file)
 {
-    const char *why = lw__tls_reason();
+    unsigned long cause = lw__tls_cause();
 
-    return is_no_memory() ? lw__tls_no_memory(explain)
-                          : lw__tls_refuse(explain, option, file,
-                                           why != NULL ? why : "it cannot be used");
+    if (cause == LW__TLS_NO_MEMORY) {
+        return lw__tls_no_memory(explain);
+    }
+    return lw__tls_refuse(explain, option, file,
+                          cause != 0 ? lw__tls_text(cause) : "it cannot be used");
 }
 
 /* The files */
@@ -116,7 +132,9 @@ static int load_ca(SSL_CTX *ctx, const struct lw__tls_options *o,
         return 0;
     }
     status = read_ca(ctx, o->ca, explain);
-    if (status == 0) {
+    if (status == 0 && lw__tls_cause() == LW__TLS_NO_MEMORY) {
+        errno = ENOMEM; /* an authority may lack its key: not to be kept, but noted */
+    } else if (status == 0) {
         lw__tls_trust_keep(o->trust, &seen, ctx);
     }
     return status;
@@ -130,6 +148,27 @@ static int no_passphrase(char *text, int size, int writing, void *arg)
     (void)writing;
     *(bool *)arg = true;
     return -1;
+}
+
+/* The C library would read the file into memory of its own, and leave it there. */
+static bool use_key(SSL_CTX *ctx, const char *file)
+{
+    char text[4096];
+    BIO *in = BIO_new_file(file, "r");
+    FILE *stream = NULL;
+    EVP_PKEY *key = NULL;
+    bool good;
+
+    if (in != NULL && BIO_get_fp(in, &stream) == 1 &&
+        setvbuf(stream, text, _IOFBF, sizeof(text)) == 0) {
+        key = PEM_read_bio_PrivateKey(in, NULL, SSL_CTX_get_default_passwd_cb(ctx),
+                                      SSL_CTX_get_default_passwd_cb_userdata(ctx));
+    }
+    good = key != NULL && SSL_CTX_use_PrivateKey(ctx, key) == 1;
+    EVP_PKEY_free(key);
+    (void)BIO_free(in);
+    explicit_bzero(text, sizeof(text));
+    return good;
 }
 
 static int load_cert(SSL_CTX *ctx, const struct lw__tls_options *o,
@@ -150,8 +189,7 @@ static int load_cert(SSL_CTX *ctx, const struct lw__tls_options *o,
     if (status == 0) {
         status = look_at("tls_key", o->key, false, &folder, explain);
     }
-    if (status == 0 && (SSL_CTX_use_PrivateKey_file(ctx, o->key, SSL_FILETYPE_PEM) != 1 ||
-                        SSL_CTX_check_private_key(ctx) != 1)) {
+    if (status == 0 && (!use_key(ctx, o->key) || SSL_CTX_check_private_key(ctx) != 1)) {
         status = asked ? lw__tls_refuse(explain, "tls_key", o->key, "it has a passphrase")
                        : refuse_file(explain, "tls_key", o->key);
     }

@@ -3,6 +3,7 @@
  * name, and how it is explained that something is of no use. */
 #ifndef LW_TLS_INSIDE_H
 #define LW_TLS_INSIDE_H
+#include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <stddef.h>
 
@@ -22,6 +23,9 @@ int lw__tls_files_read(const struct lw__tls_options *options,
 int lw__tls_refuse(struct lw__tls_explain explain, const char *option, const char *value,
                    const char *why);
 int lw__tls_no_memory(struct lw__tls_explain explain);
-/* The first error in the queue, the cause of the others. NULL: there is none. */
-const char *lw__tls_reason(void);
+/* Why OpenSSL failed: the first error in its queue, which is empty then; but lack of
+ * memory wherever there was any since errno was set to 0. 0: it is not said. */
+#define LW__TLS_NO_MEMORY ERR_PACK(ERR_LIB_SSL, 0, ERR_R_MALLOC_FAILURE)
+unsigned long lw__tls_cause(void);
+const char *lw__tls_text(unsigned long cause);
 #endif

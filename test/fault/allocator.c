@@ -2,6 +2,7 @@
 /* allocator.h's allocator: the counts, and what the linker and libevent call. */
 #include "allocator.h"
 
+#include <errno.h>
 #include <event2/event.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -28,8 +29,12 @@ static bool fails(void)
         return false;
     }
     allocator.asked++;
-    return allocator.at > 0 && (allocator.asked == allocator.at ||
-                                (allocator.always && allocator.asked > allocator.at));
+    if (allocator.at == 0 || allocator.asked < allocator.at ||
+        (!allocator.always && allocator.asked > allocator.at)) {
+        return false;
+    }
+    errno = ENOMEM;
+    return true;
 }
 
 static void *opened(void *memory)

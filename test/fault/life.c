@@ -204,6 +204,20 @@ int life_inquiries(const char *url, int64_t wait_ms)
     return live(url, wait_ms, inquire);
 }
 
+int life_small(const char *url, int64_t wait_ms)
+{
+    struct player *player;
+
+    step_begin(wait_ms);
+    step_connect_client(1, url);
+    player = step_ask(1, "m", MUTEX(step_wait_ms));
+    step_await_result(player);
+    step_release(player);
+    step_drop(player);
+    step_close();
+    return step_end();
+}
+
 int life_in_vain(const char *url, int64_t wait_ms)
 {
     struct player *player;

@@ -20,6 +20,15 @@ life_function life_mutex, life_turns, life_readwrite, life_upgrade, life_semapho
     life_redisson, life_inquiries;
 /* A server whose name cannot be resolved: nothing but waiting in vain. */
 life_function life_in_vain;
+/* One client that takes one lock, and nothing else. */
+life_function life_small;
+/* Of clients at rediss://. */
+extern struct life_tls {
+    const char *ca, *cert, *key;
+    /* Called, if not NULL, with each reason that a connection ends for or a client is
+     * refused with. */
+    void (*judge)(int status, const char *why);
+} life_tls;
 extern int life_calls; /* how many were made in the last life */
 
 #endif

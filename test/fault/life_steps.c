@@ -20,6 +20,7 @@ static struct {
     int good;
 } life;
 int life_calls;
+struct life_tls life_tls;
 int64_t step_wait_ms;
 
 void step_counts(bool good)
@@ -132,8 +133,11 @@ static void on_closed(struct lw_client *client, void *arg)
 
 static void on_link(struct lw_client *client, int up, const char *why, void *arg)
 {
-    (void)client, (void)why;
+    (void)client;
     *(bool *)arg = up;
+    if (!up && why != NULL && life_tls.judge != NULL) {
+        life_tls.judge(LW_OK, why);
+    }
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
@@ -308,10 +312,13 @@ static int on_credentials(struct lw_client *client, struct lw_credentials *ret, 
     return LW_OK;
 }
 
-void step_connect(const char *url)
+void step_connect_client(int i, const char *url)
 {
     struct lw_client_options options = LW_CLIENT_OPTIONS_INIT;
 
+    options.tls_ca = life_tls.ca;
+    options.tls_cert = life_tls.cert;
+    options.tls_key = life_tls.key;
     options.backoff_min_ms = 1;
     options.backoff_max_ms = 8;
     /* Without memory they are in vain. */
@@ -319,12 +326,16 @@ void step_connect(const char *url)
     options.close_timeout_ms = (uint32_t)step_wait_ms;
     options.claim_ms = 200;
     options.link = on_link;
-    for (int i = 0; i < 2; i++) {
-        options.arg = &life.up[i];
-        options.credentials = i == 1 ? on_credentials : NULL;
-        called(lw_client_new(life.base, url, &options, &life.clients[i]));
-        step_counts(life.clients[i] != NULL);
-    }
+    options.arg = &life.up[i];
+    options.credentials = i == 1 ? on_credentials : NULL;
+    called(lw_client_new(life.base, url, &options, &life.clients[i]));
+    step_counts(life.clients[i] != NULL);
+}
+
+void step_connect(const char *url)
+{
+    step_connect_client(0, url);
+    step_connect_client(1, url);
 }
 
 void step_close(void)

@@ -28,6 +28,7 @@ extern int64_t step_wait_ms; /* of this life's acquisitions, if they wait at all
 
 void step_begin(int64_t wait_ms);
 void step_connect(const char *url); /* two clients, 0 and 1 */
+void step_connect_client(int client, const char *url);
 struct player *step_ask(int client, const char *name, struct lw_acquire_options options);
 void step_await_result(const struct player *player);
 /* Until Redis has it in this queue, or it listens to this channel; or it has its

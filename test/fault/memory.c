@@ -8,77 +8,23 @@
  *
  * What hiredis 0.14.1 cannot promise here stands in spared.c, and nothing else does.
  *
- * LOCKWIRE_MEMORY="once 17" or "always 17" runs that single life.
- *
- * Happy path: count the allocations of an undisturbed life, then a life for each of them.
+ * Happy path: lives(), once for each kind of life and each way to fail.
  */
 #include "allocator.h"
-#include "life.h"
+#include "lives.h"
 #include "players.h"
 #include "sentinel.h"
-
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-#define SHORT_WAIT_MS 100 /* longer than a hand-over takes; most will be in vain */
-
-static long one_life(life_function *live, const char *url, long at, bool always)
-{
-    static const char left[] =
-        "for _, k in ipairs(redis.call('KEYS', '*')) do "
-        "if redis.call('PTTL', k) == -1 then return k end end return ''";
-    static char test[32];
-    long open = allocator_open(), asked;
-
-    redis_ok("FLUSHALL");
-    alarm(STAGE_TEST_S);
-    (void)snprintf(test, sizeof(test), "%s %ld", always ? "always" : "once", at);
-    stage.test = test;
-    allocator_arm(at, always);
-    int good = live(url, at == 0 && live != life_in_vain ? STAGE_WAIT_MS : SHORT_WAIT_MS);
-    asked = allocator_disarm();
-    if (allocator_open() != open) {
-        stage_fail("%ld allocations were not freed", allocator_open() - open);
-    }
-    if (*redis_text("EVAL %s 0", left)) {
-        stage_fail("%s stays for ever", redis_text("EVAL %s 0", left));
-    }
-    if (at == 0 && good != life_calls) {
-        stage_fail("only %d of %d calls went well in an undisturbed life", good,
-                   life_calls);
-    }
-    return asked;
-}
-
-static void lives(life_function *live, const char *url, bool always)
-{
-    const char *only = getenv("LOCKWIRE_MEMORY");
-    long at = 0, asked;
-
-    if (only != NULL) {
-        if ((strncmp(only, "always ", 7) == 0) == always) {
-            one_life(live, url, atol(strchr(only, ' ')), always);
-        }
-        return;
-    }
-    one_life(live, url, 0, false);
-    do {
-        asked = one_life(live, url, ++at, always);
-    } while (asked >= at);
-    assert_true(at > 20); /* that many there are at least */
-}
 
 #define LIFE(name)                                                                       \
     static void name##__one_allocation_fails(void **state)                               \
     {                                                                                    \
         (void)state;                                                                     \
-        lives(life_##name, stage.server.url, false);                                     \
+        lives(life_##name, stage.server.url, false, 1);                                  \
     }                                                                                    \
     static void name##__all_allocations_fail(void **state)                               \
     {                                                                                    \
         (void)state;                                                                     \
-        lives(life_##name, stage.server.url, true);                                      \
+        lives(life_##name, stage.server.url, true, 1);                                   \
     }
 
 LIFE(mutex)
@@ -98,7 +44,7 @@ static void resolving__one_allocation_fails(void **state)
 {
     (void)state;
     allocator_spare_libevent(true);
-    lives(life_in_vain, NOWHERE, false);
+    lives(life_in_vain, NOWHERE, false, 1);
     allocator_spare_libevent(false);
 }
 
@@ -106,7 +52,7 @@ static void resolving__all_allocations_fail(void **state)
 {
     (void)state;
     allocator_spare_libevent(true);
-    lives(life_in_vain, NOWHERE, true);
+    lives(life_in_vain, NOWHERE, true, 1);
     allocator_spare_libevent(false);
 }
 
@@ -124,7 +70,7 @@ static void live_by_sentinel(bool always)
 {
     stage_at_exit(sentinel_leaves);
     sentinel_start(&sentinel, server_listen(&stage.server), "");
-    lives(life_mutex, sentinel.url, always);
+    lives(life_mutex, sentinel.url, always, 1);
 }
 
 static void sentinel__one_allocation_fails(void **state)

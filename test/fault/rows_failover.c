@@ -8,9 +8,6 @@
  */
 #include "cells.h"
 
-#include <stdio.h>
-#include <unistd.h>
-
 static struct server replica;
 
 static bool replica_says(const char *command, const char *text)
@@ -41,20 +38,9 @@ static void cut_off_replica(void)
 /* The replica takes the master's place in the stage, too. */
 static void promote(void)
 {
-    char dir[sizeof(replica.dir)];
-
     cut_off_replica();
     server_kill(&stage.server);
-    unlink(stage.server.path);
-    if (symlink(replica.process.socket, stage.server.path) < 0) {
-        stage_fail("symlink");
-    }
-    (void)snprintf(dir, sizeof(dir), "%s", replica.dir);
-    unlink(replica.path);
-    rmdir(dir);
-    stage.server.process = replica.process;
-    stage.server.admin = replica.admin;
-    stage.server.running = true;
+    server_succeed(&stage.server, &replica);
 }
 
 static struct hold *own_and_replicate(void)

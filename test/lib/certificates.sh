@@ -13,6 +13,7 @@
 #     purpose.pem                  as server.pem, for clients only
 #     expired.pem, early.pem       as server.pem, of another time
 #     client.pem, client.key       a client's
+#     renewed_client.pem, .key     the same by the other one, with a key of its own
 #     secret.key                   the same key behind a passphrase
 #     foreign.key                  a key that belongs to no certificate here
 #     folder/                      ca.pem by OpenSSL's hash
@@ -65,6 +66,7 @@ authority ca
 authority other_ca
 key server.key
 key client.key
+key renewed_client.key
 key foreign.key
 here=DNS:localhost,IP:127.0.0.1,IP:::1
 sign ca server.key server "$here"
@@ -77,6 +79,7 @@ extendedKeyUsage = clientAuth"
 sign ca server.key expired "$here" 20200101000000Z 20200201000000Z
 sign ca server.key early "$here" 20480101000000Z 20490101000000Z
 sign ca client.key client DNS:client.example
+sign other_ca renewed_client.key renewed_client DNS:client.example
 openssl ec -in client.key -aes256 -passout pass:secret -out secret.key
 mkdir folder
 cp ca.pem "folder/$(openssl x509 -in ca.pem -noout -hash).0"

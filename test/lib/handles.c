@@ -339,3 +339,14 @@ void assert_held_by_redis(const struct hold *hold)
     }
     assert_int_equal(lw_lock_state(hold->lock), LW_HELD);
 }
+
+void works(struct peer *peer)
+{
+    struct hold *A = take(peer, "A", "x");
+
+    assert_held_by_redis(A);
+    let_go(A);
+    UNTIL(A->released == LW_OK);
+    drop(A);
+    stage_clear_trace();
+}

@@ -120,5 +120,7 @@ const char *queue_of(const char *name);
 
 /* What `held` names of the library must mean at any moment, checked with the server. */
 void assert_held_by_redis(const struct hold *hold);
+/* The client can take "x", seen in Redis, and let go of it; the trace is forgotten. */
+void works(struct peer *peer);
 
 #endif

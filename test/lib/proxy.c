@@ -8,6 +8,7 @@
  * holds it.
  */
 #include "proxy.h"
+#include "secure.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -42,6 +43,7 @@ struct proxy_pair {
     struct proxy *proxy;
     const char *target;
     enum proxy_kind kind;
+    struct secure *secure; /* the client's side; NULL: it is plain */
     struct lane lanes[PROXY_WAYS];
     bool deserted; /* the client's side is closed */
     bool dead;     /* closed, to be freed at a safe moment */
@@ -68,11 +70,64 @@ static void close_side(int fd, bool reset)
     close(fd);
 }
 
+static bool write_all(int fd, const char *bytes, size_t length)
+{
+    while (length > 0) {
+        ssize_t count = send(fd, bytes, length, MSG_NOSIGNAL);
+        if (count < 0 && errno == EAGAIN) {
+            struct pollfd wait = {.fd = fd, .events = POLLOUT};
+            if (poll(&wait, 1, WRITE_LIMIT_MS) != 1) {
+                return false;
+            }
+        } else if (count < 0) {
+            return false;
+        } else {
+            bytes += count;
+            length -= (size_t)count;
+        }
+    }
+    return true;
+}
+
+/* What TLS has for the client. */
+static bool flush_secure(struct proxy_pair *pair)
+{
+    char bytes[16384];
+    size_t length;
+
+    while ((length = secure_fetch(pair->secure, bytes, sizeof(bytes))) > 0) {
+        if (!write_all(pair->lanes[TO_CLIENT].to, bytes, length)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool pass_on(struct lane *lane, const struct parcel *parcel)
+{
+    if (lane->way == TO_SERVER || lane->pair->secure == NULL) {
+        return write_all(lane->to, parcel->bytes, parcel->length);
+    }
+    secure_put(lane->pair->secure, parcel->bytes, parcel->length);
+    return flush_secure(lane->pair);
+}
+
+static void end_secure(struct proxy_pair *pair, bool reset)
+{
+    if (pair->secure != NULL && !pair->deserted && !reset) {
+        secure_put_end(pair->secure);
+        (void)flush_secure(pair);
+    }
+    secure_free(pair->secure);
+    pair->secure = NULL;
+}
+
 static void close_pair(struct proxy_pair *pair, bool reset)
 {
     if (pair->dead) {
         return;
     }
+    end_secure(pair, reset);
     for (int way = 0; way < PROXY_WAYS; way++) {
         struct lane *lane = &pair->lanes[way];
         drop_parcels(lane);
@@ -111,28 +166,16 @@ static void sweep(struct proxy *proxy)
     }
 }
 
-static bool write_all(int fd, const char *bytes, size_t length)
-{
-    while (length > 0) {
-        ssize_t count = send(fd, bytes, length, MSG_NOSIGNAL);
-        if (count < 0 && errno == EAGAIN) {
-            struct pollfd wait = {.fd = fd, .events = POLLOUT};
-            if (poll(&wait, 1, WRITE_LIMIT_MS) != 1) {
-                return false;
-            }
-        } else if (count < 0) {
-            return false;
-        } else {
-            bytes += count;
-            length -= (size_t)count;
-        }
-    }
-    return true;
-}
-
 static const struct proxy_rule *rule_of(const struct lane *lane)
 {
     return &lane->pair->proxy->rules[lane->pair->kind][lane->way];
+}
+
+/* A server may speak first, to one that cannot be spoken to yet. */
+static bool is_held(const struct lane *lane)
+{
+    return rule_of(lane)->hold || (lane->way == TO_CLIENT && lane->pair->secure != NULL &&
+                                   !secure_ready(lane->pair->secure));
 }
 
 /* Passes on what is due. */
@@ -140,20 +183,20 @@ static void forward(struct lane *lane)
 {
     int64_t now = now_ms();
 
-    while (lane->first != NULL && !rule_of(lane)->hold && lane->first->due_ms <= now) {
+    while (lane->first != NULL && !is_held(lane) && lane->first->due_ms <= now) {
         struct parcel *parcel = lane->first;
         lane->first = parcel->next;
         if (lane->first == NULL) {
             lane->last = &lane->first;
         }
-        bool good = write_all(lane->to, parcel->bytes, parcel->length);
+        bool good = pass_on(lane, parcel);
         free(parcel);
         if (!good) {
             close_pair(lane->pair, false);
             return;
         }
     }
-    if (lane->first != NULL && !rule_of(lane)->hold) {
+    if (lane->first != NULL && !is_held(lane)) {
         int64_t wait = lane->first->due_ms - now;
         struct timeval after = {wait / 1000, (wait % 1000) * 1000};
         event_add(lane->timer, &after);
@@ -191,6 +234,62 @@ static void note_words(struct lane *lane, const char *bytes, size_t length)
     }
 }
 
+static void take_parcel(struct lane *lane, const char *bytes, size_t length)
+{
+    struct parcel *parcel;
+
+    note_words(lane, bytes, length);
+    lane->pair->proxy->bytes[lane->pair->kind][lane->way] += (long long)length;
+    if (rule_of(lane)->swallow || lane->pair->dead) {
+        return;
+    }
+    parcel = malloc(sizeof(*parcel) + length);
+    if (parcel == NULL) {
+        abort();
+    }
+    *parcel =
+        (struct parcel){.due_ms = now_ms() + rule_of(lane)->delay_ms, .length = length};
+    memcpy(parcel->bytes, bytes, length);
+    *lane->last = parcel;
+    lane->last = &parcel->next;
+    forward(lane);
+}
+
+static void end_lane(struct lane *lane)
+{
+    lane->ended = true;
+    event_del(lane->readable);
+    forward(lane);
+}
+
+/* Of the client's bytes what they say; in a black hole no hands are shaken. */
+static void take_secured(struct lane *lane, const char *raw, size_t length)
+{
+    struct proxy_pair *pair = lane->pair;
+    bool ready = secure_ready(pair->secure);
+    char bytes[16384];
+    ssize_t count;
+
+    if (!ready && rule_of(lane)->swallow) {
+        return;
+    }
+    secure_feed(pair->secure, raw, length);
+    do {
+        count = secure_take(pair->secure, bytes, sizeof(bytes));
+        if (!flush_secure(pair)) {
+            count = 0;
+        }
+        if (count > 0) {
+            take_parcel(lane, bytes, (size_t)count);
+        }
+    } while (count > 0 && !pair->dead);
+    if (!pair->dead && count == 0) {
+        end_lane(lane);
+    } else if (!pair->dead && !ready && secure_ready(pair->secure)) {
+        forward(&pair->lanes[TO_CLIENT]);
+    }
+}
+
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
     struct lane *lane = arg;
@@ -202,29 +301,14 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
         return;
     }
     if (count <= 0) {
-        lane->ended = true;
-        event_del(lane->readable);
-        forward(lane);
+        end_lane(lane);
+    } else if (lane->pair->deserted) {
         return;
+    } else if (lane->way == TO_SERVER && lane->pair->secure != NULL) {
+        take_secured(lane, bytes, (size_t)count);
+    } else {
+        take_parcel(lane, bytes, (size_t)count);
     }
-    if (lane->pair->deserted) {
-        return;
-    }
-    note_words(lane, bytes, (size_t)count);
-    lane->pair->proxy->bytes[lane->pair->kind][lane->way] += count;
-    if (rule_of(lane)->swallow || lane->pair->dead) {
-        return;
-    }
-    struct parcel *parcel = malloc(sizeof(*parcel) + (size_t)count);
-    if (parcel == NULL) {
-        abort();
-    }
-    *parcel = (struct parcel){.due_ms = now_ms() + rule_of(lane)->delay_ms,
-                              .length = (size_t)count};
-    memcpy(parcel->bytes, bytes, (size_t)count);
-    *lane->last = parcel;
-    lane->last = &parcel->next;
-    forward(lane);
 }
 
 static void open_lane(struct proxy_pair *pair, enum proxy_way way, int from, int to)
@@ -276,6 +360,7 @@ static void on_connection(evutil_socket_t fd, short what, void *arg)
     }
     pair->proxy = proxy;
     pair->target = path;
+    pair->secure = secure_wanted() ? secure_new("server") : NULL;
     pair->next = proxy->pairs;
     proxy->pairs = pair;
     proxy->open++;
@@ -295,7 +380,8 @@ static int listen_tcp(struct proxy *proxy)
         stage_fail("proxy: %s", strerror(errno));
     }
     proxy->port = ntohs(address.sin_port);
-    (void)snprintf(proxy->url, sizeof(proxy->url), "redis://127.0.0.1:%d", proxy->port);
+    (void)snprintf(proxy->url, sizeof(proxy->url), "redis%s://127.0.0.1:%d",
+                   secure_wanted() ? "s" : "", proxy->port);
     return fd;
 }
 
@@ -356,7 +442,7 @@ struct proxy *proxy_start(const char *target, bool tcp)
     }
     stage_at_exit(all_leave);
     proxy->target = target;
-    int fd = tcp ? listen_tcp(proxy) : listen_unix(proxy);
+    int fd = tcp || secure_wanted() ? listen_tcp(proxy) : listen_unix(proxy);
     proxy->listening =
         event_new(stage.base, fd, EV_READ | EV_PERSIST, on_connection, proxy);
     if (proxy->listening == NULL || event_add(proxy->listening, NULL) < 0) {

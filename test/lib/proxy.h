@@ -7,6 +7,10 @@
  * may be sent to another server, or to two in turn; old ones stay where they are. Knows
  * of Redis that word and `message` alone.
  *
+ * Where the stage's server has TLS (secure.h), so has the proxy: on the client's side,
+ * and what is held or swallowed is what was said. Before hands are shaken it is the
+ * bytes.
+ *
  * Happy path: proxy_start, peer_start_at("a", proxy->url, NULL), proxy_swallow(...).
  */
 #ifndef TEST_PROXY_H
@@ -40,7 +44,7 @@ struct proxy {
     long long bytes[PROXY_KINDS][PROXY_WAYS]; /* that came in, passed on or not */
 };
 
-/* On a unix socket, or with `tcp` on 127.0.0.1. */
+/* On a unix socket, or with `tcp` (and always with TLS) on 127.0.0.1. */
 struct proxy *proxy_start(const char *target, bool tcp);
 /* The listener and all connections; the end of the test does the same. */
 void proxy_stop(struct proxy *proxy);

@@ -41,6 +41,67 @@ static void disconnect_admin(struct server *server)
     server->admin = NULL;
 }
 
+/* ---- TLS ---- */
+
+#define SKIPPED 77 /* to meson */
+
+/* Nobody else is given a port to which a socket of ours is bound; the server may listen
+ * there all the same, since ours does not. */
+static void reserve_port(struct server *server)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+        bind(fd, (struct sockaddr *)&address, size) < 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &size) < 0) {
+        stage_fail("no port is free: %s", strerror(errno));
+    }
+    server->reserved = fd;
+    server->tls_port = ntohs(address.sin_port);
+    (void)snprintf(server->url, sizeof(server->url), "rediss://127.0.0.1:%d",
+                   server->tls_port);
+}
+
+static void let_port_go(struct server *server)
+{
+    if (server->tls_port != 0) {
+        close(server->reserved);
+    }
+    server->tls_port = 0;
+}
+
+static void skip_without_tls(struct server *server)
+{
+    redisReply *reply = server_try(server, "CONFIG SET tls-auth-clients no");
+    bool unknown = reply->type == REDIS_REPLY_ERROR;
+
+    freeReplyObject(reply);
+    if (unknown) {
+        server_stop(server);
+        (void)fprintf(stderr, "skipped: this redis-server has no TLS\n");
+        exit(SKIPPED);
+    }
+}
+
+static void listen_with_tls(struct server *server)
+{
+    static const char *const files[][2] = {{"tls-key-file", "server.key"},
+                                           {"tls-ca-cert-file", "ca.pem"},
+                                           {"tls-cert-file", "server.pem"}};
+
+    skip_without_tls(server);
+    for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+        freeReplyObject(server_command(server, "CONFIG SET %s %s/%s", files[i][0],
+                                       getenv("LOCKWIRE_CERTIFICATES"), files[i][1]));
+    }
+    freeReplyObject(server_command(server, "CONFIG SET tls-port %d", server->tls_port));
+}
+
+/* ---- the process ---- */
+
 static void run(struct server *server)
 {
     char why[300];
@@ -55,6 +116,9 @@ static void run(struct server *server)
         stage_fail("symlink %s: %s", server->path, strerror(errno));
     }
     connect_admin(server);
+    if (server->tls_port != 0) {
+        listen_with_tls(server);
+    }
 }
 
 void server_absent(struct server *server)
@@ -65,6 +129,9 @@ void server_absent(struct server *server)
     }
     (void)snprintf(server->path, sizeof(server->path), "%s/redis", server->dir);
     (void)snprintf(server->url, sizeof(server->url), "unix://%s", server->path);
+    if (getenv("LOCKWIRE_TLS") != NULL) {
+        reserve_port(server);
+    }
 }
 
 void server_start(struct server *server, const char *args)
@@ -98,6 +165,7 @@ void server_stop(struct server *server)
         embedded_stop(&server->process);
     }
     server->running = false;
+    let_port_go(server);
     if (server->dir[0]) {
         remove_dir(server->dir);
     }
@@ -134,6 +202,23 @@ void server_restart(struct server *server)
         server_kill(server);
     }
     run(server);
+}
+
+void server_succeed(struct server *server, struct server *other)
+{
+    unlink(server->path);
+    if (symlink(other->process.socket, server->path) < 0) {
+        stage_fail("symlink %s: %s", server->path, strerror(errno));
+    }
+    unlink(other->path);
+    rmdir(other->dir);
+    server->process = other->process;
+    server->admin = other->admin;
+    server->running = true;
+    if (server->tls_port != 0) {
+        listen_with_tls(server);
+    }
+    let_port_go(other);
 }
 
 void server_clear(struct server *server)

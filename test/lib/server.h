@@ -7,6 +7,11 @@
  * The way is a symbolic link, so that a server that was killed and started again stands
  * at the same URL, empty unless it was started with "--appendonly yes".
  *
+ * With LOCKWIRE_TLS in the environment the URL is a rediss:// one, on a TCP port that
+ * stays the same, too; the server's certificate is of LOCKWIRE_CERTIFICATES
+ * (certificates.sh), which clients trust if SSL_CERT_FILE says so. The test's own
+ * connection is plain. Where the server has no TLS, the executable ends as skipped.
+ *
  * Happy path: server_start, redis_ok("SET a 1"), server_stop.
  */
 #ifndef TEST_SERVER_H
@@ -24,7 +29,8 @@ struct server {
     char dir[64];  /* where the link stands */
     char path[80]; /* the link */
     char url[96];
-    char *args[16]; /* of redis-server, beside the usual; NULL-terminated */
+    int tls_port, reserved; /* and the socket that keeps it for us; 0: no TLS */
+    char *args[16];         /* of redis-server, beside the usual; NULL-terminated */
     char words[256];
 };
 
@@ -43,6 +49,9 @@ void server_pause(struct server *server);  /* SIGSTOP */
 void server_resume(struct server *server); /* SIGCONT; no effect unless paused */
 void server_kill(struct server *server);   /* SIGKILL: connections are reset */
 void server_restart(struct server *server);
+/* `other`, which runs, becomes what is at the way to `server`, which was killed; what was
+ * the way to `other` is no more. */
+void server_succeed(struct server *server, struct server *other);
 
 /* As it was after the start: empty, no limits, one user, no other connections. */
 void server_clear(struct server *server);

@@ -5,17 +5,6 @@
 
 #include <string.h>
 
-void works(struct peer *peer)
-{
-    struct hold *A = take(peer, "A", "x");
-
-    assert_held_by_redis(A);
-    let_go(A);
-    UNTIL(A->released == LW_OK);
-    drop(A);
-    stage_clear_trace();
-}
-
 void assert_says(const struct hold *hold, const char *text)
 {
     if (strstr(lw_lock_errstr(hold->lock), text) == NULL) {

@@ -8,8 +8,6 @@
 #define TEST_SERVER_SCENE_H
 #include "players.h"
 
-/* It can take "x" and let go of it; the trace is forgotten. */
-void works(struct peer *peer);
 /* lw_lock_errstr has this text. */
 void assert_says(const struct hold *hold, const char *text);
 

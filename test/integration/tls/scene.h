@@ -24,8 +24,6 @@ struct peer *tls_start(const char *label, int port,
                        const struct lw_client_options *options); /* at 127.0.0.1 */
 /* Its next attempts fail, and the reason has this text. */
 void assert_down(struct peer *peer, const char *text);
-/* It can take "x" and let go of it; the trace is forgotten. */
-void works(struct peer *peer);
 /* SHUT_WR on all sockets of this process that are connected to the port: whoever writes
  * there gets SIGPIPE. How many there were. */
 int shut_writing(int port);
@@ -44,7 +42,8 @@ struct relay {
     const char *greets; /* this before anything was asked; NULL */
     void (*on_accept)(struct relay *relay);
     int accepted;
-    long given; /* how many times something went to the client */
+    int records; /* of the clients', that have passed */
+    long given;  /* how many times something went to the client */
     struct lane *lanes;
 };
 struct relay *relay_start(int target);

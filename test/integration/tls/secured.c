@@ -155,6 +155,34 @@ static void records_split_at_every_byte(void **state)
     assert_int_equal(a->downs, 0);
 }
 
+static void every_mode_split_at_every_byte(void **state)
+{
+    static const enum lw_mode modes[] = {LW_MUTEX, LW_SHARED, LW_EXCLUSIVE, LW_REDISSON};
+    struct relay *relay = relay_start(tls_listen("server", false));
+    struct hold *A, *B;
+
+    (void)state;
+    relay->chunk = 1;
+    struct peer *a = tls_start("a", relay->port, NULL);
+    struct peer *b = tls_start("b", relay->port, NULL);
+    peer_wait_ready(a);
+    peer_wait_ready(b);
+    for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
+        uint32_t permits = modes[i] == LW_SHARED ? 1 : 0;
+        A = ask_with(a, "A", "x", asking(.mode = modes[i], .permits = permits));
+        EXPECT("A granted");
+        B = ask_with(b, "B", "x",
+                     asking(.mode = modes[i], .permits = permits, .wait_ms = -1));
+        extend(A, 0);
+        EXPECT("A renewed OK");
+        let_go(A);
+        EXPECT_SET("A released OK; B granted");
+        let_go(B);
+        EXPECT("B released OK");
+    }
+    assert_int_equal(a->downs + b->downs, 0);
+}
+
 static void records_split_at_odd_places(void **state)
 {
     struct relay *relay = relay_start(tls_listen("server", false));
@@ -176,6 +204,17 @@ static void records_split_at_odd_places(void **state)
     stage_clear_trace();
 }
 
+/* Of "x" and "y"; the answers are two records, which wait in the relay. */
+static void extend_unheard(struct relay *relay, struct hold *A, struct hold *B)
+{
+    relay_hold(relay, true);
+    extend(A, 90000);
+    UNTIL(redis_int("PTTL x") > 60000);
+    extend(B, 90000);
+    UNTIL(redis_int("PTTL y") > 60000);
+    (void)redis_int("PTTL y"); /* both have been written by now */
+}
+
 /* OpenSSL takes both from the socket at once, and nothing wakes for the second. */
 static void records_that_come_together(void **state)
 {
@@ -188,16 +227,52 @@ static void records_that_come_together(void **state)
     extend(A, 0);
     EXPECT("A granted; B granted; A renewed OK"); /* the server knows the script */
     stage_run_for(50); /* what a grant has the client say is answered by then */
-    relay_hold(relay, true);
-    extend(A, 90000);
-    UNTIL(redis_int("PTTL x") > 60000);
-    extend(B, 90000);
-    UNTIL(redis_int("PTTL y") > 60000);
-    (void)redis_int("PTTL y"); /* what answers both has been written by now */
+    extend_unheard(relay, A, B);
     long given = relay->given;
     relay_hold(relay, false);
     EXPECT("A renewed OK; B renewed OK");
     assert_int_equal(relay->given, given + 1); /* more would have woken for the second */
+}
+
+static void extend_again(struct hold *hold, enum moment moment)
+{
+    if (moment == AT_RENEWED) {
+        hold->then = NULL;
+        extend(hold, 90000);
+    }
+}
+
+/* By a record for each the server would be asked one by one, and so answer. */
+static void records_that_come_together_are_answered_by_one(void **state)
+{
+    static const char *const names[] = {"w", "x", "y", "z"};
+    struct relay *relay = relay_start(tls_listen("server", false));
+    struct peer *a = tls_start("a", relay->port, client_of(.request_timeout_ms = 120000));
+    struct hold *held[4];
+    int records;
+
+    (void)state;
+    peer_wait_ready(a);
+    for (int i = 0; i < 4; i++) {
+        held[i] = take(a, names[i], names[i]);
+        extend(held[i], 0);
+        UNTIL(held[i]->renewals == 0); /* the server knows the script */
+    }
+    stage_run_for(50); /* what a grant has the client say is answered by then */
+    relay_hold(relay, true);
+    for (int i = 0; i < 4; i++) {
+        held[i]->then = extend_again;
+        extend(held[i], 90000);
+        UNTIL(redis_int("PTTL %s", names[i]) > 60000);
+    }
+    (void)redis_int("PTTL z"); /* all answers have been written by now */
+    records = relay->records;
+    relay_hold(relay, false);
+    for (int i = 0; i < 4; i++) {
+        UNTIL(held[i]->then == NULL && held[i]->renewals == 0);
+    }
+    assert_int_equal(relay->records, records + 1);
+    stage_clear_trace();
 }
 
 /* The second one has arrived as well, in OpenSSL, when its time-out looks for it. */
@@ -212,11 +287,7 @@ static void records_that_come_together_to_a_loop_that_stalled(void **state)
     extend(A, 0);
     EXPECT("A granted; B granted; A renewed OK");
     stage_run_for(50); /* what a grant has the client say is answered by then */
-    relay_hold(relay, true);
-    extend(A, 90000);
-    UNTIL(redis_int("PTTL x") > 60000);
-    extend(B, 90000);
-    UNTIL(redis_int("PTTL y") > 60000);
+    extend_unheard(relay, A, B);
     relay_hold(relay, false);
     stage_stall(2100);
     EXPECT("A renewed OK; B renewed OK");
@@ -368,8 +439,10 @@ int main(void)
         STAGE_TEST(by_another_name_than_the_url_has),
         STAGE_TEST(with_a_certificate_of_the_clients),
         STAGE_TEST(records_split_at_every_byte),
+        STAGE_TEST(every_mode_split_at_every_byte),
         STAGE_TEST(records_split_at_odd_places),
         STAGE_TEST(records_that_come_together),
+        STAGE_TEST(records_that_come_together_are_answered_by_one),
         STAGE_TEST(records_that_come_together_to_a_loop_that_stalled),
         STAGE_TEST(more_is_written_than_a_socket_takes),
         STAGE_TEST(errors_that_the_host_left_in_the_queue),

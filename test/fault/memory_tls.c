@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The n-th allocation fails, for every n, of what goes on over TLS, OpenSSL's allocations
+ * among them: reading the files; shaking hands, a command and its answer; and, of all but
+ * OpenSSL's, a whole life of two clients. A life has tens of thousands of OpenSSL's, most
+ * of them the same again; so that both clients meet them, too, a small one has every
+ * so-manieth fail. Whatever fails, no callback is missing, nothing leaks, and it is told
+ * that memory was out.
+ *
+ * What OpenSSL keeps for the process it has from the first life on, which nothing
+ * disturbs; what it keeps for the thread goes with each life.
+ *
+ * Happy path: CRYPTO_set_mem_functions, before OpenSSL does anything; then as memory.c.
+ */
+#include "allocator.h"
+#include "lives.h"
+#include "tls/scene.h"
+
+#include "base/told.h"
+#include "lockwire.h"
+#include "loop/loop.h"
+#include "redis/link.h"
+#include "redis/reply.h"
+#include "redis/tls.h"
+
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SAMPLES 211 /* of a small life, each so-manieth allocation */
+
+static bool spares_openssl;
+
+static void *openssl_malloc(size_t size, const char *file, int line)
+{
+    bool armed = spares_openssl && allocator_pause();
+    void *memory = malloc(size);
+
+    (void)file, (void)line;
+    if (spares_openssl) {
+        allocator_resume(armed);
+    }
+    return memory;
+}
+
+static void *openssl_realloc(void *old, size_t size, const char *file, int line)
+{
+    bool armed = spares_openssl && allocator_pause();
+    void *memory = realloc(old, size);
+
+    (void)file, (void)line;
+    if (spares_openssl) {
+        allocator_resume(armed);
+    }
+    return memory;
+}
+
+static void openssl_free(void *memory, const char *file, int line)
+{
+    (void)file, (void)line;
+    free(memory);
+}
+
+/* ---- what is told ---- */
+
+/* A handshake may find no memory for the client's certificate, and go on without. */
+static bool is_the_servers_word(const char *why)
+{
+    return strstr(why, "alert certificate required") != NULL;
+}
+
+static void judge(int status, const char *why)
+{
+    if ((status != LW_OK && status != LW_ENOMEM) ||
+        (strstr(why, lw_strerror(LW_ENOMEM)) == NULL && !is_the_servers_word(why))) {
+        stage_complain("memory was out, and %d was told: %s", status, why);
+    }
+}
+
+/* ---- the files ---- */
+
+static struct lw__tls_trust *trust;
+
+static const struct lw__tls_options *files(void)
+{
+    static struct lw__tls_options options;
+
+    options = (struct lw__tls_options){.ca = tls_file("ca.pem"),
+                                       .cert = tls_file("client.pem"),
+                                       .key = tls_file("client.key"),
+                                       .server_name = "localhost",
+                                       .trust = &trust};
+    return &options;
+}
+
+static int life_files(const char *url, int64_t wait_ms)
+{
+    char why[LW__WHY] = "";
+    struct lw__tls *tls;
+    int status = lw__tls_new(files(), why, sizeof(why), &tls);
+
+    (void)url, (void)wait_ms;
+    life_calls = 1;
+    if (status == 0) {
+        lw__tls_free(tls);
+    } else {
+        judge(status, why);
+    }
+    if (stage.broken) {
+        stage_fail("%s", stage.complaint);
+    }
+    lw__tls_trust_free(trust);
+    trust = NULL;
+    OPENSSL_thread_stop();
+    return status == 0;
+}
+
+/* ---- a link ---- */
+
+static struct {
+    struct event_base *base;
+    struct lw__loop *loop;
+    struct lw__link *link;
+    struct lw__request request;
+    bool over;
+    int answers;
+} alone;
+
+static void on_pong(struct lw__request *request, const struct lw__reply *reply)
+{
+    (void)request;
+    if (lw__reply_type(reply) != LW__REPLY_STATUS) {
+        stage_complain("a wrong reply");
+    }
+    alone.answers++;
+    alone.over = true;
+}
+
+static void on_failed(struct lw__request *request, const char *why)
+{
+    (void)request;
+    judge(LW_OK, why);
+}
+
+/* Where this fails, `down` follows. */
+static void on_up(void *arg)
+{
+    static const struct lw__request_type type = {on_pong, on_failed};
+    static const char ping[] = "*1\r\n$4\r\nPING\r\n";
+
+    (void)arg;
+    alone.request = (struct lw__request){.expected = 1, .type = &type};
+    (void)lw__link_send(alone.link, &alone.request, ping, strlen(ping));
+}
+
+static void on_down(void *arg, const char *why)
+{
+    (void)arg;
+    alone.link = NULL;
+    alone.over = true;
+    judge(LW_OK, why);
+}
+
+static void on_push(void *arg, const struct lw__reply *reply)
+{
+    (void)arg, (void)reply;
+    stage_complain("a message to who listens to nothing");
+}
+
+static void on_unclaimed(void *arg)
+{
+    (void)arg;
+    stage_complain("a reply to nobody");
+}
+
+static void open_link(int port)
+{
+    static const struct lw__link_events events = {on_up, on_down, on_push, on_unclaimed};
+    struct lw__link_options options = {.host = "127.0.0.1",
+                                       .port = (uint16_t)port,
+                                       .connect_timeout_ms = STAGE_WAIT_MS,
+                                       .request_timeout_ms = STAGE_WAIT_MS,
+                                       .reply_max = 100000,
+                                       .tls = files()};
+    char why[LW__WHY] = "";
+
+    assert_int_equal(lw__loop_new(alone.base, &alone.loop), 0);
+    if (lw__link_open(alone.loop, &options, &events, NULL, why, &alone.link) != 0) {
+        stage_fail("%s", why);
+    }
+}
+
+/* From the connecting on; what is read and made before has lives of its own. */
+static int life_handshake(const char *url, int64_t wait_ms)
+{
+    bool armed = allocator_pause();
+
+    (void)wait_ms;
+    memset(&alone, 0, sizeof(alone));
+    life_calls = 1;
+    alone.base = event_base_new();
+    assert_non_null(alone.base);
+    open_link(atoi(strrchr(url, ':') + 1));
+    allocator_resume(armed);
+    while (!alone.over) {
+        if (event_base_loop(alone.base, EVLOOP_ONCE) < 0) {
+            stage_fail("event_base_loop");
+        }
+    }
+    lw__link_close(alone.link);
+    lw__loop_free(alone.loop);
+    event_base_free(alone.base);
+    if (stage.broken) {
+        stage_fail("%s", stage.complaint);
+    }
+    lw__tls_trust_free(trust);
+    trust = NULL;
+    OPENSSL_thread_stop();
+    return alone.answers;
+}
+
+/* ---- clients ---- */
+
+static int life_clients(const char *url, int64_t wait_ms)
+{
+    int good = life_mutex(url, wait_ms);
+
+    OPENSSL_thread_stop();
+    return good;
+}
+
+static int life_sampled(const char *url, int64_t wait_ms)
+{
+    int good = life_small(url, wait_ms);
+
+    OPENSSL_thread_stop();
+    return good;
+}
+
+static void live(life_function *life, bool always, long step)
+{
+    static char url[64], ca[300], cert[300], key[300];
+
+    (void)snprintf(url, sizeof(url), "rediss://127.0.0.1:%d", tls_listen("server", true));
+    (void)snprintf(ca, sizeof(ca), "%s", tls_file("ca.pem"));
+    (void)snprintf(cert, sizeof(cert), "%s", tls_file("client.pem"));
+    (void)snprintf(key, sizeof(key), "%s", tls_file("client.key"));
+    life_tls.ca = ca;
+    life_tls.cert = cert;
+    life_tls.key = key;
+    life_tls.judge = judge;
+    (void)life(url, STAGE_WAIT_MS);
+    lives(life, url, always, step);
+    stage.notes_may_stay = stage.keys_may_stay = true;
+}
+
+#define LIFE(name, step, spare)                                                          \
+    static void name##__one_allocation_fails(void **state)                               \
+    {                                                                                    \
+        (void)state;                                                                     \
+        spares_openssl = spare;                                                          \
+        live(life_##name, false, step);                                                  \
+    }                                                                                    \
+    static void name##__all_allocations_fail(void **state)                               \
+    {                                                                                    \
+        (void)state;                                                                     \
+        spares_openssl = spare;                                                          \
+        live(life_##name, true, step);                                                   \
+    }
+
+LIFE(files, 1, false)
+LIFE(handshake, 1, false)
+LIFE(clients, 1, true)
+LIFE(sampled, SAMPLES, false)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(files__one_allocation_fails),
+        STAGE_TEST(files__all_allocations_fail),
+        STAGE_TEST(handshake__one_allocation_fails),
+        STAGE_TEST(handshake__all_allocations_fail),
+        STAGE_TEST(clients__one_allocation_fails),
+        STAGE_TEST(clients__all_allocations_fail),
+        STAGE_TEST(sampled__one_allocation_fails),
+        STAGE_TEST(sampled__all_allocations_fail),
+    };
+
+    if (CRYPTO_set_mem_functions(openssl_malloc, openssl_realloc, openssl_free) != 1) {
+        return 1;
+    }
+    allocator_install();
+    return STAGE_RUN(tests);
+}

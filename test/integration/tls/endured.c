@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a server that has TLS may do to a connection: new keys in the middle, TLS 1.2 that
+ * wants to negotiate anew, ends in the middle of anything, silence, nonsense. A link
+ * lives on or is lost and made again; what is held stays held. Must not know of
+ * certificates.
+ *
+ * Happy path: a client at a front (front.h), the fault, and that all goes on.
+ */
+#include "tls/front.h"
+#include "tls/load.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- keys ---- */
+
+static void tls_1_2(SSL *ssl)
+{
+    SSL_set_max_proto_version(ssl, TLS1_2_VERSION);
+}
+
+static void new_keys_in_the_middle_of_load(void **state)
+{
+    struct front *front = front_start(NULL);
+    struct peer *a = tls_start("a", front->port, NULL);
+    struct peer *b = tls_start("b", front->port, NULL);
+
+    (void)state;
+    peer_wait_ready(a);
+    peer_wait_ready(b);
+    load_begin(a);
+    load_begin(b);
+    for (int round = 1; round <= 40; round++) {
+        int before = front->updated;
+        front_update_keys(front);
+        load_pass(10);
+        UNTIL(front->updated >= before + 2); /* the commands' connections say something */
+    }
+    load_end();
+    assert_int_equal(a->downs + b->downs, 0);
+    assert_int_equal(front->accepted, 4);
+}
+
+static struct hold *many[1000];
+
+/* More than the connection takes; nobody reads it. */
+static void ask_many(struct front *front, struct peer *a)
+{
+    char name[32];
+
+    make_narrow(front->port);
+    front_read(front, false);
+    for (int i = 0; i < 1000; i++) {
+        (void)snprintf(name, sizeof(name), "n%d", i);
+        many[i] = ask(a, "N", name, -1);
+    }
+    stage_run_for(5);
+}
+
+static void serve_many(struct front *front)
+{
+    front_read(front, true);
+    for (int i = 0; i < 1000; i++) {
+        UNTIL(many[i]->result == LW_OK);
+        let_go(many[i]);
+    }
+    for (int i = 0; i < 1000; i++) {
+        UNTIL(many[i]->released == LW_OK);
+    }
+    stage_clear_trace();
+}
+
+/* The answer to a request for keys comes behind what could not be written. */
+static void new_keys_while_nothing_can_be_written(void **state)
+{
+    struct front *front = front_start(NULL);
+    struct peer *a = tls_start("a", front->port, NULL);
+
+    (void)state;
+    peer_wait_ready(a);
+    for (int i = 1; i <= 3; i++) {
+        ask_many(front, a);
+        front_update_keys(front);
+        stage_run_for(5);
+        serve_many(front);
+        assert_true(front->updated >= i);
+    }
+    assert_int_equal(a->downs, 0);
+}
+
+/* A second request finds OpenSSL (3.0) with a record half written and an answer that is
+ * to come, and there it gives up. */
+static void new_keys_twice_while_nothing_can_be_written(void **state)
+{
+    struct front *front = front_start(NULL);
+    struct peer *a = tls_start("a", front->port, NULL);
+    struct hold *A;
+
+    (void)state;
+    peer_wait_ready(a);
+    A = take(a, "A", "x");
+    ask_many(front, a);
+    for (int i = 0; i < 2; i++) {
+        front_update_keys(front);
+        stage_run_for(5);
+    }
+    serve_many(front);
+    UNTIL(a->up);
+    assert_held_by_redis(A);
+    assert_int_equal(A->lost, PENDING);
+    stage_clear_trace();
+}
+
+static void a_life_by_tls_1_2(void **state)
+{
+    struct front *front = front_start(tls_1_2);
+    struct peer *a = tls_start("a", front->port, NULL);
+    struct peer *b = tls_start("b", front->port, NULL);
+
+    (void)state;
+    peer_wait_ready(a);
+    peer_wait_ready(b);
+    load_begin(a);
+    load_begin(b);
+    load_pass(100);
+    load_end();
+    assert_int_equal(a->downs + b->downs, 0);
+}
+
+/* Refused; this server's OpenSSL then hangs up. */
+static void another_handshake_is_refused(void **state)
+{
+    struct front *front = front_start(tls_1_2);
+    struct peer *a = tls_start("a", front->port, NULL);
+    struct hold *A;
+
+    (void)state;
+    peer_wait_ready(a);
+    A = take(a, "A", "x");
+    load_begin(a);
+    for (int round = 0; round < 5; round++) {
+        int before = a->downs;
+        load_pass(5);
+        front_renegotiate(front);
+        UNTIL(a->downs > before);
+        UNTIL(a->up);
+    }
+    load_end();
+    assert_int_equal(front->greeted, front->accepted);
+    assert_int_equal(A->lost, PENDING);
+    assert_held_by_redis(A);
+}
+
+static void old_tls(SSL *ssl)
+{
+    SSL_set_security_level(ssl, 0);
+    SSL_set_min_proto_version(ssl, TLS1_VERSION);
+    SSL_set_max_proto_version(ssl, TLS1_1_VERSION);
+}
+
+static void tls_1_1_is_refused(void **state)
+{
+    struct front *front = front_start(old_tls);
+
+    (void)state;
+    assert_down(tls_start("a", front->port, NULL), "protocol version");
+}
+
+/* ---- ends ---- */
+
+struct ending {
+    const char *name;
+    enum front_end ends;
+    long half, left; /* as front.h has them */
+};
+static const struct ending endings[] = {
+    {"half an answer, with an alert", CLOSED_WITH_NOTIFY, 2, -1},
+    {"half an answer, without", CLOSED, 2, -1},
+    {"half an answer, reset", RESET, 2, -1},
+    {"between two answers, with an alert", CLOSED_WITH_NOTIFY, 0, -1},
+    {"between two answers, without", CLOSED, 0, -1},
+    {"in a record's head", CLOSED, -1, 3},
+    {"in a record", CLOSED, -1, 8},
+    {"in a record, reset", RESET, -1, 8},
+};
+
+static void end_half_way(const struct ending *ending)
+{
+    struct front *front = front_start(NULL);
+    struct peer *a = tls_start("a", front->port, NULL);
+    struct peer *b = tls_start("b", front->port, NULL);
+    struct hold *A, *B;
+    int accepted;
+
+    peer_wait_ready(a);
+    peer_wait_ready(b);
+    A = take(a, "A", "x");
+    B = ask(b, "B", "x", -1);
+    wait_queued("x", 1);
+    EXPECT("A granted");
+    accepted = front->accepted;
+    front->ends = ending->ends;
+    front->half = ending->half;
+    front->left = ending->left;
+    extend(A, 0);
+    UNTIL(a->downs + b->downs > 0);
+    front->half = front->left = -1;
+    UNTIL(a->up && b->up && front->accepted > accepted);
+    UNTIL(A->renewals == 0); /* with the connection its answer was lost, if it was that */
+    extend(A, 0);
+    UNTIL(A->renewals == 0);
+    assert_int_equal(A->renewed, LW_OK);
+    assert_held_by_redis(A);
+    assert_int_equal(A->lost, PENDING);
+    stage_clear_trace();
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+    assert_true(B->fence > A->fence);
+    let_go(B);
+    EXPECT("B released OK");
+    peer_free(a);
+    peer_free(b);
+}
+
+static void ends_in_the_middle_of_anything(void **state)
+{
+    (void)state;
+    stage.notes_may_stay = true;
+    for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++) {
+        (void)fprintf(stderr, "    %s\n", endings[i].name);
+        end_half_way(&endings[i]);
+    }
+}
+
+/* In the middle of load, wherever that finds it. */
+static void ends_again_and_again(void **state)
+{
+    struct front *front = front_start(NULL);
+    struct peer *a = tls_start("a", front->port, NULL);
+    struct peer *b = tls_start("b", front->port, NULL);
+
+    (void)state;
+    peer_wait_ready(a);
+    peer_wait_ready(b);
+    load_begin(a);
+    load_begin(b);
+    for (long round = 0; round < 20; round++) {
+        int before = a->downs + b->downs;
+        front->ends = (enum front_end)(round % 3);
+        front->left = 1 + round * 37;
+        UNTIL(a->downs + b->downs > before);
+        front->left = -1;
+        load_pass(10);
+    }
+    load_end();
+}
+
+/* ---- silence ---- */
+
+#define TIMEOUT_MS 600
+
+/* Whoever waits for the server inside of the library does not turn. */
+static void assert_loop_turned(void)
+{
+    if (stage.worst_lag_ms >= TIMEOUT_MS) {
+        stage_fail("the loop stood still for %lld ms", (long long)stage.worst_lag_ms);
+    }
+}
+
+static void silence_in_the_handshake(void **state)
+{
+    static const long lengths[] = {0, 1, 5, 100, 700};
+    struct front *front = front_start(NULL);
+
+    (void)state;
+    stage.notes_may_stay = true;
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
+        struct peer *a;
+        stage_forget_lag();
+        front->mute = lengths[i];
+        a = tls_start("a", front->port, client_of(.connect_timeout_ms = TIMEOUT_MS));
+        UNTIL(a->downs == 1);
+        assert_loop_turned();
+        assert_non_null(strstr(a->why, "no TLS handshake with 127.0.0.1:"));
+        assert_true((strstr(a->why, "nothing came") != NULL) == (lengths[i] == 0));
+        front->mute = -1;
+        UNTIL(a->up);
+        works(a);
+        peer_free(a);
+    }
+}
+
+static void silence_of_a_connection_that_is_up(void **state)
+{
+    struct front *front = front_start(NULL);
+    struct peer *a =
+        tls_start("a", front->port, client_of(.request_timeout_ms = TIMEOUT_MS));
+    struct hold *A;
+    int64_t asked;
+
+    (void)state;
+    peer_wait_ready(a);
+    A = take(a, "A", "x");
+    stage_forget_lag();
+    front->hole = true;
+    asked = now_ms();
+    extend(A, 0);
+    UNTIL(a->downs == 1);
+    assert_loop_turned();
+    assert_non_null(strstr(a->why, "no answer from 127.0.0.1:"));
+    assert_true(now_ms() - asked >= TIMEOUT_MS - 1);
+    front->hole = false;
+    UNTIL(a->up && A->renewals == 0);
+    assert_int_equal(A->lost, PENDING);
+    assert_held_by_redis(A);
+    stage_clear_trace();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(new_keys_in_the_middle_of_load),
+        STAGE_TEST(new_keys_while_nothing_can_be_written),
+        STAGE_TEST(new_keys_twice_while_nothing_can_be_written),
+        STAGE_TEST(a_life_by_tls_1_2),
+        STAGE_TEST(another_handshake_is_refused),
+        STAGE_TEST(tls_1_1_is_refused),
+        STAGE_TEST(ends_in_the_middle_of_anything),
+        STAGE_TEST(ends_again_and_again),
+        STAGE_TEST(silence_in_the_handshake),
+        STAGE_TEST(silence_of_a_connection_that_is_up),
+    };
+    return STAGE_RUN(tests);
+}
