@@ -58,9 +58,9 @@ struct lw__access {
     struct lw__loop *loop;
     const struct lw__log *log;
     struct lw__random *random;
-    const char *host, *path; /* one of them */
+    const char *host, *path; /* one of them; or neither, and a guide */
     uint16_t port;
-    const struct lw__guide_events *guide; /* in place of both; or NULL */
+    const struct lw__guide_events *guide; /* or NULL */
     void *guide_arg;
     const char *username, *password;      /* or NULL */
     const struct lw__login_events *login; /* in place of both; or NULL */
