@@ -202,7 +202,8 @@ static void conclude(void *arg)
         lead_nowhere(set);
         return;
     }
-    if (best->said.epoch >= set->master.epoch || first_wanted(set) != NULL) {
+    if (best->said.epoch >= set->master.epoch || first_wanted(set) != NULL ||
+        is_followed(set, &best->said)) { /* sentinels that were set up anew count anew */
         adopt(set, &best->said);
     }
     look_after_follow(set, best);

@@ -335,6 +335,23 @@ static void test_one_that_lags_does_not_lead_back(void **state)
     nothing_for(scene, 1);
 }
 
+static void test_sentinels_that_were_set_up_anew_are_followed_on(void **state)
+{
+    struct scene *scene = *state;
+    int asked;
+
+    scene->access.request_timeout_ms = 30;
+    names(&scene->s[0], &scene->m[0], 7, "master");
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    names(&scene->s[0], &scene->m[0], 0, "master");
+    asked = scene->s[0].asked;
+    UNTIL(scene, scene->s[0].asked > asked + 2);
+    names(&scene->s[0], &scene->m[1], 1, "master");
+    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+}
+
 static void test_messages_about_others_and_nonsense_are_passed_over(void **state)
 {
     static const char *const texts[] = {
@@ -621,6 +638,7 @@ int main(void)
         TEST(test_a_switch_before_the_subscription_is_found_with_it),
         TEST(test_answers_of_before_a_switch_do_not_lead_back),
         TEST(test_one_that_lags_does_not_lead_back),
+        TEST(test_sentinels_that_were_set_up_anew_are_followed_on),
         TEST(test_messages_about_others_and_nonsense_are_passed_over),
         TEST(test_a_long_delay_is_cut_short_by_a_switch),
         TEST(test_a_switch_to_and_fro_is_followed),
