@@ -46,7 +46,7 @@ static int replica_says(const char *command, const char *text)
     return times;
 }
 
-static void watch(void)
+static void watch_with(const char *more)
 {
     int port;
     char port_text[16];
@@ -59,9 +59,14 @@ static void watch(void)
     (void)snprintf(port_text, sizeof(port_text), "%d", server_listen(&replica));
     freeReplyObject(server_command(&replica, "REPLICAOF 127.0.0.1 %d", port));
     UNTIL(replica_says("INFO replication", "master_link_status:up") == 1);
-    sentinel_start(&sentinel, port, "");
+    sentinel_start(&sentinel, port, more);
     UNTIL(strcmp(sentinel_says(&sentinel, "REPLICAS", "port"), port_text) == 0);
     UNTIL(strcmp(sentinel_says(&sentinel, "REPLICAS", "master-link-status"), "ok") == 0);
+}
+
+static void watch(void)
+{
+    watch_with("");
 }
 
 static struct peer *start(const char *label)
@@ -206,11 +211,55 @@ static void who_waits_as_redisson_does_is_woken_at_the_new_master(void **state)
     EXPECT_SET("A released OK; B granted");
 }
 
+static size_t elements(const char *command)
+{
+    redisReply *reply = redisCommand(sentinel.admin, command);
+    size_t count = reply != NULL ? reply->elements : SIZE_MAX;
+
+    freeReplyObject(reply);
+    return count;
+}
+
+static bool somebody_subscribes(void)
+{
+    redisReply *reply = redisCommand(sentinel.admin, "CLIENT LIST");
+    bool yes = reply != NULL && strstr(reply->str, " sub=1 ") != NULL;
+
+    freeReplyObject(reply);
+    return yes;
+}
+
+/* The account that README.md gives for sentinels. */
+static void an_account_at_the_sentinel_is_enough(void **state)
+{
+    (void)state;
+    watch_with("user watcher on >secret resetchannels &*switch-master -@all +auth "
+               "+client|setname +client|id +info +sentinel|master +sentinel|sentinels "
+               "+subscribe\n");
+
+    struct peer *a = peer_start_at(
+        "a", sentinel.url,
+        client_of(.local_turns = 1, .sentinel_username = "watcher",
+                  .sentinel_password = "secret", .request_timeout_ms = 200));
+
+    UNTIL(a->up && somebody_subscribes());
+    sentinel_fail_over(&sentinel);
+    UNTIL(is_at_the_replica(a));
+    stage_run_for(500); /* some heartbeats */
+    assert_int_equal(elements("ACL LOG"), 0);
+    assert_null(strstr(a->log, "NOPERM"));
+    (void)peer_start_at("b", sentinel.url,
+                        client_of(.sentinel_username = "watcher",
+                                  .sentinel_password = "wrong", .local_turns = 1));
+    UNTIL(elements("ACL LOG") > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(the_master_is_found_and_what_it_lacks_is_told),
         STAGE_TEST(a_failover_by_order_is_followed_by_both_links),
+        STAGE_TEST(an_account_at_the_sentinel_is_enough),
         STAGE_TEST(the_master_dies_and_its_replica_goes_on),
         STAGE_TEST(who_waits_as_redisson_does_is_woken_at_the_new_master),
         STAGE_TEST(a_hold_that_the_new_master_does_not_know_is_lost),
