@@ -32,7 +32,7 @@
 
 /* A holder or a waiter of the last look. */
 struct known {
-    bool holds;
+    bool holds, named; /* it is known whose it is */
     char *token, *words;
 };
 
@@ -72,8 +72,7 @@ static void write_line(const char *what, const char *words)
     (void)printf("%s %s%s%s\n", stamp, what, *words ? " " : "", words);
 }
 
-static const struct known *find(const struct known *list, size_t count, const char *token,
-                                bool holds)
+static struct known *find(struct known *list, size_t count, const char *token, bool holds)
 {
     for (size_t i = 0; i < count; i++) {
         if (list[i].holds == holds && strcmp(list[i].token, token) == 0) {
@@ -97,8 +96,21 @@ static bool note(struct known *known, const struct lw_inspected *entry, bool hol
     char words[WORDS];
 
     picture_words(entry, words, sizeof(words));
-    *known = (struct known){holds, strdup(entry->token), strdup(words)};
+    *known = (struct known){holds, *entry->client != '\0', strdup(entry->token),
+                            strdup(words)};
     return known->token != NULL && known->words != NULL;
+}
+
+/* Who ends takes back first what it said of itself: what was known stays. */
+static void stay_named(struct watch *watch, struct known *now)
+{
+    struct known *before = find(watch->known, watch->count, now->token, now->holds);
+
+    if (before != NULL && before->named && !now->named) {
+        struct known nameless = *now;
+        *now = *before;
+        *before = nameless;
+    }
 }
 
 /* Takes over `now`, which has as many as the inspection. */
@@ -116,6 +128,7 @@ static void write_changes(struct watch *watch, struct known *now, size_t count)
         if (find(watch->known, watch->count, now[i].token, now[i].holds) == NULL) {
             write_line(now[i].holds ? "holds" : "waits", now[i].words);
         }
+        stay_named(watch, &now[i]);
     }
     forget(watch->known, watch->count);
     watch->known = now;

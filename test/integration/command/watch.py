@@ -95,6 +95,16 @@ class WatchTest(ToolTest):
 
 
 class Lines(WatchTest):
+    def test_who_it_was_stays_known(self):
+        process, pid = self.holder()
+        _, lines = self.watch()
+        self.assertRegex(self.line(lines, 1), rf"^holds mutex - .* {process.pid} ")
+        self.server("DEL", *self.server("KEYS", "lockwire:client:*"))
+        self.spawn(COMMAND, "run", "job", "--", "true")
+        self.assertRegex(self.line(lines, 2), "^waits mutex ")  # it has looked since
+        os.kill(pid, signal.SIGTERM)
+        self.assertRegex(self.line(lines, 3), rf"^left mutex - .* {process.pid} ")
+
     def test_holding_waiting_leaving(self):
         _, lines = self.watch()
         self.assertEqual(self.line(lines, 1), "job: free")

@@ -38,9 +38,9 @@ struct said {
 static void nonsense_after_the_handshake(void **state)
 {
     static const struct said said[] = {
-        {true, RAW("+PONG\r\n"), "wrong version number"},
+        {true, RAW("+PONG\r\n"), "TLS with "}, /* why, depends on OpenSSL's version */
         {true, RAW("\x15\x03\x03\x00\x02\x02\x28"), "bad record type"},
-        {true, RAW("\x17\x03\x03\xff\xff nonsense"), "packet length too long"},
+        {true, RAW("\x17\x03\x03\xff\xff nonsense"), "length too long"},
         {true, RAW("\x17\x03\x03\x00\x05 none"), "bad record mac"},
         {false, RAW("nonsense\r\n"), "Protocol error"},
         {false, RAW("+PONG\r\n"), "nobody asked for"},

@@ -143,13 +143,19 @@ static void with_a_certificate_of_the_clients(void **state)
 
 /* ---- however the bytes come ---- */
 
+/* Byte by byte even a handshake may take a busy machine long. */
+static const struct lw_client_options patient = {.size = sizeof(patient),
+                                                 .connect_timeout_ms = 120000,
+                                                 .request_timeout_ms = 120000,
+                                                 .claim_ms = 60000};
+
 static void records_split_at_every_byte(void **state)
 {
     struct relay *relay = relay_start(tls_listen("server", false));
 
     (void)state;
     relay->chunk = 1;
-    struct peer *a = tls_start("a", relay->port, NULL);
+    struct peer *a = tls_start("a", relay->port, &patient);
     peer_wait_ready(a);
     works(a);
     assert_int_equal(a->downs, 0);
@@ -163,8 +169,8 @@ static void every_mode_split_at_every_byte(void **state)
 
     (void)state;
     relay->chunk = 1;
-    struct peer *a = tls_start("a", relay->port, NULL);
-    struct peer *b = tls_start("b", relay->port, NULL);
+    struct peer *a = tls_start("a", relay->port, &patient);
+    struct peer *b = tls_start("b", relay->port, &patient);
     peer_wait_ready(a);
     peer_wait_ready(b);
     for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
@@ -191,7 +197,7 @@ static void records_split_at_odd_places(void **state)
 
     (void)state;
     relay->chunk = 97;
-    struct peer *a = tls_start("a", relay->port, NULL);
+    struct peer *a = tls_start("a", relay->port, &patient);
     peer_wait_ready(a);
     for (int i = 0; i < 100; i++) {
         (void)snprintf(name, sizeof(name), "n%d", i);
