@@ -241,10 +241,11 @@ struct lw_client_options {
      * where, when they return a negative value. Must live as long as the client. */
     char *errbuf;
     size_t errbuf_size;
-    /* With rediss://, and only there: PEM files, read by lw_client_new and again by each
-     * connection, so that they may be renewed meanwhile; one that is of no use by then is
-     * a failed attempt, told by `link`. The server's certificate is always verified, with
-     * its name, which must be one of its alternative names: a common name is none.
+    /* With rediss:// and rediss-sentinel://, and only there: PEM files, read by
+     * lw_client_new and again by each connection, so that they may be renewed meanwhile;
+     * one that is of no use by then is a failed attempt, told by `link`. The server's
+     * certificate is always verified, with its name, which must be one of its alternative
+     * names: a common name is none.
      *
      * Whom to trust: a file of certificates, which is read again if it has changed, or a
      * folder of them, by OpenSSL's hashes. Default: the system's. */
@@ -258,11 +259,15 @@ struct lw_client_options {
     /* In place of a user name and password here and in the URL: with either of them it is
      * LW_EINVAL, since one would be ignored. */
     lw_credentials_cb *credentials;
+    /* With redis-sentinel:// and rediss-sentinel://, and only there: what the sentinels
+     * themselves are logged in to with; a user name needs the password. Default: nothing;
+     * the user and password above, and `credentials`, are the servers'. */
+    const char *sentinel_username, *sentinel_password;
 };
 #define LW_CLIENT_OPTIONS_INIT                                                           \
     {                                                                                    \
         sizeof(struct lw_client_options), NULL, NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0,   \
-            NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL                   \
+            NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL       \
     }
 
 /* Options of one acquisition; the same rules as above. */
@@ -330,13 +335,12 @@ struct lw_stats {
     /* Of the same: bucket i counts waits of up to 2^i ms (0: up to 1 ms), the last one
      * all that were longer. */
     uint64_t wait_histogram[LW_WAIT_BUCKETS];
+    uint64_t failovers; /* how often sentinels named another master than before */
 };
 #define LW_STATS_INIT                                                                    \
     {                                                                                    \
         sizeof(struct lw_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,   \
-        {                                                                                \
-            0                                                                            \
-        }                                                                                \
+            {0}, 0                                                                       \
     }
 
 #if defined(__GNUC__) && !defined(LW_PUBLIC)
@@ -351,6 +355,15 @@ struct lw_stats {
  * without a password needs that of the options). Returns at once; connecting goes on in
  * the loop, and again after every loss of the connection, with exponential backoff.
  * `base` and options->errbuf must outlive the client.
+ *
+ * redis-sentinel://[[user][:password]@]host[:port][,host[:port]...]/service[/db]: of the
+ * master that 1 to 16 sentinels (26379) have for this service, and that calls itself so;
+ * further sentinels are learnt from them. It is followed: when they name another one,
+ * both connections go there at once, every hold is verified, every waiter asks with its
+ * old place. What the new master never heard of is lost: a hold with LW_ENOTHELD as soon
+ * as that shows; until its deadline two may hold, and fencing tokens tell them apart.
+ *
+ * rediss:// and rediss-sentinel://: the same by TLS, the sentinels too.
  * LW_EINVAL (bad URL or option: errbuf says which), LW_ENOMEM.
  */
 LW_PUBLIC int lw_client_new(struct event_base *base, const char *url,

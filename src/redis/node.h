@@ -9,6 +9,7 @@
 #define LW_NODE_H
 #include "redis/classify.h"
 #include "redis/encode.h"
+#include "redis/sentinel.h"
 #include "redis/session.h"
 
 #include <stdbool.h>
@@ -29,6 +30,7 @@ struct lw__node_events {
 
 struct lw__node_options {
     struct lw__access access;
+    struct lw__sentinel_options sentinel; /* with a service: in place of host and path */
     const char *uuid; /* the client's, of which its channels are made */
     uint32_t max_inflight;
     struct lw_stats *stats;

@@ -202,7 +202,8 @@ static int check_tls(const struct options *options)
 {
     const char *option = tls_option(options);
 
-    if (option != NULL && strncasecmp(options->url, "rediss://", 9) != 0) {
+    if (option != NULL && strncasecmp(options->url, "rediss://", 9) != 0 &&
+        strncasecmp(options->url, "rediss-sentinel://", 18) != 0) {
         return refuse(options->subcommand, "%s needs a URL that begins with rediss://",
                       option);
     }

@@ -106,6 +106,24 @@ static void credentials_beside_a_user_or_a_password(void **state)
                    beside);
 }
 
+static void what_sentinels_are_logged_in_to_with(void **state)
+{
+    struct lw_client *client = NULL;
+
+    (void)state;
+    client_refused("redis://h", client_of(.sentinel_password = "hunter2"),
+                   "sentinel_password needs a URL that begins with redis-sentinel://");
+    client_refused("unix:///h",
+                   client_of(.sentinel_username = "u", .sentinel_password = "hunter2"),
+                   "sentinel_username needs a URL that begins with redis-sentinel://");
+    client_refused("redis-sentinel://h/s", client_of(.sentinel_username = "u"),
+                   "sentinel_username is given without sentinel_password");
+    assert_int_equal(lw_client_new(stage.base, "redis-sentinel://h,h:1/s/3",
+                                   client_of(.sentinel_password = "hunter2"), &client),
+                     LW_OK);
+    lw_client_free(client);
+}
+
 /* What follows the size that an older program has is not its options. */
 static void options_of_before_credentials(void **state)
 {
@@ -197,6 +215,7 @@ int main(void)
         STAGE_TEST(client_option_out_of_range),
         STAGE_TEST(a_url_with_tls_in_a_build_without),
         STAGE_TEST(credentials_beside_a_user_or_a_password),
+        STAGE_TEST(what_sentinels_are_logged_in_to_with),
         STAGE_TEST(options_of_before_credentials),
         STAGE_TEST(client_options_of_another_size),
         STAGE_TEST(a_user_name_and_the_url_s_password),

@@ -1,0 +1,657 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where the master is, by those who watch over it: whom to believe, what nobody useful
+ * costs, how a switch is heard of, missed and found, and that every session that was led
+ * is turned. Knows sentinel.h and session.h.
+ *
+ * Happy path: sentinels that name a server, "a at M1".
+ */
+#include "sentinel_scene.h"
+
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define REPLICA "*5\r\n$5\r\nslave\r\n$1\r\nh\r\n:1\r\n$9\r\nconnected\r\n:0\r\n"
+
+static bool was_told(const struct scene *scene, const char *text)
+{
+    return strstr(scene->told, text) != NULL;
+}
+
+/* ---- whom to believe ---- */
+
+static void test_all_are_asked_and_the_latest_is_believed(void **state)
+{
+    struct scene *scene = *state;
+
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[1], 3, "master");
+    names(&scene->s[2], &scene->m[2], 2, "master");
+    scene_start(scene, 3);
+    go(scene, &scene->a);
+    await(scene, "a at M2; ");
+    go(scene, &scene->b);
+    await(scene, "b at M2; ");
+    assert_int_equal(scene->failovers, 0);
+    assert_string_equal(scene->told, "");
+}
+
+static void test_one_that_says_nothing_costs_200_ms(void **state)
+{
+    struct scene *scene = *state;
+    int64_t begun = lw__now_us();
+
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    scene->s[1].mute = true;
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    assert_true(lw__now_us() - begun >= 200 * LW__MS);
+}
+
+static void test_what_comes_in_time_is_believed_though_it_is_not_the_first(void **state)
+{
+    struct scene *scene = *state;
+
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    scene->s[1].mute = true;
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    UNTIL(scene, scene->s[0].asked == 1 && scene->s[1].asked == 1);
+    nothing_for(scene, 20);
+    speak(&scene->s[1]);
+    await(scene, "a at M2; ");
+}
+
+static void test_who_knows_better_too_late_is_believed_then(void **state)
+{
+    struct scene *scene = *state;
+
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    scene->s[1].mute = true;
+    scene->s[0].subscription = "-NOPERM no channel\r\n";
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    UNTIL(scene, was_told(scene, "does not permit to subscribe"));
+    speak(&scene->s[1]);
+    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+    assert_int_equal(scene->failovers, 1);
+}
+
+static void test_a_master_that_is_down_is_nowhere_to_go(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 50;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[1], 2, "s_down,master,o_down");
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    /* nor is what is older than it */
+    await(scene, "a lost: no sentinel leads to the master; S1: knows an older");
+    UNTIL(scene, was_told(scene, "sentinel S2: says that the master is down\n"));
+    names(&scene->s[1], &scene->m[1], 2, "master,disconnected");
+    UNTIL(scene, strstr(scene->trace, "a at M2; ") != NULL);
+}
+
+static void test_who_does_not_see_it_down_is_believed(void **state)
+{
+    struct scene *scene = *state;
+
+    names(&scene->s[0], &scene->m[0], 2, "s_down,master");
+    names(&scene->s[1], &scene->m[0], 2, "master");
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+}
+
+static void test_older_than_known_is_not_believed_while_one_is_to_be_heard(void **state)
+{
+    struct scene *scene = *state;
+
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M2; ");
+    UNTIL(scene, scene->s[0].asked > 1 && scene->s[1].asked > 1); /* and followed */
+    scene->s[1].mute = true;
+    leave(&scene->m[1]);
+    come(&scene->m[1]);
+    await(scene, "a lost: the server closed the connection; ");
+    nothing_for(scene, 300);
+    speak(&scene->s[1]);
+    await(scene, "a at M2; ");
+}
+
+/* Nobody can say better: it is that, or nothing. */
+static void test_older_than_known_is_believed_when_all_are_heard(void **state)
+{
+    struct scene *scene = *state;
+
+    names(&scene->s[0], &scene->m[1], 5, "master");
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    await(scene, "a at M2; ");
+    names(&scene->s[0], &scene->m[0], 1, "master"); /* they were set up anew */
+    leave(&scene->m[1]);
+    await(scene, "a lost: the server closed the connection; a at M1; ");
+}
+
+static void test_a_name_and_an_address_for_one_server_do_not_alternate(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 30; /* heartbeats */
+    names(&scene->s[0], &scene->m[1], 1, "master");
+    names(&scene->s[1], &scene->m[0], 1, "master");
+    scene->s[0].mute = true;
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    speak(&scene->s[0]);
+    UNTIL(scene, scene->s[1].asked > 5 && scene->s[0].asked > 5);
+    nothing_for(scene, 1);
+}
+
+/* ---- nobody is of use ---- */
+
+static void test_each_one_says_why_it_is_of_no_use(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 50;
+    scene->s[1].raw = "-ERR unknown command 'SENTINEL'\r\n";
+    leave(&scene->s[2]);
+    scene->s[3].raw = "*2\r\n$2\r\nip\r\n$4\r\na b!\r\n";
+    scene_start(scene, 4);
+    go(scene, &scene->a);
+    await(scene, "a lost: no sentinel leads to the master; "
+                 "S1: ERR No such master with that name; "
+                 "S2: ERR unknown command 'SENTINEL'; "
+                 "S3: connecting to S3: Connection refused; "
+                 "S4: its answer has no ip that could be used; ");
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    UNTIL(scene, strstr(scene->trace, "a at M1; ") != NULL);
+    /* each was told once */
+    assert_string_equal(scene->told,
+                        "sentinel S1: ERR No such master with that name\n"
+                        "sentinel S2: ERR unknown command 'SENTINEL'\n"
+                        "sentinel S3: connecting to S3: Connection refused\n"
+                        "sentinel S4: its answer has no ip that could be used\n");
+}
+
+static void test_silence_ends_with_half_the_time_for_connecting(void **state)
+{
+    struct scene *scene = *state;
+    int64_t begun = lw__now_us();
+
+    scene->access.connect_timeout_ms = 300;
+    scene->s[0].mute = true;
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    await(scene, "a lost: no sentinel leads to the master; S1: no answer in time; ");
+    assert_true(lw__now_us() - begun >= 150 * LW__MS);
+}
+
+static void test_when_all_have_gone_the_connection_stays(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 30;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[0], 1, "master");
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    leave(&scene->s[0]);
+    leave(&scene->s[1]);
+    UNTIL(scene, was_told(scene, "sentinel S1: ") && was_told(scene, "sentinel S2: "));
+    nothing_for(scene, 100);
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    come(&scene->s[1]);
+    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+}
+
+static void test_who_is_no_master_is_left_and_asked_about_again(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 100;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    scene->m[0].role = REPLICA;
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    await(scene, "a lost: M1 is not the master, its role is \"slave\"; ");
+    scene->m[0].role = "-NOPERM this user has no permissions to run 'role'\r\n";
+    await(scene, "a lost: ROLE: NOPERM this user has no permissions to run 'role'; ");
+    scene->m[0].role = "*0\r\n";
+    await(scene, "a lost: M1 is not the master, its role is \"\"; ");
+    names(&scene->s[0], &scene->m[1], 1, "master");
+    await(scene, "a at M2; ");
+}
+
+/* ---- a switch ---- */
+
+static void both_at_first(struct scene *scene, size_t listed)
+{
+    for (size_t i = 0; i < listed; i++) {
+        names(&scene->s[i], &scene->m[0], 1, "master");
+    }
+    scene_start(scene, listed);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    go(scene, &scene->b);
+    await(scene, "b at M1; ");
+    UNTIL(scene, scene->s[0].subscribers + scene->s[1].subscribers == 1);
+}
+
+#define BOTH_TURN                                                                        \
+    "b lost: the master is M2 now, it was M1; "                                          \
+    "a lost: the master is M2 now, it was M1; "
+
+static void test_a_switch_that_is_told_turns_both_at_once(void **state)
+{
+    struct scene *scene = *state;
+    struct fake *told_by;
+
+    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 600000;
+    both_at_first(scene, 2);
+    told_by = scene->s[0].subscribers > 0 ? &scene->s[0] : &scene->s[1];
+    names(told_by, &scene->m[1], 2, "master");
+    announce_switch(told_by, &scene->m[0], &scene->m[1]);
+    await(scene, BOTH_TURN);
+    UNTIL(scene, strstr(scene->trace + scene->read, "a at M2; ") != NULL &&
+                     strstr(scene->trace + scene->read, "b at M2; ") != NULL);
+    assert_int_equal(scene->failovers, 1);
+    assert_string_equal(scene->told, "the master is M2 now, it was M1\n");
+}
+
+static void test_a_switch_that_was_missed_is_found_at_a_heartbeat(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 50;
+    both_at_first(scene, 2);
+    names(&scene->s[1], &scene->m[1], 2,
+          "master"); /* which the other may tell of never */
+    await(scene, BOTH_TURN);
+    UNTIL(scene, strstr(scene->trace + scene->read, "a at M2; ") != NULL &&
+                     strstr(scene->trace + scene->read, "b at M2; ") != NULL);
+    assert_int_equal(scene->failovers, 1);
+}
+
+/* Between the answer and the subscription, with no heartbeat near. */
+static void test_a_switch_before_the_subscription_is_found_with_it(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->s[0].subscription = "";
+    both_at_first(scene, 1);
+    names(&scene->s[0], &scene->m[1], 2, "master");
+    nothing_for(scene, 20);
+    confirm(&scene->s[0]);
+    await(scene, BOTH_TURN);
+}
+
+static void test_answers_of_before_a_switch_do_not_lead_back(void **state)
+{
+    struct scene *scene = *state;
+    struct fake *told_by, *slow;
+    int asked;
+
+    scene->access.request_timeout_ms = 100;
+    both_at_first(scene, 2);
+    told_by = scene->s[0].subscribers > 0 ? &scene->s[0] : &scene->s[1];
+    slow = told_by == &scene->s[0] ? &scene->s[1] : &scene->s[0];
+    slow->mute = true;
+    asked = slow->asked;
+    UNTIL(scene, slow->asked > asked); /* at a heartbeat; the other has answered */
+    nothing_for(scene, 20);
+    names(told_by, &scene->m[1], 2, "master");
+    announce_switch(told_by, &scene->m[0], &scene->m[1]);
+    await(scene, BOTH_TURN);
+    UNTIL(scene, scene->length > scene->read);
+    assert_null(strstr(scene->trace + scene->read, "at M1"));
+    assert_int_equal(scene->failovers, 1);
+}
+
+static void test_one_that_lags_does_not_lead_back(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 30;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M2; ");
+    leave(&scene->s[1]);
+    UNTIL(scene, scene->s[0].asked > 5);
+    nothing_for(scene, 1);
+}
+
+static void test_sentinels_that_were_set_up_anew_are_followed_on(void **state)
+{
+    struct scene *scene = *state;
+    int asked;
+
+    scene->access.request_timeout_ms = 30;
+    names(&scene->s[0], &scene->m[0], 7, "master");
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    names(&scene->s[0], &scene->m[0], 0, "master");
+    asked = scene->s[0].asked;
+    UNTIL(scene, scene->s[0].asked > asked + 2);
+    names(&scene->s[0], &scene->m[1], 1, "master");
+    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+}
+
+static void test_messages_about_others_and_nonsense_are_passed_over(void **state)
+{
+    static const char *const texts[] = {
+        "",
+        "the-master",
+        "another 127.0.0.1 1 127.0.0.1 2",
+        "the-master2 127.0.0.1 1 127.0.0.1 2",
+        "the-master 127.0.0.1 1 127.0.0.1 0",
+        "the-master 127.0.0.1 1 127.0.0.1 2 3",
+        "the-master 127.0.0.1 1  2",
+        "the-master 127.0.0.1 1 a/b 2",
+    };
+    struct scene *scene = *state;
+    struct fake *told_by;
+
+    both_at_first(scene, 1);
+    told_by = &scene->s[0];
+    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+        announce(told_by, texts[i]);
+    }
+    announce_switch(told_by, &scene->m[1], &scene->m[0]); /* where we are */
+    nothing_for(scene, 50);
+    announce_switch(told_by, &scene->m[0], &scene->m[1]);
+    await(scene, BOTH_TURN);
+}
+
+static void test_a_long_delay_is_cut_short_by_a_switch(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 600000;
+    both_at_first(scene, 1);
+    leave(&scene->m[0]);
+    UNTIL(scene, strstr(scene->trace, "a lost") != NULL &&
+                     strstr(scene->trace, "b lost") != NULL);
+    scene->read = scene->length;
+    names(&scene->s[0], &scene->m[1], 2, "master");
+    announce_switch(&scene->s[0], &scene->m[0], &scene->m[1]);
+    UNTIL(scene, strstr(scene->trace, "a at M2; ") != NULL &&
+                     strstr(scene->trace, "b at M2; ") != NULL);
+}
+
+static void test_a_switch_to_and_fro_is_followed(void **state)
+{
+    struct scene *scene = *state;
+
+    both_at_first(scene, 1);
+    for (int i = 1; i < 6; i++) {
+        struct fake *from = &scene->m[(i + 1) % 2], *to = &scene->m[i % 2];
+
+        names(&scene->s[0], to, i + 1, "master");
+        announce_switch(&scene->s[0], from, to);
+        UNTIL(scene, scene->a.session.way.port == to->port &&
+                         scene->b.session.way.port == to->port &&
+                         scene->a.session.state == LW__SESSION_READY &&
+                         scene->b.session.state == LW__SESSION_READY);
+    }
+    assert_int_equal(scene->failovers, 5);
+}
+
+/* ---- who tells of it ---- */
+
+static void test_another_one_tells_when_the_first_has_gone(void **state)
+{
+    struct scene *scene = *state;
+    struct fake *gone, *left;
+
+    both_at_first(scene, 2);
+    gone = scene->s[0].subscribers > 0 ? &scene->s[0] : &scene->s[1];
+    left = gone == &scene->s[0] ? &scene->s[1] : &scene->s[0];
+    leave(gone);
+    UNTIL(scene, left->subscribers == 1);
+    names(left, &scene->m[1], 2, "master");
+    announce_switch(left, &scene->m[0], &scene->m[1]);
+    await(scene, BOTH_TURN);
+}
+
+static void test_one_that_forgot_the_service_is_left(void **state)
+{
+    struct scene *scene = *state;
+    struct fake *bad, *good;
+
+    scene->access.request_timeout_ms = 50;
+    both_at_first(scene, 2);
+    bad = scene->s[0].subscribers > 0 ? &scene->s[0] : &scene->s[1];
+    good = bad == &scene->s[0] ? &scene->s[1] : &scene->s[0];
+    bad->master = NULL;
+    UNTIL(scene, good->subscribers == 1 && bad->subscribers == 0);
+}
+
+static void test_where_subscribing_is_forbidden_heartbeats_find_it(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 50;
+    scene->s[0].subscription = "-NOPERM no channel\r\n";
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    UNTIL(scene, was_told(scene, "does not permit to subscribe"));
+    names(&scene->s[0], &scene->m[1], 2, "master");
+    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+}
+
+static void test_sentinels_are_learnt_from_sentinels(void **state)
+{
+    struct scene *scene = *state;
+    char both[2048];
+
+    (void)strcpy(both, "*3\r\n");
+    (void)strcat(both, other(&scene->s[0], "sentinel")); /* itself, which is known */
+    (void)strcat(both, other(&scene->s[1], "sentinel"));
+    (void)strcat(both, other(&scene->s[2], "s_down,sentinel"));
+    scene->s[0].others = both;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[0], 1, "master");
+    scene->access.request_timeout_ms = 50;
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    UNTIL(scene, scene->s[1].asked > 2);
+    leave(&scene->s[0]);
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+    assert_int_equal(scene->s[2].asked, 0);
+}
+
+static int count(const char *text, const char *what)
+{
+    int times = 0;
+
+    while ((text = strstr(text, what)) != NULL) {
+        times++;
+        text++;
+    }
+    return times;
+}
+
+static int connections_to(const struct scene *scene, const struct fake *fake)
+{
+    int times = 0;
+
+    for (int i = 0; i < CONNECTIONS; i++) {
+        times += scene->connections[i].fake == fake;
+    }
+    return times;
+}
+
+/* Others speak of it by its address. */
+static void test_one_that_is_listed_by_name_is_known(void **state)
+{
+    static char name[] = "localhost";
+    struct scene *scene = *state;
+    char both[2048] = "*2\r\n";
+
+    (void)strcat(both, other(&scene->s[0], "sentinel"));
+    (void)strcat(both, other(&scene->s[1], "sentinel"));
+    scene->s[0].others = scene->s[1].others = both;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[0], 1, "master");
+    scene->hosts[0].name = name;
+    scene->access.request_timeout_ms = 50;
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    UNTIL(scene, scene->s[0].asked > 3 && scene->s[1].asked > 3);
+    assert_int_equal(connections_to(scene, &scene->s[0]) +
+                         connections_to(scene, &scene->s[1]),
+                     3); /* one each, and the subscription */
+}
+
+/* One that lies has the client know 16 at most, and never forget those it was told of. */
+static void test_no_more_are_learnt_than_can_be_listed(void **state)
+{
+    struct scene *scene = *state;
+    char many[32768] = "*100\r\n";
+
+    for (int i = 0; i < 100; i++) {
+        struct fake nobody = {.port = (uint16_t)(i + 1)};
+
+        (void)strcat(many, other(&nobody, "sentinel"));
+    }
+    scene->s[0].others = many;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    leave(&scene->s[1]);
+    scene->access.request_timeout_ms = 50;
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    UNTIL(scene, scene->s[0].asked > 4);
+    leave(&scene->s[0]);
+    UNTIL(scene, count(scene->told, "\n") >= 16);
+    nothing_for(scene, 120);
+    assert_int_equal(count(scene->told, "\n"), 16);
+    assert_non_null(strstr(scene->told, "sentinel S1: "));
+    assert_non_null(strstr(scene->told, "sentinel S2: "));
+}
+
+/* ---- the rest ---- */
+
+/* Without a word to the servers, nor to the parent's epoll. */
+static void test_a_forked_child_lets_go(void **state)
+{
+    struct scene *scene = *state;
+    int status;
+    pid_t child;
+
+    both_at_first(scene, 2);
+    child = fork();
+    if (child == 0) {
+        lw__session_abandon(&scene->a.session);
+        lw__session_abandon(&scene->b.session);
+        lw__sentinel_abandon(scene->sentinels);
+        lw__loop_abandon(scene->loop);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    nothing_for(scene, 20);
+    names(&scene->s[0], &scene->m[1], 2, "master");
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    announce_switch(&scene->s[0], &scene->m[0], &scene->m[1]);
+    announce_switch(&scene->s[1], &scene->m[0], &scene->m[1]);
+    await(scene, BOTH_TURN);
+}
+
+static void test_each_is_given_its_own_password(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.password = "the server's";
+    scene->options.password = "the sentinels'";
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    assert_string_equal(scene->m[0].password, "the server's");
+    assert_string_equal(scene->s[0].password, "the sentinels'");
+}
+
+static void test_it_ends_at_any_moment(void **state)
+{
+    struct scene *scene = *state;
+
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    scene->s[0].others =
+        "*1\r\n*6\r\n$2\r\nip\r\n$5\r\n127.1\r\n$4\r\nport\r\n$1\r\n9\r\n"
+        "$5\r\nflags\r\n$1\r\ns\r\n";
+    for (int turns = 0; turns < 60; turns++) {
+        scene_start(scene, 2);
+        go(scene, &scene->a);
+        go(scene, &scene->b);
+        for (int i = 0; i < turns; i++) {
+            (void)event_base_loop(scene->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+        }
+        scene_stop(scene);
+        scene->read = scene->length;
+        nothing_for(scene, 1);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, scene_set_up, scene_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_all_are_asked_and_the_latest_is_believed),
+        TEST(test_one_that_says_nothing_costs_200_ms),
+        TEST(test_what_comes_in_time_is_believed_though_it_is_not_the_first),
+        TEST(test_who_knows_better_too_late_is_believed_then),
+        TEST(test_a_master_that_is_down_is_nowhere_to_go),
+        TEST(test_who_does_not_see_it_down_is_believed),
+        TEST(test_older_than_known_is_not_believed_while_one_is_to_be_heard),
+        TEST(test_older_than_known_is_believed_when_all_are_heard),
+        TEST(test_a_name_and_an_address_for_one_server_do_not_alternate),
+        TEST(test_each_one_says_why_it_is_of_no_use),
+        TEST(test_silence_ends_with_half_the_time_for_connecting),
+        TEST(test_when_all_have_gone_the_connection_stays),
+        TEST(test_who_is_no_master_is_left_and_asked_about_again),
+        TEST(test_a_switch_that_is_told_turns_both_at_once),
+        TEST(test_a_switch_that_was_missed_is_found_at_a_heartbeat),
+        TEST(test_a_switch_before_the_subscription_is_found_with_it),
+        TEST(test_answers_of_before_a_switch_do_not_lead_back),
+        TEST(test_one_that_lags_does_not_lead_back),
+        TEST(test_sentinels_that_were_set_up_anew_are_followed_on),
+        TEST(test_messages_about_others_and_nonsense_are_passed_over),
+        TEST(test_a_long_delay_is_cut_short_by_a_switch),
+        TEST(test_a_switch_to_and_fro_is_followed),
+        TEST(test_another_one_tells_when_the_first_has_gone),
+        TEST(test_one_that_forgot_the_service_is_left),
+        TEST(test_where_subscribing_is_forbidden_heartbeats_find_it),
+        TEST(test_sentinels_are_learnt_from_sentinels),
+        TEST(test_one_that_is_listed_by_name_is_known),
+        TEST(test_no_more_are_learnt_than_can_be_listed),
+        TEST(test_a_forked_child_lets_go),
+        TEST(test_each_is_given_its_own_password),
+        TEST(test_it_ends_at_any_moment),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
