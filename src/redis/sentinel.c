@@ -202,7 +202,7 @@ static void conclude(void *arg)
         lead_nowhere(set);
         return;
     }
-    if (best->said.epoch >= set->master.epoch || first_wanted(set) != NULL ||
+    if (!lw__sentinel_is_later(&set->master, &best->said) || first_wanted(set) != NULL ||
         is_followed(set, &best->said)) { /* sentinels that were set up anew count anew */
         adopt(set, &best->said);
     }
@@ -216,8 +216,9 @@ static void heard_late(struct lw__sentinels *set, const struct lw__sentinel *sen
 {
     const struct lw__master *said = &sentinel->said;
 
-    if (sentinel->useful && follows_one(set) && said->epoch > set->master.epoch &&
-        !said->down && !is_followed(set, said)) {
+    if (sentinel->useful && follows_one(set) &&
+        lw__sentinel_is_later(said, &set->master) && !said->down &&
+        !is_followed(set, said)) {
         ask_all(set);
     }
 }
@@ -227,7 +228,8 @@ static bool has_answer(const struct lw__sentinels *set)
 {
     const struct lw__sentinel *best = lw__sentinel_believe(set->all, &set->master);
 
-    return best != NULL && !best->said.down && best->said.epoch >= set->master.epoch;
+    return best != NULL && !best->said.down &&
+           !lw__sentinel_is_later(&set->master, &best->said);
 }
 
 static void heard(void *arg, struct lw__sentinel *sentinel)

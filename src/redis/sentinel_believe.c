@@ -11,11 +11,18 @@
 #include <stdio.h>
 #include <syslog.h>
 
+/* Who has promoted a replica counts its epoch at once, but names the old master until the
+ * failover is over; to others it has already told the new one. */
+bool lw__sentinel_is_later(const struct lw__master *a, const struct lw__master *b)
+{
+    return a->epoch != b->epoch ? a->epoch > b->epoch : b->moving && !a->moving;
+}
+
 static bool is_better(const struct lw__master *a, const struct lw__master *b,
                       const struct lw__master *followed)
 {
-    if (a->epoch != b->epoch) {
-        return a->epoch > b->epoch;
+    if (lw__sentinel_is_later(a, b) || lw__sentinel_is_later(b, a)) {
+        return lw__sentinel_is_later(a, b);
     }
     if (a->down != b->down) {
         return b->down;

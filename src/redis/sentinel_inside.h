@@ -56,6 +56,8 @@ bool lw__sentinel_ask_is_at(const struct lw__sentinel *sentinel,
 
 /* ---- sentinel_believe.c: which of them is to be believed ---- */
 
+/* Whether `a` tells of a later configuration than `b`. */
+bool lw__sentinel_is_later(const struct lw__master *a, const struct lw__master *b);
 /* Of those who are of use and were heard: the one of the highest epoch; of several, one
  * that does not say down, and rather what is followed. It may say down all the same.
  * NULL: there is none. */

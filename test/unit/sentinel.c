@@ -109,6 +109,39 @@ static void test_who_does_not_see_it_down_is_believed(void **state)
     await(scene, "a at M1; ");
 }
 
+/* The one that leads a failover names the old master until all is over, by the epoch of
+ * the new one; that one may be a master for as long. */
+static void test_who_leads_a_failover_is_believed_last(void **state)
+{
+    static const char flags[] = "master,failover_in_progress,force_failover";
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 30;
+    names(&scene->s[0], &scene->m[0], 1, flags);
+    names(&scene->s[1], &scene->m[1], 1, "master");
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M2; ");
+    UNTIL(scene, scene->s[1].asked > 3);
+    nothing_for(scene, 1);
+}
+
+static void test_who_leads_a_failover_is_left_as_soon_as_others_know(void **state)
+{
+    static const char flags[] = "master,failover_in_progress,force_failover";
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 30;
+    names(&scene->s[0], &scene->m[0], 1, flags);
+    names(&scene->s[1], &scene->m[0], 0, "master");
+    scene->s[0].subscription = scene->s[1].subscription = "-NOPERM no channel\r\n";
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    names(&scene->s[1], &scene->m[1], 1, "master");
+    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+}
+
 static void test_older_than_known_is_not_believed_while_one_is_to_be_heard(void **state)
 {
     struct scene *scene = *state;
@@ -626,6 +659,8 @@ int main(void)
         TEST(test_who_knows_better_too_late_is_believed_then),
         TEST(test_a_master_that_is_down_is_nowhere_to_go),
         TEST(test_who_does_not_see_it_down_is_believed),
+        TEST(test_who_leads_a_failover_is_believed_last),
+        TEST(test_who_leads_a_failover_is_left_as_soon_as_others_know),
         TEST(test_older_than_known_is_not_believed_while_one_is_to_be_heard),
         TEST(test_older_than_known_is_believed_when_all_are_heard),
         TEST(test_a_name_and_an_address_for_one_server_do_not_alternate),

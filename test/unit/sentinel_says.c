@@ -102,6 +102,17 @@ static void test_a_master(void **state)
     assert_true(master("ip redis-1.example port 1 flags master config-epoch 0").good);
 }
 
+static void test_who_is_being_replaced(void **state)
+{
+    (void)state;
+    assert_false(master(AS_GIVEN).master.moving);
+    assert_true(master("ip h port 1 config-epoch 1 flags "
+                       "master,failover_in_progress,force_failover")
+                    .master.moving);
+    assert_false(master("ip h port 1 config-epoch 1 flags master,reconf_inprog")
+                     .master.moving);
+}
+
 static void test_who_is_down(void **state)
 {
     static const struct {
@@ -282,6 +293,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_master),
+        cmocka_unit_test(test_who_is_being_replaced),
         cmocka_unit_test(test_who_is_down),
         cmocka_unit_test(test_what_is_of_no_use_is_told),
         cmocka_unit_test(test_errors_and_other_types),
