@@ -9,7 +9,7 @@
  *
  * Failures: an answer that says down leads nowhere, but what is older than it is not
  * believed either; one that is older than the master that is followed counts only when
- * nobody can say better in time. Nobody useful: who wants the way is told what each
+ * most of the listed ones say so, and nobody better in time. Nobody useful: who wants the way is told what each
  * sentinel said, and a connection that stands is left alone. */
 #include "redis/sentinel.h"
 
@@ -26,6 +26,7 @@
 #include <syslog.h>
 
 #define MOST LW__URL_HOSTS /* sentinels, learnt ones included */
+#define DOUBTS 3 /* rounds */
 #define LATER_US (200 * (int64_t)LW__MS)
 
 struct lw__sentinels {
@@ -36,6 +37,7 @@ struct lw__sentinels {
     size_t count;
     struct lw__way *ways;     /* that are guided */
     struct lw__master master; /* that is followed; no host: none yet */
+    int doubts; /* rounds in a row in which most named another place, of no later epoch */
     struct lw__follow follow;
     struct lw__timer heartbeat; /* set since the first way was wanted */
 
@@ -119,6 +121,7 @@ static void adopt(struct lw__sentinels *set, const struct lw__master *master)
     char why[LW__WHY];
 
     set->master = *master;
+    set->doubts = 0;
     if (!moves) {
         return;
     }
@@ -191,6 +194,22 @@ static void look_after_follow(struct lw__sentinels *set, const struct lw__sentin
     }
 }
 
+/* What is not later than what is followed, and somewhere else, is of one that lags or
+ * was cut off, is another name of the same server, or is of sentinels that were set up
+ * anew and count anew. Most of those that were listed must agree; where nobody wants the
+ * way, again and again. */
+static bool is_convincing(struct lw__sentinels *set, const struct lw__master *said)
+{
+    if (!follows_one(set) || lw__sentinel_is_later(said, &set->master)) {
+        return true;
+    }
+    if (!lw__sentinel_believe_most(set->all)) {
+        return false;
+    }
+    set->doubts = is_followed(set, said) ? 0 : set->doubts + 1;
+    return set->doubts == 0 || set->doubts == DOUBTS || first_wanted(set) != NULL;
+}
+
 static void conclude(void *arg)
 {
     struct lw__sentinels *set = arg;
@@ -202,8 +221,7 @@ static void conclude(void *arg)
         lead_nowhere(set);
         return;
     }
-    if (!lw__sentinel_is_later(&set->master, &best->said) || first_wanted(set) != NULL ||
-        is_followed(set, &best->said)) { /* sentinels that were set up anew count anew */
+    if (is_convincing(set, &best->said)) {
         adopt(set, &best->said);
     }
     look_after_follow(set, best);

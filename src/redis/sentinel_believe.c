@@ -46,6 +46,17 @@ struct lw__sentinel *lw__sentinel_believe(struct lw__sentinel *all,
     return best;
 }
 
+bool lw__sentinel_believe_most(const struct lw__sentinel *all)
+{
+    int listed = 0, heard = 0;
+
+    for (; all != NULL; all = all->next) {
+        listed += !all->learnt;
+        heard += !all->learnt && !all->open && all->useful;
+    }
+    return heard * 2 > listed;
+}
+
 bool lw__sentinel_believe_waits(const struct lw__sentinel *all)
 {
     while (all != NULL && !all->open) {

@@ -161,6 +161,67 @@ static void test_older_than_known_is_not_believed_while_one_is_to_be_heard(void 
     await(scene, "a at M2; ");
 }
 
+/* It may be cut off with the master of before: what was followed was later. */
+static void test_older_than_known_is_not_believed_of_a_minority(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 20;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    names(&scene->s[2], &scene->m[1], 2, "master");
+    scene_start(scene, 3);
+    go(scene, &scene->a);
+    await(scene, "a at M2; ");
+    leave(&scene->s[1]);
+    leave(&scene->s[2]);
+    leave(&scene->m[1]);
+    await(scene, "a lost: the server closed the connection; "
+                 "a lost: connecting to M2: Connection refused; "
+                 "a lost: connecting to M2: Connection refused; ");
+    come(&scene->m[1]);
+    UNTIL(scene, strstr(scene->trace + scene->read, "a at M2; ") != NULL);
+    assert_null(strstr(scene->trace, "M1"));
+    assert_int_equal(scene->failovers, 0);
+}
+
+static void test_another_name_of_the_server_ends_no_connection(void **state)
+{
+    struct scene *scene = *state;
+    int asked;
+
+    scene->access.request_timeout_ms = 30;
+    names(&scene->s[0], &scene->m[1], 1, "master"); /* as if that were another name */
+    names(&scene->s[1], &scene->m[0], 1, "master");
+    scene->s[0].mute = true;
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    speak(&scene->s[0]);
+    leave(&scene->s[1]);
+    asked = scene->s[0].asked;
+    UNTIL(scene, scene->s[0].asked > asked + 5);
+    nothing_for(scene, 1);
+}
+
+/* Their epochs are lower, and the old master lives on, so that nobody asks for the way. */
+static void test_sentinels_that_were_set_up_anew_elsewhere_are_believed(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 30;
+    for (int i = 0; i < 3; i++) {
+        names(&scene->s[i], &scene->m[0], 7, "master");
+    }
+    scene_start(scene, 3);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    names(&scene->s[0], &scene->m[1], 0, "master");
+    names(&scene->s[1], &scene->m[1], 0, "master");
+    leave(&scene->s[2]);
+    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+}
+
 /* Nobody can say better: it is that, or nothing. */
 static void test_older_than_known_is_believed_when_all_are_heard(void **state)
 {
@@ -662,6 +723,9 @@ int main(void)
         TEST(test_who_leads_a_failover_is_believed_last),
         TEST(test_who_leads_a_failover_is_left_as_soon_as_others_know),
         TEST(test_older_than_known_is_not_believed_while_one_is_to_be_heard),
+        TEST(test_older_than_known_is_not_believed_of_a_minority),
+        TEST(test_another_name_of_the_server_ends_no_connection),
+        TEST(test_sentinels_that_were_set_up_anew_elsewhere_are_believed),
         TEST(test_older_than_known_is_believed_when_all_are_heard),
         TEST(test_a_name_and_an_address_for_one_server_do_not_alternate),
         TEST(test_each_one_says_why_it_is_of_no_use),
