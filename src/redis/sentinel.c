@@ -9,8 +9,8 @@
  *
  * Failures: an answer that says down leads nowhere, but what is older than it is not
  * believed either; one that is older than the master that is followed counts only when
- * most of the listed ones say so, and nobody better in time. Nobody useful: who wants the way is told what each
- * sentinel said, and a connection that stands is left alone. */
+ * most of the listed ones say so, and nobody better in time. Nobody useful: who wants the
+ * way is told what each sentinel said, and a connection that stands is left alone. */
 #include "redis/sentinel.h"
 
 #include "base/log.h"
@@ -26,7 +26,7 @@
 #include <syslog.h>
 
 #define MOST LW__URL_HOSTS /* sentinels, learnt ones included */
-#define DOUBTS 3 /* rounds */
+#define DOUBTS 3           /* rounds */
 #define LATER_US (200 * (int64_t)LW__MS)
 
 struct lw__sentinels {
@@ -43,8 +43,11 @@ struct lw__sentinels {
 
     /* While all are asked: */
     bool asking, answered; /* one of them has something to believe */
+    bool again;            /* what was said already may be of before something */
     int64_t limit_us;
-    struct lw__timer round; /* ends it */
+    struct lw__timer round;   /* ends it */
+    struct lw__deferred over; /* its time is, but has all been read that has arrived? */
+    bool looked;              /* the loop has read since */
 };
 
 static struct lw__loop *loop_of(const struct lw__sentinels *set)
@@ -151,7 +154,7 @@ static void ask_all(struct lw__sentinels *set)
         return;
     }
     set->asking = true;
-    set->answered = false;
+    set->answered = set->again = false;
     set->limit_us = /* the half of it is for the connection */
         lw__now_us() + (int64_t)set->access.connect_timeout_ms * LW__MS / 2;
     lw__timer_set(loop_of(set), &set->round, set->limit_us);
@@ -210,23 +213,56 @@ static bool is_convincing(struct lw__sentinels *set, const struct lw__master *sa
     return set->doubts == 0 || set->doubts == DOUBTS || first_wanted(set) != NULL;
 }
 
-static void conclude(void *arg)
+static void believe(struct lw__sentinels *set, struct lw__sentinel *best)
 {
-    struct lw__sentinels *set = arg;
-    struct lw__sentinel *best = lw__sentinel_believe(set->all, &set->master);
-
-    set->asking = false;
-    lw__timer_cancel(loop_of(set), &set->round);
-    if (best == NULL || best->said.down) {
-        lead_nowhere(set);
-        return;
-    }
+    lw__sentinel_believe_some(set->all);
     if (is_convincing(set, &best->said)) {
         adopt(set, &best->said);
     }
     look_after_follow(set, best);
     lw__sentinel_ask_others(best);
     lead(set);
+}
+
+static void conclude(struct lw__sentinels *set)
+{
+    struct lw__sentinel *best = lw__sentinel_believe(set->all, &set->master);
+
+    set->asking = false;
+    lw__timer_cancel(loop_of(set), &set->round);
+    if (best == NULL || best->said.down) {
+        lead_nowhere(set);
+    } else {
+        believe(set, best);
+    }
+    if (set->again) {
+        ask_all(set);
+    }
+}
+
+/* A loop that stalled is no reason to pass over what has arrived meanwhile: first all of
+ * it may be read, for which a whole turn has to pass. */
+static void round_over(void *arg)
+{
+    struct lw__sentinels *set = arg;
+
+    if (!set->asking || lw__timer_is_set(&set->round)) {
+        return; /* another one has begun, or there is time */
+    }
+    if (set->looked) {
+        conclude(set);
+    } else {
+        set->looked = true;
+        lw__defer(loop_of(set), &set->over, false);
+    }
+}
+
+static void round_due(void *arg)
+{
+    struct lw__sentinels *set = arg;
+
+    set->looked = false;
+    lw__defer(loop_of(set), &set->over, false);
 }
 
 /* Too late for the round that asked. */
@@ -255,9 +291,6 @@ static void heard(void *arg, struct lw__sentinel *sentinel)
     struct lw__sentinels *set = arg;
     int64_t end_us = lw__now_us() + LATER_US;
 
-    if (sentinel->useful && !sentinel->said.down) {
-        sentinel->useless_told = false;
-    }
     if (!set->asking) {
         heard_late(set, sentinel);
     } else if (!lw__sentinel_believe_waits(set->all)) {
@@ -295,13 +328,29 @@ static void heartbeat(void *arg)
 
 /* ---- what is told unasked ---- */
 
-static void following(void *arg)
+/* Answers that are on their way may be older than what was told. */
+static void begin_anew(struct lw__sentinels *set)
 {
-    ask_all(arg);
+    set->asking = false;
+    for (struct lw__sentinel *one = set->all; one != NULL; one = one->next) {
+        lw__sentinel_ask_forget(one);
+    }
+    ask_all(set);
 }
 
-/* The epoch is not told, but is higher than that of the master before. Answers that are
- * on their way may be older than this. */
+/* One who keeps beginning to tell must not keep a round from its end. */
+static void following(void *arg)
+{
+    struct lw__sentinels *set = arg;
+
+    if (set->asking) {
+        set->again = true;
+    } else {
+        begin_anew(set);
+    }
+}
+
+/* The epoch is not told, but is higher than that of the master before. */
 static void switched(void *arg, const struct lw__place *to)
 {
     struct lw__sentinels *set = arg;
@@ -311,8 +360,7 @@ static void switched(void *arg, const struct lw__place *to)
         return;
     }
     adopt(set, &master);
-    set->asking = false;
-    ask_all(set);
+    begin_anew(set);
 }
 
 /* ---- who there is ---- */
@@ -413,7 +461,8 @@ int lw__sentinel_new(const struct lw__sentinel_options *options,
     set->access.guide = NULL;
     set->access.db = 0;
     lw__timer_init(&set->heartbeat, heartbeat, set);
-    lw__timer_init(&set->round, conclude, set);
+    lw__timer_init(&set->round, round_due, set);
+    lw__defer_init(&set->over, round_over, set);
     lw__sentinel_follow_init(&set->follow, &set->access, options->service, &follow_events,
                              set);
     if (add_listed(set) != 0) {
@@ -446,6 +495,7 @@ void lw__sentinel_free(struct lw__sentinels *sentinels)
     lw__session_stop(&sentinels->follow.session);
     lw__timer_cancel(loop_of(sentinels), &sentinels->heartbeat);
     lw__timer_cancel(loop_of(sentinels), &sentinels->round);
+    lw__defer_cancel(loop_of(sentinels), &sentinels->over);
     lw__timer_unreserve(loop_of(sentinels), 3);
     free(sentinels);
 }

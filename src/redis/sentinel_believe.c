@@ -83,6 +83,13 @@ static void tell(struct lw__sentinel *sentinel)
     sentinel->useless_told = true;
 }
 
+void lw__sentinel_believe_some(struct lw__sentinel *all)
+{
+    for (; all != NULL; all = all->next) {
+        all->useless_told = all->useless_told && (!all->useful || all->said.down);
+    }
+}
+
 void lw__sentinel_believe_none(struct lw__sentinel *all, char *why, size_t size)
 {
     size_t length = (size_t)snprintf(why, size, "no sentinel leads to the master");

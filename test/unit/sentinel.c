@@ -98,6 +98,31 @@ static void test_a_master_that_is_down_is_nowhere_to_go(void **state)
     UNTIL(scene, strstr(scene->trace, "a at M2; ") != NULL);
 }
 
+static int count(const char *text, const char *what)
+{
+    int times = 0;
+
+    while ((text = strstr(text, what)) != NULL) {
+        times++;
+        text++;
+    }
+    return times;
+}
+
+static void test_while_the_master_is_down_each_one_is_told_of_once(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 5;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[1], 2, "s_down,master,o_down");
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    UNTIL(scene, scene->s[0].asked > 5);
+    assert_int_equal(count(scene->told, "sentinel S1: knows an older master"), 1);
+    assert_int_equal(count(scene->told, "sentinel S2: says that the master is down"), 1);
+}
+
 static void test_who_does_not_see_it_down_is_believed(void **state)
 {
     struct scene *scene = *state;
@@ -204,7 +229,8 @@ static void test_another_name_of_the_server_ends_no_connection(void **state)
     nothing_for(scene, 1);
 }
 
-/* Their epochs are lower, and the old master lives on, so that nobody asks for the way. */
+/* Their epochs are lower, and the old master lives on, so that nobody asks for the way.
+ */
 static void test_sentinels_that_were_set_up_anew_elsewhere_are_believed(void **state)
 {
     struct scene *scene = *state;
@@ -414,6 +440,68 @@ static void test_answers_of_before_a_switch_do_not_lead_back(void **state)
     assert_int_equal(scene->failovers, 1);
 }
 
+/* Not even where it is all that is to be had. */
+static void test_an_answer_from_before_a_switch_is_asked_for_again(void **state)
+{
+    struct scene *scene = *state;
+    int asked;
+
+    scene->access.request_timeout_ms = 200;
+    both_at_first(scene, 1);
+    scene->s[0].mute = true;
+    asked = scene->s[0].asked;
+    UNTIL(scene, scene->s[0].asked > asked);
+    announce_switch(&scene->s[0], &scene->m[0], &scene->m[1]);
+    await(scene, BOTH_TURN);
+    UNTIL(scene, scene->a.session.way.wanted && scene->b.session.way.wanted);
+    speak(&scene->s[0]);
+    names(&scene->s[0], &scene->m[1], 2, "master");
+    UNTIL(scene, scene->a.session.state == LW__SESSION_READY);
+    assert_int_equal(scene->a.session.way.port, scene->m[1].port);
+    assert_int_equal(scene->failovers, 1);
+}
+
+/* While all are asked: what they have said already may be older. */
+static void test_a_switch_before_the_subscription_is_found_after_a_round(void **state)
+{
+    struct scene *scene = *state;
+    int asked;
+
+    scene->s[0].subscription = "";
+    scene->s[1].mute = true;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    UNTIL(scene, scene->s[0].subscribers == 1);
+    asked = scene->s[0].asked;
+    go(scene, &scene->b);
+    UNTIL(scene, scene->s[0].asked > asked);
+    nothing_for(scene, 20);
+    names(&scene->s[0], &scene->m[1], 2, "master");
+    confirm(&scene->s[0]);
+    UNTIL(scene, strstr(scene->trace, "a at M2; ") != NULL &&
+                     strstr(scene->trace, "b at M2; ") != NULL);
+}
+
+/* What has arrived meanwhile is read before a round ends for want of time. */
+static void test_a_loop_that_stalls_does_not_end_a_round(void **state)
+{
+    struct scene *scene = *state;
+
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    scene->s[1].mute = true;
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    UNTIL(scene, scene->s[0].asked == 1 && scene->s[1].asked == 1);
+    nothing_for(scene, 20);
+    speak(&scene->s[1]);
+    (void)usleep(250000);
+    await(scene, "a at M2; ");
+    assert_int_equal(scene->failovers, 0);
+}
+
 static void test_one_that_lags_does_not_lead_back(void **state)
 {
     struct scene *scene = *state;
@@ -551,6 +639,23 @@ static void test_where_subscribing_is_forbidden_heartbeats_find_it(void **state)
     await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
 }
 
+/* Ever more rarely. */
+static void test_what_is_forbidden_is_not_asked_for_all_the_time(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 10;
+    scene->s[0].subscription = "-NOPERM no channel\r\n";
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    UNTIL(scene, scene->s[0].asked > 60);
+    assert_in_range(scene->s[0].subscriptions, 2, 8);
+    scene->s[0].subscription = NULL;
+    UNTIL(scene, scene->s[0].subscribers == 1);
+}
+
 static void test_sentinels_are_learnt_from_sentinels(void **state)
 {
     struct scene *scene = *state;
@@ -572,17 +677,6 @@ static void test_sentinels_are_learnt_from_sentinels(void **state)
     names(&scene->s[1], &scene->m[1], 2, "master");
     await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
     assert_int_equal(scene->s[2].asked, 0);
-}
-
-static int count(const char *text, const char *what)
-{
-    int times = 0;
-
-    while ((text = strstr(text, what)) != NULL) {
-        times++;
-        text++;
-    }
-    return times;
 }
 
 static int connections_to(const struct scene *scene, const struct fake *fake)
@@ -719,6 +813,7 @@ int main(void)
         TEST(test_what_comes_in_time_is_believed_though_it_is_not_the_first),
         TEST(test_who_knows_better_too_late_is_believed_then),
         TEST(test_a_master_that_is_down_is_nowhere_to_go),
+        TEST(test_while_the_master_is_down_each_one_is_told_of_once),
         TEST(test_who_does_not_see_it_down_is_believed),
         TEST(test_who_leads_a_failover_is_believed_last),
         TEST(test_who_leads_a_failover_is_left_as_soon_as_others_know),
@@ -736,6 +831,9 @@ int main(void)
         TEST(test_a_switch_that_was_missed_is_found_at_a_heartbeat),
         TEST(test_a_switch_before_the_subscription_is_found_with_it),
         TEST(test_answers_of_before_a_switch_do_not_lead_back),
+        TEST(test_an_answer_from_before_a_switch_is_asked_for_again),
+        TEST(test_a_switch_before_the_subscription_is_found_after_a_round),
+        TEST(test_a_loop_that_stalls_does_not_end_a_round),
         TEST(test_one_that_lags_does_not_lead_back),
         TEST(test_sentinels_that_were_set_up_anew_are_followed_on),
         TEST(test_messages_about_others_and_nonsense_are_passed_over),
@@ -744,6 +842,7 @@ int main(void)
         TEST(test_another_one_tells_when_the_first_has_gone),
         TEST(test_one_that_forgot_the_service_is_left),
         TEST(test_where_subscribing_is_forbidden_heartbeats_find_it),
+        TEST(test_what_is_forbidden_is_not_asked_for_all_the_time),
         TEST(test_sentinels_are_learnt_from_sentinels),
         TEST(test_one_that_is_listed_by_name_is_known),
         TEST(test_no_more_are_learnt_than_can_be_listed),

@@ -109,8 +109,8 @@ static void test_who_is_being_replaced(void **state)
     assert_true(master("ip h port 1 config-epoch 1 flags "
                        "master,failover_in_progress,force_failover")
                     .master.moving);
-    assert_false(master("ip h port 1 config-epoch 1 flags master,reconf_inprog")
-                     .master.moving);
+    assert_false(
+        master("ip h port 1 config-epoch 1 flags master,reconf_inprog").master.moving);
 }
 
 static void test_who_is_down(void **state)
