@@ -38,14 +38,15 @@ static int64_t number(const char *text, size_t length, int64_t low, int64_t high
     return value >= low && value <= high ? value : -1;
 }
 
-/* An address, or what a name may consist of. */
+/* An address, or what a name may consist of. Over TLS one that begins with a dot would
+ * stand for any name below it. */
 static bool take_host(const char *text, size_t length, char ret[LW__HOST_SIZE])
 {
     static const char legal[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                 "0123456789-._";
     struct lw__address address;
 
-    if (length == 0 || length >= LW__HOST_SIZE) {
+    if (length == 0 || length >= LW__HOST_SIZE || *text == '.') {
         return false;
     }
     memcpy(ret, text, length);
