@@ -219,8 +219,8 @@ static void who_waits_as_redisson_does_is_woken_at_the_new_master(void **state)
 
 static void is_patient(const struct sentinel *one)
 {
-    freeReplyObject(redisCommand(
-        one->admin, "SENTINEL SET " SENTINEL_SERVICE " down-after-milliseconds 60000"));
+    freeReplyObject(redisCommand(one->admin, "SENTINEL SET " SENTINEL_SERVICE
+                                             " down-after-milliseconds 60000"));
 }
 
 static bool names_the_old_one(const struct sentinel *one)
