@@ -75,6 +75,13 @@ static void watch(void)
     watch_with("");
 }
 
+/* WAIT is about what its own connection has written. */
+static void replicate(void)
+{
+    redis_ok("SET last 1");
+    assert_int_equal(redis_int("WAIT 1 5000"), 1);
+}
+
 static struct peer *start(const char *label)
 {
     struct peer *peer =
@@ -120,7 +127,7 @@ static void a_failover_by_order_is_followed_by_both_links(void **state)
 
     EXPECT("A granted");
     wait_queued("x", 1);
-    redis_int("WAIT 1 5000");
+    replicate();
     sentinel_fail_over(&sentinel);
     UNTIL(is_at_the_replica(a) && is_at_the_replica(b));
     stage_expect_nothing(300);
@@ -141,7 +148,7 @@ static void the_master_dies_and_its_replica_goes_on(void **state)
 
     EXPECT("A granted");
     wait_queued("x", 1);
-    redis_int("WAIT 1 5000");
+    replicate();
     server_kill(&stage.server);
     UNTIL(is_at_the_replica(a) && is_at_the_replica(b));
     let_go(A);
@@ -160,7 +167,7 @@ static void a_hold_that_the_new_master_does_not_know_is_lost(void **state)
     struct hold *A = take(a, "A", "x");
 
     EXPECT("A granted");
-    redis_int("WAIT 1 5000");
+    replicate();
     freeReplyObject(server_command(&replica, "CONFIG SET replica-read-only no"));
     freeReplyObject(server_command(&replica, "DEL x lockwire:fence"));
     server_kill(&stage.server);
@@ -185,7 +192,7 @@ static void a_master_that_stood_still_is_left_though_it_lives_on(void **state)
 
     EXPECT("A granted");
     wait_queued("x", 1);
-    redis_int("WAIT 1 5000");
+    replicate();
     server_pause(&stage.server);
     UNTIL(is_at_the_replica(a) && is_at_the_replica(b));
     server_resume(&stage.server);
@@ -209,7 +216,7 @@ static void who_waits_as_redisson_does_is_woken_at_the_new_master(void **state)
     ask_with(b, "B", "x", asking(.mode = LW_REDISSON, .wait_ms = -1));
     UNTIL(redis_int("EVAL %s 0", "return redis.call('PUBSUB', 'NUMSUB', "
                                  "'redisson_lock__channel:{x}')[2]") == 1);
-    redis_int("WAIT 1 5000");
+    replicate();
     sentinel_fail_over(&sentinel);
     UNTIL(a->up && replica_says("CLIENT LIST", " name=test-b ") == 3);
     UNTIL(replica_says("CLIENT LIST", " name=test-a ") == 2);
