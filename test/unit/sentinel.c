@@ -611,6 +611,25 @@ static void test_another_one_tells_when_the_first_has_gone(void **state)
     await(scene, BOTH_TURN);
 }
 
+/* Its connections stand. */
+static void test_one_that_falls_silent_is_left(void **state)
+{
+    struct scene *scene = *state;
+    struct fake *silent, *other_one;
+
+    scene->access.request_timeout_ms = 100;
+    both_at_first(scene, 2);
+    silent = scene->s[0].subscribers > 0 ? &scene->s[0] : &scene->s[1];
+    other_one = silent == &scene->s[0] ? &scene->s[1] : &scene->s[0];
+    silent->mute = true;
+    silent->subscription = "";
+    UNTIL(scene, other_one->subscribers == 1);
+    names(other_one, &scene->m[1], 2, "master");
+    announce_switch(other_one, &scene->m[0], &scene->m[1]);
+    UNTIL(scene, scene->a.session.way.port == scene->m[1].port &&
+                     scene->a.session.state == LW__SESSION_READY);
+}
+
 static void test_one_that_forgot_the_service_is_left(void **state)
 {
     struct scene *scene = *state;
@@ -840,6 +859,7 @@ int main(void)
         TEST(test_a_long_delay_is_cut_short_by_a_switch),
         TEST(test_a_switch_to_and_fro_is_followed),
         TEST(test_another_one_tells_when_the_first_has_gone),
+        TEST(test_one_that_falls_silent_is_left),
         TEST(test_one_that_forgot_the_service_is_left),
         TEST(test_where_subscribing_is_forbidden_heartbeats_find_it),
         TEST(test_what_is_forbidden_is_not_asked_for_all_the_time),
