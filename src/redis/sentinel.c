@@ -38,6 +38,7 @@ struct lw__sentinels {
     struct lw__way *ways;     /* that are guided */
     struct lw__master master; /* that is followed; no host: none yet */
     int doubts; /* rounds in a row in which most named another place, of no later epoch */
+    bool unconvinced_told; /* of this one */
     struct lw__follow follow;
     struct lw__timer heartbeat; /* set since the first way was wanted */
 
@@ -125,6 +126,7 @@ static void adopt(struct lw__sentinels *set, const struct lw__master *master)
 
     set->master = *master;
     set->doubts = 0;
+    set->unconvinced_told = false;
     if (!moves) {
         return;
     }
@@ -213,11 +215,28 @@ static bool is_convincing(struct lw__sentinels *set, const struct lw__master *sa
     return set->doubts == 0 || set->doubts == DOUBTS || first_wanted(set) != NULL;
 }
 
+/* Who wants the way is led to where the master was known to be last. */
+static void tell_unconvinced(struct lw__sentinels *set, const struct lw__place *named)
+{
+    if (first_wanted(set) == NULL || set->unconvinced_told) {
+        return;
+    }
+    set->unconvinced_told = true;
+    lw__log(
+        set->access.log, LOG_WARNING,
+        "too few of the listed sentinels answer to believe that the master is %.60s:%u "
+        "by no later configuration than that of %.60s:%u",
+        named->host, (unsigned)named->port, set->master.place.host,
+        (unsigned)set->master.place.port);
+}
+
 static void believe(struct lw__sentinels *set, struct lw__sentinel *best)
 {
     lw__sentinel_believe_some(set->all);
     if (is_convincing(set, &best->said)) {
         adopt(set, &best->said);
+    } else if (!is_followed(set, &best->said)) {
+        tell_unconvinced(set, &best->said.place);
     }
     look_after_follow(set, best);
     lw__sentinel_ask_others(best);

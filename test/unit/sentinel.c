@@ -208,6 +208,9 @@ static void test_older_than_known_is_not_believed_of_a_minority(void **state)
     UNTIL(scene, strstr(scene->trace + scene->read, "a at M2; ") != NULL);
     assert_null(strstr(scene->trace, "M1"));
     assert_int_equal(scene->failovers, 0);
+    assert_string_equal(scene->told, "too few of the listed sentinels answer to believe "
+                                     "that the master is M1 by no later configuration "
+                                     "than that of M2\n");
 }
 
 static void test_another_name_of_the_server_ends_no_connection(void **state)
