@@ -202,17 +202,18 @@ static void look_after_follow(struct lw__sentinels *set, const struct lw__sentin
 /* What is not later than what is followed, and somewhere else, is of one that lags or
  * was cut off, is another name of the same server, or is of sentinels that were set up
  * anew and count anew. Most of those that were listed must agree; where nobody wants the
- * way, again and again. */
+ * way, most of all that are known, again and again. */
 static bool is_convincing(struct lw__sentinels *set, const struct lw__master *said)
 {
     if (!follows_one(set) || lw__sentinel_is_later(said, &set->master)) {
         return true;
     }
-    if (!lw__sentinel_believe_most(set->all)) {
+    if (!lw__sentinel_believe_most(set->all, false)) {
         return false;
     }
     set->doubts = is_followed(set, said) ? 0 : set->doubts + 1;
-    return set->doubts == 0 || set->doubts == DOUBTS || first_wanted(set) != NULL;
+    return set->doubts == 0 || first_wanted(set) != NULL ||
+           (set->doubts >= DOUBTS && lw__sentinel_believe_most(set->all, true));
 }
 
 /* Who wants the way is led to where the master was known to be last. */

@@ -46,15 +46,17 @@ struct lw__sentinel *lw__sentinel_believe(struct lw__sentinel *all,
     return best;
 }
 
-bool lw__sentinel_believe_most(const struct lw__sentinel *all)
+bool lw__sentinel_believe_most(const struct lw__sentinel *all, bool learnt_too)
 {
-    int listed = 0, heard = 0;
+    int count = 0, heard = 0;
 
     for (; all != NULL; all = all->next) {
-        listed += !all->learnt;
-        heard += !all->learnt && !all->open && all->useful;
+        if (learnt_too || !all->learnt) {
+            count++;
+            heard += !all->open && all->useful;
+        }
     }
-    return heard * 2 > listed;
+    return heard * 2 > count;
 }
 
 bool lw__sentinel_believe_waits(const struct lw__sentinel *all)

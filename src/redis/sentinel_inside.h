@@ -66,8 +66,8 @@ bool lw__sentinel_is_later(const struct lw__master *a, const struct lw__master *
  * NULL: there is none. */
 struct lw__sentinel *lw__sentinel_believe(struct lw__sentinel *all,
                                           const struct lw__master *followed);
-/* Whether more than half of those that were listed are of use, and were heard. */
-bool lw__sentinel_believe_most(const struct lw__sentinel *all);
+/* Whether more than half of them, or of those listed, are of use and were heard. */
+bool lw__sentinel_believe_most(const struct lw__sentinel *all, bool learnt_too);
 /* Whether one of them is still to be heard. */
 bool lw__sentinel_believe_waits(const struct lw__sentinel *all);
 /* Some are: those may be told of again. */

@@ -213,6 +213,28 @@ static void test_older_than_known_is_not_believed_of_a_minority(void **state)
                                      "than that of M2\n");
 }
 
+/* Nor of the only one that was listed, while others were learnt. */
+static void test_older_than_known_ends_no_connection(void **state)
+{
+    struct scene *scene = *state;
+    char others[1024] = "*1\r\n";
+    int asked;
+
+    (void)strcat(others, other(&scene->s[1], "sentinel"));
+    scene->s[0].others = others;
+    scene->access.request_timeout_ms = 100;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    UNTIL(scene, strstr(scene->trace, "a at M2; ") != NULL);
+    scene->read = scene->length;
+    leave(&scene->s[1]);
+    asked = scene->s[0].asked;
+    UNTIL(scene, scene->s[0].asked > asked + 6);
+    nothing_for(scene, 1);
+}
+
 static void test_another_name_of_the_server_ends_no_connection(void **state)
 {
     struct scene *scene = *state;
@@ -841,6 +863,7 @@ int main(void)
         TEST(test_who_leads_a_failover_is_left_as_soon_as_others_know),
         TEST(test_older_than_known_is_not_believed_while_one_is_to_be_heard),
         TEST(test_older_than_known_is_not_believed_of_a_minority),
+        TEST(test_older_than_known_ends_no_connection),
         TEST(test_another_name_of_the_server_ends_no_connection),
         TEST(test_sentinels_that_were_set_up_anew_elsewhere_are_believed),
         TEST(test_older_than_known_is_believed_when_all_are_heard),
