@@ -36,6 +36,7 @@ struct lw__sentinels {
     size_t count;
     struct lw__way *ways;     /* that are guided */
     struct lw__master master; /* that is followed; no host: none yet */
+    int64_t master_us;        /* when its for_ms was as it says */
     struct lw__follow follow;
     struct lw__timer heartbeat; /* set since the first way was wanted */
 
@@ -112,13 +113,29 @@ static void know(struct lw__sentinels *set, struct lw__way *way)
 
 /* ---- what is believed ---- */
 
-static void adopt(struct lw__sentinels *set, const struct lw__master *master)
+/* What is said at `now_us` of whom to follow. Where it does not say for how long that has
+ * been the master, what was known of the same one goes on. */
+static void believe(struct lw__sentinels *set, const struct lw__master *master,
+                    int64_t now_us)
+{
+    int64_t for_ms = is_followed(set, master) ? set->master.for_ms : -1;
+
+    set->master = *master;
+    if (master->for_ms >= 0 || for_ms < 0) {
+        set->master_us = now_us;
+    } else {
+        set->master.for_ms = for_ms;
+    }
+}
+
+static void adopt(struct lw__sentinels *set, const struct lw__master *master,
+                  int64_t now_us)
 {
     const struct lw__place old = set->master.place;
     bool moves = follows_one(set) && !is_followed(set, master);
     char why[LW__WHY];
 
-    set->master = *master;
+    believe(set, master, now_us);
     if (!moves) {
         return;
     }
@@ -204,7 +221,7 @@ static void conclude(void *arg)
     }
     if (best->said.epoch >= set->master.epoch || first_wanted(set) != NULL ||
         is_followed(set, &best->said)) { /* sentinels that were set up anew count anew */
-        adopt(set, &best->said);
+        adopt(set, &best->said, best->said_us);
     }
     look_after_follow(set, best);
     lw__sentinel_ask_others(best);
@@ -290,7 +307,7 @@ static void switched(void *arg, const struct lw__place *to)
     if (is_followed(set, &master)) {
         return;
     }
-    adopt(set, &master);
+    adopt(set, &master, lw__now_us());
     set->asking = false;
     ask_all(set);
 }
@@ -410,6 +427,25 @@ void lw__sentinel_guide(struct lw__sentinels *sentinels, struct lw__access *acce
 
     access->guide = &events;
     access->guide_arg = sentinels;
+}
+
+int lw__sentinel_master(const struct lw__sentinels *sentinels, struct lw_master *ret)
+{
+    const struct lw__master *master = &sentinels->master;
+
+    _Static_assert(sizeof(ret->host) == sizeof(master->place.host),
+                   "public, and no less");
+    if (!follows_one(sentinels)) {
+        return LW_ECONN;
+    }
+    (void)snprintf(ret->service, sizeof(ret->service), "%s", sentinels->options.service);
+    (void)snprintf(ret->host, sizeof(ret->host), "%s", master->place.host);
+    ret->port = master->place.port;
+    ret->for_ms = master->for_ms;
+    if (ret->for_ms >= 0) {
+        ret->for_ms += (lw__now_us() - sentinels->master_us) / LW__MS;
+    }
+    return 0;
 }
 
 void lw__sentinel_free(struct lw__sentinels *sentinels)

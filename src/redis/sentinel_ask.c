@@ -6,6 +6,7 @@
 #include "redis/sentinel_inside.h"
 
 #include "base/owner.h"
+#include "loop/now.h"
 #include "loop/timer.h"
 #include "redis/reply.h"
 
@@ -26,6 +27,7 @@ static void master_told(struct lw__request *request, const struct lw__reply *rep
     struct lw__sentinel *sentinel =
         LW__OWNER(struct lw__sentinel, master_request, request);
 
+    sentinel->said_us = lw__now_us();
     heard(sentinel, lw__sentinel_says_master(reply, &sentinel->said, sentinel->why));
 }
 
