@@ -6,6 +6,7 @@ Happy path: watched = Watched(); a client of watched.url; watched.fail_over() or
 watched.master.kill(); watched.stop().
 """
 import os
+import re
 import shutil
 import signal
 import socket
@@ -106,20 +107,23 @@ class Watched:
         return server
 
     def until_known(self):
-        """The replica can be promoted from now on."""
+        """The replica can be promoted from now on, and has all that the master has now."""
+        written = self.offset(self.master, "master_repl_offset")
+        until(lambda: self.offset(self.replica, "slave_repl_offset") >= written,
+              "the replica has it")
         for sentinel in self.sentinels:
             until(lambda: sentinel.says("REPLICAS", "port") == str(self.replica_port)
                   and sentinel.says("REPLICAS", "master-link-status") == "ok",
                   "the sentinel knows the replica")
 
+    @staticmethod
+    def offset(server, field):
+        return int(re.search(rf"^{field}:(\d+)", server("INFO", "replication"), re.M)[1])
+
     def fail_over(self):
         """By order, while the master is well."""
         self.until_known()
         self.sentinels[0]("SENTINEL", "FAILOVER", SERVICE)
-
-    def master_place(self):
-        """As the first sentinel has it."""
-        return f"127.0.0.1:{self.sentinels[0].says('MASTER', 'port')}"
 
     def stop(self):
         for server in reversed(self.started):

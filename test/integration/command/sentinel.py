@@ -21,11 +21,11 @@ WARNING = "min-replicas-to-write"  # these servers have none
 
 
 class SentinelTest(ToolTest):
-    lines = ()
+    configuration = ()
 
     def setUp(self):
         super().setUp()
-        self.watched = Watched(*self.lines)
+        self.watched = Watched(*self.configuration)
         self.addCleanup(self.watched.stop)
         self.environment["LOCKWIRE_URL"] = self.watched.url
 
@@ -142,7 +142,7 @@ class Watch(SentinelTest):
 
 
 class Login(SentinelTest):
-    lines = (f'user watcher on ">{SECRET}" allchannels +@all', "user default off")
+    configuration = (f'user watcher on ">{SECRET}" allchannels +@all', "user default off")
 
     def setUp(self):
         super().setUp()

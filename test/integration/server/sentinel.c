@@ -12,6 +12,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct server replica;
@@ -45,6 +46,21 @@ static int replica_says(const char *command, const char *text)
     redisFree(context);
     (void)signal(SIGPIPE, before);
     return times;
+}
+
+/* All that the master has now. (WAIT is of what its own connection wrote.) */
+static void until_replicated(void)
+{
+    char replicated[64];
+
+    do {
+        const char *at = strstr(redis_text("INFO replication"), "master_repl_offset:");
+
+        assert_non_null(at);
+        (void)snprintf(replicated, sizeof(replicated), "slave_repl_offset:%lld\r",
+                       strtoll(strchr(at, ':') + 1, NULL, 10));
+        stage_run_for(5);
+    } while (replica_says("INFO replication", replicated) == 0);
 }
 
 static void watch_with(const char *more)
@@ -146,7 +162,7 @@ static void a_failover_by_order_is_followed_by_both_links(void **state)
 
     EXPECT("A granted");
     wait_queued("x", 1);
-    redis_int("WAIT 1 5000");
+    until_replicated();
     sentinel_fail_over(&sentinel);
     UNTIL(is_at_the_replica(a) && is_at_the_replica(b));
     stage_expect_nothing(300);
@@ -167,7 +183,7 @@ static void the_master_dies_and_its_replica_goes_on(void **state)
 
     EXPECT("A granted");
     wait_queued("x", 1);
-    redis_int("WAIT 1 5000");
+    until_replicated();
     server_kill(&stage.server);
     UNTIL(is_at_the_replica(a) && is_at_the_replica(b));
     let_go(A);
@@ -186,7 +202,7 @@ static void a_hold_that_the_new_master_does_not_know_is_lost(void **state)
     struct hold *A = take(a, "A", "x");
 
     EXPECT("A granted");
-    redis_int("WAIT 1 5000");
+    until_replicated();
     freeReplyObject(server_command(&replica, "CONFIG SET replica-read-only no"));
     freeReplyObject(server_command(&replica, "DEL x lockwire:fence"));
     server_kill(&stage.server);
@@ -211,7 +227,7 @@ static void a_master_that_stood_still_is_left_though_it_lives_on(void **state)
 
     EXPECT("A granted");
     wait_queued("x", 1);
-    redis_int("WAIT 1 5000");
+    until_replicated();
     server_pause(&stage.server);
     UNTIL(is_at_the_replica(a) && is_at_the_replica(b));
     server_resume(&stage.server);
@@ -235,7 +251,7 @@ static void who_waits_as_redisson_does_is_woken_at_the_new_master(void **state)
     ask_with(b, "B", "x", asking(.mode = LW_REDISSON, .wait_ms = -1));
     UNTIL(redis_int("EVAL %s 0", "return redis.call('PUBSUB', 'NUMSUB', "
                                  "'redisson_lock__channel:{x}')[2]") == 1);
-    redis_int("WAIT 1 5000");
+    until_replicated();
     sentinel_fail_over(&sentinel);
     UNTIL(a->up && replica_says("CLIENT LIST", " name=test-b ") == 3);
     UNTIL(replica_says("CLIENT LIST", " name=test-a ") == 2);
