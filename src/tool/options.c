@@ -122,10 +122,16 @@ static int parse_mode(enum lw_mode mode, struct options *options)
     return GO_ON;
 }
 
+/* A long text is written in parts, of which the first ones may have failed. */
+static bool all_written(void)
+{
+    return fflush(stdout) == 0 && !ferror(stdout);
+}
+
 static int help(enum subcommand subcommand)
 {
     usage_help(stdout, subcommand);
-    return fflush(stdout) == 0 ? EXIT_SUCCESS : STATUS_SYSTEM;
+    return all_written() ? EXIT_SUCCESS : STATUS_SYSTEM;
 }
 
 static int parse_option(int option, char **argv, struct options *options)
@@ -432,5 +438,5 @@ int options_parse(int argc, char **argv, struct options *options)
                      : refuse(SUBCOMMANDS, "a subcommand is missing");
     }
     (void)printf("lockwire %s (library %s)\n", LW_VERSION, lw_version());
-    return fflush(stdout) == 0 ? EXIT_SUCCESS : STATUS_SYSTEM;
+    return all_written() ? EXIT_SUCCESS : STATUS_SYSTEM;
 }

@@ -17,7 +17,6 @@
 
 #define CELL 4200 /* 1024 bytes of a token, each as \xNN */
 #define COLUMNS 7
-#define DAY 86400
 
 static const char *const modes[] = {"mutex", "write", "read"};
 static const char *const json_modes[] = {"mutex", "exclusive", "shared"};
@@ -34,10 +33,20 @@ static void write_time(int64_t ms, char *text, size_t size)
         (void)snprintf(text, size, "%" PRId64 ".%" PRId64 "s", s, ms % 1000 / 100);
     } else if (s < 3600) {
         (void)snprintf(text, size, "%" PRId64 "m%02" PRId64 "s", s / 60, s % 60);
-    } else if (s < DAY) {
-        (void)snprintf(text, size, "%" PRId64 "h%02" PRId64 "m", s / 3600, s / 60 % 60);
     } else {
-        (void)snprintf(text, size, "%" PRId64 "d%02" PRId64 "h", s / DAY, s / 3600 % 24);
+        (void)snprintf(text, size, "%" PRId64 "h%02" PRId64 "m", s / 3600, s / 60 % 60);
+    }
+}
+
+/* Of what lives longer than locks do. */
+static void write_age(int64_t ms, char *text, size_t size)
+{
+    int64_t hours = ms / 3600000;
+
+    if (hours < 24) {
+        write_time(ms, text, size);
+    } else {
+        (void)snprintf(text, size, "%" PRId64 "d%02" PRId64 "h", hours / 24, hours % 24);
     }
 }
 
@@ -80,7 +89,7 @@ static void write_master(FILE *out, const struct lw_master *master)
     picture_place(master, place, sizeof(place));
     (void)fprintf(out, "service %s, master %s", master->service, place);
     if (master->for_ms >= 0) {
-        write_time(master->for_ms, since, sizeof(since));
+        write_age(master->for_ms, since, sizeof(since));
         (void)fprintf(out, " for %s", since);
     }
     (void)fputc('\n', out);

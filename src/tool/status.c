@@ -38,7 +38,7 @@ static void on_inspected(struct lw_client *client, int result,
         reach_fail(reach, LW_ENOMEM, "");
         return;
     }
-    if (fflush(stdout) != 0) {
+    if (fflush(stdout) != 0 || ferror(stdout)) {
         say("cannot write: %s", strerror(errno));
         reach_end(reach, STATUS_SYSTEM);
         return;

@@ -8,6 +8,7 @@ Happy path: status shows the master; it is replaced; watch says so, and run work
 import json
 import re
 import signal
+import socketserver
 import subprocess
 import threading
 import unittest
@@ -18,6 +19,38 @@ from watched import SERVICE, Watched
 
 SECRET = "s3cret w0rd"
 WARNING = "min-replicas-to-write"  # these servers have none
+
+
+class OldSentinel(socketserver.ThreadingTCPServer):
+    """Says of that master that it has been it for so long."""
+    daemon_threads = True
+
+    def __init__(self, port, for_ms):
+        super().__init__(("127.0.0.1", 0), OldSentinel.Connection)
+        self.fields = ["ip", "127.0.0.1", "port", port, "flags", "master", "config-epoch", 1,
+                       "role-reported", "master", "role-reported-time", for_ms]
+        threading.Thread(target=self.serve_forever).start()
+
+    def end(self):
+        self.shutdown()
+        self.server_close()
+
+    class Connection(socketserver.StreamRequestHandler):
+        def handle(self):
+            while count := self.rfile.readline()[1:]:
+                lines = [self.rfile.readline() for _ in range(2 * int(count))]
+                words = [line.strip().decode() for line in lines[1::2]]
+                self.wfile.write(self.answer(words).encode())
+
+        def answer(self, words):
+            if words[:2] == ["SENTINEL", "MASTER"]:
+                fields = [str(field) for field in self.server.fields]
+                return f"*{len(fields)}\r\n" + "".join(f"${len(field)}\r\n{field}\r\n"
+                                                      for field in fields)
+            if words[0] == "SUBSCRIBE":
+                return f"*3\r\n$9\r\nsubscribe\r\n${len(words[1])}\r\n{words[1]}\r\n:1\r\n"
+            return {"SENTINEL": "*0\r\n", "INFO": "$0\r\n\r\n"}.get(
+                words[0], ":1\r\n" if words[-1] == "ID" else "+OK\r\n")
 
 
 class SentinelTest(ToolTest):
@@ -66,7 +99,24 @@ class Status(SentinelTest):
         says = int(self.watched.sentinels[0].says("MASTER", "role-reported-time"))
         self.assertTrue(0 <= master["for_ms"] <= says, (master, says))
 
-    def test_a_master_of_its_own_that_was_replaced(self):
+    def test_days_and_no_time_at_all(self):
+        for for_ms, shown, known in (
+                (3599000, r" for (59m59|1h00m)s?", True), (86400000 - 300000, " for 23h5[56]m", True),
+                (3 * 86400000 + 4 * 3600000 + 60000, " for 3d04h", True), (-5, "", False)):
+            old = OldSentinel(self.watched.master_port, for_ms)
+            try:
+                words = ("status", "job", "--redis",
+                         f"redis-sentinel://127.0.0.1:{old.server_address[1]}/x")
+                self.assertRegex(self.ask(0, *words), rf"\nservice x, master \S+:\d+{shown}\n")
+                master = json.loads(self.ask(0, *words, "--json"))["master"]
+                if known:
+                    self.assertTrue(for_ms <= master["for_ms"] < for_ms + 60000)
+                else:
+                    self.assertIsNone(master["for_ms"])
+            finally:
+                old.end()
+
+    def test_a_master_that_was_replaced(self):
         self.watched.fail_over()
         until(lambda: self.place(self.watched.replica_port)
               in self.ask(0, "status", "job"), "the other one is shown")
