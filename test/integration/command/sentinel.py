@@ -5,6 +5,7 @@ another one is followed and told of, what sentinels are logged in to with, and w
 
 Happy path: status shows the master; it is replaced; watch says so, and run works on.
 """
+import contextlib
 import json
 import re
 import signal
@@ -37,10 +38,11 @@ class OldSentinel(socketserver.ThreadingTCPServer):
 
     class Connection(socketserver.StreamRequestHandler):
         def handle(self):
-            while count := self.rfile.readline()[1:]:
-                lines = [self.rfile.readline() for _ in range(2 * int(count))]
-                words = [line.strip().decode() for line in lines[1::2]]
-                self.wfile.write(self.answer(words).encode())
+            with contextlib.suppress(ConnectionError):  # as clients leave
+                while count := self.rfile.readline()[1:]:
+                    lines = [self.rfile.readline() for _ in range(2 * int(count))]
+                    words = [line.strip().decode() for line in lines[1::2]]
+                    self.wfile.write(self.answer(words).encode())
 
         def answer(self, words):
             if words[:2] == ["SENTINEL", "MASTER"]:
