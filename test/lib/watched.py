@@ -3,7 +3,7 @@
 gateway. Owns their processes; must not know what is tested.
 
 Happy path: watched = Watched(); a client of watched.url; watched.fail_over() or
-watched.master.kill(); watched.stop().
+watched.kill_master(); watched.stop().
 """
 import os
 import re
@@ -26,7 +26,8 @@ def free_port():
 
 
 class Sentinel:
-    """It calls that master down after half a second, and alone is the quorum."""
+    """Alone it is the quorum. It calls that master down after a minute, so that one that is only
+    slow is not replaced; see Watched.kill_master."""
 
     def __init__(self, master_port, *lines):
         self.folder = tempfile.mkdtemp(prefix="lockwire-test-")
@@ -45,7 +46,7 @@ class Sentinel:
             file.write("\n".join((
                 f"port {self.port}", "bind 127.0.0.1", f"unixsocket {self.socket}",
                 f"dir {self.folder}", f"sentinel monitor {SERVICE} 127.0.0.1 {master_port} 1",
-                f"sentinel down-after-milliseconds {SERVICE} 500",
+                f"sentinel down-after-milliseconds {SERVICE} {LIMIT * 1000}",
                 f"sentinel failover-timeout {SERVICE} 3000", *lines, "")))
         program = shutil.which("redis-server") or shutil.which("valkey-server")
         self.process = subprocess.Popen([program, path, "--sentinel"], stdin=subprocess.DEVNULL,
@@ -124,6 +125,15 @@ class Watched:
         """By order, while the master is well."""
         self.until_known()
         self.sentinels[0]("SENTINEL", "FAILOVER", SERVICE)
+
+    def call_down_soon(self):
+        for sentinel in self.sentinels:
+            sentinel("SENTINEL", "SET", SERVICE, "down-after-milliseconds", 500)
+
+    def kill_master(self):
+        self.until_known()
+        self.call_down_soon()
+        self.master.kill()
 
     def stop(self):
         for server in reversed(self.started):

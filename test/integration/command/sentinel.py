@@ -156,7 +156,7 @@ class Run(SentinelTest):
         self.watched.until_known()
         self.watched.replica("CONFIG", "SET", "replica-read-only", "no")
         self.watched.replica("DEL", "job")
-        self.watched.master.kill()
+        self.watched.kill_master()
         code, _, err = self.end_of(process)
         self.assertEqual(code, 70, err)
         self.assertIn("the lock 'job' was lost: the lock is not held", err)

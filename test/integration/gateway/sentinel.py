@@ -35,7 +35,6 @@ class SentinelTest(gifts.GatewayTest):
 class Failover(SentinelTest):
     def test_the_master_dies_while_gifts_are_given(self):
         ports = [self.start("--work", "5ms", name=name)[1] for name in ("a", "b")]
-        self.watched.until_known()
         users, answers, failed, over = 400, [], [], threading.Event()
 
         def client(number):
@@ -58,7 +57,7 @@ class Failover(SentinelTest):
         for thread in threads:
             thread.start()
         until(lambda: len(self.lines()) >= 10, "gifts are given")
-        self.watched.master.kill()
+        self.watched.kill_master()
         before = len(self.lines())
         until(lambda: len(self.lines()) > before + 10 or not threads[0].is_alive(),
               "gifts are given again")
@@ -89,6 +88,7 @@ class Failover(SentinelTest):
         """While all sentinels stand still, so that nobody is promoted."""
         _, port = self.start()
         self.watched.until_known()
+        self.watched.call_down_soon()
         self.watched.sentinels[0].pause()
         self.watched.master.kill()
         until(lambda: self.ask(port, "GET", "/healthz").code == 503, "the link is down")
@@ -118,7 +118,7 @@ class Failover(SentinelTest):
         self.watched.until_known()
         self.watched.replica("CONFIG", "SET", "replica-read-only", "no")
         self.watched.replica("DEL", "gift:anna")
-        self.watched.master.kill()
+        self.watched.kill_master()
         self.assertEqual(works.getresponse().status, 503)
         self.assertEqual(self.lines(), [])
 
