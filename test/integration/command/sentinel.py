@@ -138,9 +138,9 @@ class Run(SentinelTest):
     def test_it_works_on_while_the_master_is_replaced(self):
         process = self.holder()
         self.watched.fail_over()
-        line = self.line_of(process.stderr)
+        line = process.stderr.readline()
         while WARNING in line:
-            line = self.line_of(process.stderr)
+            line = process.stderr.readline()
         self.assertIn(f"the master is {self.place(self.watched.replica_port)} now, it was "
                       f"{self.place(self.watched.master_port)}", line)
         # what is released is so at the new one
@@ -167,9 +167,9 @@ class Watch(SentinelTest):
         process = self.spawn(COMMAND, "watch", "job", "--interval", "20ms")
         self.assertRegex(self.line_of(process.stdout), " job: free$")
         self.watched.fail_over()
-        line = self.line_of(process.stdout)
+        line = process.stdout.readline()
         while "no connection" in line or "job: free" in line:
-            line = self.line_of(process.stdout)
+            line = process.stdout.readline()
         self.assertRegex(line, rf"^\S+ master {self.place(self.watched.replica_port)}, of "
                          rf"{SERVICE}, was {self.place(self.watched.master_port)}$")
         process.send_signal(signal.SIGTERM)
