@@ -214,7 +214,8 @@ struct lw_client_options {
     int db;
     /* CLIENT SETNAME: 1 to 128 printable bytes without spaces. Default "lockwire". */
     const char *client_name;
-    /* 5000: name resolution, connecting and AUTH together. */
+    /* 5000: name resolution, connecting and AUTH together; with sentinels what they are
+     * asked before is a part of it, up to its half. */
     uint32_t connect_timeout_ms;
     /* 5000: for the oldest unanswered command; after it the client connects anew. */
     uint32_t request_timeout_ms;
@@ -254,7 +255,9 @@ struct lw_client_options {
      * or neither (the default). */
     const char *tls_cert, *tls_key;
     /* What the server's certificate must be for, and, if it is a name, what the server is
-     * asked for (SNI). Default: the URL's host. */
+     * asked for (SNI). Default: the URL's host. With rediss-sentinel:// it is the same
+     * one for all sentinels and servers; by default each is verified as what the URL
+     * lists or a sentinel calls it: an address, unless they announce names. */
     const char *tls_server_name;
     /* In place of a user name and password here and in the URL: with either of them it is
      * LW_EINVAL, since one would be ignored. */
@@ -376,7 +379,11 @@ struct lw_master {
  * further sentinels are learnt from them. It is followed: when they name another one,
  * both connections go there at once, every hold is verified, every waiter asks with its
  * old place. What the new master never heard of is lost: a hold with LW_ENOTHELD as soon
- * as that shows; until its deadline two may hold, and fencing tokens tell them apart.
+ * as that shows; until its deadline two may hold. The same goes while two servers call
+ * themselves master. Fencing tokens tell such holders apart, and still grow unless the
+ * new master's clock is behind the old one's. The link callback is told of a master that
+ * was left (`why` names both) and, while there is none to be had, of what each sentinel
+ * said to that; while no sentinel answers, a connection to the master stays.
  *
  * rediss:// and rediss-sentinel://: the same by TLS, the sentinels too.
  * LW_EINVAL (bad URL or option: errbuf says which), LW_ENOMEM.

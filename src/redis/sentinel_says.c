@@ -39,14 +39,15 @@ static int64_t number(const char *text, size_t length, int64_t low, int64_t high
     return value >= low && value <= high ? value : -1;
 }
 
-/* An address, or what a name may consist of. */
+/* An address, or what a name may consist of. Over TLS one that begins with a dot would
+ * stand for any name below it. */
 static bool take_host(const char *text, size_t length, char ret[LW__HOST_SIZE])
 {
     static const char legal[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                 "0123456789-._";
     struct lw__address address;
 
-    if (length == 0 || length >= LW__HOST_SIZE) {
+    if (length == 0 || length >= LW__HOST_SIZE || *text == '.') {
         return false;
     }
     memcpy(ret, text, length);
@@ -146,6 +147,7 @@ static const char *take_master(const struct lw__reply *reply, struct lw__master 
     }
     text = field(reply, "flags", &length);
     ret->down = text != NULL && is_down(text);
+    ret->moving = text != NULL && has_flag(text, "failover_in_progress");
     ret->for_ms = take_time(reply);
     return text != NULL ? NULL : "flags";
 }

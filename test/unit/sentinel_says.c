@@ -131,6 +131,17 @@ static void test_for_how_long(void **state)
     }
 }
 
+static void test_who_is_being_replaced(void **state)
+{
+    (void)state;
+    assert_false(master(AS_GIVEN).master.moving);
+    assert_true(master("ip h port 1 config-epoch 1 flags "
+                       "master,failover_in_progress,force_failover")
+                    .master.moving);
+    assert_false(
+        master("ip h port 1 config-epoch 1 flags master,reconf_inprog").master.moving);
+}
+
 static void test_who_is_down(void **state)
 {
     static const struct {
@@ -167,6 +178,8 @@ static const char *const bad[][2] = {
     {"port 1 flags master config-epoch 1", "ip"},
     {"ip a~b port 1 flags master config-epoch 1", "ip"},
     {"ip a/b port 1 flags master config-epoch 1", "ip"},
+    {"ip .h port 1 flags master config-epoch 1", "ip"},
+    {"ip . port 1 flags master config-epoch 1", "ip"},
     {"ip 1:2 port 1 flags master config-epoch 1", "ip"},
     {"ip h port 0 flags master config-epoch 1", "port"},
     {"ip h port 65536 flags master config-epoch 1", "port"},
@@ -312,6 +325,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_master),
         cmocka_unit_test(test_for_how_long),
+        cmocka_unit_test(test_who_is_being_replaced),
         cmocka_unit_test(test_who_is_down),
         cmocka_unit_test(test_what_is_of_no_use_is_told),
         cmocka_unit_test(test_errors_and_other_types),

@@ -176,6 +176,7 @@ static void subscribe(struct connection *connection)
 {
     struct fake *fake = connection->fake;
 
+    fake->subscriptions++;
     if (fake->subscription != NULL && *fake->subscription != '\0') {
         say(connection, fake->subscription);
         return;

@@ -53,6 +53,7 @@ struct fake {
     bool mute;                /* does not say it yet */
     const char *subscription; /* bytes in place of a confirmation; "": none comes yet */
     int asked, subscribers;   /* questions so far; connections that subscribe now */
+    int subscriptions;        /* commands to subscribe so far */
     char password[64];        /* that it was given last */
     /* A server's */
     const char *role;

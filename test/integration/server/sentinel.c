@@ -15,14 +15,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct server replica;
-static struct sentinel sentinel;
+static struct server replica, frozen;
+static struct sentinel sentinel, second;
 static int master_port, replica_port;
 
 static void all_leave(bool in_good_order)
 {
     (void)in_good_order;
     sentinel_stop(&sentinel);
+    sentinel_stop(&second);
+    if (frozen.running) {
+        server_resume(&frozen);
+        server_stop(&frozen);
+    }
     if (replica.running) {
         server_stop(&replica);
     }
@@ -48,21 +53,6 @@ static int replica_says(const char *command, const char *text)
     return times;
 }
 
-/* All that the master has now. (WAIT is of what its own connection wrote.) */
-static void until_replicated(void)
-{
-    char replicated[64];
-
-    do {
-        const char *at = strstr(redis_text("INFO replication"), "master_repl_offset:");
-
-        assert_non_null(at);
-        (void)snprintf(replicated, sizeof(replicated), "slave_repl_offset:%lld\r",
-                       strtoll(strchr(at, ':') + 1, NULL, 10));
-        stage_run_for(5);
-    } while (replica_says("INFO replication", replicated) == 0);
-}
-
 static void watch_with(const char *more)
 {
     char port_text[16];
@@ -84,6 +74,13 @@ static void watch_with(const char *more)
 static void watch(void)
 {
     watch_with("");
+}
+
+/* WAIT is about what its own connection has written. */
+static void replicate(void)
+{
+    redis_ok("SET last 1");
+    assert_int_equal(redis_int("WAIT 1 5000"), 1);
 }
 
 static struct peer *start(const char *label)
@@ -162,7 +159,7 @@ static void a_failover_by_order_is_followed_by_both_links(void **state)
 
     EXPECT("A granted");
     wait_queued("x", 1);
-    until_replicated();
+    replicate();
     sentinel_fail_over(&sentinel);
     UNTIL(is_at_the_replica(a) && is_at_the_replica(b));
     stage_expect_nothing(300);
@@ -183,7 +180,7 @@ static void the_master_dies_and_its_replica_goes_on(void **state)
 
     EXPECT("A granted");
     wait_queued("x", 1);
-    until_replicated();
+    replicate();
     server_kill(&stage.server);
     UNTIL(is_at_the_replica(a) && is_at_the_replica(b));
     let_go(A);
@@ -202,7 +199,7 @@ static void a_hold_that_the_new_master_does_not_know_is_lost(void **state)
     struct hold *A = take(a, "A", "x");
 
     EXPECT("A granted");
-    until_replicated();
+    replicate();
     freeReplyObject(server_command(&replica, "CONFIG SET replica-read-only no"));
     freeReplyObject(server_command(&replica, "DEL x lockwire:fence"));
     server_kill(&stage.server);
@@ -227,7 +224,7 @@ static void a_master_that_stood_still_is_left_though_it_lives_on(void **state)
 
     EXPECT("A granted");
     wait_queued("x", 1);
-    until_replicated();
+    replicate();
     server_pause(&stage.server);
     UNTIL(is_at_the_replica(a) && is_at_the_replica(b));
     server_resume(&stage.server);
@@ -251,12 +248,58 @@ static void who_waits_as_redisson_does_is_woken_at_the_new_master(void **state)
     ask_with(b, "B", "x", asking(.mode = LW_REDISSON, .wait_ms = -1));
     UNTIL(redis_int("EVAL %s 0", "return redis.call('PUBSUB', 'NUMSUB', "
                                  "'redisson_lock__channel:{x}')[2]") == 1);
-    until_replicated();
+    replicate();
     sentinel_fail_over(&sentinel);
     UNTIL(a->up && replica_says("CLIENT LIST", " name=test-b ") == 3);
     UNTIL(replica_says("CLIENT LIST", " name=test-a ") == 2);
     let_go(A);
     EXPECT_SET("A released OK; B granted");
+}
+
+static void is_patient(const struct sentinel *one)
+{
+    freeReplyObject(redisCommand(one->admin, "SENTINEL SET " SENTINEL_SERVICE
+                                             " down-after-milliseconds 60000"));
+}
+
+static bool names_the_old_one(const struct sentinel *one)
+{
+    return atoi(sentinel_says(one, "MASTER", "port")) == master_port;
+}
+
+/* While a replica does not follow the new master, the sentinel that leads the failover
+ * names the old one by the new epoch; and that one still calls itself a master. */
+static void who_leads_a_failover_leads_nobody_to_the_old_master(void **state)
+{
+    char url[160];
+
+    (void)state;
+    watch();
+    server_start(&frozen, "--repl-diskless-sync-delay 0 --replica-priority 0");
+    freeReplyObject(server_command(&frozen, "REPLICAOF 127.0.0.1 %d", master_port));
+    UNTIL(redis_int("WAIT 2 100") == 2);
+    sentinel_stop(&sentinel); /* another one looks at once */
+    sentinel_start(&sentinel, master_port, "");
+    sentinel_start(&second, master_port, "");
+    is_patient(&sentinel);
+    is_patient(&second);
+    UNTIL(strcmp(sentinel_says(&sentinel, "MASTER", "num-slaves"), "2") == 0);
+    UNTIL(strcmp(sentinel_says(&second, "MASTER", "num-slaves"), "2") == 0);
+    UNTIL(strcmp(sentinel_says(&sentinel, "MASTER", "num-other-sentinels"), "1") == 0);
+    server_pause(&frozen);
+    sentinel_fail_over(&sentinel);
+    UNTIL(!names_the_old_one(&second));
+    assert_true(names_the_old_one(&sentinel));
+    assert_string_equal(sentinel_says(&sentinel, "MASTER", "config-epoch"), "1");
+    (void)snprintf(url, sizeof(url), "redis-sentinel://127.0.0.1:%d,127.0.0.1:%d/%s",
+                   sentinel.port, second.port, SENTINEL_SERVICE);
+
+    struct peer *a = peer_start_at("a", url, client_of(.local_turns = 1));
+
+    UNTIL(a->up);
+    assert_true(replica_says("CLIENT LIST", " name=test-a ") > 0);
+    assert_int_equal(peer_stats(a).failovers, 0);
+    assert_true(names_the_old_one(&sentinel)); /* as it did all the time */
 }
 
 static size_t elements(const char *command)
@@ -308,6 +351,7 @@ int main(void)
         STAGE_TEST(the_master_is_found_and_what_it_lacks_is_told),
         STAGE_TEST(a_switch_begins_the_master_s_time_anew),
         STAGE_TEST(a_failover_by_order_is_followed_by_both_links),
+        STAGE_TEST(who_leads_a_failover_leads_nobody_to_the_old_master),
         STAGE_TEST(an_account_at_the_sentinel_is_enough),
         STAGE_TEST(the_master_dies_and_its_replica_goes_on),
         STAGE_TEST(who_waits_as_redisson_does_is_woken_at_the_new_master),
