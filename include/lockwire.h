@@ -346,6 +346,21 @@ struct lw_stats {
             {0}, 0                                                                       \
     }
 
+/* The master that a client follows. The arrays keep their sizes for ever. */
+struct lw_master {
+    size_t size;
+    char service[129]; /* as the URL names it */
+    char host[254];    /* a name or an address, as the sentinels say */
+    uint16_t port;
+    /* For how long it has been the master, in ms, as the sentinel says that is believed;
+     * -1: it does not say. A sentinel counts from the switch, or from its own start. */
+    int64_t for_ms;
+};
+#define LW_MASTER_INIT                                                                   \
+    {                                                                                    \
+        sizeof(struct lw_master), "", "", 0, 0                                           \
+    }
+
 #if defined(__GNUC__) && !defined(LW_PUBLIC)
 #define LW_PUBLIC __attribute__((visibility("default")))
 #elif !defined(LW_PUBLIC)
@@ -387,6 +402,12 @@ LW_PUBLIC int lw_client_close(struct lw_client *client, lw_close_cb *done, void 
 LW_PUBLIC void lw_client_free(struct lw_client *client);
 /* Fills `ret`, whose size field must be set (LW_STATS_INIT). LW_EINVAL. */
 LW_PUBLIC int lw_client_stats(const struct lw_client *client, struct lw_stats *ret);
+/*
+ * Which master is followed now, whether it can be reached or not: no I/O. Fills `ret`,
+ * whose size field must be set (LW_MASTER_INIT). LW_ECONN: no sentinel has led to any so
+ * far; LW_EINVAL: the URL names no service, or `ret` has no size; LW_ECLOSED.
+ */
+LW_PUBLIC int lw_client_master(const struct lw_client *client, struct lw_master *ret);
 
 /*
  * Asks for the lock `name`: 1 to 512 bytes, none below 0x20 or 0x7f; not starting with

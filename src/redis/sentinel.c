@@ -37,6 +37,7 @@ struct lw__sentinels {
     size_t count;
     struct lw__way *ways;     /* that are guided */
     struct lw__master master; /* that is followed; no host: none yet */
+    int64_t master_us;        /* when its for_ms was as it says */
     int doubts; /* rounds in a row in which most named another place, of no later epoch */
     bool unconvinced_told; /* of this one */
     struct lw__follow follow;
@@ -118,13 +119,29 @@ static void know(struct lw__sentinels *set, struct lw__way *way)
 
 /* ---- what is believed ---- */
 
-static void adopt(struct lw__sentinels *set, const struct lw__master *master)
+/* What is said at `now_us` of whom to follow. Where it does not say for how long that has
+ * been the master, what was known of the same one goes on. */
+static void note(struct lw__sentinels *set, const struct lw__master *master,
+                 int64_t now_us)
+{
+    int64_t for_ms = is_followed(set, master) ? set->master.for_ms : -1;
+
+    set->master = *master;
+    if (master->for_ms >= 0 || for_ms < 0) {
+        set->master_us = now_us;
+    } else {
+        set->master.for_ms = for_ms;
+    }
+}
+
+static void adopt(struct lw__sentinels *set, const struct lw__master *master,
+                  int64_t now_us)
 {
     const struct lw__place old = set->master.place;
     bool moves = follows_one(set) && !is_followed(set, master);
     char why[LW__WHY];
 
-    set->master = *master;
+    note(set, master, now_us);
     set->doubts = 0;
     set->unconvinced_told = false;
     if (!moves) {
@@ -235,7 +252,7 @@ static void believe(struct lw__sentinels *set, struct lw__sentinel *best)
 {
     lw__sentinel_believe_some(set->all);
     if (is_convincing(set, &best->said)) {
-        adopt(set, &best->said);
+        adopt(set, &best->said, best->said_us);
     } else if (!is_followed(set, &best->said)) {
         tell_unconvinced(set, &best->said.place);
     }
@@ -379,7 +396,7 @@ static void switched(void *arg, const struct lw__place *to)
     if (is_followed(set, &master)) {
         return;
     }
-    adopt(set, &master);
+    adopt(set, &master, lw__now_us());
     begin_anew(set);
 }
 
@@ -499,6 +516,25 @@ void lw__sentinel_guide(struct lw__sentinels *sentinels, struct lw__access *acce
 
     access->guide = &events;
     access->guide_arg = sentinels;
+}
+
+int lw__sentinel_master(const struct lw__sentinels *sentinels, struct lw_master *ret)
+{
+    const struct lw__master *master = &sentinels->master;
+
+    _Static_assert(sizeof(ret->host) == sizeof(master->place.host),
+                   "public, and no less");
+    if (!follows_one(sentinels)) {
+        return LW_ECONN;
+    }
+    (void)snprintf(ret->service, sizeof(ret->service), "%s", sentinels->options.service);
+    (void)snprintf(ret->host, sizeof(ret->host), "%s", master->place.host);
+    ret->port = master->place.port;
+    ret->for_ms = master->for_ms;
+    if (ret->for_ms >= 0) {
+        ret->for_ms += (lw__now_us() - sentinels->master_us) / LW__MS;
+    }
+    return 0;
 }
 
 void lw__sentinel_free(struct lw__sentinels *sentinels)

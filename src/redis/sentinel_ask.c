@@ -6,6 +6,7 @@
 #include "redis/sentinel_inside.h"
 
 #include "base/owner.h"
+#include "loop/now.h"
 #include "loop/timer.h"
 #include "redis/reply.h"
 
@@ -31,6 +32,7 @@ static void master_told(struct lw__request *request, const struct lw__reply *rep
     if (sentinel->stale) {
         ask_now(sentinel);
     } else {
+        sentinel->said_us = lw__now_us();
         heard(sentinel, lw__sentinel_says_master(reply, &sentinel->said, sentinel->why));
     }
 }

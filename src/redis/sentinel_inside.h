@@ -34,7 +34,8 @@ struct lw__sentinel {
     bool useful;            /* what it said last is `said`, else why not is `why` */
     bool useless_told;      /* since it was useful */
     bool learnt;            /* from another one */
-    struct lw__master said; /* when it was useful last */
+    struct lw__master said; /* when it was useful last: */
+    int64_t said_us;
     char why[LW__WHY];
 };
 

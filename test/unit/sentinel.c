@@ -8,6 +8,8 @@
  */
 #include "sentinel_scene.h"
 
+#include "lockwire.h"
+
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -619,6 +621,74 @@ static void test_a_switch_to_and_fro_is_followed(void **state)
     assert_int_equal(scene->failovers, 5);
 }
 
+/* ---- who is followed, and since when ---- */
+
+/* -1: none is followed yet, or it is not known; the clock may have gone on a little. */
+static int64_t followed_for(const struct scene *scene, const struct fake *master)
+{
+    struct lw_master followed = LW_MASTER_INIT;
+
+    if (lw__sentinel_master(scene->sentinels, &followed) != 0) {
+        assert_null(master);
+        return -1;
+    }
+    assert_string_equal(followed.service, SERVICE);
+    assert_string_equal(followed.host, "127.0.0.1");
+    assert_int_equal(followed.port, master->port);
+    return followed.for_ms;
+}
+
+static void test_who_is_followed_is_told_with_its_time(void **state)
+{
+    struct scene *scene = *state;
+    int64_t for_ms;
+
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    scene->s[0].for_ms = "86400000";
+    scene_start(scene, 1);
+    assert_int_equal(followed_for(scene, NULL), -1);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    for_ms = followed_for(scene, &scene->m[0]);
+    assert_in_range(for_ms, 86400000, 86400000 + 60000);
+    nothing_for(scene, 20);
+    assert_true(followed_for(scene, &scene->m[0]) >= for_ms + 20);
+}
+
+static void test_a_switch_begins_its_time_anew(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->s[0].for_ms = "86400000";
+    both_at_first(scene, 1);
+    scene->s[0].mute = true; /* our own count, with no answer */
+    announce_switch(&scene->s[0], &scene->m[0], &scene->m[1]);
+    await(scene, BOTH_TURN);
+    assert_in_range(followed_for(scene, &scene->m[1]), 0, 60000);
+    names(&scene->s[0], &scene->m[1], 2, "master");
+    scene->s[0].for_ms = "70000000";
+    scene->s[0].mute = false;
+    speak(&scene->s[0]);
+    UNTIL(scene, followed_for(scene, &scene->m[1]) >= 70000000);
+}
+
+static void test_an_answer_without_the_time_leaves_what_is_counted(void **state)
+{
+    struct scene *scene = *state;
+    int asked;
+
+    scene->access.request_timeout_ms = 30;
+    scene->s[0].for_ms = "86400000";
+    both_at_first(scene, 1);
+    scene->s[0].for_ms = NULL;
+    asked = scene->s[0].asked;
+    UNTIL(scene, scene->s[0].asked > asked + 2);
+    assert_true(followed_for(scene, &scene->m[0]) >= 86400000);
+    names(&scene->s[0], &scene->m[1], 2, "master"); /* no message, no time */
+    await(scene, BOTH_TURN);
+    assert_int_equal(followed_for(scene, &scene->m[1]), -1);
+}
+
 /* ---- who tells of it ---- */
 
 static void test_another_one_tells_when_the_first_has_gone(void **state)
@@ -884,6 +954,9 @@ int main(void)
         TEST(test_messages_about_others_and_nonsense_are_passed_over),
         TEST(test_a_long_delay_is_cut_short_by_a_switch),
         TEST(test_a_switch_to_and_fro_is_followed),
+        TEST(test_who_is_followed_is_told_with_its_time),
+        TEST(test_a_switch_begins_its_time_anew),
+        TEST(test_an_answer_without_the_time_leaves_what_is_counted),
         TEST(test_another_one_tells_when_the_first_has_gone),
         TEST(test_one_that_falls_silent_is_left),
         TEST(test_one_that_forgot_the_service_is_left),

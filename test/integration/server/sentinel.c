@@ -17,7 +17,7 @@
 
 static struct server replica, frozen;
 static struct sentinel sentinel, second;
-static int master_port;
+static int master_port, replica_port;
 
 static void all_leave(bool in_good_order)
 {
@@ -62,7 +62,8 @@ static void watch_with(const char *more)
     master_port = server_listen(&stage.server);
     redis_ok("CONFIG SET repl-diskless-sync-delay 0");
     server_start(&replica, "--repl-diskless-sync-delay 0");
-    (void)snprintf(port_text, sizeof(port_text), "%d", server_listen(&replica));
+    replica_port = server_listen(&replica);
+    (void)snprintf(port_text, sizeof(port_text), "%d", replica_port);
     freeReplyObject(server_command(&replica, "REPLICAOF 127.0.0.1 %d", master_port));
     UNTIL(replica_says("INFO replication", "master_link_status:up") == 1);
     sentinel_start(&sentinel, master_port, more);
@@ -102,6 +103,18 @@ static bool is_at_the_replica(const struct peer *peer)
     return peer->up && replica_says("CLIENT LIST", name) == 2;
 }
 
+/* -1 where that is not known. */
+static int64_t followed_for(const struct peer *peer, int port)
+{
+    struct lw_master master = LW_MASTER_INIT;
+
+    assert_int_equal(lw_client_master(peer->client, &master), LW_OK);
+    assert_string_equal(master.service, SENTINEL_SERVICE);
+    assert_string_equal(master.host, "127.0.0.1");
+    assert_int_equal(master.port, port);
+    return master.for_ms;
+}
+
 static void the_master_is_found_and_what_it_lacks_is_told(void **state)
 {
     (void)state;
@@ -115,6 +128,25 @@ static void the_master_is_found_and_what_it_lacks_is_told(void **state)
     let_go(A);
     EXPECT("A released OK");
     assert_int_equal(peer_stats(a).failovers, 0);
+    assert_true(followed_for(a, master_port) >= 0);
+}
+
+static void a_switch_begins_the_master_s_time_anew(void **state)
+{
+    (void)state;
+    watch();
+
+    struct peer *a = start("a");
+    int64_t begun = now_ms(), for_ms;
+
+    /* since the sentinel began, as it has it */
+    UNTIL(followed_for(a, master_port) > 1000);
+    sentinel_fail_over(&sentinel);
+    UNTIL(is_at_the_replica(a));
+    for_ms = followed_for(a, replica_port);
+    assert_in_range(for_ms, 0, now_ms() - begun);
+    UNTIL(followed_for(a, replica_port) > for_ms + 2500); /* a heartbeat later */
+    assert_true(followed_for(a, replica_port) <= now_ms() - begun);
 }
 
 static void a_failover_by_order_is_followed_by_both_links(void **state)
@@ -317,6 +349,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(the_master_is_found_and_what_it_lacks_is_told),
+        STAGE_TEST(a_switch_begins_the_master_s_time_anew),
         STAGE_TEST(a_failover_by_order_is_followed_by_both_links),
         STAGE_TEST(who_leads_a_failover_leads_nobody_to_the_old_master),
         STAGE_TEST(an_account_at_the_sentinel_is_enough),
