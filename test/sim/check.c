@@ -71,6 +71,7 @@ void check_link(struct host *host, const struct lw_client *client, bool up)
         violation("h%d: the link came up twice", host->id);
     }
     host->link_up = up;
+    host->up_us = world.now_us;
 }
 
 /* Redisson's format does not tell our owners: each client knows its own. */
@@ -124,6 +125,16 @@ static void check_entry(const struct op *op)
     }
 }
 
+static void note_fence(const struct op *op)
+{
+    if (op->fence > world.fence[op->name] && !op->of_split &&
+        world.plan.kinds[op->name] == KIND_MUTEX) {
+        world.fence[op->name] = op->fence;
+    }
+}
+
+/* A number that an old master gave out is larger than all before it was replaced, but
+ * may not be than those that the new one gives out at the same time. */
 static void check_fence(const struct op *op)
 {
     bool lossy = world.now_us <= world.loss_until_us;
@@ -132,6 +143,10 @@ static void check_fence(const struct op *op)
         if (!(op->options.flags & LW_NO_FENCE) && op->options.mode != LW_REDISSON) {
             violation("op %u: granted without a fence", op->id);
         }
+        return;
+    }
+    if (stray_is(op)) {
+        note_fence(op);
         return;
     }
     if (world.plan.kinds[op->name] != KIND_MUTEX) {
@@ -146,9 +161,7 @@ static void check_fence(const struct op *op)
         check_against(op, world.ops);
         check_against(op, world.past);
     }
-    if (op->fence > world.fence[op->name] && !op->of_split) {
-        world.fence[op->name] = op->fence;
-    }
+    note_fence(op);
 }
 
 void check_split(int64_t since_us, int64_t until_us)
@@ -292,19 +305,33 @@ static bool believes(const struct op *op)
     return op->done > 0 && lw_lock_remaining_ms(op->lock) > 0;
 }
 
+/* Counted once for each that was excused. */
+static bool is_excused(struct op *op)
+{
+    if (!stray_is(op)) {
+        return false;
+    }
+    world.excused += !op->excused;
+    op->excused = true;
+    return true;
+}
+
 /* `op` believes: may all that believe along with it? */
-static void check_company(const struct op *op)
+static void check_company(struct op *op)
 {
     unsigned owners = 1;
+    bool excused = stray_is(op);
 
-    for (const struct op *other = op->next; other != NULL; other = other->next) {
+    for (struct op *other = op->next; other != NULL; other = other->next) {
         bool counted = same_owner(other, op);
 
         if (other->name != op->name || !believes(other)) {
             continue;
         }
+        excused = excused || stray_is(other);
         if (!counted &&
-            (op->options.mode != LW_SHARED || other->options.mode != LW_SHARED)) {
+            (op->options.mode != LW_SHARED || other->options.mode != LW_SHARED) &&
+            !is_excused(op) && !is_excused(other)) {
             violation("op %u and op %u both hold %s", op->id, other->id,
                       load_name(op->name));
         }
@@ -314,7 +341,7 @@ static void check_company(const struct op *op)
         }
         owners += !counted;
     }
-    if (op->options.permits && owners > op->options.permits) {
+    if (op->options.permits && owners > op->options.permits && !excused) {
         violation("op %u: %u owners hold %s", op->id, owners, load_name(op->name));
     }
 }
@@ -402,16 +429,18 @@ static void check_ends(const struct op *op)
 void check_beliefs(void)
 {
     check_idleness();
+    check_watched();
     for (const struct op *op = world.ops; op != NULL; op = op->next) {
         check_ends(op);
     }
     if (world.now_us <= world.loss_until_us) {
         return;
     }
-    for (const struct op *op = world.ops; op != NULL; op = op->next) {
+    for (struct op *op = world.ops; op != NULL; op = op->next) {
         if (!believes(op)) {
             continue;
         }
+        stray_review(op);
         check_company(op);
         check_backed(op);
     }
@@ -421,7 +450,8 @@ void check_nobody_believes(const char *name)
 {
     for (const struct op *op = world.ops; op != NULL; op = op->next) {
         if (op->done && strcmp(load_name(op->name), name) == 0 &&
-            lw_lock_remaining_ms(op->lock) > 0 && world.now_us > world.loss_until_us) {
+            lw_lock_remaining_ms(op->lock) > 0 && world.now_us > world.loss_until_us &&
+            !stray_is(op)) {
             violation("op %u holds %s, which a stranger has", op->id, name);
         }
     }
@@ -431,6 +461,7 @@ void check_nobody_believes(const char *name)
 
 void check_healed(void)
 {
+    check_settled();
     for (unsigned i = 0; i < world.plan.hosts; i++) {
         if (world.hosts[i].client != NULL && !world.hosts[i].closing &&
             !world.hosts[i].link_up) {
