@@ -36,6 +36,7 @@ struct lw__sentinels {
     size_t count;
     struct lw__way *ways;     /* that are guided */
     struct lw__master master; /* that is followed; no host: none yet */
+    int64_t epoch;            /* the highest that was told of it; -1: none was */
     struct lw__follow follow;
     struct lw__timer heartbeat; /* set since the first way was wanted */
 
@@ -112,23 +113,43 @@ static void know(struct lw__sentinels *set, struct lw__way *way)
 
 /* ---- what is believed ---- */
 
-static void adopt(struct lw__sentinels *set, const struct lw__master *master)
+static void turn_all(struct lw__sentinels *set, const char *why)
 {
-    const struct lw__place old = set->master.place;
-    bool moves = follows_one(set) && !is_followed(set, master);
-    char why[LW__WHY];
-
-    set->master = *master;
-    if (!moves) {
-        return;
-    }
     ++*set->failovers;
-    (void)snprintf(why, sizeof(why), "the master is %.60s:%u now, it was %.60s:%u",
-                   master->place.host, (unsigned)master->place.port, old.host,
-                   (unsigned)old.port);
     lw__log(set->access.log, LOG_NOTICE, "%s", why);
     for (struct lw__way *way = set->ways; way != NULL; way = way->next) {
         lw__session_turn(way, why);
+    }
+}
+
+/* A later configuration with the same master: another one was it meanwhile, of which we
+ * have not heard, and this one has what that one had; or less. */
+static bool was_another(const struct lw__sentinels *set, int64_t epoch)
+{
+    return set->epoch >= 0 && epoch > set->epoch;
+}
+
+/* `epoch`: as it was told of this master; -1: it was not. */
+static void adopt(struct lw__sentinels *set, const struct lw__master *master,
+                  int64_t epoch)
+{
+    const struct lw__place old = set->master.place;
+    char why[LW__WHY] = "";
+
+    if (follows_one(set) && !is_followed(set, master)) {
+        (void)snprintf(why, sizeof(why), "the master is %.60s:%u now, it was %.60s:%u",
+                       master->place.host, (unsigned)master->place.port, old.host,
+                       (unsigned)old.port);
+        set->epoch = epoch;
+    } else if (was_another(set, epoch)) {
+        (void)snprintf(why, sizeof(why),
+                       "the master is %.60s:%u again, another one was it meanwhile",
+                       master->place.host, (unsigned)master->place.port);
+    }
+    set->epoch = epoch > set->epoch ? epoch : set->epoch;
+    set->master = *master;
+    if (*why != '\0') {
+        turn_all(set, why);
     }
 }
 
@@ -204,7 +225,7 @@ static void conclude(void *arg)
     }
     if (best->said.epoch >= set->master.epoch || first_wanted(set) != NULL ||
         is_followed(set, &best->said)) { /* sentinels that were set up anew count anew */
-        adopt(set, &best->said);
+        adopt(set, &best->said, best->said.leaving ? -1 : best->said.epoch);
     }
     look_after_follow(set, best);
     lw__sentinel_ask_others(best);
@@ -287,12 +308,11 @@ static void switched(void *arg, const struct lw__place *to)
     struct lw__sentinels *set = arg;
     const struct lw__master master = {.place = *to, .epoch = set->master.epoch + 1};
 
-    if (is_followed(set, &master)) {
-        return;
+    if (!is_followed(set, &master)) {
+        adopt(set, &master, -1);
+        set->asking = false;
     }
-    adopt(set, &master);
-    set->asking = false;
-    ask_all(set);
+    ask_all(set); /* else this is old news, or that of another switch */
 }
 
 /* ---- who there is ---- */
@@ -386,6 +406,7 @@ int lw__sentinel_new(const struct lw__sentinel_options *options,
     }
     set->options = *options;
     set->failovers = failovers;
+    set->epoch = -1;
     set->access = *access;
     set->access.username = options->username;
     set->access.password = options->password;

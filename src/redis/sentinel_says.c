@@ -131,6 +131,7 @@ static const char *take_master(const struct lw__reply *reply, struct lw__master 
     }
     text = field(reply, "flags", &length);
     ret->down = text != NULL && is_down(text);
+    ret->leaving = text != NULL && has_flag(text, "failover_in_progress");
     return text != NULL ? NULL : "flags";
 }
 

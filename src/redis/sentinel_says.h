@@ -21,6 +21,7 @@ struct lw__master {
     struct lw__place place;
     int64_t epoch; /* of the configuration that made it so: the highest is the latest */
     bool down;     /* as far as who says this can see */
+    bool leaving;  /* it is being replaced: the epoch may be its successor's already */
 };
 
 bool lw__sentinel_same_place(const struct lw__place *a, const struct lw__place *b);

@@ -133,6 +133,23 @@ static bool is_known(const struct op *op)
     return look_left_ms(op->name, token) >= 0;
 }
 
+bool check_is_unaware(const struct host *host)
+{
+    return world.plan.unkilled && host->up_us < servers_since_us();
+}
+
+/* It is told, or asks at a heartbeat. */
+static void check_unaware(const struct host *host)
+{
+    int64_t round_us = world.plan.request_timeout_ms * MS * 3 / 2 + GATHER_US;
+
+    if (host->link_up && !host->closing && check_is_unaware(host) &&
+        host_can_run(host) && world.plan.listed == SENTINELS &&
+        sentinels_agree(round_us + round_trips_us())) {
+        violation("h%d does not know of the last failover", host->id);
+    }
+}
+
 /* A new connection has every hold verified, and what it knows not is lost then. */
 static void check_hold(const struct op *op)
 {
@@ -140,11 +157,11 @@ static void check_hold(const struct op *op)
 
     if (op->state != OP_HELD || op->life != host->life || host->closing ||
         lw_lock_state(op->lock) != LW_HELD || !host->link_up || !host_can_run(host) ||
-        !stray_is(op) || is_known(op) || !is_master(host->client->node)) {
+        !stray_is(op) || is_known(op) || check_is_unaware(host) ||
+        !is_master(host->client->node)) {
         return;
     }
-    if (world.now_us > latest(latest(host->up_us, op->granted_us), servers_since_us()) +
-                           round_trips_us()) {
+    if (world.now_us > latest(host->up_us, op->granted_us) + round_trips_us()) {
         violation("op %u: the master was asked and does not know its hold, and that is "
                   "not told",
                   op->id);
@@ -159,6 +176,9 @@ void check_watched(void)
     for (unsigned i = 0; i < world.plan.hosts; i++) {
         if (world.hosts[i].turn.at_us > 0 && world.hosts[i].client != NULL) {
             check_turn(&world.hosts[i]);
+        }
+        if (world.hosts[i].client != NULL && !world.plan.nameless) {
+            check_unaware(&world.hosts[i]);
         }
     }
     for (const struct op *op = world.ops; op != NULL; op = op->next) {
@@ -178,7 +198,9 @@ void check_settled(void)
         if (!is_master(host->client->node)) {
             violation("h%u's commands do not go to the master", i);
         }
-        if (!lw__node_is_bound(host->client->node)) {
+        /* who was forbidden to subscribe tries it again with the next connection */
+        if (!world.plan.every_us[FAULT_CHANNELS] &&
+            !lw__node_is_bound(host->client->node)) {
             violation("h%u does not listen to the master", i);
         }
     }

@@ -299,6 +299,7 @@ static void on_done(struct lw_lock *lock, int status, void *arg)
     check_callback(op, "done", false);
     stray_review(op);
     op->of_split = world.now_us <= world.split_until_us || stray_is_void(op);
+    op->of_lost = stray_is(op);
     check_done(op, status);
     if (status != LW_OK) {
         world.failed++;

@@ -11,6 +11,8 @@
 
 #define WATCHED 6 /* one seed of so many; the others are not changed by it */
 
+bool plan_watches_all;
+
 static bool chance(unsigned in_thousand)
 {
     return rng_chance(&world.rng, in_thousand);
@@ -296,7 +298,7 @@ static void make_watched(struct plan *plan)
     plan->name_lag_us = ONE_OF(1, 20 * MS, 1 * SECOND, 3 * SECOND);
     plan->split_us = ONE_OF(500 * MS, 5 * SECOND);
     plan->down_us = ONE_OF(10 * MS, 300 * MS, 2 * SECOND);
-    plan->killed = (unsigned)ONE_OF(0, 500, 1000, 1000);
+    plan->unkilled = chance(250);
     plan->every_us[FAULT_SWAP] = chance(400) ? ONE_OF(1, 5) * SECOND : 0;
     plan->every_us[FAULT_SPLIT] = chance(600) ? ONE_OF(2, 5) * SECOND : 0;
     plan->every_us[FAULT_FAILOVER] = chance(600) ? ONE_OF(2, 5) * SECOND : 0;
@@ -323,7 +325,7 @@ void plan_draw(void)
     draw_load(plan);
     draw_faults(plan);
     draw_abilities(plan);
-    if (world.seed % WATCHED == 0) {
+    if (world.seed % WATCHED == 0 || plan_watches_all) {
         make_watched(plan);
     }
 }

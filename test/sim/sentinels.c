@@ -35,7 +35,7 @@ enum trouble {
 
 struct sentinel {
     unsigned epoch; /* that it knows of */
-    bool sees_down;
+    bool sees_down, leads; /* it has the master replaced, and is not done */
     enum trouble trouble;
     unsigned troubles; /* counts, so that an earlier one's end is void */
     int64_t frozen_until_us;
@@ -55,7 +55,7 @@ static const struct model_place server_places[SERVERS] = {{"10.0.0.1", 6379},
 
 static bool is_useful(const struct sentinel *one)
 {
-    return one->trouble != TROUBLE_AWAY && one->trouble != TROUBLE_FROZEN &&
+    return one->trouble != TROUBLE_AWAY && one->frozen_until_us < world.now_us &&
            one->trouble != TROUBLE_WITHOUT && one->trouble != TROUBLE_PLAIN &&
            one->trouble != TROUBLE_VILE;
 }
@@ -80,8 +80,12 @@ static void show(unsigned which)
     one->since_us = world.now_us;
     view->service = one->trouble == TROUBLE_WITHOUT ? "others" : SERVICE;
     view->master = server_places[masters[said_epoch(one)]];
-    view->config_epoch = one->trouble == TROUBLE_ANEW ? 0 : said_epoch(one);
-    view->flags = says_down(one) ? "master,s_down" : "master";
+    view->config_epoch = one->trouble == TROUBLE_ANEW ? 0
+                         : one->leads                 ? last_epoch
+                                                      : said_epoch(one);
+    view->flags = says_down(one) ? "master,s_down"
+                  : one->leads   ? "master,failover_in_progress"
+                                 : "master";
     if (one->trouble == TROUBLE_VILE) {
         view->master = (struct model_place){"10.0.0.1 \"", -1};
     }
@@ -112,7 +116,7 @@ static void learn(void *arg)
     }
     old = &server_places[masters[one->epoch]];
     one->epoch = epoch;
-    one->sees_down = false;
+    one->sees_down = one->leads = false;
     show(which);
     trace("sentinel %u knows of epoch %u: s%u", which, epoch, masters[epoch]);
     (void)snprintf(text, sizeof(text), SERVICE " %s %d %s %d", old->host, old->port,
@@ -128,9 +132,11 @@ static int64_t lag_us(void)
     return rng_between(&world.rng, 0, world.plan.name_lag_us);
 }
 
-/* One of them has had it done, and knows at once. */
+/* One of them has had it done, and says so at once; or says what was before until all is
+ * done that it has to do, but of the new epoch. */
 void sentinels_switch(unsigned master)
 {
+    bool slowly = rng_chance(&world.rng, 500);
     unsigned leader = (unsigned)rng_below(&world.rng, SENTINELS);
 
     if (++last_epoch == EPOCHS) {
@@ -138,8 +144,12 @@ void sentinels_switch(unsigned master)
     }
     masters[last_epoch] = (unsigned char)master;
     for (unsigned i = 0; i < SENTINELS; i++) {
-        agenda_add(world.now_us + (i == leader ? 1 : lag_us()), learn,
+        agenda_add(world.now_us + (i == leader && !slowly ? 1 : lag_us()), learn,
                    (void *)news_for(i, last_epoch));
+    }
+    if (slowly) {
+        sentinels[leader].leads = true;
+        show(leader);
     }
 }
 
@@ -147,7 +157,7 @@ static void see_down(void *arg)
 {
     unsigned which = (uintptr_t)arg % SENTINELS, epoch = (uintptr_t)arg / SENTINELS;
 
-    if (sentinels[which].epoch == epoch) {
+    if (sentinels[which].epoch == epoch && !world.healed) {
         trace("sentinel %u takes s%u for dead", which, masters[epoch]);
         sentinels[which].sees_down = true;
         show(which);
@@ -246,8 +256,27 @@ bool sentinels_lead_to(unsigned server, int64_t for_us)
 {
     const struct sentinel *best = best_informed();
 
-    return best == NULL || best->since_us > world.now_us - for_us ||
-           masters[said_epoch(best)] == server;
+    for (unsigned i = 0; i < SENTINELS; i++) {
+        if (sentinels[i].since_us > world.now_us - for_us ||
+            sentinels[i].frozen_until_us > world.now_us - for_us) {
+            return true;
+        }
+    }
+    return best == NULL || masters[said_epoch(best)] == server;
+}
+
+bool sentinels_agree(int64_t for_us)
+{
+    for (unsigned i = 0; i < SENTINELS; i++) {
+        const struct sentinel *one = &sentinels[i];
+
+        if (one->epoch != last_epoch || one->trouble != TROUBLE_NONE || one->sees_down ||
+            one->since_us > world.now_us - for_us ||
+            one->frozen_until_us > world.now_us - for_us) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* ---- their life ---- */
@@ -306,7 +335,6 @@ void sentinels_end(void)
 void sentinels_heal(void)
 {
     for (unsigned i = 0; i < SENTINELS && world.plan.watched; i++) {
-        sentinels[i].frozen_until_us = 0;
         fall_into(i, TROUBLE_NONE, 0);
         sentinels[i].sees_down = false;
         show(i);

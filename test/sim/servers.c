@@ -160,6 +160,14 @@ static void declare_early_ends(void)
     }
 }
 
+/* A sentinel ends the connections of whom it demotes; who does it by hand may not. */
+static void end_connections(struct model_server *old)
+{
+    if (world.plan.watched && !world.plan.unkilled) {
+        model_server_hang_up(old);
+    }
+}
+
 static void end_swap(void *arg)
 {
     struct model_server *old = world.server;
@@ -174,6 +182,7 @@ static void end_swap(void *arg)
     replicate();
     declare_early_ends();
     model_server_pause_writes(old, false);
+    end_connections(old);
     network_flush();
 }
 
@@ -203,18 +212,6 @@ static int64_t promote(void)
     return from_us - MS;
 }
 
-/* A sentinel ends the connections of whom it demotes; who does it by hand may not. */
-static void note_the_end(struct model_server *old)
-{
-    if (!world.plan.watched) {
-        return;
-    }
-    stray_note(old);
-    if (rng_chance(&world.rng, world.plan.killed)) {
-        model_server_hang_up(old);
-    }
-}
-
 static void join(void *arg)
 {
     (void)arg;
@@ -222,7 +219,10 @@ static void join(void *arg)
         return;
     }
     trace("s%u follows s%u again", 1 - master, master);
-    note_the_end(replica());
+    if (world.plan.watched) {
+        stray_note(replica());
+    }
+    end_connections(replica());
     split = false;
     replicate();
     told_join();
@@ -237,7 +237,7 @@ static void live_apart(int64_t lasts_us)
     split = true;
     from_us = promote();
     if (world.plan.watched) {
-        stray_begin(replica());
+        stray_begin(replica(), from_us);
     } else {
         declare_loss(from_us, lasts_us);
         check_split(from_us, world.loss_until_us);
@@ -342,7 +342,7 @@ void servers_calm_down(void)
 void servers_heal(void)
 {
     for (unsigned i = 0; i < SERVERS; i++) {
-        refuses_until_us[i] = frozen_until_us[i] = 0;
+        refuses_until_us[i] = 0;
     }
     dead = false;
     end_swap(NULL);

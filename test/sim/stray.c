@@ -109,8 +109,17 @@ void stray_note(struct model_server *old)
     }
 }
 
-void stray_begin(struct model_server *old)
+static void note_lost(struct op *op, int64_t since_us)
 {
+    for (; op != NULL; op = op->next) {
+        op->of_lost = op->of_lost || op->granted_us >= since_us;
+    }
+}
+
+void stray_begin(struct model_server *old, int64_t since_us)
+{
+    note_lost(world.ops, since_us);
+    note_lost(world.past, since_us);
     replaced_at = (uint64_t)model_server_time_us(world.server);
     stray_note(old);
 }

@@ -75,6 +75,7 @@ enum kind { KIND_MUTEX, KIND_RW, KIND_SEMAPHORE, KIND_REDISSON };
 
 /* ---- plan.c: what the seed makes likely; each "in thousand" or as it says ---- */
 
+extern bool plan_watches_all; /* not one seed in some: sentinels in all worlds */
 void plan_draw(void);
 
 struct plan {
@@ -122,7 +123,7 @@ struct plan {
     bool secretive;      /* they want a password */
     bool clear;          /* what travels does so, in time, and no host stalls */
     int64_t down_us;     /* how long a dead master is not replaced, at most */
-    unsigned killed;     /* masters that become replicas and end all connections then */
+    bool unkilled; /* a master that becomes a replica keeps its connections */
 };
 
 /* ---- the world ---- */
@@ -268,6 +269,7 @@ struct op {
     uint64_t fence;
     bool of_split;      /* its fence may be told again */
     bool excused;       /* another believed along with it, and was counted */
+    bool of_lost;       /* granted by what a failover lost */
     unsigned overtaken; /* by later ones, where that has no reason */
     enum op_state state;
     unsigned done, lost, released, renews, renewed;
@@ -323,11 +325,14 @@ void check_way(const struct host *host, unsigned server);
 void check_greeted(const struct wire *wire, struct bytes data);
 void check_told_turn(struct wire *wire, struct bytes data); /* by a sentinel */
 void check_watched(void);
+/* It has a connection from before its server was replaced, and so may not know of it. */
+bool check_is_unaware(const struct host *host);
 void check_settled(void);
 
 /* ---- stray.c ---- */
 
-void stray_begin(struct model_server *old); /* it is not the master any more */
+/* It is not the master any more, and what it did since then is lost. */
+void stray_begin(struct model_server *old, int64_t since_us);
 void stray_note(struct model_server *old);  /* but did something */
 bool stray_is(const struct op *op);
 bool stray_is_void(const struct op *op); /* its number may have been told before */
