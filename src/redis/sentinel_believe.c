@@ -3,8 +3,8 @@
  * when they are asked, nor what follows. Happy path: the latest configuration wins,
  * whoever knows of it; so one that lags, or was cut off, does no harm while another one
  * answers. An old configuration is not believed beside a later one whose master is down:
- * that one was left for a reason. Who has a master replaced says its own address until all
- * is done, but the new epoch before. */
+ * that one was left for a reason. Who has a master replaced says its own address until
+ * all is done, but the new epoch before. */
 #include "redis/sentinel_inside.h"
 
 #include "base/log.h"

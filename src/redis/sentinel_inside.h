@@ -57,8 +57,8 @@ bool lw__sentinel_ask_is_at(const struct lw__sentinel *sentinel,
 /* ---- sentinel_believe.c: which of them is to be believed ---- */
 
 /* Of those who are of use and were heard: the one of the highest epoch; of several, one
- * that does not say down, or that it is being replaced, and rather what is followed. It may say down all the same.
- * NULL: there is none. */
+ * that does not say down, or that it is being replaced, and rather what is followed. It
+ * may say down all the same. NULL: there is none. */
 struct lw__sentinel *lw__sentinel_believe(struct lw__sentinel *all,
                                           const struct lw__master *followed);
 /* Whether one of them is still to be heard. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What must be true of hosts that ask sentinels where the master is: whom they connect to,
- * that they leave who is none, at once where they are told, and that both links end at the
- * master; that a hold which the master does not know is told as lost as soon as it was
- * asked. Changes nothing of the world.
+ * What must be true of hosts that ask sentinels where the master is: whom they connect
+ * to, that they leave who is none, at once where they are told, and that both links end
+ * at the master; that a hold which the master does not know is told as lost as soon as it
+ * was asked. Changes nothing of the world.
  *
  * Happy path: each function returns; a violation does not. Where packets or hosts are
  * late only those are judged that do not depend on it.
@@ -116,9 +116,10 @@ static void check_turn(struct host *host)
 /* ---- at the master ---- */
 
 /* As the library names servers, by the beginning of their run id. */
-static bool is_master(const struct lw__node *node)
+bool check_is_at_master(const struct host *host)
 {
-    const char *server = lw__node_server(node), *info = look_ask("INFO", NULL);
+    const char *server = lw__node_server(host->client->node),
+               *info = look_ask("INFO", NULL);
     const char *at = strstr(info, "run_id:");
 
     return at != NULL && *server != '\0' &&
@@ -143,9 +144,8 @@ static void check_unaware(const struct host *host)
 {
     int64_t round_us = world.plan.request_timeout_ms * MS * 3 / 2 + GATHER_US;
 
-    if (host->link_up && !host->closing && check_is_unaware(host) &&
-        host_can_run(host) && world.plan.listed == SENTINELS &&
-        sentinels_agree(round_us + round_trips_us())) {
+    if (host->link_up && !host->closing && check_is_unaware(host) && host_can_run(host) &&
+        world.plan.listed == SENTINELS && sentinels_agree(round_us + round_trips_us())) {
         violation("h%d does not know of the last failover", host->id);
     }
 }
@@ -158,7 +158,7 @@ static void check_hold(const struct op *op)
     if (op->state != OP_HELD || op->life != host->life || host->closing ||
         lw_lock_state(op->lock) != LW_HELD || !host->link_up || !host_can_run(host) ||
         !stray_is(op) || is_known(op) || check_is_unaware(host) ||
-        !is_master(host->client->node)) {
+        !check_is_at_master(host)) {
         return;
     }
     if (world.now_us > latest(host->up_us, op->granted_us) + round_trips_us()) {
@@ -195,7 +195,7 @@ void check_settled(void)
         if (host->client == NULL || host->closing || world.plan.nameless) {
             continue;
         }
-        if (!is_master(host->client->node)) {
+        if (!check_is_at_master(host)) {
             violation("h%u's commands do not go to the master", i);
         }
         /* who was forbidden to subscribe tries it again with the next connection */

@@ -13,7 +13,8 @@
 
 const struct command command_table[] = {
     {"ping", run_ping, -1, CMD_SUBSCRIBED | BOTH, 0, 0},
-    {"quit", run_quit, -1, ADMIN | CMD_NO_AUTH | CMD_ALLOW_BUSY | CMD_SUBSCRIBED | BOTH, 0, 0},
+    {"quit", run_quit, -1, ADMIN | CMD_NO_AUTH | CMD_ALLOW_BUSY | CMD_SUBSCRIBED | BOTH,
+     0, 0},
     {"auth", run_auth, -2, ADMIN | CMD_NO_AUTH | CMD_ALLOW_BUSY | BOTH, 0, 0},
     {"select", run_select, 2, ALWAYS, 0, 0},
     {"info", run_info, -1, ALWAYS | BOTH, 0, 0},
@@ -79,10 +80,12 @@ const struct command command_table[] = {
     {"zcard", run_zcard, 2, 0, 1, 1},
 
     {"subscribe", run_subscribe, -2, ADMIN | CMD_CHANNELS | CMD_SUBSCRIBED | BOTH, 0, 0},
-    {"psubscribe", run_psubscribe, -2, ADMIN | CMD_CHANNELS | CMD_SUBSCRIBED | BOTH, 0, 0},
+    {"psubscribe", run_psubscribe, -2, ADMIN | CMD_CHANNELS | CMD_SUBSCRIBED | BOTH, 0,
+     0},
     {"unsubscribe", run_unsubscribe, -1, ADMIN | CMD_SUBSCRIBED | BOTH, 0, 0},
     {"punsubscribe", run_punsubscribe, -1, ADMIN | CMD_SUBSCRIBED | BOTH, 0, 0},
-    {"publish", run_publish, 3, ALWAYS | CMD_FIRST_CHANNEL | CMD_MAY_REPLICATE | BOTH, 0, 0},
+    {"publish", run_publish, 3, ALWAYS | CMD_FIRST_CHANNEL | CMD_MAY_REPLICATE | BOTH, 0,
+     0},
     {"pubsub", NULL, -2, 0, 0, 0},
     {"pubsub|numsub", run_pubsub_numsub, -2, ALWAYS, 0, 0},
 

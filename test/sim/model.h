@@ -34,8 +34,8 @@ struct model_server {
     const char *knows;         /* of the commands that not every server has; or NULL */
     unsigned number, restarts; /* each run of each server has an id of its own */
     struct model_place place;
-    const struct model_view *view; /* of a sentinel; NULL: it is none */
-    bool paused;               /* what may write waits */
+    const struct model_view *view;         /* of a sentinel; NULL: it is none */
+    bool paused;                           /* what may write waits */
     struct model_server *master, *replica; /* NULL: none */
     struct stream stream;                  /* to the replica */
     bool takes_what_is_left;
@@ -91,8 +91,8 @@ enum command_flags {
     CMD_SUBSCRIBED = 1 << 9,     /* allowed on a subscribed connection */
     CMD_EVAL = 1 << 10,          /* keys are counted by the second argument */
     CMD_MAY_REPLICATE = 1 << 11, /* waits, as a write does, while writes are paused */
-    CMD_ABILITY = 1 << 12, /* only of a server that model_server_know() says so of */
-    CMD_SENTINEL = 1 << 13,      /* a sentinel has it, too */
+    CMD_ABILITY = 1 << 12,  /* only of a server that model_server_know() says so of */
+    CMD_SENTINEL = 1 << 13, /* a sentinel has it, too */
     CMD_SENTINEL_ONLY = 1 << 14, /* and nobody else */
 };
 

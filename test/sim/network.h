@@ -12,10 +12,10 @@ struct wire {
     int id;
     unsigned references; /* the socket, the connection, and each packet under way */
     struct host *host;
-    unsigned server; /* where it ends; SERVERS and above: at a sentinel */
-    bool at_replica; /* that was none when the connection was accepted, */
+    unsigned server;  /* where it ends; SERVERS and above: at a sentinel */
+    bool at_replica;  /* that was none when the connection was accepted, */
     unsigned changes; /* after so many changes of roles */
-    int fd;          /* our end; -1: the host's end is closed */
+    int fd;           /* our end; -1: the host's end is closed */
     struct model_conn *conn;
     bool accepted, has_output, down_ended;
     bool up_dead, down_dead; /* nothing gets through any more, and nobody is told */

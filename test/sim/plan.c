@@ -254,7 +254,8 @@ static void draw_faults(struct plan *plan)
  * the hosts at once. */
 static void make_clear(struct plan *plan)
 {
-    static const int kept[] = {FAULT_NOSCRIPT, FAULT_STRANGER, FAULT_QUEUE, FAULT_INSPECT};
+    static const int kept[] = {FAULT_NOSCRIPT, FAULT_STRANGER, FAULT_QUEUE,
+                               FAULT_INSPECT};
     int64_t every_us[FAULTS] = {0};
 
     for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {

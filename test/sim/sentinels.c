@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Model sentinels, who watch over the model servers: each has a view of its own, which
- * follows what is true with a lag of its own, tells a switch when it comes to know it, and
- * may be away, stand still, or say what is not so. Knows nothing of locks, nor of how a
- * role changes.
+ * follows what is true with a lag of its own, tells a switch when it comes to know it,
+ * and may be away, stand still, or say what is not so. Knows nothing of locks, nor of how
+ * a role changes.
  *
  * Happy path: sentinels_begin(); sentinels_switch() when a server is the master;
  * sentinels_see_down() when it seems to be dead; sentinels_trouble() comes from faults.c;
@@ -21,20 +21,20 @@
 #define EPOCHS 4096 /* more than a run has */
 
 enum trouble {
-    TROUBLE_AWAY,   /* its connections end, it takes none */
-    TROUBLE_FROZEN, /* it stands still */
-    TROUBLE_STALE,  /* it says what was so before */
-    TROUBLE_DOWN,   /* it takes the master for dead */
+    TROUBLE_AWAY,    /* its connections end, it takes none */
+    TROUBLE_FROZEN,  /* it stands still */
+    TROUBLE_STALE,   /* it says what was so before */
+    TROUBLE_DOWN,    /* it takes the master for dead */
     TROUBLE_WITHOUT, /* it knows no such service */
-    TROUBLE_PLAIN,  /* it is no sentinel at all */
-    TROUBLE_ANEW,   /* it was set up anew, and counts from 0 */
-    TROUBLE_VILE,   /* its answer makes no sense */
+    TROUBLE_PLAIN,   /* it is no sentinel at all */
+    TROUBLE_ANEW,    /* it was set up anew, and counts from 0 */
+    TROUBLE_VILE,    /* its answer makes no sense */
     TROUBLES,
     TROUBLE_NONE = TROUBLES
 };
 
 struct sentinel {
-    unsigned epoch; /* that it knows of */
+    unsigned epoch;        /* that it knows of */
     bool sees_down, leads; /* it has the master replaced, and is not done */
     enum trouble trouble;
     unsigned troubles; /* counts, so that an earlier one's end is void */
@@ -136,14 +136,18 @@ static int64_t lag_us(void)
  * done that it has to do, but of the new epoch. */
 void sentinels_switch(unsigned master)
 {
-    bool slowly = rng_chance(&world.rng, 500);
     unsigned leader = (unsigned)rng_below(&world.rng, SENTINELS);
+    bool slowly = rng_chance(&world.rng, 500) && sentinels[leader].epoch == last_epoch;
 
     if (++last_epoch == EPOCHS) {
         violation("more failovers than the simulator has room for");
     }
     masters[last_epoch] = (unsigned char)master;
     for (unsigned i = 0; i < SENTINELS; i++) {
+        if (sentinels[i].leads) { /* what it was at has been overtaken */
+            sentinels[i].leads = false;
+            show(i);
+        }
         agenda_add(world.now_us + (i == leader && !slowly ? 1 : lag_us()), learn,
                    (void *)news_for(i, last_epoch));
     }
@@ -186,10 +190,15 @@ static void end_trouble(void *arg)
 
 static void fall_into(unsigned which, enum trouble trouble, int64_t until_us)
 {
-    static const char *const texts[] = {
-        "is away",         "stands still", "says what was so before",
-        "takes the master for dead", "knows no such service", "is no sentinel any more",
-        "was set up anew", "talks nonsense", "is well"};
+    static const char *const texts[] = {"is away",
+                                        "stands still",
+                                        "says what was so before",
+                                        "takes the master for dead",
+                                        "knows no such service",
+                                        "is no sentinel any more",
+                                        "was set up anew",
+                                        "talks nonsense",
+                                        "is well"};
     struct sentinel *one = &sentinels[which];
 
     trace("sentinel %u %s", which, texts[trouble]);
@@ -348,8 +357,8 @@ const char *sentinels_url(void)
     int length = snprintf(url, sizeof(url), "redis-sentinel://%s", places[0].host);
 
     for (unsigned i = 1; i < world.plan.listed; i++) {
-        length += snprintf(url + length, sizeof(url) - (size_t)length, ",%s",
-                           places[i].host);
+        length +=
+            snprintf(url + length, sizeof(url) - (size_t)length, ",%s", places[i].host);
     }
     (void)snprintf(url + length, sizeof(url) - (size_t)length, "/" SERVICE);
     return url;

@@ -260,8 +260,8 @@ static void take_over(void *arg)
 static void fall(bool freezes)
 {
     int64_t replaced_us = world.now_us + rng_between(&world.rng, 1, world.plan.down_us);
-    int64_t back_us =
-        replaced_us + rng_between(&world.rng, -world.plan.down_us, world.plan.split_us);
+    int64_t back_us = replaced_us +
+                      rng_between(&world.rng, -world.plan.down_us, world.plan.split_us);
 
     trace("s%u %s", master, freezes ? "stands still" : "dies");
     if (freezes) {

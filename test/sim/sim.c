@@ -140,11 +140,11 @@ static int run_many(uint64_t first, uint64_t last)
             run_apart(seed, TRACE_LAST);
         }
     }
-    (void)printf("%llu seeds, %.1f virtual hours, %llu grants, %u failed; under sentinels "
-                 "%llu failovers, %llu overlaps by what they lost\n",
-                 (unsigned long long)(last - first + 1),
-                 (double)virtual_us / SECOND / 3600, granted, failures, failovers,
-                 excused);
+    (void)printf(
+        "%llu seeds, %.1f virtual hours, %llu grants, %u failed; under sentinels "
+        "%llu failovers, %llu overlaps by what they lost\n",
+        (unsigned long long)(last - first + 1), (double)virtual_us / SECOND / 3600,
+        granted, failures, failovers, excused);
     return failures > 0;
 }
 

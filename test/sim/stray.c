@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Holds that the master does not know, or not for as long: of writes that a failover lost,
- * or of a server that goes on calling itself the master. Who believes by them is excused,
- * and nobody else. Told by what the keys of both servers say, so exactly. Changes nothing.
+ * Holds that the master does not know, or not for as long: of writes that a failover
+ * lost, or of a server that goes on calling itself the master. Who believes by them is
+ * excused, and nobody else. Told by what the keys of both servers say, so exactly.
+ * Changes nothing.
  *
  * Happy path: stray_begin() when the master has been replaced, stray_note() after each
  * thing that the old one does as long as it lives on; stray_is() where two believe.
@@ -21,6 +22,7 @@
 struct stray {
     struct stray *next;
     unsigned name;
+    int64_t noted_us;
     uint64_t void_from; /* numbers from there on may be told twice */
     char token[LW__TOKEN_SIZE];
 };
@@ -30,7 +32,8 @@ static uint64_t replaced_at; /* by the new master's clock, as its numbers are */
 
 void stray_token(const struct op *op, char *ret)
 {
-    struct lw__token id = {op->host->client->uuid, op->lock->token_n, op->lock->window_ms};
+    struct lw__token id = {op->host->client->uuid, op->lock->token_n,
+                           op->lock->window_ms};
 
     if (world.plan.kinds[op->name] == KIND_REDISSON) {
         lw__format_field(&id, ret);
@@ -54,12 +57,14 @@ static void add(unsigned name, const char *token)
     struct stray **at = find(name, token);
 
     if (*at != NULL) {
+        (*at)->noted_us = world.now_us;
         return;
     }
     trace("%s is held by %s, which the master does not know", load_name(name), token);
     *at = must_alloc(sizeof(**at));
     (*at)->name = name;
     (*at)->void_from = replaced_at;
+    (*at)->noted_us = world.now_us;
     (void)snprintf((*at)->token, sizeof((*at)->token), "%s", token);
 }
 
@@ -147,6 +152,13 @@ bool stray_is_void(const struct op *op)
     return stray != NULL && op->fence >= stray->void_from;
 }
 
+/* Nothing that the old master has answered is still under way to its host. */
+static bool is_heard(const struct op *op, const struct stray *stray)
+{
+    return op->host->link_up && op->host->up_us > stray->noted_us &&
+           check_is_at_master(op->host);
+}
+
 /* Once the master has it for at least as long as it is believed it is none any more. */
 void stray_review(const struct op *op)
 {
@@ -154,7 +166,7 @@ void stray_review(const struct op *op)
     struct stray **at;
     int64_t left_ms = lw_lock_remaining_ms(op->lock);
 
-    if (left_ms <= 0 || !stray_is(op)) {
+    if (left_ms <= 0 || !stray_is(op) || !is_heard(op, stray_of(op))) {
         return;
     }
     stray_token(op, token);

@@ -93,8 +93,7 @@ static void tell_last(void)
         (void)fprintf(stderr, "    %s\n", lines[i % LAST]);
     }
     (void)fprintf(stderr, "    all of it: sim --seed %llu%s\n",
-                  (unsigned long long)world.seed,
-                  plan_watches_all ? " --sentinels" : "");
+                  (unsigned long long)world.seed, plan_watches_all ? " --sentinels" : "");
 }
 
 void violation(const char *format, ...)

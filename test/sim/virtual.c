@@ -218,6 +218,5 @@ int connect_in_the_model(int fd, const struct sockaddr *address, socklen_t lengt
 /* What TCP has and the sockets here do not. */
 int setsockopt(int fd, int level, int option, const void *value, socklen_t length)
 {
-    return active ? 0
-                  : (int)syscall(SYS_setsockopt, fd, level, option, value, length);
+    return active ? 0 : (int)syscall(SYS_setsockopt, fd, level, option, value, length);
 }

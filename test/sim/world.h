@@ -123,7 +123,7 @@ struct plan {
     bool secretive;      /* they want a password */
     bool clear;          /* what travels does so, in time, and no host stalls */
     int64_t down_us;     /* how long a dead master is not replaced, at most */
-    bool unkilled; /* a master that becomes a replica keeps its connections */
+    bool unkilled;       /* a master that becomes a replica keeps its connections */
 };
 
 /* ---- the world ---- */
@@ -147,8 +147,8 @@ struct host {
     bool idle;            /* libevent found nothing to do */
     bool busy;            /* it is on the stack: inside a callback that takes time */
     bool closing;
-    bool link_up;     /* as it was told */
-    int64_t up_us;    /* since when */
+    bool link_up;  /* as it was told */
+    int64_t up_us; /* since when */
     struct {
         int64_t at_us; /* when a sentinel told it; 0: nothing to be seen to */
         unsigned to;   /* that this is the master */
@@ -181,8 +181,8 @@ struct world {
     int64_t idle_until_us[NAMES]; /* how long that may be */
     unsigned op_count, granted, failed, lost;
     unsigned failovers, excused; /* two believed, by a hold that a failover lost */
-    int64_t calm_us; /* nothing happens any more but load; NEVER: it does */
-    bool healed;     /* nothing goes wrong any more, and nobody starts anything */
+    int64_t calm_us;             /* nothing happens any more but load; NEVER: it does */
+    bool healed; /* nothing goes wrong any more, and nobody starts anything */
     int64_t healed_us;
     int64_t loss_until_us;  /* the server lost state: two may hold until then */
     int64_t loss_us;        /* when it did first, of those times that touch */
@@ -327,13 +327,14 @@ void check_told_turn(struct wire *wire, struct bytes data); /* by a sentinel */
 void check_watched(void);
 /* It has a connection from before its server was replaced, and so may not know of it. */
 bool check_is_unaware(const struct host *host);
+bool check_is_at_master(const struct host *host); /* its commands are */
 void check_settled(void);
 
 /* ---- stray.c ---- */
 
 /* It is not the master any more, and what it did since then is lost. */
 void stray_begin(struct model_server *old, int64_t since_us);
-void stray_note(struct model_server *old);  /* but did something */
+void stray_note(struct model_server *old); /* but did something */
 bool stray_is(const struct op *op);
 bool stray_is_void(const struct op *op); /* its number may have been told before */
 void stray_review(const struct op *op);
