@@ -150,15 +150,29 @@ static void check_unaware(const struct host *host)
     }
 }
 
-/* A new connection has every hold verified, and what it knows not is lost then. */
-static void check_hold(const struct op *op)
+/* Since when the master does not know the hold; 0: it does. */
+static void note_unknown(struct op *op)
+{
+    if (op->state != OP_HELD || lw_lock_state(op->lock) != LW_HELD || !stray_is(op) ||
+        is_known(op)) {
+        op->unknown_us = 0;
+    } else if (op->unknown_us == 0) {
+        op->unknown_us = world.now_us;
+    }
+}
+
+/* A new connection has every hold verified, and what the master did not know then is
+ * lost. */
+static void check_hold(struct op *op)
 {
     const struct host *host = op->host;
 
-    if (op->state != OP_HELD || op->life != host->life || host->closing ||
-        lw_lock_state(op->lock) != LW_HELD || !host->link_up || !host_can_run(host) ||
-        !stray_is(op) || is_known(op) || check_is_unaware(host) ||
-        !check_is_at_master(host)) {
+    if (op->life != host->life || host->closing) {
+        return;
+    }
+    note_unknown(op);
+    if (op->unknown_us == 0 || op->unknown_us > host->up_us || !host->link_up ||
+        !host_can_run(host) || check_is_unaware(host) || !check_is_at_master(host)) {
         return;
     }
     if (world.now_us > latest(host->up_us, op->granted_us) + round_trips_us()) {
@@ -181,7 +195,7 @@ void check_watched(void)
             check_unaware(&world.hosts[i]);
         }
     }
-    for (const struct op *op = world.ops; op != NULL; op = op->next) {
+    for (struct op *op = world.ops; op != NULL; op = op->next) {
         check_hold(op);
     }
 }

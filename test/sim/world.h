@@ -270,6 +270,7 @@ struct op {
     bool of_split;      /* its fence may be told again */
     bool excused;       /* another believed along with it, and was counted */
     bool of_lost;       /* granted by what a failover lost */
+    int64_t unknown_us; /* since when the master does not know it; 0: it does */
     unsigned overtaken; /* by later ones, where that has no reason */
     enum op_state state;
     unsigned done, lost, released, renews, renewed;
