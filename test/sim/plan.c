@@ -275,6 +275,21 @@ static void keep_clocks(struct plan *plan)
     plan->ends_apart = false;
 }
 
+/* Connections stand while their server is replaced, and is the master again, which the
+ * sentinels learn later; few commands are sent that would be refused meanwhile. */
+static void make_unkilled(struct plan *plan)
+{
+    plan->unkilled = true;
+    plan->listed = SENTINELS;
+    plan->actors = 1;
+    plan->think_us = 2 * SECOND;
+    plan->lengthened = true;
+    plan->name_lag_us = ONE_OF(1, 3) * SECOND;
+    plan->split_us = 500 * MS;
+    plan->every_us[FAULT_SPLIT] = 1 * SECOND;
+    plan->every_us[FAULT_SENTINEL] = 0;
+}
+
 /* Hosts ask sentinels where the master is. What is lost by its failovers, and while two
  * call themselves that, is all that excuses anything. */
 static void make_watched(struct plan *plan)
@@ -299,11 +314,13 @@ static void make_watched(struct plan *plan)
     plan->name_lag_us = ONE_OF(1, 20 * MS, 1 * SECOND, 3 * SECOND);
     plan->split_us = ONE_OF(500 * MS, 5 * SECOND);
     plan->down_us = ONE_OF(10 * MS, 300 * MS, 2 * SECOND);
-    plan->unkilled = chance(250);
     plan->every_us[FAULT_SWAP] = chance(400) ? ONE_OF(1, 5) * SECOND : 0;
     plan->every_us[FAULT_SPLIT] = chance(600) ? ONE_OF(2, 5) * SECOND : 0;
     plan->every_us[FAULT_FAILOVER] = chance(600) ? ONE_OF(2, 5) * SECOND : 0;
     plan->every_us[FAULT_SENTINEL] = chance(500) ? ONE_OF(500 * MS, 3 * SECOND) : 0;
+    if (chance(200)) {
+        make_unkilled(plan);
+    }
 }
 
 static void draw_abilities(struct plan *plan)
