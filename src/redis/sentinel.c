@@ -26,8 +26,10 @@
 #include <syslog.h>
 
 #define MOST LW__URL_HOSTS /* sentinels, learnt ones included */
-#define DOUBTS 3           /* rounds */
 #define LATER_US (200 * (int64_t)LW__MS)
+/* A switch is told at once by the sentinel that makes it, and by the others when they
+ * hear of it, up to a second later: who waits for it asks all of them so often. */
+#define RESTLESS_US (250 * (int64_t)LW__MS)
 
 struct lw__sentinels {
     struct lw__sentinel_options options;
@@ -35,11 +37,8 @@ struct lw__sentinels {
     uint64_t *failovers;
     struct lw__sentinel *all;
     size_t count;
-    struct lw__way *ways;     /* that are guided */
-    struct lw__master master; /* that is followed; no host: none yet */
-    int64_t master_us;        /* when its for_ms was as it says */
-    int doubts; /* rounds in a row in which most named another place, of no later epoch */
-    bool unconvinced_told; /* of this one */
+    struct lw__way *ways; /* that are guided */
+    struct lw__followed followed;
     struct lw__follow follow;
     struct lw__timer heartbeat; /* set since the first way was wanted */
 
@@ -57,104 +56,19 @@ static struct lw__loop *loop_of(const struct lw__sentinels *set)
     return set->access.loop;
 }
 
-static bool follows_one(const struct lw__sentinels *set)
-{
-    return set->master.place.host[0] != '\0';
-}
-
-static bool is_followed(const struct lw__sentinels *set, const struct lw__master *master)
-{
-    return lw__sentinel_same_place(&set->master.place, &master->place);
-}
-
-/* ---- the ways ---- */
-
-static struct lw__way *first_wanted(const struct lw__sentinels *set)
-{
-    struct lw__way *way = set->ways;
-
-    while (way != NULL && !way->wanted) {
-        way = way->next;
-    }
-    return way;
-}
-
-static void lead(struct lw__sentinels *set)
-{
-    struct lw__way *way;
-
-    while ((way = first_wanted(set)) != NULL) {
-        lw__session_go(way, set->master.place.host, set->master.place.port);
-    }
-}
-
-static void leave_astray(struct lw__sentinels *set, const char *why)
-{
-    struct lw__way *way;
-
-    while ((way = first_wanted(set)) != NULL) {
-        lw__session_astray(way, why);
-    }
-}
-
-static void forget(void *arg, struct lw__way *way)
-{
-    (void)arg;
-    *way->prev = way->next;
-    if (way->next != NULL) {
-        way->next->prev = way->prev;
-    }
-    way->prev = NULL;
-}
-
-static void know(struct lw__sentinels *set, struct lw__way *way)
-{
-    way->next = set->ways;
-    way->prev = &set->ways;
-    if (way->next != NULL) {
-        way->next->prev = &way->next;
-    }
-    set->ways = way;
-}
-
 /* ---- what is believed ---- */
 
-/* What is said at `now_us` of whom to follow. Where it does not say for how long that has
- * been the master, what was known of the same one goes on. */
-static void note(struct lw__sentinels *set, const struct lw__master *master,
-                 int64_t now_us)
+static void follow(struct lw__sentinels *set, const struct lw__master *master,
+                   int64_t told_epoch, int64_t now_us)
 {
-    int64_t for_ms = is_followed(set, master) ? set->master.for_ms : -1;
-
-    set->master = *master;
-    if (master->for_ms >= 0 || for_ms < 0) {
-        set->master_us = now_us;
-    } else {
-        set->master.for_ms = for_ms;
-    }
-}
-
-static void adopt(struct lw__sentinels *set, const struct lw__master *master,
-                  int64_t now_us)
-{
-    const struct lw__place old = set->master.place;
-    bool moves = follows_one(set) && !is_followed(set, master);
     char why[LW__WHY];
 
-    note(set, master, now_us);
-    set->doubts = 0;
-    set->unconvinced_told = false;
-    if (!moves) {
+    if (!lw__sentinel_master_take(&set->followed, master, told_epoch, now_us, why)) {
         return;
     }
     ++*set->failovers;
-    (void)snprintf(why, sizeof(why), "the master is %.60s:%u now, it was %.60s:%u",
-                   master->place.host, (unsigned)master->place.port, old.host,
-                   (unsigned)old.port);
     lw__log(set->access.log, LOG_NOTICE, "%s", why);
-    for (struct lw__way *way = set->ways; way != NULL; way = way->next) {
-        lw__session_turn(way, why);
-    }
+    lw__sentinel_ways_turn(set->ways, why);
 }
 
 static void lead_nowhere(struct lw__sentinels *set)
@@ -162,7 +76,7 @@ static void lead_nowhere(struct lw__sentinels *set)
     char why[LW__TOLD];
 
     lw__sentinel_believe_none(set->all, why, sizeof(why));
-    leave_astray(set, why);
+    lw__sentinel_ways_leave(&set->ways, why);
 }
 
 /* ---- a round ---- */
@@ -216,54 +130,41 @@ static void look_after_follow(struct lw__sentinels *set, const struct lw__sentin
     }
 }
 
-/* What is not later than what is followed, and somewhere else, is of one that lags or
- * was cut off, is another name of the same server, or is of sentinels that were set up
- * anew and count anew. Most of those that were listed must agree; where nobody wants the
- * way, most of all that are known, again and again. */
-static bool is_convincing(struct lw__sentinels *set, const struct lw__master *said)
-{
-    if (!follows_one(set) || lw__sentinel_is_later(said, &set->master)) {
-        return true;
-    }
-    if (!lw__sentinel_believe_most(set->all, false)) {
-        return false;
-    }
-    set->doubts = is_followed(set, said) ? 0 : set->doubts + 1;
-    return set->doubts == 0 || first_wanted(set) != NULL ||
-           (set->doubts >= DOUBTS && lw__sentinel_believe_most(set->all, true));
-}
-
 /* Who wants the way is led to where the master was known to be last. */
 static void tell_unconvinced(struct lw__sentinels *set, const struct lw__place *named)
 {
-    if (first_wanted(set) == NULL || set->unconvinced_told) {
+    const struct lw__place *place = &set->followed.master.place;
+
+    if (!lw__sentinel_ways_wanted(set->ways) || set->followed.unconvinced_told) {
         return;
     }
-    set->unconvinced_told = true;
+    set->followed.unconvinced_told = true;
     lw__log(
         set->access.log, LOG_WARNING,
         "too few of the listed sentinels answer to believe that the master is %.60s:%u "
         "by no later configuration than that of %.60s:%u",
-        named->host, (unsigned)named->port, set->master.place.host,
-        (unsigned)set->master.place.port);
+        named->host, (unsigned)named->port, place->host, (unsigned)place->port);
 }
 
 static void believe(struct lw__sentinels *set, struct lw__sentinel *best)
 {
+    const struct lw__master *said = &best->said;
+    bool stands = !lw__sentinel_ways_wanted(set->ways);
+
     lw__sentinel_believe_some(set->all);
-    if (is_convincing(set, &best->said)) {
-        adopt(set, &best->said, best->said_us);
-    } else if (!is_followed(set, &best->said)) {
-        tell_unconvinced(set, &best->said.place);
+    if (lw__sentinel_master_convinces(&set->followed, said, set->all, stands)) {
+        follow(set, said, said->moving ? -1 : said->epoch, best->said_us);
+    } else if (!lw__sentinel_master_is(&set->followed, &said->place)) {
+        tell_unconvinced(set, &said->place);
     }
     look_after_follow(set, best);
     lw__sentinel_ask_others(best);
-    lead(set);
+    lw__sentinel_ways_lead(&set->ways, &set->followed.master.place);
 }
 
 static void conclude(struct lw__sentinels *set)
 {
-    struct lw__sentinel *best = lw__sentinel_believe(set->all, &set->master);
+    struct lw__sentinel *best = lw__sentinel_believe(set->all, &set->followed.master);
 
     set->asking = false;
     lw__timer_cancel(loop_of(set), &set->round);
@@ -307,9 +208,9 @@ static void heard_late(struct lw__sentinels *set, const struct lw__sentinel *sen
 {
     const struct lw__master *said = &sentinel->said;
 
-    if (sentinel->useful && follows_one(set) &&
-        lw__sentinel_is_later(said, &set->master) && !said->down &&
-        !is_followed(set, said)) {
+    if (sentinel->useful && lw__sentinel_master_known(&set->followed) &&
+        lw__sentinel_is_later(said, &set->followed.master) && !said->down &&
+        !lw__sentinel_master_is(&set->followed, &said->place)) {
         ask_all(set);
     }
 }
@@ -317,10 +218,11 @@ static void heard_late(struct lw__sentinels *set, const struct lw__sentinel *sen
 /* One to be believed, if none comes that is better. */
 static bool has_answer(const struct lw__sentinels *set)
 {
-    const struct lw__sentinel *best = lw__sentinel_believe(set->all, &set->master);
+    const struct lw__sentinel *best =
+        lw__sentinel_believe(set->all, &set->followed.master);
 
     return best != NULL && !best->said.down &&
-           !lw__sentinel_is_later(&set->master, &best->said);
+           !lw__sentinel_is_later(&set->followed.master, &best->said);
 }
 
 static void heard(void *arg, struct lw__sentinel *sentinel)
@@ -339,16 +241,34 @@ static void heard(void *arg, struct lw__sentinel *sentinel)
     }
 }
 
+/* Whether somebody could tell where to go whoever is not there. */
+static bool is_restless(const struct lw__sentinels *set)
+{
+    const struct lw__sentinel *one = set->all;
+
+    while (one != NULL && !one->useful) {
+        one = one->next;
+    }
+    return one != NULL && !lw__sentinel_ways_stand(set->ways);
+}
+
+static int64_t next_heartbeat_us(const struct lw__sentinels *set)
+{
+    int64_t pause_us = (int64_t)set->access.request_timeout_ms * LW__MS;
+
+    return lw__now_us() +
+           (is_restless(set) && RESTLESS_US < pause_us ? RESTLESS_US : pause_us);
+}
+
 static void wanted(void *arg, struct lw__way *way)
 {
     struct lw__sentinels *set = arg;
+    int64_t next_us;
 
-    if (way->prev == NULL) {
-        know(set, way);
-    }
-    if (!lw__timer_is_set(&set->heartbeat)) {
-        lw__timer_set(loop_of(set), &set->heartbeat,
-                      lw__now_us() + (int64_t)set->access.request_timeout_ms * LW__MS);
+    lw__sentinel_ways_know(&set->ways, way);
+    next_us = next_heartbeat_us(set);
+    if (next_us < lw__timer_due_us(loop_of(set), &set->heartbeat)) {
+        lw__timer_set(loop_of(set), &set->heartbeat, next_us);
     }
     ask_all(set);
 }
@@ -357,8 +277,7 @@ static void heartbeat(void *arg)
 {
     struct lw__sentinels *set = arg;
 
-    lw__timer_set(loop_of(set), &set->heartbeat,
-                  lw__now_us() + (int64_t)set->access.request_timeout_ms * LW__MS);
+    lw__timer_set(loop_of(set), &set->heartbeat, next_heartbeat_us(set));
     lw__sentinel_follow_heartbeat(&set->follow);
     ask_all(set);
 }
@@ -387,16 +306,19 @@ static void following(void *arg)
     }
 }
 
-/* The epoch is not told, but is higher than that of the master before. */
+/* The epoch is not told, but is higher than that of the master before. Of whom is
+ * followed it is old news, or that of another switch. */
 static void switched(void *arg, const struct lw__place *to)
 {
     struct lw__sentinels *set = arg;
-    const struct lw__master master = {.place = *to, .epoch = set->master.epoch + 1};
+    const struct lw__master master = {.place = *to,
+                                      .epoch = set->followed.master.epoch + 1};
 
-    if (is_followed(set, &master)) {
+    if (lw__sentinel_master_is(&set->followed, to)) {
+        following(set);
         return;
     }
-    adopt(set, &master, lw__now_us());
+    follow(set, &master, -1, lw__now_us());
     begin_anew(set);
 }
 
@@ -512,7 +434,7 @@ int lw__sentinel_new(const struct lw__sentinel_options *options,
 
 void lw__sentinel_guide(struct lw__sentinels *sentinels, struct lw__access *access)
 {
-    static const struct lw__guide_events events = {wanted, forget};
+    static const struct lw__guide_events events = {wanted, lw__sentinel_ways_forget};
 
     access->guide = &events;
     access->guide_arg = sentinels;
@@ -520,20 +442,16 @@ void lw__sentinel_guide(struct lw__sentinels *sentinels, struct lw__access *acce
 
 int lw__sentinel_master(const struct lw__sentinels *sentinels, struct lw_master *ret)
 {
-    const struct lw__master *master = &sentinels->master;
+    const struct lw__place *place = &sentinels->followed.master.place;
 
-    _Static_assert(sizeof(ret->host) == sizeof(master->place.host),
-                   "public, and no less");
-    if (!follows_one(sentinels)) {
+    _Static_assert(sizeof(ret->host) == sizeof(place->host), "public, and no less");
+    if (!lw__sentinel_master_known(&sentinels->followed)) {
         return LW_ECONN;
     }
     (void)snprintf(ret->service, sizeof(ret->service), "%s", sentinels->options.service);
-    (void)snprintf(ret->host, sizeof(ret->host), "%s", master->place.host);
-    ret->port = master->place.port;
-    ret->for_ms = master->for_ms;
-    if (ret->for_ms >= 0) {
-        ret->for_ms += (lw__now_us() - sentinels->master_us) / LW__MS;
-    }
+    (void)snprintf(ret->host, sizeof(ret->host), "%s", place->host);
+    ret->port = place->port;
+    ret->for_ms = lw__sentinel_master_for_ms(&sentinels->followed, lw__now_us());
     return 0;
 }
 

@@ -77,6 +77,48 @@ void lw__sentinel_believe_some(struct lw__sentinel *all);
  * of use again. */
 void lw__sentinel_believe_none(struct lw__sentinel *all, char *why, size_t size);
 
+/* ---- sentinel_master.c: whom to follow ---- */
+
+struct lw__followed {
+    struct lw__master master; /* no host: none yet */
+    int64_t told_epoch;       /* the highest that was told of it; -1: none was */
+    int64_t since_us;         /* the master, if that is known */
+    bool since_known;
+    int doubts; /* rounds in a row in which most named another place, of no later epoch */
+    bool unconvinced_told; /* of this one */
+};
+
+bool lw__sentinel_master_known(const struct lw__followed *followed);
+bool lw__sentinel_master_is(const struct lw__followed *followed,
+                            const struct lw__place *place);
+/* Whether to follow what is said by one of them; `stands`: a connection to whom is
+ * followed would be left for it. */
+bool lw__sentinel_master_convinces(struct lw__followed *followed,
+                                   const struct lw__master *said,
+                                   const struct lw__sentinel *all, bool stands);
+/* It is followed from now on; `told_epoch`: as it was told of it, -1: that may be another
+ * one's. Whether whoever was led to the one before has to leave, and why. */
+bool lw__sentinel_master_take(struct lw__followed *followed,
+                              const struct lw__master *said, int64_t told_epoch,
+                              int64_t now_us, char why[LW__WHY]);
+/* For how long it has been the master; -1: nobody says so. */
+int64_t lw__sentinel_master_for_ms(const struct lw__followed *followed, int64_t now_us);
+
+/* ---- sentinel_ways.c: who is led ---- */
+
+/* Unless it is known already. */
+void lw__sentinel_ways_know(struct lw__way **ways, struct lw__way *way);
+void lw__sentinel_ways_forget(void *arg, struct lw__way *way);
+/* Whether one of them is wanted. */
+bool lw__sentinel_ways_wanted(struct lw__way *ways);
+/* Whether what they lead to stands, all of it. */
+bool lw__sentinel_ways_stand(const struct lw__way *ways);
+/* Those that are wanted lead there; or nobody knows where. */
+void lw__sentinel_ways_lead(struct lw__way **ways, const struct lw__place *place);
+void lw__sentinel_ways_leave(struct lw__way **ways, const char *why);
+/* All of them, away from where they have led. */
+void lw__sentinel_ways_turn(struct lw__way *ways, const char *why);
+
 /* ---- sentinel_follow.c: a switch is told by one of them ---- */
 
 struct lw__follow_events {

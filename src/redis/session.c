@@ -396,6 +396,11 @@ static void stop_looking(struct lw__session *s)
     s->lookup = NULL;
 }
 
+bool lw__session_stands(const struct lw__way *way)
+{
+    return LW__OWNER(const struct lw__session, way, way)->state == LW__SESSION_READY;
+}
+
 void lw__session_turn(struct lw__way *way, const char *why)
 {
     struct lw__session *s = LW__OWNER(struct lw__session, way, way);

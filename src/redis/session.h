@@ -159,6 +159,8 @@ void lw__session_astray(struct lw__way *way, const char *why);
 /* It is somewhere else now: what stands ends, `lost` says why, and without a delay the
  * way is asked for anew. */
 void lw__session_turn(struct lw__way *way, const char *why);
+/* Whether the connection that it leads to is ready. */
+bool lw__session_stands(const struct lw__way *way);
 /* This connection is of no use: ends it as if the server had. */
 void lw__session_fail(struct lw__session *session, const char *why);
 #endif

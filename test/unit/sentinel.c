@@ -432,6 +432,71 @@ static void test_a_switch_that_was_missed_is_found_at_a_heartbeat(void **state)
     assert_int_equal(scene->failovers, 1);
 }
 
+#define BOTH_RETURN                                                                      \
+    "b lost: the master is M1 again, another one was it meanwhile; "                     \
+    "a lost: the master is M1 again, another one was it meanwhile; "
+
+/* What it did not have then it may have lost, though the connections stood. */
+static void test_a_switch_to_and_fro_that_was_missed_is_found(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 50;
+    both_at_first(scene, 2);
+    names(&scene->s[1], &scene->m[0], 3, "master");
+    await(scene, BOTH_RETURN);
+    UNTIL(scene, strstr(scene->trace + scene->read, "a at M1; ") != NULL &&
+                     strstr(scene->trace + scene->read, "b at M1; ") != NULL);
+    names(&scene->s[0], &scene->m[0], 3, "master"); /* who lags does not bring it again */
+    scene->read = scene->length;
+    nothing_for(scene, 200);
+    assert_int_equal(scene->failovers, 1);
+}
+
+/* Who has it replaced says its address and the new epoch until all is done. */
+static void test_who_is_being_replaced_is_left_for_whom_another_names(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 50;
+    both_at_first(scene, 2);
+    names(&scene->s[0], &scene->m[0], 2, "master,failover_in_progress");
+    scene->read = scene->length;
+    nothing_for(scene, 200);
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    await(scene, BOTH_TURN);
+    assert_int_equal(scene->failovers, 1);
+}
+
+/* Only the way back is told, with no heartbeat near. */
+static void test_the_way_back_of_a_switch_that_was_missed(void **state)
+{
+    struct scene *scene = *state;
+    struct fake *told_by;
+
+    both_at_first(scene, 2);
+    told_by = scene->s[0].subscribers > 0 ? &scene->s[0] : &scene->s[1];
+    names(told_by, &scene->m[0], 3, "master");
+    announce_switch(told_by, &scene->m[1], &scene->m[0]);
+    await(scene, BOTH_RETURN);
+}
+
+/* The epoch that was guessed is none to compare with. */
+static void test_a_switch_that_is_told_turns_them_once(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 30;
+    both_at_first(scene, 1);
+    names(&scene->s[0], &scene->m[1], 9, "master");
+    announce_switch(&scene->s[0], &scene->m[0], &scene->m[1]);
+    UNTIL(scene, strstr(scene->trace + scene->read, "a at M2; ") != NULL &&
+                     strstr(scene->trace + scene->read, "b at M2; ") != NULL);
+    scene->read = scene->length;
+    nothing_for(scene, 200);
+    assert_int_equal(scene->failovers, 1);
+}
+
 /* Between the answer and the subscription, with no heartbeat near. */
 static void test_a_switch_before_the_subscription_is_found_with_it(void **state)
 {
@@ -944,6 +1009,10 @@ int main(void)
         TEST(test_who_is_no_master_is_left_and_asked_about_again),
         TEST(test_a_switch_that_is_told_turns_both_at_once),
         TEST(test_a_switch_that_was_missed_is_found_at_a_heartbeat),
+        TEST(test_a_switch_to_and_fro_that_was_missed_is_found),
+        TEST(test_who_is_being_replaced_is_left_for_whom_another_names),
+        TEST(test_the_way_back_of_a_switch_that_was_missed),
+        TEST(test_a_switch_that_is_told_turns_them_once),
         TEST(test_a_switch_before_the_subscription_is_found_with_it),
         TEST(test_answers_of_before_a_switch_do_not_lead_back),
         TEST(test_an_answer_from_before_a_switch_is_asked_for_again),
