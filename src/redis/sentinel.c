@@ -5,7 +5,8 @@
  * Happy path: wanted(), all are asked; 200 ms after the first answer that can be used, or
  * when all have been heard, the one of the highest config-epoch is believed, and who
  * wants the way is led there. The same round is made at heartbeats, where switches begin
- * to be told, and when somebody turns out to know better.
+ * to be told, and when somebody turns out to know better. Each of them is followed, since
+ * who makes a switch tells of it a second before the others, or long after them.
  *
  * Failures: an answer that says down leads nowhere, but what is older than it is not
  * believed either; one that is older than the master that is followed counts only when
@@ -14,7 +15,6 @@
 #include "redis/sentinel.h"
 
 #include "base/log.h"
-#include "base/random.h"
 #include "lockwire.h"
 #include "loop/now.h"
 #include "loop/timer.h"
@@ -27,8 +27,8 @@
 
 #define MOST LW__URL_HOSTS /* sentinels, learnt ones included */
 #define LATER_US (200 * (int64_t)LW__MS)
-/* A switch is told at once by the sentinel that makes it, and by the others when they
- * hear of it, up to a second later: who waits for it asks all of them so often. */
+/* A switch is told at once by the sentinel that makes it, by the others when they hear of
+ * it, which takes them a second or two. Who waits for one asks all of them so often. */
 #define RESTLESS_US (250 * (int64_t)LW__MS)
 
 struct lw__sentinels {
@@ -39,7 +39,6 @@ struct lw__sentinels {
     size_t count;
     struct lw__way *ways; /* that are guided */
     struct lw__followed followed;
-    struct lw__follow follow;
     struct lw__timer heartbeat; /* set since the first way was wanted */
 
     /* While all are asked: */
@@ -96,40 +95,6 @@ static void ask_all(struct lw__sentinels *set)
     }
 }
 
-/* One that could tell, but that one; NULL: there is none. At random, so that clients
- * spread over the sentinels. */
-static const struct lw__place *pick_to_follow(void *arg, const struct lw__place *but)
-{
-    struct lw__sentinels *set = arg;
-    const struct lw__place *picked = NULL;
-    int64_t seen = 0;
-
-    for (const struct lw__sentinel *one = set->all; one != NULL; one = one->next) {
-        if (one->useful && lw__sentinel_ask_stands(one) &&
-            !lw__sentinel_same_place(&one->place, but) &&
-            lw__random_between(set->access.random, 0, seen++) == 0) {
-            picked = &one->place;
-        }
-    }
-    return picked;
-}
-
-/* One that is not of use any more would tell of no switch. */
-static void look_after_follow(struct lw__sentinels *set, const struct lw__sentinel *best)
-{
-    static const struct lw__place none;
-    const struct lw__place *picked = pick_to_follow(set, &none);
-    const struct lw__sentinel *one = set->all;
-
-    lw__sentinel_follow_start(&set->follow, picked != NULL ? picked : &best->place);
-    while (one != NULL && !lw__sentinel_same_place(&one->place, &set->follow.place)) {
-        one = one->next;
-    }
-    if (one != NULL && !one->open && !one->useful) {
-        lw__sentinel_follow_leave(&set->follow, one->why);
-    }
-}
-
 /* Who wants the way is led to where the master was known to be last. */
 static void tell_unconvinced(struct lw__sentinels *set, const struct lw__place *named)
 {
@@ -157,9 +122,17 @@ static void believe(struct lw__sentinels *set, struct lw__sentinel *best)
     } else if (!lw__sentinel_master_is(&set->followed, &said->place)) {
         tell_unconvinced(set, &said->place);
     }
-    look_after_follow(set, best);
     lw__sentinel_ask_others(best);
     lw__sentinel_ways_lead(&set->ways, &set->followed.master.place);
+}
+
+static void set_heartbeat(struct lw__sentinels *set, int64_t pause_us)
+{
+    int64_t due_us = lw__now_us() + pause_us;
+
+    if (due_us < lw__timer_due_us(loop_of(set), &set->heartbeat)) {
+        lw__timer_set(loop_of(set), &set->heartbeat, due_us);
+    }
 }
 
 static void conclude(struct lw__sentinels *set)
@@ -172,6 +145,9 @@ static void conclude(struct lw__sentinels *set)
         lead_nowhere(set);
     } else {
         believe(set, best);
+    }
+    if (best != NULL && !lw__sentinel_ways_stand(set->ways)) {
+        set_heartbeat(set, RESTLESS_US);
     }
     if (set->again) {
         ask_all(set);
@@ -230,6 +206,9 @@ static void heard(void *arg, struct lw__sentinel *sentinel)
     struct lw__sentinels *set = arg;
     int64_t end_us = lw__now_us() + LATER_US;
 
+    if (sentinel->useful) {
+        lw__sentinel_follow_start(&sentinel->follow);
+    }
     if (!set->asking) {
         heard_late(set, sentinel);
     } else if (!lw__sentinel_believe_waits(set->all)) {
@@ -241,35 +220,12 @@ static void heard(void *arg, struct lw__sentinel *sentinel)
     }
 }
 
-/* Whether somebody could tell where to go whoever is not there. */
-static bool is_restless(const struct lw__sentinels *set)
-{
-    const struct lw__sentinel *one = set->all;
-
-    while (one != NULL && !one->useful) {
-        one = one->next;
-    }
-    return one != NULL && !lw__sentinel_ways_stand(set->ways);
-}
-
-static int64_t next_heartbeat_us(const struct lw__sentinels *set)
-{
-    int64_t pause_us = (int64_t)set->access.request_timeout_ms * LW__MS;
-
-    return lw__now_us() +
-           (is_restless(set) && RESTLESS_US < pause_us ? RESTLESS_US : pause_us);
-}
-
 static void wanted(void *arg, struct lw__way *way)
 {
     struct lw__sentinels *set = arg;
-    int64_t next_us;
 
     lw__sentinel_ways_know(&set->ways, way);
-    next_us = next_heartbeat_us(set);
-    if (next_us < lw__timer_due_us(loop_of(set), &set->heartbeat)) {
-        lw__timer_set(loop_of(set), &set->heartbeat, next_us);
-    }
+    set_heartbeat(set, (int64_t)set->access.request_timeout_ms * LW__MS);
     ask_all(set);
 }
 
@@ -277,8 +233,10 @@ static void heartbeat(void *arg)
 {
     struct lw__sentinels *set = arg;
 
-    lw__timer_set(loop_of(set), &set->heartbeat, next_heartbeat_us(set));
-    lw__sentinel_follow_heartbeat(&set->follow);
+    set_heartbeat(set, (int64_t)set->access.request_timeout_ms * LW__MS);
+    for (struct lw__sentinel *one = set->all; one != NULL; one = one->next) {
+        lw__sentinel_follow_heartbeat(&one->follow);
+    }
     ask_all(set);
 }
 
@@ -306,25 +264,32 @@ static void following(void *arg)
     }
 }
 
-/* The epoch is not told, but is higher than that of the master before. Of whom is
- * followed it is old news, or that of another switch. */
-static void switched(void *arg, const struct lw__place *to)
+/* From whom is followed it leads to whoever is next, whose epoch is not told, but is
+ * higher. Any other switch is old news, or one behind a switch that was missed. */
+static void switched(void *arg, const struct lw__place *from, const struct lw__place *to)
 {
     struct lw__sentinels *set = arg;
     const struct lw__master master = {.place = *to,
                                       .epoch = set->followed.master.epoch + 1};
 
-    if (lw__sentinel_master_is(&set->followed, to)) {
+    if (lw__sentinel_master_is(&set->followed, from) &&
+        !lw__sentinel_master_is(&set->followed, to)) {
+        follow(set, &master, -1, lw__now_us());
+        begin_anew(set);
+    } else {
         following(set);
-        return;
     }
-    follow(set, &master, -1, lw__now_us());
-    begin_anew(set);
 }
 
 /* ---- who there is ---- */
 
 static int add(struct lw__sentinels *set, const struct lw__place *place, bool learnt);
+
+static void forget(struct lw__sentinel *one)
+{
+    lw__sentinel_follow_close(&one->follow);
+    lw__sentinel_ask_free(one);
+}
 
 /* Makes room: one that was learnt and does not stand is likely to be gone for good. */
 static void drop_one(struct lw__sentinels *set)
@@ -337,7 +302,7 @@ static void drop_one(struct lw__sentinels *set)
     if (one != NULL) {
         *at = one->next;
         set->count--;
-        lw__sentinel_ask_free(one);
+        forget(one);
     }
 }
 
@@ -361,11 +326,17 @@ static void learn(void *arg, const struct lw__place *place)
 static int add(struct lw__sentinels *set, const struct lw__place *place, bool learnt)
 {
     static const struct lw__sentinel_events events = {heard, learn};
+    static const struct lw__follow_events follow_events = {following, switched};
     struct lw__sentinel **at = &set->all;
     struct lw__sentinel *one =
         lw__sentinel_ask_new(&set->access, set->options.service, place, &events, set);
 
     if (one == NULL) {
+        return -1;
+    }
+    if (lw__sentinel_follow_open(&one->follow, &one->access, set->options.service,
+                                 &follow_events, set) != 0) {
+        lw__sentinel_ask_free(one);
         return -1;
     }
     while (*at != NULL) {
@@ -400,14 +371,12 @@ int lw__sentinel_new(const struct lw__sentinel_options *options,
                      const struct lw__access *access, uint64_t *failovers,
                      struct lw__sentinels **ret)
 {
-    static const struct lw__follow_events follow_events = {following, switched,
-                                                           pick_to_follow};
     struct lw__sentinels *set = calloc(1, sizeof(*set));
 
     if (set == NULL) {
         return LW_ENOMEM;
     }
-    if (lw__timer_reserve(access->loop, 3) != 0) {
+    if (lw__timer_reserve(access->loop, 2) != 0) {
         free(set);
         return LW_ENOMEM;
     }
@@ -422,8 +391,6 @@ int lw__sentinel_new(const struct lw__sentinel_options *options,
     lw__timer_init(&set->heartbeat, heartbeat, set);
     lw__timer_init(&set->round, round_due, set);
     lw__defer_init(&set->over, round_over, set);
-    lw__sentinel_follow_init(&set->follow, &set->access, options->service, &follow_events,
-                             set);
     if (add_listed(set) != 0) {
         lw__sentinel_free(set);
         return LW_ENOMEM;
@@ -464,13 +431,12 @@ void lw__sentinel_free(struct lw__sentinels *sentinels)
     }
     for (one = sentinels->all; one != NULL; one = next) {
         next = one->next;
-        lw__sentinel_ask_free(one);
+        forget(one);
     }
-    lw__session_stop(&sentinels->follow.session);
     lw__timer_cancel(loop_of(sentinels), &sentinels->heartbeat);
     lw__timer_cancel(loop_of(sentinels), &sentinels->round);
     lw__defer_cancel(loop_of(sentinels), &sentinels->over);
-    lw__timer_unreserve(loop_of(sentinels), 3);
+    lw__timer_unreserve(loop_of(sentinels), 2);
     free(sentinels);
 }
 
@@ -483,8 +449,8 @@ void lw__sentinel_abandon(struct lw__sentinels *sentinels)
     }
     for (one = sentinels->all; one != NULL; one = next) {
         next = one->next;
+        lw__session_abandon(&one->follow.session);
         lw__sentinel_ask_abandon(one);
     }
-    lw__session_abandon(&sentinels->follow.session);
     free(sentinels);
 }

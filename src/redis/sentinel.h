@@ -5,7 +5,7 @@
  *
  * Happy path: lw__sentinel_new, lw__sentinel_guide; a session asks for the way; all
  * sentinels are asked at once, and the latest of what they say is believed; from then on
- * one of them tells of a switch, and all are asked from time to time. */
+ * each of them tells of a switch, and all are asked from time to time. */
 #ifndef LW_SENTINEL_H
 #define LW_SENTINEL_H
 #include "base/url.h"

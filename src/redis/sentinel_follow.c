@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The subscription to +switch-master, at one sentinel. Must not know what follows from a
+/* The subscription to +switch-master at a sentinel. Must not know what follows from a
  * switch. Happy path: started, subscribed, following(); switched() at each message about
- * the service. When that connection is lost the next attempt goes to another sentinel; a
- * sentinel that forbids the channel ends it until it is started again, which is done ever
- * more rarely. */
+ * the service. A connection that is lost is made again; a sentinel that forbids the
+ * channel ends it until it is started again, which is done ever more rarely. */
 #include "redis/sentinel_inside.h"
 
 #include "base/log.h"
 #include "lockwire.h"
+#include "loop/timer.h"
 #include "redis/link.h"
 #include "redis/reply.h"
 
@@ -30,32 +30,22 @@ static void ready(void *arg)
     subscribe(arg);
 }
 
-static void lead(struct lw__follow *follow, const struct lw__place *place)
-{
-    follow->place = *place;
-    follow->access.host = follow->place.host;
-    follow->access.port = follow->place.port;
-}
-
 static void lost(void *arg, const char *why)
 {
     struct lw__follow *follow = arg;
-    const struct lw__place *next = follow->events->next(follow->arg, &follow->place);
 
     follow->following = false;
-    if (follow->session.state == LW__SESSION_STOPPED) {
-        follow->waits = follow->pause;
-        follow->pause = follow->pause < PAUSE_MAX ? follow->pause * 2 + 1 : PAUSE_MAX;
+    if (follow->session.state != LW__SESSION_STOPPED) {
+        return;
     }
-    if (follow->session.state == LW__SESSION_STOPPED && !follow->forbidden_told) {
+    follow->waits = follow->pause;
+    follow->pause = follow->pause < PAUSE_MAX ? follow->pause * 2 + 1 : PAUSE_MAX;
+    if (!follow->forbidden_told) {
         follow->forbidden_told = true;
-        lw__log(follow->access.log, LOG_WARNING,
-                "the sentinel does not permit to subscribe to %s, a failover is found "
-                "by asking from time to time: %s",
-                CHANNEL, why);
-    }
-    if (next != NULL) {
-        lead(follow, next);
+        lw__log(follow->access->log, LOG_WARNING,
+                "sentinel %s:%u does not permit to subscribe to %s, what it does is "
+                "found by asking from time to time: %s",
+                follow->access->host, (unsigned)follow->access->port, CHANNEL, why);
     }
 }
 
@@ -65,7 +55,7 @@ static void push(void *arg, const struct lw__reply *reply)
     size_t length;
     const char *kind = lw__reply_text(lw__reply_at(reply, 0), NULL);
     const char *text = lw__reply_text(lw__reply_at(reply, 2), &length);
-    struct lw__place to;
+    struct lw__place from, to;
 
     if (strcasecmp(kind, "message") != 0) {
         if (!follow->following) {
@@ -73,23 +63,33 @@ static void push(void *arg, const struct lw__reply *reply)
             follow->pause = 0;
             follow->events->following(follow->arg);
         }
-    } else if (lw__sentinel_says_switch(text, length, follow->service, &to)) {
-        follow->events->switched(follow->arg, &to);
+    } else if (lw__sentinel_says_switch(text, length, follow->service, &from, &to)) {
+        follow->events->switched(follow->arg, &from, &to);
     }
 }
 
-void lw__sentinel_follow_init(struct lw__follow *follow, const struct lw__access *access,
-                              const char *service, const struct lw__follow_events *events,
-                              void *arg)
+int lw__sentinel_follow_open(struct lw__follow *follow, const struct lw__access *access,
+                             const char *service, const struct lw__follow_events *events,
+                             void *arg)
 {
     static const struct lw__session_events session_events = {ready, lost, push, NULL};
 
+    if (lw__timer_reserve(access->loop, 1) != 0) {
+        return LW_ENOMEM;
+    }
     *follow = (struct lw__follow){
-        .events = events, .arg = arg, .service = service, .access = *access};
-    lw__session_init(&follow->session, &follow->access, &session_events, follow);
+        .events = events, .arg = arg, .service = service, .access = access};
+    lw__session_init(&follow->session, access, &session_events, follow);
+    return 0;
 }
 
-void lw__sentinel_follow_start(struct lw__follow *follow, const struct lw__place *place)
+void lw__sentinel_follow_close(struct lw__follow *follow)
+{
+    lw__session_stop(&follow->session);
+    lw__timer_unreserve(follow->access->loop, 1);
+}
+
+void lw__sentinel_follow_start(struct lw__follow *follow)
 {
     if (follow->session.state != LW__SESSION_STOPPED) {
         return;
@@ -97,7 +97,6 @@ void lw__sentinel_follow_start(struct lw__follow *follow, const struct lw__place
     if (follow->waits > 0) {
         follow->waits--;
     } else {
-        lead(follow, place);
         lw__session_start(&follow->session);
     }
 }
@@ -107,9 +106,4 @@ void lw__sentinel_follow_heartbeat(struct lw__follow *follow)
     if (follow->following) {
         subscribe(follow);
     }
-}
-
-void lw__sentinel_follow_leave(struct lw__follow *follow, const char *why)
-{
-    lw__session_fail(&follow->session, why);
 }

@@ -9,6 +9,34 @@
 
 #include <stdbool.h>
 
+/* ---- sentinel_follow.c: one of them tells of switches ---- */
+
+struct lw__follow_events {
+    /* From here on switches are told; earlier ones may have been missed. */
+    void (*following)(void *arg);
+    void (*switched)(void *arg, const struct lw__place *from, const struct lw__place *to);
+};
+
+struct lw__follow {
+    const struct lw__follow_events *events;
+    void *arg;
+    const char *service;
+    const struct lw__access *access; /* leads to it */
+    struct lw__session session;
+    bool following, forbidden_told;
+    unsigned waits, pause; /* starts passed over: still, and after the last refusal */
+};
+
+/* Starts nothing. 0, LW_ENOMEM. */
+int lw__sentinel_follow_open(struct lw__follow *follow, const struct lw__access *access,
+                             const char *service, const struct lw__follow_events *events,
+                             void *arg);
+void lw__sentinel_follow_close(struct lw__follow *follow);
+/* Unless it is done already. */
+void lw__sentinel_follow_start(struct lw__follow *follow);
+/* Subscribes once more, so that a connection that is dead shows. */
+void lw__sentinel_follow_heartbeat(struct lw__follow *follow);
+
 /* ---- sentinel_ask.c: one of them, to be asked ---- */
 
 struct lw__sentinel;
@@ -28,6 +56,7 @@ struct lw__sentinel {
     struct lw__place place;
     struct lw__access access; /* leads to it */
     struct lw__session session;
+    struct lw__follow follow; /* the set's to open and to close */
     struct lw__request master_request, others_request;
     bool open;              /* it was asked, and is still to be heard */
     bool stale;             /* what comes next answers an earlier question */
@@ -119,35 +148,4 @@ void lw__sentinel_ways_leave(struct lw__way **ways, const char *why);
 /* All of them, away from where they have led. */
 void lw__sentinel_ways_turn(struct lw__way *ways, const char *why);
 
-/* ---- sentinel_follow.c: a switch is told by one of them ---- */
-
-struct lw__follow_events {
-    /* From here on switches are told; earlier ones may have been missed. */
-    void (*following)(void *arg);
-    void (*switched)(void *arg, const struct lw__place *to);
-    /* The one that told is gone: who is next? NULL: the same. */
-    const struct lw__place *(*next)(void *arg, const struct lw__place *place);
-};
-
-struct lw__follow {
-    const struct lw__follow_events *events;
-    void *arg;
-    const char *service;
-    struct lw__place place;
-    struct lw__access access; /* leads there */
-    struct lw__session session;
-    bool following, forbidden_told;
-    unsigned waits, pause; /* starts passed over: still, and after the last refusal */
-};
-
-/* Room for a timer must have been reserved. Starts nothing. */
-void lw__sentinel_follow_init(struct lw__follow *follow, const struct lw__access *access,
-                              const char *service, const struct lw__follow_events *events,
-                              void *arg);
-/* At that place, unless it is done already, here or elsewhere. */
-void lw__sentinel_follow_start(struct lw__follow *follow, const struct lw__place *place);
-/* Subscribes once more, so that a connection that is dead shows. */
-void lw__sentinel_follow_heartbeat(struct lw__follow *follow);
-/* That sentinel is of no use any more. */
-void lw__sentinel_follow_leave(struct lw__follow *follow, const char *why);
 #endif

@@ -9,7 +9,7 @@
  * most of all that are known, again and again. */
 #include "redis/sentinel_inside.h"
 
-#include "loop/timer.h"
+#include "loop/now.h"
 
 #include <stdio.h>
 

@@ -192,12 +192,12 @@ bool lw__sentinel_says_other(const struct lw__reply *reply, size_t *at,
 
 /* service, old host, old port, new host, new port */
 bool lw__sentinel_says_switch(const char *text, size_t length, const char *service,
-                              struct lw__place *ret)
+                              struct lw__place *from, struct lw__place *to)
 {
     enum { SERVICE, OLD_HOST, OLD_PORT, HOST, PORT, WORDS };
     const char *words[WORDS], *end = text + length;
     size_t lengths[WORDS];
-    struct lw__place place;
+    struct lw__place old, place;
 
     for (int i = 0; i < WORDS; i++) {
         const char *blank = text < end ? memchr(text, ' ', (size_t)(end - text)) : NULL;
@@ -211,10 +211,13 @@ bool lw__sentinel_says_switch(const char *text, size_t length, const char *servi
     }
     if (lengths[SERVICE] != strlen(service) ||
         memcmp(words[SERVICE], service, lengths[SERVICE]) != 0 ||
+        !take_host(words[OLD_HOST], lengths[OLD_HOST], old.host) ||
+        !take_port(words[OLD_PORT], lengths[OLD_PORT], &old.port) ||
         !take_host(words[HOST], lengths[HOST], place.host) ||
         !take_port(words[PORT], lengths[PORT], &place.port)) {
         return false;
     }
-    *ret = place;
+    *from = old;
+    *to = place;
     return true;
 }

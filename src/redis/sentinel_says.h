@@ -35,5 +35,5 @@ bool lw__sentinel_says_other(const struct lw__reply *reply, size_t *at,
                              struct lw__place *ret);
 /* A message of +switch-master. false: it is about another service, or it is none. */
 bool lw__sentinel_says_switch(const char *text, size_t length, const char *service,
-                              struct lw__place *ret);
+                              struct lw__place *from, struct lw__place *to);
 #endif

@@ -77,12 +77,13 @@ static void check_place(const struct lw__place *place)
 
 static void check_switch(const struct lw__reply *reply)
 {
-    struct lw__place place;
+    struct lw__place from, to;
     size_t length;
     const char *text = lw__reply_text(reply, &length);
 
-    if (lw__sentinel_says_switch(text, length, "m", &place)) {
-        check_place(&place);
+    if (lw__sentinel_says_switch(text, length, "m", &from, &to)) {
+        check_place(&from);
+        check_place(&to);
     }
 }
 

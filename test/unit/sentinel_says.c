@@ -303,20 +303,25 @@ static void test_a_switch(void **state)
     static const char *const others[] = {
         "",           " ",           "m",          "m a 1 b",    "m a 1 b ",
         "m a 1 b 2 ", "m a 1 b 2 c", "m  1 b 2",   "mm a 1 b 2", " m a 1 b 2",
-        "m a 1 b 0",  "m a 1 b x",   "m a 1 b? 2", "M a 1 b 2",
+        "m a 1 b 0",  "m a 1 b x",   "m a 1 b? 2", "M a 1 b 2",  "m a 0 b 2",
+        "m a x b 2",  "m a? 1 b 2",
     };
-    struct lw__place to = {.host = "untouched"};
+    struct lw__place from = {.host = "untouched"}, to = from;
 
     (void)state;
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
-        assert_false(lw__sentinel_says_switch(others[i], strlen(others[i]), "m", &to));
+        assert_false(
+            lw__sentinel_says_switch(others[i], strlen(others[i]), "m", &from, &to));
     }
-    assert_false(lw__sentinel_says_switch("m a 1 b\0 2", 10, "m", &to));
+    assert_false(lw__sentinel_says_switch("m a 1 b\0 2", 10, "m", &from, &to));
+    assert_string_equal(from.host, "untouched");
     assert_string_equal(to.host, "untouched");
-    assert_true(lw__sentinel_says_switch("m a 1 b.c 65535", 15, "m", &to));
+    assert_true(lw__sentinel_says_switch("m a 1 b.c 65535", 15, "m", &from, &to));
     assert_string_equal(to.host, "b.c");
     assert_int_equal(to.port, 65535);
-    assert_true(lw__sentinel_says_switch("m ::1 1 ::2 3 ", 13, "m", &to));
+    assert_string_equal(from.host, "a");
+    assert_int_equal(from.port, 1);
+    assert_true(lw__sentinel_says_switch("m ::1 1 ::2 3 ", 13, "m", &from, &to));
     assert_string_equal(to.host, "::2");
 }
 
