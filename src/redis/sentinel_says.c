@@ -12,7 +12,8 @@
 #include <string.h>
 #include <strings.h>
 
-#define EPOCH_MAX ((int64_t)1 << 62) /* so that one more can be counted */
+#define EPOCH_MAX ((int64_t)1 << 62)  /* so that one more can be counted */
+#define FOR_MS_MAX ((int64_t)1 << 53) /* so that what passes can be added */
 
 bool lw__sentinel_same_place(const struct lw__place *a, const struct lw__place *b)
 {
@@ -38,14 +39,15 @@ static int64_t number(const char *text, size_t length, int64_t low, int64_t high
     return value >= low && value <= high ? value : -1;
 }
 
-/* An address, or what a name may consist of. */
+/* An address, or what a name may consist of. Over TLS one that begins with a dot would
+ * stand for any name below it. */
 static bool take_host(const char *text, size_t length, char ret[LW__HOST_SIZE])
 {
     static const char legal[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                 "0123456789-._";
     struct lw__address address;
 
-    if (length == 0 || length >= LW__HOST_SIZE) {
+    if (length == 0 || length >= LW__HOST_SIZE || *text == '.') {
         return false;
     }
     memcpy(ret, text, length);
@@ -115,6 +117,20 @@ static bool is_down(const char *flags)
     return has_flag(flags, "s_down") || has_flag(flags, "o_down");
 }
 
+/* The answer is of use without. Of a server that calls itself a replica meanwhile it is
+ * how long it has been that. */
+static int64_t take_time(const struct lw__reply *reply)
+{
+    size_t length;
+    const char *role = field(reply, "role-reported", &length), *text;
+
+    if (role == NULL || strcmp(role, "master") != 0) {
+        return -1;
+    }
+    text = field(reply, "role-reported-time", &length);
+    return text != NULL ? number(text, length, 0, FOR_MS_MAX) : -1;
+}
+
 /* The field that makes it useless; NULL: none does. */
 static const char *take_master(const struct lw__reply *reply, struct lw__master *ret)
 {
@@ -131,7 +147,8 @@ static const char *take_master(const struct lw__reply *reply, struct lw__master 
     }
     text = field(reply, "flags", &length);
     ret->down = text != NULL && is_down(text);
-    ret->leaving = text != NULL && has_flag(text, "failover_in_progress");
+    ret->moving = text != NULL && has_flag(text, "failover_in_progress");
+    ret->for_ms = take_time(reply);
     return text != NULL ? NULL : "flags";
 }
 
