@@ -283,6 +283,7 @@ static void make_unkilled(struct plan *plan)
     plan->listed = SENTINELS;
     plan->actors = 1;
     plan->think_us = 2 * SECOND;
+    plan->brief = false;
     plan->lengthened = true;
     plan->name_lag_us = ONE_OF(1, 3) * SECOND;
     plan->split_us = 500 * MS;

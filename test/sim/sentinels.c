@@ -264,14 +264,17 @@ static const struct sentinel *best_informed(void)
 bool sentinels_lead_to(unsigned server, int64_t for_us)
 {
     const struct sentinel *best = best_informed();
+    unsigned useful = 0;
 
     for (unsigned i = 0; i < SENTINELS; i++) {
         if (sentinels[i].since_us > world.now_us - for_us ||
             sentinels[i].frozen_until_us > world.now_us - for_us) {
             return true;
         }
+        useful += is_useful(&sentinels[i]);
     }
-    return best == NULL || masters[said_epoch(best)] == server;
+    /* one alone is believed only if it is later than what is followed */
+    return useful * 2 <= SENTINELS || masters[said_epoch(best)] == server;
 }
 
 bool sentinels_agree(int64_t for_us)
