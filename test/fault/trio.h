@@ -50,6 +50,9 @@ void trio_stand(void);
 void trio_check(void);
 /* Until all sentinels that run tell another master than the last one, and it is one. */
 void trio_switched(void);
+/* Until the replicas have all that the leader had written when this was called. (WAIT
+ * would have the gates wait, too.) */
+void trio_agree(void);
 /* The leader takes no writes any more, and its replicas have all that it took. */
 void trio_freeze(void);
 /* A sentinel promotes a replica while the master is well. */
