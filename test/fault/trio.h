@@ -23,7 +23,6 @@
 #include "sentinel.h"
 
 #define TRIO 3
-#define TRIO_DOWN_MS 500
 
 /* With the stage, for CELLS_RUN. */
 int trio_open(void **state);
