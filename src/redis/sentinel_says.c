@@ -115,6 +115,14 @@ static bool is_down(const char *flags)
     return has_flag(flags, "s_down") || has_flag(flags, "o_down");
 }
 
+/* Who replaces the master goes on telling of the old one until all replicas follow the
+ * new one, but under the new one's epoch as soon as that is promoted; and when all others
+ * have been told. */
+static int64_t epoch_of(int64_t told, const char *flags)
+{
+    return told > 0 && has_flag(flags, "failover_in_progress") ? told - 1 : told;
+}
+
 /* The field that makes it useless; NULL: none does. */
 static const char *take_master(const struct lw__reply *reply, struct lw__master *ret)
 {
@@ -130,8 +138,12 @@ static const char *take_master(const struct lw__reply *reply, struct lw__master 
         return "config-epoch";
     }
     text = field(reply, "flags", &length);
-    ret->down = text != NULL && is_down(text);
-    return text != NULL ? NULL : "flags";
+    if (text == NULL) {
+        return "flags";
+    }
+    ret->down = is_down(text);
+    ret->epoch = epoch_of(ret->epoch, text);
+    return NULL;
 }
 
 bool lw__sentinel_says_master(const struct lw__reply *reply, struct lw__master *ret,

@@ -19,7 +19,8 @@ struct lw__place {
 
 struct lw__master {
     struct lw__place place;
-    int64_t epoch; /* of the configuration that made it so: the highest is the latest */
+    int64_t epoch; /* of the configuration that made it so: the highest is the latest;
+                    * one less while it is being replaced */
     bool down;     /* as far as who says this can see */
 };
 

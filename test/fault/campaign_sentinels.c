@@ -162,6 +162,7 @@ static void thaw(int round)
 {
     (void)round;
     server_resume(trio_server(old));
+    (void)trio_takes(old, "CLIENT UNPAUSE"); /* frozen or not, it works like any master */
     trio_stand();
     assert_int_equal(trio_clients(old), 0);
 }
@@ -309,32 +310,32 @@ static void catch_up(int round)
         .wait_ms = STAGE_WAIT_MS                                                         \
     }
 
-CAMPAIGN(killed_master, .strike = kill_frozen, .mend = come_back, SENTINELS)
-CAMPAIGN(killed_master_with_its_last_writes, .strike = kill_unheard, .mend = come_back,
+CAMPAIGN(master_killed, .strike = kill_frozen, .mend = come_back, SENTINELS)
+CAMPAIGN(master_killed_with_its_last_writes, .strike = kill_unheard, .mend = come_back,
          .one_at_a_time = true, SENTINELS)
-CAMPAIGN(stopped_master_that_thaws, .strike = stop, .mend = thaw, SENTINELS)
+CAMPAIGN(master_stopped_that_thaws, .strike = stop, .mend = thaw, SENTINELS)
 CAMPAIGN(master_replaced_by_order, .strike = fail_over, .mend = stand, SENTINELS)
-CAMPAIGN(clients_parted_from_master, .strike = part_clients_from_master,
+CAMPAIGN(parted_clients_and_master, .strike = part_clients_from_master,
          .mend = join_clients_and_master, SENTINELS)
-CAMPAIGN(clients_parted_from_sentinels, .strike = part_clients_from_sentinels,
+CAMPAIGN(parted_clients_and_sentinels, .strike = part_clients_from_sentinels,
          .mend = join_clients_and_sentinels, SENTINELS)
-CAMPAIGN(master_parted_from_servers, .strike = part_master_from_servers,
+CAMPAIGN(parted_master_and_servers, .strike = part_master_from_servers,
          .mend = join_master_and_servers, SENTINELS)
 CAMPAIGN(sentinels_away, .strike = sentinels_away, .mend = sentinels_back, SENTINELS)
-CAMPAIGN(sentinel_that_lags, .strike = lag, .mend = catch_up, SENTINELS)
+CAMPAIGN(sentinel_lags, .strike = lag, .mend = catch_up, SENTINELS)
 
 int main(int argc, char **argv)
 {
     static const struct cell cells[] = {
-        PLAY(campaign_killed_master),
-        PLAY(campaign_killed_master_with_its_last_writes),
-        PLAY(campaign_stopped_master_that_thaws),
+        PLAY(campaign_master_killed),
+        PLAY(campaign_master_killed_with_its_last_writes),
+        PLAY(campaign_master_stopped_that_thaws),
         PLAY(campaign_master_replaced_by_order),
-        PLAY(campaign_clients_parted_from_master),
-        PLAY(campaign_clients_parted_from_sentinels),
-        PLAY(campaign_master_parted_from_servers),
+        PLAY(campaign_parted_clients_and_master),
+        PLAY(campaign_parted_clients_and_sentinels),
+        PLAY(campaign_parted_master_and_servers),
         PLAY(campaign_sentinels_away),
-        PLAY(campaign_sentinel_that_lags),
+        PLAY(campaign_sentinel_lags),
     };
 
     (void)argc;

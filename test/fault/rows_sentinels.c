@@ -360,12 +360,12 @@ static int writes_taken(const char *args)
     return taken;
 }
 
-CELL(thawed_master__takes_writes)
+CELL(old_master_thaws__takes_writes)
 {
     assert_true(writes_taken("") > 10);
 }
 
-CELL(thawed_master_that_wants_replicas__takes_one_write_at_most)
+CELL(old_master_that_wants_replicas_thaws__takes_one_write_at_most)
 {
     assert_true(
         writes_taken("--min-replicas-to-write 1 --min-replicas-max-lag 2") <= 1);
@@ -390,8 +390,8 @@ int main(int argc, char **argv)
         PLAY(sentinels_away__waiter_W1),
         PLAY(sentinels_away__waiter_W2),
         PLAY(sentinels_away__release_OK),
-        PLAY(thawed_master__takes_writes),
-        PLAY(thawed_master_that_wants_replicas__takes_one_write_at_most),
+        PLAY(old_master_thaws__takes_writes),
+        PLAY(old_master_that_wants_replicas_thaws__takes_one_write_at_most),
     };
 
     (void)argc;

@@ -14,13 +14,13 @@
 
 #define PAUSE_MS 20000
 #define ASK_EVERY_MS 10
-#define LONGER 4 /* so that it is above a second, the usual period of PING */
+#define LONGER 3 /* so that it is above a second, the usual period of PING */
 #define SERVERS_ADDRESS "127.0.0.3"
 #define SENTINELS_ADDRESS "127.0.0.2"
 
 /* Each another one, or they elect in vain some times, and again after seconds; with the
  * second one it is down. */
-static const int down_ms[TRIO] = {350, 500, 1000};
+static const int down_ms[TRIO] = {500, 600, 1200};
 
 static struct {
     struct server servers[TRIO];
@@ -403,10 +403,11 @@ static void write_configuration(int sentinel)
 
 /* Redis 6.2 has no such words: then it takes longer. The first PING is sent only when a
  * period is over, which is never longer than down-after: without an own one, who has just
- * become the master is called down for a moment, some times by two. */
+ * become the master is called down for a moment, some times by two. What a replica has told
+ * counts for five periods, and it is asked once a second. */
 static void hurry(const struct sentinel *sentinel)
 {
-    freeReplyObject(redisCommand(sentinel->admin, "SENTINEL DEBUG ping-period 100"));
+    freeReplyObject(redisCommand(sentinel->admin, "SENTINEL DEBUG ping-period 300"));
     freeReplyObject(redisCommand(sentinel->admin, "SENTINEL DEBUG publish-period 200"));
     freeReplyObject(redisCommand(sentinel->admin, "SENTINEL DEBUG info-period 500"));
     freeReplyObject(redisCommand(sentinel->admin, "SENTINEL DEBUG tilt-period 500"));

@@ -285,6 +285,40 @@ static void test_a_switch_that_was_missed_is_found_at_a_heartbeat(void **state)
     assert_int_equal(scene->failovers, 1);
 }
 
+/* Who has the one promoted tells of the old one for some time, under the new epoch. */
+static void test_who_replaces_the_master_is_not_believed_beside_others(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 50;
+    both_at_first(scene, 2);
+    names(&scene->s[0], &scene->m[0], 2, "master,failover_in_progress");
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    await(scene, BOTH_TURN);
+    UNTIL(scene, strstr(scene->trace + scene->read, "a at M2; ") != NULL &&
+                     strstr(scene->trace + scene->read, "b at M2; ") != NULL);
+    assert_int_equal(scene->failovers, 1);
+}
+
+/* Nor where it is the only one who answers. */
+static void test_who_replaces_the_master_does_not_lead_back(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 50;
+    both_at_first(scene, 2);
+    names(&scene->s[0], &scene->m[0], 2, "master,failover_in_progress");
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    await(scene, BOTH_TURN);
+    UNTIL(scene, strstr(scene->trace + scene->read, "a at M2; ") != NULL &&
+                     strstr(scene->trace + scene->read, "b at M2; ") != NULL);
+    scene->s[1].mute = true;
+    for (int asked = scene->s[0].asked; scene->s[0].asked < asked + 3;) {
+        scene_turn(scene, lw__now_us() + 30000000, "three heartbeats");
+    }
+    assert_int_equal(scene->failovers, 1);
+}
+
 /* Between the answer and the subscription, with no heartbeat near. */
 static void test_a_switch_before_the_subscription_is_found_with_it(void **state)
 {
@@ -635,6 +669,8 @@ int main(void)
         TEST(test_who_is_no_master_is_left_and_asked_about_again),
         TEST(test_a_switch_that_is_told_turns_both_at_once),
         TEST(test_a_switch_that_was_missed_is_found_at_a_heartbeat),
+        TEST(test_who_replaces_the_master_is_not_believed_beside_others),
+        TEST(test_who_replaces_the_master_does_not_lead_back),
         TEST(test_a_switch_before_the_subscription_is_found_with_it),
         TEST(test_answers_of_before_a_switch_do_not_lead_back),
         TEST(test_one_that_lags_does_not_lead_back),

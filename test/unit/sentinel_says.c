@@ -131,6 +131,24 @@ static void test_who_is_down(void **state)
     }
 }
 
+/* The epoch may be the next one's already. */
+static void test_who_is_being_replaced(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        master("ip h port 1 config-epoch 7 flags master,failover_in_progress")
+            .master.epoch,
+        6);
+    assert_int_equal(
+        master("ip h port 1 config-epoch 0 flags failover_in_progress,master")
+            .master.epoch,
+        0);
+    assert_int_equal(
+        master("ip h port 1 config-epoch 7 flags master,failover_in_progres")
+            .master.epoch,
+        7);
+}
+
 /* Each with the field that is told of. */
 static const char *const bad[][2] = {
     {"", "ip"},
@@ -283,6 +301,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_master),
         cmocka_unit_test(test_who_is_down),
+        cmocka_unit_test(test_who_is_being_replaced),
         cmocka_unit_test(test_what_is_of_no_use_is_told),
         cmocka_unit_test(test_errors_and_other_types),
         cmocka_unit_test(test_no_nul_gets_through),
