@@ -57,8 +57,7 @@ static void expect_loss(int64_t since_us, long long offset, long long last)
                   stage.test, lost);
     assert_true(lost > 0);
     more_grants();
-    assert_true(way->holder == LW_REDISSON ||
-                trio_number(trio_leader(), NUMBERS) > last);
+    assert_true(way->holder == LW_REDISSON || trio_number(trio_leader(), NUMBERS) > last);
 }
 
 static void expect_loss_of_old(int64_t since_us)
@@ -306,9 +305,8 @@ static void catch_up(int round)
 
 /* Whoever waits is served, however long that takes. */
 #define SENTINELS                                                                        \
-    .scene = scene, .check = trio_check, .strikes = 3, .wishes = {                       \
-        .wait_ms = STAGE_WAIT_MS                                                         \
-    }
+    .scene = scene, .check = trio_check, .strikes = 3,                                   \
+    .wishes = {.wait_ms = STAGE_WAIT_MS}
 
 CAMPAIGN(master_killed, .strike = kill_frozen, .mend = come_back, SENTINELS)
 CAMPAIGN(master_killed_with_its_last_writes, .strike = kill_unheard, .mend = come_back,

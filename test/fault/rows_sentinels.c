@@ -18,11 +18,11 @@
  * has it leave a server that is silent. */
 static struct peer *patient_at(const char *label)
 {
-    struct peer *peer = peer_start_at(
-        label, trio_url(),
-        client_of(.local_turns = way->turns, .claim_ms = 1000, .backoff_max_ms = 200,
-                  .request_timeout_ms = PATIENT_MS, .connect_timeout_ms = 2000,
-                  .close_timeout_ms = 3000));
+    struct peer *peer =
+        peer_start_at(label, trio_url(),
+                      client_of(.local_turns = way->turns, .claim_ms = 1000,
+                                .backoff_max_ms = 200, .request_timeout_ms = PATIENT_MS,
+                                .connect_timeout_ms = 2000, .close_timeout_ms = 3000));
 
     peer_wait_ready(peer);
     return peer;
@@ -33,6 +33,7 @@ static void until_led(int clients, int old)
 {
     UNTIL(proxy_count(trio_gate(trio_leader()), SUBSCRIPTION) >= clients &&
           trio_clients(old) == 0);
+    trio_check();
     for (struct peer *peer = peers; peer != NULL; peer = peer->next) {
         UNTIL(peer->up);
         assert_int_equal(peer_stats(peer).failovers, 1);
@@ -250,7 +251,8 @@ CELL(old_master_lives_on__release_resent_OK)
     thaw(old);
 }
 
-/* Nothing is wrong with it: a replica was promoted by order, and it hears of that last. */
+/* Nothing is wrong with it: a replica was promoted by order, and it hears of that last.
+ */
 CELL(old_master_is_replaced_by_order__waiter_leaves_W1)
 {
     struct hold *A, *B;
@@ -367,8 +369,7 @@ CELL(old_master_thaws__takes_writes)
 
 CELL(old_master_that_wants_replicas_thaws__takes_one_write_at_most)
 {
-    assert_true(
-        writes_taken("--min-replicas-to-write 1 --min-replicas-max-lag 2") <= 1);
+    assert_true(writes_taken("--min-replicas-to-write 1 --min-replicas-max-lag 2") <= 1);
 }
 
 int main(int argc, char **argv)

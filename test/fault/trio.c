@@ -120,9 +120,8 @@ long long trio_number(int server, const char *key)
 
     (void)snprintf(command, sizeof(command), "GET %s", key);
     redisReply *reply = ask(server, command);
-    long long number = reply != NULL && reply->type == REDIS_REPLY_STRING
-                           ? atoll(reply->str)
-                           : -1;
+    long long number =
+        reply != NULL && reply->type == REDIS_REPLY_STRING ? atoll(reply->str) : -1;
     freeReplyObject(reply);
     return number;
 }
@@ -176,11 +175,11 @@ static int are_well(int sentinel, const char *of, const char *flags)
 
     for (size_t i = 0; reply != NULL && i < reply->elements; i++) {
         const redisReply *one = reply->element[i];
-        well += strcmp(sentinel_field(one, "flags"), flags) == 0 &&
-                (strcmp(of, "REPLICAS") != 0 ||
-                 (strcmp(sentinel_field(one, "master-link-status"), "ok") == 0 &&
-                  strcmp(sentinel_field(one, "master-port"), port_of(trio.leading)) ==
-                      0));
+        well +=
+            strcmp(sentinel_field(one, "flags"), flags) == 0 &&
+            (strcmp(of, "REPLICAS") != 0 ||
+             (strcmp(sentinel_field(one, "master-link-status"), "ok") == 0 &&
+              strcmp(sentinel_field(one, "master-port"), port_of(trio.leading)) == 0));
     }
     freeReplyObject(reply);
     return well;
@@ -403,8 +402,8 @@ static void write_configuration(int sentinel)
 
 /* Redis 6.2 has no such words: then it takes longer. The first PING is sent only when a
  * period is over, which is never longer than down-after: without an own one, who has just
- * become the master is called down for a moment, some times by two. What a replica has told
- * counts for five periods, and it is asked once a second. */
+ * become the master is called down for a moment, some times by two. What a replica has
+ * told counts for five periods, and it is asked once a second. */
 static void hurry(const struct sentinel *sentinel)
 {
     freeReplyObject(redisCommand(sentinel->admin, "SENTINEL DEBUG ping-period 300"));

@@ -143,10 +143,9 @@ static void test_who_is_being_replaced(void **state)
         master("ip h port 1 config-epoch 0 flags failover_in_progress,master")
             .master.epoch,
         0);
-    assert_int_equal(
-        master("ip h port 1 config-epoch 7 flags master,failover_in_progres")
-            .master.epoch,
-        7);
+    assert_int_equal(master("ip h port 1 config-epoch 7 flags master,failover_in_progres")
+                         .master.epoch,
+                     7);
 }
 
 /* Each with the field that is told of. */
