@@ -121,8 +121,7 @@ void workers_fork(void)
 
 static void note_loss(enum what what, int64_t time_us)
 {
-    struct record record = {
-        .time_us = time_us, .client = DRIVER, .what = (uint16_t)what};
+    struct record record = {.time_us = time_us, .client = DRIVER, .what = (uint16_t)what};
 
     history_note(crew.driver, &record);
 }
