@@ -12,7 +12,7 @@
 
 #include <stdio.h>
 
-#define PATIENT_MS 20000 /* no answer in so long: longer than any failover here */
+#define PATIENT_MS 40000 /* no answer in so long: longer than any failover here */
 
 /* One that gives up on nothing while a failover takes place: only what sentinels tell
  * has it leave a server that is silent. */
