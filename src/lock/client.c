@@ -218,3 +218,21 @@ int lw_client_stats(const struct lw_client *client, struct lw_stats *ret)
 
     return given ? 0 : LW_EINVAL;
 }
+
+int lw_client_master(const struct lw_client *client, struct lw_master *ret)
+{
+    struct lw_master master = LW_MASTER_INIT;
+    int status;
+
+    if (ret->size < sizeof(ret->size)) {
+        return LW_EINVAL;
+    }
+    if (client->closing || lw__forked_is_child(&client->forked)) {
+        return LW_ECLOSED;
+    }
+    status = lw__node_master(client->node, &master);
+    if (status == 0) {
+        (void)lw__sized_give(ret, ret->size, &master, sizeof(master));
+    }
+    return status;
+}

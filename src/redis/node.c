@@ -194,6 +194,12 @@ void lw__node_abandon(struct lw__node *node)
     free(node);
 }
 
+int lw__node_master(const struct lw__node *node, struct lw_master *ret)
+{
+    return node->sentinels != NULL ? lw__sentinel_master(node->sentinels, ret)
+                                   : LW_EINVAL;
+}
+
 bool lw__node_is_up(const struct lw__node *node)
 {
     return node->up;

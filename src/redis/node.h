@@ -19,6 +19,7 @@
 struct lw__command;
 struct lw__command_type;
 struct lw__node;
+struct lw_master;
 struct lw_stats;
 
 struct lw__node_events {
@@ -42,6 +43,10 @@ int lw__node_new(const struct lw__node_options *options,
 /* Silent; commands in flight are forgotten. NULL is fine. */
 void lw__node_free(struct lw__node *node);
 void lw__node_abandon(struct lw__node *node); /* in a forked child, in place of free */
+
+/* The master that sentinels lead to. LW_EINVAL: there are no sentinels; LW_ECONN: they
+ * have led to none so far. */
+int lw__node_master(const struct lw__node *node, struct lw_master *ret);
 
 bool lw__node_is_up(const struct lw__node *node);
 bool lw__node_is_backing_off(const struct lw__node *node);

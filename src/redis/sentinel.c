@@ -9,8 +9,8 @@
  *
  * Failures: an answer that says down leads nowhere, but what is older than it is not
  * believed either; one that is older than the master that is followed counts only when
- * nobody can say better in time. Nobody useful: who wants the way is told what each
- * sentinel said, and a connection that stands is left alone. */
+ * most of the listed ones say so, and nobody better in time. Nobody useful: who wants the
+ * way is told what each sentinel said, and a connection that stands is left alone. */
 #include "redis/sentinel.h"
 
 #include "base/log.h"
@@ -26,6 +26,7 @@
 #include <syslog.h>
 
 #define MOST LW__URL_HOSTS /* sentinels, learnt ones included */
+#define DOUBTS 3           /* rounds */
 #define LATER_US (200 * (int64_t)LW__MS)
 
 struct lw__sentinels {
@@ -36,13 +37,19 @@ struct lw__sentinels {
     size_t count;
     struct lw__way *ways;     /* that are guided */
     struct lw__master master; /* that is followed; no host: none yet */
+    int64_t master_us;        /* when its for_ms was as it says */
+    int doubts; /* rounds in a row in which most named another place, of no later epoch */
+    bool unconvinced_told; /* of this one */
     struct lw__follow follow;
     struct lw__timer heartbeat; /* set since the first way was wanted */
 
     /* While all are asked: */
     bool asking, answered; /* one of them has something to believe */
+    bool again;            /* what was said already may be of before something */
     int64_t limit_us;
-    struct lw__timer round; /* ends it */
+    struct lw__timer round;   /* ends it */
+    struct lw__deferred over; /* its time is, but has all been read that has arrived? */
+    bool looked;              /* the loop has read since */
 };
 
 static struct lw__loop *loop_of(const struct lw__sentinels *set)
@@ -112,13 +119,31 @@ static void know(struct lw__sentinels *set, struct lw__way *way)
 
 /* ---- what is believed ---- */
 
-static void adopt(struct lw__sentinels *set, const struct lw__master *master)
+/* What is said at `now_us` of whom to follow. Where it does not say for how long that has
+ * been the master, what was known of the same one goes on. */
+static void note(struct lw__sentinels *set, const struct lw__master *master,
+                 int64_t now_us)
+{
+    int64_t for_ms = is_followed(set, master) ? set->master.for_ms : -1;
+
+    set->master = *master;
+    if (master->for_ms >= 0 || for_ms < 0) {
+        set->master_us = now_us;
+    } else {
+        set->master.for_ms = for_ms;
+    }
+}
+
+static void adopt(struct lw__sentinels *set, const struct lw__master *master,
+                  int64_t now_us)
 {
     const struct lw__place old = set->master.place;
     bool moves = follows_one(set) && !is_followed(set, master);
     char why[LW__WHY];
 
-    set->master = *master;
+    note(set, master, now_us);
+    set->doubts = 0;
+    set->unconvinced_told = false;
     if (!moves) {
         return;
     }
@@ -148,7 +173,7 @@ static void ask_all(struct lw__sentinels *set)
         return;
     }
     set->asking = true;
-    set->answered = false;
+    set->answered = set->again = false;
     set->limit_us = /* the half of it is for the connection */
         lw__now_us() + (int64_t)set->access.connect_timeout_ms * LW__MS / 2;
     lw__timer_set(loop_of(set), &set->round, set->limit_us);
@@ -191,24 +216,90 @@ static void look_after_follow(struct lw__sentinels *set, const struct lw__sentin
     }
 }
 
-static void conclude(void *arg)
+/* What is not later than what is followed, and somewhere else, is of one that lags or
+ * was cut off, is another name of the same server, or is of sentinels that were set up
+ * anew and count anew. Most of those that were listed must agree; where nobody wants the
+ * way, most of all that are known, again and again. */
+static bool is_convincing(struct lw__sentinels *set, const struct lw__master *said)
 {
-    struct lw__sentinels *set = arg;
+    if (!follows_one(set) || lw__sentinel_is_later(said, &set->master)) {
+        return true;
+    }
+    if (!lw__sentinel_believe_most(set->all, false)) {
+        return false;
+    }
+    set->doubts = is_followed(set, said) ? 0 : set->doubts + 1;
+    return set->doubts == 0 || first_wanted(set) != NULL ||
+           (set->doubts >= DOUBTS && lw__sentinel_believe_most(set->all, true));
+}
+
+/* Who wants the way is led to where the master was known to be last. */
+static void tell_unconvinced(struct lw__sentinels *set, const struct lw__place *named)
+{
+    if (first_wanted(set) == NULL || set->unconvinced_told) {
+        return;
+    }
+    set->unconvinced_told = true;
+    lw__log(
+        set->access.log, LOG_WARNING,
+        "too few of the listed sentinels answer to believe that the master is %.60s:%u "
+        "by no later configuration than that of %.60s:%u",
+        named->host, (unsigned)named->port, set->master.place.host,
+        (unsigned)set->master.place.port);
+}
+
+static void believe(struct lw__sentinels *set, struct lw__sentinel *best)
+{
+    lw__sentinel_believe_some(set->all);
+    if (is_convincing(set, &best->said)) {
+        adopt(set, &best->said, best->said_us);
+    } else if (!is_followed(set, &best->said)) {
+        tell_unconvinced(set, &best->said.place);
+    }
+    look_after_follow(set, best);
+    lw__sentinel_ask_others(best);
+    lead(set);
+}
+
+static void conclude(struct lw__sentinels *set)
+{
     struct lw__sentinel *best = lw__sentinel_believe(set->all, &set->master);
 
     set->asking = false;
     lw__timer_cancel(loop_of(set), &set->round);
     if (best == NULL || best->said.down) {
         lead_nowhere(set);
-        return;
+    } else {
+        believe(set, best);
     }
-    if (best->said.epoch >= set->master.epoch || first_wanted(set) != NULL ||
-        is_followed(set, &best->said)) { /* sentinels that were set up anew count anew */
-        adopt(set, &best->said);
+    if (set->again) {
+        ask_all(set);
     }
-    look_after_follow(set, best);
-    lw__sentinel_ask_others(best);
-    lead(set);
+}
+
+/* A loop that stalled is no reason to pass over what has arrived meanwhile: first all of
+ * it may be read, for which a whole turn has to pass. */
+static void round_over(void *arg)
+{
+    struct lw__sentinels *set = arg;
+
+    if (!set->asking || lw__timer_is_set(&set->round)) {
+        return; /* another one has begun, or there is time */
+    }
+    if (set->looked) {
+        conclude(set);
+    } else {
+        set->looked = true;
+        lw__defer(loop_of(set), &set->over, false);
+    }
+}
+
+static void round_due(void *arg)
+{
+    struct lw__sentinels *set = arg;
+
+    set->looked = false;
+    lw__defer(loop_of(set), &set->over, false);
 }
 
 /* Too late for the round that asked. */
@@ -216,8 +307,9 @@ static void heard_late(struct lw__sentinels *set, const struct lw__sentinel *sen
 {
     const struct lw__master *said = &sentinel->said;
 
-    if (sentinel->useful && follows_one(set) && said->epoch > set->master.epoch &&
-        !said->down && !is_followed(set, said)) {
+    if (sentinel->useful && follows_one(set) &&
+        lw__sentinel_is_later(said, &set->master) && !said->down &&
+        !is_followed(set, said)) {
         ask_all(set);
     }
 }
@@ -227,7 +319,8 @@ static bool has_answer(const struct lw__sentinels *set)
 {
     const struct lw__sentinel *best = lw__sentinel_believe(set->all, &set->master);
 
-    return best != NULL && !best->said.down && best->said.epoch >= set->master.epoch;
+    return best != NULL && !best->said.down &&
+           !lw__sentinel_is_later(&set->master, &best->said);
 }
 
 static void heard(void *arg, struct lw__sentinel *sentinel)
@@ -235,9 +328,6 @@ static void heard(void *arg, struct lw__sentinel *sentinel)
     struct lw__sentinels *set = arg;
     int64_t end_us = lw__now_us() + LATER_US;
 
-    if (sentinel->useful && !sentinel->said.down) {
-        sentinel->useless_told = false;
-    }
     if (!set->asking) {
         heard_late(set, sentinel);
     } else if (!lw__sentinel_believe_waits(set->all)) {
@@ -275,13 +365,29 @@ static void heartbeat(void *arg)
 
 /* ---- what is told unasked ---- */
 
-static void following(void *arg)
+/* Answers that are on their way may be older than what was told. */
+static void begin_anew(struct lw__sentinels *set)
 {
-    ask_all(arg);
+    set->asking = false;
+    for (struct lw__sentinel *one = set->all; one != NULL; one = one->next) {
+        lw__sentinel_ask_forget(one);
+    }
+    ask_all(set);
 }
 
-/* The epoch is not told, but is higher than that of the master before. Answers that are
- * on their way may be older than this. */
+/* One who keeps beginning to tell must not keep a round from its end. */
+static void following(void *arg)
+{
+    struct lw__sentinels *set = arg;
+
+    if (set->asking) {
+        set->again = true;
+    } else {
+        begin_anew(set);
+    }
+}
+
+/* The epoch is not told, but is higher than that of the master before. */
 static void switched(void *arg, const struct lw__place *to)
 {
     struct lw__sentinels *set = arg;
@@ -290,9 +396,8 @@ static void switched(void *arg, const struct lw__place *to)
     if (is_followed(set, &master)) {
         return;
     }
-    adopt(set, &master);
-    set->asking = false;
-    ask_all(set);
+    adopt(set, &master, lw__now_us());
+    begin_anew(set);
 }
 
 /* ---- who there is ---- */
@@ -393,7 +498,8 @@ int lw__sentinel_new(const struct lw__sentinel_options *options,
     set->access.guide = NULL;
     set->access.db = 0;
     lw__timer_init(&set->heartbeat, heartbeat, set);
-    lw__timer_init(&set->round, conclude, set);
+    lw__timer_init(&set->round, round_due, set);
+    lw__defer_init(&set->over, round_over, set);
     lw__sentinel_follow_init(&set->follow, &set->access, options->service, &follow_events,
                              set);
     if (add_listed(set) != 0) {
@@ -412,6 +518,25 @@ void lw__sentinel_guide(struct lw__sentinels *sentinels, struct lw__access *acce
     access->guide_arg = sentinels;
 }
 
+int lw__sentinel_master(const struct lw__sentinels *sentinels, struct lw_master *ret)
+{
+    const struct lw__master *master = &sentinels->master;
+
+    _Static_assert(sizeof(ret->host) == sizeof(master->place.host),
+                   "public, and no less");
+    if (!follows_one(sentinels)) {
+        return LW_ECONN;
+    }
+    (void)snprintf(ret->service, sizeof(ret->service), "%s", sentinels->options.service);
+    (void)snprintf(ret->host, sizeof(ret->host), "%s", master->place.host);
+    ret->port = master->place.port;
+    ret->for_ms = master->for_ms;
+    if (ret->for_ms >= 0) {
+        ret->for_ms += (lw__now_us() - sentinels->master_us) / LW__MS;
+    }
+    return 0;
+}
+
 void lw__sentinel_free(struct lw__sentinels *sentinels)
 {
     struct lw__sentinel *one, *next;
@@ -426,6 +551,7 @@ void lw__sentinel_free(struct lw__sentinels *sentinels)
     lw__session_stop(&sentinels->follow.session);
     lw__timer_cancel(loop_of(sentinels), &sentinels->heartbeat);
     lw__timer_cancel(loop_of(sentinels), &sentinels->round);
+    lw__defer_cancel(loop_of(sentinels), &sentinels->over);
     lw__timer_unreserve(loop_of(sentinels), 3);
     free(sentinels);
 }

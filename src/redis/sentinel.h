@@ -15,6 +15,7 @@
 
 struct lw__access;
 struct lw__sentinels;
+struct lw_master;
 
 /* All that is pointed at lives as long as they. */
 struct lw__sentinel_options {
@@ -32,6 +33,8 @@ int lw__sentinel_new(const struct lw__sentinel_options *options,
                      struct lw__sentinels **ret);
 /* Sessions of this access are guided from now on. */
 void lw__sentinel_guide(struct lw__sentinels *sentinels, struct lw__access *access);
+/* The master that is followed. LW_ECONN, and nothing is done: there was none yet. */
+int lw__sentinel_master(const struct lw__sentinels *sentinels, struct lw_master *ret);
 /* All that were guided must be stopped. NULL is fine. */
 void lw__sentinel_free(struct lw__sentinels *sentinels);
 void lw__sentinel_abandon(struct lw__sentinels *sentinels); /* in a forked child */

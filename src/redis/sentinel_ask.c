@@ -6,6 +6,7 @@
 #include "redis/sentinel_inside.h"
 
 #include "base/owner.h"
+#include "loop/now.h"
 #include "loop/timer.h"
 #include "redis/reply.h"
 
@@ -21,12 +22,19 @@ static void heard(struct lw__sentinel *sentinel, bool useful)
     sentinel->events->heard(sentinel->arg, sentinel);
 }
 
+static void ask_now(struct lw__sentinel *sentinel);
+
 static void master_told(struct lw__request *request, const struct lw__reply *reply)
 {
     struct lw__sentinel *sentinel =
         LW__OWNER(struct lw__sentinel, master_request, request);
 
-    heard(sentinel, lw__sentinel_says_master(reply, &sentinel->said, sentinel->why));
+    if (sentinel->stale) {
+        ask_now(sentinel);
+    } else {
+        sentinel->said_us = lw__now_us();
+        heard(sentinel, lw__sentinel_says_master(reply, &sentinel->said, sentinel->why));
+    }
 }
 
 static void others_told(struct lw__request *request, const struct lw__reply *reply)
@@ -49,14 +57,19 @@ static void say(struct lw__sentinel *sentinel, struct lw__request *request,
     }
 }
 
-static void ready(void *arg)
+static void ask_now(struct lw__sentinel *sentinel)
 {
     static const struct lw__request_type type = {master_told, NULL};
-    struct lw__sentinel *sentinel = arg;
 
+    sentinel->stale = sentinel->stale && sentinel->master_request.prev != NULL;
     if (sentinel->open) {
         say(sentinel, &sentinel->master_request, &type, "MASTER");
     }
+}
+
+static void ready(void *arg)
+{
+    ask_now(arg);
 }
 
 static void lost(void *arg, const char *why)
@@ -78,11 +91,16 @@ void lw__sentinel_ask(struct lw__sentinel *sentinel)
 {
     sentinel->open = true;
     if (lw__sentinel_ask_stands(sentinel)) {
-        ready(sentinel);
+        ask_now(sentinel);
     } else if (sentinel->session.state != LW__SESSION_CONNECTING) {
         lw__session_stop(&sentinel->session);
         lw__session_start(&sentinel->session);
     }
+}
+
+void lw__sentinel_ask_forget(struct lw__sentinel *sentinel)
+{
+    sentinel->stale = sentinel->master_request.prev != NULL;
 }
 
 void lw__sentinel_ask_others(struct lw__sentinel *sentinel)

@@ -11,11 +11,18 @@
 #include <stdio.h>
 #include <syslog.h>
 
+/* Who has promoted a replica counts its epoch at once, but names the old master until the
+ * failover is over; to others it has already told the new one. */
+bool lw__sentinel_is_later(const struct lw__master *a, const struct lw__master *b)
+{
+    return a->epoch != b->epoch ? a->epoch > b->epoch : b->moving && !a->moving;
+}
+
 static bool is_better(const struct lw__master *a, const struct lw__master *b,
                       const struct lw__master *followed)
 {
-    if (a->epoch != b->epoch) {
-        return a->epoch > b->epoch;
+    if (lw__sentinel_is_later(a, b) || lw__sentinel_is_later(b, a)) {
+        return lw__sentinel_is_later(a, b);
     }
     if (a->down != b->down) {
         return b->down;
@@ -37,6 +44,19 @@ struct lw__sentinel *lw__sentinel_believe(struct lw__sentinel *all,
         }
     }
     return best;
+}
+
+bool lw__sentinel_believe_most(const struct lw__sentinel *all, bool learnt_too)
+{
+    int count = 0, heard = 0;
+
+    for (; all != NULL; all = all->next) {
+        if (learnt_too || !all->learnt) {
+            count++;
+            heard += !all->open && all->useful;
+        }
+    }
+    return heard * 2 > count;
 }
 
 bool lw__sentinel_believe_waits(const struct lw__sentinel *all)
@@ -63,6 +83,13 @@ static void tell(struct lw__sentinel *sentinel)
                 useless_why(sentinel));
     }
     sentinel->useless_told = true;
+}
+
+void lw__sentinel_believe_some(struct lw__sentinel *all)
+{
+    for (; all != NULL; all = all->next) {
+        all->useless_told = all->useless_told && (!all->useful || all->said.down);
+    }
 }
 
 void lw__sentinel_believe_none(struct lw__sentinel *all, char *why, size_t size)

@@ -2,7 +2,8 @@
 /* The subscription to +switch-master, at one sentinel. Must not know what follows from a
  * switch. Happy path: started, subscribed, following(); switched() at each message about
  * the service. When that connection is lost the next attempt goes to another sentinel; a
- * sentinel that forbids the channel ends it until it is started again. */
+ * sentinel that forbids the channel ends it until it is started again, which is done ever
+ * more rarely. */
 #include "redis/sentinel_inside.h"
 
 #include "base/log.h"
@@ -15,6 +16,7 @@
 #include <syslog.h>
 
 #define CHANNEL "+switch-master"
+#define PAUSE_MAX 1000 /* starts */
 
 static void subscribe(struct lw__follow *follow)
 {
@@ -41,6 +43,10 @@ static void lost(void *arg, const char *why)
     const struct lw__place *next = follow->events->next(follow->arg, &follow->place);
 
     follow->following = false;
+    if (follow->session.state == LW__SESSION_STOPPED) {
+        follow->waits = follow->pause;
+        follow->pause = follow->pause < PAUSE_MAX ? follow->pause * 2 + 1 : PAUSE_MAX;
+    }
     if (follow->session.state == LW__SESSION_STOPPED && !follow->forbidden_told) {
         follow->forbidden_told = true;
         lw__log(follow->access.log, LOG_WARNING,
@@ -64,6 +70,7 @@ static void push(void *arg, const struct lw__reply *reply)
     if (strcasecmp(kind, "message") != 0) {
         if (!follow->following) {
             follow->following = true;
+            follow->pause = 0;
             follow->events->following(follow->arg);
         }
     } else if (lw__sentinel_says_switch(text, length, follow->service, &to)) {
@@ -84,7 +91,12 @@ void lw__sentinel_follow_init(struct lw__follow *follow, const struct lw__access
 
 void lw__sentinel_follow_start(struct lw__follow *follow, const struct lw__place *place)
 {
-    if (follow->session.state == LW__SESSION_STOPPED) {
+    if (follow->session.state != LW__SESSION_STOPPED) {
+        return;
+    }
+    if (follow->waits > 0) {
+        follow->waits--;
+    } else {
         lead(follow, place);
         lw__session_start(&follow->session);
     }

@@ -12,7 +12,8 @@
 #include <string.h>
 #include <strings.h>
 
-#define EPOCH_MAX ((int64_t)1 << 62) /* so that one more can be counted */
+#define EPOCH_MAX ((int64_t)1 << 62)  /* so that one more can be counted */
+#define FOR_MS_MAX ((int64_t)1 << 53) /* so that what passes can be added */
 
 bool lw__sentinel_same_place(const struct lw__place *a, const struct lw__place *b)
 {
@@ -38,14 +39,15 @@ static int64_t number(const char *text, size_t length, int64_t low, int64_t high
     return value >= low && value <= high ? value : -1;
 }
 
-/* An address, or what a name may consist of. */
+/* An address, or what a name may consist of. Over TLS one that begins with a dot would
+ * stand for any name below it. */
 static bool take_host(const char *text, size_t length, char ret[LW__HOST_SIZE])
 {
     static const char legal[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                 "0123456789-._";
     struct lw__address address;
 
-    if (length == 0 || length >= LW__HOST_SIZE) {
+    if (length == 0 || length >= LW__HOST_SIZE || *text == '.') {
         return false;
     }
     memcpy(ret, text, length);
@@ -115,12 +117,18 @@ static bool is_down(const char *flags)
     return has_flag(flags, "s_down") || has_flag(flags, "o_down");
 }
 
-/* Who replaces the master goes on telling of the old one until all replicas follow the
- * new one, but under the new one's epoch as soon as that is promoted; and when all others
- * have been told. */
-static int64_t epoch_of(int64_t told, const char *flags)
+/* The answer is of use without. Of a server that calls itself a replica meanwhile it is
+ * how long it has been that. */
+static int64_t take_time(const struct lw__reply *reply)
 {
-    return told > 0 && has_flag(flags, "failover_in_progress") ? told - 1 : told;
+    size_t length;
+    const char *role = field(reply, "role-reported", &length), *text;
+
+    if (role == NULL || strcmp(role, "master") != 0) {
+        return -1;
+    }
+    text = field(reply, "role-reported-time", &length);
+    return text != NULL ? number(text, length, 0, FOR_MS_MAX) : -1;
 }
 
 /* The field that makes it useless; NULL: none does. */
@@ -138,12 +146,10 @@ static const char *take_master(const struct lw__reply *reply, struct lw__master 
         return "config-epoch";
     }
     text = field(reply, "flags", &length);
-    if (text == NULL) {
-        return "flags";
-    }
-    ret->down = is_down(text);
-    ret->epoch = epoch_of(ret->epoch, text);
-    return NULL;
+    ret->down = text != NULL && is_down(text);
+    ret->moving = text != NULL && has_flag(text, "failover_in_progress");
+    ret->for_ms = take_time(reply);
+    return text != NULL ? NULL : "flags";
 }
 
 bool lw__sentinel_says_master(const struct lw__reply *reply, struct lw__master *ret,

@@ -19,9 +19,10 @@ struct lw__place {
 
 struct lw__master {
     struct lw__place place;
-    int64_t epoch; /* of the configuration that made it so: the highest is the latest;
-                    * one less while it is being replaced */
-    bool down;     /* as far as who says this can see */
+    int64_t epoch;  /* of the configuration that made it so: the highest is the latest */
+    int64_t for_ms; /* it has called itself a master so long; -1: that is not said */
+    bool down;      /* as far as who says this can see */
+    bool moving;    /* a failover is under way: that epoch may be the new place's */
 };
 
 bool lw__sentinel_same_place(const struct lw__place *a, const struct lw__place *b);

@@ -95,6 +95,7 @@ static void check_sentinel(const struct lw__reply *reply)
     if (lw__sentinel_says_master(reply, &master, why)) {
         check_place(&master.place);
         CHECK(master.epoch >= 0 && why[0] == '\0');
+        CHECK(master.for_ms >= -1 && master.for_ms <= LUA_MAX);
     } else {
         CHECK(lw__reply_type(reply) == LW__REPLY_ERROR || why[0] != '\0');
         CHECK(memchr(why, '\0', sizeof(why)) != NULL);

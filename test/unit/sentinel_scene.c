@@ -138,7 +138,7 @@ static void put_place(char *out, size_t size, const struct fake *fake, const cha
 static void say_master(struct connection *connection)
 {
     const struct fake *fake = connection->fake;
-    char out[1024] = "*10\r\n", epoch[16];
+    char out[1024], epoch[16];
 
     connection->owes = fake->mute;
     if (fake->mute) {
@@ -149,10 +149,17 @@ static void say_master(struct connection *connection)
             fake->raw != NULL ? fake->raw : "-ERR No such master with that name\r\n");
         return;
     }
+    (void)snprintf(out, sizeof(out), "*%d\r\n", fake->for_ms != NULL ? 14 : 10);
     put_place(out, sizeof(out), fake->master, fake->flags);
     (void)snprintf(epoch, sizeof(epoch), "%d", fake->epoch);
     put(out, sizeof(out), "config-epoch");
     put(out, sizeof(out), epoch);
+    if (fake->for_ms != NULL) {
+        put(out, sizeof(out), "role-reported");
+        put(out, sizeof(out), "master");
+        put(out, sizeof(out), "role-reported-time");
+        put(out, sizeof(out), fake->for_ms);
+    }
     say(connection, out);
 }
 
@@ -169,6 +176,7 @@ static void subscribe(struct connection *connection)
 {
     struct fake *fake = connection->fake;
 
+    fake->subscriptions++;
     if (fake->subscription != NULL && *fake->subscription != '\0') {
         say(connection, fake->subscription);
         return;

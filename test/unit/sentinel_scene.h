@@ -49,9 +49,11 @@ struct fake {
     struct fake *master;
     int epoch;
     const char *flags, *raw, *others;
+    const char *for_ms;       /* it has been the master; NULL: it does not say */
     bool mute;                /* does not say it yet */
     const char *subscription; /* bytes in place of a confirmation; "": none comes yet */
     int asked, subscribers;   /* questions so far; connections that subscribe now */
+    int subscriptions;        /* commands to subscribe so far */
     char password[64];        /* that it was given last */
     /* A server's */
     const char *role;

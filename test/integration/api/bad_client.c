@@ -208,6 +208,24 @@ static void stats_of_another_size(void **state)
     assert_int_equal(stats.waiting, 7); /* not touched */
 }
 
+static void a_master_where_there_is_no_service(void **state)
+{
+    struct lw_master master = LW_MASTER_INIT;
+
+    (void)state;
+    struct peer *a = peer_ready("a", NULL);
+    assert_int_equal(lw_client_master(a->client, &master), LW_EINVAL);
+    struct peer *b = peer_start_at("b", "redis-sentinel://127.0.0.1:1/x", NULL);
+    assert_int_equal(lw_client_master(b->client, &master), LW_ECONN);
+    assert_string_equal(master.host, ""); /* not touched */
+    master.size = 0;
+    assert_int_equal(lw_client_master(b->client, &master), LW_EINVAL);
+    master.size = sizeof(master);
+    peer_close(b);
+    assert_int_equal(lw_client_master(b->client, &master), LW_ECLOSED);
+    EXPECT("b closed");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +238,7 @@ int main(void)
         STAGE_TEST(client_options_of_another_size),
         STAGE_TEST(a_user_name_and_the_url_s_password),
         STAGE_TEST(stats_of_another_size),
+        STAGE_TEST(a_master_where_there_is_no_service),
     };
 
     return STAGE_RUN(tests);

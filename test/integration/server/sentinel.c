@@ -12,15 +12,22 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static struct server replica;
-static struct sentinel sentinel;
+static struct server replica, frozen;
+static struct sentinel sentinel, second;
+static int master_port, replica_port;
 
 static void all_leave(bool in_good_order)
 {
     (void)in_good_order;
     sentinel_stop(&sentinel);
+    sentinel_stop(&second);
+    if (frozen.running) {
+        server_resume(&frozen);
+        server_stop(&frozen);
+    }
     if (replica.running) {
         server_stop(&replica);
     }
@@ -48,18 +55,18 @@ static int replica_says(const char *command, const char *text)
 
 static void watch_with(const char *more)
 {
-    int port;
     char port_text[16];
 
     stage_at_exit(all_leave);
     stage.keys_may_stay = stage.notes_may_stay = true;
-    port = server_listen(&stage.server);
+    master_port = server_listen(&stage.server);
     redis_ok("CONFIG SET repl-diskless-sync-delay 0");
     server_start(&replica, "--repl-diskless-sync-delay 0");
-    (void)snprintf(port_text, sizeof(port_text), "%d", server_listen(&replica));
-    freeReplyObject(server_command(&replica, "REPLICAOF 127.0.0.1 %d", port));
+    replica_port = server_listen(&replica);
+    (void)snprintf(port_text, sizeof(port_text), "%d", replica_port);
+    freeReplyObject(server_command(&replica, "REPLICAOF 127.0.0.1 %d", master_port));
     UNTIL(replica_says("INFO replication", "master_link_status:up") == 1);
-    sentinel_start(&sentinel, port, more);
+    sentinel_start(&sentinel, master_port, more);
     UNTIL(strcmp(sentinel_says(&sentinel, "REPLICAS", "port"), port_text) == 0);
     UNTIL(strcmp(sentinel_says(&sentinel, "REPLICAS", "master-link-status"), "ok") == 0);
 }
@@ -67,6 +74,13 @@ static void watch_with(const char *more)
 static void watch(void)
 {
     watch_with("");
+}
+
+/* WAIT is about what its own connection has written. */
+static void replicate(void)
+{
+    redis_ok("SET last 1");
+    assert_int_equal(redis_int("WAIT 1 5000"), 1);
 }
 
 static struct peer *start(const char *label)
@@ -89,6 +103,18 @@ static bool is_at_the_replica(const struct peer *peer)
     return peer->up && replica_says("CLIENT LIST", name) == 2;
 }
 
+/* -1 where that is not known. */
+static int64_t followed_for(const struct peer *peer, int port)
+{
+    struct lw_master master = LW_MASTER_INIT;
+
+    assert_int_equal(lw_client_master(peer->client, &master), LW_OK);
+    assert_string_equal(master.service, SENTINEL_SERVICE);
+    assert_string_equal(master.host, "127.0.0.1");
+    assert_int_equal(master.port, port);
+    return master.for_ms;
+}
+
 static void the_master_is_found_and_what_it_lacks_is_told(void **state)
 {
     (void)state;
@@ -102,6 +128,25 @@ static void the_master_is_found_and_what_it_lacks_is_told(void **state)
     let_go(A);
     EXPECT("A released OK");
     assert_int_equal(peer_stats(a).failovers, 0);
+    assert_true(followed_for(a, master_port) >= 0);
+}
+
+static void a_switch_begins_the_master_s_time_anew(void **state)
+{
+    (void)state;
+    watch();
+
+    struct peer *a = start("a");
+    int64_t begun = now_ms(), for_ms;
+
+    /* since the sentinel began, as it has it */
+    UNTIL(followed_for(a, master_port) > 1000);
+    sentinel_fail_over(&sentinel);
+    UNTIL(is_at_the_replica(a));
+    for_ms = followed_for(a, replica_port);
+    assert_in_range(for_ms, 0, now_ms() - begun);
+    UNTIL(followed_for(a, replica_port) > for_ms + 2500); /* a heartbeat later */
+    assert_true(followed_for(a, replica_port) <= now_ms() - begun);
 }
 
 static void a_failover_by_order_is_followed_by_both_links(void **state)
@@ -114,7 +159,7 @@ static void a_failover_by_order_is_followed_by_both_links(void **state)
 
     EXPECT("A granted");
     wait_queued("x", 1);
-    redis_int("WAIT 1 5000");
+    replicate();
     sentinel_fail_over(&sentinel);
     UNTIL(is_at_the_replica(a) && is_at_the_replica(b));
     stage_expect_nothing(300);
@@ -135,7 +180,7 @@ static void the_master_dies_and_its_replica_goes_on(void **state)
 
     EXPECT("A granted");
     wait_queued("x", 1);
-    redis_int("WAIT 1 5000");
+    replicate();
     server_kill(&stage.server);
     UNTIL(is_at_the_replica(a) && is_at_the_replica(b));
     let_go(A);
@@ -154,7 +199,7 @@ static void a_hold_that_the_new_master_does_not_know_is_lost(void **state)
     struct hold *A = take(a, "A", "x");
 
     EXPECT("A granted");
-    redis_int("WAIT 1 5000");
+    replicate();
     freeReplyObject(server_command(&replica, "CONFIG SET replica-read-only no"));
     freeReplyObject(server_command(&replica, "DEL x lockwire:fence"));
     server_kill(&stage.server);
@@ -179,7 +224,7 @@ static void a_master_that_stood_still_is_left_though_it_lives_on(void **state)
 
     EXPECT("A granted");
     wait_queued("x", 1);
-    redis_int("WAIT 1 5000");
+    replicate();
     server_pause(&stage.server);
     UNTIL(is_at_the_replica(a) && is_at_the_replica(b));
     server_resume(&stage.server);
@@ -203,12 +248,58 @@ static void who_waits_as_redisson_does_is_woken_at_the_new_master(void **state)
     ask_with(b, "B", "x", asking(.mode = LW_REDISSON, .wait_ms = -1));
     UNTIL(redis_int("EVAL %s 0", "return redis.call('PUBSUB', 'NUMSUB', "
                                  "'redisson_lock__channel:{x}')[2]") == 1);
-    redis_int("WAIT 1 5000");
+    replicate();
     sentinel_fail_over(&sentinel);
     UNTIL(a->up && replica_says("CLIENT LIST", " name=test-b ") == 3);
     UNTIL(replica_says("CLIENT LIST", " name=test-a ") == 2);
     let_go(A);
     EXPECT_SET("A released OK; B granted");
+}
+
+static void is_patient(const struct sentinel *one)
+{
+    freeReplyObject(redisCommand(one->admin, "SENTINEL SET " SENTINEL_SERVICE
+                                             " down-after-milliseconds 60000"));
+}
+
+static bool names_the_old_one(const struct sentinel *one)
+{
+    return atoi(sentinel_says(one, "MASTER", "port")) == master_port;
+}
+
+/* While a replica does not follow the new master, the sentinel that leads the failover
+ * names the old one by the new epoch; and that one still calls itself a master. */
+static void who_leads_a_failover_leads_nobody_to_the_old_master(void **state)
+{
+    char url[160];
+
+    (void)state;
+    watch();
+    server_start(&frozen, "--repl-diskless-sync-delay 0 --replica-priority 0");
+    freeReplyObject(server_command(&frozen, "REPLICAOF 127.0.0.1 %d", master_port));
+    UNTIL(redis_int("WAIT 2 100") == 2);
+    sentinel_stop(&sentinel); /* another one looks at once */
+    sentinel_start(&sentinel, master_port, "");
+    sentinel_start(&second, master_port, "");
+    is_patient(&sentinel);
+    is_patient(&second);
+    UNTIL(strcmp(sentinel_says(&sentinel, "MASTER", "num-slaves"), "2") == 0);
+    UNTIL(strcmp(sentinel_says(&second, "MASTER", "num-slaves"), "2") == 0);
+    UNTIL(strcmp(sentinel_says(&sentinel, "MASTER", "num-other-sentinels"), "1") == 0);
+    server_pause(&frozen);
+    sentinel_fail_over(&sentinel);
+    UNTIL(!names_the_old_one(&second));
+    assert_true(names_the_old_one(&sentinel));
+    assert_string_equal(sentinel_says(&sentinel, "MASTER", "config-epoch"), "1");
+    (void)snprintf(url, sizeof(url), "redis-sentinel://127.0.0.1:%d,127.0.0.1:%d/%s",
+                   sentinel.port, second.port, SENTINEL_SERVICE);
+
+    struct peer *a = peer_start_at("a", url, client_of(.local_turns = 1));
+
+    UNTIL(a->up);
+    assert_true(replica_says("CLIENT LIST", " name=test-a ") > 0);
+    assert_int_equal(peer_stats(a).failovers, 0);
+    assert_true(names_the_old_one(&sentinel)); /* as it did all the time */
 }
 
 static size_t elements(const char *command)
@@ -258,7 +349,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(the_master_is_found_and_what_it_lacks_is_told),
+        STAGE_TEST(a_switch_begins_the_master_s_time_anew),
         STAGE_TEST(a_failover_by_order_is_followed_by_both_links),
+        STAGE_TEST(who_leads_a_failover_leads_nobody_to_the_old_master),
         STAGE_TEST(an_account_at_the_sentinel_is_enough),
         STAGE_TEST(the_master_dies_and_its_replica_goes_on),
         STAGE_TEST(who_waits_as_redisson_does_is_woken_at_the_new_master),
