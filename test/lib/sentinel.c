@@ -36,10 +36,11 @@ static void write_configuration(const char *path, int port, int master_port,
     }
 }
 
-static void await_answer(struct sentinel *sentinel)
+static void await_answer(struct sentinel *sentinel, const char *socket)
 {
     for (int64_t limit = now_ms() + STAGE_WAIT_MS;;) {
-        sentinel->admin = redisConnect("127.0.0.1", sentinel->port);
+        sentinel->admin = socket != NULL ? redisConnectUnix(socket)
+                                         : redisConnect("127.0.0.1", sentinel->port);
         if (sentinel->admin != NULL && sentinel->admin->err == 0) {
             return;
         }
@@ -52,6 +53,17 @@ static void await_answer(struct sentinel *sentinel)
     }
 }
 
+void sentinel_launch(struct sentinel *sentinel, const char *path, const char *socket)
+{
+    sentinel->pid = fork();
+    if (sentinel->pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        (void)execlp("redis-server", "redis-server", path, "--sentinel", (char *)NULL);
+        _exit(127);
+    }
+    await_answer(sentinel, socket);
+}
+
 void sentinel_start(struct sentinel *sentinel, int master_port, const char *more)
 {
     char path[128];
@@ -62,13 +74,20 @@ void sentinel_start(struct sentinel *sentinel, int master_port, const char *more
     (void)snprintf(sentinel->url, sizeof(sentinel->url),
                    "redis-sentinel://127.0.0.1:%d/%s", port, SENTINEL_SERVICE);
     write_configuration(path, port, master_port, more);
-    sentinel->pid = fork();
-    if (sentinel->pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        (void)execlp("redis-server", "redis-server", path, "--sentinel", (char *)NULL);
-        _exit(127);
-    }
-    await_answer(sentinel);
+    sentinel_launch(sentinel, path, NULL);
+}
+
+void sentinel_pause(struct sentinel *sentinel)
+{
+    (void)kill(sentinel->pid, SIGSTOP);
+    (void)waitpid(sentinel->pid, NULL, WUNTRACED);
+    sentinel->paused = true;
+}
+
+void sentinel_resume(struct sentinel *sentinel)
+{
+    (void)kill(sentinel->pid, SIGCONT);
+    sentinel->paused = false;
 }
 
 void sentinel_stop(struct sentinel *sentinel)
@@ -79,6 +98,16 @@ void sentinel_stop(struct sentinel *sentinel)
         (void)waitpid(sentinel->pid, NULL, 0);
     }
     *sentinel = (struct sentinel){0};
+}
+
+const char *sentinel_field(const redisReply *entry, const char *field)
+{
+    for (size_t i = 0; entry != NULL && i + 1 < entry->elements; i += 2) {
+        if (strcmp(entry->element[i]->str, field) == 0) {
+            return entry->element[i + 1]->str;
+        }
+    }
+    return "";
 }
 
 const char *sentinel_says(const struct sentinel *sentinel, const char *of,
@@ -93,11 +122,7 @@ const char *sentinel_says(const struct sentinel *sentinel, const char *of,
     if (reply != NULL && strcmp(of, "REPLICAS") == 0) {
         fields = reply->elements > 0 ? reply->element[0] : NULL;
     }
-    for (size_t i = 0; fields != NULL && i + 1 < fields->elements; i += 2) {
-        if (strcmp(fields->element[i]->str, field) == 0) {
-            (void)snprintf(text, sizeof(text), "%s", fields->element[i + 1]->str);
-        }
-    }
+    (void)snprintf(text, sizeof(text), "%s", sentinel_field(fields, field));
     freeReplyObject(reply);
     return text;
 }

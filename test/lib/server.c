@@ -21,13 +21,13 @@
 #define ANSWER_LIMIT_S 30
 #define PORT_ATTEMPTS 10
 
-static void connect_admin(struct server *server)
+static void connect_admin(struct server *server, const char *path)
 {
     struct timeval limit = {.tv_sec = ANSWER_LIMIT_S};
 
-    server->admin = redisConnectUnix(server->path);
+    server->admin = redisConnectUnix(path);
     if (server->admin == NULL || server->admin->err) {
-        stage_fail("no connection to %s: %s", server->path,
+        stage_fail("no connection to %s: %s", path,
                    server->admin != NULL ? server->admin->errstr : "memory");
     }
     redisSetTimeout(server->admin, limit);
@@ -115,7 +115,7 @@ static void run(struct server *server)
     if (symlink(server->process.socket, server->path) < 0) {
         stage_fail("symlink %s: %s", server->path, strerror(errno));
     }
-    connect_admin(server);
+    connect_admin(server, server->path);
     if (server->tls_port != 0) {
         listen_with_tls(server);
     }
@@ -134,11 +134,10 @@ void server_absent(struct server *server)
     }
 }
 
-void server_start(struct server *server, const char *args)
+void server_run(struct server *server, const char *args)
 {
     size_t count = 0;
 
-    server_absent(server);
     (void)snprintf(server->words, sizeof(server->words), "%s", args != NULL ? args : "");
     for (char *rest = server->words, *word;
          (word = strtok_r(rest, " ", &rest)) != NULL;) {
@@ -146,6 +145,12 @@ void server_start(struct server *server, const char *args)
     }
     server->keeps = strstr(args != NULL ? args : "", "appendonly yes") != NULL;
     run(server);
+}
+
+void server_start(struct server *server, const char *args)
+{
+    server_absent(server);
+    server_run(server, args);
 }
 
 static void remove_dir(const char *dir)
@@ -219,6 +224,12 @@ void server_succeed(struct server *server, struct server *other)
         listen_with_tls(server);
     }
     let_port_go(other);
+}
+
+void server_ask_in_place(struct server *server, const struct server *other)
+{
+    disconnect_admin(server);
+    connect_admin(server, other->path);
 }
 
 void server_clear(struct server *server)
