@@ -106,6 +106,7 @@ static void learn(void *arg)
     struct sentinel *one = &sentinels[which];
     const struct model_place *old, *new = &server_places[masters[epoch]];
     char text[128];
+    bool tells;
 
     if (one->epoch >= epoch) {
         return;
@@ -115,13 +116,15 @@ static void learn(void *arg)
         return;
     }
     old = &server_places[masters[one->epoch]];
+    /* who has missed that another one was it meanwhile has nothing to tell */
+    tells = old != new && one->trouble != TROUBLE_PLAIN && one->trouble != TROUBLE_WITHOUT;
     one->epoch = epoch;
     one->sees_down = one->leads = false;
     show(which);
     trace("sentinel %u knows of epoch %u: s%u", which, epoch, masters[epoch]);
     (void)snprintf(text, sizeof(text), SERVICE " %s %d %s %d", old->host, old->port,
                    new->host, new->port);
-    if (one->trouble != TROUBLE_PLAIN && one->trouble != TROUBLE_WITHOUT) {
+    if (tells) {
         model_server_publish(world.sentinels[which], "+switch-master", text);
     }
     network_flush();
