@@ -117,7 +117,8 @@ static void learn(void *arg)
     }
     old = &server_places[masters[one->epoch]];
     /* who has missed that another one was it meanwhile has nothing to tell */
-    tells = old != new && one->trouble != TROUBLE_PLAIN && one->trouble != TROUBLE_WITHOUT;
+    tells = old != new && one->trouble != TROUBLE_PLAIN &&
+            one->trouble != TROUBLE_WITHOUT;
     one->epoch = epoch;
     one->sees_down = one->leads = false;
     show(which);
