@@ -277,8 +277,9 @@ bool sentinels_lead_to(unsigned server, int64_t for_us)
         }
         useful += is_useful(&sentinels[i]);
     }
-    /* one alone is believed only if it is later than what is followed */
-    return useful * 2 <= SENTINELS || masters[said_epoch(best)] == server;
+    /* One alone is believed only if it is later than what is followed, and who was set up
+     * anew knows no epoch to tell. */
+    return useful * 2 <= SENTINELS || best == NULL || masters[said_epoch(best)] == server;
 }
 
 bool sentinels_agree(int64_t for_us)
