@@ -77,9 +77,6 @@ def _own(build):
                       [lockwire, "WORKLOAD"] + (["--variant", variant] if variant else []),
                       workloads=workloads + ("HXF" if label == "default" else ""), note=note,
                       renews_at=1 / 3)
-    yield Subject("lockwire", "lockwire", "eager", [lockwire, "WORKLOAD", "--variant", "eager"],
-                  workloads="F", renews_at=1 / 3, note="default, backoff_max_ms 250",
-                  sentinel="all its defaults, but for backoff_max_ms 250")
     yield Subject("lockwire", "lockwire", "first", [lockwire, "WORKLOAD"], workloads="N",
                   note="default, each release the first of its name", rounds=True)
     for label, words, note in [("tls", [], "default, over TLS"),

@@ -62,9 +62,6 @@ void subject_open(struct subject *subject, struct event_base *base,
     if (strcmp(variant, "shared") == 0) {
         subject->acquire.mode = LW_SHARED;
     }
-    if (strcmp(variant, "eager") == 0) {
-        client.backoff_max_ms = 250;
-    }
     subject->acquire.lease_ms = options->lease_ms;
     subject->acquire.wait_ms = -1;
     client.tls_ca = options->tls_ca;

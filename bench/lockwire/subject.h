@@ -10,7 +10,7 @@
 #include <event2/event.h>
 #include <lockwire.h>
 
-#define VARIANTS "nofence noturns noturns-nofence exclusive shared eager"
+#define VARIANTS "nofence noturns noturns-nofence exclusive shared"
 
 struct subject {
     struct event_base *base;
