@@ -21,7 +21,7 @@ struct lw__token lw__claim_token(const struct lw__claim *claim)
 
 static bool wants_to_join(const struct lw__claim *claim)
 {
-    return lw__node_is_bound(claim->client->node) && !claim->machine.abandoned &&
+    return lw__node_is_bound(claim->name->node) && !claim->machine.abandoned &&
            lw__terms_wants_place(claim);
 }
 
@@ -79,7 +79,7 @@ void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)
         .name = claim->name->text,
         .previous = claim->machine.turning ? &previous : NULL,
         .rw = rw_of(claim, &rw),
-        .numbers = lw__node_numbers(claim->client->node),
+        .numbers = lw__node_numbers(claim->name->node),
         .ticket = claim->machine.ticket,
         .wait = joins,
         .keep = joins && lw__hints_keep(claim->client, claim->name),
@@ -99,7 +99,7 @@ void lw__claim_put_drop(struct lw__command *command, struct lw__buffer *out)
     struct lw__claim *claim = lw__claim_of(command);
     struct lw__token token = lw__claim_token(claim);
 
-    claim->drop = lw__node_drop(claim->client->node);
+    claim->drop = lw__node_drop(claim->name->node);
     claim->mode->encode_drop(out, lw__command_evals(command), claim->drop,
                              claim->name->text, &token);
 }
@@ -112,7 +112,7 @@ void lw__claim_put_release(struct lw__command *command, struct lw__buffer *out)
         .name = claim->name->text,
         .token = lw__claim_token(claim),
         .rw = rw_of(claim, &rw),
-        .numbers = lw__node_numbers(claim->client->node),
+        .numbers = lw__node_numbers(claim->name->node),
     };
 
     claim->mode->encode_release(out, lw__command_evals(command), &args);

@@ -106,7 +106,7 @@ static void call_siblings(struct lw_client *client, struct lw__name *name)
 
     DL_FOREACH_SAFE(name->claims, claim, next) {
         if (claim->machine.phase == LW__QUEUED && claim->machine.due_us == LW__NEVER &&
-            claim->mode->in_line == NULL && lw__node_is_up(client->node)) {
+            claim->mode->in_line == NULL && lw__node_is_up(name->node)) {
             lw__claim_event(claim, LW__EV_ASK_NOW);
         }
     }
@@ -187,7 +187,7 @@ static void tell_of_stranger(struct lw__claim *claim, const char *type)
  * clock. false: a script has a number, where one is wanted. */
 static bool granted_without_number(struct lw__claim *claim, uint64_t number)
 {
-    struct lw__node *node = claim->client->node;
+    struct lw__node *node = claim->name->node;
 
     if (number == 0) {
         return false;
@@ -318,9 +318,9 @@ static bool drop_answered(struct lw__command *command, const struct lw__reply *r
             server_error(claim, text);
             return true;
         }
-        lw__node_drop_refused(claim->client->node);
+        lw__node_drop_refused(claim->name->node);
     } else if (!lw__decode_dropped(reply, &answer)) {
-        lw__node_distrust_drop(claim->client->node);
+        lw__node_distrust_drop(claim->name->node);
         return false;
     } else if (answer.again) {
         lw__hints_note_contended(claim->client, claim->name);
@@ -374,7 +374,7 @@ static bool may_drop(struct lw__claim *claim)
 
 static void send_wanted(struct lw__claim *claim, unsigned actions)
 {
-    struct lw__node *node = claim->client->node;
+    struct lw__node *node = claim->name->node;
     const struct lw__command_type *type;
     const struct lw__unseeded *unseeded;
 
@@ -428,7 +428,7 @@ __attribute__((noinline)) static unsigned step(struct lw__claim *claim,
 
     input->now_us = lw__now_us();
     input->jitter = lw__random_between(&claim->client->random, -1000, 1000);
-    input->linked = lw__node_is_up(claim->client->node);
+    input->linked = lw__node_is_up(claim->name->node);
     input->margin_us = claim->waiting != NULL ? lw__terms_margin_us(claim->waiting) : 0;
     out = lw__machine_step(&claim->machine, input);
     if (lw__machine_asks(claim->machine.phase) != asked) {

@@ -20,7 +20,7 @@
 #include "lockwire.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
-#include "redis/node.h"
+#include "redis/route.h"
 #include "redis/reply.h"
 
 #include <stdlib.h>
@@ -34,6 +34,11 @@ static struct lw__inquiry *inquiry_of(struct lw__command *command)
     return LW__OWNER(struct lw__inquiry, command, command);
 }
 
+static struct lw__node *node_of(const struct lw__inquiry *inquiry)
+{
+    return lw__route_to(inquiry->client->route, inquiry->name);
+}
+
 static void finish(struct lw__inquiry *inquiry, int status, const char *why)
 {
     lw__told(why, inquiry->why, sizeof(inquiry->why));
@@ -43,8 +48,8 @@ static void finish(struct lw__inquiry *inquiry, int status, const char *why)
 static void send_or_finish(struct lw__inquiry *inquiry,
                            const struct lw__command_type *type)
 {
-    if (!lw__node_send(inquiry->client->node, &inquiry->command, type)) {
-        finish(inquiry, LW_ECONN, inquiry->client->down_why);
+    if (!lw__node_send(node_of(inquiry), &inquiry->command, type)) {
+        finish(inquiry, LW_ECONN, lw__node_why(node_of(inquiry)));
     }
 }
 
@@ -97,8 +102,7 @@ static void put_break(struct lw__command *command, struct lw__buffer *out)
     const struct lw_inspected *holder = &inquiry->look.entries[inquiry->breaking];
 
     lw__encode_break(out, lw__command_evals(command), inquiry->name, holder->token,
-                     mode_of_broken(inquiry)->rw,
-                     lw__node_numbers(inquiry->client->node));
+                     mode_of_broken(inquiry)->rw, lw__node_numbers(node_of(inquiry)));
 }
 
 static void break_next(struct lw__inquiry *inquiry);
@@ -207,7 +211,7 @@ void lw__inspect_free(struct lw__inquiry *inquiry)
 
     if (client != NULL) {
         lw__notify_cancel(client, &inquiry->notice);
-        lw__node_forget(client->node, &inquiry->command);
+        lw__node_forget(&inquiry->command);
         DL_DELETE(client->inquiries, inquiry);
     }
     free(inquiry->name);
@@ -221,7 +225,7 @@ void lw__inspect_close(struct lw_client *client)
     struct lw__inquiry *inquiry;
 
     DL_FOREACH(client->inquiries, inquiry) {
-        lw__node_forget(client->node, &inquiry->command);
+        lw__node_forget(&inquiry->command);
         if (inquiry->notice.kind == LW__NOTICE_NONE) {
             finish(inquiry, LW_ECLOSED, "");
         }

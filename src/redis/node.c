@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/owner.h"
+#include "base/told.h"
 #include "lockwire.h"
 #include "loop/defer.h"
 #include "loop/now.h"
@@ -103,8 +104,9 @@ static void commands_lost(void *arg, const char *why)
     struct lw__node *node = arg;
 
     node->up = node->subscription.bound = false;
+    lw__told(why, node->why, sizeof(node->why));
     lw__node_fail_waiting(node, why);
-    node->events->down(node->arg, why);
+    node->events->down(node->arg, node);
 }
 
 static void heartbeat(void *arg)
@@ -203,6 +205,11 @@ int lw__node_master(const struct lw__node *node, struct lw_master *ret)
 bool lw__node_is_up(const struct lw__node *node)
 {
     return node->up;
+}
+
+const char *lw__node_why(const struct lw__node *node)
+{
+    return node->why;
 }
 
 bool lw__node_is_backing_off(const struct lw__node *node)

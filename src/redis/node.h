@@ -23,9 +23,10 @@ struct lw_master;
 struct lw_stats;
 
 struct lw__node_events {
-    void (*up)(void *arg);
-    void (*down)(void *arg, const char *why); /* each failed attempt, too */
-    void (*bound)(void *arg); /* since `up`: now waiters may queue, and messages count */
+    void (*up)(void *arg, struct lw__node *node);
+    void (*down)(void *arg, struct lw__node *node); /* each failed attempt, too */
+    /* Since `up`: now waiters may queue, and messages count. */
+    void (*bound)(void *arg, struct lw__node *node);
     void (*message)(void *arg, const char *text, size_t length);
 };
 
@@ -49,6 +50,8 @@ void lw__node_abandon(struct lw__node *node); /* in a forked child, in place of 
 int lw__node_master(const struct lw__node *node, struct lw_master *ret);
 
 bool lw__node_is_up(const struct lw__node *node);
+/* Why it is not; "" before the first attempt ended. */
+const char *lw__node_why(const struct lw__node *node);
 bool lw__node_is_backing_off(const struct lw__node *node);
 /* Whether messages come from the command link's server (subscription.h). */
 bool lw__node_is_bound(const struct lw__node *node);
@@ -84,7 +87,7 @@ unsigned lw__node_connection(const struct lw__node *node);
  * than max_inflight are and none of an earlier order waits. */
 bool lw__node_send(struct lw__node *node, struct lw__command *command,
                    const struct lw__command_type *type);
-void lw__node_forget(struct lw__node *node, struct lw__command *command);
+void lw__node_forget(struct lw__command *command);
 /* Whether one sent now would not wait for others; without a link, none has. */
 bool lw__node_has_room(const struct lw__node *node);
 /* It waits for room, and is not written yet. */

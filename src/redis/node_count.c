@@ -60,7 +60,8 @@ static bool counted(struct lw__command *command, const struct lw__reply *reply)
     } else if (node->counted_nonce != subscription->nonce) {
         lw__node_count(node); /* it connected anew meanwhile */
     } else if (subscription->bound && !was_bound && node->up) {
-        node->events->bound(node->arg); /* else coming up has everyone ask, and join */
+        node->events->bound(node->arg,
+                            node); /* else coming up has everyone ask, and join */
     }
     return true;
 }

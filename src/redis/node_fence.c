@@ -30,7 +30,8 @@ static void came_up(struct lw__node *node)
         return;
     }
     node->up = true;
-    node->events->up(node->arg);
+    node->why[0] = '\0';
+    node->events->up(node->arg, node);
 }
 
 static void unseed(struct lw__node *node, int level, enum lw__error_class class,

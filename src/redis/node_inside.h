@@ -36,6 +36,7 @@ struct lw__node {
     char server[LW__SERVER_SIZE], numbers[LW__NUMBERS_SIZE]; /* the command link's */
     unsigned connection;
     bool up;
+    char why[LW__WHY]; /* it is not */
 
     /* node_send.c's */
     struct lw__request_type request_type; /* of commands: tells them whose they are */

@@ -215,11 +215,14 @@ bool lw__node_send(struct lw__node *node, struct lw__command *command,
     return true;
 }
 
-void lw__node_forget(struct lw__node *node, struct lw__command *command)
+void lw__node_forget(struct lw__command *command)
 {
+    struct lw__node *node;
+
     if (command->request.prev == NULL) {
         return;
     }
+    node = node_of(command);
     if (lw__node_is_unsent(command)) {
         pull(&node->backlog, command);
     } else if (node->commands.link != NULL) {
