@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "base/told.h"
 #include "redis/resp.h"
+#include "redis/slot.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,6 +142,17 @@ bool lw__format_read_hold(const char *text, struct lw__hold *ret)
 }
 
 /* ---- keys ---- */
+
+size_t lw__format_fence(unsigned slot, char ret[LW__FENCE_SIZE])
+{
+    static const char before[] = LW__FENCE_KEY ":{";
+    size_t at = sizeof(before) - 1;
+
+    memcpy(ret, before, at);
+    at += lw__slot_tag(slot, ret + at);
+    memcpy(ret + at, "}", 2);
+    return at + 1;
+}
 
 /* `{name}`, or as it is where the name carries a tag of its own. */
 void lw__format_put_queue(struct lw__buffer *out, const char *name, bool rw)

@@ -73,6 +73,10 @@ struct lw__hold {
 /* false: of no such form, and so no hold, as for the scripts. */
 bool lw__format_read_hold(const char *text, struct lw__hold *ret);
 
+/* What LW__FENCE_KEY is on a single server, for all names in a slot of a cluster. */
+#define LW__FENCE_SIZE (sizeof(LW__FENCE_KEY ":{abc}"))
+size_t lw__format_fence(unsigned slot, char ret[LW__FENCE_SIZE]);
+
 /* The queue of a name stands in the name's cluster slot. */
 void lw__format_put_queue(struct lw__buffer *out, const char *name, bool rw);
 /* The key of who a client is, by the first LW__UUID_SIZE - 1 bytes of its uuid. */
