@@ -44,6 +44,11 @@ static void link_changed(void *arg, bool up, const char *why)
     lw__notify_link(client, up, why);
 }
 
+static void led(void *arg)
+{
+    lw__turns_lead_all(arg);
+}
+
 static void node_up(void *arg, struct lw__node *node)
 {
     lw__turns_ask_all(arg, node, true);
@@ -68,36 +73,38 @@ static void node_message(void *arg, const char *text, size_t length)
 static int start_route(struct lw_client *client)
 {
     static const struct lw__route_events events = {
-        link_changed, {node_up, node_down, node_bound, node_message}};
+        link_changed, led, {node_up, node_down, node_bound, node_message, NULL, NULL}};
     const struct lw_client_options *o = &client->options;
-    struct lw__node_options options = {
-        .access.loop = client->loop,
-        .access.log = &client->log,
-        .access.random = &client->random,
-        .access.host = client->url.host,
-        .access.path = client->url.path,
-        .access.port = client->url.port,
-        .access.username = o->username,
-        .access.password = o->password,
-        .access.client_name = o->client_name,
-        .access.secure = client->url.tls,
-        .access.tls = client->tls,
-        .access.db = o->db,
-        .access.connect_timeout_ms = o->connect_timeout_ms,
-        .access.request_timeout_ms = o->request_timeout_ms,
-        .access.backoff_min_ms = o->backoff_min_ms,
-        .access.backoff_max_ms = o->backoff_max_ms,
-        .sentinel.service = client->url.service,
-        .sentinel.hosts = client->url.hosts,
-        .sentinel.host_count = client->url.host_count,
-        .sentinel.username = o->sentinel_username,
-        .sentinel.password = o->sentinel_password,
-        .uuid = client->uuid,
-        .max_inflight = o->max_inflight,
-        .stats = &client->stats,
+    struct lw__route_options options = {
+        .node.access.loop = client->loop,
+        .node.access.log = &client->log,
+        .node.access.random = &client->random,
+        .node.access.host = client->url.host,
+        .node.access.path = client->url.path,
+        .node.access.port = client->url.port,
+        .node.access.username = o->username,
+        .node.access.password = o->password,
+        .node.access.client_name = o->client_name,
+        .node.access.secure = client->url.tls,
+        .node.access.tls = client->tls,
+        .node.access.db = o->db,
+        .node.access.connect_timeout_ms = o->connect_timeout_ms,
+        .node.access.request_timeout_ms = o->request_timeout_ms,
+        .node.access.backoff_min_ms = o->backoff_min_ms,
+        .node.access.backoff_max_ms = o->backoff_max_ms,
+        .node.sentinel.service = client->url.service,
+        .node.sentinel.hosts = client->url.hosts,
+        .node.sentinel.host_count = client->url.host_count,
+        .node.sentinel.username = o->sentinel_username,
+        .node.sentinel.password = o->sentinel_password,
+        .node.uuid = client->uuid,
+        .node.max_inflight = o->max_inflight,
+        .node.stats = &client->stats,
+        .seeds = client->url.cluster ? client->url.hosts : NULL,
+        .seed_count = client->url.host_count,
     };
 
-    lw__credentials_ask(client, &options.access);
+    lw__credentials_ask(client, &options.node.access);
     return lw__route_new(&options, &events, client, &client->route);
 }
 

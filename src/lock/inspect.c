@@ -88,7 +88,7 @@ static void failed(struct lw__command *command, const char *why, bool sent)
 }
 
 static const struct lw__command_type who_type = {put_who, who_answered, failed,
-                                                 LW__ORDER_FRESH};
+                                                 .order = LW__ORDER_FRESH};
 
 /* Where it is Redisson's it is a stranger's, and not among the holders. */
 static const struct lw__mode *mode_of_broken(const struct lw__inquiry *inquiry)
@@ -100,9 +100,11 @@ static void put_break(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__inquiry *inquiry = inquiry_of(command);
     const struct lw_inspected *holder = &inquiry->look.entries[inquiry->breaking];
+    struct lw__site site = lw__node_site(
+        lw__node_of(command), lw__route_slot(inquiry->client->route, inquiry->name));
 
     lw__encode_break(out, lw__command_evals(command), inquiry->name, holder->token,
-                     mode_of_broken(inquiry)->rw, lw__node_numbers(node_of(inquiry)));
+                     mode_of_broken(inquiry)->rw, &site);
 }
 
 static void break_next(struct lw__inquiry *inquiry);
@@ -134,7 +136,7 @@ static void break_failed(struct lw__command *command, const char *why, bool sent
 }
 
 static const struct lw__command_type break_type = {put_break, break_answered,
-                                                   break_failed, LW__ORDER_FRESH};
+                                                   break_failed, .order = LW__ORDER_FRESH};
 
 /* An empty token of a hold stands for all that are too long to be named (inspect.lua),
  * and so is nobody's. */
@@ -203,7 +205,7 @@ static bool inspect_answered(struct lw__command *command, const struct lw__reply
 }
 
 static const struct lw__command_type inspect_type = {put_inspect, inspect_answered,
-                                                     failed, LW__ORDER_FRESH};
+                                                     failed, .order = LW__ORDER_FRESH};
 
 void lw__inspect_free(struct lw__inquiry *inquiry)
 {

@@ -34,6 +34,7 @@ static void put_call(struct lw__command *command, struct lw__buffer *out)
         .name = claim->name->text,
         .token = lw__claim_token(claim),
     };
+    struct lw__site site = lw__node_site(lw__node_of(command), claim->name->slot);
     int64_t left = call->lock->hold_until_us - lw__now_us();
 
     if (call->lock->hold_until_us != LW__NEVER &&
@@ -41,8 +42,7 @@ static void put_call(struct lw__command *command, struct lw__buffer *out)
         call->lease_ms = left < LW__MS ? 1 : (uint32_t)(left / LW__MS);
     }
     args.lease_ms = call->lease_ms;
-    claim->mode->encode_renew(out, lw__command_evals(command), 1, &args,
-                              lw__node_numbers(claim->name->node));
+    claim->mode->encode_renew(out, lw__command_evals(command), 1, &args, &site);
 }
 
 static void call_failed(struct lw__command *command, const char *why, bool sent)
@@ -77,7 +77,7 @@ static bool call_answered(struct lw__command *command, const struct lw__reply *r
 }
 
 static const struct lw__command_type call_type = {put_call, call_answered, call_failed,
-                                                  LW__ORDER_KEEP};
+                                                  .order = LW__ORDER_KEEP};
 
 int lw__renew_new(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, void *arg)
 {

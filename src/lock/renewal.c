@@ -39,7 +39,8 @@ struct lw__batch {
     struct lw_client *client;
     unsigned count;
     const struct lw__mode *mode;     /* of the last claim: all are renewed alike */
-    struct lw__node *node;           /* where all of them lead */
+    struct lw__node *node;           /* where all of them lead, */
+    unsigned slot;                   /* and are in */
     struct lw__claim *claims[BATCH]; /* NULL: gone meanwhile */
     uint32_t lease_ms[BATCH];
 };
@@ -185,6 +186,7 @@ static void put_batch(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__batch *batch = batch_of(command);
     struct lw__renew_args args[BATCH];
+    struct lw__site site = lw__node_site(lw__node_of(command), batch->slot);
     unsigned kept = 0;
     int64_t now = lw__now_us();
 
@@ -204,8 +206,7 @@ static void put_batch(struct lw__command *command, struct lw__buffer *out)
         kept++;
     }
     batch->count = kept;
-    batch->mode->encode_renew(out, lw__command_evals(command), kept, args,
-                              lw__node_numbers(batch->node));
+    batch->mode->encode_renew(out, lw__command_evals(command), kept, args, &site);
 }
 
 static void free_batch(struct lw__batch *batch)
@@ -302,7 +303,7 @@ static bool batch_answered(struct lw__command *command, const struct lw__reply *
 }
 
 static const struct lw__command_type batch_type = {put_batch, batch_answered,
-                                                   batch_failed, LW__ORDER_KEEP};
+                                                   batch_failed, .order = LW__ORDER_KEEP};
 
 static struct lw__batch *take_batch(struct lw_client *client)
 {
@@ -344,7 +345,7 @@ static bool is_nearly_due(const struct lw__heap_entry *entry, int64_t now_us)
 static bool fits(const struct lw__batch *batch, const struct lw__claim *claim)
 {
     return batch->mode->encode_renew == claim->mode->encode_renew &&
-           batch->node == claim->name->node;
+           batch->node == claim->name->node && batch->slot == claim->name->slot;
 }
 
 static void fill(struct lw__batch *batch, int64_t now_us)
@@ -367,6 +368,7 @@ static void fill(struct lw__batch *batch, int64_t now_us)
         lw__heap_remove(&client->renewals.due, &claim->renewal);
         batch->mode = claim->mode;
         batch->node = claim->name->node;
+        batch->slot = claim->name->slot;
         claim->held.batch = batch;
         batch->claims[batch->count++] = claim;
     }

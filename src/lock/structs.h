@@ -47,7 +47,8 @@ struct lw__name {
     struct lw__name *next; /* of its slot */
     uint32_t hash;
     unsigned references;      /* claims and handles */
-    struct lw__node *node;    /* where its slot leads */
+    struct lw__node *node;    /* where its slot leads: turns_events.c's */
+    uint16_t slot;            /* of a cluster; 0: all are in one */
     struct lw__claim *claims; /* claim.c's: of one client, in order of making */
     char text[];
 };

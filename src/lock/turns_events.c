@@ -20,7 +20,7 @@
 #include "lock/together.h"
 #include "lock/turns.h"
 #include "loop/timer.h"
-#include "redis/node.h"
+#include "redis/route.h"
 
 #include <utlist.h>
 
@@ -248,6 +248,31 @@ void lw__turns_ask_all(struct lw_client *client, const struct lw__node *node, bo
         if (name->node == node && (name->claims == NULL || !name->claims->trying)) {
             ask_all_of(name, verify);
         }
+        next = lw__name_after(client, name);
+        lw__name_put(client, name);
+    }
+}
+
+static void lead(struct lw_client *client, struct lw__name *name)
+{
+    struct lw__node *node = lw__route_at(client->route, name->slot);
+
+    if (name->node == node) {
+        return;
+    }
+    name->node = node;
+    if (lw__node_is_up(node)) { /* else coming up has them ask */
+        ask_all_of(name, true);
+    }
+}
+
+void lw__turns_lead_all(struct lw_client *client)
+{
+    struct lw__name *name = lw__name_after(client, NULL), *next;
+
+    for (; name != NULL; name = next) {
+        lw__name_keep(name);
+        lead(client, name);
         next = lw__name_after(client, name);
         lw__name_put(client, name);
     }

@@ -230,7 +230,8 @@ void lw__encode_renew(struct lw__buffer *out, bool eval, size_t count,
 }
 
 void lw__encode_redisson_renew(struct lw__buffer *out, bool eval, size_t count,
-                               const struct lw__renew_args *args, const struct lw__site *site)
+                               const struct lw__renew_args *args,
+                               const struct lw__site *site)
 {
     (void)site;
     put_renewal(out, eval, LW__SCRIPT_REDISSON_RENEW, count, args, lw__format_put_field);

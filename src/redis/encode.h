@@ -70,7 +70,8 @@ void lw__encode_renew(struct lw__buffer *out, bool eval, size_t count,
 void lw__encode_rw_renew(struct lw__buffer *out, bool eval, size_t count,
                          const struct lw__renew_args *args, const struct lw__site *site);
 void lw__encode_redisson_renew(struct lw__buffer *out, bool eval, size_t count,
-                               const struct lw__renew_args *args, const struct lw__site *site);
+                               const struct lw__renew_args *args,
+                               const struct lw__site *site);
 
 void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name,
                         int most_holders, int most_waiters);

@@ -67,7 +67,7 @@ static bool counted(struct lw__command *command, const struct lw__reply *reply)
 }
 
 static const struct lw__command_type count_type = {put_count, counted, NULL,
-                                                   LW__ORDER_KEEP};
+                                                   .order = LW__ORDER_KEEP};
 
 void lw__node_count(struct lw__node *node)
 {

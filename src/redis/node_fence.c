@@ -13,6 +13,7 @@
 #include "lockwire.h"
 #include "loop/now.h"
 #include "redis/classify.h"
+#include "redis/cluster_says.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
 #include "redis/reply.h"
@@ -24,7 +25,8 @@
 #include <syslog.h>
 #include <time.h>
 
-#define RESEED_US (6 * 3600 * (int64_t)1000 * LW__MS) /* of the day that a counter lives */
+#define RESEED_US                                                                        \
+    (6 * 3600 * (int64_t)1000 * LW__MS) /* of the day that a counter lives */
 
 static unsigned char bit_of(unsigned slot)
 {
@@ -106,14 +108,17 @@ static void mark_seeded(struct lw__node *node, unsigned slot)
     }
 }
 
-/* An error of a slot that is elsewhere by now is nobody's fault here. */
 static void seed_refused(struct lw__node *node, unsigned slot, const char *why)
 {
     enum lw__error_class class = lw__classify(why);
+    struct lw__redirect elsewhere;
 
+    if (node->seeded != NULL && lw__cluster_says_redirect(why, strlen(why), &elsewhere)) {
+        return; /* the slot is elsewhere by now: nobody's fault here */
+    }
     if (class == LW__ERR_NOSCRIPT) {
         node->seed_known = false;
-    } else if (class != LW__ERR_LINK && class != LW__ERR_SLOT) {
+    } else if (class != LW__ERR_LINK) {
         node->seed_slot = slot;
         unseed(node, LOG_WARNING, class, why);
     }
