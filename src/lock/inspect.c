@@ -48,7 +48,7 @@ static void finish(struct lw__inquiry *inquiry, int status, const char *why)
 static void send_or_finish(struct lw__inquiry *inquiry,
                            const struct lw__command_type *type)
 {
-    if (!lw__node_send(node_of(inquiry), &inquiry->command, type)) {
+    if (!lw__node_send_early(node_of(inquiry), &inquiry->command, type)) {
         finish(inquiry, LW_ECONN, lw__node_why(node_of(inquiry)));
     }
 }

@@ -109,6 +109,9 @@ unsigned lw__node_connection(const struct lw__node *node);
  * than max_inflight are and none of an earlier order waits. */
 bool lw__node_send(struct lw__node *node, struct lw__command *command,
                    const struct lw__command_type *type);
+/* The same where a node of a cluster is about to come up, too: it waits for that. */
+bool lw__node_send_early(struct lw__node *node, struct lw__command *command,
+                         const struct lw__command_type *type);
 void lw__node_forget(struct lw__command *command);
 /* The one that it was sent to last. */
 struct lw__node *lw__node_of(const struct lw__command *command);
