@@ -135,8 +135,8 @@ static void break_failed(struct lw__command *command, const char *why, bool sent
     finish(inquiry, sent || inquiry->any_broken ? LW_EUNKNOWN : LW_ECONN, why);
 }
 
-static const struct lw__command_type break_type = {put_break, break_answered,
-                                                   break_failed, .order = LW__ORDER_FRESH};
+static const struct lw__command_type break_type = {
+    put_break, break_answered, break_failed, .order = LW__ORDER_FRESH};
 
 /* An empty token of a hold stands for all that are too long to be named (inspect.lua),
  * and so is nobody's. */

@@ -68,8 +68,13 @@ const char *lw__node_why(const struct lw__node *node);
 /* Of one that is never started. */
 void lw__node_say_why(struct lw__node *node, const char *why);
 bool lw__node_is_backing_off(const struct lw__node *node);
-/* Whether messages come from the command link's server (subscription.h). */
-bool lw__node_is_bound(const struct lw__node *node);
+/* Whether messages about names in this slot come from the command link's server
+ * (subscription.h). */
+bool lw__node_is_bound(const struct lw__node *node, unsigned slot);
+/* Somebody waits there: in a cluster that is what has it listen. */
+void lw__node_listen(struct lw__node *node, unsigned slot);
+/* Whether that is bound which was not, while `bound` is called. */
+bool lw__node_is_newly_bound(const struct lw__node *node, unsigned slot);
 /* That server's short id, "" where it is not told. */
 const char *lw__node_server(const struct lw__node *node);
 /* What a script about a name in this slot is told, until the next call. */

@@ -293,10 +293,10 @@ bool lw__node_send(struct lw__node *node, struct lw__command *command,
 bool lw__node_send_early(struct lw__node *node, struct lw__command *command,
                          const struct lw__command_type *type)
 {
-    bool comes = node->options.clustered &&
-                 (node->commands.state == LW__SESSION_CONNECTING ||
-                  (node->commands.state == LW__SESSION_BACKOFF &&
-                   node->commands.backoff_ms == 0));
+    bool comes =
+        node->options.clustered &&
+        (node->commands.state == LW__SESSION_CONNECTING ||
+         (node->commands.state == LW__SESSION_BACKOFF && node->commands.backoff_ms == 0));
 
     if (!node->up && !comes) {
         return false;
