@@ -136,6 +136,7 @@ static void test_ranges(void **state)
         {"[[0 1 [$? 6379 $id [$ip]]]]", "0-1 :0"},
         {"[[0 1 [$? 6379 $id [7 $ip]]]]", "0-1 :0"},
         {"[[0 1 [$? 6379 $id $ip]]]", "0-1 :0"},
+        {"[[0 1 [$? 6379 $id]]]", "0-1 :0"},
         {"[[0 1 [$? 6379]]]", "0-1 :0"},
         /* no port for connections of this kind */
         {"[[0 1 [$h 0 $id []]]]", "0-1 h:0"},
@@ -226,12 +227,14 @@ static void test_errors(void **state)
 static void test_no_nul_gets_through(void **state)
 {
     static const char host[] = "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$3\r\nh\0x\r\n:1\r\n";
+    static const char address[] = "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$5\r\n::1\0x\r\n:1\r\n";
     static const char asked[] = "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$2\r\n\0x\r\n:1\r\n";
     struct told told = bytes(host, sizeof(host) - 1);
 
     (void)state;
     assert_false(told.good);
     assert_string_equal(told.why, PREFIX "range 1: the host of its master is \"h\"");
+    assert_false(bytes(address, sizeof(address) - 1).good);
     assert_false(bytes(asked, sizeof(asked) - 1).good);
 }
 
@@ -322,6 +325,7 @@ static void test_what_is_no_redirect(void **state)
         "MOVED 3999 h:+1",
         "MOVED 3999 h:1x",
         "MOVED 3999 h:4294973675",
+        "MOVED 3999 h:18446744073709557995",
         "MOVED 3999 h:1 ",
         "MOVED 3999 h:1 x",
         "MOVED 3999  h:1",
@@ -336,6 +340,7 @@ static void test_what_is_no_redirect(void **state)
         "MOVED x h:1",
         "MOVED  h:1",
         "MOVED 4294971295 h:1",
+        "MOVED 18446744073709555615 h:1",
         "MOVEDX 3999 h:1",
         "moved 3999 h:1",
         " MOVED 3999 h:1",
