@@ -173,12 +173,17 @@ void lw__format_put_queue(struct lw__buffer *out, const char *name, bool rw)
     }
 }
 
+void lw__format_client(const char *uuid, char ret[LW__CLIENT_SIZE])
+{
+    (void)snprintf(ret, LW__CLIENT_SIZE, CLIENT_KEY "%.*s", LW__UUID_SIZE - 1, uuid);
+}
+
 void lw__format_put_client(struct lw__buffer *out, const char *uuid)
 {
-    lw__resp_begin(out, sizeof(CLIENT_KEY) - 1 + LW__UUID_SIZE - 1);
-    lw__buffer_put(out, CLIENT_KEY, sizeof(CLIENT_KEY) - 1);
-    lw__buffer_put(out, uuid, LW__UUID_SIZE - 1);
-    lw__resp_end(out);
+    char key[LW__CLIENT_SIZE];
+
+    lw__format_client(uuid, key);
+    lw__resp_text(out, key);
 }
 
 /* ---- channels ---- */

@@ -80,6 +80,8 @@ size_t lw__format_fence(unsigned slot, char ret[LW__FENCE_SIZE]);
 /* The queue of a name stands in the name's cluster slot. */
 void lw__format_put_queue(struct lw__buffer *out, const char *name, bool rw);
 /* The key of who a client is, by the first LW__UUID_SIZE - 1 bytes of its uuid. */
+#define LW__CLIENT_SIZE 64
+void lw__format_client(const char *uuid, char ret[LW__CLIENT_SIZE]);
 void lw__format_put_client(struct lw__buffer *out, const char *uuid);
 
 /* The channel that a client listens to, and the one of a single connection of it. */

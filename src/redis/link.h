@@ -32,7 +32,9 @@ struct lw__request {
     const struct lw__request_type *type;
     uint32_t second;  /* of two: where in the bytes the second command begins */
     uint8_t expected; /* replies still to come, one or two; the last one finds 0 */
-    bool note;        /* its sender's, of no meaning to the link */
+    /* its sender's, of no meaning to the link */
+    bool note : 1, heard : 1, redirected : 1, asking : 1;
+    uint8_t hops;
 };
 
 struct lw__link_options {

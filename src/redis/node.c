@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/owner.h"
+#include "base/told.h"
 #include "lockwire.h"
 #include "loop/defer.h"
 #include "loop/now.h"
@@ -94,8 +95,11 @@ static void commands_ready(void *arg)
                     (const char *[]){"COMMAND", "INFO", "DELIFEQ", "DELEX"});
     node->count_forbidden = false;
     lw__node_count(node); /* before `up`, which has everyone ask, and join */
+    lw__node_forget_seeds(node);
     lw__node_seed(node);
-    lw__session_start(&node->subscription.session); /* one that was forbidden, too */
+    if (!node->options.clustered) {
+        lw__session_start(&node->subscription.session); /* one that was forbidden, too */
+    }
 }
 
 static void commands_lost(void *arg, const char *why)
@@ -103,8 +107,9 @@ static void commands_lost(void *arg, const char *why)
     struct lw__node *node = arg;
 
     node->up = node->subscription.bound = false;
+    lw__told(why, node->why, sizeof(node->why));
     lw__node_fail_waiting(node, why);
-    node->events->down(node->arg, why);
+    node->events->down(node->arg, node);
 }
 
 static void heartbeat(void *arg)
@@ -151,8 +156,10 @@ int lw__node_new(const struct lw__node_options *options,
         return LW_ENOMEM;
     }
     node->options = *options;
-    if (options->sentinel.service != NULL && be_guided(node) != 0) {
+    if (lw__node_fence_init(node) != 0 ||
+        (options->sentinel.service != NULL && be_guided(node) != 0)) {
         lw__timer_unreserve(options->access.loop, 3);
+        free(node->seeded);
         free(node);
         return LW_ENOMEM;
     }
@@ -163,11 +170,17 @@ int lw__node_new(const struct lw__node_options *options,
     lw__session_init(&node->commands, &node->options.access, &command_events, node);
     lw__subscription_init(&node->subscription, &node->options.access, options->uuid,
                           &subscription_events, node);
-    lw__session_start(&node->commands);
-    lw__timer_set(loop_of(node), &node->heartbeat,
-                  lw__now_us() + (int64_t)options->access.request_timeout_ms * LW__MS);
     *ret = node;
     return 0;
+}
+
+void lw__node_start(struct lw__node *node)
+{
+    const struct lw__access *access = &node->options.access;
+
+    lw__session_start(&node->commands);
+    lw__timer_set(access->loop, &node->heartbeat,
+                  lw__now_us() + (int64_t)access->request_timeout_ms * LW__MS);
 }
 
 void lw__node_free(struct lw__node *node)
@@ -182,6 +195,7 @@ void lw__node_free(struct lw__node *node)
     lw__defer_cancel(loop_of(node), &node->pump_call);
     lw__timer_unreserve(loop_of(node), 3);
     lw__buffer_clear(&node->buffer);
+    free(node->seeded);
     free(node);
 }
 
@@ -191,6 +205,7 @@ void lw__node_abandon(struct lw__node *node)
     lw__session_abandon(&node->subscription.session);
     lw__sentinel_abandon(node->sentinels);
     lw__buffer_clear(&node->buffer);
+    free(node->seeded);
     free(node);
 }
 
@@ -200,9 +215,19 @@ int lw__node_master(const struct lw__node *node, struct lw_master *ret)
                                    : LW_EINVAL;
 }
 
+void lw__node_say_why(struct lw__node *node, const char *why)
+{
+    lw__told(why, node->why, sizeof(node->why));
+}
+
 bool lw__node_is_up(const struct lw__node *node)
 {
     return node->up;
+}
+
+const char *lw__node_why(const struct lw__node *node)
+{
+    return node->why;
 }
 
 bool lw__node_is_backing_off(const struct lw__node *node)
@@ -218,11 +243,6 @@ bool lw__node_is_bound(const struct lw__node *node)
 const char *lw__node_server(const struct lw__node *node)
 {
     return node->server;
-}
-
-const char *lw__node_numbers(const struct lw__node *node)
-{
-    return node->numbers;
 }
 
 bool lw__node_is_clustered(const struct lw__node *node)
@@ -252,5 +272,5 @@ const struct lw__access *lw__node_access(const struct lw__node *node)
 
 unsigned lw__node_connection(const struct lw__node *node)
 {
-    return node->connection + node->subscription.nonce;
+    return node->connection + node->subscription.nonce + (node->options.ordinal << 16);
 }
