@@ -35,11 +35,11 @@ __attribute__((format(printf, 2, 3))) static bool wrong(char *why, const char *f
 
 /* ---- places ---- */
 
-/* An address, or what a name may consist of. Over TLS one that begins with a dot would
- * stand for any name below it. */
+/* What a name may consist of, or an address with such a zone. Over TLS a name that begins
+ * with a dot would stand for any name below it. */
 static bool take_host(const char *text, size_t length, char ret[LW__HOST_SIZE])
 {
-    static const char legal[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    static const char legal[] = "%:abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                 "0123456789-._";
     struct lw__address address;
 
@@ -48,8 +48,8 @@ static bool take_host(const char *text, size_t length, char ret[LW__HOST_SIZE])
     }
     memcpy(ret, text, length);
     ret[length] = '\0';
-    return strspn(ret, legal) == length ||
-           (strlen(ret) == length && lw__address_parse(ret, &address));
+    return strspn(ret, legal) == length &&
+           (strpbrk(ret, "%:") == NULL || lw__address_parse(ret, &address));
 }
 
 static bool is_unknown(const char *host, size_t length)
