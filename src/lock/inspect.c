@@ -39,6 +39,11 @@ static struct lw__node *node_of(const struct lw__inquiry *inquiry)
     return lw__route_to(inquiry->client->route, inquiry->name);
 }
 
+static unsigned slot_of(const struct lw__inquiry *inquiry)
+{
+    return lw__route_slot(inquiry->client->route, inquiry->name);
+}
+
 static void finish(struct lw__inquiry *inquiry, int status, const char *why)
 {
     lw__told(why, inquiry->why, sizeof(inquiry->why));
@@ -100,9 +105,9 @@ static void put_break(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__inquiry *inquiry = inquiry_of(command);
     const struct lw_inspected *holder = &inquiry->look.entries[inquiry->breaking];
-    struct lw__site site = lw__node_site(
-        lw__node_of(command), lw__route_slot(inquiry->client->route, inquiry->name));
+    struct lw__site site = lw__node_site(lw__node_of(command), slot_of(inquiry));
 
+    lw__node_seed_first(command, slot_of(inquiry), out);
     lw__encode_break(out, lw__command_evals(command), inquiry->name, holder->token,
                      mode_of_broken(inquiry)->rw, &site);
 }
@@ -114,6 +119,9 @@ static bool break_answered(struct lw__command *command, const struct lw__reply *
     struct lw__inquiry *inquiry = inquiry_of(command);
     struct lw__released answer;
 
+    if (command->request.expected > 0) {
+        return lw__node_seed_told(lw__node_of(command), slot_of(inquiry), reply);
+    }
     if (is_error(inquiry, reply)) {
         return true;
     }

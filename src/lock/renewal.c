@@ -20,6 +20,7 @@
 #include "lock/structs.h"
 #include "lock/terms.h"
 #include "loop/now.h"
+#include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
 #include "redis/node.h"
@@ -206,6 +207,9 @@ static void put_batch(struct lw__command *command, struct lw__buffer *out)
         kept++;
     }
     batch->count = kept;
+    if (batch->mode->rw) { /* it may hand over, with a number */
+        lw__node_seed_first(command, batch->slot, out);
+    }
     batch->mode->encode_renew(out, lw__command_evals(command), kept, args, &site);
 }
 
@@ -277,18 +281,28 @@ static void answered_one(struct lw__batch *batch, unsigned i, bool renewed)
     lw__renewal_answered(claim, renewed, sent_us, batch->lease_ms[i]);
 }
 
+static void tell_error(struct lw__batch *batch, const char *text)
+{
+    for (unsigned i = 0; i < batch->count; i++) {
+        struct lw__claim *claim = batch->claims[i];
+
+        if (claim != NULL) {
+            claim->name->moving = claim->name->moving || lw__classify_moving(text);
+            batch->client->events->said(claim, text);
+        }
+    }
+}
+
 static bool batch_answered(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__batch *batch = batch_of(command);
     bool renewed[BATCH];
 
+    if (command->request.expected > 0) {
+        return lw__node_seed_told(lw__node_of(command), batch->slot, reply);
+    }
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        for (unsigned i = 0; i < batch->count; i++) {
-            if (batch->claims[i] != NULL) {
-                batch->client->events->said(batch->claims[i],
-                                            lw__reply_text(reply, NULL));
-            }
-        }
+        tell_error(batch, lw__reply_text(reply, NULL));
         batch_failed(command, "", true);
         return true;
     }
@@ -304,6 +318,9 @@ static bool batch_answered(struct lw__command *command, const struct lw__reply *
 
 static const struct lw__command_type batch_type = {put_batch, batch_answered,
                                                    batch_failed, .order = LW__ORDER_KEEP};
+
+static const struct lw__command_type one_type = {put_batch, batch_answered, batch_failed,
+                                                 LW__ORDER_KEEP, .one_key = true};
 
 static struct lw__batch *take_batch(struct lw_client *client)
 {
@@ -393,7 +410,9 @@ static void due(void *arg)
         }
         fill(batch, now);
         full = batch->count == BATCH ? full + 1 : AT_ONCE;
-        if (!lw__node_send(batch->node, &batch->command, &batch_type)) {
+        if (!lw__node_send(batch->node, &batch->command,
+                           batch->count == 1 && !batch->mode->rw ? &one_type
+                                                                 : &batch_type)) {
             batch_failed(&batch->command, "", false);
         }
     }

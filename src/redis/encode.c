@@ -127,11 +127,14 @@ void lw__encode_redisson_acquire(struct lw__buffer *out, bool eval,
 }
 
 void lw__encode_drop(struct lw__buffer *out, bool eval, enum lw__drop drop,
-                     const char *name, const struct lw__token *token, bool anyway)
+                     const char *name, const struct lw__token *token)
 {
     switch (drop) {
     case LW__DROP_SCRIPT:
-        put_script(out, eval, LW__SCRIPT_MUTEX_DROP, 1, anyway ? 2 : 1);
+        put_script(out, eval, LW__SCRIPT_MUTEX_DROP, 1, 1);
+        break;
+    case LW__DROP_ANYWAY:
+        put_script(out, eval, LW__SCRIPT_MUTEX_DROP, 1, 2);
         break;
     case LW__DROP_DELIFEQ:
         lw__resp_command(out, 3);
@@ -147,7 +150,7 @@ void lw__encode_drop(struct lw__buffer *out, bool eval, enum lw__drop drop,
         lw__resp_text(out, "IFEQ");
     }
     lw__format_put_token(out, token);
-    if (anyway && drop == LW__DROP_SCRIPT) {
+    if (drop == LW__DROP_ANYWAY) {
         lw__resp_text(out, "anyway");
     }
 }

@@ -38,11 +38,11 @@ void lw__encode_redisson_acquire(struct lw__buffer *out, bool eval,
                                  const struct lw__acquire_args *args);
 
 /* How the value of a key is compared and deleted: by a script, or by the command of a
- * server that has one. */
-enum lw__drop { LW__DROP_SCRIPT, LW__DROP_DELIFEQ, LW__DROP_DELEX };
-/* Releases a mutex that nobody queues for; `anyway`, by the script, all the same. */
+ * server that has one; or by the script also where others queue. */
+enum lw__drop { LW__DROP_SCRIPT, LW__DROP_DELIFEQ, LW__DROP_DELEX, LW__DROP_ANYWAY };
+/* Releases a mutex that nobody queues for. */
 void lw__encode_drop(struct lw__buffer *out, bool eval, enum lw__drop drop,
-                     const char *name, const struct lw__token *token, bool anyway);
+                     const char *name, const struct lw__token *token);
 
 struct lw__release_args {
     const char *name;
