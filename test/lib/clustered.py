@@ -96,6 +96,13 @@ class Node(Redis):
                 return master[2]
         return None
 
+    def view(self):
+        """Of each node that this one knows: what is not this one's alone to say, or to measure."""
+        for line in self("CLUSTER", "NODES").splitlines():
+            name, _, flags, master, _, _, _, link, *slots = line.split()
+            yield (name, flags.replace("myself,", ""), master, link,
+                   *(slot for slot in slots if slot[0] != "["))
+
     def kill(self):
         self.running = False
         super().kill()
@@ -144,8 +151,13 @@ class Clustered:
     def running(self):
         return [node for node in self.nodes if node.running]
 
+    def agree(self):
+        """All that run say the same of roles, slots and links."""
+        return len({frozenset(node.view()) for node in self.running}) == 1
+
     def until_well(self):
-        """All that run call the cluster well, and each replica has its master."""
+        """All that run agree, and call the cluster well, and each replica has its master."""
+        until(self.agree, "all agree")
         for node in self.running:
             until(lambda node=node: node.says("cluster", "cluster_state") == "ok",
                   "a node calls the cluster well")
@@ -197,6 +209,8 @@ class Clustered:
 
     def fail_over(self, replica, *how):
         """By order: `how` is FORCE, TAKEOVER or nothing."""
+        if not how:
+            self.until_well()  # a master does not agree to a replica that it does not know
         replica("CLUSTER", "FAILOVER", *how)
         until(lambda: replica.says("replication", "role") == "master", "it is the master")
         self.until_well()
