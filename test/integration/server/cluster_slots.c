@@ -150,6 +150,42 @@ static void of_a_moving_slot_one_key_is_asked_for(void **state)
     cluster_check();
 }
 
+static const char *try_to_carry(const char *key, int from, int to)
+{
+    char command[128];
+
+    (void)snprintf(command, sizeof(command), "MIGRATE 127.0.0.1 %d %s 0 10000",
+                   cluster_port(to), key);
+    return answer_of(from, command);
+}
+
+/* Where a name was sent on, a counter that stands at the old node still counts there; who
+ * draws from it behind ASKING begins another one, and then it cannot come after. */
+static void an_ask_is_for_its_key_alone(void **state)
+{
+    int slot, from, to;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    slot = cluster_slot(NAME);
+    from = cluster_owner(slot);
+    to = other_than(from);
+    assert_string_equal(answer_of(from, "SET " FENCE " 1000"), "OK");
+    cluster_begin(slot, to);
+    assert_string_equal(answer_of(from, "SET " NAME " 1 NX"), redirect("ASK", slot, to));
+    assert_string_equal(answer_if_asking(to, "SET " NAME " 1 NX"), "OK");
+    assert_string_equal(answer_of(from, "INCR " FENCE), "1001");
+    assert_string_equal(answer_if_asking(to, "INCR " FENCE), "1");
+    assert_begins(try_to_carry(FENCE, from, to),
+                  "ERR Target instance replied with error: BUSYKEY");
+    assert_string_equal(answer_if_asking(to, "DEL " FENCE), "1");
+    assert_string_equal(try_to_carry(FENCE, from, to), "OK");
+    assert_string_equal(answer_of(from, "INCR " FENCE), redirect("ASK", slot, to));
+    assert_string_equal(answer_if_asking(to, "INCR " FENCE), "1002");
+    cluster_end(slot, to);
+    cluster_check();
+}
+
 static void skip_before_redis_7(void)
 {
     if (redis_info("redis_version") < 7) { /* Valkey says 7 of itself there */
@@ -308,6 +344,28 @@ static void a_shards_subscriber_is_told_that_the_slot_went(void **state)
     cluster_check();
 }
 
+/* A replica takes subscribers, too, who hear what is said at the master, where nobody
+ * counts them; and SHARDNUMSUB tells only of the node that is asked, whosever the slot.
+ */
+static void a_replicas_subscriber_is_not_counted(void **state)
+{
+    redisContext *link;
+    redisReply *reply;
+    int owner;
+
+    (void)state;
+    cluster_set(3, 3, "");
+    owner = cluster_owner(cluster_slot(NAME));
+    link = subscribe(owner + 3, "SSUBSCRIBE heard:{job}");
+    assert_string_equal(answer_of(owner, "SPUBLISH heard:{job} x"), "0");
+    assert_pushed(link, "smessage");
+    reply = server_command(cluster_server(owner), "PUBSUB SHARDNUMSUB heard:{job}");
+    assert_int_equal(reply->element[1]->integer, 0);
+    freeReplyObject(reply);
+    redisFree(link);
+    cluster_check();
+}
+
 /* Of a plain channel a message goes to all nodes; only those who heard it at the node
  * that was asked are counted. */
 static void a_plain_message_is_heard_everywhere(void **state)
@@ -336,11 +394,13 @@ int main(void)
         STAGE_TEST(each_command_is_answered_for_itself),
         STAGE_TEST(what_one_server_says),
         STAGE_TEST(of_a_moving_slot_one_key_is_asked_for),
+        STAGE_TEST(an_ask_is_for_its_key_alone),
         STAGE_TEST(of_a_moving_slot_three_keys_are_to_be_tried_again),
         STAGE_TEST(asking_ends_with_noscript),
         STAGE_TEST(an_undeclared_key_seems_absent),
         STAGE_TEST(a_slot_moves_whole),
         STAGE_TEST(a_shards_subscriber_is_told_that_the_slot_went),
+        STAGE_TEST(a_replicas_subscriber_is_not_counted),
         STAGE_TEST(a_plain_message_is_heard_everywhere),
     };
 
