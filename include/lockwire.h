@@ -339,11 +339,13 @@ struct lw_stats {
      * all that were longer. */
     uint64_t wait_histogram[LW_WAIT_BUCKETS];
     uint64_t failovers; /* how often sentinels named another master than before */
+    uint64_t redirects; /* commands that a cluster's node sent on to another one */
+    uint64_t refreshes; /* how often a cluster was asked which slots its nodes have */
 };
 #define LW_STATS_INIT                                                                    \
     {                                                                                    \
         sizeof(struct lw_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,   \
-            {0}, 0                                                                       \
+            {0}, 0, 0, 0                                                                 \
     }
 
 /* The master that a client follows. The arrays keep their sizes for ever. */

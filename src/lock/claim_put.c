@@ -21,8 +21,13 @@ struct lw__token lw__claim_token(const struct lw__claim *claim)
 
 static bool wants_to_join(const struct lw__claim *claim)
 {
-    return lw__node_is_bound(claim->client->node) && !claim->machine.abandoned &&
-           lw__terms_wants_place(claim);
+    struct lw__name *name = claim->name;
+
+    if (claim->machine.abandoned || !lw__terms_wants_place(claim)) {
+        return false;
+    }
+    lw__node_listen(name->node, name->slot);
+    return lw__node_is_bound(name->node, name->slot);
 }
 
 /* In `room`; NULL where its mode asks for no more than the name. */
@@ -50,13 +55,23 @@ void lw__claim_put_try(struct lw__command *command, struct lw__buffer *out)
     struct lw__claim *claim = lw__claim_of(command);
     struct lw__token token = lw__claim_token(claim);
     bool fence = lw__terms_wants_fence(claim);
+    struct lw__node *node = lw__node_of(command);
+    unsigned slot = claim->name->slot;
 
     claim->named = true;
     claim->set_done = claim->set_answered = false;
     claim->numbers = fence ? 1 : 0;
     command->request.expected = fence ? 2 : 1;
-    command->request.second = (uint32_t)lw__encode_try(out, claim->name->text, &token,
-                                                       ask_lease_ms(claim), fence);
+    lw__encode_try(out, claim->name->text, &token, ask_lease_ms(claim));
+    command->request.second = (uint32_t)out->length;
+    if (!fence) {
+        return;
+    }
+    if (lw__node_is_seeded(node, slot)) {
+        lw__encode_fence_next(out, lw__node_site(node, slot).fence);
+    } else {
+        lw__node_put_seed(node, slot, out);
+    }
 }
 
 /* A token that may queue is a padded one, from the first time that it is sent. */
@@ -66,6 +81,20 @@ static void name_token(struct lw__claim *claim)
         claim->n |= LW__PADDED;
     }
     claim->named = true;
+}
+
+/* In a slot where this connection has drawn none yet: in the same write. */
+static void put_seed_before(struct lw__command *command, struct lw__buffer *out,
+                            bool numbered)
+{
+    struct lw__node *node = lw__node_of(command);
+    unsigned slot = lw__claim_of(command)->name->slot;
+
+    if (numbered && !lw__node_is_seeded(node, slot)) {
+        lw__node_put_seed(node, slot, out);
+        command->request.second = (uint32_t)out->length;
+        command->request.expected = 2;
+    }
 }
 
 void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)
@@ -79,7 +108,7 @@ void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)
         .name = claim->name->text,
         .previous = claim->machine.turning ? &previous : NULL,
         .rw = rw_of(claim, &rw),
-        .numbers = lw__node_numbers(claim->client->node),
+        .site = lw__node_site(lw__node_of(command), claim->name->slot),
         .ticket = claim->machine.ticket,
         .wait = joins,
         .keep = joins && lw__hints_keep(claim->client, claim->name),
@@ -91,6 +120,7 @@ void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)
     args.lease_ms = ask_lease_ms(claim);
     claim->asked_to_join = args.wait;
     claim->numbers = args.fence ? 16 : 0;
+    put_seed_before(command, out, args.fence);
     claim->mode->encode_acquire(out, lw__command_evals(command), &args);
 }
 
@@ -99,7 +129,7 @@ void lw__claim_put_drop(struct lw__command *command, struct lw__buffer *out)
     struct lw__claim *claim = lw__claim_of(command);
     struct lw__token token = lw__claim_token(claim);
 
-    claim->drop = lw__node_drop(claim->client->node);
+    claim->drop = lw__node_drop(lw__node_of(command));
     claim->mode->encode_drop(out, lw__command_evals(command), claim->drop,
                              claim->name->text, &token);
 }
@@ -112,7 +142,7 @@ void lw__claim_put_release(struct lw__command *command, struct lw__buffer *out)
         .name = claim->name->text,
         .token = lw__claim_token(claim),
         .rw = rw_of(claim, &rw),
-        .numbers = lw__node_numbers(claim->client->node),
+        .site = lw__node_site(lw__node_of(command), claim->name->slot),
     };
 
     claim->mode->encode_release(out, lw__command_evals(command), &args);

@@ -106,7 +106,7 @@ static void call_siblings(struct lw_client *client, struct lw__name *name)
 
     DL_FOREACH_SAFE(name->claims, claim, next) {
         if (claim->machine.phase == LW__QUEUED && claim->machine.due_us == LW__NEVER &&
-            claim->mode->in_line == NULL && lw__node_is_up(client->node)) {
+            claim->mode->in_line == NULL && lw__node_is_up(name->node)) {
             lw__claim_event(claim, LW__EV_ASK_NOW);
         }
     }
@@ -129,6 +129,18 @@ static void try_unanswered(struct lw__command *command, const char *why, bool se
 
     no_answer(command, why, sent);
     call_siblings(client, name);
+}
+
+/* Of INCR, or of what draws the first one of a slot. */
+static bool number_told(struct lw__claim *claim, const struct lw__reply *reply)
+{
+    struct lw__node *node = lw__node_of(&claim->command);
+    enum lw__reply_type type = lw__reply_type(reply);
+
+    if (!lw__node_is_seeded(node, claim->name->slot)) {
+        return lw__node_seed_told(node, claim->name->slot, reply);
+    }
+    return type == LW__REPLY_INTEGER || type == LW__REPLY_ERROR;
 }
 
 /* Two replies, of SET and of INCR. An error of SET is told once both are in. */
@@ -158,7 +170,7 @@ static bool try_answered(struct lw__command *command, const struct lw__reply *re
             return true;
         }
         number = LW__FENCE_MIN; /* none was asked for */
-    } else if (type != LW__REPLY_INTEGER && type != LW__REPLY_ERROR) {
+    } else if (!number_told(claim, reply)) {
         return false;
     }
     counted = number >= LW__FENCE_MIN && number < LW__FENCE_END;
@@ -187,14 +199,26 @@ static void tell_of_stranger(struct lw__claim *claim, const char *type)
  * clock. false: a script has a number, where one is wanted. */
 static bool granted_without_number(struct lw__claim *claim, uint64_t number)
 {
-    struct lw__node *node = claim->client->node;
+    struct lw__node *node = lw__node_of(&claim->command);
+    const struct lw__unseeded *unseeded;
 
     if (number == 0) {
         return false;
     }
-    lw__node_doubt_clock(node, (int64_t)number);
-    outcome_open(claim, LW_EREDIS, lw__node_unseeded(node)->why, true);
+    if (number < (uint64_t)LW__FENCE_MIN) {
+        lw__node_doubt_clock(node, (int64_t)number);
+    }
+    unseeded = lw__node_unseeded(node);
+    outcome_open(claim, LW_EREDIS, unseeded != NULL ? unseeded->why : "", true);
     return true;
+}
+
+/* Another client, or this one before a failover, may have had the same, unless it came
+ * behind a first one of this connection. */
+static bool is_numbered(const struct lw__claim *claim, const struct lw__acquired *answer)
+{
+    return answer->fence >= (uint64_t)LW__FENCE_MIN &&
+           lw__node_is_seeded(lw__node_of(&claim->command), claim->name->slot);
 }
 
 /* Somebody else has it, or had it lately. */
@@ -237,12 +261,17 @@ static bool came_before_release(const struct lw__claim *claim)
             first->command.request.sent_us > sent_us_of(claim));
 }
 
+/* Of two replies the first is of what draws the slot's first number. */
 static bool acquire_answered(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__claim *claim = lw__claim_of(command);
+    struct lw__node *node = lw__node_of(command);
     struct lw__acquired answer;
     struct lw__input input = {.sent_us = sent_us_of(claim)};
 
+    if (command->request.expected > 0) {
+        return lw__node_seed_told(node, claim->name->slot, reply);
+    }
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         server_error(claim, lw__reply_text(reply, NULL));
         return true;
@@ -258,10 +287,10 @@ static bool acquire_answered(struct lw__command *command, const struct lw__reply
     }
     switch (answer.kind) {
     case LW__ANSWER_GRANTED:
+        if (claim->numbers > 0 && !is_numbered(claim, &answer)) {
+            return granted_without_number(claim, answer.fence);
+        }
         if (answer.fence < (uint64_t)LW__FENCE_MIN) {
-            if (claim->numbers > 0) {
-                return granted_without_number(claim, answer.fence);
-            }
             answer.fence = 0;
         }
         input.event = LW__EV_GRANTED;
@@ -318,9 +347,9 @@ static bool drop_answered(struct lw__command *command, const struct lw__reply *r
             server_error(claim, text);
             return true;
         }
-        lw__node_drop_refused(claim->client->node);
+        lw__node_drop_refused(claim->name->node);
     } else if (!lw__decode_dropped(reply, &answer)) {
-        lw__node_distrust_drop(claim->client->node);
+        lw__node_distrust_drop(claim->name->node);
         return false;
     } else if (answer.again) {
         lw__hints_note_contended(claim->client, claim->name);
@@ -331,20 +360,20 @@ static bool drop_answered(struct lw__command *command, const struct lw__reply *r
     return true;
 }
 
-static const struct lw__command_type try_type = {lw__claim_put_try, try_answered,
-                                                 try_unanswered, LW__ORDER_FRESH};
+static const struct lw__command_type try_type = {
+    lw__claim_put_try, try_answered, try_unanswered, .order = LW__ORDER_FRESH};
 static const struct lw__command_type acquire_types[LW__ORDERS] = {
     [LW__ORDER_KEEP] = {lw__claim_put_acquire, acquire_answered, no_answer,
-                        LW__ORDER_KEEP},
+                        .order = LW__ORDER_KEEP},
     [LW__ORDER_AGAIN] = {lw__claim_put_acquire, acquire_answered, no_answer,
-                         LW__ORDER_AGAIN},
+                         .order = LW__ORDER_AGAIN},
     [LW__ORDER_FRESH] = {lw__claim_put_acquire, acquire_answered, no_answer,
-                         LW__ORDER_FRESH},
+                         .order = LW__ORDER_FRESH},
 };
 static const struct lw__command_type drop_type = {lw__claim_put_drop, drop_answered,
-                                                  no_answer, LW__ORDER_KEEP};
+                                                  no_answer, .order = LW__ORDER_KEEP};
 static const struct lw__command_type release_type = {
-    lw__claim_put_release, release_answered, no_answer, LW__ORDER_KEEP};
+    lw__claim_put_release, release_answered, no_answer, .order = LW__ORDER_KEEP};
 
 /* ---- sending ---- */
 
@@ -374,7 +403,7 @@ static bool may_drop(struct lw__claim *claim)
 
 static void send_wanted(struct lw__claim *claim, unsigned actions)
 {
-    struct lw__node *node = claim->client->node;
+    struct lw__node *node = claim->name->node;
     const struct lw__command_type *type;
     const struct lw__unseeded *unseeded;
 
@@ -428,7 +457,7 @@ __attribute__((noinline)) static unsigned step(struct lw__claim *claim,
 
     input->now_us = lw__now_us();
     input->jitter = lw__random_between(&claim->client->random, -1000, 1000);
-    input->linked = lw__node_is_up(claim->client->node);
+    input->linked = lw__node_is_up(claim->name->node);
     input->margin_us = claim->waiting != NULL ? lw__terms_margin_us(claim->waiting) : 0;
     out = lw__machine_step(&claim->machine, input);
     if (lw__machine_asks(claim->machine.phase) != asked) {

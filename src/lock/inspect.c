@@ -20,7 +20,7 @@
 #include "lockwire.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
-#include "redis/node.h"
+#include "redis/route.h"
 #include "redis/reply.h"
 
 #include <stdlib.h>
@@ -34,6 +34,11 @@ static struct lw__inquiry *inquiry_of(struct lw__command *command)
     return LW__OWNER(struct lw__inquiry, command, command);
 }
 
+static struct lw__node *node_of(const struct lw__inquiry *inquiry)
+{
+    return lw__route_to(inquiry->client->route, inquiry->name);
+}
+
 static void finish(struct lw__inquiry *inquiry, int status, const char *why)
 {
     lw__told(why, inquiry->why, sizeof(inquiry->why));
@@ -43,8 +48,8 @@ static void finish(struct lw__inquiry *inquiry, int status, const char *why)
 static void send_or_finish(struct lw__inquiry *inquiry,
                            const struct lw__command_type *type)
 {
-    if (!lw__node_send(inquiry->client->node, &inquiry->command, type)) {
-        finish(inquiry, LW_ECONN, inquiry->client->down_why);
+    if (!lw__node_send_early(node_of(inquiry), &inquiry->command, type)) {
+        finish(inquiry, LW_ECONN, lw__node_why(node_of(inquiry)));
     }
 }
 
@@ -83,7 +88,7 @@ static void failed(struct lw__command *command, const char *why, bool sent)
 }
 
 static const struct lw__command_type who_type = {put_who, who_answered, failed,
-                                                 LW__ORDER_FRESH};
+                                                 .order = LW__ORDER_FRESH};
 
 /* Where it is Redisson's it is a stranger's, and not among the holders. */
 static const struct lw__mode *mode_of_broken(const struct lw__inquiry *inquiry)
@@ -95,10 +100,11 @@ static void put_break(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__inquiry *inquiry = inquiry_of(command);
     const struct lw_inspected *holder = &inquiry->look.entries[inquiry->breaking];
+    struct lw__site site = lw__node_site(
+        lw__node_of(command), lw__route_slot(inquiry->client->route, inquiry->name));
 
     lw__encode_break(out, lw__command_evals(command), inquiry->name, holder->token,
-                     mode_of_broken(inquiry)->rw,
-                     lw__node_numbers(inquiry->client->node));
+                     mode_of_broken(inquiry)->rw, &site);
 }
 
 static void break_next(struct lw__inquiry *inquiry);
@@ -129,8 +135,8 @@ static void break_failed(struct lw__command *command, const char *why, bool sent
     finish(inquiry, sent || inquiry->any_broken ? LW_EUNKNOWN : LW_ECONN, why);
 }
 
-static const struct lw__command_type break_type = {put_break, break_answered,
-                                                   break_failed, LW__ORDER_FRESH};
+static const struct lw__command_type break_type = {
+    put_break, break_answered, break_failed, .order = LW__ORDER_FRESH};
 
 /* An empty token of a hold stands for all that are too long to be named (inspect.lua),
  * and so is nobody's. */
@@ -199,7 +205,7 @@ static bool inspect_answered(struct lw__command *command, const struct lw__reply
 }
 
 static const struct lw__command_type inspect_type = {put_inspect, inspect_answered,
-                                                     failed, LW__ORDER_FRESH};
+                                                     failed, .order = LW__ORDER_FRESH};
 
 void lw__inspect_free(struct lw__inquiry *inquiry)
 {
@@ -207,7 +213,7 @@ void lw__inspect_free(struct lw__inquiry *inquiry)
 
     if (client != NULL) {
         lw__notify_cancel(client, &inquiry->notice);
-        lw__node_forget(client->node, &inquiry->command);
+        lw__node_forget(&inquiry->command);
         DL_DELETE(client->inquiries, inquiry);
     }
     free(inquiry->name);
@@ -221,7 +227,7 @@ void lw__inspect_close(struct lw_client *client)
     struct lw__inquiry *inquiry;
 
     DL_FOREACH(client->inquiries, inquiry) {
-        lw__node_forget(client->node, &inquiry->command);
+        lw__node_forget(&inquiry->command);
         if (inquiry->notice.kind == LW__NOTICE_NONE) {
             finish(inquiry, LW_ECLOSED, "");
         }

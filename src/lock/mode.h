@@ -39,7 +39,7 @@ struct lw__mode {
     void (*encode_release)(struct lw__buffer *out, bool eval,
                            const struct lw__release_args *args);
     void (*encode_renew)(struct lw__buffer *out, bool eval, size_t count,
-                         const struct lw__renew_args *args, const char *numbers);
+                         const struct lw__renew_args *args, const struct lw__site *site);
     bool (*decode_acquired)(const struct lw__reply *reply, bool turn,
                             struct lw__acquired *ret);
     bool (*decode_released)(const struct lw__reply *reply, struct lw__released *ret);

@@ -9,6 +9,8 @@
 #include "lock/options.h"
 #include "lock/structs.h"
 
+#include "redis/route.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -108,7 +110,10 @@ struct lw__name *lw__name_get(struct lw_client *client, const char *text)
     if (names->size == 0 || (name = malloc(sizeof(*name) + length + 1)) == NULL) {
         return NULL;
     }
-    *name = (struct lw__name){.hash = hash, .references = 1};
+    *name = (struct lw__name){.hash = hash,
+                              .references = 1,
+                              .slot = (uint16_t)lw__route_slot(client->route, text)};
+    name->node = lw__route_at(client->route, name->slot);
     memcpy(name->text, text, length + 1);
     LL_PREPEND(*slot_of(names, hash), name);
     names->count++;

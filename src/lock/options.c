@@ -68,6 +68,8 @@ static int check_options(struct lw_client *client)
                             (unsigned long)o->backoff_max_ms);
     } else if (o->db < 0) {
         lw__options_explain(client, "db %d is negative", o->db);
+    } else if (o->db > 0 && client->url.cluster) {
+        lw__options_explain(client, "db %d: a cluster has no databases", o->db);
     } else if (o->credentials != NULL &&
                (o->username != NULL || o->password != NULL ||
                 client->url.username != NULL || client->url.password != NULL)) {

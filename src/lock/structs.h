@@ -47,6 +47,8 @@ struct lw__name {
     struct lw__name *next; /* of its slot */
     uint32_t hash;
     unsigned references;      /* claims and handles */
+    struct lw__node *node;    /* where its slot leads: turns_events.c's */
+    uint16_t slot;            /* of a cluster; 0: all are in one */
     struct lw__claim *claims; /* claim.c's: of one client, in order of making */
     char text[];
 };
@@ -168,15 +170,14 @@ struct lw_client {
     char *strings[9]; /* copies: username, password, client_name, tls_*, sentinel_* */
     struct lw__log log;
 
-    /* client.c's; ending.c lets go of the loop and the node */
+    /* client.c's; ending.c lets go of the loop and the route */
     struct lw__loop *loop; /* NULL: closed */
-    struct lw__node *node;
+    struct lw__route *route;
     struct lw__random random;
     char uuid[LW__UUID_SIZE];
     struct lw__forked forked;
     const struct lw__claim_events *events; /* turns.c's */
     const struct lw__mode *modes;          /* by enum lw_mode */
-    char down_why[LW__WHY]; /* why there is no link, "" before the first attempt ended */
     struct lw__timer close_timer;
     lw_close_cb *closed;
     void *closed_arg;

@@ -79,7 +79,7 @@ static void join_shared(struct lw__claim *claim, struct lw_lock *lock)
 /* Somebody of this client is in line before it. */
 static bool is_behind(const struct lw_lock *lock)
 {
-    return lock->mode->in_line != NULL && lw__node_is_up(lock->client->node) &&
+    return lock->mode->in_line != NULL && lw__node_is_up(lock->name->node) &&
            lw__line_first(lock->name) != NULL;
 }
 
@@ -100,8 +100,8 @@ int lw__turns_join(struct lw_lock *lock)
         lock->retry_ms = lw__line_busy_ms(lock->name);
         return 0;
     }
-    if (lock->once && lw__node_is_backing_off(client->node)) {
-        lw__handle_finish(lock, LW_ECONN, client->down_why);
+    if (lock->once && lw__node_is_backing_off(lock->name->node)) {
+        lw__handle_finish(lock, LW_ECONN, lw__node_why(lock->name->node));
         return 0;
     }
     claim = lw__claim_new(client, lock);
@@ -185,11 +185,10 @@ static void lapse(struct lw_lock *lock)
 static void wait_is_over(struct lw_lock *lock)
 {
     int status = lock->once ? LW_ECONN : LW_ETIMEOUT;
-    struct lw_client *client = lock->client;
     const char *why = lock->once ? "no answer in time" : NULL;
 
-    if (!lw__node_is_up(client->node)) {
-        why = client->down_why;
+    if (!lw__node_is_up(lock->name->node)) {
+        why = lw__node_why(lock->name->node);
     }
     lw__turns_withdraw(lock);
     lw__handle_finish(lock, status, why);
@@ -234,7 +233,7 @@ void lw__turns_timer(void *arg)
  * ones from it, unless its connection still stands. */
 static bool has_number(const struct lw__claim *claim, const struct lw_lock *next)
 {
-    const struct lw__node *node = claim->client->node;
+    const struct lw__node *node = claim->name->node;
 
     if (claim->machine.fence == 0) {
         return (next->flags & LW_NO_FENCE) != 0;
@@ -281,7 +280,7 @@ static void pass(struct lw__claim *claim)
  * the link, the release shall not wait for that, nor may the ask go before theirs. */
 static bool may_turn(const struct lw__claim *claim, const struct lw_lock *next)
 {
-    struct lw__node *node = claim->client->node;
+    struct lw__node *node = claim->name->node;
 
     return claim->mode->turns && claim->machine.phase == LW__HELD &&
            lw__node_has_room(node) &&

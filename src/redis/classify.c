@@ -40,6 +40,11 @@ enum lw__error_class lw__classify(const char *error)
     return LW__ERR_REFUSED;
 }
 
+bool lw__classify_unsettled(const char *error)
+{
+    return begins_with(error, "CLUSTERDOWN") || begins_with(error, "TRYAGAIN");
+}
+
 bool lw__classify_denied(const char *error)
 {
     return begins_with(error, "NOPERM");

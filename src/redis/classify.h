@@ -11,6 +11,8 @@ enum lw__error_class {
     LW__ERR_REFUSED    /* for good: NOPERM and all else */
 };
 enum lw__error_class lw__classify(const char *error);
+/* Is it of a cluster that does not serve a slot for the moment: CLUSTERDOWN, TRYAGAIN? */
+bool lw__classify_unsettled(const char *error);
 /* Is it NOPERM: a command, key or channel that this user may not use? */
 bool lw__classify_denied(const char *error);
 /* What a command met, in its own words: before 7.0 a server puts around the error of a

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "base/told.h"
 #include "redis/resp.h"
+#include "redis/slot.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,6 +143,17 @@ bool lw__format_read_hold(const char *text, struct lw__hold *ret)
 
 /* ---- keys ---- */
 
+size_t lw__format_fence(unsigned slot, char ret[LW__FENCE_SIZE])
+{
+    static const char before[] = LW__FENCE_KEY ":{";
+    size_t at = sizeof(before) - 1;
+
+    memcpy(ret, before, at);
+    at += lw__slot_tag(slot, ret + at);
+    memcpy(ret + at, "}", 2);
+    return at + 1;
+}
+
 /* `{name}`, or as it is where the name carries a tag of its own. */
 void lw__format_put_queue(struct lw__buffer *out, const char *name, bool rw)
 {
@@ -161,12 +173,17 @@ void lw__format_put_queue(struct lw__buffer *out, const char *name, bool rw)
     }
 }
 
+void lw__format_client(const char *uuid, char ret[LW__CLIENT_SIZE])
+{
+    (void)snprintf(ret, LW__CLIENT_SIZE, CLIENT_KEY "%.*s", LW__UUID_SIZE - 1, uuid);
+}
+
 void lw__format_put_client(struct lw__buffer *out, const char *uuid)
 {
-    lw__resp_begin(out, sizeof(CLIENT_KEY) - 1 + LW__UUID_SIZE - 1);
-    lw__buffer_put(out, CLIENT_KEY, sizeof(CLIENT_KEY) - 1);
-    lw__buffer_put(out, uuid, LW__UUID_SIZE - 1);
-    lw__resp_end(out);
+    char key[LW__CLIENT_SIZE];
+
+    lw__format_client(uuid, key);
+    lw__resp_text(out, key);
 }
 
 /* ---- channels ---- */
@@ -174,6 +191,15 @@ void lw__format_put_client(struct lw__buffer *out, const char *uuid)
 void lw__format_own_channel(const char *uuid, char ret[LW__CHANNEL_OF_OURS_SIZE])
 {
     (void)snprintf(ret, LW__CHANNEL_OF_OURS_SIZE, "lockwire:2:%s", uuid);
+}
+
+void lw__format_shard_channel(const char *uuid, unsigned slot,
+                              char ret[LW__CHANNEL_OF_OURS_SIZE])
+{
+    char tag[LW__SLOT_TAG_SIZE];
+
+    (void)lw__slot_tag(slot, tag);
+    (void)snprintf(ret, LW__CHANNEL_OF_OURS_SIZE, "lockwire:2:%s:{%s}", uuid, tag);
 }
 
 void lw__format_connection_channel(const char *uuid, unsigned nonce,

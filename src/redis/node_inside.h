@@ -7,6 +7,7 @@
 #include "redis/command.h"
 #include "redis/format.h"
 #include "redis/node.h"
+#include "redis/shards.h"
 #include "redis/subscription.h"
 
 #include <stdbool.h>
@@ -26,7 +27,8 @@ struct lw__node {
     const struct lw__node_events *events;
     void *arg;
     struct lw__session commands;
-    struct lw__subscription subscription;
+    struct lw__subscription subscription; /* of one server */
+    struct lw__shards shards;             /* of a cluster's node */
     struct lw__timer heartbeat;
     struct lw__sentinels *sentinels; /* NULL: none */
     /* sent once a connection, answers informative */
@@ -36,15 +38,22 @@ struct lw__node {
     char server[LW__SERVER_SIZE], numbers[LW__NUMBERS_SIZE]; /* the command link's */
     unsigned connection;
     bool up;
+    char why[LW__WHY]; /* it is not */
 
     /* node_send.c's */
     struct lw__request_type request_type; /* of commands: tells them whose they are */
     struct lw__backlog backlog;
     struct lw__deferred pump_call;
     struct lw__buffer buffer; /* for encoding, kept */
+    char redirect[LW__WHY];   /* a reply of a command's, until all of them are in */
 
     /* node_fence.c's */
     struct lw__command seed, keep;
+    unsigned char *seeded; /* in a cluster: a bit for each slot; else NULL */
+    int64_t reseed_us;     /* when all of these are to be seeded again */
+    unsigned seed_slot;    /* `seed` is about */
+    bool seed_known;       /* to the server, that script */
+    char fence[LW__FENCE_SIZE];
     struct lw__unseeded unseeded; /* `why` is "" while the fence counter can be trusted */
 
     /* node_settings.c's */
@@ -66,7 +75,9 @@ void lw__node_make_room(void *arg); /* an answer has come, or none is awaited an
 void lw__node_fail_waiting(struct lw__node *node, const char *why);
 
 /* node_fence.c: seeds the counter, upon which the node is up; has it live on. */
+int lw__node_fence_init(struct lw__node *node); /* 0, LW_ENOMEM */
 void lw__node_seed(struct lw__node *node);
+void lw__node_forget_seeds(struct lw__node *node); /* the connection is new */
 void lw__node_keep_fence(struct lw__node *node);
 
 /* node_settings.c: how the server is set up, where that endangers locks. */

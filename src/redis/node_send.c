@@ -8,12 +8,16 @@
 #include "redis/node_inside.h"
 
 #include "base/owner.h"
+#include "base/told.h"
 #include "lockwire.h"
 #include "loop/defer.h"
 #include "redis/classify.h"
+#include "redis/cluster_says.h"
 #include "redis/link.h"
 #include "redis/reply.h"
 #include "redis/session.h"
+
+#include <string.h>
 
 /* ---- those that wait for room ---- */
 
@@ -79,12 +83,19 @@ static struct lw__command *next_of(const struct lw__backlog *backlog, enum lw__o
     return NULL;
 }
 
-static struct lw__node *node_of(const struct lw__command *command)
+struct lw__node *lw__node_of(const struct lw__command *command)
 {
     return LW__OWNER(struct lw__node, request_type, command->request.type);
 }
 
 /* ---- sending ---- */
+
+static void put_asking(struct lw__command *command, struct lw__buffer *out)
+{
+    lw__buffer_put(out, "*1\r\n$6\r\nASKING\r\n", 16);
+    command->request.second = (uint32_t)out->length;
+    command->request.expected = 2;
+}
 
 /* On failure the link is going down: the command joins the backlog and fails with it. */
 static void send_now(struct lw__node *node, struct lw__command *command)
@@ -93,6 +104,10 @@ static void send_now(struct lw__node *node, struct lw__command *command)
 
     lw__buffer_reset(out);
     command->request.expected = 1;
+    command->request.heard = false;
+    if (command->request.asking) {
+        put_asking(command, out);
+    }
     command->type->put(command, out);
     if (out->failed) {
         lw__session_fail(&node->commands, lw_strerror(LW_ENOMEM));
@@ -131,13 +146,25 @@ void lw__node_submit(struct lw__node *node, struct lw__command *command,
     command->request.type = &node->request_type;
     command->request.sent_us = 0;
     command->type = type;
-    command->request.note = false;
+    command->request.note = command->request.redirected = command->request.asking = false;
+    command->request.hops = 0;
     if (!has_room(node) ||
         (node->backlog.count > 0 && next_of(&node->backlog, type->order) != NULL)) {
         push(&node->backlog, command, false);
     } else {
         send_now(node, command);
     }
+}
+
+void lw__node_take_over(struct lw__node *node, struct lw__command *command, bool asking)
+{
+    command->request.type = &node->request_type;
+    command->request.sent_us = 0;
+    command->request.note = command->request.redirected = false;
+    command->request.asking = asking;
+    command->request.hops++;
+    push(&node->backlog, command, false); /* we may be within a reply */
+    lw__node_make_room(node);
 }
 
 /* NOSCRIPT is answered with the script's text, once, and never from within the reply.
@@ -174,14 +201,62 @@ static void fail(struct lw__command *command, const char *why, bool sent)
     }
 }
 
+/* The answer to ASKING, which says nothing. */
+static bool is_preface(const struct lw__command *command)
+{
+    return command->request.asking && command->request.expected > 0;
+}
+
+static bool is_redirect(const struct lw__reply *reply)
+{
+    const char *text = lw__reply_text(reply, NULL);
+    struct lw__redirect there;
+
+    return lw__reply_type(reply) == LW__REPLY_ERROR &&
+           lw__cluster_says_redirect(text, strlen(text), &there);
+}
+
+/* The first of its replies decides: what comes behind it is of no meaning, and then it is
+ * handed on as a whole. */
+static bool redirect(struct lw__node *node, struct lw__command *command,
+                     const struct lw__reply *reply)
+{
+    struct lw__request *r = &command->request;
+
+    if (!node->options.clustered || command->type->stays) {
+        return false;
+    }
+    if (!r->heard && is_redirect(reply)) {
+        r->redirected = true;
+        lw__told(lw__reply_text(reply, NULL), node->redirect, sizeof(node->redirect));
+    }
+    r->heard = true;
+    if (r->redirected && r->expected == 0) {
+        node->events->redirected(node->arg, node, command, node->redirect);
+        return true;
+    }
+    return r->redirected;
+}
+
+static void note_unsettled(struct lw__node *node, const char *error)
+{
+    if (node->options.clustered && lw__classify_unsettled(error)) {
+        node->events->unsettled(node->arg, node, error);
+    }
+}
+
 static void replied(struct lw__request *request, const struct lw__reply *reply)
 {
     struct lw__command *command = LW__OWNER(struct lw__command, request, request);
-    struct lw__node *node = node_of(command);
+    struct lw__node *node = lw__node_of(command);
 
     lw__node_make_room(node);
-    if (send_text_instead(node, command, reply)) {
+    if (is_preface(command) || redirect(node, command, reply) ||
+        send_text_instead(node, command, reply)) {
         return;
+    }
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        note_unsettled(node, lw__reply_text(reply, NULL));
     }
     if (lw__reply_type(reply) == LW__REPLY_ERROR &&
         lw__classify(lw__reply_text(reply, NULL)) == LW__ERR_LINK) {
@@ -201,7 +276,7 @@ static void failed(struct lw__request *request, const char *why)
 {
     struct lw__command *command = LW__OWNER(struct lw__command, request, request);
 
-    node_of(command)->up = false; /* `down` follows; nobody shall send meanwhile */
+    lw__node_of(command)->up = false; /* `down` follows; nobody shall send meanwhile */
     fail(command, why, true);
 }
 
@@ -215,11 +290,29 @@ bool lw__node_send(struct lw__node *node, struct lw__command *command,
     return true;
 }
 
-void lw__node_forget(struct lw__node *node, struct lw__command *command)
+bool lw__node_send_early(struct lw__node *node, struct lw__command *command,
+                         const struct lw__command_type *type)
 {
+    bool comes =
+        node->options.clustered &&
+        (node->commands.state == LW__SESSION_CONNECTING ||
+         (node->commands.state == LW__SESSION_BACKOFF && node->commands.backoff_ms == 0));
+
+    if (!node->up && !comes) {
+        return false;
+    }
+    lw__node_submit(node, command, type);
+    return true;
+}
+
+void lw__node_forget(struct lw__command *command)
+{
+    struct lw__node *node;
+
     if (command->request.prev == NULL) {
         return;
     }
+    node = lw__node_of(command);
     if (lw__node_is_unsent(command)) {
         pull(&node->backlog, command);
     } else if (node->commands.link != NULL) {
@@ -227,9 +320,20 @@ void lw__node_forget(struct lw__node *node, struct lw__command *command)
     }
 }
 
+void lw__node_refuse(struct lw__command *command, const char *why)
+{
+    fail(command, why, false);
+}
+
 bool lw__node_has_room(const struct lw__node *node)
 {
     return !node->up || (node->backlog.count == 0 && has_room(node));
+}
+
+bool lw__node_is_idle(const struct lw__node *node)
+{
+    return node->backlog.count == 0 &&
+           (node->commands.link == NULL || lw__link_inflight(node->commands.link) == 0);
 }
 
 bool lw__node_is_unsent(const struct lw__command *command)

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Fuzz target: what callers and people write: URLs, names, words and durations. What is
- * refused says why, without the user part of a URL; what is accepted keeps its rules.
+ * refused says why, without the user part of a URL; what is accepted keeps its rules, and
+ * the keys of a name are in its slot.
  *
  * Happy path: the input as one string, put to each of the parsers.
  */
 #include "duration.h"
 #include "fuzz.h"
 #include "lockwire.h"
+#include "base/buffer.h"
 #include "base/check.h"
 #include "base/url.h"
+#include "redis/format.h"
+#include "redis/slot.h"
 
 #include <string.h>
 
@@ -68,6 +72,22 @@ static void check_secret(const char *scheme, const char *text)
     }
 }
 
+/* What a script is told to write for a name is where the name is. */
+static void check_slot(const char *name, bool rw)
+{
+    struct lw__buffer word = {0};
+    const char *key;
+
+    lw__format_put_queue(&word, name, rw);
+    CHECK(!word.failed);
+    key = memchr(word.data, '\n', word.length);
+    CHECK(key != NULL);
+    key++;
+    CHECK(lw__slot_of(key, (size_t)(word.data + word.length - key) - strlen("\r\n")) ==
+          lw__slot_of(name, strlen(name)));
+    lw__buffer_clear(&word);
+}
+
 static void check_name(const char *text)
 {
     char why[WHY] = "";
@@ -82,6 +102,8 @@ static void check_name(const char *text)
     for (size_t i = 0; i < length; i++) {
         CHECK((unsigned char)text[i] >= 0x20 && text[i] != 0x7f);
     }
+    check_slot(text, false);
+    check_slot(text, true);
 }
 
 static void check_word(const char *text)
@@ -120,6 +142,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(text, data, size);
     }
     text[size] = '\0';
+    CHECK(lw__slot_of(text, size) < LW__SLOTS);
     check_url(text);
     check_secret("redis", text);
     check_secret("redis-sentinel", text);

@@ -13,7 +13,7 @@
 #include "sentinels.h"
 
 #include "lock/structs.h"
-#include "redis/node.h"
+#include "redis/route.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -118,7 +118,7 @@ static void check_turn(struct host *host)
 /* As the library names servers, by the beginning of their run id. */
 bool check_is_at_master(const struct host *host)
 {
-    const char *server = lw__node_server(host->client->node),
+    const char *server = lw__node_server(lw__route_to(host->client->route, "")),
                *info = look_ask("INFO", NULL);
     const char *at = strstr(info, "run_id:");
 
@@ -214,7 +214,7 @@ void check_settled(void)
         }
         /* who was forbidden to subscribe tries it again with the next connection */
         if (!world.plan.every_us[FAULT_CHANNELS] &&
-            !lw__node_is_bound(host->client->node)) {
+            !lw__node_is_bound(lw__route_to(host->client->route, ""), 0)) {
             violation("h%u does not listen to the master", i);
         }
     }
