@@ -36,6 +36,7 @@
 static struct {
     int node; /* where the names at hand are */
     redisContext *narrow, *heard[CLIENTS];
+    bool shards; /* this version has sharded channels, by which a lock is handed over */
     bool called[LW__SCRIPT_COUNT];
 } scene;
 
@@ -163,8 +164,34 @@ static redisContext *connect_to(int node)
     return link;
 }
 
+/* Who waits hears by its slot's channel. */
+static void listen_to(int client, const char *tag)
+{
+    redisReply *reply;
+
+    scene.heard[client] = connect_to(scene.node);
+    reply = redisCommand(scene.heard[client], "SSUBSCRIBE lockwire:2:%s:%s", uuid(client),
+                         tag);
+    assert_non_null(reply);
+    scene.shards = reply->type != REDIS_REPLY_ERROR; /* Redis 7 and later */
+    freeReplyObject(reply);
+}
+
+static void assert_told(int client)
+{
+    struct timeval limit = {.tv_sec = 30};
+    void *reply = NULL;
+
+    if (scene.shards) {
+        redisSetTimeout(scene.heard[client], limit);
+        assert_int_equal(redisGetReply(scene.heard[client], &reply), REDIS_OK);
+        assert_string_equal(((redisReply *)reply)->element[0]->str, "smessage");
+        freeReplyObject(reply);
+    }
+}
+
 /* The next calls are for this name, at its slot's node. */
-static void stand_at(const char *name)
+static void stand_at(const char *name, const char *tag)
 {
     char touched[256];
 
@@ -175,8 +202,7 @@ static void stand_at(const char *name)
     scene.narrow = connect_to(scene.node);
     freeReplyObject(redisCommand(scene.narrow, "AUTH narrow none"));
     for (int i = 0; i < CLIENTS; i++) {
-        scene.heard[i] = connect_to(scene.node);
-        freeReplyObject(redisCommand(scene.heard[i], "SUBSCRIBE lockwire:2:%s", uuid(i)));
+        listen_to(i, tag);
     }
 }
 
@@ -200,7 +226,7 @@ static void another_key_is_seen(void **state)
 
     (void)state;
     start();
-    stand_at(LOCK);
+    stand_at(LOCK, "{lock}");
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         freeReplyObject(eval(bad[i], 1, 1, words));
         assert_int_equal(refusals(touched, sizeof(touched)), 1);
@@ -214,7 +240,7 @@ static void another_slot_is_refused(void **state)
 
     (void)state;
     start();
-    stand_at(LOCK);
+    stand_at(LOCK, "{lock}");
     reply = eval(lw__scripts[LW__SCRIPT_MUTEX_RELEASE].text, 3, 3, words);
     assert_begins(reply->str, "CROSSSLOT ");
     freeReplyObject(reply);
@@ -266,7 +292,7 @@ static void order(const char *command)
 
 static void a_mutex_lives(void)
 {
-    stand_at(LOCK);
+    stand_at(LOCK, "{lock}");
     seed(LOCK_FENCE);
     acquire(token(0, 1), JOINS);     /* free */
     acquire(token(1, 1), ASKS_ONLY); /* refused */
@@ -277,6 +303,8 @@ static void a_mutex_lives(void)
     inspect_lock("100");             /* with its queue */
     drop(token(0, 1));               /* marked: not so */
     release(token(0, 1));            /* handed over, the next stands by */
+    assert_told(1);
+    assert_told(2);
     take_turn(token(1, 2), token(1, 3), JOINS); /* handed over, and behind */
     release(token(2, 1));                       /* the dead one is passed */
     take_turn(token(1, 3), token(1, 4), JOINS); /* nobody waits */
@@ -289,7 +317,7 @@ static void a_mutex_lives(void)
 
 static void a_mutex_ends(void)
 {
-    stand_at(LOCK);
+    stand_at(LOCK, "{lock}");
     order("DEL " LOCK_FENCE); /* numbers begin anew */
     acquire(token(0, 5), JOINS);
     acquire(token(1, 5), JOINS);
@@ -330,7 +358,7 @@ static void book_renew(const char *mine, const char *other)
 
 static void a_readwrite_lock_lives(void)
 {
-    stand_at(BOOK);
+    stand_at(BOOK, "{book}");
     seed(BOOK_FENCE);
     book_acquire(token(0, 1), "r ann", WAITS); /* free */
     book_acquire(token(1, 1), "r bob", WAITS); /* beside it */
@@ -347,6 +375,7 @@ static void a_readwrite_lock_lives(void)
     book_release(token(0, 3), NUMBERS " w0 ann");
     book_release(token(0, 2), NUMBERS " r0 ann");
     book_release(token(0, 1), NUMBERS " r0 ann"); /* handed to the writer */
+    assert_told(2);
     book_renew(token(2, 2), token(2, 2));
     book_release(token(2, 2), NUMBERS " w0 cat"); /* the dead reader is passed */
     book_release(token(2, 2), NUMBERS " w0 cat");
@@ -354,7 +383,7 @@ static void a_readwrite_lock_lives(void)
 
 static void a_readwrite_lock_ends(void)
 {
-    stand_at(BOOK);
+    stand_at(BOOK, "{book}");
     order("DEL " BOOK_FENCE);
     book_acquire(token(0, 5), "w ", "1 -1 0 " NUMBERS);
     book_acquire(token(1, 5), "r ", "1 -1 3 " NUMBERS);
@@ -372,7 +401,7 @@ static void a_readwrite_lock_ends(void)
 
 static void a_redisson_lock_lives(void)
 {
-    stand_at(LOCK);
+    stand_at(LOCK, "{lock}");
     run(LW__SCRIPT_REDISSON_ACQUIRE, 1, LOCK, "x:1", LEASE, NULL);
     run(LW__SCRIPT_REDISSON_ACQUIRE, 1, LOCK, "x:2", LEASE, NULL);
     run(LW__SCRIPT_REDISSON_RENEW, 2, LOCK, BESIDE, "x:1", "x:2", LEASE, NULL);
@@ -477,11 +506,11 @@ static void all_do_at_random(void **state)
 {
     (void)state;
     start();
-    stand_at(LOCK);
+    stand_at(LOCK, "{lock}");
     for (int i = 0; i < CALLS; i++) {
         call_a_mutex();
     }
-    stand_at(BOOK);
+    stand_at(BOOK, "{book}");
     for (int i = 0; i < CALLS; i++) {
         call_a_readwrite_lock();
     }
