@@ -74,10 +74,17 @@ const char *cluster_url(void)
     return cluster.url;
 }
 
+int cluster_main_port(int node)
+{
+    const struct node *it = &cluster.nodes[node];
+
+    return it->server.tls_port != 0 ? it->server.tls_port : it->port;
+}
+
 int cluster_at(int port)
 {
     for (int i = 0; i < cluster.count; i++) {
-        if (cluster.nodes[i].port == port) {
+        if (cluster.nodes[i].port == port || cluster_main_port(i) == port) {
             return i;
         }
     }
@@ -327,7 +334,7 @@ static void migrate(int from, int to, size_t count, redisReply *const *keys)
     size_t lengths[7 + KEYS_MOST];
     redisReply *reply;
 
-    (void)snprintf(port, sizeof(port), "%d", cluster.nodes[to].port);
+    (void)snprintf(port, sizeof(port), "%d", cluster_main_port(to));
     (void)snprintf(limit, sizeof(limit), "%d", MIGRATE_MS);
     for (size_t i = 0; i < 7 + count; i++) {
         words[i] = i < 7 ? words[i] : keys[i - 7]->str;
@@ -547,7 +554,8 @@ static void write_node(FILE *file, int node, int shard, const char *rest)
 {
     const struct node *it = &cluster.nodes[node];
 
-    (void)fprintf(file, "%s %s@%d", it->id, it->address, it->port + BUS);
+    (void)fprintf(file, "%s 127.0.0.1:%d@%d", it->id, cluster_main_port(node),
+                  it->port + BUS);
     if (cluster.shards) {
         (void)fprintf(file, ",,shard-id=%s", cluster.nodes[shard].id);
     }
@@ -591,6 +599,19 @@ static void close_file(FILE *file)
     }
 }
 
+/* From the start, since nodes speak it with each other, too. */
+static void write_tls(FILE *file, int node)
+{
+    const char *folder = getenv("LOCKWIRE_CERTIFICATES");
+
+    (void)fprintf(file,
+                  "tls-port %d\ncluster-port %d\ntls-cluster yes\ntls-replication yes\n"
+                  "tls-auth-clients no\ntls-key-file %s/server.key\n"
+                  "tls-cert-file %s/server.pem\ntls-ca-cert-file %s/ca.pem\n",
+                  cluster_main_port(node), cluster.nodes[node].port + BUS, folder, folder,
+                  folder);
+}
+
 /* What it knows is beside the way to it, not in its own folder, which goes with its
  * process. */
 static void launch(int node)
@@ -604,6 +625,9 @@ static void launch(int node)
                   "repl-diskless-sync-delay 0\n",
                   cluster.nodes[node].port, cluster_server(node)->dir,
                   CLUSTER_TIMEOUT_MS);
+    if (cluster_server(node)->tls_port != 0) {
+        write_tls(file, node);
+    }
     close_file(file);
     (void)snprintf(args, sizeof(args), "--include %s/conf %s", cluster_server(node)->dir,
                    cluster.args);
@@ -616,9 +640,13 @@ static void list_hosts(void)
 
     for (int i = 0; i < cluster.count; i++) {
         used += (size_t)snprintf(cluster.hosts + used, sizeof(cluster.hosts) - used,
-                                 "%s%s", i > 0 ? "," : "", cluster.nodes[i].address);
+                                 "%s127.0.0.1:%d", i > 0 ? "," : "",
+                                 cluster_main_port(i));
     }
-    (void)snprintf(cluster.url, sizeof(cluster.url), "redis-cluster://%s", cluster.hosts);
+    (void)snprintf(cluster.url, sizeof(cluster.url), "%s://%s",
+                   cluster_main_port(0) == cluster.nodes[0].port ? "redis-cluster"
+                                                                 : "rediss-cluster",
+                   cluster.hosts);
 }
 
 /* Redis 7.2 and later. */
@@ -686,8 +714,9 @@ int cluster_add(void)
     (void)fprintf(file, "vars currentEpoch 0 lastVoteEpoch 0\n");
     close_file(file);
     launch(node);
-    freeReplyObject(server_command(cluster_server(greeter), "CLUSTER MEET 127.0.0.1 %d",
-                                   cluster.nodes[node].port));
+    freeReplyObject(
+        server_command(cluster_server(greeter), "CLUSTER MEET 127.0.0.1 %d %d",
+                       cluster_main_port(node), cluster.nodes[node].port + BUS));
     UNTIL(seldom(knows_each() && all_stand()));
     list_hosts();
     return node;

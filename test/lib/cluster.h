@@ -13,6 +13,9 @@
  * Who is silent for CLUSTER_TIMEOUT_MS is called down by the others, so a test that gives
  * its nodes no time has a master replaced; cluster_check() has it played again.
  *
+ * With LOCKWIRE_TLS in the environment clients come over TLS, to ports of their own, and
+ * nodes speak it with each other (server.h; Redis 7 and later).
+ *
  * Happy path: cluster_set(3, 3, ""), slot = cluster_slot("name"), cluster_move(slot, 1),
  * server_kill(cluster_server(1)), cluster_promoted(4).
  */
@@ -33,11 +36,14 @@ void cluster_set(int masters, int replicas, const char *args);
 int cluster_count(void);
 struct server *cluster_server(int node);
 int cluster_port(int node);
-const char *cluster_address(int node); /* host:port, as nodes tell it */
+/* By which nodes name a node among each other, and reach it to MIGRATE: that of clients
+ * over TLS, if there are such, since Redis 7.0 tells them no other. */
+int cluster_main_port(int node);
+const char *cluster_address(int node); /* host:port, as nodes tell it without TLS */
 const char *cluster_id(int node);
-/* Every node's address, between commas. */
+/* Where clients find every node, between commas. */
 const char *cluster_hosts(void);
-const char *cluster_url(void); /* redis-cluster:// and these */
+const char *cluster_url(void); /* with redis-cluster:// or rediss-cluster:// */
 /* Of the nodes, that which has this port; -1: none. */
 int cluster_at(int port);
 

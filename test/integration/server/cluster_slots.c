@@ -155,7 +155,7 @@ static const char *try_to_carry(const char *key, int from, int to)
     char command[128];
 
     (void)snprintf(command, sizeof(command), "MIGRATE 127.0.0.1 %d %s 0 10000",
-                   cluster_port(to), key);
+                   cluster_main_port(to), key);
     return answer_of(from, command);
 }
 
