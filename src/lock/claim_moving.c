@@ -4,9 +4,9 @@
  * a script of several never is. Must not know where the slot leads.
  *
  * Happy path: a script was told so; the name is SET by itself, then a number is drawn,
- * and it is granted. A release deletes the name if it is its token's, also where others
- * queue: their places move with the slot, and until it has arrived they ask from time to
- * time. */
+ * and it is granted; a read-write lock is not. A release takes its hold away, whoever
+ * waits: their places move with the slot, and until that has arrived they ask from time
+ * to time. */
 #include "lock/claim_inside.h"
 
 #include "base/buffer.h"
@@ -124,8 +124,8 @@ static void put_drop(struct lw__command *command, struct lw__buffer *out)
     struct lw__claim *claim = lw__claim_of(command);
     struct lw__token token = lw__claim_token(claim);
 
-    claim->mode->encode_drop(out, lw__command_evals(command), LW__DROP_ANYWAY,
-                             claim->name->text, &token);
+    lw__encode_leave(out, lw__command_evals(command), claim->name->text, &token,
+                     claim->mode->rw);
 }
 
 static bool drop_answered(struct lw__command *command, const struct lw__reply *reply)
@@ -133,16 +133,18 @@ static bool drop_answered(struct lw__command *command, const struct lw__reply *r
     struct lw__claim *claim = lw__claim_of(command);
     struct lw__input input = {.event = LW__EV_RELEASED,
                               .sent_us = command->request.sent_us};
-    struct lw__released answer;
+    struct lw__released answer = {0};
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         lw__claim_server_error(claim, lw__reply_text(reply, NULL));
         return true;
     }
-    if (!lw__decode_dropped(reply, &answer)) {
+    if (!(claim->mode->rw ? lw__decode_rw_released : lw__decode_dropped)(reply,
+                                                                         &answer)) {
         return false;
     }
     input.released.released = answer.released;
+    input.released.holds_left = answer.holds_left;
     lw__claim_step(claim, &input);
     return true;
 }
@@ -152,6 +154,5 @@ static const struct lw__command_type drop_type = {
 
 bool lw__claim_moving_release(struct lw__claim *claim, const char *error)
 {
-    return lw__classify_moving(error) && claim->mode->encode_drop != NULL &&
-           say(claim, &drop_type);
+    return lw__classify_moving(error) && say(claim, &drop_type);
 }

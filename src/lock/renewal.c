@@ -183,6 +183,8 @@ void lw__renewal_forget(struct lw__claim *claim)
 
 /* ---- batches ---- */
 
+static const struct lw__command_type one_type;
+
 static void put_batch(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__batch *batch = batch_of(command);
@@ -207,6 +209,10 @@ static void put_batch(struct lw__command *command, struct lw__buffer *out)
         kept++;
     }
     batch->count = kept;
+    if (batch->mode->rw && command->type == &one_type && kept == 1) {
+        lw__encode_rw_keep(out, lw__command_evals(command), args);
+        return;
+    }
     if (batch->mode->rw) { /* it may hand over, with a number */
         lw__node_seed_first(command, batch->slot, out);
     }
@@ -278,6 +284,7 @@ static void answered_one(struct lw__batch *batch, unsigned i, bool renewed)
     if (sent_us > claim->held.entered_us) {
         claim->held.entered_us = 0;
     }
+    claim->name->moving = false;
     lw__renewal_answered(claim, renewed, sent_us, batch->lease_ms[i]);
 }
 
@@ -321,6 +328,12 @@ static const struct lw__command_type batch_type = {put_batch, batch_answered,
 
 static const struct lw__command_type one_type = {put_batch, batch_answered, batch_failed,
                                                  LW__ORDER_KEEP, .one_key = true};
+
+/* Of a read-write lock's only where no other way is left. */
+static bool is_about_one(const struct lw__batch *batch)
+{
+    return batch->count == 1 && (!batch->mode->rw || batch->claims[0]->name->moving);
+}
 
 static struct lw__batch *take_batch(struct lw_client *client)
 {
@@ -411,8 +424,7 @@ static void due(void *arg)
         fill(batch, now);
         full = batch->count == BATCH ? full + 1 : AT_ONCE;
         if (!lw__node_send(batch->node, &batch->command,
-                           batch->count == 1 && !batch->mode->rw ? &one_type
-                                                                 : &batch_type)) {
+                           is_about_one(batch) ? &one_type : &batch_type)) {
             batch_failed(&batch->command, "", false);
         }
     }

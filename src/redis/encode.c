@@ -133,9 +133,6 @@ void lw__encode_drop(struct lw__buffer *out, bool eval, enum lw__drop drop,
     case LW__DROP_SCRIPT:
         put_script(out, eval, LW__SCRIPT_MUTEX_DROP, 1, 1);
         break;
-    case LW__DROP_ANYWAY:
-        put_script(out, eval, LW__SCRIPT_MUTEX_DROP, 1, 2);
-        break;
     case LW__DROP_DELIFEQ:
         lw__resp_command(out, 3);
         lw__resp_text(out, "DELIFEQ");
@@ -150,9 +147,6 @@ void lw__encode_drop(struct lw__buffer *out, bool eval, enum lw__drop drop,
         lw__resp_text(out, "IFEQ");
     }
     lw__format_put_token(out, token);
-    if (drop == LW__DROP_ANYWAY) {
-        lw__resp_text(out, "anyway");
-    }
 }
 
 void lw__encode_release(struct lw__buffer *out, bool eval,
@@ -259,6 +253,26 @@ void lw__encode_rw_renew(struct lw__buffer *out, bool eval, size_t count,
         lw__format_put_token(out, &args[i].token);
     }
     put_leases(out, told, args);
+}
+
+void lw__encode_leave(struct lw__buffer *out, bool eval, const char *name,
+                      const struct lw__token *token, bool rw)
+{
+    put_script(out, eval, rw ? LW__SCRIPT_RW_DROP : LW__SCRIPT_MUTEX_DROP, 1, rw ? 1 : 2);
+    lw__resp_text(out, name);
+    lw__format_put_token(out, token);
+    if (!rw) {
+        lw__resp_text(out, "anyway");
+    }
+}
+
+void lw__encode_rw_keep(struct lw__buffer *out, bool eval,
+                        const struct lw__renew_args *args)
+{
+    put_script(out, eval, LW__SCRIPT_RW_KEEP, 1, 2);
+    lw__resp_text(out, args->name);
+    lw__format_put_token(out, &args->token);
+    lw__resp_number(out, args->lease_ms);
 }
 
 void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name,

@@ -38,8 +38,8 @@ void lw__encode_redisson_acquire(struct lw__buffer *out, bool eval,
                                  const struct lw__acquire_args *args);
 
 /* How the value of a key is compared and deleted: by a script, or by the command of a
- * server that has one; or by the script also where others queue. */
-enum lw__drop { LW__DROP_SCRIPT, LW__DROP_DELIFEQ, LW__DROP_DELEX, LW__DROP_ANYWAY };
+ * server that has one. */
+enum lw__drop { LW__DROP_SCRIPT, LW__DROP_DELIFEQ, LW__DROP_DELEX };
 /* Releases a mutex that nobody queues for. */
 void lw__encode_drop(struct lw__buffer *out, bool eval, enum lw__drop drop,
                      const char *name, const struct lw__token *token);
@@ -72,6 +72,13 @@ void lw__encode_rw_renew(struct lw__buffer *out, bool eval, size_t count,
 void lw__encode_redisson_renew(struct lw__buffer *out, bool eval, size_t count,
                                const struct lw__renew_args *args,
                                const struct lw__site *site);
+
+/* By the name alone, whose queue cannot be reached: gives a hold back, whoever waits, and
+ * extends one of a read-write lock (a mutex's renewal is of the name alone as it is). */
+void lw__encode_leave(struct lw__buffer *out, bool eval, const char *name,
+                      const struct lw__token *token, bool rw);
+void lw__encode_rw_keep(struct lw__buffer *out, bool eval,
+                        const struct lw__renew_args *args);
 
 void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name,
                         int most_holders, int most_waiters);
