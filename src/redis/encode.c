@@ -307,6 +307,13 @@ void lw__encode_who(struct lw__buffer *out, size_t count, const char *const *uui
     }
 }
 
+void lw__encode_who_one(struct lw__buffer *out, const char *uuid)
+{
+    lw__resp_command(out, 2);
+    lw__resp_text(out, "GET");
+    lw__format_put_client(out, uuid);
+}
+
 void lw__encode_fence_next(struct lw__buffer *out, const char *fence)
 {
     lw__buffer_put(out, "*2\r\n$4\r\nINCR\r\n", 14);

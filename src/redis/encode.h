@@ -86,6 +86,7 @@ void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name,
 void lw__encode_whoami(struct lw__buffer *out, const char *uuid, const char *text);
 /* The same of `count` clients, by the first LW__UUID_SIZE - 1 bytes of each uuid. */
 void lw__encode_who(struct lw__buffer *out, size_t count, const char *const *uuids);
+void lw__encode_who_one(struct lw__buffer *out, const char *uuid);
 
 void lw__encode_fence_next(struct lw__buffer *out, const char *fence); /* INCR */
 void lw__encode_fence_seed(struct lw__buffer *out, bool eval, const char *fence);
