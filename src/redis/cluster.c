@@ -263,6 +263,19 @@ static void let_go(struct lw__cluster *cluster)
     }
 }
 
+/* One that is in use, and may be replaced soon. */
+static bool misses_one(const struct lw__cluster *cluster)
+{
+    for (size_t i = 1; i < cluster->master_count; i++) {
+        const struct master *master = cluster->masters[i];
+
+        if (master != NULL && master->node != NULL && !lw__node_is_up(master->node)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void led(void *arg)
 {
     struct lw__cluster *cluster = arg;
@@ -272,6 +285,8 @@ static void led(void *arg)
     let_go(cluster);
     if (cluster->nowhere_wanted) {
         cluster->events->node.down(cluster->arg, cluster->nowhere);
+    }
+    if (cluster->nowhere_wanted || misses_one(cluster)) {
         ask_soon(cluster, PAUSE_US);
     }
 }
