@@ -128,7 +128,9 @@ static void commands_ready(void *arg)
     lw__node_count(node); /* before `up`, which has everyone ask, and join */
     lw__node_forget_seeds(node);
     lw__node_seed(node);
-    if (!node->options.clustered) {
+    if (node->options.clustered) {
+        lw__shards_permit(&node->shards);
+    } else {
         lw__session_start(&node->subscription.session); /* one that was forbidden, too */
     }
 }

@@ -138,6 +138,8 @@ struct asked *ask(struct scene *scene, enum kind kind, const char *key)
                                                 .one_key = true};
     static const struct lw__command_type some = {put, answer, failed, LW__ORDER_FRESH,
                                                  .one_key = false};
+    static const struct lw__command_type once = {put, answer, failed, LW__ORDER_FRESH,
+                                                 .once = true};
     struct asked *asked = scene->asked;
 
     while (asked->command.request.prev != NULL) {
@@ -146,7 +148,9 @@ struct asked *ask(struct scene *scene, enum kind kind, const char *key)
     }
     *asked = (struct asked){.scene = scene, .key = key, .kind = kind};
     if (!lw__node_send_early(at(scene, key), &asked->command,
-                             kind == ONE || kind == SCRIPT ? &one : &some)) {
+                             kind == ONE || kind == SCRIPT ? &one
+                             : kind == TRY                 ? &once
+                                                           : &some)) {
         note(scene, "%s is not sent", key);
     }
     return asked;
@@ -201,9 +205,20 @@ static void on_down(void *arg, struct lw__node *node)
     note(arg, "%s down: %s", name_of(node), lw__node_why(node));
 }
 
+/* Of which of the scene's slots that is new. */
 static void on_bound(void *arg, struct lw__node *node)
 {
-    note(arg, "%s bound", name_of(node));
+    static const unsigned slots[] = {SLOT_A, SLOT_B, SLOT_C, SLOT_X};
+    char keys[8] = "";
+    size_t count = 0;
+
+    for (size_t i = 0; i < 4; i++) {
+        if (lw__node_is_bound(node, slots[i]) &&
+            lw__node_is_newly_bound(node, slots[i])) {
+            keys[count++] = "abcx"[i];
+        }
+    }
+    note(arg, "%s bound: %s", name_of(node), keys);
 }
 
 static void on_message(void *arg, const char *text, size_t length)

@@ -242,7 +242,7 @@ static void test_moved_to_where_nobody_is(void **state)
                  "refused; N4 down: connecting to N4: Connection refused; ");
     UNTIL(scene, came(scene, "led; "));
     pass(scene);
-    UNTIL(scene, scene->n[2].asked == 1); /* it is up, and the map as it was */
+    UNTIL(scene, scene->n[2].asked == 1);         /* it is up, and the map as it was */
     UNTIL(scene, lw__node_is_up(at(scene, "x"))); /* N3, by the map */
 }
 
