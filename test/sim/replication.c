@@ -269,6 +269,32 @@ void model_server_replicate(struct model_server *replica, struct model_server *m
     follow_changes(master, true);
 }
 
+bool model_server_migrate(struct model_server *from, struct model_server *to,
+                          struct bytes key)
+{
+    struct content copy;
+    const struct content *content;
+    bool taken;
+
+    server_begin(from);
+    server_begin(to);
+    content = keyspace_open(&from->spaces[0], key);
+    if (content == NULL) {
+        replication_end_command(from);
+        return true;
+    }
+    content_copy(&copy, content);
+    taken = keyspace_open(&to->spaces[0], key) != NULL;
+    if (!taken) {
+        keyspace_restore(&to->spaces[0], key, &copy);
+        keyspace_remove(&from->spaces[0], key);
+    }
+    content_free(&copy);
+    replication_end_command(to);
+    replication_end_command(from);
+    return !taken;
+}
+
 void model_server_on_step(struct model_server *replica, model_step_fn *on_step, void *arg)
 {
     replica->on_step = on_step;

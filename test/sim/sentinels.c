@@ -50,7 +50,7 @@ static unsigned last_epoch;
 
 static const struct model_place places[SENTINELS] = {
     {"10.0.1.1", PORT}, {"10.0.1.2", PORT}, {"10.0.1.3", PORT}};
-static const struct model_place server_places[SERVERS] = {{"10.0.0.1", 6379},
+static const struct model_place server_places[PAIR] = {{"10.0.0.1", 6379},
                                                           {"10.0.0.2", 6379}};
 
 static bool is_useful(const struct sentinel *one)
@@ -379,7 +379,7 @@ static bool is_at(const struct model_place *place, const char *host, int port)
 
 unsigned sentinels_place(const char *host, int port)
 {
-    for (unsigned i = 0; i < SERVERS; i++) {
+    for (unsigned i = 0; i < PAIR; i++) {
         if (is_at(&server_places[i], host, port)) {
             return i;
         }
