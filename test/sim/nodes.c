@@ -263,10 +263,45 @@ static void follow(unsigned which, unsigned master)
 
 /* ---- roles ---- */
 
-/* `new` has what `old` had; both know it, or only the one that is. */
+struct walk {
+    unsigned node;
+    struct buffer keys;
+};
+
+static void pick_foreign(const struct model_key *key, void *arg)
+{
+    struct walk *walk = arg;
+
+    if (nodes_now()->owners[lw__slot_of(key->name.data, key->name.len)] != walk->node) {
+        buffer_append(&walk->keys, key->name.data, key->name.len);
+        buffer_append(&walk->keys, "", 1);
+    }
+}
+
+/* What it does not know yet to be elsewhere. */
+static void drop_foreign(unsigned which)
+{
+    struct walk walk = {.node = which};
+
+    model_server_each_key(world.servers[which], pick_foreign, &walk);
+    for (size_t at = 0; at < walk.keys.len; at += strlen(walk.keys.data + at) + 1) {
+        struct bytes words[] = {bytes_of("DEL"), bytes_of(walk.keys.data + at)};
+        struct buffer answer = {0};
+
+        model_server_ask(world.servers[which], 0, words, 2, &answer);
+        buffer_free(&answer);
+    }
+    buffer_free(&walk.keys);
+}
+
+/* `new` has what `old` had, and is told so. */
 static void succeed(unsigned old, unsigned new)
 {
     struct epoch *now = nodes_change();
+
+    nodes[new].stream++;
+    nodes[new].cut = false;
+    model_server_promote(world.servers[new]);
 
     for (unsigned slot = 0; slot < MODEL_SLOTS; slot++) {
         if (now->owners[slot] == old) {
@@ -276,6 +311,7 @@ static void succeed(unsigned old, unsigned new)
     now->masters[old] = now->masters[new] = (unsigned char)new;
     world.failovers++;
     trace("s%u is the master in place of s%u, epoch %u", new, old, last_epoch);
+    drop_foreign(new);
     nodes_know(new);
     all_learn();
 }
@@ -292,8 +328,6 @@ static void end_swap(void *arg)
     while (model_server_deliver(world.servers[new])) {
         ;
     }
-    nodes[new].stream++;
-    model_server_promote(world.servers[new]);
     succeed(old, new);
     nodes_know(old);
     follow(old, new);
@@ -342,8 +376,6 @@ static void live_apart(unsigned old, int64_t until_us)
     trace("s%u lives on by itself for %.3f ms", old,
           (double)(until_us - world.now_us) / 1000);
     nodes[old].apart = true;
-    nodes[new].stream++;
-    model_server_promote(world.servers[new]);
     succeed(old, new);
     stray_begin(world.servers[old], from_us - MS);
     agenda_add(until_us, join, (void *)(uintptr_t)old);
