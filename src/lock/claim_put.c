@@ -21,8 +21,13 @@ struct lw__token lw__claim_token(const struct lw__claim *claim)
 
 static bool wants_to_join(const struct lw__claim *claim)
 {
-    return lw__node_is_bound(claim->name->node) && !claim->machine.abandoned &&
-           lw__terms_wants_place(claim);
+    struct lw__name *name = claim->name;
+
+    if (claim->machine.abandoned || !lw__terms_wants_place(claim)) {
+        return false;
+    }
+    lw__node_listen(name->node, name->slot);
+    return lw__node_is_bound(name->node, name->slot);
 }
 
 /* In `room`; NULL where its mode asks for no more than the name. */

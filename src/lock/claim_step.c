@@ -360,8 +360,8 @@ static bool drop_answered(struct lw__command *command, const struct lw__reply *r
     return true;
 }
 
-static const struct lw__command_type try_type = {lw__claim_put_try, try_answered,
-                                                 try_unanswered, .order = LW__ORDER_FRESH};
+static const struct lw__command_type try_type = {
+    lw__claim_put_try, try_answered, try_unanswered, .order = LW__ORDER_FRESH};
 static const struct lw__command_type acquire_types[LW__ORDERS] = {
     [LW__ORDER_KEEP] = {lw__claim_put_acquire, acquire_answered, no_answer,
                         .order = LW__ORDER_KEEP},

@@ -51,10 +51,10 @@ static bool is_being_ended(struct lw_client *client, const struct lw__message *m
 
 /* Whether the server that we send to gave us the lock. A subscription at another one
  * hears what that gave away, or what its master did, and by another clock. */
-static bool is_of_our_server(const struct lw__node *node, const struct lw__message *m)
+static bool is_of_our_server(const struct lw__name *name, const struct lw__message *m)
 {
-    return lw__node_is_bound(node) && *m->server &&
-           strcmp(m->server, lw__node_server(node)) == 0;
+    return lw__node_is_bound(name->node, name->slot) && *m->server &&
+           strcmp(m->server, lw__node_server(name->node)) == 0;
 }
 
 void lw__inbox_message(struct lw_client *client, const char *text, size_t length)
@@ -80,7 +80,7 @@ void lw__inbox_message(struct lw_client *client, const char *text, size_t length
     if (!message.handed) {
         input.event = LW__EV_STANDBY;
         input.standby.window_us = message.window_ms * LW__MS;
-    } else if (is_of_our_server(claim->name->node, &message)) {
+    } else if (is_of_our_server(claim->name, &message)) {
         pair = lw__hints_clock(claim, message.handed_us);
         input.event = LW__EV_HANDED;
         input.handed.handed_us = message.handed_us;

@@ -48,7 +48,7 @@ static void finish(struct lw__inquiry *inquiry, int status, const char *why)
 static void send_or_finish(struct lw__inquiry *inquiry,
                            const struct lw__command_type *type)
 {
-    if (!lw__node_send(node_of(inquiry), &inquiry->command, type)) {
+    if (!lw__node_send_early(node_of(inquiry), &inquiry->command, type)) {
         finish(inquiry, LW_ECONN, lw__node_why(node_of(inquiry)));
     }
 }
@@ -135,8 +135,8 @@ static void break_failed(struct lw__command *command, const char *why, bool sent
     finish(inquiry, sent || inquiry->any_broken ? LW_EUNKNOWN : LW_ECONN, why);
 }
 
-static const struct lw__command_type break_type = {put_break, break_answered,
-                                                   break_failed, .order = LW__ORDER_FRESH};
+static const struct lw__command_type break_type = {
+    put_break, break_answered, break_failed, .order = LW__ORDER_FRESH};
 
 /* An empty token of a hold stands for all that are too long to be named (inspect.lua),
  * and so is nobody's. */

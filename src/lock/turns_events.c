@@ -245,7 +245,8 @@ void lw__turns_ask_all(struct lw_client *client, const struct lw__node *node, bo
     for (; name != NULL; name = next) {
         lw__name_keep(name); /* an answer may come at once and end its last claim */
         /* the end of a try has those behind it ask, in their order */
-        if (name->node == node && (name->claims == NULL || !name->claims->trying)) {
+        if (name->node == node && (verify || lw__node_is_newly_bound(node, name->slot)) &&
+            (name->claims == NULL || !name->claims->trying)) {
             ask_all_of(name, verify);
         }
         next = lw__name_after(client, name);

@@ -193,6 +193,15 @@ void lw__format_own_channel(const char *uuid, char ret[LW__CHANNEL_OF_OURS_SIZE]
     (void)snprintf(ret, LW__CHANNEL_OF_OURS_SIZE, "lockwire:2:%s", uuid);
 }
 
+void lw__format_shard_channel(const char *uuid, unsigned slot,
+                              char ret[LW__CHANNEL_OF_OURS_SIZE])
+{
+    char tag[LW__SLOT_TAG_SIZE];
+
+    (void)lw__slot_tag(slot, tag);
+    (void)snprintf(ret, LW__CHANNEL_OF_OURS_SIZE, "lockwire:2:%s:{%s}", uuid, tag);
+}
+
 void lw__format_connection_channel(const char *uuid, unsigned nonce,
                                    char ret[LW__CHANNEL_OF_OURS_SIZE])
 {

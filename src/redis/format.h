@@ -87,6 +87,9 @@ void lw__format_put_client(struct lw__buffer *out, const char *uuid);
 /* The channel that a client listens to, and the one of a single connection of it. */
 #define LW__CHANNEL_OF_OURS_SIZE 64
 void lw__format_own_channel(const char *uuid, char ret[LW__CHANNEL_OF_OURS_SIZE]);
+/* In a cluster, for what is said of names in this slot. */
+void lw__format_shard_channel(const char *uuid, unsigned slot,
+                              char ret[LW__CHANNEL_OF_OURS_SIZE]);
 void lw__format_connection_channel(const char *uuid, unsigned nonce,
                                    char ret[LW__CHANNEL_OF_OURS_SIZE]);
 /* The channel on which Redisson tells that a name was released. */

@@ -326,10 +326,15 @@ enum lw__said lw__guard_said(const struct lw__reply *reply)
         return LW__SAID_NONSENSE;
     }
     third = lw__reply_type(lw__reply_at(reply, 2));
-    if (is_word(lw__reply_at(reply, 0), "subscribe") && third == LW__REPLY_INTEGER) {
+    if (third == LW__REPLY_INTEGER && (is_word(lw__reply_at(reply, 0), "subscribe") ||
+                                       is_word(lw__reply_at(reply, 0), "ssubscribe"))) {
         return LW__SAID_SUBSCRIBED;
     }
-    if (is_word(lw__reply_at(reply, 0), "message") && third == LW__REPLY_STRING) {
+    if (third == LW__REPLY_INTEGER && is_word(lw__reply_at(reply, 0), "sunsubscribe")) {
+        return LW__SAID_UNSUBSCRIBED;
+    }
+    if (third == LW__REPLY_STRING && (is_word(lw__reply_at(reply, 0), "message") ||
+                                      is_word(lw__reply_at(reply, 0), "smessage"))) {
         return LW__SAID_MESSAGE;
     }
     return LW__SAID_NONSENSE;

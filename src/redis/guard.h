@@ -51,6 +51,7 @@ int lw__guard_listen(redisAsyncContext *context, redisCallbackFn *fn, void *data
 enum lw__said {
     LW__SAID_ERROR,
     LW__SAID_SUBSCRIBED,
+    LW__SAID_UNSUBSCRIBED,
     LW__SAID_MESSAGE,
     LW__SAID_NONSENSE
 };

@@ -53,7 +53,7 @@ struct lw__link_events {
     void (*down)(void *arg, const char *why);
     /* On a subscribed link, what concerns its channels: an error, or the three elements
      * of a confirmation ("subscribe", channel, count) or of a message ("message",
-     * channel, text). The words are in any case. */
+     * channel, text), with an s before them where a slot's. The words are in any case. */
     void (*push)(void *arg, const struct lw__reply *reply);
     /* A reply has come to a request that was forgotten: one less in flight. */
     void (*unclaimed)(void *arg);
@@ -88,6 +88,10 @@ void lw__link_forget(struct lw__link *link, struct lw__request *request);
  * as `push`; a confirmation that has not come within request_timeout_ms takes the link
  * down. 0, LW_ENOMEM, LW_ECONN. */
 int lw__link_subscribe(struct lw__link *link, const char *channel);
+/* The same with a channel of a slot, and back: SSUBSCRIBE, SUNSUBSCRIBE. A node says the
+ * latter, too, without having been asked. */
+int lw__link_subscribe_shard(struct lw__link *link, const char *channel);
+int lw__link_unsubscribe_shard(struct lw__link *link, const char *channel);
 /* Replies still to come. */
 size_t lw__link_inflight(const struct lw__link *link);
 #endif

@@ -43,6 +43,19 @@ static int add_channel(struct lw__link *link, const char *name)
     return 0;
 }
 
+static void drop_channel(struct lw__link *link, const char *name)
+{
+    struct lw__channel **at = &link->channels, *channel;
+
+    while ((channel = *at) != NULL && strcmp(channel->name, name) != 0) {
+        at = &channel->older;
+    }
+    if (channel != NULL) {
+        *at = channel->older;
+        free(channel);
+    }
+}
+
 static void take_push(struct lw__link *link, const struct lw__reply *reply)
 {
     enum lw__said said = lw__guard_said(reply);
@@ -66,6 +79,9 @@ static void take_push(struct lw__link *link, const struct lw__reply *reply)
     if (awaited && said != LW__SAID_MESSAGE) {
         (void)lw__awaited_pop(&link->awaited);
     }
+    if (said == LW__SAID_UNSUBSCRIBED) {
+        drop_channel(link, lw__reply_text(lw__reply_at(reply, 1), NULL));
+    }
     link->events.push(link->arg, reply);
 }
 
@@ -86,7 +102,7 @@ static void on_push(redisAsyncContext *context, void *reply, void *data)
     lw__link_leave(link);
 }
 
-static int subscribe(struct lw__link *link, const char *channel)
+static int say(struct lw__link *link, const char *verb, const char *channel)
 {
     struct lw__buffer out = {0};
     int status = LW_ENOMEM;
@@ -94,7 +110,7 @@ static int subscribe(struct lw__link *link, const char *channel)
     if (lw__awaited_reserve(&link->awaited) == NULL || add_channel(link, channel) != 0) {
         return LW_ENOMEM;
     }
-    lw__resp_words(&out, 2, (const char *[]){"SUBSCRIBE", channel});
+    lw__resp_words(&out, 2, (const char *[]){verb, channel});
     if (!out.failed) {
         status = lw__guard_send_unseen(link->context, out.data, out.length);
     }
@@ -106,15 +122,30 @@ static int subscribe(struct lw__link *link, const char *channel)
     return status;
 }
 
-int lw__link_subscribe(struct lw__link *link, const char *channel)
+static int say_or_fail(struct lw__link *link, const char *verb, const char *channel)
 {
     if (!lw__link_is_open(link)) {
         return LW_ECONN;
     }
-    if (subscribe(link, channel) != 0) {
+    if (say(link, verb, channel) != 0) {
         lw__link_fail(link, lw_strerror(LW_ENOMEM));
         return LW_ENOMEM;
     }
     lw__link_sent(link, NULL, 1);
     return 0;
+}
+
+int lw__link_subscribe(struct lw__link *link, const char *channel)
+{
+    return say_or_fail(link, "SUBSCRIBE", channel);
+}
+
+int lw__link_subscribe_shard(struct lw__link *link, const char *channel)
+{
+    return say_or_fail(link, "SSUBSCRIBE", channel);
+}
+
+int lw__link_unsubscribe_shard(struct lw__link *link, const char *channel)
+{
+    return say_or_fail(link, "SUNSUBSCRIBE", channel);
 }

@@ -24,6 +24,8 @@
 #include <string.h>
 #include <syslog.h>
 
+#define TIMERS 4 /* its own, and those of three sessions */
+
 static struct lw__loop *loop_of(const struct lw__node *node)
 {
     return node->options.access.loop;
@@ -39,6 +41,35 @@ static void subscription_message(void *arg, const char *text, size_t length)
     struct lw__node *node = arg;
 
     node->events->message(node->arg, text, length);
+}
+
+/* A cluster's nodes are connected to one by one, each under its own name: that both ends
+ * are at the same server its own id says. */
+static bool is_one_server(const struct lw__node *node)
+{
+    const struct lw__session *a = &node->commands, *b = &node->shards.session;
+
+    return node->up && b->state == LW__SESSION_READY && a->run_id[0] != '\0' &&
+           strcmp(a->run_id, b->run_id) == 0;
+}
+
+static void shards_confirmed(void *arg)
+{
+    struct lw__node *node = arg;
+
+    if (is_one_server(node)) {
+        node->events->bound(node->arg, node);
+    } else if (node->up && node->shards.session.state == LW__SESSION_READY) {
+        lw__session_fail(&node->shards.session,
+                         "it is at another server than the commands");
+    }
+}
+
+static void shards_dropped(void *arg)
+{
+    struct lw__node *node = arg;
+
+    node->events->unsettled(node->arg, node, "");
 }
 
 static bool has_command(const struct lw__reply *abilities, size_t index)
@@ -119,8 +150,12 @@ static void heartbeat(void *arg)
     lw__timer_set(loop_of(node), &node->heartbeat,
                   lw__now_us() +
                       (int64_t)node->options.access.request_timeout_ms * LW__MS);
-    lw__subscription_heartbeat(&node->subscription);
-    lw__node_count(node);
+    if (node->options.clustered) {
+        lw__shards_heartbeat(&node->shards);
+    } else {
+        lw__subscription_heartbeat(&node->subscription);
+        lw__node_count(node);
+    }
     if (node->up) {
         lw__node_keep_fence(node);
     }
@@ -146,19 +181,21 @@ int lw__node_new(const struct lw__node_options *options,
         commands_ready, commands_lost, NULL, lw__node_make_room};
     static const struct lw__subscription_events subscription_events = {
         subscription_confirmed, subscription_message};
+    static const struct lw__shards_events shards_events = {
+        shards_confirmed, subscription_message, shards_dropped};
     struct lw__node *node = calloc(1, sizeof(*node));
 
     if (node == NULL) {
         return LW_ENOMEM;
     }
-    if (lw__timer_reserve(options->access.loop, 3) != 0) {
+    if (lw__timer_reserve(options->access.loop, TIMERS) != 0) {
         free(node);
         return LW_ENOMEM;
     }
     node->options = *options;
     if (lw__node_fence_init(node) != 0 ||
         (options->sentinel.service != NULL && be_guided(node) != 0)) {
-        lw__timer_unreserve(options->access.loop, 3);
+        lw__timer_unreserve(options->access.loop, TIMERS);
         free(node->seeded);
         free(node);
         return LW_ENOMEM;
@@ -170,6 +207,8 @@ int lw__node_new(const struct lw__node_options *options,
     lw__session_init(&node->commands, &node->options.access, &command_events, node);
     lw__subscription_init(&node->subscription, &node->options.access, options->uuid,
                           &subscription_events, node);
+    lw__shards_init(&node->shards, &node->options.access, options->uuid, &shards_events,
+                    node);
     *ret = node;
     return 0;
 }
@@ -190,10 +229,11 @@ void lw__node_free(struct lw__node *node)
     }
     lw__session_stop(&node->commands);
     lw__session_stop(&node->subscription.session);
+    lw__shards_clear(&node->shards);
     lw__sentinel_free(node->sentinels);
     lw__timer_cancel(loop_of(node), &node->heartbeat);
     lw__defer_cancel(loop_of(node), &node->pump_call);
-    lw__timer_unreserve(loop_of(node), 3);
+    lw__timer_unreserve(loop_of(node), TIMERS);
     lw__buffer_clear(&node->buffer);
     free(node->seeded);
     free(node);
@@ -203,6 +243,7 @@ void lw__node_abandon(struct lw__node *node)
 {
     lw__session_abandon(&node->commands);
     lw__session_abandon(&node->subscription.session);
+    lw__shards_abandon(&node->shards);
     lw__sentinel_abandon(node->sentinels);
     lw__buffer_clear(&node->buffer);
     free(node->seeded);
@@ -235,9 +276,23 @@ bool lw__node_is_backing_off(const struct lw__node *node)
     return node->commands.state == LW__SESSION_BACKOFF && node->commands.backoff_ms > 0;
 }
 
-bool lw__node_is_bound(const struct lw__node *node)
+bool lw__node_is_bound(const struct lw__node *node, unsigned slot)
 {
-    return node->subscription.bound;
+    return node->options.clustered
+               ? is_one_server(node) && lw__shards_has(&node->shards, slot)
+               : node->subscription.bound;
+}
+
+bool lw__node_is_newly_bound(const struct lw__node *node, unsigned slot)
+{
+    return !node->options.clustered || lw__shards_is_fresh(&node->shards, slot);
+}
+
+void lw__node_listen(struct lw__node *node, unsigned slot)
+{
+    if (node->options.clustered) {
+        lw__shards_want(&node->shards, slot);
+    }
 }
 
 const char *lw__node_server(const struct lw__node *node)
@@ -272,5 +327,6 @@ const struct lw__access *lw__node_access(const struct lw__node *node)
 
 unsigned lw__node_connection(const struct lw__node *node)
 {
-    return node->connection + node->subscription.nonce + (node->options.ordinal << 16);
+    return node->connection + node->subscription.nonce + node->shards.nonce +
+           (node->options.ordinal << 16);
 }

@@ -68,8 +68,13 @@ const char *lw__node_why(const struct lw__node *node);
 /* Of one that is never started. */
 void lw__node_say_why(struct lw__node *node, const char *why);
 bool lw__node_is_backing_off(const struct lw__node *node);
-/* Whether messages come from the command link's server (subscription.h). */
-bool lw__node_is_bound(const struct lw__node *node);
+/* Whether messages about names in this slot come from the command link's server
+ * (subscription.h). */
+bool lw__node_is_bound(const struct lw__node *node, unsigned slot);
+/* Somebody waits there: in a cluster that is what has it listen. */
+void lw__node_listen(struct lw__node *node, unsigned slot);
+/* Whether that is bound which was not, while `bound` is called. */
+bool lw__node_is_newly_bound(const struct lw__node *node, unsigned slot);
 /* That server's short id, "" where it is not told. */
 const char *lw__node_server(const struct lw__node *node);
 /* What a script about a name in this slot is told, until the next call. */
@@ -109,6 +114,9 @@ unsigned lw__node_connection(const struct lw__node *node);
  * than max_inflight are and none of an earlier order waits. */
 bool lw__node_send(struct lw__node *node, struct lw__command *command,
                    const struct lw__command_type *type);
+/* The same where a node of a cluster is about to come up, too: it waits for that. */
+bool lw__node_send_early(struct lw__node *node, struct lw__command *command,
+                         const struct lw__command_type *type);
 void lw__node_forget(struct lw__command *command);
 /* The one that it was sent to last. */
 struct lw__node *lw__node_of(const struct lw__command *command);

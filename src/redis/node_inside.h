@@ -7,6 +7,7 @@
 #include "redis/command.h"
 #include "redis/format.h"
 #include "redis/node.h"
+#include "redis/shards.h"
 #include "redis/subscription.h"
 
 #include <stdbool.h>
@@ -26,7 +27,8 @@ struct lw__node {
     const struct lw__node_events *events;
     void *arg;
     struct lw__session commands;
-    struct lw__subscription subscription;
+    struct lw__subscription subscription; /* of one server */
+    struct lw__shards shards;             /* of a cluster's node */
     struct lw__timer heartbeat;
     struct lw__sentinels *sentinels; /* NULL: none */
     /* sent once a connection, answers informative */

@@ -290,6 +290,21 @@ bool lw__node_send(struct lw__node *node, struct lw__command *command,
     return true;
 }
 
+bool lw__node_send_early(struct lw__node *node, struct lw__command *command,
+                         const struct lw__command_type *type)
+{
+    bool comes =
+        node->options.clustered &&
+        (node->commands.state == LW__SESSION_CONNECTING ||
+         (node->commands.state == LW__SESSION_BACKOFF && node->commands.backoff_ms == 0));
+
+    if (!node->up && !comes) {
+        return false;
+    }
+    lw__node_submit(node, command, type);
+    return true;
+}
+
 void lw__node_forget(struct lw__command *command)
 {
     struct lw__node *node;

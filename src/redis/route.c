@@ -4,24 +4,41 @@
  */
 #include "redis/route.h"
 
+#include "base/log.h"
 #include "lockwire.h"
 #include "redis/cluster.h"
 #include "redis/slot.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
 
 struct lw__route {
     const struct lw__route_events *events;
     void *arg;
     struct lw__node *only;       /* NULL: */
     struct lw__cluster *cluster; /* or this */
+    bool cluster_told;
 };
+
+/* Each name whose slot is elsewhere fails there, and each that is contended. */
+static void tell_of_cluster(struct lw__route *route, const struct lw__node *node)
+{
+    const struct lw__log *log = lw__node_access(node)->log;
+
+    if (lw__node_is_clustered(node) && !route->cluster_told) {
+        route->cluster_told = true;
+        lw__log(log, LOG_WARNING,
+                "the server is a node of a cluster, the URL of which begins with "
+                "redis-cluster:// or rediss-cluster://");
+    }
+}
 
 static void up(void *arg, struct lw__node *node)
 {
-    const struct lw__route *route = arg;
+    struct lw__route *route = arg;
 
+    tell_of_cluster(route, node);
     route->events->link(route->arg, true, "");
     route->events->node.up(route->arg, node);
 }

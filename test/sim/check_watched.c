@@ -215,7 +215,7 @@ void check_settled(void)
         }
         /* who was forbidden to subscribe tries it again with the next connection */
         if (!world.plan.every_us[FAULT_CHANNELS] &&
-            !lw__node_is_bound(lw__route_to(host->client->route, ""))) {
+            !lw__node_is_bound(lw__route_to(host->client->route, ""), 0)) {
             violation("h%u does not listen to the master", i);
         }
     }
