@@ -93,6 +93,12 @@ const struct command command_table[] = {
      0},
     {"pubsub", NULL, -2, 0, 0, 0},
     {"pubsub|numsub", run_pubsub_numsub, -2, ALWAYS, 0, 0},
+    {"pubsub|shardnumsub", run_pubsub_shardnumsub, -2, ALWAYS, 0, 0},
+    {"ssubscribe", run_ssubscribe, -2,
+     ADMIN | CMD_CHANNELS | CMD_SUBSCRIBED | CMD_SHARD, 1, -1},
+    {"sunsubscribe", run_sunsubscribe, -1, ADMIN | CMD_SUBSCRIBED, 0, 0},
+    {"spublish", run_spublish, 3,
+     ALWAYS | CMD_FIRST_CHANNEL | CMD_MAY_REPLICATE | CMD_SHARD, 1, 1},
 
     {"eval", run_eval, -3, SCRIPT, 0, 0},
     {"evalsha", run_evalsha, -3, SCRIPT, 0, 0},

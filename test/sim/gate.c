@@ -56,7 +56,8 @@ static bool keys_allowed(const struct call *call)
 {
     int first, last;
 
-    if (call->server->faults.allowed_prefix == NULL || !gate_keys(call, &first, &last)) {
+    if (call->server->faults.allowed_prefix == NULL ||
+        (call->command->flags & CMD_SHARD) || !gate_keys(call, &first, &last)) {
         return true;
     }
     for (int i = first; i <= last; i++) {

@@ -85,8 +85,8 @@ static struct where find(const struct call *call, const struct call *asks, int f
 {
     const struct model_map *map = call->server->map;
     struct where where = {.verdict = HERE};
-    bool gives, gets;
-    struct count count;
+    bool gives, gets, of_channels = call->command->flags & CMD_SHARD;
+    struct count count = {0};
 
     if (!one_slot(call, first, last, &where.slot)) {
         where.verdict = CROSSSLOT;
@@ -95,7 +95,9 @@ static struct where find(const struct call *call, const struct call *asks, int f
     where.node = owner_of(map, where.slot);
     gives = where.node == map->self && map->gives_to[where.slot] != MODEL_NOBODY;
     gets = !gives && map->gets_from[where.slot] != MODEL_NOBODY;
-    count = count_keys(call, first, last);
+    if (!of_channels) {
+        count = count_keys(call, first, last);
+    }
     if (where.node == MODEL_NOBODY || map->down) {
         where.verdict = map->down && where.node != MODEL_NOBODY ? DOWN : UNSERVED;
     } else if (gives && count.missing > 0) {
@@ -103,7 +105,8 @@ static struct where find(const struct call *call, const struct call *asks, int f
         where.node = map->gives_to[where.slot];
     } else if (gets && asks->conn->asking) {
         where.verdict = count.several && count.missing > 0 ? TRYAGAIN : HERE;
-    } else if (where.node != map->self) {
+    } else if (where.node != map->self &&
+               (!of_channels || map->masters[map->self] != where.node)) {
         where.verdict = MOVED;
     }
     return where;
@@ -173,7 +176,7 @@ const char *gate_script_slots(struct call *call, const struct call *script)
     if (server->map == NULL || call->conn == NULL || !gate_keys(call, &first, &last)) {
         return NULL;
     }
-    for (int i = first; i <= last; i++) {
+    for (int i = first; i <= last && !(call->command->flags & CMD_SHARD); i++) {
         if (!is_declared(script, call->argv[i]) && server->watch.undeclared != NULL) {
             server->watch.undeclared(server, call->argv[i]);
         }

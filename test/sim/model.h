@@ -44,6 +44,7 @@ struct model_server {
     void *on_step_arg;
     struct topic *channels;
     struct topic *patterns;
+    struct topic *shards; /* channels of slots */
     struct script_engine *scripts;
     model_output_fn *notify;
     void *notify_arg;
@@ -97,6 +98,7 @@ enum command_flags {
     CMD_SENTINEL = 1 << 13, /* a sentinel has it, too */
     CMD_SENTINEL_ONLY = 1 << 14, /* and nobody else */
     CMD_ASKING = 1 << 15,        /* what it says lasts for the next command */
+    CMD_SHARD = 1 << 16,         /* its keys are channels of their slot */
 };
 
 typedef void command_fn(struct call *call);
@@ -147,6 +149,10 @@ void pubsub_forget(struct model_conn *conn); /* ends all subscriptions */
 int64_t pubsub_deliver(struct model_server *server, struct bytes channel,
                        struct bytes message);
 
+/* The same, to those who listen to a slot's channel. */
+int64_t pubsub_deliver_to_slot(struct model_server *server, struct bytes channel,
+                               struct bytes message);
+
 /* replication.c */
 void replication_end_command(struct model_server *server);
 
@@ -189,6 +195,7 @@ command_fn run_role, run_sentinel_master, run_sentinel_sentinels;
 command_fn run_cluster_slots, run_cluster_keyslot, run_asking;
 command_fn run_subscribe, run_psubscribe, run_unsubscribe, run_punsubscribe, run_publish;
 command_fn run_pubsub_numsub;
+command_fn run_ssubscribe, run_sunsubscribe, run_spublish, run_pubsub_shardnumsub;
 command_fn run_eval, run_evalsha, run_script_load, run_script_exists, run_script_flush;
 
 #endif

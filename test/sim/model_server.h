@@ -139,6 +139,8 @@ struct model_map {
 };
 /* It is a node from now on; NULL: a server by itself again. */
 void model_server_be_node(struct model_server *server, const struct model_map *map);
+/* Those of slots that it has not: who listens to them is told that they are over. */
+void model_server_end_channels(struct model_server *server);
 /* As MIGRATE does it: the key is there with what it has left, and not here any more.
  * false: there is one already, and nothing is done. No such key here is fine. */
 bool model_server_migrate(struct model_server *from, struct model_server *to,

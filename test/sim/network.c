@@ -92,10 +92,13 @@ static void send_packet(struct wire *wire, bool up, bool end, const char *data,
 
 static bool is_message(const struct wire *wire, bool up, const char *data, size_t len)
 {
-    static const char begin[] = "*3\r\n$7\r\nmessage\r\n";
+    static const char begin[] = "*3\r\n$7\r\nmessage\r\n",
+                      of_slot[] = "*3\r\n$8\r\nsmessage\r\n";
 
     return !up && wire->conn != NULL && model_conn_subscribed(wire->conn) &&
-           len >= sizeof(begin) - 1 && memcmp(data, begin, sizeof(begin) - 1) == 0;
+           ((len >= sizeof(begin) - 1 && memcmp(data, begin, sizeof(begin) - 1) == 0) ||
+            (len >= sizeof(of_slot) - 1 &&
+             memcmp(data, of_slot, sizeof(of_slot) - 1) == 0));
 }
 
 /* Messages are hints: some never come, some come again. */

@@ -83,10 +83,17 @@ void nodes_show(unsigned which)
 
 static void know(unsigned which, unsigned epoch)
 {
+    bool was_master;
+
     if (nodes[which].epoch < epoch) {
         nodes[which].epoch = epoch;
         trace("s%u knows of epoch %u", which, epoch);
+        was_master = nodes[which].masters[which] == which;
         nodes_show(which);
+        if (!was_master || nodes[which].masters[which] == which ||
+            rng_chance(&world.rng, 500)) { /* a demoted one may keep silent */
+            model_server_end_channels(world.servers[which]);
+        }
     }
 }
 
@@ -378,6 +385,7 @@ static void live_apart(unsigned old, int64_t until_us)
     nodes[old].apart = true;
     succeed(old, new);
     stray_begin(world.servers[old], from_us - MS);
+    told_lose(old, from_us - MS);
     agenda_add(until_us, join, (void *)(uintptr_t)old);
 }
 

@@ -24,6 +24,7 @@ struct changed_key {
 struct message {
     struct message *next;
     struct bytes channel, text;
+    bool of_slot;
 };
 
 struct step {
@@ -60,13 +61,14 @@ void stream_note_key(struct stream *stream, int space, struct bytes name)
 }
 
 void stream_note_message(struct stream *stream, struct bytes channel,
-                         struct bytes message)
+                         struct bytes message, bool of_slot)
 {
     struct step *step = open_step(stream);
     struct message *last = must_alloc(sizeof(*last));
 
     last->channel = bytes_copy(channel);
     last->text = bytes_copy(message);
+    last->of_slot = of_slot;
     if (step->last != NULL) {
         step->last->next = last;
     } else {
@@ -179,7 +181,8 @@ static void apply(struct model_server *replica, const struct step *step)
     }
     for (const struct message *message = step->first; message != NULL;
          message = message->next) {
-        pubsub_deliver(replica, message->channel, message->text);
+        (void)(message->of_slot ? pubsub_deliver_to_slot : pubsub_deliver)(
+            replica, message->channel, message->text);
     }
 }
 

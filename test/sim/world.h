@@ -375,5 +375,6 @@ void told_check(unsigned server, const struct bytes *args, int arg_count);
 /* The numbers that this server has told since then, until both are joined, are void. */
 void told_split(unsigned loser, int64_t since_us);
 void told_join(void);
+void told_lose(unsigned loser, int64_t since_us);
 
 #endif
