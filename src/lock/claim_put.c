@@ -83,20 +83,6 @@ static void name_token(struct lw__claim *claim)
     claim->named = true;
 }
 
-/* In a slot where this connection has drawn none yet: in the same write. */
-static void put_seed_before(struct lw__command *command, struct lw__buffer *out,
-                            bool numbered)
-{
-    struct lw__node *node = lw__node_of(command);
-    unsigned slot = lw__claim_of(command)->name->slot;
-
-    if (numbered && !lw__node_is_seeded(node, slot)) {
-        lw__node_put_seed(node, slot, out);
-        command->request.second = (uint32_t)out->length;
-        command->request.expected = 2;
-    }
-}
-
 void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__claim *claim = lw__claim_of(command);
@@ -120,7 +106,7 @@ void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)
     args.lease_ms = ask_lease_ms(claim);
     claim->asked_to_join = args.wait;
     claim->numbers = args.fence ? 16 : 0;
-    put_seed_before(command, out, args.fence);
+    lw__node_seed_first(command, claim->name->slot, out);
     claim->mode->encode_acquire(out, lw__command_evals(command), &args);
 }
 
@@ -129,9 +115,9 @@ void lw__claim_put_drop(struct lw__command *command, struct lw__buffer *out)
     struct lw__claim *claim = lw__claim_of(command);
     struct lw__token token = lw__claim_token(claim);
 
-    claim->drop = lw__node_drop(lw__node_of(command));
+    claim->drop = claim->name->moving ? LW__DROP_SCRIPT : lw__node_drop(lw__node_of(command));
     claim->mode->encode_drop(out, lw__command_evals(command), claim->drop,
-                             claim->name->text, &token);
+                             claim->name->text, &token, claim->name->moving);
 }
 
 void lw__claim_put_release(struct lw__command *command, struct lw__buffer *out)
@@ -145,5 +131,6 @@ void lw__claim_put_release(struct lw__command *command, struct lw__buffer *out)
         .site = lw__node_site(lw__node_of(command), claim->name->slot),
     };
 
+    lw__node_seed_first(command, claim->name->slot, out);
     claim->mode->encode_release(out, lw__command_evals(command), &args);
 }

@@ -67,6 +67,7 @@ static void cannot_serve(struct lw__claim *claim, enum lw__error_class class,
 
 static void server_error(struct lw__claim *claim, const char *text)
 {
+    claim->name->moving = claim->name->moving || lw__classify_unsettled(text);
     cannot_serve(claim, lw__classify(text), text, true);
 }
 
@@ -279,6 +280,7 @@ static bool acquire_answered(struct lw__command *command, const struct lw__reply
     if (!claim->mode->decode_acquired(reply, claim->machine.turning, &answer)) {
         return false;
     }
+    claim->name->moving = false;
     if (answer.kind == LW__ANSWER_QUEUED && came_before_release(claim)) {
         input.event = LW__EV_NOT_GRANTED;
         input.not_granted.set_done = false;
@@ -315,6 +317,9 @@ static bool release_answered(struct lw__command *command, const struct lw__reply
     struct lw__released answer;
     struct lw__input input = {.event = LW__EV_RELEASED, .sent_us = sent_us_of(claim)};
 
+    if (command->request.expected > 0) {
+        return lw__node_seed_told(lw__node_of(command), claim->name->slot, reply);
+    }
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         server_error(claim, lw__reply_text(reply, NULL));
         return true;
@@ -322,6 +327,7 @@ static bool release_answered(struct lw__command *command, const struct lw__reply
     if (!claim->mode->decode_released(reply, &answer)) {
         return false;
     }
+    claim->name->moving = false;
     if (claim->mode->in_line != NULL) {
         claim->mode->in_line->released(claim, &answer);
     }
@@ -371,7 +377,8 @@ static const struct lw__command_type acquire_types[LW__ORDERS] = {
                          .order = LW__ORDER_FRESH},
 };
 static const struct lw__command_type drop_type = {lw__claim_put_drop, drop_answered,
-                                                  no_answer, .order = LW__ORDER_KEEP};
+                                                  no_answer, .order = LW__ORDER_KEEP,
+                                                  .one_key = true};
 static const struct lw__command_type release_type = {
     lw__claim_put_release, release_answered, no_answer, .order = LW__ORDER_KEEP};
 
@@ -394,6 +401,9 @@ static bool may_drop(struct lw__claim *claim)
 {
     struct lw_client *client = claim->client;
 
+    if (claim->name->moving && claim->mode->encode_drop != NULL) {
+        return true;
+    }
     return claim->tried && claim->set_done && claim->mode->encode_drop != NULL &&
            !claim->machine.uncertain && claim->name->claims == claim &&
            claim->next == NULL && !lw__hints_is_contended(client, claim->name) &&

@@ -345,7 +345,8 @@ static bool is_nearly_due(const struct lw__heap_entry *entry, int64_t now_us)
 static bool fits(const struct lw__batch *batch, const struct lw__claim *claim)
 {
     return batch->mode->encode_renew == claim->mode->encode_renew &&
-           batch->node == claim->name->node && batch->slot == claim->name->slot;
+           batch->node == claim->name->node && batch->slot == claim->name->slot &&
+           !claim->name->moving;
 }
 
 static void fill(struct lw__batch *batch, int64_t now_us)

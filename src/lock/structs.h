@@ -49,6 +49,9 @@ struct lw__name {
     unsigned references;      /* claims and handles */
     struct lw__node *node;    /* where its slot leads: turns_events.c's */
     uint16_t slot;            /* of a cluster; 0: all are in one */
+    /* claim_step.c's: the slot was on its way to another node when it was heard of last,
+     * so that only what is about one key is answered. */
+    bool moving;
     struct lw__claim *claims; /* claim.c's: of one client, in order of making */
     char text[];
 };

@@ -19,27 +19,27 @@ enum { FIRST, LAST, MASTER };  /* of a range; replicas follow */
 enum { HOST, PORT, ID, MORE }; /* of a node */
 #define DIGITS 5               /* of a port, or of a slot */
 #define SHOWN 64               /* of a host that is none */
-#define WHERE "CLUSTER SLOTS: "
+#define PREFIX "CLUSTER SLOTS: "
 
 __attribute__((format(printf, 2, 3))) static bool wrong(char *why, const char *format,
                                                         ...)
 {
     va_list args;
 
-    (void)snprintf(why, LW__WHY, WHERE);
+    (void)snprintf(why, LW__WHY, PREFIX);
     va_start(args, format);
-    (void)vsnprintf(why + strlen(WHERE), LW__WHY - strlen(WHERE), format, args);
+    (void)vsnprintf(why + strlen(PREFIX), LW__WHY - strlen(PREFIX), format, args);
     va_end(args);
     return false;
 }
 
 /* ---- places ---- */
 
-/* An address, or what a name may consist of. Over TLS one that begins with a dot would
- * stand for any name below it. */
+/* What a name may consist of, or an address with such a zone. Over TLS a name that begins
+ * with a dot would stand for any name below it. */
 static bool take_host(const char *text, size_t length, char ret[LW__HOST_SIZE])
 {
-    static const char legal[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    static const char legal[] = "%:abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                 "0123456789-._";
     struct lw__address address;
 
@@ -48,8 +48,8 @@ static bool take_host(const char *text, size_t length, char ret[LW__HOST_SIZE])
     }
     memcpy(ret, text, length);
     ret[length] = '\0';
-    return strspn(ret, legal) == length ||
-           (strlen(ret) == length && lw__address_parse(ret, &address));
+    return strspn(ret, legal) == length &&
+           (strpbrk(ret, "%:") == NULL || lw__address_parse(ret, &address));
 }
 
 static bool is_unknown(const char *host, size_t length)
@@ -194,7 +194,7 @@ static bool take_slots(const struct lw__range *range, size_t at, unsigned char *
 bool lw__cluster_says_map(const struct lw__reply *reply, char *why)
 {
     unsigned char taken[LW__SLOTS / CHAR_BIT] = {0};
-    struct lw__range range;
+    struct lw__range range = {0};
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         lw__told(lw__reply_text(reply, NULL), why, LW__WHY);

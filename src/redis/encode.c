@@ -127,11 +127,11 @@ void lw__encode_redisson_acquire(struct lw__buffer *out, bool eval,
 }
 
 void lw__encode_drop(struct lw__buffer *out, bool eval, enum lw__drop drop,
-                     const char *name, const struct lw__token *token)
+                     const char *name, const struct lw__token *token, bool anyway)
 {
     switch (drop) {
     case LW__DROP_SCRIPT:
-        put_script(out, eval, LW__SCRIPT_MUTEX_DROP, 1, 1);
+        put_script(out, eval, LW__SCRIPT_MUTEX_DROP, 1, anyway ? 2 : 1);
         break;
     case LW__DROP_DELIFEQ:
         lw__resp_command(out, 3);
@@ -147,6 +147,9 @@ void lw__encode_drop(struct lw__buffer *out, bool eval, enum lw__drop drop,
         lw__resp_text(out, "IFEQ");
     }
     lw__format_put_token(out, token);
+    if (anyway && drop == LW__DROP_SCRIPT) {
+        lw__resp_text(out, "anyway");
+    }
 }
 
 void lw__encode_release(struct lw__buffer *out, bool eval,

@@ -40,9 +40,9 @@ void lw__encode_redisson_acquire(struct lw__buffer *out, bool eval,
 /* How the value of a key is compared and deleted: by a script, or by the command of a
  * server that has one. */
 enum lw__drop { LW__DROP_SCRIPT, LW__DROP_DELIFEQ, LW__DROP_DELEX };
-/* Releases a mutex that nobody queues for. */
+/* Releases a mutex that nobody queues for; `anyway`, by the script, all the same. */
 void lw__encode_drop(struct lw__buffer *out, bool eval, enum lw__drop drop,
-                     const char *name, const struct lw__token *token);
+                     const char *name, const struct lw__token *token, bool anyway);
 
 struct lw__release_args {
     const char *name;

@@ -92,6 +92,9 @@ const struct lw__unseeded *lw__node_unseeded(struct lw__node *node);
  * lw__node_put_seed, in the same write; and its reply, which says so. false: no server
  * can have answered that. */
 bool lw__node_is_seeded(const struct lw__node *node, unsigned slot);
+/* The same for a script that is written next: it will be answered once more, before. */
+void lw__node_seed_first(struct lw__command *command, unsigned slot,
+                         struct lw__buffer *out);
 void lw__node_put_seed(struct lw__node *node, unsigned slot, struct lw__buffer *out);
 bool lw__node_seed_told(struct lw__node *node, unsigned slot,
                         const struct lw__reply *reply);

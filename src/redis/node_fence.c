@@ -52,6 +52,19 @@ void lw__node_put_seed(struct lw__node *node, unsigned slot, struct lw__buffer *
     lw__encode_fence_seed(out, !node->seed_known, lw__node_site(node, slot).fence);
 }
 
+void lw__node_seed_first(struct lw__command *command, unsigned slot,
+                         struct lw__buffer *out)
+{
+    struct lw__node *node = lw__node_of(command);
+
+    if (lw__node_is_seeded(node, slot)) {
+        return;
+    }
+    lw__node_put_seed(node, slot, out);
+    command->request.second = (uint32_t)out->length;
+    command->request.expected = 2;
+}
+
 static void put_seed(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__node *node = LW__OWNER(struct lw__node, seed, command);

@@ -43,7 +43,7 @@ static int64_t number(const char *text, size_t length, int64_t low, int64_t high
  * stand for any name below it. */
 static bool take_host(const char *text, size_t length, char ret[LW__HOST_SIZE])
 {
-    static const char legal[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    static const char legal[] = "%:abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                 "0123456789-._";
     struct lw__address address;
 
@@ -52,8 +52,8 @@ static bool take_host(const char *text, size_t length, char ret[LW__HOST_SIZE])
     }
     memcpy(ret, text, length);
     ret[length] = '\0';
-    return strspn(ret, legal) == length ||
-           (strlen(ret) == length && lw__address_parse(ret, &address));
+    return strspn(ret, legal) == length &&
+           (strpbrk(ret, "%:") == NULL || lw__address_parse(ret, &address));
 }
 
 static bool take_port(const char *text, size_t length, uint16_t *ret)

@@ -8,8 +8,10 @@
 
 #include <string.h>
 
+#define LONGEST (LW__SLOT_TAG_SIZE - 1) /* tag */
+
 _Static_assert(sizeof(tags) / sizeof(*tags) == LW__SLOTS, "a tag for each slot");
-_Static_assert(sizeof(*tags) + 1 == LW__SLOT_TAG_SIZE, "the longest tag, and a NUL");
+_Static_assert(sizeof(*tags) == LONGEST, "of which the shorter ones end in a NUL");
 
 /* The polynomial is x^16 + x^12 + x^5 + 1. A byte's remainder is put together of its
  * bits' places at once, for which a table would take more memory than it saves time: a
@@ -43,7 +45,7 @@ unsigned lw__slot_of(const char *key, size_t length)
 
 size_t lw__slot_tag(unsigned slot, char ret[LW__SLOT_TAG_SIZE])
 {
-    memcpy(ret, tags[slot], sizeof(*tags));
-    ret[sizeof(*tags)] = '\0';
+    memcpy(ret, tags[slot], LONGEST);
+    ret[LONGEST] = '\0';
     return strlen(ret);
 }

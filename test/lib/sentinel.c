@@ -67,9 +67,9 @@ void sentinel_launch(struct sentinel *sentinel, const char *path, const char *so
 void sentinel_start(struct sentinel *sentinel, int master_port, const char *more)
 {
     char path[128];
-    int port = server_free_port();
+    int port, reserved = server_reserve_port(&port);
 
-    *sentinel = (struct sentinel){.port = port};
+    *sentinel = (struct sentinel){.port = port, .reserved = reserved};
     (void)snprintf(path, sizeof(path), "%s/sentinel-%d", stage.server.dir, port);
     (void)snprintf(sentinel->url, sizeof(sentinel->url),
                    "redis-sentinel://127.0.0.1:%d/%s", port, SENTINEL_SERVICE);
@@ -96,6 +96,9 @@ void sentinel_stop(struct sentinel *sentinel)
     if (sentinel->pid > 0) {
         (void)kill(sentinel->pid, SIGKILL);
         (void)waitpid(sentinel->pid, NULL, 0);
+    }
+    if (sentinel->reserved > 0) {
+        close(sentinel->reserved);
     }
     *sentinel = (struct sentinel){0};
 }

@@ -18,7 +18,7 @@
 struct sentinel {
     pid_t pid; /* 0: none */
     bool paused;
-    int port;
+    int port, reserved;
     redisContext *admin;
     char url[128]; /* redis-sentinel://... of this one alone */
 };

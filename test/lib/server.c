@@ -45,22 +45,27 @@ static void disconnect_admin(struct server *server)
 
 #define SKIPPED 77 /* to meson */
 
-/* Nobody else is given a port to which a socket of ours is bound; the server may listen
- * there all the same, since ours does not. */
-static void reserve_port(struct server *server)
+/* A server may listen there all the same, since our socket does not: that is what
+ * SO_REUSEADDR says, which whoever is given a port must not have said before. */
+int server_reserve_port(int *port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(address);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
 
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
-        bind(fd, (struct sockaddr *)&address, size) < 0 ||
+    if (bind(fd, (struct sockaddr *)&address, size) < 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
         getsockname(fd, (struct sockaddr *)&address, &size) < 0) {
         stage_fail("no port is free: %s", strerror(errno));
     }
-    server->reserved = fd;
-    server->tls_port = ntohs(address.sin_port);
+    *port = ntohs(address.sin_port);
+    return fd;
+}
+
+static void reserve_port(struct server *server)
+{
+    server->reserved = server_reserve_port(&server->tls_port);
     (void)snprintf(server->url, sizeof(server->url), "rediss://127.0.0.1:%d",
                    server->tls_port);
 }

@@ -43,6 +43,9 @@ void server_stop(struct server *server);
 
 /* One of 127.0.0.1 that is free now; somebody else may take it. */
 int server_free_port(void);
+/* A port on 127.0.0.1 that nobody else is given while the descriptor returned is open,
+ * but where a server may listen. */
+int server_reserve_port(int *port);
 /* Opens a TCP port on 127.0.0.1, too, for its replica; returns it. */
 int server_listen(struct server *server);
 

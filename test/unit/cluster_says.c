@@ -136,6 +136,7 @@ static void test_ranges(void **state)
         {"[[0 1 [$? 6379 $id [$ip]]]]", "0-1 :0"},
         {"[[0 1 [$? 6379 $id [7 $ip]]]]", "0-1 :0"},
         {"[[0 1 [$? 6379 $id $ip]]]", "0-1 :0"},
+        {"[[0 1 [$? 6379 $id]]]", "0-1 :0"},
         {"[[0 1 [$? 6379]]]", "0-1 :0"},
         /* no port for connections of this kind */
         {"[[0 1 [$h 0 $id []]]]", "0-1 h:0"},
@@ -189,6 +190,9 @@ static void test_what_is_of_no_use_is_told(void **state)
         {"[[0 1 [$?? 1]]]", "range 1: the host of its master is \"??\"", ""},
         {"[[0 1 [$1:2 1]]]", "range 1: the host of its master is \"1:2\"", ""},
         {"[[0 1 [$a\x1b 1]]]", "range 1: the host of its master is \"a\\x1b\"", ""},
+        {"[[0 1 [$::1%\x01 1]]]", "range 1: the host of its master is \"::1%\\x01\"", ""},
+        {"[[0 1 [$::1%a/b 1]]]", "range 1: the host of its master is \"::1%a/b\"", ""},
+        {"[[0 1 [$a%b 1]]]", "range 1: the host of its master is \"a%b\"", ""},
         {"[[0 9 [$a 1]] [10 19 [$b 1]] [5 12 [$a 1]]]",
          "range 3 is 5-12, and slot 5 is in an earlier one, too",
          "0-9 a:1; 10-19 b:1; 5-12 a:1"},
@@ -226,12 +230,14 @@ static void test_errors(void **state)
 static void test_no_nul_gets_through(void **state)
 {
     static const char host[] = "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$3\r\nh\0x\r\n:1\r\n";
+    static const char address[] = "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$5\r\n::1\0x\r\n:1\r\n";
     static const char asked[] = "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$2\r\n\0x\r\n:1\r\n";
     struct told told = bytes(host, sizeof(host) - 1);
 
     (void)state;
     assert_false(told.good);
     assert_string_equal(told.why, PREFIX "range 1: the host of its master is \"h\"");
+    assert_false(bytes(address, sizeof(address) - 1).good);
     assert_false(bytes(asked, sizeof(asked) - 1).good);
 }
 
@@ -322,6 +328,7 @@ static void test_what_is_no_redirect(void **state)
         "MOVED 3999 h:+1",
         "MOVED 3999 h:1x",
         "MOVED 3999 h:4294973675",
+        "MOVED 3999 h:18446744073709557995",
         "MOVED 3999 h:1 ",
         "MOVED 3999 h:1 x",
         "MOVED 3999  h:1",
@@ -330,12 +337,14 @@ static void test_what_is_no_redirect(void **state)
         "MOVED 3999 a/b:1",
         "MOVED 3999 1:2:3",
         "MOVED 3999 [::1]:1",
+        "MOVED 3999 ::1%\x1b:1",
         "MOVED 3999 ??:1",
         "MOVED 16384 h:1",
         "MOVED -1 h:1",
         "MOVED x h:1",
         "MOVED  h:1",
         "MOVED 4294971295 h:1",
+        "MOVED 18446744073709555615 h:1",
         "MOVEDX 3999 h:1",
         "moved 3999 h:1",
         " MOVED 3999 h:1",

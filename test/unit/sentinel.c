@@ -751,6 +751,7 @@ static void test_who_is_followed_is_told_with_its_time(void **state)
     assert_int_equal(followed_for(scene, NULL), -1);
     go(scene, &scene->a);
     await(scene, "a at M1; ");
+    scene->s[0].for_ms = NULL; /* it is asked again, and shall not begin anew */
     for_ms = followed_for(scene, &scene->m[0]);
     assert_in_range(for_ms, 86400000, 86400000 + 60000);
     nothing_for(scene, 20);

@@ -181,6 +181,7 @@ static const char *const bad[][2] = {
     {"ip .h port 1 flags master config-epoch 1", "ip"},
     {"ip . port 1 flags master config-epoch 1", "ip"},
     {"ip 1:2 port 1 flags master config-epoch 1", "ip"},
+    {"ip fe80::1%\001 port 1 flags master config-epoch 1", "ip"},
     {"ip h port 0 flags master config-epoch 1", "port"},
     {"ip h port 65536 flags master config-epoch 1", "port"},
     {"ip h port -1 flags master config-epoch 1", "port"},
