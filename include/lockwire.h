@@ -242,11 +242,11 @@ struct lw_client_options {
      * where, when they return a negative value. Must live as long as the client. */
     char *errbuf;
     size_t errbuf_size;
-    /* With rediss:// and rediss-sentinel://, and only there: PEM files, read by
-     * lw_client_new and again by each connection, so that they may be renewed meanwhile;
-     * one that is of no use by then is a failed attempt, told by `link`. The server's
-     * certificate is always verified, with its name, which must be one of its alternative
-     * names: a common name is none.
+    /* With rediss://, rediss-sentinel:// and rediss-cluster://, and only there: PEM
+     * files, read by lw_client_new and again by each connection, so that they may be
+     * renewed meanwhile; one that is of no use by then is a failed attempt, told by
+     * `link`. The server's certificate is always verified, with its name, which must be
+     * one of its alternative names: a common name is none.
      *
      * Whom to trust: a file of certificates, which is read again if it has changed, or a
      * folder of them, by OpenSSL's hashes. Default: the system's. */
@@ -387,8 +387,19 @@ struct lw_master {
  * was left (`why` names both) and, while there is none to be had, of what each sentinel
  * said to that; while no sentinel answers, a connection to the master stays.
  *
- * rediss:// and rediss-sentinel://: the same by TLS, the sentinels too.
- * LW_EINVAL (bad URL or option: errbuf says which), LW_ENOMEM.
+ * redis-cluster://[[user][:password]@]host[:port][,host[:port]...]: the cluster of which
+ * 1 to 16 nodes (6379) are listed. Each name is at the master that has its slot, with a
+ * fence counter for each slot; masters are connected to when a name first needs them. The
+ * link is up when it is known which node has which slot, and stays so while a single node
+ * is away: what is at that one says why by lw_lock_errstr, and with wait_ms 0 ends with
+ * LW_ECONN. While a slot moves from one node to another locks in it are kept, given back
+ * and, mutexes alone, acquired; who waits keeps its place, and polls. When a replica
+ * takes over, the same is promised as with sentinels. There are no databases, and
+ * LW_REDISSON is LW_EINVAL. Waiting is by hand-over where servers have sharded channels
+ * (Redis 7, Valkey) and this account may use them, else by polling.
+ *
+ * rediss://, rediss-sentinel:// and rediss-cluster://: the same by TLS, the sentinels
+ * too. LW_EINVAL (bad URL or option: errbuf says which), LW_ENOMEM.
  */
 LW_PUBLIC int lw_client_new(struct event_base *base, const char *url,
                             const struct lw_client_options *options,

@@ -10,7 +10,19 @@ static inline struct lw__claim *lw__claim_of(struct lw__command *command)
     return LW__OWNER(struct lw__claim, command, command);
 }
 
+/* claim_step.c: how its answers end. */
+void lw__claim_server_error(struct lw__claim *claim, const char *text);
+void lw__claim_no_answer(struct lw__command *command, const char *why, bool sent);
+/* The number may be 0 where none is wanted. */
+void lw__claim_granted(struct lw__claim *claim, uint64_t number, int64_t sent_us);
+
+/* claim_moving.c: the same while its slot is on its way to another node. false: this is
+ * no such error, or there is no other way. */
+bool lw__claim_moving_ask(struct lw__claim *claim, const char *error);
+bool lw__claim_moving_release(struct lw__claim *claim, const char *error);
+
 /* claim_put.c: for `put` of the claim's commands. */
+uint32_t lw__claim_ask_lease_ms(struct lw__claim *claim);
 void lw__claim_put_try(struct lw__command *command, struct lw__buffer *out);
 void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out);
 void lw__claim_put_drop(struct lw__command *command, struct lw__buffer *out);

@@ -38,7 +38,7 @@ static const struct lw__rw *rw_of(const struct lw__claim *claim, struct lw__rw *
 }
 
 /* The lease to ask for: what goes out is what the machine will count the answer by. */
-static uint32_t ask_lease_ms(struct lw__claim *claim)
+uint32_t lw__claim_ask_lease_ms(struct lw__claim *claim)
 {
     int64_t lease_us = lw__terms_lease_us(claim);
 
@@ -62,7 +62,7 @@ void lw__claim_put_try(struct lw__command *command, struct lw__buffer *out)
     claim->set_done = claim->set_answered = false;
     claim->numbers = fence ? 1 : 0;
     command->request.expected = fence ? 2 : 1;
-    lw__encode_try(out, claim->name->text, &token, ask_lease_ms(claim));
+    lw__encode_try(out, claim->name->text, &token, lw__claim_ask_lease_ms(claim));
     command->request.second = (uint32_t)out->length;
     if (!fence) {
         return;
@@ -103,7 +103,7 @@ void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)
 
     name_token(claim);
     args.token = lw__claim_token(claim);
-    args.lease_ms = ask_lease_ms(claim);
+    args.lease_ms = lw__claim_ask_lease_ms(claim);
     claim->asked_to_join = args.wait;
     claim->numbers = args.fence ? 16 : 0;
     lw__node_seed_first(command, claim->name->slot, out);
@@ -115,9 +115,9 @@ void lw__claim_put_drop(struct lw__command *command, struct lw__buffer *out)
     struct lw__claim *claim = lw__claim_of(command);
     struct lw__token token = lw__claim_token(claim);
 
-    claim->drop = claim->name->moving ? LW__DROP_SCRIPT : lw__node_drop(lw__node_of(command));
+    claim->drop = lw__node_drop(lw__node_of(command));
     claim->mode->encode_drop(out, lw__command_evals(command), claim->drop,
-                             claim->name->text, &token, claim->name->moving);
+                             claim->name->text, &token);
 }
 
 void lw__claim_put_release(struct lw__command *command, struct lw__buffer *out)

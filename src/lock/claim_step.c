@@ -65,13 +65,12 @@ static void cannot_serve(struct lw__claim *claim, enum lw__error_class class,
     not_decided(claim, LW__EV_REFUSED, sent);
 }
 
-static void server_error(struct lw__claim *claim, const char *text)
+void lw__claim_server_error(struct lw__claim *claim, const char *text)
 {
-    claim->name->moving = claim->name->moving || lw__classify_unsettled(text);
     cannot_serve(claim, lw__classify(text), text, true);
 }
 
-static void no_answer(struct lw__command *command, const char *why, bool sent)
+void lw__claim_no_answer(struct lw__command *command, const char *why, bool sent)
 {
     struct lw__claim *claim = lw__claim_of(command);
 
@@ -81,22 +80,29 @@ static void no_answer(struct lw__command *command, const char *why, bool sent)
     outcome_open(claim, LW_ECONN, why, sent);
 }
 
+void lw__claim_granted(struct lw__claim *claim, uint64_t number, int64_t sent_us)
+{
+    struct lw__input input = {.event = LW__EV_GRANTED,
+                              .sent_us = sent_us,
+                              .granted = {.fence = number, .released = false}};
+
+    lw__claim_step(claim, &input);
+}
+
 static void try_says(struct lw__claim *claim, bool fence_usable, uint64_t fence)
 {
-    struct lw__input input = {.sent_us = sent_us_of(claim)};
+    struct lw__input input = {.event = LW__EV_NOT_GRANTED,
+                              .sent_us = sent_us_of(claim),
+                              .not_granted = {.set_done = claim->set_done}};
 
     if (!claim->set_done) {
         lw__hints_note_contended(claim->client, claim->name);
     }
     if (claim->set_done && fence_usable) {
-        input.event = LW__EV_GRANTED;
-        input.granted.fence = fence;
-        input.granted.released = false;
+        lw__claim_granted(claim, fence, input.sent_us);
     } else {
-        input.event = LW__EV_NOT_GRANTED;
-        input.not_granted.set_done = claim->set_done;
+        lw__claim_step(claim, &input);
     }
-    lw__claim_step(claim, &input);
 }
 
 /* The try is over and its claim has asked for more: now those of this client that came
@@ -128,7 +134,7 @@ static void try_unanswered(struct lw__command *command, const char *why, bool se
     struct lw_client *client = claim->client;
     struct lw__name *name = end_try(claim);
 
-    no_answer(command, why, sent);
+    lw__claim_no_answer(command, why, sent);
     call_siblings(client, name);
 }
 
@@ -177,7 +183,9 @@ static bool try_answered(struct lw__command *command, const struct lw__reply *re
     counted = number >= LW__FENCE_MIN && number < LW__FENCE_END;
     name = end_try(claim);
     if (set_error[0] != '\0') {
-        server_error(claim, set_error);
+        if (!lw__claim_moving_ask(claim, set_error)) {
+            lw__claim_server_error(claim, set_error);
+        }
     } else {
         try_says(claim, counted, claim->numbers ? (uint64_t)number : 0);
     }
@@ -274,13 +282,16 @@ static bool acquire_answered(struct lw__command *command, const struct lw__reply
         return lw__node_seed_told(node, claim->name->slot, reply);
     }
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        server_error(claim, lw__reply_text(reply, NULL));
+        const char *text = lw__reply_text(reply, NULL);
+
+        if (!lw__claim_moving_ask(claim, text)) {
+            lw__claim_server_error(claim, text);
+        }
         return true;
     }
     if (!claim->mode->decode_acquired(reply, claim->machine.turning, &answer)) {
         return false;
     }
-    claim->name->moving = false;
     if (answer.kind == LW__ANSWER_QUEUED && came_before_release(claim)) {
         input.event = LW__EV_NOT_GRANTED;
         input.not_granted.set_done = false;
@@ -321,13 +332,16 @@ static bool release_answered(struct lw__command *command, const struct lw__reply
         return lw__node_seed_told(lw__node_of(command), claim->name->slot, reply);
     }
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        server_error(claim, lw__reply_text(reply, NULL));
+        const char *text = lw__reply_text(reply, NULL);
+
+        if (!lw__claim_moving_release(claim, text)) {
+            lw__claim_server_error(claim, text);
+        }
         return true;
     }
     if (!claim->mode->decode_released(reply, &answer)) {
         return false;
     }
-    claim->name->moving = false;
     if (claim->mode->in_line != NULL) {
         claim->mode->in_line->released(claim, &answer);
     }
@@ -350,7 +364,7 @@ static bool drop_answered(struct lw__command *command, const struct lw__reply *r
         const char *text = lw__reply_text(reply, NULL);
 
         if (claim->drop == LW__DROP_SCRIPT || lw__classify(text) != LW__ERR_REFUSED) {
-            server_error(claim, text);
+            lw__claim_server_error(claim, text);
             return true;
         }
         lw__node_drop_refused(claim->name->node);
@@ -369,18 +383,19 @@ static bool drop_answered(struct lw__command *command, const struct lw__reply *r
 static const struct lw__command_type try_type = {
     lw__claim_put_try, try_answered, try_unanswered, .order = LW__ORDER_FRESH};
 static const struct lw__command_type acquire_types[LW__ORDERS] = {
-    [LW__ORDER_KEEP] = {lw__claim_put_acquire, acquire_answered, no_answer,
+    [LW__ORDER_KEEP] = {lw__claim_put_acquire, acquire_answered, lw__claim_no_answer,
                         .order = LW__ORDER_KEEP},
-    [LW__ORDER_AGAIN] = {lw__claim_put_acquire, acquire_answered, no_answer,
+    [LW__ORDER_AGAIN] = {lw__claim_put_acquire, acquire_answered, lw__claim_no_answer,
                          .order = LW__ORDER_AGAIN},
-    [LW__ORDER_FRESH] = {lw__claim_put_acquire, acquire_answered, no_answer,
+    [LW__ORDER_FRESH] = {lw__claim_put_acquire, acquire_answered, lw__claim_no_answer,
                          .order = LW__ORDER_FRESH},
 };
-static const struct lw__command_type drop_type = {lw__claim_put_drop, drop_answered,
-                                                  no_answer, .order = LW__ORDER_KEEP,
-                                                  .one_key = true};
+static const struct lw__command_type drop_type = {
+    lw__claim_put_drop, drop_answered, lw__claim_no_answer, .order = LW__ORDER_KEEP,
+    .one_key = true};
 static const struct lw__command_type release_type = {
-    lw__claim_put_release, release_answered, no_answer, .order = LW__ORDER_KEEP};
+    lw__claim_put_release, release_answered, lw__claim_no_answer,
+    .order = LW__ORDER_KEEP};
 
 /* ---- sending ---- */
 
@@ -401,9 +416,6 @@ static bool may_drop(struct lw__claim *claim)
 {
     struct lw_client *client = claim->client;
 
-    if (claim->name->moving && claim->mode->encode_drop != NULL) {
-        return true;
-    }
     return claim->tried && claim->set_done && claim->mode->encode_drop != NULL &&
            !claim->machine.uncertain && claim->name->claims == claim &&
            claim->next == NULL && !lw__hints_is_contended(client, claim->name) &&

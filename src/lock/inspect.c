@@ -39,6 +39,11 @@ static struct lw__node *node_of(const struct lw__inquiry *inquiry)
     return lw__route_to(inquiry->client->route, inquiry->name);
 }
 
+static unsigned slot_of(const struct lw__inquiry *inquiry)
+{
+    return lw__route_slot(inquiry->client->route, inquiry->name);
+}
+
 static void finish(struct lw__inquiry *inquiry, int status, const char *why)
 {
     lw__told(why, inquiry->why, sizeof(inquiry->why));
@@ -90,6 +95,46 @@ static void failed(struct lw__command *command, const char *why, bool sent)
 static const struct lw__command_type who_type = {put_who, who_answered, failed,
                                                  .order = LW__ORDER_FRESH};
 
+/* In a cluster each stands in a slot of its own. */
+static void put_who_one(struct lw__command *command, struct lw__buffer *out)
+{
+    struct lw__inquiry *inquiry = inquiry_of(command);
+    const char *uuids[LW__LOOK_ENTRIES];
+
+    (void)lw__look_clients(&inquiry->look, uuids);
+    lw__encode_who_one(out, uuids[inquiry->naming]);
+}
+
+static void ask_who_next(struct lw__inquiry *inquiry);
+
+static bool who_one_answered(struct lw__command *command, const struct lw__reply *reply)
+{
+    struct lw__inquiry *inquiry = inquiry_of(command);
+
+    lw__look_name_client(&inquiry->look, inquiry->naming++, reply);
+    ask_who_next(inquiry);
+    return true;
+}
+
+static const struct lw__command_type who_one_type = {
+    put_who_one, who_one_answered, failed, LW__ORDER_FRESH, .one_key = true};
+
+static void ask_who_next(struct lw__inquiry *inquiry)
+{
+    const char *uuids[LW__LOOK_ENTRIES];
+    char key[LW__CLIENT_SIZE];
+
+    if (inquiry->naming == lw__look_clients(&inquiry->look, uuids)) {
+        finish(inquiry, LW_OK, "");
+        return;
+    }
+    lw__format_client(uuids[inquiry->naming], key);
+    if (!lw__node_send_early(lw__route_to(inquiry->client->route, key), &inquiry->command,
+                             &who_one_type)) {
+        finish(inquiry, LW_OK, ""); /* who they are is an extra */
+    }
+}
+
 /* Where it is Redisson's it is a stranger's, and not among the holders. */
 static const struct lw__mode *mode_of_broken(const struct lw__inquiry *inquiry)
 {
@@ -100,9 +145,9 @@ static void put_break(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__inquiry *inquiry = inquiry_of(command);
     const struct lw_inspected *holder = &inquiry->look.entries[inquiry->breaking];
-    struct lw__site site = lw__node_site(
-        lw__node_of(command), lw__route_slot(inquiry->client->route, inquiry->name));
+    struct lw__site site = lw__node_site(lw__node_of(command), slot_of(inquiry));
 
+    lw__node_seed_first(command, slot_of(inquiry), out);
     lw__encode_break(out, lw__command_evals(command), inquiry->name, holder->token,
                      mode_of_broken(inquiry)->rw, &site);
 }
@@ -114,6 +159,9 @@ static bool break_answered(struct lw__command *command, const struct lw__reply *
     struct lw__inquiry *inquiry = inquiry_of(command);
     struct lw__released answer;
 
+    if (command->request.expected > 0) {
+        return lw__node_seed_told(lw__node_of(command), slot_of(inquiry), reply);
+    }
     if (is_error(inquiry, reply)) {
         return true;
     }
@@ -196,6 +244,8 @@ static bool inspect_answered(struct lw__command *command, const struct lw__reply
         finish(inquiry, status, "");
     } else if (inquiry->broken != NULL) {
         break_next(inquiry);
+    } else if (lw__route_is_cluster(inquiry->client->route)) {
+        ask_who_next(inquiry);
     } else if (lw__look_clients(&inquiry->look, uuids) > 0) {
         send_or_finish(inquiry, &who_type);
     } else {

@@ -19,6 +19,7 @@ struct lw__inquiry {
     void *arg;
     char *name, *token; /* token: the only one to break, or NULL */
     struct lw__look look;
+    size_t naming;   /* in a cluster, the client who is asked for */
     size_t breaking; /* the holder whose release is in flight */
     bool any_broken;
     char why[LW__WHY];

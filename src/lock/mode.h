@@ -35,7 +35,7 @@ struct lw__mode {
     /* Releases what nobody queues for, with a look at the name alone; NULL: always by
      * `encode_release`. */
     void (*encode_drop)(struct lw__buffer *out, bool eval, enum lw__drop drop,
-                        const char *name, const struct lw__token *token, bool anyway);
+                        const char *name, const struct lw__token *token);
     void (*encode_release)(struct lw__buffer *out, bool eval,
                            const struct lw__release_args *args);
     void (*encode_renew)(struct lw__buffer *out, bool eval, size_t count,

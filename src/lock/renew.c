@@ -42,6 +42,9 @@ static void put_call(struct lw__command *command, struct lw__buffer *out)
         call->lease_ms = left < LW__MS ? 1 : (uint32_t)(left / LW__MS);
     }
     args.lease_ms = call->lease_ms;
+    if (claim->mode->rw) {
+        lw__node_seed_first(command, claim->name->slot, out);
+    }
     claim->mode->encode_renew(out, lw__command_evals(command), 1, &args, &site);
 }
 
@@ -61,6 +64,9 @@ static bool call_answered(struct lw__command *command, const struct lw__reply *r
     uint32_t lease_ms = call->lease_ms;
     bool renewed;
 
+    if (command->request.expected > 0) {
+        return lw__node_seed_told(lw__node_of(command), call->lock->name->slot, reply);
+    }
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         lw__handle_set_errstr(call->lock, lw__reply_text(reply, NULL));
         lw__notify_renewed(call, LW_EREDIS);
@@ -79,6 +85,9 @@ static bool call_answered(struct lw__command *command, const struct lw__reply *r
 static const struct lw__command_type call_type = {put_call, call_answered, call_failed,
                                                   .order = LW__ORDER_KEEP};
 
+static const struct lw__command_type one_type = {put_call, call_answered, call_failed,
+                                                 LW__ORDER_KEEP, .one_key = true};
+
 int lw__renew_new(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, void *arg)
 {
     struct lw__renew_call *call = calloc(1, sizeof(*call));
@@ -93,7 +102,8 @@ int lw__renew_new(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, voi
     DL_APPEND(lock->held.renew_calls, call);
     if (lock->notice.kind == LW__NOTICE_LOST || lock->claim == NULL) {
         lw__notify_renewed(call, LW_ELOST);
-    } else if (!lw__node_send(lock->name->node, &call->command, &call_type)) {
+    } else if (!lw__node_send(lock->name->node, &call->command,
+                              lock->mode->rw ? &call_type : &one_type)) {
         lw__notify_renewed(call, LW_ECONN);
     }
     return 0;

@@ -20,6 +20,7 @@
 #include "lock/structs.h"
 #include "lock/terms.h"
 #include "loop/now.h"
+#include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
 #include "redis/node.h"
@@ -182,6 +183,8 @@ void lw__renewal_forget(struct lw__claim *claim)
 
 /* ---- batches ---- */
 
+static const struct lw__command_type one_type;
+
 static void put_batch(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__batch *batch = batch_of(command);
@@ -206,6 +209,13 @@ static void put_batch(struct lw__command *command, struct lw__buffer *out)
         kept++;
     }
     batch->count = kept;
+    if (batch->mode->rw && command->type == &one_type && kept == 1) {
+        lw__encode_rw_keep(out, lw__command_evals(command), args);
+        return;
+    }
+    if (batch->mode->rw) { /* it may hand over, with a number */
+        lw__node_seed_first(command, batch->slot, out);
+    }
     batch->mode->encode_renew(out, lw__command_evals(command), kept, args, &site);
 }
 
@@ -274,7 +284,20 @@ static void answered_one(struct lw__batch *batch, unsigned i, bool renewed)
     if (sent_us > claim->held.entered_us) {
         claim->held.entered_us = 0;
     }
+    claim->name->moving = false;
     lw__renewal_answered(claim, renewed, sent_us, batch->lease_ms[i]);
+}
+
+static void tell_error(struct lw__batch *batch, const char *text)
+{
+    for (unsigned i = 0; i < batch->count; i++) {
+        struct lw__claim *claim = batch->claims[i];
+
+        if (claim != NULL) {
+            claim->name->moving = claim->name->moving || lw__classify_moving(text);
+            batch->client->events->said(claim, text);
+        }
+    }
 }
 
 static bool batch_answered(struct lw__command *command, const struct lw__reply *reply)
@@ -282,13 +305,11 @@ static bool batch_answered(struct lw__command *command, const struct lw__reply *
     struct lw__batch *batch = batch_of(command);
     bool renewed[BATCH];
 
+    if (command->request.expected > 0) {
+        return lw__node_seed_told(lw__node_of(command), batch->slot, reply);
+    }
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        for (unsigned i = 0; i < batch->count; i++) {
-            if (batch->claims[i] != NULL) {
-                batch->client->events->said(batch->claims[i],
-                                            lw__reply_text(reply, NULL));
-            }
-        }
+        tell_error(batch, lw__reply_text(reply, NULL));
         batch_failed(command, "", true);
         return true;
     }
@@ -304,6 +325,15 @@ static bool batch_answered(struct lw__command *command, const struct lw__reply *
 
 static const struct lw__command_type batch_type = {put_batch, batch_answered,
                                                    batch_failed, .order = LW__ORDER_KEEP};
+
+static const struct lw__command_type one_type = {put_batch, batch_answered, batch_failed,
+                                                 LW__ORDER_KEEP, .one_key = true};
+
+/* Of a read-write lock's only where no other way is left. */
+static bool is_about_one(const struct lw__batch *batch)
+{
+    return batch->count == 1 && (!batch->mode->rw || batch->claims[0]->name->moving);
+}
 
 static struct lw__batch *take_batch(struct lw_client *client)
 {
@@ -393,7 +423,8 @@ static void due(void *arg)
         }
         fill(batch, now);
         full = batch->count == BATCH ? full + 1 : AT_ONCE;
-        if (!lw__node_send(batch->node, &batch->command, &batch_type)) {
+        if (!lw__node_send(batch->node, &batch->command,
+                           is_about_one(batch) ? &one_type : &batch_type)) {
             batch_failed(&batch->command, "", false);
         }
     }

@@ -46,11 +46,11 @@ struct lw__mode;
 struct lw__name {
     struct lw__name *next; /* of its slot */
     uint32_t hash;
-    unsigned references;      /* claims and handles */
-    struct lw__node *node;    /* where its slot leads: turns_events.c's */
-    uint16_t slot;            /* of a cluster; 0: all are in one */
-    /* claim_step.c's: the slot was on its way to another node when it was heard of last,
-     * so that only what is about one key is answered. */
+    unsigned references;   /* claims and handles */
+    struct lw__node *node; /* where its slot leads: turns_events.c's */
+    uint16_t slot;         /* of a cluster; 0: all are in one */
+    /* renewal.c's: the slot was on its way to another node when a script of several keys
+     * was refused last. */
     bool moving;
     struct lw__claim *claims; /* claim.c's: of one client, in order of making */
     char text[];
@@ -146,6 +146,7 @@ struct lw__claim {
     union {
         struct {
             struct lw__pair pair; /* hints.c's: of its last answer */
+            int64_t set_us;       /* claim_moving.c's: when its SET was sent */
             /* claim_step.c's, turns_events.c's: of the holder, as last heard */
             int64_t remaining_ms;
         } asking;

@@ -262,6 +262,7 @@ static void lead(struct lw_client *client, struct lw__name *name)
         return;
     }
     name->node = node;
+    name->moving = false;
     if (lw__node_is_up(node)) { /* else coming up has them ask */
         ask_all_of(name, true);
     }

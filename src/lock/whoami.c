@@ -72,8 +72,8 @@ static void failed(struct lw__command *command, const char *why, bool sent)
 
 static void send_text(struct lw_client *client)
 {
-    static const struct lw__command_type type = {put_text, answered, failed,
-                                                 .order = LW__ORDER_FRESH};
+    static const struct lw__command_type type = {
+        put_text, answered, failed, .order = LW__ORDER_FRESH, .one_key = true};
 
     if (client->whoami.command.request.prev == NULL) {
         (void)lw__node_send(node_of(client), &client->whoami.command, &type);

@@ -28,7 +28,7 @@ enum lw__error_class lw__classify(const char *error)
         {"DENIED", LW__ERR_LINK},          {"BUSY", LW__ERR_TRANSIENT},
         {"OOM", LW__ERR_TRANSIENT},        {"MISCONF", LW__ERR_TRANSIENT},
         {"NOREPLICAS", LW__ERR_TRANSIENT}, {"CLUSTERDOWN", LW__ERR_TRANSIENT},
-        {"TRYAGAIN", LW__ERR_TRANSIENT},
+        {"TRYAGAIN", LW__ERR_TRANSIENT},   {"ASK", LW__ERR_TRANSIENT},
     };
 
     for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++) {
@@ -42,7 +42,12 @@ enum lw__error_class lw__classify(const char *error)
 
 bool lw__classify_unsettled(const char *error)
 {
-    return begins_with(error, "CLUSTERDOWN") || begins_with(error, "TRYAGAIN");
+    return begins_with(error, "CLUSTERDOWN") || lw__classify_moving(error);
+}
+
+bool lw__classify_moving(const char *error)
+{
+    return begins_with(error, "TRYAGAIN") || begins_with(error, "ASK");
 }
 
 bool lw__classify_denied(const char *error)

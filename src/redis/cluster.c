@@ -263,6 +263,19 @@ static void let_go(struct lw__cluster *cluster)
     }
 }
 
+/* One that is in use, and may be replaced soon. */
+static bool misses_one(const struct lw__cluster *cluster)
+{
+    for (size_t i = 1; i < cluster->master_count; i++) {
+        const struct master *master = cluster->masters[i];
+
+        if (master != NULL && master->node != NULL && !lw__node_is_up(master->node)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void led(void *arg)
 {
     struct lw__cluster *cluster = arg;
@@ -272,6 +285,8 @@ static void led(void *arg)
     let_go(cluster);
     if (cluster->nowhere_wanted) {
         cluster->events->node.down(cluster->arg, cluster->nowhere);
+    }
+    if (cluster->nowhere_wanted || misses_one(cluster)) {
         ask_soon(cluster, PAUSE_US);
     }
 }
@@ -373,51 +388,55 @@ static void message(void *arg, const char *text, size_t length)
     cluster->events->node.message(cluster->arg, text, length);
 }
 
-static void refuse(struct lw__command *command, const char *error, const char *what)
+static void refuse(struct lw__command *command, const struct lw__redirect *redirect,
+                   const char *what)
 {
+    const struct lw__place *place = &redirect->place;
     char why[LW__WHY];
 
-    (void)snprintf(why, sizeof(why), "%.100s: %.50s", error, what);
+    (void)snprintf(why, sizeof(why), "slot %u is at %.60s:%u: %.60s", redirect->slot,
+                   place->host, (unsigned)place->port, what);
     lw__node_refuse(command, why);
 }
 
+/* Where it leads, by a node that knows better than the map. */
+static void correct(struct lw__cluster *cluster, const struct lw__redirect *redirect,
+                    uint16_t index)
+{
+    cluster->options.node.stats->redirects++;
+    cluster->owners[redirect->slot] = index;
+    cluster->better = redirect->place;
+    settle(cluster);
+}
+
 static void redirected(void *arg, struct lw__node *node, struct lw__command *command,
-                       const char *error)
+                       struct lw__redirect *redirect)
 {
     struct lw__cluster *cluster = arg;
-    struct lw__redirect redirect;
     struct lw__node *there = NULL;
     uint16_t index;
 
-    (void)lw__cluster_says_redirect(error, strlen(error), &redirect); /* it does */
-    complete(&redirect.place, lw__node_access(node)->host);
-    if (redirect.place.port == 0) {
-        refuse(command, error, "that is no place");
+    ask_soon(cluster, PAUSE_US);
+    complete(&redirect->place, lw__node_access(node)->host);
+    if (redirect->place.port == 0) {
+        refuse(command, redirect, "a place that is not told");
         return;
     }
-    if (redirect.ask && !command->type->one_key) {
-        refuse(command, error, "the slot is on its way to another node");
-        return;
-    }
-    index = get(cluster, &redirect.place);
+    index = get(cluster, &redirect->place);
     if (index != NOBODY) {
-        there = node_of(cluster, index, redirect.slot);
+        there = node_of(cluster, index, redirect->slot);
     }
     if (there == NULL) {
-        refuse(command, error, lw_strerror(LW_ENOMEM));
+        refuse(command, redirect, lw_strerror(LW_ENOMEM));
         return;
     }
-    if (!redirect.ask) {
-        cluster->options.node.stats->redirects++;
-        cluster->owners[redirect.slot] = index;
-        cluster->better = redirect.place;
-        settle(cluster);
-        ask_soon(cluster, PAUSE_US);
+    if (!redirect->ask) {
+        correct(cluster, redirect, index);
     }
     if (command->request.hops == HOPS) {
-        refuse(command, error, "sent from one node to the other without an end");
+        refuse(command, redirect, "sent from one node to the other without an end");
     } else {
-        lw__node_take_over(there, command, redirect.ask);
+        lw__node_take_over(there, command, redirect->ask);
     }
 }
 

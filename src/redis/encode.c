@@ -127,11 +127,11 @@ void lw__encode_redisson_acquire(struct lw__buffer *out, bool eval,
 }
 
 void lw__encode_drop(struct lw__buffer *out, bool eval, enum lw__drop drop,
-                     const char *name, const struct lw__token *token, bool anyway)
+                     const char *name, const struct lw__token *token)
 {
     switch (drop) {
     case LW__DROP_SCRIPT:
-        put_script(out, eval, LW__SCRIPT_MUTEX_DROP, 1, anyway ? 2 : 1);
+        put_script(out, eval, LW__SCRIPT_MUTEX_DROP, 1, 1);
         break;
     case LW__DROP_DELIFEQ:
         lw__resp_command(out, 3);
@@ -147,9 +147,6 @@ void lw__encode_drop(struct lw__buffer *out, bool eval, enum lw__drop drop,
         lw__resp_text(out, "IFEQ");
     }
     lw__format_put_token(out, token);
-    if (anyway && drop == LW__DROP_SCRIPT) {
-        lw__resp_text(out, "anyway");
-    }
 }
 
 void lw__encode_release(struct lw__buffer *out, bool eval,
@@ -258,6 +255,26 @@ void lw__encode_rw_renew(struct lw__buffer *out, bool eval, size_t count,
     put_leases(out, told, args);
 }
 
+void lw__encode_leave(struct lw__buffer *out, bool eval, const char *name,
+                      const struct lw__token *token, bool rw)
+{
+    put_script(out, eval, rw ? LW__SCRIPT_RW_DROP : LW__SCRIPT_MUTEX_DROP, 1, rw ? 1 : 2);
+    lw__resp_text(out, name);
+    lw__format_put_token(out, token);
+    if (!rw) {
+        lw__resp_text(out, "anyway");
+    }
+}
+
+void lw__encode_rw_keep(struct lw__buffer *out, bool eval,
+                        const struct lw__renew_args *args)
+{
+    put_script(out, eval, LW__SCRIPT_RW_KEEP, 1, 2);
+    lw__resp_text(out, args->name);
+    lw__format_put_token(out, &args->token);
+    lw__resp_number(out, args->lease_ms);
+}
+
 void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name,
                         int most_holders, int most_waiters)
 {
@@ -288,6 +305,13 @@ void lw__encode_who(struct lw__buffer *out, size_t count, const char *const *uui
     for (size_t i = 0; i < count; i++) {
         lw__format_put_client(out, uuids[i]);
     }
+}
+
+void lw__encode_who_one(struct lw__buffer *out, const char *uuid)
+{
+    lw__resp_command(out, 2);
+    lw__resp_text(out, "GET");
+    lw__format_put_client(out, uuid);
 }
 
 void lw__encode_fence_next(struct lw__buffer *out, const char *fence)

@@ -40,9 +40,9 @@ void lw__encode_redisson_acquire(struct lw__buffer *out, bool eval,
 /* How the value of a key is compared and deleted: by a script, or by the command of a
  * server that has one. */
 enum lw__drop { LW__DROP_SCRIPT, LW__DROP_DELIFEQ, LW__DROP_DELEX };
-/* Releases a mutex that nobody queues for; `anyway`, by the script, all the same. */
+/* Releases a mutex that nobody queues for. */
 void lw__encode_drop(struct lw__buffer *out, bool eval, enum lw__drop drop,
-                     const char *name, const struct lw__token *token, bool anyway);
+                     const char *name, const struct lw__token *token);
 
 struct lw__release_args {
     const char *name;
@@ -73,12 +73,20 @@ void lw__encode_redisson_renew(struct lw__buffer *out, bool eval, size_t count,
                                const struct lw__renew_args *args,
                                const struct lw__site *site);
 
+/* By the name alone, whose queue cannot be reached: gives a hold back, whoever waits, and
+ * extends one of a read-write lock (a mutex's renewal is of the name alone as it is). */
+void lw__encode_leave(struct lw__buffer *out, bool eval, const char *name,
+                      const struct lw__token *token, bool rw);
+void lw__encode_rw_keep(struct lw__buffer *out, bool eval,
+                        const struct lw__renew_args *args);
+
 void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name,
                         int most_holders, int most_waiters);
 /* Who a client is, for whoever looks. NULL: not any more. */
 void lw__encode_whoami(struct lw__buffer *out, const char *uuid, const char *text);
 /* The same of `count` clients, by the first LW__UUID_SIZE - 1 bytes of each uuid. */
 void lw__encode_who(struct lw__buffer *out, size_t count, const char *const *uuids);
+void lw__encode_who_one(struct lw__buffer *out, const char *uuid);
 
 void lw__encode_fence_next(struct lw__buffer *out, const char *fence); /* INCR */
 void lw__encode_fence_seed(struct lw__buffer *out, bool eval, const char *fence);

@@ -171,7 +171,7 @@ static void *create_array(const redisReadTask *task, array_size elements)
     if (depth > LW__REPLY_DEPTH) {
         return refuse(guard, "a reply is nested too deeply");
     }
-    if (count > LW__REPLY_ELEMENTS - before) {
+    if (count > guard->max_elements - before) {
         return refuse(guard, "a reply has too many elements");
     }
     reply = create(task, 4, pointers);
@@ -244,6 +244,7 @@ void lw__guard_init(struct lw__guard *guard, size_t max)
 {
     guard->awaited = NULL;
     guard->max = max;
+    guard->max_elements = LW__REPLY_ELEMENTS;
     guard->used = guard->bytes = guard->elements = 0;
     guard->why[0] = '\0';
     guard->pieces = NULL;

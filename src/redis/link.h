@@ -42,7 +42,8 @@ struct lw__link_options {
     uint16_t port;
     const char *path; /* unix socket: connected to at once, or not at all */
     uint32_t connect_timeout_ms, request_timeout_ms;
-    size_t reply_max; /* bytes that one reply may take before the link is cut */
+    size_t reply_max;      /* bytes that one reply may take before the link is cut, */
+    size_t reply_elements; /* and elements; 0: LW__REPLY_ELEMENTS */
     const struct lw__tls_options *tls; /* NULL: none; only to a host */
 };
 

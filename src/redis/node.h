@@ -20,6 +20,7 @@ struct lw__buffer;
 struct lw__command;
 struct lw__command_type;
 struct lw__node;
+struct lw__redirect;
 struct lw__reply;
 struct lw_master;
 struct lw_stats;
@@ -30,10 +31,10 @@ struct lw__node_events {
     /* Since `up`: now waiters may queue, and messages count. */
     void (*bound)(void *arg, struct lw__node *node);
     void (*message)(void *arg, const char *text, size_t length);
-    /* Where `clustered`: this command, of which nothing was done, belongs to another node
-     * by the error's text. It is to be sent there, or failed. */
+    /* Where `clustered`: this command, of which nothing was done, belongs to another
+     * node. It is to be sent there, or failed. */
     void (*redirected)(void *arg, struct lw__node *node, struct lw__command *command,
-                       const char *error);
+                       struct lw__redirect *redirect);
     /* The same, of what is to come again later. */
     void (*unsettled)(void *arg, struct lw__node *node, const char *error);
 };

@@ -4,6 +4,7 @@
 #ifndef LW_NODE_INSIDE_H
 #define LW_NODE_INSIDE_H
 #include "base/buffer.h"
+#include "redis/cluster_says.h"
 #include "redis/command.h"
 #include "redis/format.h"
 #include "redis/node.h"
@@ -44,8 +45,8 @@ struct lw__node {
     struct lw__request_type request_type; /* of commands: tells them whose they are */
     struct lw__backlog backlog;
     struct lw__deferred pump_call;
-    struct lw__buffer buffer; /* for encoding, kept */
-    char redirect[LW__WHY];   /* a reply of a command's, until all of them are in */
+    struct lw__buffer buffer;     /* for encoding, kept */
+    struct lw__redirect redirect; /* a command's, until all of its replies are in */
 
     /* node_fence.c's */
     struct lw__command seed, keep;

@@ -207,13 +207,16 @@ static bool is_preface(const struct lw__command *command)
     return command->request.asking && command->request.expected > 0;
 }
 
-static bool is_redirect(const struct lw__reply *reply)
+/* A slot that is on its way has some keys there, and some here: of one key alone it can
+ * be said where it would be. */
+static bool is_redirect(const struct lw__command *command, const struct lw__reply *reply,
+                        struct lw__redirect *ret)
 {
     const char *text = lw__reply_text(reply, NULL);
-    struct lw__redirect there;
 
     return lw__reply_type(reply) == LW__REPLY_ERROR &&
-           lw__cluster_says_redirect(text, strlen(text), &there);
+           lw__cluster_says_redirect(text, strlen(text), ret) &&
+           (!ret->ask || command->type->one_key);
 }
 
 /* The first of its replies decides: what comes behind it is of no meaning, and then it is
@@ -226,13 +229,12 @@ static bool redirect(struct lw__node *node, struct lw__command *command,
     if (!node->options.clustered || command->type->stays) {
         return false;
     }
-    if (!r->heard && is_redirect(reply)) {
+    if (!r->heard && is_redirect(command, reply, &node->redirect)) {
         r->redirected = true;
-        lw__told(lw__reply_text(reply, NULL), node->redirect, sizeof(node->redirect));
     }
     r->heard = true;
     if (r->redirected && r->expected == 0) {
-        node->events->redirected(node->arg, node, command, node->redirect);
+        node->events->redirected(node->arg, node, command, &node->redirect);
         return true;
     }
     return r->redirected;

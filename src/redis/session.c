@@ -318,7 +318,8 @@ static void connect_next(struct lw__session *s)
         .path = a->path,
         .connect_timeout_ms = share > LW__MS ? (uint32_t)(share / LW__MS) : 1,
         .request_timeout_ms = a->request_timeout_ms,
-        .reply_max = REPLY_MAX,
+        .reply_max = a->reply_max != 0 ? a->reply_max : REPLY_MAX,
+        .reply_elements = a->reply_elements,
         .tls = a->secure ? &tls : NULL,
     };
     char why[LW__WHY] = "out of memory";

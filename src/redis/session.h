@@ -69,7 +69,8 @@ struct lw__access {
     bool secure;                /* by TLS */
     struct lw__tls_options tls; /* without a name: the host's */
     int db;
-    uint32_t connect_timeout_ms; /* for name, connection and greeting together */
+    size_t reply_max, reply_elements; /* 0: what all but a large map has room in */
+    uint32_t connect_timeout_ms;      /* for name, connection and greeting together */
     uint32_t request_timeout_ms, backoff_min_ms, backoff_max_ms;
 };
 

@@ -9,11 +9,15 @@
 #include "lockwire.h"
 #include "loop/now.h"
 #include "redis/reply.h"
+#include "redis/slot.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #define ANOTHER_US (200 * (int64_t)LW__MS)
+/* Where each slot is a range of its own, and its master has two replicas. */
+#define MAP_MAX ((size_t)32 << 20)
+#define MAP_ELEMENTS ((size_t)LW__SLOTS * 20)
 
 struct lw__question {
     struct lw__question *next;
@@ -147,6 +151,8 @@ static struct lw__question *ask(struct lw__survey *survey, const struct lw__plac
     question->access = *survey->access;
     question->access.host = question->place.host;
     question->access.port = question->place.port;
+    question->access.reply_max = MAP_MAX;
+    question->access.reply_elements = MAP_ELEMENTS;
     lw__session_init(&question->session, &question->access, &events, question);
     lw__session_start(&question->session);
     return question;
