@@ -365,9 +365,9 @@ void check_scripts_begin(void)
     memset(holders, 0, sizeof(holders));
     memset(unserved, 0, sizeof(unserved));
     for (unsigned i = 0; i < world.plan.servers; i++) {
-        model_server_watch(world.servers[i],
-                           &(struct model_watch){before_script, on_script, on_publish,
-                                                 on_undeclared});
+        model_server_watch(
+            world.servers[i],
+            &(struct model_watch){before_script, on_script, on_publish, on_undeclared});
     }
 }
 

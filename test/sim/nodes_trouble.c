@@ -10,7 +10,6 @@
 
 #include "network.h"
 
-
 static void set_half(unsigned from, unsigned to)
 {
     for (unsigned i = 0; i < SERVERS; i++) {
@@ -28,13 +27,12 @@ static void hide_some(void)
 }
 
 /* Each of them says that a slot is the other's; one has it. */
-static void send_to_and_fro(unsigned which)
+static void send_to_and_fro(void)
 {
     unsigned slot =
         nodes_slot(load_name((unsigned)rng_below(&world.rng, world.plan.names)));
     unsigned owner = nodes_now()->owners[slot], other = nodes_any_master();
 
-    (void)which;
     if (other == SERVERS || other == owner || !nodes_is_well(owner) ||
         slots_involve(owner) || slots_involve(other)) {
         return;
@@ -44,27 +42,27 @@ static void send_to_and_fro(unsigned which)
     nodes[other].map.owners[slot] = (unsigned char)owner;
 }
 
-static void end_one(unsigned which, enum trouble trouble)
+static void end_one(unsigned which, enum node_trouble trouble)
 {
     struct node *node = &nodes[which];
 
-    node->trouble = TROUBLE_NONE;
+    node->trouble = NODE_NONE;
     switch (trouble) {
-    case TROUBLE_DEAF:
+    case NODE_DEAF:
         if (node->in && !node->apart) {
             nodes_know(which);
         }
         return;
-    case TROUBLE_VILE:
+    case NODE_VILE:
         node->map.vileness = MODEL_SOUND;
         return;
-    case TROUBLE_DOWN:
+    case NODE_DOWN:
         node->map.down = false;
         return;
-    case TROUBLE_HALF:
+    case NODE_HALF:
         set_half(0, 0);
         return;
-    case TROUBLE_LOOP:
+    case NODE_LOOP:
         for (unsigned i = 0; i < SERVERS; i++) {
             nodes_show(i);
         }
@@ -84,30 +82,30 @@ static void end_trouble(void *arg)
     }
 }
 
-static void begin_one(unsigned which, enum trouble trouble, int64_t until_us)
+static void begin_one(unsigned which, enum node_trouble trouble, int64_t until_us)
 {
     struct node *node = &nodes[which];
 
     switch (trouble) {
-    case TROUBLE_AWAY:
+    case NODE_AWAY:
         model_server_restart(world.servers[which], 0);
         node->refuses_until_us = until_us;
         return;
-    case TROUBLE_FROZEN:
+    case NODE_FROZEN:
         node->frozen_until_us = until_us;
         return;
-    case TROUBLE_VILE:
+    case NODE_VILE:
         node->map.vileness =
             (enum model_vileness)rng_between(&world.rng, 1, MODEL_VILENESSES - 1);
         return;
-    case TROUBLE_DOWN:
+    case NODE_DOWN:
         node->map.down = true;
         return;
-    case TROUBLE_HALF:
+    case NODE_HALF:
         hide_some();
         return;
-    case TROUBLE_LOOP:
-        send_to_and_fro(which);
+    case NODE_LOOP:
+        send_to_and_fro();
         return;
     default:
         return;
@@ -115,16 +113,20 @@ static void begin_one(unsigned which, enum trouble trouble, int64_t until_us)
 }
 
 /* Only to one to whom nothing else happens. */
-static void fall_into(unsigned which, enum trouble trouble, int64_t until_us)
+static void fall_into(unsigned which, enum node_trouble trouble, int64_t until_us)
 {
     static const char *const texts[] = {
-        "is away",          "stands still",           "hears of no change",
-        "talks nonsense",   "says the cluster is down", "knows of some slots nobody's",
+        "is away",
+        "stands still",
+        "hears of no change",
+        "talks nonsense",
+        "says the cluster is down",
+        "knows of some slots nobody's",
         "sends to another",
     };
     struct node *node = &nodes[which];
 
-    if (node->trouble != TROUBLE_NONE || node->paused || node->dead || node->apart ||
+    if (node->trouble != NODE_NONE || node->paused || node->dead || node->apart ||
         nodes_refuse(which) || node->frozen_until_us > world.now_us) {
         return;
     }
@@ -133,15 +135,16 @@ static void fall_into(unsigned which, enum trouble trouble, int64_t until_us)
     node->troubles++;
     begin_one(which, trouble, until_us);
     network_flush();
-    agenda_add(until_us, end_trouble, (void *)(which + (uintptr_t)node->troubles * SERVERS));
+    agenda_add(until_us, end_trouble,
+               (void *)(which + (uintptr_t)node->troubles * SERVERS));
 }
 
 void nodes_trouble(void)
 {
-    enum trouble trouble = (enum trouble)rng_below(&world.rng, TROUBLES);
+    enum node_trouble trouble = (enum node_trouble)rng_below(&world.rng, NODE_TROUBLES);
     unsigned only = (unsigned)rng_below(&world.rng, SERVERS);
-    bool of_all = trouble != TROUBLE_HALF && trouble != TROUBLE_LOOP;
-    bool all = rng_chance(&world.rng, trouble == TROUBLE_DOWN ? 500 : 200);
+    bool of_all = trouble != NODE_HALF && trouble != NODE_LOOP;
+    bool all = rng_chance(&world.rng, trouble == NODE_DOWN ? 500 : 200);
 
     for (unsigned i = 0; i < SERVERS; i++) {
         int64_t lasts_us = rng_between(&world.rng, 1, 5 * SECOND);

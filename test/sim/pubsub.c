@@ -175,9 +175,9 @@ static void unsubscribe(struct call *call, enum kind kind, const char *word)
         unsubscribe_all(call, kind, word);
     }
     for (int i = 1; i < call->argc; i++) {
-        struct subscription *at =
-            call->conn != NULL ? find_subscription(call->conn, kind, call->argv[i])
-                               : NULL;
+        struct subscription *at = call->conn != NULL
+                                      ? find_subscription(call->conn, kind, call->argv[i])
+                                      : NULL;
         if (at != NULL) {
             end(at);
         }

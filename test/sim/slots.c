@@ -168,8 +168,8 @@ static void move_at_once(void)
 /* Who knows less than it had, or is sent where it is not, is left alone. */
 static bool is_free(unsigned node, unsigned slot)
 {
-    return nodes_is_well(node) && (nodes[node].map.owners[slot] == node) ==
-                                      (nodes_now()->owners[slot] == node);
+    return nodes_is_well(node) &&
+           (nodes[node].map.owners[slot] == node) == (nodes_now()->owners[slot] == node);
 }
 
 void slots_move(void)

@@ -113,28 +113,27 @@ struct plan {
     int64_t stall_us;         /* how long that is, and stalls, at most */
     int64_t every_us[FAULTS]; /* how often each fault comes; 0: never */
     unsigned servers;         /* PAIR: a master and a replica; SERVERS: a cluster */
-    const char
-        *knows[PAIR]; /* the command by which they compare and delete; or NULL */
-    int64_t lag_us;      /* what the replica is behind by, at most */
-    unsigned balanced;   /* new connections that go to either */
-    int64_t name_lag_us; /* how late the name points at a new master, at most */
-    int64_t split_us;    /* how long two live on by themselves, at most */
-    int64_t calm_us;     /* after it nothing happens any more but load; 0: never */
-    bool deaf;           /* and the replica hears nothing any more */
-    int64_t apart_us;    /* what the second one's clock is ahead by */
-    bool ends_by_clock;  /* the replica is told when keys end, not what is left */
-    bool ends_apart;     /* so ends are other ones after a swap */
-    bool watched;        /* by sentinels, who are asked where the master is */
-    unsigned listed;     /* of those, whom hosts know from the beginning */
-    bool secretive;      /* they want a password */
-    bool clear;          /* what travels does so, in time, and no host stalls */
-    int64_t down_us;     /* how long a dead master is not replaced, at most */
-    bool unkilled;       /* a master that becomes a replica keeps its connections */
-    bool clustered;      /* the servers are a cluster's nodes */
-    unsigned seeds;      /* of those, whom hosts know from the beginning: bits */
-    int64_t move_us;     /* how long a key that moves takes, at most */
-    bool sixth;          /* nodes have addresses of IPv6, too */
-    bool selfless;       /* they do not know their own */
+    const char *knows[PAIR];  /* the command by which they compare and delete; or NULL */
+    int64_t lag_us;           /* what the replica is behind by, at most */
+    unsigned balanced;        /* new connections that go to either */
+    int64_t name_lag_us;      /* how late the name points at a new master, at most */
+    int64_t split_us;         /* how long two live on by themselves, at most */
+    int64_t calm_us;          /* after it nothing happens any more but load; 0: never */
+    bool deaf;                /* and the replica hears nothing any more */
+    int64_t apart_us;         /* what the second one's clock is ahead by */
+    bool ends_by_clock;       /* the replica is told when keys end, not what is left */
+    bool ends_apart;          /* so ends are other ones after a swap */
+    bool watched;             /* by sentinels, who are asked where the master is */
+    unsigned listed;          /* of those, whom hosts know from the beginning */
+    bool secretive;           /* they want a password */
+    bool clear;               /* what travels does so, in time, and no host stalls */
+    int64_t down_us;          /* how long a dead master is not replaced, at most */
+    bool unkilled;            /* a master that becomes a replica keeps its connections */
+    bool clustered;           /* the servers are a cluster's nodes */
+    unsigned seeds;           /* of those, whom hosts know from the beginning: bits */
+    int64_t move_us;          /* how long a key that moves takes, at most */
+    bool sixth;               /* nodes have addresses of IPv6, too */
+    bool selfless;            /* they do not know their own */
 };
 
 /* ---- the world ---- */
