@@ -30,7 +30,7 @@ struct stray {
 };
 
 static struct stray *strays;
-static uint64_t replaced_at; /* by the new master's clock, as its numbers are */
+static uint64_t replaced_at[SERVERS]; /* by the new master's clock, as its numbers are */
 
 void stray_token(const struct op *op, char *ret)
 {
@@ -67,7 +67,7 @@ static void add(unsigned name, unsigned server, const char *token)
     *at = must_alloc(sizeof(**at));
     (*at)->name = name;
     (*at)->server = server;
-    (*at)->void_from = replaced_at;
+    (*at)->void_from = replaced_at[server];
     (*at)->noted_us = world.now_us;
     (void)snprintf((*at)->token, sizeof((*at)->token), "%s", token);
 }
@@ -132,7 +132,7 @@ void stray_begin(struct model_server *old, int64_t since_us)
 {
     note_lost(world.ops, old, since_us);
     note_lost(world.past, old, since_us);
-    replaced_at = (uint64_t)model_server_time_us(world.server);
+    replaced_at[servers_index(old)] = (uint64_t)model_server_time_us(world.server);
     stray_note(old);
 }
 
