@@ -46,16 +46,12 @@ static void put_script(struct asked *asked, struct lw__buffer *out)
 
 static void put_number(struct asked *asked, struct lw__buffer *out)
 {
-    struct lw__node *node = lw__node_of(&asked->command);
-
     asked->command.request.second = (uint32_t)out->length;
     asked->command.request.expected = 2;
     if (asked->kind == PAIR) {
         put_words(out, 2, (const char *[]){"INCR", asked->key});
-    } else if (lw__node_is_seeded(node, slot_of(asked))) {
-        lw__encode_fence_next(out, lw__node_site(node, slot_of(asked)).fence);
     } else {
-        lw__node_put_seed(node, slot_of(asked), out);
+        lw__node_put_number(lw__node_of(&asked->command), slot_of(asked), out);
     }
 }
 
@@ -72,10 +68,6 @@ static void put(struct lw__command *command, struct lw__buffer *out)
         put_words(out, 3, (const char *[]){"MGET", asked->key, asked->key});
         break;
     case SCRIPT:
-        put_script(asked, out);
-        break;
-    case FENCED:
-        lw__node_seed_first(command, slot_of(asked), out);
         put_script(asked, out);
         break;
     case PAIR:
@@ -103,23 +95,19 @@ static const char *text_of(const struct lw__reply *reply)
     }
 }
 
-static bool is_of_seed(const struct asked *asked)
-{
-    if (asked->kind == FENCED) {
-        return asked->command.request.expected > 0;
-    }
-    return asked->kind == TRY && asked->heard == 2 &&
-           !lw__node_is_seeded(lw__node_of(&asked->command), slot_of(asked));
-}
-
 static bool answer(struct lw__command *command, const struct lw__reply *reply)
 {
     struct asked *asked = asked_of(command);
+    uint64_t number = 0;
 
-    asked->heard++;
-    if (is_of_seed(asked) &&
-        !lw__node_seed_told(lw__node_of(command), slot_of(asked), reply)) {
-        return false;
+    if (asked->kind == TRY && ++asked->heard == 2) {
+        if (!lw__node_number_told(lw__node_of(command), reply, &number)) {
+            return false;
+        }
+        if (number == 0) {
+            note(asked->scene, "%s: no number", asked->key);
+            return true;
+        }
     }
     note(asked->scene, "%s: %s", asked->key, text_of(reply));
     return true;

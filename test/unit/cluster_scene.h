@@ -82,7 +82,6 @@ enum kind {
     SOME,   /* MGET key key, which is about several */
     PAIR,   /* SET key, INCR key; two answers */
     SCRIPT, /* of one key */
-    FENCED, /* of several, and draws a number */
     TRY     /* SET key, and what draws a number */
 };
 
