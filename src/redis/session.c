@@ -193,7 +193,9 @@ void lw__session_say(struct lw__session *session, struct lw__request *request,
 
     *request = (struct lw__request){.expected = 1, .type = type};
     lw__resp_words(&out, words, text);
-    if (out.failed || lw__link_send(session->link, request, out.data, out.length) != 0) {
+    lw__buffer_put(&out, "", 1); /* behind one word alone hiredis reads one byte more */
+    if (out.failed ||
+        lw__link_send(session->link, request, out.data, out.length - 1) != 0) {
         lw__session_fail(session, lw_strerror(LW_ENOMEM));
     }
     lw__buffer_wipe(&out); /* it may be an AUTH */
@@ -234,7 +236,7 @@ static void introduce(struct lw__session *s)
     if (a->db != 0) {
         greet(s, LW__GREET_SELECT, 2, (const char *[]){"SELECT", db});
     }
-    if (a->guide != NULL) { /* in a buffer that is larger, as the link wants it */
+    if (a->guide != NULL) {
         greet(s, LW__GREET_ROLE, 1, (const char *[]){"ROLE"});
     }
     greet(s, LW__GREET_SETNAME, 3, (const char *[]){"CLIENT", "SETNAME", a->client_name});

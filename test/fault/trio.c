@@ -166,8 +166,18 @@ static const char *port_of(int server)
     return text;
 }
 
+/* Each sentinel is asked what it thinks of the master; what another one remembers of that
+ * (master_down) may be long past. */
+static bool is_well(const char *flags, const char *kind)
+{
+    size_t length = strlen(kind);
+
+    return strncmp(flags, kind, length) == 0 &&
+           (flags[length] == '\0' || strcmp(flags + length, ",master_down") == 0);
+}
+
 /* How many of its list are well, and know the present leader. */
-static int are_well(int sentinel, const char *of, const char *flags)
+static int are_well(int sentinel, const char *of, const char *kind)
 {
     redisReply *reply =
         redisCommand(trio.sentinels[sentinel].admin, "SENTINEL %s " SENTINEL_SERVICE, of);
@@ -176,7 +186,7 @@ static int are_well(int sentinel, const char *of, const char *flags)
     for (size_t i = 0; reply != NULL && i < reply->elements; i++) {
         const redisReply *one = reply->element[i];
         well +=
-            strcmp(sentinel_field(one, "flags"), flags) == 0 &&
+            is_well(sentinel_field(one, "flags"), kind) &&
             (strcmp(of, "REPLICAS") != 0 ||
              (strcmp(sentinel_field(one, "master-link-status"), "ok") == 0 &&
               strcmp(sentinel_field(one, "master-port"), port_of(trio.leading)) == 0));

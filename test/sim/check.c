@@ -367,7 +367,7 @@ static void check_company(struct op *op)
  * where everything works again: who waits finds a free key by polling at the latest. */
 static bool is_idle(unsigned name, bool believed)
 {
-    if (world.plan.tame) {
+    if (world.plan.tame && !world.plan.clustered) {
         return world.plan.kinds[name] == KIND_MUTEX && !believed;
     }
     return look_is_free(load_name(name));
@@ -375,7 +375,7 @@ static bool is_idle(unsigned name, bool believed)
 
 static int64_t longest_idle_us(unsigned name)
 {
-    if (world.plan.tame) {
+    if (world.plan.tame && !world.plan.clustered) {
         return IDLE_US;
     }
     return look_is_crowded(name) ? CROWD_POLL_US : POLL_US;

@@ -31,6 +31,12 @@ static void on_publish(struct model_server *server, struct bytes channel,
     told_note(message, receivers);
 }
 
+static void on_undeclared(struct model_server *server, struct bytes key)
+{
+    violation("a script at s%u uses %.*s, which it was not given", servers_index(server),
+              (int)key.len, key.data);
+}
+
 static bool begins(struct bytes text, const char *with)
 {
     return text.len >= strlen(with) && memcmp(text.data, with, strlen(with)) == 0;
@@ -242,11 +248,6 @@ static void check_frugality(void)
 
 static bool unserved[SERVERS][NAMES];
 
-static unsigned index_of(const struct model_server *server)
-{
-    return server == world.servers[0] ? 0 : 1;
-}
-
 /* `unmarked`: it may leave a value without its mark; `excused`: or whoever is first
  * waiting. */
 static void check_keys_of(const struct model_server *server,
@@ -261,7 +262,7 @@ static void check_keys_of(const struct model_server *server,
         }
         look_copy(name, sizeof(name), run->keys[i - 1]);
         look_copy(queue, sizeof(queue), run->keys[i]);
-        left = &unserved[index_of(server)][name_index(name)];
+        left = &unserved[servers_index(server)][name_index(name)];
         if (world.plan.quiet && run->key_count == 3) {
             check_order(name, queue);
         }
@@ -333,7 +334,7 @@ static void on_script(struct model_server *server, const struct model_script_run
         check_keys_of(server, run, failed || takes_no_writes(faults),
                       failed || mute || says_again(run));
     }
-    told_check(index_of(server), run->args, run->arg_count);
+    told_check(servers_index(server), run->args, run->arg_count);
     look_from(NULL);
 }
 
@@ -364,8 +365,9 @@ void check_scripts_begin(void)
     memset(holders, 0, sizeof(holders));
     memset(unserved, 0, sizeof(unserved));
     for (unsigned i = 0; i < world.plan.servers; i++) {
-        model_server_watch(world.servers[i],
-                           &(struct model_watch){before_script, on_script, on_publish});
+        model_server_watch(
+            world.servers[i],
+            &(struct model_watch){before_script, on_script, on_publish, on_undeclared});
     }
 }
 

@@ -37,7 +37,8 @@ void check_way(const struct host *host, unsigned server)
 {
     int64_t round_us = world.plan.request_timeout_ms * MS / 2 + GATHER_US;
 
-    if (!world.plan.clear || world.plan.listed < SENTINELS || world.healed) {
+    if (!world.plan.watched || !world.plan.clear || world.plan.listed < SENTINELS ||
+        world.healed) {
         return;
     }
     if (!sentinels_lead_to(server, round_us + round_trips_us())) {
@@ -184,7 +185,7 @@ static void check_hold(struct op *op)
 
 void check_watched(void)
 {
-    if (!world.plan.clear) {
+    if (!world.plan.watched || !world.plan.clear) {
         return;
     }
     for (unsigned i = 0; i < world.plan.hosts; i++) {

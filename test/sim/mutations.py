@@ -75,14 +75,14 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
     # Where the server that is named is not compared, all else looks right: the links were bound
     # when it was last asked, and have not connected anew.
     ('a message of another server is believed',
-     ('src/lock/inbox.c', "lw__node_is_bound(client->node) && *m->server &&\n"
-      "           strcmp(m->server, lw__node_server(client->node)) == 0;",
-      "lw__node_is_bound(client->node) && *m->server;")),
+     ('src/lock/inbox.c', "lw__node_is_bound(name->node, name->slot) && *m->server &&\n"
+      "           strcmp(m->server, lw__node_server(name->node)) == 0;",
+      "lw__node_is_bound(name->node, name->slot) && *m->server;")),
     # Each of the two covers the other: a message that names our server was true there, and by
     # its clock; and when the links are bound all have asked, which makes a new pair. There is
     # little time in between: it wants more seeds than any other.
     ('an unbound message is believed, by the clock pair of another server',
-     ('src/lock/inbox.c', 'return lw__node_is_bound(client->node) && *m->server &&',
+     ('src/lock/inbox.c', 'return lw__node_is_bound(name->node, name->slot) && *m->server &&',
       'return *m->server &&'),
      ('src/lock/hints.c', 'last->connection == connection &&', '(void)connection,'),
      ('src/lock/hints.c', 'claim->asking.pair.connection == connection', 'true')),
@@ -91,7 +91,7 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
       'lw__session_fail(&s->session, "it is at another server than the commands");\n'
       '    if (s->astray < s->commands_too)', 'if (true)')),
     ('who hears another server queues',
-     ('src/lock/claim_put.c', 'lw__node_is_bound(claim->client->node) &&', ''),
+     ('src/lock/claim_put.c', 'return lw__node_is_bound(name->node, name->slot);', 'return true;'),
      ('src/redis/subscription.c',
       'lw__session_fail(&s->session, "it is at another server than the commands");\n'
       '    if (s->astray < s->commands_too)', 'if (true)')),
@@ -182,11 +182,50 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
       'return followed->told_epoch >= 0 && told_epoch > followed->told_epoch;',
       '(void)followed;\n    return told_epoch < -1;')),
     ('holds are not verified where sentinels lead to',
-     ('src/lock/client.c', 'lw__turns_ask_all(client, true);',
-      'lw__turns_ask_all(client, false);')),
+     ('src/lock/client.c', 'lw__turns_ask_all(arg, node, true);',
+      'lw__turns_ask_all(arg, node, false);')),
     ('a queue without a TTL',
      ('scripts/join.lua', "if place ~= nil and redis.call('PTTL', queue) < 90000 then",
       'if false then')),
+]
+
+CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
+    ('a redirection is not followed',
+     ('src/redis/node_send.c', 'if (!r->heard && is_redirect(', 'if (false && is_redirect(')),
+    ('the map is not asked for again',
+     ('src/redis/cluster.c', 'if (!cluster->survey.open &&',
+      'if (!cluster->known && !cluster->survey.open &&')),
+    ('names stay where they led first', ('src/lock/client.c', 'lw__turns_lead_all(arg);', '(void)arg;')),
+    ('what keeps a hold or lets it go is sent to the old node alone',
+     ('src/redis/node_send.c', 'if (!node->options.clustered || command->type->stays) {',
+      'if (!node->options.clustered || command->type->order == LW__ORDER_KEEP) {')),
+    ('ASK is followed without ASKING',
+     ('src/redis/node_send.c', 'if (command->request.asking) {', 'if (false) {')),
+    ('numbers are those of another slot',
+     ('src/redis/node_fence.c', '(void)lw__format_fence(slot, node->fence);',
+      '(void)lw__format_fence(node->options.slot, node->fence);')),
+    ('a number that was drawn in one slot will do for all',
+     ('src/redis/node_fence.c', '(node->seeded[slot / 8] & bit_of(slot)) != 0', 'node->seed_known')),
+    ('a number that was drawn by an earlier connection will do',
+     ('src/redis/node.c', '    lw__node_forget_seeds(node);\n    lw__node_seed(node);',
+      '    lw__node_seed(node);')),
+    ('a number is drawn before its SET was done',
+     ('src/lock/claim_step.c', 'if (!lw__claim_moving_ask(claim, set_error)) {',
+      'extern int64_t lw__early;\n        lw__early = number;\n'
+      '        if (!lw__claim_moving_ask(claim, set_error)) {'),
+     ('src/lock/claim_moving.c', 'static bool set_answered(', 'int64_t lw__early;\nstatic bool set_answered('),
+     ('src/lock/claim_moving.c', '} else if (!lw__terms_wants_fence(claim)) {',
+      '} else if (lw__early >= LW__FENCE_MIN) {\n        claim->numbers = 1;\n'
+      '        lw__claim_granted(claim, (uint64_t)lw__early, command->request.sent_us);\n'
+      '    } else if (!lw__terms_wants_fence(claim)) {')),
+    ('a message of any node is believed',
+     ('src/lock/inbox.c', "return lw__node_is_bound(name->node, name->slot) && *m->server &&\n"
+      "           strcmp(m->server, lw__node_server(name->node)) == 0;", "return *m->server != 0;")),
+    ('who does not listen at its node queues there',
+     ('src/lock/claim_put.c', 'return lw__node_is_bound(name->node, name->slot);', 'return true;')),
+    ('a script uses a key that it was not given',
+     ('scripts/mutex_drop.lua', "return redis.call('DEL', KEYS[1])",
+      "return redis.call('DEL', KEYS[1], KEYS[1] .. '{' .. KEYS[1] .. '}')")),
 ]
 
 
@@ -197,9 +236,9 @@ def run(command, **more):
         raise RuntimeError(f'{command[0]} failed:\n{done.stdout[-2000:]}')
 
 
-def first_failure(sim, seeds):
+def first_failure(sim, seeds, words=()):
     """The first seed that fails and why, or None."""
-    process = subprocess.Popen([sim, '--seeds', f'1..{seeds}'], text=True,
+    process = subprocess.Popen([sim, '--seeds', f'1..{seeds}', *words], text=True,
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     found = None
     for line in process.stderr:
@@ -225,8 +264,8 @@ class Worker:
     def compile(self):
         run(['ninja', '-C', self.build, '-j1', 'test/sim/sim'])
 
-    def first_failure(self, seeds):
-        return first_failure(self.build / 'test/sim/sim', seeds)
+    def first_failure(self, seeds, words=()):
+        return first_failure(self.build / 'test/sim/sim', seeds, words)
 
     def edit(self, file, old, new):
         path = self.tree / file
@@ -235,13 +274,13 @@ class Worker:
             raise RuntimeError(f'{file} has its text {text.count(old)} times')
         path.write_text(text.replace(old, new))
 
-    def seeds_to_catch(self, edits, seeds):
+    def seeds_to_catch(self, edits, seeds, words):
         kept = {file: (self.tree / file).read_text() for file, _, _ in edits}
         try:
             for file, old, new in edits:
                 self.edit(file, old, new)
             self.compile()
-            return self.first_failure(seeds)
+            return self.first_failure(seeds, words)
         finally:
             for file, text in kept.items():
                 (self.tree / file).write_text(text)
@@ -261,11 +300,11 @@ def work(options, place, todo, failures):
         return
     while True:
         try:
-            what, *edits = todo.get_nowait()
+            (what, *edits), words = todo.get_nowait()
         except queue.Empty:
             return
         try:
-            found = worker.seeds_to_catch(edits, options.seeds)
+            found = worker.seeds_to_catch(edits, options.seeds, words)
             if not found:
                 raise RuntimeError(f'not seen in {options.seeds} seeds')
             report(what, *found)
@@ -282,9 +321,10 @@ def main():
     parser.add_argument('source', type=pathlib.Path)
     options = parser.parse_args()
     todo, failures = queue.Queue(), []
-    for mutation in MUTATIONS:
-        if options.only in mutation[0]:
-            todo.put(mutation)
+    for mutations, words in (MUTATIONS, ()), (CLUSTER_MUTATIONS, ('--cluster',)):
+        for mutation in mutations:
+            if options.only in mutation[0]:
+                todo.put((mutation, words))
     count = todo.qsize()
     print(' seeds  mutation', flush=True)
     with tempfile.TemporaryDirectory(prefix='lockwire-mutations-') as place:

@@ -353,6 +353,17 @@ static void book_renew(const char *mine, const char *other)
         mine, other, LEASE, NULL);
 }
 
+/* By the name alone, as while its slot moves. */
+static void book_keep(const char *mine)
+{
+    run(LW__SCRIPT_RW_KEEP, 1, BOOK, mine, LEASE, NULL);
+}
+
+static void book_drop(const char *mine)
+{
+    run(LW__SCRIPT_RW_DROP, 1, BOOK, mine, NULL);
+}
+
 #define WAITS "1 -1 0 " NUMBERS
 #define ONCE "0 -1 0 " NUMBERS
 
@@ -377,6 +388,8 @@ static void a_readwrite_lock_lives(void)
     book_release(token(0, 1), NUMBERS " r0 ann"); /* handed to the writer */
     assert_told(2);
     book_renew(token(2, 2), token(2, 2));
+    book_keep(token(2, 2));
+    book_drop(token(1, 9));                       /* not held */
     book_release(token(2, 2), NUMBERS " w0 cat"); /* the dead reader is passed */
     book_release(token(2, 2), NUMBERS " w0 cat");
 }
@@ -385,6 +398,12 @@ static void a_readwrite_lock_ends(void)
 {
     stand_at(BOOK, "{book}");
     order("DEL " BOOK_FENCE);
+    book_acquire(token(0, 4), "r ann", WAITS);
+    book_acquire(token(1, 4), "r bob", WAITS);
+    book_keep(token(0, 4));
+    book_drop(token(0, 4));
+    book_drop(token(1, 4));
+    book_keep(token(1, 4));
     book_acquire(token(0, 5), "w ", "1 -1 0 " NUMBERS);
     book_acquire(token(1, 5), "r ", "1 -1 3 " NUMBERS);
     order("DEL " BOOK);
@@ -392,6 +411,8 @@ static void a_readwrite_lock_ends(void)
     book_release("", NUMBERS);            /* of an operator */
     order("DEL " BOOK " " BOOK_QUEUE);
     order("SET " BOOK " 1"); /* strangers' */
+    book_keep(token(0, 6));
+    book_drop(token(0, 6));
     order("SET " BOOK_QUEUE " 1");
     book_acquire(token(0, 6), "r ann", WAITS);
     book_release(token(0, 6), NUMBERS " r0 ann");
@@ -483,7 +504,13 @@ static void call_a_readwrite_lock(void)
     char leaver[64];
 
     (void)snprintf(leaver, sizeof(leaver), "%s%s", NUMBERS, leavers[draw(5)]);
-    switch (draw(8)) {
+    switch (draw(10)) {
+    case 8:
+        book_keep(mine);
+        break;
+    case 9:
+        book_drop(mine);
+        break;
     case 0:
         if (draw(8) == 0) {
             order("DEL " BOOK);
