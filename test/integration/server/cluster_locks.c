@@ -317,6 +317,40 @@ static void what_moves_is_renewed_and_released(void **state)
     assert_int_equal(peer_stats(one).lost_taken + peer_stats(one).lost_deadline, 0);
 }
 
+/* The last one of those that one grant serves lets go and asks in one command. */
+static void turns_are_taken_on_its_way(void **state)
+{
+    struct hold *held[3];
+    struct peer *peer;
+    int slot, to;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    peer = peer_start_at("a", cluster_url(), client_of(.local_turns = 2));
+    for (int i = 0; i < 3; i++) {
+        held[i] = ask_with(peer, "A", "x", asking(.wait_ms = -1, .lease_ms = 60000));
+    }
+    UNTIL(held[0]->result == LW_OK);
+    slot = slot_of(held[0]);
+    to = another(held[0]);
+    cluster_begin(slot, to);
+    cluster_carry(slot, to, 1);
+    for (int i = 0; i < 2; i++) {
+        let_go(held[i]);
+        UNTIL(held[i]->released != PENDING && held[i + 1]->result != PENDING);
+        assert_int_equal(held[i]->released, LW_OK);
+        assert_int_equal(held[i + 1]->result, LW_OK);
+        assert_true(held[i + 1]->fence > held[i]->fence);
+    }
+    cluster_carry(slot, to, -1);
+    cluster_end(slot, to);
+    assert_held(held[2]);
+    let_go(held[2]);
+    UNTIL(held[2]->released != PENDING);
+    assert_int_equal(held[2]->released, LW_OK);
+    stage_clear_trace();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +364,7 @@ int main(void)
         STAGE_TEST(what_has_moved_and_back_is_handed_over),
         STAGE_TEST(what_has_moved_as_a_whole_is_followed),
         STAGE_TEST(what_moves_is_renewed_and_released),
+        STAGE_TEST(turns_are_taken_on_its_way),
     };
 
     return STAGE_RUN(tests);
