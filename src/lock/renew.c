@@ -13,6 +13,7 @@
 #include "lock/renewal.h"
 #include "lock/structs.h"
 #include "loop/now.h"
+#include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
 #include "redis/node.h"
@@ -42,6 +43,10 @@ static void put_call(struct lw__command *command, struct lw__buffer *out)
         call->lease_ms = left < LW__MS ? 1 : (uint32_t)(left / LW__MS);
     }
     args.lease_ms = call->lease_ms;
+    if (claim->mode->rw && command->type->one_key) {
+        lw__encode_rw_keep(out, lw__command_evals(command), &args);
+        return;
+    }
     if (claim->mode->rw) {
         lw__node_seed_first(command, claim->name->slot, out);
     }
@@ -57,6 +62,21 @@ static void call_failed(struct lw__command *command, const char *why, bool sent)
     lw__notify_renewed(call, LW_ECONN);
 }
 
+static const struct lw__command_type one_type;
+
+/* By its key alone, where that is all that is answered: the slot is on its way. */
+static void call_refused(struct lw__renew_call *call, const char *error)
+{
+    if (!call->command.type->one_key && lw__classify_moving(error)) {
+        call->lock->name->moving = true;
+        if (lw__node_send(call->lock->name->node, &call->command, &one_type)) {
+            return;
+        }
+    }
+    lw__handle_set_errstr(call->lock, error);
+    lw__notify_renewed(call, LW_EREDIS);
+}
+
 static bool call_answered(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__renew_call *call = call_of(command);
@@ -68,8 +88,7 @@ static bool call_answered(struct lw__command *command, const struct lw__reply *r
         return lw__node_seed_told(lw__node_of(command), call->lock->name->slot, reply);
     }
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        lw__handle_set_errstr(call->lock, lw__reply_text(reply, NULL));
-        lw__notify_renewed(call, LW_EREDIS);
+        call_refused(call, lw__reply_text(reply, NULL));
         return true;
     }
     if (!lw__decode_renewed(reply, 1, &renewed)) {

@@ -291,12 +291,40 @@ static void answered_one(struct lw__batch *batch, unsigned i, bool renewed)
 static void tell_error(struct lw__batch *batch, const char *text)
 {
     for (unsigned i = 0; i < batch->count; i++) {
+        if (batch->claims[i] != NULL) {
+            batch->client->events->said(batch->claims[i], text);
+        }
+    }
+}
+
+/* A slot that is on its way answers for one key alone, and did nothing for several: each
+ * for itself, at once. */
+static bool goes_by_key(struct lw__batch *batch, const char *error)
+{
+    if (batch->command.type == &one_type || !lw__classify_moving(error)) {
+        return false;
+    }
+    for (unsigned i = 0; i < batch->count; i++) {
         struct lw__claim *claim = batch->claims[i];
 
-        if (claim != NULL) {
-            claim->name->moving = claim->name->moving || lw__classify_moving(text);
-            batch->client->events->said(claim, text);
+        if (claim == NULL) {
+            continue;
         }
+        claim->held.batch = NULL;
+        claim->name->moving = true;
+        if (claim->machine.phase == LW__HELD) {
+            lw__renewal_now(claim);
+        }
+    }
+    free_batch(batch);
+    return true;
+}
+
+static void batch_refused(struct lw__command *command, const char *error)
+{
+    if (!goes_by_key(batch_of(command), error)) {
+        tell_error(batch_of(command), error);
+        batch_failed(command, "", true);
     }
 }
 
@@ -309,8 +337,7 @@ static bool batch_answered(struct lw__command *command, const struct lw__reply *
         return lw__node_seed_told(lw__node_of(command), batch->slot, reply);
     }
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        tell_error(batch, lw__reply_text(reply, NULL));
-        batch_failed(command, "", true);
+        batch_refused(command, lw__reply_text(reply, NULL));
         return true;
     }
     if (!lw__decode_renewed(reply, batch->count, renewed)) {

@@ -32,6 +32,7 @@
 
 #define PAUSE_US (1000 * (int64_t)LW__MS) /* between two questions, at the least */
 #define HOPS 5
+#define NEEDED_US (10 * PAUSE_US)
 #define NOBODY 0 /* among the masters, whose indices begin with 1 */
 
 /* A node that has slots, or had some. */
@@ -39,6 +40,7 @@ struct master {
     struct lw__place place;
     struct lw__node *node; /* NULL: nobody was led there yet */
     bool listed;           /* by the map, or by a redirection since */
+    int64_t needed_us;     /* until then, also without a slot: one is on its way there */
 };
 
 struct lw__cluster {
@@ -249,10 +251,12 @@ static void settle(struct lw__cluster *cluster)
 
 static void let_go(struct lw__cluster *cluster)
 {
+    int64_t now_us = lw__now_us();
+
     for (size_t i = 1; i < cluster->master_count; i++) {
         struct master *master = cluster->masters[i];
 
-        if (master == NULL || master->listed) {
+        if (master == NULL || master->listed || now_us < master->needed_us) {
             continue;
         }
         if (master->node == NULL || lw__node_is_idle(master->node)) {
@@ -430,7 +434,9 @@ static void redirected(void *arg, struct lw__node *node, struct lw__command *com
         refuse(command, redirect, lw_strerror(LW_ENOMEM));
         return;
     }
-    if (!redirect->ask) {
+    if (redirect->ask) {
+        cluster->masters[index]->needed_us = lw__now_us() + NEEDED_US;
+    } else {
         correct(cluster, redirect, index);
     }
     if (command->request.hops == HOPS) {

@@ -241,6 +241,9 @@ void lw__node_free(struct lw__node *node)
 
 void lw__node_abandon(struct lw__node *node)
 {
+    if (node == NULL) {
+        return;
+    }
     lw__session_abandon(&node->commands);
     lw__session_abandon(&node->subscription.session);
     lw__shards_abandon(&node->shards);

@@ -36,6 +36,7 @@ static struct {
     int count, masters;
     char args[160], hosts[32 * CLUSTER_MOST], url[64 + 32 * CLUSTER_MOST];
     char stood[VIEW_SIZE]; /* whose the slots are by the test's own will */
+    bool asked;            /* in the place of the stage's server */
     bool shards;           /* nodes' files tell who belongs together by an own word */
 } cluster;
 
@@ -275,6 +276,12 @@ int cluster_owner(int slot)
 
     UNTIL(seldom((owner = owner_by_all(slot)) >= 0));
     return owner;
+}
+
+void cluster_ask_owner(int slot)
+{
+    server_ask_in_place(&stage.server, cluster_server(cluster_owner(slot)));
+    cluster.asked = true;
 }
 
 /* "<node> <first>-<last>" of all ranges, by this node's word. */
@@ -528,6 +535,9 @@ static void keep_ports(struct node *node)
 static void all_leave(bool in_good_order)
 {
     (void)in_good_order;
+    if (cluster.asked) {
+        server_ask_in_place(&stage.server, &stage.server);
+    }
     for (int i = 0; i < cluster.count; i++) {
         server_stop(cluster_server(i));
         if (cluster.nodes[i].port != 0) {

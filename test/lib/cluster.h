@@ -54,6 +54,9 @@ int cluster_slot(const char *key); /* as a node computes it */
 int cluster_owner_by(int node, int slot);
 /* The same of all that run, as soon as they say the same. */
 int cluster_owner(int slot);
+/* What the test asks of the stage's server is asked of who has that slot now; until the
+ * cluster ends. */
+void cluster_ask_owner(int slot);
 /* Until all that run say the same of roles, slots and links; no more than that. */
 void cluster_agree(void);
 /* Until they also call the cluster well, and each replica has its master. */

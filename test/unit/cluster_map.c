@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where each slot is, by the nodes of a cluster: who is asked, who is of no use, when
+ * they are asked again, and what becomes of nodes that lose their slots. Knows route.h.
+ *
+ * Happy path: a seed that tells the map, "link; led".
+ */
+#include "cluster_scene.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SECOND_US (1000 * (int64_t)LW__MS)
+#define REFUSED "-NOPERM this user has no permissions\r\n"
+
+/* ---- the first that answers ---- */
+
+static void test_names_lead_to_nodes_that_are_connected_to_at_need(void **state)
+{
+    struct scene *scene = *state;
+
+    scene_start(scene, "N2");
+    await(scene, "link; led; ");
+    UNTIL(scene, connections_to(&scene->n[1]) == 0); /* that was for the question */
+    (void)ask(scene, ONE, "b");
+    await(scene, "N1 up; N1 < GET b; b: 1; ");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 up; N3 < GET x; x: 1; ");
+    (void)ask(scene, ONE, "{b}other");
+    await(scene, "N1 < GET {b}other; {b}other: 1; ");
+    assert_int_equal(connections_to(&scene->n[0]), 1);
+    assert_int_equal(connections_to(&scene->n[1]), 0);
+    assert_int_equal(scene->stats.refreshes, 1);
+    assert_int_equal(scene->stats.redirects, 0);
+    assert_true(lw__route_is_cluster(scene->route));
+    assert_int_equal(lw__route_slot(scene->route, "x"), SLOT_X);
+    assert_int_equal(lw__route_master(scene->route, &(struct lw_master){.size = 0}),
+                     LW_EINVAL);
+}
+
+static void test_who_is_not_there_costs_no_time(void **state)
+{
+    struct scene *scene = *state;
+
+    leave(&scene->n[0]);
+    scene->n[1].raw = REFUSED;
+    scene_start(scene, "N1 N2 N3");
+    await(scene, "link; led; ");
+    assert_int_equal(scene->n[1].asked, 1);
+    assert_int_equal(scene->n[2].asked, 1);
+}
+
+static void test_one_that_says_nothing_costs_200_ms(void **state)
+{
+    struct scene *scene = *state;
+    int64_t begun = lw__now_us();
+
+    scene->n[0].raw = "";
+    scene_start(scene, "N1 N2 N3");
+    await(scene, "link; led; ");
+    assert_true(lw__now_us() - begun >= 200 * LW__MS);
+    assert_int_equal(scene->n[0].asked, 1);
+    assert_int_equal(scene->n[1].asked, 1);
+    UNTIL(scene, connections_to(&scene->n[0]) == 0); /* it is let go of */
+}
+
+static void test_two_that_say_nothing_cost_400_ms(void **state)
+{
+    struct scene *scene = *state;
+    int64_t begun = lw__now_us();
+
+    scene->n[0].raw = scene->n[1].raw = "";
+    scene_start(scene, "N1 N2 N3");
+    await(scene, "link; led; ");
+    assert_true(lw__now_us() - begun >= 400 * LW__MS);
+    assert_int_equal(scene->n[2].asked, 1);
+}
+
+static void test_who_lies_is_passed_over(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->n[0].map = "0-100 N1, 100-16383 N2";
+    scene->n[1].raw = "*1\r\n*3\r\n:0\r\n:16384\r\n*2\r\n$1\r\nh\r\n:1\r\n";
+    scene_start(scene, "N1 N2 N3");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "b");
+    await(scene, "N1 up; N1 < GET b; b: 1; ");
+}
+
+static void test_a_map_of_as_many_ranges_as_slots(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->n[2].in_pieces = true;
+    scene_start(scene, "N3");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "b");
+    await(scene, "N1 up; N1 < GET b; b: 1; ");
+    (void)ask(scene, ONE, "c");
+    await(scene, "N2 up; N2 < GET c; c: 1; ");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N2 < GET x; x: 1; ");
+}
+
+/* ---- hosts ---- */
+
+static void test_a_node_that_knows_no_host_means_its_own(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->n[0].host = "";
+    scene_start(scene, "N1");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 up; N3 < GET x; x: 1; ");
+}
+
+static void test_a_host_that_is_nil_is_the_nodes_own(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->n[0].host = "nil";
+    scene_start(scene, "N1");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 up; N3 < GET x; x: 1; ");
+}
+
+static void test_a_host_that_is_not_told_leads_nowhere(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->n[0].host = "?";
+    scene->follow = "x";
+    scene_start(scene, "N1");
+    await(scene, "link; x led to nowhere; "
+                 "nowhere down: no node of the cluster has its slot; ");
+    scene->n[0].host = NULL;
+    await(scene, "x led to N3; N3 up; ");
+}
+
+static void test_nodes_have_names(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->n[0].host = "localhost";
+    scene_start(scene, "N1");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "x");
+    UNTIL(scene, came(scene, "x: 1; "));
+    assert_int_equal(connections_to(&scene->n[2]), 1);
+}
+
+static void test_a_node_at_an_address_of_version_6(void **state)
+{
+    struct scene *scene = *state;
+    struct fake *six = &scene->n[3];
+
+    leave(six);
+    six->six = true;
+    come(six);
+    if (six->listening == NULL) {
+        skip();
+    }
+    scene->n[0].map = "0-16383 N4";
+    scene_start(scene, "N1");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N4 up; N4 < GET x; x: 1; ");
+}
+
+/* ---- in vain ---- */
+
+static void test_each_says_why_it_is_of_no_use(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->options.node.access.backoff_min_ms = 600;
+    scene->options.node.access.backoff_max_ms = 600;
+    scene->n[0].raw = "-ERR This instance has cluster support disabled\r\n";
+    leave(&scene->n[1]);
+    scene->n[2].raw = "*0\r\n";
+    scene->n[3].raw = "+OK\r\n";
+    scene_start(scene, "N1 N2 N3 N4");
+    await(scene, "no link: no node tells which slots the nodes have; "
+                 "N1: ERR This instance has cluster support disabled; "
+                 "N2: connecting to N2: Connection refused; "
+                 "N3: CLUSTER SLOTS: no node has any slot; "
+                 "N4: CLUSTER SLOTS: the answer is no list; "
+                 "nowhere down: no node tells which slots the nodes have; N1: ERR This");
+    pass(scene);
+    (void)ask(scene, ONE, "x");
+    await(scene, "x is not sent; ");
+    scene->n[3].raw = NULL;
+    await(scene, "link; led; ");
+}
+
+static void test_in_vain_they_are_asked_ever_more_rarely(void **state)
+{
+    static const int64_t least_ms[] = {20, 40, 80, 80};
+    struct scene *scene = *state;
+    const struct fake *fake = &scene->n[0];
+
+    scene->options.node.access.backoff_min_ms = 40;
+    scene->options.node.access.backoff_max_ms = 160;
+    scene->n[0].raw = REFUSED;
+    scene_start(scene, "N1");
+    UNTIL(scene, fake->asked == 5);
+    for (int i = 0; i < 4; i++) {
+        assert_true(fake->asked_us[i + 1] - fake->asked_us[i] >= least_ms[i] * LW__MS);
+    }
+    scene->n[0].raw = NULL;
+    UNTIL(scene, came(scene, "link; led; "));
+}
+
+static void test_silence_ends_with_the_time_for_an_answer(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->options.node.access.request_timeout_ms = 100;
+    scene->n[0].raw = "";
+    scene_start(scene, "N1");
+    UNTIL(scene, came(scene, "no link: no node tells which slots the nodes have; N1: "));
+    scene->n[0].raw = NULL;
+    UNTIL(scene, came(scene, "link; led; "));
+}
+
+/* ---- again ---- */
+
+static void test_they_are_asked_once_a_second_at_the_most(void **state)
+{
+    struct scene *scene = *state;
+    const struct fake *fake = &scene->n[0];
+
+    scene_start(scene, "N1");
+    await(scene, "link; led; ");
+    says_always(&scene->n[0], "b", "-CLUSTERDOWN The cluster is down");
+    for (int again = 2; again <= 3; again++) {
+        (void)ask(scene, ONE, "b");
+        (void)ask(scene, ONE, "b");
+        UNTIL(scene, fake->asked == again);
+    }
+    assert_true(fake->asked_us[1] - fake->asked_us[0] >= SECOND_US - LW__MS);
+    assert_true(fake->asked_us[2] - fake->asked_us[1] >= SECOND_US - LW__MS);
+    assert_int_equal(scene->stats.refreshes, 3);
+}
+
+static void test_slots_that_nobody_has_are_asked_for_until_somebody_has(void **state)
+{
+    struct scene *scene = *state;
+    const struct fake *fake = &scene->n[0];
+
+    scene->follow = "x";
+    scene->n[0].map = "0-5460 N1";
+    scene_start(scene, "N1");
+    await(scene, "link; x led to nowhere; "
+                 "nowhere down: no node of the cluster has its slot; ");
+    await(scene, "x led to nowhere; "
+                 "nowhere down: no node of the cluster has its slot; ");
+    assert_true(fake->asked_us[1] - fake->asked_us[0] >= SECOND_US - LW__MS);
+    (void)ask(scene, ONE, "x");
+    await(scene, "x is not sent; ");
+    scene->n[0].map = THIRDS;
+    await(scene, "x led to N3; N3 up; ");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 < GET x; x: 1; ");
+}
+
+static void test_slots_that_nobody_has_and_nobody_wants_are_not_asked_for(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->follow = "b";
+    scene->n[0].map = "0-5460 N1";
+    scene_start(scene, "N1");
+    await(scene, "link; b led to N1; N1 up; ");
+    jump(scene, 2);
+    nothing_for(scene, 50);
+    assert_int_equal(scene->n[0].asked, 1);
+}
+
+static void test_a_node_that_is_lost_has_the_others_asked(void **state)
+{
+    struct scene *scene = *state;
+
+    scene_start(scene, "N1");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 up; N3 < GET x; x: 1; ");
+    says(&scene->n[2], "x", "");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 < GET x; ");
+    map_is(scene, "0-5460 N1, 5461-10922 N2, 10923-16383 N4");
+    scene->follow = "x";
+    leave(&scene->n[2]);
+    await(scene, "x failed: the server closed the connection; "
+                 "N3 down: the server closed the connection; x led to N3; ");
+    UNTIL(scene, came(scene, "x led to N4; "));
+    pass(scene);
+    assert_true(was_told(scene, "no connection to the cluster's node N3: the server"));
+    UNTIL(scene, came(scene, "N4 up; "));
+    (void)ask(scene, ONE, "x");
+    UNTIL(scene, came(scene, "N4 < GET x; x: 1; "));
+}
+
+/* All seeds are away: the nodes themselves know. */
+static void test_the_nodes_are_asked_as_well(void **state)
+{
+    struct scene *scene = *state;
+
+    scene_start(scene, "N4");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "b");
+    await(scene, "N1 up; N1 < GET b; b: 1; ");
+    leave(&scene->n[3]);
+    says(&scene->n[0], "b", "-CLUSTERDOWN Hash slot not served");
+    (void)ask(scene, ONE, "b");
+    await(scene, "N1 < GET b; b: CLUSTERDOWN Hash slot not served; led; ");
+    assert_int_equal(scene->n[0].asked, 1);
+}
+
+static void test_without_an_answer_the_map_stays(void **state)
+{
+    struct scene *scene = *state;
+
+    scene_start(scene, "N1");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "b");
+    await(scene, "N1 up; N1 < GET b; b: 1; ");
+    for (int i = 0; i < NODES; i++) {
+        scene->n[i].raw = REFUSED;
+    }
+    says(&scene->n[0], "b", "-CLUSTERDOWN Hash slot not served");
+    (void)ask(scene, ONE, "b");
+    await(scene, "N1 < GET b; b: CLUSTERDOWN Hash slot not served; ");
+    UNTIL(scene, was_told(scene, "no node tells which slots the nodes have; N1: NOPERM"));
+    (void)ask(scene, ONE, "b");
+    await(scene, "N1 < GET b; b: 1; ");
+}
+
+/* ---- nodes that lose their slots ---- */
+
+#define WITHOUT_N3 "0-5460 N1, 5461-10922 N2, 10923-16383 N4"
+
+static void lose_n3(struct scene *scene)
+{
+    scene_start(scene, "N1");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "b");
+    (void)ask(scene, ONE, "x");
+    UNTIL(scene, came(scene, "b: 1; ") && came(scene, "x: 1; "));
+    pass(scene);
+    map_is(scene, WITHOUT_N3);
+    says(&scene->n[0], "b", "-CLUSTERDOWN Hash slot not served");
+}
+
+static void test_a_master_without_slots_is_let_go_of(void **state)
+{
+    struct scene *scene = *state;
+
+    lose_n3(scene);
+    (void)ask(scene, ONE, "b");
+    await(scene, "N1 < GET b; b: CLUSTERDOWN Hash slot not served; led; ");
+    UNTIL(scene, connections_to(&scene->n[2]) == 0);
+    (void)ask(scene, ONE, "x");
+    await(scene, "N4 up; N4 < GET x; x: 1; ");
+}
+
+static void test_what_is_on_its_way_to_one_without_slots_fails(void **state)
+{
+    struct scene *scene = *state;
+
+    lose_n3(scene);
+    says(&scene->n[2], "x", "");
+    (void)ask(scene, ONE, "x");
+    (void)ask(scene, ONE, "b");
+    UNTIL(scene, came(scene, "led; "));
+    pass(scene);
+    await(scene, "x failed: it has no slot of the cluster any more; "
+                 "N3 down: it has no slot of the cluster any more; led; ");
+    UNTIL(scene, connections_to(&scene->n[2]) == 0);
+    nothing_for(scene, 50); /* nor is it connected to once more */
+    assert_int_equal(connections_to(&scene->n[2]), 0);
+}
+
+static void test_one_that_is_not_there_and_has_no_slots_is_let_go_of(void **state)
+{
+    struct scene *scene = *state;
+
+    lose_n3(scene);
+    leave(&scene->n[2]);
+    (void)ask(scene, ONE, "x"); /* waits for it to come up */
+    UNTIL(scene, came(scene, "N3 down: connecting to N3: Connection refused; "));
+    UNTIL(scene, scene->n[0].asked == 2);
+    UNTIL(scene, came(scene, "led; "));
+    jump(scene, 2); /* any pause is over */
+    for (int i = 0; i < 40; i++) {
+        scene_turn(scene, 1, "nothing");
+    }
+    pass(scene);
+    nothing_for(scene, 50);
+    (void)ask(scene, ONE, "x");
+    await(scene, "N4 up; N4 < GET x; x: 1; ");
+}
+
+/* ---- the rest ---- */
+
+static void test_a_forked_child_lets_go(void **state)
+{
+    struct scene *scene = *state;
+    int status;
+    pid_t child;
+
+    scene->n[3].raw = "";
+    scene_start(scene, "N4 N1"); /* a question is under way */
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 up; N3 < GET x; x: 1; ");
+    lw__node_listen(at(scene, "x"), SLOT_X);
+    await(scene, "N3 < SSUBSCRIBE 16287; N3 bound; ");
+    child = fork();
+    if (child == 0) {
+        lw__route_abandon(scene->route);
+        lw__loop_abandon(scene->loop);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    nothing_for(scene, 20);
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 < GET x; x: 1; ");
+}
+
+static void test_a_child_is_forked_while_the_map_is_asked_for(void **state)
+{
+    struct scene *scene = *state;
+    int status;
+    pid_t child;
+
+    scene->n[0].raw = "";
+    scene_start(scene, "N1 N2");
+    UNTIL(scene, scene->n[0].asked == 1);
+    child = fork();
+    if (child == 0) {
+        lw__route_abandon(scene->route);
+        lw__loop_abandon(scene->loop);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    await(scene, "link; led; ");
+}
+
+static void test_it_ends_at_any_moment(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->n[0].raw = REFUSED;
+    for (int turns = 0; turns < 60; turns++) {
+        says(&scene->n[2], "x", "-MOVED 16287 N4");
+        says(&scene->n[2], "{x}y", "-ASK 16287 N2");
+        scene_start(scene, "N1 N2");
+        for (int i = 0; i < turns; i++) {
+            (void)event_base_loop(scene->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+            if (came(scene, "led; ")) {
+                (void)ask(scene, ONE, "x");
+                (void)ask(scene, TRY, "b");
+                (void)ask(scene, ONE, "{x}y");
+                lw__node_listen(at(scene, "c"), SLOT_C);
+                pass(scene);
+            }
+        }
+        scene_stop(scene);
+        memset(scene->asked, 0, sizeof(scene->asked));
+        for (int i = 0; i < 5; i++) {
+            (void)event_base_loop(scene->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+        }
+        pass(scene);
+        memset(scene->n[2].answers, 0, sizeof(scene->n[2].answers));
+        scene->n[0].asked = scene->n[1].asked = 0;
+        nothing_for(scene, 1);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, scene_set_up, scene_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_names_lead_to_nodes_that_are_connected_to_at_need),
+        TEST(test_who_is_not_there_costs_no_time),
+        TEST(test_one_that_says_nothing_costs_200_ms),
+        TEST(test_two_that_say_nothing_cost_400_ms),
+        TEST(test_who_lies_is_passed_over),
+        TEST(test_a_map_of_as_many_ranges_as_slots),
+        TEST(test_a_node_that_knows_no_host_means_its_own),
+        TEST(test_a_host_that_is_nil_is_the_nodes_own),
+        TEST(test_a_host_that_is_not_told_leads_nowhere),
+        TEST(test_nodes_have_names),
+        TEST(test_a_node_at_an_address_of_version_6),
+        TEST(test_each_says_why_it_is_of_no_use),
+        TEST(test_in_vain_they_are_asked_ever_more_rarely),
+        TEST(test_silence_ends_with_the_time_for_an_answer),
+        TEST(test_they_are_asked_once_a_second_at_the_most),
+        TEST(test_slots_that_nobody_has_are_asked_for_until_somebody_has),
+        TEST(test_slots_that_nobody_has_and_nobody_wants_are_not_asked_for),
+        TEST(test_a_node_that_is_lost_has_the_others_asked),
+        TEST(test_the_nodes_are_asked_as_well),
+        TEST(test_without_an_answer_the_map_stays),
+        TEST(test_a_master_without_slots_is_let_go_of),
+        TEST(test_what_is_on_its_way_to_one_without_slots_fails),
+        TEST(test_one_that_is_not_there_and_has_no_slots_is_let_go_of),
+        TEST(test_a_forked_child_lets_go),
+        TEST(test_a_child_is_forked_while_the_map_is_asked_for),
+        TEST(test_it_ends_at_any_moment),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
