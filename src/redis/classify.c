@@ -11,6 +11,7 @@
 /* A script's own command met a key that is not there, in a slot that is on its way: the
  * script itself has just deleted it, and what it did before that stands. */
 #define NOT_HERE "ERR Script attempted to access a non local key"
+#define NOT_HERE_BY_VALKEY "ERR Attempted to access a non local key"
 
 static bool begins_with(const char *error, const char *code)
 {
@@ -33,7 +34,7 @@ enum lw__error_class lw__classify(const char *error)
         {"OOM", LW__ERR_TRANSIENT},        {"MISCONF", LW__ERR_TRANSIENT},
         {"NOREPLICAS", LW__ERR_TRANSIENT}, {"CLUSTERDOWN", LW__ERR_TRANSIENT},
         {"TRYAGAIN", LW__ERR_TRANSIENT},   {"ASK", LW__ERR_TRANSIENT},
-        {NOT_HERE, LW__ERR_TRANSIENT},
+        {NOT_HERE, LW__ERR_TRANSIENT},     {NOT_HERE_BY_VALKEY, LW__ERR_TRANSIENT},
     };
 
     for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++) {

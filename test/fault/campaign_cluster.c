@@ -23,9 +23,9 @@
 #define FREEZE_MS 60000 /* longer than any failover here */
 #define STEP_MS 150     /* how long a slot has some keys here and some there */
 #define MOVES 3         /* of each strike */
-#define OLD_TTL_MS 300
 
 static int slot, old, added;
+static int64_t struck_us; /* by history.h's clock */
 
 static void masters(void)
 {
@@ -126,6 +126,7 @@ static void begin(void)
 {
     cluster_stand();
     old = cluster_owner(slot);
+    struck_us = history_now_us();
 }
 
 static void promoted(void)
@@ -160,10 +161,7 @@ static void fail_over(int round)
 
 static void replace_unasked(int round, const char *how)
 {
-    int64_t since_us;
-
     begin();
-    since_us = history_now_us();
     if (round % 2 == 0) {
         freeze(old);
     }
@@ -171,7 +169,7 @@ static void replace_unasked(int round, const char *how)
     promoted();
     freeReplyObject(server_command(cluster_server(old), "CLIENT UNPAUSE"));
     if (round % 2 != 0) {
-        campaign_lost(since_us);
+        campaign_lost(struck_us);
     }
 }
 
@@ -193,10 +191,9 @@ static void stand(int round)
 
 static void kill_master(int round)
 {
-    int64_t since_us, killed_ms;
+    int64_t killed_ms;
 
     begin();
-    since_us = history_now_us();
     if (round % 2 == 0) {
         freeze(old);
     }
@@ -205,7 +202,7 @@ static void kill_master(int round)
     tell_outage(killed_ms, "the master's death");
     promoted();
     if (round % 2 != 0) {
-        campaign_lost(since_us);
+        campaign_lost(struck_us);
     }
 }
 
@@ -233,19 +230,16 @@ static void stop_master(int round)
 
 static void thaw(int round)
 {
-    int64_t since_us = history_now_us() - (int64_t)OLD_TTL_MS * 1000;
-
     server_resume(cluster_server(old));
     freeReplyObject(server_command(cluster_server(old), "CLIENT UNPAUSE"));
     cluster_stand();
     if (round % 2 != 0) {
-        campaign_lost(since_us);
+        campaign_lost(struck_us);
     }
 }
 
 /* Whoever waits is served, however long that takes. */
-#define CLUSTER                                                                          \
-    .check = cluster_check, .wishes = {.wait_ms = STAGE_WAIT_MS}
+#define CLUSTER .check = cluster_check, .wishes = {.wait_ms = STAGE_WAIT_MS}
 
 CAMPAIGN(slot_moves_fast, .scene = masters, .strike = move_fast, CLUSTER)
 CAMPAIGN(slot_moves_slowly, .scene = masters, .strike = move_slowly, CLUSTER)

@@ -68,6 +68,9 @@ static void test_a_code_in_front(void **state)
         {"ASK 3671 127.0.0.1:7001", LW__ERR_TRANSIENT},
         {"ERR Script attempted to access a non local key in a cluster node" IN_SCRIPT,
          LW__ERR_TRANSIENT},
+        {"ERR Attempted to access a non local key in a cluster node script: on "
+         "@user_script:113.",
+         LW__ERR_TRANSIENT},
         {"ERR Script attempted to access keys that do not hash to the same "
          "slot" IN_SCRIPT,
          LW__ERR_REFUSED},

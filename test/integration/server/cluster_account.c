@@ -182,7 +182,7 @@ static void be_broken(struct peer *one, struct peer *other, const char *name,
     end(B);
 }
 
-/* Released while some of its keys are here and some there. */
+/* Released while its name is there already, and its other keys are here. */
 static void be_moved(struct peer *one, struct peer *other, const char *name,
                      const struct kind *kind)
 {
@@ -191,7 +191,7 @@ static void be_moved(struct peer *one, struct peer *other, const char *name,
     int slot = slot_of(A), to = (cluster_owner(slot) + 1) % 3;
 
     cluster_begin(slot, to);
-    cluster_carry(slot, to, 1);
+    cluster_carry_key(name, to);
     extend(A, 0);
     UNTIL(A->renewals == 0);
     let_go(A);

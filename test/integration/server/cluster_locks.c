@@ -95,14 +95,21 @@ static void take_all(struct peer *peer, struct hold **held, const char *format)
     stage_clear_trace();
 }
 
+static void be_renewed_thrice(struct peer *peer)
+{
+    uint64_t renewed = peer_stats(peer).renewed;
+
+    UNTIL(peer_stats(peer).renewed >= renewed + (uint64_t)(3 * NAMES));
+    assert_int_equal(peer_stats(peer).lost_deadline + peer_stats(peer).lost_taken, 0);
+}
+
 /* Held for three renewals; each name's next number is larger. */
 static void live_together(struct peer *peer, const char *format)
 {
     struct hold *first[NAMES], *second[NAMES];
-    uint64_t renewed = peer_stats(peer).renewed;
 
     take_all(peer, first, format);
-    UNTIL(peer_stats(peer).renewed >= renewed + (uint64_t)(3 * NAMES));
+    be_renewed_thrice(peer);
     for (int i = 0; i < NAMES; i++) {
         assert_held(first[i]);
         let_go(first[i]);
@@ -317,6 +324,68 @@ static void what_moves_is_renewed_and_released(void **state)
     assert_int_equal(peer_stats(one).lost_taken + peer_stats(one).lost_deadline, 0);
 }
 
+/* They are renewed together before, one by one meanwhile, and together again. */
+static void many_names_on_their_way_are_renewed(void **state)
+{
+    struct hold *held[NAMES];
+    struct peer *peer;
+    int slot, to;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    peer = client("a");
+    take_all(peer, held, "{one}%d");
+    slot = slot_of(held[0]);
+    to = another(held[0]);
+    cluster_begin(slot, to);
+    be_renewed_thrice(peer);
+    cluster_carry(slot, to, NAMES / 2);
+    be_renewed_thrice(peer);
+    for (int i = 0; i < NAMES; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof(name), "{one}%d", i);
+        end(held[i]);
+        held[i] = hold_of(peer, "A", name, &kinds[0], 1500);
+    }
+    cluster_carry(slot, to, -1);
+    cluster_end(slot, to);
+    be_renewed_thrice(peer);
+}
+
+/* The last one of those that one grant serves lets go and asks in one command. */
+static void turns_are_taken_on_its_way(void **state)
+{
+    struct hold *held[3];
+    struct peer *peer;
+    int slot, to;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    peer = peer_start_at("a", cluster_url(), client_of(.local_turns = 2));
+    for (int i = 0; i < 3; i++) {
+        held[i] = ask_with(peer, "A", "x", asking(.wait_ms = -1, .lease_ms = 60000));
+    }
+    UNTIL(held[0]->result == LW_OK);
+    slot = slot_of(held[0]);
+    to = another(held[0]);
+    cluster_begin(slot, to);
+    cluster_carry(slot, to, 1);
+    for (int i = 0; i < 2; i++) {
+        let_go(held[i]);
+        UNTIL(held[i]->released != PENDING && held[i + 1]->result != PENDING);
+        assert_int_equal(held[i]->released, LW_OK);
+        assert_int_equal(held[i + 1]->result, LW_OK);
+        assert_true(held[i + 1]->fence > held[i]->fence);
+    }
+    cluster_carry(slot, to, -1);
+    cluster_end(slot, to);
+    assert_held(held[2]);
+    let_go(held[2]);
+    UNTIL(held[2]->released != PENDING);
+    assert_int_equal(held[2]->released, LW_OK);
+    stage_clear_trace();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +399,8 @@ int main(void)
         STAGE_TEST(what_has_moved_and_back_is_handed_over),
         STAGE_TEST(what_has_moved_as_a_whole_is_followed),
         STAGE_TEST(what_moves_is_renewed_and_released),
+        STAGE_TEST(many_names_on_their_way_are_renewed),
+        STAGE_TEST(turns_are_taken_on_its_way),
     };
 
     return STAGE_RUN(tests);
