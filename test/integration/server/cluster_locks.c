@@ -352,6 +352,37 @@ static void many_names_on_their_way_are_renewed(void **state)
     be_renewed_thrice(peer);
 }
 
+/* Who closes lets go of what it holds, although others wait for that. */
+static void who_closes_lets_go_on_its_way(void **state)
+{
+    struct peer *one, *other;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    other = client("b");
+    for (int i = 0; i < KINDS; i++) {
+        struct hold *A, *B;
+        int slot, to;
+
+        one = client("a");
+        A = hold_of(one, "A", name_at(0, 0), &kinds[i], 0);
+        B = queue_behind(other, "B", A, &kinds[i]);
+        slot = slot_of(A);
+        to = another(A);
+        cluster_begin(slot, to);
+        cluster_carry(slot, to, 1);
+        peer_close(one);
+        UNTIL(one->closed);
+        peer_free(one);
+        cluster_carry(slot, to, -1);
+        cluster_end(slot, to);
+        UNTIL(B->result != PENDING); /* A's lease is as long as this waits */
+        assert_int_equal(B->result, LW_OK);
+        drop(A);
+        end(B);
+    }
+}
+
 /* The last one of those that one grant serves lets go and asks in one command. */
 static void turns_are_taken_on_its_way(void **state)
 {
@@ -401,6 +432,7 @@ int main(void)
         STAGE_TEST(what_moves_is_renewed_and_released),
         STAGE_TEST(many_names_on_their_way_are_renewed),
         STAGE_TEST(turns_are_taken_on_its_way),
+        STAGE_TEST(who_closes_lets_go_on_its_way),
     };
 
     return STAGE_RUN(tests);
