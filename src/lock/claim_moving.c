@@ -34,7 +34,7 @@ static bool say(struct lw__claim *claim, const struct lw__command_type *type)
 
 static void put_number(struct lw__command *command, struct lw__buffer *out)
 {
-    lw__node_put_seed(lw__node_of(command), lw__claim_of(command)->name->slot, out);
+    lw__node_put_number(lw__node_of(command), lw__claim_of(command)->name->slot, out);
 }
 
 /* Without a number it is granted by a script, as soon as one is answered. */
@@ -45,14 +45,14 @@ static bool number_answered(struct lw__command *command, const struct lw__reply 
     struct lw__input input = {.event = LW__EV_NOT_GRANTED,
                               .sent_us = claim->asking.set_us,
                               .not_granted.set_done = true};
-    int64_t number = lw__reply_integer(reply);
+    uint64_t number;
 
-    if (!lw__node_seed_told(node, claim->name->slot, reply)) {
+    if (!lw__node_number_told(node, reply, &number)) {
         return false;
     }
-    if (number >= LW__FENCE_MIN && lw__node_is_seeded(node, claim->name->slot)) {
+    if (number > 0) {
         claim->numbers = 1;
-        lw__claim_granted(claim, (uint64_t)number, claim->asking.set_us);
+        lw__claim_granted(claim, number, claim->asking.set_us);
     } else {
         lw__claim_step(claim, &input);
     }

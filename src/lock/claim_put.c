@@ -55,8 +55,6 @@ void lw__claim_put_try(struct lw__command *command, struct lw__buffer *out)
     struct lw__claim *claim = lw__claim_of(command);
     struct lw__token token = lw__claim_token(claim);
     bool fence = lw__terms_wants_fence(claim);
-    struct lw__node *node = lw__node_of(command);
-    unsigned slot = claim->name->slot;
 
     claim->named = true;
     claim->set_done = claim->set_answered = false;
@@ -64,13 +62,8 @@ void lw__claim_put_try(struct lw__command *command, struct lw__buffer *out)
     command->request.expected = fence ? 2 : 1;
     lw__encode_try(out, claim->name->text, &token, lw__claim_ask_lease_ms(claim));
     command->request.second = (uint32_t)out->length;
-    if (!fence) {
-        return;
-    }
-    if (lw__node_is_seeded(node, slot)) {
-        lw__encode_fence_next(out, lw__node_site(node, slot).fence);
-    } else {
-        lw__node_put_seed(node, slot, out);
+    if (fence) {
+        lw__node_put_number(lw__node_of(command), claim->name->slot, out);
     }
 }
 
@@ -106,7 +99,6 @@ void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)
     args.lease_ms = lw__claim_ask_lease_ms(claim);
     claim->asked_to_join = args.wait;
     claim->numbers = args.fence ? 16 : 0;
-    lw__node_seed_first(command, claim->name->slot, out);
     claim->mode->encode_acquire(out, lw__command_evals(command), &args);
 }
 
@@ -131,6 +123,5 @@ void lw__claim_put_release(struct lw__command *command, struct lw__buffer *out)
         .site = lw__node_site(lw__node_of(command), claim->name->slot),
     };
 
-    lw__node_seed_first(command, claim->name->slot, out);
     claim->mode->encode_release(out, lw__command_evals(command), &args);
 }

@@ -138,28 +138,15 @@ static void try_unanswered(struct lw__command *command, const char *why, bool se
     call_siblings(client, name);
 }
 
-/* Of INCR, or of what draws the first one of a slot. */
-static bool number_told(struct lw__claim *claim, const struct lw__reply *reply)
-{
-    struct lw__node *node = lw__node_of(&claim->command);
-    enum lw__reply_type type = lw__reply_type(reply);
-
-    if (!lw__node_is_seeded(node, claim->name->slot)) {
-        return lw__node_seed_told(node, claim->name->slot, reply);
-    }
-    return type == LW__REPLY_INTEGER || type == LW__REPLY_ERROR;
-}
-
 /* Two replies, of SET and of INCR. An error of SET is told once both are in. */
 static bool try_answered(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__claim *claim = lw__claim_of(command);
     enum lw__reply_type type = lw__reply_type(reply);
-    int64_t number = lw__reply_integer(reply);
+    uint64_t number = 0;
     struct lw_client *client = claim->client;
     struct lw__name *name;
     char *set_error = client->set_error; /* the two follow each other on the wire */
-    bool counted;
 
     if (!claim->set_answered) {
         claim->set_answered = true;
@@ -176,18 +163,16 @@ static bool try_answered(struct lw__command *command, const struct lw__reply *re
         if (command->request.expected > 0) {
             return true;
         }
-        number = LW__FENCE_MIN; /* none was asked for */
-    } else if (!number_told(claim, reply)) {
+    } else if (!lw__node_number_told(lw__node_of(command), reply, &number)) {
         return false;
     }
-    counted = number >= LW__FENCE_MIN && number < LW__FENCE_END;
     name = end_try(claim);
     if (set_error[0] != '\0') {
         if (!lw__claim_moving_ask(claim, set_error)) {
             lw__claim_server_error(claim, set_error);
         }
     } else {
-        try_says(claim, counted, claim->numbers ? (uint64_t)number : 0);
+        try_says(claim, number > 0 || claim->numbers == 0, number);
     }
     call_siblings(client, name);
     return true;
@@ -209,25 +194,15 @@ static void tell_of_stranger(struct lw__claim *claim, const char *type)
 static bool granted_without_number(struct lw__claim *claim, uint64_t number)
 {
     struct lw__node *node = lw__node_of(&claim->command);
-    const struct lw__unseeded *unseeded;
+    const char *why;
 
     if (number == 0) {
         return false;
     }
-    if (number < (uint64_t)LW__FENCE_MIN) {
-        lw__node_doubt_clock(node, (int64_t)number);
-    }
-    unseeded = lw__node_unseeded(node);
-    outcome_open(claim, LW_EREDIS, unseeded != NULL ? unseeded->why : "", true);
+    why = lw__node_doubt_clock(node, (int64_t)number);
+    (void)lw__node_unseeded(node); /* so that it is tried again */
+    outcome_open(claim, LW_EREDIS, why, true);
     return true;
-}
-
-/* Another client, or this one before a failover, may have had the same, unless it came
- * behind a first one of this connection. */
-static bool is_numbered(const struct lw__claim *claim, const struct lw__acquired *answer)
-{
-    return answer->fence >= (uint64_t)LW__FENCE_MIN &&
-           lw__node_is_seeded(lw__node_of(&claim->command), claim->name->slot);
 }
 
 /* Somebody else has it, or had it lately. */
@@ -270,17 +245,12 @@ static bool came_before_release(const struct lw__claim *claim)
             first->command.request.sent_us > sent_us_of(claim));
 }
 
-/* Of two replies the first is of what draws the slot's first number. */
 static bool acquire_answered(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__claim *claim = lw__claim_of(command);
-    struct lw__node *node = lw__node_of(command);
     struct lw__acquired answer;
     struct lw__input input = {.sent_us = sent_us_of(claim)};
 
-    if (command->request.expected > 0) {
-        return lw__node_seed_told(node, claim->name->slot, reply);
-    }
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         const char *text = lw__reply_text(reply, NULL);
 
@@ -300,10 +270,10 @@ static bool acquire_answered(struct lw__command *command, const struct lw__reply
     }
     switch (answer.kind) {
     case LW__ANSWER_GRANTED:
-        if (claim->numbers > 0 && !is_numbered(claim, &answer)) {
-            return granted_without_number(claim, answer.fence);
-        }
         if (answer.fence < (uint64_t)LW__FENCE_MIN) {
+            if (claim->numbers > 0) {
+                return granted_without_number(claim, answer.fence);
+            }
             answer.fence = 0;
         }
         input.event = LW__EV_GRANTED;
@@ -328,9 +298,6 @@ static bool release_answered(struct lw__command *command, const struct lw__reply
     struct lw__released answer;
     struct lw__input input = {.event = LW__EV_RELEASED, .sent_us = sent_us_of(claim)};
 
-    if (command->request.expected > 0) {
-        return lw__node_seed_told(lw__node_of(command), claim->name->slot, reply);
-    }
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         const char *text = lw__reply_text(reply, NULL);
 
@@ -380,8 +347,9 @@ static bool drop_answered(struct lw__command *command, const struct lw__reply *r
     return true;
 }
 
-static const struct lw__command_type try_type = {
-    lw__claim_put_try, try_answered, try_unanswered, .order = LW__ORDER_FRESH};
+static const struct lw__command_type try_type = {lw__claim_put_try, try_answered,
+                                                 try_unanswered, .order = LW__ORDER_FRESH,
+                                                 .once = true};
 static const struct lw__command_type acquire_types[LW__ORDERS] = {
     [LW__ORDER_KEEP] = {lw__claim_put_acquire, acquire_answered, lw__claim_no_answer,
                         .order = LW__ORDER_KEEP},

@@ -147,7 +147,6 @@ static void put_break(struct lw__command *command, struct lw__buffer *out)
     const struct lw_inspected *holder = &inquiry->look.entries[inquiry->breaking];
     struct lw__site site = lw__node_site(lw__node_of(command), slot_of(inquiry));
 
-    lw__node_seed_first(command, slot_of(inquiry), out);
     lw__encode_break(out, lw__command_evals(command), inquiry->name, holder->token,
                      mode_of_broken(inquiry)->rw, &site);
 }
@@ -159,9 +158,6 @@ static bool break_answered(struct lw__command *command, const struct lw__reply *
     struct lw__inquiry *inquiry = inquiry_of(command);
     struct lw__released answer;
 
-    if (command->request.expected > 0) {
-        return lw__node_seed_told(lw__node_of(command), slot_of(inquiry), reply);
-    }
     if (is_error(inquiry, reply)) {
         return true;
     }

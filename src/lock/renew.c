@@ -47,9 +47,6 @@ static void put_call(struct lw__command *command, struct lw__buffer *out)
         lw__encode_rw_keep(out, lw__command_evals(command), &args);
         return;
     }
-    if (claim->mode->rw) {
-        lw__node_seed_first(command, claim->name->slot, out);
-    }
     claim->mode->encode_renew(out, lw__command_evals(command), 1, &args, &site);
 }
 
@@ -84,9 +81,6 @@ static bool call_answered(struct lw__command *command, const struct lw__reply *r
     uint32_t lease_ms = call->lease_ms;
     bool renewed;
 
-    if (command->request.expected > 0) {
-        return lw__node_seed_told(lw__node_of(command), call->lock->name->slot, reply);
-    }
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         call_refused(call, lw__reply_text(reply, NULL));
         return true;

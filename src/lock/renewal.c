@@ -213,9 +213,6 @@ static void put_batch(struct lw__command *command, struct lw__buffer *out)
         lw__encode_rw_keep(out, lw__command_evals(command), args);
         return;
     }
-    if (batch->mode->rw) { /* it may hand over, with a number */
-        lw__node_seed_first(command, batch->slot, out);
-    }
     batch->mode->encode_renew(out, lw__command_evals(command), kept, args, &site);
 }
 
@@ -333,9 +330,6 @@ static bool batch_answered(struct lw__command *command, const struct lw__reply *
     struct lw__batch *batch = batch_of(command);
     bool renewed[BATCH];
 
-    if (command->request.expected > 0) {
-        return lw__node_seed_told(lw__node_of(command), batch->slot, reply);
-    }
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         batch_refused(command, lw__reply_text(reply, NULL));
         return true;

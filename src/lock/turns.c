@@ -23,7 +23,7 @@
 #include "lock/turns_inside.h"
 #include "loop/now.h"
 #include "loop/timer.h"
-#include "redis/node.h"
+#include "redis/route.h"
 
 #include <utlist.h>
 
@@ -277,14 +277,27 @@ static void pass(struct lw__claim *claim)
 }
 
 /* A turn lets go and asks at once. While no number can be had, or others wait for room on
- * the link, the release shall not wait for that, nor may the ask go before theirs. */
+ * the link, the release shall not wait for that, nor may the ask go before theirs. In a
+ * cluster a script must not free a name and take it again: it would end half way where
+ * the slot begins to move to another node, which has what is not here any more. */
 static bool may_turn(const struct lw__claim *claim, const struct lw_lock *next)
 {
     struct lw__node *node = claim->name->node;
 
     return claim->mode->turns && claim->machine.phase == LW__HELD &&
-           lw__node_has_room(node) &&
+           !lw__route_is_cluster(claim->client->route) && lw__node_has_room(node) &&
            ((next->flags & LW_NO_FENCE) || lw__node_unseeded(node) == NULL);
+}
+
+void lw__turns_turn(struct lw__claim *claim)
+{
+    if (claim->waiting != NULL && may_turn(claim, claim->waiting)) {
+        claim->served = 0;
+        lw__claim_turn(claim);
+    } else {
+        lw__turns_queue_anew(claim);
+        lw__claim_event(claim, LW__EV_RELEASE);
+    }
 }
 
 /* The claim stays held: no command. */
@@ -317,13 +330,7 @@ void lw__turns_let_go(struct lw_lock *lock)
     if (silent) {
         lock->claim = NULL;
     }
-    if (claim->waiting != NULL && may_turn(claim, claim->waiting)) {
-        claim->served = 0;
-        lw__claim_turn(claim);
-    } else {
-        lw__turns_queue_anew(claim);
-        lw__claim_event(claim, LW__EV_RELEASE);
-    }
+    lw__turns_turn(claim);
 }
 
 void lw__turns_withdraw(struct lw_lock *lock)

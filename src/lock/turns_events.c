@@ -194,9 +194,8 @@ static void renewed(struct lw__claim *claim, bool sure)
             lw__turns_begin(claim, claim->waiting);
             return;
         }
-        claim->served = 0;
         lw__renewal_forget(claim);
-        lw__claim_turn(claim);
+        lw__turns_turn(claim);
     }
 }
 

@@ -267,13 +267,15 @@ static void let_go(struct lw__cluster *cluster)
     }
 }
 
-/* One that is in use, and may be replaced soon. */
+/* One that is in use, and may be replaced soon; not one that comes up for the first time.
+ */
 static bool misses_one(const struct lw__cluster *cluster)
 {
     for (size_t i = 1; i < cluster->master_count; i++) {
         const struct master *master = cluster->masters[i];
 
-        if (master != NULL && master->node != NULL && !lw__node_is_up(master->node)) {
+        if (master != NULL && master->node != NULL && !lw__node_is_up(master->node) &&
+            *lw__node_why(master->node) != '\0') {
             return true;
         }
     }

@@ -35,6 +35,7 @@ struct lw__command_type {
     enum lw__order order;
     bool stays; /* it is about this node, and of no use at another one */
     bool one_key;
+    bool once; /* NOSCRIPT, which says nothing of its first reply, is told as any error */
 };
 
 /* The server does not know the script: its text is to be sent. */

@@ -126,9 +126,11 @@ static void commands_ready(void *arg)
                     (const char *[]){"COMMAND", "INFO", "DELIFEQ", "DELEX"});
     node->count_forbidden = false;
     lw__node_count(node); /* before `up`, which has everyone ask, and join */
-    lw__node_forget_seeds(node);
+    node->seed_known = false;
     lw__node_seed(node);
-    if (!node->options.clustered) {
+    if (node->options.clustered) {
+        lw__shards_permit(&node->shards);
+    } else {
         lw__session_start(&node->subscription.session); /* one that was forbidden, too */
     }
 }
@@ -193,10 +195,8 @@ int lw__node_new(const struct lw__node_options *options,
         return LW_ENOMEM;
     }
     node->options = *options;
-    if (lw__node_fence_init(node) != 0 ||
-        (options->sentinel.service != NULL && be_guided(node) != 0)) {
+    if (options->sentinel.service != NULL && be_guided(node) != 0) {
         lw__timer_unreserve(options->access.loop, TIMERS);
-        free(node->seeded);
         free(node);
         return LW_ENOMEM;
     }
@@ -235,7 +235,6 @@ void lw__node_free(struct lw__node *node)
     lw__defer_cancel(loop_of(node), &node->pump_call);
     lw__timer_unreserve(loop_of(node), TIMERS);
     lw__buffer_clear(&node->buffer);
-    free(node->seeded);
     free(node);
 }
 
@@ -249,7 +248,6 @@ void lw__node_abandon(struct lw__node *node)
     lw__shards_abandon(&node->shards);
     lw__sentinel_abandon(node->sentinels);
     lw__buffer_clear(&node->buffer);
-    free(node->seeded);
     free(node);
 }
 

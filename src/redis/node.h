@@ -88,22 +88,18 @@ struct lw__unseeded {
     enum lw__error_class class;
     char why[LW__WHY];
 };
-/* NULL: they can, on this connection. Else asking has it tried again. */
+/* NULL: they can, on this connection, or it is a cluster's. Else asking has it tried
+ * again. */
 const struct lw__unseeded *lw__node_unseeded(struct lw__node *node);
-/* Whether this connection has drawn a number in this slot: until then what draws one is
- * lw__node_put_seed, in the same write; and its reply, which says so. false: no server
- * can have answered that. */
-bool lw__node_is_seeded(const struct lw__node *node, unsigned slot);
-/* The same for a script that is written next: it will be answered once more, before. */
-void lw__node_seed_first(struct lw__command *command, unsigned slot,
-                         struct lw__buffer *out);
-void lw__node_put_seed(struct lw__node *node, unsigned slot, struct lw__buffer *out);
-bool lw__node_seed_told(struct lw__node *node, unsigned slot,
-                        const struct lw__reply *reply);
+/* What draws a number in this slot, as one command; and its reply: 0 where that cannot be
+ * used. false: no server can have answered that. */
+void lw__node_put_number(struct lw__node *node, unsigned slot, struct lw__buffer *out);
+bool lw__node_number_told(struct lw__node *node, const struct lw__reply *reply,
+                          uint64_t *ret);
 /* A script drew this number, 1 or more and below LW__FENCE_MIN: the counter was lost, and
  * the server's clock says no later time. A number of such a clock is not told: a counter
  * that is lost once more could not be known from it. */
-void lw__node_doubt_clock(struct lw__node *node, int64_t number);
+const char *lw__node_doubt_clock(struct lw__node *node, int64_t number); /* why */
 /* How a value is compared and deleted there, as far as is known. */
 enum lw__drop lw__node_drop(const struct lw__node *node);
 /* Its command for that was refused: by script from now on, on this connection. */

@@ -4,65 +4,58 @@
  * command link is ready, so that the first number of a connection is never below one
  * drawn before a failover; the number's answer, and the node is up. Where none can be had
  * (no permission, no memory, a clock that was never set) it is up as well, and
- * lw__node_unseeded says why; whoever asks has it tried again. */
+ * lw__node_unseeded says why; whoever asks has it tried again.
+ *
+ * In a cluster there is a counter for each slot, and a slot may come back to a node, or a
+ * node may be a replica for a while, without a connection that notices. So each number is
+ * drawn by the same script, by the clock, and none is below one that was lost. */
 #include "redis/node_inside.h"
 
 #include "base/log.h"
 #include "base/owner.h"
 #include "base/told.h"
-#include "lockwire.h"
-#include "loop/now.h"
 #include "redis/classify.h"
 #include "redis/cluster_says.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
 #include "redis/reply.h"
-#include "redis/slot.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
 #include <time.h>
 
-#define RESEED_US                                                                        \
-    (6 * 3600 * (int64_t)1000 * LW__MS) /* of the day that a counter lives */
-
-static unsigned char bit_of(unsigned slot)
-{
-    return (unsigned char)(1U << (slot % 8));
-}
-
 struct lw__site lw__node_site(struct lw__node *node, unsigned slot)
 {
-    if (node->seeded == NULL) {
+    if (!node->options.clustered) {
         return (struct lw__site){LW__FENCE_KEY, node->numbers};
     }
     (void)lw__format_fence(slot, node->fence);
     return (struct lw__site){node->fence, node->numbers};
 }
 
-bool lw__node_is_seeded(const struct lw__node *node, unsigned slot)
+void lw__node_put_number(struct lw__node *node, unsigned slot, struct lw__buffer *out)
 {
-    return node->seeded == NULL || (node->seeded[slot / 8] & bit_of(slot)) != 0;
-}
+    const char *fence = lw__node_site(node, slot).fence;
 
-void lw__node_put_seed(struct lw__node *node, unsigned slot, struct lw__buffer *out)
-{
-    lw__encode_fence_seed(out, !node->seed_known, lw__node_site(node, slot).fence);
-}
-
-void lw__node_seed_first(struct lw__command *command, unsigned slot,
-                         struct lw__buffer *out)
-{
-    struct lw__node *node = lw__node_of(command);
-
-    if (lw__node_is_seeded(node, slot)) {
-        return;
+    if (node->options.clustered) {
+        lw__encode_fence_seed(out, !node->seed_known, fence);
+    } else {
+        lw__encode_fence_next(out, fence);
     }
-    lw__node_put_seed(node, slot, out);
-    command->request.second = (uint32_t)out->length;
-    command->request.expected = 2;
+}
+
+bool lw__node_number_told(struct lw__node *node, const struct lw__reply *reply,
+                          uint64_t *ret)
+{
+    enum lw__reply_type type = lw__reply_type(reply);
+    int64_t number = lw__reply_integer(reply);
+    bool counted = type == LW__REPLY_INTEGER && number >= LW__FENCE_MIN &&
+                   number < LW__FENCE_END;
+
+    *ret = counted ? (uint64_t)number : 0;
+    node->seed_known = counted; /* NOSCRIPT is no number either: then by its text */
+    return type == LW__REPLY_INTEGER || type == LW__REPLY_ERROR;
 }
 
 static void put_seed(struct lw__command *command, struct lw__buffer *out)
@@ -70,7 +63,7 @@ static void put_seed(struct lw__command *command, struct lw__buffer *out)
     struct lw__node *node = LW__OWNER(struct lw__node, seed, command);
 
     lw__encode_fence_seed(out, lw__command_evals(command),
-                          lw__node_site(node, node->seed_slot).fence);
+                          lw__node_site(node, node->options.slot).fence);
 }
 
 static void came_up(struct lw__node *node)
@@ -94,7 +87,7 @@ static void unseed(struct lw__node *node, int level, enum lw__error_class class,
     lw__told(why, node->unseeded.why, sizeof(node->unseeded.why));
 }
 
-void lw__node_doubt_clock(struct lw__node *node, int64_t number)
+const char *lw__node_doubt_clock(struct lw__node *node, int64_t number)
 {
     time_t seconds = (time_t)(number / 1000000);
     struct tm date = {0};
@@ -109,49 +102,19 @@ void lw__node_doubt_clock(struct lw__node *node, int64_t number)
         "only locks without one are granted until it is right",
         day);
     unseed(node, LOG_ERR, LW__ERR_TRANSIENT, why);
+    return node->unseeded.why;
 }
 
-static void mark_seeded(struct lw__node *node, unsigned slot)
-{
-    node->unseeded.why[0] = '\0';
-    if (node->seeded != NULL) {
-        node->seeded[slot / 8] |= bit_of(slot);
-        node->seed_slot = slot;
-        node->seed_known = true;
-    }
-}
-
-static void seed_refused(struct lw__node *node, unsigned slot, const char *why)
+/* Where the slot is elsewhere by now that is nobody's fault. */
+static void seed_refused(struct lw__node *node, const char *why)
 {
     enum lw__error_class class = lw__classify(why);
     struct lw__redirect elsewhere;
 
-    if (node->seeded != NULL && lw__cluster_says_redirect(why, strlen(why), &elsewhere)) {
-        return; /* the slot is elsewhere by now: nobody's fault here */
-    }
-    if (class == LW__ERR_NOSCRIPT) {
-        node->seed_known = false;
-    } else if (class != LW__ERR_LINK) {
-        node->seed_slot = slot;
+    if (!node->options.clustered ||
+        !lw__cluster_says_redirect(why, strlen(why), &elsewhere)) {
         unseed(node, LOG_WARNING, class, why);
     }
-}
-
-bool lw__node_seed_told(struct lw__node *node, unsigned slot,
-                        const struct lw__reply *reply)
-{
-    int64_t number = lw__reply_integer(reply);
-
-    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        seed_refused(node, slot, lw__reply_text(reply, NULL));
-    } else if (number < 1) {
-        return false;
-    } else if (number < LW__FENCE_MIN) {
-        lw__node_doubt_clock(node, number);
-    } else {
-        mark_seeded(node, slot);
-    }
-    return true;
 }
 
 /* Locks work without numbers (no memory for the counter, no permission, a clock that was
@@ -160,14 +123,23 @@ bool lw__node_seed_told(struct lw__node *node, unsigned slot,
 static bool seeded(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__node *node = LW__OWNER(struct lw__node, seed, command);
+    const char *text = lw__reply_text(reply, NULL);
+    int64_t number = lw__reply_integer(reply);
 
-    if (!lw__node_seed_told(node, node->seed_slot, reply)) {
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        if (lw__classify(text) == LW__ERR_LINK) {
+            return true;
+        }
+        seed_refused(node, text);
+    } else if (number < 1) {
         return false;
+    } else if (number < LW__FENCE_MIN) {
+        (void)lw__node_doubt_clock(node, number);
+    } else {
+        node->unseeded.why[0] = '\0';
+        node->seed_known = true;
     }
-    if (lw__reply_type(reply) != LW__REPLY_ERROR ||
-        lw__classify(lw__reply_text(reply, NULL)) != LW__ERR_LINK) {
-        came_up(node);
-    }
+    came_up(node);
     return true;
 }
 
@@ -183,25 +155,6 @@ void lw__node_seed(struct lw__node *node)
     lw__node_submit(node, &node->seed, &seed_type);
 }
 
-void lw__node_forget_seeds(struct lw__node *node)
-{
-    if (node->seeded != NULL) {
-        memset(node->seeded, 0, LW__SLOTS / 8);
-        node->seed_known = false;
-        node->reseed_us = lw__now_us() + RESEED_US;
-    }
-}
-
-int lw__node_fence_init(struct lw__node *node)
-{
-    if (!node->options.clustered) {
-        return 0;
-    }
-    node->seed_slot = node->options.slot;
-    node->seeded = calloc(1, LW__SLOTS / 8);
-    return node->seeded != NULL ? 0 : LW_ENOMEM;
-}
-
 /* The heartbeat of the counter, which expires a day after the last client's. It also
  * gives a TTL to one that has none: a plain try's INCR makes it so where the counter was
  * lost, and its client may die before it asks by the script that would set it. That key
@@ -211,7 +164,7 @@ static void put_keep(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__node *node = LW__OWNER(struct lw__node, keep, command);
 
-    lw__encode_fence_keep(out, lw__node_site(node, node->seed_slot).fence);
+    lw__encode_fence_keep(out, lw__node_site(node, node->options.slot).fence);
 }
 
 static bool kept(struct lw__command *command, const struct lw__reply *reply)
@@ -227,9 +180,6 @@ static const struct lw__command_type keep_type = {put_keep, kept, NULL, LW__ORDE
 
 void lw__node_keep_fence(struct lw__node *node)
 {
-    if (node->seeded != NULL && lw__now_us() >= node->reseed_us) {
-        lw__node_forget_seeds(node);
-    }
     if (node->keep.request.prev == NULL) {
         lw__node_submit(node, &node->keep, &keep_type);
     }
@@ -237,8 +187,8 @@ void lw__node_keep_fence(struct lw__node *node)
 
 const struct lw__unseeded *lw__node_unseeded(struct lw__node *node)
 {
-    if (node->unseeded.why[0] == '\0') {
-        return NULL;
+    if (node->unseeded.why[0] == '\0' || node->options.clustered) {
+        return NULL; /* in a cluster each slot's counter says so by itself */
     }
     lw__node_seed(node);
     return &node->unseeded;

@@ -50,10 +50,7 @@ struct lw__node {
 
     /* node_fence.c's */
     struct lw__command seed, keep;
-    unsigned char *seeded; /* in a cluster: a bit for each slot; else NULL */
-    int64_t reseed_us;     /* when all of these are to be seeded again */
-    unsigned seed_slot;    /* `seed` is about */
-    bool seed_known;       /* to the server, that script */
+    bool seed_known; /* to the server, that script */
     char fence[LW__FENCE_SIZE];
     struct lw__unseeded unseeded; /* `why` is "" while the fence counter can be trusted */
 
@@ -76,9 +73,7 @@ void lw__node_make_room(void *arg); /* an answer has come, or none is awaited an
 void lw__node_fail_waiting(struct lw__node *node, const char *why);
 
 /* node_fence.c: seeds the counter, upon which the node is up; has it live on. */
-int lw__node_fence_init(struct lw__node *node); /* 0, LW_ENOMEM */
 void lw__node_seed(struct lw__node *node);
-void lw__node_forget_seeds(struct lw__node *node); /* the connection is new */
 void lw__node_keep_fence(struct lw__node *node);
 
 /* node_settings.c: how the server is set up, where that endangers locks. */

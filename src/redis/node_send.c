@@ -174,12 +174,13 @@ static bool send_text_instead(struct lw__node *node, struct lw__command *command
                               const struct lw__reply *reply)
 {
     if (lw__reply_type(reply) != LW__REPLY_ERROR || lw__command_evals(command) ||
-        command->request.expected > 0 ||
+        command->request.expected > 0 || command->type->once ||
         lw__classify(lw__reply_text(reply, NULL)) != LW__ERR_NOSCRIPT) {
         return false;
     }
     command->request.note = true;
     command->request.sent_us = 0;
+    node->seed_known = false; /* it may have forgotten all of them */
     push(&node->backlog, command, true);
     lw__defer(node->options.access.loop, &node->pump_call, false);
     return true;

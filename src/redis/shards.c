@@ -28,6 +28,7 @@ struct lw__shard {
     unsigned slot;
     int64_t wanted_us; /* last */
     bool confirmed, fresh;
+    bool leaving; /* it is dropped, and that is not confirmed yet */
     char channel[LW__CHANNEL_OF_OURS_SIZE];
 };
 
@@ -37,6 +38,11 @@ static struct lw__shard *find(const struct lw__shards *shards, unsigned slot)
 
     HASH_FIND_BYHASHVALUE(hh, shards->all, &slot, sizeof(slot), slot, shard);
     return shard;
+}
+
+static bool is_wanted(const struct lw__shard *shard)
+{
+    return lw__now_us() - shard->wanted_us < IDLE_US;
 }
 
 static void subscribe(struct lw__shards *shards, const struct lw__shard *shard)
@@ -74,14 +80,15 @@ static void lost(void *arg, const char *why)
 
     HASH_ITER(hh, shards->all, shard, next) {
         shard->confirmed = shard->fresh = false;
-        if (moved) {
+        if (moved || shard->leaving) {
             forget(shards, shard);
         }
     }
     if (moved) {
         shards->events->dropped(shards->arg);
     }
-    if (shards->session.state == LW__SESSION_STOPPED && !shards->forbidden_told) {
+    shards->forbidden = shards->session.state == LW__SESSION_STOPPED;
+    if (shards->forbidden && !shards->forbidden_told) {
         shards->forbidden_told = true;
         lw__log(shards->session.access->log, LOG_WARNING,
                 "subscribing to channels of slots is not permitted, waiting will be by "
@@ -101,6 +108,20 @@ static void tell(void *arg)
     }
 }
 
+/* By us, or by the node. Who wants a channel of which we were rid has it anew. */
+static void dropped(struct lw__shards *shards, struct lw__shard *shard)
+{
+    if (!shard->leaving) {
+        forget(shards, shard);
+        shards->events->dropped(shards->arg);
+    } else if (is_wanted(shard)) {
+        shard->leaving = false;
+        subscribe(shards, shard);
+    } else {
+        forget(shards, shard);
+    }
+}
+
 static void push(void *arg, const struct lw__reply *reply)
 {
     struct lw__shards *shards = arg;
@@ -116,9 +137,8 @@ static void push(void *arg, const struct lw__reply *reply)
     if (strcasecmp(kind, "smessage") == 0) {
         shards->events->message(shards->arg, text, length);
     } else if (strcasecmp(kind, "sunsubscribe") == 0) {
-        forget(shards, shard);
-        shards->events->dropped(shards->arg);
-    } else if (!shard->confirmed) {
+        dropped(shards, shard);
+    } else if (!shard->confirmed && !shard->leaving) {
         shard->confirmed = shard->fresh = true;
         lw__defer(shards->session.access->loop, &shards->tell, false);
     }
@@ -160,7 +180,7 @@ void lw__shards_want(struct lw__shards *shards, unsigned slot)
 {
     struct lw__shard *shard = find(shards, slot);
 
-    if (shards->forbidden_told && shards->session.state == LW__SESSION_STOPPED) {
+    if (shards->forbidden) {
         return;
     }
     if (shard == NULL) {
@@ -195,23 +215,39 @@ bool lw__shards_is_fresh(const struct lw__shards *shards, unsigned slot)
     return shard != NULL && shard->fresh;
 }
 
+void lw__shards_permit(struct lw__shards *shards)
+{
+    shards->forbidden = false;
+    if (shards->all != NULL) {
+        lw__session_start(&shards->session);
+    }
+}
+
+static void leave(struct lw__shards *shards, struct lw__shard *shard)
+{
+    shard->confirmed = false;
+    if (shards->session.state != LW__SESSION_READY) {
+        forget(shards, shard);
+    } else if (!shard->leaving) {
+        shard->leaving = true;
+        (void)lw__link_unsubscribe_shard(shards->session.link, shard->channel);
+    }
+}
+
 void lw__shards_heartbeat(struct lw__shards *shards)
 {
     struct lw__shard *shard, *next, *living = NULL;
-    int64_t now_us = lw__now_us();
 
     HASH_ITER(hh, shards->all, shard, next) {
-        if (now_us - shard->wanted_us < IDLE_US) {
+        if (is_wanted(shard)) {
             living = shard;
         } else {
-            if (shards->session.state == LW__SESSION_READY) {
-                (void)lw__link_unsubscribe_shard(shards->session.link, shard->channel);
-            }
-            forget(shards, shard);
+            leave(shards, shard);
         }
     }
     if (living == NULL) {
         lw__session_stop(&shards->session);
+        free_all(shards);
     } else if (living->confirmed) {
         subscribe(shards, living);
     }

@@ -31,7 +31,7 @@ struct lw__shards {
     struct lw__shard *all; /* by slot */
     struct lw__deferred tell;
     unsigned nonce; /* counts connections */
-    bool forbidden_told;
+    bool forbidden, forbidden_told;
 };
 
 /* Room for a timer must have been reserved. Strings live as long as they. */
@@ -41,6 +41,8 @@ void lw__shards_clear(struct lw__shards *shards);
 void lw__shards_abandon(struct lw__shards *shards); /* in a forked child */
 /* Somebody waits in this slot now, and is to be told. Without memory: another time. */
 void lw__shards_want(struct lw__shards *shards, unsigned slot);
+/* What was forbidden may be permitted by now. */
+void lw__shards_permit(struct lw__shards *shards);
 bool lw__shards_has(const struct lw__shards *shards, unsigned slot);
 bool lw__shards_is_fresh(const struct lw__shards *shards, unsigned slot);
 /* Drops what is not wanted any more; subscribes to one more time, so that a connection

@@ -270,7 +270,6 @@ void nodes_fail_over(void)
 
 void nodes_restart(unsigned which)
 {
-    trace("s%u restarts", which);
     if (nodes[which].paused) {
         return;
     }

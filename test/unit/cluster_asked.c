@@ -46,16 +46,12 @@ static void put_script(struct asked *asked, struct lw__buffer *out)
 
 static void put_number(struct asked *asked, struct lw__buffer *out)
 {
-    struct lw__node *node = lw__node_of(&asked->command);
-
     asked->command.request.second = (uint32_t)out->length;
     asked->command.request.expected = 2;
     if (asked->kind == PAIR) {
         put_words(out, 2, (const char *[]){"INCR", asked->key});
-    } else if (lw__node_is_seeded(node, slot_of(asked))) {
-        lw__encode_fence_next(out, lw__node_site(node, slot_of(asked)).fence);
     } else {
-        lw__node_put_seed(node, slot_of(asked), out);
+        lw__node_put_number(lw__node_of(&asked->command), slot_of(asked), out);
     }
 }
 
@@ -72,10 +68,6 @@ static void put(struct lw__command *command, struct lw__buffer *out)
         put_words(out, 3, (const char *[]){"MGET", asked->key, asked->key});
         break;
     case SCRIPT:
-        put_script(asked, out);
-        break;
-    case FENCED:
-        lw__node_seed_first(command, slot_of(asked), out);
         put_script(asked, out);
         break;
     case PAIR:
@@ -103,23 +95,19 @@ static const char *text_of(const struct lw__reply *reply)
     }
 }
 
-static bool is_of_seed(const struct asked *asked)
-{
-    if (asked->kind == FENCED) {
-        return asked->command.request.expected > 0;
-    }
-    return asked->kind == TRY && asked->heard == 2 &&
-           !lw__node_is_seeded(lw__node_of(&asked->command), slot_of(asked));
-}
-
 static bool answer(struct lw__command *command, const struct lw__reply *reply)
 {
     struct asked *asked = asked_of(command);
+    uint64_t number = 0;
 
-    asked->heard++;
-    if (is_of_seed(asked) &&
-        !lw__node_seed_told(lw__node_of(command), slot_of(asked), reply)) {
-        return false;
+    if (asked->kind == TRY && ++asked->heard == 2) {
+        if (!lw__node_number_told(lw__node_of(command), reply, &number)) {
+            return false;
+        }
+        if (number == 0) {
+            note(asked->scene, "%s: no number", asked->key);
+            return true;
+        }
     }
     note(asked->scene, "%s: %s", asked->key, text_of(reply));
     return true;
@@ -138,6 +126,8 @@ struct asked *ask(struct scene *scene, enum kind kind, const char *key)
                                                 .one_key = true};
     static const struct lw__command_type some = {put, answer, failed, LW__ORDER_FRESH,
                                                  .one_key = false};
+    static const struct lw__command_type once = {put, answer, failed, LW__ORDER_FRESH,
+                                                 .once = true};
     struct asked *asked = scene->asked;
 
     while (asked->command.request.prev != NULL) {
@@ -146,7 +136,9 @@ struct asked *ask(struct scene *scene, enum kind kind, const char *key)
     }
     *asked = (struct asked){.scene = scene, .key = key, .kind = kind};
     if (!lw__node_send_early(at(scene, key), &asked->command,
-                             kind == ONE || kind == SCRIPT ? &one : &some)) {
+                             kind == ONE || kind == SCRIPT ? &one
+                             : kind == TRY                 ? &once
+                                                           : &some)) {
         note(scene, "%s is not sent", key);
     }
     return asked;
@@ -201,9 +193,20 @@ static void on_down(void *arg, struct lw__node *node)
     note(arg, "%s down: %s", name_of(node), lw__node_why(node));
 }
 
+/* Of which of the scene's slots that is new. */
 static void on_bound(void *arg, struct lw__node *node)
 {
-    note(arg, "%s bound", name_of(node));
+    static const unsigned slots[] = {SLOT_A, SLOT_B, SLOT_C, SLOT_X};
+    char keys[8] = "";
+    size_t count = 0;
+
+    for (size_t i = 0; i < 4; i++) {
+        if (lw__node_is_bound(node, slots[i]) &&
+            lw__node_is_newly_bound(node, slots[i])) {
+            keys[count++] = "abcx"[i];
+        }
+    }
+    note(arg, "%s bound: %s", name_of(node), keys);
 }
 
 static void on_message(void *arg, const char *text, size_t length)

@@ -420,7 +420,7 @@ static void test_a_forked_child_lets_go(void **state)
     (void)ask(scene, ONE, "x");
     await(scene, "N3 up; N3 < GET x; x: 1; ");
     lw__node_listen(at(scene, "x"), SLOT_X);
-    await(scene, "N3 < SSUBSCRIBE 16287; N3 bound; ");
+    await(scene, "N3 < SSUBSCRIBE 16287; N3 bound: x; ");
     child = fork();
     if (child == 0) {
         lw__route_abandon(scene->route);

@@ -63,7 +63,7 @@ static void on_kick(void *arg)
 void jump(struct scene *scene, int64_t seconds)
 {
     ahead_s += seconds;
-    lw__timer_set(scene->loop, &scene->kick, lw__now_us()); /* wakes those that are due */
+    lw__timer_set(scene->loop, &scene->kick, 0); /* which wakes those that are due */
 }
 
 /* ---- names of places ---- */
@@ -499,6 +499,17 @@ static void on_connection(struct evconnlistener *listener, evutil_socket_t fd,
         bufferevent_socket_new(fake->scene->base, fd, BEV_OPT_CLOSE_ON_FREE);
     bufferevent_setcb(connection->stream, on_bytes, NULL, on_end, connection);
     assert_int_equal(bufferevent_enable(connection->stream, EV_READ | EV_WRITE), 0);
+}
+
+void end_subscriptions(struct fake *fake)
+{
+    for (int i = 0; i < CONNECTIONS; i++) {
+        struct connection *connection = &fake->scene->connections[i];
+
+        if (connection->fake == fake && connection->subscribed) {
+            end_connection(connection);
+        }
+    }
 }
 
 int connections_to(const struct fake *fake)

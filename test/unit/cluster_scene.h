@@ -4,8 +4,9 @@
  * which say what the test has them say; a route to the cluster that they make; commands
  * about names; and a trace in words of what all of them met. Test-only.
  *
- * The keys b, c and x are in slots of N1, N2 and N3, as THIRDS has it; N4 has none. A
- * clock of the test's own can be put forward, so that a minute does not take one.
+ * The keys b, c and x are in slots of N1, N2 and N3, as THIRDS has it, a as well in one
+ * of N3; N4 has none. A clock of the test's own can be put forward, so that a minute does
+ * not take one.
  *
  * Happy path: scene_start(scene, "N1"); await(scene, "link; led; "); ask(scene, ONE,
  * "x"); await(scene, "N3 up; N3 < GET x; x: 1; ").
@@ -36,6 +37,7 @@
 #define COMMANDS 32
 #define ANSWERS 64
 #define THIRDS "0-5460 N1, 5461-10922 N2, 10923-16383 N3"
+#define SLOT_A 15495
 #define SLOT_B 3300
 #define SLOT_C 7365
 #define SLOT_X 16287
@@ -80,7 +82,6 @@ enum kind {
     SOME,   /* MGET key key, which is about several */
     PAIR,   /* SET key, INCR key; two answers */
     SCRIPT, /* of one key */
-    FENCED, /* of several, and draws a number */
     TRY     /* SET key, and what draws a number */
 };
 
@@ -132,6 +133,8 @@ void drop_channel(struct fake *fake, unsigned slot);
 void leave(struct fake *fake);
 void come(struct fake *fake);
 int connections_to(const struct fake *fake);
+/* Only those that subscribe end. */
+void end_subscriptions(struct fake *fake);
 /* Sends it where that leads. */
 struct asked *ask(struct scene *scene, enum kind kind, const char *key);
 /* The node to which that leads. */

@@ -246,6 +246,23 @@ static void test_a_drop_is_a_script_or_the_server_s_own_command(void **state)
     expect(&out, "DELEX job IFEQ " UUID ":7:2000-");
 }
 
+/* By the name alone. */
+static void test_what_is_said_while_a_slot_moves(void **state)
+{
+    struct lw__renew_args kept = {"job", {UUID, 7, 2000}, 1000};
+    struct lw__buffer out = {0};
+
+    (void)state;
+    lw__encode_leave(&out, false, "job", &kept.token, false);
+    expect(&out, "EVALSHA %s 1 job " UUID ":7:2000- anyway", SHA(MUTEX_DROP));
+    lw__encode_leave(&out, false, "job", &kept.token, true);
+    expect(&out, "EVALSHA %s 1 job " UUID ":7:2000-", SHA(RW_DROP));
+    lw__encode_rw_keep(&out, false, &kept);
+    expect(&out, "EVALSHA %s 1 job " UUID ":7:2000- 1000", SHA(RW_KEEP));
+    lw__encode_who_one(&out, UUID);
+    expect(&out, "GET lockwire:client:" UUID);
+}
+
 static void test_a_release_of_each_kind(void **state)
 {
     static const char *const leavers[] = {"%d~5e1f~w0~bob", "%d~5e1f~r3~", "%d~5e1f"};
@@ -431,6 +448,7 @@ int main(void)
         cmocka_unit_test(test_a_turn_names_both_tokens),
         cmocka_unit_test(test_a_read_write_lock_is_asked_for),
         cmocka_unit_test(test_a_drop_is_a_script_or_the_server_s_own_command),
+        cmocka_unit_test(test_what_is_said_while_a_slot_moves),
         cmocka_unit_test(test_a_release_of_each_kind),
         cmocka_unit_test(test_renewals_go_out_in_batches),
         cmocka_unit_test(test_the_fence_counter_is_seeded_and_kept),
