@@ -36,7 +36,7 @@ static struct lw__inquiry *inquiry_of(struct lw__command *command)
 
 static struct lw__node *node_of(const struct lw__inquiry *inquiry)
 {
-    return lw__route_to(inquiry->client->route, inquiry->name);
+    return lw__route_to(inquiry->client->route, inquiry->name, NULL);
 }
 
 static unsigned slot_of(const struct lw__inquiry *inquiry)
@@ -129,8 +129,8 @@ static void ask_who_next(struct lw__inquiry *inquiry)
         return;
     }
     lw__format_client(uuids[inquiry->naming], key);
-    if (!lw__node_send_early(lw__route_to(inquiry->client->route, key), &inquiry->command,
-                             &who_one_type)) {
+    if (!lw__node_send_early(lw__route_to(inquiry->client->route, key, NULL),
+                             &inquiry->command, &who_one_type)) {
         finish(inquiry, LW_OK, ""); /* who they are is an extra */
     }
 }

@@ -110,10 +110,8 @@ struct lw__name *lw__name_get(struct lw_client *client, const char *text)
     if (names->size == 0 || (name = malloc(sizeof(*name) + length + 1)) == NULL) {
         return NULL;
     }
-    *name = (struct lw__name){.hash = hash,
-                              .references = 1,
-                              .slot = (uint16_t)lw__route_slot(client->route, text)};
-    name->node = lw__route_at(client->route, name->slot);
+    *name = (struct lw__name){.hash = hash, .references = 1};
+    name->node = lw__route_to(client->route, text, &name->slot);
     memcpy(name->text, text, length + 1);
     LL_PREPEND(*slot_of(names, hash), name);
     names->count++;

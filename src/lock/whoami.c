@@ -22,7 +22,7 @@
 
 static struct lw__node *node_of(const struct lw_client *client)
 {
-    return lw__route_to(client->route, client->whoami.key);
+    return lw__route_to(client->route, client->whoami.key, NULL);
 }
 
 static struct lw_client *client_of(struct lw__command *command)

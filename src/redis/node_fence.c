@@ -36,12 +36,10 @@ struct lw__site lw__node_site(struct lw__node *node, unsigned slot)
 
 void lw__node_put_number(struct lw__node *node, unsigned slot, struct lw__buffer *out)
 {
-    const char *fence = lw__node_site(node, slot).fence;
-
     if (node->options.clustered) {
-        lw__encode_fence_seed(out, !node->seed_known, fence);
+        lw__encode_fence_seed(out, !node->seed_known, lw__node_site(node, slot).fence);
     } else {
-        lw__encode_fence_next(out, fence);
+        lw__encode_fence_next(out);
     }
 }
 

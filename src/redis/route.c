@@ -126,9 +126,18 @@ struct lw__node *lw__route_at(struct lw__route *route, unsigned slot)
     return route->cluster != NULL ? lw__cluster_at(route->cluster, slot) : route->only;
 }
 
-struct lw__node *lw__route_to(struct lw__route *route, const char *name)
+struct lw__node *lw__route_to(struct lw__route *route, const char *name, uint16_t *slot)
 {
-    return lw__route_at(route, lw__route_slot(route, name));
+    unsigned found;
+
+    if (route->cluster == NULL) {
+        return route->only; /* and the slot is 0 */
+    }
+    found = lw__route_slot(route, name);
+    if (slot != NULL) {
+        *slot = (uint16_t)found;
+    }
+    return lw__cluster_at(route->cluster, found);
 }
 
 bool lw__route_is_cluster(const struct lw__route *route)

@@ -119,7 +119,7 @@ static void check_turn(struct host *host)
 /* As the library names servers, by the beginning of their run id. */
 bool check_is_at_master(const struct host *host)
 {
-    const char *server = lw__node_server(lw__route_to(host->client->route, "")),
+    const char *server = lw__node_server(lw__route_to(host->client->route, "", NULL)),
                *info = look_ask("INFO", NULL);
     const char *at = strstr(info, "run_id:");
 
@@ -215,7 +215,7 @@ void check_settled(void)
         }
         /* who was forbidden to subscribe tries it again with the next connection */
         if (!world.plan.every_us[FAULT_CHANNELS] &&
-            !lw__node_is_bound(lw__route_to(host->client->route, ""), 0)) {
+            !lw__node_is_bound(lw__route_to(host->client->route, "", NULL), 0)) {
             violation("h%u does not listen to the master", i);
         }
     }

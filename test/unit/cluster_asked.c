@@ -146,7 +146,7 @@ struct asked *ask(struct scene *scene, enum kind kind, const char *key)
 
 struct lw__node *at(struct scene *scene, const char *key)
 {
-    return lw__route_to(scene->route, key);
+    return lw__route_to(scene->route, key, NULL);
 }
 
 /* ---- what the route tells ---- */
