@@ -144,7 +144,6 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
     ('a lost counter goes on from one',
      ('src/redis/node_fence.c', 'number >= LW__FENCE_MIN &&\n                   number',
       'number')),
-    ('src/lock/claim_step.c', 'number >= LW__FENCE_MIN && number', 'number')),
     ('a loss is told after what else there is',
      ('src/lock/notify.c',
       'client->notify.urgent != NULL ? client->notify.urgent : client->notify.normal;',
