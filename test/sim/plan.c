@@ -347,7 +347,9 @@ static void make_clustered(struct plan *plan)
     plan->split_us = ONE_OF(500 * MS, 5 * SECOND);
     plan->down_us = ONE_OF(10 * MS, 300 * MS, 2 * SECOND);
     plan->move_us = ONE_OF(1 * MS, 50 * MS, 1 * SECOND);
-    if (plan->tame) {
+    if (plan->tame) { /* slots may move: nothing is lost by that */
+        plan->name_lag_us = ONE_OF(1, 20 * MS);
+        plan->every_us[FAULT_SLOT] = chance(700) ? ONE_OF(100 * MS, 500 * MS) : 0;
         return;
     }
     if (chance(500)) {
