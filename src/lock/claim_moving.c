@@ -111,51 +111,10 @@ static bool set_answered(struct lw__command *command, const struct lw__reply *re
 static const struct lw__command_type set_type = {
     put_set, set_answered, lw__claim_no_answer, LW__ORDER_FRESH, .one_key = true};
 
-/* ---- a turn: the token before goes by its key, then the next one asks ---- */
-
-static void put_previous(struct lw__command *command, struct lw__buffer *out)
+/* (In a cluster there are no turns, so that there is no token before to let go of.) */
+static bool ask(struct lw__claim *claim, const char *error)
 {
-    const struct lw__claim *claim = lw__claim_of(command);
-    struct lw__token previous = {claim->client->uuid, claim->previous_n,
-                                 claim->previous_window_ms};
-
-    lw__encode_leave(out, lw__command_evals(command), claim->name->text, &previous,
-                     false);
-}
-
-/* The turn's answer as far as it goes, behind which it asks at once. */
-static bool previous_answered(struct lw__command *command, const struct lw__reply *reply)
-{
-    struct lw__claim *claim = lw__claim_of(command);
-    struct lw__input input = {.event = LW__EV_QUEUED,
-                              .sent_us = command->request.sent_us,
-                              .queued = {.remaining_ms = POLL_MS,
-                                         .position = -1,
-                                         .ticket = claim->machine.ticket,
-                                         .asked_to_join = true}};
-    struct lw__released answer = {0};
-
-    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        lw__claim_server_error(claim, lw__reply_text(reply, NULL));
-        return true;
-    }
-    if (!lw__decode_dropped(reply, &answer)) {
-        return false;
-    }
-    input.queued.released = answer.released;
-    claim->asking.remaining_ms = POLL_MS;
-    lw__claim_step(claim, &input);
-    return true;
-}
-
-static const struct lw__command_type previous_type = {put_previous, previous_answered,
-                                                      lw__claim_no_answer, LW__ORDER_KEEP,
-                                                      .one_key = true};
-
-bool lw__claim_moving_ask(struct lw__claim *claim, const char *error)
-{
-    return lw__classify_moving(error) && claim->mode->tries &&
-           say(claim, claim->machine.turning ? &previous_type : &set_type);
+    return lw__classify_moving(error) && claim->mode->tries && say(claim, &set_type);
 }
 
 /* ---- letting go ---- */
@@ -193,7 +152,9 @@ static bool drop_answered(struct lw__command *command, const struct lw__reply *r
 static const struct lw__command_type drop_type = {
     put_drop, drop_answered, lw__claim_no_answer, LW__ORDER_KEEP, .one_key = true};
 
-bool lw__claim_moving_release(struct lw__claim *claim, const char *error)
+static bool release(struct lw__claim *claim, const char *error)
 {
     return lw__classify_moving(error) && say(claim, &drop_type);
 }
+
+const struct lw__by_key lw__claim_by_key = {ask, release};

@@ -161,6 +161,45 @@ static void numbers_rise_from_client_to_client(void **state)
     }
 }
 
+/* The slot comes back with a counter that never heard of the last numbers, as from a
+ * replica that had not: to a client which has drawn from it before. */
+static void set_back(int slot, long long by)
+{
+    redisReply *keys;
+
+    cluster_ask_owner(slot);
+    keys = server_command(&stage.server, "CLUSTER GETKEYSINSLOT %d 10", slot);
+    for (size_t i = 0; i < keys->elements; i++) {
+        const char *key = keys->element[i]->str;
+        if (strncmp(key, "lockwire:fence:", strlen("lockwire:fence:")) == 0) {
+            redis_ok("DECRBY %s %lld", key, by);
+            by = 0;
+        }
+    }
+    freeReplyObject(keys);
+    assert_int_equal(by, 0);
+}
+
+static void numbers_rise_although_the_last_ones_are_lost(void **state)
+{
+    struct peer *one;
+    uint64_t last = 0;
+    int home;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    one = client("a");
+    home = cluster_owner(cluster_slot("x"));
+    for (int i = 0; i < 6; i++) {
+        struct hold *A = hold_of(one, "A", "x", &kinds[i / 3], 0);
+        assert_true(A->fence > last);
+        last = A->fence;
+        end(A);
+        cluster_move(cluster_slot("x"), i % 2 ? home : (home + 1) % 3);
+        set_back(cluster_slot("x"), 100);
+    }
+}
+
 /* ---- looked at, broken ---- */
 
 static void it_is_looked_at_and_broken(void **state)
@@ -352,6 +391,37 @@ static void many_names_on_their_way_are_renewed(void **state)
     be_renewed_thrice(peer);
 }
 
+/* Who closes lets go of what it holds, although others wait for that. */
+static void who_closes_lets_go_on_its_way(void **state)
+{
+    struct peer *one, *other;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    other = client("b");
+    for (int i = 0; i < KINDS; i++) {
+        struct hold *A, *B;
+        int slot, to;
+
+        one = client("a");
+        A = hold_of(one, "A", name_at(0, 0), &kinds[i], 0);
+        B = queue_behind(other, "B", A, &kinds[i]);
+        slot = slot_of(A);
+        to = another(A);
+        cluster_begin(slot, to);
+        cluster_carry(slot, to, 1);
+        peer_close(one);
+        UNTIL(one->closed);
+        peer_free(one);
+        cluster_carry(slot, to, -1);
+        cluster_end(slot, to);
+        UNTIL(B->result != PENDING); /* A's lease is as long as this waits */
+        assert_int_equal(B->result, LW_OK);
+        drop(A);
+        end(B);
+    }
+}
+
 /* The last one of those that one grant serves lets go and asks in one command. */
 static void turns_are_taken_on_its_way(void **state)
 {
@@ -394,6 +464,7 @@ int main(void)
         STAGE_TEST(a_semaphore_lets_in_as_many_as_it_has),
         STAGE_TEST(names_in_one_slot_and_in_many_are_renewed),
         STAGE_TEST(numbers_rise_from_client_to_client),
+        STAGE_TEST(numbers_rise_although_the_last_ones_are_lost),
         STAGE_TEST(it_is_looked_at_and_broken),
         STAGE_TEST(what_has_moved_is_followed),
         STAGE_TEST(what_has_moved_and_back_is_handed_over),
@@ -401,6 +472,7 @@ int main(void)
         STAGE_TEST(what_moves_is_renewed_and_released),
         STAGE_TEST(many_names_on_their_way_are_renewed),
         STAGE_TEST(turns_are_taken_on_its_way),
+        STAGE_TEST(who_closes_lets_go_on_its_way),
     };
 
     return STAGE_RUN(tests);
