@@ -10,5 +10,7 @@ extern const struct lw__route_events scene_route_events;
 void note(struct scene *scene, const char *form, ...)
     __attribute__((format(printf, 2, 3)));
 void with_names(const struct scene *scene, const char *text, char *ret, size_t size);
+/* The other way round. */
+void with_addresses(const struct scene *scene, const char *text, char *ret, size_t size);
 void say(struct connection *connection, const char *bytes);
 #endif
