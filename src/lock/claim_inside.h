@@ -16,11 +16,6 @@ void lw__claim_no_answer(struct lw__command *command, const char *why, bool sent
 /* The number may be 0 where none is wanted. */
 void lw__claim_granted(struct lw__claim *claim, uint64_t number, int64_t sent_us);
 
-/* claim_moving.c: the same while its slot is on its way to another node. false: this is
- * no such error, or there is no other way. */
-bool lw__claim_moving_ask(struct lw__claim *claim, const char *error);
-bool lw__claim_moving_release(struct lw__claim *claim, const char *error);
-
 /* claim_put.c: for `put` of the claim's commands. */
 uint32_t lw__claim_ask_lease_ms(struct lw__claim *claim);
 void lw__claim_put_try(struct lw__command *command, struct lw__buffer *out);

@@ -112,7 +112,7 @@ static const struct lw__command_type set_type = {
     put_set, set_answered, lw__claim_no_answer, LW__ORDER_FRESH, .one_key = true};
 
 /* (In a cluster there are no turns, so that there is no token before to let go of.) */
-bool lw__claim_moving_ask(struct lw__claim *claim, const char *error)
+static bool ask(struct lw__claim *claim, const char *error)
 {
     return lw__classify_moving(error) && claim->mode->tries && say(claim, &set_type);
 }
@@ -152,7 +152,9 @@ static bool drop_answered(struct lw__command *command, const struct lw__reply *r
 static const struct lw__command_type drop_type = {
     put_drop, drop_answered, lw__claim_no_answer, LW__ORDER_KEEP, .one_key = true};
 
-bool lw__claim_moving_release(struct lw__claim *claim, const char *error)
+static bool release(struct lw__claim *claim, const char *error)
 {
     return lw__classify_moving(error) && say(claim, &drop_type);
 }
+
+const struct lw__by_key lw__claim_by_key = {ask, release};

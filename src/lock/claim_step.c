@@ -138,6 +138,11 @@ static void try_unanswered(struct lw__command *command, const char *why, bool se
     call_siblings(client, name);
 }
 
+static bool asks_by_key(struct lw__claim *claim, const char *error)
+{
+    return claim->mode->by_key != NULL && claim->mode->by_key->ask(claim, error);
+}
+
 /* Two replies, of SET and of INCR. An error of SET is told once both are in. */
 static bool try_answered(struct lw__command *command, const struct lw__reply *reply)
 {
@@ -168,7 +173,7 @@ static bool try_answered(struct lw__command *command, const struct lw__reply *re
     }
     name = end_try(claim);
     if (set_error[0] != '\0') {
-        if (!lw__claim_moving_ask(claim, set_error)) {
+        if (!asks_by_key(claim, set_error)) {
             lw__claim_server_error(claim, set_error);
         }
     } else {
@@ -254,7 +259,7 @@ static bool acquire_answered(struct lw__command *command, const struct lw__reply
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         const char *text = lw__reply_text(reply, NULL);
 
-        if (!lw__claim_moving_ask(claim, text)) {
+        if (!asks_by_key(claim, text)) {
             lw__claim_server_error(claim, text);
         }
         return true;
@@ -301,7 +306,7 @@ static bool release_answered(struct lw__command *command, const struct lw__reply
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         const char *text = lw__reply_text(reply, NULL);
 
-        if (!lw__claim_moving_release(claim, text)) {
+        if (claim->mode->by_key == NULL || !claim->mode->by_key->release(claim, text)) {
             lw__claim_server_error(claim, text);
         }
         return true;

@@ -28,6 +28,13 @@ struct lw__in_line {
     int64_t (*poll_ms)(const struct lw__claim *claim);
 };
 
+/* What is about the name's key alone, where a node of a cluster said that the slot is on
+ * its way to another one. false: this is no such error. */
+struct lw__by_key {
+    bool (*ask)(struct lw__claim *claim, const char *error);
+    bool (*release)(struct lw__claim *claim, const char *error);
+};
+
 struct lw__mode {
     /* what is said to the server, and how its answers are read */
     void (*encode_acquire)(struct lw__buffer *out, bool eval,
@@ -46,6 +53,7 @@ struct lw__mode {
     /* Who holds, where the caller gave no owner. */
     size_t (*format_owner)(const struct lw__token *token, char ret[LW__TOKEN_SIZE]);
     const struct lw__in_line *in_line; /* NULL: each claim asks for itself */
+    const struct lw__by_key *by_key;   /* NULL: it is for no cluster */
     bool rw;                           /* requests are those of a read-write lock */
     bool fenced;                       /* its grants have numbers */
     bool together; /* handles of one owner hold by one claim (together.c) */

@@ -12,6 +12,8 @@
 
 #define SHORT_WAIT_MS 100 /* longer than a hand-over takes; most will be in vain */
 
+void (*lives_clean)(void);
+
 static long one_life(life_function *live, const char *url, long at, bool always)
 {
     static const char left[] =
@@ -21,6 +23,9 @@ static long one_life(life_function *live, const char *url, long at, bool always)
     long open = allocator_open(), asked;
 
     redis_ok("FLUSHALL");
+    if (lives_clean != NULL) {
+        lives_clean();
+    }
     alarm(STAGE_TEST_S);
     (void)snprintf(test, sizeof(test), "%s %ld", always ? "always" : "once", at);
     stage.test = test;

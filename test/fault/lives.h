@@ -16,6 +16,8 @@
 
 /* With `always` all allocations after that one fail as well. Each `step`-th gets a life.
  */
+/* Called, if not NULL, before each: another server than the stage's is to be emptied. */
+extern void (*lives_clean)(void);
 void lives(life_function *live, const char *url, bool always, long step);
 
 #endif

@@ -11,6 +11,7 @@
  * Happy path: lives(), once for each kind of life and each way to fail.
  */
 #include "allocator.h"
+#include "cluster.h"
 #include "lives.h"
 #include "players.h"
 #include "sentinel.h"
@@ -85,6 +86,47 @@ static void sentinel__all_allocations_fail(void **state)
     live_by_sentinel(true);
 }
 
+/* ---- in a cluster ---- */
+
+static void clean_cluster(void)
+{
+    for (int node = 0; node < cluster_count(); node++) {
+        freeReplyObject(server_command(cluster_server(node), "FLUSHALL"));
+    }
+}
+
+static void live_in_cluster(life_function *life, bool always)
+{
+    cluster_set(3, 0, "");
+    lives_clean = clean_cluster;
+    lives(life, cluster_url(), always, 1);
+    lives_clean = NULL;
+}
+
+static void cluster_mutex__one_allocation_fails(void **state)
+{
+    (void)state;
+    live_in_cluster(life_mutex, false);
+}
+
+static void cluster_mutex__all_allocations_fail(void **state)
+{
+    (void)state;
+    live_in_cluster(life_mutex, true);
+}
+
+static void cluster_readwrite__one_allocation_fails(void **state)
+{
+    (void)state;
+    live_in_cluster(life_readwrite, false);
+}
+
+static void cluster_readwrite__all_allocations_fail(void **state)
+{
+    (void)state;
+    live_in_cluster(life_readwrite, true);
+}
+
 /* ---- a release when there is no memory left at all ----
  * A release that finds none takes the link down, and is sent again on the next one. */
 
@@ -150,6 +192,10 @@ int main(void)
         STAGE_TEST(resolving__all_allocations_fail),
         STAGE_TEST(sentinel__one_allocation_fails),
         STAGE_TEST(sentinel__all_allocations_fail),
+        STAGE_TEST(cluster_mutex__one_allocation_fails),
+        STAGE_TEST(cluster_mutex__all_allocations_fail),
+        STAGE_TEST(cluster_readwrite__one_allocation_fails),
+        STAGE_TEST(cluster_readwrite__all_allocations_fail),
         STAGE_TEST(mutex__one_allocation_fails),
         STAGE_TEST(mutex__all_allocations_fail),
         STAGE_TEST(turns__one_allocation_fails),

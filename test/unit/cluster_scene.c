@@ -216,8 +216,7 @@ static void tell_map(struct connection *connection)
 {
     struct fake *fake = connection->fake;
 
-    assert_true(fake->asked < (int)(sizeof(fake->asked_us) / sizeof(*fake->asked_us)));
-    fake->asked_us[fake->asked++] = lw__now_us();
+    fake->asked++;
     if (fake->raw != NULL) {
         say(connection, fake->raw);
     } else if (fake->in_pieces) {
@@ -684,6 +683,8 @@ void scene_turn(struct scene *scene, int turns, const char *awaited)
     static int64_t begun_s;
     const struct timeval tick = {0, 5000};
     struct event *event = evtimer_new(scene->base, on_tick, NULL);
+    uint64_t refreshes = scene->stats.refreshes;
+    int64_t before_us = lw__now_us();
 
     if (turns == 1) {
         begun_s = real_s();
@@ -694,6 +695,15 @@ void scene_turn(struct scene *scene, int turns, const char *awaited)
     assert_int_equal(evtimer_add(event, &tick), 0);
     assert_true(event_base_loop(scene->base, EVLOOP_ONCE) >= 0);
     event_free(event);
+    if (scene->stats.refreshes > refreshes && scene->stats.refreshes <= 64) {
+        scene->refreshes[refreshes].after_us = before_us;
+        scene->refreshes[refreshes].before_us = lw__now_us();
+    }
+}
+
+int64_t pause_after(const struct scene *scene, int first)
+{
+    return scene->refreshes[first + 1].before_us - scene->refreshes[first].after_us;
 }
 
 void await(struct scene *scene, const char *text)

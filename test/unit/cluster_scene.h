@@ -71,7 +71,6 @@ struct fake {
     const char *raw;                  /* or these bytes; "": nothing */
     bool in_pieces;                   /* or each slot by itself, N1's and N2's in turn */
     int asked, subscribers; /* questions so far; connections that subscribe now */
-    int64_t asked_us[64];   /* when */
     int astray;             /* as many connections are told that it is another server */
     int seeded;             /* the fence, so often */
     struct answer answers[ANSWERS];
@@ -100,6 +99,9 @@ struct scene {
     struct lw__log log;
     struct lw__random random;
     struct lw_stats stats;
+    struct {
+        int64_t after_us, before_us;
+    } refreshes[64]; /* when each question was begun: between these */
     struct lw__url_host seeds[SEEDS];
     char seed_names[SEEDS][64];
     struct lw__route_options options; /* to be changed before the start */
@@ -156,6 +158,8 @@ void await(struct scene *scene, const char *text);
         }                                                                                \
     } while (0)
 void scene_turn(struct scene *scene, int turns, const char *awaited);
+/* How long after the question `first` the one behind it was begun, at the most. */
+int64_t pause_after(const struct scene *scene, int first);
 /* So long nothing new comes into the trace. */
 void nothing_for(struct scene *scene, int ms);
 #endif
