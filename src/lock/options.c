@@ -112,8 +112,8 @@ static int check_tls(struct lw_client *client)
 
     if (!client->url.tls && tls_option(o) != NULL) {
         lw__options_explain(client,
-                            "%s needs a URL that begins with rediss:// or "
-                            "rediss-sentinel://",
+                            "%s needs a URL that begins with rediss://, "
+                            "rediss-sentinel:// or rediss-cluster://",
                             tls_option(o));
     } else if (o->tls_key != NULL && o->tls_cert == NULL) {
         lw__options_explain(client, "tls_key is given without tls_cert");

@@ -227,7 +227,7 @@ static bool redirect(struct lw__node *node, struct lw__command *command,
 {
     struct lw__request *r = &command->request;
 
-    if (!node->options.clustered || command->type->stays) {
+    if (command->type->stays) {
         return false;
     }
     if (!r->heard && is_redirect(command, reply, &node->redirect)) {
@@ -241,8 +241,12 @@ static bool redirect(struct lw__node *node, struct lw__command *command,
     return r->redirected;
 }
 
-static void note_unsettled(struct lw__node *node, const char *error)
+/* The connection is of no use, or the map: nobody asks for an answer to tell so. */
+static void note_error(struct lw__node *node, const char *error)
 {
+    if (lw__classify(error) == LW__ERR_LINK) {
+        lw__node_distrust(node, error);
+    }
     if (node->options.clustered && lw__classify_unsettled(error)) {
         node->events->unsettled(node->arg, node, error);
     }
@@ -254,16 +258,15 @@ static void replied(struct lw__request *request, const struct lw__reply *reply)
     struct lw__node *node = lw__node_of(command);
 
     lw__node_make_room(node);
-    if (is_preface(command) || redirect(node, command, reply) ||
-        send_text_instead(node, command, reply)) {
+    if (node->options.clustered &&
+        (is_preface(command) || redirect(node, command, reply))) {
+        return;
+    }
+    if (send_text_instead(node, command, reply)) {
         return;
     }
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        note_unsettled(node, lw__reply_text(reply, NULL));
-    }
-    if (lw__reply_type(reply) == LW__REPLY_ERROR &&
-        lw__classify(lw__reply_text(reply, NULL)) == LW__ERR_LINK) {
-        lw__node_distrust(node, lw__reply_text(reply, NULL));
+        note_error(node, lw__reply_text(reply, NULL));
     }
     if (!command->type->answer(command, reply)) {
         const char *why = "the server answered what no server can answer";
