@@ -15,7 +15,8 @@ struct lw__tls_explain {
     size_t size;
 };
 
-/* Reads them, all of them anew. 0, LW_EINVAL, LW_ENOMEM: told. */
+/* Reads them anew, but for whom to trust where that has not changed (tls_trust.h). 0,
+ * LW_EINVAL, LW_ENOMEM: told. */
 int lw__tls_files_read(const struct lw__tls_options *options,
                        struct lw__tls_explain explain, SSL_CTX **ret);
 

@@ -7,11 +7,9 @@ const char *const usage_names[SUBCOMMANDS] = {
 
 static const char *const synopses[SUBCOMMANDS] = {
     [RUN] = "lockwire run NAME [OPTION...] -- COMMAND [ARG...]",
-    [STATUS] = "lockwire status NAME [--json] [--redis URL] [--password-file FILE]",
-    [BREAK] = ("lockwire break NAME [--token TOKEN] [--foreign] [--redis URL] "
-               "[--password-file FILE]"),
-    [WATCH] =
-        "lockwire watch NAME [--interval TIME] [--redis URL] [--password-file FILE]",
+    [STATUS] = "lockwire status NAME [--json] [OPTION...]",
+    [BREAK] = "lockwire break NAME [--token TOKEN] [--foreign] [OPTION...]",
+    [WATCH] = "lockwire watch NAME [--interval TIME] [OPTION...]",
 };
 
 static const char about[] =
