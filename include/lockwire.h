@@ -214,7 +214,8 @@ struct lw_client_options {
     int db;
     /* CLIENT SETNAME: 1 to 128 printable bytes without spaces. Default "lockwire". */
     const char *client_name;
-    /* 5000: name resolution, connecting and AUTH together. */
+    /* 5000: name resolution, connecting and AUTH together; with sentinels what they are
+     * asked before is a part of it, up to its half. */
     uint32_t connect_timeout_ms;
     /* 5000: for the oldest unanswered command; after it the client connects anew. */
     uint32_t request_timeout_ms;
@@ -241,10 +242,11 @@ struct lw_client_options {
      * where, when they return a negative value. Must live as long as the client. */
     char *errbuf;
     size_t errbuf_size;
-    /* With rediss://, and only there: PEM files, read by lw_client_new and again by each
-     * connection, so that they may be renewed meanwhile; one that is of no use by then is
-     * a failed attempt, told by `link`. The server's certificate is always verified, with
-     * its name, which must be one of its alternative names: a common name is none.
+    /* With rediss:// and rediss-sentinel://, and only there: PEM files, read by
+     * lw_client_new and again by each connection, so that they may be renewed meanwhile;
+     * one that is of no use by then is a failed attempt, told by `link`. The server's
+     * certificate is always verified, with its name, which must be one of its alternative
+     * names: a common name is none.
      *
      * Whom to trust: a file of certificates, which is read again if it has changed, or a
      * folder of them, by OpenSSL's hashes. Default: the system's. */
@@ -253,16 +255,22 @@ struct lw_client_options {
      * or neither (the default). */
     const char *tls_cert, *tls_key;
     /* What the server's certificate must be for, and, if it is a name, what the server is
-     * asked for (SNI). Default: the URL's host. */
+     * asked for (SNI). Default: the URL's host. With rediss-sentinel:// it is the same
+     * one for all sentinels and servers; by default each is verified as what the URL
+     * lists or a sentinel calls it: an address, unless they announce names. */
     const char *tls_server_name;
     /* In place of a user name and password here and in the URL: with either of them it is
      * LW_EINVAL, since one would be ignored. */
     lw_credentials_cb *credentials;
+    /* With redis-sentinel:// and rediss-sentinel://, and only there: what the sentinels
+     * themselves are logged in to with; a user name needs the password. Default: nothing;
+     * the user and password above, and `credentials`, are the servers'. */
+    const char *sentinel_username, *sentinel_password;
 };
 #define LW_CLIENT_OPTIONS_INIT                                                           \
     {                                                                                    \
         sizeof(struct lw_client_options), NULL, NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0,   \
-            NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL                   \
+            NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL       \
     }
 
 /* Options of one acquisition; the same rules as above. */
@@ -330,13 +338,27 @@ struct lw_stats {
     /* Of the same: bucket i counts waits of up to 2^i ms (0: up to 1 ms), the last one
      * all that were longer. */
     uint64_t wait_histogram[LW_WAIT_BUCKETS];
+    uint64_t failovers; /* how often sentinels named another master than before */
 };
 #define LW_STATS_INIT                                                                    \
     {                                                                                    \
         sizeof(struct lw_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,   \
-        {                                                                                \
-            0                                                                            \
-        }                                                                                \
+            {0}, 0                                                                       \
+    }
+
+/* The master that a client follows. The arrays keep their sizes for ever. */
+struct lw_master {
+    size_t size;
+    char service[129]; /* as the URL names it */
+    char host[254];    /* a name or an address, as the sentinels say */
+    uint16_t port;
+    /* For how long it has been the master, in ms, as the sentinel says that is believed;
+     * -1: it does not say. A sentinel counts from the switch, or from its own start. */
+    int64_t for_ms;
+};
+#define LW_MASTER_INIT                                                                   \
+    {                                                                                    \
+        sizeof(struct lw_master), "", "", 0, 0                                           \
     }
 
 #if defined(__GNUC__) && !defined(LW_PUBLIC)
@@ -351,6 +373,19 @@ struct lw_stats {
  * without a password needs that of the options). Returns at once; connecting goes on in
  * the loop, and again after every loss of the connection, with exponential backoff.
  * `base` and options->errbuf must outlive the client.
+ *
+ * redis-sentinel://[[user][:password]@]host[:port][,host[:port]...]/service[/db]: of the
+ * master that 1 to 16 sentinels (26379) have for this service, and that calls itself so;
+ * further sentinels are learnt from them. It is followed: when they name another one,
+ * both connections go there at once, every hold is verified, every waiter asks with its
+ * old place. What the new master never heard of is lost: a hold with LW_ENOTHELD as soon
+ * as that shows; until its deadline two may hold. The same goes while two servers call
+ * themselves master. Fencing tokens tell such holders apart, and still grow unless the
+ * new master's clock is behind the old one's. The link callback is told of a master that
+ * was left (`why` names both) and, while there is none to be had, of what each sentinel
+ * said to that; while no sentinel answers, a connection to the master stays.
+ *
+ * rediss:// and rediss-sentinel://: the same by TLS, the sentinels too.
  * LW_EINVAL (bad URL or option: errbuf says which), LW_ENOMEM.
  */
 LW_PUBLIC int lw_client_new(struct event_base *base, const char *url,
@@ -367,6 +402,12 @@ LW_PUBLIC int lw_client_close(struct lw_client *client, lw_close_cb *done, void 
 LW_PUBLIC void lw_client_free(struct lw_client *client);
 /* Fills `ret`, whose size field must be set (LW_STATS_INIT). LW_EINVAL. */
 LW_PUBLIC int lw_client_stats(const struct lw_client *client, struct lw_stats *ret);
+/*
+ * Which master is followed now, whether it can be reached or not: no I/O. Fills `ret`,
+ * whose size field must be set (LW_MASTER_INIT). LW_ECONN: no sentinel has led to any so
+ * far; LW_EINVAL: the URL names no service, or `ret` has no size; LW_ECLOSED.
+ */
+LW_PUBLIC int lw_client_master(const struct lw_client *client, struct lw_master *ret);
 
 /*
  * Asks for the lock `name`: 1 to 512 bytes, none below 0x20 or 0x7f; not starting with

@@ -26,6 +26,7 @@ class Subject:
         self.contended_only = facts.get("contended", False)
         self.compares = facts.get("compares", False)  # needs a server that does so itself
         self.workloads = facts.get("workloads", "UDLN")
+        self.sentinel = facts.get("sentinel", "all its defaults")  # how it is set up for F
         self.key = facts.get("key", "{name}")
         self.polls_ms = facts.get("polls_ms", 0)  # 0: it is told
         self.rounds = facts.get("rounds", False)  # of N: in the rhythm of a clock
@@ -74,7 +75,7 @@ def _own(build):
     for label, variant, workloads, note in own:
         yield Subject("lockwire", "lockwire", label,
                       [lockwire, "WORKLOAD"] + (["--variant", variant] if variant else []),
-                      workloads=workloads + ("HX" if label == "default" else ""), note=note,
+                      workloads=workloads + ("HXF" if label == "default" else ""), note=note,
                       renews_at=1 / 3)
     yield Subject("lockwire", "lockwire", "first", [lockwire, "WORKLOAD"], workloads="N",
                   note="default, each release the first of its name", rounds=True)

@@ -54,19 +54,24 @@ def _free_port():
 
 
 class Server:
-    def __init__(self, under=(), tls=False):
-        """`under`: a command that runs it, valgrind for instance. `tls`: on its TCP port."""
-        self.tls = tls
+    def __init__(self, under=(), tls=False, more=(), port=None):
+        """`under`: a command that runs it, valgrind for instance. `tls`: on its TCP port.
+        `more` of its options."""
+        self.tls, self.more = tls, more
         self.directory = tempfile.mkdtemp(prefix="lockwire-bench-")
         self.path = os.path.join(self.directory, "redis")
-        self.port = _free_port()
+        self.log_path = os.path.join(self.directory, "log")
+        self.port = port or _free_port()
         self.process = subprocess.Popen(
-            [*under, _program, *self._listening(), "--bind", "127.0.0.1",
-             "--unixsocket", self.path, "--save", "", "--appendonly", "no",
-             "--maxclients", "15000", "--tcp-backlog", "4096", "--dir", self.directory,
-             "--logfile", os.path.join(self.directory, "log")],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            [*under, _program, *self._arguments()], stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL)
         self.link = self._connect()
+
+    def _arguments(self):
+        return [*self._listening(), "--bind", "127.0.0.1", "--unixsocket", self.path,
+                "--save", "", "--appendonly", "no", "--maxclients", "15000",
+                "--tcp-backlog", "4096", "--dir", self.directory,
+                "--logfile", self.log_path, *self.more]
 
     def _listening(self):
         if not self.tls:
@@ -88,7 +93,7 @@ class Server:
 
     def _log(self):
         try:
-            with open(os.path.join(self.directory, "log")) as file:
+            with open(self.log_path) as file:
                 return file.read()[-500:]
         except OSError:
             return "no log"

@@ -4,6 +4,7 @@ callgrind. Both from two runs of different length, so that what happens once is 
 not know what they are compared with.
 
 Happy path: allocations(program), instructions(program)."""
+import contextlib
 import json
 import os
 import re
@@ -59,19 +60,26 @@ def _costs(path):
     return total, ours
 
 
-def _callgrind(program, kind, pairs):
-    with Server() as server, tempfile.TemporaryDirectory() as folder:
+@contextlib.contextmanager
+def _alone():
+    with Server() as server:
+        yield server.url(True)
+
+
+def _callgrind(program, kind, pairs, place):
+    with place() as url, tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "out")
         _run(["valgrind", "--tool=callgrind", "--callgrind-out-file=" + path, program, kind,
-              server.url(True), str(pairs)])
+              url, str(pairs)])
         return _costs(path)
 
 
-def instructions(program):
-    """Per pair in the client: {kind: {all, ours}}."""
+def instructions(program, place=_alone):
+    """Per pair in the client: {kind: {all, ours}}. `place` gives a URL with no keys behind
+    it, for a `with`: by default of a server of its own."""
     found = {}
     for kind in KINDS:
-        few, many = _callgrind(program, kind, FEW), _callgrind(program, kind, MANY)
+        few, many = (_callgrind(program, kind, pairs, place) for pairs in (FEW, MANY))
         per_pair = [(b - a) / (MANY - FEW) for a, b in zip(few, many)]
         found[kind] = {"all": round(per_pair[0]), "ours": round(per_pair[1])}
     return found

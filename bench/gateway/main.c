@@ -7,6 +7,9 @@
  *     GET  /healthz                 200, or 503 and why
  *     GET  /metrics                 Prometheus' text format
  *
+ * Where sentinels name another master, nobody has to be told: who waits goes on waiting,
+ * who asks once is answered 503 with Retry-After until the link is up again.
+ *
  * Happy path: options, lw_client_new, the listener, event_base_dispatch; SIGTERM: no new
  * connections, those who wait get 503, those who work finish, lw_client_close, the end.
  */
@@ -14,6 +17,7 @@
 #include "options.h"
 
 #include "lockwire.h"
+#include "password.h"
 
 #include <errno.h>
 #include <event2/buffer.h>
@@ -199,10 +203,28 @@ static int open_files(struct gateway *gateway, const struct options *options)
                : 0;
 }
 
+/* NULL where no file was given. 0; else all has been said. */
+static int read_password(const char *option, const char *file,
+                         char password[PASSWORD_MAX + 1], const char **ret)
+{
+    int code = file != NULL ? password_read(option, file, password) : 0;
+
+    *ret = file != NULL ? password : NULL;
+    return code;
+}
+
 static int connect_to_redis(struct gateway *gateway, const struct options *options)
 {
     struct lw_client_options client = LW_CLIENT_OPTIONS_INIT;
+    char password[PASSWORD_MAX + 1] = "", sentinel_password[PASSWORD_MAX + 1] = "";
     int error;
+
+    if (read_password("--password-file", options->password_file, password,
+                      &client.password) != 0 ||
+        read_password("--sentinel-password-file", options->sentinel_password_file,
+                      sentinel_password, &client.sentinel_password) != 0) {
+        return -1;
+    }
 
     (void)snprintf(gateway->why_down, sizeof(gateway->why_down), "not connected yet");
     client.client_name = "gateway";
@@ -211,7 +233,10 @@ static int connect_to_redis(struct gateway *gateway, const struct options *optio
     client.arg = gateway;
     client.errbuf = gateway->error;
     client.errbuf_size = sizeof(gateway->error);
+    client.sentinel_username = options->sentinel_user;
     error = lw_client_new(gateway->base, options->url, &client, &gateway->client);
+    password_wipe(password);
+    password_wipe(sentinel_password);
     if (error < 0) {
         say("%s", *gateway->error ? gateway->error : lw_strerror(error));
     }

@@ -43,6 +43,7 @@ static const struct metric {
     COUNTER(commands, "Commands sent to Redis."),
     COUNTER(resent, "Commands sent again after an unknown outcome."),
     COUNTER(reconnects, "Connections made after the first."),
+    COUNTER(failovers, "How often sentinels named another master than before."),
 #undef GAUGE
 #undef COUNTER
 };
@@ -87,6 +88,32 @@ static void add_histogram(struct evbuffer *out, const struct lw_stats *stats)
                         name, count, name, (double)stats->wait_us / 1e6, name, count);
 }
 
+/* Its name stands in a label, since it is no number; none where there are no sentinels.
+ */
+static void add_master(struct evbuffer *out, const struct gateway *gateway)
+{
+    struct lw_master master = LW_MASTER_INIT;
+    char service[sizeof(master.service)];
+
+    if (lw_client_master(gateway->client, &master) < 0) {
+        return;
+    }
+    evbuffer_add_printf(
+        out,
+        "# HELP lockwire_master_info The master that sentinels name.\n"
+        "# TYPE lockwire_master_info gauge\n"
+        "lockwire_master_info{service=\"%s\",host=\"%s\",port=\"%u\"} 1\n",
+        json_safe(service, sizeof(service), master.service), master.host,
+        (unsigned)master.port);
+    if (master.for_ms >= 0) {
+        evbuffer_add_printf(out,
+                            "# HELP lockwire_master_seconds Since it became the master.\n"
+                            "# TYPE lockwire_master_seconds gauge\n"
+                            "lockwire_master_seconds %.3f\n",
+                            (double)master.for_ms / 1000);
+    }
+}
+
 static void add_own(struct evbuffer *out, const struct gateway *gateway)
 {
     evbuffer_add_printf(out,
@@ -112,6 +139,7 @@ void metrics_reply(struct gateway *gateway, struct evhttp_request *http)
     } else {
         add_metrics(out, &stats);
         add_histogram(out, &stats);
+        add_master(out, gateway);
         add_own(out, gateway);
         evhttp_add_header(evhttp_request_get_output_headers(http), "Content-Type",
                           "text/plain; version=0.0.4");

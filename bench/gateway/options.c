@@ -24,7 +24,12 @@ static const char usage[] =
     "  --grants FILE       where every grant of a lock is noted, for checking\n"
     "  --listen HOST:PORT  numeric (127.0.0.1:8080); port 0: any free one\n"
     "  --port-file FILE    where the port is written once connections are accepted\n"
-    "  --redis URL         ($LOCKWIRE_URL, else redis://localhost)\n"
+    "  --redis URL         ($LOCKWIRE_URL, else redis://localhost); or sentinels:\n"
+    "                      redis-sentinel://host[:port][,host[:port]...]/service\n"
+    "  --password-file FILE\n"
+    "                      whose first line is the server's password\n"
+    "  --sentinel-user NAME, --sentinel-password-file FILE\n"
+    "                      what the sentinels themselves are logged in to with\n"
     "  --work TIME         how long giving a gift takes (20ms)\n"
     "  --lease TIME        of the locks (30s)\n"
     "  --idle TIME         after which a connection without a request ends (60s)\n"
@@ -88,6 +93,15 @@ static bool parse_option(int option, struct options *options)
     case 'r':
         options->url = optarg;
         return true;
+    case 'P':
+        options->password_file = optarg;
+        return true;
+    case 'u':
+        options->sentinel_user = optarg;
+        return true;
+    case 'R':
+        options->sentinel_password_file = optarg;
+        return true;
     case 'w':
         return parse_time("work", optarg, &options->work_ms);
     case 'e':
@@ -107,17 +121,21 @@ static bool parse_option(int option, struct options *options)
 
 int options_parse(int argc, char **argv, struct options *options)
 {
-    static const struct option known[] = {{"ledger", required_argument, NULL, 'l'},
-                                          {"grants", required_argument, NULL, 'g'},
-                                          {"listen", required_argument, NULL, 'a'},
-                                          {"port-file", required_argument, NULL, 'p'},
-                                          {"redis", required_argument, NULL, 'r'},
-                                          {"work", required_argument, NULL, 'w'},
-                                          {"lease", required_argument, NULL, 'e'},
-                                          {"idle", required_argument, NULL, 'i'},
-                                          {"unlocked", no_argument, NULL, 'U'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option known[] = {
+        {"ledger", required_argument, NULL, 'l'},
+        {"grants", required_argument, NULL, 'g'},
+        {"listen", required_argument, NULL, 'a'},
+        {"port-file", required_argument, NULL, 'p'},
+        {"redis", required_argument, NULL, 'r'},
+        {"password-file", required_argument, NULL, 'P'},
+        {"sentinel-user", required_argument, NULL, 'u'},
+        {"sentinel-password-file", required_argument, NULL, 'R'},
+        {"work", required_argument, NULL, 'w'},
+        {"lease", required_argument, NULL, 'e'},
+        {"idle", required_argument, NULL, 'i'},
+        {"unlocked", no_argument, NULL, 'U'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0}};
     const char *url = getenv("LOCKWIRE_URL");
     int option;
 

@@ -11,6 +11,8 @@
 
 struct options {
     const char *ledger, *grants, *port_file, *url;
+    const char *password_file;                          /* or NULL */
+    const char *sentinel_user, *sentinel_password_file; /* the sentinels' own, or NULL */
     char host[64];
     uint16_t port;
     int64_t work_ms, lease_ms, idle_ms;

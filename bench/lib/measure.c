@@ -154,9 +154,9 @@ void measure_options(int argc, char **argv, const char *variants,
 
     *ret = (struct measure_options){
         .name = "bench", .variant = "", .slots = 1, .seconds = 1, .lease_ms = 30000};
-    if (argc < 2 || strlen(argv[1]) != 1 || strchr("UDLNHX", argv[1][0]) == NULL) {
+    if (argc < 2 || strlen(argv[1]) != 1 || strchr("UDLNHXF", argv[1][0]) == NULL) {
         (void)fprintf(stderr,
-                      "usage: %s U|D|L|N|H|X --url URL [--slots N] [--seconds S] "
+                      "usage: %s U|D|L|N|H|X|F --url URL [--slots N] [--seconds S] "
                       "[--name KEY] [--variant V] [--lease-ms MS] [--hold-us US] "
                       "[--pause-us US] [--round-us US] [--rows FILE] [--tls-ca FILE]\n"
                       "variants: %s\n",

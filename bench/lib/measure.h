@@ -3,9 +3,9 @@
  * What every C program of the bench shares: its command line, its start together with
  * others, the rows of what happened, its last line. Must not know Redis or any lock.
  *
- *     PROGRAM U|D|L|N|H|X --url URL [--slots N] [--seconds S] [--name KEY] [--variant V]
- *             [--lease-ms MS] [--hold-us US] [--pause-us US] [--round-us US]
- *             [--rows FILE] [--tls-ca FILE]
+ *     PROGRAM U|D|L|N|H|X|F --url URL [--slots N] [--seconds S] [--name KEY]
+ *             [--variant V] [--lease-ms MS] [--hold-us US] [--pause-us US]
+ *             [--round-us US] [--rows FILE] [--tls-ca FILE]
  *
  * Happy path: measure_options, measure_start (says "ready" and waits for a line),
  * measure_row for each grant, measure_finish.

@@ -24,11 +24,15 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
     struct subject *subject = arg;
 
     (void)client;
-    if (!up) {
+    if (up && !subject->connected) {
+        subject->connected = true;
+        event_base_loopbreak(subject->base);
+    } else if (!up) {
         (void)fprintf(stderr, "bench: the link is down: %s\n", why);
-        exit(1);
+        if (subject->options->workload != 'F') {
+            exit(1);
+        }
     }
-    event_base_loopbreak(subject->base);
 }
 
 static void on_log(int level, const char *message, void *arg)
@@ -131,6 +135,8 @@ int main(int argc, char **argv)
     subject_open(&subject, base, &options);
     if (strchr("HX", options.workload) != NULL) {
         subject_hold(&subject);
+    } else if (options.workload == 'F') {
+        subject_fail_over(&subject);
     } else {
         errors = subject_loop(&subject);
     }

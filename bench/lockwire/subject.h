@@ -17,6 +17,7 @@ struct subject {
     struct lw_client *client;
     const struct measure_options *options;
     struct lw_acquire_options acquire;
+    bool connected;    /* it has been */
     uint64_t commands; /* that the client sent while it was measured */
 };
 
@@ -36,4 +37,6 @@ void subject_run_until_told(struct subject *subject);
 uint64_t subject_loop(struct subject *subject);
 /* H, X; returns when told to. */
 void subject_hold(struct subject *subject);
+/* F; returns when told to. */
+void subject_fail_over(struct subject *subject);
 #endif

@@ -4,6 +4,8 @@
  * be in it. */
 #include "base/url.h"
 
+#include "base/check.h"
+#include "base/told.h"
 #include "lockwire.h"
 
 #include <arpa/inet.h>
@@ -168,8 +170,8 @@ static bool check_host(const char *host, bool bracketed, struct explain *why)
     if (host[0] == '\0') {
         return invalid(why, "the host is missing");
     }
-    if (strlen(host) > 253) {
-        return invalid(why, "the host is longer than 253 bytes");
+    if (strlen(host) >= LW__HOST_SIZE) {
+        return invalid(why, "the host is longer than %d bytes", LW__HOST_SIZE - 1);
     }
     if (!bracketed) {
         size_t good = strspn(host, legal);
@@ -188,7 +190,7 @@ static bool check_host(const char *host, bool bracketed, struct explain *why)
     return invalid(why, "host \"[%.46s]\" is not an IPv6 address", host);
 }
 
-static bool parse_port(struct span rest, struct lw__url *url, struct explain *why)
+static bool parse_port(struct span rest, uint16_t *ret, struct explain *why)
 {
     struct span port;
     int64_t value;
@@ -206,12 +208,12 @@ static bool parse_port(struct span rest, struct lw__url *url, struct explain *wh
         return invalid(why, "port \"%.*s\" is not between 1 and 65535", shown(port),
                        port.start);
     }
-    url->port = (uint16_t)value;
+    *ret = (uint16_t)value;
     return true;
 }
 
 /* host[:port], [v6][:port] */
-static bool parse_host(struct span span, struct lw__url *url, struct explain *why)
+static bool parse_host(struct span span, char **host, uint16_t *port, struct explain *why)
 {
     const char *end = span.start + span.length;
     bool bracketed = span.length > 0 && span.start[0] == '[';
@@ -227,43 +229,123 @@ static bool parse_host(struct span span, struct lw__url *url, struct explain *wh
     }
     return decode(bracketed ? span_between(span.start + 1, close)
                             : span_between(span.start, stop),
-                  "host", why, &url->host) &&
-           check_host(url->host, bracketed, why) &&
-           parse_port(span_between(stop, end), url, why);
+                  "host", why, host) &&
+           check_host(*host, bracketed, why) &&
+           parse_port(span_between(stop, end), port, why);
 }
 
-static bool parse_redis(const char *text, struct lw__url *url, struct explain *why)
+/* Before the host or hosts: [user[:password]@]. What is left of `text` is `authority`,
+ * and the rest from the first "/", "?" or "#" on. */
+static bool parse_authority(const char *text, struct lw__url *url, struct span *authority,
+                            const char **rest, struct explain *why)
 {
-    struct span authority = {text, strcspn(text, "/?#")};
-    const char *rest = text + authority.length;
     const char *at = NULL;
 
-    if (strchr(rest, '@') != NULL) {
+    *authority = (struct span){text, strcspn(text, "/?#")};
+    *rest = text + authority->length;
+    if (strchr(*rest, '@') != NULL) {
         return invalid(why,
                        "an \"@\" after the host: \"/\", \"?\", \"#\" and \"@\" in user "
                        "and password are written %%2F, %%3F, %%23 and %%40");
     }
-    for (size_t i = 0; i < authority.length; i++) {
+    for (size_t i = 0; i < authority->length; i++) {
         at = text[i] == '@' ? text + i : at; /* the last one */
     }
-    if (at != NULL) {
-        if (!parse_user(span_between(text, at), url, why)) {
-            return false;
-        }
-        authority = span_between(at + 1, rest);
+    if (at == NULL) {
+        return true;
     }
+    *authority = span_between(at + 1, *rest);
+    return parse_user(span_between(text, at), url, why);
+}
+
+static bool no_query(const char *rest, const char *after, struct explain *why)
+{
+    const char *found = strpbrk(rest, "?#");
+
+    return found == NULL || invalid(why, "\"%c\" after %s is not allowed", *found, after);
+}
+
+static bool parse_redis(const char *text, struct lw__url *url, struct explain *why)
+{
+    struct span authority;
+    const char *rest;
+
     url->port = 6379;
-    if (!parse_host(authority, url, why)) {
+    if (!parse_authority(text, url, &authority, &rest, why) ||
+        !parse_host(authority, &url->host, &url->port, why) ||
+        !no_query(rest, "the host or database", why)) {
         return false;
-    }
-    if (strpbrk(rest, "?#") != NULL) {
-        return invalid(why, "\"%c\" after the host or database is not allowed",
-                       *strpbrk(rest, "?#"));
     }
     if (rest[0] == '/' && rest[1] != '\0') {
         return parse_db((struct span){rest + 1, strlen(rest + 1)}, url, why);
     }
     return true;
+}
+
+/* A further one of the list; of several, which it is goes with what is wrong. */
+static bool parse_listed(struct span span, bool alone, struct lw__url *url,
+                         struct explain *why)
+{
+    struct lw__url_host *host = &url->hosts[url->host_count++];
+    char text[LW__WHY] = "";
+    struct explain own = {.text = text, .size = sizeof(text)};
+
+    host->port = 26379;
+    if (parse_host(span, &host->name, &host->port, alone ? why : &own)) {
+        return true;
+    }
+    if (!alone) {
+        (void)invalid(why, "host %zu of the list: %s", url->host_count, text);
+        why->status = own.status;
+    }
+    return false;
+}
+
+/* host[:port][,host[:port]...] */
+static bool parse_hosts(struct span span, struct lw__url *url, struct explain *why)
+{
+    const char *end = span.start + span.length, *comma;
+    bool alone = span_find(span, ',') == NULL;
+
+    do {
+        if (url->host_count == LW__URL_HOSTS) {
+            return invalid(why, "more than %d hosts are listed", LW__URL_HOSTS);
+        }
+        comma = span_find(span, ',');
+        if (!parse_listed(span_between(span.start, comma != NULL ? comma : end), alone,
+                          url, why)) {
+            return false;
+        }
+        span = comma != NULL ? span_between(comma + 1, end) : span;
+    } while (comma != NULL);
+    return true;
+}
+
+static bool parse_sentinel(const char *text, struct lw__url *url, struct explain *why)
+{
+    struct span authority, service;
+    const char *rest, *db;
+
+    if (!parse_authority(text, url, &authority, &rest, why) ||
+        !parse_hosts(authority, url, why) ||
+        !no_query(rest, "the hosts, service or database", why)) {
+        return false;
+    }
+    service = (struct span){rest + (*rest == '/'), strcspn(rest + (*rest == '/'), "/")};
+    if (service.length == 0) {
+        return invalid(why, "the service is missing: after the hosts must follow \"/\" "
+                            "and the name that sentinels have for their master");
+    }
+    if (!decode(service, "service", why, &url->service)) {
+        return false;
+    }
+    if (lw__check_word(url->service, "service", why->text, why->size) != NULL) {
+        why->status = LW_EINVAL;
+        return false;
+    }
+    db = service.start + service.length;
+    return db[0] == '\0' || db[1] == '\0' ||
+           parse_db((struct span){db + 1, strlen(db + 1)}, url, why);
 }
 
 static bool parse_unix(const char *text, struct lw__url *url, struct explain *why)
@@ -292,26 +374,56 @@ static bool parse_unix(const char *text, struct lw__url *url, struct explain *wh
     return parse_db((struct span){query + 4, strlen(query + 4)}, url, why);
 }
 
+static const struct scheme {
+    const char *text;
+    bool (*parse)(const char *text, struct lw__url *url, struct explain *why);
+    bool tls;
+} schemes[] = {
+    {"redis://", parse_redis, false},
+    {"rediss://", parse_redis, true},
+    {"redis-sentinel://", parse_sentinel, false},
+    {"rediss-sentinel://", parse_sentinel, true},
+    {"unix://", parse_unix, false},
+};
+
+/* NULL, and why. */
+static const struct scheme *find_scheme(const char *text, struct explain *why)
+{
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(*schemes); i++) {
+        const struct scheme *scheme = &schemes[i];
+        const char *rest = text + strlen(scheme->text);
+
+        if (strncasecmp(text, scheme->text, strlen(scheme->text)) != 0) {
+            continue;
+        }
+        if (scheme->parse != parse_unix && strstr(rest, "://") != NULL) {
+            (void)invalid(why, "\"://\" stands there twice: one scheme comes first, "
+                               "for all hosts");
+            return NULL;
+        }
+        return scheme;
+    }
+    (void)invalid(why, "the URL begins with none of redis://, rediss://, "
+                       "redis-sentinel://, rediss-sentinel:// and unix://");
+    return NULL;
+}
+
 int lw__url_parse(const char *text, struct lw__url *ret, char *why_text, size_t why_size)
 {
     struct explain why = {.text = why_text, .size = why_size};
     struct lw__url url = {.db = -1};
-    bool good;
+    const struct scheme *scheme = NULL;
 
     if (text == NULL) {
-        good = invalid(&why, "the URL is NULL");
-    } else if (strncasecmp(text, "redis://", 8) == 0) {
-        good = parse_redis(text + 8, &url, &why);
-    } else if (strncasecmp(text, "rediss://", 9) == 0) {
-        url.tls = true;
-        good = parse_redis(text + 9, &url, &why);
-    } else if (strncasecmp(text, "unix://", 7) == 0) {
-        good = parse_unix(text + 7, &url, &why);
+        (void)invalid(&why, "the URL is NULL");
     } else {
-        good =
-            invalid(&why, "the URL begins with none of redis://, rediss:// and unix://");
+        scheme = find_scheme(text, &why);
     }
-    if (good) {
+    if (scheme == NULL) {
+        return why.status;
+    }
+    url.tls = scheme->tls;
+    if (scheme->parse(text + strlen(scheme->text), &url, &why)) {
         *ret = url;
     } else {
         lw__url_clear(&url);
@@ -325,5 +437,9 @@ void lw__url_clear(struct lw__url *url)
     free(url->path);
     free(url->username);
     free(url->password);
+    free(url->service);
+    for (size_t i = 0; i < url->host_count; i++) {
+        free(url->hosts[i].name);
+    }
     *url = (struct lw__url){.db = -1};
 }

@@ -79,12 +79,18 @@ static int start_node(struct lw_client *client)
         .access.username = o->username,
         .access.password = o->password,
         .access.client_name = o->client_name,
+        .access.secure = client->url.tls,
         .access.tls = client->tls,
         .access.db = o->db,
         .access.connect_timeout_ms = o->connect_timeout_ms,
         .access.request_timeout_ms = o->request_timeout_ms,
         .access.backoff_min_ms = o->backoff_min_ms,
         .access.backoff_max_ms = o->backoff_max_ms,
+        .sentinel.service = client->url.service,
+        .sentinel.hosts = client->url.hosts,
+        .sentinel.host_count = client->url.host_count,
+        .sentinel.username = o->sentinel_username,
+        .sentinel.password = o->sentinel_password,
         .uuid = client->uuid,
         .max_inflight = o->max_inflight,
         .stats = &client->stats,
@@ -211,4 +217,22 @@ int lw_client_stats(const struct lw_client *client, struct lw_stats *ret)
     bool given = lw__sized_give(ret, ret->size, &client->stats, sizeof(client->stats));
 
     return given ? 0 : LW_EINVAL;
+}
+
+int lw_client_master(const struct lw_client *client, struct lw_master *ret)
+{
+    struct lw_master master = LW_MASTER_INIT;
+    int status;
+
+    if (ret->size < sizeof(ret->size)) {
+        return LW_EINVAL;
+    }
+    if (client->closing || lw__forked_is_child(&client->forked)) {
+        return LW_ECLOSED;
+    }
+    status = lw__node_master(client->node, &master);
+    if (status == 0) {
+        (void)lw__sized_give(ret, ret->size, &master, sizeof(master));
+    }
+    return status;
 }

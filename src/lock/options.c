@@ -109,7 +109,9 @@ static int check_tls(struct lw_client *client)
     const struct lw_client_options *o = &client->options;
 
     if (!client->url.tls && tls_option(o) != NULL) {
-        lw__options_explain(client, "%s needs a URL that begins with rediss://",
+        lw__options_explain(client,
+                            "%s needs a URL that begins with rediss:// or "
+                            "rediss-sentinel://",
                             tls_option(o));
     } else if (o->tls_key != NULL && o->tls_cert == NULL) {
         lw__options_explain(client, "tls_key is given without tls_cert");
@@ -121,11 +123,33 @@ static int check_tls(struct lw_client *client)
     return LW_EINVAL;
 }
 
+static int check_sentinel(struct lw_client *client)
+{
+    const struct lw_client_options *o = &client->options;
+    const char *given = o->sentinel_username != NULL   ? "sentinel_username"
+                        : o->sentinel_password != NULL ? "sentinel_password"
+                                                       : NULL;
+
+    if (given != NULL && client->url.service == NULL) {
+        lw__options_explain(client,
+                            "%s needs a URL that begins with redis-sentinel:// or "
+                            "rediss-sentinel://",
+                            given);
+    } else if (o->sentinel_username != NULL && o->sentinel_password == NULL) {
+        lw__options_explain(client,
+                            "sentinel_username is given without sentinel_password");
+    } else {
+        return 0;
+    }
+    return LW_EINVAL;
+}
+
 /* Reads the files, so that what cannot work is told here; each connection does again. */
 static int take_tls(struct lw_client *client)
 {
     const struct lw_client_options *o = &client->options;
-    const char *name = o->tls_server_name != NULL ? o->tls_server_name : client->url.host;
+    const struct lw__url *url = &client->url;
+    struct lw__tls_options example;
     struct lw__tls *tls = NULL;
     char why[LW__TOLD];
     int status;
@@ -133,10 +157,14 @@ static int take_tls(struct lw_client *client)
     client->tls = (struct lw__tls_options){.ca = o->tls_ca,
                                            .cert = o->tls_cert,
                                            .key = o->tls_key,
-                                           .server_name = name,
+                                           .server_name = o->tls_server_name,
                                            .names_another = o->tls_server_name != NULL,
                                            .trust = &client->trust};
-    status = lw__tls_new(&client->tls, why, sizeof(why), &tls);
+    example = client->tls;
+    if (example.server_name == NULL) {
+        example.server_name = url->host != NULL ? url->host : url->hosts[0].name;
+    }
+    status = lw__tls_new(&example, why, sizeof(why), &tls);
     lw__tls_free(tls);
     if (status != 0) {
         lw__options_explain(client, "%s", why);
@@ -151,6 +179,9 @@ static int fill_from_url(struct lw_client *client)
 
     if (status == 0) {
         status = check_tls(client);
+    }
+    if (status == 0) {
+        status = check_sentinel(client);
     }
     if (status != 0) {
         return status;
@@ -170,7 +201,9 @@ static int fill_from_url(struct lw_client *client)
         copy_string(&client->strings[3], &o->tls_ca) != 0 ||
         copy_string(&client->strings[4], &o->tls_cert) != 0 ||
         copy_string(&client->strings[5], &o->tls_key) != 0 ||
-        copy_string(&client->strings[6], &o->tls_server_name) != 0) {
+        copy_string(&client->strings[6], &o->tls_server_name) != 0 ||
+        copy_string(&client->strings[7], &o->sentinel_username) != 0 ||
+        copy_string(&client->strings[8], &o->sentinel_password) != 0) {
         return LW_ENOMEM;
     }
     client->log = (struct lw__log){o->log, o->log_level, o->arg};

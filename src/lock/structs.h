@@ -163,9 +163,9 @@ struct lw_client {
     /* options.c's */
     struct lw_client_options options; /* with every default filled in; strings copied */
     struct lw__url url;
-    struct lw__tls_options tls; /* without a name: none */
+    struct lw__tls_options tls; /* without a name: the host's */
     struct lw__tls_trust *trust;
-    char *strings[7]; /* copies: username, password, client_name, tls_* */
+    char *strings[9]; /* copies: username, password, client_name, tls_*, sentinel_* */
     struct lw__log log;
 
     /* client.c's; ending.c lets go of the loop and the node */

@@ -2,10 +2,10 @@
 /* One Redis server: see node.h. The command link comes up in three steps: the session
  * greets, the fence counter is seeded (node_fence.c), then `up`. Whenever either link
  * connects, and at heartbeats, the command link counts who listens (node_count.c). What
- * else a new connection asks (how the server evicts, whether it compares and deletes) is
- * awaited by nobody. When the command link is lost, what is in flight and what waits is
- * told so, `down` follows, and its session tries again; the subscription link comes back
- * by itself. */
+ * else a new connection asks (how the server is set up, whether it compares and deletes)
+ * is awaited by nobody. When the command link is lost, what is in flight and what waits
+ * is told so, `down` follows, and its session tries again; the subscription link comes
+ * back by itself. */
 #include "redis/node.h"
 
 #include "base/log.h"
@@ -40,23 +40,6 @@ static void subscription_message(void *arg, const char *text, size_t length)
     node->events->message(node->arg, text, length);
 }
 
-static void policy_told(struct lw__request *request, const struct lw__reply *reply)
-{
-    struct lw__node *node = LW__OWNER(struct lw__node, policy, request);
-    const char *policy = "";
-
-    lw__node_make_room(node);
-    if (lw__reply_count(reply) == 2) {
-        policy = lw__reply_text(lw__reply_at(reply, 1), NULL);
-    }
-    if (strncmp(policy, "allkeys-", 8) == 0 || strncmp(policy, "volatile-", 9) == 0) {
-        lw__log(node->options.access.log, LOG_WARNING,
-                "the server's maxmemory-policy is %s: it may evict locks that "
-                "are held; only noeviction is safe",
-                policy);
-    }
-}
-
 static bool has_command(const struct lw__reply *abilities, size_t index)
 {
     return lw__reply_type(lw__reply_at(abilities, index)) == LW__REPLY_ARRAY;
@@ -85,7 +68,6 @@ static void killed(struct lw__request *request, const struct lw__reply *reply)
     lw__node_make_room(LW__OWNER(struct lw__node, kill, request));
 }
 
-static const struct lw__request_type policy_type = {policy_told, NULL};
 static const struct lw__request_type abilities_type = {abilities_told, NULL};
 static const struct lw__request_type kill_type = {killed, NULL};
 
@@ -106,8 +88,7 @@ static void commands_ready(void *arg)
         lw__session_say(&node->commands, &node->kill, &kill_type, 4,
                         (const char *[]){"CLIENT", "KILL", "ID", id});
     }
-    lw__session_say(&node->commands, &node->policy, &policy_type, 3,
-                    (const char *[]){"CONFIG", "GET", "maxmemory-policy"});
+    lw__node_settings_ask(node);
     node->drop = LW__DROP_SCRIPT;
     lw__session_say(&node->commands, &node->abilities, &abilities_type, 4,
                     (const char *[]){"COMMAND", "INFO", "DELIFEQ", "DELEX"});
@@ -140,6 +121,19 @@ static void heartbeat(void *arg)
     }
 }
 
+/* 0, LW_ENOMEM. */
+static int be_guided(struct lw__node *node)
+{
+    struct lw__node_options *options = &node->options;
+    int status = lw__sentinel_new(&options->sentinel, &options->access,
+                                  &options->stats->failovers, &node->sentinels);
+
+    if (status == 0) {
+        lw__sentinel_guide(node->sentinels, &options->access);
+    }
+    return status;
+}
+
 int lw__node_new(const struct lw__node_options *options,
                  const struct lw__node_events *events, void *arg, struct lw__node **ret)
 {
@@ -157,6 +151,11 @@ int lw__node_new(const struct lw__node_options *options,
         return LW_ENOMEM;
     }
     node->options = *options;
+    if (options->sentinel.service != NULL && be_guided(node) != 0) {
+        lw__timer_unreserve(options->access.loop, 3);
+        free(node);
+        return LW_ENOMEM;
+    }
     node->events = events;
     node->arg = arg;
     lw__timer_init(&node->heartbeat, heartbeat, node);
@@ -178,6 +177,7 @@ void lw__node_free(struct lw__node *node)
     }
     lw__session_stop(&node->commands);
     lw__session_stop(&node->subscription.session);
+    lw__sentinel_free(node->sentinels);
     lw__timer_cancel(loop_of(node), &node->heartbeat);
     lw__defer_cancel(loop_of(node), &node->pump_call);
     lw__timer_unreserve(loop_of(node), 3);
@@ -189,8 +189,15 @@ void lw__node_abandon(struct lw__node *node)
 {
     lw__session_abandon(&node->commands);
     lw__session_abandon(&node->subscription.session);
+    lw__sentinel_abandon(node->sentinels);
     lw__buffer_clear(&node->buffer);
     free(node);
+}
+
+int lw__node_master(const struct lw__node *node, struct lw_master *ret)
+{
+    return node->sentinels != NULL ? lw__sentinel_master(node->sentinels, ret)
+                                   : LW_EINVAL;
 }
 
 bool lw__node_is_up(const struct lw__node *node)

@@ -9,6 +9,7 @@
 #define LW_NODE_H
 #include "redis/classify.h"
 #include "redis/encode.h"
+#include "redis/sentinel.h"
 #include "redis/session.h"
 
 #include <stdbool.h>
@@ -18,6 +19,7 @@
 struct lw__command;
 struct lw__command_type;
 struct lw__node;
+struct lw_master;
 struct lw_stats;
 
 struct lw__node_events {
@@ -29,6 +31,7 @@ struct lw__node_events {
 
 struct lw__node_options {
     struct lw__access access;
+    struct lw__sentinel_options sentinel; /* with a service: in place of host and path */
     const char *uuid; /* the client's, of which its channels are made */
     uint32_t max_inflight;
     struct lw_stats *stats;
@@ -40,6 +43,10 @@ int lw__node_new(const struct lw__node_options *options,
 /* Silent; commands in flight are forgotten. NULL is fine. */
 void lw__node_free(struct lw__node *node);
 void lw__node_abandon(struct lw__node *node); /* in a forked child, in place of free */
+
+/* The master that sentinels lead to. LW_EINVAL: there are no sentinels; LW_ECONN: they
+ * have led to none so far. */
+int lw__node_master(const struct lw__node *node, struct lw_master *ret);
 
 bool lw__node_is_up(const struct lw__node *node);
 bool lw__node_is_backing_off(const struct lw__node *node);

@@ -28,8 +28,9 @@ struct lw__node {
     struct lw__session commands;
     struct lw__subscription subscription;
     struct lw__timer heartbeat;
+    struct lw__sentinels *sentinels; /* NULL: none */
     /* sent once a connection, answers informative */
-    struct lw__request policy, kill, abilities;
+    struct lw__request kill, abilities;
     enum lw__drop drop;
     bool drop_distrusted;                                    /* of every connection */
     char server[LW__SERVER_SIZE], numbers[LW__NUMBERS_SIZE]; /* the command link's */
@@ -45,6 +46,10 @@ struct lw__node {
     /* node_fence.c's */
     struct lw__command seed, keep;
     struct lw__unseeded unseeded; /* `why` is "" while the fence counter can be trusted */
+
+    /* node_settings.c's */
+    struct lw__request policy, replicas;
+    bool replicas_told;
 
     /* node_count.c's */
     struct lw__command count;
@@ -63,6 +68,9 @@ void lw__node_fail_waiting(struct lw__node *node, const char *why);
 /* node_fence.c: seeds the counter, upon which the node is up; has it live on. */
 void lw__node_seed(struct lw__node *node);
 void lw__node_keep_fence(struct lw__node *node);
+
+/* node_settings.c: how the server is set up, where that endangers locks. */
+void lw__node_settings_ask(struct lw__node *node);
 
 /* node_count.c: does the server of the command link have the connection that listens? */
 void lw__node_count(struct lw__node *node);

@@ -3,8 +3,9 @@
  * the name up, connect_next() tries an address, link_up() greets, became_ready(). An
  * address that fails is followed by the next one while there is time, the last one by
  * back_off() and, after that, all of it again. Greetings that are refused end the
- * connection only where it is of no use without them (AUTH, SELECT). Where somebody is to
- * be asked what to log in with, the greetings wait for that. */
+ * connection only where it is of no use without them (AUTH, SELECT, ROLE). Where somebody
+ * is to be asked what to log in with, the greetings wait for that; where a guide is to be
+ * asked for the host, so does the look-up. */
 #include "redis/session.h"
 
 #include "base/buffer.h"
@@ -47,7 +48,8 @@ static void back_off(struct lw__session *s, const char *why)
     s->state = LW__SESSION_BACKOFF;
     s->link = NULL;
     lw__timer_set(a->loop, &s->timer,
-                  now + lw__random_between(a->random, most / 2, most));
+                  s->turned ? now : now + lw__random_between(a->random, most / 2, most));
+    s->turned = false;
     if (s->denied) { /* trying again is of no use */
         lw__session_stop(s);
     }
@@ -66,8 +68,8 @@ static void forget_login(struct lw__session *s)
 static void attempt_failed(struct lw__session *s, const char *why)
 {
     s->link = NULL;
-    if (s->state == LW__SESSION_CONNECTING && ++s->address < s->addresses.count &&
-        lw__now_us() < s->limit_us) {
+    if (s->state == LW__SESSION_CONNECTING && !s->turned &&
+        ++s->address < s->addresses.count && lw__now_us() < s->limit_us) {
         connect_next(s);
     } else {
         back_off(s, why);
@@ -124,17 +126,35 @@ static void note_info(struct lw__session *s, const char *info)
                    strncmp(info_field(info, "server_mode:"), "cluster", 7) == 0;
 }
 
-/* Without AUTH or SELECT the connection is of no use; without the others it is. */
+/* Without these the connection is of no use; without the others it is. */
 static bool greeting_fails(enum lw__greeting kind, const char *error)
 {
-    return kind == LW__GREET_AUTH || kind == LW__GREET_SELECT ||
+    return kind == LW__GREET_AUTH || kind == LW__GREET_SELECT || kind == LW__GREET_ROLE ||
            lw__classify(error) == LW__ERR_LINK;
+}
+
+/* Who sent us here may not know yet that it is no longer the master, or is not yet. */
+static bool is_master(struct lw__session *s, const struct lw__reply *reply)
+{
+    char why[LW__WHY];
+    const char *role = "";
+
+    if (lw__reply_count(reply) > 0) {
+        role = lw__reply_text(lw__reply_at(reply, 0), NULL);
+    }
+    if (strcmp(role, "master") == 0) {
+        return true;
+    }
+    (void)snprintf(why, sizeof(why), "%.80s:%u is not the master, its role is \"%.20s\"",
+                   s->way.host, (unsigned)s->way.port, role);
+    lw__session_fail(s, why);
+    return false;
 }
 
 static void greeted(struct lw__request *request, const struct lw__reply *reply)
 {
-    static const char *const names[] = {"AUTH", "SELECT", "CLIENT SETNAME", "CLIENT ID",
-                                        "INFO"};
+    static const char *const names[] = {"AUTH",           "SELECT",    "ROLE",
+                                        "CLIENT SETNAME", "CLIENT ID", "INFO"};
     struct lw__greet *greet = LW__OWNER(struct lw__greet, request, request);
     struct lw__session *s = greet->session;
     const char *text = lw__reply_text(reply, NULL);
@@ -154,6 +174,8 @@ static void greeted(struct lw__request *request, const struct lw__reply *reply)
         }
     } else if (greet->kind == LW__GREET_ID) {
         s->told_id = lw__reply_integer(reply);
+    } else if (greet->kind == LW__GREET_ROLE && !is_master(s, reply)) {
+        return;
     }
     if (greet->kind == LW__GREET_INFO) {
         note_info(s, lw__reply_type(reply) == LW__REPLY_STRING ? text : "");
@@ -171,7 +193,9 @@ void lw__session_say(struct lw__session *session, struct lw__request *request,
 
     *request = (struct lw__request){.expected = 1, .type = type};
     lw__resp_words(&out, words, text);
-    if (out.failed || lw__link_send(session->link, request, out.data, out.length) != 0) {
+    lw__buffer_put(&out, "", 1); /* behind one word alone hiredis reads one byte more */
+    if (out.failed ||
+        lw__link_send(session->link, request, out.data, out.length - 1) != 0) {
         lw__session_fail(session, lw_strerror(LW_ENOMEM));
     }
     lw__buffer_wipe(&out); /* it may be an AUTH */
@@ -211,6 +235,9 @@ static void introduce(struct lw__session *s)
     (void)snprintf(db, sizeof(db), "%d", a->db);
     if (a->db != 0) {
         greet(s, LW__GREET_SELECT, 2, (const char *[]){"SELECT", db});
+    }
+    if (a->guide != NULL) {
+        greet(s, LW__GREET_ROLE, 1, (const char *[]){"ROLE"});
     }
     greet(s, LW__GREET_SETNAME, 3, (const char *[]){"CLIENT", "SETNAME", a->client_name});
     greet(s, LW__GREET_ID, 2, (const char *[]){"CLIENT", "ID"});
@@ -274,6 +301,11 @@ static void link_unclaimed(void *arg)
     s->events->unclaimed(s->arg);
 }
 
+static const char *host_of(const struct lw__session *s)
+{
+    return s->access->guide != NULL ? s->way.host : s->access->host;
+}
+
 static void connect_next(struct lw__session *s)
 {
     static const struct lw__link_events events = {link_up, link_down, link_push,
@@ -281,17 +313,21 @@ static void connect_next(struct lw__session *s)
     const struct lw__access *a = s->access;
     size_t left = s->addresses.count > 0 ? s->addresses.count - s->address : 1;
     int64_t now = lw__now_us(), share = (s->limit_us - now) / (int64_t)left;
+    struct lw__tls_options tls = a->tls;
     struct lw__link_options options = {
         .host = a->path != NULL ? NULL : s->addresses.list[s->address].text,
-        .port = a->port,
+        .port = a->guide != NULL ? s->way.port : a->port,
         .path = a->path,
         .connect_timeout_ms = share > LW__MS ? (uint32_t)(share / LW__MS) : 1,
         .request_timeout_ms = a->request_timeout_ms,
         .reply_max = REPLY_MAX,
-        .tls = a->tls.server_name != NULL ? &a->tls : NULL,
+        .tls = a->secure ? &tls : NULL,
     };
     char why[LW__WHY] = "out of memory";
 
+    if (tls.server_name == NULL) {
+        tls.server_name = host_of(s);
+    }
     lw__timer_cancel(a->loop, &s->timer); /* the link has its own */
     s->share_us = now + share;
     s->told_id = 0;
@@ -314,19 +350,71 @@ static void looked_up(void *arg, const struct lw__addresses *addresses, const ch
     }
 }
 
+static void look_up(struct lw__session *s)
+{
+    if (lw__lookup_new(s->access->loop, host_of(s), s->access->connect_timeout_ms,
+                       looked_up, s, &s->lookup) != 0) {
+        back_off(s, lw_strerror(LW_ENOMEM));
+    }
+}
+
 static void begin(struct lw__session *s)
 {
+    const struct lw__access *a = s->access;
+
     s->state = LW__SESSION_CONNECTING;
-    s->limit_us = lw__now_us() + (int64_t)s->access->connect_timeout_ms * LW__MS;
+    s->limit_us = lw__now_us() + (int64_t)a->connect_timeout_ms * LW__MS;
     s->address = s->addresses.count = 0;
-    if (s->access->path != NULL) {
+    if (a->path != NULL) {
         connect_next(s);
         return;
     }
-    lw__timer_set(s->access->loop, &s->timer, s->limit_us);
-    if (lw__lookup_new(s->access->loop, s->access->host, s->access->connect_timeout_ms,
-                       looked_up, s, &s->lookup) != 0) {
-        back_off(s, lw_strerror(LW_ENOMEM));
+    lw__timer_set(a->loop, &s->timer, s->limit_us);
+    if (a->guide != NULL) {
+        s->way.wanted = true;
+        a->guide->wanted(a->guide_arg, &s->way);
+    } else {
+        look_up(s);
+    }
+}
+
+void lw__session_go(struct lw__way *way, const char *host, uint16_t port)
+{
+    (void)snprintf(way->host, sizeof(way->host), "%s", host);
+    way->port = port;
+    way->wanted = false;
+    look_up(LW__OWNER(struct lw__session, way, way));
+}
+
+void lw__session_astray(struct lw__way *way, const char *why)
+{
+    way->wanted = false;
+    back_off(LW__OWNER(struct lw__session, way, way), why);
+}
+
+static void stop_looking(struct lw__session *s)
+{
+    lw__lookup_cancel(s->lookup);
+    s->lookup = NULL;
+}
+
+bool lw__session_stands(const struct lw__way *way)
+{
+    return LW__OWNER(const struct lw__session, way, way)->state == LW__SESSION_READY;
+}
+
+void lw__session_turn(struct lw__way *way, const char *why)
+{
+    struct lw__session *s = LW__OWNER(struct lw__session, way, way);
+
+    s->backoff_ms = 0;
+    if (s->link != NULL) {
+        s->turned = true;
+        lw__session_fail(s, why);
+    } else if (!way->wanted) {
+        stop_looking(s);
+        s->state = LW__SESSION_BACKOFF;
+        lw__timer_set(s->access->loop, &s->timer, lw__now_us());
     }
 }
 
@@ -353,9 +441,10 @@ static void timer_due(void *arg)
 
     if (s->state != LW__SESSION_CONNECTING) {
         begin(s);
+    } else if (s->way.wanted) {
+        lw__session_astray(&s->way, "nobody has said in time where the server is");
     } else if (s->lookup != NULL) {
-        lw__lookup_cancel(s->lookup);
-        s->lookup = NULL;
+        stop_looking(s);
         back_off(s, "no answer to the look-up of the server's name in time");
     } else {
         s->looked = false;
@@ -380,14 +469,22 @@ void lw__session_start(struct lw__session *session)
     lw__timer_set(session->access->loop, &session->timer, lw__now_us());
 }
 
+static void forget_way(struct lw__session *s)
+{
+    s->way.wanted = s->turned = false;
+    if (s->way.prev != NULL) {
+        s->access->guide->forget(s->access->guide_arg, &s->way);
+    }
+}
+
 void lw__session_stop(struct lw__session *session)
 {
     forget_login(session);
+    forget_way(session);
     lw__timer_cancel(session->access->loop, &session->timer);
     lw__defer_cancel(session->access->loop, &session->overdue);
-    lw__lookup_cancel(session->lookup);
+    stop_looking(session);
     lw__link_close(session->link);
-    session->lookup = NULL;
     session->link = NULL;
     session->state = LW__SESSION_STOPPED;
 }

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* One connection kept alive: resolve, connect, greet (AUTH, SELECT, CLIENT SETNAME, and
  * CLIENT ID and INFO, which tell what server it is), and after every end the same again,
- * with exponential backoff and jitter. Knows nothing of what is said on it afterwards.
- * Happy path: lw__session_start, `ready`, commands on session->link, `lost`, `ready` ...
+ * with exponential backoff and jitter. Where the server moves, a guide is asked for the
+ * way each time, and ROLE is part of the greeting. Knows nothing of what is said on it
+ * afterwards. Happy path: lw__session_start, `ready`, commands on session->link, `lost`,
+ * `ready` ...
  */
 #ifndef LW_SESSION_H
 #define LW_SESSION_H
 #include "base/address.h"
 #include "base/log.h"
 #include "base/told.h"
+#include "base/url.h"
 #include "loop/timer.h"
 #include "redis/link.h"
 #include "redis/tls.h"
@@ -35,18 +38,36 @@ struct lw__login_events {
     void (*forget)(void *arg, struct lw__login *login);
 };
 
+/* Where a connection leads, and who asks that. */
+struct lw__way {
+    struct lw__way *next, **prev; /* whoever guides has it among his while prev is set */
+    bool wanted;
+    char host[LW__HOST_SIZE];
+    uint16_t port;
+};
+
+/* Who is asked that before each attempt: answers by lw__session_go or
+ * lw__session_astray, later and from the loop; may turn a way that he knows. */
+struct lw__guide_events {
+    void (*wanted)(void *arg, struct lw__way *way);
+    void (*forget)(void *arg, struct lw__way *way);
+};
+
 /* What both connections of a node share; all strings live as long as the node. */
 struct lw__access {
     struct lw__loop *loop;
     const struct lw__log *log;
     struct lw__random *random;
-    const char *host, *path; /* one of them */
+    const char *host, *path; /* one of them; or neither, and a guide */
     uint16_t port;
+    const struct lw__guide_events *guide; /* or NULL */
+    void *guide_arg;
     const char *username, *password;      /* or NULL */
     const struct lw__login_events *login; /* in place of both; or NULL */
     void *login_arg;
     const char *client_name;
-    struct lw__tls_options tls; /* without a name: none */
+    bool secure;                /* by TLS */
+    struct lw__tls_options tls; /* without a name: the host's */
     int db;
     uint32_t connect_timeout_ms; /* for name, connection and greeting together */
     uint32_t request_timeout_ms, backoff_min_ms, backoff_max_ms;
@@ -66,6 +87,7 @@ struct lw__session_events {
 enum lw__greeting {
     LW__GREET_AUTH,
     LW__GREET_SELECT,
+    LW__GREET_ROLE,
     LW__GREET_SETNAME,
     LW__GREET_ID,
     LW__GREET_INFO,
@@ -85,6 +107,7 @@ struct lw__session {
     struct lw__link *link;
     struct lw__lookup *lookup;
     struct lw__login login;
+    struct lw__way way;
     struct lw__timer timer;      /* its limit; backing off: the next attempt */
     struct lw__deferred overdue; /* its limit has passed, are the answers there? */
     bool looked;                 /* the loop has looked for them since */
@@ -97,6 +120,7 @@ struct lw__session {
     } greetings[LW__GREETINGS];
     unsigned greetings_open;
     bool denied; /* why the connection ends: we may not subscribe */
+    bool turned; /* or: it leads elsewhere now, and the next attempt follows at once */
     uint32_t backoff_ms;
     int64_t ready_us; /* when it became ready */
     struct lw__addresses addresses;
@@ -128,6 +152,15 @@ void lw__session_log_in(struct lw__login *login, const char *username,
                         const char *password);
 /* There is nothing to log in with: backs off, without a try at a further address. */
 void lw__session_refuse(struct lw__login *login, const char *why);
+/* To this host, which must say that it is the master. */
+void lw__session_go(struct lw__way *way, const char *host, uint16_t port);
+/* Nobody knows where: backs off. */
+void lw__session_astray(struct lw__way *way, const char *why);
+/* It is somewhere else now: what stands ends, `lost` says why, and without a delay the
+ * way is asked for anew. */
+void lw__session_turn(struct lw__way *way, const char *why);
+/* Whether the connection that it leads to is ready. */
+bool lw__session_stands(const struct lw__way *way);
 /* This connection is of no use: ends it as if the server had. */
 void lw__session_fail(struct lw__session *session, const char *why);
 #endif

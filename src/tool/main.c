@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The command `lockwire`. Owns the order: the standard descriptors, options, the
- * password, signals, the embedded server if one is asked for, the subcommand, the
+ * passwords, signals, the embedded server if one is asked for, the subcommand, the
  * server's end.
  */
 #include "codes.h"
@@ -70,10 +70,28 @@ static void on_fatal(int error)
     exit(STATUS_SYSTEM);
 }
 
+static char password[PASSWORD_MAX + 1], sentinel_password[PASSWORD_MAX + 1];
+
+/* 0, or the code to exit with; it has been said why. */
+static int read_passwords(struct options *options)
+{
+    int code = 0;
+
+    if (options->password_file != NULL) {
+        code = password_read("--password-file", options->password_file, password);
+        options->password = password;
+    }
+    if (code == 0 && options->sentinel_password_file != NULL) {
+        code = password_read("--sentinel-password-file", options->sentinel_password_file,
+                             sentinel_password);
+        options->sentinel_password = sentinel_password;
+    }
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     struct options options;
-    char password[PASSWORD_MAX + 1];
     int code;
 
     if (!open_standard_descriptors()) {
@@ -83,13 +101,9 @@ int main(int argc, char **argv)
     if (code >= 0) {
         return code;
     }
-    if (options.password_file !=
-        NULL) { /* before signals are caught: they end a long read */
-        code = password_read(options.password_file, password);
-        if (code != 0) {
-            return code;
-        }
-        options.password = password;
+    code = read_passwords(&options); /* before signals are caught: they end a long read */
+    if (code != 0) {
+        return code;
     }
     event_set_fatal_callback(on_fatal);
     /* what only looks may be ended by any signal, unless it has a server to end */

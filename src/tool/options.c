@@ -122,10 +122,16 @@ static int parse_mode(enum lw_mode mode, struct options *options)
     return GO_ON;
 }
 
+/* A long text is written in parts, of which the first ones may have failed. */
+static bool all_written(void)
+{
+    return fflush(stdout) == 0 && !ferror(stdout);
+}
+
 static int help(enum subcommand subcommand)
 {
     usage_help(stdout, subcommand);
-    return fflush(stdout) == 0 ? EXIT_SUCCESS : STATUS_SYSTEM;
+    return all_written() ? EXIT_SUCCESS : STATUS_SYSTEM;
 }
 
 static int parse_option(int option, char **argv, struct options *options)
@@ -166,6 +172,12 @@ static int parse_option(int option, char **argv, struct options *options)
     case 'P':
         options->password_file = optarg;
         return GO_ON;
+    case 'u':
+        options->sentinel_user = optarg;
+        return GO_ON;
+    case 'R':
+        options->sentinel_password_file = optarg;
+        return GO_ON;
     case 'A':
         options->tls_ca = optarg;
         return GO_ON;
@@ -198,13 +210,50 @@ static const char *tls_option(const struct options *options)
                                               : NULL;
 }
 
+static bool begins(const char *url, const char *scheme)
+{
+    return strncasecmp(url, scheme, strlen(scheme)) == 0;
+}
+
+/* For an option that was given, or NULL. */
+static int check_scheme(const struct options *options, const char *option,
+                        const char *scheme, const char *other)
+{
+    if (option == NULL || begins(options->url, scheme) || begins(options->url, other)) {
+        return GO_ON;
+    }
+    return refuse(options->subcommand, "%s needs a URL that begins with %s or %s", option,
+                  scheme, other);
+}
+
+static int check_sentinel(const struct options *options)
+{
+    const char *user = options->sentinel_user, *file = options->sentinel_password_file;
+    const char *option = user != NULL   ? "--sentinel-user"
+                         : file != NULL ? "--sentinel-password-file"
+                                        : NULL;
+    int result = check_scheme(options, option, "redis-sentinel://", "rediss-sentinel://");
+
+    if (result == GO_ON && user != NULL && file == NULL) {
+        return refuse(options->subcommand,
+                      "--sentinel-user needs --sentinel-password-file");
+    }
+    if (result == GO_ON && file != NULL && strcmp(file, "-") == 0 &&
+        options->password_file != NULL && strcmp(options->password_file, "-") == 0) {
+        return refuse(options->subcommand,
+                      "--password-file and --sentinel-password-file: only one of them "
+                      "can be the standard input (-)");
+    }
+    return result;
+}
+
 static int check_tls(const struct options *options)
 {
-    const char *option = tls_option(options);
+    int result =
+        check_scheme(options, tls_option(options), "rediss://", "rediss-sentinel://");
 
-    if (option != NULL && strncasecmp(options->url, "rediss://", 9) != 0) {
-        return refuse(options->subcommand, "%s needs a URL that begins with rediss://",
-                      option);
+    if (result != GO_ON) {
+        return result;
     }
     if ((options->tls_cert != NULL) != (options->tls_key != NULL)) {
         return refuse(options->subcommand, "--cert and --key need each other");
@@ -215,6 +264,7 @@ static int check_tls(const struct options *options)
 static int choose_server(struct options *options)
 {
     const char *environment = getenv("LOCKWIRE_URL");
+    int result;
 
     if (options->url == NULL) {
         options->url = environment != NULL && *environment ? environment : DEFAULT_URL;
@@ -227,12 +277,15 @@ static int choose_server(struct options *options)
         return refuse(options->subcommand,
                       "--password-file: the server of %s has no password", EMBEDDED);
     }
-    return check_tls(options);
+    result = check_sentinel(options);
+    return result == GO_ON ? check_tls(options) : result;
 }
 
 #define COMMON                                                                           \
     {"redis", required_argument, NULL, 'r'},                                             \
         {"password-file", required_argument, NULL, 'P'},                                 \
+        {"sentinel-user", required_argument, NULL, 'u'},                                 \
+        {"sentinel-password-file", required_argument, NULL, 'R'},                        \
         {"cacert", required_argument, NULL, 'A'},                                        \
         {"cert", required_argument, NULL, 'C'}, {"key", required_argument, NULL, 'K'},   \
         {"sni", required_argument, NULL, 'S'},                                           \
@@ -352,8 +405,11 @@ static int parse(int argc, char **argv, struct options *options)
     return result == GO_ON ? choose_server(options) : result;
 }
 
-void options_tls(const struct options *options, struct lw_client_options *client)
+void options_client(const struct options *options, struct lw_client_options *client)
 {
+    client->password = options->password;
+    client->sentinel_username = options->sentinel_user;
+    client->sentinel_password = options->sentinel_password;
     client->tls_ca = options->tls_ca;
     client->tls_cert = options->tls_cert;
     client->tls_key = options->tls_key;
@@ -382,5 +438,5 @@ int options_parse(int argc, char **argv, struct options *options)
                      : refuse(SUBCOMMANDS, "a subcommand is missing");
     }
     (void)printf("lockwire %s (library %s)\n", LW_VERSION, lw_version());
-    return fflush(stdout) == 0 ? EXIT_SUCCESS : STATUS_SYSTEM;
+    return all_written() ? EXIT_SUCCESS : STATUS_SYSTEM;
 }

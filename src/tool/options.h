@@ -19,7 +19,10 @@ struct options {
     const char *name;
     const char *url;
     const char *password_file; /* or NULL */
-    char *password;            /* what main read there, or NULL; wiped by who uses it */
+    char *password;            /* what main read there, or NULL */
+    /* the sentinels' own, or NULL */
+    const char *sentinel_user, *sentinel_password_file;
+    char *sentinel_password;
     /* files and a name for rediss://, or NULL */
     const char *tls_ca, *tls_cert, *tls_key, *tls_server_name;
     bool embedded;            /* the server is to be started ... */
@@ -45,7 +48,7 @@ struct options {
 
 /* -1: go on with `options`. Else the code to exit with; everything has been said. */
 int options_parse(int argc, char **argv, struct options *options);
-/* What they say of TLS, for a client. */
-void options_tls(const struct options *options, struct lw_client_options *client);
+/* What they say of how a client gets in. */
+void options_client(const struct options *options, struct lw_client_options *client);
 
 #endif

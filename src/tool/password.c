@@ -15,18 +15,22 @@
 
 _Static_assert(PASSWORD_MAX == 4096, "bad_line says so");
 
+struct source {
+    const char *option, *file;
+};
+
 /* A wrong FILE is the caller's mistake, a lack of resources is not. */
-static int cannot_read(const char *file, int error)
+static int cannot_read(const struct source *source, int error)
 {
     bool lack = error == EMFILE || error == ENFILE || error == ENOMEM || error == EIO;
 
-    say("--password-file '%s': cannot read it: %s", file, strerror(error));
+    say("%s '%s': cannot read it: %s", source->option, source->file, strerror(error));
     return lack ? STATUS_SYSTEM : STATUS_USAGE;
 }
 
-static int bad_line(const char *file, const char *why)
+static int bad_line(const struct source *source, const char *why)
 {
-    say("--password-file '%s': the first line %s", file, why);
+    say("%s '%s': the first line %s", source->option, source->file, why);
     return STATUS_USAGE;
 }
 
@@ -42,7 +46,7 @@ static int read_byte(int fd, char *byte)
     return (int)length;
 }
 
-static int read_line(int fd, const char *file, char password[PASSWORD_MAX + 1])
+static int read_line(int fd, const struct source *source, char password[PASSWORD_MAX + 1])
 {
     size_t length = 0;
     char byte;
@@ -50,33 +54,34 @@ static int read_line(int fd, const char *file, char password[PASSWORD_MAX + 1])
 
     while ((got = read_byte(fd, &byte)) == 1 && byte != '\n') {
         if (byte == '\0') {
-            return bad_line(file, "has a NUL byte");
+            return bad_line(source, "has a NUL byte");
         }
         if (length == PASSWORD_MAX) {
-            return bad_line(file, "is longer than 4096 bytes");
+            return bad_line(source, "is longer than 4096 bytes");
         }
         password[length++] = byte;
     }
     if (got < 0) {
-        return cannot_read(file, errno);
+        return cannot_read(source, errno);
     }
     if (length == 0) {
-        return bad_line(file, "is empty");
+        return bad_line(source, "is empty");
     }
     password[length] = '\0';
     return 0;
 }
 
-int password_read(const char *file, char password[PASSWORD_MAX + 1])
+int password_read(const char *option, const char *file, char password[PASSWORD_MAX + 1])
 {
+    const struct source source = {option, file};
     bool standard_input = strcmp(file, "-") == 0;
     int fd = standard_input ? STDIN_FILENO : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     int code;
 
     if (fd < 0) {
-        return cannot_read(file, errno);
+        return cannot_read(&source, errno);
     }
-    code = read_line(fd, file, password);
+    code = read_line(fd, &source, password);
     if (!standard_input) {
         close(fd);
     }

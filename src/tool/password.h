@@ -12,10 +12,11 @@
 
 #define PASSWORD_MAX 4096 /* bytes */
 
-/* Reads the first line of `file`, without its newline, into `password`. "-" is the
- * standard input, which is read no further than that newline. 0, or the code to exit
- * with; it has been said why. Blocks, as for a pipe whose writer takes its time. */
-int password_read(const char *file, char password[PASSWORD_MAX + 1]);
+/* Reads the first line of `file`, which `option` named, without its newline, into
+ * `password`. "-" is the standard input, which is read no further than that newline. 0,
+ * or the code to exit with; it has been said why. Blocks, as for a pipe whose writer
+ * takes its time. */
+int password_read(const char *option, const char *file, char password[PASSWORD_MAX + 1]);
 /* NULL is fine. */
 void password_wipe(char *password);
 

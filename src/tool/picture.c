@@ -38,6 +38,18 @@ static void write_time(int64_t ms, char *text, size_t size)
     }
 }
 
+/* Of what lives longer than locks do. */
+static void write_age(int64_t ms, char *text, size_t size)
+{
+    int64_t hours = ms / 3600000;
+
+    if (hours < 24) {
+        write_time(ms, text, size);
+    } else {
+        (void)snprintf(text, size, "%" PRId64 "d%02" PRId64 "h", hours / 24, hours % 24);
+    }
+}
+
 static void write_number(uint64_t number, char *text, size_t size)
 {
     if (number > 0) {
@@ -60,6 +72,27 @@ void picture_words(const struct lw_inspected *entry, char *text, size_t size)
     write_text(entry->client, client, sizeof(client));
     write_text(entry->token, token, sizeof(token));
     (void)snprintf(text, size, "%s %s %s %s", modes[entry->mode], owner, client, token);
+}
+
+void picture_place(const struct lw_master *master, char *text, size_t size)
+{
+    bool bracketed = strchr(master->host, ':') != NULL;
+
+    (void)snprintf(text, size, "%s%s%s:%u", bracketed ? "[" : "", master->host,
+                   bracketed ? "]" : "", (unsigned)master->port);
+}
+
+static void write_master(FILE *out, const struct lw_master *master)
+{
+    char place[300], since[40];
+
+    picture_place(master, place, sizeof(place));
+    (void)fprintf(out, "service %s, master %s", master->service, place);
+    if (master->for_ms >= 0) {
+        write_age(master->for_ms, since, sizeof(since));
+        (void)fprintf(out, " for %s", since);
+    }
+    (void)fputc('\n', out);
 }
 
 void picture_headline(const struct lw_inspection *seen, char *text, size_t size)
@@ -228,12 +261,16 @@ static void write_table(FILE *out, const struct column *columns,
     }
 }
 
-void picture_table(FILE *out, const struct lw_inspection *seen)
+void picture_table(FILE *out, const struct lw_inspection *seen,
+                   const struct lw_master *master)
 {
     char headline[3 * CELL];
 
     picture_headline(seen, headline, sizeof(headline));
     (void)fprintf(out, "%s\n", headline);
+    if (master != NULL) {
+        write_master(out, master);
+    }
     write_table(out, holders, seen, lw_inspection_holder, seen->holder_count,
                 seen->holder_total);
     write_table(out, waiters, seen, lw_inspection_waiter, seen->waiter_count,
@@ -325,7 +362,19 @@ static struct json_object *make_entries(const struct lw_inspection *seen, entry_
     return array;
 }
 
-int picture_json(FILE *out, const struct lw_inspection *seen)
+static struct json_object *make_master(const struct lw_master *master)
+{
+    struct json json = {json_object_new_object()};
+
+    put_text(&json, "service", master->service);
+    put_text(&json, "host", master->host);
+    put_number(&json, "port", master->port, true);
+    put_number(&json, "for_ms", master->for_ms, master->for_ms >= 0);
+    return json.object;
+}
+
+int picture_json(FILE *out, const struct lw_inspection *seen,
+                 const struct lw_master *master)
 {
     struct json json = {json_object_new_object()};
     const char *text = NULL;
@@ -336,6 +385,11 @@ int picture_json(FILE *out, const struct lw_inspection *seen)
     put_made(&json, "holders", make_entries(seen, lw_inspection_holder, true));
     put_number(&json, "waiter_total", (int64_t)seen->waiter_total, true);
     put_made(&json, "waiters", make_entries(seen, lw_inspection_waiter, false));
+    if (master != NULL) {
+        put_made(&json, "master", make_master(master));
+    } else {
+        put(&json, "master", NULL);
+    }
     if (json.object != NULL) {
         text = json_object_to_json_string_ext(
             json.object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);

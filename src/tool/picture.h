@@ -13,10 +13,17 @@
 
 struct lw_inspected;
 struct lw_inspection;
+struct lw_master;
 
-void picture_table(FILE *out, const struct lw_inspection *seen);
+/* master: that it was asked at; NULL: there are no sentinels to say so. */
+void picture_table(FILE *out, const struct lw_inspection *seen,
+                   const struct lw_master *master);
 /* 0, or -1: no memory. */
-int picture_json(FILE *out, const struct lw_inspection *seen);
+int picture_json(FILE *out, const struct lw_inspection *seen,
+                 const struct lw_master *master);
+
+/* "10.0.0.1:6379", "[::1]:6379" */
+void picture_place(const struct lw_master *master, char *text, size_t size);
 
 /* "job: free", "job: held by 2, 1 waits" ...; */
 void picture_headline(const struct lw_inspection *seen, char *text, size_t size);

@@ -85,6 +85,11 @@ static void on_log(int level, const char *message, void *arg)
     say("%s", message);
 }
 
+const struct lw_master *reach_master(const struct reach *reach, struct lw_master *ret)
+{
+    return lw_client_master(reach->client, ret) == 0 ? ret : NULL;
+}
+
 int reach_open(struct reach *reach, const char *client_name)
 {
     struct lw_client_options client = LW_CLIENT_OPTIONS_INIT;
@@ -103,10 +108,10 @@ int reach_open(struct reach *reach, const char *client_name)
     client.arg = reach;
     client.errbuf = reach->error;
     client.errbuf_size = sizeof(reach->error);
-    client.password = reach->options->password;
-    options_tls(reach->options, &client);
+    options_client(reach->options, &client);
     error = lw_client_new(reach->base, reach->options->url, &client, &reach->client);
     password_wipe(reach->options->password);
+    password_wipe(reach->options->sentinel_password);
     if (error == 0) {
         return 0;
     }

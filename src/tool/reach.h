@@ -10,6 +10,7 @@
 #define LW_TOOL_REACH_H
 struct event_base;
 struct lw_client;
+struct lw_master;
 struct options;
 struct reach;
 
@@ -39,6 +40,8 @@ int reach_open(struct reach *reach, const char *client_name); /* 0, or the code 
 int reach_run(struct reach *reach);
 void reach_close(struct reach *reach);
 
+/* The master that sentinels lead to; NULL: there are none. */
+const struct lw_master *reach_master(const struct reach *reach, struct lw_master *ret);
 void reach_end(struct reach *reach, int code);
 /* Ends it after a call that was refused, or a callback with this status. */
 void reach_fail(struct reach *reach, int status, const char *why);

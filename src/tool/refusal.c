@@ -6,6 +6,8 @@
  */
 #include "refusal.h"
 
+#include "base/told.h"
+
 #include <stddef.h>
 #include <string.h>
 
@@ -32,10 +34,9 @@ static bool refuses(const char *answer)
     return false;
 }
 
-bool is_refusal(const char *why)
+/* What a server says to the first questions of a connection. */
+static bool is_server_s(const char *said)
 {
-    const char *logged = behind(why, "no connection: ");
-    const char *said = logged != NULL ? logged : why;
     /* without a password the first question is another one */
     static const char *const others[] = {"CLIENT SETNAME: NOAUTH ", "CLIENT ID: NOAUTH ",
                                          "INFO: NOAUTH "};
@@ -53,4 +54,62 @@ bool is_refusal(const char *why)
         }
     }
     return false;
+}
+
+/* What a sentinel says when it is asked for the master. */
+static bool is_sentinel_s(const char *said)
+{
+    return is_server_s(said) || behind(said, "NOAUTH ") != NULL ||
+           behind(said, "NOPERM ") != NULL ||
+           behind(said, "ERR No such master") != NULL ||
+           behind(said, "ERR unknown command") != NULL; /* a plain server's */
+}
+
+/* The same of a text that is cut: as far as can be seen. */
+static bool may_be_sentinel_s(const char *said)
+{
+    static const char *const begins[] = {
+        "AUTH: ",  "CLIENT SETNAME: ", "CLIENT ID: ", "INFO: ",
+        "NOAUTH ", "NOPERM ",          "ERR No ",     "ERR unknown command"};
+
+    for (size_t i = 0; i < sizeof(begins) / sizeof(*begins); i++) {
+        size_t seen = strlen(said), length = strlen(begins[i]);
+
+        if (strncmp(said, begins[i], seen < length ? seen : length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Of "host:port: text; host:port: text ...": all, since one of them may be better
+ * tomorrow. */
+static bool all_refuse(const char *list, bool cut)
+{
+    for (const char *next; list != NULL; list = next) {
+        const char *said = strstr(list, ": ");
+
+        next = strstr(list, "; ");
+        if (next != NULL) {
+            next += 2;
+        } else if (cut) {
+            return said == NULL || may_be_sentinel_s(said + 2);
+        }
+        if (said == NULL || !is_sentinel_s(said + 2)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool is_refusal(const char *why)
+{
+    const char *logged = behind(why, "no connection: ");
+    const char *said = logged != NULL ? logged : why;
+    const char *sentinels = behind(said, "no sentinel leads to the master; ");
+
+    if (sentinels != NULL) { /* what is cut is cut between characters */
+        return all_refuse(sentinels, strlen(said) >= LW__WHY - 4);
+    }
+    return is_server_s(said);
 }

@@ -238,10 +238,10 @@ static int start(struct run *run)
     acquire.wait_ms = run->options->wait_ms;
     acquire.margin_ms = (uint32_t)run->options->margin_ms;
     acquire.lost = on_lost;
-    client.password = run->options->password;
-    options_tls(run->options, &client);
+    options_client(run->options, &client);
     error = lw_client_new(run->base, run->options->url, &client, &run->client);
     password_wipe(run->options->password);
+    password_wipe(run->options->sentinel_password);
     if (error == 0) {
         error = lw_acquire(run->client, run->options->name, &acquire, on_acquired, run,
                            &run->lock);

@@ -21,6 +21,8 @@ static void on_inspected(struct lw_client *client, int result,
                          const struct lw_inspection *seen, const char *why, void *arg)
 {
     struct reach *reach = arg;
+    struct lw_master followed = LW_MASTER_INIT;
+    const struct lw_master *master = reach_master(reach, &followed);
 
     (void)client;
     if (reach->ending) {
@@ -31,12 +33,12 @@ static void on_inspected(struct lw_client *client, int result,
         return;
     }
     if (!reach->options->json) {
-        picture_table(stdout, seen);
-    } else if (picture_json(stdout, seen) < 0) {
+        picture_table(stdout, seen, master);
+    } else if (picture_json(stdout, seen, master) < 0) {
         reach_fail(reach, LW_ENOMEM, "");
         return;
     }
-    if (fflush(stdout) != 0) {
+    if (fflush(stdout) != 0 || ferror(stdout)) {
         say("cannot write: %s", strerror(errno));
         reach_end(reach, STATUS_SYSTEM);
         return;

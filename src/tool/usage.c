@@ -26,6 +26,9 @@ static const char about[] =
 #define REDIS_OPTION                                                                     \
     "  --redis URL    redis://[[user][:password]@]host[:port][/db], rediss:// (with "    \
     "TLS),\n"                                                                            \
+    "                 redis-sentinel://[...@]host[:port][,host[:port]...]/service[/db] " \
+    "(its\n"                                                                             \
+    "                 master, by the sentinels at these hosts), rediss-sentinel://,\n"   \
     "                 unix:///path[?db=N],\n"
 #define PASSWORD_OPTION                                                                  \
     "  --password-file FILE\n"                                                           \
@@ -35,6 +38,11 @@ static const char about[] =
     "                 shows in the list of processes, LOCKWIRE_URL in the\n"             \
     "                 environment of whatever `lockwire run` starts, which also\n"       \
     "                 inherits N where FILE is /dev/fd/N\n"
+#define SENTINEL_OPTIONS                                                                 \
+    "  --sentinel-user NAME, --sentinel-password-file FILE\n"                            \
+    "                 with redis-sentinel://: what the sentinels themselves are\n"       \
+    "                 logged in to with; FILE as above. User and password of the URL\n"  \
+    "                 and of --password-file are the servers'\n"
 #define TLS_OPTIONS                                                                      \
     "  --cacert FILE, --cert FILE, --key FILE, --sni NAME\n"                             \
     "                 with rediss://: whom to trust (a file or a folder; else as the\n"  \
@@ -73,7 +81,7 @@ static const char run_options[] =
     "                 or embedded:/path (the same, shared by all who name that "
     "folder,\n"
     "                 which is theirs alone, with mode 0700)\n" PASSWORD_OPTION
-        TLS_OPTIONS HELP_OPTION "\n" TIMES;
+        SENTINEL_OPTIONS TLS_OPTIONS HELP_OPTION "\n" TIMES;
 
 static const char run_codes[] =
     "\n"
@@ -115,22 +123,25 @@ static const char run_codes[] =
 
 #define ASK_OPTIONS                                                                      \
     REDIS_OPTION                                                                         \
-    "                 or embedded:/path (see run)\n" PASSWORD_OPTION TLS_OPTIONS         \
-        HELP_OPTION
+    "                 or embedded:/path (see run)\n" PASSWORD_OPTION SENTINEL_OPTIONS    \
+        TLS_OPTIONS HELP_OPTION
 
 static const char status_text[] =
     "\n"
     "Shows who holds NAME, how long the lease still lasts, its fencing token where "
     "Redis\n"
     "keeps it (not of a mutex), and who waits: each with the name, host and pid of its\n"
-    "client, which are known for two minutes after it was last in use.\n"
+    "client, which are known for two minutes after it was last in use. With\n"
+    "redis-sentinel:// also which master that is, and for how long it has been it.\n"
     "\n"
     "  --json         for programs: name, stranger (a key's type that is not ours, or\n"
     "                 null), holder_total, holders (mode, token, owner, client,\n"
     "                 remaining_ms, fence), waiter_total, waiters (mode, token, owner,\n"
-    "                 client, position, waited_ms, permits); null is what there is none\n"
-    "                 of. At most 100 of each are listed, the totals count "
-    "all\n" ASK_OPTIONS "\n"
+    "                 client, position, waited_ms, permits), master (service, host, "
+    "port,\n"
+    "                 for_ms) with redis-sentinel://; null is what there is none of. At\n"
+    "                 most 100 of each are listed, the totals count all\n" ASK_OPTIONS
+    "\n"
     "The exit code is 0, whether it is held or free, or:\n" SERVER_CODES
     "\n" URL_ENVIRONMENT ".\n";
 
@@ -157,7 +168,9 @@ static const char watch_text[] =
     "\n"
     "Follows NAME: in a terminal the table of `lockwire status`, drawn anew at each "
     "look;\n"
-    "elsewhere a line for each change (holds, waits, left: mode, owner, client, token).\n"
+    "elsewhere a line for each change (holds, waits, left: mode, owner, client, token; "
+    "with\n"
+    "redis-sentinel:// master: another one).\n"
     "Ends at SIGINT, SIGTERM or SIGHUP, or when nobody reads its output any more.\n"
     "\n"
     "  --interval TIME  between two looks (1s, at least 10ms)\n" ASK_OPTIONS "\n" TIMES

@@ -42,6 +42,7 @@ struct watch {
     struct known *known;
     size_t count;
     bool terminal, drawn;
+    char master[300];     /* of the last look; "": there are no sentinels */
     char headline[WORDS]; /* the last one without holders, so that it is written once */
 };
 
@@ -146,7 +147,21 @@ static void write_headline(struct watch *watch, const char *headline)
     (void)snprintf(watch->headline, sizeof(watch->headline), "%s", headline);
 }
 
-static bool write_lines(struct watch *watch, const struct lw_inspection *seen)
+static void write_master(struct watch *watch, const struct lw_master *master)
+{
+    char place[sizeof(watch->master)], words[WORDS];
+
+    picture_place(master, place, sizeof(place));
+    if (*watch->master && strcmp(place, watch->master) != 0) {
+        (void)snprintf(words, sizeof(words), "%s, of %s, was %s", place, master->service,
+                       watch->master);
+        write_line("master", words);
+    }
+    (void)snprintf(watch->master, sizeof(watch->master), "%s", place);
+}
+
+static bool write_lines(struct watch *watch, const struct lw_inspection *seen,
+                        const struct lw_master *master)
 {
     size_t count = seen->holder_count + seen->waiter_count;
     struct known *now = calloc(count + 1, sizeof(*now));
@@ -164,6 +179,9 @@ static bool write_lines(struct watch *watch, const struct lw_inspection *seen)
             forget(now, count);
         }
         return false;
+    }
+    if (master != NULL) {
+        write_master(watch, master);
     }
     write_changes(watch, now, count);
     headline[0] = '\0';
@@ -211,7 +229,8 @@ static void draw(struct watch *watch, const char *text)
     (void)fputs("\033[J", stdout);
 }
 
-static bool draw_table(struct watch *watch, const struct lw_inspection *seen)
+static bool draw_table(struct watch *watch, const struct lw_inspection *seen,
+                       const struct lw_master *master)
 {
     char *text = NULL;
     size_t size;
@@ -220,7 +239,7 @@ static bool draw_table(struct watch *watch, const struct lw_inspection *seen)
     if (memory == NULL) {
         return false;
     }
-    picture_table(memory, seen);
+    picture_table(memory, seen, master);
     if (fclose(memory) != 0) {
         free(text);
         return false;
@@ -258,6 +277,15 @@ static void show_outage(struct watch *watch, const char *why)
     written(watch);
 }
 
+static bool show(struct watch *watch, const struct lw_inspection *seen)
+{
+    struct lw_master followed = LW_MASTER_INIT;
+    const struct lw_master *master = reach_master(&watch->reach, &followed);
+
+    return watch->terminal ? draw_table(watch, seen, master)
+                           : write_lines(watch, seen, master);
+}
+
 static void on_inspected(struct lw_client *client, int result,
                          const struct lw_inspection *seen, const char *why, void *arg)
 {
@@ -272,7 +300,7 @@ static void on_inspected(struct lw_client *client, int result,
     }
     if (result != LW_OK) {
         reach_fail(&watch->reach, result, why);
-    } else if (!(watch->terminal ? draw_table(watch, seen) : write_lines(watch, seen))) {
+    } else if (!show(watch, seen)) {
         reach_fail(&watch->reach, LW_ENOMEM, "");
     } else if (written(watch)) {
         schedule(watch);

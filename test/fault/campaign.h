@@ -18,6 +18,8 @@ struct fault {
     void (*strike)(int round);
     void (*mend)(int round);
     bool loses_state, stops_process;
+    bool one_at_a_time;   /* of two servers: numbers grow although state is lost */
+    void (*check)(void);  /* before the verdict: that nothing else was broken */
     int strikes;          /* 0: six; a third of them where it should be short */
     int64_t while_ms;     /* between strike and mend; 0: a quarter of a second */
     struct wishes wishes; /* who may wait for as long as a test must be granted */
@@ -25,9 +27,12 @@ struct fault {
 
 /* Of the campaign that runs. */
 extern struct proxy *proxy;
-extern int swaps; /* of two servers' roles, for the log */
+extern const char *campaign_url; /* where clients go; NULL: through the proxy */
+extern int swaps;                /* of two servers' roles, for the log */
 
 void campaign(const struct fault *fault);
+/* State was lost since then, by history.h's clock; now no more. */
+void campaign_lost(int64_t since_us);
 /* The processes take the lock for granted. */
 void campaign_unlocked(void);
 

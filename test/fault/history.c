@@ -193,6 +193,18 @@ static void supersede(struct check *check, struct claim *claim,
     claim->by = *record;
 }
 
+/* One granted before the loss may come to know it after others were granted. */
+static void fell(struct check *check, uint64_t before, const struct record *record)
+{
+    if (may_straddle(check, record, record)) {
+        check->verdict.excused++;
+        return;
+    }
+    check->verdict.fences++;
+    found(&check->verdict, "the fence did not grow", &(struct record){.fence = before},
+          record);
+}
+
 /* A number is larger than all that were given to those whom its grant excludes. Who was
  * not run between its grant and this record, and so believes in it no more, says
  * nothing. */
@@ -204,12 +216,8 @@ static void check_fence(struct check *check, const struct record *record)
     if (!record->shared && check->read_fence > before) {
         before = check->read_fence;
     }
-    /* One granted before the loss may come to know it after others were granted. */
-    if (record->fence <= before && record->until_us > record->time_us &&
-        !may_straddle(check, record, record)) {
-        check->verdict.fences++;
-        found(&check->verdict, "the fence did not grow",
-              &(struct record){.fence = before}, record);
+    if (record->fence <= before && record->until_us > record->time_us) {
+        fell(check, before, record);
     }
     if (record->fence > *mine) {
         *mine = record->fence;

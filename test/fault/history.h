@@ -53,6 +53,7 @@ struct verdict {
     size_t failed;           /* whose asking ended without a grant */
     size_t together;         /* readers that were granted while another one read */
     size_t forgiven;         /* overlaps across a loss */
+    size_t excused;          /* fences that did not grow across a loss */
     int64_t longest_wait_us; /* of those that were granted */
     char first[256];         /* the first thing found */
 };

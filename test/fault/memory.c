@@ -13,6 +13,7 @@
 #include "allocator.h"
 #include "lives.h"
 #include "players.h"
+#include "sentinel.h"
 
 #define LIFE(name)                                                                       \
     static void name##__one_allocation_fails(void **state)                               \
@@ -53,6 +54,35 @@ static void resolving__all_allocations_fail(void **state)
     allocator_spare_libevent(true);
     lives(life_in_vain, NOWHERE, true, 1);
     allocator_spare_libevent(false);
+}
+
+/* ---- by a sentinel ---- */
+
+static struct sentinel sentinel;
+
+static void sentinel_leaves(bool in_good_order)
+{
+    (void)in_good_order;
+    sentinel_stop(&sentinel);
+}
+
+static void live_by_sentinel(bool always)
+{
+    stage_at_exit(sentinel_leaves);
+    sentinel_start(&sentinel, server_listen(&stage.server), "");
+    lives(life_mutex, sentinel.url, always, 1);
+}
+
+static void sentinel__one_allocation_fails(void **state)
+{
+    (void)state;
+    live_by_sentinel(false);
+}
+
+static void sentinel__all_allocations_fail(void **state)
+{
+    (void)state;
+    live_by_sentinel(true);
 }
 
 /* ---- a release when there is no memory left at all ----
@@ -118,6 +148,8 @@ int main(void)
         STAGE_TEST(free_without_memory_releases_when_there_is_some),
         STAGE_TEST(resolving__one_allocation_fails),
         STAGE_TEST(resolving__all_allocations_fail),
+        STAGE_TEST(sentinel__one_allocation_fails),
+        STAGE_TEST(sentinel__all_allocations_fail),
         STAGE_TEST(mutex__one_allocation_fails),
         STAGE_TEST(mutex__all_allocations_fail),
         STAGE_TEST(turns__one_allocation_fails),

@@ -119,13 +119,22 @@ void workers_fork(void)
     }
 }
 
-void workers_loss(bool begins)
+static void note_loss(enum what what, int64_t time_us)
 {
-    struct record record = {.time_us = history_now_us(),
-                            .client = DRIVER,
-                            .what = begins ? LOSS_BEGINS : LOSS_ENDS};
+    struct record record = {.time_us = time_us, .client = DRIVER, .what = (uint16_t)what};
 
     history_note(crew.driver, &record);
+}
+
+void workers_loss(bool begins)
+{
+    note_loss(begins ? LOSS_BEGINS : LOSS_ENDS, history_now_us());
+}
+
+void workers_lost_between(int64_t begin_us, int64_t end_us)
+{
+    note_loss(LOSS_BEGINS, begin_us);
+    note_loss(LOSS_ENDS, end_us);
 }
 
 static bool has_ended(int index)

@@ -39,6 +39,8 @@ pid_t workers_pid(int index);
 void workers_replace(int index); /* kill -9, and another one in its place */
 void workers_fork(void);         /* each forks at its next grant; the child frees all */
 void workers_loss(bool begins);  /* declared, for the checker */
+/* The same, as it turned out afterwards; by history.h's clock. */
+void workers_lost_between(int64_t begin_us, int64_t end_us);
 /* They end what they have in hand and close their clients. */
 void workers_stop(void);
 void workers_kill_all(void);

@@ -7,11 +7,13 @@
  * Happy path: feed a piece, take its replies, decode each as everything.
  */
 #include "fuzz.h"
+#include "base/told.h"
 #include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/format.h"
 #include "redis/guard.h"
 #include "redis/reply.h"
+#include "redis/sentinel_says.h"
 
 #include <string.h>
 
@@ -63,10 +65,53 @@ static void check_message(const struct lw__reply *reply)
                          : message.window_ms > 0);
 }
 
+static void check_place(const struct lw__place *place)
+{
+    size_t length = strnlen(place->host, sizeof(place->host));
+
+    CHECK(length > 0 && length < sizeof(place->host) && place->port > 0);
+    for (size_t i = 0; i < length; i++) {
+        CHECK(place->host[i] > ' ' && place->host[i] < 0x7f);
+    }
+}
+
+static void check_switch(const struct lw__reply *reply)
+{
+    struct lw__place from, to;
+    size_t length;
+    const char *text = lw__reply_text(reply, &length);
+
+    if (lw__sentinel_says_switch(text, length, "m", &from, &to)) {
+        check_place(&from);
+        check_place(&to);
+    }
+}
+
+static void check_sentinel(const struct lw__reply *reply)
+{
+    struct lw__master master;
+    struct lw__place place;
+    char why[LW__WHY] = "";
+
+    if (lw__sentinel_says_master(reply, &master, why)) {
+        check_place(&master.place);
+        CHECK(master.epoch >= 0 && why[0] == '\0');
+        CHECK(master.for_ms >= -1 && master.for_ms <= LUA_MAX);
+    } else {
+        CHECK(lw__reply_type(reply) == LW__REPLY_ERROR || why[0] != '\0');
+        CHECK(memchr(why, '\0', sizeof(why)) != NULL);
+    }
+    for (size_t at = 0; lw__sentinel_says_other(reply, &at, &place);) {
+        check_place(&place);
+    }
+}
+
 static void check_tree(const struct lw__reply *reply, unsigned depth)
 {
     CHECK(depth <= LW__REPLY_DEPTH + 1);
     check_message(reply);
+    check_switch(reply);
+    check_sentinel(reply);
     (void)lw__reply_integer(reply);
     for (size_t i = 0; i < lw__reply_count(reply); i++) {
         check_tree(lw__reply_at(reply, i), depth + 1);

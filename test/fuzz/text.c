@@ -15,6 +15,20 @@
 
 #define WHY 160
 
+static void check_list(const struct lw__url *url)
+{
+    char why[WHY];
+
+    CHECK((url->host_count > 0) == (url->service != NULL));
+    CHECK(url->host_count <= LW__URL_HOSTS);
+    CHECK(url->service == NULL ||
+          lw__check_word(url->service, "service", why, sizeof(why)) == NULL);
+    for (size_t i = 0; i < url->host_count; i++) {
+        CHECK(*url->hosts[i].name && strlen(url->hosts[i].name) < LW__HOST_SIZE);
+        CHECK(url->hosts[i].port > 0);
+    }
+}
+
 static void check_url(const char *text)
 {
     char why[WHY] = "";
@@ -23,12 +37,13 @@ static void check_url(const char *text)
 
     CHECK(status == 0 || status == LW_EINVAL);
     if (status == 0) {
-        CHECK((url.host == NULL) != (url.path == NULL));
+        CHECK((url.host != NULL) + (url.path != NULL) + (url.service != NULL) == 1);
         CHECK(url.host == NULL || *url.host);
         CHECK(url.path == NULL || *url.path);
         CHECK(url.username == NULL || *url.username);
         CHECK(url.db >= -1);
         CHECK(url.host == NULL || url.port > 0);
+        check_list(&url);
         lw__url_clear(&url);
     } else {
         CHECK(why[0] != '\0' && memchr(why, '\0', sizeof(why)) != NULL);
@@ -36,7 +51,7 @@ static void check_url(const char *text)
 }
 
 /* A password in front of what is wrong is never repeated. */
-static void check_secret(const char *text)
+static void check_secret(const char *scheme, const char *text)
 {
     static const char secret[] = "s3cretw0rd";
     char whole[2048], why[WHY] = "";
@@ -45,7 +60,7 @@ static void check_secret(const char *text)
     if (strlen(text) > 1024 || strstr(text, secret) != NULL) {
         return;
     }
-    (void)snprintf(whole, sizeof(whole), "redis://user:%s@%s", secret, text);
+    (void)snprintf(whole, sizeof(whole), "%s://user:%s@%s", scheme, secret, text);
     if (lw__url_parse(whole, &url, why, sizeof(why)) == 0) {
         lw__url_clear(&url);
     } else {
@@ -106,7 +121,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     text[size] = '\0';
     check_url(text);
-    check_secret(text);
+    check_secret("redis", text);
+    check_secret("redis-sentinel", text);
     check_name(text);
     check_word(text);
     check_duration(text);

@@ -15,9 +15,12 @@ int use(struct event_base *base, struct lw_client **client, struct lw_lock **loc
     struct lw_client_options options = LW_CLIENT_OPTIONS_INIT;
     struct lw_acquire_options acquire = LW_ACQUIRE_OPTIONS_INIT;
     struct lw_stats stats = LW_STATS_INIT;
+    struct lw_master master = LW_MASTER_INIT;
     int error = lw_client_new(base, "redis://localhost", &options, client);
     if (error == LW_OK)
         error = lw_acquire(*client, "x", &acquire, NULL, NULL, lock);
+    if (error == LW_OK)
+        error = lw_client_master(*client, &master);
     return error == LW_OK ? lw_client_stats(*client, &stats) : error;
 }
 '

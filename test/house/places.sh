@@ -22,6 +22,7 @@ stub() { # FILE TEXT...
 stub "$tree/scripts/setup" "[ \"\$1\" = test ] || exit 0 # of the test no more is looked at" 'exit 7'
 stub "$tree/build/demo/src/tool/lockwire" \
     'until [ "$1" = -- ]; do shift; done' '[ -x "$2" ] && exit 8'
+stub "$tree/scripts/sentinels" '[ -x "$1" ] && exit 9'
 stub "$root/bin/ninja" 'exit 0'
 : >"$tree/build/demo/build.ninja"
 
@@ -44,4 +45,6 @@ for cdpath in '' "$root/trap"; do
         expect "$code" "$cdpath" "$root/trap" "../a tree/scripts/$name"
         expect "$code" "$cdpath" / "$tree/scripts/$name"
     done
+    expect 9 "$cdpath" / "$tree/scripts/demo" --sentinel
+    expect 64 "$cdpath" / "$tree/scripts/demo" --sentinels
 done

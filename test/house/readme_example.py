@@ -49,7 +49,8 @@ def main():
     if done.returncode != 0 or not expected.fullmatch(done.stdout):
         sys.exit(f"exit status {done.returncode}, output as above")
     if refusals != ((1, "LOCKWIRE_URL is not set\n"),
-                    (1, "the URL begins with none of redis://, rediss:// and unix://\n")):
+                    (1, "the URL begins with none of redis://, rediss://, redis-sentinel://, "
+                         "rediss-sentinel:// and unix://\n")):
         sys.exit(f"without a URL, and with a bad one: {refusals}")
 
 

@@ -331,6 +331,19 @@ static const char *next_target(const struct proxy *proxy)
                                                             : proxy->target;
 }
 
+/* One on a unix socket is a client's. */
+static enum proxy_kind kind_of(int client)
+{
+    struct sockaddr_in from = {0};
+    socklen_t size = sizeof(from);
+
+    return getpeername(client, (struct sockaddr *)&from, &size) == 0 &&
+                   from.sin_family == AF_INET &&
+                   from.sin_addr.s_addr != htonl(INADDR_LOOPBACK)
+               ? SERVERS
+               : COMMANDS;
+}
+
 static void on_connection(evutil_socket_t fd, short what, void *arg)
 {
     struct proxy *proxy = arg;
@@ -360,6 +373,7 @@ static void on_connection(evutil_socket_t fd, short what, void *arg)
     }
     pair->proxy = proxy;
     pair->target = path;
+    pair->kind = kind_of(client);
     pair->secure = secure_wanted() ? secure_new("server") : NULL;
     pair->next = proxy->pairs;
     proxy->pairs = pair;
@@ -517,4 +531,14 @@ void proxy_cut(struct proxy *proxy, enum proxy_kind kind)
 void proxy_refuse(struct proxy *proxy, bool on)
 {
     proxy->refusing = on;
+}
+
+int proxy_count(const struct proxy *proxy, enum proxy_kind kind)
+{
+    int count = 0;
+
+    for (const struct proxy_pair *pair = proxy->pairs; pair != NULL; pair = pair->next) {
+        count += !pair->dead && pair->kind == kind;
+    }
+    return count;
 }

@@ -5,7 +5,8 @@
  * each kind of link (a link is a subscription from the first SUBSCRIBE in it on), delay,
  * hold back, swallow what passes, cut, and hang up on the client alone. New connections
  * may be sent to another server, or to two in turn; old ones stay where they are. Knows
- * of Redis that word and `message` alone.
+ * of Redis that word and `message` alone. Servers and sentinels that pass here as well
+ * come from addresses other than 127.0.0.1, and are a kind of their own.
  *
  * Where the stage's server has TLS (secure.h), so has the proxy: on the client's side,
  * and what is held or swallowed is what was said. Before hands are shaken it is the
@@ -17,7 +18,7 @@
 #define TEST_PROXY_H
 #include "stage.h"
 
-enum proxy_kind { COMMANDS = 0, SUBSCRIPTION = 1, PROXY_KINDS };
+enum proxy_kind { COMMANDS = 0, SUBSCRIPTION = 1, SERVERS = 2, PROXY_KINDS };
 enum proxy_way { TO_SERVER = 0, TO_CLIENT = 1, PROXY_WAYS };
 
 struct proxy_rule {
@@ -64,11 +65,13 @@ void proxy_listen_only(struct proxy *proxy, const char *target);
 /* Connections of this kind end with a reset for the client; the server is not told, and
  * what it says is lost: half-open until the server hangs up or the proxy stops. */
 void proxy_desert(struct proxy *proxy, enum proxy_kind kind);
-/* Both kinds, both ways: the black hole, for connections to come, too. */
+/* All kinds, both ways: the black hole, for connections to come, too. */
 void proxy_black_hole(struct proxy *proxy, bool on);
 /* Connections of this kind end with a reset; what is held back is lost. */
 void proxy_cut(struct proxy *proxy, enum proxy_kind kind);
 /* New connections are closed at once. */
 void proxy_refuse(struct proxy *proxy, bool on);
+/* How many of that kind there are. */
+int proxy_count(const struct proxy *proxy, enum proxy_kind kind);
 
 #endif

@@ -21,13 +21,13 @@
 #define ANSWER_LIMIT_S 30
 #define PORT_ATTEMPTS 10
 
-static void connect_admin(struct server *server)
+static void connect_admin(struct server *server, const char *path)
 {
     struct timeval limit = {.tv_sec = ANSWER_LIMIT_S};
 
-    server->admin = redisConnectUnix(server->path);
+    server->admin = redisConnectUnix(path);
     if (server->admin == NULL || server->admin->err) {
-        stage_fail("no connection to %s: %s", server->path,
+        stage_fail("no connection to %s: %s", path,
                    server->admin != NULL ? server->admin->errstr : "memory");
     }
     redisSetTimeout(server->admin, limit);
@@ -45,22 +45,27 @@ static void disconnect_admin(struct server *server)
 
 #define SKIPPED 77 /* to meson */
 
-/* Nobody else is given a port to which a socket of ours is bound; the server may listen
- * there all the same, since ours does not. */
-static void reserve_port(struct server *server)
+/* A server may listen there all the same, since our socket does not: that is what
+ * SO_REUSEADDR says, which whoever is given a port must not have said before. */
+int server_reserve_port(int *port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(address);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
 
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
-        bind(fd, (struct sockaddr *)&address, size) < 0 ||
+    if (bind(fd, (struct sockaddr *)&address, size) < 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
         getsockname(fd, (struct sockaddr *)&address, &size) < 0) {
         stage_fail("no port is free: %s", strerror(errno));
     }
-    server->reserved = fd;
-    server->tls_port = ntohs(address.sin_port);
+    *port = ntohs(address.sin_port);
+    return fd;
+}
+
+static void reserve_port(struct server *server)
+{
+    server->reserved = server_reserve_port(&server->tls_port);
     (void)snprintf(server->url, sizeof(server->url), "rediss://127.0.0.1:%d",
                    server->tls_port);
 }
@@ -115,7 +120,7 @@ static void run(struct server *server)
     if (symlink(server->process.socket, server->path) < 0) {
         stage_fail("symlink %s: %s", server->path, strerror(errno));
     }
-    connect_admin(server);
+    connect_admin(server, server->path);
     if (server->tls_port != 0) {
         listen_with_tls(server);
     }
@@ -134,11 +139,10 @@ void server_absent(struct server *server)
     }
 }
 
-void server_start(struct server *server, const char *args)
+void server_run(struct server *server, const char *args)
 {
     size_t count = 0;
 
-    server_absent(server);
     (void)snprintf(server->words, sizeof(server->words), "%s", args != NULL ? args : "");
     for (char *rest = server->words, *word;
          (word = strtok_r(rest, " ", &rest)) != NULL;) {
@@ -146,6 +150,12 @@ void server_start(struct server *server, const char *args)
     }
     server->keeps = strstr(args != NULL ? args : "", "appendonly yes") != NULL;
     run(server);
+}
+
+void server_start(struct server *server, const char *args)
+{
+    server_absent(server);
+    server_run(server, args);
 }
 
 static void remove_dir(const char *dir)
@@ -219,6 +229,12 @@ void server_succeed(struct server *server, struct server *other)
         listen_with_tls(server);
     }
     let_port_go(other);
+}
+
+void server_ask_in_place(struct server *server, const struct server *other)
+{
+    disconnect_admin(server);
+    connect_admin(server, other->path);
 }
 
 void server_clear(struct server *server)

@@ -36,12 +36,16 @@ struct server {
 
 /* `args` is further arguments of redis-server, separated by blanks; may be NULL. */
 void server_start(struct server *server, const char *args);
-void server_stop(struct server *server);
-/* Only the way: nobody listens before server_restart. */
+/* The same in two: first the way is there, to which nobody listens. */
 void server_absent(struct server *server);
+void server_run(struct server *server, const char *args);
+void server_stop(struct server *server);
 
 /* One of 127.0.0.1 that is free now; somebody else may take it. */
 int server_free_port(void);
+/* A port on 127.0.0.1 that nobody else is given while the descriptor returned is open,
+ * but where a server may listen. */
+int server_reserve_port(int *port);
 /* Opens a TCP port on 127.0.0.1, too, for its replica; returns it. */
 int server_listen(struct server *server);
 
@@ -52,6 +56,10 @@ void server_restart(struct server *server);
 /* `other`, which runs, becomes what is at the way to `server`, which was killed; what was
  * the way to `other` is no more. */
 void server_succeed(struct server *server, struct server *other);
+
+/* What the test asks this one is asked of `other` from here on, by a new connection;
+ * `other` may be itself. */
+void server_ask_in_place(struct server *server, const struct server *other);
 
 /* As it was after the start: empty, no limits, one user, no other connections. */
 void server_clear(struct server *server);

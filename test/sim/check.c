@@ -71,6 +71,7 @@ void check_link(struct host *host, const struct lw_client *client, bool up)
         violation("h%d: the link came up twice", host->id);
     }
     host->link_up = up;
+    host->up_us = world.now_us;
 }
 
 /* Redisson's format does not tell our owners: each client knows its own. */
@@ -99,6 +100,23 @@ static void check_against(const struct op *op, const struct op *list)
     }
 }
 
+/* What an owner let go is held again where its release is lost, with its old number. */
+static bool repeats(const struct op *op, const struct op *list)
+{
+    for (; list != NULL; list = list->next) {
+        if (list != op && same_owner(list, op) && list->name == op->name &&
+            list->fence == op->fence && list->granted_us > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_excused_of(const struct op *op, const struct op *past)
+{
+    return past->of_lost && (repeats(op, world.ops) || repeats(op, world.past));
+}
+
 /* Readers hold side by side, and an owner that is in already keeps its number: who comes
  * for itself alone, or to write, has a larger one than all others that were told of
  * before it asked. */
@@ -114,7 +132,7 @@ static void check_entry(const struct op *op)
         for (const struct op *past = lists[i]; past != NULL; past = past->next) {
             if (!same_owner(past, op) && past->name == op->name && past->granted_us > 0 &&
                 !past->of_split && past->granted_us < op->begun_us &&
-                past->fence >= op->fence &&
+                past->fence >= op->fence && !is_excused_of(op, past) &&
                 (!lossy || past->granted_us < world.loss_us)) {
                 violation("op %u: fence %llu after op %u had %llu", op->id,
                           (unsigned long long)op->fence, past->id,
@@ -124,6 +142,16 @@ static void check_entry(const struct op *op)
     }
 }
 
+static void note_fence(const struct op *op)
+{
+    if (op->fence > world.fence[op->name] && !op->of_split &&
+        world.plan.kinds[op->name] == KIND_MUTEX) {
+        world.fence[op->name] = op->fence;
+    }
+}
+
+/* A number that an old master gave out is larger than all before it was replaced, but
+ * may not be than those that the new one gives out at the same time. */
 static void check_fence(const struct op *op)
 {
     bool lossy = world.now_us <= world.loss_until_us;
@@ -132,6 +160,10 @@ static void check_fence(const struct op *op)
         if (!(op->options.flags & LW_NO_FENCE) && op->options.mode != LW_REDISSON) {
             violation("op %u: granted without a fence", op->id);
         }
+        return;
+    }
+    if (stray_is(op) || check_is_unaware(op->host)) {
+        note_fence(op);
         return;
     }
     if (world.plan.kinds[op->name] != KIND_MUTEX) {
@@ -146,9 +178,7 @@ static void check_fence(const struct op *op)
         check_against(op, world.ops);
         check_against(op, world.past);
     }
-    if (op->fence > world.fence[op->name] && !op->of_split) {
-        world.fence[op->name] = op->fence;
-    }
+    note_fence(op);
 }
 
 void check_split(int64_t since_us, int64_t until_us)
@@ -292,19 +322,33 @@ static bool believes(const struct op *op)
     return op->done > 0 && lw_lock_remaining_ms(op->lock) > 0;
 }
 
+/* Counted once for each that was excused. */
+static bool is_excused(struct op *op)
+{
+    if (!stray_is(op)) {
+        return false;
+    }
+    world.excused += !op->excused;
+    op->excused = true;
+    return true;
+}
+
 /* `op` believes: may all that believe along with it? */
-static void check_company(const struct op *op)
+static void check_company(struct op *op)
 {
     unsigned owners = 1;
+    bool excused = stray_is(op);
 
-    for (const struct op *other = op->next; other != NULL; other = other->next) {
+    for (struct op *other = op->next; other != NULL; other = other->next) {
         bool counted = same_owner(other, op);
 
         if (other->name != op->name || !believes(other)) {
             continue;
         }
+        excused = excused || stray_is(other);
         if (!counted &&
-            (op->options.mode != LW_SHARED || other->options.mode != LW_SHARED)) {
+            (op->options.mode != LW_SHARED || other->options.mode != LW_SHARED) &&
+            !is_excused(op) && !is_excused(other)) {
             violation("op %u and op %u both hold %s", op->id, other->id,
                       load_name(op->name));
         }
@@ -314,7 +358,7 @@ static void check_company(const struct op *op)
         }
         owners += !counted;
     }
-    if (op->options.permits && owners > op->options.permits) {
+    if (op->options.permits && owners > op->options.permits && !excused) {
         violation("op %u: %u owners hold %s", op->id, owners, load_name(op->name));
     }
 }
@@ -402,16 +446,18 @@ static void check_ends(const struct op *op)
 void check_beliefs(void)
 {
     check_idleness();
+    check_watched();
     for (const struct op *op = world.ops; op != NULL; op = op->next) {
         check_ends(op);
     }
     if (world.now_us <= world.loss_until_us) {
         return;
     }
-    for (const struct op *op = world.ops; op != NULL; op = op->next) {
+    for (struct op *op = world.ops; op != NULL; op = op->next) {
         if (!believes(op)) {
             continue;
         }
+        stray_review(op);
         check_company(op);
         check_backed(op);
     }
@@ -421,7 +467,8 @@ void check_nobody_believes(const char *name)
 {
     for (const struct op *op = world.ops; op != NULL; op = op->next) {
         if (op->done && strcmp(load_name(op->name), name) == 0 &&
-            lw_lock_remaining_ms(op->lock) > 0 && world.now_us > world.loss_until_us) {
+            lw_lock_remaining_ms(op->lock) > 0 && world.now_us > world.loss_until_us &&
+            !stray_is(op)) {
             violation("op %u holds %s, which a stranger has", op->id, name);
         }
     }
@@ -431,6 +478,7 @@ void check_nobody_believes(const char *name)
 
 void check_healed(void)
 {
+    check_settled();
     for (unsigned i = 0; i < world.plan.hosts; i++) {
         if (world.hosts[i].client != NULL && !world.hosts[i].closing &&
             !world.hosts[i].link_up) {

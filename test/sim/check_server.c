@@ -7,7 +7,6 @@
  */
 #include "look.h"
 
-#include "lock/structs.h"
 #include "redis/format.h"
 
 #include <stdlib.h>
@@ -17,29 +16,12 @@
  * the command arrived, and belief when it was sent. */
 void check_backed(const struct op *op)
 {
-    const struct lw_lock *lock = op->lock;
-    struct lw__token id = {op->host->client->uuid, lock->token_n, lock->window_ms};
-    const char *name = load_name(op->name);
     char token[LW__TOKEN_SIZE];
-    bool has = false;
 
-    lw__format_token(&id, token);
-    switch (world.plan.kinds[op->name]) {
-    case KIND_MUTEX:
-        has = look_has_mutex(name, token);
-        break;
-    case KIND_RW:
-    case KIND_SEMAPHORE:
-        has = look_has_hold(name, token);
-        break;
-    case KIND_REDISSON:
-        lw__format_field(&id, token);
-        has = look_number(look_ask("HEXISTS", name, token, NULL)) == 1;
-        break;
-    }
-    if (!has) {
+    stray_token(op, token);
+    if (look_left_ms(op->name, token) < 0 && !stray_is(op)) {
         violation("op %u believes to hold %s, but the server does not have it", op->id,
-                  name);
+                  load_name(op->name));
     }
 }
 

@@ -94,6 +94,9 @@ void run_info(struct call *call)
         &text,
         "# Server\r\nredis_version:7.0.15\r\narch_bits:64\r\nrun_id:%08x%08x%024x\r\n",
         call->server->number, call->server->restarts + 1, 0);
+    if (call->server->view != NULL) {
+        buffer_text(&text, "redis_mode:sentinel\r\n");
+    }
     resp_bulk(call->reply, buffer_view(&text));
     buffer_free(&text);
 }

@@ -9,24 +9,31 @@
 #define GROW (CMD_WRITE | CMD_DENY_OOM)
 #define SCRIPT (CMD_NO_SCRIPT | CMD_EVAL | CMD_MAY_REPLICATE)
 #define ADMIN (CMD_NO_SCRIPT | ALWAYS)
+#define BOTH CMD_SENTINEL
 
 const struct command command_table[] = {
-    {"ping", run_ping, -1, CMD_SUBSCRIBED, 0, 0},
-    {"quit", run_quit, -1, ADMIN | CMD_NO_AUTH | CMD_ALLOW_BUSY | CMD_SUBSCRIBED, 0, 0},
-    {"auth", run_auth, -2, ADMIN | CMD_NO_AUTH | CMD_ALLOW_BUSY, 0, 0},
+    {"ping", run_ping, -1, CMD_SUBSCRIBED | BOTH, 0, 0},
+    {"quit", run_quit, -1, ADMIN | CMD_NO_AUTH | CMD_ALLOW_BUSY | CMD_SUBSCRIBED | BOTH,
+     0, 0},
+    {"auth", run_auth, -2, ADMIN | CMD_NO_AUTH | CMD_ALLOW_BUSY | BOTH, 0, 0},
     {"select", run_select, 2, ALWAYS, 0, 0},
-    {"info", run_info, -1, ALWAYS, 0, 0},
+    {"info", run_info, -1, ALWAYS | BOTH, 0, 0},
     {"time", run_time, 1, ALWAYS, 0, 0},
+    {"role", run_role, 1, ADMIN | BOTH, 0, 0},
     {"flushall", run_flushall, -1, CMD_WRITE, 0, 0},
     {"config", NULL, -2, 0, 0, 0},
     {"config|get", run_config_get, -3, ADMIN, 0, 0},
-    {"command", NULL, -2, 0, 0, 0},
-    {"command|info", run_command_info, -3, ALWAYS, 0, 0},
-    {"client", NULL, -2, 0, 0, 0},
-    {"client|id", run_client_id, 2, ADMIN, 0, 0},
-    {"client|setname", run_client_setname, 3, ADMIN, 0, 0},
-    {"client|getname", run_client_getname, 2, ADMIN, 0, 0},
-    {"client|kill", run_client_kill, -3, ADMIN, 0, 0},
+    {"command", NULL, -2, BOTH, 0, 0},
+    {"command|info", run_command_info, -3, ALWAYS | BOTH, 0, 0},
+    {"client", NULL, -2, BOTH, 0, 0},
+    {"client|id", run_client_id, 2, ADMIN | BOTH, 0, 0},
+    {"client|setname", run_client_setname, 3, ADMIN | BOTH, 0, 0},
+    {"client|getname", run_client_getname, 2, ADMIN | BOTH, 0, 0},
+    {"client|kill", run_client_kill, -3, ADMIN | BOTH, 0, 0},
+
+    {"sentinel", NULL, -2, CMD_SENTINEL_ONLY, 0, 0},
+    {"sentinel|master", run_sentinel_master, 3, ADMIN | CMD_SENTINEL_ONLY, 0, 0},
+    {"sentinel|sentinels", run_sentinel_sentinels, 3, ADMIN | CMD_SENTINEL_ONLY, 0, 0},
 
     {"get", run_get, 2, 0, 1, 1},
     {"mget", run_mget, -2, 0, 1, -1},
@@ -72,11 +79,13 @@ const struct command command_table[] = {
     {"zpopmin", run_zpopmin, -2, CMD_WRITE, 1, 1},
     {"zcard", run_zcard, 2, 0, 1, 1},
 
-    {"subscribe", run_subscribe, -2, ADMIN | CMD_CHANNELS | CMD_SUBSCRIBED, 0, 0},
-    {"psubscribe", run_psubscribe, -2, ADMIN | CMD_CHANNELS | CMD_SUBSCRIBED, 0, 0},
-    {"unsubscribe", run_unsubscribe, -1, ADMIN | CMD_SUBSCRIBED, 0, 0},
-    {"punsubscribe", run_punsubscribe, -1, ADMIN | CMD_SUBSCRIBED, 0, 0},
-    {"publish", run_publish, 3, ALWAYS | CMD_FIRST_CHANNEL | CMD_MAY_REPLICATE, 0, 0},
+    {"subscribe", run_subscribe, -2, ADMIN | CMD_CHANNELS | CMD_SUBSCRIBED | BOTH, 0, 0},
+    {"psubscribe", run_psubscribe, -2, ADMIN | CMD_CHANNELS | CMD_SUBSCRIBED | BOTH, 0,
+     0},
+    {"unsubscribe", run_unsubscribe, -1, ADMIN | CMD_SUBSCRIBED | BOTH, 0, 0},
+    {"punsubscribe", run_punsubscribe, -1, ADMIN | CMD_SUBSCRIBED | BOTH, 0, 0},
+    {"publish", run_publish, 3, ALWAYS | CMD_FIRST_CHANNEL | CMD_MAY_REPLICATE | BOTH, 0,
+     0},
     {"pubsub", NULL, -2, 0, 0, 0},
     {"pubsub|numsub", run_pubsub_numsub, -2, ALWAYS, 0, 0},
 

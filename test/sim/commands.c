@@ -90,9 +90,16 @@ static void reply_unknown_subcommand(struct call *call)
 
 bool command_is_there(const struct model_server *server, const struct command *command)
 {
-    return command &&
-           (!(command->flags & CMD_ABILITY) ||
-            (server->knows != NULL && strcmp(server->knows, command->name) == 0));
+    if (command == NULL) {
+        return false;
+    }
+    if (server->view != NULL) {
+        return command->flags & (CMD_SENTINEL | CMD_SENTINEL_ONLY);
+    }
+    if (command->flags & CMD_ABILITY) {
+        return server->knows != NULL && strcmp(server->knows, command->name) == 0;
+    }
+    return !(command->flags & CMD_SENTINEL_ONLY);
 }
 
 void command_run_unchecked(struct call *call)

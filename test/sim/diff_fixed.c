@@ -73,6 +73,7 @@ static const char *const scripts[] = {
     "return redis.call('TIME')[1]+0 > 5",
     "return redis.call('GeT','nope')",
     "return redis.call('subscribe','a')",
+    "return redis.call('role')",
     "return redis.call('eval','return 1','0')",
     "return redis.call('auth','a')",
     "return redis.call('client','id')",
@@ -190,6 +191,9 @@ void diff_fixed_scripts(struct diff *diff)
         "auth u p",
         "auth default any",
         "auth a b c",
+        "role",
+        "role x",
+        "sentinel master x",
     };
     for (size_t i = 0; i < sizeof(evals) / sizeof(evals[0]); i++) {
         arguments_words(diff, evals[i]);

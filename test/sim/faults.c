@@ -8,6 +8,7 @@
  */
 #include "look.h"
 #include "network.h"
+#include "sentinels.h"
 
 #include <string.h>
 
@@ -375,6 +376,7 @@ static void (*const makers[FAULTS])(void) = {
     [FAULT_FAILOVER] = servers_fail_over,
     [FAULT_BREAK] = break_lock,
     [FAULT_INSPECT] = inspect,
+    [FAULT_SENTINEL] = sentinels_trouble,
 };
 
 static void plan_next(uintptr_t fault);
@@ -426,6 +428,7 @@ void faults_end(void)
 {
     trace("everything works again");
     servers_heal();
+    sentinels_heal();
     for (unsigned i = 0; i < world.plan.hosts; i++) {
         world.hosts[i].stalled_until_us = world.now_us;
     }

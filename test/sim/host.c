@@ -8,7 +8,7 @@
  * when none is left time jumps to what is next. A host that stalls is passed over; one
  * whose callback takes time stays on the stack while the others go on.
  */
-#include "world.h"
+#include "sentinels.h"
 
 /* All that waits ends within this, once nothing is broken: a server's clock set back by a
  * minute or two keeps every lease for as long. */
@@ -59,7 +59,12 @@ void host_open(struct host *host)
     world.current = host;
     host->life++;
     trace("h%d opens a client", host->id);
-    status = lw_client_new(host->base, "unix:///model", &options, &host->client);
+    if (world.plan.secretive) {
+        options.sentinel_password = SENTINEL_PASSWORD;
+    }
+    status = lw_client_new(host->base,
+                           world.plan.watched ? sentinels_url() : "unix:///model",
+                           &options, &host->client);
     if (status != 0) {
         violation("lw_client_new: %s", lw_strerror(status));
     }
@@ -215,6 +220,7 @@ static void begin(uint64_t seed)
     plan_draw();
     virtual_begin();
     servers_begin();
+    sentinels_begin();
     network_begin();
     check_scripts_begin();
     for (unsigned i = 0; i < world.plan.hosts; i++) {
@@ -238,6 +244,8 @@ static void end(void)
     }
     network_end();
     servers_end();
+    sentinels_end();
+    stray_end();
     agenda_clear();
     virtual_end();
 }

@@ -297,7 +297,9 @@ static void on_done(struct lw_lock *lock, int status, void *arg)
     trace("op %u is done: %s, fence %llu, %lld ms", op->id, lw_strerror(status),
           (unsigned long long)op->fence, (long long)lw_lock_remaining_ms(lock));
     check_callback(op, "done", false);
-    op->of_split = world.now_us <= world.split_until_us;
+    stray_review(op);
+    op->of_split = world.now_us <= world.split_until_us || stray_is_void(op);
+    op->of_lost = stray_is(op);
     check_done(op, status);
     if (status != LW_OK) {
         world.failed++;

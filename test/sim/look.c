@@ -194,6 +194,41 @@ bool look_has_hold(const char *name, const char *token)
     return record != NULL && !has_ended(record);
 }
 
+/* A hold's own end, or the key's. */
+static int64_t hold_left_ms(const char *name, const char *token)
+{
+    char field[128], *rest, *record;
+    int64_t ends_ms;
+
+    if (!look_has_hold(name, token)) {
+        return -1;
+    }
+    (void)snprintf(field, sizeof(field), "h:%s", token);
+    rest = (char *)look_ask("HGET", name, field, NULL);
+    record = look_take(&rest);
+    ends_ms = record != NULL ? atoll(record) : 0;
+    return ends_ms > 0 ? ends_ms - model_server_time_us(server()) / 1000
+                       : look_number(look_ask("PTTL", name, NULL));
+}
+
+int64_t look_left_ms(unsigned name, const char *token)
+{
+    const char *key = load_name(name);
+    bool has;
+
+    switch (world.plan.kinds[name]) {
+    case KIND_MUTEX:
+        has = look_has_mutex(key, token);
+        break;
+    case KIND_REDISSON:
+        has = look_number(look_ask("HEXISTS", key, token, NULL)) == 1;
+        break;
+    default:
+        return hold_left_ms(key, token);
+    }
+    return has ? look_number(look_ask("PTTL", key, NULL)) : -1;
+}
+
 bool look_is_free(const char *name)
 {
     return look_number(look_ask("EXISTS", name, NULL)) == 0;

@@ -34,6 +34,8 @@ bool look_could_enter(const char *name, const struct look_rw *rw, const char *me
 bool look_has_mutex(const char *name, const char *token);
 /* The value with its mark taken off, in place. */
 char *look_unmark(char *value);
+/* What is left of a token's hold, of whatever kind the name is; -1: it has none. */
+int64_t look_left_ms(unsigned name, const char *token);
 bool look_has_hold(const char *name, const char *token);
 bool look_is_free(const char *name); /* no such key */
 bool look_is_crowded(unsigned name); /* more than a hundred in its queue, dead or alive */

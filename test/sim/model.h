@@ -33,7 +33,9 @@ struct model_server {
     int64_t last_client_id;
     const char *knows;         /* of the commands that not every server has; or NULL */
     unsigned number, restarts; /* each run of each server has an id of its own */
-    bool paused;               /* what may write waits */
+    struct model_place place;
+    const struct model_view *view;         /* of a sentinel; NULL: it is none */
+    bool paused;                           /* what may write waits */
     struct model_server *master, *replica; /* NULL: none */
     struct stream stream;                  /* to the replica */
     bool takes_what_is_left;
@@ -89,7 +91,9 @@ enum command_flags {
     CMD_SUBSCRIBED = 1 << 9,     /* allowed on a subscribed connection */
     CMD_EVAL = 1 << 10,          /* keys are counted by the second argument */
     CMD_MAY_REPLICATE = 1 << 11, /* waits, as a write does, while writes are paused */
-    CMD_ABILITY = 1 << 12, /* only of a server that model_server_know() says so of */
+    CMD_ABILITY = 1 << 12,  /* only of a server that model_server_know() says so of */
+    CMD_SENTINEL = 1 << 13, /* a sentinel has it, too */
+    CMD_SENTINEL_ONLY = 1 << 14, /* and nobody else */
 };
 
 typedef void command_fn(struct call *call);
@@ -170,6 +174,7 @@ command_fn run_zrangebyscore, run_zpopmin, run_zcard;
 command_fn run_ping, run_auth, run_select, run_quit, run_time, run_info, run_flushall,
     run_config_get, run_command_info;
 command_fn run_client_id, run_client_setname, run_client_getname, run_client_kill;
+command_fn run_role, run_sentinel_master, run_sentinel_sentinels;
 command_fn run_subscribe, run_psubscribe, run_unsubscribe, run_punsubscribe, run_publish;
 command_fn run_pubsub_numsub;
 command_fn run_eval, run_evalsha, run_script_load, run_script_exists, run_script_flush;

@@ -70,6 +70,7 @@ void model_server_remember(struct model_server *server, int64_t window_us);
  * the window remembered); below 0: empty. Scripts and subscriptions are gone, connections
  * are closing. */
 void model_server_restart(struct model_server *server, int64_t lost_us);
+void model_server_hang_up(struct model_server *server); /* on all connections */
 void model_server_step_clock(struct model_server *server, int64_t step_us);
 int64_t model_server_time_us(struct model_server *server); /* what TIME would say */
 void model_server_flush_scripts(struct model_server *server);
@@ -83,6 +84,28 @@ uint64_t model_server_commands(
 void model_server_know(struct model_server *server, const char *word);
 /* What INFO's run_id begins with; servers side by side differ in it. */
 void model_server_set_number(struct model_server *server, unsigned number);
+
+/* Where it is, as others are told (ROLE). */
+struct model_place {
+    const char *host; /* NULL: nowhere */
+    int port;
+};
+void model_server_set_place(struct model_server *server, const struct model_place *place);
+
+/* A sentinel: what it says of the one service that it watches over, and who else does.
+ * All is borrowed, and may change between calls. */
+struct model_view {
+    const char *service;
+    struct model_place master;
+    int64_t config_epoch;
+    const char *flags; /* "master", "master,s_down" ... */
+    const struct model_place *others;
+    size_t other_count;
+};
+/* It is a sentinel from now on, and knows a sentinel's commands alone. */
+void model_server_be_sentinel(struct model_server *server, const struct model_view *view);
+void model_server_publish(struct model_server *server, const char *channel,
+                          const char *message);
 
 /* Replication (replication.c). `replica` gets a copy of what `master` has, refuses writes
  * from then on, and is sent what each command does there, messages for its subscribers

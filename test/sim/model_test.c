@@ -296,6 +296,57 @@ static void a_replica_learns_what_was_done_when_it_arrives(void **state)
     model_server_free(replica);
 }
 
+static void each_says_its_role(void **state)
+{
+    struct model_conn *conn = model_server_connect(*state), *other;
+    struct model_server *replica = begin_replica(*state);
+
+    other = model_server_connect(replica);
+    model_server_set_place(*state, &(struct model_place){"10.0.0.1", 6379});
+    model_server_set_place(replica, &(struct model_place){"10.0.0.2", 6380});
+    expect(conn, "ROLE",
+           "*3\r\n$6\r\nmaster\r\n:0\r\n*1\r\n"
+           "*3\r\n$8\r\n10.0.0.2\r\n$4\r\n6380\r\n$1\r\n0\r\n");
+    expect(other, "ROLE",
+           "*5\r\n$5\r\nslave\r\n$8\r\n10.0.0.1\r\n:6379\r\n$9\r\nconnected\r\n:0\r\n");
+    model_server_promote(replica);
+    expect(other, "ROLE", "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n");
+    model_server_free(replica);
+}
+
+static void a_sentinel_says_what_its_view_is(void **state)
+{
+    static const struct model_place others[] = {{"10.0.1.2", 26379}};
+    const struct model_view view = {.service = "locks",
+                                    .master = {"10.0.0.1", 6379},
+                                    .config_epoch = 7,
+                                    .flags = "master,s_down",
+                                    .others = others,
+                                    .other_count = 1};
+    struct model_conn *conn = model_server_connect(*state);
+
+    expect(conn, "SENTINEL MASTER locks",
+           "-ERR unknown command 'SENTINEL', with args beginning with: 'MASTER' "
+           "'locks' \r\n");
+    model_server_be_sentinel(*state, &view);
+    expect(conn, "GET a",
+           "-ERR unknown command 'GET', with args beginning with: 'a' \r\n");
+    expect(conn, "ROLE", "*2\r\n$8\r\nsentinel\r\n*1\r\n$5\r\nlocks\r\n");
+    expect(conn, "SENTINEL MASTER other", "-ERR No such master with that name\r\n");
+    expect(
+        conn, "SENTINEL MASTER locks",
+        "*10\r\n$4\r\nname\r\n$5\r\nlocks\r\n$2\r\nip\r\n$8\r\n10.0.0.1\r\n$4\r\nport\r\n"
+        "$4\r\n6379\r\n$5\r\nflags\r\n$13\r\nmaster,s_down\r\n$12\r\nconfig-epoch\r\n"
+        "$1\r\n7\r\n");
+    expect(conn, "SENTINEL SENTINELS locks",
+           "*1\r\n*8\r\n$4\r\nname\r\n$8\r\n10.0.1.2\r\n$2\r\nip\r\n$8\r\n10.0.1.2\r\n"
+           "$4\r\nport\r\n$5\r\n26379\r\n$5\r\nflags\r\n$8\r\nsentinel\r\n");
+    expect(conn, "SUBSCRIBE +switch-master",
+           "*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n");
+    model_server_publish(*state, "+switch-master", "x");
+    assert_int_equal(model_conn_output(conn).len, 45);
+}
+
 static void a_replica_refuses_writes_and_permits_messages(void **state)
 {
     struct model_server *replica = begin_replica(*state);
@@ -412,6 +463,8 @@ int main(void)
         TEST(the_checker_asks_past_all_faults),
         TEST(databases_are_apart),
         TEST(a_replica_learns_what_was_done_when_it_arrives),
+        TEST(each_says_its_role),
+        TEST(a_sentinel_says_what_its_view_is),
         TEST(a_replica_refuses_writes_and_permits_messages),
         TEST(a_masters_message_is_passed_on_and_not_counted),
         TEST(roles_change_and_connections_stay),

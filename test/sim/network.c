@@ -10,8 +10,12 @@
  */
 #include "network.h"
 
+#include "sentinels.h"
+
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -25,7 +29,7 @@ struct packet {
     char data[];
 };
 
-struct wire *wires; /* the newest first */
+struct wire *wires;
 static int wire_count;
 
 static bool sometimes(unsigned in_thousand)
@@ -140,10 +144,24 @@ static void on_output(struct model_conn *conn, void *arg)
     }
 }
 
+static struct model_server *end_of(const struct wire *wire)
+{
+    return wire->server < SERVERS ? world.servers[wire->server]
+                                  : world.sentinels[wire->server - SERVERS];
+}
+
+static int64_t frozen_until(const struct wire *wire)
+{
+    return wire->server < SERVERS ? servers_frozen_until(wire->server)
+                                  : sentinels_frozen_until(wire->server - SERVERS);
+}
+
 static void accept_wire(struct wire *wire)
 {
     wire->accepted = true;
-    wire->conn = model_server_connect(world.servers[wire->server]);
+    wire->conn = model_server_connect(end_of(wire));
+    wire->at_replica = wire->server < SERVERS && model_server_is_replica(end_of(wire));
+    wire->changes = servers_changes();
     wire->references++;
     model_conn_set_user(wire->conn, wire);
     wire->has_output = true;
@@ -164,7 +182,9 @@ static void arrive_up(struct packet *packet)
         return;
     }
     trace_bytes("> w", wire->id, packet->data, packet->len);
+    check_greeted(wire, (struct bytes){packet->data, packet->len});
     model_conn_feed(wire->conn, packet->data, packet->len);
+    servers_ran(wire->server);
     check_keys();
 }
 
@@ -187,6 +207,7 @@ static void arrive_down(struct packet *packet)
         violation("the simulator's socket is full");
     }
     wire->host->ready = true;
+    check_told_turn(wire, (struct bytes){packet->data, packet->len});
     if (sometimes(world.plan.startled)) {
         host_stall(wire->host,
                    world.now_us + rng_between(&world.rng, 1, world.plan.stall_us));
@@ -198,6 +219,10 @@ static void arrive(void *arg)
     struct packet *packet = arg;
     struct wire *wire = packet->wire;
 
+    if (packet->up && frozen_until(wire) > world.now_us) {
+        agenda_add(frozen_until(wire), arrive, packet);
+        return;
+    }
     if (packet->up) {
         arrive_up(packet);
     } else {
@@ -243,13 +268,34 @@ static void send_packet(struct wire *wire, bool up, bool end, const char *data,
     send_one(wire, up, end, data, len);
 }
 
-int network_connect(int fd)
+/* Which end has that address; hosts that ask no sentinel have one name for all. */
+static unsigned end_at(const struct sockaddr *address)
 {
-    unsigned server = servers_route();
+    const struct sockaddr_in *inet = (const struct sockaddr_in *)address;
+    char host[INET_ADDRSTRLEN];
+
+    if (address->sa_family != AF_INET) {
+        return servers_route();
+    }
+    inet_ntop(AF_INET, &inet->sin_addr, host, sizeof(host));
+    return sentinels_place(host, ntohs(inet->sin_port));
+}
+
+static bool refuses(unsigned end)
+{
+    return end < SERVERS ? servers_refuse(end) : sentinels_refuse(end - SERVERS);
+}
+
+int network_connect(int fd, const struct sockaddr *address)
+{
+    unsigned server = end_at(address);
     struct wire *wire;
     int pair[2];
 
-    if (servers_refuse(server)) {
+    if (server < SERVERS) {
+        check_way(world.current, server);
+    }
+    if (refuses(server)) {
         errno = ECONNREFUSED;
         return -1;
     }
@@ -266,7 +312,8 @@ int network_connect(int fd)
     wire->server = server;
     wire->next = wires;
     wires = wire;
-    trace("w%d connects to s%u", wire->id, server);
+    trace("w%d connects to %s%u", wire->id, server < SERVERS ? "s" : "sentinel ",
+          server < SERVERS ? server : server - SERVERS);
     return 0;
 }
 
@@ -341,6 +388,9 @@ void network_begin(void)
     wire_count = 0;
     for (unsigned i = 0; i < world.plan.servers; i++) {
         model_server_on_output(world.servers[i], on_output, NULL);
+    }
+    for (unsigned i = 0; i < SENTINELS && world.plan.watched; i++) {
+        model_server_on_output(world.sentinels[i], on_output, NULL);
     }
 }
 

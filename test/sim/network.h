@@ -12,15 +12,17 @@ struct wire {
     int id;
     unsigned references; /* the socket, the connection, and each packet under way */
     struct host *host;
-    unsigned server; /* where it ends */
-    int fd;          /* our end; -1: the host's end is closed */
+    unsigned server;  /* where it ends; SERVERS and above: at a sentinel */
+    bool at_replica;  /* that was none when the connection was accepted, */
+    unsigned changes; /* after so many changes of roles */
+    int fd;           /* our end; -1: the host's end is closed */
     struct model_conn *conn;
     bool accepted, has_output, down_ended;
     bool up_dead, down_dead; /* nothing gets through any more, and nobody is told */
     int64_t up_us, down_us;  /* when the last packet arrives */
 };
 
-extern struct wire *wires;
+extern struct wire *wires; /* the newest first */
 
 void wire_reset(struct wire *wire, bool server_too);
 void wire_clog(struct wire *wire, bool up, int64_t until_us);

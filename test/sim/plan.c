@@ -9,6 +9,10 @@
 
 #include <string.h>
 
+#define WATCHED 6 /* one seed of so many; the others are not changed by it */
+
+bool plan_watches_all;
+
 static bool chance(unsigned in_thousand)
 {
     return rng_chance(&world.rng, in_thousand);
@@ -107,9 +111,11 @@ static bool voids_judgement(int fault)
     return fault == FAULT_LOSS || fault == FAULT_CLOCK || fault == FAULT_BREAK;
 }
 
-static bool needs_two_servers(int fault)
+/* Or sentinels. */
+static bool needs_more_servers(int fault)
 {
-    return fault == FAULT_SWAP || fault == FAULT_SPLIT || fault == FAULT_FAILOVER;
+    return fault == FAULT_SWAP || fault == FAULT_SPLIT || fault == FAULT_FAILOVER ||
+           fault == FAULT_SENTINEL;
 }
 
 /* A new counter starts at the server's time: that must not be behind the old one's. */
@@ -232,7 +238,7 @@ static void draw_faults(struct plan *plan)
     }
     plan->stall_us = ONE_OF(50 * MS, 500 * MS, 5 * SECOND, 20 * SECOND);
     for (int i = 0; i < FAULTS; i++) {
-        if (!needs_two_servers(i) && chance(voids_judgement(i) ? 80 : 200)) {
+        if (!needs_more_servers(i) && chance(voids_judgement(i) ? 80 : 200)) {
             plan->every_us[i] = ONE_OF(100 * MS, 1 * SECOND, 5 * SECOND);
         }
     }
@@ -241,6 +247,80 @@ static void draw_faults(struct plan *plan)
     }
     if (chance(300)) {
         add_replica(plan);
+    }
+}
+
+/* Nothing goes wrong but what servers and sentinels do, so that all may be expected of
+ * the hosts at once. */
+static void make_clear(struct plan *plan)
+{
+    static const int kept[] = {FAULT_NOSCRIPT, FAULT_STRANGER, FAULT_QUEUE,
+                               FAULT_INSPECT};
+    int64_t every_us[FAULTS] = {0};
+
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+        every_us[kept[i]] = plan->every_us[kept[i]];
+    }
+    memcpy(plan->every_us, every_us, sizeof(every_us));
+    plan->clear = true;
+    plan->nameless = false;
+    plan->slow = plan->late = plan->lengthy = plan->startled = plan->split = 0;
+    plan->fatal = 0;
+}
+
+/* Of the numbers that two clocks give out nothing is promised where one is behind. */
+static void keep_clocks(struct plan *plan)
+{
+    plan->every_us[FAULT_CLOCK] = plan->apart_us = 0;
+    plan->ends_apart = false;
+}
+
+/* Connections stand while their server is replaced, and is the master again, which the
+ * sentinels learn later; few commands are sent that would be refused meanwhile. */
+static void make_unkilled(struct plan *plan)
+{
+    plan->unkilled = true;
+    plan->listed = SENTINELS;
+    plan->actors = 1;
+    plan->think_us = 2 * SECOND;
+    plan->brief = false;
+    plan->lengthened = true;
+    plan->name_lag_us = ONE_OF(1, 3) * SECOND;
+    plan->split_us = 500 * MS;
+    plan->every_us[FAULT_SPLIT] = 1 * SECOND;
+    plan->every_us[FAULT_SENTINEL] = 0;
+}
+
+/* Hosts ask sentinels where the master is. What is lost by its failovers, and while two
+ * call themselves that, is all that excuses anything. */
+static void make_watched(struct plan *plan)
+{
+    plan->watched = true;
+    plan->servers = SERVERS;
+    plan->listed = (unsigned)ONE_OF(1, 2, 3, 3, 3);
+    plan->secretive = chance(200);
+    if (plan->tame) {
+        return;
+    }
+    if (chance(600)) {
+        make_clear(plan);
+    }
+    keep_clocks(plan);
+    plan->every_us[FAULT_LOSS] = plan->every_us[FAULT_BREAK] = 0;
+    plan->balanced = 0;
+    plan->calm_us = 0;
+    plan->deaf = false;
+    plan->lag_us = ONE_OF(50, 1 * MS, 20 * MS, 300 * MS);
+    plan->ends_by_clock = chance(500);
+    plan->name_lag_us = ONE_OF(1, 20 * MS, 1 * SECOND, 3 * SECOND);
+    plan->split_us = ONE_OF(500 * MS, 5 * SECOND);
+    plan->down_us = ONE_OF(10 * MS, 300 * MS, 2 * SECOND);
+    plan->every_us[FAULT_SWAP] = chance(400) ? ONE_OF(1, 5) * SECOND : 0;
+    plan->every_us[FAULT_SPLIT] = chance(600) ? ONE_OF(2, 5) * SECOND : 0;
+    plan->every_us[FAULT_FAILOVER] = chance(600) ? ONE_OF(2, 5) * SECOND : 0;
+    plan->every_us[FAULT_SENTINEL] = chance(500) ? ONE_OF(500 * MS, 3 * SECOND) : 0;
+    if (chance(200)) {
+        make_unkilled(plan);
     }
 }
 
@@ -264,4 +344,7 @@ void plan_draw(void)
     draw_load(plan);
     draw_faults(plan);
     draw_abilities(plan);
+    if (world.seed % WATCHED == 0 || plan_watches_all) {
+        make_watched(plan);
+    }
 }

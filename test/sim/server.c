@@ -73,12 +73,17 @@ void model_server_remember(struct model_server *server, int64_t window_us)
     server->undo.window_us = window_us;
 }
 
-void model_server_restart(struct model_server *server, int64_t lost_us)
+void model_server_hang_up(struct model_server *server)
 {
-    server_begin(server);
     for (struct model_conn *conn = server->conns; conn != NULL; conn = conn->next) {
         conn_close(conn);
     }
+}
+
+void model_server_restart(struct model_server *server, int64_t lost_us)
+{
+    server_begin(server);
+    model_server_hang_up(server);
     server->last_client_id = 0;
     server->restarts++;
     server->paused = false;
@@ -99,6 +104,22 @@ void model_server_know(struct model_server *server, const char *word)
 void model_server_set_number(struct model_server *server, unsigned number)
 {
     server->number = number;
+}
+
+void model_server_set_place(struct model_server *server, const struct model_place *place)
+{
+    server->place = *place;
+}
+
+void model_server_be_sentinel(struct model_server *server, const struct model_view *view)
+{
+    server->view = view;
+}
+
+void model_server_publish(struct model_server *server, const char *channel,
+                          const char *message)
+{
+    (void)pubsub_deliver(server, bytes_of(channel), bytes_of(message));
 }
 
 void model_server_step_clock(struct model_server *server, int64_t step_us)

@@ -5,17 +5,25 @@
  * new connection ends, and when what the master did reaches the replica. What is lost is
  * declared (world.loss_until_us). Knows nothing of locks.
  *
+ * Where sentinels watch, a master may also be dead or stand still for some time before it
+ * is replaced, and what is lost is known hold by hold (stray.c): nothing is declared.
+ *
  * Happy path: servers_begin(); each step of the master arrives by the agenda;
  * servers_swap(), servers_split(), servers_fail_over() come from faults.c; servers_heal()
  * joins what is apart and has the name point at the master.
  */
 #include "network.h"
+#include "sentinels.h"
 
 static unsigned master, named; /* where the name that hosts connect to points */
 static bool paused, split, deaf;
+static bool dead; /* it looks so, and another will take its place */
+static bool cut;  /* and what it did last does not get through */
+static unsigned changes;
+static int64_t since_us;
 static uintptr_t stream; /* counts, so that an earlier one's steps are void */
 static int64_t arrives_us;
-static int64_t refuses_until_us[SERVERS];
+static int64_t refuses_until_us[SERVERS], frozen_until_us[SERVERS];
 
 static int64_t true_time_us(void *arg)
 {
@@ -31,7 +39,7 @@ static struct model_server *replica(void)
 
 static bool has_replica(void)
 {
-    return world.plan.servers == SERVERS && !split;
+    return world.plan.servers == SERVERS && !split && !dead;
 }
 
 unsigned servers_any(void)
@@ -52,6 +60,28 @@ bool servers_refuse(unsigned server)
     return world.now_us < refuses_until_us[server];
 }
 
+int64_t servers_frozen_until(unsigned server)
+{
+    return frozen_until_us[server];
+}
+
+unsigned servers_changes(void)
+{
+    return changes;
+}
+
+int64_t servers_since_us(void)
+{
+    return since_us;
+}
+
+void servers_ran(unsigned server)
+{
+    if (split && world.plan.watched && server == 1 - master) {
+        stray_note(world.servers[server]);
+    }
+}
+
 static void refuse_for_some_time(unsigned server)
 {
     if (rng_chance(&world.rng, 500)) {
@@ -63,7 +93,7 @@ static void refuse_for_some_time(unsigned server)
 
 static void arrive(void *arg)
 {
-    if ((uintptr_t)arg != stream || deaf) {
+    if ((uintptr_t)arg != stream || deaf || cut) {
         return;
     }
     model_server_deliver(replica());
@@ -84,6 +114,8 @@ static void on_step(struct model_server *server, void *arg)
 static void replicate(void)
 {
     stream++;
+    cut = false;
+    changes++;
     model_server_replicate(replica(), world.server);
 }
 
@@ -106,8 +138,15 @@ static void move_name(void *arg)
 static void change_master(void)
 {
     master = 1 - master;
+    changes++;
+    since_us = world.now_us;
     world.server = world.servers[master];
     trace("s%u is the master", master);
+    if (world.plan.watched) {
+        world.failovers++;
+        sentinels_switch(master);
+        return;
+    }
     agenda_add(world.now_us + rng_between(&world.rng, 0, world.plan.name_lag_us),
                move_name, NULL);
 }
@@ -118,6 +157,14 @@ static void declare_early_ends(void)
     if (world.plan.ends_apart &&
         model_server_time_us(world.server) > model_server_time_us(replica())) {
         declare_loss(world.now_us, 0);
+    }
+}
+
+/* A sentinel ends the connections of whom it demotes; who does it by hand may not. */
+static void end_connections(struct model_server *old)
+{
+    if (world.plan.watched && !world.plan.unkilled) {
+        model_server_hang_up(old);
     }
 }
 
@@ -135,6 +182,7 @@ static void end_swap(void *arg)
     replicate();
     declare_early_ends();
     model_server_pause_writes(old, false);
+    end_connections(old);
     network_flush();
 }
 
@@ -155,13 +203,13 @@ void servers_swap(void)
 static int64_t promote(void)
 {
     int64_t step_us = model_server_oldest_step_us(replica());
-    int64_t since_us = step_us < 0 ? world.now_us
-                                   : world.now_us - (true_time_us(NULL) - step_us);
+    int64_t from_us = step_us < 0 ? world.now_us
+                                  : world.now_us - (true_time_us(NULL) - step_us);
 
     stream++;
     model_server_promote(replica());
     change_master();
-    return since_us - MS;
+    return from_us - MS;
 }
 
 static void join(void *arg)
@@ -171,9 +219,61 @@ static void join(void *arg)
         return;
     }
     trace("s%u follows s%u again", 1 - master, master);
+    if (world.plan.watched) {
+        stray_note(replica());
+    }
+    end_connections(replica());
     split = false;
     replicate();
     told_join();
+    network_flush();
+}
+
+static void live_apart(int64_t lasts_us)
+{
+    int64_t from_us;
+
+    trace("s%u lives on by itself for %.3f ms", master, (double)lasts_us / 1000);
+    split = true;
+    from_us = promote();
+    if (world.plan.watched) {
+        stray_begin(replica(), from_us);
+    } else {
+        declare_loss(from_us, lasts_us);
+        check_split(from_us, world.loss_until_us);
+    }
+    told_split(1 - master, from_us);
+    agenda_add(world.now_us + lasts_us, join, NULL);
+}
+
+static void take_over(void *arg)
+{
+    (void)arg;
+    if (dead) {
+        dead = false;
+        live_apart(rng_between(&world.rng, 1, world.plan.split_us));
+    }
+}
+
+/* It does nothing any more, and is replaced some time later; it may be back before that,
+ * or after. */
+static void fall(bool freezes)
+{
+    int64_t replaced_us = world.now_us + rng_between(&world.rng, 1, world.plan.down_us);
+    int64_t back_us = replaced_us +
+                      rng_between(&world.rng, -world.plan.down_us, world.plan.split_us);
+
+    trace("s%u %s", master, freezes ? "stands still" : "dies");
+    if (freezes) {
+        frozen_until_us[master] = back_us;
+    } else {
+        model_server_restart(world.server, 0);
+        refuses_until_us[master] = back_us;
+    }
+    dead = true;
+    cut = rng_chance(&world.rng, 700);
+    sentinels_see_down();
+    agenda_add(replaced_us, take_over, NULL);
     network_flush();
 }
 
@@ -181,35 +281,35 @@ static void join(void *arg)
  * end. */
 void servers_split(void)
 {
-    int64_t lasts_us = rng_between(&world.rng, 1, world.plan.split_us), since_us;
-
     if (!has_replica() || paused) {
         return;
     }
-    trace("s%u lives on by itself for %.3f ms", master, (double)lasts_us / 1000);
-    split = true;
-    since_us = promote();
-    declare_loss(since_us, lasts_us);
-    check_split(since_us, world.loss_until_us);
-    told_split(1 - master, since_us);
-    agenda_add(world.now_us + lasts_us, join, NULL);
+    if (world.plan.watched && rng_chance(&world.rng, 500)) {
+        fall(true);
+        return;
+    }
+    live_apart(rng_between(&world.rng, 1, world.plan.split_us));
 }
 
 /* The master dies, and with it what it had not passed on; it comes back as a replica. */
 void servers_fail_over(void)
 {
-    int64_t since_us;
+    int64_t from_us;
 
     if (!has_replica() || paused) {
+        return;
+    }
+    if (world.plan.watched) {
+        fall(false);
         return;
     }
     trace("s%u dies", master);
     model_server_restart(world.server, 0);
     refuse_for_some_time(master);
-    since_us = promote();
-    declare_loss(since_us, 0);
-    check_split(since_us, world.loss_until_us);
-    told_split(1 - master, since_us);
+    from_us = promote();
+    declare_loss(from_us, 0);
+    check_split(from_us, world.loss_until_us);
+    told_split(1 - master, from_us);
     told_join();
     replicate();
     network_flush();
@@ -244,9 +344,10 @@ void servers_heal(void)
     for (unsigned i = 0; i < SERVERS; i++) {
         refuses_until_us[i] = 0;
     }
+    dead = false;
     end_swap(NULL);
     join(NULL);
-    if (deaf) {
+    if (deaf || cut) {
         replicate();
     }
     deaf = false;
@@ -256,10 +357,11 @@ void servers_heal(void)
 void servers_begin(void)
 {
     master = named = 0;
-    paused = split = deaf = false;
-    arrives_us = 0;
+    paused = split = deaf = dead = cut = false;
+    arrives_us = since_us = 0;
+    changes = 0;
     for (unsigned i = 0; i < world.plan.servers; i++) {
-        refuses_until_us[i] = 0;
+        refuses_until_us[i] = frozen_until_us[i] = 0;
         world.servers[i] = model_server_new(true_time_us, NULL);
         model_server_set_number(world.servers[i], i + 1);
         model_server_know(world.servers[i], world.plan.knows[i]);

@@ -92,8 +92,8 @@ static void tell_last(void)
     for (; i < line_count; i++) {
         (void)fprintf(stderr, "    %s\n", lines[i % LAST]);
     }
-    (void)fprintf(stderr, "    all of it: sim --seed %llu\n",
-                  (unsigned long long)world.seed);
+    (void)fprintf(stderr, "    all of it: sim --seed %llu%s\n",
+                  (unsigned long long)world.seed, plan_watches_all ? " --sentinels" : "");
 }
 
 void violation(const char *format, ...)

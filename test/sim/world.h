@@ -13,8 +13,9 @@
  *   load.c     what they do with locks           check.c    what must be true of that
  *   faults.c   what goes wrong            check_server.c    what of the server's keys
  *   inquire.c  who inspects and breaks    check_script.c    what after each script
- *   check_told.c   what of messages
+ *   check_told.c   what of messages    check_watched.c  what of who asks sentinels
  *   look.c     what the keys say       servers.c    one server or two, and their roles
+ *   stray.c    holds that are lost     sentinels.c  who watches over them
  *
  * Happy path: world_run(seed) makes the hosts, lets the agenda run through a time of
  * faults and a time without them, closes everything, and checks all along. A violation
@@ -38,6 +39,7 @@
 #define HOSTS 6
 #define NAMES 4
 #define SERVERS 2
+#define SENTINELS 3
 #define PERMITS 2 /* of a semaphore */
 #define ACTORS 4
 #define OPS 600        /* a run ends its first part when so many have begun */
@@ -65,6 +67,7 @@ enum fault {
     FAULT_FAILOVER,  /* the master dies, the replica takes its place */
     FAULT_BREAK,     /* an operator takes a lock away */
     FAULT_INSPECT,   /* and one only looks */
+    FAULT_SENTINEL,  /* a sentinel is away, or tells what is not so */
     FAULTS
 };
 
@@ -72,6 +75,7 @@ enum kind { KIND_MUTEX, KIND_RW, KIND_SEMAPHORE, KIND_REDISSON };
 
 /* ---- plan.c: what the seed makes likely; each "in thousand" or as it says ---- */
 
+extern bool plan_watches_all; /* not one seed in some: sentinels in all worlds */
 void plan_draw(void);
 
 struct plan {
@@ -114,6 +118,12 @@ struct plan {
     int64_t apart_us;    /* what the second one's clock is ahead by */
     bool ends_by_clock;  /* the replica is told when keys end, not what is left */
     bool ends_apart;     /* so ends are other ones after a swap */
+    bool watched;        /* by sentinels, who are asked where the master is */
+    unsigned listed;     /* of those, whom hosts know from the beginning */
+    bool secretive;      /* they want a password */
+    bool clear;          /* what travels does so, in time, and no host stalls */
+    int64_t down_us;     /* how long a dead master is not replaced, at most */
+    bool unkilled;       /* a master that becomes a replica keeps its connections */
 };
 
 /* ---- the world ---- */
@@ -137,7 +147,14 @@ struct host {
     bool idle;            /* libevent found nothing to do */
     bool busy;            /* it is on the stack: inside a callback that takes time */
     bool closing;
-    bool link_up;     /* as it was told */
+    bool link_up;  /* as it was told */
+    int64_t up_us; /* since when */
+    struct {
+        int64_t at_us; /* when a sentinel told it; 0: nothing to be seen to */
+        unsigned to;   /* that this is the master */
+        int last_wire; /* all that it had then, but to there, must go */
+        int told_by;   /* the wire that it came by */
+    } turn;
     unsigned in_call; /* of the API */
     int64_t close_due_us;
 };
@@ -154,6 +171,7 @@ struct world {
     uint64_t order;
     struct model_server *server; /* the master */
     struct model_server *servers[SERVERS];
+    struct model_server *sentinels[SENTINELS];
     struct host hosts[HOSTS];
     struct host *current;   /* whose code runs */
     struct op *ops;         /* those whose handle is not freed yet */
@@ -162,8 +180,9 @@ struct world {
     int64_t idle_us[NAMES]; /* since when somebody waits and nobody holds; 0: not so */
     int64_t idle_until_us[NAMES]; /* how long that may be */
     unsigned op_count, granted, failed, lost;
-    int64_t calm_us; /* nothing happens any more but load; NEVER: it does */
-    bool healed;     /* nothing goes wrong any more, and nobody starts anything */
+    unsigned failovers, excused; /* two believed, by a hold that a failover lost */
+    int64_t calm_us;             /* nothing happens any more but load; NEVER: it does */
+    bool healed; /* nothing goes wrong any more, and nobody starts anything */
     int64_t healed_us;
     int64_t loss_until_us;  /* the server lost state: two may hold until then */
     int64_t loss_us;        /* when it did first, of those times that touch */
@@ -199,7 +218,8 @@ void virtual_end(void);
 void network_begin(void);
 void network_collect(const struct host *host); /* takes what its sockets were given */
 void network_end(void);
-int network_connect(int fd); /* instead of connect() */
+struct sockaddr;
+int network_connect(int fd, const struct sockaddr *address); /* instead of connect() */
 
 /* ---- servers.c ---- */
 
@@ -209,6 +229,10 @@ void servers_heal(void);
 unsigned servers_any(void);
 unsigned servers_route(void); /* where a new connection ends */
 bool servers_refuse(unsigned server);
+int64_t servers_frozen_until(unsigned server);
+void servers_ran(unsigned server); /* it did what it was asked for */
+unsigned servers_changes(void);    /* of roles, until now */
+int64_t servers_since_us(void);    /* since when the master is it */
 void servers_restart(unsigned server, int64_t lost_us);
 void servers_calm_down(void);
 void servers_swap(void);
@@ -244,6 +268,9 @@ struct op {
     int64_t deadline_us; /* as it stood at the release */
     uint64_t fence;
     bool of_split;      /* its fence may be told again */
+    bool excused;       /* another believed along with it, and was counted */
+    bool of_lost;       /* granted by what a failover lost */
+    int64_t unknown_us; /* since when the master does not know it; 0: it does */
     unsigned overtaken; /* by later ones, where that has no reason */
     enum op_state state;
     unsigned done, lost, released, renews, renewed;
@@ -290,6 +317,30 @@ void check_backed(const struct op *op); /* it believes to hold */
 bool check_is_free(const char *name);   /* no such key */
 void check_keys(void);
 void check_last_keys(void); /* of those that expire all have expired */
+
+/* ---- check_watched.c ---- */
+
+struct wire;
+/* It connects to a server. */
+void check_way(const struct host *host, unsigned server);
+void check_greeted(const struct wire *wire, struct bytes data);
+void check_told_turn(struct wire *wire, struct bytes data); /* by a sentinel */
+void check_watched(void);
+/* It has a connection from before its server was replaced, and so may not know of it. */
+bool check_is_unaware(const struct host *host);
+bool check_is_at_master(const struct host *host); /* its commands are */
+void check_settled(void);
+
+/* ---- stray.c ---- */
+
+/* It is not the master any more, and what it did since then is lost. */
+void stray_begin(struct model_server *old, int64_t since_us);
+void stray_note(struct model_server *old); /* but did something */
+bool stray_is(const struct op *op);
+bool stray_is_void(const struct op *op); /* its number may have been told before */
+void stray_review(const struct op *op);
+void stray_token(const struct op *op, char *ret); /* as the server has it */
+void stray_end(void);
 
 /* ---- check_script.c ---- */
 

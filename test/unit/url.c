@@ -23,6 +23,12 @@ struct good {
     struct lw__url url;
 };
 
+#define ONE(host_, path_, username_, password_, port_, db_, tls_)                        \
+    {                                                                                    \
+        .host = host_, .path = path_, .username = username_, .password = password_,      \
+        .port = port_, .db = db_, .tls = tls_                                            \
+    }
+
 static void assert_text(const char *got, const char *wanted)
 {
     if (wanted == NULL) {
@@ -36,28 +42,30 @@ static void assert_text(const char *got, const char *wanted)
 static void test_good_urls(void **state)
 {
     static const struct good cases[] = {
-        {"redis://h", {"h", NULL, NULL, NULL, 6379, -1, false}},
-        {"REDIS://Host.example", {"Host.example", NULL, NULL, NULL, 6379, -1, false}},
-        {"redis://h/", {"h", NULL, NULL, NULL, 6379, -1, false}},
-        {"redis://h/0", {"h", NULL, NULL, NULL, 6379, 0, false}},
-        {"redis://h:1/15", {"h", NULL, NULL, NULL, 1, 15, false}},
-        {"redis://h:65535/2147483647", {"h", NULL, NULL, NULL, 65535, 2147483647, false}},
-        {"redis://:pw@h", {"h", NULL, NULL, "pw", 6379, -1, false}},
-        {"redis://:a:b@h", {"h", NULL, NULL, "a:b", 6379, -1, false}},
-        {"redis://:a@b@h", {"h", NULL, NULL, "a@b", 6379, -1, false}},
-        {"redis://u:pw@h:7/1", {"h", NULL, "u", "pw", 7, 1, false}},
-        {"redis://u:@h", {"h", NULL, "u", "", 6379, -1, false}},
-        {"redis://:@h", {"h", NULL, NULL, NULL, 6379, -1, false}},
-        {"redis://u@h", {"h", NULL, "u", NULL, 6379, -1, false}},
-        {"redis://u%3A@h:7/1", {"h", NULL, "u:", NULL, 7, 1, false}},
-        {"redis://us%40er:p%2Fw%3f@h", {"h", NULL, "us@er", "p/w?", 6379, -1, false}},
-        {"redis://127.0.0.1:6380", {"127.0.0.1", NULL, NULL, NULL, 6380, -1, false}},
-        {"redis://[::1]", {"::1", NULL, NULL, NULL, 6379, -1, false}},
-        {"redis://[fe80::1%25eth0]:7/2", {"fe80::1%eth0", NULL, NULL, NULL, 7, 2, false}},
-        {"rediss://u:pw@h/3", {"h", NULL, "u", "pw", 6379, 3, true}},
-        {"RedisS://[::1]:6380", {"::1", NULL, NULL, NULL, 6380, -1, true}},
-        {"unix:///run/r.sock", {NULL, "/run/r.sock", NULL, NULL, 0, -1, false}},
-        {"unix:///a%20b%3fc?db=3", {NULL, "/a b?c", NULL, NULL, 0, 3, false}},
+        {"redis://h", ONE("h", NULL, NULL, NULL, 6379, -1, false)},
+        {"REDIS://Host.example", ONE("Host.example", NULL, NULL, NULL, 6379, -1, false)},
+        {"redis://h/", ONE("h", NULL, NULL, NULL, 6379, -1, false)},
+        {"redis://h/0", ONE("h", NULL, NULL, NULL, 6379, 0, false)},
+        {"redis://h:1/15", ONE("h", NULL, NULL, NULL, 1, 15, false)},
+        {"redis://h:65535/2147483647",
+         ONE("h", NULL, NULL, NULL, 65535, 2147483647, false)},
+        {"redis://:pw@h", ONE("h", NULL, NULL, "pw", 6379, -1, false)},
+        {"redis://:a:b@h", ONE("h", NULL, NULL, "a:b", 6379, -1, false)},
+        {"redis://:a@b@h", ONE("h", NULL, NULL, "a@b", 6379, -1, false)},
+        {"redis://u:pw@h:7/1", ONE("h", NULL, "u", "pw", 7, 1, false)},
+        {"redis://u:@h", ONE("h", NULL, "u", "", 6379, -1, false)},
+        {"redis://:@h", ONE("h", NULL, NULL, NULL, 6379, -1, false)},
+        {"redis://u@h", ONE("h", NULL, "u", NULL, 6379, -1, false)},
+        {"redis://u%3A@h:7/1", ONE("h", NULL, "u:", NULL, 7, 1, false)},
+        {"redis://us%40er:p%2Fw%3f@h", ONE("h", NULL, "us@er", "p/w?", 6379, -1, false)},
+        {"redis://127.0.0.1:6380", ONE("127.0.0.1", NULL, NULL, NULL, 6380, -1, false)},
+        {"redis://[::1]", ONE("::1", NULL, NULL, NULL, 6379, -1, false)},
+        {"redis://[fe80::1%25eth0]:7/2",
+         ONE("fe80::1%eth0", NULL, NULL, NULL, 7, 2, false)},
+        {"rediss://u:pw@h/3", ONE("h", NULL, "u", "pw", 6379, 3, true)},
+        {"RedisS://[::1]:6380", ONE("::1", NULL, NULL, NULL, 6380, -1, true)},
+        {"unix:///run/r.sock", ONE(NULL, "/run/r.sock", NULL, NULL, 0, -1, false)},
+        {"unix:///a%20b%3fc?db=3", ONE(NULL, "/a b?c", NULL, NULL, 0, 3, false)},
     };
 
     (void)state;
@@ -80,10 +88,61 @@ static void test_good_urls(void **state)
     }
 }
 
+/* The hosts as "a:1 b:2"; "~" before a part that is absent. */
+static const char *const good_lists[][2] = {
+    {"redis-sentinel://h/s", "h:26379 / s ~user ~password db -1 plain"},
+    {"REDIS-Sentinel://h1,h2:7,h3/my.master-1_x/",
+     "h1:26379 h2:7 h3:26379 / my.master-1_x ~user ~password db -1 plain"},
+    {"redis-sentinel://h/s/0", "h:26379 / s ~user ~password db 0 plain"},
+    {"redis-sentinel://h/3", "h:26379 / 3 ~user ~password db -1 plain"},
+    {"rediss-sentinel://u:p%2Cw@[::1]:1,[fe80::1%25e],127.0.0.1:65535/a%2Fb/15",
+     "::1:1 fe80::1%e:26379 127.0.0.1:65535 / a/b u p,w db 15 tls"},
+    {"redis-sentinel://:a,b@c/s", "c:26379 / s ~user a,b db -1 plain"},
+    {"redis-sentinel://1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16/s",
+     "1:26379 2:26379 3:26379 4:26379 5:26379 6:26379 7:26379 8:26379 9:26379 10:26379 "
+     "11:26379 12:26379 13:26379 14:26379 15:26379 16:26379 / s ~user ~password db -1 "
+     "plain"},
+};
+
+static void describe(const struct lw__url *url, char *text, size_t size)
+{
+    size_t length = 0;
+
+    for (size_t i = 0; i < url->host_count; i++) {
+        length += (size_t)snprintf(text + length, size - length, "%s:%u ",
+                                   url->hosts[i].name, (unsigned)url->hosts[i].port);
+    }
+    (void)snprintf(text + length, size - length, "/ %s %s %s db %d %s", url->service,
+                   url->username != NULL ? url->username : "~user",
+                   url->password != NULL ? url->password : "~password", url->db,
+                   url->tls ? "tls" : "plain");
+}
+
+static void test_good_lists_of_sentinels(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(good_lists) / sizeof(*good_lists); i++) {
+        char why[160] = "", text[512];
+        struct lw__url url;
+
+        if (lw__url_parse(good_lists[i][0], &url, why, sizeof(why)) != 0) {
+            fail_msg("%s: %s", good_lists[i][0], why);
+        }
+        assert_null(url.host);
+        assert_null(url.path);
+        describe(&url, text, sizeof(text));
+        assert_string_equal(text, good_lists[i][1]);
+        lw__url_clear(&url);
+        assert_null(url.service);
+        assert_int_equal(url.host_count, 0);
+    }
+}
+
 /* Each with what must be said of it. */
 static const char *const bad_urls[][2] = {
     {NULL, "NULL"},
-    {"", "none of redis://, rediss:// and unix://"},
+    {"",
+     "none of redis://, rediss://, redis-sentinel://, rediss-sentinel:// and unix://"},
     {"localhost", "none of"},
     {"http://h", "none of"},
     {"redis:/h", "none of"},
@@ -101,6 +160,7 @@ static const char *const bad_urls[][2] = {
     {"redis://h?db=1", "\"?\" after"},
     {"redis://h/1#x", "\"#\" after"},
     {"redis://h1,h2", "byte 0x2c at position 3 of host \"h1,h2\""},
+    {"redis://redis://h", "\"://\" stands there twice"},
     {"redis://h h", "byte 0x20 at position 2"},
     {"redis://h%zz", "host: after the \"%\" at its byte 2"},
     {"redis://h%-0", "host: after the \"%\" at its byte 2"},
@@ -122,6 +182,32 @@ static const char *const bad_urls[][2] = {
      "is not an IPv6 address"},
     {"redis://h/12345678901234567890123456789012345678901234567890",
      "database \"1234567890123456789012345678901234567890\" is not"},
+    {"redis-sentinel://", "the host is missing"},
+    {"redis-sentinel:///s", "the host is missing"},
+    {"redis-sentinel://h", "the service is missing"},
+    {"redis-sentinel://h1,h2/", "the service is missing"},
+    {"redis-sentinel://h//1", "the service is missing"},
+    {"redis-sentinel://h/a b", "service: byte 0x20 at position 2"},
+    {"redis-sentinel://h/a%20b", "service: byte 0x20 at position 2"},
+    {"redis-sentinel://h/a%zzb", "service: after the \"%\" at its byte 2"},
+    {"redis-sentinel://h/s/x", "database \"x\" is not a number"},
+    {"redis-sentinel://h/s/1/2", "database \"1/2\" is not a number"},
+    {"redis-sentinel://h/s?db=1", "\"?\" after the hosts, service or database"},
+    {"redis-sentinel://h1,,h3/s", "host 2 of the list: the host is missing"},
+    {"redis-sentinel://h1,/s", "host 2 of the list: the host is missing"},
+    {"redis-sentinel://,h2/s", "host 1 of the list: the host is missing"},
+    {"redis-sentinel://h:0/s", "port \"0\" is not between 1 and 65535"},
+    {"redis-sentinel://h1,h2:65536/s", "host 2 of the list: port \"65536\" is not"},
+    {"redis-sentinel://h1,[::1/s", "host 2 of the list: the \"]\" after"},
+    {"redis-sentinel://h1,::1/s", "host 2 of the list: the host is missing"},
+    {"redis-sentinel://h1,[h2]/s", "host 2 of the list: host \"[h2]\" is not an IPv6"},
+    {"redis-sentinel://h1, h2/s", "host 2 of the list: byte 0x20 at position 1"},
+    {"redis-sentinel://h1;h2/s", "byte 0x3b at position 3 of host \"h1;h2\""},
+    {"redis-sentinel://redis://h/s", "\"://\" stands there twice"},
+    {"redis-sentinel://h1,redis-sentinel://h2/s", "\"://\" stands there twice"},
+    {"redis-sentinel+tls://h/s", "none of"},
+    {"redis-sentinel://1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17/s",
+     "more than 16 hosts"},
     {"unix://", "path must follow"},
     {"unix://host/path", "path must follow"},
     {"unix:///p?database=1", "only \"?db=\""},
@@ -148,6 +234,7 @@ static void test_bad_urls_are_explained(void **state)
                      bad_urls[i][1]);
         }
         assert_null(url.host);
+        assert_null(url.service);
         assert_null(url.password);
     }
 }
@@ -155,10 +242,22 @@ static void test_bad_urls_are_explained(void **state)
 static void test_no_explanation_shows_a_password(void **state)
 {
     static const char *const cases[] = {
-        "redis://:se/cret@h",  "redis://se#cret@h",    "redis://u:se%cret@h",
-        "redis://u:secret@",   "redis://:secret@h:x",  "redis://:secret@h/secret@",
-        "redis://:sec?ret@h",  "unix://:secret@/p",    "unix:///p?password=secret",
-        "redis://:secret@h,i", "rediss://:secret@h:x", "redis://:secret@[::1",
+        "redis://:se/cret@h",
+        "redis://se#cret@h",
+        "redis://u:se%cret@h",
+        "redis://u:secret@",
+        "redis://:secret@h:x",
+        "redis://:secret@h/secret@",
+        "redis://:sec?ret@h",
+        "unix://:secret@/p",
+        "unix:///p?password=secret",
+        "redis://:secret@h,i",
+        "rediss://:secret@h:x",
+        "redis://:secret@[::1",
+        "redis-sentinel://:secret@h1,h2",
+        "redis-sentinel://:se,cret@h1,,h2/s",
+        "redis-sentinel://se://cret@h1/s",
+        "redis-sentinel://u:secret@h/s@x",
     };
 
     (void)state;
@@ -310,6 +409,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good_urls),
+        cmocka_unit_test(test_good_lists_of_sentinels),
         cmocka_unit_test(test_bad_urls_are_explained),
         cmocka_unit_test(test_no_explanation_shows_a_password),
         cmocka_unit_test(test_explanations_fit_any_buffer),

@@ -6,15 +6,28 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../common/python"))
 import redis  # noqa: E402
+import redis.sentinel  # noqa: E402
 import workloads  # noqa: E402
 
+PATIENCE_S = 0.1  # as redis-py's documentation has it for sentinels and master
 client = None
+
+
+def connect(options):
+    """redis-sentinel://host:port,host:port/service, or a server."""
+    scheme, _, rest = options.url.partition("://")
+    if scheme != "redis-sentinel":
+        return redis.Redis.from_url(options.url, max_connections=options.slots + 10)
+    places, service = rest.split("/")
+    sentinels = [tuple(place.rsplit(":", 1)) for place in places.split(",")]
+    return redis.sentinel.Sentinel(sentinels, socket_timeout=PATIENCE_S).master_for(
+        service, socket_timeout=PATIENCE_S)
 
 
 def make_lock(options, name):
     global client
     if client is None:
-        client = redis.Redis.from_url(options.url, max_connections=options.slots + 10)
+        client = connect(options)
     retry = {"sleep": options.retry_ms / 1000} if options.retry_ms else {}
     return client.lock(name, timeout=options.lease_ms / 1000, **retry)
 

@@ -24,6 +24,10 @@ func open(o *workloads.Options) (workloads.Acquire, error) {
 			return dialer.DialContext(ctx, "unix", path)
 		}
 	}
+	if hosts, service := o.Sentinels(); service != "" {
+		client = rueidis.ClientOption{InitAddress: hosts,
+			Sentinel: rueidis.SentinelOption{MasterSet: service}}
+	}
 	option := rueidislock.LockerOption{ClientOption: client, KeyValidity: o.Lease,
 		NoLoopTracking: true}
 	if o.Variant != "majority" {

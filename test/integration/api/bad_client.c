@@ -106,6 +106,24 @@ static void credentials_beside_a_user_or_a_password(void **state)
                    beside);
 }
 
+static void what_sentinels_are_logged_in_to_with(void **state)
+{
+    struct lw_client *client = NULL;
+
+    (void)state;
+    client_refused("redis://h", client_of(.sentinel_password = "hunter2"),
+                   "sentinel_password needs a URL that begins with redis-sentinel://");
+    client_refused("unix:///h",
+                   client_of(.sentinel_username = "u", .sentinel_password = "hunter2"),
+                   "sentinel_username needs a URL that begins with redis-sentinel://");
+    client_refused("redis-sentinel://h/s", client_of(.sentinel_username = "u"),
+                   "sentinel_username is given without sentinel_password");
+    assert_int_equal(lw_client_new(stage.base, "redis-sentinel://h,h:1/s/3",
+                                   client_of(.sentinel_password = "hunter2"), &client),
+                     LW_OK);
+    lw_client_free(client);
+}
+
 /* What follows the size that an older program has is not its options. */
 static void options_of_before_credentials(void **state)
 {
@@ -190,6 +208,24 @@ static void stats_of_another_size(void **state)
     assert_int_equal(stats.waiting, 7); /* not touched */
 }
 
+static void a_master_where_there_is_no_service(void **state)
+{
+    struct lw_master master = LW_MASTER_INIT;
+
+    (void)state;
+    struct peer *a = peer_ready("a", NULL);
+    assert_int_equal(lw_client_master(a->client, &master), LW_EINVAL);
+    struct peer *b = peer_start_at("b", "redis-sentinel://127.0.0.1:1/x", NULL);
+    assert_int_equal(lw_client_master(b->client, &master), LW_ECONN);
+    assert_string_equal(master.host, ""); /* not touched */
+    master.size = 0;
+    assert_int_equal(lw_client_master(b->client, &master), LW_EINVAL);
+    master.size = sizeof(master);
+    peer_close(b);
+    assert_int_equal(lw_client_master(b->client, &master), LW_ECLOSED);
+    EXPECT("b closed");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,10 +233,12 @@ int main(void)
         STAGE_TEST(client_option_out_of_range),
         STAGE_TEST(a_url_with_tls_in_a_build_without),
         STAGE_TEST(credentials_beside_a_user_or_a_password),
+        STAGE_TEST(what_sentinels_are_logged_in_to_with),
         STAGE_TEST(options_of_before_credentials),
         STAGE_TEST(client_options_of_another_size),
         STAGE_TEST(a_user_name_and_the_url_s_password),
         STAGE_TEST(stats_of_another_size),
+        STAGE_TEST(a_master_where_there_is_no_service),
     };
 
     return STAGE_RUN(tests);

@@ -68,7 +68,7 @@ class Status(LookTest):
         self.assertEqual(self.status(), "job: free\n")
         self.assertEqual(self.seen(), {
             "name": "job", "stranger": None, "holder_total": 0, "holders": [],
-            "waiter_total": 0, "waiters": []})
+            "waiter_total": 0, "waiters": [], "master": None})
 
     def test_a_mutex_and_who_waits(self):
         process, _ = self.holder()

@@ -125,10 +125,48 @@ class Usage(ToolTest):
         for option in ("--cacert", "--cert", "--key", "--sni"):
             for url in ("redis://h", "unix:///h", "embedded:"):
                 said = self.check(64, "status", "x", option, "y", "--redis", url)
-                self.assertIn(f"{option} needs a URL that begins with rediss://", said)
+                self.assertIn(f"{option} needs a URL that begins with rediss:// or "
+                              "rediss-sentinel://", said)
         for option in ("--cert", "--key"):
             self.assertIn("--cert and --key", self.check(64, "status", "x", option, "y", "--redis",
                                                          "rediss://h"))
+
+    def test_what_sentinels_are_logged_in_to_with_needs_sentinels(self):
+        for option in ("--sentinel-user", "--sentinel-password-file"):
+            for url in ("redis://h", "rediss://h", "unix:///h", "embedded:", "redis-sentinel:/h"):
+                for subcommand in ("run", "status", "break", "watch"):
+                    said = self.check(64, subcommand, "x", option, "y", "--redis", url,
+                                      *(("true",) if subcommand == "run" else ()))
+                    self.assertIn(f"{option} needs a URL that begins with redis-sentinel:// or "
+                                  "rediss-sentinel://", said)
+        self.assertIn("--sentinel-user needs --sentinel-password-file",
+                      self.check(64, "status", "x", "--sentinel-user", "y", "--redis",
+                                 "Redis-Sentinel://h/s"))
+
+    def test_the_standard_input_has_one_password(self):
+        said = self.check(64, "status", "x", "--password-file", "-", "--sentinel-password-file",
+                          "-", "--redis", "redis-sentinel://h/s")
+        self.assertIn("--password-file and --sentinel-password-file: only one of them can be the "
+                      "standard input", said)
+
+    def test_urls_of_sentinels_say_what_is_wrong_and_where(self):
+        for url, said in (
+                ("redis-sentinel://h1,h2", "the service is missing"),
+                ("redis-sentinel://h1,h2/", "the service is missing"),
+                ("redis-sentinel:///the-master", "the host is missing"),
+                ("redis-sentinel://", "the host is missing"),
+                ("redis-sentinel://h1,,h3/m", "host 2 of the list: the host is missing"),
+                ("redis-sentinel://h1,h2:65536/m", 'host 2 of the list: port "65536"'),
+                ("redis-sentinel://h1:0/m", 'port "0" is not between 1 and 65535'),
+                ("redis-sentinel://h/the master", "service: byte 0x20 at position 4"),
+                ("redis-sentinel://h/m/16x", 'database "16x"'),
+                ("redis-sentinel://redis://h/m", '"://" stands there twice'),
+                ("redis-sentinel://:s3cret@h1,redis-sentinel://h2/m", '"://" stands there twice')):
+            for words in (("run", "x", "--redis", url, "true"), ("status", "x", "--redis", url)):
+                text = self.check(64, *words)
+                self.assertIn(said, text)
+                self.assertNotIn("s3cret", text)
+                self.assertEqual(text.count("\n"), 1, text)
 
     def test_help(self):
         self.assertIn("run", self.check(0, "--help"))
@@ -138,7 +176,8 @@ class Usage(ToolTest):
                                   ("watch", ("--interval", "69", "77", "SIGINT"))):
             said = self.check(0, subcommand, "--help")
             self.assertIn(subcommand, self.check(0, "--help"))
-            for word in words + ("--redis", "--password-file", "rediss://", "--cacert", "--cert",
+            for word in words + ("--redis", "--password-file", "rediss://", "redis-sentinel://",
+                                 "--sentinel-user", "--sentinel-password-file", "--cacert", "--cert",
                                  "--key", "--sni", "--help", "64", "71",
                                  "LOCKWIRE_URL"):
                 self.assertIn(word, said)

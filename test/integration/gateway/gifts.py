@@ -399,7 +399,7 @@ class Bounds(GatewayTest):
 
 
 class Metrics(GatewayTest):
-    SAMPLE = re.compile(r'^([a-z_]+)(?:\{([a-z]+)="([^"]+)"\})? ([0-9.]+)$')
+    SAMPLE = re.compile(r'^([a-z_]+)(?:\{([a-z]+)="([^"]+)"((?:,[a-z]+="[^"]+")*)\})? ([0-9.]+)$')
 
     def read(self, port):
         """All samples; every line must be one, or a comment on one that follows."""
@@ -414,7 +414,7 @@ class Metrics(GatewayTest):
             elif not line.startswith("# HELP "):
                 match = self.SAMPLE.match(line)
                 self.assertTrue(match, line)
-                name, _, value, number = match.groups()
+                name, _, value, _, number = match.groups()
                 family = re.sub("_(bucket|sum|count)$", "", name)
                 self.assertIn(types.get(name, types.get(family)),
                               ("counter", "gauge", "histogram"), line)
@@ -451,6 +451,7 @@ class Metrics(GatewayTest):
                    ("gateway_requests_total", "already", 1),
                    ("gateway_requests_total", "rejected", 1))
         self.assertGreater(self.read(port)["lockwire_commands_total", None], 2)
+        self.assertNotIn("lockwire_master", self.ask(port, "GET", "/metrics").text)
 
     def test_the_histogram_is_one(self):
         _, port = self.start("--work", "20ms")

@@ -3,7 +3,7 @@
 // Package workloads runs the bench's workloads over peers written in Go. It owns the
 // command line, the goroutines and the rows; it must not know any lock.
 //
-//	PROGRAM U|D|L|N|H|X --url URL [--slots N] [--seconds S] [--name KEY] [--variant V]
+//	PROGRAM U|D|L|N|H|X|F --url URL [--slots N] [--seconds S] [--name KEY] [--variant V]
 //	        [--retry-ms MS] [--lease-ms MS] [--hold-us US] [--pause-us US]
 //	        [--rows FILE]
 //
@@ -46,6 +46,17 @@ func (o *Options) Address() (network, address string) {
 		return "unix", path
 	}
 	return "tcp", strings.TrimPrefix(o.URL, "redis://")
+}
+
+// Sentinels are the hosts and the service of redis-sentinel://host:port,host:port/service;
+// of other URLs there are none.
+func (o *Options) Sentinels() (hosts []string, service string) {
+	rest, found := strings.CutPrefix(o.URL, "redis-sentinel://")
+	if !found {
+		return nil, ""
+	}
+	list, service, _ := strings.Cut(rest, "/")
+	return strings.Split(list, ","), service
 }
 
 // Acquire waits for a lock and returns what releases it.
@@ -96,8 +107,8 @@ func readOptions() *Options {
 	flags.IntVar(&lease, "lease-ms", 30000, "")
 	flags.IntVar(&hold, "hold-us", 0, "")
 	flags.IntVar(&pause, "pause-us", 0, "mean time before a slot asks again")
-	if len(os.Args) < 2 || len(os.Args[1]) != 1 || !strings.Contains("UDLNHX", os.Args[1]) {
-		fail(fmt.Errorf("usage: peer U|D|L|N|H|X --url URL [OPTION...]"))
+	if len(os.Args) < 2 || len(os.Args[1]) != 1 || !strings.Contains("UDLNHXF", os.Args[1]) {
+		fail(fmt.Errorf("usage: peer U|D|L|N|H|X|F --url URL [OPTION...]"))
 	}
 	o.Workload = os.Args[1]
 	flags.Parse(os.Args[2:])
@@ -214,6 +225,37 @@ func holdMany(o *Options, acquire Acquire) {
 	group.Wait()
 }
 
+// take is one grant and one release; what fails is said.
+func take(acquire Acquire, name string) {
+	release, err := acquire(name)
+	if err == nil {
+		say(map[string]any{"granted_ns": now()})
+		err = release()
+	}
+	if err != nil {
+		say(map[string]any{"failed": err.Error()})
+	}
+}
+
+// failOver holds one lock and takes others one after the other (F), until standard input
+// ends.
+func failOver(o *Options, acquire Acquire, input *bufio.Reader) {
+	say(map[string]any{"ready": 1, "version": versions()})
+	input.ReadString('\n')
+	if _, err := acquire(o.Name); err != nil {
+		fail(err)
+	}
+	say(map[string]any{"held": 1})
+	go func() {
+		io.Copy(io.Discard, input)
+		os.Exit(0)
+	}()
+	for i := 0; ; i++ {
+		take(acquire, fmt.Sprintf("%s:%d", o.Name, i))
+		time.Sleep(o.Pause/2 + rand.N(o.Pause+1))
+	}
+}
+
 func warmUp(o *Options, acquire Acquire) {
 	for i := 0; i < 100; i++ {
 		release, err := acquire(fmt.Sprintf("%s:warm:%d", o.Name, os.Getpid()))
@@ -237,6 +279,9 @@ func Main(open func(*Options) (Acquire, error)) {
 	input := bufio.NewReader(os.Stdin)
 	if o.Workload == "X" || o.Workload == "H" {
 		hold(o, acquire, input)
+	}
+	if o.Workload == "F" {
+		failOver(o, acquire, input)
 	}
 	warmUp(o, acquire)
 	slots := make([]*slot, o.Slots)

@@ -2,7 +2,7 @@
 """The workloads, for peers that are used from threads. Owns the command line, the threads
 and the rows; must not know any lock.
 
-    PROGRAM U|D|L|N|H|X --url URL [--slots N] [--seconds S] [--name KEY] [--variant V]
+    PROGRAM U|D|L|N|H|X|F --url URL [--slots N] [--seconds S] [--name KEY] [--variant V]
             [--retry-ms MS] [--lease-ms MS] [--hold-us US] [--pause-us US]
             [--rows FILE]
 
@@ -24,7 +24,7 @@ import time
 
 def read_options(variants):
     parser = argparse.ArgumentParser()
-    parser.add_argument("workload", choices=list("UDLNHX"))
+    parser.add_argument("workload", choices=list("UDLNHXF"))
     parser.add_argument("--url", required=True)
     parser.add_argument("--slots", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1)
@@ -131,12 +131,40 @@ def hold(options, make_lock):
     os._exit(0)
 
 
+def take(options, make_lock, number):
+    """One grant and one release of a lock of its own; what fails is said."""
+    try:
+        lock = make_lock(options, "%s:%d" % (options.name, number))
+        lock.acquire()
+        say(granted_ns=time.monotonic_ns())
+        lock.release()
+    except Exception as error:  # a peer's own, whatever it is
+        say(failed=repr(error))
+
+
+def fail_over(options, make_lock, version):
+    """F: one lock is held, others are taken one after the other, until standard input ends."""
+    say(ready=1, version=version)
+    sys.stdin.readline()
+    held = make_lock(options, options.name)
+    held.acquire()
+    say(held=1)
+    threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+    number = 0
+    while True:
+        take(options, make_lock, number)
+        number += 1
+        time.sleep(options.pause_us / 1e6 * random.uniform(0.5, 1.5))
+
+
 def main(version, make_lock, variants=("default",)):
     options = read_options(variants)
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: go with the driver
     threading.stack_size(256 * 1024)
     if options.workload in "HX":
         hold(options, make_lock)
+    if options.workload == "F":
+        fail_over(options, make_lock, version)
     run = Run(options, make_lock)
     for i in range(20):  # connections, scripts
         lock = make_lock(options, "%s:warm:%d" % (options.name, os.getpid()))

@@ -5,6 +5,7 @@ import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
+import org.redisson.config.SentinelServersConfig;
 
 /**
  * Redisson: one client for all threads, locks without a lease of their own, so that its
@@ -18,7 +19,7 @@ public final class Peer {
     private static Workloads.Locks open(Workloads.Options options) {
         Config config = new Config();
         config.setLockWatchdogTimeout(options.leaseMs);
-        config.useSingleServer().setAddress(options.url);
+        connect(config, options.url);
         RedissonClient client = Redisson.create(config);
         return name -> {
             switch (options.variant) {
@@ -32,6 +33,18 @@ public final class Peer {
                 return plain(client.getLock(name));
             }
         };
+    }
+
+    /** redis-sentinel://host:port,host:port/service, or a server. */
+    private static void connect(Config config, String url) {
+        if (!url.startsWith("redis-sentinel://")) {
+            config.useSingleServer().setAddress(url);
+            return;
+        }
+        String[] parts = url.substring(url.indexOf("//") + 2).split("/");
+        SentinelServersConfig servers = config.useSentinelServers().setMasterName(parts[1]);
+        for (String place : parts[0].split(","))
+            servers.addSentinelAddress("redis://" + place);
     }
 
     private static Runnable plain(RLock lock) {

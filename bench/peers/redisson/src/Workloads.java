@@ -20,7 +20,7 @@ import java.util.function.Function;
  * threads and the rows; must not know any lock.
  *
  * <pre>
- * Peer U|D|L|N|H|X --url URL [--slots N] [--seconds S] [--name KEY] [--variant V]
+ * Peer U|D|L|N|H|X|F --url URL [--slots N] [--seconds S] [--name KEY] [--variant V]
  *      [--retry-ms MS] [--lease-ms MS] [--hold-us US] [--pause-us US]
  *      [--rows FILE]
  * </pre>
@@ -54,8 +54,8 @@ final class Workloads {
 
     private static Options read(String[] words) {
         Options options = new Options();
-        if (words.length % 2 != 1 || !words[0].matches("[UDLNHX]"))
-            throw new IllegalArgumentException("usage: Peer U|D|L|N|H|X --url URL [OPTION...]");
+        if (words.length % 2 != 1 || !words[0].matches("[UDLNHXF]"))
+            throw new IllegalArgumentException("usage: Peer U|D|L|N|H|X|F --url URL [OPTION...]");
         options.workload = words[0].charAt(0);
         for (int i = 1; i < words.length; i += 2) {
             String value = words[i + 1];
@@ -241,19 +241,49 @@ final class Workloads {
         say("{\"held\": " + options.slots + "}");
     }
 
+    /** One grant and one release; what fails is said. */
+    private static void take(Locks locks, String name) {
+        try {
+            Runnable release = locks.acquire(name);
+            say("{\"granted_ns\": " + System.nanoTime() + "}");
+            release.run();
+        } catch (RuntimeException error) {
+            say("{\"failed\": \"" + error.getClass().getSimpleName() + "\"}");
+        }
+    }
+
+    /** F: one lock is held, others are taken one after the other. */
+    private static void failOver(Options options, Locks locks) {
+        locks.acquire(options.name);
+        say("{\"held\": 1}");
+        start(() -> {
+            try {
+                for (int i = 0;; i++) {
+                    take(locks, options.name + ":" + i);
+                    TimeUnit.MICROSECONDS.sleep(options.pauseUs / 2
+                        + ThreadLocalRandom.current().nextInt(options.pauseUs + 1));
+                }
+            } catch (InterruptedException error) {
+                Thread.currentThread().interrupt();
+            }
+        }, new CountDownLatch(1));
+    }
+
     static void run(String[] words, String version, Function<Options, Locks> open)
         throws Exception {
         Options options = read(words);
         Locks locks = open.apply(options);
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
-        if (options.workload != 'X' && options.workload != 'H') {
+        if ("HXF".indexOf(options.workload) < 0) {
             measure(options, version, locks, input);
             return;
         }
-        say("{\"ready\": 1}");
+        say("{\"ready\": 1, \"version\": \"" + version + "\"}");
         input.readLine();
         if (options.workload == 'X')
             holdOne(options, locks);
+        else if (options.workload == 'F')
+            failOver(options, locks);
         else
             holdMany(options, locks);
         while (input.readLine() != null)

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: MIT
+"""A master, two replicas and three sentinels, thrown away at the end. Owns their lives and
+what the sentinels tell of. Must not know any client.
+
+Happy path: with Deployment(down_after_ms) as deployment: deployment.settle(); deployment.url;
+deployment.strike(signal); deployment.events.await_switch(limit); deployment.mend()"""
+import os
+import threading
+import time
+
+from measure import Failed
+from resp import Link, RedisError
+from server import Server
+
+SERVICE = "the-master"
+QUORUM, SENTINELS, REPLICAS = 2, 3, 2
+SETTLE_LIMIT_S = 90
+
+
+def until(condition, limit_s, what):
+    """The first true result."""
+    end = time.monotonic() + limit_s
+    while time.monotonic() < end:
+        try:
+            result = condition()
+        except (OSError, RedisError):
+            result = None
+        if result:
+            return result
+        time.sleep(0.02)
+    raise Failed("waited %g s in vain: %s" % (limit_s, what))
+
+
+def fields(values):
+    """Of SENTINEL's answers."""
+    return dict(zip(values[::2], values[1::2]))
+
+
+class Sentinel(Server):
+    """One sentinel; its configuration is its own to write."""
+
+    def __init__(self, master_port, down_after_ms):
+        self.lines = ["sentinel monitor %s 127.0.0.1 %d %d" % (SERVICE, master_port, QUORUM),
+                      "sentinel down-after-milliseconds %s %d" % (SERVICE, down_after_ms)]
+        super().__init__()
+
+    def _arguments(self):
+        path = os.path.join(self.directory, "sentinel.conf")
+        with open(path, "w") as file:
+            file.write("\n".join(
+                ["port %d" % self.port, "bind 127.0.0.1", "unixsocket " + self.path,
+                 "dir " + self.directory, "logfile " + self.log_path] + self.lines) + "\n")
+        return [path, "--sentinel"]
+
+    def master(self):
+        return fields(self.link("SENTINEL", "MASTER", SERVICE))
+
+    def knows_all(self, master_port):
+        """Nobody is missing, nobody is down."""
+        replicas = [fields(one) for one in self.link("SENTINEL", "REPLICAS", SERVICE)]
+        others = [fields(one) for one in self.link("SENTINEL", "SENTINELS", SERVICE)]
+        master = self.master()
+        return (int(master["port"]) == master_port and master["flags"] == "master"
+                and [one["flags"] for one in replicas] == ["slave"] * REPLICAS
+                and [one["flags"] for one in others] == ["sentinel"] * (SENTINELS - 1))
+
+
+class Events:
+    """What the sentinels tell, with the time (ns of CLOCK_MONOTONIC) of hearing it."""
+
+    def __init__(self, sentinels):
+        self.heard, self.changed = [], threading.Condition()
+        self.links = [Link(sentinel.path, timeout=None) for sentinel in sentinels]
+        for number, link in enumerate(self.links):
+            link("PSUBSCRIBE", "*")
+            threading.Thread(target=self._read, args=(number, link), daemon=True).start()
+
+    def _read(self, number, link):
+        while True:
+            try:
+                _, _, event, text = link.read()
+            except (OSError, RedisError, ValueError):
+                return
+            with self.changed:
+                self.heard.append((time.monotonic_ns(), number, event, text))
+                self.changed.notify_all()
+
+    def forget(self):
+        with self.changed:
+            self.heard.clear()
+
+    def await_switch(self, limit_s):
+        """All of the sentinels have told of it."""
+        def told():
+            return len({number for _, number, event, _ in self.heard
+                        if event == "+switch-master"}) == len(self.links)
+        with self.changed:
+            if not self.changed.wait_for(told, limit_s):
+                raise Failed("no failover within %g s" % limit_s)
+
+    def times(self, event):
+        """When it was told of, as far as it is the master's; once at least."""
+        with self.changed:
+            times = sorted(at for at, _, name, text in self.heard if name == event
+                           and text.startswith(("master ", SERVICE + " ")))
+        if not times:
+            raise Failed("no sentinel told of " + event)
+        return times
+
+    def close(self):
+        for link in self.links:
+            link.shut()
+
+
+class Deployment:
+    def __init__(self, down_after_ms):
+        self.servers, self.sentinels, self.events = [], [], None
+        self.down_after_ms = down_after_ms
+
+    def __enter__(self):
+        try:
+            self._start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _start(self):
+        self.master = Server()
+        self.servers.append(self.master)
+        for _ in range(REPLICAS):
+            self.servers.append(self._replica())
+        for _ in range(SENTINELS):
+            self.sentinels.append(Sentinel(self.master.port, self.down_after_ms))
+        self.events = Events(self.sentinels)
+
+    def _replica(self, port=None):
+        return Server(port=port, more=["--replicaof", "127.0.0.1", str(self.master.port),
+                                       "--repl-diskless-sync-delay", "0"])
+
+    def __exit__(self, *_):
+        if self.events:
+            self.events.close()
+        for server in self.sentinels + self.servers:
+            server.__exit__()
+
+    @property
+    def url(self):
+        return "redis-sentinel://%s/%s" % (
+            ",".join("127.0.0.1:%d" % one.port for one in self.sentinels), SERVICE)
+
+    def _settled(self):
+        info = self.master.info("replication")
+        return (info["role"] == "master"
+                and all("state=online" in info.get("slave%d" % i, "") for i in range(REPLICAS))
+                and all(one.knows_all(self.master.port) for one in self.sentinels))
+
+    def settle(self):
+        until(self._settled, SETTLE_LIMIT_S, "sentinels and servers know each other")
+        self.events.forget()
+
+    def strike(self, number):
+        """The master is killed (SIGKILL) or goes silent (SIGSTOP); when, in ns."""
+        at = time.monotonic_ns()
+        self.master.process.send_signal(number)
+        return at
+
+    def follow(self):
+        """The new master is known from here on; await_switch comes first."""
+        port = int(self.sentinels[0].master()["port"])
+        self.struck, self.master = self.master, next(
+            server for server in self.servers if server.port == port)
+        self.master.link.close()  # with a server's role sentinels end its connections
+        self.master.link = Link(self.master.path)
+
+    def mend(self):
+        """The old master comes back, empty, as a replica of the new one."""
+        self.servers.remove(self.struck)
+        self.struck.__exit__()
+        self.servers.append(self._replica(self.struck.port))

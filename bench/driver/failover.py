@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: MIT
+"""The master is killed, again and again, while clients of all libraries ask for locks at the
+same time: when is each granted again, and what becomes of the lock that it holds? Owns what a
+client tells, and the arithmetic. Must not know how sentinels are started.
+
+Happy path: rounds = [one(deployment, subjects, options), ...]; table(rounds)."""
+import contextlib
+import random
+import statistics
+import threading
+import time
+
+from measure import NAME, READY_LIMIT_S, Failed, Process
+
+PAUSE_US = 10000  # mean, between a release and the next request, or after one that failed
+SWITCH_LIMIT_S = 60
+GRANT_LIMIT_S = 30
+CALM_S = (1, 2)  # before the master is killed: anywhere between two pings of the sentinels
+MS = 1_000_000
+SWITCH = "+switch-master"
+# Which of the times it was told of.
+EVENTS = [("+sdown", 0, "the first sentinel misses it (`+sdown`)"),
+          ("+odown", 0, "they agree (`+odown`)"),
+          (SWITCH, 0, "the first tells of another master (`+switch-master`)"),
+          (SWITCH + ", last", -1, "the last does")]
+
+
+class Client:
+    """One library's process. It holds a lock and takes others, one after the other."""
+
+    def __init__(self, subject, url, lease_ms):
+        self.subject = subject
+        self.name = "%s-%s" % (NAME, subject.label.replace(" ", "-"))
+        self.key = subject.key.format(name=self.name)
+        self.granted, self.failed, self.lost, self.ended = [], [], False, None
+        self.changed = threading.Condition()
+        self.process = Process(subject.argv("F", url=url, name=self.name, lease_ms=lease_ms,
+                                            pause_us=PAUSE_US))
+        self.reader = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.process.kill()
+        if self.reader:
+            self.reader.join()
+        self.process.end()
+
+    def begin(self):
+        """Until it holds, and has had one of the others."""
+        self.version = self.process.line(READY_LIMIT_S, "ready").get("version", "")
+        self.process.go()
+        self.process.line(READY_LIMIT_S, "held")
+        self.process.line(READY_LIMIT_S, "granted_ns")
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self):
+        while True:
+            try:
+                line = self.process.line(SWITCH_LIMIT_S + GRANT_LIMIT_S)
+            except Failed as error:
+                line = {"ended": str(error)}
+            with self.changed:
+                self._note(line)
+                self.changed.notify_all()
+            if "ended" in line:
+                return
+
+    def _note(self, line):
+        if "granted_ns" in line:
+            self.granted.append(line["granted_ns"])
+        if "failed" in line:
+            self.failed.append((time.monotonic_ns(), line["failed"]))
+        self.lost = self.lost or "lost" in line
+        self.ended = line.get("ended")
+
+    def first_after(self, at_ns):
+        return next((granted for granted in self.granted if granted > at_ns), None)
+
+    def await_grant(self, after_ns, limit_s):
+        with self.changed:
+            self.changed.wait_for(lambda: self.first_after(after_ns) or self.ended, limit_s)
+            return self.first_after(after_ns)
+
+
+def _fate(deployment, client, before):
+    """Of the lock that it held, a lease later: True if it is the same still."""
+    if client.subject.renews_at is None:
+        return None
+    after = deployment.master.link("DUMP", client.key)
+    return not client.lost and before is not None and after == before
+
+
+def _told(client, struck, at):
+    """What one client says of the failover; `at`: of its grant."""
+    if at is None:
+        return {"error": client.ended or "no grant within %d s" % GRANT_LIMIT_S}
+    failed = [text for when, text in client.failed if struck < when < at + MS]
+    return {"grant_ms": (at - struck) / MS, "failed": len(failed), "said": failed[:1],
+            "version": client.version}
+
+
+def one(deployment, subjects, signal, lease_ms):
+    """One death of the master: what the sentinels told, and each client."""
+    deployment.settle()
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Client(subject, deployment.url, lease_ms))
+                   for subject in subjects]
+        for client in clients:
+            client.begin()
+        time.sleep(random.uniform(*CALM_S))
+        before = [deployment.master.link("DUMP", client.key) for client in clients]
+        struck = deployment.strike(signal)
+        deployment.events.await_switch(SWITCH_LIMIT_S)
+        deployment.follow()
+        told = {name: deployment.events.times(name.split(",")[0])[which]
+                for name, which, _ in EVENTS}
+        # Between the death and +sdown nobody is there to grant anything: an answer that is
+        # read in that time is the dead one's.
+        limit = time.monotonic() + GRANT_LIMIT_S
+        found = {client.subject.label: _told(client, struck, client.await_grant(
+            told["+sdown"], limit - time.monotonic())) for client in clients}
+        time.sleep(max(0, (struck - time.monotonic_ns()) / 1e9 + lease_ms / 1000 + 1))
+        for client, value in zip(clients, before):
+            found[client.subject.label]["kept"] = _fate(deployment, client, value)
+    deployment.mend()
+    return {"events": {name: (at - struck) / MS for name, at in told.items()},
+            "clients": found}
+
+
+def _of(values, scale, shown):
+    """Median and range."""
+    if not values:
+        return "-"
+    texts = [shown % (value / scale) for value in (statistics.median(values), min(values),
+                                                   max(values))]
+    return "%s (%s to %s)" % tuple(texts)
+
+
+def _kept(found):
+    fates = [one.get("kept") for one in found]
+    known = [fate for fate in fates if fate is not None]
+    return "%d of %d" % (sum(known), len(known)) if known else "does not renew"
+
+
+def _client_line(rounds, label):
+    found = [one["clients"][label] for one in rounds]
+    granted = [one["clients"][label] for one in rounds if "grant_ms" in one["clients"][label]]
+    after = [one["clients"][label]["grant_ms"] - one["events"][SWITCH]
+             for one in rounds if "grant_ms" in one["clients"][label]]
+    cells = [label, _of([one["grant_ms"] for one in granted], 1000, "%.2f"),
+             _of(after, 1, "%.0f"), _of([one["failed"] for one in granted], 1, "%.0f"),
+             _kept(found)]
+    if len(granted) < len(found):
+        cells[0] += " (%d of %d without a grant)" % (len(found) - len(granted), len(found))
+    return "| %s |" % " | ".join(cells)
+
+
+def table(rounds):
+    """Markdown; medians, and from the least to the most."""
+    lines = ["| | after the master's death, s | after the first `+switch-master`, ms "
+             "| calls that failed | lock kept |", "|---|---:|---:|---:|---:|"]
+    for name, _, what in EVENTS:
+        values = [one["events"][name] for one in rounds]
+        lines.append("| %s | %s | | | |" % (what, _of(values, 1000, "%.2f")))
+    return lines + [_client_line(rounds, label) for label in rounds[0]["clients"]]
+
+
+def versions(rounds):
+    return sorted({one["version"] for found in rounds for one in found["clients"].values()
+                   if one.get("version")})
+
+
+def short(found):
+    """One death in a line."""
+    parts = ["%s %.2f s" % (name, at / 1000) for name, at in found["events"].items()]
+    for label, one in found["clients"].items():
+        parts.append("%s %s" % (label, "%.2f s" % (one["grant_ms"] / 1000)
+                                if "grant_ms" in one else one["error"]))
+    return ", ".join(parts)

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: MIT */
+/* The sentinels of a service, who wants the way, and what is believed: see sentinel.h.
+ * Must not know how a sentinel is reached or read, nor what is done with a connection.
+ *
+ * Happy path: wanted(), all are asked; 200 ms after the first answer that can be used, or
+ * when all have been heard, the one of the highest config-epoch is believed, and who
+ * wants the way is led there. The same round is made at heartbeats, where switches begin
+ * to be told, and when somebody turns out to know better. Each of them is followed, since
+ * who makes a switch tells of it a second before the others, or long after them.
+ *
+ * Failures: an answer that says down leads nowhere, but what is older than it is not
+ * believed either; one that is older than the master that is followed counts only when
+ * most of the listed ones say so, and nobody better in time. Nobody useful: who wants the
+ * way is told what each sentinel said, and a connection that stands is left alone. */
+#include "redis/sentinel.h"
+
+#include "base/log.h"
+#include "lockwire.h"
+#include "loop/now.h"
+#include "loop/timer.h"
+#include "redis/sentinel_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+#define MOST LW__URL_HOSTS /* sentinels, learnt ones included */
+#define LATER_US (200 * (int64_t)LW__MS)
+/* A switch is told at once by the sentinel that makes it, by the others when they hear of
+ * it, which takes them a second or two. Who waits for one asks all of them so often. */
+#define RESTLESS_US (250 * (int64_t)LW__MS)
+
+struct lw__sentinels {
+    struct lw__sentinel_options options;
+    struct lw__access access; /* of sentinels, but for the host */
+    uint64_t *failovers;
+    struct lw__sentinel *all;
+    size_t count;
+    struct lw__way *ways; /* that are guided */
+    struct lw__followed followed;
+    struct lw__timer heartbeat; /* set since the first way was wanted */
+
+    /* While all are asked: */
+    bool asking, answered; /* one of them has something to believe */
+    bool again;            /* what was said already may be of before something */
+    int64_t limit_us;
+    struct lw__timer round;   /* ends it */
+    struct lw__deferred over; /* its time is, but has all been read that has arrived? */
+    bool looked;              /* the loop has read since */
+};
+
+static struct lw__loop *loop_of(const struct lw__sentinels *set)
+{
+    return set->access.loop;
+}
+
+/* ---- what is believed ---- */
+
+static void follow(struct lw__sentinels *set, const struct lw__master *master,
+                   int64_t told_epoch, int64_t now_us)
+{
+    char why[LW__WHY];
+
+    if (!lw__sentinel_master_take(&set->followed, master, told_epoch, now_us, why)) {
+        return;
+    }
+    ++*set->failovers;
+    lw__log(set->access.log, LOG_NOTICE, "%s", why);
+    lw__sentinel_ways_turn(set->ways, why);
+}
+
+static void lead_nowhere(struct lw__sentinels *set)
+{
+    char why[LW__TOLD];
+
+    lw__sentinel_believe_none(set->all, why, sizeof(why));
+    lw__sentinel_ways_leave(&set->ways, why);
+}
+
+/* ---- a round ---- */
+
+static void ask_all(struct lw__sentinels *set)
+{
+    if (set->asking) {
+        return;
+    }
+    set->asking = true;
+    set->answered = set->again = false;
+    set->limit_us = /* the half of it is for the connection */
+        lw__now_us() + (int64_t)set->access.connect_timeout_ms * LW__MS / 2;
+    lw__timer_set(loop_of(set), &set->round, set->limit_us);
+    for (struct lw__sentinel *one = set->all; one != NULL; one = one->next) {
+        lw__sentinel_ask(one);
+    }
+}
+
+/* Who wants the way is led to where the master was known to be last. */
+static void tell_unconvinced(struct lw__sentinels *set, const struct lw__place *named)
+{
+    const struct lw__place *place = &set->followed.master.place;
+
+    if (!lw__sentinel_ways_wanted(set->ways) || set->followed.unconvinced_told) {
+        return;
+    }
+    set->followed.unconvinced_told = true;
+    lw__log(
+        set->access.log, LOG_WARNING,
+        "too few of the listed sentinels answer to believe that the master is %.60s:%u "
+        "by no later configuration than that of %.60s:%u",
+        named->host, (unsigned)named->port, place->host, (unsigned)place->port);
+}
+
+static void believe(struct lw__sentinels *set, struct lw__sentinel *best)
+{
+    const struct lw__master *said = &best->said;
+    bool stands = !lw__sentinel_ways_wanted(set->ways);
+
+    lw__sentinel_believe_some(set->all);
+    if (lw__sentinel_master_convinces(&set->followed, said, set->all, stands)) {
+        follow(set, said, said->moving ? -1 : said->epoch, best->said_us);
+    } else if (!lw__sentinel_master_is(&set->followed, &said->place)) {
+        tell_unconvinced(set, &said->place);
+    }
+    lw__sentinel_ask_others(best);
+    lw__sentinel_ways_lead(&set->ways, &set->followed.master.place);
+}
+
+static void set_heartbeat(struct lw__sentinels *set, int64_t pause_us)
+{
+    int64_t due_us = lw__now_us() + pause_us;
+
+    if (due_us < lw__timer_due_us(loop_of(set), &set->heartbeat)) {
+        lw__timer_set(loop_of(set), &set->heartbeat, due_us);
+    }
+}
+
+static void conclude(struct lw__sentinels *set)
+{
+    struct lw__sentinel *best = lw__sentinel_believe(set->all, &set->followed.master);
+
+    set->asking = false;
+    lw__timer_cancel(loop_of(set), &set->round);
+    if (best == NULL || best->said.down) {
+        lead_nowhere(set);
+    } else {
+        believe(set, best);
+    }
+    if (best != NULL && !lw__sentinel_ways_stand(set->ways)) {
+        set_heartbeat(set, RESTLESS_US);
+    }
+    if (set->again) {
+        ask_all(set);
+    }
+}
+
+/* A loop that stalled is no reason to pass over what has arrived meanwhile: first all of
+ * it may be read, for which a whole turn has to pass. */
+static void round_over(void *arg)
+{
+    struct lw__sentinels *set = arg;
+
+    if (!set->asking || lw__timer_is_set(&set->round)) {
+        return; /* another one has begun, or there is time */
+    }
+    if (set->looked) {
+        conclude(set);
+    } else {
+        set->looked = true;
+        lw__defer(loop_of(set), &set->over, false);
+    }
+}
+
+static void round_due(void *arg)
+{
+    struct lw__sentinels *set = arg;
+
+    set->looked = false;
+    lw__defer(loop_of(set), &set->over, false);
+}
+
+/* Too late for the round that asked. */
+static void heard_late(struct lw__sentinels *set, const struct lw__sentinel *sentinel)
+{
+    const struct lw__master *said = &sentinel->said;
+
+    if (sentinel->useful && lw__sentinel_master_known(&set->followed) &&
+        lw__sentinel_is_later(said, &set->followed.master) && !said->down &&
+        !lw__sentinel_master_is(&set->followed, &said->place)) {
+        ask_all(set);
+    }
+}
+
+/* One to be believed, if none comes that is better. */
+static bool has_answer(const struct lw__sentinels *set)
+{
+    const struct lw__sentinel *best =
+        lw__sentinel_believe(set->all, &set->followed.master);
+
+    return best != NULL && !best->said.down &&
+           !lw__sentinel_is_later(&set->followed.master, &best->said);
+}
+
+static void heard(void *arg, struct lw__sentinel *sentinel)
+{
+    struct lw__sentinels *set = arg;
+    int64_t end_us = lw__now_us() + LATER_US;
+
+    if (sentinel->useful) {
+        lw__sentinel_follow_start(&sentinel->follow);
+    }
+    if (!set->asking) {
+        heard_late(set, sentinel);
+    } else if (!lw__sentinel_believe_waits(set->all)) {
+        conclude(set);
+    } else if (!set->answered && has_answer(set)) {
+        set->answered = true;
+        lw__timer_set(loop_of(set), &set->round,
+                      end_us < set->limit_us ? end_us : set->limit_us);
+    }
+}
+
+static void wanted(void *arg, struct lw__way *way)
+{
+    struct lw__sentinels *set = arg;
+
+    lw__sentinel_ways_know(&set->ways, way);
+    set_heartbeat(set, (int64_t)set->access.request_timeout_ms * LW__MS);
+    ask_all(set);
+}
+
+static void heartbeat(void *arg)
+{
+    struct lw__sentinels *set = arg;
+
+    set_heartbeat(set, (int64_t)set->access.request_timeout_ms * LW__MS);
+    for (struct lw__sentinel *one = set->all; one != NULL; one = one->next) {
+        lw__sentinel_follow_heartbeat(&one->follow);
+    }
+    ask_all(set);
+}
+
+/* ---- what is told unasked ---- */
+
+/* Answers that are on their way may be older than what was told. */
+static void begin_anew(struct lw__sentinels *set)
+{
+    set->asking = false;
+    for (struct lw__sentinel *one = set->all; one != NULL; one = one->next) {
+        lw__sentinel_ask_forget(one);
+    }
+    ask_all(set);
+}
+
+/* One who keeps beginning to tell must not keep a round from its end. */
+static void following(void *arg)
+{
+    struct lw__sentinels *set = arg;
+
+    if (set->asking) {
+        set->again = true;
+    } else {
+        begin_anew(set);
+    }
+}
+
+/* From whom is followed it leads to whoever is next, whose epoch is not told, but is
+ * higher. Any other switch is old news, or one behind a switch that was missed. */
+static void switched(void *arg, const struct lw__place *from, const struct lw__place *to)
+{
+    struct lw__sentinels *set = arg;
+    const struct lw__master master = {.place = *to,
+                                      .epoch = set->followed.master.epoch + 1};
+
+    if (lw__sentinel_master_is(&set->followed, from) &&
+        !lw__sentinel_master_is(&set->followed, to)) {
+        follow(set, &master, -1, lw__now_us());
+        begin_anew(set);
+    } else {
+        following(set);
+    }
+}
+
+/* ---- who there is ---- */
+
+static int add(struct lw__sentinels *set, const struct lw__place *place, bool learnt);
+
+static void forget(struct lw__sentinel *one)
+{
+    lw__sentinel_follow_close(&one->follow);
+    lw__sentinel_ask_free(one);
+}
+
+/* Makes room: one that was learnt and does not stand is likely to be gone for good. */
+static void drop_one(struct lw__sentinels *set)
+{
+    struct lw__sentinel **at = &set->all, *one;
+
+    while ((one = *at) != NULL && (!one->learnt || lw__sentinel_ask_stands(one))) {
+        at = &one->next;
+    }
+    if (one != NULL) {
+        *at = one->next;
+        set->count--;
+        forget(one);
+    }
+}
+
+static void learn(void *arg, const struct lw__place *place)
+{
+    struct lw__sentinels *set = arg;
+
+    for (const struct lw__sentinel *one = set->all; one != NULL; one = one->next) {
+        if (lw__sentinel_ask_is_at(one, place)) {
+            return;
+        }
+    }
+    if (set->count == MOST) {
+        drop_one(set);
+    }
+    if (set->count < MOST) {
+        (void)add(set, place, true); /* without memory it is learnt another time */
+    }
+}
+
+static int add(struct lw__sentinels *set, const struct lw__place *place, bool learnt)
+{
+    static const struct lw__sentinel_events events = {heard, learn};
+    static const struct lw__follow_events follow_events = {following, switched};
+    struct lw__sentinel **at = &set->all;
+    struct lw__sentinel *one =
+        lw__sentinel_ask_new(&set->access, set->options.service, place, &events, set);
+
+    if (one == NULL) {
+        return -1;
+    }
+    if (lw__sentinel_follow_open(&one->follow, &one->access, set->options.service,
+                                 &follow_events, set) != 0) {
+        lw__sentinel_ask_free(one);
+        return -1;
+    }
+    while (*at != NULL) {
+        at = &(*at)->next;
+    }
+    *at = one;
+    set->count++;
+    one->learnt = learnt;
+    if (learnt) {
+        lw__sentinel_ask(one);
+    }
+    return 0;
+}
+
+/* ---- their life ---- */
+
+static int add_listed(struct lw__sentinels *set)
+{
+    for (size_t i = 0; i < set->options.host_count; i++) {
+        const struct lw__url_host *host = &set->options.hosts[i];
+        struct lw__place place = {.port = host->port};
+
+        (void)snprintf(place.host, sizeof(place.host), "%s", host->name);
+        if (add(set, &place, false) != 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int lw__sentinel_new(const struct lw__sentinel_options *options,
+                     const struct lw__access *access, uint64_t *failovers,
+                     struct lw__sentinels **ret)
+{
+    struct lw__sentinels *set = calloc(1, sizeof(*set));
+
+    if (set == NULL) {
+        return LW_ENOMEM;
+    }
+    if (lw__timer_reserve(access->loop, 2) != 0) {
+        free(set);
+        return LW_ENOMEM;
+    }
+    set->options = *options;
+    set->failovers = failovers;
+    set->access = *access;
+    set->access.username = options->username;
+    set->access.password = options->password;
+    set->access.login = NULL; /* that is the servers', as these are: */
+    set->access.guide = NULL;
+    set->access.db = 0;
+    lw__timer_init(&set->heartbeat, heartbeat, set);
+    lw__timer_init(&set->round, round_due, set);
+    lw__defer_init(&set->over, round_over, set);
+    if (add_listed(set) != 0) {
+        lw__sentinel_free(set);
+        return LW_ENOMEM;
+    }
+    *ret = set;
+    return 0;
+}
+
+void lw__sentinel_guide(struct lw__sentinels *sentinels, struct lw__access *access)
+{
+    static const struct lw__guide_events events = {wanted, lw__sentinel_ways_forget};
+
+    access->guide = &events;
+    access->guide_arg = sentinels;
+}
+
+int lw__sentinel_master(const struct lw__sentinels *sentinels, struct lw_master *ret)
+{
+    const struct lw__place *place = &sentinels->followed.master.place;
+
+    _Static_assert(sizeof(ret->host) == sizeof(place->host), "public, and no less");
+    if (!lw__sentinel_master_known(&sentinels->followed)) {
+        return LW_ECONN;
+    }
+    (void)snprintf(ret->service, sizeof(ret->service), "%s", sentinels->options.service);
+    (void)snprintf(ret->host, sizeof(ret->host), "%s", place->host);
+    ret->port = place->port;
+    ret->for_ms = lw__sentinel_master_for_ms(&sentinels->followed, lw__now_us());
+    return 0;
+}
+
+void lw__sentinel_free(struct lw__sentinels *sentinels)
+{
+    struct lw__sentinel *one, *next;
+
+    if (sentinels == NULL) {
+        return;
+    }
+    for (one = sentinels->all; one != NULL; one = next) {
+        next = one->next;
+        forget(one);
+    }
+    lw__timer_cancel(loop_of(sentinels), &sentinels->heartbeat);
+    lw__timer_cancel(loop_of(sentinels), &sentinels->round);
+    lw__defer_cancel(loop_of(sentinels), &sentinels->over);
+    lw__timer_unreserve(loop_of(sentinels), 2);
+    free(sentinels);
+}
+
+void lw__sentinel_abandon(struct lw__sentinels *sentinels)
+{
+    struct lw__sentinel *one, *next;
+
+    if (sentinels == NULL) {
+        return;
+    }
+    for (one = sentinels->all; one != NULL; one = next) {
+        next = one->next;
+        lw__session_abandon(&one->follow.session);
+        lw__sentinel_ask_abandon(one);
+    }
+    free(sentinels);
+}

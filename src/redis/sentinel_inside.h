@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* Between sentinel.c and its parts alone. */
+#ifndef LW_SENTINEL_INSIDE_H
+#define LW_SENTINEL_INSIDE_H
+#include "base/told.h"
+#include "redis/sentinel.h"
+#include "redis/sentinel_says.h"
+#include "redis/session.h"
+
+#include <stdbool.h>
+
+/* ---- sentinel_follow.c: one of them tells of switches ---- */
+
+struct lw__follow_events {
+    /* From here on switches are told; earlier ones may have been missed. */
+    void (*following)(void *arg);
+    void (*switched)(void *arg, const struct lw__place *from, const struct lw__place *to);
+};
+
+struct lw__follow {
+    const struct lw__follow_events *events;
+    void *arg;
+    const char *service;
+    const struct lw__access *access; /* leads to it */
+    struct lw__session session;
+    bool following, forbidden_told;
+    unsigned waits, pause; /* starts passed over: still, and after the last refusal */
+};
+
+/* Starts nothing. 0, LW_ENOMEM. */
+int lw__sentinel_follow_open(struct lw__follow *follow, const struct lw__access *access,
+                             const char *service, const struct lw__follow_events *events,
+                             void *arg);
+void lw__sentinel_follow_close(struct lw__follow *follow);
+/* Unless it is done already. */
+void lw__sentinel_follow_start(struct lw__follow *follow);
+/* Subscribes once more, so that a connection that is dead shows. */
+void lw__sentinel_follow_heartbeat(struct lw__follow *follow);
+
+/* ---- sentinel_ask.c: one of them, to be asked ---- */
+
+struct lw__sentinel;
+
+struct lw__sentinel_events {
+    /* What it says has come, or it is known that nothing will. */
+    void (*heard)(void *arg, struct lw__sentinel *sentinel);
+    /* It knows this one, too. */
+    void (*other)(void *arg, const struct lw__place *place);
+};
+
+struct lw__sentinel {
+    struct lw__sentinel *next;
+    const struct lw__sentinel_events *events;
+    void *arg;
+    const char *service;
+    struct lw__place place;
+    struct lw__access access; /* leads to it */
+    struct lw__session session;
+    struct lw__follow follow; /* the set's to open and to close */
+    struct lw__request master_request, others_request;
+    bool open;              /* it was asked, and is still to be heard */
+    bool stale;             /* what comes next answers an earlier question */
+    bool useful;            /* what it said last is `said`, else why not is `why` */
+    bool useless_told;      /* since it was useful */
+    bool learnt;            /* from another one */
+    struct lw__master said; /* when it was useful last: */
+    int64_t said_us;
+    char why[LW__WHY];
+};
+
+/* As the access says, but to this place. NULL: no memory. */
+struct lw__sentinel *lw__sentinel_ask_new(const struct lw__access *access,
+                                          const char *service,
+                                          const struct lw__place *place,
+                                          const struct lw__sentinel_events *events,
+                                          void *arg);
+void lw__sentinel_ask_free(struct lw__sentinel *sentinel);
+void lw__sentinel_ask_abandon(struct lw__sentinel *sentinel);
+/* Connects if it has to, without a further delay; `heard` follows. */
+void lw__sentinel_ask(struct lw__sentinel *sentinel);
+/* An answer that is on its way is to none of the questions that follow. */
+void lw__sentinel_ask_forget(struct lw__sentinel *sentinel);
+/* Who else is there? Asked in vain where it is not connected. */
+void lw__sentinel_ask_others(struct lw__sentinel *sentinel);
+bool lw__sentinel_ask_stands(const struct lw__sentinel *sentinel);
+/* Whether that is where it is, by the name given or the address found. */
+bool lw__sentinel_ask_is_at(const struct lw__sentinel *sentinel,
+                            const struct lw__place *place);
+
+/* ---- sentinel_believe.c: which of them is to be believed ---- */
+
+/* Whether `a` tells of a later configuration than `b`. */
+bool lw__sentinel_is_later(const struct lw__master *a, const struct lw__master *b);
+/* Of those who are of use and were heard: the one of the highest epoch; of several, one
+ * that does not say down, and rather what is followed. It may say down all the same.
+ * NULL: there is none. */
+struct lw__sentinel *lw__sentinel_believe(struct lw__sentinel *all,
+                                          const struct lw__master *followed);
+/* Whether more than half of them, or of those listed, are of use and were heard. */
+bool lw__sentinel_believe_most(const struct lw__sentinel *all, bool learnt_too);
+/* Whether one of them is still to be heard. */
+bool lw__sentinel_believe_waits(const struct lw__sentinel *all);
+/* Some are: those may be told of again. */
+void lw__sentinel_believe_some(struct lw__sentinel *all);
+/* None is: what each of them said, in short, and through the log, there once until it is
+ * of use again. */
+void lw__sentinel_believe_none(struct lw__sentinel *all, char *why, size_t size);
+
+/* ---- sentinel_master.c: whom to follow ---- */
+
+struct lw__followed {
+    struct lw__master master; /* no host: none yet */
+    int64_t told_epoch;       /* the highest that was told of it; -1: none was */
+    int64_t since_us;         /* the master, if that is known */
+    bool since_known;
+    int doubts; /* rounds in a row in which most named another place, of no later epoch */
+    bool unconvinced_told; /* of this one */
+};
+
+bool lw__sentinel_master_known(const struct lw__followed *followed);
+bool lw__sentinel_master_is(const struct lw__followed *followed,
+                            const struct lw__place *place);
+/* Whether to follow what is said by one of them; `stands`: a connection to whom is
+ * followed would be left for it. */
+bool lw__sentinel_master_convinces(struct lw__followed *followed,
+                                   const struct lw__master *said,
+                                   const struct lw__sentinel *all, bool stands);
+/* It is followed from now on; `told_epoch`: as it was told of it, -1: that may be another
+ * one's. Whether whoever was led to the one before has to leave, and why. */
+bool lw__sentinel_master_take(struct lw__followed *followed,
+                              const struct lw__master *said, int64_t told_epoch,
+                              int64_t now_us, char why[LW__WHY]);
+/* For how long it has been the master; -1: nobody says so. */
+int64_t lw__sentinel_master_for_ms(const struct lw__followed *followed, int64_t now_us);
+
+/* ---- sentinel_ways.c: who is led ---- */
+
+/* Unless it is known already. */
+void lw__sentinel_ways_know(struct lw__way **ways, struct lw__way *way);
+void lw__sentinel_ways_forget(void *arg, struct lw__way *way);
+/* Whether one of them is wanted. */
+bool lw__sentinel_ways_wanted(struct lw__way *ways);
+/* Whether what they lead to stands, all of it. */
+bool lw__sentinel_ways_stand(const struct lw__way *ways);
+/* Those that are wanted lead there; or nobody knows where. */
+void lw__sentinel_ways_lead(struct lw__way **ways, const struct lw__place *place);
+void lw__sentinel_ways_leave(struct lw__way **ways, const char *why);
+/* All of them, away from where they have led. */
+void lw__sentinel_ways_turn(struct lw__way *ways, const char *why);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* What a sentinel may say, and what of it can be used. Pure: replies and texts in, values
+ * out. Who says it is trusted to know, not to be well-formed: counts, lengths, ports and
+ * bytes have their limits here. */
+#ifndef LW_SENTINEL_SAYS_H
+#define LW_SENTINEL_SAYS_H
+#include "base/url.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct lw__reply;
+
+struct lw__place {
+    char host[LW__HOST_SIZE]; /* a name or an address */
+    uint16_t port;
+};
+
+struct lw__master {
+    struct lw__place place;
+    int64_t epoch;  /* of the configuration that made it so: the highest is the latest */
+    int64_t for_ms; /* it has called itself a master so long; -1: that is not said */
+    bool down;      /* as far as who says this can see */
+    bool moving;    /* a failover is under way: that epoch may be the new place's */
+};
+
+bool lw__sentinel_same_place(const struct lw__place *a, const struct lw__place *b);
+/* The answer to SENTINEL MASTER. false: it is of no use, `why` (size LW__WHY) tells. */
+bool lw__sentinel_says_master(const struct lw__reply *reply, struct lw__master *ret,
+                              char *why);
+/* The next of the sentinels that SENTINEL SENTINELS told of which are not down, from the
+ * element *at on, which is moved behind it. false: there is none. */
+bool lw__sentinel_says_other(const struct lw__reply *reply, size_t *at,
+                             struct lw__place *ret);
+/* A message of +switch-master. false: it is about another service, or it is none. */
+bool lw__sentinel_says_switch(const char *text, size_t length, const char *service,
+                              struct lw__place *from, struct lw__place *to);
+#endif

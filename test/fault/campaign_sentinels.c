@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The campaigns on a master that three sentinels replace: it dies, it stands still and
+ * thaws, it is replaced by order while all contend; clients are parted from it or from
+ * the sentinels, and it from the other servers; sentinels are away, or one lags. Whoever
+ * was the master comes back each time, as a master, until it is told whom to follow.
+ *
+ * Where the replicas have everything when the old master is left, nothing is forgiven.
+ * Where they have not, which is seen from what the old one had written to its replicas
+ * and the new one never read, overlaps are, from the first write that was lost until no
+ * client is at the old one any more; the new one's numbers are larger all the same.
+ * Everybody is served in the end.
+ *
+ * Happy path: CAMPAIGN(name, .scene = sentinels, .strike = what replaces the master,
+ * .mend = what brings it back)
+ */
+#include "campaign.h"
+#include "trio.h"
+
+#include <stdio.h>
+
+#define NUMBERS "lockwire:fence"
+#define SOME 10 /* grants, so that something was written */
+#define LAGGING_MS 400
+#define AWAY_MS 1000
+
+static int old; /* who was the master before the last strike */
+
+static void scene(void)
+{
+    trio_set("");
+    campaign_url = trio_url();
+}
+
+static void more_grants(void)
+{
+    uint64_t before = workers_grants();
+
+    UNTIL(workers_grants() > before + SOME);
+}
+
+/* ---- what was lost ---- */
+
+/* To its replicas: bytes. */
+static long long written(int server)
+{
+    return trio_info(server, "replication", "master_repl_offset:");
+}
+
+/* Until nobody is at the old master. */
+static void until_left(void)
+{
+    UNTIL(trio_clients(old) == 0);
+}
+
+/* `offset`: what it had written; `last`: the largest number that it gave. */
+static void expect_loss(int64_t since_us, long long offset, long long last)
+{
+    long long lost = trio_lost_bytes(offset);
+
+    campaign_lost(since_us);
+    (void)fprintf(stderr, "%s: %lld bytes of the old master's stream are lost\n",
+                  stage.test, lost);
+    assert_true(lost > 0);
+    more_grants();
+    assert_true(way->holder == LW_REDISSON || trio_number(trio_leader(), NUMBERS) > last);
+}
+
+static void expect_loss_of_old(int64_t since_us)
+{
+    long long offset, last;
+
+    until_left();
+    offset = written(old);
+    last = trio_number(old, NUMBERS);
+    expect_loss(since_us, offset, last);
+}
+
+/* ---- the ends of a master ---- */
+
+/* How long nobody was granted: by then all leases of before are over. */
+static void tell_outage(int64_t since_ms)
+{
+    UNTIL(now_ms() > since_ms + LEASE_MS);
+    uint64_t before = workers_grants();
+
+    UNTIL(workers_grants() > before);
+    (void)fprintf(stderr, "%s: granted again %lld ms after the master's end\n",
+                  stage.test, (long long)(now_ms() - since_ms));
+}
+
+static void switched(void)
+{
+    trio_switched();
+    swaps++;
+}
+
+static void begin(void)
+{
+    trio_stand();
+    old = trio_leader();
+}
+
+static void kill_frozen(int round)
+{
+    int64_t killed_ms;
+
+    (void)round;
+    begin();
+    trio_freeze();
+    killed_ms = now_ms();
+    server_kill(trio_master());
+    tell_outage(killed_ms);
+    switched();
+}
+
+/* What it writes for a moment comes to no replica. */
+static void kill_unheard(int round)
+{
+    int64_t since_us, killed_ms;
+    long long offset, last;
+
+    (void)round;
+    begin();
+    since_us = history_now_us();
+    trio_part_servers(trio_gate(old), true);
+    offset = written(old);
+    UNTIL(written(old) > offset); /* a grant may have been passed on without a command */
+    more_grants();
+    offset = written(old);
+    last = trio_number(old, NUMBERS);
+    server_kill(trio_master());
+    killed_ms = now_ms();
+    proxy_cut(trio_gate(old), SERVERS);
+    trio_part_servers(trio_gate(old), false);
+    tell_outage(killed_ms);
+    switched();
+    expect_loss(since_us, offset, last);
+}
+
+static void come_back(int round)
+{
+    (void)round;
+    server_restart(trio_server(old));
+    trio_stand();
+}
+
+/* Odd rounds: while it writes, and what it takes as it thaws counts as well. */
+static void stop(int round)
+{
+    int64_t since_us, stopped_ms;
+
+    begin();
+    since_us = history_now_us();
+    if (round % 2 == 0) {
+        trio_freeze();
+    }
+    stopped_ms = now_ms();
+    server_pause(trio_master());
+    tell_outage(stopped_ms);
+    switched();
+    until_left();
+    if (round % 2 != 0) {
+        campaign_lost(since_us);
+    }
+}
+
+static void thaw(int round)
+{
+    (void)round;
+    server_resume(trio_server(old));
+    (void)trio_takes(old, "CLIENT UNPAUSE"); /* frozen or not, it works like any master */
+    trio_stand();
+    assert_int_equal(trio_clients(old), 0);
+}
+
+static void fail_over(int round)
+{
+    int64_t since_us;
+
+    begin();
+    since_us = history_now_us();
+    trio_fail_over(round % TRIO);
+    switched();
+    expect_loss_of_old(since_us);
+}
+
+static void stand(int round)
+{
+    (void)round;
+    trio_stand();
+}
+
+/* ---- partitions ---- */
+
+/* Even rounds: it is replaced meanwhile, and hears what was on its way to it when it is
+ * too late. */
+static void part_clients_from_master(int round)
+{
+    begin();
+    trio_part_clients(trio_gate(old), true);
+    trio_agree();
+    if (round % 2 == 0) {
+        trio_fail_over(round % TRIO);
+        switched();
+        more_grants();
+    } else {
+        stage_run_for(AWAY_MS);
+    }
+}
+
+static void join_clients_and_master(int round)
+{
+    (void)round;
+    trio_part_clients(trio_gate(old), false);
+    trio_stand();
+}
+
+/* Even rounds: from all; odd ones: from all but one, of which they hear. */
+static void part_clients_from_sentinels(int round)
+{
+    int64_t since_us;
+
+    begin();
+    since_us = history_now_us();
+    for (int i = round % 2; i < TRIO; i++) {
+        trio_part_clients(trio_sentinel_gate(i), true);
+    }
+    trio_fail_over(round % TRIO);
+    switched();
+    if (round % 2 == 0) {
+        until_left();
+        campaign_lost(since_us);
+    } else {
+        expect_loss_of_old(since_us);
+    }
+}
+
+static void join_clients_and_sentinels(int round)
+{
+    (void)round;
+    for (int i = 0; i < TRIO; i++) {
+        trio_part_clients(trio_sentinel_gate(i), false);
+    }
+    trio_stand();
+}
+
+static void part_master_from_servers(int round)
+{
+    int64_t since_us;
+
+    (void)round;
+    begin();
+    since_us = history_now_us();
+    trio_part_servers(trio_gate(old), true);
+    switched();
+    expect_loss_of_old(since_us);
+}
+
+static void join_master_and_servers(int round)
+{
+    (void)round;
+    trio_part_servers(trio_gate(old), false);
+    trio_stand();
+}
+
+/* ---- sentinels ---- */
+
+static void sentinels_away(int round)
+{
+    begin();
+    trio_sentinels_away(round % 2);
+    more_grants();
+}
+
+static void sentinels_back(int round)
+{
+    (void)round;
+    trio_sentinels_back();
+    trio_stand();
+}
+
+static void delay(int sentinel, int64_t ms)
+{
+    proxy_delay(trio_sentinel_gate(sentinel), COMMANDS, TO_CLIENT, ms);
+    proxy_delay(trio_sentinel_gate(sentinel), SUBSCRIPTION, TO_CLIENT, ms);
+}
+
+/* Even rounds: it stands still, and knows the old master only when it goes on. */
+static void lag(int round)
+{
+    int lagging = round % TRIO;
+    int64_t since_us;
+
+    begin();
+    since_us = history_now_us();
+    if (round % 2 == 0) {
+        sentinel_pause(trio_sentinel(lagging));
+    } else {
+        delay(lagging, LAGGING_MS);
+    }
+    trio_fail_over((lagging + 1) % TRIO);
+    switched();
+    expect_loss_of_old(since_us);
+}
+
+static void catch_up(int round)
+{
+    delay(round % TRIO, 0);
+    trio_sentinels_back();
+    trio_stand();
+}
+
+/* Whoever waits is served, however long that takes. */
+#define SENTINELS                                                                        \
+    .scene = scene, .check = trio_check, .strikes = 3,                                   \
+    .wishes = {.wait_ms = STAGE_WAIT_MS}
+
+CAMPAIGN(master_killed, .strike = kill_frozen, .mend = come_back, SENTINELS)
+CAMPAIGN(master_killed_with_its_last_writes, .strike = kill_unheard, .mend = come_back,
+         .one_at_a_time = true, SENTINELS)
+CAMPAIGN(master_stopped_that_thaws, .strike = stop, .mend = thaw, SENTINELS)
+CAMPAIGN(master_replaced_by_order, .strike = fail_over, .mend = stand, SENTINELS)
+CAMPAIGN(parted_clients_and_master, .strike = part_clients_from_master,
+         .mend = join_clients_and_master, SENTINELS)
+CAMPAIGN(parted_clients_and_sentinels, .strike = part_clients_from_sentinels,
+         .mend = join_clients_and_sentinels, SENTINELS)
+CAMPAIGN(parted_master_and_servers, .strike = part_master_from_servers,
+         .mend = join_master_and_servers, SENTINELS)
+CAMPAIGN(sentinels_away, .strike = sentinels_away, .mend = sentinels_back, SENTINELS)
+CAMPAIGN(sentinel_lags, .strike = lag, .mend = catch_up, SENTINELS)
+
+int main(int argc, char **argv)
+{
+    static const struct cell cells[] = {
+        PLAY(campaign_master_killed),
+        PLAY(campaign_master_killed_with_its_last_writes),
+        PLAY(campaign_master_stopped_that_thaws),
+        PLAY(campaign_master_replaced_by_order),
+        PLAY(campaign_parted_clients_and_master),
+        PLAY(campaign_parted_clients_and_sentinels),
+        PLAY(campaign_parted_master_and_servers),
+        PLAY(campaign_sentinels_away),
+        PLAY(campaign_sentinel_lags),
+    };
+
+    (void)argc;
+    return CELLS_RUN(cells, argv + 1, trio_open, trio_close);
+}

@@ -1,0 +1,296 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""`lockwire` at redis-sentinel://, with a real sentinel: which master it is, since when, that
+another one is followed and told of, what sentinels are logged in to with, and who is no sentinel.
+
+Happy path: status shows the master; it is replaced; watch says so, and run works on.
+"""
+import contextlib
+import json
+import re
+import signal
+import socketserver
+import subprocess
+import threading
+import unittest
+
+from support import COMMAND, LIMIT, ToolTest, until
+from watch import Terminal
+from watched import SERVICE, Watched
+
+SECRET = "s3cret w0rd"
+WARNING = "min-replicas-to-write"  # these servers have none
+
+
+class OldSentinel(socketserver.ThreadingTCPServer):
+    """Says of that master that it has been it for so long."""
+    daemon_threads = True
+
+    def __init__(self, port, for_ms):
+        super().__init__(("127.0.0.1", 0), OldSentinel.Connection)
+        self.fields = ["ip", "127.0.0.1", "port", port, "flags", "master", "config-epoch", 1,
+                       "role-reported", "master", "role-reported-time", for_ms]
+        threading.Thread(target=self.serve_forever).start()
+
+    def end(self):
+        self.shutdown()
+        self.server_close()
+
+    class Connection(socketserver.StreamRequestHandler):
+        def handle(self):
+            with contextlib.suppress(ConnectionError):  # as clients leave
+                while count := self.rfile.readline()[1:]:
+                    lines = [self.rfile.readline() for _ in range(2 * int(count))]
+                    words = [line.strip().decode() for line in lines[1::2]]
+                    self.wfile.write(self.answer(words).encode())
+
+        def answer(self, words):
+            if words[:2] == ["SENTINEL", "MASTER"]:
+                fields = [str(field) for field in self.server.fields]
+                return f"*{len(fields)}\r\n" + "".join(f"${len(field)}\r\n{field}\r\n"
+                                                      for field in fields)
+            if words[0] == "SUBSCRIBE":
+                return f"*3\r\n$9\r\nsubscribe\r\n${len(words[1])}\r\n{words[1]}\r\n:1\r\n"
+            return {"SENTINEL": "*0\r\n", "INFO": "$0\r\n\r\n"}.get(
+                words[0], ":1\r\n" if words[-1] == "ID" else "+OK\r\n")
+
+
+class SentinelTest(ToolTest):
+    configuration = ()
+
+    def setUp(self):
+        super().setUp()
+        self.watched = Watched(*self.configuration)
+        self.addCleanup(self.watched.stop)
+        self.environment["LOCKWIRE_URL"] = self.watched.url
+
+    def ask(self, code, *words, **more):
+        got, out, err = self.end_of(self.spawn(COMMAND, *words, **more))
+        self.assertEqual(got, code, f"{words}: {out}{err}")
+        self.assertNotIn("s3cret", err)
+        return out + "".join(line for line in err.splitlines(True) if WARNING not in line)
+
+    def place(self, port):
+        return f"127.0.0.1:{port}"
+
+    def holder(self, *words, **more):
+        """Holds "job" until the file `stop` is there."""
+        process = self.spawn(COMMAND, "run", "job", *words, "--", "sh", "-c",
+                             "echo > held; while [ ! -e stop ]; do sleep 0.02; done; exit 5",
+                             cwd=self.folder, **more)
+        self.wait_for_file("held")
+        return process
+
+    def let_go(self):
+        with open(self.path("stop"), "w", encoding="ascii"):
+            pass
+
+
+class Status(SentinelTest):
+    def test_the_master_with_its_service_and_time(self):
+        line = rf"service {SERVICE}, master {self.place(self.watched.master_port)} for \d+\.\ds"
+        self.assertRegex(self.ask(0, "status", "job"), rf"^job: free\n{line}\n$")
+        self.holder()
+        self.assertRegex(self.ask(0, "status", "job"), rf"^job: held by 1\n{line}\n\nHELD ")
+
+    def test_json(self):
+        master = json.loads(self.ask(0, "status", "job", "--json"))["master"]
+        self.assertEqual((master["service"], master["host"], master["port"]),
+                         (SERVICE, "127.0.0.1", self.watched.master_port))
+        self.assertIsInstance(master["for_ms"], int)
+        says = int(self.watched.sentinels[0].says("MASTER", "role-reported-time"))
+        self.assertTrue(0 <= master["for_ms"] <= says, (master, says))
+
+    def test_days_and_no_time_at_all(self):
+        for for_ms, shown, known in (
+                (3599000, r" for (59m59|1h00m)s?", True), (86400000 - 300000, " for 23h5[56]m", True),
+                (3 * 86400000 + 4 * 3600000 + 60000, " for 3d04h", True), (-5, "", False)):
+            old = OldSentinel(self.watched.master_port, for_ms)
+            try:
+                words = ("status", "job", "--redis",
+                         f"redis-sentinel://127.0.0.1:{old.server_address[1]}/x")
+                self.assertRegex(self.ask(0, *words), rf"\nservice x, master \S+:\d+{shown}\n")
+                master = json.loads(self.ask(0, *words, "--json"))["master"]
+                if known:
+                    self.assertTrue(for_ms <= master["for_ms"] < for_ms + 60000)
+                else:
+                    self.assertIsNone(master["for_ms"])
+            finally:
+                old.end()
+
+    def test_a_master_that_was_replaced(self):
+        self.watched.fail_over()
+        # meanwhile there may be none
+        until(lambda: self.place(self.watched.replica_port)
+              in self.end_of(self.spawn(COMMAND, "status", "job"))[1], "the other one is shown")
+
+    def test_break_finds_it_as_well(self):
+        self.holder()
+        self.ask(0, "break", "job")
+        self.assertEqual(self.watched.master("EXISTS", "job"), 0)
+
+
+class Run(SentinelTest):
+    def test_what_it_runs_finds_the_same_servers(self):
+        said = self.ask(0, "run", "job", "--", "sh", "-c",
+                        f"echo $LOCKWIRE_URL; exec {COMMAND} status job")
+        self.assertEqual(said.splitlines()[:2], [self.watched.url, "job: held by 1"])
+
+    def test_it_works_on_while_the_master_is_replaced(self):
+        process = self.holder()
+        self.watched.fail_over()
+        line = process.stderr.readline()
+        while WARNING in line:
+            line = process.stderr.readline()
+        self.assertIn(f"the master is {self.place(self.watched.replica_port)} now, it was "
+                      f"{self.place(self.watched.master_port)}", line)
+        # what is released is so at the new one
+        until(lambda: "role:master" in self.watched.replica("INFO", "replication"), "it is one")
+        self.let_go()
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 5, err)
+        self.assertEqual(self.watched.replica("EXISTS", "job"), 0)
+
+    def test_it_ends_its_command_where_the_new_master_knows_of_no_lock(self):
+        """As if the last write had not reached it."""
+        process = self.holder("--grace", "100ms")
+        self.watched.until_known()
+        self.watched.replica("CONFIG", "SET", "replica-read-only", "no")
+        self.watched.replica("DEL", "job")
+        self.watched.kill_master()
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 70, err)
+        self.assertIn("the lock 'job' was lost: the lock is not held", err)
+
+
+class Watch(SentinelTest):
+    def test_a_line_when_the_master_is_another(self):
+        process = self.spawn(COMMAND, "watch", "job", "--interval", "20ms")
+        self.assertRegex(self.line_of(process.stdout), " job: free$")
+        self.watched.fail_over()
+        line = process.stdout.readline()
+        while "no connection" in line or "job: free" in line:
+            line = process.stdout.readline()
+        self.assertRegex(line, rf"^\S+ master {self.place(self.watched.replica_port)}, of "
+                         rf"{SERVICE}, was {self.place(self.watched.master_port)}$")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(LIMIT), 0)
+
+    def test_the_picture_has_it(self):
+        terminal = Terminal()
+        self.addCleanup(terminal.close)
+        process = subprocess.Popen([COMMAND, "watch", "job", "--interval", "20ms"],
+                                   stdin=terminal.slave, stdout=terminal.slave,
+                                   stderr=subprocess.DEVNULL, env=self.environment)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+
+        def until_at(port):
+            line = rf"^job: free\nservice {SERVICE}, master {self.place(port)} for \d+\.\ds\n$"
+            until(lambda: re.match(line, terminal.picture()), f"{terminal.picture()}: {line}")
+
+        until_at(self.watched.master_port)
+        self.watched.fail_over()
+        until_at(self.watched.replica_port)
+
+
+class Login(SentinelTest):
+    configuration = (f'user watcher on ">{SECRET}" allchannels +@all', "user default off")
+
+    def setUp(self):
+        super().setUp()
+        with open(self.path("sentinels"), "w", encoding="ascii") as file:
+            file.write(SECRET + "\nmore\n")
+        self.words = ("--sentinel-user", "watcher", "--sentinel-password-file",
+                      self.path("sentinels"))
+
+    def test_every_subcommand_gets_in(self):
+        self.assertEqual(self.ask(0, "run", "job", *self.words, "--", "echo", "in"), "in\n")
+        self.assertIn("job: free", self.ask(0, "status", "job", *self.words))
+        self.ask(1, "break", "job", *self.words)
+        process = self.spawn(COMMAND, "watch", "job", *self.words)
+        self.assertRegex(self.line_of(process.stdout), "job: free$")
+
+    def test_one_password_from_a_file_and_one_from_the_input(self):
+        self.watched.master("ACL", "SETUSER", "anna", "on", ">other", "~*", "&*", "+@all")
+        with open(self.path("servers"), "w", encoding="ascii") as file:
+            file.write("other\n")
+        url = self.watched.url.replace("://", "://anna@")
+        for words, given in (
+                (("--password-file", self.path("servers"), "--sentinel-password-file", "-"),
+                 SECRET),
+                (("--password-file", "-", "--sentinel-password-file", self.path("sentinels")),
+                 "other")):
+            process = self.spawn(COMMAND, "run", "job", "--redis", url, "--sentinel-user",
+                                 "watcher", *words, "--", "cat", stdin=subprocess.PIPE)
+            out, err = process.communicate(f"{given}\nthe rest\n", timeout=LIMIT)
+            self.assertEqual((process.returncode, out), (0, "the rest\n"), err)
+
+    def test_it_is_not_shown(self):
+        process = self.holder(*self.words)
+        for what in ("cmdline", "environ"):
+            with open(f"/proc/{process.pid}/{what}", "rb") as file:
+                self.assertNotIn(b"s3cret", file.read())
+        self.let_go()
+        self.assertEqual(self.end_of(process)[0], 5)
+
+    def test_what_is_wrong_with_it_ends_all(self):
+        with open(self.path("wrong"), "w", encoding="ascii") as file:
+            file.write("no\n")
+        wrong = self.words[:3] + (self.path("wrong"),)
+        for words, said in ((wrong, "AUTH: WRONGPASS"), ((), "NOAUTH")):
+            for subcommand in ("run", "status", "break", "watch"):
+                more = ("--", "true") if subcommand == "run" else ()
+                text = self.ask(77, subcommand, "job", *words, *more)
+                self.assertIn("the server refuses the connection: no sentinel leads to the "
+                              f"master; 127.0.0.1:{self.watched.sentinels[0].port}: ", text)
+                self.assertIn(said, text)
+
+    def test_a_file_that_is_none(self):
+        for file, said in ((self.path("missing"), "No such file"), ("/dev/null", "is empty")):
+            text = self.ask(64, "status", "job", "--sentinel-password-file", file)
+            self.assertIn(f"--sentinel-password-file '{file}'", text)
+            self.assertIn(said, text)
+
+
+class Strangers(SentinelTest):
+    """Who is no sentinel, or none of this service."""
+
+    def refused(self, code, url, said):
+        for words in (("run", "job", "--wait", "200ms", "--redis", url, "--", "true"),
+                      ("status", "job", "--redis", url)):
+            self.assertIn(said, self.ask(code, *words))
+
+    def test_a_plain_server(self):
+        port = self.watched.master_port
+        self.refused(77, f"redis-sentinel://127.0.0.1:{port}/{SERVICE}",
+                     f"127.0.0.1:{port}: ERR unknown command")
+
+    def test_a_service_that_it_does_not_know(self):
+        self.refused(77, self.watched.url + "2", "ERR No such master")
+
+    def test_a_plain_server_and_one_that_is_away(self):
+        """Who is away may know it later."""
+        self.refused(69, f"redis-sentinel://127.0.0.1:{self.watched.master_port},127.0.0.1:1/"
+                     f"{SERVICE}", "127.0.0.1:1: ")
+
+    def test_a_sentinel_as_a_plain_server(self):
+        self.refused(77, f"redis://127.0.0.1:{self.watched.sentinels[0].port}",
+                     "ERR unknown command ")
+
+    def test_a_plain_server_beside_a_sentinel_costs_nothing(self):
+        url = self.watched.url.replace("://", f"://127.0.0.1:{self.watched.replica_port},")
+        self.assertIn(f"master {self.place(self.watched.master_port)} for",
+                      self.ask(0, "status", "job", "--redis", url))
+
+    def test_all_away(self):
+        self.watched.sentinels[0].process.kill()
+        self.refused(69, self.watched.url, "no sentinel leads to the master; 127.0.0.1:")
+
+    def test_one_that_stands_still(self):
+        self.watched.sentinels[0].pause()
+        self.refused(69, self.watched.url, "no ")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A master that a real sentinel watches over, and its replica: it is found, it is
+ * followed when they change roles by order or when it dies, and what was held and waited
+ * for goes on at the new one. Needs nothing beyond test/lib. What sentinels do that a
+ * real one will not do on demand is in test/unit/sentinel.c.
+ *
+ * Happy path: watch(), peer_start_at("a", url), SENTINEL FAILOVER.
+ */
+#include "players.h"
+#include "sentinel.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct server replica, frozen;
+static struct sentinel sentinel, second;
+static int master_port, replica_port;
+
+static void all_leave(bool in_good_order)
+{
+    (void)in_good_order;
+    sentinel_stop(&sentinel);
+    sentinel_stop(&second);
+    if (frozen.running) {
+        server_resume(&frozen);
+        server_stop(&frozen);
+    }
+    if (replica.running) {
+        server_stop(&replica);
+    }
+    server_restart(&stage.server); /* the stage's connection may have been ended, too */
+}
+
+/* How often its answer has that text. By a connection for this alone, which may end in
+ * the middle: sentinels have a server that changes its role end all others. */
+static int replica_says(const char *command, const char *text)
+{
+    void (*before)(int) = signal(SIGPIPE, SIG_IGN);
+    redisContext *context = redisConnectUnix(replica.path);
+    redisReply *reply = redisCommand(context, command);
+    int times = 0;
+
+    for (const char *at = reply != NULL ? reply->str : NULL;
+         at != NULL && (at = strstr(at, text)) != NULL; at++) {
+        times++;
+    }
+    freeReplyObject(reply);
+    redisFree(context);
+    (void)signal(SIGPIPE, before);
+    return times;
+}
+
+static void watch_with(const char *more)
+{
+    char port_text[16];
+
+    stage_at_exit(all_leave);
+    stage.keys_may_stay = stage.notes_may_stay = true;
+    master_port = server_listen(&stage.server);
+    redis_ok("CONFIG SET repl-diskless-sync-delay 0");
+    server_start(&replica, "--repl-diskless-sync-delay 0");
+    replica_port = server_listen(&replica);
+    (void)snprintf(port_text, sizeof(port_text), "%d", replica_port);
+    freeReplyObject(server_command(&replica, "REPLICAOF 127.0.0.1 %d", master_port));
+    UNTIL(replica_says("INFO replication", "master_link_status:up") == 1);
+    sentinel_start(&sentinel, master_port, more);
+    UNTIL(strcmp(sentinel_says(&sentinel, "REPLICAS", "port"), port_text) == 0);
+    UNTIL(strcmp(sentinel_says(&sentinel, "REPLICAS", "master-link-status"), "ok") == 0);
+}
+
+static void watch(void)
+{
+    watch_with("");
+}
+
+/* WAIT is about what its own connection has written. */
+static void replicate(void)
+{
+    redis_ok("SET last 1");
+    assert_int_equal(redis_int("WAIT 1 5000"), 1);
+}
+
+static struct peer *start(const char *label)
+{
+    struct peer *peer =
+        peer_start_at(label, sentinel.url,
+                      client_of(.local_turns = 1, .connect_timeout_ms = 2000,
+                                .request_timeout_ms = 2000, .backoff_min_ms = 10));
+
+    UNTIL(peer->up);
+    return peer;
+}
+
+/* Both of its connections, at the replica that was. */
+static bool is_at_the_replica(const struct peer *peer)
+{
+    char name[64];
+
+    (void)snprintf(name, sizeof(name), " name=test-%s ", peer->label);
+    return peer->up && replica_says("CLIENT LIST", name) == 2;
+}
+
+/* -1 where that is not known. */
+static int64_t followed_for(const struct peer *peer, int port)
+{
+    struct lw_master master = LW_MASTER_INIT;
+
+    assert_int_equal(lw_client_master(peer->client, &master), LW_OK);
+    assert_string_equal(master.service, SENTINEL_SERVICE);
+    assert_string_equal(master.host, "127.0.0.1");
+    assert_int_equal(master.port, port);
+    return master.for_ms;
+}
+
+static void the_master_is_found_and_what_it_lacks_is_told(void **state)
+{
+    (void)state;
+    watch();
+
+    struct peer *a = start("a");
+    struct hold *A = take(a, "A", "x");
+
+    EXPECT("A granted");
+    UNTIL(peer_logged(a, "min-replicas-to-write"));
+    let_go(A);
+    EXPECT("A released OK");
+    assert_int_equal(peer_stats(a).failovers, 0);
+    assert_true(followed_for(a, master_port) >= 0);
+}
+
+static void a_switch_begins_the_master_s_time_anew(void **state)
+{
+    (void)state;
+    watch();
+
+    struct peer *a = start("a");
+    int64_t begun = now_ms(), for_ms;
+
+    /* since the sentinel began, as it has it */
+    UNTIL(followed_for(a, master_port) > 1000);
+    sentinel_fail_over(&sentinel);
+    UNTIL(is_at_the_replica(a));
+    for_ms = followed_for(a, replica_port);
+    assert_in_range(for_ms, 0, now_ms() - begun);
+    UNTIL(followed_for(a, replica_port) > for_ms + 2500); /* a heartbeat later */
+    assert_true(followed_for(a, replica_port) <= now_ms() - begun);
+}
+
+static void a_failover_by_order_is_followed_by_both_links(void **state)
+{
+    (void)state;
+    watch();
+
+    struct peer *a = start("a"), *b = start("b");
+    struct hold *A = take(a, "A", "x"), *B = ask(b, "B", "x", -1);
+
+    EXPECT("A granted");
+    wait_queued("x", 1);
+    replicate();
+    sentinel_fail_over(&sentinel);
+    UNTIL(is_at_the_replica(a) && is_at_the_replica(b));
+    stage_expect_nothing(300);
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+    assert_true(B->fence > A->fence);
+    assert_int_equal(peer_stats(a).failovers, 1);
+    assert_int_equal(peer_stats(b).failovers, 1);
+}
+
+static void the_master_dies_and_its_replica_goes_on(void **state)
+{
+    (void)state;
+    watch();
+
+    struct peer *a = start("a"), *b = start("b");
+    struct hold *A = take(a, "A", "x"), *B = ask(b, "B", "x", -1);
+
+    EXPECT("A granted");
+    wait_queued("x", 1);
+    replicate();
+    server_kill(&stage.server);
+    UNTIL(is_at_the_replica(a) && is_at_the_replica(b));
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+    assert_true(B->fence > A->fence);
+    assert_int_equal(peer_stats(a).failovers, 1);
+}
+
+/* As if the last writes had not reached the replica: it has none of the hold. */
+static void a_hold_that_the_new_master_does_not_know_is_lost(void **state)
+{
+    (void)state;
+    watch();
+
+    struct peer *a = start("a"), *b = start("b");
+    struct hold *A = take(a, "A", "x");
+
+    EXPECT("A granted");
+    replicate();
+    freeReplyObject(server_command(&replica, "CONFIG SET replica-read-only no"));
+    freeReplyObject(server_command(&replica, "DEL x lockwire:fence"));
+    server_kill(&stage.server);
+    EXPECT("A lost ENOTHELD");
+    UNTIL(is_at_the_replica(b));
+
+    struct hold *B = take(b, "B", "x");
+
+    EXPECT("B granted");
+    assert_true(B->fence > A->fence);
+    assert_int_equal(peer_stats(a).lost_taken, 1);
+}
+
+/* It thaws as a master, and for a while takes whatever it is told. */
+static void a_master_that_stood_still_is_left_though_it_lives_on(void **state)
+{
+    (void)state;
+    watch();
+
+    struct peer *a = start("a"), *b = start("b");
+    struct hold *A = take(a, "A", "x"), *B = ask(b, "B", "x", -1);
+
+    EXPECT("A granted");
+    wait_queued("x", 1);
+    replicate();
+    server_pause(&stage.server);
+    UNTIL(is_at_the_replica(a) && is_at_the_replica(b));
+    server_resume(&stage.server);
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+    assert_true(B->fence > A->fence);
+    assert_true(is_at_the_replica(a) && is_at_the_replica(b));
+}
+
+/* Its third connection, which hears Redisson's channels, is led as well. */
+static void who_waits_as_redisson_does_is_woken_at_the_new_master(void **state)
+{
+    (void)state;
+    watch();
+
+    struct peer *a = start("a"), *b = start("b");
+    struct hold *A =
+        ask_with(a, "A", "x", asking(.mode = LW_REDISSON, .lease_ms = 60000));
+
+    EXPECT("A granted");
+    ask_with(b, "B", "x", asking(.mode = LW_REDISSON, .wait_ms = -1));
+    UNTIL(redis_int("EVAL %s 0", "return redis.call('PUBSUB', 'NUMSUB', "
+                                 "'redisson_lock__channel:{x}')[2]") == 1);
+    replicate();
+    sentinel_fail_over(&sentinel);
+    UNTIL(a->up && replica_says("CLIENT LIST", " name=test-b ") == 3);
+    UNTIL(replica_says("CLIENT LIST", " name=test-a ") == 2);
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+}
+
+static void is_patient(const struct sentinel *one)
+{
+    freeReplyObject(redisCommand(one->admin, "SENTINEL SET " SENTINEL_SERVICE
+                                             " down-after-milliseconds 60000"));
+}
+
+static bool names_the_old_one(const struct sentinel *one)
+{
+    return atoi(sentinel_says(one, "MASTER", "port")) == master_port;
+}
+
+/* While a replica does not follow the new master, the sentinel that leads the failover
+ * names the old one by the new epoch; and that one still calls itself a master. */
+static void who_leads_a_failover_leads_nobody_to_the_old_master(void **state)
+{
+    char url[160];
+
+    (void)state;
+    watch();
+    server_start(&frozen, "--repl-diskless-sync-delay 0 --replica-priority 0");
+    freeReplyObject(server_command(&frozen, "REPLICAOF 127.0.0.1 %d", master_port));
+    UNTIL(redis_int("WAIT 2 100") == 2);
+    sentinel_stop(&sentinel); /* another one looks at once */
+    sentinel_start(&sentinel, master_port, "");
+    sentinel_start(&second, master_port, "");
+    is_patient(&sentinel);
+    is_patient(&second);
+    UNTIL(strcmp(sentinel_says(&sentinel, "MASTER", "num-slaves"), "2") == 0);
+    UNTIL(strcmp(sentinel_says(&second, "MASTER", "num-slaves"), "2") == 0);
+    UNTIL(strcmp(sentinel_says(&sentinel, "MASTER", "num-other-sentinels"), "1") == 0);
+    server_pause(&frozen);
+    sentinel_fail_over(&sentinel);
+    UNTIL(!names_the_old_one(&second));
+    assert_true(names_the_old_one(&sentinel));
+    assert_string_equal(sentinel_says(&sentinel, "MASTER", "config-epoch"), "1");
+    (void)snprintf(url, sizeof(url), "redis-sentinel://127.0.0.1:%d,127.0.0.1:%d/%s",
+                   sentinel.port, second.port, SENTINEL_SERVICE);
+
+    struct peer *a = peer_start_at("a", url, client_of(.local_turns = 1));
+
+    UNTIL(a->up);
+    assert_true(replica_says("CLIENT LIST", " name=test-a ") > 0);
+    assert_int_equal(peer_stats(a).failovers, 0);
+    assert_true(names_the_old_one(&sentinel)); /* as it did all the time */
+}
+
+static size_t elements(const char *command)
+{
+    redisReply *reply = redisCommand(sentinel.admin, command);
+    size_t count = reply != NULL ? reply->elements : SIZE_MAX;
+
+    freeReplyObject(reply);
+    return count;
+}
+
+static bool somebody_subscribes(void)
+{
+    redisReply *reply = redisCommand(sentinel.admin, "CLIENT LIST");
+    bool yes = reply != NULL && strstr(reply->str, " sub=1 ") != NULL;
+
+    freeReplyObject(reply);
+    return yes;
+}
+
+/* The account that README.md gives for sentinels. */
+static void an_account_at_the_sentinel_is_enough(void **state)
+{
+    (void)state;
+    watch_with("user watcher on >secret resetchannels &*switch-master -@all +auth "
+               "+client|setname +client|id +info +sentinel|master +sentinel|sentinels "
+               "+subscribe\n");
+
+    struct peer *a = peer_start_at(
+        "a", sentinel.url,
+        client_of(.local_turns = 1, .sentinel_username = "watcher",
+                  .sentinel_password = "secret", .request_timeout_ms = 200));
+
+    UNTIL(a->up && somebody_subscribes());
+    sentinel_fail_over(&sentinel);
+    UNTIL(is_at_the_replica(a));
+    stage_run_for(500); /* some heartbeats */
+    assert_int_equal(elements("ACL LOG"), 0);
+    assert_null(strstr(a->log, "NOPERM"));
+    (void)peer_start_at("b", sentinel.url,
+                        client_of(.sentinel_username = "watcher",
+                                  .sentinel_password = "wrong", .local_turns = 1));
+    UNTIL(elements("ACL LOG") > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(the_master_is_found_and_what_it_lacks_is_told),
+        STAGE_TEST(a_switch_begins_the_master_s_time_anew),
+        STAGE_TEST(a_failover_by_order_is_followed_by_both_links),
+        STAGE_TEST(who_leads_a_failover_leads_nobody_to_the_old_master),
+        STAGE_TEST(an_account_at_the_sentinel_is_enough),
+        STAGE_TEST(the_master_dies_and_its_replica_goes_on),
+        STAGE_TEST(who_waits_as_redisson_does_is_woken_at_the_new_master),
+        STAGE_TEST(a_hold_that_the_new_master_does_not_know_is_lost),
+        STAGE_TEST(a_master_that_stood_still_is_left_though_it_lives_on),
+    };
+
+    return STAGE_RUN(tests);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rediss-sentinel://: the sentinel and the server that it names are both spoken to by
+ * TLS, each as whom its certificate must be for. Needs nothing beyond test/lib and this
+ * room's scene.
+ *
+ * Happy path: a real sentinel with a TLS port watches over the stage's server by TLS.
+ */
+#include "sentinel.h"
+#include "tls/scene.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct sentinel sentinel;
+static char url[128];
+
+static void sentinel_leaves(bool in_good_order)
+{
+    (void)in_good_order;
+    sentinel_stop(&sentinel);
+}
+
+static void watch(void)
+{
+    int port = tls_listen("server", false), tls_port = server_free_port();
+    char more[1500];
+
+    stage_at_exit(sentinel_leaves);
+    (void)snprintf(more, sizeof(more),
+                   "tls-port %d\ntls-cert-file %s\ntls-key-file %s\n"
+                   "tls-ca-cert-file %s\ntls-auth-clients no\ntls-replication yes\n",
+                   tls_port, tls_file("server.pem"), tls_file("server.key"),
+                   tls_file("ca.pem"));
+    sentinel_start(&sentinel, port, more);
+    (void)snprintf(url, sizeof(url), "rediss-sentinel://127.0.0.1:%d/%s", tls_port,
+                   SENTINEL_SERVICE);
+}
+
+static void both_are_spoken_to_by_tls(void **state)
+{
+    (void)state;
+    watch();
+
+    struct peer *a = peer_start_at(
+        "a", url, client_of(.tls_ca = tls_file("ca.pem"), .local_turns = 1));
+
+    works(a);
+}
+
+static void a_sentinel_that_is_not_trusted_leads_nowhere(void **state)
+{
+    (void)state;
+    watch();
+
+    struct peer *a = peer_start_at("a", url,
+                                   client_of(.tls_ca = tls_file("other_ca.pem"),
+                                             .local_turns = 1, .backoff_max_ms = 100));
+
+    assert_down(a, "no sentinel leads to the master; 127.0.0.1:");
+    assert_true(peer_logged(a, "certificate"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(both_are_spoken_to_by_tls),
+        STAGE_TEST(a_sentinel_that_is_not_trusted_leads_nowhere),
+    };
+
+    return STAGE_RUN(tests);
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Model sentinels, who watch over the model servers: each has a view of its own, which
+ * follows what is true with a lag of its own, tells a switch when it comes to know it,
+ * and may be away, stand still, or say what is not so. Knows nothing of locks, nor of how
+ * a role changes.
+ *
+ * Happy path: sentinels_begin(); sentinels_switch() when a server is the master;
+ * sentinels_see_down() when it seems to be dead; sentinels_trouble() comes from faults.c;
+ * sentinels_heal() has all of them know and say what is so.
+ */
+#include "sentinels.h"
+
+#include "network.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SERVICE "locks"
+#define PORT 26379
+#define EPOCHS 4096 /* more than a run has */
+
+enum trouble {
+    TROUBLE_AWAY,    /* its connections end, it takes none */
+    TROUBLE_FROZEN,  /* it stands still */
+    TROUBLE_STALE,   /* it says what was so before */
+    TROUBLE_DOWN,    /* it takes the master for dead */
+    TROUBLE_WITHOUT, /* it knows no such service */
+    TROUBLE_PLAIN,   /* it is no sentinel at all */
+    TROUBLE_ANEW,    /* it was set up anew, and counts from 0 */
+    TROUBLE_VILE,    /* its answer makes no sense */
+    TROUBLES,
+    TROUBLE_NONE = TROUBLES
+};
+
+struct sentinel {
+    unsigned epoch;        /* that it knows of */
+    bool sees_down, leads; /* it has the master replaced, and is not done */
+    enum trouble trouble;
+    unsigned troubles; /* counts, so that an earlier one's end is void */
+    int64_t frozen_until_us;
+    int64_t since_us; /* since when it says what it says */
+    struct model_view view;
+    struct model_place others[SENTINELS - 1];
+};
+
+static struct sentinel sentinels[SENTINELS];
+static unsigned char masters[EPOCHS]; /* by epoch */
+static unsigned last_epoch;
+
+static const struct model_place places[SENTINELS] = {
+    {"10.0.1.1", PORT}, {"10.0.1.2", PORT}, {"10.0.1.3", PORT}};
+static const struct model_place server_places[SERVERS] = {{"10.0.0.1", 6379},
+                                                          {"10.0.0.2", 6379}};
+
+static bool is_useful(const struct sentinel *one)
+{
+    return one->trouble != TROUBLE_AWAY && one->frozen_until_us < world.now_us &&
+           one->trouble != TROUBLE_WITHOUT && one->trouble != TROUBLE_PLAIN &&
+           one->trouble != TROUBLE_VILE;
+}
+
+static unsigned said_epoch(const struct sentinel *one)
+{
+    return one->trouble == TROUBLE_STALE && one->epoch > 1 ? one->epoch - 1 : one->epoch;
+}
+
+static bool says_down(const struct sentinel *one)
+{
+    return one->trouble == TROUBLE_DOWN ||
+           (one->sees_down && one->trouble != TROUBLE_STALE);
+}
+
+/* Its view, as its trouble has it. */
+static void show(unsigned which)
+{
+    struct sentinel *one = &sentinels[which];
+    struct model_view *view = &one->view;
+
+    one->since_us = world.now_us;
+    view->service = one->trouble == TROUBLE_WITHOUT ? "others" : SERVICE;
+    view->master = server_places[masters[said_epoch(one)]];
+    view->config_epoch = one->trouble == TROUBLE_ANEW ? 0
+                         : one->leads                 ? last_epoch
+                                                      : said_epoch(one);
+    view->flags = says_down(one) ? "master,s_down"
+                  : one->leads   ? "master,failover_in_progress"
+                                 : "master";
+    if (one->trouble == TROUBLE_VILE) {
+        view->master = (struct model_place){"10.0.0.1 \"", -1};
+    }
+    model_server_be_sentinel(world.sentinels[which],
+                             one->trouble == TROUBLE_PLAIN ? NULL : view);
+}
+
+/* ---- what they know ---- */
+
+static uintptr_t news_for(unsigned which, unsigned of)
+{
+    return which + (uintptr_t)of * SENTINELS;
+}
+
+static void learn(void *arg)
+{
+    unsigned which = (uintptr_t)arg % SENTINELS, epoch = (uintptr_t)arg / SENTINELS;
+    struct sentinel *one = &sentinels[which];
+    const struct model_place *old, *new = &server_places[masters[epoch]];
+    char text[128];
+    bool tells;
+
+    if (one->epoch >= epoch) {
+        return;
+    }
+    if (world.now_us < one->frozen_until_us) {
+        agenda_add(one->frozen_until_us, learn, arg);
+        return;
+    }
+    old = &server_places[masters[one->epoch]];
+    /* who has missed that another one was it meanwhile has nothing to tell */
+    tells = old != new && one->trouble != TROUBLE_PLAIN &&
+            one->trouble != TROUBLE_WITHOUT;
+    one->epoch = epoch;
+    one->sees_down = one->leads = false;
+    show(which);
+    trace("sentinel %u knows of epoch %u: s%u", which, epoch, masters[epoch]);
+    (void)snprintf(text, sizeof(text), SERVICE " %s %d %s %d", old->host, old->port,
+                   new->host, new->port);
+    if (tells) {
+        model_server_publish(world.sentinels[which], "+switch-master", text);
+    }
+    network_flush();
+}
+
+static int64_t lag_us(void)
+{
+    return rng_between(&world.rng, 0, world.plan.name_lag_us);
+}
+
+/* One of them has had it done, and says so at once; or says what was before until all is
+ * done that it has to do, but of the new epoch. */
+void sentinels_switch(unsigned master)
+{
+    unsigned leader = (unsigned)rng_below(&world.rng, SENTINELS);
+    bool slowly = rng_chance(&world.rng, 500) && sentinels[leader].epoch == last_epoch;
+
+    if (++last_epoch == EPOCHS) {
+        violation("more failovers than the simulator has room for");
+    }
+    masters[last_epoch] = (unsigned char)master;
+    for (unsigned i = 0; i < SENTINELS; i++) {
+        if (sentinels[i].leads) { /* what it was at has been overtaken */
+            sentinels[i].leads = false;
+            show(i);
+        }
+        agenda_add(world.now_us + (i == leader && !slowly ? 1 : lag_us()), learn,
+                   (void *)news_for(i, last_epoch));
+    }
+    if (slowly) {
+        sentinels[leader].leads = true;
+        show(leader);
+    }
+}
+
+static void see_down(void *arg)
+{
+    unsigned which = (uintptr_t)arg % SENTINELS, epoch = (uintptr_t)arg / SENTINELS;
+
+    if (sentinels[which].epoch == epoch && !world.healed) {
+        trace("sentinel %u takes s%u for dead", which, masters[epoch]);
+        sentinels[which].sees_down = true;
+        show(which);
+    }
+}
+
+void sentinels_see_down(void)
+{
+    for (unsigned i = 0; i < SENTINELS; i++) {
+        agenda_add(world.now_us + lag_us(), see_down, (void *)news_for(i, last_epoch));
+    }
+}
+
+/* ---- trouble ---- */
+
+static void fall_into(unsigned which, enum trouble trouble, int64_t until_us);
+
+static void end_trouble(void *arg)
+{
+    unsigned which = (uintptr_t)arg % SENTINELS;
+
+    if (sentinels[which].troubles == (uintptr_t)arg / SENTINELS) {
+        fall_into(which, TROUBLE_NONE, 0);
+    }
+}
+
+static void fall_into(unsigned which, enum trouble trouble, int64_t until_us)
+{
+    static const char *const texts[] = {"is away",
+                                        "stands still",
+                                        "says what was so before",
+                                        "takes the master for dead",
+                                        "knows no such service",
+                                        "is no sentinel any more",
+                                        "was set up anew",
+                                        "talks nonsense",
+                                        "is well"};
+    struct sentinel *one = &sentinels[which];
+
+    trace("sentinel %u %s", which, texts[trouble]);
+    one->trouble = trouble;
+    one->troubles++;
+    if (trouble == TROUBLE_AWAY) {
+        model_server_restart(world.sentinels[which], 0);
+    }
+    if (trouble == TROUBLE_FROZEN) {
+        one->frozen_until_us = until_us;
+    }
+    show(which);
+    network_flush();
+    if (trouble != TROUBLE_NONE) {
+        agenda_add(until_us, end_trouble, (void *)news_for(which, one->troubles));
+    }
+}
+
+/* One of them, or all alike. */
+void sentinels_trouble(void)
+{
+    enum trouble trouble = (enum trouble)rng_below(&world.rng, TROUBLES);
+    unsigned only = (unsigned)rng_below(&world.rng, SENTINELS);
+    bool all = rng_chance(&world.rng, 200);
+
+    for (unsigned i = 0; i < SENTINELS; i++) {
+        int64_t lasts_us = rng_between(&world.rng, 1, 5 * SECOND);
+
+        if (all || i == only) {
+            fall_into(i, trouble, world.now_us + lasts_us);
+        }
+    }
+}
+
+bool sentinels_refuse(unsigned which)
+{
+    return sentinels[which].trouble == TROUBLE_AWAY;
+}
+
+int64_t sentinels_frozen_until(unsigned which)
+{
+    return sentinels[which].frozen_until_us;
+}
+
+/* ---- for who judges ---- */
+
+/* The one of the highest epoch that answers. */
+static const struct sentinel *best_informed(void)
+{
+    const struct sentinel *best = NULL;
+
+    for (unsigned i = 0; i < SENTINELS; i++) {
+        const struct sentinel *one = &sentinels[i];
+
+        if (is_useful(one) && one->trouble != TROUBLE_ANEW &&
+            (best == NULL || said_epoch(one) > said_epoch(best))) {
+            best = one;
+        }
+    }
+    return best;
+}
+
+bool sentinels_lead_to(unsigned server, int64_t for_us)
+{
+    const struct sentinel *best = best_informed();
+    unsigned useful = 0;
+
+    for (unsigned i = 0; i < SENTINELS; i++) {
+        if (sentinels[i].since_us > world.now_us - for_us ||
+            sentinels[i].frozen_until_us > world.now_us - for_us) {
+            return true;
+        }
+        useful += is_useful(&sentinels[i]);
+    }
+    /* One alone is believed only if it is later than what is followed, and who was set up
+     * anew knows no epoch to tell. */
+    return useful * 2 <= SENTINELS || best == NULL || masters[said_epoch(best)] == server;
+}
+
+bool sentinels_agree(int64_t for_us)
+{
+    for (unsigned i = 0; i < SENTINELS; i++) {
+        const struct sentinel *one = &sentinels[i];
+
+        if (one->epoch != last_epoch || one->trouble != TROUBLE_NONE || one->sees_down ||
+            one->since_us > world.now_us - for_us ||
+            one->frozen_until_us > world.now_us - for_us) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- their life ---- */
+
+static void point_at_others(unsigned which)
+{
+    struct sentinel *one = &sentinels[which];
+    size_t count = 0;
+
+    for (unsigned i = 0; i < SENTINELS; i++) {
+        if (i != which) {
+            one->others[count++] = places[i];
+        }
+    }
+    one->view.others = one->others;
+    one->view.other_count = count;
+}
+
+static int64_t no_time(void *arg)
+{
+    (void)arg;
+    return world.now_us;
+}
+
+static void begin_one(unsigned which)
+{
+    sentinels[which] = (struct sentinel){.epoch = 1, .trouble = TROUBLE_NONE};
+    world.sentinels[which] = model_server_new(no_time, NULL);
+    model_server_set_number(world.sentinels[which], SERVERS + which + 1);
+    if (world.plan.secretive) {
+        model_server_faults(world.sentinels[which])->password = SENTINEL_PASSWORD;
+    }
+    point_at_others(which);
+    show(which);
+}
+
+void sentinels_begin(void)
+{
+    memset(masters, 0, sizeof(masters));
+    last_epoch = 1;
+    for (unsigned i = 0; i < SENTINELS && world.plan.watched; i++) {
+        begin_one(i);
+    }
+    for (unsigned i = 0; i < world.plan.servers && world.plan.watched; i++) {
+        model_server_set_place(world.servers[i], &server_places[i]);
+    }
+}
+
+void sentinels_end(void)
+{
+    for (unsigned i = 0; i < SENTINELS; i++) {
+        model_server_free(world.sentinels[i]);
+    }
+}
+
+void sentinels_heal(void)
+{
+    for (unsigned i = 0; i < SENTINELS && world.plan.watched; i++) {
+        fall_into(i, TROUBLE_NONE, 0);
+        sentinels[i].sees_down = false;
+        show(i);
+        learn((void *)news_for(i, last_epoch));
+    }
+}
+
+const char *sentinels_url(void)
+{
+    static char url[128];
+    int length = snprintf(url, sizeof(url), "redis-sentinel://%s", places[0].host);
+
+    for (unsigned i = 1; i < world.plan.listed; i++) {
+        length +=
+            snprintf(url + length, sizeof(url) - (size_t)length, ",%s", places[i].host);
+    }
+    (void)snprintf(url + length, sizeof(url) - (size_t)length, "/" SERVICE);
+    return url;
+}
+
+static bool is_at(const struct model_place *place, const char *host, int port)
+{
+    return strcmp(place->host, host) == 0 && place->port == port;
+}
+
+unsigned sentinels_place(const char *host, int port)
+{
+    for (unsigned i = 0; i < SERVERS; i++) {
+        if (is_at(&server_places[i], host, port)) {
+            return i;
+        }
+    }
+    for (unsigned i = 0; i < SENTINELS; i++) {
+        if (is_at(&places[i], host, port)) {
+            return SERVERS + i;
+        }
+    }
+    violation("nobody is at %s:%d", host, port);
+}

@@ -1,0 +1,1088 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where the master is, by those who watch over it: whom to believe, what nobody useful
+ * costs, how a switch is heard of, missed and found, and that every session that was led
+ * is turned. Knows sentinel.h and session.h.
+ *
+ * Happy path: sentinels that name a server, "a at M1".
+ */
+#include "sentinel_scene.h"
+
+#include "lockwire.h"
+
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define REPLICA "*5\r\n$5\r\nslave\r\n$1\r\nh\r\n:1\r\n$9\r\nconnected\r\n:0\r\n"
+
+static bool was_told(const struct scene *scene, const char *text)
+{
+    return strstr(scene->told, text) != NULL;
+}
+
+/* ---- whom to believe ---- */
+
+static void test_all_are_asked_and_the_latest_is_believed(void **state)
+{
+    struct scene *scene = *state;
+
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[1], 3, "master");
+    names(&scene->s[2], &scene->m[2], 2, "master");
+    scene_start(scene, 3);
+    go(scene, &scene->a);
+    await(scene, "a at M2; ");
+    go(scene, &scene->b);
+    await(scene, "b at M2; ");
+    assert_int_equal(scene->failovers, 0);
+    assert_string_equal(scene->told, "");
+}
+
+static void test_one_that_says_nothing_costs_200_ms(void **state)
+{
+    struct scene *scene = *state;
+    int64_t begun = lw__now_us();
+
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    scene->s[1].mute = true;
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    assert_true(lw__now_us() - begun >= 200 * LW__MS);
+}
+
+static void test_what_comes_in_time_is_believed_though_it_is_not_the_first(void **state)
+{
+    struct scene *scene = *state;
+
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    scene->s[1].mute = true;
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    UNTIL(scene, scene->s[0].asked == 1 && scene->s[1].asked == 1);
+    nothing_for(scene, 20);
+    speak(&scene->s[1]);
+    await(scene, "a at M2; ");
+}
+
+static void test_who_knows_better_too_late_is_believed_then(void **state)
+{
+    struct scene *scene = *state;
+
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    scene->s[1].mute = true;
+    scene->s[0].subscription = "-NOPERM no channel\r\n";
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    UNTIL(scene, was_told(scene, "does not permit to subscribe"));
+    speak(&scene->s[1]);
+    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+    assert_int_equal(scene->failovers, 1);
+}
+
+static void test_a_master_that_is_down_is_nowhere_to_go(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 50;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[1], 2, "s_down,master,o_down");
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    /* nor is what is older than it */
+    await(scene, "a lost: no sentinel leads to the master; S1: knows an older");
+    UNTIL(scene, was_told(scene, "sentinel S2: says that the master is down\n"));
+    names(&scene->s[1], &scene->m[1], 2, "master,disconnected");
+    UNTIL(scene, strstr(scene->trace, "a at M2; ") != NULL);
+}
+
+static int count(const char *text, const char *what)
+{
+    int times = 0;
+
+    while ((text = strstr(text, what)) != NULL) {
+        times++;
+        text++;
+    }
+    return times;
+}
+
+static void test_while_the_master_is_down_each_one_is_told_of_once(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 5;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[1], 2, "s_down,master,o_down");
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    UNTIL(scene, scene->s[0].asked > 5);
+    assert_int_equal(count(scene->told, "sentinel S1: knows an older master"), 1);
+    assert_int_equal(count(scene->told, "sentinel S2: says that the master is down"), 1);
+}
+
+static void test_who_does_not_see_it_down_is_believed(void **state)
+{
+    struct scene *scene = *state;
+
+    names(&scene->s[0], &scene->m[0], 2, "s_down,master");
+    names(&scene->s[1], &scene->m[0], 2, "master");
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+}
+
+/* The one that leads a failover names the old master until all is over, by the epoch of
+ * the new one; that one may be a master for as long. */
+static void test_who_leads_a_failover_is_believed_last(void **state)
+{
+    static const char flags[] = "master,failover_in_progress,force_failover";
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 100;
+    names(&scene->s[0], &scene->m[0], 1, flags);
+    names(&scene->s[1], &scene->m[1], 1, "master");
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M2; ");
+    UNTIL(scene, scene->s[1].asked > 3);
+    nothing_for(scene, 1);
+}
+
+static void test_who_leads_a_failover_is_left_as_soon_as_others_know(void **state)
+{
+    static const char flags[] = "master,failover_in_progress,force_failover";
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 100;
+    names(&scene->s[0], &scene->m[0], 1, flags);
+    names(&scene->s[1], &scene->m[0], 0, "master");
+    scene->s[0].subscription = scene->s[1].subscription = "-NOPERM no channel\r\n";
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    names(&scene->s[1], &scene->m[1], 1, "master");
+    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+}
+
+static void test_older_than_known_is_not_believed_while_one_is_to_be_heard(void **state)
+{
+    struct scene *scene = *state;
+
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M2; ");
+    UNTIL(scene, scene->s[0].asked > 1 && scene->s[1].asked > 1); /* and followed */
+    scene->s[1].mute = true;
+    leave(&scene->m[1]);
+    come(&scene->m[1]);
+    await(scene, "a lost: the server closed the connection; ");
+    nothing_for(scene, 300);
+    speak(&scene->s[1]);
+    await(scene, "a at M2; ");
+}
+
+/* It may be cut off with the master of before: what was followed was later. */
+static void test_older_than_known_is_not_believed_of_a_minority(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 20;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    names(&scene->s[2], &scene->m[1], 2, "master");
+    scene_start(scene, 3);
+    go(scene, &scene->a);
+    await(scene, "a at M2; ");
+    leave(&scene->s[1]);
+    leave(&scene->s[2]);
+    leave(&scene->m[1]);
+    await(scene, "a lost: the server closed the connection; "
+                 "a lost: connecting to M2: Connection refused; "
+                 "a lost: connecting to M2: Connection refused; ");
+    come(&scene->m[1]);
+    UNTIL(scene, strstr(scene->trace + scene->read, "a at M2; ") != NULL);
+    assert_null(strstr(scene->trace, "M1"));
+    assert_int_equal(scene->failovers, 0);
+    assert_string_equal(scene->told, "too few of the listed sentinels answer to believe "
+                                     "that the master is M1 by no later configuration "
+                                     "than that of M2\n");
+}
+
+/* Nor of the only one that was listed, while others were learnt. */
+static void test_older_than_known_ends_no_connection(void **state)
+{
+    struct scene *scene = *state;
+    char others[1024] = "*1\r\n";
+    int asked;
+
+    (void)strcat(others, other(&scene->s[1], "sentinel"));
+    scene->s[0].others = others;
+    scene->access.request_timeout_ms = 100;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    UNTIL(scene, strstr(scene->trace, "a at M2; ") != NULL);
+    scene->read = scene->length;
+    leave(&scene->s[1]);
+    asked = scene->s[0].asked;
+    UNTIL(scene, scene->s[0].asked > asked + 6);
+    nothing_for(scene, 1);
+}
+
+static void test_another_name_of_the_server_ends_no_connection(void **state)
+{
+    struct scene *scene = *state;
+    int asked;
+
+    scene->access.request_timeout_ms = 100;
+    names(&scene->s[0], &scene->m[1], 1, "master"); /* as if that were another name */
+    names(&scene->s[1], &scene->m[0], 1, "master");
+    scene->s[0].mute = true;
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    speak(&scene->s[0]);
+    leave(&scene->s[1]);
+    asked = scene->s[0].asked;
+    UNTIL(scene, scene->s[0].asked > asked + 5);
+    nothing_for(scene, 1);
+}
+
+/* Their epochs are lower, and the old master lives on, so that nobody asks for the way.
+ */
+static void test_sentinels_that_were_set_up_anew_elsewhere_are_believed(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 100;
+    for (int i = 0; i < 3; i++) {
+        names(&scene->s[i], &scene->m[0], 7, "master");
+    }
+    scene_start(scene, 3);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    names(&scene->s[0], &scene->m[1], 0, "master");
+    names(&scene->s[1], &scene->m[1], 0, "master");
+    leave(&scene->s[2]);
+    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+}
+
+/* Nobody can say better: it is that, or nothing. */
+static void test_older_than_known_is_believed_when_all_are_heard(void **state)
+{
+    struct scene *scene = *state;
+
+    names(&scene->s[0], &scene->m[1], 5, "master");
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    await(scene, "a at M2; ");
+    names(&scene->s[0], &scene->m[0], 1, "master"); /* they were set up anew */
+    leave(&scene->m[1]);
+    await(scene, "a lost: the server closed the connection; a at M1; ");
+}
+
+static void test_a_name_and_an_address_for_one_server_do_not_alternate(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 100; /* heartbeats */
+    names(&scene->s[0], &scene->m[1], 1, "master");
+    names(&scene->s[1], &scene->m[0], 1, "master");
+    scene->s[0].mute = true;
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    speak(&scene->s[0]);
+    UNTIL(scene, scene->s[1].asked > 5 && scene->s[0].asked > 5);
+    nothing_for(scene, 1);
+}
+
+/* ---- nobody is of use ---- */
+
+static void test_each_one_says_why_it_is_of_no_use(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 50;
+    scene->s[1].raw = "-ERR unknown command 'SENTINEL'\r\n";
+    leave(&scene->s[2]);
+    scene->s[3].raw = "*2\r\n$2\r\nip\r\n$4\r\na b!\r\n";
+    scene_start(scene, 4);
+    go(scene, &scene->a);
+    await(scene, "a lost: no sentinel leads to the master; "
+                 "S1: ERR No such master with that name; "
+                 "S2: ERR unknown command 'SENTINEL'; "
+                 "S3: connecting to S3: Connection refused; "
+                 "S4: its answer has no ip that could be used; ");
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    UNTIL(scene, strstr(scene->trace, "a at M1; ") != NULL);
+    /* each was told once */
+    assert_string_equal(scene->told,
+                        "sentinel S1: ERR No such master with that name\n"
+                        "sentinel S2: ERR unknown command 'SENTINEL'\n"
+                        "sentinel S3: connecting to S3: Connection refused\n"
+                        "sentinel S4: its answer has no ip that could be used\n");
+}
+
+static void test_silence_ends_with_half_the_time_for_connecting(void **state)
+{
+    struct scene *scene = *state;
+    int64_t begun = lw__now_us();
+
+    scene->access.connect_timeout_ms = 300;
+    scene->s[0].mute = true;
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    await(scene, "a lost: no sentinel leads to the master; S1: no answer in time; ");
+    assert_true(lw__now_us() - begun >= 150 * LW__MS);
+}
+
+static void test_when_all_have_gone_the_connection_stays(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 100;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[0], 1, "master");
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    leave(&scene->s[0]);
+    leave(&scene->s[1]);
+    UNTIL(scene, was_told(scene, "sentinel S1: ") && was_told(scene, "sentinel S2: "));
+    nothing_for(scene, 100);
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    come(&scene->s[1]);
+    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+}
+
+static void test_who_is_no_master_is_left_and_asked_about_again(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 100;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    scene->m[0].role = REPLICA;
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    await(scene, "a lost: M1 is not the master, its role is \"slave\"; ");
+    scene->m[0].role = "-NOPERM this user has no permissions to run 'role'\r\n";
+    await(scene, "a lost: ROLE: NOPERM this user has no permissions to run 'role'; ");
+    scene->m[0].role = "*0\r\n";
+    await(scene, "a lost: M1 is not the master, its role is \"\"; ");
+    names(&scene->s[0], &scene->m[1], 1, "master");
+    await(scene, "a at M2; ");
+}
+
+/* ---- a switch ---- */
+
+static void both_at_first(struct scene *scene, size_t listed)
+{
+    for (size_t i = 0; i < listed; i++) {
+        names(&scene->s[i], &scene->m[0], 1, "master");
+    }
+    scene_start(scene, listed);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    go(scene, &scene->b);
+    await(scene, "b at M1; ");
+    for (size_t i = 0; i < listed; i++) {
+        UNTIL(scene, scene->s[i].subscribers == 1);
+    }
+}
+
+#define BOTH_TURN                                                                        \
+    "b lost: the master is M2 now, it was M1; "                                          \
+    "a lost: the master is M2 now, it was M1; "
+
+static void test_a_switch_that_is_told_turns_both_at_once(void **state)
+{
+    struct scene *scene = *state;
+    struct fake *told_by;
+
+    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 600000;
+    both_at_first(scene, 2);
+    told_by = &scene->s[1];
+    names(told_by, &scene->m[1], 2, "master");
+    announce_switch(told_by, &scene->m[0], &scene->m[1]);
+    await(scene, BOTH_TURN);
+    UNTIL(scene, strstr(scene->trace + scene->read, "a at M2; ") != NULL &&
+                     strstr(scene->trace + scene->read, "b at M2; ") != NULL);
+    assert_int_equal(scene->failovers, 1);
+    assert_string_equal(scene->told, "the master is M2 now, it was M1\n");
+}
+
+static void test_a_switch_that_was_missed_is_found_at_a_heartbeat(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 100;
+    both_at_first(scene, 2);
+    names(&scene->s[1], &scene->m[1], 2,
+          "master"); /* which the other may tell of never */
+    await(scene, BOTH_TURN);
+    UNTIL(scene, strstr(scene->trace + scene->read, "a at M2; ") != NULL &&
+                     strstr(scene->trace + scene->read, "b at M2; ") != NULL);
+    assert_int_equal(scene->failovers, 1);
+}
+
+#define BOTH_RETURN                                                                      \
+    "b lost: the master is M1 again, another one was it meanwhile; "                     \
+    "a lost: the master is M1 again, another one was it meanwhile; "
+
+/* What it did not have then it may have lost, though the connections stood. */
+static void test_a_switch_to_and_fro_that_was_missed_is_found(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 50;
+    both_at_first(scene, 2);
+    names(&scene->s[1], &scene->m[0], 3, "master");
+    await(scene, BOTH_RETURN);
+    UNTIL(scene, strstr(scene->trace + scene->read, "a at M1; ") != NULL &&
+                     strstr(scene->trace + scene->read, "b at M1; ") != NULL);
+    names(&scene->s[0], &scene->m[0], 3, "master"); /* who lags does not bring it again */
+    scene->read = scene->length;
+    nothing_for(scene, 200);
+    assert_int_equal(scene->failovers, 1);
+}
+
+/* Who has it replaced says its address and the new epoch until all is done. */
+static void test_who_is_being_replaced_is_left_for_whom_another_names(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 50;
+    both_at_first(scene, 2);
+    names(&scene->s[0], &scene->m[0], 2, "master,failover_in_progress");
+    scene->read = scene->length;
+    nothing_for(scene, 200);
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    await(scene, BOTH_TURN);
+    assert_int_equal(scene->failovers, 1);
+}
+
+/* Only the way back is told, with no heartbeat near. */
+static void test_the_way_back_of_a_switch_that_was_missed(void **state)
+{
+    struct scene *scene = *state;
+    struct fake *told_by;
+
+    both_at_first(scene, 2);
+    told_by = &scene->s[1];
+    names(told_by, &scene->m[0], 3, "master");
+    announce_switch(told_by, &scene->m[1], &scene->m[0]);
+    await(scene, BOTH_RETURN);
+}
+
+/* The epoch that was guessed is none to compare with. */
+static void test_a_switch_that_is_told_turns_them_once(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 30;
+    both_at_first(scene, 1);
+    names(&scene->s[0], &scene->m[1], 9, "master");
+    announce_switch(&scene->s[0], &scene->m[0], &scene->m[1]);
+    UNTIL(scene, strstr(scene->trace + scene->read, "a at M2; ") != NULL &&
+                     strstr(scene->trace + scene->read, "b at M2; ") != NULL);
+    scene->read = scene->length;
+    nothing_for(scene, 200);
+    assert_int_equal(scene->failovers, 1);
+}
+
+/* Between the answer and the subscription, with no heartbeat near. */
+static void test_a_switch_before_the_subscription_is_found_with_it(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->s[0].subscription = "";
+    both_at_first(scene, 1);
+    names(&scene->s[0], &scene->m[1], 2, "master");
+    nothing_for(scene, 20);
+    confirm(&scene->s[0]);
+    await(scene, BOTH_TURN);
+}
+
+static void test_answers_of_before_a_switch_do_not_lead_back(void **state)
+{
+    struct scene *scene = *state;
+    struct fake *told_by, *slow;
+    int asked;
+
+    scene->access.request_timeout_ms = 100;
+    both_at_first(scene, 2);
+    told_by = &scene->s[1];
+    slow = &scene->s[0];
+    slow->mute = true;
+    asked = slow->asked;
+    UNTIL(scene, slow->asked > asked); /* at a heartbeat; the other has answered */
+    nothing_for(scene, 20);
+    names(told_by, &scene->m[1], 2, "master");
+    announce_switch(told_by, &scene->m[0], &scene->m[1]);
+    await(scene, BOTH_TURN);
+    UNTIL(scene, scene->length > scene->read);
+    assert_null(strstr(scene->trace + scene->read, "at M1"));
+    assert_int_equal(scene->failovers, 1);
+}
+
+/* Not even where it is all that is to be had. */
+static void test_an_answer_from_before_a_switch_is_asked_for_again(void **state)
+{
+    struct scene *scene = *state;
+    int asked;
+
+    scene->access.request_timeout_ms = 200;
+    both_at_first(scene, 1);
+    scene->s[0].mute = true;
+    asked = scene->s[0].asked;
+    UNTIL(scene, scene->s[0].asked > asked);
+    announce_switch(&scene->s[0], &scene->m[0], &scene->m[1]);
+    await(scene, BOTH_TURN);
+    UNTIL(scene, scene->a.session.way.wanted && scene->b.session.way.wanted);
+    speak(&scene->s[0]);
+    names(&scene->s[0], &scene->m[1], 2, "master");
+    UNTIL(scene, scene->a.session.state == LW__SESSION_READY);
+    assert_int_equal(scene->a.session.way.port, scene->m[1].port);
+    assert_int_equal(scene->failovers, 1);
+}
+
+/* While all are asked: what they have said already may be older. */
+static void test_a_switch_before_the_subscription_is_found_after_a_round(void **state)
+{
+    struct scene *scene = *state;
+    int asked;
+
+    scene->s[0].subscription = "";
+    scene->s[1].mute = true;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    UNTIL(scene, scene->s[0].subscribers == 1);
+    asked = scene->s[0].asked;
+    go(scene, &scene->b);
+    UNTIL(scene, scene->s[0].asked > asked);
+    nothing_for(scene, 20);
+    names(&scene->s[0], &scene->m[1], 2, "master");
+    confirm(&scene->s[0]);
+    UNTIL(scene, strstr(scene->trace, "a at M2; ") != NULL &&
+                     strstr(scene->trace, "b at M2; ") != NULL);
+}
+
+/* What has arrived meanwhile is read before a round ends for want of time. */
+static void test_a_loop_that_stalls_does_not_end_a_round(void **state)
+{
+    struct scene *scene = *state;
+
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    scene->s[1].mute = true;
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    UNTIL(scene, scene->s[0].asked == 1 && scene->s[1].asked == 1);
+    nothing_for(scene, 20);
+    speak(&scene->s[1]);
+    (void)usleep(250000);
+    await(scene, "a at M2; ");
+    assert_int_equal(scene->failovers, 0);
+}
+
+static void test_one_that_lags_does_not_lead_back(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 100;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M2; ");
+    leave(&scene->s[1]);
+    UNTIL(scene, scene->s[0].asked > 5);
+    nothing_for(scene, 1);
+}
+
+static void test_sentinels_that_were_set_up_anew_are_followed_on(void **state)
+{
+    struct scene *scene = *state;
+    int asked;
+
+    scene->access.request_timeout_ms = 100;
+    names(&scene->s[0], &scene->m[0], 7, "master");
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    names(&scene->s[0], &scene->m[0], 0, "master");
+    asked = scene->s[0].asked;
+    UNTIL(scene, scene->s[0].asked > asked + 2);
+    names(&scene->s[0], &scene->m[1], 1, "master");
+    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+}
+
+static void test_messages_about_others_and_nonsense_are_passed_over(void **state)
+{
+    static const char *const texts[] = {
+        "",
+        "the-master",
+        "another 127.0.0.1 1 127.0.0.1 2",
+        "the-master2 127.0.0.1 1 127.0.0.1 2",
+        "the-master 127.0.0.1 1 127.0.0.1 0",
+        "the-master 127.0.0.1 1 127.0.0.1 2 3",
+        "the-master 127.0.0.1 1  2",
+        "the-master 127.0.0.1 1 a/b 2",
+    };
+    struct scene *scene = *state;
+    struct fake *told_by;
+
+    both_at_first(scene, 1);
+    told_by = &scene->s[0];
+    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+        announce(told_by, texts[i]);
+    }
+    announce_switch(told_by, &scene->m[1], &scene->m[0]); /* where we are */
+    announce_switch(told_by, &scene->m[1], &scene->m[2]); /* where we are not */
+    nothing_for(scene, 50);
+    announce_switch(told_by, &scene->m[0], &scene->m[1]);
+    await(scene, BOTH_TURN);
+}
+
+static void test_a_long_delay_is_cut_short_by_a_switch(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 600000;
+    both_at_first(scene, 1);
+    leave(&scene->m[0]);
+    UNTIL(scene, strstr(scene->trace, "a lost") != NULL &&
+                     strstr(scene->trace, "b lost") != NULL);
+    scene->read = scene->length;
+    names(&scene->s[0], &scene->m[1], 2, "master");
+    announce_switch(&scene->s[0], &scene->m[0], &scene->m[1]);
+    UNTIL(scene, strstr(scene->trace, "a at M2; ") != NULL &&
+                     strstr(scene->trace, "b at M2; ") != NULL);
+}
+
+/* By its own delay it would not be there in this test's time, nor at a usual heartbeat.
+ */
+static void test_who_waits_for_a_switch_that_is_not_told_finds_it(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 600000;
+    scene->access.request_timeout_ms = 600000;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    leave(&scene->m[0]);
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    UNTIL(scene, strstr(scene->trace, "a lost") != NULL);
+    names(&scene->s[0], &scene->m[0], 1, "master,s_down");
+    for (int asked = scene->s[0].asked; scene->s[0].asked < asked + 3;) {
+        scene_turn(scene, lw__now_us() + 30000000, "three rounds");
+    }
+    names(&scene->s[0], &scene->m[1], 2, "master");
+    UNTIL(scene, strstr(scene->trace, "a at M2; ") != NULL);
+}
+
+/* Where all stand there is no haste. */
+static void test_who_stands_asks_once_more_and_is_quiet(void **state)
+{
+    struct scene *scene = *state;
+    int asked;
+
+    scene->access.request_timeout_ms = 600000;
+    both_at_first(scene, 1);
+    asked = scene->s[0].asked;
+    nothing_for(scene, 1500);
+    assert_true(scene->s[0].asked <= asked + 1);
+}
+
+static void test_a_switch_to_and_fro_is_followed(void **state)
+{
+    struct scene *scene = *state;
+
+    both_at_first(scene, 1);
+    for (int i = 1; i < 6; i++) {
+        struct fake *from = &scene->m[(i + 1) % 2], *to = &scene->m[i % 2];
+
+        names(&scene->s[0], to, i + 1, "master");
+        announce_switch(&scene->s[0], from, to);
+        UNTIL(scene, scene->a.session.way.port == to->port &&
+                         scene->b.session.way.port == to->port &&
+                         scene->a.session.state == LW__SESSION_READY &&
+                         scene->b.session.state == LW__SESSION_READY);
+    }
+    assert_int_equal(scene->failovers, 5);
+}
+
+/* ---- who is followed, and since when ---- */
+
+/* -1: none is followed yet, or it is not known; the clock may have gone on a little. */
+static int64_t followed_for(const struct scene *scene, const struct fake *master)
+{
+    struct lw_master followed = LW_MASTER_INIT;
+
+    if (lw__sentinel_master(scene->sentinels, &followed) != 0) {
+        assert_null(master);
+        return -1;
+    }
+    assert_string_equal(followed.service, SERVICE);
+    assert_string_equal(followed.host, "127.0.0.1");
+    assert_int_equal(followed.port, master->port);
+    return followed.for_ms;
+}
+
+static void test_who_is_followed_is_told_with_its_time(void **state)
+{
+    struct scene *scene = *state;
+    int64_t for_ms;
+
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    scene->s[0].for_ms = "86400000";
+    scene_start(scene, 1);
+    assert_int_equal(followed_for(scene, NULL), -1);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    scene->s[0].for_ms = NULL; /* it is asked again, and shall not begin anew */
+    for_ms = followed_for(scene, &scene->m[0]);
+    assert_in_range(for_ms, 86400000, 86400000 + 60000);
+    nothing_for(scene, 20);
+    assert_true(followed_for(scene, &scene->m[0]) >= for_ms + 20);
+}
+
+static void test_a_switch_begins_its_time_anew(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->s[0].for_ms = "86400000";
+    both_at_first(scene, 1);
+    scene->s[0].mute = true; /* our own count, with no answer */
+    announce_switch(&scene->s[0], &scene->m[0], &scene->m[1]);
+    await(scene, BOTH_TURN);
+    assert_in_range(followed_for(scene, &scene->m[1]), 0, 60000);
+    names(&scene->s[0], &scene->m[1], 2, "master");
+    scene->s[0].for_ms = "70000000";
+    scene->s[0].mute = false;
+    speak(&scene->s[0]);
+    UNTIL(scene, followed_for(scene, &scene->m[1]) >= 70000000);
+}
+
+static void test_an_answer_without_the_time_leaves_what_is_counted(void **state)
+{
+    struct scene *scene = *state;
+    int asked;
+
+    scene->access.request_timeout_ms = 30;
+    scene->s[0].for_ms = "86400000";
+    both_at_first(scene, 1);
+    scene->s[0].for_ms = NULL;
+    asked = scene->s[0].asked;
+    UNTIL(scene, scene->s[0].asked > asked + 2);
+    assert_true(followed_for(scene, &scene->m[0]) >= 86400000);
+    names(&scene->s[0], &scene->m[1], 2, "master"); /* no message, no time */
+    await(scene, BOTH_TURN);
+    assert_int_equal(followed_for(scene, &scene->m[1]), -1);
+}
+
+/* ---- who tells of it ---- */
+
+/* Who makes a switch tells of it first, or last; with no heartbeat near. */
+static void test_each_of_them_tells(void **state)
+{
+    struct scene *scene = *state;
+
+    both_at_first(scene, 3);
+    for (int i = 0; i < 3; i++) {
+        struct fake *from = &scene->m[i % 2], *to = &scene->m[(i + 1) % 2];
+
+        scene->read = scene->length;
+        names(&scene->s[i], to, i + 2, "master");
+        announce_switch(&scene->s[i], from, to);
+        UNTIL(scene, scene->failovers == (uint64_t)i + 1 &&
+                         scene->a.session.way.port == to->port &&
+                         scene->b.session.way.port == to->port &&
+                         scene->a.session.state == LW__SESSION_READY &&
+                         scene->b.session.state == LW__SESSION_READY);
+    }
+}
+
+static void test_one_that_was_away_tells_again(void **state)
+{
+    struct scene *scene = *state;
+
+    both_at_first(scene, 1);
+    leave(&scene->s[0]);
+    UNTIL(scene, scene->s[0].subscribers == 0);
+    come(&scene->s[0]);
+    UNTIL(scene, scene->s[0].subscribers == 1);
+    names(&scene->s[0], &scene->m[1], 2, "master");
+    announce_switch(&scene->s[0], &scene->m[0], &scene->m[1]);
+    await(scene, BOTH_TURN);
+}
+
+/* Its connections stand. */
+static void test_one_that_falls_silent_hides_nothing(void **state)
+{
+    struct scene *scene = *state;
+    struct fake *silent, *other_one;
+
+    scene->access.request_timeout_ms = 100;
+    both_at_first(scene, 2);
+    silent = &scene->s[0];
+    other_one = &scene->s[1];
+    silent->mute = true;
+    silent->subscription = "";
+    names(other_one, &scene->m[1], 2, "master");
+    announce_switch(other_one, &scene->m[0], &scene->m[1]);
+    UNTIL(scene, scene->a.session.way.port == scene->m[1].port &&
+                     scene->a.session.state == LW__SESSION_READY);
+}
+
+static void test_where_subscribing_is_forbidden_heartbeats_find_it(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 100;
+    scene->s[0].subscription = "-NOPERM no channel\r\n";
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    UNTIL(scene, was_told(scene, "does not permit to subscribe"));
+    names(&scene->s[0], &scene->m[1], 2, "master");
+    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+}
+
+/* Ever more rarely. */
+static void test_what_is_forbidden_is_not_asked_for_all_the_time(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 50;
+    scene->s[0].subscription = "-NOPERM no channel\r\n";
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    UNTIL(scene, scene->s[0].asked > 30);
+    assert_in_range(scene->s[0].subscriptions, 2, 6);
+    scene->s[0].subscription = NULL;
+    UNTIL(scene, scene->s[0].subscribers == 1);
+}
+
+static void test_sentinels_are_learnt_from_sentinels(void **state)
+{
+    struct scene *scene = *state;
+    char both[2048];
+
+    (void)strcpy(both, "*3\r\n");
+    (void)strcat(both, other(&scene->s[0], "sentinel")); /* itself, which is known */
+    (void)strcat(both, other(&scene->s[1], "sentinel"));
+    (void)strcat(both, other(&scene->s[2], "s_down,sentinel"));
+    scene->s[0].others = both;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[0], 1, "master");
+    scene->access.request_timeout_ms = 100;
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    UNTIL(scene, scene->s[1].asked > 2);
+    leave(&scene->s[0]);
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+    assert_int_equal(scene->s[2].asked, 0);
+}
+
+static int connections_to(const struct scene *scene, const struct fake *fake)
+{
+    int times = 0;
+
+    for (int i = 0; i < CONNECTIONS; i++) {
+        times += scene->connections[i].fake == fake;
+    }
+    return times;
+}
+
+/* Others speak of it by its address. */
+static void test_one_that_is_listed_by_name_is_known(void **state)
+{
+    static char name[] = "localhost";
+    struct scene *scene = *state;
+    char both[2048] = "*2\r\n";
+
+    (void)strcat(both, other(&scene->s[0], "sentinel"));
+    (void)strcat(both, other(&scene->s[1], "sentinel"));
+    scene->s[0].others = scene->s[1].others = both;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[0], 1, "master");
+    scene->hosts[0].name = name;
+    scene->access.request_timeout_ms = 100;
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    UNTIL(scene, scene->s[0].asked > 3 && scene->s[1].asked > 3);
+    assert_int_equal(connections_to(scene, &scene->s[0]) +
+                         connections_to(scene, &scene->s[1]),
+                     4); /* one each, and one that is subscribed */
+}
+
+/* One that lies has the client know 16 at most, and never forget those it was told of. */
+static void test_no_more_are_learnt_than_can_be_listed(void **state)
+{
+    struct scene *scene = *state;
+    char many[32768] = "*100\r\n";
+
+    for (int i = 0; i < 100; i++) {
+        struct fake nobody = {.port = (uint16_t)(i + 1)};
+
+        (void)strcat(many, other(&nobody, "sentinel"));
+    }
+    scene->s[0].others = many;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    leave(&scene->s[1]);
+    scene->access.request_timeout_ms = 100;
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    UNTIL(scene, scene->s[0].asked > 4);
+    leave(&scene->s[0]);
+    UNTIL(scene, count(scene->told, "\n") >= 16);
+    nothing_for(scene, 120);
+    assert_int_equal(count(scene->told, "\n"), 16);
+    assert_non_null(strstr(scene->told, "sentinel S1: "));
+    assert_non_null(strstr(scene->told, "sentinel S2: "));
+}
+
+/* ---- the rest ---- */
+
+/* Without a word to the servers, nor to the parent's epoll. */
+static void test_a_forked_child_lets_go(void **state)
+{
+    struct scene *scene = *state;
+    int status;
+    pid_t child;
+
+    both_at_first(scene, 2);
+    child = fork();
+    if (child == 0) {
+        lw__session_abandon(&scene->a.session);
+        lw__session_abandon(&scene->b.session);
+        lw__sentinel_abandon(scene->sentinels);
+        lw__loop_abandon(scene->loop);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    nothing_for(scene, 20);
+    names(&scene->s[0], &scene->m[1], 2, "master");
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    announce_switch(&scene->s[0], &scene->m[0], &scene->m[1]);
+    announce_switch(&scene->s[1], &scene->m[0], &scene->m[1]);
+    await(scene, BOTH_TURN);
+}
+
+static void test_each_is_given_its_own_password(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.password = "the server's";
+    scene->options.password = "the sentinels'";
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    assert_string_equal(scene->m[0].password, "the server's");
+    assert_string_equal(scene->s[0].password, "the sentinels'");
+}
+
+static void test_it_ends_at_any_moment(void **state)
+{
+    struct scene *scene = *state;
+
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    scene->s[0].others =
+        "*1\r\n*6\r\n$2\r\nip\r\n$5\r\n127.1\r\n$4\r\nport\r\n$1\r\n9\r\n"
+        "$5\r\nflags\r\n$1\r\ns\r\n";
+    for (int turns = 0; turns < 60; turns++) {
+        scene_start(scene, 2);
+        go(scene, &scene->a);
+        go(scene, &scene->b);
+        for (int i = 0; i < turns; i++) {
+            (void)event_base_loop(scene->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+        }
+        scene_stop(scene);
+        scene->read = scene->length;
+        nothing_for(scene, 1);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, scene_set_up, scene_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_all_are_asked_and_the_latest_is_believed),
+        TEST(test_one_that_says_nothing_costs_200_ms),
+        TEST(test_what_comes_in_time_is_believed_though_it_is_not_the_first),
+        TEST(test_who_knows_better_too_late_is_believed_then),
+        TEST(test_a_master_that_is_down_is_nowhere_to_go),
+        TEST(test_while_the_master_is_down_each_one_is_told_of_once),
+        TEST(test_who_does_not_see_it_down_is_believed),
+        TEST(test_who_leads_a_failover_is_believed_last),
+        TEST(test_who_leads_a_failover_is_left_as_soon_as_others_know),
+        TEST(test_older_than_known_is_not_believed_while_one_is_to_be_heard),
+        TEST(test_older_than_known_is_not_believed_of_a_minority),
+        TEST(test_older_than_known_ends_no_connection),
+        TEST(test_another_name_of_the_server_ends_no_connection),
+        TEST(test_sentinels_that_were_set_up_anew_elsewhere_are_believed),
+        TEST(test_older_than_known_is_believed_when_all_are_heard),
+        TEST(test_a_name_and_an_address_for_one_server_do_not_alternate),
+        TEST(test_each_one_says_why_it_is_of_no_use),
+        TEST(test_silence_ends_with_half_the_time_for_connecting),
+        TEST(test_when_all_have_gone_the_connection_stays),
+        TEST(test_who_is_no_master_is_left_and_asked_about_again),
+        TEST(test_a_switch_that_is_told_turns_both_at_once),
+        TEST(test_a_switch_that_was_missed_is_found_at_a_heartbeat),
+        TEST(test_a_switch_to_and_fro_that_was_missed_is_found),
+        TEST(test_who_is_being_replaced_is_left_for_whom_another_names),
+        TEST(test_the_way_back_of_a_switch_that_was_missed),
+        TEST(test_a_switch_that_is_told_turns_them_once),
+        TEST(test_a_switch_before_the_subscription_is_found_with_it),
+        TEST(test_answers_of_before_a_switch_do_not_lead_back),
+        TEST(test_an_answer_from_before_a_switch_is_asked_for_again),
+        TEST(test_a_switch_before_the_subscription_is_found_after_a_round),
+        TEST(test_a_loop_that_stalls_does_not_end_a_round),
+        TEST(test_one_that_lags_does_not_lead_back),
+        TEST(test_sentinels_that_were_set_up_anew_are_followed_on),
+        TEST(test_messages_about_others_and_nonsense_are_passed_over),
+        TEST(test_a_long_delay_is_cut_short_by_a_switch),
+        TEST(test_who_waits_for_a_switch_that_is_not_told_finds_it),
+        TEST(test_who_stands_asks_once_more_and_is_quiet),
+        TEST(test_a_switch_to_and_fro_is_followed),
+        TEST(test_who_is_followed_is_told_with_its_time),
+        TEST(test_a_switch_begins_its_time_anew),
+        TEST(test_an_answer_without_the_time_leaves_what_is_counted),
+        TEST(test_each_of_them_tells),
+        TEST(test_one_that_was_away_tells_again),
+        TEST(test_one_that_falls_silent_hides_nothing),
+        TEST(test_where_subscribing_is_forbidden_heartbeats_find_it),
+        TEST(test_what_is_forbidden_is_not_asked_for_all_the_time),
+        TEST(test_sentinels_are_learnt_from_sentinels),
+        TEST(test_one_that_is_listed_by_name_is_known),
+        TEST(test_no_more_are_learnt_than_can_be_listed),
+        TEST(test_a_forked_child_lets_go),
+        TEST(test_each_is_given_its_own_password),
+        TEST(test_it_ends_at_any_moment),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
