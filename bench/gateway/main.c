@@ -225,7 +225,6 @@ static int connect_to_redis(struct gateway *gateway, const struct options *optio
                       sentinel_password, &client.sentinel_password) != 0) {
         return -1;
     }
-
     (void)snprintf(gateway->why_down, sizeof(gateway->why_down), "not connected yet");
     client.client_name = "gateway";
     client.link = on_link;

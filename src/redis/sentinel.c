@@ -95,22 +95,6 @@ static void ask_all(struct lw__sentinels *set)
     }
 }
 
-/* Who wants the way is led to where the master was known to be last. */
-static void tell_unconvinced(struct lw__sentinels *set, const struct lw__place *named)
-{
-    const struct lw__place *place = &set->followed.master.place;
-
-    if (!lw__sentinel_ways_wanted(set->ways) || set->followed.unconvinced_told) {
-        return;
-    }
-    set->followed.unconvinced_told = true;
-    lw__log(
-        set->access.log, LOG_WARNING,
-        "too few of the listed sentinels answer to believe that the master is %.60s:%u "
-        "by no later configuration than that of %.60s:%u",
-        named->host, (unsigned)named->port, place->host, (unsigned)place->port);
-}
-
 static void believe(struct lw__sentinels *set, struct lw__sentinel *best)
 {
     const struct lw__master *said = &best->said;
@@ -119,8 +103,9 @@ static void believe(struct lw__sentinels *set, struct lw__sentinel *best)
     lw__sentinel_believe_some(set->all);
     if (lw__sentinel_master_convinces(&set->followed, said, set->all, stands)) {
         follow(set, said, said->moving ? -1 : said->epoch, best->said_us);
-    } else if (!lw__sentinel_master_is(&set->followed, &said->place)) {
-        tell_unconvinced(set, &said->place);
+    } else if (!stands && !lw__sentinel_master_is(&set->followed, &said->place)) {
+        lw__sentinel_master_tell_unconvinced(&set->followed, set->access.log,
+                                             &said->place);
     }
     lw__sentinel_ask_others(best);
     lw__sentinel_ways_lead(&set->ways, &set->followed.master.place);

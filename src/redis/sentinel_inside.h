@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-/* ---- sentinel_follow.c: one of them tells of switches ---- */
+/* ---- sentinel_follow.c: one of them, that tells of switches ---- */
 
 struct lw__follow_events {
     /* From here on switches are told; earlier ones may have been missed. */
@@ -125,6 +125,11 @@ bool lw__sentinel_master_is(const struct lw__followed *followed,
 bool lw__sentinel_master_convinces(struct lw__followed *followed,
                                    const struct lw__master *said,
                                    const struct lw__sentinel *all, bool stands);
+/* It is not followed, and whoever wants the way is led to whom that was known to be last:
+ * told through the log, once until there is another. */
+void lw__sentinel_master_tell_unconvinced(struct lw__followed *followed,
+                                          const struct lw__log *log,
+                                          const struct lw__place *named);
 /* It is followed from now on; `told_epoch`: as it was told of it, -1: that may be another
  * one's. Whether whoever was led to the one before has to leave, and why. */
 bool lw__sentinel_master_take(struct lw__followed *followed,

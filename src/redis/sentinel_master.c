@@ -9,9 +9,11 @@
  * most of all that are known, again and again. */
 #include "redis/sentinel_inside.h"
 
+#include "base/log.h"
 #include "loop/now.h"
 
 #include <stdio.h>
+#include <syslog.h>
 
 #define DOUBTS 3 /* rounds */
 
@@ -41,6 +43,22 @@ bool lw__sentinel_master_convinces(struct lw__followed *followed,
         lw__sentinel_master_is(followed, &said->place) ? 0 : followed->doubts + 1;
     return followed->doubts == 0 || !stands ||
            (followed->doubts >= DOUBTS && lw__sentinel_believe_most(all, true));
+}
+
+void lw__sentinel_master_tell_unconvinced(struct lw__followed *followed,
+                                          const struct lw__log *log,
+                                          const struct lw__place *named)
+{
+    const struct lw__place *place = &followed->master.place;
+
+    if (followed->unconvinced_told) {
+        return;
+    }
+    followed->unconvinced_told = true;
+    lw__log(log, LOG_WARNING,
+            "too few of the listed sentinels answer to believe that the master is "
+            "%.60s:%u by no later configuration than that of %.60s:%u",
+            named->host, (unsigned)named->port, place->host, (unsigned)place->port);
 }
 
 /* A later configuration with the same master: another one was it meanwhile, of which
