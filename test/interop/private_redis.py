@@ -9,12 +9,12 @@ import atexit
 import contextlib
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
 import time
 
+from ports import free_port
 from resp import Link, RedisError
 
 LIMIT_S = 60
@@ -82,21 +82,19 @@ class PrivateRedis:
         return self
 
     def start(self, program):
-        for _ in range(10):  # the free port may be taken by somebody else meanwhile
-            self.port = free_port() if self.tcp else 0
-            with open(self.directory + "/log", "w", encoding="utf-8") as log:
-                self.process = subprocess.Popen(
-                    [program, "--port", str(self.port), "--bind", "127.0.0.1",
-                     "--unixsocket", self.path, "--dir", self.directory,
-                     "--save", "", "--appendonly", "no", *self.cluster_options()],
-                    stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-            if self.await_socket():
-                self.command = Link(self.path, LIMIT_S)
-                if self.cluster:
-                    self.be_a_cluster()
-                return
-        with open(self.directory + "/log", encoding="utf-8") as log:
-            raise RedisError("the server would not start: " + log.read()[-2000:])
+        self.port = free_port() if self.tcp else 0
+        with open(self.directory + "/log", "w", encoding="utf-8") as log:
+            self.process = subprocess.Popen(
+                [program, "--port", str(self.port), "--bind", "127.0.0.1",
+                 "--unixsocket", self.path, "--dir", self.directory,
+                 "--save", "", "--appendonly", "no", *self.cluster_options()],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        if not self.await_socket():
+            with open(self.directory + "/log", encoding="utf-8") as log:
+                raise RedisError("the server would not start: " + log.read()[-2000:])
+        self.command = Link(self.path, LIMIT_S)
+        if self.cluster:
+            self.be_a_cluster()
 
     def cluster_options(self):
         if not self.cluster:
@@ -149,7 +147,3 @@ def clean_up_when_ended():
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

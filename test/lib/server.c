@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define ANSWER_LIMIT_S 30
-#define PORT_ATTEMPTS 10
+#define MAX_KEPT_PORTS 16
 
 static void connect_admin(struct server *server, const char *path)
 {
@@ -293,35 +293,35 @@ redisReply *server_try(struct server *server, const char *format, ...)
     return reply;
 }
 
-int server_free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+static int kept[MAX_KEPT_PORTS];
+static size_t kept_count;
 
-    if (bind(fd, (struct sockaddr *)&address, size) < 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &size) < 0) {
-        stage_fail("no port is free");
+static void let_kept_ports_go(bool in_good_order)
+{
+    (void)in_good_order;
+    while (kept_count > 0) {
+        close(kept[--kept_count]);
     }
-    close(fd);
-    return ntohs(address.sin_port);
 }
 
-/* Another process may be quicker to take what was free a moment ago. */
+int server_free_port(void)
+{
+    int port;
+
+    if (kept_count == MAX_KEPT_PORTS) {
+        stage_fail("a test with more than %d ports", MAX_KEPT_PORTS);
+    }
+    kept[kept_count++] = server_reserve_port(&port);
+    stage_at_exit(let_kept_ports_go);
+    return port;
+}
+
 int server_listen(struct server *server)
 {
-    for (int attempts = 0; attempts < PORT_ATTEMPTS; attempts++) {
-        int port = server_free_port();
-        redisReply *reply = server_try(server, "CONFIG SET port %d", port);
-        bool taken = reply->type == REDIS_REPLY_ERROR;
+    int port = server_free_port();
 
-        freeReplyObject(reply);
-        if (!taken) {
-            return port;
-        }
-    }
-    stage_fail("no port stays free");
+    freeReplyObject(server_command(server, "CONFIG SET port %d", port));
+    return port;
 }
 
 void redis_ok(const char *format, ...)

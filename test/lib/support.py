@@ -9,12 +9,12 @@ import os
 import select
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 import unittest
 
+from ports import free_port
 from resp import Link, RedisError
 
 # What nohup(1) or a shell's "&" made ignored, children would go on ignoring.
@@ -63,16 +63,9 @@ class Redis:
 
     def listen(self):
         """From now on at a TCP port of 127.0.0.1 as well: its number."""
-        for _ in range(20):
-            with socket.socket() as free:
-                free.bind(("127.0.0.1", 0))
-                port = free.getsockname()[1]
-            try:
-                self("CONFIG", "SET", "port", port)
-                return port
-            except RedisError:
-                continue  # somebody else was faster
-        raise AssertionError("no free port")
+        port = free_port()
+        self("CONFIG", "SET", "port", port)
+        return port
 
     def answers(self):
         try:

@@ -9,20 +9,14 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 
+from ports import free_port
 from resp import Link, RedisError
 from support import LIMIT, Redis, until
 
 SERVICE = "the-master"
-
-
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 class Sentinel:
@@ -33,14 +27,10 @@ class Sentinel:
         self.folder = tempfile.mkdtemp(prefix="lockwire-test-")
         self.socket = os.path.join(self.folder, "s")
         self.process = None
-        for _ in range(20):
-            self.port = free_port()
-            if self.start(master_port, lines):
-                return
-        raise AssertionError("no free port")
+        self.port = free_port()
+        self.start(master_port, lines)
 
     def start(self, master_port, lines):
-        """False: somebody else was faster with the port."""
         path = os.path.join(self.folder, "sentinel.conf")
         with open(path, "w", encoding="ascii") as file:
             file.write("\n".join((
@@ -51,8 +41,7 @@ class Sentinel:
         program = shutil.which("redis-server") or shutil.which("valkey-server")
         self.process = subprocess.Popen([program, path, "--sentinel"], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL)
-        until(lambda: self.answers() or self.process.poll() is not None, "the sentinel answers")
-        return self.process.poll() is None
+        until(self.answers, "the sentinel answers")
 
     def answers(self):
         try:

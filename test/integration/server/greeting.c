@@ -101,53 +101,41 @@ static void a_forbidden_subscription_is_told_once(void **state)
 
 /* ---- addresses ---- */
 
-/* A port of ours where, so far, nobody listens. */
-static int free_port(int family)
+/* Of ::1; 0 where there is none on this machine. */
+static int free_port_of_v6(void)
 {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in v4;
-        struct sockaddr_in6 v6;
-    } address = {.any.sa_family = (sa_family_t)family};
+    struct sockaddr_in6 address = {.sin6_family = AF_INET6,
+                                   .sin6_addr = in6addr_loopback};
     socklen_t size = sizeof(address);
-    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0), port;
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), port = 0;
 
-    if (family == AF_INET) {
-        address.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    } else {
-        address.v6.sin6_addr = in6addr_loopback;
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&address, size) == 0 &&
+        getsockname(fd, (struct sockaddr *)&address, &size) == 0) {
+        port = ntohs(address.sin6_port);
     }
-    if (fd < 0 || bind(fd, &address.any, size) < 0) {
-        if (fd >= 0) {
-            close(fd);
-        }
-        return 0; /* no such family on this machine */
+    if (fd >= 0) {
+        close(fd);
     }
-    getsockname(fd, &address.any, &size);
-    port = ntohs(family == AF_INET ? address.v4.sin_port : address.v6.sin6_port);
-    close(fd);
     return port;
 }
 
 /* localhost is both, in the order of the hosts file: the server is found at either. */
 static void every_address_of_a_name_is_tried(void **state)
 {
-    static const struct {
-        int family;
+    const struct {
         const char *address;
-    } places[] = {{AF_INET, "127.0.0.1"}, {AF_INET6, "::1"}};
+        int port;
+    } places[] = {{"127.0.0.1", server_free_port()}, {"::1", free_port_of_v6()}};
     char label[2] = "a", url[64];
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        int port = free_port(places[i].family);
-
-        if (port == 0) {
+        if (places[i].port == 0) {
             continue;
         }
         redis_ok("CONFIG SET bind %s", places[i].address);
-        redis_ok("CONFIG SET port %d", port);
-        (void)snprintf(url, sizeof(url), "redis://localhost:%d", port);
+        redis_ok("CONFIG SET port %d", places[i].port);
+        (void)snprintf(url, sizeof(url), "redis://localhost:%d", places[i].port);
         label[0] = (char)('a' + i);
         struct peer *peer = peer_start_at(label, url, NULL);
         works(peer);
@@ -164,7 +152,7 @@ static void an_attempt_fails_when_all_addresses_did(void **state)
     char url[64];
 
     (void)state;
-    (void)snprintf(url, sizeof(url), "redis://localhost:%d", free_port(AF_INET));
+    (void)snprintf(url, sizeof(url), "redis://localhost:%d", server_free_port());
     struct peer *a = peer_start_at("a", url, client_of(.backoff_min_ms = 10));
     UNTIL(a->downs >= 2);
     assert_non_null(strstr(a->whys, "connecting to "));

@@ -5,10 +5,10 @@
 Happy path: a server that speaks TLS and wants a certificate; every subcommand gets in.
 """
 import os
-import socket
 import tempfile
 import unittest
 
+from ports import free_port
 from resp import RedisError
 from support import COMMAND, ToolTest
 
@@ -17,12 +17,6 @@ FILES = os.environ["LOCKWIRE_CERTIFICATES"]
 
 def file(name):
     return os.path.join(FILES, name)
-
-
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 class Secured(ToolTest):
