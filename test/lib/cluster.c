@@ -500,49 +500,21 @@ void cluster_promoted(int node)
 
 /* ---- the start ---- */
 
-/* A socket that has this port, or any (0); -1: it is taken. */
-static int keep_port(int port)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons((uint16_t)port),
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-
-    /* First alone, so that nobody has it; then whoever asks for this one may listen. */
-    if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0) {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
-
-static int port_of(int fd)
-{
-    struct sockaddr_in address;
-    socklen_t size = sizeof(address);
-
-    return getsockname(fd, (struct sockaddr *)&address, &size) == 0
-               ? ntohs(address.sin_port)
-               : 0;
-}
-
 static void keep_ports(struct node *node)
 {
     for (int attempts = 0; attempts < PORT_ATTEMPTS; attempts++) {
-        int fd = keep_port(0), port = fd >= 0 ? port_of(fd) : 0;
-        int other = port > 0 && port + BUS < 65536 ? keep_port(port + BUS) : -1;
+        int port = 0, fd = server_reserve_port(&port), bus = port + BUS;
+        int other = bus < 65536 ? server_reserve_port(&bus) : -1;
+
         if (other >= 0) {
             node->keepers[0] = fd;
             node->keepers[1] = other;
             node->port = port;
             return;
         }
-        if (fd >= 0) {
-            close(fd);
-        }
+        close(fd);
     }
-    stage_fail("no port is free: %s", strerror(errno));
+    stage_fail("no two ports are free");
 }
 
 static void all_leave(bool in_good_order)

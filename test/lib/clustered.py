@@ -13,10 +13,10 @@ import functools
 import os
 import re
 import shutil
-import socket
 import subprocess
 import tempfile
 
+from ports import keep
 from resp import RedisError
 from support import LIMIT, Redis, until
 
@@ -33,23 +33,11 @@ def has_shards():
     return tuple(map(int, re.search(r"v=(\d+)\.(\d+)", told.stdout).groups())) >= (7, 2)
 
 
-def bound(port=0):
-    """A socket that has this port, or any, for whoever wants to listen there with our leave."""
-    keeper = socket.socket()
-    try:
-        keeper.bind(("127.0.0.1", port))  # first alone: nobody else may have it
-        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    except (OSError, OverflowError):
-        keeper.close()
-        return None
-    return keeper
-
-
 def keep_ports():
     """Two sockets: of a node's port, and of its port for the other nodes."""
     for _ in range(100):
-        keeper = bound()
-        other = keeper and bound(keeper.getsockname()[1] + BUS)
+        keeper = keep()
+        other = keeper and keep(keeper.getsockname()[1] + BUS)
         if other:
             return keeper, other
         keeper.close()

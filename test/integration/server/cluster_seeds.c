@@ -83,7 +83,7 @@ static void a_server_without_cluster_says_so(void **state)
 
 static void nobody_there_is_told(void **state)
 {
-    int port, fd = server_reserve_port(&port);
+    int port = 0, fd = server_reserve_port(&port);
     struct peer *a;
 
     (void)state;
@@ -96,7 +96,7 @@ static void nobody_there_is_told(void **state)
 
 static void a_dead_seed_beside_good_ones_is_no_matter(void **state)
 {
-    int port, fd = server_reserve_port(&port);
+    int port = 0, fd = server_reserve_port(&port);
 
     (void)state;
     cluster_set(3, 0, "");
