@@ -61,6 +61,11 @@ bool lw__classify_denied(const char *error)
     return begins_with(error, "NOPERM");
 }
 
+bool lw__classify_unknown(const char *error)
+{
+    return begins_with(error, "ERR unknown command");
+}
+
 /* What stands behind a prefix; NULL: it is not there. */
 static const char *behind(const char *text, const char *prefix)
 {

@@ -18,6 +18,8 @@ bool lw__classify_unsettled(const char *error);
 bool lw__classify_moving(const char *error);
 /* Is it NOPERM: a command, key or channel that this user may not use? */
 bool lw__classify_denied(const char *error);
+/* Does the server not have this command? */
+bool lw__classify_unknown(const char *error);
 /* What a command met, in its own words: before 7.0 a server puts around the error of a
  * script's command where in the script that was. Any other error as it is. */
 const char *lw__classify_own_words(const char *error);

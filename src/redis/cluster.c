@@ -58,6 +58,7 @@ struct lw__cluster {
     int64_t asked_us;
     uint32_t pause_ms;       /* after questions that were in vain */
     bool known, up;          /* the map; and that is told */
+    bool hurried;            /* asked for while it is on its way: it may be older */
     bool nowhere_wanted;     /* somebody is led there */
     struct lw__place better; /* who is to be asked first; no host: none is */
 };
@@ -165,8 +166,9 @@ static void ask_soon(struct lw__cluster *cluster, int64_t pause_us)
     if (due_us < now_us) {
         due_us = now_us;
     }
-    if (!cluster->survey.open &&
-        due_us < lw__timer_due_us(loop_of(cluster), &cluster->again)) {
+    if (cluster->survey.open) {
+        cluster->hurried = true;
+    } else if (due_us < lw__timer_due_us(loop_of(cluster), &cluster->again)) {
         lw__timer_set(loop_of(cluster), &cluster->again, due_us);
     }
 }
@@ -204,6 +206,7 @@ static void ask(void *arg)
     struct lw__place *places = calloc(most, sizeof(*places));
 
     cluster->asked_us = lw__now_us();
+    cluster->hurried = false;
     if (places == NULL) {
         lw__timer_set(loop_of(cluster), &cluster->again, cluster->asked_us + PAUSE_US);
         return;
@@ -229,10 +232,11 @@ static void in_vain(void *arg, const char *why)
     struct lw__cluster *cluster = arg;
     const struct lw__access *access = &cluster->options.node.access;
     uint32_t most = cluster->pause_ms;
+    int64_t pause_us = lw__random_between(access->random, most / 2, most) * LW__MS;
 
     cluster->pause_ms = most * 2 < access->backoff_max_ms ? most * 2
                                                           : access->backoff_max_ms;
-    ask_soon(cluster, lw__random_between(access->random, most / 2, most) * LW__MS);
+    ask_soon(cluster, cluster->known && pause_us < PAUSE_US ? PAUSE_US : pause_us);
     if (cluster->known) {
         lw__log(access->log, LOG_NOTICE, "%s", why);
         return;
@@ -292,7 +296,7 @@ static void led(void *arg)
     if (cluster->nowhere_wanted) {
         cluster->events->node.down(cluster->arg, cluster->nowhere);
     }
-    if (cluster->nowhere_wanted || misses_one(cluster)) {
+    if (cluster->nowhere_wanted || cluster->hurried || misses_one(cluster)) {
         ask_soon(cluster, PAUSE_US);
     }
 }

@@ -49,19 +49,27 @@ static bool is_one_server(const struct lw__node *node)
 {
     const struct lw__session *a = &node->commands, *b = &node->shards.session;
 
-    return node->up && b->state == LW__SESSION_READY && a->run_id[0] != '\0' &&
-           strcmp(a->run_id, b->run_id) == 0;
+    return a->state == LW__SESSION_READY && b->state == LW__SESSION_READY &&
+           a->run_id[0] != '\0' && strcmp(a->run_id, b->run_id) == 0;
+}
+
+/* When either is ready: whichever other server it is, the next attempt may find this one. */
+static void have_one_server(struct lw__node *node)
+{
+    if (node->commands.state == LW__SESSION_READY &&
+        node->shards.session.state == LW__SESSION_READY && !is_one_server(node)) {
+        lw__session_fail(&node->shards.session,
+                         "it is at another server than the commands");
+    }
 }
 
 static void shards_confirmed(void *arg)
 {
     struct lw__node *node = arg;
 
-    if (is_one_server(node)) {
+    have_one_server(node);
+    if (node->up && is_one_server(node)) {
         node->events->bound(node->arg, node);
-    } else if (node->up && node->shards.session.state == LW__SESSION_READY) {
-        lw__session_fail(&node->shards.session,
-                         "it is at another server than the commands");
     }
 }
 
@@ -130,6 +138,7 @@ static void commands_ready(void *arg)
     lw__node_seed(node);
     if (node->options.clustered) {
         lw__shards_permit(&node->shards);
+        have_one_server(node);
     } else {
         lw__session_start(&node->subscription.session); /* one that was forbidden, too */
     }
@@ -280,7 +289,7 @@ bool lw__node_is_backing_off(const struct lw__node *node)
 bool lw__node_is_bound(const struct lw__node *node, unsigned slot)
 {
     return node->options.clustered
-               ? is_one_server(node) && lw__shards_has(&node->shards, slot)
+               ? node->up && is_one_server(node) && lw__shards_has(&node->shards, slot)
                : node->subscription.bound;
 }
 

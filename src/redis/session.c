@@ -287,7 +287,7 @@ static void link_push(void *arg, const struct lw__reply *reply)
     const char *text = lw__reply_text(reply, NULL);
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        s->denied = lw__classify_denied(text);
+        s->denied = lw__classify_denied(text) || lw__classify_unknown(text);
         lw__session_fail(s, text);
     } else {
         s->events->push(s->arg, reply);

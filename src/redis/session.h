@@ -77,7 +77,7 @@ struct lw__access {
 struct lw__session_events {
     void (*ready)(void *arg);
     /* A connection that was ready, or an attempt to make one, ended. The session has
-     * stopped where we may not subscribe (NOPERM), else it tries again. */
+     * stopped where we cannot subscribe (NOPERM, no such command), else it tries again. */
     void (*lost)(void *arg, const char *why);
     /* As the link's, without errors, which end the connection; NULL where nothing is
      * subscribed, and where nothing is forgotten. */

@@ -2,7 +2,8 @@
 /* Channels by slot: see shards.h. Must not know where a slot leads. Happy path: wanted,
  * ready(), push() of the confirmation, and of messages. A refusal ends the connection
  * (MOVED: a channel's slot is elsewhere), which is made anew with the channels that were
- * wanted since; who may not subscribe polls. */
+ * wanted since; who may not subscribe, or to whom a server before 7.0 has nothing of the
+ * kind to offer, polls. */
 #include "redis/shards.h"
 
 #include "base/hash.h"
@@ -91,8 +92,8 @@ static void lost(void *arg, const char *why)
     if (shards->forbidden && !shards->forbidden_told) {
         shards->forbidden_told = true;
         lw__log(shards->session.access->log, LOG_WARNING,
-                "subscribing to channels of slots is not permitted, waiting will be by "
-                "polling: %s",
+                "channels of slots cannot be subscribed to, waiting will be by polling: "
+                "%s",
                 why);
     }
 }

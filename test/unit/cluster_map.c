@@ -243,6 +243,30 @@ static void test_they_are_asked_once_a_second_at_the_most(void **state)
     assert_int_equal(scene->stats.refreshes, 3);
 }
 
+/* What is learnt while the question is open the answer may not know yet. */
+static void test_an_answer_that_may_be_older_is_asked_for_again(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->follow = "x";
+    scene_start(scene, "N1");
+    await(scene, "link; x led to N3; N3 up; ");
+    scene->n[0].raw = scene->n[2].raw = "";
+    says(&scene->n[2], "x", "-CLUSTERDOWN The cluster is down");
+    (void)ask(scene, ONE, "x");
+    UNTIL(scene, scene->stats.refreshes == 2);
+    says(&scene->n[2], "x", "-MOVED 16287 N4");
+    (void)ask(scene, ONE, "x");
+    UNTIL(scene, came(scene, "x led to N4; "));
+    pass(scene);
+    scene->n[0].raw = scene->n[2].raw = NULL;
+    UNTIL(scene, came(scene, "x led to N3; "));
+    pass(scene);
+    map_is(scene, "0-5460 N1, 5461-10922 N2, 10923-16383 N4");
+    UNTIL(scene, came(scene, "x led to N4; "));
+    assert_int_equal(scene->stats.refreshes, 3);
+}
+
 static void test_slots_that_nobody_has_are_asked_for_until_somebody_has(void **state)
 {
     struct scene *scene = *state;
@@ -355,6 +379,7 @@ int main(void)
         TEST(test_in_vain_they_are_asked_ever_more_rarely),
         TEST(test_silence_ends_with_the_time_for_an_answer),
         TEST(test_they_are_asked_once_a_second_at_the_most),
+        TEST(test_an_answer_that_may_be_older_is_asked_for_again),
         TEST(test_slots_that_nobody_has_are_asked_for_until_somebody_has),
         TEST(test_slots_that_nobody_has_and_nobody_wants_are_not_asked_for),
         TEST(test_a_node_that_is_lost_has_the_others_asked),
