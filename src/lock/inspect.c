@@ -7,7 +7,11 @@
  * callback. lw_break takes the first step alone, then releases what it found there, each
  * holder by its token, so that a holder who came meanwhile is left alone. Each call is
  * tried once: no link, no answer or an error ends it, and lw_break says LW_EUNKNOWN where
- * something may have been broken. */
+ * something may have been broken.
+ *
+ * While a slot of a cluster is on its way only what is about one key is answered: then
+ * who holds the name is told and broken all the same, and who waits for it is not seen.
+ */
 #include "lock/inspect.h"
 
 #include "base/buffer.h"
@@ -18,6 +22,7 @@
 #include "lock/options.h"
 #include "lock/structs.h"
 #include "lockwire.h"
+#include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
 #include "redis/route.h"
@@ -64,6 +69,20 @@ static bool is_error(struct lw__inquiry *inquiry, const struct lw__reply *reply)
         return false;
     }
     finish(inquiry, LW_EREDIS, lw__reply_text(reply, NULL));
+    return true;
+}
+
+/* In place of a script about several keys that was refused for that: whether it goes on
+ * by the one. */
+static bool goes_on_alone(struct lw__inquiry *inquiry, const struct lw__reply *reply,
+                          const struct lw__command_type *alone)
+{
+    if (inquiry->alone || lw__reply_type(reply) != LW__REPLY_ERROR ||
+        !lw__classify_moving(lw__reply_text(reply, NULL))) {
+        return false;
+    }
+    inquiry->alone = true;
+    send_or_finish(inquiry, alone);
     return true;
 }
 
@@ -145,23 +164,46 @@ static void put_break(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__inquiry *inquiry = inquiry_of(command);
     const struct lw_inspected *holder = &inquiry->look.entries[inquiry->breaking];
+    bool evals = lw__command_evals(command), rw = mode_of_broken(inquiry)->rw;
     struct lw__site site = lw__node_site(lw__node_of(command), slot_of(inquiry));
 
-    lw__encode_break(out, lw__command_evals(command), inquiry->name, holder->token,
-                     mode_of_broken(inquiry)->rw, &site);
+    if (inquiry->alone) {
+        lw__encode_break_alone(out, evals, inquiry->name, holder->token, rw);
+    } else {
+        lw__encode_break(out, evals, inquiry->name, holder->token, rw, &site);
+    }
 }
 
 static void break_next(struct lw__inquiry *inquiry);
+
+static bool decode_broken(const struct lw__inquiry *inquiry,
+                          const struct lw__reply *reply, struct lw__released *ret)
+{
+    const struct lw__mode *mode = mode_of_broken(inquiry);
+    bool good = inquiry->alone && !mode->rw ? lw__decode_dropped(reply, ret)
+                                            : mode->decode_released(reply, ret);
+
+    if (inquiry->alone) {
+        ret->again = false; /* nobody behind it is looked at */
+    }
+    return good;
+}
+
+static void break_failed(struct lw__command *command, const char *why, bool sent);
+static bool break_answered(struct lw__command *command, const struct lw__reply *reply);
+
+static const struct lw__command_type break_alone_type = {
+    put_break, break_answered, break_failed, LW__ORDER_FRESH, .one_key = true};
 
 static bool break_answered(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__inquiry *inquiry = inquiry_of(command);
     struct lw__released answer;
 
-    if (is_error(inquiry, reply)) {
+    if (goes_on_alone(inquiry, reply, &break_alone_type) || is_error(inquiry, reply)) {
         return true;
     }
-    if (!mode_of_broken(inquiry)->decode_released(reply, &answer)) {
+    if (!decode_broken(inquiry, reply, &answer)) {
         return false;
     }
     inquiry->any_broken = inquiry->any_broken || answer.released;
@@ -202,7 +244,7 @@ static void break_next(struct lw__inquiry *inquiry)
         inquiry->breaking++;
     }
     if (inquiry->breaking < found->holder_count) {
-        send_or_finish(inquiry, &break_type);
+        send_or_finish(inquiry, inquiry->alone ? &break_alone_type : &break_type);
     } else if (inquiry->any_broken) {
         finish(inquiry, LW_OK, "");
     } else if (*found->stranger) {
@@ -218,10 +260,15 @@ static void put_inspect(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__inquiry *inquiry = inquiry_of(command);
 
-    lw__encode_inspect(out, lw__command_evals(command), inquiry->name,
+    lw__encode_inspect(out, lw__command_evals(command), inquiry->name, inquiry->alone,
                        inquiry->broken != NULL ? BROKEN_HOLDERS : LW__LOOK_HOLDERS,
                        inquiry->broken != NULL ? 0 : LW__LOOK_WAITERS);
 }
+
+static bool inspect_answered(struct lw__command *command, const struct lw__reply *reply);
+
+static const struct lw__command_type inspect_alone_type = {
+    put_inspect, inspect_answered, failed, LW__ORDER_FRESH, .one_key = true};
 
 static bool inspect_answered(struct lw__command *command, const struct lw__reply *reply)
 {
@@ -229,7 +276,7 @@ static bool inspect_answered(struct lw__command *command, const struct lw__reply
     const char *uuids[LW__LOOK_ENTRIES];
     int status;
 
-    if (is_error(inquiry, reply)) {
+    if (goes_on_alone(inquiry, reply, &inspect_alone_type) || is_error(inquiry, reply)) {
         return true;
     }
     status = lw__look_read(&inquiry->look, reply);

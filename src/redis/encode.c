@@ -255,15 +255,33 @@ void lw__encode_rw_renew(struct lw__buffer *out, bool eval, size_t count,
     put_leases(out, told, args);
 }
 
-void lw__encode_leave(struct lw__buffer *out, bool eval, const char *name,
-                      const struct lw__token *token, bool rw)
+static void put_leave(struct lw__buffer *out, bool eval, const char *name, bool rw)
 {
     put_script(out, eval, rw ? LW__SCRIPT_RW_DROP : LW__SCRIPT_MUTEX_DROP, 1, rw ? 1 : 2);
     lw__resp_text(out, name);
-    lw__format_put_token(out, token);
+}
+
+static void end_leave(struct lw__buffer *out, bool rw)
+{
     if (!rw) {
         lw__resp_text(out, "anyway");
     }
+}
+
+void lw__encode_leave(struct lw__buffer *out, bool eval, const char *name,
+                      const struct lw__token *token, bool rw)
+{
+    put_leave(out, eval, name, rw);
+    lw__format_put_token(out, token);
+    end_leave(out, rw);
+}
+
+void lw__encode_break_alone(struct lw__buffer *out, bool eval, const char *name,
+                            const char *token, bool rw)
+{
+    put_leave(out, eval, name, rw);
+    lw__resp_text(out, token);
+    end_leave(out, rw);
 }
 
 void lw__encode_rw_keep(struct lw__buffer *out, bool eval,
@@ -275,13 +293,15 @@ void lw__encode_rw_keep(struct lw__buffer *out, bool eval,
     lw__resp_number(out, args->lease_ms);
 }
 
-void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name,
+void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name, bool alone,
                         int most_holders, int most_waiters)
 {
-    put_script(out, eval, LW__SCRIPT_INSPECT, 3, 2);
+    put_script(out, eval, LW__SCRIPT_INSPECT, alone ? 1 : 3, 2);
     lw__resp_text(out, name);
-    lw__format_put_queue(out, name, false);
-    lw__format_put_queue(out, name, true);
+    if (!alone) {
+        lw__format_put_queue(out, name, false);
+        lw__format_put_queue(out, name, true);
+    }
     lw__resp_number(out, most_holders);
     lw__resp_number(out, most_waiters);
 }

@@ -77,10 +77,13 @@ void lw__encode_redisson_renew(struct lw__buffer *out, bool eval, size_t count,
  * extends one of a read-write lock (a mutex's renewal is of the name alone as it is). */
 void lw__encode_leave(struct lw__buffer *out, bool eval, const char *name,
                       const struct lw__token *token, bool rw);
+void lw__encode_break_alone(struct lw__buffer *out, bool eval, const char *name,
+                            const char *token, bool rw);
 void lw__encode_rw_keep(struct lw__buffer *out, bool eval,
                         const struct lw__renew_args *args);
 
-void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name,
+/* `alone`: of the name's own key, and of no queue. */
+void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name, bool alone,
                         int most_holders, int most_waiters);
 /* Who a client is, for whoever looks. NULL: not any more. */
 void lw__encode_whoami(struct lw__buffer *out, const char *uuid, const char *text);

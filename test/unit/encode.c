@@ -257,6 +257,12 @@ static void test_what_is_said_while_a_slot_moves(void **state)
     expect(&out, "EVALSHA %s 1 job " UUID ":7:2000- anyway", SHA(MUTEX_DROP));
     lw__encode_leave(&out, false, "job", &kept.token, true);
     expect(&out, "EVALSHA %s 1 job " UUID ":7:2000-", SHA(RW_DROP));
+    lw__encode_break_alone(&out, false, "job", "theirs", false);
+    expect(&out, "EVALSHA %s 1 job theirs anyway", SHA(MUTEX_DROP));
+    lw__encode_break_alone(&out, false, "job", "theirs", true);
+    expect(&out, "EVALSHA %s 1 job theirs", SHA(RW_DROP));
+    lw__encode_inspect(&out, false, "job", true, 100, 10);
+    expect(&out, "EVALSHA %s 1 job 100 10", SHA(INSPECT));
     lw__encode_rw_keep(&out, false, &kept);
     expect(&out, "EVALSHA %s 1 job " UUID ":7:2000- 1000", SHA(RW_KEEP));
     lw__encode_who_one(&out, UUID);
