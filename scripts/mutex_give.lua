@@ -6,6 +6,9 @@
 -- at; 'mute': we may not count or publish. The head leaves the queue only when it is dead or
 -- was told: a mute leaves all as is. `behind`: others queue behind whom it is for.
 --
+-- A holder who took it by its name alone while its slot was on its way (claim_moving.c) may
+-- have left its place there: `gone`, or nil, gets nothing.
+--
 -- For `name`, `queue`, `fence`; `numbers`, how a message has its number, and the caller's
 -- word for the server that runs this: `%d <server>`, or `%.0f` in front where an integer of
 -- C's may be too small; and `time`, TIME's reply where there is one already, both words of
@@ -38,7 +41,7 @@ for tried = 0, 16 do
     -- `<client>:<n>:<claim window>-`, or it is none of ours
     local client, window = head:sub(1, 36), head:match('^:%d+:([1-9]%d*)%-$', 37)
     local heard = 0
-    if window and #window <= 5 and tonumber(window) <= 60000 then
+    if window and head ~= gone and #window <= 5 and tonumber(window) <= 60000 then
         heard = redis.pcall('PUBSUB', tag == '' and 'NUMSUB' or 'SHARDNUMSUB',
                             'lockwire:2:' .. client .. tag)[2]
     end

@@ -16,4 +16,7 @@ if not ending then
 end
 drop(ARGV[1], kind, owner)
 save()
+if lock.rcount + lock.wcount == 0 then
+    return 1 -- the key is gone, of which nothing may be asked where its slot leaves
+end
 return 1 + 4 * (reads(owner) + (writes(owner) and lock.wcount or 0))

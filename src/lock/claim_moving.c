@@ -3,10 +3,10 @@
  * Some keys are here then and some there, so that only what is about one key is answered:
  * a script of several never is. Must not know where the slot leads.
  *
- * Happy path: a script was told so; the name is SET by itself, then a number is drawn,
- * and it is granted; a read-write lock is not. A release takes its hold away, whoever
- * waits: their places move with the slot, and until that has arrived they ask from time
- * to time. */
+ * Happy path: a script was told so; the name is SET by itself, or is the claim's already;
+ * then a number is drawn, and it is granted; a read-write lock is not. A release takes
+ * its hold away, whoever waits: their places move with the slot, and until that has
+ * arrived they ask from time to time. */
 #include "lock/claim_inside.h"
 
 #include "base/buffer.h"
@@ -22,6 +22,7 @@
 
 #include <string.h>
 
+#define BEHIND 3 /* in the queue: it polls as one without a place */
 #define POLL_MS                                                                          \
     50 /* as if so little were left of the lease: for whom another one holds */
 
@@ -38,6 +39,12 @@ static void put_number(struct lw__command *command, struct lw__buffer *out)
 }
 
 /* Without a number it is granted by a script, as soon as one is answered. */
+static void number_unanswered(struct lw__command *command, const char *why, bool sent)
+{
+    (void)sent; /* the SET was done */
+    lw__claim_no_answer(command, why, true);
+}
+
 static bool number_answered(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__claim *claim = lw__claim_of(command);
@@ -60,7 +67,20 @@ static bool number_answered(struct lw__command *command, const struct lw__reply 
 }
 
 static const struct lw__command_type number_type = {
-    put_number, number_answered, lw__claim_no_answer, LW__ORDER_FRESH, .one_key = true};
+    put_number, number_answered, number_unanswered, LW__ORDER_FRESH, .one_key = true};
+
+/* The name is ours by a command that was sent then. */
+static void has_name(struct lw__claim *claim, int64_t sent_us)
+{
+    if (!lw__terms_wants_fence(claim)) {
+        lw__claim_granted(claim, 0, sent_us);
+        return;
+    }
+    claim->asking.set_us = sent_us;
+    if (!say(claim, &number_type)) {
+        lw__claim_no_answer(&claim->command, "", true);
+    }
+}
 
 static void put_set(struct lw__command *command, struct lw__buffer *out)
 {
@@ -72,18 +92,49 @@ static void put_set(struct lw__command *command, struct lw__buffer *out)
     lw__encode_try(out, claim->name->text, &token, lw__claim_ask_lease_ms(claim));
 }
 
-/* Somebody has it: soon again, as a waiter who has no place. */
+/* Somebody else has it: soon again, whether it has a place or none. */
 static void refused(struct lw__claim *claim)
 {
-    struct lw__input input = {.event = LW__EV_QUEUED,
-                              .sent_us = claim->command.request.sent_us,
-                              .queued = {.remaining_ms = POLL_MS,
-                                         .position = -1,
-                                         .ticket = claim->machine.ticket}};
+    struct lw__input input = {
+        .event = LW__EV_QUEUED,
+        .sent_us = claim->command.request.sent_us,
+        .queued = {.remaining_ms = POLL_MS,
+                   .position = claim->machine.in_redis ? BEHIND : -1,
+                   .ticket = claim->machine.ticket}};
 
     claim->asking.remaining_ms = POLL_MS;
     lw__claim_step(claim, &input);
 }
+
+/* It may be ours: the answer to an earlier SET was lost, or it was handed over. */
+static void put_own(struct lw__command *command, struct lw__buffer *out)
+{
+    struct lw__claim *claim = lw__claim_of(command);
+    struct lw__renew_args args = {claim->name->text, lw__claim_token(claim),
+                                  lw__claim_ask_lease_ms(claim)};
+
+    lw__encode_renew(out, lw__command_evals(command), 1, &args, NULL);
+}
+
+static bool own_answered(struct lw__command *command, const struct lw__reply *reply)
+{
+    struct lw__claim *claim = lw__claim_of(command);
+    bool ours;
+
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        lw__claim_server_error(claim, lw__reply_text(reply, NULL));
+    } else if (!lw__decode_renewed(reply, 1, &ours)) {
+        return false;
+    } else if (ours) {
+        has_name(claim, command->request.sent_us);
+    } else {
+        refused(claim);
+    }
+    return true;
+}
+
+static const struct lw__command_type own_type = {
+    put_own, own_answered, lw__claim_no_answer, LW__ORDER_FRESH, .one_key = true};
 
 static bool set_answered(struct lw__command *command, const struct lw__reply *reply)
 {
@@ -93,17 +144,14 @@ static bool set_answered(struct lw__command *command, const struct lw__reply *re
     if (type == LW__REPLY_ERROR) {
         lw__claim_server_error(claim, lw__reply_text(reply, NULL));
     } else if (type == LW__REPLY_NIL) {
-        refused(claim);
+        if (!claim->machine.in_redis || !say(claim, &own_type)) {
+            refused(claim);
+        }
     } else if (type != LW__REPLY_STATUS ||
                strcmp(lw__reply_text(reply, NULL), "OK") != 0) {
         return false;
-    } else if (!lw__terms_wants_fence(claim)) {
-        lw__claim_granted(claim, 0, command->request.sent_us);
     } else {
-        claim->asking.set_us = command->request.sent_us;
-        if (!say(claim, &number_type)) {
-            lw__claim_no_answer(command, "", true);
-        }
+        has_name(claim, command->request.sent_us);
     }
     return true;
 }
@@ -114,7 +162,8 @@ static const struct lw__command_type set_type = {
 /* (In a cluster there are no turns, so that there is no token before to let go of.) */
 static bool ask(struct lw__claim *claim, const char *error)
 {
-    return lw__classify_moving(error) && claim->mode->tries && say(claim, &set_type);
+    return lw__classify_moving(error) && claim->mode->tries &&
+           !claim->machine.abandoned && say(claim, &set_type);
 }
 
 /* ---- letting go ---- */

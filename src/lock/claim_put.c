@@ -21,13 +21,14 @@ struct lw__token lw__claim_token(const struct lw__claim *claim)
 
 static bool wants_to_join(const struct lw__claim *claim)
 {
-    struct lw__name *name = claim->name;
+    struct lw__node *node = lw__node_of(&claim->command); /* another than the name's yet,
+                                                             where it was sent on */
 
     if (claim->machine.abandoned || !lw__terms_wants_place(claim)) {
         return false;
     }
-    lw__node_listen(name->node, name->slot);
-    return lw__node_is_bound(name->node, name->slot);
+    lw__node_listen(node, claim->name->slot);
+    return lw__node_is_bound(node, claim->name->slot);
 }
 
 /* In `room`; NULL where its mode asks for no more than the name. */
@@ -42,7 +43,7 @@ uint32_t lw__claim_ask_lease_ms(struct lw__claim *claim)
 {
     int64_t lease_us = lw__terms_lease_us(claim);
 
-    if (lease_us != claim->machine.lease_us) {
+    if (lease_us != claim->machine.lease_us || claim->machine.handed_us != 0) {
         struct lw__input input = {.event = LW__EV_ASKED, .asked = {lease_us}};
 
         (void)lw__machine_step(&claim->machine, &input);

@@ -151,7 +151,7 @@ static bool try_answered(struct lw__command *command, const struct lw__reply *re
     uint64_t number = 0;
     struct lw_client *client = claim->client;
     struct lw__name *name;
-    char *set_error = client->set_error; /* the two follow each other on the wire */
+    char *set_error = lw__node_first_error(lw__node_of(command));
 
     if (!claim->set_answered) {
         claim->set_answered = true;
@@ -339,9 +339,9 @@ static bool drop_answered(struct lw__command *command, const struct lw__reply *r
             lw__claim_server_error(claim, text);
             return true;
         }
-        lw__node_drop_refused(claim->name->node);
+        lw__node_drop_refused(lw__node_of(command));
     } else if (!lw__decode_dropped(reply, &answer)) {
-        lw__node_distrust_drop(claim->name->node);
+        lw__node_distrust_drop(lw__node_of(command));
         return false;
     } else if (answer.again) {
         lw__hints_note_contended(claim->client, claim->name);

@@ -70,10 +70,17 @@ static void node_message(void *arg, const char *text, size_t length)
     lw__inbox_message(arg, text, length);
 }
 
+static void node_dropped(void *arg, struct lw__node *node, unsigned slot)
+{
+    lw__turns_ask_slot(arg, node, slot);
+}
+
 static int start_route(struct lw_client *client)
 {
     static const struct lw__route_events events = {
-        link_changed, led, {node_up, node_down, node_bound, node_message, NULL, NULL}};
+        link_changed,
+        led,
+        {node_up, node_down, node_bound, node_message, NULL, NULL, node_dropped}};
     const struct lw_client_options *o = &client->options;
     struct lw__route_options options = {
         .node.access.loop = client->loop,

@@ -21,8 +21,9 @@ void lw__hints_note_clock(struct lw__claim *claim, int64_t sent_us, int64_t serv
 {
     struct lw_client *client = claim->client;
 
-    claim->asking.pair =
-        (struct lw__pair){sent_us, server_us, lw__node_connection(claim->name->node)};
+    /* whose clock it is says who answered: the name may lead elsewhere by now */
+    claim->asking.pair = (struct lw__pair){
+        sent_us, server_us, lw__node_connection(lw__node_of(&claim->command))};
     client->hints.pair = claim->asking.pair;
 }
 

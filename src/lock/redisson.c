@@ -229,7 +229,7 @@ static void tick(void *arg)
 static struct lw__listener *listen_for(struct lw_client *client,
                                        const struct lw__name *name)
 {
-    static const struct lw__session_events events = {ready, lost, push, NULL};
+    static const struct lw__session_events events = {ready, lost, push, NULL, NULL};
     struct lw__listener *listener = client->listener;
 
     if (listener != NULL) {

@@ -199,7 +199,6 @@ struct lw_client {
     uint64_t next_n;
     struct lw__claim *free_claims;
     unsigned free_claim_count, open_claims;
-    char set_error[LW__WHY]; /* the last SET's error, until its pair's second reply */
 
     struct lw__renewals renewals;     /* renewal.c's */
     struct lw__hints hints;           /* hints.c's */

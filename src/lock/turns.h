@@ -19,6 +19,9 @@ void lw__turns_timer(void *arg);               /* a lock */
  * sent; `verify`: holds are renewed, since the server may be another one. */
 void lw__turns_ask_all(struct lw_client *client, const struct lw__node *node,
                        bool verify);
+/* In one slot there, whose messages do not come any more. */
+void lw__turns_ask_slot(struct lw_client *client, const struct lw__node *node,
+                        unsigned slot);
 void lw__turns_lead_all(struct lw_client *client); /* to where slots lead now */
 void lw__turns_link_down(struct lw_client *client, const struct lw__node *node);
 #endif

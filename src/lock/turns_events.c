@@ -237,20 +237,41 @@ static void ask_all_of(struct lw__name *name, bool verify)
     }
 }
 
-void lw__turns_ask_all(struct lw_client *client, const struct lw__node *node, bool verify)
+#define NEWLY_BOUND -1 /* in place of a slot: any that is, or */
+#define ANY -2         /* whatever it is */
+
+static bool is_in(const struct lw__name *name, int slot)
+{
+    return slot == ANY ||
+           (slot == NEWLY_BOUND ? lw__node_is_newly_bound(name->node, name->slot)
+                                : name->slot == (unsigned)slot);
+}
+
+static void ask_those(struct lw_client *client, const struct lw__node *node, int slot)
 {
     struct lw__name *name = lw__name_after(client, NULL), *next;
 
     for (; name != NULL; name = next) {
         lw__name_keep(name); /* an answer may come at once and end its last claim */
         /* the end of a try has those behind it ask, in their order */
-        if (name->node == node && (verify || lw__node_is_newly_bound(node, name->slot)) &&
+        if (name->node == node && is_in(name, slot) &&
             (name->claims == NULL || !name->claims->trying)) {
-            ask_all_of(name, verify);
+            ask_all_of(name, slot == ANY);
         }
         next = lw__name_after(client, name);
         lw__name_put(client, name);
     }
+}
+
+void lw__turns_ask_all(struct lw_client *client, const struct lw__node *node, bool verify)
+{
+    ask_those(client, node, verify ? ANY : NEWLY_BOUND);
+}
+
+void lw__turns_ask_slot(struct lw_client *client, const struct lw__node *node,
+                        unsigned slot)
+{
+    ask_those(client, node, (int)slot);
 }
 
 static void lead(struct lw_client *client, struct lw__name *name)

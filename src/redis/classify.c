@@ -46,9 +46,9 @@ enum lw__error_class lw__classify(const char *error)
     return LW__ERR_REFUSED;
 }
 
-bool lw__classify_unsettled(const char *error)
+bool lw__classify_down(const char *error)
 {
-    return begins_with(error, "CLUSTERDOWN") || lw__classify_moving(error);
+    return begins_with(error, "CLUSTERDOWN");
 }
 
 bool lw__classify_moving(const char *error)

@@ -11,10 +11,11 @@ enum lw__error_class {
     LW__ERR_REFUSED    /* for good: NOPERM and all else */
 };
 enum lw__error_class lw__classify(const char *error);
-/* Is it of a cluster that does not serve a slot for the moment: CLUSTERDOWN, TRYAGAIN,
- * and ASK, of several keys? */
-bool lw__classify_unsettled(const char *error);
-/* The last two of these: the slot is on its way to another node, and nothing was done. */
+/* Is it of a cluster that does not serve a slot for the moment, as far as this node
+ * knows: CLUSTERDOWN? */
+bool lw__classify_down(const char *error);
+/* Is the slot on its way to another node, and nothing was done: TRYAGAIN, and ASK, of
+ * several keys? */
 bool lw__classify_moving(const char *error);
 /* Is it NOPERM: a command, key or channel that this user may not use? */
 bool lw__classify_denied(const char *error);

@@ -41,6 +41,7 @@ struct master {
     struct lw__node *node; /* NULL: nobody was led there yet */
     bool listed;           /* by the map, or by a redirection since */
     int64_t needed_us;     /* until then, also without a slot: one is on its way there */
+    int64_t doubted_us; /* until then what it knows is worth less than what others do */
 };
 
 struct lw__cluster {
@@ -51,6 +52,7 @@ struct lw__cluster {
     struct master **masters; /* [0] is NOBODY's; NULL: free */
     size_t master_count;
     uint16_t owners[LW__SLOTS];
+    bool corrected[LW__SLOTS]; /* since the map was last asked for, which may not know */
 
     struct lw__survey survey;
     struct lw__timer again;  /* when it is due */
@@ -60,6 +62,7 @@ struct lw__cluster {
     bool known, up;          /* the map; and that is told */
     bool hurried;            /* asked for while it is on its way: it may be older */
     bool nowhere_wanted;     /* somebody is led there */
+    unsigned ordinals;       /* of nodes so far */
     struct lw__place better; /* who is to be asked first; no host: none is */
 };
 
@@ -139,7 +142,7 @@ static struct lw__node *node_of(struct lw__cluster *cluster, uint16_t index,
     options.access.host = master->place.host;
     options.access.port = master->place.port;
     options.slot = slot;
-    options.ordinal = index;
+    options.ordinal = ++cluster->ordinals;
     if (lw__node_new(&options, &node_events, cluster, &master->node) != 0) {
         return NULL;
     }
@@ -158,19 +161,21 @@ static void drop(struct lw__cluster *cluster, size_t index)
 
 /* ---- asking for the map ---- */
 
-/* At once, or as soon as it is due again. */
-static void ask_soon(struct lw__cluster *cluster, int64_t pause_us)
+static void ask_by(struct lw__cluster *cluster, int64_t due_us)
 {
-    int64_t due_us = cluster->asked_us + pause_us, now_us = lw__now_us();
-
-    if (due_us < now_us) {
-        due_us = now_us;
-    }
     if (cluster->survey.open) {
         cluster->hurried = true;
     } else if (due_us < lw__timer_due_us(loop_of(cluster), &cluster->again)) {
         lw__timer_set(loop_of(cluster), &cluster->again, due_us);
     }
+}
+
+/* At once, or as soon as it is due again. */
+static void ask_soon(struct lw__cluster *cluster, int64_t pause_us)
+{
+    int64_t due_us = cluster->asked_us + pause_us, now_us = lw__now_us();
+
+    ask_by(cluster, due_us < now_us ? now_us : due_us);
 }
 
 static void put_place(struct lw__place *places, size_t *count,
@@ -184,20 +189,34 @@ static void put_place(struct lw__place *places, size_t *count,
     places[(*count)++] = *place;
 }
 
+static bool is_trusted(const struct master *master)
+{
+    return master->node != NULL && lw__node_is_up(master->node) &&
+           lw__now_us() >= master->doubted_us;
+}
+
+static bool is_doubted(const struct lw__cluster *cluster, const struct lw__place *place)
+{
+    uint16_t index = find(cluster, place);
+
+    return index != NOBODY && lw__now_us() < cluster->masters[index]->doubted_us;
+}
+
 static void put_masters(const struct lw__cluster *cluster, struct lw__place *places,
-                        size_t *count, bool up)
+                        size_t *count, bool trusted)
 {
     for (size_t i = 1; i < cluster->master_count; i++) {
         const struct master *master = cluster->masters[i];
 
-        if (master != NULL &&
-            (master->node != NULL && lw__node_is_up(master->node)) == up) {
+        if (master != NULL && is_trusted(master) == trusted) {
             put_place(places, count, &master->place);
         }
     }
 }
 
-/* First who is known to know, then who is known to answer, then all others. */
+/* First who is known to know, then who is known to answer, then all others. A node that
+ * lost the others says CLUSTERDOWN of its slots and tells the map of that time all the
+ * same: so it is among those. */
 static void ask(void *arg)
 {
     struct lw__cluster *cluster = arg;
@@ -207,6 +226,7 @@ static void ask(void *arg)
 
     cluster->asked_us = lw__now_us();
     cluster->hurried = false;
+    memset(cluster->corrected, 0, sizeof(cluster->corrected));
     if (places == NULL) {
         lw__timer_set(loop_of(cluster), &cluster->again, cluster->asked_us + PAUSE_US);
         return;
@@ -220,11 +240,25 @@ static void ask(void *arg)
         struct lw__place seed = {.port = options->seeds[i].port};
 
         (void)snprintf(seed.host, sizeof(seed.host), "%s", options->seeds[i].name);
-        put_place(places, &count, &seed);
+        if (!is_doubted(cluster, &seed)) {
+            put_place(places, &count, &seed);
+        }
     }
     put_masters(cluster, places, &count, false);
     options->node.stats->refreshes++;
     lw__survey_begin(&cluster->survey, places, count);
+}
+
+static bool is_any_up(const struct lw__cluster *cluster)
+{
+    for (size_t i = 1; i < cluster->master_count; i++) {
+        const struct master *master = cluster->masters[i];
+
+        if (master != NULL && master->node != NULL && lw__node_is_up(master->node)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void in_vain(void *arg, const char *why)
@@ -239,6 +273,10 @@ static void in_vain(void *arg, const char *why)
     ask_soon(cluster, cluster->known && pause_us < PAUSE_US ? PAUSE_US : pause_us);
     if (cluster->known) {
         lw__log(access->log, LOG_NOTICE, "%s", why);
+        if (cluster->up && !is_any_up(cluster)) {
+            cluster->up = false;
+            cluster->events->link(cluster->arg, false, why);
+        }
         return;
     }
     lw__node_say_why(cluster->nowhere, why);
@@ -309,35 +347,61 @@ static void complete(struct lw__place *place, const char *host)
     }
 }
 
-static bool take_map(void *arg, const struct lw__place *by, const struct lw__reply *reply,
-                     char *why)
+/* But for what was learnt since it was asked for. */
+static void forget_map(struct lw__cluster *cluster)
 {
-    struct lw__cluster *cluster = arg;
-    struct lw__range range;
-
-    if (!lw__cluster_says_map(reply, why)) {
-        return false;
-    }
-    memset(cluster->owners, 0, sizeof(cluster->owners));
     for (size_t i = 1; i < cluster->master_count; i++) {
         if (cluster->masters[i] != NULL) {
             cluster->masters[i]->listed = false;
         }
     }
+    for (unsigned slot = 0; slot < LW__SLOTS; slot++) {
+        if (!cluster->corrected[slot]) {
+            cluster->owners[slot] = NOBODY;
+        } else if (cluster->owners[slot] != NOBODY) {
+            cluster->masters[cluster->owners[slot]]->listed = true;
+        }
+    }
+}
+
+/* false: no memory for all of it. */
+static bool note_map(struct lw__cluster *cluster, const struct lw__place *by,
+                     const struct lw__reply *reply)
+{
+    struct lw__range range;
+    bool good = true;
+
     for (size_t at = 0; lw__cluster_says_range(reply, &at, &range);) {
         uint16_t index = NOBODY;
 
         complete(&range.master, by->host);
         if (range.master.port != 0) {
             index = get(cluster, &range.master);
+            good = good && index != NOBODY;
         }
         for (unsigned slot = range.first; slot <= range.last; slot++) {
-            cluster->owners[slot] = index;
+            if (!cluster->corrected[slot]) {
+                cluster->owners[slot] = index;
+            }
         }
     }
+    return good;
+}
+
+static bool take_map(void *arg, const struct lw__place *by, const struct lw__reply *reply,
+                     char *why)
+{
+    struct lw__cluster *cluster = arg;
+
+    if (!lw__cluster_says_map(reply, why)) {
+        return false;
+    }
+    forget_map(cluster);
+    lw__node_say_why(cluster->nowhere, note_map(cluster, by, reply)
+                                           ? "no node of the cluster has its slot"
+                                           : lw_strerror(LW_ENOMEM));
     cluster->pause_ms = cluster->options.node.access.backoff_min_ms;
     cluster->known = true;
-    lw__node_say_why(cluster->nowhere, "no node of the cluster has its slot");
     if (!cluster->up) {
         cluster->up = true;
         cluster->events->link(cluster->arg, true, "");
@@ -365,6 +429,17 @@ struct lw__node *lw__cluster_at(struct lw__cluster *cluster, unsigned slot)
 
 /* ---- what nodes tell ---- */
 
+static struct master *master_of(const struct lw__cluster *cluster,
+                                const struct lw__node *node)
+{
+    size_t i = 1;
+
+    while (cluster->masters[i] == NULL || cluster->masters[i]->node != node) {
+        i++;
+    }
+    return cluster->masters[i];
+}
+
 static void up(void *arg, struct lw__node *node)
 {
     const struct lw__cluster *cluster = arg;
@@ -375,10 +450,11 @@ static void up(void *arg, struct lw__node *node)
 static void down(void *arg, struct lw__node *node)
 {
     struct lw__cluster *cluster = arg;
+    const struct master *master = master_of(cluster, node);
 
-    lw__log(cluster->options.node.access.log, LOG_WARNING,
-            "no connection to the cluster's node %s:%u: %s", lw__node_access(node)->host,
-            (unsigned)lw__node_access(node)->port, lw__node_why(node));
+    lw__log(cluster->options.node.access.log, master->listed ? LOG_WARNING : LOG_NOTICE,
+            "no connection to the cluster's node %s:%u: %s", master->place.host,
+            (unsigned)master->place.port, lw__node_why(node));
     cluster->events->node.down(cluster->arg, node);
     settle(cluster); /* it may be one to let go of */
     ask_soon(cluster, PAUSE_US);
@@ -415,8 +491,10 @@ static void correct(struct lw__cluster *cluster, const struct lw__redirect *redi
 {
     cluster->options.node.stats->redirects++;
     cluster->owners[redirect->slot] = index;
+    cluster->corrected[redirect->slot] = true;
     cluster->better = redirect->place;
     settle(cluster);
+    ask_soon(cluster, PAUSE_US);
 }
 
 static void redirected(void *arg, struct lw__node *node, struct lw__command *command,
@@ -426,7 +504,6 @@ static void redirected(void *arg, struct lw__node *node, struct lw__command *com
     struct lw__node *there = NULL;
     uint16_t index;
 
-    ask_soon(cluster, PAUSE_US);
     complete(&redirect->place, lw__node_access(node)->host);
     if (redirect->place.port == 0) {
         refuse(command, redirect, "a place that is not told");
@@ -440,27 +517,39 @@ static void redirected(void *arg, struct lw__node *node, struct lw__command *com
         refuse(command, redirect, lw_strerror(LW_ENOMEM));
         return;
     }
+    cluster->masters[index]->needed_us = lw__now_us() + NEEDED_US;
     if (redirect->ask) {
-        cluster->masters[index]->needed_us = lw__now_us() + NEEDED_US;
+        ask_by(cluster, lw__now_us() + NEEDED_US); /* is it needed still? */
     } else {
         correct(cluster, redirect, index);
     }
     if (command->request.hops == HOPS) {
         refuse(command, redirect, "sent from one node to the other without an end");
+    } else if (lw__node_is_backing_off(there)) {
+        refuse(command, redirect, lw__node_why(there)); /* there it would wait */
     } else {
         lw__node_take_over(there, command, redirect->ask);
     }
 }
 
-static void unsettled(void *arg, struct lw__node *node, const char *error)
+static void unsettled(void *arg, struct lw__node *node)
 {
-    (void)node;
-    (void)error;
-    ask_soon(arg, PAUSE_US);
+    struct lw__cluster *cluster = arg;
+
+    master_of(cluster, node)->doubted_us = lw__now_us() + NEEDED_US;
+    ask_soon(cluster, PAUSE_US);
 }
 
-static const struct lw__node_events node_events = {up,      down,       bound,
-                                                   message, redirected, unsettled};
+static void dropped(void *arg, struct lw__node *node, unsigned slot)
+{
+    struct lw__cluster *cluster = arg;
+
+    ask_soon(cluster, PAUSE_US);
+    cluster->events->node.dropped(cluster->arg, node, slot);
+}
+
+static const struct lw__node_events node_events = {up,         down,      bound,  message,
+                                                   redirected, unsettled, dropped};
 
 /* ---- its life ---- */
 

@@ -54,7 +54,8 @@ struct lw__link_events {
     void (*down)(void *arg, const char *why);
     /* On a subscribed link, what concerns its channels: an error, or the three elements
      * of a confirmation ("subscribe", channel, count) or of a message ("message",
-     * channel, text), with an s before them where a slot's. The words are in any case. */
+     * channel, text), with an s before them where a slot's, of which those are pushed,
+     * too, that were never subscribed to. The words are in any case. */
     void (*push)(void *arg, const struct lw__reply *reply);
     /* A reply has come to a request that was forgotten: one less in flight. */
     void (*unclaimed)(void *arg);

@@ -3,7 +3,7 @@
  * goes out past hiredis' own bookkeeping, and a callback waits for what the server says
  * next (guard.c): a confirmation, messages. An error that a confirmation was awaited for
  * is pushed as well; any other, and what is neither, takes the link down; of channels
- * that are not ours nothing is heard. */
+ * that are not ours nothing is heard, but for those of slots. */
 #include "redis/link_inside.h"
 
 #include "base/buffer.h"
@@ -13,6 +13,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static bool listens_to(const struct lw__link *link, const char *name)
 {
@@ -43,17 +44,14 @@ static int add_channel(struct lw__link *link, const char *name)
     return 0;
 }
 
-static void drop_channel(struct lw__link *link, const char *name)
+/* About a channel of a slot, of which there may be as many as slots: who has them here
+ * knows them by their slots. */
+static bool is_of_shard(const struct lw__reply *reply)
 {
-    struct lw__channel **at = &link->channels, *channel;
+    const char *kind = lw__reply_text(lw__reply_at(reply, 0), NULL);
 
-    while ((channel = *at) != NULL && strcmp(channel->name, name) != 0) {
-        at = &channel->older;
-    }
-    if (channel != NULL) {
-        *at = channel->older;
-        free(channel);
-    }
+    return strncasecmp(kind, "ss", 2) == 0 || strncasecmp(kind, "sm", 2) == 0 ||
+           strncasecmp(kind, "sun", 3) == 0;
 }
 
 static void take_push(struct lw__link *link, const struct lw__reply *reply)
@@ -72,15 +70,13 @@ static void take_push(struct lw__link *link, const struct lw__reply *reply)
         }
         break;
     default:
-        if (!listens_to(link, lw__reply_text(lw__reply_at(reply, 1), NULL))) {
+        if (!is_of_shard(reply) &&
+            !listens_to(link, lw__reply_text(lw__reply_at(reply, 1), NULL))) {
             return; /* of a channel that is not ours */
         }
     }
     if (awaited && said != LW__SAID_MESSAGE) {
         (void)lw__awaited_pop(&link->awaited);
-    }
-    if (said == LW__SAID_UNSUBSCRIBED) {
-        drop_channel(link, lw__reply_text(lw__reply_at(reply, 1), NULL));
     }
     link->events.push(link->arg, reply);
 }
@@ -107,7 +103,7 @@ static int say(struct lw__link *link, const char *verb, const char *channel)
     struct lw__buffer out = {0};
     int status = LW_ENOMEM;
 
-    if (lw__awaited_reserve(&link->awaited) == NULL || add_channel(link, channel) != 0) {
+    if (lw__awaited_reserve(&link->awaited) == NULL) {
         return LW_ENOMEM;
     }
     lw__resp_words(&out, 2, (const char *[]){verb, channel});
@@ -137,6 +133,10 @@ static int say_or_fail(struct lw__link *link, const char *verb, const char *chan
 
 int lw__link_subscribe(struct lw__link *link, const char *channel)
 {
+    if (lw__link_is_open(link) && add_channel(link, channel) != 0) {
+        lw__link_fail(link, lw_strerror(LW_ENOMEM));
+        return LW_ENOMEM;
+    }
     return say_or_fail(link, "SUBSCRIBE", channel);
 }
 

@@ -53,7 +53,8 @@ static bool is_one_server(const struct lw__node *node)
            a->run_id[0] != '\0' && strcmp(a->run_id, b->run_id) == 0;
 }
 
-/* When either is ready: whichever other server it is, the next attempt may find this one. */
+/* When either is ready: whichever other server it is, the next attempt may find this one.
+ */
 static void have_one_server(struct lw__node *node)
 {
     if (node->commands.state == LW__SESSION_READY &&
@@ -73,11 +74,11 @@ static void shards_confirmed(void *arg)
     }
 }
 
-static void shards_dropped(void *arg)
+static void shards_dropped(void *arg, unsigned slot)
 {
     struct lw__node *node = arg;
 
-    node->events->unsettled(node->arg, node, "");
+    node->events->dropped(node->arg, node, slot);
 }
 
 static bool has_command(const struct lw__reply *abilities, size_t index)
@@ -189,7 +190,7 @@ int lw__node_new(const struct lw__node_options *options,
                  const struct lw__node_events *events, void *arg, struct lw__node **ret)
 {
     static const struct lw__session_events command_events = {
-        commands_ready, commands_lost, NULL, lw__node_make_room};
+        commands_ready, commands_lost, NULL, lw__node_make_room, NULL};
     static const struct lw__subscription_events subscription_events = {
         subscription_confirmed, subscription_message};
     static const struct lw__shards_events shards_events = {
@@ -300,8 +301,16 @@ bool lw__node_is_newly_bound(const struct lw__node *node, unsigned slot)
 
 void lw__node_listen(struct lw__node *node, unsigned slot)
 {
-    if (node->options.clustered) {
+    if (!node->options.clustered) {
+        return;
+    }
+    if (node->commands.run_id[0] != '\0') {
         lw__shards_want(&node->shards, slot);
+    } else if (node->up && !node->nameless_told) {
+        node->nameless_told = true;
+        lw__log(node->options.access.log, LOG_WARNING,
+                "waiting will be by polling: INFO does not tell the id of %s:%u",
+                node->options.access.host, (unsigned)node->options.access.port);
     }
 }
 
@@ -313,6 +322,11 @@ const char *lw__node_server(const struct lw__node *node)
 bool lw__node_is_clustered(const struct lw__node *node)
 {
     return node->commands.clustered;
+}
+
+char *lw__node_first_error(struct lw__node *node)
+{
+    return node->first_error;
 }
 
 enum lw__drop lw__node_drop(const struct lw__node *node)

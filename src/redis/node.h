@@ -35,8 +35,10 @@ struct lw__node_events {
      * node. It is to be sent there, or failed. */
     void (*redirected)(void *arg, struct lw__node *node, struct lw__command *command,
                        struct lw__redirect *redirect);
-    /* The same, of what is to come again later. */
-    void (*unsettled)(void *arg, struct lw__node *node, const char *error);
+    /* The same: CLUSTERDOWN; it is to come again later. */
+    void (*unsettled)(void *arg, struct lw__node *node);
+    /* The same: it does not tell messages of this slot any more, which is elsewhere. */
+    void (*dropped)(void *arg, struct lw__node *node, unsigned slot);
 };
 
 struct lw__node_options {
@@ -91,6 +93,9 @@ struct lw__unseeded {
 /* NULL: they can, on this connection, or it is a cluster's. Else asking has it tried
  * again. */
 const struct lw__unseeded *lw__node_unseeded(struct lw__node *node);
+/* Room for the error of a command's first reply until the second is read, which follows
+ * it on the wire. */
+char *lw__node_first_error(struct lw__node *node); /* size LW__WHY */
 /* What draws a number in this slot, as one command; and its reply: 0 where that cannot be
  * used. false: no server can have answered that. */
 void lw__node_put_number(struct lw__node *node, unsigned slot, struct lw__buffer *out);

@@ -40,6 +40,7 @@ struct lw__node {
     unsigned connection;
     bool up;
     char why[LW__WHY]; /* it is not */
+    char first_error[LW__WHY];
 
     /* node_send.c's */
     struct lw__request_type request_type; /* of commands: tells them whose they are */
@@ -62,6 +63,7 @@ struct lw__node {
     struct lw__command count;
     unsigned counted_nonce; /* whom the count is about */
     bool count_forbidden, count_forbidden_told;
+    bool nameless_told; /* that nobody can say whether both links are at one server */
 };
 
 /* node_send.c */

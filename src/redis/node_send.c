@@ -202,10 +202,25 @@ static void fail(struct lw__command *command, const char *why, bool sent)
     }
 }
 
-/* The answer to ASKING, which says nothing. */
-static bool is_preface(const struct lw__command *command)
+/* The answer to ASKING says nothing, but where that is refused: then the command was sent
+ * on once more, or refused for that, which does not tell why. */
+static bool take_preface(struct lw__node *node, struct lw__command *command,
+                         const struct lw__reply *reply)
 {
-    return command->request.asking && command->request.expected > 0;
+    if (!command->request.asking) {
+        return false;
+    }
+    if (command->request.expected > 0) {
+        lw__told(lw__reply_type(reply) == LW__REPLY_ERROR ? lw__reply_text(reply, NULL)
+                                                          : "",
+                 node->first_error, sizeof(node->first_error));
+        return true;
+    }
+    if (node->first_error[0] == '\0') {
+        return false;
+    }
+    lw__node_refuse(command, node->first_error);
+    return true;
 }
 
 /* A slot that is on its way has some keys there, and some here: of one key alone it can
@@ -247,8 +262,8 @@ static void note_error(struct lw__node *node, const char *error)
     if (lw__classify(error) == LW__ERR_LINK) {
         lw__node_distrust(node, error);
     }
-    if (node->options.clustered && lw__classify_unsettled(error)) {
-        node->events->unsettled(node->arg, node, error);
+    if (node->options.clustered && lw__classify_down(error)) {
+        node->events->unsettled(node->arg, node);
     }
 }
 
@@ -259,7 +274,7 @@ static void replied(struct lw__request *request, const struct lw__reply *reply)
 
     lw__node_make_room(node);
     if (node->options.clustered &&
-        (is_preface(command) || redirect(node, command, reply))) {
+        (take_preface(node, command, reply) || redirect(node, command, reply))) {
         return;
     }
     if (send_text_instead(node, command, reply)) {

@@ -130,7 +130,8 @@ struct lw__sentinel *lw__sentinel_ask_new(const struct lw__access *access,
                                           const struct lw__sentinel_events *events,
                                           void *arg)
 {
-    static const struct lw__session_events session_events = {ready, lost, NULL, NULL};
+    static const struct lw__session_events session_events = {ready, lost, NULL, NULL,
+                                                             NULL};
     struct lw__sentinel *sentinel = calloc(1, sizeof(*sentinel));
 
     if (sentinel == NULL) {

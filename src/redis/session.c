@@ -286,11 +286,11 @@ static void link_push(void *arg, const struct lw__reply *reply)
     struct lw__session *s = arg;
     const char *text = lw__reply_text(reply, NULL);
 
-    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+    if (lw__reply_type(reply) != LW__REPLY_ERROR) {
+        s->events->push(s->arg, reply);
+    } else if (s->events->refused == NULL || !s->events->refused(s->arg, text)) {
         s->denied = lw__classify_denied(text) || lw__classify_unknown(text);
         lw__session_fail(s, text);
-    } else {
-        s->events->push(s->arg, reply);
     }
 }
 

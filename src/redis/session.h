@@ -77,12 +77,16 @@ struct lw__access {
 struct lw__session_events {
     void (*ready)(void *arg);
     /* A connection that was ready, or an attempt to make one, ended. The session has
-     * stopped where we cannot subscribe (NOPERM, no such command), else it tries again. */
+     * stopped where we cannot subscribe (NOPERM, no such command), else it tries again.
+     */
     void (*lost)(void *arg, const char *why);
     /* As the link's, without errors, which end the connection; NULL where nothing is
      * subscribed, and where nothing is forgotten. */
     void (*push)(void *arg, const struct lw__reply *reply);
     void (*unclaimed)(void *arg);
+    /* An error of the subscription: whether it is dealt with, and is not to end the
+     * connection. NULL: none is. */
+    bool (*refused)(void *arg, const char *error);
 };
 
 enum lw__greeting {

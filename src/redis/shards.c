@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Channels by slot: see shards.h. Must not know where a slot leads. Happy path: wanted,
- * ready(), push() of the confirmation, and of messages. A refusal ends the connection
- * (MOVED: a channel's slot is elsewhere), which is made anew with the channels that were
- * wanted since; who may not subscribe, or to whom a server before 7.0 has nothing of the
- * kind to offer, polls. */
+ * ready(), push() of the confirmation, and of messages. A channel whose slot is elsewhere
+ * (MOVED) is forgotten; any other refusal ends the connection, which is made anew. Who
+ * may not subscribe, or to whom a server before 7.0 has nothing of the kind to offer,
+ * polls. */
 #include "redis/shards.h"
 
 #include "base/hash.h"
@@ -71,22 +71,33 @@ static void ready(void *arg)
     }
 }
 
-/* Of a slot that is elsewhere it is not told which one: who waits wants them again. */
+static bool refused(void *arg, const char *error)
+{
+    struct lw__shards *shards = arg;
+    struct lw__shard *shard;
+    struct lw__redirect there;
+
+    if (!lw__cluster_says_redirect(error, strlen(error), &there)) {
+        return false;
+    }
+    shard = find(shards, there.slot);
+    if (shard != NULL) {
+        forget(shards, shard);
+        shards->events->dropped(shards->arg, there.slot);
+    }
+    return true;
+}
+
 static void lost(void *arg, const char *why)
 {
     struct lw__shards *shards = arg;
     struct lw__shard *shard, *next;
-    struct lw__redirect there;
-    bool moved = lw__cluster_says_redirect(why, strlen(why), &there);
 
     HASH_ITER(hh, shards->all, shard, next) {
         shard->confirmed = shard->fresh = false;
-        if (moved || shard->leaving) {
+        if (shard->leaving) {
             forget(shards, shard);
         }
-    }
-    if (moved) {
-        shards->events->dropped(shards->arg);
     }
     shards->forbidden = shards->session.state == LW__SESSION_STOPPED;
     if (shards->forbidden && !shards->forbidden_told) {
@@ -112,9 +123,11 @@ static void tell(void *arg)
 /* By us, or by the node. Who wants a channel of which we were rid has it anew. */
 static void dropped(struct lw__shards *shards, struct lw__shard *shard)
 {
+    unsigned slot = shard->slot;
+
     if (!shard->leaving) {
         forget(shards, shard);
-        shards->events->dropped(shards->arg);
+        shards->events->dropped(shards->arg, slot);
     } else if (is_wanted(shard)) {
         shard->leaving = false;
         subscribe(shards, shard);
@@ -148,7 +161,8 @@ static void push(void *arg, const struct lw__reply *reply)
 void lw__shards_init(struct lw__shards *shards, const struct lw__access *access,
                      const char *uuid, const struct lw__shards_events *events, void *arg)
 {
-    static const struct lw__session_events session_events = {ready, lost, push, NULL};
+    static const struct lw__session_events session_events = {ready, lost, push, NULL,
+                                                             refused};
 
     *shards = (struct lw__shards){.events = events, .arg = arg, .uuid = uuid};
     lw__defer_init(&shards->tell, tell, shards);

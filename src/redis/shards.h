@@ -19,8 +19,8 @@ struct lw__shards_events {
     /* Some channels stand that did not before, those for which lw__shards_is_fresh. */
     void (*confirmed)(void *arg);
     void (*message)(void *arg, const char *text, size_t length);
-    /* The node dropped a channel: its slot is elsewhere now. */
-    void (*dropped)(void *arg);
+    /* The node dropped a channel, or has none of it: the slot is elsewhere. */
+    void (*dropped)(void *arg, unsigned slot);
 };
 
 struct lw__shards {

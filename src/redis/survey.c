@@ -136,7 +136,7 @@ static void lost(void *arg, const char *why)
 /* NULL: no memory. */
 static struct lw__question *ask(struct lw__survey *survey, const struct lw__place *place)
 {
-    static const struct lw__session_events events = {ready, lost, NULL, NULL};
+    static const struct lw__session_events events = {ready, lost, NULL, NULL, NULL};
     struct lw__question *question = calloc(1, sizeof(*question));
 
     if (question == NULL) {

@@ -166,7 +166,9 @@ static size_t read_line(const char *line, char *ret, size_t size)
                             slots);
 }
 
-static void read_view(int node, char *ret)
+typedef size_t line_reader(const char *line, char *ret, size_t size);
+
+static void read_nodes(int node, line_reader *read, char *ret)
 {
     redisReply *reply = server_command(cluster_server(node), "CLUSTER NODES");
     char all[VIEW_SIZE], wanted[48];
@@ -179,24 +181,43 @@ static void read_view(int node, char *ret)
         (void)snprintf(wanted, sizeof(wanted), "\n%s ", cluster.nodes[i].id);
         const char *at = strstr(all, wanted);
         if (at != NULL) {
-            used += read_line(at + 1, ret + used, VIEW_SIZE - used);
+            used += read(at + 1, ret + used, VIEW_SIZE - used);
         }
     }
 }
 
-static bool all_agree(void)
+static void read_view(int node, char *ret)
+{
+    read_nodes(node, read_line, ret);
+}
+
+/* Its configuration epoch: whose is higher has the slot that both claim. */
+static size_t read_epoch(const char *line, char *ret, size_t size)
+{
+    char epoch[24] = "";
+
+    (void)sscanf(line, "%*s %*s %*s %*s %*s %*s %23s", epoch);
+    return (size_t)snprintf(ret, size, "%.40s %s\n", line, epoch);
+}
+
+static bool all_say_the_same(line_reader *read)
 {
     char first[VIEW_SIZE], other[VIEW_SIZE];
     int node = any_speaker();
 
-    read_view(node, first);
+    read_nodes(node, read, first);
     while ((node = speaker(node + 1)) < cluster.count) {
-        read_view(node, other);
+        read_nodes(node, read, other);
         if (strcmp(first, other) != 0) {
             return false;
         }
     }
     return true;
+}
+
+static bool all_agree(void)
+{
+    return all_say_the_same(read_line);
 }
 
 void cluster_agree(void)
@@ -407,6 +428,8 @@ static void tell_owner(int node, int slot, int to)
     freeReplyObject(reply);
 }
 
+/* Before a slot's next move all have heard of the last one: else two claim it in one
+ * epoch, and it goes back. */
 void cluster_end(int slot, int to)
 {
     int owner = cluster_owner(slot);
@@ -416,7 +439,7 @@ void cluster_end(int slot, int to)
     for (int i = any_speaker(); i < cluster.count; i = speaker(i + 1)) {
         tell_owner(i, slot, to);
     }
-    UNTIL(seldom(owner_by_all(slot) == to));
+    UNTIL(seldom(owner_by_all(slot) == to && all_say_the_same(read_epoch)));
     note_ranges();
 }
 

@@ -87,8 +87,8 @@ class Node(Redis):
     def view(self):
         """Of each node that this one knows: what is not this one's alone to say, or to measure."""
         for line in self("CLUSTER", "NODES").splitlines():
-            name, _, flags, master, _, _, _, link, *slots = line.split()
-            yield (name, flags.replace("myself,", ""), master, link,
+            name, _, flags, master, _, _, epoch, link, *slots = line.split()
+            yield (name, flags.replace("myself,", ""), master, epoch, link,
                    *(slot for slot in slots if slot[0] != "["))
 
     def kill(self):
@@ -188,7 +188,8 @@ class Clustered:
             except RedisError as error:
                 if "only with masters" not in str(error):
                     raise  # else a replica, some of which were masters until now
-        until(lambda: self.owner(slot) is to, "the slot has moved")
+        # else the next move begins before all know of this one, in whose epoch two claim it
+        until(lambda: self.owner(slot) is to and self.agree(), "the slot has moved")
 
     def move(self, slot, to):
         self.begin(slot, to)

@@ -153,8 +153,10 @@ static void test_what_is_on_its_way(void **state)
     assert_false(lw__classify_moving(
         "ERR Script attempted to access a non local key in a cluster node" IN_SCRIPT));
     assert_false(lw__classify_moving("CLUSTERDOWN The cluster is down"));
-    assert_true(lw__classify_unsettled("CLUSTERDOWN The cluster is down"));
-    assert_true(lw__classify_unsettled("ASK 3671 127.0.0.1:7001"));
+    assert_true(lw__classify_down("CLUSTERDOWN The cluster is down"));
+    assert_false(lw__classify_down("ASK 3671 127.0.0.1:7001"));
+    assert_true(lw__classify_unknown("ERR unknown command `SSUBSCRIBE`, with args"));
+    assert_false(lw__classify_unknown("ERR unknown subcommand"));
 }
 
 static void test_who_is_denied(void **state)

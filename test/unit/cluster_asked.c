@@ -214,7 +214,15 @@ static void on_message(void *arg, const char *text, size_t length)
     note(arg, "message %.*s", (int)length, text);
 }
 
-const struct lw__route_events scene_route_events = {
-    on_link,
-    on_led,
-    {.up = on_up, .down = on_down, .bound = on_bound, .message = on_message}};
+static void on_dropped(void *arg, struct lw__node *node, unsigned slot)
+{
+    note(arg, "%s dropped %u", name_of(node), slot);
+}
+
+const struct lw__route_events scene_route_events = {on_link,
+                                                    on_led,
+                                                    {.up = on_up,
+                                                     .down = on_down,
+                                                     .bound = on_bound,
+                                                     .message = on_message,
+                                                     .dropped = on_dropped}};

@@ -260,10 +260,11 @@ static void test_an_answer_that_may_be_older_is_asked_for_again(void **state)
     UNTIL(scene, came(scene, "x led to N1; "));
     pass(scene);
     scene->n[0].raw = scene->n[2].raw = NULL;
-    UNTIL(scene, came(scene, "x led to N3; "));
+    UNTIL(scene, came(scene, "led to ")); /* the older one, which does not count for x */
+    assert_false(came(scene, "x led to N3; "));
     pass(scene);
-    map_is(scene, "0-5460 N1, 5461-10922 N2, 10923-16383 N1");
-    UNTIL(scene, came(scene, "x led to N1; "));
+    map_is(scene, "0-5460 N1, 5461-10922 N2, 10923-16383 N2");
+    UNTIL(scene, came(scene, "x led to N2; "));
     assert_int_equal(scene->stats.refreshes, 3);
 }
 
@@ -322,6 +323,44 @@ static void test_a_node_that_is_lost_has_the_others_asked(void **state)
     UNTIL(scene, came(scene, "N4 up; "));
     (void)ask(scene, ONE, "x");
     UNTIL(scene, came(scene, "N4 < GET x; x: 1; "));
+}
+
+/* It has lost the others, calls the cluster down, and tells the map as it was, at once.
+ */
+static void test_a_node_that_lost_the_others_is_asked_last(void **state)
+{
+    struct scene *scene = *state;
+
+    scene_start(scene, "N3 N1");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 up; N3 < GET x; x: 1; ");
+    scene->n[0].map = "0-5460 N1, 5461-10922 N2, 10923-16383 N4";
+    says(&scene->n[2], "x", "-CLUSTERDOWN The cluster is down");
+    scene->follow = "x";
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 < GET x; x: CLUSTERDOWN The cluster is down; x led to N4; ");
+}
+
+static void test_without_any_node_there_is_no_link(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->options.node.access.backoff_min_ms = 10;
+    scene->options.node.access.backoff_max_ms = 20;
+    scene_start(scene, "N1");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 up; N3 < GET x; x: 1; ");
+    for (int i = 0; i < NODES; i++) {
+        leave(&scene->n[i]);
+    }
+    UNTIL(scene, came(scene, "no link: no node tells which slots the nodes have; N1: "));
+    for (int i = 0; i < NODES; i++) {
+        come(&scene->n[i]);
+    }
+    UNTIL(scene, came(scene, "link; "));
+    UNTIL(scene, came(scene, "N3 up; "));
 }
 
 /* All seeds are away: the nodes themselves know. */
@@ -383,6 +422,8 @@ int main(void)
         TEST(test_slots_that_nobody_has_are_asked_for_until_somebody_has),
         TEST(test_slots_that_nobody_has_and_nobody_wants_are_not_asked_for),
         TEST(test_a_node_that_is_lost_has_the_others_asked),
+        TEST(test_a_node_that_lost_the_others_is_asked_last),
+        TEST(test_without_any_node_there_is_no_link),
         TEST(test_the_nodes_are_asked_as_well),
         TEST(test_without_an_answer_the_map_stays),
     };
