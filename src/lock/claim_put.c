@@ -19,10 +19,10 @@ struct lw__token lw__claim_token(const struct lw__claim *claim)
     return (struct lw__token){claim->client->uuid, claim->n, claim->window_ms};
 }
 
+/* At the node that is asked, which may be another than the name's so far. */
 static bool wants_to_join(const struct lw__claim *claim)
 {
-    struct lw__node *node = lw__node_of(&claim->command); /* another than the name's yet,
-                                                             where it was sent on */
+    struct lw__node *node = lw__node_of(&claim->command);
 
     if (claim->machine.abandoned || !lw__terms_wants_place(claim)) {
         return false;

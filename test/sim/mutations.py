@@ -4,6 +4,7 @@
 at a time, and counts the seeds until a run fails.
 
     mutations.py [--seeds N] [--jobs N] [--only WORD] SOURCE-TREE
+    mutations.py --check SOURCE-TREE     only whether each text stands where it should
 
 Must not know the simulator's checks. An edit's text stands in its file once: where it does
 not the sources have changed, which is a failure as well. Happy path: each worker copies the tree and builds it once; for each mutation it
@@ -91,7 +92,8 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
       'lw__session_fail(&s->session, "it is at another server than the commands");\n'
       '    if (s->astray < s->commands_too)', 'if (true)')),
     ('who hears another server queues',
-     ('src/lock/claim_put.c', 'return lw__node_is_bound(name->node, name->slot);', 'return true;'),
+     ('src/lock/claim_put.c', 'return lw__node_is_bound(node, claim->name->slot);',
+      'return true;'),
      ('src/redis/subscription.c',
       'lw__session_fail(&s->session, "it is at another server than the commands");\n'
       '    if (s->astray < s->commands_too)', 'if (true)')),
@@ -194,12 +196,16 @@ CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
     ('a redirection is not followed',
      ('src/redis/node_send.c', 'if (!r->heard && is_redirect(', 'if (false && is_redirect(')),
     ('the map is not asked for again',
-     ('src/redis/cluster.c', 'if (!cluster->survey.open &&',
-      'if (!cluster->known && !cluster->survey.open &&')),
-    ('names stay where they led first', ('src/lock/client.c', 'lw__turns_lead_all(arg);', '(void)arg;')),
+     ('src/redis/cluster.c', 'if (cluster->survey.open) {',
+      'if (cluster->known) {\n        return;\n    }\n    if (cluster->survey.open) {')),
+    ('names stay where they led first',
+     ('src/lock/client.c', 'lw__turns_lead_all(arg);', '(void)arg;')),
+    ('who waits stays in the queue of the old node',
+     ('src/lock/turns_events.c', "else coming up has them ask */\n        ask_all_of(name, true);",
+      "else coming up has them ask */\n        (void)name;")),
     ('what keeps a hold or lets it go is sent to the old node alone',
-     ('src/redis/node_send.c', 'if (!node->options.clustered || command->type->stays) {',
-      'if (!node->options.clustered || command->type->order == LW__ORDER_KEEP) {')),
+     ('src/redis/node_send.c', 'if (command->type->stays) {',
+      'if (command->type->stays || command->type->order == LW__ORDER_KEEP) {')),
     ('ASK is followed without ASKING',
      ('src/redis/node_send.c', 'if (command->request.asking) {', 'if (false) {')),
     ('numbers are those of another slot',
@@ -209,19 +215,27 @@ CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
      ('src/redis/node_fence.c', 'if (node->options.clustered) {\n        lw__encode_fence_seed(',
       'if (false) {\n        lw__encode_fence_seed(')),
     ('a number is drawn before its SET was done',
-     ('src/lock/claim_step.c', 'if (!lw__claim_moving_ask(claim, set_error)) {',
-      'extern int64_t lw__early;\n        lw__early = number;\n'
-      '        if (!lw__claim_moving_ask(claim, set_error)) {'),
-     ('src/lock/claim_moving.c', 'static bool set_answered(', 'int64_t lw__early;\nstatic bool set_answered('),
-     ('src/lock/claim_moving.c', '} else if (!lw__terms_wants_fence(claim)) {',
-      '} else if (lw__early >= LW__FENCE_MIN) {\n        claim->numbers = 1;\n'
-      '        lw__claim_granted(claim, (uint64_t)lw__early, command->request.sent_us);\n'
+     ('src/lock/claim_step.c', 'if (!asks_by_key(claim, set_error)) {',
+      'extern uint64_t lw__early;\n        lw__early = number;\n'
+      '        if (!asks_by_key(claim, set_error)) {'),
+     ('src/lock/claim_moving.c', 'static void has_name(struct',
+      'uint64_t lw__early;\nstatic void has_name(struct'),
+     ('src/lock/claim_moving.c', 'if (!lw__terms_wants_fence(claim)) {',
+      'if (lw__early > 0) {\n        claim->numbers = 1;\n'
+      '        lw__claim_granted(claim, lw__early, sent_us);\n'
       '    } else if (!lw__terms_wants_fence(claim)) {')),
     ('a message of any node is believed',
      ('src/lock/inbox.c', "return lw__node_is_bound(name->node, name->slot) && *m->server &&\n"
       "           strcmp(m->server, lw__node_server(name->node)) == 0;", "return *m->server != 0;")),
     ('who does not listen at its node queues there',
-     ('src/lock/claim_put.c', 'return lw__node_is_bound(name->node, name->slot);', 'return true;')),
+     ('src/lock/claim_put.c', 'return lw__node_is_bound(node, claim->name->slot);',
+      'return true;')),
+    ('whose clock it was says where the name leads now',
+     ('src/lock/hints.c', 'lw__node_connection(lw__node_of(&claim->command))',
+      'lw__node_connection(claim->name->node)')),
+    ('whose name it is already is not asked',
+     ('src/lock/claim_moving.c', 'if (!claim->machine.in_redis || !say(claim, &own_type)) {',
+      'if (&own_type != NULL) {')),
     ('a script uses a key that it was not given',
      ('scripts/mutex_drop.lua', "return redis.call('DEL', KEYS[1])",
       "return redis.call('DEL', KEYS[1], KEYS[1] .. '{' .. KEYS[1] .. '}')")),
@@ -249,6 +263,26 @@ def first_failure(sim, seeds, words=()):
     return found and (int(found[1]), found[2])
 
 
+def find(tree, file, old):
+    """The file's text, in which `old` stands once."""
+    text = (tree / file).read_text()
+    if text.count(old) != 1:
+        raise RuntimeError(f'{file} has its text {text.count(old)} times')
+    return text
+
+
+def check(tree):
+    bad = 0
+    for what, *edits in MUTATIONS + CLUSTER_MUTATIONS:
+        for file, old, _ in edits:
+            try:
+                find(tree, file, old)
+            except (RuntimeError, OSError) as error:
+                print(f'{what}: {error}')
+                bad += 1
+    sys.exit(bad > 0)
+
+
 class Worker:
     """A copy of the tree with a build of its own."""
 
@@ -267,11 +301,8 @@ class Worker:
         return first_failure(self.build / 'test/sim/sim', seeds, words)
 
     def edit(self, file, old, new):
-        path = self.tree / file
-        text = path.read_text()
-        if text.count(old) != 1:
-            raise RuntimeError(f'{file} has its text {text.count(old)} times')
-        path.write_text(text.replace(old, new))
+        text = find(self.tree, file, old)
+        (self.tree / file).write_text(text.replace(old, new))
 
     def seeds_to_catch(self, edits, seeds, words):
         kept = {file: (self.tree / file).read_text() for file, _, _ in edits}
@@ -317,8 +348,11 @@ def main():
     parser.add_argument('--seeds', type=int, default=4000)
     parser.add_argument('--jobs', type=int, default=os.cpu_count())
     parser.add_argument('--only', default='')
+    parser.add_argument('--check', action='store_true')
     parser.add_argument('source', type=pathlib.Path)
     options = parser.parse_args()
+    if options.check:
+        check(options.source)
     todo, failures = queue.Queue(), []
     for mutations, words in (MUTATIONS, ()), (CLUSTER_MUTATIONS, ('--cluster',)):
         for mutation in mutations:
