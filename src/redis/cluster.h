@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A cluster: which node has which slot, and a node for each master that is in use. Owns
- * the nodes. Must not know who is led where, nor what is sent. Happy path:
+/* A cluster: which node has which slot, and what of that has changed. Owns the map. Must
+ * not know who is led where, nor what is sent. Happy path:
  * lw__cluster_new, the map, `link`; lw__cluster_at, `up` of that node. */
 #ifndef LW_CLUSTER_H
 #define LW_CLUSTER_H

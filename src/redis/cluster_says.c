@@ -4,7 +4,6 @@
  * and whatever else a node tells of itself, are skipped. */
 #include "redis/cluster_says.h"
 
-#include "base/address.h"
 #include "base/told.h"
 #include "redis/reply.h"
 #include "redis/slot.h"
@@ -35,23 +34,6 @@ __attribute__((format(printf, 2, 3))) static bool wrong(char *why, const char *f
 
 /* ---- places ---- */
 
-/* What a name may consist of, or an address with such a zone. Over TLS a name that begins
- * with a dot would stand for any name below it. */
-static bool take_host(const char *text, size_t length, char ret[LW__HOST_SIZE])
-{
-    static const char legal[] = "%:abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                "0123456789-._";
-    struct lw__address address;
-
-    if (length >= LW__HOST_SIZE || (length > 0 && *text == '.')) {
-        return false;
-    }
-    memcpy(ret, text, length);
-    ret[length] = '\0';
-    return strspn(ret, legal) == length &&
-           (strpbrk(ret, "%:") == NULL || lw__address_parse(ret, &address));
-}
-
 static bool is_unknown(const char *host, size_t length)
 {
     return length == 1 && *host == '?';
@@ -71,7 +53,7 @@ static void take_address(const struct lw__reply *node, struct lw__place *ret)
 
         if (strcmp(lw__reply_text(lw__reply_at(more, i), NULL), "ip") == 0 &&
             lw__reply_type(value) == LW__REPLY_STRING &&
-            take_host(text, length, ret->host)) {
+            lw__place_take_host(text, length, ret->host)) {
             return;
         }
     }
@@ -144,7 +126,7 @@ static bool take_master(const struct lw__reply *node, size_t range, struct lw__p
         lw__reply_type(host) != LW__REPLY_NIL) {
         return wrong(why, "range %zu: its master has no host", range);
     }
-    if (!take_host(text, length, ret->host)) {
+    if (!lw__place_take_host(text, length, ret->host)) {
         lw__told(text, shown, sizeof(shown));
         return wrong(why, "range %zu: the host of its master is \"%s\"", range, shown);
     }
@@ -256,7 +238,7 @@ static bool take_place(const char *text, const char *end, struct lw__place *ret)
         *ret = (struct lw__place){.port = 0};
         return port >= 0;
     }
-    return port >= 0 && take_host(text, (size_t)(colon - text), ret->host);
+    return port >= 0 && lw__place_take_host(text, (size_t)(colon - text), ret->host);
 }
 
 bool lw__cluster_says_redirect(const char *text, size_t length, struct lw__redirect *ret)

@@ -9,10 +9,7 @@
  * or no port for connections of this kind */
 #ifndef LW_CLUSTER_SAYS_H
 #define LW_CLUSTER_SAYS_H
-#include "redis/sentinel_says.h"
-
-#include <stdbool.h>
-#include <stddef.h>
+#include "redis/place.h"
 
 struct lw__reply;
 
