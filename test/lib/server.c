@@ -148,6 +148,9 @@ void server_run(struct server *server, const char *args)
 {
     size_t count = 0;
 
+    /* Any other of this machine's addresses may have a connection from the same port. */
+    server->args[count++] = "--bind";
+    server->args[count++] = "127.0.0.1";
     (void)snprintf(server->words, sizeof(server->words), "%s", args != NULL ? args : "");
     for (char *rest = server->words, *word;
          (word = strtok_r(rest, " ", &rest)) != NULL;) {

@@ -41,8 +41,8 @@ void server_absent(struct server *server);
 void server_run(struct server *server, const char *args);
 void server_stop(struct server *server);
 
-/* One of 127.0.0.1, which is nobody else's until the test ends; whoever listens there says
- * SO_REUSEADDR, as redis-server does. */
+/* One of 127.0.0.1, which is nobody else's until the test ends; whoever listens there
+ * says SO_REUSEADDR, as redis-server does. */
 int server_free_port(void);
 /* This port of 127.0.0.1, or any (0), which nobody else is given while the descriptor
  * returned is open, but where a server may listen; -1: somebody else has it. */

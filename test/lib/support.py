@@ -56,8 +56,8 @@ class Redis:
         if not program:
             raise unittest.SkipTest("no redis-server")
         self.process = subprocess.Popen(
-            [program, "--port", "0", "--unixsocket", self.socket, "--save", "",
-             "--dir", self.folder, *more],
+            [program, "--port", "0", "--bind", "127.0.0.1", "--unixsocket", self.socket,
+             "--save", "", "--dir", self.folder, *more],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         until(self.answers, "redis-server answers")
 

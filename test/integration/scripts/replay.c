@@ -22,7 +22,7 @@
 
 enum { POOL = 44, HISTORY = 64, MUTEX_POOL = 24 };
 
-static long steps = 100000;
+static long steps = 50000;
 static uint64_t random_state;
 static int token_count;
 static struct call history[HISTORY];

@@ -43,6 +43,7 @@ static int begin_to_listen(void)
 {
     int port = server_free_port();
 
+    redis_ok("CONFIG SET bind %s", "127.0.0.1 -::1"); /* both are localhost */
     redis_ok("CONFIG SET tls-port %d", port);
     return port;
 }
