@@ -58,7 +58,7 @@ void lw__claim_put_try(struct lw__command *command, struct lw__buffer *out)
     bool fence = lw__terms_wants_fence(claim);
 
     claim->named = true;
-    claim->set_done = claim->set_answered = false;
+    claim->set_done = claim->set_answered = claim->set_failed = false;
     claim->numbers = fence ? 1 : 0;
     command->request.expected = fence ? 2 : 1;
     lw__encode_try(out, claim->name->text, &token, lw__claim_ask_lease_ms(claim));

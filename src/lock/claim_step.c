@@ -143,6 +143,21 @@ static bool asks_by_key(struct lw__claim *claim, const char *error)
     return claim->mode->by_key != NULL && claim->mode->by_key->ask(claim, error);
 }
 
+static void note_set_error(struct lw__claim *claim, const char *error)
+{
+    claim->set_failed = true;
+    lw__told(error, lw__node_first_error(lw__node_of(&claim->command)), LW__WHY);
+}
+
+static void tell_set_error(struct lw__claim *claim)
+{
+    const char *error = lw__node_first_error(lw__node_of(&claim->command));
+
+    if (!asks_by_key(claim, error)) {
+        lw__claim_server_error(claim, error);
+    }
+}
+
 /* Two replies, of SET and of INCR. An error of SET is told once both are in. */
 static bool try_answered(struct lw__command *command, const struct lw__reply *reply)
 {
@@ -151,15 +166,13 @@ static bool try_answered(struct lw__command *command, const struct lw__reply *re
     uint64_t number = 0;
     struct lw_client *client = claim->client;
     struct lw__name *name;
-    char *set_error = lw__node_first_error(lw__node_of(command));
 
     if (!claim->set_answered) {
         claim->set_answered = true;
         claim->set_done = type == LW__REPLY_STATUS &&
                           strcmp(lw__reply_text(reply, NULL), "OK") == 0;
-        set_error[0] = '\0';
         if (type == LW__REPLY_ERROR) {
-            lw__told(lw__reply_text(reply, NULL), set_error, LW__WHY);
+            note_set_error(claim, lw__reply_text(reply, NULL));
         } else if (type == LW__REPLY_NIL) {
             claim->named = false; /* nothing of it is there, nor will be */
         } else if (!claim->set_done) {
@@ -172,10 +185,8 @@ static bool try_answered(struct lw__command *command, const struct lw__reply *re
         return false;
     }
     name = end_try(claim);
-    if (set_error[0] != '\0') {
-        if (!asks_by_key(claim, set_error)) {
-            lw__claim_server_error(claim, set_error);
-        }
+    if (claim->set_failed) {
+        tell_set_error(claim);
     } else {
         try_says(claim, number > 0 || claim->numbers == 0, number);
     }

@@ -136,7 +136,7 @@ struct lw__claim {
     bool trying : 1;        /* the plain try is in flight */
     bool tried : 1;         /* it was the last that was sent */
     enum lw__drop drop : 2; /* how its release without a look was sent */
-    bool set_answered : 1, set_done : 1; /* its SET */
+    bool set_answered : 1, set_done : 1, set_failed : 1; /* its SET */
     bool stranger_told : 1;
     bool open : 1;              /* turns.c's: further handles may join it */
     bool renewing_for_next : 1; /* turns*.c's: the next one wants a fresh lease */

@@ -83,4 +83,9 @@ void lw__node_settings_ask(struct lw__node *node);
 
 /* node_count.c: does the server of the command link have the connection that listens? */
 void lw__node_count(struct lw__node *node);
+
+/* node_redirect.c: whether a reply is of no meaning to its command, which another node is
+ * to be sent: `redirected` follows. Of a cluster's nodes alone. */
+bool lw__node_is_redirected(struct lw__node *node, struct lw__command *command,
+                            const struct lw__reply *reply);
 #endif

@@ -8,11 +8,9 @@
 #include "redis/node_inside.h"
 
 #include "base/owner.h"
-#include "base/told.h"
 #include "lockwire.h"
 #include "loop/defer.h"
 #include "redis/classify.h"
-#include "redis/cluster_says.h"
 #include "redis/link.h"
 #include "redis/reply.h"
 #include "redis/session.h"
@@ -104,7 +102,6 @@ static void send_now(struct lw__node *node, struct lw__command *command)
 
     lw__buffer_reset(out);
     command->request.expected = 1;
-    command->request.heard = false;
     if (command->request.asking) {
         put_asking(command, out);
     }
@@ -146,7 +143,8 @@ void lw__node_submit(struct lw__node *node, struct lw__command *command,
     command->request.type = &node->request_type;
     command->request.sent_us = 0;
     command->type = type;
-    command->request.note = command->request.redirected = command->request.asking = false;
+    command->request.note = command->request.heard = false;
+    command->request.redirected = command->request.asking = false;
     command->request.hops = 0;
     if (!has_room(node) ||
         (node->backlog.count > 0 && next_of(&node->backlog, type->order) != NULL)) {
@@ -160,7 +158,8 @@ void lw__node_take_over(struct lw__node *node, struct lw__command *command, bool
 {
     command->request.type = &node->request_type;
     command->request.sent_us = 0;
-    command->request.note = command->request.redirected = false;
+    command->request.note = command->request.heard = false;
+    command->request.redirected = false;
     command->request.asking = asking;
     command->request.hops++;
     push(&node->backlog, command, false); /* we may be within a reply */
@@ -171,14 +170,14 @@ void lw__node_take_over(struct lw__node *node, struct lw__command *command, bool
  * Said of the first of several replies it means no script: the command is not answered
  * yet. */
 static bool send_text_instead(struct lw__node *node, struct lw__command *command,
-                              const struct lw__reply *reply)
+                              const char *error)
 {
-    if (lw__reply_type(reply) != LW__REPLY_ERROR || lw__command_evals(command) ||
-        command->request.expected > 0 || command->type->once ||
-        lw__classify(lw__reply_text(reply, NULL)) != LW__ERR_NOSCRIPT) {
+    if (lw__command_evals(command) || command->request.expected > 0 ||
+        command->type->once || lw__classify(error) != LW__ERR_NOSCRIPT) {
         return false;
     }
     command->request.note = true;
+    command->request.heard = false;
     command->request.sent_us = 0;
     node->seed_known = false; /* it may have forgotten all of them */
     push(&node->backlog, command, true);
@@ -202,60 +201,6 @@ static void fail(struct lw__command *command, const char *why, bool sent)
     }
 }
 
-/* The answer to ASKING says nothing, but where that is refused: then the command was sent
- * on once more, or refused for that, which does not tell why. */
-static bool take_preface(struct lw__node *node, struct lw__command *command,
-                         const struct lw__reply *reply)
-{
-    if (!command->request.asking) {
-        return false;
-    }
-    if (command->request.expected > 0) {
-        lw__told(lw__reply_type(reply) == LW__REPLY_ERROR ? lw__reply_text(reply, NULL)
-                                                          : "",
-                 node->first_error, sizeof(node->first_error));
-        return true;
-    }
-    if (node->first_error[0] == '\0') {
-        return false;
-    }
-    lw__node_refuse(command, node->first_error);
-    return true;
-}
-
-/* A slot that is on its way has some keys there, and some here: of one key alone it can
- * be said where it would be. */
-static bool is_redirect(const struct lw__command *command, const struct lw__reply *reply,
-                        struct lw__redirect *ret)
-{
-    const char *text = lw__reply_text(reply, NULL);
-
-    return lw__reply_type(reply) == LW__REPLY_ERROR &&
-           lw__cluster_says_redirect(text, strlen(text), ret) &&
-           (!ret->ask || command->type->one_key);
-}
-
-/* The first of its replies decides: what comes behind it is of no meaning, and then it is
- * handed on as a whole. */
-static bool redirect(struct lw__node *node, struct lw__command *command,
-                     const struct lw__reply *reply)
-{
-    struct lw__request *r = &command->request;
-
-    if (command->type->stays) {
-        return false;
-    }
-    if (!r->heard && is_redirect(command, reply, &node->redirect)) {
-        r->redirected = true;
-    }
-    r->heard = true;
-    if (r->redirected && r->expected == 0) {
-        node->events->redirected(node->arg, node, command, &node->redirect);
-        return true;
-    }
-    return r->redirected;
-}
-
 /* The connection is of no use, or the map: nobody asks for an answer to tell so. */
 static void note_error(struct lw__node *node, const char *error)
 {
@@ -273,15 +218,16 @@ static void replied(struct lw__request *request, const struct lw__reply *reply)
     struct lw__node *node = lw__node_of(command);
 
     lw__node_make_room(node);
-    if (node->options.clustered &&
-        (take_preface(node, command, reply) || redirect(node, command, reply))) {
-        return;
-    }
-    if (send_text_instead(node, command, reply)) {
+    if (node->options.clustered && lw__node_is_redirected(node, command, reply)) {
         return;
     }
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        note_error(node, lw__reply_text(reply, NULL));
+        const char *error = lw__reply_text(reply, NULL);
+
+        if (send_text_instead(node, command, error)) {
+            return;
+        }
+        note_error(node, error);
     }
     if (!command->type->answer(command, reply)) {
         const char *why = "the server answered what no server can answer";
@@ -339,11 +285,6 @@ void lw__node_forget(struct lw__command *command)
     } else if (node->commands.link != NULL) {
         lw__link_forget(node->commands.link, &command->request);
     }
-}
-
-void lw__node_refuse(struct lw__command *command, const char *why)
-{
-    fail(command, why, false);
 }
 
 bool lw__node_has_room(const struct lw__node *node)

@@ -194,7 +194,7 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
 
 CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
     ('a redirection is not followed',
-     ('src/redis/node_send.c', 'if (!r->heard && is_redirect(', 'if (false && is_redirect(')),
+     ('src/redis/node_redirect.c', 'if (!r->heard && is_redirect(', 'if (false && is_redirect(')),
     ('the map is not asked for again',
      ('src/redis/cluster.c', 'if (cluster->survey.open) {',
       'if (cluster->known) {\n        return;\n    }\n    if (cluster->survey.open) {')),
@@ -204,7 +204,7 @@ CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
      ('src/lock/turns_events.c', "else coming up has them ask */\n        ask_all_of(name, true);",
       "else coming up has them ask */\n        (void)name;")),
     ('what keeps a hold or lets it go is sent to the old node alone',
-     ('src/redis/node_send.c', 'if (command->type->stays) {',
+     ('src/redis/node_redirect.c', 'if (command->type->stays) {',
       'if (command->type->stays || command->type->order == LW__ORDER_KEEP) {')),
     ('ASK is followed without ASKING',
      ('src/redis/node_send.c', 'if (command->request.asking) {', 'if (false) {')),
@@ -215,9 +215,9 @@ CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
      ('src/redis/node_fence.c', 'if (node->options.clustered) {\n        lw__encode_fence_seed(',
       'if (false) {\n        lw__encode_fence_seed(')),
     ('a number is drawn before its SET was done',
-     ('src/lock/claim_step.c', 'if (!asks_by_key(claim, set_error)) {',
-      'extern uint64_t lw__early;\n        lw__early = number;\n'
-      '        if (!asks_by_key(claim, set_error)) {'),
+     ('src/lock/claim_step.c', '        tell_set_error(claim);\n',
+      '        extern uint64_t lw__early;\n        lw__early = number;\n'
+      '        tell_set_error(claim);\n'),
      ('src/lock/claim_moving.c', 'static void has_name(struct',
       'uint64_t lw__early;\nstatic void has_name(struct'),
      ('src/lock/claim_moving.c', 'if (!lw__terms_wants_fence(claim)) {',
