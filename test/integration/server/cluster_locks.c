@@ -10,6 +10,7 @@
 #include "inspect/scene.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- lives ---- */
@@ -422,6 +423,46 @@ static void who_closes_lets_go_on_its_way(void **state)
     }
 }
 
+static long long sets_so_far(void)
+{
+    const char *calls = strstr(redis_text("INFO commandstats"), "cmdstat_set:calls=");
+
+    return calls != NULL ? atoll(strchr(calls, '=') + 1) : 0;
+}
+
+/* With such a margin it does not trust the message but asks; and the queue has gone with
+ * it, so that its key is not there: by three keys it is answered TRYAGAIN. That the name
+ * is its own already it finds out all the same, and does not wait for its own claim to
+ * end. */
+static void who_was_handed_the_last_place_takes_it(void **state)
+{
+    struct hold *A, *B;
+    int slot, to;
+    long long sets;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    A = hold_of(client("a"), "A", name_at(0, 0), &kinds[0], 0);
+    slot = slot_of(A);
+    to = another(A);
+    B = ask_with(client("b"), "B", lw_lock_name(A->lock),
+                 asking(.wait_ms = -1, .lease_ms = 10000, .margin_ms = 2500));
+    cluster_ask_owner(slot);
+    UNTIL(redis_int("ZCARD lockwire:2:queue:{%s}", lw_lock_name(A->lock)) == 1);
+    cluster_begin(slot, to);
+    sets = sets_so_far();
+    let_go(A);
+    UNTIL(A->released != PENDING && B->result != PENDING);
+    assert_int_equal(A->released, LW_OK);
+    assert_int_equal(B->result, LW_OK);
+    assert_in_range(sets_so_far() - sets, 1, 6); /* two of these are its numbers */
+    assert_true(B->fence > A->fence);
+    drop(A);
+    cluster_carry(slot, to, -1);
+    cluster_end(slot, to);
+    end(B);
+}
+
 /* The last one of those that one grant serves lets go and asks in one command. */
 static void turns_are_taken_on_its_way(void **state)
 {
@@ -471,6 +512,7 @@ int main(void)
         STAGE_TEST(what_has_moved_as_a_whole_is_followed),
         STAGE_TEST(what_moves_is_renewed_and_released),
         STAGE_TEST(many_names_on_their_way_are_renewed),
+        STAGE_TEST(who_was_handed_the_last_place_takes_it),
         STAGE_TEST(turns_are_taken_on_its_way),
         STAGE_TEST(who_closes_lets_go_on_its_way),
     };
