@@ -216,6 +216,9 @@ static void leave(unsigned node, unsigned heir)
     for (unsigned slot = 0; slot < MODEL_SLOTS; slot++) {
         if (now->owners[slot] == node) {
             now->owners[slot] = (unsigned char)heir;
+            /* it may not have heard that it was rid of it */
+            nodes[heir].map.gives_to[slot] = MODEL_NOBODY;
+            nodes[heir].map.gets_from[slot] = MODEL_NOBODY;
         }
     }
     nodes_know(heir);
