@@ -238,34 +238,6 @@ static void thaw(int round)
     }
 }
 
-static void with_replicas_that_can_be_cut(void)
-{
-    cluster_set(MASTERS, MASTERS, cluster_can_be_cut());
-    slot = cluster_slot(NAME);
-    campaign_url = cluster_url();
-}
-
-/* Until it gives up it goes on to take writes. */
-static void cut_off(int round)
-{
-    int64_t cut_ms;
-
-    (void)round;
-    begin();
-    cut_ms = now_ms();
-    cluster_cut_off(old);
-    cluster_promoted(partner(old));
-    tell_outage(cut_ms, "the master was cut off");
-}
-
-static void hear(int round)
-{
-    (void)round;
-    cluster_hear(old);
-    cluster_stand();
-    campaign_lost(struck_us);
-}
-
 /* Whoever waits is served, however long that takes. */
 #define CLUSTER .check = cluster_check, .wishes = {.wait_ms = STAGE_WAIT_MS}
 
@@ -284,8 +256,6 @@ CAMPAIGN(master_killed, .scene = with_replicas, .strike = kill_master, .mend = c
          CLUSTER)
 CAMPAIGN(master_stopped_that_thaws, .scene = with_replicas, .strike = stop_master,
          .mend = thaw, CLUSTER)
-CAMPAIGN(master_cut_off_from_the_others, .scene = with_replicas_that_can_be_cut,
-         .strike = cut_off, .mend = hear, CLUSTER)
 
 int main(int argc, char **argv)
 {
@@ -299,7 +269,6 @@ int main(int argc, char **argv)
         PLAY_OURS(campaign_master_taken_over),
         PLAY_OURS(campaign_master_killed),
         PLAY_OURS(campaign_master_stopped_that_thaws),
-        PLAY_OURS(campaign_master_cut_off_from_the_others),
     };
 
     (void)argc;

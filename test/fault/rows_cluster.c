@@ -20,7 +20,7 @@ static int slot, home;
 
 static void masters(int replicas)
 {
-    cluster_set(MASTERS, replicas, cluster_can_be_cut());
+    cluster_set(MASTERS, replicas, "");
     slot = cluster_slot("x");
     home = cluster_owner(slot);
     cluster_ask_owner(slot);
@@ -251,15 +251,6 @@ static void stop_it(void)
     cluster_ask_owner(slot);
 }
 
-/* The others have not heard of it, nor it of them, which clients do not see at once. */
-static void cut_it_off(void)
-{
-    replicate();
-    cluster_cut_off(home);
-    cluster_promoted(replica());
-    cluster_ask_owner(slot);
-}
-
 static void in_order(void)
 {
     fail_over("");
@@ -362,7 +353,6 @@ REPLACED(master_replaced_by_force, by_force)
 REPLACED(master_taken_over, taken_over)
 REPLACED(master_killed, kill_it)
 REPLACED(master_stopped_that_thaws, stop_it)
-REPLACED(master_cut_off_from_the_others, cut_it_off)
 
 /* Said to one that is dead, said again to the next one. */
 CELL(master_killed__release_on_its_way_OK)
@@ -514,7 +504,6 @@ int main(int argc, char **argv)
         PLAY_REPLACED(master_taken_over),
         PLAY_REPLACED(master_killed),
         PLAY_REPLACED(master_stopped_that_thaws),
-        PLAY_REPLACED(master_cut_off_from_the_others),
         PLAY_OURS(master_killed__release_on_its_way_OK),
         PLAY_OURS(cluster_down__owner_O1),
         PLAY_OURS(cluster_down__waiter_W2),

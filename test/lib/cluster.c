@@ -29,7 +29,6 @@ struct node {
     struct server server;
     int port, keepers[2]; /* sockets that keep both ports for us */
     bool known;           /* to the others: not forgotten */
-    bool cut_off;         /* from them */
     char id[41], address[32];
 };
 
@@ -109,8 +108,7 @@ static bool answers(int node)
 {
     const struct server *server = &cluster.nodes[node].server;
 
-    return cluster.nodes[node].known && server->running && !server->paused &&
-           !cluster.nodes[node].cut_off;
+    return cluster.nodes[node].known && server->running && !server->paused;
 }
 
 /* The next one that can be asked, from this one on; cluster.count: none. */
@@ -521,37 +519,6 @@ void cluster_promoted(int node)
         }
     }
     note_ranges();
-}
-
-static bool drop_packets(int node, const char *kind)
-{
-    redisReply *reply =
-        server_try(cluster_server(node), "DEBUG DROP-CLUSTER-PACKET-FILTER %s", kind);
-    bool good = reply->type != REDIS_REPLY_ERROR;
-
-    freeReplyObject(reply);
-    return good;
-}
-
-void cluster_cut_off(int node)
-{
-    if (!drop_packets(node, "-2")) { /* all of them */
-        skip();
-    }
-    cluster.nodes[node].cut_off = true;
-}
-
-void cluster_hear(int node)
-{
-    if (!drop_packets(node, "-1")) {
-        stage_fail("node %d goes on to hear nobody", node);
-    }
-    cluster.nodes[node].cut_off = false;
-}
-
-const char *cluster_can_be_cut(void)
-{
-    return redis_info("redis_version") < 7 ? "" : "--enable-debug-command local";
 }
 
 /* ---- the start ---- */

@@ -86,11 +86,6 @@ bool cluster_move_whole(int slot, int to);
 void cluster_fail_over(int replica, const char *how);
 /* Until all that run take this node for a master, and the cluster for well. */
 void cluster_promoted(int node);
-/* It hears no other node, and so answers none, until it hears them again: the others take
- * it for dead, clients do not. Before Redis 7.0 no server can: the test is skipped. */
-void cluster_cut_off(int node);
-void cluster_hear(int node);
-const char *cluster_can_be_cut(void); /* the `args` for that, where it can */
 /* An empty master more, known to all; its number. */
 int cluster_add(void);
 /* All others forget one that has no slots; it ends. */
