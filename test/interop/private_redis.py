@@ -145,5 +145,3 @@ class PrivateRedis:
 def clean_up_when_ended():
     """SIGTERM, as at a test's time limit, ends the program as ^C does: servers first."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-
-
