@@ -146,8 +146,7 @@ class Deployment:
         self.events = Events(self.sentinels)
 
     def _replica(self, port=None):
-        return Server(port=port, more=["--replicaof", "127.0.0.1", str(self.master.port),
-                                       "--repl-diskless-sync-delay", "0"])
+        return Server(port=port, more=self.master.as_replica())
 
     def __exit__(self, *_):
         if self.events:

@@ -3,8 +3,8 @@
 same time: when is each granted again, and what becomes of the lock that it holds? Owns what a
 client tells, and the arithmetic. Must not know who replaces the master, nor how.
 
-Happy path: rounds = [one(deployment, subjects, signal, lease_ms), ...]; table(rounds, kind),
-where `kind` is the deployment's class, which says what it tells of and when."""
+Happy path: found = rounds(deployment, subjects, signal, lease_ms, count); table(found, kind),
+where `kind` is the deployment's class, which says what is told of."""
 import contextlib
 import random
 import statistics
@@ -122,6 +122,14 @@ def one(deployment, subjects, signal, lease_ms):
             "clients": found}
 
 
+def rounds(deployment, subjects, signal, lease_ms, count):
+    found = []
+    for at in range(count):
+        found.append(one(deployment, subjects, signal, lease_ms))
+        print("%d of %d: %s" % (at + 1, count, short(found[-1])), flush=True)
+    return found
+
+
 def _of(values, scale, shown):
     """Median and range."""
     if not values:
@@ -137,11 +145,11 @@ def _kept(found):
     return "%d of %d" % (sum(known), len(known)) if known else "does not renew"
 
 
-def _client_line(rounds, label, switch):
-    found = [one["clients"][label] for one in rounds]
-    granted = [one["clients"][label] for one in rounds if "grant_ms" in one["clients"][label]]
+def _client_line(deaths, label, switch):
+    found = [one["clients"][label] for one in deaths]
+    granted = [one["clients"][label] for one in deaths if "grant_ms" in one["clients"][label]]
     after = [one["clients"][label]["grant_ms"] - one["events"][switch]
-             for one in rounds if "grant_ms" in one["clients"][label]]
+             for one in deaths if "grant_ms" in one["clients"][label]]
     cells = [label, _of([one["grant_ms"] for one in granted], 1000, "%.2f"),
              _of(after, 1, "%.0f"), _of([one["failed"] for one in granted], 1, "%.0f"),
              _kept(found)]
@@ -150,18 +158,18 @@ def _client_line(rounds, label, switch):
     return "| %s |" % " | ".join(cells)
 
 
-def table(rounds, kind):
+def table(deaths, kind):
     """Markdown; medians, and from the least to the most."""
     lines = ["| | after the master's death, s | after %s, ms | calls that failed | lock kept |"
              % kind.SWITCH_IS, "|---|---:|---:|---:|---:|"]
     for name, what in kind.EVENTS.items():
-        values = [one["events"][name] for one in rounds]
+        values = [one["events"][name] for one in deaths]
         lines.append("| %s | %s | | | |" % (what, _of(values, 1000, "%.2f")))
-    return lines + [_client_line(rounds, label, kind.SWITCH) for label in rounds[0]["clients"]]
+    return lines + [_client_line(deaths, label, kind.SWITCH) for label in deaths[0]["clients"]]
 
 
-def versions(rounds):
-    return sorted({one["version"] for found in rounds for one in found["clients"].values()
+def versions(deaths):
+    return sorted({one["version"] for found in deaths for one in found["clients"].values()
                    if one.get("version")})
 
 

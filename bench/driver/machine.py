@@ -60,3 +60,10 @@ def describe():
         "go": _said("go", "version"), "java": _said("javac", "-version"),
         "rust": _said("rustc", "--version"),
     }
+
+
+def line(facts, server):
+    """What describe() found, in short."""
+    return "%s, %d cores of %s, %s, commit %s%s, hiredis %s" % (
+        facts["date"], facts["cores"], facts["cpu"], server, facts["commit"],
+        " with changes" if facts["changed"] else "", facts["hiredis"])

@@ -123,6 +123,14 @@ def knowing(options, kind):
     return found
 
 
+def store(options, name, result):
+    """Beside those of bench/run."""
+    path = os.path.join(options.build, "results", name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as file:
+        json.dump(result, file, indent=1)
+
+
 def setup():
     """What is missing is installed, where the machine allows it; else it will be said what
     could not be measured."""
