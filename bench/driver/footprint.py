@@ -1,2 +1,119 @@
-def run(*a): return []
-def table(a): return []
+# SPDX-License-Identifier: MIT
+"""What one client costs each server that it knows: connections, their memory there, and what
+else it leaves there. Owns the counting and the table. Must not know how the places are
+started.
+
+Happy path: found = run(options, subjects, places); table(found)"""
+import contextlib
+import time
+
+import places
+import server as servers
+from measure import END_LIMIT_S, NAME, READY_LIMIT_S, Process
+
+LOCKS = 1000
+LEASE_MS = 600000  # renewed later than that
+SETTLED_S = 2  # until it has all that it wants of connections, and all its waiters wait
+STATES = ["connected", "holds %d locks" % LOCKS, "%d wait"]
+
+
+class Count:
+    """Of one server: connections, bytes that these take, bytes in use."""
+
+    def __init__(self, ask):
+        theirs = [dict(word.split("=", 1) for word in line.split() if "=" in word)
+                  for line in ask("CLIENT", "LIST").splitlines()]
+        clients = [one for one in theirs if not set("SM") & set(one["flags"])]
+        self.figures = (len(clients), sum(int(one.get("tot-mem", 0)) for one in clients),
+                        int(servers.info(ask, "memory")["used_memory"]))
+
+    def __sub__(self, other):
+        return [mine - its for mine, its in zip(self.figures, other.figures)]
+
+
+class Place:
+    """`masters` and `replicas`: of each what asks it."""
+
+    def __init__(self, place, replicas):
+        self.url, self.masters, self.replicas = place.url, place.masters, replicas
+        place.empty()
+        self.before = self._counts()
+
+    def _counts(self):
+        return [[Count(ask) for ask in asked] for asked in (self.masters, self.replicas)]
+
+    def more(self):
+        """Of each server, masters first: what has come since."""
+        time.sleep(SETTLED_S)
+        return [[now - then for now, then in zip(*both)]
+                for both in zip(self._counts(), self.before)]
+
+
+@contextlib.contextmanager
+def _process(subject, workload, **options):
+    process = Process(subject.argv(workload, lease_ms=LEASE_MS, **options))
+    try:
+        process.line(READY_LIMIT_S, "ready")
+        yield process
+    finally:
+        process.end()
+
+
+def _holding(subject, place, replicas):
+    at = Place(place, replicas)
+    with _process(subject, "H", url=at.url, name=NAME, slots=LOCKS) as process:
+        connected = at.more()
+        process.go()
+        process.line(READY_LIMIT_S, "held")
+        return [connected, at.more()]
+
+
+def _waiting(subject, place, replicas, waiters):
+    """For a lock that another client has."""
+    name = NAME + places.TAG
+    place.empty()
+    with _process(subject, "X", url=place.url, name=name) as holder:
+        holder.go()
+        holder.line(READY_LIMIT_S, "granted_us")
+        at = Place(place, replicas)
+        with _process(subject, "L", url=at.url, name=name, slots=waiters,
+                      seconds=SETTLED_S + END_LIMIT_S) as process:
+            process.go()
+            return at.more()
+
+
+def _of(options, subject, place, replicas):
+    states = _holding(subject, place, replicas)
+    states.append(_waiting(subject, place, replicas, options.waiters))
+    return dict(zip([*STATES[:2], STATES[2] % options.waiters], states))
+
+
+def run(options, subjects, where):
+    """By subject and place, by state: of masters and replicas what it costs each of them."""
+    chosen = [s for s in subjects if "F" in s.workloads and s.renews_at]
+    at = {place.label: place for place in where}
+    known = [(at[places.SERVER], []), (at[places.ALL], where.cluster.replicas)]
+    found = {}
+    for subject in chosen:
+        for place, replicas in known:
+            print("footprint: %s at %s" % (subject.label, place.label), flush=True)
+            found.setdefault(subject.label, {})[place.label] = _of(options, subject, place,
+                                                                   replicas)
+    return found
+
+
+def _cell(servers_, figure, scale):
+    return " / ".join("%.0f" % (one[figure] / scale) for one in servers_) or "-"
+
+
+def table(found):
+    """Markdown; a master beside the other, then their replicas."""
+    lines = ["| | connections at each master | at each replica | their memory there, KiB "
+             "| all memory at each master, KiB |", "|---|---:|---:|---:|---:|"]
+    for subject, by_place in found.items():
+        for place, states in by_place.items():
+            for state, (masters, replicas) in states.items():
+                lines.append("| %s, %s: %s | %s | %s | %s | %s |" % (
+                    subject, place, state, _cell(masters, 0, 1), _cell(replicas, 0, 1),
+                    _cell(masters, 1, 1024), _cell(masters, 2, 1024)))
+    return lines
