@@ -58,7 +58,7 @@ class Deaths:
     EVENTS = {"fail": "the first node calls it down (`fail`)",
               "switch": "its replica answers as the master",
               "known": "the last node knows"}
-    SWITCH, SWITCH_IS = "switch", "its replica's"
+    SWITCH, SWITCH_IS = "switch", "the replica answers as the master"
     tag = "{bench}"  # of the names: all are in one slot
 
     def __init__(self, node_timeout_ms):

@@ -17,26 +17,37 @@ SETTLED_S = 2  # until it has all that it wants of connections, and all its wait
 STATES = ["connected", "holds %d locks" % LOCKS, "%d wait"]
 
 
+def connections(text):
+    """Of CLIENT LIST: what memory each client's takes, by its id. Left out are other servers,
+    and who asks, who comes by the unix socket."""
+    listed = [dict(word.split("=", 1) for word in line.split() if "=" in word)
+              for line in text.splitlines()]
+    return {one["id"]: int(one.get("tot-mem", 0)) for one in listed
+            if not set("SMU") & set(one["flags"])}
+
+
 class Count:
-    """Of one server: connections, bytes that these take, bytes in use."""
+    """Of one server: the connections, and the bytes in use."""
 
     def __init__(self, ask):
-        theirs = [dict(word.split("=", 1) for word in line.split() if "=" in word)
-                  for line in ask("CLIENT", "LIST").splitlines()]
-        clients = [one for one in theirs if not set("SM") & set(one["flags"])]
-        self.figures = (len(clients), sum(int(one.get("tot-mem", 0)) for one in clients),
-                        int(servers.info(ask, "memory")["used_memory"]))
+        self.connections = connections(ask("CLIENT", "LIST"))
+        memory = servers.info(ask, "memory")
+        # What is kept for replicas grows by whatever is written, up to its limit.
+        self.used = int(memory["used_memory"]) - int(memory.get(
+            "mem_total_replication_buffers", memory["mem_replication_backlog"]))
 
-    def __sub__(self, other):
-        return [mine - its for mine, its in zip(self.figures, other.figures)]
+    def since(self, then):
+        """How many connections are new, what they take, and how much more is in use."""
+        new = {who: bytes_ for who, bytes_ in self.connections.items()
+               if who not in then.connections}
+        return [len(new), sum(new.values()), self.used - then.used]
 
 
-class Place:
-    """`masters` and `replicas`: of each what asks it."""
+class Measured:
+    """A place; `masters` and `replicas`: of each what asks it."""
 
     def __init__(self, place, replicas):
         self.url, self.masters, self.replicas = place.url, place.masters, replicas
-        place.empty()
         self.before = self._counts()
 
     def _counts(self):
@@ -45,7 +56,7 @@ class Place:
     def more(self):
         """Of each server, masters first: what has come since."""
         time.sleep(SETTLED_S)
-        return [[now - then for now, then in zip(*both)]
+        return [[now.since(then) for now, then in zip(*both)]
                 for both in zip(self._counts(), self.before)]
 
 
@@ -60,7 +71,8 @@ def _process(subject, workload, **options):
 
 
 def _holding(subject, place, replicas):
-    at = Place(place, replicas)
+    place.empty()
+    at = Measured(place, replicas)
     with _process(subject, "H", url=at.url, name=NAME, slots=LOCKS) as process:
         connected = at.more()
         process.go()
@@ -75,7 +87,7 @@ def _waiting(subject, place, replicas, waiters):
     with _process(subject, "X", url=place.url, name=name) as holder:
         holder.go()
         holder.line(READY_LIMIT_S, "granted_us")
-        at = Place(place, replicas)
+        at = Measured(place, replicas)
         with _process(subject, "L", url=at.url, name=name, slots=waiters,
                       seconds=SETTLED_S + END_LIMIT_S) as process:
             process.go()

@@ -10,6 +10,7 @@ import places
 from summary import SHOWN, Summary
 
 SIZES = [1, 16, 256]
+PEERS_TIMES = 5  # as long: their first connections and compilers are slow
 OWN = ["lockwire default", "lockwire nofence", "lockwire noturns"]
 # heading, figure, what it is shown as
 FIGURES = {"U": [("pairs/s", "rate", "rate"),
@@ -27,7 +28,7 @@ def _plan(options, subjects):
     points = [("U", size, 1, options.seconds) for size in SIZES]
     points += [("L", options.waiters, 2, 3 * options.seconds), ("N", 2, 2, 3 * options.seconds)]
     return [cases.Case(what, what, size, processes=processes, seconds=seconds,
-                       repeats=options.rounds, peer_repeats=options.peer_rounds,
+                       peer_seconds=PEERS_TIMES * options.seconds, repeats=options.rounds, peer_repeats=options.peer_rounds,
                        subjects=[s for s in chosen if what in s.workloads])
             for what, size, processes, seconds in points]
 
