@@ -9,7 +9,7 @@ import time
 
 import places
 import server as servers
-from measure import END_LIMIT_S, NAME, READY_LIMIT_S, Process
+from measure import END_LIMIT_S, NAME, READY_LIMIT_S, Failed, Process
 
 LOCKS = 1000
 LEASE_MS = 600000  # renewed later than that
@@ -101,31 +101,33 @@ def _of(options, subject, place, replicas):
 
 
 def run(options, subjects, where):
-    """By subject and place, by state: of masters and replicas what it costs each of them."""
+    """Of each subject and place, by state: of masters and replicas what it costs each."""
     chosen = [s for s in subjects if "F" in s.workloads and s.renews_at]
     at = {place.label: place for place in where}
-    known = [(at[places.SERVER], []), (at[places.ALL], where.cluster.replicas)]
-    found = {}
+    found = []
     for subject in chosen:
-        for place, replicas in known:
-            print("footprint: %s at %s" % (subject.label, place.label), flush=True)
-            found.setdefault(subject.label, {})[place.label] = _of(options, subject, place,
-                                                                   replicas)
+        for label, replicas in ((places.SERVER, []), (places.ALL, where.cluster.replicas)):
+            print("footprint: %s, %s" % (subject.label, label), flush=True)
+            found.append({"subject": subject.label, "place": label})
+            try:
+                found[-1]["states"] = _of(options, subject, at[label], replicas)
+            except Failed as error:
+                found[-1]["error"] = str(error)
     return found
 
 
-def _cell(servers_, figure, scale):
-    return " / ".join("%.0f" % (one[figure] / scale) for one in servers_) or "-"
+def _cell(each, figure, scale):
+    return " / ".join("%.0f" % (one[figure] / scale) for one in each) or "-"
 
 
 def table(found):
     """Markdown; a master beside the other, then their replicas."""
     lines = ["| | connections at each master | at each replica | their memory there, KiB "
              "| all memory at each master, KiB |", "|---|---:|---:|---:|---:|"]
-    for subject, by_place in found.items():
-        for place, states in by_place.items():
-            for state, (masters, replicas) in states.items():
-                lines.append("| %s, %s: %s | %s | %s | %s | %s |" % (
-                    subject, place, state, _cell(masters, 0, 1), _cell(replicas, 0, 1),
-                    _cell(masters, 1, 1024), _cell(masters, 2, 1024)))
-    return lines
+    for one in found:
+        for state, (masters, replicas) in one.get("states", {}).items():
+            lines.append("| %s, %s: %s | %s | %s | %s | %s |" % (
+                one["subject"], one["place"], state, _cell(masters, 0, 1),
+                _cell(replicas, 0, 1), _cell(masters, 1, 1024), _cell(masters, 2, 1024)))
+    return lines + ["%s, %s: %s" % (one["subject"], one["place"], one["error"])
+                    for one in found if "error" in one]

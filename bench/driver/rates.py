@@ -18,17 +18,19 @@ FIGURES = {"U": [("pairs/s", "rate", "rate"),
                  ("the masters' CPU a pair, us", "server_cpu_us", "us")],
            "L": [("hand-overs/s", "changes", "rate"), ("longest wait, ms", "longest_us", "ms")],
            "N": [("from a release to the next grant, us, p50", "notify_p50_us", "us"),
-                 ("p99", "notify_p99_us", "us")]}
+                 ("the same, p99", "notify_p99_us", "us")]}
 ALONE = [places.SERVER, places.REPLICATED]
 
 
 def _plan(options, subjects):
     chosen = [s for s in subjects if s.label in OWN
               or s.family == "peer" and "F" in s.workloads]
+    long = 3 * options.seconds
     points = [("U", size, 1, options.seconds) for size in SIZES]
-    points += [("L", options.waiters, 2, 3 * options.seconds), ("N", 2, 2, 3 * options.seconds)]
+    points += [("L", options.waiters, 2, long), ("N", 2, 2, long)]
     return [cases.Case(what, what, size, processes=processes, seconds=seconds,
-                       peer_seconds=PEERS_TIMES * options.seconds, repeats=options.rounds, peer_repeats=options.peer_rounds,
+                       peer_seconds=PEERS_TIMES * options.seconds, repeats=options.rounds,
+                       peer_repeats=options.peer_rounds,
                        subjects=[s for s in chosen if what in s.workloads])
             for what, size, processes, seconds in points]
 
@@ -93,30 +95,32 @@ def _cells(view, key, subject, figure, shown):
 
 
 def _failed(rows):
-    return ["%s %s: %s of %s failed: %s" % (*key, len(failed), count, failed[0])
-            for key, failed, count in _failures(rows) if failed]
-
-
-def _failures(rows):
-    by_key = {}
+    by_point = {}
     for row in rows:
-        by_key.setdefault((row["section"], row["label"]), []).append(row.get("error"))
-    for key, errors in by_key.items():
-        yield key, [error for error in errors if error], len(errors)
+        by_point.setdefault((row["section"], row["label"]), []).append(row.get("error"))
+    for point, errors in by_point.items():
+        said = [error for error in errors if error]
+        if said:
+            yield "%s %s: %d of %d failed: %s" % (*point, len(said), len(errors), said[0])
+
+
+def _lines(view, key, subjects):
+    """Of one size of one workload."""
+    letter = "C" if key[0] == "U" else "W"
+    for heading, figure, shown in FIGURES[key[0]]:
+        for subject in subjects:
+            yield "| %s, %s=%d, %s | %s |" % (heading, letter, key[1], subject, " | ".join(
+                _cells(view, key, subject, figure, shown)))
 
 
 def table(rows):
     """Markdown; medians, +- half of the range; ratios are medians of each round's."""
     view = Summary(rows)
     lines = ["| | " + " | ".join((*ALONE, places.ONE, places.ALL))
-             + " | one master, of the server | of one with a replica |", "|---" + "|---:" * 6 + "|"]
-    for section, figures in FIGURES.items():
-        for heading, figure, shown in figures:
-            for key in view.keys(section):
-                letter = "C" if section == "U" else "W"
-                for subject in dict.fromkeys(row["subject"] for row in rows
-                                             if row["section"] == section):
-                    lines.append("| %s, %s=%d, %s | %s |" % (
-                        heading, letter, key[1], subject,
-                        " | ".join(_cells(view, key, subject, figure, shown))))
-    return lines + [""] + _failed(rows)
+             + " | one master, of the server | of one with a replica |",
+             "|---" + "|---:" * 6 + "|"]
+    for section in FIGURES:
+        subjects = dict.fromkeys(row["subject"] for row in rows if row["section"] == section)
+        for key in view.keys(section):
+            lines += _lines(view, key, subjects)
+    return [*lines, "", *_failed(rows)]
