@@ -64,6 +64,6 @@ def describe():
 
 def line(facts, server):
     """What describe() found, in short."""
-    return "%s, %d cores of %s, %s, commit %s%s, hiredis %s" % (
-        facts["date"], facts["cores"], facts["cpu"], server, facts["commit"],
-        " with changes" if facts["changed"] else "", facts["hiredis"])
+    return "%s, %d cores of %s, load %.1f at the start, %s, commit %s%s, hiredis %s" % (
+        facts["date"], facts["cores"], facts["cpu"], facts["load_at_start"], server,
+        facts["commit"], " with changes" if facts["changed"] else "", facts["hiredis"])
