@@ -3,8 +3,8 @@
 same time: when is each granted again, and what becomes of the lock that it holds? Owns what a
 client tells, and the arithmetic. Must not know who replaces the master, nor how.
 
-Happy path: found = rounds(deployment, subjects, signal, lease_ms, count); table(found, kind),
-where `kind` is the deployment's class, which says what is told of."""
+Happy path: found = list(rounds(deployment, subjects, signal, lease_ms, count)); table(found,
+kind), where `kind` is the deployment's class, which says what is told of."""
 import contextlib
 import random
 import statistics
@@ -123,11 +123,11 @@ def one(deployment, subjects, signal, lease_ms):
 
 
 def rounds(deployment, subjects, signal, lease_ms, count):
-    found = []
+    """Each as soon as it is over."""
     for at in range(count):
-        found.append(one(deployment, subjects, signal, lease_ms))
-        print("%d of %d: %s" % (at + 1, count, short(found[-1])), flush=True)
-    return found
+        found = one(deployment, subjects, signal, lease_ms)
+        print("%d of %d: %s" % (at + 1, count, short(found)), flush=True)
+        yield found
 
 
 def _of(values, scale, shown):
