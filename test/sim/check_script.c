@@ -248,6 +248,18 @@ static void check_frugality(void)
 
 static bool unserved[SERVERS][NAMES];
 
+/* A script that has the name alone serves nobody: the next one that may, does. */
+static void note_alone(const struct model_server *server,
+                       const struct model_script_run *run)
+{
+    char key[128];
+
+    look_copy(key, sizeof(key), run->keys[0]);
+    if (run->key_count == 1 && !begins(run->keys[0], "lockwire:")) {
+        unserved[servers_index(server)][name_index(key)] = true;
+    }
+}
+
 /* `unmarked`: it may leave a value without its mark; `excused`: or whoever is first
  * waiting. */
 static void check_keys_of(const struct model_server *server,
@@ -329,6 +341,7 @@ static void on_script(struct model_server *server, const struct model_script_run
     if (is_release(run)) {
         note_release(run->args[0], is_drop(run));
     }
+    note_alone(server, run);
     look_from(server);
     if (!only_reads(run)) {
         check_keys_of(server, run, failed || takes_no_writes(faults),
