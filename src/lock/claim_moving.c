@@ -35,7 +35,7 @@ static bool say(struct lw__claim *claim, const struct lw__command_type *type)
 
 static void put_number(struct lw__command *command, struct lw__buffer *out)
 {
-    lw__node_put_number(lw__node_of(command), lw__claim_of(command)->name->slot, out);
+    lw__node_put_number(command, lw__claim_of(command)->name->slot, out);
 }
 
 /* Without a number it is granted by a script, as soon as one is answered. */
@@ -48,19 +48,21 @@ static void number_unanswered(struct lw__command *command, const char *why, bool
 static bool number_answered(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__claim *claim = lw__claim_of(command);
-    struct lw__node *node = lw__node_of(command);
     struct lw__input input = {.event = LW__EV_NOT_GRANTED,
                               .sent_us = claim->asking.set_us,
                               .not_granted.set_done = true};
     uint64_t number;
 
-    if (!lw__node_number_told(node, reply, &number)) {
+    if (!lw__node_number_told(command, claim->name->slot, reply, &number)) {
         return false;
     }
     if (number > 0) {
         claim->numbers = 1;
         lw__claim_granted(claim, number, claim->asking.set_us);
-    } else {
+    } else if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        lw__claim_server_error(claim, lw__reply_text(reply, NULL));
+    } else if (!command->request.seeds ||
+               !lw__claim_without_number(claim, (uint64_t)lw__reply_integer(reply))) {
         lw__claim_step(claim, &input);
     }
     return true;

@@ -64,7 +64,7 @@ void lw__claim_put_try(struct lw__command *command, struct lw__buffer *out)
     lw__encode_try(out, claim->name->text, &token, lw__claim_ask_lease_ms(claim));
     command->request.second = (uint32_t)out->length;
     if (fence) {
-        lw__node_put_number(lw__node_of(command), claim->name->slot, out);
+        lw__node_put_number(command, claim->name->slot, out);
     }
 }
 

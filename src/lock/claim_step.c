@@ -181,7 +181,7 @@ static bool try_answered(struct lw__command *command, const struct lw__reply *re
         if (command->request.expected > 0) {
             return true;
         }
-    } else if (!lw__node_number_told(lw__node_of(command), reply, &number)) {
+    } else if (!lw__node_number_told(command, claim->name->slot, reply, &number)) {
         return false;
     }
     name = end_try(claim);
@@ -205,9 +205,7 @@ static void tell_of_stranger(struct lw__claim *claim, const char *type)
     claim->stranger_told = true;
 }
 
-/* The lock is ours; but the server lost its counter, and cannot begin another by its
- * clock. false: a script has a number, where one is wanted. */
-static bool granted_without_number(struct lw__claim *claim, uint64_t number)
+bool lw__claim_without_number(struct lw__claim *claim, uint64_t number)
 {
     struct lw__node *node = lw__node_of(&claim->command);
     const char *why;
@@ -288,7 +286,7 @@ static bool acquire_answered(struct lw__command *command, const struct lw__reply
     case LW__ANSWER_GRANTED:
         if (answer.fence < (uint64_t)LW__FENCE_MIN) {
             if (claim->numbers > 0) {
-                return granted_without_number(claim, answer.fence);
+                return lw__claim_without_number(claim, answer.fence);
             }
             answer.fence = 0;
         }

@@ -134,10 +134,14 @@ static void settle(struct lw__cluster *cluster)
 static void led(void *arg)
 {
     struct lw__cluster *cluster = arg;
+    int64_t needed_us;
 
     cluster->nowhere_wanted = false;
     cluster->events->led(cluster->arg);
-    lw__masters_let_go(&cluster->masters);
+    needed_us = lw__masters_let_go(&cluster->masters);
+    if (needed_us > 0) {
+        ask_by(cluster, needed_us);
+    }
     if (cluster->nowhere_wanted) {
         cluster->events->node.down(cluster->arg, cluster->nowhere);
     }

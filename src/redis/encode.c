@@ -334,11 +334,10 @@ void lw__encode_who_one(struct lw__buffer *out, const char *uuid)
     lw__format_put_client(out, uuid);
 }
 
-void lw__encode_fence_next(struct lw__buffer *out)
+void lw__encode_fence_next(struct lw__buffer *out, const char *fence)
 {
-    static const char incr[] = "*2\r\n$4\r\nINCR\r\n$14\r\n" LW__FENCE_KEY "\r\n";
-
-    lw__buffer_put(out, incr, sizeof(incr) - 1);
+    lw__buffer_put(out, "*2\r\n$4\r\nINCR\r\n", 14);
+    lw__resp_text(out, fence);
 }
 
 void lw__encode_fence_seed(struct lw__buffer *out, bool eval, const char *fence)

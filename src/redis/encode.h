@@ -91,7 +91,7 @@ void lw__encode_whoami(struct lw__buffer *out, const char *uuid, const char *tex
 void lw__encode_who(struct lw__buffer *out, size_t count, const char *const *uuids);
 void lw__encode_who_one(struct lw__buffer *out, const char *uuid);
 
-void lw__encode_fence_next(struct lw__buffer *out); /* INCR of the one server's counter */
+void lw__encode_fence_next(struct lw__buffer *out, const char *fence);
 void lw__encode_fence_seed(struct lw__buffer *out, bool eval, const char *fence);
 /* PEXPIRE: the counter lives on. */
 void lw__encode_fence_keep(struct lw__buffer *out, const char *fence);

@@ -154,22 +154,26 @@ static void drop(struct lw__masters *masters, size_t index)
     free(master);
 }
 
-void lw__masters_let_go(struct lw__masters *masters)
+int64_t lw__masters_let_go(struct lw__masters *masters)
 {
-    int64_t now_us = lw__now_us();
+    int64_t now_us = lw__now_us(), next_us = 0;
 
     for (size_t i = 1; i < masters->count; i++) {
         struct lw__masters_entry *master = masters->all[i];
 
-        if (master == NULL || master->listed || now_us < master->needed_us) {
+        if (master == NULL || master->listed) {
             continue;
         }
-        if (master->node == NULL || lw__node_is_idle(master->node)) {
+        if (now_us < master->needed_us) {
+            next_us = next_us == 0 || master->needed_us < next_us ? master->needed_us
+                                                                  : next_us;
+        } else if (master->node == NULL || lw__node_is_idle(master->node)) {
             drop(masters, i);
         } else {
             lw__node_distrust(master->node, "it has no slot of the cluster any more");
         }
     }
+    return next_us;
 }
 
 static bool is_up(const struct lw__masters_entry *master)

@@ -48,8 +48,9 @@ void lw__masters_need(struct lw__masters *masters, uint16_t index, int64_t until
 void lw__masters_doubt(struct lw__masters *masters, const struct lw__node *node,
                        int64_t until_us);
 /* Of who is not listed, at once, or with what is still in flight there: then it is down
- * first, and to be called once more. Never from within a node's events. */
-void lw__masters_let_go(struct lw__masters *masters);
+ * first, and to be called once more. Never from within a node's events. When the next
+ * one is not needed any more; 0: none is left. */
+int64_t lw__masters_let_go(struct lw__masters *masters);
 
 bool lw__masters_any_up(const struct lw__masters *masters);
 /* Is one lost that is in use, and may be replaced soon? Not one that comes up for the

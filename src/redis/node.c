@@ -78,7 +78,10 @@ static void shards_dropped(void *arg, unsigned slot)
 {
     struct lw__node *node = arg;
 
-    node->events->dropped(node->arg, node, slot);
+    have_one_server(node);
+    if (is_one_server(node)) { /* else it was another server that said so */
+        node->events->dropped(node->arg, node, slot);
+    }
 }
 
 static bool has_command(const struct lw__reply *abilities, size_t index)
@@ -135,7 +138,7 @@ static void commands_ready(void *arg)
                     (const char *[]){"COMMAND", "INFO", "DELIFEQ", "DELEX"});
     node->count_forbidden = false;
     lw__node_count(node); /* before `up`, which has everyone ask, and join */
-    node->seed_known = false;
+    lw__node_unseed(node);
     lw__node_seed(node);
     if (node->options.clustered) {
         lw__shards_permit(&node->shards);

@@ -98,11 +98,12 @@ const struct lw__unseeded *lw__node_unseeded(struct lw__node *node);
 /* Room for the error of a command's first reply until the second is read, which follows
  * it on the wire. */
 char *lw__node_first_error(struct lw__node *node); /* size LW__WHY */
-/* What draws a number in this slot, as one command; and its reply: 0 where that cannot be
- * used. false: no server can have answered that. */
-void lw__node_put_number(struct lw__node *node, unsigned slot, struct lw__buffer *out);
-bool lw__node_number_told(struct lw__node *node, const struct lw__reply *reply,
-                          uint64_t *ret);
+/* What draws a number in this slot, behind or as the command; and its reply: 0 where that
+ * cannot be used. false: no server can have answered that. */
+void lw__node_put_number(struct lw__command *command, unsigned slot,
+                         struct lw__buffer *out);
+bool lw__node_number_told(const struct lw__command *command, unsigned slot,
+                          const struct lw__reply *reply, uint64_t *ret);
 /* A script drew this number, 1 or more and below LW__FENCE_MIN: the counter was lost, and
  * the server's clock says no later time. A number of such a clock is not told: a counter
  * that is lost once more could not be known from it. */

@@ -7,13 +7,16 @@
  * lw__node_unseeded says why; whoever asks has it tried again.
  *
  * In a cluster there is a counter for each slot, and a slot may come back to a node, or a
- * node may be a replica for a while, without a connection that notices. So each number is
- * drawn by the same script, by the clock, and none is below one that was lost. */
+ * node may be a replica for a while, without a connection that notices. So a number is
+ * drawn by the same script, by the clock, and none is below one that was lost; INCR,
+ * which costs the server a tenth of that, is believed for so long after it as no node can
+ * have lost the counter and be its master again. */
 #include "redis/node_inside.h"
 
 #include "base/log.h"
 #include "base/owner.h"
 #include "base/told.h"
+#include "loop/now.h"
 #include "redis/classify.h"
 #include "redis/cluster_says.h"
 #include "redis/decode.h"
@@ -25,6 +28,8 @@
 #include <syslog.h>
 #include <time.h>
 
+#define SEEDED_US (100 * LW__MS)
+
 struct lw__site lw__node_site(struct lw__node *node, unsigned slot)
 {
     if (!node->options.clustered) {
@@ -34,17 +39,59 @@ struct lw__site lw__node_site(struct lw__node *node, unsigned slot)
     return (struct lw__site){node->fence, node->numbers};
 }
 
-void lw__node_put_number(struct lw__node *node, unsigned slot, struct lw__buffer *out)
+/* ---- numbers ---- */
+
+static struct lw__seeded *seeded_of(struct lw__node *node, unsigned slot)
 {
-    if (node->options.clustered) {
-        lw__encode_fence_seed(out, !node->seed_known, lw__node_site(node, slot).fence);
-    } else {
-        lw__encode_fence_next(out);
+    return &node->seeded[slot % LW__SEEDED_SLOTS];
+}
+
+static bool is_seeded(struct lw__node *node, unsigned slot)
+{
+    const struct lw__seeded *seeded = seeded_of(node, slot);
+
+    return seeded->slot == slot && lw__now_us() < seeded->until_us;
+}
+
+void lw__node_unseed(struct lw__node *node)
+{
+    memset(node->seeded, 0, sizeof(node->seeded));
+    node->seed_known = false;
+}
+
+void lw__node_unseed_slot(struct lw__node *node, unsigned slot)
+{
+    if (seeded_of(node, slot)->slot == slot) {
+        seeded_of(node, slot)->until_us = 0;
     }
 }
 
-bool lw__node_number_told(struct lw__node *node, const struct lw__reply *reply,
-                          uint64_t *ret)
+void lw__node_put_number(struct lw__command *command, unsigned slot,
+                         struct lw__buffer *out)
+{
+    struct lw__node *node = lw__node_of(command);
+    const char *fence = lw__node_site(node, slot).fence;
+
+    command->request.seeds = node->options.clustered && !is_seeded(node, slot);
+    if (command->request.seeds) {
+        lw__encode_fence_seed(out, !node->seed_known, fence);
+    } else {
+        lw__encode_fence_next(out, fence);
+    }
+}
+
+/* (NOSCRIPT is no number either: then by its text.) */
+static void note_seeded(struct lw__node *node, unsigned slot, bool counted,
+                        int64_t sent_us)
+{
+    node->seed_known = counted;
+    if (counted) {
+        *seeded_of(node, slot) = (struct lw__seeded){sent_us + SEEDED_US, slot};
+    }
+}
+
+bool lw__node_number_told(const struct lw__command *command, unsigned slot,
+                          const struct lw__reply *reply, uint64_t *ret)
 {
     enum lw__reply_type type = lw__reply_type(reply);
     int64_t number = lw__reply_integer(reply);
@@ -52,9 +99,15 @@ bool lw__node_number_told(struct lw__node *node, const struct lw__reply *reply,
                    number < LW__FENCE_END;
 
     *ret = counted ? (uint64_t)number : 0;
-    node->seed_known = counted; /* NOSCRIPT is no number either: then by its text */
+    if (command->request.seeds) {
+        note_seeded(lw__node_of(command), slot, counted, command->request.sent_us);
+    } else if (!counted) {
+        lw__node_unseed_slot(lw__node_of(command), slot);
+    }
     return type == LW__REPLY_INTEGER || type == LW__REPLY_ERROR;
 }
+
+/* ---- the first one ---- */
 
 static void put_seed(struct lw__command *command, struct lw__buffer *out)
 {

@@ -23,6 +23,8 @@ struct lw__backlog {
     size_t count; /* in all ranks: mostly 0, and asked for at each command and reply */
 };
 
+#define LW__SEEDED_SLOTS 256
+
 struct lw__node {
     struct lw__node_options options;
     const struct lw__node_events *events;
@@ -52,6 +54,10 @@ struct lw__node {
     /* node_fence.c's */
     struct lw__command seed, keep;
     bool seed_known; /* to the server, that script */
+    struct lw__seeded {
+        int64_t until_us; /* 0: it is not */
+        unsigned slot;
+    } seeded[LW__SEEDED_SLOTS]; /* of a cluster; two in one place drive each other out */
     char fence[LW__FENCE_SIZE];
     struct lw__unseeded unseeded; /* `why` is "" while the fence counter can be trusted */
 
@@ -77,6 +83,9 @@ void lw__node_fail_waiting(struct lw__node *node, const char *why);
 /* node_fence.c: seeds the counter, upon which the node is up; has it live on. */
 void lw__node_seed(struct lw__node *node);
 void lw__node_keep_fence(struct lw__node *node);
+/* Nothing is known of its counters any more; of that slot's. */
+void lw__node_unseed(struct lw__node *node);
+void lw__node_unseed_slot(struct lw__node *node, unsigned slot);
 
 /* node_settings.c: how the server is set up, where that endangers locks. */
 void lw__node_settings_ask(struct lw__node *node);

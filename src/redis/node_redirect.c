@@ -18,7 +18,8 @@ void lw__node_refuse(struct lw__command *command, const char *why)
 }
 
 /* The answer to ASKING says nothing, but where that is refused: then the command was sent
- * on once more, or refused for that, which does not tell why. */
+ * on once more, or refused for that, which does not tell why; or done, if the slot has
+ * come meanwhile. */
 static bool take_preface(struct lw__node *node, struct lw__command *command,
                          const struct lw__reply *reply)
 {
@@ -31,7 +32,7 @@ static bool take_preface(struct lw__node *node, struct lw__command *command,
                  node->first_error, sizeof(node->first_error));
         return true;
     }
-    if (node->first_error[0] == '\0') {
+    if (node->first_error[0] == '\0' || lw__reply_type(reply) != LW__REPLY_ERROR) {
         return false;
     }
     lw__node_refuse(command, node->first_error);
@@ -77,6 +78,7 @@ bool lw__node_is_redirected(struct lw__node *node, struct lw__command *command,
         return false;
     }
     if (!r->heard && is_redirect(command, reply, &node->redirect)) {
+        lw__node_unseed_slot(node, node->redirect.slot);
         r->redirected = true;
     }
     r->heard = true;

@@ -51,7 +51,7 @@ static void put_number(struct asked *asked, struct lw__buffer *out)
     if (asked->kind == PAIR) {
         put_words(out, 2, (const char *[]){"INCR", asked->key});
     } else {
-        lw__node_put_number(lw__node_of(&asked->command), slot_of(asked), out);
+        lw__node_put_number(&asked->command, slot_of(asked), out);
     }
 }
 
@@ -101,7 +101,7 @@ static bool answer(struct lw__command *command, const struct lw__reply *reply)
     uint64_t number = 0;
 
     if (asked->kind == TRY && ++asked->heard == 2) {
-        if (!lw__node_number_told(lw__node_of(command), reply, &number)) {
+        if (!lw__node_number_told(command, slot_of(asked), reply, &number)) {
             return false;
         }
         if (number == 0) {

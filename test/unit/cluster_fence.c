@@ -24,7 +24,7 @@ static void start_at_n3(struct scene *scene)
 
 /* ---- numbers ---- */
 
-static void test_each_try_draws_by_the_clock_of_its_slot(void **state)
+static void test_tries_draw_by_the_clock_of_their_slot_and_count_on_for_a_while(void **state)
 {
     struct scene *scene = *state;
 
@@ -33,6 +33,39 @@ static void test_each_try_draws_by_the_clock_of_its_slot(void **state)
     await(scene, "N3 < SET x; N3 < SEED 16287; x: OK; x: " NUMBER "; ");
     (void)ask(scene, TRY, "a");
     await(scene, "N3 < SET a; N3 < SEED 15495; a: OK; a: " NUMBER "; ");
+    (void)ask(scene, TRY, "a");
+    await(scene, "N3 < SET a; N3 < INCR 15495; a: OK; a: " NUMBER "; ");
+    jump(scene, 1);
+    (void)ask(scene, TRY, "a");
+    await(scene, "N3 < SET a; N3 < SEED 15495; a: OK; a: " NUMBER "; ");
+}
+
+/* It may come back with an older counter. */
+static void test_a_slot_that_was_elsewhere_draws_by_the_clock_again(void **state)
+{
+    struct scene *scene = *state;
+
+    start_at_n3(scene);
+    (void)ask(scene, TRY, "a");
+    await(scene, "N3 < SET a; N3 < SEED 15495; a: OK; a: " NUMBER "; ");
+    says(&scene->n[2], "a", "-ASK 15495 N1");
+    (void)ask(scene, ONE, "a");
+    UNTIL(scene, came(scene, "N1 < GET a; a: 1; "));
+    pass(scene);
+    (void)ask(scene, TRY, "a");
+    await(scene, "N3 < SET a; N3 < SEED 15495; a: OK; a: " NUMBER "; ");
+}
+
+static void test_a_number_that_is_too_small_is_not_counted_on(void **state)
+{
+    struct scene *scene = *state;
+
+    start_at_n3(scene);
+    (void)ask(scene, TRY, "a");
+    await(scene, "N3 < SET a; N3 < SEED 15495; a: OK; a: " NUMBER "; ");
+    says(&scene->n[2], "INCR 15495", ":1");
+    (void)ask(scene, TRY, "a");
+    await(scene, "N3 < SET a; N3 < INCR 15495; a: OK; a: no number; ");
     (void)ask(scene, TRY, "a");
     await(scene, "N3 < SET a; N3 < SEED 15495; a: OK; a: " NUMBER "; ");
 }
@@ -78,6 +111,7 @@ static void test_a_server_that_has_forgotten_the_seed_is_not_asked_to_set_again(
     await(scene, "N3 < SET a; N3 < SEED 15495; a: OK; a: no number; ");
     (void)ask(scene, TRY, "a");
     await(scene, "N3 < SET a; N3 < SEED text 15495; a: OK; a: " NUMBER "; ");
+    jump(scene, 1);
     (void)ask(scene, TRY, "a");
     await(scene, "N3 < SET a; N3 < SEED 15495; a: OK; a: " NUMBER "; ");
 }
@@ -221,7 +255,9 @@ static void test_a_replica_is_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_each_try_draws_by_the_clock_of_its_slot),
+        TEST(test_tries_draw_by_the_clock_of_their_slot_and_count_on_for_a_while),
+        TEST(test_a_slot_that_was_elsewhere_draws_by_the_clock_again),
+        TEST(test_a_number_that_is_too_small_is_not_counted_on),
         TEST(test_a_try_that_moves_draws_where_it_goes),
         TEST(test_a_server_that_does_not_know_the_seed),
         TEST(test_a_server_that_has_forgotten_the_seed_is_not_asked_to_set_again),

@@ -97,7 +97,7 @@ static void test_the_try_is_set_and_incr_in_one_write(void **state)
 
     (void)state;
     lw__encode_try(&out, "job", &token, 30000);
-    lw__encode_fence_next(&out);
+    lw__encode_fence_next(&out, "lockwire:fence");
     expect(&out, "SET job " UUID ":7:2000- NX PX 30000\nINCR lockwire:fence");
     lw__encode_try(&out, "job", &token, 100);
     expect(&out, "SET job " UUID ":7:2000- NX PX 100");
