@@ -9,14 +9,16 @@
 #include "cluster_scene.h"
 #include "cluster_scene_inside.h"
 
+#include "lock/claim.h"
 #include "lock/inbox.h"
 #include "lock/name.h"
 #include "lock/structs.h"
+#include "redis/format.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define NUMBER ":1700000000000001\r\n"
+#define NUMBER ":1700000000000001"
 #define QUEUED "$24\r\n60000 0 1700000000000000"
 #define QUEUED_UNBOUND "$44\r\n60000 -1 1700000000000000 1700000000000000 0"
 #define REQUESTS 4
@@ -77,7 +79,7 @@ static void hold(struct scene *scene, int i, const char *name, int node)
     const struct request *request;
 
     (void)snprintf(command, sizeof(command), "EVALSHA %s", name);
-    says(&scene->n[node - 1], command, ":1700000000000001");
+    says(&scene->n[node - 1], command, NUMBER);
     request = acquire(i, name, -1);
     UNTIL(scene, request->status != 1);
     assert_int_equal(request->status, LW_OK);
@@ -112,7 +114,7 @@ static void test_an_error_of_set_is_that_of_its_own_node(void **state)
     assert_string_equal(other->why, "ERR of the other");
     assert_int_equal(one->status, 1);
     lw_lock_free(requests[1].lock);
-    says(&scene->n[0], "SET {b}3", NUMBER "+OK"); /* the number of before */
+    says(&scene->n[0], "SET {b}3", NUMBER "\r\n+OK"); /* the number of before */
     requests[1] = (struct request){0};
     (void)acquire(1, "{b}3", 0);
     UNTIL(scene, one->status != 1);
@@ -139,16 +141,20 @@ static void test_a_name_that_was_set_is_let_go_of_although_its_number_was_not_se
     request = acquire(1, "{x}2", 0);
     UNTIL(scene, request->status != 1);
     assert_int_equal(request->status, LW_ECONN);
+    assert_non_null(strstr(request->why, "connecting to "));
     UNTIL(scene, came(scene, "N3 < EVALSHA {x}2; "));
 }
 
-static void put_message(const struct lw_lock *lock, struct lw__node *node)
+static void hand_over(struct lw__claim *claim, struct lw__node *node)
 {
-    char text[256];
-    int length = snprintf(text, sizeof(text), "t %s 1700000000000017 %s 1700000000 5 x",
-                          lw_lock_owner(lock), lw__node_server(node));
+    struct lw__token token = lw__claim_token(claim);
+    char words[LW__TOKEN_SIZE], text[256];
+    size_t length = lw__format_token(&token, words);
 
-    lw__inbox_message(client, text, (size_t)length);
+    length = (size_t)snprintf(text, sizeof(text),
+                              "t %.*s 1700000000000017 %s 1700000000 5 x", (int)length,
+                              words, lw__node_server(node));
+    lw__inbox_message(client, text, length);
 }
 
 /* It asks at N3, and its name leads to N1 by now, which hands it over: when that was
@@ -158,6 +164,7 @@ static void test_a_message_is_not_measured_by_another_nodes_answer(void **state)
     struct scene *scene = *state;
     const struct request *request;
     struct lw__node *before, *now;
+    struct lw__name *name;
 
     start(scene);
     hold(scene, 0, "b", 1);
@@ -170,8 +177,9 @@ static void test_a_message_is_not_measured_by_another_nodes_answer(void **state)
     lw__node_listen(now, SLOT_X);
     UNTIL(scene, lw__node_is_bound(now, SLOT_X));
     pass(scene);
-    lw__name_find(client, "x")->node = now;
-    put_message(request->lock, now);
+    name = lw__name_find(client, "x");
+    name->node = now;
+    hand_over(name->claims, now);
     says(&scene->n[0], "EVALSHA x", "");
     says(&scene->n[2], "SET {x}2", QUEUED "\r\n+OK"); /* what x was not answered */
     (void)acquire(2, "{x}2", 0);
