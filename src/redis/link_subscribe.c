@@ -90,8 +90,8 @@ static void take_push(struct lw__link *link, const struct lw__reply *reply)
         }
         break;
     default:
-        if (!is_of_shard(reply) &&
-            !listens_to(link, lw__reply_text(lw__reply_at(reply, 1), NULL))) {
+        if (!listens_to(link, lw__reply_text(lw__reply_at(reply, 1), NULL)) &&
+            !is_of_shard(reply)) {
             return; /* of a channel that is not ours */
         }
     }
