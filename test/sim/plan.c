@@ -337,10 +337,47 @@ static void set_apart(struct plan *plan)
     plan->every_us[FAULT_FENCE] = 0;
 }
 
-/* A cluster has no database but the first, and Redisson's mode is not for it; waiting is
- * by polling. What its failovers lost is all that excuses anything. */
+/* Nothing goes wrong, but that slots may move: nothing is lost by that. In most of them
+ * they move for some time or not at all, and then who waits is handed the lock as soon as
+ * at one server. */
+static void make_level(struct plan *plan, bool quiet)
+{
+    bool moves = chance(600);
+
+    plan->name_lag_us = ONE_OF(1, 20 * MS);
+    if (moves) {
+        plan->every_us[FAULT_SLOT] = ONE_OF(100 * MS, 500 * MS);
+        plan->calm_us = chance(700) ? ONE_OF(1, 5) * SECOND : 0;
+    } else {
+        plan->quiet = quiet;
+        plan->calm_us = 1;
+    }
+    if (plan->calm_us && chance(500)) {
+        plan->faults_us = rng_between(&world.rng, 30, 50) * SECOND;
+    }
+}
+
+/* Slots move and masters are replaced, and then nothing happens but load, for long: who
+ * waits has its turn in order again. */
+static void make_orderly(struct plan *plan)
+{
+    make_lasting(plan);
+    plan->names = 2;
+    plan->hosts = HOSTS / 2;
+    plan->late = plan->slow = 0;
+    plan->deaf = false;
+    plan->every_us[FAULT_SLOT] = ONE_OF(100, 500) * MS;
+    plan->every_us[FAULT_SWAP] = chance(500) ? 1 * SECOND : 0;
+    plan->every_us[FAULT_FAILOVER] = chance(300) ? 2 * SECOND : 0;
+    plan->every_us[FAULT_NODE] = chance(300) ? 1 * SECOND : 0;
+}
+
+/* A cluster has no database but the first, and Redisson's mode is not for it. What its
+ * failovers lost is all that excuses anything. */
 static void make_clustered(struct plan *plan)
 {
+    bool quiet = plan->quiet;
+
     plan->clustered = true;
     plan->servers = SERVERS;
     plan->names = (unsigned)rng_between(&world.rng, 2, NAMES);
@@ -358,9 +395,8 @@ static void make_clustered(struct plan *plan)
     plan->split_us = ONE_OF(500 * MS, 5 * SECOND);
     plan->down_us = ONE_OF(10 * MS, 300 * MS, 2 * SECOND);
     plan->move_us = ONE_OF(1 * MS, 50 * MS, 1 * SECOND);
-    if (plan->tame) { /* slots may move: nothing is lost by that */
-        plan->name_lag_us = ONE_OF(1, 20 * MS);
-        plan->every_us[FAULT_SLOT] = chance(700) ? ONE_OF(100 * MS, 500 * MS) : 0;
+    if (plan->tame) {
+        make_level(plan, quiet);
         return;
     }
     if (chance(500)) {
@@ -380,6 +416,9 @@ static void make_clustered(struct plan *plan)
     plan->every_us[FAULT_SWAP] = chance(300) ? ONE_OF(1, 5) * SECOND : 0;
     plan->every_us[FAULT_SPLIT] = chance(350) ? ONE_OF(2, 5) * SECOND : 0;
     plan->every_us[FAULT_FAILOVER] = chance(350) ? ONE_OF(2, 5) * SECOND : 0;
+    if (chance(100)) {
+        make_orderly(plan);
+    }
 }
 
 static void draw_abilities(struct plan *plan)

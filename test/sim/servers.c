@@ -371,9 +371,13 @@ void servers_restart(unsigned server, int64_t lost_us)
     network_flush();
 }
 
-/* Who changes roles does so first. */
+/* Who changes roles does so first, and a slot that is on its way arrives. */
 void servers_calm_down(void)
 {
+    if (world.plan.clustered) {
+        slots_heal();
+        return;
+    }
     end_swap(NULL);
     deaf = world.plan.deaf;
 }

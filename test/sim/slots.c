@@ -172,6 +172,18 @@ static bool is_free(unsigned node, unsigned slot)
            (nodes[node].map.owners[slot] == node) == (nodes_now()->owners[slot] == node);
 }
 
+/* Who gave it away has not heard that it has arrived. Whoever moves slots tells both:
+ * else names could be taken by ASKING where it arrives once more, and is not yet. */
+static bool is_still_given(unsigned slot)
+{
+    for (unsigned i = 0; i < SERVERS; i++) {
+        if (nodes[i].map.gives_to[slot] != MODEL_NOBODY) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void slots_move(void)
 {
     const char *name = load_name((unsigned)rng_below(&world.rng, world.plan.names));
@@ -185,7 +197,7 @@ void slots_move(void)
     move.from = nodes_now()->owners[move.slot];
     move.to = to;
     if (to == SERVERS || to == move.from || !is_free(move.from, move.slot) ||
-        !is_free(to, move.slot)) {
+        !is_free(to, move.slot) || is_still_given(move.slot)) {
         return;
     }
     if (slowly) {

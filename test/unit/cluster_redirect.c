@@ -260,6 +260,24 @@ static void test_moved_to_where_nobody_is(void **state)
     UNTIL(scene, lw__node_is_up(at(scene, "x"))); /* N3, by the map */
 }
 
+/* Who waited there for the next attempt would hear nothing for long. */
+static void test_moved_to_where_nobody_was_a_moment_ago(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->options.node.access.backoff_min_ms = 3600000;
+    scene->options.node.access.backoff_max_ms = 3600000;
+    start_at_n3(scene);
+    leave(&scene->n[3]);
+    says(&scene->n[2], "x", "-MOVED 16287 N4");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 < GET x; led; x failed unsent: connecting to N4: Connection "
+                 "refused; N4 down: connecting to N4: Connection refused; ");
+    says(&scene->n[2], "a", "-MOVED 15495 N4");
+    (void)ask(scene, ONE, "a");
+    UNTIL(scene, came(scene, "a failed unsent: slot 15495 is at N4: connecting to N4: "));
+}
+
 /* ---- ASK ---- */
 
 static void test_ask_is_for_this_once(void **state)
@@ -454,6 +472,7 @@ int main(void)
         TEST(test_who_is_sent_to_a_place_that_is_not_told_asks_where_it_is),
         TEST(test_moved_to_an_address_of_version_6),
         TEST(test_moved_to_where_nobody_is),
+        TEST(test_moved_to_where_nobody_was_a_moment_ago),
         TEST(test_ask_is_for_this_once),
         TEST(test_a_script_that_is_not_known_there_is_asked_for_anew),
         TEST(test_a_script_that_is_not_known_here_and_moved),
