@@ -134,9 +134,9 @@ static void databases_of_a_cluster(void **state)
     client_refused("redis-cluster://h,h:1", client_of(.db = -1), "db -1");
     client_refused("redis-cluster://h/1", client_of(),
                    "\"/1\" after the hosts: a cluster has no databases");
-    assert_int_equal(lw_client_new(stage.base, "redis-cluster://h,h:1",
-                                   client_of(.db = 0), &client),
-                     LW_OK);
+    assert_int_equal(
+        lw_client_new(stage.base, "redis-cluster://h,h:1", client_of(.db = 0), &client),
+        LW_OK);
     lw_client_free(client);
 }
 
