@@ -32,8 +32,8 @@ static void wait_hold_and_lose(void)
         stage_fail("an owner's text that is none");
     }
     step_release(first);
+    step_await_result(second); /* of a mutex on its way, too */
     step_meanwhile("m", LIFE_LEFT);
-    step_await_result(second);
     step_meanwhile("m", LIFE_PASSED);
     step_lose(second, "m");
     step_release(second);

@@ -33,6 +33,7 @@ enum life_moment {
     LIFE_PASSED  /* to who waited, if somebody did */
 };
 extern void (*life_meanwhile)(const char *name, enum life_moment moment);
+extern bool life_polls;               /* who waits there has no place in a queue */
 extern bool (*life_is_settled)(void); /* what life_moved waits for, but not for long */
 /* Of clients at rediss://. */
 extern struct life_tls {
