@@ -168,20 +168,24 @@ static void forget_map(struct lw__cluster *cluster)
     }
 }
 
-/* false: no memory for all of it. */
-static bool note_map(struct lw__cluster *cluster, const struct lw__place *by,
-                     const struct lw__reply *reply)
+/* Why a slot leads nowhere then. */
+static const char *note_map(struct lw__cluster *cluster, const struct lw__place *by,
+                            const struct lw__reply *reply)
 {
+    const char *why = "no node of the cluster has its slot";
     struct lw__range range;
-    bool good = true;
 
     for (size_t at = 0; lw__cluster_says_range(reply, &at, &range);) {
         uint16_t index = LW__NOBODY;
 
         complete(&range.master, by->host);
-        if (range.master.port != 0) {
-            index = lw__masters_get(&cluster->masters, &range.master);
-            good = good && index != LW__NOBODY;
+        if (range.master.port == 0) {
+            why = "no node of the cluster that tells its place has its slot";
+        } else if ((index = lw__masters_get(&cluster->masters, &range.master)) !=
+                   LW__NOBODY) {
+            lw__masters_has(&cluster->masters, index, range.first);
+        } else {
+            why = lw_strerror(LW_ENOMEM);
         }
         for (unsigned slot = range.first; slot <= range.last; slot++) {
             if (!cluster->corrected[slot]) {
@@ -189,7 +193,7 @@ static bool note_map(struct lw__cluster *cluster, const struct lw__place *by,
             }
         }
     }
-    return good;
+    return why;
 }
 
 static bool take_map(void *arg, const struct lw__place *by, const struct lw__reply *reply,
@@ -201,9 +205,7 @@ static bool take_map(void *arg, const struct lw__place *by, const struct lw__rep
         return false;
     }
     forget_map(cluster);
-    lw__node_say_why(cluster->nowhere, note_map(cluster, by, reply)
-                                           ? "no node of the cluster has its slot"
-                                           : lw_strerror(LW_ENOMEM));
+    lw__node_say_why(cluster->nowhere, note_map(cluster, by, reply));
     cluster->pause_ms = cluster->options.node.access.backoff_min_ms;
     cluster->known = true;
     if (!cluster->up) {
@@ -288,7 +290,6 @@ static void correct(struct lw__cluster *cluster, const struct lw__redirect *redi
     cluster->corrected[redirect->slot] = true;
     cluster->better = redirect->place;
     settle(cluster);
-    ask_soon(cluster, PAUSE_US);
 }
 
 static void redirected(void *arg, struct lw__node *node, struct lw__command *command,
@@ -298,11 +299,16 @@ static void redirected(void *arg, struct lw__node *node, struct lw__command *com
     struct lw__node *there = NULL;
     uint16_t index;
 
-    complete(&redirect->place, lw__node_access(node)->host);
+    if (redirect->ask) {
+        ask_by(cluster, lw__now_us() + NEEDED_US); /* is it needed still? */
+    } else {
+        ask_soon(cluster, PAUSE_US);
+    }
     if (redirect->place.port == 0) {
-        refuse(command, redirect, "a place that is not told");
+        lw__node_refuse(command, "its slot is at a node that does not tell its place");
         return;
     }
+    complete(&redirect->place, lw__node_access(node)->host);
     index = lw__masters_get(&cluster->masters, &redirect->place);
     if (index != LW__NOBODY) {
         there = lw__masters_node(&cluster->masters, index, redirect->slot);
@@ -312,9 +318,7 @@ static void redirected(void *arg, struct lw__node *node, struct lw__command *com
         return;
     }
     lw__masters_need(&cluster->masters, index, lw__now_us() + NEEDED_US);
-    if (redirect->ask) {
-        ask_by(cluster, lw__now_us() + NEEDED_US); /* is it needed still? */
-    } else {
+    if (!redirect->ask) {
         correct(cluster, redirect, index);
     }
     if (command->request.hops == HOPS) {

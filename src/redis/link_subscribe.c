@@ -10,6 +10,7 @@
 #include "lockwire.h"
 #include "redis/reply.h"
 #include "redis/resp.h"
+#include "redis/slot.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,10 +55,29 @@ static bool is_of_shard(const struct lw__reply *reply)
            strncasecmp(kind, "sun", 3) == 0;
 }
 
+/* A client has one channel to a slot. */
+static unsigned left_by(const char *channel)
+{
+    return 1 + lw__slot_of(channel, strlen(channel));
+}
+
+/* What is awaited; a node says unasked as well that a channel is none of its own now. */
+static bool is_awaited(const struct lw__link *link, enum lw__said said,
+                       const struct lw__reply *reply)
+{
+    const struct lw__record *first = link->awaited.first;
+
+    if (first == NULL || said == LW__SAID_MESSAGE) {
+        return false;
+    }
+    return said != LW__SAID_UNSUBSCRIBED ||
+           first->left == left_by(lw__reply_text(lw__reply_at(reply, 1), NULL));
+}
+
 static void take_push(struct lw__link *link, const struct lw__reply *reply)
 {
     enum lw__said said = lw__guard_said(reply);
-    bool awaited = link->awaited.first != NULL; /* then it is a confirmation that is */
+    bool awaited = is_awaited(link, said, reply);
 
     switch (said) {
     case LW__SAID_NONSENSE:
@@ -70,12 +90,12 @@ static void take_push(struct lw__link *link, const struct lw__reply *reply)
         }
         break;
     default:
-        if (!is_of_shard(reply) &&
-            !listens_to(link, lw__reply_text(lw__reply_at(reply, 1), NULL))) {
+        if (!listens_to(link, lw__reply_text(lw__reply_at(reply, 1), NULL)) &&
+            !is_of_shard(reply)) {
             return; /* of a channel that is not ours */
         }
     }
-    if (awaited && said != LW__SAID_MESSAGE) {
+    if (awaited) {
         (void)lw__awaited_pop(&link->awaited);
     }
     link->events.push(link->arg, reply);
@@ -147,5 +167,10 @@ int lw__link_subscribe_shard(struct lw__link *link, const char *channel)
 
 int lw__link_unsubscribe_shard(struct lw__link *link, const char *channel)
 {
-    return say_or_fail(link, "SUNSUBSCRIBE", channel);
+    int status = say_or_fail(link, "SUNSUBSCRIBE", channel);
+
+    if (status == 0) {
+        lw__awaited_last(&link->awaited)->left = left_by(channel);
+    }
+    return status;
 }

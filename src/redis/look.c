@@ -300,8 +300,8 @@ void lw__look_name_client(struct lw__look *look, size_t which,
     const char *text = lw__reply_text(reply, &length);
     char *kept;
 
-    if (lw__reply_type(reply) != LW__REPLY_STRING || length >= CLIENT_SIZE ||
-        strlen(text) != length) {
+    if (which >= count || lw__reply_type(reply) != LW__REPLY_STRING ||
+        length >= CLIENT_SIZE || strlen(text) != length) {
         return;
     }
     if (look->client_texts == NULL &&

@@ -127,6 +127,13 @@ void lw__masters_list(struct lw__masters *masters, uint16_t index)
     masters->all[index]->listed = true;
 }
 
+void lw__masters_has(struct lw__masters *masters, uint16_t index, unsigned slot)
+{
+    if (masters->all[index]->node != NULL) {
+        lw__node_has(masters->all[index]->node, slot);
+    }
+}
+
 void lw__masters_need(struct lw__masters *masters, uint16_t index, int64_t until_us)
 {
     masters->all[index]->needed_us = until_us;

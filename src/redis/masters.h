@@ -40,6 +40,8 @@ bool lw__masters_is_listed(const struct lw__masters *masters,
                            const struct lw__node *node);
 void lw__masters_unlist(struct lw__masters *masters); /* all; and one again: */
 void lw__masters_list(struct lw__masters *masters, uint16_t index);
+/* One of the slots that it has now. */
+void lw__masters_has(struct lw__masters *masters, uint16_t index, unsigned slot);
 /* For a while it is not let go of, listed or not: something is on its way there. */
 void lw__masters_need(struct lw__masters *masters, uint16_t index, int64_t until_us);
 /* For a while what it knows of the cluster is worth less than what others do. */

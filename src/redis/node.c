@@ -299,6 +299,11 @@ bool lw__node_is_newly_bound(const struct lw__node *node, unsigned slot)
     return !node->options.clustered || lw__shards_is_fresh(&node->shards, slot);
 }
 
+void lw__node_has(struct lw__node *node, unsigned slot)
+{
+    node->options.slot = slot;
+}
+
 void lw__node_listen(struct lw__node *node, unsigned slot)
 {
     if (!node->options.clustered) {

@@ -75,6 +75,8 @@ bool lw__node_is_backing_off(const struct lw__node *node);
 /* Whether messages about names in this slot come from the command link's server
  * (subscription.h). */
 bool lw__node_is_bound(const struct lw__node *node, unsigned slot);
+/* A slot that it has: its heartbeats are about that, and told if it is elsewhere. */
+void lw__node_has(struct lw__node *node, unsigned slot);
 /* Somebody waits there: in a cluster that is what has it listen. */
 void lw__node_listen(struct lw__node *node, unsigned slot);
 /* Whether that is bound which was not, while `bound` is called. */

@@ -50,6 +50,18 @@ static bool is_redirect(const struct lw__command *command, const struct lw__repl
            (!ret->ask || command->type->one_key);
 }
 
+/* By what is about the node itself it is told as well that the node is no master now,
+ * where nothing else is sent. */
+static void note_moved(struct lw__node *node, const struct lw__command *command,
+                       const struct lw__reply *reply)
+{
+    struct lw__redirect redirect;
+
+    if (is_redirect(command, reply, &redirect) && !redirect.ask) {
+        node->events->unsettled(node->arg, node);
+    }
+}
+
 /* The first of its replies decides: what comes behind it is of no meaning, and then it is
  * handed on as a whole. */
 bool lw__node_is_redirected(struct lw__node *node, struct lw__command *command,
@@ -61,6 +73,7 @@ bool lw__node_is_redirected(struct lw__node *node, struct lw__command *command,
         return true;
     }
     if (command->type->stays) {
+        note_moved(node, command, reply);
         return false;
     }
     if (!r->heard && is_redirect(command, reply, &node->redirect)) {

@@ -213,6 +213,7 @@ static void keys_go_with_what_they_have_left(void **state)
 {
     (void)state;
     expect(conns[0], "PEXPIRE c 500", ":1\r\n");
+    model_server_step_clock(servers[1], 5000000);
     assert_true(model_server_migrate(servers[0], servers[1], bytes_of("c")));
     maps[0].owners[SLOT] = maps[1].owners[SLOT] = 1;
     expect(conns[1], "PTTL c", ":500\r\n");

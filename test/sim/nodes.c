@@ -241,6 +241,7 @@ void nodes_begin(void)
     place_all();
     for (unsigned i = 0; i < SERVERS; i++) {
         begin_one(i);
+        model_server_step_clock(world.servers[i], world.plan.apart_us * (i % MASTERS));
     }
     for (unsigned i = MASTERS; i < SPARE; i++) {
         nodes_follow(i, i - MASTERS);

@@ -326,6 +326,17 @@ static void make_watched(struct plan *plan)
     }
 }
 
+/* Masters' clocks differ, each as its replica's: what a slot takes along ends by time
+ * left, but in a read-write lock's hash. */
+static void set_apart(struct plan *plan)
+{
+    for (int i = 0; i < NAMES; i++) {
+        plan->kinds[i] = KIND_MUTEX;
+    }
+    plan->apart_us = ONE_OF(-5, -2, 2, 5) * SECOND;
+    plan->every_us[FAULT_FENCE] = 0;
+}
+
 /* A cluster has no database but the first, and Redisson's mode is not for it; waiting is
  * by polling. What its failovers lost is all that excuses anything. */
 static void make_clustered(struct plan *plan)
@@ -357,6 +368,9 @@ static void make_clustered(struct plan *plan)
         plan->clear = false; /* that is of who asks sentinels */
     }
     keep_clocks(plan);
+    if (chance(250)) {
+        set_apart(plan);
+    }
     plan->every_us[FAULT_LOSS] = plan->every_us[FAULT_BREAK] = 0;
     plan->ends_by_clock = chance(500);
     plan->every_us[FAULT_SLOT] = chance(600) ? ONE_OF(200 * MS, 1 * SECOND, 3 * SECOND)

@@ -287,6 +287,10 @@ bool model_server_migrate(struct model_server *from, struct model_server *to,
         return true;
     }
     content_copy(&copy, content);
+    if (copy.expire_ms !=
+        NO_EXPIRY) { /* it says what is left, whatever the time is there */
+        copy.expire_ms += to->spaces[0].now_ms - from->spaces[0].now_ms;
+    }
     taken = keyspace_open(&to->spaces[0], key) != NULL;
     if (!taken) {
         keyspace_restore(&to->spaces[0], key, &copy);

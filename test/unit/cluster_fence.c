@@ -117,6 +117,38 @@ static void test_a_counter_that_was_lost_is_seeded_at_a_heartbeat(void **state)
     await(scene, "N3 < SEED 16287; ");
 }
 
+/* Nothing else may be sent for long. */
+static void test_a_heartbeat_that_is_sent_on_asks_for_the_map(void **state)
+{
+    struct scene *scene = *state;
+
+    start_at_n3(scene);
+    scene->follow = "x";
+    map_is(scene, "0-5460 N1, 5461-10922 N2, 10923-16383 N4");
+    says(&scene->n[2], "PEXPIRE 16287", "-MOVED 16287 N4");
+    jump(scene, 61);
+    await(scene, "x led to N4; N4 < SEED 16287; N4 up; ");
+}
+
+static void test_heartbeats_are_of_a_slot_that_it_has(void **state)
+{
+    struct scene *scene = *state;
+    uint64_t refreshes;
+
+    start_at_n3(scene);
+    map_is(scene, "0-15494 N1, 15495-15495 N3, 15496-16383 N4");
+    says_always(&scene->n[2], "PEXPIRE 16287", "-MOVED 16287 N4");
+    jump(scene, 61);
+    UNTIL(scene, came(scene, "led; "));
+    pass(scene);
+    says(&scene->n[2], "PEXPIRE 15495", ":0");
+    refreshes = scene->stats.refreshes;
+    jump(scene, 61);
+    await(scene, "N3 < SEED 15495; ");
+    nothing_for(scene, 20);
+    assert_int_equal(scene->stats.refreshes, refreshes);
+}
+
 /* ---- errors ---- */
 
 static void no_number(struct scene *scene, const char *said)
@@ -196,6 +228,8 @@ int main(void)
         TEST(test_who_has_forgotten_one_script_may_have_forgotten_all),
         TEST(test_a_new_connection_seeds_anew),
         TEST(test_a_counter_that_was_lost_is_seeded_at_a_heartbeat),
+        TEST(test_a_heartbeat_that_is_sent_on_asks_for_the_map),
+        TEST(test_heartbeats_are_of_a_slot_that_it_has),
         TEST(test_what_is_no_number),
         TEST(test_who_may_not_seed_is_up),
         TEST(test_no_server_answers_that),

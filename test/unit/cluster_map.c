@@ -131,8 +131,8 @@ static void test_a_host_that_is_not_told_leads_nowhere(void **state)
     scene->n[0].host = "?";
     scene->follow = "x";
     scene_start(scene, "N1");
-    await(scene, "link; x led to nowhere; "
-                 "nowhere down: no node of the cluster has its slot; ");
+    await(scene, "link; x led to nowhere; nowhere down: "
+                 "no node of the cluster that tells its place has its slot; ");
     scene->n[0].host = NULL;
     await(scene, "x led to N3; N3 up; ");
 }

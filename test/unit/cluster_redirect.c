@@ -197,19 +197,33 @@ static void refused_at(struct scene *scene, const char *moved, const char *why)
     pass(scene);
 }
 
+#define NOT_TOLD "x failed unsent: its slot is at a node that does not tell its place; "
+
 static void test_a_place_that_is_not_told(void **state)
 {
     struct scene *scene = *state;
 
     start_at_n3(scene);
-    refused_at(scene, "-MOVED 16287 ?:6379", "x failed unsent: slot 16287 is at");
-    refused_at(scene, "-MOVED 16287 127.0.0.1:0",
-               "x failed unsent: slot 16287 is at 127.0.0.1:0: a place that is not told");
-    refused_at(scene, "-ASK 16287 ?:6379", "x failed unsent: slot 16287 is at");
+    refused_at(scene, "-MOVED 16287 ?:6379", NOT_TOLD);
+    refused_at(scene, "-MOVED 16287 127.0.0.1:0", NOT_TOLD);
+    refused_at(scene, "-ASK 16287 ?:6379", NOT_TOLD);
     refused_at(scene, "-MOVED 16384 N4", "x: MOVED 16384 N4; ");
     refused_at(scene, "-MOVED 16287 127.0.0.1", "x: MOVED 16287 127.0.0.1; ");
     refused_at(scene, "-MOVED", "x: MOVED; ");
     assert_int_equal(scene->stats.redirects, 0);
+}
+
+/* The map may tell more of it. */
+static void test_who_is_sent_to_a_place_that_is_not_told_asks_where_it_is(void **state)
+{
+    struct scene *scene = *state;
+
+    start_at_n3(scene);
+    map_is(scene, WITHOUT_N3);
+    scene->follow = "x";
+    says(&scene->n[2], "x", "-MOVED 16287 ?:6379");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 < GET x; " NOT_TOLD "x led to N4; N4 up; ");
 }
 
 static void test_moved_to_an_address_of_version_6(void **state)
@@ -437,6 +451,7 @@ int main(void)
         TEST(test_asking_without_an_end),
         TEST(test_a_host_that_is_not_named_is_the_nodes_own),
         TEST(test_a_place_that_is_not_told),
+        TEST(test_who_is_sent_to_a_place_that_is_not_told_asks_where_it_is),
         TEST(test_moved_to_an_address_of_version_6),
         TEST(test_moved_to_where_nobody_is),
         TEST(test_ask_is_for_this_once),

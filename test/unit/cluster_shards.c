@@ -7,6 +7,9 @@
  */
 #include "cluster_scene.h"
 
+#include "redis/format.h"
+
+#include <stdio.h>
 #include <string.h>
 
 static void start_at_n3(struct scene *scene)
@@ -215,6 +218,26 @@ static void test_what_is_wanted_while_it_is_dropped_is_had_again(void **state)
     assert_int_equal(scene->stats.refreshes, 1);
 }
 
+/* What a node says unasked answers nothing: of what was asked, the answer is to come. */
+static void test_a_drop_is_no_answer_to_what_was_asked(void **state)
+{
+    struct scene *scene = *state;
+    char channel[LW__CHANNEL_OF_OURS_SIZE], said[256];
+
+    listen_to_x(scene);
+    listen_to(scene, "a");
+    await(scene, "N3 < SSUBSCRIBE 15495; N3 bound: a; ");
+    lw__format_shard_channel(UUID, SLOT_X, channel);
+    (void)snprintf(said, sizeof(said),
+                   "*3\r\n$12\r\nsunsubscribe\r\n$%zu\r\n%s\r\n:0\r\n-MOVED 15363 N4",
+                   strlen(channel), channel);
+    says(&scene->n[2], "SSUBSCRIBE 15363", said);
+    listen_to(scene, "e");
+    await(scene, "N3 < SSUBSCRIBE 15363; N3 dropped 16287; "
+                 "N3 dropped 15363; led; ");
+    assert_true(is_bound(scene, "a"));
+}
+
 /* ---- refused, lost ---- */
 
 static void test_who_may_not_listen_is_told_once_and_does_not_try_again(void **state)
@@ -321,6 +344,7 @@ int main(void)
         TEST(test_what_nobody_wants_for_a_minute_is_dropped),
         TEST(test_the_connection_goes_with_the_last_of_them),
         TEST(test_what_is_wanted_while_it_is_dropped_is_had_again),
+        TEST(test_a_drop_is_no_answer_to_what_was_asked),
         TEST(test_who_may_not_listen_is_told_once_and_does_not_try_again),
         TEST(test_who_may_not_listen_tries_again_with_the_next_connection),
         TEST(test_a_server_without_such_channels_is_told_once_and_left_alone),
