@@ -178,6 +178,28 @@ static void by_a_question_mark(void **state)
     a_node_is_called("127.0.0.1");
 }
 
+/* Who listens nowhere, or has not for a while, hears of nothing but the redirect. */
+static void who_only_holds_follows_a_question_mark(void **state)
+{
+    struct peer *one;
+    struct hold *A;
+
+    (void)state;
+    skip_without_names();
+    cluster_set(3, 0, "--cluster-preferred-endpoint-type hostname");
+    for (int i = 0; i < 3; i++) {
+        freeReplyObject(
+            server_command(cluster_server(i), "ACL SETUSER default -ssubscribe"));
+    }
+    one = client_at("a", "localhost");
+    A = hold_of(one, "A", name_at(0, 0), &kinds[0], 3000);
+    cluster_move(slot_of(A), 1);
+    UNTIL(peer_stats(one).renewed > 0 || A->lost != PENDING);
+    assert_int_equal(A->lost, PENDING);
+    assert_held(A);
+    end(A);
+}
+
 /* ---- IPv6 ---- */
 
 static bool has_ipv6(void)
@@ -208,6 +230,7 @@ int main(void)
         STAGE_TEST(by_the_names_that_they_announce),
         STAGE_TEST(by_nothing_at_all),
         STAGE_TEST(by_a_question_mark),
+        STAGE_TEST(who_only_holds_follows_a_question_mark),
         STAGE_TEST(by_ipv6),
     };
 
