@@ -538,8 +538,8 @@ typedef void lw_break_cb(struct lw_client *client, int status, const char *why,
                          void *arg);
 
 /* Asks who holds `name` and who waits for it. `done` is called once, from the loop,
- * unless the client is freed first. LW_EINVAL (errbuf says what), LW_ENOMEM,
- * LW_ECLOSED. */
+ * unless the client is freed first. While a cluster moves the name's slot the queue is
+ * not seen. LW_EINVAL (errbuf says what), LW_ENOMEM, LW_ECLOSED. */
 LW_PUBLIC int lw_inspect(struct lw_client *client, const char *name, lw_inspect_cb *done,
                          void *arg);
 /*
@@ -550,7 +550,8 @@ LW_PUBLIC int lw_inspect(struct lw_client *client, const char *name, lw_inspect_
  * lock all that hold at that moment, up to 1000). A plain string of another library's is
  * a holder, too (of more than 512 KiB: LW_EREDIS). What is too long for lw_inspect is
  * broken all the same, but a token of more than 512 bytes is nothing to be named by: such
- * go with NULL alone. Returns as lw_inspect.
+ * go with NULL alone. While a cluster moves the name's slot it is handed to nobody, and
+ * free. Returns as lw_inspect.
  */
 LW_PUBLIC int lw_break(struct lw_client *client, const char *name, const char *token,
                        lw_break_cb *done, void *arg);

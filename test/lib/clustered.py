@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A Redis Cluster, for tests of the command and of the gateway: masters, and a replica each. Owns
-their processes and which slots are whose; must not know what is tested.
+"""A Redis Cluster, for tests of the command and of the gateway, and for the bench: masters, and a
+replica each. Owns their processes and which slots are whose; must not know what is tested.
 
 Nobody introduces the nodes to each other: each finds all of them, and all slots, in the file where a
 node keeps what it knows. Ports are kept free by sockets that are bound and do not listen, so that
