@@ -255,9 +255,10 @@ struct lw_client_options {
      * or neither (the default). */
     const char *tls_cert, *tls_key;
     /* What the server's certificate must be for, and, if it is a name, what the server is
-     * asked for (SNI). Default: the URL's host. With rediss-sentinel:// it is the same
-     * one for all sentinels and servers; by default each is verified as what the URL
-     * lists or a sentinel calls it: an address, unless they announce names. */
+     * asked for (SNI). Default: the URL's host. With rediss-sentinel:// and
+     * rediss-cluster:// it is the same one for all sentinels, servers and nodes; by
+     * default each is verified as what the URL lists, or a sentinel or a node calls it:
+     * an address, unless they announce names. */
     const char *tls_server_name;
     /* In place of a user name and password here and in the URL: with either of them it is
      * LW_EINVAL, since one would be ignored. */

@@ -11,7 +11,6 @@
  * Happy path: lives(), once for each kind of life and each way to fail.
  */
 #include "allocator.h"
-#include "cluster.h"
 #include "lives.h"
 #include "players.h"
 #include "sentinel.h"
@@ -86,50 +85,6 @@ static void sentinel__all_allocations_fail(void **state)
     live_by_sentinel(true);
 }
 
-/* ---- in a cluster ---- */
-
-static redisContext *own_admin;
-
-static void leave_cluster(bool in_good_order)
-{
-    (void)in_good_order;
-    stage.server.admin = own_admin;
-}
-
-/* Of one node, which is looked at in the place of the stage's server. */
-static void live_in_cluster(life_function *life, bool always)
-{
-    cluster_set(1, 0, "");
-    own_admin = stage.server.admin;
-    stage_at_exit(leave_cluster);
-    stage.server.admin = cluster_server(0)->admin;
-    lives(life, cluster_url(), always, 1);
-}
-
-static void cluster_mutex__one_allocation_fails(void **state)
-{
-    (void)state;
-    live_in_cluster(life_mutex, false);
-}
-
-static void cluster_mutex__all_allocations_fail(void **state)
-{
-    (void)state;
-    live_in_cluster(life_mutex, true);
-}
-
-static void cluster_readwrite__one_allocation_fails(void **state)
-{
-    (void)state;
-    live_in_cluster(life_readwrite, false);
-}
-
-static void cluster_readwrite__all_allocations_fail(void **state)
-{
-    (void)state;
-    live_in_cluster(life_readwrite, true);
-}
-
 /* ---- a release when there is no memory left at all ----
  * A release that finds none takes the link down, and is sent again on the next one. */
 
@@ -195,10 +150,6 @@ int main(void)
         STAGE_TEST(resolving__all_allocations_fail),
         STAGE_TEST(sentinel__one_allocation_fails),
         STAGE_TEST(sentinel__all_allocations_fail),
-        STAGE_TEST(cluster_mutex__one_allocation_fails),
-        STAGE_TEST(cluster_mutex__all_allocations_fail),
-        STAGE_TEST(cluster_readwrite__one_allocation_fails),
-        STAGE_TEST(cluster_readwrite__all_allocations_fail),
         STAGE_TEST(mutex__one_allocation_fails),
         STAGE_TEST(mutex__all_allocations_fail),
         STAGE_TEST(turns__one_allocation_fails),

@@ -24,6 +24,7 @@
 #define MIGRATE_MS 10000
 #define KEYS_MOST 1000
 #define VIEW_SIZE 8192
+#define LOOPBACK "127.0.0.1"
 
 struct node {
     struct server server;
@@ -40,6 +41,7 @@ static struct {
     bool asked;            /* in the place of the stage's server */
     bool shards;           /* nodes' files tell who belongs together by an own word */
 } cluster;
+static const char *home = LOOPBACK; /* of all nodes */
 
 int cluster_count(void)
 {
@@ -362,8 +364,7 @@ void cluster_begin(int slot, int to)
 static void migrate(int from, int to, size_t count, redisReply *const *keys)
 {
     char port[16], limit[16];
-    const char *words[7 + KEYS_MOST] = {"MIGRATE", "127.0.0.1", port,  "",
-                                        "0",       limit,       "KEYS"};
+    const char *words[7 + KEYS_MOST] = {"MIGRATE", home, port, "", "0", limit, "KEYS"};
     size_t lengths[7 + KEYS_MOST];
     redisReply *reply;
 
@@ -554,6 +555,7 @@ static void all_leave(bool in_good_order)
         }
     }
     cluster.count = 0;
+    home = LOOPBACK;
 }
 
 static void prepare(void)
@@ -564,7 +566,7 @@ static void prepare(void)
     (void)snprintf(node->id, sizeof(node->id), "%040x", (unsigned)++cluster.count);
     server_absent(&node->server);
     keep_ports(node);
-    (void)snprintf(node->address, sizeof(node->address), "127.0.0.1:%d", node->port);
+    (void)snprintf(node->address, sizeof(node->address), "%s:%d", home, node->port);
 }
 
 /* A version that has shards falls over a node without one, at its first SPUBLISH. */
@@ -572,7 +574,7 @@ static void write_node(FILE *file, int node, int shard, const char *rest)
 {
     const struct node *it = &cluster.nodes[node];
 
-    (void)fprintf(file, "%s 127.0.0.1:%d@%d", it->id, cluster_main_port(node),
+    (void)fprintf(file, "%s %s:%d@%d", it->id, home, cluster_main_port(node),
                   it->port + BUS);
     if (cluster.shards) {
         (void)fprintf(file, ",,shard-id=%s", cluster.nodes[shard].id);
@@ -638,10 +640,10 @@ static void launch(int node)
     char args[256];
 
     (void)fprintf(file,
-                  "port %d\nbind 127.0.0.1\ncluster-enabled yes\n"
+                  "port %d\nbind %s\ncluster-enabled yes\n"
                   "cluster-config-file %s/nodes\ncluster-node-timeout %d\n"
                   "repl-diskless-sync-delay 0\n",
-                  cluster.nodes[node].port, cluster_server(node)->dir,
+                  cluster.nodes[node].port, home, cluster_server(node)->dir,
                   CLUSTER_TIMEOUT_MS);
     if (cluster_server(node)->tls_port != 0) {
         write_tls(file, node);
@@ -654,12 +656,12 @@ static void launch(int node)
 
 static void list_hosts(void)
 {
+    const char *format = strchr(home, ':') != NULL ? "%s[%s]:%d" : "%s%s:%d";
     size_t used = 0;
 
     for (int i = 0; i < cluster.count; i++) {
         used += (size_t)snprintf(cluster.hosts + used, sizeof(cluster.hosts) - used,
-                                 "%s127.0.0.1:%d", i > 0 ? "," : "",
-                                 cluster_main_port(i));
+                                 format, i > 0 ? "," : "", home, cluster_main_port(i));
     }
     (void)snprintf(cluster.url, sizeof(cluster.url), "%s://%s",
                    cluster_main_port(0) == cluster.nodes[0].port ? "redis-cluster"
@@ -675,6 +677,12 @@ static bool has_shards(void)
 
     freeReplyObject(reply);
     return yes;
+}
+
+void cluster_set_at(const char *address, int masters, const char *args)
+{
+    home = address;
+    cluster_set(masters, 0, args);
 }
 
 void cluster_set(int masters, int replicas, const char *args)
@@ -732,9 +740,9 @@ int cluster_add(void)
     (void)fprintf(file, "vars currentEpoch 0 lastVoteEpoch 0\n");
     close_file(file);
     launch(node);
-    freeReplyObject(
-        server_command(cluster_server(greeter), "CLUSTER MEET 127.0.0.1 %d %d",
-                       cluster_main_port(node), cluster.nodes[node].port + BUS));
+    freeReplyObject(server_command(cluster_server(greeter), "CLUSTER MEET %s %d %d", home,
+                                   cluster_main_port(node),
+                                   cluster.nodes[node].port + BUS));
     UNTIL(seldom(knows_each() && all_stand()));
     list_hosts();
     return node;

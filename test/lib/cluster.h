@@ -33,6 +33,9 @@
  * or as many as masters. `args`: of redis-server, beside the usual ones. */
 void cluster_set(int masters, int replicas, const char *args);
 
+/* All of them masters at another address of this machine than 127.0.0.1. */
+void cluster_set_at(const char *address, int masters, const char *args);
+
 int cluster_count(void);
 struct server *cluster_server(int node);
 int cluster_port(int node);
