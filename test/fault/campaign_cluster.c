@@ -398,13 +398,13 @@ CAMPAIGN(master_killed, .scene = with_replicas, .strike = kill_master, .mend = c
 CAMPAIGN(master_stopped_that_thaws, .scene = with_replicas, .strike = stop_master,
          .mend = thaw, CLUSTER)
 CAMPAIGN(parted_master, .scene = with_gates, .strike = part_master, .mend = join, CLUSTER)
-/* Who holds as long as here is at the old one still when the new one leads. */
+/* Some hold what the old one granted still when the new one leads. */
 CAMPAIGN(parted_master_and_replica, .scene = with_gates,
          .strike = part_master_and_replica, .mend = join, .check = cluster_check,
          .wishes = {.wait_ms = STAGE_WAIT_MS,
                     .lease_ms = 2400,
-                    .long_hold_every = 8,
-                    .long_hold_ms = 2000})
+                    .long_hold_every = 16,
+                    .long_hold_ms = 1500})
 CAMPAIGN(parted_master_with_clients, .scene = with_gates,
          .strike = part_master_with_clients, .mend = join_with_clients, .strikes = 3,
          CLUSTER)
