@@ -29,6 +29,7 @@
 #define FREEZE_MS 60000 /* longer than any failover here */
 #define STEP_MS 150     /* how long a slot has some keys here and some there */
 #define SOME 10         /* grants, so that something was written */
+#define IDLE_MS 100     /* nobody is granted in so long: one holds for long */
 #define MOVES 3         /* of each strike */
 
 static int slot, old, added;
@@ -261,6 +262,18 @@ static void with_gates(void)
     campaign_url = cluster_url();
 }
 
+/* Or until that is over. */
+static void until_long_hold(bool over)
+{
+    uint64_t before;
+
+    do {
+        before = workers_grants();
+        stage_run_for(IDLE_MS);
+    } while (workers_grants() != before);
+    UNTIL(!over || workers_grants() != before);
+}
+
 static void part(bool streams)
 {
     begin();
@@ -317,13 +330,16 @@ static void lead_on(void)
     assert_true(cluster_is_down_by(old));
 }
 
-/* What it writes comes to its replica as long as that is one; only who is promoted before
+/* Even rounds: while one holds who wants to until long after the new one leads. Odd ones:
+ * while it grants, and it may be that somebody holds for so long by such a grant.
+ *
+ * What it writes comes to its replica as long as that is one; only who is promoted before
  * the other one finds itself alone has not all. */
 static void part_master(int round)
 {
     long long offset;
 
-    (void)round;
+    until_long_hold(round % 2 != 0);
     part(false);
     offset = until_alone();
     if (until_replaced(offset) > 0) {
@@ -332,11 +348,12 @@ static void part_master(int round)
     lead_on();
 }
 
+/* Who holds by what is lost believes so still when the new one leads. */
 static void part_master_and_replica(int round)
 {
     long long offset;
 
-    (void)round;
+    until_long_hold(round % 2 != 0);
     part(true);
     offset = until_alone();
     assert_true(until_replaced(offset) > 0);
@@ -397,14 +414,14 @@ CAMPAIGN(master_killed, .scene = with_replicas, .strike = kill_master, .mend = c
          CLUSTER)
 CAMPAIGN(master_stopped_that_thaws, .scene = with_replicas, .strike = stop_master,
          .mend = thaw, CLUSTER)
-CAMPAIGN(parted_master, .scene = with_gates, .strike = part_master, .mend = join, CLUSTER)
-/* Some hold what the old one granted still when the new one leads. */
-CAMPAIGN(parted_master_and_replica, .scene = with_gates,
-         .strike = part_master_and_replica, .mend = join, .check = cluster_check,
-         .wishes = {.wait_ms = STAGE_WAIT_MS,
-                    .lease_ms = 2400,
-                    .long_hold_every = 16,
-                    .long_hold_ms = 1500})
+#define PARTED                                                                           \
+    .scene = with_gates, .mend = join, .check = cluster_check,                           \
+    .wishes.wait_ms = STAGE_WAIT_MS, .wishes.long_hold_every = 32,                       \
+    .wishes.long_hold_ms = 3000, .wishes.touch_ms = 50
+
+CAMPAIGN(parted_master, .strike = part_master, PARTED)
+CAMPAIGN(parted_master_and_replica, .strike = part_master_and_replica,
+         .wishes.lease_ms = 2400, PARTED)
 CAMPAIGN(parted_master_with_clients, .scene = with_gates,
          .strike = part_master_with_clients, .mend = join_with_clients, .strikes = 3,
          CLUSTER)
