@@ -648,8 +648,8 @@ static void write_tls(FILE *file, int node)
                   "tls-port %d\ncluster-port %d\ntls-cluster yes\ntls-replication yes\n"
                   "tls-auth-clients no\ntls-key-file %s/server.key\n"
                   "tls-cert-file %s/server.pem\ntls-ca-cert-file %s/ca.pem\n",
-                  cluster_main_port(node), cluster.nodes[node].port + BUS, folder, folder,
-                  folder);
+                  own_port(&cluster.nodes[node]), cluster.nodes[node].port + BUS, folder,
+                  folder, folder);
 }
 
 /* Redis 6.2 has no own word for where it comes from. */
