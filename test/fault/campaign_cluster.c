@@ -10,11 +10,17 @@
  * lost, and overlaps from then on until the new one serves are forgiven. Everybody is
  * served in the end.
  *
+ * Or its master is parted from all other nodes, and clients still reach it: it goes on
+ * granting until it finds itself alone, those who do not hear of it promote its replica,
+ * to whom clients must turn while the old one still calls itself the master, and it comes
+ * back as a replica. What it wrote came to its replica, or was lost as above. Or clients
+ * are on its side, and reach nobody else.
+ *
  * Happy path: CAMPAIGN(name, .scene = masters, .strike = what befalls the slot or its
  * master, .mend = what brings it back)
  */
 #include "campaign.h"
-#include "cluster.h"
+#include "gated.h"
 
 #include <stdio.h>
 
@@ -22,6 +28,8 @@
 #define MASTERS 3
 #define FREEZE_MS 60000 /* longer than any failover here */
 #define STEP_MS 150     /* how long a slot has some keys here and some there */
+#define SOME 10         /* grants, so that something was written */
+#define IDLE_MS 100     /* nobody is granted in so long: one holds for long */
 #define MOVES 3         /* of each strike */
 
 static int slot, old, added;
@@ -104,14 +112,19 @@ static int partner(int node)
     return (node + MASTERS) % (2 * MASTERS);
 }
 
-static long long offset_of(int node)
+static long long info_of(int node, const char *field)
 {
     redisReply *reply = server_command(cluster_server(node), "INFO replication");
-    const char *at = strstr(reply->str, "master_repl_offset:");
-    long long offset = at != NULL ? atoll(strchr(at, ':') + 1) : -1;
+    const char *at = strstr(reply->str, field);
+    long long number = at != NULL ? atoll(strchr(at, ':') + 1) : -1;
 
     freeReplyObject(reply);
-    return offset;
+    return number;
+}
+
+static long long offset_of(int node)
+{
+    return info_of(node, "master_repl_offset:");
 }
 
 /* It takes no writes any more, and its replica has all that it took. */
@@ -238,6 +251,151 @@ static void thaw(int round)
     }
 }
 
+/* ---- a master that is parted from the others ---- */
+
+static int64_t parted_ms;
+
+static void with_gates(void)
+{
+    gated_set(MASTERS, MASTERS);
+    slot = cluster_slot(NAME);
+    campaign_url = cluster_url();
+}
+
+/* Or until that is over. */
+static void until_long_hold(bool over)
+{
+    uint64_t before;
+
+    do {
+        before = workers_grants();
+        stage_run_for(IDLE_MS);
+    } while (workers_grants() != before);
+    UNTIL(!over || workers_grants() != before);
+}
+
+static void part(bool streams)
+{
+    begin();
+    parted_ms = now_ms();
+    gated_part(old, true);
+    if (streams) {
+        gated_part_streams(old, true);
+    }
+}
+
+static void more_grants(void)
+{
+    uint64_t before = workers_grants();
+
+    UNTIL(workers_grants() > before + SOME);
+}
+
+/* It takes itself for the master still, and takes nothing; returns how much it has
+ * written by then. */
+static long long until_alone(void)
+{
+    uint64_t before = workers_grants();
+
+    UNTIL(cluster_is_down_by(old));
+    (void)fprintf(stderr, "%s: alone, and it knows after %lld ms and %llu grants\n",
+                  stage.test, (long long)(now_ms() - parted_ms),
+                  (unsigned long long)(workers_grants() - before));
+    assert_int_equal(cluster_owner_by(old, slot), old);
+    return offset_of(old);
+}
+
+/* By those who do not hear of it, nor it of them; returns how much of what it has written
+ * they have never read. */
+static long long until_replaced(long long offset)
+{
+    long long lost;
+
+    promoted();
+    assert_true(cluster_has_failed(partner(old), old));
+    assert_true(cluster_is_down_by(old));
+    assert_int_equal(cluster_owner_by(old, slot), old);
+    lost = offset - info_of(partner(old), "second_repl_offset:") + 1;
+    lost = lost > 0 ? lost : 0;
+    (void)fprintf(stderr, "%s: replaced after %lld ms, %lld bytes are lost\n", stage.test,
+                  (long long)(now_ms() - parted_ms), lost);
+    return lost;
+}
+
+/* Who is granted from then on, is so at the new one: the old one takes nothing. */
+static void lead_on(void)
+{
+    tell_outage(parted_ms, "the partition");
+    more_grants();
+    assert_true(cluster_is_down_by(old));
+}
+
+/* Even rounds: while one holds who wants to until long after the new one leads. Odd ones:
+ * while it grants, and it may be that somebody holds for so long by such a grant.
+ *
+ * What it writes comes to its replica as long as that is one; only who is promoted before
+ * the other one finds itself alone has not all. */
+static void part_master(int round)
+{
+    long long offset;
+
+    until_long_hold(round % 2 != 0);
+    part(false);
+    offset = until_alone();
+    if (until_replaced(offset) > 0) {
+        campaign_lost(struck_us);
+    }
+    lead_on();
+}
+
+/* Who holds by what is lost believes so still when the new one leads. */
+static void part_master_and_replica(int round)
+{
+    long long offset;
+
+    until_long_hold(round % 2 != 0);
+    part(true);
+    offset = until_alone();
+    assert_true(until_replaced(offset) > 0);
+    campaign_lost(struck_us);
+    lead_on();
+}
+
+static void join(int round)
+{
+    (void)round;
+    gated_part_streams(old, false);
+    gated_part(old, false);
+    cluster_stand();
+    cluster_check(); /* the other one leads, unless that was too slow for a moment */
+}
+
+/* Nobody is granted anything until they reach the others again, so that nothing is to be
+ * forgiven, although all that it wrote is lost. */
+static void part_master_with_clients(int round)
+{
+    int64_t alone_ms;
+    long long offset;
+    uint64_t before;
+
+    (void)round;
+    part(true);
+    gated_keep_clients_at(old, true);
+    offset = until_alone();
+    alone_ms = now_ms();
+    assert_true(until_replaced(offset) > 0);
+    UNTIL(now_ms() > alone_ms + LEASE_MS);
+    before = workers_grants();
+    stage_run_for(LEASE_MS);
+    assert_int_equal(workers_grants(), before);
+}
+
+static void join_with_clients(int round)
+{
+    gated_keep_clients_at(old, false);
+    join(round);
+}
+
 /* Whoever waits is served, however long that takes. */
 #define CLUSTER .check = cluster_check, .wishes = {.wait_ms = STAGE_WAIT_MS}
 
@@ -256,6 +414,18 @@ CAMPAIGN(master_killed, .scene = with_replicas, .strike = kill_master, .mend = c
          CLUSTER)
 CAMPAIGN(master_stopped_that_thaws, .scene = with_replicas, .strike = stop_master,
          .mend = thaw, CLUSTER)
+/* Who wait longer by what some hold, in no order with servers that have no SPUBLISH. */
+#define PARTED                                                                           \
+    .scene = with_gates, .mend = join, .check = cluster_check,                           \
+    .wishes.wait_ms = 2 * STAGE_WAIT_MS, .wishes.long_hold_every = 48,                   \
+    .wishes.long_hold_ms = 3000, .wishes.touch_ms = 50
+
+CAMPAIGN(parted_master, .strike = part_master, PARTED)
+CAMPAIGN(parted_master_and_replica, .strike = part_master_and_replica,
+         .wishes.lease_ms = 2400, PARTED)
+CAMPAIGN(parted_master_with_clients, .scene = with_gates,
+         .strike = part_master_with_clients, .mend = join_with_clients, .strikes = 3,
+         CLUSTER)
 
 int main(int argc, char **argv)
 {
@@ -269,6 +439,9 @@ int main(int argc, char **argv)
         PLAY_OURS(campaign_master_taken_over),
         PLAY_OURS(campaign_master_killed),
         PLAY_OURS(campaign_master_stopped_that_thaws),
+        PLAY_OURS(campaign_parted_master),
+        PLAY_OURS(campaign_parted_master_and_replica),
+        PLAY_OURS(campaign_parted_master_with_clients),
     };
 
     (void)argc;

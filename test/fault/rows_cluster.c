@@ -2,13 +2,14 @@
 /*
  * Rows of the fault table: a cluster, whose slots move, step by step or at once, to a
  * node that has just come as well; whose masters are replaced in each of three ways, die,
- * stand still and thaw; and that calls itself down.
+ * stand still and thaw, or are parted from the others, but not from clients; and that
+ * calls itself down.
  *
  * Happy path of each cell: the scene at the master of the slot, what befalls it, what is
  * promised wherever the slot is then.
  */
 #include "cells.h"
-#include "cluster.h"
+#include "gated.h"
 
 #include <stdio.h>
 
@@ -18,12 +19,28 @@
 
 static int slot, home;
 
-static void masters(int replicas)
+static void find_home(void)
 {
-    cluster_set(MASTERS, replicas, "");
     slot = cluster_slot("x");
     home = cluster_owner(slot);
     cluster_ask_owner(slot);
+}
+
+static void masters(int replicas)
+{
+    cluster_set(MASTERS, replicas, "");
+    find_home();
+}
+
+static void with_replicas(void)
+{
+    masters(MASTERS);
+}
+
+static void with_gates(void)
+{
+    gated_set(MASTERS, MASTERS);
+    find_home();
 }
 
 static struct peer *client_with(const char *label, uint32_t request_timeout_ms)
@@ -212,16 +229,28 @@ CELL(slot_moved_to_a_new_node_that_goes_again__waiter_W1)
 
 /* ---- a master that is replaced ---- */
 
-/* Until the replica has all that was written until now. */
-static void replicate(void)
-{
-    redis_ok("SET stranger{x} 1 PX 1000");
-    assert_int_equal(redis_int("WAIT 1 5000"), 1);
-}
-
 static int replica(void)
 {
     return home + MASTERS;
+}
+
+static long long offset_of(int node)
+{
+    redisReply *reply = server_command(cluster_server(node), "INFO replication");
+    const char *at = strstr(reply->str, "\nmaster_repl_offset:");
+    long long offset = at != NULL ? atoll(strchr(at, ':') + 1) : -1;
+
+    freeReplyObject(reply);
+    return offset;
+}
+
+/* Until the replica has all that was written until now. (WAIT would have the gates wait,
+ * too.) */
+static void replicate(void)
+{
+    long long offset = offset_of(home);
+
+    UNTIL(offset_of(replica()) >= offset);
 }
 
 static void fail_over(const char *how)
@@ -248,6 +277,18 @@ static void stop_it(void)
     cluster_promoted(replica());
     server_resume(cluster_server(home));
     cluster_stand();
+    cluster_ask_owner(slot);
+}
+
+/* It is there still, for clients alone, and takes itself for the master. */
+static void part_it(void)
+{
+    replicate();
+    gated_part(home, true);
+    gated_part_streams(home, true);
+    cluster_promoted(replica());
+    UNTIL(cluster_is_down_by(home));
+    assert_int_equal(cluster_owner_by(home, slot), home);
     cluster_ask_owner(slot);
 }
 
@@ -290,12 +331,12 @@ static void until_followed(void)
 #define OWN_MS (10 * LONG_MS) /* by itself it is not renewed while a test waits */
 
 /* By nothing but its heartbeats a client that holds hears of it. */
-static void owner_is_kept(void (*replace)(void))
+static void owner_is_kept(void (*scene)(void), void (*replace)(void))
 {
     struct hold *A;
     uint64_t renewed;
 
-    masters(MASTERS);
+    scene();
     A = own(client("a"), OWN_MS);
     renewed = peer_stats(A->peer).renewed;
     replace();
@@ -303,11 +344,11 @@ static void owner_is_kept(void (*replace)(void))
 }
 
 /* Who comes later stands behind it. */
-static void waiter_keeps_its_place(void (*replace)(void))
+static void waiter_keeps_its_place(void (*scene)(void), void (*replace)(void))
 {
     struct hold *A, *B, *later;
 
-    masters(MASTERS);
+    scene();
     A = own(patient("a"), LONG_MS);
     B = stand_behind(patient("b"), A, STAGE_WAIT_MS);
     replace();
@@ -325,36 +366,54 @@ static void waiter_keeps_its_place(void (*replace)(void))
     expect_W1(B);
 }
 
-static void release_is_ok(void (*replace)(void))
+static void release_is_ok(void (*scene)(void), void (*replace)(void))
 {
     struct hold *A;
 
-    masters(MASTERS);
+    scene();
     A = own(patient("a"), LONG_MS);
     replace();
     let_go(A);
     expect_released(A, LW_OK);
 }
 
-#define REPLACED(name, replace)                                                          \
+#define REPLACED(name, scene, replace)                                                   \
     CELL(name##__owner_kept)                                                             \
     {                                                                                    \
-        owner_is_kept(replace);                                                          \
+        owner_is_kept(scene, replace);                                                   \
     }                                                                                    \
     CELL(name##__waiter_keeps_its_place_W1)                                              \
     {                                                                                    \
-        waiter_keeps_its_place(replace);                                                 \
+        waiter_keeps_its_place(scene, replace);                                          \
     }                                                                                    \
     CELL(name##__release_OK)                                                             \
     {                                                                                    \
-        release_is_ok(replace);                                                          \
+        release_is_ok(scene, replace);                                                   \
     }
 
-REPLACED(master_replaced_in_order, in_order)
-REPLACED(master_replaced_by_force, by_force)
-REPLACED(master_taken_over, taken_over)
-REPLACED(master_killed, kill_it)
-REPLACED(master_stopped_that_thaws, stop_it)
+REPLACED(master_replaced_in_order, with_replicas, in_order)
+REPLACED(master_replaced_by_force, with_replicas, by_force)
+REPLACED(master_taken_over, with_replicas, taken_over)
+REPLACED(master_killed, with_replicas, kill_it)
+REPLACED(master_stopped_that_thaws, with_replicas, stop_it)
+REPLACED(master_parted, with_gates, part_it)
+
+/* The new master has nothing of it. */
+CELL(master_parted_whose_grant_is_lost__owner_O2)
+{
+    struct hold *A;
+    struct peer *b;
+
+    with_gates();
+    b = client("b");
+    gated_part_streams(home, true);
+    A = own(client("a"), LONG_MS);
+    gated_part(home, true);
+    cluster_promoted(replica());
+    cluster_ask_owner(slot);
+    expect_O2(A);
+    expect_W1(ask_to_wait(b, "B", STAGE_WAIT_MS, 0));
+}
 
 /* Said to one that is dead, said again to the next one. */
 CELL(master_killed__release_on_its_way_OK)
@@ -506,6 +565,8 @@ int main(int argc, char **argv)
         PLAY_REPLACED(master_taken_over),
         PLAY_REPLACED(master_killed),
         PLAY_REPLACED(master_stopped_that_thaws),
+        PLAY_REPLACED(master_parted),
+        PLAY_OURS(master_parted_whose_grant_is_lost__owner_O2),
         PLAY_OURS(master_killed__release_on_its_way_OK),
         PLAY_OURS(cluster_down__owner_O1),
         PLAY_OURS(cluster_down__waiter_W2),

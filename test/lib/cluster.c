@@ -28,8 +28,10 @@
 
 struct node {
     struct server server;
-    int port, keepers[2]; /* sockets that keep both ports for us */
-    bool known;           /* to the others: not forgotten */
+    int port, keepers[2];     /* sockets that keep both ports for us */
+    bool known;               /* to the others: not forgotten */
+    bool parted;              /* from them */
+    struct cluster_told told; /* in place of its own ports; 0: it tells those */
     char id[41], address[32];
 };
 
@@ -37,9 +39,11 @@ static struct {
     struct node nodes[CLUSTER_MOST];
     int count, masters;
     char args[160], hosts[32 * CLUSTER_MOST], url[64 + 32 * CLUSTER_MOST];
-    char stood[VIEW_SIZE]; /* whose the slots are by the test's own will */
-    bool asked;            /* in the place of the stage's server */
-    bool shards;           /* nodes' files tell who belongs together by an own word */
+    char stood[VIEW_SIZE];  /* whose the slots are by the test's own will */
+    bool asked;             /* in the place of the stage's server */
+    cluster_teller *teller; /* NULL: all tell their own ports */
+    bool binds;             /* this Redis says where it comes from by an own word */
+    bool shards;            /* nodes' files tell who belongs together by an own word */
 } cluster;
 static const char *home = LOOPBACK; /* of all nodes */
 
@@ -78,11 +82,24 @@ const char *cluster_url(void)
     return cluster.url;
 }
 
+/* Where it listens for clients. */
+static int own_port(const struct node *it)
+{
+    return it->server.tls_port != 0 ? it->server.tls_port : it->port;
+}
+
 int cluster_main_port(int node)
 {
     const struct node *it = &cluster.nodes[node];
 
-    return it->server.tls_port != 0 ? it->server.tls_port : it->port;
+    return it->told.port != 0 ? it->told.port : own_port(it);
+}
+
+static int bus_port(int node)
+{
+    const struct node *it = &cluster.nodes[node];
+
+    return it->told.bus_port != 0 ? it->told.bus_port : it->port + BUS;
 }
 
 int cluster_at(int port)
@@ -110,7 +127,8 @@ static bool answers(int node)
 {
     const struct server *server = &cluster.nodes[node].server;
 
-    return cluster.nodes[node].known && server->running && !server->paused;
+    return cluster.nodes[node].known && server->running && !server->paused &&
+           !cluster.nodes[node].parted;
 }
 
 /* The next one that can be asked, from this one on; cluster.count: none. */
@@ -566,7 +584,11 @@ static void prepare(void)
     (void)snprintf(node->id, sizeof(node->id), "%040x", (unsigned)++cluster.count);
     server_absent(&node->server);
     keep_ports(node);
-    (void)snprintf(node->address, sizeof(node->address), "%s:%d", home, node->port);
+    if (cluster.teller != NULL) {
+        node->told = cluster.teller(cluster.count - 1, own_port(node), node->port + BUS);
+    }
+    (void)snprintf(node->address, sizeof(node->address), "%s:%d", home,
+                   node->told.port != 0 ? node->told.port : node->port);
 }
 
 /* A version that has shards falls over a node without one, at its first SPUBLISH. */
@@ -575,7 +597,7 @@ static void write_node(FILE *file, int node, int shard, const char *rest)
     const struct node *it = &cluster.nodes[node];
 
     (void)fprintf(file, "%s %s:%d@%d", it->id, home, cluster_main_port(node),
-                  it->port + BUS);
+                  bus_port(node));
     if (cluster.shards) {
         (void)fprintf(file, ",,shard-id=%s", cluster.nodes[shard].id);
     }
@@ -628,8 +650,22 @@ static void write_tls(FILE *file, int node)
                   "tls-port %d\ncluster-port %d\ntls-cluster yes\ntls-replication yes\n"
                   "tls-auth-clients no\ntls-key-file %s/server.key\n"
                   "tls-cert-file %s/server.pem\ntls-ca-cert-file %s/ca.pem\n",
-                  cluster_main_port(node), cluster.nodes[node].port + BUS, folder, folder,
-                  folder);
+                  own_port(&cluster.nodes[node]), cluster.nodes[node].port + BUS, folder,
+                  folder, folder);
+}
+
+/* Redis 6.2 has no own word for where it comes from. */
+static void write_told(FILE *file, int node)
+{
+    const struct cluster_told *told = &cluster.nodes[node].told;
+    bool tls = cluster_server(node)->tls_port != 0;
+
+    (void)fprintf(file,
+                  "%s %s%s\ncluster-announce-ip 127.0.0.1\n"
+                  "cluster-announce-%sport %d\ncluster-announce-bus-port %d\n",
+                  cluster.binds ? "bind-source-addr" : "bind", told->from,
+                  cluster.binds ? "" : " 127.0.0.1", tls ? "tls-" : "", told->port,
+                  told->bus_port);
 }
 
 /* What it knows is beside the way to it, not in its own folder, which goes with its
@@ -648,6 +684,9 @@ static void launch(int node)
     if (cluster_server(node)->tls_port != 0) {
         write_tls(file, node);
     }
+    if (cluster.teller != NULL) {
+        write_told(file, node);
+    }
     close_file(file);
     (void)snprintf(args, sizeof(args), "--include %s/conf %s", cluster_server(node)->dir,
                    cluster.args);
@@ -664,9 +703,20 @@ static void list_hosts(void)
                                  format, i > 0 ? "," : "", home, cluster_main_port(i));
     }
     (void)snprintf(cluster.url, sizeof(cluster.url), "%s://%s",
-                   cluster_main_port(0) == cluster.nodes[0].port ? "redis-cluster"
-                                                                 : "rediss-cluster",
+                   own_port(&cluster.nodes[0]) == cluster.nodes[0].port
+                       ? "redis-cluster"
+                       : "rediss-cluster",
                    cluster.hosts);
+}
+
+/* Redis 7.0 and later. */
+static bool has_binding(void)
+{
+    redisReply *reply = server_command(&stage.server, "CONFIG GET bind-source-addr");
+    bool yes = reply->elements > 0;
+
+    freeReplyObject(reply);
+    return yes;
 }
 
 /* Redis 7.2 and later. */
@@ -685,10 +735,12 @@ void cluster_set_at(const char *address, int masters, const char *args)
     cluster_set(masters, 0, args);
 }
 
-void cluster_set(int masters, int replicas, const char *args)
+void cluster_set_told(int masters, int replicas, const char *args, cluster_teller *teller)
 {
     memset(&cluster, 0, sizeof(cluster));
     cluster.masters = masters;
+    cluster.teller = teller;
+    cluster.binds = has_binding();
     cluster.shards = has_shards();
     (void)snprintf(cluster.args, sizeof(cluster.args), "%s", args);
     stage_at_exit(all_leave);
@@ -707,6 +759,32 @@ void cluster_set(int masters, int replicas, const char *args)
     }
     cluster_stand();
     note_ranges();
+}
+
+void cluster_set(int masters, int replicas, const char *args)
+{
+    cluster_set_told(masters, replicas, args, NULL);
+}
+
+/* ---- nodes that do not hear of each other ---- */
+
+void cluster_leave_out(int node, bool on)
+{
+    cluster.nodes[node].parted = on;
+}
+
+bool cluster_is_down_by(int node)
+{
+    return says(node, "CLUSTER INFO", "cluster_state:fail");
+}
+
+bool cluster_has_failed(int by, int node)
+{
+    char view[VIEW_SIZE], wanted[64];
+
+    read_view(by, view);
+    (void)snprintf(wanted, sizeof(wanted), "%s master,fail ", cluster.nodes[node].id);
+    return strstr(view, wanted) != NULL;
 }
 
 /* ---- nodes come and go ---- */
@@ -741,8 +819,7 @@ int cluster_add(void)
     close_file(file);
     launch(node);
     freeReplyObject(server_command(cluster_server(greeter), "CLUSTER MEET %s %d %d", home,
-                                   cluster_main_port(node),
-                                   cluster.nodes[node].port + BUS));
+                                   cluster_main_port(node), bus_port(node)));
     UNTIL(seldom(knows_each() && all_stand()));
     list_hosts();
     return node;

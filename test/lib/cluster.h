@@ -36,11 +36,21 @@ void cluster_set(int masters, int replicas, const char *args);
 /* All of them masters at another address of this machine than 127.0.0.1. */
 void cluster_set_at(const char *address, int masters, const char *args);
 
+/* The same, but each node tells of itself other ports than those where it listens, and
+ * comes from another address. (What stands there leads to it.) */
+struct cluster_told {
+    int port, bus_port;
+    char from[24];
+};
+typedef struct cluster_told cluster_teller(int node, int port, int bus_port);
+void cluster_set_told(int masters, int replicas, const char *args,
+                      cluster_teller *teller);
+
 int cluster_count(void);
 struct server *cluster_server(int node);
 int cluster_port(int node);
-/* By which nodes name a node among each other, and reach it to MIGRATE: that of clients
- * over TLS, if there are such, since Redis 7.0 tells them no other. */
+/* By which nodes name a node among each other, and reach it to MIGRATE: what it tells, or
+ * that of clients over TLS, if there are such, since Redis 7.0 tells them no other. */
 int cluster_main_port(int node);
 const char *cluster_address(int node); /* host:port, as nodes tell it without TLS */
 const char *cluster_id(int node);
@@ -81,6 +91,15 @@ void cluster_end(int slot, int to);
 void cluster_move(int slot, int to);
 /* As one step of the servers' own, with all its keys; false: this version has none. */
 bool cluster_move_whole(int slot, int to);
+
+/* ---- nodes that do not hear of each other ---- */
+
+/* It is none of those who must agree, or is again. */
+void cluster_leave_out(int node, bool on);
+/* It calls the cluster down. */
+bool cluster_is_down_by(int node);
+/* The first one takes the second one for dead, not only by its own opinion. */
+bool cluster_has_failed(int by, int node);
 
 /* ---- nodes come, go and change their roles ---- */
 
