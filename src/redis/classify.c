@@ -56,6 +56,11 @@ bool lw__classify_moving(const char *error)
     return begins_with(error, "TRYAGAIN") || begins_with(error, "ASK");
 }
 
+bool lw__classify_moved(const char *error)
+{
+    return begins_with(error, "MOVED");
+}
+
 bool lw__classify_denied(const char *error)
 {
     return begins_with(error, "NOPERM");

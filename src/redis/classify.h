@@ -17,6 +17,8 @@ bool lw__classify_down(const char *error);
 /* Is the slot on its way to another node, and nothing was done: TRYAGAIN, and ASK, of
  * several keys? */
 bool lw__classify_moving(const char *error);
+/* Is the slot at another node? */
+bool lw__classify_moved(const char *error);
 /* Is it NOPERM: a command, key or channel that this user may not use? */
 bool lw__classify_denied(const char *error);
 /* Does the server not have this command? */

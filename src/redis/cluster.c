@@ -303,6 +303,7 @@ static void redirected(void *arg, struct lw__node *node, struct lw__command *com
     struct lw__node *there = NULL;
     uint16_t index;
 
+    lw__node_unseed_slot(node, redirect->slot);
     if (redirect->ask) {
         ask_by(cluster, lw__now_us() + NEEDED_US); /* is it needed still? */
     } else {

@@ -8,7 +8,7 @@
 
 #include "base/buffer.h"
 #include "lockwire.h"
-#include "redis/cluster_says.h"
+#include "redis/classify.h"
 #include "redis/reply.h"
 #include "redis/resp.h"
 #include "redis/slot.h"
@@ -75,16 +75,6 @@ static bool is_awaited(const struct lw__link *link, enum lw__said said,
            first->left == left_by(lw__reply_text(lw__reply_at(reply, 1), NULL));
 }
 
-/* Said of a channel to leave that was dropped meanwhile, which was taken for the answer.
- */
-static bool is_elsewhere(const struct lw__reply *error)
-{
-    const char *text = lw__reply_text(error, NULL);
-    struct lw__redirect there;
-
-    return lw__cluster_says_redirect(text, strlen(text), &there);
-}
-
 static void take_push(struct lw__link *link, const struct lw__reply *reply)
 {
     enum lw__said said = lw__guard_said(reply);
@@ -95,7 +85,9 @@ static void take_push(struct lw__link *link, const struct lw__reply *reply)
         lw__link_fail(link, "no message and no confirmation from the subscription");
         return;
     case LW__SAID_ERROR:
-        if (!awaited && !is_elsewhere(reply)) { /* "max number of clients reached" */
+        if (!awaited && !lw__classify_moved(lw__reply_text(reply, NULL))) {
+            /* "max number of clients reached", and the like; MOVED is said of a channel
+             * to leave as well, behind a drop that was taken for the answer */
             lw__link_fail(link, lw__reply_text(reply, NULL));
             return;
         }

@@ -104,6 +104,8 @@ void lw__node_put_number(struct lw__command *command, unsigned slot,
                          struct lw__buffer *out);
 bool lw__node_number_told(const struct lw__command *command, unsigned slot,
                           const struct lw__reply *reply, uint64_t *ret);
+/* The slot is elsewhere: when it is back, its counter may be an older one. */
+void lw__node_unseed_slot(struct lw__node *node, unsigned slot);
 /* A script drew this number, 1 or more and below LW__FENCE_MIN: the counter was lost, and
  * the server's clock says no later time. A number of such a clock is not told: a counter
  * that is lost once more could not be known from it. */

@@ -83,9 +83,8 @@ void lw__node_fail_waiting(struct lw__node *node, const char *why);
 /* node_fence.c: seeds the counter, upon which the node is up; has it live on. */
 void lw__node_seed(struct lw__node *node);
 void lw__node_keep_fence(struct lw__node *node);
-/* Nothing is known of its counters any more; of that slot's. */
-void lw__node_unseed(struct lw__node *node);
-void lw__node_unseed_slot(struct lw__node *node, unsigned slot);
+void lw__node_unseed(
+    struct lw__node *node); /* nothing is known of its counters any more */
 
 /* node_settings.c: how the server is set up, where that endangers locks. */
 void lw__node_settings_ask(struct lw__node *node);

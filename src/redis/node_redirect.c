@@ -78,7 +78,6 @@ bool lw__node_is_redirected(struct lw__node *node, struct lw__command *command,
         return false;
     }
     if (!r->heard && is_redirect(command, reply, &node->redirect)) {
-        lw__node_unseed_slot(node, node->redirect.slot);
         r->redirected = true;
     }
     r->heard = true;

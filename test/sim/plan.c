@@ -334,7 +334,7 @@ static void set_apart(struct plan *plan)
         plan->kinds[i] = KIND_MUTEX;
     }
     plan->apart_us = ONE_OF(-5, -2, 2, 5) * SECOND;
-    plan->every_us[FAULT_FENCE] = 0;
+    keep_numbers(plan);
 }
 
 /* Nothing goes wrong, but that slots may move: nothing is lost by that. In most of them
@@ -404,9 +404,6 @@ static void make_clustered(struct plan *plan)
         plan->clear = false; /* that is of who asks sentinels */
     }
     keep_clocks(plan);
-    if (chance(250)) {
-        set_apart(plan);
-    }
     plan->every_us[FAULT_LOSS] = plan->every_us[FAULT_BREAK] = 0;
     plan->ends_by_clock = chance(500);
     plan->every_us[FAULT_SLOT] = chance(600) ? ONE_OF(200 * MS, 1 * SECOND, 3 * SECOND)
@@ -418,6 +415,8 @@ static void make_clustered(struct plan *plan)
     plan->every_us[FAULT_FAILOVER] = chance(350) ? ONE_OF(2, 5) * SECOND : 0;
     if (chance(100)) {
         make_orderly(plan);
+    } else if (chance(250)) {
+        set_apart(plan);
     }
 }
 

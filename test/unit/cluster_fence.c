@@ -24,7 +24,8 @@ static void start_at_n3(struct scene *scene)
 
 /* ---- numbers ---- */
 
-static void test_tries_draw_by_the_clock_of_their_slot_and_count_on_for_a_while(void **state)
+static void test_tries_draw_by_the_clock_of_their_slot_and_count_on_for_a_while(
+    void **state)
 {
     struct scene *scene = *state;
 

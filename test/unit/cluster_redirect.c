@@ -349,6 +349,18 @@ static void test_asking_is_refused(void **state)
     UNTIL(scene, came(scene, "x failed unsent: NOPERM this user has no permissions; "));
 }
 
+/* Needed no more: the slot has come, and the command was done. */
+static void test_asking_is_refused_too_late(void **state)
+{
+    struct scene *scene = *state;
+
+    start_at_n3(scene);
+    says(&scene->n[2], "x", "-ASK 16287 N4");
+    says(&scene->n[3], "ASKING", "-NOPERM this user has no permissions");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 < GET x; N4 up; N4 < ASKING; N4 < GET x; x: 1; ");
+}
+
 /* ---- what is told ---- */
 
 /* `refreshes`: since the map is known as well. */
@@ -478,6 +490,7 @@ int main(void)
         TEST(test_a_script_that_is_not_known_here_and_moved),
         TEST(test_asked_and_moved_on),
         TEST(test_asking_is_refused),
+        TEST(test_asking_is_refused_too_late),
         TEST(test_ask_of_several_keys_is_told),
         TEST(test_try_again_is_told),
         TEST(test_cluster_down_is_told),

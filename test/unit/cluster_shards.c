@@ -238,6 +238,49 @@ static void test_a_drop_is_no_answer_to_what_was_asked(void **state)
     assert_true(is_bound(scene, "a"));
 }
 
+static void test_drops_may_cross_our_own(void **state)
+{
+    struct scene *scene = *state;
+    char x[LW__CHANNEL_OF_OURS_SIZE], e[LW__CHANNEL_OF_OURS_SIZE], said[400];
+
+    listen_to_x(scene);
+    listen_to(scene, "e");
+    await(scene, "N3 < SSUBSCRIBE 15363; N3 bound: ; ");
+    listen_to(scene, "a");
+    await(scene, "N3 < SSUBSCRIBE 15495; N3 bound: a; ");
+    jump(scene, 40);
+    nothing_for(scene, 20);
+    listen_to(scene, "a");
+    lw__format_shard_channel(UUID, SLOT_X, x);
+    lw__format_shard_channel(UUID, 15363, e);
+    (void)snprintf(said, sizeof(said),
+                   "*3\r\n$12\r\nsunsubscribe\r\n$%zu\r\n%s\r\n:0\r\n"
+                   "*3\r\n$12\r\nsunsubscribe\r\n$%zu\r\n%s\r\n:0\r\n-MOVED 16287 N4",
+                   strlen(x), x, strlen(e), e);
+    says(&scene->n[2], "SUNSUBSCRIBE 16287", said);
+    says(&scene->n[2], "SUNSUBSCRIBE 15363", "-MOVED 15363 N4");
+    jump(scene, 21);
+    await(scene,
+          "N3 < SUNSUBSCRIBE 16287; N3 < SUNSUBSCRIBE 15363; N3 < SSUBSCRIBE 15495; ");
+    nothing_for(scene, 50);
+    assert_true(is_bound(scene, "a") && !is_bound(scene, "x"));
+}
+
+/* Behind the same address others may answer than the commands' server. */
+static void test_what_another_server_drops_is_not_told(void **state)
+{
+    struct scene *scene = *state;
+
+    start_at_n3(scene);
+    scene->n[2].astray = 1;
+    says(&scene->n[2], "SSUBSCRIBE", "-MOVED 16287 N4");
+    listen_to(scene, "x");
+    await(scene, "N3 < SSUBSCRIBE 16287; ");
+    UNTIL(scene, scene->n[2].subscribers == 0);
+    nothing_for(scene, 50);
+    assert_int_equal(scene->stats.refreshes, 1);
+}
+
 /* ---- refused, lost ---- */
 
 static void test_who_may_not_listen_is_told_once_and_does_not_try_again(void **state)
@@ -345,6 +388,8 @@ int main(void)
         TEST(test_the_connection_goes_with_the_last_of_them),
         TEST(test_what_is_wanted_while_it_is_dropped_is_had_again),
         TEST(test_a_drop_is_no_answer_to_what_was_asked),
+        TEST(test_drops_may_cross_our_own),
+        TEST(test_what_another_server_drops_is_not_told),
         TEST(test_who_may_not_listen_is_told_once_and_does_not_try_again),
         TEST(test_who_may_not_listen_tries_again_with_the_next_connection),
         TEST(test_a_server_without_such_channels_is_told_once_and_left_alone),
