@@ -729,6 +729,19 @@ static bool has_shards(void)
     return yes;
 }
 
+void cluster_need_places(void)
+{
+    redisReply *reply = server_command(cluster_server(0), "COMMAND INFO SPUBLISH");
+    bool has = reply->element[0]->type == REDIS_REPLY_ARRAY;
+
+    freeReplyObject(reply);
+    if (!has) {
+        (void)fprintf(stderr, "%s: skipped, this server has no sharded pub/sub\n",
+                      stage.test);
+        skip();
+    }
+}
+
 void cluster_set_at(const char *address, int masters, const char *args)
 {
     home = address;

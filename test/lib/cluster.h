@@ -46,6 +46,10 @@ typedef struct cluster_told cluster_teller(int node, int port, int bus_port);
 void cluster_set_told(int masters, int replicas, const char *args,
                       cluster_teller *teller);
 
+/* Before Redis 7.0 there are no channels of slots, so that nobody has a place in a queue:
+ * then the test is skipped. */
+void cluster_need_places(void);
+
 int cluster_count(void);
 struct server *cluster_server(int node);
 int cluster_port(int node);

@@ -442,6 +442,7 @@ static void who_was_handed_the_last_place_takes_it(void **state)
 
     (void)state;
     cluster_set(3, 0, "");
+    cluster_need_places();
     A = hold_of(client("a"), "A", name_at(0, 0), &kinds[0], 0);
     slot = slot_of(A);
     to = another(A);

@@ -213,22 +213,9 @@ static bool has_ipv6(void)
     return has;
 }
 
-/* Before Redis 7.0 who waits in a cluster has no place, and nothing is handed over. */
-static bool has_places(void)
-{
-    redisReply *reply = server_command(&stage.server, "COMMAND INFO SPUBLISH");
-    bool has = reply->element[0]->type == REDIS_REPLY_ARRAY;
-
-    freeReplyObject(reply);
-    return has;
-}
-
 static void by_ipv6(void **state)
 {
     (void)state;
-    if (!has_places()) {
-        skip_for("this server has no sharded pub/sub, so that nothing is handed over");
-    }
     if (!has_ipv6()) {
         skip_for("this machine has no ::1");
     }

@@ -73,8 +73,10 @@ struct hold *queue_behind(struct peer *peer, const char *label, const struct hol
                           const struct kind *kind)
 {
     const char *name = lw_lock_name(holder->lock);
-    struct hold *hold = ask_as(peer, label, name, kind->waiter, kind->permits, 0);
+    struct hold *hold;
 
+    cluster_need_places();
+    hold = ask_as(peer, label, name, kind->waiter, kind->permits, 0);
     cluster_ask_owner(cluster_slot(name));
     UNTIL(redis_int("ZCARD lockwire:2:%s:{%s}",
                     kind->waiter == LW_MUTEX ? "queue" : "rwqueue", name) == 1);
