@@ -46,11 +46,20 @@ static struct lw__seeded *seeded_of(struct lw__node *node, unsigned slot)
     return &node->seeded[slot % LW__SEEDED_SLOTS];
 }
 
+/* One draws by the clock half-way, and all others count on until that is answered. */
 static bool is_seeded(struct lw__node *node, unsigned slot)
 {
-    const struct lw__seeded *seeded = seeded_of(node, slot);
+    struct lw__seeded *seeded = seeded_of(node, slot);
+    int64_t now_us = lw__now_us();
 
-    return seeded->slot == slot && lw__now_us() < seeded->until_us;
+    if (seeded->slot != slot || now_us >= seeded->until_us) {
+        return false;
+    }
+    if (now_us < seeded->again_us) {
+        return true;
+    }
+    seeded->again_us = seeded->until_us;
+    return false;
 }
 
 void lw__node_unseed(struct lw__node *node)
@@ -86,7 +95,8 @@ static void note_seeded(struct lw__node *node, unsigned slot, bool counted,
 {
     node->seed_known = counted;
     if (counted) {
-        *seeded_of(node, slot) = (struct lw__seeded){sent_us + SEEDED_US, slot};
+        *seeded_of(node, slot) =
+            (struct lw__seeded){sent_us + SEEDED_US, sent_us + SEEDED_US / 2, slot};
     }
 }
 

@@ -56,6 +56,7 @@ struct lw__node {
     bool seed_known; /* to the server, that script */
     struct lw__seeded {
         int64_t until_us; /* 0: it is not */
+        int64_t again_us; /* somebody seeds it anew, before it has to be */
         unsigned slot;
     } seeded[LW__SEEDED_SLOTS]; /* of a cluster; two in one place drive each other out */
     char fence[LW__FENCE_SIZE];

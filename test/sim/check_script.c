@@ -255,15 +255,17 @@ static void check_frugality(void)
 
 static bool unserved[SERVERS][NAMES];
 
-/* A script that has the name alone serves nobody: the next one that may, does. */
-static void note_alone(const struct model_server *server,
-                       const struct model_script_run *run)
+/* A script that has the name alone serves nobody: the next one that may, does, wherever
+ * the name is by then. */
+static void note_alone(const struct model_script_run *run)
 {
     char key[128];
 
     look_copy(key, sizeof(key), run->keys[0]);
     if (run->key_count == 1 && !begins(run->keys[0], "lockwire:")) {
-        unserved[servers_index(server)][name_index(key)] = true;
+        for (unsigned i = 0; i < SERVERS; i++) {
+            unserved[i][name_index(key)] = true;
+        }
     }
 }
 
@@ -354,7 +356,7 @@ static void on_script(struct model_server *server, const struct model_script_run
     if (is_release(run)) {
         note_release(run->args[0], is_drop(run));
     }
-    note_alone(server, run);
+    note_alone(run);
     look_from(server);
     if (!only_reads(run)) {
         check_keys_of(server, run, failed || takes_no_writes(faults),
