@@ -198,7 +198,7 @@ int lw__node_new(const struct lw__node_options *options,
         subscription_confirmed, subscription_message};
     static const struct lw__shards_events shards_events = {
         shards_confirmed, subscription_message, shards_dropped};
-    struct lw__node *node = calloc(1, sizeof(*node));
+    struct lw__node *node = calloc(1, sizeof(*node) + lw__node_seeded_size(options));
 
     if (node == NULL) {
         return LW_ENOMEM;

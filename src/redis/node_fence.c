@@ -50,27 +50,32 @@ static struct lw__seeded *seeded_of(struct lw__node *node, unsigned slot)
 static bool is_seeded(struct lw__node *node, unsigned slot)
 {
     struct lw__seeded *seeded = seeded_of(node, slot);
-    int64_t now_us = lw__now_us();
+    int64_t left_us = seeded->until_us - lw__now_us();
 
-    if (seeded->slot != slot || now_us >= seeded->until_us) {
+    if (seeded->slot != slot || left_us <= 0) {
         return false;
     }
-    if (now_us < seeded->again_us) {
+    if (left_us > SEEDED_US / 2 || seeded->again) {
         return true;
     }
-    seeded->again_us = seeded->until_us;
+    seeded->again = true;
     return false;
+}
+
+size_t lw__node_seeded_size(const struct lw__node_options *options)
+{
+    return options->clustered ? LW__SEEDED_SLOTS * sizeof(struct lw__seeded) : 0;
 }
 
 void lw__node_unseed(struct lw__node *node)
 {
-    memset(node->seeded, 0, sizeof(node->seeded));
+    memset(node->seeded, 0, lw__node_seeded_size(&node->options));
     node->seed_known = false;
 }
 
 void lw__node_unseed_slot(struct lw__node *node, unsigned slot)
 {
-    if (seeded_of(node, slot)->slot == slot) {
+    if (node->options.clustered && seeded_of(node, slot)->slot == slot) {
         seeded_of(node, slot)->until_us = 0;
     }
 }
@@ -96,7 +101,7 @@ static void note_seeded(struct lw__node *node, unsigned slot, bool counted,
     node->seed_known = counted;
     if (counted) {
         *seeded_of(node, slot) =
-            (struct lw__seeded){sent_us + SEEDED_US, sent_us + SEEDED_US / 2, slot};
+            (struct lw__seeded){sent_us + SEEDED_US, (uint16_t)slot, false};
     }
 }
 

@@ -23,7 +23,13 @@ struct lw__backlog {
     size_t count; /* in all ranks: mostly 0, and asked for at each command and reply */
 };
 
-#define LW__SEEDED_SLOTS 256
+/* Of a cluster's node, by the slot's last bits: two in one place drive each other out. */
+struct lw__seeded {
+    int64_t until_us; /* 0: it is not */
+    uint16_t slot;
+    bool again; /* somebody seeds it anew, before it has to be */
+};
+#define LW__SEEDED_SLOTS 1024
 
 struct lw__node {
     struct lw__node_options options;
@@ -54,11 +60,6 @@ struct lw__node {
     /* node_fence.c's */
     struct lw__command seed, keep;
     bool seed_known; /* to the server, that script */
-    struct lw__seeded {
-        int64_t until_us; /* 0: it is not */
-        int64_t again_us; /* somebody seeds it anew, before it has to be */
-        unsigned slot;
-    } seeded[LW__SEEDED_SLOTS]; /* of a cluster; two in one place drive each other out */
     char fence[LW__FENCE_SIZE];
     struct lw__unseeded unseeded; /* `why` is "" while the fence counter can be trusted */
 
@@ -71,6 +72,8 @@ struct lw__node {
     unsigned counted_nonce; /* whom the count is about */
     bool count_forbidden, count_forbidden_told;
     bool nameless_told; /* that nobody can say whether both links are at one server */
+
+    struct lw__seeded seeded[]; /* node_fence.c's: LW__SEEDED_SLOTS, or none */
 };
 
 /* node_send.c */
@@ -84,8 +87,9 @@ void lw__node_fail_waiting(struct lw__node *node, const char *why);
 /* node_fence.c: seeds the counter, upon which the node is up; has it live on. */
 void lw__node_seed(struct lw__node *node);
 void lw__node_keep_fence(struct lw__node *node);
-void lw__node_unseed(
-    struct lw__node *node); /* nothing is known of its counters any more */
+/* Nothing is known of its counters any more. */
+void lw__node_unseed(struct lw__node *node);
+size_t lw__node_seeded_size(const struct lw__node_options *options);
 
 /* node_settings.c: how the server is set up, where that endangers locks. */
 void lw__node_settings_ask(struct lw__node *node);
