@@ -482,7 +482,7 @@ LW_PUBLIC const char *lw_lock_owner(const struct lw_lock *lock);
 LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
 /* After LW_EBUSY: the holder's remaining lease in ms, for a Retry-After; -1: it has
  * none. Else 0. Where handles of this client wait behind others it may be their claim
- * window. */
+ * window, and while a cluster moves the name's slot it is when to ask again. */
 LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
 
 /* One holder or waiter, as lw_inspect finds it. The strings are as they stand in Redis,
@@ -526,8 +526,9 @@ LW_PUBLIC const struct lw_inspected *lw_inspection_holder(
 LW_PUBLIC const struct lw_inspected *lw_inspection_waiter(
     const struct lw_inspection *inspection, size_t index);
 /* status: LW_OK, `inspection` tells all. Else it is NULL: LW_ECONN (no link at the
- * moment; it is not waited for), LW_EREDIS (also where somebody wrote a field or a member
- * of more than 512 bytes there), LW_ENOMEM, LW_ECLOSED; `why` is "" or tells. */
+ * moment; it is not waited for, but that to a cluster's node which is being connected
+ * to), LW_EREDIS (also where somebody wrote a field or a member of more than 512 bytes
+ * there), LW_ENOMEM, LW_ECLOSED; `why` is "" or tells. */
 typedef void lw_inspect_cb(struct lw_client *client, int status,
                            const struct lw_inspection *inspection, const char *why,
                            void *arg);

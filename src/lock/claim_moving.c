@@ -69,7 +69,7 @@ static bool number_answered(struct lw__command *command, const struct lw__reply 
 }
 
 static const struct lw__command_type number_type = {
-    put_number, number_answered, number_unanswered, LW__ORDER_FRESH, .one_key = true};
+    put_number, number_answered, number_unanswered, LW__ORDER_KEEP, .one_key = true};
 
 /* The name is ours by a command that was sent then. */
 static void has_name(struct lw__claim *claim, int64_t sent_us)
@@ -136,7 +136,7 @@ static bool own_answered(struct lw__command *command, const struct lw__reply *re
 }
 
 static const struct lw__command_type own_type = {
-    put_own, own_answered, lw__claim_no_answer, LW__ORDER_FRESH, .one_key = true};
+    put_own, own_answered, lw__claim_no_answer, LW__ORDER_KEEP, .one_key = true};
 
 static bool set_answered(struct lw__command *command, const struct lw__reply *reply)
 {

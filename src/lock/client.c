@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The client: its life, closing, statistics. Ties the parts together: who is told of the
  * node's events, of claims' and of notices is registered here. Must not know one lock's
- * business. Happy path: lw_client_new -> node up -> link callback; lw_client_close
- * drains, calls back; lw_client_free. Each failed attempt to connect goes to the link
- * callback and the log; a client that is not drained in close_timeout_ms is closed all
+ * business. Happy path: lw_client_new -> node up, or a cluster's map known -> link
+ * callback; lw_client_close drains, calls back; lw_client_free. Each failed attempt to
+ * connect goes to the link callback and the log, that to one of a cluster's nodes to the
+ * log alone; a client that is not drained in close_timeout_ms is closed all
  * the same, and releases still open then end as LW_EUNKNOWN. */
 #include "base/forked.h"
 #include "base/log.h"

@@ -49,8 +49,12 @@ static unsigned slot_of(const struct lw__inquiry *inquiry)
     return lw__route_slot(inquiry->client->route, inquiry->name);
 }
 
+/* What ends too early is not "not done" where some of it was. */
 static void finish(struct lw__inquiry *inquiry, int status, const char *why)
 {
+    if (inquiry->any_broken && (status == LW_ECONN || status == LW_EREDIS)) {
+        status = LW_EUNKNOWN;
+    }
     lw__told(why, inquiry->why, sizeof(inquiry->why));
     lw__notify_inquiry(inquiry, status);
 }
@@ -135,12 +139,15 @@ static bool who_one_answered(struct lw__command *command, const struct lw__reply
     return true;
 }
 
-/* Who they are is an extra. */
+/* Who one of them is is an extra. */
 static void who_one_failed(struct lw__command *command, const char *why, bool sent)
 {
+    struct lw__inquiry *inquiry = inquiry_of(command);
+
     (void)why;
     (void)sent;
-    finish(inquiry_of(command), LW_OK, "");
+    inquiry->naming++;
+    ask_who_next(inquiry);
 }
 
 static const struct lw__command_type who_one_type = {
@@ -149,17 +156,17 @@ static const struct lw__command_type who_one_type = {
 static void ask_who_next(struct lw__inquiry *inquiry)
 {
     const char *uuids[LW__LOOK_ENTRIES];
+    size_t count = lw__look_clients(&inquiry->look, uuids);
     char key[LW__CLIENT_SIZE];
 
-    if (inquiry->naming == lw__look_clients(&inquiry->look, uuids)) {
-        finish(inquiry, LW_OK, "");
-        return;
+    for (; inquiry->naming < count; inquiry->naming++) {
+        lw__format_client(uuids[inquiry->naming], key);
+        if (lw__node_send_early(lw__route_to(inquiry->client->route, key, NULL),
+                                &inquiry->command, &who_one_type)) {
+            return;
+        }
     }
-    lw__format_client(uuids[inquiry->naming], key);
-    if (!lw__node_send_early(lw__route_to(inquiry->client->route, key, NULL),
-                             &inquiry->command, &who_one_type)) {
-        finish(inquiry, LW_OK, "");
-    }
+    finish(inquiry, LW_OK, "");
 }
 
 /* Where it is Redisson's it is a stranger's, and not among the holders. */
@@ -226,7 +233,7 @@ static void break_failed(struct lw__command *command, const char *why, bool sent
 {
     struct lw__inquiry *inquiry = inquiry_of(command);
 
-    finish(inquiry, sent || inquiry->any_broken ? LW_EUNKNOWN : LW_ECONN, why);
+    finish(inquiry, sent ? LW_EUNKNOWN : LW_ECONN, why);
 }
 
 static const struct lw__command_type break_type = {

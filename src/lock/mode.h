@@ -29,7 +29,7 @@ struct lw__in_line {
 };
 
 /* What is about the name's key alone, where a node of a cluster said that the slot is on
- * its way to another one. false: this is no such error. */
+ * its way to another one. false: this is no such error, or nothing can be said so. */
 struct lw__by_key {
     bool (*ask)(struct lw__claim *claim, const char *error);
     bool (*release)(struct lw__claim *claim, const char *error);

@@ -397,7 +397,7 @@ static bool fits(const struct lw__batch *batch, const struct lw__claim *claim)
 {
     return batch->mode->encode_renew == claim->mode->encode_renew &&
            batch->node == claim->name->node && batch->slot == claim->name->slot &&
-           !claim->name->moving;
+           !claim->name->moving && !batch->claims[0]->name->moving;
 }
 
 static void fill(struct lw__batch *batch, int64_t now_us)

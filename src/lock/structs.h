@@ -49,8 +49,8 @@ struct lw__name {
     unsigned references;   /* claims and handles */
     struct lw__node *node; /* where its slot leads: turns_events.c's */
     uint16_t slot;         /* of a cluster; 0: all are in one */
-    /* renewal.c's: the slot was on its way to another node when a script of several keys
-     * was refused last. */
+    /* renewal.c's, which renew.c and turns_events.c clear: the slot was on its way to
+     * another node when a script of several keys was refused last. */
     bool moving;
     struct lw__claim *claims; /* claim.c's: of one client, in order of making */
     char text[];

@@ -218,10 +218,14 @@ const struct lw__claim_events lw__turns_events = {
 
 /* ---- the link ---- */
 
+/* The end of a try has those behind it ask, in their order. */
 static void ask_all_of(struct lw__name *name, bool verify)
 {
     struct lw__claim *claim, *next;
 
+    if (name->claims != NULL && name->claims->trying) {
+        return;
+    }
     DL_FOREACH_SAFE(name->claims, claim, next) {
         if (verify) {
             forget_error(claim);
@@ -253,9 +257,7 @@ static void ask_those(struct lw_client *client, const struct lw__node *node, int
 
     for (; name != NULL; name = next) {
         lw__name_keep(name); /* an answer may come at once and end its last claim */
-        /* the end of a try has those behind it ask, in their order */
-        if (name->node == node && is_in(name, slot) &&
-            (name->claims == NULL || !name->claims->trying)) {
+        if (name->node == node && is_in(name, slot)) {
             ask_all_of(name, slot == ANY);
         }
         next = lw__name_after(client, name);

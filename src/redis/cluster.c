@@ -34,6 +34,7 @@
 
 #define PAUSE_US (1000 * (int64_t)LW__MS) /* between two questions, at the least */
 #define HOPS 5
+#define CORRECTIONS 3
 #define NEEDED_US (10 * PAUSE_US)
 
 struct lw__cluster {
@@ -43,7 +44,8 @@ struct lw__cluster {
     struct lw__node *nowhere;
     struct lw__masters masters;
     uint16_t owners[LW__SLOTS];
-    bool corrected[LW__SLOTS]; /* since the map was last asked for, which may not know */
+    /* So often since the map was last asked for, which may not know of it. */
+    uint8_t corrected[LW__SLOTS];
 
     struct lw__survey survey;
     struct lw__timer again;  /* when it is due */
@@ -108,8 +110,8 @@ static void in_vain(void *arg, const char *why)
     uint32_t most = cluster->pause_ms;
     int64_t pause_us = lw__random_between(access->random, most / 2, most) * LW__MS;
 
-    cluster->pause_ms = most * 2 < access->backoff_max_ms ? most * 2
-                                                          : access->backoff_max_ms;
+    cluster->pause_ms = most > access->backoff_max_ms / 2 ? access->backoff_max_ms
+                                                          : most * 2;
     ask_soon(cluster, cluster->known && pause_us < PAUSE_US ? PAUSE_US : pause_us);
     if (cluster->known) {
         lw__log(access->log, LOG_NOTICE, "%s", why);
@@ -122,6 +124,14 @@ static void in_vain(void *arg, const char *why)
     lw__node_say_why(cluster->nowhere, why);
     cluster->events->link(cluster->arg, false, why);
     cluster->events->node.down(cluster->arg, cluster->nowhere);
+}
+
+static void have_link(struct lw__cluster *cluster)
+{
+    if (!cluster->up) {
+        cluster->up = true;
+        cluster->events->link(cluster->arg, true, "");
+    }
 }
 
 /* ---- the map ---- */
@@ -189,7 +199,7 @@ static const char *note_map(struct lw__cluster *cluster, const struct lw__place 
                    LW__NOBODY) {
             lw__masters_has(&cluster->masters, index, range.first);
         } else {
-            why = lw_strerror(LW_ENOMEM);
+            why = lw__masters_why_none(&cluster->masters);
         }
         for (unsigned slot = range.first; slot <= range.last; slot++) {
             if (!cluster->corrected[slot]) {
@@ -212,10 +222,7 @@ static bool take_map(void *arg, const struct lw__place *by, const struct lw__rep
     lw__node_say_why(cluster->nowhere, note_map(cluster, by, reply));
     cluster->pause_ms = cluster->options.node.access.backoff_min_ms;
     cluster->known = true;
-    if (!cluster->up) {
-        cluster->up = true;
-        cluster->events->link(cluster->arg, true, "");
-    }
+    have_link(cluster);
     settle(cluster);
     return true;
 }
@@ -241,8 +248,9 @@ struct lw__node *lw__cluster_at(struct lw__cluster *cluster, unsigned slot)
 
 static void up(void *arg, struct lw__node *node)
 {
-    const struct lw__cluster *cluster = arg;
+    struct lw__cluster *cluster = arg;
 
+    have_link(cluster); /* even if nobody tells the map any more */
     cluster->events->node.up(cluster->arg, node);
 }
 
@@ -285,15 +293,17 @@ static void refuse(struct lw__command *command, const struct lw__redirect *redir
     lw__node_refuse(command, why);
 }
 
-/* Where it leads, by a node that knows better than the map. */
+/* Where it leads, by a node that knows better than the map. A few times between two maps:
+ * of nodes that do not agree each would have everybody ask at the other one, at once. */
 static void correct(struct lw__cluster *cluster, const struct lw__redirect *redirect,
                     uint16_t index)
 {
-    cluster->options.node.stats->redirects++;
-    cluster->owners[redirect->slot] = index;
-    cluster->corrected[redirect->slot] = true;
     cluster->better = redirect->place;
-    settle(cluster);
+    if (cluster->corrected[redirect->slot] < CORRECTIONS) {
+        cluster->owners[redirect->slot] = index;
+        cluster->corrected[redirect->slot]++;
+        settle(cluster);
+    }
 }
 
 static void redirected(void *arg, struct lw__node *node, struct lw__command *command,
@@ -319,7 +329,7 @@ static void redirected(void *arg, struct lw__node *node, struct lw__command *com
         there = lw__masters_node(&cluster->masters, index, redirect->slot);
     }
     if (there == NULL) {
-        refuse(command, redirect, lw_strerror(LW_ENOMEM));
+        refuse(command, redirect, lw__masters_why_none(&cluster->masters));
         return;
     }
     lw__masters_need(&cluster->masters, index, lw__now_us() + NEEDED_US);
@@ -331,6 +341,7 @@ static void redirected(void *arg, struct lw__node *node, struct lw__command *com
     } else if (lw__node_is_backing_off(there)) {
         refuse(command, redirect, lw__node_why(there)); /* there it would wait */
     } else {
+        cluster->options.node.stats->redirects++;
         lw__node_take_over(there, command, redirect->ask);
     }
 }

@@ -6,10 +6,15 @@
 #include "base/url.h"
 #include "lockwire.h"
 #include "loop/now.h"
-#include "redis/slot.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+
+/* Redis is made for clusters of a thousand nodes at most
+ * (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/). */
+#define MASTERS_MAX 1024
+#define TOO_MANY "the cluster has more than 1024 masters"
+#define NO_SLOT "it has no slot of the cluster any more"
 
 struct lw__masters_entry {
     struct lw__place place;
@@ -41,8 +46,8 @@ static uint16_t make_room(struct lw__masters *masters)
             return (uint16_t)i;
         }
     }
-    if (masters->count == LW__SLOTS) {
-        return LW__NOBODY; /* more than slots would be had by nobody */
+    if (masters->count > MASTERS_MAX) {
+        return LW__NOBODY;
     }
     grown =
         realloc(masters->all, (masters->count + 1) * sizeof(struct lw__masters_entry *));
@@ -89,6 +94,11 @@ struct lw__node *lw__masters_node(struct lw__masters *masters, uint16_t index,
     }
     lw__node_start(master->node);
     return master->node;
+}
+
+const char *lw__masters_why_none(const struct lw__masters *masters)
+{
+    return masters->count > MASTERS_MAX ? TOO_MANY : lw_strerror(LW_ENOMEM);
 }
 
 static struct lw__masters_entry *master_of(const struct lw__masters *masters,
@@ -154,6 +164,11 @@ static void drop(struct lw__masters *masters, size_t index)
     free(master);
 }
 
+static bool is_up(const struct lw__masters_entry *master)
+{
+    return master->node != NULL && lw__node_is_up(master->node);
+}
+
 int64_t lw__masters_let_go(struct lw__masters *masters)
 {
     int64_t now_us = lw__now_us(), next_us = 0;
@@ -164,21 +179,19 @@ int64_t lw__masters_let_go(struct lw__masters *masters)
         if (master == NULL || master->listed) {
             continue;
         }
+        if (master->node != NULL && !lw__node_is_connected(master->node)) {
+            lw__node_fail_waiting(master->node, NO_SLOT);
+        }
         if (now_us < master->needed_us) {
             next_us = next_us == 0 || master->needed_us < next_us ? master->needed_us
                                                                   : next_us;
         } else if (master->node == NULL || lw__node_is_idle(master->node)) {
             drop(masters, i);
         } else {
-            lw__node_distrust(master->node, "it has no slot of the cluster any more");
+            lw__node_distrust(master->node, NO_SLOT);
         }
     }
     return next_us;
-}
-
-static bool is_up(const struct lw__masters_entry *master)
-{
-    return master->node != NULL && lw__node_is_up(master->node);
 }
 
 bool lw__masters_any_up(const struct lw__masters *masters)

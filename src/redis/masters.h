@@ -27,12 +27,15 @@ int lw__masters_init(struct lw__masters *masters, const struct lw__node_options 
 void lw__masters_clear(struct lw__masters *masters);
 void lw__masters_abandon(struct lw__masters *masters); /* in a forked child */
 
-/* The one there, new or known, which counts as listed now. LW__NOBODY: no memory. */
+/* The one there, new or known, which counts as listed now. LW__NOBODY: no memory, or too
+ * many. */
 uint16_t lw__masters_get(struct lw__masters *masters, const struct lw__place *place);
 /* Its node, which has this slot among others; connected to, if it is the first time.
  * NULL: no memory. */
 struct lw__node *lw__masters_node(struct lw__masters *masters, uint16_t index,
                                   unsigned slot);
+/* Why there was none. */
+const char *lw__masters_why_none(const struct lw__masters *masters);
 /* Of this node: its place, and whether it is listed. */
 const struct lw__place *lw__masters_place(const struct lw__masters *masters,
                                           const struct lw__node *node);
@@ -48,8 +51,9 @@ void lw__masters_need(struct lw__masters *masters, uint16_t index, int64_t until
 void lw__masters_doubt(struct lw__masters *masters, const struct lw__node *node,
                        int64_t until_us);
 /* Of who is not listed, at once, or with what is still in flight there: then it is down
- * first, and to be called once more. Never from within a node's events. When the next
- * one is not needed any more; 0: none is left. */
+ * first, and to be called once more. What waits for one to come up has failed, needed or
+ * not. Never from within a node's events. When the next one is not needed any more; 0:
+ * none is left. */
 int64_t lw__masters_let_go(struct lw__masters *masters);
 
 bool lw__masters_any_up(const struct lw__masters *masters);

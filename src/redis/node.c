@@ -84,6 +84,13 @@ static void shards_dropped(void *arg, unsigned slot)
     }
 }
 
+static void shards_unsettled(void *arg)
+{
+    struct lw__node *node = arg;
+
+    node->events->unsettled(node->arg, node);
+}
+
 static bool has_command(const struct lw__reply *abilities, size_t index)
 {
     return lw__reply_type(lw__reply_at(abilities, index)) == LW__REPLY_ARRAY;
@@ -197,7 +204,7 @@ int lw__node_new(const struct lw__node_options *options,
     static const struct lw__subscription_events subscription_events = {
         subscription_confirmed, subscription_message};
     static const struct lw__shards_events shards_events = {
-        shards_confirmed, subscription_message, shards_dropped};
+        shards_confirmed, subscription_message, shards_dropped, shards_unsettled};
     struct lw__node *node = calloc(1, sizeof(*node) + lw__node_seeded_size(options));
 
     if (node == NULL) {
@@ -283,6 +290,11 @@ bool lw__node_is_up(const struct lw__node *node)
 const char *lw__node_why(const struct lw__node *node)
 {
     return node->why;
+}
+
+bool lw__node_is_connected(const struct lw__node *node)
+{
+    return node->commands.state == LW__SESSION_READY;
 }
 
 bool lw__node_is_backing_off(const struct lw__node *node)

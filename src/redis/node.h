@@ -35,7 +35,7 @@ struct lw__node_events {
      * node. It is to be sent there, or failed. */
     void (*redirected)(void *arg, struct lw__node *node, struct lw__command *command,
                        struct lw__redirect *redirect);
-    /* The same: CLUSTERDOWN; it is to come again later. */
+    /* The same: CLUSTERDOWN, or what was to be here is not; it is to come again later. */
     void (*unsettled)(void *arg, struct lw__node *node);
     /* The same: it does not tell messages of this slot any more, which is elsewhere. */
     void (*dropped)(void *arg, struct lw__node *node, unsigned slot);
@@ -67,6 +67,8 @@ void lw__node_abandon(struct lw__node *node);
 int lw__node_master(const struct lw__node *node, struct lw_master *ret);
 
 bool lw__node_is_up(const struct lw__node *node);
+/* It is up, or its fence counter is asked for. */
+bool lw__node_is_connected(const struct lw__node *node);
 /* Why it is not; "" before the first attempt ended. */
 const char *lw__node_why(const struct lw__node *node);
 /* Of one that is never started. */
@@ -142,6 +144,8 @@ bool lw__node_has_room(const struct lw__node *node);
 bool lw__node_is_idle(const struct lw__node *node);
 /* It waits for room, and is not written yet. */
 bool lw__node_is_unsent(const struct lw__command *command);
+/* All that wait for room, or for the node to be up. */
+void lw__node_fail_waiting(struct lw__node *node, const char *why);
 /* An error that makes the command link useless (see LW__ERR_LINK). */
 void lw__node_distrust(struct lw__node *node, const char *why);
 #endif

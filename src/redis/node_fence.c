@@ -225,7 +225,8 @@ void lw__node_seed(struct lw__node *node)
  * gives a TTL to one that has none: a plain try's INCR makes it so where the counter was
  * lost, and its client may die before it asks by the script that would set it. That key
  * stands for at most request_timeout_ms while any client is connected; the next one to
- * connect replaces it. */
+ * connect replaces it. (In a cluster this is about one of the node's slots; who draws in
+ * another one next sees to that, at the latest.) */
 static void put_keep(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__node *node = LW__OWNER(struct lw__node, keep, command);

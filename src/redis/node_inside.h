@@ -82,7 +82,6 @@ void lw__node_send_init(struct lw__node *node);
 void lw__node_submit(struct lw__node *node, struct lw__command *command,
                      const struct lw__command_type *type);
 void lw__node_make_room(void *arg); /* an answer has come, or none is awaited any more */
-void lw__node_fail_waiting(struct lw__node *node, const char *why);
 
 /* node_fence.c: seeds the counter, upon which the node is up; has it live on. */
 void lw__node_seed(struct lw__node *node);

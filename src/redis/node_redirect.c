@@ -35,6 +35,7 @@ static bool take_preface(struct lw__node *node, struct lw__command *command,
     if (node->first_error[0] == '\0' || lw__reply_type(reply) != LW__REPLY_ERROR) {
         return false;
     }
+    node->events->unsettled(node->arg, node); /* is it there still? */
     lw__node_refuse(command, node->first_error);
     return true;
 }

@@ -11,7 +11,8 @@ struct lw__route;
 struct lw_master;
 
 struct lw__route_events {
-    /* Names lead somewhere now; or no more, as each failed attempt says, too. */
+    /* Names lead somewhere now; or no more. Each failed attempt says so, too: to connect
+     * to a server, or to learn the first map of a cluster. */
     void (*link)(void *arg, bool up, const char *why);
     /* Each slot leads where lw__route_at says from now on: ask it of each name. */
     void (*led)(void *arg);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Channels by slot: see shards.h. Must not know where a slot leads. Happy path: wanted,
  * ready(), push() of the confirmation, and of messages. A channel whose slot is elsewhere
- * (MOVED) is forgotten; any other refusal ends the connection, which is made anew. Who
- * may not subscribe, or to whom a server before 7.0 has nothing of the kind to offer,
- * polls. */
+ * (MOVED) is forgotten; one of a slot that nobody has (CLUSTERDOWN) is subscribed to
+ * again when somebody wants it; any other refusal ends the connection, which is made
+ * anew. Who may not subscribe, or to whom a server before 7.0 has nothing of the kind to
+ * offer, polls. */
 #include "redis/shards.h"
 
 #include "base/hash.h"
@@ -11,6 +12,7 @@
 #include "lockwire.h"
 #include "loop/defer.h"
 #include "loop/now.h"
+#include "redis/classify.h"
 #include "redis/cluster_says.h"
 #include "redis/format.h"
 #include "redis/link.h"
@@ -29,6 +31,7 @@ struct lw__shard {
     unsigned slot;
     int64_t wanted_us; /* last */
     bool confirmed, fresh;
+    bool refused; /* maybe: it is to be subscribed to again when it is wanted */
     bool leaving; /* it is dropped, and that is not confirmed yet */
     char channel[LW__CHANNEL_OF_OURS_SIZE];
 };
@@ -71,19 +74,50 @@ static void ready(void *arg)
     }
 }
 
+/* Who is not confirmed to be heard polls, and is told where its slot is by that. */
+static void forget_refused(struct lw__shards *shards, struct lw__shard *shard)
+{
+    unsigned slot = shard->slot;
+    bool confirmed = shard->confirmed;
+
+    forget(shards, shard);
+    if (confirmed) {
+        shards->events->dropped(shards->arg, slot);
+    } else {
+        shards->events->unsettled(shards->arg);
+    }
+}
+
+/* An answer that names no slot: it may be any that is not answered yet. */
+static void note_down(struct lw__shards *shards)
+{
+    struct lw__shard *shard, *next;
+
+    HASH_ITER(hh, shards->all, shard, next) {
+        shard->refused = !shard->confirmed;
+        if (shard->leaving) {
+            forget(shards, shard);
+        }
+    }
+    shards->events->unsettled(shards->arg);
+}
+
 static bool refused(void *arg, const char *error)
 {
     struct lw__shards *shards = arg;
     struct lw__shard *shard;
     struct lw__redirect there;
 
+    if (lw__classify_down(error)) {
+        note_down(shards);
+        return true;
+    }
     if (!lw__cluster_says_redirect(error, strlen(error), &there)) {
         return false;
     }
     shard = find(shards, there.slot);
     if (shard != NULL) {
-        forget(shards, shard);
-        shards->events->dropped(shards->arg, there.slot);
+        forget_refused(shards, shard);
     }
     return true;
 }
@@ -154,6 +188,7 @@ static void push(void *arg, const struct lw__reply *reply)
         dropped(shards, shard);
     } else if (!shard->confirmed && !shard->leaving) {
         shard->confirmed = shard->fresh = true;
+        shard->refused = false;
         lw__defer(shards->session.access->loop, &shards->tell, false);
     }
 }
@@ -211,6 +246,9 @@ void lw__shards_want(struct lw__shards *shards, unsigned slot)
             return;
         }
         lw__session_start(&shards->session);
+        subscribe(shards, shard);
+    } else if (shard->refused) {
+        shard->refused = false;
         subscribe(shards, shard);
     }
     shard->wanted_us = lw__now_us();

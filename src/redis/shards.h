@@ -19,8 +19,10 @@ struct lw__shards_events {
     /* Some channels stand that did not before, those for which lw__shards_is_fresh. */
     void (*confirmed)(void *arg);
     void (*message)(void *arg, const char *text, size_t length);
-    /* The node dropped a channel, or has none of it: the slot is elsewhere. */
+    /* The node dropped a channel that stood: the slot is elsewhere. */
     void (*dropped)(void *arg, unsigned slot);
+    /* It would not have one: the slot is elsewhere, or nobody's. */
+    void (*unsettled)(void *arg);
 };
 
 struct lw__shards {

@@ -15,9 +15,10 @@
 #include <stdlib.h>
 
 #define ANOTHER_US (200 * (int64_t)LW__MS)
-/* Where each slot is a range of its own, and its master has two replicas. */
+/* Where each slot is a range of its own, and its master has two replicas, with host names
+ * that are told in an array of two. */
 #define MAP_MAX ((size_t)32 << 20)
-#define MAP_ELEMENTS ((size_t)LW__SLOTS * 20)
+#define MAP_ELEMENTS ((size_t)LW__SLOTS * 32)
 
 struct lw__question {
     struct lw__question *next;

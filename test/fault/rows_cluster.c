@@ -231,7 +231,7 @@ CELL(slot_moved_to_a_new_node_that_goes_again__waiter_W1)
 
 static int replica(void)
 {
-    return home + MASTERS;
+    return (home + MASTERS) % (2 * MASTERS); /* of each other, whoever is it now */
 }
 
 static long long offset_of(int node)

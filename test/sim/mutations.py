@@ -212,8 +212,8 @@ CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
      ('src/redis/node_fence.c', '(void)lw__format_fence(slot, node->fence);',
       '(void)lw__format_fence(node->options.slot, node->fence);')),
     ('a number is drawn by the counter alone',
-     ('src/redis/node_fence.c', 'if (node->options.clustered) {\n        lw__encode_fence_seed(',
-      'if (false) {\n        lw__encode_fence_seed(')),
+     ('src/redis/node_fence.c', 'seeds = node->options.clustered && !is_seeded(node, slot);',
+      'seeds = false;')),
     ('a number is drawn before its SET was done',
      ('src/lock/claim_step.c', '        tell_set_error(claim);\n',
       '        extern uint64_t lw__early;\n        lw__early = number;\n'

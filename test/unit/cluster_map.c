@@ -363,6 +363,27 @@ static void test_without_any_node_there_is_no_link(void **state)
     UNTIL(scene, came(scene, "N3 up; "));
 }
 
+static void test_a_node_that_is_there_again_is_a_link_whoever_tells_the_map(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->options.node.access.backoff_min_ms = 10;
+    scene->options.node.access.backoff_max_ms = 20;
+    scene_start(scene, "N1");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 up; N3 < GET x; x: 1; ");
+    for (int i = 0; i < NODES; i++) {
+        leave(&scene->n[i]);
+    }
+    UNTIL(scene, came(scene, "no link: no node tells which slots the nodes have; N1: "));
+    scene->n[2].raw = REFUSED;
+    come(&scene->n[2]);
+    pass(scene);
+    UNTIL(scene, came(scene, "link; N3 up; "));
+    assert_false(came(scene, "led; "));
+}
+
 /* All seeds are away: the nodes themselves know. */
 static void test_the_nodes_are_asked_as_well(void **state)
 {
@@ -423,6 +444,7 @@ int main(void)
         TEST(test_slots_that_nobody_has_and_nobody_wants_are_not_asked_for),
         TEST(test_a_node_that_is_lost_has_the_others_asked),
         TEST(test_a_node_that_lost_the_others_is_asked_last),
+        TEST(test_a_node_that_is_there_again_is_a_link_whoever_tells_the_map),
         TEST(test_without_any_node_there_is_no_link),
         TEST(test_the_nodes_are_asked_as_well),
         TEST(test_without_an_answer_the_map_stays),

@@ -236,6 +236,7 @@ static void the_least_account_is_enough(void **state)
     (void)state;
     read_readme();
     cluster_set(3, 0, "");
+    cluster_need_places(); /* others do not know all of the account's words */
     for (int node = 0; node < 3; node++) {
         make_account_at(node);
     }

@@ -69,6 +69,22 @@ struct hold *hold_of(struct peer *peer, const char *label, const char *name,
     return hold;
 }
 
+static void on_inspected(struct lw_client *looking, int status,
+                         const struct lw_inspection *found, const char *why, void *arg)
+{
+    (void)looking, (void)status, (void)found, (void)why;
+    *(bool *)arg = true;
+}
+
+/* It knows what it was answered before. */
+static void all_is_answered(struct peer *peer, const char *name)
+{
+    bool answered = false;
+
+    assert_int_equal(lw_inspect(peer->client, name, on_inspected, &answered), 0);
+    UNTIL(answered);
+}
+
 struct hold *queue_behind(struct peer *peer, const char *label, const struct hold *holder,
                           const struct kind *kind)
 {
@@ -80,6 +96,7 @@ struct hold *queue_behind(struct peer *peer, const char *label, const struct hol
     cluster_ask_owner(cluster_slot(name));
     UNTIL(redis_int("ZCARD lockwire:2:%s:{%s}",
                     kind->waiter == LW_MUTEX ? "queue" : "rwqueue", name) == 1);
+    all_is_answered(peer, name);
     return hold;
 }
 

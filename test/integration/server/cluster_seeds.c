@@ -157,6 +157,7 @@ static void slots_that_nobody_has_lead_nowhere(void **state)
 
     (void)state;
     cluster_set(3, 0, "--cluster-require-full-coverage no");
+    cluster_need_places(); /* for DELSLOTSRANGE, which came with them */
     lost = name_at(2, 0);
     other = name_at(1, 0);
     a = client("a");
