@@ -13,7 +13,6 @@
 #include "lock/inbox.h"
 #include "lock/name.h"
 #include "lock/structs.h"
-#include "lock/turns.h"
 #include "redis/format.h"
 
 #include <stdio.h>
@@ -149,31 +148,6 @@ static void test_a_name_that_was_set_is_let_go_of_although_its_number_was_not_se
     UNTIL(scene, came(scene, "N3 < EVALSHA {x}2; "));
 }
 
-/* Whoever came behind the one that tries asks behind it, wherever the name leads. */
-static void test_who_tries_is_not_passed_where_its_name_is_led_elsewhere(void **state)
-{
-    struct scene *scene = *state;
-
-    start(scene);
-    hold(scene, 0, "b", 1);
-    hold(scene, 1, "x", 3);
-    says(&scene->n[2], "SET {x}2", "");
-    says(&scene->n[2], "SEED 16287", "");
-    (void)acquire(2, "{x}2", -1);
-    UNTIL(scene, came(scene, "N3 < SET {x}2; "));
-    (void)acquire(3, "{x}2", -1);
-    for (int i = 0; i < 5; i++) {
-        scene_turn(scene, 1, "nothing");
-    }
-    pass(scene);
-    lw__name_find(client, "{x}2")->node = lw__route_to(client->route, "b", NULL);
-    lw__turns_lead_all(client);
-    for (int i = 0; i < 20; i++) { /* all that follows from that is sent by then */
-        scene_turn(scene, 1, "nothing");
-    }
-    assert_string_equal(scene->trace + scene->read, "");
-}
-
 static void hand_over(struct lw__claim *claim, struct lw__node *node)
 {
     struct lw__token token = lw__claim_token(claim);
@@ -225,9 +199,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             test_a_name_that_was_set_is_let_go_of_although_its_number_was_not_sent,
             scene_set_up, end),
-        cmocka_unit_test_setup_teardown(
-            test_who_tries_is_not_passed_where_its_name_is_led_elsewhere, scene_set_up,
-            end),
         cmocka_unit_test_setup_teardown(
             test_a_message_is_not_measured_by_another_nodes_answer, scene_set_up, end),
     };
