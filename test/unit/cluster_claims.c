@@ -160,6 +160,26 @@ static void hand_over(struct lw__claim *claim, struct lw__node *node)
     lw__inbox_message(client, text, length);
 }
 
+/* N1 has no say in x's slot, whatever is heard of it: N3 is asked. */
+static void test_a_message_of_another_node_is_not_believed(void **state)
+{
+    struct scene *scene = *state;
+    const struct request *request;
+
+    start(scene);
+    hold(scene, 0, "b", 1);
+    says(&scene->n[2], "EVALSHA x", QUEUED_UNBOUND);
+    says(&scene->n[2], "EVALSHA x", QUEUED);
+    request = acquire(1, "x", -1);
+    UNTIL(scene, came_both(scene, "N3 < SSUBSCRIBE 16287; ", "N3 < EVALSHA x; "));
+    UNTIL(scene, lw__name_find(client, "x")->claims->command.request.prev == NULL);
+    pass(scene);
+    says(&scene->n[2], "EVALSHA x", "");
+    hand_over(lw__name_find(client, "x")->claims, lw__route_to(client->route, "b", NULL));
+    UNTIL(scene, request->status != 1 || came(scene, "N3 < EVALSHA x; "));
+    assert_int_equal(request->status, 1);
+}
+
 /* It asks at N3, and its name leads to N1 by now, which hands it over: when that was
  * cannot be told by N3's clock. */
 static void test_a_message_is_not_measured_by_another_nodes_answer(void **state)
@@ -199,6 +219,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             test_a_name_that_was_set_is_let_go_of_although_its_number_was_not_sent,
             scene_set_up, end),
+        cmocka_unit_test_setup_teardown(test_a_message_of_another_node_is_not_believed,
+                                        scene_set_up, end),
         cmocka_unit_test_setup_teardown(
             test_a_message_is_not_measured_by_another_nodes_answer, scene_set_up, end),
     };

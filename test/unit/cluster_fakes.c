@@ -19,7 +19,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define RUN_ID "0123456789abcdef0123456789abcdef0123456%c"
+#define RUN_ID "%c123456789abcdef0123456789abcdef01234567"
 
 /* ---- the map ---- */
 
