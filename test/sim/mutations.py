@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Shows that the simulator finds what it is for: breaks a copy of the sources in one place
-at a time, and counts the seeds until a run fails.
+at a time, and counts the seeds until a run fails; 0 where a unit test does.
 
     mutations.py [--seeds N] [--jobs N] [--only WORD] SOURCE-TREE
     mutations.py --check SOURCE-TREE     only whether each text stands where it should
@@ -224,15 +224,9 @@ CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
       'if (lw__early > 0) {\n        claim->numbers = 1;\n'
       '        lw__claim_granted(claim, lw__early, sent_us);\n'
       '    } else if (!lw__terms_wants_fence(claim)) {')),
-    ('a message of any node is believed',
-     ('src/lock/inbox.c', "return lw__node_is_bound(name->node, name->slot) && *m->server &&\n"
-      "           strcmp(m->server, lw__node_server(name->node)) == 0;", "return *m->server != 0;")),
     ('who does not listen at its node queues there',
      ('src/lock/claim_put.c', 'return lw__node_is_bound(node, claim->name->slot);',
       'return true;')),
-    ('whose clock it was says where the name leads now',
-     ('src/lock/hints.c', 'lw__node_connection(lw__node_of(&claim->command))',
-      'lw__node_connection(claim->name->node)')),
     ('whose name it is already is not asked',
      ('src/lock/claim_moving.c', 'if (!claim->machine.in_redis || !say(claim, &own_type)) {',
       'if (&own_type != NULL) {')),
@@ -247,6 +241,17 @@ CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
     ('a script uses a key that it was not given',
      ('scripts/mutex_drop.lua', "return redis.call('DEL', KEYS[1])",
       "return redis.call('DEL', KEYS[1], KEYS[1] .. '{' .. KEYS[1] .. '}')")),
+]
+
+# What the worlds come to too rarely, and the traces of a unit test show.
+UNIT = 'test/unit/unit_cluster_claims'
+UNIT_MUTATIONS = [
+    ('a message of any node is believed',
+     ('src/lock/inbox.c', "return lw__node_is_bound(name->node, name->slot) && *m->server &&\n"
+      "           strcmp(m->server, lw__node_server(name->node)) == 0;", "return *m->server != 0;")),
+    ('whose clock it was says where the name leads now',
+     ('src/lock/hints.c', 'lw__node_connection(lw__node_of(&claim->command))',
+      'lw__node_connection(claim->name->node)')),
 ]
 
 
@@ -271,6 +276,12 @@ def first_failure(sim, seeds, words=()):
     return found and (int(found[1]), found[2])
 
 
+def failed_test(unit):
+    done = subprocess.run([unit], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    found = re.search(r'FAILED  \] (\w+)', done.stdout)
+    return found and (0, found[1])
+
+
 def find(tree, file, old):
     """The file's text, in which `old` stands once."""
     text = (tree / file).read_text()
@@ -281,7 +292,7 @@ def find(tree, file, old):
 
 def check(tree):
     bad = 0
-    for what, *edits in MUTATIONS + CLUSTER_MUTATIONS:
+    for what, *edits in MUTATIONS + CLUSTER_MUTATIONS + UNIT_MUTATIONS:
         for file, old, _ in edits:
             try:
                 find(tree, file, old)
@@ -300,10 +311,10 @@ class Worker:
                         ignore=shutil.ignore_patterns('.git', 'build', '__pycache__'))
         run(['meson', 'setup', self.build, self.tree, '-Dbench=false', '-Dtests=enabled',
              '-Doptimization=1', '-Ddebug=false', '-Dwerror=false'])
-        self.compile()
+        self.compile('test/sim/sim')
 
-    def compile(self):
-        run(['ninja', '-C', self.build, '-j1', 'test/sim/sim'])
+    def compile(self, program):
+        run(['ninja', '-C', self.build, '-j1', program])
 
     def first_failure(self, seeds, words=()):
         return first_failure(self.build / 'test/sim/sim', seeds, words)
@@ -317,7 +328,9 @@ class Worker:
         try:
             for file, old, new in edits:
                 self.edit(file, old, new)
-            self.compile()
+            self.compile(UNIT if UNIT in words else 'test/sim/sim')
+            if UNIT in words:
+                return failed_test(self.build / UNIT)
             return self.first_failure(seeds, words)
         finally:
             for file, text in kept.items():
@@ -362,7 +375,8 @@ def main():
     if options.check:
         check(options.source)
     todo, failures = queue.Queue(), []
-    for mutations, words in (MUTATIONS, ()), (CLUSTER_MUTATIONS, ('--cluster',)):
+    for mutations, words in ((MUTATIONS, ()), (CLUSTER_MUTATIONS, ('--cluster',)),
+                             (UNIT_MUTATIONS, (UNIT,))):
         for mutation in mutations:
             if options.only in mutation[0]:
                 todo.put((mutation, words))
