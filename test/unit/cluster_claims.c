@@ -160,6 +160,19 @@ static void hand_over(struct lw__claim *claim, struct lw__node *node)
     lw__inbox_message(client, text, length);
 }
 
+static void test_who_is_not_heard_does_not_queue(void **state)
+{
+    struct scene *scene = *state;
+
+    start(scene);
+    says_always(&scene->n[2], "SSUBSCRIBE", "");
+    says(&scene->n[2], "EVALSHA x", "");
+    (void)acquire(0, "x", -1);
+    UNTIL(scene, came_both(scene, "N3 < EVALSHA x; ", "N3 < SSUBSCRIBE 16287; ") ||
+                     came_both(scene, "N3 < SSUBSCRIBE 16287; ", "N3 < EVALSHA x; "));
+    assert_false(lw__name_find(client, "x")->claims->asked_to_join);
+}
+
 /* N1 has no say in x's slot, whatever is heard of it: N3 is asked. */
 static void test_a_message_of_another_node_is_not_believed(void **state)
 {
@@ -219,6 +232,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             test_a_name_that_was_set_is_let_go_of_although_its_number_was_not_sent,
             scene_set_up, end),
+        cmocka_unit_test_setup_teardown(test_who_is_not_heard_does_not_queue,
+                                        scene_set_up, end),
         cmocka_unit_test_setup_teardown(test_a_message_of_another_node_is_not_believed,
                                         scene_set_up, end),
         cmocka_unit_test_setup_teardown(
