@@ -224,9 +224,6 @@ CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
       'if (lw__early > 0) {\n        claim->numbers = 1;\n'
       '        lw__claim_granted(claim, lw__early, sent_us);\n'
       '    } else if (!lw__terms_wants_fence(claim)) {')),
-    ('whose name it is already is not asked',
-     ('src/lock/claim_moving.c', 'if (!claim->machine.in_redis || !say(claim, &own_type)) {',
-      'if (&own_type != NULL) {')),
     ('nobody listens to the channels of slots',
      ('src/redis/node.c', '        lw__shards_want(&node->shards, slot);\n',
       '        (void)slot;\n')),
@@ -243,6 +240,9 @@ CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
 # What the worlds come to too rarely, and the traces of a unit test show.
 UNIT = 'test/unit/unit_cluster_claims'
 UNIT_MUTATIONS = [
+    ('whose name it is already is not asked',
+     ('src/lock/claim_moving.c', 'if (!claim->machine.in_redis || !say(claim, &own_type)) {',
+      'if (&own_type != NULL) {')),
     ('who does not listen at its node queues there',
      ('src/lock/claim_put.c', 'return lw__node_is_bound(node, claim->name->slot);',
       'return true;')),

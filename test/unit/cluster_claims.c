@@ -13,6 +13,7 @@
 #include "lock/inbox.h"
 #include "lock/name.h"
 #include "lock/structs.h"
+#include "lock/turns.h"
 #include "redis/format.h"
 
 #include <stdio.h>
@@ -160,6 +161,28 @@ static void hand_over(struct lw__claim *claim, struct lw__node *node)
     lw__inbox_message(client, text, length);
 }
 
+/* It was handed over while its slot began to move: the message is on its way, or lost. */
+static void test_a_name_that_is_its_own_already_is_found(void **state)
+{
+    struct scene *scene = *state;
+    const struct request *request;
+
+    start(scene);
+    says(&scene->n[2], "EVALSHA x", QUEUED_UNBOUND);
+    says(&scene->n[2], "EVALSHA x", QUEUED);
+    request = acquire(0, "x", -1);
+    UNTIL(scene, came_both(scene, "N3 < SSUBSCRIBE 16287; ", "N3 < EVALSHA x; "));
+    UNTIL(scene, lw__name_find(client, "x")->claims->command.request.prev == NULL);
+    pass(scene);
+    says(&scene->n[2], "EVALSHA x", "-TRYAGAIN Multiple keys request during rehashing");
+    says(&scene->n[2], "SET x", "$-1");
+    says(&scene->n[2], "EVALSHA x", "*1\r\n:1");
+    says(&scene->n[2], "SEED 16287", NUMBER);
+    lw__turns_ask_all(client, lw__route_to(client->route, "x", NULL), true);
+    UNTIL(scene, request->status != 1);
+    assert_int_equal(request->status, LW_OK);
+}
+
 static void test_who_is_not_heard_does_not_queue(void **state)
 {
     struct scene *scene = *state;
@@ -232,6 +255,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             test_a_name_that_was_set_is_let_go_of_although_its_number_was_not_sent,
             scene_set_up, end),
+        cmocka_unit_test_setup_teardown(test_a_name_that_is_its_own_already_is_found,
+                                        scene_set_up, end),
         cmocka_unit_test_setup_teardown(test_who_is_not_heard_does_not_queue,
                                         scene_set_up, end),
         cmocka_unit_test_setup_teardown(test_a_message_of_another_node_is_not_believed,
