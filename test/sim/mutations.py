@@ -79,14 +79,6 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
      ('src/lock/inbox.c', "lw__node_is_bound(name->node, name->slot) && *m->server &&\n"
       "           strcmp(m->server, lw__node_server(name->node)) == 0;",
       "lw__node_is_bound(name->node, name->slot) && *m->server;")),
-    # Each of the two covers the other: a message that names our server was true there, and by
-    # its clock; and when the links are bound all have asked, which makes a new pair. There is
-    # little time in between: it wants more seeds than any other.
-    ('an unbound message is believed, by the clock pair of another server',
-     ('src/lock/inbox.c', 'return lw__node_is_bound(name->node, name->slot) && *m->server &&',
-      'return *m->server &&'),
-     ('src/lock/hints.c', 'last->connection == connection &&', '(void)connection,'),
-     ('src/lock/hints.c', 'claim->asking.pair.connection == connection', 'true')),
     ('links at different servers stay there',
      ('src/redis/subscription.c',
       'lw__session_fail(&s->session, "it is at another server than the commands");\n'
@@ -252,6 +244,13 @@ UNIT_MUTATIONS = [
     ('whose clock it was says where the name leads now',
      ('src/lock/hints.c', 'lw__node_connection(lw__node_of(&claim->command))',
       'lw__node_connection(claim->name->node)')),
+    # Each of the two covers the other: a message that names our server was true there, and by
+    # its clock; and when the links are bound all have asked, which makes a new pair.
+    ('an unbound message is believed, by the clock pair of another server',
+     ('src/lock/inbox.c', 'return lw__node_is_bound(name->node, name->slot) && *m->server &&',
+      'return *m->server &&'),
+     ('src/lock/hints.c', 'last->connection == connection &&', '(void)connection,'),
+     ('src/lock/hints.c', 'claim->asking.pair.connection == connection', 'true')),
 ]
 
 

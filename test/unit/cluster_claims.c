@@ -216,6 +216,31 @@ static void test_a_message_of_another_node_is_not_believed(void **state)
     assert_int_equal(request->status, 1);
 }
 
+/* Its name leads to N1 by now, which has no channel of its slot yet, and whose clock it
+ * has not been told: N3's does not do. */
+static void test_a_message_is_not_believed_before_its_node_is_bound(void **state)
+{
+    struct scene *scene = *state;
+    const struct request *request;
+    struct lw__name *name;
+
+    start(scene);
+    hold(scene, 0, "b", 1);
+    says(&scene->n[2], "EVALSHA x", QUEUED_UNBOUND);
+    says(&scene->n[2], "EVALSHA x", QUEUED);
+    request = acquire(1, "x", -1);
+    UNTIL(scene, came_both(scene, "N3 < SSUBSCRIBE 16287; ", "N3 < EVALSHA x; "));
+    name = lw__name_find(client, "x");
+    UNTIL(scene, name->claims->command.request.prev == NULL);
+    pass(scene);
+    name->node = lw__route_to(client->route, "b", NULL);
+    assert_false(lw__node_is_bound(name->node, SLOT_X));
+    says(&scene->n[0], "EVALSHA x", "");
+    hand_over(name->claims, name->node);
+    UNTIL(scene, request->status != 1 || came(scene, "N1 < EVALSHA x; "));
+    assert_int_equal(request->status, 1);
+}
+
 /* It asks at N3, and its name leads to N1 by now, which hands it over: when that was
  * cannot be told by N3's clock. */
 static void test_a_message_is_not_measured_by_another_nodes_answer(void **state)
@@ -261,6 +286,8 @@ int main(void)
                                         scene_set_up, end),
         cmocka_unit_test_setup_teardown(test_a_message_of_another_node_is_not_believed,
                                         scene_set_up, end),
+        cmocka_unit_test_setup_teardown(
+            test_a_message_is_not_believed_before_its_node_is_bound, scene_set_up, end),
         cmocka_unit_test_setup_teardown(
             test_a_message_is_not_measured_by_another_nodes_answer, scene_set_up, end),
     };
