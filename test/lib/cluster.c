@@ -615,8 +615,10 @@ static void write_known(FILE *file, int node, bool myself)
                        node + 1, CLUSTER_SLOTS * node / masters,
                        CLUSTER_SLOTS * (node + 1) / masters - 1);
     } else {
-        (void)snprintf(rest, sizeof(rest), "%sslave %s 0 0 %d connected", me,
-                       cluster.nodes[shard].id, shard + 1);
+        /* of no epoch: Redis 6.2 takes what stands here for its own, and one that has the
+         * highest gives itself none when it takes over */
+        (void)snprintf(rest, sizeof(rest), "%sslave %s 0 0 0 connected", me,
+                       cluster.nodes[shard].id);
     }
     write_node(file, node, shard, rest);
 }
