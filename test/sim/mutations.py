@@ -221,9 +221,6 @@ CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
       '        (void)slot;\n')),
     ('who begins to hear the channel of a slot is not asked to queue',
      ('src/lock/client.c', 'lw__turns_ask_all(arg, node, false);', '(void)arg, (void)node;')),
-    ('who waits does not hear that the channel of its slot is dropped',
-     ('src/lock/client.c', 'lw__turns_ask_slot(arg, node, slot);',
-      '(void)arg, (void)node, (void)slot;')),
     ('a script uses a key that it was not given',
      ('scripts/mutex_drop.lua', "return redis.call('DEL', KEYS[1])",
       "return redis.call('DEL', KEYS[1], KEYS[1] .. '{' .. KEYS[1] .. '}')")),
@@ -251,6 +248,9 @@ UNIT_MUTATIONS = [
       'return *m->server &&'),
      ('src/lock/hints.c', 'last->connection == connection &&', '(void)connection,'),
      ('src/lock/hints.c', 'claim->asking.pair.connection == connection', 'true')),
+    ('who waits does not hear that the channel of its slot is dropped',
+     ('src/lock/client.c', 'lw__turns_ask_slot(arg, node, slot);',
+      '(void)arg, (void)node, (void)slot;')),
 ]
 
 

@@ -21,6 +21,7 @@
 
 #define NUMBER ":1700000000000001"
 #define QUEUED "$24\r\n60000 0 1700000000000000"
+#define QUEUED_BEHIND "$24\r\n60000 9 1700000000000000" /* asks again in ten seconds */
 #define QUEUED_UNBOUND "$44\r\n60000 -1 1700000000000000 1700000000000000 0"
 #define REQUESTS 4
 
@@ -53,6 +54,7 @@ static void start(struct scene *scene)
     (void)snprintf(url, sizeof(url), "redis-cluster://127.0.0.1:%u",
                    (unsigned)scene->n[0].port);
     assert_int_equal(lw_client_new(scene->base, url, &options, &client), 0);
+    (void)strcpy(client->uuid, UUID); /* for drop_channel */
     memset(requests, 0, sizeof(requests));
 }
 
@@ -196,6 +198,30 @@ static void test_who_is_not_heard_does_not_queue(void **state)
     assert_false(lw__name_find(client, "x")->claims->asked_to_join);
 }
 
+/* The channel of its slot is gone: at once, and not when it would have asked anyhow. */
+static void test_who_waits_asks_when_its_channel_is_dropped(void **state)
+{
+    struct scene *scene = *state;
+    struct lw__node *node;
+
+    start(scene);
+    says(&scene->n[2], "EVALSHA x", QUEUED_UNBOUND);
+    says(&scene->n[2], "EVALSHA x", QUEUED_BEHIND);
+    (void)acquire(0, "x", -1);
+    UNTIL(scene, came_both(scene, "N3 < SSUBSCRIBE 16287; ", "N3 < EVALSHA x; "));
+    UNTIL(scene, lw__name_find(client, "x")->claims->command.request.prev == NULL);
+    pass(scene);
+    node = lw__route_to(client->route, "x", NULL);
+    assert_true(lw__node_is_bound(node, SLOT_X));
+    says_always(&scene->n[2], "SSUBSCRIBE", "");
+    says(&scene->n[2], "EVALSHA x", "");
+    drop_channel(&scene->n[2], SLOT_X);
+    UNTIL(scene, !lw__node_is_bound(node, SLOT_X));
+    (void)acquire(1, "{x}2", 0);
+    UNTIL(scene, came(scene, "N3 < SET {x}2; "));
+    assert_true(came_both(scene, "N3 < EVALSHA x; ", "N3 < SET {x}2; "));
+}
+
 /* N1 has no say in x's slot, whatever is heard of it: N3 is asked. */
 static void test_a_message_of_another_node_is_not_believed(void **state)
 {
@@ -283,6 +309,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_name_that_is_its_own_already_is_found,
                                         scene_set_up, end),
         cmocka_unit_test_setup_teardown(test_who_is_not_heard_does_not_queue,
+                                        scene_set_up, end),
+        cmocka_unit_test_setup_teardown(test_who_waits_asks_when_its_channel_is_dropped,
                                         scene_set_up, end),
         cmocka_unit_test_setup_teardown(test_a_message_of_another_node_is_not_believed,
                                         scene_set_up, end),
