@@ -41,7 +41,10 @@ static void check_url(const char *text)
 
     CHECK(status == 0 || status == LW_EINVAL);
     if (status == 0) {
-        CHECK((url.host != NULL) + (url.path != NULL) + (url.service != NULL) == 1);
+        CHECK((url.host != NULL) + (url.path != NULL) + (url.service != NULL) +
+                  url.cluster ==
+              1);
+        CHECK(!url.cluster || url.host_count > 0);
         CHECK(url.host == NULL || *url.host);
         CHECK(url.path == NULL || *url.path);
         CHECK(url.username == NULL || *url.username);
@@ -146,6 +149,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_url(text);
     check_secret("redis", text);
     check_secret("redis-sentinel", text);
+    check_secret("redis-cluster", text);
     check_name(text);
     check_word(text);
     check_duration(text);
