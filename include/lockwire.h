@@ -242,11 +242,11 @@ struct lw_client_options {
      * where, when they return a negative value. Must live as long as the client. */
     char *errbuf;
     size_t errbuf_size;
-    /* With rediss:// and rediss-sentinel://, and only there: PEM files, read by
-     * lw_client_new and again by each connection, so that they may be renewed meanwhile;
-     * one that is of no use by then is a failed attempt, told by `link`. The server's
-     * certificate is always verified, with its name, which must be one of its alternative
-     * names: a common name is none.
+    /* With rediss://, rediss-sentinel:// and rediss-cluster://, and only there: PEM
+     * files, read by lw_client_new and again by each connection, so that they may be
+     * renewed meanwhile; one that is of no use by then is a failed attempt, told by
+     * `link`. The server's certificate is always verified, with its name, which must be
+     * one of its alternative names: a common name is none.
      *
      * Whom to trust: a file of certificates, which is read again if it has changed, or a
      * folder of them, by OpenSSL's hashes. Default: the system's. */
@@ -255,9 +255,10 @@ struct lw_client_options {
      * or neither (the default). */
     const char *tls_cert, *tls_key;
     /* What the server's certificate must be for, and, if it is a name, what the server is
-     * asked for (SNI). Default: the URL's host. With rediss-sentinel:// it is the same
-     * one for all sentinels and servers; by default each is verified as what the URL
-     * lists or a sentinel calls it: an address, unless they announce names. */
+     * asked for (SNI). Default: the URL's host. With rediss-sentinel:// and
+     * rediss-cluster:// it is the same one for all sentinels, servers and nodes; by
+     * default each is verified as what the URL lists, or a sentinel or a node calls it:
+     * an address, unless they announce names. */
     const char *tls_server_name;
     /* In place of a user name and password here and in the URL: with either of them it is
      * LW_EINVAL, since one would be ignored. */
@@ -339,11 +340,13 @@ struct lw_stats {
      * all that were longer. */
     uint64_t wait_histogram[LW_WAIT_BUCKETS];
     uint64_t failovers; /* how often sentinels named another master than before */
+    uint64_t redirects; /* commands that a cluster's node sent on to another one */
+    uint64_t refreshes; /* how often a cluster was asked which slots its nodes have */
 };
 #define LW_STATS_INIT                                                                    \
     {                                                                                    \
         sizeof(struct lw_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,   \
-            {0}, 0                                                                       \
+            {0}, 0, 0, 0                                                                 \
     }
 
 /* The master that a client follows. The arrays keep their sizes for ever. */
@@ -385,8 +388,19 @@ struct lw_master {
  * was left (`why` names both) and, while there is none to be had, of what each sentinel
  * said to that; while no sentinel answers, a connection to the master stays.
  *
- * rediss:// and rediss-sentinel://: the same by TLS, the sentinels too.
- * LW_EINVAL (bad URL or option: errbuf says which), LW_ENOMEM.
+ * redis-cluster://[[user][:password]@]host[:port][,host[:port]...]: the cluster of which
+ * 1 to 16 nodes (6379) are listed. Each name is at the master that has its slot, with a
+ * fence counter for each slot; masters are connected to when a name first needs them. The
+ * link is up when it is known which node has which slot, and stays so while a single node
+ * is away: what is at that one says why by lw_lock_errstr, and with wait_ms 0 ends with
+ * LW_ECONN. While a slot moves from one node to another locks in it are kept, given back
+ * and, mutexes alone, acquired; who waits keeps its place, and polls. When a replica
+ * takes over, the same is promised as with sentinels. There are no databases, and
+ * LW_REDISSON is LW_EINVAL. Waiting is by hand-over where servers have sharded channels
+ * (Redis 7, Valkey) and this account may use them, else by polling.
+ *
+ * rediss://, rediss-sentinel:// and rediss-cluster://: the same by TLS, the sentinels
+ * too. LW_EINVAL (bad URL or option: errbuf says which), LW_ENOMEM.
  */
 LW_PUBLIC int lw_client_new(struct event_base *base, const char *url,
                             const struct lw_client_options *options,
@@ -468,7 +482,7 @@ LW_PUBLIC const char *lw_lock_owner(const struct lw_lock *lock);
 LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
 /* After LW_EBUSY: the holder's remaining lease in ms, for a Retry-After; -1: it has
  * none. Else 0. Where handles of this client wait behind others it may be their claim
- * window. */
+ * window, and while a cluster moves the name's slot it is when to ask again. */
 LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
 
 /* One holder or waiter, as lw_inspect finds it. The strings are as they stand in Redis,
@@ -512,8 +526,9 @@ LW_PUBLIC const struct lw_inspected *lw_inspection_holder(
 LW_PUBLIC const struct lw_inspected *lw_inspection_waiter(
     const struct lw_inspection *inspection, size_t index);
 /* status: LW_OK, `inspection` tells all. Else it is NULL: LW_ECONN (no link at the
- * moment; it is not waited for), LW_EREDIS (also where somebody wrote a field or a member
- * of more than 512 bytes there), LW_ENOMEM, LW_ECLOSED; `why` is "" or tells. */
+ * moment; it is not waited for, but that to a cluster's node which is being connected
+ * to), LW_EREDIS (also where somebody wrote a field or a member of more than 512 bytes
+ * there), LW_ENOMEM, LW_ECLOSED; `why` is "" or tells. */
 typedef void lw_inspect_cb(struct lw_client *client, int status,
                            const struct lw_inspection *inspection, const char *why,
                            void *arg);
@@ -524,8 +539,8 @@ typedef void lw_break_cb(struct lw_client *client, int status, const char *why,
                          void *arg);
 
 /* Asks who holds `name` and who waits for it. `done` is called once, from the loop,
- * unless the client is freed first. LW_EINVAL (errbuf says what), LW_ENOMEM,
- * LW_ECLOSED. */
+ * unless the client is freed first. While a cluster moves the name's slot the queue is
+ * not seen. LW_EINVAL (errbuf says what), LW_ENOMEM, LW_ECLOSED. */
 LW_PUBLIC int lw_inspect(struct lw_client *client, const char *name, lw_inspect_cb *done,
                          void *arg);
 /*
@@ -536,7 +551,8 @@ LW_PUBLIC int lw_inspect(struct lw_client *client, const char *name, lw_inspect_
  * lock all that hold at that moment, up to 1000). A plain string of another library's is
  * a holder, too (of more than 512 KiB: LW_EREDIS). What is too long for lw_inspect is
  * broken all the same, but a token of more than 512 bytes is nothing to be named by: such
- * go with NULL alone. Returns as lw_inspect.
+ * go with NULL alone. While a cluster moves the name's slot it is handed to nobody, and
+ * free. Returns as lw_inspect.
  */
 LW_PUBLIC int lw_break(struct lw_client *client, const char *name, const char *token,
                        lw_break_cb *done, void *arg);

@@ -1,10 +1,11 @@
 -- SPDX-License-Identifier: MIT
--- The first number that a connection draws: larger than every earlier one, also after the
--- counter was lost or set back by a failover, since it never runs ahead of the time.
+-- The first number that a connection draws, and in a cluster one now and then: larger than every
+-- earlier one, also after the counter was lost or set back by a failover, since it never runs
+-- ahead of the time.
 -- KEYS: fence
 -- Answer: the number
 -- Happy path: the time is ahead of the counter. A key that is no counter of ours (another
--- type, too large for Lua) is replaced, and so is one without a TTL (see put_keep in node.c).
+-- type, too large for Lua) is replaced, and so is one without a TTL (see put_keep in node_fence.c).
 
 local time = redis.call('TIME')
 local us = time[1] * 1000000 + time[2]

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- Shows what stands behind a name. Reads only.
--- KEYS: name, mutex queue, rw queue
+-- KEYS: name, mutex queue, rw queue; or the name alone, whose queues then have nobody
 -- ARGV: at most so many holds (optional, 100), and waiters of each queue (100; 0: who asks
 --       wants to break the lock, and needs no more than the tokens that hold it)
 -- Answer: {type of the name's key (TYPE's word), its TTL ms (-1: none, -2: no key),
@@ -34,6 +34,9 @@ local function fit(text)
 end
 
 local function read_queue(key)
+    if not key then
+        return {0, -2}
+    end
     local length = redis.pcall('ZCARD', key)
     local answer = {type(length) == 'number' and length or -1, redis.call('PTTL', key)}
     if answer[1] > 0 and most_waiters > 0 then

@@ -30,6 +30,7 @@ end
 
 -- See mutex_give.lua: `outcome` and `behind`.
 local function hand_over(me)
+    local gone
     -- inline: mutex_give.lua
     return outcome, behind
 end

@@ -12,7 +12,7 @@ local value = redis.pcall('GET', name)
 local joins, wants, no_ticket = how:byte(1, 3)
 
 if not value then
-    if redis.call('EXISTS', queue) == 0 then
+    if #KEYS[3] == 14 and redis.call('EXISTS', queue) == 0 then -- a slot's: draw.lua
         -- The number first: where it cannot be had there is no grant yet, slow() sees to it.
         local last = wants == 45 and 1125899906842624 or redis.pcall('INCRBY', KEYS[3], '16')
         if type(last) == 'number' and last >= 1125899906842624

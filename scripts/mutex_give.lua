@@ -6,6 +6,9 @@
 -- at; 'mute': we may not count or publish. The head leaves the queue only when it is dead or
 -- was told: a mute leaves all as is. `behind`: others queue behind whom it is for.
 --
+-- A holder who took it by its name alone while its slot was on its way (claim_moving.c) may
+-- have left its place there: `gone`, or nil, gets nothing.
+--
 -- For `name`, `queue`, `fence`; `numbers`, how a message has its number, and the caller's
 -- word for the server that runs this: `%d <server>`, or `%.0f` in front where an integer of
 -- C's may be too small; and `time`, TIME's reply where there is one already, both words of
@@ -20,6 +23,7 @@
 -- refuses.
 
 local outcome, behind = 'again', false
+local tag = fence:sub(15) -- of the slot, in a cluster: see queue.lua
 for tried = 0, 16 do
     local heads = redis.pcall('ZRANGE', queue, '0', '1')
     local head, following = heads[1], heads[2]
@@ -37,14 +41,15 @@ for tried = 0, 16 do
     -- `<client>:<n>:<claim window>-`, or it is none of ours
     local client, window = head:sub(1, 36), head:match('^:%d+:([1-9]%d*)%-$', 37)
     local heard = 0
-    if window and #window <= 5 and tonumber(window) <= 60000 then
-        heard = redis.pcall('PUBSUB', 'NUMSUB', 'lockwire:2:' .. client)[2]
+    if window and head ~= gone and #window <= 5 and tonumber(window) <= 60000 then
+        heard = redis.pcall('PUBSUB', tag == '' and 'NUMSUB' or 'SHARDNUMSUB',
+                            'lockwire:2:' .. client .. tag)[2]
     end
     if heard and heard > 0 then
         local time, count, anyway = time or redis.call('TIME'), '16', true
         -- inline: draw.lua
-        local told = redis.pcall('PUBLISH', 'lockwire:2:' .. client,
-                                 't ' .. head .. ' '
+        local told = redis.pcall(tag == '' and 'PUBLISH' or 'SPUBLISH',
+                                 'lockwire:2:' .. client .. tag, 't ' .. head .. ' '
                                  .. numbers:format(last - 15) .. ' '
                                  .. time[1] .. ' ' .. time[2] .. ' ' .. name)
         heard = type(told) == 'number' and heard
@@ -58,7 +63,8 @@ for tried = 0, 16 do
         outcome, behind = 'handed', following ~= nil
         redis.call('SET', name, following and head:sub(1, -2) .. '+' or head, 'PX', window)
         if following and following ~= me and following:sub(1, 36) ~= client then
-            redis.pcall('PUBLISH', 'lockwire:2:' .. following:sub(1, 36),
+            redis.pcall(tag == '' and 'PUBLISH' or 'SPUBLISH',
+                        'lockwire:2:' .. following:sub(1, 36) .. tag,
                         's ' .. following .. ' ' .. window .. ' ' .. name)
         end
         break

@@ -24,6 +24,7 @@ if not held then -- who holds does not wait
         return 0
     end
 end
+local gone = token
 -- inline: mutex_give.lua
 if held and outcome ~= 'handed' then
     redis.call('DEL', name)

@@ -35,6 +35,7 @@ if value == old or value == old:sub(1, -2) .. '+' then
                 if joins == 107 then
                     redis.call('PEXPIRE', queue, '120000')
                 end
+                local gone
                 -- inline: mutex_give.lua
                 if outcome ~= 'free' then
                     local position = redis.call('ZCARD', queue) - 1

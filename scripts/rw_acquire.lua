@@ -32,7 +32,7 @@ if there == 1 and not writes then
     end
 end
 
-if there == 0 then
+if there == 0 and #KEYS[3] == 14 then -- a slot's: draw.lua
     local number = redis.pcall('INCRBY', KEYS[3], '1')
     if type(number) == 'number' and number >= 1125899906842624
         and number < 9007199254740992 then

@@ -3,7 +3,7 @@
 what the sentinels tell of. Must not know any client.
 
 Happy path: with Deployment(down_after_ms) as deployment: deployment.settle(); deployment.url;
-deployment.strike(signal); deployment.events.await_switch(limit); deployment.mend()"""
+deployment.strike(signal); deployment.told(limit); deployment.mend()"""
 import os
 import threading
 import time
@@ -15,6 +15,7 @@ from server import Server
 SERVICE = "the-master"
 QUORUM, SENTINELS, REPLICAS = 2, 3, 2
 SETTLE_LIMIT_S = 90
+SWITCH = "+switch-master"
 
 
 def until(condition, limit_s, what):
@@ -95,7 +96,7 @@ class Events:
         """All of the sentinels have told of it."""
         def told():
             return len({number for _, number, event, _ in self.heard
-                        if event == "+switch-master"}) == len(self.links)
+                        if event == SWITCH}) == len(self.links)
         with self.changed:
             if not self.changed.wait_for(told, limit_s):
                 raise Failed("no failover within %g s" % limit_s)
@@ -115,6 +116,14 @@ class Events:
 
 
 class Deployment:
+    # What is told of the master's death, and of it what says that there is another one.
+    EVENTS = {"+sdown": "the first sentinel misses it (`+sdown`)",
+              "+odown": "they agree (`+odown`)",
+              SWITCH: "the first tells of another master (`+switch-master`)",
+              SWITCH + ", last": "the last does"}
+    SWITCH, SWITCH_IS = SWITCH, "the first `+switch-master`"
+    tag = ""  # of the names: all are the master's
+
     def __init__(self, down_after_ms):
         self.servers, self.sentinels, self.events = [], [], None
         self.down_after_ms = down_after_ms
@@ -137,8 +146,7 @@ class Deployment:
         self.events = Events(self.sentinels)
 
     def _replica(self, port=None):
-        return Server(port=port, more=["--replicaof", "127.0.0.1", str(self.master.port),
-                                       "--repl-diskless-sync-delay", "0"])
+        return Server(port=port, more=self.master.as_replica())
 
     def __exit__(self, *_):
         if self.events:
@@ -167,8 +175,18 @@ class Deployment:
         self.master.process.send_signal(number)
         return at
 
-    def follow(self):
-        """The new master is known from here on; await_switch comes first."""
+    def told(self, limit_s):
+        """By the names of EVENTS, when; and the new master is known from here on."""
+        self.events.await_switch(limit_s)
+        self._follow()
+        return {name: self.events.times(name.split(",")[0])[-1 if "," in name else 0]
+                for name in self.EVENTS}
+
+    def dump(self, key):
+        """What the master has there."""
+        return self.master.link("DUMP", key)
+
+    def _follow(self):
         port = int(self.sentinels[0].master()["port"])
         self.struck, self.master = self.master, next(
             server for server in self.servers if server.port == port)

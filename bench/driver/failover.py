@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The master is killed, again and again, while clients of all libraries ask for locks at the
 same time: when is each granted again, and what becomes of the lock that it holds? Owns what a
-client tells, and the arithmetic. Must not know how sentinels are started.
+client tells, and the arithmetic. Must not know who replaces the master, nor how.
 
-Happy path: rounds = [one(deployment, subjects, options), ...]; table(rounds)."""
+Happy path: found = list(rounds(deployment, subjects, signal, lease_ms, count)); table(found,
+kind), where `kind` is the deployment's class, which says what is told of."""
 import contextlib
 import random
 import statistics
@@ -17,25 +18,19 @@ SWITCH_LIMIT_S = 60
 GRANT_LIMIT_S = 30
 CALM_S = (1, 2)  # before the master is killed: anywhere between two pings of the sentinels
 MS = 1_000_000
-SWITCH = "+switch-master"
-# Which of the times it was told of.
-EVENTS = [("+sdown", 0, "the first sentinel misses it (`+sdown`)"),
-          ("+odown", 0, "they agree (`+odown`)"),
-          (SWITCH, 0, "the first tells of another master (`+switch-master`)"),
-          (SWITCH + ", last", -1, "the last does")]
 
 
 class Client:
     """One library's process. It holds a lock and takes others, one after the other."""
 
-    def __init__(self, subject, url, lease_ms):
+    def __init__(self, subject, deployment, lease_ms):
         self.subject = subject
-        self.name = "%s-%s" % (NAME, subject.label.replace(" ", "-"))
+        self.name = "%s-%s%s" % (NAME, subject.label.replace(" ", "-"), deployment.tag)
         self.key = subject.key.format(name=self.name)
         self.granted, self.failed, self.lost, self.ended = [], [], False, None
         self.changed = threading.Condition()
-        self.process = Process(subject.argv("F", url=url, name=self.name, lease_ms=lease_ms,
-                                            pause_us=PAUSE_US))
+        self.process = Process(subject.argv("F", url=deployment.url, name=self.name,
+                                            lease_ms=lease_ms, pause_us=PAUSE_US))
         self.reader = None
 
     def __enter__(self):
@@ -89,7 +84,7 @@ def _fate(deployment, client, before):
     """Of the lock that it held, a lease later: True if it is the same still."""
     if client.subject.renews_at is None:
         return None
-    after = deployment.master.link("DUMP", client.key)
+    after = deployment.dump(client.key)
     return not client.lost and before is not None and after == before
 
 
@@ -103,31 +98,36 @@ def _told(client, struck, at):
 
 
 def one(deployment, subjects, signal, lease_ms):
-    """One death of the master: what the sentinels told, and each client."""
+    """One death of the master: what was told of it, and each client."""
     deployment.settle()
     with contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(Client(subject, deployment.url, lease_ms))
+        clients = [stack.enter_context(Client(subject, deployment, lease_ms))
                    for subject in subjects]
         for client in clients:
             client.begin()
         time.sleep(random.uniform(*CALM_S))
-        before = [deployment.master.link("DUMP", client.key) for client in clients]
+        before = [deployment.dump(client.key) for client in clients]
         struck = deployment.strike(signal)
-        deployment.events.await_switch(SWITCH_LIMIT_S)
-        deployment.follow()
-        told = {name: deployment.events.times(name.split(",")[0])[which]
-                for name, which, _ in EVENTS}
-        # Between the death and +sdown nobody is there to grant anything: an answer that is
-        # read in that time is the dead one's.
+        told = deployment.told(SWITCH_LIMIT_S)
+        # Until somebody misses it nobody is there to grant anything: an answer that is read
+        # in that time is the dead one's.
         limit = time.monotonic() + GRANT_LIMIT_S
         found = {client.subject.label: _told(client, struck, client.await_grant(
-            told["+sdown"], limit - time.monotonic())) for client in clients}
+            min(told.values()), limit - time.monotonic())) for client in clients}
         time.sleep(max(0, (struck - time.monotonic_ns()) / 1e9 + lease_ms / 1000 + 1))
         for client, value in zip(clients, before):
             found[client.subject.label]["kept"] = _fate(deployment, client, value)
     deployment.mend()
     return {"events": {name: (at - struck) / MS for name, at in told.items()},
             "clients": found}
+
+
+def rounds(deployment, subjects, signal, lease_ms, count):
+    """Each as soon as it is over."""
+    for at in range(count):
+        found = one(deployment, subjects, signal, lease_ms)
+        print("%d of %d: %s" % (at + 1, count, short(found)), flush=True)
+        yield found
 
 
 def _of(values, scale, shown):
@@ -145,11 +145,11 @@ def _kept(found):
     return "%d of %d" % (sum(known), len(known)) if known else "does not renew"
 
 
-def _client_line(rounds, label):
-    found = [one["clients"][label] for one in rounds]
-    granted = [one["clients"][label] for one in rounds if "grant_ms" in one["clients"][label]]
-    after = [one["clients"][label]["grant_ms"] - one["events"][SWITCH]
-             for one in rounds if "grant_ms" in one["clients"][label]]
+def _client_line(deaths, label, switch):
+    found = [one["clients"][label] for one in deaths]
+    granted = [one["clients"][label] for one in deaths if "grant_ms" in one["clients"][label]]
+    after = [one["clients"][label]["grant_ms"] - one["events"][switch]
+             for one in deaths if "grant_ms" in one["clients"][label]]
     cells = [label, _of([one["grant_ms"] for one in granted], 1000, "%.2f"),
              _of(after, 1, "%.0f"), _of([one["failed"] for one in granted], 1, "%.0f"),
              _kept(found)]
@@ -158,18 +158,18 @@ def _client_line(rounds, label):
     return "| %s |" % " | ".join(cells)
 
 
-def table(rounds):
+def table(deaths, kind):
     """Markdown; medians, and from the least to the most."""
-    lines = ["| | after the master's death, s | after the first `+switch-master`, ms "
-             "| calls that failed | lock kept |", "|---|---:|---:|---:|---:|"]
-    for name, _, what in EVENTS:
-        values = [one["events"][name] for one in rounds]
+    lines = ["| | after the master's death, s | after %s, ms | calls that failed | lock kept |"
+             % kind.SWITCH_IS, "|---|---:|---:|---:|---:|"]
+    for name, what in kind.EVENTS.items():
+        values = [one["events"][name] for one in deaths]
         lines.append("| %s | %s | | | |" % (what, _of(values, 1000, "%.2f")))
-    return lines + [_client_line(rounds, label) for label in rounds[0]["clients"]]
+    return lines + [_client_line(deaths, label, kind.SWITCH) for label in deaths[0]["clients"]]
 
 
-def versions(rounds):
-    return sorted({one["version"] for found in rounds for one in found["clients"].values()
+def versions(deaths):
+    return sorted({one["version"] for found in deaths for one in found["clients"].values()
                    if one.get("version")})
 
 

@@ -60,3 +60,10 @@ def describe():
         "go": _said("go", "version"), "java": _said("javac", "-version"),
         "rust": _said("rustc", "--version"),
     }
+
+
+def line(facts, server):
+    """What describe() found, in short."""
+    return "%s, %d cores of %s, load %.1f at the start, %s, commit %s%s, hiredis %s" % (
+        facts["date"], facts["cores"], facts["cpu"], facts["load_at_start"], server,
+        facts["commit"], " with changes" if facts["changed"] else "", facts["hiredis"])

@@ -110,6 +110,27 @@ def build(options, peers):
                 print("missing: %s: %s" % (peer.name, peer.missing), flush=True)
 
 
+def knowing(options, kind):
+    """Of programs.DEPLOYMENTS: lockwire, and the peers that know such servers, built."""
+    peers = [] if options.peers == "none" else [
+        peer for peer in programs.peers(options.build,
+                                        options.peers and options.peers.split(","))
+        if kind in peer.facts]
+    build(options, peers)
+    found = list(programs.own(options.build, server.facts(), False)[0])
+    for peer in peers:
+        found += [] if peer.missing else list(peer.subjects())
+    return found
+
+
+def store(options, name, result):
+    """Beside those of bench/run."""
+    path = os.path.join(options.build, "results", name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as file:
+        json.dump(result, file, indent=1)
+
+
 def setup():
     """What is missing is installed, where the machine allows it; else it will be said what
     could not be measured."""

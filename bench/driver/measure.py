@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""One measurement of workload U, D, L or N: a fresh server, the processes of one subject,
-their common start, what they say at the end. Must not know repeats or ratios.
+"""One measurement of workload U, D, L or N: a fresh server, or one that is there already, the
+processes of one subject, their common start, what they say at the end. Must not know repeats
+or ratios.
 
 Happy path: run(case, subject, unix) -> a dict of figures."""
 import json
@@ -86,12 +87,16 @@ def shares(total, processes):
     return [total // processes + (i < total % processes) for i in range(processes)]
 
 
-def _arguments(case, subject, server, url, slots, path, seconds):
-    name = NAME
-    if case.workload == "U":  # each process keys of its own
-        name += "-" + os.path.basename(path)
-    return subject.argv(case.workload, url=url, name=name, slots=slots, seconds=seconds,
-                        rows=path, tls_ca=server.ca, **case.rhythm_us(subject))
+def own_name(name, process):
+    """In U each process has keys of its own."""
+    return "%s-%s" % (name, process)
+
+
+def _arguments(case, subject, name, path, **more):
+    if case.workload == "U":
+        name = own_name(name, os.path.basename(path))
+    return subject.argv(case.workload, name=name, rows=path, **more,
+                        **case.rhythm_us(subject))
 
 
 def _client_figures(case, lines, grants):
@@ -105,16 +110,21 @@ def _client_figures(case, lines, grants):
 
 
 def run(case, subject, unix, counting=False):
+    with Server(tls=subject.tls) as server:
+        return at(server, server.url(unix and subject.unix), NAME, case, subject, counting)
+
+
+def at(server, url, name, case, subject, counting=False):
+    """`server`: one, or what tells of its CPU as one does."""
     seconds = case.seconds_of(subject, counting)
-    with Server(tls=subject.tls) as server, \
-            tempfile.TemporaryDirectory(prefix="lockwire-rows-") as folder:
-        url = server.url(unix and subject.unix)
+    with tempfile.TemporaryDirectory(prefix="lockwire-rows-") as folder:
         paths = [os.path.join(folder, str(i)) for i in range(case.processes)]
         processes = []
         try:
             for slots, path in zip(shares(case.size, case.processes), paths):
-                processes.append(Process(
-                    _arguments(case, subject, server, url, slots, path, seconds)))
+                processes.append(Process(_arguments(
+                    case, subject, name, path, url=url, slots=slots, seconds=seconds,
+                    tls_ca=server.ca)))
             for process in processes:
                 process.line(READY_LIMIT_S, "ready")
             monitor = Monitor(server) if counting else None

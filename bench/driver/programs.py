@@ -12,6 +12,7 @@ import subprocess
 TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PEERS = os.path.join(TREE, "bench", "peers")
 BUILD_LIMIT_S = 1800
+DEPLOYMENTS = ["sentinel", "cluster"]  # of which a manifest tells where its peer knows them
 
 
 class Subject:
@@ -26,7 +27,8 @@ class Subject:
         self.contended_only = facts.get("contended", False)
         self.compares = facts.get("compares", False)  # needs a server that does so itself
         self.workloads = facts.get("workloads", "UDLN")
-        self.sentinel = facts.get("sentinel", "all its defaults")  # how it is set up for F
+        # How it is set up for several servers, by what they are.
+        self.set_up = {kind: facts.get(kind, "all its defaults") for kind in DEPLOYMENTS}
         self.key = facts.get("key", "{name}")
         self.polls_ms = facts.get("polls_ms", 0)  # 0: it is told
         self.rounds = facts.get("rounds", False)  # of N: in the rhythm of a clock

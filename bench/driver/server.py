@@ -18,6 +18,9 @@ from resp import Link
 
 TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 START_LIMIT_S = 20
+# What each is started with, besides its ways in.
+ARGUMENTS = ["--save", "", "--appendonly", "no", "--maxclients", "15000",
+             "--tcp-backlog", "4096"]
 # What deletes a key of that value and no other: Valkey's from 9.0 on, Redis' from 8.4 on.
 COMPARE_AND_DELETE = ["DELIFEQ", "DELEX"]
 
@@ -53,6 +56,17 @@ def _free_port():
         return probe.getsockname()[1]
 
 
+def info(ask, section):
+    """Of a server, whom `ask` gives a command."""
+    lines = ask("INFO", section).splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line)
+
+
+def cpu_us(ask):
+    used = info(ask, "cpu")
+    return round(1e6 * (float(used["used_cpu_sys"]) + float(used["used_cpu_user"])))
+
+
 class Server:
     def __init__(self, under=(), tls=False, more=(), port=None):
         """`under`: a command that runs it, valgrind for instance. `tls`: on its TCP port.
@@ -69,9 +83,7 @@ class Server:
 
     def _arguments(self):
         return [*self._listening(), "--bind", "127.0.0.1", "--unixsocket", self.path,
-                "--save", "", "--appendonly", "no", "--maxclients", "15000",
-                "--tcp-backlog", "4096", "--dir", self.directory,
-                "--logfile", self.log_path, *self.more]
+                *ARGUMENTS, "--dir", self.directory, "--logfile", self.log_path, *self.more]
 
     def _listening(self):
         if not self.tls:
@@ -122,21 +134,23 @@ class Server:
         """Whom its clients have to trust; None without TLS."""
         return certificate("ca.pem") if self.tls else None
 
+    def as_replica(self):
+        """What another one is to be started with as its replica."""
+        return ["--replicaof", "127.0.0.1", str(self.port), "--repl-diskless-sync-delay", "0"]
+
     def info(self, section):
-        lines = self.link("INFO", section).splitlines()
-        return dict(line.split(":", 1) for line in lines if ":" in line)
+        return info(self.link, section)
 
     def cpu_us(self):
-        info = self.info("cpu")
-        return round(1e6 * (float(info["used_cpu_sys"]) + float(info["used_cpu_user"])))
+        return cpu_us(self.link)
 
     def facts(self):
         """Its name and version, by which command it compares and deletes (None: a script
         must), and whether it has TLS."""
-        info = self.info("server")
-        name = info.get("server_name", "redis")
+        said = self.info("server")
+        name = said.get("server_name", "redis")
         known = self.link("COMMAND", "INFO", *COMPARE_AND_DELETE)
-        return {"name": "%s %s" % (name.capitalize(), info.get(name + "_version", "?")),
+        return {"name": "%s %s" % (name.capitalize(), said.get(name + "_version", "?")),
                 "compares": next((command for command, there in zip(COMPARE_AND_DELETE, known)
                                   if there), None),
                 "tls": bool(self.link("CONFIG", "GET", "tls-port"))}

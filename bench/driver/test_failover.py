@@ -13,6 +13,7 @@ import deployment  # noqa: E402
 import failover  # noqa: E402
 import sentinel_cost  # noqa: E402
 
+KIND = deployment.Deployment
 MS = 1_000_000
 
 
@@ -29,7 +30,7 @@ def death(grant_ms=None, kept=None):
     one = {"kept": kept, "error": "gone"}
     if grant_ms is not None:
         one.update(grant_ms=grant_ms, failed=2)
-    return {"events": {name: 1000 for name, _, _ in failover.EVENTS}, "clients": {"a": one}}
+    return {"events": {name: 1000 for name in KIND.EVENTS}, "clients": {"a": one}}
 
 
 class Told(unittest.TestCase):
@@ -69,7 +70,7 @@ class Events(unittest.TestCase):
 
 class Tables(unittest.TestCase):
     def line(self, *rounds):
-        return failover.table(list(rounds))[-1]
+        return failover.table(list(rounds), KIND)[-1]
 
     def test_medians_and_ranges(self):
         self.assertEqual(self.line(death(1500, True), death(3000, False), death(2000, True)),

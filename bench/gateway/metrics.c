@@ -44,6 +44,8 @@ static const struct metric {
     COUNTER(resent, "Commands sent again after an unknown outcome."),
     COUNTER(reconnects, "Connections made after the first."),
     COUNTER(failovers, "How often sentinels named another master than before."),
+    COUNTER(redirects, "Commands that a cluster's node sent on to another one."),
+    COUNTER(refreshes, "How often a cluster was asked which slots its nodes have."),
 #undef GAUGE
 #undef COUNTER
 };

@@ -290,7 +290,7 @@ static bool parse_listed(struct span span, bool alone, struct lw__url *url,
     char text[LW__WHY] = "";
     struct explain own = {.text = text, .size = sizeof(text)};
 
-    host->port = 26379;
+    host->port = url->cluster ? 6379 : 26379;
     if (parse_host(span, &host->name, &host->port, alone ? why : &own)) {
         return true;
     }
@@ -348,6 +348,20 @@ static bool parse_sentinel(const char *text, struct lw__url *url, struct explain
            parse_db((struct span){db + 1, strlen(db + 1)}, url, why);
 }
 
+static bool parse_cluster(const char *text, struct lw__url *url, struct explain *why)
+{
+    struct span authority;
+    const char *rest;
+
+    url->cluster = true;
+    if (!parse_authority(text, url, &authority, &rest, why) ||
+        !parse_hosts(authority, url, why) || !no_query(rest, "the hosts", why)) {
+        return false;
+    }
+    return rest[0] == '\0' || rest[1] == '\0' ||
+           invalid(why, "\"%.40s\" after the hosts: a cluster has no databases", rest);
+}
+
 static bool parse_unix(const char *text, struct lw__url *url, struct explain *why)
 {
     struct span path = {text, strcspn(text, "?#")};
@@ -383,6 +397,8 @@ static const struct scheme {
     {"rediss://", parse_redis, true},
     {"redis-sentinel://", parse_sentinel, false},
     {"rediss-sentinel://", parse_sentinel, true},
+    {"redis-cluster://", parse_cluster, false},
+    {"rediss-cluster://", parse_cluster, true},
     {"unix://", parse_unix, false},
 };
 
@@ -404,7 +420,8 @@ static const struct scheme *find_scheme(const char *text, struct explain *why)
         return scheme;
     }
     (void)invalid(why, "the URL begins with none of redis://, rediss://, "
-                       "redis-sentinel://, rediss-sentinel:// and unix://");
+                       "redis-sentinel://, rediss-sentinel://, redis-cluster://, "
+                       "rediss-cluster:// and unix://");
     return NULL;
 }
 

@@ -21,7 +21,8 @@ struct lw__url {
     uint16_t port;
     int db;        /* -1: not said */
     bool tls;      /* rediss:// */
-    char *service; /* of sentinels, NULL: host, or path */
+    char *service; /* of sentinels, NULL: host, path, or cluster */
+    bool cluster;  /* the hosts are nodes of one */
     struct lw__url_host hosts[LW__URL_HOSTS];
     size_t host_count;
 };

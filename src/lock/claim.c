@@ -82,7 +82,7 @@ void lw__claim_free(struct lw__claim *claim)
 {
     struct lw_client *client = claim->client;
 
-    lw__node_forget(client->node, &claim->command);
+    lw__node_forget(&claim->command);
     lw__timer_cancel(client->loop, &claim->timer);
     lw__timer_unreserve(client->loop, 1);
     lw__heap_unreserve(&client->renewals.due, 1);

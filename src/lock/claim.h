@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+struct lw__by_key;
 struct lw__claim;
 struct lw_client;
 struct lw_lock;
@@ -37,5 +38,6 @@ void lw__claim_turn(struct lw__claim *claim);
 /* A hand-over to a token of ours that nobody here knows any more: a command of a
  * connection long gone had asked for it. */
 void lw__claim_give_back(struct lw_client *client, const struct lw__message *message);
+extern const struct lw__by_key lw__claim_by_key; /* claim_moving.c's */
 struct lw__token lw__claim_token(const struct lw__claim *claim);
 #endif

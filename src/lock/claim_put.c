@@ -19,10 +19,16 @@ struct lw__token lw__claim_token(const struct lw__claim *claim)
     return (struct lw__token){claim->client->uuid, claim->n, claim->window_ms};
 }
 
+/* At the node that is asked, which may be another than the name's so far. */
 static bool wants_to_join(const struct lw__claim *claim)
 {
-    return lw__node_is_bound(claim->client->node) && !claim->machine.abandoned &&
-           lw__terms_wants_place(claim);
+    struct lw__node *node = lw__node_of(&claim->command);
+
+    if (claim->machine.abandoned || !lw__terms_wants_place(claim)) {
+        return false;
+    }
+    lw__node_listen(node, claim->name->slot);
+    return lw__node_is_bound(node, claim->name->slot);
 }
 
 /* In `room`; NULL where its mode asks for no more than the name. */
@@ -33,11 +39,11 @@ static const struct lw__rw *rw_of(const struct lw__claim *claim, struct lw__rw *
 }
 
 /* The lease to ask for: what goes out is what the machine will count the answer by. */
-static uint32_t ask_lease_ms(struct lw__claim *claim)
+uint32_t lw__claim_ask_lease_ms(struct lw__claim *claim)
 {
     int64_t lease_us = lw__terms_lease_us(claim);
 
-    if (lease_us != claim->machine.lease_us) {
+    if (lease_us != claim->machine.lease_us || claim->machine.handed_us != 0) {
         struct lw__input input = {.event = LW__EV_ASKED, .asked = {lease_us}};
 
         (void)lw__machine_step(&claim->machine, &input);
@@ -52,11 +58,14 @@ void lw__claim_put_try(struct lw__command *command, struct lw__buffer *out)
     bool fence = lw__terms_wants_fence(claim);
 
     claim->named = true;
-    claim->set_done = claim->set_answered = false;
+    claim->set_done = claim->set_answered = claim->set_failed = false;
     claim->numbers = fence ? 1 : 0;
     command->request.expected = fence ? 2 : 1;
-    command->request.second = (uint32_t)lw__encode_try(out, claim->name->text, &token,
-                                                       ask_lease_ms(claim), fence);
+    lw__encode_try(out, claim->name->text, &token, lw__claim_ask_lease_ms(claim));
+    command->request.second = (uint32_t)out->length;
+    if (fence) {
+        lw__node_put_number(command, claim->name->slot, out);
+    }
 }
 
 /* A token that may queue is a padded one, from the first time that it is sent. */
@@ -79,7 +88,7 @@ void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)
         .name = claim->name->text,
         .previous = claim->machine.turning ? &previous : NULL,
         .rw = rw_of(claim, &rw),
-        .numbers = lw__node_numbers(claim->client->node),
+        .site = lw__node_site(lw__node_of(command), claim->name->slot),
         .ticket = claim->machine.ticket,
         .wait = joins,
         .keep = joins && lw__hints_keep(claim->client, claim->name),
@@ -88,7 +97,7 @@ void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)
 
     name_token(claim);
     args.token = lw__claim_token(claim);
-    args.lease_ms = ask_lease_ms(claim);
+    args.lease_ms = lw__claim_ask_lease_ms(claim);
     claim->asked_to_join = args.wait;
     claim->numbers = args.fence ? 16 : 0;
     claim->mode->encode_acquire(out, lw__command_evals(command), &args);
@@ -99,7 +108,7 @@ void lw__claim_put_drop(struct lw__command *command, struct lw__buffer *out)
     struct lw__claim *claim = lw__claim_of(command);
     struct lw__token token = lw__claim_token(claim);
 
-    claim->drop = lw__node_drop(claim->client->node);
+    claim->drop = lw__node_drop(lw__node_of(command));
     claim->mode->encode_drop(out, lw__command_evals(command), claim->drop,
                              claim->name->text, &token);
 }
@@ -112,7 +121,7 @@ void lw__claim_put_release(struct lw__command *command, struct lw__buffer *out)
         .name = claim->name->text,
         .token = lw__claim_token(claim),
         .rw = rw_of(claim, &rw),
-        .numbers = lw__node_numbers(claim->client->node),
+        .site = lw__node_site(lw__node_of(command), claim->name->slot),
     };
 
     claim->mode->encode_release(out, lw__command_evals(command), &args);

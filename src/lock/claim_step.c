@@ -65,12 +65,12 @@ static void cannot_serve(struct lw__claim *claim, enum lw__error_class class,
     not_decided(claim, LW__EV_REFUSED, sent);
 }
 
-static void server_error(struct lw__claim *claim, const char *text)
+void lw__claim_server_error(struct lw__claim *claim, const char *text)
 {
     cannot_serve(claim, lw__classify(text), text, true);
 }
 
-static void no_answer(struct lw__command *command, const char *why, bool sent)
+void lw__claim_no_answer(struct lw__command *command, const char *why, bool sent)
 {
     struct lw__claim *claim = lw__claim_of(command);
 
@@ -80,22 +80,29 @@ static void no_answer(struct lw__command *command, const char *why, bool sent)
     outcome_open(claim, LW_ECONN, why, sent);
 }
 
+void lw__claim_granted(struct lw__claim *claim, uint64_t number, int64_t sent_us)
+{
+    struct lw__input input = {.event = LW__EV_GRANTED,
+                              .sent_us = sent_us,
+                              .granted = {.fence = number, .released = false}};
+
+    lw__claim_step(claim, &input);
+}
+
 static void try_says(struct lw__claim *claim, bool fence_usable, uint64_t fence)
 {
-    struct lw__input input = {.sent_us = sent_us_of(claim)};
+    struct lw__input input = {.event = LW__EV_NOT_GRANTED,
+                              .sent_us = sent_us_of(claim),
+                              .not_granted = {.set_done = claim->set_done}};
 
     if (!claim->set_done) {
         lw__hints_note_contended(claim->client, claim->name);
     }
     if (claim->set_done && fence_usable) {
-        input.event = LW__EV_GRANTED;
-        input.granted.fence = fence;
-        input.granted.released = false;
+        lw__claim_granted(claim, fence, input.sent_us);
     } else {
-        input.event = LW__EV_NOT_GRANTED;
-        input.not_granted.set_done = claim->set_done;
+        lw__claim_step(claim, &input);
     }
-    lw__claim_step(claim, &input);
 }
 
 /* The try is over and its claim has asked for more: now those of this client that came
@@ -106,7 +113,7 @@ static void call_siblings(struct lw_client *client, struct lw__name *name)
 
     DL_FOREACH_SAFE(name->claims, claim, next) {
         if (claim->machine.phase == LW__QUEUED && claim->machine.due_us == LW__NEVER &&
-            claim->mode->in_line == NULL && lw__node_is_up(client->node)) {
+            claim->mode->in_line == NULL && lw__node_is_up(name->node)) {
             lw__claim_event(claim, LW__EV_ASK_NOW);
         }
     }
@@ -127,8 +134,28 @@ static void try_unanswered(struct lw__command *command, const char *why, bool se
     struct lw_client *client = claim->client;
     struct lw__name *name = end_try(claim);
 
-    no_answer(command, why, sent);
+    lw__claim_no_answer(command, why, sent);
     call_siblings(client, name);
+}
+
+static bool asks_by_key(struct lw__claim *claim, const char *error)
+{
+    return claim->mode->by_key != NULL && claim->mode->by_key->ask(claim, error);
+}
+
+static void note_set_error(struct lw__claim *claim, const char *error)
+{
+    claim->set_failed = true;
+    lw__told(error, lw__node_first_error(lw__node_of(&claim->command)), LW__WHY);
+}
+
+static void tell_set_error(struct lw__claim *claim)
+{
+    const char *error = lw__node_first_error(lw__node_of(&claim->command));
+
+    if (!asks_by_key(claim, error)) {
+        lw__claim_server_error(claim, error);
+    }
 }
 
 /* Two replies, of SET and of INCR. An error of SET is told once both are in. */
@@ -136,19 +163,16 @@ static bool try_answered(struct lw__command *command, const struct lw__reply *re
 {
     struct lw__claim *claim = lw__claim_of(command);
     enum lw__reply_type type = lw__reply_type(reply);
-    int64_t number = lw__reply_integer(reply);
+    uint64_t number = 0;
     struct lw_client *client = claim->client;
     struct lw__name *name;
-    char *set_error = client->set_error; /* the two follow each other on the wire */
-    bool counted;
 
     if (!claim->set_answered) {
         claim->set_answered = true;
         claim->set_done = type == LW__REPLY_STATUS &&
                           strcmp(lw__reply_text(reply, NULL), "OK") == 0;
-        set_error[0] = '\0';
         if (type == LW__REPLY_ERROR) {
-            lw__told(lw__reply_text(reply, NULL), set_error, LW__WHY);
+            note_set_error(claim, lw__reply_text(reply, NULL));
         } else if (type == LW__REPLY_NIL) {
             claim->named = false; /* nothing of it is there, nor will be */
         } else if (!claim->set_done) {
@@ -157,16 +181,14 @@ static bool try_answered(struct lw__command *command, const struct lw__reply *re
         if (command->request.expected > 0) {
             return true;
         }
-        number = LW__FENCE_MIN; /* none was asked for */
-    } else if (type != LW__REPLY_INTEGER && type != LW__REPLY_ERROR) {
+    } else if (!lw__node_number_told(command, claim->name->slot, reply, &number)) {
         return false;
     }
-    counted = number >= LW__FENCE_MIN && number < LW__FENCE_END;
     name = end_try(claim);
-    if (set_error[0] != '\0') {
-        server_error(claim, set_error);
+    if (claim->set_failed) {
+        tell_set_error(claim);
     } else {
-        try_says(claim, counted, claim->numbers ? (uint64_t)number : 0);
+        try_says(claim, number > 0 || claim->numbers == 0, number);
     }
     call_siblings(client, name);
     return true;
@@ -183,17 +205,17 @@ static void tell_of_stranger(struct lw__claim *claim, const char *type)
     claim->stranger_told = true;
 }
 
-/* The lock is ours; but the server lost its counter, and cannot begin another by its
- * clock. false: a script has a number, where one is wanted. */
-static bool granted_without_number(struct lw__claim *claim, uint64_t number)
+bool lw__claim_without_number(struct lw__claim *claim, uint64_t number)
 {
-    struct lw__node *node = claim->client->node;
+    struct lw__node *node = lw__node_of(&claim->command);
+    const char *why;
 
     if (number == 0) {
         return false;
     }
-    lw__node_doubt_clock(node, (int64_t)number);
-    outcome_open(claim, LW_EREDIS, lw__node_unseeded(node)->why, true);
+    why = lw__node_doubt_clock(node, (int64_t)number);
+    (void)lw__node_unseeded(node); /* so that it is tried again */
+    outcome_open(claim, LW_EREDIS, why, true);
     return true;
 }
 
@@ -244,7 +266,11 @@ static bool acquire_answered(struct lw__command *command, const struct lw__reply
     struct lw__input input = {.sent_us = sent_us_of(claim)};
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        server_error(claim, lw__reply_text(reply, NULL));
+        const char *text = lw__reply_text(reply, NULL);
+
+        if (!asks_by_key(claim, text)) {
+            lw__claim_server_error(claim, text);
+        }
         return true;
     }
     if (!claim->mode->decode_acquired(reply, claim->machine.turning, &answer)) {
@@ -260,7 +286,7 @@ static bool acquire_answered(struct lw__command *command, const struct lw__reply
     case LW__ANSWER_GRANTED:
         if (answer.fence < (uint64_t)LW__FENCE_MIN) {
             if (claim->numbers > 0) {
-                return granted_without_number(claim, answer.fence);
+                return lw__claim_without_number(claim, answer.fence);
             }
             answer.fence = 0;
         }
@@ -287,7 +313,11 @@ static bool release_answered(struct lw__command *command, const struct lw__reply
     struct lw__input input = {.event = LW__EV_RELEASED, .sent_us = sent_us_of(claim)};
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        server_error(claim, lw__reply_text(reply, NULL));
+        const char *text = lw__reply_text(reply, NULL);
+
+        if (claim->mode->by_key == NULL || !claim->mode->by_key->release(claim, text)) {
+            lw__claim_server_error(claim, text);
+        }
         return true;
     }
     if (!claim->mode->decode_released(reply, &answer)) {
@@ -315,12 +345,12 @@ static bool drop_answered(struct lw__command *command, const struct lw__reply *r
         const char *text = lw__reply_text(reply, NULL);
 
         if (claim->drop == LW__DROP_SCRIPT || lw__classify(text) != LW__ERR_REFUSED) {
-            server_error(claim, text);
+            lw__claim_server_error(claim, text);
             return true;
         }
-        lw__node_drop_refused(claim->client->node);
+        lw__node_drop_refused(lw__node_of(command));
     } else if (!lw__decode_dropped(reply, &answer)) {
-        lw__node_distrust_drop(claim->client->node);
+        lw__node_distrust_drop(lw__node_of(command));
         return false;
     } else if (answer.again) {
         lw__hints_note_contended(claim->client, claim->name);
@@ -332,19 +362,22 @@ static bool drop_answered(struct lw__command *command, const struct lw__reply *r
 }
 
 static const struct lw__command_type try_type = {lw__claim_put_try, try_answered,
-                                                 try_unanswered, LW__ORDER_FRESH};
+                                                 try_unanswered, .order = LW__ORDER_FRESH,
+                                                 .once = true};
 static const struct lw__command_type acquire_types[LW__ORDERS] = {
-    [LW__ORDER_KEEP] = {lw__claim_put_acquire, acquire_answered, no_answer,
-                        LW__ORDER_KEEP},
-    [LW__ORDER_AGAIN] = {lw__claim_put_acquire, acquire_answered, no_answer,
-                         LW__ORDER_AGAIN},
-    [LW__ORDER_FRESH] = {lw__claim_put_acquire, acquire_answered, no_answer,
-                         LW__ORDER_FRESH},
+    [LW__ORDER_KEEP] = {lw__claim_put_acquire, acquire_answered, lw__claim_no_answer,
+                        .order = LW__ORDER_KEEP},
+    [LW__ORDER_AGAIN] = {lw__claim_put_acquire, acquire_answered, lw__claim_no_answer,
+                         .order = LW__ORDER_AGAIN},
+    [LW__ORDER_FRESH] = {lw__claim_put_acquire, acquire_answered, lw__claim_no_answer,
+                         .order = LW__ORDER_FRESH},
 };
-static const struct lw__command_type drop_type = {lw__claim_put_drop, drop_answered,
-                                                  no_answer, LW__ORDER_KEEP};
+static const struct lw__command_type drop_type = {
+    lw__claim_put_drop, drop_answered, lw__claim_no_answer, .order = LW__ORDER_KEEP,
+    .one_key = true};
 static const struct lw__command_type release_type = {
-    lw__claim_put_release, release_answered, no_answer, LW__ORDER_KEEP};
+    lw__claim_put_release, release_answered, lw__claim_no_answer,
+    .order = LW__ORDER_KEEP};
 
 /* ---- sending ---- */
 
@@ -374,7 +407,7 @@ static bool may_drop(struct lw__claim *claim)
 
 static void send_wanted(struct lw__claim *claim, unsigned actions)
 {
-    struct lw__node *node = claim->client->node;
+    struct lw__node *node = claim->name->node;
     const struct lw__command_type *type;
     const struct lw__unseeded *unseeded;
 
@@ -428,7 +461,7 @@ __attribute__((noinline)) static unsigned step(struct lw__claim *claim,
 
     input->now_us = lw__now_us();
     input->jitter = lw__random_between(&claim->client->random, -1000, 1000);
-    input->linked = lw__node_is_up(claim->client->node);
+    input->linked = lw__node_is_up(claim->name->node);
     input->margin_us = claim->waiting != NULL ? lw__terms_margin_us(claim->waiting) : 0;
     out = lw__machine_step(&claim->machine, input);
     if (lw__machine_asks(claim->machine.phase) != asked) {

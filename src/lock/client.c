@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* The client: its life, closing, statistics. Ties the parts together: who is told of the
  * node's events, of claims' and of notices is registered here. Must not know one lock's
- * business. Happy path: lw_client_new -> node up -> link callback; lw_client_close
- * drains, calls back; lw_client_free. Each failed attempt to connect goes to the link
- * callback and the log; a client that is not drained in close_timeout_ms is closed all
+ * business. Happy path: lw_client_new -> node up, or a cluster's map known -> link
+ * callback; lw_client_close drains, calls back; lw_client_free. Each failed attempt to
+ * connect goes to the link callback and the log, that to one of a cluster's nodes to the
+ * log alone; a client that is not drained in close_timeout_ms is closed all
  * the same, and releases still open then end as LW_EUNKNOWN. */
 #include "base/forked.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "base/sized.h"
-#include "base/told.h"
 #include "lock/credentials.h"
 #include "lock/deliver.h"
 #include "lock/ending.h"
@@ -27,36 +27,43 @@
 #include "loop/loop.h"
 #include "loop/now.h"
 #include "loop/timer.h"
-#include "redis/node.h"
+#include "redis/route.h"
 
 #include <stdlib.h>
 #include <syslog.h>
 #include <utlist.h>
 
-static void node_up(void *arg)
+static void link_changed(void *arg, bool up, const char *why)
 {
     struct lw_client *client = arg;
 
-    client->down_why[0] = '\0';
-    lw__log(&client->log, LOG_INFO, "connected");
-    lw__notify_link(client, 1, "");
-    lw__turns_ask_all(client, true);
-    lw__whoami_renew(client);
+    if (up) {
+        lw__log(&client->log, LOG_INFO, "connected");
+    } else {
+        lw__log(&client->log, LOG_WARNING, "no connection: %s", why);
+    }
+    lw__notify_link(client, up, why);
 }
 
-static void node_down(void *arg, const char *why)
+static void led(void *arg)
 {
-    struct lw_client *client = arg;
-
-    lw__told(why, client->down_why, sizeof(client->down_why));
-    lw__log(&client->log, LOG_WARNING, "no connection: %s", client->down_why);
-    lw__notify_link(client, 0, client->down_why);
-    lw__turns_link_down(client);
+    lw__turns_lead_all(arg);
 }
 
-static void node_bound(void *arg)
+static void node_up(void *arg, struct lw__node *node)
 {
-    lw__turns_ask_all(arg, false);
+    lw__turns_ask_all(arg, node, true);
+    lw__whoami_renew(arg);
+}
+
+static void node_down(void *arg, struct lw__node *node)
+{
+    lw__turns_link_down(arg, node);
+}
+
+static void node_bound(void *arg, struct lw__node *node)
+{
+    lw__turns_ask_all(arg, node, false);
 }
 
 static void node_message(void *arg, const char *text, size_t length)
@@ -64,40 +71,49 @@ static void node_message(void *arg, const char *text, size_t length)
     lw__inbox_message(arg, text, length);
 }
 
-static int start_node(struct lw_client *client)
+static void node_dropped(void *arg, struct lw__node *node, unsigned slot)
 {
-    static const struct lw__node_events events = {node_up, node_down, node_bound,
-                                                  node_message};
+    lw__turns_ask_slot(arg, node, slot);
+}
+
+static int start_route(struct lw_client *client)
+{
+    static const struct lw__route_events events = {
+        link_changed,
+        led,
+        {node_up, node_down, node_bound, node_message, NULL, NULL, node_dropped}};
     const struct lw_client_options *o = &client->options;
-    struct lw__node_options options = {
-        .access.loop = client->loop,
-        .access.log = &client->log,
-        .access.random = &client->random,
-        .access.host = client->url.host,
-        .access.path = client->url.path,
-        .access.port = client->url.port,
-        .access.username = o->username,
-        .access.password = o->password,
-        .access.client_name = o->client_name,
-        .access.secure = client->url.tls,
-        .access.tls = client->tls,
-        .access.db = o->db,
-        .access.connect_timeout_ms = o->connect_timeout_ms,
-        .access.request_timeout_ms = o->request_timeout_ms,
-        .access.backoff_min_ms = o->backoff_min_ms,
-        .access.backoff_max_ms = o->backoff_max_ms,
-        .sentinel.service = client->url.service,
-        .sentinel.hosts = client->url.hosts,
-        .sentinel.host_count = client->url.host_count,
-        .sentinel.username = o->sentinel_username,
-        .sentinel.password = o->sentinel_password,
-        .uuid = client->uuid,
-        .max_inflight = o->max_inflight,
-        .stats = &client->stats,
+    struct lw__route_options options = {
+        .node.access.loop = client->loop,
+        .node.access.log = &client->log,
+        .node.access.random = &client->random,
+        .node.access.host = client->url.host,
+        .node.access.path = client->url.path,
+        .node.access.port = client->url.port,
+        .node.access.username = o->username,
+        .node.access.password = o->password,
+        .node.access.client_name = o->client_name,
+        .node.access.secure = client->url.tls,
+        .node.access.tls = client->tls,
+        .node.access.db = o->db,
+        .node.access.connect_timeout_ms = o->connect_timeout_ms,
+        .node.access.request_timeout_ms = o->request_timeout_ms,
+        .node.access.backoff_min_ms = o->backoff_min_ms,
+        .node.access.backoff_max_ms = o->backoff_max_ms,
+        .node.sentinel.service = client->url.service,
+        .node.sentinel.hosts = client->url.hosts,
+        .node.sentinel.host_count = client->url.host_count,
+        .node.sentinel.username = o->sentinel_username,
+        .node.sentinel.password = o->sentinel_password,
+        .node.uuid = client->uuid,
+        .node.max_inflight = o->max_inflight,
+        .node.stats = &client->stats,
+        .seeds = client->url.cluster ? client->url.hosts : NULL,
+        .seed_count = client->url.host_count,
     };
 
-    lw__credentials_ask(client, &options.access);
-    return lw__node_new(&options, &events, client, &client->node);
+    lw__credentials_ask(client, &options.node.access);
+    return lw__route_new(&options, &events, client, &client->route);
 }
 
 static void close_overdue(void *arg);
@@ -121,7 +137,7 @@ static int set_up(struct lw_client *client, struct event_base *base, const char 
     lw__renewal_init(client);
     lw__whoami_init(client);
     lw__timer_init(&client->close_timer, close_overdue, client);
-    return start_node(client);
+    return start_route(client);
 }
 
 int lw_client_new(struct event_base *base, const char *url,
@@ -230,7 +246,7 @@ int lw_client_master(const struct lw_client *client, struct lw_master *ret)
     if (client->closing || lw__forked_is_child(&client->forked)) {
         return LW_ECLOSED;
     }
-    status = lw__node_master(client->node, &master);
+    status = lw__route_master(client->route, &master);
     if (status == 0) {
         (void)lw__sized_give(ret, ret->size, &master, sizeof(master));
     }

@@ -15,7 +15,7 @@
 #include "lock/structs.h"
 #include "loop/loop.h"
 #include "loop/timer.h"
-#include "redis/node.h"
+#include "redis/route.h"
 
 #include <stdlib.h>
 #include <utlist.h>
@@ -36,20 +36,20 @@ void lw__ending_take_down(struct lw_client *client)
         next = lw__name_after(client, name);
         lw__name_put(client, name);
     }
-    if (client->node != NULL) {
+    if (client->route != NULL) {
         lw__timer_cancel(client->loop, &client->renewals.timer);
         lw__timer_cancel(client->loop, &client->close_timer);
         lw__timer_cancel(client->loop, &client->whoami.timer);
     }
     lw__redisson_close(client);
     if (lw__forked_is_child(&client->forked)) {
-        lw__node_abandon(client->node);
+        lw__route_abandon(client->route);
         lw__loop_abandon(client->loop);
     } else {
-        lw__node_free(client->node);
+        lw__route_free(client->route);
         lw__loop_free(client->loop);
     }
-    client->node = NULL;
+    client->route = NULL;
     client->loop = NULL;
 }
 

@@ -21,15 +21,16 @@ void lw__hints_note_clock(struct lw__claim *claim, int64_t sent_us, int64_t serv
 {
     struct lw_client *client = claim->client;
 
-    claim->asking.pair =
-        (struct lw__pair){sent_us, server_us, lw__node_connection(client->node)};
+    /* whose clock it is says who answered: the name may lead elsewhere by now */
+    claim->asking.pair = (struct lw__pair){
+        sent_us, server_us, lw__node_connection(lw__node_of(&claim->command))};
     client->hints.pair = claim->asking.pair;
 }
 
 struct lw__pair lw__hints_clock(const struct lw__claim *claim, int64_t handed_us)
 {
     const struct lw__pair *last = &claim->client->hints.pair;
-    unsigned connection = lw__node_connection(claim->client->node);
+    unsigned connection = lw__node_connection(claim->name->node);
 
     if (last->connection == connection && last->server_us <= handed_us) {
         return *last;

@@ -51,10 +51,17 @@ static bool is_being_ended(struct lw_client *client, const struct lw__message *m
 
 /* Whether the server that we send to gave us the lock. A subscription at another one
  * hears what that gave away, or what its master did, and by another clock. */
-static bool is_of_our_server(const struct lw_client *client, const struct lw__message *m)
+static bool is_of_our_server(const struct lw__name *name, const struct lw__message *m)
 {
-    return lw__node_is_bound(client->node) && *m->server &&
-           strcmp(m->server, lw__node_server(client->node)) == 0;
+    return lw__node_is_bound(name->node, name->slot) && *m->server &&
+           strcmp(m->server, lw__node_server(name->node)) == 0;
+}
+
+/* What it is asking on its way to is another server, by whose clock its answer is. */
+static bool asks_elsewhere(const struct lw__claim *claim)
+{
+    return claim->machine.phase == LW__ASKING && claim->command.request.prev != NULL &&
+           lw__node_of(&claim->command) != claim->name->node;
 }
 
 void lw__inbox_message(struct lw_client *client, const char *text, size_t length)
@@ -80,7 +87,7 @@ void lw__inbox_message(struct lw_client *client, const char *text, size_t length
     if (!message.handed) {
         input.event = LW__EV_STANDBY;
         input.standby.window_us = message.window_ms * LW__MS;
-    } else if (is_of_our_server(client, &message)) {
+    } else if (is_of_our_server(claim->name, &message) && !asks_elsewhere(claim)) {
         pair = lw__hints_clock(claim, message.handed_us);
         input.event = LW__EV_HANDED;
         input.handed.handed_us = message.handed_us;

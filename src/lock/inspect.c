@@ -7,7 +7,11 @@
  * callback. lw_break takes the first step alone, then releases what it found there, each
  * holder by its token, so that a holder who came meanwhile is left alone. Each call is
  * tried once: no link, no answer or an error ends it, and lw_break says LW_EUNKNOWN where
- * something may have been broken. */
+ * something may have been broken.
+ *
+ * While a slot of a cluster is on its way only what is about one key is answered: then
+ * who holds the name is told and broken all the same, and who waits for it is not seen.
+ */
 #include "lock/inspect.h"
 
 #include "base/buffer.h"
@@ -18,9 +22,10 @@
 #include "lock/options.h"
 #include "lock/structs.h"
 #include "lockwire.h"
+#include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
-#include "redis/node.h"
+#include "redis/route.h"
 #include "redis/reply.h"
 
 #include <stdlib.h>
@@ -34,8 +39,22 @@ static struct lw__inquiry *inquiry_of(struct lw__command *command)
     return LW__OWNER(struct lw__inquiry, command, command);
 }
 
+static struct lw__node *node_of(const struct lw__inquiry *inquiry)
+{
+    return lw__route_to(inquiry->client->route, inquiry->name, NULL);
+}
+
+static unsigned slot_of(const struct lw__inquiry *inquiry)
+{
+    return lw__route_slot(inquiry->client->route, inquiry->name);
+}
+
+/* What ends too early is not "not done" where some of it was. */
 static void finish(struct lw__inquiry *inquiry, int status, const char *why)
 {
+    if (inquiry->any_broken && (status == LW_ECONN || status == LW_EREDIS)) {
+        status = LW_EUNKNOWN;
+    }
     lw__told(why, inquiry->why, sizeof(inquiry->why));
     lw__notify_inquiry(inquiry, status);
 }
@@ -43,8 +62,8 @@ static void finish(struct lw__inquiry *inquiry, int status, const char *why)
 static void send_or_finish(struct lw__inquiry *inquiry,
                            const struct lw__command_type *type)
 {
-    if (!lw__node_send(inquiry->client->node, &inquiry->command, type)) {
-        finish(inquiry, LW_ECONN, inquiry->client->down_why);
+    if (!lw__node_send_early(node_of(inquiry), &inquiry->command, type)) {
+        finish(inquiry, LW_ECONN, lw__node_why(node_of(inquiry)));
     }
 }
 
@@ -54,6 +73,20 @@ static bool is_error(struct lw__inquiry *inquiry, const struct lw__reply *reply)
         return false;
     }
     finish(inquiry, LW_EREDIS, lw__reply_text(reply, NULL));
+    return true;
+}
+
+/* In place of a script about several keys that was refused for that: whether it goes on
+ * by the one. */
+static bool goes_on_alone(struct lw__inquiry *inquiry, const struct lw__reply *reply,
+                          const struct lw__command_type *alone)
+{
+    if (inquiry->alone || lw__reply_type(reply) != LW__REPLY_ERROR ||
+        !lw__classify_moving(lw__reply_text(reply, NULL))) {
+        return false;
+    }
+    inquiry->alone = true;
+    send_or_finish(inquiry, alone);
     return true;
 }
 
@@ -83,7 +116,58 @@ static void failed(struct lw__command *command, const char *why, bool sent)
 }
 
 static const struct lw__command_type who_type = {put_who, who_answered, failed,
-                                                 LW__ORDER_FRESH};
+                                                 .order = LW__ORDER_FRESH};
+
+/* In a cluster each stands in a slot of its own. */
+static void put_who_one(struct lw__command *command, struct lw__buffer *out)
+{
+    struct lw__inquiry *inquiry = inquiry_of(command);
+    const char *uuids[LW__LOOK_ENTRIES];
+
+    (void)lw__look_clients(&inquiry->look, uuids);
+    lw__encode_who_one(out, uuids[inquiry->naming]);
+}
+
+static void ask_who_next(struct lw__inquiry *inquiry);
+
+static bool who_one_answered(struct lw__command *command, const struct lw__reply *reply)
+{
+    struct lw__inquiry *inquiry = inquiry_of(command);
+
+    lw__look_name_client(&inquiry->look, inquiry->naming++, reply);
+    ask_who_next(inquiry);
+    return true;
+}
+
+/* Who one of them is is an extra. */
+static void who_one_failed(struct lw__command *command, const char *why, bool sent)
+{
+    struct lw__inquiry *inquiry = inquiry_of(command);
+
+    (void)why;
+    (void)sent;
+    inquiry->naming++;
+    ask_who_next(inquiry);
+}
+
+static const struct lw__command_type who_one_type = {
+    put_who_one, who_one_answered, who_one_failed, LW__ORDER_FRESH, .one_key = true};
+
+static void ask_who_next(struct lw__inquiry *inquiry)
+{
+    const char *uuids[LW__LOOK_ENTRIES];
+    size_t count = lw__look_clients(&inquiry->look, uuids);
+    char key[LW__CLIENT_SIZE];
+
+    for (; inquiry->naming < count; inquiry->naming++) {
+        lw__format_client(uuids[inquiry->naming], key);
+        if (lw__node_send_early(lw__route_to(inquiry->client->route, key, NULL),
+                                &inquiry->command, &who_one_type)) {
+            return;
+        }
+    }
+    finish(inquiry, LW_OK, "");
+}
 
 /* Where it is Redisson's it is a stranger's, and not among the holders. */
 static const struct lw__mode *mode_of_broken(const struct lw__inquiry *inquiry)
@@ -95,23 +179,46 @@ static void put_break(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__inquiry *inquiry = inquiry_of(command);
     const struct lw_inspected *holder = &inquiry->look.entries[inquiry->breaking];
+    bool evals = lw__command_evals(command), rw = mode_of_broken(inquiry)->rw;
+    struct lw__site site = lw__node_site(lw__node_of(command), slot_of(inquiry));
 
-    lw__encode_break(out, lw__command_evals(command), inquiry->name, holder->token,
-                     mode_of_broken(inquiry)->rw,
-                     lw__node_numbers(inquiry->client->node));
+    if (inquiry->alone) {
+        lw__encode_break_alone(out, evals, inquiry->name, holder->token, rw);
+    } else {
+        lw__encode_break(out, evals, inquiry->name, holder->token, rw, &site);
+    }
 }
 
 static void break_next(struct lw__inquiry *inquiry);
+
+static bool decode_broken(const struct lw__inquiry *inquiry,
+                          const struct lw__reply *reply, struct lw__released *ret)
+{
+    const struct lw__mode *mode = mode_of_broken(inquiry);
+    bool good = inquiry->alone && !mode->rw ? lw__decode_dropped(reply, ret)
+                                            : mode->decode_released(reply, ret);
+
+    if (inquiry->alone) {
+        ret->again = false; /* nobody behind it is looked at */
+    }
+    return good;
+}
+
+static void break_failed(struct lw__command *command, const char *why, bool sent);
+static bool break_answered(struct lw__command *command, const struct lw__reply *reply);
+
+static const struct lw__command_type break_alone_type = {
+    put_break, break_answered, break_failed, LW__ORDER_FRESH, .one_key = true};
 
 static bool break_answered(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__inquiry *inquiry = inquiry_of(command);
     struct lw__released answer;
 
-    if (is_error(inquiry, reply)) {
+    if (goes_on_alone(inquiry, reply, &break_alone_type) || is_error(inquiry, reply)) {
         return true;
     }
-    if (!mode_of_broken(inquiry)->decode_released(reply, &answer)) {
+    if (!decode_broken(inquiry, reply, &answer)) {
         return false;
     }
     inquiry->any_broken = inquiry->any_broken || answer.released;
@@ -126,11 +233,11 @@ static void break_failed(struct lw__command *command, const char *why, bool sent
 {
     struct lw__inquiry *inquiry = inquiry_of(command);
 
-    finish(inquiry, sent || inquiry->any_broken ? LW_EUNKNOWN : LW_ECONN, why);
+    finish(inquiry, sent ? LW_EUNKNOWN : LW_ECONN, why);
 }
 
-static const struct lw__command_type break_type = {put_break, break_answered,
-                                                   break_failed, LW__ORDER_FRESH};
+static const struct lw__command_type break_type = {
+    put_break, break_answered, break_failed, .order = LW__ORDER_FRESH};
 
 /* An empty token of a hold stands for all that are too long to be named (inspect.lua),
  * and so is nobody's. */
@@ -152,7 +259,7 @@ static void break_next(struct lw__inquiry *inquiry)
         inquiry->breaking++;
     }
     if (inquiry->breaking < found->holder_count) {
-        send_or_finish(inquiry, &break_type);
+        send_or_finish(inquiry, inquiry->alone ? &break_alone_type : &break_type);
     } else if (inquiry->any_broken) {
         finish(inquiry, LW_OK, "");
     } else if (*found->stranger) {
@@ -168,10 +275,15 @@ static void put_inspect(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__inquiry *inquiry = inquiry_of(command);
 
-    lw__encode_inspect(out, lw__command_evals(command), inquiry->name,
+    lw__encode_inspect(out, lw__command_evals(command), inquiry->name, inquiry->alone,
                        inquiry->broken != NULL ? BROKEN_HOLDERS : LW__LOOK_HOLDERS,
                        inquiry->broken != NULL ? 0 : LW__LOOK_WAITERS);
 }
+
+static bool inspect_answered(struct lw__command *command, const struct lw__reply *reply);
+
+static const struct lw__command_type inspect_alone_type = {
+    put_inspect, inspect_answered, failed, LW__ORDER_FRESH, .one_key = true};
 
 static bool inspect_answered(struct lw__command *command, const struct lw__reply *reply)
 {
@@ -179,7 +291,7 @@ static bool inspect_answered(struct lw__command *command, const struct lw__reply
     const char *uuids[LW__LOOK_ENTRIES];
     int status;
 
-    if (is_error(inquiry, reply)) {
+    if (goes_on_alone(inquiry, reply, &inspect_alone_type) || is_error(inquiry, reply)) {
         return true;
     }
     status = lw__look_read(&inquiry->look, reply);
@@ -190,6 +302,8 @@ static bool inspect_answered(struct lw__command *command, const struct lw__reply
         finish(inquiry, status, "");
     } else if (inquiry->broken != NULL) {
         break_next(inquiry);
+    } else if (lw__route_is_cluster(inquiry->client->route)) {
+        ask_who_next(inquiry);
     } else if (lw__look_clients(&inquiry->look, uuids) > 0) {
         send_or_finish(inquiry, &who_type);
     } else {
@@ -199,7 +313,7 @@ static bool inspect_answered(struct lw__command *command, const struct lw__reply
 }
 
 static const struct lw__command_type inspect_type = {put_inspect, inspect_answered,
-                                                     failed, LW__ORDER_FRESH};
+                                                     failed, .order = LW__ORDER_FRESH};
 
 void lw__inspect_free(struct lw__inquiry *inquiry)
 {
@@ -207,7 +321,7 @@ void lw__inspect_free(struct lw__inquiry *inquiry)
 
     if (client != NULL) {
         lw__notify_cancel(client, &inquiry->notice);
-        lw__node_forget(client->node, &inquiry->command);
+        lw__node_forget(&inquiry->command);
         DL_DELETE(client->inquiries, inquiry);
     }
     free(inquiry->name);
@@ -221,7 +335,7 @@ void lw__inspect_close(struct lw_client *client)
     struct lw__inquiry *inquiry;
 
     DL_FOREACH(client->inquiries, inquiry) {
-        lw__node_forget(client->node, &inquiry->command);
+        lw__node_forget(&inquiry->command);
         if (inquiry->notice.kind == LW__NOTICE_NONE) {
             finish(inquiry, LW_ECLOSED, "");
         }

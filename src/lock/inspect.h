@@ -19,7 +19,9 @@ struct lw__inquiry {
     void *arg;
     char *name, *token; /* token: the only one to break, or NULL */
     struct lw__look look;
+    size_t naming;   /* in a cluster, the client who is asked for */
     size_t breaking; /* the holder whose release is in flight */
+    bool alone;      /* the slot is on its way: only the name's own key is looked at */
     bool any_broken;
     char why[LW__WHY];
 };

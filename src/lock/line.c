@@ -153,7 +153,7 @@ static void call(struct lw__claim *first)
     struct lw_client *client = first->client;
     int64_t left;
 
-    if (client->closing || !lw__node_is_up(client->node) ||
+    if (client->closing || !lw__node_is_up(first->name->node) ||
         (ahead != NULL && is_about(ahead))) {
         return;
     }
@@ -199,7 +199,7 @@ void lw__line_unheard(struct lw_client *client, const char *text)
     struct lw__name *name = lw__name_find(client, text);
     struct lw__claim *first = name != NULL ? lw__line_first(name) : NULL;
 
-    if (first != NULL && lw__node_is_up(client->node)) {
+    if (first != NULL && lw__node_is_up(name->node)) {
         stand_by(first, STAND_BY_US);
     }
 }
@@ -216,7 +216,7 @@ void lw__line_message(struct lw_client *client, const char *text)
         rest->own = false;
     } else {
         rest->until_us = 0; /* somebody had it meanwhile */
-        if (first != NULL && lw__node_is_up(client->node) &&
+        if (first != NULL && lw__node_is_up(name->node) &&
             ahead_of(first, name) == NULL) {
             lw__claim_event(first, LW__EV_ASK_NOW);
         }

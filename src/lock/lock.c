@@ -57,6 +57,8 @@ static bool options_are_bad(struct lw_client *client, const struct lw_acquire_op
                             (long long)o->max_hold_ms, (unsigned long)o->margin_ms);
     } else if (o->owner != NULL && o->mode == LW_MUTEX) {
         lw__options_explain(client, "owner is given, but LW_MUTEX is not re-entrant");
+    } else if (o->mode == LW_REDISSON && client->url.cluster) {
+        lw__options_explain(client, "LW_REDISSON is not for a cluster");
     } else if (o->permits != 0 && o->mode != LW_SHARED) {
         lw__options_explain(client, "permits is given outside LW_SHARED");
     } else if (o->owner != NULL &&

@@ -308,6 +308,7 @@ static struct lw__output asking(struct lw__machine *m, const struct lw__input *i
     switch (in->event) {
     case LW__EV_ASKED: /* what its answer is counted by */
         m->lease_us = in->asked.lease_us;
+        m->handed_us = 0; /* what was heard before that its answer tells */
         return act(0);
     case LW__EV_NOT_GRANTED:
         m->in_redis = true;

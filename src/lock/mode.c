@@ -2,6 +2,7 @@
 /* The table of the modes. Whoever would ask which mode it is asks for what it does. */
 #include "lock/mode.h"
 
+#include "lock/claim.h"
 #include "lock/redisson.h"
 #include "lockwire.h"
 #include "redis/decode.h"
@@ -10,7 +11,7 @@
     .encode_acquire = lw__encode_acquire, .encode_release = lw__encode_release,          \
     .encode_renew = lw__encode_rw_renew, .decode_acquired = lw__decode_rw_acquired,      \
     .decode_released = lw__decode_rw_released, .format_owner = lw__format_token,         \
-    .rw = true, .fenced = true
+    .by_key = &lw__claim_by_key, .rw = true, .fenced = true
 
 const struct lw__mode lw__mode_table[] = {
     [LW_MUTEX] = {.encode_acquire = lw__encode_acquire,
@@ -20,6 +21,7 @@ const struct lw__mode lw__mode_table[] = {
                   .decode_acquired = lw__decode_acquired,
                   .decode_released = lw__decode_released,
                   .format_owner = lw__format_token,
+                  .by_key = &lw__claim_by_key,
                   .fenced = true,
                   .tries = true,
                   .turns = true},

@@ -28,6 +28,13 @@ struct lw__in_line {
     int64_t (*poll_ms)(const struct lw__claim *claim);
 };
 
+/* What is about the name's key alone, where a node of a cluster said that the slot is on
+ * its way to another one. false: this is no such error, or nothing can be said so. */
+struct lw__by_key {
+    bool (*ask)(struct lw__claim *claim, const char *error);
+    bool (*release)(struct lw__claim *claim, const char *error);
+};
+
 struct lw__mode {
     /* what is said to the server, and how its answers are read */
     void (*encode_acquire)(struct lw__buffer *out, bool eval,
@@ -39,13 +46,14 @@ struct lw__mode {
     void (*encode_release)(struct lw__buffer *out, bool eval,
                            const struct lw__release_args *args);
     void (*encode_renew)(struct lw__buffer *out, bool eval, size_t count,
-                         const struct lw__renew_args *args, const char *numbers);
+                         const struct lw__renew_args *args, const struct lw__site *site);
     bool (*decode_acquired)(const struct lw__reply *reply, bool turn,
                             struct lw__acquired *ret);
     bool (*decode_released)(const struct lw__reply *reply, struct lw__released *ret);
     /* Who holds, where the caller gave no owner. */
     size_t (*format_owner)(const struct lw__token *token, char ret[LW__TOKEN_SIZE]);
     const struct lw__in_line *in_line; /* NULL: each claim asks for itself */
+    const struct lw__by_key *by_key;   /* NULL: it is for no cluster */
     bool rw;                           /* requests are those of a read-write lock */
     bool fenced;                       /* its grants have numbers */
     bool together; /* handles of one owner hold by one claim (together.c) */

@@ -9,6 +9,8 @@
 #include "lock/options.h"
 #include "lock/structs.h"
 
+#include "redis/route.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -109,6 +111,7 @@ struct lw__name *lw__name_get(struct lw_client *client, const char *text)
         return NULL;
     }
     *name = (struct lw__name){.hash = hash, .references = 1};
+    name->node = lw__route_to(client->route, text, &name->slot);
     memcpy(name->text, text, length + 1);
     LL_PREPEND(*slot_of(names, hash), name);
     names->count++;

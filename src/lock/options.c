@@ -68,6 +68,8 @@ static int check_options(struct lw_client *client)
                             (unsigned long)o->backoff_max_ms);
     } else if (o->db < 0) {
         lw__options_explain(client, "db %d is negative", o->db);
+    } else if (o->db > 0 && client->url.cluster) {
+        lw__options_explain(client, "db %d: a cluster has no databases", o->db);
     } else if (o->credentials != NULL &&
                (o->username != NULL || o->password != NULL ||
                 client->url.username != NULL || client->url.password != NULL)) {
@@ -110,8 +112,8 @@ static int check_tls(struct lw_client *client)
 
     if (!client->url.tls && tls_option(o) != NULL) {
         lw__options_explain(client,
-                            "%s needs a URL that begins with rediss:// or "
-                            "rediss-sentinel://",
+                            "%s needs a URL that begins with rediss://, "
+                            "rediss-sentinel:// or rediss-cluster://",
                             tls_option(o));
     } else if (o->tls_key != NULL && o->tls_cert == NULL) {
         lw__options_explain(client, "tls_key is given without tls_cert");

@@ -226,9 +226,10 @@ static void tick(void *arg)
     lw__timer_set(client->loop, &listener->tick, next);
 }
 
-static struct lw__listener *listen_for(struct lw_client *client)
+static struct lw__listener *listen_for(struct lw_client *client,
+                                       const struct lw__name *name)
 {
-    static const struct lw__session_events events = {ready, lost, push, NULL};
+    static const struct lw__session_events events = {ready, lost, push, NULL, NULL};
     struct lw__listener *listener = client->listener;
 
     if (listener != NULL) {
@@ -245,8 +246,7 @@ static struct lw__listener *listen_for(struct lw_client *client)
     listener->client = client;
     listener->names_max = NAMES_MAX;
     listener->idle_since_us = LW__NEVER;
-    lw__session_init(&listener->session, lw__node_access(client->node), &events,
-                     listener);
+    lw__session_init(&listener->session, lw__node_access(name->node), &events, listener);
     lw__session_start(&listener->session);
     lw__timer_init(&listener->tick, tick, listener);
     lw__timer_set(client->loop, &listener->tick,
@@ -258,7 +258,7 @@ static struct lw__listener *listen_for(struct lw_client *client)
 /* Without memory it is not. */
 static void listen_to(struct lw_client *client, const struct lw__name *awaited)
 {
-    struct lw__listener *listener = listen_for(client);
+    struct lw__listener *listener = listen_for(client, awaited);
     const char *name = awaited->text;
     char channel[LW__CHANNEL_SIZE];
     struct awaited *entry;
@@ -317,7 +317,7 @@ static void tell_of_cluster(struct lw__claim *claim)
 {
     struct lw_client *client = claim->client;
 
-    if (client->cluster_told || !lw__node_is_clustered(client->node)) {
+    if (client->cluster_told || !lw__node_is_clustered(claim->name->node)) {
         return;
     }
     client->cluster_told = true;
@@ -343,7 +343,8 @@ static void released(struct lw__claim *claim, const struct lw__released *answer)
 static int64_t poll_ms(const struct lw__claim *claim)
 {
     const struct lw_client *client = claim->client;
-    bool heard = hears(client, claim->name->text) && !lw__node_is_clustered(client->node);
+    bool heard = hears(client, claim->name->text) &&
+                 !lw__node_is_clustered(claim->name->node);
 
     return heard ? POLL_MS : POLL_UNHEARD_MS;
 }

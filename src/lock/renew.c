@@ -13,6 +13,7 @@
 #include "lock/renewal.h"
 #include "lock/structs.h"
 #include "loop/now.h"
+#include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
 #include "redis/node.h"
@@ -34,6 +35,7 @@ static void put_call(struct lw__command *command, struct lw__buffer *out)
         .name = claim->name->text,
         .token = lw__claim_token(claim),
     };
+    struct lw__site site = lw__node_site(lw__node_of(command), claim->name->slot);
     int64_t left = call->lock->hold_until_us - lw__now_us();
 
     if (call->lock->hold_until_us != LW__NEVER &&
@@ -41,8 +43,11 @@ static void put_call(struct lw__command *command, struct lw__buffer *out)
         call->lease_ms = left < LW__MS ? 1 : (uint32_t)(left / LW__MS);
     }
     args.lease_ms = call->lease_ms;
-    claim->mode->encode_renew(out, lw__command_evals(command), 1, &args,
-                              lw__node_numbers(claim->client->node));
+    if (claim->mode->rw && command->type->one_key) {
+        lw__encode_rw_keep(out, lw__command_evals(command), &args);
+        return;
+    }
+    claim->mode->encode_renew(out, lw__command_evals(command), 1, &args, &site);
 }
 
 static void call_failed(struct lw__command *command, const char *why, bool sent)
@@ -54,6 +59,21 @@ static void call_failed(struct lw__command *command, const char *why, bool sent)
     lw__notify_renewed(call, LW_ECONN);
 }
 
+static const struct lw__command_type one_type;
+
+/* By its key alone, where that is all that is answered: the slot is on its way. */
+static void call_refused(struct lw__renew_call *call, const char *error)
+{
+    if (!call->command.type->one_key && lw__classify_moving(error)) {
+        call->lock->name->moving = true;
+        if (lw__node_send(call->lock->name->node, &call->command, &one_type)) {
+            return;
+        }
+    }
+    lw__handle_set_errstr(call->lock, error);
+    lw__notify_renewed(call, LW_EREDIS);
+}
+
 static bool call_answered(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__renew_call *call = call_of(command);
@@ -62,8 +82,7 @@ static bool call_answered(struct lw__command *command, const struct lw__reply *r
     bool renewed;
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        lw__handle_set_errstr(call->lock, lw__reply_text(reply, NULL));
-        lw__notify_renewed(call, LW_EREDIS);
+        call_refused(call, lw__reply_text(reply, NULL));
         return true;
     }
     if (!lw__decode_renewed(reply, 1, &renewed)) {
@@ -77,7 +96,10 @@ static bool call_answered(struct lw__command *command, const struct lw__reply *r
 }
 
 static const struct lw__command_type call_type = {put_call, call_answered, call_failed,
-                                                  LW__ORDER_KEEP};
+                                                  .order = LW__ORDER_KEEP};
+
+static const struct lw__command_type one_type = {put_call, call_answered, call_failed,
+                                                 LW__ORDER_KEEP, .one_key = true};
 
 int lw__renew_new(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, void *arg)
 {
@@ -93,7 +115,8 @@ int lw__renew_new(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, voi
     DL_APPEND(lock->held.renew_calls, call);
     if (lock->notice.kind == LW__NOTICE_LOST || lock->claim == NULL) {
         lw__notify_renewed(call, LW_ELOST);
-    } else if (!lw__node_send(lock->client->node, &call->command, &call_type)) {
+    } else if (!lw__node_send(lock->name->node, &call->command,
+                              lock->mode->rw ? &call_type : &one_type)) {
         lw__notify_renewed(call, LW_ECONN);
     }
     return 0;
@@ -106,7 +129,7 @@ void lw__renew_end_all(struct lw_lock *lock, int status)
     DL_FOREACH(lock->held.renew_calls, call) {
         /* One that is answered but not told yet is pending as well, for the caller. */
         if (call->notice.kind == LW__NOTICE_NONE) {
-            lw__node_forget(lock->client->node, &call->command);
+            lw__node_forget(&call->command);
         }
         lw__notify_renewed(call, status);
     }
@@ -117,7 +140,7 @@ void lw__renew_free(struct lw__renew_call *call)
     struct lw_lock *lock = call->lock;
 
     lw__notify_cancel(lock->client, &call->notice);
-    lw__node_forget(lock->client->node, &call->command);
+    lw__node_forget(&call->command);
     DL_DELETE(lock->held.renew_calls, call);
     free(call);
 }

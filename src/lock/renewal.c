@@ -20,6 +20,7 @@
 #include "lock/structs.h"
 #include "lock/terms.h"
 #include "loop/now.h"
+#include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
 #include "redis/node.h"
@@ -39,6 +40,8 @@ struct lw__batch {
     struct lw_client *client;
     unsigned count;
     const struct lw__mode *mode;     /* of the last claim: all are renewed alike */
+    struct lw__node *node;           /* where all of them lead, */
+    unsigned slot;                   /* and are in */
     struct lw__claim *claims[BATCH]; /* NULL: gone meanwhile */
     uint32_t lease_ms[BATCH];
 };
@@ -180,10 +183,13 @@ void lw__renewal_forget(struct lw__claim *claim)
 
 /* ---- batches ---- */
 
+static const struct lw__command_type one_type;
+
 static void put_batch(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__batch *batch = batch_of(command);
     struct lw__renew_args args[BATCH];
+    struct lw__site site = lw__node_site(lw__node_of(command), batch->slot);
     unsigned kept = 0;
     int64_t now = lw__now_us();
 
@@ -203,8 +209,11 @@ static void put_batch(struct lw__command *command, struct lw__buffer *out)
         kept++;
     }
     batch->count = kept;
-    batch->mode->encode_renew(out, lw__command_evals(command), kept, args,
-                              lw__node_numbers(batch->client->node));
+    if (batch->mode->rw && command->type == &one_type && kept == 1) {
+        lw__encode_rw_keep(out, lw__command_evals(command), args);
+        return;
+    }
+    batch->mode->encode_renew(out, lw__command_evals(command), kept, args, &site);
 }
 
 static void free_batch(struct lw__batch *batch)
@@ -272,7 +281,48 @@ static void answered_one(struct lw__batch *batch, unsigned i, bool renewed)
     if (sent_us > claim->held.entered_us) {
         claim->held.entered_us = 0;
     }
+    claim->name->moving = false;
     lw__renewal_answered(claim, renewed, sent_us, batch->lease_ms[i]);
+}
+
+static void tell_error(struct lw__batch *batch, const char *text)
+{
+    for (unsigned i = 0; i < batch->count; i++) {
+        if (batch->claims[i] != NULL) {
+            batch->client->events->said(batch->claims[i], text);
+        }
+    }
+}
+
+/* A slot that is on its way answers for one key alone, and did nothing for several: each
+ * for itself, at once. */
+static bool goes_by_key(struct lw__batch *batch, const char *error)
+{
+    if (batch->command.type == &one_type || !lw__classify_moving(error)) {
+        return false;
+    }
+    for (unsigned i = 0; i < batch->count; i++) {
+        struct lw__claim *claim = batch->claims[i];
+
+        if (claim == NULL) {
+            continue;
+        }
+        claim->held.batch = NULL;
+        claim->name->moving = true;
+        if (claim->machine.phase == LW__HELD) {
+            lw__renewal_now(claim);
+        }
+    }
+    free_batch(batch);
+    return true;
+}
+
+static void batch_refused(struct lw__command *command, const char *error)
+{
+    if (!goes_by_key(batch_of(command), error)) {
+        tell_error(batch_of(command), error);
+        batch_failed(command, "", true);
+    }
 }
 
 static bool batch_answered(struct lw__command *command, const struct lw__reply *reply)
@@ -281,13 +331,7 @@ static bool batch_answered(struct lw__command *command, const struct lw__reply *
     bool renewed[BATCH];
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        for (unsigned i = 0; i < batch->count; i++) {
-            if (batch->claims[i] != NULL) {
-                batch->client->events->said(batch->claims[i],
-                                            lw__reply_text(reply, NULL));
-            }
-        }
-        batch_failed(command, "", true);
+        batch_refused(command, lw__reply_text(reply, NULL));
         return true;
     }
     if (!lw__decode_renewed(reply, batch->count, renewed)) {
@@ -301,7 +345,16 @@ static bool batch_answered(struct lw__command *command, const struct lw__reply *
 }
 
 static const struct lw__command_type batch_type = {put_batch, batch_answered,
-                                                   batch_failed, LW__ORDER_KEEP};
+                                                   batch_failed, .order = LW__ORDER_KEEP};
+
+static const struct lw__command_type one_type = {put_batch, batch_answered, batch_failed,
+                                                 LW__ORDER_KEEP, .one_key = true};
+
+/* Of a read-write lock's only where no other way is left. */
+static bool is_about_one(const struct lw__batch *batch)
+{
+    return batch->count == 1 && (!batch->mode->rw || batch->claims[0]->name->moving);
+}
 
 static struct lw__batch *take_batch(struct lw_client *client)
 {
@@ -321,10 +374,30 @@ static struct lw__batch *take_batch(struct lw_client *client)
     return batch;
 }
 
+/* The first one to be renewed. Coming up has all holds of a node verified, so those of
+ * one that is down are not waited for. */
+static const struct lw__heap_entry *next_due(struct lw_client *client)
+{
+    const struct lw__heap_entry *first;
+
+    while ((first = lw__heap_first(&client->renewals.due)) != NULL &&
+           !lw__node_is_up(claim_of(first->node)->name->node)) {
+        lw__heap_remove(&client->renewals.due, first->node);
+    }
+    return first;
+}
+
 /* So that batches fill. */
 static bool is_nearly_due(const struct lw__heap_entry *entry, int64_t now_us)
 {
     return entry->key - lw__terms_lease_us(claim_of(entry->node)) / 60 <= now_us;
+}
+
+static bool fits(const struct lw__batch *batch, const struct lw__claim *claim)
+{
+    return batch->mode->encode_renew == claim->mode->encode_renew &&
+           batch->node == claim->name->node && batch->slot == claim->name->slot &&
+           !claim->name->moving && !batch->claims[0]->name->moving;
 }
 
 static void fill(struct lw__batch *batch, int64_t now_us)
@@ -332,11 +405,10 @@ static void fill(struct lw__batch *batch, int64_t now_us)
     struct lw_client *client = batch->client;
     const struct lw__heap_entry *first;
 
-    while (batch->count < BATCH &&
-           (first = lw__heap_first(&client->renewals.due)) != NULL) {
+    while (batch->count < BATCH && (first = next_due(client)) != NULL) {
         struct lw__claim *claim = claim_of(first->node);
 
-        if (batch->count > 0 && batch->mode->encode_renew != claim->mode->encode_renew) {
+        if (batch->count > 0 && !fits(batch, claim)) {
             break;
         }
         if (!is_nearly_due(first, now_us)) {
@@ -347,6 +419,8 @@ static void fill(struct lw__batch *batch, int64_t now_us)
         }
         lw__heap_remove(&client->renewals.due, &claim->renewal);
         batch->mode = claim->mode;
+        batch->node = claim->name->node;
+        batch->slot = claim->name->slot;
         claim->held.batch = batch;
         batch->claims[batch->count++] = claim;
     }
@@ -359,10 +433,7 @@ static void due(void *arg)
     const struct lw__heap_entry *first;
     unsigned full = 0; /* batches */
 
-    if (!lw__node_is_up(client->node)) {
-        return; /* coming up has all holds verified */
-    }
-    while ((first = lw__heap_first(&client->renewals.due)) != NULL &&
+    while ((first = next_due(client)) != NULL &&
            (first->key <= now ||
             (full > 0 && full < AT_ONCE && is_nearly_due(first, now)))) {
         struct lw__batch *batch = take_batch(client);
@@ -373,7 +444,8 @@ static void due(void *arg)
         }
         fill(batch, now);
         full = batch->count == BATCH ? full + 1 : AT_ONCE;
-        if (!lw__node_send(client->node, &batch->command, &batch_type)) {
+        if (!lw__node_send(batch->node, &batch->command,
+                           is_about_one(batch) ? &one_type : &batch_type)) {
             batch_failed(&batch->command, "", false);
         }
     }

@@ -46,7 +46,12 @@ struct lw__mode;
 struct lw__name {
     struct lw__name *next; /* of its slot */
     uint32_t hash;
-    unsigned references;      /* claims and handles */
+    unsigned references;   /* claims and handles */
+    struct lw__node *node; /* where its slot leads: turns_events.c's */
+    uint16_t slot;         /* of a cluster; 0: all are in one */
+    /* renewal.c's, which renew.c and turns_events.c clear: the slot was on its way to
+     * another node when a script of several keys was refused last. */
+    bool moving;
     struct lw__claim *claims; /* claim.c's: of one client, in order of making */
     char text[];
 };
@@ -131,7 +136,7 @@ struct lw__claim {
     bool trying : 1;        /* the plain try is in flight */
     bool tried : 1;         /* it was the last that was sent */
     enum lw__drop drop : 2; /* how its release without a look was sent */
-    bool set_answered : 1, set_done : 1; /* its SET */
+    bool set_answered : 1, set_done : 1, set_failed : 1; /* its SET */
     bool stranger_told : 1;
     bool open : 1;              /* turns.c's: further handles may join it */
     bool renewing_for_next : 1; /* turns*.c's: the next one wants a fresh lease */
@@ -141,6 +146,7 @@ struct lw__claim {
     union {
         struct {
             struct lw__pair pair; /* hints.c's: of its last answer */
+            int64_t set_us;       /* claim_moving.c's: when its SET was sent */
             /* claim_step.c's, turns_events.c's: of the holder, as last heard */
             int64_t remaining_ms;
         } asking;
@@ -168,15 +174,14 @@ struct lw_client {
     char *strings[9]; /* copies: username, password, client_name, tls_*, sentinel_* */
     struct lw__log log;
 
-    /* client.c's; ending.c lets go of the loop and the node */
+    /* client.c's; ending.c lets go of the loop and the route */
     struct lw__loop *loop; /* NULL: closed */
-    struct lw__node *node;
+    struct lw__route *route;
     struct lw__random random;
     char uuid[LW__UUID_SIZE];
     struct lw__forked forked;
     const struct lw__claim_events *events; /* turns.c's */
     const struct lw__mode *modes;          /* by enum lw_mode */
-    char down_why[LW__WHY]; /* why there is no link, "" before the first attempt ended */
     struct lw__timer close_timer;
     lw_close_cb *closed;
     void *closed_arg;
@@ -194,7 +199,6 @@ struct lw_client {
     uint64_t next_n;
     struct lw__claim *free_claims;
     unsigned free_claim_count, open_claims;
-    char set_error[LW__WHY]; /* the last SET's error, until its pair's second reply */
 
     struct lw__renewals renewals;     /* renewal.c's */
     struct lw__hints hints;           /* hints.c's */

@@ -108,7 +108,7 @@ static struct lw__claim *find(const struct lw_lock *lock)
 bool lw__together_join(struct lw_lock *lock)
 {
     struct lw__claim *claim = find(lock);
-    struct lw__node *node = lock->client->node;
+    struct lw__node *node = lock->name->node;
 
     if (claim == NULL) {
         return false;

@@ -23,7 +23,7 @@
 #include "lock/turns_inside.h"
 #include "loop/now.h"
 #include "loop/timer.h"
-#include "redis/node.h"
+#include "redis/route.h"
 
 #include <utlist.h>
 
@@ -79,7 +79,7 @@ static void join_shared(struct lw__claim *claim, struct lw_lock *lock)
 /* Somebody of this client is in line before it. */
 static bool is_behind(const struct lw_lock *lock)
 {
-    return lock->mode->in_line != NULL && lw__node_is_up(lock->client->node) &&
+    return lock->mode->in_line != NULL && lw__node_is_up(lock->name->node) &&
            lw__line_first(lock->name) != NULL;
 }
 
@@ -100,8 +100,8 @@ int lw__turns_join(struct lw_lock *lock)
         lock->retry_ms = lw__line_busy_ms(lock->name);
         return 0;
     }
-    if (lock->once && lw__node_is_backing_off(client->node)) {
-        lw__handle_finish(lock, LW_ECONN, client->down_why);
+    if (lock->once && lw__node_is_backing_off(lock->name->node)) {
+        lw__handle_finish(lock, LW_ECONN, lw__node_why(lock->name->node));
         return 0;
     }
     claim = lw__claim_new(client, lock);
@@ -185,11 +185,10 @@ static void lapse(struct lw_lock *lock)
 static void wait_is_over(struct lw_lock *lock)
 {
     int status = lock->once ? LW_ECONN : LW_ETIMEOUT;
-    struct lw_client *client = lock->client;
     const char *why = lock->once ? "no answer in time" : NULL;
 
-    if (!lw__node_is_up(client->node)) {
-        why = client->down_why;
+    if (!lw__node_is_up(lock->name->node)) {
+        why = lw__node_why(lock->name->node);
     }
     lw__turns_withdraw(lock);
     lw__handle_finish(lock, status, why);
@@ -234,7 +233,7 @@ void lw__turns_timer(void *arg)
  * ones from it, unless its connection still stands. */
 static bool has_number(const struct lw__claim *claim, const struct lw_lock *next)
 {
-    const struct lw__node *node = claim->client->node;
+    const struct lw__node *node = claim->name->node;
 
     if (claim->machine.fence == 0) {
         return (next->flags & LW_NO_FENCE) != 0;
@@ -278,14 +277,27 @@ static void pass(struct lw__claim *claim)
 }
 
 /* A turn lets go and asks at once. While no number can be had, or others wait for room on
- * the link, the release shall not wait for that, nor may the ask go before theirs. */
+ * the link, the release shall not wait for that, nor may the ask go before theirs. In a
+ * cluster a script must not free a name and take it again: it would end half way where
+ * the slot begins to move to another node, which has what is not here any more. */
 static bool may_turn(const struct lw__claim *claim, const struct lw_lock *next)
 {
-    struct lw__node *node = claim->client->node;
+    struct lw__node *node = claim->name->node;
 
     return claim->mode->turns && claim->machine.phase == LW__HELD &&
-           lw__node_has_room(node) &&
+           !lw__route_is_cluster(claim->client->route) && lw__node_has_room(node) &&
            ((next->flags & LW_NO_FENCE) || lw__node_unseeded(node) == NULL);
+}
+
+void lw__turns_turn(struct lw__claim *claim)
+{
+    if (claim->waiting != NULL && may_turn(claim, claim->waiting)) {
+        claim->served = 0;
+        lw__claim_turn(claim);
+    } else {
+        lw__turns_queue_anew(claim);
+        lw__claim_event(claim, LW__EV_RELEASE);
+    }
 }
 
 /* The claim stays held: no command. */
@@ -318,13 +330,7 @@ void lw__turns_let_go(struct lw_lock *lock)
     if (silent) {
         lock->claim = NULL;
     }
-    if (claim->waiting != NULL && may_turn(claim, claim->waiting)) {
-        claim->served = 0;
-        lw__claim_turn(claim);
-    } else {
-        lw__turns_queue_anew(claim);
-        lw__claim_event(claim, LW__EV_RELEASE);
-    }
+    lw__turns_turn(claim);
 }
 
 void lw__turns_withdraw(struct lw_lock *lock)

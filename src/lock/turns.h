@@ -6,6 +6,8 @@
 
 #include <stdbool.h>
 
+struct lw__node;
+
 extern const struct lw__claim_events lw__turns_events;
 int lw__turns_join(struct lw_lock *lock);    /* 0, LW_ENOMEM */
 void lw__turns_let_go(struct lw_lock *lock); /* held: passes on, or releases */
@@ -15,6 +17,11 @@ void lw__turns_withdraw(struct lw_lock *lock); /* waiting: leaves */
 void lw__turns_timer(void *arg);               /* a lock */
 /* Waiters ask at once (behind a sibling's try: when that is over), open releases are
  * sent; `verify`: holds are renewed, since the server may be another one. */
-void lw__turns_ask_all(struct lw_client *client, bool verify);
-void lw__turns_link_down(struct lw_client *client);
+void lw__turns_ask_all(struct lw_client *client, const struct lw__node *node,
+                       bool verify);
+/* In one slot there, whose messages do not come any more. */
+void lw__turns_ask_slot(struct lw_client *client, const struct lw__node *node,
+                        unsigned slot);
+void lw__turns_lead_all(struct lw_client *client); /* to where slots lead now */
+void lw__turns_link_down(struct lw_client *client, const struct lw__node *node);
 #endif

@@ -20,7 +20,7 @@
 #include "lock/together.h"
 #include "lock/turns.h"
 #include "loop/timer.h"
-#include "redis/node.h"
+#include "redis/route.h"
 
 #include <utlist.h>
 
@@ -66,7 +66,7 @@ static void granted(struct lw__claim *claim)
 {
     forget_error(claim);
     claim->served = 0;
-    claim->held.drawn_on = lw__node_connection(claim->client->node);
+    claim->held.drawn_on = lw__node_connection(claim->name->node);
     if (claim->waiting == NULL) {
         lw__turns_close(claim);
         lw__claim_event(claim, LW__EV_RELEASE);
@@ -121,7 +121,7 @@ static void open_outcome(struct lw__claim *claim, int status, const char *why)
     if (*why) {
         said(claim, why);
     }
-    end_tries(claim, status, *why ? why : claim->client->down_why);
+    end_tries(claim, status, *why ? why : lw__node_why(claim->name->node));
 }
 
 static void failed(struct lw__claim *claim, int status)
@@ -194,9 +194,8 @@ static void renewed(struct lw__claim *claim, bool sure)
             lw__turns_begin(claim, claim->waiting);
             return;
         }
-        claim->served = 0;
         lw__renewal_forget(claim);
-        lw__claim_turn(claim);
+        lw__turns_turn(claim);
     }
 }
 
@@ -219,10 +218,14 @@ const struct lw__claim_events lw__turns_events = {
 
 /* ---- the link ---- */
 
+/* The end of a try has those behind it ask, in their order. */
 static void ask_all_of(struct lw__name *name, bool verify)
 {
     struct lw__claim *claim, *next;
 
+    if (name->claims != NULL && name->claims->trying) {
+        return;
+    }
     DL_FOREACH_SAFE(name->claims, claim, next) {
         if (verify) {
             forget_error(claim);
@@ -238,30 +241,76 @@ static void ask_all_of(struct lw__name *name, bool verify)
     }
 }
 
-void lw__turns_ask_all(struct lw_client *client, bool verify)
+#define NEWLY_BOUND -1 /* in place of a slot: any that is, or */
+#define ANY -2         /* whatever it is */
+
+static bool is_in(const struct lw__name *name, int slot)
+{
+    return slot == ANY ||
+           (slot == NEWLY_BOUND ? lw__node_is_newly_bound(name->node, name->slot)
+                                : name->slot == (unsigned)slot);
+}
+
+static void ask_those(struct lw_client *client, const struct lw__node *node, int slot)
 {
     struct lw__name *name = lw__name_after(client, NULL), *next;
 
     for (; name != NULL; name = next) {
         lw__name_keep(name); /* an answer may come at once and end its last claim */
-        /* the end of a try has those behind it ask, in their order */
-        if (name->claims == NULL || !name->claims->trying) {
-            ask_all_of(name, verify);
+        if (name->node == node && is_in(name, slot)) {
+            ask_all_of(name, slot == ANY);
         }
         next = lw__name_after(client, name);
         lw__name_put(client, name);
     }
 }
 
-void lw__turns_link_down(struct lw_client *client)
+void lw__turns_ask_all(struct lw_client *client, const struct lw__node *node, bool verify)
+{
+    ask_those(client, node, verify ? ANY : NEWLY_BOUND);
+}
+
+void lw__turns_ask_slot(struct lw_client *client, const struct lw__node *node,
+                        unsigned slot)
+{
+    ask_those(client, node, (int)slot);
+}
+
+static void lead(struct lw_client *client, struct lw__name *name)
+{
+    struct lw__node *node = lw__route_at(client->route, name->slot);
+
+    if (name->node == node) {
+        return;
+    }
+    name->node = node;
+    name->moving = false;
+    if (lw__node_is_up(node)) { /* else coming up has them ask */
+        ask_all_of(name, true);
+    }
+}
+
+void lw__turns_lead_all(struct lw_client *client)
+{
+    struct lw__name *name = lw__name_after(client, NULL), *next;
+
+    for (; name != NULL; name = next) {
+        lw__name_keep(name);
+        lead(client, name);
+        next = lw__name_after(client, name);
+        lw__name_put(client, name);
+    }
+}
+
+void lw__turns_link_down(struct lw_client *client, const struct lw__node *node)
 {
     struct lw_lock *lock, *next;
 
     DL_FOREACH_SAFE(client->locks, lock, next) {
         if (lock->state == LW_WAITING && lock->once && lock->claim != NULL &&
-            !lock->granted) {
+            !lock->granted && lock->name->node == node) {
             lw__turns_withdraw(lock);
-            lw__handle_finish(lock, LW_ECONN, client->down_why);
+            lw__handle_finish(lock, LW_ECONN, lw__node_why(node));
         }
     }
 }

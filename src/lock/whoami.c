@@ -11,7 +11,7 @@
 #include "lock/structs.h"
 #include "loop/now.h"
 #include "redis/encode.h"
-#include "redis/node.h"
+#include "redis/route.h"
 #include "redis/reply.h"
 
 #include <stdio.h>
@@ -19,6 +19,11 @@
 #include <unistd.h>
 
 #define REFRESH_US (40000 * (int64_t)LW__MS)
+
+static struct lw__node *node_of(const struct lw_client *client)
+{
+    return lw__route_to(client->route, client->whoami.key, NULL);
+}
 
 static struct lw_client *client_of(struct lw__command *command)
 {
@@ -67,11 +72,11 @@ static void failed(struct lw__command *command, const char *why, bool sent)
 
 static void send_text(struct lw_client *client)
 {
-    static const struct lw__command_type type = {put_text, answered, failed,
-                                                 LW__ORDER_FRESH};
+    static const struct lw__command_type type = {
+        put_text, answered, failed, .order = LW__ORDER_FRESH, .one_key = true};
 
     if (client->whoami.command.request.prev == NULL) {
-        (void)lw__node_send(client->node, &client->whoami.command, &type);
+        (void)lw__node_send(node_of(client), &client->whoami.command, &type);
     }
 }
 
@@ -87,13 +92,14 @@ static void due(void *arg)
 void lw__whoami_init(struct lw_client *client)
 {
     client->whoami.client = client;
+    lw__format_client(client->uuid, client->whoami.key);
     lw__timer_init(&client->whoami.timer, due, client);
 }
 
 void lw__whoami_keep(struct lw_client *client, int64_t now_us)
 {
     if (now_us < client->whoami.due_us || client->closing ||
-        !lw__node_is_up(client->node)) {
+        !lw__node_is_up(node_of(client))) {
         return;
     }
     client->whoami.due_us = now_us + REFRESH_US;

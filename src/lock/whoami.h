@@ -4,6 +4,7 @@
 #define LW_WHOAMI_H
 #include "loop/timer.h"
 #include "redis/command.h"
+#include "redis/format.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,6 +13,7 @@ struct lw_client;
 
 struct lw__whoami {
     struct lw__command command;
+    char key[LW__CLIENT_SIZE];
     struct lw_client *client;
     struct lw__timer timer;
     int64_t due_us;

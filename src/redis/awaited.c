@@ -5,6 +5,7 @@
  * A request that waits points at itself as its next, which no list does. */
 #include "redis/awaited.h"
 
+#include "base/owner.h"
 #include "redis/link.h"
 
 #include <stdlib.h>
@@ -37,7 +38,7 @@ void lw__awaited_push(struct lw__awaited *awaited, struct lw__request *request,
     struct lw__record *record = awaited->spare;
 
     awaited->spare = record->next;
-    *record = (struct lw__record){NULL, request, sent_us, replies};
+    *record = (struct lw__record){NULL, request, sent_us, replies, 0};
     if (request != NULL) {
         request->next = request;
         request->prev = &record->request;
@@ -45,6 +46,11 @@ void lw__awaited_push(struct lw__awaited *awaited, struct lw__request *request,
     *awaited->end = record;
     awaited->end = &record->next;
     awaited->replies += replies;
+}
+
+struct lw__record *lw__awaited_last(struct lw__awaited *awaited)
+{
+    return LW__OWNER(struct lw__record, next, awaited->end);
 }
 
 struct lw__request *lw__awaited_pop(struct lw__awaited *awaited)

@@ -14,6 +14,7 @@ struct lw__record {
     struct lw__request *request; /* NULL: forgotten, or a subscription's confirmation */
     int64_t sent_us;
     unsigned remaining; /* replies still to come */
+    unsigned left;      /* what a confirmation says is no more listened to; 0: none */
 };
 
 struct lw__awaited {
@@ -28,6 +29,8 @@ struct lw__record *lw__awaited_reserve(struct lw__awaited *awaited);
 /* `request` NULL: a confirmation. */
 void lw__awaited_push(struct lw__awaited *awaited, struct lw__request *request,
                       unsigned replies, int64_t sent_us);
+/* The one that was pushed last, while it is there. */
+struct lw__record *lw__awaited_last(struct lw__awaited *awaited);
 /* Takes the oldest out, which must be there; its request, if anybody still waits. */
 struct lw__request *lw__awaited_pop(struct lw__awaited *awaited);
 /* No effect on a request that waits nowhere, or in a list of somebody else's. */

@@ -8,6 +8,11 @@
 
 #include <string.h>
 
+/* A script's own command met a key that is not there, in a slot that is on its way: the
+ * script itself has just deleted it, and what it did before that stands. */
+#define NOT_HERE "ERR Script attempted to access a non local key"
+#define NOT_HERE_BY_VALKEY "ERR Attempted to access a non local key"
+
 static bool begins_with(const char *error, const char *code)
 {
     size_t length = strlen(code);
@@ -28,7 +33,8 @@ enum lw__error_class lw__classify(const char *error)
         {"DENIED", LW__ERR_LINK},          {"BUSY", LW__ERR_TRANSIENT},
         {"OOM", LW__ERR_TRANSIENT},        {"MISCONF", LW__ERR_TRANSIENT},
         {"NOREPLICAS", LW__ERR_TRANSIENT}, {"CLUSTERDOWN", LW__ERR_TRANSIENT},
-        {"TRYAGAIN", LW__ERR_TRANSIENT},
+        {"TRYAGAIN", LW__ERR_TRANSIENT},   {"ASK", LW__ERR_TRANSIENT},
+        {NOT_HERE, LW__ERR_TRANSIENT},     {NOT_HERE_BY_VALKEY, LW__ERR_TRANSIENT},
     };
 
     for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++) {
@@ -40,9 +46,29 @@ enum lw__error_class lw__classify(const char *error)
     return LW__ERR_REFUSED;
 }
 
+bool lw__classify_down(const char *error)
+{
+    return begins_with(error, "CLUSTERDOWN");
+}
+
+bool lw__classify_moving(const char *error)
+{
+    return begins_with(error, "TRYAGAIN") || begins_with(error, "ASK");
+}
+
+bool lw__classify_moved(const char *error)
+{
+    return begins_with(error, "MOVED");
+}
+
 bool lw__classify_denied(const char *error)
 {
     return begins_with(error, "NOPERM");
+}
+
+bool lw__classify_unknown(const char *error)
+{
+    return begins_with(error, "ERR unknown command");
 }
 
 /* What stands behind a prefix; NULL: it is not there. */

@@ -11,8 +11,18 @@ enum lw__error_class {
     LW__ERR_REFUSED    /* for good: NOPERM and all else */
 };
 enum lw__error_class lw__classify(const char *error);
+/* Is it of a cluster that does not serve a slot for the moment, as far as this node
+ * knows: CLUSTERDOWN? */
+bool lw__classify_down(const char *error);
+/* Is the slot on its way to another node, and nothing was done: TRYAGAIN, and ASK, of
+ * several keys? */
+bool lw__classify_moving(const char *error);
+/* Is the slot at another node? */
+bool lw__classify_moved(const char *error);
 /* Is it NOPERM: a command, key or channel that this user may not use? */
 bool lw__classify_denied(const char *error);
+/* Does the server not have this command? */
+bool lw__classify_unknown(const char *error);
 /* What a command met, in its own words: before 7.0 a server puts around the error of a
  * script's command where in the script that was. Any other error as it is. */
 const char *lw__classify_own_words(const char *error);

@@ -20,7 +20,7 @@ enum lw__order {
 /* Embedded in its owner, who keeps it until it is answered or failed, or forgets it;
  * until then request.prev is not NULL. */
 struct lw__command {
-    struct lw__request request; /* type: the node's; note: lw__command_evals */
+    struct lw__request request; /* type: the node's; its sender is node_send.c */
     const struct lw__command_type *type;
 };
 
@@ -33,6 +33,9 @@ struct lw__command_type {
     /* No answer will come. sent: it may have been executed. NULL: who asked knows. */
     void (*failed)(struct lw__command *command, const char *why, bool sent);
     enum lw__order order;
+    bool stays; /* it is about this node, and of no use at another one */
+    bool one_key;
+    bool once; /* NOSCRIPT, which says nothing of its first reply, is told as any error */
 };
 
 /* The server does not know the script: its text is to be sent. */

@@ -28,36 +28,28 @@ static void put_script(struct lw__buffer *out, bool eval, enum lw__script_id id,
     lw__resp_number(out, (int64_t)keys);
 }
 
-static void put_keys(struct lw__buffer *out, const char *name, bool rw)
+static void put_keys(struct lw__buffer *out, const char *name, bool rw, const char *fence)
 {
     lw__resp_text(out, name);
     lw__format_put_queue(out, name, rw);
-    lw__resp_text(out, LW__FENCE_KEY);
+    lw__resp_text(out, fence);
 }
 
-size_t lw__encode_try(struct lw__buffer *out, const char *name,
-                      const struct lw__token *token, uint32_t lease_ms, bool fence)
+void lw__encode_try(struct lw__buffer *out, const char *name,
+                    const struct lw__token *token, uint32_t lease_ms)
 {
-    static const char incr[] = "*2\r\n$4\r\nINCR\r\n$14\r\n" LW__FENCE_KEY "\r\n";
-    size_t second;
-
     lw__buffer_put(out, "*6\r\n$3\r\nSET\r\n", 13);
     lw__resp_text(out, name);
     lw__format_put_token(out, token);
     lw__buffer_put(out, "$2\r\nNX\r\n$2\r\nPX\r\n", 16);
     lw__resp_number(out, lease_ms);
-    second = out->length;
-    if (fence) {
-        lw__buffer_put(out, incr, sizeof(incr) - 1);
-    }
-    return second;
 }
 
 /* `<wait> <ticket> <permits> <numbers>`: a word for each would cost the server more. */
 static void put_waiting(struct lw__buffer *out, const struct lw__acquire_args *args)
 {
     char ticket_room[LW__DIGITS], permits_room[LW__DIGITS];
-    size_t ticket_length = 2, permits_length, numbers_length = strlen(args->numbers);
+    size_t ticket_length = 2, permits_length, numbers_length = strlen(args->site.numbers);
     const char *permits =
         lw__resp_digits(args->rw->permits, permits_room, &permits_length);
     const char *ticket = "-1";
@@ -71,7 +63,7 @@ static void put_waiting(struct lw__buffer *out, const struct lw__acquire_args *a
     lw__buffer_put(out, " ", 1);
     lw__buffer_put(out, permits, permits_length);
     lw__buffer_put(out, " ", 1);
-    lw__buffer_put(out, args->numbers, numbers_length);
+    lw__buffer_put(out, args->site.numbers, numbers_length);
     lw__resp_end(out);
 }
 
@@ -79,7 +71,7 @@ static void put_rw_acquire(struct lw__buffer *out, bool eval,
                            const struct lw__acquire_args *args)
 {
     put_script(out, eval, LW__SCRIPT_RW_ACQUIRE, 3, 4);
-    put_keys(out, args->name, true);
+    put_keys(out, args->name, true, args->site.fence);
     lw__format_put_token(out, &args->token);
     lw__resp_number(out, args->lease_ms);
     lw__format_put_asker(out, args->rw);
@@ -91,7 +83,7 @@ static void put_how(struct lw__buffer *out, const struct lw__acquire_args *args)
 {
     const char *joins = !args->wait ? "n" : args->keep ? "k" : "j", *ticket = "";
     char room[LW__DIGITS];
-    size_t digits = 0, numbers = strlen(args->numbers);
+    size_t digits = 0, numbers = strlen(args->site.numbers);
 
     if (args->ticket >= 0) {
         ticket = lw__resp_digits((uint64_t)args->ticket, room, &digits);
@@ -101,7 +93,7 @@ static void put_how(struct lw__buffer *out, const struct lw__acquire_args *args)
     lw__buffer_put(out, args->fence ? "f" : "-", 1);
     lw__buffer_put(out, ticket, digits);
     lw__buffer_put(out, " ", 1);
-    lw__buffer_put(out, args->numbers, numbers);
+    lw__buffer_put(out, args->site.numbers, numbers);
     lw__resp_end(out);
 }
 
@@ -114,11 +106,11 @@ void lw__encode_acquire(struct lw__buffer *out, bool eval,
     }
     if (args->previous != NULL) {
         put_script(out, eval, LW__SCRIPT_MUTEX_TURN, 3, 4);
-        put_keys(out, args->name, false);
+        put_keys(out, args->name, false, args->site.fence);
         lw__format_put_token(out, args->previous);
     } else {
         put_script(out, eval, LW__SCRIPT_MUTEX_ACQUIRE, 3, 3);
-        put_keys(out, args->name, false);
+        put_keys(out, args->name, false, args->site.fence);
     }
     lw__format_put_token(out, &args->token);
     lw__resp_number(out, args->lease_ms);
@@ -163,12 +155,12 @@ void lw__encode_release(struct lw__buffer *out, bool eval,
     bool rw = args->rw != NULL;
 
     put_script(out, eval, rw ? LW__SCRIPT_RW_RELEASE : LW__SCRIPT_MUTEX_RELEASE, 3, 2);
-    put_keys(out, args->name, rw);
+    put_keys(out, args->name, rw, args->site.fence);
     lw__format_put_token(out, &args->token);
     if (rw) {
-        lw__format_put_leaver(out, args->rw, args->numbers);
+        lw__format_put_leaver(out, args->rw, args->site.numbers);
     } else {
-        lw__resp_text(out, args->numbers);
+        lw__resp_text(out, args->site.numbers);
     }
 }
 
@@ -185,12 +177,12 @@ void lw__encode_redisson_release(struct lw__buffer *out, bool eval,
 }
 
 void lw__encode_break(struct lw__buffer *out, bool eval, const char *name,
-                      const char *token, bool rw, const char *numbers)
+                      const char *token, bool rw, const struct lw__site *site)
 {
     put_script(out, eval, rw ? LW__SCRIPT_RW_RELEASE : LW__SCRIPT_MUTEX_RELEASE, 3, 2);
-    put_keys(out, name, rw);
+    put_keys(out, name, rw, site->fence);
     lw__resp_text(out, token); /* it does not wait: no member of the queue */
-    lw__resp_text(out, numbers);
+    lw__resp_text(out, site->numbers);
 }
 
 /* How many leases a renewal tells: one where all are alike, since a word costs the server
@@ -231,44 +223,85 @@ static void put_renewal(struct lw__buffer *out, bool eval, enum lw__script_id id
 }
 
 void lw__encode_renew(struct lw__buffer *out, bool eval, size_t count,
-                      const struct lw__renew_args *args, const char *numbers)
+                      const struct lw__renew_args *args, const struct lw__site *site)
 {
-    (void)numbers;
+    (void)site;
     put_renewal(out, eval, LW__SCRIPT_MUTEX_RENEW, count, args, lw__format_put_token);
 }
 
 void lw__encode_redisson_renew(struct lw__buffer *out, bool eval, size_t count,
-                               const struct lw__renew_args *args, const char *numbers)
+                               const struct lw__renew_args *args,
+                               const struct lw__site *site)
 {
-    (void)numbers;
+    (void)site;
     put_renewal(out, eval, LW__SCRIPT_REDISSON_RENEW, count, args, lw__format_put_field);
 }
 
 void lw__encode_rw_renew(struct lw__buffer *out, bool eval, size_t count,
-                         const struct lw__renew_args *args, const char *numbers)
+                         const struct lw__renew_args *args, const struct lw__site *site)
 {
     size_t told = leases(count, args);
 
     put_script(out, eval, LW__SCRIPT_RW_RENEW, 1 + 2 * count, 1 + count + told);
-    lw__resp_text(out, LW__FENCE_KEY);
+    lw__resp_text(out, site->fence);
     for (size_t i = 0; i < count; i++) {
         lw__resp_text(out, args[i].name);
         lw__format_put_queue(out, args[i].name, true);
     }
-    lw__resp_text(out, numbers);
+    lw__resp_text(out, site->numbers);
     for (size_t i = 0; i < count; i++) {
         lw__format_put_token(out, &args[i].token);
     }
     put_leases(out, told, args);
 }
 
-void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name,
+static void put_leave(struct lw__buffer *out, bool eval, const char *name, bool rw)
+{
+    put_script(out, eval, rw ? LW__SCRIPT_RW_DROP : LW__SCRIPT_MUTEX_DROP, 1, rw ? 1 : 2);
+    lw__resp_text(out, name);
+}
+
+static void end_leave(struct lw__buffer *out, bool rw)
+{
+    if (!rw) {
+        lw__resp_text(out, "anyway");
+    }
+}
+
+void lw__encode_leave(struct lw__buffer *out, bool eval, const char *name,
+                      const struct lw__token *token, bool rw)
+{
+    put_leave(out, eval, name, rw);
+    lw__format_put_token(out, token);
+    end_leave(out, rw);
+}
+
+void lw__encode_break_alone(struct lw__buffer *out, bool eval, const char *name,
+                            const char *token, bool rw)
+{
+    put_leave(out, eval, name, rw);
+    lw__resp_text(out, token);
+    end_leave(out, rw);
+}
+
+void lw__encode_rw_keep(struct lw__buffer *out, bool eval,
+                        const struct lw__renew_args *args)
+{
+    put_script(out, eval, LW__SCRIPT_RW_KEEP, 1, 2);
+    lw__resp_text(out, args->name);
+    lw__format_put_token(out, &args->token);
+    lw__resp_number(out, args->lease_ms);
+}
+
+void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name, bool alone,
                         int most_holders, int most_waiters)
 {
-    put_script(out, eval, LW__SCRIPT_INSPECT, 3, 2);
+    put_script(out, eval, LW__SCRIPT_INSPECT, alone ? 1 : 3, 2);
     lw__resp_text(out, name);
-    lw__format_put_queue(out, name, false);
-    lw__format_put_queue(out, name, true);
+    if (!alone) {
+        lw__format_put_queue(out, name, false);
+        lw__format_put_queue(out, name, true);
+    }
     lw__resp_number(out, most_holders);
     lw__resp_number(out, most_waiters);
 }
@@ -294,17 +327,30 @@ void lw__encode_who(struct lw__buffer *out, size_t count, const char *const *uui
     }
 }
 
-void lw__encode_fence_seed(struct lw__buffer *out, bool eval)
+void lw__encode_who_one(struct lw__buffer *out, const char *uuid)
 {
-    put_script(out, eval, LW__SCRIPT_FENCE_SEED, 1, 0);
-    lw__resp_text(out, LW__FENCE_KEY);
+    lw__resp_command(out, 2);
+    lw__resp_text(out, "GET");
+    lw__format_put_client(out, uuid);
 }
 
-void lw__encode_fence_keep(struct lw__buffer *out)
+void lw__encode_fence_next(struct lw__buffer *out, const char *fence)
+{
+    lw__buffer_put(out, "*2\r\n$4\r\nINCR\r\n", 14);
+    lw__resp_text(out, fence);
+}
+
+void lw__encode_fence_seed(struct lw__buffer *out, bool eval, const char *fence)
+{
+    put_script(out, eval, LW__SCRIPT_FENCE_SEED, 1, 0);
+    lw__resp_text(out, fence);
+}
+
+void lw__encode_fence_keep(struct lw__buffer *out, const char *fence)
 {
     lw__resp_command(out, 3);
     lw__resp_text(out, "PEXPIRE");
-    lw__resp_text(out, LW__FENCE_KEY);
+    lw__resp_text(out, fence);
     lw__resp_number(out, FENCE_TTL_MS);
 }
 

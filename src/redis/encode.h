@@ -10,16 +10,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* SET NX PX, and INCR where `fence`; returns where that begins. */
-size_t lw__encode_try(struct lw__buffer *out, const char *name,
-                      const struct lw__token *token, uint32_t lease_ms, bool fence);
+/* What a script is told of where it runs. */
+struct lw__site {
+    const char *fence;   /* the key of the fence counter */
+    const char *numbers; /* how the messages of a hand-over have them (format.h) */
+};
+
+/* SET NX PX, behind which goes what draws a number, if one is wanted. */
+void lw__encode_try(struct lw__buffer *out, const char *name,
+                    const struct lw__token *token, uint32_t lease_ms);
 
 struct lw__acquire_args {
     const char *name;
     struct lw__token token;
     const struct lw__token *previous; /* to be released in the same script; or NULL */
     const struct lw__rw *rw;          /* NULL: a mutex */
-    const char *numbers; /* how the messages of a hand-over have them (format.h) */
+    struct lw__site site;
     uint32_t lease_ms;
     int64_t ticket; /* -1: none yet */
     bool wait, fence;
@@ -42,7 +48,7 @@ struct lw__release_args {
     const char *name;
     struct lw__token token;
     const struct lw__rw *rw; /* NULL: a mutex */
-    const char *numbers;
+    struct lw__site site;
 };
 void lw__encode_release(struct lw__buffer *out, bool eval,
                         const struct lw__release_args *args);
@@ -50,7 +56,7 @@ void lw__encode_redisson_release(struct lw__buffer *out, bool eval,
                                  const struct lw__release_args *args);
 /* Takes the lock from this token, whosever it is, and hands it over. */
 void lw__encode_break(struct lw__buffer *out, bool eval, const char *name,
-                      const char *token, bool rw, const char *numbers);
+                      const char *token, bool rw, const struct lw__site *site);
 
 struct lw__renew_args {
     const char *name;
@@ -58,23 +64,37 @@ struct lw__renew_args {
     uint32_t lease_ms;
 };
 /* One lease goes out for all where they are alike, else one for each. A mutex's renewal
- * hands nothing over, and needs no `numbers`. */
+ * hands nothing over, and needs no site. */
 void lw__encode_renew(struct lw__buffer *out, bool eval, size_t count,
-                      const struct lw__renew_args *args, const char *numbers);
+                      const struct lw__renew_args *args, const struct lw__site *site);
 void lw__encode_rw_renew(struct lw__buffer *out, bool eval, size_t count,
-                         const struct lw__renew_args *args, const char *numbers);
+                         const struct lw__renew_args *args, const struct lw__site *site);
 void lw__encode_redisson_renew(struct lw__buffer *out, bool eval, size_t count,
-                               const struct lw__renew_args *args, const char *numbers);
+                               const struct lw__renew_args *args,
+                               const struct lw__site *site);
 
-void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name,
+/* By the name alone, whose queue cannot be reached: gives a hold back, whoever waits, and
+ * extends one of a read-write lock (a mutex's renewal is of the name alone as it is). */
+void lw__encode_leave(struct lw__buffer *out, bool eval, const char *name,
+                      const struct lw__token *token, bool rw);
+void lw__encode_break_alone(struct lw__buffer *out, bool eval, const char *name,
+                            const char *token, bool rw);
+void lw__encode_rw_keep(struct lw__buffer *out, bool eval,
+                        const struct lw__renew_args *args);
+
+/* `alone`: of the name's own key, and of no queue. */
+void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name, bool alone,
                         int most_holders, int most_waiters);
 /* Who a client is, for whoever looks. NULL: not any more. */
 void lw__encode_whoami(struct lw__buffer *out, const char *uuid, const char *text);
 /* The same of `count` clients, by the first LW__UUID_SIZE - 1 bytes of each uuid. */
 void lw__encode_who(struct lw__buffer *out, size_t count, const char *const *uuids);
+void lw__encode_who_one(struct lw__buffer *out, const char *uuid);
 
-void lw__encode_fence_seed(struct lw__buffer *out, bool eval);
-void lw__encode_fence_keep(struct lw__buffer *out); /* PEXPIRE: the counter lives on */
+void lw__encode_fence_next(struct lw__buffer *out, const char *fence);
+void lw__encode_fence_seed(struct lw__buffer *out, bool eval, const char *fence);
+/* PEXPIRE: the counter lives on. */
+void lw__encode_fence_keep(struct lw__buffer *out, const char *fence);
 /* How many subscribe to a channel at the server that is asked: PUBSUB NUMSUB. */
 void lw__encode_count(struct lw__buffer *out, const char *channel);
 #endif

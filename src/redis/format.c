@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "base/told.h"
 #include "redis/resp.h"
+#include "redis/slot.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,31 +143,65 @@ bool lw__format_read_hold(const char *text, struct lw__hold *ret)
 
 /* ---- keys ---- */
 
-/* `{name}`, or as it is where the name carries a tag of its own. */
+size_t lw__format_fence(unsigned slot, char ret[LW__FENCE_SIZE])
+{
+    static const char before[] = LW__FENCE_KEY ":{";
+    size_t at = sizeof(before) - 1;
+
+    memcpy(ret, before, at);
+    at += lw__slot_tag(slot, ret + at);
+    memcpy(ret + at, "}", 2);
+    return at + 1;
+}
+
+/* Whether a name carries a tag of its own. */
+static bool has_tag(const char *name)
+{
+    const char *open = strchr(name, '{');
+    const char *close = open != NULL ? strchr(open, '}') : NULL;
+
+    return close != NULL && close > open + 1;
+}
+
+/* `{name}`, or as it is where that carries a tag; where it has a } and none, behind the
+ * tag of its slot. */
 void lw__format_put_queue(struct lw__buffer *out, const char *name, bool rw)
 {
     const char *prefix = rw ? "lockwire:2:rwqueue:" : "lockwire:2:queue:";
-    bool tagged = strchr(name, '{') != NULL && strchr(name, '}') != NULL;
-    size_t length = strlen(name), before = strlen(prefix);
-    char *at = lw__resp_word(out, before + length + (tagged ? 1 : 2));
+    size_t length = strlen(name), tag_length = 0;
+    char tag[LW__SLOT_TAG_SIZE] = "";
+    bool tagged = has_tag(name), wrapped = !tagged && strchr(name, '}') == NULL;
 
-    if (at == NULL) {
-        return;
+    if (!tagged && !wrapped) {
+        tag_length = lw__slot_tag(lw__slot_of(name, length), tag);
     }
-    memcpy(at, prefix, before);
-    at[before] = tagged ? ':' : '{';
-    memcpy(at + before + 1, name, length);
-    if (!tagged) {
-        at[before + 1 + length] = '}';
+    lw__resp_begin(out, strlen(prefix) + length +
+                            (tagged    ? 1
+                             : wrapped ? 2
+                                       : tag_length + 3));
+    lw__buffer_put(out, prefix, strlen(prefix));
+    if (!tagged && !wrapped) {
+        lw__buffer_put(out, "{", 1);
+        lw__buffer_put(out, tag, tag_length);
+        lw__buffer_put(out, "}", 1);
     }
+    lw__buffer_put(out, wrapped ? "{" : ":", 1);
+    lw__buffer_put(out, name, length);
+    lw__buffer_put(out, "}", wrapped ? 1 : 0);
+    lw__resp_end(out);
+}
+
+void lw__format_client(const char *uuid, char ret[LW__CLIENT_SIZE])
+{
+    (void)snprintf(ret, LW__CLIENT_SIZE, CLIENT_KEY "%.*s", LW__UUID_SIZE - 1, uuid);
 }
 
 void lw__format_put_client(struct lw__buffer *out, const char *uuid)
 {
-    lw__resp_begin(out, sizeof(CLIENT_KEY) - 1 + LW__UUID_SIZE - 1);
-    lw__buffer_put(out, CLIENT_KEY, sizeof(CLIENT_KEY) - 1);
-    lw__buffer_put(out, uuid, LW__UUID_SIZE - 1);
-    lw__resp_end(out);
+    char key[LW__CLIENT_SIZE];
+
+    lw__format_client(uuid, key);
+    lw__resp_text(out, key);
 }
 
 /* ---- channels ---- */
@@ -174,6 +209,15 @@ void lw__format_put_client(struct lw__buffer *out, const char *uuid)
 void lw__format_own_channel(const char *uuid, char ret[LW__CHANNEL_OF_OURS_SIZE])
 {
     (void)snprintf(ret, LW__CHANNEL_OF_OURS_SIZE, "lockwire:2:%s", uuid);
+}
+
+void lw__format_shard_channel(const char *uuid, unsigned slot,
+                              char ret[LW__CHANNEL_OF_OURS_SIZE])
+{
+    char tag[LW__SLOT_TAG_SIZE];
+
+    (void)lw__slot_tag(slot, tag);
+    (void)snprintf(ret, LW__CHANNEL_OF_OURS_SIZE, "lockwire:2:%s:{%s}", uuid, tag);
 }
 
 void lw__format_connection_channel(const char *uuid, unsigned nonce,

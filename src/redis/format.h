@@ -73,14 +73,23 @@ struct lw__hold {
 /* false: of no such form, and so no hold, as for the scripts. */
 bool lw__format_read_hold(const char *text, struct lw__hold *ret);
 
+/* What LW__FENCE_KEY is on a single server, for all names in a slot of a cluster. */
+#define LW__FENCE_SIZE (sizeof(LW__FENCE_KEY ":{abc}"))
+size_t lw__format_fence(unsigned slot, char ret[LW__FENCE_SIZE]);
+
 /* The queue of a name stands in the name's cluster slot. */
 void lw__format_put_queue(struct lw__buffer *out, const char *name, bool rw);
 /* The key of who a client is, by the first LW__UUID_SIZE - 1 bytes of its uuid. */
+#define LW__CLIENT_SIZE 64
+void lw__format_client(const char *uuid, char ret[LW__CLIENT_SIZE]);
 void lw__format_put_client(struct lw__buffer *out, const char *uuid);
 
 /* The channel that a client listens to, and the one of a single connection of it. */
 #define LW__CHANNEL_OF_OURS_SIZE 64
 void lw__format_own_channel(const char *uuid, char ret[LW__CHANNEL_OF_OURS_SIZE]);
+/* In a cluster, for what is said of names in this slot. */
+void lw__format_shard_channel(const char *uuid, unsigned slot,
+                              char ret[LW__CHANNEL_OF_OURS_SIZE]);
 void lw__format_connection_channel(const char *uuid, unsigned nonce,
                                    char ret[LW__CHANNEL_OF_OURS_SIZE]);
 /* The channel on which Redisson tells that a name was released. */

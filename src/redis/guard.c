@@ -171,7 +171,7 @@ static void *create_array(const redisReadTask *task, array_size elements)
     if (depth > LW__REPLY_DEPTH) {
         return refuse(guard, "a reply is nested too deeply");
     }
-    if (count > LW__REPLY_ELEMENTS - before) {
+    if (count > guard->max_elements - before) {
         return refuse(guard, "a reply has too many elements");
     }
     reply = create(task, 4, pointers);
@@ -244,6 +244,7 @@ void lw__guard_init(struct lw__guard *guard, size_t max)
 {
     guard->awaited = NULL;
     guard->max = max;
+    guard->max_elements = LW__REPLY_ELEMENTS;
     guard->used = guard->bytes = guard->elements = 0;
     guard->why[0] = '\0';
     guard->pieces = NULL;
@@ -326,10 +327,15 @@ enum lw__said lw__guard_said(const struct lw__reply *reply)
         return LW__SAID_NONSENSE;
     }
     third = lw__reply_type(lw__reply_at(reply, 2));
-    if (is_word(lw__reply_at(reply, 0), "subscribe") && third == LW__REPLY_INTEGER) {
+    if (third == LW__REPLY_INTEGER && (is_word(lw__reply_at(reply, 0), "subscribe") ||
+                                       is_word(lw__reply_at(reply, 0), "ssubscribe"))) {
         return LW__SAID_SUBSCRIBED;
     }
-    if (is_word(lw__reply_at(reply, 0), "message") && third == LW__REPLY_STRING) {
+    if (third == LW__REPLY_INTEGER && is_word(lw__reply_at(reply, 0), "sunsubscribe")) {
+        return LW__SAID_UNSUBSCRIBED;
+    }
+    if (third == LW__REPLY_STRING && (is_word(lw__reply_at(reply, 0), "message") ||
+                                      is_word(lw__reply_at(reply, 0), "smessage"))) {
         return LW__SAID_MESSAGE;
     }
     return LW__SAID_NONSENSE;

@@ -23,7 +23,7 @@ struct lw__guard {
     const redisCallbackList
         *awaited;      /* the connection's, or NULL: as if somebody waited */
     size_t max, bytes; /* that one reply may take, and this one has */
-    size_t elements;
+    size_t max_elements, elements;
     char why[80];             /* "": nothing was refused */
     struct lw__piece *pieces; /* of memory, beside what is kept */
     size_t used;              /* of the newest one, or of what is kept */
@@ -31,6 +31,7 @@ struct lw__guard {
 };
 
 /* `max`: bytes that one reply may take. */
+/* `max` bytes, and LW__REPLY_ELEMENTS, which whoever needs more sets by himself. */
 void lw__guard_init(struct lw__guard *guard, size_t max);
 void lw__guard_clear(struct lw__guard *guard);
 /* From now on it decides what this reader builds. */
@@ -51,6 +52,7 @@ int lw__guard_listen(redisAsyncContext *context, redisCallbackFn *fn, void *data
 enum lw__said {
     LW__SAID_ERROR,
     LW__SAID_SUBSCRIBED,
+    LW__SAID_UNSUBSCRIBED,
     LW__SAID_MESSAGE,
     LW__SAID_NONSENSE
 };

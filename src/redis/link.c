@@ -442,6 +442,9 @@ struct lw__link *lw__link_new(struct lw__loop *loop,
     lw__defer_init(&link->end, on_end, link);
     lw__awaited_init(&link->awaited);
     lw__guard_init(&link->guard, options->reply_max);
+    if (options->reply_elements != 0) {
+        link->guard.max_elements = options->reply_elements;
+    }
     lw__wire_init(&link->wire, loop, link, &link->broken, options->reply_max + READ_SIZE);
     return link;
 }

@@ -32,7 +32,9 @@ struct lw__request {
     const struct lw__request_type *type;
     uint32_t second;  /* of two: where in the bytes the second command begins */
     uint8_t expected; /* replies still to come, one or two; the last one finds 0 */
-    bool note;        /* its sender's, of no meaning to the link */
+    /* its sender's, of no meaning to the link */
+    bool note : 1, heard : 1, redirected : 1, asking : 1, seeds : 1;
+    uint8_t hops;
 };
 
 struct lw__link_options {
@@ -40,7 +42,8 @@ struct lw__link_options {
     uint16_t port;
     const char *path; /* unix socket: connected to at once, or not at all */
     uint32_t connect_timeout_ms, request_timeout_ms;
-    size_t reply_max; /* bytes that one reply may take before the link is cut */
+    size_t reply_max;      /* bytes that one reply may take before the link is cut, */
+    size_t reply_elements; /* and elements; 0: LW__REPLY_ELEMENTS */
     const struct lw__tls_options *tls; /* NULL: none; only to a host */
 };
 
@@ -51,7 +54,8 @@ struct lw__link_events {
     void (*down)(void *arg, const char *why);
     /* On a subscribed link, what concerns its channels: an error, or the three elements
      * of a confirmation ("subscribe", channel, count) or of a message ("message",
-     * channel, text). The words are in any case. */
+     * channel, text), with an s before them where a slot's, of which those are pushed,
+     * too, that were never subscribed to. The words are in any case. */
     void (*push)(void *arg, const struct lw__reply *reply);
     /* A reply has come to a request that was forgotten: one less in flight. */
     void (*unclaimed)(void *arg);
@@ -86,6 +90,10 @@ void lw__link_forget(struct lw__link *link, struct lw__request *request);
  * as `push`; a confirmation that has not come within request_timeout_ms takes the link
  * down. 0, LW_ENOMEM, LW_ECONN. */
 int lw__link_subscribe(struct lw__link *link, const char *channel);
+/* The same with a channel of a slot, and back: SSUBSCRIBE, SUNSUBSCRIBE. A node says the
+ * latter, too, without having been asked. */
+int lw__link_subscribe_shard(struct lw__link *link, const char *channel);
+int lw__link_unsubscribe_shard(struct lw__link *link, const char *channel);
 /* Replies still to come. */
 size_t lw__link_inflight(const struct lw__link *link);
 #endif

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CLIENT_SIZE 256 /* of what a client says of itself, with its NUL (whoami.c) */
+
 void lw__look_init(struct lw__look *look, const char *name)
 {
     look->found = (struct lw_inspection){.size = sizeof(look->found),
@@ -288,4 +290,25 @@ void lw__look_name_clients(struct lw__look *look, const struct lw__reply *reply)
             entries[i]->client = keep_text(&r, text);
         }
     }
+}
+
+void lw__look_name_client(struct lw__look *look, size_t which,
+                          const struct lw__reply *reply)
+{
+    struct lw_inspected *entries[LW__LOOK_ENTRIES];
+    size_t count = our_entries(look, entries), length;
+    const char *text = lw__reply_text(reply, &length);
+    char *kept;
+
+    if (which >= count || lw__reply_type(reply) != LW__REPLY_STRING ||
+        length >= CLIENT_SIZE || strlen(text) != length) {
+        return;
+    }
+    if (look->client_texts == NULL &&
+        (look->client_texts = calloc(count, CLIENT_SIZE)) == NULL) {
+        return;
+    }
+    kept = look->client_texts + which * CLIENT_SIZE;
+    memcpy(kept, text, length + 1);
+    entries[which]->client = kept;
 }

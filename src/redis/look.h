@@ -26,4 +26,7 @@ int lw__look_read(struct lw__look *look, const struct lw__reply *reply);
 size_t lw__look_clients(const struct lw__look *look, const char *ret[LW__LOOK_ENTRIES]);
 /* What MGET answered for these clients; any other answer, or no memory, names nobody. */
 void lw__look_name_clients(struct lw__look *look, const struct lw__reply *reply);
+/* What GET answered for one of them. */
+void lw__look_name_client(struct lw__look *look, size_t which,
+                          const struct lw__reply *reply);
 #endif

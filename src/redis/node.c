@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/owner.h"
+#include "base/told.h"
 #include "lockwire.h"
 #include "loop/defer.h"
 #include "loop/now.h"
@@ -22,6 +23,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
+
+#define TIMERS 4 /* its own, and those of three sessions */
 
 static struct lw__loop *loop_of(const struct lw__node *node)
 {
@@ -38,6 +41,54 @@ static void subscription_message(void *arg, const char *text, size_t length)
     struct lw__node *node = arg;
 
     node->events->message(node->arg, text, length);
+}
+
+/* A cluster's nodes are connected to one by one, each under its own name: that both ends
+ * are at the same server its own id says. */
+static bool is_one_server(const struct lw__node *node)
+{
+    const struct lw__session *a = &node->commands, *b = &node->shards.session;
+
+    return a->state == LW__SESSION_READY && b->state == LW__SESSION_READY &&
+           a->run_id[0] != '\0' && strcmp(a->run_id, b->run_id) == 0;
+}
+
+/* When either is ready: whichever other server it is, the next attempt may find this one.
+ */
+static void have_one_server(struct lw__node *node)
+{
+    if (node->commands.state == LW__SESSION_READY &&
+        node->shards.session.state == LW__SESSION_READY && !is_one_server(node)) {
+        lw__session_fail(&node->shards.session,
+                         "it is at another server than the commands");
+    }
+}
+
+static void shards_confirmed(void *arg)
+{
+    struct lw__node *node = arg;
+
+    have_one_server(node);
+    if (node->up && is_one_server(node)) {
+        node->events->bound(node->arg, node);
+    }
+}
+
+static void shards_dropped(void *arg, unsigned slot)
+{
+    struct lw__node *node = arg;
+
+    have_one_server(node);
+    if (is_one_server(node)) { /* else it was another server that said so */
+        node->events->dropped(node->arg, node, slot);
+    }
+}
+
+static void shards_unsettled(void *arg)
+{
+    struct lw__node *node = arg;
+
+    node->events->unsettled(node->arg, node);
 }
 
 static bool has_command(const struct lw__reply *abilities, size_t index)
@@ -94,8 +145,14 @@ static void commands_ready(void *arg)
                     (const char *[]){"COMMAND", "INFO", "DELIFEQ", "DELEX"});
     node->count_forbidden = false;
     lw__node_count(node); /* before `up`, which has everyone ask, and join */
+    lw__node_unseed(node);
     lw__node_seed(node);
-    lw__session_start(&node->subscription.session); /* one that was forbidden, too */
+    if (node->options.clustered) {
+        lw__shards_permit(&node->shards);
+        have_one_server(node);
+    } else {
+        lw__session_start(&node->subscription.session); /* one that was forbidden, too */
+    }
 }
 
 static void commands_lost(void *arg, const char *why)
@@ -103,8 +160,9 @@ static void commands_lost(void *arg, const char *why)
     struct lw__node *node = arg;
 
     node->up = node->subscription.bound = false;
+    lw__told(why, node->why, sizeof(node->why));
     lw__node_fail_waiting(node, why);
-    node->events->down(node->arg, why);
+    node->events->down(node->arg, node);
 }
 
 static void heartbeat(void *arg)
@@ -114,8 +172,12 @@ static void heartbeat(void *arg)
     lw__timer_set(loop_of(node), &node->heartbeat,
                   lw__now_us() +
                       (int64_t)node->options.access.request_timeout_ms * LW__MS);
-    lw__subscription_heartbeat(&node->subscription);
-    lw__node_count(node);
+    if (node->options.clustered) {
+        lw__shards_heartbeat(&node->shards);
+    } else {
+        lw__subscription_heartbeat(&node->subscription);
+        lw__node_count(node);
+    }
     if (node->up) {
         lw__node_keep_fence(node);
     }
@@ -138,21 +200,23 @@ int lw__node_new(const struct lw__node_options *options,
                  const struct lw__node_events *events, void *arg, struct lw__node **ret)
 {
     static const struct lw__session_events command_events = {
-        commands_ready, commands_lost, NULL, lw__node_make_room};
+        commands_ready, commands_lost, NULL, lw__node_make_room, NULL};
     static const struct lw__subscription_events subscription_events = {
         subscription_confirmed, subscription_message};
-    struct lw__node *node = calloc(1, sizeof(*node));
+    static const struct lw__shards_events shards_events = {
+        shards_confirmed, subscription_message, shards_dropped, shards_unsettled};
+    struct lw__node *node = calloc(1, sizeof(*node) + lw__node_seeded_size(options));
 
     if (node == NULL) {
         return LW_ENOMEM;
     }
-    if (lw__timer_reserve(options->access.loop, 3) != 0) {
+    if (lw__timer_reserve(options->access.loop, TIMERS) != 0) {
         free(node);
         return LW_ENOMEM;
     }
     node->options = *options;
     if (options->sentinel.service != NULL && be_guided(node) != 0) {
-        lw__timer_unreserve(options->access.loop, 3);
+        lw__timer_unreserve(options->access.loop, TIMERS);
         free(node);
         return LW_ENOMEM;
     }
@@ -163,11 +227,19 @@ int lw__node_new(const struct lw__node_options *options,
     lw__session_init(&node->commands, &node->options.access, &command_events, node);
     lw__subscription_init(&node->subscription, &node->options.access, options->uuid,
                           &subscription_events, node);
-    lw__session_start(&node->commands);
-    lw__timer_set(loop_of(node), &node->heartbeat,
-                  lw__now_us() + (int64_t)options->access.request_timeout_ms * LW__MS);
+    lw__shards_init(&node->shards, &node->options.access, options->uuid, &shards_events,
+                    node);
     *ret = node;
     return 0;
+}
+
+void lw__node_start(struct lw__node *node)
+{
+    const struct lw__access *access = &node->options.access;
+
+    lw__session_start(&node->commands);
+    lw__timer_set(access->loop, &node->heartbeat,
+                  lw__now_us() + (int64_t)access->request_timeout_ms * LW__MS);
 }
 
 void lw__node_free(struct lw__node *node)
@@ -177,18 +249,23 @@ void lw__node_free(struct lw__node *node)
     }
     lw__session_stop(&node->commands);
     lw__session_stop(&node->subscription.session);
+    lw__shards_clear(&node->shards);
     lw__sentinel_free(node->sentinels);
     lw__timer_cancel(loop_of(node), &node->heartbeat);
     lw__defer_cancel(loop_of(node), &node->pump_call);
-    lw__timer_unreserve(loop_of(node), 3);
+    lw__timer_unreserve(loop_of(node), TIMERS);
     lw__buffer_clear(&node->buffer);
     free(node);
 }
 
 void lw__node_abandon(struct lw__node *node)
 {
+    if (node == NULL) {
+        return;
+    }
     lw__session_abandon(&node->commands);
     lw__session_abandon(&node->subscription.session);
+    lw__shards_abandon(&node->shards);
     lw__sentinel_abandon(node->sentinels);
     lw__buffer_clear(&node->buffer);
     free(node);
@@ -200,9 +277,24 @@ int lw__node_master(const struct lw__node *node, struct lw_master *ret)
                                    : LW_EINVAL;
 }
 
+void lw__node_say_why(struct lw__node *node, const char *why)
+{
+    lw__told(why, node->why, sizeof(node->why));
+}
+
 bool lw__node_is_up(const struct lw__node *node)
 {
     return node->up;
+}
+
+const char *lw__node_why(const struct lw__node *node)
+{
+    return node->why;
+}
+
+bool lw__node_is_connected(const struct lw__node *node)
+{
+    return node->commands.state == LW__SESSION_READY;
 }
 
 bool lw__node_is_backing_off(const struct lw__node *node)
@@ -210,9 +302,36 @@ bool lw__node_is_backing_off(const struct lw__node *node)
     return node->commands.state == LW__SESSION_BACKOFF && node->commands.backoff_ms > 0;
 }
 
-bool lw__node_is_bound(const struct lw__node *node)
+bool lw__node_is_bound(const struct lw__node *node, unsigned slot)
 {
-    return node->subscription.bound;
+    return node->options.clustered
+               ? node->up && is_one_server(node) && lw__shards_has(&node->shards, slot)
+               : node->subscription.bound;
+}
+
+bool lw__node_is_newly_bound(const struct lw__node *node, unsigned slot)
+{
+    return !node->options.clustered || lw__shards_is_fresh(&node->shards, slot);
+}
+
+void lw__node_has(struct lw__node *node, unsigned slot)
+{
+    node->options.slot = slot;
+}
+
+void lw__node_listen(struct lw__node *node, unsigned slot)
+{
+    if (!node->options.clustered) {
+        return;
+    }
+    if (node->commands.run_id[0] != '\0') {
+        lw__shards_want(&node->shards, slot);
+    } else if (node->up && !node->nameless_told) {
+        node->nameless_told = true;
+        lw__log(node->options.access.log, LOG_WARNING,
+                "waiting will be by polling: INFO does not tell the id of %s:%u",
+                node->options.access.host, (unsigned)node->options.access.port);
+    }
 }
 
 const char *lw__node_server(const struct lw__node *node)
@@ -220,14 +339,14 @@ const char *lw__node_server(const struct lw__node *node)
     return node->server;
 }
 
-const char *lw__node_numbers(const struct lw__node *node)
-{
-    return node->numbers;
-}
-
 bool lw__node_is_clustered(const struct lw__node *node)
 {
     return node->commands.clustered;
+}
+
+char *lw__node_first_error(struct lw__node *node)
+{
+    return node->first_error;
 }
 
 enum lw__drop lw__node_drop(const struct lw__node *node)
@@ -252,5 +371,6 @@ const struct lw__access *lw__node_access(const struct lw__node *node)
 
 unsigned lw__node_connection(const struct lw__node *node)
 {
-    return node->connection + node->subscription.nonce;
+    return node->connection + node->subscription.nonce + node->shards.nonce +
+           (node->options.ordinal << 16);
 }

@@ -2,9 +2,9 @@
 /* One Redis server as a client sees it: a command link and a subscription link, each kept
  * alive by a session. Owns the requests in flight, their number's limit, NOSCRIPT, the
  * fence counter's first number of each connection, whether the two links are bound to one
- * server, and heartbeats. Knows nothing of locks. Happy path: lw__node_new, `up`, `bound`
- * (at once where it is bound by then, else told), lw__node_send, the command's
- * `answer`. */
+ * server, and heartbeats. Knows nothing of locks. Happy path: lw__node_new,
+ * lw__node_start, `up`, `bound` (at once where it is bound by then, else told),
+ * lw__node_send, the command's `answer`. */
 #ifndef LW_NODE_H
 #define LW_NODE_H
 #include "redis/classify.h"
@@ -16,17 +16,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct lw__buffer;
 struct lw__command;
 struct lw__command_type;
 struct lw__node;
+struct lw__redirect;
+struct lw__reply;
 struct lw_master;
 struct lw_stats;
 
 struct lw__node_events {
-    void (*up)(void *arg);
-    void (*down)(void *arg, const char *why); /* each failed attempt, too */
-    void (*bound)(void *arg); /* since `up`: now waiters may queue, and messages count */
+    void (*up)(void *arg, struct lw__node *node);
+    void (*down)(void *arg, struct lw__node *node); /* each failed attempt, too */
+    /* Since `up`: now waiters may queue, and messages count. */
+    void (*bound)(void *arg, struct lw__node *node);
     void (*message)(void *arg, const char *text, size_t length);
+    /* Where `clustered`: this command, of which nothing was done, belongs to another
+     * node. It is to be sent there, or failed. */
+    void (*redirected)(void *arg, struct lw__node *node, struct lw__command *command,
+                       struct lw__redirect *redirect);
+    /* The same: CLUSTERDOWN, or what was to be here is not; it is to come again later. */
+    void (*unsettled)(void *arg, struct lw__node *node);
+    /* The same: it does not tell messages of this slot any more, which is elsewhere. */
+    void (*dropped)(void *arg, struct lw__node *node, unsigned slot);
 };
 
 struct lw__node_options {
@@ -35,27 +47,46 @@ struct lw__node_options {
     const char *uuid; /* the client's, of which its channels are made */
     uint32_t max_inflight;
     struct lw_stats *stats;
+    bool clustered;   /* it is one of several, each of which has some of the slots */
+    unsigned slot;    /* one that it has, where `clustered` */
+    unsigned ordinal; /* makes lw__node_connection another one than other nodes' */
 };
 
-/* `options` is copied, what it points at is not. Connecting begins at once. */
+/* `options` is copied, what it points at is not. Nothing is connected yet. 0, LW_ENOMEM.
+ */
 int lw__node_new(const struct lw__node_options *options,
                  const struct lw__node_events *events, void *arg, struct lw__node **ret);
+void lw__node_start(struct lw__node *node);
 /* Silent; commands in flight are forgotten. NULL is fine. */
 void lw__node_free(struct lw__node *node);
-void lw__node_abandon(struct lw__node *node); /* in a forked child, in place of free */
+/* In a forked child, in place of free; the same. */
+void lw__node_abandon(struct lw__node *node);
 
 /* The master that sentinels lead to. LW_EINVAL: there are no sentinels; LW_ECONN: they
  * have led to none so far. */
 int lw__node_master(const struct lw__node *node, struct lw_master *ret);
 
 bool lw__node_is_up(const struct lw__node *node);
+/* It is up, or its fence counter is asked for. */
+bool lw__node_is_connected(const struct lw__node *node);
+/* Why it is not; "" before the first attempt ended. */
+const char *lw__node_why(const struct lw__node *node);
+/* Of one that is never started. */
+void lw__node_say_why(struct lw__node *node, const char *why);
 bool lw__node_is_backing_off(const struct lw__node *node);
-/* Whether messages come from the command link's server (subscription.h). */
-bool lw__node_is_bound(const struct lw__node *node);
+/* Whether messages about names in this slot come from the command link's server
+ * (subscription.h). */
+bool lw__node_is_bound(const struct lw__node *node, unsigned slot);
+/* A slot that it has: its heartbeats are about that, and told if it is elsewhere. */
+void lw__node_has(struct lw__node *node, unsigned slot);
+/* Somebody waits there: in a cluster that is what has it listen. */
+void lw__node_listen(struct lw__node *node, unsigned slot);
+/* Whether that is bound which was not, while `bound` is called. */
+bool lw__node_is_newly_bound(const struct lw__node *node, unsigned slot);
 /* That server's short id, "" where it is not told. */
 const char *lw__node_server(const struct lw__node *node);
-/* How it is to write numbers (format.h). */
-const char *lw__node_numbers(const struct lw__node *node);
+/* What a script about a name in this slot is told, until the next call. */
+struct lw__site lw__node_site(struct lw__node *node, unsigned slot);
 /* Whether it runs in cluster mode, where that is told. */
 bool lw__node_is_clustered(const struct lw__node *node);
 /* Why numbers from the fence counter cannot be trusted, and how that is to be taken. */
@@ -63,12 +94,24 @@ struct lw__unseeded {
     enum lw__error_class class;
     char why[LW__WHY];
 };
-/* NULL: they can, on this connection. Else asking has it tried again. */
+/* NULL: they can, on this connection, or it is a cluster's. Else asking has it tried
+ * again. */
 const struct lw__unseeded *lw__node_unseeded(struct lw__node *node);
+/* Room for the error of a command's first reply until the second is read, which follows
+ * it on the wire. */
+char *lw__node_first_error(struct lw__node *node); /* size LW__WHY */
+/* What draws a number in this slot, behind or as the command; and its reply: 0 where that
+ * cannot be used. false: no server can have answered that. */
+void lw__node_put_number(struct lw__command *command, unsigned slot,
+                         struct lw__buffer *out);
+bool lw__node_number_told(const struct lw__command *command, unsigned slot,
+                          const struct lw__reply *reply, uint64_t *ret);
+/* The slot is elsewhere: when it is back, its counter may be an older one. */
+void lw__node_unseed_slot(struct lw__node *node, unsigned slot);
 /* A script drew this number, 1 or more and below LW__FENCE_MIN: the counter was lost, and
  * the server's clock says no later time. A number of such a clock is not told: a counter
  * that is lost once more could not be known from it. */
-void lw__node_doubt_clock(struct lw__node *node, int64_t number);
+const char *lw__node_doubt_clock(struct lw__node *node, int64_t number); /* why */
 /* How a value is compared and deleted there, as far as is known. */
 enum lw__drop lw__node_drop(const struct lw__node *node);
 /* Its command for that was refused: by script from now on, on this connection. */
@@ -84,11 +127,25 @@ unsigned lw__node_connection(const struct lw__node *node);
  * than max_inflight are and none of an earlier order waits. */
 bool lw__node_send(struct lw__node *node, struct lw__command *command,
                    const struct lw__command_type *type);
-void lw__node_forget(struct lw__node *node, struct lw__command *command);
+/* The same where a node of a cluster is about to come up, too: it waits for that. */
+bool lw__node_send_early(struct lw__node *node, struct lw__command *command,
+                         const struct lw__command_type *type);
+void lw__node_forget(struct lw__command *command);
+/* The one that it was sent to last. */
+struct lw__node *lw__node_of(const struct lw__command *command);
+/* What another node would not do: as lw__node_send, but also before it is up. `asking`:
+ * it does not have the slot yet. */
+void lw__node_take_over(struct lw__node *node, struct lw__command *command, bool asking);
+/* What no node will do. */
+void lw__node_refuse(struct lw__command *command, const char *why);
 /* Whether one sent now would not wait for others; without a link, none has. */
 bool lw__node_has_room(const struct lw__node *node);
+/* Nothing is on its way there. */
+bool lw__node_is_idle(const struct lw__node *node);
 /* It waits for room, and is not written yet. */
 bool lw__node_is_unsent(const struct lw__command *command);
+/* All that wait for room, or for the node to be up. */
+void lw__node_fail_waiting(struct lw__node *node, const char *why);
 /* An error that makes the command link useless (see LW__ERR_LINK). */
 void lw__node_distrust(struct lw__node *node, const char *why);
 #endif

@@ -60,13 +60,14 @@ static bool counted(struct lw__command *command, const struct lw__reply *reply)
     } else if (node->counted_nonce != subscription->nonce) {
         lw__node_count(node); /* it connected anew meanwhile */
     } else if (subscription->bound && !was_bound && node->up) {
-        node->events->bound(node->arg); /* else coming up has everyone ask, and join */
+        node->events->bound(node->arg,
+                            node); /* else coming up has everyone ask, and join */
     }
     return true;
 }
 
 static const struct lw__command_type count_type = {put_count, counted, NULL,
-                                                   LW__ORDER_KEEP};
+                                                   .order = LW__ORDER_KEEP};
 
 void lw__node_count(struct lw__node *node)
 {

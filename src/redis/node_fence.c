@@ -4,24 +4,132 @@
  * command link is ready, so that the first number of a connection is never below one
  * drawn before a failover; the number's answer, and the node is up. Where none can be had
  * (no permission, no memory, a clock that was never set) it is up as well, and
- * lw__node_unseeded says why; whoever asks has it tried again. */
+ * lw__node_unseeded says why; whoever asks has it tried again.
+ *
+ * In a cluster there is a counter for each slot, and a slot may come back to a node, or a
+ * node may be a replica for a while, without a connection that notices. So a number is
+ * drawn by the same script, by the clock, and none is below one that was lost; INCR,
+ * which costs the server a tenth of that, is believed for so long after it as no node can
+ * have lost the counter and be its master again. */
 #include "redis/node_inside.h"
 
 #include "base/log.h"
 #include "base/owner.h"
 #include "base/told.h"
+#include "loop/now.h"
 #include "redis/classify.h"
+#include "redis/cluster_says.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
 #include "redis/reply.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <syslog.h>
 #include <time.h>
 
+#define SEEDED_US (100 * LW__MS)
+
+struct lw__site lw__node_site(struct lw__node *node, unsigned slot)
+{
+    if (!node->options.clustered) {
+        return (struct lw__site){LW__FENCE_KEY, node->numbers};
+    }
+    (void)lw__format_fence(slot, node->fence);
+    return (struct lw__site){node->fence, node->numbers};
+}
+
+/* ---- numbers ---- */
+
+static struct lw__seeded *seeded_of(struct lw__node *node, unsigned slot)
+{
+    return &node->seeded[slot % LW__SEEDED_SLOTS];
+}
+
+/* One draws by the clock half-way, and all others count on until that is answered. */
+static bool is_seeded(struct lw__node *node, unsigned slot)
+{
+    struct lw__seeded *seeded = seeded_of(node, slot);
+    int64_t left_us = seeded->until_us - lw__now_us();
+
+    if (seeded->slot != slot || left_us <= 0) {
+        return false;
+    }
+    if (left_us > SEEDED_US / 2 || seeded->again) {
+        return true;
+    }
+    seeded->again = true;
+    return false;
+}
+
+size_t lw__node_seeded_size(const struct lw__node_options *options)
+{
+    return options->clustered ? LW__SEEDED_SLOTS * sizeof(struct lw__seeded) : 0;
+}
+
+void lw__node_unseed(struct lw__node *node)
+{
+    memset(node->seeded, 0, lw__node_seeded_size(&node->options));
+    node->seed_known = false;
+}
+
+void lw__node_unseed_slot(struct lw__node *node, unsigned slot)
+{
+    if (node->options.clustered && seeded_of(node, slot)->slot == slot) {
+        seeded_of(node, slot)->until_us = 0;
+    }
+}
+
+void lw__node_put_number(struct lw__command *command, unsigned slot,
+                         struct lw__buffer *out)
+{
+    struct lw__node *node = lw__node_of(command);
+    const char *fence = lw__node_site(node, slot).fence;
+
+    command->request.seeds = node->options.clustered && !is_seeded(node, slot);
+    if (command->request.seeds) {
+        lw__encode_fence_seed(out, !node->seed_known, fence);
+    } else {
+        lw__encode_fence_next(out, fence);
+    }
+}
+
+/* (NOSCRIPT is no number either: then by its text.) */
+static void note_seeded(struct lw__node *node, unsigned slot, bool counted,
+                        int64_t sent_us)
+{
+    node->seed_known = counted;
+    if (counted) {
+        *seeded_of(node, slot) =
+            (struct lw__seeded){sent_us + SEEDED_US, (uint16_t)slot, false};
+    }
+}
+
+bool lw__node_number_told(const struct lw__command *command, unsigned slot,
+                          const struct lw__reply *reply, uint64_t *ret)
+{
+    enum lw__reply_type type = lw__reply_type(reply);
+    int64_t number = lw__reply_integer(reply);
+    bool counted = type == LW__REPLY_INTEGER && number >= LW__FENCE_MIN &&
+                   number < LW__FENCE_END;
+
+    *ret = counted ? (uint64_t)number : 0;
+    if (command->request.seeds) {
+        note_seeded(lw__node_of(command), slot, counted, command->request.sent_us);
+    } else if (!counted) {
+        lw__node_unseed_slot(lw__node_of(command), slot);
+    }
+    return type == LW__REPLY_INTEGER || type == LW__REPLY_ERROR;
+}
+
+/* ---- the first one ---- */
+
 static void put_seed(struct lw__command *command, struct lw__buffer *out)
 {
-    lw__encode_fence_seed(out, lw__command_evals(command));
+    struct lw__node *node = LW__OWNER(struct lw__node, seed, command);
+
+    lw__encode_fence_seed(out, lw__command_evals(command),
+                          lw__node_site(node, node->options.slot).fence);
 }
 
 static void came_up(struct lw__node *node)
@@ -30,7 +138,8 @@ static void came_up(struct lw__node *node)
         return;
     }
     node->up = true;
-    node->events->up(node->arg);
+    node->why[0] = '\0';
+    node->events->up(node->arg, node);
 }
 
 static void unseed(struct lw__node *node, int level, enum lw__error_class class,
@@ -44,7 +153,7 @@ static void unseed(struct lw__node *node, int level, enum lw__error_class class,
     lw__told(why, node->unseeded.why, sizeof(node->unseeded.why));
 }
 
-void lw__node_doubt_clock(struct lw__node *node, int64_t number)
+const char *lw__node_doubt_clock(struct lw__node *node, int64_t number)
 {
     time_t seconds = (time_t)(number / 1000000);
     struct tm date = {0};
@@ -59,6 +168,19 @@ void lw__node_doubt_clock(struct lw__node *node, int64_t number)
         "only locks without one are granted until it is right",
         day);
     unseed(node, LOG_ERR, LW__ERR_TRANSIENT, why);
+    return node->unseeded.why;
+}
+
+/* Where the slot is elsewhere by now that is nobody's fault. */
+static void seed_refused(struct lw__node *node, const char *why)
+{
+    enum lw__error_class class = lw__classify(why);
+    struct lw__redirect elsewhere;
+
+    if (!node->options.clustered ||
+        !lw__cluster_says_redirect(why, strlen(why), &elsewhere)) {
+        unseed(node, LOG_WARNING, class, why);
+    }
 }
 
 /* Locks work without numbers (no memory for the counter, no permission, a clock that was
@@ -71,24 +193,24 @@ static bool seeded(struct lw__command *command, const struct lw__reply *reply)
     int64_t number = lw__reply_integer(reply);
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        enum lw__error_class class = lw__classify(text);
-
-        if (class == LW__ERR_LINK) {
+        if (lw__classify(text) == LW__ERR_LINK) {
             return true;
         }
-        unseed(node, LOG_WARNING, class, text);
+        seed_refused(node, text);
     } else if (number < 1) {
         return false;
     } else if (number < LW__FENCE_MIN) {
-        lw__node_doubt_clock(node, number);
+        (void)lw__node_doubt_clock(node, number);
     } else {
         node->unseeded.why[0] = '\0';
+        node->seed_known = true;
     }
     came_up(node);
     return true;
 }
 
-static const struct lw__command_type seed_type = {put_seed, seeded, NULL, LW__ORDER_KEEP};
+static const struct lw__command_type seed_type = {put_seed, seeded, NULL, LW__ORDER_KEEP,
+                                                  .stays = true};
 
 void lw__node_seed(struct lw__node *node)
 {
@@ -103,11 +225,13 @@ void lw__node_seed(struct lw__node *node)
  * gives a TTL to one that has none: a plain try's INCR makes it so where the counter was
  * lost, and its client may die before it asks by the script that would set it. That key
  * stands for at most request_timeout_ms while any client is connected; the next one to
- * connect replaces it. */
+ * connect replaces it. (In a cluster this is about one of the node's slots; who draws in
+ * another one next sees to that, at the latest.) */
 static void put_keep(struct lw__command *command, struct lw__buffer *out)
 {
-    (void)command;
-    lw__encode_fence_keep(out);
+    struct lw__node *node = LW__OWNER(struct lw__node, keep, command);
+
+    lw__encode_fence_keep(out, lw__node_site(node, node->options.slot).fence);
 }
 
 static bool kept(struct lw__command *command, const struct lw__reply *reply)
@@ -118,7 +242,8 @@ static bool kept(struct lw__command *command, const struct lw__reply *reply)
     return true;
 }
 
-static const struct lw__command_type keep_type = {put_keep, kept, NULL, LW__ORDER_KEEP};
+static const struct lw__command_type keep_type = {put_keep, kept, NULL, LW__ORDER_KEEP,
+                                                  .stays = true};
 
 void lw__node_keep_fence(struct lw__node *node)
 {
@@ -129,8 +254,8 @@ void lw__node_keep_fence(struct lw__node *node)
 
 const struct lw__unseeded *lw__node_unseeded(struct lw__node *node)
 {
-    if (node->unseeded.why[0] == '\0') {
-        return NULL;
+    if (node->unseeded.why[0] == '\0' || node->options.clustered) {
+        return NULL; /* in a cluster each slot's counter says so by itself */
     }
     lw__node_seed(node);
     return &node->unseeded;

@@ -4,9 +4,11 @@
 #ifndef LW_NODE_INSIDE_H
 #define LW_NODE_INSIDE_H
 #include "base/buffer.h"
+#include "redis/cluster_says.h"
 #include "redis/command.h"
 #include "redis/format.h"
 #include "redis/node.h"
+#include "redis/shards.h"
 #include "redis/subscription.h"
 
 #include <stdbool.h>
@@ -21,12 +23,21 @@ struct lw__backlog {
     size_t count; /* in all ranks: mostly 0, and asked for at each command and reply */
 };
 
+/* Of a cluster's node, by the slot's last bits: two in one place drive each other out. */
+struct lw__seeded {
+    int64_t until_us; /* 0: it is not */
+    uint16_t slot;
+    bool again; /* somebody seeds it anew, before it has to be */
+};
+#define LW__SEEDED_SLOTS 1024
+
 struct lw__node {
     struct lw__node_options options;
     const struct lw__node_events *events;
     void *arg;
     struct lw__session commands;
-    struct lw__subscription subscription;
+    struct lw__subscription subscription; /* of one server */
+    struct lw__shards shards;             /* of a cluster's node */
     struct lw__timer heartbeat;
     struct lw__sentinels *sentinels; /* NULL: none */
     /* sent once a connection, answers informative */
@@ -36,15 +47,20 @@ struct lw__node {
     char server[LW__SERVER_SIZE], numbers[LW__NUMBERS_SIZE]; /* the command link's */
     unsigned connection;
     bool up;
+    char why[LW__WHY]; /* it is not */
+    char first_error[LW__WHY];
 
     /* node_send.c's */
     struct lw__request_type request_type; /* of commands: tells them whose they are */
     struct lw__backlog backlog;
     struct lw__deferred pump_call;
-    struct lw__buffer buffer; /* for encoding, kept */
+    struct lw__buffer buffer;     /* for encoding, kept */
+    struct lw__redirect redirect; /* a command's, until all of its replies are in */
 
     /* node_fence.c's */
     struct lw__command seed, keep;
+    bool seed_known; /* to the server, that script */
+    char fence[LW__FENCE_SIZE];
     struct lw__unseeded unseeded; /* `why` is "" while the fence counter can be trusted */
 
     /* node_settings.c's */
@@ -55,6 +71,9 @@ struct lw__node {
     struct lw__command count;
     unsigned counted_nonce; /* whom the count is about */
     bool count_forbidden, count_forbidden_told;
+    bool nameless_told; /* that nobody can say whether both links are at one server */
+
+    struct lw__seeded seeded[]; /* node_fence.c's: LW__SEEDED_SLOTS, or none */
 };
 
 /* node_send.c */
@@ -63,15 +82,22 @@ void lw__node_send_init(struct lw__node *node);
 void lw__node_submit(struct lw__node *node, struct lw__command *command,
                      const struct lw__command_type *type);
 void lw__node_make_room(void *arg); /* an answer has come, or none is awaited any more */
-void lw__node_fail_waiting(struct lw__node *node, const char *why);
 
 /* node_fence.c: seeds the counter, upon which the node is up; has it live on. */
 void lw__node_seed(struct lw__node *node);
 void lw__node_keep_fence(struct lw__node *node);
+/* Nothing is known of its counters any more. */
+void lw__node_unseed(struct lw__node *node);
+size_t lw__node_seeded_size(const struct lw__node_options *options);
 
 /* node_settings.c: how the server is set up, where that endangers locks. */
 void lw__node_settings_ask(struct lw__node *node);
 
 /* node_count.c: does the server of the command link have the connection that listens? */
 void lw__node_count(struct lw__node *node);
+
+/* node_redirect.c: whether a reply is of no meaning to its command, which another node is
+ * to be sent: `redirected` follows. Of a cluster's nodes alone. */
+bool lw__node_is_redirected(struct lw__node *node, struct lw__command *command,
+                            const struct lw__reply *reply);
 #endif

@@ -15,6 +15,8 @@
 #include "redis/reply.h"
 #include "redis/session.h"
 
+#include <string.h>
+
 /* ---- those that wait for room ---- */
 
 static struct lw__rank *rank_of(struct lw__backlog *backlog,
@@ -79,12 +81,19 @@ static struct lw__command *next_of(const struct lw__backlog *backlog, enum lw__o
     return NULL;
 }
 
-static struct lw__node *node_of(const struct lw__command *command)
+struct lw__node *lw__node_of(const struct lw__command *command)
 {
     return LW__OWNER(struct lw__node, request_type, command->request.type);
 }
 
 /* ---- sending ---- */
+
+static void put_asking(struct lw__command *command, struct lw__buffer *out)
+{
+    lw__buffer_put(out, "*1\r\n$6\r\nASKING\r\n", 16);
+    command->request.second = (uint32_t)out->length;
+    command->request.expected = 2;
+}
 
 /* On failure the link is going down: the command joins the backlog and fails with it. */
 static void send_now(struct lw__node *node, struct lw__command *command)
@@ -93,6 +102,9 @@ static void send_now(struct lw__node *node, struct lw__command *command)
 
     lw__buffer_reset(out);
     command->request.expected = 1;
+    if (command->request.asking) {
+        put_asking(command, out);
+    }
     command->type->put(command, out);
     if (out->failed) {
         lw__session_fail(&node->commands, lw_strerror(LW_ENOMEM));
@@ -131,7 +143,9 @@ void lw__node_submit(struct lw__node *node, struct lw__command *command,
     command->request.type = &node->request_type;
     command->request.sent_us = 0;
     command->type = type;
-    command->request.note = false;
+    command->request.note = command->request.heard = false;
+    command->request.redirected = command->request.asking = false;
+    command->request.hops = 0;
     if (!has_room(node) ||
         (node->backlog.count > 0 && next_of(&node->backlog, type->order) != NULL)) {
         push(&node->backlog, command, false);
@@ -140,19 +154,32 @@ void lw__node_submit(struct lw__node *node, struct lw__command *command,
     }
 }
 
+void lw__node_take_over(struct lw__node *node, struct lw__command *command, bool asking)
+{
+    command->request.type = &node->request_type;
+    command->request.sent_us = 0;
+    command->request.note = command->request.heard = false;
+    command->request.redirected = false;
+    command->request.asking = asking;
+    command->request.hops++;
+    push(&node->backlog, command, false); /* we may be within a reply */
+    lw__node_make_room(node);
+}
+
 /* NOSCRIPT is answered with the script's text, once, and never from within the reply.
  * Said of the first of several replies it means no script: the command is not answered
  * yet. */
 static bool send_text_instead(struct lw__node *node, struct lw__command *command,
-                              const struct lw__reply *reply)
+                              const char *error)
 {
-    if (lw__reply_type(reply) != LW__REPLY_ERROR || lw__command_evals(command) ||
-        command->request.expected > 0 ||
-        lw__classify(lw__reply_text(reply, NULL)) != LW__ERR_NOSCRIPT) {
+    if (lw__command_evals(command) || command->request.expected > 0 ||
+        command->type->once || lw__classify(error) != LW__ERR_NOSCRIPT) {
         return false;
     }
     command->request.note = true;
+    command->request.heard = false;
     command->request.sent_us = 0;
+    node->seed_known = false; /* it may have forgotten all of them */
     push(&node->backlog, command, true);
     lw__defer(node->options.access.loop, &node->pump_call, false);
     return true;
@@ -174,18 +201,33 @@ static void fail(struct lw__command *command, const char *why, bool sent)
     }
 }
 
+/* The connection is of no use, or the map: nobody asks for an answer to tell so. */
+static void note_error(struct lw__node *node, const char *error)
+{
+    if (lw__classify(error) == LW__ERR_LINK) {
+        lw__node_distrust(node, error);
+    }
+    if (node->options.clustered && lw__classify_down(error)) {
+        node->events->unsettled(node->arg, node);
+    }
+}
+
 static void replied(struct lw__request *request, const struct lw__reply *reply)
 {
     struct lw__command *command = LW__OWNER(struct lw__command, request, request);
-    struct lw__node *node = node_of(command);
+    struct lw__node *node = lw__node_of(command);
 
     lw__node_make_room(node);
-    if (send_text_instead(node, command, reply)) {
+    if (node->options.clustered && lw__node_is_redirected(node, command, reply)) {
         return;
     }
-    if (lw__reply_type(reply) == LW__REPLY_ERROR &&
-        lw__classify(lw__reply_text(reply, NULL)) == LW__ERR_LINK) {
-        lw__node_distrust(node, lw__reply_text(reply, NULL));
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        const char *error = lw__reply_text(reply, NULL);
+
+        if (send_text_instead(node, command, error)) {
+            return;
+        }
+        note_error(node, error);
     }
     if (!command->type->answer(command, reply)) {
         const char *why = "the server answered what no server can answer";
@@ -201,7 +243,7 @@ static void failed(struct lw__request *request, const char *why)
 {
     struct lw__command *command = LW__OWNER(struct lw__command, request, request);
 
-    node_of(command)->up = false; /* `down` follows; nobody shall send meanwhile */
+    lw__node_of(command)->up = false; /* `down` follows; nobody shall send meanwhile */
     fail(command, why, true);
 }
 
@@ -215,11 +257,29 @@ bool lw__node_send(struct lw__node *node, struct lw__command *command,
     return true;
 }
 
-void lw__node_forget(struct lw__node *node, struct lw__command *command)
+bool lw__node_send_early(struct lw__node *node, struct lw__command *command,
+                         const struct lw__command_type *type)
 {
+    bool comes =
+        node->options.clustered &&
+        (node->commands.state == LW__SESSION_CONNECTING ||
+         (node->commands.state == LW__SESSION_BACKOFF && node->commands.backoff_ms == 0));
+
+    if (!node->up && !comes) {
+        return false;
+    }
+    lw__node_submit(node, command, type);
+    return true;
+}
+
+void lw__node_forget(struct lw__command *command)
+{
+    struct lw__node *node;
+
     if (command->request.prev == NULL) {
         return;
     }
+    node = lw__node_of(command);
     if (lw__node_is_unsent(command)) {
         pull(&node->backlog, command);
     } else if (node->commands.link != NULL) {
@@ -230,6 +290,12 @@ void lw__node_forget(struct lw__node *node, struct lw__command *command)
 bool lw__node_has_room(const struct lw__node *node)
 {
     return !node->up || (node->backlog.count == 0 && has_room(node));
+}
+
+bool lw__node_is_idle(const struct lw__node *node)
+{
+    return node->backlog.count == 0 &&
+           (node->commands.link == NULL || lw__link_inflight(node->commands.link) == 0);
 }
 
 bool lw__node_is_unsent(const struct lw__command *command)

@@ -118,7 +118,7 @@ bool lw__sentinel_ask_is_at(const struct lw__sentinel *sentinel,
 {
     const struct lw__session *session = &sentinel->session;
 
-    return lw__sentinel_same_place(&sentinel->place, place) ||
+    return lw__place_same(&sentinel->place, place) ||
            (session->address < session->addresses.count &&
             sentinel->place.port == place->port &&
             strcasecmp(session->addresses.list[session->address].text, place->host) == 0);
@@ -130,7 +130,8 @@ struct lw__sentinel *lw__sentinel_ask_new(const struct lw__access *access,
                                           const struct lw__sentinel_events *events,
                                           void *arg)
 {
-    static const struct lw__session_events session_events = {ready, lost, NULL, NULL};
+    static const struct lw__session_events session_events = {ready, lost, NULL, NULL,
+                                                             NULL};
     struct lw__sentinel *sentinel = calloc(1, sizeof(*sentinel));
 
     if (sentinel == NULL) {

@@ -28,8 +28,8 @@ static bool is_better(const struct lw__master *a, const struct lw__master *b,
         return b->down;
     }
     /* a name and an address of one server must not take turns */
-    return lw__sentinel_same_place(&a->place, &followed->place) &&
-           !lw__sentinel_same_place(&b->place, &followed->place);
+    return lw__place_same(&a->place, &followed->place) &&
+           !lw__place_same(&b->place, &followed->place);
 }
 
 struct lw__sentinel *lw__sentinel_believe(struct lw__sentinel *all,

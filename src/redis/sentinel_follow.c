@@ -72,7 +72,8 @@ int lw__sentinel_follow_open(struct lw__follow *follow, const struct lw__access 
                              const char *service, const struct lw__follow_events *events,
                              void *arg)
 {
-    static const struct lw__session_events session_events = {ready, lost, push, NULL};
+    static const struct lw__session_events session_events = {ready, lost, push, NULL,
+                                                             NULL};
 
     if (lw__timer_reserve(access->loop, 1) != 0) {
         return LW_ENOMEM;

@@ -25,7 +25,7 @@ bool lw__sentinel_master_known(const struct lw__followed *followed)
 bool lw__sentinel_master_is(const struct lw__followed *followed,
                             const struct lw__place *place)
 {
-    return lw__sentinel_same_place(&followed->master.place, place);
+    return lw__place_same(&followed->master.place, place);
 }
 
 bool lw__sentinel_master_convinces(struct lw__followed *followed,

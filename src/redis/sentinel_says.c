@@ -4,21 +4,14 @@
  * others are skipped. */
 #include "redis/sentinel_says.h"
 
-#include "base/address.h"
 #include "base/told.h"
 #include "redis/reply.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #define EPOCH_MAX ((int64_t)1 << 62)  /* so that one more can be counted */
 #define FOR_MS_MAX ((int64_t)1 << 53) /* so that what passes can be added */
-
-bool lw__sentinel_same_place(const struct lw__place *a, const struct lw__place *b)
-{
-    return a->port == b->port && strcasecmp(a->host, b->host) == 0;
-}
 
 /* Decimal digits alone; -1: not a number from `low` to `high`. */
 static int64_t number(const char *text, size_t length, int64_t low, int64_t high)
@@ -39,21 +32,9 @@ static int64_t number(const char *text, size_t length, int64_t low, int64_t high
     return value >= low && value <= high ? value : -1;
 }
 
-/* An address, or what a name may consist of. Over TLS one that begins with a dot would
- * stand for any name below it. */
 static bool take_host(const char *text, size_t length, char ret[LW__HOST_SIZE])
 {
-    static const char legal[] = "%:abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                "0123456789-._";
-    struct lw__address address;
-
-    if (length == 0 || length >= LW__HOST_SIZE || *text == '.') {
-        return false;
-    }
-    memcpy(ret, text, length);
-    ret[length] = '\0';
-    return strspn(ret, legal) == length &&
-           (strpbrk(ret, "%:") == NULL || lw__address_parse(ret, &address));
+    return length > 0 && lw__place_take_host(text, length, ret);
 }
 
 static bool take_port(const char *text, size_t length, uint16_t *ret)

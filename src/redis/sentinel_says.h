@@ -4,18 +4,9 @@
  * bytes have their limits here. */
 #ifndef LW_SENTINEL_SAYS_H
 #define LW_SENTINEL_SAYS_H
-#include "base/url.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "redis/place.h"
 
 struct lw__reply;
-
-struct lw__place {
-    char host[LW__HOST_SIZE]; /* a name or an address */
-    uint16_t port;
-};
 
 struct lw__master {
     struct lw__place place;
@@ -25,7 +16,6 @@ struct lw__master {
     bool moving;    /* a failover is under way: that epoch may be the new place's */
 };
 
-bool lw__sentinel_same_place(const struct lw__place *a, const struct lw__place *b);
 /* The answer to SENTINEL MASTER. false: it is of no use, `why` (size LW__WHY) tells. */
 bool lw__sentinel_says_master(const struct lw__reply *reply, struct lw__master *ret,
                               char *why);

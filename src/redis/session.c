@@ -286,11 +286,11 @@ static void link_push(void *arg, const struct lw__reply *reply)
     struct lw__session *s = arg;
     const char *text = lw__reply_text(reply, NULL);
 
-    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        s->denied = lw__classify_denied(text);
-        lw__session_fail(s, text);
-    } else {
+    if (lw__reply_type(reply) != LW__REPLY_ERROR) {
         s->events->push(s->arg, reply);
+    } else if (s->events->refused == NULL || !s->events->refused(s->arg, text)) {
+        s->denied = lw__classify_denied(text) || lw__classify_unknown(text);
+        lw__session_fail(s, text);
     }
 }
 
@@ -320,7 +320,8 @@ static void connect_next(struct lw__session *s)
         .path = a->path,
         .connect_timeout_ms = share > LW__MS ? (uint32_t)(share / LW__MS) : 1,
         .request_timeout_ms = a->request_timeout_ms,
-        .reply_max = REPLY_MAX,
+        .reply_max = a->reply_max != 0 ? a->reply_max : REPLY_MAX,
+        .reply_elements = a->reply_elements,
         .tls = a->secure ? &tls : NULL,
     };
     char why[LW__WHY] = "out of memory";

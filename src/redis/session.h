@@ -69,19 +69,24 @@ struct lw__access {
     bool secure;                /* by TLS */
     struct lw__tls_options tls; /* without a name: the host's */
     int db;
-    uint32_t connect_timeout_ms; /* for name, connection and greeting together */
+    size_t reply_max, reply_elements; /* 0: what all but a large map has room in */
+    uint32_t connect_timeout_ms;      /* for name, connection and greeting together */
     uint32_t request_timeout_ms, backoff_min_ms, backoff_max_ms;
 };
 
 struct lw__session_events {
     void (*ready)(void *arg);
     /* A connection that was ready, or an attempt to make one, ended. The session has
-     * stopped where we may not subscribe (NOPERM), else it tries again. */
+     * stopped where we cannot subscribe (NOPERM, no such command), else it tries again.
+     */
     void (*lost)(void *arg, const char *why);
     /* As the link's, without errors, which end the connection; NULL where nothing is
      * subscribed, and where nothing is forgotten. */
     void (*push)(void *arg, const struct lw__reply *reply);
     void (*unclaimed)(void *arg);
+    /* An error of the subscription: whether it is dealt with, and is not to end the
+     * connection. NULL: none is. */
+    bool (*refused)(void *arg, const char *error);
 };
 
 enum lw__greeting {

@@ -102,7 +102,8 @@ void lw__subscription_init(struct lw__subscription *subscription,
                            const struct lw__access *access, const char *uuid,
                            const struct lw__subscription_events *events, void *arg)
 {
-    static const struct lw__session_events session_events = {ready, lost, push, NULL};
+    static const struct lw__session_events session_events = {ready, lost, push, NULL,
+                                                             NULL};
 
     *subscription = (struct lw__subscription){
         .events = events, .arg = arg, .uuid = uuid, .commands_too = COMMANDS_TOO};

@@ -215,45 +215,40 @@ static bool begins(const char *url, const char *scheme)
     return strncasecmp(url, scheme, strlen(scheme)) == 0;
 }
 
-/* For an option that was given, or NULL. */
-static int check_scheme(const struct options *options, const char *option,
-                        const char *scheme, const char *other)
-{
-    if (option == NULL || begins(options->url, scheme) || begins(options->url, other)) {
-        return GO_ON;
-    }
-    return refuse(options->subcommand, "%s needs a URL that begins with %s or %s", option,
-                  scheme, other);
-}
-
 static int check_sentinel(const struct options *options)
 {
     const char *user = options->sentinel_user, *file = options->sentinel_password_file;
     const char *option = user != NULL   ? "--sentinel-user"
                          : file != NULL ? "--sentinel-password-file"
                                         : NULL;
-    int result = check_scheme(options, option, "redis-sentinel://", "rediss-sentinel://");
 
-    if (result == GO_ON && user != NULL && file == NULL) {
+    if (option != NULL && !begins(options->url, "redis-sentinel://") &&
+        !begins(options->url, "rediss-sentinel://")) {
+        return refuse(options->subcommand,
+                      "%s needs a URL that begins with redis-sentinel:// or "
+                      "rediss-sentinel://",
+                      option);
+    }
+    if (user != NULL && file == NULL) {
         return refuse(options->subcommand,
                       "--sentinel-user needs --sentinel-password-file");
     }
-    if (result == GO_ON && file != NULL && strcmp(file, "-") == 0 &&
-        options->password_file != NULL && strcmp(options->password_file, "-") == 0) {
+    if (file != NULL && strcmp(file, "-") == 0 && options->password_file != NULL &&
+        strcmp(options->password_file, "-") == 0) {
         return refuse(options->subcommand,
                       "--password-file and --sentinel-password-file: only one of them "
                       "can be the standard input (-)");
     }
-    return result;
+    return GO_ON;
 }
 
 static int check_tls(const struct options *options)
 {
-    int result =
-        check_scheme(options, tls_option(options), "rediss://", "rediss-sentinel://");
-
-    if (result != GO_ON) {
-        return result;
+    if (tls_option(options) != NULL && !begins(options->url, "rediss")) {
+        return refuse(options->subcommand,
+                      "%s needs a URL that begins with rediss://, rediss-sentinel:// or "
+                      "rediss-cluster://",
+                      tls_option(options));
     }
     if ((options->tls_cert != NULL) != (options->tls_key != NULL)) {
         return refuse(options->subcommand, "--cert and --key need each other");

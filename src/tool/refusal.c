@@ -56,21 +56,28 @@ static bool is_server_s(const char *said)
     return false;
 }
 
-/* What a sentinel says when it is asked for the master. */
-static bool is_sentinel_s(const char *said)
+/* What a sentinel says when it is asked for the master, or a node for the slots. */
+static bool is_guide_s(const char *said)
 {
     return is_server_s(said) || behind(said, "NOAUTH ") != NULL ||
            behind(said, "NOPERM ") != NULL ||
            behind(said, "ERR No such master") != NULL ||
+           behind(said, "ERR This instance has cluster support disabled") != NULL ||
            behind(said, "ERR unknown command") != NULL; /* a plain server's */
 }
 
 /* The same of a text that is cut: as far as can be seen. */
 static bool may_be_sentinel_s(const char *said)
 {
-    static const char *const begins[] = {
-        "AUTH: ",  "CLIENT SETNAME: ", "CLIENT ID: ", "INFO: ",
-        "NOAUTH ", "NOPERM ",          "ERR No ",     "ERR unknown command"};
+    static const char *const begins[] = {"AUTH: ",
+                                         "CLIENT SETNAME: ",
+                                         "CLIENT ID: ",
+                                         "INFO: ",
+                                         "NOAUTH ",
+                                         "NOPERM ",
+                                         "ERR No ",
+                                         "ERR This instance has cluster",
+                                         "ERR unknown command"};
 
     for (size_t i = 0; i < sizeof(begins) / sizeof(*begins); i++) {
         size_t seen = strlen(said), length = strlen(begins[i]);
@@ -95,7 +102,7 @@ static bool all_refuse(const char *list, bool cut)
         } else if (cut) {
             return said == NULL || may_be_sentinel_s(said + 2);
         }
-        if (said == NULL || !is_sentinel_s(said + 2)) {
+        if (said == NULL || !is_guide_s(said + 2)) {
             return false;
         }
     }
@@ -106,10 +113,13 @@ bool is_refusal(const char *why)
 {
     const char *logged = behind(why, "no connection: ");
     const char *said = logged != NULL ? logged : why;
-    const char *sentinels = behind(said, "no sentinel leads to the master; ");
+    const char *guides = behind(said, "no sentinel leads to the master; ");
 
-    if (sentinels != NULL) { /* what is cut is cut between characters */
-        return all_refuse(sentinels, strlen(said) >= LW__WHY - 4);
+    if (guides == NULL) {
+        guides = behind(said, "no node tells which slots the nodes have; ");
+    }
+    if (guides != NULL) { /* what is cut is cut between characters */
+        return all_refuse(guides, strlen(said) >= LW__WHY - 4);
     }
     return is_server_s(said);
 }

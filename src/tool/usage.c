@@ -29,6 +29,8 @@ static const char about[] =
     "                 redis-sentinel://[...@]host[:port][,host[:port]...]/service[/db] " \
     "(its\n"                                                                             \
     "                 master, by the sentinels at these hosts), rediss-sentinel://,\n"   \
+    "                 redis-cluster://[...@]host[:port][,host[:port]...], "              \
+    "rediss-cluster://,\n"                                                               \
     "                 unix:///path[?db=N],\n"
 #define PASSWORD_OPTION                                                                  \
     "  --password-file FILE\n"                                                           \

@@ -2,6 +2,8 @@
 /* cells.h's scenes and judgements. */
 #include "cells.h"
 
+#include "cluster.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -152,8 +154,12 @@ void wait_in_line(long long members)
 
 struct hold *stand_behind(struct peer *waiter, struct hold *holder, int64_t wait_ms)
 {
-    struct hold *first = ask_to_wait(waiter, "B", wait_ms, holder != NULL ? LONG_MS : 0);
+    struct hold *first;
 
+    if (cluster_count() > 0) {
+        cluster_need_places();
+    }
+    first = ask_to_wait(waiter, "B", wait_ms, holder != NULL ? LONG_MS : 0);
     if (way->sibling) {
         first->aim = ask_to_wait(waiter, "C", wait_ms, 0);
     }

@@ -26,12 +26,15 @@ static void wait_hold_and_lose(void)
     step_await_result(first);
     second = step_ask(1, "m", MUTEX(step_wait_ms));
     step_await_queued(second, "lockwire:2:queue:{m}");
+    step_meanwhile("m", LIFE_WANTED);
     step_renew(first);
     if (first->lock != NULL && strlen(lw_lock_owner(first->lock)) == 1) {
         stage_fail("an owner's text that is none");
     }
     step_release(first);
-    step_await_result(second);
+    step_await_result(second); /* of a mutex on its way, too */
+    step_meanwhile("m", LIFE_LEFT);
+    step_meanwhile("m", LIFE_PASSED);
     step_lose(second, "m");
     step_release(second);
     step_drop(first);
@@ -84,10 +87,13 @@ static void share(void)
     step_await_result(again);
     writer = step_ask(1, "rw", OWNED(LW_EXCLUSIVE, "two"));
     step_await_queued(writer, "lockwire:2:rwqueue:{rw}");
+    step_meanwhile("rw", LIFE_WANTED);
     step_renew(reader);
     step_release(again);
     step_release(reader);
+    step_meanwhile("rw", LIFE_LEFT);
     step_await_result(writer);
+    step_meanwhile("rw", LIFE_PASSED);
     step_lose(writer, "rw");
     step_release(writer);
     step_drop(reader);
@@ -121,9 +127,12 @@ static void use_permits(void)
     step_await_result(first);
     second = step_ask(1, "s", SEMAPHORE);
     step_await_queued(second, "lockwire:2:rwqueue:{s}");
+    step_meanwhile("s", LIFE_WANTED);
     step_renew(first);
     step_release(first);
+    step_meanwhile("s", LIFE_LEFT);
     step_await_result(second);
+    step_meanwhile("s", LIFE_PASSED);
     step_lose(second, "s");
     step_release(second);
     step_drop(first);
@@ -155,8 +164,11 @@ static void inquire(void)
     struct player *held = step_ask(0, "i", MUTEX(step_wait_ms));
 
     step_await_result(held);
+    step_meanwhile("i", LIFE_WANTED);
     step_inspect_and_break(1, "i");
+    step_meanwhile("i", LIFE_LEFT);
     step_await_loss(held, "i");
+    step_meanwhile("i", LIFE_PASSED);
     step_drop(held);
 }
 
@@ -212,6 +224,23 @@ int life_small(const char *url, int64_t wait_ms)
     step_connect_client(1, url);
     player = step_ask(1, "m", MUTEX(step_wait_ms));
     step_await_result(player);
+    step_release(player);
+    step_drop(player);
+    step_close();
+    return step_end();
+}
+
+int life_moved(const char *url, int64_t wait_ms)
+{
+    struct player *player;
+
+    step_begin(wait_ms);
+    step_connect_client(0, url);
+    player = step_ask(0, "m", MUTEX(step_wait_ms));
+    step_await_result(player);
+    step_meanwhile("m", LIFE_PASSED);
+    step_renew(player);
+    step_await_settled(player);
     step_release(player);
     step_drop(player);
     step_close();

@@ -11,6 +11,7 @@
  */
 #ifndef TEST_LIFE_H
 #define TEST_LIFE_H
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Returns how many calls were answered with success; every one in an undisturbed life.
@@ -22,6 +23,18 @@ life_function life_mutex, life_turns, life_readwrite, life_upgrade, life_semapho
 life_function life_in_vain;
 /* One client that takes one lock, and nothing else. */
 life_function life_small;
+/* One that holds while its name goes elsewhere, until that is all it knows of. */
+life_function life_moved;
+/* In a cluster, where a name's slot may move: called, if not NULL, in the midst of a
+ * life, in which nothing of it fails. */
+enum life_moment {
+    LIFE_WANTED, /* it is held, and perhaps waited for */
+    LIFE_LEFT,   /* it was released, or broken */
+    LIFE_PASSED  /* to who waited, if somebody did */
+};
+extern void (*life_meanwhile)(const char *name, enum life_moment moment);
+extern bool life_polls;               /* who waits there has no place in a queue */
+extern bool (*life_is_settled)(void); /* what life_moved waits for, but not for long */
 /* Of clients at rediss://. */
 extern struct life_tls {
     const char *ca, *cert, *key;

@@ -9,6 +9,8 @@
 
 #define PLAYERS 12
 #define LEASE_MS 400
+#define LONG_LEASE_MS 10000 /* where all must go well, on a slow machine as well */
+#define SETTLED_MS 3000     /* at the latest, if at all */
 
 static struct {
     struct event_base *base;
@@ -20,6 +22,9 @@ static struct {
     int good;
 } life;
 int life_calls;
+void (*life_meanwhile)(const char *name, enum life_moment moment);
+bool (*life_is_settled)(void);
+bool life_polls;
 struct life_tls life_tls;
 int64_t step_wait_ms;
 
@@ -210,7 +215,7 @@ struct player *step_ask(int client, const char *name, struct lw_acquire_options 
                               .lost = PENDING,
                               .released = PENDING};
     options.lost = on_lost;
-    options.lease_ms = LEASE_MS;
+    options.lease_ms = step_wait_ms > LEASE_MS ? LONG_LEASE_MS : LEASE_MS;
     if (life.clients[client] == NULL) {
         return player;
     }
@@ -226,7 +231,8 @@ void step_await_result(const struct player *player)
 
 void step_await_queued(const struct player *player, const char *queue)
 {
-    AWAIT(player->lock == NULL || player->result != PENDING || redis_has("ZCARD", queue));
+    AWAIT(player->lock == NULL || player->result != PENDING || life_polls ||
+          redis_has("ZCARD", queue));
 }
 
 void step_await_listener(const struct player *player, const char *channel)
@@ -274,6 +280,35 @@ void step_drop(struct player *player)
 
     player->lock = NULL;
     lw_lock_free(lock);
+}
+
+void step_meanwhile(const char *name, enum life_moment moment)
+{
+    bool armed = allocator_pause();
+
+    if (life_meanwhile != NULL) {
+        life_meanwhile(name, moment);
+    }
+    allocator_resume(armed);
+}
+
+static bool is_settled(void)
+{
+    bool armed = allocator_pause();
+    bool is = life_is_settled();
+
+    allocator_resume(armed);
+    return is;
+}
+
+void step_await_settled(const struct player *player)
+{
+    int64_t patience = now_ms() + SETTLED_MS;
+    bool settled = false;
+
+    AWAIT(!holds(player) || now_ms() > patience || (settled = is_settled()));
+    life_calls++;
+    step_counts(settled);
 }
 
 /* It is told by the server, or a renewal finds out. */

@@ -12,11 +12,19 @@
 
 #define SHORT_WAIT_MS 100 /* longer than a hand-over takes; most will be in vain */
 
-static long one_life(life_function *live, const char *url, long at, bool always)
+void lives_check_keys(void)
 {
     static const char left[] =
         "for _, k in ipairs(redis.call('KEYS', '*')) do "
         "if redis.call('PTTL', k) == -1 then return k end end return ''";
+
+    if (*redis_text("EVAL %s 0", left)) {
+        stage_fail("%s stays for ever", redis_text("EVAL %s 0", left));
+    }
+}
+
+static long one_life(life_function *live, const char *url, long at, bool always)
+{
     static char test[32];
     long open = allocator_open(), asked;
 
@@ -30,9 +38,7 @@ static long one_life(life_function *live, const char *url, long at, bool always)
     if (allocator_open() != open) {
         stage_fail("%ld allocations were not freed", allocator_open() - open);
     }
-    if (*redis_text("EVAL %s 0", left)) {
-        stage_fail("%s stays for ever", redis_text("EVAL %s 0", left));
-    }
+    lives_check_keys();
     if (at == 0 && good != life_calls) {
         stage_fail("only %d of %d calls went well in an undisturbed life", good,
                    life_calls);

@@ -17,5 +17,8 @@
 /* With `always` all allocations after that one fail as well. Each `step`-th gets a life.
  */
 void lives(life_function *live, const char *url, bool always, long step);
+/* In the stage's server: no key stays for ever. After each life, and wherever else it may
+ * have left some. */
+void lives_check_keys(void);
 
 #endif

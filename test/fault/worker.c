@@ -17,6 +17,7 @@ struct job {
     uint64_t read, fence;
     uint32_t operation, value; /* value: the resource's, as it was read */
     enum lw_mode mode;
+    uint32_t left_ms; /* until it is to release */
     bool holding;
 };
 
@@ -132,6 +133,16 @@ static void fork_and_free(struct job *job)
     _exit(0);
 }
 
+/* In steps, if it should touch meanwhile what the lock guards. */
+static void hold_on(struct job *job)
+{
+    uint32_t most_ms = crew.wishes.touch_ms;
+    uint32_t ms = most_ms > 0 && most_ms < job->left_ms ? most_ms : job->left_ms;
+
+    job->left_ms -= ms;
+    after(job, ms);
+}
+
 static void is_granted(struct job *job)
 {
     static unsigned count;
@@ -146,8 +157,9 @@ static void is_granted(struct job *job)
     if (atomic_exchange(&crew.page->forking[child.self], false)) {
         fork_and_free(job);
     }
-    after(job, ++count % crew.wishes.long_hold_every == 0 ? crew.wishes.long_hold_ms
-                                                          : 1 + count % 3);
+    job->left_ms = ++count % crew.wishes.long_hold_every == 0 ? crew.wishes.long_hold_ms
+                                                              : 1 + count % 3;
+    hold_on(job);
 }
 
 static void on_result(struct lw_lock *lock, int status, void *arg)
@@ -214,7 +226,10 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     struct job *job = arg;
 
     (void)fd, (void)what;
-    if (job->holding) {
+    if (job->holding && job->left_ms > 0) {
+        note(job, TOUCHED);
+        hold_on(job);
+    } else if (job->holding) {
         finish(job);
     } else {
         begin(job);

@@ -59,7 +59,8 @@ static struct wishes with_defaults(struct wishes wishes)
                            .lease_ms = or_else(wishes.lease_ms, LEASE_MS),
                            .claim_ms = or_else(wishes.claim_ms, 300),
                            .long_hold_every = or_else(wishes.long_hold_every, 16),
-                           .long_hold_ms = or_else(wishes.long_hold_ms, 250)};
+                           .long_hold_ms = or_else(wishes.long_hold_ms, 250),
+                           .touch_ms = wishes.touch_ms};
 }
 
 void workers_start(const char *dir, const char *url, struct wishes wishes, bool unlocked)

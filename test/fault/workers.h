@@ -30,6 +30,7 @@ struct wishes {
     uint32_t claim_ms;        /* 300 */
     uint32_t long_hold_every; /* 16: one in so many takes not 1 to 3 ms, but */
     uint32_t long_hold_ms;    /* 250: it outlasts a renewal */
+    uint32_t touch_ms;        /* as long as it lasts: so often, or (0) at its end alone */
 };
 
 /* They ask as the holder and as the waiter of this cell's way, in turn. `unlocked`: they

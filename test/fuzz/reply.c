@@ -9,11 +9,13 @@
 #include "fuzz.h"
 #include "base/told.h"
 #include "redis/classify.h"
+#include "redis/cluster_says.h"
 #include "redis/decode.h"
 #include "redis/format.h"
 #include "redis/guard.h"
 #include "redis/reply.h"
 #include "redis/sentinel_says.h"
+#include "redis/slot.h"
 
 #include <string.h>
 
@@ -106,12 +108,61 @@ static void check_sentinel(const struct lw__reply *reply)
     }
 }
 
+/* Of which less may be said: cluster_says.h. */
+static void check_told_place(const struct lw__place *place)
+{
+    struct lw__place whole = *place;
+
+    CHECK(memchr(place->host, '\0', sizeof(place->host)) != NULL);
+    CHECK(strcmp(place->host, "?") != 0);
+    whole.port = 1;
+    if (*place->host != '\0') {
+        check_place(&whole);
+    }
+}
+
+static void check_redirect(const struct lw__reply *reply)
+{
+    struct lw__redirect redirect;
+    size_t length;
+    const char *text = lw__reply_text(reply, &length);
+
+    if (lw__cluster_says_redirect(text, length, &redirect)) {
+        CHECK(redirect.slot < LW__SLOTS);
+        CHECK(redirect.ask == (text[0] == 'A'));
+        check_told_place(&redirect.place);
+    }
+}
+
+static void check_cluster(const struct lw__reply *reply)
+{
+    struct lw__range range;
+    char why[LW__WHY] = "";
+    bool good = lw__cluster_says_map(reply, why);
+    size_t ranges = 0, slots = 0;
+
+    for (size_t at = 0; lw__cluster_says_range(reply, &at, &range); ranges++) {
+        CHECK(range.first <= range.last && range.last < LW__SLOTS);
+        check_told_place(&range.master);
+        slots += range.last - range.first + 1;
+    }
+    if (good) {
+        CHECK(ranges == lw__reply_count(reply) && ranges > 0 && slots <= LW__SLOTS);
+        CHECK(why[0] == '\0');
+    } else {
+        CHECK(lw__reply_type(reply) == LW__REPLY_ERROR || why[0] != '\0');
+        CHECK(memchr(why, '\0', sizeof(why)) != NULL);
+    }
+}
+
 static void check_tree(const struct lw__reply *reply, unsigned depth)
 {
     CHECK(depth <= LW__REPLY_DEPTH + 1);
     check_message(reply);
     check_switch(reply);
     check_sentinel(reply);
+    check_redirect(reply);
+    check_cluster(reply);
     (void)lw__reply_integer(reply);
     for (size_t i = 0; i < lw__reply_count(reply); i++) {
         check_tree(lw__reply_at(reply, i), depth + 1);

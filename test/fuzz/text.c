@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Fuzz target: what callers and people write: URLs, names, words and durations. What is
- * refused says why, without the user part of a URL; what is accepted keeps its rules.
+ * refused says why, without the user part of a URL; what is accepted keeps its rules, and
+ * the keys of a name are in its slot.
  *
  * Happy path: the input as one string, put to each of the parsers.
  */
 #include "duration.h"
 #include "fuzz.h"
 #include "lockwire.h"
+#include "base/buffer.h"
 #include "base/check.h"
 #include "base/url.h"
+#include "redis/format.h"
+#include "redis/slot.h"
 
 #include <string.h>
 
@@ -19,7 +23,7 @@ static void check_list(const struct lw__url *url)
 {
     char why[WHY];
 
-    CHECK((url->host_count > 0) == (url->service != NULL));
+    CHECK((url->host_count > 0) == (url->service != NULL || url->cluster));
     CHECK(url->host_count <= LW__URL_HOSTS);
     CHECK(url->service == NULL ||
           lw__check_word(url->service, "service", why, sizeof(why)) == NULL);
@@ -37,7 +41,9 @@ static void check_url(const char *text)
 
     CHECK(status == 0 || status == LW_EINVAL);
     if (status == 0) {
-        CHECK((url.host != NULL) + (url.path != NULL) + (url.service != NULL) == 1);
+        CHECK((url.host != NULL) + (url.path != NULL) + (url.service != NULL) +
+                  url.cluster ==
+              1);
         CHECK(url.host == NULL || *url.host);
         CHECK(url.path == NULL || *url.path);
         CHECK(url.username == NULL || *url.username);
@@ -68,6 +74,22 @@ static void check_secret(const char *scheme, const char *text)
     }
 }
 
+/* What a script is told to write for a name is where the name is. */
+static void check_slot(const char *name, bool rw)
+{
+    struct lw__buffer word = {0};
+    const char *key;
+
+    lw__format_put_queue(&word, name, rw);
+    CHECK(!word.failed);
+    key = memchr(word.data, '\n', word.length);
+    CHECK(key != NULL);
+    key++;
+    CHECK(lw__slot_of(key, (size_t)(word.data + word.length - key) - strlen("\r\n")) ==
+          lw__slot_of(name, strlen(name)));
+    lw__buffer_clear(&word);
+}
+
 static void check_name(const char *text)
 {
     char why[WHY] = "";
@@ -82,6 +104,8 @@ static void check_name(const char *text)
     for (size_t i = 0; i < length; i++) {
         CHECK((unsigned char)text[i] >= 0x20 && text[i] != 0x7f);
     }
+    check_slot(text, false);
+    check_slot(text, true);
 }
 
 static void check_word(const char *text)
@@ -120,9 +144,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(text, data, size);
     }
     text[size] = '\0';
+    CHECK(lw__slot_of(text, size) < LW__SLOTS);
     check_url(text);
     check_secret("redis", text);
     check_secret("redis-sentinel", text);
+    check_secret("redis-cluster", text);
     check_name(text);
     check_word(text);
     check_duration(text);

@@ -50,7 +50,7 @@ def main():
         sys.exit(f"exit status {done.returncode}, output as above")
     if refusals != ((1, "LOCKWIRE_URL is not set\n"),
                     (1, "the URL begins with none of redis://, rediss://, redis-sentinel://, "
-                         "rediss-sentinel:// and unix://\n")):
+                         "rediss-sentinel://, redis-cluster://, rediss-cluster:// and unix://\n")):
         sys.exit(f"without a URL, and with a bad one: {refusals}")
 
 

@@ -43,6 +43,7 @@ struct proxy_pair {
     struct proxy *proxy;
     const char *target;
     enum proxy_kind kind;
+    uint64_t host;         /* the bit of where it comes from; 0: elsewhere */
     struct secure *secure; /* the client's side; NULL: it is plain */
     struct lane lanes[PROXY_WAYS];
     bool deserted; /* the client's side is closed */
@@ -174,8 +175,11 @@ static const struct proxy_rule *rule_of(const struct lane *lane)
 /* A server may speak first, to one that cannot be spoken to yet. */
 static bool is_held(const struct lane *lane)
 {
-    return rule_of(lane)->hold || (lane->way == TO_CLIENT && lane->pair->secure != NULL &&
-                                   !secure_ready(lane->pair->secure));
+    const struct proxy_pair *pair = lane->pair;
+
+    return rule_of(lane)->hold || (pair->proxy->apart & pair->host) != 0 ||
+           (lane->way == TO_CLIENT && pair->secure != NULL &&
+            !secure_ready(pair->secure));
 }
 
 /* Passes on what is due. */
@@ -331,25 +335,79 @@ static const char *next_target(const struct proxy *proxy)
                                                             : proxy->target;
 }
 
-/* One on a unix socket is a client's. */
-static enum proxy_kind kind_of(int client)
+/* Of 127.0.0.<n> n; of all others more. One on a unix socket is a client, like 1. */
+static uint32_t host_of(int client)
 {
     struct sockaddr_in from = {0};
     socklen_t size = sizeof(from);
 
-    return getpeername(client, (struct sockaddr *)&from, &size) == 0 &&
-                   from.sin_family == AF_INET &&
-                   from.sin_addr.s_addr != htonl(INADDR_LOOPBACK)
-               ? SERVERS
-               : COMMANDS;
+    if (getpeername(client, (struct sockaddr *)&from, &size) < 0 ||
+        from.sin_family != AF_INET) {
+        return 1;
+    }
+    return ntohl(from.sin_addr.s_addr) - (INADDR_LOOPBACK - 1);
+}
+
+static void note_origin(struct proxy_pair *pair, int client)
+{
+    uint32_t host = host_of(client);
+
+    pair->kind = host == 1 ? COMMANDS : SERVERS;
+    pair->host = host < 64 ? (uint64_t)1 << host : 0;
+}
+
+/* -1: it does not listen. */
+static int connect_unix(const char *path)
+{
+    struct sockaddr_un target = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    (void)snprintf(target.sun_path, sizeof(target.sun_path), "%s", path);
+    if (connect(fd, (struct sockaddr *)&target, sizeof(target)) < 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static int connect_port(int port)
+{
+    struct sockaddr_in target = {.sin_family = AF_INET,
+                                 .sin_port = htons((uint16_t)port),
+                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (connect(fd, (struct sockaddr *)&target, sizeof(target)) < 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static void open_pair(struct proxy *proxy, int client, int server, const char *path)
+{
+    struct proxy_pair *pair = calloc(1, sizeof(*pair));
+
+    if (pair == NULL) {
+        abort();
+    }
+    pair->proxy = proxy;
+    pair->target = path;
+    note_origin(pair, client);
+    pair->secure = secure_wanted() && proxy->target_port == 0 ? secure_new("server")
+                                                              : NULL;
+    pair->next = proxy->pairs;
+    proxy->pairs = pair;
+    proxy->open++;
+    open_lane(pair, TO_SERVER, client, server);
+    open_lane(pair, TO_CLIENT, server, client);
 }
 
 static void on_connection(evutil_socket_t fd, short what, void *arg)
 {
     struct proxy *proxy = arg;
-    struct sockaddr_un target = {.sun_family = AF_UNIX};
     const char *path;
-    int client = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), server;
+    int client = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), server = -1;
 
     (void)what;
     sweep(proxy);
@@ -358,28 +416,16 @@ static void on_connection(evutil_socket_t fd, short what, void *arg)
     }
     proxy->accepted++;
     path = next_target(proxy);
-    (void)snprintf(target.sun_path, sizeof(target.sun_path), "%s", path);
-    server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (proxy->refusing ||
-        connect(server, (struct sockaddr *)&target, sizeof(target)) < 0) {
-        close(server);
+    if (!proxy->refusing) {
+        server = proxy->target_port != 0 ? connect_port(proxy->target_port)
+                                         : connect_unix(path);
+    }
+    if (server < 0) {
         close(client);
         return;
     }
     evutil_make_socket_nonblocking(server);
-    struct proxy_pair *pair = calloc(1, sizeof(*pair));
-    if (pair == NULL) {
-        abort();
-    }
-    pair->proxy = proxy;
-    pair->target = path;
-    pair->kind = kind_of(client);
-    pair->secure = secure_wanted() ? secure_new("server") : NULL;
-    pair->next = proxy->pairs;
-    proxy->pairs = pair;
-    proxy->open++;
-    open_lane(pair, TO_SERVER, client, server);
-    open_lane(pair, TO_CLIENT, server, client);
+    open_pair(proxy, client, server, path);
 }
 
 static int listen_tcp(struct proxy *proxy)
@@ -447,15 +493,15 @@ static void all_leave(bool in_good_order)
     }
 }
 
-struct proxy *proxy_start(const char *target, bool tcp)
+static struct proxy *start(struct proxy wanted, bool tcp)
 {
-    struct proxy *proxy = calloc(1, sizeof(*proxy));
+    struct proxy *proxy = malloc(sizeof(*proxy));
 
     if (proxy == NULL) {
         stage_fail("proxy: memory");
     }
+    *proxy = wanted;
     stage_at_exit(all_leave);
-    proxy->target = target;
     int fd = tcp || secure_wanted() ? listen_tcp(proxy) : listen_unix(proxy);
     proxy->listening =
         event_new(stage.base, fd, EV_READ | EV_PERSIST, on_connection, proxy);
@@ -465,6 +511,16 @@ struct proxy *proxy_start(const char *target, bool tcp)
     proxy->next = proxies;
     proxies = proxy;
     return proxy;
+}
+
+struct proxy *proxy_start(const char *target, bool tcp)
+{
+    return start((struct proxy){.target = target}, tcp);
+}
+
+struct proxy *proxy_start_at_port(int target_port)
+{
+    return start((struct proxy){.target_port = target_port}, true);
 }
 
 /* ---- the rules ---- */
@@ -501,6 +557,20 @@ void proxy_hold(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way, b
     for (struct proxy_pair *pair = proxy->pairs; !on && pair != NULL; pair = pair->next) {
         if (!pair->dead && pair->kind == kind) {
             forward(&pair->lanes[way]);
+        }
+    }
+}
+
+void proxy_part(struct proxy *proxy, int host, bool on)
+{
+    uint64_t bit = (uint64_t)1 << host;
+
+    proxy->apart = on ? proxy->apart | bit : proxy->apart & ~bit;
+    for (struct proxy_pair *pair = proxy->pairs; !on && pair != NULL; pair = pair->next) {
+        for (int way = 0; way < PROXY_WAYS && pair->host == bit; way++) {
+            if (!pair->dead) {
+                forward(&pair->lanes[way]);
+            }
         }
     }
 }

@@ -10,7 +10,8 @@
  *
  * Where the stage's server has TLS (secure.h), so has the proxy: on the client's side,
  * and what is held or swallowed is what was said. Before hands are shaken it is the
- * bytes.
+ * bytes. One in front of a port knows bytes alone, and no TLS: those of a cluster's
+ * nodes, say.
  *
  * Happy path: proxy_start, peer_start_at("a", proxy->url, NULL), proxy_swallow(...).
  */
@@ -33,6 +34,8 @@ struct proxy {
     const char *target; /* the server's unix socket */
     const char *other;  /* where every second connection goes, if not NULL */
     const char *listen; /* where subscriptions must stand, if not NULL */
+    int target_port;    /* of 127.0.0.1, in place of all of these; 0: none */
+    uint64_t apart;     /* a bit for each 127.0.0.<n> with which nothing is exchanged */
     char url[128];
     char path[96]; /* of its own unix socket; "" with TCP */
     int port;
@@ -47,6 +50,8 @@ struct proxy {
 
 /* On a unix socket, or with `tcp` (and always with TLS) on 127.0.0.1. */
 struct proxy *proxy_start(const char *target, bool tcp);
+/* On any port of 127.0.0.1, whatever is said there, by whomever. */
+struct proxy *proxy_start_at_port(int target_port);
 /* The listener and all connections; the end of the test does the same. */
 void proxy_stop(struct proxy *proxy);
 
@@ -54,6 +59,8 @@ void proxy_delay(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way,
                  int64_t ms);
 /* Nothing passes until it is called with false: then all of it, in order. */
 void proxy_hold(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way, bool on);
+/* The same of those who come from 127.0.0.<host>, below 64, both ways. */
+void proxy_part(struct proxy *proxy, int host, bool on);
 /* What comes is lost, and the connection stays. */
 void proxy_swallow(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way,
                    bool on);

@@ -67,7 +67,7 @@ void sentinel_launch(struct sentinel *sentinel, const char *path, const char *so
 void sentinel_start(struct sentinel *sentinel, int master_port, const char *more)
 {
     char path[128];
-    int port, reserved = server_reserve_port(&port);
+    int port = 0, reserved = server_reserve_port(&port);
 
     *sentinel = (struct sentinel){.port = port, .reserved = reserved};
     (void)snprintf(path, sizeof(path), "%s/sentinel-%d", stage.server.dir, port);

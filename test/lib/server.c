@@ -50,6 +50,7 @@ static void disconnect_admin(struct server *server)
 int server_reserve_port(int *port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)*port),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(address);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
@@ -57,6 +58,10 @@ int server_reserve_port(int *port)
     if (bind(fd, (struct sockaddr *)&address, size) < 0 ||
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
         getsockname(fd, (struct sockaddr *)&address, &size) < 0) {
+        close(fd);
+        if (*port != 0) {
+            return -1;
+        }
         stage_fail("no port is free: %s", strerror(errno));
     }
     *port = ntohs(address.sin_port);
@@ -309,7 +314,7 @@ static void let_kept_ports_go(bool in_good_order)
 
 int server_free_port(void)
 {
-    int port;
+    int port = 0;
 
     if (kept_count == MAX_KEPT_PORTS) {
         stage_fail("a test with more than %d ports", MAX_KEPT_PORTS);

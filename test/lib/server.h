@@ -44,8 +44,8 @@ void server_stop(struct server *server);
 /* One of 127.0.0.1, which is nobody else's until the test ends; whoever listens there
  * says SO_REUSEADDR, as redis-server does. */
 int server_free_port(void);
-/* A port on 127.0.0.1 that nobody else is given while the descriptor returned is open,
- * but where a server may listen. */
+/* This port of 127.0.0.1, or any (0), which nobody else is given while the descriptor
+ * returned is open, but where a server may listen; -1: somebody else has it. */
 int server_reserve_port(int *port);
 /* Opens a TCP port on 127.0.0.1, too, for its replica; returns it. */
 int server_listen(struct server *server);

@@ -17,6 +17,8 @@
 
 #define IDLE_US                                                                          \
     (1000 * MS) /* several slow round trips, some NOSCRIPT's, and a short poll */
+#define MOVING_IDLE_US                                                                   \
+    (1500 * MS) /* and while a slot moves: polls, each somewhat longer */
 #define POLL_US (11 * SECOND + ROUND_TRIP_US)       /* the longest poll delay */
 #define CROWD_POLL_US (33 * SECOND + ROUND_TRIP_US) /* of who has a hundred before it */
 #define ROUND_TRIP_US (100 * MS) /* a slow one, where no packet is late */
@@ -202,8 +204,10 @@ void check_split(int64_t since_us, int64_t until_us)
  * and to let the leases end of whoever was lost. */
 static void check_overtaken(const struct op *op)
 {
-    int64_t patience_us = LONGEST_LEASE_US + 2 * world.plan.request_timeout_ms * MS +
-                          world.plan.name_lag_us + 10 * SECOND;
+    int64_t patience_us = world.plan.tame ? POLL_US
+                                          : LONGEST_LEASE_US +
+                                                2 * world.plan.request_timeout_ms * MS +
+                                                world.plan.name_lag_us + 10 * SECOND;
 
     if (world.calm_us == NEVER || world.plan.kinds[op->name] != KIND_MUTEX) {
         return;
@@ -261,7 +265,8 @@ void check_done(const struct op *op, int status)
         break;
     case LW_ECONN:
     case LW_EREDIS:
-        if ((!once && !world.plan.every_us[FAULT_ERROR]) || world.plan.tame) {
+        if ((!once && !world.plan.every_us[FAULT_ERROR]) ||
+            (world.plan.tame && !world.plan.every_us[FAULT_SLOT])) {
             violation("op %u: %s", op->id, lw_strerror(status));
         }
         break;
@@ -373,10 +378,16 @@ static bool is_idle(unsigned name, bool believed)
     return look_is_free(load_name(name));
 }
 
+static bool slots_may_move(void)
+{
+    return world.plan.every_us[FAULT_SLOT] &&
+           (world.calm_us == NEVER || world.now_us <= world.calm_us + POLL_US);
+}
+
 static int64_t longest_idle_us(unsigned name)
 {
     if (world.plan.tame) {
-        return IDLE_US;
+        return slots_may_move() ? MOVING_IDLE_US : IDLE_US;
     }
     return look_is_crowded(name) ? CROWD_POLL_US : POLL_US;
 }

@@ -31,6 +31,12 @@ static void on_publish(struct model_server *server, struct bytes channel,
     told_note(message, receivers);
 }
 
+static void on_undeclared(struct model_server *server, struct bytes key)
+{
+    violation("a script at s%u uses %.*s, which it was not given", servers_index(server),
+              (int)key.len, key.data);
+}
+
 static bool begins(struct bytes text, const char *with)
 {
     return text.len >= strlen(with) && memcmp(text.data, with, strlen(with)) == 0;
@@ -175,10 +181,12 @@ static unsigned name_index(const char *name)
 }
 
 /* Who asks again before its links are bound has its place by the last time. They are at
- * once, where nobody has to be asked first where the server is. */
-static bool links_come_up(void)
+ * once, where nobody has to be asked first where the server is; or of a cluster, where
+ * nobody waited in that slot so far. */
+static bool is_unbound(const struct model_script_run *run)
 {
-    return world.plan.watched && world.now_us < BEGIN_US + SECOND;
+    return (world.plan.watched && world.now_us < BEGIN_US + SECOND) ||
+           (world.plan.clustered && begins(run->args[2], "n"));
 }
 
 /* An acquisition: its place is that of its first asking, though it joins only later. */
@@ -194,7 +202,7 @@ static void note_place(const struct model_script_run *run)
     }
     place = must_alloc(sizeof(*place));
     memcpy(place->token, token, sizeof(token));
-    place->since_us = links_come_up() ? NEVER : world.now_us;
+    place->since_us = is_unbound(run) ? NEVER : world.now_us;
     *at = place;
 }
 
@@ -232,19 +240,33 @@ static void check_order(const char *name, const char *queue)
 /* Two commands for each hand-over: the one that asks and the one that lets go. */
 static void check_frugality(void)
 {
+    unsigned most = 2 * world.granted + world.granted / 20 + 20;
+
+    if (world.plan.clustered) { /* before each first channel of a slot */
+        most += world.plan.hosts * world.plan.names;
+    }
     if (world.plan.quiet) {
         trace("%u scripts ran for %u grants", script_count, world.granted);
     }
-    if (world.plan.quiet && script_count > 2 * world.granted + world.granted / 20 + 20) {
+    if (world.plan.quiet && script_count > most) {
         violation("%u scripts ran for %u grants", script_count, world.granted);
     }
 }
 
 static bool unserved[SERVERS][NAMES];
 
-static unsigned index_of(const struct model_server *server)
+/* A script that has the name alone serves nobody: the next one that may, does, wherever
+ * the name is by then. */
+static void note_alone(const struct model_script_run *run)
 {
-    return server == world.servers[0] ? 0 : 1;
+    char key[128];
+
+    look_copy(key, sizeof(key), run->keys[0]);
+    if (run->key_count == 1 && !begins(run->keys[0], "lockwire:")) {
+        for (unsigned i = 0; i < SERVERS; i++) {
+            unserved[i][name_index(key)] = true;
+        }
+    }
 }
 
 /* `unmarked`: it may leave a value without its mark; `excused`: or whoever is first
@@ -261,7 +283,7 @@ static void check_keys_of(const struct model_server *server,
         }
         look_copy(name, sizeof(name), run->keys[i - 1]);
         look_copy(queue, sizeof(queue), run->keys[i]);
-        left = &unserved[index_of(server)][name_index(name)];
+        left = &unserved[servers_index(server)][name_index(name)];
         if (world.plan.quiet && run->key_count == 3) {
             check_order(name, queue);
         }
@@ -314,6 +336,12 @@ static bool takes_no_writes(const struct model_faults *faults)
     return faults->oom || faults->readonly || faults->misconf || faults->noreplicas;
 }
 
+/* A number, in a cluster, where another server does it by a command. */
+static bool draws_alone(const struct model_script_run *run)
+{
+    return run->key_count == 1 && begins(run->keys[0], "lockwire:fence");
+}
+
 static void on_script(struct model_server *server, const struct model_script_run *run)
 {
     bool failed = begins(run->reply, "-") || model_server_is_replica(server);
@@ -321,19 +349,20 @@ static void on_script(struct model_server *server, const struct model_script_run
     bool mute = faults->deny_channels || (faults->denied_commands != NULL &&
                                           strstr(faults->denied_commands, "pub") != NULL);
 
-    script_count++;
+    script_count += !draws_alone(run);
     if (world.plan.quiet && run->key_count == 3 && run->arg_count == 3) {
         note_place(run);
     }
     if (is_release(run)) {
         note_release(run->args[0], is_drop(run));
     }
+    note_alone(run);
     look_from(server);
     if (!only_reads(run)) {
         check_keys_of(server, run, failed || takes_no_writes(faults),
                       failed || mute || says_again(run));
     }
-    told_check(index_of(server), run->args, run->arg_count);
+    told_check(servers_index(server), run->args, run->arg_count);
     look_from(NULL);
 }
 
@@ -364,8 +393,9 @@ void check_scripts_begin(void)
     memset(holders, 0, sizeof(holders));
     memset(unserved, 0, sizeof(unserved));
     for (unsigned i = 0; i < world.plan.servers; i++) {
-        model_server_watch(world.servers[i],
-                           &(struct model_watch){before_script, on_script, on_publish});
+        model_server_watch(
+            world.servers[i],
+            &(struct model_watch){before_script, on_script, on_publish, on_undeclared});
     }
 }
 

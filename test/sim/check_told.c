@@ -13,6 +13,7 @@
  * one that becomes the other's copy may be told again.
  */
 #include "look.h"
+#include "nodes.h"
 
 #include "lock/structs.h"
 #include "redis/format.h"
@@ -38,7 +39,7 @@ static unsigned message_count;
 /* Numbers, and whose they are: a token's, or an owner's of a name. */
 struct told {
     uint64_t first, last;
-    unsigned server;
+    unsigned server, slot; /* of a cluster: each has a counter of its own */
     int64_t at_us;
     char whose[128];
 };
@@ -123,6 +124,9 @@ static void check_has_name(const struct message *message, char *whose, size_t si
 
 static bool is_comparable(const struct told *old, const struct told *new)
 {
+    if (world.plan.clustered) {
+        return old->slot == new->slot;
+    }
     return old->server == new->server || old->at_us < apart_us;
 }
 
@@ -165,6 +169,7 @@ static void check_turn(const struct message *message, unsigned server)
     struct told new = {.first = message->fence,
                        .last = message->fence,
                        .server = server,
+                       .slot = world.plan.clustered ? nodes_slot(message->name) : 0,
                        .at_us = world.now_us};
 
     if (message->kind == 't') {
@@ -172,7 +177,9 @@ static void check_turn(const struct message *message, unsigned server)
     }
     check_has_name(message, new.whose, sizeof(new.whose));
     check_server(message);
-    check_number(&new);
+    if (!world.plan.clustered || !nodes[server].apart) {
+        check_number(&new);
+    }
 }
 
 /* Of a name, one is told to stand by, and of a mutex one that it has it. */
@@ -281,15 +288,20 @@ void told_split(unsigned loser, int64_t since_us)
 
 void told_join(void)
 {
+    told_lose(losing, apart_us);
+    apart_us = NEVER;
+}
+
+void told_lose(unsigned loser, int64_t since_us)
+{
     size_t kept = 0;
 
     for (size_t i = 0; i < told_count; i++) {
-        if (told[i].server != losing || told[i].at_us < apart_us) {
+        if (told[i].server != loser || told[i].at_us < since_us) {
             told[kept++] = told[i];
         }
     }
     told_count = kept;
-    apart_us = NEVER;
 }
 
 void told_begin(void)

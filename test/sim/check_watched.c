@@ -13,7 +13,7 @@
 #include "sentinels.h"
 
 #include "lock/structs.h"
-#include "redis/node.h"
+#include "redis/route.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -37,7 +37,8 @@ void check_way(const struct host *host, unsigned server)
 {
     int64_t round_us = world.plan.request_timeout_ms * MS / 2 + GATHER_US;
 
-    if (!world.plan.clear || world.plan.listed < SENTINELS || world.healed) {
+    if (!world.plan.watched || !world.plan.clear || world.plan.listed < SENTINELS ||
+        world.healed) {
         return;
     }
     if (!sentinels_lead_to(server, round_us + round_trips_us())) {
@@ -118,7 +119,7 @@ static void check_turn(struct host *host)
 /* As the library names servers, by the beginning of their run id. */
 bool check_is_at_master(const struct host *host)
 {
-    const char *server = lw__node_server(host->client->node),
+    const char *server = lw__node_server(lw__route_to(host->client->route, "", NULL)),
                *info = look_ask("INFO", NULL);
     const char *at = strstr(info, "run_id:");
 
@@ -184,7 +185,7 @@ static void check_hold(struct op *op)
 
 void check_watched(void)
 {
-    if (!world.plan.clear) {
+    if (!world.plan.watched || !world.plan.clear) {
         return;
     }
     for (unsigned i = 0; i < world.plan.hosts; i++) {
@@ -214,7 +215,7 @@ void check_settled(void)
         }
         /* who was forbidden to subscribe tries it again with the next connection */
         if (!world.plan.every_us[FAULT_CHANNELS] &&
-            !lw__node_is_bound(host->client->node)) {
+            !lw__node_is_bound(lw__route_to(host->client->route, "", NULL), 0)) {
             violation("h%u does not listen to the master", i);
         }
     }

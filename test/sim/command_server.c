@@ -63,6 +63,10 @@ void run_select(struct call *call)
     if (!call_int(call, 1, &index)) {
         return;
     }
+    if (call->server->map != NULL && index != 0) {
+        resp_error(call->reply, "ERR SELECT is not allowed in cluster mode");
+        return;
+    }
     if (index < 0 || index >= MODEL_DATABASES) {
         resp_error(call->reply, "ERR DB index is out of range");
         return;
@@ -96,6 +100,8 @@ void run_info(struct call *call)
         call->server->number, call->server->restarts + 1, 0);
     if (call->server->view != NULL) {
         buffer_text(&text, "redis_mode:sentinel\r\n");
+    } else if (call->server->map != NULL) {
+        buffer_text(&text, "redis_mode:cluster\r\n");
     }
     resp_bulk(call->reply, buffer_view(&text));
     buffer_free(&text);

@@ -31,6 +31,11 @@ const struct command command_table[] = {
     {"client|getname", run_client_getname, 2, ADMIN | BOTH, 0, 0},
     {"client|kill", run_client_kill, -3, ADMIN | BOTH, 0, 0},
 
+    {"cluster", NULL, -2, 0, 0, 0},
+    {"cluster|slots", run_cluster_slots, 2, ALWAYS, 0, 0},
+    {"cluster|keyslot", run_cluster_keyslot, 3, ALWAYS, 0, 0},
+    {"asking", run_asking, 1, CMD_ASKING, 0, 0},
+
     {"sentinel", NULL, -2, CMD_SENTINEL_ONLY, 0, 0},
     {"sentinel|master", run_sentinel_master, 3, ADMIN | CMD_SENTINEL_ONLY, 0, 0},
     {"sentinel|sentinels", run_sentinel_sentinels, 3, ADMIN | CMD_SENTINEL_ONLY, 0, 0},
@@ -88,6 +93,12 @@ const struct command command_table[] = {
      0},
     {"pubsub", NULL, -2, 0, 0, 0},
     {"pubsub|numsub", run_pubsub_numsub, -2, ALWAYS, 0, 0},
+    {"pubsub|shardnumsub", run_pubsub_shardnumsub, -2, ALWAYS, 0, 0},
+    {"ssubscribe", run_ssubscribe, -2, ADMIN | CMD_CHANNELS | CMD_SUBSCRIBED | CMD_SHARD,
+     1, -1},
+    {"sunsubscribe", run_sunsubscribe, -1, ADMIN | CMD_SUBSCRIBED, 0, 0},
+    {"spublish", run_spublish, 3,
+     ALWAYS | CMD_FIRST_CHANNEL | CMD_MAY_REPLICATE | CMD_SHARD, 1, 1},
 
     {"eval", run_eval, -3, SCRIPT, 0, 0},
     {"evalsha", run_evalsha, -3, SCRIPT, 0, 0},

@@ -8,8 +8,12 @@
  */
 #include "look.h"
 #include "network.h"
+#include "nodes.h"
 #include "sentinels.h"
 
+#include "redis/slot.h"
+
+#include <stdio.h>
 #include <string.h>
 
 static int64_t clock_off_us;
@@ -43,9 +47,9 @@ static struct wire *any_wire(void)
     return found;
 }
 
-static void ask(const char *words, struct buffer *answer)
+static void ask(const char *key, const char *words, struct buffer *answer)
 {
-    model_server_ask_words(world.server, words, answer);
+    model_server_ask_words(servers_of(key), words, answer);
     network_flush();
 }
 
@@ -56,7 +60,7 @@ static void evict(const char *prefix, const char *name)
     buffer_printf(&words, "DEL %s%s", prefix, name);
     buffer_append(&words, "", 1);
     trace("evicted: %s%s", prefix, name);
-    ask(words.data, &answer);
+    ask(words.data + strlen("DEL "), words.data, &answer);
     buffer_free(&words);
     buffer_free(&answer);
 }
@@ -304,7 +308,15 @@ static void evict_queue(void)
 
 static void evict_fence(void)
 {
-    evict("lockwire:", "fence");
+    char tag[LW__SLOT_TAG_SIZE], braced[16];
+
+    if (!world.plan.clustered) {
+        evict("lockwire:", "fence");
+        return;
+    }
+    (void)lw__slot_tag(nodes_slot(any_name()), tag);
+    (void)snprintf(braced, sizeof(braced), "{%s}", tag);
+    evict("lockwire:fence:", braced);
 }
 
 static void set_clock(void)
@@ -329,7 +341,7 @@ static void come_as_stranger(void)
                   rng_chance(&world.rng, 500) ? "stranger" : "stranger:1:2000-",
                   (int)rng_between(&world.rng, 1, 3000));
     buffer_append(&words, "", 1);
-    ask(words.data, &answer);
+    ask(name, words.data, &answer);
     if (answer.len && answer.data[0] == '+') {
         trace("a stranger takes %s", name);
         check_nobody_believes(name);
@@ -377,6 +389,9 @@ static void (*const makers[FAULTS])(void) = {
     [FAULT_BREAK] = break_lock,
     [FAULT_INSPECT] = inspect,
     [FAULT_SENTINEL] = sentinels_trouble,
+    [FAULT_SLOT] = slots_move,
+    [FAULT_NODE] = nodes_trouble,
+    [FAULT_MEMBER] = slots_change_member,
 };
 
 static void plan_next(uintptr_t fault);

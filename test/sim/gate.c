@@ -54,24 +54,11 @@ static bool key_allowed(const struct call *call, int index)
 
 static bool keys_allowed(const struct call *call)
 {
-    int first = call->command->first_key;
-    int last = call->command->last_key;
-    int64_t count;
+    int first, last;
 
-    if (call->server->faults.allowed_prefix == NULL) {
+    if (call->server->faults.allowed_prefix == NULL ||
+        (call->command->flags & CMD_SHARD) || !gate_keys(call, &first, &last)) {
         return true;
-    }
-    if (call->command->flags & CMD_EVAL) {
-        if (!bytes_to_int(call->argv[2], &count) || count < 0 || count > call->argc - 3) {
-            return true;
-        }
-        first = 3;
-        last = 2 + (int)count;
-    } else if (first == 0) {
-        return true;
-    }
-    if (last < 0) {
-        last += call->argc;
     }
     for (int i = first; i <= last; i++) {
         if (!key_allowed(call, i)) {
@@ -189,7 +176,7 @@ bool gate_pass(struct call *call)
     if (!call->conn->authenticated && !(flags & CMD_NO_AUTH)) {
         return refuse(call, "NOAUTH Authentication required.");
     }
-    if (!permitted(call)) {
+    if (!permitted(call) || !gate_slots(call)) {
         return false;
     }
     if (call->conn->subscription_count && !(flags & CMD_SUBSCRIBED)) {

@@ -8,6 +8,7 @@
  * when none is left time jumps to what is next. A host that stalls is passed over; one
  * whose callback takes time stays on the stack while the others go on.
  */
+#include "nodes.h"
 #include "sentinels.h"
 
 /* All that waits ends within this, once nothing is broken: a server's clock set back by a
@@ -63,7 +64,9 @@ void host_open(struct host *host)
         options.sentinel_password = SENTINEL_PASSWORD;
     }
     status = lw_client_new(host->base,
-                           world.plan.watched ? sentinels_url() : "unix:///model",
+                           world.plan.watched     ? sentinels_url()
+                           : world.plan.clustered ? nodes_url()
+                                                  : "unix:///model",
                            &options, &host->client);
     if (status != 0) {
         violation("lw_client_new: %s", lw_strerror(status));

@@ -23,6 +23,12 @@ void look_from(struct model_server *server)
     asked = server;
 }
 
+static struct model_server *server_of(const char *key)
+{
+    return asked != NULL ? asked : servers_of(key);
+}
+
+/* All clocks of a cluster go alike. */
 static struct model_server *server(void)
 {
     return asked != NULL ? asked : world.server;
@@ -41,7 +47,8 @@ const char *look_ask(const char *word, ...)
         argv[argc++] = bytes_of(word);
     }
     va_end(args);
-    model_server_ask(server(), 0, argv, argc, &buffer);
+    model_server_ask(argc > 1 ? server_of(argv[1].data) : server(), 0, argv, argc,
+                     &buffer);
     if (buffer.len >= sizeof(answer)) {
         violation("the server's answer is too long to be checked");
     }

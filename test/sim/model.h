@@ -35,6 +35,7 @@ struct model_server {
     unsigned number, restarts; /* each run of each server has an id of its own */
     struct model_place place;
     const struct model_view *view;         /* of a sentinel; NULL: it is none */
+    const struct model_map *map;           /* of a cluster's node; NULL: it is none */
     bool paused;                           /* what may write waits */
     struct model_server *master, *replica; /* NULL: none */
     struct stream stream;                  /* to the replica */
@@ -43,6 +44,7 @@ struct model_server {
     void *on_step_arg;
     struct topic *channels;
     struct topic *patterns;
+    struct topic *shards; /* channels of slots */
     struct script_engine *scripts;
     model_output_fn *notify;
     void *notify_arg;
@@ -58,6 +60,7 @@ struct model_conn {
     int database;
     bool authenticated;
     bool closing;
+    bool asking; /* the next command is sent by one that was told to ask here */
     struct buffer name;
     struct buffer in;
     struct buffer out;
@@ -94,6 +97,8 @@ enum command_flags {
     CMD_ABILITY = 1 << 12,  /* only of a server that model_server_know() says so of */
     CMD_SENTINEL = 1 << 13, /* a sentinel has it, too */
     CMD_SENTINEL_ONLY = 1 << 14, /* and nobody else */
+    CMD_ASKING = 1 << 15,        /* what it says lasts for the next command */
+    CMD_SHARD = 1 << 16,         /* its keys are channels of their slot */
 };
 
 typedef void command_fn(struct call *call);
@@ -124,6 +129,14 @@ const char *gate_write_error(const struct call *call); /* READONLY, MISCONF ... 
 const char *gate_script_permission(const struct call *call); /* in a script's words */
 extern const char gate_oom_error[], gate_wrong_type[], gate_masterdown[];
 
+/* gate_slots.c */
+/* Which of its arguments are keys; false: none. */
+bool gate_keys(const struct call *call, int *first, int *last);
+/* False: a node sends it elsewhere, or nowhere; that is replied. */
+bool gate_slots(struct call *call);
+/* The same of a script's command, in a script's words; NULL: it may. */
+const char *gate_script_slots(struct call *call, const struct call *script);
+
 /* server.c */
 void server_begin(struct model_server *server); /* takes the time */
 void conn_output(struct model_conn *conn, const void *data, size_t len);
@@ -135,6 +148,10 @@ void pubsub_forget(struct model_conn *conn); /* ends all subscriptions */
 /* To the server's own subscribers; how many there were. */
 int64_t pubsub_deliver(struct model_server *server, struct bytes channel,
                        struct bytes message);
+
+/* The same, to those who listen to a slot's channel. */
+int64_t pubsub_deliver_to_slot(struct model_server *server, struct bytes channel,
+                               struct bytes message);
 
 /* replication.c */
 void replication_end_command(struct model_server *server);
@@ -175,8 +192,10 @@ command_fn run_ping, run_auth, run_select, run_quit, run_time, run_info, run_flu
     run_config_get, run_command_info;
 command_fn run_client_id, run_client_setname, run_client_getname, run_client_kill;
 command_fn run_role, run_sentinel_master, run_sentinel_sentinels;
+command_fn run_cluster_slots, run_cluster_keyslot, run_asking;
 command_fn run_subscribe, run_psubscribe, run_unsubscribe, run_punsubscribe, run_publish;
 command_fn run_pubsub_numsub;
+command_fn run_ssubscribe, run_sunsubscribe, run_spublish, run_pubsub_shardnumsub;
 command_fn run_eval, run_evalsha, run_script_load, run_script_exists, run_script_flush;
 
 #endif

@@ -20,7 +20,9 @@
  *  - the server's own clock steps by model_server_step_clock(), true time does not;
  *  - a stranger, a checker or an evictor asks by model_server_ask(), past all faults.
  *  - a second server replicates the first; roles change by model_server_replicate(), with
- *    all connections open.
+ *    all connections open;
+ *  - a node of a cluster goes by a map of its own, model_server_be_node(); keys go from
+ *    one to the other by model_server_migrate().
  * The answers are compared with a real server's by difftest; what is not modelled: RESP3,
  * MULTI, memory, ACL users other than the default one, `map` and `double` answers of
  * scripts.
@@ -107,6 +109,43 @@ void model_server_be_sentinel(struct model_server *server, const struct model_vi
 void model_server_publish(struct model_server *server, const char *channel,
                           const char *message);
 
+/* A node of a cluster: where it takes each slot to be, and which it gives away or gets.
+ * All is borrowed, and may change between calls. Nodes are told by their numbers. */
+#define MODEL_SLOTS 16384
+#define MODEL_NOBODY 255
+
+enum model_vileness {
+    MODEL_SOUND,
+    MODEL_NO_CLUSTER, /* CLUSTER SLOTS: it is none */
+    MODEL_NO_ARRAY,
+    MODEL_NO_RANGE,  /* the first slot is above the last */
+    MODEL_NO_NUMBER, /* the slots are words */
+    MODEL_NO_MASTER,
+    MODEL_OVERLAPS, /* two have the same slots */
+    MODEL_NO_PLACE, /* a port that is none */
+    MODEL_VILENESSES
+};
+
+struct model_map {
+    const struct model_place *places; /* of all nodes */
+    const unsigned char *masters;     /* whom each follows; itself: it is one */
+    unsigned self, count;
+    unsigned char owners[MODEL_SLOTS]; /* MODEL_NOBODY: none of them, in all three */
+    unsigned char gives_to[MODEL_SLOTS], gets_from[MODEL_SLOTS];
+    unsigned hidden_from, hidden_to; /* slots before the second that nobody has */
+    bool down;                       /* the cluster, as it sees it */
+    const char *self_host; /* what it says of its own host; NULL: nil; places': that */
+    enum model_vileness vileness; /* of its answer to CLUSTER SLOTS */
+};
+/* It is a node from now on; NULL: a server by itself again. */
+void model_server_be_node(struct model_server *server, const struct model_map *map);
+/* Those of slots that it has not: who listens to them is told that they are over. */
+void model_server_end_channels(struct model_server *server);
+/* As MIGRATE does it: the key is there with what it has left, and not here any more.
+ * false: there is one already, and nothing is done. No such key here is fine. */
+bool model_server_migrate(struct model_server *from, struct model_server *to,
+                          struct bytes key);
+
 /* Replication (replication.c). `replica` gets a copy of what `master` has, refuses writes
  * from then on, and is sent what each command does there, messages for its subscribers
  * included: as steps, which are under way until they are delivered, the oldest first. */
@@ -141,6 +180,8 @@ struct model_watch {
     void (*script)(struct model_server *server, const struct model_script_run *run);
     void (*publish)(struct model_server *server, struct bytes channel,
                     struct bytes message, int64_t receivers);
+    /* A node's script uses a key that it was not given. */
+    void (*undeclared)(struct model_server *server, struct bytes key);
 };
 void model_server_watch(struct model_server *server, const struct model_watch *watch);
 

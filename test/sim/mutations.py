@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Shows that the simulator finds what it is for: breaks a copy of the sources in one place
-at a time, and counts the seeds until a run fails.
+at a time, and counts the seeds until a run fails; 0 where a unit test does.
 
     mutations.py [--seeds N] [--jobs N] [--only WORD] SOURCE-TREE
+    mutations.py --check SOURCE-TREE     only whether each text stands where it should
 
 Must not know the simulator's checks. An edit's text stands in its file once: where it does
 not the sources have changed, which is a failure as well. Happy path: each worker copies the tree and builds it once; for each mutation it
@@ -75,23 +76,16 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
     # Where the server that is named is not compared, all else looks right: the links were bound
     # when it was last asked, and have not connected anew.
     ('a message of another server is believed',
-     ('src/lock/inbox.c', "lw__node_is_bound(client->node) && *m->server &&\n"
-      "           strcmp(m->server, lw__node_server(client->node)) == 0;",
-      "lw__node_is_bound(client->node) && *m->server;")),
-    # Each of the two covers the other: a message that names our server was true there, and by
-    # its clock; and when the links are bound all have asked, which makes a new pair. There is
-    # little time in between: it wants more seeds than any other.
-    ('an unbound message is believed, by the clock pair of another server',
-     ('src/lock/inbox.c', 'return lw__node_is_bound(client->node) && *m->server &&',
-      'return *m->server &&'),
-     ('src/lock/hints.c', 'last->connection == connection &&', '(void)connection,'),
-     ('src/lock/hints.c', 'claim->asking.pair.connection == connection', 'true')),
+     ('src/lock/inbox.c', "lw__node_is_bound(name->node, name->slot) && *m->server &&\n"
+      "           strcmp(m->server, lw__node_server(name->node)) == 0;",
+      "lw__node_is_bound(name->node, name->slot) && *m->server;")),
     ('links at different servers stay there',
      ('src/redis/subscription.c',
       'lw__session_fail(&s->session, "it is at another server than the commands");\n'
       '    if (s->astray < s->commands_too)', 'if (true)')),
     ('who hears another server queues',
-     ('src/lock/claim_put.c', 'lw__node_is_bound(claim->client->node) &&', ''),
+     ('src/lock/claim_put.c', 'return lw__node_is_bound(node, claim->name->slot);',
+      'return true;'),
      ('src/redis/subscription.c',
       'lw__session_fail(&s->session, "it is at another server than the commands");\n'
       '    if (s->astray < s->commands_too)', 'if (true)')),
@@ -142,7 +136,8 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
      ('src/lock/renewal.c', 'return claim->machine.by_message || claim->renewing',
       'return claim->renewing')),
     ('a lost counter goes on from one',
-     ('src/lock/claim_step.c', 'number >= LW__FENCE_MIN && number', 'number')),
+     ('src/redis/node_fence.c', 'number >= LW__FENCE_MIN &&\n                   number',
+      'number')),
     ('a loss is told after what else there is',
      ('src/lock/notify.c',
       'client->notify.urgent != NULL ? client->notify.urgent : client->notify.normal;',
@@ -182,11 +177,80 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
       'return followed->told_epoch >= 0 && told_epoch > followed->told_epoch;',
       '(void)followed;\n    return told_epoch < -1;')),
     ('holds are not verified where sentinels lead to',
-     ('src/lock/client.c', 'lw__turns_ask_all(client, true);',
-      'lw__turns_ask_all(client, false);')),
+     ('src/lock/client.c', 'lw__turns_ask_all(arg, node, true);',
+      'lw__turns_ask_all(arg, node, false);')),
     ('a queue without a TTL',
      ('scripts/join.lua', "if place ~= nil and redis.call('PTTL', queue) < 90000 then",
       'if false then')),
+]
+
+CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
+    ('a redirection is not followed',
+     ('src/redis/node_redirect.c', 'if (!r->heard && is_redirect(', 'if (false && is_redirect(')),
+    ('the map is not asked for again',
+     ('src/redis/cluster.c', 'if (cluster->survey.open) {',
+      'if (cluster->known) {\n        return;\n    }\n    if (cluster->survey.open) {')),
+    ('names stay where they led first',
+     ('src/lock/client.c', 'lw__turns_lead_all(arg);', '(void)arg;')),
+    ('who waits stays in the queue of the old node',
+     ('src/lock/turns_events.c', "else coming up has them ask */\n        ask_all_of(name, true);",
+      "else coming up has them ask */\n        (void)name;")),
+    ('what keeps a hold or lets it go is sent to the old node alone',
+     ('src/redis/node_redirect.c', 'if (command->type->stays) {',
+      'if (command->type->stays || command->type->order == LW__ORDER_KEEP) {')),
+    ('ASK is followed without ASKING',
+     ('src/redis/node_send.c', 'if (command->request.asking) {', 'if (false) {')),
+    ('numbers are those of another slot',
+     ('src/redis/node_fence.c', '(void)lw__format_fence(slot, node->fence);',
+      '(void)lw__format_fence(node->options.slot, node->fence);')),
+    ('a number is drawn by the counter alone',
+     ('src/redis/node_fence.c', 'seeds = node->options.clustered && !is_seeded(node, slot);',
+      'seeds = false;')),
+    ('a number is drawn before its SET was done',
+     ('src/lock/claim_step.c', '        tell_set_error(claim);\n',
+      '        extern uint64_t lw__early;\n        lw__early = number;\n'
+      '        tell_set_error(claim);\n'),
+     ('src/lock/claim_moving.c', 'static void has_name(struct',
+      'uint64_t lw__early;\nstatic void has_name(struct'),
+     ('src/lock/claim_moving.c', 'if (!lw__terms_wants_fence(claim)) {',
+      'if (lw__early > 0) {\n        claim->numbers = 1;\n'
+      '        lw__claim_granted(claim, lw__early, sent_us);\n'
+      '    } else if (!lw__terms_wants_fence(claim)) {')),
+    ('nobody listens to the channels of slots',
+     ('src/redis/node.c', '        lw__shards_want(&node->shards, slot);\n',
+      '        (void)slot;\n')),
+    ('who begins to hear the channel of a slot is not asked to queue',
+     ('src/lock/client.c', 'lw__turns_ask_all(arg, node, false);', '(void)arg, (void)node;')),
+    ('a script uses a key that it was not given',
+     ('scripts/mutex_drop.lua', "return redis.call('DEL', KEYS[1])",
+      "return redis.call('DEL', KEYS[1], KEYS[1] .. '{' .. KEYS[1] .. '}')")),
+]
+
+# What the worlds come to too rarely, and the traces of a unit test show.
+UNIT = 'test/unit/unit_cluster_claims'
+UNIT_MUTATIONS = [
+    ('whose name it is already is not asked',
+     ('src/lock/claim_moving.c', 'if (!claim->machine.in_redis || !say(claim, &own_type)) {',
+      'if (&own_type != NULL) {')),
+    ('who does not listen at its node queues there',
+     ('src/lock/claim_put.c', 'return lw__node_is_bound(node, claim->name->slot);',
+      'return true;')),
+    ('a message of any node is believed',
+     ('src/lock/inbox.c', "return lw__node_is_bound(name->node, name->slot) && *m->server &&\n"
+      "           strcmp(m->server, lw__node_server(name->node)) == 0;", "return *m->server != 0;")),
+    ('whose clock it was says where the name leads now',
+     ('src/lock/hints.c', 'lw__node_connection(lw__node_of(&claim->command))',
+      'lw__node_connection(claim->name->node)')),
+    # Each of the two covers the other: a message that names our server was true there, and by
+    # its clock; and when the links are bound all have asked, which makes a new pair.
+    ('an unbound message is believed, by the clock pair of another server',
+     ('src/lock/inbox.c', 'return lw__node_is_bound(name->node, name->slot) && *m->server &&',
+      'return *m->server &&'),
+     ('src/lock/hints.c', 'last->connection == connection &&', '(void)connection,'),
+     ('src/lock/hints.c', 'claim->asking.pair.connection == connection', 'true')),
+    ('who waits does not hear that the channel of its slot is dropped',
+     ('src/lock/client.c', 'lw__turns_ask_slot(arg, node, slot);',
+      '(void)arg, (void)node, (void)slot;')),
 ]
 
 
@@ -197,9 +261,9 @@ def run(command, **more):
         raise RuntimeError(f'{command[0]} failed:\n{done.stdout[-2000:]}')
 
 
-def first_failure(sim, seeds):
+def first_failure(sim, seeds, words=()):
     """The first seed that fails and why, or None."""
-    process = subprocess.Popen([sim, '--seeds', f'1..{seeds}'], text=True,
+    process = subprocess.Popen([sim, '--seeds', f'1..{seeds}', *words], text=True,
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     found = None
     for line in process.stderr:
@@ -211,6 +275,32 @@ def first_failure(sim, seeds):
     return found and (int(found[1]), found[2])
 
 
+def failed_test(unit):
+    done = subprocess.run([unit], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    found = re.search(r'FAILED  \] (\w+)', done.stdout)
+    return found and (0, found[1])
+
+
+def find(tree, file, old):
+    """The file's text, in which `old` stands once."""
+    text = (tree / file).read_text()
+    if text.count(old) != 1:
+        raise RuntimeError(f'{file} has its text {text.count(old)} times')
+    return text
+
+
+def check(tree):
+    bad = 0
+    for what, *edits in MUTATIONS + CLUSTER_MUTATIONS + UNIT_MUTATIONS:
+        for file, old, _ in edits:
+            try:
+                find(tree, file, old)
+            except (RuntimeError, OSError) as error:
+                print(f'{what}: {error}')
+                bad += 1
+    sys.exit(bad > 0)
+
+
 class Worker:
     """A copy of the tree with a build of its own."""
 
@@ -220,28 +310,27 @@ class Worker:
                         ignore=shutil.ignore_patterns('.git', 'build', '__pycache__'))
         run(['meson', 'setup', self.build, self.tree, '-Dbench=false', '-Dtests=enabled',
              '-Doptimization=1', '-Ddebug=false', '-Dwerror=false'])
-        self.compile()
+        self.compile('test/sim/sim')
 
-    def compile(self):
-        run(['ninja', '-C', self.build, '-j1', 'test/sim/sim'])
+    def compile(self, program):
+        run(['ninja', '-C', self.build, '-j1', program])
 
-    def first_failure(self, seeds):
-        return first_failure(self.build / 'test/sim/sim', seeds)
+    def first_failure(self, seeds, words=()):
+        return first_failure(self.build / 'test/sim/sim', seeds, words)
 
     def edit(self, file, old, new):
-        path = self.tree / file
-        text = path.read_text()
-        if text.count(old) != 1:
-            raise RuntimeError(f'{file} has its text {text.count(old)} times')
-        path.write_text(text.replace(old, new))
+        text = find(self.tree, file, old)
+        (self.tree / file).write_text(text.replace(old, new))
 
-    def seeds_to_catch(self, edits, seeds):
+    def seeds_to_catch(self, edits, seeds, words):
         kept = {file: (self.tree / file).read_text() for file, _, _ in edits}
         try:
             for file, old, new in edits:
                 self.edit(file, old, new)
-            self.compile()
-            return self.first_failure(seeds)
+            self.compile(UNIT if UNIT in words else 'test/sim/sim')
+            if UNIT in words:
+                return failed_test(self.build / UNIT)
+            return self.first_failure(seeds, words)
         finally:
             for file, text in kept.items():
                 (self.tree / file).write_text(text)
@@ -261,11 +350,11 @@ def work(options, place, todo, failures):
         return
     while True:
         try:
-            what, *edits = todo.get_nowait()
+            (what, *edits), words = todo.get_nowait()
         except queue.Empty:
             return
         try:
-            found = worker.seeds_to_catch(edits, options.seeds)
+            found = worker.seeds_to_catch(edits, options.seeds, words)
             if not found:
                 raise RuntimeError(f'not seen in {options.seeds} seeds')
             report(what, *found)
@@ -279,12 +368,17 @@ def main():
     parser.add_argument('--seeds', type=int, default=4000)
     parser.add_argument('--jobs', type=int, default=os.cpu_count())
     parser.add_argument('--only', default='')
+    parser.add_argument('--check', action='store_true')
     parser.add_argument('source', type=pathlib.Path)
     options = parser.parse_args()
+    if options.check:
+        check(options.source)
     todo, failures = queue.Queue(), []
-    for mutation in MUTATIONS:
-        if options.only in mutation[0]:
-            todo.put(mutation)
+    for mutations, words in ((MUTATIONS, ()), (CLUSTER_MUTATIONS, ('--cluster',)),
+                             (UNIT_MUTATIONS, (UNIT,))):
+        for mutation in mutations:
+            if options.only in mutation[0]:
+                todo.put((mutation, words))
     count = todo.qsize()
     print(' seeds  mutation', flush=True)
     with tempfile.TemporaryDirectory(prefix='lockwire-mutations-') as place:

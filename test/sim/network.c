@@ -10,6 +10,7 @@
  */
 #include "network.h"
 
+#include "nodes.h"
 #include "sentinels.h"
 
 #include <arpa/inet.h>
@@ -91,10 +92,13 @@ static void send_packet(struct wire *wire, bool up, bool end, const char *data,
 
 static bool is_message(const struct wire *wire, bool up, const char *data, size_t len)
 {
-    static const char begin[] = "*3\r\n$7\r\nmessage\r\n";
+    static const char begin[] = "*3\r\n$7\r\nmessage\r\n",
+                      of_slot[] = "*3\r\n$8\r\nsmessage\r\n";
 
     return !up && wire->conn != NULL && model_conn_subscribed(wire->conn) &&
-           len >= sizeof(begin) - 1 && memcmp(data, begin, sizeof(begin) - 1) == 0;
+           ((len >= sizeof(begin) - 1 && memcmp(data, begin, sizeof(begin) - 1) == 0) ||
+            (len >= sizeof(of_slot) - 1 &&
+             memcmp(data, of_slot, sizeof(of_slot) - 1) == 0));
 }
 
 /* Messages are hints: some never come, some come again. */
@@ -268,21 +272,30 @@ static void send_packet(struct wire *wire, bool up, bool end, const char *data,
     send_one(wire, up, end, data, len);
 }
 
-/* Which end has that address; hosts that ask no sentinel have one name for all. */
+/* Which end has that address; hosts that are given none have one name for all. */
 static unsigned end_at(const struct sockaddr *address)
 {
     const struct sockaddr_in *inet = (const struct sockaddr_in *)address;
-    char host[INET_ADDRSTRLEN];
+    const struct sockaddr_in6 *inet6 = (const struct sockaddr_in6 *)address;
+    char host[INET6_ADDRSTRLEN];
 
+    if (address->sa_family == AF_INET6) {
+        inet_ntop(AF_INET6, &inet6->sin6_addr, host, sizeof(host));
+        return nodes_place(host, ntohs(inet6->sin6_port));
+    }
     if (address->sa_family != AF_INET) {
         return servers_route();
     }
     inet_ntop(AF_INET, &inet->sin_addr, host, sizeof(host));
-    return sentinels_place(host, ntohs(inet->sin_port));
+    return world.plan.clustered ? nodes_place(host, ntohs(inet->sin_port))
+                                : sentinels_place(host, ntohs(inet->sin_port));
 }
 
 static bool refuses(unsigned end)
 {
+    if (end == NODES_NOWHERE) {
+        return true;
+    }
     return end < SERVERS ? servers_refuse(end) : sentinels_refuse(end - SERVERS);
 }
 
@@ -292,7 +305,7 @@ int network_connect(int fd, const struct sockaddr *address)
     struct wire *wire;
     int pair[2];
 
-    if (server < SERVERS) {
+    if (server < SERVERS && !world.plan.clustered) {
         check_way(world.current, server);
     }
     if (refuses(server)) {
@@ -309,6 +322,7 @@ int network_connect(int fd, const struct sockaddr *address)
     wire->fd = pair[1];
     wire->references = 1;
     wire->host = world.current;
+    wire->begun_us = world.now_us;
     wire->server = server;
     wire->next = wires;
     wires = wire;
@@ -381,6 +395,17 @@ void network_bury(void)
 void network_flush(void)
 {
     send_output();
+}
+
+bool network_joins(const struct host *host, unsigned server, int64_t before_us)
+{
+    for (const struct wire *wire = wires; wire != NULL; wire = wire->next) {
+        if (wire->host == host && wire->server == server && wire->fd >= 0 &&
+            wire->begun_us <= before_us) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void network_begin(void)

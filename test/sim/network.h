@@ -20,6 +20,7 @@ struct wire {
     bool accepted, has_output, down_ended;
     bool up_dead, down_dead; /* nothing gets through any more, and nobody is told */
     int64_t up_us, down_us;  /* when the last packet arrives */
+    int64_t begun_us;
 };
 
 extern struct wire *wires; /* the newest first */
@@ -28,5 +29,7 @@ void wire_reset(struct wire *wire, bool server_too);
 void wire_clog(struct wire *wire, bool up, int64_t until_us);
 void network_bury(void);  /* the server notices whose host is gone */
 void network_flush(void); /* the server did something by itself */
+/* The host has a connection to that server from before that time. */
+bool network_joins(const struct host *host, unsigned server, int64_t before_us);
 
 #endif

@@ -9,9 +9,10 @@
 
 #include <string.h>
 
-#define WATCHED 6 /* one seed of so many; the others are not changed by it */
+#define WATCHED 6   /* one seed of so many; the others are not changed by it */
+#define CLUSTERED 6 /* and as many, three later */
 
-bool plan_watches_all;
+bool plan_watches_all, plan_clusters_all;
 
 static bool chance(unsigned in_thousand)
 {
@@ -115,7 +116,8 @@ static bool voids_judgement(int fault)
 static bool needs_more_servers(int fault)
 {
     return fault == FAULT_SWAP || fault == FAULT_SPLIT || fault == FAULT_FAILOVER ||
-           fault == FAULT_SENTINEL;
+           fault == FAULT_SENTINEL || fault == FAULT_SLOT || fault == FAULT_NODE ||
+           fault == FAULT_MEMBER;
 }
 
 /* A new counter starts at the server's time: that must not be behind the old one's. */
@@ -184,7 +186,7 @@ static void make_lasting(struct plan *plan)
 /* Some seeds have nothing but what two servers do. */
 static void add_replica(struct plan *plan)
 {
-    plan->servers = 2;
+    plan->servers = PAIR;
     if (chance(400)) {
         for (int i = 0; i < NAMES; i++) {
             plan->kinds[i] = KIND_MUTEX;
@@ -296,7 +298,7 @@ static void make_unkilled(struct plan *plan)
 static void make_watched(struct plan *plan)
 {
     plan->watched = true;
-    plan->servers = SERVERS;
+    plan->servers = PAIR;
     plan->listed = (unsigned)ONE_OF(1, 2, 3, 3, 3);
     plan->secretive = chance(200);
     if (plan->tame) {
@@ -324,12 +326,106 @@ static void make_watched(struct plan *plan)
     }
 }
 
+/* Masters' clocks differ, each as its replica's: what a slot takes along ends by time
+ * left, but in a read-write lock's hash. */
+static void set_apart(struct plan *plan)
+{
+    for (int i = 0; i < NAMES; i++) {
+        plan->kinds[i] = KIND_MUTEX;
+    }
+    plan->apart_us = ONE_OF(-5, -2, 2, 5) * SECOND;
+    keep_numbers(plan);
+}
+
+/* Nothing goes wrong, but that slots may move: nothing is lost by that. In most of them
+ * they move for some time or not at all, and then who waits is handed the lock as soon as
+ * at one server. */
+static void make_level(struct plan *plan, bool quiet)
+{
+    bool moves = chance(600);
+
+    plan->name_lag_us = ONE_OF(1, 20 * MS);
+    if (moves) {
+        plan->every_us[FAULT_SLOT] = ONE_OF(100 * MS, 500 * MS);
+        plan->calm_us = chance(700) ? ONE_OF(1, 5) * SECOND : 0;
+    } else {
+        plan->quiet = quiet;
+        plan->calm_us = 1;
+    }
+    if (plan->calm_us && chance(500)) {
+        plan->faults_us = rng_between(&world.rng, 30, 50) * SECOND;
+    }
+}
+
+/* Slots move and masters are replaced, and then nothing happens but load, for long: who
+ * waits has its turn in order again. */
+static void make_orderly(struct plan *plan)
+{
+    make_lasting(plan);
+    plan->names = 2;
+    plan->hosts = HOSTS / 2;
+    plan->late = plan->slow = 0;
+    plan->deaf = false;
+    plan->every_us[FAULT_SLOT] = ONE_OF(100, 500) * MS;
+    plan->every_us[FAULT_SWAP] = chance(500) ? 1 * SECOND : 0;
+    plan->every_us[FAULT_FAILOVER] = chance(300) ? 2 * SECOND : 0;
+    plan->every_us[FAULT_NODE] = chance(300) ? 1 * SECOND : 0;
+}
+
+/* A cluster has no database but the first, and Redisson's mode is not for it. What its
+ * failovers lost is all that excuses anything. */
+static void make_clustered(struct plan *plan)
+{
+    bool quiet = plan->quiet;
+
+    plan->clustered = true;
+    plan->servers = SERVERS;
+    plan->names = (unsigned)rng_between(&world.rng, 2, NAMES);
+    for (int i = 0; i < NAMES; i++) {
+        plan->kinds[i] = plan->kinds[i] == KIND_REDISSON ? KIND_MUTEX : plan->kinds[i];
+    }
+    plan->seeds = (unsigned)rng_between(&world.rng, 1, 31);
+    plan->sixth = chance(300);
+    plan->selfless = chance(300);
+    plan->quiet = plan->deaf = plan->ends_apart = false;
+    plan->balanced = 0;
+    plan->calm_us = 0;
+    plan->lag_us = ONE_OF(50, 1 * MS, 20 * MS, 300 * MS);
+    plan->name_lag_us = ONE_OF(1, 20 * MS, 1 * SECOND, 3 * SECOND);
+    plan->split_us = ONE_OF(500 * MS, 5 * SECOND);
+    plan->down_us = ONE_OF(10 * MS, 300 * MS, 2 * SECOND);
+    plan->move_us = ONE_OF(1 * MS, 50 * MS, 1 * SECOND);
+    if (plan->tame) {
+        make_level(plan, quiet);
+        return;
+    }
+    if (chance(500)) {
+        make_clear(plan);
+        plan->clear = false; /* that is of who asks sentinels */
+    }
+    keep_clocks(plan);
+    plan->every_us[FAULT_LOSS] = plan->every_us[FAULT_BREAK] = 0;
+    plan->ends_by_clock = chance(500);
+    plan->every_us[FAULT_SLOT] = chance(600) ? ONE_OF(200 * MS, 1 * SECOND, 3 * SECOND)
+                                             : 0;
+    plan->every_us[FAULT_NODE] = chance(400) ? ONE_OF(500 * MS, 3 * SECOND) : 0;
+    plan->every_us[FAULT_MEMBER] = chance(300) ? ONE_OF(1, 5) * SECOND : 0;
+    plan->every_us[FAULT_SWAP] = chance(300) ? ONE_OF(1, 5) * SECOND : 0;
+    plan->every_us[FAULT_SPLIT] = chance(350) ? ONE_OF(2, 5) * SECOND : 0;
+    plan->every_us[FAULT_FAILOVER] = chance(350) ? ONE_OF(2, 5) * SECOND : 0;
+    if (chance(100)) {
+        make_orderly(plan);
+    } else if (chance(250)) {
+        set_apart(plan);
+    }
+}
+
 static void draw_abilities(struct plan *plan)
 {
     static const char *const words[] = {NULL, NULL, "delifeq", "delex"};
     uint64_t common = rng_below(&world.rng, 4);
 
-    for (int i = 0; i < SERVERS; i++) {
+    for (int i = 0; i < PAIR; i++) {
         plan->knows[i] = words[chance(800) ? common : rng_below(&world.rng, 4)];
     }
 }
@@ -344,7 +440,9 @@ void plan_draw(void)
     draw_load(plan);
     draw_faults(plan);
     draw_abilities(plan);
-    if (world.seed % WATCHED == 0 || plan_watches_all) {
+    if (plan_clusters_all || (world.seed % CLUSTERED == 3 && !plan_watches_all)) {
+        make_clustered(plan);
+    } else if (world.seed % WATCHED == 0 || plan_watches_all) {
         make_watched(plan);
     }
 }

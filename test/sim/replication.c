@@ -24,6 +24,7 @@ struct changed_key {
 struct message {
     struct message *next;
     struct bytes channel, text;
+    bool of_slot;
 };
 
 struct step {
@@ -60,13 +61,14 @@ void stream_note_key(struct stream *stream, int space, struct bytes name)
 }
 
 void stream_note_message(struct stream *stream, struct bytes channel,
-                         struct bytes message)
+                         struct bytes message, bool of_slot)
 {
     struct step *step = open_step(stream);
     struct message *last = must_alloc(sizeof(*last));
 
     last->channel = bytes_copy(channel);
     last->text = bytes_copy(message);
+    last->of_slot = of_slot;
     if (step->last != NULL) {
         step->last->next = last;
     } else {
@@ -179,7 +181,8 @@ static void apply(struct model_server *replica, const struct step *step)
     }
     for (const struct message *message = step->first; message != NULL;
          message = message->next) {
-        pubsub_deliver(replica, message->channel, message->text);
+        (void)(message->of_slot ? pubsub_deliver_to_slot : pubsub_deliver)(
+            replica, message->channel, message->text);
     }
 }
 
@@ -267,6 +270,36 @@ void model_server_replicate(struct model_server *replica, struct model_server *m
     replica->master = master;
     master->replica = replica;
     follow_changes(master, true);
+}
+
+bool model_server_migrate(struct model_server *from, struct model_server *to,
+                          struct bytes key)
+{
+    struct content copy;
+    const struct content *content;
+    bool taken;
+
+    server_begin(from);
+    server_begin(to);
+    content = keyspace_open(&from->spaces[0], key);
+    if (content == NULL) {
+        replication_end_command(from);
+        return true;
+    }
+    content_copy(&copy, content);
+    if (copy.expire_ms !=
+        NO_EXPIRY) { /* it says what is left, whatever the time is there */
+        copy.expire_ms += to->spaces[0].now_ms - from->spaces[0].now_ms;
+    }
+    taken = keyspace_open(&to->spaces[0], key) != NULL;
+    if (!taken) {
+        keyspace_restore(&to->spaces[0], key, &copy);
+        keyspace_remove(&from->spaces[0], key);
+    }
+    content_free(&copy);
+    replication_end_command(to);
+    replication_end_command(from);
+    return !taken;
 }
 
 void model_server_on_step(struct model_server *replica, model_step_fn *on_step, void *arg)

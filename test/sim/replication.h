@@ -19,7 +19,7 @@ struct stream {
 /* Of the command that runs: a key that it is about to change, a message. */
 void stream_note_key(struct stream *stream, int space, struct bytes name);
 void stream_note_message(struct stream *stream, struct bytes channel,
-                         struct bytes message);
+                         struct bytes message, bool of_slot);
 void stream_clear(struct stream *stream);
 
 #endif

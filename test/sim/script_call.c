@@ -92,7 +92,7 @@ static const char *refusal(struct script_run *run, struct call *call)
     if (faults->oom && !run->wrote && (call->command->flags & CMD_DENY_OOM)) {
         return gate_oom_error;
     }
-    return NULL;
+    return gate_script_slots(call, run->call);
 }
 
 /* Leaves the answer, or {err=...}, on the stack. */

@@ -50,8 +50,8 @@ static unsigned last_epoch;
 
 static const struct model_place places[SENTINELS] = {
     {"10.0.1.1", PORT}, {"10.0.1.2", PORT}, {"10.0.1.3", PORT}};
-static const struct model_place server_places[SERVERS] = {{"10.0.0.1", 6379},
-                                                          {"10.0.0.2", 6379}};
+static const struct model_place server_places[PAIR] = {{"10.0.0.1", 6379},
+                                                       {"10.0.0.2", 6379}};
 
 static bool is_useful(const struct sentinel *one)
 {
@@ -322,7 +322,7 @@ static void begin_one(unsigned which)
 {
     sentinels[which] = (struct sentinel){.epoch = 1, .trouble = TROUBLE_NONE};
     world.sentinels[which] = model_server_new(no_time, NULL);
-    model_server_set_number(world.sentinels[which], SERVERS + which + 1);
+    model_server_set_number(world.sentinels[which], PAIR + which + 1);
     if (world.plan.secretive) {
         model_server_faults(world.sentinels[which])->password = SENTINEL_PASSWORD;
     }
@@ -379,7 +379,7 @@ static bool is_at(const struct model_place *place, const char *host, int port)
 
 unsigned sentinels_place(const char *host, int port)
 {
-    for (unsigned i = 0; i < SERVERS; i++) {
+    for (unsigned i = 0; i < PAIR; i++) {
         if (is_at(&server_places[i], host, port)) {
             return i;
         }

@@ -116,6 +116,11 @@ void model_server_be_sentinel(struct model_server *server, const struct model_vi
     server->view = view;
 }
 
+void model_server_be_node(struct model_server *server, const struct model_map *map)
+{
+    server->map = map;
+}
+
 void model_server_publish(struct model_server *server, const char *channel,
                           const char *message)
 {
@@ -280,6 +285,9 @@ static void run_request(struct model_conn *conn, const struct resp_request *requ
     };
 
     command_execute(&call);
+    if (call.command == NULL || !(call.command->flags & CMD_ASKING)) {
+        conn->asking = false;
+    }
     conn_output(conn, reply.data, reply.len);
     buffer_free(&reply);
 }

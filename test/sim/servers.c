@@ -8,11 +8,14 @@
  * Where sentinels watch, a master may also be dead or stand still for some time before it
  * is replaced, and what is lost is known hold by hold (stray.c): nothing is declared.
  *
+ * A cluster's servers are nodes.c's: all that is asked of them here goes there.
+ *
  * Happy path: servers_begin(); each step of the master arrives by the agenda;
  * servers_swap(), servers_split(), servers_fail_over() come from faults.c; servers_heal()
  * joins what is apart and has the name point at the master.
  */
 #include "network.h"
+#include "nodes.h"
 #include "sentinels.h"
 
 static unsigned master, named; /* where the name that hosts connect to points */
@@ -23,9 +26,9 @@ static unsigned changes;
 static int64_t since_us;
 static uintptr_t stream; /* counts, so that an earlier one's steps are void */
 static int64_t arrives_us;
-static int64_t refuses_until_us[SERVERS], frozen_until_us[SERVERS];
+static int64_t refuses_until_us[PAIR], frozen_until_us[PAIR];
 
-static int64_t true_time_us(void *arg)
+int64_t servers_time_us(void *arg)
 {
     (void)arg;
     return INT64_C(1700000000000000) + world.now_us +
@@ -39,7 +42,7 @@ static struct model_server *replica(void)
 
 static bool has_replica(void)
 {
-    return world.plan.servers == SERVERS && !split && !dead;
+    return world.plan.servers == PAIR && !split && !dead;
 }
 
 unsigned servers_any(void)
@@ -55,14 +58,32 @@ unsigned servers_route(void)
     return named;
 }
 
+struct model_server *servers_of(const char *key)
+{
+    return world.plan.clustered ? world.servers[nodes_with(key)] : world.server;
+}
+
+unsigned servers_index(const struct model_server *server)
+{
+    unsigned i = 0;
+
+    while (world.servers[i] != server) {
+        i++;
+    }
+    return i;
+}
+
 bool servers_refuse(unsigned server)
 {
+    if (world.plan.clustered) {
+        return nodes_refuse(server);
+    }
     return world.now_us < refuses_until_us[server];
 }
 
 int64_t servers_frozen_until(unsigned server)
 {
-    return frozen_until_us[server];
+    return world.plan.clustered ? nodes_frozen_until(server) : frozen_until_us[server];
 }
 
 unsigned servers_changes(void)
@@ -77,7 +98,9 @@ int64_t servers_since_us(void)
 
 void servers_ran(unsigned server)
 {
-    if (split && world.plan.watched && server == 1 - master) {
+    if (world.plan.clustered) {
+        nodes_ran(server);
+    } else if (split && world.plan.watched && server == 1 - master) {
         stray_note(world.servers[server]);
     }
 }
@@ -189,6 +212,10 @@ static void end_swap(void *arg)
 /* FAILOVER TO: nothing is lost. */
 void servers_swap(void)
 {
+    if (world.plan.clustered) {
+        nodes_swap();
+        return;
+    }
     if (!has_replica() || paused) {
         return;
     }
@@ -204,7 +231,7 @@ static int64_t promote(void)
 {
     int64_t step_us = model_server_oldest_step_us(replica());
     int64_t from_us = step_us < 0 ? world.now_us
-                                  : world.now_us - (true_time_us(NULL) - step_us);
+                                  : world.now_us - (servers_time_us(NULL) - step_us);
 
     stream++;
     model_server_promote(replica());
@@ -281,6 +308,10 @@ static void fall(bool freezes)
  * end. */
 void servers_split(void)
 {
+    if (world.plan.clustered) {
+        nodes_split();
+        return;
+    }
     if (!has_replica() || paused) {
         return;
     }
@@ -296,6 +327,10 @@ void servers_fail_over(void)
 {
     int64_t from_us;
 
+    if (world.plan.clustered) {
+        nodes_fail_over();
+        return;
+    }
     if (!has_replica() || paused) {
         return;
     }
@@ -321,6 +356,10 @@ void servers_restart(unsigned server, int64_t lost_us)
           lost_us > 0    ? "the last writes are lost"
           : lost_us == 0 ? "with its data"
                          : "empty");
+    if (world.plan.clustered) {
+        nodes_restart(server);
+        return;
+    }
     if (server == master) {
         paused = false;
     }
@@ -332,16 +371,25 @@ void servers_restart(unsigned server, int64_t lost_us)
     network_flush();
 }
 
-/* Who changes roles does so first. */
+/* Who changes roles does so first, and a slot that is on its way arrives. */
 void servers_calm_down(void)
 {
+    if (world.plan.clustered) {
+        slots_heal();
+        return;
+    }
     end_swap(NULL);
     deaf = world.plan.deaf;
 }
 
 void servers_heal(void)
 {
-    for (unsigned i = 0; i < SERVERS; i++) {
+    if (world.plan.clustered) {
+        slots_heal();
+        nodes_heal();
+        return;
+    }
+    for (unsigned i = 0; i < PAIR; i++) {
         refuses_until_us[i] = 0;
     }
     dead = false;
@@ -361,15 +409,19 @@ void servers_begin(void)
     arrives_us = since_us = 0;
     changes = 0;
     for (unsigned i = 0; i < world.plan.servers; i++) {
-        refuses_until_us[i] = frozen_until_us[i] = 0;
-        world.servers[i] = model_server_new(true_time_us, NULL);
+        refuses_until_us[i % PAIR] = frozen_until_us[i % PAIR] = 0;
+        world.servers[i] = model_server_new(servers_time_us, NULL);
         model_server_set_number(world.servers[i], i + 1);
-        model_server_know(world.servers[i], world.plan.knows[i]);
+        model_server_know(world.servers[i], world.plan.knows[i % PAIR]);
         model_server_remember(world.servers[i], 3 * SECOND);
         model_server_on_step(world.servers[i], on_step, NULL);
         model_server_takes_what_is_left(world.servers[i], !world.plan.ends_by_clock);
     }
     world.server = world.servers[master];
+    if (world.plan.clustered) {
+        nodes_begin();
+        slots_begin();
+    }
     if (!has_replica()) {
         return;
     }
@@ -379,6 +431,9 @@ void servers_begin(void)
 
 void servers_end(void)
 {
+    if (world.plan.clustered) {
+        nodes_end();
+    }
     for (unsigned i = 0; i < world.plan.servers; i++) {
         model_server_free(world.servers[i]);
     }

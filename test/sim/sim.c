@@ -9,7 +9,8 @@
  *   sim --replay A..B     runs each twice; ends with 1 if their traces are not the same
  *
  * A further word, --sentinels, has hosts ask sentinels in all of them; without, one seed
- * in six does.
+ * in six does. With --cluster the servers are a cluster in all of them, as they are in
+ * one of six without.
  */
 #include "world.h"
 
@@ -64,8 +65,9 @@ static void run(uint64_t seed)
     }
     trace("done: %u operations, %u granted, %u failed, %u lost", world.op_count,
           world.granted, world.failed, world.lost);
-    if (world.plan.watched) {
-        trace("%u failovers, %u excused", world.failovers, world.excused);
+    if (world.plan.watched || world.plan.clustered) {
+        trace("%u failovers, %u excused, %u moves", world.failovers, world.excused,
+              world.moves);
     }
 }
 
@@ -73,7 +75,7 @@ static void run(uint64_t seed)
 struct outcome {
     bool good;
     int64_t virtual_us;
-    uint64_t sum, granted, failovers, excused;
+    uint64_t sum, granted, failovers, excused, moves;
 };
 
 static void be_the_child(uint64_t seed, int out)
@@ -87,6 +89,7 @@ static void be_the_child(uint64_t seed, int out)
     outcome.granted = world.granted;
     outcome.failovers = world.failovers;
     outcome.excused = world.excused;
+    outcome.moves = world.moves;
     if (write(out, &outcome, sizeof(outcome)) != sizeof(outcome)) {
         _exit(1);
     }
@@ -125,7 +128,7 @@ static struct outcome run_apart(uint64_t seed, enum trace_mode mode)
 
 static int run_many(uint64_t first, uint64_t last)
 {
-    unsigned long long granted = 0, failovers = 0, excused = 0;
+    unsigned long long granted = 0, failovers = 0, excused = 0, moves = 0;
     int64_t virtual_us = 0;
     unsigned failures = 0;
 
@@ -136,15 +139,16 @@ static int run_many(uint64_t first, uint64_t last)
         granted += outcome.granted;
         failovers += outcome.failovers;
         excused += outcome.excused;
+        moves += outcome.moves;
         if (!outcome.good && failures++ == 0) {
             run_apart(seed, TRACE_LAST);
         }
     }
     (void)printf(
-        "%llu seeds, %.1f virtual hours, %llu grants, %u failed; under sentinels "
-        "%llu failovers, %llu overlaps by what they lost\n",
+        "%llu seeds, %.1f virtual hours, %llu grants, %u failed; under sentinels and in "
+        "clusters %llu failovers, %llu overlaps by what they lost, %llu slots moved\n",
         (unsigned long long)(last - first + 1), (double)virtual_us / SECOND / 3600,
-        granted, failures, failovers, excused);
+        granted, failures, failovers, excused, moves);
     return failures > 0;
 }
 
@@ -173,9 +177,10 @@ int main(int argc, char **argv)
     count_exactly(argv);
     (void)setvbuf(stdout, NULL, _IOFBF, 1 << 16);
     warm_up();
-    if (argc == 4 && strcmp(argv[3], "--sentinels") == 0) {
-        plan_watches_all = true;
-        argc--;
+    if (argc == 4) {
+        plan_watches_all = strcmp(argv[3], "--sentinels") == 0;
+        plan_clusters_all = strcmp(argv[3], "--cluster") == 0;
+        argc -= plan_watches_all || plan_clusters_all;
     }
     if (argc == 3 && strcmp(argv[1], "--seed") == 0 &&
         sscanf(argv[2], "%llu", &first) == 1) {
@@ -192,6 +197,6 @@ int main(int argc, char **argv)
         }
     }
     (void)fprintf(stderr, "usage: sim --seed N | --seeds A..B | --replay A..B "
-                          "[--sentinels]\n");
+                          "[--sentinels | --cluster]\n");
     return 2;
 }

@@ -9,6 +9,8 @@
  * thing that the old one does as long as it lives on; stray_is() where two believe.
  */
 #include "look.h"
+#include "network.h"
+#include "nodes.h"
 
 #include "lock/structs.h"
 #include "redis/format.h"
@@ -21,14 +23,14 @@
 
 struct stray {
     struct stray *next;
-    unsigned name;
+    unsigned name, server; /* that knows it */
     int64_t noted_us;
     uint64_t void_from; /* numbers from there on may be told twice */
     char token[LW__TOKEN_SIZE];
 };
 
 static struct stray *strays;
-static uint64_t replaced_at; /* by the new master's clock, as its numbers are */
+static uint64_t replaced_at[SERVERS]; /* by the new master's clock, as its numbers are */
 
 void stray_token(const struct op *op, char *ret)
 {
@@ -52,18 +54,20 @@ static struct stray **find(unsigned name, const char *token)
     return at;
 }
 
-static void add(unsigned name, const char *token)
+static void add(unsigned name, unsigned server, const char *token)
 {
     struct stray **at = find(name, token);
 
     if (*at != NULL) {
         (*at)->noted_us = world.now_us;
+        (*at)->server = server;
         return;
     }
     trace("%s is held by %s, which the master does not know", load_name(name), token);
     *at = must_alloc(sizeof(**at));
     (*at)->name = name;
-    (*at)->void_from = replaced_at;
+    (*at)->server = server;
+    (*at)->void_from = replaced_at[server];
     (*at)->noted_us = world.now_us;
     (void)snprintf((*at)->token, sizeof((*at)->token), "%s", token);
 }
@@ -77,7 +81,7 @@ static void note_token(struct model_server *old, unsigned name, const char *toke
     look_from(NULL);
     has_ms = look_left_ms(name, token);
     if (had_ms > has_ms + SAME_MS) {
-        add(name, token);
+        add(name, servers_index(old), token);
     }
 }
 
@@ -114,18 +118,21 @@ void stray_note(struct model_server *old)
     }
 }
 
-static void note_lost(struct op *op, int64_t since_us)
+/* Of a cluster only those that it had. */
+static void note_lost(struct op *op, const struct model_server *old, int64_t since_us)
 {
     for (; op != NULL; op = op->next) {
-        op->of_lost = op->of_lost || op->granted_us >= since_us;
+        op->of_lost = op->of_lost || (op->granted_us >= since_us &&
+                                      (!world.plan.clustered ||
+                                       nodes_succeeds(old, load_name(op->name))));
     }
 }
 
 void stray_begin(struct model_server *old, int64_t since_us)
 {
-    note_lost(world.ops, since_us);
-    note_lost(world.past, since_us);
-    replaced_at = (uint64_t)model_server_time_us(world.server);
+    note_lost(world.ops, old, since_us);
+    note_lost(world.past, old, since_us);
+    replaced_at[servers_index(old)] = (uint64_t)model_server_time_us(world.server);
     stray_note(old);
 }
 
@@ -155,6 +162,9 @@ bool stray_is_void(const struct op *op)
 /* Nothing that the old master has answered is still under way to its host. */
 static bool is_heard(const struct op *op, const struct stray *stray)
 {
+    if (world.plan.clustered) {
+        return !network_joins(op->host, stray->server, stray->noted_us);
+    }
     return op->host->link_up && op->host->up_us > stray->noted_us &&
            check_is_at_master(op->host);
 }

@@ -93,7 +93,10 @@ static void tell_last(void)
         (void)fprintf(stderr, "    %s\n", lines[i % LAST]);
     }
     (void)fprintf(stderr, "    all of it: sim --seed %llu%s\n",
-                  (unsigned long long)world.seed, plan_watches_all ? " --sentinels" : "");
+                  (unsigned long long)world.seed,
+                  plan_watches_all    ? " --sentinels"
+                  : plan_clusters_all ? " --cluster"
+                                      : "");
 }
 
 void violation(const char *format, ...)

@@ -16,6 +16,7 @@
  *   check_told.c   what of messages    check_watched.c  what of who asks sentinels
  *   look.c     what the keys say       servers.c    one server or two, and their roles
  *   stray.c    holds that are lost     sentinels.c  who watches over them
+ *   nodes.c    or a cluster's nodes    slots.c      and slots that move between them
  *
  * Happy path: world_run(seed) makes the hosts, lets the agenda run through a time of
  * faults and a time without them, closes everything, and checks all along. A violation
@@ -38,7 +39,8 @@
 #define BEGIN_US (1000 * SECOND)
 #define HOSTS 6
 #define NAMES 4
-#define SERVERS 2
+#define PAIR 2    /* a master and a replica */
+#define SERVERS 7 /* a cluster's nodes: three times that, and one more */
 #define SENTINELS 3
 #define PERMITS 2 /* of a semaphore */
 #define ACTORS 4
@@ -68,6 +70,9 @@ enum fault {
     FAULT_BREAK,     /* an operator takes a lock away */
     FAULT_INSPECT,   /* and one only looks */
     FAULT_SENTINEL,  /* a sentinel is away, or tells what is not so */
+    FAULT_SLOT,      /* a slot moves from one node of a cluster to another */
+    FAULT_NODE,      /* a node is away, or tells what is not so, or all have no cluster */
+    FAULT_MEMBER,    /* a node leaves the cluster, or joins it */
     FAULTS
 };
 
@@ -75,7 +80,8 @@ enum kind { KIND_MUTEX, KIND_RW, KIND_SEMAPHORE, KIND_REDISSON };
 
 /* ---- plan.c: what the seed makes likely; each "in thousand" or as it says ---- */
 
-extern bool plan_watches_all; /* not one seed in some: sentinels in all worlds */
+extern bool plan_watches_all;  /* not one seed in some: sentinels in all worlds */
+extern bool plan_clusters_all; /* a cluster in all of them */
 void plan_draw(void);
 
 struct plan {
@@ -106,24 +112,28 @@ struct plan {
     unsigned startled;        /* packets at whose arrival the host stalls */
     int64_t stall_us;         /* how long that is, and stalls, at most */
     int64_t every_us[FAULTS]; /* how often each fault comes; 0: never */
-    unsigned servers;         /* 2: a master and a replica */
-    const char
-        *knows[SERVERS]; /* the command by which they compare and delete; or NULL */
-    int64_t lag_us;      /* what the replica is behind by, at most */
-    unsigned balanced;   /* new connections that go to either */
-    int64_t name_lag_us; /* how late the name points at a new master, at most */
-    int64_t split_us;    /* how long two live on by themselves, at most */
-    int64_t calm_us;     /* after it nothing happens any more but load; 0: never */
-    bool deaf;           /* and the replica hears nothing any more */
-    int64_t apart_us;    /* what the second one's clock is ahead by */
-    bool ends_by_clock;  /* the replica is told when keys end, not what is left */
-    bool ends_apart;     /* so ends are other ones after a swap */
-    bool watched;        /* by sentinels, who are asked where the master is */
-    unsigned listed;     /* of those, whom hosts know from the beginning */
-    bool secretive;      /* they want a password */
-    bool clear;          /* what travels does so, in time, and no host stalls */
-    int64_t down_us;     /* how long a dead master is not replaced, at most */
-    bool unkilled;       /* a master that becomes a replica keeps its connections */
+    unsigned servers;         /* PAIR: a master and a replica; SERVERS: a cluster */
+    const char *knows[PAIR];  /* the command by which they compare and delete; or NULL */
+    int64_t lag_us;           /* what the replica is behind by, at most */
+    unsigned balanced;        /* new connections that go to either */
+    int64_t name_lag_us;      /* how late the name points at a new master, at most */
+    int64_t split_us;         /* how long two live on by themselves, at most */
+    int64_t calm_us;          /* after it nothing happens any more but load; 0: never */
+    bool deaf;                /* and the replica hears nothing any more */
+    int64_t apart_us;         /* what the second one's clock is ahead by */
+    bool ends_by_clock;       /* the replica is told when keys end, not what is left */
+    bool ends_apart;          /* so ends are other ones after a swap */
+    bool watched;             /* by sentinels, who are asked where the master is */
+    unsigned listed;          /* of those, whom hosts know from the beginning */
+    bool secretive;           /* they want a password */
+    bool clear;               /* what travels does so, in time, and no host stalls */
+    int64_t down_us;          /* how long a dead master is not replaced, at most */
+    bool unkilled;            /* a master that becomes a replica keeps its connections */
+    bool clustered;           /* the servers are a cluster's nodes */
+    unsigned seeds;           /* of those, whom hosts know from the beginning: bits */
+    int64_t move_us;          /* how long a key that moves takes, at most */
+    bool sixth;               /* nodes have addresses of IPv6, too */
+    bool selfless;            /* they do not know their own */
 };
 
 /* ---- the world ---- */
@@ -181,6 +191,7 @@ struct world {
     int64_t idle_until_us[NAMES]; /* how long that may be */
     unsigned op_count, granted, failed, lost;
     unsigned failovers, excused; /* two believed, by a hold that a failover lost */
+    unsigned moves;              /* of slots */
     int64_t calm_us;             /* nothing happens any more but load; NEVER: it does */
     bool healed; /* nothing goes wrong any more, and nobody starts anything */
     int64_t healed_us;
@@ -233,6 +244,10 @@ int64_t servers_frozen_until(unsigned server);
 void servers_ran(unsigned server); /* it did what it was asked for */
 unsigned servers_changes(void);    /* of roles, until now */
 int64_t servers_since_us(void);    /* since when the master is it */
+/* Whose word counts about a key: the master's, of a cluster the one that has it. */
+struct model_server *servers_of(const char *key);
+unsigned servers_index(const struct model_server *server);
+int64_t servers_time_us(void *arg);
 void servers_restart(unsigned server, int64_t lost_us);
 void servers_calm_down(void);
 void servers_swap(void);
@@ -359,5 +374,6 @@ void told_check(unsigned server, const struct bytes *args, int arg_count);
 /* The numbers that this server has told since then, until both are joined, are void. */
 void told_split(unsigned loser, int64_t since_us);
 void told_join(void);
+void told_lose(unsigned loser, int64_t since_us);
 
 #endif

@@ -184,7 +184,7 @@ static void fill(struct scene *scene, enum at at)
 
 static int set_up(void **state)
 {
-    static const struct lw__session_events events = {on_ready, on_lost, NULL, NULL};
+    static const struct lw__session_events events = {on_ready, on_lost, NULL, NULL, NULL};
     static struct scene scene;
 
     memset(&scene, 0, sizeof(scene));

@@ -65,6 +65,15 @@ static void test_a_code_in_front(void **state)
         {"NOREPLICAS Not enough good replicas to write.", LW__ERR_TRANSIENT},
         {"CLUSTERDOWN The cluster is down", LW__ERR_TRANSIENT},
         {"TRYAGAIN Multiple keys request during rehashing of slot", LW__ERR_TRANSIENT},
+        {"ASK 3671 127.0.0.1:7001", LW__ERR_TRANSIENT},
+        {"ERR Script attempted to access a non local key in a cluster node" IN_SCRIPT,
+         LW__ERR_TRANSIENT},
+        {"ERR Attempted to access a non local key in a cluster node script: on "
+         "@user_script:113.",
+         LW__ERR_TRANSIENT},
+        {"ERR Script attempted to access keys that do not hash to the same "
+         "slot" IN_SCRIPT,
+         LW__ERR_REFUSED},
         {"OOM", LW__ERR_TRANSIENT},
         {"NOPERM this user has no permissions to run the 'evalsha' command",
          LW__ERR_REFUSED},
@@ -136,6 +145,20 @@ static void test_what_is_only_quoted_is_no_code(void **state)
     CHECK(texts);
 }
 
+static void test_what_is_on_its_way(void **state)
+{
+    (void)state;
+    assert_true(lw__classify_moving("TRYAGAIN Multiple keys request during rehashing"));
+    assert_true(lw__classify_moving("ASK 3671 127.0.0.1:7001"));
+    assert_false(lw__classify_moving(
+        "ERR Script attempted to access a non local key in a cluster node" IN_SCRIPT));
+    assert_false(lw__classify_moving("CLUSTERDOWN The cluster is down"));
+    assert_true(lw__classify_down("CLUSTERDOWN The cluster is down"));
+    assert_false(lw__classify_down("ASK 3671 127.0.0.1:7001"));
+    assert_true(lw__classify_unknown("ERR unknown command `SSUBSCRIBE`, with args"));
+    assert_false(lw__classify_unknown("ERR unknown subcommand"));
+}
+
 static void test_who_is_denied(void **state)
 {
     (void)state;
@@ -157,6 +180,7 @@ int main(void)
         cmocka_unit_test(test_a_code_in_front),
         cmocka_unit_test(test_a_code_behind_the_place_in_a_script),
         cmocka_unit_test(test_what_is_only_quoted_is_no_code),
+        cmocka_unit_test(test_what_is_on_its_way),
         cmocka_unit_test(test_who_is_denied),
     };
 

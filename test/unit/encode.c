@@ -83,10 +83,12 @@ static void expect(struct lw__buffer *out, const char *format, ...)
     assert_int_equal(out->capacity, 0);
 }
 
+static const struct lw__site site = {LW__FENCE_KEY, "%d 5e1f"};
+
 static void put_release(struct lw__buffer *out, bool eval, const char *name,
                         const struct lw__rw *rw)
 {
-    lw__encode_release(out, eval, &(struct lw__release_args){name, token, rw, "%d 5e1f"});
+    lw__encode_release(out, eval, &(struct lw__release_args){name, token, rw, site});
 }
 
 static void test_the_try_is_set_and_incr_in_one_write(void **state)
@@ -94,10 +96,10 @@ static void test_the_try_is_set_and_incr_in_one_write(void **state)
     struct lw__buffer out = {0};
 
     (void)state;
-    size_t second = lw__encode_try(&out, "job", &token, 30000, true);
-    assert_memory_equal(out.data + second, "*2\r\n$4\r\nINCR\r\n", 14);
+    lw__encode_try(&out, "job", &token, 30000);
+    lw__encode_fence_next(&out, "lockwire:fence");
     expect(&out, "SET job " UUID ":7:2000- NX PX 30000\nINCR lockwire:fence");
-    lw__encode_try(&out, "job", &token, 100, false);
+    lw__encode_try(&out, "job", &token, 100);
     expect(&out, "SET job " UUID ":7:2000- NX PX 100");
 }
 
@@ -108,7 +110,7 @@ static void test_raw_bytes_of_one_command(void **state)
     struct lw__buffer out = {0};
 
     (void)state;
-    assert_int_equal(lw__encode_try(&out, "x", &token, 100, false), sizeof(raw) - 1);
+    lw__encode_try(&out, "x", &token, 100);
     assert_int_equal(out.length, sizeof(raw) - 1);
     assert_memory_equal(out.data, raw, out.length);
     lw__buffer_clear(&out);
@@ -145,7 +147,7 @@ static void test_a_mutex_is_asked_for(void **state)
 {
     struct lw__acquire_args args = {.name = "job",
                                     .token = token,
-                                    .numbers = "%d 5e1f",
+                                    .site = site,
                                     .lease_ms = 30000,
                                     .ticket = -1,
                                     .fence = true};
@@ -181,7 +183,7 @@ static void test_a_turn_names_both_tokens(void **state)
     struct lw__acquire_args args = {.name = "job",
                                     .token = token,
                                     .previous = &previous,
-                                    .numbers = "%d 5e1f",
+                                    .site = site,
                                     .lease_ms = 1000,
                                     .ticket = -1,
                                     .wait = true,
@@ -208,7 +210,7 @@ static void test_a_read_write_lock_is_asked_for(void **state)
     struct lw__acquire_args args = {.name = "job",
                                     .token = token,
                                     .rw = &rw,
-                                    .numbers = "%d 5e1f",
+                                    .site = site,
                                     .lease_ms = 1000,
                                     .ticket = 5,
                                     .wait = true};
@@ -244,6 +246,29 @@ static void test_a_drop_is_a_script_or_the_server_s_own_command(void **state)
     expect(&out, "DELEX job IFEQ " UUID ":7:2000-");
 }
 
+/* By the name alone. */
+static void test_what_is_said_while_a_slot_moves(void **state)
+{
+    struct lw__renew_args kept = {"job", {UUID, 7, 2000}, 1000};
+    struct lw__buffer out = {0};
+
+    (void)state;
+    lw__encode_leave(&out, false, "job", &kept.token, false);
+    expect(&out, "EVALSHA %s 1 job " UUID ":7:2000- anyway", SHA(MUTEX_DROP));
+    lw__encode_leave(&out, false, "job", &kept.token, true);
+    expect(&out, "EVALSHA %s 1 job " UUID ":7:2000-", SHA(RW_DROP));
+    lw__encode_break_alone(&out, false, "job", "theirs", false);
+    expect(&out, "EVALSHA %s 1 job theirs anyway", SHA(MUTEX_DROP));
+    lw__encode_break_alone(&out, false, "job", "theirs", true);
+    expect(&out, "EVALSHA %s 1 job theirs", SHA(RW_DROP));
+    lw__encode_inspect(&out, false, "job", true, 100, 10);
+    expect(&out, "EVALSHA %s 1 job 100 10", SHA(INSPECT));
+    lw__encode_rw_keep(&out, false, &kept);
+    expect(&out, "EVALSHA %s 1 job " UUID ":7:2000- 1000", SHA(RW_KEEP));
+    lw__encode_who_one(&out, UUID);
+    expect(&out, "GET lockwire:client:" UUID);
+}
+
 static void test_a_release_of_each_kind(void **state)
 {
     static const char *const leavers[] = {"%d~5e1f~w0~bob", "%d~5e1f~r3~", "%d~5e1f"};
@@ -258,7 +283,7 @@ static void test_a_release_of_each_kind(void **state)
            SHA(MUTEX_RELEASE));
     for (int i = 0; i < 3; i++) {
         if (i == 2) {
-            lw__encode_break(&out, false, "job", UUID ":7:2000-", true, "%d 5e1f");
+            lw__encode_break(&out, false, "job", UUID ":7:2000-", true, &site);
         } else {
             put_release(&out, false, "job", &rw);
         }
@@ -283,7 +308,7 @@ static void test_renewals_go_out_in_batches(void **state)
     lw__encode_renew(&out, false, 2, args, NULL);
     expect(&out, "EVALSHA %s 2 a b{t} " UUID ":1:100- " UUID ":2:200- 1000 1",
            SHA(MUTEX_RENEW));
-    lw__encode_rw_renew(&out, false, 2, args, "%d 5e1f");
+    lw__encode_rw_renew(&out, false, 2, args, &site);
     expect(&out,
            "EVALSHA %s 5 lockwire:fence a lockwire:2:rwqueue:{a} b{t} "
            "lockwire:2:rwqueue::b{t} %%d~5e1f " UUID ":1:100- " UUID ":2:200- 1000 1",
@@ -302,9 +327,9 @@ static void test_the_fence_counter_is_seeded_and_kept(void **state)
     struct lw__buffer out = {0};
 
     (void)state;
-    lw__encode_fence_seed(&out, false);
+    lw__encode_fence_seed(&out, false, site.fence);
     expect(&out, "EVALSHA %s 1 lockwire:fence", SHA(FENCE_SEED));
-    lw__encode_fence_keep(&out);
+    lw__encode_fence_keep(&out, site.fence);
     expect(&out, "PEXPIRE lockwire:fence 86400000");
 }
 
@@ -357,7 +382,7 @@ static void test_the_longest_name_and_owner(void **state)
 {
     struct lw__rw rw = {.write = true};
     struct lw__acquire_args args = {
-        .name = NULL, .token = token, .rw = &rw, .numbers = "%d 5e1f", .ticket = -1};
+        .name = NULL, .token = token, .rw = &rw, .site = site, .ticket = -1};
     struct lw__buffer out = {0};
     char name[513], owner[129];
 
@@ -381,13 +406,13 @@ static void test_commands_pile_up_in_one_buffer(void **state)
     size_t one, count = 1000;
 
     (void)state;
-    lw__encode_fence_keep(&out);
+    lw__encode_fence_keep(&out, site.fence);
     one = out.length;
     expected = malloc(one);
     assert_non_null(expected);
     memcpy(expected, out.data, one);
     for (size_t i = 1; i < count; i++) {
-        lw__encode_fence_keep(&out);
+        lw__encode_fence_keep(&out, site.fence);
     }
     assert_int_equal(out.length, count * one);
     assert_true(out.capacity >= out.length);
@@ -405,17 +430,17 @@ static void test_memory_that_is_not_there_sticks(void **state)
     struct lw__buffer out = {.data = NULL, .length = full, .capacity = full};
 
     (void)state;
-    lw__encode_try(&out, "job", &token, 30000, true);
+    lw__encode_try(&out, "job", &token, 30000);
     assert_true(out.failed);
     assert_null(out.data);
     out.length = out.capacity = 0; /* there would be memory again: void all the same */
-    lw__encode_fence_keep(&out);
+    lw__encode_fence_keep(&out, site.fence);
     assert_true(out.failed);
     assert_null(out.data);
     assert_int_equal(out.length, 0);
     lw__buffer_clear(&out);
     assert_false(out.failed);
-    lw__encode_fence_keep(&out);
+    lw__encode_fence_keep(&out, site.fence);
     expect(&out, "PEXPIRE lockwire:fence 86400000");
 }
 
@@ -429,6 +454,7 @@ int main(void)
         cmocka_unit_test(test_a_turn_names_both_tokens),
         cmocka_unit_test(test_a_read_write_lock_is_asked_for),
         cmocka_unit_test(test_a_drop_is_a_script_or_the_server_s_own_command),
+        cmocka_unit_test(test_what_is_said_while_a_slot_moves),
         cmocka_unit_test(test_a_release_of_each_kind),
         cmocka_unit_test(test_renewals_go_out_in_batches),
         cmocka_unit_test(test_the_fence_counter_is_seeded_and_kept),

@@ -58,7 +58,7 @@ static void test_lies_that_abort_in_a_subscribed_context(void **state)
         "*3\r\n$9\r\nsubscribe\r\n:1\r\n:1\r\n",
         "*3\r\n$9\r\nsubscribe\r\n$2\r\nch\r\n$1\r\n1\r\n",
         "*3\r\n$9\r\nsubscribe\r\n$2\r\nch\r\n$-1\r\n",
-        "*3\r\n$10\r\nssubscribe\r\n$2\r\nch\r\n:1\r\n",
+        "*3\r\n$10\r\nxsubscribe\r\n$2\r\nch\r\n:1\r\n",
         "*3\r\n$7\r\nmessage\r\n$2\r\nch\r\n:1\r\n",
         "*3\r\n$7\r\nmessage\r\n$2\r\nch\r\n*1\r\n:1\r\n",
         "*3\r\n$7\r\nmessage\r\n$-1\r\n$1\r\nx\r\n",

@@ -406,7 +406,7 @@ int scene_set_up(void **state)
 
 void scene_start(struct scene *scene, size_t listed)
 {
-    static const struct lw__session_events events = {on_ready, on_lost, NULL, NULL};
+    static const struct lw__session_events events = {on_ready, on_lost, NULL, NULL, NULL};
 
     scene->options.service = SERVICE;
     scene->options.hosts = scene->hosts;

@@ -98,7 +98,7 @@ static void ask_the_mute(struct scene *scene)
 
 static int set_up(void **state)
 {
-    static const struct lw__session_events events = {on_ready, on_lost, NULL, NULL};
+    static const struct lw__session_events events = {on_ready, on_lost, NULL, NULL, NULL};
     static struct scene scene;
 
     memset(&scene, 0, sizeof(scene));

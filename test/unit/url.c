@@ -90,6 +90,12 @@ static void test_good_urls(void **state)
 
 /* The hosts as "a:1 b:2"; "~" before a part that is absent. */
 static const char *const good_lists[][2] = {
+    {"redis-cluster://h", "h:6379 / ~service ~user ~password db -1 plain"},
+    {"Redis-Cluster://h1,h2:7,[::1]/",
+     "h1:6379 h2:7 ::1:6379 / ~service ~user ~password db -1 plain"},
+    {"rediss-cluster://u:p%2Cw@[fe80::1%25e]:65535,h",
+     "fe80::1%e:65535 h:6379 / ~service u p,w db -1 tls"},
+    {"redis-cluster://:a,b@c", "c:6379 / ~service ~user a,b db -1 plain"},
     {"redis-sentinel://h/s", "h:26379 / s ~user ~password db -1 plain"},
     {"REDIS-Sentinel://h1,h2:7,h3/my.master-1_x/",
      "h1:26379 h2:7 h3:26379 / my.master-1_x ~user ~password db -1 plain"},
@@ -112,13 +118,14 @@ static void describe(const struct lw__url *url, char *text, size_t size)
         length += (size_t)snprintf(text + length, size - length, "%s:%u ",
                                    url->hosts[i].name, (unsigned)url->hosts[i].port);
     }
-    (void)snprintf(text + length, size - length, "/ %s %s %s db %d %s", url->service,
+    (void)snprintf(text + length, size - length, "/ %s %s %s db %d %s",
+                   url->service != NULL ? url->service : "~service",
                    url->username != NULL ? url->username : "~user",
                    url->password != NULL ? url->password : "~password", url->db,
                    url->tls ? "tls" : "plain");
 }
 
-static void test_good_lists_of_sentinels(void **state)
+static void test_good_lists_of_hosts(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(good_lists) / sizeof(*good_lists); i++) {
@@ -130,6 +137,7 @@ static void test_good_lists_of_sentinels(void **state)
         }
         assert_null(url.host);
         assert_null(url.path);
+        assert_int_equal(url.cluster, url.service == NULL);
         describe(&url, text, sizeof(text));
         assert_string_equal(text, good_lists[i][1]);
         lw__url_clear(&url);
@@ -141,8 +149,8 @@ static void test_good_lists_of_sentinels(void **state)
 /* Each with what must be said of it. */
 static const char *const bad_urls[][2] = {
     {NULL, "NULL"},
-    {"",
-     "none of redis://, rediss://, redis-sentinel://, rediss-sentinel:// and unix://"},
+    {"", "none of redis://, rediss://, redis-sentinel://, rediss-sentinel://, "
+         "redis-cluster://, rediss-cluster:// and unix://"},
     {"localhost", "none of"},
     {"http://h", "none of"},
     {"redis:/h", "none of"},
@@ -208,6 +216,17 @@ static const char *const bad_urls[][2] = {
     {"redis-sentinel+tls://h/s", "none of"},
     {"redis-sentinel://1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17/s",
      "more than 16 hosts"},
+    {"redis-cluster://", "the host is missing"},
+    {"redis-cluster:///", "the host is missing"},
+    {"redis-cluster://h/0", "\"/0\" after the hosts: a cluster has no databases"},
+    {"redis-cluster://h1,h2/s", "\"/s\" after the hosts: a cluster has no databases"},
+    {"rediss-cluster://h//", "\"//\" after the hosts: a cluster has no databases"},
+    {"redis-cluster://h?db=1", "\"?\" after the hosts"},
+    {"redis-cluster://h1,,h3", "host 2 of the list: the host is missing"},
+    {"redis-cluster://h1,h2:0", "host 2 of the list: port \"0\" is not"},
+    {"redis-cluster://h1,redis-cluster://h2", "\"://\" stands there twice"},
+    {"redis-cluster://1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", "more than 16 hosts"},
+    {"redis-clusters://h", "none of"},
     {"unix://", "path must follow"},
     {"unix://host/path", "path must follow"},
     {"unix:///p?database=1", "only \"?db=\""},
@@ -258,6 +277,8 @@ static void test_no_explanation_shows_a_password(void **state)
         "redis-sentinel://:se,cret@h1,,h2/s",
         "redis-sentinel://se://cret@h1/s",
         "redis-sentinel://u:secret@h/s@x",
+        "redis-cluster://:secret@h1,,h2",
+        "redis-cluster://u:secret@h1/secret@x",
     };
 
     (void)state;
@@ -409,7 +430,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good_urls),
-        cmocka_unit_test(test_good_lists_of_sentinels),
+        cmocka_unit_test(test_good_lists_of_hosts),
         cmocka_unit_test(test_bad_urls_are_explained),
         cmocka_unit_test(test_no_explanation_shows_a_password),
         cmocka_unit_test(test_explanations_fit_any_buffer),

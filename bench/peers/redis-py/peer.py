@@ -8,19 +8,24 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../common/python"))
 import redis  # noqa: E402
 import redis.sentinel  # noqa: E402
 import workloads  # noqa: E402
+from redis.cluster import ClusterNode  # noqa: E402
 
 PATIENCE_S = 0.1  # as redis-py's documentation has it for sentinels and master
 client = None
 
 
 def connect(options):
-    """redis-sentinel://host:port,host:port/service, or a server."""
+    """redis-sentinel://host:port,host:port/service, redis-cluster://host:port,host:port, or a
+    server."""
     scheme, _, rest = options.url.partition("://")
-    if scheme != "redis-sentinel":
+    places, _, service = rest.partition("/")
+    if scheme not in ("redis-sentinel", "redis-cluster"):
         return redis.Redis.from_url(options.url, max_connections=options.slots + 10)
-    places, service = rest.split("/")
-    sentinels = [tuple(place.rsplit(":", 1)) for place in places.split(",")]
-    return redis.sentinel.Sentinel(sentinels, socket_timeout=PATIENCE_S).master_for(
+    hosts = [tuple(place.rsplit(":", 1)) for place in places.split(",")]
+    if scheme == "redis-cluster":
+        return redis.RedisCluster(startup_nodes=[ClusterNode(*host) for host in hosts],
+                                  max_connections=options.slots + 10)
+    return redis.sentinel.Sentinel(hosts, socket_timeout=PATIENCE_S).master_for(
         service, socket_timeout=PATIENCE_S)
 
 

@@ -28,6 +28,9 @@ func open(o *workloads.Options) (workloads.Acquire, error) {
 		client = rueidis.ClientOption{InitAddress: hosts,
 			Sentinel: rueidis.SentinelOption{MasterSet: service}}
 	}
+	if hosts := o.Nodes(); hosts != nil {
+		client = rueidis.ClientOption{InitAddress: hosts}
+	}
 	option := rueidislock.LockerOption{ClientOption: client, KeyValidity: o.Lease,
 		NoLoopTracking: true}
 	if o.Variant != "majority" {

@@ -124,6 +124,22 @@ static void what_sentinels_are_logged_in_to_with(void **state)
     lw_client_free(client);
 }
 
+static void databases_of_a_cluster(void **state)
+{
+    struct lw_client *client = NULL;
+
+    (void)state;
+    client_refused("redis-cluster://h", client_of(.db = 1),
+                   "db 1: a cluster has no databases");
+    client_refused("redis-cluster://h,h:1", client_of(.db = -1), "db -1");
+    client_refused("redis-cluster://h/1", client_of(),
+                   "\"/1\" after the hosts: a cluster has no databases");
+    assert_int_equal(
+        lw_client_new(stage.base, "redis-cluster://h,h:1", client_of(.db = 0), &client),
+        LW_OK);
+    lw_client_free(client);
+}
+
 /* What follows the size that an older program has is not its options. */
 static void options_of_before_credentials(void **state)
 {
@@ -226,6 +242,17 @@ static void a_master_where_there_is_no_service(void **state)
     EXPECT("b closed");
 }
 
+/* Which has many. */
+static void a_master_in_a_cluster(void **state)
+{
+    struct lw_master master = LW_MASTER_INIT;
+
+    (void)state;
+    struct peer *a = peer_start_at("a", "redis-cluster://127.0.0.1:1", NULL);
+    assert_int_equal(lw_client_master(a->client, &master), LW_EINVAL);
+    assert_string_equal(master.host, ""); /* not touched */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -234,11 +261,13 @@ int main(void)
         STAGE_TEST(a_url_with_tls_in_a_build_without),
         STAGE_TEST(credentials_beside_a_user_or_a_password),
         STAGE_TEST(what_sentinels_are_logged_in_to_with),
+        STAGE_TEST(databases_of_a_cluster),
         STAGE_TEST(options_of_before_credentials),
         STAGE_TEST(client_options_of_another_size),
         STAGE_TEST(a_user_name_and_the_url_s_password),
         STAGE_TEST(stats_of_another_size),
         STAGE_TEST(a_master_where_there_is_no_service),
+        STAGE_TEST(a_master_in_a_cluster),
     };
 
     return STAGE_RUN(tests);

@@ -123,10 +123,10 @@ class Usage(ToolTest):
 
     def test_tls_needs_such_a_url_and_whole_pairs(self):
         for option in ("--cacert", "--cert", "--key", "--sni"):
-            for url in ("redis://h", "unix:///h", "embedded:"):
+            for url in ("redis://h", "redis-cluster://h", "unix:///h", "embedded:"):
                 said = self.check(64, "status", "x", option, "y", "--redis", url)
-                self.assertIn(f"{option} needs a URL that begins with rediss:// or "
-                              "rediss-sentinel://", said)
+                self.assertIn(f"{option} needs a URL that begins with rediss://, "
+                              "rediss-sentinel:// or rediss-cluster://", said)
         for option in ("--cert", "--key"):
             self.assertIn("--cert and --key", self.check(64, "status", "x", option, "y", "--redis",
                                                          "rediss://h"))

@@ -12,7 +12,7 @@
 #include "lock/line.h"
 #include "lock/machine.h"
 #include "lock/structs.h"
-#include "redis/node.h"
+#include "redis/route.h"
 #include "players.h"
 
 #include <stdio.h>
@@ -99,7 +99,7 @@ static void look(void)
         struct lw_client *client = all[i]->client;
         const struct lw__name *name = NULL;
 
-        if (!lw__node_is_up(client->node)) {
+        if (!lw__node_is_up(lw__route_to(client->route, "", NULL))) {
             continue;
         }
         while ((name = lw__name_after(client, name)) != NULL) {

@@ -57,6 +57,40 @@ static void seventeen_dead_heads_take_a_second_call(void **state)
     script_client_turn(&b, waiter);
 }
 
+/* It took the name by its key alone while the slot was on its way, and its place has
+ * arrived behind it: it lives, but is not handed what it lets go of. */
+static void who_lets_go_is_not_handed_the_name_by_a_place_that_it_left(void **state)
+{
+    const char *holder = script_token(&a, 1, WINDOW),
+               *waiter = script_token(&b, 1, WINDOW);
+
+    (void)state;
+    script_do(&server, "ZADD " QUEUE " 1 %s", holder);
+    script_do(&server, "PEXPIRE " QUEUE " 120000");
+    script_do(&server, "SET n %s PX 600000", holder);
+    refused(acquire(waiter, LEASE, 1, NO_TICKET), 1);
+    assert_int_equal(release(holder), 1);
+    assert_holder(waiter);
+    script_client_turn(&b, waiter);
+    assert_int_equal(release(waiter), 1);
+    assert_free();
+    assert_int_equal(script_do(&server, "ZCARD " QUEUE), 0);
+}
+
+/* The same, and nobody waits. */
+static void who_left_a_place_leaves_nothing(void **state)
+{
+    const char *holder = script_token(&a, 1, WINDOW);
+
+    (void)state;
+    script_do(&server, "ZADD " QUEUE " 1 %s", holder);
+    script_do(&server, "PEXPIRE " QUEUE " 120000");
+    script_do(&server, "SET n %s PX 600000", holder);
+    assert_int_equal(release(holder), 1);
+    assert_free();
+    assert_int_equal(script_do(&server, "ZCARD " QUEUE), 0);
+}
+
 static void a_thousand_dead_heads_end_after_63_calls(void **state)
 {
     const char *holder = script_token(&a, 1, WINDOW),
@@ -344,6 +378,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCRIPT_TEST(fifteen_dead_heads_are_skipped_in_the_release),
         SCRIPT_TEST(seventeen_dead_heads_take_a_second_call),
+        SCRIPT_TEST(who_lets_go_is_not_handed_the_name_by_a_place_that_it_left),
+        SCRIPT_TEST(who_left_a_place_leaves_nothing),
         SCRIPT_TEST(a_thousand_dead_heads_end_after_63_calls),
         SCRIPT_TEST(dead_heads_only_leave_the_name_to_whoever_asks),
         SCRIPT_TEST(a_turn_past_dead_heads_goes_on),

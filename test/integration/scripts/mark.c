@@ -179,6 +179,37 @@ static void what_is_marked_is_not_dropped(void **state)
     assert_free();
 }
 
+/* Of what is on its way to another node the queue cannot be looked at. */
+static void what_is_marked_is_dropped_anyway(void **state)
+{
+    (void)state;
+    granted(acquire(t1, LEASE, 1, NO_TICKET));
+    refused(acquire(t2, LEASE, 1, NO_TICKET), 0);
+    assert_int_equal(drop_anyway(t2), 0);
+    assert_marked(t1);
+    assert_int_equal(drop_anyway(t1), 1);
+    assert_free();
+    assert_int_equal(drop_anyway(t1), 0);
+    assert_int_equal(script_do(&server, "ZCARD " QUEUE), 1);
+    granted(acquire(t2, LEASE, 1, 0));    /* has kept its place, and asks */
+    assert_int_equal(drop_anyway(t1), 0); /* sent again late */
+    assert_int_equal(drop_anyway(t2), 1); /* not marked */
+    assert_free();
+}
+
+static void a_stranger_is_not_dropped_anyway(void **state)
+{
+    (void)state;
+    script_do(&server, "SET n foreign PX 600000");
+    assert_int_equal(drop_anyway(t1), 0);
+    assert_string_equal(script_get(&server, "GET n"), "foreign");
+    script_do(&server, "DEL n");
+    script_do(&server, "RPUSH n x");
+    script_do(&server, "PEXPIRE n 600000");
+    assert_int_equal(drop_anyway(t1), 0);
+    assert_int_equal(script_do(&server, "LLEN n"), 1);
+}
+
 static void a_stranger_is_not_dropped(void **state)
 {
     (void)state;
@@ -270,6 +301,8 @@ int main(void)
         TOKENS_TEST(a_marked_holder_takes_its_turn),
         TOKENS_TEST(what_is_not_marked_is_dropped_once),
         TOKENS_TEST(what_is_marked_is_not_dropped),
+        TOKENS_TEST(what_is_marked_is_dropped_anyway),
+        TOKENS_TEST(a_stranger_is_not_dropped_anyway),
         TOKENS_TEST(a_stranger_is_not_dropped),
         TOKENS_TEST(a_mark_without_a_queue_does_no_harm),
         TOKENS_TEST(a_stranger_s_value_is_never_changed),

@@ -133,6 +133,17 @@ long long drop(const char *token)
     return answer.n[0];
 }
 
+long long drop_anyway(const char *token)
+{
+    struct script_answer answer =
+        script_run(&server, LW__SCRIPT_MUTEX_DROP, 1, "n", token, "anyway", NULL);
+
+    if (answer.error) {
+        fail_msg("%s", answer.text);
+    }
+    return answer.n[0];
+}
+
 struct script_answer turn(const char *old, const char *token, const char *wait)
 {
     int waits = wait == NULL || *wait != '0';
@@ -204,14 +215,9 @@ struct script_answer rw_acquire(const char *token, const char *kind, const char 
                                script_number(LEASE), asker, waiting, NULL));
 }
 
-struct script_answer rw_release(const char *token, const char *kind, const char *owner)
+/* {released, left, again} */
+static struct script_answer released(struct script_answer answer)
 {
-    struct script_answer answer;
-    char leaver[160];
-
-    (void)snprintf(leaver, sizeof(leaver), "%s %c%s %s", NUMBERS, kind[0],
-                   permits_of(kind), owner);
-    answer = script_run(&server, LW__SCRIPT_RW_RELEASE, 3, RW_KEYS, token, leaver, NULL);
     if (!answer.error) {
         assert_int_equal(answer.count, 1);
         answer.count = 3;
@@ -220,6 +226,33 @@ struct script_answer rw_release(const char *token, const char *kind, const char 
         answer.n[0] %= 2;
     }
     return answer;
+}
+
+struct script_answer rw_release(const char *token, const char *kind, const char *owner)
+{
+    char leaver[160];
+
+    (void)snprintf(leaver, sizeof(leaver), "%s %c%s %s", NUMBERS, kind[0],
+                   permits_of(kind), owner);
+    return released(
+        script_run(&server, LW__SCRIPT_RW_RELEASE, 3, RW_KEYS, token, leaver, NULL));
+}
+
+struct script_answer rw_drop(const char *token)
+{
+    return released(script_run(&server, LW__SCRIPT_RW_DROP, 1, "rw", token, NULL));
+}
+
+long long rw_keep(const char *token, int lease)
+{
+    struct script_answer answer = script_run(&server, LW__SCRIPT_RW_KEEP, 1, "rw", token,
+                                             script_number(lease), NULL);
+
+    if (answer.error) {
+        fail_msg("%s", answer.text);
+    }
+    assert_int_equal(answer.count, 1);
+    return answer.n[0];
 }
 
 long long rw_renew(const char *token, int lease)

@@ -47,7 +47,8 @@ struct script_answer mutex_answer(struct script_answer answer, bool turn);
 /* The mutex "n". */
 struct script_answer acquire(const char *token, int lease, int wait, long long ticket);
 long long release(const char *token);
-long long drop(const char *token); /* released, without a look at the queue */
+long long drop(const char *token);        /* released, without a look at the queue */
+long long drop_anyway(const char *token); /* marked or not: its slot moves */
 struct script_answer turn(const char *old, const char *token, const char *wait);
 void assert_holder(const char *token); /* marked or not */
 void assert_marked(const char *token);
@@ -63,6 +64,9 @@ struct script_answer rw_asked(struct script_answer answer);
 /* {released, left, again} */
 struct script_answer rw_release(const char *token, const char *kind, const char *owner);
 long long rw_renew(const char *token, int lease);
+/* The same of the name alone: its slot moves. */
+struct script_answer rw_drop(const char *token);
+long long rw_keep(const char *token, int lease);
 /* Released, with so many holds of the owner left. */
 void rw_released(struct script_answer answer, long long left);
 /* Read holds, owners that read, write holds. */

@@ -59,6 +59,15 @@ func (o *Options) Sentinels() (hosts []string, service string) {
 	return strings.Split(list, ","), service
 }
 
+// Nodes are the hosts of redis-cluster://host:port,host:port; of other URLs there are none.
+func (o *Options) Nodes() []string {
+	list, found := strings.CutPrefix(o.URL, "redis-cluster://")
+	if !found {
+		return nil
+	}
+	return strings.Split(list, ",")
+}
+
 // Acquire waits for a lock and returns what releases it.
 type Acquire func(name string) (release func() error, err error)
 

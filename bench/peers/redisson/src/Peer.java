@@ -5,7 +5,6 @@ import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
-import org.redisson.config.SentinelServersConfig;
 
 /**
  * Redisson: one client for all threads, locks without a lease of their own, so that its
@@ -35,16 +34,19 @@ public final class Peer {
         };
     }
 
-    /** redis-sentinel://host:port,host:port/service, or a server. */
+    /** redis-sentinel://host:port,host:port/service, redis-cluster://host:port,host:port, or a
+     *  server. */
     private static void connect(Config config, String url) {
-        if (!url.startsWith("redis-sentinel://")) {
-            config.useSingleServer().setAddress(url);
-            return;
-        }
         String[] parts = url.substring(url.indexOf("//") + 2).split("/");
-        SentinelServersConfig servers = config.useSentinelServers().setMasterName(parts[1]);
-        for (String place : parts[0].split(","))
-            servers.addSentinelAddress("redis://" + place);
+        String[] places = parts[0].split(",");
+        for (int i = 0; i < places.length; i++)
+            places[i] = "redis://" + places[i];
+        if (url.startsWith("redis-sentinel://"))
+            config.useSentinelServers().setMasterName(parts[1]).addSentinelAddress(places);
+        else if (url.startsWith("redis-cluster://"))
+            config.useClusterServers().addNodeAddress(places);
+        else
+            config.useSingleServer().setAddress(url);
     }
 
     private static Runnable plain(RLock lock) {

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+"""Where a client is measured: at a single server, at one that has a replica, at one master of
+a cluster, and at all of its masters. Owns their lives, and which names lie where. Must not
+know what is measured there.
+
+Happy path: with Places() as places: for place in places: place.empty(); place.url;
+place.name(subject, slots)"""
+import binascii
+import bisect
+import collections
+import contextlib
+import functools
+import itertools
+
+import server as servers
+from clustered import SLOTS, Clustered
+from deployment import SETTLE_LIMIT_S, until
+from measure import NAME, own_name
+from server import Server
+
+MASTERS = 3
+TAG = "{bench}"  # all names that have it are in one slot
+NODE_TIMEOUT_MS = 30000  # nobody is to be replaced because the machine is slow
+SERVER, REPLICATED, ONE, ALL = ("a single server", "one with a replica",
+                                "one master of the cluster", "its three masters")
+
+
+def master_of(key, masters):
+    """Which of them has it, where each has as much as the others; of a key without a tag."""
+    slot = binascii.crc_hqx(key.encode(), 0) % SLOTS
+    return bisect.bisect([SLOTS * i // masters for i in range(masters)], slot) - 1
+
+
+@functools.cache
+def even_name(key, slots, masters=MASTERS):
+    """One whose slots, each a name of its own, are spread over the masters as evenly as it
+    goes. `key`: what the subject makes of a name."""
+    for number in itertools.count():
+        name = "%s-%d" % (NAME, number)
+        made = key.format(name=own_name(name, 0))
+        found = collections.Counter(master_of("%s:%d" % (made, i), masters)
+                                    for i in range(slots))
+        if len(found) == masters and max(found.values()) - min(found.values()) <= 1:
+            return name
+
+
+class Place:
+    """`masters`: of each what asks it."""
+
+    ca = None
+
+    def __init__(self, label, url, masters):
+        self.label, self.url, self.masters = label, url, masters
+
+    def name(self, subject, slots):
+        return even_name(subject.key, slots) if self.label == ALL else NAME + TAG
+
+    def empty(self):
+        for ask in self.masters:
+            ask("FLUSHALL")
+
+    def cpu_us(self):
+        return sum(servers.cpu_us(ask) for ask in self.masters)
+
+
+class Places(contextlib.ExitStack):
+    def __enter__(self):
+        with contextlib.ExitStack() as stack:
+            self.found = list(self._start(stack))
+            self.push(stack.pop_all())
+        return self
+
+    def __iter__(self):
+        return iter(self.found)
+
+    def _start(self, stack):
+        for label, replicas in ((SERVER, 0), (REPLICATED, 1)):
+            server = stack.enter_context(Server())
+            for _ in range(replicas):
+                replica = stack.enter_context(Server(more=server.as_replica()))
+                until(lambda: replica.info("replication")["master_link_status"] == "up",
+                      SETTLE_LIMIT_S, "a replica has its master")
+            yield Place(label, server.url(False), [server.link])
+        self.cluster = Clustered(*servers.ARGUMENTS, timeout=NODE_TIMEOUT_MS)
+        stack.callback(self.cluster.stop)
+        owner = self.cluster.owner(self.cluster.slot(TAG))
+        yield Place(ONE, self.cluster.url, [owner])
+        yield Place(ALL, self.cluster.url, self.cluster.masters)

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: MIT */
+/* A cluster: see cluster.h. Must not know how the map is asked for (survey.c), nor how
+ * long a node is kept (masters.c).
+ *
+ * Happy path: the seeds are asked, take_map(), `link`, `led`; lw__cluster_at makes a node
+ * for the master of a slot when somebody is led there first. A node that answers MOVED
+ * knows better than the map, so that is corrected, asked for anew, and the command goes
+ * where it belongs; after ASK it goes there this once. The map is asked for anew, too,
+ * when a node is lost or has CLUSTERDOWN to say, at most once a second, of those who
+ * answer.
+ *
+ * Failures: a slot that nobody has leads nowhere, and while somebody is led there, or
+ * nobody tells the map, that is asked for again and again. A master that has no slot any
+ * more is let go of: what was on its way there fails, and is sent elsewhere. */
+#include "redis/cluster.h"
+
+#include "base/log.h"
+#include "base/random.h"
+#include "base/told.h"
+#include "lockwire.h"
+#include "loop/defer.h"
+#include "loop/now.h"
+#include "loop/timer.h"
+#include "redis/cluster_says.h"
+#include "redis/command.h"
+#include "redis/masters.h"
+#include "redis/slot.h"
+#include "redis/survey.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+#define PAUSE_US (1000 * (int64_t)LW__MS) /* between two questions, at the least */
+#define HOPS 5
+#define CORRECTIONS 3
+#define NEEDED_US (10 * PAUSE_US)
+
+struct lw__cluster {
+    struct lw__route_options options;
+    const struct lw__route_events *events;
+    void *arg;
+    struct lw__node *nowhere;
+    struct lw__masters masters;
+    uint16_t owners[LW__SLOTS];
+    /* So often since the map was last asked for, which may not know of it. */
+    uint8_t corrected[LW__SLOTS];
+
+    struct lw__survey survey;
+    struct lw__timer again;  /* when it is due */
+    struct lw__deferred led; /* the map has changed */
+    int64_t asked_us;
+    uint32_t pause_ms;       /* after questions that were in vain */
+    bool known, up;          /* the map; and that is told */
+    bool hurried;            /* asked for while it is on its way: it may be older */
+    bool nowhere_wanted;     /* somebody is led there */
+    struct lw__place better; /* who is to be asked first; no host: none is */
+};
+
+static struct lw__loop *loop_of(const struct lw__cluster *cluster)
+{
+    return cluster->options.node.access.loop;
+}
+
+/* ---- asking for the map ---- */
+
+static void ask_by(struct lw__cluster *cluster, int64_t due_us)
+{
+    if (cluster->survey.open) {
+        cluster->hurried = true;
+    } else if (due_us < lw__timer_due_us(loop_of(cluster), &cluster->again)) {
+        lw__timer_set(loop_of(cluster), &cluster->again, due_us);
+    }
+}
+
+/* At once, or as soon as it is due again. */
+static void ask_soon(struct lw__cluster *cluster, int64_t pause_us)
+{
+    int64_t due_us = cluster->asked_us + pause_us, now_us = lw__now_us();
+
+    ask_by(cluster, due_us < now_us ? now_us : due_us);
+}
+
+static void ask(void *arg)
+{
+    struct lw__cluster *cluster = arg;
+    const struct lw__route_options *options = &cluster->options;
+    struct lw__place *places;
+    size_t count;
+
+    cluster->asked_us = lw__now_us();
+    cluster->hurried = false;
+    memset(cluster->corrected, 0, sizeof(cluster->corrected));
+    places = lw__masters_to_ask(&cluster->masters, &cluster->better, options->seeds,
+                                options->seed_count, &count);
+    if (places == NULL) {
+        lw__timer_set(loop_of(cluster), &cluster->again, cluster->asked_us + PAUSE_US);
+        return;
+    }
+    cluster->better.host[0] = '\0';
+    options->node.stats->refreshes++;
+    lw__survey_begin(&cluster->survey, places, count);
+}
+
+static void in_vain(void *arg, const char *why)
+{
+    struct lw__cluster *cluster = arg;
+    const struct lw__access *access = &cluster->options.node.access;
+    uint32_t most = cluster->pause_ms;
+    int64_t pause_us = lw__random_between(access->random, most / 2, most) * LW__MS;
+
+    cluster->pause_ms = most > access->backoff_max_ms / 2 ? access->backoff_max_ms
+                                                          : most * 2;
+    ask_soon(cluster, cluster->known && pause_us < PAUSE_US ? PAUSE_US : pause_us);
+    if (cluster->known) {
+        lw__log(access->log, LOG_NOTICE, "%s", why);
+        if (cluster->up && !lw__masters_any_up(&cluster->masters)) {
+            cluster->up = false;
+            cluster->events->link(cluster->arg, false, why);
+        }
+        return;
+    }
+    lw__node_say_why(cluster->nowhere, why);
+    cluster->events->link(cluster->arg, false, why);
+    cluster->events->node.down(cluster->arg, cluster->nowhere);
+}
+
+static void have_link(struct lw__cluster *cluster)
+{
+    if (!cluster->up) {
+        cluster->up = true;
+        cluster->events->link(cluster->arg, true, "");
+    }
+}
+
+/* ---- the map ---- */
+
+static void settle(struct lw__cluster *cluster)
+{
+    lw__defer(loop_of(cluster), &cluster->led, false);
+}
+
+static void led(void *arg)
+{
+    struct lw__cluster *cluster = arg;
+    int64_t needed_us;
+
+    cluster->nowhere_wanted = false;
+    cluster->events->led(cluster->arg);
+    needed_us = lw__masters_let_go(&cluster->masters);
+    if (needed_us > 0) {
+        ask_by(cluster, needed_us);
+    }
+    if (cluster->nowhere_wanted) {
+        cluster->events->node.down(cluster->arg, cluster->nowhere);
+    }
+    if (cluster->nowhere_wanted || cluster->hurried ||
+        lw__masters_misses_one(&cluster->masters)) {
+        ask_soon(cluster, PAUSE_US);
+    }
+}
+
+/* Whoever said it is a host where it names none. */
+static void complete(struct lw__place *place, const char *host)
+{
+    if (place->host[0] == '\0') {
+        (void)snprintf(place->host, sizeof(place->host), "%s", host);
+    }
+}
+
+/* But for what was learnt since it was asked for. */
+static void forget_map(struct lw__cluster *cluster)
+{
+    lw__masters_unlist(&cluster->masters);
+    for (unsigned slot = 0; slot < LW__SLOTS; slot++) {
+        if (!cluster->corrected[slot]) {
+            cluster->owners[slot] = LW__NOBODY;
+        } else if (cluster->owners[slot] != LW__NOBODY) {
+            lw__masters_list(&cluster->masters, cluster->owners[slot]);
+        }
+    }
+}
+
+/* Why a slot leads nowhere then. */
+static const char *note_map(struct lw__cluster *cluster, const struct lw__place *by,
+                            const struct lw__reply *reply)
+{
+    const char *why = "no node of the cluster has its slot";
+    struct lw__range range;
+
+    for (size_t at = 0; lw__cluster_says_range(reply, &at, &range);) {
+        uint16_t index = LW__NOBODY;
+
+        complete(&range.master, by->host);
+        if (range.master.port == 0) {
+            why = "no node of the cluster that tells its place has its slot";
+        } else if ((index = lw__masters_get(&cluster->masters, &range.master)) !=
+                   LW__NOBODY) {
+            lw__masters_has(&cluster->masters, index, range.first);
+        } else {
+            why = lw__masters_why_none(&cluster->masters);
+        }
+        for (unsigned slot = range.first; slot <= range.last; slot++) {
+            if (!cluster->corrected[slot]) {
+                cluster->owners[slot] = index;
+            }
+        }
+    }
+    return why;
+}
+
+static bool take_map(void *arg, const struct lw__place *by, const struct lw__reply *reply,
+                     char *why)
+{
+    struct lw__cluster *cluster = arg;
+
+    if (!lw__cluster_says_map(reply, why)) {
+        return false;
+    }
+    forget_map(cluster);
+    lw__node_say_why(cluster->nowhere, note_map(cluster, by, reply));
+    cluster->pause_ms = cluster->options.node.access.backoff_min_ms;
+    cluster->known = true;
+    have_link(cluster);
+    settle(cluster);
+    return true;
+}
+
+struct lw__node *lw__cluster_at(struct lw__cluster *cluster, unsigned slot)
+{
+    struct lw__node *node = NULL;
+
+    if (cluster->owners[slot] != LW__NOBODY) {
+        node = lw__masters_node(&cluster->masters, cluster->owners[slot], slot);
+    }
+    if (node == NULL) {
+        cluster->nowhere_wanted = true;
+        if (cluster->known) {
+            ask_soon(cluster, PAUSE_US);
+        }
+        return cluster->nowhere;
+    }
+    return node;
+}
+
+/* ---- what nodes tell ---- */
+
+static void up(void *arg, struct lw__node *node)
+{
+    struct lw__cluster *cluster = arg;
+
+    have_link(cluster); /* even if nobody tells the map any more */
+    cluster->events->node.up(cluster->arg, node);
+}
+
+static void down(void *arg, struct lw__node *node)
+{
+    struct lw__cluster *cluster = arg;
+    const struct lw__place *place = lw__masters_place(&cluster->masters, node);
+    bool listed = lw__masters_is_listed(&cluster->masters, node);
+
+    lw__log(cluster->options.node.access.log, listed ? LOG_WARNING : LOG_NOTICE,
+            "no connection to the cluster's node %s:%u: %s", place->host,
+            (unsigned)place->port, lw__node_why(node));
+    cluster->events->node.down(cluster->arg, node);
+    settle(cluster); /* it may be one to let go of */
+    ask_soon(cluster, PAUSE_US);
+}
+
+static void bound(void *arg, struct lw__node *node)
+{
+    const struct lw__cluster *cluster = arg;
+
+    cluster->events->node.bound(cluster->arg, node);
+}
+
+static void message(void *arg, const char *text, size_t length)
+{
+    const struct lw__cluster *cluster = arg;
+
+    cluster->events->node.message(cluster->arg, text, length);
+}
+
+static void refuse(struct lw__command *command, const struct lw__redirect *redirect,
+                   const char *what)
+{
+    const struct lw__place *place = &redirect->place;
+    char why[LW__WHY];
+
+    (void)snprintf(why, sizeof(why), "slot %u is at %.60s:%u: %.60s", redirect->slot,
+                   place->host, (unsigned)place->port, what);
+    lw__node_refuse(command, why);
+}
+
+/* Where it leads, by a node that knows better than the map. A few times between two maps:
+ * of nodes that do not agree each would have everybody ask at the other one, at once. */
+static void correct(struct lw__cluster *cluster, const struct lw__redirect *redirect,
+                    uint16_t index)
+{
+    cluster->better = redirect->place;
+    if (cluster->corrected[redirect->slot] < CORRECTIONS) {
+        cluster->owners[redirect->slot] = index;
+        cluster->corrected[redirect->slot]++;
+        settle(cluster);
+    }
+}
+
+static void redirected(void *arg, struct lw__node *node, struct lw__command *command,
+                       struct lw__redirect *redirect)
+{
+    struct lw__cluster *cluster = arg;
+    struct lw__node *there = NULL;
+    uint16_t index;
+
+    lw__node_unseed_slot(node, redirect->slot);
+    if (redirect->ask) {
+        ask_by(cluster, lw__now_us() + NEEDED_US); /* is it needed still? */
+    } else {
+        ask_soon(cluster, PAUSE_US);
+    }
+    if (redirect->place.port == 0) {
+        lw__node_refuse(command, "its slot is at a node that does not tell its place");
+        return;
+    }
+    complete(&redirect->place, lw__node_access(node)->host);
+    index = lw__masters_get(&cluster->masters, &redirect->place);
+    if (index != LW__NOBODY) {
+        there = lw__masters_node(&cluster->masters, index, redirect->slot);
+    }
+    if (there == NULL) {
+        refuse(command, redirect, lw__masters_why_none(&cluster->masters));
+        return;
+    }
+    lw__masters_need(&cluster->masters, index, lw__now_us() + NEEDED_US);
+    if (!redirect->ask) {
+        correct(cluster, redirect, index);
+    }
+    if (command->request.hops == HOPS) {
+        refuse(command, redirect, "sent from one node to the other without an end");
+    } else if (lw__node_is_backing_off(there)) {
+        refuse(command, redirect, lw__node_why(there)); /* there it would wait */
+    } else {
+        cluster->options.node.stats->redirects++;
+        lw__node_take_over(there, command, redirect->ask);
+    }
+}
+
+static void unsettled(void *arg, struct lw__node *node)
+{
+    struct lw__cluster *cluster = arg;
+
+    lw__masters_doubt(&cluster->masters, node, lw__now_us() + NEEDED_US);
+    ask_soon(cluster, PAUSE_US);
+}
+
+static void dropped(void *arg, struct lw__node *node, unsigned slot)
+{
+    struct lw__cluster *cluster = arg;
+
+    ask_soon(cluster, PAUSE_US);
+    cluster->events->node.dropped(cluster->arg, node, slot);
+}
+
+static const struct lw__node_events node_events = {up,         down,      bound,  message,
+                                                   redirected, unsettled, dropped};
+
+/* ---- its life ---- */
+
+static int make(const struct lw__route_options *options,
+                const struct lw__route_events *events, void *arg,
+                struct lw__cluster **ret)
+{
+    struct lw__cluster *cluster = calloc(1, sizeof(*cluster));
+
+    if (cluster == NULL) {
+        return LW_ENOMEM;
+    }
+    cluster->options = *options;
+    cluster->options.node.clustered = true;
+    if (lw__masters_init(&cluster->masters, &cluster->options.node, &node_events,
+                         cluster) != 0) {
+        free(cluster);
+        return LW_ENOMEM;
+    }
+    cluster->events = events;
+    cluster->arg = arg;
+    cluster->pause_ms = options->node.access.backoff_min_ms;
+    *ret = cluster;
+    return 0;
+}
+
+int lw__cluster_new(const struct lw__route_options *options,
+                    const struct lw__route_events *events, void *arg,
+                    struct lw__cluster **ret)
+{
+    static const struct lw__survey_events survey_events = {take_map, in_vain};
+    struct lw__loop *loop = options->node.access.loop;
+    struct lw__cluster *cluster;
+
+    if (make(options, events, arg, &cluster) != 0) {
+        return LW_ENOMEM;
+    }
+    if (lw__timer_reserve(loop, 1) != 0) {
+        goto fail;
+    }
+    if (lw__node_new(&cluster->options.node, &node_events, cluster, &cluster->nowhere) !=
+        0) {
+        goto fail_reserved;
+    }
+    if (lw__survey_init(&cluster->survey, &cluster->options.node.access, &survey_events,
+                        cluster) != 0) {
+        goto fail_node;
+    }
+    lw__timer_init(&cluster->again, ask, cluster);
+    lw__defer_init(&cluster->led, led, cluster);
+    lw__timer_set(loop, &cluster->again, lw__now_us());
+    *ret = cluster;
+    return 0;
+
+fail_node:
+    lw__node_free(cluster->nowhere);
+fail_reserved:
+    lw__timer_unreserve(loop, 1);
+fail:
+    lw__masters_clear(&cluster->masters);
+    free(cluster);
+    return LW_ENOMEM;
+}
+
+void lw__cluster_free(struct lw__cluster *cluster)
+{
+    if (cluster == NULL) {
+        return;
+    }
+    lw__survey_clear(&cluster->survey);
+    lw__masters_clear(&cluster->masters);
+    lw__node_free(cluster->nowhere);
+    lw__timer_cancel(loop_of(cluster), &cluster->again);
+    lw__defer_cancel(loop_of(cluster), &cluster->led);
+    lw__timer_unreserve(loop_of(cluster), 1);
+    free(cluster);
+}
+
+void lw__cluster_abandon(struct lw__cluster *cluster)
+{
+    if (cluster == NULL) {
+        return;
+    }
+    lw__survey_abandon(&cluster->survey);
+    lw__masters_abandon(&cluster->masters);
+    lw__node_abandon(cluster->nowhere);
+    free(cluster);
+}

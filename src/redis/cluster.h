@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* A cluster: which node has which slot, and what of that has changed. Owns the map. Must
+ * not know who is led where, nor what is sent. Happy path:
+ * lw__cluster_new, the map, `link`; lw__cluster_at, `up` of that node. */
+#ifndef LW_CLUSTER_H
+#define LW_CLUSTER_H
+#include "redis/route.h"
+
+struct lw__cluster;
+
+/* As lw__route_new, _free, _abandon. */
+int lw__cluster_new(const struct lw__route_options *options,
+                    const struct lw__route_events *events, void *arg,
+                    struct lw__cluster **ret);
+void lw__cluster_free(struct lw__cluster *cluster);
+void lw__cluster_abandon(struct lw__cluster *cluster);
+/* Connects, if it is the first time that somebody is led there. */
+struct lw__node *lw__cluster_at(struct lw__cluster *cluster, unsigned slot);
+#endif

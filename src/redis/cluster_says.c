@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/* What a node of a cluster may say: see cluster_says.h. Must not know who said it, nor
+ * what is made of it. Happy path: the ranges one by one, of each the master; replicas,
+ * and whatever else a node tells of itself, are skipped. */
+#include "redis/cluster_says.h"
+
+#include "base/told.h"
+#include "redis/reply.h"
+#include "redis/slot.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FIRST, LAST, MASTER };  /* of a range; replicas follow */
+enum { HOST, PORT, ID, MORE }; /* of a node */
+#define DIGITS 5               /* of a port, or of a slot */
+#define SHOWN 64               /* of a host that is none */
+#define PREFIX "CLUSTER SLOTS: "
+
+__attribute__((format(printf, 2, 3))) static bool wrong(char *why, const char *format,
+                                                        ...)
+{
+    va_list args;
+
+    (void)snprintf(why, LW__WHY, PREFIX);
+    va_start(args, format);
+    (void)vsnprintf(why + strlen(PREFIX), LW__WHY - strlen(PREFIX), format, args);
+    va_end(args);
+    return false;
+}
+
+/* ---- places ---- */
+
+static bool is_unknown(const char *host, size_t length)
+{
+    return length == 1 && *host == '?';
+}
+
+/* Where all are to be reached by names and one has none, the name is "?", and its address
+ * stands behind: an array of fields and values. */
+static void take_address(const struct lw__reply *node, struct lw__place *ret)
+{
+    const struct lw__reply *more = lw__reply_count(node) > MORE ? lw__reply_at(node, MORE)
+                                                                : NULL;
+    size_t count = more != NULL ? lw__reply_count(more) : 0, length;
+
+    for (size_t i = 0; i + 1 < count; i += 2) {
+        const struct lw__reply *value = lw__reply_at(more, i + 1);
+        const char *text = lw__reply_text(value, &length);
+
+        if (strcmp(lw__reply_text(lw__reply_at(more, i), NULL), "ip") == 0 &&
+            lw__reply_type(value) == LW__REPLY_STRING &&
+            lw__place_take_host(text, length, ret->host)) {
+            return;
+        }
+    }
+    *ret = (struct lw__place){.port = 0};
+}
+
+/* Decimal digits alone, as the texts of errors have them; -1: not a number up to `most`.
+ */
+static int64_t number(const char *text, size_t length, int64_t most)
+{
+    int64_t value = 0;
+
+    if (length == 0 || length > DIGITS) {
+        return -1;
+    }
+    for (size_t i = 0; i < length; i++) {
+        int digit = text[i] - '0';
+
+        if (digit < 0 || digit > 9) {
+            return -1;
+        }
+        value = value * 10 + digit;
+    }
+    return value <= most ? value : -1;
+}
+
+/* ---- ranges ---- */
+
+static bool is_integer(const struct lw__reply *reply)
+{
+    return lw__reply_type(reply) == LW__REPLY_INTEGER;
+}
+
+static bool take_port(const struct lw__reply *reply, size_t range, uint16_t *ret,
+                      char *why)
+{
+    int64_t port = lw__reply_integer(reply);
+
+    if (!is_integer(reply)) {
+        return wrong(why, "range %zu: its master has no port", range);
+    }
+    if (port < 0 || port > UINT16_MAX) {
+        return wrong(why, "range %zu: the port of its master is %" PRId64, range, port);
+    }
+    *ret = (uint16_t)port;
+    return true;
+}
+
+static bool take_master(const struct lw__reply *node, size_t range, struct lw__place *ret,
+                        char *why)
+{
+    const struct lw__reply *host;
+    char shown[SHOWN];
+    const char *text;
+    size_t length;
+
+    if (lw__reply_count(node) <= PORT) {
+        return wrong(why, "range %zu has no master", range);
+    }
+    if (!take_port(lw__reply_at(node, PORT), range, &ret->port, why)) {
+        return false;
+    }
+    host = lw__reply_at(node, HOST);
+    text = lw__reply_text(host, &length);
+    if (is_unknown(text, length)) {
+        take_address(node, ret);
+        return true;
+    }
+    if (lw__reply_type(host) != LW__REPLY_STRING &&
+        lw__reply_type(host) != LW__REPLY_NIL) {
+        return wrong(why, "range %zu: its master has no host", range);
+    }
+    if (!lw__place_take_host(text, length, ret->host)) {
+        lw__told(text, shown, sizeof(shown));
+        return wrong(why, "range %zu: the host of its master is \"%s\"", range, shown);
+    }
+    return true;
+}
+
+static bool take_range(const struct lw__reply *reply, size_t at, struct lw__range *ret,
+                       char *why)
+{
+    const struct lw__reply *range = lw__reply_at(reply, at);
+    size_t count = lw__reply_count(range);
+    int64_t first, last;
+
+    if (count <= LAST || !is_integer(lw__reply_at(range, FIRST)) ||
+        !is_integer(lw__reply_at(range, LAST))) {
+        return wrong(why, "range %zu is none", at + 1);
+    }
+    first = lw__reply_integer(lw__reply_at(range, FIRST));
+    last = lw__reply_integer(lw__reply_at(range, LAST));
+    if (first < 0 || first > last || last >= LW__SLOTS) {
+        return wrong(why, "range %zu is %" PRId64 "-%" PRId64, at + 1, first, last);
+    }
+    if (count <= MASTER) {
+        return wrong(why, "range %zu has no master", at + 1);
+    }
+    ret->first = (unsigned)first;
+    ret->last = (unsigned)last;
+    return take_master(lw__reply_at(range, MASTER), at + 1, &ret->master, why);
+}
+
+/* One that is in two may be at either: nothing is guessed. */
+static bool take_slots(const struct lw__range *range, size_t at, unsigned char *taken,
+                       char *why)
+{
+    for (unsigned slot = range->first; slot <= range->last; slot++) {
+        unsigned char bit = (unsigned char)(1U << slot % CHAR_BIT);
+
+        if (taken[slot / CHAR_BIT] & bit) {
+            return wrong(why, "range %zu is %u-%u, and slot %u is in an earlier one, too",
+                         at + 1, range->first, range->last, slot);
+        }
+        taken[slot / CHAR_BIT] |= bit;
+    }
+    return true;
+}
+
+bool lw__cluster_says_map(const struct lw__reply *reply, char *why)
+{
+    unsigned char taken[LW__SLOTS / CHAR_BIT] = {0};
+    struct lw__range range = {0};
+
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        lw__told(lw__reply_text(reply, NULL), why, LW__WHY);
+        return false;
+    }
+    if (lw__reply_type(reply) != LW__REPLY_ARRAY) {
+        return wrong(why, "the answer is no list");
+    }
+    if (lw__reply_count(reply) == 0) {
+        return wrong(why, "no node has any slot");
+    }
+    for (size_t at = 0; at < lw__reply_count(reply); at++) {
+        if (!take_range(reply, at, &range, why) || !take_slots(&range, at, taken, why)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool lw__cluster_says_range(const struct lw__reply *reply, size_t *at,
+                            struct lw__range *ret)
+{
+    struct lw__range range;
+    char why[LW__WHY];
+
+    while (*at < lw__reply_count(reply)) {
+        if (take_range(reply, (*at)++, &range, why)) {
+            *ret = range;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- redirects ---- */
+
+/* What stands behind the code and a blank; NULL: it is another. */
+static const char *behind(const char *text, const char *end, const char *code)
+{
+    size_t length = strlen(code);
+
+    return (size_t)(end - text) > length && memcmp(text, code, length) == 0
+               ? text + length
+               : NULL;
+}
+
+/* host:port, of which the host may have colons as well. */
+static bool take_place(const char *text, const char *end, struct lw__place *ret)
+{
+    const char *colon = memrchr(text, ':', (size_t)(end - text));
+    int64_t port;
+
+    if (colon == NULL) {
+        return false;
+    }
+    port = number(colon + 1, (size_t)(end - colon - 1), UINT16_MAX);
+    ret->port = (uint16_t)port;
+    if (is_unknown(text, (size_t)(colon - text))) {
+        *ret = (struct lw__place){.port = 0};
+        return port >= 0;
+    }
+    return port >= 0 && lw__place_take_host(text, (size_t)(colon - text), ret->host);
+}
+
+bool lw__cluster_says_redirect(const char *text, size_t length, struct lw__redirect *ret)
+{
+    const char *end = text + length, *at = behind(text, end, "MOVED "), *blank;
+    struct lw__redirect redirect = {.ask = at == NULL};
+    int64_t slot;
+
+    if (at == NULL) {
+        at = behind(text, end, "ASK ");
+    }
+    blank = at != NULL ? memchr(at, ' ', (size_t)(end - at)) : NULL;
+    if (blank == NULL) {
+        return false;
+    }
+    slot = number(at, (size_t)(blank - at), LW__SLOTS - 1);
+    if (slot < 0 || !take_place(blank + 1, end, &redirect.place)) {
+        return false;
+    }
+    redirect.slot = (unsigned)slot;
+    *ret = redirect;
+    return true;
+}

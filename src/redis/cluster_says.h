@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* What a node of a cluster may say of where slots are, and what of it can be used. Pure:
+ * replies and texts in, values out. Who says it is trusted to know, not to be
+ * well-formed: slots, counts, lengths, ports and bytes have their limits here.
+ *
+ * Of a place it may say less than all:
+ *   host ""   on the host of who says it, as that was reached
+ *   port 0    nowhere: it knows no host (a node without a name among such as have one),
+ * or no port for connections of this kind */
+#ifndef LW_CLUSTER_SAYS_H
+#define LW_CLUSTER_SAYS_H
+#include "redis/place.h"
+
+struct lw__reply;
+
+struct lw__range {
+    unsigned first, last; /* slots, and those between them */
+    struct lw__place master;
+};
+
+struct lw__redirect {
+    bool ask; /* for this command alone, after ASKING; else the slot is there */
+    unsigned slot;
+    struct lw__place place;
+};
+
+/* Whether the answer to CLUSTER SLOTS is of use, all of it; if not, `why` (size LW__WHY)
+ * tells what and where, ranges being counted from 1. That some slots are in no range is
+ * no fault, that all are is one. */
+bool lw__cluster_says_map(const struct lw__reply *reply, char *why);
+/* The next range of such an answer, from the element *at on, which is moved behind it.
+ * false: there is none. */
+bool lw__cluster_says_range(const struct lw__reply *reply, size_t *at,
+                            struct lw__range *ret);
+/* The text of an error: MOVED or ASK. false: it is another, or none. */
+bool lw__cluster_says_redirect(const char *text, size_t length, struct lw__redirect *ret);
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* Where a server is, as others tell it. */
+#ifndef LW_PLACE_H
+#define LW_PLACE_H
+#include "base/url.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct lw__place {
+    char host[LW__HOST_SIZE]; /* a name or an address */
+    uint16_t port;
+};
+
+bool lw__place_same(const struct lw__place *a, const struct lw__place *b);
+/* An address, also with a zone; what a name may consist of; or nothing. Over TLS a name
+ * that begins with a dot would stand for any name below it. false: it is none of these.
+ */
+bool lw__place_take_host(const char *text, size_t length, char ret[LW__HOST_SIZE]);
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* Where names lead: see route.h. Must not know what is sent there. Happy path: one
+ * server, one node, and what that tells is handed on; or a cluster, which is cluster.c's.
+ */
+#include "redis/route.h"
+
+#include "base/log.h"
+#include "lockwire.h"
+#include "redis/cluster.h"
+#include "redis/slot.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+struct lw__route {
+    const struct lw__route_events *events;
+    void *arg;
+    struct lw__node *only;       /* NULL: */
+    struct lw__cluster *cluster; /* or this */
+    bool cluster_told;
+};
+
+/* Each name whose slot is elsewhere fails there, and each that is contended. */
+static void tell_of_cluster(struct lw__route *route, const struct lw__node *node)
+{
+    const struct lw__log *log = lw__node_access(node)->log;
+
+    if (lw__node_is_clustered(node) && !route->cluster_told) {
+        route->cluster_told = true;
+        lw__log(log, LOG_WARNING,
+                "the server is a node of a cluster, the URL of which begins with "
+                "redis-cluster:// or rediss-cluster://");
+    }
+}
+
+static void up(void *arg, struct lw__node *node)
+{
+    struct lw__route *route = arg;
+
+    tell_of_cluster(route, node);
+    route->events->link(route->arg, true, "");
+    route->events->node.up(route->arg, node);
+}
+
+static void down(void *arg, struct lw__node *node)
+{
+    const struct lw__route *route = arg;
+
+    route->events->link(route->arg, false, lw__node_why(node));
+    route->events->node.down(route->arg, node);
+}
+
+static void bound(void *arg, struct lw__node *node)
+{
+    const struct lw__route *route = arg;
+
+    route->events->node.bound(route->arg, node);
+}
+
+static void message(void *arg, const char *text, size_t length)
+{
+    const struct lw__route *route = arg;
+
+    route->events->node.message(route->arg, text, length);
+}
+
+static int start_only(struct lw__route *route, const struct lw__node_options *options)
+{
+    static const struct lw__node_events events = {
+        .up = up, .down = down, .bound = bound, .message = message};
+    int status = lw__node_new(options, &events, route, &route->only);
+
+    if (status == 0) {
+        lw__node_start(route->only);
+    }
+    return status;
+}
+
+int lw__route_new(const struct lw__route_options *options,
+                  const struct lw__route_events *events, void *arg,
+                  struct lw__route **ret)
+{
+    struct lw__route *route = calloc(1, sizeof(*route));
+    int status;
+
+    if (route == NULL) {
+        return LW_ENOMEM;
+    }
+    route->events = events;
+    route->arg = arg;
+    status = options->seeds != NULL
+                 ? lw__cluster_new(options, events, arg, &route->cluster)
+                 : start_only(route, &options->node);
+    if (status != 0) {
+        free(route);
+        return status;
+    }
+    *ret = route;
+    return 0;
+}
+
+void lw__route_free(struct lw__route *route)
+{
+    if (route != NULL) {
+        lw__node_free(route->only);
+        lw__cluster_free(route->cluster);
+        free(route);
+    }
+}
+
+void lw__route_abandon(struct lw__route *route)
+{
+    lw__node_abandon(route->only);
+    lw__cluster_abandon(route->cluster);
+    free(route);
+}
+
+unsigned lw__route_slot(const struct lw__route *route, const char *name)
+{
+    return route->cluster != NULL ? lw__slot_of(name, strlen(name)) : 0;
+}
+
+struct lw__node *lw__route_at(struct lw__route *route, unsigned slot)
+{
+    return route->cluster != NULL ? lw__cluster_at(route->cluster, slot) : route->only;
+}
+
+struct lw__node *lw__route_to(struct lw__route *route, const char *name, uint16_t *slot)
+{
+    unsigned found;
+
+    if (route->cluster == NULL) {
+        return route->only; /* and the slot is 0 */
+    }
+    found = lw__route_slot(route, name);
+    if (slot != NULL) {
+        *slot = (uint16_t)found;
+    }
+    return lw__cluster_at(route->cluster, found);
+}
+
+bool lw__route_is_cluster(const struct lw__route *route)
+{
+    return route->cluster != NULL;
+}
+
+int lw__route_master(const struct lw__route *route, struct lw_master *ret)
+{
+    return route->only != NULL ? lw__node_master(route->only, ret) : LW_EINVAL;
+}

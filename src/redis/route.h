@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* Where the commands about a name go: a name leads to a slot, a slot to a node. Owns the
+ * nodes. Knows nothing of locks. Happy path: lw__route_new, `link`, `up` of a node;
+ * lw__route_slot and lw__route_at for a name. One server has one slot for all names, and
+ * all leads to the same node; in a cluster `led` tells that some slots lead elsewhere. */
+#ifndef LW_ROUTE_H
+#define LW_ROUTE_H
+#include "redis/node.h"
+
+struct lw__route;
+struct lw_master;
+
+struct lw__route_events {
+    /* Names lead somewhere now; or no more. Each failed attempt says so, too: to connect
+     * to a server, or to learn the first map of a cluster. */
+    void (*link)(void *arg, bool up, const char *why);
+    /* Each slot leads where lw__route_at says from now on: ask it of each name. */
+    void (*led)(void *arg);
+    struct lw__node_events node;
+};
+
+struct lw__route_options {
+    struct lw__node_options node;
+    const struct lw__url_host
+        *seeds; /* of a cluster, in place of host and path; or NULL */
+    size_t seed_count;
+};
+
+/* `options` is copied, what it points at is not. Connecting begins at once; events come
+ * from the loop. 0, LW_ENOMEM. */
+int lw__route_new(const struct lw__route_options *options,
+                  const struct lw__route_events *events, void *arg,
+                  struct lw__route **ret);
+/* Silent; commands in flight are forgotten. NULL is fine. */
+void lw__route_free(struct lw__route *route);
+void lw__route_abandon(struct lw__route *route); /* in a forked child, in place of free */
+
+unsigned lw__route_slot(const struct lw__route *route, const char *name);
+/* Never NULL: there is a node for what leads nowhere, which is never up. Good until `led`
+ * was called. */
+struct lw__node *lw__route_at(struct lw__route *route, unsigned slot);
+/* Both at once; the slot goes to `slot`, which may be NULL. */
+struct lw__node *lw__route_to(struct lw__route *route, const char *name, uint16_t *slot);
+bool lw__route_is_cluster(const struct lw__route *route);
+/* The master that sentinels lead to. LW_EINVAL: there are no sentinels; LW_ECONN: they
+ * have led to none so far. */
+int lw__route_master(const struct lw__route *route, struct lw_master *ret);
+#endif

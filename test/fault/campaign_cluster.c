@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The campaigns on a cluster of three masters, each with a replica: the slot for whose
+ * lock all contend moves, fast and step by step, also to nodes that come and go; its
+ * master is replaced by order in each of the three ways, dies, or stands still and thaws.
+ *
+ * Where the replica has everything when its master is left, nothing is forgiven: a slot
+ * that moves, an orderly failover, a master that took no more writes before its end. In
+ * every other round it takes writes until then; what its replica did not read of them is
+ * lost, and overlaps from then on until the new one serves are forgiven. Everybody is
+ * served in the end.
+ *
+ * Or its master is parted from all other nodes, and clients still reach it: it goes on
+ * granting until it finds itself alone, those who do not hear of it promote its replica,
+ * to whom clients must turn while the old one still calls itself the master, and it comes
+ * back as a replica. What it wrote came to its replica, or was lost as above. Or clients
+ * are on its side, and reach nobody else.
+ *
+ * Happy path: CAMPAIGN(name, .scene = masters, .strike = what befalls the slot or its
+ * master, .mend = what brings it back)
+ */
+#include "campaign.h"
+#include "gated.h"
+
+#include <stdio.h>
+
+#define NAME "x"
+#define MASTERS 3
+#define FREEZE_MS 60000 /* longer than any failover here */
+#define STEP_MS 150     /* how long a slot has some keys here and some there */
+#define SOME 10         /* grants, so that something was written */
+#define IDLE_MS 100     /* nobody is granted in so long: one holds for long */
+#define MOVES 3         /* of each strike */
+
+static int slot, old, added;
+static int64_t struck_us; /* by history.h's clock */
+
+static void masters(void)
+{
+    cluster_set(MASTERS, 0, "");
+    slot = cluster_slot(NAME);
+    campaign_url = cluster_url();
+}
+
+static void with_replicas(void)
+{
+    cluster_set(MASTERS, MASTERS, "");
+    slot = cluster_slot(NAME);
+    campaign_url = cluster_url();
+}
+
+/* ---- slots that move ---- */
+
+static void move_fast(int round)
+{
+    (void)round;
+    for (int i = 0; i < MOVES; i++) {
+        cluster_move(slot, (cluster_owner(slot) + 1) % MASTERS);
+        stage_run_for(STEP_MS / 3);
+    }
+}
+
+/* Nothing there yet, one key after the other, all but not told. */
+static void move_slowly(int round)
+{
+    uint64_t before = workers_grants();
+    int to = (cluster_owner(slot) + 1) % MASTERS;
+
+    (void)round;
+    cluster_begin(slot, to);
+    for (int keys = 0; keys < 3; keys++) {
+        stage_run_for(STEP_MS);
+        cluster_carry(slot, to, 1);
+    }
+    stage_run_for(STEP_MS);
+    cluster_carry(slot, to, -1);
+    stage_run_for(STEP_MS);
+    cluster_end(slot, to);
+    (void)fprintf(stderr, "%s: %llu grants while the slot moved\n", stage.test,
+                  (unsigned long long)(workers_grants() - before));
+}
+
+/* As one step, by servers that can. */
+static void move_as_a_whole(int round)
+{
+    (void)round;
+    for (int i = 0; i < MOVES; i++) {
+        if (!cluster_move_whole(slot, (cluster_owner(slot) + 1) % MASTERS)) {
+            skip();
+        }
+    }
+}
+
+static void add_node(int round)
+{
+    (void)round;
+    added = cluster_add();
+    cluster_move(slot, added);
+}
+
+static void forget_node(int round)
+{
+    (void)round;
+    cluster_move(slot, round % MASTERS);
+    cluster_forget(added);
+}
+
+/* ---- masters that are replaced ---- */
+
+static int partner(int node)
+{
+    return (node + MASTERS) % (2 * MASTERS);
+}
+
+static long long info_of(int node, const char *field)
+{
+    redisReply *reply = server_command(cluster_server(node), "INFO replication");
+    const char *at = strstr(reply->str, field);
+    long long number = at != NULL ? atoll(strchr(at, ':') + 1) : -1;
+
+    freeReplyObject(reply);
+    return number;
+}
+
+static long long offset_of(int node)
+{
+    return info_of(node, "master_repl_offset:");
+}
+
+/* It takes no writes any more, and its replica has all that it took. */
+static void freeze(int node)
+{
+    freeReplyObject(
+        server_command(cluster_server(node), "CLIENT PAUSE %d WRITE", FREEZE_MS));
+    UNTIL(offset_of(node) == offset_of(partner(node)));
+}
+
+static void begin(void)
+{
+    cluster_stand();
+    old = cluster_owner(slot);
+    struck_us = history_now_us();
+}
+
+static void promoted(void)
+{
+    cluster_promoted(partner(old));
+    swaps++;
+}
+
+/* How long nobody was granted: by then all leases of before are over. */
+static void tell_outage(int64_t since_ms, const char *what)
+{
+    UNTIL(now_ms() > since_ms + LEASE_MS);
+    uint64_t before = workers_grants();
+
+    UNTIL(workers_grants() > before);
+    (void)fprintf(stderr, "%s: granted again %lld ms after %s\n", stage.test,
+                  (long long)(now_ms() - since_ms), what);
+}
+
+static void fail_over(int round)
+{
+    int64_t since_ms;
+
+    (void)round;
+    begin();
+    since_ms = now_ms();
+    cluster_fail_over(partner(old), "");
+    (void)fprintf(stderr, "%s: a failover took %lld ms\n", stage.test,
+                  (long long)(now_ms() - since_ms));
+    promoted();
+}
+
+static void replace_unasked(int round, const char *how)
+{
+    begin();
+    if (round % 2 == 0) {
+        freeze(old);
+    }
+    cluster_fail_over(partner(old), how);
+    promoted();
+    freeReplyObject(server_command(cluster_server(old), "CLIENT UNPAUSE"));
+    if (round % 2 != 0) {
+        campaign_lost(struck_us);
+    }
+}
+
+static void force(int round)
+{
+    replace_unasked(round, "FORCE");
+}
+
+static void take_over(int round)
+{
+    replace_unasked(round, "TAKEOVER");
+}
+
+static void stand(int round)
+{
+    (void)round;
+    cluster_stand();
+}
+
+static void kill_master(int round)
+{
+    int64_t killed_ms;
+
+    begin();
+    if (round % 2 == 0) {
+        freeze(old);
+    }
+    killed_ms = now_ms();
+    server_kill(cluster_server(old));
+    tell_outage(killed_ms, "the master's death");
+    promoted();
+    if (round % 2 != 0) {
+        campaign_lost(struck_us);
+    }
+}
+
+static void come_back(int round)
+{
+    (void)round;
+    server_restart(cluster_server(old));
+    cluster_stand();
+}
+
+/* What it takes as it thaws counts as well. */
+static void stop_master(int round)
+{
+    int64_t stopped_ms;
+
+    begin();
+    if (round % 2 == 0) {
+        freeze(old);
+    }
+    stopped_ms = now_ms();
+    server_pause(cluster_server(old));
+    tell_outage(stopped_ms, "the master stood still");
+    promoted();
+}
+
+static void thaw(int round)
+{
+    server_resume(cluster_server(old));
+    freeReplyObject(server_command(cluster_server(old), "CLIENT UNPAUSE"));
+    cluster_stand();
+    if (round % 2 != 0) {
+        campaign_lost(struck_us);
+    }
+}
+
+/* ---- a master that is parted from the others ---- */
+
+static int64_t parted_ms;
+
+static void with_gates(void)
+{
+    gated_set(MASTERS, MASTERS);
+    slot = cluster_slot(NAME);
+    campaign_url = cluster_url();
+}
+
+/* Or until that is over. */
+static void until_long_hold(bool over)
+{
+    uint64_t before;
+
+    do {
+        before = workers_grants();
+        stage_run_for(IDLE_MS);
+    } while (workers_grants() != before);
+    UNTIL(!over || workers_grants() != before);
+}
+
+static void part(bool streams)
+{
+    begin();
+    parted_ms = now_ms();
+    gated_part(old, true);
+    if (streams) {
+        gated_part_streams(old, true);
+    }
+}
+
+static void more_grants(void)
+{
+    uint64_t before = workers_grants();
+
+    UNTIL(workers_grants() > before + SOME);
+}
+
+/* It takes itself for the master still, and takes nothing; returns how much it has
+ * written by then. */
+static long long until_alone(void)
+{
+    uint64_t before = workers_grants();
+
+    UNTIL(cluster_is_down_by(old));
+    (void)fprintf(stderr, "%s: alone, and it knows after %lld ms and %llu grants\n",
+                  stage.test, (long long)(now_ms() - parted_ms),
+                  (unsigned long long)(workers_grants() - before));
+    assert_int_equal(cluster_owner_by(old, slot), old);
+    return offset_of(old);
+}
+
+/* By those who do not hear of it, nor it of them; returns how much of what it has written
+ * they have never read. */
+static long long until_replaced(long long offset)
+{
+    long long lost;
+
+    promoted();
+    assert_true(cluster_has_failed(partner(old), old));
+    assert_true(cluster_is_down_by(old));
+    assert_int_equal(cluster_owner_by(old, slot), old);
+    lost = offset - info_of(partner(old), "second_repl_offset:") + 1;
+    lost = lost > 0 ? lost : 0;
+    (void)fprintf(stderr, "%s: replaced after %lld ms, %lld bytes are lost\n", stage.test,
+                  (long long)(now_ms() - parted_ms), lost);
+    return lost;
+}
+
+/* Who is granted from then on, is so at the new one: the old one takes nothing. */
+static void lead_on(void)
+{
+    tell_outage(parted_ms, "the partition");
+    more_grants();
+    assert_true(cluster_is_down_by(old));
+}
+
+/* Even rounds: while one holds who wants to until long after the new one leads. Odd ones:
+ * while it grants, and it may be that somebody holds for so long by such a grant.
+ *
+ * What it writes comes to its replica as long as that is one; only who is promoted before
+ * the other one finds itself alone has not all. */
+static void part_master(int round)
+{
+    long long offset;
+
+    until_long_hold(round % 2 != 0);
+    part(false);
+    offset = until_alone();
+    if (until_replaced(offset) > 0) {
+        campaign_lost(struck_us);
+    }
+    lead_on();
+}
+
+/* Who holds by what is lost believes so still when the new one leads. */
+static void part_master_and_replica(int round)
+{
+    long long offset;
+
+    until_long_hold(round % 2 != 0);
+    part(true);
+    offset = until_alone();
+    assert_true(until_replaced(offset) > 0);
+    campaign_lost(struck_us);
+    lead_on();
+}
+
+static void join(int round)
+{
+    (void)round;
+    gated_part_streams(old, false);
+    gated_part(old, false);
+    cluster_stand();
+    cluster_check(); /* the other one leads, unless that was too slow for a moment */
+}
+
+/* Nobody is granted anything until they reach the others again, so that nothing is to be
+ * forgiven, although all that it wrote is lost. */
+static void part_master_with_clients(int round)
+{
+    int64_t alone_ms;
+    long long offset;
+    uint64_t before;
+
+    (void)round;
+    part(true);
+    gated_keep_clients_at(old, true);
+    offset = until_alone();
+    alone_ms = now_ms();
+    assert_true(until_replaced(offset) > 0);
+    UNTIL(now_ms() > alone_ms + LEASE_MS);
+    before = workers_grants();
+    stage_run_for(LEASE_MS);
+    assert_int_equal(workers_grants(), before);
+}
+
+static void join_with_clients(int round)
+{
+    gated_keep_clients_at(old, false);
+    join(round);
+}
+
+/* Whoever waits is served, however long that takes. */
+#define CLUSTER .check = cluster_check, .wishes = {.wait_ms = STAGE_WAIT_MS}
+
+CAMPAIGN(slot_moves_fast, .scene = masters, .strike = move_fast, CLUSTER)
+CAMPAIGN(slot_moves_slowly, .scene = masters, .strike = move_slowly, CLUSTER)
+CAMPAIGN(slot_moves_as_a_whole, .scene = masters, .strike = move_as_a_whole, CLUSTER)
+CAMPAIGN(slot_moves_to_a_node_that_comes_and_goes, .scene = masters, .strike = add_node,
+         .mend = forget_node, .strikes = 3, CLUSTER)
+CAMPAIGN(master_replaced_in_order, .scene = with_replicas, .strike = fail_over,
+         .mend = stand, CLUSTER)
+CAMPAIGN(master_replaced_by_force, .scene = with_replicas, .strike = force, .mend = stand,
+         CLUSTER)
+CAMPAIGN(master_taken_over, .scene = with_replicas, .strike = take_over, .mend = stand,
+         CLUSTER)
+CAMPAIGN(master_killed, .scene = with_replicas, .strike = kill_master, .mend = come_back,
+         CLUSTER)
+CAMPAIGN(master_stopped_that_thaws, .scene = with_replicas, .strike = stop_master,
+         .mend = thaw, CLUSTER)
+/* Who wait longer by what some hold, in no order with servers that have no SPUBLISH. */
+#define PARTED                                                                           \
+    .scene = with_gates, .mend = join, .check = cluster_check,                           \
+    .wishes.wait_ms = 2 * STAGE_WAIT_MS, .wishes.long_hold_every = 48,                   \
+    .wishes.long_hold_ms = 3000, .wishes.touch_ms = 50
+
+CAMPAIGN(parted_master, .strike = part_master, PARTED)
+CAMPAIGN(parted_master_and_replica, .strike = part_master_and_replica,
+         .wishes.lease_ms = 2400, PARTED)
+CAMPAIGN(parted_master_with_clients, .scene = with_gates,
+         .strike = part_master_with_clients, .mend = join_with_clients, .strikes = 3,
+         CLUSTER)
+
+int main(int argc, char **argv)
+{
+    static const struct cell cells[] = {
+        PLAY_OURS(campaign_slot_moves_fast),
+        PLAY_OURS(campaign_slot_moves_slowly),
+        PLAY_OURS(campaign_slot_moves_as_a_whole),
+        PLAY_OURS(campaign_slot_moves_to_a_node_that_comes_and_goes),
+        PLAY_OURS(campaign_master_replaced_in_order),
+        PLAY_OURS(campaign_master_replaced_by_force),
+        PLAY_OURS(campaign_master_taken_over),
+        PLAY_OURS(campaign_master_killed),
+        PLAY_OURS(campaign_master_stopped_that_thaws),
+        PLAY_OURS(campaign_parted_master),
+        PLAY_OURS(campaign_parted_master_and_replica),
+        PLAY_OURS(campaign_parted_master_with_clients),
+    };
+
+    (void)argc;
+    return CELLS_RUN(cells, argv + 1, stage_open, stage_close);
+}

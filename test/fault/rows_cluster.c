@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Rows of the fault table: a cluster, whose slots move, step by step or at once, to a
+ * node that has just come as well; whose masters are replaced in each of three ways, die,
+ * stand still and thaw, or are parted from the others, but not from clients; and that
+ * calls itself down.
+ *
+ * Happy path of each cell: the scene at the master of the slot, what befalls it, what is
+ * promised wherever the slot is then.
+ */
+#include "cells.h"
+#include "gated.h"
+
+#include <stdio.h>
+
+#define MASTERS 3
+#define PATIENT_MS 40000 /* no answer in so long: longer than any failover here */
+#define MOVING_MS 300    /* as it is while it has some keys here and some there */
+
+static int slot, home;
+
+static void find_home(void)
+{
+    slot = cluster_slot("x");
+    home = cluster_owner(slot);
+    cluster_ask_owner(slot);
+}
+
+static void masters(int replicas)
+{
+    cluster_set(MASTERS, replicas, "");
+    find_home();
+}
+
+static void with_replicas(void)
+{
+    masters(MASTERS);
+}
+
+static void with_gates(void)
+{
+    gated_set(MASTERS, MASTERS);
+    find_home();
+}
+
+static struct peer *client_with(const char *label, uint32_t request_timeout_ms)
+{
+    struct peer *peer =
+        peer_start_at(label, cluster_url(),
+                      client_of(.local_turns = way->turns, .claim_ms = 1000,
+                                .request_timeout_ms = request_timeout_ms,
+                                .connect_timeout_ms = REQUEST_MS, .backoff_max_ms = 200,
+                                .close_timeout_ms = 3000));
+
+    UNTIL(peer->up);
+    return peer;
+}
+
+static struct peer *client(const char *label)
+{
+    return client_with(label, REQUEST_MS);
+}
+
+/* One that gives up on nothing while a failover takes place. */
+static struct peer *patient(const char *label)
+{
+    return client_with(label, PATIENT_MS);
+}
+
+static int elsewhere(void)
+{
+    return (home + 1) % MASTERS;
+}
+
+/* ---- a slot on its way ---- */
+
+static void begin_to_move(void)
+{
+    cluster_begin(slot, elsewhere());
+    cluster_carry(slot, elsewhere(), 1);
+}
+
+static void arrive(void)
+{
+    cluster_carry(slot, elsewhere(), -1);
+    cluster_end(slot, elsewhere());
+    cluster_ask_owner(slot);
+}
+
+CELL(slot_moving__owner_kept)
+{
+    struct hold *A;
+    uint64_t renewed;
+
+    masters(0);
+    A = own(client("a"), SHORT_MS);
+    renewed = peer_stats(A->peer).renewed;
+    begin_to_move();
+    UNTIL(peer_stats(A->peer).renewed > renewed + 2);
+    assert_int_equal(A->lost, PENDING);
+    arrive();
+    expect_kept(A, peer_stats(A->peer).renewed);
+}
+
+CELL(slot_moving__waiter_keeps_its_place_W1)
+{
+    struct hold *A, *B;
+
+    masters(0);
+    A = own(client("a"), LONG_MS);
+    B = stand_behind(client("b"), A, STAGE_WAIT_MS);
+    begin_to_move();
+    stage_run_for(MOVING_MS);
+    assert_int_equal(B->result, PENDING);
+    arrive();
+    wait_in_line(way->waiter == LW_MUTEX || !way->sibling ? 1 : 2);
+    let_go(A);
+    UNTIL(B->result != PENDING);
+    assert_true(B->fence > A->fence);
+    expect_W1(B);
+}
+
+CELL(slot_moving__release_OK)
+{
+    struct hold *A, *B;
+
+    masters(0);
+    A = own(client("a"), LONG_MS);
+    B = stand_behind(client("b"), A, STAGE_WAIT_MS);
+    begin_to_move();
+    let_go(A);
+    expect_released(A, LW_OK);
+    arrive();
+    expect_W1(B);
+}
+
+/* Nobody else there, and before any script was sent in this slot. */
+CELL(slot_moving__newcomer_W1)
+{
+    struct hold *A;
+
+    masters(0);
+    begin_to_move();
+    A = ask_to_hold(client("a"), "A", STAGE_WAIT_MS, SHORT_MS);
+    if (way->holder == LW_MUTEX) {
+        UNTIL(A->result != PENDING);
+    }
+    stage_run_for(MOVING_MS);
+    arrive();
+    expect_W1(A);
+}
+
+/* ---- a slot that has moved ---- */
+
+static void move(void)
+{
+    cluster_move(slot, elsewhere());
+    cluster_ask_owner(slot);
+}
+
+CELL(slot_moved__owner_kept)
+{
+    struct hold *A;
+
+    masters(0);
+    A = own(client("a"), SHORT_MS);
+    move();
+    expect_kept(A, peer_stats(A->peer).renewed);
+    assert_true(peer_stats(A->peer).redirects > 0);
+}
+
+CELL(slot_moved__waiter_W1)
+{
+    struct hold *A, *B;
+
+    masters(0);
+    A = own(client("a"), LONG_MS);
+    B = stand_behind(client("b"), A, STAGE_WAIT_MS);
+    move();
+    let_go(A);
+    expect_W1(B);
+}
+
+CELL(slot_moved__release_OK)
+{
+    struct hold *A;
+
+    masters(0);
+    A = own(client("a"), LONG_MS);
+    move();
+    let_go(A);
+    expect_released(A, LW_OK);
+}
+
+CELL(slot_moved_to_a_new_node_that_goes_again__owner_kept)
+{
+    struct hold *A;
+    int added;
+
+    masters(0);
+    A = own(client("a"), SHORT_MS);
+    added = cluster_add();
+    cluster_move(slot, added);
+    cluster_ask_owner(slot);
+    expect_kept(A, peer_stats(A->peer).renewed);
+    cluster_move(slot, home);
+    cluster_forget(added);
+    cluster_ask_owner(slot);
+    expect_kept(A, peer_stats(A->peer).renewed);
+}
+
+CELL(slot_moved_to_a_new_node_that_goes_again__waiter_W1)
+{
+    struct hold *A, *B;
+    int added;
+
+    masters(0);
+    A = own(client("a"), LONG_MS);
+    B = stand_behind(client("b"), A, STAGE_WAIT_MS);
+    added = cluster_add();
+    cluster_move(slot, added);
+    stage_run_for(MOVING_MS);
+    cluster_move(slot, home);
+    cluster_forget(added);
+    cluster_ask_owner(slot);
+    let_go(A);
+    expect_W1(B);
+}
+
+/* ---- a master that is replaced ---- */
+
+static int replica(void)
+{
+    return (home + MASTERS) % (2 * MASTERS); /* of each other, whoever is it now */
+}
+
+static long long offset_of(int node)
+{
+    redisReply *reply = server_command(cluster_server(node), "INFO replication");
+    const char *at = strstr(reply->str, "\nmaster_repl_offset:");
+    long long offset = at != NULL ? atoll(strchr(at, ':') + 1) : -1;
+
+    freeReplyObject(reply);
+    return offset;
+}
+
+/* Until the replica has all that was written until now. (WAIT would have the gates wait,
+ * too.) */
+static void replicate(void)
+{
+    long long offset = offset_of(home);
+
+    UNTIL(offset_of(replica()) >= offset);
+}
+
+static void fail_over(const char *how)
+{
+    replicate();
+    cluster_fail_over(replica(), how);
+    cluster_promoted(replica());
+    cluster_ask_owner(slot);
+}
+
+static void kill_it(void)
+{
+    replicate();
+    server_kill(cluster_server(home));
+    cluster_promoted(replica());
+    cluster_ask_owner(slot);
+}
+
+/* And it thaws, and for a moment takes itself for the master. */
+static void stop_it(void)
+{
+    replicate();
+    server_pause(cluster_server(home));
+    cluster_promoted(replica());
+    server_resume(cluster_server(home));
+    cluster_stand();
+    cluster_ask_owner(slot);
+}
+
+/* It is there still, for clients alone, and takes itself for the master. */
+static void part_it(void)
+{
+    replicate();
+    gated_part(home, true);
+    gated_part_streams(home, true);
+    cluster_promoted(replica());
+    UNTIL(cluster_is_down_by(home));
+    assert_int_equal(cluster_owner_by(home, slot), home);
+    cluster_ask_owner(slot);
+}
+
+static void in_order(void)
+{
+    fail_over("");
+}
+
+static void by_force(void)
+{
+    fail_over("FORCE");
+}
+
+static void taken_over(void)
+{
+    fail_over("TAKEOVER");
+}
+
+/* Channels that somebody listens to at the slot's master; -1: it cannot be asked. */
+static long long listened_to(void)
+{
+    redisReply *reply =
+        server_try(cluster_server(cluster_owner(slot)), "PUBSUB SHARDCHANNELS");
+    long long count = reply->type == REDIS_REPLY_ARRAY ? (long long)reply->elements : -1;
+
+    freeReplyObject(reply);
+    return count;
+}
+
+/* Who waits has come to the new master; until then it may be taken for dead there. */
+static void until_followed(void)
+{
+    int64_t since_ms = now_ms();
+
+    UNTIL(listened_to() == 1);
+    (void)fprintf(stderr, "%s: who waits came after %lld ms\n", stage.test,
+                  (long long)(now_ms() - since_ms));
+}
+
+#define OWN_MS (10 * LONG_MS) /* by itself it is not renewed while a test waits */
+
+/* By nothing but its heartbeats a client that holds hears of it. */
+static void owner_is_kept(void (*scene)(void), void (*replace)(void))
+{
+    struct hold *A;
+    uint64_t renewed;
+
+    scene();
+    A = own(client("a"), OWN_MS);
+    renewed = peer_stats(A->peer).renewed;
+    replace();
+    expect_kept(A, renewed);
+}
+
+/* Who comes later stands behind it. */
+static void waiter_keeps_its_place(void (*scene)(void), void (*replace)(void))
+{
+    struct hold *A, *B, *later;
+
+    scene();
+    A = own(patient("a"), LONG_MS);
+    B = stand_behind(patient("b"), A, STAGE_WAIT_MS);
+    replace();
+    until_followed();
+    later = ask_to_hold(patient("c"), "L", STAGE_WAIT_MS, 0);
+    wait_in_line(way->waiter == LW_MUTEX || !way->sibling ? 2 : 3);
+    let_go(A);
+    UNTIL(B->result != PENDING);
+    if (later->result != PENDING || B->fence <= A->fence) {
+        stage_fail("B: %s %llu, the later one: %s %llu", status_name(B->result),
+                   (unsigned long long)B->fence, status_name(later->result),
+                   (unsigned long long)later->fence);
+    }
+    drop(later);
+    expect_W1(B);
+}
+
+static void release_is_ok(void (*scene)(void), void (*replace)(void))
+{
+    struct hold *A;
+
+    scene();
+    A = own(patient("a"), LONG_MS);
+    replace();
+    let_go(A);
+    expect_released(A, LW_OK);
+}
+
+#define REPLACED(name, scene, replace)                                                   \
+    CELL(name##__owner_kept)                                                             \
+    {                                                                                    \
+        owner_is_kept(scene, replace);                                                   \
+    }                                                                                    \
+    CELL(name##__waiter_keeps_its_place_W1)                                              \
+    {                                                                                    \
+        waiter_keeps_its_place(scene, replace);                                          \
+    }                                                                                    \
+    CELL(name##__release_OK)                                                             \
+    {                                                                                    \
+        release_is_ok(scene, replace);                                                   \
+    }
+
+REPLACED(master_replaced_in_order, with_replicas, in_order)
+REPLACED(master_replaced_by_force, with_replicas, by_force)
+REPLACED(master_taken_over, with_replicas, taken_over)
+REPLACED(master_killed, with_replicas, kill_it)
+REPLACED(master_stopped_that_thaws, with_replicas, stop_it)
+REPLACED(master_parted, with_gates, part_it)
+
+/* The new master has nothing of it. */
+CELL(master_parted_whose_grant_is_lost__owner_O2)
+{
+    struct hold *A;
+    struct peer *b;
+
+    with_gates();
+    b = client("b");
+    gated_part_streams(home, true);
+    A = own(client("a"), LONG_MS);
+    gated_part(home, true);
+    cluster_promoted(replica());
+    cluster_ask_owner(slot);
+    expect_O2(A);
+    expect_W1(ask_to_wait(b, "B", STAGE_WAIT_MS, 0));
+}
+
+/* Said to one that is dead, said again to the next one. */
+CELL(master_killed__release_on_its_way_OK)
+{
+    struct hold *A;
+
+    masters(MASTERS);
+    A = own(patient("a"), LONG_MS);
+    replicate();
+    server_pause(cluster_server(home));
+    let_go(A);
+    stage_run_for(50);
+    server_kill(cluster_server(home));
+    cluster_promoted(replica());
+    expect_released(A, LW_OK);
+}
+
+/* ---- a cluster that calls itself down ---- */
+
+static bool is_down(int node)
+{
+    redisReply *reply = server_command(cluster_server(node), "CLUSTER INFO");
+    bool down = strstr(reply->str, "cluster_state:fail") != NULL;
+
+    freeReplyObject(reply);
+    return down;
+}
+
+/* Another master than the slot's is away, and has nobody in its place. */
+static void call_down(void)
+{
+    server_kill(cluster_server(elsewhere()));
+    UNTIL(is_down(home));
+}
+
+CELL(cluster_down__owner_O1)
+{
+    struct hold *A;
+
+    masters(0);
+    A = own(client("a"), SHORT_MS);
+    call_down();
+    expect_O1(A, now_ms(), SHORT_MS);
+}
+
+CELL(cluster_down__waiter_W2)
+{
+    struct hold *A, *B;
+
+    masters(0);
+    A = own(client("a"), LONG_MS);
+    B = stand_behind(client("b"), A, 3000);
+    call_down();
+    expect_W2(B, 3000);
+    drop(A);
+}
+
+CELL(cluster_down__release_EUNKNOWN)
+{
+    struct hold *A;
+
+    masters(0);
+    A = own(client("a"), LONG_MS);
+    call_down();
+    let_go(A);
+    expect_released(A, LW_EUNKNOWN);
+}
+
+CELL(cluster_down_for_a_while__owner_kept)
+{
+    struct hold *A;
+
+    masters(0);
+    A = own(client("a"), 4 * SHORT_MS);
+    call_down();
+    server_restart(cluster_server(elsewhere()));
+    cluster_stand();
+    expect_kept(A, peer_stats(A->peer).renewed);
+}
+
+CELL(cluster_down_for_a_while__waiter_W1)
+{
+    struct hold *A, *B;
+
+    masters(0);
+    A = own(client("a"), LONG_MS);
+    B = stand_behind(client("b"), A, STAGE_WAIT_MS);
+    call_down();
+    server_restart(cluster_server(elsewhere()));
+    cluster_stand();
+    let_go(A);
+    expect_W1(B);
+}
+
+/* ---- a master away that has no replica ---- */
+
+CELL(master_lost__owner_O1)
+{
+    struct hold *A;
+    int64_t lost_ms;
+
+    masters(0);
+    A = own(client("a"), SHORT_MS);
+    lost_ms = now_ms();
+    server_kill(cluster_server(home));
+    expect_O1(A, lost_ms, SHORT_MS);
+}
+
+CELL(master_lost__waiter_W2)
+{
+    struct hold *A, *B;
+
+    masters(0);
+    A = own(client("a"), LONG_MS);
+    B = stand_behind(client("b"), A, 2000);
+    server_kill(cluster_server(home));
+    expect_W2(B, 2000);
+    drop(A);
+}
+
+CELL(master_lost__release_EUNKNOWN)
+{
+    struct hold *A;
+
+    masters(0);
+    A = own(client("a"), LONG_MS);
+    server_kill(cluster_server(home));
+    let_go(A);
+    expect_released(A, LW_EUNKNOWN);
+}
+
+int main(int argc, char **argv)
+{
+#define PLAY_REPLACED(name)                                                              \
+    PLAY_OURS(name##__owner_kept), PLAY_OURS(name##__waiter_keeps_its_place_W1),         \
+        PLAY_OURS(name##__release_OK)
+    static const struct cell cells[] = {
+        PLAY_OURS(slot_moving__owner_kept),
+        PLAY_OURS(slot_moving__waiter_keeps_its_place_W1),
+        PLAY_OURS(slot_moving__release_OK),
+        PLAY_OURS(slot_moving__newcomer_W1),
+        PLAY_OURS(slot_moved__owner_kept),
+        PLAY_OURS(slot_moved__waiter_W1),
+        PLAY_OURS(slot_moved__release_OK),
+        PLAY_OURS(slot_moved_to_a_new_node_that_goes_again__owner_kept),
+        PLAY_OURS(slot_moved_to_a_new_node_that_goes_again__waiter_W1),
+        PLAY_REPLACED(master_replaced_in_order),
+        PLAY_REPLACED(master_replaced_by_force),
+        PLAY_REPLACED(master_taken_over),
+        PLAY_REPLACED(master_killed),
+        PLAY_REPLACED(master_stopped_that_thaws),
+        PLAY_REPLACED(master_parted),
+        PLAY_OURS(master_parted_whose_grant_is_lost__owner_O2),
+        PLAY_OURS(master_killed__release_on_its_way_OK),
+        PLAY_OURS(cluster_down__owner_O1),
+        PLAY_OURS(cluster_down__waiter_W2),
+        PLAY_OURS(cluster_down__release_EUNKNOWN),
+        PLAY_OURS(cluster_down_for_a_while__owner_kept),
+        PLAY_OURS(cluster_down_for_a_while__waiter_W1),
+        PLAY_OURS(master_lost__owner_O1),
+        PLAY_OURS(master_lost__waiter_W2),
+        PLAY_OURS(master_lost__release_EUNKNOWN),
+    };
+
+    (void)argc;
+    return CELLS_RUN(cells, argv + 1, stage_open, stage_close);
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The least account for a cluster: README.md's with all that is optional, and what it
+ * says is needed beside that (account.c has what is refused without the optional). With
+ * it each kind of lock has a whole life at each master, in slots that move as well,
+ * and no node has refused anything, by its own log. Needs README.md, whose path is given
+ * to the compiler.
+ *
+ * Happy path: the account is made at each node, clients log in with it, a life is lived,
+ * ACL LOG.
+ */
+#include "cluster_players.h"
+#include "inspect/scene.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define BEGINS "An account needs no more than this"
+#define RECIPE "    ACL SETUSER daemon "
+#define BESIDE "Beside the account below a client needs `+asking" /* not sentinels' */
+
+static char account[2048], beside[512], before[4096];
+static char called[65536]; /* names of commands, each between blanks */
+
+static void read_part(const char *all, const char *from, const char *until, char *ret,
+                      size_t size)
+{
+    const char *begin = strstr(all, from), *end;
+
+    if (begin == NULL || (end = strstr(begin + strlen(from), until)) == NULL) {
+        stage_fail("README.md has no \"%s\"", from);
+    }
+    begin += strlen(from);
+    (void)snprintf(ret, size, "%.*s", (int)(end - begin), begin);
+}
+
+static void read_readme(void)
+{
+    static char all[200000];
+    FILE *file = fopen(README, "r");
+    size_t length;
+
+    assert_non_null(file);
+    length = fread(all, 1, sizeof(all) - 1, file);
+    (void)fclose(file);
+    all[length] = '\0';
+    read_part(all, BEGINS, RECIPE, before, sizeof(before));
+    read_part(all, RECIPE, "\n\n", account, sizeof(account));
+    read_part(all, BESIDE, "`", beside, sizeof(beside));
+    (void)strncat(beside, " +asking", sizeof(beside) - strlen(beside) - 1);
+}
+
+/* ---- the account ---- */
+
+/* Not every server has all of these. */
+static void grant_what_is_optional(int node)
+{
+    char words[sizeof(before)], *rest = words, *word;
+
+    memcpy(words, before, sizeof(words));
+    while ((word = strtok_r(rest, " \n`,;()", &rest)) != NULL) {
+        if (*word == '+') {
+            freeReplyObject(
+                server_try(cluster_server(node), "ACL SETUSER daemon %s", word));
+        }
+    }
+}
+
+static void make_account_at(int node)
+{
+    char words[sizeof(account) + sizeof(beside)], *rest = words, *word;
+    const char *arguments[128] = {"ACL", "SETUSER", "daemon"};
+    int count = 3;
+
+    (void)snprintf(words, sizeof(words), "%s %s", account, beside);
+    while (count < 128 && (word = strtok_r(rest, " \n", &rest)) != NULL) {
+        arguments[count++] = word;
+    }
+    redisReply *reply =
+        redisCommandArgv(cluster_server(node)->admin, count, arguments, NULL);
+    if (reply == NULL || reply->type == REDIS_REPLY_ERROR) {
+        stage_fail("the account: %s", reply != NULL ? reply->str : "no answer");
+    }
+    freeReplyObject(reply);
+    grant_what_is_optional(node);
+    freeReplyObject(server_command(cluster_server(node), "ACL LOG RESET"));
+    freeReplyObject(server_command(cluster_server(node), "CONFIG RESETSTAT"));
+}
+
+static struct peer *log_in(const char *label)
+{
+    struct peer *peer =
+        peer_start_at(label, cluster_url(),
+                      client_of(.username = "daemon", .local_turns = 1,
+                                .password = "password", .request_timeout_ms = 2000));
+
+    UNTIL(peer->up);
+    return peer;
+}
+
+static void nothing_was_refused(int node)
+{
+    redisReply *log = server_command(cluster_server(node), "ACL LOG 128");
+
+    for (size_t i = 0; i < log->elements; i++) {
+        const redisReply *entry = log->element[i];
+        stage_fail("refused: %s (%s, %s)", entry->element[7]->str, entry->element[3]->str,
+                   entry->element[5]->str);
+    }
+    freeReplyObject(log);
+}
+
+static void note_called(int node)
+{
+    redisReply *stats = server_command(cluster_server(node), "INFO commandstats");
+    size_t used = strlen(called);
+
+    for (char *rest = stats->str, *line;
+         (line = strtok_r(rest, "\r\n", &rest)) != NULL;) {
+        char name[64];
+        if (sscanf(line, "cmdstat_%63[^:]", name) == 1 &&
+            strstr(line, ":calls=0") == NULL && used < sizeof(called) - 80) {
+            used += (size_t)snprintf(called + used, sizeof(called) - used, " %s ", name);
+        }
+    }
+    freeReplyObject(stats);
+}
+
+static bool was_called(const char *command)
+{
+    char whole[64];
+
+    (void)snprintf(whole, sizeof(whole), " %s ", command);
+    return strstr(called, whole) != NULL;
+}
+
+/* ---- a life ---- */
+
+static void job_at(int node, char *ret, size_t size)
+{
+    int i = 0;
+
+    do {
+        (void)snprintf(ret, size, "job:%d", i++);
+    } while (cluster_owner(cluster_slot(ret)) != node);
+}
+
+static void ask_in_vain(struct peer *peer, const char *name, const struct kind *kind)
+{
+    for (int64_t wait_ms = 0; wait_ms <= 60; wait_ms += 60) {
+        struct hold *B = ask_with(
+            peer, "B", name,
+            asking(.mode = kind->waiter, .wait_ms = wait_ms, .permits = kind->permits));
+        UNTIL(B->result != PENDING);
+        assert_int_equal(B->result, wait_ms ? LW_ETIMEOUT : LW_EBUSY);
+        drop(B);
+    }
+    stage_clear_trace();
+}
+
+static void be_renewed(struct peer *peer, const char *name, const struct kind *kind)
+{
+    uint64_t renewed = peer_stats(peer).renewed;
+    struct hold *A = hold_of(peer, "A", name, kind, 400);
+
+    UNTIL(peer_stats(peer).renewed > renewed);
+    end(A);
+}
+
+static void be_broken(struct peer *one, struct peer *other, const char *name,
+                      const struct kind *kind)
+{
+    struct hold *A = hold_of(one, "A", name, kind, 0),
+                *B = queue_behind(other, "B", A, kind);
+
+    look_at(other, name);
+    break_it(other, name, NULL, LW_OK);
+    UNTIL(B->result == LW_OK);
+    extend(A, 0);
+    UNTIL(A->lost == LW_ENOTHELD);
+    drop(A);
+    end(B);
+}
+
+/* Released while its name is there already, and its other keys are here. */
+static void be_moved(struct peer *one, struct peer *other, const char *name,
+                     const struct kind *kind)
+{
+    struct hold *A = hold_of(one, "A", name, kind, 0),
+                *B = queue_behind(other, "B", A, kind);
+    int slot = slot_of(A), to = (cluster_owner(slot) + 1) % 3;
+
+    cluster_begin(slot, to);
+    cluster_carry_key(name, to);
+    extend(A, 0);
+    UNTIL(A->renewals == 0);
+    let_go(A);
+    UNTIL(A->released != PENDING);
+    cluster_carry(slot, to, -1);
+    cluster_end(slot, to);
+    UNTIL(B->result == LW_OK);
+    drop(A);
+    end(B);
+}
+
+static void live(struct peer *one, struct peer *other, const char *name,
+                 const struct kind *kind)
+{
+    struct hold *A = hold_of(one, "A", name, kind, 0), *B;
+
+    ask_in_vain(other, name, kind);
+    B = queue_behind(other, "B", A, kind);
+    hand_over(A, B);
+    drop(A);
+    end(B);
+    be_renewed(one, name, kind);
+    be_broken(one, other, name, kind);
+    be_moved(one, other, name, kind);
+}
+
+/* A channel is left when it was of no use for a minute: not waited for here. */
+static void what_is_beside_was_used(void)
+{
+    for (char *rest = beside, *word; (word = strtok_r(rest, " \n", &rest)) != NULL;) {
+        if (!was_called(word + 1) && strcmp(word, "+sunsubscribe") != 0) {
+            stage_fail("README.md grants %s, and nobody used it", word);
+        }
+    }
+}
+
+static void the_least_account_is_enough(void **state)
+{
+    struct peer *one, *other;
+    char name[32];
+
+    (void)state;
+    read_readme();
+    cluster_set(3, 0, "");
+    cluster_need_places(); /* others do not know all of the account's words */
+    for (int node = 0; node < 3; node++) {
+        make_account_at(node);
+    }
+    one = log_in("a");
+    other = log_in("b");
+    for (int i = 0; i < KINDS; i++) {
+        job_at(i % 3, name, sizeof(name));
+        live(one, other, name, &kinds[i]);
+    }
+    peer_close(one);
+    peer_close(other);
+    EXPECT_SET("a closed; b closed");
+    called[0] = '\0';
+    for (int node = 0; node < 3; node++) {
+        nothing_was_refused(node);
+        note_called(node);
+    }
+    what_is_beside_was_used();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(the_least_account_is_enough),
+    };
+
+    return STAGE_RUN(tests);
+}

@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Locks on a real cluster: each kind has its whole life at each master, by hand-over;
+ * names in one slot and in many; slots that move, fast and step by step, while they are
+ * held and waited for. What befalls nodes is in test/fault.
+ *
+ * Happy path: cluster_set(3, 0, ""); a client holds, another one waits, and is told.
+ */
+#include "cluster_players.h"
+#include "inspect/scene.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- lives ---- */
+
+static void live(struct peer *one, struct peer *other, const char *name,
+                 const struct kind *kind)
+{
+    struct hold *A = hold_of(one, "A", name, kind, 0), *B, *C;
+
+    B = queue_behind(other, "B", A, kind);
+    extend(A, 0);
+    UNTIL(A->renewed == LW_OK && A->renewals == 0);
+    assert_held(A);
+    hand_over(A, B);
+    drop(A);
+    C = ask_with(one, "C", name, asking(.mode = kind->holder, .permits = kind->permits));
+    UNTIL(C->result != PENDING);
+    assert_int_equal(C->result, LW_EBUSY);
+    assert_true(lw_lock_retry_ms(C->lock) > 0);
+    drop(C);
+    end(B);
+}
+
+static void every_kind_has_its_life_at_each_master(void **state)
+{
+    struct peer *one, *other;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    one = client("a");
+    other = client("b");
+    for (int i = 0; i < 3 * KINDS; i++) {
+        live(one, other, name_at(i % 3, i / 3), &kinds[i / 3]);
+    }
+    assert_int_equal(peer_stats(one).redirects + peer_stats(other).redirects, 0);
+    assert_int_equal(peer_stats(one).lost_taken + peer_stats(other).lost_taken, 0);
+}
+
+/* Redisson's keys may be in three slots. */
+static void redissons_lock_is_refused(void **state)
+{
+    (void)state;
+    cluster_set(3, 0, "");
+    ask_refused(client("a"), "x", asking(.mode = LW_REDISSON), LW_EINVAL, "LW_REDISSON");
+}
+
+static void a_semaphore_lets_in_as_many_as_it_has(void **state)
+{
+    struct hold *held[3], *next;
+    struct kind permits = {"", LW_SHARED, LW_SHARED, 3};
+    struct peer *one, *other;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    one = client("a");
+    other = client("b");
+    for (int i = 0; i < 3; i++) {
+        held[i] = hold_of(one, "A", "x", &permits, 0);
+    }
+    next = queue_behind(other, "B", held[0], &permits);
+    hand_over(held[1], next);
+    end(held[0]);
+    end(held[2]);
+    end(next);
+}
+
+/* ---- many names ---- */
+
+#define NAMES 24
+
+static void take_all(struct peer *peer, struct hold **held, const char *format)
+{
+    char name[32];
+
+    for (int i = 0; i < NAMES; i++) {
+        (void)snprintf(name, sizeof(name), format, i);
+        held[i] = ask_with(peer, "A", name, asking(.wait_ms = -1, .lease_ms = 1500));
+    }
+    for (int i = 0; i < NAMES; i++) {
+        UNTIL(held[i]->result != PENDING);
+        assert_int_equal(held[i]->result, LW_OK);
+    }
+    stage_clear_trace();
+}
+
+static void be_renewed_thrice(struct peer *peer)
+{
+    uint64_t renewed = peer_stats(peer).renewed;
+
+    UNTIL(peer_stats(peer).renewed >= renewed + (uint64_t)(3 * NAMES));
+    assert_int_equal(peer_stats(peer).lost_deadline + peer_stats(peer).lost_taken, 0);
+}
+
+/* Held for three renewals; each name's next number is larger. */
+static void live_together(struct peer *peer, const char *format)
+{
+    struct hold *first[NAMES], *second[NAMES];
+
+    take_all(peer, first, format);
+    be_renewed_thrice(peer);
+    for (int i = 0; i < NAMES; i++) {
+        assert_held(first[i]);
+        let_go(first[i]);
+    }
+    take_all(peer, second, format);
+    for (int i = 0; i < NAMES; i++) {
+        assert_int_equal(first[i]->released, LW_OK);
+        assert_true(second[i]->fence > first[i]->fence);
+        let_go(second[i]);
+    }
+    for (int i = 0; i < NAMES; i++) {
+        UNTIL(second[i]->released == LW_OK);
+        drop(first[i]);
+        drop(second[i]);
+    }
+    stage_clear_trace();
+}
+
+static void names_in_one_slot_and_in_many_are_renewed(void **state)
+{
+    struct peer *peer;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    peer = client("a");
+    live_together(peer, "{one}%d");
+    live_together(peer, "n%d");
+    assert_int_equal(peer_stats(peer).lost_deadline + peer_stats(peer).lost_taken, 0);
+}
+
+/* Numbers are a slot's, so that a name's rise whoever takes it. */
+static void numbers_rise_from_client_to_client(void **state)
+{
+    struct peer *peers_of[3];
+    uint64_t last[2] = {0};
+    const char *labels[] = {"a", "b", "c"};
+
+    (void)state;
+    cluster_set(3, 0, "");
+    for (int i = 0; i < 3; i++) {
+        peers_of[i] = client(labels[i]);
+    }
+    for (int i = 0; i < 30; i++) {
+        struct hold *A = hold_of(peers_of[i % 3], "A", i % 2 ? "{one}x" : "{one}y",
+                                 &kinds[i % 4 ? 0 : 1], 0);
+        assert_true(A->fence > last[i % 2]);
+        last[i % 2] = A->fence;
+        end(A);
+    }
+}
+
+/* The slot comes back with a counter that never heard of the last numbers, as from a
+ * replica that had not: to a client which has drawn from it before. */
+static void set_back(int slot, long long by)
+{
+    redisReply *keys;
+
+    cluster_ask_owner(slot);
+    keys = server_command(&stage.server, "CLUSTER GETKEYSINSLOT %d 10", slot);
+    for (size_t i = 0; i < keys->elements; i++) {
+        const char *key = keys->element[i]->str;
+        if (strncmp(key, "lockwire:fence:", strlen("lockwire:fence:")) == 0) {
+            redis_ok("DECRBY %s %lld", key, by);
+            by = 0;
+        }
+    }
+    freeReplyObject(keys);
+    assert_int_equal(by, 0);
+}
+
+static void numbers_rise_although_the_last_ones_are_lost(void **state)
+{
+    struct peer *one;
+    uint64_t last = 0;
+    int home;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    one = client("a");
+    home = cluster_owner(cluster_slot("x"));
+    for (int i = 0; i < 6; i++) {
+        struct hold *A = hold_of(one, "A", "x", &kinds[i / 3], 0);
+        assert_true(A->fence > last);
+        last = A->fence;
+        end(A);
+        cluster_move(cluster_slot("x"), i % 2 ? home : (home + 1) % 3);
+        set_back(cluster_slot("x"), 100);
+    }
+}
+
+/* ---- looked at, broken ---- */
+
+static void it_is_looked_at_and_broken(void **state)
+{
+    struct peer *one, *other;
+    struct hold *A, *B;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    one = client("a");
+    other = client("b");
+    for (int node = 0; node < 3; node++) {
+        A = hold_of(one, "A", name_at(node, 0), &kinds[0], 0);
+        B = queue_behind(other, "B", A, &kinds[0]);
+        look_at(other, lw_lock_name(A->lock));
+        FOUND("held by m - test-a; 1 m - test-b");
+        break_it(other, lw_lock_name(A->lock), NULL, LW_OK);
+        UNTIL(B->result == LW_OK);
+        extend(A, 0);
+        UNTIL(A->lost == LW_ENOTHELD);
+        drop(A);
+        end(B);
+    }
+}
+
+/* ---- slots that have moved ---- */
+
+static int another(const struct hold *hold)
+{
+    return (cluster_owner(slot_of(hold)) + 1) % 3;
+}
+
+static void renewed(struct hold *hold)
+{
+    extend(hold, 0);
+    UNTIL(hold->renewals == 0);
+    if (hold->renewed != LW_OK) {
+        stage_fail("%s: %s", status_name(hold->renewed), lw_lock_errstr(hold->lock));
+    }
+    stage_clear_trace();
+}
+
+/* Who holds is told where by an answer, who waits by its channel's end. */
+static void what_has_moved_is_followed(void **state)
+{
+    struct peer *one, *other;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    one = client("a");
+    other = client("b");
+    for (int i = 0; i < KINDS; i++) {
+        uint64_t before = peer_stats(one).redirects;
+        struct hold *A = hold_of(one, "A", name_at(0, 0), &kinds[i], 0), *B;
+        B = queue_behind(other, "B", A, &kinds[i]);
+        cluster_move(slot_of(A), another(A));
+        renewed(A);
+        assert_held(A);
+        assert_true(peer_stats(one).redirects > before);
+        pass_on(A, B);
+        drop(A);
+        end(B);
+        live(one, other, name_at(1, 0), &kinds[i]);
+    }
+}
+
+static void what_has_moved_and_back_is_handed_over(void **state)
+{
+    struct peer *one, *two, *other;
+    struct hold *A, *B;
+    int home;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    one = client("a");
+    other = two = client("b");
+    A = hold_of(one, "A", "x", &kinds[0], 0);
+    home = cluster_owner(slot_of(A));
+    for (int i = 0; i < 6; i++) {
+        cluster_move(slot_of(A), i % 2 ? home : (home + 1) % 3);
+        B = queue_behind(other, "B", A, &kinds[0]);
+        hand_over(A, B);
+        drop(A);
+        A = B;
+        other = i % 2 ? two : one;
+    }
+    end(A);
+}
+
+/* In one step, by servers that can. */
+static void what_has_moved_as_a_whole_is_followed(void **state)
+{
+    struct peer *one, *other;
+    struct hold *A, *B;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    one = client("a");
+    other = client("b");
+    for (int i = 0; i < KINDS; i++) {
+        A = hold_of(one, "A", name_at(0, 0), &kinds[i], 0);
+        B = queue_behind(other, "B", A, &kinds[i]);
+        if (!cluster_move_whole(slot_of(A), another(A))) {
+            skip();
+        }
+        renewed(A);
+        assert_held(A);
+        pass_on(A, B);
+        drop(A);
+        end(B);
+    }
+}
+
+/* ---- slots on their way ---- */
+
+/* Nothing there yet, some of its keys, all of them. */
+static void held_and_released_on_its_way(struct peer *one, struct peer *other,
+                                         const struct kind *kind, int carried)
+{
+    struct hold *A = hold_of(one, "A", name_at(0, 0), kind, 0), *B;
+    int slot = slot_of(A), to = another(A);
+
+    B = queue_behind(other, "B", A, kind);
+    cluster_begin(slot, to);
+    cluster_carry(slot, to, carried);
+    renewed(A);
+    assert_int_equal(B->result, PENDING);
+    let_go(A);
+    UNTIL(A->released != PENDING);
+    if (A->released != LW_OK) {
+        stage_fail("%s, %d keys are there: released %s, %s", kind->name, carried,
+                   status_name(A->released), lw_lock_errstr(A->lock));
+    }
+    drop(A);
+    if (kind->waiter == LW_MUTEX) {
+        UNTIL(B->result != PENDING); /* although the slot still moves */
+        assert_int_equal(B->result, LW_OK);
+        renewed(B);
+    }
+    cluster_carry(slot, to, -1);
+    cluster_end(slot, to);
+    UNTIL(B->result != PENDING);
+    assert_int_equal(B->result, LW_OK);
+    assert_true(B->fence > 0);
+    end(B);
+    cluster_move(slot, 0);
+}
+
+static void what_moves_is_renewed_and_released(void **state)
+{
+    static const int carried[] = {0, 1, 2, -1};
+    struct peer *one, *other;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    one = client("a");
+    other = client("b");
+    for (int i = 0; i < 4 * KINDS; i++) {
+        held_and_released_on_its_way(one, other, &kinds[i / 4], carried[i % 4]);
+    }
+    assert_int_equal(peer_stats(one).lost_taken + peer_stats(one).lost_deadline, 0);
+}
+
+/* They are renewed together before, one by one meanwhile, and together again. */
+static void many_names_on_their_way_are_renewed(void **state)
+{
+    struct hold *held[NAMES];
+    struct peer *peer;
+    int slot, to;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    peer = client("a");
+    take_all(peer, held, "{one}%d");
+    slot = slot_of(held[0]);
+    to = another(held[0]);
+    cluster_begin(slot, to);
+    be_renewed_thrice(peer);
+    cluster_carry(slot, to, NAMES / 2);
+    be_renewed_thrice(peer);
+    for (int i = 0; i < NAMES; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof(name), "{one}%d", i);
+        end(held[i]);
+        held[i] = hold_of(peer, "A", name, &kinds[0], 1500);
+    }
+    cluster_carry(slot, to, -1);
+    cluster_end(slot, to);
+    be_renewed_thrice(peer);
+}
+
+/* Who closes lets go of what it holds, although others wait for that. */
+static void who_closes_lets_go_on_its_way(void **state)
+{
+    struct peer *one, *other;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    other = client("b");
+    for (int i = 0; i < KINDS; i++) {
+        struct hold *A, *B;
+        int slot, to;
+
+        one = client("a");
+        A = hold_of(one, "A", name_at(0, 0), &kinds[i], 0);
+        B = queue_behind(other, "B", A, &kinds[i]);
+        slot = slot_of(A);
+        to = another(A);
+        cluster_begin(slot, to);
+        cluster_carry(slot, to, 1);
+        peer_close(one);
+        UNTIL(one->closed);
+        peer_free(one);
+        cluster_carry(slot, to, -1);
+        cluster_end(slot, to);
+        UNTIL(B->result != PENDING); /* A's lease is as long as this waits */
+        assert_int_equal(B->result, LW_OK);
+        drop(A);
+        end(B);
+    }
+}
+
+static long long sets_so_far(void)
+{
+    const char *calls = strstr(redis_text("INFO commandstats"), "cmdstat_set:calls=");
+
+    return calls != NULL ? atoll(strchr(calls, '=') + 1) : 0;
+}
+
+/* With such a margin it does not trust the message but asks; and the queue has gone with
+ * it, so that its key is not there: by three keys it is answered TRYAGAIN. That the name
+ * is its own already it finds out all the same, and does not wait for its own claim to
+ * end. */
+static void who_was_handed_the_last_place_takes_it(void **state)
+{
+    struct hold *A, *B;
+    int slot, to;
+    long long sets;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    cluster_need_places();
+    A = hold_of(client("a"), "A", name_at(0, 0), &kinds[0], 0);
+    slot = slot_of(A);
+    to = another(A);
+    B = ask_with(client("b"), "B", lw_lock_name(A->lock),
+                 asking(.wait_ms = -1, .lease_ms = 10000, .margin_ms = 2500));
+    cluster_ask_owner(slot);
+    UNTIL(redis_int("ZCARD lockwire:2:queue:{%s}", lw_lock_name(A->lock)) == 1);
+    cluster_begin(slot, to);
+    sets = sets_so_far();
+    let_go(A);
+    UNTIL(A->released != PENDING && B->result != PENDING);
+    assert_int_equal(A->released, LW_OK);
+    assert_int_equal(B->result, LW_OK);
+    assert_in_range(sets_so_far() - sets, 1, 6); /* two of these are its numbers */
+    assert_true(B->fence > A->fence);
+    drop(A);
+    cluster_carry(slot, to, -1);
+    cluster_end(slot, to);
+    end(B);
+}
+
+/* The last one of those that one grant serves lets go and asks in one command. */
+static void turns_are_taken_on_its_way(void **state)
+{
+    struct hold *held[3];
+    struct peer *peer;
+    int slot, to;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    peer = peer_start_at("a", cluster_url(), client_of(.local_turns = 2));
+    for (int i = 0; i < 3; i++) {
+        held[i] = ask_with(peer, "A", "x", asking(.wait_ms = -1, .lease_ms = 60000));
+    }
+    UNTIL(held[0]->result == LW_OK);
+    slot = slot_of(held[0]);
+    to = another(held[0]);
+    cluster_begin(slot, to);
+    cluster_carry(slot, to, 1);
+    for (int i = 0; i < 2; i++) {
+        let_go(held[i]);
+        UNTIL(held[i]->released != PENDING && held[i + 1]->result != PENDING);
+        assert_int_equal(held[i]->released, LW_OK);
+        assert_int_equal(held[i + 1]->result, LW_OK);
+        assert_true(held[i + 1]->fence > held[i]->fence);
+    }
+    cluster_carry(slot, to, -1);
+    cluster_end(slot, to);
+    assert_held(held[2]);
+    let_go(held[2]);
+    UNTIL(held[2]->released != PENDING);
+    assert_int_equal(held[2]->released, LW_OK);
+    stage_clear_trace();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(every_kind_has_its_life_at_each_master),
+        STAGE_TEST(redissons_lock_is_refused),
+        STAGE_TEST(a_semaphore_lets_in_as_many_as_it_has),
+        STAGE_TEST(names_in_one_slot_and_in_many_are_renewed),
+        STAGE_TEST(numbers_rise_from_client_to_client),
+        STAGE_TEST(numbers_rise_although_the_last_ones_are_lost),
+        STAGE_TEST(it_is_looked_at_and_broken),
+        STAGE_TEST(what_has_moved_is_followed),
+        STAGE_TEST(what_has_moved_and_back_is_handed_over),
+        STAGE_TEST(what_has_moved_as_a_whole_is_followed),
+        STAGE_TEST(what_moves_is_renewed_and_released),
+        STAGE_TEST(many_names_on_their_way_are_renewed),
+        STAGE_TEST(who_was_handed_the_last_place_takes_it),
+        STAGE_TEST(turns_are_taken_on_its_way),
+        STAGE_TEST(who_closes_lets_go_on_its_way),
+    };
+
+    return STAGE_RUN(tests);
+}

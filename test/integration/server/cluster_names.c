@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Locks in a real cluster whose nodes are not called by an address as usual: by the names
+ * that they announce, by nothing at all, as "?", by IPv6. Each kind of lock is held,
+ * renewed, waited for, handed over and released at each master, and follows a slot that
+ * moves. What such nodes say is in cluster_nodes.c.
+ *
+ * Happy path: cluster_set with arguments, lives(), and the log calls a node that died by
+ * what it is to be called.
+ */
+#include "cluster_players.h"
+
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void skip_for(const char *why)
+{
+    (void)fprintf(stderr, "skipped: %s\n", why);
+    skip();
+}
+
+static void skip_without_names(void)
+{
+    redisReply *reply =
+        server_command(&stage.server, "CONFIG GET cluster-preferred-endpoint-type");
+    bool none = reply->elements == 0;
+
+    freeReplyObject(reply);
+    if (none) {
+        skip_for("nodes have names since Redis 7.0");
+    }
+}
+
+static struct peer *client_at(const char *label, const char *host)
+{
+    char url[80];
+    struct peer *peer;
+
+    (void)snprintf(url, sizeof(url), "redis-cluster://%s:%d", host, cluster_port(0));
+    peer =
+        peer_start_at(label, url,
+                      client_of(.local_turns = 1, .backoff_max_ms = 200,
+                                .request_timeout_ms = 2000, .connect_timeout_ms = 2000));
+    UNTIL(peer->up);
+    return peer;
+}
+
+/* Where a redirect tells no place that is told once, and the map is asked for. */
+static bool no_place_is_told;
+
+static void renewed(struct hold *hold)
+{
+    uint64_t before = peer_stats(hold->peer).refreshes;
+
+    extend(hold, 0);
+    UNTIL(hold->renewals == 0);
+    while (no_place_is_told && hold->renewed == LW_ECONN) {
+        UNTIL(peer_stats(hold->peer).refreshes > before);
+        extend(hold, 0);
+        UNTIL(hold->renewals == 0);
+    }
+    if (hold->renewed != LW_OK) {
+        stage_fail("%s: %s", status_name(hold->renewed), lw_lock_errstr(hold->lock));
+    }
+    assert_held(hold);
+    stage_clear_trace();
+}
+
+/* At each master; then what is held and waited for moves to another one. */
+static void live(struct peer *one, struct peer *other, const struct kind *kind)
+{
+    for (int node = 0; node < 3; node++) {
+        struct hold *A = hold_of(one, "A", name_at(node, 0), kind, 0), *B;
+
+        B = queue_behind(other, "B", A, kind);
+        renewed(A);
+        hand_over(A, B);
+        end(B);
+        drop(A);
+    }
+}
+
+static void follow(struct peer *one, struct peer *other, const struct kind *kind)
+{
+    uint64_t before = peer_stats(one).redirects;
+    struct hold *A = hold_of(one, "A", name_at(0, 0), kind, 0), *B;
+    int slot = slot_of(A);
+
+    B = queue_behind(other, "B", A, kind);
+    cluster_move(slot, 1);
+    renewed(A);
+    assert_true(no_place_is_told || peer_stats(one).redirects > before);
+    pass_on(A, B);
+    drop(A);
+    end(B);
+    cluster_move(slot, 0);
+}
+
+static void lives(const char *seed)
+{
+    struct peer *one = client_at("a", seed), *other = client_at("b", seed);
+
+    for (int i = 0; i < KINDS; i++) {
+        live(one, other, &kinds[i]);
+        follow(one, other, &kinds[i]);
+    }
+    assert_int_equal(peer_stats(one).lost_taken + peer_stats(one).lost_deadline, 0);
+    assert_int_equal(peer_stats(other).lost_taken + peer_stats(other).lost_deadline, 0);
+}
+
+/* One who dies is told of by what it is called. */
+static void a_node_is_called(const char *host)
+{
+    char wanted[120];
+    struct peer *peer = client_at("c", strchr(host, ':') == NULL ? host : "[::1]");
+
+    end(hold_of(peer, "C", name_at(2, 0), &kinds[0], 0));
+    server_kill(cluster_server(2));
+    (void)snprintf(wanted, sizeof(wanted), "the cluster's node %s:%d: ", host,
+                   cluster_port(2));
+    UNTIL(peer_logged(peer, wanted));
+}
+
+/* ---- names ---- */
+
+static size_t names_told(int node, const char *name)
+{
+    redisReply *slots = server_command(cluster_server(node), "CLUSTER SLOTS");
+    size_t count = 0;
+
+    for (size_t i = 0; i < slots->elements; i++) {
+        const redisReply *host = slots->element[i]->element[2]->element[0];
+        count += host->type == REDIS_REPLY_STRING && strcmp(host->str, name) == 0;
+    }
+    freeReplyObject(slots);
+    return count;
+}
+
+static void by_the_names_that_they_announce(void **state)
+{
+    (void)state;
+    skip_without_names();
+    cluster_set(3, 0,
+                "--cluster-announce-hostname localhost "
+                "--cluster-preferred-endpoint-type hostname");
+    for (int i = 0; i < 3; i++) {
+        UNTIL(names_told(i, "localhost") == 3);
+    }
+    lives("127.0.0.1");
+    a_node_is_called("localhost");
+}
+
+/* They are asked where they stand by the host that was asked. */
+static void by_nothing_at_all(void **state)
+{
+    (void)state;
+    skip_without_names();
+    cluster_set(3, 0, "--cluster-preferred-endpoint-type unknown-endpoint");
+    assert_int_equal(names_told(0, ""), 0);
+    lives("localhost");
+    a_node_is_called("localhost");
+}
+
+/* Whose names are wanted and who have none: the map has addresses beside that, a redirect
+ * has not. */
+static void by_a_question_mark(void **state)
+{
+    (void)state;
+    skip_without_names();
+    cluster_set(3, 0, "--cluster-preferred-endpoint-type hostname");
+    assert_int_equal(names_told(0, "?"), 3);
+    no_place_is_told = true;
+    lives("localhost");
+    no_place_is_told = false;
+    a_node_is_called("127.0.0.1");
+}
+
+/* Who listens nowhere, or has not for a while, hears of nothing but the redirect. */
+static void who_only_holds_follows_a_question_mark(void **state)
+{
+    struct peer *one;
+    struct hold *A;
+
+    (void)state;
+    skip_without_names();
+    cluster_set(3, 0, "--cluster-preferred-endpoint-type hostname");
+    for (int i = 0; i < 3; i++) {
+        freeReplyObject(
+            server_command(cluster_server(i), "ACL SETUSER default -ssubscribe"));
+    }
+    one = client_at("a", "localhost");
+    A = hold_of(one, "A", name_at(0, 0), &kinds[0], 3000);
+    cluster_move(slot_of(A), 1);
+    UNTIL(peer_stats(one).renewed > 0 || A->lost != PENDING);
+    assert_int_equal(A->lost, PENDING);
+    assert_held(A);
+    end(A);
+}
+
+/* ---- IPv6 ---- */
+
+static bool has_ipv6(void)
+{
+    struct sockaddr_in6 address = {.sin6_family = AF_INET6,
+                                   .sin6_addr = in6addr_loopback};
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool has = fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+
+    close(fd);
+    return has;
+}
+
+static void by_ipv6(void **state)
+{
+    (void)state;
+    if (!has_ipv6()) {
+        skip_for("this machine has no ::1");
+    }
+    cluster_set_at("::1", 3, "");
+    lives("[::1]");
+    a_node_is_called("::1");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(by_the_names_that_they_announce),
+        STAGE_TEST(by_nothing_at_all),
+        STAGE_TEST(by_a_question_mark),
+        STAGE_TEST(who_only_holds_follows_a_question_mark),
+        STAGE_TEST(by_ipv6),
+    };
+
+    return STAGE_RUN(tests);
+}

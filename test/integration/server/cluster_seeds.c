@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a client is told that cannot have its cluster: seeds that are none, that are dead
+ * or silent beside a good one, half a cluster, one that calls itself down, a wrong
+ * password; and a node of a cluster behind redis://. And that it goes on by itself when
+ * that is mended.
+ *
+ * Happy path: there is something wrong; `link`, lw_lock_errstr and the log say what.
+ */
+#include "cluster_players.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct peer *start_with(const char *label, const char *url, const char *password)
+{
+    return peer_start_at(label, url,
+                         client_of(.local_turns = 1, .password = password,
+                                   .backoff_min_ms = 20, .backoff_max_ms = 100,
+                                   .connect_timeout_ms = 2000,
+                                   .request_timeout_ms = 2000));
+}
+
+static struct peer *start(const char *label, const char *format, int port)
+{
+    char url[160];
+
+    (void)snprintf(url, sizeof(url), format, port,
+                   cluster_count() ? cluster_hosts() : "");
+    return start_with(label, url, NULL);
+}
+
+static void assert_has(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL) {
+        stage_fail("\"%s\" has no \"%s\"", text, part);
+    }
+}
+
+/* Tried once, and waited for in vain: both are told why. */
+static void is_told(struct peer *peer, const char *name, int error, const char *why)
+{
+    struct hold *A = ask(peer, "A", name, 0), *B = ask(peer, "B", name, 200);
+
+    UNTIL(A->result != PENDING && B->result != PENDING);
+    if (A->result != error || B->result != LW_ETIMEOUT) {
+        stage_fail("%s: %s; %s: %s", status_name(A->result), lw_lock_errstr(A->lock),
+                   status_name(B->result), lw_lock_errstr(B->lock));
+    }
+    assert_has(lw_lock_errstr(A->lock), why);
+    assert_has(lw_lock_errstr(B->lock), why);
+    drop(A);
+    drop(B);
+    stage_clear_trace();
+}
+
+static void serves(struct peer *peer, const char *name)
+{
+    struct hold *A = hold_of(peer, "A", name, &kinds[0], 0);
+
+    assert_held(A);
+    end(A);
+}
+
+/* ---- seeds ---- */
+
+static void a_server_without_cluster_says_so(void **state)
+{
+    char place[32];
+    struct peer *a;
+    int port = server_listen(&stage.server);
+
+    (void)state;
+    (void)snprintf(place, sizeof(place), "127.0.0.1:%d: ", port);
+    a = start("a", "redis-cluster://127.0.0.1:%d", port);
+    UNTIL(a->downs > 1);
+    assert_int_equal(a->ups, 0);
+    assert_has(a->why, place);
+    assert_has(a->why, "cluster support disabled");
+    is_told(a, "x", LW_ECONN, "cluster support disabled");
+}
+
+static void nobody_there_is_told(void **state)
+{
+    int port = 0, fd = server_reserve_port(&port);
+    struct peer *a;
+
+    (void)state;
+    a = start("a", "redis-cluster://127.0.0.1:%d", port);
+    UNTIL(a->downs > 1);
+    assert_has(a->why, "onnection refused");
+    is_told(a, "x", LW_ECONN, "onnection refused");
+    close(fd);
+}
+
+static void a_dead_seed_beside_good_ones_is_no_matter(void **state)
+{
+    int port = 0, fd = server_reserve_port(&port);
+
+    (void)state;
+    cluster_set(3, 0, "");
+    struct peer *a = start("a", "redis-cluster://127.0.0.1:%d,%s", port);
+    UNTIL(a->up);
+    assert_int_equal(a->downs, 0);
+    serves(a, "x");
+    close(fd);
+}
+
+static void a_silent_seed_is_not_waited_for(void **state)
+{
+    int port = server_listen(&stage.server);
+    int64_t begun_ms;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    server_pause(&stage.server);
+    begun_ms = now_ms();
+    struct peer *a = start("a", "redis-cluster://127.0.0.1:%d,%s", port);
+    UNTIL(a->up);
+    assert_int_equal(a->downs, 0);
+    stage_skip_if_lag(500);
+    assert_true(now_ms() - begun_ms < 2000);
+    server_resume(&stage.server);
+    serves(a, "x");
+}
+
+static void a_wrong_password_is_told(void **state)
+{
+    (void)state;
+    cluster_set(3, 0, "");
+    for (int i = 0; i < 3; i++) {
+        freeReplyObject(
+            server_command(cluster_server(i), "CONFIG SET requirepass secret"));
+    }
+    struct peer *a = start_with("a", cluster_url(), "no secret");
+    UNTIL(a->downs > 0);
+    assert_int_equal(a->ups, 0);
+    assert_has(a->why, "WRONGPASS");
+    end(hold_of(start_with("b", cluster_url(), "secret"), "A", "x", &kinds[0], 0));
+}
+
+/* ---- clusters that are not well ---- */
+
+static void everywhere(const char *command)
+{
+    for (int i = 0; i < cluster_count(); i++) {
+        freeReplyObject(server_command(cluster_server(i), command));
+    }
+}
+
+static void slots_that_nobody_has_lead_nowhere(void **state)
+{
+    struct peer *a, *b;
+    struct hold *B;
+    const char *lost, *other;
+
+    (void)state;
+    cluster_set(3, 0, "--cluster-require-full-coverage no");
+    cluster_need_places(); /* for DELSLOTSRANGE, which came with them */
+    lost = name_at(2, 0);
+    other = name_at(1, 0);
+    a = client("a");
+    serves(a, lost);
+    everywhere("CLUSTER DELSLOTSRANGE 10922 16383");
+    b = client("b");
+    is_told(b, lost, LW_ECONN, "no node of the cluster has its slot");
+    serves(b, other);
+    B = ask(b, "B", lost, -1);
+    freeReplyObject(
+        server_command(cluster_server(2), "CLUSTER ADDSLOTSRANGE 10922 16383"));
+    UNTIL(B->result != PENDING);
+    assert_int_equal(B->result, LW_OK);
+    end(B);
+    serves(a, lost);
+}
+
+static bool is_down(int node)
+{
+    redisReply *reply = server_command(cluster_server(node), "CLUSTER INFO");
+    bool down = strstr(reply->str, "cluster_state:fail") != NULL;
+
+    freeReplyObject(reply);
+    return down;
+}
+
+static void a_cluster_that_calls_itself_down_says_so(void **state)
+{
+    struct peer *a, *b;
+    struct hold *A, *B;
+    const char *held, *other;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    held = name_at(0, 0);
+    other = name_at(0, 1);
+    a = client("a");
+    A = hold_of(a, "A", held, &kinds[0], 0);
+    server_kill(cluster_server(2));
+    UNTIL(is_down(0) && is_down(1));
+    is_told(a, other, LW_EREDIS, "CLUSTERDOWN");
+    b = client("b");
+    is_told(b, other, LW_EREDIS, "CLUSTERDOWN");
+    B = ask(b, "B", other, -1);
+    server_restart(cluster_server(2));
+    UNTIL(B->result != PENDING);
+    assert_int_equal(B->result, LW_OK);
+    assert_int_equal(A->lost, PENDING);
+    end(A);
+    end(B);
+}
+
+/* ---- a node by itself ---- */
+
+static void a_node_behind_the_url_of_one_server_says_which(void **state)
+{
+    struct peer *a;
+    const char *there;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    there = name_at(1, 0);
+    a = start("a", "redis://127.0.0.1:%d", cluster_port(0));
+    UNTIL(a->up);
+    assert_true(peer_logged(a, "redis-cluster://"));
+    struct hold *B = ask(a, "B", there, 0);
+    UNTIL(B->result != PENDING);
+    assert_int_equal(B->result, LW_EREDIS);
+    assert_has(lw_lock_errstr(B->lock), "MOVED");
+    stage_clear_trace();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(a_server_without_cluster_says_so),
+        STAGE_TEST(nobody_there_is_told),
+        STAGE_TEST(a_dead_seed_beside_good_ones_is_no_matter),
+        STAGE_TEST(a_silent_seed_is_not_waited_for),
+        STAGE_TEST(a_wrong_password_is_told),
+        STAGE_TEST(slots_that_nobody_has_lead_nowhere),
+        STAGE_TEST(a_cluster_that_calls_itself_down_says_so),
+        STAGE_TEST(a_node_behind_the_url_of_one_server_says_which),
+    };
+
+    return STAGE_RUN(tests);
+}

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: MIT
+"""A Redis Cluster, for tests of the command and of the gateway, and for the bench: masters, and a
+replica each. Owns their processes and which slots are whose; must not know what is tested.
+
+Nobody introduces the nodes to each other: each finds all of them, and all slots, in the file where a
+node keeps what it knows. Ports are kept free by sockets that are bound and do not listen, so that
+nobody else gets one while its node is down.
+
+Happy path: cluster = Clustered(); a client of cluster.url; cluster.move(cluster.slot("name"),
+cluster.nodes[1]), cluster.kill(node) or cluster.fail_over(replica); cluster.stop().
+"""
+import functools
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+
+from ports import keep
+from resp import RedisError
+from support import LIMIT, Redis, until
+
+SLOTS = 16384
+BUS = 10000  # above a node's port is where the others reach it, in every version
+
+
+@functools.lru_cache
+def has_shards():
+    """Does a node's file tell its shard? A server of Redis 7.2 or later needs that: where it is not
+    in one it falls over the first SPUBLISH."""
+    program = shutil.which("redis-server") or shutil.which("valkey-server")
+    told = subprocess.run([program, "--version"], stdout=subprocess.PIPE, text=True, check=True)
+    return tuple(map(int, re.search(r"v=(\d+)\.(\d+)", told.stdout).groups())) >= (7, 2)
+
+
+def keep_ports():
+    """Two sockets: of a node's port, and of its port for the other nodes."""
+    for _ in range(100):
+        keeper = keep()
+        other = keeper and keep(keeper.getsockname()[1] + BUS)
+        if other:
+            return keeper, other
+        keeper.close()
+    raise AssertionError("no free ports")
+
+
+class Node(Redis):
+    """`number` makes its id, which is what others know it by."""
+
+    def __init__(self, number, *more):  # not Redis': it starts when its file is written
+        self.folder = tempfile.mkdtemp(prefix="lockwire-test-")
+        self.socket = os.path.join(self.folder, "s")
+        self.process = None
+        self.keepers = keep_ports()
+        self.port = self.keepers[0].getsockname()[1]
+        self.address = f"127.0.0.1:{self.port}"
+        self.id = f"{number:040x}"
+        self.more = more
+        self.running = False
+
+    def line(self, shard, flags, rest):
+        """Of its file, or of another node's."""
+        shard = f",,shard-id={shard.id}" if has_shards() else ""
+        return f"{self.id} {self.address}@{self.port + BUS}{shard} {flags} 0 0 {rest}\n"
+
+    def write(self, lines):
+        with open(os.path.join(self.folder, "nodes.conf"), "w", encoding="ascii") as file:
+            file.write(lines)
+
+    def start(self):
+        super().start("--port", str(self.port), "--bind", "127.0.0.1",
+                      "--cluster-enabled", "yes", "--repl-diskless-sync-delay", "0", *self.more)
+        self.running = True
+
+    def says(self, section, field):
+        text = self("CLUSTER", "INFO") if section == "cluster" else self("INFO", section)
+        return dict(line.split(":", 1) for line in text.splitlines()
+                    if ":" in line).get(field)
+
+    def owner(self, slot):
+        """The id of the node that this one takes for a slot's master; None: nobody has it."""
+        for first, last, master, *_ in self("CLUSTER", "SLOTS"):
+            if first <= slot <= last:
+                return master[2]
+        return None
+
+    def view(self):
+        """Of each node that this one knows: what is not this one's alone to say, or to measure."""
+        for line in self("CLUSTER", "NODES").splitlines():
+            name, _, flags, master, _, _, epoch, link, *slots = line.split()
+            yield (name, flags.replace("myself,", ""), master, epoch, link,
+                   *(slot for slot in slots if slot[0] != "["))
+
+    def kill(self):
+        self.running = False
+        super().kill()
+
+    def stop(self):
+        if self.process:
+            self.kill()
+        for keeper in self.keepers:
+            keeper.close()
+        shutil.rmtree(self.folder)
+
+
+class Clustered:
+    """`timeout`: the ms after which who is silent is called down. `more`: further arguments of
+    redis-server."""
+
+    def __init__(self, *more, masters=3, replicas=3, timeout=1000):
+        more = ("--cluster-node-timeout", str(timeout), *more)
+        self.nodes = [Node(i + 1, *more) for i in range(masters + replicas)]
+        self.masters, self.replicas = self.nodes[:masters], self.nodes[masters:]
+        self.url = "redis-cluster://" + ",".join(node.address for node in self.nodes)
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def start(self):
+        for me in self.nodes:
+            me.write("".join(self.line_of(i, node is me) for i, node in enumerate(self.nodes))
+                     + f"vars currentEpoch {len(self.masters)} lastVoteEpoch 0\n")
+            me.start()
+        self.until_well()
+
+    def line_of(self, i, is_me):
+        myself = "myself," if is_me else ""
+        count = len(self.masters)
+        master = self.masters[i % count]
+        if i >= count:
+            return self.nodes[i].line(master, f"{myself}slave {master.id}",
+                                      f"{i % count + 1} connected")
+        first, last = SLOTS * i // count, SLOTS * (i + 1) // count - 1
+        return master.line(master, f"{myself}master -", f"{i + 1} connected {first}-{last}")
+
+    @property
+    def running(self):
+        return [node for node in self.nodes if node.running]
+
+    def agree(self):
+        """All that run say the same of roles, slots and links."""
+        return len({frozenset(node.view()) for node in self.running}) == 1
+
+    def until_well(self):
+        """All that run agree, and call the cluster well, and each replica has its master."""
+        until(self.agree, "all agree")
+        for node in self.running:
+            until(lambda node=node: node.says("cluster", "cluster_state") == "ok",
+                  "a node calls the cluster well")
+            until(lambda node=node: node.says("replication", "role") == "master"
+                  or node.says("replication", "master_link_status") == "up",
+                  "a replica has its master")
+
+    def slot(self, key):
+        return self.running[0]("CLUSTER", "KEYSLOT", key)
+
+    def by_id(self, name):
+        return next(node for node in self.nodes if node.id == name)
+
+    def owner(self, slot):
+        """As soon as all that run agree on it."""
+        def agreed():
+            said = {node.owner(slot) for node in self.running}
+            return said.pop() if len(said) == 1 else None
+        return self.by_id(until(agreed, f"all agree whose slot {slot} is"))
+
+    def begin(self, slot, to):
+        """Until end() the slot moves: who asks for a key that is gone is sent there."""
+        owner = self.owner(slot)
+        to("CLUSTER", "SETSLOT", slot, "IMPORTING", owner.id)
+        owner("CLUSTER", "SETSLOT", slot, "MIGRATING", to.id)
+
+    def carry(self, slot, to, *keys):
+        """These keys of the slot, or all that it has."""
+        owner = self.owner(slot)
+        keys = keys or owner("CLUSTER", "GETKEYSINSLOT", slot, 100000)
+        if keys:
+            owner("MIGRATE", "127.0.0.1", to.port, "", 0, LIMIT * 1000, "KEYS", *keys)
+
+    def end(self, slot, to):
+        """The new owner is told first, the old one next: there is always one."""
+        owner = self.owner(slot)
+        for node in (to, owner, *self.running):
+            try:
+                node("CLUSTER", "SETSLOT", slot, "NODE", to.id)
+            except RedisError as error:
+                if "only with masters" not in str(error):
+                    raise  # else a replica, some of which were masters until now
+        # else the next move begins before all know of this one, in whose epoch two claim it
+        until(lambda: self.owner(slot) is to and self.agree(), "the slot has moved")
+
+    def move(self, slot, to):
+        self.begin(slot, to)
+        self.carry(slot, to)
+        self.end(slot, to)
+
+    def fail_over(self, replica, *how):
+        """By order: `how` is FORCE, TAKEOVER or nothing."""
+        if not how:
+            self.until_well()  # a master does not agree to a replica that it does not know
+        replica("CLUSTER", "FAILOVER", *how)
+        until(lambda: replica.says("replication", "role") == "master", "it is the master")
+        self.until_well()
+
+    def kill(self, node):
+        node.kill()
+
+    def stop(self):
+        for node in self.nodes:
+            node.stop()

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The route's side of a cluster's scene: commands, what they are answered, and what the
+ * route tells. Must not know what the fakes are.
+ */
+#include "cluster_scene.h"
+#include "cluster_scene_inside.h"
+
+#include "base/buffer.h"
+#include "base/owner.h"
+#include "redis/encode.h"
+#include "redis/reply.h"
+#include "redis/resp.h"
+#include "redis/slot.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SHA "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
+/* ---- commands ---- */
+
+static struct asked *asked_of(struct lw__command *command)
+{
+    return LW__OWNER(struct asked, command, command);
+}
+
+static unsigned slot_of(const struct asked *asked)
+{
+    return lw__slot_of(asked->key, strlen(asked->key));
+}
+
+static void put_words(struct lw__buffer *out, size_t count, const char *const *words)
+{
+    lw__resp_words(out, count, words);
+}
+
+static void put_script(struct asked *asked, struct lw__buffer *out)
+{
+    bool text = lw__command_evals(&asked->command);
+
+    put_words(out, 4,
+              (const char *[]){text ? "EVAL" : "EVALSHA", text ? "return 1" : SHA, "1",
+                               asked->key});
+}
+
+static void put_number(struct asked *asked, struct lw__buffer *out)
+{
+    asked->command.request.second = (uint32_t)out->length;
+    asked->command.request.expected = 2;
+    if (asked->kind == PAIR) {
+        put_words(out, 2, (const char *[]){"INCR", asked->key});
+    } else {
+        lw__node_put_number(&asked->command, slot_of(asked), out);
+    }
+}
+
+static void put(struct lw__command *command, struct lw__buffer *out)
+{
+    struct asked *asked = asked_of(command);
+
+    asked->heard = 0;
+    switch (asked->kind) {
+    case ONE:
+        put_words(out, 2, (const char *[]){"GET", asked->key});
+        break;
+    case SOME:
+        put_words(out, 3, (const char *[]){"MGET", asked->key, asked->key});
+        break;
+    case SCRIPT:
+        put_script(asked, out);
+        break;
+    case PAIR:
+    case TRY:
+        put_words(out, 3, (const char *[]){"SET", asked->key, "1"});
+        put_number(asked, out);
+        break;
+    }
+}
+
+static const char *text_of(const struct lw__reply *reply)
+{
+    static char text[32];
+
+    switch (lw__reply_type(reply)) {
+    case LW__REPLY_INTEGER:
+        (void)snprintf(text, sizeof(text), "%lld", (long long)lw__reply_integer(reply));
+        return text;
+    case LW__REPLY_NIL:
+        return "nil";
+    case LW__REPLY_ARRAY:
+        return "array";
+    default:
+        return lw__reply_text(reply, NULL);
+    }
+}
+
+static bool answer(struct lw__command *command, const struct lw__reply *reply)
+{
+    struct asked *asked = asked_of(command);
+    uint64_t number = 0;
+
+    if (asked->kind == TRY && ++asked->heard == 2) {
+        if (!lw__node_number_told(command, slot_of(asked), reply, &number)) {
+            return false;
+        }
+        if (number == 0) {
+            note(asked->scene, "%s: no number", asked->key);
+            return true;
+        }
+    }
+    note(asked->scene, "%s: %s", asked->key, text_of(reply));
+    return true;
+}
+
+static void failed(struct lw__command *command, const char *why, bool sent)
+{
+    struct asked *asked = asked_of(command);
+
+    note(asked->scene, "%s failed%s: %s", asked->key, sent ? "" : " unsent", why);
+}
+
+struct asked *ask(struct scene *scene, enum kind kind, const char *key)
+{
+    static const struct lw__command_type one = {put, answer, failed, LW__ORDER_FRESH,
+                                                .one_key = true};
+    static const struct lw__command_type some = {put, answer, failed, LW__ORDER_FRESH,
+                                                 .one_key = false};
+    static const struct lw__command_type once = {put, answer, failed, LW__ORDER_FRESH,
+                                                 .once = true};
+    struct asked *asked = scene->asked;
+
+    while (asked->command.request.prev != NULL) {
+        asked++;
+        assert_true(asked < scene->asked + COMMANDS);
+    }
+    *asked = (struct asked){.scene = scene, .key = key, .kind = kind};
+    if (!lw__node_send_early(at(scene, key), &asked->command,
+                             kind == ONE || kind == SCRIPT ? &one
+                             : kind == TRY                 ? &once
+                                                           : &some)) {
+        note(scene, "%s is not sent", key);
+    }
+    return asked;
+}
+
+struct lw__node *at(struct scene *scene, const char *key)
+{
+    return lw__route_to(scene->route, key, NULL);
+}
+
+/* ---- what the route tells ---- */
+
+static const char *name_of(const struct lw__node *node)
+{
+    static char name[300];
+    const struct lw__access *access = lw__node_access(node);
+
+    if (access->host == NULL) {
+        return "nowhere";
+    }
+    (void)snprintf(name, sizeof(name), "%s:%u", access->host, (unsigned)access->port);
+    return name;
+}
+
+static void on_link(void *arg, bool up, const char *why)
+{
+    if (up) {
+        note(arg, "link");
+    } else {
+        note(arg, "no link: %s", why);
+    }
+}
+
+static void on_led(void *arg)
+{
+    struct scene *scene = arg;
+
+    if (scene->follow == NULL) {
+        note(scene, "led");
+    } else {
+        note(scene, "%s led to %s", scene->follow, name_of(at(scene, scene->follow)));
+    }
+}
+
+static void on_up(void *arg, struct lw__node *node)
+{
+    note(arg, "%s up", name_of(node));
+}
+
+static void on_down(void *arg, struct lw__node *node)
+{
+    note(arg, "%s down: %s", name_of(node), lw__node_why(node));
+}
+
+/* Of which of the scene's slots that is new. */
+static void on_bound(void *arg, struct lw__node *node)
+{
+    static const unsigned slots[] = {SLOT_A, SLOT_B, SLOT_C, SLOT_X};
+    char keys[8] = "";
+    size_t count = 0;
+
+    for (size_t i = 0; i < 4; i++) {
+        if (lw__node_is_bound(node, slots[i]) &&
+            lw__node_is_newly_bound(node, slots[i])) {
+            keys[count++] = "abcx"[i];
+        }
+    }
+    note(arg, "%s bound: %s", name_of(node), keys);
+}
+
+static void on_message(void *arg, const char *text, size_t length)
+{
+    note(arg, "message %.*s", (int)length, text);
+}
+
+static void on_dropped(void *arg, struct lw__node *node, unsigned slot)
+{
+    note(arg, "%s dropped %u", name_of(node), slot);
+}
+
+const struct lw__route_events scene_route_events = {on_link,
+                                                    on_led,
+                                                    {.up = on_up,
+                                                     .down = on_down,
+                                                     .bound = on_bound,
+                                                     .message = on_message,
+                                                     .dropped = on_dropped}};

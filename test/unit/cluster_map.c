@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where each slot is, by the nodes of a cluster: who is asked, who is of no use, when
+ * they are asked again. Knows route.h.
+ *
+ * Happy path: a seed that tells the map, "link; led".
+ */
+#include "cluster_scene.h"
+
+#define SECOND_US (1000 * (int64_t)LW__MS)
+#define REFUSED "-NOPERM this user has no permissions\r\n"
+
+/* ---- the first that answers ---- */
+
+static void test_names_lead_to_nodes_that_are_connected_to_at_need(void **state)
+{
+    struct scene *scene = *state;
+
+    scene_start(scene, "N2");
+    await(scene, "link; led; ");
+    UNTIL(scene, connections_to(&scene->n[1]) == 0); /* that was for the question */
+    (void)ask(scene, ONE, "b");
+    await(scene, "N1 up; N1 < GET b; b: 1; ");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 up; N3 < GET x; x: 1; ");
+    (void)ask(scene, ONE, "{b}other");
+    await(scene, "N1 < GET {b}other; {b}other: 1; ");
+    assert_int_equal(connections_to(&scene->n[0]), 1);
+    assert_int_equal(connections_to(&scene->n[1]), 0);
+    assert_int_equal(scene->stats.refreshes, 1);
+    assert_int_equal(scene->stats.redirects, 0);
+    assert_true(lw__route_is_cluster(scene->route));
+    assert_int_equal(lw__route_slot(scene->route, "x"), SLOT_X);
+    assert_int_equal(lw__route_master(scene->route, &(struct lw_master){.size = 0}),
+                     LW_EINVAL);
+}
+
+static void test_who_is_not_there_costs_no_time(void **state)
+{
+    struct scene *scene = *state;
+
+    leave(&scene->n[0]);
+    scene->n[1].raw = REFUSED;
+    scene_start(scene, "N1 N2 N3");
+    await(scene, "link; led; ");
+    assert_int_equal(scene->n[1].asked, 1);
+    assert_int_equal(scene->n[2].asked, 1);
+}
+
+static void test_one_that_says_nothing_costs_200_ms(void **state)
+{
+    struct scene *scene = *state;
+    int64_t begun = lw__now_us();
+
+    scene->n[0].raw = "";
+    scene_start(scene, "N1 N2 N3");
+    await(scene, "link; led; ");
+    assert_true(lw__now_us() - begun >= 200 * LW__MS);
+    assert_int_equal(scene->n[0].asked, 1);
+    assert_int_equal(scene->n[1].asked, 1);
+    UNTIL(scene, connections_to(&scene->n[0]) == 0); /* it is let go of */
+}
+
+static void test_two_that_say_nothing_cost_400_ms(void **state)
+{
+    struct scene *scene = *state;
+    int64_t begun = lw__now_us();
+
+    scene->n[0].raw = scene->n[1].raw = "";
+    scene_start(scene, "N1 N2 N3");
+    await(scene, "link; led; ");
+    assert_true(lw__now_us() - begun >= 400 * LW__MS);
+    assert_int_equal(scene->n[2].asked, 1);
+}
+
+static void test_who_lies_is_passed_over(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->n[0].map = "0-100 N1, 100-16383 N2";
+    scene->n[1].raw = "*1\r\n*3\r\n:0\r\n:16384\r\n*2\r\n$1\r\nh\r\n:1\r\n";
+    scene_start(scene, "N1 N2 N3");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "b");
+    await(scene, "N1 up; N1 < GET b; b: 1; ");
+}
+
+static void test_a_map_of_as_many_ranges_as_slots(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->n[2].in_pieces = true;
+    scene_start(scene, "N3");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "b");
+    await(scene, "N1 up; N1 < GET b; b: 1; ");
+    (void)ask(scene, ONE, "c");
+    await(scene, "N2 up; N2 < GET c; c: 1; ");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N2 < GET x; x: 1; ");
+}
+
+/* ---- hosts ---- */
+
+static void test_a_node_that_knows_no_host_means_its_own(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->n[0].host = "";
+    scene_start(scene, "N1");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 up; N3 < GET x; x: 1; ");
+}
+
+static void test_a_host_that_is_nil_is_the_nodes_own(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->n[0].host = "nil";
+    scene_start(scene, "N1");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 up; N3 < GET x; x: 1; ");
+}
+
+static void test_a_host_that_is_not_told_leads_nowhere(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->n[0].host = "?";
+    scene->follow = "x";
+    scene_start(scene, "N1");
+    await(scene, "link; x led to nowhere; nowhere down: "
+                 "no node of the cluster that tells its place has its slot; ");
+    scene->n[0].host = NULL;
+    await(scene, "x led to N3; N3 up; ");
+}
+
+static void test_nodes_have_names(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->n[0].host = "localhost";
+    scene_start(scene, "N1");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "x");
+    UNTIL(scene, came(scene, "x: 1; "));
+    assert_int_equal(connections_to(&scene->n[2]), 1);
+}
+
+static void test_a_node_at_an_address_of_version_6(void **state)
+{
+    struct scene *scene = *state;
+    struct fake *six = &scene->n[3];
+
+    leave(six);
+    six->six = true;
+    come(six);
+    if (six->listening == NULL) {
+        skip();
+    }
+    scene->n[0].map = "0-16383 N4";
+    scene_start(scene, "N1");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N4 up; N4 < GET x; x: 1; ");
+}
+
+/* ---- in vain ---- */
+
+static void test_each_says_why_it_is_of_no_use(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->options.node.access.backoff_min_ms = 600;
+    scene->options.node.access.backoff_max_ms = 600;
+    scene->n[0].raw = "-ERR This instance has cluster support disabled\r\n";
+    leave(&scene->n[1]);
+    scene->n[2].raw = "*0\r\n";
+    scene->n[3].raw = "+OK\r\n";
+    scene_start(scene, "N1 N2 N3 N4");
+    await(scene, "no link: no node tells which slots the nodes have; "
+                 "N1: ERR This instance has cluster support disabled; "
+                 "N2: connecting to N2: Connection refused; "
+                 "N3: CLUSTER SLOTS: no node has any slot; "
+                 "N4: CLUSTER SLOTS: the answer is no list; "
+                 "nowhere down: no node tells which slots the nodes have; N1: ERR This");
+    pass(scene);
+    (void)ask(scene, ONE, "x");
+    await(scene, "x is not sent; ");
+    scene->n[3].raw = NULL;
+    await(scene, "link; led; ");
+}
+
+static void test_in_vain_they_are_asked_ever_more_rarely(void **state)
+{
+    static const int64_t least_ms[] = {20, 40, 80, 80};
+    struct scene *scene = *state;
+
+    scene->options.node.access.backoff_min_ms = 40;
+    scene->options.node.access.backoff_max_ms = 160;
+    scene->n[0].raw = REFUSED;
+    scene_start(scene, "N1");
+    UNTIL(scene, scene->stats.refreshes == 5);
+    for (int i = 0; i < 4; i++) {
+        assert_true(pause_after(scene, i) >= least_ms[i] * LW__MS);
+    }
+    scene->n[0].raw = NULL;
+    UNTIL(scene, came(scene, "link; led; "));
+}
+
+static void test_silence_ends_with_the_time_for_an_answer(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->options.node.access.request_timeout_ms = 100;
+    scene->n[0].raw = "";
+    scene_start(scene, "N1");
+    UNTIL(scene, came(scene, "no link: no node tells which slots the nodes have; N1: "));
+    scene->n[0].raw = NULL;
+    UNTIL(scene, came(scene, "link; led; "));
+}
+
+/* ---- again ---- */
+
+static void test_they_are_asked_once_a_second_at_the_most(void **state)
+{
+    struct scene *scene = *state;
+
+    scene_start(scene, "N1");
+    await(scene, "link; led; ");
+    says_always(&scene->n[0], "b", "-CLUSTERDOWN The cluster is down");
+    for (int again = 2; again <= 3; again++) {
+        (void)ask(scene, ONE, "b");
+        (void)ask(scene, ONE, "b");
+        UNTIL(scene, (int)scene->stats.refreshes == again);
+        UNTIL(scene, came(scene, "led; ")); /* until then there is one under way */
+        pass(scene);
+    }
+    assert_true(pause_after(scene, 0) >= SECOND_US);
+    assert_true(pause_after(scene, 1) >= SECOND_US);
+    assert_int_equal(scene->stats.refreshes, 3);
+}
+
+/* What is learnt while the question is open the answer may not know yet. */
+static void test_an_answer_that_may_be_older_is_asked_for_again(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->follow = "x";
+    scene_start(scene, "N1");
+    await(scene, "link; x led to N3; N3 up; ");
+    scene->n[0].raw = scene->n[2].raw = "";
+    says(&scene->n[2], "x", "-CLUSTERDOWN The cluster is down");
+    (void)ask(scene, ONE, "x");
+    UNTIL(scene, scene->stats.refreshes == 2);
+    says(&scene->n[2], "x", "-MOVED 16287 N1");
+    (void)ask(scene, ONE, "x");
+    UNTIL(scene, came(scene, "x led to N1; "));
+    pass(scene);
+    scene->n[0].raw = scene->n[2].raw = NULL;
+    UNTIL(scene, came(scene, "led to ")); /* the older one, which does not count for x */
+    assert_false(came(scene, "x led to N3; "));
+    pass(scene);
+    map_is(scene, "0-5460 N1, 5461-10922 N2, 10923-16383 N2");
+    UNTIL(scene, came(scene, "x led to N2; "));
+    assert_int_equal(scene->stats.refreshes, 3);
+}
+
+static void test_slots_that_nobody_has_are_asked_for_until_somebody_has(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->follow = "x";
+    scene->n[0].map = "0-5460 N1";
+    scene_start(scene, "N1");
+    await(scene, "link; x led to nowhere; "
+                 "nowhere down: no node of the cluster has its slot; ");
+    await(scene, "x led to nowhere; "
+                 "nowhere down: no node of the cluster has its slot; ");
+    assert_true(pause_after(scene, 0) >= SECOND_US);
+    (void)ask(scene, ONE, "x");
+    await(scene, "x is not sent; ");
+    scene->n[0].map = THIRDS;
+    await(scene, "x led to N3; N3 up; ");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 < GET x; x: 1; ");
+}
+
+static void test_slots_that_nobody_has_and_nobody_wants_are_not_asked_for(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->follow = "b";
+    scene->n[0].map = "0-5460 N1";
+    scene_start(scene, "N1");
+    await(scene, "link; b led to N1; N1 up; ");
+    jump(scene, 2);
+    nothing_for(scene, 50);
+    assert_int_equal(scene->n[0].asked, 1);
+}
+
+static void test_a_node_that_is_lost_has_the_others_asked(void **state)
+{
+    struct scene *scene = *state;
+
+    scene_start(scene, "N1");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 up; N3 < GET x; x: 1; ");
+    says(&scene->n[2], "x", "");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 < GET x; ");
+    map_is(scene, "0-5460 N1, 5461-10922 N2, 10923-16383 N4");
+    scene->follow = "x";
+    leave(&scene->n[2]);
+    await(scene, "x failed: the server closed the connection; "
+                 "N3 down: the server closed the connection; x led to N3; ");
+    UNTIL(scene, came(scene, "x led to N4; "));
+    pass(scene);
+    assert_true(was_told(scene, "no connection to the cluster's node N3: the server"));
+    UNTIL(scene, came(scene, "N4 up; "));
+    (void)ask(scene, ONE, "x");
+    UNTIL(scene, came(scene, "N4 < GET x; x: 1; "));
+}
+
+/* It has lost the others, calls the cluster down, and tells the map as it was, at once.
+ */
+static void test_a_node_that_lost_the_others_is_asked_last(void **state)
+{
+    struct scene *scene = *state;
+
+    scene_start(scene, "N3 N1");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 up; N3 < GET x; x: 1; ");
+    scene->n[0].map = "0-5460 N1, 5461-10922 N2, 10923-16383 N4";
+    says(&scene->n[2], "x", "-CLUSTERDOWN The cluster is down");
+    scene->follow = "x";
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 < GET x; x: CLUSTERDOWN The cluster is down; x led to N4; ");
+}
+
+static void test_without_any_node_there_is_no_link(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->options.node.access.backoff_min_ms = 10;
+    scene->options.node.access.backoff_max_ms = 20;
+    scene_start(scene, "N1");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 up; N3 < GET x; x: 1; ");
+    for (int i = 0; i < NODES; i++) {
+        leave(&scene->n[i]);
+    }
+    UNTIL(scene, came(scene, "no link: no node tells which slots the nodes have; N1: "));
+    for (int i = 0; i < NODES; i++) {
+        come(&scene->n[i]);
+    }
+    UNTIL(scene, came(scene, "link; "));
+    UNTIL(scene, came(scene, "N3 up; "));
+}
+
+static void test_a_node_that_is_there_again_is_a_link_whoever_tells_the_map(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->options.node.access.backoff_min_ms = 10;
+    scene->options.node.access.backoff_max_ms = 20;
+    scene_start(scene, "N1");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 up; N3 < GET x; x: 1; ");
+    for (int i = 0; i < NODES; i++) {
+        leave(&scene->n[i]);
+    }
+    UNTIL(scene, came(scene, "no link: no node tells which slots the nodes have; N1: "));
+    scene->n[2].raw = REFUSED;
+    come(&scene->n[2]);
+    pass(scene);
+    UNTIL(scene, came(scene, "link; N3 up; "));
+    assert_false(came(scene, "led; "));
+}
+
+/* All seeds are away: the nodes themselves know. */
+static void test_the_nodes_are_asked_as_well(void **state)
+{
+    struct scene *scene = *state;
+
+    scene_start(scene, "N4");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "b");
+    await(scene, "N1 up; N1 < GET b; b: 1; ");
+    leave(&scene->n[3]);
+    says(&scene->n[0], "b", "-CLUSTERDOWN Hash slot not served");
+    (void)ask(scene, ONE, "b");
+    await(scene, "N1 < GET b; b: CLUSTERDOWN Hash slot not served; led; ");
+    assert_int_equal(scene->n[0].asked, 1);
+}
+
+static void test_without_an_answer_the_map_stays(void **state)
+{
+    struct scene *scene = *state;
+
+    scene_start(scene, "N1");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "b");
+    await(scene, "N1 up; N1 < GET b; b: 1; ");
+    for (int i = 0; i < NODES; i++) {
+        scene->n[i].raw = REFUSED;
+    }
+    says(&scene->n[0], "b", "-CLUSTERDOWN Hash slot not served");
+    (void)ask(scene, ONE, "b");
+    await(scene, "N1 < GET b; b: CLUSTERDOWN Hash slot not served; ");
+    UNTIL(scene, was_told(scene, "no node tells which slots the nodes have; N1: NOPERM"));
+    (void)ask(scene, ONE, "b");
+    await(scene, "N1 < GET b; b: 1; ");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, scene_set_up, scene_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_names_lead_to_nodes_that_are_connected_to_at_need),
+        TEST(test_who_is_not_there_costs_no_time),
+        TEST(test_one_that_says_nothing_costs_200_ms),
+        TEST(test_two_that_say_nothing_cost_400_ms),
+        TEST(test_who_lies_is_passed_over),
+        TEST(test_a_map_of_as_many_ranges_as_slots),
+        TEST(test_a_node_that_knows_no_host_means_its_own),
+        TEST(test_a_host_that_is_nil_is_the_nodes_own),
+        TEST(test_a_host_that_is_not_told_leads_nowhere),
+        TEST(test_nodes_have_names),
+        TEST(test_a_node_at_an_address_of_version_6),
+        TEST(test_each_says_why_it_is_of_no_use),
+        TEST(test_in_vain_they_are_asked_ever_more_rarely),
+        TEST(test_silence_ends_with_the_time_for_an_answer),
+        TEST(test_they_are_asked_once_a_second_at_the_most),
+        TEST(test_an_answer_that_may_be_older_is_asked_for_again),
+        TEST(test_slots_that_nobody_has_are_asked_for_until_somebody_has),
+        TEST(test_slots_that_nobody_has_and_nobody_wants_are_not_asked_for),
+        TEST(test_a_node_that_is_lost_has_the_others_asked),
+        TEST(test_a_node_that_lost_the_others_is_asked_last),
+        TEST(test_a_node_that_is_there_again_is_a_link_whoever_tells_the_map),
+        TEST(test_without_any_node_there_is_no_link),
+        TEST(test_the_nodes_are_asked_as_well),
+        TEST(test_without_an_answer_the_map_stays),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

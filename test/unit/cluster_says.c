@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a node of a cluster says: what fits is understood, all else is refused, and why is
+ * told. Knows cluster_says.h, and makes replies from bytes with the reader of guard.h.
+ *
+ * An answer is written as "[[0 8000 [$10.0.0.1 6379 $id]]]": arrays in brackets, numbers,
+ * strings behind a $, and ~ for nil; a string ends before a blank or a bracket. Happy
+ * path: the answer as nodes give it, and each range of it as "0-8000 10.0.0.1:6379".
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/told.h"
+#include "redis/cluster_says.h"
+#include "redis/guard.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BYTES 8192
+#define PREFIX "CLUSTER SLOTS: "
+
+/* Of the array that was opened just before here. */
+static size_t elements(const char *at)
+{
+    size_t count = 0;
+
+    for (int depth = 0; depth > 0 || *at != ']'; at++) {
+        count += depth == 0 && *at != ' ' && (at[-1] == ' ' || at[-1] == '[');
+        depth += (*at == '[') - (*at == ']');
+    }
+    return count;
+}
+
+static void put_answer(char *out, const char *answer)
+{
+    size_t used = 0;
+
+    while (*answer != '\0') {
+        size_t length = strcspn(answer, " []");
+
+        if (*answer == '[') {
+            used += (size_t)snprintf(out + used, BYTES - used, "*%zu\r\n",
+                                     elements(answer + 1));
+        } else if (*answer == '$') {
+            used += (size_t)snprintf(out + used, BYTES - used, "$%zu\r\n%.*s\r\n",
+                                     length - 1, (int)length - 1, answer + 1);
+        } else if (*answer == '~') {
+            used += (size_t)snprintf(out + used, BYTES - used, "$-1\r\n");
+        } else if (length > 0) {
+            used += (size_t)snprintf(out + used, BYTES - used, ":%.*s\r\n", (int)length,
+                                     answer);
+        }
+        answer += length > 0 ? length : 1;
+    }
+    assert_true(used < BYTES);
+}
+
+struct told {
+    bool good;
+    char why[LW__WHY], ranges[4096];
+};
+
+static void take(const struct lw__reply *reply, struct told *told)
+{
+    struct lw__range range;
+    size_t used = 0;
+
+    told->good = lw__cluster_says_map(reply, told->why);
+    for (size_t at = 0; lw__cluster_says_range(reply, &at, &range);) {
+        used += (size_t)snprintf(told->ranges + used, sizeof(told->ranges) - used,
+                                 "%s%u-%u %s:%u", used > 0 ? "; " : "", range.first,
+                                 range.last, range.master.host,
+                                 (unsigned)range.master.port);
+        assert_true(used < sizeof(told->ranges));
+    }
+}
+
+static struct told bytes(const char *bytes, size_t length)
+{
+    redisReader *reader = redisReaderCreate();
+    struct told told = {.why = ""};
+    struct lw__guard guard;
+    void *reply = NULL;
+
+    lw__guard_init(&guard, 1 << 16);
+    lw__guard_take_reader(&guard, reader);
+    assert_int_equal(redisReaderFeed(reader, bytes, length), REDIS_OK);
+    assert_int_equal(redisReaderGetReply(reader, &reply), REDIS_OK);
+    assert_non_null(reply);
+    take(reply, &told);
+    redisReaderFree(reader);
+    lw__guard_clear(&guard);
+    return told;
+}
+
+static struct told answer(const char *answer)
+{
+    char out[BYTES] = "";
+
+    put_answer(out, answer);
+    return bytes(out, strlen(out));
+}
+
+static void test_ranges(void **state)
+{
+    static const char *const cases[][2] = {
+        /* Redis 7 and Valkey; 6.2; before 4.0 */
+        {"[[0 8000 [$10.0.0.1 6379 $id []]] [8002 16383 [$10.0.0.2 6380 $id []]]]",
+         "0-8000 10.0.0.1:6379; 8002-16383 10.0.0.2:6380"},
+        {"[[0 16383 [$10.0.0.1 6379 $id]]]", "0-16383 10.0.0.1:6379"},
+        {"[[0 16383 [$10.0.0.1 6379]]]", "0-16383 10.0.0.1:6379"},
+        /* replicas, of which nothing is wanted */
+        {"[[0 5 [$a 1 $id []] [$b 2 $id []] [$c 99999]]]", "0-5 a:1"},
+        {"[[0 5 [$a 1 $id []] ~ 7 []]]", "0-5 a:1"},
+        /* in any order, of one slot, half of all */
+        {"[[7 7 [$a 65535]] [0 0 [$b 1]] [16383 16383 [$a 65535]]]",
+         "7-7 a:65535; 0-0 b:1; 16383-16383 a:65535"},
+        /* IPv6, with a zone; names */
+        {"[[0 1 [$::1 6379]] [2 3 [$fe80::1%eth0 1]] [4 5 [$node-1.example_x 2]]]",
+         "0-1 ::1:6379; 2-3 fe80::1%eth0:1; 4-5 node-1.example_x:2"},
+        /* the one that was asked */
+        {"[[0 1 [$ 6379 $id []]] [2 3 [~ 6380 $id [$ip $10.0.0.1]]]]",
+         "0-1 :6379; 2-3 :6380"},
+        /* no name where there are names: its address, if that is there */
+        {"[[0 1 [$? 6379 $id [$ip $10.0.0.1]]]]", "0-1 10.0.0.1:6379"},
+        {"[[0 1 [$? 6379 $id [$x $y $ip $::1 $z $w]]]]", "0-1 ::1:6379"},
+        {"[[0 1 [$? 6379 $id [$ip $]]]]", "0-1 :6379"},
+        {"[[0 1 [$? 6379 $id [$hostname $h]]]]", "0-1 :0"},
+        {"[[0 1 [$? 6379 $id [$ip $?]]]]", "0-1 :0"},
+        {"[[0 1 [$? 6379 $id [$ip 7]]]]", "0-1 :0"},
+        {"[[0 1 [$? 6379 $id [$ip]]]]", "0-1 :0"},
+        {"[[0 1 [$? 6379 $id [7 $ip]]]]", "0-1 :0"},
+        {"[[0 1 [$? 6379 $id $ip]]]", "0-1 :0"},
+        {"[[0 1 [$? 6379 $id]]]", "0-1 :0"},
+        {"[[0 1 [$? 6379]]]", "0-1 :0"},
+        /* no port for connections of this kind */
+        {"[[0 1 [$h 0 $id []]]]", "0-1 h:0"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct told told = answer(cases[i][0]);
+
+        if (!told.good || strcmp(told.ranges, cases[i][1]) != 0) {
+            fail_msg("%s: %s%s", cases[i][0], told.why, told.ranges);
+        }
+    }
+}
+
+/* Each with what is told, and the ranges that are all the same good. */
+static void test_what_is_of_no_use_is_told(void **state)
+{
+    static const char *const cases[][3] = {
+        {"[]", "no node has any slot", ""},
+        {"~", "the answer is no list", ""},
+        {"7", "the answer is no list", ""},
+        {"$OK", "the answer is no list", ""},
+        {"[7]", "range 1 is none", ""},
+        {"[[]]", "range 1 is none", ""},
+        {"[[7]]", "range 1 is none", ""},
+        {"[[[] []]]", "range 1 is none", ""},
+        {"[[0 $1 [$a 1]]]", "range 1 is none", ""},
+        {"[[~ 1 [$a 1]]]", "range 1 is none", ""},
+        {"[[[0 1 [$a 1]]]]", "range 1 is none", ""},
+        {"[[0 1 [$a 1]] [2 3 [$b 2]] [5461 4000 [$c 3]]]", "range 3 is 5461-4000",
+         "0-1 a:1; 2-3 b:2"},
+        {"[[0 16384 [$a 1]] [2 3 [$b 2]]]", "range 1 is 0-16384", "2-3 b:2"},
+        {"[[-1 5 [$a 1]]]", "range 1 is -1-5", ""},
+        {"[[16384 16384 [$a 1]]]", "range 1 is 16384-16384", ""},
+        {"[[-9223372036854775808 9223372036854775807 [$a 1]]]",
+         "range 1 is -9223372036854775808-9223372036854775807", ""},
+        {"[[0 1]]", "range 1 has no master", ""},
+        {"[[0 1 []]]", "range 1 has no master", ""},
+        {"[[0 1 [$a]]]", "range 1 has no master", ""},
+        {"[[0 1 ~ [$b 1]]]", "range 1 has no master", ""},
+        {"[[0 1 $a 1]]", "range 1 has no master", ""},
+        {"[[0 1 [$a $1]]]", "range 1: its master has no port", ""},
+        {"[[0 1 [$a ~]]]", "range 1: its master has no port", ""},
+        {"[[0 1 [$a -1]]]", "range 1: the port of its master is -1", ""},
+        {"[[0 1 [$a 65536]]]", "range 1: the port of its master is 65536", ""},
+        {"[[0 1 [7 1]]]", "range 1: its master has no host", ""},
+        {"[[0 1 [[$a] 1]]]", "range 1: its master has no host", ""},
+        {"[[0 1 [$a/b 1]]]", "range 1: the host of its master is \"a/b\"", ""},
+        {"[[0 1 [$.a 1]]]", "range 1: the host of its master is \".a\"", ""},
+        {"[[0 1 [$?? 1]]]", "range 1: the host of its master is \"??\"", ""},
+        {"[[0 1 [$1:2 1]]]", "range 1: the host of its master is \"1:2\"", ""},
+        {"[[0 1 [$a\x1b 1]]]", "range 1: the host of its master is \"a\\x1b\"", ""},
+        {"[[0 1 [$::1%\x01 1]]]", "range 1: the host of its master is \"::1%\\x01\"", ""},
+        {"[[0 1 [$::1%a/b 1]]]", "range 1: the host of its master is \"::1%a/b\"", ""},
+        {"[[0 1 [$a%b 1]]]", "range 1: the host of its master is \"a%b\"", ""},
+        {"[[0 9 [$a 1]] [10 19 [$b 1]] [5 12 [$a 1]]]",
+         "range 3 is 5-12, and slot 5 is in an earlier one, too",
+         "0-9 a:1; 10-19 b:1; 5-12 a:1"},
+        {"[[8 9 [$a 1]] [0 16383 [$b 1]]]",
+         "range 2 is 0-16383, and slot 8 is in an earlier one, too",
+         "8-9 a:1; 0-16383 b:1"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct told told = answer(cases[i][0]);
+
+        if (told.good || strncmp(told.why, PREFIX, sizeof(PREFIX) - 1) != 0 ||
+            strcmp(told.why + sizeof(PREFIX) - 1, cases[i][1]) != 0 ||
+            strcmp(told.ranges, cases[i][2]) != 0) {
+            fail_msg("%s: %s: %s", cases[i][0], told.why, told.ranges);
+        }
+    }
+}
+
+static void test_errors(void **state)
+{
+    static const char disabled[] = "-ERR This instance has cluster support disabled\r\n";
+    static const char vile[] = "-NOPERM \x01\r\n";
+    struct told told = bytes(disabled, sizeof(disabled) - 1);
+
+    (void)state;
+    assert_false(told.good);
+    assert_string_equal(told.why, "ERR This instance has cluster support disabled");
+    told = bytes(vile, sizeof(vile) - 1);
+    assert_false(told.good);
+    assert_string_equal(told.why, "NOPERM \\x01");
+}
+
+static void test_no_nul_gets_through(void **state)
+{
+    static const char host[] = "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$3\r\nh\0x\r\n:1\r\n";
+    static const char address[] = "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$5\r\n::1\0x\r\n:1\r\n";
+    static const char asked[] = "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$2\r\n\0x\r\n:1\r\n";
+    struct told told = bytes(host, sizeof(host) - 1);
+
+    (void)state;
+    assert_false(told.good);
+    assert_string_equal(told.why, PREFIX "range 1: the host of its master is \"h\"");
+    assert_false(bytes(address, sizeof(address) - 1).good);
+    assert_false(bytes(asked, sizeof(asked) - 1).good);
+}
+
+static void test_a_host_as_long_as_may_be(void **state)
+{
+    char host[LW__HOST_SIZE + 1], words[600];
+    struct told told;
+
+    (void)state;
+    memset(host, 'h', sizeof(host));
+    (void)snprintf(words, sizeof(words), "[[0 1 [$%.*s 1]]]", LW__HOST_SIZE - 1, host);
+    assert_true(answer(words).good);
+    (void)snprintf(words, sizeof(words), "[[0 1 [$%.*s 1]]]", LW__HOST_SIZE, host);
+    told = answer(words);
+    assert_false(told.good);
+    assert_null(strchr(told.why, '\n'));
+    assert_true(strlen(told.why) < 128); /* what of it is told has an end */
+}
+
+/* A map in pieces, of which the last one is bad. */
+static void test_many_ranges(void **state)
+{
+    char words[BYTES] = "";
+    size_t used = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 200; i++) {
+        used += (size_t)snprintf(words + used, sizeof(words) - used, "%s[%u %u [$ 1]]",
+                                 i == 0 ? "[" : " ", 2 * i, 2 * i);
+    }
+    (void)snprintf(words + used, sizeof(words) - used, "]");
+    assert_true(answer(words).good);
+    (void)snprintf(words + used, sizeof(words) - used, " [398 400 [$ 1]]]");
+    assert_string_equal(answer(words).why, PREFIX
+                        "range 201 is 398-400, and slot 398 is in an earlier one, too");
+}
+
+/* "MOVED 3999 host:port" and what is made of it. */
+static void test_redirects(void **state)
+{
+    static const struct {
+        const char *text;
+        bool ask;
+        unsigned slot;
+        const char *host;
+        unsigned port;
+    } cases[] = {
+        {"MOVED 3999 127.0.0.1:6381", false, 3999, "127.0.0.1", 6381},
+        {"ASK 3999 127.0.0.1:6381", true, 3999, "127.0.0.1", 6381},
+        {"MOVED 0 node-1.example:1", false, 0, "node-1.example", 1},
+        {"MOVED 16383 ::1:65535", false, 16383, "::1", 65535},
+        {"ASK 16383 fe80::1%eth0:6379", true, 16383, "fe80::1%eth0", 6379},
+        {"MOVED 3999 :6379", false, 3999, "", 6379}, /* at the one that says so */
+        {"MOVED 3999 ?:6379", false, 3999, "", 0},   /* nowhere */
+        {"ASK 3999 ?:6379", true, 3999, "", 0},
+        {"MOVED 3999 :0", false, 3999, "", 0},
+        {"MOVED 3999 h:0", false, 3999, "h", 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct lw__redirect redirect = {.slot = 77777};
+
+        assert_true(
+            lw__cluster_says_redirect(cases[i].text, strlen(cases[i].text), &redirect));
+        assert_int_equal(redirect.ask, cases[i].ask);
+        assert_int_equal(redirect.slot, cases[i].slot);
+        assert_string_equal(redirect.place.host, cases[i].host);
+        assert_int_equal(redirect.place.port, cases[i].port);
+    }
+}
+
+static void test_what_is_no_redirect(void **state)
+{
+    static const char *const others[] = {
+        "",
+        "MOVED",
+        "MOVED ",
+        "MOVED 3999",
+        "MOVED 3999 ",
+        "MOVED 3999 h",
+        "MOVED 3999 h:",
+        "MOVED 3999 :",
+        "MOVED 3999 ?:",
+        "MOVED 3999 ?:65536",
+        "MOVED 3999 h:65536",
+        "MOVED 3999 h:-1",
+        "MOVED 3999 h:+1",
+        "MOVED 3999 h:1x",
+        "MOVED 3999 h:4294973675",
+        "MOVED 3999 h:18446744073709557995",
+        "MOVED 3999 h:1 ",
+        "MOVED 3999 h:1 x",
+        "MOVED 3999  h:1",
+        "MOVED  3999 h:1",
+        "MOVED 3999 .h:1",
+        "MOVED 3999 a/b:1",
+        "MOVED 3999 1:2:3",
+        "MOVED 3999 [::1]:1",
+        "MOVED 3999 ::1%\x1b:1",
+        "MOVED 3999 ??:1",
+        "MOVED 16384 h:1",
+        "MOVED -1 h:1",
+        "MOVED x h:1",
+        "MOVED  h:1",
+        "MOVED 4294971295 h:1",
+        "MOVED 18446744073709555615 h:1",
+        "MOVEDX 3999 h:1",
+        "moved 3999 h:1",
+        " MOVED 3999 h:1",
+        "ASKING 3999 h:1",
+        "ASK3999 h:1",
+        "ASK 3999",
+        "TRYAGAIN Multiple keys request during rehashing of slot",
+        "CLUSTERDOWN Hash slot not served",
+        "CROSSSLOT Keys in request don't hash to the same slot",
+        "ERR MOVED 3999 h:1",
+    };
+    struct lw__redirect redirect = {.slot = 77777};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+        if (lw__cluster_says_redirect(others[i], strlen(others[i]), &redirect)) {
+            fail_msg("\"%s\"", others[i]);
+        }
+    }
+    assert_false(lw__cluster_says_redirect("MOVED 3999 h\0:1", 15, &redirect));
+    assert_false(lw__cluster_says_redirect("MOVED 3999 h:1\0", 15, &redirect));
+    assert_int_equal(redirect.slot, 77777);
+}
+
+/* No byte behind the text is read, nor one needed. */
+static void test_redirects_cut_at_every_byte(void **state)
+{
+    static const char whole[] = "ASK 3999 h:6379";
+    struct lw__redirect redirect;
+
+    (void)state;
+    for (size_t cut = 0; cut < sizeof(whole); cut++) {
+        char *copy = malloc(cut + 1);
+
+        assert_non_null(copy);
+        memcpy(copy + 1, whole, cut);
+        assert_int_equal(lw__cluster_says_redirect(copy + 1, cut, &redirect),
+                         cut >= strlen("ASK 3999 h:6") && cut < sizeof(whole));
+        free(copy);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_what_is_of_no_use_is_told),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_no_nul_gets_through),
+        cmocka_unit_test(test_a_host_as_long_as_may_be),
+        cmocka_unit_test(test_many_ranges),
+        cmocka_unit_test(test_redirects),
+        cmocka_unit_test(test_what_is_no_redirect),
+        cmocka_unit_test(test_redirects_cut_at_every_byte),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The scene of the tests of a cluster: its clock, names, trace and life. Must not know
+ * what is tested. Happy path: see the header; what the fakes are is in cluster_fakes.c,
+ * what commands say and meet in cluster_asked.c.
+ */
+#include "cluster_scene.h"
+#include "cluster_scene_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <time.h>
+
+#define LIMIT_S 30 /* of what is awaited */
+
+/* ---- a clock that can be put forward ---- */
+
+static int64_t ahead_s;
+
+int __real_clock_gettime(clockid_t clock, struct timespec *ret);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
+int __real_timerfd_settime(int fd, int flags, const struct itimerspec *when,
+                           struct itimerspec *old);
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when,
+                           struct itimerspec *old);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret)
+{
+    int status = __real_clock_gettime(clock, ret);
+
+    ret->tv_sec += ahead_s;
+    return status;
+}
+
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when,
+                           struct itimerspec *old)
+{
+    struct itimerspec real = *when;
+
+    real.it_value.tv_sec -= ahead_s;
+    if (real.it_value.tv_sec < 0) {
+        real.it_value = (struct timespec){0, 1};
+    }
+    return __real_timerfd_settime(fd, flags, &real, old);
+}
+
+static void on_kick(void *arg)
+{
+    (void)arg;
+}
+
+void jump(struct scene *scene, int64_t seconds)
+{
+    ahead_s += seconds;
+    lw__timer_set(scene->loop, &scene->kick, 0); /* which wakes those that are due */
+}
+
+/* ---- names of places ---- */
+
+static const char *address_of(const struct fake *fake)
+{
+    static char address[32];
+
+    (void)snprintf(address, sizeof(address), fake->six ? "::1:%u" : "127.0.0.1:%u",
+                   (unsigned)fake->port);
+    return address;
+}
+
+/* How much of the text is this one's address; 0: it is another text. */
+static size_t is_address(const struct fake *fake, const char *text)
+{
+    const char *address = address_of(fake);
+    size_t length = strlen(address);
+    bool matches = strncmp(text, address, length) == 0;
+
+    return matches && (text[length] < '0' || text[length] > '9') ? length : 0;
+}
+
+/* "127.0.0.1:40123" as "N1", since ports differ from run to run. */
+void with_names(const struct scene *scene, const char *text, char *ret, size_t size)
+{
+    size_t length = 0;
+
+    while (*text != '\0' && length + 8 < size) {
+        size_t matched = 0;
+
+        for (int i = 0; i < NODES && matched == 0; i++) {
+            matched = is_address(&scene->n[i], text);
+            if (matched > 0) {
+                length +=
+                    (size_t)snprintf(ret + length, size - length, "%s", scene->n[i].name);
+            }
+        }
+        if (matched == 0) {
+            ret[length++] = *text;
+            matched = 1;
+        }
+        text += matched;
+    }
+    ret[length] = '\0';
+}
+
+/* The other way round. */
+void with_addresses(const struct scene *scene, const char *text, char *ret, size_t size)
+{
+    size_t length = 0;
+
+    while (*text != '\0' && length + 1 < size) {
+        if (text[0] == 'N' && text[1] >= '1' && text[1] <= '0' + NODES) {
+            length += (size_t)snprintf(ret + length, size - length, "%s",
+                                       address_of(&scene->n[text[1] - '1']));
+            text += 2;
+        } else {
+            ret[length++] = *text++;
+        }
+    }
+    ret[length] = '\0';
+}
+
+/* ---- what is noted ---- */
+
+void note(struct scene *scene, const char *form, ...)
+{
+    char text[1024], named[1024];
+    va_list list;
+
+    va_start(list, form);
+    (void)vsnprintf(text, sizeof(text), form, list);
+    va_end(list);
+    with_names(scene, text, named, sizeof(named));
+    scene->length += (size_t)snprintf(scene->trace + scene->length,
+                                      sizeof(scene->trace) - scene->length, "%s; ",
+                                      named);
+    assert_true(scene->length < sizeof(scene->trace));
+}
+
+static void on_log(int level, const char *message, void *arg)
+{
+    struct scene *scene = arg;
+    char named[1024];
+
+    (void)level;
+    with_names(scene, message, named, sizeof(named));
+    scene->told_length += (size_t)snprintf(scene->told + scene->told_length,
+                                           sizeof(scene->told) - scene->told_length,
+                                           "%s\n", named);
+    assert_true(scene->told_length < sizeof(scene->told));
+}
+
+/* ---- the scene ---- */
+
+int scene_set_up(void **state)
+{
+    struct scene *scene = calloc(1, sizeof(*scene));
+
+    assert_non_null(scene);
+    scene->base = event_base_new();
+    assert_int_equal(lw__loop_new(scene->base, &scene->loop), 0);
+    assert_int_equal(lw__timer_reserve(scene->loop, 1), 0);
+    lw__timer_init(&scene->kick, on_kick, scene);
+    lw__random_seed(&scene->random, 1);
+    scene->log = (struct lw__log){on_log, 5, scene};
+    for (int i = 0; i < NODES; i++) {
+        struct fake *fake = &scene->n[i];
+
+        fake->scene = scene;
+        (void)snprintf(fake->name, sizeof(fake->name), "N%d", i + 1);
+        come(fake);
+    }
+    map_is(scene, THIRDS);
+    scene->options.seeds = scene->seeds;
+    scene->options.node =
+        (struct lw__node_options){.access = {.loop = scene->loop,
+                                             .log = &scene->log,
+                                             .random = &scene->random,
+                                             .client_name = "test",
+                                             .connect_timeout_ms = 60000,
+                                             .request_timeout_ms = 60000,
+                                             .backoff_min_ms = 5,
+                                             .backoff_max_ms = 20},
+                                  .uuid = UUID,
+                                  .max_inflight = 100,
+                                  .stats = &scene->stats};
+    *state = scene;
+    return 0;
+}
+
+static void list_seeds(struct scene *scene, const char *seeds)
+{
+    struct lw__route_options *options = &scene->options;
+    char text[256], *rest = text;
+
+    with_addresses(scene, seeds, text, sizeof(text));
+    options->seed_count = 0;
+    for (const char *one; (one = strtok_r(rest, " ", &rest)) != NULL;) {
+        size_t i = options->seed_count++;
+        const char *colon = strrchr(one, ':');
+
+        assert_true(i < SEEDS);
+        (void)snprintf(scene->seed_names[i], sizeof(*scene->seed_names), "%.*s",
+                       (int)(colon - one), one);
+        scene->seeds[i] = (struct lw__url_host){scene->seed_names[i],
+                                                (uint16_t)strtoul(colon + 1, NULL, 10)};
+    }
+}
+
+void scene_start(struct scene *scene, const char *seeds)
+{
+    list_seeds(scene, seeds);
+    assert_int_equal(
+        lw__route_new(&scene->options, &scene_route_events, scene, &scene->route), 0);
+}
+
+void scene_stop(struct scene *scene)
+{
+    lw__route_free(scene->route);
+    scene->route = NULL;
+}
+
+int scene_tear_down(void **state)
+{
+    struct scene *scene = *state;
+
+    scene_stop(scene);
+    lw__loop_free(scene->loop);
+    for (int i = 0; i < NODES; i++) {
+        leave(&scene->n[i]);
+    }
+    (void)event_base_loop(scene->base, EVLOOP_NONBLOCK);
+    assert_int_equal(event_base_get_num_events(scene->base, EVENT_BASE_COUNT_ADDED), 0);
+    event_base_free(scene->base);
+    free(scene);
+    ahead_s = 0;
+    return 0;
+}
+
+bool was_told(const struct scene *scene, const char *text)
+{
+    return strstr(scene->told, text) != NULL;
+}
+
+bool came(const struct scene *scene, const char *text)
+{
+    return strstr(scene->trace + scene->read, text) != NULL;
+}
+
+void pass(struct scene *scene)
+{
+    scene->read = scene->length;
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what, (void)arg;
+}
+
+static int64_t real_s(void)
+{
+    struct timespec now;
+
+    (void)__real_clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
+
+void scene_turn(struct scene *scene, int turns, const char *awaited)
+{
+    static int64_t begun_s;
+    const struct timeval tick = {0, 5000};
+    struct event *event = evtimer_new(scene->base, on_tick, NULL);
+    uint64_t refreshes = scene->stats.refreshes;
+    int64_t before_us = lw__now_us();
+
+    if (turns == 1) {
+        begun_s = real_s();
+    } else if (real_s() - begun_s > LIMIT_S) {
+        fail_msg("waited for \"%s\"; there is \"%s\"; the log: %s", awaited,
+                 scene->trace + scene->read, scene->told);
+    }
+    assert_int_equal(evtimer_add(event, &tick), 0);
+    assert_true(event_base_loop(scene->base, EVLOOP_ONCE) >= 0);
+    event_free(event);
+    if (scene->stats.refreshes > refreshes && scene->stats.refreshes <= 64) {
+        scene->refreshes[refreshes].after_us = before_us;
+        scene->refreshes[refreshes].before_us = lw__now_us();
+    }
+}
+
+int64_t pause_after(const struct scene *scene, int first)
+{
+    return scene->refreshes[first + 1].before_us - scene->refreshes[first].after_us;
+}
+
+void await(struct scene *scene, const char *text)
+{
+    UNTIL(scene, scene->length >= scene->read + strlen(text) ||
+                     strncmp(scene->trace + scene->read, text,
+                             scene->length - scene->read) != 0);
+    if (strncmp(scene->trace + scene->read, text, strlen(text)) != 0) {
+        fail_msg("not \"%s\" but \"%s\"", text, scene->trace + scene->read);
+    }
+    scene->read += strlen(text);
+}
+
+void nothing_for(struct scene *scene, int ms)
+{
+    int64_t end_us = lw__now_us() + (int64_t)ms * LW__MS;
+
+    while (lw__now_us() < end_us) {
+        scene_turn(scene, 1, "nothing");
+    }
+    assert_string_equal(scene->trace + scene->read, "");
+}

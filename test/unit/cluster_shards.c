@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where a cluster's node has a client listen, slot by slot: what is confirmed, believed,
+ * dropped by either side, forbidden, lost and had again. Knows node.h.
+ *
+ * Happy path: listen(), "N3 < SSUBSCRIBE 16287; N3 bound: x", "message hello".
+ */
+#include "cluster_scene.h"
+
+#include "redis/format.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void start_at_n3(struct scene *scene)
+{
+    scene_start(scene, "N1");
+    await(scene, "link; led; ");
+    (void)at(scene, "x");
+    await(scene, "N3 up; ");
+}
+
+static void listen_to(struct scene *scene, const char *key)
+{
+    lw__node_listen(at(scene, key), lw__route_slot(scene->route, key));
+}
+
+static bool is_bound(struct scene *scene, const char *key)
+{
+    return lw__node_is_bound(at(scene, key), lw__route_slot(scene->route, key));
+}
+
+static void listen_to_x(struct scene *scene)
+{
+    start_at_n3(scene);
+    listen_to(scene, "x");
+    await(scene, "N3 < SSUBSCRIBE 16287; N3 bound: x; ");
+}
+
+/* ---- listening ---- */
+
+static void test_nobody_listens_before_somebody_waits(void **state)
+{
+    struct scene *scene = *state;
+
+    start_at_n3(scene);
+    nothing_for(scene, 20);
+    assert_int_equal(connections_to(&scene->n[2]), 1);
+    assert_false(is_bound(scene, "x"));
+}
+
+static void test_a_channel_for_each_slot_that_is_waited_in(void **state)
+{
+    struct scene *scene = *state;
+
+    listen_to_x(scene);
+    assert_true(is_bound(scene, "x"));
+    assert_false(is_bound(scene, "a"));
+    assert_false(lw__node_is_newly_bound(at(scene, "x"), SLOT_X)); /* told */
+    listen_to(scene, "a");
+    listen_to(scene, "a");
+    listen_to(scene, "x");
+    await(scene, "N3 < SSUBSCRIBE 15495; N3 bound: a; ");
+    nothing_for(scene, 20);
+    assert_int_equal(connections_to(&scene->n[2]), 2);
+}
+
+static void test_two_at_once_are_told_at_once(void **state)
+{
+    struct scene *scene = *state;
+
+    start_at_n3(scene);
+    listen_to(scene, "a");
+    listen_to(scene, "x");
+    await(scene, "N3 < SSUBSCRIBE 15495; N3 < SSUBSCRIBE 16287; N3 bound: ax; ");
+}
+
+static void test_messages_of_its_own_slots_are_told(void **state)
+{
+    struct scene *scene = *state;
+
+    listen_to_x(scene);
+    publish(&scene->n[2], SLOT_X, "hello");
+    publish(&scene->n[2], SLOT_A, "of nobody's");
+    publish(&scene->n[2], SLOT_X, "again");
+    await(scene, "message hello; message again; ");
+}
+
+static void test_each_node_has_its_own(void **state)
+{
+    struct scene *scene = *state;
+
+    listen_to_x(scene);
+    (void)at(scene, "b");
+    await(scene, "N1 up; ");
+    listen_to(scene, "b");
+    await(scene, "N1 < SSUBSCRIBE 3300; N1 bound: b; ");
+    publish(&scene->n[0], SLOT_B, "one");
+    await(scene, "message one; ");
+    end_subscriptions(&scene->n[0]);
+    await(scene, "N1 < SSUBSCRIBE 3300; N1 bound: b; ");
+    assert_true(is_bound(scene, "x"));
+}
+
+/* ---- by the node ---- */
+
+static void test_a_channel_that_the_node_drops(void **state)
+{
+    struct scene *scene = *state;
+
+    listen_to_x(scene);
+    listen_to(scene, "a");
+    await(scene, "N3 < SSUBSCRIBE 15495; N3 bound: a; ");
+    drop_channel(&scene->n[2], SLOT_X);
+    await(scene, "N3 dropped 16287; ");
+    assert_false(is_bound(scene, "x"));
+    assert_true(is_bound(scene, "a"));
+    publish(&scene->n[2], SLOT_X, "of nobody's");
+    UNTIL(scene, scene->stats.refreshes == 2); /* where is it now? */
+    await(scene, "led; ");
+    listen_to(scene, "x"); /* here, again */
+    await(scene, "N3 < SSUBSCRIBE 16287; N3 bound: x; ");
+}
+
+static void test_a_slot_that_is_elsewhere_is_not_listened_to(void **state)
+{
+    struct scene *scene = *state;
+
+    start_at_n3(scene);
+    says(&scene->n[2], "SSUBSCRIBE", "-MOVED 16287 N4");
+    listen_to(scene, "x");
+    await(scene, "N3 < SSUBSCRIBE 16287; led; "); /* nobody was heard who is not now */
+    assert_int_equal(scene->stats.refreshes, 2);
+    assert_false(is_bound(scene, "x"));
+    nothing_for(scene, 50);
+    listen_to(scene, "x");
+    await(scene, "N3 < SSUBSCRIBE 16287; N3 bound: x; ");
+}
+
+static void test_one_that_is_elsewhere_is_no_matter_to_the_others(void **state)
+{
+    struct scene *scene = *state;
+
+    listen_to_x(scene);
+    says(&scene->n[2], "SSUBSCRIBE", "-MOVED 15495 N4");
+    listen_to(scene, "a");
+    await(scene, "N3 < SSUBSCRIBE 15495; led; ");
+    assert_true(is_bound(scene, "x"));
+    publish(&scene->n[2], SLOT_X, "of x");
+    await(scene, "message of x; ");
+    assert_int_equal(connections_to(&scene->n[2]), 2);
+}
+
+static void test_one_that_nobody_has_is_no_matter_to_the_others(void **state)
+{
+    struct scene *scene = *state;
+
+    listen_to_x(scene);
+    says(&scene->n[2], "SSUBSCRIBE 15495", "-CLUSTERDOWN Hash slot not served");
+    listen_to(scene, "a");
+    await(scene, "N3 < SSUBSCRIBE 15495; led; ");
+    assert_int_equal(scene->stats.refreshes, 2);
+    publish(&scene->n[2], SLOT_X, "of x");
+    await(scene, "message of x; ");
+    assert_int_equal(connections_to(&scene->n[2]), 2);
+    listen_to(scene, "a");
+    await(scene, "N3 < SSUBSCRIBE 15495; N3 bound: a; ");
+}
+
+/* The heartbeat's question, about one that stood. */
+static void test_a_slot_that_went_without_a_word_is_told(void **state)
+{
+    struct scene *scene = *state;
+
+    listen_to_x(scene);
+    jump(scene, 40);
+    listen_to(scene, "x");
+    says(&scene->n[2], "SSUBSCRIBE", "-MOVED 16287 N4");
+    jump(scene, 21);
+    UNTIL(scene, came(scene, "N3 dropped 16287; "));
+    assert_false(is_bound(scene, "x"));
+}
+
+static void test_another_server_is_not_believed(void **state)
+{
+    struct scene *scene = *state;
+
+    start_at_n3(scene);
+    scene->n[2].astray = 2;
+    listen_to(scene, "x");
+    await(scene, "N3 < SSUBSCRIBE 16287; N3 < SSUBSCRIBE 16287; ");
+    assert_false(is_bound(scene, "x"));
+    await(scene, "N3 < SSUBSCRIBE 16287; N3 bound: x; ");
+}
+
+/* ---- by us ---- */
+
+static void test_what_nobody_wants_for_a_minute_is_dropped(void **state)
+{
+    struct scene *scene = *state;
+
+    listen_to_x(scene);
+    listen_to(scene, "a");
+    await(scene, "N3 < SSUBSCRIBE 15495; N3 bound: a; ");
+    jump(scene, 40);
+    nothing_for(scene, 20);
+    listen_to(scene, "a");
+    jump(scene, 21);
+    await(scene, "N3 < SUNSUBSCRIBE 16287; ");
+    assert_false(is_bound(scene, "x"));
+    assert_true(is_bound(scene, "a"));
+    UNTIL(scene, came(scene, "N3 < SSUBSCRIBE 15495; ")); /* the heartbeat */
+    pass(scene);
+    nothing_for(scene, 20);
+    listen_to(scene, "x");
+    await(scene, "N3 < SSUBSCRIBE 16287; N3 bound: x; ");
+}
+
+static void test_the_connection_goes_with_the_last_of_them(void **state)
+{
+    struct scene *scene = *state;
+
+    listen_to_x(scene);
+    jump(scene, 61);
+    UNTIL(scene, connections_to(&scene->n[2]) == 1);
+    assert_false(is_bound(scene, "x"));
+    pass(scene);
+    nothing_for(scene, 20);
+    listen_to(scene, "x");
+    await(scene, "N3 < SSUBSCRIBE 16287; N3 bound: x; ");
+}
+
+/* The answer to what it said before comes first. */
+static void test_what_is_wanted_while_it_is_dropped_is_had_again(void **state)
+{
+    struct scene *scene = *state;
+
+    listen_to_x(scene);
+    listen_to(scene, "a");
+    await(scene, "N3 < SSUBSCRIBE 15495; N3 bound: a; ");
+    jump(scene, 40);
+    nothing_for(scene, 20);
+    listen_to(scene, "a");
+    jump(scene, 21);
+    UNTIL(scene, !is_bound(scene, "x"));
+    listen_to(scene, "x");
+    UNTIL(scene, came(scene, "N3 < SSUBSCRIBE 16287; N3 bound: x; "));
+    assert_int_equal(scene->stats.refreshes, 1);
+}
+
+/* What a node says unasked answers nothing: of what was asked, the answer is to come. */
+static void test_a_drop_is_no_answer_to_what_was_asked(void **state)
+{
+    struct scene *scene = *state;
+    char channel[LW__CHANNEL_OF_OURS_SIZE], said[256];
+
+    listen_to_x(scene);
+    listen_to(scene, "a");
+    await(scene, "N3 < SSUBSCRIBE 15495; N3 bound: a; ");
+    lw__format_shard_channel(UUID, SLOT_X, channel);
+    (void)snprintf(said, sizeof(said),
+                   "*3\r\n$12\r\nsunsubscribe\r\n$%zu\r\n%s\r\n:0\r\n-MOVED 15363 N4",
+                   strlen(channel), channel);
+    says(&scene->n[2], "SSUBSCRIBE 15363", said);
+    listen_to(scene, "e");
+    await(scene, "N3 < SSUBSCRIBE 15363; N3 dropped 16287; led; ");
+    assert_false(is_bound(scene, "e"));
+    assert_true(is_bound(scene, "a"));
+}
+
+static void test_drops_may_cross_our_own(void **state)
+{
+    struct scene *scene = *state;
+    char x[LW__CHANNEL_OF_OURS_SIZE], e[LW__CHANNEL_OF_OURS_SIZE], said[400];
+
+    listen_to_x(scene);
+    listen_to(scene, "e");
+    await(scene, "N3 < SSUBSCRIBE 15363; N3 bound: ; ");
+    listen_to(scene, "a");
+    await(scene, "N3 < SSUBSCRIBE 15495; N3 bound: a; ");
+    jump(scene, 40);
+    nothing_for(scene, 20);
+    listen_to(scene, "a");
+    lw__format_shard_channel(UUID, SLOT_X, x);
+    lw__format_shard_channel(UUID, 15363, e);
+    (void)snprintf(said, sizeof(said),
+                   "*3\r\n$12\r\nsunsubscribe\r\n$%zu\r\n%s\r\n:0\r\n"
+                   "*3\r\n$12\r\nsunsubscribe\r\n$%zu\r\n%s\r\n:0\r\n-MOVED 16287 N4",
+                   strlen(x), x, strlen(e), e);
+    says(&scene->n[2], "SUNSUBSCRIBE 16287", said);
+    says(&scene->n[2], "SUNSUBSCRIBE 15363", "-MOVED 15363 N4");
+    jump(scene, 21);
+    await(scene,
+          "N3 < SUNSUBSCRIBE 16287; N3 < SUNSUBSCRIBE 15363; N3 < SSUBSCRIBE 15495; ");
+    nothing_for(scene, 50);
+    assert_true(is_bound(scene, "a") && !is_bound(scene, "x"));
+}
+
+/* Behind the same address others may answer than the commands' server. */
+static void test_what_another_server_drops_is_not_told(void **state)
+{
+    struct scene *scene = *state;
+
+    start_at_n3(scene);
+    scene->n[2].astray = 1;
+    says(&scene->n[2], "SSUBSCRIBE", "-MOVED 16287 N4");
+    listen_to(scene, "x");
+    await(scene, "N3 < SSUBSCRIBE 16287; ");
+    UNTIL(scene, scene->n[2].subscribers == 0);
+    nothing_for(scene, 50);
+    assert_int_equal(scene->stats.refreshes, 1);
+}
+
+/* ---- refused, lost ---- */
+
+static void test_who_may_not_listen_is_told_once_and_does_not_try_again(void **state)
+{
+    struct scene *scene = *state;
+
+    start_at_n3(scene);
+    says_always(&scene->n[2], "SSUBSCRIBE", "-NOPERM no permission for this channel");
+    listen_to(scene, "x");
+    await(scene, "N3 < SSUBSCRIBE 16287; ");
+    UNTIL(scene, was_told(scene, "NOPERM"));
+    assert_string_equal(scene->told,
+                        "channels of slots cannot be subscribed to, waiting will be by "
+                        "polling: NOPERM no permission for this channel\n");
+    listen_to(scene, "x");
+    listen_to(scene, "a");
+    nothing_for(scene, 50);
+    assert_int_equal(connections_to(&scene->n[2]), 1);
+    assert_false(is_bound(scene, "x"));
+}
+
+/* It may be permitted since. */
+static void test_who_may_not_listen_tries_again_with_the_next_connection(void **state)
+{
+    struct scene *scene = *state;
+
+    start_at_n3(scene);
+    says(&scene->n[2], "SSUBSCRIBE", "-NOPERM no permission for this channel");
+    listen_to(scene, "x");
+    await(scene, "N3 < SSUBSCRIBE 16287; ");
+    UNTIL(scene, was_told(scene, "NOPERM"));
+    leave(&scene->n[2]);
+    come(&scene->n[2]);
+    UNTIL(scene, came(scene, "N3 up; "));
+    pass(scene);
+    listen_to(scene, "x");
+    UNTIL(scene, came(scene, "N3 bound: x; "));
+}
+
+static void test_a_server_without_such_channels_is_told_once_and_left_alone(void **state)
+{
+    struct scene *scene = *state;
+
+    start_at_n3(scene);
+    says_always(&scene->n[2], "SSUBSCRIBE", "-ERR unknown command 'SSUBSCRIBE'");
+    listen_to(scene, "x");
+    await(scene, "N3 < SSUBSCRIBE 16287; ");
+    UNTIL(scene, was_told(scene, "waiting will be by polling: ERR unknown command"));
+    listen_to(scene, "x");
+    nothing_for(scene, 50);
+    leave(&scene->n[2]);
+    says_always(&scene->n[2], "SSUBSCRIBE", NULL); /* it is a later one now */
+    come(&scene->n[2]);
+    UNTIL(scene, came(scene, "N3 up; "));
+    pass(scene);
+    listen_to(scene, "x");
+    UNTIL(scene, came(scene, "N3 bound: x; "));
+}
+
+static void test_a_connection_that_is_lost_is_made_again(void **state)
+{
+    struct scene *scene = *state;
+    unsigned connection;
+
+    listen_to_x(scene);
+    listen_to(scene, "a");
+    await(scene, "N3 < SSUBSCRIBE 15495; N3 bound: a; ");
+    connection = lw__node_connection(at(scene, "x"));
+    end_subscriptions(&scene->n[2]);
+    UNTIL(scene, !is_bound(scene, "x"));
+    assert_false(is_bound(scene, "a"));
+    UNTIL(scene, came(scene, "N3 bound: ax; "));
+    assert_true(is_bound(scene, "x") && is_bound(scene, "a"));
+    assert_int_not_equal(lw__node_connection(at(scene, "x")), connection);
+}
+
+/* It binds as soon as both ends stand. */
+static void test_the_node_itself_is_lost(void **state)
+{
+    struct scene *scene = *state;
+
+    listen_to_x(scene);
+    leave(&scene->n[2]);
+    come(&scene->n[2]);
+    UNTIL(scene, came(scene, "N3 down: "));
+    assert_false(is_bound(scene, "x"));
+    UNTIL(scene, is_bound(scene, "x"));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, scene_set_up, scene_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_nobody_listens_before_somebody_waits),
+        TEST(test_a_channel_for_each_slot_that_is_waited_in),
+        TEST(test_two_at_once_are_told_at_once),
+        TEST(test_messages_of_its_own_slots_are_told),
+        TEST(test_each_node_has_its_own),
+        TEST(test_a_channel_that_the_node_drops),
+        TEST(test_a_slot_that_is_elsewhere_is_not_listened_to),
+        TEST(test_one_that_is_elsewhere_is_no_matter_to_the_others),
+        TEST(test_one_that_nobody_has_is_no_matter_to_the_others),
+        TEST(test_a_slot_that_went_without_a_word_is_told),
+        TEST(test_another_server_is_not_believed),
+        TEST(test_what_nobody_wants_for_a_minute_is_dropped),
+        TEST(test_the_connection_goes_with_the_last_of_them),
+        TEST(test_what_is_wanted_while_it_is_dropped_is_had_again),
+        TEST(test_a_drop_is_no_answer_to_what_was_asked),
+        TEST(test_drops_may_cross_our_own),
+        TEST(test_what_another_server_drops_is_not_told),
+        TEST(test_who_may_not_listen_is_told_once_and_does_not_try_again),
+        TEST(test_who_may_not_listen_tries_again_with_the_next_connection),
+        TEST(test_a_server_without_such_channels_is_told_once_and_left_alone),
+        TEST(test_a_connection_that_is_lost_is_made_again),
+        TEST(test_the_node_itself_is_lost),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

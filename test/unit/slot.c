@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which slot a key is in, and that what is made for a slot, or for a name, is there.
+ * Knows slot.h, and of format.h the keys.
+ *
+ * The slots are what servers answer to CLUSTER KEYSLOT. Happy path: a key, its slot.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/buffer.h"
+#include "base/check.h"
+#include "redis/format.h"
+#include "redis/slot.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static unsigned slot_of(const char *key)
+{
+    return lw__slot_of(key, strlen(key));
+}
+
+static void test_a_key_and_its_slot(void **state)
+{
+    static const struct {
+        const char *key;
+        unsigned slot;
+    } cases[] = {
+        {"123456789", 0x31c3}, /* the check value of CRC16/XMODEM */
+        {"", 0},
+        {"a", 15495},
+        {"foo", 12182},
+        {"bar", 5061},
+        {"lockwire:fence", 8757},
+        {"\xc3\xbc\xff\x80", 12689},
+        /* a tag, from the first { to the first } behind it */
+        {"user1000", 3443},
+        {"{user1000}.following", 3443},
+        {"{user1000}.followers", 3443},
+        {"foo{bar}{zap}", 5061},
+        {"}foo{bar}", 5061},
+        {"foo{{bar}}zap", 4015},
+        {"{ }", 9314},
+        /* none */
+        {"foo{}{bar}", 8363},
+        {"{}foo", 9500},
+        {"{}", 15257},
+        {"foo{bar", 15278},
+        {"foo}bar{", 11073},
+        {"foo}bar", 7223},
+        {"{", 4092},
+        {"}", 12090},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        if (slot_of(cases[i].key) != cases[i].slot) {
+            fail_msg("\"%s\" is in %u", cases[i].key, slot_of(cases[i].key));
+        }
+    }
+    assert_int_equal(lw__slot_of("a\0b", 3), 8383);
+}
+
+/* Of memory of its own, so that reading beyond its end is noticed. */
+static void test_no_more_than_the_key_is_read(void **state)
+{
+    static const char whole[] = "foo{bar}";
+
+    (void)state;
+    for (size_t length = 0; length < sizeof(whole); length++) {
+        char *key = malloc(length + 1);
+
+        assert_non_null(key);
+        memcpy(key + 1, whole, length);
+        assert_int_equal(lw__slot_of(key + 1, length),
+                         length < 8 ? lw__slot_of(whole, length) : 5061);
+        free(key);
+    }
+}
+
+static void test_each_tag_leads_to_its_slot(void **state)
+{
+    static const char legal[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "abcdefghijklmnopqrstuvwxyz";
+    char tag[LW__SLOT_TAG_SIZE], key[LW__FENCE_SIZE];
+
+    (void)state;
+    for (unsigned slot = 0; slot < LW__SLOTS; slot++) {
+        size_t length = lw__slot_tag(slot, tag);
+
+        assert_true(length >= 1 && length < sizeof(tag));
+        assert_int_equal(strlen(tag), length);
+        assert_int_equal(strspn(tag, legal), length);
+        assert_int_equal(slot_of(tag), slot);
+        length = lw__format_fence(slot, key);
+        assert_int_equal(strlen(key), length);
+        assert_int_equal(slot_of(key), slot);
+    }
+}
+
+/* Clients of two versions draw from one counter: no tag may ever be another one. */
+static void test_the_tags_are_those_of_all_versions(void **state)
+{
+    static const struct {
+        unsigned slot;
+        const char *key;
+    } cases[] = {
+        {0, "lockwire:fence:{06S}"},     {1, "lockwire:fence:{Qi}"},
+        {12739, "lockwire:fence:{74C}"}, {15495, "lockwire:fence:{a}"},
+        {16383, "lockwire:fence:{6ZJ}"},
+    };
+    uint64_t hash = 14695981039346656037U; /* FNV-1a of all, each with its NUL */
+    char tag[LW__SLOT_TAG_SIZE], key[LW__FENCE_SIZE];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        lw__format_fence(cases[i].slot, key);
+        assert_string_equal(key, cases[i].key);
+    }
+    for (unsigned slot = 0; slot < LW__SLOTS; slot++) {
+        size_t length = lw__slot_tag(slot, tag) + 1;
+
+        for (size_t i = 0; i < length; i++) {
+            hash = (hash ^ (unsigned char)tag[i]) * 1099511628211U;
+        }
+    }
+    assert_true(hash == 15372660980082285317U);
+}
+
+/* The word that a key was written as. */
+static unsigned slot_of_word(const struct lw__buffer *word)
+{
+    const char *key = memchr(word->data, '\n', word->length);
+
+    assert_false(word->failed);
+    assert_non_null(key);
+    key++;
+    return lw__slot_of(key, (size_t)(word->data + word->length - key) - 2);
+}
+
+static void test_a_queue_is_where_its_name_is(void **state)
+{
+    static const char *const names[] = {
+        "job", "{job}", "a{job}b", "a{job}{b", "a{{job}",
+        "a{b", "{",     "{{",      "a b",      "\xc3\xbc",
+    };
+    char why[160];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        for (int rw = 0; rw < 2; rw++) {
+            struct lw__buffer word = {0};
+
+            assert_null(lw__check_name(names[i], why, sizeof(why)));
+            lw__format_put_queue(&word, names[i], rw);
+            if (slot_of_word(&word) != slot_of(names[i])) {
+                fail_msg("\"%s\"", names[i]);
+            }
+            lw__buffer_clear(&word);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_key_and_its_slot),
+        cmocka_unit_test(test_no_more_than_the_key_is_read),
+        cmocka_unit_test(test_each_tag_leads_to_its_slot),
+        cmocka_unit_test(test_the_tags_are_those_of_all_versions),
+        cmocka_unit_test(test_a_queue_is_where_its_name_is),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
