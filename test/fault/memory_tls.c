@@ -82,9 +82,14 @@ static void judge(int status, const char *why)
  * machine may come too late. */
 static void judge_client(int status, const char *why)
 {
-    if (strstr(why, "does not answer") == NULL && strstr(why, " within ") == NULL) {
-        judge(status, why);
+    static const char *const late[] = {"does not answer", " within ", " in time"};
+
+    for (size_t i = 0; i < sizeof(late) / sizeof(late[0]); i++) {
+        if (strstr(why, late[i]) != NULL) {
+            return;
+        }
     }
+    judge(status, why);
 }
 
 /* ---- the files ---- */
