@@ -32,10 +32,11 @@
  *     lw_client_close.
  *  6. `lost` fires at most once, only while held, at the deadline minus the margin at the
  *     latest, and before any other callback of the client after a loop that stalled past
- *     it. Its reasons: LW_ELOST (the deadline came near without a renewal), LW_ENOTHELD
- *     (the server says that somebody else has the lock, or nobody), LW_ETIMEOUT
- *     (max_hold_ms is over). A renewal pending then gets its LW_ELOST after it; one
- *     pending at lw_release gets LW_ECANCELED before the release's own callback.
+ *     it; `at_risk` never comes after it. Its reasons: LW_ELOST (the deadline came near
+ * without a renewal), LW_ENOTHELD (the server says that somebody else has the lock, or
+ * nobody), LW_ETIMEOUT (max_hold_ms is over). A renewal pending then gets its LW_ELOST
+ * after it; one pending at lw_release gets LW_ECANCELED before the release's own
+ * callback.
  *  7. lw_client_close releases what is held (those handles become LW_DONE, silently),
  *     ends what waits with LW_ECLOSED, drains, and calls back last, within
  *     close_timeout_ms. lw_client_free is immediate and silent. Lock handles outlive
@@ -165,6 +166,16 @@ enum lw_state {
 /* A lock's event: `status` is an lw_error (see each call). `arg` as given to that
  * call. */
 typedef void lw_lock_cb(struct lw_lock *lock, int status, void *arg);
+/* The early warning of a lock that is held. at_risk 1: no more than at_risk_ms of its
+ * lease are left, since renewals fail or are not answered, or, with LW_NO_RENEW, none was
+ * asked for. 0: that is over, by a renewal that was answered. The two come in turn, the 1
+ * first; what is over before it could be told is not told at all. Only while held: not
+ * after `lost`, lw_release, lw_client_close or lw_lock_free, nor where a stalled loop
+ * finds the lock lost already. It ends nothing: the lock is ours until `lost`, and
+ * lw_renew may be tried. `remaining_ms` is what lw_lock_remaining_ms says now; `arg` as
+ * `lost`'s. */
+typedef void lw_risk_cb(struct lw_lock *lock, int at_risk, int64_t remaining_ms,
+                        void *arg);
 /* lw_client_close is finished; the client may be freed here. */
 typedef void lw_close_cb(struct lw_client *client, void *arg);
 /* The command link came up (up = 1) or went down (0); `why` is "" or what happened.
@@ -267,11 +278,17 @@ struct lw_client_options {
      * themselves are logged in to with; a user name needs the password. Default: nothing;
      * the user and password above, and `credentials`, are the servers'. */
     const char *sentinel_username, *sentinel_password;
+    /* 0, the most urgent, to one less than what `base` has (event_base_priority_init,
+     * before lw_client_new; else it has 0 alone): libevent's priority of all the client's
+     * events, so of all its callbacks. While events of a more urgent one are always
+     * ready, nothing is renewed, granted or told as lost. Looking up a host's name is
+     * libevent's own, and goes by the middle priority of the base. */
+    int priority;
 };
 #define LW_CLIENT_OPTIONS_INIT                                                           \
     {                                                                                    \
         sizeof(struct lw_client_options), NULL, NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0,   \
-            NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL       \
+            NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0    \
     }
 
 /* Options of one acquisition; the same rules as above. */
@@ -301,10 +318,21 @@ struct lw_acquire_options {
     uint32_t permits;
     /* Called with the `arg` of lw_acquire; may be NULL. */
     lw_lock_cb *lost;
+    /* What is left of the lease when `at_risk` is called: above margin_ms, below half of
+     * the lease; only with `at_risk`. Default: a third of the lease, where renewals are
+     * just due; where margin_ms is not below that, half way between margin_ms and half
+     * the lease. Of what was left when the deadline moved last, or when the hold was
+     * told, half at the most: so a hand-over, which comes with claim_ms, a turn and a
+     * lease that lw_renew made shorter are renewed without a warning. Where max_hold_ms
+     * ends the hold, and the lease lasts until then, nothing is at risk. */
+    uint32_t at_risk_ms;
+    /* Called with the `arg` of lw_acquire; may be NULL. */
+    lw_risk_cb *at_risk;
 };
 #define LW_ACQUIRE_OPTIONS_INIT                                                          \
     {                                                                                    \
-        sizeof(struct lw_acquire_options), LW_MUTEX, 0, 0, 0, 0, 0, NULL, 0, NULL        \
+        sizeof(struct lw_acquire_options), LW_MUTEX, 0, 0, 0, 0, 0, NULL, 0, NULL, 0,    \
+            NULL                                                                         \
     }
 
 enum lw_acquire_flags {
@@ -414,6 +442,13 @@ LW_PUBLIC int lw_client_close(struct lw_client *client, lw_close_cb *done, void 
 /* Ends the client at once and in silence: no callback of it or its locks runs any more.
  * What was held ends by itself at its lease. NULL is fine. */
 LW_PUBLIC void lw_client_free(struct lw_client *client);
+/* 1: the command link is up (at a cluster: it is known which node has which slot); 0: it
+ * is not, nor in a forked child. A change shows here as soon as it is known, before the
+ * link callback is told. *why (`why` may be NULL): "", or what that callback was, or is
+ * about to be, told last; "" also before the first attempt has ended, and the text of
+ * LW_ECLOSED when closing is finished. It lives until the event loop has control again.
+ */
+LW_PUBLIC int lw_client_is_up(const struct lw_client *client, const char **why);
 /* Fills `ret`, whose size field must be set (LW_STATS_INIT). LW_EINVAL. */
 LW_PUBLIC int lw_client_stats(const struct lw_client *client, struct lw_stats *ret);
 /*
@@ -451,9 +486,10 @@ LW_PUBLIC int lw_release(struct lw_lock *lock, lw_lock_cb *done, void *arg);
 /*
  * Extends the lease now, by a command of its own; lease_ms (0: keep the lease; else 100
  * to 2^31 - 1, above twice the margin) stays for later renewals. A shorter lease takes
- * effect on this side at once. Never past max_hold_ms. Several may be pending, each gets
- * its callback. After LW_ECONN or LW_EREDIS the lock is still held until its deadline.
- * Returns 0, LW_EINVAL, LW_ENOMEM or what the table says.
+ * effect on this side at once; at_risk_ms may be above its half, which counts then. Never
+ * past max_hold_ms. Several may be pending, each gets its callback. After LW_ECONN or
+ * LW_EREDIS the lock is still held until its deadline. Returns 0, LW_EINVAL, LW_ENOMEM or
+ * what the table says.
  */
 LW_PUBLIC int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done,
                        void *arg);
@@ -472,6 +508,21 @@ LW_PUBLIC int64_t lw_lock_remaining_ms(const struct lw_lock *lock);
  * are granted; the log says so, and who waits has the lock when the clock is right. */
 LW_PUBLIC uint64_t lw_lock_fence(const struct lw_lock *lock);
 LW_PUBLIC const char *lw_lock_name(const struct lw_lock *lock);
+LW_PUBLIC enum lw_mode lw_lock_mode(const struct lw_lock *lock);
+/* Its client; NULL once that is freed, or its closing finished. */
+LW_PUBLIC struct lw_client *lw_lock_client(const struct lw_lock *lock);
+/* The `arg` that the next callback of this handle is given, and another one for all that
+ * are still to come, one that is due already included: `done`, `lost`, `at_risk`. From
+ * lw_release on it is that call's, for its `done`. What lw_renew was given stays with
+ * that call. In any state. */
+LW_PUBLIC void *lw_lock_arg(const struct lw_lock *lock);
+LW_PUBLIC void lw_lock_set_arg(struct lw_lock *lock, void *arg);
+/* While waiting: how many wait before it, as last heard; 0: it is next. Handles of this
+ * client count one by one, another client's as that client queues them: those that share
+ * a turn (local_turns) as one. While one of this client has the lock, and with
+ * LW_REDISSON, which keeps no order between clients, it is those of this client alone.
+ * -1: not waiting, or not known: not heard yet, or it does not queue but polls. */
+LW_PUBLIC int64_t lw_lock_position(const struct lw_lock *lock);
 /* Who holds: the owner given, else the token as it stands in Redis (a mutex's ends in +
  * there, in place of -, once somebody queues); "" while waiting. */
 LW_PUBLIC const char *lw_lock_owner(const struct lw_lock *lock);

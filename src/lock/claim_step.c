@@ -238,6 +238,7 @@ static void take_queued(struct lw__claim *claim, const struct lw__acquired *answ
     input->queued.asked_to_join = claim->asked_to_join;
     input->queued.released = answer->released;
     claim->asking.remaining_ms = left;
+    claim->asking.place = (uint32_t)(answer->position + 1);
     lw__hints_note_clock(claim, input->sent_us, answer->server_us);
     lw__hints_note_contended(claim->client, claim->name);
     input->queued.poll_ms = in_line != NULL ? in_line->poll_ms(claim) : 0;

@@ -29,6 +29,7 @@
 #include "loop/timer.h"
 #include "redis/route.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <syslog.h>
 #include <utlist.h>
@@ -37,6 +38,8 @@ static void link_changed(void *arg, bool up, const char *why)
 {
     struct lw_client *client = arg;
 
+    client->up = up;
+    (void)snprintf(client->why, sizeof(client->why), "%s", why);
     if (up) {
         lw__log(&client->log, LOG_INFO, "connected");
     } else {
@@ -129,6 +132,12 @@ static int set_up(struct lw_client *client, struct event_base *base, const char 
     if (lw__loop_new(base, &client->loop) != 0 ||
         lw__timer_reserve(client->loop, 3) != 0) {
         return LW_ENOMEM;
+    }
+    if (lw__loop_set_priority(client->loop, client->options.priority) != 0) {
+        lw__options_explain(client, "priority %d: the event_base has 0 to %d",
+                            client->options.priority,
+                            lw__loop_priorities(client->loop) - 1);
+        return LW_EINVAL;
     }
     lw__random_seed(&client->random, (uint64_t)lw__now_us() ^
                                          (uint64_t)(uintptr_t)client ^
@@ -233,6 +242,16 @@ int lw_client_stats(const struct lw_client *client, struct lw_stats *ret)
     bool given = lw__sized_give(ret, ret->size, &client->stats, sizeof(client->stats));
 
     return given ? 0 : LW_EINVAL;
+}
+
+int lw_client_is_up(const struct lw_client *client, const char **why)
+{
+    bool closed = client->loop == NULL;
+
+    if (why != NULL) {
+        *why = closed ? lw_strerror(LW_ECLOSED) : client->why;
+    }
+    return client->up && !closed && !lw__forked_is_child(&client->forked);
 }
 
 int lw_client_master(const struct lw_client *client, struct lw_master *ret)

@@ -15,6 +15,7 @@
 #include "lock/notify.h"
 #include "lock/renew.h"
 #include "lock/structs.h"
+#include "lock/terms.h"
 #include "loop/now.h"
 #include "loop/timer.h"
 
@@ -107,6 +108,16 @@ static void deliver_to_lock(struct lw_lock *lock, enum lw__notice_kind kind, int
     call_back(lock, callback, status, arg);
 }
 
+static void deliver_risk(struct lw_lock *lock, int at_risk)
+{
+    bool outer = lock->in_callback;
+
+    lock->in_callback = true;
+    lock->at_risk(lock, at_risk, lw__terms_left_ms(lock), lock->arg);
+    lock->in_callback = outer;
+    lw__handle_unref(lock);
+}
+
 static void deliver_renewed(struct lw__renew_call *call, int status)
 {
     struct lw_lock *lock = call->lock;
@@ -162,6 +173,9 @@ static void deliver(struct lw_client *client, struct lw__notice *notice)
 
     lw__notify_cancel(client, notice);
     switch (kind) {
+    case LW__NOTICE_RISK:
+        deliver_risk(LW__OWNER(struct lw_lock, notice, notice), status);
+        break;
     case LW__NOTICE_RENEWED:
         deliver_renewed(LW__OWNER(struct lw__renew_call, notice, notice), status);
         break;

@@ -3,12 +3,14 @@
  * memory's end. Must not know whose turn it is, nor what the machine believes. Happy
  * path: wait, hold, which numbers the hold, arms its loss and has `done` called; whoever
  * ends it disarms that. One that gives up, or whose deadline comes first, is told by its
- * timer (turns.c). Where there is no memory for an error text there is none. */
+ * timer (turns.c), which an early warning shares (risk.c). Where there is no memory for
+ * an error text there is none. */
 #include "lock/handle.h"
 
 #include "base/told.h"
 #include "lock/name.h"
 #include "lock/notify.h"
+#include "lock/risk.h"
 #include "lock/structs.h"
 #include "lock/terms.h"
 #include "loop/now.h"
@@ -101,8 +103,14 @@ void lw__handle_finish(struct lw_lock *lock, int status, const char *why)
 
 void lw__handle_arm_loss(struct lw_lock *lock)
 {
-    lw__timer_set(lock->client->loop, &lock->timer,
-                  lw__terms_deadline_us(lock) - lw__terms_least_us(lock));
+    int64_t at = lw__terms_deadline_us(lock) - lw__terms_least_us(lock);
+
+    if (lock->at_risk != NULL) {
+        int64_t risk = lw__risk_look(lock);
+
+        at = risk < at ? risk : at;
+    }
+    lw__timer_set(lock->client->loop, &lock->timer, at);
 }
 
 void lw__handle_hold(struct lw__claim *claim, struct lw_lock *lock)
@@ -128,6 +136,10 @@ void lw__handle_told(struct lw_lock *lock)
     lock->told = true;
     lock->held.renew_calls = NULL;
     lock->held.lost_at_us = 0;
+    if (lock->at_risk != NULL) {
+        lock->held.risk_deadline_us = 0;
+        lw__handle_arm_loss(lock);
+    }
 }
 
 void lw__handle_lose(struct lw_lock *lock, int reason)

@@ -20,7 +20,8 @@ void lw__handle_finish(struct lw_lock *lock, int status, const char *why);
 void lw__handle_hold(struct lw__claim *claim, struct lw_lock *lock);
 /* It was told that it holds. */
 void lw__handle_told(struct lw_lock *lock);
-void lw__handle_arm_loss(struct lw_lock *lock); /* its deadline moved */
+/* Its deadline moved, or a warning is due. */
+void lw__handle_arm_loss(struct lw_lock *lock);
 /* It holds no longer: `reason` as for `lost`. Its calls of lw_renew are to end, too. */
 void lw__handle_lose(struct lw_lock *lock, int reason);
 /* What lw_lock_errstr says; "": nothing. */

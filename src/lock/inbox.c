@@ -87,6 +87,9 @@ void lw__inbox_message(struct lw_client *client, const char *text, size_t length
     if (!message.handed) {
         input.event = LW__EV_STANDBY;
         input.standby.window_us = message.window_ms * LW__MS;
+        if (lw__machine_asks(claim->machine.phase)) {
+            claim->asking.place = 1;
+        }
     } else if (is_of_our_server(claim->name, &message) && !asks_elsewhere(claim)) {
         pair = lw__hints_clock(claim, message.handed_us);
         input.event = LW__EV_HANDED;

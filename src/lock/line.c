@@ -78,6 +78,23 @@ static const struct lw__claim *ahead_of(const struct lw__claim *first,
     return found;
 }
 
+int64_t lw__line_before(const struct lw__claim *claim)
+{
+    const struct lw__claim *before;
+    const struct lw_lock *lock;
+    int64_t count = 0;
+
+    DL_FOREACH(claim->name->claims, before) {
+        if (before == claim) {
+            break;
+        }
+        DL_FOREACH2(before->waiting, lock, turn_next) {
+            count += before->mode->in_line != NULL;
+        }
+    }
+    return count;
+}
+
 bool lw__line_is_behind(const struct lw__claim *claim)
 {
     return waits(claim) && lw__line_first(claim->name) != claim;

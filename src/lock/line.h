@@ -20,6 +20,8 @@ struct lw__rest {
 
 /* Who asks for all that wait for the name; NULL: nobody waits. */
 struct lw__claim *lw__line_first(const struct lw__name *name);
+/* How many handles wait for the name before those who wait by this claim. */
+int64_t lw__line_before(const struct lw__claim *claim);
 bool lw__line_is_behind(const struct lw__claim *claim); /* another one asks for it */
 /* Of a claim that is new: may it not ask yet? lw__line_moved will have it ask. */
 bool lw__line_must_wait(const struct lw__claim *claim);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The calls on a handle: checks, states, getters. What a call sets in motion is turns.c's
- * and renew.c's; this file calls no user callback and sends nothing. Happy path:
- * lw_acquire -> lw__turns_join; lw_release -> lw__turns_let_go; lw_lock_free. A call that
+/* The calls on a handle: checks, states. What a call sets in motion is turns.c's and
+ * renew.c's; this file calls no user callback and sends nothing. Happy path: lw_acquire
+ * -> lw__turns_join; lw_release -> lw__turns_let_go; lw_lock_free. A call that
  * is refused says why (options.c) and has done nothing. */
 #include "lock/lock.h"
 
@@ -55,6 +55,15 @@ static bool options_are_bad(struct lw_client *client, const struct lw_acquire_op
     } else if (o->max_hold_ms > 0 && o->max_hold_ms <= (int64_t)o->margin_ms) {
         lw__options_explain(client, "max_hold_ms %lld is not above margin_ms %lu",
                             (long long)o->max_hold_ms, (unsigned long)o->margin_ms);
+    } else if (o->at_risk_ms != 0 && o->at_risk == NULL) {
+        lw__options_explain(client, "at_risk_ms %lu is given without at_risk",
+                            (unsigned long)o->at_risk_ms);
+    } else if (o->at_risk_ms != 0 && o->at_risk_ms <= o->margin_ms) {
+        lw__options_explain(client, "at_risk_ms %lu is not above margin_ms %lu",
+                            (unsigned long)o->at_risk_ms, (unsigned long)o->margin_ms);
+    } else if (o->at_risk_ms >= (o->lease_ms + 1) / 2) {
+        lw__options_explain(client, "at_risk_ms %lu is not below half of lease_ms %lu",
+                            (unsigned long)o->at_risk_ms, (unsigned long)o->lease_ms);
     } else if (o->owner != NULL && o->mode == LW_MUTEX) {
         lw__options_explain(client, "owner is given, but LW_MUTEX is not re-entrant");
     } else if (o->mode == LW_REDISSON && client->url.cluster) {
@@ -123,6 +132,8 @@ static void take_options(struct lw_lock *lock, const struct lw_acquire_options *
     lock->margin_ms = options->margin_ms;
     lock->permits = options->permits;
     lock->lost = options->lost;
+    lock->at_risk = options->at_risk;
+    lock->at_risk_ms = options->at_risk_ms;
     lock->once = options->wait_ms == 0;
     lock->asking.asked_us = lw__now_us();
     lock->asking.give_up_us = LW__NEVER;
@@ -351,61 +362,4 @@ void lw__lock_close(struct lw_lock *lock)
         lock->held.lost_at_us = 0; /* a lost one's rest goes to the next who waits */
         lw__timer_cancel(lock->client->loop, &lock->timer);
     }
-}
-
-/* ---- getters ---- */
-
-enum lw_state lw_lock_state(const struct lw_lock *lock)
-{
-    return lock->state;
-}
-
-int64_t lw_lock_remaining_ms(const struct lw_lock *lock)
-{
-    int64_t left;
-
-    if (lock->client == NULL || (lock->state != LW_HELD && lock->state != LW_LOST) ||
-        lw__forked_is_child(&lock->client->forked)) {
-        return 0;
-    }
-    left = lw__terms_deadline_us(lock) - lw__now_us();
-    return left > 0 ? left / LW__MS : 0;
-}
-
-uint64_t lw_lock_fence(const struct lw_lock *lock)
-{
-    return lock->state == LW_WAITING ? 0 : lock->fence;
-}
-
-const char *lw_lock_name(const struct lw_lock *lock)
-{
-    return lock->name->text;
-}
-
-const char *lw_lock_owner(const struct lw_lock *lock)
-{
-    struct lw_lock *mine = (struct lw_lock *)lock;
-
-    if (lock->state == LW_WAITING || lock->token_n == 0) {
-        return "";
-    }
-    if (lock->owner == NULL && lock->client != NULL) {
-        struct lw__token token = {lock->client->uuid, lock->token_n, lock->window_ms};
-
-        mine->owner = malloc(LW__TOKEN_SIZE);
-        if (mine->owner != NULL) {
-            (void)lock->mode->format_owner(&token, mine->owner);
-        }
-    }
-    return lock->owner != NULL ? lock->owner : "";
-}
-
-const char *lw_lock_errstr(const struct lw_lock *lock)
-{
-    return lock->errstr != NULL ? lock->errstr : "";
-}
-
-int64_t lw_lock_retry_ms(const struct lw_lock *lock)
-{
-    return lock->state == LW_DONE && !lock->told ? lock->retry_ms : 0;
 }

@@ -119,15 +119,9 @@ static uint32_t lease_ms_for(const struct lw__claim *claim, int64_t now_us)
     return lease < LW__MS ? 1 : (uint32_t)(lease / LW__MS);
 }
 
-/* What is left until max_hold_ms ends it is covered already. */
 static bool is_covered(const struct lw__claim *claim)
 {
-    const struct lw_lock *lock = claim->holder;
-
-    return lock != NULL && lock->hold_until_us != LW__NEVER &&
-           claim->machine.deadline_us + lw__machine_drift_us(lw__terms_lease_us(claim)) +
-                   LW__MS >=
-               lock->hold_until_us;
+    return claim->holder != NULL && lw__terms_is_covered(claim->holder);
 }
 
 /* Where a margin takes much of what is left, half of the rest is for the answer. */

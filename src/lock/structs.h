@@ -64,6 +64,7 @@ struct lw_lock {
     struct lw__name *name;
     const struct lw__mode *mode;
     lw_lock_cb *lost, *done; /* `done` and `arg`: from lw_release on of that call */
+    lw_risk_cb *at_risk;     /* NULL: nobody is to be warned */
     void *arg;
     char *owner; /* as given; NULL: none, or not asked for yet (lw_lock_owner) */
     uint32_t lease_ms, margin_ms, permits;
@@ -84,6 +85,9 @@ struct lw_lock {
             struct lw__renew_call *renew_calls; /* renew.c's */
             /* handle.c's: its deadline, once it is lost by the clock; else 0 */
             int64_t lost_at_us;
+            /* risk.c's: when it is at risk, and the deadline by which that was counted
+             */
+            int64_t risk_at_us, risk_deadline_us;
         } held;
         int64_t retry_ms; /* handle.c's and who calls it: of LW_EBUSY; else 0 */
     };
@@ -111,6 +115,8 @@ struct lw_lock {
     /* deliver.c's: a state that is told; lock.c's: one that the caller chose */
     uint8_t state;
     bool in_callback;
+    bool warned;         /* risk.c's: what `at_risk` is told last */
+    uint32_t at_risk_ms; /* lock.c's; 0: the default */
 };
 
 /* One token in Redis at a time, and all that is asked, held and given back by it. */
@@ -149,6 +155,9 @@ struct lw__claim {
             int64_t set_us;       /* claim_moving.c's: when its SET was sent */
             /* claim_step.c's, turns_events.c's: of the holder, as last heard */
             int64_t remaining_ms;
+            /* claim_step.c's, inbox.c's: its place in the queue as last heard, from 1;
+             * 0: not known */
+            uint32_t place;
         } asking;
         struct {
             struct lw__batch *batch; /* renewal.c's: the one in flight that it is in */
@@ -186,6 +195,8 @@ struct lw_client {
     lw_close_cb *closed;
     void *closed_arg;
     bool closing, freed;
+    bool up; /* what the link callback is told, with `why` */
+    char why[LW__WHY];
     struct lw_stats stats; /* each counter where it happens */
 
     struct lw__hash_key hash_key; /* of all its tables */

@@ -79,6 +79,21 @@ int64_t lw__terms_deadline_us(const struct lw_lock *lock)
     return deadline < lock->hold_until_us ? deadline : lock->hold_until_us;
 }
 
+int64_t lw__terms_left_ms(const struct lw_lock *lock)
+{
+    int64_t left = lw__terms_deadline_us(lock) - lw__now_us();
+
+    return left > 0 ? left / LW__MS : 0;
+}
+
+bool lw__terms_is_covered(const struct lw_lock *lock)
+{
+    return lock->hold_until_us != LW__NEVER &&
+           lock->claim->machine.deadline_us +
+                   lw__machine_drift_us(lw__terms_lease_us(lock->claim)) + LW__MS >=
+               lock->hold_until_us;
+}
+
 int64_t lw__terms_margin_us(const struct lw_lock *lock)
 {
     return (int64_t)lock->margin_ms * LW__MS;

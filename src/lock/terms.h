@@ -19,6 +19,10 @@ bool lw__terms_wants_fence(const struct lw__claim *claim);
 bool lw__terms_wants_place(const struct lw__claim *claim);
 /* Until when the handle may believe that it holds: by D, and by max_hold_ms. */
 int64_t lw__terms_deadline_us(const struct lw_lock *lock);
+/* How much of it is left now, in ms. */
+int64_t lw__terms_left_ms(const struct lw_lock *lock);
+/* The rest of the hold, until max_hold_ms ends it, needs no renewal. */
+bool lw__terms_is_covered(const struct lw_lock *lock);
 int64_t lw__terms_margin_us(const struct lw_lock *lock);
 /* What must be left before that, else it is lost, or its grant is of no use. */
 int64_t lw__terms_least_us(const struct lw_lock *lock);

@@ -175,6 +175,20 @@ static void lost(struct lw__claim *claim)
     lw__turns_queue_anew(claim);
 }
 
+/* The timers of others who hold find out by themselves; who is to be warned, or was, is
+ * told of it. */
+static void arm_losses(struct lw__claim *claim)
+{
+    struct lw_lock *lock;
+
+    lw__handle_arm_loss(claim->holder);
+    DL_FOREACH2(lw__terms_others(claim), lock, turn_next) {
+        if (lock->at_risk != NULL) {
+            lw__handle_arm_loss(lock);
+        }
+    }
+}
+
 static void renewed(struct lw__claim *claim, bool sure)
 {
     if (claim->machine.phase != LW__HELD) {
@@ -184,7 +198,7 @@ static void renewed(struct lw__claim *claim, bool sure)
         forget_error(claim);
     }
     if (claim->holder != NULL && sure) {
-        lw__handle_arm_loss(claim->holder);
+        arm_losses(claim);
         lw__renewal_plan(claim);
         let_others_in(claim);
     } else if (claim->renewing_for_next) {

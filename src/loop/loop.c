@@ -72,6 +72,25 @@ struct event_base *lw__loop_base(struct lw__loop *loop)
     return loop->base;
 }
 
+int lw__loop_set_priority(struct lw__loop *loop, int priority)
+{
+    loop->priority = priority;
+    return event_priority_set(loop->timer_event, priority) == 0 &&
+                   event_priority_set(loop->call_event, priority) == 0
+               ? 0
+               : LW_EINVAL;
+}
+
+int lw__loop_priority(const struct lw__loop *loop)
+{
+    return loop->priority;
+}
+
+int lw__loop_priorities(const struct lw__loop *loop)
+{
+    return event_base_get_npriorities(loop->base);
+}
+
 const char **lw__loop_resolv_conf(struct lw__loop *loop)
 {
     return &loop->resolv_conf;
@@ -107,6 +126,7 @@ int lw__loop_new(struct event_base *base, struct lw__loop **ret)
         lw__loop_free(loop);
         return LW_ENOMEM;
     }
+    (void)lw__loop_set_priority(loop, 0); /* every base has that */
     *ret = loop;
     return 0;
 }

@@ -13,6 +13,11 @@ struct event_base;
 
 int lw__loop_new(struct event_base *base, struct lw__loop **ret); /* 0, LW_ENOMEM */
 struct event_base *lw__loop_base(struct lw__loop *loop);
+/* The libevent priority of its events, 0 (the most urgent) unless it is set: 0, LW_EINVAL
+ * where the base does not have it. Those of links take it when they are made. */
+int lw__loop_set_priority(struct lw__loop *loop, int priority);
+int lw__loop_priority(const struct lw__loop *loop);
+int lw__loop_priorities(const struct lw__loop *loop); /* how many the base has */
 /* Around what is called by an event that is not the loop's own: runs the timers that are
  * due, which may free the caller. False: the loop itself is gone, and is not left. */
 bool lw__loop_enter(struct lw__loop *loop);

@@ -17,6 +17,7 @@ struct lw__calls {
 struct lw__loop {
     struct event_base *base;
     const char *resolv_conf; /* lookup.c's */
+    int priority;            /* loop.c's */
 
     /* timer.c's */
     struct lw__heap timers;

@@ -218,6 +218,20 @@ static bool is_watched(const redisLibeventEvents *e, short what)
 #endif
 }
 
+/* The adapter of 1.x assigns its event anew at each change of interest, which resets the
+ * priority; with 0.14.1 it is lost when ours replace its events. */
+static void prioritize(const struct lw__wire *wire, redisLibeventEvents *e)
+{
+    int priority = lw__loop_priority(wire->loop);
+
+#if HIREDIS_MAJOR >= 1
+    (void)event_priority_set(e->ev, priority);
+#else
+    (void)event_priority_set(e->rev, priority);
+    (void)event_priority_set(e->wev, priority);
+#endif
+}
+
 void lw__wire_watch(struct lw__wire *wire)
 {
     redisLibeventEvents *e = wire->context->ev.data;
@@ -226,6 +240,7 @@ void lw__wire_watch(struct lw__wire *wire)
         return;
     }
     redisLibeventAddWrite(e);
+    prioritize(wire, e);
     wire->waiting = true;
     if (!is_watched(e, EV_WRITE)) {
         lw__wire_give_up(wire, ENOMEM);
@@ -257,6 +272,7 @@ static void delete_write(void *data)
         wire->waiting = false;
         wire->reading = false; /* the adapter sets both anew */
         redisLibeventDelWrite(data);
+        prioritize(wire, data);
     }
 }
 
@@ -273,6 +289,7 @@ static void add_read(void *data)
     }
     if (!wire->reading) {
         redisLibeventAddRead(data);
+        prioritize(wire, data);
         wire->reading = is_watched(e, EV_READ);
         if (!wire->reading) {
             lw__wire_give_up(wire, ENOMEM);
