@@ -143,6 +143,35 @@ static void on_renewed(struct lw_lock *lock, int status, void *arg)
     }
 }
 
+void on_risk(struct lw_lock *lock, int at_risk, int64_t remaining_ms, void *arg)
+{
+    struct hold *hold = arg;
+
+    if (!is_fair(hold, lock, "at_risk")) {
+        return;
+    }
+    if (hold->result != LW_OK || hold->lost != PENDING || hold->releasing ||
+        hold->released != PENDING || lw_lock_state(lock) != LW_HELD) {
+        stage_complain("%s is warned while it is not held", hold->label);
+    }
+    if ((at_risk != 0 && at_risk != 1) || at_risk == hold->at_risk) {
+        stage_complain("%s is told %d at risk twice", hold->label, at_risk);
+    }
+    if (remaining_ms < lw_lock_remaining_ms(lock) ||
+        remaining_ms > lw_lock_remaining_ms(lock) + 500) {
+        stage_complain("%s is told that %lld ms remain, not %lld", hold->label,
+                       (long long)remaining_ms, (long long)lw_lock_remaining_ms(lock));
+    }
+    hold->at_risk = at_risk;
+    hold->warnings += at_risk;
+    hold->at_risk_ms = now_ms();
+    hold->remaining_at_risk = remaining_ms;
+    stage_note("%s %s", hold->label, at_risk ? "at risk" : "safe");
+    if (hold->then != NULL) {
+        hold->then(hold, AT_RISK);
+    }
+}
+
 /* ---- the calls ---- */
 
 static int try_ask(struct hold *hold, const char *name,

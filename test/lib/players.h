@@ -7,8 +7,8 @@
  * with it). Must know the public header alone.
  *
  * The trace's words: "A granted", "A EBUSY" (any other end of lw_acquire), "A lost
- * ELOST", "A released OK", "A renewed OK"; "a closed"; with peer->shows_link "a up", "a
- * down".
+ * ELOST", "A released OK", "A renewed OK"; with .at_risk = on_risk "A at risk", "A safe";
+ * "a closed"; with peer->shows_link "a up", "a down".
  *
  * Happy path:
  *     struct peer *a = peer_start("a", NULL);
@@ -42,7 +42,7 @@ struct peer {
     void (*on_closed)(struct peer *peer);
 };
 
-enum moment { AT_RESULT, AT_LOST, AT_RELEASED, AT_RENEWED };
+enum moment { AT_RESULT, AT_LOST, AT_RELEASED, AT_RENEWED, AT_RISK };
 
 struct hold {
     struct hold *next;
@@ -53,6 +53,9 @@ struct hold {
     bool releasing;             /* let_go was called, its callback is to come */
     int renewals;               /* calls of extend without callback yet */
     int renewed;                /* status of the last one */
+    bool at_risk;               /* as was told last */
+    int warnings;               /* how often it was told that it is */
+    int64_t at_risk_ms, remaining_at_risk; /* of the last call */
     enum lw_mode mode;
     bool no_fence;
     uint64_t fence; /* at the grant */
@@ -106,6 +109,9 @@ void drop(struct hold *hold); /* lw_lock_free */
 /* All handles and clients are freed now, in silence, as at the end of a test that
  * failed. */
 void players_leave(void);
+
+/* For an acquisition's `at_risk`. */
+void on_risk(struct lw_lock *lock, int at_risk, int64_t remaining_ms, void *arg);
 
 /* LW_ACQUIRE_OPTIONS with a field or two: asking(.wait_ms = -1, .lease_ms = 1000). */
 #define asking(...)                                                                      \

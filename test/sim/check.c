@@ -313,10 +313,47 @@ void check_lost(const struct op *op, int why)
     }
     if (world.plan.tame && why == LW_ELOST && unrenewed) {
         check_full_lease(op);
+        if (op->options.at_risk != NULL && op->warned % 2 == 0) {
+            violation("op %u: lost without a warning", op->id);
+        }
     }
     /* what is passed on shortly before its end may end before it can be renewed */
     if (world.plan.tame && why == LW_ELOST && !unrenewed && op->left_ms >= 100) {
         violation("op %u: lost, though it was to be renewed", op->id);
+    }
+}
+
+/* By the longest lease that it has had (load.c's lw_renew goes up to 3000). */
+static int64_t at_risk_ms(const struct op *op)
+{
+    int64_t lease = op->options.lease_ms, margin = op->options.margin_ms;
+
+    if (op->options.at_risk_ms != 0) {
+        return op->options.at_risk_ms;
+    }
+    if (op->renews > 0 && margin == 0 && lease < 3000) {
+        lease = 3000;
+    }
+    return margin < lease / 3 ? lease / 3 : (margin + lease / 2) / 2;
+}
+
+void check_risk(const struct op *op, int at_risk, int64_t remaining_ms)
+{
+    bool unrenewed = (op->options.flags & LW_NO_RENEW) != 0;
+
+    if (op->done != 1 || op->state != OP_HELD || op->lost > 0 ||
+        lw_lock_state(op->lock) != LW_HELD) {
+        violation("op %u: warned in state %d", op->id, op->state);
+    }
+    if (remaining_ms != lw_lock_remaining_ms(op->lock)) {
+        violation("op %u: told that %lld ms remain, not %lld", op->id,
+                  (long long)remaining_ms, (long long)lw_lock_remaining_ms(op->lock));
+    }
+    if (at_risk && remaining_ms > at_risk_ms(op)) {
+        violation("op %u: warned with %lld ms left", op->id, (long long)remaining_ms);
+    }
+    if (world.plan.tame && at_risk && !unrenewed && op->left_ms >= 100) {
+        violation("op %u: warned, though it was to be renewed", op->id);
     }
 }
 

@@ -278,6 +278,24 @@ static void on_lost(struct lw_lock *lock, int status, void *arg)
     finish_somehow(op);
 }
 
+/* Tells of it, and at times does something about it. */
+static void on_risk(struct lw_lock *lock, int at_risk, int64_t remaining_ms, void *arg)
+{
+    struct op *op = arg;
+
+    trace("op %u is %s, %lld ms", op->id, at_risk ? "at risk" : "safe",
+          (long long)remaining_ms);
+    check_callback(op, "at_risk", false);
+    if (++op->warned % 2 != (unsigned)at_risk || lock != op->lock) {
+        violation("op %u: told %d at risk as call %u", op->id, at_risk, op->warned);
+    }
+    check_risk(op, at_risk, remaining_ms);
+    dawdle();
+    if (!is_fatal(op) && at_risk && chance(world.plan.inside)) {
+        let_go(op);
+    }
+}
+
 /* ---- acquiring ---- */
 
 /* Some of those that are not renewed are held until they are lost. */
@@ -388,6 +406,13 @@ static void draw_options(struct op *op)
     }
     if (chance(world.plan.unfenced)) {
         options->flags |= LW_NO_FENCE;
+    }
+    if (chance(500)) {
+        options->at_risk = on_risk;
+    }
+    if (options->at_risk != NULL && chance(300)) {
+        options->at_risk_ms = (uint32_t)rng_between(&world.rng, options->margin_ms + 1,
+                                                    (options->lease_ms + 1) / 2 - 1);
     }
 }
 

@@ -289,6 +289,7 @@ struct op {
     unsigned overtaken; /* by later ones, where that has no reason */
     enum op_state state;
     unsigned done, lost, released, renews, renewed;
+    unsigned warned; /* how often it was told that it is at risk, or that it is not */
     int lost_why;
     bool wants_release_call;
     bool let_go; /* the server has released it, in time */
@@ -318,6 +319,7 @@ void declare_loss(int64_t since_us, int64_t within_us);
 void check_callback(const struct op *op, const char *what, bool of_loss);
 void check_done(const struct op *op, int status);
 void check_lost(const struct op *op, int why);
+void check_risk(const struct op *op, int at_risk, int64_t remaining_ms);
 void check_beliefs(void);
 void check_nobody_believes(const char *name); /* a stranger just took it */
 void check_healed(void);                      /* all that waited has ended */

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * options.priority: beside a host whose events are always ready a lock is granted, kept
+ * and told where it is more urgent, and starved where it is less. Needs nothing beyond
+ * test/lib. Must not know which events the library has.
+ *
+ * Happy path: a base with three priorities, a host that is always busy at the middle one,
+ * a client at 0.
+ */
+#include "players.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LEASE 600
+
+static struct event *busy;
+
+static void on_busy(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what, (void)arg;
+    event_active(busy, EV_TIMEOUT, 0);
+    (void)event_base_loopbreak(stage.base); /* else the loop would never return */
+}
+
+/* The stage's own event keeps the most urgent one. */
+static void with_three_priorities(void)
+{
+    assert_int_equal(event_base_priority_init(stage.base, 3), 0);
+}
+
+static void be_busy(int priority)
+{
+    busy = event_new(stage.base, -1, 0, on_busy, NULL);
+    assert_non_null(busy);
+    assert_int_equal(event_priority_set(busy, priority), 0);
+    event_active(busy, EV_TIMEOUT, 0);
+}
+
+static void rest(void)
+{
+    event_free(busy);
+}
+
+/* Granted, renewed, handed over and released while the host is busy: both ways of a
+ * change of interest, at connecting and where the socket is full, come past. */
+static void served(int priority, int busy_priority)
+{
+    struct peer *a, *b;
+    struct hold *A, *B;
+
+    with_three_priorities();
+    be_busy(busy_priority);
+    a = peer_ready("a", client_of(.priority = priority));
+    b = peer_ready("b", client_of(.priority = priority));
+    A = ask_with(a, "A", "x", asking(.lease_ms = LEASE));
+    EXPECT("A granted");
+    B = ask_with(b, "B", "x", asking(.lease_ms = LEASE, .wait_ms = STAGE_WAIT_MS));
+    wait_queued("x", 1);
+    UNTIL(peer_stats(a).renewed >= 4);
+    assert_held_by_redis(A);
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+    let_go(B);
+    EXPECT("B released OK");
+    peer_close(a);
+    EXPECT("a closed");
+    rest();
+}
+
+static void priority_0_is_served_beside_a_busy_host(void **state)
+{
+    (void)state;
+    served(0, 1);
+}
+
+static void priority_1_is_served_beside_a_less_urgent_host(void **state)
+{
+    (void)state;
+    served(1, 2);
+}
+
+/* A connection that is made anew while the host is busy. */
+static void priority_of_a_connection_made_anew(void **state)
+{
+    struct peer *a;
+
+    (void)state;
+    with_three_priorities();
+    a = peer_ready("a", NULL);
+    be_busy(1);
+    redis_ok("CLIENT KILL TYPE normal SKIPME yes");
+    redis_ok("CLIENT KILL TYPE pubsub");
+    UNTIL(a->ups == 2);
+    works(a);
+    rest();
+}
+
+/* It is what the tests above rest on. */
+static void priority_below_a_busy_host_is_starved(void **state)
+{
+    struct peer *a;
+    struct hold *A;
+    struct lw_stats before;
+
+    (void)state;
+    with_three_priorities();
+    a = peer_ready("a", client_of(.priority = 2));
+    A = ask_with(a, "A", "x", asking(.lease_ms = LEASE));
+    EXPECT("A granted");
+    before = peer_stats(a);
+    be_busy(1);
+    UNTIL(lw_lock_remaining_ms(A->lock) == 0);
+    assert_int_equal(peer_stats(a).renewed, before.renewed);
+    assert_int_equal(A->lost, PENDING);
+    rest();
+    EXPECT("A lost ELOST");
+}
+
+static void refused(int priority, const char *text)
+{
+    struct lw_client_options options = LW_CLIENT_OPTIONS_INIT;
+    struct lw_client *client = NULL;
+    char error[128] = "";
+
+    options.priority = priority;
+    options.errbuf = error;
+    options.errbuf_size = sizeof(error);
+    assert_int_equal(lw_client_new(stage.base, stage.server.url, &options, &client),
+                     LW_EINVAL);
+    assert_null(client);
+    assert_string_equal(error, text);
+}
+
+static void priority_that_the_base_does_not_have(void **state)
+{
+    (void)state;
+    refused(1, "priority 1: the event_base has 0 to 0");
+    refused(-1, "priority -1: the event_base has 0 to 0");
+    with_three_priorities();
+    refused(3, "priority 3: the event_base has 0 to 2");
+    refused(-1, "priority -1: the event_base has 0 to 2");
+    works(peer_ready("a", client_of(.priority = 2)));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(priority_0_is_served_beside_a_busy_host),
+        STAGE_TEST(priority_1_is_served_beside_a_less_urgent_host),
+        STAGE_TEST(priority_of_a_connection_made_anew),
+        STAGE_TEST(priority_below_a_busy_host_is_starved),
+        STAGE_TEST(priority_that_the_base_does_not_have),
+    };
+
+    return STAGE_RUN(tests);
+}
