@@ -8,6 +8,10 @@
 #define MUTEX(wait)                                                                      \
     ((struct lw_acquire_options){.size = sizeof(struct lw_acquire_options),              \
                                  .wait_ms = (wait)})
+#define UNRENEWED                                                                        \
+    ((struct lw_acquire_options){.size = sizeof(struct lw_acquire_options),              \
+                                 .wait_ms = step_wait_ms,                                \
+                                 .flags = LW_NO_RENEW})
 #define OWNED(how, who)                                                                  \
     ((struct lw_acquire_options){.size = sizeof(struct lw_acquire_options),              \
                                  .wait_ms = step_wait_ms,                                \
@@ -41,6 +45,18 @@ static void wait_hold_and_lose(void)
     step_drop(second);
 }
 
+/* It is not renewed, until it is warned. */
+static void be_warned(void)
+{
+    struct player *player = step_ask(0, "w", UNRENEWED);
+
+    step_await_result(player);
+    step_await_risk(player);
+    step_renew(player);
+    step_release(player);
+    step_drop(player);
+}
+
 static void try_in_vain(void)
 {
     struct player *first = step_ask(0, "t", MUTEX(step_wait_ms)), *second;
@@ -59,6 +75,7 @@ static void try_in_vain(void)
 static void use_mutex(void)
 {
     wait_hold_and_lose();
+    be_warned();
     try_in_vain();
 }
 

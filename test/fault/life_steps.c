@@ -10,6 +10,8 @@
 #define PLAYERS 12
 #define LEASE_MS 400
 #define LONG_LEASE_MS 10000 /* where all must go well, on a slow machine as well */
+#define BRIEF_LEASE_MS 100  /* of what is not renewed, */
+#define BRIEF_LONG_MS 3000  /* where all must go well */
 #define SETTLED_MS 3000     /* at the latest, if at all */
 
 static struct {
@@ -89,6 +91,17 @@ static void on_lost(struct lw_lock *lock, int reason, void *arg)
         stage_complain("rule 6: lost out of place");
     }
     player->lost = reason;
+}
+
+static void on_risk(struct lw_lock *lock, int at_risk, int64_t remaining_ms, void *arg)
+{
+    struct player *player = arg;
+
+    if (lock != player->lock || player->lost != PENDING || player->result != LW_OK ||
+        at_risk == player->at_risk || remaining_ms < 0) {
+        stage_complain("a warning out of place");
+    }
+    player->at_risk = at_risk;
 }
 
 static void on_released(struct lw_lock *lock, int status, void *arg)
@@ -204,6 +217,14 @@ static bool holds(const struct player *player)
 
 /* ---- the steps ---- */
 
+static uint32_t lease_ms(bool brief)
+{
+    if (step_wait_ms > LEASE_MS) {
+        return brief ? BRIEF_LONG_MS : LONG_LEASE_MS;
+    }
+    return brief ? BRIEF_LEASE_MS : LEASE_MS;
+}
+
 struct player *step_ask(int client, const char *name, struct lw_acquire_options options)
 {
     struct player *player = &life.players[life.count++];
@@ -215,7 +236,8 @@ struct player *step_ask(int client, const char *name, struct lw_acquire_options 
                               .lost = PENDING,
                               .released = PENDING};
     options.lost = on_lost;
-    options.lease_ms = step_wait_ms > LEASE_MS ? LONG_LEASE_MS : LEASE_MS;
+    options.at_risk = on_risk;
+    options.lease_ms = lease_ms(options.flags & LW_NO_RENEW);
     if (life.clients[client] == NULL) {
         return player;
     }
@@ -243,6 +265,11 @@ void step_await_listener(const struct player *player, const char *channel)
 void step_await_loss(const struct player *player, const char *key)
 {
     AWAIT(!holds(player) || redis_has("EXISTS", key));
+}
+
+void step_await_risk(const struct player *player)
+{
+    AWAIT(!holds(player) || player->at_risk);
 }
 
 void step_renew(struct player *player)

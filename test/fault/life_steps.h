@@ -22,6 +22,7 @@ struct player {
     bool reads; /* with other readers */
     struct lw_lock *lock;
     int result, lost, released, renewals; /* renewals: callbacks to come */
+    bool at_risk;                         /* as it was told last */
 };
 
 extern int64_t step_wait_ms; /* of this life's acquisitions, if they wait at all */
@@ -35,6 +36,7 @@ void step_await_result(const struct player *player);
  * result. */
 void step_await_queued(const struct player *player, const char *queue);
 void step_await_listener(const struct player *player, const char *channel);
+void step_await_risk(const struct player *player); /* or that it does not hold */
 void step_renew(struct player *player);
 /* Until it does not hold any more, unless the key is there after all. */
 void step_await_loss(const struct player *player, const char *key);

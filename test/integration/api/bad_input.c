@@ -160,6 +160,24 @@ static void wait_below_minus_one(void **state)
     EXPECT("A granted");
 }
 
+static void at_risk_that_is_none(void **state)
+{
+    (void)state;
+    a = peer_ready("a", NULL);
+    refused_option(asking(.at_risk_ms = 5000),
+                   "at_risk_ms 5000 is given without at_risk");
+    refused_option(asking(.lease_ms = 1000, .at_risk_ms = 500, .at_risk = on_risk),
+                   "at_risk_ms 500 is not below half of lease_ms 1000");
+    refused_option(asking(.at_risk_ms = 15000, .at_risk = on_risk),
+                   "at_risk_ms 15000 is not below half of lease_ms 30000");
+    refused_option(asking(.margin_ms = 300, .at_risk_ms = 300, .at_risk = on_risk),
+                   "at_risk_ms 300 is not above margin_ms 300");
+    ask_with(a, "A", "x",
+             asking(.lease_ms = 30001, .margin_ms = 14999, .at_risk_ms = 15000,
+                    .at_risk = on_risk));
+    EXPECT("A granted");
+}
+
 static void margin_of_half_the_lease(void **state)
 {
     (void)state;
@@ -326,6 +344,7 @@ int main(void)
         STAGE_TEST(lease_out_of_range),
         STAGE_TEST(wait_below_minus_one),
         STAGE_TEST(margin_of_half_the_lease),
+        STAGE_TEST(at_risk_that_is_none),
         STAGE_TEST(unknown_flags_and_modes),
         STAGE_TEST(max_hold_out_of_range),
         STAGE_TEST(owner_and_permits_out_of_place),
