@@ -19,6 +19,7 @@ enum lw__notice_kind {
     LW__NOTICE_LOST,
     LW__NOTICE_RISK, /* `at_risk`, with the status 1 or 0 */
     LW__NOTICE_RELEASED,
+    LW__NOTICE_LATER, /* later.c */
     LW__NOTICE_RENEWED,
     LW__NOTICE_INQUIRED, /* lw_inspect, lw_break */
     LW__NOTICE_LINK,

@@ -63,8 +63,9 @@ struct lw_lock {
     struct lw_lock *next, *prev; /* all handles of the client */
     struct lw__name *name;
     const struct lw__mode *mode;
-    lw_lock_cb *lost, *done; /* `done` and `arg`: from lw_release on of that call */
-    lw_risk_cb *at_risk;     /* NULL: nobody is to be warned */
+    /* `done` and `arg`: from lw_release, or lw__later, on of that call */
+    lw_lock_cb *lost, *done;
+    lw_risk_cb *at_risk; /* NULL: nobody is to be warned */
     void *arg;
     char *owner; /* as given; NULL: none, or not asked for yet (lw_lock_owner) */
     uint32_t lease_ms, margin_ms, permits;
@@ -98,7 +99,8 @@ struct lw_lock {
      * end */
     struct lw_lock *turn_next, *turn_prev; /* those who wait for, or hold, one claim */
     struct lw__claim *claim;               /* NULL: it has nothing in Redis */
-    struct lw__timer timer; /* waiting: give up; held: lost; releasing: LW_EUNKNOWN */
+    /* waiting: give up; held: lost; releasing: LW_EUNKNOWN; else later.c's */
+    struct lw__timer timer;
 
     struct lw__notice notice; /* notify.c's */
 
@@ -116,6 +118,7 @@ struct lw_lock {
     uint8_t state;
     bool in_callback;
     bool warned;         /* risk.c's: what `at_risk` is told last */
+    bool later;          /* later.c's */
     uint32_t at_risk_ms; /* lock.c's; 0: the default */
 };
 
