@@ -390,3 +390,8 @@ unsigned lw__node_connection(const struct lw__node *node)
     return node->connection + node->subscription.nonce + node->shards.nonce +
            (node->options.ordinal << 16);
 }
+
+unsigned lw__node_command_link(const struct lw__node *node)
+{
+    return node->connection + (node->options.ordinal << 16);
+}

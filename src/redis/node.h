@@ -124,6 +124,9 @@ void lw__node_distrust_drop(struct lw__node *node);
 const struct lw__access *lw__node_access(const struct lw__node *node);
 /* Counts both connections: what is known of the server's clock holds for one pair. */
 unsigned lw__node_connection(const struct lw__node *node);
+/* Counts the command link's, one server's each: what a server said of itself holds for
+ * one. */
+unsigned lw__node_command_link(const struct lw__node *node);
 
 /* false: there is no link, and nothing was done. Else it is sent now, or as soon as fewer
  * than max_inflight are and none of an earlier order waits. */
