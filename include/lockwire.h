@@ -517,6 +517,12 @@ struct lw_inspection {
      * there: to be looked at by a program that may meet an earlier library than its
      * header's. */
     size_t entry_size;
+    /* Who answered, one line of printable UTF-8: "host:port", "[::1]:6379" or the
+     * socket's path, as the URL, the sentinels or the cluster say it. */
+    const char *server;
+    /* "master" or "replica", as that server said; "" where it did not: INFO is not
+     * permitted. */
+    const char *role;
 };
 /* The holder of this index, below holder_count: at most 100, in no order. Else NULL. */
 LW_PUBLIC const struct lw_inspected *lw_inspection_holder(

@@ -298,6 +298,8 @@ static bool inspect_answered(struct lw__command *command, const struct lw__reply
     if (status == 0) {
         return false;
     }
+    lw__node_place(lw__node_of(command), inquiry->server);
+    inquiry->look.found.server = inquiry->server;
     if (status < 0) {
         finish(inquiry, status, "");
     } else if (inquiry->broken != NULL) {

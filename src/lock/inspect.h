@@ -23,7 +23,7 @@ struct lw__inquiry {
     size_t breaking; /* the holder whose release is in flight */
     bool alone;      /* the slot is on its way: only the name's own key is looked at */
     bool any_broken;
-    char why[LW__WHY];
+    char why[LW__WHY], server[LW__TOLD];
 };
 
 void lw__inspect_free(struct lw__inquiry *inquiry);

@@ -85,6 +85,8 @@ void lw__node_listen(struct lw__node *node, unsigned slot);
 bool lw__node_is_newly_bound(const struct lw__node *node, unsigned slot);
 /* That server's short id, "" where it is not told. */
 const char *lw__node_server(const struct lw__node *node);
+/* Where that connection leads, to be shown. */
+void lw__node_place(const struct lw__node *node, char ret[LW__TOLD]);
 /* What a script about a name in this slot is told, until the next call. */
 struct lw__site lw__node_site(struct lw__node *node, unsigned slot);
 /* Whether it runs in cluster mode, where that is told. */
