@@ -6,6 +6,7 @@
 #include "lockwire.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 void picture_time(int64_t ms, char *text, size_t size)
@@ -44,6 +45,29 @@ const char *picture_mode(const struct lw_inspected *entry)
 const char *picture_owner(const struct lw_inspected *entry)
 {
     return strcmp(entry->owner, entry->token) != 0 ? entry->owner : "";
+}
+
+static int by_number(const void *left, const void *right)
+{
+    const struct lw_inspected *one = *(const struct lw_inspected *const *)left;
+    const struct lw_inspected *other = *(const struct lw_inspected *const *)right;
+
+    return one->fence != other->fence ? (one->fence < other->fence ? -1 : 1)
+                                      : strcmp(one->token, other->token);
+}
+
+const struct lw_inspected **picture_holders(const struct lw_inspection *seen)
+{
+    const struct lw_inspected **holders =
+        calloc(seen->holder_count + 1, sizeof(const struct lw_inspected *));
+
+    for (size_t i = 0; holders != NULL && i < seen->holder_count; i++) {
+        holders[i] = lw_inspection_holder(seen, i);
+    }
+    if (holders != NULL) {
+        qsort(holders, seen->holder_count, sizeof(*holders), by_number);
+    }
+    return holders;
 }
 
 void picture_text(const char *from, char *text, size_t size)

@@ -13,6 +13,9 @@ void picture_time(int64_t ms, char *text, size_t size);
 const char *picture_mode(const struct lw_inspected *entry);
 /* What was given as the owner; where nothing was, the token stands for it: "". */
 const char *picture_owner(const struct lw_inspected *entry);
+/* The holders in the order in which they came, as far as their numbers tell, so that none
+ * changes its place while it holds. To be freed; NULL: no memory. */
+const struct lw_inspected **picture_holders(const struct lw_inspection *seen);
 /* Somebody's text, as it can be shown; "-" for "". */
 void picture_text(const char *from, char *text, size_t size);
 

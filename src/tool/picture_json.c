@@ -74,12 +74,10 @@ static void put_who(struct json *json, const struct lw_inspected *entry)
     put_text(json, "client", entry->client);
 }
 
-static struct json_object *make_holder(const struct lw_inspected *entry, size_t index,
-                                       bool lasting)
+static struct json_object *make_holder(const struct lw_inspected *entry, bool lasting)
 {
     struct json json = {json_object_new_object()};
 
-    (void)index;
     put_who(&json, entry);
     if (!lasting) {
         put_number(&json, "remaining_ms", entry->remaining_ms, entry->remaining_ms >= 0);
@@ -102,22 +100,35 @@ static struct json_object *make_waiter(const struct lw_inspected *entry, size_t 
     return json.object;
 }
 
-typedef const struct lw_inspected *entry_at(const struct lw_inspection *, size_t);
-typedef struct json_object *make_entry(const struct lw_inspected *, size_t, bool lasting);
-
-static struct json_object *make_entries(const struct lw_inspection *seen, entry_at *at,
-                                        make_entry *make, bool lasting)
+/* *array is NULL once memory was not to be had for an entry. */
+static void add(struct json_object **array, struct json_object *entry)
 {
-    struct json_object *array = json_object_new_array(), *entry;
-    const struct lw_inspected *seen_entry;
+    if (*array != NULL && entry != NULL && json_object_array_add(*array, entry) == 0) {
+        return;
+    }
+    json_object_put(entry);
+    json_object_put(*array);
+    *array = NULL;
+}
 
-    for (size_t i = 0; array != NULL && (seen_entry = at(seen, i)) != NULL; i++) {
-        entry = make(seen_entry, i, lasting);
-        if (entry == NULL || json_object_array_add(array, entry) != 0) {
-            json_object_put(entry);
-            json_object_put(array);
-            array = NULL;
-        }
+static struct json_object *make_holders(const struct lw_inspection *seen, bool lasting)
+{
+    const struct lw_inspected **holders = picture_holders(seen);
+    struct json_object *array = holders != NULL ? json_object_new_array() : NULL;
+
+    for (size_t i = 0; array != NULL && i < seen->holder_count; i++) {
+        add(&array, make_holder(holders[i], lasting));
+    }
+    free(holders);
+    return array;
+}
+
+static struct json_object *make_waiters(const struct lw_inspection *seen, bool lasting)
+{
+    struct json_object *array = json_object_new_array();
+
+    for (size_t i = 0; array != NULL && i < seen->waiter_count; i++) {
+        add(&array, make_waiter(lw_inspection_waiter(seen, i), i, lasting));
     }
     return array;
 }
@@ -141,11 +152,9 @@ static void put_seen(struct json *json, const struct lw_inspection *seen,
     put_text(json, "name", seen->name);
     put_text(json, "stranger", seen->stranger);
     put_number(json, "holder_total", (int64_t)seen->holder_total, true);
-    put_made(json, "holders",
-             make_entries(seen, lw_inspection_holder, make_holder, lasting));
+    put_made(json, "holders", make_holders(seen, lasting));
     put_number(json, "waiter_total", (int64_t)seen->waiter_total, true);
-    put_made(json, "waiters",
-             make_entries(seen, lw_inspection_waiter, make_waiter, lasting));
+    put_made(json, "waiters", make_waiters(seen, lasting));
     put_text(json, "server", seen->server);
     put_text(json, "role", seen->role);
     if (master != NULL) {

@@ -118,9 +118,9 @@ static const struct column waiters[] = {
 
 /* ---- tables ---- */
 
-static const void *holder_at(const void *seen, size_t index)
+static const void *holder_at(const void *holders, size_t index)
 {
-    return lw_inspection_holder(seen, index);
+    return ((const struct lw_inspected *const *)holders)[index];
 }
 
 static const void *waiter_at(const void *seen, size_t index)
@@ -129,14 +129,13 @@ static const void *waiter_at(const void *seen, size_t index)
 }
 
 static void write_table(FILE *out, const struct column *columns, columns_row *at,
-                        const struct lw_inspection *seen, size_t count, size_t total,
-                        int width)
+                        const void *rows, size_t count, size_t total, int width)
 {
     if (count == 0) {
         return;
     }
     (void)fputc('\n', out);
-    columns_write(out, columns, at, seen, count, width);
+    columns_write(out, columns, at, rows, count, width);
     if (total > count) {
         (void)fprintf(out, "... and %zu more\n", total - count);
     }
@@ -145,18 +144,21 @@ static void write_table(FILE *out, const struct column *columns, columns_row *at
 /* NULL: no memory. */
 static char *make_tables(const struct lw_inspection *seen, int width)
 {
+    const struct lw_inspected **sorted = picture_holders(seen);
     char *text = NULL;
     size_t size;
-    FILE *out = open_memstream(&text, &size);
+    FILE *out = sorted != NULL ? open_memstream(&text, &size) : NULL;
+    bool made = false;
 
-    if (out == NULL) {
-        return NULL;
+    if (out != NULL) {
+        write_table(out, holders, holder_at, sorted, seen->holder_count,
+                    seen->holder_total, width);
+        write_table(out, waiters, waiter_at, seen, seen->waiter_count, seen->waiter_total,
+                    width);
+        made = fclose(out) == 0;
     }
-    write_table(out, holders, holder_at, seen, seen->holder_count, seen->holder_total,
-                width);
-    write_table(out, waiters, waiter_at, seen, seen->waiter_count, seen->waiter_total,
-                width);
-    if (fclose(out) != 0) {
+    free(sorted);
+    if (!made) {
         free(text);
         return NULL;
     }
