@@ -158,6 +158,9 @@ static int parse_option(int option, char **argv, struct options *options)
     case 'j':
         options->json = true;
         return GO_ON;
+    case 'W':
+        options->wide = true;
+        return GO_ON;
     case 't':
         options->token = optarg;
         return GO_ON;
@@ -298,14 +301,18 @@ static const struct option run_options[] = {{"lease", required_argument, NULL, '
                                             {"permits", required_argument, NULL, 'p'},
                                             COMMON,
                                             {NULL, 0, NULL, 0}};
-static const struct option status_options[] = {
-    {"json", no_argument, NULL, 'j'}, COMMON, {NULL, 0, NULL, 0}};
+static const struct option status_options[] = {{"json", no_argument, NULL, 'j'},
+                                               {"wide", no_argument, NULL, 'W'},
+                                               COMMON,
+                                               {NULL, 0, NULL, 0}};
 static const struct option break_options[] = {{"token", required_argument, NULL, 't'},
                                               {"foreign", no_argument, NULL, 'f'},
                                               COMMON,
                                               {NULL, 0, NULL, 0}};
-static const struct option watch_options[] = {
-    {"interval", required_argument, NULL, 'i'}, COMMON, {NULL, 0, NULL, 0}};
+static const struct option watch_options[] = {{"interval", required_argument, NULL, 'i'},
+                                              {"json", no_argument, NULL, 'j'},
+                                              COMMON,
+                                              {NULL, 0, NULL, 0}};
 
 static const struct option *const known[SUBCOMMANDS] = {
     [RUN] = run_options,

@@ -38,7 +38,8 @@ struct options {
     bool direct;       /* one process, not a group of them */
     char **command;    /* NULL-terminated */
     /* status */
-    bool json;
+    bool json; /* of watch, too */
+    bool wide; /* nothing is cut */
     /* break */
     const char *token; /* or NULL */
     bool foreign;
