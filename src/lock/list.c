@@ -31,7 +31,7 @@
 #include <string.h>
 #include <utlist.h>
 
-#define STEP_KEYS 250 /* some 0.2 ms of the server's time */
+#define STEP_KEYS 250 /* below 1 ms of the server's time */
 #define PATTERN_MAX 512
 
 enum scan { TO_SCAN, SCANNING, SCANNED };

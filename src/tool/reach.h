@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What status, break and watch share: a client on a loop of its own, a question once the
- * link is up, an exit code. Must not know what is asked.
+ * What status, list, break and watch share: a client on a loop of its own, a question
+ * once the link is up, an exit code. Must not know what is asked.
  *
  * Happy path: reach() calls `up`; its callback calls reach_end, and reach() returns the
  * code. A server that refuses the first connection ends it; later ones are `down`.

@@ -2,13 +2,17 @@
 /* See usage.h. */
 #include "usage.h"
 
-const char *const usage_names[SUBCOMMANDS] = {
-    [RUN] = "run", [STATUS] = "status", [BREAK] = "break", [WATCH] = "watch"};
+const char *const usage_names[SUBCOMMANDS] = {[RUN] = "run",
+                                              [STATUS] = "status",
+                                              [BREAK] = "break",
+                                              [WATCH] = "watch",
+                                              [LIST] = "list"};
 
 static const char *const synopses[SUBCOMMANDS] = {
     [RUN] = "lockwire run NAME [OPTION...] -- COMMAND [ARG...]",
     [STATUS] = "lockwire status NAME [--json] [--wide] [OPTION...]",
     [BREAK] = "lockwire break NAME [--token TOKEN] [--foreign] [OPTION...]",
+    [LIST] = "lockwire list [PATTERN] [--json] [--wide] [OPTION...]",
     [WATCH] = "lockwire watch NAME [--interval TIME] [--json] [OPTION...]",
 };
 
@@ -19,6 +23,7 @@ static const char about[] =
     "  run        run a command while holding a lock\n"
     "  status     who holds a lock and who waits for it\n"
     "  break      take a lock away from its holder\n"
+    "  list       which locks are held\n"
     "  watch      follow who holds a lock and who waits for it\n"
     "  --help     this text; `lockwire SUBCOMMAND --help` tells more\n"
     "  --version  the versions of the command and the library\n";
@@ -190,6 +195,28 @@ static const char watch_text[] =
     "The exit code is 0, also after an outage of the server, which is waited for; "
     "or:\n" SERVER_CODES "\n" URL_ENVIRONMENT ".\n";
 
+static const char list_text[] =
+    "\n"
+    "Shows the locks that are held, by name: how, by how many, how many wait, how long\n"
+    "the longest lease still lasts, and whose it is (of several the first, and how many\n"
+    "more). PATTERN is a glob as Redis has it: *, ?, [abc]; without it all. In a "
+    "cluster\n"
+    "every master is asked.\n"
+    "\n"
+    "All keys of the server are gone through, a few hundred at a time (SCAN): what is\n"
+    "taken or given back meanwhile may be missing or not, what is held all the time is\n"
+    "not missing. Locks of other libraries, LW_REDISSON's as well, look like any other\n"
+    "key and are not shown. In a terminal it says how far it is.\n"
+    "\n"
+    "In a terminal the table is as wide as that, elsewhere 80 columns: what is too long\n"
+    "has an ellipsis in its middle.\n"
+    "\n"
+    "  --wide         nothing is cut or left out\n"
+    "  --json         for programs: a line for each, an object as that of `lockwire\n"
+    "                 status --json`, with the time\n" ASK_OPTIONS "\n"
+    "The exit code is 0, also where none is held, or:\n" SERVER_CODES "\n" URL_ENVIRONMENT
+    ".\n";
+
 void usage_brief(FILE *out, enum subcommand subcommand)
 {
     const char *before = "usage: ";
@@ -222,6 +249,9 @@ void usage_help(FILE *out, enum subcommand subcommand)
         break;
     case WATCH:
         (void)fputs(watch_text, out);
+        break;
+    case LIST:
+        (void)fputs(list_text, out);
         break;
     default:
         (void)fputs(about, out);
