@@ -15,6 +15,7 @@
 #include "lock/ending.h"
 #include "lock/inbox.h"
 #include "lock/inspect.h"
+#include "lock/list.h"
 #include "lock/lock.h"
 #include "lock/mode.h"
 #include "lock/name.h"
@@ -190,6 +191,9 @@ void lw_client_free(struct lw_client *client)
     while (client->locks != NULL) {
         lw__lock_make_inert(client->locks);
     }
+    while (client->lists != NULL) {
+        lw__list_free(client->lists);
+    }
     while (client->inquiries != NULL) {
         lw__inspect_free(client->inquiries);
     }
@@ -229,6 +233,7 @@ int lw_client_close(struct lw_client *client, lw_close_cb *done, void *arg)
             }
         }
     }
+    lw__list_close(client);
     lw__inspect_close(client);
     lw__whoami_drop(client);
     lw__timer_set(client->loop, &client->close_timer,

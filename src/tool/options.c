@@ -158,6 +158,9 @@ static int parse_option(int option, char **argv, struct options *options)
     case 'j':
         options->json = true;
         return GO_ON;
+    case 'W':
+        options->wide = true;
+        return GO_ON;
     case 't':
         options->token = optarg;
         return GO_ON;
@@ -298,20 +301,27 @@ static const struct option run_options[] = {{"lease", required_argument, NULL, '
                                             {"permits", required_argument, NULL, 'p'},
                                             COMMON,
                                             {NULL, 0, NULL, 0}};
-static const struct option status_options[] = {
-    {"json", no_argument, NULL, 'j'}, COMMON, {NULL, 0, NULL, 0}};
+static const struct option status_options[] = {{"json", no_argument, NULL, 'j'},
+                                               {"wide", no_argument, NULL, 'W'},
+                                               COMMON,
+                                               {NULL, 0, NULL, 0}};
 static const struct option break_options[] = {{"token", required_argument, NULL, 't'},
                                               {"foreign", no_argument, NULL, 'f'},
                                               COMMON,
                                               {NULL, 0, NULL, 0}};
-static const struct option watch_options[] = {
-    {"interval", required_argument, NULL, 'i'}, COMMON, {NULL, 0, NULL, 0}};
+static const struct option watch_options[] = {{"interval", required_argument, NULL, 'i'},
+                                              {"json", no_argument, NULL, 'j'},
+                                              COMMON,
+                                              {NULL, 0, NULL, 0}};
+
+static const struct option list_options[] = {{"json", no_argument, NULL, 'j'},
+                                             {"wide", no_argument, NULL, 'W'},
+                                             COMMON,
+                                             {NULL, 0, NULL, 0}};
 
 static const struct option *const known[SUBCOMMANDS] = {
-    [RUN] = run_options,
-    [STATUS] = status_options,
-    [BREAK] = break_options,
-    [WATCH] = watch_options,
+    [RUN] = run_options,     [STATUS] = status_options, [BREAK] = break_options,
+    [WATCH] = watch_options, [LIST] = list_options,
 };
 
 /*
@@ -360,7 +370,11 @@ static int check_run(int argc, char **argv, struct options *options)
 static int check_others(int argc, char **argv, const struct options *options)
 {
     if (optind < argc) {
-        return refuse(options->subcommand, "'%s': there is one NAME only", argv[optind]);
+        return refuse(options->subcommand, "'%s': there is one %s only", argv[optind],
+                      options->subcommand == LIST ? "PATTERN" : "NAME");
+    }
+    if (options->subcommand == LIST && options->name != NULL && *options->name == '\0') {
+        return refuse(LIST, "PATTERN is empty");
     }
     if (options->token != NULL && *options->token == '\0') {
         return refuse(options->subcommand, "--token is empty");
@@ -391,7 +405,7 @@ static int parse(int argc, char **argv, struct options *options)
     if (options->name == NULL && optind < argc) {
         options->name = argv[optind++];
     }
-    if (options->name == NULL) {
+    if (options->name == NULL && subcommand != LIST) {
         return refuse(subcommand, "%s: the lock's NAME is missing",
                       usage_names[subcommand]);
     }
