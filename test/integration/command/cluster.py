@@ -50,7 +50,11 @@ class ClusterTest(ToolTest):
         return next(node for node in self.cluster.masters if node is not self.owner())
 
     def status(self):
-        return json.loads(self.ask(0, "status", "job", "--json"))
+        code, out, err = self.end_of(self.spawn(COMMAND, "status", "job", "--json"))
+        self.assertIn(code, (0, 1), err)
+        seen = json.loads(out)
+        self.assertEqual(code, 0 if seen["holders"] else 1)
+        return seen
 
     def waits(self, process, count=1):
         if not self.owner()("COMMAND", "INFO", "SPUBLISH")[0]:
@@ -65,7 +69,7 @@ class Names(ClusterTest):
             said = self.ask(0, "run", name, "--", "sh", "-c",
                             f"exec {COMMAND} status '{name}'")
             self.assertIn(f"{name}: held by 1", said)
-            self.assertIn(f"{name}: free", self.ask(0, "status", name))
+            self.assertIn(f"{name}: free", self.ask(1, "status", name))
         self.assertEqual(len({self.cluster.owner(self.cluster.slot(name)) for name in NAMES}), 3)
 
     def test_what_it_runs_finds_the_same_cluster(self):
@@ -129,7 +133,7 @@ class Moving(ClusterTest):
         self.assertEqual(self.end_of(first)[0], 70)
         self.assertEqual(self.end_of(second)[0], 0)
         self.cluster.end(self.slot, to)
-        self.assertIn("job: free", self.ask(0, "status", "job"))
+        self.assertIn("job: free", self.ask(1, "status", "job"))
 
     def test_its_master_is_replaced(self):
         first = self.holder("first", "--lease", "3s")
@@ -140,7 +144,7 @@ class Moving(ClusterTest):
         until(lambda: self.status()["holders"], "it is shown")
         self.let_go()
         self.assertEqual(self.end_of(first)[0], 5)
-        self.assertIn("job: free", self.ask(0, "status", "job"))
+        self.assertIn("job: free", self.ask(1, "status", "job"))
 
 
 class NoCluster(ToolTest):

@@ -171,9 +171,9 @@ class Usage(ToolTest):
     def test_help(self):
         self.assertIn("run", self.check(0, "--help"))
         for subcommand, words in (("run", ("--exclusive", "--shared", "--owner", "--permits")),
-                                  ("status", ("--json", "69", "77")),
+                                  ("status", ("--json", "--wide", "    1  nobody", "69", "77")),
                                   ("break", ("--token", "--foreign", " 1 ", "69", "77")),
-                                  ("watch", ("--interval", "69", "77", "SIGINT"))):
+                                  ("watch", ("--interval", "--json", "69", "77", "SIGINT"))):
             said = self.check(0, subcommand, "--help")
             self.assertIn(subcommand, self.check(0, "--help"))
             for word in words + ("--redis", "--password-file", "rediss://", "redis-sentinel://",
