@@ -37,6 +37,7 @@ static void link_changed(void *arg, bool up, const char *why)
 {
     struct lw_client *client = arg;
 
+    client->stats.link_up = up;
     if (up) {
         lw__log(&client->log, LOG_INFO, "connected");
     } else {
