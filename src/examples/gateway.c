@@ -10,9 +10,9 @@
  * Happy path: requested -> lw_acquire("pay:1f0c"), once -> acquired: 200 if a file of
  * that name is in the folder, which the servers share; else the work, a timer here ->
  * paid: the file, 200. Somebody else is at it: 409 and when to ask again. No server, the
- * lock lost: 503. A client that goes takes its request with it. SIGTERM: no more
- * requests, the locks are given back. (bench/gateway in the source tree is this as a
- * whole daemon.)
+ * lock lost: 503. A client that goes finds it paid when it asks again. SIGTERM: no more
+ * requests, no more work, the locks are given back. (bench/gateway in the source tree is
+ * this as a whole daemon.)
  */
 #include <errno.h>
 #include <event2/event.h>
@@ -64,7 +64,8 @@ static void end(struct payment *payment, int code, const char *reason)
     free(payment);
 }
 
-/* evhttp frees the request with its connection. */
+/* evhttp frees the request with its connection: of a client that it knows to be gone, and
+ * of all at the end. */
 static void gone(struct evhttp_connection *connection, void *arg)
 {
     struct payment *payment = arg;

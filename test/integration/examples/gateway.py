@@ -81,12 +81,12 @@ class Gateway(ExampleTest):
         self.assertEqual(sorted(code for code, *_ in answers), [200, 409])
         self.finish(process)
 
-    def test_a_client_that_goes_takes_its_request_with_it(self):
+    def test_a_client_that_goes_finds_it_paid(self):
         process, port = self.serve()
         link = self.send(port, "3")
         until(lambda: self.server("EXISTS", "pay:3"), "it is in work")
         link.close()
-        until(lambda: not self.server("EXISTS", "pay:3"), "it is released")
+        until(lambda: self.ask(port, "3") == (200, "Paid before", None), "it is paid")
         self.finish(process)
 
     def test_no_server(self):
