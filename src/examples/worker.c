@@ -158,12 +158,14 @@ static void acquired(struct lw_lock *lock, int status, void *arg)
 static void ask(struct worker *worker)
 {
     struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
+    int error;
 
     options.wait_ms = -1;    /* first come, first served, however long it takes */
     options.lease_ms = 3000; /* for so long a worker that died keeps the others out */
     options.lost = lost;
-    if (lw_acquire(worker->client, worker->name, &options, acquired, worker,
-                   &worker->lock) < 0) {
+    error = lw_acquire(worker->client, worker->name, &options, acquired, worker,
+                       &worker->lock);
+    if (error < 0 && error != LW_ECLOSED) { /* that: SIGTERM came during a release */
         fail(worker, worker->name, worker->why);
     }
 }

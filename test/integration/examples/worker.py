@@ -61,6 +61,14 @@ class Worker(ExampleTest):
         self.assertEqual(self.finish(second), "")
         self.assertEqual(self.done_by(first), 0)
 
+    def test_ended_at_whatever_it_does(self):
+        """Asking, at work, releasing: many short lives."""
+        for _ in range(30):
+            worker = self.start(*self.arguments(1))
+            until(lambda: any(pid == worker.pid for _, pid, _ in self.lines()), "it works")
+            self.assertEqual(self.finish(worker), "")
+        self.assertEqual(self.server("EXISTS", "job"), 0)
+
     def test_a_lock_that_is_lost_is_asked_for_anew(self):
         worker = self.start(*self.arguments(600000))
         until(self.lines, "it is at work")
