@@ -346,8 +346,8 @@ enum lw_acquire_flags {
     LW_NO_FENCE = 2
 } LW_INT_WIDE;
 
-/* Statistics: counters since lw_client_new, but `held` and `waiting`, which are of
- * now. */
+/* Statistics: counters since lw_client_new, but `held`, `waiting` and `link_up`, which
+ * are of now. */
 #define LW_WAIT_BUCKETS 16
 struct lw_stats {
     size_t size;
@@ -374,11 +374,12 @@ struct lw_stats {
     uint64_t failovers; /* how often sentinels named another master than before */
     uint64_t redirects; /* commands that a cluster's node sent on to another one */
     uint64_t refreshes; /* how often a cluster was asked which slots its nodes have */
+    uint64_t link_up;   /* 1 while the link is up, as the link callback says; else 0 */
 };
 #define LW_STATS_INIT                                                                    \
     {                                                                                    \
         sizeof(struct lw_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,   \
-            {0}, 0, 0, 0                                                                 \
+            {0}, 0, 0, 0, 0                                                              \
     }
 
 /* The master that a client follows. The arrays keep their sizes for ever. */
@@ -455,6 +456,27 @@ LW_PUBLIC void lw_client_free(struct lw_client *client);
 LW_PUBLIC int lw_client_is_up(const struct lw_client *client, const char **why);
 /* Fills `ret`, whose size field must be set (LW_STATS_INIT). LW_EINVAL. */
 LW_PUBLIC int lw_client_stats(const struct lw_client *client, struct lw_stats *ret);
+/*
+ * The statistics of `count` clients as one text for Prometheus (its text format 0.0.4):
+ * lockwire_held, lockwire_granted_total, ..., lockwire_lost_total{reason="deadline"},
+ * "taken" and "max_hold", and the histogram lockwire_wait_seconds, each with HELP and
+ * TYPE. labels[i] tells the client of stats[i] from the others, as client="a" or
+ * client="a",zone="b": names of letters, digits and _, values of printable UTF-8 in which
+ * \\, \" and \n are escapes; "" and NULL, and a NULL for all, mean none. The text may be
+ * followed by metrics of the caller's own.
+ *
+ * As snprintf: what fits into `size` bytes is written, with a NUL; returned is the length
+ * of the whole without it, of which at `size` and above the end is missing. (1 client:
+ * some 5 KiB.) What a struct of an earlier version does not have is left out, and so is
+ * what a later one has behind this version's. No I/O, no client is touched.
+ *
+ * LW_EINVAL: a struct has no size; labels are of another form, repeat a name, or have the
+ * name `le`, `reason` or __something; two clients have the same; the text is longer than
+ * INT_MAX.
+ */
+LW_PUBLIC int lw_stats_prometheus(const struct lw_stats *const *stats,
+                                  const char *const *labels, size_t count, char *buffer,
+                                  size_t size);
 /*
  * Which master is followed now, whether it can be reached or not: no I/O. Fills `ret`,
  * whose size field must be set (LW_MASTER_INIT). LW_ECONN: no sentinel has led to any so

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GET /metrics: the library's statistics and the gateway's own in Prometheus' text
- * format.
+ * GET /metrics: the library's statistics, as it writes them itself, and the gateway's own
+ * in Prometheus' text format.
  *
- * Happy path: lw_client_stats, one table walked, the histogram, the answer.
+ * Happy path: lw_client_stats, lw_stats_prometheus into the answer, what is the
+ * gateway's.
  */
 #include "gateway.h"
 
@@ -14,80 +15,29 @@
 #include <inttypes.h>
 #include <stddef.h>
 
-static const struct metric {
-    const char *name, *type, *help;
-    size_t offset;
-} metrics[] = {
-#define GAUGE(field, help)                                                               \
-    {                                                                                    \
-#field, "gauge", help, offsetof(struct lw_stats, field)                          \
-    }
-#define COUNTER(field, help)                                                             \
-    {                                                                                    \
-#field "_total", "counter", help, offsetof(struct lw_stats, field)               \
-    }
-    GAUGE(held, "Handles that hold a lock."),
-    GAUGE(waiting, "Handles that wait for a lock."),
-    COUNTER(granted, "Acquisitions granted."),
-    COUNTER(busy, "Acquisitions refused because somebody else holds the lock."),
-    COUNTER(timed_out, "Acquisitions whose wait ended."),
-    COUNTER(failed, "Acquisitions ended by any other error."),
-    COUNTER(released, "Holds released."),
-    COUNTER(lost_deadline, "Holds lost because the lease could not be renewed in time."),
-    COUNTER(lost_taken, "Holds lost because the server says so."),
-    COUNTER(lost_max_hold, "Holds ended by their cap."),
-    COUNTER(handed_over, "Grants handed over by the previous holder."),
-    COUNTER(passed, "Grants passed on inside this process without a command."),
-    COUNTER(renewed, "Leases renewed."),
-    COUNTER(renewals_late, "Renewals sent late."),
-    COUNTER(commands, "Commands sent to Redis."),
-    COUNTER(resent, "Commands sent again after an unknown outcome."),
-    COUNTER(reconnects, "Connections made after the first."),
-    COUNTER(failovers, "How often sentinels named another master than before."),
-    COUNTER(redirects, "Commands that a cluster's node sent on to another one."),
-    COUNTER(refreshes, "How often a cluster was asked which slots its nodes have."),
-#undef GAUGE
-#undef COUNTER
-};
-
 static const char *const outcome_names[OUTCOMES] = {
     [GIVEN] = "given", [ALREADY] = "already",
     [BUSY] = "busy",   [UNAVAILABLE] = "unavailable",
     [GONE] = "gone",   [REJECTED] = "rejected"};
 
-static void add_metrics(struct evbuffer *out, const struct lw_stats *stats)
+/* Asked for its length first; the second text is as long, as nothing runs between. */
+static int add_statistics(struct evbuffer *out, const struct lw_client *client)
 {
-    for (size_t i = 0; i < sizeof(metrics) / sizeof(*metrics); i++) {
-        const struct metric *metric = &metrics[i];
-        const void *field = (const char *)stats + metric->offset;
+    struct lw_stats stats = LW_STATS_INIT;
+    const struct lw_stats *all[] = {&stats};
+    struct evbuffer_iovec room;
+    int length;
 
-        evbuffer_add_printf(out,
-                            "# HELP lockwire_%s %s\n# TYPE lockwire_%s %s\n"
-                            "lockwire_%s %" PRIu64 "\n",
-                            metric->name, metric->help, metric->name, metric->type,
-                            metric->name, *(const uint64_t *)field);
+    if (lw_client_stats(client, &stats) < 0) {
+        return -1;
     }
-}
-
-static void add_histogram(struct evbuffer *out, const struct lw_stats *stats)
-{
-    static const char name[] = "lockwire_wait_seconds";
-    uint64_t count = 0;
-
-    evbuffer_add_printf(out,
-                        "# HELP %s How long granted acquisitions waited.\n"
-                        "# TYPE %s histogram\n",
-                        name, name);
-    for (int i = 0; i < LW_WAIT_BUCKETS - 1; i++) {
-        count += stats->wait_histogram[i];
-        evbuffer_add_printf(out, "%s_bucket{le=\"%.3f\"} %" PRIu64 "\n", name,
-                            (double)(1 << i) / 1000, count);
+    length = lw_stats_prometheus(all, NULL, 1, NULL, 0);
+    if (length < 0 || evbuffer_reserve_space(out, length + 1, &room, 1) < 1) {
+        return -1;
     }
-    count += stats->wait_histogram[LW_WAIT_BUCKETS - 1];
-    evbuffer_add_printf(out,
-                        "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n%s_sum %.6f\n"
-                        "%s_count %" PRIu64 "\n",
-                        name, count, name, (double)stats->wait_us / 1e6, name, count);
+    (void)lw_stats_prometheus(all, NULL, 1, room.iov_base, room.iov_len);
+    room.iov_len = (size_t)length; /* without its NUL */
+    return evbuffer_commit_space(out, &room, 1);
 }
 
 /* Its name stands in a label, since it is no number; none where there are no sentinels.
@@ -119,12 +69,8 @@ static void add_master(struct evbuffer *out, const struct gateway *gateway)
 static void add_own(struct evbuffer *out, const struct gateway *gateway)
 {
     evbuffer_add_printf(out,
-                        "# HELP lockwire_link_up Whether the server can be reached.\n"
-                        "# TYPE lockwire_link_up gauge\n"
-                        "lockwire_link_up %d\n"
                         "# HELP gateway_requests_total Requests for gifts by their end.\n"
-                        "# TYPE gateway_requests_total counter\n",
-                        gateway->link_up);
+                        "# TYPE gateway_requests_total counter\n");
     for (int i = 0; i < OUTCOMES; i++) {
         evbuffer_add_printf(out, "gateway_requests_total{outcome=\"%s\"} %" PRIu64 "\n",
                             outcome_names[i], gateway->outcomes[i]);
@@ -133,14 +79,11 @@ static void add_own(struct evbuffer *out, const struct gateway *gateway)
 
 void metrics_reply(struct gateway *gateway, struct evhttp_request *http)
 {
-    struct lw_stats stats = LW_STATS_INIT;
     struct evbuffer *out = evbuffer_new();
 
-    if (out == NULL || lw_client_stats(gateway->client, &stats) < 0) {
+    if (out == NULL || add_statistics(out, gateway->client) < 0) {
         evhttp_send_error(http, HTTP_INTERNAL, NULL);
     } else {
-        add_metrics(out, &stats);
-        add_histogram(out, &stats);
         add_master(out, gateway);
         add_own(out, gateway);
         evhttp_add_header(evhttp_request_get_output_headers(http), "Content-Type",

@@ -5,10 +5,9 @@
 
 #include <string.h>
 
-/* Bytes of the UTF-8 sequence here; 0: it is none, or of no printable character. The
- * second byte's bounds leave out longer forms than needed, surrogates, what lies beyond
- * Unicode, and the control characters from U+0080 on. */
-static size_t sequence(const unsigned char *at)
+/* The second byte's bounds leave out longer forms than needed, surrogates, what lies
+ * beyond Unicode, and the control characters from U+0080 on. */
+size_t lw__told_character(const char *text)
 {
     static const struct {
         unsigned char first, last, low, high, length;
@@ -19,6 +18,7 @@ static size_t sequence(const unsigned char *at)
         {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
         {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
     };
+    const unsigned char *at = (const unsigned char *)text;
     size_t form = 0, length = 1;
 
     while (form < sizeof(forms) / sizeof(*forms) &&
@@ -47,7 +47,7 @@ void lw__told(const char *from, char *ret, size_t size)
         return;
     }
     while (*at != '\0') {
-        size_t length = sequence(at);
+        size_t length = lw__told_character((const char *)at);
 
         if (used + (length > 0 ? length : 4) >= size) {
             break;

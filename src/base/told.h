@@ -14,4 +14,6 @@
  * is cut between characters. What was told once stays as it is. `from` and `ret` do not
  * overlap. */
 void lw__told(const char *from, char *ret, size_t size);
+/* Bytes of the printable character of UTF-8 that begins here; 0: none does. */
+size_t lw__told_character(const char *text);
 #endif

@@ -39,7 +39,7 @@ static void link_changed(void *arg, bool up, const char *why)
 {
     struct lw_client *client = arg;
 
-    client->up = up;
+    client->stats.link_up = up;
     (void)snprintf(client->why, sizeof(client->why), "%s", why);
     if (up) {
         lw__log(&client->log, LOG_INFO, "connected");
@@ -256,7 +256,7 @@ int lw_client_is_up(const struct lw_client *client, const char **why)
     if (why != NULL) {
         *why = closed ? lw_strerror(LW_ECLOSED) : client->why;
     }
-    return client->up && !closed && !lw__forked_is_child(&client->forked);
+    return client->stats.link_up != 0 && !closed && !lw__forked_is_child(&client->forked);
 }
 
 int lw_client_master(const struct lw_client *client, struct lw_master *ret)

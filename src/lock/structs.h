@@ -198,8 +198,7 @@ struct lw_client {
     lw_close_cb *closed;
     void *closed_arg;
     bool closing, freed;
-    bool up; /* what the link callback is told, with `why` */
-    char why[LW__WHY];
+    char why[LW__WHY];     /* what the link callback is told */
     struct lw_stats stats; /* each counter where it happens */
 
     struct lw__hash_key hash_key; /* of all its tables */

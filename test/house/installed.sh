@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# Installs the build into an empty folder, and builds a program against what is there, by
-# pkg-config, shared and static.
+# Installs the build into an empty folder, and builds programs against what is there: one by
+# pkg-config, shared and static; the examples that are installed by make, CMake and meson.
 # Usage: installed.sh BUILD_FOLDER CONSUMER.c COMPILER...
 set -eu
 
@@ -17,9 +17,11 @@ meson install -C "$build" --no-rebuild --destdir "$root" >"$root/log" || {
 }
 file=$(find "$root" -name lockwire.pc)
 prefix=$(sed -n 's/^prefix=//p' "$file")
+mkdir "$root/moved" # to where it was installed
+sed "s|^prefix=.*|prefix=$root$prefix|" "$file" >"$root/moved/lockwire.pc"
+export PKG_CONFIG_PATH="$root/moved"
 flags() {
-    PKG_CONFIG_PATH=$(dirname "$file") pkg-config \
-        --define-variable=prefix="$root$prefix" "$@" lockwire
+    pkg-config "$@" lockwire
 }
 library=$(flags --variable=libdir)
 [ -f "$root$prefix/include/lockwire.h" ]
@@ -41,3 +43,31 @@ if ldd "$root/static" | grep lockwire; then
     echo "the static program needs the shared library"
     exit 1
 fi
+
+examples=$root/share
+cp -R "$root$prefix/share/doc/lockwire/examples" "$examples"
+cd "$examples"
+for file in README.md alerts.yml lockwire-worker.service lockwire-nightly.timer; do
+    [ -f "$file" ]
+done
+by() { # WHAT FOLDER COMMAND...: builds all four; one is run, at a server of its own
+    what=$1 programs=$2
+    shift 2
+    "$@" >"$root/log" 2>&1 || {
+        echo "$what: $*"
+        cat "$root/log"
+        exit 1
+    }
+    for program in gateway leader readme worker; do
+        [ -x "$programs/$program" ]
+    done
+    LD_LIBRARY_PATH=$library "$root$prefix/bin/lockwire" run readme --redis embedded: \
+        -- "$programs/readme" >"$root/said"
+    grep "^job:42 is ours .* above 0: yes$" "$root/said"
+    grep "^released: success$" "$root/said"
+    echo "$what: works"
+}
+by make . make CC="$*" CFLAGS='-Wall -Wextra -Werror'
+make clean >/dev/null
+by CMake cmake sh -euc "CC='$*' cmake -B cmake && cmake --build cmake"
+by meson meson sh -euc "CC='$*' meson setup --werror meson && ninja -C meson"

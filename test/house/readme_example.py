@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Compiles the README's embedding example as it stands there and runs it on a throw-away Redis.
+src/examples/readme.c is the same behind its opening comment.
 
-Usage: readme_example.py README.md CC INCLUDE_DIR LIBRARY_DIR LOCKWIRE_COMMAND [CFLAGS...]
+Usage: readme_example.py README.md EXAMPLE.c CC INCLUDE_DIR LIBRARY_DIR LOCKWIRE_COMMAND
+       [CFLAGS...]
 Happy path: the one ```c block -> a.out -> `lockwire run --redis embedded: -- a.out` -> its lines.
 Where it cannot begin, it says why.
 """
@@ -24,6 +26,12 @@ def example(readme):
     return blocks[0]
 
 
+def program_of(source):
+    """What follows the comments at the file's beginning."""
+    with open(source, encoding="utf-8") as file:
+        return re.sub(r"\A(/\*.*?\*/\n)+", "", file.read(), flags=re.DOTALL)
+
+
 def refusal(program, environment):
     done = subprocess.run([program], env=environment, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, timeout=120, check=False)
@@ -31,7 +39,9 @@ def refusal(program, environment):
 
 
 def main():
-    readme, cc, include, library, command, *flags = sys.argv[1:]
+    readme, installed, cc, include, library, command, *flags = sys.argv[1:]
+    if program_of(installed) != example(readme):
+        sys.exit(f"{installed} is not as in {readme}")
     with tempfile.TemporaryDirectory() as folder:
         source, program = os.path.join(folder, "daemon.c"), os.path.join(folder, "daemon")
         with open(source, "w", encoding="utf-8") as file:

@@ -1,22 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# Uses the source tree as a meson subproject of another project, found by its name: it builds
-# the library alone, has no tests, and installs nothing but library, header and pkg-config file.
-# Usage: subproject.sh SOURCE_FOLDER CONSUMER.c
+# Uses the source tree as a meson subproject of another project, the examples', found by its
+# name: it builds the library alone, has no tests, and installs nothing but library, header and
+# pkg-config file.
+# Usage: subproject.sh SOURCE_FOLDER
 set -eu
 
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 mkdir "$root/subprojects"
 ln -s "$1" "$root/subprojects/lockwire"
-cp "$2" "$root/consumer.c"
-cat >"$root/meson.build" <<END
-project('consumer', 'c')
-executable('consumer', 'consumer.c',
-           dependencies: [dependency('lockwire'),
-                          dependency('libevent_core')])
-END
+cp "$1/src/examples/"* "$root"
 run() {
     "$@" >"$root/log" 2>&1 || {
         cat "$root/log"
@@ -26,7 +21,10 @@ run() {
 run env PKG_CONFIG_LIBDIR="$(pkg-config --variable pc_path pkg-config)" \
     meson setup "$root/build" "$root"
 run ninja -C "$root/build"
-"$root/build/consumer"
+code=0
+env -u LOCKWIRE_URL "$root/build/readme" 2>"$root/said" || code=$?
+grep '^LOCKWIRE_URL is not set$' "$root/said"
+[ "$code" = 1 ]
 
 same() { # WHAT EXPECTED FOUND
     [ "$2" = "$3" ] || {
@@ -34,9 +32,9 @@ same() { # WHAT EXPECTED FOUND
         exit 1
     }
 }
-same 'programs' consumer "$(meson introspect --targets "$root/build" | python3 -c '
+same 'programs' 'gateway leader readme worker' "$(meson introspect --targets "$root/build" | python3 -c '
 import json, sys
-print(*(t["name"] for t in json.load(sys.stdin) if t["type"] == "executable"))')"
+print(*sorted(t["name"] for t in json.load(sys.stdin) if t["type"] == "executable"))')"
 same 'tests' '[]' "$(meson introspect --tests "$root/build")"
 run meson install -C "$root/build" --no-rebuild --destdir "$root/installed"
 same 'installed' 'liblockwire.a liblockwire.so lockwire.h lockwire.pc' \

@@ -445,7 +445,7 @@ class Metrics(GatewayTest):
         for path in ("/gift/anna", "/gift/anna?wait=60000", "/gift/%"):
             self.ask(port, "POST", path)
         self.check(port, ("lockwire_granted_total", None, 2), ("lockwire_busy_total", None, 0),
-                   ("lockwire_lost_deadline_total", None, 0),
+                   ("lockwire_lost_total", "deadline", 0),
                    ("lockwire_wait_seconds_count", None, 2),
                    ("gateway_requests_total", "given", 1),
                    ("gateway_requests_total", "already", 1),

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A worker of several, on any hosts, of which one is at work at a time: it waits its
+ * turn for each job, and hands its fencing token to the resource with every write.
+ *
+ *     cc worker.c $(pkg-config --cflags --libs lockwire) -o worker
+ *     LOCKWIRE_URL=redis://localhost ./worker NAME STORE WORK_MS
+ *
+ * Happy path: ask -> acquired -> the work, a timer here -> worked -> released -> ask ...
+ * The lock lost during the work: it is given up, and asked for anew. SIGTERM: the client
+ * is closed, which gives the lock back; the job in work is for whoever comes next.
+ */
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <lockwire.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+struct worker {
+    struct lw_client *client;
+    struct lw_lock *lock; /* NULL: neither asked for nor held */
+    struct event *work, *term;
+    const char *name, *store;
+    struct timeval takes; /* a job */
+    char why[200];        /* what was wrong with an argument, as the library says it */
+    int code;             /* to exit with */
+};
+
+/*
+ * The resource: a file of lines that begin with a fencing token. It refuses a token that
+ * is smaller than one it has seen, which is what protects it from a worker that was
+ * stopped between looking at its lock and writing. (flock makes looking and writing one
+ * step; a database would say: update ... where fence <= ?.) NULL, or why not.
+ */
+static const char *store(const char *path, uint64_t fence, const char *what)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    FILE *file = fd >= 0 && flock(fd, LOCK_EX) == 0 ? fdopen(fd, "r+") : NULL;
+    uint64_t seen = 0;
+    const char *why = NULL;
+
+    if (file == NULL) {
+        why = strerror(errno);
+        (void)close(fd);
+        return why;
+    }
+    while (fscanf(file, "%" SCNu64 "%*[^\n]", &seen) == 1 && seen <= fence) {
+        continue;
+    }
+    if (seen > fence) {
+        why = "a larger fencing token was here before";
+    } else if (fseek(file, 0, SEEK_END) != 0 ||
+               fprintf(file, "%" PRIu64 " %ld %s\n", fence, (long)getpid(), what) < 0) {
+        why = strerror(errno);
+    }
+    if (fclose(file) != 0 && why == NULL) { /* this unlocks, and is when it is written */
+        why = strerror(errno);
+    }
+    return why;
+}
+
+/* The last callback: the loop has nothing to wait for any more. */
+static void closed(struct lw_client *client, void *arg)
+{
+    struct worker *worker = arg;
+
+    lw_lock_free(worker->lock);
+    lw_client_free(client);
+    event_free(worker->work);
+    event_free(worker->term);
+}
+
+static void stop(struct worker *worker, int code)
+{
+    worker->code = code;
+    (void)event_del(worker->work);
+    (void)lw_client_close(worker->client, closed,
+                          worker); /* refused: on its way already */
+}
+
+static void fail(struct worker *worker, const char *what, const char *why)
+{
+    (void)fprintf(stderr, "%s: %s\n", what, why);
+    stop(worker, EXIT_FAILURE);
+}
+
+static void ask(struct worker *worker);
+
+static void released(struct lw_lock *lock, int status, void *arg)
+{
+    struct worker *worker = arg;
+
+    /* LW_ENOTHELD: somebody else had it already; what was stored is safe by its token.
+     * LW_EUNKNOWN: no answer; the library goes on trying. Neither undoes the job. */
+    if (status != LW_OK) {
+        (void)fprintf(stderr, "release: %s\n", lw_strerror(status));
+    }
+    lw_lock_free(lock);
+    worker->lock = NULL;
+    ask(worker);
+}
+
+/* The job's last step. */
+static void worked(evutil_socket_t fd, short what, void *arg)
+{
+    struct worker *worker = arg;
+    const char *why = store(worker->store, lw_lock_fence(worker->lock), "done");
+
+    (void)fd, (void)what;
+    if (why != NULL) {
+        fail(worker, worker->store, why);
+        return;
+    }
+    /* cannot be refused: had the lock been lost, this timer would have been deleted */
+    (void)lw_release(worker->lock, released, worker);
+}
+
+/* Somebody else may hold it by now: nothing may be written, the job begins again. */
+static void lost(struct lw_lock *lock, int reason, void *arg)
+{
+    struct worker *worker = arg;
+
+    (void)fprintf(stderr, "lost: %s\n", lw_strerror(reason));
+    (void)event_del(worker->work);
+    lw_lock_free(lock);
+    worker->lock = NULL;
+    ask(worker);
+}
+
+static void acquired(struct lw_lock *lock, int status, void *arg)
+{
+    struct worker *worker = arg;
+    const char *why;
+
+    if (status == LW_ECLOSED) {
+        return; /* stop() is at work */
+    }
+    if (status !=
+        LW_OK) { /* outages are waited out: this is for good, as no permission */
+        why = lw_lock_errstr(lock);
+        fail(worker, worker->name, *why != '\0' ? why : lw_strerror(status));
+        return;
+    }
+    why = store(worker->store, lw_lock_fence(lock), "begins");
+    if (why != NULL) {
+        fail(worker, worker->store, why);
+    } else if (event_add(worker->work, &worker->takes) < 0) {
+        fail(worker, worker->name, "no timer");
+    }
+}
+
+static void ask(struct worker *worker)
+{
+    struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
+    int error;
+
+    options.wait_ms = -1;    /* first come, first served, however long it takes */
+    options.lease_ms = 3000; /* for so long a worker that died keeps the others out */
+    options.lost = lost;
+    error = lw_acquire(worker->client, worker->name, &options, acquired, worker,
+                       &worker->lock);
+    if (error < 0 && error != LW_ECLOSED) { /* that: SIGTERM came during a release */
+        fail(worker, worker->name, worker->why);
+    }
+}
+
+static void terminated(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    stop(arg, EXIT_SUCCESS);
+}
+
+int main(int argc, char **argv)
+{
+    struct lw_client_options options = LW_CLIENT_OPTIONS_INIT;
+    const char *url = getenv("LOCKWIRE_URL"); /* no argument: it may have a password */
+    struct event_base *base = event_base_new();
+    struct worker worker = {.why = "out of memory"}; /* or what the library says */
+    long work_ms = argc == 4 ? strtol(argv[3], NULL, 10) : 0;
+
+    if (base == NULL || work_ms <= 0) {
+        (void)fprintf(stderr, "usage: worker NAME STORE WORK_MS\n");
+        return EXIT_FAILURE;
+    }
+    worker.name = argv[1];
+    worker.store = argv[2];
+    worker.takes = (struct timeval){work_ms / 1000, work_ms % 1000 * 1000};
+    worker.work = event_new(base, -1, 0, worked, &worker);
+    worker.term = evsignal_new(base, SIGTERM, terminated, &worker);
+    options.client_name = "worker";
+    options.errbuf = worker.why;
+    options.errbuf_size = sizeof(worker.why);
+    if (worker.work == NULL || worker.term == NULL || event_add(worker.term, NULL) < 0 ||
+        url == NULL || lw_client_new(base, url, &options, &worker.client) < 0) {
+        (void)fprintf(stderr, "worker: %s\n",
+                      url != NULL ? worker.why : "LOCKWIRE_URL is not set");
+        return EXIT_FAILURE;
+    }
+    ask(&worker);
+    event_base_dispatch(base);
+    event_base_free(base);
+    return worker.code;
+}

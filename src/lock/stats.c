@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+/* Statistics as text for Prometheus. Owns the metrics' names, their help and the form; a
+ * pure function of what it is given. Must not know clients, nor how anything is counted.
+ *
+ * Happy path: the labels are looked at, each row of one table is put for every client
+ * under one HELP and TYPE, then the histogram; the length is that of all, as snprintf's.
+ * Numbers are put as integers, since a decimal point is the locale's. What is refused
+ * leaves the buffer as it was. */
+#include "base/told.h"
+#include "lockwire.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#define WAIT "lockwire_wait_seconds"
+
+/* `help` NULL: a further sample of the family above. */
+static const struct row {
+    const char *name, *type, *help, *label;
+    size_t offset;
+} rows[] = {
+#define ROW(name, type, help, label, field)                                              \
+    {                                                                                    \
+        "lockwire_" name, type, help, label, offsetof(struct lw_stats, field)            \
+    }
+#define GAUGE(field, help) ROW(#field, "gauge", help, "", field)
+#define COUNTER(field, help) ROW(#field "_total", "counter", help, "", field)
+#define LOST(reason, help, field)                                                        \
+    ROW("lost_total", "counter", help, "reason=\"" reason "\"", field)
+    GAUGE(held, "Handles that hold a lock."),
+    GAUGE(waiting, "Handles that wait for a lock."),
+    GAUGE(link_up, "Whether the server can be reached."),
+    COUNTER(granted, "Acquisitions granted."),
+    COUNTER(busy, "Acquisitions refused because somebody else holds the lock."),
+    COUNTER(timed_out, "Acquisitions whose wait ended."),
+    COUNTER(failed, "Acquisitions ended by any other error."),
+    COUNTER(released, "Holds released."),
+    LOST("deadline",
+         "Holds lost: no renewal in time (deadline), by the server's word (taken), "
+         "by their cap (max_hold).",
+         lost_deadline),
+    LOST("taken", NULL, lost_taken),
+    LOST("max_hold", NULL, lost_max_hold),
+    COUNTER(handed_over, "Grants handed over by the previous holder."),
+    COUNTER(passed, "Grants passed on inside this process without a command."),
+    COUNTER(renewed, "Leases renewed."),
+    COUNTER(renewals_late, "Renewals sent late."),
+    COUNTER(commands, "Commands sent to Redis."),
+    COUNTER(resent, "Commands sent again after an unknown outcome."),
+    COUNTER(reconnects, "Connections made after the first."),
+    COUNTER(failovers, "How often sentinels named another master than before."),
+    COUNTER(redirects, "Commands that a cluster's node sent on to another one."),
+    COUNTER(refreshes, "How often a cluster was asked which slots its nodes have."),
+#undef LOST
+#undef COUNTER
+#undef GAUGE
+#undef ROW
+};
+
+/* ---- the labels ---- */
+
+/* The end of the name="value" here; NULL: it is none, or not the caller's to give. */
+static const char *end_of_label(const char *at)
+{
+    static const char digits[] = "0123456789";
+    size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+                               "0123456789");
+
+    if (length == 0 || strchr(digits, *at) != NULL || strncmp(at, "__", 2) == 0 ||
+        strncmp(at, "le=", 3) == 0 || strncmp(at, "reason=", 7) == 0 ||
+        strncmp(at + length, "=\"", 2) != 0) {
+        return NULL;
+    }
+    at += length + 2;
+    while (*at != '"') {
+        if (*at == '\\' && at[1] != '\0' && strchr("\\\"n", at[1]) != NULL) {
+            at += 2;
+        } else if (*at != '\\' && lw__told_character(at) > 0) {
+            at += lw__told_character(at);
+        } else {
+            return NULL;
+        }
+    }
+    return at + 1;
+}
+
+/* Whether the label here has the name of one before it in `labels`, all of which are
+ * well formed. */
+static bool is_repeated(const char *labels, const char *label)
+{
+    size_t length = strcspn(label, "=") + 1;
+
+    for (const char *at = labels; at < label; at = end_of_label(at) + 1) {
+        if (strncmp(at, label, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool are_labels(const char *labels)
+{
+    const char *at = labels;
+
+    while (*at != '\0') {
+        const char *end = end_of_label(at);
+
+        if (end == NULL || is_repeated(labels, at) ||
+            (*end != '\0' && (*end != ',' || end[1] == '\0'))) {
+            return false;
+        }
+        at = *end == ',' ? end + 1 : end;
+    }
+    return true;
+}
+
+/* ---- the text ---- */
+
+struct text {
+    const struct lw_stats *const *stats;
+    const char *const *labels; /* may be NULL */
+    size_t count;
+    char *buffer;
+    size_t size;
+    size_t length; /* of all, also of what had no room */
+};
+
+static const char *labels_of(const struct text *text, size_t client)
+{
+    return text->labels != NULL && text->labels[client] != NULL ? text->labels[client]
+                                                                : "";
+}
+
+static void put(struct text *text, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void put(struct text *text, const char *format, ...)
+{
+    size_t room = text->length < text->size ? text->size - text->length : 0;
+    va_list args;
+    int length;
+
+    va_start(args, format);
+    length = vsnprintf(room > 0 ? text->buffer + text->length : NULL, room, format, args);
+    va_end(args);
+    /* negative: longer than an int can say, and so is the whole */
+    text->length += length < 0 ? (size_t)INT_MAX + 1 : (size_t)length;
+}
+
+/* A sample's name and labels: the client's, then its own. */
+static void put_name(struct text *text, const char *name, size_t client, const char *own)
+{
+    const char *labels = labels_of(text, client);
+
+    if (*labels == '\0' && *own == '\0') {
+        put(text, "%s ", name);
+    } else {
+        put(text, "%s{%s%s%s} ", name, labels, *labels != '\0' && *own != '\0' ? "," : "",
+            own);
+    }
+}
+
+/* Whether this client's struct reaches so far: an earlier header's may not. */
+static bool has(const struct text *text, size_t client, size_t end)
+{
+    return text->stats[client]->size >= end;
+}
+
+static void put_head(struct text *text, const char *name, const char *type,
+                     const char *help, size_t end)
+{
+    for (size_t i = 0; i < text->count; i++) {
+        if (has(text, i, end)) {
+            put(text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+            return;
+        }
+    }
+}
+
+static void put_row(struct text *text, const struct row *row)
+{
+    size_t end = row->offset + sizeof(uint64_t);
+
+    if (row->help != NULL) {
+        put_head(text, row->name, row->type, row->help, end);
+    }
+    for (size_t i = 0; i < text->count; i++) {
+        if (has(text, i, end)) {
+            uint64_t value;
+
+            memcpy(&value, (const char *)text->stats[i] + row->offset, sizeof(value));
+            put_name(text, row->name, i, row->label);
+            put(text, "%" PRIu64 "\n", value);
+        }
+    }
+}
+
+/* Each bucket counts what is in those before it, too; a sum that would not fit stays at
+ * the largest number, so that they never fall. */
+static void put_waits(struct text *text, size_t client)
+{
+    const struct lw_stats *stats = text->stats[client];
+    uint64_t count = 0;
+
+    for (unsigned i = 0; i < LW_WAIT_BUCKETS; i++) {
+        uint64_t more = stats->wait_histogram[i];
+        char bound[32] = "le=\"+Inf\"";
+
+        count = count > UINT64_MAX - more ? UINT64_MAX : count + more;
+        if (i < LW_WAIT_BUCKETS - 1) {
+            (void)snprintf(bound, sizeof(bound), "le=\"%u.%03u\"", (1u << i) / 1000,
+                           (1u << i) % 1000);
+        }
+        put_name(text, WAIT "_bucket", client, bound);
+        put(text, "%" PRIu64 "\n", count);
+    }
+    put_name(text, WAIT "_sum", client, "");
+    put(text, "%" PRIu64 ".%06" PRIu64 "\n", stats->wait_us / 1000000,
+        stats->wait_us % 1000000);
+    put_name(text, WAIT "_count", client, "");
+    put(text, "%" PRIu64 "\n", count);
+}
+
+static void put_histogram(struct text *text)
+{
+    size_t end = offsetof(struct lw_stats, wait_histogram) +
+                 sizeof(((struct lw_stats *)NULL)->wait_histogram);
+
+    put_head(text, WAIT, "histogram", "How long granted acquisitions waited.", end);
+    for (size_t i = 0; i < text->count; i++) {
+        if (has(text, i, end)) {
+            put_waits(text, i);
+        }
+    }
+}
+
+/* Two clients with the same labels would be one series of two values. */
+static bool is_sound(const struct text *text)
+{
+    if ((text->stats == NULL && text->count > 0) ||
+        (text->buffer == NULL && text->size > 0)) {
+        return false;
+    }
+    for (size_t i = 0; i < text->count; i++) {
+        if (text->stats[i] == NULL || !has(text, i, sizeof(text->stats[i]->size)) ||
+            !are_labels(labels_of(text, i))) {
+            return false;
+        }
+        for (size_t j = 0; j < i; j++) {
+            if (strcmp(labels_of(text, i), labels_of(text, j)) == 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+int lw_stats_prometheus(const struct lw_stats *const *stats, const char *const *labels,
+                        size_t count, char *buffer, size_t size)
+{
+    struct text text = {stats, labels, count, buffer, size, 0};
+
+    if (!is_sound(&text)) {
+        return LW_EINVAL;
+    }
+    if (size > 0) {
+        *buffer = '\0'; /* where nobody is counted, nothing is put */
+    }
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        put_row(&text, &rows[i]);
+    }
+    put_histogram(&text);
+    return text.length <= INT_MAX ? (int)text.length : LW_EINVAL;
+}

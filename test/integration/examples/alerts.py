@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""src/examples/alerts.yml: each metric of which it speaks is one that lw_stats_prometheus
+exposes, with the label values that it asks for, and Prometheus' own parser reads that text.
+
+Happy path: exposition.c's output as samples; the names in the rules are among them. Where
+promtool is on the machine, it checks both, and plays for each alert an hour in which it, and
+it alone, should come.
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from prometheus_client.parser import text_string_to_metric_families
+
+ALERTS = os.path.join(os.environ["LOCKWIRE_EXAMPLES"], "alerts.yml")
+PROMTOOL = shutil.which("promtool")
+
+# What a process exposes that is well, minute by minute: first value, then a step for each.
+WELL = {
+    'link_up{}': "1x60", 'waiting{}': "3x60", 'granted_total{}': "0+100x60",
+    'failed_total{}': "0x60", 'timed_out_total{}': "0+1x60",
+    'lost_total{reason="deadline"}': "0x60", 'lost_total{reason="taken"}': "0x60",
+    'lost_total{reason="max_hold"}': "0x60", 'handed_over_total{}': "0+50x60",
+    'passed_total{}': "0+10x60", 'renewed_total{}': "0+1000x60",
+    'renewals_late_total{}': "0+1x60", 'resent_total{}': "0x60",
+    'reconnects_total{}': "0x60", 'failovers_total{}': "0x60",
+    'wait_seconds_bucket{le="0.256"}': "0+90x60",
+    'wait_seconds_bucket{le="4.096"}': "0+99x60",
+    'wait_seconds_bucket{le="8.192"}': "0+100x60",
+    'wait_seconds_bucket{le="16.384"}': "0+100x60",
+    'wait_seconds_bucket{le="+Inf"}': "0+100x60", 'wait_seconds_count{}': "0+100x60",
+}
+# What is otherwise where an alert should stand after 40 minutes.
+AILING = {
+    "LockwireNoLink": {'link_up{}': "0x60"},
+    "LockwireLostByDeadline": {'lost_total{reason="deadline"}': "0x35 1x25"},
+    "LockwireLostToOthers": {'lost_total{reason="taken"}': "0x35 2x25"},
+    "LockwireHeldTooLong": {'lost_total{reason="max_hold"}': "0x5 1x55"},
+    "LockwireRenewalsLate": {'renewals_late_total{}': "0+20x60"},
+    "LockwireReconnects": {'reconnects_total{}': "0+2x60"},
+    "LockwireUnknownOutcomes": {'resent_total{}': "0+2x60"},
+    "LockwireFailures": {'failed_total{}': "0+10x60"},
+    "LockwireWaitsLong": {'wait_seconds_bucket{le="4.096"}': "0+97x60",
+                          'wait_seconds_bucket{le="8.192"}': "0+98x60"},
+    "LockwireTimeouts": {'timed_out_total{}': "0+20x60"},
+    "LockwireStuck": {'granted_total{}': "100x60", 'timed_out_total{}': "0x60"},
+    "LockwireNoTurns": {'handed_over_total{}': "7x60", 'passed_total{}': "0x60"},
+    "LockwireFailover": {'failovers_total{}': "0x35 1x25"},
+}
+
+
+def expose():
+    return subprocess.run([os.environ["LOCKWIRE_EXPOSITION"]], check=True,
+                          stdout=subprocess.PIPE, text=True).stdout
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def play(alert, changes):
+    """One of promtool's tests, in JSON, which is YAML, too."""
+    def name(series):
+        return "lockwire_" + series.replace("{", '{instance="i",job="j",').replace(",}", "}")
+    firing = [{"labels": f'{{alertname="{alert}"}}', "value": 1}] if alert else []
+    return {"interval": "1m",
+            "input_series": [{"series": name(series), "values": values}
+                             for series, values in {**WELL, **changes}.items()],
+            "promql_expr_test": [{"expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
+                                  "eval_time": "40m", "exp_samples": firing}]}
+
+
+class Exposition(unittest.TestCase):
+    def setUp(self):
+        self.families = list(text_string_to_metric_families(expose()))
+
+    def test_each_family_is_one(self):
+        names = [family.name for family in self.families]
+        self.assertEqual(len(names), len(set(names)))
+        for family in self.families:
+            self.assertIn(family.type, ("counter", "gauge", "histogram"))
+            self.assertRegex(family.documentation, r"^[A-Z].*\.$")
+            self.assertTrue(family.samples)
+
+    def test_labels_come_through(self):
+        held = next(family for family in self.families if family.name == "lockwire_held")
+        self.assertEqual([(sample.labels, sample.value) for sample in held.samples],
+                         [({"client": "a", "quoted": '"\\\n'}, 1), ({"client": "b"}, 2)])
+
+    def test_the_histogram_is_one(self):
+        waits = next(family for family in self.families if family.type == "histogram")
+        for client in "ab":
+            samples = [s for s in waits.samples if s.labels["client"] == client]
+            buckets = [(float(s.labels["le"]), s.value) for s in samples
+                       if s.name.endswith("_bucket")]
+            self.assertEqual(buckets, sorted(buckets))
+            self.assertEqual([n for _, n in buckets], sorted(n for _, n in buckets))
+            count, = (s.value for s in samples if s.name.endswith("_count"))
+            self.assertEqual(buckets[-1], (float("inf"), count))
+
+
+class Alerts(unittest.TestCase):
+    def setUp(self):
+        rules = read(ALERTS)
+        self.rules = re.sub(r"^ *#.*\n", "", rules, flags=re.M)
+        self.samples = {(sample.name, name, value)
+                        for family in text_string_to_metric_families(expose())
+                        for sample in family.samples
+                        for name, value in [*sample.labels.items(), (None, None)]}
+
+    def test_what_they_ask_for_is_exposed(self):
+        asked = re.findall(r'\b(lockwire_\w+)(?:\{(\w+)="([^"]*)"\})?', self.rules)
+        self.assertGreater(len(asked), 15)
+        for name, label, value in asked:
+            self.assertIn((name, label or None, value or None), self.samples)
+
+    def test_each_has_its_reason(self):
+        """A comment directly before it, which says what to do."""
+        comments = re.findall(r"((?:^ *#.*\n)+) *- alert: (\w+)", read(ALERTS), re.M)
+        self.assertEqual([name for _, name in comments],
+                         re.findall(r"- alert: (\w+)", self.rules))
+        for comment, name in comments:
+            self.assertIn(" Do: ", comment, name)
+
+    def test_each_is_played(self):
+        self.assertEqual(sorted(AILING), sorted(re.findall(r"- alert: (\w+)", self.rules)))
+        for changes in AILING.values():
+            self.assertLessEqual(set(changes), set(WELL))
+
+
+@unittest.skipUnless(PROMTOOL, "promtool is not on this machine")
+class Promtool(unittest.TestCase):
+    def accepts(self, *words, text=None):
+        done = subprocess.run([PROMTOOL, *words], input=text, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_the_exposition(self):
+        self.accepts("check", "metrics", text=expose())
+
+    def test_the_rules(self):
+        self.accepts("check", "rules", ALERTS)
+
+    def test_each_alert_comes_when_it_should(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+            json.dump({"rule_files": [ALERTS], "evaluation_interval": "1m",
+                       "tests": [play(alert, changes)
+                                 for alert, changes in [(None, {}), *AILING.items()]]}, file)
+            file.flush()
+            self.accepts("test", "rules", file.name)
+
+
+if __name__ == "__main__":
+    unittest.main()

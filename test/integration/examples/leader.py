@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""src/examples/leader.c: one leads; when it is ended or killed, another one does.
+
+Happy path: the first says that it leads, and is killed; then the second says so, with a
+larger fencing token.
+"""
+import re
+import signal
+import unittest
+
+from scene import ExampleTest
+from support import until
+
+
+class Leader(ExampleTest):
+    source = "leader.c"
+
+    @staticmethod
+    def arguments():
+        return ("boss",)
+
+    def start_waiting(self):
+        follower = self.start(*self.arguments())
+        until(lambda: self.server("ZCARD", "lockwire:2:queue:{boss}"), "it waits")
+        return follower
+
+    def fence_of(self, leader):
+        """From the next line that it prints."""
+        line = self.line_of(leader.stdout)
+        found = re.fullmatch(r"leading with fence (\d+)\n", line)
+        self.assertTrue(found, line)
+        return int(found[1])
+
+    def test_who_is_ended_hands_over_at_once(self):
+        first = self.start(*self.arguments())
+        fence = self.fence_of(first)
+        second = self.start_waiting()
+        first.send_signal(signal.SIGTERM)
+        self.assertEqual(self.end_of(first)[0], 0)
+        self.assertGreater(self.fence_of(second), fence)
+        second.send_signal(signal.SIGTERM)
+        code, _, err = self.end_of(second)
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(self.server("EXISTS", "boss"), 0)
+
+    def test_who_is_killed_is_followed(self):
+        first = self.start(*self.arguments())
+        fence = self.fence_of(first)
+        second = self.start_waiting()
+        first.kill()
+        self.assertGreater(self.fence_of(second), fence)
+
+    def test_who_lost_it_says_so_and_leads_again(self):
+        leader = self.start(*self.arguments())
+        fence = self.fence_of(leader)
+        self.server("SET", "boss", "somebody else", "PX", "100")
+        self.assertIn("no longer: the lock is not held", self.line_of(leader.stderr))
+        until(lambda: self.fence_of(leader) > fence, "it leads again")
+
+    def test_a_bad_name(self):
+        code, _, err = self.end_of(self.start("lockwire:boss"))
+        self.assertEqual(code, 1)
+        self.assertIn("lockwire:", err)
+
+
+del ExampleTest  # it has tests for those who inherit
+if __name__ == "__main__":
+    unittest.main()

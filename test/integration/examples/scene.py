@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""The examples' stage: each is compiled as its head comment says, with warnings as errors,
+against the library of this build, and run at a private redis-server.
+
+Must not know any one example. In the environment: LOCKWIRE_EXAMPLES (their folder),
+LOCKWIRE_BUILD (this build's), LOCKWIRE_CC, LOCKWIRE_FLAGS.
+"""
+import os
+import re
+import shutil
+import subprocess
+
+from support import ToolTest
+
+EXAMPLES = os.environ["LOCKWIRE_EXAMPLES"]
+BUILD = os.environ["LOCKWIRE_BUILD"]
+
+
+def command_of(source):
+    """The line of its head comment that compiles it."""
+    with open(os.path.join(EXAMPLES, source), encoding="utf-8") as file:
+        found = re.search(rf"^ \*     cc ({re.escape(source)} .*)$", file.read(), re.M)
+    assert found, f"{source} does not say how it is compiled"
+    return found[1]
+
+
+class ExampleTest(ToolTest):
+    source = None  # its file
+
+    def setUp(self):
+        super().setUp()
+        self.program = self.path(self.source.removesuffix(".c"))
+        shutil.copy(os.path.join(EXAMPLES, self.source), self.folder)
+        subprocess.run(
+            ["sh", "-ec", f"{os.environ['LOCKWIRE_CC']} {os.environ['LOCKWIRE_FLAGS']} "
+             f"-Wall -Wextra -Werror {command_of(self.source)}"], cwd=self.folder, check=True,
+            env=dict(os.environ, PKG_CONFIG_PATH=os.path.join(BUILD, "meson-uninstalled")))
+        self.server = self.redis()
+
+    def start(self, *words, **more):
+        environment = {"LD_LIBRARY_PATH": os.path.join(BUILD, "src"),
+                       "LOCKWIRE_URL": self.server.url}
+        return self.spawn(self.program, *words,
+                          env={**environment, **more.pop("env", {})}, **more)
+
+    def test_it_refuses_to_begin_without_arguments_and_without_a_server(self):
+        for words, url, said in (((), self.server.url, "usage: "),
+                                 (self.arguments(), "localhost", "the URL begins with none of")):
+            code, out, err = self.end_of(self.start(*words, env={"LOCKWIRE_URL": url}))
+            self.assertEqual((code, out), (1, ""), err)
+            self.assertIn(said, err)
