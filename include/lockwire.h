@@ -87,6 +87,7 @@ struct lw_client;  /* one client of one Redis: two connections, any number of lo
 struct lw_lock;    /* one acquisition: waiting, held, releasing, then done; or lost */
 struct lw_keep;    /* a lock held whenever it can be: one acquisition after another */
 
+/* == lw_strerror(3): results, and the version == */
 /* The results, each with its text for lw_strerror. Values are fixed for ever. */
 #define LW_ERROR_MAP(X)                                                                  \
     X(LW_OK, 0, "success")                                                               \
@@ -119,6 +120,7 @@ enum lw_error {
 #define LW_INT_WIDE
 #endif
 
+/* == lw_acquire(3): asking for a lock, keeping it, letting go == */
 enum lw_mode {
     LW_MUTEX = 0,     /* one holder, not re-entrant; the key is a plain string, as every
                          `SET name token NX PX` client writes it */
@@ -156,6 +158,7 @@ enum lw_mode {
  * or changes what the other wrote. Each finds the other's end by asking, Redisson when
  * the lease that it was told is over. Its RLock's forceUnlock deletes ours.
  */
+/* == lw_lock_state(3): what a handle tells, without I/O == */
 enum lw_state {
     LW_WAITING = 0,   /* asked for, neither granted nor failed yet */
     LW_HELD = 1,      /* ours while lw_lock_remaining_ms is above 0 */
@@ -164,6 +167,7 @@ enum lw_state {
     LW_DONE = 4       /* released, failed, or its client was closed */
 } LW_INT_WIDE;
 
+/* == lw_acquire(3) == */
 /* A lock's event: `status` is an lw_error (see each call). `arg` as given to that
  * call. */
 typedef void lw_lock_cb(struct lw_lock *lock, int status, void *arg);
@@ -177,8 +181,10 @@ typedef void lw_lock_cb(struct lw_lock *lock, int status, void *arg);
  * `lost`'s. */
 typedef void lw_risk_cb(struct lw_lock *lock, int at_risk, int64_t remaining_ms,
                         void *arg);
+/* == lw_keep_new(3) == */
 /* A keep's hold began or ended: see lw_keep_new. */
 typedef void lw_keep_cb(struct lw_keep *keep, int status, void *arg);
+/* == lw_client_new(3): a client of a Redis server, a master, a cluster == */
 /* lw_client_close is finished; the client may be freed here. */
 typedef void lw_close_cb(struct lw_client *client, void *arg);
 /* The command link came up (up = 1) or went down (0); `why` is "" or what happened.
@@ -295,6 +301,7 @@ struct lw_client_options {
             NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0    \
     }
 
+/* == lw_acquire(3) == */
 /* Options of one acquisition; the same rules as above. */
 struct lw_acquire_options {
     size_t size;
@@ -346,6 +353,7 @@ enum lw_acquire_flags {
     LW_NO_FENCE = 2
 } LW_INT_WIDE;
 
+/* == lw_client_stats(3): what an operator asks of a client == */
 /* Statistics: counters since lw_client_new, but `held`, `waiting` and `link_up`, which
  * are of now. */
 #define LW_WAIT_BUCKETS 16
@@ -403,6 +411,7 @@ struct lw_master {
 #define LW_PUBLIC
 #endif
 
+/* == lw_client_new(3) == */
 /*
  * A client of the Redis at `url`: redis://[[user][:password]@]host[:port][/db] or
  * unix:///path[?db=N] (reserved characters in user, password and path as %XX; a user
@@ -454,6 +463,7 @@ LW_PUBLIC void lw_client_free(struct lw_client *client);
  * LW_ECLOSED when closing is finished. It lives until the event loop has control again.
  */
 LW_PUBLIC int lw_client_is_up(const struct lw_client *client, const char **why);
+/* == lw_client_stats(3) == */
 /* Fills `ret`, whose size field must be set (LW_STATS_INIT). LW_EINVAL. */
 LW_PUBLIC int lw_client_stats(const struct lw_client *client, struct lw_stats *ret);
 /*
@@ -484,6 +494,7 @@ LW_PUBLIC int lw_stats_prometheus(const struct lw_stats *const *stats,
  */
 LW_PUBLIC int lw_client_master(const struct lw_client *client, struct lw_master *ret);
 
+/* == lw_acquire(3) == */
 /*
  * Asks for the lock `name`: 1 to 512 bytes, none below 0x20 or 0x7f; not starting with
  * "lockwire:"; a '}' only in one valid "{tag}". options may be NULL (a mutex, try once).
@@ -522,6 +533,7 @@ LW_PUBLIC int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done
 /* Forgets the handle: rule 3. NULL is fine. */
 LW_PUBLIC void lw_lock_free(struct lw_lock *lock);
 
+/* == lw_lock_state(3) == */
 LW_PUBLIC enum lw_state lw_lock_state(const struct lw_lock *lock);
 /* How long, in ms, the lock is still surely ours without another renewal: no I/O, no
  * callback needed. 0 = do not touch the resource. */
@@ -562,6 +574,7 @@ LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
  * window, and while a cluster moves the name's slot it is when to ask again. */
 LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
 
+/* == lw_keep_new(3): leadership, a lock that is held whenever it can be == */
 /*
  * Leadership: has the lock `name` whenever it can be had, until lw_keep_free. It waits
  * for ever; while it holds it renews; whenever it lost the lock it queues again, behind
@@ -598,6 +611,7 @@ LW_PUBLIC void lw_keep_free(struct lw_keep *keep);
  * beyond one turn of the loop, nor given to lw_release or lw_lock_free. Never NULL. */
 LW_PUBLIC struct lw_lock *lw_keep_lock(const struct lw_keep *keep);
 
+/* == lw_inspect(3): who holds a lock and who waits, taking one away == */
 /* One holder or waiter, as lw_inspect finds it. The strings are as they stand in Redis,
  * where anybody may have written them: not to be shown on a terminal as they are. Later
  * versions append fields, so an entry may be larger than this, and in an earlier one
@@ -676,6 +690,7 @@ LW_PUBLIC int lw_inspect(struct lw_client *client, const char *name, lw_inspect_
 LW_PUBLIC int lw_break(struct lw_client *client, const char *name, const char *token,
                        lw_break_cb *done, void *arg);
 
+/* == lw_list(3): which locks are held == */
 /* How far lw_list has come; lives during the callback. */
 struct lw_listing {
     size_t size;    /* of this struct in the library that runs; later versions append */
@@ -718,6 +733,7 @@ typedef void lw_listed_cb(struct lw_client *client, int status,
 LW_PUBLIC int lw_list(struct lw_client *client, const char *pattern, lw_found_cb *found,
                       lw_listed_cb *done, void *arg);
 
+/* == lw_strerror(3) == */
 /* The text of an lw_error; "unknown error" for any other number. */
 LW_PUBLIC const char *lw_strerror(int error);
 /* LW_VERSION of the library that runs. */

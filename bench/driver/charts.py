@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The charts, by gnuplot: SVG and PNG of each. Must not know how anything is measured.
+"""The charts, by gnuplot: SVG, for light pages and for dark ones, and PNG of each. Must not know how anything is measured.
 
 Happy path: draw(summary, folder) -> the files made."""
 import os
@@ -7,18 +7,28 @@ import shutil
 import subprocess
 
 STYLE = """set datafile missing "-"
-set grid back lc rgb "#dddddd"
-set border 3 lc rgb "#555555"
-set tics nomirror
-set key outside right top vertical Left reverse samplen 2
+set grid back lc rgb "{faint}"
+set border 3 lc rgb "{text}" lw 1.5
+set tics nomirror textcolor rgb "{text}"
+set key outside right top vertical Left reverse samplen 1.5 spacing 0.95 font ",19"
+set key maxrows 18 textcolor rgb "{text}"
+set format "%.0s%c"
+set title textcolor rgb "{text}"
+set xlabel textcolor rgb "{text}"
+set ylabel textcolor rgb "{text}"
 """
-# limits grey and dashed, lockwire thick, each peer a colour of its own
-PALETTE = ["#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c564b", "#bcbd22",
-           "#7f3c8d", "#b80058", "#a5aa99", "#e73f74", "#80ba5a"]
-OURS = ["#0b5fa5", "#0f9ed5", "#1b2f7a", "#5b8def"]
-GREYS = ["#222222", "#777777", "#999999", "#bbbbbb", "#555555"]
-TERMINALS = [("svg", "svg size 1000,560 dynamic enhanced font 'sans,13' background 'white'"),
-             ("png", "pngcairo size 1000,560 font 'sans,11'")]
+# limits grey and dashed, lockwire thick, each peer a colour of its own; all of them told apart
+# on white and on black
+PALETTE = ["#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#a5765c", "#bcbd22",
+           "#a259b3", "#d3347c", "#8a9a5b", "#e73f74", "#80ba5a"]
+OURS = ["#2f7fd6", "#12a5d8", "#6f6ff0", "#5b8def"]
+GREYS = ["#808080", "#9a9a9a", "#6a6a6a", "#b0b0b0", "#8a8a8a"]
+# For pages of either colour, at half their size; a text is 11 points then.
+SIZE = "size 1100,640"
+LIGHT, DARK = {"text": "#24292f", "faint": "#d8dee4"}, {"text": "#d1d7e0", "faint": "#3d444d"}
+FORMS = [(".svg", LIGHT, "svg %s dynamic enhanced font 'sans,22' background '#ffffff'" % SIZE),
+         ("-dark.svg", DARK, "svg %s dynamic enhanced font 'sans,22' background '#0d1117'" % SIZE),
+         (".png", LIGHT, "pngcairo %s font 'sans,16' background '#ffffff'" % SIZE)]
 
 
 class Chart:
@@ -37,13 +47,14 @@ class Chart:
         for i, (label, _) in enumerate(self.series):
             family = label.split(" ")[0]
             family = family if family in colours else ""
-            extra = {"limit": "dt 2 lw 2", "lockwire": "lw 4", "": "lw 2"}[family]
-            points = " pt %d ps 0.8" % (i + 1) if "points" in self.style else ""
+            extra = {"limit": "dt 2 lw 3", "lockwire": "lw 6", "": "lw 3"}[family]
+            points = " pt %d ps 1.2" % (i + 1) if "points" in self.style else ""
             yield ('$d%d using 1:2 with %s title "%s" noenhanced lc rgb "%s" %s%s'
-                   % (i, self.style, label, next(colours[family], "#333333"), extra, points))
+                   % (i, self.style, label.removesuffix(" default"),
+                      next(colours[family], "#808080"), extra, points))
 
-    def script(self, terminal, path):
-        lines = ["set terminal %s" % terminal, "set output '%s'" % path, STYLE,
+    def script(self, terminal, path, tone):
+        lines = ["set terminal %s" % terminal, "set output '%s'" % path, STYLE.format(**tone),
                  'set title "%s" noenhanced' % self.title,
                  'set xlabel "%s" noenhanced' % self.x, 'set ylabel "%s" noenhanced' % self.y]
         if self.log:
@@ -55,6 +66,32 @@ class Chart:
             lines.append("$d%d << END" % i)
             lines += ["%g %g" % point for point in points] + ["END"]
         lines.append("plot " + ", ".join(plots))
+        return "\n".join(lines) + "\n"
+
+
+class Spread:
+    """A bar for each label, from a low value to a high one, with both as numbers beside it."""
+
+    def __init__(self, name, title, x):
+        self.name, self.title, self.x = name, title, x
+        self.series = []  # (label, low, high)
+
+    def script(self, terminal, path, tone):
+        lines = ["set terminal %s" % terminal, "set output '%s'" % path, STYLE.format(**tone),
+                 'set title "%s" noenhanced' % self.title, 'set xlabel "%s" noenhanced' % self.x,
+                 "set logscale x", "set yrange [%g:0.2]" % (len(self.series) + 1), "unset key",
+                 "set offsets graph 0, graph 0.28, 0, 0", "set ytics noenhanced scale 0",
+                 'set format x "%.0f"',
+                 "$d << END"]
+        for i, (label, low, high) in enumerate(self.series, 1):
+            colour = OURS[0] if label.startswith("lockwire") else \
+                GREYS[0] if label.startswith("limit") else PALETTE[0]
+            lines.append('%d %g %g "%s" %s "  %s to %s"' % (
+                i, low, high, label.removesuffix(" default"), colour.replace("#", "0x"),
+                *("%.3g" % value if value < 100 else "%.0f" % value for value in (low, high))))
+        lines += ["END",
+                  "plot $d using 2:1:($3-$2):(0):5:ytic(4) with vectors nohead lw 9 lc rgb variable,"
+                  ' $d using 3:1:6 with labels left textcolor rgb "%s"' % tone["text"]]
         return "\n".join(lines) + "\n"
 
 
@@ -95,6 +132,21 @@ def _distribution(summary):
     return chart
 
 
+def _spread(summary):
+    """p50 to p99 of the wait, where most programs were measured, the shortest first."""
+    keys = summary.keys("D")
+    if not keys:
+        return None
+    key = max(keys, key=lambda k: (len(summary.labels(k)), k))
+    chart = Spread("waits-spread", "D, W=%d: the wait, p50 to p99" % key[1], "ms")
+    for label in filter(_plain, summary.labels(key)):
+        low, high = (summary.median(key, label, "wait_p%d_us" % share) for share in (50, 99))
+        if low and high:
+            chart.series.append((label, low / 1000, high / 1000))
+    chart.series.sort(key=lambda bar: bar[2])
+    return chart
+
+
 def _charts(summary):
     yield _sweep(Chart("uncontended", "U: pairs of acquire and release, by concurrency",
                        "slots in one process", "pairs/s"), summary, "U", "rate",
@@ -102,6 +154,7 @@ def _charts(summary):
     yield _sweep(Chart("handovers", "D: hand-overs by waiters", "waiters on one key",
                        "hand-overs/s"), summary, "D", "rate", wanted=_plain)
     yield _distribution(summary)
+    yield _spread(summary)
     yield _sweep(Chart("commands", "D: commands per hand-over, by waiters",
                        "waiters on one key", "commands"), summary, "D", "commands",
                  wanted=_plain)
@@ -132,9 +185,9 @@ def draw(summary, server, folder):
         if chart is None or not chart.series:
             continue
         chart.title += " (%s)" % server
-        for suffix, terminal in TERMINALS:
-            path = os.path.join(folder, "%s.%s" % (chart.name, suffix))
-            subprocess.run(["gnuplot"], input=chart.script(terminal, path).encode(),
+        for suffix, tone, terminal in FORMS:
+            path = os.path.join(folder, chart.name + suffix)
+            subprocess.run(["gnuplot"], input=chart.script(terminal, path, tone).encode(),
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
             made.append(path)
     return made

@@ -25,6 +25,7 @@ struct lw_keep {
     struct lw_client *client;
     struct lw_lock *lock; /* holds, waits, or was the last that did */
     lw_keep_cb *gained, *lost;
+    lw_risk_cb *at_risk;
     void *arg;
     struct lw_acquire_options *options; /* with `owner` below */
     char *owner;

@@ -3,7 +3,7 @@
 """Keeps the documents true where that is cheap: each path that one names is there, the README
 leads to each, test/README.md lists every folder of tests and every room, and no other,
 src/README.md lists every room of the source, and the files and names of which it tells are in
-it, the README's account may do what the scripts do, and nothing of which the source does not
+it, the manual's account may do what the scripts do, and nothing of which the source does not
 speak, and NEWS.md begins with the version that the header and the build have.
 
 Owns the list of documents. A path is what stands in `backquotes`, in a link or in an indented
@@ -22,6 +22,7 @@ DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "NEWS.md", "bench/RE
              "src/README.md", "test/README.md")
 FOUND_FROM_README = ("CONTRIBUTING.md", "SECURITY.md", "NEWS.md", "bench/README.md",
                      "src/README.md", "test/README.md")
+MANUAL = "src/man/lockwire.7.scd"
 QUOTED = re.compile(r"`([^`\n]+)`|\]\(([^)\s]+)\)")
 PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*/?")
 VERSIONS = { # where the version stands, and how
@@ -93,9 +94,9 @@ def check_names(root):
 
 
 def check_account(root):
-    """The account that README.md makes may give all commands that the scripts do, and only
+    """The account that lockwire(7) makes may give all commands that the scripts do, and only
     what something there speaks of. What a life needs test/integration/server/account.c sees."""
-    granted = GRANT.findall(read(root, "README.md"))
+    granted = GRANT.findall(read(root, MANUAL))
     may, known = {command for command, _ in granted}, {""}
     for folder in ("scripts", "src/redis"):
         for name in sorted(os.listdir(os.path.join(root, folder))):
@@ -103,9 +104,9 @@ def check_account(root):
             known.update(command.lower() for command in COMMAND.findall(text))
             for command in CALL.findall(text) if name.endswith(".lua") else ():
                 if command.lower() not in may:
-                    yield f"README.md's account may not {command}, which {name} does"
+                    yield f"{MANUAL}: the account may not {command}, which {name} does"
     for command in sorted({word for words in granted for word in words} - known):
-        yield f"README.md's account may {command}, of which the source knows nothing"
+        yield f"{MANUAL}: the account may {command}, of which the source knows nothing"
 
 
 def check_versions(root):
@@ -138,22 +139,24 @@ def self_test():
     good["meson.build"] = good["src/meson.build"] = "x(\n    version: '1.2.3',\n"
     good["include/lockwire.h"] = '#define LW_VERSION "1.2.3"\n'
     good["NEWS.md"] = "## 1.2.3 (soon)\n## 1.2.2\n"
-    good["README.md"] = " ".join(f"`{name}`" for name in FOUND_FROM_README) + " +get"
+    good["README.md"] = " ".join(f"`{name}`" for name in FOUND_FROM_README)
+    good[MANUAL] = "+get"
     good["test/README.md"] = ("| `unit/` | `test/unit/*.c` |\n| `integration/` | |\n"
                               "| `api/` | `build/gone`, `either/or` |\n")
     good["scripts/ask.lua"] = "redis.pcall('GET', name)\n"
     good["src/base/log.c"] = "void lw__log(void);\n"
-    good["src/README.md"] = "| `src/base/` |\n| `src/redis/` |\n`log.c` has `lw__log`.\n"
+    good["src/README.md"] = ("| `src/base/` |\n| `src/redis/` |\n| `src/man/` |\n"
+                             "`log.c` has `lw__log`.\n")
     bad = {
         "a path that is gone": ("SECURITY.md", "See `test/unit/gone.c`."),
         "one in a command": ("CONTRIBUTING.md", "    python3 -B test/gone.py\n"),
         "one in a link": ("bench/README.md", "[it](test/gone)"),
-        "a document that nobody finds": ("README.md", " +get"),
+        "a document that nobody finds": ("README.md", ""),
         "a room that is not listed": ("test/README.md", "| `unit/` |\n| `integration/` |\n"),
         "a command that the account may not": 
             ("scripts/ask.lua", good["scripts/ask.lua"] + "try('ZRANK', queue)"),
-        "one that it may in vain": ("README.md", good["README.md"] + " +set"),
-        "a subcommand that it may in vain": ("README.md", good["README.md"] + " +get|set"),
+        "one that it may in vain": (MANUAL, "+get +set"),
+        "a subcommand that it may in vain": (MANUAL, "+get +get|set"),
         "news of another version": ("NEWS.md", "## 1.2.2\n"),
         "a header of another one": ("include/lockwire.h", '#define LW_VERSION "1.2.4"\n'),
         "a room that is not there": ("test/README.md", good["test/README.md"] + "| `x/` |\n"),
@@ -163,7 +166,7 @@ def self_test():
     }
     with tempfile.TemporaryDirectory() as root:
         for folder in ("test/unit", "test/integration/api", "bench", "src/base", "src/redis",
-                       "include", "scripts"):
+                       "src/man", "include", "scripts"):
             os.makedirs(os.path.join(root, folder))
 
         def problems(**changes):

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The least account, as README.md gives it: with it each kind of lock has a whole life,
+ * The least account, as lockwire(7) gives it: with it each kind of lock has a whole life,
  * and all that the server refused meanwhile, by its own log and its own count, is what
- * README.md calls optional; with that granted as well, nothing. And it is the least: each
- * command that it grants was used. Needs README.md, whose path is given to the compiler.
- * Must not know which commands there are.
+ * lockwire(7) calls optional; with that granted as well, nothing. And it is the least:
+ * each command that it grants was used. Needs its source, whose path is given to the
+ * compiler. Must not know which commands there are.
  *
  * Happy path: the account is made, clients log in with it, a life is lived, ACL LOG.
  */
@@ -14,13 +14,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NAME "job:1" /* README's account is for job:* */
+#define NAME "job:1" /* the manual's account is for job:* */
 #define BEGINS "An account needs no more than this"
-#define RECIPE "    ACL SETUSER daemon "
+#define RECIPE "\nACL SETUSER daemon "
 #define WORDS 16
 #define CHANNEL_OF_REDISSON "&redisson_lock__channel:*"
+#define CHANNEL_IN_MANUAL "&redisson_lock\\_\\_channel:\\*" /* as scdoc has it */
 
-/* ---- what README.md says ---- */
+/* ---- what the manual says ---- */
 
 static struct {
     char text[4096];   /* from BEGINS to the end of the recipe */
@@ -38,7 +39,7 @@ static void note_optional(void)
 
     memcpy(text, told.text, sizeof(text));
     told.optionals = 0;
-    for (char *rest = text, *word; (word = strtok_r(rest, " \n`,;()", &rest)) != NULL;) {
+    for (char *rest = text, *word; (word = strtok_r(rest, " \n*,;()", &rest)) != NULL;) {
         if (*word == '+' && told.optionals < WORDS) {
             (void)snprintf(told.optional[told.optionals++], sizeof(*told.optional), "%s",
                            word + 1);
@@ -47,10 +48,10 @@ static void note_optional(void)
     assert_true(told.optionals >= 3);
 }
 
-static void read_readme(void)
+static void read_manual(void)
 {
     static char all[200000];
-    FILE *file = fopen(README, "r");
+    FILE *file = fopen(MANUAL, "r");
     size_t length;
 
     assert_non_null(file);
@@ -59,19 +60,19 @@ static void read_readme(void)
     all[length] = '\0';
     const char *from = strstr(all, BEGINS);
     const char *recipe = from != NULL ? strstr(from, RECIPE) : NULL;
-    const char *end = recipe != NULL ? strstr(recipe, "\n\n") : NULL;
+    const char *end = recipe != NULL ? strstr(recipe, "\n```") : NULL;
     if (end == NULL) {
-        stage_fail("README.md has no account");
+        stage_fail("lockwire(7) has no account");
     }
     (void)snprintf(told.text, sizeof(told.text), "%.*s", (int)(recipe - from), from);
-    (void)snprintf(told.recipe, sizeof(told.recipe), "%.*s", (int)(end - recipe) - 4,
-                   recipe + 4);
+    (void)snprintf(told.recipe, sizeof(told.recipe), "%.*s", (int)(end - recipe) - 1,
+                   recipe + 1);
     note_optional();
 }
 
 /* ---- the account ---- */
 
-/* What of README.md's is granted. */
+/* What of the manual's is granted. */
 enum grant { NOTHING_OPTIONAL, OPTIONAL_SUBCOMMANDS, ALL_OPTIONAL };
 
 static bool is_granted(const char *optional, enum grant grant)
@@ -90,7 +91,7 @@ static bool server_takes(const char *optional)
     return taken;
 }
 
-/* Word by word as README.md has it. */
+/* Word by word as the manual has it. */
 static void make_account(enum grant grant)
 {
     char words[sizeof(told.recipe)], *rest = words, *word;
@@ -106,7 +107,7 @@ static void make_account(enum grant grant)
     }
     redisReply *reply = redisCommandArgv(stage.server.admin, count, arguments, NULL);
     if (reply == NULL || reply->type == REDIS_REPLY_ERROR) {
-        stage_fail("README.md's account: %s", reply != NULL ? reply->str : "no answer");
+        stage_fail("lockwire(7)'s account: %s", reply != NULL ? reply->str : "no answer");
     }
     freeReplyObject(reply);
     for (size_t i = 0; i < told.optionals; i++) {
@@ -373,7 +374,7 @@ static void start_anew(void)
 
 static void live(enum grant grant)
 {
-    read_readme();
+    read_manual();
     make_account(grant);
     a = log_in("a");
     b = log_in("b");
@@ -459,7 +460,7 @@ static struct hold *as(struct peer *peer, const char *label, enum lw_mode mode,
 static void an_upgrade(void **state)
 {
     (void)state;
-    read_readme();
+    read_manual();
     make_account(NOTHING_OPTIONAL);
     a = log_in("a");
     b = log_in("b");
@@ -485,7 +486,7 @@ static void an_upgrade(void **state)
 static void another_database(void **state)
 {
     (void)state;
-    read_readme();
+    read_manual();
     make_account(NOTHING_OPTIONAL);
     holder = *asking();
     a = peer_ready("a", client_of(.username = "daemon", .password = "password", .db = 7));
@@ -494,23 +495,23 @@ static void another_database(void **state)
     close_and_account(NOTHING_OPTIONAL);
 }
 
-/* README.md grants its channel beside the account. */
+/* The manual grants its channel beside the account. */
 static void redissons(void **state)
 {
     (void)state;
-    read_readme();
-    assert_non_null(strstr(told.text, "`" CHANNEL_OF_REDISSON "`"));
+    read_manual();
+    assert_non_null(strstr(told.text, CHANNEL_IN_MANUAL));
     beside = CHANNEL_OF_REDISSON;
     life_of(*asking(.mode = LW_REDISSON), *asking(.mode = LW_REDISSON));
     beside = NULL;
 }
 
-/* After all the lives: what README.md calls optional was tried by them, and what it
+/* After all the lives: what the manual calls optional was tried by them, and what it
  * grants was used, so that it is no more than what they need. */
 
 static void begin_to_sum_up(void)
 {
-    read_readme();
+    read_manual();
     make_account(NOTHING_OPTIONAL);
     if (getenv("LOCKWIRE_TEST") != NULL) {
         skip(); /* not all of them were lived */
@@ -523,7 +524,7 @@ static void what_is_optional_was_tried(void **state)
     begin_to_sum_up();
     for (size_t i = 0; i < told.optionals; i++) {
         if (!refused[i] && server_takes(told.optional[i])) {
-            stage_fail("README.md calls %s optional, and nobody tried it",
+            stage_fail("lockwire(7) calls %s optional, and nobody tried it",
                        told.optional[i]);
         }
     }
@@ -541,7 +542,7 @@ static void what_is_granted_was_used(void **state)
     memcpy(words, told.recipe, sizeof(words));
     for (char *rest = words, *word; (word = strtok_r(rest, " \n", &rest)) != NULL;) {
         if (*word == '+' && !was_called(word + 1)) {
-            stage_fail("README.md grants %s, and nobody used it", word);
+            stage_fail("lockwire(7) grants %s, and nobody used it", word);
         }
     }
 }

@@ -235,7 +235,7 @@ static void only_what_is_optional_was_refused(void)
     freeReplyObject(log);
 }
 
-/* The README's account, which may do no more: all that is refused is what it names
+/* lockwire(7)'s account, which may do no more: all that is refused is what it names
  * optional. */
 static void the_least_account_misses_nothing(void **state)
 {

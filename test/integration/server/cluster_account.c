@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The least account for a cluster: README.md's with all that is optional, and what it
+ * The least account for a cluster: lockwire(7)'s with all that is optional, and what it
  * says is needed beside that (account.c has what is refused without the optional). With
  * it each kind of lock has a whole life at each master, in slots that move as well,
- * and no node has refused anything, by its own log. Needs README.md, whose path is given
+ * and no node has refused anything, by its own log. Needs its source, whose path is given
  * to the compiler.
  *
  * Happy path: the account is made at each node, clients log in with it, a life is lived,
@@ -16,8 +16,8 @@
 #include <string.h>
 
 #define BEGINS "An account needs no more than this"
-#define RECIPE "    ACL SETUSER daemon "
-#define BESIDE "Beside the account below a client needs `+asking" /* not sentinels' */
+#define RECIPE "\nACL SETUSER daemon "
+#define BESIDE "In a cluster a client needs beside it *+asking"
 
 static char account[2048], beside[512], before[4096];
 static char called[65536]; /* names of commands, each between blanks */
@@ -28,16 +28,16 @@ static void read_part(const char *all, const char *from, const char *until, char
     const char *begin = strstr(all, from), *end;
 
     if (begin == NULL || (end = strstr(begin + strlen(from), until)) == NULL) {
-        stage_fail("README.md has no \"%s\"", from);
+        stage_fail("lockwire(7) has no \"%s\"", from);
     }
     begin += strlen(from);
     (void)snprintf(ret, size, "%.*s", (int)(end - begin), begin);
 }
 
-static void read_readme(void)
+static void read_manual(void)
 {
     static char all[200000];
-    FILE *file = fopen(README, "r");
+    FILE *file = fopen(MANUAL, "r");
     size_t length;
 
     assert_non_null(file);
@@ -45,8 +45,8 @@ static void read_readme(void)
     (void)fclose(file);
     all[length] = '\0';
     read_part(all, BEGINS, RECIPE, before, sizeof(before));
-    read_part(all, RECIPE, "\n\n", account, sizeof(account));
-    read_part(all, BESIDE, "`", beside, sizeof(beside));
+    read_part(all, RECIPE, "\n```", account, sizeof(account));
+    read_part(all, BESIDE, "*", beside, sizeof(beside));
     (void)strncat(beside, " +asking", sizeof(beside) - strlen(beside) - 1);
 }
 
@@ -58,7 +58,7 @@ static void grant_what_is_optional(int node)
     char words[sizeof(before)], *rest = words, *word;
 
     memcpy(words, before, sizeof(words));
-    while ((word = strtok_r(rest, " \n`,;()", &rest)) != NULL) {
+    while ((word = strtok_r(rest, " \n*,;()", &rest)) != NULL) {
         if (*word == '+') {
             freeReplyObject(
                 server_try(cluster_server(node), "ACL SETUSER daemon %s", word));
@@ -223,7 +223,7 @@ static void what_is_beside_was_used(void)
 {
     for (char *rest = beside, *word; (word = strtok_r(rest, " \n", &rest)) != NULL;) {
         if (!was_called(word + 1) && strcmp(word, "+sunsubscribe") != 0) {
-            stage_fail("README.md grants %s, and nobody used it", word);
+            stage_fail("lockwire(7) grants %s, and nobody used it", word);
         }
     }
 }
@@ -234,7 +234,7 @@ static void the_least_account_is_enough(void **state)
     char name[32];
 
     (void)state;
-    read_readme();
+    read_manual();
     cluster_set(3, 0, "");
     cluster_need_places(); /* others do not know all of the account's words */
     for (int node = 0; node < 3; node++) {

@@ -344,7 +344,7 @@ static bool somebody_subscribes(void)
     return yes;
 }
 
-/* The account that README.md gives for sentinels. */
+/* The account that lockwire(7) gives for sentinels. */
 static void an_account_at_the_sentinel_is_enough(void **state)
 {
     (void)state;

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT
+# For bash: completes subcommands and options as `lockwire --help` has them, so that it cannot part
+# from them; after run's and lead's NAME, the command that is to be run.
+
+_lockwire_options() { # COMMAND SUBCOMMAND: a line for each, with what it takes
+    "$1" "$2" --help 2>/dev/null |
+        grep -oE -- '(^|[^[:alnum:]-])--[a-z][a-z-]+( [A-Z]+)?' | sed 's/^[^-]*//' | sort -u
+}
+
+_lockwire() {
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+    local command=${COMP_WORDS[0]} subcommand=${COMP_WORDS[1]} options i named=
+
+    COMPREPLY=()
+    if ((COMP_CWORD == 1)); then
+        COMPREPLY=($(compgen -W "$("$command" --help 2>/dev/null |
+            sed -nE 's/^  (-[a-zA-Z], )?(--)?([a-z]+) .*/\2\3/p')" -- "$word"))
+        return
+    fi
+    options=$(_lockwire_options "$command" "$subcommand")
+    for ((i = 2; i < COMP_CWORD; i++)); do
+        case ${COMP_WORDS[i]} in
+        --) break ;;
+        -*) ! grep -q -- "^${COMP_WORDS[i]} [A-Z]" <<<"$options" || ((i++)) ;;
+        [:=]) ((i++)) ;; # where bash parts a URL
+        *) [ -z "$named" ] || break; named=yes ;;
+        esac
+    done
+    if [[ $i -lt $COMP_CWORD || -n $named && $word != -* ]] &&
+        [[ $i -le $COMP_CWORD && ($subcommand == run || $subcommand == lead) ]]; then
+        [[ ${COMP_WORDS[i]} != -- ]] || ((i++))
+        if declare -F _command_offset >/dev/null; then
+            _command_offset "$i"
+        else
+            COMPREPLY=($(compgen -c -f -- "$word"))
+        fi
+    elif grep -q -- "^$before FILE" <<<"$options"; then
+        COMPREPLY=($(compgen -f -- "$word"))
+    elif [[ $word == -* ]] && ! grep -q -- "^$before [A-Z]" <<<"$options"; then
+        COMPREPLY=($(compgen -W "$(cut -d ' ' -f 1 <<<"$options")" -- "$word"))
+    fi
+}
+
+complete -o bashdefault -F _lockwire lockwire

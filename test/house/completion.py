@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What bash and zsh complete of `lockwire`, asked of themselves: bash by its function, zsh by
+typing at one in a terminal.
+
+    completion.py FOLDER LOCKWIRE     FOLDER: of the completions
+
+Happy path: each question of QUESTIONS gives what stands behind it, in both shells. A shell that
+is not there is named, and the exit code is 1: a build's tests need both.
+"""
+import os
+import pty
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+# What is typed, and the one thing that it becomes.
+QUESTIONS = {
+    "lockwire sta": "status",
+    "lockwire --vers": "--version",
+    "lockwire run --leas": "--lease",
+    "lockwire run nightly --perm": "--permits",
+    "lockwire status --js": "--json",
+    "lockwire status job --cace": "--cacert",
+    "lockwire watch --inter": "--interval",
+    "lockwire run nightly --cert ./some-fi": "./some-file.pem",
+    "lockwire run nightly -- some-comma": "some-command",
+    "lockwire run --wait 5s nightly some-comma": "some-command",
+    "lockwire run --wait 5s nightly --lea": "--lease",
+    "lockwire run nightly -- some-command some-fi": "some-file.pem",
+    "lockwire run nightly some-command --cert some-fi": "some-file.pem",
+}
+NOTHING = ("lockwire status --leas", "lockwire run --lease --perm")
+LIMIT_S = 60
+
+ASK_BASH = r"""
+source "$1/lockwire.bash"
+COMP_WORDS=($2) COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+_lockwire
+printf '%s\n' "${COMPREPLY[@]}"
+"""
+
+
+def bash(folder, line):
+    done = subprocess.run(["bash", "--norc", "-c", ASK_BASH, "bash", folder, line],
+                          stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
+                          timeout=LIMIT_S, check=True)
+    return done.stdout.split()
+
+
+class Zsh:
+    """One in a terminal, with the completions and nothing else of this machine's."""
+
+    def __init__(self, folder):
+        self.process, self.terminal = pty.fork()
+        if self.process == 0:
+            os.execlp("zsh", "zsh", "-f", "-i")
+        self.text = ""
+        self.say(f"PS1='>'; fpath=({folder} $fpath); autoload -Uz compinit; "
+                 "compinit -u -D; setopt no_list_beep no_auto_menu; echo re''ady\n")
+        self.wait_for("ready\r\n")
+        self.wait_for(">")
+
+    def say(self, text):
+        os.write(self.terminal, text.encode())
+
+    def wait_for(self, what):
+        """All that came up to there, which is forgotten then."""
+        until = time.monotonic() + LIMIT_S
+        while what not in self.text:
+            if not select.select([self.terminal], [], [], until - time.monotonic())[0]:
+                sys.exit(f"zsh: waited for {what!r}, there is {self.text!r}")
+            self.text += os.read(self.terminal, 65536).decode(errors="replace")
+        before, self.text = self.text.split(what, 1)
+        return before
+
+    def completed(self, line):
+        """What stands in its line behind a TAB: asked of the line editor by a widget."""
+        self.say("\x15" + line + "\t" + "\x18p")
+        self.wait_for("<<")
+        return self.wait_for(">>")
+
+    def begin(self):
+        self.say("tell() { zle -M \"<\"\"<$BUFFER>\"\">\" }; zle -N tell; bindkey '^Xp' tell; "
+                 "echo re''ady\n")
+        self.wait_for("ready\r\n")
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit("usage: completion.py FOLDER LOCKWIRE")
+    for shell in ("bash", "zsh"):
+        if shutil.which(shell) is None:
+            sys.exit(f"completion.py: there is no {shell}; scripts/setup installs it")
+    folder, command = (os.path.abspath(word) for word in sys.argv[1:])
+    wrong = []
+    with tempfile.TemporaryDirectory() as here:
+        os.chdir(here)
+        os.symlink(command, "lockwire")
+        for name in ("some-command", "some-file.pem"):
+            with open(name, "w", encoding="utf-8"):
+                os.chmod(name, 0o700)
+        os.environ |= {"PATH": here + ":" + os.environ["PATH"], "TERM": "dumb", "HOME": here}
+        zsh = Zsh(folder)
+        zsh.begin()
+        for line, becomes in QUESTIONS.items():
+            start = line.rsplit(" ", 1)[0]
+            told = set(bash(folder, line)), zsh.completed(line).strip()
+            if told != ({becomes}, f"{start} {becomes}"):
+                wrong.append(f"{line}: {told}")
+        for line in NOTHING:
+            told = bash(folder, line), zsh.completed(line).strip()
+            if told != ([], line):
+                wrong.append(f"{line}: {told}")
+    for line in wrong:
+        print(f"completion.py: {line}")
+    sys.exit(1 if wrong else 0)
+
+
+main()
