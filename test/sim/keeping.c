@@ -4,8 +4,8 @@
  * which so judge its fences, its beliefs and how long it waits. Owns which of its
  * acquisitions a keep is at, and that it is told of gains and losses in turns.
  *
- * Happy path: keeping_begin, on_gained, on_lost; keeping_review finds that the keep asks
- * again, and what was until then goes to the past.
+ * Happy path: keeping_draw, keeping_begin, on_gained, on_lost; keeping_review finds that
+ * the keep asks again, and what was until then goes to the past.
  */
 #include "world.h"
 
@@ -89,6 +89,19 @@ static void on_lost(struct lw_keep *keep, int status, void *arg)
     if (load_lost(op, lw_keep_lock(keep), status)) {
         op->state = OP_OVER;
     }
+}
+
+bool keeping_draw(struct lw_acquire_options *options)
+{
+    if (!world.plan.kept || !rng_chance(&world.rng, world.plan.kept)) {
+        return false;
+    }
+    options->wait_ms = -1;
+    options->lost = NULL;
+    if (rng_chance(&world.rng, 600)) {
+        options->max_hold_ms = options->margin_ms + rng_between(&world.rng, 10, 1000);
+    }
+    return true;
 }
 
 int keeping_begin(struct op *op)

@@ -434,16 +434,6 @@ static void draw_options(struct op *op)
     }
 }
 
-/* Many of them lose again and again. */
-static void make_kept(struct lw_acquire_options *options)
-{
-    options->wait_ms = -1;
-    options->lost = NULL;
-    if (chance(600)) {
-        options->max_hold_ms = options->margin_ms + rng_between(&world.rng, 10, 1000);
-    }
-}
-
 static struct op *op_new(struct host *host)
 {
     struct op *op = must_alloc(sizeof(*op));
@@ -462,16 +452,13 @@ static struct op *op_new(struct host *host)
 static void acquire(struct host *host)
 {
     struct host *before = world.current;
-    bool keeps = false;
     struct op *op;
+    bool keeps;
     int status;
 
     check_beliefs(); /* of the time before it is wanted */
     op = op_new(host);
-    keeps = world.plan.kept && chance(world.plan.kept);
-    if (keeps) {
-        make_kept(&op->options);
-    }
+    keeps = keeping_draw(&op->options);
     trace("op %u: h%d %s %s in mode %d for %s, lease %u, wait %lld, margin %u, "
           "cap %lld%s%s",
           op->id, host->id, keeps ? "keeps" : "acquires", load_name(op->name),

@@ -311,6 +311,8 @@ bool load_lost(struct op *op, const struct lw_lock *lock, int status);
 
 /* ---- keeping.c ---- */
 
+/* It is to be a keep's, and the options are such that many lose again and again. */
+bool keeping_draw(struct lw_acquire_options *options);
 int keeping_begin(struct op *op); /* what lw_keep_new returned */
 void keeping_review(void);        /* which acquisition each keep is at */
 
