@@ -586,7 +586,8 @@ LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
  * options as for lw_acquire (NULL: a mutex), each hold by them anew, but `lost` must be
  * NULL, and wait_ms 0 or -1, which mean the same here. max_hold_ms ends each hold, so
  * that the lock goes around among those who wait. margin_ms is the time left at `lost`:
- * the lock is given back, and asked for again, only when that is over.
+ * the lock is given back, and asked for again, only when that is over. `at_risk` is given
+ * the keep's `arg`.
  *
  * An outage is waited out. Where the server refuses for good (permissions), memory is
  * short or an upgrade would wait for ever (LW_EDEADLOCK) it is tried again after 1 s,
@@ -606,9 +607,10 @@ LW_PUBLIC int lw_keep_new(struct lw_client *client, const char *name,
  * fine. */
 LW_PUBLIC void lw_keep_free(struct lw_keep *keep);
 /* The handle of its hold (LW_HELD), of its waiting (LW_WAITING), of its last hold until
- * the margin is over (LW_LOST), or of what was refused (LW_DONE): for the getters, and
- * for lw_renew. It is the keep's, which frees it between its callbacks: not to be kept
- * beyond one turn of the loop, nor given to lw_release or lw_lock_free. Never NULL. */
+ * the margin is over (LW_LOST), or of what was refused (LW_DONE): for the getters
+ * (but its arg is the keep's own), and for lw_renew. It is the keep's, which frees it
+ * between its callbacks: not to be kept beyond one turn of the loop, nor given to
+ * lw_release or lw_lock_free. Never NULL. */
 LW_PUBLIC struct lw_lock *lw_keep_lock(const struct lw_keep *keep);
 
 /* == lw_inspect(3): who holds a lock and who waits, taking one away == */

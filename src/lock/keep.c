@@ -71,6 +71,14 @@ static void hold_lost(struct lw_lock *lock, int reason, void *arg)
     }
 }
 
+static void risk_changed(struct lw_lock *lock, int at_risk, int64_t remaining_ms,
+                         void *arg)
+{
+    struct lw_keep *keep = arg;
+
+    keep->at_risk(lock, at_risk, remaining_ms, keep->arg);
+}
+
 static int ask(struct lw_keep *keep, const char *name)
 {
     return lw_acquire(keep->client, name, keep->options, acquired, keep, &keep->lock);
@@ -126,6 +134,10 @@ static int take_options(struct lw_keep *keep)
         return LW_EINVAL;
     }
     options->lost = hold_lost;
+    if (options->at_risk != NULL) {
+        keep->at_risk = options->at_risk;
+        options->at_risk = risk_changed;
+    }
     options->wait_ms = -1;
     if (options->owner != NULL) {
         options->owner = keep->owner = strdup(options->owner);

@@ -8,7 +8,8 @@ flock(1). Options that all subcommands have in the same words stand once, below 
     section1.py COMMAND VERSION     writes scdoc's lines to the standard output
 
 Happy path: ask for each `--help`; a line that begins with two blanks and a hyphen begins an
-option, one with a number and two blanks is an exit code, all else is prose.
+option, one with a number and two blanks is an exit code, one with two blanks stands as it is, all
+else is prose.
 """
 import re
 import subprocess
@@ -16,7 +17,7 @@ import sys
 
 OPTION = re.compile(r"  (-[^\s:][^:]*?)(?:   *(\S.*))?")
 CODE = re.compile(r"(?:^|  +)(\d+(?: \+ n)?) +(\S.*?)(?=  +\d|$)")
-CODE_LINE = re.compile(r" +\d+(?: \+ n)?  ?\S.*")
+CODE_LINE = re.compile(r" {2,5}\d+(?: \+ n)?  ?\S.*")
 HEAD = """lockwire(1) "lockwire {version}" "User Commands"
 
 # NAME
@@ -100,6 +101,11 @@ class Help:
                 kind = "option"
             elif kind == "option" and line.startswith("       ") or kind == "words":
                 self.parts[-1][2] = (self.parts[-1][2] + " " + line.strip()).strip()
+            elif line.startswith("  ") and kind in (None, "literal"):
+                if kind is None:
+                    self.parts.append(["literal", "", ""])
+                self.parts[-1][2] += line + "\n"
+                kind = "literal"
             else:
                 self.parts.append(["words", "", line.strip()])
                 kind = "words"
@@ -112,6 +118,8 @@ class Help:
 def written(kind, name, words):
     if kind == "words":
         return [plain(words), ""]
+    if kind == "literal":
+        return ["```", words + "```", ""]
     if kind == "code":
         return [f"*{plain(name)}* {plain(words)}++"]
     return [f"*{plain(name)}*", "", "\t" + plain(words), ""] if words else [f"*{plain(name)}*", ""]

@@ -3,7 +3,7 @@
 # from them; after run's and lead's NAME, the command that is to be run.
 
 _lockwire_options() { # COMMAND SUBCOMMAND: a line for each, with what it takes
-    "$1" "$2" --help 2>/dev/null |
+    "$1" "$2" --help 2>/dev/null | sed -n 's/^  \(-.*\)/ \1/; T; s/   .*//; p' |
         grep -oE -- '(^|[^[:alnum:]-])--[a-z][a-z-]+( [A-Z]+)?' | sed 's/^[^-]*//' | sort -u
 }
 
