@@ -330,12 +330,13 @@ struct lw_acquire_options {
     /* Called with the `arg` of lw_acquire; may be NULL. */
     lw_lock_cb *lost;
     /* What is left of the lease when `at_risk` is called: above margin_ms, below half of
-     * the lease; only with `at_risk`. Default: a third of the lease, where renewals are
-     * just due; where margin_ms is not below that, half way between margin_ms and half
-     * the lease. Of what was left when the deadline moved last, or when the hold was
-     * told, half at the most: so a hand-over, which comes with claim_ms, a turn and a
-     * lease that lw_renew made shorter are renewed without a warning. Where max_hold_ms
-     * ends the hold, and the lease lasts until then, nothing is at risk. */
+     * the lease; only with `at_risk`. Default: a third of the lease (a renewal is due
+     * when two thirds are left); where margin_ms is not below that, half way between
+     * margin_ms and half of the lease. Of what was left when the deadline moved last, or
+     * when the hold was told, half at the most: so a hand-over, which comes with
+     * claim_ms, a turn and a lease that lw_renew made shorter are renewed without a
+     * warning. Where max_hold_ms ends the hold, and the lease lasts until then, nothing
+     * is at risk. */
     uint32_t at_risk_ms;
     /* Called with the `arg` of lw_acquire; may be NULL. */
     lw_risk_cb *at_risk;

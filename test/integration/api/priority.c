@@ -4,13 +4,12 @@
  * and told where it is more urgent, and starved where it is less. Needs nothing beyond
  * test/lib. Must not know which events the library has.
  *
- * Happy path: a base with three priorities, a host that is always busy at the middle one,
- * a client at 0.
+ * Happy path: a base with six priorities, a host that is always busy at a middle one, a
+ * client at 0.
  */
 #include "players.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #define LEASE 600
 
@@ -23,10 +22,11 @@ static void on_busy(evutil_socket_t fd, short what, void *arg)
     (void)event_base_loopbreak(stage.base); /* else the loop would never return */
 }
 
-/* The stage's own event keeps the most urgent one. */
-static void with_three_priorities(void)
+/* The stage's own event keeps the most urgent one. An event whose priority nobody set has
+ * 3, and is starved by each of the busy hosts here. */
+static void with_six_priorities(void)
 {
-    assert_int_equal(event_base_priority_init(stage.base, 3), 0);
+    assert_int_equal(event_base_priority_init(stage.base, 6), 0);
 }
 
 static void be_busy(int priority)
@@ -42,14 +42,13 @@ static void rest(void)
     event_free(busy);
 }
 
-/* Granted, renewed, handed over and released while the host is busy: both ways of a
- * change of interest, at connecting and where the socket is full, come past. */
+/* Granted, renewed, handed over and released while the host is busy. */
 static void served(int priority, int busy_priority)
 {
     struct peer *a, *b;
     struct hold *A, *B;
 
-    with_three_priorities();
+    with_six_priorities();
     be_busy(busy_priority);
     a = peer_ready("a", client_of(.priority = priority));
     b = peer_ready("b", client_of(.priority = priority));
@@ -86,12 +85,29 @@ static void priority_of_a_connection_made_anew(void **state)
     struct peer *a;
 
     (void)state;
-    with_three_priorities();
+    with_six_priorities();
     a = peer_ready("a", NULL);
     be_busy(1);
     redis_ok("CLIENT KILL TYPE normal SKIPME yes");
     redis_ok("CLIENT KILL TYPE pubsub");
     UNTIL(a->ups == 2);
+    works(a);
+    rest();
+}
+
+/* By TCP the loop tells when it is connected. */
+static void priority_of_a_connection_by_TCP(void **state)
+{
+    struct peer *a;
+    char url[64];
+
+    (void)state;
+    (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%d",
+                   server_listen(&stage.server));
+    with_six_priorities();
+    be_busy(1);
+    a = peer_start_at("a", url, NULL);
+    UNTIL(a->up);
     works(a);
     rest();
 }
@@ -104,7 +120,7 @@ static void priority_below_a_busy_host_is_starved(void **state)
     struct lw_stats before;
 
     (void)state;
-    with_three_priorities();
+    with_six_priorities();
     a = peer_ready("a", client_of(.priority = 2));
     A = ask_with(a, "A", "x", asking(.lease_ms = LEASE));
     EXPECT("A granted");
@@ -137,10 +153,10 @@ static void priority_that_the_base_does_not_have(void **state)
     (void)state;
     refused(1, "priority 1: the event_base has 0 to 0");
     refused(-1, "priority -1: the event_base has 0 to 0");
-    with_three_priorities();
-    refused(3, "priority 3: the event_base has 0 to 2");
-    refused(-1, "priority -1: the event_base has 0 to 2");
-    works(peer_ready("a", client_of(.priority = 2)));
+    with_six_priorities();
+    refused(6, "priority 6: the event_base has 0 to 5");
+    refused(-1, "priority -1: the event_base has 0 to 5");
+    works(peer_ready("a", client_of(.priority = 5)));
 }
 
 int main(void)
@@ -149,6 +165,7 @@ int main(void)
         STAGE_TEST(priority_0_is_served_beside_a_busy_host),
         STAGE_TEST(priority_1_is_served_beside_a_less_urgent_host),
         STAGE_TEST(priority_of_a_connection_made_anew),
+        STAGE_TEST(priority_of_a_connection_by_TCP),
         STAGE_TEST(priority_below_a_busy_host_is_starved),
         STAGE_TEST(priority_that_the_base_does_not_have),
     };
