@@ -401,28 +401,6 @@ static void test_what_makes_no_sense(void **state)
     assert_int_equal(lw_stats_prometheus(both, same, 2, NULL, 0), LW_EINVAL);
 }
 
-/* A label of 64 MiB, in each of some forty samples: more than an int can say. */
-static void test_a_text_that_is_too_long(void **state)
-{
-    size_t length = (size_t)64 << 20;
-    char *labels = malloc(length + 5);
-    struct lw_stats stats = LW_STATS_INIT;
-    const struct lw_stats *one = &stats;
-
-    (void)state;
-#ifdef __SANITIZE_ADDRESS__
-    free(labels);
-    skip(); /* half a minute there */
-#endif
-    assert_non_null(labels);
-    memcpy(labels, "a=\"", 3);
-    memset(labels + 3, 'x', length);
-    memcpy(labels + 3 + length, "\"", 2);
-    assert_int_equal(lw_stats_prometheus(&one, (const char *const *)&labels, 1, NULL, 0),
-                     LW_EINVAL);
-    free(labels);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -436,7 +414,6 @@ int main(void)
         cmocka_unit_test(test_a_later_struct),
         cmocka_unit_test(test_labels),
         cmocka_unit_test(test_what_makes_no_sense),
-        cmocka_unit_test(test_a_text_that_is_too_long),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
