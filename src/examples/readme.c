@@ -49,7 +49,7 @@ int main(void)
     options.wait_ms = 5000; /* wait in the queue, not longer than this */
     if (lw_client_new(base, url, &server, &client) != 0 ||
         lw_acquire(client, "job:42", &options, acquired, client, &lock) != 0) {
-        fprintf(stderr, "%s\n", url != NULL ? why : "LOCKWIRE_URL is not set");
+        (void)fprintf(stderr, "%s\n", url != NULL ? why : "LOCKWIRE_URL is not set");
         exit(1);
     }
     event_base_dispatch(base); /* the daemon's own loop */

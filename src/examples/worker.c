@@ -42,16 +42,17 @@ static const char *store(const char *path, uint64_t fence, const char *what)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     FILE *file = fd >= 0 && flock(fd, LOCK_EX) == 0 ? fdopen(fd, "r+") : NULL;
-    uint64_t seen = 0;
     const char *why = NULL;
+    uint64_t seen = 0;
+    char line[100];
 
     if (file == NULL) {
         why = strerror(errno);
         (void)close(fd);
         return why;
     }
-    while (fscanf(file, "%" SCNu64 "%*[^\n]", &seen) == 1 && seen <= fence) {
-        continue;
+    while (fgets(line, sizeof(line), file) != NULL) {
+        seen = strtoull(line, NULL, 10); /* they never fall: the last is the largest */
     }
     if (seen > fence) {
         why = "a larger fencing token was here before";

@@ -79,13 +79,13 @@ static const char *end_of_label(const char *at)
     }
     at += length + 2;
     while (*at != '"') {
-        if (*at == '\\' && at[1] != '\0' && strchr("\\\"n", at[1]) != NULL) {
-            at += 2;
-        } else if (*at != '\\' && lw__told_character(at) > 0) {
-            at += lw__told_character(at);
-        } else {
+        bool escaped = *at == '\\';
+
+        length = lw__told_character(at + escaped); /* 0 at the end, too */
+        if (length == 0 || (escaped && strchr("\\\"n", at[1]) == NULL)) {
             return NULL;
         }
+        at += escaped + length;
     }
     return at + 1;
 }

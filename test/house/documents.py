@@ -3,8 +3,9 @@
 """Keeps the documents true where that is cheap: each path that one names is there, the README
 leads to each, test/README.md lists every folder of tests and every room, and no other,
 src/README.md lists every room of the source, and the files and names of which it tells are in
-it, the manual's account may do what the scripts do, and nothing of which the source does not
-speak, and NEWS.md begins with the version that the header and the build have.
+it, src/examples/README.md lists every file beside it, the manual's account may do what the scripts
+do, and nothing of which the source does not speak, and NEWS.md begins with the version that the
+header and the build have.
 
 Owns the list of documents. A path is what stands in `backquotes`, in a link or in an indented
 line, begins with a folder of this tree (or of the document's own, where a table names it) and
@@ -19,9 +20,9 @@ import sys
 import tempfile
 
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "NEWS.md", "bench/README.md",
-             "src/README.md", "test/README.md")
+             "src/README.md", "src/examples/README.md", "test/README.md")
 FOUND_FROM_README = ("CONTRIBUTING.md", "SECURITY.md", "NEWS.md", "bench/README.md",
-                     "src/README.md", "test/README.md")
+                     "src/README.md", "src/examples/README.md", "test/README.md")
 MANUAL = "src/man/lockwire.7.scd"
 QUOTED = re.compile(r"`([^`\n]+)`|\]\(([^)\s]+)\)")
 PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*/?")
@@ -93,6 +94,14 @@ def check_names(root):
                 yield f"src/README.md tells of {word}, of which the source knows nothing"
 
 
+def check_examples(root):
+    document = "src/examples/README.md"
+    told = {word for span in SPAN.findall(read(root, document)) for word in span.split()}
+    for name in sorted(os.listdir(os.path.join(root, "src/examples"))):
+        if name != "README.md" and name not in told:
+            yield f"{document} does not tell of {name}"
+
+
 def check_account(root):
     """The account that lockwire(7) makes may give all commands that the scripts do, and only
     what something there speaks of. What a life needs test/integration/server/account.c sees."""
@@ -130,6 +139,7 @@ def check(root):
     yield from check_rooms(root, "test/README.md", "test", "test/integration")
     yield from check_rooms(root, "src/README.md", "src")
     yield from check_names(root)
+    yield from check_examples(root)
     yield from check_account(root)
     yield from check_versions(root)
 
@@ -145,8 +155,10 @@ def self_test():
                               "| `api/` | `build/gone`, `either/or` |\n")
     good["scripts/ask.lua"] = "redis.pcall('GET', name)\n"
     good["src/base/log.c"] = "void lw__log(void);\n"
-    good["src/README.md"] = ("| `src/base/` |\n| `src/redis/` |\n| `src/man/` |\n"
+    good["src/README.md"] = ("| `src/base/` |\n| `src/examples/` |\n| `src/man/` |\n| `src/redis/` |\n"
                              "`log.c` has `lw__log`.\n")
+    good["src/examples/one.c"] = ""
+    good["src/examples/README.md"] = "`one.c`"
     bad = {
         "a path that is gone": ("SECURITY.md", "See `test/unit/gone.c`."),
         "one in a command": ("CONTRIBUTING.md", "    python3 -B test/gone.py\n"),
@@ -162,11 +174,12 @@ def self_test():
         "a room that is not there": ("test/README.md", good["test/README.md"] + "| `x/` |\n"),
         "a room of the source that is not listed": ("src/README.md", ""),
         "a file of the source that is gone": ("src/README.md", good["src/README.md"] + "`gone.c`"),
+        "an example that nobody finds": ("src/examples/README.md", ""),
         "a function that is gone": ("src/README.md", good["src/README.md"] + "`lw__gone`"),
     }
     with tempfile.TemporaryDirectory() as root:
         for folder in ("test/unit", "test/integration/api", "bench", "src/base", "src/redis",
-                       "src/man", "include", "scripts"):
+                       "src/examples", "src/man", "include", "scripts"):
             os.makedirs(os.path.join(root, folder))
 
         def problems(**changes):

@@ -157,6 +157,22 @@ static void reconnects_and_resent(void **state)
     assert_true(peer_stats(a).resent >= 1);
 }
 
+static void link_up(void **state)
+{
+    struct proxy *proxy = proxy_start(stage.server.path, false);
+    struct peer *a = peer_start_at("a", proxy->url, client_of(.backoff_max_ms = 50));
+
+    (void)state;
+    assert_int_equal(peer_stats(a).link_up, 0);
+    peer_wait_ready(a);
+    assert_int_equal(peer_stats(a).link_up, 1);
+    proxy_refuse(proxy, true);
+    proxy_cut(proxy, COMMANDS);
+    UNTIL(peer_stats(a).link_up == 0);
+    proxy_refuse(proxy, false);
+    UNTIL(peer_stats(a).link_up == 1);
+}
+
 static void wait_times(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
@@ -194,6 +210,7 @@ int main(void)
         STAGE_TEST(renewed),
         STAGE_TEST(commands_are_those_that_the_server_saw),
         STAGE_TEST(reconnects_and_resent),
+        STAGE_TEST(link_up),
         STAGE_TEST(wait_times),
     };
 
