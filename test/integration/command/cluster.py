@@ -95,6 +95,28 @@ class Names(ClusterTest):
         self.let_go()
 
 
+class Watch(ClusterTest):
+    def test_it_tells_of_the_node_that_the_name_leads_to(self):
+        process = self.spawn(COMMAND, "watch", "job", "--interval", "20ms")
+        self.assertRegex(process.stdout.readline(), "job: free$")
+        node = self.owner()
+
+        def told(what):
+            line = process.stdout.readline()
+            while what not in line:
+                self.assertIsNone(process.poll(), line)
+                line = process.stdout.readline()
+
+        node.pause()
+        told(" no answer, the last one ")
+        node.resume()
+        told(f" answers: redis 127.0.0.1:{node.port}, master\n")
+        node.kill()
+        told(" no connection: ")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(LIMIT), 0)
+
+
 class Moving(ClusterTest):
     replicas = 3
 

@@ -266,6 +266,12 @@ class Width(LookTest):
             self.check(lines, columns or 80)
             self.assertGreater(max(width(line) for line in lines), (columns or 80) - 3)
 
+    def test_a_very_narrow_terminal(self):
+        for columns in (1, 10, 30):
+            lines = self.lines(columns)
+            self.assertEqual(len(lines), 4 + len(self.OWNERS), lines)
+            self.assertLessEqual(max(width(line) for line in lines), columns, lines)
+
     def test_tokens_are_there_where_there_is_room(self):
         self.assertNotIn("TOKEN", self.lines(80)[3])
         lines = self.lines(1000)

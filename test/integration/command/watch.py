@@ -397,6 +397,8 @@ class Picture(WatchTest):
         self.server.kill()
         _, terminal = self.screen()
         until(lambda: re.match("job: no connection: .+\n$", terminal.picture()), "the outage")
+        self.server.start()
+        until(lambda: self.free(terminal), "it is over")
 
     def test_objects_in_a_terminal_too(self):
         _, terminal = self.screen("--json")
