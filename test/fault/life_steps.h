@@ -43,7 +43,7 @@ void step_release(struct player *player);
 void step_drop(struct player *player);
 void step_meanwhile(const char *name, enum life_moment moment);
 void step_await_settled(const struct player *player); /* or that it does not hold */
-void step_inspect_and_break(int client, const char *name);
+void step_look_and_break(int client, const char *name);
 void step_counts(bool good); /* as the answer to a call */
 void step_close(void);
 int step_end(void); /* returns how many calls were answered well */
