@@ -45,6 +45,7 @@ static void link_changed(void *arg, bool up, const char *why)
         lw__log(&client->log, LOG_INFO, "connected");
     } else {
         lw__log(&client->log, LOG_WARNING, "no connection: %s", why);
+        lw__list_down(client, why);
     }
     lw__notify_link(client, up, why);
 }
@@ -52,6 +53,7 @@ static void link_changed(void *arg, bool up, const char *why)
 static void led(void *arg)
 {
     lw__turns_lead_all(arg);
+    lw__list_led(arg);
 }
 
 static void node_up(void *arg, struct lw__node *node)

@@ -8,8 +8,9 @@
  * the next server, until each slot is done. One step, or some looks, are in flight at a
  * time, so that others' commands have room.
  *
- * In a cluster a slot counts as done if it leads to the node that was scanned both before
- * and after that: one that moved meanwhile is scanned once more, with all that is there.
+ * In a cluster a slot is done if it leads to the node that was scanned both before that
+ * and in the end, by a map that is asked for then: one that moved meanwhile is scanned
+ * once more, with all that is there.
  * A cursor is of one process, so another connection begins the server anew, or ends the
  * list where it is the only one. Whatever fails ends it: nothing is left out in silence.
  */
@@ -34,7 +35,9 @@
 #define STEP_KEYS 250 /* below 1 ms of the server's time */
 #define PATTERN_MAX 512
 
-enum scan { TO_SCAN, SCANNING, SCANNED };
+/* Of a slot; else it is done, by this lw__node_command_link of a cluster's node. */
+#define TO_SCAN 0
+#define SCANNING 1
 
 static struct lw__list *list_of(struct lw__command *command)
 {
@@ -123,8 +126,9 @@ static void leave_server(struct lw__list *list)
 
     for (unsigned slot = 0; slot < list->slots; slot++) {
         if (list->scans[slot] == SCANNING) {
-            list->scans[slot] = node != NULL && node_at(list, slot) == node ? SCANNED
-                                                                            : TO_SCAN;
+            bool stays = node != NULL && node_at(list, slot) == node;
+
+            list->scans[slot] = stays ? list->link : TO_SCAN;
         }
     }
     list->keys_before = list->listing.keys;
@@ -228,9 +232,47 @@ static void send_step(struct lw__list *list, struct lw__node *node)
 static void begin_server(struct lw__list *list)
 {
     if (choose_server(list)) {
+        list->checked = false;
         send_step(list, server_of(list));
-    } else {
+    } else if (list->checked) {
         finish(list, LW_OK, "");
+    } else {
+        list->map = lw__route_renew(list->client->route);
+    }
+}
+
+/* By a map that was asked for when all was done. */
+static void check_slots(struct lw__list *list)
+{
+    list->map = 0;
+    list->checked = true;
+    for (unsigned slot = 0; slot < list->slots; slot++) {
+        if (lw__node_command_link(node_at(list, slot)) != list->scans[slot]) {
+            list->scans[slot] = TO_SCAN;
+        }
+    }
+    begin_server(list);
+}
+
+void lw__list_led(struct lw_client *client)
+{
+    struct lw__list *list;
+
+    DL_FOREACH(client->lists, list) {
+        if (!list->over && list->map > 0 && lw__route_map(client->route) >= list->map) {
+            check_slots(list);
+        }
+    }
+}
+
+void lw__list_down(struct lw_client *client, const char *why)
+{
+    struct lw__list *list;
+
+    DL_FOREACH(client->lists, list) {
+        if (!list->over && list->map > 0) {
+            finish(list, LW_ECONN, why);
+        }
     }
 }
 

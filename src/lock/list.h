@@ -36,8 +36,10 @@ struct lw__list {
     struct lw__inquiry *looks[LW__LIST_LOOKS]; /* NULL: free */
     bool over, in_callback;
     char why[LW__WHY];
+    unsigned map; /* the cluster's that is waited for; 0: none is */
+    bool checked; /* by a fresh one: no slot that is done was elsewhere */
     unsigned slots;
-    uint8_t scans[]; /* how it stands about each slot (list.c) */
+    unsigned scans[]; /* how it stands about each slot (list.c) */
 };
 
 /* One of its inquiries is answered: whether there is a lock to be told of. Then
@@ -47,5 +49,8 @@ void lw__list_go_on(struct lw__list *list);
 /* After `found`: the caller had enough, or not; and may have ended anything. */
 void lw__list_told(struct lw__list *list, bool stops);
 void lw__list_free(struct lw__list *list);
+/* Names lead elsewhere, or nowhere. */
+void lw__list_led(struct lw_client *client);
+void lw__list_down(struct lw_client *client, const char *why);
 void lw__list_close(struct lw_client *client); /* all end with LW_ECLOSED */
 #endif
