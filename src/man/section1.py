@@ -44,6 +44,14 @@ A throw-away server for trying things out, shared by all who name its folder:
 
 	lockwire run try --redis embedded:/tmp/try -- sleep 100
 
+# EMBEDDED SERVERS
+
+*--redis embedded:* starts a redis-server or valkey-server of its own, without persistence, in a
+folder that goes away with it. *embedded:/folder* is one that all commands share which name that
+folder, for as long as one of them runs. The folder is made if it is not there; one that is must be
+your own, with mode 0700 and no symbolic link. What is in it and is not yours is not used, and no
+process is killed that is not its server; the folders above it are trusted.
+
 # BESIDE FLOCK(1)
 
 The same are the command's exit status, how it waits (*-n*, *-w*), one holder or many (*-x*, *-s*),
