@@ -156,11 +156,14 @@ class Status(LookTest):
         self.assertEqual((row["OWNER"], row["TOKEN"]), ("-", held["token"]))
 
     def test_holders_stand_in_the_order_of_their_numbers(self):
-        for owner in ("b", "c", "a"):
-            self.holder("--shared", "--owner", owner)
-        self.assertEqual([held["owner"] for held in self.seen()["holders"]], ["b", "c", "a"])
+        now = int(self.server("TIME")[0]) * 1000
+        words = ["mode", f"2 3 3 0 {now + 60000} 0 "]
+        for owner, number in (("b", 9), ("c", 100), ("a", 8)):
+            words += [f"h:{owner}:1", f"{now + 60000} r {owner}", f"r:{owner}", f"1 {number}"]
+        self.server("HSET", "job", *words)
+        self.assertEqual([held["owner"] for held in self.seen()["holders"]], ["a", "b", "c"])
         ((one, two, three),) = self.rows(self.status())
-        self.assertEqual((one["OWNER"], two["OWNER"], three["OWNER"]), ("b", "c", "a"))
+        self.assertEqual((one["FENCE"], two["FENCE"], three["FENCE"]), ("8", "9", "100"))
 
     def test_more_than_a_hundred(self):
         now = int(self.server("TIME")[0]) * 1000

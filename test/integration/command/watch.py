@@ -193,6 +193,15 @@ class Lines(WatchTest):
             self.assertEqual(process.wait(LIMIT), 0)
             self.assertEqual(process.stderr.read(), "")
 
+    def test_a_signal_while_the_server_hangs_ends_it_too(self):
+        process, lines = self.watch()
+        self.line(lines, 1)
+        self.server.pause()
+        self.assertTrue(self.line(lines, 2).startswith("no answer"))
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(LIMIT), 0)
+        self.assertEqual(process.stderr.read(), "")
+
     def test_a_signal_during_an_outage_ends_it_too(self):
         process = self.spawn(COMMAND, "watch", "job", "--redis", "unix:///nonexistent/socket")
         self.assertIn("no connection", process.stdout.readline())
