@@ -521,8 +521,9 @@ LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
  *   lost     LW_ELOST, LW_ENOTHELD or LW_ETIMEOUT, as of any lock: rule 6
  * options as for lw_acquire (NULL: a mutex), each hold by them anew, but `lost` must be
  * NULL, and wait_ms 0 or -1, which mean the same here. max_hold_ms ends each hold, so
- * that the lock goes around among those who wait. margin_ms is the time left at `lost`:
- * the lock is given back, and asked for again, only when that is over.
+ * that the lock goes around among those who wait. margin_ms is what is left at `lost` to
+ * step down in: the lock is given back, and asked for again, only when that is over. With
+ * LW_NO_RENEW each hold ends at its lease, unless lw_renew is called.
  *
  * An outage is waited out. Where the server refuses for good (permissions), memory is
  * short or an upgrade would wait for ever (LW_EDEADLOCK) it is tried again after 1 s,
@@ -531,9 +532,9 @@ LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
  *
  * Rules 1 to 8 hold for a keep as for a handle: it is the caller's until lw_keep_free, in
  * whatever callback; after that nothing of it fires. lw_client_close gives back what it
- * holds in silence (no `lost`) and ends it, lw_client_free ends it: it is never called
- * again then, and remains to be freed. Returns 0, or LW_EINVAL (errbuf says what),
- * LW_ENOMEM, LW_ECLOSED.
+ * holds and lw_client_free leaves it to its lease, in silence both (no `lost`): the keep
+ * is never called again then, and remains to be freed. Returns 0, or LW_EINVAL (errbuf
+ * says what), LW_ENOMEM, LW_ECLOSED.
  */
 LW_PUBLIC int lw_keep_new(struct lw_client *client, const char *name,
                           const struct lw_acquire_options *options, lw_keep_cb *gained,
@@ -543,8 +544,9 @@ LW_PUBLIC int lw_keep_new(struct lw_client *client, const char *name,
 LW_PUBLIC void lw_keep_free(struct lw_keep *keep);
 /* The handle of its hold (LW_HELD), of its waiting (LW_WAITING), of its last hold until
  * the margin is over (LW_LOST), or of what was refused (LW_DONE): for the getters, and
- * for lw_renew. It is the keep's, which frees it between its callbacks: not to be kept
- * beyond one turn of the loop, nor given to lw_release or lw_lock_free. Never NULL. */
+ * for lw_renew, but not for lw_release, lw_lock_free or another `arg`. It is the keep's,
+ * and another one whenever it asks anew: not to be kept beyond one turn of the loop.
+ * Never NULL. */
 LW_PUBLIC struct lw_lock *lw_keep_lock(const struct lw_keep *keep);
 
 /* One holder or waiter, as lw_inspect finds it. The strings are as they stand in Redis,
