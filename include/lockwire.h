@@ -478,7 +478,7 @@ LW_PUBLIC int lw_client_stats(const struct lw_client *client, struct lw_stats *r
  *
  * As snprintf: what fits into `size` bytes is written, with a NUL; returned is the length
  * of the whole without it, of which at `size` and above the end is missing. (1 client:
- * some 5 KiB.) What a struct of an earlier version does not have is left out, and so is
+ * some 4 KiB.) What a struct of an earlier version does not have is left out, and so is
  * what a later one has behind this version's. No I/O, no client is touched.
  *
  * LW_EINVAL: a struct has no size; labels are of another form, repeat a name, or have the

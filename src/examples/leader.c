@@ -23,6 +23,7 @@ struct leader {
     struct lw_keep *keep;
     struct event *tick, *term;
     char why[200]; /* what was wrong with an argument, as the library says it */
+    int code;      /* to exit with */
 };
 
 /* What only the leader does. It is over before the loop goes on, so the lock that stands
@@ -48,6 +49,7 @@ static void gained(struct lw_keep *keep, int status, void *arg)
     (void)keep, (void)status; /* LW_OK */
     if (event_add(leader->tick, &period) < 0) {
         (void)fprintf(stderr, "leader: no timer\n"); /* let somebody else lead */
+        leader->code = EXIT_FAILURE;
         event_base_loopbreak(event_get_base(leader->tick));
     }
 }
@@ -108,9 +110,9 @@ static int start(struct leader *leader, struct event_base *base, const char *nam
 
 int main(int argc, char **argv)
 {
-    struct leader leader = {.why = "out of memory"}; /* or what the library says */
+    struct leader leader = {.why = "out of memory", /* or what the library says */
+                            .code = EXIT_FAILURE};
     struct event_base *base = event_base_new();
-    int code = EXIT_FAILURE;
 
     if (argc != 2 || base == NULL) {
         (void)fprintf(stderr, "usage: leader NAME\n");
@@ -119,7 +121,10 @@ int main(int argc, char **argv)
                       getenv("LOCKWIRE_URL") != NULL ? leader.why
                                                      : "LOCKWIRE_URL is not set");
     } else {
-        code = event_base_dispatch(base) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+        leader.code = EXIT_SUCCESS;
+        if (event_base_dispatch(base) < 0) {
+            leader.code = EXIT_FAILURE;
+        }
     }
     lw_keep_free(leader.keep);
     lw_client_free(leader.client);
@@ -132,5 +137,5 @@ int main(int argc, char **argv)
     if (base != NULL) {
         event_base_free(base);
     }
-    return code;
+    return leader.code;
 }
