@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# scripts/demo and scripts/test find their folder from wherever and however they are called: by
-# a relative path, and with a CDPATH that has a folder of the same name. What they call is
-# stubs here, each of which must be found.
+# scripts/demo, scripts/test and scripts/deb find their folder from wherever and however they are
+# called: by a relative path, and with a CDPATH that has a folder of the same name. What they call
+# is stubs here, each of which must be found.
 # Usage: places.sh SCRIPTS_FOLDER
 set -eu
 
@@ -11,7 +11,7 @@ root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 tree="$root/a tree"
 mkdir -p "$tree/scripts" "$tree/build/demo/src/tool" "$root/trap/scripts" "$root/bin"
-cp "$1/demo" "$1/test" "$tree/scripts"
+cp "$1/demo" "$1/test" "$1/deb" "$tree/scripts"
 
 stub() { # FILE TEXT...
     file=$1
@@ -19,7 +19,7 @@ stub() { # FILE TEXT...
     printf '%s\n' '#!/bin/sh' "$@" >"$file"
     chmod +x "$file"
 }
-stub "$tree/scripts/setup" "[ \"\$1\" = test ] || exit 0 # of the test no more is looked at" 'exit 7'
+stub "$tree/scripts/setup" "[ \"\$1\" != demo ] || exit 0 # of the others no more is looked at" 'exit 7'
 stub "$tree/build/demo/src/tool/lockwire" \
     'until [ "$1" = -- ]; do shift; done' '[ -x "$2" ] && exit 8'
 stub "$tree/scripts/sentinels" '[ -x "$1" ] && exit 9'
@@ -36,7 +36,7 @@ expect() { # CODE CDPATH FOLDER COMMAND...
     }
 }
 for cdpath in '' "$root/trap"; do
-    for script in demo:8 test:7; do
+    for script in demo:8 test:7 deb:7; do
         name=${script%:*} code=${script#*:}
         expect "$code" "$cdpath" "$tree" "scripts/$name"
         expect "$code" "$cdpath" "$tree/scripts" "./$name"
