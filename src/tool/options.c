@@ -1,126 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See options.h. Options may stand before and after NAME; run's program begins after "--"
- * or with the first word after NAME, and its own options are left alone.
+ * See options.h. Options may stand before and after NAME; a program to run begins after
+ * "--" or with the first word after NAME, and its own options are left alone. What an
+ * option's text means is options_values.c's to say, what they mean together
+ * options_check.c's.
  *
  * Happy path: parse reads the subcommand's options, then checks what must be there.
  */
-#include "options.h"
+#include "options_inside.h"
 
 #include "codes.h"
-#include "duration.h"
 #include "usage.h"
 
 #include <getopt.h>
-#include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
-#define EMBEDDED "embedded:"
 #define DEFAULT_LEASE_MS 30000
-#define DEFAULT_GRACE_MS 5000
-/* The longest lease has room for it. */
-#define MAX_GRACE_MS (INT32_MAX / 2 - 2 * KILL_MS)
-#define KILL_MS 500 /* from SIGKILL to the end of the lease; of a short lease a part */
 #define DEFAULT_INTERVAL_MS 1000
-#define MIN_LEASE_MS 100
-#define MIN_INTERVAL_MS 10
-#define GO_ON (-1)
-
-static int refuse(enum subcommand subcommand, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static int refuse(enum subcommand subcommand, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    (void)fputs("lockwire: ", stderr);
-    (void)vfprintf(stderr, format, args);
-    (void)fputs("\n", stderr);
-    va_end(args);
-    usage_brief(stderr, subcommand);
-    return STATUS_USAGE;
-}
-
-static int parse_time(enum subcommand subcommand, const char *option, const char *text,
-                      int64_t *ms)
-{
-    char why[200];
-
-    if (duration_parse(text, ms, why, sizeof(why)) < 0) {
-        return refuse(subcommand, "%s %s", option, why);
-    }
-    return GO_ON;
-}
-
-static int parse_wait(const char *text, int64_t *ms)
-{
-    if (strcmp(text, "forever") != 0) {
-        return parse_time(RUN, "--wait", text, ms);
-    }
-    *ms = -1;
-    return GO_ON;
-}
-
-static int parse_lease(const char *text, uint32_t *ms)
-{
-    int64_t lease = 0;
-    int result = parse_time(RUN, "--lease", text, &lease);
-
-    if (result != GO_ON) {
-        return result;
-    }
-    if (lease < MIN_LEASE_MS || lease > INT32_MAX) {
-        return refuse(RUN, "--lease '%s': must be between 100ms and 596h", text);
-    }
-    *ms = (uint32_t)lease;
-    return GO_ON;
-}
-
-static int parse_grace(const char *text, int64_t *ms)
-{
-    int result = parse_time(RUN, "--grace", text, ms);
-
-    if (result == GO_ON && *ms > MAX_GRACE_MS) {
-        return refuse(RUN, "--grace '%s': must be at most 298h", text);
-    }
-    return result;
-}
-
-static int parse_interval(const char *text, int64_t *ms)
-{
-    int result = parse_time(WATCH, "--interval", text, ms);
-
-    if (result == GO_ON && (*ms < MIN_INTERVAL_MS || *ms > INT32_MAX)) {
-        return refuse(WATCH, "--interval '%s': must be between 10ms and 596h", text);
-    }
-    return result;
-}
-
-static int parse_permits(const char *text, uint32_t *permits)
-{
-    char *end;
-    unsigned long number = strtoul(text, &end, 10);
-
-    if (*text < '0' || *text > '9' || *end || number < 1 || number > INT32_MAX) {
-        return refuse(RUN, "--permits '%s': must be a number from 1 to 2147483647", text);
-    }
-    *permits = (uint32_t)number;
-    return GO_ON;
-}
-
-static int parse_mode(enum lw_mode mode, struct options *options)
-{
-    if (options->mode != LW_MUTEX && options->mode != mode) {
-        return refuse(RUN, "--exclusive and --shared exclude each other");
-    }
-    options->mode = mode;
-    return GO_ON;
-}
 
 /* A long text is written in parts, of which the first ones may have failed. */
 static bool all_written(void)
@@ -134,27 +32,41 @@ static int help(enum subcommand subcommand)
     return all_written() ? EXIT_SUCCESS : STATUS_SYSTEM;
 }
 
-static int parse_option(int option, char **argv, struct options *options)
+/* word: as it was typed, or the one letter of several that stand together. */
+static int parse_option(int option, const char *word, struct options *options)
 {
     switch (option) {
     case 'l':
-        return parse_lease(optarg, &options->lease_ms);
+        return options_lease(optarg, options);
     case 'w':
-        return parse_wait(optarg, &options->wait_ms);
+        return options_wait(optarg, options);
+    case 'n':
+        options->wait_ms = 0;
+        return GO_ON;
+    case 'E':
+        return options_busy_code(optarg, options);
     case 'g':
-        return parse_grace(optarg, &options->grace_ms);
+        return options_grace(optarg, options);
+    case 'm':
+        return options_max_hold(optarg, options);
     case 'd':
         options->direct = true;
         return GO_ON;
+    case 'v':
+        options->verbose = true;
+        return GO_ON;
+    case 'e':
     case 'x':
-        return parse_mode(LW_EXCLUSIVE, options);
+        return options_mode(LW_EXCLUSIVE, options);
     case 's':
-        return parse_mode(LW_SHARED, options);
+        return options_mode(LW_SHARED, options);
+    case 'J':
+        return options_mode(LW_REDISSON, options);
     case 'o':
         options->owner = optarg;
         return GO_ON;
     case 'p':
-        return parse_permits(optarg, &options->permits);
+        return options_permits(optarg, options);
     case 'j':
         options->json = true;
         return GO_ON;
@@ -165,7 +77,7 @@ static int parse_option(int option, char **argv, struct options *options)
         options->foreign = true;
         return GO_ON;
     case 'i':
-        return parse_interval(optarg, &options->interval_ms);
+        return options_interval(optarg, options);
     case 'r':
         options->url = optarg;
         return GO_ON;
@@ -193,87 +105,11 @@ static int parse_option(int option, char **argv, struct options *options)
     case 'h':
         return help(options->subcommand);
     case ':':
-        return refuse(options->subcommand, "%s needs a value", argv[optind - 1]);
+        return options_refuse(options->subcommand, "%s needs a value", word);
     default:
-        return refuse(options->subcommand, "%s: no such option, or an ambiguous one",
-                      argv[optind - 1]);
+        return options_refuse(options->subcommand,
+                              "%s: no such option, or an ambiguous one", word);
     }
-}
-
-/* The first of the options for rediss:// that was given; NULL: none. */
-static const char *tls_option(const struct options *options)
-{
-    return options->tls_ca != NULL            ? "--cacert"
-           : options->tls_cert != NULL        ? "--cert"
-           : options->tls_key != NULL         ? "--key"
-           : options->tls_server_name != NULL ? "--sni"
-                                              : NULL;
-}
-
-static bool begins(const char *url, const char *scheme)
-{
-    return strncasecmp(url, scheme, strlen(scheme)) == 0;
-}
-
-static int check_sentinel(const struct options *options)
-{
-    const char *user = options->sentinel_user, *file = options->sentinel_password_file;
-    const char *option = user != NULL   ? "--sentinel-user"
-                         : file != NULL ? "--sentinel-password-file"
-                                        : NULL;
-
-    if (option != NULL && !begins(options->url, "redis-sentinel://") &&
-        !begins(options->url, "rediss-sentinel://")) {
-        return refuse(options->subcommand,
-                      "%s needs a URL that begins with redis-sentinel:// or "
-                      "rediss-sentinel://",
-                      option);
-    }
-    if (user != NULL && file == NULL) {
-        return refuse(options->subcommand,
-                      "--sentinel-user needs --sentinel-password-file");
-    }
-    if (file != NULL && strcmp(file, "-") == 0 && options->password_file != NULL &&
-        strcmp(options->password_file, "-") == 0) {
-        return refuse(options->subcommand,
-                      "--password-file and --sentinel-password-file: only one of them "
-                      "can be the standard input (-)");
-    }
-    return GO_ON;
-}
-
-static int check_tls(const struct options *options)
-{
-    if (tls_option(options) != NULL && !begins(options->url, "rediss")) {
-        return refuse(options->subcommand,
-                      "%s needs a URL that begins with rediss://, rediss-sentinel:// or "
-                      "rediss-cluster://",
-                      tls_option(options));
-    }
-    if ((options->tls_cert != NULL) != (options->tls_key != NULL)) {
-        return refuse(options->subcommand, "--cert and --key need each other");
-    }
-    return GO_ON;
-}
-
-static int choose_server(struct options *options)
-{
-    const char *environment = getenv("LOCKWIRE_URL");
-    int result;
-
-    if (options->url == NULL) {
-        options->url = environment != NULL && *environment ? environment : DEFAULT_URL;
-    }
-    options->embedded = strncmp(options->url, EMBEDDED, strlen(EMBEDDED)) == 0;
-    if (options->embedded && options->url[strlen(EMBEDDED)]) {
-        options->embedded_dir = options->url + strlen(EMBEDDED);
-    }
-    if (options->embedded && options->password_file != NULL) {
-        return refuse(options->subcommand,
-                      "--password-file: the server of %s has no password", EMBEDDED);
-    }
-    result = check_sentinel(options);
-    return result == GO_ON ? check_tls(options) : result;
 }
 
 #define COMMON                                                                           \
@@ -288,16 +124,22 @@ static int choose_server(struct options *options)
         "help", no_argument, NULL, 'h'                                                   \
     }
 
-static const struct option run_options[] = {{"lease", required_argument, NULL, 'l'},
-                                            {"wait", required_argument, NULL, 'w'},
-                                            {"grace", required_argument, NULL, 'g'},
-                                            {"direct", no_argument, NULL, 'd'},
-                                            {"exclusive", no_argument, NULL, 'x'},
-                                            {"shared", no_argument, NULL, 's'},
-                                            {"owner", required_argument, NULL, 'o'},
-                                            {"permits", required_argument, NULL, 'p'},
-                                            COMMON,
-                                            {NULL, 0, NULL, 0}};
+#define HOLDING                                                                          \
+    {"lease", required_argument, NULL, 'l'}, {"wait", required_argument, NULL, 'w'},     \
+        {"nonblock", no_argument, NULL, 'n'}, {"nb", no_argument, NULL, 'n'},            \
+        {"conflict-exit-code", required_argument, NULL, 'E'},                            \
+        {"grace", required_argument, NULL, 'g'},                                         \
+        {"max-hold", required_argument, NULL, 'm'},                                      \
+        {"exclusive", no_argument, NULL, 'x'}, {"shared", no_argument, NULL, 's'},       \
+        {"redisson", no_argument, NULL, 'J'}, {"owner", required_argument, NULL, 'o'},   \
+        {"permits", required_argument, NULL, 'p'},                                       \
+    {                                                                                    \
+        "verbose", no_argument, NULL, 'v'                                                \
+    }
+
+static const struct option run_options[] = {
+    {"direct", no_argument, NULL, 'd'}, HOLDING, COMMON, {NULL, 0, NULL, 0}};
+static const struct option hold_options[] = {HOLDING, COMMON, {NULL, 0, NULL, 0}};
 static const struct option status_options[] = {
     {"json", no_argument, NULL, 'j'}, COMMON, {NULL, 0, NULL, 0}};
 static const struct option break_options[] = {{"token", required_argument, NULL, 't'},
@@ -308,96 +150,76 @@ static const struct option watch_options[] = {
     {"interval", required_argument, NULL, 'i'}, COMMON, {NULL, 0, NULL, 0}};
 
 static const struct option *const known[SUBCOMMANDS] = {
-    [RUN] = run_options,
-    [STATUS] = status_options,
-    [BREAK] = break_options,
-    [WATCH] = watch_options,
+    [RUN] = run_options,       [LEAD] = run_options,    [HOLD] = hold_options,
+    [STATUS] = status_options, [BREAK] = break_options, [WATCH] = watch_options,
 };
 
-/*
- * If the lock is lost, SIGTERM, the grace time and SIGKILL have to come to their end
- * while the lease is still ours: they are the margin of the hold, and a margin is below
- * half the lease.
- */
-static int check_times(struct options *options)
+static bool has_command(enum subcommand subcommand)
 {
-    int64_t lease = options->lease_ms, kill = lease / 20 < KILL_MS ? lease / 20 : KILL_MS;
-    int64_t most = (lease - 1) / 2 - kill, least;
-
-    if (options->grace_ms < 0) {
-        options->grace_ms = lease / 4 < DEFAULT_GRACE_MS ? lease / 4 : DEFAULT_GRACE_MS;
-    }
-    options->margin_ms = options->grace_ms + kill;
-    if (options->grace_ms <= most) {
-        return GO_ON;
-    }
-    least = 2 * (options->grace_ms + KILL_MS) + 1;
-    return refuse(RUN,
-                  "a --lease of %" PRId64 "ms is too short for a --grace of %" PRId64
-                  "ms, which must be over before the lease is: a lease of %" PRId64
-                  "ms would do, or a grace of %" PRId64 "ms",
-                  lease, options->grace_ms, least, most);
+    return subcommand == RUN || subcommand == LEAD;
 }
 
-static int check_run(int argc, char **argv, struct options *options)
+/* The letters are flock(1)'s. */
+static const char *letters(enum subcommand subcommand)
 {
-    if (optind >= argc) {
-        return refuse(RUN, "run: the COMMAND to run is missing");
-    }
-    if (strcmp(argv[optind], "--") == 0) {
-        return refuse(RUN, "run: a second \"--\" stands where COMMAND should begin");
-    }
-    if (options->owner != NULL && options->mode == LW_MUTEX) {
-        return refuse(RUN, "--owner needs --exclusive or --shared");
-    }
-    if (options->permits && options->mode != LW_SHARED) {
-        return refuse(RUN, "--permits needs --shared");
-    }
-    options->command = argv + optind;
-    return check_times(options);
+    return has_command(subcommand) || subcommand == HOLD ? "-:hnw:sxeE:" : "-:h";
 }
 
-static int check_others(int argc, char **argv, const struct options *options)
+/* What getopt_long has just read of this word. */
+static const char *read_of(const char *word, char letter[3])
 {
-    if (optind < argc) {
-        return refuse(options->subcommand, "'%s': there is one NAME only", argv[optind]);
+    if (strncmp(word, "--", 2) == 0) {
+        return word;
     }
-    if (options->token != NULL && *options->token == '\0') {
-        return refuse(options->subcommand, "--token is empty");
+    letter[0] = '-';
+    letter[1] = (char)optopt;
+    letter[2] = '\0';
+    return letter;
+}
+
+static int check(char **words, int count, struct options *options)
+{
+    int result = has_command(options->subcommand)
+                     ? options_check_command(words, count, options)
+                     : options_check_alone(words, count, options);
+
+    if (result == GO_ON && options->subcommand == HOLD) {
+        result = options_check_holding(options);
     }
-    return GO_ON;
+    return result == GO_ON ? options_check_server(options) : result;
 }
 
 static int parse(int argc, char **argv, struct options *options)
 {
     enum subcommand subcommand = options->subcommand;
-    int option, result;
+    int option, at = 1, result;
+    char letter[3];
 
     opterr = 0;
-    while ((option = getopt_long(argc, argv, "-:h", known[subcommand], NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, letters(subcommand), known[subcommand],
+                                 NULL)) != -1) {
         if (option == 1 && options->name != NULL) { /* the program's first word */
             optind--;
             break;
         }
         if (option == 1) {
             options->name = optarg;
-            continue;
+        } else {
+            result = parse_option(option, read_of(argv[at], letter), options);
+            if (result != GO_ON) {
+                return result;
+            }
         }
-        result = parse_option(option, argv, options);
-        if (result != GO_ON) {
-            return result;
-        }
+        at = optind;
     }
     if (options->name == NULL && optind < argc) {
         options->name = argv[optind++];
     }
     if (options->name == NULL) {
-        return refuse(subcommand, "%s: the lock's NAME is missing",
-                      usage_names[subcommand]);
+        return options_refuse(subcommand, "%s: the lock's NAME is missing",
+                              usage_names[subcommand]);
     }
-    result = subcommand == RUN ? check_run(argc, argv, options)
-                               : check_others(argc, argv, options);
-    return result == GO_ON ? choose_server(options) : result;
+    return check(argv + optind, argc - optind, options);
 }
 
 void options_client(const struct options *options, struct lw_client_options *client)
@@ -416,6 +238,7 @@ int options_parse(int argc, char **argv, struct options *options)
     const char *what = argc > 1 ? argv[1] : "";
 
     *options = (struct options){.lease_ms = DEFAULT_LEASE_MS,
+                                .busy_code = STATUS_BUSY,
                                 .wait_ms = -1,
                                 .grace_ms = -1,
                                 .interval_ms = DEFAULT_INTERVAL_MS};
@@ -428,9 +251,9 @@ int options_parse(int argc, char **argv, struct options *options)
     if (strcmp(what, "--help") == 0 || strcmp(what, "-h") == 0) {
         return help(SUBCOMMANDS);
     }
-    if (strcmp(what, "--version") != 0) {
-        return *what ? refuse(SUBCOMMANDS, "'%s': no such subcommand", what)
-                     : refuse(SUBCOMMANDS, "a subcommand is missing");
+    if (strcmp(what, "--version") != 0 && strcmp(what, "-V") != 0) {
+        return *what ? options_refuse(SUBCOMMANDS, "'%s': no such subcommand", what)
+                     : options_refuse(SUBCOMMANDS, "a subcommand is missing");
     }
     (void)printf("lockwire %s (library %s)\n", LW_VERSION, lw_version());
     return all_written() ? EXIT_SUCCESS : STATUS_SYSTEM;

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum subcommand { RUN, STATUS, BREAK, WATCH, SUBCOMMANDS };
+enum subcommand { RUN, LEAD, HOLD, STATUS, BREAK, WATCH, SUBCOMMANDS };
 
 struct options {
     enum subcommand subcommand;
@@ -27,16 +27,20 @@ struct options {
     const char *tls_ca, *tls_cert, *tls_key, *tls_server_name;
     bool embedded;            /* the server is to be started ... */
     const char *embedded_dir; /* ... there; NULL: in a folder of its own */
-    /* run */
+    /* run, lead, hold */
     enum lw_mode mode;
     const char *owner; /* or NULL */
     uint32_t permits;
     uint32_t lease_ms;
     int64_t wait_ms; /* -1: for ever */
     int64_t grace_ms;
-    int64_t margin_ms; /* the grace time and what it takes to kill */
-    bool direct;       /* one process, not a group of them */
-    char **command;    /* NULL-terminated */
+    int64_t margin_ms;   /* the grace time and what it takes to kill */
+    int64_t max_hold_ms; /* 0: no end */
+    int busy_code;       /* the exit code where somebody else has it */
+    bool verbose;
+    /* run, lead */
+    bool direct;    /* one process, not a group of them */
+    char **command; /* NULL-terminated */
     /* status */
     bool json;
     /* break */
