@@ -25,10 +25,12 @@
 static bool set_environment(const struct child *child)
 {
     char number[32];
+    int error;
 
     (void)snprintf(number, sizeof(number), "%" PRIu64, child->fence);
-    return setenv("LOCKWIRE_NAME", child->name, 1) == 0 &&
-           setenv("LOCKWIRE_FENCE", number, 1) == 0 &&
+    error = child->fence > 0 ? setenv("LOCKWIRE_FENCE", number, 1)
+                             : unsetenv("LOCKWIRE_FENCE");
+    return error == 0 && setenv("LOCKWIRE_NAME", child->name, 1) == 0 &&
            (child->url == NULL || setenv("LOCKWIRE_URL", child->url, 1) == 0);
 }
 

@@ -16,7 +16,7 @@
 struct child {
     char *const *argv;
     const char *name; /* LOCKWIRE_NAME */
-    uint64_t fence;   /* LOCKWIRE_FENCE */
+    uint64_t fence;   /* LOCKWIRE_FENCE; 0: it is not set, an outer lock's neither */
     const char *url;  /* LOCKWIRE_URL; NULL: as this process has it */
     bool group;       /* in a process group of its own, whose number is its pid ... */
     int terminal;     /* ... which has this terminal from its start; -1: not */

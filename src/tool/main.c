@@ -6,6 +6,7 @@
  */
 #include "codes.h"
 #include "embedded.h"
+#include "hold.h"
 #include "look.h"
 #include "options.h"
 #include "password.h"
@@ -42,6 +43,8 @@ static int act(const struct options *options, struct embedded *server)
         return break_lock(options);
     case WATCH:
         return watch(options);
+    case HOLD:
+        return hold(options);
     default:
         return run(options, server);
     }
@@ -68,6 +71,12 @@ static void on_fatal(int error)
 {
     (void)error;
     exit(STATUS_SYSTEM);
+}
+
+static bool lasts(enum subcommand subcommand)
+{
+    return subcommand == RUN || subcommand == LEAD || subcommand == HOLD ||
+           subcommand == WATCH;
 }
 
 static char password[PASSWORD_MAX + 1], sentinel_password[PASSWORD_MAX + 1];
@@ -107,8 +116,7 @@ int main(int argc, char **argv)
     }
     event_set_fatal_callback(on_fatal);
     /* what only looks may be ended by any signal, unless it has a server to end */
-    if ((options.embedded || options.subcommand == RUN || options.subcommand == WATCH) &&
-        signals_catch() < 0) {
+    if ((options.embedded || lasts(options.subcommand)) && signals_catch() < 0) {
         (void)fprintf(stderr, "lockwire: cannot watch for signals: %s\n",
                       strerror(errno));
         return STATUS_SYSTEM;

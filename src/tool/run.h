@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `lockwire run`: waits for the lock, runs the program while it is held, releases. Owns
- * the loop and the order of events. Knows neither argv nor how an embedded server is
- * started.
+ * `lockwire run`: waits for the lock, runs the program while it is held, releases; and
+ * `lockwire lead`, which waits and runs it anew after each loss. Owns the order of
+ * events. Knows neither argv nor how an embedded server is started.
  */
 #ifndef LW_TOOL_RUN_H
 #define LW_TOOL_RUN_H

@@ -133,6 +133,9 @@ void signals_job(void)
     struct sigaction action = recording();
     struct sigaction ignore = {.sa_handler = SIG_IGN};
 
+    if (state.job) {
+        return;
+    }
     for (size_t i = 0; i < JOBS; i++) {
         sigaction(jobs[i], NULL, &state.jobs_before[i]);
         if (state.jobs_before[i].sa_handler != SIG_IGN) {

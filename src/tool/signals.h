@@ -27,7 +27,7 @@ int signals_watch(struct event_base *base, signals_fn *fn, void *arg);
 void signals_unwatch(void);
 /* This process has a job of its own, as a shell has: SIGTSTP and SIGTTIN, unless they
  * were ignored, come as the others do, and a terminal that is the job's may be written
- * to. */
+ * to. A second call has no effect. */
 void signals_job(void);
 /* Stops this process as this signal would, or all of its process group, and returns when
  * it is continued. False: it was never stopped, since no shell is there to continue it.

@@ -3,10 +3,13 @@
 #include "usage.h"
 
 const char *const usage_names[SUBCOMMANDS] = {
-    [RUN] = "run", [STATUS] = "status", [BREAK] = "break", [WATCH] = "watch"};
+    [RUN] = "run",       [LEAD] = "lead",   [HOLD] = "hold",
+    [STATUS] = "status", [BREAK] = "break", [WATCH] = "watch"};
 
 static const char *const synopses[SUBCOMMANDS] = {
     [RUN] = "lockwire run NAME [OPTION...] -- COMMAND [ARG...]",
+    [LEAD] = "lockwire lead NAME [OPTION...] -- COMMAND [ARG...]",
+    [HOLD] = "lockwire hold NAME [OPTION...]",
     [STATUS] = "lockwire status NAME [--json] [OPTION...]",
     [BREAK] = "lockwire break NAME [--token TOKEN] [--foreign] [OPTION...]",
     [WATCH] = "lockwire watch NAME [--interval TIME] [OPTION...]",

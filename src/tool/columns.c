@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See columns.h. Widths are found by writing all cells twice: that needs no memory.
+ *
+ * Happy path: columns_write measures, fits the widths, writes each row.
+ */
+#include "columns.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define GAP 2       /* between two columns */
+#define LEFT_OUT -1 /* in place of a column's width */
+#define ELLIPSIS "\xe2\x80\xa6"
+
+/* ---- how wide ---- */
+
+struct range {
+    uint32_t first, last;
+};
+
+static bool is_in(uint32_t character, const struct range *ranges)
+{
+    while (ranges->last != 0 && character > ranges->last) {
+        ranges++;
+    }
+    return ranges->last != 0 && character >= ranges->first;
+}
+
+/* The whole character here, and its bytes; of what is no UTF-8 one byte. */
+static uint32_t character_at(const char *text, size_t length, size_t *bytes)
+{
+    unsigned char first = (unsigned char)*text;
+    uint32_t character = first < 0xc0 ? first
+                                      : first & (first < 0xe0   ? 0x1fU
+                                                 : first < 0xf0 ? 0x0fU
+                                                                : 0x07U);
+
+    for (*bytes = 1; first >= 0xc0 && *bytes < length; ++*bytes) {
+        if (((unsigned char)text[*bytes] & 0xc0) != 0x80) {
+            break;
+        }
+        character = character << 6 | ((unsigned char)text[*bytes] & 0x3fU);
+    }
+    return character;
+}
+
+/* As most terminals have it, for which there is no one rule. */
+static int width_of(uint32_t character)
+{
+    static const struct range combining[] = {
+        {0x0300, 0x036f}, {0x0483, 0x0489},   {0x0591, 0x05bd}, {0x064b, 0x065f},
+        {0x1ab0, 0x1aff}, {0x1dc0, 0x1dff},   {0x200b, 0x200f}, {0x202a, 0x202e},
+        {0x2060, 0x2069}, {0x20d0, 0x20ff},   {0xfe00, 0xfe0f}, {0xfe20, 0xfe2f},
+        {0xfeff, 0xfeff}, {0xe0100, 0xe01ef}, {0, 0},
+    };
+    static const struct range wide[] = {
+        {0x1100, 0x115f},   {0x2e80, 0x303e},
+        {0x3041, 0xa4cf},   {0xa960, 0xa97f},
+        {0xac00, 0xd7a3},   {0xf900, 0xfaff},
+        {0xfe30, 0xfe6f},   {0xff00, 0xff60},
+        {0xffe0, 0xffe6},   {0x1f300, 0x1f64f},
+        {0x1f680, 0x1f6ff}, {0x1f900, 0x1faff},
+        {0x20000, 0x3fffd}, {0, 0},
+    };
+
+    return is_in(character, combining) ? 0 : is_in(character, wide) ? 2 : 1;
+}
+
+int columns_width(const char *text)
+{
+    size_t length = strlen(text), bytes;
+    int width = 0;
+
+    for (; length > 0; text += bytes, length -= bytes) {
+        width += width_of(character_at(text, length, &bytes));
+    }
+    return width;
+}
+
+size_t columns_fitting(const char *text, size_t length, int width)
+{
+    size_t at = 0, bytes;
+
+    for (; at < length; at += bytes) {
+        width -= width_of(character_at(text + at, length - at, &bytes));
+        if (width < 0) {
+            break;
+        }
+    }
+    return at;
+}
+
+/* The end of it: what begins with a character that stands by itself. */
+static const char *ending(const char *text, int width)
+{
+    size_t length = strlen(text), bytes;
+    int left = columns_width(text), wide;
+
+    for (; length > 0; text += bytes, length -= bytes) {
+        wide = width_of(character_at(text, length, &bytes));
+        if (left <= width && wide > 0) {
+            break;
+        }
+        left -= wide;
+    }
+    return text;
+}
+
+void columns_cut(const char *from, int width, char *text, size_t size)
+{
+    int room = width > 0 ? width - 1 : 0; /* beside the ellipsis */
+    size_t head;
+
+    if (columns_width(from) <= width) {
+        (void)snprintf(text, size, "%s", from);
+        return;
+    }
+    head = columns_fitting(from, strlen(from), room - room / 2);
+    (void)snprintf(text, size, "%.*s%s%s", (int)head, from, width > 0 ? ELLIPSIS : "",
+                   ending(from, room / 2));
+}
+
+/* ---- the table ---- */
+
+static int count_of(const struct column *columns)
+{
+    int count = 0;
+
+    while (count < COLUMNS_MOST && columns[count].title != NULL) {
+        count++;
+    }
+    return count;
+}
+
+/* What each column would take, and whether anything is said in it. */
+static void measure(const struct column *columns, columns_row *row, const void *rows,
+                    size_t count, int *widths, bool *says)
+{
+    char text[COLUMNS_CELL];
+    int wide;
+
+    for (int i = 0; i < count_of(columns); i++) {
+        widths[i] = columns_width(columns[i].title);
+        says[i] = false;
+        for (size_t j = 0; j < count; j++) {
+            columns[i].cell(row(rows, j), j, text, sizeof(text));
+            wide = columns_width(text);
+            widths[i] = wide > widths[i] ? wide : widths[i];
+            says[i] = says[i] || strcmp(text, "-") != 0;
+        }
+    }
+}
+
+static int whole(const int *widths, int count)
+{
+    int sum = -GAP;
+
+    for (int i = 0; i < count; i++) {
+        sum += widths[i] != LEFT_OUT ? widths[i] + GAP : 0;
+    }
+    return sum;
+}
+
+static int least(const struct column *column)
+{
+    int title = columns_width(column->title);
+
+    return column->least > title ? column->least : title;
+}
+
+/* By how much it can be cut. */
+static int spare(const struct column *column, int width)
+{
+    return column->least > 0 && width > least(column) ? width - least(column) : 0;
+}
+
+static int last_to_cut(const struct column *columns, const int *widths, int count)
+{
+    int last = count - 1;
+
+    while (last >= 0 && (columns[last].least == 0 || widths[last] == LEFT_OUT)) {
+        last--;
+    }
+    return last;
+}
+
+static int widest_to_cut(const struct column *columns, const int *widths, int count)
+{
+    int widest = -1;
+
+    for (int i = 0; i < count; i++) {
+        if (spare(&columns[i], widths[i]) > 0 &&
+            (widest < 0 || widths[i] > widths[widest])) {
+            widest = i;
+        }
+    }
+    return widest;
+}
+
+/* Cuts what may be. Is it enough? */
+static bool shrink(const struct column *columns, int *widths, int count, int width)
+{
+    int last = count - 1, most = spare(&columns[last], widths[last]), widest;
+    int over = whole(widths, count) - width;
+
+    if (over > 0) {
+        widths[last] -= over < most ? over : most;
+    }
+    while (whole(widths, count) > width) {
+        widest = widest_to_cut(columns, widths, count);
+        if (widest < 0) {
+            return false;
+        }
+        widths[widest]--;
+    }
+    return true;
+}
+
+static void fit(const struct column *columns, int *widths, const bool *says, int width)
+{
+    int count = count_of(columns), fitted[COLUMNS_MOST], last;
+
+    for (int i = 0; i < count && whole(widths, count) > width; i++) {
+        widths[i] = says[i] ? widths[i] : LEFT_OUT;
+    }
+    for (;;) {
+        memcpy(fitted, widths, sizeof(fitted));
+        last = last_to_cut(columns, widths, count);
+        if (shrink(columns, fitted, count, width) || last < 0) {
+            break;
+        }
+        widths[last] = LEFT_OUT;
+    }
+    memcpy(widths, fitted, sizeof(fitted));
+}
+
+static void write_row(FILE *out, const struct column *columns, const int *widths,
+                      const void *row, size_t index, int width)
+{
+    char text[COLUMNS_CELL], shown[COLUMNS_CELL];
+    int used = 0, to = 0; /* where the row is, and where its next cell begins */
+
+    for (int i = 0; i < count_of(columns); i++) {
+        if (widths[i] == LEFT_OUT || (width > 0 && to >= width)) {
+            continue;
+        }
+        if (row != NULL) {
+            columns[i].cell(row, index, text, sizeof(text));
+        } else {
+            (void)snprintf(text, sizeof(text), "%s", columns[i].title);
+        }
+        columns_cut(text, width > 0 && width - to < widths[i] ? width - to : widths[i],
+                    shown, sizeof(shown));
+        (void)fprintf(out, "%*s%s", to - used, "", shown);
+        used = to + columns_width(shown);
+        to += widths[i] + GAP;
+    }
+    (void)fputc('\n', out);
+}
+
+void columns_write(FILE *out, const struct column *columns, columns_row *row,
+                   const void *rows, size_t count, int width)
+{
+    int widths[COLUMNS_MOST] = {0};
+    bool says[COLUMNS_MOST];
+
+    measure(columns, row, rows, count, widths, says);
+    if (width > 0) {
+        fit(columns, widths, says, width);
+    }
+    write_row(out, columns, widths, NULL, 0, width);
+    for (size_t i = 0; i < count; i++) {
+        write_row(out, columns, widths, row(rows, i), i, width);
+    }
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See locked.h. Single-threaded on libevent, and never blocking: whatever happens, the
+ * lock is renewed while it is held.
+ *
+ * Happy path: start asks; on_acquired calls `held`; locked_release; on_released closes
+ * the client; on_closed ends the loop. With lead the library asks again after each loss
+ * (lw_keep_new), and on_gained is told each time.
+ */
+#include "locked.h"
+
+#include "codes.h"
+#include "lockwire.h"
+#include "options.h"
+#include "password.h"
+#include "refusal.h"
+#include "say.h"
+#include "signals.h"
+
+#include <event2/event.h>
+#include <signal.h>
+#include <stdio.h>
+
+static void on_closed(struct lw_client *client, void *arg)
+{
+    struct locked *locked = arg;
+
+    (void)client;
+    event_base_loopbreak(locked->base);
+}
+
+void locked_end(struct locked *locked, int code)
+{
+    waiting_end(&locked->waiting);
+    locked->stage = LOCKED_ENDING;
+    locked->code = code;
+    if (lw_client_close(locked->client, on_closed, locked) < 0) {
+        event_base_loopbreak(locked->base);
+    }
+}
+
+void locked_leave(struct locked *locked, int code)
+{
+    locked->stage = LOCKED_ENDING;
+    locked->code = code;
+    event_base_loopbreak(locked->base);
+}
+
+static void on_released(struct lw_lock *lock, int status, void *arg)
+{
+    struct locked *locked = arg;
+    const char *name = lw_lock_name(lock);
+
+    if (status == LW_ENOTHELD) {
+        say("'%s' was no longer ours when it was to be released", name);
+        locked->code = STATUS_LOST;
+    } else if (status < 0) {
+        say("cannot tell whether '%s' was released: %s", name, lw_strerror(status));
+    }
+    locked_end(locked, locked->code);
+}
+
+void locked_release(struct locked *locked, int code)
+{
+    locked->stage = LOCKED_ENDING;
+    locked->code = locked->lost ? STATUS_LOST : code;
+    if (locked->lost || locked->keep != NULL ||
+        lw_release(locked->lock, on_released, locked) < 0) {
+        locked_end(locked, locked->code);
+    }
+}
+
+struct lw_lock *locked_lock(const struct locked *locked)
+{
+    return locked->keep != NULL ? lw_keep_lock(locked->keep) : locked->lock;
+}
+
+int64_t locked_left_ms(const struct locked *locked)
+{
+    const struct lw_lock *lock = locked_lock(locked);
+
+    if (lw_lock_state(lock) != LW_HELD) {
+        return 0;
+    }
+    return lw_lock_remaining_ms(lock) - locked->options->margin_ms;
+}
+
+void locked_say_lost(struct locked *locked, const char *why)
+{
+    say("the lock '%s' was lost%s", locked->options->name, why);
+    locked->lost = true;
+}
+
+static void lose(struct locked *locked, int reason)
+{
+    char why[120];
+
+    if (reason == LW_ETIMEOUT) {
+        (void)snprintf(why, sizeof(why),
+                       ": it was held for as long as --max-hold allows");
+    } else {
+        (void)snprintf(why, sizeof(why), ": %s", lw_strerror(reason));
+    }
+    locked_say_lost(locked, why);
+    locked->events->lost(locked);
+}
+
+static void on_lost(struct lw_lock *lock, int reason, void *arg)
+{
+    (void)lock;
+    lose(arg, reason);
+}
+
+/* What the end of a wait means. */
+static int code_of(struct locked *locked, int status)
+{
+    const char *name = locked->options->name, *said = lw_lock_errstr(locked->lock);
+    const char *why = *said ? said : locked->why_down;
+
+    switch (status) {
+    case LW_EBUSY:
+        say("'%s' is locked by somebody else", name);
+        return locked->options->busy_code;
+    case LW_EDEADLOCK:
+        say("'%s': another owner that reads it waits to write, too", name);
+        return locked->options->busy_code;
+    case LW_ETIMEOUT:
+        if (locked->link_up && !*said) {
+            say("the wait for '%s' is over", name);
+            return locked->options->busy_code;
+        }
+        if (locked->link_up) {
+            say("the server refuses '%s': %s", name, said);
+            return STATUS_REFUSED;
+        } /* fall through */
+    case LW_ECONN:
+        say("no connection to the server%s%s", *why ? ": " : "", why);
+        return STATUS_NO_SERVER;
+    case LW_EREDIS:
+        say("the server refuses '%s': %s", name, said);
+        return STATUS_REFUSED;
+    default:
+        say("cannot lock '%s': %s%s%s", name, lw_strerror(status), *said ? ": " : "",
+            said);
+        return STATUS_SYSTEM;
+    }
+}
+
+static void hold(struct locked *locked)
+{
+    waiting_end(&locked->waiting);
+    locked->stage = LOCKED_HELD;
+    locked->lost = false;
+    locked->events->held(locked);
+}
+
+static void on_acquired(struct lw_lock *lock, int status, void *arg)
+{
+    struct locked *locked = arg;
+
+    (void)lock;
+    if (locked->stage != LOCKED_WAITING) {
+        return; /* given up: the end of the client ends it too */
+    }
+    if (status == LW_OK) {
+        hold(locked);
+        return;
+    }
+    waiting_end(&locked->waiting);
+    locked_end(locked, code_of(locked, status));
+}
+
+/* ---- lead ---- */
+
+/* While what was held for before is not over, locked_again looks. */
+static void on_gained(struct lw_keep *keep, int status, void *arg)
+{
+    struct locked *locked = arg;
+
+    (void)keep, (void)status;
+    if (locked->stage == LOCKED_WAITING) {
+        hold(locked);
+    }
+}
+
+/* A hold that came and went while what was held for before was not over is nobody's. */
+static void on_kept_lost(struct lw_keep *keep, int reason, void *arg)
+{
+    struct locked *locked = arg;
+
+    (void)keep;
+    if (locked->stage == LOCKED_HELD && !locked->lost) {
+        lose(locked, reason);
+    }
+}
+
+void locked_again(struct locked *locked)
+{
+    if (locked_left_ms(locked) > 0) {
+        hold(locked);
+        return;
+    }
+    locked->stage = LOCKED_WAITING;
+    waiting_begin(&locked->waiting, locked->client);
+}
+
+/* ---- the beginning ---- */
+
+/* 0, or an lw_error. */
+static int ask(struct locked *locked)
+{
+    struct lw_acquire_options acquire = LW_ACQUIRE_OPTIONS_INIT;
+    const struct options *options = locked->options;
+
+    acquire.mode = options->mode;
+    acquire.owner = options->owner;
+    acquire.permits = options->permits;
+    acquire.lease_ms = options->lease_ms;
+    acquire.wait_ms = options->wait_ms;
+    acquire.max_hold_ms = options->max_hold_ms;
+    acquire.margin_ms = (uint32_t)options->margin_ms;
+    if (options->subcommand == LEAD) {
+        return lw_keep_new(locked->client, options->name, &acquire, on_gained,
+                           on_kept_lost, locked, &locked->keep);
+    }
+    acquire.lost = on_lost;
+    return lw_acquire(locked->client, options->name, &acquire, on_acquired, locked,
+                      &locked->lock);
+}
+
+static void on_signal(int number, bool from_terminal, void *arg)
+{
+    struct locked *locked = arg;
+
+    if (locked->stage == LOCKED_HELD) {
+        locked->events->signal(locked, number, from_terminal);
+    } else if (locked->stage == LOCKED_WAITING && number != SIGCHLD) {
+        locked->interrupted = number == SIGINT && from_terminal;
+        locked_end(locked, STATUS_SIGNAL + number);
+    }
+}
+
+static void on_link(struct lw_client *client, int up, const char *why, void *arg)
+{
+    struct locked *locked = arg;
+
+    (void)client;
+    locked->link_up = up;
+    locked->connected = locked->connected || up;
+    if (!up) { /* the library's log tells it at once */
+        (void)snprintf(locked->why_down, sizeof(locked->why_down), "%s", why);
+    }
+    if (!locked->connected && locked->stage == LOCKED_WAITING && is_refusal(why)) {
+        say("the server refuses the connection: %s", why);
+        locked_end(locked, STATUS_REFUSED);
+    }
+}
+
+static void on_log(int level, const char *message, void *arg)
+{
+    const struct locked *locked = arg;
+
+    (void)level;
+    if (locked->connected || !is_refusal(message)) { /* else on_link tells it */
+        say("%s", message);
+    }
+}
+
+static int start(struct locked *locked, const char *client_name)
+{
+    struct lw_client_options client = LW_CLIENT_OPTIONS_INIT;
+    const struct options *options = locked->options;
+    int error;
+
+    client.client_name = client_name;
+    client.link = on_link;
+    client.log = on_log;
+    client.arg = locked;
+    client.errbuf = locked->error;
+    client.errbuf_size = sizeof(locked->error);
+    options_client(options, &client);
+    error = lw_client_new(locked->base, options->url, &client, &locked->client);
+    password_wipe(options->password);
+    password_wipe(options->sentinel_password);
+    if (error == 0) {
+        error = ask(locked);
+    }
+    if (error == 0) {
+        waiting_begin(&locked->waiting, locked->client);
+        return 0;
+    }
+    say("%s", *locked->error ? locked->error : lw_strerror(error));
+    return error == LW_EINVAL ? STATUS_USAGE : STATUS_SYSTEM;
+}
+
+int locked_run(struct locked *locked, const char *client_name)
+{
+    locked->code = STATUS_SYSTEM; /* unless locked_end tells better */
+    locked->base = event_base_new();
+    if (locked->base == NULL || signals_watch(locked->base, on_signal, locked) < 0 ||
+        waiting_open(&locked->waiting, locked->base, locked->options, client_name) < 0) {
+        say("cannot start an event loop");
+    } else if (locked->events->begin == NULL || locked->events->begin(locked) == 0) {
+        int code = start(locked, client_name);
+
+        if (code != 0) {
+            return code;
+        }
+        event_base_dispatch(locked->base);
+    }
+    return locked->code;
+}
+
+void locked_close(struct locked *locked)
+{
+    signals_unwatch();
+    waiting_close(&locked->waiting);
+    lw_keep_free(locked->keep);
+    lw_lock_free(locked->lock);
+    lw_client_free(locked->client);
+    if (locked->base != NULL) {
+        event_base_free(locked->base);
+    }
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is shown while a lock is waited for: the place in the queue, for how long, who
+ * holds it, and until when the lease lasts. In a terminal one line that goes away; with
+ * --verbose elsewhere a line for each change. Owns the looks and these lines. Must not
+ * know what is waited for, or what comes after.
+ *
+ * Happy path: waiting_open; waiting_begin when the lock was asked for; waiting_end when
+ * it is there or given up; waiting_close.
+ */
+#ifndef LW_TOOL_WAITING_H
+#define LW_TOOL_WAITING_H
+#include <stdbool.h>
+#include <stdint.h>
+
+struct event;
+struct event_base;
+struct lw_client;
+struct options;
+
+struct waiting {
+    const struct options *options;
+    const char *client_name; /* that of `client` */
+    struct lw_client *client;
+    struct event *again; /* the next look; NULL: nothing is to be shown */
+    bool terminal;
+    bool begun;       /* and not ended */
+    bool asking;      /* a look is not answered yet */
+    int64_t since_ms; /* by keeper_now_ms */
+    char told[1500];  /* the last line of those for changes */
+};
+
+/* 0, or -1: no memory. */
+int waiting_open(struct waiting *waiting, struct event_base *base,
+                 const struct options *options, const char *client_name);
+void waiting_begin(struct waiting *waiting, struct lw_client *client);
+/* Erases what stands there. More than once is fine. */
+void waiting_end(struct waiting *waiting);
+/* A struct of zeros is fine. */
+void waiting_close(struct waiting *waiting);
+
+#endif
