@@ -84,6 +84,7 @@ extern "C" {
 struct event_base; /* libevent's */
 struct lw_client;  /* one client of one Redis: two connections, any number of locks */
 struct lw_lock;    /* one acquisition: waiting, held, releasing, then done; or lost */
+struct lw_keep;    /* a lock held whenever it can be: one acquisition after another */
 
 /* The results, each with its text for lw_strerror. Values are fixed for ever. */
 #define LW_ERROR_MAP(X)                                                                  \
@@ -165,6 +166,8 @@ enum lw_state {
 /* A lock's event: `status` is an lw_error (see each call). `arg` as given to that
  * call. */
 typedef void lw_lock_cb(struct lw_lock *lock, int status, void *arg);
+/* A keep's hold began or ended: see lw_keep_new. */
+typedef void lw_keep_cb(struct lw_keep *keep, int status, void *arg);
 /* lw_client_close is finished; the client may be freed here. */
 typedef void lw_close_cb(struct lw_client *client, void *arg);
 /* The command link came up (up = 1) or went down (0); `why` is "" or what happened.
@@ -238,8 +241,9 @@ struct lw_client_options {
     int log_level;
     /* Of `link`, `log` and `credentials`. */
     void *arg;
-    /* Where lw_client_new, lw_acquire, lw_inspect and lw_break say what was wrong, and
-     * where, when they return a negative value. Must live as long as the client. */
+    /* Where lw_client_new, lw_acquire, lw_keep_new, lw_inspect and lw_break say what was
+     * wrong, and where, when they return a negative value. Must live as long as the
+     * client. */
     char *errbuf;
     size_t errbuf_size;
     /* With rediss://, rediss-sentinel:// and rediss-cluster://, and only there: PEM
@@ -484,6 +488,42 @@ LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
  * none. Else 0. Where handles of this client wait behind others it may be their claim
  * window, and while a cluster moves the name's slot it is when to ask again. */
 LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
+
+/*
+ * Leadership: has the lock `name` whenever it can be had, until lw_keep_free. It waits
+ * for ever; while it holds it renews; whenever it lost the lock it queues again, behind
+ * those who wait. `gained` and `lost` (either may be NULL) take turns, `gained` first:
+ *   gained   LW_OK: the lock is held now, by a fresh acquisition; its fencing token is
+ *            larger than that of every earlier one, ours too (but 0 with LW_NO_FENCE and
+ *            LW_REDISSON; the same again where `owner` enters beside its own old hold)
+ *   lost     LW_ELOST, LW_ENOTHELD or LW_ETIMEOUT, as of any lock: rule 6
+ * options as for lw_acquire (NULL: a mutex), each hold by them anew, but `lost` must be
+ * NULL, and wait_ms 0 or -1, which mean the same here. max_hold_ms ends each hold, so
+ * that the lock goes around among those who wait. margin_ms is the time left at `lost`:
+ * the lock is given back, and asked for again, only when that is over.
+ *
+ * An outage is waited out. Where the server refuses for good (permissions), memory is
+ * short or an upgrade would wait for ever (LW_EDEADLOCK) it is tried again after 1 s,
+ * then after twice as long each time, up to 30 s; the client's log says so (LOG_WARNING),
+ * and meanwhile lw_keep_lock is LW_DONE, with its lw_lock_errstr.
+ *
+ * Rules 1 to 8 hold for a keep as for a handle: it is the caller's until lw_keep_free, in
+ * whatever callback; after that nothing of it fires. lw_client_close gives back what it
+ * holds in silence (no `lost`) and ends it, lw_client_free ends it: it is never called
+ * again then, and remains to be freed. Returns 0, or LW_EINVAL (errbuf says what),
+ * LW_ENOMEM, LW_ECLOSED.
+ */
+LW_PUBLIC int lw_keep_new(struct lw_client *client, const char *name,
+                          const struct lw_acquire_options *options, lw_keep_cb *gained,
+                          lw_keep_cb *lost, void *arg, struct lw_keep **ret);
+/* Lets go: a hold is released, a place in the queue left, in the background. NULL is
+ * fine. */
+LW_PUBLIC void lw_keep_free(struct lw_keep *keep);
+/* The handle of its hold (LW_HELD), of its waiting (LW_WAITING), of its last hold until
+ * the margin is over (LW_LOST), or of what was refused (LW_DONE): for the getters, and
+ * for lw_renew. It is the keep's, which frees it between its callbacks: not to be kept
+ * beyond one turn of the loop, nor given to lw_release or lw_lock_free. Never NULL. */
+LW_PUBLIC struct lw_lock *lw_keep_lock(const struct lw_keep *keep);
 
 /* One holder or waiter, as lw_inspect finds it. The strings are as they stand in Redis,
  * where anybody may have written them: not to be shown on a terminal as they are. Later

@@ -99,6 +99,9 @@ static void deliver_to_lock(struct lw_lock *lock, enum lw__notice_kind kind, int
         count_lost(stats, status);
         callback = lock->lost;
         break;
+    case LW__NOTICE_LATER:
+        callback = lock->done;
+        break;
     default:
         lock->state = LW_DONE;
         callback = lock->done;

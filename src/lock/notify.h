@@ -18,6 +18,7 @@ enum lw__notice_kind {
     LW__NOTICE_DONE, /* of lw_acquire */
     LW__NOTICE_LOST,
     LW__NOTICE_RELEASED,
+    LW__NOTICE_LATER, /* later.c */
     LW__NOTICE_RENEWED,
     LW__NOTICE_INQUIRED, /* lw_inspect, lw_break */
     LW__NOTICE_LINK,

@@ -63,7 +63,8 @@ struct lw_lock {
     struct lw_lock *next, *prev; /* all handles of the client */
     struct lw__name *name;
     const struct lw__mode *mode;
-    lw_lock_cb *lost, *done; /* `done` and `arg`: from lw_release on of that call */
+    /* `done` and `arg`: from lw_release, or lw__later, on of that call */
+    lw_lock_cb *lost, *done;
     void *arg;
     char *owner; /* as given; NULL: none, or not asked for yet (lw_lock_owner) */
     uint32_t lease_ms, margin_ms, permits;
@@ -94,7 +95,8 @@ struct lw_lock {
      * end */
     struct lw_lock *turn_next, *turn_prev; /* those who wait for, or hold, one claim */
     struct lw__claim *claim;               /* NULL: it has nothing in Redis */
-    struct lw__timer timer; /* waiting: give up; held: lost; releasing: LW_EUNKNOWN */
+    /* waiting: give up; held: lost; releasing: LW_EUNKNOWN; else later.c's */
+    struct lw__timer timer;
 
     struct lw__notice notice; /* notify.c's */
 

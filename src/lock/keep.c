@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/* A lock that is held whenever it can be: one handle after the other. Stands on the
+ * public header, as its caller does; of the house it has the text of a refused call
+ * (options.h) and a callback after a while (later.h). Must not know claims, nor what is
+ * sent.
+ *
+ * Happy path: lw_keep_new -> lw_acquire, that waits for ever -> acquired, `gained` ->
+ * lost, `lost` -> once the lost handle's time is over, again -> lw_acquire. What ends an
+ * acquisition, or lets none begin, is tried again after a pause that grows; the handle
+ * that is over stays until then, since it is what calls back. A closed or freed client
+ * calls nothing back: that is the end, without a word.
+ *
+ * Each user callback is the last thing that is done, since it may free the keep. */
+#include "lock/later.h"
+#include "lock/options.h"
+#include "lockwire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PAUSE_MIN_MS 1000
+#define PAUSE_MAX_MS 30000
+
+struct lw_keep {
+    struct lw_client *client;
+    struct lw_lock *lock; /* holds, waits, or was the last that did */
+    lw_keep_cb *gained, *lost;
+    void *arg;
+    struct lw_acquire_options *options; /* with `owner` below */
+    char *owner;
+    int64_t pause_ms; /* the last one; 0: none since it held */
+};
+
+static void again(struct lw_lock *lock, int status, void *arg);
+
+static void pause_after(struct lw_keep *keep, int status)
+{
+    int64_t doubled = keep->pause_ms * 2;
+
+    keep->pause_ms = doubled < PAUSE_MIN_MS   ? PAUSE_MIN_MS
+                     : doubled > PAUSE_MAX_MS ? PAUSE_MAX_MS
+                                              : doubled;
+    lw__later_warn(keep->lock, status, keep->pause_ms);
+    lw__later(keep->lock, keep->pause_ms, again, keep);
+}
+
+static void acquired(struct lw_lock *lock, int status, void *arg)
+{
+    struct lw_keep *keep = arg;
+
+    (void)lock;
+    if (status == LW_OK) {
+        keep->pause_ms = 0;
+        if (keep->gained != NULL) {
+            keep->gained(keep, LW_OK, keep->arg);
+        }
+    } else if (status != LW_ECLOSED) {
+        pause_after(keep, status);
+    }
+}
+
+/* The margin is its holder's, up to the deadline: only then is the lock asked for. */
+static void hold_lost(struct lw_lock *lock, int reason, void *arg)
+{
+    struct lw_keep *keep = arg;
+
+    lw__later(lock, lw_lock_remaining_ms(lock) + 1, again, keep);
+    if (keep->lost != NULL) {
+        keep->lost(keep, reason, keep->arg);
+    }
+}
+
+static int ask(struct lw_keep *keep, const char *name)
+{
+    return lw_acquire(keep->client, name, keep->options, acquired, keep, &keep->lock);
+}
+
+static void again(struct lw_lock *lock, int status, void *arg)
+{
+    struct lw_keep *keep = arg;
+
+    status = ask(keep, lw_lock_name(lock));
+    if (status == LW_OK) {
+        lw_lock_free(lock);
+    } else if (status != LW_ECLOSED) {
+        pause_after(keep, status);
+    }
+}
+
+/* ---- life ---- */
+
+/* What is beyond this version's fields is kept, for lw_acquire to judge, as is a size
+ * that is none. */
+static struct lw_acquire_options *copy_options(const struct lw_acquire_options *given)
+{
+    size_t given_size = given != NULL ? given->size : 0;
+    size_t size = given_size > sizeof(*given) ? given_size : sizeof(*given);
+    struct lw_acquire_options *options = calloc(1, size);
+
+    if (options == NULL) {
+        return NULL;
+    }
+    if (given != NULL) {
+        memcpy(options, given, given_size);
+    }
+    if (given == NULL || given_size >= sizeof(given_size)) {
+        options->size = size;
+    }
+    return options;
+}
+
+static int take_options(struct lw_keep *keep)
+{
+    struct lw_acquire_options *options = keep->options;
+
+    if (options->lost != NULL) {
+        lw__options_explain(keep->client,
+                            "options.lost is given, but lw_keep_new has its own");
+        return LW_EINVAL;
+    }
+    if (options->wait_ms != 0 && options->wait_ms != -1) {
+        lw__options_explain(keep->client,
+                            "wait_ms %lld is given, but a keep waits for ever",
+                            (long long)options->wait_ms);
+        return LW_EINVAL;
+    }
+    options->lost = hold_lost;
+    options->wait_ms = -1;
+    if (options->owner != NULL) {
+        options->owner = keep->owner = strdup(options->owner);
+        return keep->owner != NULL ? LW_OK : LW_ENOMEM;
+    }
+    return LW_OK;
+}
+
+int lw_keep_new(struct lw_client *client, const char *name,
+                const struct lw_acquire_options *options, lw_keep_cb *gained,
+                lw_keep_cb *lost, void *arg, struct lw_keep **ret)
+{
+    struct lw_keep *keep = calloc(1, sizeof(*keep));
+    int status = LW_ENOMEM;
+
+    if (keep != NULL && (keep->options = copy_options(options)) != NULL) {
+        keep->client = client;
+        keep->gained = gained;
+        keep->lost = lost;
+        keep->arg = arg;
+        status = take_options(keep);
+    }
+    if (status == LW_ENOMEM) {
+        lw__options_explain(client, "%s", lw_strerror(status));
+    } else if (status == LW_OK && ret == NULL) {
+        lw__options_explain(client, "ret is NULL");
+        status = LW_EINVAL;
+    } else if (status == LW_OK) {
+        status = ask(keep, name);
+    }
+    if (status != LW_OK) {
+        lw_keep_free(keep);
+        return status;
+    }
+    *ret = keep;
+    return LW_OK;
+}
+
+void lw_keep_free(struct lw_keep *keep)
+{
+    if (keep == NULL) {
+        return;
+    }
+    lw_lock_free(keep->lock);
+    free(keep->owner);
+    free(keep->options);
+    free(keep);
+}
+
+struct lw_lock *lw_keep_lock(const struct lw_keep *keep)
+{
+    return keep->lock;
+}
