@@ -125,10 +125,7 @@ static int parse_option(int option, const char *word, struct options *options)
     }
 
 #define HOLDING                                                                          \
-    {"lease", required_argument, NULL, 'l'}, {"wait", required_argument, NULL, 'w'},     \
-        {"nonblock", no_argument, NULL, 'n'}, {"nb", no_argument, NULL, 'n'},            \
-        {"conflict-exit-code", required_argument, NULL, 'E'},                            \
-        {"grace", required_argument, NULL, 'g'},                                         \
+    {"lease", required_argument, NULL, 'l'}, {"grace", required_argument, NULL, 'g'},    \
         {"max-hold", required_argument, NULL, 'm'},                                      \
         {"exclusive", no_argument, NULL, 'x'}, {"shared", no_argument, NULL, 's'},       \
         {"redisson", no_argument, NULL, 'J'}, {"owner", required_argument, NULL, 'o'},   \
@@ -136,10 +133,23 @@ static int parse_option(int option, const char *word, struct options *options)
     {                                                                                    \
         "verbose", no_argument, NULL, 'v'                                                \
     }
+#define WAITING                                                                          \
+    {"wait", required_argument, NULL, 'w'}, {"nonblock", no_argument, NULL, 'n'},        \
+        {"nb", no_argument, NULL, 'n'},                                                  \
+    {                                                                                    \
+        "conflict-exit-code", required_argument, NULL, 'E'                               \
+    }
+#define WORKING                                                                          \
+    {                                                                                    \
+        "direct", no_argument, NULL, 'd'                                                 \
+    }
 
 static const struct option run_options[] = {
-    {"direct", no_argument, NULL, 'd'}, HOLDING, COMMON, {NULL, 0, NULL, 0}};
-static const struct option hold_options[] = {HOLDING, COMMON, {NULL, 0, NULL, 0}};
+    WAITING, HOLDING, WORKING, COMMON, {NULL, 0, NULL, 0}};
+static const struct option lead_options[] = {
+    HOLDING, WORKING, COMMON, {NULL, 0, NULL, 0}};
+static const struct option hold_options[] = {
+    WAITING, HOLDING, COMMON, {NULL, 0, NULL, 0}};
 static const struct option status_options[] = {
     {"json", no_argument, NULL, 'j'}, COMMON, {NULL, 0, NULL, 0}};
 static const struct option break_options[] = {{"token", required_argument, NULL, 't'},
@@ -150,7 +160,7 @@ static const struct option watch_options[] = {
     {"interval", required_argument, NULL, 'i'}, COMMON, {NULL, 0, NULL, 0}};
 
 static const struct option *const known[SUBCOMMANDS] = {
-    [RUN] = run_options,       [LEAD] = run_options,    [HOLD] = hold_options,
+    [RUN] = run_options,       [LEAD] = lead_options,   [HOLD] = hold_options,
     [STATUS] = status_options, [BREAK] = break_options, [WATCH] = watch_options,
 };
 
@@ -159,10 +169,12 @@ static bool has_command(enum subcommand subcommand)
     return subcommand == RUN || subcommand == LEAD;
 }
 
-/* The letters are flock(1)'s. */
+/* Those of flock(1). */
 static const char *letters(enum subcommand subcommand)
 {
-    return has_command(subcommand) || subcommand == HOLD ? "-:hnw:sxeE:" : "-:h";
+    return subcommand == RUN || subcommand == HOLD ? "-:hsxenw:E:"
+           : subcommand == LEAD                    ? "-:hsxe"
+                                                   : "-:h";
 }
 
 /* What getopt_long has just read of this word. */
