@@ -104,6 +104,16 @@ static int64_t shortest_hold(const struct options *options)
                : options->lease_ms;
 }
 
+/* A hold that ends by itself needs no lease beyond its end, which would keep others out
+ * where nothing is given back; but a little, so that the end comes first. */
+static uint32_t shortest_lease(const struct options *options)
+{
+    int64_t enough = options->max_hold_ms + options->max_hold_ms / 10 + MIN_LEASE_MS;
+
+    return options->max_hold_ms > 0 && enough < options->lease_ms ? (uint32_t)enough
+                                                                  : options->lease_ms;
+}
+
 /*
  * If the lock is lost, SIGTERM, the grace time and SIGKILL have to come to their end
  * while the lease is still ours: they are the margin of the hold, and a margin is below
@@ -121,6 +131,7 @@ static int check_times(struct options *options)
     }
     options->margin_ms = options->grace_ms + kill;
     if (options->grace_ms <= most) {
+        options->lease_ms = shortest_lease(options);
         return GO_ON;
     }
     least = 2 * (options->grace_ms + KILL_MS) + 1;

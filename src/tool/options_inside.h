@@ -5,6 +5,7 @@
 #include "options.h"
 
 #define GO_ON (-1)
+#define MIN_LEASE_MS 100
 #define KILL_MS 500 /* from SIGKILL to the end of the lease; of a short lease a part */
 
 /* Says it, with the subcommand's lines of usage, and returns the code. */

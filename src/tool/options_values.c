@@ -19,7 +19,6 @@
 
 /* The longest lease has room for it. */
 #define MAX_GRACE_MS (INT32_MAX / 2 - 2 * KILL_MS)
-#define MIN_LEASE_MS 100
 #define MIN_INTERVAL_MS 10
 
 int options_refuse(enum subcommand subcommand, const char *format, ...)

@@ -20,27 +20,26 @@ static const char about[] =
     "Distributed locks in Redis.\n"
     "\n"
     "  run        run a command while holding a lock\n"
+    "  lead       run a command whenever it holds a lock, again after each loss\n"
+    "  hold       hold a lock until the end of the standard input\n"
     "  status     who holds a lock and who waits for it\n"
     "  break      take a lock away from its holder\n"
     "  watch      follow who holds a lock and who waits for it\n"
-    "  --help     this text; `lockwire SUBCOMMAND --help` tells more\n"
-    "  --version  the versions of the command and the library\n";
+    "  --help     or -h: this text; `lockwire SUBCOMMAND --help` tells more\n"
+    "  --version  or -V: the versions of the command and the library\n";
 
 #define REDIS_OPTION                                                                     \
-    "  --redis URL    redis://[[user][:password]@]host[:port][/db], rediss:// (with "    \
-    "TLS),\n"                                                                            \
-    "                 redis-sentinel://[...@]host[:port][,host[:port]...]/service[/db] " \
-    "(its\n"                                                                             \
-    "                 master, by the sentinels at these hosts), rediss-sentinel://,\n"   \
-    "                 redis-cluster://[...@]host[:port][,host[:port]...], "              \
-    "rediss-cluster://,\n"                                                               \
-    "                 unix:///path[?db=N],\n"
+    "  --redis URL    redis://[[user][:password]@]host[:port][/db]\n"                    \
+    "                 redis-sentinel://[...@]host[:port][,...]/service[/db]\n"           \
+    "                 (its master, by the sentinels at these hosts)\n"                   \
+    "                 redis-cluster://[...@]host[:port][,...]\n"                         \
+    "                 rediss://, rediss-sentinel://, rediss-cluster:// (with TLS)\n"     \
+    "                 unix:///path[?db=N]\n"
 #define PASSWORD_OPTION                                                                  \
     "  --password-file FILE\n"                                                           \
-    "                 the password is the first line of FILE; where FILE is - that of "  \
-    "the\n"                                                                              \
-    "                 standard input, the rest of which is left to be read. A URL's\n"   \
-    "                 shows in the list of processes, LOCKWIRE_URL in the\n"             \
+    "                 the password is the first line of FILE; where FILE is - that\n"    \
+    "                 of the standard input, the rest of which is left to be read. A\n"  \
+    "                 URL's shows in the list of processes, LOCKWIRE_URL in the\n"       \
     "                 environment of whatever `lockwire run` starts, which also\n"       \
     "                 inherits N where FILE is /dev/fd/N\n"
 #define SENTINEL_OPTIONS                                                                 \
@@ -53,7 +52,7 @@ static const char about[] =
     "                 with rediss://: whom to trust (a file or a folder; else as the\n"  \
     "                 system does), this client's certificate and key, and the name\n"   \
     "                 that the server's certificate must be for (else the URL's)\n"
-#define HELP_OPTION "  --help         this text\n"
+#define HELP_OPTION "  -h, --help     this text\n"
 #define URL_ENVIRONMENT                                                                  \
     "Environment: LOCKWIRE_URL is used where --redis is not given; without "             \
     "it\n" DEFAULT_URL
@@ -63,72 +62,125 @@ static const char about[] =
     "...)\n"                                                                             \
     "   69  no connection to the server    77  the server refuses\n"
 
-static const char run_options[] =
+#define WAIT_OPTIONS                                                                     \
+    "  -w, --wait TIME\n"                                                                \
+    "                 how long to wait for the lock: 0 (try once), a time, or forever\n" \
+    "                 (the default)\n"                                                   \
+    "  -n, --nonblock, --nb\n"                                                           \
+    "                 the same as --wait 0\n"                                            \
+    "  -E, --conflict-exit-code CODE\n"                                                  \
+    "                 0 to 255, in place of 75: the lock is busy, or the wait is over\n"
+#define LEASE_OPTION                                                                     \
+    "  --lease TIME   how long the lock outlives this process should it die (30s, at\n"  \
+    "                 least 100ms); it is renewed for as long as it is held\n"
+#define MAX_HOLD_OPTION                                                                  \
+    "  --max-hold TIME\n"                                                                \
+    "                 when it was held for so long (at least 100ms) the lock is lost\n"
+#define WORK_OPTIONS                                                                     \
+    "  --grace TIME   if the lock is lost: how long after SIGTERM COMMAND gets\n"        \
+    "                 SIGKILL (5s, or a quarter of the lease or of --max-hold if that\n" \
+    "                 is shorter; below half of it)\n"                                   \
+    "  --direct       COMMAND is one process, in the group of this one: see below\n"
+#define MODE_OPTIONS                                                                     \
+    "  -x, -e, --exclusive\n"                                                            \
+    "                 as the writer of a read-write lock, re-entrant by owner\n"         \
+    "  -s, --shared   as one of its readers\n"                                           \
+    "  --redisson     as Redisson's RLock of that name, which has no fencing token.\n"   \
+    "                 Without any of the three the lock is a mutex, which is another\n"  \
+    "                 kind of key: all users of a NAME use the same kind\n"              \
+    "  --owner OWNER  with --exclusive or --shared: who holds, and so may enter\n"       \
+    "                 again, from any process; 1 to 128 printable bytes without\n"       \
+    "                 spaces\n"                                                          \
+    "  --permits N    with --shared: enter only while fewer than N owners hold\n"        \
+    "  --verbose      while waiting a line for each change of who holds the lock and\n"  \
+    "                 of the place in the queue. A terminal shows that without it, in\n" \
+    "                 a line that goes away\n"
+#define EMBEDDED_OPTION                                                                  \
+    "                 embedded: (a throw-away redis-server for as long as this runs)\n"  \
+    "                 or embedded:/path (the same, shared by all who name that\n"        \
+    "                 folder, which is theirs alone, with mode 0700)\n"
+#define ENTRY_OPTIONS                                                                    \
+    REDIS_OPTION EMBEDDED_OPTION PASSWORD_OPTION SENTINEL_OPTIONS TLS_OPTIONS HELP_OPTION
+
+static const char run_begin[] =
     "\n"
     "Waits for the lock NAME, runs COMMAND while it holds it, and releases it.\n"
-    "\n"
-    "  --lease TIME   how long the lock outlives this process should it die (30s, at\n"
-    "                 least 100ms); it is renewed for as long as COMMAND runs\n"
-    "  --wait TIME    how long to wait for the lock: 0 (try once), a time, or forever\n"
-    "                 (the default)\n"
-    "  --grace TIME   if the lock is lost: how long after SIGTERM COMMAND gets SIGKILL\n"
-    "                 (5s, or a quarter of the lease if that is shorter; below half of "
-    "it)\n"
-    "  --direct       COMMAND is one process, in the group of this one: see below\n"
-    "  --exclusive    as the writer of a read-write lock, re-entrant by owner\n"
-    "  --shared       as one of its readers. Without either the lock is a mutex, which\n"
-    "                 is another kind of key: all users of a NAME use the same kind\n"
-    "  --owner OWNER  with --exclusive or --shared: who holds, and so may enter again,\n"
-    "                 from any process; 1 to 128 printable bytes without spaces\n"
-    "  --permits N    with --shared: enter only while fewer than N owners "
-    "hold\n" REDIS_OPTION
-    "                 embedded: (a throw-away redis-server for as long as COMMAND runs)\n"
-    "                 or embedded:/path (the same, shared by all who name that "
-    "folder,\n"
-    "                 which is theirs alone, with mode 0700)\n" PASSWORD_OPTION
-        SENTINEL_OPTIONS TLS_OPTIONS HELP_OPTION "\n" TIMES;
+    "\n" WAIT_OPTIONS;
 
-static const char run_codes[] =
+static const char lead_begin[] =
+    "\n"
+    "Whenever it holds the lock NAME it runs COMMAND. After a loss COMMAND is ended,\n"
+    "as with run, and started again when the lock is held again, with a new fencing\n"
+    "token; never beside what is left of the one before. It waits for as long as it\n"
+    "takes. When COMMAND ends by itself, the lock is released, and that is the end.\n"
+    "\n";
+
+static const char hold_begin[] =
+    "\n"
+    "Holds the lock NAME without a command, for a script. Once it holds the lock it\n"
+    "writes a line with the fencing token (with --redisson: -) to the standard\n"
+    "output. At the end of the standard input, or at a signal, it releases the lock\n"
+    "and ends with 0. If the lock is lost it says so and ends at once with 70: what\n"
+    "works under the lock must stop, see --grace. In bash:\n"
+    "\n"
+    "  coproc lock { lockwire hold nightly -w 10m; }\n"
+    "  read -r fence <&\"${lock[0]}\" || exit     # it says why there is no lock\n"
+    "  ...                                      # kill -0 \"$lock_PID\": still held\n"
+    "  exec {lock[1]}>&-; wait \"$lock_PID\"      # released\n"
+    "\n"
+    "An input that ends before the lock is held ends the wait, as if it were over; a\n"
+    "file or /dev/null is at its end at once. What is read is thrown away.\n"
+    "\n" WAIT_OPTIONS LEASE_OPTION MAX_HOLD_OPTION
+    "  --grace TIME   how long before the end of the lease, or of --max-hold, a loss\n"
+    "                 is told (5s, or a quarter of it if that is shorter; below half\n"
+    "                 of it): the time to stop in\n" MODE_OPTIONS;
+
+static const char work_options[] = LEASE_OPTION MAX_HOLD_OPTION WORK_OPTIONS MODE_OPTIONS;
+
+static const char entry_options[] = ENTRY_OPTIONS "\n" TIMES;
+
+static const char work_codes[] =
     "\n"
     "The exit code is COMMAND's (128 + n if signal n ended it), or:\n"
     "   64  wrong usage                    75  the lock is busy, or the wait is over\n"
-    "   69  no connection to the server    77  the server refuses (the password, a "
-    "write)\n"
+    "   69  no connection to the server    77  the server refuses (password, write)\n"
     "   70  the lock was lost              126 COMMAND cannot be executed\n"
     "   71  the system refuses (fork ...)  127 COMMAND was not found\n"
     "  128 + n  signal n came while waiting\n"
     "After Ctrl-C it ends by SIGINT itself, so that a script around it does, too.\n"
     "\n"
     "COMMAND, with all that it starts, is a job of its own. SIGINT, SIGTERM, SIGHUP,\n"
-    "SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to its process group; the lock is given\n"
-    "back when nothing of it is left. If the lock is lost, all of it gets SIGTERM and, "
-    "after\n"
-    "the grace time, SIGKILL. Where the server does not answer, that begins early enough "
-    "to\n"
-    "be over before the lease is; where the lock was taken away, the next holder may "
-    "have\n"
-    "begun. If this process is killed, or is stopped for too long, a small one beside "
-    "it,\n"
-    "lw-keeper, does the same. After Ctrl-Z and fg COMMAND goes on only if it still has "
-    "the\n"
-    "lock.\n"
-    "Neither awaited nor ended is what calls setsid(2), as daemons do; awaited only, "
-    "what\n"
-    "may not be signalled (sudo). When this process is killed, what has left both "
-    "COMMAND's\n"
-    "group and its parents within the last second may be missed; and if the keeper is\n"
-    "killed at the same time, everything is.\n"
-    "  --direct: signals go to COMMAND's own process, whose end is the end; its children "
-    "are\n"
-    "not looked after. When this process is killed, it gets SIGTERM (Linux).\n"
-    "\n" URL_ENVIRONMENT
-    ". COMMAND sees LOCKWIRE_NAME, LOCKWIRE_FENCE (the fencing token:\n"
-    "larger than that of every earlier holder) and, of an embedded server, "
-    "LOCKWIRE_URL.\n";
+    "SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to its process group; the lock is\n"
+    "given back when nothing of it is left. If the lock is lost, all of it gets\n"
+    "SIGTERM and, after the grace time, SIGKILL. Where the server does not answer,\n"
+    "that begins early enough to be over before the lease is; where the lock was\n"
+    "taken away, the next holder may have begun. If this process is killed, or is\n"
+    "stopped for too long, a small one beside it, lw-keeper, does the same. After\n"
+    "Ctrl-Z and fg COMMAND goes on only if it still has the lock.\n"
+    "Neither awaited nor ended is what calls setsid(2), as daemons do; awaited only,\n"
+    "what may not be signalled (sudo). When this process is killed, what has left\n"
+    "both COMMAND's group and its parents within the last second may be missed; and\n"
+    "if the keeper is killed at the same time, everything is.\n"
+    "  --direct: signals go to COMMAND's own process, whose end is the end; its\n"
+    "children are not looked after. When this process is killed, it gets SIGTERM\n"
+    "(Linux).\n"
+    "\n" URL_ENVIRONMENT ". COMMAND sees LOCKWIRE_NAME,\n"
+    "LOCKWIRE_FENCE (the fencing token: larger than that of every earlier holder; not\n"
+    "set with --redisson) and, of an embedded server, LOCKWIRE_URL.\n"; not set with --redisson) and, of an embedded\n"
+    "server, LOCKWIRE_URL.\n";
+
+static const char hold_codes[] =
+    "\n"
+    "The exit code is 0 if the lock was held to the end, or:\n"
+    "   64  wrong usage                    71  the system refuses (output ...)\n"
+    "   69  no connection to the server    75  the lock is busy, or the wait is over\n"
+    "   70  the lock was lost              77  the server refuses (password, write)\n"
+    "  128 + n  signal n came while waiting\n"
+    "\n" URL_ENVIRONMENT ".\n";
 
 #define ASK_OPTIONS                                                                      \
     REDIS_OPTION                                                                         \
-    "                 or embedded:/path (see run)\n" PASSWORD_OPTION SENTINEL_OPTIONS    \
+    "                 embedded:/path (see run)\n" PASSWORD_OPTION SENTINEL_OPTIONS       \
         TLS_OPTIONS HELP_OPTION
 
 static const char status_text[] =
@@ -204,8 +256,16 @@ void usage_help(FILE *out, enum subcommand subcommand)
     usage_brief(out, subcommand);
     switch (subcommand) {
     case RUN:
-        (void)fputs(run_options, out);
-        (void)fputs(run_codes, out);
+    case LEAD:
+        (void)fputs(subcommand == RUN ? run_begin : lead_begin, out);
+        (void)fputs(work_options, out);
+        (void)fputs(entry_options, out);
+        (void)fputs(work_codes, out);
+        break;
+    case HOLD:
+        (void)fputs(hold_begin, out);
+        (void)fputs(entry_options, out);
+        (void)fputs(hold_codes, out);
         break;
     case STATUS:
         (void)fputs(status_text, out);

@@ -36,11 +36,6 @@ static void arm(struct waiting *waiting, int64_t ms)
 
 /* ---- the words ---- */
 
-static bool is_mutex(const struct lw_inspected *entry)
-{
-    return entry->mode == LW_MUTEX;
-}
-
 /* As the library says it of this client. */
 static void name_self(const struct waiting *waiting, char *text, size_t size)
 {
@@ -52,12 +47,12 @@ static void name_self(const struct waiting *waiting, char *text, size_t size)
     (void)snprintf(text, size, "%s %s %ld", waiting->client_name, host, (long)getpid());
 }
 
-/* From 1; 0: not among those that are listed. `total`: how many wait in its queue, which
- * mutexes do not share with the other modes. */
+/* From 1; 0: not among those that are listed, as always in LW_REDISSON. `total`: how many
+ * wait in its queue, which mutexes do not share with the other modes. */
 static size_t place_of(const struct waiting *waiting, const struct lw_inspection *seen,
                        size_t *total)
 {
-    bool mutex = waiting->options->mode == LW_MUTEX;
+    enum lw_mode mode = waiting->options->mode;
     const struct lw_inspected *entry;
     size_t place = 0, before = 0;
     char self[WORDS];
@@ -65,12 +60,12 @@ static size_t place_of(const struct waiting *waiting, const struct lw_inspection
     name_self(waiting, self, sizeof(self));
     *total = seen->waiter_total;
     for (size_t i = 0; (entry = lw_inspection_waiter(seen, i)) != NULL; i++) {
-        if (is_mutex(entry) != mutex) {
+        if ((entry->mode == LW_MUTEX) != (mode == LW_MUTEX)) {
             --*total;
             continue;
         }
         before++;
-        if (place == 0 && strcmp(entry->client, self) == 0) {
+        if (place == 0 && mode != LW_REDISSON && strcmp(entry->client, self) == 0) {
             place = before;
         }
     }
@@ -89,14 +84,18 @@ static void put_place(const struct waiting *waiting, const struct lw_inspection 
     }
 }
 
-/* Whose it is; where that is not known, what stands there. */
-static void put_holder(const struct lw_inspection *seen, char *text, size_t size)
+/* Whose it is; where that is not known, what stands there. lw_inspect takes Redisson's
+ * lock for a stranger's. */
+static void put_holder(const struct waiting *waiting, const struct lw_inspection *seen,
+                       char *text, size_t size)
 {
     const struct lw_inspected *holder = lw_inspection_holder(seen, 0);
     char who[WORDS];
     int used;
 
-    if (*seen->stranger) {
+    if (*seen->stranger && waiting->options->mode == LW_REDISSON) {
+        (void)snprintf(text, size, "held by somebody else");
+    } else if (*seen->stranger) {
         lw__told(seen->stranger, who, sizeof(who));
         (void)snprintf(text, size, "held by a stranger, the key is a %s", who);
     } else if (holder == NULL) {
@@ -162,7 +161,7 @@ static void show(struct waiting *waiting, const struct lw_inspection *seen)
 
     lw__told(seen->name, name, sizeof(name));
     put_place(waiting, seen, place, sizeof(place));
-    put_holder(seen, holder, sizeof(holder));
+    put_holder(waiting, seen, holder, sizeof(holder));
     put_lease(seen, lease, sizeof(lease));
     if (waiting->terminal) {
         draw(waiting, name, place, holder, lease);
