@@ -166,8 +166,7 @@ static const char work_codes[] =
     "(Linux).\n"
     "\n" URL_ENVIRONMENT ". COMMAND sees LOCKWIRE_NAME,\n"
     "LOCKWIRE_FENCE (the fencing token: larger than that of every earlier holder; not\n"
-    "set with --redisson) and, of an embedded server, LOCKWIRE_URL.\n"; not set with --redisson) and, of an embedded\n"
-    "server, LOCKWIRE_URL.\n";
+    "set with --redisson) and, of an embedded server, LOCKWIRE_URL.\n";
 
 static const char hold_codes[] =
     "\n"
