@@ -27,9 +27,13 @@ static bool can_be_awaited(void)
             isatty(STDIN_FILENO) == 1);
 }
 
+/* To read it would stop this process. Of a terminal that is not this session's nobody is
+ * in the foreground, for this process. */
 static bool is_others(int fd)
 {
-    return isatty(fd) == 1 && tcgetpgrp(fd) != getpgrp();
+    pid_t group = isatty(fd) == 1 ? tcgetpgrp(fd) : -1;
+
+    return group >= 0 && group != getpgrp();
 }
 
 static ssize_t read_some(int fd)

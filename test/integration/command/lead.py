@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""`lockwire lead` at a real server: its command runs while it leads, ends with the lead, and is
+started again; another one takes over; two commands never run at once.
+
+Happy path: the command is at work; the lock is taken away; it is ended, and started again.
+"""
+import os
+import signal
+import unittest
+
+from support import COMMAND, ToolTest, alive, until
+
+QUEUE = "lockwire:2:queue:{job}"
+LOOP = "while :; do sleep 0.02; done"
+# Says who it is; also if another of it still lives.
+WORK = ('grep -qs "^State:.[^Z]" "/proc/$(cat pid 2>&-)/status" && echo twice >> twice;'
+        ' echo $$ > pid;'
+        ' echo "$who $LOCKWIRE_FENCE $$" >> works; ')
+
+
+class LeadTest(ToolTest):
+    def setUp(self):
+        super().setUp()
+        self.server = self.redis()
+        self.environment["LOCKWIRE_URL"] = self.server.url
+
+    def lead(self, *options, script="exec sleep 1000", who="anna"):
+        return self.spawn(COMMAND, "lead", "job", *options, "--", "sh", "-c", WORK + script,
+                          cwd=self.folder, env={"who": who})
+
+    def works(self):
+        """Each that was started: who, fence, pid."""
+        if not os.path.exists(self.path("works")):
+            return []
+        with open(self.path("works"), encoding="ascii") as file:
+            return [(who, int(fence), int(pid)) for who, fence, pid in
+                    (line.split() for line in file.read().splitlines(True) if line[-1] == "\n")]
+
+    def worked(self, count):
+        return until(lambda: len(self.works()) >= count and self.works(), f"{count} were started")
+
+    def queued(self):
+        until(lambda: self.server("ZCARD", QUEUE) == 1, "it queues")
+
+    def check(self):
+        works = self.works()
+        fences = [fence for _, fence, _ in works]
+        self.assertEqual(fences, sorted(set(fences)))
+        self.assertFalse(os.path.exists(self.path("twice")), works)
+
+
+class Alone(LeadTest):
+    def test_the_end_of_the_command_is_the_end(self):
+        for code in (0, 7):
+            self.assertEqual(self.end_of(self.lead(script=f"exit {code}"))[0], code)
+            self.assertIsNone(self.server("GET", "job"))
+        self.assertEqual(self.end_of(self.spawn(COMMAND, "lead", "job", "/no/such"))[0], 127)
+
+    def test_a_loss_ends_the_command_and_it_is_started_again(self):
+        process = self.lead("--lease", "500ms")
+        for count in (1, 2, 3):
+            _, _, pid = self.worked(count)[-1]
+            self.server("DEL", "job")
+            until(lambda: not alive(pid), "the command is ended")
+        self.worked(4)
+        process.terminate()
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 128 + signal.SIGTERM)
+        self.assertGreaterEqual(err.count("the lock 'job' was lost"), 3)
+        self.assertIsNone(self.server("GET", "job"))
+        self.check()
+
+    def test_all_of_the_command_is_gone_before_it_is_started_again(self):
+        process = self.lead("--lease", "1s", "--grace", "300ms",
+                            script=f'trap "" TERM; (sh -c "echo \\$\\$ >> young; {LOOP}") & {LOOP}')
+        self.worked(1)
+        first = self.wait_for_file("young")
+        self.server("DEL", "job")
+        self.worked(2)
+        self.assertFalse(alive(int(first)))
+        process.kill()
+        self.check()
+
+    def test_a_server_that_ends_and_comes_back(self):
+        process = self.lead("--lease", "700ms")
+        _, _, pid = self.worked(1)[0]
+        self.server.kill()
+        until(lambda: not alive(pid), "the command is ended")
+        self.assertIsNone(process.poll())
+        self.server.start()
+        _, _, pid = self.worked(2)[1]
+        self.assertTrue(alive(pid))
+        process.terminate()
+        self.assertEqual(self.end_of(process)[0], 128 + signal.SIGTERM)
+        self.check()
+
+    def test_the_second_command_finds_signals_as_the_first_did(self):
+        process = self.lead("--lease", "500ms",
+                            script="grep Sig[IB][gl] /proc/self/status >> signals; exec sleep 1000")
+        self.worked(1)
+        self.server("DEL", "job")
+        self.worked(2)
+
+        def seen():
+            with open(self.path("signals"), encoding="ascii") as file:
+                lines = file.read().splitlines()
+            return lines if len(lines) == 4 else None
+        first_blocked, first_ignored, *second = until(seen, "both have looked")
+        self.assertEqual(second, [first_blocked, first_ignored])
+        process.kill()
+
+    def test_the_environment_of_redissons_lock(self):
+        process = self.spawn(COMMAND, "lead", "job", "--redisson", "--", "sh", "-c",
+                             'echo "${LOCKWIRE_FENCE-none}"', env={"LOCKWIRE_FENCE": "17"})
+        self.assertEqual(self.end_of(process)[:2], (0, "none\n"))
+
+    def test_a_direct_command(self):
+        process = self.lead("--lease", "500ms", "--direct")
+        _, _, pid = self.worked(1)[0]
+        self.server("DEL", "job")
+        _, _, second = self.worked(2)[1]
+        self.assertFalse(alive(pid))
+        process.terminate()
+        self.assertEqual(self.end_of(process)[0], 128 + signal.SIGTERM)
+        self.assertFalse(alive(second))
+        self.check()
+
+
+class Signals(LeadTest):
+    def test_they_are_the_commands(self):
+        process = self.lead(script=f'trap "exit 9" USR1; {LOOP}')
+        self.worked(1)
+        process.send_signal(signal.SIGUSR1)
+        self.assertEqual(self.end_of(process)[0], 9)
+
+    def test_while_waiting_they_end_it(self):
+        self.lead()
+        self.worked(1)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            waiter = self.lead(who="berta")
+            self.queued()
+            waiter.send_signal(number)
+            self.assertEqual(self.end_of(waiter)[0], 128 + number)
+            self.assertEqual(self.server("EXISTS", QUEUE), 0)
+
+    def test_one_while_the_command_is_being_ended_ends_it_too(self):
+        process = self.lead("--lease", "3s", "--grace", "1s",
+                            script=f'trap "echo >> asked" TERM; {LOOP}')
+        _, _, pid = self.worked(1)[0]
+        self.server("DEL", "job")
+        self.wait_for_file("asked")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.end_of(process)[0], 128 + signal.SIGTERM)
+        self.assertFalse(alive(pid))
+        self.assertEqual(len(self.works()), 1)
+
+
+class Several(LeadTest):
+    def test_another_takes_over_when_the_first_is_killed(self):
+        first = self.lead("--lease", "2s")
+        _, _, pid = self.worked(1)[0]
+        second = self.lead("--lease", "2s", who="berta")
+        self.queued()
+        first.kill()
+        (_, _, _), (who, _, works) = self.worked(2)
+        self.assertEqual(who, "berta")
+        self.assertFalse(alive(pid))
+        self.assertTrue(alive(works))
+        second.terminate()
+        self.assertEqual(self.end_of(second)[0], 128 + signal.SIGTERM)
+        self.check()
+
+    def test_the_longest_hold_lets_the_next_one_lead(self):
+        both = [self.lead("--max-hold", "600ms", who=who) for who in ("anna", "berta")]
+        works = self.worked(6)
+        for process in both:
+            process.terminate()
+        for process in both:
+            _, _, err = self.end_of(process)
+            self.assertIn("--max-hold", err)
+        names = [who for who, _, _ in works[:6]]
+        self.assertIn(names, (["anna", "berta"] * 3, ["berta", "anna"] * 3))
+        self.check()
+
+    def test_one_that_is_stopped_leads_no_more(self):
+        first = self.lead("--lease", "1s")
+        _, _, pid = self.worked(1)[0]
+        second = self.lead("--lease", "1s", who="berta")
+        self.queued()
+        first.send_signal(signal.SIGSTOP)
+        self.assertEqual(self.worked(2)[1][0], "berta")
+        self.assertFalse(alive(pid))
+        first.send_signal(signal.SIGCONT)
+        self.queued()
+        second.terminate()
+        self.end_of(second)
+        self.assertEqual(self.worked(3)[2][0], "anna")
+        first.terminate()
+        self.end_of(first)
+        self.check()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What run, lead and hold show while they wait: in a terminal a line that goes away, elsewhere
+nothing, or with --verbose a line for each change.
+
+Happy path: somebody holds; the line says who; the lock is free; the line is gone.
+"""
+import fcntl
+import os
+import re
+import signal
+import struct
+import subprocess
+import termios
+import unittest
+
+from support import COMMAND, ToolTest, until
+from terminal import CTRL_C, Terminal
+
+CTRL_S, CTRL_Q = "\x13", "\x11"
+QUEUE = "lockwire:2:queue:{job}"
+ERASED = "\r\x1b\\[K"
+
+
+class WaitingTest(ToolTest):
+    def setUp(self):
+        super().setUp()
+        self.server = self.redis()
+        self.environment["LOCKWIRE_URL"] = self.server.url
+
+    def holder(self, *options):
+        process = self.spawn(COMMAND, "run", "job", *options, "--", "sh", "-c",
+                             "echo held; exec sleep 1000")
+        self.assertEqual(self.line_of(process.stdout), "held\n")
+        return process
+
+    def waiter(self, *options):
+        before = self.server("ZCARD", QUEUE)
+        process = self.spawn(COMMAND, "run", "job", *options, "--", "true")
+        until(lambda: self.server("ZCARD", QUEUE) == before + 1, "it queues")
+        return process
+
+    def shell(self, columns=200):
+        shell = Terminal(("dash", "-i"), self.folder,
+                         dict(self.environment, TERM="dumb", PS1="ready> ", ENV="/dev/null",
+                              lockwire=COMMAND))
+        self.addCleanup(shell.close)
+        fcntl.ioctl(shell.master, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        shell.expect("ready> ")
+        return shell
+
+    @staticmethod
+    def end(process):
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=60)
+
+
+class InTerminal(WaitingTest):
+    def test_who_holds_and_the_place_in_the_queue(self):
+        holder = self.holder()
+        waiters = [self.waiter(), self.waiter()]
+        shell = self.shell()
+        shell.line('"$lockwire" run job -- echo mine')
+        host = re.escape(os.uname().nodename)
+        shell.expect(rf"\rlockwire: job: place 3 of 3 for [0-9]+s; held by lockwire-run {host} "
+                     rf"{holder.pid}, lease [0-9]+s\x1b\[K")
+        self.end(waiters[0])
+        shell.expect(r"\rlockwire: job: place 2 of 2 for ")
+        self.end(waiters[1])
+        shell.expect(r"\rlockwire: job: place 1 of 1 for ")
+        self.end(holder)
+        shell.expect(rf"{ERASED}mine\r\n")
+
+    def test_each_subcommand_shows_it(self):
+        holder = self.holder("-x")
+        shell = self.shell()
+        for words in ("run -s job -- echo shown", "lead -s job -- echo shown", "hold -x job"):
+            shell.line(f'"$lockwire" {words}')
+            shell.expect(r"\rlockwire: job: place 1 of 1 for [0-9]+s; held by lockwire-run ")
+            shell.type(CTRL_C)
+            shell.expect(f"{ERASED}(.|\n)*ready> ")
+        self.end(holder)
+
+    def test_a_lock_that_is_free_shows_nothing(self):
+        shell = self.shell()
+        shell.line('"$lockwire" run job -- echo mine')
+        shell.expect("\n(?P<before>.*)mine\r\n")
+        self.assertNotIn("\x1b", shell.seen)
+
+    def test_other_messages_stand_alone(self):
+        self.holder()
+        shell = self.shell()
+        shell.line('"$lockwire" run -w 2s job -- true')
+        shell.expect(r"\rlockwire: job: place 1 of 1 for ")
+        shell.expect(rf"{ERASED}lockwire: the wait for 'job' is over\r\n")
+
+    def test_it_is_cut_to_the_width(self):
+        self.holder()
+        shell = self.shell(columns=40)
+        shell.line('"$lockwire" run job -- true')
+        line = shell.expect("\r(lockwire: job: place[^\x1b]*)\x1b")[1]
+        self.assertEqual(len(line), 39)
+
+    def test_no_byte_of_a_key_reaches_the_terminal_as_it_is(self):
+        self.server("SET", "job", "\x1b[2J\x07evil", "PX", 3600000)
+        shell = self.shell()
+        shell.line('"$lockwire" run job -- true')
+        shell.expect(r"held by \\x1b\[2J\\x07evil, lease 3[0-9]{3}s\x1b\[K")
+
+    def test_in_the_background_it_is_quiet(self):
+        self.holder()
+        shell = self.shell()
+        shell.line('"$lockwire" run -w 2s job -- true & wait $!; echo "code $?"')
+        self.assertNotIn("place", shell.expect("(?s)^.*code 75\r\n")[0])
+
+    def test_a_terminal_that_was_halted_does_not_delay_the_lock(self):
+        holder = self.holder()
+        shell = self.shell()
+        shell.line('"$lockwire" run job -- touch mine')
+        shell.expect(r"\rlockwire: job: place 1 of 1 for ")
+        shell.type(CTRL_S)
+        self.end(holder)
+        until(lambda: os.path.exists(self.path("mine")), "the command runs")
+        shell.type(CTRL_Q)
+        shell.expect("ready> ")
+
+
+class InPipe(WaitingTest):
+    def test_it_is_quiet(self):
+        self.holder()
+        process = self.spawn(COMMAND, "run", "-w", "1500ms", "job", "--", "true")
+        self.assertEqual(self.end_of(process), (75, "", "lockwire: the wait for 'job' is over\n"))
+
+    def test_verbose_says_each_change_once(self):
+        holder = self.holder()
+        first = self.waiter()
+        process = self.spawn(COMMAND, "run", "--verbose", "job", "--", "true")
+        held = f"held by lockwire-run {os.uname().nodename} {holder.pid}\n"
+        self.assertEqual(self.line_of(process.stderr), f"lockwire: job: place 2 of 2; {held}")
+        self.end(first)
+        self.assertEqual(self.line_of(process.stderr), f"lockwire: job: place 1 of 1; {held}")
+        self.end(holder)
+        self.assertEqual(self.end_of(process)[0], 0)
+
+    def test_many_readers(self):
+        readers = [self.holder("-s") for _ in range(3)]
+        process = self.spawn(COMMAND, "hold", "-x", "--verbose", "job", stdin=subprocess.PIPE)
+        self.assertRegex(self.line_of(process.stderr), "place 1 of 1; held by lockwire-run .* "
+                                                       "and 2 more\n")
+        for reader in readers:
+            self.end(reader)
+        self.assertGreater(int(self.line_of(process.stdout)), 0)
+        self.assertEqual(self.end_of(process)[0], 0)
+
+    def test_redissons_lock_has_no_places(self):
+        self.holder("--redisson")
+        process = self.spawn(COMMAND, "run", "--redisson", "--verbose", "job", "--", "true")
+        self.assertEqual(self.line_of(process.stderr), "lockwire: job: waiting; held by somebody else\n")
+        process.terminate()
+        self.assertEqual(self.end_of(process)[0], 128 + signal.SIGTERM)
+
+    def test_what_cannot_be_looked_at_is_waited_for_all_the_same(self):
+        holder = self.holder()
+        process = self.waiter("--verbose")
+        self.server("ZADD", QUEUE, 1, "x" * 600)
+        self.assertEqual(self.end_of(self.spawn(COMMAND, "status", "job"))[0], 77)
+        self.end(holder)
+        self.assertEqual(self.end_of(process)[0], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
