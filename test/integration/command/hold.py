@@ -38,6 +38,11 @@ class HoldTest(ToolTest):
         process = self.hold(*options, **more)
         return process, self.line_of(process.stdout).rstrip("\n")
 
+    def outcome(self, process):
+        """Of one whose end comes while its input is open."""
+        process.wait(timeout=LIMIT)
+        return self.end_of(process)
+
     def queued(self):
         return self.server("ZCARD", QUEUE)
 
@@ -65,8 +70,7 @@ class Holding(HoldTest):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             process, _ = self.holds()
             process.send_signal(number)
-            self.assertEqual(process.wait(timeout=LIMIT), 0)
-            self.assertEqual(self.end_of(process), (0, "", ""))
+            self.assertEqual(self.outcome(process), (0, "", ""))
             self.assertIsNone(self.server("GET", "job"))
 
     def test_the_next_one_holds_when_the_first_lets_go(self):
@@ -79,19 +83,19 @@ class Holding(HoldTest):
 
     def test_readers_and_owners(self):
         readers = [self.holds("-s")[0], self.holds("--shared", "--permits", "2")[0]]
-        self.assertEqual(self.end_of(self.hold("-s", "--permits", "2", "-n"))[0], 75)
+        self.assertEqual(self.outcome(self.hold("-s", "--permits", "2", "-n"))[0], 75)
         self.assertEqual([self.end_of(reader)[0] for reader in readers], [0, 0])
         for option in ("-x", "-e", "--exclusive"):
             writer, fence = self.holds(option, "--owner", "anna")
             self.assertEqual(self.holds(option, "--owner", "anna")[1], fence)
-            self.assertEqual(self.end_of(self.hold("-n", "-s"))[0], 75)
+            self.assertEqual(self.outcome(self.hold("-n", "-s"))[0], 75)
             self.assertEqual(self.end_of(writer)[0], 0)
 
     def test_redissons_has_no_fence(self):
         process, line = self.holds("--redisson")
         self.assertEqual(line, "-")
         self.assertEqual(self.server("TYPE", "job"), "hash")
-        self.assertEqual(self.end_of(self.hold("--redisson", "-n"))[0], 75)
+        self.assertEqual(self.outcome(self.hold("--redisson", "-n"))[0], 75)
         self.assertEqual(self.end_of(process)[0], 0)
         self.assertEqual(self.server("EXISTS", "job"), 0)
 
@@ -167,7 +171,7 @@ class Inputs(HoldTest):
         shell.expect(r"[0-9]{16}\r\n")
         for i in range(20):
             shell.line(f"echo $(({i} + 100))")
-            shell.expect(f"\n{i + 100}\r\n")
+            shell.expect(f"{i + 100}\r\n")
         shell.line("kill $!; wait $!; echo code $?")
         shell.expect("code 0\r\n")
 
@@ -187,7 +191,7 @@ class Ends(HoldTest):
         self.holds()
         for words, code in ((("-n",), 75), (("--nonblock",), 75), (("--nb", "-E", "0"), 0),
                             (("-w", "200ms", "--conflict-exit-code=255"), 255)):
-            got, out, err = self.end_of(self.hold(*words))
+            got, out, err = self.outcome(self.hold(*words))
             self.assertEqual((got, out), (code, ""))
             self.assertIn("job", err)
 
@@ -197,14 +201,12 @@ class Ends(HoldTest):
             waiter = self.hold()
             until(lambda: self.queued() == 1, "it queues")
             waiter.send_signal(number)
-            self.assertEqual(waiter.wait(timeout=LIMIT), 128 + number)
-            self.assertEqual(self.end_of(waiter)[1], "")
+            self.assertEqual(self.outcome(waiter)[:2], (128 + number, ""))
             self.assertEqual(self.server("EXISTS", QUEUE), 0)
 
     def ends_lost(self, process):
-        process.wait(timeout=LIMIT)  # with its input open
-        self.assertEqual(process.returncode, 70)
-        err = process.stderr.read()
+        code, _, err = self.outcome(process)
+        self.assertEqual(code, 70)
         self.assertIn("the lock 'job' was lost", err)
         return err
 
@@ -239,14 +241,14 @@ class Ends(HoldTest):
         self.assertIsNone(self.server("GET", "job"))
 
     def test_no_server(self):
-        code, out, err = self.end_of(self.hold("-n", "--redis", "unix:///nonexistent/socket"))
+        code, out, err = self.outcome(self.hold("-n", "--redis", "unix:///nonexistent/socket"))
         self.assertEqual((code, out), (69, ""))
         self.assertIn("no connection", err)
 
     def test_a_server_of_its_own(self):
         folder = self.path("server")
         process, _ = self.holds("--redis", f"embedded:{folder}")
-        busy = self.end_of(self.hold("-n", "--redis", f"embedded:{folder}"))
+        busy = self.outcome(self.hold("-n", "--redis", f"embedded:{folder}"))
         self.assertEqual(busy[0], 75)
         self.assertEqual(self.end_of(process)[0], 0)
 

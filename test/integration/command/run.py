@@ -106,6 +106,29 @@ class Holding(RunTest):
                       ("--wait=0", "--", "job", "echo", "-n", "--wait")):
             self.assertEqual(self.end_of(self.run_(*words))[1], "--wait")
 
+    def test_letters_as_flock_has_them(self):
+        for words in (("-n", "job", "--", "echo", "-n", "-x"), ("job", "-n", "echo", "-n", "-x"),
+                      ("-nx", "job", "echo", "-n", "-x"), ("-sw5", "job", "echo", "-n", "-x"),
+                      ("-e", "job", "-w", "5", "--", "echo", "-n", "-x"),
+                      ("-E1", "-x", "job", "echo", "-n", "-x")):
+            self.assertEqual(self.end_of(self.run_(*words)), (0, "-x", ""))
+        for words, kind in (((), "string"), (("-s",), "hash"), (("-x",), "hash"), (("-e",), "hash")):
+            process = self.run_(*words, "job", "--", "sh", "-c", "echo held; read x",
+                                stdin=subprocess.PIPE)
+            self.assertEqual(self.line_of(process.stdout), "held\n")
+            self.assertEqual(self.server("TYPE", "job"), kind)
+            self.assertEqual(self.code("-ns", "job", "true"), 0 if "-s" in words else 75)
+            self.end_of(process)
+
+    def test_redissons_lock(self):
+        _, pid = self.holder("--redisson")
+        self.assertEqual(self.server("TYPE", "job"), "hash")
+        self.assertEqual(self.code("job", "--redisson", "-n", "--", "true"), 75)
+        waiter = self.run_("job", "--redisson", "--", "sh", "-c", 'echo "${LOCKWIRE_FENCE-none}"',
+                           env={"LOCKWIRE_FENCE": "17"})
+        os.kill(pid, signal.SIGTERM)
+        self.assertEqual(self.end_of(waiter), (0, "none\n", ""))
+
     def test_a_lease_is_renewed(self):
         process, _ = self.holder("--lease", "3s")
         least = self.server("PTTL", "job")
@@ -124,6 +147,12 @@ class Waiting(RunTest):
         code, _, err = self.end_of(self.run_("job", "--wait", "0", "--", "true"))
         self.assertEqual(code, 75)
         self.assertIn("job", err)
+
+    def test_busy_with_a_code_of_its_own(self):
+        self.holder()
+        for words, code in ((("-n",), 75), (("-n", "-E", "0"), 0), (("-nE255",), 255),
+                            (("-w", "50ms", "--conflict-exit-code", "3"), 3)):
+            self.assertEqual(self.code("job", *words, "--", "true"), code)
 
     def test_another_name_is_free(self):
         self.holder()
@@ -211,6 +240,19 @@ class Losing(RunTest):
         self.server.pause()
         until(lambda: not alive(pid), "the program is ended")
         self.assertEqual(self.end_of(process)[0], 70)
+
+    def test_the_longest_hold(self):
+        process, pid = self.holder("--max-hold", "1s",
+                                   script='trap "" TERM; echo $$ > held; while :; do sleep 0.02; done')
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 70)
+        self.assertEqual(err, "lockwire: the lock 'job' was lost: it was held for as long as "
+                              "--max-hold allows\n")
+        self.assertFalse(alive(pid))
+        self.assertIsNone(self.server("GET", "job"))
+
+    def test_what_ends_before_the_longest_hold_does(self):
+        self.assertEqual(self.code("job", "--max-hold", "1h", "--", "sh", "-c", "exit 4"), 4)
 
     def test_a_program_that_ignores_sigterm_gets_sigkill_after_the_grace_time(self):
         process, pid = self.holder(

@@ -34,9 +34,16 @@ class Usage(ToolTest):
 
     def test_name_missing(self):
         self.assertIn("NAME", self.check(64, "run", "--wait", "0"))
+        self.assertIn("NAME", self.check(64, "lead", "--lease", "1s"))
 
     def test_command_missing(self):
-        self.assertIn("COMMAND", self.check(64, "run", "x", "--"))
+        for subcommand in ("run", "lead"):
+            self.assertIn(f"{subcommand}: the COMMAND", self.check(64, subcommand, "x", "--"))
+
+    def test_hold_has_no_command(self):
+        self.assertIn("'true': there is one NAME only", self.check(64, "hold", "x", "--", "true"))
+        self.assertIn("NAME is missing", self.check(64, "hold"))
+        self.assertIn("--direct", self.check(64, "hold", "x", "--direct"))
 
     def test_a_second_pair_of_dashes_is_no_command(self):
         for words in (("--", "x", "--", "true"), ("x", "--", "--", "true"), ("x", "--", "--"),
@@ -98,8 +105,49 @@ class Usage(ToolTest):
                              (("--exclusive", "--permits", "2"), "--permits"),
                              (("--exclusive", "--shared"), "--shared"),
                              (("--shared", "--owner", "a b"), "owner"),
-                             (("--shared", "--owner", ""), "owner")):
-            self.assertIn(named, self.check(64, "run", "x", *NOWHERE, *words, "--", "true"))
+                             (("--shared", "--owner", ""), "owner"),
+                             (("-x", "-s"), "--shared"),
+                             (("--redisson", "-x"), "--redisson"),
+                             (("--redisson", "--owner", "anna"), "--owner"),
+                             (("--redisson", "--permits", "2"), "--permits"),
+                             (("--redisson", "--redis", "redis-cluster://h"), "LW_REDISSON")):
+            for subcommand, command in (("run", ("--", "true")), ("lead", ("--", "true")),
+                                        ("hold", ())):
+                self.assertIn(named, self.check(64, subcommand, "x", *NOWHERE, *words, *command))
+
+    def test_the_exit_code_of_a_conflict_is_one(self):
+        for text in ("", "-1", "256", "1x", "x", "99999999999999999999"):
+            for words in (("-E", text), (f"--conflict-exit-code={text}",)):
+                said = self.check(64, "run", "x", *NOWHERE, *words, "--", "true")
+                self.assertIn(f"--conflict-exit-code '{text}'", said)
+
+    def test_letters_that_are_none_are_named(self):
+        for words, named in ((("-q",), "-q: no such option"), (("-nq",), "-q: no such option"),
+                             (("-qn",), "-q: no such option"),
+                             (("--wait=0", "-nqx"), "-q: no such option"),
+                             (("-w",), "-w needs a value"), (("-nE",), "-E needs a value"),
+                             (("-w", "5x"), "--wait '5x', at character 2"),
+                             (("-w5x",), "--wait '5x', at character 2")):
+            for subcommand in ("run", "hold"):
+                self.assertIn(named, self.check(64, subcommand, "x", *words))
+
+    def test_lead_waits_and_nothing_else(self):
+        for word in ("-n", "-w1", "-E1", "--wait", "--nonblock", "--nb", "--conflict-exit-code"):
+            said = self.check(64, "lead", "x", word, "--", "true")
+            self.assertIn(f"{word[:2] if word[1] != '-' else word}: no such option", said)
+
+    def test_the_longest_hold_has_bounds(self):
+        for text, said in (("99ms", "at least 100ms"), ("0", "at least 100ms"), ("x", "character 1")):
+            self.assertIn(f"--max-hold '{text}'",
+                          self.check(64, "run", "x", *NOWHERE, "--max-hold", text, "--", "true"))
+            self.assertIn(said, self.check(64, "hold", "x", *NOWHERE, f"--max-hold={text}"))
+        said = self.check(64, "run", "x", *NOWHERE, "--max-hold", "8s", "--grace", "4s", "--", "true")
+        self.assertIn("--max-hold of 8000ms is too short for a --grace of 4000ms", said)
+        for words in (("--max-hold", re.search(r"a max-hold of (\d+ms) would do", said)[1]),
+                      ("--max-hold", "100ms", "--grace", "44ms"), ("--max-hold", "1000000h"),
+                      ("--max-hold", "100ms", "--lease", "596h")):
+            grace = () if "--grace" in words or len(words) > 2 else ("--grace", "4s")
+            self.check(69, "run", "x", *NOWHERE, "-n", *grace, *words, "--", "true")
 
     def test_permits_are_a_number(self):
         for text in ("", "0", "-1", "2x", "x", " 1", "99999999999"):
@@ -170,7 +218,11 @@ class Usage(ToolTest):
 
     def test_help(self):
         self.assertIn("run", self.check(0, "--help"))
-        for subcommand, words in (("run", ("--exclusive", "--shared", "--owner", "--permits")),
+        holding = ("--lease", "--grace", "--max-hold", "-x, -e, --exclusive", "-s, --shared",
+                   "--redisson", "--owner", "--permits", "--verbose")
+        waiting = ("-w, --wait", "-n, --nonblock", "-E, --conflict-exit-code")
+        for subcommand, words in (("run", holding + waiting), ("lead", holding),
+                                  ("hold", holding + waiting),
                                   ("status", ("--json", "69", "77")),
                                   ("break", ("--token", "--foreign", " 1 ", "69", "77")),
                                   ("watch", ("--interval", "69", "77", "SIGINT"))):
@@ -186,8 +238,14 @@ class Usage(ToolTest):
                      "LOCKWIRE_NAME", "LOCKWIRE_FENCE", "embedded:", "75", "69", "70", "77"):
             self.assertIn(word, said)
 
+    def test_help_fits_80_columns(self):
+        for words in (("--help",), ("run", "-h"), ("lead", "-h"), ("hold", "-h")):
+            for line in self.check(0, *words).splitlines():
+                self.assertLessEqual(len(line), 80, line)
+
     def test_version(self):
-        self.assertRegex(self.check(0, "--version"), r"^lockwire \d+\.\d+\.\d+ ")
+        for word in ("--version", "-V"):
+            self.assertRegex(self.check(0, word), r"^lockwire \d+\.\d+\.\d+ ")
 
 
 if __name__ == "__main__":
