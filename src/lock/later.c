@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A callback after a while, by a handle that is over: its timer and its notice are free,
  * and there whatever memory there is. Must not know what it is for. Happy path: lw__later
- * -> the timer (turns.c) -> a notice -> deliver.c calls. Closing the client and freeing
+ * -> the timer (turns.c), and its claim's end (turns_events.c) if that comes later -> a
+ * notice -> deliver.c calls. Closing the client and freeing
  * either of them end it in silence, as with all that a handle has. */
 #include "lock/later.h"
 
@@ -19,6 +20,7 @@ void lw__later(struct lw_lock *lock, int64_t after_ms, lw_lock_cb *done, void *a
     }
     lock->done = done;
     lock->arg = arg;
+    lock->later = true;
     lw__timer_set(lock->client->loop, &lock->timer, lw__now_us() + after_ms * LW__MS);
 }
 

@@ -6,9 +6,11 @@
 
 #include <stdint.h>
 
-/* Calls `done` with LW_OK once after_ms are over, in place of what was asked for before.
- * Of a handle in LW_LOST or LW_DONE, which nothing else is to come of; needs no memory.
- * Never once the client is closed, nor after it or the handle was freed. */
+/* Calls `done` with LW_OK once after_ms are over and, as far as is known, nothing of the
+ * handle is in Redis any more: a release is answered then, so that its owner finds
+ * nothing of its own. Of a handle in LW_LOST or LW_DONE, which nothing else is to come
+ * of; needs no memory. Never once the client is closed, nor after it or the handle was
+ * freed. */
 void lw__later(struct lw_lock *lock, int64_t after_ms, lw_lock_cb *done, void *arg);
 /* Tells the operator's log what the lock is asked for again after, and when. */
 void lw__later_warn(struct lw_lock *lock, int status, int64_t after_ms);

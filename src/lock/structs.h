@@ -113,6 +113,8 @@ struct lw_lock {
     /* deliver.c's: a state that is told; lock.c's: one that the caller chose */
     uint8_t state;
     bool in_callback;
+
+    bool later; /* later.c's */
 };
 
 /* One token in Redis at a time, and all that is asked, held and given back by it. */

@@ -207,8 +207,10 @@ void lw__turns_timer(void *arg)
     struct lw_lock *lock = arg;
     struct lw__claim *claim = lock->claim;
 
-    if (lock->state == LW_LOST || lock->state == LW_DONE) {
-        lw__notify_lock(lock, LW__NOTICE_LATER, LW_OK);
+    if (lock->later) {
+        if (claim == NULL) { /* else at its end */
+            lw__notify_lock(lock, LW__NOTICE_LATER, LW_OK);
+        }
     } else if (lock->state == LW_RELEASING) {
         lw__turns_give_up_release(lock);
         lw__handle_set_errstr(lock, "no answer to the release in time");

@@ -202,9 +202,13 @@ static void renewed(struct lw__claim *claim, bool sure)
 static void ended(struct lw__claim *claim)
 {
     struct lw_client *client = claim->client;
+    struct lw_lock *holder = claim->holder;
 
-    if (claim->holder != NULL) {
-        claim->holder->claim = NULL;
+    if (holder != NULL) {
+        holder->claim = NULL;
+        if (holder->later && !lw__timer_is_set(&holder->timer)) {
+            lw__notify_lock(holder, LW__NOTICE_LATER, LW_OK);
+        }
     }
     released(claim, LW_EUNKNOWN); /* if anybody still wants to know */
     lw__renewal_forget(claim);

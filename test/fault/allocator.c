@@ -127,6 +127,11 @@ void allocator_resume(bool armed)
     allocator.armed = armed;
 }
 
+bool allocator_is_empty(void)
+{
+    return allocator.always && allocator.at > 0 && allocator.asked >= allocator.at;
+}
+
 long allocator_disarm(void)
 {
     allocator.armed = false;

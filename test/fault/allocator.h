@@ -18,6 +18,8 @@ void allocator_arm(long at, bool always);
 /* Nothing fails nor is counted in between. */
 bool allocator_pause(void); /* whether it was armed, for who resumes */
 void allocator_resume(bool armed);
+/* All fail from now on: what needs memory is waited for in vain. */
+bool allocator_is_empty(void);
 /* libevent's allocations neither fail nor count. */
 void allocator_spare_libevent(bool spare);
 /* Returns how many allocations were asked for since it was armed. */

@@ -172,6 +172,12 @@ static void inquire(void)
     step_drop(held);
 }
 
+/* It loses, and gains again. */
+static void keep_it(void)
+{
+    step_keep(0, "k", OWNED(LW_EXCLUSIVE, "one"));
+}
+
 static int live(const char *url, int64_t wait_ms, void (*part)(void))
 {
     step_begin(wait_ms);
@@ -214,6 +220,11 @@ int life_redisson(const char *url, int64_t wait_ms)
 int life_inquiries(const char *url, int64_t wait_ms)
 {
     return live(url, wait_ms, inquire);
+}
+
+int life_keep(const char *url, int64_t wait_ms)
+{
+    return live(url, wait_ms, keep_it);
 }
 
 int life_small(const char *url, int64_t wait_ms)

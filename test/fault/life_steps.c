@@ -282,6 +282,48 @@ void step_drop(struct player *player)
     lw_lock_free(lock);
 }
 
+struct turns {
+    int gained, lost;
+};
+
+static void on_kept(struct lw_keep *keep, int status, void *arg)
+{
+    struct turns *turns = arg;
+
+    if (status == LW_OK) {
+        turns->gained++;
+        step_counts(lw_lock_fence(lw_keep_lock(keep)) > 0);
+    } else {
+        turns->lost++;
+    }
+    if (turns->gained - turns->lost != (status == LW_OK)) {
+        stage_complain("gained and lost out of turn");
+    }
+}
+
+void step_keep(int client, const char *name, struct lw_acquire_options options)
+{
+    struct turns turns = {0, 0};
+    struct lw_keep *keep = NULL;
+
+    options.lease_ms = step_wait_ms > LEASE_MS ? LONG_LEASE_MS : LEASE_MS;
+    options.wait_ms = -1;
+    if (life.clients[client] == NULL) {
+        return;
+    }
+    called(lw_keep_new(life.clients[client], name, &options, on_kept, on_kept, &turns,
+                       &keep));
+    step_counts(keep != NULL);
+    AWAIT(keep == NULL || turns.gained > 0 || allocator_is_empty());
+    if (turns.gained > 0) {
+        delete (name);
+        (void)lw_renew(lw_keep_lock(keep), 0, NULL, NULL);
+    }
+    AWAIT(keep == NULL || turns.gained > 1 || allocator_is_empty());
+    life_calls += 2;
+    lw_keep_free(keep);
+}
+
 void step_meanwhile(const char *name, enum life_moment moment)
 {
     bool armed = allocator_pause();

@@ -41,6 +41,9 @@ void step_await_loss(const struct player *player, const char *key);
 void step_lose(struct player *player, const char *key); /* the key is deleted */
 void step_release(struct player *player);
 void step_drop(struct player *player);
+/* It is kept, lost and gained again, whatever failed on the way, unless nothing can be
+ * had any more. */
+void step_keep(int client, const char *name, struct lw_acquire_options options);
 void step_meanwhile(const char *name, enum life_moment moment);
 void step_await_settled(const struct player *player); /* or that it does not hold */
 void step_inspect_and_break(int client, const char *name);

@@ -34,6 +34,7 @@ LIFE(upgrade)
 LIFE(semaphore)
 LIFE(redisson)
 LIFE(inquiries)
+LIFE(keep)
 
 /* While resolving, libevent's own allocations do not fail: without memory for its
  * deferred call, evdns (reply_schedule_callback, libevent 2.1.12) drops an answer without
@@ -164,6 +165,8 @@ int main(void)
         STAGE_TEST(redisson__all_allocations_fail),
         STAGE_TEST(inquiries__one_allocation_fails),
         STAGE_TEST(inquiries__all_allocations_fail),
+        STAGE_TEST(keep__one_allocation_fails),
+        STAGE_TEST(keep__all_allocations_fail),
     };
 
     allocator_install();

@@ -27,6 +27,7 @@ static struct process *processes;
 struct task {
     char label[16];
     struct lw_lock *lock;
+    struct lw_keep *keep;
 };
 
 static struct {
@@ -78,6 +79,18 @@ static void child_released(struct lw_lock *lock, int status, void *arg)
     task->label[0] = '\0';
 }
 
+static void child_kept(struct lw_keep *keep, int status, void *arg)
+{
+    struct task *task = arg;
+
+    if (status != LW_OK) {
+        report("%s lost %s\n", task->label, status_name(status));
+        return;
+    }
+    report("fence %llu\n", (unsigned long long)lw_lock_fence(lw_keep_lock(keep)));
+    report("%s gained\n", task->label);
+}
+
 static struct task *find_task(const char *label)
 {
     for (size_t i = 0; i < MAX_LABELS; i++) {
@@ -86,6 +99,26 @@ static struct task *find_task(const char *label)
         }
     }
     _exit(4);
+}
+
+static struct task *new_task(const char *label)
+{
+    struct task *task = find_task("");
+
+    (void)snprintf(task->label, sizeof(task->label), "%s", label);
+    return task;
+}
+
+static void keep(const char *label, const char *name, unsigned lease_ms)
+{
+    struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
+    struct task *task = new_task(label);
+
+    options.lease_ms = lease_ms;
+    if (lw_keep_new(child.client, name, &options, child_kept, child_kept, task,
+                    &task->keep) != LW_OK) {
+        _exit(8);
+    }
 }
 
 static void obey(const char *line)
@@ -97,8 +130,7 @@ static void obey(const char *line)
     options.lost = child_lost;
     if (sscanf(line, "acquire %15s %127s %lld %u %c %129s %u", label, name, &wait_ms,
                &options.lease_ms, &mode, owner, &options.permits) >= 4) {
-        struct task *task = find_task("");
-        (void)snprintf(task->label, sizeof(task->label), "%s", label);
+        struct task *task = new_task(label);
         options.wait_ms = wait_ms;
         if (mode) {
             options.mode = mode == 'w'   ? LW_EXCLUSIVE
@@ -112,6 +144,8 @@ static void obey(const char *line)
             LW_OK) {
             _exit(5);
         }
+    } else if (sscanf(line, "keep %15s %127s %u", label, name, &options.lease_ms) == 3) {
+        keep(label, name, options.lease_ms);
     } else if (sscanf(line, "release %15s", label) == 1) {
         struct task *task = find_task(label);
         if (lw_release(task->lock, child_released, task) != LW_OK) {

@@ -401,13 +401,19 @@ static bool has_settled(void)
     return world.plan.tame || (world.healed && world.now_us > settled_us);
 }
 
+/* Not a keep that was refused, until its pause is over. */
+static bool asks(const struct op *op)
+{
+    return op->keep == NULL || lw_lock_state(op->lock) == LW_WAITING;
+}
+
 static void check_idleness(void)
 {
     bool held[NAMES] = {false}, wanted[NAMES] = {false};
 
     for (const struct op *op = world.ops; op != NULL; op = op->next) {
         held[op->name] = held[op->name] || believes(op);
-        wanted[op->name] = wanted[op->name] || op->done == 0;
+        wanted[op->name] = wanted[op->name] || (op->done == 0 && asks(op));
     }
     for (unsigned i = 0; i < NAMES; i++) {
         if (!wanted[i] || !has_settled() || !is_idle(i, held[i])) {
@@ -456,6 +462,7 @@ static void check_ends(const struct op *op)
 
 void check_beliefs(void)
 {
+    keeping_review();
     check_idleness();
     check_watched();
     for (const struct op *op = world.ops; op != NULL; op = op->next) {

@@ -129,6 +129,7 @@ void host_take_time(int64_t us)
 {
     struct host *host = world.current;
 
+    keeping_review();
     trace("a callback takes %.3f ms", (double)us / 1000);
     host->busy = true;
     world.current = NULL;

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define KEPT_ON 900 /* of the times that it could be let go of a keep stays */
+
 static void next(void *arg);
 
 static bool chance(unsigned in_thousand)
@@ -83,15 +85,21 @@ static void finish(struct op *op)
 {
     struct host *before = world.current;
     struct lw_lock *lock = op->lock;
+    struct lw_keep *keep = op->keep;
 
     check_beliefs(); /* it may end one */
     trace("op %u is freed", op->id);
     op->renewed = op->renews; /* those still open are silent */
     op->lock = NULL;
+    op->keep = NULL;
     op->state = OP_OVER;
     move_to_past(op);
     enter(op);
-    lw_lock_free(lock);
+    if (keep != NULL) {
+        lw_keep_free(keep);
+    } else {
+        lw_lock_free(lock);
+    }
     leave(op, before);
     again_later(op);
 }
@@ -250,17 +258,17 @@ static void let_go(void *arg)
     if (chance(world.plan.extended)) {
         renew(op);
         agenda_add(world.now_us + about(world.plan.hold_us), let_go, op);
-    } else if (chance(world.plan.freed)) {
+    } else if (op->keep != NULL && !world.healed && chance(KEPT_ON)) {
+        agenda_add(world.now_us + about(1 * SECOND), let_go, op);
+    } else if (op->keep != NULL || chance(world.plan.freed)) {
         finish(op);
     } else {
         release(op);
     }
 }
 
-static void on_lost(struct lw_lock *lock, int status, void *arg)
+bool load_lost(struct op *op, const struct lw_lock *lock, int status)
 {
-    struct op *op = arg;
-
     trace("op %u is lost: %s", op->id, lw_strerror(status));
     world.lost++;
     check_callback(op, "lost", true);
@@ -269,7 +277,14 @@ static void on_lost(struct lw_lock *lock, int status, void *arg)
     }
     check_lost(op, status);
     dawdle();
-    if (is_fatal(op)) {
+    return !is_fatal(op);
+}
+
+static void on_lost(struct lw_lock *lock, int status, void *arg)
+{
+    struct op *op = arg;
+
+    if (!load_lost(op, lock, status)) {
         return;
     }
     if (lw_release(lock, NULL, NULL) != LW_ENOTHELD) {
@@ -289,10 +304,8 @@ static int64_t hold_us(const struct op *op)
     return about(world.plan.hold_us);
 }
 
-static void on_done(struct lw_lock *lock, int status, void *arg)
+void load_done(struct op *op, const struct lw_lock *lock, int status)
 {
-    struct op *op = arg;
-
     op->done++;
     op->fence = lw_lock_fence(lock);
     trace("op %u is done: %s, fence %llu, %lld ms", op->id, lw_strerror(status),
@@ -322,6 +335,11 @@ static void on_done(struct lw_lock *lock, int status, void *arg)
     } else {
         agenda_add(world.now_us + hold_us(op), let_go, op);
     }
+}
+
+static void on_done(struct lw_lock *lock, int status, void *arg)
+{
+    load_done(arg, lock, status);
 }
 
 static void abandon(void *arg)
@@ -410,21 +428,24 @@ static void acquire(struct host *host)
 {
     struct host *before = world.current;
     struct op *op;
+    bool keeps;
     int status;
 
     check_beliefs(); /* of the time before it is wanted */
     op = op_new(host);
-    trace("op %u: h%d acquires %s in mode %d for %s, lease %u, wait %lld, margin %u, "
+    keeps = keeping_draw(&op->options);
+    trace("op %u: h%d %s %s in mode %d for %s, lease %u, wait %lld, margin %u, "
           "cap %lld%s%s",
-          op->id, host->id, load_name(op->name), op->options.mode,
-          *op->owner ? op->owner : "itself", (unsigned)op->options.lease_ms,
-          (long long)op->options.wait_ms, (unsigned)op->options.margin_ms,
-          (long long)op->options.max_hold_ms,
+          op->id, host->id, keeps ? "keeps" : "acquires", load_name(op->name),
+          op->options.mode, *op->owner ? op->owner : "itself",
+          (unsigned)op->options.lease_ms, (long long)op->options.wait_ms,
+          (unsigned)op->options.margin_ms, (long long)op->options.max_hold_ms,
           op->options.flags & LW_NO_RENEW ? ", no renewal" : "",
           op->options.flags & LW_NO_FENCE ? ", no fence" : "");
     enter(op);
-    status = lw_acquire(host->client, load_name(op->name), &op->options, on_done, op,
-                        &op->lock);
+    status = keeps ? keeping_begin(op)
+                   : lw_acquire(host->client, load_name(op->name), &op->options, on_done,
+                                op, &op->lock);
     leave(op, before);
     if (status != 0) {
         violation("op %u: lw_acquire: %s", op->id, lw_strerror(status));

@@ -11,6 +11,7 @@
 
 #define WATCHED 6   /* one seed of so many; the others are not changed by it */
 #define CLUSTERED 6 /* and as many, three later */
+#define KEPT 4      /* one seed of so many has keeps */
 
 bool plan_watches_all, plan_clusters_all;
 
@@ -440,6 +441,7 @@ void plan_draw(void)
     draw_load(plan);
     draw_faults(plan);
     draw_abilities(plan);
+    plan->kept = world.seed % KEPT == 1 && !plan->quiet ? 300 : 0;
     if (plan_clusters_all || (world.seed % CLUSTERED == 3 && !plan_watches_all)) {
         make_clustered(plan);
     } else if (world.seed % WATCHED == 0 || plan_watches_all) {

@@ -15,6 +15,7 @@
  *   inquire.c  who inspects and breaks    check_script.c    what after each script
  *   check_told.c   what of messages    check_watched.c  what of who asks sentinels
  *   look.c     what the keys say       servers.c    one server or two, and their roles
+ *   keeping.c  or have them kept
  *   stray.c    holds that are lost     sentinels.c  who watches over them
  *   nodes.c    or a cluster's nodes    slots.c      and slots that move between them
  *
@@ -102,6 +103,7 @@ struct plan {
     int64_t hold_us, think_us;
     unsigned margin, capped, unrenewed, unfenced, hasty; /* acquisitions that are so */
     unsigned freed, abandoned, extended;
+    unsigned kept; /* acquisitions that are a keep's */
     enum kind kinds[NAMES];
     unsigned owned;           /* read-write acquisitions for one of a few owners */
     unsigned inside;          /* calls made within callbacks */
@@ -269,13 +271,14 @@ void world_run(uint64_t seed);
 
 enum op_state { OP_WAITING, OP_HELD, OP_RELEASING, OP_OVER };
 
-/* One lw_acquire, and all that came of it. */
+/* One lw_acquire, or one of those that a keep makes, and all that came of it. */
 struct op {
     struct op *next;
     unsigned id, name;
     struct host *host;
     unsigned life;
     struct lw_lock *lock; /* NULL: freed */
+    struct lw_keep *keep; /* NULL: of lw_acquire */
     struct lw_acquire_options options;
     char owner[16]; /* "": itself alone */
     int64_t begun_us, granted_us, release_us;
@@ -299,6 +302,18 @@ void load_client_gone(struct host *host); /* its client has been closed or freed
 void load_end(void);
 bool load_is_over(void); /* nothing is open any more */
 const char *load_name(unsigned name);
+
+/* Its result came. */
+void load_done(struct op *op, const struct lw_lock *lock, int status);
+/* Its loss. False: the client ended, and `op` with it, or will. */
+bool load_lost(struct op *op, const struct lw_lock *lock, int status);
+
+/* ---- keeping.c ---- */
+
+/* It is to be a keep's, and the options are such that many lose again and again. */
+bool keeping_draw(struct lw_acquire_options *options);
+int keeping_begin(struct op *op); /* what lw_keep_new returned */
+void keeping_review(void);        /* which acquisition each keep is at */
 
 /* ---- inquire.c ---- */
 

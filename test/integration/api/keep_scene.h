@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Keeps under the labels that the trace shows. Owns their callbacks, which check what
+ * every one must keep: not inside a call, none after the end, gained and lost in turns, a
+ * fence that grows. Must know the public header alone.
+ *
+ * The trace's words: "K gained", "K lost ELOST".
+ *
+ * Happy path: keeper_start(peer, "K", "x", NULL), EXPECT("K gained"), keeper_free(K).
+ */
+#ifndef KEEP_SCENE_H
+#define KEEP_SCENE_H
+#include "players.h"
+
+struct keeper {
+    struct keeper *next;
+    char label[16];
+    struct peer *peer;
+    struct lw_keep *keep; /* NULL once freed */
+    bool leads;
+    int gains, losses;
+    uint64_t fence; /* of its last hold */
+    bool no_fence;
+    int64_t gained_ms, lost_ms;
+    int64_t remaining_at_lost;
+    void (*then)(struct keeper *keeper); /* in each callback, at its end */
+};
+
+/* lw_keep_new that must be accepted. */
+struct keeper *keeper_start(struct peer *peer, const char *label, const char *name,
+                            const struct lw_acquire_options *options);
+/* lw_keep_new that must be refused with `error`, and errbuf must have `text`. */
+void keeper_refused(struct peer *peer, const char *name,
+                    const struct lw_acquire_options *options, int error,
+                    const char *text);
+void keeper_free(struct keeper *keeper);
+struct lw_lock *lock_of(const struct keeper *keeper);
+#endif
