@@ -124,11 +124,14 @@ static int parse_option(int option, const char *word, struct options *options)
         "help", no_argument, NULL, 'h'                                                   \
     }
 
+/* "r" and so on: what --redis could be shortened to, beside --redisson. */
 #define HOLDING                                                                          \
     {"lease", required_argument, NULL, 'l'}, {"grace", required_argument, NULL, 'g'},    \
         {"max-hold", required_argument, NULL, 'm'},                                      \
         {"exclusive", no_argument, NULL, 'x'}, {"shared", no_argument, NULL, 's'},       \
-        {"redisson", no_argument, NULL, 'J'}, {"owner", required_argument, NULL, 'o'},   \
+        {"redisson", no_argument, NULL, 'J'}, {"r", required_argument, NULL, 'r'},       \
+        {"re", required_argument, NULL, 'r'}, {"red", required_argument, NULL, 'r'},     \
+        {"redi", required_argument, NULL, 'r'}, {"owner", required_argument, NULL, 'o'}, \
         {"permits", required_argument, NULL, 'p'},                                       \
     {                                                                                    \
         "verbose", no_argument, NULL, 'v'                                                \

@@ -131,6 +131,13 @@ class Usage(ToolTest):
             for subcommand in ("run", "hold"):
                 self.assertIn(named, self.check(64, subcommand, "x", *words))
 
+    def test_options_may_be_shortened(self):
+        for redis in ("--r", "--re", "--red", "--redi", "--redis"):
+            self.check(69, "run", "x", redis, NOWHERE[1], "--n", "--e", "--l", "1s", "--m", "1h",
+                       "--o=anna", "--v", "--g", "0", "--d", "--con", "3", "--", "true")
+        self.assertIn("--c: no such option, or an ambiguous one",
+                      self.check(64, "run", "x", "--c", "y", "--", "true"))
+
     def test_lead_waits_and_nothing_else(self):
         for word in ("-n", "-w1", "-E1", "--wait", "--nonblock", "--nb", "--conflict-exit-code"):
             said = self.check(64, "lead", "x", word, "--", "true")
