@@ -85,23 +85,12 @@ int64_t locked_left_ms(const struct locked *locked)
     return lw_lock_remaining_ms(lock) - locked->options->margin_ms;
 }
 
-void locked_say_lost(struct locked *locked, const char *why)
-{
-    say("the lock '%s' was lost%s", locked->options->name, why);
-    locked->lost = true;
-}
-
 static void lose(struct locked *locked, int reason)
 {
-    char why[120];
-
-    if (reason == LW_ETIMEOUT) {
-        (void)snprintf(why, sizeof(why),
-                       ": it was held for as long as --max-hold allows");
-    } else {
-        (void)snprintf(why, sizeof(why), ": %s", lw_strerror(reason));
-    }
-    locked_say_lost(locked, why);
+    say("the lock '%s' was lost: %s", locked->options->name,
+        reason == LW_ETIMEOUT ? "it was held for as long as --max-hold allows"
+                              : lw_strerror(reason));
+    locked->lost = true;
     locked->events->lost(locked);
 }
 

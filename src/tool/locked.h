@@ -49,8 +49,9 @@ struct locked {
     struct lw_keep *keep; /* lead; else NULL */
     struct waiting waiting;
     enum locked_stage stage;
-    int code; /* what to exit with */
-    bool lost, link_up;
+    int code;  /* what to exit with */
+    bool lost; /* also if somebody else finds that out, and says so */
+    bool link_up;
     bool connected;   /* once; what comes after is an outage */
     bool interrupted; /* by a key, while waiting */
     char why_down[200];
@@ -67,8 +68,6 @@ void locked_close(struct locked *locked);
 struct lw_lock *locked_lock(const struct locked *locked);
 /* For how long it may still be used, in ms: less than its margin is not counted. */
 int64_t locked_left_ms(const struct locked *locked);
-/* Says that it was lost, and for what reason; as when `lost` is called. */
-void locked_say_lost(struct locked *locked, const char *why);
 /* lead: what the lock was held for before a loss is over, and may begin anew: `held`. */
 void locked_again(struct locked *locked);
 /* Lets go of it, where it is still held, and ends: with this code, or 70 where it turns

@@ -31,11 +31,12 @@ struct run {
     int stop_code; /* lead: a signal came while the command was being ended; else 0 */
 };
 
+/* After a loss: none, whatever lead holds anew. */
 static int64_t left_ms(void *arg)
 {
     const struct run *run = arg;
 
-    return locked_left_ms(&run->locked);
+    return run->locked.lost ? 0 : locked_left_ms(&run->locked);
 }
 
 static void on_over(int code, void *arg)
@@ -43,7 +44,9 @@ static void on_over(int code, void *arg)
     struct run *run = arg;
 
     if (run->work.ending && !run->locked.lost && left_ms(run) <= 0) {
-        locked_say_lost(&run->locked, " while lockwire was stopped");
+        say("the lock '%s' was lost while lockwire was stopped",
+            run->locked.options->name);
+        run->locked.lost = true;
     }
     if (!run->locked.lost || run->locked.options->subcommand == RUN) {
         locked_release(&run->locked, code);
@@ -51,7 +54,7 @@ static void on_over(int code, void *arg)
         locked_end(&run->locked, run->stop_code);
     } else {
         work_free(&run->work);
-        run->work = (struct work){.grace = NULL};
+        run->work = (struct work){.grace = NULL}; /* there may be no other one */
         locked_again(&run->locked);
     }
 }

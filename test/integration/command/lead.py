@@ -10,6 +10,7 @@ import signal
 import unittest
 
 from support import COMMAND, ToolTest, alive, until
+from terminal import CTRL_C, Terminal
 
 QUEUE = "lockwire:2:queue:{job}"
 LOOP = "while :; do sleep 0.02; done"
@@ -154,6 +155,52 @@ class Signals(LeadTest):
         self.assertEqual(self.end_of(process)[0], 128 + signal.SIGTERM)
         self.assertFalse(alive(pid))
         self.assertEqual(len(self.works()), 1)
+
+
+class InTerminal(LeadTest):
+    def shell(self):
+        shell = Terminal(("dash", "-i"), self.folder,
+                         dict(self.environment, TERM="dumb", PS1="ready> ", ENV="/dev/null",
+                              lockwire=COMMAND))
+        self.addCleanup(shell.close)
+        shell.expect("ready> ")
+        return shell
+
+    def test_an_interrupt_ends_the_script_around_it_too(self):
+        with open(self.path("script"), "w", encoding="ascii") as file:
+            file.write('"$lockwire" lead job -- sh -c "echo begun; exec sleep 1000"\necho > next\n')
+        shell = self.shell()
+        shell.line("dash script")
+        shell.expect("begun\r\n")
+        shell.type(CTRL_C)
+        shell.expect("ready> ")
+        shell.line('echo "then $?"')
+        shell.expect(r"then 130\r\n")
+        self.assertFalse(os.path.exists(self.path("next")))
+        self.assertIsNone(self.server("GET", "job"))
+
+    def test_each_command_has_the_terminal(self):
+        shell = self.shell()
+        shell.line('"$lockwire" lead job --lease 500ms -- sh -c \'echo $$ >> pids; read x;'
+                   ' echo "got $x"; read y\'')
+        for count in (1, 2, 3):
+            self.has_terminal(shell, count)
+            shell.line(f"line {count}")
+            shell.expect(f"got line {count}\r\n")
+            self.server("DEL", "job")
+            shell.expect("lockwire: the lock 'job' was lost: ")
+        self.has_terminal(shell, 4)  # to one that is being ended the key would mean nothing
+        shell.type(CTRL_C)
+        shell.expect("ready> ")
+
+    def has_terminal(self, shell, count):
+        def started():
+            if not os.path.exists(self.path("pids")):
+                return None
+            with open(self.path("pids"), encoding="ascii") as file:
+                pids = file.read().split()
+            return len(pids) == count and os.tcgetpgrp(shell.master) == int(pids[-1])
+        until(started, f"number {count} was started, and has the terminal")
 
 
 class Several(LeadTest):
