@@ -557,6 +557,12 @@ struct lw_inspection {
      * there: to be looked at by a program that may meet an earlier library than its
      * header's. */
     size_t entry_size;
+    /* Who answered, one line of printable UTF-8: "host:port", "[::1]:6379" or the
+     * socket's path, as the URL, the sentinels or the cluster say it. */
+    const char *server;
+    /* "master" or "replica", as that server said; "" where it did not: INFO is not
+     * permitted. */
+    const char *role;
 };
 /* The holder of this index, below holder_count: at most 100, in no order. Else NULL. */
 LW_PUBLIC const struct lw_inspected *lw_inspection_holder(
@@ -596,6 +602,48 @@ LW_PUBLIC int lw_inspect(struct lw_client *client, const char *name, lw_inspect_
  */
 LW_PUBLIC int lw_break(struct lw_client *client, const char *name, const char *token,
                        lw_break_cb *done, void *arg);
+
+/* How far lw_list has come; lives during the callback. */
+struct lw_listing {
+    size_t size;    /* of this struct in the library that runs; later versions append */
+    uint64_t found; /* locks so far, with the one that is told */
+    uint64_t seen;  /* keys looked at so far; with a pattern about so many */
+    /* Keys that there are, which changes meanwhile; 0: DBSIZE is not permitted. A
+     * cluster's masters are counted one after the other, as they are come to. */
+    uint64_t keys;
+};
+/*
+ * A lock that is held, as lw_inspect would tell of it: its waiters, too. Where that is
+ * refused (somebody wrote too much there; permissions), the name is told with no holder.
+ * `found` NULL: some more keys were looked at. Returns 0 to go on; anything else ends the
+ * list with LW_ECANCELED.
+ */
+typedef int lw_found_cb(struct lw_client *client, const struct lw_inspection *found,
+                        const struct lw_listing *listing, void *arg);
+/* The list is complete (LW_OK), or has ended before: LW_ECANCELED; LW_ECONN (no link, or
+ * it was lost: what was found is a part); LW_EREDIS; LW_ENOMEM; LW_ECLOSED; `why` is ""
+ * or tells. */
+typedef void lw_listed_cb(struct lw_client *client, int status,
+                          const struct lw_listing *listing, const char *why, void *arg);
+/*
+ * Looks for the locks that are held at the server, at the master that sentinels lead to,
+ * or at all masters of a cluster, which are connected to: by SCAN, in steps of some 250
+ * keys, with other commands of this client between them. `found` is called for each, from
+ * the loop, in no order, and after each step; `done` once, last, unless the client is
+ * freed first. `pattern` is a glob as SCAN's MATCH has it, of 1 to 512 bytes; NULL: all.
+ *
+ * What is held all the time is found, at least once: SCAN may give a key twice while the
+ * server's table grows or shrinks, and so may a cluster whose slots move. What is taken
+ * or given up meanwhile may be told or not. A lock in LW_REDISSON, and other libraries'
+ * locks, are keys as any other and not found; nor is a name that is free and only waited
+ * for. A key that this account may not read is passed over.
+ *
+ * Of each string up to 100 bytes are read, which counts as a use of the key where the
+ * server evicts by that. Takes an account `+scan +dbsize +getrange +hstrlen` beside what
+ * locks want. LW_EINVAL (errbuf says what), LW_ENOMEM, LW_ECLOSED.
+ */
+LW_PUBLIC int lw_list(struct lw_client *client, const char *pattern, lw_found_cb *found,
+                      lw_listed_cb *done, void *arg);
 
 /* The text of an lw_error; "unknown error" for any other number. */
 LW_PUBLIC const char *lw_strerror(int error);

@@ -10,7 +10,8 @@
 --          how many hold it (a read-write lock; else -1),
 --          holds {token, "<end ms, 0: the key's> <r|w> <owner>", fence, ...}, flat,
 --          mutex queue {length, TTL ms, member, ticket, ...}, flat, in order,
---          rw queue, the same}
+--          rw queue, the same,
+--          role of the server, as INFO has it ('': it may not be asked; nor to break)}
 -- A queue whose key is of another type has length -1.
 -- Happy path: each key is read once, all at one moment.
 --
@@ -80,6 +81,9 @@ local value = kind == 'string' and redis.call('GET', KEYS[1]) or ''
 if value:find('^%x+%-%x+%-%x+%-%x+%-%x+:%d+:[1-9]%d*%+$') then
     value = value:sub(1, -2) .. '-'
 end
+-- ROLE is not for scripts.
+local info = not breaks and redis.pcall('INFO', 'replication')
+local role = type(info) == 'string' and info:match('role:(%a+)') or ''
 local mutex_queue, rw_queue = read_queue(KEYS[2]), read_queue(KEYS[3])
 if breaks and #value > 524288 then
     too_long = #value
@@ -90,4 +94,4 @@ if too_long then
     return {err = 'ERR what stands there has ' .. too_long .. ' bytes, too long for a lock'}
 end
 return {kind, ttl, time[1] * 1000000 + time[2],
-        value:sub(1, breaks and 524288 or 1024), total, holds, mutex_queue, rw_queue}
+        value:sub(1, breaks and 524288 or 1024), total, holds, mutex_queue, rw_queue, role}

@@ -15,6 +15,7 @@
 #include "lock/ending.h"
 #include "lock/inbox.h"
 #include "lock/inspect.h"
+#include "lock/list.h"
 #include "lock/lock.h"
 #include "lock/mode.h"
 #include "lock/name.h"
@@ -41,6 +42,7 @@ static void link_changed(void *arg, bool up, const char *why)
         lw__log(&client->log, LOG_INFO, "connected");
     } else {
         lw__log(&client->log, LOG_WARNING, "no connection: %s", why);
+        lw__list_down(client, why);
     }
     lw__notify_link(client, up, why);
 }
@@ -48,6 +50,7 @@ static void link_changed(void *arg, bool up, const char *why)
 static void led(void *arg)
 {
     lw__turns_lead_all(arg);
+    lw__list_led(arg);
 }
 
 static void node_up(void *arg, struct lw__node *node)
@@ -181,6 +184,9 @@ void lw_client_free(struct lw_client *client)
     while (client->locks != NULL) {
         lw__lock_make_inert(client->locks);
     }
+    while (client->lists != NULL) {
+        lw__list_free(client->lists);
+    }
     while (client->inquiries != NULL) {
         lw__inspect_free(client->inquiries);
     }
@@ -220,6 +226,7 @@ int lw_client_close(struct lw_client *client, lw_close_cb *done, void *arg)
             }
         }
     }
+    lw__list_close(client);
     lw__inspect_close(client);
     lw__whoami_drop(client);
     lw__timer_set(client->loop, &client->close_timer,

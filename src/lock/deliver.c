@@ -12,6 +12,7 @@
 #include "lock/ending.h"
 #include "lock/handle.h"
 #include "lock/inspect.h"
+#include "lock/list.h"
 #include "lock/notify.h"
 #include "lock/renew.h"
 #include "lock/structs.h"
@@ -120,6 +121,25 @@ static void deliver_renewed(struct lw__renew_call *call, int status)
     call_back(lock, callback, status, arg);
 }
 
+static void tell_listing(struct lw__list *list, const struct lw_inspection *found)
+{
+    bool stops;
+
+    list->in_callback = true;
+    stops = list->found(list->client, found, &list->listing, list->arg) != 0;
+    lw__list_told(list, stops);
+}
+
+static void deliver_listed(struct lw__list *list, int status)
+{
+    struct lw_client *client = list->client;
+
+    DL_DELETE(client->lists, list); /* as an inquiry */
+    list->client = NULL;
+    list->done(client, status, &list->listing, list->why, list->arg);
+    lw__list_free(list);
+}
+
 static void deliver_inquiry(struct lw__inquiry *inquiry, int status)
 {
     struct lw_client *client = inquiry->client;
@@ -127,7 +147,15 @@ static void deliver_inquiry(struct lw__inquiry *inquiry, int status)
     /* out of reach of lw_client_free, which the callback may call */
     DL_DELETE(client->inquiries, inquiry);
     inquiry->client = NULL;
-    if (inquiry->inspected != NULL) {
+    if (inquiry->list != NULL) {
+        struct lw__list *list = inquiry->list;
+
+        if (lw__list_looked(list, inquiry, status)) {
+            tell_listing(list, &inquiry->look.found);
+        } else {
+            lw__list_go_on(list);
+        }
+    } else if (inquiry->inspected != NULL) {
         inquiry->inspected(client, status, status == LW_OK ? &inquiry->look.found : NULL,
                            inquiry->why, inquiry->arg);
     } else {
@@ -170,6 +198,12 @@ static void deliver(struct lw_client *client, struct lw__notice *notice)
         break;
     case LW__NOTICE_INQUIRED:
         deliver_inquiry(LW__OWNER(struct lw__inquiry, notice, notice), status);
+        break;
+    case LW__NOTICE_LISTING:
+        tell_listing(LW__OWNER(struct lw__list, notice, notice), NULL);
+        break;
+    case LW__NOTICE_LISTED:
+        deliver_listed(LW__OWNER(struct lw__list, notice, notice), status);
         break;
     case LW__NOTICE_LINK:
         deliver_link(client, LW__OWNER(struct lw__link_notice, notice, notice));

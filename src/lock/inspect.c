@@ -298,6 +298,8 @@ static bool inspect_answered(struct lw__command *command, const struct lw__reply
     if (status == 0) {
         return false;
     }
+    lw__node_place(lw__node_of(command), inquiry->server);
+    inquiry->look.found.server = inquiry->server;
     if (status < 0) {
         finish(inquiry, status, "");
     } else if (inquiry->broken != NULL) {
@@ -342,6 +344,39 @@ void lw__inspect_close(struct lw_client *client)
     }
 }
 
+/* NULL: no memory. */
+static struct lw__inquiry *make(struct lw_client *client, const char *text,
+                                const char *token)
+{
+    struct lw__inquiry *inquiry = calloc(1, sizeof(*inquiry));
+
+    if (inquiry == NULL) {
+        return NULL;
+    }
+    inquiry->name = strdup(text);
+    inquiry->token = token != NULL ? strdup(token) : NULL;
+    if (inquiry->name == NULL || (token != NULL && inquiry->token == NULL)) {
+        lw__inspect_free(inquiry);
+        return NULL;
+    }
+    lw__look_init(&inquiry->look, inquiry->name);
+    inquiry->client = client;
+    DL_APPEND(client->inquiries, inquiry);
+    return inquiry;
+}
+
+struct lw__inquiry *lw__inspect_for(struct lw_client *client, const char *name,
+                                    struct lw__list *list)
+{
+    struct lw__inquiry *inquiry = make(client, name, NULL);
+
+    if (inquiry != NULL) {
+        inquiry->list = list;
+        send_or_finish(inquiry, &inspect_type);
+    }
+    return inquiry;
+}
+
 static int ask(struct lw_client *client, const char *text, const char *token,
                lw_inspect_cb *inspected, lw_break_cb *broken, void *arg)
 {
@@ -356,25 +391,14 @@ static int ask(struct lw_client *client, const char *text, const char *token,
     if (status != 0) {
         return status;
     }
-    inquiry = calloc(1, sizeof(*inquiry));
-    if (inquiry != NULL) {
-        inquiry->name = strdup(text);
-        inquiry->token = token != NULL ? strdup(token) : NULL;
-    }
-    if (inquiry == NULL || inquiry->name == NULL ||
-        (token != NULL && inquiry->token == NULL)) {
-        if (inquiry != NULL) {
-            lw__inspect_free(inquiry);
-        }
+    inquiry = make(client, text, token);
+    if (inquiry == NULL) {
         lw__options_explain(client, "%s", lw_strerror(LW_ENOMEM));
         return LW_ENOMEM;
     }
-    lw__look_init(&inquiry->look, inquiry->name);
     inquiry->inspected = inspected;
     inquiry->broken = broken;
     inquiry->arg = arg;
-    inquiry->client = client;
-    DL_APPEND(client->inquiries, inquiry);
     send_or_finish(inquiry, &inspect_type);
     return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* lw_inspect and lw_break: the calls on their way. */
+/* lw_inspect and lw_break, and what lw_list looks at: the calls on their way. */
 #ifndef LW_INSPECT_H
 #define LW_INSPECT_H
 #include "lock/notify.h"
@@ -9,13 +9,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct lw__list;
+
 struct lw__inquiry {
     struct lw__command command;
     struct lw__notice notice;
     struct lw__inquiry *next, *prev; /* all of the client */
     struct lw_client *client;
     lw_inspect_cb *inspected; /* or */
-    lw_break_cb *broken;
+    lw_break_cb *broken;      /* or */
+    struct lw__list *list;    /* list.c's own */
     void *arg;
     char *name, *token; /* token: the only one to break, or NULL */
     struct lw__look look;
@@ -23,9 +26,12 @@ struct lw__inquiry {
     size_t breaking; /* the holder whose release is in flight */
     bool alone;      /* the slot is on its way: only the name's own key is looked at */
     bool any_broken;
-    char why[LW__WHY];
+    char why[LW__WHY], server[LW__TOLD];
 };
 
+/* For a list. NULL: no memory. */
+struct lw__inquiry *lw__inspect_for(struct lw_client *client, const char *name,
+                                    struct lw__list *list);
 void lw__inspect_free(struct lw__inquiry *inquiry);
 void lw__inspect_close(struct lw_client *client); /* all end with LW_ECLOSED */
 #endif

@@ -136,13 +136,22 @@ void lw__name_clear(struct lw_client *client)
     client->names = (struct lw__names){0};
 }
 
-int lw__name_check(struct lw_client *client, const char *name)
+int lw__name_check_open(struct lw_client *client)
 {
-    char why[LW__WHY];
-
     if (client->closing || lw__forked_is_child(&client->forked)) {
         lw__options_explain(client, "the client is closed");
         return LW_ECLOSED;
+    }
+    return 0;
+}
+
+int lw__name_check(struct lw_client *client, const char *name)
+{
+    char why[LW__WHY];
+    int status = lw__name_check_open(client);
+
+    if (status != 0) {
+        return status;
     }
     if (lw__check_name(name, why, sizeof(why)) != NULL) {
         lw__options_explain(client, "%s", why);

@@ -14,7 +14,9 @@ struct lw__names {
     size_t count, size; /* of the slots: a power of two, or 0 */
 };
 
-/* What every call that names a lock asks first: 0, LW_ECLOSED, LW_EINVAL; explained. */
+/* What every call asks first: 0, LW_ECLOSED; explained. And every call that names a lock,
+ * which may be LW_EINVAL, too. */
+int lw__name_check_open(struct lw_client *client);
 int lw__name_check(struct lw_client *client, const char *name);
 /* The name, new or known; NULL: no memory. Each get wants a put. */
 struct lw__name *lw__name_get(struct lw_client *client, const char *text);

@@ -5,6 +5,7 @@
 #include "lock/notify.h"
 
 #include "lock/inspect.h"
+#include "lock/list.h"
 #include "lock/renew.h"
 #include "lock/structs.h"
 
@@ -57,6 +58,11 @@ void lw__notify_renewed(struct lw__renew_call *call, int status)
 void lw__notify_inquiry(struct lw__inquiry *inquiry, int status)
 {
     queue(inquiry->client, &inquiry->notice, LW__NOTICE_INQUIRED, status, false);
+}
+
+void lw__notify_list(struct lw__list *list, enum lw__notice_kind kind, int status)
+{
+    queue(list->client, &list->notice, kind, status, false);
 }
 
 void lw__notify_closed(struct lw_client *client)

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 struct lw__inquiry;
+struct lw__list;
 struct lw__renew_call;
 struct lw_client;
 struct lw_lock;
@@ -21,6 +22,8 @@ enum lw__notice_kind {
     LW__NOTICE_LATER, /* later.c */
     LW__NOTICE_RENEWED,
     LW__NOTICE_INQUIRED, /* lw_inspect, lw_break */
+    LW__NOTICE_LISTING,  /* lw_list has come further */
+    LW__NOTICE_LISTED,   /* it has ended */
     LW__NOTICE_LINK,
     LW__NOTICE_CREDENTIALS,
     LW__NOTICE_CLOSED
@@ -52,6 +55,7 @@ void lw__notify_init(struct lw_client *client, lw__call_fn *deliver);
 void lw__notify_lock(struct lw_lock *lock, enum lw__notice_kind kind, int status);
 void lw__notify_renewed(struct lw__renew_call *call, int status);
 void lw__notify_inquiry(struct lw__inquiry *inquiry, int status);
+void lw__notify_list(struct lw__list *list, enum lw__notice_kind kind, int status);
 void lw__notify_link(struct lw_client *client, int up, const char *why);
 void lw__notify_credentials(struct lw_client *client);
 void lw__notify_closed(struct lw_client *client);

@@ -210,6 +210,7 @@ struct lw_client {
     struct lw__listener *listener;    /* redisson.c's; NULL: nobody waited lately */
     bool channels_forbidden_told, cluster_told;
     struct lw__inquiry *inquiries; /* inspect.c's */
+    struct lw__list *lists;        /* list.c's */
     struct lw__whoami whoami;      /* whoami.c's */
     struct lw__notify notify;      /* notify.c's */
     struct lw__notice closed_notice;

@@ -51,6 +51,7 @@ struct lw__cluster {
     struct lw__timer again;  /* when it is due */
     struct lw__deferred led; /* the map has changed */
     int64_t asked_us;
+    unsigned asked, told;    /* how often for it; the question that it answers */
     uint32_t pause_ms;       /* after questions that were in vain */
     bool known, up;          /* the map; and that is told */
     bool hurried;            /* asked for while it is on its way: it may be older */
@@ -91,6 +92,7 @@ static void ask(void *arg)
 
     cluster->asked_us = lw__now_us();
     cluster->hurried = false;
+    cluster->asked++;
     memset(cluster->corrected, 0, sizeof(cluster->corrected));
     places = lw__masters_to_ask(&cluster->masters, &cluster->better, options->seeds,
                                 options->seed_count, &count);
@@ -222,6 +224,7 @@ static bool take_map(void *arg, const struct lw__place *by, const struct lw__rep
     lw__node_say_why(cluster->nowhere, note_map(cluster, by, reply));
     cluster->pause_ms = cluster->options.node.access.backoff_min_ms;
     cluster->known = true;
+    cluster->told = cluster->asked;
     have_link(cluster);
     settle(cluster);
     return true;
@@ -242,6 +245,17 @@ struct lw__node *lw__cluster_at(struct lw__cluster *cluster, unsigned slot)
         return cluster->nowhere;
     }
     return node;
+}
+
+unsigned lw__cluster_renew(struct lw__cluster *cluster)
+{
+    ask_by(cluster, lw__now_us());
+    return cluster->asked + 1;
+}
+
+unsigned lw__cluster_map(const struct lw__cluster *cluster)
+{
+    return cluster->told;
 }
 
 /* ---- what nodes tell ---- */

@@ -16,4 +16,7 @@ void lw__cluster_free(struct lw__cluster *cluster);
 void lw__cluster_abandon(struct lw__cluster *cluster);
 /* Connects, if it is the first time that somebody is led there. */
 struct lw__node *lw__cluster_at(struct lw__cluster *cluster, unsigned slot);
+/* As lw__route_renew, lw__route_map. */
+unsigned lw__cluster_renew(struct lw__cluster *cluster);
+unsigned lw__cluster_map(const struct lw__cluster *cluster);
 #endif

@@ -5,9 +5,11 @@
 #include "redis/decode.h"
 
 #include "redis/reply.h"
+#include "redis/resp.h"
 
 #include <string.h>
 
+#define NAME_MAX_BYTES 512
 #define LUA_MAX ((int64_t)1 << 53) /* above it a script cannot count */
 
 /* An integer from `low` to `high` at this place of an array, and nothing else. */
@@ -181,6 +183,41 @@ bool lw__decode_acquired(const struct lw__reply *reply, bool turn,
     }
     ret->fence = (uint64_t)number;
     return number >= 0 && number <= LUA_MAX;
+}
+
+/* A number of 64 bits, as SCAN writes it. */
+static bool is_cursor(const char *text, size_t length)
+{
+    return length > 0 && length < LW__DIGITS && strspn(text, "0123456789") == length &&
+           (*text != '0' || length == 1);
+}
+
+static bool is_name(const struct lw__reply *reply)
+{
+    size_t length;
+
+    (void)lw__reply_text(reply, &length);
+    return lw__reply_type(reply) == LW__REPLY_STRING && length <= NAME_MAX_BYTES;
+}
+
+bool lw__decode_page(const struct lw__reply *reply, struct lw__page *ret)
+{
+    const struct lw__reply *cursor;
+    size_t length;
+
+    if (lw__reply_count(reply) < LW__PAGE_NAMES ||
+        !integer_at(reply, 1, 0, LUA_MAX, &ret->seen) ||
+        !integer_at(reply, 2, -1, LUA_MAX, &ret->keys)) {
+        return false;
+    }
+    for (size_t i = LW__PAGE_NAMES; i < lw__reply_count(reply); i++) {
+        if (!is_name(lw__reply_at(reply, i))) {
+            return false;
+        }
+    }
+    cursor = lw__reply_at(reply, 0);
+    ret->cursor = lw__reply_text(cursor, &length);
+    return lw__reply_type(cursor) == LW__REPLY_STRING && is_cursor(ret->cursor, length);
 }
 
 bool lw__decode_count(const struct lw__reply *reply, int64_t *ret)

@@ -42,6 +42,14 @@ bool lw__decode_redisson_released(const struct lw__reply *reply,
                                   struct lw__released *ret);
 /* Whether each was renewed; or one number, which is theirs, where all were. */
 bool lw__decode_renewed(const struct lw__reply *reply, size_t count, bool *renewed);
+/* Of lw__encode_list: where the next step begins, and how many keys were looked at. The
+ * elements from LW__PAGE_NAMES on are names, of which any may be no lock's. */
+#define LW__PAGE_NAMES 3
+struct lw__page {
+    const char *cursor; /* inside the reply; "0": that was all */
+    int64_t seen, keys; /* keys: how many the server has; -1: it does not tell */
+};
+bool lw__decode_page(const struct lw__reply *reply, struct lw__page *ret);
 /* The channel, and how many. */
 bool lw__decode_count(const struct lw__reply *reply, int64_t *ret);
 #endif

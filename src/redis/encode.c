@@ -306,6 +306,17 @@ void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name, boo
     lw__resp_number(out, most_waiters);
 }
 
+void lw__encode_list(struct lw__buffer *out, bool eval, const char *cursor, int count,
+                     const char *pattern)
+{
+    put_script(out, eval, LW__SCRIPT_LIST, 0, pattern != NULL ? 3 : 2);
+    lw__resp_text(out, cursor);
+    lw__resp_number(out, count);
+    if (pattern != NULL) {
+        lw__resp_text(out, pattern);
+    }
+}
+
 void lw__encode_whoami(struct lw__buffer *out, const char *uuid, const char *text)
 {
     lw__resp_command(out, text != NULL ? 5 : 2);

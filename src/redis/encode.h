@@ -85,6 +85,10 @@ void lw__encode_rw_keep(struct lw__buffer *out, bool eval,
 /* `alone`: of the name's own key, and of no queue. */
 void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name, bool alone,
                         int most_holders, int most_waiters);
+/* One step through the server's keys, about so many of them; from the cursor "0" on.
+ * `pattern` may be NULL. */
+void lw__encode_list(struct lw__buffer *out, bool eval, const char *cursor, int count,
+                     const char *pattern);
 /* Who a client is, for whoever looks. NULL: not any more. */
 void lw__encode_whoami(struct lw__buffer *out, const char *uuid, const char *text);
 /* The same of `count` clients, by the first LW__UUID_SIZE - 1 bytes of each uuid. */

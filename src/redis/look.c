@@ -18,7 +18,9 @@ void lw__look_init(struct lw__look *look, const char *name)
     look->found = (struct lw_inspection){.size = sizeof(look->found),
                                          .name = name,
                                          .stranger = "",
-                                         .entry_size = sizeof(*look->entries)};
+                                         .entry_size = sizeof(*look->entries),
+                                         .server = "",
+                                         .role = ""};
 }
 
 void lw__look_clear(struct lw__look *look)
@@ -201,13 +203,22 @@ static size_t count_entries(const struct lw__reply *reply)
 
 static bool is_answer(const struct lw__reply *reply)
 {
-    return lw__reply_type(reply) == LW__REPLY_ARRAY && lw__reply_count(reply) == 8 &&
+    return lw__reply_type(reply) == LW__REPLY_ARRAY && lw__reply_count(reply) == 9 &&
            lw__reply_integer(lw__reply_at(reply, 2)) >= 0 &&
            lw__reply_type(lw__reply_at(reply, 4)) == LW__REPLY_INTEGER &&
            lw__reply_type(lw__reply_at(reply, 6)) == LW__REPLY_ARRAY &&
            lw__reply_count(lw__reply_at(reply, 6)) >= 2 &&
            lw__reply_type(lw__reply_at(reply, 7)) == LW__REPLY_ARRAY &&
-           lw__reply_count(lw__reply_at(reply, 7)) >= 2;
+           lw__reply_count(lw__reply_at(reply, 7)) >= 2 &&
+           lw__reply_type(lw__reply_at(reply, 8)) == LW__REPLY_STRING;
+}
+
+static const char *role_of(const char *text)
+{
+    if (strcmp(text, "master") == 0) {
+        return "master";
+    }
+    return strcmp(text, "slave") == 0 || strcmp(text, "replica") == 0 ? "replica" : "";
 }
 
 int lw__look_read(struct lw__look *look, const struct lw__reply *reply)
@@ -241,6 +252,7 @@ int lw__look_read(struct lw__look *look, const struct lw__reply *reply)
         return 0;
     }
     found->waiter_count = (size_t)(r.next - look->entries) - found->holder_count;
+    found->role = role_of(lw__reply_text(lw__reply_at(reply, 8), NULL));
     found->holders_ = look->entries;
     found->waiters_ = look->entries + found->holder_count;
     return 1;

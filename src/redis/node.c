@@ -339,6 +339,22 @@ const char *lw__node_server(const struct lw__node *node)
     return node->server;
 }
 
+void lw__node_place(const struct lw__node *node, char ret[LW__TOLD])
+{
+    const struct lw__access *access = &node->options.access;
+    const struct lw__way *way = &node->commands.way;
+    const char *host = access->guide != NULL ? way->host : access->host;
+    uint16_t port = access->guide != NULL ? way->port : access->port;
+    char text[LW__HOST_SIZE + sizeof("[]:65535")];
+
+    if (access->path == NULL) {
+        (void)snprintf(text, sizeof(text),
+                       strchr(host, ':') != NULL ? "[%s]:%u" : "%s:%u", host,
+                       (unsigned)port);
+    }
+    lw__told(access->path != NULL ? access->path : text, ret, LW__TOLD);
+}
+
 bool lw__node_is_clustered(const struct lw__node *node)
 {
     return node->commands.clustered;
@@ -373,4 +389,9 @@ unsigned lw__node_connection(const struct lw__node *node)
 {
     return node->connection + node->subscription.nonce + node->shards.nonce +
            (node->options.ordinal << 16);
+}
+
+unsigned lw__node_command_link(const struct lw__node *node)
+{
+    return node->connection + (node->options.ordinal << 16);
 }

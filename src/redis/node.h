@@ -85,6 +85,8 @@ void lw__node_listen(struct lw__node *node, unsigned slot);
 bool lw__node_is_newly_bound(const struct lw__node *node, unsigned slot);
 /* That server's short id, "" where it is not told. */
 const char *lw__node_server(const struct lw__node *node);
+/* Where that connection leads, to be shown. */
+void lw__node_place(const struct lw__node *node, char ret[LW__TOLD]);
 /* What a script about a name in this slot is told, until the next call. */
 struct lw__site lw__node_site(struct lw__node *node, unsigned slot);
 /* Whether it runs in cluster mode, where that is told. */
@@ -122,6 +124,9 @@ void lw__node_distrust_drop(struct lw__node *node);
 const struct lw__access *lw__node_access(const struct lw__node *node);
 /* Counts both connections: what is known of the server's clock holds for one pair. */
 unsigned lw__node_connection(const struct lw__node *node);
+/* Counts the command link's, one server's each: what a server said of itself holds for
+ * one. */
+unsigned lw__node_command_link(const struct lw__node *node);
 
 /* false: there is no link, and nothing was done. Else it is sent now, or as soon as fewer
  * than max_inflight are and none of an earlier order waits. */

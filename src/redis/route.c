@@ -140,6 +140,21 @@ struct lw__node *lw__route_to(struct lw__route *route, const char *name, uint16_
     return lw__cluster_at(route->cluster, found);
 }
 
+unsigned lw__route_slots(const struct lw__route *route)
+{
+    return route->cluster != NULL ? LW__SLOTS : 1;
+}
+
+unsigned lw__route_renew(struct lw__route *route)
+{
+    return lw__cluster_renew(route->cluster);
+}
+
+unsigned lw__route_map(const struct lw__route *route)
+{
+    return route->cluster != NULL ? lw__cluster_map(route->cluster) : 0;
+}
+
 bool lw__route_is_cluster(const struct lw__route *route)
 {
     return route->cluster != NULL;

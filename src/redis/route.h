@@ -41,6 +41,13 @@ unsigned lw__route_slot(const struct lw__route *route, const char *name);
 struct lw__node *lw__route_at(struct lw__route *route, unsigned slot);
 /* Both at once; the slot goes to `slot`, which may be NULL. */
 struct lw__node *lw__route_to(struct lw__route *route, const char *name, uint16_t *slot);
+/* How many slots there are: 1, or a cluster's. */
+unsigned lw__route_slots(const struct lw__route *route);
+/* Has a cluster tell anew which slots its nodes have. The number of that map, or a later
+ * one's: `led` is called when it is there. */
+unsigned lw__route_renew(struct lw__route *route);
+/* The number of the one that there is. */
+unsigned lw__route_map(const struct lw__route *route);
 bool lw__route_is_cluster(const struct lw__route *route);
 /* The master that sentinels lead to. LW_EINVAL: there are no sentinels; LW_ECONN: they
  * have led to none so far. */

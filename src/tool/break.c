@@ -4,8 +4,9 @@
  * it looks, each by its own token, so that whoever comes after is left alone; and what
  * another library made only if that is wanted. Must not know how.
  *
- * Happy path: the link comes up, look(); on_inspected keeps the tokens; lw_break answers
- * LW_OK for each. Of more holders than a look shows the others are found by the next one.
+ * Happy path: the link comes up, reach_look; on_inspected keeps the tokens; lw_break
+ * answers LW_OK for each. Of more holders than a look shows the others are found by the
+ * next one.
  */
 #include "base/told.h"
 #include "codes.h"
@@ -247,16 +248,6 @@ static void on_inspected(struct lw_client *client, int result,
     }
 }
 
-static void look(struct breaking *breaking)
-{
-    struct reach *reach = breaking->reach;
-    int error = lw_inspect(reach->client, reach->options->name, on_inspected, breaking);
-
-    if (error != 0) {
-        reach_fail(reach, error, "");
-    }
-}
-
 static void go_on(struct breaking *breaking)
 {
     struct reach *reach = breaking->reach;
@@ -269,7 +260,7 @@ static void go_on(struct breaking *breaking)
             reach_fail(reach, error, "");
         }
     } else if (breaking->count > 0 && breaking->left > 0) {
-        look(breaking);
+        reach_look(reach, on_inspected, breaking);
     } else if (breaking->count == 0) {
         finish(breaking, "nobody holds it");
     } else {
@@ -283,7 +274,7 @@ static void on_up(struct reach *reach)
     struct breaking *breaking = reach->arg;
 
     breaking->reach = reach;
-    look(breaking);
+    reach_look(reach, on_inspected, breaking);
 }
 
 int break_lock(const struct options *options)

@@ -176,16 +176,6 @@ static int spare(const struct column *column, int width)
     return column->least > 0 && width > least(column) ? width - least(column) : 0;
 }
 
-static int last_to_cut(const struct column *columns, const int *widths, int count)
-{
-    int last = count - 1;
-
-    while (last >= 0 && (columns[last].least == 0 || widths[last] == LEFT_OUT)) {
-        last--;
-    }
-    return last;
-}
-
 static int widest_to_cut(const struct column *columns, const int *widths, int count)
 {
     int widest = -1;
@@ -199,41 +189,27 @@ static int widest_to_cut(const struct column *columns, const int *widths, int co
     return widest;
 }
 
-/* Cuts what may be. Is it enough? */
-static bool shrink(const struct column *columns, int *widths, int count, int width)
+/* By so much, or it is left out. */
+static void shrink_last(const struct column *column, int *width, int over)
 {
-    int last = count - 1, most = spare(&columns[last], widths[last]), widest;
-    int over = whole(widths, count) - width;
-
-    if (over > 0) {
-        widths[last] -= over < most ? over : most;
+    if (over > 0 && column->least > 0 && *width != LEFT_OUT) {
+        *width = over <= spare(column, *width) ? *width - over : LEFT_OUT;
     }
-    while (whole(widths, count) > width) {
-        widest = widest_to_cut(columns, widths, count);
-        if (widest < 0) {
-            return false;
-        }
-        widths[widest]--;
-    }
-    return true;
 }
 
+/* In the order that columns.h tells, until the table is no wider. */
 static void fit(const struct column *columns, int *widths, const bool *says, int width)
 {
-    int count = count_of(columns), fitted[COLUMNS_MOST], last;
+    int count = count_of(columns), last = count - 1, widest;
 
     for (int i = 0; i < count && whole(widths, count) > width; i++) {
         widths[i] = says[i] ? widths[i] : LEFT_OUT;
     }
-    for (;;) {
-        memcpy(fitted, widths, sizeof(fitted));
-        last = last_to_cut(columns, widths, count);
-        if (shrink(columns, fitted, count, width) || last < 0) {
-            break;
-        }
-        widths[last] = LEFT_OUT;
+    shrink_last(&columns[last], &widths[last], whole(widths, count) - width);
+    while (whole(widths, count) > width &&
+           (widest = widest_to_cut(columns, widths, count)) >= 0) {
+        widths[widest]--;
     }
-    memcpy(widths, fitted, sizeof(fitted));
 }
 
 static void write_row(FILE *out, const struct column *columns, const int *widths,

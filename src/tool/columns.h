@@ -16,9 +16,9 @@
 #define COLUMNS_MOST 8    /* of a table */
 
 /* Where a table is too wide, those columns give way first in which nothing but "-"
- * stands. Then what may be cut is: the table's last column, down to `least`; after that
- * the widest, whichever it is at the moment. If that is not enough the last one of these
- * is left out, and it begins anew. */
+ * stands. Then the last one, if it may be cut: down to `least`, or altogether where that
+ * is not enough. Then what may be cut of the others, the widest first, whichever it is at
+ * the moment. The rest is cut off. */
 struct column {
     const char *title; /* NULL ends a list of columns */
     /* UTF-8 that can be shown (base/told.h), in `size` bytes; "-": nothing */

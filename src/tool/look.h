@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `lockwire status`, `break` and `watch`: each asks the server and answers with an exit
- * code. Everything has been said when they return.
+ * `lockwire status`, `list`, `break` and `watch`: each asks the server and answers with
+ * an exit code. Everything has been said when they return.
  */
 #ifndef LW_TOOL_LOOK_H
 #define LW_TOOL_LOOK_H
@@ -9,6 +9,7 @@ struct options;
 
 int status(const struct options *options);
 int break_lock(const struct options *options);
+int list(const struct options *options);
 int watch(const struct options *options); /* signals_catch was called before */
 
 #endif

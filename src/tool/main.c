@@ -45,6 +45,8 @@ static int act(const struct options *options, struct embedded *server)
         return watch(options);
     case HOLD:
         return hold(options);
+    case LIST:
+        return list(options);
     default:
         return run(options, server);
     }

@@ -70,6 +70,9 @@ static int parse_option(int option, const char *word, struct options *options)
     case 'j':
         options->json = true;
         return GO_ON;
+    case 'W':
+        options->wide = true;
+        return GO_ON;
     case 't':
         options->token = optarg;
         return GO_ON;
@@ -153,18 +156,28 @@ static const struct option lead_options[] = {
     HOLDING, WORKING, COMMON, {NULL, 0, NULL, 0}};
 static const struct option hold_options[] = {
     WAITING, HOLDING, COMMON, {NULL, 0, NULL, 0}};
-static const struct option status_options[] = {
-    {"json", no_argument, NULL, 'j'}, COMMON, {NULL, 0, NULL, 0}};
+static const struct option status_options[] = {{"json", no_argument, NULL, 'j'},
+                                               {"wide", no_argument, NULL, 'W'},
+                                               COMMON,
+                                               {NULL, 0, NULL, 0}};
 static const struct option break_options[] = {{"token", required_argument, NULL, 't'},
                                               {"foreign", no_argument, NULL, 'f'},
                                               COMMON,
                                               {NULL, 0, NULL, 0}};
-static const struct option watch_options[] = {
-    {"interval", required_argument, NULL, 'i'}, COMMON, {NULL, 0, NULL, 0}};
+static const struct option watch_options[] = {{"interval", required_argument, NULL, 'i'},
+                                              {"json", no_argument, NULL, 'j'},
+                                              COMMON,
+                                              {NULL, 0, NULL, 0}};
+
+static const struct option list_options[] = {{"json", no_argument, NULL, 'j'},
+                                             {"wide", no_argument, NULL, 'W'},
+                                             COMMON,
+                                             {NULL, 0, NULL, 0}};
 
 static const struct option *const known[SUBCOMMANDS] = {
     [RUN] = run_options,       [LEAD] = lead_options,   [HOLD] = hold_options,
     [STATUS] = status_options, [BREAK] = break_options, [WATCH] = watch_options,
+    [LIST] = list_options,
 };
 
 static bool has_command(enum subcommand subcommand)
@@ -230,7 +243,7 @@ static int parse(int argc, char **argv, struct options *options)
     if (options->name == NULL && optind < argc) {
         options->name = argv[optind++];
     }
-    if (options->name == NULL) {
+    if (options->name == NULL && subcommand != LIST) {
         return options_refuse(subcommand, "%s: the lock's NAME is missing",
                               usage_names[subcommand]);
     }

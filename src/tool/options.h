@@ -12,11 +12,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum subcommand { RUN, LEAD, HOLD, STATUS, BREAK, WATCH, SUBCOMMANDS };
+enum subcommand { RUN, LEAD, HOLD, STATUS, BREAK, WATCH, LIST, SUBCOMMANDS };
 
 struct options {
     enum subcommand subcommand;
-    const char *name;
+    const char *name; /* list: a pattern, or NULL */
     const char *url;
     const char *password_file; /* or NULL */
     char *password;            /* what main read there, or NULL */
@@ -42,7 +42,8 @@ struct options {
     bool direct;    /* one process, not a group of them */
     char **command; /* NULL-terminated */
     /* status */
-    bool json;
+    bool json; /* of watch, too */
+    bool wide; /* nothing is cut */
     /* break */
     const char *token; /* or NULL */
     bool foreign;

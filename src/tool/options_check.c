@@ -175,8 +175,11 @@ int options_check_command(char **words, int count, struct options *options)
 int options_check_alone(char **words, int count, const struct options *options)
 {
     if (count > 0) {
-        return options_refuse(options->subcommand, "'%s': there is one NAME only",
-                              words[0]);
+        return options_refuse(options->subcommand, "'%s': there is one %s only", words[0],
+                              options->subcommand == LIST ? "PATTERN" : "NAME");
+    }
+    if (options->subcommand == LIST && options->name != NULL && *options->name == '\0') {
+        return options_refuse(LIST, "PATTERN is empty");
     }
     if (options->token != NULL && *options->token == '\0') {
         return options_refuse(options->subcommand, "--token is empty");

@@ -6,7 +6,7 @@
 
 #define LONGEST_PAUSE_MS 20
 
-static int64_t now_ms(void)
+int64_t patience_now_ms(void)
 {
     struct timespec now;
 
@@ -16,12 +16,12 @@ static int64_t now_ms(void)
 
 struct patience patience_for(int limit_ms)
 {
-    return (struct patience){.end_ms = now_ms() + limit_ms, .pause_ms = 1};
+    return (struct patience){.end_ms = patience_now_ms() + limit_ms, .pause_ms = 1};
 }
 
 int patience_left_ms(const struct patience *patience)
 {
-    int64_t left = patience->end_ms - now_ms();
+    int64_t left = patience->end_ms - patience_now_ms();
 
     return left > 0 ? (int)left : 0;
 }

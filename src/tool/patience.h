@@ -14,6 +14,9 @@ struct patience {
     int pause_ms;
 };
 
+/* Of the clock that it goes by, which nobody sets. */
+int64_t patience_now_ms(void);
+
 struct patience patience_for(int limit_ms);
 
 /* What is left of it; 0 when it is over. */

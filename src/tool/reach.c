@@ -6,9 +6,9 @@
 #include "reach.h"
 
 #include "codes.h"
-#include "lockwire.h"
 #include "options.h"
 #include "password.h"
+#include "patience.h"
 #include "refusal.h"
 #include "say.h"
 
@@ -83,6 +83,16 @@ static void on_log(int level, const char *message, void *arg)
 {
     (void)level, (void)arg;
     say("%s", message);
+}
+
+void reach_look(struct reach *reach, lw_inspect_cb *done, void *arg)
+{
+    int error = lw_inspect(reach->client, reach->options->name, done, arg);
+
+    reach->asked_ms = patience_now_ms();
+    if (error != 0) {
+        reach_fail(reach, error, "");
+    }
 }
 
 const struct lw_master *reach_master(const struct reach *reach, struct lw_master *ret)

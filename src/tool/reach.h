@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What status, break and watch share: a client on a loop of its own, a question once the
- * link is up, an exit code. Must not know what is asked.
+ * What status, list, break and watch share: a client on a loop of its own, a question
+ * once the link is up, an exit code. Must not know what is asked.
  *
  * Happy path: reach() calls `up`; its callback calls reach_end, and reach() returns the
  * code. A server that refuses the first connection ends it; later ones are `down`.
  */
 #ifndef LW_TOOL_REACH_H
 #define LW_TOOL_REACH_H
-struct event_base;
-struct lw_client;
-struct lw_master;
+#include "lockwire.h"
+
+#include <stdint.h>
+
 struct options;
 struct reach;
 
@@ -28,8 +29,9 @@ struct reach {
     struct lw_client *client;
     int code;
     int ending;
-    int connected;   /* once; what comes after is an outage */
-    char error[300]; /* what the library says was wrong with a call */
+    int connected;    /* once; what comes after is an outage */
+    int64_t asked_ms; /* when reach_look was called last, by patience_now_ms */
+    char error[300];  /* what the library says was wrong with a call */
 };
 
 /* Runs until reach_end, or there is no connection. The exit code; everything was said. */
@@ -40,6 +42,8 @@ int reach_open(struct reach *reach, const char *client_name); /* 0, or the code 
 int reach_run(struct reach *reach);
 void reach_close(struct reach *reach);
 
+/* Asks who holds NAME, with lw_inspect; if that is refused it ends. */
+void reach_look(struct reach *reach, lw_inspect_cb *done, void *arg);
 /* The master that sentinels lead to; NULL: there are none. */
 const struct lw_master *reach_master(const struct reach *reach, struct lw_master *ret);
 void reach_end(struct reach *reach, int code);

@@ -3,16 +3,17 @@
 #include "usage.h"
 
 const char *const usage_names[SUBCOMMANDS] = {
-    [RUN] = "run",       [LEAD] = "lead",   [HOLD] = "hold",
-    [STATUS] = "status", [BREAK] = "break", [WATCH] = "watch"};
+    [RUN] = "run",     [LEAD] = "lead",   [HOLD] = "hold", [STATUS] = "status",
+    [BREAK] = "break", [WATCH] = "watch", [LIST] = "list"};
 
 static const char *const synopses[SUBCOMMANDS] = {
     [RUN] = "lockwire run NAME [OPTION...] -- COMMAND [ARG...]",
     [LEAD] = "lockwire lead NAME [OPTION...] -- COMMAND [ARG...]",
     [HOLD] = "lockwire hold NAME [OPTION...]",
-    [STATUS] = "lockwire status NAME [--json] [OPTION...]",
+    [STATUS] = "lockwire status NAME [--json] [--wide] [OPTION...]",
     [BREAK] = "lockwire break NAME [--token TOKEN] [--foreign] [OPTION...]",
-    [WATCH] = "lockwire watch NAME [--interval TIME] [OPTION...]",
+    [LIST] = "lockwire list [PATTERN] [--json] [--wide] [OPTION...]",
+    [WATCH] = "lockwire watch NAME [--interval TIME] [--json] [OPTION...]",
 };
 
 static const char about[] =
@@ -24,6 +25,7 @@ static const char about[] =
     "  hold       hold a lock until the end of the standard input\n"
     "  status     who holds a lock and who waits for it\n"
     "  break      take a lock away from its holder\n"
+    "  list       which locks are held\n"
     "  watch      follow who holds a lock and who waits for it\n"
     "  --help     or -h: this text; `lockwire SUBCOMMAND --help` tells more\n"
     "  --version  or -V: the versions of the command and the library\n";
@@ -58,8 +60,7 @@ static const char about[] =
     "it\n" DEFAULT_URL
 #define TIMES "TIME is like 500ms, 30s, 5m, 1.5h; a plain number is seconds.\n"
 #define SERVER_CODES                                                                     \
-    "   64  wrong usage                    71  the system refuses (memory, output "      \
-    "...)\n"                                                                             \
+    "   64  wrong usage                    71  the system refuses (memory ...)\n"        \
     "   69  no connection to the server    77  the server refuses\n"
 
 #define WAIT_OPTIONS                                                                     \
@@ -184,22 +185,28 @@ static const char hold_codes[] =
 
 static const char status_text[] =
     "\n"
-    "Shows who holds NAME, how long the lease still lasts, its fencing token where "
-    "Redis\n"
-    "keeps it (not of a mutex), and who waits: each with the name, host and pid of its\n"
-    "client, which are known for two minutes after it was last in use. With\n"
-    "redis-sentinel:// also which master that is, and for how long it has been it.\n"
+    "Shows who holds NAME, how long the lease still lasts, its fencing token where\n"
+    "Redis keeps it (not of a mutex), and who waits: each with the name, host and pid\n"
+    "of its client, which are known for two minutes after it was last in use. Above\n"
+    "them the server that answered, whether it is a master, and how long ago that\n"
+    "was; with redis-sentinel:// the service, its master, and for how long it has\n"
+    "been that.\n"
     "\n"
-    "  --json         for programs: name, stranger (a key's type that is not ours, or\n"
-    "                 null), holder_total, holders (mode, token, owner, client,\n"
-    "                 remaining_ms, fence), waiter_total, waiters (mode, token, owner,\n"
-    "                 client, position, waited_ms, permits), master (service, host, "
-    "port,\n"
-    "                 for_ms) with redis-sentinel://; null is what there is none of. At\n"
-    "                 most 100 of each are listed, the totals count all\n" ASK_OPTIONS
+    "In a terminal it is as wide as that, elsewhere 80 columns: what is too long\n"
+    "there has an ellipsis in its middle, and columns that say nothing, or the\n"
+    "tokens, are left out.\n"
     "\n"
-    "The exit code is 0, whether it is held or free, or:\n" SERVER_CODES
-    "\n" URL_ENVIRONMENT ".\n";
+    "  --wide         nothing is cut or left out: whole tokens, as `lockwire break\n"
+    "                 --token` takes them\n"
+    "  --json         for programs: name, stranger (a key's type that is not ours),\n"
+    "                 holder_total, holders (mode, token, owner, client,\n"
+    "                 remaining_ms, fence), waiter_total, waiters (mode, token,\n"
+    "                 owner, client, position, waited_ms, permits), server, role,\n"
+    "                 master (service, host, port, for_ms) with redis-sentinel://;\n"
+    "                 null is what there is none of. At most 100 of each are listed,\n"
+    "                 the totals count all\n" ASK_OPTIONS "\n"
+    "The exit code is 0 if it is held, also by a stranger, or:\n"
+    "    1  nobody holds it, whoever waits\n" SERVER_CODES "\n" URL_ENVIRONMENT ".\n";
 
 static const char break_text[] =
     "\n"
@@ -208,8 +215,8 @@ static const char break_text[] =
     "a holder is stuck: it goes on believing that it holds until its next renewal tells\n"
     "it; only a resource that checks fencing tokens is safe meanwhile.\n"
     "\n"
-    "  --token TOKEN  only if TOKEN holds it (see `lockwire status`); safer, since the\n"
-    "                 lock may have changed hands since you looked\n"
+    "  --token TOKEN  only if TOKEN holds it (see `lockwire status --wide`); safer,\n"
+    "                 since the lock may have changed hands since you looked\n"
     "  --foreign      also if it is a plain string that another library has written, or "
     "a\n"
     "                 version of this one before 0.2, or one without a TTL, and so may "
@@ -222,17 +229,44 @@ static const char break_text[] =
 
 static const char watch_text[] =
     "\n"
-    "Follows NAME: in a terminal the table of `lockwire status`, drawn anew at each "
-    "look;\n"
-    "elsewhere a line for each change (holds, waits, left: mode, owner, client, token; "
-    "with\n"
-    "redis-sentinel:// master: another one).\n"
+    "Follows NAME. In a terminal it shows what `lockwire status` does, drawn anew at\n"
+    "each look; where the server does not answer the last picture stays, with its\n"
+    "age. Elsewhere a line for each change (holds, waits, left: mode, owner, client,\n"
+    "token; with redis-sentinel:// master: another one), where the server does not\n"
+    "answer, and when it does again.\n"
     "Ends at SIGINT, SIGTERM or SIGHUP, or when nobody reads its output any more.\n"
     "\n"
-    "  --interval TIME  between two looks (1s, at least 10ms)\n" ASK_OPTIONS "\n" TIMES
-    "\n"
+    "  --interval TIME  between two looks (1s, at least 10ms)\n"
+    "  --json           a JSON object in each line, as of `lockwire status --json`\n"
+    "                   and with the time: for the first look, for each that differs\n"
+    "                   by more than the times that passed, and for the first after\n"
+    "                   an outage; of an outage one with outage (no answer, no\n"
+    "                   connection), why, and age_ms, that of the last look\n" ASK_OPTIONS
+    "\n" TIMES "\n"
     "The exit code is 0, also after an outage of the server, which is waited for; "
     "or:\n" SERVER_CODES "\n" URL_ENVIRONMENT ".\n";
+
+static const char list_text[] =
+    "\n"
+    "Shows the locks that are held, by name: how, by how many, how many wait, how long\n"
+    "the longest lease still lasts, and whose it is (of several the first, and how many\n"
+    "more). PATTERN is a glob as Redis has it: *, ?, [abc]; without it all. In a "
+    "cluster\n"
+    "every master is asked.\n"
+    "\n"
+    "All keys of the server are gone through, a few hundred at a time (SCAN): what is\n"
+    "taken or given back meanwhile may be missing or not, what is held all the time is\n"
+    "not missing. Locks of other libraries, LW_REDISSON's as well, look like any other\n"
+    "key and are not shown. In a terminal it says how far it is.\n"
+    "\n"
+    "In a terminal the table is as wide as that, elsewhere 80 columns: what is too long\n"
+    "has an ellipsis in its middle.\n"
+    "\n"
+    "  --wide         nothing is cut or left out\n"
+    "  --json         for programs: a line for each, an object as that of `lockwire\n"
+    "                 status --json`, with the time\n" ASK_OPTIONS "\n"
+    "The exit code is 0, also where none is held, or:\n" SERVER_CODES "\n" URL_ENVIRONMENT
+    ".\n";
 
 void usage_brief(FILE *out, enum subcommand subcommand)
 {
@@ -274,6 +308,9 @@ void usage_help(FILE *out, enum subcommand subcommand)
         break;
     case WATCH:
         (void)fputs(watch_text, out);
+        break;
+    case LIST:
+        (void)fputs(list_text, out);
         break;
     default:
         (void)fputs(about, out);

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `lockwire watch`: follows a lock. In a terminal the table is drawn anew at each look;
- * else each change is a line. Owns the looks' rhythm and what was there before. Outages
- * are shown and ridden out.
+ * `lockwire watch`: follows a lock. In a terminal the picture is drawn anew at each look;
+ * else each change is a line, or a JSON object. Owns the looks' rhythm, and what is wrong
+ * when there is no answer: then the last picture stays, and its age grows. Outages are
+ * shown and ridden out.
  *
- * Happy path: the link comes up, look(); on_inspected draws, the timer has it look again;
- * a signal ends it.
+ * Happy path: the link comes up, look(); on_inspected shows it, the timer has it look
+ * again; a signal ends it.
  */
 #include "base/told.h"
 #include "codes.h"
 #include "lockwire.h"
 #include "look.h"
 #include "options.h"
-#include "picture.h"
+#include "patience.h"
 #include "reach.h"
 #include "say.h"
 #include "signals.h"
+#include "watch_inside.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -24,26 +26,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
-#define WORDS 13000
+#define SILENCE_MS 1000 /* a look that has no answer by then is told of */
+#define TICK_MS 1000    /* so often, or at each interval, a picture's age is drawn */
 
-/* A holder or a waiter of the last look. */
-struct known {
-    bool holds, named; /* it is known whose it is */
-    char *token, *words;
-};
+enum form { SCREEN, LINES, JSON };
 
 struct watch {
     struct reach reach;
-    struct event *again;
-    struct known *known;
-    size_t count;
-    bool terminal, drawn;
-    char master[300];     /* of the last look; "": there are no sentinels */
-    char headline[WORDS]; /* the last one without holders, so that it is written once */
+    struct event *tick;
+    enum form form;
+    struct watch_screen screen;
+    struct watch_lines lines;
+    struct watch_json json;
+    bool up, asking;
+    int failures;      /* looks in a row that came to nothing */
+    int64_t due_ms;    /* when to look again, by patience_now_ms */
+    int64_t answer_ms; /* when the last look that was answered began; -1: none was */
+    struct watch_outage outage;
 };
 
 static bool written(struct watch *watch)
@@ -60,230 +61,99 @@ static bool written(struct watch *watch)
     return false;
 }
 
-/* ---- lines ---- */
-
-static void write_line(const char *what, const char *words)
+/* What was to be shown; false: there is no memory for it. */
+static void shown(struct watch *watch, bool done)
 {
-    char stamp[40];
-    time_t now = time(NULL);
-    struct tm local;
-
-    localtime_r(&now, &local);
-    (void)strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S%z", &local);
-    (void)printf("%s %s%s%s\n", stamp, what, *words ? " " : "", words);
-}
-
-static struct known *find(struct known *list, size_t count, const char *token, bool holds)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (list[i].holds == holds && strcmp(list[i].token, token) == 0) {
-            return &list[i];
-        }
-    }
-    return NULL;
-}
-
-static void forget(struct known *list, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        free(list[i].token);
-        free(list[i].words);
-    }
-    free(list);
-}
-
-static bool note(struct known *known, const struct lw_inspected *entry, bool holds)
-{
-    char words[WORDS];
-
-    picture_words(entry, words, sizeof(words));
-    *known = (struct known){holds, *entry->client != '\0', strdup(entry->token),
-                            strdup(words)};
-    return known->token != NULL && known->words != NULL;
-}
-
-/* Who ends takes back first what it said of itself: what was known stays. */
-static void stay_named(struct watch *watch, struct known *now)
-{
-    struct known *before = find(watch->known, watch->count, now->token, now->holds);
-
-    if (before != NULL && before->named && !now->named) {
-        struct known nameless = *now;
-        *now = *before;
-        *before = nameless;
+    if (!done) {
+        reach_fail(&watch->reach, LW_ENOMEM, "");
+    } else {
+        (void)written(watch);
     }
 }
 
-/* Takes over `now`, which has as many as the inspection. */
-static void write_changes(struct watch *watch, struct known *now, size_t count)
+static int64_t age_ms(const struct watch *watch)
 {
-    for (size_t i = 0; i < watch->count; i++) {
-        const struct known *before = &watch->known[i];
-
-        if (find(now, count, before->token, true) == NULL &&
-            find(now, count, before->token, false) == NULL) {
-            write_line("left", before->words);
-        }
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (find(watch->known, watch->count, now[i].token, now[i].holds) == NULL) {
-            write_line(now[i].holds ? "holds" : "waits", now[i].words);
-        }
-        stay_named(watch, &now[i]);
-    }
-    forget(watch->known, watch->count);
-    watch->known = now;
-    watch->count = count;
+    return watch->answer_ms < 0 ? -1 : patience_now_ms() - watch->answer_ms;
 }
 
-static void write_headline(struct watch *watch, const char *headline)
+static bool draw(struct watch *watch)
 {
-    if (strcmp(headline, watch->headline) == 0) {
+    return watch_screen_draw(&watch->screen, watch->reach.options->name, &watch->outage,
+                             age_ms(watch));
+}
+
+/* ---- outages ---- */
+
+static void show_outage(struct watch *watch)
+{
+    switch (watch->form) {
+    case SCREEN:
+        shown(watch, draw(watch));
+        break;
+    case LINES:
+        watch_lines_outage(&watch->lines, &watch->outage, age_ms(watch));
+        shown(watch, true);
+        break;
+    case JSON:
+        shown(watch, watch_json_outage(&watch->json, watch->reach.options->name,
+                                       &watch->outage, age_ms(watch)));
+    }
+}
+
+/* At its beginning, and when it is another one. */
+static void note_outage(struct watch *watch, const char *what, const char *why)
+{
+    struct watch_outage outage = {.what = what};
+
+    lw__told(why, outage.why, sizeof(outage.why));
+    if (watch->outage.what == what && strcmp(watch->outage.why, outage.why) == 0) {
         return;
     }
-    if (*headline) {
-        write_line(headline, "");
-    }
-    (void)snprintf(watch->headline, sizeof(watch->headline), "%s", headline);
+    watch->outage = outage;
+    show_outage(watch);
 }
 
-static void write_master(struct watch *watch, const struct lw_master *master)
+static void note_no_connection(struct watch *watch, const char *why)
 {
-    char place[sizeof(watch->master)], words[WORDS];
-
-    picture_place(master, place, sizeof(place));
-    if (*watch->master && strcmp(place, watch->master) != 0) {
-        (void)snprintf(words, sizeof(words), "%s, of %s, was %s", place, master->service,
-                       watch->master);
-        write_line("master", words);
-    }
-    (void)snprintf(watch->master, sizeof(watch->master), "%s", place);
-}
-
-static bool write_lines(struct watch *watch, const struct lw_inspection *seen,
-                        const struct lw_master *master)
-{
-    size_t count = seen->holder_count + seen->waiter_count;
-    struct known *now = calloc(count + 1, sizeof(*now));
-    char headline[WORDS];
-    bool done = now != NULL;
-
-    for (size_t i = 0; done && i < count; i++) {
-        done = i < seen->holder_count
-                   ? note(&now[i], lw_inspection_holder(seen, i), true)
-                   : note(&now[i], lw_inspection_waiter(seen, i - seen->holder_count),
-                          false);
-    }
-    if (!done) {
-        if (now != NULL) {
-            forget(now, count);
-        }
-        return false;
-    }
-    if (master != NULL) {
-        write_master(watch, master);
-    }
-    write_changes(watch, now, count);
-    headline[0] = '\0';
-    if (seen->holder_total == 0) {
-        picture_headline(seen, headline, sizeof(headline));
-    }
-    write_headline(watch, headline);
-    return true;
-}
-
-/* ---- the terminal ---- */
-
-/* The first `columns` characters of a line, and how many bytes they are. */
-static size_t cut(const char *line, size_t length, int columns)
-{
-    size_t at = 0;
-
-    for (; at < length; at++) {
-        if (((unsigned char)line[at] & 0xc0) != 0x80 && columns-- == 0) {
-            break;
-        }
-    }
-    return at;
-}
-
-/* From the top left corner, no line too long, none below the last one. */
-static void draw(struct watch *watch, const char *text)
-{
-    struct winsize size = {.ws_row = 24, .ws_col = 80};
-    int rows;
-
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_row == 0 ||
-        size.ws_col == 0) {
-        size = (struct winsize){.ws_row = 24, .ws_col = 80};
-    }
-    (void)fputs(watch->drawn ? "\033[H" : "\033[2J\033[H", stdout);
-    watch->drawn = true;
-    for (rows = size.ws_row - 1; *text && rows > 0; rows--) {
-        size_t length = strcspn(text, "\n");
-
-        (void)fwrite(text, 1, cut(text, length, size.ws_col), stdout);
-        (void)fputs("\033[K\n", stdout);
-        text += length + (text[length] == '\n');
-    }
-    (void)fputs("\033[J", stdout);
-}
-
-static bool draw_table(struct watch *watch, const struct lw_inspection *seen,
-                       const struct lw_master *master)
-{
-    char *text = NULL;
-    size_t size;
-    FILE *memory = open_memstream(&text, &size);
-
-    if (memory == NULL) {
-        return false;
-    }
-    picture_table(memory, seen, master);
-    if (fclose(memory) != 0) {
-        free(text);
-        return false;
-    }
-    draw(watch, text);
-    free(text);
-    return true;
+    note_outage(watch, "no connection", *why ? why : "it is being made");
 }
 
 /* ---- the looks ---- */
-
-static void schedule(struct watch *watch)
-{
-    int64_t ms = watch->reach.options->interval_ms;
-    struct timeval wait = {(time_t)(ms / 1000), (suseconds_t)(ms % 1000 * 1000)};
-
-    if (!watch->reach.ending) {
-        event_add(watch->again, &wait);
-    }
-}
-
-static void show_outage(struct watch *watch, const char *why)
-{
-    char clean[2000], text[4000];
-
-    lw__told(*why ? why : "it is being made", clean, sizeof(clean));
-    (void)snprintf(text, sizeof(text), "%s%sno connection: %s%s",
-                   watch->terminal ? watch->reach.options->name : "",
-                   watch->terminal ? ": " : "", clean, watch->terminal ? "\n" : "");
-    if (watch->terminal) {
-        draw(watch, text);
-    } else {
-        write_headline(watch, text);
-    }
-    written(watch);
-}
 
 static bool show(struct watch *watch, const struct lw_inspection *seen)
 {
     struct lw_master followed = LW_MASTER_INIT;
     const struct lw_master *master = reach_master(&watch->reach, &followed);
 
-    return watch->terminal ? draw_table(watch, seen, master)
-                           : write_lines(watch, seen, master);
+    switch (watch->form) {
+    case SCREEN:
+        return watch_screen_seen(&watch->screen, seen, master) && draw(watch);
+    case LINES:
+        return watch_lines_seen(&watch->lines, seen, master);
+    default:
+        return watch_json_seen(&watch->json, seen, master);
+    }
+}
+
+static int64_t interval_ms(const struct watch *watch, int64_t most)
+{
+    int64_t ms = watch->reach.options->interval_ms;
+
+    return ms < most ? ms : most;
+}
+
+static void schedule(struct watch *watch)
+{
+    int64_t ms = interval_ms(watch, TICK_MS), due = watch->due_ms - patience_now_ms();
+    struct timeval wait;
+
+    if (watch->up && !watch->asking && due < ms) {
+        ms = due > 0 ? due : 0;
+    }
+    wait = (struct timeval){(time_t)(ms / 1000), (suseconds_t)(ms % 1000 * 1000)};
+    if (!watch->reach.ending) {
+        event_add(watch->tick, &wait);
+    }
 }
 
 static void on_inspected(struct lw_client *client, int result,
@@ -292,51 +162,71 @@ static void on_inspected(struct lw_client *client, int result,
     struct watch *watch = arg;
 
     (void)client;
+    watch->asking = false;
     if (watch->reach.ending) {
         return;
     }
-    if (result == LW_ECONN) {
-        return; /* `down` shows it, `up` looks again */
-    }
-    if (result != LW_OK) {
+    if (result == LW_OK) {
+        watch->failures = 0;
+        watch->answer_ms = watch->reach.asked_ms;
+        watch->due_ms = patience_now_ms() + watch->reach.options->interval_ms;
+        watch->outage = (struct watch_outage){.what = NULL};
+        shown(watch, show(watch, seen));
+    } else if (result != LW_ECONN) {
         reach_fail(&watch->reach, result, why);
-    } else if (!show(watch, seen)) {
-        reach_fail(&watch->reach, LW_ENOMEM, "");
-    } else if (written(watch)) {
-        schedule(watch);
+    } else if (watch->up) { /* at first `down` is waited for, which knows more */
+        watch->due_ms = patience_now_ms() + interval_ms(watch, TICK_MS);
+        if (watch->failures++ > 0) {
+            note_no_connection(watch, why);
+        }
     }
+    schedule(watch);
 }
 
 static void look(struct watch *watch)
 {
-    struct reach *reach = &watch->reach;
-    int error = lw_inspect(reach->client, reach->options->name, on_inspected, watch);
-
-    if (error != 0) {
-        reach_fail(reach, error, "");
-    }
+    watch->asking = true;
+    reach_look(&watch->reach, on_inspected, watch);
 }
 
-static void on_again(evutil_socket_t fd, short what, void *arg)
+static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
+    struct watch *watch = arg;
+    int64_t now = patience_now_ms();
+
     (void)fd, (void)what;
-    look(arg);
+    if (watch->up && !watch->asking && now >= watch->due_ms) {
+        look(watch);
+    } else if (watch->asking && watch->outage.what == NULL &&
+               now - watch->reach.asked_ms >= SILENCE_MS) {
+        note_outage(watch, "no answer", "");
+    } else if (watch->form == SCREEN) {
+        shown(watch, draw(watch));
+    }
+    schedule(watch);
 }
 
 static void on_up(struct reach *reach)
 {
     struct watch *watch = reach->arg;
 
-    event_del(watch->again);
-    look(watch);
+    watch->up = true;
+    watch->due_ms = patience_now_ms();
+    if (!watch->asking) {
+        look(watch);
+    }
+    schedule(watch);
 }
 
 static void on_down(struct reach *reach, const char *why)
 {
     struct watch *watch = reach->arg;
 
-    event_del(watch->again);
-    show_outage(watch, why);
+    watch->up = false;
+    note_no_connection(watch, why);
+    if (!event_pending(watch->tick, EV_TIMEOUT, NULL)) { /* attempts do not put it off */
+        schedule(watch);
+    }
 }
 
 static void on_signal(int number, bool from_terminal, void *arg)
@@ -349,18 +239,26 @@ static void on_signal(int number, bool from_terminal, void *arg)
     }
 }
 
+static void forget(struct watch *watch)
+{
+    watch_screen_forget(&watch->screen);
+    watch_lines_forget(&watch->lines);
+    watch_json_forget(&watch->json);
+}
+
 int watch(const struct options *options)
 {
     static const struct reach_events events = {.up = on_up, .down = on_down};
-    struct watch watch = {.reach = {.options = options, .events = &events}};
+    struct watch watch = {.reach = {.options = options, .events = &events},
+                          .answer_ms = -1};
     int code;
 
     watch.reach.arg = &watch;
-    watch.terminal = isatty(STDOUT_FILENO) == 1;
+    watch.form = options->json ? JSON : isatty(STDOUT_FILENO) == 1 ? SCREEN : LINES;
     code = reach_open(&watch.reach, "lockwire-watch");
     if (code == 0) {
-        watch.again = event_new(watch.reach.base, -1, 0, on_again, &watch);
-        if (watch.again != NULL &&
+        watch.tick = event_new(watch.reach.base, -1, 0, on_tick, &watch);
+        if (watch.tick != NULL &&
             signals_watch(watch.reach.base, on_signal, &watch) == 0) {
             code = reach_run(&watch.reach);
         } else {
@@ -369,10 +267,10 @@ int watch(const struct options *options)
         }
     }
     signals_unwatch();
-    if (watch.again != NULL) {
-        event_free(watch.again);
+    if (watch.tick != NULL) {
+        event_free(watch.tick);
     }
     reach_close(&watch.reach);
-    forget(watch.known, watch.count);
+    forget(&watch);
     return code;
 }

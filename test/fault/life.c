@@ -165,7 +165,7 @@ static void inquire(void)
 
     step_await_result(held);
     step_meanwhile("i", LIFE_WANTED);
-    step_inspect_and_break(1, "i");
+    step_look_and_break(1, "i");
     step_meanwhile("i", LIFE_LEFT);
     step_await_loss(held, "i");
     step_meanwhile("i", LIFE_PASSED);

@@ -127,6 +127,20 @@ static void on_broken(struct lw_client *client, int status, const char *why, voi
     on_inspected(client, status, NULL, why, arg);
 }
 
+static int on_found(struct lw_client *client, const struct lw_inspection *found,
+                    const struct lw_listing *listing, void *arg)
+{
+    (void)client, (void)found, (void)listing, (void)arg;
+    return 0;
+}
+
+static void on_listed(struct lw_client *client, int status,
+                      const struct lw_listing *listing, const char *why, void *arg)
+{
+    (void)listing;
+    on_inspected(client, status, NULL, why, arg);
+}
+
 static void on_closed(struct lw_client *client, void *arg)
 {
     (void)client, (void)arg;
@@ -362,7 +376,7 @@ void step_lose(struct player *player, const char *key)
     step_counts(player->lost == LW_ENOTHELD);
 }
 
-void step_inspect_and_break(int index, const char *name)
+void step_look_and_break(int index, const char *name)
 {
     struct lw_client *client = life.clients[index];
     int64_t patience = now_ms() + step_wait_ms;
@@ -370,9 +384,10 @@ void step_inspect_and_break(int index, const char *name)
     /* Unlike a lock, an inquiry waits for no link; without memory there may never be
      * one. */
     AWAIT(client == NULL || life.up[index] || now_ms() > patience);
-    for (int i = 0; client != NULL && i < 2; i++) {
-        int status = i == 0 ? lw_inspect(client, name, on_inspected, NULL)
-                            : lw_break(client, name, NULL, on_broken, NULL);
+    for (int i = 0; client != NULL && i < 3; i++) {
+        int status = i == 0   ? lw_inspect(client, name, on_inspected, NULL)
+                     : i == 1 ? lw_list(client, "*", on_found, on_listed, NULL)
+                              : lw_break(client, name, NULL, on_broken, NULL);
         called(status);
         life.inquiries += status == LW_OK;
         AWAIT(life.inquiries == 0);

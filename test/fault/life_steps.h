@@ -46,7 +46,7 @@ void step_drop(struct player *player);
 void step_keep(int client, const char *name, struct lw_acquire_options options);
 void step_meanwhile(const char *name, enum life_moment moment);
 void step_await_settled(const struct player *player); /* or that it does not hold */
-void step_inspect_and_break(int client, const char *name);
+void step_look_and_break(int client, const char *name);
 void step_counts(bool good); /* as the answer to a call */
 void step_close(void);
 int step_end(void); /* returns how many calls were answered well */

@@ -169,6 +169,24 @@ static void check_tree(const struct lw__reply *reply, unsigned depth)
     }
 }
 
+static void check_page(const struct lw__reply *reply)
+{
+    struct lw__page page;
+
+    if (!lw__decode_page(reply, &page)) {
+        return;
+    }
+    CHECK(strlen(page.cursor) > 0 && strlen(page.cursor) <= 20);
+    CHECK(strspn(page.cursor, "0123456789") == strlen(page.cursor));
+    CHECK(page.seen >= 0 && page.keys >= -1);
+    for (size_t i = LW__PAGE_NAMES; i < lw__reply_count(reply); i++) {
+        size_t length;
+
+        (void)lw__reply_text(lw__reply_at(reply, i), &length);
+        CHECK(length <= 512);
+    }
+}
+
 static void check_reply(const struct lw__reply *reply)
 {
     struct lw__released released;
@@ -180,6 +198,7 @@ static void check_reply(const struct lw__reply *reply)
         check_acquired(reply, turn, lw__decode_rw_acquired);
         check_acquired(reply, turn, lw__decode_redisson_acquired);
     }
+    check_page(reply);
     (void)lw__decode_dropped(reply, &released);
     if (lw__decode_released(reply, &released)) {
         CHECK(released.holds_left == 0);

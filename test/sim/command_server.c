@@ -89,7 +89,13 @@ void run_time(struct call *call)
     reply_number_text(call, call->server->now_us % 1000000);
 }
 
-/* As much of it as a client may go by: which run of which server this is. */
+static bool is_replica(const struct model_server *server)
+{
+    return server->master != NULL || server->faults.readonly || server->faults.masterdown;
+}
+
+/* As much of it as a client may go by: which run of which server this is, and its role.
+ */
 void run_info(struct call *call)
 {
     struct buffer text = {0};
@@ -103,6 +109,8 @@ void run_info(struct call *call)
     } else if (call->server->map != NULL) {
         buffer_text(&text, "redis_mode:cluster\r\n");
     }
+    buffer_printf(&text, "# Replication\r\nrole:%s\r\n",
+                  is_replica(call->server) ? "slave" : "master");
     resp_bulk(call->reply, buffer_view(&text));
     buffer_free(&text);
 }

@@ -155,17 +155,23 @@ static const struct column columns[] = {
     {"CLIENT", cell_client, 8}, {"TOKEN", cell_token, 5}, {NULL, NULL, 0},
 };
 
-static void check(const struct cells *rows, size_t count, int width, const char *expected)
+static void check_columns(const struct column *given, const struct cells *rows,
+                          size_t count, int width, const char *expected)
 {
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
 
     assert_non_null(out);
-    columns_write(out, columns, row_of, rows, count, width);
+    columns_write(out, given, row_of, rows, count, width);
     assert_int_equal(fclose(out), 0);
     assert_string_equal(text, expected);
     free(text);
+}
+
+static void check(const struct cells *rows, size_t count, int width, const char *expected)
+{
+    check_columns(columns, rows, count, width, expected);
 }
 
 static const struct cells two[] = {
@@ -195,40 +201,52 @@ static void test_the_last_gives_way_first(void **state)
           "2  a-very-much-longer-owner  12     -                 qrs\u2026yz\n");
 }
 
-static void test_then_the_widest(void **state)
+static void test_then_it_is_left_out(void **state)
 {
     (void)state;
-    check(two, 2, 50,
-          "#  OWNER            FENCE  CLIENT            TOKEN\n"
-          "1  anna             7      backup db-1 4711  ab\u2026op\n"
-          "2  a-very-\u2026r-owner  12     -                 qr\u2026yz\n");
-    check(two, 2, 42,
-          "#  OWNER        FENCE  CLIENT        TOKEN\n"
-          "1  anna         7      backup\u2026 4711  ab\u2026op\n"
-          "2  a-ver\u2026owner  12     -             qr\u2026yz\n");
+    check(two, 2, 58,
+          "#  OWNER                     FENCE  CLIENT\n"
+          "1  anna                      7      backup db-1 4711\n"
+          "2  a-very-much-longer-owner  12     -\n");
 }
 
-static void test_then_the_last_is_left_out(void **state)
+static void test_then_the_widest_is_cut(void **state)
 {
     (void)state;
+    check(two, 2, 46,
+          "#  OWNER               FENCE  CLIENT\n"
+          "1  anna                7      backup db-1 4711\n"
+          "2  a-very-mu\u2026er-owner  12     -\n");
     check(two, 2, 34,
           "#  OWNER        FENCE  CLIENT\n"
           "1  anna         7      backu\u2026 4711\n"
           "2  a-ver\u2026owner  12     -\n");
-    check(two, 2, 12,
-          "#  FENCE\n"
-          "1  7\n"
-          "2  12\n");
 }
 
-static void test_what_is_too_wide_all_the_same(void **state)
+static void test_then_the_rest(void **state)
 {
     (void)state;
-    check(two, 2, 6,
-          "#  F\u2026E\n"
-          "1  7\n"
-          "2  12\n");
+    check(two, 2, 24,
+          "#  OWNER     FENCE  CL\u2026T\n"
+          "1  anna      7      ba\u20261\n"
+          "2  a-ve\u2026ner  12     -\n");
+    check(two, 2, 15,
+          "#  OWNER     F\u2026\n"
+          "1  anna      7\n"
+          "2  a-ve\u2026ner  12\n");
     check(two, 2, 2, "#\n1\n2\n");
+}
+
+static void test_what_is_never_cut(void **state)
+{
+    static const struct column fixed[] = {
+        {"OWNER", cell_owner, 0}, {"TOKEN", cell_token, 0}, {NULL, NULL, 0}};
+
+    (void)state;
+    check_columns(fixed, two, 2, 30,
+                  "OWNER                     TO\u2026N\n"
+                  "anna                      ab\u2026p\n"
+                  "a-very-much-longer-owner  qr\u2026z\n");
 }
 
 static void test_where_nothing_is_said(void **state)
@@ -271,9 +289,10 @@ int main(void)
         cmocka_unit_test(test_what_is_cut_has_that_width),
         cmocka_unit_test(test_as_wide_as_it_gets),
         cmocka_unit_test(test_the_last_gives_way_first),
-        cmocka_unit_test(test_then_the_widest),
-        cmocka_unit_test(test_then_the_last_is_left_out),
-        cmocka_unit_test(test_what_is_too_wide_all_the_same),
+        cmocka_unit_test(test_then_it_is_left_out),
+        cmocka_unit_test(test_then_the_widest_is_cut),
+        cmocka_unit_test(test_then_the_rest),
+        cmocka_unit_test(test_what_is_never_cut),
         cmocka_unit_test(test_where_nothing_is_said),
         cmocka_unit_test(test_letters_of_several_bytes_keep_the_columns),
     };

@@ -452,6 +452,51 @@ static void test_a_read_write_release_counts_what_is_left(void **state)
     }
 }
 
+/* ---- list ---- */
+
+static struct lw__page page;
+static char cursor[32];
+
+static bool as_page(const struct lw__reply *reply)
+{
+    if (!lw__decode_page(reply, &page)) {
+        return false;
+    }
+    (void)snprintf(cursor, sizeof(cursor), "%s", page.cursor);
+    return true;
+}
+
+static void test_a_page_has_a_cursor_and_names(void **state)
+{
+    static const char *const wrong[] = {
+        "$-1\r\n",
+        ":0\r\n",
+        "*2\r\n$1\r\n0\r\n:0\r\n",
+        "*3\r\n:0\r\n:0\r\n:0\r\n",
+        "*3\r\n+0\r\n:0\r\n:0\r\n",
+        "*3\r\n$0\r\n\r\n:0\r\n:0\r\n",
+        "*3\r\n$2\r\n07\r\n:0\r\n:0\r\n",
+        "*3\r\n$2\r\n-1\r\n:0\r\n:0\r\n",
+        "*3\r\n$21\r\n123456789012345678901\r\n:0\r\n:0\r\n",
+        "*3\r\n$1\r\n0\r\n:-1\r\n:0\r\n",
+        "*3\r\n$1\r\n0\r\n:0\r\n:-2\r\n",
+        "*4\r\n$1\r\n0\r\n:0\r\n:0\r\n*1\r\n$1\r\nx\r\n",
+        "*4\r\n$1\r\n0\r\n:0\r\n:0\r\n$-1\r\n",
+    };
+
+    (void)state;
+    assert_true(decoded(as_page, "*5\r\n$20\r\n18446744073709551615\r\n:250\r\n:9000\r\n"
+                                 "$1\r\nx\r\n$1\r\ny\r\n"));
+    assert_string_equal(cursor, "18446744073709551615");
+    assert_int_equal(page.seen, 250);
+    assert_int_equal(page.keys, 9000);
+    assert_true(decoded(as_page, "*3\r\n$1\r\n0\r\n:0\r\n:-1\r\n"));
+    assert_int_equal(page.keys, -1);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        assert_false(decoded(as_page, wrong[i]));
+    }
+}
+
 static bool renewed[3];
 
 static bool as_renewed(const struct lw__reply *reply)
@@ -543,6 +588,7 @@ int main(void)
         cmocka_unit_test(test_no_other_line_is_a_mutex_s_refusal),
         cmocka_unit_test(test_a_mutex_release_is_two_bits),
         cmocka_unit_test(test_a_drop_is_done_or_to_be_looked_at),
+        cmocka_unit_test(test_a_page_has_a_cursor_and_names),
         cmocka_unit_test(test_a_read_write_release_counts_what_is_left),
         cmocka_unit_test(test_a_renewal_answers_for_each),
         cmocka_unit_test(test_an_error_in_a_script_says_what_its_command_said),

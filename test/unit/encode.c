@@ -269,6 +269,17 @@ static void test_what_is_said_while_a_slot_moves(void **state)
     expect(&out, "GET lockwire:client:" UUID);
 }
 
+static void test_a_step_through_all_keys(void **state)
+{
+    struct lw__buffer out = {0};
+
+    (void)state;
+    lw__encode_list(&out, false, "0", 250, NULL);
+    expect(&out, "EVALSHA %s 0 0 250", SHA(LIST));
+    lw__encode_list(&out, false, "18446744073709551615", 250, "job:*");
+    expect(&out, "EVALSHA %s 0 18446744073709551615 250 job:*", SHA(LIST));
+}
+
 static void test_a_release_of_each_kind(void **state)
 {
     static const char *const leavers[] = {"%d~5e1f~w0~bob", "%d~5e1f~r3~", "%d~5e1f"};
@@ -455,6 +466,7 @@ int main(void)
         cmocka_unit_test(test_a_read_write_lock_is_asked_for),
         cmocka_unit_test(test_a_drop_is_a_script_or_the_server_s_own_command),
         cmocka_unit_test(test_what_is_said_while_a_slot_moves),
+        cmocka_unit_test(test_a_step_through_all_keys),
         cmocka_unit_test(test_a_release_of_each_kind),
         cmocka_unit_test(test_renewals_go_out_in_batches),
         cmocka_unit_test(test_the_fence_counter_is_seeded_and_kept),

@@ -22,11 +22,13 @@
 #define NO_VALUE "$0\r\n\r\n"
 #define NOTHING "*0\r\n"
 #define NO_QUEUE "*2\r\n:0\r\n:-2\r\n"
+#define ROLE "$6\r\nmaster\r\n"
 #define NO_LOCK ":-1\r\n" NOTHING
 #define UP_TO_QUEUES(elements) HEAD(elements) NO_VALUE NO_LOCK
 /* A read-write lock with these holds. */
 #define HOLDS_AT(time, holds)                                                            \
-    "*8\r\n$4\r\nhash\r\n:500\r\n:" time "\r\n" NO_VALUE ":1\r\n" holds NO_QUEUE NO_QUEUE
+    "*9\r\n$4\r\nhash\r\n:500\r\n:" time "\r\n" NO_VALUE                                 \
+    ":1\r\n" holds NO_QUEUE NO_QUEUE ROLE
 #define HOLDS_OF(holds) HOLDS_AT("1700000000000000", holds)
 #define FOR_EVER "*3\r\n$1\r\nt\r\n$22\r\n9223372036854775807 r\x20\r\n$0\r\n\r\n"
 
@@ -81,25 +83,27 @@ static void nonsense_is_no_answer_and_costs_the_connection(void **state)
         "$-1\r\n",
         ":5\r\n",
         "*0\r\n",
-        UP_TO_QUEUES("7") NO_QUEUE,
-        UP_TO_QUEUES("8") ":0\r\n" NO_QUEUE,
-        UP_TO_QUEUES("8") "*1\r\n:0\r\n" NO_QUEUE,
-        UP_TO_QUEUES("8") NO_QUEUE ":0\r\n",
-        UP_TO_QUEUES("8") NO_QUEUE "*1\r\n:0\r\n",
-        "*8\r\n:1\r\n:-2\r\n:1\r\n" NO_VALUE NO_LOCK NO_QUEUE NO_QUEUE,
-        "*8\r\n+none\r\n:-2\r\n:1\r\n" NO_VALUE NO_LOCK NO_QUEUE NO_QUEUE,
-        "*8\r\n$4\r\nnone\r\n$1\r\n2\r\n:1\r\n" NO_VALUE NO_LOCK NO_QUEUE NO_QUEUE,
-        "*8\r\n$6\r\nstring\r\n:5\r\n:1\r\n:7\r\n" NO_LOCK NO_QUEUE NO_QUEUE,
-        "*8\r\n$4\r\nnone\r\n:-2\r\n:-1\r\n" NO_VALUE NO_LOCK NO_QUEUE NO_QUEUE,
-        HEAD("8") NO_VALUE NOTHING NOTHING NO_QUEUE NO_QUEUE,
-        HEAD("8") NO_VALUE "$1\r\n1\r\n" NOTHING NO_QUEUE NO_QUEUE,
+        UP_TO_QUEUES("8") NO_QUEUE NO_QUEUE,
+        UP_TO_QUEUES("9") ":0\r\n" NO_QUEUE ROLE,
+        UP_TO_QUEUES("9") "*1\r\n:0\r\n" NO_QUEUE ROLE,
+        UP_TO_QUEUES("9") NO_QUEUE ":0\r\n" ROLE,
+        UP_TO_QUEUES("9") NO_QUEUE "*1\r\n:0\r\n" ROLE,
+        "*9\r\n:1\r\n:-2\r\n:1\r\n" NO_VALUE NO_LOCK NO_QUEUE NO_QUEUE ROLE,
+        "*9\r\n+none\r\n:-2\r\n:1\r\n" NO_VALUE NO_LOCK NO_QUEUE NO_QUEUE ROLE,
+        "*9\r\n$4\r\nnone\r\n$1\r\n2\r\n:1\r\n" NO_VALUE NO_LOCK NO_QUEUE NO_QUEUE ROLE,
+        "*9\r\n$6\r\nstring\r\n:5\r\n:1\r\n:7\r\n" NO_LOCK NO_QUEUE NO_QUEUE ROLE,
+        "*9\r\n$4\r\nnone\r\n:-2\r\n:-1\r\n" NO_VALUE NO_LOCK NO_QUEUE NO_QUEUE ROLE,
+        HEAD("9") NO_VALUE NOTHING NOTHING NO_QUEUE NO_QUEUE ROLE,
+        HEAD("9") NO_VALUE "$1\r\n1\r\n" NOTHING NO_QUEUE NO_QUEUE ROLE,
         HOLDS_AT("-9223372036854775808", FOR_EVER),
         HOLDS_OF("*3\r\n:1\r\n$4\r\n9 r \r\n$0\r\n\r\n"),
         HOLDS_OF("*3\r\n$1\r\nt\r\n$-1\r\n$0\r\n\r\n"),
         HOLDS_OF("*3\r\n$1\r\nt\r\n$4\r\n9 r \r\n:1\r\n"),
-        UP_TO_QUEUES("8") "*4\r\n:1\r\n:9\r\n:1\r\n$1\r\n5\r\n" NO_QUEUE,
-        UP_TO_QUEUES("8") "*4\r\n:1\r\n:9\r\n$1\r\nm\r\n:5\r\n" NO_QUEUE,
-        UP_TO_QUEUES("8") NO_QUEUE "*4\r\n:1\r\n:9\r\n$-1\r\n$1\r\n5\r\n",
+        UP_TO_QUEUES("9") "*4\r\n:1\r\n:9\r\n:1\r\n$1\r\n5\r\n" NO_QUEUE ROLE,
+        UP_TO_QUEUES("9") "*4\r\n:1\r\n:9\r\n$1\r\nm\r\n:5\r\n" NO_QUEUE ROLE,
+        UP_TO_QUEUES("9") NO_QUEUE "*4\r\n:1\r\n:9\r\n$-1\r\n$1\r\n5\r\n" ROLE,
+        UP_TO_QUEUES("9") NO_QUEUE NO_QUEUE ":1\r\n",
+        UP_TO_QUEUES("9") NO_QUEUE NO_QUEUE "+master\r\n",
     };
     struct peer *a = patient_before_a_liar();
 
@@ -141,14 +145,14 @@ static void more_clients_than_notes_are_asked_for(void **state)
     static char many[64000];
     struct peer *a = patient_before_a_liar();
     size_t used = (size_t)snprintf(many, sizeof(many), "%s*642\r\n:320\r\n:9\r\n",
-                                   UP_TO_QUEUES("8"));
+                                   UP_TO_QUEUES("9"));
 
     (void)state;
     for (int i = 0; i < 320; i++) {
         used += (size_t)snprintf(many + used, sizeof(many) - used,
                                  "$45\r\n" UUID_A ":%03d:2000\r\n$1\r\n5\r\n", i);
     }
-    (void)snprintf(many + used, sizeof(many) - used, NO_QUEUE);
+    (void)snprintf(many + used, sizeof(many) - used, NO_QUEUE ROLE);
     redis_ok("SET lockwire:client:" UUID_A " %s PX 60000", "anna host 1");
     stage.notes_may_stay = true;
     inspected = many;
@@ -163,11 +167,12 @@ static void a_member_of_no_known_form_is_passed_over(void **state)
     struct peer *a = patient_before_a_liar();
 
     (void)state;
-    inspected = UP_TO_QUEUES("8") NO_QUEUE "*10\r\n:4\r\n:9\r\n"
-                                           "$1\r\nr\r\n$1\r\n5\r\n"
-                                           "$3\r\nr t\r\n$1\r\n5\r\n"
-                                           "$5\r\nx t o\r\n$1\r\n5\r\n"
-                                           "$6\r\nr7 t o\r\n$17\r\n99999999999999999\r\n";
+    inspected = UP_TO_QUEUES("9") NO_QUEUE
+        "*10\r\n:4\r\n:9\r\n"
+        "$1\r\nr\r\n$1\r\n5\r\n"
+        "$3\r\nr t\r\n$1\r\n5\r\n"
+        "$5\r\nx t o\r\n$1\r\n5\r\n"
+        "$6\r\nr7 t o\r\n$17\r\n99999999999999999\r\n" ROLE;
     look_at(a, "x");
     FOUND("1 r7 o -");
     assert_int_equal(look.waiter_total, 4);

@@ -185,6 +185,55 @@ static void more_than_are_shown_are_counted(void **state)
     assert_string_equal(look.waiters[99].owner, "w99");
 }
 
+/* ---- who answered ---- */
+
+static void the_server_that_answered_is_told_as_the_url_has_it(void **state)
+{
+    const char *at = strstr(stage.server.url, "://") + 3;
+    int port = server_listen(&stage.server);
+    char place[32], url[48];
+
+    (void)state;
+    three_clients();
+    look_at(a, "x");
+    assert_string_equal(look.server, at); /* a socket's path, or host:port */
+    assert_string_equal(look.role, "master");
+    (void)snprintf(place, sizeof(place), "127.0.0.1:%d", port);
+    (void)snprintf(url, sizeof(url), "redis://%s", place);
+    struct peer *d = peer_start_at("d", url, NULL);
+    UNTIL(d->up);
+    look_at(d, "x");
+    assert_string_equal(look.server, place);
+}
+
+static void its_role_is_that_of_the_moment(void **state)
+{
+    (void)state;
+    three_clients();
+    redis_ok("CONFIG SET replica-read-only no"); /* else it would serve no lock */
+    redis_ok("REPLICAOF 127.0.0.1 1");
+    look_at(a, "x");
+    assert_string_equal(look.role, "replica");
+    redis_ok("REPLICAOF NO ONE");
+    redis_ok("CONFIG SET replica-read-only yes");
+    look_at(a, "x");
+    assert_string_equal(look.role, "master");
+}
+
+static void without_permission_for_the_role_the_rest_is_told(void **state)
+{
+    (void)state;
+    three_clients();
+    take(a, "A", "x");
+    EXPECT("A granted");
+    redis_ok("ACL SETUSER default -info");
+    look_at(b, "x");
+    FOUND("held by m - test-a");
+    assert_string_equal(look.role, "");
+    assert_string_equal(look.server, strstr(stage.server.url, "://") + 3);
+    redis_ok("ACL SETUSER default +@all");
+}
+
 /* ---- the call itself ---- */
 
 static void bad_calls_are_refused(void **state)
@@ -407,6 +456,9 @@ int main(void)
         STAGE_TEST(other_types_are_told_by_their_name),
         STAGE_TEST(nonsense_in_our_own_keys_is_passed_over),
         STAGE_TEST(more_than_are_shown_are_counted),
+        STAGE_TEST(the_server_that_answered_is_told_as_the_url_has_it),
+        STAGE_TEST(its_role_is_that_of_the_moment),
+        STAGE_TEST(without_permission_for_the_role_the_rest_is_told),
         STAGE_TEST(bad_calls_are_refused),
         STAGE_TEST(without_a_link_it_ends_at_once),
         STAGE_TEST(a_link_that_goes_ends_it),

@@ -83,6 +83,8 @@ static void on_inspected(struct lw_client *client, int status,
         look.holder_total = seen->holder_total;
         look.waiter_total = seen->waiter_total;
         (void)snprintf(look.stranger, sizeof(look.stranger), "%s", seen->stranger);
+        (void)snprintf(look.server, sizeof(look.server), "%s", seen->server);
+        (void)snprintf(look.role, sizeof(look.role), "%s", seen->role);
     }
     if (look.then != NULL) {
         look.then(look.peer);

@@ -22,7 +22,7 @@ struct entry {
 struct look {
     struct peer *peer;
     int status, broken; /* PENDING, or what the callback was told */
-    char why[256], stranger[64];
+    char why[256], stranger[64], server[512], role[16];
     struct entry holders[MOST], waiters[MOST];
     size_t holder_count, waiter_count, holder_total, waiter_total;
     void (*then)(struct peer *peer); /* in the callback, at its end */

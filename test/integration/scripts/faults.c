@@ -428,7 +428,7 @@ static void inspect_shows_holds_and_waiters(void **state)
     reply = redisCommand(server.admin, "EVALSHA %s 3 rw %s %s",
                          lw__scripts[LW__SCRIPT_INSPECT].sha1, QUEUE, RW_QUEUE);
     assert_non_null(reply);
-    assert_int_equal(reply->elements, 8);
+    assert_int_equal(reply->elements, 9);
     assert_string_equal(reply->element[0]->str, "hash");
     assert_true(reply->element[1]->integer > LEASE / 2);
     assert_string_equal(reply->element[3]->str, "");
@@ -441,6 +441,7 @@ static void inspect_shows_holds_and_waiters(void **state)
     assert_int_equal(reply->element[7]->elements, 4);
     assert_int_equal(reply->element[7]->element[0]->integer, 1);
     assert_int_equal(strncmp(reply->element[7]->element[2]->str, "w0 ", 3), 0);
+    assert_string_equal(reply->element[8]->str, "master");
     freeReplyObject(reply);
 }
 

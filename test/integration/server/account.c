@@ -8,7 +8,7 @@
  *
  * Happy path: the account is made, clients log in with it, a life is lived, ACL LOG.
  */
-#include "inspect/scene.h"
+#include "inspect/list_scene.h"
 #include "monitor.h"
 
 #include <stdio.h>
@@ -17,6 +17,7 @@
 #define NAME "job:1" /* README's account is for job:* */
 #define BEGINS "An account needs no more than this"
 #define RECIPE "    ACL SETUSER daemon "
+#define LIST_BEGINS "`lw_list` wants `"
 #define WORDS 16
 #define CHANNEL_OF_REDISSON "&redisson_lock__channel:*"
 
@@ -25,6 +26,7 @@
 static struct {
     char text[4096];   /* from BEGINS to the end of the recipe */
     char recipe[2048]; /* the command */
+    char list[256];    /* what lw_list needs beside it */
     char optional[WORDS][32];
     size_t optionals;
 } told;
@@ -66,6 +68,12 @@ static void read_readme(void)
     (void)snprintf(told.text, sizeof(told.text), "%.*s", (int)(recipe - from), from);
     (void)snprintf(told.recipe, sizeof(told.recipe), "%.*s", (int)(end - recipe) - 4,
                    recipe + 4);
+    const char *lists = strstr(end, LIST_BEGINS);
+    if (lists == NULL) {
+        stage_fail("README.md does not say what lw_list wants");
+    }
+    lists += strlen(LIST_BEGINS);
+    (void)snprintf(told.list, sizeof(told.list), "%.*s", (int)strcspn(lists, "`"), lists);
     note_optional();
 }
 
@@ -505,6 +513,28 @@ static void redissons(void **state)
     beside = NULL;
 }
 
+/* Among others' keys, which the account may not read. */
+static void the_list(void **state)
+{
+    (void)state;
+    read_readme();
+    make_account(NOTHING_OPTIONAL);
+    a = log_in("a");
+    b = log_in("b");
+    hold_as(b, NAME, LW_SHARED, NULL);
+    redis_ok("SET theirs value PX 60000");
+    for (char *rest = told.list, *word; (word = strtok_r(rest, " \n", &rest)) != NULL;) {
+        call_list(a, NULL); /* something of it is not permitted yet */
+        UNTIL(list.status != PENDING);
+        assert_true(list.status == LW_EREDIS || list.keys == 0);
+        redis_ok("ACL SETUSER daemon %s", word);
+    }
+    list_all(a, NULL);
+    LISTED(NAME ":r");
+    assert_true(list.keys > 0);
+    redis_ok("DEL theirs");
+}
+
 /* After all the lives: what README.md calls optional was tried by them, and what it
  * grants was used, so that it is no more than what they need. */
 
@@ -558,6 +588,7 @@ int main(void)
         STAGE_TEST(an_upgrade),
         STAGE_TEST(another_database),
         STAGE_TEST(redissons),
+        STAGE_TEST(the_list),
         STAGE_TEST(what_is_optional_was_tried),
         STAGE_TEST(what_is_granted_was_used),
     };

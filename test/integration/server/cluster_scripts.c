@@ -446,7 +446,7 @@ static void all_declare_their_keys(void **state)
         }
     }
     for (int i = 0; i < LW__SCRIPT_COUNT; i++) {
-        if (!called[i]) {
+        if (!called[i] && i != LW__SCRIPT_LIST) { /* it cannot know them */
             stage_fail("%s was not called", lw__scripts[i].name);
         }
     }

@@ -115,6 +115,28 @@ static int64_t followed_for(const struct peer *peer, int port)
     return master.for_ms;
 }
 
+static char answered[64]; /* who did, and what it is */
+
+static void on_inspected(struct lw_client *client, int status,
+                         const struct lw_inspection *found, const char *why, void *arg)
+{
+    (void)client, (void)why, (void)arg;
+    if (status == LW_OK) {
+        (void)snprintf(answered, sizeof(answered), "%s %s", found->server, found->role);
+    }
+}
+
+static void answers_as_the_master(const struct peer *peer, int port)
+{
+    char wanted[64];
+
+    (void)snprintf(wanted, sizeof(wanted), "127.0.0.1:%d master", port);
+    *answered = '\0';
+    assert_int_equal(lw_inspect(peer->client, "x", on_inspected, NULL), 0);
+    UNTIL(*answered != '\0');
+    assert_string_equal(answered, wanted);
+}
+
 static void the_master_is_found_and_what_it_lacks_is_told(void **state)
 {
     (void)state;
@@ -129,6 +151,7 @@ static void the_master_is_found_and_what_it_lacks_is_told(void **state)
     EXPECT("A released OK");
     assert_int_equal(peer_stats(a).failovers, 0);
     assert_true(followed_for(a, master_port) >= 0);
+    answers_as_the_master(a, master_port);
 }
 
 static void a_switch_begins_the_master_s_time_anew(void **state)
@@ -168,6 +191,7 @@ static void a_failover_by_order_is_followed_by_both_links(void **state)
     assert_true(B->fence > A->fence);
     assert_int_equal(peer_stats(a).failovers, 1);
     assert_int_equal(peer_stats(b).failovers, 1);
+    answers_as_the_master(a, replica_port);
 }
 
 static void the_master_dies_and_its_replica_goes_on(void **state)

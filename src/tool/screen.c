@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* See screen.h. */
+#include "screen.h"
+
+#include <unistd.h>
+
+struct winsize screen_size(void)
+{
+    struct winsize size = {0};
+
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_row == 0 ||
+        size.ws_col == 0) {
+        size = (struct winsize){.ws_row = 24, .ws_col = 80};
+    }
+    return size;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lw_list on a real cluster: at all masters, of which none was connected to before, while
+ * slots are on their way or have just come elsewhere, as README.md's account, and with a
+ * master that is away.
+ *
+ * Happy path: locks are held all over, list_all(other, NULL).
+ */
+#include "cluster.h"
+#include "cluster_players.h"
+#include "inspect/list_scene.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LOCKS 12
+
+/* "n0:m n1:w ..." of those that are held at all nodes, in the order of their names. */
+static const char *hold_all_over(struct peer *peer)
+{
+    static char wanted[1024];
+
+    for (int i = 0; i < LOCKS; i++) {
+        const char *name = name_at(i % 3, i / 3);
+
+        hold_of(peer, "A", name, &kinds[i % 2 == 0 ? 0 : 1], 60000);
+    }
+    list_all(peer, NULL);
+    (void)snprintf(wanted, sizeof(wanted), "%s", listed());
+    return wanted;
+}
+
+static void three_masters(void)
+{
+    stage.keys_may_stay = stage.notes_may_stay = true;
+    list.then = NULL;
+    list.stops_at = 0;
+    cluster_set(3, 0, "");
+}
+
+static void all_masters_are_asked(void **state)
+{
+    struct peer *one, *other;
+    const char *wanted;
+
+    (void)state;
+    three_masters();
+    one = client("a");
+    wanted = hold_all_over(one);
+    assert_int_equal(list.count, LOCKS);
+    other = client("b");
+    list_all(other, NULL);
+    LISTED(wanted);
+    assert_int_equal(list.steps, 3);
+    assert_int_equal(list.keys, list.seen);
+    list_all(other, name_at(1, 0));
+    assert_int_equal(list.count, 1);
+}
+
+static void a_slot_on_its_way_hides_nothing(void **state)
+{
+    struct peer *one, *other;
+    const char *wanted, *name;
+    int slot;
+
+    (void)state;
+    three_masters();
+    one = client("a");
+    wanted = hold_all_over(one);
+    other = client("b");
+    name = name_at(0, 0);
+    slot = cluster_slot(name);
+    cluster_begin(slot, 1);
+    list_all(other, NULL);
+    LISTED(wanted);
+    cluster_carry(slot, 1, -1);
+    list_all(other, NULL); /* from there, where it is not to be looked at */
+    LISTED(wanted);
+    cluster_end(slot, 1);
+    list_all(other, NULL);
+    LISTED(wanted);
+}
+
+static int moving; /* the slot, and where it goes */
+
+static void move_it(struct peer *peer)
+{
+    (void)peer;
+    list.then = NULL;
+    cluster_move(moving, 0);
+}
+
+/* The first server was done then, or in the middle of it. */
+static void a_slot_that_moves_meanwhile_is_found_where_it_came(void **state)
+{
+    struct peer *one, *other;
+    const char *wanted;
+
+    (void)state;
+    three_masters();
+    one = client("a");
+    wanted = hold_all_over(one);
+    for (int from = 1; from <= 2; from++) {
+        other = client("b");
+        moving = cluster_slot(name_at(from, 0));
+        list.then = move_it;
+        list_all(other, NULL);
+        LISTED(wanted);
+        peer_free(other);
+    }
+}
+
+static void a_master_that_is_away_ends_it(void **state)
+{
+    struct peer *one;
+
+    (void)state;
+    three_masters();
+    one = client("a");
+    hold_all_over(one);
+    server_kill(cluster_server(2));
+    call_list(one, NULL);
+    UNTIL(list.status != PENDING);
+    assert_int_equal(list.status, LW_ECONN);
+    assert_true(list.why[0] != '\0');
+    stage_clear_trace();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(all_masters_are_asked),
+        STAGE_TEST(a_slot_on_its_way_hides_nothing),
+        STAGE_TEST(a_slot_that_moves_meanwhile_is_found_where_it_came),
+        STAGE_TEST(a_master_that_is_away_ends_it),
+    };
+
+    return STAGE_RUN(tests);
+}
