@@ -7,7 +7,7 @@
 #define LW_TOOL_CODES_H
 
 enum status {
-    STATUS_NOT_HELD = 1,   /* break: nobody holds it, or not that token */
+    STATUS_NOT_HELD = 1,   /* status, break: nobody holds it; break: not that token */
     STATUS_USAGE = 64,     /* EX_USAGE: bad options or names */
     STATUS_NO_SERVER = 69, /* EX_UNAVAILABLE: no connection to the server */
     STATUS_LOST = 70,      /* EX_SOFTWARE: the lock was lost while the program ran */

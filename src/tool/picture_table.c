@@ -210,16 +210,31 @@ int picture_take(struct picture *picture, const struct lw_inspection *seen,
     return 0;
 }
 
+static void write_line(FILE *out, const char *text, int width)
+{
+    size_t length = strlen(text);
+
+    if (width > 0) {
+        length = columns_fitting(text, length, width);
+    }
+    (void)fprintf(out, "%.*s\n", (int)length, text);
+}
+
 void picture_show(FILE *out, const struct picture *picture, int64_t age_ms,
                   const char *remark, const char *why, int width)
 {
-    char age[40], said[200], server[1000];
+    char age[40], said[200], server[1000], line[sizeof(server) + sizeof(said)];
 
     picture_age(age_ms, age, sizeof(age));
     (void)snprintf(said, sizeof(said), "; %s ago%s%s", age, *remark ? ", " : "", remark);
     columns_cut(picture->server,
                 width > 0 ? width - columns_width(said) : columns_width(picture->server),
                 server, sizeof(server));
-    (void)fprintf(out, "%s\n%s%s\n%s%s%s", picture->headline, server, said, why,
-                  *why ? "\n" : "", picture->tables);
+    (void)snprintf(line, sizeof(line), "%s%s", server, said);
+    write_line(out, picture->headline, width);
+    write_line(out, line, width);
+    if (*why) {
+        write_line(out, why, width);
+    }
+    (void)fputs(picture->tables, out);
 }

@@ -87,9 +87,10 @@ static void on_log(int level, const char *message, void *arg)
 
 void reach_look(struct reach *reach, lw_inspect_cb *done, void *arg)
 {
-    int error = lw_inspect(reach->client, reach->options->name, done, arg);
+    int error;
 
     reach->asked_ms = patience_now_ms();
+    error = lw_inspect(reach->client, reach->options->name, done, arg);
     if (error != 0) {
         reach_fail(reach, error, "");
     }

@@ -210,19 +210,16 @@ static const char status_text[] =
 
 static const char break_text[] =
     "\n"
-    "Takes NAME away from whoever holds it and hands it to the first who waits. For "
-    "when\n"
-    "a holder is stuck: it goes on believing that it holds until its next renewal tells\n"
-    "it; only a resource that checks fencing tokens is safe meanwhile.\n"
+    "Takes NAME away from whoever holds it and hands it to the first who waits. For\n"
+    "when a holder is stuck: it goes on believing that it holds until its next\n"
+    "renewal tells it; only a resource that checks fencing tokens is safe meanwhile.\n"
     "\n"
     "  --token TOKEN  only if TOKEN holds it (see `lockwire status --wide`); safer,\n"
     "                 since the lock may have changed hands since you looked\n"
-    "  --foreign      also if it is a plain string that another library has written, or "
-    "a\n"
-    "                 version of this one before 0.2, or one without a TTL, and so may "
-    "be\n"
-    "                 no lock at all; and where it is too long to be shown\n" ASK_OPTIONS
-    "\n"
+    "  --foreign      also if it is a plain string that another library has written,\n"
+    "                 or a version of this one before 0.2, or one without a TTL, and\n"
+    "                 so may be no lock at all; and where it is too long to be "
+    "shown\n" ASK_OPTIONS "\n"
     "The exit code is 0 if it was taken away, or:\n"
     "    1  nobody holds it, or not TOKEN, or the key is not ours (see "
     "--foreign)\n" SERVER_CODES "\n" URL_ENVIRONMENT ".\n";

@@ -106,11 +106,11 @@ static void note_outage(struct watch *watch, const char *what, const char *why)
     struct watch_outage outage = {.what = what};
 
     lw__told(why, outage.why, sizeof(outage.why));
-    if (watch->outage.what == what && strcmp(watch->outage.why, outage.why) == 0) {
-        return;
+    if (watch->outage.what == NULL || strcmp(watch->outage.what, what) != 0 ||
+        strcmp(watch->outage.why, outage.why) != 0) {
+        watch->outage = outage;
+        show_outage(watch);
     }
-    watch->outage = outage;
-    show_outage(watch);
 }
 
 static void note_no_connection(struct watch *watch, const char *why)
@@ -195,6 +195,9 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     int64_t now = patience_now_ms();
 
     (void)fd, (void)what;
+    if (watch->reach.ending) {
+        return;
+    }
     if (watch->up && !watch->asking && now >= watch->due_ms) {
         look(watch);
     } else if (watch->asking && watch->outage.what == NULL &&

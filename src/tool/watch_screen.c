@@ -3,6 +3,7 @@
  * of it as fits. */
 #include "watch_inside.h"
 
+#include "base/told.h"
 #include "columns.h"
 #include "screen.h"
 
@@ -20,7 +21,7 @@ bool watch_screen_seen(struct watch_screen *screen, const struct lw_inspection *
 static char *make_text(const struct watch_screen *screen, const char *name,
                        const struct watch_outage *outage, int64_t age_ms)
 {
-    char remark[40] = "", *text = NULL;
+    char remark[40] = "", shown[2000], *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
 
@@ -34,7 +35,8 @@ static char *make_text(const struct watch_screen *screen, const char *name,
         picture_show(out, &screen->picture, age_ms, remark, outage->why,
                      screen_size().ws_col);
     } else if (outage->what != NULL) {
-        (void)fprintf(out, "%s: %s%s%s\n", name, outage->what, *outage->why ? ": " : "",
+        lw__told(name, shown, sizeof(shown));
+        (void)fprintf(out, "%s: %s%s%s\n", shown, outage->what, *outage->why ? ": " : "",
                       outage->why);
     }
     if (fclose(out) != 0) {

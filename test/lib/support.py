@@ -76,6 +76,9 @@ class Redis:
     def pause(self):
         self.process.send_signal(signal.SIGSTOP)
 
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
+
     def kill(self):
         self.process.kill()
         self.process.wait()

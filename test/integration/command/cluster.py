@@ -50,7 +50,11 @@ class ClusterTest(ToolTest):
         return next(node for node in self.cluster.masters if node is not self.owner())
 
     def status(self):
-        return json.loads(self.ask(0, "status", "job", "--json"))
+        code, out, err = self.end_of(self.spawn(COMMAND, "status", "job", "--json"))
+        self.assertIn(code, (0, 1), err)
+        seen = json.loads(out)
+        self.assertEqual(code, 0 if seen["holders"] else 1)
+        return seen
 
     def waits(self, process, count=1):
         if not self.owner()("COMMAND", "INFO", "SPUBLISH")[0]:
@@ -65,7 +69,7 @@ class Names(ClusterTest):
             said = self.ask(0, "run", name, "--", "sh", "-c",
                             f"exec {COMMAND} status '{name}'")
             self.assertIn(f"{name}: held by 1", said)
-            self.assertIn(f"{name}: free", self.ask(0, "status", name))
+            self.assertIn(f"{name}: free", self.ask(1, "status", name))
         self.assertEqual(len({self.cluster.owner(self.cluster.slot(name)) for name in NAMES}), 3)
 
     def test_what_it_runs_finds_the_same_cluster(self):
@@ -89,6 +93,28 @@ class Names(ClusterTest):
         self.assertEqual({holder["owner"] for holder in self.status()["holders"]}, {"r0", "r1"})
         self.ask(75, "run", "job", "--exclusive", "--owner", "w", "--wait", "0", "--", "true")
         self.let_go()
+
+
+class Watch(ClusterTest):
+    def test_it_tells_of_the_node_that_the_name_leads_to(self):
+        process = self.spawn(COMMAND, "watch", "job", "--interval", "20ms")
+        self.assertRegex(process.stdout.readline(), "job: free$")
+        node = self.owner()
+
+        def told(what):
+            line = process.stdout.readline()
+            while what not in line:
+                self.assertIsNone(process.poll(), line)
+                line = process.stdout.readline()
+
+        node.pause()
+        told(" no answer, the last one ")
+        node.resume()
+        told(f" answers: redis 127.0.0.1:{node.port}, master\n")
+        node.kill()
+        told(" no connection: ")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(LIMIT), 0)
 
 
 class Moving(ClusterTest):
@@ -129,7 +155,7 @@ class Moving(ClusterTest):
         self.assertEqual(self.end_of(first)[0], 70)
         self.assertEqual(self.end_of(second)[0], 0)
         self.cluster.end(self.slot, to)
-        self.assertIn("job: free", self.ask(0, "status", "job"))
+        self.assertIn("job: free", self.ask(1, "status", "job"))
 
     def test_its_master_is_replaced(self):
         first = self.holder("first", "--lease", "3s")
@@ -140,7 +166,7 @@ class Moving(ClusterTest):
         until(lambda: self.status()["holders"], "it is shown")
         self.let_go()
         self.assertEqual(self.end_of(first)[0], 5)
-        self.assertIn("job: free", self.ask(0, "status", "job"))
+        self.assertIn("job: free", self.ask(1, "status", "job"))
 
 
 class NoCluster(ToolTest):

@@ -41,8 +41,9 @@ class Sources(PasswordTest):
         file = self.file(SECRET.encode() + b"\n")
         self.assertEqual(self.run_("run", "job", "--password-file", file, "--", "echo", "in"),
                          (0, "in\n", ""))
-        self.assertEqual(self.run_("status", "job", f"--password-file={file}"),
-                         (0, "job: free\n", ""))
+        code, out, err = self.run_("status", "job", f"--password-file={file}")
+        self.assertEqual((code, err), (1, ""))
+        self.assertRegex(out, "^job: free\n")
         self.assertEqual(self.run_("break", "job", "--password-file", file)[0], 1)
         process = self.spawn(COMMAND, "watch", "job", "--password-file", file)
         self.assertRegex(process.stdout.readline(), "job: free$")
@@ -53,12 +54,12 @@ class Sources(PasswordTest):
         for content in (b"%s", b"%s\n", b"%s\nmore\n", b"%s\n\0"):
             file = self.file(content % SECRET.encode())
             code, _, err = self.run_("status", "job", "--password-file", file)
-            self.assertEqual(code, 0, f"{content}: {err}")
+            self.assertEqual(code, 1, f"{content}: {err}")
 
     def test_the_longest(self):
         self.server("ACL", "SETUSER", "anna", f">{'x' * 4096}")
         self.assertEqual(self.run_("status", "job", "--password-file",
-                                   self.file(b"x" * 4096 + b"\n"))[0], 0)
+                                   self.file(b"x" * 4096 + b"\n"))[0], 1)
 
     def test_the_rest_of_the_input_is_the_program_s(self):
         process = self.spawn(COMMAND, "run", "job", "--password-file", "-", "--", "cat",
@@ -69,7 +70,9 @@ class Sources(PasswordTest):
     def test_a_descriptor_by_its_path(self):
         process = self.spawn("sh", "-c", 'exec "$0" status job --password-file /dev/fd/3 3<"$1"',
                              COMMAND, self.file(SECRET.encode()))
-        self.assertEqual(self.end_of(process), (0, "job: free\n", ""))
+        code, out, err = self.end_of(process)
+        self.assertEqual((code, err), (1, ""))
+        self.assertRegex(out, "^job: free\n")
 
     def test_the_url_s_password_and_that_of_its_user_give_way(self):
         file = self.file(SECRET.encode())
@@ -84,7 +87,7 @@ class Sources(PasswordTest):
         self.server("CONFIG", "SET", "requirepass", SECRET)
         code, _, err = self.run_("status", "job", "--redis", self.server.url,
                                  "--password-file", self.file(SECRET.encode()))
-        self.assertEqual(code, 0, err)
+        self.assertEqual(code, 1, err)
 
 
 class Secrecy(PasswordTest):

@@ -10,9 +10,11 @@ import os
 import re
 import signal
 import socket
+import unicodedata
 import unittest
 
 from support import COMMAND, ToolTest, until
+from watch import Terminal
 
 QUEUE = "lockwire:2:queue:{job}"
 RW_QUEUE = "lockwire:2:rwqueue:{job}"
@@ -49,7 +51,11 @@ class LookTest(ToolTest):
         return self.ask(0, "status", *(words or ("job",)))
 
     def seen(self, name="job"):
-        return json.loads(self.status(name, "--json"))
+        code, out, err = self.end_of(self.spawn(COMMAND, "status", name, "--json"))
+        self.assertIn(code, (0, 1), f"{out}{err}")
+        seen = json.loads(out)
+        self.assertEqual(code, 0 if seen["holder_total"] or seen["stranger"] else 1)
+        return seen
 
     @staticmethod
     def rows(table):
@@ -65,15 +71,17 @@ class LookTest(ToolTest):
 
 class Status(LookTest):
     def test_free(self):
-        self.assertEqual(self.status(), "job: free\n")
+        self.assertRegex(self.ask(1, "status", "job"),
+                         rf"^job: free\nredis {self.server.socket}, master; 0\.\ds ago\n$")
         self.assertEqual(self.seen(), {
             "name": "job", "stranger": None, "holder_total": 0, "holders": [],
-            "waiter_total": 0, "waiters": [], "master": None})
+            "waiter_total": 0, "waiters": [], "server": self.server.socket, "role": "master",
+            "master": None})
 
     def test_a_mutex_and_who_waits(self):
         process, _ = self.holder()
         waiting = self.waiter(QUEUE, 1)
-        table = self.status()
+        table = self.status("job", "--wide")
         self.assertTrue(table.startswith("job: held by 1, 1 waiting\n"), table)
         (held,), (waits,) = self.rows(table)
         value = self.server("GET", "job")
@@ -133,10 +141,29 @@ class Status(LookTest):
     def test_columns_stand_below_each_other(self):
         self.holder("--shared", "--owner", "a")
         self.holder("--shared", "--owner", "a-very-much-longer-owner")
-        ((first, second),) = self.rows(self.status())
-        self.assertEqual({first["OWNER"], second["OWNER"]}, {"a", "a-very-much-longer-owner"})
+        ((first, second),) = self.rows(self.status("job", "--wide"))
+        self.assertEqual((first["OWNER"], second["OWNER"]), ("a", "a-very-much-longer-owner"))
         self.assertEqual(self.server("HGET", "job", f"h:{second['TOKEN']}").split()[2],
                          second["OWNER"])
+
+    def test_who_gave_no_owner_has_none(self):
+        """In Redis the token stands in its place."""
+        self.holder("--shared")
+        (held,) = self.seen()["holders"]
+        self.assertIn(f"r:{held['token']}", self.server("HKEYS", "job"))
+        self.assertIsNone(held["owner"])
+        ((row,),) = self.rows(self.status("job", "--wide"))
+        self.assertEqual((row["OWNER"], row["TOKEN"]), ("-", held["token"]))
+
+    def test_holders_stand_in_the_order_of_their_numbers(self):
+        now = int(self.server("TIME")[0]) * 1000
+        words = ["mode", f"2 3 3 0 {now + 60000} 0 "]
+        for owner, number in (("b", 9), ("c", 100), ("a", 8)):
+            words += [f"h:{owner}:1", f"{now + 60000} r {owner}", f"r:{owner}", f"1 {number}"]
+        self.server("HSET", "job", *words)
+        self.assertEqual([held["owner"] for held in self.seen()["holders"]], ["a", "b", "c"])
+        ((one, two, three),) = self.rows(self.status())
+        self.assertEqual((one["FENCE"], two["FENCE"], three["FENCE"]), ("8", "9", "100"))
 
     def test_more_than_a_hundred(self):
         now = int(self.server("TIME")[0]) * 1000
@@ -146,6 +173,32 @@ class Status(LookTest):
         self.server("HSET", "job", *words)
         self.assertIn("... and 30 more", self.status())
         self.assertEqual(self.seen()["holder_total"], 130)
+
+    def test_held_or_free_by_the_exit_code(self):
+        for form in ((), ("--json",), ("--wide",)):
+            self.server("DEL", "job")
+            self.ask(1, "status", "job", *form)
+            self.server("SET", "job", "theirs")
+            self.ask(0, "status", "job", *form)
+            self.server("DEL", "job")
+            self.server("RPUSH", "job", "a stranger's")
+            self.ask(0, "status", "job", *form)
+
+    def test_free_whoever_waits(self):
+        self.holder()
+        waiting = self.waiter(QUEUE, 1)
+        waiting.send_signal(signal.SIGSTOP)
+        self.server("DEL", "job")
+        said = self.ask(1, "status", "job")
+        self.assertTrue(said.startswith("job: free, 1 waiting\n"), said)
+        self.assertEqual(self.seen()["waiter_total"], 1)
+        waiting.send_signal(signal.SIGCONT)
+
+    def test_a_server_that_does_not_say_its_role(self):
+        self.server("ACL", "SETUSER", "default", "-info")
+        said = self.ask(1, "status", "job")
+        self.assertRegex(said, rf"\nredis {self.server.socket}; \d\.\ds ago\n")
+        self.assertIsNone(self.seen()["role"])
 
     def test_exit_codes(self):
         self.assertIn("no connection", self.ask(69, "status", "job", "--redis",
@@ -160,6 +213,100 @@ class Status(LookTest):
         code, _, err = self.end_of(process)
         self.assertEqual(code, 71)
         self.assertIn("cannot write", err)
+
+
+def width(line):
+    return sum(0 if unicodedata.category(letter) in ("Mn", "Cf")
+               else 2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in line)
+
+
+class Width(LookTest):
+    """Whatever others call themselves."""
+
+    OWNERS = ("o" * 128, "\u65e5\u672c" * 40, "e\u0301" * 60, "\x1b[31m" + "x" * 100,
+              "\U0001f512" * 30, "short")
+    FENCE = 1795531977009086
+
+    def setUp(self):
+        super().setUp()
+        now = int(self.server("TIME")[0]) * 1000
+        words = ["mode", f"2 {len(self.OWNERS)} {len(self.OWNERS)} 0 {now + 600000} 0 "]
+        for i, owner in enumerate(self.OWNERS):
+            uuid = f"{i}1234567-89ab-cdef-0123-456789abcdef"
+            words += [f"h:{uuid}:1:2000-", f"{now + 600000} r {owner}", f"r:{owner}",
+                      f"1 {self.FENCE}{i}"]
+            self.server("SET", f"lockwire:client:{uuid}",
+                        f"a-program-{'n' * 100} host-{'h' * 60} {4100000 + i}")
+        self.server("HSET", "job", *words)
+
+    def lines(self, columns, *words):
+        """In a terminal as wide; None: in a pipe."""
+        words = words or ("status", "job")
+        if columns is None:
+            return self.ask(0, *words).splitlines()
+        terminal = Terminal(columns=columns)
+        self.addCleanup(terminal.close)
+        process = self.spawn("sh", "-c", 'out=$1; shift; exec "$0" "$@" >"$out"', COMMAND,
+                             os.ttyname(terminal.slave), *words)
+        until(lambda: terminal.read() is not None and process.poll() is not None, "it ends")
+        self.assertEqual(process.returncode, 0)
+        return terminal.read().decode("utf-8").replace("\r", "").splitlines()
+
+    def check(self, lines, columns):
+        for line in lines:
+            self.assertLessEqual(width(line), columns, lines)
+            self.assertFalse(set(line) & {"\x1b", "\x07", "\x7f"}, lines)
+        self.assertEqual(len(lines), 4 + len(self.OWNERS), lines)
+        for i, line in enumerate(lines[4:]):
+            self.assertIn(f"{self.FENCE}{i}", line)  # what is a number is whole
+            self.assertRegex(line, rf"  a-pro\S+\u2026.*{4100000 + i}\b")
+        self.assertRegex(lines[4], r"^read  ooo\S*\u2026o+  ")
+        self.assertRegex(lines[-1], "^read  short  ")
+
+    def test_it_fits(self):
+        for columns in (None, 60, 80, 132, 0):
+            lines = self.lines(columns)
+            self.check(lines, columns or 80)
+            self.assertGreater(max(width(line) for line in lines), (columns or 80) - 3)
+
+    def test_a_very_narrow_terminal(self):
+        for columns in (1, 10, 30):
+            lines = self.lines(columns)
+            self.assertEqual(len(lines), 4 + len(self.OWNERS), lines)
+            self.assertLessEqual(max(width(line) for line in lines), columns, lines)
+
+    def test_tokens_are_there_where_there_is_room(self):
+        self.assertNotIn("TOKEN", self.lines(80)[3])
+        lines = self.lines(1000)
+        self.assertIn("TOKEN", lines[3])
+        self.assertTrue(lines[-1].endswith("51234567-89ab-cdef-0123-456789abcdef:1:2000-"), lines)
+
+    def test_what_is_wide_is_whole(self):
+        for columns in (None, 40):
+            lines = self.lines(columns, "status", "job", "--wide")
+            self.assertNotIn("\u2026", "\n".join(lines))
+            self.assertIn("o" * 128, lines[4])
+            self.assertIn(r"\x1b[31mxxx", lines[7])
+            self.assertTrue(lines[-1].endswith("51234567-89ab-cdef-0123-456789abcdef:1:2000-"),
+                            lines)
+
+    def test_a_long_name_leaves_room_for_what_is_said_of_it(self):
+        name = "n" * 200 + "end"
+        self.server("SET", name, "theirs")
+        for columns in (60, 80):
+            lines = self.lines(columns, "status", name)
+            self.assertEqual(width(lines[0]), columns)
+            self.assertRegex(lines[0], "^n+\u2026n+end: held by 1$")
+
+    def test_a_long_server_leaves_room_for_the_age(self):
+        folder = self.path("f" * 60)
+        os.mkdir(folder)
+        link = os.path.join(folder, "s")
+        os.symlink(self.server.socket, link)
+        for columns in (60, 80):
+            lines = self.lines(columns, "status", "job", "--redis", f"unix://{link}")
+            self.assertEqual(width(lines[1]), columns)
+            self.assertRegex(lines[1], r"^redis /\S+\u2026\S+/s, master; \d\.\ds ago$")
 
 
 class Break(LookTest):
@@ -187,6 +334,7 @@ class Break(LookTest):
         self.holder("--shared", "--owner", "bert")
         (token,) = [entry["token"] for entry in self.seen()["holders"]
                     if entry["owner"] == "anna"]
+        self.assertIn(token, self.status("job", "--wide"))
         self.ask(0, "break", "job", "--token", token)
         self.assertEqual([entry["owner"] for entry in self.seen()["holders"]], ["bert"])
 

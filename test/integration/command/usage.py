@@ -230,9 +230,9 @@ class Usage(ToolTest):
         waiting = ("-w, --wait", "-n, --nonblock", "-E, --conflict-exit-code")
         for subcommand, words in (("run", holding + waiting), ("lead", holding),
                                   ("hold", holding + waiting),
-                                  ("status", ("--json", "69", "77")),
+                                  ("status", ("--json", "--wide", "    1  nobody", "69", "77")),
                                   ("break", ("--token", "--foreign", " 1 ", "69", "77")),
-                                  ("watch", ("--interval", "69", "77", "SIGINT"))):
+                                  ("watch", ("--interval", "--json", "69", "77", "SIGINT"))):
             said = self.check(0, subcommand, "--help")
             self.assertIn(subcommand, self.check(0, "--help"))
             for word in words + ("--redis", "--password-file", "rediss://", "redis-sentinel://",

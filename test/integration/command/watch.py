@@ -6,6 +6,7 @@ outages, and each way to end it.
 Happy path: a run takes the lock, a line says so; it ends, a line says so; SIGINT, code 0.
 """
 import fcntl
+import json
 import os
 import pty
 import re
@@ -57,6 +58,11 @@ class WatchTest(ToolTest):
         self.server = self.redis()
         self.environment["LOCKWIRE_URL"] = self.server.url
         self.holders = 0
+
+    def evals(self):
+        """How many scripts were called so far: one for each look."""
+        return int(re.search(r"cmdstat_evalsha:calls=(\d+)",
+                             self.server("INFO", "commandstats")).group(1))
 
     def holder(self, *options):
         self.holders += 1
@@ -137,14 +143,8 @@ class Lines(WatchTest):
         self.holder("--shared", "--owner", "anna")
         _, lines = self.watch()
         self.line(lines, 1)
-        before = int(re.search(r"cmdstat_evalsha:calls=(\d+)",
-                               self.server("INFO", "commandstats")).group(1))
-
-        def looked():
-            now = self.server("INFO", "commandstats")
-            return int(re.search(r"cmdstat_evalsha:calls=(\d+)", now).group(1)) > before + 20
-
-        until(looked, "it looks twenty times")
+        before = self.evals()
+        until(lambda: self.evals() > before + 20, "it looks twenty times")
         self.assertEqual(len(lines), 1)
 
     def test_a_stranger(self):
@@ -171,6 +171,19 @@ class Lines(WatchTest):
         self.assertTrue(self.line(lines, 2).startswith("no connection: "))
         self.server.start()
         until(lambda: any(line.endswith("job: free") for line in lines[2:]), "it is seen again")
+        self.assertTrue(any(line.endswith(f" answers: redis {self.server.socket}, master")
+                            for line in lines[2:]), lines)
+
+    def test_a_hung_server_is_told_of_once(self):
+        self.holder()
+        _, lines = self.watch()
+        self.line(lines, 1)
+        self.server.pause()
+        self.assertRegex(self.line(lines, 2), r"^no answer, the last one [1-9]\d*\.\ds ago$")
+        self.server.resume()
+        self.assertEqual(self.line(lines, 3), f"answers: redis {self.server.socket}, master")
+        self.server("DEL", "job")
+        self.assertTrue(self.line(lines, 4).startswith("left mutex "))
 
     def test_each_signal_ends_it_with_0(self):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -179,6 +192,15 @@ class Lines(WatchTest):
             process.send_signal(number)
             self.assertEqual(process.wait(LIMIT), 0)
             self.assertEqual(process.stderr.read(), "")
+
+    def test_a_signal_while_the_server_hangs_ends_it_too(self):
+        process, lines = self.watch()
+        self.line(lines, 1)
+        self.server.pause()
+        self.assertTrue(self.line(lines, 2).startswith("no answer"))
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(LIMIT), 0)
+        self.assertEqual(process.stderr.read(), "")
 
     def test_a_signal_during_an_outage_ends_it_too(self):
         process = self.spawn(COMMAND, "watch", "job", "--redis", "unix:///nonexistent/socket")
@@ -204,7 +226,80 @@ class Lines(WatchTest):
         self.assertIn("NOPERM", err)
 
 
+class Json(WatchTest):
+    def seen(self, lines, count):
+        """The object of this number, from 1, its time checked and taken off."""
+        until(lambda: len(lines) >= count, f"object {count} of {lines}")
+        seen = json.loads(lines[count - 1])
+        self.assertRegex(seen.pop("time"), r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+        self.assertEqual(seen["name"], "job")
+        return seen
+
+    def status(self):
+        _, out, err = self.end_of(self.spawn(COMMAND, "status", "job", "--json"))
+        self.assertEqual(err, "")
+        return json.loads(out)
+
+    def test_an_object_for_the_first_look_and_for_each_change(self):
+        _, lines = self.watch("--json")
+        self.assertEqual(self.seen(lines, 1), self.status())
+        _, pid = self.holder("--exclusive", "--owner", "anna")
+        seen, status = self.seen(lines, 2), self.status()
+        (held,), (same,) = seen["holders"], status["holders"]
+        self.assertTrue(0 < same.pop("remaining_ms") <= held.pop("remaining_ms") <= 30000)
+        self.assertEqual(seen, status)
+        os.kill(pid, signal.SIGTERM)
+        until(lambda: json.loads(lines[-1])["holder_total"] == 0, "it is free again")
+
+    def test_the_time_that_passes_is_no_change(self):
+        self.server("SET", "job", "theirs", "PX", 600000)
+        self.spawn(COMMAND, "run", "job", "--", "true")
+        until(lambda: self.server("ZCARD", QUEUE) == 1, "the waiter queues")
+        _, lines = self.watch("--json")
+        before = self.seen(lines, 1)
+        until(lambda: self.status()["waiters"][0]["waited_ms"]
+              > before["waiters"][0]["waited_ms"] + 500, "half a second more")
+        self.assertEqual(len(lines), 1, lines)
+        self.server("SET", "job", "another", "PX", 600000)
+        self.assertEqual(self.seen(lines, 2)["holders"][0]["token"], "another")
+
+    def test_an_outage_and_its_end(self):
+        self.server("SET", "job", "theirs")
+        _, lines = self.watch("--json")
+        before = self.seen(lines, 1)
+        self.server.pause()
+        outage = self.seen(lines, 2)
+        self.assertGreaterEqual(outage.pop("age_ms"), 1000)
+        self.assertEqual(outage, {"name": "job", "outage": "no answer", "why": None})
+        self.server.resume()
+        self.assertEqual(self.seen(lines, 3), before)
+        self.server.kill()
+        outage = self.seen(lines, 4)
+        self.assertEqual(outage["outage"], "no connection")
+        self.assertGreater(len(outage["why"]), 0)
+        self.server.start()
+        until(lambda: "holders" in json.loads(lines[-1]), "it is seen again")
+        self.assertEqual(self.seen(lines, len(lines))["holder_total"], 0)
+
+    def test_an_outage_from_the_beginning_has_no_age(self):
+        process = self.spawn(COMMAND, "watch", "job", "--json", "--redis",
+                             "unix:///nonexistent/socket")
+        outage = json.loads(process.stdout.readline())
+        self.assertEqual((outage["outage"], outage["age_ms"]), ("no connection", None))
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(LIMIT), 0)
+
+
 class Picture(WatchTest):
+    def free(self, terminal):
+        return re.fullmatch(rf"job: free\nredis {self.server.socket}, master; \d\.\ds ago\n",
+                            terminal.picture())
+
+    def ages(self, terminal, remark):
+        """As they stand in all pictures so far of which this is said."""
+        return [float(age) for age in
+                re.findall(rf"; (\d+\.\d)s ago{remark}\n", "\n".join(terminal.pictures()))]
+
     def screen(self, *options, **size):
         terminal = Terminal(**size)
         self.addCleanup(terminal.close)
@@ -216,13 +311,13 @@ class Picture(WatchTest):
 
     def test_the_table_is_drawn_anew(self):
         _, terminal = self.screen()
-        until(lambda: terminal.picture() == "job: free\n", "an empty picture")
+        until(lambda: self.free(terminal), "an empty picture")
         self.assertTrue(terminal.read().startswith(b"\x1b[2J"))
         _, pid = self.holder("--exclusive", "--owner", "anna")
         until(lambda: "anna" in terminal.picture(), "the holder is seen")
         self.assertIn("HELD", terminal.picture())
         os.kill(pid, signal.SIGTERM)
-        until(lambda: terminal.picture() == "job: free\n", "it is free again")
+        until(lambda: self.free(terminal), "it is free again")
 
     def test_the_remaining_lease_runs_down_before_ones_eyes(self):
         self.server("SET", "job", "theirs", "PX", 60000)
@@ -247,7 +342,9 @@ class Picture(WatchTest):
             self.holder("--shared", "--owner", "a" * 100)
         _, terminal = self.screen(rows=0, columns=0)
         until(lambda: "held by 2" in terminal.picture(), "a picture")
-        self.assertEqual(max(len(line) for line in terminal.picture().split("\n")), 80)
+        lines = terminal.picture().split("\n")
+        self.assertTrue(75 <= max(len(line) for line in lines) <= 80, lines)
+        self.assertRegex(lines[-2], "^read  a+\u2026a+  ")
 
     def test_letters_of_several_bytes_are_one_column(self):
         self.server("SET", "job", "\u20ac" * 60)
@@ -257,15 +354,78 @@ class Picture(WatchTest):
 
     def test_an_outage_and_its_end(self):
         _, terminal = self.screen()
-        until(lambda: terminal.picture() == "job: free\n", "a picture")
+        self.server("SET", "job", "theirs")
+        until(lambda: "theirs" in terminal.picture(), "a picture")
         self.server.kill()
-        until(lambda: "no connection" in terminal.picture(), "the outage is shown")
+        until(lambda: self.ages(terminal, ", no connection since")[-1:] > [1.5], "it grows old")
+        self.assertRegex(terminal.picture(), r"^job: held by 1\nredis .*since\n.*refused\n\n"
+                         "HELD .*\nmutex .* theirs\n$")
         self.server.start()
-        until(lambda: terminal.picture() == "job: free\n", "it is over")
+        until(lambda: self.free(terminal), "it is over")
+
+    def test_a_hung_server_leaves_the_last_picture_which_grows_old(self):
+        self.server("SET", "job", "theirs")
+        _, terminal = self.screen(columns=80)
+        until(lambda: "theirs" in terminal.picture(), "a picture")
+        self.server.pause()
+        until(lambda: self.ages(terminal, ", no answer since")[-1:] > [2.5], "it grows old")
+        ages = self.ages(terminal, ", no answer since")
+        self.assertEqual(ages, sorted(ages))
+        self.assertGreater(len(set(ages)), 10)
+        self.assertGreaterEqual(ages[0], 1)
+        self.assertRegex(terminal.picture(), r"^job: held by 1\nredis .*, no answer since\n\n"
+                         "HELD .*\nmutex .* theirs\n$")
+        self.server.resume()
+        until(lambda: re.match(r".*\nredis .*; 0\.\ds ago\n\nHELD ", terminal.picture()),
+              "it is fresh again")
+
+    def test_one_that_stays_hung_is_no_connection(self):
+        self.server("SET", "job", "theirs")
+        _, terminal = self.screen(columns=80)
+        until(lambda: "theirs" in terminal.picture(), "a picture")
+        self.server.pause()
+        until(lambda: "no connection since\n" in terminal.picture(), "it is given up")
+        self.assertIn("within 5000 ms\n", terminal.picture())
+        self.assertIn(" theirs\n", terminal.picture())
+        age = self.ages(terminal, ", no connection since")[-1]
+        until(lambda: self.ages(terminal, ", no connection since")[-1] > age + 1, "it grows older")
+        self.server.resume()
+        until(lambda: re.match(r".*\nredis .*; 0\.\ds ago\n\nHELD ", terminal.picture()),
+              "it is fresh again")
+
+    def test_an_age_is_drawn_between_rare_looks(self):
+        process, terminal = self.screen("--interval", "1h")
+        until(lambda: self.free(terminal), "a picture")
+        looked = self.evals()
+        until(lambda: self.ages(terminal, "")[-1:] > [1.5], "it grows old")
+        self.assertEqual(self.evals(), looked)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(LIMIT), 0)
+
+    def test_without_a_picture_the_outage_alone_is_shown(self):
+        self.server.kill()
+        _, terminal = self.screen()
+        until(lambda: re.match("job: no connection: .+\n$", terminal.picture()), "the outage")
+        self.server.start()
+        until(lambda: self.free(terminal), "it is over")
+
+    def test_objects_in_a_terminal_too(self):
+        _, terminal = self.screen("--json")
+        until(lambda: b"\n" in terminal.read(), "a line")
+        self.assertEqual(json.loads(terminal.read())["holders"], [])
+
+    def test_the_terminal_s_width_is_used_and_kept(self):
+        self.holder("--shared", "--owner", "a" * 100)
+        for columns in (60, 80, 132):
+            _, terminal = self.screen(columns=columns)
+            until(lambda: "held by 1" in terminal.picture(), "a picture")
+            lines = terminal.picture().split("\n")
+            self.assertEqual(max(len(line) for line in lines), columns, lines)
+            self.assertRegex(lines[4], "^read  a+\u2026a+  ")
 
     def test_sigint_ends_it_with_0(self):
         process, terminal = self.screen()
-        until(lambda: terminal.picture() == "job: free\n", "a picture")
+        until(lambda: self.free(terminal), "a picture")
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(LIMIT), 0)
 
