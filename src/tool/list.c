@@ -110,7 +110,8 @@ static void write_all(struct list *list)
     if (options->json) {
         rows_json(stdout, &list->rows);
     } else {
-        rows_table(stdout, &list->rows, options->wide ? 0 : screen_size().ws_col);
+        rows_table(stdout, &list->rows,
+                   options->wide ? 0 : screen_size(STDOUT_FILENO).ws_col);
     }
     if (fflush(stdout) != 0 || ferror(stdout)) {
         say("cannot write: %s", strerror(errno));

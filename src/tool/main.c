@@ -43,10 +43,10 @@ static int act(const struct options *options, struct embedded *server)
         return break_lock(options);
     case WATCH:
         return watch(options);
-    case LIST:
-        return list(options);
     case HOLD:
         return hold(options);
+    case LIST:
+        return list(options);
     default:
         return run(options, server);
     }

@@ -2,14 +2,11 @@
 /* See screen.h. */
 #include "screen.h"
 
-#include <unistd.h>
-
-struct winsize screen_size(void)
+struct winsize screen_size(int fd)
 {
     struct winsize size = {0};
 
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_row == 0 ||
-        size.ws_col == 0) {
+    if (ioctl(fd, TIOCGWINSZ, &size) < 0 || size.ws_row == 0 || size.ws_col == 0) {
         size = (struct winsize){.ws_row = 24, .ws_col = 80};
     }
     return size;

@@ -19,12 +19,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* 0, or -1: no memory. */
 static int write_picture(const struct reach *reach, const struct lw_inspection *seen,
                          const struct lw_master *master)
 {
-    int width = reach->options->wide ? 0 : screen_size().ws_col;
+    int width = reach->options->wide ? 0 : screen_size(STDOUT_FILENO).ws_col;
     struct picture picture = {0};
 
     if (picture_take(&picture, seen, master, width) < 0) {

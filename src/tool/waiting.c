@@ -15,12 +15,12 @@
 #include "lockwire.h"
 #include "options.h"
 #include "say.h"
+#include "screen.h"
 
 #include <event2/event.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define FIRST_LOOK_MS 300
@@ -124,14 +124,6 @@ static void put_lease(const struct lw_inspection *seen, char *text, size_t size)
 
 /* ---- the lines ---- */
 
-static int terminal_width(void)
-{
-    struct winsize size;
-
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col
-                                                                           : 80;
-}
-
 static void draw(const struct waiting *waiting, const char *name, const char *place,
                  const char *holder, const char *lease)
 {
@@ -139,7 +131,8 @@ static void draw(const struct waiting *waiting, const char *name, const char *pl
 
     (void)snprintf(line, sizeof(line), "lockwire: %s: %s for %" PRId64 "s; %s%s", name,
                    place, (keeper_now_ms() - waiting->since_ms) / 1000, holder, lease);
-    line[columns_fitting(line, strlen(line), terminal_width() - 1)] = '\0';
+    line[columns_fitting(line, strlen(line), screen_size(STDERR_FILENO).ws_col - 1)] =
+        '\0';
     say_passing(line);
 }
 

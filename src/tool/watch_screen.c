@@ -10,11 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 bool watch_screen_seen(struct watch_screen *screen, const struct lw_inspection *seen,
                        const struct lw_master *master)
 {
-    return picture_take(&screen->picture, seen, master, screen_size().ws_col) == 0;
+    return picture_take(&screen->picture, seen, master,
+                        screen_size(STDOUT_FILENO).ws_col) == 0;
 }
 
 /* NULL: no memory. */
@@ -33,7 +35,7 @@ static char *make_text(const struct watch_screen *screen, const char *name,
     }
     if (screen->picture.tables != NULL) {
         picture_show(out, &screen->picture, age_ms, remark, outage->why,
-                     screen_size().ws_col);
+                     screen_size(STDOUT_FILENO).ws_col);
     } else if (outage->what != NULL) {
         lw__told(name, shown, sizeof(shown));
         (void)fprintf(out, "%s: %s%s%s\n", shown, outage->what, *outage->why ? ": " : "",
@@ -49,7 +51,7 @@ static char *make_text(const struct watch_screen *screen, const char *name,
 /* No line too long, none below the last one. */
 static void draw(struct watch_screen *screen, const char *text)
 {
-    struct winsize size = screen_size();
+    struct winsize size = screen_size(STDOUT_FILENO);
 
     (void)fputs(screen->drawn ? "\033[H" : "\033[2J\033[H", stdout);
     screen->drawn = true;

@@ -246,7 +246,8 @@ class Usage(ToolTest):
             self.assertIn(word, said)
 
     def test_help_fits_80_columns(self):
-        for words in (("--help",), ("run", "-h"), ("lead", "-h"), ("hold", "-h")):
+        for words in (("--help",), ("run", "-h"), ("lead", "-h"), ("hold", "-h"), ("status", "-h"),
+                      ("break", "-h"), ("watch", "-h"), ("list", "-h")):
             for line in self.check(0, *words).splitlines():
                 self.assertLessEqual(len(line), 80, line)
 
