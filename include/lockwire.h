@@ -33,10 +33,10 @@
  *  6. `lost` fires at most once, only while held, at the deadline minus the margin at the
  *     latest, and before any other callback of the client after a loop that stalled past
  *     it; `at_risk` never comes after it. Its reasons: LW_ELOST (the deadline came near
- * without a renewal), LW_ENOTHELD (the server says that somebody else has the lock, or
- * nobody), LW_ETIMEOUT (max_hold_ms is over). A renewal pending then gets its LW_ELOST
- * after it; one pending at lw_release gets LW_ECANCELED before the release's own
- * callback.
+ *     without a renewal), LW_ENOTHELD (the server says that somebody else has the lock,
+ *     or nobody), LW_ETIMEOUT (max_hold_ms is over). A renewal pending then gets its
+ *     LW_ELOST after it; one pending at lw_release gets LW_ECANCELED before the release's
+ *     own callback.
  *  7. lw_client_close releases what is held (those handles become LW_DONE, silently),
  *     ends what waits with LW_ECLOSED, drains, and calls back last, within
  *     close_timeout_ms. lw_client_free is immediate and silent. Lock handles outlive
@@ -550,10 +550,9 @@ LW_PUBLIC const char *lw_lock_name(const struct lw_lock *lock);
 LW_PUBLIC enum lw_mode lw_lock_mode(const struct lw_lock *lock);
 /* Its client; NULL once that is freed, or its closing finished. */
 LW_PUBLIC struct lw_client *lw_lock_client(const struct lw_lock *lock);
-/* The `arg` that the next callback of this handle is given, and another one for all that
- * are still to come, one that is due already included: `done`, `lost`, `at_risk`. From
- * lw_release on it is that call's, for its `done`. What lw_renew was given stays with
- * that call. In any state. */
+/* The `arg` that the callbacks of this handle that are still to come are given, one that
+ * is due already included: `done`, `lost`, `at_risk`. From lw_release on it is that
+ * call's, for its `done`. What lw_renew was given stays with that call. In any state. */
 LW_PUBLIC void *lw_lock_arg(const struct lw_lock *lock);
 LW_PUBLIC void lw_lock_set_arg(struct lw_lock *lock, void *arg);
 /* While waiting: how many wait before it, as last heard; 0: it is next. Handles of this

@@ -86,8 +86,7 @@ struct lw_lock {
             struct lw__renew_call *renew_calls; /* renew.c's */
             /* handle.c's: its deadline, once it is lost by the clock; else 0 */
             int64_t lost_at_us;
-            /* risk.c's: when it is at risk, and the deadline by which that was counted
-             */
+            /* risk.c's: when it is at risk, and by which deadline that was counted */
             int64_t risk_at_us, risk_deadline_us;
         } held;
         int64_t retry_ms; /* handle.c's and who calls it: of LW_EBUSY; else 0 */
