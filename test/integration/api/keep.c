@@ -153,6 +153,36 @@ static void keeps_the_lock_to_itself_until_its_margin_is_over(void **state)
     UNTIL(lw_lock_state(lock_of(K)) == LW_WAITING);
 }
 
+static void on_kept_risk(struct lw_lock *lock, int at_risk, int64_t remaining_ms,
+                         void *arg)
+{
+    struct keeper *keeper = arg;
+
+    if (lock != lock_of(keeper) || !keeper->leads || remaining_ms <= 0) {
+        stage_complain("at_risk of another hold");
+    }
+    stage_note("%s %s", keeper->label, at_risk ? "at risk" : "safe");
+}
+
+static void at_risk_gets_its_handle_and_the_arg_of_the_keep(void **state)
+{
+    struct peer *a = peer_ready("a", NULL);
+
+    (void)state;
+    keeper_start(a, "K", "x", asking(.lease_ms = 2000, .at_risk = on_kept_risk));
+    EXPECT("K gained");
+    server_pause(&stage.server);
+    EXPECT("K at risk");
+    server_resume(&stage.server);
+    EXPECT("K safe");
+    redis_ok("DEL x");
+    EXPECT("K lost ENOTHELD; K gained");
+    server_pause(&stage.server);
+    EXPECT("K at risk; K lost ELOST");
+    server_resume(&stage.server);
+    EXPECT("K gained");
+}
+
 /* ---- leadership that goes around ---- */
 
 static void goes_around_by_max_hold(const struct lw_acquire_options *one,
@@ -314,6 +344,7 @@ int main(void)
         STAGE_TEST(gains_again_when_a_killed_server_is_back),
         STAGE_TEST(loses_first_of_all_after_a_stall),
         STAGE_TEST(keeps_the_lock_to_itself_until_its_margin_is_over),
+        STAGE_TEST(at_risk_gets_its_handle_and_the_arg_of_the_keep),
         STAGE_TEST(mutex_goes_around_by_max_hold),
         STAGE_TEST(exclusive_goes_around_by_max_hold),
         STAGE_TEST(two_of_one_client_go_around),
