@@ -724,7 +724,8 @@ typedef void lw_listed_cb(struct lw_client *client, int status,
  * freed first. `pattern` is a glob as SCAN's MATCH has it, of 1 to 512 bytes; NULL: all.
  *
  * What is held all the time is found, at least once: SCAN may give a key twice while the
- * server's table grows or shrinks, and so may a cluster whose slots move. What is taken
+ * server's table grows or shrinks, and so may a cluster whose slots move; of a slot that
+ * is on its way all the while, what goes over at that time may be missed. What is taken
  * or given up meanwhile may be told or not. A lock in LW_REDISSON, and other libraries'
  * locks, are keys as any other and not found; nor is a name that is free and only waited
  * for. A key that this account may not read is passed over.
