@@ -217,13 +217,19 @@ static int ask(struct locked *locked)
                       &locked->lock);
 }
 
+/* SIGTSTP and SIGTTIN come once lead had a job. */
 static void on_signal(int number, bool from_terminal, void *arg)
 {
     struct locked *locked = arg;
 
     if (locked->stage == LOCKED_HELD) {
         locked->events->signal(locked, number, from_terminal);
-    } else if (locked->stage == LOCKED_WAITING && number != SIGCHLD) {
+    } else if (locked->stage == LOCKED_ENDING || number == SIGCHLD) {
+        return;
+    } else if (number == SIGTSTP || number == SIGTTIN) {
+        say_passing("");
+        (void)signals_stop(number, false);
+    } else {
         locked->interrupted = number == SIGINT && from_terminal;
         locked_end(locked, STATUS_SIGNAL + number);
     }

@@ -50,7 +50,7 @@ struct locked {
     struct waiting waiting;
     enum locked_stage stage;
     int code;  /* what to exit with */
-    bool lost; /* also if somebody else finds that out, and says so */
+    bool lost; /* `lost` was called, or the caller found out */
     bool link_up;
     bool connected;   /* once; what comes after is an outage */
     bool interrupted; /* by a key, while waiting */

@@ -10,7 +10,7 @@ import signal
 import unittest
 
 from support import COMMAND, ToolTest, alive, until
-from terminal import CTRL_C, Terminal
+from terminal import CTRL_C, CTRL_Z, Terminal
 
 QUEUE = "lockwire:2:queue:{job}"
 LOOP = "while :; do sleep 0.02; done"
@@ -190,6 +190,22 @@ class InTerminal(LeadTest):
             self.server("DEL", "job")
             shell.expect("lockwire: the lock 'job' was lost: ")
         self.has_terminal(shell, 4)  # to one that is being ended the key would mean nothing
+        shell.type(CTRL_C)
+        shell.expect("ready> ")
+
+    def test_it_stops_while_it_waits_again(self):
+        shell = self.shell()
+        shell.line('"$lockwire" lead job --lease 500ms -- sh -c "echo \\$\\$ >> pids; read x"')
+        self.has_terminal(shell, 1)
+        self.server("SET", "job", "another's", "PX", 3600000)
+        shell.expect("lockwire: the lock 'job' was lost: ")
+        shell.expect("lockwire: job: place 1 of 1 ")
+        shell.type(CTRL_Z)
+        shell.expect("(?i)stopped")
+        shell.expect("ready> ")
+        shell.line("fg")
+        self.server("DEL", "job")
+        self.has_terminal(shell, 2)
         shell.type(CTRL_C)
         shell.expect("ready> ")
 
