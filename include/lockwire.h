@@ -241,9 +241,9 @@ struct lw_client_options {
     int log_level;
     /* Of `link`, `log` and `credentials`. */
     void *arg;
-    /* Where lw_client_new, lw_acquire, lw_keep_new, lw_inspect and lw_break say what was
-     * wrong, and where, when they return a negative value. Must live as long as the
-     * client. */
+    /* Where lw_client_new, lw_acquire, lw_keep_new, lw_inspect, lw_list and lw_break say
+     * what was wrong, and where, when they return a negative value. Must live as long as
+     * the client. */
     char *errbuf;
     size_t errbuf_size;
     /* With rediss://, rediss-sentinel:// and rediss-cluster://, and only there: PEM

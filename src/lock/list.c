@@ -11,6 +11,7 @@
  * In a cluster a slot is done if it leads to the node that was scanned both before that
  * and in the end, by a map that is asked for then: one that moved meanwhile is scanned
  * once more, with all that is there.
+ *
  * A cursor is of one process, so another connection begins the server anew, or ends the
  * list where it is the only one. Whatever fails ends it: nothing is left out in silence.
  */
@@ -279,17 +280,15 @@ void lw__list_down(struct lw_client *client, const char *why)
 static void go_on(struct lw__list *list)
 {
     struct lw__node *node = server_of(list);
+    bool scanned = strcmp(list->cursor, "0") == 0;
 
-    if (strcmp(list->cursor, "0") == 0 && list->slots > 1) {
-        leave_server(list);
-        begin_server(list);
-    } else if (strcmp(list->cursor, "0") == 0) {
-        finish(list, LW_OK, "");
-    } else if (node != NULL) {
+    if (!scanned && node != NULL) {
         send_step(list, node);
     } else if (list->slots > 1) {
         leave_server(list);
         begin_server(list);
+    } else if (scanned) {
+        finish(list, LW_OK, "");
     } else {
         finish(list, LW_ECONN, lw__node_why(node_at(list, 0)));
     }

@@ -257,15 +257,19 @@ bool lw__node_send(struct lw__node *node, struct lw__command *command,
     return true;
 }
 
+/* For the first time, or it is there and only its counter is asked for. */
+static bool comes_up(const struct lw__node *node)
+{
+    return node->commands.state == LW__SESSION_CONNECTING ||
+           (node->commands.state == LW__SESSION_BACKOFF &&
+            node->commands.backoff_ms == 0) ||
+           (node->commands.state == LW__SESSION_READY && node->seed.request.prev != NULL);
+}
+
 bool lw__node_send_early(struct lw__node *node, struct lw__command *command,
                          const struct lw__command_type *type)
 {
-    bool comes =
-        node->options.clustered &&
-        (node->commands.state == LW__SESSION_CONNECTING ||
-         (node->commands.state == LW__SESSION_BACKOFF && node->commands.backoff_ms == 0));
-
-    if (!node->up && !comes) {
+    if (!node->up && !(node->options.clustered && comes_up(node))) {
         return false;
     }
     lw__node_submit(node, command, type);

@@ -27,14 +27,16 @@ struct row {
 static const char *mode_of(const struct lw_inspection *seen)
 {
     const struct lw_inspected *holder = lw_inspection_holder(seen, 0);
-    const char *mode = holder != NULL ? picture_mode(holder) : "?";
 
+    if (holder == NULL) {
+        return "?";
+    }
     for (size_t i = 1; i < seen->holder_count; i++) {
         if (lw_inspection_holder(seen, i)->mode != holder->mode) {
             return "both";
         }
     }
-    return mode;
+    return picture_mode(holder);
 }
 
 /* Of the longest lease; below 0: one does not end. */

@@ -245,11 +245,10 @@ static const char watch_text[] =
 
 static const char list_text[] =
     "\n"
-    "Shows the locks that are held, by name: how, by how many, how many wait, how long\n"
-    "the longest lease still lasts, and whose it is (of several the first, and how many\n"
-    "more). PATTERN is a glob as Redis has it: *, ?, [abc]; without it all. In a "
-    "cluster\n"
-    "every master is asked.\n"
+    "Shows the locks that are held, by name: how (both: written and read), by how\n"
+    "many, how many wait, whose it is (of several the first, and how many more), and\n"
+    "how long the longest lease still lasts. PATTERN is a glob as Redis has it: *, ?,\n"
+    "[abc]; without it all are shown. In a cluster every master is asked.\n"
     "\n"
     "All keys of the server are gone through, a few hundred at a time (SCAN): what is\n"
     "taken or given back meanwhile may be missing or not, what is held all the time is\n"

@@ -13,6 +13,23 @@
 
 #define REFUSED "-NOPERM this user has no permissions\r\n"
 
+/* ---- nodes that come up ---- */
+
+/* It answers, but does not say what its counter is: it is not up, and comes. */
+static void test_what_is_asked_while_the_counter_is_awaited_is_sent(void **state)
+{
+    struct scene *scene = *state;
+
+    says(&scene->n[2], "SEED", "");
+    says_always(&scene->n[2], "x", "");
+    scene_start(scene, "N1");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 < GET x; ");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 < GET x; ");
+}
+
 /* ---- nodes that lose their slots ---- */
 
 #define WITHOUT_N3 "0-5460 N1, 5461-10922 N2, 10923-16383 N4"
@@ -161,6 +178,7 @@ static void test_it_ends_at_any_moment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(test_what_is_asked_while_the_counter_is_awaited_is_sent),
         TEST(test_a_master_without_slots_is_let_go_of),
         TEST(test_what_is_on_its_way_to_one_without_slots_fails),
         TEST(test_one_that_is_not_there_and_has_no_slots_is_let_go_of),

@@ -57,6 +57,8 @@ static void make_others(void)
     redis_ok("HSET job:redisson mode read");
     redis_ok("HSET job:rlock " TOKEN " 1", 1);
     redis_ok("SETRANGE job:large 30000000 x");
+    redis_ok("EVAL %s 0",
+             "for i = 1, 3 do redis.call('SET', string.rep(i, 1000000), 1) end");
     redis_ok("SET lockwire:mine " TOKEN "-", 2);
     redis_ok("SET job:}bad{ " TOKEN "-", 3);
     redis_ok("SET %b " TOKEN "-", "job:\n", (size_t)5, 4);

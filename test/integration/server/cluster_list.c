@@ -126,6 +126,33 @@ static void a_master_that_is_away_ends_it(void **state)
     stage_clear_trace();
 }
 
+/* When all was scanned, and only the map is waited for. */
+static void end_all_at_last(struct peer *peer)
+{
+    (void)peer;
+    for (int node = 0; list.steps == 3 && node < 3; node++) {
+        server_kill(cluster_server(node));
+    }
+}
+
+static void without_a_map_in_the_end_it_is_not_complete(void **state)
+{
+    struct peer *one;
+
+    (void)state;
+    three_masters();
+    one = client("a");
+    hold_all_over(one);
+    list.then = end_all_at_last;
+    call_list(one, NULL);
+    UNTIL(list.status != PENDING);
+    list.then = NULL;
+    assert_int_equal(list.steps, 3);
+    assert_int_equal(list.status, LW_ECONN);
+    assert_true(list.why[0] != '\0');
+    stage_clear_trace();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -133,6 +160,7 @@ int main(void)
         STAGE_TEST(a_slot_on_its_way_hides_nothing),
         STAGE_TEST(a_slot_that_moves_meanwhile_is_found_where_it_came),
         STAGE_TEST(a_master_that_is_away_ends_it),
+        STAGE_TEST(without_a_map_in_the_end_it_is_not_complete),
     };
 
     return STAGE_RUN(tests);
