@@ -77,9 +77,10 @@ int input_open(struct input *input, struct event_base *base, void (*ended)(void 
     *input = (struct input){.fd = STDIN_FILENO, .ended = ended, .arg = arg};
     input->at_end = !can_be_awaited();
     if (!input->at_end) {
-        int fd = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-
-        input->fd = fd >= 0 ? fd : STDIN_FILENO;
+        input->fd = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        if (input->fd < 0) {
+            input->fd = STDIN_FILENO;
+        }
     }
     input->readable = event_new(base, input->fd, EV_READ, on_readable, input);
     input->later = event_new(base, -1, 0, on_later, input);
