@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* See picture.h: the words that the tables, the lines and JSON share. */
-#include "picture_inside.h"
+#include "columns.h"
+#include "picture.h"
 
 #include "base/told.h"
 #include "lockwire.h"
@@ -77,7 +78,7 @@ void picture_text(const char *from, char *text, size_t size)
 
 void picture_words(const struct lw_inspected *entry, char *text, size_t size)
 {
-    char owner[CELL], client[CELL], token[CELL];
+    char owner[COLUMNS_CELL], client[COLUMNS_CELL], token[COLUMNS_CELL];
 
     picture_text(picture_owner(entry), owner, sizeof(owner));
     picture_text(entry->client, client, sizeof(client));
@@ -102,7 +103,8 @@ void picture_server(const struct lw_inspection *seen, char *text, size_t size)
 void picture_headline(const struct lw_inspection *seen, int width, char *text,
                       size_t size)
 {
-    char name[CELL], shown[CELL], type[CELL], said[CELL + 100], waiting[40] = "";
+    char name[COLUMNS_CELL], shown[COLUMNS_CELL], type[COLUMNS_CELL],
+        said[COLUMNS_CELL + 100], waiting[40] = "";
 
     lw__told(seen->name, name, sizeof(name));
     lw__told(seen->stranger, type, sizeof(type));

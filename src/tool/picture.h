@@ -57,4 +57,18 @@ void picture_headline(const struct lw_inspection *seen, int width, char *text,
 /* "write anna lockwire-run host 1234 token", for a line of its own. */
 void picture_words(const struct lw_inspected *entry, char *text, size_t size);
 
+/* ---- of one holder or waiter, for whoever makes a table of his own ---- */
+
+/* "3.5s", "no limit" where it is negative */
+void picture_time(int64_t ms, char *text, size_t size);
+/* "mutex", "write", "read" */
+const char *picture_mode(const struct lw_inspected *entry);
+/* What was given as the owner; where nothing was, the token stands for it: "". */
+const char *picture_owner(const struct lw_inspected *entry);
+/* The holders in the order in which they came, as far as their numbers tell, so that none
+ * changes its place while it holds. To be freed; NULL: no memory. */
+const struct lw_inspected **picture_holders(const struct lw_inspection *seen);
+/* Somebody's text, as it can be shown; "-" for "". */
+void picture_text(const char *from, char *text, size_t size);
+
 #endif

@@ -5,7 +5,8 @@
  *
  * Happy path: make_seen makes the object, and json-c its text.
  */
-#include "picture_inside.h"
+#include "columns.h"
+#include "picture.h"
 
 #include "base/told.h"
 #include "lockwire.h"
@@ -47,7 +48,7 @@ static void put_made(struct json *json, const char *key, struct json_object *val
 /* "" and what is not known are null, which json-c has no object for. */
 static void put_text(struct json *json, const char *key, const char *from)
 {
-    char text[CELL];
+    char text[COLUMNS_CELL];
 
     lw__told(from, text, sizeof(text));
     if (*from) {

@@ -5,7 +5,8 @@
  *
  * Happy path: picture_take writes all of it but the age, picture_show puts that in.
  */
-#include "picture_inside.h"
+#include "columns.h"
+#include "picture.h"
 
 #include "lockwire.h"
 
@@ -195,7 +196,7 @@ void picture_forget(struct picture *picture)
 int picture_take(struct picture *picture, const struct lw_inspection *seen,
                  const struct lw_master *master, int width)
 {
-    char headline[3 * CELL], server[1000];
+    char headline[3 * COLUMNS_CELL], server[1000];
     struct picture taken;
 
     picture_headline(seen, width, headline, sizeof(headline));

@@ -2,8 +2,9 @@
 /* See rows.h. A row is a lock's name and its line of JSON, or the texts of its cells. */
 #include "rows.h"
 
+#include "columns.h"
 #include "lockwire.h"
-#include "picture_inside.h"
+#include "picture.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -60,7 +61,7 @@ static void write_who(const struct lw_inspection *seen, char *text, size_t size)
 {
     const struct lw_inspected *holder = lw_inspection_holder(seen, 0);
     const char *who = "";
-    char shown[CELL], more[40] = "";
+    char shown[COLUMNS_CELL], more[40] = "";
 
     if (holder != NULL) {
         who = *holder->client          ? holder->client
@@ -84,7 +85,7 @@ static void forget(struct row *row)
 static bool take(struct row *row, const struct lw_inspection *seen, bool json,
                  const struct lw_master *master)
 {
-    char who[CELL + 40];
+    char who[COLUMNS_CELL + 40];
 
     *row = (struct row){.name = strdup(seen->name)};
     if (json) {
