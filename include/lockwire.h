@@ -482,8 +482,8 @@ LW_PUBLIC int lw_client_stats(const struct lw_client *client, struct lw_stats *r
  * what a later one has behind this version's. No I/O, no client is touched.
  *
  * LW_EINVAL: a struct has no size; labels are of another form, repeat a name, or have the
- * name `le`, `reason` or __something; two clients have the same; the text is longer than
- * INT_MAX.
+ * name `le`, `reason` or __something; two clients have the same text; the text is longer
+ * than INT_MAX.
  */
 LW_PUBLIC int lw_stats_prometheus(const struct lw_stats *const *stats,
                                   const char *const *labels, size_t count, char *buffer,
@@ -728,7 +728,8 @@ typedef void lw_listed_cb(struct lw_client *client, int status,
  * is on its way all the while, what goes over at that time may be missed. What is taken
  * or given up meanwhile may be told or not. A lock in LW_REDISSON, and other libraries'
  * locks, are keys as any other and not found; nor is a name that is free and only waited
- * for. A key that this account may not read is passed over.
+ * for. A key that this account may not read is passed over, and
+ * stands in the server's ACL LOG then.
  *
  * Of each string up to 100 bytes are read, which counts as a use of the key where the
  * server evicts by that. Takes an account `+scan +dbsize +getrange +hstrlen` beside what

@@ -6,8 +6,8 @@
 -- ARGV: cursor, how many keys to look at, pattern (optional)
 -- Answer: {next cursor (0: the end), how many keys were looked at, how many the server has (-1:
 --          DBSIZE is not permitted), name, ...}
--- Happy path: GETRANGE has a mutex's token, or says that the key is no string; then HGET has the
--- state of a read-write lock (rw.lua).
+-- Happy path: TYPE, then GETRANGE has a mutex's token, or HGET the state of a read-write lock
+-- (rw.lua). (To ask GETRANGE first would save a command, and be an error for each other key.)
 --
 -- A key that this account may not read is passed over, a command that it may not use is an
 -- error. What cannot be looked at here while its slot is on its way is named all the same: who
@@ -26,19 +26,24 @@ local function read(command, ...)
     if not why then
         return answer
     end
-    if not (why:find('WRONGTYPE', 1, true) or why:find('access .*key')) then
+    if not why:find('access .*key') or why:find('same slot', 1, true) then
         refused = refused or 'ERR ' .. command .. ': ' .. why:gsub('^ERR ', '')
     end
     return nil, why
 end
 
 local function is_ours(key)
-    local value, why = read('GETRANGE', key, 0, 99)
-    if value then
-        return #value < 80 and value:find('^%x+%-%x+%-%x+%-%x+%-%x+:%d+:%d+[-+]?$')
-    end
-    if not why:find('WRONGTYPE', 1, true) then
+    local kind, why = read('TYPE', key)
+    if not kind then
         return why:find('non local key', 1, true)
+    end
+    if kind.ok == 'string' then
+        local value = read('GETRANGE', key, 0, 99)
+        return value and #value < 80 and
+            value:find('^%x+%-%x+%-%x+%-%x+%-%x+:%d+:%d+[-+]?$')
+    end
+    if kind.ok ~= 'hash' then
+        return false
     end
     local length = read('HSTRLEN', key, 'mode')
     local state = length and length > 0 and length <= 512 and read('HGET', key, 'mode')

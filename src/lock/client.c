@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/sized.h"
+#include "base/told.h"
 #include "lock/credentials.h"
 #include "lock/deliver.h"
 #include "lock/ending.h"
@@ -30,7 +31,7 @@
 #include "loop/timer.h"
 #include "redis/route.h"
 
-#include <stdio.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <syslog.h>
 #include <utlist.h>
@@ -40,12 +41,12 @@ static void link_changed(void *arg, bool up, const char *why)
     struct lw_client *client = arg;
 
     client->stats.link_up = up;
-    (void)snprintf(client->why, sizeof(client->why), "%s", why);
+    lw__told(why, client->why, sizeof(client->why));
     if (up) {
         lw__log(&client->log, LOG_INFO, "connected");
     } else {
         lw__log(&client->log, LOG_WARNING, "no connection: %s", why);
-        lw__list_down(client, why);
+        lw__list_unmapped(client, UINT_MAX, why);
     }
     lw__notify_link(client, up, why);
 }
@@ -54,6 +55,11 @@ static void led(void *arg)
 {
     lw__turns_lead_all(arg);
     lw__list_led(arg);
+}
+
+static void unmapped(void *arg, unsigned map, const char *why)
+{
+    lw__list_unmapped(arg, map, why);
 }
 
 static void node_up(void *arg, struct lw__node *node)
@@ -87,6 +93,7 @@ static int start_route(struct lw_client *client)
     static const struct lw__route_events events = {
         link_changed,
         led,
+        unmapped,
         {node_up, node_down, node_bound, node_message, NULL, NULL, node_dropped}};
     const struct lw_client_options *o = &client->options;
     struct lw__route_options options = {

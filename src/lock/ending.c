@@ -51,6 +51,7 @@ void lw__ending_take_down(struct lw_client *client)
     }
     client->route = NULL;
     client->loop = NULL;
+    client->stats.link_up = 0;
 }
 
 static void free_memory(struct lw_client *client)

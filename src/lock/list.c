@@ -266,12 +266,12 @@ void lw__list_led(struct lw_client *client)
     }
 }
 
-void lw__list_down(struct lw_client *client, const char *why)
+void lw__list_unmapped(struct lw_client *client, unsigned map, const char *why)
 {
     struct lw__list *list;
 
     DL_FOREACH(client->lists, list) {
-        if (!list->over && list->map > 0) {
+        if (!list->over && list->map > 0 && list->map <= map) {
             finish(list, LW_ECONN, why);
         }
     }

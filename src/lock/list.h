@@ -51,6 +51,7 @@ void lw__list_told(struct lw__list *list, bool stops);
 void lw__list_free(struct lw__list *list);
 /* Names lead elsewhere, or nowhere. */
 void lw__list_led(struct lw_client *client);
-void lw__list_down(struct lw_client *client, const char *why);
+/* No map of this number was to be had, or none at all: what waits for it ends. */
+void lw__list_unmapped(struct lw_client *client, unsigned map, const char *why);
 void lw__list_close(struct lw_client *client); /* all end with LW_ECLOSED */
 #endif

@@ -30,6 +30,8 @@
 
 #define LEASE_MIN 100
 #define FLAGS (LW_NO_RENEW | LW_NO_FENCE)
+/* Off a lease that is made shorter, so that the answer moves the deadline (risk.c). */
+#define MOMENT_US (2 * LW__MS)
 
 /* ---- options ---- */
 
@@ -284,7 +286,7 @@ int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, void *ar
         return 0;
     }
     if (lw__terms_others(lock->claim) == NULL) { /* else they may want more */
-        input.shorten.lease_us = (int64_t)lease_ms * LW__MS;
+        input.shorten.lease_us = (int64_t)lease_ms * LW__MS - MOMENT_US;
         lw__claim_step(lock->claim, &input);
     }
     lw__handle_arm_loss(lock);
@@ -360,6 +362,9 @@ void lw__lock_close(struct lw_lock *lock)
         }
         lock->claim = NULL;
         lock->held.lost_at_us = 0; /* a lost one's rest goes to the next who waits */
+        lw__timer_cancel(lock->client->loop, &lock->timer);
+    } else if (lock->later) {
+        lw__notify_cancel(lock->client, &lock->notice);
         lw__timer_cancel(lock->client->loop, &lock->timer);
     }
 }

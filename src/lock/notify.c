@@ -9,7 +9,6 @@
 #include "lock/renew.h"
 #include "lock/structs.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -82,7 +81,7 @@ void lw__notify_link(struct lw_client *client, int up, const char *why)
         return;
     }
     notice->up = up;
-    (void)snprintf(notice->why, sizeof(notice->why), "%s", why);
+    lw__told(why, notice->why, sizeof(notice->why));
     queue(client, &notice->notice, LW__NOTICE_LINK, LW_OK, false);
 }
 

@@ -98,6 +98,7 @@ static void ask(void *arg)
                                 options->seed_count, &count);
     if (places == NULL) {
         lw__timer_set(loop_of(cluster), &cluster->again, cluster->asked_us + PAUSE_US);
+        cluster->events->unmapped(cluster->arg, cluster->asked, lw_strerror(LW_ENOMEM));
         return;
     }
     cluster->better.host[0] = '\0';
@@ -117,6 +118,7 @@ static void in_vain(void *arg, const char *why)
     ask_soon(cluster, cluster->known && pause_us < PAUSE_US ? PAUSE_US : pause_us);
     if (cluster->known) {
         lw__log(access->log, LOG_NOTICE, "%s", why);
+        cluster->events->unmapped(cluster->arg, cluster->asked, why);
         if (cluster->up && !lw__masters_any_up(&cluster->masters)) {
             cluster->up = false;
             cluster->events->link(cluster->arg, false, why);

@@ -16,6 +16,9 @@ struct lw__route_events {
     void (*link)(void *arg, bool up, const char *why);
     /* Each slot leads where lw__route_at says from now on: ask it of each name. */
     void (*led)(void *arg);
+    /* A cluster was asked in vain for the map of that number, though it has been known
+     * before; it is asked again. */
+    void (*unmapped)(void *arg, unsigned map, const char *why);
     struct lw__node_events node;
 };
 

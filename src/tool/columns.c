@@ -240,7 +240,7 @@ void columns_write(FILE *out, const struct column *columns, columns_row *row,
                    const void *rows, size_t count, int width)
 {
     int widths[COLUMNS_MOST] = {0};
-    bool says[COLUMNS_MOST];
+    bool says[COLUMNS_MOST] = {false};
 
     measure(columns, row, rows, count, widths, says);
     if (width > 0) {

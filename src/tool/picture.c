@@ -66,7 +66,8 @@ const struct lw_inspected **picture_holders(const struct lw_inspection *seen)
         holders[i] = lw_inspection_holder(seen, i);
     }
     if (holders != NULL) {
-        qsort(holders, seen->holder_count, sizeof(*holders), by_number);
+        qsort(holders, seen->holder_count, sizeof(const struct lw_inspected *),
+              by_number);
     }
     return holders;
 }

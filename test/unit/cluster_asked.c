@@ -219,8 +219,14 @@ static void on_dropped(void *arg, struct lw__node *node, unsigned slot)
     note(arg, "%s dropped %u", name_of(node), slot);
 }
 
+static void on_unmapped(void *arg, unsigned map, const char *why)
+{
+    (void)arg, (void)map, (void)why;
+}
+
 const struct lw__route_events scene_route_events = {on_link,
                                                     on_led,
+                                                    on_unmapped,
                                                     {.up = on_up,
                                                      .down = on_down,
                                                      .bound = on_bound,

@@ -126,6 +126,28 @@ static void risk_ends_by_a_renewal_of_the_callers(void **state)
     EXPECT("A granted; A at risk; A renewed OK; A safe");
 }
 
+static void shorten(struct hold *hold, enum moment moment)
+{
+    if (moment == AT_RISK) {
+        hold->then = NULL;
+        extend(hold, 400);
+    }
+}
+
+/* Its answer makes the deadline no later than the call did. */
+static void risk_ends_by_a_renewal_that_makes_the_lease_shorter(void **state)
+{
+    struct peer *a = peer_ready("a", NULL);
+    struct hold *A = ask_with(
+        a, "A", "x", asking(.lease_ms = LEASE, .flags = LW_NO_RENEW, .at_risk = on_risk));
+
+    (void)state;
+    EXPECT("A granted");
+    extend(A, 0); /* so that the server knows the script */
+    A->then = shorten;
+    EXPECT("A renewed OK; A at risk; A renewed OK; A safe; A at risk; A lost ELOST");
+}
+
 /* After a reconnection every hold is asked about: that extends nothing here. */
 static void risk_is_not_put_off_by_an_answer_that_renews_nothing(void **state)
 {
@@ -429,6 +451,7 @@ int main(void)
         STAGE_TEST(risk_begins_half_way_to_a_large_margin),
         STAGE_TEST(risk_of_what_is_not_renewed),
         STAGE_TEST(risk_ends_by_a_renewal_of_the_callers),
+        STAGE_TEST(risk_ends_by_a_renewal_that_makes_the_lease_shorter),
         STAGE_TEST(risk_is_not_put_off_by_an_answer_that_renews_nothing),
         STAGE_TEST(risk_is_none_in_a_hand_over_by_message),
         STAGE_TEST(risk_is_none_in_a_turn_with_a_short_rest),

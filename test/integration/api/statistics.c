@@ -171,6 +171,9 @@ static void link_up(void **state)
     UNTIL(peer_stats(a).link_up == 0);
     proxy_refuse(proxy, false);
     UNTIL(peer_stats(a).link_up == 1);
+    peer_close(a);
+    EXPECT("a closed");
+    assert_int_equal(peer_stats(a).link_up, 0);
 }
 
 static void wait_times(void **state)

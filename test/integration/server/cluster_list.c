@@ -153,6 +153,30 @@ static void without_a_map_in_the_end_it_is_not_complete(void **state)
     stage_clear_trace();
 }
 
+/* What is connected goes on, but nobody tells the map any more. */
+static void a_map_that_nobody_tells_any_more_ends_it(void **state)
+{
+    struct peer *one;
+
+    (void)state;
+    three_masters();
+    one = client("a");
+    hold_all_over(one);
+    for (int node = 0; node < 3; node++) {
+        freeReplyObject(
+            server_try(cluster_server(node), "CONFIG SET requirepass another"));
+    }
+    call_list(one, NULL);
+    UNTIL(list.status != PENDING);
+    assert_int_equal(list.steps, 3);
+    assert_int_equal(list.status, LW_ECONN);
+    assert_non_null(strstr(list.why, "NOAUTH"));
+    for (int node = 0; node < 3; node++) {
+        freeReplyObject(
+            server_try(cluster_server(node), "CONFIG SET requirepass %s", ""));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +185,7 @@ int main(void)
         STAGE_TEST(a_slot_that_moves_meanwhile_is_found_where_it_came),
         STAGE_TEST(a_master_that_is_away_ends_it),
         STAGE_TEST(without_a_map_in_the_end_it_is_not_complete),
+        STAGE_TEST(a_map_that_nobody_tells_any_more_ends_it),
     };
 
     return STAGE_RUN(tests);
