@@ -154,10 +154,11 @@ static void others_commands_are_answered_meanwhile(void **state)
 
 static void what_is_denied_is_told(void **state)
 {
-    static const char *const commands[] = {"scan", "getrange", "hstrlen", "hget"};
+    static const char *const commands[] = {"scan", "type", "getrange", "hstrlen", "hget"};
 
     (void)state;
     begin_listing();
+    hold_as(a, "m", LW_MUTEX, NULL);
     hold_as(a, "x", LW_SHARED, NULL);
     for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
         redis_ok("ACL SETUSER default -%s", commands[i]);
@@ -168,7 +169,7 @@ static void what_is_denied_is_told(void **state)
     }
     redis_ok("ACL SETUSER default -dbsize");
     list_all(b, NULL);
-    LISTED("x:r");
+    LISTED("m:m x:r");
     assert_int_equal(list.keys, 0);
     redis_ok("ACL SETUSER default +@all");
 }
