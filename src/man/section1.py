@@ -52,6 +52,13 @@ folder, for as long as one of them runs. The folder is made if it is not there; 
 your own, with mode 0700 and no symbolic link. What is in it and is not yours is not used, and no
 process is killed that is not its server; the folders above it are trusted.
 
+# OUTAGES
+
+A password, a database or a service that is refused at the first connection ends the command with 77,
+and with sentinels only where all of them refuse. Later it is an outage as any other: *run*, *lead*,
+*hold* and *watch* go on trying. A descriptor from 0 to 2 that is closed is /dev/null, for the command
+that is run as well.
+
 # BESIDE FLOCK(1)
 
 The same are the command's exit status, how it waits (*-n*, *-w*), one holder or many (*-x*, *-s*),

@@ -218,13 +218,20 @@ static int ask(struct locked *locked)
 }
 
 /* SIGTSTP and SIGTTIN come once lead had a job. */
+bool locked_is_for_command(const struct locked *locked, int number, bool from_terminal)
+{
+    return locked->options->subcommand == LEAD && !from_terminal &&
+           (number == SIGUSR1 || number == SIGUSR2);
+}
+
 static void on_signal(int number, bool from_terminal, void *arg)
 {
     struct locked *locked = arg;
 
     if (locked->stage == LOCKED_HELD) {
         locked->events->signal(locked, number, from_terminal);
-    } else if (locked->stage == LOCKED_ENDING || number == SIGCHLD) {
+    } else if (locked->stage == LOCKED_ENDING || number == SIGCHLD ||
+               locked_is_for_command(locked, number, from_terminal)) {
         return;
     } else if (number == SIGTSTP || number == SIGTTIN) {
         say_passing("");

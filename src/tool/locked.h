@@ -75,6 +75,9 @@ void locked_again(struct locked *locked);
 void locked_release(struct locked *locked, int code);
 /* Ends, and gives back what there is. */
 void locked_end(struct locked *locked, int code);
+/* Of lead: a signal by which a command is asked for something else than its end. While
+ * there is none it means nothing. */
+bool locked_is_for_command(const struct locked *locked, int number, bool from_terminal);
 /* Ends at once: the rest of the lease is left to whoever works by it. */
 void locked_leave(struct locked *locked, int code);
 

@@ -92,7 +92,8 @@ static void on_signal(struct locked *locked, int number, bool from_terminal)
 {
     struct run *run = locked->arg;
 
-    if (locked->lost && number != SIGCHLD && number != SIGTSTP && number != SIGTTIN) {
+    if (locked->lost && number != SIGCHLD && number != SIGTSTP && number != SIGTTIN &&
+        !locked_is_for_command(locked, number, from_terminal)) {
         run->stop_code = STATUS_SIGNAL + number;
     }
     work_signal(&run->work, number, from_terminal);

@@ -5,13 +5,16 @@
  */
 #include "say.h"
 
+#include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define PASSING 4096
+#define PATIENCE_MS 200
 
 static bool passing;
 
@@ -30,12 +33,19 @@ void say_passing(const char *line)
 
 void say(const char *format, ...)
 {
+    static const char begin[] = "lockwire: ";
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+    char text[PIPE_BUF] = "lockwire: "; /* so much is written at once, or nothing */
+    size_t length;
     va_list args;
 
     say_passing("");
     va_start(args, format);
-    (void)fputs("lockwire: ", stderr);
-    (void)vfprintf(stderr, format, args);
-    (void)fputs("\n", stderr);
+    (void)vsnprintf(text + sizeof(begin) - 1, sizeof(text) - sizeof(begin), format, args);
     va_end(args);
+    length = strlen(text);
+    text[length++] = '\n';
+    if (poll(&out, 1, PATIENCE_MS) == 1) {
+        passing = write(STDERR_FILENO, text, length) < 0 && passing;
+    }
 }

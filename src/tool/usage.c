@@ -114,6 +114,7 @@ static const char lead_begin[] =
     "as with run, and started again when the lock is held again, with a new fencing\n"
     "token; never beside what is left of the one before. It waits for as long as it\n"
     "takes. When COMMAND ends by itself, the lock is released, and that is the end.\n"
+    "SIGUSR1 and SIGUSR2 are for COMMAND: while there is none they pass by.\n"
     "\n";
 
 static const char hold_begin[] =
@@ -125,9 +126,13 @@ static const char hold_begin[] =
     "works under the lock must stop, see --grace. In bash:\n"
     "\n"
     "  coproc lock { lockwire hold nightly -w 10m; }\n"
-    "  read -r fence <&\"${lock[0]}\" || exit     # it says why there is no lock\n"
-    "  ...                                      # kill -0 \"$lock_PID\": still held\n"
-    "  exec {lock[1]}>&-; wait \"$lock_PID\"      # released\n"
+    "  pid=$lock_PID out=${lock[1]} in=${lock[0]}\n"
+    "  read -r fence <&\"$in\" || { wait \"$pid\"; exit; }    # it says why\n"
+    "  ...                                      # kill -0 \"$pid\": not told lost\n"
+    "  exec {out}>&-; wait \"$pid\"                # released\n"
+    "\n"
+    "Who is stopped (Ctrl-Z) is told when it goes on: what is written meanwhile only\n"
+    "the fencing token can refuse.\n"
     "\n"
     "An input that ends before the lock is held ends the wait, as if it were over; a\n"
     "file or /dev/null is at its end at once. What is read is thrown away.\n"
@@ -140,14 +145,23 @@ static const char work_options[] = LEASE_OPTION MAX_HOLD_OPTION WORK_OPTIONS MOD
 
 static const char entry_options[] = ENTRY_OPTIONS "\n" TIMES;
 
-static const char work_codes[] =
-    "\n"
-    "The exit code is COMMAND's (128 + n if signal n ended it), or:\n"
+#define COMMAND_S "\nThe exit code is COMMAND's (128 + n if signal n ended it), or:\n"
+
+static const char run_codes[] = COMMAND_S
     "   64  wrong usage                    75  the lock is busy, or the wait is over\n"
     "   69  no connection to the server    77  the server refuses (password, write)\n"
     "   70  the lock was lost              126 COMMAND cannot be executed\n"
     "   71  the system refuses (fork ...)  127 COMMAND was not found\n"
-    "  128 + n  signal n came while waiting\n"
+    "  128 + n  signal n came while waiting\n";
+
+static const char lead_codes[] = COMMAND_S
+    "   64  wrong usage                    77  the server refuses (password, write)\n"
+    "   69  no connection to the server    126 COMMAND cannot be executed\n"
+    "   70  lost when COMMAND had ended    127 COMMAND was not found\n"
+    "   71  the system refuses (fork ...)\n"
+    "  128 + n  signal n came while waiting\n";
+
+static const char work_codes[] =
     "After Ctrl-C it ends by SIGINT itself, so that a script around it does, too.\n"
     "\n"
     "COMMAND, with all that it starts, is a job of its own. SIGINT, SIGTERM, SIGHUP,\n"
@@ -289,6 +303,7 @@ void usage_help(FILE *out, enum subcommand subcommand)
         (void)fputs(subcommand == RUN ? run_begin : lead_begin, out);
         (void)fputs(work_options, out);
         (void)fputs(entry_options, out);
+        (void)fputs(subcommand == RUN ? run_codes : lead_codes, out);
         (void)fputs(work_codes, out);
         break;
     case HOLD:

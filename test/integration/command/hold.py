@@ -106,8 +106,8 @@ class Holding(HoldTest):
                                check=True).stdout
         lines = [line.strip() for line in help_.splitlines() if line.startswith("  ")]
         begin = next(i for i, line in enumerate(lines) if line.startswith("coproc"))
-        script = "\n".join(lines[begin:begin + 4]).replace("lockwire", '"$0"', 1)
-        script = script.replace("...", 'kill -0 "$lock_PID"; echo "$fence" held')
+        script = "\n".join(lines[begin:begin + 5]).replace("lockwire", '"$0"', 1)
+        script = script.replace("...", 'kill -0 "$pid"; echo "$fence" held')
         code, out, err = self.end_of(self.spawn("bash", "-c", f"{script}\necho end $?", COMMAND))
         self.assertEqual((code, err), (0, ""))
         self.assertRegex(out, r"\A[0-9]+ held\nend 0\n\Z")
@@ -215,6 +215,22 @@ class Ends(HoldTest):
         self.server("SET", "job", "somebody else")
         self.ends_lost(process)
         self.assertEqual(self.server("GET", "job"), "somebody else")
+
+    def test_of_messages_that_nobody_reads(self):
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        self.addCleanup(os.close, writer)
+        os.set_blocking(writer, False)
+        with self.assertRaises(BlockingIOError):
+            while True:
+                os.write(writer, bytes(4096))
+        os.set_blocking(writer, True)
+        process = self.spawn("sh", "-c", 'exec "$0" hold job 2>&"$1"', COMMAND, str(writer),
+                             stdin=subprocess.PIPE, pass_fds=(writer,))
+        self.addCleanup(process.stdin.close)
+        self.line_of(process.stdout)
+        self.server("DEL", "job")
+        self.assertEqual(process.wait(timeout=LIMIT), 70)
 
     def test_a_silent_server(self):
         process, _ = self.holds("--lease", "700ms")

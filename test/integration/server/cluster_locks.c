@@ -217,7 +217,7 @@ static void it_is_looked_at_and_broken(void **state)
         A = hold_of(one, "A", name_at(node, 0), &kinds[0], 0);
         B = queue_behind(other, "B", A, &kinds[0]);
         look_at(other, lw_lock_name(A->lock));
-        (void)snprintf(place, sizeof(place), "127.0.0.1:%d", cluster_port(node));
+        (void)snprintf(place, sizeof(place), "127.0.0.1:%d", cluster_main_port(node));
         assert_string_equal(look.server, place);
         assert_string_equal(look.role, "master");
         FOUND("held by m - test-a; 1 m - test-b");

@@ -41,7 +41,11 @@ class Secured(ToolTest):
     def test_every_subcommand_gets_in(self):
         code, out, err = self.run_("run", "job", *self.words, "--", "echo", "in")
         self.assertEqual((code, out, err), (0, "in\n", ""))
-        self.assertEqual(self.run_("status", "job", *self.words)[0], 0)
+        said = self.run_("status", "job", *self.words)
+        self.assertEqual(said[0], 1, said)
+        self.assertIn("job: free\n", said[1])
+        said = self.run_("list", *self.words)
+        self.assertEqual(said[0], 0, said)
         self.assertEqual(self.run_("break", "job", *self.words)[0], 1)
 
     def test_what_is_refused_is_told(self):
@@ -56,7 +60,7 @@ class Secured(ToolTest):
 
     def test_what_the_machine_wants_of_tls_is_kept(self):
         self.server("CONFIG", "SET", "tls-protocols", "TLSv1.2")
-        self.assertEqual(self.run_("status", "job", *self.words)[0], 0)
+        self.assertEqual(self.run_("status", "job", *self.words)[0], 1)
         with tempfile.NamedTemporaryFile("w") as wishes:
             wishes.write("openssl_conf = all\n[all]\nssl_conf = ssl\n"
                          "[ssl]\nsystem_default = min\n[min]\nMinProtocol = TLSv1.3\n")
