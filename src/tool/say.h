@@ -4,8 +4,8 @@
 #ifndef LW_TOOL_SAY_H
 #define LW_TOOL_SAY_H
 
-/* Never blocks for long: of an output that nobody reads nothing is to hold up a loss. What
- * it does not take in a moment is not said. */
+/* Never blocks for long: of an output that nobody reads nothing is to hold up a loss.
+ * What it does not take in a moment is not said. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* A line of a terminal that may be written over: by the next one, by whatever is said, or
