@@ -28,7 +28,7 @@ def read(*path):
 
 def formatted(page):
     """A page as words, and what the formatter says of it."""
-    done = subprocess.run(["man", "--warnings", "--encoding=UTF-8", "--local-file", page],
+    done = subprocess.run(["man", "--warnings", "--nj", "--encoding=UTF-8", "--local-file", page],
                           env={**os.environ, "MANWIDTH": "80", "MAN_KEEP_FORMATTING": "",
                                "LC_ALL": "C.UTF-8", "MANPAGER": "cat", "GROFF_NO_SGR": "1"},
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
