@@ -28,7 +28,7 @@ static void put_count(struct lw__command *command, struct lw__buffer *out)
 /* Who may not ask waits by polling; on the next connection it may be permitted. */
 static void count_refused(struct lw__node *node, const char *why)
 {
-    if (lw__classify(why) != LW__ERR_REFUSED) {
+    if (!lw__classify_denied(why) && !lw__classify_unknown(why)) {
         return; /* asked again with the next heartbeat */
     }
     node->count_forbidden = true;
