@@ -34,7 +34,9 @@ class ExampleTest(ToolTest):
         subprocess.run(
             ["sh", "-ec", f"{os.environ['LOCKWIRE_CC']} {os.environ['LOCKWIRE_FLAGS']} "
              f"-Wall -Wextra -Werror {command_of(self.source)}"], cwd=self.folder, check=True,
-            env=dict(os.environ, PKG_CONFIG_PATH=os.path.join(BUILD, "meson-uninstalled")))
+            env=dict(os.environ, PKG_CONFIG_PATH=":".join(
+                [os.path.join(BUILD, "meson-uninstalled"),
+                 *os.environ.get("PKG_CONFIG_PATH", "").split(":")])))
         self.server = self.redis()
 
     def start(self, *words, **more):
