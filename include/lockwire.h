@@ -700,7 +700,8 @@ struct lw_listing {
     uint64_t found; /* locks so far, with the one that is told */
     uint64_t seen;  /* keys looked at so far; with a pattern about so many */
     /* Keys that there are, which changes meanwhile; 0: DBSIZE is not permitted. A
-     * cluster's masters are counted one after the other, as they are come to. */
+     * cluster's masters are counted one after the other, as they are come to; one that is
+     * gone through again counts again. */
     uint64_t keys;
 };
 /*

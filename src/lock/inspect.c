@@ -291,6 +291,8 @@ static bool inspect_answered(struct lw__command *command, const struct lw__reply
     const char *uuids[LW__LOOK_ENTRIES];
     int status;
 
+    lw__node_place(lw__node_of(command), inquiry->server);
+    inquiry->look.found.server = inquiry->server;
     if (goes_on_alone(inquiry, reply, &inspect_alone_type) || is_error(inquiry, reply)) {
         return true;
     }
@@ -298,8 +300,6 @@ static bool inspect_answered(struct lw__command *command, const struct lw__reply
     if (status == 0) {
         return false;
     }
-    lw__node_place(lw__node_of(command), inquiry->server);
-    inquiry->look.found.server = inquiry->server;
     if (status < 0) {
         finish(inquiry, status, "");
     } else if (inquiry->broken != NULL) {

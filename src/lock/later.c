@@ -2,8 +2,8 @@
 /* A callback after a while, by a handle that is over: its timer and its notice are free,
  * and there whatever memory there is. Must not know what it is for. Happy path: lw__later
  * -> the timer (turns.c), and its claim's end (turns_events.c) if that comes later -> a
- * notice -> deliver.c calls. Closing the client and freeing
- * either of them end it in silence, as with all that a handle has. */
+ * notice -> deliver.c calls. Closing the client and freeing either of them end it in
+ * silence, as with all that a handle has. */
 #include "lock/later.h"
 
 #include "base/log.h"

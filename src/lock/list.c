@@ -23,6 +23,7 @@
 #include "lock/name.h"
 #include "lock/options.h"
 #include "lock/structs.h"
+#include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
 #include "redis/reply.h"
@@ -112,7 +113,8 @@ static struct lw__node *server_of(const struct lw__list *list)
         if (list->scans[slot] == SCANNING) {
             struct lw__node *node = node_at(list, slot);
 
-            if (list->link == 0 || lw__node_command_link(node) == list->link) {
+            if (list->link == 0 || (lw__node_is_connected(node) &&
+                                    lw__node_command_link(node) == list->link)) {
                 return node;
             }
         }
@@ -325,6 +327,13 @@ static bool is_lock(const struct lw_inspection *found)
                                        lw__format_is_token(holder->token));
 }
 
+/* There is a lock that cannot be told of, as far as anybody knows; what passes by itself
+ * (BUSY, CLUSTERDOWN) says nothing of one. */
+static bool is_withheld(const struct lw__inquiry *inquiry, int status)
+{
+    return status == LW_EREDIS && lw__classify(inquiry->why) == LW__ERR_REFUSED;
+}
+
 bool lw__list_looked(struct lw__list *list, struct lw__inquiry *inquiry, int status)
 {
     for (size_t i = 0; i < LW__LIST_LOOKS; i++) {
@@ -333,7 +342,7 @@ bool lw__list_looked(struct lw__list *list, struct lw__inquiry *inquiry, int sta
             list->looking--;
         }
     }
-    if (status == LW_EREDIS || (status == LW_OK && is_lock(&inquiry->look.found))) {
+    if (status == LW_OK ? is_lock(&inquiry->look.found) : is_withheld(inquiry, status)) {
         list->listing.found++;
         return true;
     }

@@ -8,6 +8,7 @@
  * would pass for the whole.
  */
 #include "codes.h"
+#include "columns.h"
 #include "lockwire.h"
 #include "look.h"
 #include "options.h"
@@ -31,8 +32,7 @@ struct list {
     struct reach *reach;
     struct rows rows;
     bool shows;     /* how far it is, on a terminal */
-    int line;       /* characters of it that stand there */
-    int64_t due_ms; /* the next one */
+    int64_t due_ms; /* the next time */
 };
 
 /* ---- how far it is ---- */
@@ -53,17 +53,9 @@ static void write_thousands(uint64_t number, char *text, size_t size)
     text[used] = '\0';
 }
 
-static void clear_progress(struct list *list)
-{
-    if (list->line > 0) {
-        (void)fprintf(stderr, "\r%*s\r", list->line, "");
-    }
-    list->line = 0;
-}
-
 static void show_progress(struct list *list, const struct lw_listing *listing)
 {
-    char seen[40], keys[40], found[40];
+    char seen[40], keys[40], found[40], line[200];
 
     if (!list->shows || patience_now_ms() < list->due_ms) {
         return;
@@ -72,11 +64,12 @@ static void show_progress(struct list *list, const struct lw_listing *listing)
     write_thousands(listing->seen, seen, sizeof(seen));
     write_thousands(listing->keys, keys, sizeof(keys));
     write_thousands(listing->found, found, sizeof(found));
-    clear_progress(list);
-    list->line = fprintf(stderr, "%s%s%s keys, %s lock%s", seen,
-                         listing->keys > 0 ? " of " : "", listing->keys > 0 ? keys : "",
-                         found, listing->found == 1 ? "" : "s");
-    (void)fflush(stderr);
+    (void)snprintf(line, sizeof(line), "%s%s%s keys, %s lock%s", seen,
+                   listing->keys > 0 ? " of " : "", listing->keys > 0 ? keys : "", found,
+                   listing->found == 1 ? "" : "s");
+    line[columns_fitting(line, strlen(line), screen_size(STDERR_FILENO).ws_col - 1)] =
+        '\0';
+    say_passing(line);
 }
 
 /* ---- its ends ---- */
@@ -86,7 +79,7 @@ static void fail(struct list *list, int status, const char *why)
     struct reach *reach = list->reach;
     const char *colon = *why ? ": " : "";
 
-    clear_progress(list);
+    say_passing("");
     switch (status) {
     case LW_EINVAL:
     case LW_ECONN:
@@ -145,7 +138,7 @@ static void on_listed(struct lw_client *client, int status,
     struct list *list = arg;
 
     (void)client, (void)listing;
-    clear_progress(list);
+    say_passing("");
     if (list->reach->ending) {
         return;
     }
@@ -170,7 +163,7 @@ static void on_up(struct reach *reach)
 
 static void on_down(struct reach *reach, const char *why)
 {
-    clear_progress(reach->arg);
+    say_passing("");
     reach_fail(reach, LW_ECONN, why);
 }
 

@@ -217,13 +217,13 @@ static int ask(struct locked *locked)
                       &locked->lock);
 }
 
-/* SIGTSTP and SIGTTIN come once lead had a job. */
 bool locked_is_for_command(const struct locked *locked, int number, bool from_terminal)
 {
     return locked->options->subcommand == LEAD && !from_terminal &&
            (number == SIGUSR1 || number == SIGUSR2);
 }
 
+/* SIGTSTP and SIGTTIN come once lead had a job. */
 static void on_signal(int number, bool from_terminal, void *arg)
 {
     struct locked *locked = arg;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* See picture.h: the words that the tables, the lines and JSON share. */
-#include "columns.h"
 #include "picture.h"
 
 #include "base/told.h"
+#include "columns.h"
 #include "lockwire.h"
 
 #include <inttypes.h>

@@ -5,10 +5,10 @@
  *
  * Happy path: make_seen makes the object, and json-c its text.
  */
-#include "columns.h"
 #include "picture.h"
 
 #include "base/told.h"
+#include "columns.h"
 #include "lockwire.h"
 
 #include <json-c/json.h>

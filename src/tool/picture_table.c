@@ -5,9 +5,9 @@
  *
  * Happy path: picture_take writes all of it but the age, picture_show puts that in.
  */
-#include "columns.h"
 #include "picture.h"
 
+#include "columns.h"
 #include "lockwire.h"
 
 #include <inttypes.h>

@@ -228,10 +228,21 @@ class Progress(Alone):
         said = self.read(master)
         self.assertEqual([row["NAME"] for row in self.rows(process.stdout.read())], ["job:1"])
         self.assertEqual(process.wait(LIMIT), 0)
-        self.assertRegex(said, r"^250 of 30,00\d keys, \d locks?\r")
+        self.assertRegex(said, r"^\r250 of 30,00\d keys, \d locks?\x1b\[K\r")
         self.assertNotIn("\n", said)
-        self.assertNotIn("\x1b", said)
-        self.assertRegex(said, r"\r +\r$")  # nothing of it stands there
+        self.assertEqual(set(re.findall(r"\x1b\[?.", said)), {"\x1b[K"})
+        self.assertRegex(said, r"\r\x1b\[K$")  # nothing of it stands there
+
+    def test_it_is_no_wider_than_the_terminal(self):
+        self.fill(1000)
+        master, slave = self.terminal(columns=12)
+        process = subprocess.Popen([COMMAND, "list"], stdout=subprocess.PIPE, stderr=slave,
+                                   env=self.environment, text=True)
+        self.addCleanup(self.reap_all, process)
+        os.close(slave)
+        said = self.read(master)
+        self.assertEqual(process.wait(LIMIT), 0)
+        self.assertRegex(said, r"^\r25\d of 1,00\x1b\[K\r")
 
     def test_the_table_is_as_wide_as_the_terminal(self):
         self.make("n" * 300)

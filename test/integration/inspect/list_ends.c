@@ -137,7 +137,8 @@ static void a_link_that_goes_ends_it(void **state)
 
 /* ---- a server that lies ---- */
 
-static const char *step; /* the answer to the script */
+static const char *step;        /* the answer to the script */
+static const char *look_answer; /* to that of lw_inspect */
 
 static const char *answer(struct fake_redis *fake, int argc, char **argv)
 {
@@ -145,6 +146,9 @@ static const char *answer(struct fake_redis *fake, int argc, char **argv)
     if (strncasecmp(argv[0], "EVAL", 4) == 0 && argc >= 5 && strcmp(argv[2], "0") == 0 &&
         strcmp(argv[4], "250") == 0) {
         return step;
+    }
+    if (strncasecmp(argv[0], "EVAL", 4) == 0 && argc >= 5 && strcmp(argv[2], "1") != 0) {
+        return look_answer;
     }
     return FAKE_REAL;
 }
@@ -157,9 +161,25 @@ static struct peer *before_a_liar(void)
 
     list.then = NULL;
     list.stops_at = 0;
-    step = FAKE_REAL;
+    step = look_answer = FAKE_REAL;
     UNTIL(peer->up);
     return peer;
+}
+
+static void what_may_be_no_lock_is_not_told_as_one(void **state)
+{
+    struct peer *liar = before_a_liar(), *honest = peer_ready("b", NULL);
+
+    (void)state;
+    hold_as(honest, "x", LW_SHARED, NULL);
+    look_answer = "-BUSY Redis is busy running a script\r\n";
+    call_list(liar, NULL);
+    EXPECT("listed EREDIS");
+    assert_int_equal(list.count, 0);
+    assert_non_null(strstr(list.why, "BUSY"));
+    look_answer = "-NOPERM this user has no permissions to access a key\r\n";
+    list_all(liar, NULL);
+    LISTED("x:?");
 }
 
 static void nonsense_is_no_answer_and_costs_the_connection(void **state)
@@ -234,6 +254,7 @@ int main(void)
         STAGE_TEST(rule7_free_is_silent_and_close_ends_it_first),
         STAGE_TEST(without_a_link_it_ends_at_once),
         STAGE_TEST(a_link_that_goes_ends_it),
+        STAGE_TEST(what_may_be_no_lock_is_not_told_as_one),
         STAGE_TEST(nonsense_is_no_answer_and_costs_the_connection),
         STAGE_TEST(names_of_no_lock_are_passed_over),
         STAGE_TEST(a_cursor_that_never_ends_can_be_ended),

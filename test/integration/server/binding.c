@@ -120,6 +120,24 @@ static void a_count_that_no_server_can_give_is_none(void **state)
     stage_clear_trace();
 }
 
+/* What passes by itself is no lack of permission. */
+static void an_error_of_the_count_is_asked_about_again(void **state)
+{
+    struct peer *a = peer_ready("a", NULL);
+    struct peer *b = behind_a_balancer("-ERR something is wrong\r\n");
+    struct hold *A = take(a, "A", "x");
+
+    (void)state;
+    UNTIL(counts > 0);
+    ask_with(b, "B", "x", asking(.wait_ms = -1));
+    count = "*2\r\n$1\r\nc\r\n:1\r\n";
+    UNTIL(redis_int("EXISTS %s", queue_of("x")) == 1); /* who is bound queues */
+    peer_free(b);
+    let_go(A);
+    EXPECT("A granted; A released OK");
+    stage.notes_may_stay = true;
+}
+
 /* ---- permissions ---- */
 
 static void who_may_not_count_polls_and_the_log_says_so_once(void **state)
@@ -308,6 +326,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(who_listens_elsewhere_polls_and_does_not_queue),
+        STAGE_TEST(an_error_of_the_count_is_asked_about_again),
         STAGE_TEST(both_links_connect_anew_until_they_agree),
         STAGE_TEST(heartbeat_finds_that_they_part),
         STAGE_TEST(a_count_that_no_server_can_give_is_none),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * lw_list on a real cluster: at all masters, of which none was connected to before, while
- * slots are on their way or have just come elsewhere, as README.md's account, and with a
- * master that is away.
+ * slots are on their way or have just come elsewhere, as lockwire(7)'s account, and with
+ * a master that is away.
  *
  * Happy path: locks are held all over, list_all(other, NULL).
  */

@@ -9,6 +9,7 @@
  */
 #include "fake_redis.h"
 #include "inspect/scene.h"
+#include "proxy.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -231,6 +232,26 @@ static void what_nobody_asked_for_is_told_without_control_bytes(void **state)
     lie_to = NULL;
 }
 
+static void a_cluster_s_seed_is_told_of_without_control_bytes(void **state)
+{
+    struct fake_redis *fake = fake_start(liar);
+    struct proxy *proxy = proxy_start(fake->path, true);
+    const char *why;
+    char url[80];
+
+    (void)state;
+    lie = VILE_ERROR VILE_ERROR VILE_ERROR VILE_ERROR;
+    lie_to = "CLIENT";
+    (void)snprintf(url, sizeof(url), "redis-cluster://127.0.0.1:%d", proxy->port);
+    struct peer *a = start(url);
+    UNTIL(a->downs > 0 && strstr(a->whys, "vile") != NULL);
+    assert_harmless(a->whys, "why");
+    assert_int_equal(lw_client_is_up(a->client, &why), 0);
+    assert_harmless(why, "why of lw_client_is_up");
+    assert_null(strchr(why, '\n'));
+    lie_to = NULL;
+}
+
 /* ---- words ---- */
 
 /* The server quotes the name, and the name has a code in it. */
@@ -281,6 +302,7 @@ int main(void)
         STAGE_TEST(a_policy_s_name_is_told_without_control_bytes),
         STAGE_TEST(a_stranger_s_type_is_told_without_control_bytes),
         STAGE_TEST(what_nobody_asked_for_is_told_without_control_bytes),
+        STAGE_TEST(a_cluster_s_seed_is_told_of_without_control_bytes),
         STAGE_TEST(a_code_in_a_name_is_no_code),
         STAGE_TEST(a_field_s_name_in_another_field_is_no_field),
     };
