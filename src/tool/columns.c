@@ -46,7 +46,8 @@ static uint32_t character_at(const char *text, size_t length, size_t *bytes)
     return character;
 }
 
-/* As most terminals have it, for which there is no one rule. */
+/* As most terminals have it, for which there is no one rule. (wcwidth goes by the locale,
+ * which may know no UTF-8.) */
 static int width_of(uint32_t character)
 {
     static const struct range combining[] = {
