@@ -22,6 +22,7 @@ import sys
 import tempfile
 import threading
 
+SIM = 'test/sim/sim'
 MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what replaces that
     ('the deadline is counted from the reply',
      ('src/lock/machine.c', 'int64_t deadline = end_of(in->sent_us, m->lease_us);',
@@ -166,8 +167,6 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
     ('who comes to write keeps the number it read with',
      ('scripts/rw.lua', "if is_in(owner) and not (kind == 'w' and lock.wcount == 0) then",
       'if is_in(owner) then')),
-    ('the first sentinel that answers is believed',
-     ('src/redis/sentinel.c', '#define LATER_US (200 * (int64_t)LW__MS)', '#define LATER_US 0')),
     ('of two sentinels the one of the lower epoch is believed',
      ('src/redis/sentinel_believe.c', 'a->epoch != b->epoch ? a->epoch > b->epoch :',
       'a->epoch != b->epoch ? a->epoch < b->epoch :')),
@@ -238,8 +237,13 @@ CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
 ]
 
 # What the worlds come to too rarely, and the traces of a unit test show.
-UNIT = 'test/unit/unit_cluster_claims'
-UNIT_MUTATIONS = [
+SENTINEL_UNIT = 'test/unit/unit_sentinel'
+SENTINEL_UNIT_MUTATIONS = [
+    ('the first sentinel that answers is believed',
+     ('src/redis/sentinel.c', '#define LATER_US (200 * (int64_t)LW__MS)', '#define LATER_US 0')),
+]
+CLAIMS_UNIT = 'test/unit/unit_cluster_claims'
+CLAIMS_UNIT_MUTATIONS = [
     ('whose name it is already is not asked',
      ('src/lock/claim_moving.c', 'if (!claim->machine.in_redis || !say(claim, &own_type)) {',
       'if (&own_type != NULL) {')),
@@ -262,6 +266,13 @@ UNIT_MUTATIONS = [
     ('who waits does not hear that the channel of its slot is dropped',
      ('src/lock/client.c', 'lw__turns_ask_slot(arg, node, slot);',
       '(void)arg, (void)node, (void)slot;')),
+]
+
+GROUPS = [ # mutations, the program that catches them, and words for it
+    (MUTATIONS, SIM, ()),
+    (CLUSTER_MUTATIONS, SIM, ('--cluster',)),
+    (SENTINEL_UNIT_MUTATIONS, SENTINEL_UNIT, ()),
+    (CLAIMS_UNIT_MUTATIONS, CLAIMS_UNIT, ()),
 ]
 
 
@@ -302,13 +313,14 @@ def find(tree, file, old):
 
 def check(tree):
     bad = 0
-    for what, *edits in MUTATIONS + CLUSTER_MUTATIONS + UNIT_MUTATIONS:
-        for file, old, _ in edits:
-            try:
-                find(tree, file, old)
-            except (RuntimeError, OSError) as error:
-                print(f'{what}: {error}')
-                bad += 1
+    for mutations, _, _ in GROUPS:
+        for what, *edits in mutations:
+            for file, old, _ in edits:
+                try:
+                    find(tree, file, old)
+                except (RuntimeError, OSError) as error:
+                    print(f'{what}: {error}')
+                    bad += 1
     sys.exit(bad > 0)
 
 
@@ -321,27 +333,27 @@ class Worker:
                         ignore=shutil.ignore_patterns('.git', 'build', '__pycache__'))
         run(['meson', 'setup', self.build, self.tree, '-Dbench=false', '-Dtests=enabled',
              '-Doptimization=1', '-Ddebug=false', '-Dwerror=false'])
-        self.compile('test/sim/sim')
+        self.compile(SIM)
 
     def compile(self, program):
         run(['ninja', '-C', self.build, '-j1', program])
 
     def first_failure(self, seeds, words=()):
-        return first_failure(self.build / 'test/sim/sim', seeds, words)
+        return first_failure(self.build / SIM, seeds, words)
 
     def edit(self, file, old, new):
         text = find(self.tree, file, old)
         (self.tree / file).write_text(text.replace(old, new))
 
-    def seeds_to_catch(self, edits, seeds, words):
+    def seeds_to_catch(self, edits, program, seeds, words):
         kept = {file: (self.tree / file).read_text() for file, _, _ in edits}
         try:
             for file, old, new in edits:
                 self.edit(file, old, new)
-            self.compile(UNIT if UNIT in words else 'test/sim/sim')
-            if UNIT in words:
-                return failed_test(self.build / UNIT)
-            return self.first_failure(seeds, words)
+            self.compile(program)
+            if program == SIM:
+                return self.first_failure(seeds, words)
+            return failed_test(self.build / program)
         finally:
             for file, text in kept.items():
                 (self.tree / file).write_text(text)
@@ -361,11 +373,11 @@ def work(options, place, todo, failures):
         return
     while True:
         try:
-            (what, *edits), words = todo.get_nowait()
+            (what, *edits), program, words = todo.get_nowait()
         except queue.Empty:
             return
         try:
-            found = worker.seeds_to_catch(edits, options.seeds, words)
+            found = worker.seeds_to_catch(edits, program, options.seeds, words)
             if not found:
                 raise RuntimeError(f'not seen in {options.seeds} seeds')
             report(what, *found)
@@ -385,11 +397,10 @@ def main():
     if options.check:
         check(options.source)
     todo, failures = queue.Queue(), []
-    for mutations, words in ((MUTATIONS, ()), (CLUSTER_MUTATIONS, ('--cluster',)),
-                             (UNIT_MUTATIONS, (UNIT,))):
+    for mutations, program, words in GROUPS:
         for mutation in mutations:
             if options.only in mutation[0]:
-                todo.put((mutation, words))
+                todo.put((mutation, program, words))
     count = todo.qsize()
     print(' seeds  mutation', flush=True)
     with tempfile.TemporaryDirectory(prefix='lockwire-mutations-') as place:
