@@ -125,8 +125,12 @@ static void kill_unheard(int round)
     since_us = history_now_us();
     trio_part_servers(trio_gate(old), true);
     offset = written(old);
-    UNTIL(written(old) > offset); /* a grant may have been passed on without a command */
+    /* A grant may have been passed on without a command; and a slow machine may be at
+     * this for so long that the old master is taken for dead, where nobody writes any
+     * more. */
+    UNTIL(written(old) > offset || !trio_is_as_before());
     more_grants();
+    trio_check();
     offset = written(old);
     last = trio_number(old, NUMBERS);
     server_kill(trio_master());

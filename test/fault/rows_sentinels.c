@@ -51,8 +51,12 @@ static struct hold *own_and_replicate(struct peer *peer)
 /* What it is granted here, and what is done from here on, no replica hears of. */
 static struct hold *own_unheard(struct peer *peer, uint32_t lease_ms)
 {
+    struct hold *A;
+
     trio_part_servers(trio_gate(trio_leader()), true);
-    return own(peer, lease_ms);
+    A = own(peer, lease_ms);
+    trio_check(); /* a slow machine is at this until the master is taken for dead */
+    return A;
 }
 
 static void drop_what_is_held_back(int server)

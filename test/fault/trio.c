@@ -242,7 +242,7 @@ void trio_check(void)
 }
 
 /* Not those who saw nothing of it yet. */
-static bool is_as_before(void)
+bool trio_is_as_before(void)
 {
     bool known = false;
 
@@ -254,7 +254,7 @@ static bool is_as_before(void)
 
 void trio_stand(void)
 {
-    UNTIL(seldom(all_stand() || !is_as_before()));
+    UNTIL(seldom(all_stand() || !trio_is_as_before()));
     trio_check();
 }
 

@@ -47,6 +47,8 @@ struct proxy *trio_sentinel_gate(int sentinel);
 void trio_stand(void);
 /* The same for the last time: it is enough that nobody did. */
 void trio_check(void);
+/* No sentinel knows of a later change than the last trio_switched. */
+bool trio_is_as_before(void);
 /* Until all sentinels that run tell another master than the last one, and it is one. */
 void trio_switched(void);
 /* Until the replicas have all that the leader had written when this was called. (WAIT
