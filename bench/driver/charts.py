@@ -11,7 +11,7 @@ set grid back lc rgb "{faint}"
 set border 3 lc rgb "{text}" lw 1.5
 set tics nomirror textcolor rgb "{text}"
 set key outside right top vertical Left reverse samplen 1.5 spacing 0.95 font ",19"
-set key maxrows 18 textcolor rgb "{text}"
+set key maxrows 24 textcolor rgb "{text}"
 set format "%.0s%c"
 set title textcolor rgb "{text}"
 set xlabel textcolor rgb "{text}"
@@ -24,7 +24,7 @@ PALETTE = ["#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#a5765c", "#b
 OURS = ["#2f7fd6", "#12a5d8", "#6f6ff0", "#5b8def"]
 GREYS = ["#808080", "#9a9a9a", "#6a6a6a", "#b0b0b0", "#8a8a8a"]
 # For pages of either colour, at half their size; a text is 11 points then.
-SIZE = "size 1100,640"
+SIZE = "size 1100,680"
 LIGHT, DARK = {"text": "#24292f", "faint": "#d8dee4"}, {"text": "#d1d7e0", "faint": "#3d444d"}
 FORMS = [(".svg", LIGHT, "svg %s dynamic enhanced font 'sans,22' background '#ffffff'" % SIZE),
          ("-dark.svg", DARK, "svg %s dynamic enhanced font 'sans,22' background '#0d1117'" % SIZE),
@@ -81,7 +81,7 @@ class Spread:
                  'set title "%s" noenhanced' % self.title, 'set xlabel "%s" noenhanced' % self.x,
                  "set logscale x", "set yrange [%g:0.2]" % (len(self.series) + 1), "unset key",
                  "set offsets graph 0, graph 0.28, 0, 0", "set ytics noenhanced scale 0",
-                 'set format x "%.0f"',
+                 'set format x "%g"',
                  "$d << END"]
         for i, (label, low, high) in enumerate(self.series, 1):
             colour = OURS[0] if label.startswith("lockwire") else \
@@ -107,13 +107,14 @@ def _sweep(chart, summary, section, figure, scale=1.0, wanted=None, x=1):
             value = summary.median(key, label, figure)
             points.append((key[x], None if value is None else value * scale))
         chart.add(label, points)
+    chart.series.sort(key=lambda one: -max(y for _, y in one[1]))  # the key as the lines lie
     return chart
 
 
 def _plain(label):
     """One line for each program: not every variant of it."""
     return not label.endswith((" 10ms", " connections", " fence", " pipelined",
-                               " delifeq-fence", " v4"))
+                               " delifeq-fence", " v4", " race", " herd"))
 
 
 def _distribution(summary):
