@@ -26,12 +26,12 @@ static void released(struct lw_lock *lock, int status, void *arg)
 static void acquired(struct lw_lock *lock, int status, void *arg)
 {
     if (status != LW_OK) {
-        printf("not ours: %s %s\n", lw_strerror(status), lw_lock_errstr(lock));
+        printf("not ours: %s (%s)\n", lw_strerror(status), lw_lock_errstr(lock));
         exit(1);
     }
     printf("%s is ours for %lld ms, fencing token above 0: %s\n", lw_lock_name(lock),
            (long long)lw_lock_remaining_ms(lock), lw_lock_fence(lock) > 0 ? "yes" : "no");
-    lw_release(lock, released, arg); /* a daemon would do this when its work is done */
+    lw_release(lock, released, arg); /* a daemon works first; options.lost would stop it */
 }
 
 int main(void)

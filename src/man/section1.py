@@ -28,7 +28,8 @@ lockwire - run commands under a distributed lock in Redis, and look after such l
 """
 TAIL = """# EXAMPLES
 
-A nightly job on one host of many, which waits ten minutes for its turn at the most:
+A job that runs on one host of many at a time, and waits ten minutes for its turn at the most (for
+once a night see examples/lockwire-nightly.service):
 
 	lockwire run nightly --wait 10m -- ./backup.sh
 
