@@ -539,13 +539,13 @@ LW_PUBLIC enum lw_state lw_lock_state(const struct lw_lock *lock);
 /* How long, in ms, the lock is still surely ours without another renewal: no I/O, no
  * callback needed. 0 = do not touch the resource. */
 LW_PUBLIC int64_t lw_lock_remaining_ms(const struct lw_lock *lock);
-/* The fencing token of this grant, larger than that of every earlier grant of the name (an
- * owner's further holds repeat its own); 0 if it was not granted, with LW_REDISSON, or if
- * LW_NO_FENCE saved it. Pass it along with every write to the
- * resource, which must refuse a smaller one than it has seen. It is above 2^50, since it
- * begins with the server's time in us: a server whose clock stands before September 2005,
- * and that kept no larger number, has none to give. Then only LW_NO_FENCE and LW_REDISSON
- * are granted; the log says so, and who waits has the lock when the clock is right. */
+/* The fencing token of this grant, larger than that of every earlier grant of the name
+ * (an owner's further holds repeat its own); 0 if it was not granted, with LW_REDISSON,
+ * or if LW_NO_FENCE saved it. Pass it along with every write to the resource, which must
+ * refuse a smaller one than it has seen. It is above 2^50, since it begins with the
+ * server's time in us: a server whose clock stands before September 2005, and that kept
+ * no larger number, has none to give. Then only LW_NO_FENCE and LW_REDISSON are granted;
+ * the log says so, and who waits has the lock when the clock is right. */
 LW_PUBLIC uint64_t lw_lock_fence(const struct lw_lock *lock);
 LW_PUBLIC const char *lw_lock_name(const struct lw_lock *lock);
 LW_PUBLIC enum lw_mode lw_lock_mode(const struct lw_lock *lock);

@@ -31,7 +31,7 @@ static void acquired(struct lw_lock *lock, int status, void *arg)
     }
     printf("%s is ours for %lld ms, fencing token above 0: %s\n", lw_lock_name(lock),
            (long long)lw_lock_remaining_ms(lock), lw_lock_fence(lock) > 0 ? "yes" : "no");
-    lw_release(lock, released, arg); /* a daemon works first; options.lost would stop it */
+    lw_release(lock, released, arg); /* a daemon works first; see options.lost */
 }
 
 int main(void)
