@@ -43,6 +43,12 @@ class Chart:
             self.series.append((label, points))
 
     def _plots(self):
+        """Colours in the order of the labels, the key in that of the lines."""
+        plots = list(zip(self.series, self._lines()))
+        plots.sort(key=lambda one: -max(y for _, y in one[0][1]))
+        return [line for _, line in plots]
+
+    def _lines(self):
         colours = {"limit": iter(GREYS), "lockwire": iter(OURS), "": iter(PALETTE)}
         for i, (label, _) in enumerate(self.series):
             family = label.split(" ")[0]
@@ -107,7 +113,6 @@ def _sweep(chart, summary, section, figure, scale=1.0, wanted=None, x=1):
             value = summary.median(key, label, figure)
             points.append((key[x], None if value is None else value * scale))
         chart.add(label, points)
-    chart.series.sort(key=lambda one: -max(y for _, y in one[1]))  # the key as the lines lie
     return chart
 
 
