@@ -94,7 +94,7 @@ class Secrecy(PasswordTest):
     def test_neither_words_nor_environments_show_it(self):
         process = self.spawn(COMMAND, "run", "job", "--password-file",
                              self.file(SECRET.encode()), "--", "sh", "-c",
-                             "ls -l /proc/self/fd > opened; echo $$ > held; exec sleep 1000",
+                             "ls -l /proc/self/fd > opened; echo $$ > held; sleep 1000; :",
                              cwd=self.folder)
         pid = int(self.wait_for_file("held"))
         for which in (process.pid, pid):
