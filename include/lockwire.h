@@ -78,9 +78,9 @@ extern "C" {
 #endif
 
 #define LW_VERSION_MAJOR 0
-#define LW_VERSION_MINOR 2
+#define LW_VERSION_MINOR 3
 #define LW_VERSION_PATCH 0
-#define LW_VERSION "0.2.0"
+#define LW_VERSION "0.3.0"
 
 struct event_base; /* libevent's */
 struct lw_client;  /* one client of one Redis: two connections, any number of locks */
@@ -683,8 +683,11 @@ LW_PUBLIC int lw_inspect(struct lw_client *client, const char *name, lw_inspect_
 /*
  * Takes the lock away from its holder and hands it over, as if it had released: for an
  * operator who knows that the holder is gone or stuck. Breaks the promise of one holder
- * until the old one's next renewal tells it LW_ENOTHELD; fencing is what protects
- * meanwhile. token: only if it is that one's; NULL: whoever holds now (of a read-write
+ * until the old holder calls `lost` with LW_ENOTHELD. A message asks its client to verify
+ * the hold, so that this normally takes milliseconds; if the message is lost, refused or
+ * not heard (a client of version 0.2, a client of a cluster that never queued in the
+ * name's slot), it takes until the next renewal. Fencing is what protects in the
+ * meantime. token: only if it is that one's; NULL: whoever holds now (of a read-write
  * lock all that hold at that moment, up to 1000). A plain string of another library's is
  * a holder, too (of more than 512 KiB: LW_EREDIS). What is too long for lw_inspect is
  * broken all the same, but a token of more than 512 bytes is nothing to be named by: such

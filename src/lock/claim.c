@@ -107,6 +107,7 @@ void lw__claim_turn(struct lw__claim *claim)
     claim->previous_window_ms = claim->window_ms;
     claim->n = ++claim->client->next_n;
     claim->named = false;
+    claim->verify = false;
     if (claim->waiting != NULL) {
         claim->window_ms = claim->waiting->window_ms;
     }

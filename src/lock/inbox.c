@@ -2,7 +2,8 @@
 /* Messages to their claims. Must not decide how long a message may be believed; machine.c
  * does. Only whether it can be believed at all is known here. Happy path: a hand-over
  * goes to the claim with its token. One that is nobody's any more is given back; one of
- * another server than the command link's has its claim ask; what is no message of ours is
+ * another server than the command link's has its claim ask. A hint that a hold was broken
+ * has it verified at once; it is never believed by itself. What is no message of ours is
  * told to the log. */
 #include "lock/inbox.h"
 
@@ -10,6 +11,7 @@
 #include "lock/claim.h"
 #include "lock/hints.h"
 #include "lock/name.h"
+#include "lock/renewal.h"
 #include "lock/structs.h"
 #include "loop/now.h"
 #include "redis/decode.h"
@@ -82,6 +84,10 @@ void lw__inbox_message(struct lw_client *client, const char *text, size_t length
         if (message.handed && !is_being_ended(client, &message)) {
             lw__claim_give_back(client, &message);
         }
+        return;
+    }
+    if (message.verify) {
+        lw__renewal_verify(claim);
         return;
     }
     if (!message.handed) {

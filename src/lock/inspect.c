@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* lw_inspect and lw_break: who holds a name, who waits for it, and taking it away. Owns
- * the calls on their way. Must not touch any handle: a holder of ours learns from its
- * renewal.
+ * the calls on their way. Does not touch any handle: every holder, also one of this
+ * client, learns of a break from a renewal, which a message asks for at once.
  *
  * Happy path: inspect.lua's answer (look.c); who the clients in it are (MGET) -> the
  * callback. lw_break takes the first step alone, then releases what it found there, each
@@ -191,6 +191,44 @@ static void put_break(struct lw__command *command, struct lw__buffer *out)
 
 static void break_next(struct lw__inquiry *inquiry);
 
+/* The hint to the holder that was broken. It is published only after the server has
+ * confirmed the release, and best effort: without it the holder finds out at its next
+ * renewal. */
+static void put_hint(struct lw__command *command, struct lw__buffer *out)
+{
+    struct lw__inquiry *inquiry = inquiry_of(command);
+    bool sharded = lw__route_is_cluster(inquiry->client->route);
+
+    lw__encode_verify(out, sharded ? (int)slot_of(inquiry) : -1, inquiry->name,
+                      inquiry->look.entries[inquiry->hinted].token);
+}
+
+static bool hint_answered(struct lw__command *command, const struct lw__reply *reply)
+{
+    (void)reply;
+    break_next(inquiry_of(command));
+    return true;
+}
+
+static void hint_failed(struct lw__command *command, const char *why, bool sent)
+{
+    (void)why;
+    (void)sent;
+    break_next(inquiry_of(command));
+}
+
+static const struct lw__command_type hint_type = {put_hint, hint_answered, hint_failed,
+                                                  LW__ORDER_FRESH, .one_key = true};
+
+static void hint_to(struct lw__inquiry *inquiry, size_t holder)
+{
+    inquiry->hinted = holder;
+    if (!lw__format_is_token(inquiry->look.entries[holder].token) ||
+        !lw__node_send_early(node_of(inquiry), &inquiry->command, &hint_type)) {
+        break_next(inquiry);
+    }
+}
+
 static bool decode_broken(const struct lw__inquiry *inquiry,
                           const struct lw__reply *reply, struct lw__released *ret)
 {
@@ -213,6 +251,7 @@ static const struct lw__command_type break_alone_type = {
 static bool break_answered(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__inquiry *inquiry = inquiry_of(command);
+    size_t holder = inquiry->breaking;
     struct lw__released answer;
 
     if (goes_on_alone(inquiry, reply, &break_alone_type) || is_error(inquiry, reply)) {
@@ -225,7 +264,11 @@ static bool break_answered(struct lw__command *command, const struct lw__reply *
     if (!answer.again) { /* else more dead heads are to be passed over first */
         inquiry->breaking++;
     }
-    break_next(inquiry);
+    if (answer.released) {
+        hint_to(inquiry, holder);
+    } else {
+        break_next(inquiry);
+    }
     return true;
 }
 

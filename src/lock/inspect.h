@@ -24,6 +24,7 @@ struct lw__inquiry {
     struct lw__look look;
     size_t naming;   /* in a cluster, the client who is asked for */
     size_t breaking; /* the holder whose release is in flight */
+    size_t hinted;   /* the broken holder whose client is asked to verify */
     bool alone;      /* the slot is on its way: only the name's own key is looked at */
     bool any_broken;
     char why[LW__WHY], server[LW__TOLD];

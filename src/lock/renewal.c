@@ -141,6 +141,10 @@ void lw__renewal_plan(struct lw__claim *claim)
     struct lw_client *client = claim->client;
     int64_t lease = lw__terms_lease_us(claim), at;
 
+    if (claim->verify && claim->machine.phase == LW__HELD) {
+        lw__renewal_now(claim);
+        return;
+    }
     if (claim->machine.phase != LW__HELD || !renews(claim) || is_covered(claim)) {
         lw__heap_remove(&client->renewals.due, &claim->renewal);
         return;
@@ -159,6 +163,14 @@ void lw__renewal_plan(struct lw__claim *claim)
 void lw__renewal_now(struct lw__claim *claim)
 {
     plan_at(claim, lw__now_us());
+}
+
+void lw__renewal_verify(struct lw__claim *claim)
+{
+    claim->verify = true;
+    if (claim->machine.phase == LW__HELD) {
+        lw__renewal_now(claim);
+    }
 }
 
 void lw__renewal_forget(struct lw__claim *claim)
@@ -193,6 +205,7 @@ static void put_batch(struct lw__command *command, struct lw__buffer *out)
         if (claim == NULL) {
             continue;
         }
+        claim->verify = false;
         batch->claims[kept] = claim;
         batch->lease_ms[kept] = lease_ms_for(claim, now);
         args[kept] = (struct lw__renew_args){
@@ -222,7 +235,8 @@ static void try_again(struct lw__claim *claim)
     int64_t delay = lw__terms_lease_us(claim) / 20;
 
     if (claim->machine.phase == LW__HELD) {
-        plan_at(claim, lw__now_us() + (delay < RETRY_US ? RETRY_US : delay));
+        delay = delay < RETRY_US || claim->verify ? RETRY_US : delay;
+        plan_at(claim, lw__now_us() + delay);
     }
     claim->client->events->renewed(claim, false);
 }

@@ -22,6 +22,9 @@ void lw__renewal_clear(struct lw_client *client);
 /* Looks at the claim anew: when is it due? */
 void lw__renewal_plan(struct lw__claim *claim);
 void lw__renewal_now(struct lw__claim *claim);
+/* Has the hold verified at once because its token was broken. A renewal that is already
+ * in flight may have been answered before that, so another one follows its answer. */
+void lw__renewal_verify(struct lw__claim *claim);
 void lw__renewal_forget(struct lw__claim *claim);
 /* An answer to the renewal of a claim that asked for this lease. */
 void lw__renewal_answered(struct lw__claim *claim, bool renewed, int64_t sent_us,

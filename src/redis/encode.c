@@ -3,6 +3,7 @@
 #include "redis/encode.h"
 
 #include "base/buffer.h"
+#include "base/random.h"
 #include "redis/resp.h"
 #include "scripts.h"
 
@@ -282,6 +283,30 @@ void lw__encode_break_alone(struct lw__buffer *out, bool eval, const char *name,
     put_leave(out, eval, name, rw);
     lw__resp_text(out, token);
     end_leave(out, rw);
+}
+
+void lw__encode_verify(struct lw__buffer *out, int slot, const char *name,
+                       const char *token)
+{
+    char uuid[LW__UUID_SIZE], channel[LW__CHANNEL_OF_OURS_SIZE];
+    size_t token_length = strlen(token), name_length = strlen(name);
+
+    memcpy(uuid, token, LW__UUID_SIZE - 1);
+    uuid[LW__UUID_SIZE - 1] = '\0';
+    if (slot >= 0) {
+        lw__format_shard_channel(uuid, (unsigned)slot, channel);
+    } else {
+        lw__format_own_channel(uuid, channel);
+    }
+    lw__resp_command(out, 3);
+    lw__resp_text(out, slot >= 0 ? "SPUBLISH" : "PUBLISH");
+    lw__resp_text(out, channel);
+    lw__resp_begin(out, 2 + token_length + 1 + name_length);
+    lw__buffer_put(out, "v ", 2);
+    lw__buffer_put(out, token, token_length);
+    lw__buffer_put(out, " ", 1);
+    lw__buffer_put(out, name, name_length);
+    lw__resp_end(out);
 }
 
 void lw__encode_rw_keep(struct lw__buffer *out, bool eval,

@@ -77,6 +77,10 @@ void lw__encode_redisson_renew(struct lw__buffer *out, bool eval, size_t count,
  * extends one of a read-write lock (a mutex's renewal is of the name alone as it is). */
 void lw__encode_leave(struct lw__buffer *out, bool eval, const char *name,
                       const struct lw__token *token, bool rw);
+/* Asks the client of a token that was broken to verify its hold. `slot`: the name's in a
+ * cluster, or -1. The token must be one of some client (lw__format_is_token). */
+void lw__encode_verify(struct lw__buffer *out, int slot, const char *name,
+                       const char *token);
 void lw__encode_break_alone(struct lw__buffer *out, bool eval, const char *name,
                             const char *token, bool rw);
 void lw__encode_rw_keep(struct lw__buffer *out, bool eval,

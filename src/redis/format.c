@@ -347,7 +347,7 @@ bool lw__format_read_message(const char *text, size_t length, const char *uuid,
     uint64_t window;
 
     *ret = (struct lw__message){0};
-    if (strlen(text) != length || (*at != 't' && *at != 'r' && *at != 's') ||
+    if (strlen(text) != length || strchr("trsv", *at) == NULL || *at == '\0' ||
         *++at != ' ') {
         return false;
     }
@@ -355,14 +355,15 @@ bool lw__format_read_message(const char *text, size_t length, const char *uuid,
     if (!read_token(&at, uuid, &ret->token)) {
         return false;
     }
-    ret->handed = text[0] != 's';
+    ret->handed = text[0] == 't' || text[0] == 'r';
+    ret->verify = text[0] == 'v';
     ret->rw = text[0] == 'r';
     if (ret->handed) {
         if (!read_number(&at, ' ', LUA_MAX, &ret->fence) ||
             !read_server(&at, ret->server) || !read_time(&at, &ret->handed_us)) {
             return false;
         }
-    } else {
+    } else if (!ret->verify) {
         if (!read_number(&at, ' ', WINDOW_MAX, &window)) {
             return false;
         }

@@ -106,9 +106,11 @@ void lw__format_server(const char *run_id, char ret[LW__SERVER_SIZE]);
 void lw__format_numbers(const char *server, bool wide, char ret[LW__NUMBERS_SIZE]);
 
 /* A message on our channel: `t <token> <fence> <us> <server> <name>` (a mutex was handed
- * over; `r`: a read-write lock) or `s <token> <window ms> <name>`. */
+ * over; `r`: a read-write lock), `s <token> <window ms> <name>` (stand by) or
+ * `v <token> <name>` (verify the hold: it was broken). */
 struct lw__message {
-    bool handed; /* else standby */
+    bool handed; /* t or r */
+    bool verify; /* v; with neither it is s */
     bool rw;     /* handed: in a read-write lock */
     struct lw__token token;
     uint64_t fence;
@@ -117,7 +119,7 @@ struct lw__message {
     int64_t window_ms;
     const char *name; /* NUL-terminated, inside `text` */
 };
-/* false: not what a script of ours can have said to the client `uuid`. */
+/* Returns false if the text is no message of ours to the client `uuid`. */
 bool lw__format_read_message(const char *text, size_t length, const char *uuid,
                              struct lw__message *ret);
 #endif

@@ -225,8 +225,9 @@ static const char status_text[] =
 static const char break_text[] =
     "\n"
     "Takes NAME away from whoever holds it and hands it to the first who waits. For\n"
-    "when a holder is stuck: it goes on believing that it holds until its next\n"
-    "renewal tells it; only a resource that checks fencing tokens is safe meanwhile.\n"
+    "when a holder is stuck. A message asks the holder's client to verify its hold;\n"
+    "if it is lost, the holder believes that it holds until its next renewal. Only a\n"
+    "resource that checks fencing tokens is safe in the meantime.\n"
     "\n"
     "  --token TOKEN  only if TOKEN holds it (see `lockwire status --wide`); safer,\n"
     "                 since the lock may have changed hands since you looked\n"

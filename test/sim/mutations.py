@@ -268,11 +268,18 @@ CLAIMS_UNIT_MUTATIONS = [
       '(void)arg, (void)node, (void)slot;')),
 ]
 
+BREAKS = 'test/integration/inspect/inspect_break'
+BREAKS_MUTATIONS = [
+    ('a hint to verify is forgotten while an answer is due',
+     ('src/lock/renewal.c', '    claim->verify = true;\n', '')),
+]
+
 GROUPS = [ # mutations, the program that catches them, and words for it
     (MUTATIONS, SIM, ()),
     (CLUSTER_MUTATIONS, SIM, ('--cluster',)),
     (SENTINEL_UNIT_MUTATIONS, SENTINEL_UNIT, ()),
     (CLAIMS_UNIT_MUTATIONS, CLAIMS_UNIT, ()),
+    (BREAKS_MUTATIONS, BREAKS, ()),
 ]
 
 

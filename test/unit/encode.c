@@ -269,6 +269,25 @@ static void test_what_is_said_while_a_slot_moves(void **state)
     expect(&out, "GET lockwire:client:" UUID);
 }
 
+static void test_the_hint_after_a_break(void **state)
+{
+    static const char token[] = UUID ":7:2000-",
+                      plain[] = "*3\r\n$7\r\nPUBLISH\r\n$47\r\nlockwire:2:" UUID
+                                "\r\n$50\r\nv " UUID ":7:2000- job\r\n",
+                      sharded[] = "*3\r\n$8\r\nSPUBLISH\r\n";
+    struct lw__buffer out = {0};
+
+    (void)state;
+    lw__encode_verify(&out, -1, "job", token);
+    assert_int_equal(out.length, sizeof(plain) - 1);
+    assert_memory_equal(out.data, plain, sizeof(plain) - 1);
+    lw__buffer_clear(&out);
+    lw__encode_verify(&out, 5, "job", token);
+    assert_memory_equal(out.data, sharded, sizeof(sharded) - 1);
+    assert_non_null(memmem(out.data, out.length, UUID ":{", strlen(UUID ":{")));
+    lw__buffer_clear(&out);
+}
+
 static void test_a_step_through_all_keys(void **state)
 {
     struct lw__buffer out = {0};
@@ -466,6 +485,7 @@ int main(void)
         cmocka_unit_test(test_a_read_write_lock_is_asked_for),
         cmocka_unit_test(test_a_drop_is_a_script_or_the_server_s_own_command),
         cmocka_unit_test(test_what_is_said_while_a_slot_moves),
+        cmocka_unit_test(test_the_hint_after_a_break),
         cmocka_unit_test(test_a_step_through_all_keys),
         cmocka_unit_test(test_a_release_of_each_kind),
         cmocka_unit_test(test_renewals_go_out_in_batches),

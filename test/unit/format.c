@@ -88,15 +88,32 @@ static void test_a_standby(void **state)
     assert_string_equal(message.name, "job");
 }
 
+static void test_a_hint_to_verify(void **state)
+{
+    (void)state;
+    assert_true(is_message("v " UUID ":7:2000- a job"));
+    assert_true(message.verify);
+    assert_false(message.handed);
+    assert_false(message.rw);
+    assert_true(message.token.n == 7);
+    assert_string_equal(message.name, "a job");
+    assert_true(is_message("s " UUID ":7:2000- 500 job"));
+    assert_false(message.verify);
+    assert_false(is_message("v " UUID ":7:2000+ job"));
+    assert_false(is_message("v " UUID ":7:2000- "));
+    assert_false(is_message("u " UUID ":7:2000- job"));
+    assert_false(is_message(""));
+}
+
 /* Cut anywhere before the name's first byte, or of a name that no lock can have. */
 static void test_messages_cut_at_every_byte(void **state)
 {
-    static const char *const whole[] = {"t " UUID
-                                        ":7:2000- 1763690000000016 5e1f 1763690000 1 j",
-                                        "s " UUID ":7:2000- 500 j"};
+    static const char *const whole[] = {
+        "t " UUID ":7:2000- 1763690000000016 5e1f 1763690000 1 j",
+        "s " UUID ":7:2000- 500 j", "v " UUID ":7:2000- j"};
 
     (void)state;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 3; i++) {
         size_t length = strlen(whole[i]);
         char *copy;
 
@@ -243,6 +260,7 @@ int main(void)
         cmocka_unit_test(test_a_hand_over_by_any_server),
         cmocka_unit_test(test_messages_of_another_version),
         cmocka_unit_test(test_a_standby),
+        cmocka_unit_test(test_a_hint_to_verify),
         cmocka_unit_test(test_messages_cut_at_every_byte),
         cmocka_unit_test(test_messages_with_each_field_wrong),
         cmocka_unit_test(test_messages_at_the_limits),

@@ -3,8 +3,9 @@
  * lw_break: takes a lock away from its holder and hands it over, in each mode; what the
  * old holder learns; whom it leaves alone. Must not know the scripts.
  *
- * Happy path: one holds, one waits; broken, the second has it, the first is told at its
- * next renewal.
+ * Happy path: one holds, one waits. After the break the second has the lock, and the
+ * first loses it as soon as the message that asks it to verify has arrived. The leases
+ * are so long (LONG) that no renewal of its own tells a holder before a test gives up.
  */
 #include "inspect/scene.h"
 #include "monitor.h"
@@ -15,30 +16,163 @@
 #include <stdio.h>
 #include <string.h>
 
+#define LONG 600000
+
 static void a_mutex_goes_to_the_first_who_waits(void **state)
 {
     (void)state;
     three_clients();
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 3000));
+    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = LONG));
     EXPECT("A granted");
     struct hold *B = ask(b, "B", "x", -1);
     wait_queued("x", 1);
     monitor_start();
     call_break(c, "x", NULL);
-    EXPECT_SET("broken OK; B granted");
+    EXPECT_SET("broken OK; B granted; A lost ENOTHELD");
     assert_true(B->fence > A->fence);
     assert_held_by_redis(B);
-    EXPECT("A lost ENOTHELD"); /* at its next renewal */
     let_go_refused(A, LW_ENOTHELD);
     assert_held_by_redis(B);
+}
+
+/* A holder that never renews learns of it as well. */
+static void a_holder_without_renewals_is_told(void **state)
+{
+    (void)state;
+    three_clients();
+    ask_with(a, "A", "x", asking(.lease_ms = LONG, .flags = LW_NO_RENEW));
+    EXPECT("A granted");
+    call_break(c, "x", NULL);
+    EXPECT_SET("broken OK; A lost ENOTHELD");
+}
+
+static struct proxy *proxy;
+
+/* One that is at the proxy, besides the three. */
+static struct peer *client_behind_a_proxy(void)
+{
+    struct peer *d;
+
+    proxy = proxy_start(stage.server.path, false); /* so that it stays until all closed */
+    three_clients();
+    d = peer_start_at("d", proxy->url, NULL);
+    peer_wait_ready(d);
+    return d;
+}
+
+static void publish_hint(const char *token, const char *name)
+{
+    char channel[64], text[256];
+
+    (void)snprintf(channel, sizeof(channel), "lockwire:2:%.36s", token);
+    (void)snprintf(text, sizeof(text), "v %s %s", token, name);
+    assert_int_equal(redis_int("PUBLISH %s %s", channel, text), 1);
+}
+
+/* The server answered the renewal before the break, and the answer arrives after the
+ * message: the client verifies once more. */
+static void a_hint_during_a_renewal_is_kept(void **state)
+{
+    int messages;
+
+    (void)state;
+    struct peer *d = client_behind_a_proxy();
+    struct hold *D = ask_with(d, "D", "x", asking(.lease_ms = LONG));
+    EXPECT("D granted");
+    uint64_t renewed = peer_stats(d).renewed;
+    publish_hint(lw_lock_owner(D->lock), "x"); /* so that the server knows the script */
+    UNTIL(peer_stats(d).renewed == renewed + 1);
+    monitor_start();
+    proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
+    publish_hint(lw_lock_owner(D->lock), "x");
+    UNTIL(monitor_count("evalsha") == 1);
+    monitor_stop();
+    messages = proxy->messages;
+    call_break(c, "x", NULL);
+    EXPECT("broken OK");
+    UNTIL(proxy->messages > messages);
+    proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
+    EXPECT("D lost ENOTHELD");
+    assert_int_equal(peer_stats(d).renewed, renewed + 2);
+}
+
+/* The same of the answer that grants the lock. */
+static void a_hint_before_the_grant_is_kept(void **state)
+{
+    int messages;
+
+    (void)state;
+    struct peer *d = client_behind_a_proxy();
+    proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
+    ask_with(d, "D", "x", asking(.lease_ms = LONG));
+    UNTIL(redis_int("EXISTS x") == 1);
+    messages = proxy->messages;
+    call_break(c, "x", NULL);
+    EXPECT("broken OK");
+    UNTIL(proxy->messages > messages);
+    proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
+    EXPECT("D granted; D lost ENOTHELD");
+}
+
+/* The message is a hint only: what holds keeps its lock, whatever arrives. */
+static void a_hint_alone_takes_nothing_away(void **state)
+{
+    char other[128];
+    uint64_t renewed;
+
+    (void)state;
+    three_clients();
+    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = LONG));
+    EXPECT("A granted");
+    renewed = peer_stats(a).renewed;
+    (void)snprintf(other, sizeof(other), "%.36s:99999:2000-", lw_lock_owner(A->lock));
+    publish_hint(other, "x");
+    publish_hint(lw_lock_owner(A->lock), "x");
+    UNTIL(peer_stats(a).renewed == renewed + 1);
+    assert_held_by_redis(A);
+    assert_false(peer_logged(a, "message"));
+}
+
+/* A break that may not publish is a break all the same: the holder finds out by itself.
+ */
+static void a_hint_that_is_refused_costs_nothing_else(void **state)
+{
+    (void)state;
+    three_clients();
+    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = LONG));
+    EXPECT("A granted");
+    redis_ok("ACL SETUSER default -publish");
+    call_break(c, "x", NULL);
+    EXPECT("broken OK");
+    redis_ok("ACL SETUSER default +@all");
+    assert_int_equal(redis_int("EXISTS x"), 0);
+    extend(A, LONG);
+    EXPECT_SET("A lost ENOTHELD; A renewed ELOST");
+}
+
+/* Nothing is announced that is not so: a refused release has no message behind it. */
+static void a_refused_break_publishes_nothing(void **state)
+{
+    (void)state;
+    three_clients();
+    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = LONG));
+    EXPECT("A granted");
+    monitor_start();
+    redis_ok("ACL SETUSER default -del");
+    call_break(c, "x", NULL);
+    EXPECT("broken EREDIS");
+    redis_ok("ACL SETUSER default +@all");
+    assert_int_equal(monitor_count("publish"), 0);
+    assert_held_by_redis(A);
 }
 
 static void a_release_of_the_broken_tells(void **state)
 {
     (void)state;
-    three_clients();
-    struct hold *A = take(a, "A", "x");
+    struct peer *d = client_behind_a_proxy();
+    struct hold *A = take(d, "A", "x");
     EXPECT("A granted");
+    proxy_swallow(proxy, SUBSCRIPTION, TO_CLIENT, true);
     call_break(b, "x", NULL);
     EXPECT("broken OK");
     assert_int_equal(redis_int("EXISTS x"), 0);
@@ -65,7 +199,7 @@ static void only_the_token_s(void **state)
     wait_queued("x", 1);
     stage_clear_trace();
     call_break(c, "x", token);
-    EXPECT_SET("broken OK; B granted");
+    EXPECT_SET("broken OK; B granted; A lost ENOTHELD");
     call_break(c, "x", token); /* not B's */
     EXPECT("broken ENOTHELD");
     assert_held_by_redis(B);
@@ -119,17 +253,16 @@ static void a_writer_with_all_its_levels(void **state)
 {
     (void)state;
     three_clients();
-    struct hold *W = enter_with(a, "W", "w", "anna", asking(.lease_ms = 3000));
-    struct hold *W2 = enter_with(a, "W2", "w", "anna", asking(.lease_ms = 3000));
-    struct hold *R = enter_with(a, "R", "r", "anna", asking(.lease_ms = 3000));
+    struct hold *W = enter_with(a, "W", "w", "anna", asking(.lease_ms = LONG));
+    struct hold *W2 = enter_with(a, "W2", "w", "anna", asking(.lease_ms = LONG));
+    struct hold *R = enter_with(a, "R", "r", "anna", asking(.lease_ms = LONG));
     EXPECT_SET("W granted; W2 granted; R granted");
     struct hold *B = enter(b, "B", "w", "bert", -1);
     wait_rw_queued(1);
     call_break(c, "x", NULL);
-    EXPECT_SET("broken OK; B granted");
-    HOLDS("x", "write bert*1");
+    EXPECT_SET("broken OK; B granted; W lost ENOTHELD; W2 lost ENOTHELD; "
+               "R lost ENOTHELD");
     assert_true(B->fence > W->fence);
-    EXPECT_SET("W lost ENOTHELD; W2 lost ENOTHELD; R lost ENOTHELD");
     (void)W2, (void)R;
     HOLDS("x", "write bert*1");
 }
@@ -159,20 +292,25 @@ static void one_reader_of_several_by_its_token(void **state)
 
 static void many_readers(void **state)
 {
+    struct hold *readers[250], *W;
     char label[16];
 
     (void)state;
     three_clients();
     for (int i = 0; i < 250; i++) {
         (void)snprintf(label, sizeof(label), "%d", i);
-        enter(a, label, "r", NULL, -1);
+        readers[i] = enter(a, label, "r", NULL, -1);
         UNTIL(holds->result == LW_OK);
     }
     stage_clear_trace();
-    enter(b, "W", "w", NULL, -1);
+    W = enter(b, "W", "w", NULL, -1);
     wait_rw_queued(1);
     call_break(c, "x", NULL);
-    EXPECT_SET("broken OK; W granted");
+    UNTIL(look.broken == LW_OK && W->result == LW_OK);
+    for (int i = 0; i < 250; i++) {
+        UNTIL(readers[i]->lost == LW_ENOTHELD);
+    }
+    stage_clear_trace();
     assert_string_equal(redis_counts("x"), "1 0 1");
 }
 
@@ -201,7 +339,7 @@ static void forty_dead_waiters_are_passed_over(void **state)
     wait_queued("x", 42);
     UNTIL(redis_int("EVAL %s 0", "return #redis.call('PUBSUB', 'CHANNELS')") == 6);
     call_break(c, "x", NULL);
-    EXPECT_SET("broken OK; B granted");
+    EXPECT_SET("broken OK; B granted; A lost ENOTHELD");
     assert_held_by_redis(B);
 }
 
@@ -239,10 +377,9 @@ static void bad_calls_are_refused(void **state)
 /* The first command, which only looks, is answered; the second one is not. */
 static void an_answer_that_was_lost_leaves_the_outcome_open(void **state)
 {
-    struct proxy *proxy = proxy_start(stage.server.path, false);
-
     (void)state;
     three_clients();
+    proxy = proxy_start(stage.server.path, false);
     struct peer *d = peer_start_at("d", proxy->url, NULL);
     peer_wait_ready(d);
     take(a, "A", "x");
@@ -266,6 +403,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(a_mutex_goes_to_the_first_who_waits),
+        STAGE_TEST(a_holder_without_renewals_is_told),
+        STAGE_TEST(a_hint_during_a_renewal_is_kept),
+        STAGE_TEST(a_hint_before_the_grant_is_kept),
+        STAGE_TEST(a_hint_alone_takes_nothing_away),
+        STAGE_TEST(a_hint_that_is_refused_costs_nothing_else),
+        STAGE_TEST(a_refused_break_publishes_nothing),
         STAGE_TEST(a_release_of_the_broken_tells),
         STAGE_TEST(only_the_token_s),
         STAGE_TEST(a_waiter_s_token_is_left_in_the_queue),

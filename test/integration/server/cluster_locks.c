@@ -230,6 +230,28 @@ static void it_is_looked_at_and_broken(void **state)
     }
 }
 
+/* A client that queued for the name listens in its slot, and so has the message. The
+ * lease is so long that no renewal of its own tells it. */
+static void a_broken_holder_that_queued_is_told(void **state)
+{
+    struct peer *one, *other;
+    struct hold *A, *B;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    one = client("a");
+    other = client("b");
+    A = hold_of(one, "A", name_at(0, 0), &kinds[0], 0);
+    B = queue_behind(other, "B", A, &kinds[0]);
+    hand_over(A, B);
+    drop(A);
+    extend(B, 600000);
+    UNTIL(B->renewals == 0);
+    break_it(one, lw_lock_name(B->lock), NULL, LW_OK);
+    UNTIL(B->lost == LW_ENOTHELD);
+    drop(B);
+}
+
 /* ---- slots that have moved ---- */
 
 static int another(const struct hold *hold)
@@ -512,6 +534,7 @@ int main(void)
         STAGE_TEST(numbers_rise_from_client_to_client),
         STAGE_TEST(numbers_rise_although_the_last_ones_are_lost),
         STAGE_TEST(it_is_looked_at_and_broken),
+        STAGE_TEST(a_broken_holder_that_queued_is_told),
         STAGE_TEST(what_has_moved_is_followed),
         STAGE_TEST(what_has_moved_and_back_is_handed_over),
         STAGE_TEST(what_has_moved_as_a_whole_is_followed),
