@@ -51,6 +51,11 @@ bool lw__classify_down(const char *error)
     return begins_with(error, "CLUSTERDOWN");
 }
 
+bool lw__classify_no_replicas(const char *error)
+{
+    return begins_with(error, "NOREPLICAS");
+}
+
 bool lw__classify_moving(const char *error)
 {
     return begins_with(error, "TRYAGAIN") || begins_with(error, "ASK");

@@ -11,6 +11,8 @@ enum lw__error_class {
     LW__ERR_REFUSED    /* for good: NOPERM and all else */
 };
 enum lw__error_class lw__classify(const char *error);
+/* Returns true if the server refuses writes until more replicas follow it. */
+bool lw__classify_no_replicas(const char *error);
 /* Is it of a cluster that does not serve a slot for the moment, as far as this node
  * knows: CLUSTERDOWN? */
 bool lw__classify_down(const char *error);

@@ -29,6 +29,7 @@
 #include <time.h>
 
 #define SEEDED_US (100 * LW__MS)
+#define REPLICAS_LOG_US (60000 * (int64_t)LW__MS)
 
 struct lw__site lw__node_site(struct lw__node *node, unsigned slot)
 {
@@ -142,10 +143,28 @@ static void came_up(struct lw__node *node)
     node->events->up(node->arg, node);
 }
 
+/* After a failover the new master has no replicas at first, gets and loses them, and ends
+ * connections: one line for all of that. */
+static void log_no_replicas(struct lw__node *node, const char *why)
+{
+    int64_t now = lw__now_us();
+
+    if (node->replicas_logged_us == 0 ||
+        now - node->replicas_logged_us >= REPLICAS_LOG_US) {
+        node->replicas_logged_us = now;
+        lw__log(node->options.access.log, LOG_NOTICE,
+                "waiting for replicas: the server refuses writes until enough of them "
+                "follow it (%s)",
+                why);
+    }
+}
+
 static void unseed(struct lw__node *node, int level, enum lw__error_class class,
                    const char *why)
 {
-    if (node->unseeded.why[0] == '\0') {
+    if (lw__classify_no_replicas(why)) {
+        log_no_replicas(node, why);
+    } else if (node->unseeded.why[0] == '\0') {
         lw__log(node->options.access.log, level, "the fence counter cannot be set: %s",
                 why);
     }

@@ -62,6 +62,7 @@ struct lw__node {
     bool seed_known; /* to the server, that script */
     char fence[LW__FENCE_SIZE];
     struct lw__unseeded unseeded; /* `why` is "" while the fence counter can be trusted */
+    int64_t replicas_logged_us;   /* when it was last logged that replicas are missing */
 
     /* node_settings.c's */
     struct lw__request policy, replicas;

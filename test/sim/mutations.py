@@ -274,12 +274,19 @@ BREAKS_MUTATIONS = [
      ('src/lock/renewal.c', '    claim->verify = true;\n', '')),
 ]
 
+ERRORS = 'test/integration/server/server_errors'
+ERRORS_MUTATIONS = [
+    ('missing replicas are logged on each connection',
+     ('src/redis/node_fence.c', 'now - node->replicas_logged_us >= REPLICAS_LOG_US', 'now > 0')),
+]
+
 GROUPS = [ # mutations, the program that catches them, and words for it
     (MUTATIONS, SIM, ()),
     (CLUSTER_MUTATIONS, SIM, ('--cluster',)),
     (SENTINEL_UNIT_MUTATIONS, SENTINEL_UNIT, ()),
     (CLAIMS_UNIT_MUTATIONS, CLAIMS_UNIT, ()),
     (BREAKS_MUTATIONS, BREAKS, ()),
+    (ERRORS_MUTATIONS, ERRORS, ()),
 ]
 
 

@@ -258,6 +258,36 @@ static void NOREPLICAS_makes_a_release_unknown_and_a_holder_keep_its_lease(void 
     UNTIL(redis_int("EXISTS x") == 0); /* it was tried on */
 }
 
+/* Each connection begins with a write, and a failover has a new master refuse it over and
+ * over, on several connections: one line says what is awaited. */
+static void NOREPLICAS_is_logged_once_as_waiting_for_replicas(void **state)
+{
+    struct peer *a = peer_ready("a", NULL);
+    struct hold *A;
+    int lines = 0;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        int ups = a->ups;
+
+        redis_ok("CONFIG SET min-replicas-to-write 1");
+        assert_int_equal(redis_int("CLIENT KILL ID %lld", peer_link_id(a, false)), 1);
+        UNTIL(a->ups > ups);
+        ask(a, "W", "w", 0);
+        EXPECT("W EREDIS");
+        redis_ok("CONFIG SET min-replicas-to-write 0");
+        A = ask(a, "A", "x", -1);
+        EXPECT("A granted");
+        let_go(A);
+        EXPECT("A released OK");
+    }
+    for (const char *at = a->log; (at = strstr(at, "waiting for replicas")); at++) {
+        lines++;
+    }
+    assert_int_equal(lines, 1);
+    assert_false(peer_logged(a, "fence counter"));
+}
+
 /* ---- BUSY: a script that does not end ---- */
 
 static bool is_busy(void)
@@ -375,6 +405,7 @@ int main(void)
         STAGE_TEST(OOM_is_no_longer_told_once_it_has_passed),
         STAGE_TEST(OOM_hands_over_to_who_queued_before),
         STAGE_TEST(NOREPLICAS_makes_a_release_unknown_and_a_holder_keep_its_lease),
+        STAGE_TEST(NOREPLICAS_is_logged_once_as_waiting_for_replicas),
         STAGE_TEST(BUSY_is_ridden_out),
         STAGE_TEST(NOSCRIPT_never_surfaces),
         STAGE_TEST(too_many_clients_is_told_and_ridden_out),
