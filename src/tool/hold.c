@@ -4,7 +4,8 @@
  *
  * Happy path: on_held writes the fence; the input ends; the lock is released.
  *
- * An input that ends before that: nobody wants the lock any more, and it is given up. A
+ * An input that ends before that: nobody wants the lock any more, and it is given up. One
+ * that cannot be waited for is wrong usage, since the lock would never be held. A
  * signal while it is held is the same as the end of the input. Lost: it ends at once, so
  * that the script sees it; the margin of the hold is what the script then has left, so
  * nothing is given back before the lease ends by itself.
@@ -88,6 +89,12 @@ int hold(const struct options *options)
     struct hold hold = {.locked = {.options = options, .events = &events}};
     int code;
 
+    if (!input_can_be_awaited()) {
+        say("hold needs a standard input whose end it can wait for, a pipe, a socket or "
+            "a "
+            "terminal: this one (a file, /dev/null, or closed) ends at once");
+        return STATUS_USAGE;
+    }
     hold.locked.arg = &hold;
     code = locked_run(&hold.locked, "lockwire-hold");
     input_close(&hold.input);

@@ -18,7 +18,7 @@
 #define BLOCK 4096
 #define LATER_MS 500
 
-static bool can_be_awaited(void)
+bool input_can_be_awaited(void)
 {
     struct stat about;
 
@@ -51,11 +51,11 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     ssize_t length;
 
     (void)what;
-    if (!input->at_end && is_others(fd)) {
+    if (is_others(fd)) {
         event_add(input->later, &(struct timeval){0, LATER_MS * 1000L});
         return;
     }
-    length = input->at_end ? 0 : read_some(fd);
+    length = read_some(fd);
     if (length > 0 || (length < 0 && (errno == EAGAIN || errno == EINTR))) {
         event_add(input->readable, NULL);
     } else {
@@ -75,21 +75,14 @@ int input_open(struct input *input, struct event_base *base, void (*ended)(void 
                void *arg)
 {
     *input = (struct input){.fd = STDIN_FILENO, .ended = ended, .arg = arg};
-    input->at_end = !can_be_awaited();
-    if (!input->at_end) {
-        input->fd = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-        if (input->fd < 0) {
-            input->fd = STDIN_FILENO;
-        }
+    input->fd = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (input->fd < 0) {
+        input->fd = STDIN_FILENO;
     }
     input->readable = event_new(base, input->fd, EV_READ, on_readable, input);
     input->later = event_new(base, -1, 0, on_later, input);
     if (input->readable == NULL || input->later == NULL) {
         return -1;
-    }
-    if (input->at_end) {
-        event_active(input->readable, EV_READ, 0);
-        return 0;
     }
     return event_add(input->readable, NULL);
 }

@@ -14,16 +14,17 @@ struct event_base;
 
 struct input {
     int fd;
-    bool at_end; /* from the beginning: nothing that could be waited for */
     struct event *readable;
     struct event *later; /* a terminal whose foreground is another's */
     void (*ended)(void *arg);
     void *arg;
 };
 
-/* 0, or -1: no memory. A pipe, a socket or a terminal is waited for; whatever else
- * (a file, /dev/null) is at its end at once. A terminal is read only while this process
- * is in its foreground. */
+/* Returns true if the standard input is a pipe, a socket or a terminal. The end of
+ * anything else (a file, /dev/null, a closed descriptor) comes at once. */
+bool input_can_be_awaited(void);
+/* Waits for the end of an input for which that is true. Returns 0, or -1: no memory. A
+ * terminal is read only while this process is in its foreground. */
 int input_open(struct input *input, struct event_base *base, void (*ended)(void *arg),
                void *arg);
 /* A struct of zeros is fine. */

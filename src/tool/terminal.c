@@ -50,6 +50,21 @@ bool terminal_take(struct terminal *terminal)
     return given;
 }
 
+bool terminal_read_keys(struct terminal *terminal)
+{
+    struct termios keys;
+
+    if (!terminal_is_ours(terminal) || tcgetattr(terminal->fd, &terminal->modes) != 0) {
+        return false;
+    }
+    terminal->has_modes = true;
+    keys = terminal->modes;
+    keys.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    keys.c_cc[VMIN] = 1; /* should this process be killed, a shell's reads still wait */
+    keys.c_cc[VTIME] = 0;
+    return tcsetattr(terminal->fd, TCSANOW, &keys) == 0;
+}
+
 void terminal_restore(const struct terminal *terminal)
 {
     if (terminal->has_modes && terminal_is_ours(terminal)) {

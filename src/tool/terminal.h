@@ -33,7 +33,12 @@ void terminal_give(struct terminal *terminal, pid_t group);
 /* Back to lockwire's own group, if it was given away. Was it? */
 bool terminal_take(struct terminal *terminal);
 
-/* Its modes as they were found: for a command that was killed, and could not do it. */
+/* Has the terminal deliver each key at once and without an echo. Returns false if the
+ * terminal is another job's. Undone by terminal_restore. */
+bool terminal_read_keys(struct terminal *terminal);
+
+/* Its modes as they were found, by terminal_open or by terminal_read_keys: also for a
+ * command that was killed, and could not do it. */
 void terminal_restore(const struct terminal *terminal);
 
 #endif

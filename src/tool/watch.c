@@ -6,7 +6,10 @@
  * shown and ridden out.
  *
  * Happy path: the link comes up, look(); on_inspected shows it, the timer has it look
- * again; a signal ends it.
+ * again; a signal ends it, or the key q.
+ *
+ * Keys are read from the terminal only while this job is in its foreground, which each
+ * tick looks at; the terminal's modes are restored whenever this job leaves it.
  */
 #include "base/told.h"
 #include "codes.h"
@@ -17,6 +20,7 @@
 #include "reach.h"
 #include "say.h"
 #include "signals.h"
+#include "terminal.h"
 #include "watch_inside.h"
 
 #include <errno.h>
@@ -45,6 +49,9 @@ struct watch {
     int64_t due_ms;    /* when to look again, by patience_now_ms */
     int64_t answer_ms; /* when the last look that was answered began; -1: none was */
     struct watch_outage outage;
+    struct terminal terminal; /* in the form SCREEN, where its keys are read */
+    struct event *key;        /* NULL: keys are never read */
+    bool reading_keys;        /* the terminal has modes of watch's own */
 };
 
 static bool written(struct watch *watch)
@@ -80,6 +87,71 @@ static bool draw(struct watch *watch)
 {
     return watch_screen_draw(&watch->screen, watch->reach.options->name, &watch->outage,
                              age_ms(watch));
+}
+
+/* ---- keys ---- */
+
+static void on_key(evutil_socket_t fd, short what, void *arg)
+{
+    struct watch *watch = arg;
+    char keys[64];
+    ssize_t length;
+
+    (void)what;
+    if (!terminal_is_ours(&watch->terminal)) { /* reading it would stop this process */
+        watch->reading_keys = false;
+        return;
+    }
+    length = read(fd, keys, sizeof(keys));
+    if (length > 0 && memchr(keys, 'q', (size_t)length) != NULL) {
+        reach_end(&watch->reach, EXIT_SUCCESS);
+    } else if (length > 0 || (length < 0 && (errno == EAGAIN || errno == EINTR))) {
+        event_add(watch->key, NULL);
+    }
+}
+
+/* Begins to read keys, unless it does or the terminal is another job's. */
+static void read_keys(struct watch *watch)
+{
+    if (watch->key != NULL && !watch->reading_keys &&
+        terminal_read_keys(&watch->terminal)) {
+        watch->reading_keys = true;
+        event_add(watch->key, NULL);
+    }
+}
+
+static void leave_keys(struct watch *watch)
+{
+    if (watch->reading_keys) {
+        watch->reading_keys = false;
+        event_del(watch->key);
+        terminal_restore(&watch->terminal);
+    }
+}
+
+static bool open_keys(struct watch *watch)
+{
+    if (watch->form != SCREEN || isatty(STDIN_FILENO) != 1) {
+        return true;
+    }
+    terminal_open(&watch->terminal);
+    if (watch->terminal.fd < 0) {
+        return true;
+    }
+    signals_job();
+    (void)evutil_make_socket_nonblocking(watch->terminal.fd); /* its own description */
+    watch->key = event_new(watch->reach.base, watch->terminal.fd, EV_READ, on_key, watch);
+    read_keys(watch);
+    return watch->key != NULL;
+}
+
+static void close_keys(struct watch *watch)
+{
+    if (watch->key != NULL) {
+        leave_keys(watch);
+        event_free(watch->key);
+    }
+    terminal_close(&watch->terminal);
 }
 
 /* ---- outages ---- */
@@ -198,6 +270,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     if (watch->reach.ending) {
         return;
     }
+    read_keys(watch);
     if (watch->up && !watch->asking && now >= watch->due_ms) {
         look(watch);
     } else if (watch->asking && watch->outage.what == NULL &&
@@ -237,7 +310,12 @@ static void on_signal(int number, bool from_terminal, void *arg)
     struct watch *watch = arg;
 
     (void)from_terminal;
-    if (number != SIGCHLD) {
+    if (number == SIGTSTP) {
+        leave_keys(watch);
+        (void)signals_stop(number, false);
+        watch->screen.drawn = false; /* the shell has written since */
+        read_keys(watch);
+    } else if (number != SIGCHLD && number != SIGTTIN) {
         reach_end(&watch->reach, EXIT_SUCCESS);
     }
 }
@@ -253,7 +331,8 @@ int watch(const struct options *options)
 {
     static const struct reach_events events = {.up = on_up, .down = on_down};
     struct watch watch = {.reach = {.options = options, .events = &events},
-                          .answer_ms = -1};
+                          .answer_ms = -1,
+                          .terminal.fd = -1};
     int code;
 
     watch.reach.arg = &watch;
@@ -261,7 +340,7 @@ int watch(const struct options *options)
     code = reach_open(&watch.reach, "lockwire-watch");
     if (code == 0) {
         watch.tick = event_new(watch.reach.base, -1, 0, on_tick, &watch);
-        if (watch.tick != NULL &&
+        if (watch.tick != NULL && open_keys(&watch) &&
             signals_watch(watch.reach.base, on_signal, &watch) == 0) {
             code = reach_run(&watch.reach);
         } else {
@@ -269,6 +348,7 @@ int watch(const struct options *options)
             code = STATUS_SYSTEM;
         }
     }
+    close_keys(&watch);
     signals_unwatch();
     if (watch.tick != NULL) {
         event_free(watch.tick);

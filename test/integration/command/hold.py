@@ -115,17 +115,17 @@ class Holding(HoldTest):
 
 
 class Inputs(HoldTest):
-    def test_one_that_is_at_its_end_is_no_reason_to_hold(self):
+    def test_one_that_cannot_be_awaited_is_refused(self):
         with open(self.path("file"), "w+", encoding="ascii") as file:
             file.write("something\n")
             file.seek(0)
             for stdin in (subprocess.DEVNULL, file):
                 code, out, err = self.end_of(self.hold(stdin=stdin))
-                self.assertEqual((code, out), (75, ""))
-                self.assertIn("the standard input ended before 'job' was held", err)
+                self.assertEqual((code, out), (64, ""))
+                self.assertIn("hold needs a standard input whose end it can wait for", err)
         closed = self.spawn("sh", "-c", 'exec "$0" hold job <&-', COMMAND)
-        self.assertEqual(self.end_of(closed)[:2], (75, ""))
-        self.assertEqual(self.end_of(self.hold("-E", "9", stdin=subprocess.DEVNULL))[0], 9)
+        self.assertEqual(self.end_of(closed)[:2], (64, ""))
+        self.assertEqual(self.end_of(self.hold("-E", "9", stdin=subprocess.DEVNULL))[0], 64)
 
     def test_its_end_while_waiting_leaves_the_queue(self):
         self.holds()

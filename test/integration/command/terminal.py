@@ -11,6 +11,7 @@ import re
 import select
 import signal
 import sys
+import termios
 import time
 import unittest
 
@@ -55,6 +56,10 @@ class Terminal:
 
     def line(self, text):
         self.type(text + "\n")
+
+    def keys(self):
+        """Does the terminal deliver each key by itself?"""
+        return not termios.tcgetattr(self.master)[3] & termios.ICANON
 
     def expect(self, pattern):
         """Waits for output that matches, and forgets it with all before it."""

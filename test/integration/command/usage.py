@@ -6,6 +6,7 @@ for a name that only the library can refuse.
 Happy path: none to speak of; each test gives words and looks at code and text.
 """
 import re
+import subprocess
 import unittest
 
 from support import COMMAND, ToolTest
@@ -15,7 +16,7 @@ NOWHERE = ("--redis", "unix:///nonexistent/socket")
 
 class Usage(ToolTest):
     def check(self, code, *words, env=None):
-        process = self.spawn(COMMAND, *words, env=env or {})
+        process = self.spawn(COMMAND, *words, env=env or {}, stdin=subprocess.PIPE) # for hold
         got, out, err = self.end_of(process)
         self.assertEqual(got, code, f"{words}: {out}{err}")
         return out + err

@@ -17,6 +17,7 @@ import termios
 import threading
 import unittest
 
+import terminal as shells
 from support import COMMAND, LIMIT, ToolTest, until
 
 QUEUE = "lockwire:2:queue:{job}"
@@ -428,6 +429,58 @@ class Picture(WatchTest):
         until(lambda: self.free(terminal), "a picture")
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(LIMIT), 0)
+
+
+class Keys(shells.TerminalTest):
+    """As a job of a shell, whose terminal has its own modes again whenever watch leaves it."""
+
+    def modes(self, shell):
+        shell.line("stty -a | tr ' ;' '\\n\\n' | grep -xE -e '-?(icanon|echo)' | xargs echo modes")
+        shell.expect("modes icanon echo\r\n")
+
+    def watch(self, shell):
+        shell.line('"$lockwire" watch job --interval 20ms')
+        shell.expect("job: free")
+
+    def test_q_ends_it_with_0(self):
+        shell = self.shell()
+        self.watch(shell)
+        shell.type("xq")
+        shell.expect("ready> ")
+        shell.line("echo code $?")
+        shell.expect("code 0\r\n")
+        self.modes(shell)
+
+    def test_stopped_and_continued(self):
+        shell = self.shell()
+        self.watch(shell)
+        shell.type("\x1a")
+        shell.expect("ready> ")
+        self.modes(shell)
+        shell.line("fg")
+        shell.expect("job: free")
+        shell.type("q")
+        shell.expect("ready> ")
+        self.modes(shell)
+
+    def test_in_the_background_it_leaves_the_keys_alone(self):
+        shell = self.shell()
+        shell.line('"$lockwire" watch job --interval 20ms &')
+        shell.expect("job: free")
+        self.modes(shell)
+        shell.line("echo q; fg")
+        shell.expect("job: free")
+        until(lambda: shell.keys(), "it reads keys")
+        shell.type("q")
+        shell.expect("ready> ")
+        self.modes(shell)
+
+    def test_a_signal_restores_the_terminal(self):
+        shell = self.shell()
+        self.watch(shell)
+        shell.type("\x03")
+        shell.expect("ready> ")
+        self.modes(shell)
 
 
 if __name__ == "__main__":
