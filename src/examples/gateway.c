@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * An HTTP server that never works on a payment while its first copy is still in work,
- * whichever of several servers the copies come to, and that waits for nothing.
+ * whichever of several servers the copies come to. Nothing ever blocks.
  *
  *     cc gateway.c $(pkg-config --cflags --libs lockwire) -levent_extra -o gateway
- *     LOCKWIRE_URL=redis://localhost ./gateway PORT FOLDER
+ *     LOCKWIRE_URL=redis://localhost ./gateway PORT FOLDER [WAIT_MS [WORK_MS]]
  *     curl -i -X POST -H 'Idempotency-Key: 1f0c' http://127.0.0.1:8080/
  *
- * Happy path: requested -> lw_acquire("pay:1f0c"), once -> acquired: 200 if a file of
- * that name is in the folder, which the servers share; else the work, a timer here ->
- * paid: the file, 200. Somebody else is at it: 409 and when to ask again. No server, the
- * lock lost: 503. A client that goes finds it paid when it asks again. SIGTERM: no more
- * requests, no more work, the locks are given back. (bench/gateway in the source tree is
- * this as a whole daemon.)
+ * Happy path: requested -> lw_acquire("pay:1f0c") -> acquired: 200 if a file of that name
+ * is in the folder, which the servers share; else the work, a timer here -> paid: the
+ * file, 200. A copy waits in the lock's queue, for WAIT_MS (2000) at most: then 409, and
+ * Retry-After has the time that the work takes (WORK_MS, 1000). If there is no server, or
+ * the lock is lost: 503.
+ *
+ * A client that disconnects leaves the queue, or ends its work: the copy that it sends
+ * next is worked on. SIGTERM ends all requests and releases their locks.
+ * (bench/gateway in the source tree is this as a whole daemon.)
  */
 #include <errno.h>
+#include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <event2/http.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <lockwire.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,26 +33,31 @@ struct gateway {
     struct event_base *base;
     struct lw_client *client;
     struct evhttp *http;
+    long wait_ms, work_ms;
 };
 
 struct payment {
+    const struct gateway *gateway;
     struct evhttp_request *request; /* NULL: the client is gone */
     struct lw_lock *lock;
-    struct event *work;
+    struct event *work, *gone; /* the end of the work; of the client */
     char key[65];
 };
 
-/* The one end of all: answers, if there is somebody; the lock is released as it is freed,
- * in the background. */
+/* Every path ends here: answers the client, if it is still connected. Freeing the lock
+ * releases it, or leaves the queue, in the background. */
 static void end(struct payment *payment, int code, const char *reason)
 {
+    if (payment->gone != NULL) {
+        event_free(payment->gone);
+    }
     if (payment->request != NULL) {
         struct evkeyvalq *headers = evhttp_request_get_output_headers(payment->request);
-        int64_t retry_ms = payment->lock != NULL ? lw_lock_retry_ms(payment->lock) : 0;
         char seconds[24];
 
-        (void)snprintf(seconds, sizeof(seconds), "%" PRId64,
-                       retry_ms > 1000 ? (retry_ms + 999) / 1000 : 1);
+        /* not lw_lock_retry_ms: a lease only bounds how long the other copy may work */
+        (void)snprintf(seconds, sizeof(seconds), "%ld",
+                       (payment->gateway->work_ms + 999) / 1000);
         if (code != HTTP_OK) {
             (void)evhttp_add_header(headers, "Retry-After", seconds);
         }
@@ -64,15 +72,38 @@ static void end(struct payment *payment, int code, const char *reason)
     free(payment);
 }
 
-/* evhttp frees the request with its connection: of a client that it knows to be gone, and
- * of all at the end. */
-static void gone(struct evhttp_connection *connection, void *arg)
+/* Called by evhttp: it frees the request with its connection. */
+static void closed_connection(struct evhttp_connection *connection, void *arg)
 {
     struct payment *payment = arg;
 
     (void)connection;
     payment->request = NULL;
     end(payment, 0, NULL);
+}
+
+/* The client has disconnected. evhttp does not read while a request waits for its answer,
+ * and so would only notice with the answer. */
+static void gone(evutil_socket_t fd, short what, void *arg)
+{
+    struct payment *payment = arg;
+
+    (void)fd, (void)what;
+    evhttp_connection_free(evhttp_request_get_connection(payment->request));
+}
+
+/* If EV_CLOSED is not available, the client's end is noticed with the answer. */
+static void watch_client(struct payment *payment, struct event_base *base)
+{
+    struct evhttp_connection *connection =
+        evhttp_request_get_connection(payment->request);
+    struct bufferevent *stream = evhttp_connection_get_bufferevent(connection);
+
+    evhttp_connection_set_closecb(connection, closed_connection, payment);
+    payment->gone = event_new(base, bufferevent_getfd(stream), EV_CLOSED, gone, payment);
+    if (payment->gone != NULL) {
+        (void)event_add(payment->gone, NULL);
+    }
 }
 
 /* The work is done. What cannot refuse a small fencing token, as a folder, is written to
@@ -102,16 +133,18 @@ static void lost(struct lw_lock *lock, int reason, void *arg)
 static void acquired(struct lw_lock *lock, int status, void *arg)
 {
     struct payment *payment = arg;
-    struct timeval second = {1, 0};
+    long ms = payment->gateway->work_ms;
+    struct timeval work = {ms / 1000, ms % 1000 * 1000};
 
     (void)lock;
-    if (status == LW_EBUSY) {
+    if (status == LW_EBUSY ||
+        (status == LW_ETIMEOUT && lw_client_is_up(payment->gateway->client, NULL))) {
         end(payment, 409, "In work");
-    } else if (status != LW_OK) { /* no server, or it refuses: nobody can tell */
+    } else if (status != LW_OK) { /* no server, or it refuses: the holder is unknown */
         end(payment, HTTP_SERVUNAVAIL, lw_strerror(status));
     } else if (access(payment->key, F_OK) == 0) {
         end(payment, HTTP_OK, "Paid before");
-    } else if (event_add(payment->work, &second) < 0) {
+    } else if (event_add(payment->work, &work) < 0) {
         end(payment, HTTP_SERVUNAVAIL, "No timer");
     }
 }
@@ -128,7 +161,7 @@ static int is_key(const char *key)
 static void requested(struct evhttp_request *request, void *arg)
 {
     struct gateway *gateway = arg;
-    struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT; /* wait_ms 0: once */
+    struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
     const char *key =
         evhttp_find_header(evhttp_request_get_input_headers(request), "Idempotency-Key");
     struct payment *payment;
@@ -143,10 +176,12 @@ static void requested(struct evhttp_request *request, void *arg)
         evhttp_send_error(request, HTTP_SERVUNAVAIL, NULL);
         return;
     }
+    payment->gateway = gateway;
     payment->request = request;
     (void)snprintf(payment->key, sizeof(payment->key), "%s", key);
     (void)snprintf(name, sizeof(name), "pay:%s", key);
-    evhttp_connection_set_closecb(evhttp_request_get_connection(request), gone, payment);
+    watch_client(payment, gateway->base);
+    options.wait_ms = gateway->wait_ms;
     options.lost = lost;
     payment->work = event_new(gateway->base, -1, 0, paid, payment);
     if (payment->work == NULL || lw_acquire(gateway->client, name, &options, acquired,
@@ -167,7 +202,7 @@ static void terminated(evutil_socket_t number, short what, void *arg)
 
     (void)number, (void)what;
     if (gateway->http != NULL) {    /* the first time */
-        evhttp_free(gateway->http); /* with the connections, each request: gone() */
+        evhttp_free(gateway->http); /* and each connection: closed_connection() */
         gateway->http = NULL;
         (void)lw_client_close(gateway->client, closed, gateway->base);
     }
@@ -183,12 +218,19 @@ int main(int argc, char **argv)
 {
     struct lw_client_options options = LW_CLIENT_OPTIONS_INIT;
     const char *url = getenv("LOCKWIRE_URL"); /* no argument: it may have a password */
-    struct gateway gateway = {.base = event_base_new()};
+    struct gateway gateway = {
+        .base = event_base_new(),
+        .wait_ms = argc > 3 ? strtol(argv[3], NULL, 10) : 2000,
+        .work_ms = argc > 4 ? strtol(argv[4], NULL, 10) : 1000,
+    };
     struct event *term;
     char why[200] = "out of memory"; /* or what the library says */
 
-    if (argc != 3 || chdir(argv[2]) < 0) {
-        fail(argc != 3 ? "usage: gateway PORT FOLDER" : strerror(errno));
+    if (argc < 3 || argc > 5 || gateway.wait_ms < 0 || gateway.work_ms < 0) {
+        fail("usage: gateway PORT FOLDER [WAIT_MS [WORK_MS]]");
+    }
+    if (chdir(argv[2]) < 0) {
+        fail(strerror(errno));
     }
     if (gateway.base == NULL) {
         fail(strerror(errno));

@@ -4,12 +4,15 @@
  * gone: what only one may do is done by whoever has the lock.
  *
  *     cc leader.c $(pkg-config --cflags --libs lockwire) -o leader
- *     LOCKWIRE_URL=redis://localhost ./leader NAME
+ *     LOCKWIRE_URL=redis://localhost ./leader NAME [JOB_MS]
  *
- * Happy path: lw_keep_new -> gained: the timer runs -> at each tick something is done
- * with the fencing token. lost: the timer stops at once; the library asks for the lock
- * again, and gained comes anew. SIGTERM: the client is closed, which gives the lock back,
- * so that the next one leads at once; who is killed is followed when its lease is over.
+ * Happy path: lw_keep_new -> gained: one job after another begins and is done, with the
+ * fencing token. While the lock is at risk, no new job begins. lost: the job at hand is
+ * dropped at once; the library asks for the lock again, and gained is called again.
+ *
+ * SIGTERM: the job at hand is finished; then the client is closed, which releases the
+ * lock, so that the next process leads at once. After a kill, it leads when the lease has
+ * expired.
  */
 #include <event2/event.h>
 #include <inttypes.h>
@@ -18,39 +21,89 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define PAUSE_MS 50 /* between two jobs */
+
 struct leader {
     struct lw_client *client;
     struct lw_keep *keep;
-    struct event *tick, *term;
+    struct event *next, *done; /* the next job begins; the job at hand is done */
+    struct event *term;
+    long job_ms;
+    int at_risk, stopping;
     char why[200]; /* what was wrong with an argument, as the library says it */
     int code;      /* to exit with */
 };
 
-/* What only the leader does. It is over before the loop goes on, so the lock that stands
- * now stands long enough, if there is time left at all; the token is for what it writes
- * to that might come late. */
-static void ticked(evutil_socket_t fd, short what, void *arg)
+static void set_timer(struct leader *leader, struct event *timer, long ms)
+{
+    struct timeval wait = {ms / 1000, ms % 1000 * 1000};
+
+    if (event_add(timer, &wait) < 0) {
+        (void)fprintf(stderr, "leader: no timer\n"); /* let another process lead */
+        leader->code = EXIT_FAILURE;
+        event_base_loopbreak(event_get_base(timer));
+    }
+}
+
+static void say(const char *what, const struct leader *leader)
+{
+    (void)printf("%s with fence %" PRIu64 "\n", what,
+                 lw_lock_fence(lw_keep_lock(leader->keep)));
+    (void)fflush(stdout);
+}
+
+/* A job whose end this lease may not see is not begun while renewals fail. */
+static void begin(evutil_socket_t fd, short what, void *arg)
 {
     struct leader *leader = arg;
-    struct lw_lock *lock = lw_keep_lock(leader->keep);
 
     (void)fd, (void)what;
-    if (lw_lock_remaining_ms(lock) > 0) {
-        (void)printf("leading with fence %" PRIu64 "\n", lw_lock_fence(lock));
-        (void)fflush(stdout);
+    if (!leader->at_risk) {
+        say("begun", leader);
+        set_timer(leader, leader->done, leader->job_ms);
+    }
+}
+
+static void stop(struct leader *leader);
+
+/* What only the leader does. It is over before the loop goes on, so the lock lasts long
+ * enough if any time is left; a resource whose writes may be delayed has to check the
+ * fencing token. */
+static void finish(evutil_socket_t fd, short what, void *arg)
+{
+    struct leader *leader = arg;
+
+    (void)fd, (void)what;
+    if (lw_lock_remaining_ms(lw_keep_lock(leader->keep)) > 0) {
+        say("leading", leader);
+    }
+    if (leader->stopping) {
+        stop(leader);
+    } else {
+        set_timer(leader, leader->next, PAUSE_MS);
     }
 }
 
 static void gained(struct lw_keep *keep, int status, void *arg)
 {
     struct leader *leader = arg;
-    struct timeval period = {0, 100000};
 
     (void)keep, (void)status; /* LW_OK */
-    if (event_add(leader->tick, &period) < 0) {
-        (void)fprintf(stderr, "leader: no timer\n"); /* let somebody else lead */
-        leader->code = EXIT_FAILURE;
-        event_base_loopbreak(event_get_base(leader->tick));
+    leader->at_risk = 0;
+    set_timer(leader, leader->next, PAUSE_MS);
+}
+
+/* Renewals fail, or are answered again; the lock is held until `lost`. */
+static void risked(struct lw_lock *lock, int at_risk, int64_t remaining_ms, void *arg)
+{
+    struct leader *leader = arg;
+
+    (void)lock;
+    leader->at_risk = at_risk;
+    (void)fprintf(stderr, "leader: %s, %" PRId64 " ms left\n",
+                  at_risk ? "at risk" : "safe again", remaining_ms);
+    if (!at_risk && !leader->stopping && !event_pending(leader->done, EV_TIMEOUT, NULL)) {
+        set_timer(leader, leader->next, PAUSE_MS);
     }
 }
 
@@ -59,8 +112,12 @@ static void lost(struct lw_keep *keep, int reason, void *arg)
     struct leader *leader = arg;
 
     (void)keep;
-    (void)event_del(leader->tick);
+    (void)event_del(leader->next);
+    (void)event_del(leader->done);
     (void)fprintf(stderr, "leader: no longer: %s\n", lw_strerror(reason));
+    if (leader->stopping) {
+        stop(leader);
+    }
 }
 
 static void closed(struct lw_client *client, void *arg)
@@ -69,13 +126,26 @@ static void closed(struct lw_client *client, void *arg)
     event_base_loopbreak(arg);
 }
 
+/* Closing releases the lock, without a call of `lost`. */
+static void stop(struct leader *leader)
+{
+    (void)lw_client_close(leader->client, closed, event_get_base(leader->next));
+}
+
 static void terminated(evutil_socket_t fd, short what, void *arg)
 {
     struct leader *leader = arg;
 
     (void)fd, (void)what;
-    (void)event_del(leader->tick); /* the lock is given back without `lost` */
-    (void)lw_client_close(leader->client, closed, event_get_base(leader->tick));
+    if (leader->stopping) { /* the second time it does not wait for the job */
+        event_base_loopbreak(event_get_base(leader->next));
+        return;
+    }
+    leader->stopping = 1;
+    (void)event_del(leader->next);
+    if (!event_pending(leader->done, EV_TIMEOUT, NULL)) {
+        stop(leader);
+    }
 }
 
 /* The link's troubles, refusals: what an operator wants to know. */
@@ -91,17 +161,19 @@ static int start(struct leader *leader, struct event_base *base, const char *nam
     struct lw_acquire_options hold = LW_ACQUIRE_OPTIONS_INIT;
     const char *url = getenv("LOCKWIRE_URL"); /* no argument: it may have a password */
 
-    leader->tick = event_new(base, -1, EV_PERSIST, ticked, leader);
+    leader->next = event_new(base, -1, 0, begin, leader);
+    leader->done = event_new(base, -1, 0, finish, leader);
     leader->term = evsignal_new(base, SIGTERM, terminated, leader);
-    if (url == NULL || leader->tick == NULL || leader->term == NULL ||
-        event_add(leader->term, NULL) < 0) {
+    if (url == NULL || leader->next == NULL || leader->done == NULL ||
+        leader->term == NULL || event_add(leader->term, NULL) < 0) {
         return -1;
     }
     options.client_name = "leader";
     options.log = said;
     options.errbuf = leader->why;
     options.errbuf_size = sizeof(leader->why);
-    hold.lease_ms = 2000; /* for so long nobody leads when the leader is killed */
+    hold.lease_ms = 2000; /* for so long no process leads after the leader is killed */
+    hold.at_risk = risked;
     if (lw_client_new(base, url, &options, &leader->client) < 0) {
         return -1;
     }
@@ -111,11 +183,12 @@ static int start(struct leader *leader, struct event_base *base, const char *nam
 int main(int argc, char **argv)
 {
     struct leader leader = {.why = "out of memory", /* or what the library says */
+                            .job_ms = argc > 2 ? strtol(argv[2], NULL, 10) : 50,
                             .code = EXIT_FAILURE};
     struct event_base *base = event_base_new();
 
-    if (argc != 2 || base == NULL) {
-        (void)fprintf(stderr, "usage: leader NAME\n");
+    if (argc < 2 || argc > 3 || base == NULL) {
+        (void)fprintf(stderr, "usage: leader NAME [JOB_MS]\n");
     } else if (start(&leader, base, argv[1]) < 0) {
         (void)fprintf(stderr, "leader: %s\n",
                       getenv("LOCKWIRE_URL") != NULL ? leader.why
@@ -128,8 +201,11 @@ int main(int argc, char **argv)
     }
     lw_keep_free(leader.keep);
     lw_client_free(leader.client);
-    if (leader.tick != NULL) {
-        event_free(leader.tick);
+    if (leader.next != NULL) {
+        event_free(leader.next);
+    }
+    if (leader.done != NULL) {
+        event_free(leader.done);
     }
     if (leader.term != NULL) {
         event_free(leader.term);

@@ -26,8 +26,9 @@ class Leader(ExampleTest):
         return follower
 
     def fence_of(self, leader):
-        """From the next line that it prints."""
-        line = self.line_of(leader.stdout)
+        """From the next line that it prints when a job is done."""
+        while (line := self.line_of(leader.stdout)).startswith("begun "):
+            pass
         found = re.fullmatch(r"leading with fence (\d+)\n", line)
         self.assertTrue(found, line)
         return int(found[1])
@@ -57,6 +58,32 @@ class Leader(ExampleTest):
         self.server("SET", "boss", "somebody else", "PX", "100")
         self.assertIn("no longer: the lock is not held", self.line_of(leader.stderr))
         until(lambda: self.fence_of(leader) > fence, "it leads again")
+
+    def test_a_stop_first_finishes_the_job_at_hand(self):
+        leader = self.start(*self.arguments(), "1000")
+        begun = re.fullmatch(r"begun with fence (\d+)\n", self.line_of(leader.stdout))
+        leader.send_signal(signal.SIGTERM)
+        code, out, err = self.end_of(leader)
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(out, f"leading with fence {begun[1]}\n")
+        self.assertEqual(self.server("EXISTS", "boss"), 0)
+
+    def test_a_lost_lock_drops_the_job_at_hand(self):
+        leader = self.start(*self.arguments(), "3600000")
+        self.assertIn("begun", self.line_of(leader.stdout))
+        self.server("SET", "boss", "somebody else", "PX", "100")
+        self.assertIn("no longer: the lock is not held", self.line_of(leader.stderr))
+        self.assertIn("begun", self.line_of(leader.stdout))
+
+    def test_it_warns_while_it_is_at_risk(self):
+        leader = self.start(*self.arguments())
+        self.fence_of(leader)
+        self.server.pause()
+        until(lambda: "at risk" in self.line_of(leader.stderr), "it warns")
+        self.server.resume()
+        until(lambda: (self.server("PTTL", "boss") or 0) > 1400, "it is renewed, or led again")
+        leader.send_signal(signal.SIGTERM)
+        self.assertEqual(self.end_of(leader)[0], 0)
 
     def test_a_bad_name(self):
         code, _, err = self.end_of(self.start("lockwire:boss"))
