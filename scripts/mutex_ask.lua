@@ -52,7 +52,7 @@ end
 -- `value` as above.
 local function ask(token, value, lease)
     local mine = value == token or value == marked(token)
-    local wait, ticket = how:byte() ~= 110, tonumber(how:match('^..(%d+)')) or -1
+    local wait, ticket = how:byte() ~= 110, tonumber((how:match('^..(%d+)'))) or -1
     local position
     if wait and not mine then
         mark(value) -- first: a mark without a queue does no harm

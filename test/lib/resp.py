@@ -14,7 +14,8 @@ class RedisError(Exception):
 
 class Link:
     def __init__(self, path, timeout=30):
-        self.socket = socket.socket(socket.AF_UNIX)
+        """`path`: of a unix socket, or (address, port)."""
+        self.socket = socket.socket(socket.AF_UNIX if isinstance(path, str) else socket.AF_INET)
         self.socket.settimeout(timeout)
         try:
             self.socket.connect(path)
