@@ -10,7 +10,12 @@
 #include <stdlib.h>
 
 #define CHILDREN 4 /* of one node: side by side in a cache line */
-#define MOST UINT32_MAX
+/* Entries that `slot` can number, in an array whose size in bytes can still be doubled.
+ */
+#define MOST                                                                             \
+    (SIZE_MAX / 2 / sizeof(struct lw__heap_entry) < UINT32_MAX                           \
+         ? SIZE_MAX / 2 / sizeof(struct lw__heap_entry)                                  \
+         : UINT32_MAX)
 
 static void place(struct lw__heap *heap, size_t index, struct lw__heap_entry entry)
 {

@@ -210,7 +210,7 @@ void run_lrange(struct call *call)
     struct content *content;
     int64_t start, stop;
 
-    if (!call_int(call, 2, &start) || !call_int(call, 3, &stop) ||
+    if (!call_long(call, 2, &start) || !call_long(call, 3, &stop) ||
         !call_read(call, VALUE_LIST, &content)) {
         return;
     }

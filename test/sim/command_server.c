@@ -102,7 +102,8 @@ void run_info(struct call *call)
 
     buffer_printf(
         &text,
-        "# Server\r\nredis_version:7.0.15\r\narch_bits:64\r\nrun_id:%08x%08x%024x\r\n",
+        "# Server\r\nredis_version:7.0.15\r\narch_bits:%zu\r\nrun_id:%08x%08x%024x\r\n",
+        8 * sizeof(long), /* of Lua's %d, by which the library writes numbers */
         call->server->number, call->server->restarts + 1, 0);
     if (call->server->view != NULL) {
         buffer_text(&text, "redis_mode:sentinel\r\n");

@@ -7,6 +7,8 @@
  */
 #include "model.h"
 
+#include <limits.h>
+
 const char gate_wrong_type[] =
     "WRONGTYPE Operation against a key holding the wrong kind of value";
 
@@ -21,6 +23,18 @@ bool call_int(struct call *call, int index, int64_t *ret)
         return true;
     }
     resp_error(call->reply, "ERR value is not an integer or out of range");
+    return false;
+}
+
+bool call_long(struct call *call, int index, int64_t *ret)
+{
+    if (!call_int(call, index, ret)) {
+        return false;
+    }
+    if (*ret >= LONG_MIN && *ret <= LONG_MAX) {
+        return true;
+    }
+    resp_error(call->reply, "ERR value is out of range");
     return false;
 }
 

@@ -4,6 +4,7 @@
  */
 #include "model.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 struct zadd_options {
@@ -182,7 +183,7 @@ static void reply_range(struct call *call, bool reverse, bool scores)
     struct content *content;
     int64_t start, stop;
 
-    if (!call_int(call, 2, &start) || !call_int(call, 3, &stop) ||
+    if (!call_long(call, 2, &start) || !call_long(call, 3, &stop) ||
         !call_read(call, VALUE_ZSET, &content)) {
         return;
     }
@@ -282,7 +283,8 @@ void run_zpopmin(struct call *call)
         call_syntax_error(call);
         return;
     }
-    if (call->argc == 3 && (!bytes_to_int(call->argv[2], &count) || count < 0)) {
+    if (call->argc == 3 &&
+        (!bytes_to_int(call->argv[2], &count) || count < 0 || count > LONG_MAX)) {
         resp_error(call->reply, "ERR value is out of range, must be positive");
         return;
     }

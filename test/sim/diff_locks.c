@@ -11,9 +11,17 @@
 #include "diff.h"
 #include "scripts.h"
 
+#include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#if LONG_MAX > INT32_MAX
+#define WIDE "%d"
+#else
+#define WIDE "%.0f" /* Lua's %d has not enough bits for a fence */
+#endif
 
 #define NAMES 4
 #define TOKENS 16
@@ -160,8 +168,9 @@ static void any_rw_request(struct diff *diff, struct rw_request *request)
  * say who it is. */
 static const char *any_numbers(struct diff *diff)
 {
-    static const char *const texts[] = {"%d 0123456789abcdef", "%d 0123456789abcdef",
-                                        "%.0f 0123456789abcdef", "%d "};
+    static const char *const texts[] = {WIDE " 0123456789abcdef",
+                                        WIDE " 0123456789abcdef", "%.0f 0123456789abcdef",
+                                        WIDE " "};
 
     return texts[rng_below(&diff->rng, 4)];
 }

@@ -163,7 +163,10 @@ void script_engine_flush(struct script_engine *engine);
 
 /* What commands share (command_util.c). */
 struct keyspace *call_space(const struct call *call);
-bool call_int(struct call *call, int index, int64_t *ret); /* else the error is replied */
+bool call_int(struct call *call, int index, int64_t *ret);
+/* The same of a long, which has 32 bits where the server has. */
+bool call_long(struct call *call, int index,
+               int64_t *ret); /* else the error is replied */
 void call_syntax_error(struct call *call);
 /* False and WRONGTYPE replied where the content is there and of another type. */
 bool call_check_type(struct call *call, const struct content *content,

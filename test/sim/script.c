@@ -244,7 +244,7 @@ static bool key_count(struct call *call, int *ret)
 {
     int64_t count;
 
-    if (!call_int(call, 2, &count)) {
+    if (!call_long(call, 2, &count)) {
         return false;
     }
     if (count > call->argc - 3) {

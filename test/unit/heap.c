@@ -141,6 +141,9 @@ static void test_room_beyond_all_memory_is_refused(void **state)
     assert_int_equal(lw__heap_reserve(&heap, 10), 0);
     assert_int_equal(lw__heap_reserve(&heap, SIZE_MAX), LW_ENOMEM);
     assert_int_equal(lw__heap_reserve(&heap, SIZE_MAX / 2), LW_ENOMEM);
+    /* its size in bytes does not fit into a size_t, and would wrap around to 16 bytes */
+    assert_int_equal(
+        lw__heap_reserve(&heap, SIZE_MAX / sizeof(struct lw__heap_entry) + 2), LW_ENOMEM);
     assert_int_equal(lw__heap_reserve(&heap, 6), 0); /* what is there is as it was */
     lw__heap_clear(&heap);
 }

@@ -11,6 +11,9 @@
 
 #include "script_server.h"
 
+#include <limits.h>
+#include <stdint.h>
+
 #define KEYS "n", "lockwire:2:queue:{n}", "lockwire:fence"
 #define QUEUE "lockwire:2:queue:{n}"
 #define RW_KEYS "rw", "lockwire:2:rwqueue:{rw}", "lockwire:fence"
@@ -34,7 +37,11 @@ extern char t1[80], t2[80], t3[80], t4[80];
 #define TOKENS_TEST(name) cmocka_unit_test_setup_teardown(name, four_tokens, both_silent)
 
 /* The word by which the scripts are told how to write a message (format.h). */
+#if LONG_MAX > INT32_MAX /* of the server's Lua, which is this machine's */
 #define NUMBERS "%d " SCRIPT_SERVER_ID
+#else
+#define NUMBERS "%.0f " SCRIPT_SERVER_ID
+#endif
 /* `how` of mutex_ask.lua, valid for the next 16 calls; `wait` is 2 where the queue shall
  * live on as well. */
 const char *script_how(int wait, long long ticket, int want_fence);
