@@ -20,36 +20,37 @@ local function place_last(member)
     end
 end
 
--- The member's ticket, also where the queue's key is of another type. A member that asked
--- before (without joining, or it lost its place: the queue expired, its process seemed gone)
--- brings its old ticket; -1: it has none. Of one that is new, its position, too: cheaper told
--- than looked up.
+-- Returns the member's ticket, also if the queue's key is of another type. A member that asked
+-- before (without joining, or it lost its place: the queue expired, or its process seemed gone)
+-- brings its old ticket; -1: it has none. For a new member the position is returned as well,
+-- since that costs less here than later.
 local function join(member, ticket)
-    local place, position
+    local left, score, added, position = redis.call('PTTL', queue), nil, nil, nil
+    if ticket >= 0 then
+        score = try('ZSCORE', queue, member)
+        added = score == false
+            and redis.call('ZADD', queue, format('%.0f', ticket), member) == 1
+    else
+        added = try('ZADD', queue, 'NX', us_text, member)
+        score, added = added == 0, added == 1
+    end
+    -- Directly behind the ZADD that may have made the queue, which must not stay without a TTL.
+    if (score or added) and left < 90000
+        and type(redis.pcall('PEXPIRE', queue, '120000')) ~= 'number' then
+        if added then
+            redis.call('ZREM', queue, member)
+        end
+        redis.call('PEXPIRE', queue, '120000') -- so that the server itself raises it
+    end
+    if score then
+        return tonumber(score == true and redis.call('ZSCORE', queue, member) or score)
+    end
     if ticket < 0 then
         ticket = us
-        place = try('ZADD', queue, 'NX', us_text, member)
-        if place == 0 then
-            ticket = tonumber(redis.call('ZSCORE', queue, member))
-        elseif place then
-            if redis.call('ZRANGE', queue, '-1', '-1')[1] ~= member then
-                ticket = place_last(member)
-            end
-            position = ticket and redis.call('ZCARD', queue) - 1
+        if added and redis.call('ZRANGE', queue, '-1', '-1')[1] ~= member then
+            ticket = place_last(member)
         end
-    else
-        place = try('ZSCORE', queue, member)
-        if place then
-            ticket = tonumber(place)
-        elseif place == false then
-            redis.call('ZADD', queue, format('%.0f', ticket), member)
-        end
-    end
-    if place ~= nil and redis.call('PTTL', queue) < 90000 then
-        if type(redis.pcall('PEXPIRE', queue, '120000')) ~= 'number' then
-            redis.call('ZREM', queue, member) -- the queue might never end
-            redis.call('PEXPIRE', queue, '120000') -- so that the server itself raises it
-        end
+        position = added and ticket and redis.call('ZCARD', queue) - 1 or nil
     end
     return ticket or us, position
 end

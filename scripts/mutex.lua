@@ -15,7 +15,7 @@
 
 -- The first of sixteen new numbers.
 local function draw()
-    local count, anyway = '16', false
+    local count = '16'
     -- inline: draw.lua
     return last - 15
 end

@@ -8,38 +8,41 @@
 -- the name and extends it, or in the queue.
 
 local name, queue, token, lease, how = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
-local value = redis.pcall('GET', name)
+local call, pcall = redis.call, redis.pcall
+local value = pcall('GET', name)
 local joins, wants, no_ticket = how:byte(1, 3)
 
 if not value then
-    if #KEYS[3] == 14 and redis.call('EXISTS', queue) == 0 then -- a slot's: draw.lua
-        -- The number first: where it cannot be had there is no grant yet, slow() sees to it.
-        local last = wants == 45 and 1125899906842624 or redis.pcall('INCRBY', KEYS[3], '16')
+    if #KEYS[3] == 14 and call('EXISTS', queue) == 0 then -- a slot's: draw.lua
+        -- The number first: without one there is no grant yet, and slow() sees to it.
+        local last = wants == 45 and 1125899906842624 or pcall('INCRBY', KEYS[3], '16')
         if type(last) == 'number' and last >= 1125899906842624
             and last < 9007199254740992 then
-            redis.call('SET', name, token, 'PX', lease)
+            call('SET', name, token, 'PX', lease)
             return wants == 45 and 0 or last - 15
+        elseif last == 16 and pcall('PEXPIRE', KEYS[3], '86400000') ~= 1 then
+            call('DEL', KEYS[3]) -- the counter was lost, and INCRBY made a new one
         end
     end
 elseif joins ~= 110 and no_ticket == 32 and type(value) == 'string' and value:byte(-1) == 43
-    and value:sub(1, -2) ~= token:sub(1, -2) then
-    local time = redis.call('TIME')
+    and not value:find(token:sub(1, -2), 1, true) then
+    local time, position = call('TIME'), pcall('ZCARD', queue)
     local us_text = time[1] .. ('000000'):sub(#time[2] + 1) .. time[2]
-    if redis.pcall('ZADD', queue, 'NX', us_text, token) == 1 then
-        if redis.pcall('ZREVRANK', queue, token) == 0 then
-            local position = redis.call('ZCARD', queue) - 1
-            if position == 0 or joins == 107 then
-                redis.call('PEXPIRE', queue, '120000')
-            end
+    if type(position) == 'number' and pcall('ZADD', queue, 'NX', us_text, token) == 1 then
+        if (position == 0 or joins == 107) and pcall('PEXPIRE', queue, '120000') ~= 1 then
+            call('ZREM', queue, token) -- the queue might never expire
+            call('PEXPIRE', queue, '120000') -- so that the server itself raises it
+        end
+        if pcall('ZREVRANK', queue, token) == 0 then
             if position > 0 then
                 return '-2 ' .. position .. ' ' .. us_text
             end
-            local left = redis.call('PTTL', name)
+            local left = call('PTTL', name)
             if left < 100000000000000 then -- `..` writes no more than 14 digits
                 return left .. ' 0 ' .. us_text
             end
         else -- the clock was set back, or an account lacks ZREVRANK: slow() sees to it
-            redis.call('ZREM', queue, token)
+            call('ZREM', queue, token)
         end
     end
 end

@@ -1,31 +1,37 @@
 -- SPDX-License-Identifier: MIT
--- Statements that give the name, which nobody holds or who holds it lets go, to the first
--- live waiter, and have the next stand by (`me`, or nil, is told by its answer; so is one of
--- the head's own process, which would hang as well). What came of it is `outcome`: 'handed';
--- 'free': `me` may take it, it is first, or nobody waits; 'again': more heads are to be looked
--- at; 'mute': we may not count or publish. The head leaves the queue only when it is dead or
--- was told: a mute leaves all as is. `behind`: others queue behind whom it is for.
+-- Statements that hand the name over to the first live waiter, and have the next one stand by.
+-- The name is free, or its holder releases it.
+-- `me`, or nil: the token that is being served. The reply tells its position, so it gets no
+--     message. Nor does a waiter of the head's own process, which would hang as well.
+-- `gone`, or nil: a token that gets nothing. A holder that took the lock by its name alone,
+--     while the slot was moving (claim_moving.c), may have left its place in the queue.
+-- The result is `outcome`: 'handed'; 'free': `me` may take the name, as the first waiter or
+-- because there are no waiters; 'again': more heads are to be looked at; 'mute': we may not
+-- hand over. A mute leaves the name free, and the queue as it was. `behind`: others queue
+-- behind the token that the name is for.
 --
--- A holder who took it by its name alone while its slot was on its way (claim_moving.c) may
--- have left its place there: `gone`, or nil, gets nothing.
+-- Uses `name`, `queue`, `fence`; `numbers`, the format of the number in a message and the
+-- caller's id for the server that runs this: `%d <server>`, or `%.0f` in front if an integer
+-- of C's may be too small; and `time`, the reply to TIME if there is one already. A message
+-- has both words of it, since combining them costs as much as a command.
 --
--- For `name`, `queue`, `fence`; `numbers`, how a message has its number, and the caller's
--- word for the server that runs this: `%d <server>`, or `%.0f` in front where an integer of
--- C's may be too small; and `time`, TIME's reply where there is one already, both words of
--- which stand in a message, since to make them one costs as much as a command.
+-- A message cannot be taken back, so it comes after the commands that make it true, any of which
+-- may be refused: the name is set first, and ZREM of a member that does not exist shows whether
+-- the head may be removed. The head is removed after the message, so that it keeps its place and
+-- its ticket if publishing is refused. Then only the name has to be deleted again. If even that
+-- is refused the head holds for its claim window, and learns so when it polls.
 --
--- Statements, because a function, made anew at each call of a script, costs as much as a
--- command.
+-- A message also reaches subscribers at a replica or at another node, where they are not
+-- counted. So the waiter's process is counted first, and nothing is published if it does not
+-- listen here, or if the server is read-only and refuses the writes before.
 --
--- A message also goes to whoever subscribed at a replica or at another node, where nobody is
--- counted: so the waiter's process is counted first, nothing is published where nobody
--- listens here, and the number is drawn before that, a write, which a read-only server
--- refuses.
+-- These are statements because a function, created at each call of a script, costs as much as
+-- a command.
 
-local outcome, behind = 'again', false
+local outcome, behind, pcall = 'again', false, redis.pcall
 local tag = fence:sub(15) -- of the slot, in a cluster: see queue.lua
 for tried = 0, 16 do
-    local heads = redis.pcall('ZRANGE', queue, '0', '1')
+    local heads = pcall('ZRANGE', queue, '0', '1')
     local head, following = heads[1], heads[2]
     if heads.err and not heads.err:find('WRONGTYPE', 1, true) then
         redis.call('ZRANGE', queue, '0', '1') -- so that the server itself raises it
@@ -38,34 +44,36 @@ for tried = 0, 16 do
     elseif tried == 16 then
         break
     end
-    -- `<client>:<n>:<claim window>-`, or it is none of ours
+    -- A token of ours is `<client>:<n>:<claim window>-`.
     local client, window = head:sub(1, 36), head:match('^:%d+:([1-9]%d*)%-$', 37)
-    local heard = 0
+    local channel, heard = 'lockwire:2:' .. client .. tag, 0
     if window and head ~= gone and #window <= 5 and tonumber(window) <= 60000 then
-        heard = redis.pcall('PUBSUB', tag == '' and 'NUMSUB' or 'SHARDNUMSUB',
-                            'lockwire:2:' .. client .. tag)[2]
+        heard = pcall('PUBSUB', tag == '' and 'NUMSUB' or 'SHARDNUMSUB', channel)[2]
     end
-    if heard and heard > 0 then
-        local time, count, anyway = time or redis.call('TIME'), '16', true
-        -- inline: draw.lua
-        local told = redis.pcall(tag == '' and 'PUBLISH' or 'SPUBLISH',
-                                 'lockwire:2:' .. client .. tag, 't ' .. head .. ' '
-                                 .. numbers:format(last - 15) .. ' '
-                                 .. time[1] .. ' ' .. time[2] .. ' ' .. name)
-        heard = type(told) == 'number' and heard
-    end
-    if not heard then
+    if heard == 0 then
+        redis.call('ZREM', queue, head)
+    else
         outcome = 'mute'
-        break
-    end
-    redis.call('ZREM', queue, head)
-    if heard > 0 then
-        outcome, behind = 'handed', following ~= nil
-        redis.call('SET', name, following and head:sub(1, -2) .. '+' or head, 'PX', window)
-        if following and following ~= me and following:sub(1, 36) ~= client then
-            redis.pcall(tag == '' and 'PUBLISH' or 'SPUBLISH',
-                        'lockwire:2:' .. following:sub(1, 36) .. tag,
-                        's ' .. following .. ' ' .. window .. ' ' .. name)
+        if heard then
+            redis.call('ZREM', queue, '') -- needs no memory, nor do the commands after it then
+            local time, count = time or redis.call('TIME'), '16'
+            -- inline: draw.lua
+            redis.call('SET', name, following and head:sub(1, -2) .. '+' or head, 'PX', window)
+            local publish = tag == '' and 'PUBLISH' or 'SPUBLISH'
+            local told = pcall(publish, channel, 't ' .. head .. ' '
+                               .. numbers:format(last - 15) .. ' ' .. time[1] .. ' '
+                               .. time[2] .. ' ' .. name)
+            if type(told) == 'number' then
+                redis.call('ZREM', queue, head)
+                outcome, behind = 'handed', following ~= nil
+                local after = following and following ~= me and following:sub(1, 36)
+                if after and after ~= client then
+                    pcall(publish, 'lockwire:2:' .. after .. tag,
+                          's ' .. following .. ' ' .. window .. ' ' .. name)
+                end
+            else
+                redis.call('DEL', name)
+            end
         end
         break
     end

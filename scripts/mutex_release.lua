@@ -14,10 +14,13 @@ if not held and token:byte(-1) == 45 then
     held = value == token:sub(1, -2) .. '+'
 end
 
-if not held then -- who holds does not wait
+if not held then -- a holder does not wait
     -- include: try.lua
+    if type(value) == 'table' then -- an error: the key is of another type, or it is raised
+        value = try('GET', name)
+    end
     try('ZREM', queue, token)
-    if value then
+    if value ~= false then
         if redis.call('EXISTS', queue) == 1 then
             -- inline: mutex_mark.lua
         end

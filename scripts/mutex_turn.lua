@@ -26,15 +26,17 @@ if value == old or value == old:sub(1, -2) .. '+' then
             and last < 9007199254740992 then
             redis.call('SET', name, token, 'PX', ARGV[3])
             return wants and last - 15 or 0
+        elseif last == 16 and redis.pcall('PEXPIRE', fence, '86400000') ~= 1 then
+            redis.call('DEL', fence) -- the counter was lost, and INCRBY made a new one
         end
     elseif joins ~= 110 and no_ticket == 32 then
         local time, me, numbers = redis.call('TIME'), token, how:sub(4)
         local us_text = time[1] .. ('000000'):sub(#time[2] + 1) .. time[2]
         if redis.pcall('ZADD', queue, 'NX', us_text, token) == 1 then
+            if joins == 107 then
+                redis.call('PEXPIRE', queue, '120000')
+            end
             if redis.pcall('ZREVRANK', queue, token) == 0 then
-                if joins == 107 then
-                    redis.call('PEXPIRE', queue, '120000')
-                end
                 local gone
                 -- inline: mutex_give.lua
                 if outcome ~= 'free' then

@@ -25,7 +25,6 @@ local shard = tag == '' and '' or 'S'
 
 -- The first of `count` new numbers; see draw.lua.
 local function draw(count)
-    local anyway = false
     -- inline: draw.lua
     return last - count + 1
 end

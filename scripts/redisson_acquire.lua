@@ -16,7 +16,11 @@ local kind = redis.call('TYPE', name).ok
 local mine = kind == 'hash' and redis.call('HEXISTS', name, field) == 1
 if kind == 'none' then
     redis.call('HSETNX', name, field, 1)
-    mine = true
+    if type(redis.pcall('PEXPIRE', name, ARGV[2])) ~= 'number' then
+        redis.call('HDEL', name, field) -- the key might never expire
+        redis.call('PEXPIRE', name, ARGV[2]) -- so that the server itself raises it
+    end
+    return {1, 0}
 end
 if mine then
     redis.call('PEXPIRE', name, math.max(redis.call('PTTL', name), tonumber(ARGV[2])))

@@ -13,8 +13,14 @@
 -- A queue's member is `<r|w><permits> <token> <owner>`. Must not know the mutex.
 --
 -- A fragment, like queue.lua, on which it stands. While a script runs, the state is kept in
--- `lock`; save() writes it: each change of holds must be followed by it. The first hold of a
--- name, its renewal and its end are written by the scripts themselves, too, without all this.
+-- `lock`, and the fields that change with it in `changes`. save() writes both, and must follow
+-- each change of holds. The scripts also write the first hold of a name, its renewal and its end
+-- themselves, without all this.
+--
+-- The server may refuse any command, and nothing is undone by itself. So the holds and their
+-- counts are written by one HSET, after HDEL has shown that fields may be removed, and before
+-- any of them is. HDEL of a field that does not exist (`h:`) shows this. It needs no memory, and
+-- lets the commands after it pass without memory.
 --
 -- Happy path: load(); the caller adds or drops a hold; save(); serve() lets in the next.
 
@@ -22,6 +28,7 @@
 
 local now = math.floor(us_text / 1000)
 local lock
+local changes = {} -- the changed fields, in order, and by field its value, or false: removed
 local left -- an owner reads no more, who may wait with an upgrader's ticket
 
 -- False where the key is a stranger's: of another type or with other fields.
@@ -42,26 +49,62 @@ local function load()
     return true
 end
 
+local function state()
+    return format('2 %d %d %d %.0f %.0f %s', lock.rcount + lock.wcount, lock.readers,
+                  lock.wcount, lock.soonest, lock.number, lock.writer)
+end
+
+local function change(field, value)
+    if changes[field] == nil then
+        changes[#changes + 1] = field
+    end
+    changes[field] = value
+end
+
+-- In parts: Lua cannot pass any number of words.
+local function write(command, words)
+    for i = 1, #words, 1000 do
+        redis.call(command, name, unpack(words, i, math.min(i + 999, #words)))
+    end
+end
+
 local function save()
+    local set, removed = {'mode', ''}, {}
+    for _, field in ipairs(changes) do
+        if changes[field] then
+            set[#set + 1] = field
+            set[#set + 1] = changes[field]
+        else
+            removed[#removed + 1] = field
+        end
+    end
+    changes = {}
     if lock.rcount + lock.wcount == 0 then
         redis.call('DEL', name)
         lock = {rcount = 0, readers = 0, wcount = 0, number = 0, writer = ''}
         return
     end
-    redis.call('HSET', name, 'mode',
-               format('2 %d %d %d %.0f %.0f %s', lock.rcount + lock.wcount, lock.readers,
-                      lock.wcount, lock.soonest, lock.number, lock.writer))
+    set[2] = state()
+    if removed[1] then
+        redis.call('HDEL', name, 'h:')
+    end
+    write('HSET', set)
+    write('HDEL', removed)
 end
 
 -- How many read holds an owner has, and the number that goes with them.
 local function reads(owner)
-    local count, number =
-        (redis.call('HGET', name, 'r:' .. owner) or ''):match('^(%d+) (%d+)$')
+    local field = 'r:' .. owner
+    local text = changes[field]
+    if text == nil then
+        text = redis.call('HGET', name, field)
+    end
+    local count, number = (text or ''):match('^(%d+) (%d+)$')
     return tonumber(count) or 0, tonumber(number)
 end
 
 local function set_reads(owner, count, number)
-    redis.call('HSET', name, 'r:' .. owner, format('%d %.0f', count, number))
+    change('r:' .. owner, format('%d %.0f', count, number))
 end
 
 local function writes(owner)
@@ -121,30 +164,28 @@ local function part(ttl, lease)
         + (ttl < 0 and lease or math.max(ttl, 1))
     for i = 1, #fields, 2 do
         if fields[i + 1]:sub(1, 2) == '0 ' then
-            redis.call('HSET', name, fields[i],
-                       format('%.0f%s', lock.soonest, fields[i + 1]:sub(2)))
+            change(fields[i], format('%.0f%s', lock.soonest, fields[i + 1]:sub(2)))
         end
     end
 end
 
--- True where it was not there yet. A key that this made and that may have no TTL would never
--- end: then it is unmade, and the server itself raises why.
+-- Returns true if the hold is new. Everything that may be refused is tried before the HSET: a
+-- key that it makes must not stay without a TTL. The first write to a hash that exists is one
+-- that needs memory, and changes nothing: without memory there is no grant.
 local function add(kind, token, owner, lease, number)
     local ending, ttl = now + lease, redis.call('PTTL', name)
-    local record = format('%.0f %s %s', ending, kind, owner)
-    local new = redis.call('HSETNX', name, 'h:' .. token, record) == 1
     local longest = math.max(ttl, lease)
-    if type(redis.pcall('PEXPIRE', name, longest)) ~= 'number' then
-        if new then
-            redis.call('HDEL', name, 'h:' .. token)
-        end
-        redis.call('PEXPIRE', name, longest)
+    if ttl ~= -2 then
+        redis.call('HSET', name, 'mode', state())
     end
+    redis.call('PEXPIRE', name, longest)
+    local new = redis.call('HEXISTS', name, 'h:' .. token) == 0
     if lock.soonest == 0 then
         part(ttl, lease)
     end
     if new then
         local count = reads(owner)
+        change('h:' .. token, format('%.0f %s %s', ending, kind, owner))
         if kind == 'w' then
             lock.wcount, lock.number, lock.writer = lock.wcount + 1, number, owner
         else
@@ -157,6 +198,9 @@ local function add(kind, token, owner, lease, number)
         lock.soonest = math.min(lock.soonest or ending, ending)
     end
     save()
+    if ttl == -2 then
+        redis.call('PEXPIRE', name, longest)
+    end
     return new
 end
 
@@ -171,23 +215,20 @@ local function extend(record, token, lease)
         ends = math.max(ending, longer)
     end
     if lock.soonest > 0 or ending > 0 then
-        redis.call('HSET', name, 'h:' .. token, format('%.0f %s %s', ends, kind, owner))
-        if alone then
-            lock.soonest = ends
-            save()
-        end
+        change('h:' .. token, format('%.0f %s %s', ends, kind, owner))
+        lock.soonest = alone and ends or lock.soonest
     end
     local number = number_of(owner)
     if not number and fence ~= '' then -- (by its name alone: another time)
         number = draw(1)
-        if writes(owner) then
-            lock.number = number
-            save()
-        end
+        lock.number = writes(owner) and number or lock.number
         local count = reads(owner)
         if count > 0 then
             set_reads(owner, count, number)
         end
+        save()
+    elseif changes[1] then
+        save()
     end
     return number
 end
@@ -195,7 +236,7 @@ end
 local function forget_notes()
     for _, field in ipairs(redis.call('HKEYS', name)) do
         if field:sub(1, 2) == 'a:' then
-            redis.call('HDEL', name, field)
+            change(field, false)
         end
     end
 end
@@ -215,6 +256,7 @@ local function note(set, token, window, position)
     if new == 1 and redis.call('HLEN', name)
         > 257 + lock.rcount + lock.wcount + lock.readers then
         forget_notes()
+        save()
     end
 end
 
@@ -241,10 +283,9 @@ local function leave(member, token)
     end
 end
 
+-- Of a hold that exists.
 local function drop(token, kind, owner)
-    if redis.call('HDEL', name, 'h:' .. token) == 0 then
-        return
-    end
+    change('h:' .. token, false)
     if kind == 'w' then
         lock.wcount = lock.wcount - 1
         if lock.wcount == 0 then
@@ -252,44 +293,82 @@ local function drop(token, kind, owner)
         end
     else
         local count, number = reads(owner)
-        lock.rcount = lock.rcount - 1
+        lock.rcount = math.max(lock.rcount - 1, 0)
         if count > 1 then
             set_reads(owner, count - 1, number)
         else
-            redis.call('HDEL', name, 'r:' .. owner)
-            lock.readers = lock.readers - 1
+            change('r:' .. owner, false)
+            lock.readers = math.max(lock.readers - 1, 0)
             left = true
         end
     end
+    if lock.rcount == 0 and lock.wcount > 0 then
+        forget_notes() -- waiters keep out others only while there are readers
+    end
 end
 
--- Drops the holds whose own lease has ended, though others keep the key alive. True where
--- there were any. With an owner's last read goes ticket 0, before all others (it waits on as
--- if it came now), and with everybody's the notes. The first HDEL finds nothing: it lets what
--- follows write without memory.
-local function purge()
-    local dropped, soonest = false, nil
-    if lock.soonest and lock.soonest > 0 and lock.soonest <= now then
-        redis.call('HDEL', name, 'h:')
-        local fields = redis.call('HGETALL', name)
-        for i = 1, #fields, 2 do
-            local token = fields[i]:match('^h:(.*)$')
-            local ending, kind, owner
-            if token then
-                ending, kind, owner = parse_hold(fields[i + 1])
-            end
+-- Drops the holds whose own lease has expired, though others keep the key alive, and counts the
+-- others, so that a wrong count is corrected. Returns true if there were expired ones. A damaged
+-- record excludes as the writer's if the state has a writer, else as a nameless reader's.
+local function recount()
+    redis.call('HDEL', name, 'h:')
+    local fields, there, counts, owners = redis.call('HGETALL', name), {}, {}, {}
+    local dropped, soonest, rcount, wcount, writer = false, nil, 0, 0, nil
+    for i = 1, #fields, 2 do
+        local field, record = fields[i], fields[i + 1]
+        if field:sub(1, 2) == 'h:' then
+            local ending, kind, owner = parse_hold(record)
             if ending and ending <= now then
-                drop(token, kind, owner)
+                change(field, false)
                 dropped = true
-            elseif ending then
+            elseif kind == 'w' or not kind and lock.wcount > 0 then
+                wcount, writer = wcount + 1, owner or writer
+            else
+                owner = owner or ''
+                if not counts[owner] then
+                    owners[#owners + 1] = owner
+                end
+                counts[owner], rcount = (counts[owner] or 0) + 1, rcount + 1
+            end
+            if ending and ending > now then
                 soonest = math.min(soonest or ending, ending)
             end
+        elseif field ~= 'mode' then
+            there[field] = record
         end
-        lock.soonest = soonest or now
-        save()
     end
-    if left and lock.rcount == 0 and lock.wcount > 0 then
-        forget_notes()
+    if wcount == 0 then
+        lock.number, lock.writer = 0, ''
+    elseif writer and writer ~= lock.writer then
+        lock.number, lock.writer = 0, writer
+    end
+    lock.rcount, lock.readers, lock.wcount = rcount, #owners, wcount
+    lock.soonest = soonest or now
+    for _, owner in ipairs(owners) do
+        local field = 'r:' .. owner
+        local count, number = (there[field] or ''):match('^(%d+) (%d+)$')
+        if tonumber(count) ~= counts[owner] then
+            set_reads(owner, counts[owner],
+                      number or owner == lock.writer and lock.number or 0)
+        end
+        there[field] = nil
+    end
+    for field in pairs(there) do
+        if field:sub(1, 2) == 'r:' or rcount == 0 then -- see drop()
+            change(field, false)
+            left = true
+        end
+    end
+    save()
+    return dropped
+end
+
+-- With an owner's last read goes ticket 0, before all others: it waits on as if it came now.
+-- Returns true if holds were dropped.
+local function purge()
+    local dropped = false
+    if lock.soonest and lock.soonest > 0 and lock.soonest <= now then
+        dropped = recount()
     end
     for _, member in ipairs(left and try('ZRANGEBYSCORE', queue, '0', '0') or {}) do
         local _, _, _, owner = parse_member(member)
@@ -323,10 +402,11 @@ end
 -- Lets in whoever is first, as long as the first may enter. Returns the number of `me`
 -- (a member, queued or not; nil: nobody asks) if that was among them, and 1 where more are
 -- to be looked at; the head is told too, since a grant's answer cannot say it.
--- Who may not count or publish leaves the head where it is. It is told of a hold that stands,
--- since the writes may be refused, and a message cannot be taken back. One that is dead or hangs leaves
--- the queue where it keeps out who could read now, be that who asks or one behind it. (When it
--- wakes it asks with its ticket, and has its place again.)
+-- If we may not count or publish, the head stays where it is. The message cannot be taken back, so
+-- it comes after the commands that make it true, any of which may be refused: the hold is written,
+-- and ZREM of a member that does not exist has shown whether the head may be removed. A head that is dead or hangs
+-- leaves the queue if it keeps out a reader that could enter now, the caller or the one behind it.
+-- (When the client wakes up it asks with its ticket, and has its place again.)
 local function serve(me, my_lease)
     local mine, window_given
     for tried = 0, 128 do
@@ -374,8 +454,9 @@ local function serve(me, my_lease)
             leave(head, token)
             add(kind, token, owner, my_lease, mine)
         elseif heard > 0 then
+            redis.call('ZREM', queue, '')
+            redis.call('HDEL', name, 'h:')
             local number = number_for(kind, owner)
-            redis.call('HDEL', name, 'a:' .. token) -- lets what follows write without memory
             local new = add(kind, token, owner, window, number)
             if not tell_turn('r', client, token, number) then
                 if new then
@@ -384,7 +465,7 @@ local function serve(me, my_lease)
                 end
                 return mine, 0
             end
-            redis.call('ZREM', queue, head)
+            leave(head, token)
             window_given = math.max(window_given or 0, window)
         else
             leave(head, token)

@@ -63,6 +63,8 @@ if there == 0 and #KEYS[3] == 14 then -- a slot's: draw.lua
             redis.call('PEXPIRE', name, lease) -- so that the server itself raises it
         end
         return number
+    elseif number == 1 and redis.pcall('PEXPIRE', KEYS[3], '86400000') ~= 1 then
+        redis.call('DEL', KEYS[3]) -- the counter was lost, and INCRBY made a new one
     end
 end
 

@@ -25,9 +25,10 @@ if record and redis.call('EXISTS', KEYS[2]) == 0 then
     local reads = owner and redis.call('HGET', name, 'r:' .. owner)
     local time = reads and reads:find('1 ', 1, true) == 1 and redis.call('TIME')
     if time and tonumber(soonest) > time[1] * 1000 + time[2] / 1000 then
-        redis.call('HDEL', name, hold, 'r:' .. owner)
+        redis.call('HDEL', name, 'h:') -- see rw.lua
         redis.call('HSET', name, 'mode', string.format('2 %d %d 0 %s 0 ', holds - 1,
                                                         readers - 1, soonest))
+        redis.call('HDEL', name, hold, 'r:' .. owner)
         return 1
     end
 end

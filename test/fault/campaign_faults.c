@@ -135,6 +135,34 @@ static void want_no_replicas(int round)
     redis_ok("CONFIG SET min-replicas-to-write 0");
 }
 
+/* One of the commands that this way's scripts write with, in turn. */
+static const char *refused_command(int round)
+{
+    static const char *const mutex[] = {"set", "zrem"};
+    static const char *const hash[] = {"hset", "zrem", "hdel", "pexpire"};
+    static const char *const redisson[] = {"hsetnx", "hdel", "pexpire"};
+
+    switch (way->holder) {
+    case LW_MUTEX:
+        return mutex[round % 2];
+    case LW_REDISSON:
+        return redisson[round % 3];
+    default:
+        return hash[round % 4];
+    }
+}
+
+/* A script may have done half of its work when the server refuses a command. */
+static void refuse_writes(int round)
+{
+    redis_ok("ACL SETUSER default -%s", refused_command(round));
+}
+
+static void permit_writes(int round)
+{
+    redis_ok("ACL SETUSER default +%s", refused_command(round));
+}
+
 /* The scripts' keys, too: all of them have a TTL. */
 static void evict_all(int round)
 {
@@ -217,6 +245,7 @@ CAMPAIGN(killed_server_with_aof, .strike = restart)
 CAMPAIGN(lost_state, .strike = lose_all, .loses_state = true)
 CAMPAIGN(full_memory, .strike = fill_memory, .mend = free_memory)
 CAMPAIGN(no_replicas, .strike = want_replicas, .mend = want_no_replicas)
+CAMPAIGN(refused_writes, .strike = refuse_writes, .mend = permit_writes, .strikes = 24)
 CAMPAIGN(evicted_keys, .strike = evict_all, .loses_state = true)
 CAMPAIGN(demoted_server, .strike = demote, .mend = promote)
 CAMPAIGN(too_many_clients, .strike = turn_away, .mend = let_in)
@@ -252,6 +281,7 @@ int main(int argc, char **argv)
         PLAY(campaign_lost_state),
         PLAY(campaign_full_memory),
         PLAY(campaign_no_replicas),
+        PLAY(campaign_refused_writes),
         PLAY(campaign_evicted_keys),
         PLAY(campaign_demoted_server),
         PLAY(campaign_too_many_clients),

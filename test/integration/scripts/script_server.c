@@ -211,8 +211,13 @@ static redisReply *read_one(struct script_server *server)
     void *reply;
 
     assert_int_equal(redisGetReply(server->admin, &reply), REDIS_OK);
+    server->wrong[0] = '\0';
     if (((redisReply *)reply)->type == REDIS_REPLY_ERROR) {
-        fail_msg("%s", ((redisReply *)reply)->str);
+        if (!server->lenient) {
+            fail_msg("%s", ((redisReply *)reply)->str);
+        }
+        (void)snprintf(server->wrong, sizeof(server->wrong), "%s",
+                       ((redisReply *)reply)->str);
     }
     return reply;
 }

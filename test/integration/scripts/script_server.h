@@ -28,6 +28,8 @@ struct script_server {
     redisReply *seen; /* what it saw last; NULL where the test changed something since */
     char watch[41];   /* script_server_watch() */
     char watched[32768];
+    bool lenient;    /* what a look finds wrong goes to `wrong`, and fails no test */
+    char wrong[128]; /* "" if the last look found nothing */
 };
 
 /* A script's answer, an array's integers flattened one level. */
