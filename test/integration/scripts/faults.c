@@ -249,6 +249,82 @@ static void without_pexpire_a_release_tells_nobody_rw(void **state)
     granted(rw_acquire(t2, "w", "B", 1, NO_TICKET));
 }
 
+/* both_silent: a message would be for a lock that nobody got. */
+static void without_a_command_no_hand_over_is_announced(const char *rule)
+{
+    granted(acquire(t1, LEASE, 1, NO_TICKET));
+    refused(acquire(t2, LEASE, 1, NO_TICKET), 0);
+    script_server_become(&server, rule);
+    assert_true(
+        script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS, t1, NUMBERS, NULL).error);
+    assert_holder(t1);
+    assert_true(turn(t1, t3, NULL).error);
+    assert_free();
+    assert_true(acquire(t4, LEASE, 0, NO_TICKET).error);
+    assert_free();
+    assert_string_equal(script_get(&server, "ZRANGE " QUEUE " 0 0"), t2);
+    script_client_silent(&b);
+    script_server_become(&server, NULL);
+    assert_int_equal(release(t1), 0);
+    script_client_turn(&b, t2);
+    script_client_standby(&a, t3, 50000); /* the turn had queued it */
+}
+
+static void without_set_no_hand_over_is_announced(void **state)
+{
+    (void)state;
+    without_a_command_no_hand_over_is_announced("-set");
+}
+
+static void without_zrem_no_hand_over_is_announced(void **state)
+{
+    (void)state;
+    without_a_command_no_hand_over_is_announced("-zrem");
+}
+
+static void without_hset_no_hold_is_left_without_its_count(void **state)
+{
+    char before[1024];
+
+    (void)state;
+    granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+    granted(rw_acquire(t3, "r", "C", 1, NO_TICKET));
+    refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
+    script_do(&server, "DEL " RW_QUEUE); /* the short way and the long one */
+    for (int waiting = 0; waiting < 2; waiting++) {
+        (void)snprintf(before, sizeof(before), "%s", what_stands());
+        script_server_become(&server, "-hset");
+        assert_true(rw_release(t1, "r", "A").error);
+        assert_string_equal(what_stands(), before);
+        script_server_become(&server, NULL);
+        refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
+    }
+    rw_released(rw_release(t3, "r", "C"), 0);
+    script_server_become(&server, "-hset");
+    assert_true(rw_release(t1, "r", "A").error); /* the writer cannot be let in */
+    assert_int_equal(script_do(&server, "EXISTS rw"), 0);
+    assert_int_equal(script_do(&server, "ZCARD " RW_QUEUE), 1);
+}
+
+/* The look after each script: no key without a TTL. */
+static void a_counter_that_was_lost_is_not_begun_without_an_end(void **state)
+{
+    (void)state;
+    script_server_become(&server, "-zrange -set");
+    assert_true(acquire(t1, LEASE, 1, NO_TICKET).error);
+    assert_true(rw_acquire(t1, "r", "A", 1, NO_TICKET).error);
+}
+
+static void without_zcard_no_queue_is_begun_without_an_end(void **state)
+{
+    (void)state;
+    granted(acquire(t1, LEASE, 1, NO_TICKET));
+    refused(acquire(t2, LEASE, 1, NO_TICKET), 0);
+    script_do(&server, "DEL " QUEUE);
+    script_server_become(&server, "-zcard");
+    assert_true(acquire(t2, LEASE, 1, NO_TICKET).error);
+}
+
 /* Whom it could not tell, it leaves no hold, and those who hold keep theirs. */
 static void without_the_channels_a_head_that_could_enter_beside_others_stays(void **state)
 {
@@ -463,6 +539,11 @@ int main(void)
         TOKENS_TEST(without_pexpire_nobody_begins_a_queue_rw),
         TOKENS_TEST(without_pexpire_who_comes_to_read_leaves_the_others_as_they_were),
         TOKENS_TEST(without_pexpire_a_release_tells_nobody_rw),
+        TOKENS_TEST(without_set_no_hand_over_is_announced),
+        TOKENS_TEST(without_zrem_no_hand_over_is_announced),
+        TOKENS_TEST(without_hset_no_hold_is_left_without_its_count),
+        TOKENS_TEST(a_counter_that_was_lost_is_not_begun_without_an_end),
+        TOKENS_TEST(without_zcard_no_queue_is_begun_without_an_end),
         TOKENS_TEST(without_the_channels_a_head_that_could_enter_beside_others_stays),
         TOKENS_TEST(without_incrby_the_time_gives_the_number),
         TOKENS_TEST(without_zrevrank_they_queue_all_the_same),

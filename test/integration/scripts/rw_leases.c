@@ -371,6 +371,75 @@ static void a_re_entrant_grant_tells_the_head_it_could_not_serve(void **state)
     assert_int_equal(script_do(&server, "ZCARD " RW_QUEUE), 2);
 }
 
+/* A state may count holds that do not exist, as a script that ended half way left it. */
+static void a_wrong_count_is_corrected_when_a_hold_expires(void **state)
+{
+    (void)state;
+    for (int full = 0; full < 2; full++) {
+        granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+        granted(rw_acquire(t3, "r", "C", 1, NO_TICKET));
+        rw_end(t3);
+        script_do(&server, "HSET rw mode %s r:D %s", "2 5 4 0 1 0 ",
+                  "1 1763690000000001");
+        script_do(&server, "CONFIG SET maxmemory %d", full);
+        assert_int_equal(rw_renew(t1, 2 * LEASE), 1);
+        assert_counts(1, 1, 0);
+        assert_int_equal(script_do(&server, "HEXISTS rw r:D"), 0);
+        script_do(&server, "CONFIG SET maxmemory 0");
+        granted(rw_acquire(t2, "r2", "B", 0, NO_TICKET)); /* the second of two permits */
+        rw_released(rw_release(t2, "r", "B"), 0);
+        rw_released(rw_release(t1, "r", "A"), 0);
+        assert_int_equal(script_do(&server, "EXISTS rw"), 0);
+    }
+}
+
+static void a_count_that_is_too_low_is_corrected_when_a_hold_expires(void **state)
+{
+    (void)state;
+    granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+    granted(rw_acquire(t3, "r", "C", 1, NO_TICKET));
+    granted(rw_acquire(t2, "r", "B", 1, NO_TICKET));
+    rw_end(t3);
+    script_do(&server, "HSET rw mode %s", "2 1 1 0 1 0 ");
+    script_do(&server, "HSET rw r:B %s", "4 1763690000000001");
+    assert_int_equal(rw_renew(t1, LEASE), 1);
+    assert_int_equal(rw_renew(t2, LEASE), 1);
+    assert_counts(2, 2, 0);
+    rw_released(rw_release(t1, "r", "A"), 0);
+    refused(rw_acquire(t4, "w", "D", 0, NO_TICKET), -1);
+    rw_released(rw_release(t2, "r", "B"), 0);
+}
+
+/* Whose it was cannot be said: it excludes until the key expires. */
+static void a_damaged_hold_is_counted_among_the_others(void **state)
+{
+    static const char *const states[] = {"2 7 6 0 1 0 ", "2 7 6 1 1 1763690000000001 A"};
+    static const char *const counts[] = {"2 2 2 0 ", "2 2 1 1 "};
+    struct script_answer answer;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        script_do(&server, "DEL foreign");
+        script_do(&server, "HSET foreign mode %s h:%s %s h:%s %s h:%s broken", states[i],
+                  t1, "4000000000000 r A", t3, "1 r C", t2);
+        script_do(&server, "HSET foreign r:C %s",
+                  "1 1763690000000002"); /* A's was lost */
+        script_do(&server, "PEXPIRE foreign 600000");
+        answer = script_run(&server, LW__SCRIPT_RW_RENEW, 3, "lockwire:fence", "foreign",
+                            "lockwire:2:rwqueue:{foreign}", NUMBERS, t1, "600000", NULL);
+        if (answer.error) {
+            fail_msg("%s", answer.text);
+        }
+        assert_int_equal(answer.n[0], 1);
+        assert_int_equal(strncmp(script_get(&server, "HGET foreign r:A"), "1 1", 3), 0);
+        assert_int_equal(script_do(&server, "HEXISTS foreign r:C"), 0);
+        assert_int_equal(script_do(&server, "HEXISTS foreign h:%s", t3), 0);
+        assert_int_equal(script_do(&server, "HEXISTS foreign h:%s", t2), 1);
+        assert_int_equal(strncmp(script_get(&server, "HGET foreign mode"), counts[i], 8),
+                         0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -397,6 +466,9 @@ int main(void)
         TOKENS_TEST(permits_are_each_request_s_own_and_order_stays),
         TOKENS_TEST(a_dead_owner_frees_its_permit_when_its_lease_is_over),
         TOKENS_TEST(a_re_entrant_grant_tells_the_head_it_could_not_serve),
+        TOKENS_TEST(a_wrong_count_is_corrected_when_a_hold_expires),
+        TOKENS_TEST(a_count_that_is_too_low_is_corrected_when_a_hold_expires),
+        TOKENS_TEST(a_damaged_hold_is_counted_among_the_others),
     };
 
     return cmocka_run_group_tests(tests, start_server, stop_server);
