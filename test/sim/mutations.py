@@ -69,18 +69,21 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
     ('a release asks for no owner',
      ('scripts/mutex_release.lua', 'local held = value == token', 'local held = value')),
     ('a hand-over to the dead',
-     ('scripts/mutex_give.lua', "if heard > 0 then\n        outcome",
-      "if heard >= 0 then\n        outcome")),
+     ('scripts/mutex_give.lua', 'if heard == 0 then', 'if heard == -1 then')),
     ('a read-write lock is handed to the dead',
      ('scripts/rw.lua', 'elseif heard > 0 then', 'elseif client then')),
     ('published before it is counted',
-     ('scripts/mutex_give.lua', 'if heard and heard > 0 then', 'if heard then')),
+     ('scripts/mutex_give.lua', 'if heard == 0 then',
+      "if heard == 0 then\n        local at = time or redis.call('TIME')\n"
+      "        pcall('PUBLISH', channel, 't ' .. head .. ' '\n"
+      "              .. numbers:format(redis.call('INCRBY', fence, '16') - 15) .. ' '\n"
+      "              .. at[1] .. ' ' .. at[2] .. ' ' .. name)")),
     ('one number for all heads',
      ('scripts/rw.lua', 'local mine, window_given\n    for',
       'local mine, window_given, common\n    for'),
-     ('scripts/rw.lua', "local number = number_for(kind, owner)\n            redis.call('HDEL'",
-      "common = common or number_for(kind, owner)\n            local number = common\n"
-      "            redis.call('HDEL'")),
+     ('scripts/rw.lua', 'local number = number_for(kind, owner)\n            local new',
+      'common = common or number_for(kind, owner)\n            local number = common\n'
+      '            local new')),
     # Where the server that is named is not compared, all else looks right: the links were bound
     # when it was last asked, and have not connected anew.
     ('a message of another server is believed',
@@ -104,8 +107,8 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
      ('scripts/rw_release.lua', 'local _, again = serve()', 'local again = 0')),
     ('a count without its h: field',
      ('scripts/rw_acquire.lua', 'if record then', 'if false then'),
-     ('scripts/rw.lua', "local new = redis.call('HSETNX', name, 'h:' .. token, record) == 1",
-      "redis.call('HSETNX', name, 'h:' .. token, record)\n    local new = true")),
+     ('scripts/rw.lua', "local new = redis.call('HEXISTS', name, 'h:' .. token) == 0",
+      'local new = true')),
     ('a hold outlives its own lease',
      ('scripts/rw.lua', 'if ending and ending <= now then',
       'if ending and ending <= now - 600000 then')),
@@ -190,8 +193,7 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
      ('src/lock/client.c', 'lw__turns_ask_all(arg, node, true);',
       'lw__turns_ask_all(arg, node, false);')),
     ('a queue without a TTL',
-     ('scripts/join.lua', "if place ~= nil and redis.call('PTTL', queue) < 90000 then",
-      'if false then')),
+     ('scripts/join.lua', 'if (score or added) and left < 90000', 'if false')),
 ]
 
 CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
@@ -280,6 +282,35 @@ ERRORS_MUTATIONS = [
      ('src/redis/node_fence.c', 'now - node->replicas_logged_us >= REPLICAS_LOG_US', 'now > 0')),
 ]
 
+# A world's servers refuse no single command of a script.
+DENIED = 'test/integration/scripts/scripts_denied'
+DENIED_MUTATIONS = [
+    ('refused: a hand-over is announced before the name is set',
+     ('scripts/mutex_give.lua', "            redis.call('SET', name, following and "
+      "head:sub(1, -2) .. '+' or head, 'PX', window)\n", ''),
+     ('scripts/mutex_give.lua', "                redis.call('ZREM', queue, head)\n",
+      "                redis.call('ZREM', queue, head)\n                redis.call('SET', name, "
+      "following and head:sub(1, -2) .. '+' or head, 'PX', window)\n")),
+    ('refused: a head is told that may not leave the queue',
+     ('scripts/mutex_give.lua', "redis.call('ZREM', queue, '')", '')),
+    ('refused: a reader is told that may not leave the queue',
+     ('scripts/rw.lua', "redis.call('ZREM', queue, '')", '')),
+    ('refused: a hold is removed before its count',
+     ('scripts/rw.lua', "    write('HSET', set)\n    write('HDEL', removed)\n",
+      "    write('HDEL', removed)\n    write('HSET', set)\n")),
+    ('refused: a queue that has no TTL stays',
+     ('scripts/join.lua', "        if added then\n            redis.call('ZREM', queue, member)",
+      "        if false then\n            redis.call('ZREM', queue, member)")),
+    ('refused: a counter that has no TTL stays',
+     ('scripts/draw.lua', 'if made then', 'if false then')),
+]
+LEASES = 'test/integration/scripts/scripts_rw_leases'
+LEASES_MUTATIONS = [
+    ('refused: a wrong count stays',
+     ('scripts/rw.lua', 'lock.rcount, lock.readers, lock.wcount = rcount, #owners, wcount',
+      'lock.wcount = wcount')),
+]
+
 GROUPS = [ # mutations, the program that catches them, and words for it
     (MUTATIONS, SIM, ()),
     (CLUSTER_MUTATIONS, SIM, ('--cluster',)),
@@ -287,6 +318,8 @@ GROUPS = [ # mutations, the program that catches them, and words for it
     (CLAIMS_UNIT_MUTATIONS, CLAIMS_UNIT, ()),
     (BREAKS_MUTATIONS, BREAKS, ()),
     (ERRORS_MUTATIONS, ERRORS, ()),
+    (DENIED_MUTATIONS, DENIED, ()),
+    (LEASES_MUTATIONS, LEASES, ()),
 ]
 
 
