@@ -14,13 +14,13 @@ if not held and token:byte(-1) == 45 then
     held = value == token:sub(1, -2) .. '+'
 end
 
-if not held then -- a holder does not wait
-    -- include: try.lua
-    if type(value) == 'table' then -- an error: the key is of another type, or it is raised
-        value = try('GET', name)
+if not held then -- who holds does not wait
+    if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then
+        return value -- GET is refused: that does not tell whose it is
     end
+    -- include: try.lua
     try('ZREM', queue, token)
-    if value ~= false then
+    if value then
         if redis.call('EXISTS', queue) == 1 then
             -- inline: mutex_mark.lua
         end
