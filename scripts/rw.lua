@@ -283,7 +283,7 @@ local function leave(member, token)
     end
 end
 
--- Of a hold that exists.
+-- Drops a hold that exists.
 local function drop(token, kind, owner)
     change('h:' .. token, false)
     if kind == 'w' then

@@ -303,6 +303,8 @@ DENIED_MUTATIONS = [
       "        if false then\n            redis.call('ZREM', queue, member)")),
     ('refused: a counter that has no TTL stays',
      ('scripts/draw.lua', 'if made then', 'if false then')),
+    ("refused: a lock of Redisson's that has no TTL stays",
+     ('scripts/redisson_acquire.lua', "        redis.call('HDEL', name, field)", '        ')),
 ]
 LEASES = 'test/integration/scripts/scripts_rw_leases'
 LEASES_MUTATIONS = [

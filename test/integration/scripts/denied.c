@@ -204,7 +204,7 @@ static bool is_rw(enum lw__script_id script)
            script == LW__SCRIPT_RW_KEEP;
 }
 
-/* A call whose token often is one that holds. */
+/* Chooses a call, often one whose token is a holder's. */
 static struct call random_call(const struct state *state)
 {
     struct call call = {.script = scripts[roll(sizeof(scripts) / sizeof(scripts[0]))],
@@ -233,7 +233,7 @@ static struct call random_call(const struct state *state)
     return call;
 }
 
-/* What may happen without any script: keys and leases expire, the counter is lost. */
+/* Without any script, keys and leases expire, and the counter gets lost. */
 static void change_something(void)
 {
     int token = RW + (int)roll(RW);
@@ -287,7 +287,7 @@ static void build(void)
     }
 }
 
-/* The messages that a client got, one a line. */
+/* Appends the messages that a client got; with NULL, discards them. */
 static void read_messages(struct script_client *client, char texts[][512], int *count)
 {
     void *reply;
@@ -421,8 +421,8 @@ static bool is_true(const struct call *call, const struct script_answer *answer,
     }
 }
 
-/* Only what the call is about may change, but for expired holds, dead waiters, and those
- * that got the lock with a message. */
+/* Other tokens keep their holds and places, except expired holds, dead waiters, and
+ * waiters that got the lock together with a message. */
 static void check_others(const struct call *call, const char *denial,
                          const struct state *before, const struct state *after,
                          const bool told[TOKENS])

@@ -371,7 +371,7 @@ static void a_re_entrant_grant_tells_the_head_it_could_not_serve(void **state)
     assert_int_equal(script_do(&server, "ZCARD " RW_QUEUE), 2);
 }
 
-/* A state may count holds that do not exist, as a script that ended half way left it. */
+/* A script that ended half way may have left a state that counts too many holds. */
 static void a_wrong_count_is_corrected_when_a_hold_expires(void **state)
 {
     (void)state;
@@ -410,7 +410,8 @@ static void a_count_that_is_too_low_is_corrected_when_a_hold_expires(void **stat
     rw_released(rw_release(t2, "r", "B"), 0);
 }
 
-/* Whose it was cannot be said: it excludes until the key expires. */
+/* The owner of a damaged hold is unknown: the hold excludes others until the key expires.
+ */
 static void a_damaged_hold_is_counted_among_the_others(void **state)
 {
     static const char *const states[] = {"2 7 6 0 1 0 ", "2 7 6 1 1 1763690000000001 A"};
