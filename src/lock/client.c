@@ -6,7 +6,6 @@
  * connect goes to the link callback and the log, that to one of a cluster's nodes to the
  * log alone; a client that is not drained in close_timeout_ms is closed all
  * the same, and releases still open then end as LW_EUNKNOWN. */
-#include "base/forked.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "base/sized.h"
@@ -34,6 +33,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <syslog.h>
+#include <unistd.h>
 #include <utlist.h>
 
 static void link_changed(void *arg, bool up, const char *why)
@@ -131,6 +131,30 @@ static int start_route(struct lw_client *client)
 
 static void close_overdue(void *arg);
 
+/* Drops, silently, all inquiries, listings and callbacks that are still to be made. */
+static void silence(struct lw_client *client)
+{
+    while (client->lists != NULL) {
+        lw__list_free(client->lists);
+    }
+    while (client->inquiries != NULL) {
+        lw__inspect_free(client->inquiries);
+    }
+    lw__notify_clear(client);
+}
+
+/* The event loop runs in a forked child: ends all except the handles, and closes this
+ * process' copies of the descriptors, so that the connections end with the parent. */
+static void end_in_child(void *arg)
+{
+    struct lw_client *client = arg;
+
+    client->inherited = client->closing = true;
+    lw__log(&client->log, LOG_WARNING, "process %ld: %s", (long)getpid(), LW__INHERITED);
+    silence(client);
+    lw__ending_closed(client);
+}
+
 static int set_up(struct lw_client *client, struct event_base *base, const char *url,
                   const struct lw_client_options *given)
 {
@@ -143,6 +167,7 @@ static int set_up(struct lw_client *client, struct event_base *base, const char 
         lw__timer_reserve(client->loop, 3) != 0) {
         return LW_ENOMEM;
     }
+    lw__loop_on_child(client->loop, end_in_child, client);
     if (lw__loop_set_priority(client->loop, client->options.priority) != 0) {
         lw__options_explain(client, "priority %d: the event_base has 0 to %d",
                             client->options.priority,
@@ -151,7 +176,7 @@ static int set_up(struct lw_client *client, struct event_base *base, const char 
     }
     lw__random_seed(&client->random, (uint64_t)lw__now_us() ^
                                          (uint64_t)(uintptr_t)client ^
-                                         (uint64_t)client->forked.pid << 32);
+                                         (uint64_t)getpid() << 32);
     lw__notify_init(client, lw__deliver);
     lw__renewal_init(client);
     lw__whoami_init(client);
@@ -175,7 +200,6 @@ int lw_client_new(struct event_base *base, const char *url,
         free(client);
         return LW_ENOMEM;
     }
-    lw__forked_mark(&client->forked);
     client->events = &lw__turns_events;
     client->modes = lw__mode_table;
     status = set_up(client, base, url, options);
@@ -200,13 +224,7 @@ void lw_client_free(struct lw_client *client)
     while (client->locks != NULL) {
         lw__lock_make_inert(client->locks);
     }
-    while (client->lists != NULL) {
-        lw__list_free(client->lists);
-    }
-    while (client->inquiries != NULL) {
-        lw__inspect_free(client->inquiries);
-    }
-    lw__notify_clear(client);
+    silence(client);
     lw__ending_take_down(client);
     lw__name_clear(client);
     lw__ending_unref(client);
@@ -229,7 +247,7 @@ int lw_client_close(struct lw_client *client, lw_close_cb *done, void *arg)
 {
     struct lw_lock *lock, *next;
 
-    if (client->closing || lw__forked_is_child(&client->forked)) {
+    if (client->closing || lw__is_inherited(client)) {
         return LW_ECLOSED;
     }
     client->closing = true;
@@ -260,12 +278,12 @@ int lw_client_stats(const struct lw_client *client, struct lw_stats *ret)
 
 int lw_client_is_up(const struct lw_client *client, const char **why)
 {
-    bool closed = client->loop == NULL;
+    bool inherited = lw__is_inherited(client), closed = client->loop == NULL;
 
     if (why != NULL) {
-        *why = closed ? lw_strerror(LW_ECLOSED) : client->why;
+        *why = inherited ? LW__INHERITED : closed ? lw_strerror(LW_ECLOSED) : client->why;
     }
-    return client->stats.link_up != 0 && !closed && !lw__forked_is_child(&client->forked);
+    return client->stats.link_up != 0 && !closed && !inherited;
 }
 
 int lw_client_master(const struct lw_client *client, struct lw_master *ret)
@@ -276,7 +294,7 @@ int lw_client_master(const struct lw_client *client, struct lw_master *ret)
     if (ret->size < sizeof(ret->size)) {
         return LW_EINVAL;
     }
-    if (client->closing || lw__forked_is_child(&client->forked)) {
+    if (client->closing || lw__is_inherited(client)) {
         return LW_ECLOSED;
     }
     status = lw__route_master(client->route, &master);

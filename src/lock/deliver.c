@@ -248,7 +248,8 @@ void lw__deliver(void *arg)
     unsigned room = A_TURN;
 
     client->references++;
-    while (room-- > 0 && !client->freed && client->loop != NULL) {
+    while (room-- > 0 && !client->freed && client->loop != NULL &&
+           !lw__is_inherited(client)) { /* a callback may fork */
         struct lw__notice *first;
 
         lw__timer_catch_up(client->loop);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* How a client ends. Must not know why. Happy path: the last of what is open ends,
- * drained; its notice comes last, and the loop is let go of before it is delivered; when
- * the caller frees the client, its memory goes with the last callback. In a forked child
- * nothing is sent or told, and no kernel object that the parent shares is touched. */
+/* How a client ends, independent of the reason. When the last open claim has ended, the
+ * client is drained. Its notice comes last, and the loop is freed before the notice is
+ * delivered. When the caller frees the client, its memory is freed after the last
+ * callback. In a forked child nothing is sent and no callback is called. */
 #include "lock/ending.h"
 
-#include "base/forked.h"
 #include "lock/claim.h"
 #include "lock/name.h"
 #include "lock/notify.h"
@@ -42,13 +41,8 @@ void lw__ending_take_down(struct lw_client *client)
         lw__timer_cancel(client->loop, &client->whoami.timer);
     }
     lw__redisson_close(client);
-    if (lw__forked_is_child(&client->forked)) {
-        lw__route_abandon(client->route);
-        lw__loop_abandon(client->loop);
-    } else {
-        lw__route_free(client->route);
-        lw__loop_free(client->loop);
-    }
+    lw__route_free(client->route);
+    lw__loop_free(client->loop);
     client->route = NULL;
     client->loop = NULL;
     client->stats.link_up = 0;
@@ -69,7 +63,6 @@ static void free_memory(struct lw_client *client)
         free(lock);
     }
     lw__renewal_clear(client);
-    lw__forked_drop(&client->forked);
     lw__options_clear(client);
     free(client);
 }

@@ -6,7 +6,6 @@
 #include "lock/lock.h"
 
 #include "base/check.h"
-#include "base/forked.h"
 #include "base/sized.h"
 #include "lock/claim.h"
 #include "lock/ending.h"
@@ -225,11 +224,8 @@ fail:
 /* What a call on a handle that does not hold answers; 0: it holds. */
 static int not_held(const struct lw_lock *lock)
 {
-    if (lock->client == NULL) {
+    if (lock->client == NULL || lw__is_inherited(lock->client)) {
         return LW_ECLOSED;
-    }
-    if (lw__forked_is_child(&lock->client->forked)) {
-        return LW_ENOTHELD;
     }
     if (lock->state == LW_WAITING || lock->state == LW_RELEASING) {
         return LW_EINVAL;
@@ -326,7 +322,7 @@ void lw_lock_free(struct lw_lock *lock)
     lock->freed = true;
     if (lock->client != NULL) {
         lw__renew_free_all(lock);
-        if (!lw__forked_is_child(&lock->client->forked) && lock->client->loop != NULL) {
+        if (lock->client->loop != NULL && !lw__is_inherited(lock->client)) {
             let_loose(lock);
         }
         detach(lock);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What can be asked of a handle, at no I/O and in any state: the caller's own words, what
- * it has, how it waits. Changes nothing but the arg. Happy path: each reads what
- * structs.h says, and has an answer for a handle that is inert or a forked child's, too.
+ * it has, how it waits. Changes nothing except the arg. Each reads what structs.h
+ * describes, and answers as well for an inert handle and in a forked child.
  * Without memory for it the owner is "". */
-#include "base/forked.h"
 #include "lock/line.h"
 #include "lock/mode.h"
 #include "lock/structs.h"
@@ -12,15 +11,20 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+static bool is_inherited(const struct lw_lock *lock)
+{
+    return lock->client != NULL && lw__is_inherited(lock->client);
+}
+
 enum lw_state lw_lock_state(const struct lw_lock *lock)
 {
-    return lock->state;
+    return is_inherited(lock) ? LW_DONE : (enum lw_state)lock->state;
 }
 
 int64_t lw_lock_remaining_ms(const struct lw_lock *lock)
 {
     if (lock->client == NULL || (lock->state != LW_HELD && lock->state != LW_LOST) ||
-        lw__forked_is_child(&lock->client->forked)) {
+        lw__is_inherited(lock->client)) {
         return 0;
     }
     return lw__terms_left_ms(lock);
@@ -56,6 +60,9 @@ const char *lw_lock_owner(const struct lw_lock *lock)
 
 const char *lw_lock_errstr(const struct lw_lock *lock)
 {
+    if (is_inherited(lock)) {
+        return LW__INHERITED;
+    }
     return lock->errstr != NULL ? lock->errstr : "";
 }
 
@@ -84,7 +91,7 @@ int64_t lw_lock_position(const struct lw_lock *lock)
     const struct lw__claim *claim = lock->claim;
 
     if (lock->client == NULL || lock->state != LW_WAITING || claim == NULL ||
-        lw__forked_is_child(&lock->client->forked)) {
+        lw__is_inherited(lock->client)) {
         return -1;
     }
     if (lock->granted) {

@@ -3,7 +3,6 @@
 #include "lock/name.h"
 
 #include "base/check.h"
-#include "base/forked.h"
 #include "base/hash.h"
 #include "base/told.h"
 #include "lock/options.h"
@@ -138,11 +137,14 @@ void lw__name_clear(struct lw_client *client)
 
 int lw__name_check_open(struct lw_client *client)
 {
-    if (client->closing || lw__forked_is_child(&client->forked)) {
+    if (lw__is_inherited(client)) {
+        lw__options_explain(client, "%s", LW__INHERITED);
+    } else if (client->closing) {
         lw__options_explain(client, "the client is closed");
-        return LW_ECLOSED;
+    } else {
+        return 0;
     }
-    return 0;
+    return LW_ECLOSED;
 }
 
 int lw__name_check(struct lw_client *client, const char *name)

@@ -10,7 +10,6 @@
  * while, or too many channels are of no use any more, it is closed. */
 #include "lock/redisson.h"
 
-#include "base/forked.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "lock/line.h"
@@ -299,12 +298,8 @@ void lw__redisson_close(struct lw_client *client)
     }
     client->listener = NULL;
     lw__timer_cancel(client->loop, &listener->tick);
-    if (lw__forked_is_child(&client->forked)) {
-        lw__session_abandon(&listener->session);
-    } else {
-        lw__session_stop(&listener->session);
-        lw__timer_unreserve(client->loop, 2);
-    }
+    lw__session_stop(&listener->session);
+    lw__timer_unreserve(client->loop, 2);
     HASH_ITER(hh, listener->names, entry, next) {
         forget(listener, entry);
     }

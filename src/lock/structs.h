@@ -4,7 +4,6 @@
  * them, and have them changed by that file's functions. */
 #ifndef LW_STRUCTS_H
 #define LW_STRUCTS_H
-#include "base/forked.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -18,6 +17,7 @@
 #include "lock/renewal.h"
 #include "lock/whoami.h"
 #include "lockwire.h"
+#include "loop/loop.h"
 #include "redis/encode.h"
 #include "redis/format.h"
 #include "redis/tls.h"
@@ -191,13 +191,13 @@ struct lw_client {
     struct lw__route *route;
     struct lw__random random;
     char uuid[LW__UUID_SIZE];
-    struct lw__forked forked;
     const struct lw__claim_events *events; /* turns.c's */
     const struct lw__mode *modes;          /* by enum lw_mode */
     struct lw__timer close_timer;
     lw_close_cb *closed;
     void *closed_arg;
     bool closing, freed;
+    bool inherited;        /* in a forked child, where it was ended: loop is NULL */
     char why[LW__WHY];     /* what the link callback is told */
     struct lw_stats stats; /* each counter where it happens */
 
@@ -229,4 +229,12 @@ struct lw_client {
     unsigned references; /* callbacks that run */
     bool told_up;        /* what the link callback was told last */
 };
+
+#define LW__INHERITED "the client belongs to the parent process: it was made before fork"
+
+/* Returns true in a forked child of the process that made the client. */
+static inline bool lw__is_inherited(const struct lw_client *client)
+{
+    return client->inherited || (client->loop != NULL && lw__loop_is_child(client->loop));
+}
 #endif

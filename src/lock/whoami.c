@@ -39,7 +39,7 @@ static void put_text(struct lw__command *command, struct lw__buffer *out)
         memcpy(host, "-", 2);
     }
     (void)snprintf(text, sizeof(text), "%s %s %ld", client->options.client_name, host,
-                   (long)client->forked.pid);
+                   (long)getpid());
     lw__encode_whoami(out, client->uuid, client->closing ? NULL : text);
 }
 

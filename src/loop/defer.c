@@ -90,11 +90,13 @@ void lw__defer(struct lw__loop *loop, struct lw__deferred *call, bool late)
     }
 }
 
+/* A call may fork: in the child the rest is not made. */
 static void run_calls(struct lw__loop *loop, struct lw__calls *calls)
 {
     struct lw__deferred *call;
 
-    while (!loop->freed && (call = calls_pop(calls)) != NULL) {
+    while (!loop->freed && !lw__forked_is_child(&loop->forked) &&
+           (call = calls_pop(calls)) != NULL) {
         call->fn(call->arg);
     }
 }

@@ -107,6 +107,9 @@ static void stop_asking(struct lw__lookup *lookup)
     }
     lookup->questions = NULL;
     questions->lookup = NULL;
+    if (lw__loop_shares_set(lookup->loop)) {
+        return; /* its end would delete what is registered: left to the child's end */
+    }
     if (questions->v4.request != NULL) {
         evdns_cancel_request(questions->dns, questions->v4.request);
     }
@@ -332,15 +335,4 @@ void lw__lookup_cancel(struct lw__lookup *lookup)
         lw__timer_unreserve(lookup->loop, 1);
         free(lookup);
     }
-}
-
-/* What a resolver has open is in the parent's epoll, out of which its end would take it:
- * it is left to the child's own end. */
-void lw__lookup_abandon(struct lw__lookup *lookup)
-{
-    if (lookup != NULL && lookup->questions != NULL) {
-        lookup->questions->lookup = NULL;
-        lookup->questions = NULL;
-    }
-    lw__lookup_cancel(lookup);
 }

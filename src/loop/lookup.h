@@ -18,7 +18,6 @@ int lw__lookup_new(struct lw__loop *loop, const char *host, uint32_t patience_ms
                    lw__lookup_fn *fn, void *arg, struct lw__lookup **ret);
 /* No callback any more; NULL is fine. */
 void lw__lookup_cancel(struct lw__lookup *lookup);
-void lw__lookup_abandon(struct lw__lookup *lookup); /* the same in a forked child */
 /* Adds what a file like /etc/hosts says of the host; nothing where it cannot be read.
  * evdns reads it too, but only once, and answers from it in a way that is not safe to
  * free in the middle. */

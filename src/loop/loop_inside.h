@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Between loop.c, timer.c and defer.c alone: a loop from inside. */
+/* Between the files of this directory alone: a loop from inside. */
 #ifndef LW_LOOP_INSIDE_H
 #define LW_LOOP_INSIDE_H
+#include "base/forked.h"
 #include "base/heap.h"
+#include "loop/defer.h"
 
 #include <event2/event.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-struct lw__deferred;
 
 struct lw__calls {
     struct lw__deferred *first, **end;
@@ -34,6 +34,13 @@ struct lw__loop {
     /* loop.c's */
     unsigned depth;
     bool freed;
+    struct lw__forked forked; /* which process made it */
+    lw__call_fn *on_child;
+    void *on_child_arg;
+    struct event *probe;
+    int probe_fd;
+    unsigned probe_turns; /* that a child still waits for its probe */
+    bool own_set;         /* no other process shares what libevent has registered */
 };
 
 /* timer.c: 0, LW_ENOMEM. `on_timer` is to arm for what is next. */

@@ -457,14 +457,3 @@ void lw__cluster_free(struct lw__cluster *cluster)
     lw__timer_unreserve(loop_of(cluster), 1);
     free(cluster);
 }
-
-void lw__cluster_abandon(struct lw__cluster *cluster)
-{
-    if (cluster == NULL) {
-        return;
-    }
-    lw__survey_abandon(&cluster->survey);
-    lw__masters_abandon(&cluster->masters);
-    lw__node_abandon(cluster->nowhere);
-    free(cluster);
-}

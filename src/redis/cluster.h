@@ -8,12 +8,11 @@
 
 struct lw__cluster;
 
-/* As lw__route_new, _free, _abandon. */
+/* As lw__route_new, _free. */
 int lw__cluster_new(const struct lw__route_options *options,
                     const struct lw__route_events *events, void *arg,
                     struct lw__cluster **ret);
 void lw__cluster_free(struct lw__cluster *cluster);
-void lw__cluster_abandon(struct lw__cluster *cluster);
 /* Connects, if it is the first time that somebody is led there. */
 struct lw__node *lw__cluster_at(struct lw__cluster *cluster, unsigned slot);
 /* As lw__route_renew, lw__route_map. */

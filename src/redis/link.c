@@ -97,14 +97,6 @@ void lw__link_close(struct lw__link *link)
     lw__link_let_go(link);
 }
 
-void lw__link_abandon(struct lw__link *link)
-{
-    if (link != NULL) {
-        lw__wire_close_childs(&link->wire);
-        lw__link_close(link);
-    }
-}
-
 void lw__link_fail(struct lw__link *link, const char *why)
 {
     if (!lw__link_is_open(link)) {

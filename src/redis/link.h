@@ -69,8 +69,6 @@ int lw__link_open(struct lw__loop *loop, const struct lw__link_options *options,
 /* Closes at once and in silence; requests in flight are detached without a call. Legal
  * anywhere, from within the link's own events too. NULL is fine. */
 void lw__link_close(struct lw__link *link);
-/* In a forked child: closes the descriptor only. NULL is fine. */
-void lw__link_abandon(struct lw__link *link);
 /* The next `room` bytes sent are wiped from the output buffer when they have gone out. */
 void lw__link_wipe_sent(struct lw__link *link, size_t room);
 /* As if the peer had ended it: `failed`, then `down(why)`, from the loop. */

@@ -304,14 +304,3 @@ void lw__masters_clear(struct lw__masters *masters)
     }
     free(masters->all);
 }
-
-void lw__masters_abandon(struct lw__masters *masters)
-{
-    for (size_t i = 1; i < masters->count; i++) {
-        if (masters->all[i] != NULL) {
-            lw__node_abandon(masters->all[i]->node);
-            free(masters->all[i]);
-        }
-    }
-    free(masters->all);
-}

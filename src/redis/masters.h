@@ -25,7 +25,6 @@ struct lw__masters {
 int lw__masters_init(struct lw__masters *masters, const struct lw__node_options *options,
                      const struct lw__node_events *events, void *arg);
 void lw__masters_clear(struct lw__masters *masters);
-void lw__masters_abandon(struct lw__masters *masters); /* in a forked child */
 
 /* The one there, new or known, which counts as listed now. LW__NOBODY: no memory, or too
  * many. */

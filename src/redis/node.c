@@ -258,19 +258,6 @@ void lw__node_free(struct lw__node *node)
     free(node);
 }
 
-void lw__node_abandon(struct lw__node *node)
-{
-    if (node == NULL) {
-        return;
-    }
-    lw__session_abandon(&node->commands);
-    lw__session_abandon(&node->subscription.session);
-    lw__shards_abandon(&node->shards);
-    lw__sentinel_abandon(node->sentinels);
-    lw__buffer_clear(&node->buffer);
-    free(node);
-}
-
 int lw__node_master(const struct lw__node *node, struct lw_master *ret)
 {
     return node->sentinels != NULL ? lw__sentinel_master(node->sentinels, ret)

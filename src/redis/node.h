@@ -59,8 +59,6 @@ int lw__node_new(const struct lw__node_options *options,
 void lw__node_start(struct lw__node *node);
 /* Silent; commands in flight are forgotten. NULL is fine. */
 void lw__node_free(struct lw__node *node);
-/* In a forked child, in place of free; the same. */
-void lw__node_abandon(struct lw__node *node);
 
 /* The master that sentinels lead to. LW_EINVAL: there are no sentinels; LW_ECONN: they
  * have led to none so far. */

@@ -109,13 +109,6 @@ void lw__route_free(struct lw__route *route)
     }
 }
 
-void lw__route_abandon(struct lw__route *route)
-{
-    lw__node_abandon(route->only);
-    lw__cluster_abandon(route->cluster);
-    free(route);
-}
-
 unsigned lw__route_slot(const struct lw__route *route, const char *name)
 {
     return route->cluster != NULL ? lw__slot_of(name, strlen(name)) : 0;

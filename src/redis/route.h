@@ -36,7 +36,6 @@ int lw__route_new(const struct lw__route_options *options,
                   struct lw__route **ret);
 /* Silent; commands in flight are forgotten. NULL is fine. */
 void lw__route_free(struct lw__route *route);
-void lw__route_abandon(struct lw__route *route); /* in a forked child, in place of free */
 
 unsigned lw__route_slot(const struct lw__route *route, const char *name);
 /* Never NULL: there is a node for what leads nowhere, which is never up. Good until `led`

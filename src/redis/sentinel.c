@@ -424,18 +424,3 @@ void lw__sentinel_free(struct lw__sentinels *sentinels)
     lw__timer_unreserve(loop_of(sentinels), 2);
     free(sentinels);
 }
-
-void lw__sentinel_abandon(struct lw__sentinels *sentinels)
-{
-    struct lw__sentinel *one, *next;
-
-    if (sentinels == NULL) {
-        return;
-    }
-    for (one = sentinels->all; one != NULL; one = next) {
-        next = one->next;
-        lw__session_abandon(&one->follow.session);
-        lw__sentinel_ask_abandon(one);
-    }
-    free(sentinels);
-}

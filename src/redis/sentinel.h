@@ -37,5 +37,4 @@ void lw__sentinel_guide(struct lw__sentinels *sentinels, struct lw__access *acce
 int lw__sentinel_master(const struct lw__sentinels *sentinels, struct lw_master *ret);
 /* All that were guided must be stopped. NULL is fine. */
 void lw__sentinel_free(struct lw__sentinels *sentinels);
-void lw__sentinel_abandon(struct lw__sentinels *sentinels); /* in a forked child */
 #endif

@@ -158,9 +158,3 @@ void lw__sentinel_ask_free(struct lw__sentinel *sentinel)
     lw__timer_unreserve(sentinel->access.loop, 1);
     free(sentinel);
 }
-
-void lw__sentinel_ask_abandon(struct lw__sentinel *sentinel)
-{
-    lw__session_abandon(&sentinel->session);
-    free(sentinel);
-}

@@ -75,7 +75,6 @@ struct lw__sentinel *lw__sentinel_ask_new(const struct lw__access *access,
                                           const struct lw__sentinel_events *events,
                                           void *arg);
 void lw__sentinel_ask_free(struct lw__sentinel *sentinel);
-void lw__sentinel_ask_abandon(struct lw__sentinel *sentinel);
 /* Connects if it has to, without a further delay; `heard` follows. */
 void lw__sentinel_ask(struct lw__sentinel *sentinel);
 /* An answer that is on its way is to none of the questions that follow. */

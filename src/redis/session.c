@@ -490,15 +490,6 @@ void lw__session_stop(struct lw__session *session)
     session->state = LW__SESSION_STOPPED;
 }
 
-void lw__session_abandon(struct lw__session *session)
-{
-    lw__lookup_abandon(session->lookup);
-    lw__link_abandon(session->link);
-    session->lookup = NULL;
-    session->link = NULL;
-    lw__session_stop(session);
-}
-
 void lw__session_fail(struct lw__session *session, const char *why)
 {
     if (session->link != NULL) {

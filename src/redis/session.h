@@ -146,7 +146,6 @@ void lw__session_init(struct lw__session *session, const struct lw__access *acce
 void lw__session_start(struct lw__session *session);
 /* Closes in silence. lw__session_start begins anew. */
 void lw__session_stop(struct lw__session *session);
-void lw__session_abandon(struct lw__session *session); /* in a forked child */
 /* Sends a command of these words, to be answered as its type says; where no reply comes
  * the session's `lost` says so. */
 void lw__session_say(struct lw__session *session, struct lw__request *request,

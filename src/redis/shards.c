@@ -220,12 +220,6 @@ void lw__shards_clear(struct lw__shards *shards)
     free_all(shards);
 }
 
-void lw__shards_abandon(struct lw__shards *shards)
-{
-    lw__session_abandon(&shards->session);
-    free_all(shards);
-}
-
 void lw__shards_want(struct lw__shards *shards, unsigned slot)
 {
     struct lw__shard *shard = find(shards, slot);

@@ -40,7 +40,6 @@ struct lw__shards {
 void lw__shards_init(struct lw__shards *shards, const struct lw__access *access,
                      const char *uuid, const struct lw__shards_events *events, void *arg);
 void lw__shards_clear(struct lw__shards *shards);
-void lw__shards_abandon(struct lw__shards *shards); /* in a forked child */
 /* Somebody waits in this slot now, and is to be told. Without memory: another time. */
 void lw__shards_want(struct lw__shards *shards, unsigned slot);
 /* What was forbidden may be permitted by now. */

@@ -212,15 +212,3 @@ void lw__survey_clear(struct lw__survey *survey)
     sweep(survey);
     lw__timer_unreserve(survey->access->loop, 1);
 }
-
-void lw__survey_abandon(struct lw__survey *survey)
-{
-    struct lw__question *one;
-
-    while ((one = survey->questions) != NULL) {
-        survey->questions = one->next;
-        lw__session_abandon(&one->session);
-        free(one);
-    }
-    free(survey->places);
-}

@@ -40,5 +40,4 @@ int lw__survey_init(struct lw__survey *survey, const struct lw__access *access,
 /* The places are its own from now on, to be freed. One that is open is given up. */
 void lw__survey_begin(struct lw__survey *survey, struct lw__place *places, size_t count);
 void lw__survey_clear(struct lw__survey *survey);
-void lw__survey_abandon(struct lw__survey *survey); /* in a forked child */
 #endif

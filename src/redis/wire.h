@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* A redisAsyncContext on the loop, by hiredis' own adapter for libevent, and how its
- * bytes go out: gathered while a turn lasts, one write at its end, no signal raised, the
- * buffer kept. Knows nothing of who waits for what. Happy path: init, attach to a context
- * that connects; detach before it is freed, or when hiredis says that it ends it. */
+/* A redisAsyncContext on the loop, and how its bytes go out: gathered during a turn, one
+ * write at its end, no signal raised, the buffer kept. Independent of which request waits
+ * for which reply. Init, then attach to a context that connects; detach before the
+ * context is freed, or when hiredis reports that it frees it. */
 #ifndef LW_WIRE_H
 #define LW_WIRE_H
-#include "loop/defer.h"
+#include "loop/loop.h"
 
 #include <hiredis/async.h>
 #include <stdbool.h>
@@ -22,6 +22,7 @@ struct lw__wire {
     struct lw__deferred *broken;
     int error;
     struct lw__deferred flush;
+    struct lw__watch watch;
     bool reading; /* the loop looks for what comes in */
     bool waiting; /* the loop tells when it can be written */
     bool flushing;
@@ -57,9 +58,6 @@ void lw__wire_look(struct lw__wire *wire);
 void lw__wire_wipe(struct lw__wire *wire, size_t room);
 /* Its functions are hiredis' own again, and it has no owner. */
 void lw__wire_detach(struct lw__wire *wire);
-/* In a forked child, before it is freed: closes the descriptor, so that nothing done to
- * the context reaches what the loop of the parent knows of it. */
-void lw__wire_close_childs(struct lw__wire *wire);
 /* NULL once detached. */
 void *lw__wire_owner(const redisAsyncContext *context);
 #endif

@@ -110,7 +110,7 @@ CELL(fork__owner_unaffected)
 {
     struct hold *A = own(client_at("a", stage.server.url), SHORT_MS);
 
-    fork_and_free(A, LW_ENOTHELD);
+    fork_and_free(A, LW_ECLOSED);
     expect_kept(A, peer_stats(A->peer).renewed);
     expect_kept(A, peer_stats(A->peer).renewed);
     assert_int_equal(A->peer->downs, 0);
@@ -121,7 +121,7 @@ CELL(fork__waiter_unaffected)
     struct hold *A = own(client_at("a", stage.server.url), LONG_MS), *B;
 
     B = stand_behind(client_at("b", stage.server.url), A, STAGE_WAIT_MS);
-    fork_and_free(B, LW_ENOTHELD);
+    fork_and_free(B, LW_ECLOSED);
     let_go(A);
     expect_W1(B);
     assert_int_equal(B->peer->downs, 0);
@@ -131,7 +131,7 @@ CELL(fork__release_OK_in_the_parent)
 {
     struct hold *A = own(client_at("a", stage.server.url), LONG_MS);
 
-    fork_and_free(A, LW_ENOTHELD);
+    fork_and_free(A, LW_ECLOSED);
     let_go(A);
     expect_released(A, LW_OK);
 }

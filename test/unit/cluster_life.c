@@ -112,8 +112,8 @@ static void test_a_forked_child_lets_go(void **state)
     await(scene, "N3 < SSUBSCRIBE 16287; N3 bound: x; ");
     child = fork();
     if (child == 0) {
-        lw__route_abandon(scene->route);
-        lw__loop_abandon(scene->loop);
+        lw__route_free(scene->route);
+        lw__loop_free(scene->loop);
         _exit(0);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -134,8 +134,8 @@ static void test_a_child_is_forked_while_the_map_is_asked_for(void **state)
     UNTIL(scene, scene->n[0].asked == 1);
     child = fork();
     if (child == 0) {
-        lw__route_abandon(scene->route);
-        lw__loop_abandon(scene->loop);
+        lw__route_free(scene->route);
+        lw__loop_free(scene->loop);
         _exit(0);
     }
     assert_int_equal(waitpid(child, &status, 0), child);

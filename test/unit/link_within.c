@@ -162,8 +162,8 @@ static void test_a_forked_child_leaves_the_parents_link_alone(void **state)
     child = fork_for_test();
     assert_true(child >= 0);
     if (child == 0) {
-        lw__link_abandon(scene->link);
-        lw__loop_abandon(scene->loop);
+        lw__link_close(scene->link);
+        lw__loop_free(scene->loop);
         (void)event_base_loop(scene->base, EVLOOP_NONBLOCK); /* nothing is called */
         end_child(scene->trace[3] == '\0' ? 0 : 1);
     }

@@ -129,8 +129,8 @@ static void test_a_forked_child_leaves_the_parents_question_alone(void **state)
     child = fork_for_test();
     assert_true(child >= 0);
     if (child == 0) {
-        lw__lookup_abandon(scene->lookup);
-        lw__loop_abandon(scene->loop);
+        lw__lookup_cancel(scene->lookup);
+        lw__loop_free(scene->loop);
         end_child(0);
     }
     assert_int_equal(waitpid(child, &status, 0), child);

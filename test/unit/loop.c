@@ -300,7 +300,7 @@ static void test_a_forked_child_leaves_the_parents_events_alone(void **state)
     child = fork_for_test();
     assert_true(child >= 0);
     if (child == 0) { /* whatever the child's base does, nothing of it is called */
-        lw__loop_abandon(scene->loop);
+        lw__loop_free(scene->loop);
         (void)event_base_loop(scene->base, EVLOOP_NONBLOCK);
         end_child(scene->length == 0 ? 0 : 1);
     }

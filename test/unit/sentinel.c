@@ -972,10 +972,10 @@ static void test_a_forked_child_lets_go(void **state)
     both_at_first(scene, 2);
     child = fork();
     if (child == 0) {
-        lw__session_abandon(&scene->a.session);
-        lw__session_abandon(&scene->b.session);
-        lw__sentinel_abandon(scene->sentinels);
-        lw__loop_abandon(scene->loop);
+        lw__session_stop(&scene->a.session);
+        lw__session_stop(&scene->b.session);
+        lw__sentinel_free(scene->sentinels);
+        lw__loop_free(scene->loop);
         _exit(0);
     }
     assert_int_equal(waitpid(child, &status, 0), child);

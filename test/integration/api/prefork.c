@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Callback rule 8, of fork: the children of a pre-fork server. They inherit clients that
+ * hold, wait, and have requests in flight, and let their event loop run. No child calls
+ * back, sends, or reads what is the parent's; each parent keeps its locks.
+ *
+ * Happy path: nineteen clients, children of several kinds whose loops run first, the
+ * parent's loop for longer than a lease, everything still held.
+ */
+#include "child.h"
+#include "stage.h"
+
+#include "lockwire.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CLIENTS 19
+#define CHILDREN 3
+#define LEASE_MS 4000
+#define ENTRY "it was made before fork"
+
+struct parent {
+    struct event_base *base;
+    struct lw_client *clients[CLIENTS];
+    struct lw_lock *held[CLIENTS], *waiting[CLIENTS];
+    struct lw_keep *keep;
+    int granted, downs, renewed, lost, closed, others;
+    char errbuf[256];
+};
+
+/* Of this process: what must be none in a child, and log entries. */
+static int called, entries, other_entries;
+
+static void count(int *counter)
+{
+    called++;
+    *counter += 1;
+}
+
+static void on_link(struct lw_client *client, int up, const char *why, void *arg)
+{
+    (void)client, (void)why;
+    count(up ? &((struct parent *)arg)->others : &((struct parent *)arg)->downs);
+}
+
+static void on_log(int level, const char *message, void *arg)
+{
+    (void)level, (void)arg;
+    if (strstr(message, ENTRY) != NULL) {
+        entries++;
+    } else {
+        other_entries++;
+    }
+}
+
+static void on_done(struct lw_lock *lock, int status, void *arg)
+{
+    (void)lock;
+    count(status == LW_OK ? &((struct parent *)arg)->granted
+                          : &((struct parent *)arg)->others);
+}
+
+static void on_renewed(struct lw_lock *lock, int status, void *arg)
+{
+    (void)lock;
+    count(status == LW_OK ? &((struct parent *)arg)->renewed
+                          : &((struct parent *)arg)->others);
+}
+
+static void on_lost(struct lw_lock *lock, int status, void *arg)
+{
+    (void)lock, (void)status;
+    count(&((struct parent *)arg)->lost);
+}
+
+static void on_kept(struct lw_keep *keep, int status, void *arg)
+{
+    (void)keep, (void)status;
+    count(&((struct parent *)arg)->granted);
+}
+
+static void on_unkept(struct lw_keep *keep, int status, void *arg)
+{
+    (void)keep, (void)status;
+    count(&((struct parent *)arg)->lost);
+}
+
+static void on_closed(struct lw_client *client, void *arg)
+{
+    (void)client;
+    count(&((struct parent *)arg)->closed);
+}
+
+static void on_inspected(struct lw_client *client, int status,
+                         const struct lw_inspection *found, const char *why, void *arg)
+{
+    (void)client, (void)status, (void)found, (void)why;
+    count(&((struct parent *)arg)->others);
+}
+
+static void on_broken(struct lw_client *client, int status, const char *why, void *arg)
+{
+    (void)client, (void)status, (void)why;
+    count(&((struct parent *)arg)->others);
+}
+
+static int on_found(struct lw_client *client, const struct lw_inspection *found,
+                    const struct lw_listing *listing, void *arg)
+{
+    (void)client, (void)found, (void)listing;
+    count(&((struct parent *)arg)->others);
+    return 0;
+}
+
+static void on_listed(struct lw_client *client, int status,
+                      const struct lw_listing *listing, const char *why, void *arg)
+{
+    (void)client, (void)status, (void)listing, (void)why;
+    count(&((struct parent *)arg)->others);
+}
+
+static void run_ms(struct event_base *base, int ms)
+{
+    const struct timeval end = {ms / 1000, ms % 1000 * 1000};
+
+    (void)event_base_loopexit(base, &end);
+    (void)event_base_dispatch(base);
+}
+
+#define AWAIT(parent, condition)                                                         \
+    for (int64_t end_ = now_ms() + STAGE_WAIT_MS; !(condition);) {                       \
+        run_ms((parent)->base, 10);                                                      \
+        assert_true(now_ms() < end_);                                                    \
+    }
+
+/* Each client holds a lock of its own and waits for that of the client before it; the
+ * first keeps another one as well. */
+static void parent_open(struct parent *parent)
+{
+    struct lw_client_options client = LW_CLIENT_OPTIONS_INIT;
+    struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
+    char name[16];
+
+    *parent = (struct parent){.base = event_base_new()};
+    called = entries = other_entries = 0;
+    client.link = on_link;
+    client.log = on_log;
+    client.arg = parent;
+    client.errbuf = parent->errbuf;
+    client.errbuf_size = sizeof(parent->errbuf);
+    client.client_name = "prefork";
+    client.request_timeout_ms = 2000;
+    options.lease_ms = LEASE_MS;
+    options.wait_ms = -1;
+    options.lost = on_lost;
+    for (int i = 0; i < CLIENTS; i++) {
+        assert_int_equal(
+            lw_client_new(parent->base, stage.server.url, &client, &parent->clients[i]),
+            0);
+        (void)snprintf(name, sizeof(name), "lock%d", i);
+        assert_int_equal(lw_acquire(parent->clients[i], name, &options, on_done, parent,
+                                    &parent->held[i]),
+                         0);
+    }
+    options.lost = NULL;
+    assert_int_equal(lw_keep_new(parent->clients[0], "kept", &options, on_kept, on_unkept,
+                                 parent, &parent->keep),
+                     0);
+    AWAIT(parent, parent->granted == CLIENTS + 1);
+    for (int i = 0; i < CLIENTS; i++) {
+        (void)snprintf(name, sizeof(name), "lock%d", (i + CLIENTS - 1) % CLIENTS);
+        assert_int_equal(lw_acquire(parent->clients[i], name, &options, on_done, parent,
+                                    &parent->waiting[i]),
+                         0);
+    }
+    AWAIT(parent, lw_lock_position(parent->waiting[CLIENTS - 1]) == 0);
+    parent->others = 0; /* the links that came up */
+}
+
+/* Replies are on their way, none of which is read before the fork. */
+static void parent_asks(struct parent *parent)
+{
+    for (int i = 0; i < CLIENTS; i++) {
+        assert_int_equal(lw_renew(parent->held[i], 0, on_renewed, parent), 0);
+    }
+    (void)event_base_loop(parent->base, EVLOOP_NONBLOCK);
+}
+
+static void parent_close(struct parent *parent)
+{
+    for (int i = 0; i < CLIENTS; i++) {
+        assert_int_equal(lw_client_close(parent->clients[i], on_closed, parent), 0);
+    }
+    AWAIT(parent, parent->closed == CLIENTS);
+    lw_keep_free(parent->keep);
+    for (int i = 0; i < CLIENTS; i++) {
+        lw_lock_free(parent->held[i]);
+        lw_lock_free(parent->waiting[i]);
+        lw_client_free(parent->clients[i]);
+    }
+    event_base_free(parent->base);
+}
+
+/* It goes on holding beyond its lease by its own renewals, and each of its requests is
+ * answered. */
+static void parent_holds_on(struct parent *parent)
+{
+    stage_forget_lag();
+    run_ms(parent->base, LEASE_MS + LEASE_MS / 4);
+    AWAIT(parent, parent->renewed == CLIENTS);
+    for (int i = 0; i < CLIENTS; i++) {
+        assert_int_equal(lw_lock_state(parent->held[i]), LW_HELD);
+        assert_true(lw_lock_remaining_ms(parent->held[i]) > 0);
+        assert_int_equal(lw_lock_state(parent->waiting[i]), LW_WAITING);
+    }
+    assert_int_equal(lw_lock_state(lw_keep_lock(parent->keep)), LW_HELD);
+    assert_int_equal(parent->granted, CLIENTS + 1);
+    assert_int_equal(parent->downs, 0);
+    assert_int_equal(parent->lost, 0);
+    assert_int_equal(entries, 0);
+    assert_int_equal(other_entries, 0);
+}
+
+/* ---- children ---- */
+
+#define CHECK(condition)                                                                 \
+    if (!(condition)) {                                                                  \
+        (void)fprintf(stderr, "%s:%d: in a child: not %s\n", __FILE__, __LINE__,         \
+                      #condition);                                                       \
+        return 1;                                                                        \
+    }
+
+/* All that this process' epoll sets watch. */
+static int watched(void)
+{
+    DIR *folder = opendir("/proc/self/fdinfo");
+    const struct dirent *entry;
+    char path[300], line[256];
+    int sum = 0;
+
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        FILE *file;
+
+        (void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%s", entry->d_name);
+        file = fopen(path, "r");
+        while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+            sum += strncmp(line, "tfd:", 4) == 0;
+        }
+        if (file != NULL) {
+            (void)fclose(file);
+        }
+    }
+    if (folder != NULL) {
+        (void)closedir(folder);
+    }
+    return sum;
+}
+
+static int at_first; /* what `watched` was before there was a client */
+
+static int refuses_handle(struct parent *parent, struct lw_lock *lock)
+{
+    const char *why = lw_lock_errstr(lock);
+
+    CHECK(lw_release(lock, on_done, parent) == LW_ECLOSED);
+    CHECK(lw_renew(lock, 0, on_done, parent) == LW_ECLOSED);
+    CHECK(lw_lock_state(lock) == LW_DONE);
+    CHECK(lw_lock_remaining_ms(lock) == 0);
+    CHECK(lw_lock_position(lock) == -1);
+    CHECK(lw_lock_retry_ms(lock) == 0);
+    CHECK(strstr(why, ENTRY) != NULL);
+    return 0;
+}
+
+#define CHECK_REFUSED(call)                                                              \
+    do {                                                                                 \
+        parent->errbuf[0] = '\0';                                                        \
+        CHECK((call) == LW_ECLOSED);                                                     \
+        CHECK(strstr(parent->errbuf, ENTRY) != NULL);                                    \
+    } while (0)
+
+/* Every call answers LW_ECLOSED, with the reason. */
+static int refuses(struct parent *parent)
+{
+    for (int i = 0; i < CLIENTS; i++) {
+        struct lw_client *client = parent->clients[i];
+        struct lw_lock *lock = NULL;
+        struct lw_keep *keep = NULL;
+        struct lw_master master = LW_MASTER_INIT;
+        struct lw_stats stats = LW_STATS_INIT;
+        const char *why = "";
+
+        CHECK(refuses_handle(parent, parent->held[i]) == 0);
+        CHECK(refuses_handle(parent, parent->waiting[i]) == 0);
+        CHECK_REFUSED(lw_acquire(client, "x", NULL, on_done, parent, &lock));
+        CHECK_REFUSED(lw_keep_new(client, "x", NULL, on_kept, on_unkept, parent, &keep));
+        CHECK_REFUSED(lw_inspect(client, "x", on_inspected, parent));
+        CHECK_REFUSED(lw_break(client, "x", NULL, on_broken, parent));
+        CHECK_REFUSED(lw_list(client, "*", on_found, on_listed, parent));
+        CHECK(lw_client_close(client, on_closed, parent) == LW_ECLOSED);
+        CHECK(lw_client_master(client, &master) == LW_ECLOSED);
+        CHECK(lw_client_is_up(client, &why) == 0);
+        CHECK(strstr(why, ENTRY) != NULL);
+        CHECK(lw_client_stats(client, &stats) == 0);
+    }
+    CHECK(refuses_handle(parent, lw_keep_lock(parent->keep)) == 0);
+    return 0;
+}
+
+static int frees(struct parent *parent)
+{
+    lw_keep_free(parent->keep);
+    for (int i = 0; i < CLIENTS; i++) {
+        lw_client_free(parent->clients[i]);
+        lw_lock_free(parent->held[i]);
+        lw_lock_free(parent->waiting[i]);
+    }
+    CHECK(called == 0);
+    return 0;
+}
+
+/* The loop of a child whose base is its own ends by itself: nothing is left in it. */
+static int runs_out(struct parent *parent)
+{
+    CHECK(event_base_dispatch(parent->base) == 1);
+    CHECK(watched() == at_first);
+    CHECK(called == 0);
+    CHECK(entries == CLIENTS);
+    CHECK(other_entries == 0);
+    return 0;
+}
+
+static int reinits_and_dispatches(struct parent *parent)
+{
+    CHECK(event_reinit(parent->base) == 0);
+    return runs_out(parent);
+}
+
+static int reinits_dispatches_and_calls(struct parent *parent)
+{
+    CHECK(reinits_and_dispatches(parent) == 0);
+    CHECK(refuses(parent) == 0);
+    return frees(parent);
+}
+
+/* Against libevent's rules: its base shares the parent's epoll set. */
+static int dispatches(struct parent *parent)
+{
+    CHECK(event_base_dispatch(parent->base) == 1);
+    CHECK(called == 0);
+    CHECK(entries == CLIENTS);
+    CHECK(other_entries == 0);
+    CHECK(refuses(parent) == 0);
+    return frees(parent);
+}
+
+static int calls_and_frees(struct parent *parent)
+{
+    CHECK(refuses(parent) == 0);
+    CHECK(frees(parent) == 0);
+    CHECK(event_reinit(parent->base) == 0);
+    CHECK(watched() == at_first);
+    return event_base_dispatch(parent->base) == 1 ? 0 : 1;
+}
+
+static int does_nothing(struct parent *parent)
+{
+    (void)parent;
+    return 0;
+}
+
+static int result_of(pid_t child)
+{
+    int status = -1;
+
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+        continue;
+    }
+    return status;
+}
+
+/* One level further: what the child does not do, its child does. */
+static int forks_one_that_reinits(struct parent *parent)
+{
+    pid_t child = fork();
+
+    if (child == 0) {
+        _exit(reinits_dispatches_and_calls(parent));
+    }
+    CHECK(result_of(child) == 0);
+    return reinits_and_dispatches(parent);
+}
+
+/* Its child shares an epoll set with it, but not with the parent, and may delete from
+ * that set what neither of them needs: this loop need not end by itself. */
+static int reinits_and_forks_one(struct parent *parent)
+{
+    pid_t child;
+
+    CHECK(event_reinit(parent->base) == 0);
+    child = fork();
+    if (child == 0) {
+        _exit(dispatches(parent));
+    }
+    CHECK(result_of(child) == 0);
+    run_ms(parent->base, 200);
+    CHECK(called == 0);
+    CHECK(refuses(parent) == 0);
+    return frees(parent);
+}
+
+/* The parent reads nothing while its children's loops run. */
+static void with_children(int (*child_does)(struct parent *))
+{
+    struct parent parent;
+    pid_t children[CHILDREN];
+
+    at_first = watched();
+    parent_open(&parent);
+    parent_asks(&parent);
+    for (int i = 0; i < CHILDREN; i++) {
+        children[i] = fork_for_test();
+        if (children[i] == 0) {
+            (void)alarm(60);
+            called = 0;
+            end_child(child_does(&parent));
+        }
+    }
+    for (int i = 0; i < CHILDREN; i++) {
+        assert_int_equal(result_of(children[i]), 0);
+    }
+    parent_holds_on(&parent);
+    parent_close(&parent);
+}
+
+#define KIND(kind)                                                                       \
+    static void child_##kind(void **state)                                               \
+    {                                                                                    \
+        (void)state;                                                                     \
+        with_children(kind);                                                             \
+    }
+KIND(reinits_and_dispatches)
+KIND(reinits_dispatches_and_calls)
+KIND(dispatches)
+KIND(calls_and_frees)
+KIND(does_nothing)
+KIND(forks_one_that_reinits)
+KIND(reinits_and_forks_one)
+
+/* ---- a fork in a callback ---- */
+
+static int result; /* of the child that on_fork made; -1: not yet made */
+static int (*forked_does)(struct parent *);
+static struct parent *forking;
+static bool in_forked;
+
+/* In the child it returns to the library, whose further callbacks of this turn, and
+ * whose writes at its end, are the parent's alone. */
+static void on_fork(struct lw_lock *lock, int status, void *arg)
+{
+    pid_t child;
+
+    (void)lock, (void)status, (void)arg;
+    called++;
+    if (result >= 0) {
+        return;
+    }
+    child = fork_for_test();
+    if (child == 0) {
+        in_forked = true;
+        called = 0;
+        (void)event_base_loopbreak(forking->base);
+        result = 0;
+        return;
+    }
+    result = result_of(child);
+}
+
+/* `before` of the turn's 64 callbacks are over when it forks. */
+static void fork_in_a_callback(int before)
+{
+    struct parent parent;
+    struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
+    struct lw_lock *locks[80];
+    char name[16];
+
+    at_first = watched();
+    parent_open(&parent);
+    forking = &parent;
+    result = -1;
+    called = 0;
+    options.wait_ms = 0;
+    for (int i = 0; i < 80; i++) { /* refused together */
+        (void)snprintf(name, sizeof(name), "lock%d", 1);
+        assert_int_equal(lw_acquire(parent.clients[1], name, &options,
+                                    i == before ? on_fork : on_done, &parent, &locks[i]),
+                         0);
+    }
+    for (int64_t end = now_ms() + STAGE_WAIT_MS; result < 0 && now_ms() < end;) {
+        (void)event_base_loop(parent.base, EVLOOP_ONCE);
+        if (in_forked) {
+            end_child(forked_does(&parent));
+        }
+    }
+    assert_int_equal(result, 0);
+    AWAIT(&parent, called == 80);
+    parent.others = 0;
+    parent_asks(&parent);
+    parent_holds_on(&parent);
+    for (int i = 0; i < 80; i++) {
+        lw_lock_free(locks[i]);
+    }
+    parent_close(&parent);
+}
+
+static void forked_in_a_callback_the_rest_is_the_parents(void **state)
+{
+    (void)state;
+    forked_does = reinits_dispatches_and_calls;
+    fork_in_a_callback(10);
+}
+
+static void forked_in_the_last_callback_of_a_turn(void **state)
+{
+    (void)state;
+    forked_does = dispatches;
+    fork_in_a_callback(63);
+}
+
+/* ---- daemon(3) ---- */
+
+/* Its parent is gone, its base shares a set with no other process. */
+static int daemon_lives(struct parent *parent, int told)
+{
+    CHECK(event_base_dispatch(parent->base) == 1);
+    CHECK(called == 0);
+    CHECK(entries == CLIENTS);
+    CHECK(refuses(parent) == 0);
+    CHECK(write(told, "x", 1) == 1);
+    return 0;
+}
+
+/* The connections end with the process that made the clients, although the daemon still
+ * runs: its copies of the descriptors are closed. */
+static void daemon_after_the_clients_were_made(void **state)
+{
+    int told[2], hold[2];
+    char byte = '\0';
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(pipe(told), 0);
+    assert_int_equal(pipe(hold), 0);
+    child = fork_for_test();
+    if (child == 0) {
+        struct parent parent;
+
+        parent_open(&parent);
+        parent_asks(&parent);
+        called = 0;
+        if (daemon(1, 1) != 0 || daemon_lives(&parent, told[1]) != 0) {
+            _exit(1);
+        }
+        (void)close(hold[1]);
+        _exit(read(hold[0], &byte, 1) == 0 ? 0 : 1); /* until the test is over */
+    }
+    assert_int_equal(result_of(child), 0);
+    (void)close(told[1]);
+    assert_int_equal(read(told[0], &byte, 1), 1); /* the end of file if it failed */
+    UNTIL(redis_int("EVAL %s 0",
+                    "return #redis.call('PUBSUB', 'CHANNELS', 'lockwire:*')") == 0);
+    (void)close(told[0]);
+    (void)close(hold[0]);
+    (void)close(hold[1]);
+    stage.keys_may_stay = stage.notes_may_stay = true; /* until the leases end */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(child_reinits_and_dispatches),
+        STAGE_TEST(child_reinits_dispatches_and_calls),
+        STAGE_TEST(child_dispatches),
+        STAGE_TEST(child_calls_and_frees),
+        STAGE_TEST(child_does_nothing),
+        STAGE_TEST(child_forks_one_that_reinits),
+        STAGE_TEST(child_reinits_and_forks_one),
+        STAGE_TEST(forked_in_a_callback_the_rest_is_the_parents),
+        STAGE_TEST(forked_in_the_last_callback_of_a_turn),
+        STAGE_TEST(daemon_after_the_clients_were_made),
+    };
+
+    return STAGE_RUN(tests);
+}
