@@ -43,8 +43,17 @@
  *     their client inert: LW_DONE, every call on them but the destructor answers
  *     LW_ECLOSED.
  *  8. One thread per event_base. The library's events keep event_base_dispatch running
- *     until close or free. The client must be freed before its event_base. After fork a
- *     child may only free, before or after an event_reinit of its own.
+ *     until close or free. The client must be freed before its event_base.
+ *     In a forked child (also behind daemon(3)) a client made before fork is inert.
+ *     Nothing is read, sent, renewed, released or called back, and the parent does not
+ *     notice. If the child's event loop runs, the client's events end in it, with one log
+ *     entry, and the child's copies of its descriptors are closed. lw_lock_state is
+ *     LW_DONE; calls that can fail return LW_ECLOSED, except lw_client_stats; errbuf,
+ *     lw_lock_errstr and the reason of lw_client_is_up are "the client belongs to the
+ *     parent process: it was made before fork". The child may free all, or leave it. A
+ *     child that runs the event_base calls event_reinit first, as libevent requires. It
+ *     should free a client before event_reinit, or after the loop has run; in between,
+ *     what the kernel watches for that client stays until the parent's connections end.
  *
  * WHAT EACH CALL DOES IN EACH STATE (its return value, then what its callback is told)
  *
@@ -458,10 +467,11 @@ LW_PUBLIC int lw_client_close(struct lw_client *client, lw_close_cb *done, void 
  * What was held ends by itself at its lease. NULL is fine. */
 LW_PUBLIC void lw_client_free(struct lw_client *client);
 /* 1: the command link is up (at a cluster: it is known which node has which slot); 0: it
- * is not, nor in a forked child. A change shows here as soon as it is known, before the
- * link callback is told. *why (`why` may be NULL): "", or what that callback was, or is
- * about to be, told last; "" also before the first attempt has ended, and the text of
- * LW_ECLOSED when closing is finished. It lives until the event loop has control again.
+ * is not, nor in a forked child (rule 8). A change shows here as soon as it is known,
+ * before the link callback is told. *why (`why` may be NULL): "", or what that callback
+ * was, or is about to be, told last; "" also before the first attempt has ended, and the
+ * text of LW_ECLOSED when closing is finished. It lives until the event loop has control
+ * again.
  */
 LW_PUBLIC int lw_client_is_up(const struct lw_client *client, const char **why);
 /* == lw_client_stats(3) == */

@@ -9,7 +9,9 @@
  * Each lookup that asks has a resolver of its own, so that what resolv.conf says is never
  * older than the lookup. evdns owes one call back for each question, also after its
  * cancellation or the resolver's end, in a later turn of the loop: so the questions have
- * a record of their own, which outlives the lookup and the loop until then. */
+ * a record of their own, which outlives the lookup and the loop until then. The resolver
+ * also runs in a forked child, until the child's loop has ended the lookup: it may read
+ * an answer there, for which the parent then repeats its question. */
 #include "loop/lookup.h"
 
 #include "base/address.h"

@@ -313,6 +313,23 @@ LEASES_MUTATIONS = [
       'lock.wcount = wcount')),
 ]
 
+LOOP_UNIT = 'test/unit/unit_loop'
+LOOP_UNIT_MUTATIONS = [
+    ('a forked child reads what is its parent\'s',
+     ('src/loop/loop.c', '    if (!lw__loop_is_child(loop)) {\n        return false;',
+      '    if (loop != NULL) {\n        return false;')),
+    ('a forked child deletes its parent\'s events from the set that they share',
+     ('src/loop/loop.c', 'return !loop->own_set && lw__loop_is_child(loop);', 'return false;')),
+    ('in a child that a deferred call made the rest of the turn goes on',
+     ('src/loop/defer.c', '!loop->freed && !lw__forked_is_child(&loop->forked) &&',
+      '!loop->freed &&')),
+]
+FORKED_UNIT = 'test/unit/unit_forked'
+FORKED_UNIT_MUTATIONS = [
+    ('an emulator that ignores advice is believed',
+     ('src/base/forked.c', 'madvise(page, size, -1) != 0 && ', '')),
+]
+
 GROUPS = [ # mutations, the program that catches them, and words for it
     (MUTATIONS, SIM, ()),
     (CLUSTER_MUTATIONS, SIM, ('--cluster',)),
@@ -322,6 +339,8 @@ GROUPS = [ # mutations, the program that catches them, and words for it
     (ERRORS_MUTATIONS, ERRORS, ()),
     (DENIED_MUTATIONS, DENIED, ()),
     (LEASES_MUTATIONS, LEASES, ()),
+    (LOOP_UNIT_MUTATIONS, LOOP_UNIT, ()),
+    (FORKED_UNIT_MUTATIONS, FORKED_UNIT, ()),
 ]
 
 

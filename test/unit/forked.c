@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The mark that tells a forked child from its parent, with the page that the kernel wipes
- * and without it. Knows only forked.h.
+ * The mark that tells a forked child from its parent, with the page that the kernel
+ * wipes, without it, and where madvise() returns 0 and does nothing. Knows only forked.h.
  * Happy path: a mark, a child that looks at it, what it found as its exit status.
  */
 #include <setjmp.h>
@@ -12,8 +12,19 @@
 
 #include "base/forked.h"
 
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* As in qemu-user 7.2: all advice is accepted, and ignored. */
+static bool ignores_advice;
+
+int __real_madvise(void *address, size_t length, int advice);
+int __wrap_madvise(void *address, size_t length, int advice);
+int __wrap_madvise(void *address, size_t length, int advice)
+{
+    return ignores_advice ? 0 : __real_madvise(address, length, advice);
+}
 
 static bool child_sees_itself(const struct lw__forked *mark)
 {
@@ -55,11 +66,25 @@ static void test_without_a_page_the_pid_tells(void **state)
     lw__forked_drop(&mark); /* again: nothing is left to do */
 }
 
+static void test_an_emulator_that_ignores_advice_is_not_believed(void **state)
+{
+    struct lw__forked mark;
+
+    (void)state;
+    ignores_advice = true;
+    lw__forked_mark(&mark);
+    ignores_advice = false;
+    assert_false(lw__forked_is_child(&mark));
+    assert_true(child_sees_itself(&mark));
+    lw__forked_drop(&mark);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_child_is_told_from_its_parent),
         cmocka_unit_test(test_without_a_page_the_pid_tells),
+        cmocka_unit_test(test_an_emulator_that_ignores_advice_is_not_believed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -314,6 +314,120 @@ static void test_a_forked_child_leaves_the_parents_events_alone(void **state)
     assert_string_equal(scene->word, "rt");
 }
 
+/* A watched descriptor, which a child ends with the loop. */
+struct inherited {
+    struct scene *scene;
+    struct lw__watch watch;
+    unsigned read, ended;
+    bool closed;
+};
+
+static void on_readable(void *arg)
+{
+    struct inherited *inherited = arg;
+    char byte;
+
+    inherited->read += read(inherited->watch.fd, &byte, 1) == 1;
+}
+
+static void on_child(void *arg)
+{
+    struct inherited *inherited = arg;
+
+    inherited->ended++;
+    inherited->closed = lw__loop_unwatch(&inherited->watch);
+    lw__loop_free(inherited->scene->loop);
+    inherited->scene->loop = NULL;
+}
+
+static void exit_of_a_child(const struct scene *scene, const struct inherited *inherited,
+                            bool reinits)
+{
+    if (reinits && event_reinit(scene->base) != 0) {
+        end_child(1);
+    }
+    if (event_base_dispatch(scene->base) != 1) { /* no event is left */
+        end_child(2);
+    }
+    end_child(scene->length != 0             ? 3
+              : inherited->read != 0         ? 4
+              : inherited->ended != 1        ? 5
+              : inherited->closed == reinits ? 6
+                                             : 0);
+}
+
+/* All that libevent can call the loop for is due when it forks. */
+static void run_in_a_child(struct scene *scene, bool reinits)
+{
+    struct inherited inherited = {.scene = scene};
+    struct actor t, c;
+    int status = -1;
+    pid_t child;
+
+    loop_cast(&t, scene, 't', NULL);
+    loop_cast(&c, scene, 'c', NULL);
+    lw__loop_on_child(scene->loop, on_child, &inherited);
+    assert_int_equal(lw__loop_watch(&inherited.watch, scene->loop, scene->ends[0],
+                                    on_readable, on_readable, &inherited),
+                     0);
+    assert_int_equal(lw__loop_await_read(&inherited.watch), 0);
+    lw__timer_set(scene->loop, &t.timer, lw__now_us());
+    lw__defer(scene->loop, &c.call, false);
+    assert_int_equal(write(scene->ends[1], "x", 1), 1);
+    child = fork_for_test();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)alarm(60);
+        exit_of_a_child(scene, &inherited, reinits);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    loop_await(scene, 2);
+    while (inherited.read == 0) {
+        (void)event_base_loop(scene->base, EVLOOP_ONCE);
+    }
+    assert_int_equal(inherited.ended, 0);
+    assert_false(lw__loop_unwatch(&inherited.watch));
+}
+
+static void test_nothing_is_called_in_a_forked_child(void **state)
+{
+    run_in_a_child(*state, false);
+}
+
+static void test_nothing_is_called_in_a_child_with_a_set_of_its_own(void **state)
+{
+    run_in_a_child(*state, true);
+}
+
+static pid_t made = -1; /* what act_forks got from fork */
+
+static void act_forks(struct actor *actor)
+{
+    (void)actor;
+    made = fork_for_test();
+}
+
+static void test_a_call_forks_and_the_next_is_the_parents(void **state)
+{
+    struct scene *scene = *state;
+    struct actor a, b;
+    int status = -1;
+
+    loop_cast(&a, scene, 'a', act_forks);
+    loop_cast(&b, scene, 'b', NULL);
+    lw__defer(scene->loop, &a.call, false);
+    lw__defer(scene->loop, &b.call, true);
+    loop_turn(scene);
+    if (made == 0) {
+        end_child(strcmp(scene->word, "a") == 0 ? 0 : 1);
+    }
+    assert_true(made > 0);
+    assert_int_equal(waitpid(made, &status, 0), made);
+    assert_int_equal(status, 0);
+    assert_string_equal(scene->word, "ab");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, loop_set_up, loop_tear_down)
 
 int main(void)
@@ -333,6 +447,9 @@ int main(void)
         TEST(test_an_event_whose_loop_a_due_timer_frees_goes_no_further),
         TEST(test_null_is_freed_in_peace),
         TEST(test_a_forked_child_leaves_the_parents_events_alone),
+        TEST(test_nothing_is_called_in_a_forked_child),
+        TEST(test_nothing_is_called_in_a_child_with_a_set_of_its_own),
+        TEST(test_a_call_forks_and_the_next_is_the_parents),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
