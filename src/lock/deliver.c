@@ -248,8 +248,7 @@ void lw__deliver(void *arg)
     unsigned room = A_TURN;
 
     client->references++;
-    while (room-- > 0 && !client->freed && client->loop != NULL &&
-           !lw__is_inherited(client)) { /* a callback may fork */
+    while (room-- > 0 && !client->freed && client->loop != NULL) {
         struct lw__notice *first;
 
         lw__timer_catch_up(client->loop);
@@ -258,6 +257,9 @@ void lw__deliver(void *arg)
             break;
         }
         deliver(client, first);
+        if (lw__is_inherited(client)) {
+            break; /* the callback forked: the next one is the parent's */
+        }
     }
     if (!client->freed && client->loop != NULL && lw__notify_first(client) != NULL) {
         lw__notify_again(client);

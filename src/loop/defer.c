@@ -90,15 +90,19 @@ void lw__defer(struct lw__loop *loop, struct lw__deferred *call, bool late)
     }
 }
 
-/* A call may fork: in the child the rest is not made. */
-static void run_calls(struct lw__loop *loop, struct lw__calls *calls)
+/* Returns false if a call freed the loop, or forked and this is the child: what is left
+ * is the parent's. */
+static bool run_calls(struct lw__loop *loop, struct lw__calls *calls)
 {
     struct lw__deferred *call;
 
-    while (!loop->freed && !lw__forked_is_child(&loop->forked) &&
-           (call = calls_pop(calls)) != NULL) {
+    while ((call = calls_pop(calls)) != NULL) {
         call->fn(call->arg);
+        if (loop->freed || lw__forked_is_child(&loop->forked)) {
+            return false;
+        }
     }
+    return true;
 }
 
 void lw__defer_run(struct lw__loop *loop)
@@ -106,9 +110,7 @@ void lw__defer_run(struct lw__loop *loop)
     static const struct timeval at_once = {0, 0};
 
     calls_move(&loop->calls, &loop->running);
-    run_calls(loop, &loop->running);
-    run_calls(loop, &loop->late);
-    if (loop->freed) {
+    if (!run_calls(loop, &loop->running) || !run_calls(loop, &loop->late)) {
         return;
     }
     loop->calling = false;

@@ -72,27 +72,33 @@ void lw__loop_on_child(struct lw__loop *loop, lw__call_fn *fn, void *arg)
     loop->on_child_arg = arg;
 }
 
-/* Called first in each callback of libevent. Returns true in a forked child, where the
- * callback must do nothing: the loop is ended here as soon as it is known whose set it
- * is in, or when the probe has had its chance. */
-static bool is_child(struct lw__loop *loop)
+/* In a forked child: ends the loop as soon as it is known whose set it is in, or when the
+ * probe has had its chance. */
+static void end_in_child(struct lw__loop *loop)
 {
     static const struct timeval at_once = {0, 0};
 
-    if (!lw__loop_is_child(loop)) {
-        return false;
-    }
     /* Adding an event again would cancel its activation. */
     if (!loop->own_set && loop->probe_turns > 0 &&
         (event_pending(loop->call_event, EV_TIMEOUT, NULL) != 0 ||
          event_add(loop->call_event, &at_once) == 0)) {
-        return true;
+        return;
     }
     if (loop->on_child != NULL) {
         loop->depth++;
         loop->on_child(loop->on_child_arg);
         lw__loop_leave(loop);
     }
+}
+
+/* Called first in each callback of libevent. Returns true in a forked child, where the
+ * callback must do nothing. */
+static bool is_child(struct lw__loop *loop)
+{
+    if (!lw__forked_is_child(&loop->forked)) {
+        return false;
+    }
+    end_in_child(loop);
     return true;
 }
 
@@ -121,10 +127,9 @@ static void on_calls(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
-    if (loop->probe_turns > 0 && lw__loop_is_child(loop)) {
-        loop->probe_turns--;
-    }
-    if (is_child(loop)) {
+    if (lw__forked_is_child(&loop->forked)) {
+        loop->probe_turns -= loop->probe_turns > 0;
+        end_in_child(loop);
         return;
     }
     loop->calling = true;
@@ -147,9 +152,9 @@ static void on_probe(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
-    if (lw__loop_is_child(loop)) {
+    if (lw__forked_is_child(&loop->forked)) {
         loop->own_set = true;
-        (void)is_child(loop);
+        end_in_child(loop);
     }
 }
 

@@ -316,13 +316,12 @@ LEASES_MUTATIONS = [
 LOOP_UNIT = 'test/unit/unit_loop'
 LOOP_UNIT_MUTATIONS = [
     ('a forked child reads what is its parent\'s',
-     ('src/loop/loop.c', '    if (!lw__loop_is_child(loop)) {\n        return false;',
+     ('src/loop/loop.c', '    if (!lw__forked_is_child(&loop->forked)) {\n        return false;',
       '    if (loop != NULL) {\n        return false;')),
     ('a forked child deletes its parent\'s events from the set that they share',
      ('src/loop/loop.c', 'return !loop->own_set && lw__loop_is_child(loop);', 'return false;')),
     ('in a child that a deferred call made the rest of the turn goes on',
-     ('src/loop/defer.c', '!loop->freed && !lw__forked_is_child(&loop->forked) &&',
-      '!loop->freed &&')),
+     ('src/loop/defer.c', 'loop->freed || lw__forked_is_child(&loop->forked)', 'loop->freed')),
 ]
 FORKED_UNIT = 'test/unit/unit_forked'
 FORKED_UNIT_MUTATIONS = [
