@@ -38,9 +38,6 @@ static void arm_event(struct lw__loop *loop, int64_t due_us)
 
 static void arm(struct lw__loop *loop, int64_t due_us)
 {
-    if (lw__forked_is_child(&loop->forked)) {
-        return; /* the descriptor's timer is the parent's, too */
-    }
     loop->armed_us = due_us;
 #ifdef HAVE_TIMERFD
     if (loop->timer_fd >= 0) {

@@ -320,6 +320,8 @@ LOOP_UNIT_MUTATIONS = [
       '    if (loop != NULL) {\n        return false;')),
     ('a forked child deletes its parent\'s events from the set that they share',
      ('src/loop/loop.c', 'return !loop->own_set && lw__loop_is_child(loop);', 'return false;')),
+    ('a child with an epoll set of its own leaves its parent\'s files in it',
+     ('src/loop/loop.c', '        loop->own_set = true;\n', '')),
     ('in a child that a deferred call made the rest of the turn goes on',
      ('src/loop/defer.c', 'loop->freed || lw__forked_is_child(&loop->forked)', 'loop->freed')),
 ]
