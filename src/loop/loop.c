@@ -158,7 +158,7 @@ static void on_probe(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-/* Without a probe a child waits for it in vain, and then closes its descriptors first. */
+/* If this fails, a child closes its descriptors first, after PROBE_TURNS turns. */
 static void open_probe(struct lw__loop *loop)
 {
 #ifdef __linux__
