@@ -11,13 +11,19 @@
  * Failures: an answer that says down leads nowhere, but what is older than it is not
  * believed either; one that is older than the master that is followed counts only when
  * most of the listed ones say so, and nobody better in time. Nobody useful: who wants the
- * way is told what each sentinel said, and a connection that stands is left alone. */
+ * way is told what each sentinel said, and a connection that stands is left alone.
+ *
+ * Learnt sentinels are known by their id, not by their address, which may become another
+ * installation's. They are learnt from listed ones only, and dropped when none of these
+ * names them any more. What a learnt one alone says has to be proved by a probe of the
+ * master that it names; meanwhile nobody is led to the one before. */
 #include "redis/sentinel.h"
 
 #include "base/log.h"
 #include "lockwire.h"
 #include "loop/now.h"
 #include "loop/timer.h"
+#include "redis/reply.h"
 #include "redis/sentinel_inside.h"
 
 #include <stdio.h>
@@ -33,7 +39,8 @@
 
 struct lw__sentinels {
     struct lw__sentinel_options options;
-    struct lw__access access; /* of sentinels, but for the host */
+    struct lw__access access;  /* of sentinels, but for the host */
+    struct lw__access servers; /* of masters, the same */
     uint64_t *failovers;
     struct lw__sentinel *all;
     size_t count;
@@ -78,6 +85,52 @@ static void lead_nowhere(struct lw__sentinels *set)
     lw__sentinel_ways_leave(&set->ways, why);
 }
 
+/* ---- what is claimed ---- */
+
+static bool is_being_probed(const struct lw__sentinels *set,
+                            const struct lw__place *place)
+{
+    const struct lw__sentinel *one = set->all;
+
+    while (one != NULL &&
+           !(one->probe.open && lw__place_same(&one->probe.claim.place, place))) {
+        one = one->next;
+    }
+    return one != NULL;
+}
+
+/* Stops the probes of what is not claimed any more, and starts those that are missing,
+ * one for each place. */
+static void probe_claims(struct lw__sentinels *set)
+{
+    struct lw__sentinel *one;
+
+    for (one = set->all; one != NULL; one = one->next) {
+        if (one->probe.open &&
+            (!lw__sentinel_master_is_claim(&set->followed, one) ||
+             !lw__place_same(&one->probe.claim.place, &one->said.place))) {
+            lw__sentinel_master_probe_stop(&one->probe);
+        }
+    }
+    for (one = set->all; one != NULL; one = one->next) {
+        if (lw__sentinel_master_is_claim(&set->followed, one) &&
+            !is_being_probed(set, &one->said.place)) {
+            lw__sentinel_master_probe_start(&one->probe, &one->said);
+        }
+    }
+}
+
+/* The first attempt of a probe is waited for. */
+static bool may_be_led_better(const struct lw__sentinels *set)
+{
+    const struct lw__sentinel *one = set->all;
+
+    while (one != NULL && !one->probe.first) {
+        one = one->next;
+    }
+    return one != NULL;
+}
+
 /* ---- a round ---- */
 
 static void ask_all(struct lw__sentinels *set)
@@ -107,7 +160,6 @@ static void believe(struct lw__sentinels *set, struct lw__sentinel *best)
         lw__sentinel_master_tell_unconvinced(&set->followed, set->access.log,
                                              &said->place);
     }
-    lw__sentinel_ask_others(best);
     lw__sentinel_ways_lead(&set->ways, &set->followed.master.place);
 }
 
@@ -120,17 +172,42 @@ static void set_heartbeat(struct lw__sentinels *set, int64_t pause_us)
     }
 }
 
-static void conclude(struct lw__sentinels *set)
+static void ask_who_else(struct lw__sentinels *set)
+{
+    for (struct lw__sentinel *one = set->all; one != NULL; one = one->next) {
+        if (!one->learnt) {
+            lw__sentinel_ask_others(one);
+        }
+    }
+}
+
+/* By what all have said last. */
+static struct lw__sentinel *decide(struct lw__sentinels *set)
 {
     struct lw__sentinel *best = lw__sentinel_believe(set->all, &set->followed.master);
 
-    set->asking = false;
-    lw__timer_cancel(loop_of(set), &set->round);
+    probe_claims(set);
+    if (may_be_led_better(set) &&
+        (best == NULL || best->said.down ||
+         !lw__sentinel_is_later(&best->said, &set->followed.master))) {
+        return best; /* decide_at_last follows */
+    }
     if (best == NULL || best->said.down) {
         lead_nowhere(set);
     } else {
         believe(set, best);
     }
+    return best;
+}
+
+static void conclude(struct lw__sentinels *set)
+{
+    const struct lw__sentinel *best;
+
+    set->asking = false;
+    lw__timer_cancel(loop_of(set), &set->round);
+    ask_who_else(set);
+    best = decide(set);
     if (best != NULL && !lw__sentinel_ways_stand(set->ways)) {
         set_heartbeat(set, RESTLESS_US);
     }
@@ -164,16 +241,50 @@ static void round_due(void *arg)
     lw__defer(loop_of(set), &set->over, false);
 }
 
+/* When a probe may have been what the last round waited for. */
+static void decide_at_last(struct lw__sentinels *set)
+{
+    probe_claims(set);
+    if (!set->asking && lw__sentinel_ways_wanted(set->ways)) {
+        (void)decide(set);
+    }
+}
+
+static void probe_delayed(void *arg)
+{
+    struct lw__sentinel *sentinel = arg;
+
+    decide_at_last(sentinel->arg);
+}
+
+static void probe_answered(void *arg, const char *replication_id,
+                           const char *former_replication_id)
+{
+    struct lw__sentinel *sentinel = arg;
+    struct lw__sentinels *set = sentinel->arg;
+
+    if (lw__sentinel_master_is_kin(&set->followed, replication_id,
+                                   former_replication_id)) {
+        follow(set, &sentinel->said, sentinel->said.epoch, sentinel->said_us);
+    } else {
+        lw__sentinel_master_refute(&set->followed, sentinel);
+    }
+    lw__sentinel_master_probe_stop(&sentinel->probe);
+    decide_at_last(set);
+}
+
 /* Too late for the round that asked. */
 static void heard_late(struct lw__sentinels *set, const struct lw__sentinel *sentinel)
 {
     const struct lw__master *said = &sentinel->said;
 
-    if (sentinel->useful && lw__sentinel_master_known(&set->followed) &&
+    if (sentinel->useful && !sentinel->learnt &&
+        lw__sentinel_master_known(&set->followed) &&
         lw__sentinel_is_later(said, &set->followed.master) && !said->down &&
         !lw__sentinel_master_is(&set->followed, &said->place)) {
         ask_all(set);
     }
+    decide_at_last(set);
 }
 
 /* One to be believed, if none comes that is better. */
@@ -193,7 +304,10 @@ static void heard(void *arg, struct lw__sentinel *sentinel)
 
     if (sentinel->useful) {
         lw__sentinel_follow_start(&sentinel->follow);
+    } else if (sentinel->learnt) {
+        lw__sentinel_follow_stop(&sentinel->follow);
     }
+    probe_claims(set);
     if (!set->asking) {
         heard_late(set, sentinel);
     } else if (!lw__sentinel_believe_waits(set->all)) {
@@ -212,6 +326,13 @@ static void wanted(void *arg, struct lw__way *way)
     lw__sentinel_ways_know(&set->ways, way);
     set_heartbeat(set, (int64_t)set->access.request_timeout_ms * LW__MS);
     ask_all(set);
+}
+
+static void arrived(void *arg, const struct lw__way *way, const char *replication_id)
+{
+    struct lw__sentinels *set = arg;
+
+    lw__sentinel_master_note(&set->followed, way->host, way->port, replication_id);
 }
 
 static void heartbeat(void *arg)
@@ -237,12 +358,24 @@ static void begin_anew(struct lw__sentinels *set)
     ask_all(set);
 }
 
+/* A learnt sentinel that speaks unasked is asked alone at first: that is as quick, and
+ * does not begin the round of all the others from scratch. */
+static void ask_again(struct lw__sentinel *sentinel)
+{
+    lw__sentinel_ask_forget(sentinel);
+    lw__sentinel_ask(sentinel);
+    set_heartbeat(sentinel->arg, RESTLESS_US);
+}
+
 /* One who keeps beginning to tell must not keep a round from its end. */
 static void following(void *arg)
 {
-    struct lw__sentinels *set = arg;
+    struct lw__sentinel *sentinel = arg;
+    struct lw__sentinels *set = sentinel->arg;
 
-    if (set->asking) {
+    if (sentinel->learnt) {
+        ask_again(sentinel);
+    } else if (set->asking) {
         set->again = true;
     } else {
         begin_anew(set);
@@ -253,84 +386,173 @@ static void following(void *arg)
  * higher. Any other switch is old news, or one behind a switch that was missed. */
 static void switched(void *arg, const struct lw__place *from, const struct lw__place *to)
 {
-    struct lw__sentinels *set = arg;
+    struct lw__sentinel *sentinel = arg;
+    struct lw__sentinels *set = sentinel->arg;
     const struct lw__master master = {.place = *to,
                                       .epoch = set->followed.master.epoch + 1};
 
-    if (lw__sentinel_master_is(&set->followed, from) &&
+    if (!sentinel->learnt && lw__sentinel_master_is(&set->followed, from) &&
         !lw__sentinel_master_is(&set->followed, to)) {
         follow(set, &master, -1, lw__now_us());
         begin_anew(set);
     } else {
-        following(set);
+        following(sentinel);
     }
 }
 
 /* ---- who there is ---- */
 
-static int add(struct lw__sentinels *set, const struct lw__place *place, bool learnt);
+static int add(struct lw__sentinels *set, const struct lw__place *place, const char *id);
 
 static void forget(struct lw__sentinel *one)
 {
+    lw__sentinel_master_probe_close(&one->probe);
     lw__sentinel_follow_close(&one->follow);
     lw__sentinel_ask_free(one);
+}
+
+static void drop(struct lw__sentinels *set, struct lw__sentinel **at)
+{
+    struct lw__sentinel *one = *at;
+
+    *at = one->next;
+    set->count--;
+    forget(one);
 }
 
 /* Makes room: one that was learnt and does not stand is likely to be gone for good. */
 static void drop_one(struct lw__sentinels *set)
 {
-    struct lw__sentinel **at = &set->all, *one;
+    struct lw__sentinel **at = &set->all;
 
-    while ((one = *at) != NULL && (!one->learnt || lw__sentinel_ask_stands(one))) {
-        at = &one->next;
+    while (*at != NULL && (!(*at)->learnt || lw__sentinel_ask_stands(*at))) {
+        at = &(*at)->next;
     }
-    if (one != NULL) {
-        *at = one->next;
-        set->count--;
-        forget(one);
+    if (*at != NULL) {
+        drop(set, at);
     }
 }
 
-static void learn(void *arg, const struct lw__place *place)
+static bool is_listed(const struct lw__sentinels *set, const struct lw__place *place)
 {
-    struct lw__sentinels *set = arg;
+    const struct lw__sentinel *one = set->all;
+
+    while (one != NULL && (one->learnt || !lw__sentinel_ask_is_at(one, place))) {
+        one = one->next;
+    }
+    return one != NULL;
+}
+
+/* Where the learnt one of this id is in the list. */
+static struct lw__sentinel **find_learnt(struct lw__sentinels *set, const char *id)
+{
+    struct lw__sentinel **at = &set->all;
+
+    while (*at != NULL && (!(*at)->learnt || strcmp((*at)->id, id) != 0)) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
+static void learn(struct lw__sentinels *set, const struct lw__sentinel *by,
+                  const struct lw__other *other)
+{
+    struct lw__sentinel **at = find_learnt(set, other->id);
+
+    if (*at != NULL && !other->down && !lw__place_same(&(*at)->place, &other->place)) {
+        drop(set, at); /* it has moved */
+        at = find_learnt(set, other->id);
+    }
+    if (*at == NULL && !other->down && !is_listed(set, &other->place)) {
+        if (set->count == MOST) {
+            drop_one(set);
+        }
+        if (set->count < MOST) {
+            (void)add(set, &other->place, other->id); /* or another time, with memory */
+        }
+        at = find_learnt(set, other->id);
+    }
+    if (*at != NULL) {
+        (*at)->named |= 1U << by->number;
+    }
+}
+
+/* What a listed one said that does not answer now is out of date. */
+static unsigned all_that_answer(const struct lw__sentinels *set)
+{
+    unsigned answer = 0;
 
     for (const struct lw__sentinel *one = set->all; one != NULL; one = one->next) {
-        if (lw__sentinel_ask_is_at(one, place)) {
-            return;
+        if (!one->learnt && one->useful) {
+            answer |= 1U << one->number;
         }
     }
-    if (set->count == MOST) {
-        drop_one(set);
-    }
-    if (set->count < MOST) {
-        (void)add(set, place, true); /* without memory it is learnt another time */
-    }
+    return answer;
 }
 
-static int add(struct lw__sentinels *set, const struct lw__place *place, bool learnt)
+static void others(void *arg, struct lw__sentinel *by, const struct lw__reply *reply)
 {
-    static const struct lw__sentinel_events events = {heard, learn};
+    struct lw__sentinels *set = arg;
+    struct lw__other other;
+    size_t count;
+
+    if (lw__reply_type(reply) != LW__REPLY_ARRAY) {
+        return; /* it is forbidden, or the service has gone */
+    }
+    for (struct lw__sentinel *one = set->all; one != NULL; one = one->next) {
+        one->named &= all_that_answer(set) & ~(1U << by->number);
+    }
+    for (size_t at = 0; lw__sentinel_says_other(reply, &at, &other);) {
+        learn(set, by, &other);
+    }
+    count = set->count;
+    for (struct lw__sentinel **at = &set->all; *at != NULL;) {
+        if ((*at)->learnt && (*at)->named == 0) {
+            drop(set, at);
+        } else {
+            at = &(*at)->next;
+        }
+    }
+    if (set->count == count) {
+        return;
+    }
+    if (set->asking && !lw__sentinel_believe_waits(set->all)) {
+        conclude(set);
+    }
+    decide_at_last(set);
+}
+
+/* `id`: of a learnt one; else NULL. */
+static int add(struct lw__sentinels *set, const struct lw__place *place, const char *id)
+{
+    static const struct lw__sentinel_events events = {heard, others};
     static const struct lw__follow_events follow_events = {following, switched};
     struct lw__sentinel **at = &set->all;
     struct lw__sentinel *one =
-        lw__sentinel_ask_new(&set->access, set->options.service, place, &events, set);
+        lw__sentinel_ask_new(&set->access, set->options.service, place, id, &events, set);
 
     if (one == NULL) {
         return -1;
     }
     if (lw__sentinel_follow_open(&one->follow, &one->access, set->options.service,
-                                 &follow_events, set) != 0) {
+                                 &follow_events, one) != 0) {
         lw__sentinel_ask_free(one);
         return -1;
     }
+    if (lw__sentinel_master_probe_open(&one->probe, &set->servers, one) != 0) {
+        lw__sentinel_follow_close(&one->follow);
+        lw__sentinel_ask_free(one);
+        return -1;
+    }
+    one->probe.answered = probe_answered;
+    one->probe.delayed = probe_delayed;
+    one->number = (unsigned)set->count; /* the listed ones come first */
     while (*at != NULL) {
         at = &(*at)->next;
     }
     *at = one;
     set->count++;
-    one->learnt = learnt;
-    if (learnt) {
+    if (one->learnt) {
         lw__sentinel_ask(one);
     }
     return 0;
@@ -345,7 +567,7 @@ static int add_listed(struct lw__sentinels *set)
         struct lw__place place = {.port = host->port};
 
         (void)snprintf(place.host, sizeof(place.host), "%s", host->name);
-        if (add(set, &place, false) != 0) {
+        if (add(set, &place, NULL) != 0) {
             return -1;
         }
     }
@@ -367,7 +589,7 @@ int lw__sentinel_new(const struct lw__sentinel_options *options,
     }
     set->options = *options;
     set->failovers = failovers;
-    set->access = *access;
+    set->access = set->servers = *access;
     set->access.username = options->username;
     set->access.password = options->password;
     set->access.login = NULL; /* that is the servers', as these are: */
@@ -386,8 +608,10 @@ int lw__sentinel_new(const struct lw__sentinel_options *options,
 
 void lw__sentinel_guide(struct lw__sentinels *sentinels, struct lw__access *access)
 {
-    static const struct lw__guide_events events = {wanted, lw__sentinel_ways_forget};
+    static const struct lw__guide_events events = {wanted, lw__sentinel_ways_forget,
+                                                   arrived};
 
+    access->replication = true;
     access->guide = &events;
     access->guide_arg = sentinels;
 }

@@ -2,7 +2,8 @@
 /* One sentinel, to be asked: its connection, which is kept alive, the question where the
  * master is, and what it said. Must not know the other ones. Happy path: asked, at once
  * or when it is ready; heard. Whatever goes wrong before that (a name, a connection, a
- * login, an answer of no use) is heard as well, with why. */
+ * login, an answer of no use) is heard as well, with why. A learnt sentinel that does not
+ * prove the id under which it was learnt is connected to ever more rarely. */
 #include "redis/sentinel_inside.h"
 
 #include "base/owner.h"
@@ -14,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#define PAUSE_MAX 60 /* rounds */
 
 static void heard(struct lw__sentinel *sentinel, bool useful)
 {
@@ -41,11 +44,8 @@ static void others_told(struct lw__request *request, const struct lw__reply *rep
 {
     struct lw__sentinel *sentinel =
         LW__OWNER(struct lw__sentinel, others_request, request);
-    struct lw__place place;
 
-    for (size_t at = 0; lw__sentinel_says_other(reply, &at, &place);) {
-        sentinel->events->other(sentinel->arg, &place);
-    }
+    sentinel->events->others(sentinel->arg, sentinel, reply);
 }
 
 static void say(struct lw__sentinel *sentinel, struct lw__request *request,
@@ -69,13 +69,22 @@ static void ask_now(struct lw__sentinel *sentinel)
 
 static void ready(void *arg)
 {
-    ask_now(arg);
+    struct lw__sentinel *sentinel = arg;
+
+    sentinel->pause = 0;
+    ask_now(sentinel);
 }
 
 static void lost(void *arg, const char *why)
 {
     struct lw__sentinel *sentinel = arg;
 
+    if (sentinel->session.stranger) {
+        sentinel->waits = sentinel->pause;
+        sentinel->pause = sentinel->pause < PAUSE_MAX ? sentinel->pause * 2 + 1
+                                                      : PAUSE_MAX;
+        lw__session_stop(&sentinel->session);
+    }
     if (sentinel->open) {
         (void)snprintf(sentinel->why, sizeof(sentinel->why), "%s", why);
         heard(sentinel, false);
@@ -89,6 +98,10 @@ bool lw__sentinel_ask_stands(const struct lw__sentinel *sentinel)
 
 void lw__sentinel_ask(struct lw__sentinel *sentinel)
 {
+    if (sentinel->waits > 0) {
+        sentinel->waits--;
+        return;
+    }
     sentinel->open = true;
     if (lw__sentinel_ask_stands(sentinel)) {
         ask_now(sentinel);
@@ -126,7 +139,7 @@ bool lw__sentinel_ask_is_at(const struct lw__sentinel *sentinel,
 
 struct lw__sentinel *lw__sentinel_ask_new(const struct lw__access *access,
                                           const char *service,
-                                          const struct lw__place *place,
+                                          const struct lw__place *place, const char *id,
                                           const struct lw__sentinel_events *events,
                                           void *arg)
 {
@@ -148,6 +161,11 @@ struct lw__sentinel *lw__sentinel_ask_new(const struct lw__access *access,
     sentinel->access = *access;
     sentinel->access.host = sentinel->place.host;
     sentinel->access.port = sentinel->place.port;
+    sentinel->learnt = id != NULL;
+    if (id != NULL) {
+        (void)snprintf(sentinel->id, sizeof(sentinel->id), "%s", id);
+        sentinel->access.sentinel_id = sentinel->id;
+    }
     lw__session_init(&sentinel->session, &sentinel->access, &session_events, sentinel);
     return sentinel;
 }

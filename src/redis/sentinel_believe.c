@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Which of the sentinels is to be believed, and what is told where none is. Must not know
- * when they are asked, nor what follows. Happy path: the latest configuration wins,
- * whoever knows of it; so one that lags, or was cut off, does no harm while another one
- * answers. An old configuration is not believed beside a later one whose master is down:
- * that one was left for a reason. */
+ * when they are asked, nor what follows. Happy path: the latest configuration wins, among
+ * the listed sentinels and the learnt ones that agree with what is followed; so one that
+ * lags, or was cut off, does no harm while another one answers. An old configuration is
+ * not believed beside a later one whose master is down: that one was left for a reason.
+ */
 #include "redis/sentinel_inside.h"
 
 #include "base/log.h"
@@ -32,13 +33,22 @@ static bool is_better(const struct lw__master *a, const struct lw__master *b,
            !lw__place_same(&b->place, &followed->place);
 }
 
+/* By what it says of itself a learnt one leads nobody away. */
+static bool counts(const struct lw__sentinel *sentinel, const struct lw__master *followed)
+{
+    return !sentinel->open && sentinel->useful &&
+           (!sentinel->learnt ||
+            (lw__place_same(&sentinel->said.place, &followed->place) &&
+             !lw__sentinel_is_later(&sentinel->said, followed)));
+}
+
 struct lw__sentinel *lw__sentinel_believe(struct lw__sentinel *all,
                                           const struct lw__master *followed)
 {
     struct lw__sentinel *best = NULL, *one;
 
     for (one = all; one != NULL; one = one->next) {
-        if (!one->open && one->useful &&
+        if (counts(one, followed) &&
             (best == NULL || is_better(&one->said, &best->said, followed))) {
             best = one;
         }
@@ -72,6 +82,7 @@ static const char *useless_why(const struct lw__sentinel *sentinel)
     return sentinel->open        ? "no answer in time"
            : !sentinel->useful   ? sentinel->why
            : sentinel->said.down ? "says that the master is down"
+           : sentinel->learnt    ? "no listed sentinel says the same"
                                  : "knows an older master than others";
 }
 

@@ -102,6 +102,12 @@ void lw__sentinel_follow_start(struct lw__follow *follow)
     }
 }
 
+void lw__sentinel_follow_stop(struct lw__follow *follow)
+{
+    lw__session_stop(&follow->session);
+    follow->following = false;
+}
+
 void lw__sentinel_follow_heartbeat(struct lw__follow *follow)
 {
     if (follow->following) {

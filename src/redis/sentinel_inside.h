@@ -34,6 +34,8 @@ int lw__sentinel_follow_open(struct lw__follow *follow, const struct lw__access 
 void lw__sentinel_follow_close(struct lw__follow *follow);
 /* Unless it is done already. */
 void lw__sentinel_follow_start(struct lw__follow *follow);
+/* Ends the subscription until it is started again. */
+void lw__sentinel_follow_stop(struct lw__follow *follow);
 /* Subscribes once more, so that a connection that is dead shows. */
 void lw__sentinel_follow_heartbeat(struct lw__follow *follow);
 
@@ -44,9 +46,35 @@ struct lw__sentinel;
 struct lw__sentinel_events {
     /* What it says has come, or it is known that nothing will. */
     void (*heard)(void *arg, struct lw__sentinel *sentinel);
-    /* It knows this one, too. */
-    void (*other)(void *arg, const struct lw__place *place);
+    /* The reply to SENTINEL SENTINELS: `by` names these sentinels. */
+    void (*others)(void *arg, struct lw__sentinel *by, const struct lw__reply *reply);
 };
+
+/* ---- sentinel_master.c: a connection to the master that a learnt sentinel claims ----
+ */
+
+struct lw__probe {
+    /* The server says these two of itself: see lw__session. */
+    void (*answered)(void *arg, const char *replication_id,
+                     const char *former_replication_id);
+    /* An attempt failed. The next one follows after a backoff. */
+    void (*delayed)(void *arg);
+    void *arg;
+    struct lw__access access;
+    struct lw__session session;
+    struct lw__master claim;
+    bool open;  /* from the start until `answered` or the stop */
+    bool first; /* open, and no attempt has failed yet */
+};
+
+/* Prepares a probe, whose two events the caller sets; connects to nothing. `servers` says
+ * how connections to the servers are made. Returns 0, or LW_ENOMEM. */
+int lw__sentinel_master_probe_open(struct lw__probe *probe,
+                                   const struct lw__access *servers, void *arg);
+void lw__sentinel_master_probe_close(struct lw__probe *probe);
+void lw__sentinel_master_probe_start(struct lw__probe *probe,
+                                     const struct lw__master *claim);
+void lw__sentinel_master_probe_stop(struct lw__probe *probe);
 
 struct lw__sentinel {
     struct lw__sentinel *next;
@@ -58,20 +86,30 @@ struct lw__sentinel {
     struct lw__session session;
     struct lw__follow follow; /* the set's to open and to close */
     struct lw__request master_request, others_request;
-    bool open;              /* it was asked, and is still to be heard */
-    bool stale;             /* what comes next answers an earlier question */
-    bool useful;            /* what it said last is `said`, else why not is `why` */
-    bool useless_told;      /* since it was useful */
-    bool learnt;            /* from another one */
+    bool open;         /* it was asked, and is still to be heard */
+    bool stale;        /* what comes next answers an earlier question */
+    bool useful;       /* what it said last is `said`, else why not is `why` */
+    bool useless_told; /* since it was useful */
+    bool learnt;       /* from a listed one */
+    unsigned number;   /* of a listed one: its place in the URL */
+    unsigned named;    /* of a learnt one: a bit for each listed one that names it */
+    char id[LW__SENTINEL_ID_SIZE]; /* of a learnt one: what SENTINEL MYID must return */
+    /* Rounds in which a learnt one that did not prove its id is not connected to: those
+     * that are left, and as many as there were after the last failure. */
+    unsigned waits, pause;
+    struct lw__probe probe; /* of a learnt one: is that server of our installation? */
+    struct lw__master
+        refuted;            /* the last claim that the probe refuted, if it has a host */
     struct lw__master said; /* when it was useful last: */
     int64_t said_us;
     char why[LW__WHY];
 };
 
-/* As the access says, but to this place. NULL: no memory. */
+/* Makes a sentinel at this place, connected to as the access says. `id`: what it must
+ * prove to be, or NULL if it is listed. Returns NULL if there is no memory. */
 struct lw__sentinel *lw__sentinel_ask_new(const struct lw__access *access,
                                           const char *service,
-                                          const struct lw__place *place,
+                                          const struct lw__place *place, const char *id,
                                           const struct lw__sentinel_events *events,
                                           void *arg);
 void lw__sentinel_ask_free(struct lw__sentinel *sentinel);
@@ -90,9 +128,10 @@ bool lw__sentinel_ask_is_at(const struct lw__sentinel *sentinel,
 
 /* Whether `a` tells of a later configuration than `b`. */
 bool lw__sentinel_is_later(const struct lw__master *a, const struct lw__master *b);
-/* Of those who are of use and were heard: the one of the highest epoch; of several, one
- * that does not say down, and rather what is followed. It may say down all the same.
- * NULL: there is none. */
+/* Returns the sentinel with the highest config-epoch among those that gave a usable
+ * answer and count: all listed ones, and the learnt ones that name the master that is
+ * followed. Ties prefer a master that is not flagged down, then the one being followed.
+ * The result may still be flagged down. Returns NULL if there is none. */
 struct lw__sentinel *lw__sentinel_believe(struct lw__sentinel *all,
                                           const struct lw__master *followed);
 /* Whether more than half of them, or of those listed, are of use and were heard. */
@@ -114,6 +153,8 @@ struct lw__followed {
     bool since_known;
     int doubts; /* rounds in a row in which most named another place, of no later epoch */
     bool unconvinced_told; /* of this one */
+    /* Of the connection that was ready there last; "": none was, or it does not say. */
+    char replication_id[LW__RUN_ID_SIZE];
 };
 
 bool lw__sentinel_master_known(const struct lw__followed *followed);
@@ -124,6 +165,21 @@ bool lw__sentinel_master_is(const struct lw__followed *followed,
 bool lw__sentinel_master_convinces(struct lw__followed *followed,
                                    const struct lw__master *said,
                                    const struct lw__sentinel *all, bool stands);
+/* Records what a server at that place says of itself, if it is the one being followed. */
+void lw__sentinel_master_note(struct lw__followed *followed, const char *host,
+                              uint16_t port, const char *replication_id);
+/* Returns true if a server with these ids is the one being followed, or was its replica
+ * until it became a master. */
+bool lw__sentinel_master_is_kin(const struct lw__followed *followed,
+                                const char *replication_id,
+                                const char *former_replication_id);
+/* Returns true if what this learnt sentinel said last would have another master followed,
+ * but has to be proved first, and can be. */
+bool lw__sentinel_master_is_claim(const struct lw__followed *followed,
+                                  const struct lw__sentinel *sentinel);
+/* Records that its probe has shown this claim to be false. */
+void lw__sentinel_master_refute(const struct lw__followed *followed,
+                                struct lw__sentinel *sentinel);
 /* It is not followed, and whoever wants the way is led to whom that was known to be last:
  * told through the log, once until there is another. */
 void lw__sentinel_master_tell_unconvinced(struct lw__followed *followed,

@@ -152,19 +152,36 @@ bool lw__sentinel_says_master(const struct lw__reply *reply, struct lw__master *
     return true;
 }
 
-bool lw__sentinel_says_other(const struct lw__reply *reply, size_t *at,
-                             struct lw__place *ret)
+/* A sentinel that another one has not heard of yet, except from its configuration, has
+ * none. */
+static bool take_id(const struct lw__reply *reply, char ret[LW__SENTINEL_ID_SIZE])
 {
-    struct lw__place place;
+    size_t length;
+    const char *text = field(reply, "runid", &length);
+
+    if (text == NULL || length == 0 || length >= LW__SENTINEL_ID_SIZE ||
+        strspn(text, "0123456789abcdef") != length) {
+        return false;
+    }
+    memcpy(ret, text, length + 1);
+    return true;
+}
+
+bool lw__sentinel_says_other(const struct lw__reply *reply, size_t *at,
+                             struct lw__other *ret)
+{
+    struct lw__other other;
     const char *wrong;
     size_t length;
 
     while (*at < lw__reply_count(reply)) {
-        const struct lw__reply *other = lw__reply_at(reply, (*at)++);
-        const char *flags = field(other, "flags", &length);
+        const struct lw__reply *entry = lw__reply_at(reply, (*at)++);
+        const char *flags = field(entry, "flags", &length);
 
-        if (flags != NULL && !is_down(flags) && take_place(other, &place, &wrong)) {
-            *ret = place;
+        if (flags != NULL && take_place(entry, &other.place, &wrong) &&
+            take_id(entry, other.id)) {
+            other.down = is_down(flags);
+            *ret = other;
             return true;
         }
     }

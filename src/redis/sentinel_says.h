@@ -8,6 +8,8 @@
 
 struct lw__reply;
 
+#define LW__SENTINEL_ID_SIZE 41 /* as SENTINEL MYID has it, in hexadecimal */
+
 struct lw__master {
     struct lw__place place;
     int64_t epoch;  /* of the configuration that made it so: the highest is the latest */
@@ -19,10 +21,16 @@ struct lw__master {
 /* The answer to SENTINEL MASTER. false: it is of no use, `why` (size LW__WHY) tells. */
 bool lw__sentinel_says_master(const struct lw__reply *reply, struct lw__master *ret,
                               char *why);
-/* The next of the sentinels that SENTINEL SENTINELS told of which are not down, from the
- * element *at on, which is moved behind it. false: there is none. */
+struct lw__other {
+    struct lw__place place;
+    char id[LW__SENTINEL_ID_SIZE];
+    bool down; /* in the opinion of the sentinel that names it */
+};
+
+/* Finds the next sentinel with an endpoint and an id in the reply to SENTINEL SENTINELS,
+ * from the element *at on, and moves *at behind it. Returns false if there is none. */
 bool lw__sentinel_says_other(const struct lw__reply *reply, size_t *at,
-                             struct lw__place *ret);
+                             struct lw__other *ret);
 /* A message of +switch-master. false: it is about another service, or it is none. */
 bool lw__sentinel_says_switch(const char *text, size_t length, const char *service,
                               struct lw__place *from, struct lw__place *to);

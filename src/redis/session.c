@@ -5,7 +5,8 @@
  * back_off() and, after that, all of it again. Greetings that are refused end the
  * connection only where it is of no use without them (AUTH, SELECT, ROLE). Where somebody
  * is to be asked what to log in with, the greetings wait for that; where a guide is to be
- * asked for the host, so does the look-up. */
+ * asked for the host, so does the look-up. A sentinel whose id is expected must prove it
+ * before anything else is sent. */
 #include "redis/session.h"
 
 #include "base/buffer.h"
@@ -98,6 +99,9 @@ static void became_ready(struct lw__session *s)
     memcpy(s->run_id, s->told_run_id, sizeof(s->run_id));
     s->state = LW__SESSION_READY;
     s->ready_us = lw__now_us();
+    if (s->access->guide != NULL) {
+        s->access->guide->arrived(s->access->guide_arg, &s->way, s->replication_id);
+    }
     s->events->ready(s->arg);
 }
 
@@ -115,12 +119,23 @@ static const char *info_field(const char *info, const char *field)
     return info + length;
 }
 
+static void take_id(const char *info, const char *field, char ret[LW__RUN_ID_SIZE])
+{
+    const char *value = info_field(info, field);
+
+    (void)snprintf(ret, LW__RUN_ID_SIZE, "%.*s", (int)strcspn(value, "\r\n"), value);
+}
+
+static void note_replication(struct lw__session *s, const char *info)
+{
+    take_id(info, "master_replid:", s->replication_id);
+    take_id(info, "master_replid2:", s->former_replication_id);
+    s->is_master = strncmp(info_field(info, "role:"), "master", 6) == 0;
+}
+
 static void note_info(struct lw__session *s, const char *info)
 {
-    const char *value = info_field(info, "run_id:");
-
-    (void)snprintf(s->told_run_id, sizeof(s->told_run_id), "%.*s",
-                   (int)strcspn(value, "\r\n"), value);
+    take_id(info, "run_id:", s->told_run_id);
     s->wide = strncmp(info_field(info, "arch_bits:"), "64", 2) == 0;
     s->clustered = strncmp(info_field(info, "redis_mode:"), "cluster", 7) == 0 ||
                    strncmp(info_field(info, "server_mode:"), "cluster", 7) == 0;
@@ -129,8 +144,8 @@ static void note_info(struct lw__session *s, const char *info)
 /* Without these the connection is of no use; without the others it is. */
 static bool greeting_fails(enum lw__greeting kind, const char *error)
 {
-    return kind == LW__GREET_AUTH || kind == LW__GREET_SELECT || kind == LW__GREET_ROLE ||
-           lw__classify(error) == LW__ERR_LINK;
+    return kind == LW__GREET_MYID || kind == LW__GREET_AUTH || kind == LW__GREET_SELECT ||
+           kind == LW__GREET_ROLE || lw__classify(error) == LW__ERR_LINK;
 }
 
 /* Who sent us here may not know yet that it is no longer the master, or is not yet. */
@@ -151,10 +166,37 @@ static bool is_master(struct lw__session *s, const struct lw__reply *reply)
     return false;
 }
 
+static void enter(struct lw__session *s);
+
+/* Returns true if MYID was refused only because the connection has not authenticated yet,
+ * and we can. An account other than the default user may be all that may ask. */
+static bool has_to_log_in(const struct lw__session *s, const char *error)
+{
+    return s->access->password != NULL && !s->authenticated &&
+           (strncmp(error, "NOAUTH", 6) == 0 || lw__classify_denied(error));
+}
+
+/* Returns false if the session failed. */
+static bool is_expected(struct lw__session *s, const struct lw__reply *reply)
+{
+    char why[LW__WHY], id[LW__RUN_ID_SIZE * 4];
+
+    if (strcmp(lw__reply_text(reply, NULL), s->access->sentinel_id) == 0) {
+        return true;
+    }
+    lw__told(lw__reply_text(reply, NULL), id, sizeof(id));
+    (void)snprintf(why, sizeof(why), "another sentinel is there now, its id is \"%.60s\"",
+                   id);
+    s->stranger = true;
+    lw__session_fail(s, why);
+    return false;
+}
+
 static void greeted(struct lw__request *request, const struct lw__reply *reply)
 {
-    static const char *const names[] = {"AUTH",           "SELECT",    "ROLE",
-                                        "CLIENT SETNAME", "CLIENT ID", "INFO"};
+    static const char *const names[] = {
+        "SENTINEL MYID",  "AUTH",      "SELECT", "ROLE",
+        "CLIENT SETNAME", "CLIENT ID", "INFO",   "INFO replication"};
     struct lw__greet *greet = LW__OWNER(struct lw__greet, request, request);
     struct lw__session *s = greet->session;
     const char *text = lw__reply_text(reply, NULL);
@@ -164,7 +206,14 @@ static void greeted(struct lw__request *request, const struct lw__reply *reply)
         char why[LW__WHY];
 
         (void)snprintf(why, sizeof(why), "%s: %s", names[greet->kind], text);
+        if (greet->kind == LW__GREET_MYID && has_to_log_in(s, text)) {
+            s->authenticated = true;
+            s->greetings_open--;
+            enter(s);
+            return;
+        }
         if (greeting_fails(greet->kind, text)) {
+            s->stranger = greet->kind == LW__GREET_MYID || s->authenticated;
             lw__session_fail(s, why);
             return;
         }
@@ -176,9 +225,18 @@ static void greeted(struct lw__request *request, const struct lw__reply *reply)
         s->told_id = lw__reply_integer(reply);
     } else if (greet->kind == LW__GREET_ROLE && !is_master(s, reply)) {
         return;
+    } else if (greet->kind == LW__GREET_MYID) {
+        if (!is_expected(s, reply)) {
+            return;
+        }
+        if (!s->authenticated) {
+            enter(s);
+        }
     }
     if (greet->kind == LW__GREET_INFO) {
         note_info(s, lw__reply_type(reply) == LW__REPLY_STRING ? text : "");
+    } else if (greet->kind == LW__GREET_REPLICATION) {
+        note_replication(s, lw__reply_type(reply) == LW__REPLY_STRING ? text : "");
     }
     if (--s->greetings_open == 0) {
         became_ready(s);
@@ -242,6 +300,26 @@ static void introduce(struct lw__session *s)
     greet(s, LW__GREET_SETNAME, 3, (const char *[]){"CLIENT", "SETNAME", a->client_name});
     greet(s, LW__GREET_ID, 2, (const char *[]){"CLIENT", "ID"});
     greet(s, LW__GREET_INFO, 2, (const char *[]){"INFO", "server"});
+    if (a->replication) {
+        greet(s, LW__GREET_REPLICATION, 2, (const char *[]){"INFO", "replication"});
+    }
+}
+
+static void ask_for_id(struct lw__session *s)
+{
+    greet(s, LW__GREET_MYID, 2, (const char *[]){"SENTINEL", "MYID"});
+}
+
+/* A sentinel that wanted AUTH first is asked for its id in the same write. */
+static void enter(struct lw__session *s)
+{
+    if (s->access->password != NULL) {
+        log_in(s, s->access->username, s->access->password);
+    }
+    if (s->authenticated) {
+        ask_for_id(s);
+    }
+    introduce(s);
 }
 
 static void link_up(void *arg)
@@ -256,10 +334,11 @@ static void link_up(void *arg)
         a->login->wanted(a->login_arg, &s->login);
         return;
     }
-    if (a->password != NULL) {
-        log_in(s, a->username, a->password);
+    if (a->sentinel_id != NULL) {
+        ask_for_id(s);
+    } else {
+        enter(s);
     }
-    introduce(s);
 }
 
 void lw__session_log_in(struct lw__login *login, const char *username,
@@ -333,6 +412,8 @@ static void connect_next(struct lw__session *s)
     s->share_us = now + share;
     s->told_id = 0;
     *s->told_run_id = *s->last_words = '\0';
+    *s->replication_id = *s->former_replication_id = '\0';
+    s->stranger = s->authenticated = false;
     if (lw__link_open(a->loop, &options, &events, s, why, &s->link) != 0) {
         attempt_failed(s, why);
     }
@@ -366,6 +447,7 @@ static void begin(struct lw__session *s)
     s->state = LW__SESSION_CONNECTING;
     s->limit_us = lw__now_us() + (int64_t)a->connect_timeout_ms * LW__MS;
     s->address = s->addresses.count = 0;
+    s->denied = s->stranger = false;
     if (a->path != NULL) {
         connect_next(s);
         return;

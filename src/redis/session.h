@@ -51,6 +51,9 @@ struct lw__way {
 struct lw__guide_events {
     void (*wanted)(void *arg, struct lw__way *way);
     void (*forget)(void *arg, struct lw__way *way);
+    /* A session is ready at the endpoint it was led to. `replication_id`: the replication
+     * id of that server, or "" if it is unknown. */
+    void (*arrived)(void *arg, const struct lw__way *way, const char *replication_id);
 };
 
 /* What both connections of a node share; all strings live as long as the node. */
@@ -66,6 +69,11 @@ struct lw__access {
     const struct lw__login_events *login; /* in place of both; or NULL */
     void *login_arg;
     const char *client_name;
+    /* The id that SENTINEL MYID must return before the session is ready, or NULL. It is
+     * asked before AUTH, so that the password is not sent to another sentinel; only to a
+     * sentinel that refuses the question before AUTH the password is sent first. */
+    const char *sentinel_id;
+    bool replication;           /* the handshake includes INFO replication */
     bool secure;                /* by TLS */
     struct lw__tls_options tls; /* without a name: the host's */
     int db;
@@ -90,12 +98,14 @@ struct lw__session_events {
 };
 
 enum lw__greeting {
+    LW__GREET_MYID,
     LW__GREET_AUTH,
     LW__GREET_SELECT,
     LW__GREET_ROLE,
     LW__GREET_SETNAME,
     LW__GREET_ID,
     LW__GREET_INFO,
+    LW__GREET_REPLICATION,
     LW__GREETINGS
 };
 
@@ -124,7 +134,9 @@ struct lw__session {
         enum lw__greeting kind;
     } greetings[LW__GREETINGS];
     unsigned greetings_open;
-    bool denied; /* why the connection ends: we may not subscribe */
+    bool denied;   /* why the connection ends: we may not subscribe */
+    bool stranger; /* the server of the last attempt did not prove access->sentinel_id */
+    bool authenticated; /* MYID was refused without AUTH, which has been sent */
     bool turned; /* or: it leads elsewhere now, and the next attempt follows at once */
     uint32_t backoff_ms;
     int64_t ready_us; /* when it became ready */
@@ -134,6 +146,10 @@ struct lw__session {
     int64_t previous_id; /* of the one before, if the same server process still runs */
     char run_id[LW__RUN_ID_SIZE];
     bool clustered, wide; /* INFO says so: in cluster mode; of 64 bits */
+    /* From INFO replication of the present connection: the server's replication id and
+     * the one of the master it was a replica of before, "" if unknown. */
+    char replication_id[LW__RUN_ID_SIZE], former_replication_id[LW__RUN_ID_SIZE];
+    bool is_master; /* its role there */
     /* Of the connection that is greeted: what was told, and the last error. */
     int64_t told_id;
     char told_run_id[LW__RUN_ID_SIZE], last_words[LW__WHY];

@@ -94,7 +94,7 @@ static void check_switch(const struct lw__reply *reply)
 static void check_sentinel(const struct lw__reply *reply)
 {
     struct lw__master master;
-    struct lw__place place;
+    struct lw__other other;
     char why[LW__WHY] = "";
 
     if (lw__sentinel_says_master(reply, &master, why)) {
@@ -105,8 +105,10 @@ static void check_sentinel(const struct lw__reply *reply)
         CHECK(lw__reply_type(reply) == LW__REPLY_ERROR || why[0] != '\0');
         CHECK(memchr(why, '\0', sizeof(why)) != NULL);
     }
-    for (size_t at = 0; lw__sentinel_says_other(reply, &at, &place);) {
-        check_place(&place);
+    for (size_t at = 0; lw__sentinel_says_other(reply, &at, &other);) {
+        check_place(&other.place);
+        CHECK(other.id[0] != '\0' &&
+              strspn(other.id, "0123456789abcdef") == strlen(other.id));
     }
 }
 

@@ -233,6 +233,7 @@ static void test_older_than_known_ends_no_connection(void **state)
     scene->access.request_timeout_ms = 100;
     names(&scene->s[0], &scene->m[0], 1, "master");
     names(&scene->s[1], &scene->m[1], 2, "master");
+    promote(&scene->m[1], &scene->m[0]);
     scene_start(scene, 1);
     go(scene, &scene->a);
     UNTIL(scene, strstr(scene->trace, "a at M2; ") != NULL);
@@ -895,9 +896,261 @@ static void test_sentinels_are_learnt_from_sentinels(void **state)
     await(scene, "a at M1; ");
     UNTIL(scene, scene->s[1].asked > 2);
     leave(&scene->s[0]);
+    promote(&scene->m[1], &scene->m[0]);
     names(&scene->s[1], &scene->m[1], 2, "master");
     await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
     assert_int_equal(scene->s[2].asked, 0);
+}
+
+/* ---- learnt ones, which are not what the user chose ---- */
+
+#define ONE_LATER "sentinel S2, which was learnt, names M3, which is no replica of M1"
+
+/* S1 alone is listed, and names `count` others, S2 first. a is at M1. */
+static void one_listed(struct scene *scene, int count)
+{
+    static char text[4096];
+
+    (void)snprintf(text, sizeof(text), "*%d\r\n", count);
+    for (int i = 1; i <= count; i++) {
+        (void)strcat(text, other(&scene->s[i], "sentinel"));
+        names(&scene->s[i], &scene->m[0], 1, "master");
+    }
+    scene->s[0].others = text;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+}
+
+static void one_learnt(struct scene *scene)
+{
+    one_listed(scene, 1);
+    UNTIL(scene, scene->s[1].subscribers == 1 && scene->s[1].asked > 1);
+}
+
+static void test_a_learnt_one_alone_leads_to_no_foreign_server(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 50;
+    one_learnt(scene);
+    names(&scene->s[1], &scene->m[2], 9, "master");
+    announce_switch(&scene->s[1], &scene->m[0], &scene->m[2]);
+    UNTIL(scene, was_told(scene, ONE_LATER));
+    nothing_for(scene, 300);
+    leave(&scene->s[0]); /* nor when no listed one answers */
+    nothing_for(scene, 300);
+    leave(&scene->m[0]);
+    await(scene, "a lost: the server closed the connection; ");
+    nothing_for(scene, 0);
+    come(&scene->s[0]);
+    come(&scene->m[0]);
+    UNTIL(scene, strstr(scene->trace + scene->read, "a at M1; ") != NULL);
+    assert_null(strstr(scene->trace, "M3"));
+    assert_int_equal(count(scene->told, ONE_LATER), 1);
+    assert_int_equal(scene->failovers, 0);
+}
+
+static void test_what_is_refuted_hides_no_other_claim(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 50;
+    one_listed(scene, 2);
+    UNTIL(scene, scene->s[1].asked > 1 && scene->s[2].asked > 1);
+    names(&scene->s[1], &scene->m[2], 9, "master");
+    UNTIL(scene, was_told(scene, ONE_LATER));
+    promote(&scene->m[1], &scene->m[0]);
+    names(&scene->s[2], &scene->m[1], 2, "master");
+    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+    names(&scene->s[0], &scene->m[0], 4, "master"); /* a listed one is believed at once */
+    await(scene, "a lost: the master is M1 now, it was M2; a at M1; ");
+}
+
+/* While it does not answer, or says that it is busy. */
+static void test_a_claim_that_cannot_be_proved_yet_hides_no_other(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 50;
+    one_listed(scene, 2);
+    UNTIL(scene, scene->s[1].asked > 1 && scene->s[2].asked > 1);
+    scene->m[2].info = "-BUSY Redis is busy running a script\r\n";
+    names(&scene->s[1], &scene->m[2], 9, "master");
+    UNTIL(scene, scene->m[2].connected > 2);
+    promote(&scene->m[1], &scene->m[0]);
+    names(&scene->s[2], &scene->m[1], 2, "master");
+    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+    promote(&scene->m[2], &scene->m[1]);
+    scene->m[2].info = NULL;
+    await(scene, "a lost: the master is M3 now, it was M2; a at M3; ");
+}
+
+static void test_a_claim_is_proved_when_the_server_answers_at_last(void **state)
+{
+    struct scene *scene = *state;
+
+    one_learnt(scene);
+    promote(&scene->m[1], &scene->m[0]);
+    scene->m[1].info = "-BUSY Redis is busy running a script\r\n";
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    announce_switch(&scene->s[1], &scene->m[0], &scene->m[1]);
+    UNTIL(scene, scene->m[1].connected > 2);
+    scene->m[1].info = "$13\r\nrole:slave\r\n\r\n";
+    nothing_for(scene, 50);
+    scene->m[1].info = NULL;
+    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+    assert_int_equal(scene->failovers, 1);
+}
+
+/* That may call itself a master again. */
+static void test_while_a_claim_is_looked_into_nobody_is_led_to_the_one_before(
+    void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 5;
+    one_learnt(scene);
+    scene->m[1].info = "";
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    leave(&scene->m[0]);
+    await(scene, "a lost: the server closed the connection; ");
+    UNTIL(scene, scene->m[1].connected == 1);
+    scene->read = scene->length;
+    come(&scene->m[0]);
+    nothing_for(scene, 300);
+    leave(&scene->m[1]); /* that is no proof, and no reason to wait */
+    await(scene, "a at M1; ");
+}
+
+/* Nor does the listed one have to answer for that. */
+static void test_a_learnt_one_is_asked_alone_when_it_tells_of_a_switch(void **state)
+{
+    struct scene *scene = *state;
+    int asked;
+
+    one_learnt(scene);
+    nothing_for(scene, 20);
+    scene->s[0].mute = true;
+    asked = scene->s[0].asked;
+    promote(&scene->m[1], &scene->m[0]);
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    announce_switch(&scene->s[1], &scene->m[0], &scene->m[1]);
+    await(scene, "a lost: the master is M2 now, it was M1; ");
+    assert_int_equal(scene->s[0].asked, asked);
+    await(scene, "a at M2; ");
+}
+
+static void test_another_one_at_a_learnt_address_is_not_asked(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 100;
+    scene->options.password = "secret";
+    one_learnt(scene);
+    assert_string_equal(scene->s[1].password, "secret"); /* once it had proved its id */
+    leave(&scene->s[1]);
+    UNTIL(scene, scene->s[0].asked > 3);
+    *scene->s[1].password = '\0';
+    scene->s[1].id = "feedfeedfeedfeedfeedfeedfeedfeedfeedfeed";
+    scene->s[1].asked = scene->s[1].connected = 0;
+    scene->s[1].subscriptions = 0;
+    names(&scene->s[1], &scene->m[2], 9, "master");
+    promote(&scene->m[2], &scene->m[0]);
+    come(&scene->s[1]);
+    UNTIL(scene, scene->s[1].connected > 3);
+    leave(&scene->m[0]);
+    come(&scene->m[0]);
+    await(scene, "a lost: the server closed the connection; a at M1; ");
+    assert_int_equal(scene->s[1].asked, 0);
+    assert_int_equal(scene->s[1].subscriptions, 0);
+    assert_string_equal(scene->s[1].password, "");
+    scene->s[1].id = NULL; /* the right one is there again */
+    promote(&scene->m[1], &scene->m[0]);
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+}
+
+/* What it is asked for before AUTH it may refuse; then the password comes first. */
+static void test_an_id_that_is_given_after_the_password_alone(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 100;
+    scene->options.password = "secret";
+    scene->s[1].guarded = scene->s[2].guarded = true;
+    scene->s[2].id = "feedfeedfeedfeedfeedfeedfeedfeedfeedfeed";
+    one_listed(scene, 2);
+    UNTIL(scene, scene->s[1].asked > 1 && scene->s[2].connected > 1);
+    assert_string_equal(scene->s[1].password, "secret");
+    assert_int_equal(scene->s[2].asked, 0);
+    assert_int_equal(scene->s[2].subscriptions, 0);
+}
+
+/* Ever more rarely, that is: each of them is given the password, if it wants that first.
+ */
+static void test_who_does_not_prove_its_id_is_left_alone(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 50;
+    scene->s[1].id = "-NOPERM no permissions to run 'sentinel|myid'\r\n";
+    one_listed(scene, 1);
+    UNTIL(scene, scene->s[0].asked > 60);
+    assert_in_range(scene->s[1].connected, 2, 8);
+    assert_int_equal(scene->s[1].asked, 0);
+}
+
+static void test_a_learnt_one_that_no_listed_one_names_is_dropped(void **state)
+{
+    struct scene *scene = *state;
+    char one[1024] = "*1\r\n";
+    int asked;
+
+    scene->access.request_timeout_ms = 100;
+    (void)strcat(one, other(&scene->s[2], "sentinel"));
+    scene->s[0].others = scene->s[1].others = one;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    names(&scene->s[1], &scene->m[0], 1, "master");
+    names(&scene->s[2], &scene->m[0], 1, "master");
+    scene_start(scene, 2);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    UNTIL(scene, scene->s[2].subscribers == 1);
+    scene->s[0].others = NULL;
+    asked = scene->s[0].asked;
+    UNTIL(scene, scene->s[0].asked > asked + 5);
+    assert_int_equal(scene->s[2].subscribers, 1); /* the other one does */
+    leave(&scene->s[1]); /* what it has said does not count any more */
+    UNTIL(scene, scene->s[2].subscribers == 0);
+    asked = scene->s[2].asked;
+    UNTIL(scene, scene->s[0].asked > 20);
+    assert_true(scene->s[2].asked <= asked + 1);
+    come(&scene->s[1]);
+    UNTIL(scene, scene->s[2].subscribers == 1);
+    assert_string_equal(scene->trace + scene->read, "");
+}
+
+/* Pods have other addresses after a restart. */
+static void test_a_learnt_one_is_found_at_its_new_address(void **state)
+{
+    struct scene *scene = *state;
+    char id[41], moved[1024] = "*1\r\n";
+
+    scene->access.request_timeout_ms = 100;
+    one_learnt(scene);
+    (void)snprintf(id, sizeof(id), "%040x", (unsigned)scene->s[1].port);
+    scene->s[2].known_as = scene->s[3].known_as = id;
+    (void)strcat(moved, other(&scene->s[2], "sentinel"));
+    leave(&scene->s[1]);
+    names(&scene->s[2], &scene->m[0], 1, "master");
+    scene->s[0].others = moved;
+    UNTIL(scene, scene->s[2].subscribers == 1);
+    moved[0] = '\0';
+    (void)strcat(strcat(moved, "*1\r\n"), other(&scene->s[3], "s_down,sentinel"));
+    UNTIL(scene, scene->s[2].asked > 9);
+    assert_int_equal(scene->s[3].connected, 0); /* where it is down it is not sought */
 }
 
 static int connections_to(const struct scene *scene, const struct fake *fake)
@@ -1076,6 +1329,17 @@ int main(void)
         TEST(test_where_subscribing_is_forbidden_heartbeats_find_it),
         TEST(test_what_is_forbidden_is_not_asked_for_all_the_time),
         TEST(test_sentinels_are_learnt_from_sentinels),
+        TEST(test_a_learnt_one_alone_leads_to_no_foreign_server),
+        TEST(test_what_is_refuted_hides_no_other_claim),
+        TEST(test_a_claim_that_cannot_be_proved_yet_hides_no_other),
+        TEST(test_a_claim_is_proved_when_the_server_answers_at_last),
+        TEST(test_while_a_claim_is_looked_into_nobody_is_led_to_the_one_before),
+        TEST(test_a_learnt_one_is_asked_alone_when_it_tells_of_a_switch),
+        TEST(test_another_one_at_a_learnt_address_is_not_asked),
+        TEST(test_an_id_that_is_given_after_the_password_alone),
+        TEST(test_who_does_not_prove_its_id_is_left_alone),
+        TEST(test_a_learnt_one_that_no_listed_one_names_is_dropped),
+        TEST(test_a_learnt_one_is_found_at_its_new_address),
         TEST(test_one_that_is_listed_by_name_is_known),
         TEST(test_no_more_are_learnt_than_can_be_listed),
         TEST(test_a_forked_child_lets_go),

@@ -263,28 +263,33 @@ static void test_a_host_as_long_as_may_be(void **state)
 static void list_others(const struct lw__reply *reply, void *arg)
 {
     char *text = arg;
-    struct lw__place place;
+    struct lw__other other;
 
-    for (size_t at = 0; lw__sentinel_says_other(reply, &at, &place);) {
+    for (size_t at = 0; lw__sentinel_says_other(reply, &at, &other);) {
         size_t length = strlen(text);
 
-        (void)snprintf(text + length, 256 - length, "%s:%u ", place.host,
-                       (unsigned)place.port);
+        (void)snprintf(text + length, 256 - length, "%s:%u=%s%s ", other.place.host,
+                       (unsigned)other.place.port, other.id, other.down ? "(down)" : "");
     }
 }
 
 static void test_others(void **state)
 {
     static const char *const elements[] = {
-        "name a ip 10.0.0.1 port 26379 flags sentinel",
-        "name b ip 10.0.0.2 port 26379 flags s_down,sentinel,disconnected",
-        "name c ip a~b port 1 flags sentinel",
-        "name d ip 10.0.0.4 port 0 flags sentinel",
-        "name e ip 10.0.0.5 port 1",
+        "name a ip 10.0.0.1 port 26379 flags sentinel runid "
+        "0123456789abcdef0123456789abcdef01234567",
+        "name b ip 10.0.0.2 port 26379 flags s_down,sentinel,disconnected runid 1b",
+        "name c ip a~b port 1 flags sentinel runid 1c",
+        "name d ip 10.0.0.4 port 0 flags sentinel runid 1d",
+        "name e ip 10.0.0.5 port 1 runid 1e",
         "",
-        "name f ip s3 port 65535 flags sentinel,disconnected",
+        "name f ip s3 port 65535 flags sentinel,disconnected runid 1f",
+        "name g ip 10.0.0.7 port 1 flags sentinel",
+        "name h ip 10.0.0.8 port 1 flags sentinel runid ?",
+        "name i ip 10.0.0.9 port 1 flags sentinel runid "
+        "0123456789abcdef0123456789abcdef012345678",
     };
-    char bytes[8192] = "*9\r\n$1\r\nx\r\n:1\r\n", text[256] = "";
+    char bytes[8192] = "*12\r\n$1\r\nx\r\n:1\r\n", text[256] = "";
 
     (void)state;
     for (size_t i = 0; i < sizeof(elements) / sizeof(*elements); i++) {
@@ -293,7 +298,8 @@ static void test_others(void **state)
         put_words(bytes + length, sizeof(bytes) - length, elements[i]);
     }
     with_reply(bytes, strlen(bytes), list_others, text);
-    assert_string_equal(text, "10.0.0.1:26379 s3:65535 ");
+    assert_string_equal(text, "10.0.0.1:26379=0123456789abcdef0123456789abcdef01234567 "
+                              "10.0.0.2:26379=1b(down) s3:65535=1f ");
     text[0] = '\0';
     with_reply("-ERR no\r\n", 9, list_others, text);
     assert_string_equal(text, "");

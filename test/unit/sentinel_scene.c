@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,13 +164,37 @@ static void say_master(struct connection *connection)
     say(connection, out);
 }
 
+/* Of the one that other sentinels know at this port. */
+static const char *id_of(const struct fake *sentinel)
+{
+    static char id[41];
+
+    (void)snprintf(id, sizeof(id), "%040x", (unsigned)sentinel->port);
+    return sentinel->known_as != NULL ? sentinel->known_as : id;
+}
+
 const char *other(const struct fake *sentinel, const char *flags)
 {
     static char out[1024];
 
-    (void)snprintf(out, sizeof(out), "*8\r\n");
+    (void)snprintf(out, sizeof(out), "*10\r\n");
     put_place(out, sizeof(out), sentinel, flags);
+    put(out, sizeof(out), "runid");
+    put(out, sizeof(out), id_of(sentinel));
     return out;
+}
+
+static void say_id(struct connection *connection)
+{
+    char out[128] = "";
+
+    if (connection->fake->id != NULL && *connection->fake->id == '-') {
+        say(connection, connection->fake->id);
+        return;
+    }
+    put(out, sizeof(out),
+        connection->fake->id != NULL ? connection->fake->id : id_of(connection->fake));
+    say(connection, out);
 }
 
 static void subscribe(struct connection *connection)
@@ -217,14 +242,36 @@ static char *cut(char *at, char *words[8])
     return at;
 }
 
+static void say_replication(struct connection *connection)
+{
+    const struct fake *fake = connection->fake;
+    char info[256], out[512] = "";
+
+    (void)snprintf(info, sizeof(info),
+                   "# Replication\r\nrole:master\r\nmaster_replid:%s\r\n"
+                   "master_replid2:%s\r\n",
+                   fake->replication_id, fake->former_id);
+    put(out, sizeof(out), info);
+    say(connection, fake->info != NULL ? fake->info : out);
+}
+
+void promote(struct fake *to, const struct fake *from)
+{
+    (void)snprintf(to->former_id, sizeof(to->former_id), "%s", from->replication_id);
+}
+
 static void obey(struct connection *connection, char *const words[8])
 {
     struct fake *fake = connection->fake;
 
-    if (strcmp(words[0], "SENTINEL") == 0 && strcmp(words[1], "MASTER") == 0) {
+    if (fake->guarded && !connection->authenticated && strcmp(words[0], "AUTH") != 0) {
+        say(connection, "-NOAUTH Authentication required.\r\n");
+    } else if (strcmp(words[0], "SENTINEL") == 0 && strcmp(words[1], "MASTER") == 0) {
         assert_string_equal(words[2], SERVICE);
         fake->asked++;
         say_master(connection);
+    } else if (strcmp(words[0], "SENTINEL") == 0 && strcmp(words[1], "MYID") == 0) {
+        say_id(connection);
     } else if (strcmp(words[0], "SENTINEL") == 0) {
         say(connection, fake->others != NULL ? fake->others : "*0\r\n");
     } else if (strcmp(words[0], "SUBSCRIBE") == 0) {
@@ -232,10 +279,13 @@ static void obey(struct connection *connection, char *const words[8])
     } else if (strcmp(words[0], "ROLE") == 0) {
         say(connection, fake->role);
     } else if (strcmp(words[0], "AUTH") == 0) {
+        connection->authenticated = true;
         (void)snprintf(fake->password, sizeof(fake->password), "%s", words[1]);
         say(connection, "+OK\r\n");
     } else if (strcmp(words[0], "CLIENT") == 0) {
         say(connection, strcmp(words[1], "ID") == 0 ? ":1\r\n" : "+OK\r\n");
+    } else if (words[1] != NULL && strcmp(words[1], "replication") == 0) {
+        say_replication(connection);
     } else {
         say(connection, "$0\r\n\r\n"); /* INFO */
     }
@@ -263,14 +313,16 @@ static void on_connection(evutil_socket_t fd, short what, void *arg)
 {
     struct fake *fake = arg;
     struct connection *connection = fake->scene->connections;
-    int peer = accept(fd, NULL, NULL);
+    int on = 1, peer = accept(fd, NULL, NULL);
 
     (void)what;
+    (void)setsockopt(peer, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     while (connection->fake != NULL) {
         connection++;
         assert_true(connection < fake->scene->connections + CONNECTIONS);
     }
     connection->fake = fake;
+    fake->connected++;
     connection->event =
         event_new(fake->scene->base, peer, EV_READ | EV_PERSIST, on_bytes, connection);
     assert_int_equal(event_add(connection->event, NULL), 0);
@@ -371,6 +423,9 @@ static void stage_fakes(struct scene *scene)
 
         fake->scene = scene;
         (void)snprintf(fake->name, sizeof(fake->name), "M%d", i + 1);
+        (void)snprintf(fake->replication_id, sizeof(fake->replication_id), "%039x%d", 0,
+                       i + 1);
+        (void)snprintf(fake->former_id, sizeof(fake->former_id), "%040d", 0);
         fake->role = "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n";
         come(fake);
     }

@@ -38,6 +38,7 @@ struct connection {
     struct fake *fake; /* NULL: free */
     struct event *event;
     bool subscribed, owes; /* an answer to SENTINEL MASTER */
+    bool authenticated;
 };
 
 struct fake {
@@ -49,14 +50,20 @@ struct fake {
     struct fake *master;
     int epoch;
     const char *flags, *raw, *others;
+    const char *id; /* MYID's answer, or an error's bytes; NULL: as others know it */
+    const char *known_as;     /* their word for it; NULL: one of its own */
     const char *for_ms;       /* it has been the master; NULL: it does not say */
     bool mute;                /* does not say it yet */
     const char *subscription; /* bytes in place of a confirmation; "": none comes yet */
     int asked, subscribers;   /* questions so far; connections that subscribe now */
     int subscriptions;        /* commands to subscribe so far */
     char password[64];        /* that it was given last */
+    bool guarded;             /* it answers nothing before AUTH */
+    int connected;            /* connections so far */
     /* A server's */
     const char *role;
+    char replication_id[41], former_id[41]; /* INFO replication says so */
+    const char *info;                       /* bytes in place of that; "": none come */
 };
 
 struct guided {
@@ -96,6 +103,8 @@ void names(struct fake *sentinel, struct fake *master, int epoch, const char *fl
 void speak(struct fake *sentinel);
 /* The confirmations that it owes as well. */
 void confirm(struct fake *sentinel);
+/* It was a replica of that one, and takes its place. */
+void promote(struct fake *to, const struct fake *from);
 /* It is gone, its connections as well; it is there again. */
 void leave(struct fake *fake);
 void come(struct fake *fake);
