@@ -6,6 +6,7 @@
  * prove the id under which it was learnt is connected to ever more rarely. */
 #include "redis/sentinel_inside.h"
 
+#include "base/log.h"
 #include "base/owner.h"
 #include "loop/now.h"
 #include "loop/timer.h"
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <syslog.h>
 
 #define PAUSE_MAX 60 /* rounds */
 
@@ -75,11 +77,21 @@ static void ready(void *arg)
     ask_now(sentinel);
 }
 
+static void be_warned(struct lw__sentinel *sentinel, const char *why)
+{
+    if (!sentinel->useless_told) {
+        lw__log(sentinel->access.log, LOG_WARNING, "sentinel %s:%u: %s",
+                sentinel->place.host, (unsigned)sentinel->place.port, why);
+    }
+    sentinel->useless_told = true;
+}
+
 static void lost(void *arg, const char *why)
 {
     struct lw__sentinel *sentinel = arg;
 
     if (sentinel->session.stranger) {
+        be_warned(sentinel, why);
         sentinel->waits = sentinel->pause;
         sentinel->pause = sentinel->pause < PAUSE_MAX ? sentinel->pause * 2 + 1
                                                       : PAUSE_MAX;

@@ -53,8 +53,9 @@ static bool has(struct bytes data, const char *word)
 }
 
 /* ROLE has said that it is none. */
-void check_greeted(const struct wire *wire, struct bytes data)
+void check_greeted(struct wire *wire, struct bytes data)
 {
+    wire->led = wire->led || has(data, "ROLE\r\n"); /* which a probe does not ask */
     if (!world.plan.watched || !wire->at_replica || wire->changes != servers_changes()) {
         return;
     }
@@ -73,7 +74,9 @@ void check_told_turn(struct wire *wire, struct bytes data)
 
     look_copy(text, sizeof(text), data);
     at = strstr(text, "+switch-master\r\n$");
-    if (!world.plan.clear || wire->server < SERVERS || at == NULL ||
+    /* a learnt sentinel is not believed at once */
+    if (!world.plan.clear || wire->server < SERVERS ||
+        wire->server >= SERVERS + world.plan.listed || at == NULL ||
         sscanf(at, "+switch-master\r\n$%*d\r\n%*s %*s %*s %63s %d", host, &port) != 2) {
         return;
     }
@@ -106,7 +109,7 @@ static void check_turn(struct host *host)
     }
     for (const struct wire *wire = wires; wire != NULL; wire = wire->next) {
         if (wire->host == host && wire->id <= host->turn.last_wire && wire->fd >= 0 &&
-            wire->server < SERVERS && wire->server != host->turn.to) {
+            wire->led && wire->server < SERVERS && wire->server != host->turn.to) {
             violation("h%d was told that s%u is the master, and stays at s%u", host->id,
                       host->turn.to, wire->server);
         }
@@ -183,8 +186,25 @@ static void check_hold(struct op *op)
     }
 }
 
+/* Whoever names it: a learnt sentinel of another installation, or one that has gone over
+ * to it. */
+static void check_is_at_home(const struct host *host)
+{
+    struct lw_master master = LW_MASTER_INIT;
+
+    if (lw_client_master(host->client, &master) == 0 &&
+        strcmp(master.host, SENTINELS_FOREIGN) == 0) {
+        violation("h%d follows the master of another installation", host->id);
+    }
+}
+
 void check_watched(void)
 {
+    for (unsigned i = 0; i < world.plan.hosts && world.plan.watched; i++) {
+        if (world.hosts[i].client != NULL && !world.hosts[i].closing) {
+            check_is_at_home(&world.hosts[i]);
+        }
+    }
     if (!world.plan.watched || !world.plan.clear) {
         return;
     }

@@ -105,6 +105,11 @@ void run_sentinel_master(struct call *call)
     reply_number(call, view->config_epoch);
 }
 
+void run_sentinel_myid(struct call *call)
+{
+    resp_text(call->reply, call->server->view->id);
+}
+
 void run_sentinel_sentinels(struct call *call)
 {
     const struct model_view *view = call->server->view;
@@ -114,8 +119,12 @@ void run_sentinel_sentinels(struct call *call)
     }
     resp_array(call->reply, view->other_count);
     for (size_t i = 0; i < view->other_count; i++) {
-        resp_array(call->reply, 8);
-        reply_place(call, view->others[i].host, &view->others[i]);
+        const struct model_other *other = &view->others[i];
+
+        resp_array(call->reply, 10);
+        reply_place(call, other->id, &other->place);
         resp_text(call->reply, "sentinel");
+        resp_text(call->reply, "runid");
+        resp_text(call->reply, other->id);
     }
 }

@@ -112,6 +112,10 @@ void run_info(struct call *call)
     }
     buffer_printf(&text, "# Replication\r\nrole:%s\r\n",
                   is_replica(call->server) ? "slave" : "master");
+    buffer_printf(&text, "master_replid:%08x%08x%024x\r\n", call->server->lineage.number,
+                  call->server->lineage.count, 1);
+    buffer_printf(&text, "master_replid2:%08x%08x%024x\r\n", call->server->former.number,
+                  call->server->former.count, call->server->former.count > 0);
     resp_bulk(call->reply, buffer_view(&text));
     buffer_free(&text);
 }

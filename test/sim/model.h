@@ -33,6 +33,10 @@ struct model_server {
     int64_t last_client_id;
     const char *knows;         /* of the commands that not every server has; or NULL */
     unsigned number, restarts; /* each run of each server has an id of its own */
+    struct lineage {
+        unsigned number, count;
+    } lineage, former; /* what it has was so far a server's; the one before */
+    unsigned lineages; /* that it has begun */
     struct model_place place;
     const struct model_view *view;         /* of a sentinel; NULL: it is none */
     const struct model_map *map;           /* of a cluster's node; NULL: it is none */
@@ -154,6 +158,7 @@ int64_t pubsub_deliver_to_slot(struct model_server *server, struct bytes channel
                                struct bytes message);
 
 /* replication.c */
+void replication_begin_lineage(struct model_server *server);
 void replication_end_command(struct model_server *server);
 
 /* script.c */
@@ -194,7 +199,7 @@ command_fn run_zrangebyscore, run_zpopmin, run_zcard;
 command_fn run_ping, run_auth, run_select, run_quit, run_time, run_info, run_flushall,
     run_config_get, run_command_info;
 command_fn run_client_id, run_client_setname, run_client_getname, run_client_kill;
-command_fn run_role, run_sentinel_master, run_sentinel_sentinels;
+command_fn run_role, run_sentinel_master, run_sentinel_myid, run_sentinel_sentinels;
 command_fn run_cluster_slots, run_cluster_keyslot, run_asking;
 command_fn run_subscribe, run_psubscribe, run_unsubscribe, run_punsubscribe, run_publish;
 command_fn run_pubsub_numsub;

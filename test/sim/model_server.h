@@ -94,6 +94,11 @@ struct model_place {
 };
 void model_server_set_place(struct model_server *server, const struct model_place *place);
 
+struct model_other {
+    struct model_place place;
+    const char *id;
+};
+
 /* A sentinel: what it says of the one service that it watches over, and who else does.
  * All is borrowed, and may change between calls. */
 struct model_view {
@@ -101,7 +106,8 @@ struct model_view {
     struct model_place master;
     int64_t config_epoch;
     const char *flags; /* "master", "master,s_down" ... */
-    const struct model_place *others;
+    const char *id;    /* its own */
+    const struct model_other *others;
     size_t other_count;
 };
 /* It is a sentinel from now on, and knows a sentinel's commands alone. */

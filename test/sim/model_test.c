@@ -316,11 +316,12 @@ static void each_says_its_role(void **state)
 
 static void a_sentinel_says_what_its_view_is(void **state)
 {
-    static const struct model_place others[] = {{"10.0.1.2", 26379}};
+    static const struct model_other others[] = {{{"10.0.1.2", 26379}, "b5"}};
     const struct model_view view = {.service = "locks",
                                     .master = {"10.0.0.1", 6379},
                                     .config_epoch = 7,
                                     .flags = "master,s_down",
+                                    .id = "a4",
                                     .others = others,
                                     .other_count = 1};
     struct model_conn *conn = model_server_connect(*state);
@@ -339,8 +340,10 @@ static void a_sentinel_says_what_its_view_is(void **state)
         "$4\r\n6379\r\n$5\r\nflags\r\n$13\r\nmaster,s_down\r\n$12\r\nconfig-epoch\r\n"
         "$1\r\n7\r\n");
     expect(conn, "SENTINEL SENTINELS locks",
-           "*1\r\n*8\r\n$4\r\nname\r\n$8\r\n10.0.1.2\r\n$2\r\nip\r\n$8\r\n10.0.1.2\r\n"
-           "$4\r\nport\r\n$5\r\n26379\r\n$5\r\nflags\r\n$8\r\nsentinel\r\n");
+           "*1\r\n*10\r\n$4\r\nname\r\n$2\r\nb5\r\n$2\r\nip\r\n$8\r\n10.0.1.2\r\n"
+           "$4\r\nport\r\n$5\r\n26379\r\n$5\r\nflags\r\n$8\r\nsentinel\r\n"
+           "$5\r\nrunid\r\n$2\r\nb5\r\n");
+    expect(conn, "SENTINEL MYID", "$2\r\na4\r\n");
     expect(conn, "SUBSCRIBE +switch-master",
            "*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n");
     model_server_publish(*state, "+switch-master", "x");

@@ -13,6 +13,7 @@ struct wire {
     unsigned references; /* the socket, the connection, and each packet under way */
     struct host *host;
     unsigned server;  /* where it ends; SERVERS and above: at a sentinel */
+    bool led;         /* a sentinel led here, and ROLE is asked */
     bool at_replica;  /* that was none when the connection was accepted, */
     unsigned changes; /* after so many changes of roles */
     int fd;           /* our end; -1: the host's end is closed */

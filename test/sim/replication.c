@@ -223,6 +223,12 @@ static void follow_changes(struct model_server *master, bool follow)
     }
 }
 
+void replication_begin_lineage(struct model_server *server)
+{
+    server->former = server->lineage;
+    server->lineage = (struct lineage){server->number, ++server->lineages};
+}
+
 void model_server_promote(struct model_server *replica)
 {
     struct model_server *master = replica->master;
@@ -234,6 +240,7 @@ void model_server_promote(struct model_server *replica)
     follow_changes(master, false);
     master->replica = NULL;
     replica->master = NULL;
+    replication_begin_lineage(replica);
 }
 
 struct copying {
@@ -268,6 +275,7 @@ void model_server_replicate(struct model_server *replica, struct model_server *m
         keyspace_each(&master->spaces[i], copy_key, &copying);
     }
     replica->master = master;
+    replica->lineage = master->lineage;
     master->replica = replica;
     follow_changes(master, true);
 }

@@ -19,6 +19,7 @@
 #define SERVICE "locks"
 #define PORT 26379
 #define EPOCHS 4096 /* more than a run has */
+#define FOREIGN_EPOCH 9999
 
 enum trouble {
     TROUBLE_AWAY,    /* its connections end, it takes none */
@@ -29,6 +30,8 @@ enum trouble {
     TROUBLE_PLAIN,   /* it is no sentinel at all */
     TROUBLE_ANEW,    /* it was set up anew, and counts from 0 */
     TROUBLE_VILE,    /* its answer makes no sense */
+    TROUBLE_FOREIGN, /* one of another installation has its address; it is learnt */
+    TROUBLE_DEFECTS, /* it watches over another installation itself; it is learnt */
     TROUBLES,
     TROUBLE_NONE = TROUBLES
 };
@@ -41,7 +44,7 @@ struct sentinel {
     int64_t frozen_until_us;
     int64_t since_us; /* since when it says what it says */
     struct model_view view;
-    struct model_place others[SENTINELS - 1];
+    struct model_other others[SENTINELS - 1];
 };
 
 static struct sentinel sentinels[SENTINELS];
@@ -50,14 +53,25 @@ static unsigned last_epoch;
 
 static const struct model_place places[SENTINELS] = {
     {"10.0.1.1", PORT}, {"10.0.1.2", PORT}, {"10.0.1.3", PORT}};
+static const char *const ids[SENTINELS] = {
+    "5e00000000000000000000000000000000000001",
+    "5e00000000000000000000000000000000000002",
+    "5e00000000000000000000000000000000000003",
+};
+static const struct model_place foreign_place = {SENTINELS_FOREIGN, 6379};
 static const struct model_place server_places[PAIR] = {{"10.0.0.1", 6379},
                                                        {"10.0.0.2", 6379}};
+
+static bool is_elsewhere(const struct sentinel *one)
+{
+    return one->trouble == TROUBLE_FOREIGN || one->trouble == TROUBLE_DEFECTS;
+}
 
 static bool is_useful(const struct sentinel *one)
 {
     return one->trouble != TROUBLE_AWAY && one->frozen_until_us < world.now_us &&
            one->trouble != TROUBLE_WITHOUT && one->trouble != TROUBLE_PLAIN &&
-           one->trouble != TROUBLE_VILE;
+           one->trouble != TROUBLE_VILE && !is_elsewhere(one);
 }
 
 static unsigned said_epoch(const struct sentinel *one)
@@ -89,6 +103,12 @@ static void show(unsigned which)
     if (one->trouble == TROUBLE_VILE) {
         view->master = (struct model_place){"10.0.0.1 \"", -1};
     }
+    view->id = one->trouble == TROUBLE_FOREIGN ? "f0" : ids[which];
+    if (is_elsewhere(one)) {
+        view->master = foreign_place;
+        view->config_epoch = FOREIGN_EPOCH;
+        view->flags = "master";
+    }
     model_server_be_sentinel(world.sentinels[which],
                              one->trouble == TROUBLE_PLAIN ? NULL : view);
 }
@@ -118,7 +138,7 @@ static void learn(void *arg)
     old = &server_places[masters[one->epoch]];
     /* who has missed that another one was it meanwhile has nothing to tell */
     tells = old != new && one->trouble != TROUBLE_PLAIN &&
-            one->trouble != TROUBLE_WITHOUT;
+            one->trouble != TROUBLE_WITHOUT && !is_elsewhere(one);
     one->epoch = epoch;
     one->sees_down = one->leads = false;
     show(which);
@@ -202,13 +222,18 @@ static void fall_into(unsigned which, enum trouble trouble, int64_t until_us)
                                         "is no sentinel any more",
                                         "was set up anew",
                                         "talks nonsense",
+                                        "is another one",
+                                        "watches over others",
                                         "is well"};
     struct sentinel *one = &sentinels[which];
 
     trace("sentinel %u %s", which, texts[trouble]);
+    if (one->trouble == TROUBLE_FOREIGN) { /* its connections are that one's */
+        model_server_restart(world.sentinels[which], 0);
+    }
     one->trouble = trouble;
     one->troubles++;
-    if (trouble == TROUBLE_AWAY) {
+    if (trouble == TROUBLE_AWAY || trouble == TROUBLE_FOREIGN) {
         model_server_restart(world.sentinels[which], 0);
     }
     if (trouble == TROUBLE_FROZEN) {
@@ -231,7 +256,7 @@ void sentinels_trouble(void)
     for (unsigned i = 0; i < SENTINELS; i++) {
         int64_t lasts_us = rng_between(&world.rng, 1, 5 * SECOND);
 
-        if (all || i == only) {
+        if ((all || i == only) && (trouble < TROUBLE_FOREIGN || i >= world.plan.listed)) {
             fall_into(i, trouble, world.now_us + lasts_us);
         }
     }
@@ -305,7 +330,7 @@ static void point_at_others(unsigned which)
 
     for (unsigned i = 0; i < SENTINELS; i++) {
         if (i != which) {
-            one->others[count++] = places[i];
+            one->others[count++] = (struct model_other){places[i], ids[i]};
         }
     }
     one->view.others = one->others;
@@ -388,6 +413,9 @@ unsigned sentinels_place(const char *host, int port)
         if (is_at(&places[i], host, port)) {
             return SERVERS + i;
         }
+    }
+    if (is_at(&foreign_place, host, port)) {
+        return SENTINELS_NOWHERE;
     }
     violation("nobody is at %s:%d", host, port);
 }

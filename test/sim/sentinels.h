@@ -8,6 +8,8 @@
 #include "world.h"
 
 #define SENTINEL_PASSWORD "s3cret"
+#define SENTINELS_FOREIGN "10.0.9.9"            /* another installation's master */
+#define SENTINELS_NOWHERE (SERVERS + SENTINELS) /* where it is; nothing reaches that */
 
 void sentinels_begin(void);
 void sentinels_end(void);

@@ -104,6 +104,7 @@ void model_server_know(struct model_server *server, const char *word)
 void model_server_set_number(struct model_server *server, unsigned number)
 {
     server->number = number;
+    replication_begin_lineage(server);
 }
 
 void model_server_set_place(struct model_server *server, const struct model_place *place)

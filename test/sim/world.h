@@ -355,7 +355,7 @@ void check_last_keys(void); /* of those that expire all have expired */
 struct wire;
 /* It connects to a server. */
 void check_way(const struct host *host, unsigned server);
-void check_greeted(const struct wire *wire, struct bytes data);
+void check_greeted(struct wire *wire, struct bytes data);
 void check_told_turn(struct wire *wire, struct bytes data); /* by a sentinel */
 void check_watched(void);
 /* It has a connection from before its server was replaced, and so may not know of it. */

@@ -3,7 +3,8 @@
  * A master that a real sentinel watches over, and its replica: it is found, it is
  * followed when they change roles by order or when it dies, and what was held and waited
  * for goes on at the new one. Needs nothing beyond test/lib. What sentinels do that a
- * real one will not do on demand is in test/unit/sentinel.c.
+ * real one will not do on demand is in test/unit/sentinel.c. Where another installation
+ * gets the address of a sentinel that was learnt, nobody follows it.
  *
  * Happy path: watch(), peer_start_at("a", url), SENTINEL FAILOVER.
  */
@@ -14,8 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
-static struct server replica, frozen;
+static struct server replica, frozen, foreign;
 static struct sentinel sentinel, second;
 static int master_port, replica_port;
 
@@ -30,6 +32,9 @@ static void all_leave(bool in_good_order)
     }
     if (replica.running) {
         server_stop(&replica);
+    }
+    if (foreign.running) {
+        server_stop(&foreign);
     }
     server_restart(&stage.server); /* the stage's connection may have been ended, too */
 }
@@ -53,7 +58,7 @@ static int replica_says(const char *command, const char *text)
     return times;
 }
 
-static void watch_with(const char *more)
+static void watch_more(const char *more, const char *password)
 {
     char port_text[16];
 
@@ -67,8 +72,16 @@ static void watch_with(const char *more)
     freeReplyObject(server_command(&replica, "REPLICAOF 127.0.0.1 %d", master_port));
     UNTIL(replica_says("INFO replication", "master_link_status:up") == 1);
     sentinel_start(&sentinel, master_port, more);
+    if (password != NULL) {
+        freeReplyObject(redisCommand(sentinel.admin, "AUTH %s", password));
+    }
     UNTIL(strcmp(sentinel_says(&sentinel, "REPLICAS", "port"), port_text) == 0);
     UNTIL(strcmp(sentinel_says(&sentinel, "REPLICAS", "master-link-status"), "ok") == 0);
+}
+
+static void watch_with(const char *more)
+{
+    watch_more(more, NULL);
 }
 
 static void watch(void)
@@ -350,7 +363,7 @@ static void an_account_at_the_sentinel_is_enough(void **state)
     (void)state;
     watch_with("user watcher on >secret resetchannels &*switch-master -@all +auth "
                "+client|setname +client|id +info +sentinel|master +sentinel|sentinels "
-               "+subscribe\n");
+               "+sentinel|myid +subscribe\n");
 
     struct peer *a = peer_start_at(
         "a", sentinel.url,
@@ -369,6 +382,151 @@ static void an_account_at_the_sentinel_is_enough(void **state)
     UNTIL(elements("ACL LOG") > 0);
 }
 
+/* ---- sentinels that are learnt ---- */
+
+static bool has_subscriber(const struct sentinel *one)
+{
+    redisReply *reply = redisCommand(one->admin, "CLIENT LIST");
+    bool yes = reply != NULL && reply->type == REDIS_REPLY_STRING &&
+               strstr(reply->str, " sub=1 ") != NULL;
+
+    freeReplyObject(reply);
+    return yes;
+}
+
+/* a knows of the second one by the first, which alone is listed. */
+static struct peer *learn_the_second(const char *more, const char *password)
+{
+    struct peer *peer;
+
+    sentinel_start(&second, master_port, more);
+    if (password != NULL) {
+        freeReplyObject(redisCommand(second.admin, "AUTH %s", password));
+        freeReplyObject(redisCommand(sentinel.admin, "AUTH %s", password));
+    }
+    UNTIL(strcmp(sentinel_says(&sentinel, "MASTER", "num-other-sentinels"), "1") == 0);
+    UNTIL(strcmp(sentinel_says(&second, "REPLICAS", "master-link-status"), "ok") == 0);
+    peer = peer_start_at("a", sentinel.url,
+                         client_of(.local_turns = 1, .sentinel_password = password,
+                                   .request_timeout_ms = 500, .backoff_min_ms = 10));
+    UNTIL(peer->up && has_subscriber(&second));
+    return peer;
+}
+
+/* Another installation's, with the same name for the service and a later epoch. */
+static void replace_the_second(const char *foreign_password)
+{
+    char path[128];
+    int foreign_port;
+    FILE *file;
+
+    server_start(&foreign, NULL);
+    foreign_port = server_listen(&foreign);
+    freeReplyObject(
+        server_command(&foreign, "CONFIG SET requirepass %s", foreign_password));
+    redisFree(second.admin);
+    (void)kill(second.pid, SIGKILL);
+    (void)waitpid(second.pid, NULL, 0);
+    (void)snprintf(path, sizeof(path), "%s/foreign", stage.server.dir);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    (void)fprintf(file,
+                  "port %d\nbind 127.0.0.1\ndir %s\nlogfile %s.log\n"
+                  "sentinel monitor " SENTINEL_SERVICE " 127.0.0.1 %d 1\n"
+                  "sentinel config-epoch " SENTINEL_SERVICE " 100\n",
+                  second.port, stage.server.dir, path, foreign_port);
+    (void)fclose(file);
+    sentinel_launch(&second, path, NULL);
+    UNTIL(strcmp(sentinel_says(&second, "MASTER", "config-epoch"), "100") == 0);
+}
+
+static void stays_at_the_master(struct peer *a)
+{
+    struct hold *A, *B;
+    struct peer *b;
+
+    UNTIL(peer_logged(a, "another sentinel is there now"));
+    redis_ok("CLIENT KILL TYPE normal");
+    redis_ok("CLIENT KILL TYPE pubsub");
+    UNTIL(!a->up);
+    UNTIL(a->up);
+    A = take(a, "A", "x");
+    EXPECT("A granted");
+    b = peer_start_at("b", sentinel.url, client_of(.local_turns = 1));
+    B = ask(b, "B", "x", -1);
+    wait_queued("x", 1);
+    assert_false(peer_logged(b, "is now"));
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+    assert_true(B->fence > 0);
+    (void)followed_for(a, master_port);
+    assert_int_equal(peer_stats(a).failovers, 0);
+}
+
+static void a_foreign_sentinel_at_a_learnt_address_leads_nowhere(void **state)
+{
+    redisReply *seen;
+
+    (void)state;
+    watch();
+
+    struct peer *a = learn_the_second("", NULL);
+
+    replace_the_second("");
+    stays_at_the_master(a);
+    seen = server_command(&foreign, "CLIENT LIST");
+    assert_null(strstr(seen->str, " name=test-"));
+    freeReplyObject(seen);
+}
+
+/* By its master's password nobody got in, nor back. */
+static void a_foreign_sentinel_keeps_nobody_from_the_master(void **state)
+{
+    (void)state;
+    watch();
+
+    struct peer *a = learn_the_second("", NULL);
+
+    replace_the_second("other");
+    stays_at_the_master(a);
+}
+
+/* The only one that is listed stands still meanwhile: the new master's replication id
+ * shows whose replica it was. */
+static void what_a_learnt_one_says_is_proved_at_the_new_master(void **state)
+{
+    (void)state;
+    watch();
+
+    struct peer *a = learn_the_second("", NULL);
+    struct hold *A = take(a, "A", "x");
+
+    EXPECT("A granted");
+    replicate();
+    sentinel_pause(&sentinel);
+    sentinel_fail_over(&second);
+    UNTIL(is_at_the_replica(a));
+    let_go(A);
+    EXPECT("A released OK");
+    assert_int_equal(peer_stats(a).failovers, 1);
+}
+
+/* They answer nothing before AUTH. */
+static void sentinels_with_a_password_are_learnt(void **state)
+{
+    static const char more[] = "requirepass secret\nsentinel sentinel-pass secret\n";
+
+    (void)state;
+    watch_more(more, "secret");
+
+    struct peer *a = learn_the_second(more, "secret");
+
+    sentinel_pause(&sentinel);
+    sentinel_fail_over(&second);
+    UNTIL(is_at_the_replica(a));
+    assert_null(strstr(a->log, "sentinel 127.0.0.1"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -377,6 +535,10 @@ int main(void)
         STAGE_TEST(a_failover_by_order_is_followed_by_both_links),
         STAGE_TEST(who_leads_a_failover_leads_nobody_to_the_old_master),
         STAGE_TEST(an_account_at_the_sentinel_is_enough),
+        STAGE_TEST(a_foreign_sentinel_at_a_learnt_address_leads_nowhere),
+        STAGE_TEST(a_foreign_sentinel_keeps_nobody_from_the_master),
+        STAGE_TEST(what_a_learnt_one_says_is_proved_at_the_new_master),
+        STAGE_TEST(sentinels_with_a_password_are_learnt),
         STAGE_TEST(the_master_dies_and_its_replica_goes_on),
         STAGE_TEST(who_waits_as_redisson_does_is_woken_at_the_new_master),
         STAGE_TEST(a_hold_that_the_new_master_does_not_know_is_lost),
