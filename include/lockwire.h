@@ -295,7 +295,9 @@ struct lw_client_options {
     lw_credentials_cb *credentials;
     /* With redis-sentinel:// and rediss-sentinel://, and only there: what the sentinels
      * themselves are logged in to with; a user name needs the password. Default: nothing;
-     * the user and password above, and `credentials`, are the servers'. */
+     * the user and password above, and `credentials`, are the servers'. A sentinel that
+     * the URL does not list gets the password after it has proved its id, unless it
+     * demands the password first. */
     const char *sentinel_username, *sentinel_password;
     /* 0, the most urgent, to one less than what `base` has (event_base_priority_init,
      * before lw_client_new; else it has 0 alone): libevent's priority of all the client's
@@ -431,14 +433,16 @@ struct lw_master {
  *
  * redis-sentinel://[[user][:password]@]host[:port][,host[:port]...]/service[/db]: of the
  * master that 1 to 16 sentinels (26379) have for this service, and that calls itself so;
- * further sentinels are learnt from them. It is followed: when they name another one,
- * both connections go there at once, every hold is verified, every waiter asks with its
- * old place. What the new master never heard of is lost: a hold with LW_ENOTHELD as soon
- * as that shows; until its deadline two may hold. The same goes while two servers call
- * themselves master. Fencing tokens tell such holders apart, and still grow unless the
- * new master's clock is behind the old one's. The link callback is told of a master that
- * was left (`why` names both) and, while there is none to be had, of what each sentinel
- * said to that; while no sentinel answers, a connection to the master stays.
+ * further sentinels are learnt from them, and known by their ids, not by their addresses
+ * (lockwire(7) says what a learnt one is trusted with). The master is followed: when they
+ * name another one, both connections go there at once, every hold is verified, every
+ * waiter asks with its old place. What the new master never heard of is lost: a hold with
+ * LW_ENOTHELD as soon as that shows; until its deadline two may hold. The same goes while
+ * two servers call themselves master. Fencing tokens tell such holders apart, and still
+ * grow unless the new master's clock is behind the old one's. The link callback is told
+ * of a master that was left (`why` names both) and, while there is none to be had, of
+ * what each sentinel said to that; while no sentinel answers, a connection to the master
+ * stays.
  *
  * redis-cluster://[[user][:password]@]host[:port][,host[:port]...]: the cluster of which
  * 1 to 16 nodes (6379) are listed. Each name is at the master that has its slot, with a

@@ -243,6 +243,21 @@ SENTINEL_UNIT = 'test/unit/unit_sentinel'
 SENTINEL_UNIT_MUTATIONS = [
     ('the first sentinel that answers is believed',
      ('src/redis/sentinel.c', '#define LATER_US (200 * (int64_t)LW__MS)', '#define LATER_US 0')),
+    ('a learnt sentinel leads away by its word alone',
+     ('src/redis/sentinel_believe.c', '(!sentinel->learnt ||', '(true ||')),
+    ('what was no replica of the master is followed',
+     ('src/redis/sentinel_master.c', "return *known != '\\0' && (strcmp(known, replication_id) == 0 ||",
+      "return *known != '\\0' && (strcmp(known, replication_id) != 2 ||")),
+    ('whoever is at the address of a learnt sentinel is taken for it',
+     ('src/redis/session.c',
+      'if (strcmp(lw__reply_text(reply, NULL), s->access->sentinel_id) == 0) {',
+      'if (lw__reply_text(reply, NULL) != NULL) {')),
+    ('a learnt sentinel stays though no listed one names it',
+     ('src/redis/sentinel.c', '(*at)->named == 0', '(*at)->named == ~0U')),
+    ('nobody waits for what a learnt sentinel says to be proved',
+     ('src/redis/sentinel.c', 'if (may_be_led_better(set) &&', 'if (may_be_led_better(NULL) &&'),
+     ('src/redis/sentinel.c', 'const struct lw__sentinel *one = set->all;\n\n    while (one != NULL && !one->probe.first',
+      'const struct lw__sentinel *one = set != NULL ? set->all : NULL;\n\n    while (one != NULL && !one->probe.first')),
 ]
 CLAIMS_UNIT = 'test/unit/unit_cluster_claims'
 CLAIMS_UNIT_MUTATIONS = [
