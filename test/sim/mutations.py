@@ -259,6 +259,10 @@ SENTINEL_UNIT_MUTATIONS = [
      ('src/redis/sentinel.c', 'const struct lw__sentinel *one = set->all;\n\n    while (one != NULL && !one->probe.first',
       'const struct lw__sentinel *one = set != NULL ? set->all : NULL;\n\n    while (one != NULL && !one->probe.first')),
 ]
+SESSION_UNIT_MUTATIONS = [
+    ('what one connection was refused ends the next one for good',
+     ('src/redis/session.c', 's->denied = s->stranger = false;', 's->stranger = false;')),
+]
 CLAIMS_UNIT = 'test/unit/unit_cluster_claims'
 CLAIMS_UNIT_MUTATIONS = [
     ('whose name it is already is not asked',
@@ -350,6 +354,7 @@ GROUPS = [ # mutations, the program that catches them, and words for it
     (MUTATIONS, SIM, ()),
     (CLUSTER_MUTATIONS, SIM, ('--cluster',)),
     (SENTINEL_UNIT_MUTATIONS, SENTINEL_UNIT, ()),
+    (SESSION_UNIT_MUTATIONS, 'test/unit/unit_session', ()),
     (CLAIMS_UNIT_MUTATIONS, CLAIMS_UNIT, ()),
     (BREAKS_MUTATIONS, BREAKS, ()),
     (ERRORS_MUTATIONS, ERRORS, ()),

@@ -43,6 +43,7 @@ struct scene {
     char why[LW__WHY];
     int64_t lost_us;
     int wanted, forgotten; /* logins */
+    struct lw__deferred stops;
 };
 
 static void on_ready(void *arg)
@@ -254,6 +255,61 @@ static void test_a_login_is_forgotten_with_its_connection(void **state)
     (void)unlink(path);
 }
 
+static void on_ready_to_subscribe(void *arg)
+{
+    struct scene *scene = arg;
+
+    assert_int_equal(lw__link_subscribe(scene->session.link, "c"), 0);
+}
+
+static void stop(void *arg)
+{
+    struct scene *scene = arg;
+
+    lw__session_stop(&scene->session);
+}
+
+/* Before the session itself hears that its connection has ended. */
+static bool on_refused(void *arg, const char *error)
+{
+    struct scene *scene = arg;
+
+    assert_string_equal(error, "NOPERM no channel");
+    lw__defer_init(&scene->stops, stop, scene);
+    lw__defer(scene->loop, &scene->stops, false);
+    return false;
+}
+
+/* What the last connection was refused says nothing of the next one. */
+static void test_a_refusal_is_forgotten_by_a_stop(void **state)
+{
+    static const char greetings[] = "+OK\r\n:1\r\n$0\r\n\r\n-NOPERM no channel\r\n";
+    static const struct lw__session_events events = {on_ready_to_subscribe, on_lost, NULL,
+                                                     NULL, on_refused};
+    struct scene *scene = *state;
+    char path[64];
+    int listener = listen_at(path, sizeof(path)), peer;
+
+    scene->access.path = path;
+    lw__session_init(&scene->session, &scene->access, &events, scene);
+    lw__session_start(&scene->session);
+    while (scene->session.state != LW__SESSION_CONNECTING) {
+        assert_int_equal(event_base_loop(scene->base, EVLOOP_ONCE), 0);
+    }
+    peer = accept(listener, NULL, NULL);
+    assert_true(send(peer, greetings, sizeof(greetings) - 1, MSG_NOSIGNAL) > 0);
+    while (scene->session.state != LW__SESSION_STOPPED) {
+        assert_int_equal(event_base_loop(scene->base, EVLOOP_ONCE), 0);
+    }
+    assert_int_equal(scene->lost, 0);
+    (void)close(peer);
+    (void)close(listener);
+    (void)unlink(path);
+    lw__session_start(&scene->session);
+    await_losses(scene, 1);
+    assert_int_equal(scene->session.state, LW__SESSION_BACKOFF);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -263,6 +319,7 @@ int main(void)
         TEST(test_the_delay_grows_up_to_its_limit),
         TEST(test_it_is_stopped_and_started_at_any_moment),
         TEST(test_a_login_is_forgotten_with_its_connection),
+        TEST(test_a_refusal_is_forgotten_by_a_stop),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
