@@ -74,6 +74,9 @@ static void follow(struct lw__sentinels *set, const struct lw__master *master,
     }
     ++*set->failovers;
     lw__log(set->access.log, LOG_NOTICE, "%s", why);
+    for (struct lw__sentinel *one = set->all; one != NULL; one = one->next) {
+        *one->refuted.place.host = '\0'; /* it may be a replica of this one */
+    }
     lw__sentinel_ways_turn(set->ways, why);
 }
 
@@ -93,7 +96,7 @@ static bool is_being_probed(const struct lw__sentinels *set,
     const struct lw__sentinel *one = set->all;
 
     while (one != NULL &&
-           !(one->probe.open && lw__place_same(&one->probe.claim.place, place))) {
+           !(one->probe.open && lw__place_same(&one->probe.place, place))) {
         one = one->next;
     }
     return one != NULL;
@@ -106,16 +109,15 @@ static void probe_claims(struct lw__sentinels *set)
     struct lw__sentinel *one;
 
     for (one = set->all; one != NULL; one = one->next) {
-        if (one->probe.open &&
-            (!lw__sentinel_master_is_claim(&set->followed, one) ||
-             !lw__place_same(&one->probe.claim.place, &one->said.place))) {
+        if (one->probe.open && (!lw__sentinel_master_is_claim(&set->followed, one) ||
+                                !lw__place_same(&one->probe.place, &one->said.place))) {
             lw__sentinel_master_probe_stop(&one->probe);
         }
     }
     for (one = set->all; one != NULL; one = one->next) {
         if (lw__sentinel_master_is_claim(&set->followed, one) &&
             !is_being_probed(set, &one->said.place)) {
-            lw__sentinel_master_probe_start(&one->probe, &one->said);
+            lw__sentinel_master_probe_start(&one->probe, &one->said.place);
         }
     }
 }
@@ -241,11 +243,13 @@ static void round_due(void *arg)
     lw__defer(loop_of(set), &set->over, false);
 }
 
-/* When a probe may have been what the last round waited for. */
+/* A probe, or a learnt sentinel that was asked alone, may have been what the last round
+ * waited for. */
 static void decide_at_last(struct lw__sentinels *set)
 {
     probe_claims(set);
-    if (!set->asking && lw__sentinel_ways_wanted(set->ways)) {
+    if (!set->asking && !lw__sentinel_believe_waits(set->all) &&
+        lw__sentinel_ways_wanted(set->ways)) {
         (void)decide(set);
     }
 }
@@ -494,7 +498,6 @@ static void others(void *arg, struct lw__sentinel *by, const struct lw__reply *r
 {
     struct lw__sentinels *set = arg;
     struct lw__other other;
-    size_t count;
 
     if (lw__reply_type(reply) != LW__REPLY_ARRAY) {
         return; /* it is forbidden, or the service has gone */
@@ -505,16 +508,12 @@ static void others(void *arg, struct lw__sentinel *by, const struct lw__reply *r
     for (size_t at = 0; lw__sentinel_says_other(reply, &at, &other);) {
         learn(set, by, &other);
     }
-    count = set->count;
     for (struct lw__sentinel **at = &set->all; *at != NULL;) {
         if ((*at)->learnt && (*at)->named == 0) {
             drop(set, at);
         } else {
             at = &(*at)->next;
         }
-    }
-    if (set->count == count) {
-        return;
     }
     if (set->asking && !lw__sentinel_believe_waits(set->all)) {
         conclude(set);

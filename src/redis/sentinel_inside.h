@@ -50,8 +50,7 @@ struct lw__sentinel_events {
     void (*others)(void *arg, struct lw__sentinel *by, const struct lw__reply *reply);
 };
 
-/* ---- sentinel_master.c: a connection to the master that a learnt sentinel claims ----
- */
+/* ---- sentinel_master.c: a connection to a master that is claimed ---- */
 
 struct lw__probe {
     /* The server says these two of itself: see lw__session. */
@@ -62,7 +61,7 @@ struct lw__probe {
     void *arg;
     struct lw__access access;
     struct lw__session session;
-    struct lw__master claim;
+    struct lw__place place;
     bool open;  /* from the start until `answered` or the stop */
     bool first; /* open, and no attempt has failed yet */
 };
@@ -73,7 +72,7 @@ int lw__sentinel_master_probe_open(struct lw__probe *probe,
                                    const struct lw__access *servers, void *arg);
 void lw__sentinel_master_probe_close(struct lw__probe *probe);
 void lw__sentinel_master_probe_start(struct lw__probe *probe,
-                                     const struct lw__master *claim);
+                                     const struct lw__place *place);
 void lw__sentinel_master_probe_stop(struct lw__probe *probe);
 
 struct lw__sentinel {

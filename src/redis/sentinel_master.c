@@ -227,12 +227,12 @@ void lw__sentinel_master_probe_close(struct lw__probe *probe)
 }
 
 void lw__sentinel_master_probe_start(struct lw__probe *probe,
-                                     const struct lw__master *claim)
+                                     const struct lw__place *place)
 {
-    probe->claim = *claim;
+    probe->place = *place;
     probe->open = probe->first = true;
-    probe->access.host = probe->claim.place.host;
-    probe->access.port = probe->claim.place.port;
+    probe->access.host = probe->place.host;
+    probe->access.port = probe->place.port;
     lw__session_start(&probe->session);
 }
 

@@ -258,6 +258,11 @@ SENTINEL_UNIT_MUTATIONS = [
      ('src/redis/sentinel.c', 'if (may_be_led_better(set) &&', 'if (may_be_led_better(NULL) &&'),
      ('src/redis/sentinel.c', 'const struct lw__sentinel *one = set->all;\n\n    while (one != NULL && !one->probe.first',
       'const struct lw__sentinel *one = set != NULL ? set->all : NULL;\n\n    while (one != NULL && !one->probe.first')),
+    ('what was proved is given up while its sentinel is asked again',
+     ('src/redis/sentinel.c', 'if (!set->asking && !lw__sentinel_believe_waits(set->all) &&',
+      'if (!set->asking &&')),
+    ('what was no replica of one master is none of the next',
+     ('src/redis/sentinel.c', "*one->refuted.place.host = '\\0';", '(void)one->refuted;')),
 ]
 SESSION_UNIT_MUTATIONS = [
     ('what one connection was refused ends the next one for good',

@@ -1024,6 +1024,51 @@ static void test_while_a_claim_is_looked_into_nobody_is_led_to_the_one_before(
     await(scene, "a at M1; ");
 }
 
+/* Then the listed one alone is heard, which lags: what is proved is not given up for it.
+ */
+static void test_what_is_proved_while_its_sentinel_is_asked_again(void **state)
+{
+    struct scene *scene = *state;
+    int asked;
+
+    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 5;
+    one_learnt(scene);
+    promote(&scene->m[1], &scene->m[0]);
+    scene->m[1].info = "";
+    names(&scene->s[1], &scene->m[1], 2, "master");
+    leave(&scene->m[0]);
+    await(scene, "a lost: the server closed the connection; ");
+    come(&scene->m[0]);
+    UNTIL(scene, scene->m[1].connected == 1);
+    scene->read = scene->length;
+    nothing_for(scene, 50);
+    scene->s[1].mute = true;
+    asked = scene->s[1].asked;
+    announce_switch(&scene->s[1], &scene->m[0], &scene->m[1]);
+    UNTIL(scene, scene->s[1].asked > asked);
+    inform(&scene->m[1]);
+    UNTIL(scene, scene->failovers == 1);
+    speak(&scene->s[1]);
+    await(scene, "a at M2; ");
+    nothing_for(scene, 50);
+    assert_int_equal(scene->failovers, 1);
+}
+
+static void test_a_claim_is_refuted_for_the_present_master_alone(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 100;
+    one_learnt(scene);
+    promote(&scene->m[1], &scene->m[0]);
+    promote(&scene->m[2], &scene->m[1]);
+    names(&scene->s[1], &scene->m[2], 3, "master"); /* another one was it between */
+    UNTIL(scene, was_told(scene, ONE_LATER));
+    names(&scene->s[0], &scene->m[1], 2, "master");
+    UNTIL(scene, strstr(scene->trace, "a at M3; ") != NULL);
+    assert_int_equal(scene->failovers, 2);
+}
+
 /* Nor does the listed one have to answer for that. */
 static void test_a_learnt_one_is_asked_alone_when_it_tells_of_a_switch(void **state)
 {
@@ -1334,6 +1379,8 @@ int main(void)
         TEST(test_a_claim_that_cannot_be_proved_yet_hides_no_other),
         TEST(test_a_claim_is_proved_when_the_server_answers_at_last),
         TEST(test_while_a_claim_is_looked_into_nobody_is_led_to_the_one_before),
+        TEST(test_what_is_proved_while_its_sentinel_is_asked_again),
+        TEST(test_a_claim_is_refuted_for_the_present_master_alone),
         TEST(test_a_learnt_one_is_asked_alone_when_it_tells_of_a_switch),
         TEST(test_another_one_at_a_learnt_address_is_not_asked),
         TEST(test_an_id_that_is_given_after_the_password_alone),

@@ -252,7 +252,20 @@ static void say_replication(struct connection *connection)
                    "master_replid2:%s\r\n",
                    fake->replication_id, fake->former_id);
     put(out, sizeof(out), info);
+    connection->owes_info = fake->info != NULL && *fake->info == '\0';
     say(connection, fake->info != NULL ? fake->info : out);
+}
+
+void inform(struct fake *server)
+{
+    server->info = NULL;
+    for (int i = 0; i < CONNECTIONS; i++) {
+        struct connection *connection = &server->scene->connections[i];
+
+        if (connection->fake == server && connection->owes_info) {
+            say_replication(connection);
+        }
+    }
 }
 
 void promote(struct fake *to, const struct fake *from)

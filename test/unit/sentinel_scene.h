@@ -38,6 +38,7 @@ struct connection {
     struct fake *fake; /* NULL: free */
     struct event *event;
     bool subscribed, owes; /* an answer to SENTINEL MASTER */
+    bool owes_info;        /* an answer to INFO replication */
     bool authenticated;
 };
 
@@ -63,7 +64,7 @@ struct fake {
     /* A server's */
     const char *role;
     char replication_id[41], former_id[41]; /* INFO replication says so */
-    const char *info;                       /* bytes in place of that; "": none come */
+    const char *info; /* bytes in place of that; "": none come yet */
 };
 
 struct guided {
@@ -103,6 +104,8 @@ void names(struct fake *sentinel, struct fake *master, int epoch, const char *fl
 void speak(struct fake *sentinel);
 /* The confirmations that it owes as well. */
 void confirm(struct fake *sentinel);
+/* It answers INFO replication from now on, where that is owed as well. */
+void inform(struct fake *server);
 /* It was a replica of that one, and takes its place. */
 void promote(struct fake *to, const struct fake *from);
 /* It is gone, its connections as well; it is there again. */
