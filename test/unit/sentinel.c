@@ -997,7 +997,7 @@ static void test_a_claim_is_proved_when_the_server_answers_at_last(void **state)
     names(&scene->s[1], &scene->m[1], 2, "master");
     announce_switch(&scene->s[1], &scene->m[0], &scene->m[1]);
     UNTIL(scene, scene->m[1].connected > 2);
-    scene->m[1].info = "$13\r\nrole:slave\r\n\r\n";
+    scene->m[1].info = "$12\r\nrole:slave\r\n\r\n";
     nothing_for(scene, 50);
     scene->m[1].info = NULL;
     await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
