@@ -39,8 +39,8 @@
 
 struct lw__sentinels {
     struct lw__sentinel_options options;
-    struct lw__access access;  /* of sentinels, but for the host */
-    struct lw__access servers; /* of masters, the same */
+    struct lw__access access;  /* how sentinels are connected to, except for the host */
+    struct lw__access servers; /* how masters are */
     uint64_t *failovers;
     struct lw__sentinel *all;
     size_t count;
@@ -88,7 +88,7 @@ static void lead_nowhere(struct lw__sentinels *set)
     lw__sentinel_ways_leave(&set->ways, why);
 }
 
-/* ---- what is claimed ---- */
+/* ---- claims of learnt sentinels ---- */
 
 static bool is_being_probed(const struct lw__sentinels *set,
                             const struct lw__place *place)
@@ -122,7 +122,7 @@ static void probe_claims(struct lw__sentinels *set)
     }
 }
 
-/* The first attempt of a probe is waited for. */
+/* Returns true while a probe is in its first attempt: the decision waits for that. */
 static bool may_be_led_better(const struct lw__sentinels *set)
 {
     const struct lw__sentinel *one = set->all;
@@ -183,7 +183,8 @@ static void ask_who_else(struct lw__sentinels *set)
     }
 }
 
-/* By what all have said last. */
+/* Chooses the master from the last answers of all sentinels, and leads the ways there.
+ * Returns the sentinel that is believed, or NULL. */
 static struct lw__sentinel *decide(struct lw__sentinels *set)
 {
     struct lw__sentinel *best = lw__sentinel_believe(set->all, &set->followed.master);
@@ -447,7 +448,7 @@ static bool is_listed(const struct lw__sentinels *set, const struct lw__place *p
     return one != NULL;
 }
 
-/* Where the learnt one of this id is in the list. */
+/* Returns the link to the learnt sentinel with this id, or to the NULL at the end. */
 static struct lw__sentinel **find_learnt(struct lw__sentinels *set, const char *id)
 {
     struct lw__sentinel **at = &set->all;
@@ -481,7 +482,8 @@ static void learn(struct lw__sentinels *set, const struct lw__sentinel *by,
     }
 }
 
-/* What a listed one said that does not answer now is out of date. */
+/* Returns the bits of the listed sentinels that answer. What the others named before is
+ * out of date. */
 static unsigned all_that_answer(const struct lw__sentinels *set)
 {
     unsigned answer = 0;
@@ -500,7 +502,7 @@ static void others(void *arg, struct lw__sentinel *by, const struct lw__reply *r
     struct lw__other other;
 
     if (lw__reply_type(reply) != LW__REPLY_ARRAY) {
-        return; /* it is forbidden, or the service has gone */
+        return; /* the command is forbidden, or the service unknown */
     }
     for (struct lw__sentinel *one = set->all; one != NULL; one = one->next) {
         one->named &= all_that_answer(set) & ~(1U << by->number);
@@ -521,7 +523,8 @@ static void others(void *arg, struct lw__sentinel *by, const struct lw__reply *r
     decide_at_last(set);
 }
 
-/* `id`: of a learnt one; else NULL. */
+/* Adds a sentinel: a learnt one with this id, or a listed one if `id` is NULL. Returns 0,
+ * or -1 if there is no memory. */
 static int add(struct lw__sentinels *set, const struct lw__place *place, const char *id)
 {
     static const struct lw__sentinel_events events = {heard, others};

@@ -33,7 +33,8 @@ static bool is_better(const struct lw__master *a, const struct lw__master *b,
            !lw__place_same(&b->place, &followed->place);
 }
 
-/* By what it says of itself a learnt one leads nobody away. */
+/* Returns true if this answer may be followed. A learnt sentinel counts only if it agrees
+ * with the master that is followed. */
 static bool counts(const struct lw__sentinel *sentinel, const struct lw__master *followed)
 {
     return !sentinel->open && sentinel->useful &&

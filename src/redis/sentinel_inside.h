@@ -96,10 +96,9 @@ struct lw__sentinel {
     /* Rounds in which a learnt one that did not prove its id is not connected to: those
      * that are left, and as many as there were after the last failure. */
     unsigned waits, pause;
-    struct lw__probe probe; /* of a learnt one: is that server of our installation? */
-    struct lw__master
-        refuted;            /* the last claim that the probe refuted, if it has a host */
-    struct lw__master said; /* when it was useful last: */
+    struct lw__probe probe;    /* of a learnt one: of the master that it names */
+    struct lw__master refuted; /* the last claim that it refuted; or no host */
+    struct lw__master said;    /* when it was useful last: */
     int64_t said_us;
     char why[LW__WHY];
 };

@@ -135,9 +135,9 @@ struct lw__session {
     } greetings[LW__GREETINGS];
     unsigned greetings_open;
     bool denied;   /* why the connection ends: we may not subscribe */
-    bool stranger; /* the server of the last attempt did not prove access->sentinel_id */
+    bool turned;   /* or: it leads elsewhere now, and the next attempt follows at once */
+    bool stranger; /* the last attempt met a server without access->sentinel_id */
     bool authenticated; /* MYID was refused without AUTH, which has been sent */
-    bool turned; /* or: it leads elsewhere now, and the next attempt follows at once */
     uint32_t backoff_ms;
     int64_t ready_us; /* when it became ready */
     struct lw__addresses addresses;
