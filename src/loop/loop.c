@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The host's libevent loop: callbacks from it, watched descriptors, and its life.
+/* The host's libevent loop: callbacks from it, and its life.
  * Independent of what is timed or deferred. Each callback of a timer, a deferred call or
  * a link's reply runs between lw__loop_enter and lw__loop_leave. Any function called in
  * between may free what it was called for, or the loop, whose memory is freed by
- * lw__loop_leave. Only making a loop or a watch, and watching, can fail.
+ * lw__loop_leave. Only making a loop can fail.
  *
- * In a forked child no callback does anything but end the loop (is_child). A child whose
- * base has not seen event_reinit shares the parent's epoll set: event_del of an open
- * descriptor would take the parent's registration out of it, so the descriptor is closed
- * first, and libevent then ignores the kernel's EBADF. A child whose base has seen
+ * In a forked child no callback does anything but end the loop (lw__loop_skips). A child
+ * whose base has not seen event_reinit shares the parent's epoll set: event_del of an
+ * open descriptor would take the parent's registration out of it, so the descriptor is
+ * closed first, and libevent then ignores the kernel's EBADF. A child whose base has seen
  * event_reinit has a set of its own, in which a closed descriptor would stay for as long
  * as another process has a copy: there the event goes first. The probe tells the two
  * apart. Its event is added for a descriptor number that is then made to refer to another
@@ -91,9 +91,7 @@ static void end_in_child(struct lw__loop *loop)
     }
 }
 
-/* Called first in each callback of libevent. Returns true in a forked child, where the
- * callback must do nothing. */
-static bool is_child(struct lw__loop *loop)
+bool lw__loop_skips(struct lw__loop *loop)
 {
     if (!lw__forked_is_child(&loop->forked)) {
         return false;
@@ -108,7 +106,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     uint64_t expirations;
 
     (void)what;
-    if (is_child(loop)) {
+    if (lw__loop_skips(loop)) {
         return;
     }
     if (fd >= 0) {
@@ -180,60 +178,6 @@ static void open_probe(struct lw__loop *loop)
 #endif
 }
 
-/* Watched descriptors */
-
-static void on_readable(evutil_socket_t fd, short what, void *arg)
-{
-    struct lw__watch *watch = arg;
-
-    (void)fd;
-    (void)what;
-    if (!is_child(watch->loop)) {
-        watch->readable(watch->arg);
-    }
-}
-
-static void on_writable(evutil_socket_t fd, short what, void *arg)
-{
-    struct lw__watch *watch = arg;
-
-    (void)fd;
-    (void)what;
-    if (!is_child(watch->loop)) {
-        watch->writable(watch->arg);
-    }
-}
-
-int lw__loop_watch(struct lw__watch *watch, struct lw__loop *loop, int fd,
-                   lw__call_fn *readable, lw__call_fn *writable, void *arg)
-{
-    *watch = (struct lw__watch){loop, fd, readable, writable, arg, NULL, NULL};
-    watch->reader = event_new(loop->base, fd, EV_READ | EV_PERSIST, on_readable, watch);
-    watch->writer = event_new(loop->base, fd, EV_WRITE | EV_PERSIST, on_writable, watch);
-    if (watch->reader == NULL || watch->writer == NULL) {
-        (void)lw__loop_unwatch(watch);
-        return LW_ENOMEM;
-    }
-    (void)event_priority_set(watch->reader, loop->priority);
-    (void)event_priority_set(watch->writer, loop->priority);
-    return 0;
-}
-
-int lw__loop_await_read(struct lw__watch *watch)
-{
-    return event_add(watch->reader, NULL) == 0 ? 0 : LW_ENOMEM;
-}
-
-int lw__loop_await_write(struct lw__watch *watch)
-{
-    return event_add(watch->writer, NULL) == 0 ? 0 : LW_ENOMEM;
-}
-
-void lw__loop_await_no_write(struct lw__watch *watch)
-{
-    (void)event_del(watch->writer);
-}
-
 int lw__loop_set_priority(struct lw__loop *loop, int priority)
 {
     loop->priority = priority;
@@ -244,6 +188,11 @@ int lw__loop_set_priority(struct lw__loop *loop, int priority)
                    event_priority_set(loop->call_event, priority) == 0
                ? 0
                : LW_EINVAL;
+}
+
+int lw__loop_priority(const struct lw__loop *loop)
+{
+    return loop->priority;
 }
 
 int lw__loop_priorities(const struct lw__loop *loop)
@@ -261,19 +210,6 @@ static void free_event(struct event *event)
     if (event != NULL) {
         event_free(event);
     }
-}
-
-bool lw__loop_unwatch(struct lw__watch *watch)
-{
-    bool closes = lw__loop_shares_set(watch->loop);
-
-    if (closes) {
-        (void)close(watch->fd);
-    }
-    free_event(watch->reader);
-    free_event(watch->writer);
-    watch->reader = watch->writer = NULL;
-    return closes;
 }
 
 int lw__loop_new(struct event_base *base, struct lw__loop **ret)

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* hiredis' adapter to the loop, and how a context's bytes go out. Independent of what the
- * bytes mean.
+/* hiredis' adapter for libevent, and how a context's bytes go out. Independent of what
+ * the bytes mean.
  *
  * hiredis requests by the hook addWrite, for each command, that the descriptor be watched
  * until it is writable. While connected, this file makes a deferred call of
  * redisAsyncHandleWrite at the end of the turn instead, which costs no system call except
- * the write. If the socket takes less than all, the descriptor is watched, and nothing is
- * deferred until the rest has been sent.
+ * the write. If the socket takes less than all, the adapter's own hook follows, and
+ * nothing is deferred until the rest has been sent.
  *
  * This file also writes: hiredis' own write raises SIGPIPE if the peer has closed, and
  * frees its buffer after each write. 1.x has a table of functions for that; with 0.14.1
- * our write precedes hiredis', which then finds nothing left. A failed write is reported
- * by a deferred call, after the server's last bytes have been read. */
+ * our write precedes hiredis', which then finds nothing left, and the adapter's events,
+ * which are one-shot, are replaced by persistent ones that call this file. A failed write
+ * is reported by a deferred call, after the server's last bytes have been read.
+ *
+ * The adapter's callbacks call this file in place of hiredis (the macros below), because
+ * in a forked child they must do nothing. */
 #include "redis/wire.h"
 
 #include "base/owner.h"
@@ -25,6 +29,14 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+static void on_read(redisAsyncContext *context);
+static void on_write(redisAsyncContext *context);
+#define redisAsyncHandleRead on_read
+#define redisAsyncHandleWrite on_write
+#include <hiredis/adapters/libevent.h>
+#undef redisAsyncHandleRead
+#undef redisAsyncHandleWrite
 
 #ifndef MSG_NOSIGNAL
 #define MSG_NOSIGNAL 0 /* SO_NOSIGPIPE does it there */
@@ -173,7 +185,15 @@ static void handle_write(redisAsyncContext *context)
 
 static void use_our_write(struct lw__wire *wire)
 {
-    (void)wire;
+    redisLibeventEvents *e = wire->context->ev.data;
+    struct event_base *base = event_get_base(e->wev);
+
+    (void)event_del(e->rev);
+    (void)event_del(e->wev);
+    (void)event_assign(e->rev, base, wire->context->c.fd, EV_READ | EV_PERSIST,
+                       redisLibeventReadEvent, e);
+    (void)event_assign(e->wev, base, wire->context->c.fd, EV_WRITE | EV_PERSIST,
+                       redisLibeventWriteEvent, e);
 }
 
 static void use_its_own(struct lw__wire *wire)
@@ -182,6 +202,28 @@ static void use_its_own(struct lw__wire *wire)
 }
 
 #endif
+
+/* A context that was detached is about to be freed, and belongs to no loop. */
+static bool is_skipped(const redisAsyncContext *context)
+{
+    const struct lw__wire *wire = context->data;
+
+    return wire != NULL && lw__loop_skips(wire->loop);
+}
+
+static void on_read(redisAsyncContext *context)
+{
+    if (!is_skipped(context)) {
+        redisAsyncHandleRead(context);
+    }
+}
+
+static void on_write(redisAsyncContext *context)
+{
+    if (!is_skipped(context)) {
+        handle_write(context);
+    }
+}
 
 static void flush(void *arg)
 {
@@ -192,37 +234,56 @@ static void flush(void *arg)
     wire->flushing = false;
 }
 
-static void on_readable(void *arg)
+/* The adapter does not look whether libevent found memory for a change of interest. */
+static bool is_watched(const redisLibeventEvents *e, short what)
 {
-    redisAsyncHandleRead(((struct lw__wire *)arg)->context);
+#if HIREDIS_MAJOR >= 1
+    return event_pending(e->ev, what, NULL) != 0;
+#else
+    return event_pending(what == EV_READ ? e->rev : e->wev, what, NULL) != 0;
+#endif
 }
 
-static void on_writable(void *arg)
+/* The adapter of 1.x assigns its event anew at each change of interest, which resets the
+ * priority; with 0.14.1 it is lost when ours replace its events. */
+static void prioritize(const struct lw__wire *wire, redisLibeventEvents *e)
 {
-    handle_write(((struct lw__wire *)arg)->context);
+    int priority = lw__loop_priority(wire->loop);
+
+#if HIREDIS_MAJOR >= 1
+    (void)event_priority_set(e->ev, priority);
+#else
+    (void)event_priority_set(e->rev, priority);
+    (void)event_priority_set(e->wev, priority);
+#endif
 }
 
 void lw__wire_watch(struct lw__wire *wire)
 {
+    redisLibeventEvents *e = wire->context->ev.data;
+
     if (wire->waiting) {
         return;
     }
+    redisLibeventAddWrite(e);
+    prioritize(wire, e);
     wire->waiting = true;
-    if (lw__loop_await_write(&wire->watch) != 0) {
+    if (!is_watched(e, EV_WRITE)) {
         lw__wire_give_up(wire, ENOMEM);
     }
 }
 
-/* The hooks of the context. */
+/* The hooks of the context, in place of the adapter's. */
 
 static void add_write(void *data)
 {
-    struct lw__wire *wire = data;
+    const redisLibeventEvents *e = data;
+    struct lw__wire *wire = e->context->data;
 
     if (wire->waiting) {
         return;
     }
-    if ((wire->context->c.flags & REDIS_CONNECTED) != 0 && !wire->flushing) {
+    if ((e->context->c.flags & REDIS_CONNECTED) != 0 && !wire->flushing) {
         lw__defer(wire->loop, &wire->flush, true);
     } else {
         lw__wire_watch(wire);
@@ -231,26 +292,31 @@ static void add_write(void *data)
 
 static void delete_write(void *data)
 {
-    struct lw__wire *wire = data;
+    struct lw__wire *wire = ((redisLibeventEvents *)data)->context->data;
 
     if (wire->waiting) {
         wire->waiting = false;
-        lw__loop_await_no_write(&wire->watch);
+        wire->reading = false; /* the adapter sets both anew */
+        redisLibeventDelWrite(data);
+        prioritize(wire, data);
     }
 }
 
 /* Called when bytes were read and not yet parsed. */
 static void add_read(void *data)
 {
-    struct lw__wire *wire = data;
-    const redisReader *reader = wire->context->c.reader;
+    redisLibeventEvents *e = data;
+    struct lw__wire *wire = e->context->data;
+    const redisReader *reader = e->context->c.reader;
 
     wire->fresh = true;
     if (reader->len - reader->pos > wire->buffered_max) {
         lw__wire_give_up(wire, EMSGSIZE);
     }
     if (!wire->reading) {
-        wire->reading = lw__loop_await_read(&wire->watch) == 0;
+        redisLibeventAddRead(data);
+        prioritize(wire, data);
+        wire->reading = is_watched(e, EV_READ);
         if (!wire->reading) {
             lw__wire_give_up(wire, ENOMEM);
         }
@@ -305,18 +371,34 @@ static void tune(const redisContext *c)
     (void)setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 }
 
+/* hiredis' adapter; it does not look whether libevent had memory for its event. */
+static int attach_adapter(redisAsyncContext *context, struct event_base *base)
+{
+    if (redisLibeventAttach(context, base) != REDIS_OK) {
+        return LW_ENOMEM;
+    }
+#if HIREDIS_MAJOR >= 1
+    redisLibeventEvents *e = context->ev.data;
+
+    if (e->ev == NULL) {
+        memset(&context->ev, 0, sizeof(context->ev));
+        hi_free(e);
+        return LW_ENOMEM;
+    }
+#endif
+    return 0;
+}
+
 int lw__wire_attach(struct lw__wire *wire, redisAsyncContext *context)
 {
     if (leave_zero(&context->c) != 0 ||
-        lw__loop_watch(&wire->watch, wire->loop, context->c.fd, on_readable, on_writable,
-                       wire) != 0) {
+        attach_adapter(context, lw__loop_base(wire->loop)) != 0) {
         return LW_ENOMEM;
     }
     tune(&context->c);
     wire->context = context;
     context->data = wire;
     use_our_write(wire);
-    context->ev.data = wire;
     context->ev.addRead = add_read;
     context->ev.addWrite = add_write;
     context->ev.delWrite = delete_write;
@@ -354,8 +436,8 @@ void lw__wire_detach(struct lw__wire *wire)
     if (wire->context != NULL) {
         wipe(wire, wire->context->c.obuf, sdslen(wire->context->c.obuf));
         use_its_own(wire);
-        memset(&wire->context->ev, 0, sizeof(wire->context->ev));
-        if (lw__loop_unwatch(&wire->watch)) {
+        if (lw__loop_shares_set(wire->loop)) { /* see loop.c */
+            (void)close(wire->context->c.fd);
             wire->context->c.fd = -1;
         }
         wire->context->data = NULL;

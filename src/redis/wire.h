@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A redisAsyncContext on the loop, and how its bytes go out: gathered during a turn, one
- * write at its end, no signal raised, the buffer kept. Independent of which request waits
- * for which reply. Init, then attach to a context that connects; detach before the
- * context is freed, or when hiredis reports that it frees it. */
+/* A redisAsyncContext on the loop, by hiredis' own adapter for libevent, and how its
+ * bytes go out: gathered during a turn, one write at its end, no signal raised, the
+ * buffer kept. Independent of which request waits for which reply. Init, then attach to a
+ * context that connects; detach before the context is freed, or when hiredis reports that
+ * it frees it. */
 #ifndef LW_WIRE_H
 #define LW_WIRE_H
 #include "loop/loop.h"
@@ -22,7 +23,6 @@ struct lw__wire {
     struct lw__deferred *broken;
     int error;
     struct lw__deferred flush;
-    struct lw__watch watch;
     bool reading; /* the loop looks for what comes in */
     bool waiting; /* the loop tells when it can be written */
     bool flushing;
