@@ -60,8 +60,8 @@
  *                  LW_WAITING      LW_HELD                    LW_RELEASING  LW_LOST,
  *                                                                           LW_DONE
  *   lw_release     LW_EINVAL       0, then LW_OK,             LW_EINVAL     LW_ENOTHELD
- *                                  LW_STILLHELD, LW_ENOTHELD
- *                                  or LW_EUNKNOWN
+ *                                  LW_STILLHELD, LW_ENOTHELD,
+ *                                  LW_EREDIS or LW_EUNKNOWN
  *   lw_renew       LW_EINVAL       0, then LW_OK, LW_ELOST,   LW_EINVAL     LW_ENOTHELD
  *                                  LW_ECONN, LW_EREDIS or
  *                                  LW_ECANCELED
@@ -112,7 +112,8 @@ struct lw_keep;    /* a lock held whenever it can be: one acquisition after anot
     X(LW_EUNKNOWN, -9, "the outcome is unknown; the lease ends it")                      \
     X(LW_EINVAL, -10, "invalid argument")                                                \
     X(LW_ENOMEM, -11, "out of memory")                                                   \
-    X(LW_ECLOSED, -12, "the client is closed")
+    X(LW_ECLOSED, -12, "the client is closed")                                           \
+    X(LW_ESYSTEM, -13, "the process or the system is out of file descriptors or the like")
 
 enum lw_error {
 #define LW_ERROR_VALUE(name, value, text) name = value,
@@ -366,8 +367,8 @@ enum lw_acquire_flags {
 } LW_INT_WIDE;
 
 /* == lw_client_stats(3): what an operator asks of a client == */
-/* Statistics: counters since lw_client_new, but `held`, `waiting` and `link_up`, which
- * are of now. */
+/* Statistics: counters since lw_client_new, except for the gauges `held`, `waiting`,
+ * `link_up` and `subscription_up`. */
 #define LW_WAIT_BUCKETS 16
 struct lw_stats {
     size_t size;
@@ -395,11 +396,15 @@ struct lw_stats {
     uint64_t redirects; /* commands that a cluster's node sent on to another one */
     uint64_t refreshes; /* how often a cluster was asked which slots its nodes have */
     uint64_t link_up;   /* 1 while the link is up, as the link callback says; else 0 */
+    /* 1 while messages arrive, in a cluster from every node where a handle waits; else 0:
+     * waiters poll and have no place in the queue, so that they may starve while other
+     * clients queue. The log says why. */
+    uint64_t subscription_up;
 };
 #define LW_STATS_INIT                                                                    \
     {                                                                                    \
         sizeof(struct lw_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,   \
-            {0}, 0, 0, 0, 0                                                              \
+            {0}, 0, 0, 0, 0, 0                                                           \
     }
 
 /* The master that a client follows. The arrays keep their sizes for ever. */
@@ -478,6 +483,14 @@ LW_PUBLIC void lw_client_free(struct lw_client *client);
  * again.
  */
 LW_PUBLIC int lw_client_is_up(const struct lw_client *client, const char **why);
+/* Returns the class of that `why`, for a program that has to decide what to do. LW_OK:
+ * the link is up, or the first attempt has not ended. LW_ECONN: no server can be reached,
+ * or the server cannot serve locks now (loading, a replica, a cluster without a slot
+ * map); the client tries again. LW_EREDIS: the server rejects this account, its password
+ * or this database; the client tries again, since an operator may change that.
+ * LW_ESYSTEM: this process or the system can open no more files or sockets. LW_ENOMEM.
+ * LW_ECLOSED: as above, and in a forked child. */
+LW_PUBLIC int lw_client_error(const struct lw_client *client);
 /* == lw_client_stats(3) == */
 /* Fills `ret`, whose size field must be set (LW_STATS_INIT). LW_EINVAL. */
 LW_PUBLIC int lw_client_stats(const struct lw_client *client, struct lw_stats *ret);
@@ -518,7 +531,8 @@ LW_PUBLIC int lw_client_master(const struct lw_client *client, struct lw_master 
  *   LW_EBUSY      wait_ms 0: somebody else has it, see lw_lock_retry_ms
  *   LW_ETIMEOUT   wait_ms is over; lw_lock_errstr is "" if somebody else had it
  *   LW_EDEADLOCK  this owner reads and wants to write, and so does another reader
- *   LW_ECONN      wait_ms 0: no server (later waits ride an outage out)
+ *   LW_ECONN      wait_ms 0: no server, or one that cannot serve any lock now, such as a
+ *                 cluster without the slot (longer waits ride an outage out)
  *   LW_EREDIS     the server refuses for good (permissions) or, wait_ms 0, for now
  *                 (memory, a clock that was never set): see lw_lock_errstr
  *   LW_ENOMEM, LW_ECLOSED
@@ -531,8 +545,10 @@ LW_PUBLIC int lw_acquire(struct lw_client *client, const char *name,
 /*
  * Lets go. From this call on lw_lock_remaining_ms is 0. `done` (may be NULL) gets LW_OK;
  * LW_STILLHELD: this owner has other holds; LW_ENOTHELD: it was no longer ours;
- * LW_EUNKNOWN: no answer within request_timeout_ms, it is tried on in the background and
- * ends by itself at its lease. Returns 0 or what the table says.
+ * LW_EREDIS: the server refuses the release (lw_lock_errstr has its words), and the lock
+ * expires with its lease; LW_EUNKNOWN: no answer within request_timeout_ms, it
+ * is tried on in the background and ends by itself at its lease. Returns 0 or what the
+ * table says.
  */
 LW_PUBLIC int lw_release(struct lw_lock *lock, lw_lock_cb *done, void *arg);
 /*
@@ -584,6 +600,14 @@ LW_PUBLIC const char *lw_lock_owner(const struct lw_lock *lock);
  * LW_ETIMEOUT it is why the server refused until the end, or why there was no connection.
  * Copy it to keep it: it lives until the event loop has control again. */
 LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
+/* Returns the class of lw_lock_errstr; LW_OK if that is "". LW_ECONN: the server, or the
+ * node that has the name, was not reached or could not serve any lock (LOADING, READONLY,
+ * CLUSTERDOWN, a slot that moves ...). LW_EREDIS: the server refused (a permission, a
+ * password, memory). LW_ESYSTEM and LW_ENOMEM as for lw_client_error. After LW_ETIMEOUT
+ * it distinguishes a lock that was busy until the end (LW_OK) from one that could not be
+ * requested; in `lost`, with LW_ELOST, it is why the lock was not renewed. LW_ECLOSED in
+ * a forked child. */
+LW_PUBLIC int lw_lock_error(const struct lw_lock *lock);
 /* After LW_EBUSY: the holder's remaining lease in ms, for a Retry-After; -1: it has
  * none. Else 0. Where handles of this client wait behind others it may be their claim
  * window, and while a cluster moves the name's slot it is when to ask again. */

@@ -11,4 +11,7 @@ local value, token = redis.pcall('GET', KEYS[1]), ARGV[1]
 if value == token or (ARGV[2] and value == token:sub(1, -2) .. '+') then
     return redis.call('DEL', KEYS[1])
 end
+if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then
+    return value -- GET is refused: that does not tell whose it is
+end
 return 0

@@ -7,7 +7,10 @@
 -- Happy path: held. The first write frees: it passes without memory. Sent twice, the
 -- second finds nothing and tells nobody.
 
-if redis.pcall('HEXISTS', KEYS[1], ARGV[1]) ~= 1 then
+local has = redis.pcall('HEXISTS', KEYS[1], ARGV[1])
+if type(has) == 'table' and not has.err:find('WRONGTYPE', 1, true) then
+    return has -- HEXISTS is refused: that does not tell whose it is
+elseif has ~= 1 then
     return 0
 end
 redis.call('HDEL', KEYS[1], ARGV[1])

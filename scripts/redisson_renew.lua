@@ -7,8 +7,11 @@
 
 local count, answer = #KEYS, {}
 for i, name in ipairs(KEYS) do
+    local has = redis.pcall('HEXISTS', name, ARGV[i])
     answer[i] = 0
-    if redis.pcall('HEXISTS', name, ARGV[i]) == 1 then
+    if type(has) == 'table' and not has.err:find('WRONGTYPE', 1, true) then
+        return has -- HEXISTS is refused: that does not tell whose it is
+    elseif has == 1 then
         local lease = tonumber(ARGV[count + i] or ARGV[count + 1])
         local left = redis.call('PTTL', name)
         redis.call('PEXPIRE', name, left > lease and left or lease)

@@ -98,9 +98,11 @@ static void released(struct lw_lock *lock, int status, void *arg)
     struct worker *worker = arg;
 
     /* LW_ENOTHELD: somebody else had it already; what was stored is safe by its token.
-     * LW_EUNKNOWN: no answer; the library goes on trying. Neither undoes the job. */
+     * LW_EUNKNOWN: no answer; the library goes on trying. LW_EREDIS: the server refused,
+     * so that it stays locked until its lease ends. None of them undoes the job. */
     if (status != LW_OK) {
-        (void)fprintf(stderr, "release: %s\n", lw_strerror(status));
+        (void)fprintf(stderr, "release: %s %s\n", lw_strerror(status),
+                      lw_lock_errstr(lock));
     }
     lw_lock_free(lock);
     worker->lock = NULL;

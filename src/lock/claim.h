@@ -18,7 +18,8 @@ struct lw__claim_events {
     void (*granted)(struct lw__claim *claim);
     void (*busy)(struct lw__claim *claim);
     void (*failed)(struct lw__claim *claim, int status);
-    void (*said)(struct lw__claim *claim, const char *text); /* an error, for errstr */
+    /* An error and its class, for lw_lock_errstr and lw_lock_error. */
+    void (*said)(struct lw__claim *claim, int status, const char *text);
     /* The outcome is unknown; the claim goes on by itself. */
     void (*open)(struct lw__claim *claim, int status, const char *why);
     void (*released)(struct lw__claim *claim, int status);

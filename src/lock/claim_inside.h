@@ -11,7 +11,10 @@ static inline struct lw__claim *lw__claim_of(struct lw__command *command)
 }
 
 /* claim_step.c: how its answers end. */
-void lw__claim_server_error(struct lw__claim *claim, const char *text);
+/* `undone`: the server says that it did nothing, so that the outcome is not open. */
+void lw__claim_server_error(struct lw__claim *claim, const char *text, bool undone);
+/* The same of an error reply. */
+void lw__claim_error_answer(struct lw__claim *claim, const struct lw__reply *reply);
 void lw__claim_no_answer(struct lw__command *command, const char *why, bool sent);
 /* The lock is ours; but the server lost its counter, and cannot begin another by its
  * clock, of which it told this number. false: 0, a script has a number where one is

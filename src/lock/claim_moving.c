@@ -60,7 +60,7 @@ static bool number_answered(struct lw__command *command, const struct lw__reply 
         claim->numbers = 1;
         lw__claim_granted(claim, number, claim->asking.set_us);
     } else if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        lw__claim_server_error(claim, lw__reply_text(reply, NULL));
+        lw__claim_server_error(claim, lw__reply_text(reply, NULL), false); /* SET was */
     } else if (!command->request.seeds ||
                !lw__claim_without_number(claim, (uint64_t)lw__reply_integer(reply))) {
         lw__claim_step(claim, &input);
@@ -124,7 +124,7 @@ static bool own_answered(struct lw__command *command, const struct lw__reply *re
     bool ours;
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        lw__claim_server_error(claim, lw__reply_text(reply, NULL));
+        lw__claim_error_answer(claim, reply);
     } else if (!lw__decode_renewed(reply, 1, &ours)) {
         return false;
     } else if (ours) {
@@ -144,7 +144,7 @@ static bool set_answered(struct lw__command *command, const struct lw__reply *re
     enum lw__reply_type type = lw__reply_type(reply);
 
     if (type == LW__REPLY_ERROR) {
-        lw__claim_server_error(claim, lw__reply_text(reply, NULL));
+        lw__claim_error_answer(claim, reply);
     } else if (type == LW__REPLY_NIL) {
         if (!claim->machine.in_redis || !say(claim, &own_type)) {
             refused(claim);
@@ -187,7 +187,7 @@ static bool drop_answered(struct lw__command *command, const struct lw__reply *r
     struct lw__released answer = {0};
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        lw__claim_server_error(claim, lw__reply_text(reply, NULL));
+        lw__claim_error_answer(claim, reply);
         return true;
     }
     if (!(claim->mode->rw ? lw__decode_rw_released : lw__decode_dropped)(reply,

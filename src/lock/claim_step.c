@@ -54,20 +54,31 @@ static void outcome_open(struct lw__claim *claim, int status, const char *why, b
     not_decided(claim, LW__EV_UNKNOWN, sent);
 }
 
-static void cannot_serve(struct lw__claim *claim, enum lw__error_class class,
+static void cannot_serve(struct lw__claim *claim, enum lw__error_class class, int status,
                          const char *text, bool sent)
 {
     if (class != LW__ERR_REFUSED) {
-        outcome_open(claim, class == LW__ERR_LINK ? LW_ECONN : LW_EREDIS, text, sent);
+        outcome_open(claim, status, text, sent);
         return;
     }
-    claim->client->events->said(claim, text);
+    if (claim->machine.phase == LW__LEAVING && claim->machine.held_until_us != 0) {
+        lw__log_cause(&claim->client->log, lw__now_us(), LOG_WARNING,
+                      "the release of %s is refused, it stays locked until its lease "
+                      "ends: %s",
+                      claim->name->text, text);
+    }
+    claim->client->events->said(claim, status, text);
     not_decided(claim, LW__EV_REFUSED, sent);
 }
 
-void lw__claim_server_error(struct lw__claim *claim, const char *text)
+void lw__claim_server_error(struct lw__claim *claim, const char *text, bool undone)
 {
-    cannot_serve(claim, lw__classify(text), text, true);
+    cannot_serve(claim, lw__classify(text), lw__classify_status(text), text, !undone);
+}
+
+void lw__claim_error_answer(struct lw__claim *claim, const struct lw__reply *reply)
+{
+    lw__claim_server_error(claim, lw__reply_text(reply, NULL), lw__reply_undone(reply));
 }
 
 void lw__claim_no_answer(struct lw__command *command, const char *why, bool sent)
@@ -143,10 +154,12 @@ static bool asks_by_key(struct lw__claim *claim, const char *error)
     return claim->mode->by_key != NULL && claim->mode->by_key->ask(claim, error);
 }
 
-static void note_set_error(struct lw__claim *claim, const char *error)
+static void note_set_error(struct lw__claim *claim, const struct lw__reply *reply)
 {
     claim->set_failed = true;
-    lw__told(error, lw__node_first_error(lw__node_of(&claim->command)), LW__WHY);
+    claim->set_undone = lw__reply_undone(reply);
+    lw__told(lw__reply_text(reply, NULL),
+             lw__node_first_error(lw__node_of(&claim->command)), LW__WHY);
 }
 
 static void tell_set_error(struct lw__claim *claim)
@@ -154,7 +167,7 @@ static void tell_set_error(struct lw__claim *claim)
     const char *error = lw__node_first_error(lw__node_of(&claim->command));
 
     if (!asks_by_key(claim, error)) {
-        lw__claim_server_error(claim, error);
+        lw__claim_server_error(claim, error, claim->set_undone);
     }
 }
 
@@ -172,7 +185,7 @@ static bool try_answered(struct lw__command *command, const struct lw__reply *re
         claim->set_done = type == LW__REPLY_STATUS &&
                           strcmp(lw__reply_text(reply, NULL), "OK") == 0;
         if (type == LW__REPLY_ERROR) {
-            note_set_error(claim, lw__reply_text(reply, NULL));
+            note_set_error(claim, reply);
         } else if (type == LW__REPLY_NIL) {
             claim->named = false; /* nothing of it is there, nor will be */
         } else if (!claim->set_done) {
@@ -194,13 +207,27 @@ static bool try_answered(struct lw__command *command, const struct lw__reply *re
     return true;
 }
 
+/* The other kind of lock of ours that has a key of this type, as a text; "": none has. */
+static const char *other_kind(const struct lw__claim *claim, const char *type)
+{
+    if (strcmp(type, "string") == 0) {
+        return " (as a mutex is, and this is another kind of lock)";
+    }
+    if (strcmp(type, "hash") == 0) {
+        return claim->mode->rw ? " (as Redisson's lock is)"
+                               : " (as a read-write lock or Redisson's is, and this is "
+                                 "another kind of lock)";
+    }
+    return "";
+}
+
 static void tell_of_stranger(struct lw__claim *claim, const char *type)
 {
     if (!claim->stranger_told) {
         lw__log(&claim->client->log, LOG_WARNING,
-                "the key %s holds a %s that is not ours: it counts as held by a "
+                "the key %s holds a %s that is not ours%s: it counts as held by a "
                 "stranger and is not touched",
-                claim->name->text, type);
+                claim->name->text, type, other_kind(claim, type));
     }
     claim->stranger_told = true;
 }
@@ -270,7 +297,7 @@ static bool acquire_answered(struct lw__command *command, const struct lw__reply
         const char *text = lw__reply_text(reply, NULL);
 
         if (!asks_by_key(claim, text)) {
-            lw__claim_server_error(claim, text);
+            lw__claim_error_answer(claim, reply);
         }
         return true;
     }
@@ -317,7 +344,7 @@ static bool release_answered(struct lw__command *command, const struct lw__reply
         const char *text = lw__reply_text(reply, NULL);
 
         if (claim->mode->by_key == NULL || !claim->mode->by_key->release(claim, text)) {
-            lw__claim_server_error(claim, text);
+            lw__claim_error_answer(claim, reply);
         }
         return true;
     }
@@ -346,7 +373,7 @@ static bool drop_answered(struct lw__command *command, const struct lw__reply *r
         const char *text = lw__reply_text(reply, NULL);
 
         if (claim->drop == LW__DROP_SCRIPT || lw__classify(text) != LW__ERR_REFUSED) {
-            lw__claim_server_error(claim, text);
+            lw__claim_error_answer(claim, reply);
             return true;
         }
         lw__node_drop_refused(lw__node_of(command));
@@ -416,7 +443,8 @@ static void send_wanted(struct lw__claim *claim, unsigned actions)
         type = may_drop(claim) ? &drop_type : &release_type;
     } else if (lw__terms_wants_fence(claim) &&
                (unseeded = lw__node_unseeded(node)) != NULL) {
-        cannot_serve(claim, unseeded->class, unseeded->why, false);
+        cannot_serve(claim, unseeded->class, lw__classify_status(unseeded->why),
+                     unseeded->why, false);
         return;
     } else if (actions & LW__SEND_TRY) {
         type = &try_type;

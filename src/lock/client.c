@@ -36,16 +36,20 @@
 #include <unistd.h>
 #include <utlist.h>
 
-static void link_changed(void *arg, bool up, const char *why)
+static void link_changed(void *arg, int status, const char *why)
 {
     struct lw_client *client = arg;
+    bool up = status == LW_OK;
+    bool for_good = status == LW_EREDIS || status == LW_ESYSTEM;
 
     client->stats.link_up = up;
+    client->error = status;
     lw__told(why, client->why, sizeof(client->why));
     if (up) {
         lw__log(&client->log, LOG_INFO, "connected");
     } else {
-        lw__log(&client->log, LOG_WARNING, "no connection: %s", why);
+        lw__log_cause(&client->log, lw__now_us(), for_good ? LOG_ERR : LOG_WARNING,
+                      "no connection: %s", why);
         lw__list_unmapped(client, UINT_MAX, why);
     }
     lw__notify_link(client, up, why);
@@ -271,9 +275,11 @@ int lw_client_close(struct lw_client *client, lw_close_cb *done, void *arg)
 
 int lw_client_stats(const struct lw_client *client, struct lw_stats *ret)
 {
-    bool given = lw__sized_give(ret, ret->size, &client->stats, sizeof(client->stats));
+    struct lw_stats now = client->stats;
 
-    return given ? 0 : LW_EINVAL;
+    now.subscription_up = client->route != NULL && now.link_up != 0 &&
+                          !lw__is_inherited(client) && lw__route_hears(client->route);
+    return lw__sized_give(ret, ret->size, &now, sizeof(now)) ? 0 : LW_EINVAL;
 }
 
 int lw_client_is_up(const struct lw_client *client, const char **why)
@@ -284,6 +290,14 @@ int lw_client_is_up(const struct lw_client *client, const char **why)
         *why = inherited ? LW__INHERITED : closed ? lw_strerror(LW_ECLOSED) : client->why;
     }
     return client->stats.link_up != 0 && !closed && !inherited;
+}
+
+int lw_client_error(const struct lw_client *client)
+{
+    if (client->loop == NULL || lw__is_inherited(client)) {
+        return LW_ECLOSED;
+    }
+    return client->error;
 }
 
 int lw_client_master(const struct lw_client *client, struct lw_master *ret)

@@ -15,16 +15,18 @@
 #include "lock/terms.h"
 #include "loop/now.h"
 #include "loop/timer.h"
+#include "redis/node.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
-void lw__handle_set_errstr(struct lw_lock *lock, const char *why)
+void lw__handle_set_error(struct lw_lock *lock, int error, const char *why)
 {
     char told[LW__TOLD];
 
     lw__told(why, told, sizeof(told));
+    lock->error = *told ? (int8_t)error : LW_OK;
     if (lock->errstr != NULL && strcmp(lock->errstr, told) == 0) {
         return;
     }
@@ -32,6 +34,15 @@ void lw__handle_set_errstr(struct lw_lock *lock, const char *why)
     lock->errstr = *told ? strdup(told) : NULL;
     if (*why && lock->claim != NULL) {
         lock->claim->error_told = true;
+    }
+}
+
+void lw__handle_note_link(struct lw_lock *lock)
+{
+    const struct lw__node *node = lock->name->node;
+
+    if (!lw__node_is_up(node)) {
+        lw__handle_set_error(lock, lw__node_error(node), lw__node_why(node));
     }
 }
 
@@ -86,7 +97,19 @@ void lw__handle_move_waiters(struct lw__claim *from, struct lw__claim *to)
     }
 }
 
-void lw__handle_finish(struct lw_lock *lock, int status, const char *why)
+void lw__handle_end(struct lw_lock *lock, int status)
+{
+    lw__handle_finish(lock, status, LW_OK, NULL);
+}
+
+void lw__handle_unserved(struct lw_lock *lock, int status)
+{
+    const struct lw__node *node = lock->name->node;
+
+    lw__handle_finish(lock, status, lw__node_error(node), lw__node_why(node));
+}
+
+void lw__handle_finish(struct lw_lock *lock, int status, int error, const char *why)
 {
     lock->claim = NULL;
     lock->granted = false;
@@ -94,7 +117,7 @@ void lw__handle_finish(struct lw_lock *lock, int status, const char *why)
     lock->fence = lock->token_n = 0; /* of a grant that came to nothing */
     lw__timer_cancel(lock->client->loop, &lock->timer);
     if (why != NULL) {
-        lw__handle_set_errstr(lock, why);
+        lw__handle_set_error(lock, error, why);
     }
     lw__notify_lock(lock, LW__NOTICE_DONE, status);
 }

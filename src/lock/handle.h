@@ -13,9 +13,14 @@ void lw__handle_wait_first(struct lw__claim *claim, struct lw_lock *lock);
 void lw__handle_wait_no_more(struct lw__claim *claim, struct lw_lock *lock);
 /* All who wait for the one wait for the other, which nobody waits for yet. */
 void lw__handle_move_waiters(struct lw__claim *from, struct lw__claim *to);
-/* The end of one that waits no more: `done` will be called with this; why may be NULL.
- * Where it is LW_EBUSY the caller sets `retry_ms` then. */
-void lw__handle_finish(struct lw_lock *lock, int status, const char *why);
+/* Ends a handle that waits no more: `done` will be called with this status. `error` and
+ * `why` are for lw_lock_error and lw_lock_errstr, which stay as they are if `why` is
+ * NULL. If the status is LW_EBUSY the caller sets `retry_ms` then. */
+void lw__handle_finish(struct lw_lock *lock, int status, int error, const char *why);
+/* The same without a word. */
+void lw__handle_end(struct lw_lock *lock, int status);
+/* The same since the name's node is not up. */
+void lw__handle_unserved(struct lw_lock *lock, int status);
 /* It holds, and will be told. */
 void lw__handle_hold(struct lw__claim *claim, struct lw_lock *lock);
 /* It was told that it holds. */
@@ -24,8 +29,10 @@ void lw__handle_told(struct lw_lock *lock);
 void lw__handle_arm_loss(struct lw_lock *lock);
 /* It holds no longer: `reason` as for `lost`. Its calls of lw_renew are to end, too. */
 void lw__handle_lose(struct lw_lock *lock, int reason);
-/* What lw_lock_errstr says; "": nothing. */
-void lw__handle_set_errstr(struct lw_lock *lock, const char *why);
+/* Sets what lw_lock_error and lw_lock_errstr return; why "": there is no error. */
+void lw__handle_set_error(struct lw_lock *lock, int error, const char *why);
+/* Sets both to why the name's node is not up, if it is not. */
+void lw__handle_note_link(struct lw_lock *lock);
 /* Ends its memory if it is freed and no callback of it runs. */
 void lw__handle_unref(struct lw_lock *lock);
 /* The same at once, of one that no list has. */

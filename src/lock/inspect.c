@@ -69,10 +69,17 @@ static void send_or_finish(struct lw__inquiry *inquiry,
 
 static bool is_error(struct lw__inquiry *inquiry, const struct lw__reply *reply)
 {
+    int status = LW_EREDIS;
+    const char *text;
+
     if (lw__reply_type(reply) != LW__REPLY_ERROR) {
         return false;
     }
-    finish(inquiry, LW_EREDIS, lw__reply_text(reply, NULL));
+    text = lw__reply_text(reply, NULL);
+    if (inquiry->broken == NULL || lw__reply_undone(reply)) {
+        status = lw__classify_status(text);
+    } /* else some of it may have been done */
+    finish(inquiry, status, text);
     return true;
 }
 

@@ -199,7 +199,9 @@ static bool step_answered(struct lw__command *command, const struct lw__reply *r
     struct lw__page page;
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        finish(list, LW_EREDIS, lw__reply_text(reply, NULL));
+        const char *text = lw__reply_text(reply, NULL);
+
+        finish(list, lw__classify_status(text), text);
         return true;
     }
     if (!lw__decode_page(reply, &page)) {

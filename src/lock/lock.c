@@ -335,7 +335,7 @@ void lw__lock_close(struct lw_lock *lock)
 {
     if (lock->state == LW_WAITING && !lock->granted && lock->claim != NULL) {
         lw__turns_withdraw(lock);
-        lw__handle_finish(lock, LW_ECLOSED, NULL);
+        lw__handle_end(lock, LW_ECLOSED);
     } else if (lock->state == LW_WAITING && lock->granted) {
         struct lw__claim *claim = lock->claim;
 
@@ -344,7 +344,7 @@ void lw__lock_close(struct lw_lock *lock)
         if (claim != NULL) {
             lw__turns_let_go(lock);
         }
-        lw__handle_finish(lock, LW_ECLOSED, NULL);
+        lw__handle_end(lock, LW_ECLOSED);
     } else if (lock->state == LW_HELD || lock->state == LW_LOST) {
         lw__renew_end_all(lock, LW_ECANCELED);
         lw__notify_cancel(lock->client, &lock->notice);

@@ -66,6 +66,14 @@ const char *lw_lock_errstr(const struct lw_lock *lock)
     return lock->errstr != NULL ? lock->errstr : "";
 }
 
+int lw_lock_error(const struct lw_lock *lock)
+{
+    if (is_inherited(lock)) {
+        return LW_ECLOSED;
+    }
+    return lock->error;
+}
+
 enum lw_mode lw_lock_mode(const struct lw_lock *lock)
 {
     return (enum lw_mode)(lock->mode - lw__mode_table);

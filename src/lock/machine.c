@@ -201,12 +201,14 @@ static bool is_over(const struct lw__machine *m, int64_t now_us)
 
 static struct lw__output give_up(struct lw__machine *m, const struct lw__input *in)
 {
+    bool first = !m->uncertain || m->first_sent_us == in->sent_us;
     struct lw__output out = m->in_redis ? leave(m, in->now_us) : end(m, 0);
 
-    if (m->turning) {
+    if (m->turning) { /* of one that is refused an earlier try may have been done */
         m->turning = false;
         out.actions |= LW__DO_RELEASED;
-        out.release_status = LW_EUNKNOWN;
+        out.release_status = in->event == LW__EV_REFUSED && first ? LW_EREDIS
+                                                                  : LW_EUNKNOWN;
     }
     return out;
 }
@@ -468,8 +470,8 @@ static struct lw__output leaving(struct lw__machine *m, const struct lw__input *
             m->due_us = m->release_until_us;
         }
         return act(0);
-    case LW__EV_REFUSED:
-        return left(m, LW_EUNKNOWN);
+    case LW__EV_REFUSED: /* an earlier one may have been done */
+        return left(m, m->uncertain ? LW_EUNKNOWN : LW_EREDIS);
     case LW__EV_ASK_NOW:
         return m->in_flight ? act(0) : leave(m, in->now_us);
     case LW__EV_DUE:

@@ -208,7 +208,7 @@ static int fill_from_url(struct lw_client *client)
         copy_string(&client->strings[8], &o->sentinel_password) != 0) {
         return LW_ENOMEM;
     }
-    client->log = (struct lw__log){o->log, o->log_level, o->arg};
+    client->log = (struct lw__log){o->log, o->log_level, o->arg, &client->causes};
     return client->url.tls ? take_tls(client) : 0;
 }
 

@@ -4,18 +4,20 @@
 #include "lock/poll.h"
 
 #define MS 1000
+#define LONGEST 3000 /* of the first in the queue, and of one that is not in it */
 
 int64_t lw__poll_delay_us(int64_t remaining_ms, int64_t position, int64_t jitter)
 {
     int64_t remaining = remaining_ms < 0 ? 9000 : remaining_ms;
-    int64_t rank = position < 0 ? 3 : position;
-    int64_t delay = remaining / 3, most = rank < 100 ? 10000 : 30000;
+    int64_t rank = position < 0 ? 3 : position; /* it is not in the queue: more rarely */
+    int64_t delay = remaining / 3;
+    int64_t most = position < 0 ? LONGEST : rank < 100 ? 10000 : 30000;
 
     if (delay < 50) {
         delay = 50;
     }
-    if (delay > 3000) {
-        delay = 3000;
+    if (delay > LONGEST) {
+        delay = LONGEST;
     }
     delay = rank >= most / delay ? most : delay * (rank + 1);
     if (rank == 0 && remaining_ms >= 0 && remaining_ms < delay - 1) {

@@ -55,7 +55,7 @@ static void call_failed(struct lw__command *command, const char *why, bool sent)
     struct lw__renew_call *call = call_of(command);
 
     (void)sent;
-    lw__handle_set_errstr(call->lock, why);
+    lw__handle_set_error(call->lock, LW_ECONN, why);
     lw__notify_renewed(call, LW_ECONN);
 }
 
@@ -70,7 +70,7 @@ static void call_refused(struct lw__renew_call *call, const char *error)
             return;
         }
     }
-    lw__handle_set_errstr(call->lock, error);
+    lw__handle_set_error(call->lock, lw__classify_status(error), error);
     lw__notify_renewed(call, LW_EREDIS);
 }
 

@@ -27,6 +27,7 @@
 #include "redis/reply.h"
 
 #include <stdlib.h>
+#include <syslog.h>
 
 #define BATCH 32
 #define RETRY_US (50 * LW__MS)
@@ -295,9 +296,12 @@ static void answered_one(struct lw__batch *batch, unsigned i, bool renewed)
 
 static void tell_error(struct lw__batch *batch, const char *text)
 {
+    lw__log_cause(&batch->client->log, lw__now_us(), LOG_WARNING,
+                  "locks are held that the server does not renew: %s", text);
     for (unsigned i = 0; i < batch->count; i++) {
         if (batch->claims[i] != NULL) {
-            batch->client->events->said(batch->claims[i], text);
+            batch->client->events->said(batch->claims[i], lw__classify_status(text),
+                                        text);
         }
     }
 }

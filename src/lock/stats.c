@@ -36,6 +36,7 @@ static const struct row {
     GAUGE(held, "Handles that hold a lock."),
     GAUGE(waiting, "Handles that wait for a lock."),
     GAUGE(link_up, "Whether the server can be reached."),
+    GAUGE(subscription_up, "Whether messages arrive; else waiters poll, and may starve."),
     COUNTER(granted, "Acquisitions granted."),
     COUNTER(busy, "Acquisitions refused because somebody else holds the lock."),
     COUNTER(timed_out, "Acquisitions whose wait ended."),

@@ -118,6 +118,7 @@ struct lw_lock {
     bool in_callback;
     bool warned;         /* risk.c's: what `at_risk` is told last */
     bool later;          /* later.c's */
+    int8_t error;        /* handle.c's: the class of `errstr`, an lw_error */
     uint32_t at_risk_ms; /* lock.c's; 0: the default */
 };
 
@@ -144,7 +145,7 @@ struct lw__claim {
     bool trying : 1;        /* the plain try is in flight */
     bool tried : 1;         /* it was the last that was sent */
     enum lw__drop drop : 2; /* how its release without a look was sent */
-    bool set_answered : 1, set_done : 1, set_failed : 1; /* its SET */
+    bool set_answered : 1, set_done : 1, set_failed : 1, set_undone : 1; /* its SET */
     bool stranger_told : 1;
     bool open : 1;              /* turns.c's: further handles may join it */
     bool renewing_for_next : 1; /* turns*.c's: the next one wants a fresh lease */
@@ -185,6 +186,7 @@ struct lw_client {
     struct lw__tls_trust *trust;
     char *strings[9]; /* copies: username, password, client_name, tls_*, sentinel_* */
     struct lw__log log;
+    struct lw__causes causes; /* log.c's */
 
     /* client.c's; ending.c lets go of the loop and the route */
     struct lw__loop *loop; /* NULL: closed */
@@ -198,6 +200,7 @@ struct lw_client {
     void *closed_arg;
     bool closing, freed;
     bool inherited;        /* in a forked child, where it was ended: loop is NULL */
+    int error;             /* the class of `why`, an lw_error */
     char why[LW__WHY];     /* what the link callback is told */
     struct lw_stats stats; /* each counter where it happens */
 

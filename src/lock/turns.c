@@ -66,7 +66,7 @@ static struct lw__claim *find_open(const struct lw__name *name)
 static void join_shared(struct lw__claim *claim, struct lw_lock *lock)
 {
     if (lock->once) {
-        lw__handle_finish(lock, LW_EBUSY, NULL);
+        lw__handle_end(lock, LW_EBUSY);
         lock->retry_ms = busy_for_ms(claim);
         return;
     }
@@ -96,12 +96,12 @@ int lw__turns_join(struct lw_lock *lock)
         return 0;
     }
     if (lock->once && is_behind(lock)) {
-        lw__handle_finish(lock, LW_EBUSY, NULL);
+        lw__handle_end(lock, LW_EBUSY);
         lock->retry_ms = lw__line_busy_ms(lock->name);
         return 0;
     }
     if (lock->once && lw__node_is_backing_off(lock->name->node)) {
-        lw__handle_finish(lock, LW_ECONN, lw__node_why(lock->name->node));
+        lw__handle_unserved(lock, LW_ECONN);
         return 0;
     }
     claim = lw__claim_new(client, lock);
@@ -127,7 +127,7 @@ void lw__turns_queue_anew(struct lw__claim *claim)
     if (fresh == NULL) {
         DL_FOREACH_SAFE2(claim->waiting, lock, next, turn_next) {
             lw__handle_wait_no_more(claim, lock);
-            lw__handle_finish(lock, LW_ENOMEM, NULL);
+            lw__handle_end(lock, LW_ENOMEM);
         }
         return;
     }
@@ -168,6 +168,9 @@ static void lapse(struct lw_lock *lock)
                   lock->hold_until_us - claim->machine.deadline_us <
                       lw__machine_drift_us((int64_t)lock->lease_ms * LW__MS) + LW__MS;
 
+    if (!capped) {
+        lw__handle_note_link(lock);
+    }
     lw__handle_lose(lock,
                     lock->hold_until_us != LW__NEVER && capped ? LW_ETIMEOUT : LW_ELOST);
     lw__renew_end_all(lock, LW_ELOST);
@@ -182,16 +185,26 @@ static void lapse(struct lw_lock *lock)
     lw__turns_queue_anew(claim);
 }
 
+/* Returns true if a request is on its way, and no request of the claim was ever answered:
+ * it is not known that the lock is busy. */
+static bool is_unanswered(const struct lw__claim *claim)
+{
+    return claim->machine.phase == LW__ASKING && !claim->set_answered &&
+           claim->asking.remaining_ms == 0 && claim->asking.place == 0;
+}
+
+/* An error that the server has sent says more than its silence since. */
 static void wait_is_over(struct lw_lock *lock)
 {
     int status = lock->once ? LW_ECONN : LW_ETIMEOUT;
-    const char *why = lock->once ? "no answer in time" : NULL;
+    bool silent = lock->errstr == NULL && (lock->once || is_unanswered(lock->claim));
 
-    if (!lw__node_is_up(lock->name->node)) {
-        why = lw__node_why(lock->name->node);
-    }
     lw__turns_withdraw(lock);
-    lw__handle_finish(lock, status, why);
+    if (!lw__node_is_up(lock->name->node)) {
+        lw__handle_unserved(lock, status);
+    } else {
+        lw__handle_finish(lock, status, LW_ECONN, silent ? "no answer in time" : NULL);
+    }
 }
 
 void lw__turns_give_up_release(struct lw_lock *lock)
@@ -213,7 +226,9 @@ void lw__turns_timer(void *arg)
         }
     } else if (lock->state == LW_RELEASING) {
         lw__turns_give_up_release(lock);
-        lw__handle_set_errstr(lock, "no answer to the release in time");
+        if (lock->errstr == NULL) {
+            lw__handle_set_error(lock, LW_ECONN, "no answer to the release in time");
+        }
     } else if (lock->state == LW_WAITING && !lock->granted) {
         wait_is_over(lock);
     } else if (lw__terms_deadline_us(lock) - lw__terms_least_us(lock) > lw__now_us()) {

@@ -24,21 +24,21 @@
 
 #include <utlist.h>
 
-static void said(struct lw__claim *claim, const char *text)
+static void said(struct lw__claim *claim, int status, const char *text)
 {
     struct lw_lock *lock;
 
     DL_FOREACH2(claim->waiting, lock, turn_next) {
-        lw__handle_set_errstr(lock, text);
+        lw__handle_set_error(lock, status, text);
     }
     DL_FOREACH2(lw__terms_others(claim), lock, turn_next) {
-        lw__handle_set_errstr(lock, text);
+        lw__handle_set_error(lock, status, text);
     }
     if (claim->holder != NULL) {
-        lw__handle_set_errstr(claim->holder, text);
+        lw__handle_set_error(claim->holder, status, text);
     }
     if (claim->releasing != NULL) {
-        lw__handle_set_errstr(claim->releasing, text);
+        lw__handle_set_error(claim->releasing, status, text);
     }
 }
 
@@ -49,7 +49,7 @@ static void forget_error(struct lw__claim *claim)
         return;
     }
     claim->error_told = false;
-    said(claim, "");
+    said(claim, LW_OK, "");
 }
 
 static void let_others_in(struct lw__claim *claim)
@@ -79,7 +79,7 @@ static void granted(struct lw__claim *claim)
 }
 
 /* Ends all those who try once, and has the claim leave if nobody else waits. */
-static void end_tries(struct lw__claim *claim, int status, const char *why)
+static void end_tries(struct lw__claim *claim, int status, int error, const char *why)
 {
     struct lw_lock *lock, *next;
 
@@ -91,7 +91,7 @@ static void end_tries(struct lw__claim *claim, int status, const char *why)
             continue;
         }
         lw__handle_wait_no_more(claim, lock);
-        lw__handle_finish(lock, status, why);
+        lw__handle_finish(lock, status, error, why);
         if (status == LW_EBUSY) {
             lock->retry_ms = claim->asking.remaining_ms;
         }
@@ -113,15 +113,19 @@ static void busy(struct lw__claim *claim)
     if (lock != NULL && claim->mode->in_line != NULL) {
         claim->mode->in_line->refused(claim);
     }
-    end_tries(claim, LW_EBUSY, NULL);
+    end_tries(claim, LW_EBUSY, LW_OK, NULL);
 }
 
 static void open_outcome(struct lw__claim *claim, int status, const char *why)
 {
+    const struct lw__node *node = claim->name->node;
+
     if (*why) {
-        said(claim, why);
+        said(claim, status, why);
+        end_tries(claim, status, status, why);
+    } else {
+        end_tries(claim, status, lw__node_error(node), lw__node_why(node));
     }
-    end_tries(claim, status, *why ? why : lw__node_why(claim->name->node));
 }
 
 static void failed(struct lw__claim *claim, int status)
@@ -134,7 +138,7 @@ static void failed(struct lw__claim *claim, int status)
     lw__turns_close(claim);
     DL_FOREACH_SAFE2(claim->waiting, lock, next, turn_next) {
         lw__handle_wait_no_more(claim, lock);
-        lw__handle_finish(lock, status, NULL);
+        lw__handle_end(lock, status);
     }
 }
 
@@ -142,7 +146,7 @@ static void released(struct lw__claim *claim, int status)
 {
     struct lw_lock *lock = claim->releasing;
 
-    if (status != LW_EUNKNOWN) {
+    if (status != LW_EUNKNOWN && status != LW_EREDIS) {
         forget_error(claim);
     }
     claim->releasing = NULL;
@@ -250,7 +254,7 @@ static void ask_all_of(struct lw__name *name, bool verify)
         }
         if (lw__line_is_behind(claim)) {
             claim->asking.remaining_ms = lw__line_busy_ms(name);
-            end_tries(claim, LW_EBUSY, NULL);
+            end_tries(claim, LW_EBUSY, LW_OK, NULL);
         } else if (claim->machine.phase != LW__HELD) {
             lw__claim_event(claim, LW__EV_ASK_NOW);
         } else if (verify) {
@@ -328,7 +332,7 @@ void lw__turns_link_down(struct lw_client *client, const struct lw__node *node)
         if (lock->state == LW_WAITING && lock->once && lock->claim != NULL &&
             !lock->granted && lock->name->node == node) {
             lw__turns_withdraw(lock);
-            lw__handle_finish(lock, LW_ECONN, lw__node_why(node));
+            lw__handle_unserved(lock, LW_ECONN);
         }
     }
 }

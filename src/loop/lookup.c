@@ -22,6 +22,7 @@
 #include "loop/timer.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <event2/dns.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -58,6 +59,7 @@ struct lw__lookup {
     int64_t patience_us;
     struct questions *questions;
     struct lw__addresses result;
+    int failure; /* of the system; else 0 */
     char host[256];
     char why[320];
 };
@@ -82,10 +84,17 @@ static void share_patience(struct evdns_base *dns, uint32_t patience_ms)
     (void)evdns_base_set_option(dns, "attempts:", text);
 }
 
+/* True if this process, or the system, can open no more files or sockets. */
+static bool is_exhausted(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOBUFS;
+}
+
 /* By what the file says now; one that is not there, or names nobody, leads to this
- * machine's own server, as in libc. NULL: no memory. */
+ * machine's own server, as in libc. NULL: no memory. `failure` becomes the system's error
+ * if no socket can be opened. */
 static struct evdns_base *new_resolver(struct event_base *base, const char *file,
-                                       uint32_t patience_ms)
+                                       uint32_t patience_ms, int *failure)
 {
     const int what = DNS_OPTION_SEARCH | DNS_OPTION_NAMESERVERS | DNS_OPTION_MISC;
     struct evdns_base *dns = evdns_base_new(base, EVDNS_BASE_DISABLE_WHEN_INACTIVE);
@@ -93,7 +102,11 @@ static struct evdns_base *new_resolver(struct event_base *base, const char *file
     if (dns != NULL) {
         (void)evdns_base_resolv_conf_parse(dns, what, file);
         if (evdns_base_count_nameservers(dns) == 0) {
-            (void)evdns_base_nameserver_ip_add(dns, "127.0.0.1");
+            errno = 0;
+            if (evdns_base_nameserver_ip_add(dns, "127.0.0.1") != 0 &&
+                is_exhausted(errno)) {
+                *failure = errno;
+            }
         }
         share_patience(dns, patience_ms);
     }
@@ -137,7 +150,7 @@ static void gather(struct lw__lookup *lookup)
             lw__address_add(&lookup->result, &v6->found.list[i]);
         }
     }
-    if (lookup->result.count == 0) {
+    if (lookup->result.count == 0 && lookup->failure == 0) {
         int error = v4->error != DNS_ERR_NONE ? v4->error : v6->error;
         (void)snprintf(lookup->why, sizeof(lookup->why), "cannot resolve \"%s\": %s",
                        lookup->host,
@@ -148,14 +161,21 @@ static void gather(struct lw__lookup *lookup)
 static void on_done(void *arg)
 {
     struct lw__lookup *lookup = arg;
+    int status;
 
     if (lookup->questions != NULL) {
         gather(lookup);
         stop_asking(lookup);
     }
+    status = lookup->result.count > 0 ? LW_OK : LW_ECONN;
     lw__timer_cancel(lookup->loop, &lookup->patience);
     lw__timer_unreserve(lookup->loop, 1);
-    lookup->fn(lookup->arg, &lookup->result, lookup->why);
+    if (lookup->result.count == 0 && lookup->failure != 0) {
+        status = LW_ESYSTEM;
+        (void)snprintf(lookup->why, sizeof(lookup->why), "cannot resolve \"%s\": %s",
+                       lookup->host, strerror(lookup->failure));
+    }
+    lookup->fn(lookup->arg, &lookup->result, status, lookup->why);
     free(lookup);
 }
 
@@ -214,7 +234,8 @@ static int ask(struct lw__lookup *lookup, uint32_t patience_ms)
     v4 = &questions->v4;
     v6 = &questions->v6;
     questions->dns = new_resolver(lw__loop_base(lookup->loop),
-                                  *lw__loop_resolv_conf(lookup->loop), patience_ms);
+                                  *lw__loop_resolv_conf(lookup->loop), patience_ms,
+                                  &lookup->failure);
     if (questions->dns == NULL) {
         free(questions);
         return LW_ENOMEM;
@@ -226,7 +247,7 @@ static int ask(struct lw__lookup *lookup, uint32_t patience_ms)
     v6->request = evdns_base_resolve_ipv6(questions->dns, lookup->host, 0, on_answer, v6);
     questions->pending = (v4->request != NULL) + (v6->request != NULL);
     lookup->questions = questions;
-    if (questions->pending == 0) {
+    if (questions->pending == 0 || lookup->failure != 0) {
         v4->error = DNS_ERR_FORMAT; /* not a name that could be asked for */
         lw__defer(lookup->loop, &lookup->done, false);
     }
@@ -252,7 +273,7 @@ static void read_line(char *line, const char *host, struct lw__addresses *ret)
     }
 }
 
-void lw__lookup_in_file(const char *file, const char *host, struct lw__addresses *ret)
+int lw__lookup_in_file(const char *file, const char *host, struct lw__addresses *ret)
 {
     char chunk[4096], line[1024];
     size_t length = 0;
@@ -260,7 +281,7 @@ void lw__lookup_in_file(const char *file, const char *host, struct lw__addresses
     int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
     if (fd < 0) {
-        return;
+        return is_exhausted(errno) ? LW_ESYSTEM : 0;
     }
     while ((got = read(fd, chunk, sizeof(chunk))) > 0) {
         for (ssize_t i = 0; i < got; i++) {
@@ -277,6 +298,7 @@ void lw__lookup_in_file(const char *file, const char *host, struct lw__addresses
     line[length] = '\0';
     read_line(line, host, ret);
     (void)close(fd);
+    return 0;
 }
 
 /* What is known without asking anybody. */
@@ -288,7 +310,9 @@ static void find_locally(struct lw__lookup *lookup)
         lw__address_add(&lookup->result, &address);
         return;
     }
-    lw__lookup_in_file("/etc/hosts", lookup->host, &lookup->result);
+    if (lw__lookup_in_file("/etc/hosts", lookup->host, &lookup->result) != 0) {
+        lookup->failure = errno;
+    }
     if (strcasecmp(lookup->host, "localhost") == 0) { /* both, whatever the file says */
         lw__address_add(&lookup->result, &(struct lw__address){"127.0.0.1"});
         lw__address_add(&lookup->result, &(struct lw__address){"::1"});
@@ -318,7 +342,7 @@ int lw__lookup_new(struct lw__loop *loop, const char *host, uint32_t patience_ms
     }
     (void)snprintf(lookup->host, sizeof(lookup->host), "%s", host);
     find_locally(lookup);
-    if (lookup->result.count > 0) {
+    if (lookup->result.count > 0 || lookup->failure != 0) {
         lw__defer(loop, &lookup->done, false);
     } else if (ask(lookup, patience_ms) < 0) {
         lw__lookup_cancel(lookup);

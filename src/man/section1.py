@@ -56,8 +56,12 @@ process is killed that is not its server; the folders above it are trusted.
 # OUTAGES
 
 A password, a database or a service that is refused at the first connection ends the command with 77,
-and with sentinels only where all of them refuse. Later it is an outage as any other: *run*, *lead*,
-*hold* and *watch* go on trying. A descriptor from 0 to 2 that is closed is /dev/null, for the command
+and with sentinels only where all of them refuse. If a server has several addresses, the failure that
+got farthest counts. Later it is an outage as any other: *run*, *lead*, *hold* and *watch* go on trying,
+and a wait that ends meanwhile ends with the code of its cause: 69 if no server could be reached or the
+server could not serve the lock (loading, a replica, a cluster without its slot), 77 if the server
+refused. 71 comes at once if the process can open no more files or sockets. A failure that repeats is
+told once, then once a minute with its number. A descriptor from 0 to 2 that is closed is /dev/null, for the command
 that is run as well.
 
 # BESIDE FLOCK(1)

@@ -6,12 +6,18 @@
  * script's command begins with it, too). */
 #include "redis/classify.h"
 
+#include "lockwire.h"
+
 #include <string.h>
 
 /* A script's own command met a key that is not there, in a slot that is on its way: the
  * script itself has just deleted it, and what it did before that stands. */
 #define NOT_HERE "ERR Script attempted to access a non local key"
 #define NOT_HERE_BY_VALKEY "ERR Attempted to access a non local key"
+/* The whole cluster is down, as a script's own command met it. */
+#define DOWN "ERR Script attempted to execute a command while the cluster is down"
+#define DOWN_BY_VALKEY "ERR Attempted to execute a command while the cluster is down"
+#define TOO_MANY "ERR max number of clients"
 
 static bool begins_with(const char *error, const char *code)
 {
@@ -29,12 +35,13 @@ enum lw__error_class lw__classify(const char *error)
     } codes[] = {
         {"NOSCRIPT", LW__ERR_NOSCRIPT},    {"LOADING", LW__ERR_LINK},
         {"NOAUTH", LW__ERR_LINK},          {"READONLY", LW__ERR_LINK},
-        {"MASTERDOWN", LW__ERR_LINK},      {"ERR max number of clients", LW__ERR_LINK},
+        {"MASTERDOWN", LW__ERR_LINK},      {TOO_MANY, LW__ERR_LINK},
         {"DENIED", LW__ERR_LINK},          {"BUSY", LW__ERR_TRANSIENT},
         {"OOM", LW__ERR_TRANSIENT},        {"MISCONF", LW__ERR_TRANSIENT},
         {"NOREPLICAS", LW__ERR_TRANSIENT}, {"CLUSTERDOWN", LW__ERR_TRANSIENT},
         {"TRYAGAIN", LW__ERR_TRANSIENT},   {"ASK", LW__ERR_TRANSIENT},
         {NOT_HERE, LW__ERR_TRANSIENT},     {NOT_HERE_BY_VALKEY, LW__ERR_TRANSIENT},
+        {DOWN, LW__ERR_TRANSIENT},         {DOWN_BY_VALKEY, LW__ERR_TRANSIENT},
     };
 
     for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++) {
@@ -48,7 +55,8 @@ enum lw__error_class lw__classify(const char *error)
 
 bool lw__classify_down(const char *error)
 {
-    return begins_with(error, "CLUSTERDOWN");
+    return begins_with(error, "CLUSTERDOWN") || begins_with(error, DOWN) ||
+           begins_with(error, DOWN_BY_VALKEY);
 }
 
 bool lw__classify_no_replicas(const char *error)
@@ -74,6 +82,52 @@ bool lw__classify_denied(const char *error)
 bool lw__classify_unknown(const char *error)
 {
     return begins_with(error, "ERR unknown command");
+}
+
+bool lw__classify_account(const char *error)
+{
+    return begins_with(error, "WRONGPASS") || begins_with(error, "NOAUTH") ||
+           begins_with(error, "NOPERM");
+}
+
+bool lw__classify_login(const char *error)
+{
+    return lw__classify_account(error) ||
+           (begins_with(error, "ERR") && !begins_with(error, TOO_MANY));
+}
+
+bool lw__classify_guide(const char *error)
+{
+    return lw__classify_account(error) || lw__classify_unknown(error) ||
+           begins_with(error, "ERR No such master") ||
+           begins_with(error, "ERR This instance has cluster support disabled");
+}
+
+int lw__classify_status(const char *error)
+{
+    bool away = lw__classify(error) == LW__ERR_LINK || lw__classify_down(error) ||
+                lw__classify_moving(error) || lw__classify_moved(error) ||
+                begins_with(error, NOT_HERE) || begins_with(error, NOT_HERE_BY_VALKEY);
+
+    return away && !lw__classify_account(error) ? LW_ECONN : LW_EREDIS;
+}
+
+/* Codes by which a server turns a command down before it is run; a proxy's are others. */
+bool lw__classify_undone(const char *error)
+{
+    static const char *const codes[] = {
+        "CLUSTERDOWN", "TRYAGAIN", "ASK",    "MOVED", "LOADING", "MASTERDOWN", "NOAUTH",
+        "BUSY",        "READONLY", "NOPERM", "OOM",   "MISCONF", "NOREPLICAS"};
+
+    if (strstr(error, "user_script") != NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++) {
+        if (begins_with(error, codes[i])) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* What stands behind a prefix; NULL: it is not there. */

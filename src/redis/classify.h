@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What an error reply means for whoever asked. libc only. */
+/* What an error reply means for whoever asked. Pure. */
 #ifndef LW_CLASSIFY_H
 #define LW_CLASSIFY_H
 #include <stdbool.h>
@@ -25,6 +25,24 @@ bool lw__classify_moved(const char *error);
 bool lw__classify_denied(const char *error);
 /* Does the server not have this command? */
 bool lw__classify_unknown(const char *error);
+/* Returns true if the server rejects this account, so that another try with it fails as
+ * well: WRONGPASS, NOAUTH, NOPERM. */
+bool lw__classify_account(const char *error);
+/* The same for a reply to AUTH or SELECT, most of whose errors have no code: true also
+ * for every ERR, except that of a server with too many clients. */
+bool lw__classify_login(const char *error);
+/* The same for the reply of a sentinel that is asked for the master, or of a node that is
+ * asked for the slots: true also if the service is unknown, or the server is no sentinel
+ * or no node of a cluster. */
+bool lw__classify_guide(const char *error);
+/* Returns the lw_error that an error reply to a lock's command is for the caller:
+ * LW_ECONN if the server or the cluster cannot serve the lock now (LOADING, READONLY,
+ * MASTERDOWN, CLUSTERDOWN, a slot that moves ...), LW_EREDIS if the server refuses. */
+int lw__classify_status(const char *error);
+/* Returns true if the error says that nothing was done: the server rejected the command
+ * itself. False for the error of a script, which may have written before. `error` is the
+ * whole reply, not its own words alone. */
+bool lw__classify_undone(const char *error);
 /* What a command met, in its own words: before 7.0 a server puts around the error of a
  * script's command where in the script that was. Any other error as it is. */
 const char *lw__classify_own_words(const char *error);

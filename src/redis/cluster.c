@@ -117,16 +117,16 @@ static void in_vain(void *arg, const char *why)
                                                           : most * 2;
     ask_soon(cluster, cluster->known && pause_us < PAUSE_US ? PAUSE_US : pause_us);
     if (cluster->known) {
-        lw__log(access->log, LOG_NOTICE, "%s", why);
+        lw__log_cause(access->log, lw__now_us(), LOG_NOTICE, "%s", why);
         cluster->events->unmapped(cluster->arg, cluster->asked, why);
         if (cluster->up && !lw__masters_any_up(&cluster->masters)) {
             cluster->up = false;
-            cluster->events->link(cluster->arg, false, why);
+            cluster->events->link(cluster->arg, cluster->survey.status, why);
         }
         return;
     }
-    lw__node_say_why(cluster->nowhere, why);
-    cluster->events->link(cluster->arg, false, why);
+    lw__node_say_why(cluster->nowhere, cluster->survey.status, why);
+    cluster->events->link(cluster->arg, cluster->survey.status, why);
     cluster->events->node.down(cluster->arg, cluster->nowhere);
 }
 
@@ -134,7 +134,7 @@ static void have_link(struct lw__cluster *cluster)
 {
     if (!cluster->up) {
         cluster->up = true;
-        cluster->events->link(cluster->arg, true, "");
+        cluster->events->link(cluster->arg, LW_OK, "");
     }
 }
 
@@ -223,7 +223,7 @@ static bool take_map(void *arg, const struct lw__place *by, const struct lw__rep
         return false;
     }
     forget_map(cluster);
-    lw__node_say_why(cluster->nowhere, note_map(cluster, by, reply));
+    lw__node_say_why(cluster->nowhere, LW_ECONN, note_map(cluster, by, reply));
     cluster->pause_ms = cluster->options.node.access.backoff_min_ms;
     cluster->known = true;
     cluster->told = cluster->asked;
@@ -260,6 +260,11 @@ unsigned lw__cluster_map(const struct lw__cluster *cluster)
     return cluster->told;
 }
 
+bool lw__cluster_hears(const struct lw__cluster *cluster)
+{
+    return lw__masters_all_hear(&cluster->masters);
+}
+
 /* ---- what nodes tell ---- */
 
 static void up(void *arg, struct lw__node *node)
@@ -276,9 +281,10 @@ static void down(void *arg, struct lw__node *node)
     const struct lw__place *place = lw__masters_place(&cluster->masters, node);
     bool listed = lw__masters_is_listed(&cluster->masters, node);
 
-    lw__log(cluster->options.node.access.log, listed ? LOG_WARNING : LOG_NOTICE,
-            "no connection to the cluster's node %s:%u: %s", place->host,
-            (unsigned)place->port, lw__node_why(node));
+    lw__log_cause(cluster->options.node.access.log, lw__now_us(),
+                  listed ? LOG_WARNING : LOG_NOTICE,
+                  "no connection to the cluster's node %s:%u: %s", place->host,
+                  (unsigned)place->port, lw__node_why(node));
     cluster->events->node.down(cluster->arg, node);
     settle(cluster); /* it may be one to let go of */
     ask_soon(cluster, PAUSE_US);
@@ -298,14 +304,15 @@ static void message(void *arg, const char *text, size_t length)
     cluster->events->node.message(cluster->arg, text, length);
 }
 
-static void refuse(struct lw__command *command, const struct lw__redirect *redirect,
-                   const char *what)
+static void refuse(const struct lw__cluster *cluster, struct lw__command *command,
+                   const struct lw__redirect *redirect, const char *what)
 {
     const struct lw__place *place = &redirect->place;
     char why[LW__WHY];
 
     (void)snprintf(why, sizeof(why), "slot %u is at %.60s:%u: %.60s", redirect->slot,
                    place->host, (unsigned)place->port, what);
+    lw__log_cause(cluster->options.node.access.log, lw__now_us(), LOG_WARNING, "%s", why);
     lw__node_refuse(command, why);
 }
 
@@ -336,6 +343,9 @@ static void redirected(void *arg, struct lw__node *node, struct lw__command *com
         ask_soon(cluster, PAUSE_US);
     }
     if (redirect->place.port == 0) {
+        lw__log_cause(cluster->options.node.access.log, lw__now_us(), LOG_WARNING,
+                      "slot %u is at a node that does not tell its place",
+                      redirect->slot);
         lw__node_refuse(command, "its slot is at a node that does not tell its place");
         return;
     }
@@ -345,7 +355,7 @@ static void redirected(void *arg, struct lw__node *node, struct lw__command *com
         there = lw__masters_node(&cluster->masters, index, redirect->slot);
     }
     if (there == NULL) {
-        refuse(command, redirect, lw__masters_why_none(&cluster->masters));
+        refuse(cluster, command, redirect, lw__masters_why_none(&cluster->masters));
         return;
     }
     lw__masters_need(&cluster->masters, index, lw__now_us() + NEEDED_US);
@@ -353,9 +363,10 @@ static void redirected(void *arg, struct lw__node *node, struct lw__command *com
         correct(cluster, redirect, index);
     }
     if (command->request.hops == HOPS) {
-        refuse(command, redirect, "sent from one node to the other without an end");
+        refuse(cluster, command, redirect,
+               "sent from one node to the other without an end");
     } else if (lw__node_is_backing_off(there)) {
-        refuse(command, redirect, lw__node_why(there)); /* there it would wait */
+        refuse(cluster, command, redirect, lw__node_why(there)); /* there it would wait */
     } else {
         cluster->options.node.stats->redirects++;
         lw__node_take_over(there, command, redirect->ask);
@@ -413,6 +424,7 @@ int lw__cluster_new(const struct lw__route_options *options,
     static const struct lw__survey_events survey_events = {take_map, in_vain};
     struct lw__loop *loop = options->node.access.loop;
     struct lw__cluster *cluster;
+    char why[LW__WHY];
 
     if (make(options, events, arg, &cluster) != 0) {
         return LW_ENOMEM;
@@ -428,6 +440,9 @@ int lw__cluster_new(const struct lw__route_options *options,
                         cluster) != 0) {
         goto fail_node;
     }
+    (void)snprintf(why, sizeof(why), "%.100s:%u has not sent its slot map yet",
+                   options->seeds[0].name, (unsigned)options->seeds[0].port);
+    lw__node_say_why(cluster->nowhere, LW_ECONN, why);
     lw__timer_init(&cluster->again, ask, cluster);
     lw__defer_init(&cluster->led, led, cluster);
     lw__timer_set(loop, &cluster->again, lw__now_us());

@@ -18,4 +18,5 @@ struct lw__node *lw__cluster_at(struct lw__cluster *cluster, unsigned slot);
 /* As lw__route_renew, lw__route_map. */
 unsigned lw__cluster_renew(struct lw__cluster *cluster);
 unsigned lw__cluster_map(const struct lw__cluster *cluster);
+bool lw__cluster_hears(const struct lw__cluster *cluster); /* as lw__route_hears */
 #endif

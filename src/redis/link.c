@@ -386,6 +386,16 @@ void lw__link_forget(struct lw__link *link, struct lw__request *request)
     lw__awaited_forget(request);
 }
 
+bool lw__link_has_connected(const struct lw__link *link)
+{
+    return link->connected;
+}
+
+bool lw__link_has_ended(const struct lw__link *link)
+{
+    return link->ended;
+}
+
 size_t lw__link_inflight(const struct lw__link *link)
 {
     return link->awaited.replies;
@@ -396,6 +406,7 @@ size_t lw__link_inflight(const struct lw__link *link)
 void lw__link_connected(struct lw__link *link)
 {
     link->state = LW__LINK_UP;
+    link->connected = true;
     link->up_us = lw__now_us();
     lw__timer_cancel(link->loop, &link->timer);
     lw__link_arm(link);

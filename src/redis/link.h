@@ -61,8 +61,10 @@ struct lw__link_events {
     void (*unclaimed)(void *arg);
 };
 
-/* Starts connecting. Events come from the loop, never from within a call. 0, LW_ENOMEM,
- * LW_ECONN (the connect call failed at once); `why` (size LW__WHY) tells. */
+/* Starts connecting. Events come from the loop, never from within a call. Returns 0,
+ * LW_ENOMEM, LW_ECONN if the connect call failed at once, or LW_ESYSTEM if it failed
+ * since this process or the system can open no more sockets; `why` (size LW__WHY) tells.
+ */
 int lw__link_open(struct lw__loop *loop, const struct lw__link_options *options,
                   const struct lw__link_events *events, void *arg, char *why,
                   struct lw__link **ret);
@@ -92,6 +94,11 @@ int lw__link_subscribe(struct lw__link *link, const char *channel);
  * latter, too, without having been asked. */
 int lw__link_subscribe_shard(struct lw__link *link, const char *channel);
 int lw__link_unsubscribe_shard(struct lw__link *link, const char *channel);
+/* Returns true once the peer has accepted the connection: a failure from then on is the
+ * TLS handshake's, or comes after it. */
+bool lw__link_has_connected(const struct lw__link *link);
+/* Returns true if the peer has closed the connection, after an answer or more. */
+bool lw__link_has_ended(const struct lw__link *link);
 /* Replies still to come. */
 size_t lw__link_inflight(const struct lw__link *link);
 #endif

@@ -51,9 +51,10 @@ static void tell_why(struct lw__link *link, const redisContext *c)
         lw__link_fail_doing(link, "reading from", "the server speaks TLS: rediss://");
     } else if (is_end(c) && may_want_tls(link)) {
         lw__link_fail_doing(link, "no answer from",
-                            "it closed the connection at once, as "
-                            "servers do that speak TLS: rediss://");
+                            "it closed the connection at once, as servers do that speak "
+                            "TLS (rediss://), or proxies that do not know CLIENT");
     } else if (c->err == REDIS_ERR_EOF) {
+        link->ended = true;
         lw__link_fail(link, "the server closed the connection");
     } else if (c->err == REDIS_ERR_IO) {
         lw__link_fail_doing(link, "reading from", c->errstr);
@@ -74,7 +75,10 @@ static void on_connect(const redisAsyncContext *context, int status)
     if (status != REDIS_OK) {
         link->context = NULL;
         lw__link_fail_doing(link, "connecting to", context->c.errstr);
-    } else if (link->tls != NULL) {
+        return;
+    }
+    link->connected = true;
+    if (link->tls != NULL) {
         lw__link_tls_begin(link);
     } else {
         lw__link_connected(link);
@@ -133,7 +137,21 @@ static bool is_refused(const struct lw__link_options *options,
            getpeername(context->c.fd, (struct sockaddr *)&peer, &size) < 0;
 }
 
-/* 0, LW_ENOMEM, LW_ECONN: `why` tells. */
+/* True if this process, or the system, can open no more sockets. hiredis keeps errno's
+ * text alone. */
+static bool is_exhausted(const char *error)
+{
+    static const int errors[] = {EMFILE, ENFILE, ENOBUFS};
+
+    for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
+        if (strstr(error, strerror(errors[i])) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns 0, LW_ENOMEM, LW_ECONN or LW_ESYSTEM: `why` tells. */
 static int connect_link(struct lw__link *link, const struct lw__link_options *options,
                         char *why)
 {
@@ -154,7 +172,10 @@ static int connect_link(struct lw__link *link, const struct lw__link_options *op
         if (context != NULL) {
             redisAsyncFree(context);
         }
-        return text != NULL ? LW_ECONN : LW_ENOMEM;
+        if (text == NULL) {
+            return LW_ENOMEM;
+        }
+        return is_exhausted(why) ? LW_ESYSTEM : LW_ECONN;
     }
     link->context = context;
     lw__guard_attach(&link->guard, context);
@@ -185,7 +206,10 @@ int lw__link_open(struct lw__loop *loop, const struct lw__link_options *options,
         status = lw__tls_new(options->tls, why, LW__WHY, &link->tls);
         if (status != 0) {
             lw__link_destroy(link);
-            return status == LW_EINVAL ? LW_ECONN : status;
+            if (status == LW_EINVAL) { /* a file that cannot be used, or not be opened */
+                status = is_exhausted(why) ? LW_ESYSTEM : LW_ECONN;
+            }
+            return status;
         }
     }
     if (lw__timer_reserve(loop, 1) < 0) {

@@ -204,13 +204,25 @@ bool lw__masters_any_up(const struct lw__masters *masters)
     return false;
 }
 
+bool lw__masters_all_hear(const struct lw__masters *masters)
+{
+    for (size_t i = 1; i < masters->count; i++) {
+        const struct lw__masters_entry *master = masters->all[i];
+
+        if (master != NULL && master->node != NULL && !lw__node_hears(master->node)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool lw__masters_misses_one(const struct lw__masters *masters)
 {
     for (size_t i = 1; i < masters->count; i++) {
         const struct lw__masters_entry *master = masters->all[i];
 
         if (master != NULL && master->node != NULL && !is_up(master) &&
-            *lw__node_why(master->node) != '\0') {
+            lw__node_has_failed(master->node)) {
             return true;
         }
     }

@@ -56,6 +56,8 @@ void lw__masters_doubt(struct lw__masters *masters, const struct lw__node *node,
 int64_t lw__masters_let_go(struct lw__masters *masters);
 
 bool lw__masters_any_up(const struct lw__masters *masters);
+/* Returns true if none of the nodes lacks messages that are wanted: lw__node_hears. */
+bool lw__masters_all_hear(const struct lw__masters *masters);
 /* Is one lost that is in use, and may be replaced soon? Not one that comes up for the
  * first time. */
 bool lw__masters_misses_one(const struct lw__masters *masters);

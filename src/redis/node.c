@@ -91,6 +91,25 @@ static void shards_unsettled(void *arg)
     node->events->unsettled(node->arg, node);
 }
 
+/* While the command link is up: else its own failure tells enough. */
+static void messages_failed(void *arg, const char *why)
+{
+    struct lw__node *node = arg;
+
+    if (node->commands.state == LW__SESSION_READY) {
+        lw__log_cause(node->options.access.log, lw__now_us(), LOG_WARNING,
+                      "no connection for messages, waiting is by polling: %s", why);
+    }
+}
+
+bool lw__node_hears(const struct lw__node *node)
+{
+    if (!node->options.clustered) {
+        return node->subscription.bound;
+    }
+    return node->shards.all == NULL || (node->up && is_one_server(node));
+}
+
 static bool has_command(const struct lw__reply *abilities, size_t index)
 {
     return lw__reply_type(lw__reply_at(abilities, index)) == LW__REPLY_ARRAY;
@@ -161,6 +180,7 @@ static void commands_lost(void *arg, const char *why)
 
     node->up = node->subscription.bound = false;
     lw__told(why, node->why, sizeof(node->why));
+    node->error = node->commands.failure.status;
     lw__node_fail_waiting(node, why);
     node->events->down(node->arg, node);
 }
@@ -202,9 +222,10 @@ int lw__node_new(const struct lw__node_options *options,
     static const struct lw__session_events command_events = {
         commands_ready, commands_lost, NULL, lw__node_make_room, NULL};
     static const struct lw__subscription_events subscription_events = {
-        subscription_confirmed, subscription_message};
+        subscription_confirmed, subscription_message, messages_failed};
     static const struct lw__shards_events shards_events = {
-        shards_confirmed, subscription_message, shards_dropped, shards_unsettled};
+        shards_confirmed, subscription_message, shards_dropped, shards_unsettled,
+        messages_failed};
     struct lw__node *node = calloc(1, sizeof(*node) + lw__node_seeded_size(options));
 
     if (node == NULL) {
@@ -264,9 +285,15 @@ int lw__node_master(const struct lw__node *node, struct lw_master *ret)
                                    : LW_EINVAL;
 }
 
-void lw__node_say_why(struct lw__node *node, const char *why)
+void lw__node_say_why(struct lw__node *node, int error, const char *why)
 {
     lw__told(why, node->why, sizeof(node->why));
+    node->error = error;
+}
+
+int lw__node_error(const struct lw__node *node)
+{
+    return node->error != 0 ? node->error : LW_ECONN;
 }
 
 bool lw__node_is_up(const struct lw__node *node)
@@ -276,7 +303,12 @@ bool lw__node_is_up(const struct lw__node *node)
 
 const char *lw__node_why(const struct lw__node *node)
 {
-    return node->why;
+    return *node->why ? node->why : lw__session_pending(&node->commands);
+}
+
+bool lw__node_has_failed(const struct lw__node *node)
+{
+    return node->error != 0;
 }
 
 bool lw__node_is_connected(const struct lw__node *node)

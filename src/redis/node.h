@@ -67,14 +67,21 @@ int lw__node_master(const struct lw__node *node, struct lw_master *ret);
 bool lw__node_is_up(const struct lw__node *node);
 /* It is up, or its fence counter is asked for. */
 bool lw__node_is_connected(const struct lw__node *node);
-/* Why it is not; "" before the first attempt ended. */
+/* Why the node is not up: the last failure, or what its first attempt waits for. */
 const char *lw__node_why(const struct lw__node *node);
-/* Of one that is never started. */
-void lw__node_say_why(struct lw__node *node, const char *why);
+/* Returns true if the node is down after a failure: its first attempt has ended. */
+bool lw__node_has_failed(const struct lw__node *node);
+/* The class of lw__node_why, an lw_error: see struct lw__failure. LW_ECONN if nothing
+ * failed. */
+int lw__node_error(const struct lw__node *node);
+/* Sets both for a node that is never started. */
+void lw__node_say_why(struct lw__node *node, int error, const char *why);
 bool lw__node_is_backing_off(const struct lw__node *node);
 /* Whether messages about names in this slot come from the command link's server
  * (subscription.h). */
 bool lw__node_is_bound(const struct lw__node *node, unsigned slot);
+/* Returns true if messages from this server arrive, as far as they are wanted. */
+bool lw__node_hears(const struct lw__node *node);
 /* A slot that it has: its heartbeats are about that, and told if it is elsewhere. */
 void lw__node_has(struct lw__node *node, unsigned slot);
 /* Somebody waits there: in a cluster that is what has it listen. */

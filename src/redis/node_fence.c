@@ -140,6 +140,7 @@ static void came_up(struct lw__node *node)
     }
     node->up = true;
     node->why[0] = '\0';
+    node->error = 0;
     node->events->up(node->arg, node);
 }
 

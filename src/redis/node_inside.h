@@ -48,6 +48,7 @@ struct lw__node {
     unsigned connection;
     bool up;
     char why[LW__WHY]; /* it is not */
+    int error;         /* the class of that; 0 while there was no failure */
     char first_error[LW__WHY];
 
     /* node_send.c's */
@@ -65,7 +66,7 @@ struct lw__node {
     int64_t replicas_logged_us;   /* when it was last logged that replicas are missing */
 
     /* node_settings.c's */
-    struct lw__request policy, replicas;
+    struct lw__request policy, replicas, publish;
     bool replicas_told;
 
     /* node_count.c's */

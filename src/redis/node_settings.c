@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* How a node's server is set up, where that endangers locks: whether it may evict them,
- * and, where its replicas may take its place, whether it stops when it has lost them.
+ * and, where its replicas may take its place, whether it stops when it has lost them; and
+ * whether this account may publish, without which waiting is slow.
  * Must not know what a lock is. Happy path: asked once a connection, told through the
  * log; who may not ask is not told. */
 #include "redis/node_inside.h"
 
 #include "base/log.h"
 #include "base/owner.h"
+#include "loop/now.h"
+#include "redis/classify.h"
 #include "redis/reply.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
@@ -61,6 +65,39 @@ static void replicas_told(struct lw__request *request, const struct lw__reply *r
     }
 }
 
+static void publish_tried(struct lw__request *request, const struct lw__reply *reply)
+{
+    struct lw__node *node = LW__OWNER(struct lw__node, publish, request);
+    const char *text = lw__reply_text(reply, NULL);
+
+    lw__node_make_room(node);
+    if (lw__reply_type(reply) == LW__REPLY_ERROR && lw__classify_denied(text)) {
+        lw__log_cause(node->options.access.log, lw__now_us(), LOG_WARNING,
+                      "publishing is not permitted, so that no lock can be handed over: "
+                      "waiters find it free when they poll: %s",
+                      text);
+    }
+}
+
+/* Scripts call PUBLISH by pcall, so that a release succeeds without the permission, and
+ * do not report the error. This tries it once per connection, on a channel that has no
+ * subscribers. */
+static void try_to_publish(struct lw__node *node)
+{
+    static const struct lw__request_type type = {publish_tried, NULL};
+    char channel[LW__CHANNEL_OF_OURS_SIZE], unheard[LW__CHANNEL_OF_OURS_SIZE + 2];
+
+    if (node->options.clustered) {
+        lw__format_shard_channel(node->options.uuid, node->options.slot, channel);
+    } else {
+        lw__format_own_channel(node->options.uuid, channel);
+    }
+    (void)snprintf(unheard, sizeof(unheard), "%s:0", channel);
+    lw__session_say(
+        &node->commands, &node->publish, &type, 3,
+        (const char *[]){node->options.clustered ? "SPUBLISH" : "PUBLISH", unheard, ""});
+}
+
 void lw__node_settings_ask(struct lw__node *node)
 {
     static const struct lw__request_type policy = {policy_told, NULL};
@@ -68,6 +105,7 @@ void lw__node_settings_ask(struct lw__node *node)
 
     lw__session_say(&node->commands, &node->policy, &policy, 3,
                     (const char *[]){"CONFIG", "GET", "maxmemory-policy"});
+    try_to_publish(node);
     if (node->sentinels != NULL) {
         lw__session_say(&node->commands, &node->replicas, &replicas, 3,
                         (const char *[]){"CONFIG", "GET", "min-replicas-*"});

@@ -44,6 +44,13 @@ const char *lw__reply_text(const struct lw__reply *reply, size_t *length)
     return at;
 }
 
+bool lw__reply_undone(const struct lw__reply *reply)
+{
+    const redisReply *r = view(reply);
+
+    return r->type == REDIS_REPLY_ERROR && lw__classify_undone(r->str);
+}
+
 size_t lw__reply_count(const struct lw__reply *reply)
 {
     return view(reply)->type == REDIS_REPLY_ARRAY ? view(reply)->elements : 0;

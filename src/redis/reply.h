@@ -2,6 +2,7 @@
 /* The neutral view of a reply. libc only. */
 #ifndef LW_REPLY_H
 #define LW_REPLY_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,9 @@ int64_t lw__reply_integer(const struct lw__reply *reply); /* 0 unless an integer
 /* The text of a status, error or string (NUL-terminated, may contain NULs), else "". Of
  * an error that a command of a script met, what the command said, on every version. */
 const char *lw__reply_text(const struct lw__reply *reply, size_t *length);
+/* Returns true for an error by which the server says that it did nothing: see
+ * lw__classify_undone. */
+bool lw__reply_undone(const struct lw__reply *reply);
 size_t lw__reply_count(const struct lw__reply *reply); /* 0 unless an array */
 const struct lw__reply *lw__reply_at(const struct lw__reply *reply, size_t index);
 #endif

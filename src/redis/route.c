@@ -39,7 +39,7 @@ static void up(void *arg, struct lw__node *node)
     struct lw__route *route = arg;
 
     tell_of_cluster(route, node);
-    route->events->link(route->arg, true, "");
+    route->events->link(route->arg, LW_OK, "");
     route->events->node.up(route->arg, node);
 }
 
@@ -47,7 +47,7 @@ static void down(void *arg, struct lw__node *node)
 {
     const struct lw__route *route = arg;
 
-    route->events->link(route->arg, false, lw__node_why(node));
+    route->events->link(route->arg, lw__node_error(node), lw__node_why(node));
     route->events->node.down(route->arg, node);
 }
 
@@ -151,6 +151,12 @@ unsigned lw__route_map(const struct lw__route *route)
 bool lw__route_is_cluster(const struct lw__route *route)
 {
     return route->cluster != NULL;
+}
+
+bool lw__route_hears(const struct lw__route *route)
+{
+    return route->only != NULL ? lw__node_hears(route->only)
+                               : lw__cluster_hears(route->cluster);
 }
 
 int lw__route_master(const struct lw__route *route, struct lw_master *ret)

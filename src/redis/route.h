@@ -11,9 +11,10 @@ struct lw__route;
 struct lw_master;
 
 struct lw__route_events {
-    /* Names lead somewhere now; or no more. Each failed attempt says so, too: to connect
-     * to a server, or to learn the first map of a cluster. */
-    void (*link)(void *arg, bool up, const char *why);
+    /* LW_OK: names lead somewhere now. Else they lead nowhere, by this class of error
+     * (struct lw__failure). Called for each failed attempt, too: to connect to a server,
+     * or to learn the first map of a cluster. */
+    void (*link)(void *arg, int status, const char *why);
     /* Each slot leads where lw__route_at says from now on: ask it of each name. */
     void (*led)(void *arg);
     /* A cluster was asked in vain for the map of that number, though it has been known
@@ -51,6 +52,8 @@ unsigned lw__route_renew(struct lw__route *route);
 /* The number of the one that there is. */
 unsigned lw__route_map(const struct lw__route *route);
 bool lw__route_is_cluster(const struct lw__route *route);
+/* Returns true if messages arrive from every node whose waiters want them. */
+bool lw__route_hears(const struct lw__route *route);
 /* The master that sentinels lead to. LW_EINVAL: there are no sentinels; LW_ECONN: they
  * have led to none so far. */
 int lw__route_master(const struct lw__route *route, struct lw_master *ret);

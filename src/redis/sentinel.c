@@ -83,9 +83,9 @@ static void follow(struct lw__sentinels *set, const struct lw__master *master,
 static void lead_nowhere(struct lw__sentinels *set)
 {
     char why[LW__TOLD];
+    int status = lw__sentinel_believe_none(set->all, why, sizeof(why));
 
-    lw__sentinel_believe_none(set->all, why, sizeof(why));
-    lw__sentinel_ways_leave(&set->ways, why);
+    lw__sentinel_ways_leave(&set->ways, status, why);
 }
 
 /* ---- claims of learnt sentinels ---- */

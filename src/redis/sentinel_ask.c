@@ -8,8 +8,10 @@
 
 #include "base/log.h"
 #include "base/owner.h"
+#include "lockwire.h"
 #include "loop/now.h"
 #include "loop/timer.h"
+#include "redis/classify.h"
 #include "redis/reply.h"
 
 #include <stdio.h>
@@ -37,7 +39,13 @@ static void master_told(struct lw__request *request, const struct lw__reply *rep
     if (sentinel->stale) {
         ask_now(sentinel);
     } else {
+        const char *error = lw__reply_text(reply, NULL);
+
         sentinel->said_us = lw__now_us();
+        sentinel->status = lw__reply_type(reply) == LW__REPLY_ERROR &&
+                                   lw__classify_guide(error)
+                               ? LW_EREDIS
+                               : LW_ECONN;
         heard(sentinel, lw__sentinel_says_master(reply, &sentinel->said, sentinel->why));
     }
 }
@@ -99,6 +107,7 @@ static void lost(void *arg, const char *why)
     }
     if (sentinel->open) {
         (void)snprintf(sentinel->why, sizeof(sentinel->why), "%s", why);
+        sentinel->status = sentinel->session.failure.status;
         heard(sentinel, false);
     }
 }

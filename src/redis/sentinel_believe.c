@@ -8,6 +8,7 @@
 #include "redis/sentinel_inside.h"
 
 #include "base/log.h"
+#include "lockwire.h"
 
 #include <stdio.h>
 #include <syslog.h>
@@ -104,16 +105,20 @@ void lw__sentinel_believe_some(struct lw__sentinel *all)
     }
 }
 
-void lw__sentinel_believe_none(struct lw__sentinel *all, char *why, size_t size)
+int lw__sentinel_believe_none(struct lw__sentinel *all, char *why, size_t size)
 {
     size_t length = (size_t)snprintf(why, size, "no sentinel leads to the master");
+    int status = 0;
 
     for (struct lw__sentinel *one = all; one != NULL; one = one->next) {
         tell(one);
+        status =
+            lw__session_worse(status, one->open || one->useful ? LW_ECONN : one->status);
         if (length < size) {
             length += (size_t)snprintf(why + length, size - length, "; %s:%u: %s",
                                        one->place.host, (unsigned)one->place.port,
                                        useless_why(one));
         }
     }
+    return status;
 }

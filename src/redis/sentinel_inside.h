@@ -101,6 +101,7 @@ struct lw__sentinel {
     struct lw__master said;    /* when it was useful last: */
     int64_t said_us;
     char why[LW__WHY];
+    int status; /* the class of that: struct lw__failure */
 };
 
 /* Makes a sentinel at this place, connected to as the access says. `id`: what it must
@@ -139,8 +140,8 @@ bool lw__sentinel_believe_waits(const struct lw__sentinel *all);
 /* Some are: those may be told of again. */
 void lw__sentinel_believe_some(struct lw__sentinel *all);
 /* None is: what each of them said, in short, and through the log, there once until it is
- * of use again. */
-void lw__sentinel_believe_none(struct lw__sentinel *all, char *why, size_t size);
+ * of use again. Returns the class of it all: lw__session_worse. */
+int lw__sentinel_believe_none(struct lw__sentinel *all, char *why, size_t size);
 
 /* ---- sentinel_master.c: whom to follow ---- */
 
@@ -202,7 +203,7 @@ bool lw__sentinel_ways_wanted(struct lw__way *ways);
 bool lw__sentinel_ways_stand(const struct lw__way *ways);
 /* Those that are wanted lead there; or nobody knows where. */
 void lw__sentinel_ways_lead(struct lw__way **ways, const struct lw__place *place);
-void lw__sentinel_ways_leave(struct lw__way **ways, const char *why);
+void lw__sentinel_ways_leave(struct lw__way **ways, int status, const char *why);
 /* All of them, away from where they have led. */
 void lw__sentinel_ways_turn(struct lw__way *ways, const char *why);
 

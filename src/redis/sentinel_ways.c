@@ -57,12 +57,12 @@ void lw__sentinel_ways_lead(struct lw__way **ways, const struct lw__place *place
     }
 }
 
-void lw__sentinel_ways_leave(struct lw__way **ways, const char *why)
+void lw__sentinel_ways_leave(struct lw__way **ways, int status, const char *why)
 {
     struct lw__way *way;
 
     while ((way = first_wanted(*ways)) != NULL) {
-        lw__session_astray(way, why);
+        lw__session_astray(way, status, why);
     }
 }
 

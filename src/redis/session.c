@@ -28,9 +28,25 @@
 
 static void connect_next(struct lw__session *s);
 
+/* Keeps the failure that got farther. If both got equally far it keeps the later one,
+ * unless only the earlier one may pass by itself. */
+static void note_failure(struct lw__session *s, enum lw__stage stage, int status,
+                         const char *why)
+{
+    struct lw__failure *f = &s->failure;
+    bool earlier_counts = stage < f->stage || (stage == f->stage && status == LW_EREDIS &&
+                                               f->status == LW_ECONN);
+
+    if (*f->why == '\0' || s->turned || !earlier_counts) {
+        f->stage = stage;
+        f->status = status;
+        lw__told(why, f->why, sizeof(f->why));
+    }
+}
+
 /* Between half the present delay and all of it; the delay doubles unless the connection
  * that ended had lasted for longer than the last one. */
-static void back_off(struct lw__session *s, const char *why)
+static void back_off(struct lw__session *s)
 {
     const struct lw__access *a = s->access;
     int64_t now = lw__now_us(), most;
@@ -55,7 +71,14 @@ static void back_off(struct lw__session *s, const char *why)
         lw__session_stop(s);
     }
     s->denied = false;
-    s->events->lost(s->arg, why);
+    s->events->lost(s->arg, s->failure.why);
+}
+
+static void back_off_for(struct lw__session *s, enum lw__stage stage, int status,
+                         const char *why)
+{
+    note_failure(s, stage, status, why);
+    back_off(s);
 }
 
 static void forget_login(struct lw__session *s)
@@ -66,27 +89,67 @@ static void forget_login(struct lw__session *s)
     }
 }
 
-static void attempt_failed(struct lw__session *s, const char *why)
+static void attempt_failed(struct lw__session *s, enum lw__stage stage, int status,
+                           const char *why)
 {
     s->link = NULL;
+    s->greeting = false;
+    if (s->state != LW__SESSION_CONNECTING) {
+        s->failure.why[0] = '\0'; /* of how it became ready */
+    }
+    note_failure(s, stage, status, why);
     if (s->state == LW__SESSION_CONNECTING && !s->turned &&
         ++s->address < s->addresses.count && lw__now_us() < s->limit_us) {
         connect_next(s);
     } else {
-        back_off(s, why);
+        back_off(s);
     }
 }
 
-/* Who refuses everybody says so in the place of an answer, and closes: that is why. */
+static const char *const greeting_names[] = {
+    "SENTINEL MYID",  "AUTH",      "SELECT", "ROLE",
+    "CLIENT SETNAME", "CLIENT ID", "INFO",   "INFO replication"};
+
+/* Returns the name of the first greeting that was sent and not answered, or NULL if there
+ * is none or no greeting at all was answered. */
+static const char *unanswered(const struct lw__session *s)
+{
+    for (unsigned kind = 0; s->greetings_answered != 0 && kind < LW__GREETINGS; kind++) {
+        if ((s->greetings_sent & ~s->greetings_answered) >> kind & 1) {
+            return greeting_names[kind];
+        }
+    }
+    return NULL;
+}
+
+static enum lw__stage stage_of(const struct lw__session *s)
+{
+    if (s->greeting || s->state != LW__SESSION_CONNECTING) {
+        return LW__STAGE_GREET;
+    }
+    return lw__link_has_connected(s->link) ? LW__STAGE_HANDSHAKE : LW__STAGE_CONNECT;
+}
+
+/* A server that accepts no clients sends an error instead of a reply and closes the
+ * connection: that error is the reason. A proxy closes the connection, without an error,
+ * at a command that it does not know. */
 static void link_down(void *arg, const char *why)
 {
     struct lw__session *s = arg;
-    char last_words[LW__WHY];
+    enum lw__stage stage = stage_of(s);
+    int status = s->refused ? LW_EREDIS : LW_ECONN;
+    const char *at = unanswered(s);
+    char text[LW__WHY];
 
     forget_login(s);
-    memcpy(last_words, s->last_words, sizeof(last_words));
-    attempt_failed(s,
-                   s->state == LW__SESSION_CONNECTING && *last_words ? last_words : why);
+    (void)snprintf(text, sizeof(text), "%s", why);
+    if (s->greeting && *s->last_words) {
+        memcpy(text, s->last_words, sizeof(text));
+    } else if (s->greeting && at != NULL && lw__link_has_ended(s->link)) {
+        (void)snprintf(text, sizeof(text), "%s at %s, as proxies do that do not know it",
+                       why, at);
+    }
+    attempt_failed(s, stage, status, text);
 }
 
 static void became_ready(struct lw__session *s)
@@ -98,6 +161,8 @@ static void became_ready(struct lw__session *s)
     s->id = s->told_id;
     memcpy(s->run_id, s->told_run_id, sizeof(s->run_id));
     s->state = LW__SESSION_READY;
+    s->greeting = false;
+    s->pending[0] = '\0';
     s->ready_us = lw__now_us();
     if (s->access->guide != NULL) {
         s->access->guide->arrived(s->access->guide_arg, &s->way, s->replication_id);
@@ -148,6 +213,14 @@ static bool greeting_fails(enum lw__greeting kind, const char *error)
            kind == LW__GREET_ROLE || lw__classify(error) == LW__ERR_LINK;
 }
 
+/* Returns true if another try as this user, or with this database, fails as well. */
+static bool refuses_for_good(enum lw__greeting kind, const char *error)
+{
+    return kind == LW__GREET_AUTH || kind == LW__GREET_SELECT
+               ? lw__classify_login(error)
+               : lw__classify_account(error);
+}
+
 /* Who sent us here may not know yet that it is no longer the master, or is not yet. */
 static bool is_master(struct lw__session *s, const struct lw__reply *reply)
 {
@@ -194,18 +267,16 @@ static bool is_expected(struct lw__session *s, const struct lw__reply *reply)
 
 static void greeted(struct lw__request *request, const struct lw__reply *reply)
 {
-    static const char *const names[] = {
-        "SENTINEL MYID",  "AUTH",      "SELECT", "ROLE",
-        "CLIENT SETNAME", "CLIENT ID", "INFO",   "INFO replication"};
     struct lw__greet *greet = LW__OWNER(struct lw__greet, request, request);
     struct lw__session *s = greet->session;
     const char *text = lw__reply_text(reply, NULL);
 
     *s->last_words = '\0';
+    s->greetings_answered |= 1U << greet->kind;
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         char why[LW__WHY];
 
-        (void)snprintf(why, sizeof(why), "%s: %s", names[greet->kind], text);
+        (void)snprintf(why, sizeof(why), "%s: %s", greeting_names[greet->kind], text);
         if (greet->kind == LW__GREET_MYID && has_to_log_in(s, text)) {
             s->authenticated = true;
             s->greetings_open--;
@@ -214,6 +285,7 @@ static void greeted(struct lw__request *request, const struct lw__reply *reply)
         }
         if (greeting_fails(greet->kind, text)) {
             s->stranger = greet->kind == LW__GREET_MYID || s->authenticated;
+            s->refused = !s->stranger && refuses_for_good(greet->kind, text);
             lw__session_fail(s, why);
             return;
         }
@@ -270,6 +342,7 @@ static void greet(struct lw__session *s, enum lw__greeting kind, size_t words,
     greet->session = s;
     greet->kind = kind;
     s->greetings_open++;
+    s->greetings_sent |= 1U << kind;
     lw__session_say(s, &greet->request, &greeting, words, text);
 }
 
@@ -322,13 +395,38 @@ static void enter(struct lw__session *s)
     introduce(s);
 }
 
+static const char *host_of(const struct lw__session *s)
+{
+    return s->access->guide != NULL ? s->way.host : s->access->host;
+}
+
+/* Notes what the attempt waits for, and from which server. */
+static void tell_pending(struct lw__session *s, const char *what, const char *yet)
+{
+    const struct lw__access *a = s->access;
+    unsigned port = a->guide != NULL ? s->way.port : a->port;
+    const char *host =
+        s->address < s->addresses.count ? s->addresses.list[s->address].text : host_of(s);
+    bool v6;
+
+    if (a->path != NULL) {
+        (void)snprintf(s->pending, sizeof(s->pending), "%s %.100s%s", what, a->path, yet);
+        return;
+    }
+    v6 = strchr(host, ':') != NULL;
+    (void)snprintf(s->pending, sizeof(s->pending), "%s %s%.100s%s:%u%s", what,
+                   v6 ? "[" : "", host, v6 ? "]" : "", port, yet);
+}
+
 static void link_up(void *arg)
 {
     struct lw__session *s = arg;
     const struct lw__access *a = s->access;
 
     lw__timer_set(a->loop, &s->timer, s->share_us);
-    s->greetings_open = 0;
+    s->greeting = true;
+    s->greetings_open = s->greetings_sent = s->greetings_answered = 0;
+    tell_pending(s, "no answer from", " yet");
     if (a->login != NULL) {
         s->login.wanted = true;
         a->login->wanted(a->login_arg, &s->login);
@@ -369,6 +467,7 @@ static void link_push(void *arg, const struct lw__reply *reply)
         s->events->push(s->arg, reply);
     } else if (s->events->refused == NULL || !s->events->refused(s->arg, text)) {
         s->denied = lw__classify_denied(text) || lw__classify_unknown(text);
+        s->refused = s->denied;
         lw__session_fail(s, text);
     }
 }
@@ -378,11 +477,6 @@ static void link_unclaimed(void *arg)
     struct lw__session *s = arg;
 
     s->events->unclaimed(s->arg);
-}
-
-static const char *host_of(const struct lw__session *s)
-{
-    return s->access->guide != NULL ? s->way.host : s->access->host;
 }
 
 static void connect_next(struct lw__session *s)
@@ -404,6 +498,7 @@ static void connect_next(struct lw__session *s)
         .tls = a->secure ? &tls : NULL,
     };
     char why[LW__WHY] = "out of memory";
+    int status;
 
     if (tls.server_name == NULL) {
         tls.server_name = host_of(s);
@@ -413,20 +508,23 @@ static void connect_next(struct lw__session *s)
     s->told_id = 0;
     *s->told_run_id = *s->last_words = '\0';
     *s->replication_id = *s->former_replication_id = '\0';
-    s->stranger = s->authenticated = false;
-    if (lw__link_open(a->loop, &options, &events, s, why, &s->link) != 0) {
-        attempt_failed(s, why);
+    s->stranger = s->authenticated = s->refused = s->greeting = false;
+    tell_pending(s, "no connection to", " yet");
+    status = lw__link_open(a->loop, &options, &events, s, why, &s->link);
+    if (status != 0) {
+        attempt_failed(s, LW__STAGE_CONNECT, status, why);
     }
 }
 
-static void looked_up(void *arg, const struct lw__addresses *addresses, const char *why)
+static void looked_up(void *arg, const struct lw__addresses *addresses, int status,
+                      const char *why)
 {
     struct lw__session *s = arg;
 
     s->lookup = NULL;
     s->addresses = *addresses;
     if (addresses->count == 0) {
-        back_off(s, why);
+        back_off_for(s, LW__STAGE_RESOLVE, status, why);
     } else {
         connect_next(s);
     }
@@ -434,9 +532,11 @@ static void looked_up(void *arg, const struct lw__addresses *addresses, const ch
 
 static void look_up(struct lw__session *s)
 {
+    (void)snprintf(s->pending, sizeof(s->pending), "no address of \"%.100s\" yet",
+                   host_of(s));
     if (lw__lookup_new(s->access->loop, host_of(s), s->access->connect_timeout_ms,
                        looked_up, s, &s->lookup) != 0) {
-        back_off(s, lw_strerror(LW_ENOMEM));
+        back_off_for(s, LW__STAGE_RESOLVE, LW_ENOMEM, lw_strerror(LW_ENOMEM));
     }
 }
 
@@ -448,6 +548,7 @@ static void begin(struct lw__session *s)
     s->limit_us = lw__now_us() + (int64_t)a->connect_timeout_ms * LW__MS;
     s->address = s->addresses.count = 0;
     s->denied = s->stranger = false;
+    s->failure.why[0] = '\0';
     if (a->path != NULL) {
         connect_next(s);
         return;
@@ -455,6 +556,8 @@ static void begin(struct lw__session *s)
     lw__timer_set(a->loop, &s->timer, s->limit_us);
     if (a->guide != NULL) {
         s->way.wanted = true;
+        (void)snprintf(s->pending, sizeof(s->pending),
+                       "no sentinel has said yet where the master is");
         a->guide->wanted(a->guide_arg, &s->way);
     } else {
         look_up(s);
@@ -469,10 +572,10 @@ void lw__session_go(struct lw__way *way, const char *host, uint16_t port)
     look_up(LW__OWNER(struct lw__session, way, way));
 }
 
-void lw__session_astray(struct lw__way *way, const char *why)
+void lw__session_astray(struct lw__way *way, int status, const char *why)
 {
     way->wanted = false;
-    back_off(LW__OWNER(struct lw__session, way, way), why);
+    back_off_for(LW__OWNER(struct lw__session, way, way), LW__STAGE_RESOLVE, status, why);
 }
 
 static void stop_looking(struct lw__session *s)
@@ -525,10 +628,12 @@ static void timer_due(void *arg)
     if (s->state != LW__SESSION_CONNECTING) {
         begin(s);
     } else if (s->way.wanted) {
-        lw__session_astray(&s->way, "nobody has said in time where the server is");
+        lw__session_astray(&s->way, LW_ECONN,
+                           "no sentinel has answered in time where the master is");
     } else if (s->lookup != NULL) {
         stop_looking(s);
-        back_off(s, "no answer to the look-up of the server's name in time");
+        back_off_for(s, LW__STAGE_RESOLVE, LW_ECONN,
+                     "no answer to the look-up of the server's name in time");
     } else {
         s->looked = false;
         lw__defer(s->access->loop, &s->overdue, false);
@@ -570,6 +675,28 @@ void lw__session_stop(struct lw__session *session)
     lw__link_close(session->link);
     session->link = NULL;
     session->state = LW__SESSION_STOPPED;
+}
+
+const char *lw__session_pending(const struct lw__session *session)
+{
+    if (session->state != LW__SESSION_CONNECTING) {
+        return "";
+    }
+    return *session->failure.why ? session->failure.why : session->pending;
+}
+
+int lw__session_worse(int so_far, int status)
+{
+    if (so_far == 0 || so_far == status) {
+        return status;
+    }
+    if (so_far == LW_ESYSTEM || so_far == LW_ENOMEM) {
+        return so_far;
+    }
+    if (status == LW_ESYSTEM || status == LW_ENOMEM) {
+        return status;
+    }
+    return LW_ECONN;
 }
 
 void lw__session_fail(struct lw__session *session, const char *why)

@@ -5,7 +5,10 @@
  * way each time, and ROLE is part of the greeting. Knows nothing of what is said on it
  * afterwards. Happy path: lw__session_start, `ready`, commands on session->link, `lost`,
  * `ready` ...
- */
+ *
+ * A name may have several addresses. If all of them fail, `lost` is called with the
+ * failure that got farthest: a password that one server refuses says more than a port
+ * that is closed at another address. */
 #ifndef LW_SESSION_H
 #define LW_SESSION_H
 #include "base/address.h"
@@ -82,11 +85,29 @@ struct lw__access {
     uint32_t request_timeout_ms, backoff_min_ms, backoff_max_ms;
 };
 
+/* How far an attempt to connect got before it failed, in this order. */
+enum lw__stage {
+    LW__STAGE_RESOLVE,
+    LW__STAGE_CONNECT,
+    LW__STAGE_HANDSHAKE, /* TLS */
+    LW__STAGE_GREET
+};
+
+/* Why a connection, or an attempt to make one, ended. */
+struct lw__failure {
+    enum lw__stage stage;
+    /* LW_ECONN; LW_EREDIS if the server refuses this account or this database, so that
+     * the next try fails as well; LW_ESYSTEM if this process can open no more sockets;
+     * LW_ENOMEM */
+    int status;
+    char why[LW__TOLD]; /* "": there was none */
+};
+
 struct lw__session_events {
     void (*ready)(void *arg);
-    /* A connection that was ready, or an attempt to make one, ended. The session has
-     * stopped where we cannot subscribe (NOPERM, no such command), else it tries again.
-     */
+    /* A connection that was ready, or an attempt to make one, ended: the session's
+     * `failure` says the same and its class. The session has stopped where we cannot
+     * subscribe (NOPERM, no such command), else it tries again. */
     void (*lost)(void *arg, const char *why);
     /* As the link's, without errors, which end the connection; NULL where nothing is
      * subscribed, and where nothing is forgotten. */
@@ -134,7 +155,10 @@ struct lw__session {
         enum lw__greeting kind;
     } greetings[LW__GREETINGS];
     unsigned greetings_open;
+    unsigned greetings_sent, greetings_answered; /* bits, by enum lw__greeting */
+    bool greeting;                               /* the link is up, and not ready yet */
     bool denied;   /* why the connection ends: we may not subscribe */
+    bool refused;  /* the server turns this account or database down for good */
     bool turned;   /* or: it leads elsewhere now, and the next attempt follows at once */
     bool stranger; /* the last attempt met a server without access->sentinel_id */
     bool authenticated; /* MYID was refused without AUTH, which has been sent */
@@ -153,6 +177,8 @@ struct lw__session {
     /* Of the connection that is greeted: what was told, and the last error. */
     int64_t told_id;
     char told_run_id[LW__RUN_ID_SIZE], last_words[LW__WHY];
+    struct lw__failure failure; /* of this attempt so far, or of the last one */
+    char pending[LW__WHY];      /* what the attempt waits for; "": nothing */
 };
 
 /* Room for its timer must have been reserved (one). Starts nothing. */
@@ -174,13 +200,20 @@ void lw__session_log_in(struct lw__login *login, const char *username,
 void lw__session_refuse(struct lw__login *login, const char *why);
 /* To this host, which must say that it is the master. */
 void lw__session_go(struct lw__way *way, const char *host, uint16_t port);
-/* Nobody knows where: backs off. */
-void lw__session_astray(struct lw__way *way, const char *why);
+/* The server's address is unknown: backs off, with a failure of this status. */
+void lw__session_astray(struct lw__way *way, int status, const char *why);
 /* It is somewhere else now: what stands ends, `lost` says why, and without a delay the
  * way is asked for anew. */
 void lw__session_turn(struct lw__way *way, const char *why);
 /* Whether the connection that it leads to is ready. */
 bool lw__session_stands(const struct lw__way *way);
+/* Returns the class of several failures together, one of which is to be another server's:
+ * LW_EREDIS if all of them are, since else one of those servers may serve us later.
+ * LW_ESYSTEM and LW_ENOMEM, which are about this process, win. `so_far` is 0 at first. */
+int lw__session_worse(int so_far, int status);
+/* Returns what has kept an attempt from success so far: the farthest failure of its
+ * addresses, or what it waits for now. "" unless the session connects. */
+const char *lw__session_pending(const struct lw__session *session);
 /* This connection is of no use: ends it as if the server had. */
 void lw__session_fail(struct lw__session *session, const char *why);
 #endif

@@ -126,14 +126,19 @@ static void lost(void *arg, const char *why)
 {
     struct lw__shards *shards = arg;
     struct lw__shard *shard, *next;
+    bool was_there = false;
 
     HASH_ITER(hh, shards->all, shard, next) {
+        was_there = was_there || shard->confirmed;
         shard->confirmed = shard->fresh = false;
         if (shard->leaving) {
             forget(shards, shard);
         }
     }
     shards->forbidden = shards->session.state == LW__SESSION_STOPPED;
+    if (!shards->forbidden && !was_there) {
+        shards->events->failed(shards->arg, why);
+    }
     if (shards->forbidden && !shards->forbidden_told) {
         shards->forbidden_told = true;
         lw__log(shards->session.access->log, LOG_WARNING,

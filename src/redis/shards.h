@@ -23,6 +23,8 @@ struct lw__shards_events {
     void (*dropped)(void *arg, unsigned slot);
     /* It would not have one: the slot is elsewhere, or nobody's. */
     void (*unsettled)(void *arg);
+    /* As the subscription's: an attempt to connect failed, and is made again. */
+    void (*failed)(void *arg, const char *why);
 };
 
 struct lw__shards {

@@ -43,8 +43,12 @@ static void ready(void *arg)
 static void lost(void *arg, const char *why)
 {
     struct lw__subscription *s = arg;
+    bool was_there = s->confirmed;
 
     s->confirmed = s->bound = false;
+    if (s->session.state != LW__SESSION_STOPPED && !was_there) {
+        s->events->failed(s->arg, why);
+    }
     if (s->session.state == LW__SESSION_STOPPED && !s->forbidden_told) {
         s->forbidden_told = true;
         lw__log(s->session.access->log, LOG_WARNING,

@@ -21,6 +21,8 @@ struct lw__subscription_events {
     /* The server of a new connection has its channels: now they can be counted. */
     void (*confirmed)(void *arg);
     void (*message)(void *arg, const char *text, size_t length);
+    /* An attempt to connect, or to subscribe, failed, and is made again. */
+    void (*failed)(void *arg, const char *why);
 };
 
 struct lw__subscription {

@@ -8,6 +8,7 @@
 #include "base/owner.h"
 #include "lockwire.h"
 #include "loop/now.h"
+#include "redis/classify.h"
 #include "redis/reply.h"
 #include "redis/slot.h"
 
@@ -59,9 +60,10 @@ static void end(struct lw__survey *survey)
     survey->places = NULL;
 }
 
-static void note(struct lw__survey *survey, const struct lw__place *place,
+static void note(struct lw__survey *survey, const struct lw__place *place, int status,
                  const char *why)
 {
+    survey->status = lw__session_worse(survey->status, status);
     if (survey->length < sizeof(survey->why)) {
         survey->length += (size_t)snprintf(
             survey->why + survey->length, sizeof(survey->why) - survey->length,
@@ -91,7 +93,7 @@ static void go_on(struct lw__survey *survey)
     }
 }
 
-static void failed(struct lw__question *question, const char *why)
+static void failed(struct lw__question *question, int status, const char *why)
 {
     struct lw__survey *survey = question->survey;
 
@@ -100,7 +102,7 @@ static void failed(struct lw__question *question, const char *why)
     }
     question->over = true;
     lw__defer(survey->access->loop, &survey->sweep, false);
-    note(survey, &question->place, why);
+    note(survey, &question->place, status, why);
     go_on(survey);
 }
 
@@ -116,7 +118,10 @@ static void told(struct lw__request *request, const struct lw__reply *reply)
     if (survey->events->answered(survey->arg, &question->place, reply, why)) {
         end(survey);
     } else {
-        failed(question, why);
+        bool refused = lw__reply_type(reply) == LW__REPLY_ERROR &&
+                       lw__classify_guide(lw__reply_text(reply, NULL));
+
+        failed(question, refused ? LW_EREDIS : LW_ECONN, why);
     }
 }
 
@@ -131,7 +136,9 @@ static void ready(void *arg)
 
 static void lost(void *arg, const char *why)
 {
-    failed(arg, why);
+    struct lw__question *question = arg;
+
+    failed(question, question->session.failure.status, why);
 }
 
 /* NULL: no memory. */
@@ -169,7 +176,7 @@ static void ask_another(void *arg)
         lw__timer_set(survey->access->loop, &survey->another, lw__now_us() + ANOTHER_US);
     }
     if (question == NULL) {
-        note(survey, place, lw_strerror(LW_ENOMEM));
+        note(survey, place, LW_ENOMEM, lw_strerror(LW_ENOMEM));
         lw__timer_set(survey->access->loop, &survey->another, lw__now_us() + ANOTHER_US);
         return;
     }
@@ -191,6 +198,7 @@ void lw__survey_begin(struct lw__survey *survey, struct lw__place *places, size_
     survey->places = places;
     survey->count = count;
     survey->next = 0;
+    survey->status = 0;
     survey->length = (size_t)snprintf(survey->why, sizeof(survey->why),
                                       "no node tells which slots the nodes have");
     ask_another(survey);

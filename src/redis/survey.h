@@ -30,6 +30,8 @@ struct lw__survey {
     struct lw__timer another;
     struct lw__deferred sweep; /* of questions that are over */
     bool open;
+    /* The class of all failures so far (lw__session_worse); 0 if there was none. */
+    int status;
     size_t length; /* of what is told so far */
     char why[LW__TOLD];
 };

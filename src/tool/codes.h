@@ -5,6 +5,7 @@
  */
 #ifndef LW_TOOL_CODES_H
 #define LW_TOOL_CODES_H
+#include <stdbool.h>
 
 enum status {
     STATUS_NOT_HELD = 1,   /* status, break: nobody holds it; break: not that token */
@@ -18,5 +19,11 @@ enum status {
     STATUS_NOT_FOUND = 127,
     STATUS_SIGNAL = 128 /* plus the number of the signal */
 };
+
+/* Returns the exit code for a call that ended with this lw_error. `cause` is what
+ * lw_lock_error or lw_client_error say of it: it decides if the status alone does not
+ * tell a lock that was busy from a server that was away or refused. `busy` is the code
+ * for the former. The one place where that is decided, for all subcommands. */
+int codes_for(int status, int cause, int busy);
 
 #endif

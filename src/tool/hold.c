@@ -72,7 +72,7 @@ static void on_held(struct locked *locked)
 
 static void on_lost(struct locked *locked)
 {
-    locked_leave(locked, STATUS_LOST);
+    locked_leave(locked, locked->lost_code);
 }
 
 static void on_signal(struct locked *locked, int number, bool from_terminal)

@@ -80,19 +80,13 @@ static void fail(struct list *list, int status, const char *why)
     const char *colon = *why ? ": " : "";
 
     say_passing("");
-    switch (status) {
-    case LW_EINVAL:
-    case LW_ECONN:
+    if (status == LW_EINVAL || status == LW_ECONN) {
         reach_fail(reach, status, why);
-        break;
-    case LW_EREDIS:
-        say("the server refuses%s%s", colon, why);
-        reach_end(reach, STATUS_REFUSED);
-        break;
-    default:
-        say("%s%s%s", lw_strerror(status), colon, why);
-        reach_end(reach, STATUS_SYSTEM);
+        return;
     }
+    say("%s%s%s", status == LW_EREDIS ? "the server refuses" : lw_strerror(status), colon,
+        why);
+    reach_end(reach, codes_for(status, LW_OK, STATUS_BUSY));
 }
 
 static void write_all(struct list *list)

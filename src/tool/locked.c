@@ -13,13 +13,13 @@
 #include "lockwire.h"
 #include "options.h"
 #include "password.h"
-#include "refusal.h"
 #include "say.h"
 #include "signals.h"
 
 #include <event2/event.h>
 #include <signal.h>
 #include <stdio.h>
+#include <syslog.h>
 
 static void on_closed(struct lw_client *client, void *arg)
 {
@@ -46,28 +46,35 @@ void locked_leave(struct locked *locked, int code)
     event_base_loopbreak(locked->base);
 }
 
+/* The client is closing by now, and calls back when it has closed. */
 static void on_released(struct lw_lock *lock, int status, void *arg)
 {
     struct locked *locked = arg;
-    const char *name = lw_lock_name(lock);
+    const char *name = lw_lock_name(lock), *said = lw_lock_errstr(lock);
+    const char *colon = *said ? ": " : "";
 
     if (status == LW_ENOTHELD) {
         say("'%s' was no longer ours when it was to be released", name);
-        locked->code = STATUS_LOST;
+        locked->code = codes_for(status, LW_OK, STATUS_BUSY);
+    } else if (status == LW_EREDIS) {
+        say("the server refuses to release '%s', which stays locked until its lease "
+            "ends%s%s",
+            name, colon, said);
+        locked->code = codes_for(status, LW_OK, STATUS_BUSY);
     } else if (status < 0) {
-        say("cannot tell whether '%s' was released: %s", name, lw_strerror(status));
+        say("cannot tell whether '%s' was released: %s%s%s", name, lw_strerror(status),
+            colon, said);
     }
-    locked_end(locked, locked->code);
 }
 
 void locked_release(struct locked *locked, int code)
 {
     locked->stage = LOCKED_ENDING;
-    locked->code = locked->lost ? STATUS_LOST : code;
-    if (locked->lost || locked->keep != NULL ||
-        lw_release(locked->lock, on_released, locked) < 0) {
-        locked_end(locked, locked->code);
+    locked->code = locked->lost ? locked->lost_code : code;
+    if (!locked->lost && locked->keep == NULL) {
+        (void)lw_release(locked->lock, on_released, locked);
     }
+    locked_end(locked, locked->code); /* at once: one limit for both */
 }
 
 struct lw_lock *locked_lock(const struct locked *locked)
@@ -85,19 +92,48 @@ int64_t locked_left_ms(const struct locked *locked)
     return lw_lock_remaining_ms(lock) - locked->options->margin_ms;
 }
 
-static void lose(struct locked *locked, int reason)
+static void lose(struct locked *locked, const struct lw_lock *lock, int reason)
 {
-    say("the lock '%s' was lost: %s", locked->options->name,
-        reason == LW_ETIMEOUT ? "it was held for as long as --max-hold allows"
-                              : lw_strerror(reason));
+    const char *said = lw_lock_errstr(lock), *name = locked->options->name;
+
+    if (reason == LW_ETIMEOUT) {
+        say("the lock '%s' was lost: it was held for as long as --max-hold allows", name);
+    } else if (reason == LW_ELOST && *said) {
+        say("the lock '%s' was lost: %s: %s", name,
+            lw_lock_error(lock) == LW_EREDIS ? "the server refuses to renew it"
+                                             : lw_strerror(reason),
+            said);
+    } else {
+        say("the lock '%s' was lost: %s", name, lw_strerror(reason));
+    }
     locked->lost = true;
+    locked->lost_code = reason == LW_ELOST
+                            ? codes_for(reason, lw_lock_error(lock), STATUS_BUSY)
+                            : STATUS_LOST;
     locked->events->lost(locked);
 }
 
 static void on_lost(struct lw_lock *lock, int reason, void *arg)
 {
-    (void)lock;
-    lose(arg, reason);
+    lose(arg, lock, reason);
+}
+
+/* Says why it could not be locked, by the class of that. */
+static void say_cause(const struct locked *locked, int error, const char *why)
+{
+    const char *colon = *why ? ": " : "", *name = locked->options->name;
+
+    if (error == LW_EREDIS && locked->link_up) {
+        say("the server refuses '%s'%s%s", name, colon, why);
+    } else if (error == LW_EREDIS) {
+        say("the server refuses the connection%s%s", colon, why);
+    } else if (error == LW_ECONN && locked->link_up) {
+        say("the server cannot serve '%s' now%s%s", name, colon, why);
+    } else if (error == LW_ECONN) {
+        say("no connection to the server%s%s", colon, why);
+    } else {
+        say("cannot lock '%s': %s%s%s", name, lw_strerror(error), colon, why);
+    }
 }
 
 /* What the end of a wait means. */
@@ -105,34 +141,28 @@ static int code_of(struct locked *locked, int status)
 {
     const char *name = locked->options->name, *said = lw_lock_errstr(locked->lock);
     const char *why = *said ? said : locked->why_down;
+    int error = lw_lock_error(locked->lock);
 
     switch (status) {
     case LW_EBUSY:
         say("'%s' is locked by somebody else", name);
-        return locked->options->busy_code;
+        break;
     case LW_EDEADLOCK:
         say("'%s': another owner that reads it waits to write, too", name);
-        return locked->options->busy_code;
+        break;
     case LW_ETIMEOUT:
-        if (locked->link_up && !*said) {
+        if (error == LW_OK) {
             say("the wait for '%s' is over", name);
-            return locked->options->busy_code;
-        }
-        if (locked->link_up) {
-            say("the server refuses '%s': %s", name, said);
-            return STATUS_REFUSED;
+            break;
         } /* fall through */
     case LW_ECONN:
-        say("no connection to the server%s%s", *why ? ": " : "", why);
-        return STATUS_NO_SERVER;
     case LW_EREDIS:
-        say("the server refuses '%s': %s", name, said);
-        return STATUS_REFUSED;
+        say_cause(locked, error != LW_OK ? error : status, why);
+        break;
     default:
-        say("cannot lock '%s': %s%s%s", name, lw_strerror(status), *said ? ": " : "",
-            said);
-        return STATUS_SYSTEM;
+        say_cause(locked, status, said);
     }
+    return codes_for(status, error, locked->options->busy_code);
 }
 
 static void hold(struct locked *locked)
@@ -146,6 +176,7 @@ static void hold(struct locked *locked)
 static void on_acquired(struct lw_lock *lock, int status, void *arg)
 {
     struct locked *locked = arg;
+    int code;
 
     (void)lock;
     if (locked->stage != LOCKED_WAITING) {
@@ -156,7 +187,11 @@ static void on_acquired(struct lw_lock *lock, int status, void *arg)
         return;
     }
     waiting_end(&locked->waiting);
-    locked_end(locked, code_of(locked, status));
+    code = code_of(locked, status);
+    locked_end(locked, code);
+    if (code == STATUS_NO_SERVER) { /* a moment for a silent server to take it back */
+        event_base_loopexit(locked->base, &(struct timeval){1, 0});
+    }
 }
 
 /* ---- lead ---- */
@@ -177,9 +212,8 @@ static void on_kept_lost(struct lw_keep *keep, int reason, void *arg)
 {
     struct locked *locked = arg;
 
-    (void)keep;
     if (locked->stage == LOCKED_HELD && !locked->lost) {
-        lose(locked, reason);
+        lose(locked, lw_keep_lock(keep), reason);
     }
 }
 
@@ -245,16 +279,17 @@ static void on_signal(int number, bool from_terminal, void *arg)
 static void on_link(struct lw_client *client, int up, const char *why, void *arg)
 {
     struct locked *locked = arg;
+    int error = lw_client_error(client);
 
-    (void)client;
     locked->link_up = up;
     locked->connected = locked->connected || up;
     if (!up) { /* the library's log tells it at once */
         (void)snprintf(locked->why_down, sizeof(locked->why_down), "%s", why);
     }
-    if (!locked->connected && locked->stage == LOCKED_WAITING && is_refusal(why)) {
-        say("the server refuses the connection: %s", why);
-        locked_end(locked, STATUS_REFUSED);
+    if (!locked->connected && locked->stage == LOCKED_WAITING &&
+        (error == LW_EREDIS || error == LW_ESYSTEM)) { /* another try fails as well */
+        say_cause(locked, error, why);
+        locked_end(locked, codes_for(LW_ECONN, error, locked->options->busy_code));
     }
 }
 
@@ -262,8 +297,8 @@ static void on_log(int level, const char *message, void *arg)
 {
     const struct locked *locked = arg;
 
-    (void)level;
-    if (locked->connected || !is_refusal(message)) { /* else on_link tells it */
+    /* A permanent failure is logged as an error, and on_link writes it. */
+    if (locked->connected || level > LOG_ERR || !say_is_no_connection(message)) {
         say("%s", message);
     }
 }

@@ -51,6 +51,7 @@ struct locked {
     enum locked_stage stage;
     int code;  /* what to exit with */
     bool lost; /* `lost` was called, or the caller found out */
+    int lost_code;
     bool link_up;
     bool connected;   /* once; what comes after is an outage */
     bool interrupted; /* by a key, while waiting */

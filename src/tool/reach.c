@@ -9,7 +9,6 @@
 #include "options.h"
 #include "password.h"
 #include "patience.h"
-#include "refusal.h"
 #include "say.h"
 
 #include <event2/event.h>
@@ -42,36 +41,45 @@ void reach_fail(struct reach *reach, int status, const char *why)
     switch (status) {
     case LW_EINVAL:
         say("%s", *reach->error ? reach->error : lw_strerror(status));
-        reach_end(reach, STATUS_USAGE);
         break;
     case LW_ECONN:
-        say("no connection to the server%s%s", colon, why);
-        reach_end(reach, STATUS_NO_SERVER);
+        if (lw_client_is_up(reach->client, NULL)) {
+            say("the server cannot serve '%s' now%s%s", reach->options->name, colon, why);
+        } else {
+            say("no connection to the server%s%s", colon, why);
+        }
         break;
     case LW_EREDIS:
         say("the server refuses '%s'%s%s", reach->options->name, colon, why);
-        reach_end(reach, STATUS_REFUSED);
         break;
     default:
         say("'%s': %s%s%s", reach->options->name, lw_strerror(status), colon, why);
-        reach_end(reach, STATUS_SYSTEM);
     }
+    reach_end(reach, codes_for(status, LW_OK, STATUS_BUSY));
+}
+
+/* Returns true if the first connection failed permanently, so that waiting is useless. */
+static bool is_for_good(const struct reach *reach, int error)
+{
+    return !reach->connected && (error == LW_EREDIS || error == LW_ESYSTEM);
 }
 
 static void on_link(struct lw_client *client, int up, const char *why, void *arg)
 {
     struct reach *reach = arg;
+    int error = lw_client_error(client);
 
-    (void)client;
     if (reach->ending) {
         return;
     }
     reach->connected = reach->connected || up;
     if (up) {
         reach->events->up(reach);
-    } else if (!reach->connected && is_refusal(why)) {
-        say("the server refuses the connection: %s", why);
-        reach_end(reach, STATUS_REFUSED);
+    } else if (is_for_good(reach, error)) {
+        say("%s: %s",
+            error == LW_EREDIS ? "the server refuses the connection" : lw_strerror(error),
+            why);
+        reach_end(reach, codes_for(LW_ECONN, error, STATUS_BUSY));
     } else if (reach->events->down) {
         reach->events->down(reach, why);
     } else {
@@ -81,8 +89,13 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
 
 static void on_log(int level, const char *message, void *arg)
 {
-    (void)level, (void)arg;
-    say("%s", message);
+    struct reach *reach = arg;
+
+    (void)level;
+    if (!say_is_no_connection(message)) { /* `down` or on_link writes that */
+        reach->warned = 1;
+        say("%s", message);
+    }
 }
 
 void reach_look(struct reach *reach, lw_inspect_cb *done, void *arg)
@@ -115,7 +128,7 @@ int reach_open(struct reach *reach, const char *client_name)
     client.client_name = client_name;
     client.link = on_link;
     client.log = on_log;
-    client.log_level = LOG_ERR; /* a lost connection is told by `down` */
+    client.log_level = reach->warns ? LOG_WARNING : LOG_ERR;
     client.arg = reach;
     client.errbuf = reach->error;
     client.errbuf_size = sizeof(reach->error);

@@ -30,6 +30,8 @@ struct reach {
     int code;
     int ending;
     int connected;    /* once; what comes after is an outage */
+    int warns;        /* the caller's: warnings of the library are written, too */
+    int warned;       /* one was */
     int64_t asked_ms; /* when reach_look was called last, by patience_now_ms */
     char error[300];  /* what the library says was wrong with a call */
 };

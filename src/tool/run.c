@@ -47,6 +47,7 @@ static void on_over(int code, void *arg)
         say("the lock '%s' was lost while lockwire was stopped",
             run->locked.options->name);
         run->locked.lost = true;
+        run->locked.lost_code = STATUS_LOST;
     }
     if (!run->locked.lost || run->locked.options->subcommand == RUN) {
         locked_release(&run->locked, code);

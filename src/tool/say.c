@@ -31,6 +31,13 @@ void say_passing(const char *line)
     passing = write(STDERR_FILENO, text, (size_t)length) > 0 && *line;
 }
 
+bool say_is_no_connection(const char *message)
+{
+    static const char begin[] = "no connection: ";
+
+    return strncmp(message, begin, sizeof(begin) - 1) == 0;
+}
+
 void say(const char *format, ...)
 {
     static const char begin[] = "lockwire: ";

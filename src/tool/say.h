@@ -3,6 +3,7 @@
  * in a terminal one that goes away before the next. */
 #ifndef LW_TOOL_SAY_H
 #define LW_TOOL_SAY_H
+#include <stdbool.h>
 
 /* Never blocks for long: of an output that nobody reads nothing is to hold up a loss.
  * What it does not take in a moment is not said. */
@@ -13,5 +14,8 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * shown. Where the terminal takes nothing at the moment (Ctrl-S), nothing is written:
  * never blocks. */
 void say_passing(const char *line);
+
+/* Returns true for the message by which the library logs that it cannot connect. */
+bool say_is_no_connection(const char *message);
 
 #endif

@@ -3,7 +3,9 @@
  * `lockwire status`: who holds a lock, who waits for it. Must not know how that is drawn.
  *
  * Happy path: the link comes up, lw_inspect answers, the picture is written; the exit
- * code tells held from free.
+ * code tells held from free. It then waits for the connection for messages, for a moment:
+ * if this account or server does not allow it, or PUBLISH, the library's warning is
+ * written, since waiting for a lock is slow then.
  */
 #include "codes.h"
 #include "lockwire.h"
@@ -16,10 +18,22 @@
 #include "screen.h"
 
 #include <errno.h>
+#include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define LOOK_MS 2
+#define MESSAGES_MS 500 /* for the second connection, once the first is there */
+
+struct looking {
+    struct reach reach;
+    int code; /* to end with */
+    struct patience patience;
+};
+
+static void on_look(evutil_socket_t fd, short what, void *arg);
 
 /* 0, or -1: no memory. */
 static int write_picture(const struct reach *reach, const struct lw_inspection *seen,
@@ -36,10 +50,36 @@ static int write_picture(const struct reach *reach, const struct lw_inspection *
     return 0;
 }
 
+/* Ends once it is known whether messages arrive: if not, the library has logged why. */
+static void await_messages(struct looking *looking)
+{
+    struct lw_stats stats = LW_STATS_INIT;
+    struct timeval soon = {0, LOOK_MS * 1000};
+
+    (void)lw_client_stats(looking->reach.client, &stats);
+    if (stats.subscription_up || looking->reach.warned ||
+        patience_left_ms(&looking->patience) == 0 ||
+        event_base_once(looking->reach.base, -1, EV_TIMEOUT, on_look, looking, &soon) <
+            0) {
+        reach_end(&looking->reach, looking->code);
+    }
+}
+
+static void on_look(evutil_socket_t fd, short what, void *arg)
+{
+    struct looking *looking = arg;
+
+    (void)fd, (void)what;
+    if (!looking->reach.ending) {
+        await_messages(looking);
+    }
+}
+
 static void on_inspected(struct lw_client *client, int result,
                          const struct lw_inspection *seen, const char *why, void *arg)
 {
-    struct reach *reach = arg;
+    struct looking *looking = arg;
+    struct reach *reach = &looking->reach;
     struct lw_master followed = LW_MASTER_INIT;
     const struct lw_master *master = reach_master(reach, &followed);
 
@@ -61,18 +101,29 @@ static void on_inspected(struct lw_client *client, int result,
         reach_end(reach, STATUS_SYSTEM);
         return;
     }
-    reach_end(reach,
-              seen->holder_total > 0 || *seen->stranger ? EXIT_SUCCESS : STATUS_NOT_HELD);
+    looking->code = seen->holder_total > 0 || *seen->stranger ? EXIT_SUCCESS
+                                                              : STATUS_NOT_HELD;
+    looking->patience = patience_for(MESSAGES_MS);
+    await_messages(looking);
 }
 
 static void on_up(struct reach *reach)
 {
-    reach_look(reach, on_inspected, reach);
+    reach_look(reach, on_inspected, reach->arg);
 }
 
 int status(const struct options *options)
 {
     static const struct reach_events events = {.up = on_up};
+    struct looking looking = {
+        .reach = {.options = options, .events = &events, .warns = 1}};
+    int code;
 
-    return reach(options, &events, "lockwire-status", NULL);
+    looking.reach.arg = &looking;
+    code = reach_open(&looking.reach, "lockwire-status");
+    if (code == 0) {
+        code = reach_run(&looking.reach);
+    }
+    reach_close(&looking.reach);
+    return code;
 }

@@ -146,6 +146,9 @@ static const char work_options[] = LEASE_OPTION MAX_HOLD_OPTION WORK_OPTIONS MOD
 
 static const char entry_options[] = ENTRY_OPTIONS "\n" TIMES;
 
+#define REFUSED_LATER                                                                    \
+    "77 also if the server refuses to renew the lock, which is lost then, or to\n"       \
+    "release it, so that it stays locked until its lease ends.\n"
 #define COMMAND_S "\nThe exit code is COMMAND's (128 + n if signal n ended it), or:\n"
 
 static const char run_codes[] = COMMAND_S
@@ -153,14 +156,14 @@ static const char run_codes[] = COMMAND_S
     "   69  no connection to the server    77  the server refuses (password, write)\n"
     "   70  the lock was lost              126 COMMAND cannot be executed\n"
     "   71  the system refuses (fork ...)  127 COMMAND was not found\n"
-    "  128 + n  signal n came while waiting\n";
+    "  128 + n  signal n came while waiting\n" REFUSED_LATER;
 
 static const char lead_codes[] = COMMAND_S
     "   64  wrong usage                    77  the server refuses (password, write)\n"
     "   69  no connection to the server    126 COMMAND cannot be executed\n"
     "   70  lost when COMMAND had ended    127 COMMAND was not found\n"
     "   71  the system refuses (fork ...)\n"
-    "  128 + n  signal n came while waiting\n";
+    "  128 + n  signal n came while waiting\n" REFUSED_LATER;
 
 static const char work_codes[] =
     "After Ctrl-C it ends by SIGINT itself, so that a script around it does, too.\n"
@@ -190,8 +193,7 @@ static const char hold_codes[] =
     "   64  wrong usage                    71  the system refuses (output ...)\n"
     "   69  no connection to the server    75  the lock is busy, or the wait is over\n"
     "   70  the lock was lost              77  the server refuses (password, write)\n"
-    "  128 + n  signal n came while waiting\n"
-    "\n" URL_ENVIRONMENT ".\n";
+    "  128 + n  signal n came while waiting\n" REFUSED_LATER "\n" URL_ENVIRONMENT ".\n";
 
 #define ASK_OPTIONS                                                                      \
     REDIS_OPTION                                                                         \
@@ -205,7 +207,8 @@ static const char status_text[] =
     "of its client, which are known for two minutes after it was last in use. Above\n"
     "them the server that answered, whether it is a master, and how long ago that\n"
     "was; with redis-sentinel:// the service, its master, and for how long it has\n"
-    "been that.\n"
+    "been that. On the standard error output it says if waiting is slow, since this\n"
+    "account may not publish or subscribe, or the server has too many clients.\n"
     "\n"
     "In a terminal it is as wide as that, elsewhere 80 columns: what is too long\n"
     "there has an ellipsis in its middle, and columns that say nothing, or the\n"

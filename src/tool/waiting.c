@@ -84,6 +84,30 @@ static void put_place(const struct waiting *waiting, const struct lw_inspection 
     }
 }
 
+/* Locks of two kinds exclude each other, but are never handed over from one to the other:
+ * all users of a name are to ask for the same. */
+static bool same_kind(enum lw_mode a, enum lw_mode b)
+{
+    bool reads_a = a == LW_SHARED || a == LW_EXCLUSIVE;
+    bool reads_b = b == LW_SHARED || b == LW_EXCLUSIVE;
+
+    return reads_a ? reads_b : a == b;
+}
+
+static const char *kind_wanted(enum lw_mode mode)
+{
+    switch (mode) {
+    case LW_EXCLUSIVE:
+        return "--exclusive";
+    case LW_SHARED:
+        return "--shared";
+    case LW_REDISSON:
+        return "--redisson";
+    default:
+        return "a mutex";
+    }
+}
+
 /* Whose it is; where that is not known, what stands there. lw_inspect takes Redisson's
  * lock for a stranger's. */
 static void put_holder(const struct waiting *waiting, const struct lw_inspection *seen,
@@ -105,7 +129,13 @@ static void put_holder(const struct waiting *waiting, const struct lw_inspection
                  : *holder->owner ? holder->owner
                                   : holder->token,
                  who, sizeof(who));
-        used = snprintf(text, size, "held by %s", who);
+        if (!same_kind(holder->mode, waiting->options->mode)) {
+            used = snprintf(text, size, "held as a %s, while this is %s; by %s",
+                            holder->mode == LW_MUTEX ? "mutex" : "read-write lock",
+                            kind_wanted(waiting->options->mode), who);
+        } else {
+            used = snprintf(text, size, "held by %s", who);
+        }
         if (seen->holder_total > 1) {
             (void)snprintf(text + used, size - (size_t)used, " and %zu more",
                            seen->holder_total - 1);

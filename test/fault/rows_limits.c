@@ -193,7 +193,7 @@ CELL(permission_taken__waiter_EREDIS_at_once)
     stage_clear_trace();
 }
 
-CELL(permission_taken__release_EUNKNOWN)
+CELL(permission_taken__release_EREDIS)
 {
     struct hold *A;
 
@@ -201,7 +201,7 @@ CELL(permission_taken__release_EUNKNOWN)
     A = own(user("a"), SHORT_MS);
     redis_ok("ACL SETUSER app -@scripting -@write");
     let_go(A);
-    expect_released(A, LW_EUNKNOWN);
+    expect_released(A, LW_EREDIS);
     UNTIL(redis_int("EXISTS x") == 0); /* its lease ends it */
 }
 
@@ -219,7 +219,7 @@ int main(int argc, char **argv)
         PLAY(password_rotated__release_EUNKNOWN),
         PLAY(permission_taken__owner_O1),
         PLAY(permission_taken__waiter_EREDIS_at_once),
-        PLAY(permission_taken__release_EUNKNOWN),
+        PLAY(permission_taken__release_EREDIS),
     };
 
     (void)argc;

@@ -22,7 +22,7 @@ def mapped(path):
     with open(path, encoding="utf-8") as file:
         text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
     return {f"{symbol}@@{version}"
-            for version, body in re.findall(r"(LOCKWIRE_\d+)\s*\{(.*?)\}", text, re.S)
+            for version, body in re.findall(r"(LOCKWIRE_[\d.]+)\s*\{(.*?)\}", text, re.S)
             for symbol in re.findall(r"\b(lw_\w+)\s*;", body)}
 
 

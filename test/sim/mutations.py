@@ -354,6 +354,77 @@ FORKED_UNIT_MUTATIONS = [
     ('an emulator that ignores advice is believed',
      ('src/base/forked.c', 'madvise(page, size, -1) != 0 && ', '')),
 ]
+# Causes of failures, each by the one program that shows it.
+ATTEMPTS_UNIT = 'test/unit/unit_attempts'
+ATTEMPTS_UNIT_MUTATIONS = [
+    ('of several addresses the last failure is told',
+     ('src/redis/session.c', 'stage < f->stage ||', 'false ||')),
+    ('one that refuses is told rather than one that may serve later',
+     ('src/redis/session.c', 'f->status == LW_ECONN);', 'false);')),
+    ('no more descriptors is no connection',
+     ('src/redis/link_open.c', 'return is_exhausted(why) ? LW_ESYSTEM : LW_ECONN;',
+      'return LW_ECONN;')),
+]
+CLASSIFY_UNIT = 'test/unit/unit_classify'
+CLASSIFY_UNIT_MUTATIONS = [
+    ('what a script did before its error counts as undone',
+     ('src/redis/classify.c', 'if (strstr(error, "user_script") != NULL) {', 'if (false) {')),
+]
+TOLD_UNIT = 'test/unit/unit_told'
+TOLD_UNIT_MUTATIONS = [
+    ('a failure that repeats is logged each time',
+     ('src/base/log.c', 'if (!fresh && now_us - cause->logged_us < MINUTE_US) {',
+      'if (!fresh && now_us < 0) {')),
+]
+CODES_UNIT = 'test/unit/unit_codes'
+CODES_UNIT_MUTATIONS = [
+    ('a wait that ends was busy, whatever the cause',
+     ('src/tool/codes.c', 'return code_of_cause(cause, busy);', 'return busy;')),
+]
+WINDOW_UNIT = 'test/unit/unit_machine_window'
+WINDOW_UNIT_MUTATIONS = [
+    ('who has no place in the queue looks every ten seconds',
+     ('src/lock/poll.c', 'position < 0 ? LONGEST : ', '')),
+]
+REFUSED = 'test/integration/server/server_denied'
+REFUSED_MUTATIONS = [
+    ('a release that is refused has an unknown outcome',
+     ('src/lock/machine.c', 'return left(m, m->uncertain ? LW_EUNKNOWN : LW_EREDIS);',
+      'return left(m, LW_EUNKNOWN);')),
+    ('a mutex that may not be read is not ours',
+     ('scripts/mutex_release.lua',
+      "if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then",
+      'if false then')),
+    ("Redisson's hash that may not be read is not ours",
+     ('scripts/redisson_release.lua',
+      "if type(has) == 'table' and not has.err:find('WRONGTYPE', 1, true) then",
+      'if false then')),
+    ("Redisson's hash that may not be read is not renewed",
+     ('scripts/redisson_renew.lua',
+      "if type(has) == 'table' and not has.err:find('WRONGTYPE', 1, true) then",
+      'if false then')),
+    ('a refused renewal is not told',
+     ('src/lock/renewal.c', '        tell_error(batch_of(command), error);\n', '')),
+    ('nobody tells that publishing is not permitted',
+     ('src/redis/node_settings.c', '    try_to_publish(node);\n', '    (void)try_to_publish;\n')),
+    ('nobody tells that messages do not come',
+     ('src/redis/subscription.c', 's->events->failed(s->arg, why);', '(void)why;')),
+]
+SCRIPT_FAULTS = 'test/integration/scripts/scripts_faults'
+SCRIPT_FAULTS_MUTATIONS = [
+    ('a mutex that may not be read is not ours, without a look at the queue',
+     ('scripts/mutex_drop.lua',
+      "if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then",
+      'if false then')),
+]
+UNDONE = 'test/integration/server/server_errors'
+UNDONE_MUTATIONS = [
+    ('what was turned down is given back',
+     ('src/redis/reply.c', 'lw__classify_undone(r->str);', 'false;')),
+    ('what was never answered is busy',
+     ('src/lock/turns.c', '(lock->once || is_unanswered(lock->claim));',
+      '(lock->once || (is_unanswered(lock->claim) && false));')),
+]
 
 GROUPS = [ # mutations, the program that catches them, and words for it
     (MUTATIONS, SIM, ()),
@@ -367,6 +438,14 @@ GROUPS = [ # mutations, the program that catches them, and words for it
     (LEASES_MUTATIONS, LEASES, ()),
     (LOOP_UNIT_MUTATIONS, LOOP_UNIT, ()),
     (FORKED_UNIT_MUTATIONS, FORKED_UNIT, ()),
+    (ATTEMPTS_UNIT_MUTATIONS, ATTEMPTS_UNIT, ()),
+    (CLASSIFY_UNIT_MUTATIONS, CLASSIFY_UNIT, ()),
+    (TOLD_UNIT_MUTATIONS, TOLD_UNIT, ()),
+    (CODES_UNIT_MUTATIONS, CODES_UNIT, ()),
+    (WINDOW_UNIT_MUTATIONS, WINDOW_UNIT, ()),
+    (REFUSED_MUTATIONS, REFUSED, ()),
+    (SCRIPT_FAULTS_MUTATIONS, SCRIPT_FAULTS, ()),
+    (UNDONE_MUTATIONS, UNDONE, ()),
 ]
 
 

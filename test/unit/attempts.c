@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/told.h"
+#include "lockwire.h"
 #include "loop/loop.h"
 #include "loop/now.h"
 #include "loop/timer.h"
@@ -26,6 +27,7 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -117,7 +119,8 @@ static void on_accept(evutil_socket_t fd, short what, void *arg)
 {
     struct scene *scene = arg;
     int peer = accept(fd, NULL, NULL), index = scene->peer_count++;
-    enum at at = event_get_fd(scene->listening[V4]) == fd ? V4 : V6;
+    const struct event *v4 = scene->listening[V4];
+    enum at at = v4 != NULL && event_get_fd(v4) == fd ? V4 : V6;
 
     (void)what;
     assert_true(peer >= 0 && index < CONNECTIONS);
@@ -373,6 +376,134 @@ static void test_an_error_before_the_last_answer_is_no_reason(void **state)
     assert_null(strstr(scene->why, "unknown"));
 }
 
+/* ---- the failure that got farthest ---- */
+
+#define WRONG "-WRONGPASS invalid username-password pair\r\n"
+
+static void with_password(struct scene *scene)
+{
+    scene->access.password = "wrong";
+}
+
+static void assert_failure(const struct scene *scene, enum lw__stage stage, int status,
+                           const char *part)
+{
+    assert_int_equal(scene->session.failure.stage, stage);
+    assert_int_equal(scene->session.failure.status, status);
+    assert_string_equal(scene->session.failure.why, scene->why);
+    if (strstr(scene->why, part) == NULL) {
+        fail_msg("not \"%s\" but \"%s\"", part, scene->why);
+    }
+}
+
+/* Only one of localhost's two addresses has a server, whichever is tried first. */
+static void refused_at_one(struct scene *scene, enum at at)
+{
+    with_password(scene);
+    listen_on_both(scene);
+    (void)close(event_get_fd(scene->listening[1 - at]));
+    event_free(scene->listening[1 - at]);
+    scene->listening[1 - at] = NULL;
+    scene->answers[0].bytes = WRONG;
+    await(scene, 0, 1);
+    assert_failure(scene, LW__STAGE_GREET, LW_EREDIS, "AUTH: WRONGPASS");
+}
+
+static void test_a_refusal_says_more_than_a_closed_port(void **state)
+{
+    refused_at_one(*state, V4);
+}
+
+static void test_whichever_address_is_tried_first(void **state)
+{
+    refused_at_one(*state, V6);
+}
+
+/* Another server of that name may still want us. */
+static void test_one_that_may_serve_later_is_told_rather_than_one_that_refuses(
+    void **state)
+{
+    static const char *const orders[][2] = {{WRONG, "-LOADING Redis is loading\r\n"},
+                                            {"-LOADING Redis is loading\r\n", WRONG}};
+    struct scene *scene = *state;
+
+    with_password(scene);
+    listen_on_both(scene);
+    for (int i = 0; i < 4; i++) {
+        scene->answers[i].bytes = orders[i / 2][i % 2];
+    }
+    for (int i = 1; i <= 2; i++) {
+        await(scene, 0, i);
+        assert_failure(scene, LW__STAGE_GREET, LW_ECONN, "AUTH: LOADING");
+    }
+}
+
+static void test_of_the_next_attempt_the_last_one_s_failure_is_forgotten(void **state)
+{
+    struct scene *scene = *state;
+
+    with_password(scene);
+    listen_on_both(scene);
+    scene->answers[0].bytes = scene->answers[1].bytes = WRONG;
+    await(scene, 0, 1);
+    assert_failure(scene, LW__STAGE_GREET, LW_EREDIS, "WRONGPASS");
+    for (int at = V4; at < FAMILIES; at++) {
+        (void)close(event_get_fd(scene->listening[at]));
+        event_free(scene->listening[at]);
+        scene->listening[at] = NULL;
+    }
+    await(scene, 0, 2);
+    assert_failure(scene, LW__STAGE_CONNECT, LW_ECONN, "Connection refused");
+}
+
+/* What is awaited is known before an attempt has ended. */
+static void test_what_an_attempt_waits_for_is_told(void **state)
+{
+    struct scene *scene = *state;
+
+    listen_on_both(scene);
+    lw__session_start(&scene->session);
+    assert_string_equal(lw__session_pending(&scene->session), "");
+    while (scene->accepted[V4] + scene->accepted[V6] == 0 || !scene->session.greeting) {
+        assert_int_equal(event_base_loop(scene->base, EVLOOP_ONCE), 0);
+    }
+    assert_non_null(strstr(lw__session_pending(&scene->session), "no answer from "));
+    assert_non_null(strstr(lw__session_pending(&scene->session), " yet"));
+}
+
+/* As twemproxy does: it answers AUTH, and closes at CLIENT. */
+static void test_a_proxy_that_closes_at_a_command_is_told_of(void **state)
+{
+    struct scene *scene = *state;
+
+    with_password(scene);
+    listen_on_both(scene);
+    for (int i = 0; i < 2; i++) {
+        scene->answers[i].bytes = "+OK\r\n";
+        scene->answers[i].close = true;
+    }
+    await(scene, 0, 1);
+    assert_failure(scene, LW__STAGE_GREET, LW_ECONN,
+                   "closed the connection at CLIENT SETNAME, as proxies do");
+}
+
+static void test_no_more_descriptors_is_the_system_s_failure(void **state)
+{
+    struct scene *scene = *state;
+    struct rlimit limit, none;
+
+    listen_on_both(scene);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = (struct rlimit){3, limit.rlim_max};
+    lw__session_start(&scene->session);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    while (scene->lost == 0) {
+        assert_int_equal(event_base_loop(scene->base, EVLOOP_ONCE), 0);
+    }
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_failure(scene, LW__STAGE_CONNECT, LW_ESYSTEM, "Too many open files");
+}
+
 /* ---- who is to be killed ---- */
 
 static void test_the_id_that_was_ready_last_is_kept(void **state)
@@ -421,6 +552,13 @@ int main(void)
         TEST(test_who_denies_everybody_is_told_of),
         TEST(test_a_command_that_is_not_permitted_is_no_reason),
         TEST(test_an_error_before_the_last_answer_is_no_reason),
+        TEST(test_a_refusal_says_more_than_a_closed_port),
+        TEST(test_whichever_address_is_tried_first),
+        TEST(test_one_that_may_serve_later_is_told_rather_than_one_that_refuses),
+        TEST(test_of_the_next_attempt_the_last_one_s_failure_is_forgotten),
+        TEST(test_what_an_attempt_waits_for_is_told),
+        TEST(test_a_proxy_that_closes_at_a_command_is_told_of),
+        TEST(test_no_more_descriptors_is_the_system_s_failure),
         TEST(test_the_id_that_was_ready_last_is_kept),
         TEST(test_ids_of_another_process_are_not_kept),
     };

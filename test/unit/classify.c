@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "lockwire.h"
 #include "redis/classify.h"
 
 #define SHA "6b1bf486c81ceb7edf3c093f0fb1291d6438a1cc"
@@ -174,6 +175,85 @@ static void test_who_is_denied(void **state)
     assert_false(lw__classify_denied(""));
 }
 
+/* ---- what follows for who asked ---- */
+
+static void test_what_turns_an_account_down(void **state)
+{
+    (void)state;
+    assert_true(lw__classify_account("WRONGPASS invalid"));
+    assert_true(lw__classify_account("NOAUTH Authentication required."));
+    assert_true(lw__classify_account("NOPERM User x has no permissions"));
+    assert_false(lw__classify_account("ERR invalid password"));
+    assert_false(lw__classify_account("LOADING Redis is loading"));
+    assert_true(lw__classify_login("ERR AUTH <password> called without any password"));
+    assert_true(lw__classify_login("ERR DB index is out of range"));
+    assert_true(lw__classify_login("WRONGPASS invalid"));
+    assert_false(lw__classify_login("ERR max number of clients reached"));
+    assert_false(lw__classify_login("LOADING Redis is loading"));
+}
+
+static void test_what_turns_down_who_asks_the_way(void **state)
+{
+    (void)state;
+    assert_true(lw__classify_guide("ERR No such master with that name"));
+    assert_true(lw__classify_guide("ERR unknown command 'SENTINEL', with args"));
+    assert_true(lw__classify_guide("ERR This instance has cluster support disabled"));
+    assert_true(lw__classify_guide("NOAUTH Authentication required."));
+    assert_false(lw__classify_guide("ERR max number of clients reached"));
+    assert_false(lw__classify_guide("CLUSTERDOWN The cluster is down"));
+}
+
+static void test_what_an_error_is_for_a_caller(void **state)
+{
+    static const char *const away[] = {
+        "LOADING Redis is loading",
+        "READONLY You can't write",
+        "MASTERDOWN Link",
+        "CLUSTERDOWN Hash slot not served",
+        "TRYAGAIN Multiple keys",
+        "ASK 1 a:1",
+        "MOVED 1 a:1",
+        "ERR Script attempted to access a non local key in a cluster node",
+        "ERR Script attempted to execute a command while the cluster is down script: x",
+        "ERR max number of clients reached"};
+    static const char *const refused[] = {"NOPERM x",    "NOAUTH x",  "WRONGPASS x",
+                                          "OOM x",       "MISCONF x", "NOREPLICAS x",
+                                          "ERR whatever"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(away) / sizeof(*away); i++) {
+        assert_int_equal(lw__classify_status(away[i]), LW_ECONN);
+    }
+    for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
+        assert_int_equal(lw__classify_status(refused[i]), LW_EREDIS);
+    }
+}
+
+static void test_a_cluster_that_is_down_in_a_script_is_down(void **state)
+{
+    (void)state;
+    assert_true(lw__classify_down(
+        "ERR Script attempted to execute a command while the cluster is down script: x"));
+    assert_int_equal(lw__classify("ERR Script attempted to execute a command while the "
+                                  "cluster is down and readonly"),
+                     LW__ERR_TRANSIENT);
+}
+
+/* A script may have written before its command was refused. */
+static void test_what_says_that_nothing_was_done(void **state)
+{
+    (void)state;
+    assert_true(lw__classify_undone("CLUSTERDOWN Hash slot not served"));
+    assert_true(lw__classify_undone("TRYAGAIN Multiple keys request during rehashing"));
+    assert_true(lw__classify_undone("MISCONF Redis is configured to save"));
+    assert_true(lw__classify_undone("NOREPLICAS Not enough good replicas to write."));
+    assert_false(lw__classify_undone("OOM command not allowed. script: a1, on "
+                                     "@user_script:7."));
+    assert_false(lw__classify_undone("ERR Error running script (call to f_a1): "
+                                     "@user_script:7: @user_script: 7: -OOM x"));
+    assert_false(lw__classify_undone("ERR upstream failure"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +262,11 @@ int main(void)
         cmocka_unit_test(test_what_is_only_quoted_is_no_code),
         cmocka_unit_test(test_what_is_on_its_way),
         cmocka_unit_test(test_who_is_denied),
+        cmocka_unit_test(test_what_turns_an_account_down),
+        cmocka_unit_test(test_what_turns_down_who_asks_the_way),
+        cmocka_unit_test(test_what_an_error_is_for_a_caller),
+        cmocka_unit_test(test_a_cluster_that_is_down_in_a_script_is_down),
+        cmocka_unit_test(test_what_says_that_nothing_was_done),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 
 #include "base/buffer.h"
 #include "base/owner.h"
+#include "lockwire.h"
 #include "redis/encode.h"
 #include "redis/reply.h"
 #include "redis/resp.h"
@@ -163,8 +164,10 @@ static const char *name_of(const struct lw__node *node)
     return name;
 }
 
-static void on_link(void *arg, bool up, const char *why)
+static void on_link(void *arg, int status, const char *why)
 {
+    bool up = status == LW_OK;
+
     if (up) {
         note(arg, "link");
     } else {

@@ -161,7 +161,7 @@ int scene_set_up(void **state)
     assert_int_equal(lw__timer_reserve(scene->loop, 1), 0);
     lw__timer_init(&scene->kick, on_kick, scene);
     lw__random_seed(&scene->random, 1);
-    scene->log = (struct lw__log){on_log, 5, scene};
+    scene->log = (struct lw__log){on_log, 5, scene, NULL};
     for (int i = 0; i < NODES; i++) {
         struct fake *fake = &scene->n[i];
 

@@ -6,6 +6,8 @@
  */
 #include "lookup_scene.h"
 
+#include "lockwire.h"
+
 #include "base/address.h"
 #include "loop/lookup.h"
 #include "loop/loop.h"
@@ -15,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* Without asking anybody */
@@ -105,6 +108,22 @@ static void test_a_hosts_file(void **state)
     lw__lookup_in_file("/", "me", &found);
     assert_int_equal(found.count, 0);
     (void)unlink(path);
+}
+
+/* The test's own files are open: the lookup finds no descriptor left, for the hosts file
+ * or for a name server. */
+static void test_no_more_descriptors_is_the_system_s_failure(void **state)
+{
+    struct scene *scene = *state;
+    struct rlimit limit, none;
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = (struct rlimit){3, limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    scene->status = LW_ESYSTEM;
+    lookup_find(scene, "some.name");
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_non_null(strstr(scene->found, "Too many open files"));
 }
 
 static void test_no_more_addresses_than_there_is_room_for(void **state)
@@ -269,6 +288,7 @@ int main(void)
         TEST(test_localhost_has_both_families),
         TEST(test_a_canceled_lookup_does_not_call),
         TEST(test_the_loop_is_freed_by_the_answer),
+        TEST(test_no_more_descriptors_is_the_system_s_failure),
         cmocka_unit_test(test_a_hosts_file),
         cmocka_unit_test(test_no_more_addresses_than_there_is_room_for),
         TEST(test_both_families_are_asked_for_and_alternate),

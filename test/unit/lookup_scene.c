@@ -5,6 +5,8 @@
  */
 #include "lookup_scene.h"
 
+#include "lockwire.h"
+
 #include <arpa/inet.h>
 #include <event2/dns_struct.h>
 #include <stdio.h>
@@ -50,7 +52,8 @@ int lookup_tear_down(void **state)
     return 0;
 }
 
-static void on_found(void *arg, const struct lw__addresses *addresses, const char *why)
+static void on_found(void *arg, const struct lw__addresses *addresses, int status,
+                     const char *why)
 {
     struct scene *scene = arg;
     size_t length = 0;
@@ -63,6 +66,11 @@ static void on_found(void *arg, const struct lw__addresses *addresses, const cha
                                    "%s ", addresses->list[i].text);
     }
     assert_int_equal(addresses->count == 0, why[0] != '\0');
+    if (addresses->count > 0) {
+        assert_int_equal(status, LW_OK);
+    } else {
+        assert_int_equal(status, scene->status != 0 ? scene->status : LW_ECONN);
+    }
     (void)snprintf(scene->found + length, sizeof(scene->found) - length, "%s", why);
     if (scene->meanwhile != NULL) {
         scene->meanwhile(scene);

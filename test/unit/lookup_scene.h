@@ -24,6 +24,7 @@
 #include <event2/event.h>
 
 struct scene {
+    int status; /* that a failure is to have; 0: LW_ECONN */
     struct event_base *base;
     struct lw__loop *loop;
     struct lw__lookup *lookup;

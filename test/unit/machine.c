@@ -327,7 +327,7 @@ static void test_nothing_in_redis_nothing_to_leave(void **state)
 {
     (void)state;
     trace_check("0 start script -> acquire, asking\n"
-                "5 queued left=9000 pos=-1 -> BUSY, queued due=10005\n"
+                "5 queued left=9000 pos=-1 -> BUSY, queued due=3005\n"
                 "6 abandon -> END, ended\n");
     trace_check("0 start script -> acquire, asking\n"
                 "4 abandon -> asking\n"
@@ -372,7 +372,7 @@ static void test_what_may_be_in_redis_is_released(void **state)
                 "9900 abandon -> release, leaving\n"
                 "9901 released -> RELEASED ENOTHELD, END, ended\n");
     trace_check("0 start script -> acquire, asking\n"
-                "5 queued left=9000 pos=-1 -> BUSY, queued due=10005\n"
+                "5 queued left=9000 pos=-1 -> BUSY, queued due=3005\n"
                 "10 handed t=50010 fence=32 -> GRANT, held D=1987.9 fence=32 due=510\n"
                 "1988 late -> acquire, asking\n"
                 "1989 unknown unsent unlinked -> queued\n"

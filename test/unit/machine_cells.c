@@ -31,7 +31,7 @@ static void test_asking(void **state)
                 "10 granted released fence=40 -> GRANT, held D=9898 fence=40\n"
                 "10 not_granted -> acquire, asking\n"
                 "10 queued left=9000 pos=1 -> BUSY, queued due=6010 ticket=100\n"
-                "10 queued left=9000 pos=-1 -> BUSY, queued due=10010\n"
+                "10 queued left=9000 pos=-1 -> BUSY, queued due=3010\n"
                 "10 queued left=9000 pos=1 again -> BUSY, acquire, asking ticket=100\n"
                 "10 deadlock -> FAIL EDEADLOCK, END, ended\n"
                 "10 unknown -> queued due=60\n"
@@ -77,7 +77,7 @@ static void test_asking_in_a_turn(void **state)
         "10 not_granted -> acquire, asking\n"
         "10 queued left=9000 pos=1 -> RELEASED ENOTHELD, BUSY, queued due=6010 "
         "ticket=100\n"
-        "10 queued left=9000 pos=-1 -> RELEASED ENOTHELD, BUSY, queued due=10010\n"
+        "10 queued left=9000 pos=-1 -> RELEASED ENOTHELD, BUSY, queued due=3010\n"
         "10 queued left=9000 pos=-1 joins -> RELEASED ENOTHELD, BUSY, acquire, asking\n"
         "10 queued left=9000 pos=1 again -> RELEASED ENOTHELD, BUSY, acquire, asking "
         "ticket=100\n"
@@ -85,8 +85,8 @@ static void test_asking_in_a_turn(void **state)
         "10 unknown -> queued due=60\n"
         "10 unknown unlinked -> queued\n"
         "10 unknown unsent unlinked -> queued\n"
-        "10 refused -> RELEASED EUNKNOWN, FAIL EREDIS, release, leaving\n"
-        "10 refused unsent -> RELEASED EUNKNOWN, FAIL EREDIS, END, ended\n"
+        "10 refused -> RELEASED EREDIS, FAIL EREDIS, release, leaving\n"
+        "10 refused unsent -> RELEASED EREDIS, FAIL EREDIS, END, ended\n"
         "10 queued released left=9000 pos=1 -> RELEASED OK, BUSY, queued due=6010 "
         "ticket=100\n"
         "10 handed t=50010 fence=32 -> asking\n"
@@ -204,7 +204,7 @@ static void test_leaving(void **state)
                 "10 unknown -> leaving due=60\n"
                 "10 unknown unlinked -> leaving due=10008\n"
                 "10 unknown unsent unlinked -> leaving due=10008\n"
-                "10 refused -> RELEASED EUNKNOWN, END, ended\n");
+                "10 refused -> RELEASED EREDIS, END, ended\n");
 }
 
 static void test_leaving_between_two_tries(void **state)

@@ -101,7 +101,7 @@ static void test_released_but_more_to_do(void **state)
     trace_check("0 start -> try, asking\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
                 "900 release -> release, leaving\n"
-                "903 refused -> RELEASED EUNKNOWN, END, ended\n");
+                "903 refused -> RELEASED EREDIS, END, ended\n");
 }
 
 static void test_given_back_for_a_token_long_gone(void **state)
@@ -206,7 +206,7 @@ static void test_a_turn_refused(void **state)
     trace_check("0 start -> try, asking\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
                 "100 turn -> acquire, asking\n"
-                "150 refused -> RELEASED EUNKNOWN, FAIL EREDIS, release, leaving\n"
+                "150 refused -> RELEASED EREDIS, FAIL EREDIS, release, leaving\n"
                 "151 released -> RELEASED OK, END, ended\n");
 }
 

@@ -454,7 +454,7 @@ int scene_set_up(void **state)
     assert_int_equal(lw__timer_reserve(scene->loop, 2), 0);
     lw__random_seed(&scene->random, 1);
     (void)snprintf(scene->host, sizeof(scene->host), "127.0.0.1");
-    scene->log = (struct lw__log){on_log, 5, scene};
+    scene->log = (struct lw__log){on_log, 5, scene, NULL};
     stage_fakes(scene);
     scene->access = (struct lw__access){
         .loop = scene->loop,

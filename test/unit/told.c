@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/told.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,12 +110,73 @@ static void logged(int level, const char *message, void *arg)
 static void test_a_message_quotes_it_so(void **state)
 {
     char *message = NULL;
-    struct lw__log log = {logged, 7, &message};
+    struct lw__log log = {logged, 7, &message, NULL};
 
     (void)state;
     lw__log(&log, 4, "it said: %s", "\x1b]0;title\x07");
     assert_string_equal(message, "it said: \\x1b]0;title\\x07");
     free(message);
+}
+
+/* ---- causes ---- */
+
+#define SECOND ((int64_t)1000000)
+
+struct heard {
+    int count;
+    char last[LW__TOLD];
+};
+
+static void hear(int level, const char *message, void *arg)
+{
+    struct heard *heard = arg;
+
+    (void)level;
+    heard->count++;
+    (void)snprintf(heard->last, sizeof(heard->last), "%s", message);
+}
+
+static void fail_at(const struct lw__log *log, int64_t second, int address)
+{
+    lw__log_cause(log, second * SECOND, 4, "10.0.0.%d: Connection refused", address);
+}
+
+static void test_a_cause_that_repeats_is_logged_once_a_minute(void **state)
+{
+    static struct lw__causes causes;
+    struct heard heard = {0};
+    struct lw__log log = {hear, 4, &heard, &causes};
+
+    (void)state;
+    for (int64_t second = 1000; second < 1060; second++) {
+        fail_at(&log, second, 1);
+    }
+    assert_int_equal(heard.count, 1);
+    assert_string_equal(heard.last, "10.0.0.1: Connection refused");
+    fail_at(&log, 1060, 1);
+    assert_int_equal(heard.count, 2);
+    assert_string_equal(heard.last, "10.0.0.1: Connection refused (60 times more in the "
+                                    "last minute)");
+    fail_at(&log, 1200, 1); /* it was over, and begins again */
+    assert_int_equal(heard.count, 3);
+    assert_string_equal(heard.last, "10.0.0.1: Connection refused");
+}
+
+/* As many as the nodes of a large cluster: each is told of once, however they alternate.
+ */
+static void test_causes_that_alternate_are_told_apart(void **state)
+{
+    static struct lw__causes causes;
+    struct heard heard = {0};
+    struct lw__log log = {hear, 4, &heard, &causes};
+
+    (void)state;
+    for (int64_t second = 1000; second < 1050; second++) {
+        for (int address = 1; address <= LW__CAUSES; address++) {
+            fail_at(&log, second, address);
+        }
+    }
+    assert_int_equal(heard.count, LW__CAUSES);
 }
 
 int main(void)
@@ -126,6 +188,8 @@ int main(void)
         cmocka_unit_test(test_a_character_is_not_cut),
         cmocka_unit_test(test_a_megabyte_is_cut),
         cmocka_unit_test(test_a_message_quotes_it_so),
+        cmocka_unit_test(test_a_cause_that_repeats_is_logged_once_a_minute),
+        cmocka_unit_test(test_causes_that_alternate_are_told_apart),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

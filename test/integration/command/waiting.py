@@ -152,6 +152,19 @@ class InPipe(WaitingTest):
         self.assertGreater(int(self.line_of(process.stdout)), 0)
         self.assertEqual(self.end_of(process)[0], 0)
 
+    def test_another_kind_of_lock_is_called_so(self):
+        for held, wanted, said in (((), "--exclusive", "a mutex, while this is --exclusive"),
+                                   (("-s",), "--redisson",
+                                    "a read-write lock, while this is --redisson")):
+            holder = self.holder(*held)
+            process = self.spawn(COMMAND, "run", wanted, "--verbose", "job", "--", "true")
+            self.assertIn("another kind of lock" if not held else "not ours",
+                          self.line_of(process.stderr))
+            self.assertIn(f"; held as {said}; by lockwire-run ",
+                          self.line_of(process.stderr))
+            self.end(holder)
+            self.assertEqual(self.end_of(process)[0], 0)
+
     def test_redissons_lock_has_no_places(self):
         self.holder("--redisson")
         process = self.spawn(COMMAND, "run", "--redisson", "--verbose", "job", "--", "true")

@@ -174,6 +174,19 @@ static void without_a_write_permission_the_error_leaves_no_grant(void **state)
     assert_int_equal(script_do(&server, "EXISTS " QUEUE), 0);
 }
 
+/* The release by its key alone has no other script behind it while a slot moves. */
+static void a_value_that_may_not_be_read_is_no_stranger_s(void **state)
+{
+    struct script_answer answer;
+
+    (void)state;
+    script_do(&server, "SET n %s PX 600000", t1);
+    script_server_become(&server, "-get");
+    answer = script_run(&server, LW__SCRIPT_MUTEX_DROP, 1, "n", t1, "anyway", NULL);
+    assert_true(answer.error);
+    assert_int_equal(script_do(&server, "EXISTS n"), 1);
+}
+
 /* All that stands there, but for the time to its end. */
 static const char *what_stands(void)
 {
@@ -535,6 +548,7 @@ int main(void)
         TOKENS_TEST(a_read_only_server_renews_nothing),
         TOKENS_TEST(without_pubsub_a_writer_at_the_head_counts_as_alive),
         TOKENS_TEST(without_a_write_permission_the_error_leaves_no_grant),
+        TOKENS_TEST(a_value_that_may_not_be_read_is_no_stranger_s),
         TOKENS_TEST(without_pexpire_a_grant_leaves_nothing_that_never_ends_rw),
         TOKENS_TEST(without_pexpire_nobody_begins_a_queue_rw),
         TOKENS_TEST(without_pexpire_who_comes_to_read_leaves_the_others_as_they_were),

@@ -198,9 +198,9 @@ static void a_cluster_that_calls_itself_down_says_so(void **state)
     A = hold_of(a, "A", held, &kinds[0], 0);
     server_kill(cluster_server(2));
     UNTIL(is_down(0) && is_down(1));
-    is_told(a, other, LW_EREDIS, "CLUSTERDOWN");
+    is_told(a, other, LW_ECONN, "CLUSTERDOWN");
     b = client("b");
-    is_told(b, other, LW_EREDIS, "CLUSTERDOWN");
+    is_told(b, other, LW_ECONN, "CLUSTERDOWN");
     B = ask(b, "B", other, -1);
     server_restart(cluster_server(2));
     UNTIL(B->result != PENDING);

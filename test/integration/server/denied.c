@@ -101,6 +101,148 @@ static void NOPERM_comes_while_it_waits(void **state)
     stage.keys_may_stay = true; /* it could not leave */
 }
 
+/* ---- what is refused is told, in the server's words ---- */
+
+static int logged_times(const struct peer *peer, const char *text)
+{
+    int times = 0;
+
+    for (const char *at = peer->log; (at = strstr(at, text)) != NULL; at++) {
+        times++;
+    }
+    return times;
+}
+
+/* Of Redis and of Valkey, before 7.0 and after. */
+static const char *const refusal[] = {"NOPERM", "can't", "no permission"};
+
+static bool quotes(const char *text)
+{
+    for (size_t i = 0; i < sizeof(refusal) / sizeof(*refusal); i++) {
+        if (strstr(text, refusal[i]) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whatever a release is denied, it is no loss: the key is ours until its lease ends. */
+static void a_refused_release_is_told(void **state)
+{
+    static const char *const rules[] = {"-get", "-del", "-eval -evalsha"};
+    static const enum lw_mode modes[] = {LW_MUTEX, LW_EXCLUSIVE, LW_REDISSON};
+    static const char *const guards[] = {"-get", "-hget", "-hexists"};
+
+    (void)state;
+    stage.keys_may_stay = true; /* the clients' names: nothing may delete them */
+    for (size_t mode = 0; mode < 3; mode++) {
+        for (size_t rule = 0; rule < 3; rule++) {
+            struct peer *a = user("");
+            struct hold *A =
+                ask_with(a, "A", "x", asking(.mode = modes[mode], .lease_ms = 2000));
+            const char *denied = rule == 0 ? guards[mode] : rules[rule];
+            char line[80];
+
+            EXPECT("A granted");
+            (void)snprintf(line, sizeof(line), "ACL SETUSER app %s",
+                           rule == 1 && mode == 2 ? "-hdel" : denied);
+            redis_ok(line);
+            stage_run_for(50); /* so that it looks at the queue */
+            let_go(A);
+            EXPECT("A released EREDIS");
+            if (!quotes(lw_lock_errstr(A->lock))) {
+                stage_fail("%s: \"%s\"", line, lw_lock_errstr(A->lock));
+            }
+            assert_int_equal(lw_lock_error(A->lock), LW_EREDIS);
+            assert_int_equal(logged_times(a, "the release of x is refused"), 1);
+            drop(A);
+            peer_free(a);
+            redis_ok("DEL x");
+        }
+    }
+}
+
+/* A mutex held for a moment alone is released by another script, or by the server's own
+ * command for that, which needs no GET. */
+static void a_refused_release_without_a_look_is_told(void **state)
+{
+    struct peer *a = user("");
+    struct hold *A;
+
+    (void)state;
+    for (int i = 0; i < 20; i++) { /* one in 32 looks all the same */
+        A = ask_with(a, "A", "x", asking(.lease_ms = 60000));
+        EXPECT("A granted");
+        redis_ok("ACL SETUSER app -get");
+        let_go(A);
+        UNTIL(A->released != PENDING);
+        stage_clear_trace();
+        if (A->released == LW_OK) {
+            assert_int_equal(redis_int("EXISTS x"), 0);
+        } else {
+            assert_int_equal(A->released, LW_EREDIS);
+            redis_ok("DEL x");
+        }
+        redis_ok("ACL SETUSER app +@all");
+        drop(A);
+    }
+}
+
+static void a_refused_renewal_is_told_at_the_loss(void **state)
+{
+    static const enum lw_mode modes[] = {LW_MUTEX, LW_EXCLUSIVE, LW_REDISSON};
+    static const char *const guards[] = {"-mget", "-hget", "-hexists"};
+
+    (void)state;
+    stage.keys_may_stay = true;
+    for (size_t mode = 0; mode < 3; mode++) {
+        struct peer *a = user("");
+        struct hold *A =
+            ask_with(a, "A", "x", asking(.mode = modes[mode], .lease_ms = 1000));
+        char line[80];
+
+        EXPECT("A granted");
+        (void)snprintf(line, sizeof(line), "ACL SETUSER app %s", guards[mode]);
+        redis_ok(line);
+        EXPECT("A lost ELOST");
+        if (!quotes(lw_lock_errstr(A->lock))) {
+            stage_fail("%s: \"%s\"", line, lw_lock_errstr(A->lock));
+        }
+        assert_int_equal(lw_lock_error(A->lock), LW_EREDIS);
+        assert_int_equal(logged_times(a, "locks are held that the server does not renew"),
+                         1);
+        redis_ok("ACL SETUSER app +@all");
+        drop(A);
+        peer_free(a);
+        redis_ok("DEL x");
+    }
+}
+
+static void a_denied_PUBLISH_is_logged(void **state)
+{
+    (void)state;
+    UNTIL(peer_logged(user("-publish"), "publishing is not permitted"));
+}
+
+/* ---- the connection for messages ---- */
+
+static void messages_that_do_not_come_are_told_of(void **state)
+{
+    struct peer *a = user("");
+
+    (void)state;
+    UNTIL(peer_stats(a).subscription_up == 1);
+    redis_ok("CONFIG SET maxclients 2"); /* the test's own and the command link */
+    redis_ok("CLIENT KILL ID %lld", peer_link_id(a, 1));
+    UNTIL(peer_stats(a).subscription_up == 0);
+    UNTIL(peer_logged(a, "no connection for messages, waiting is by polling: "));
+    assert_non_null(strstr(a->log, "max number of clients"));
+    assert_int_equal(peer_stats(a).link_up, 1);
+    redis_ok("CONFIG SET maxclients 1000");
+    UNTIL(peer_stats(a).subscription_up == 1);
+    assert_int_equal(logged_times(a, "no connection for messages"), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -109,6 +251,11 @@ int main(void)
         STAGE_TEST(NOPERM_on_scripts_ends_a_wait_at_once),
         STAGE_TEST(NOPERM_on_a_key_ends_any_wait_at_once),
         STAGE_TEST(NOPERM_comes_while_it_waits),
+        STAGE_TEST(a_refused_release_is_told),
+        STAGE_TEST(a_refused_release_without_a_look_is_told),
+        STAGE_TEST(a_refused_renewal_is_told_at_the_loss),
+        STAGE_TEST(a_denied_PUBLISH_is_logged),
+        STAGE_TEST(messages_that_do_not_come_are_told_of),
     };
 
     return STAGE_RUN(tests);

@@ -72,6 +72,88 @@ static void LOADING_on_a_link_that_was_up_takes_it_down(void **state)
     assert_held_by_redis(A);
 }
 
+/* ---- an error that says that nothing was done ---- */
+
+static const char *undone;
+
+static const char *turning_down(struct fake_redis *fake, int argc, char **argv)
+{
+    for (int i = 1; i < argc && fake->count > 0; i++) {
+        if (strcmp(argv[i], "x") == 0) {
+            return undone;
+        }
+    }
+    return FAKE_REAL;
+}
+
+/* Else a release would be tried until the lease ends, for what was never granted. */
+static void what_was_turned_down_is_not_given_back(void **state)
+{
+    static const struct {
+        const char *error;
+        const char *once, *later;
+    } cases[] = {
+        {"-CLUSTERDOWN Hash slot not served\r\n", "A ECONN", "B ETIMEOUT"},
+        {"-TRYAGAIN Multiple keys request during rehashing of slot\r\n", "A ECONN",
+         "B ETIMEOUT"},
+        {"-MISCONF Redis is configured to save RDB snapshots\r\n", "A EREDIS",
+         "B ETIMEOUT"},
+        {"-NOREPLICAS Not enough good replicas to write.\r\n", "A EREDIS", "B ETIMEOUT"},
+    };
+    struct fake_redis *fake = fake_start(turning_down);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct peer *a;
+
+        fake->count = 0;
+        a = peer_start_at("a", fake->url, client_of(.close_timeout_ms = 3600000));
+        UNTIL(a->up);
+        fake->count = 1;
+        undone = cases[i].error;
+        ask_with(a, "A", "x", asking(.wait_ms = 0, .lease_ms = 3600000));
+        EXPECT(cases[i].once);
+        ask_with(a, "B", "x", asking(.wait_ms = 200, .lease_ms = 3600000));
+        EXPECT(cases[i].later);
+        peer_close(a);
+        EXPECT("a closed");
+        peer_free(a);
+    }
+}
+
+/* ---- no answer at all ---- */
+
+static const char *silent(struct fake_redis *fake, int argc, char **argv)
+{
+    for (int i = 1; i < argc && fake->count > 0; i++) {
+        if (strcmp(argv[i], "x") == 0) {
+            return "";
+        }
+    }
+    return FAKE_REAL;
+}
+
+static void what_was_never_answered_is_not_busy(void **state)
+{
+    struct fake_redis *fake = fake_start(silent);
+    struct peer *a = peer_start_at("a", fake->url, client_of(.local_turns = 1));
+
+    (void)state;
+    stage.keys_may_stay = true; /* it cannot leave by a connection that is mute */
+    UNTIL(a->up);
+    redis_ok("SET y theirs PX 600000");
+    struct hold *A = ask(a, "A", "y", 300);
+    EXPECT("A ETIMEOUT");
+    assert_int_equal(lw_lock_error(A->lock), LW_OK);
+    assert_says_nothing(A);
+    fake->count = 1;
+    struct hold *B = ask(a, "B", "x", 300);
+    EXPECT("B ETIMEOUT");
+    assert_int_equal(lw_lock_error(B->lock), LW_ECONN);
+    assert_says(B, "no answer in time");
+    redis_ok("DEL y");
+}
+
 /* ---- a connection that ended ---- */
 
 /* 1: it ends at the question for x; 2: and the next one has no answer to that. */
@@ -396,6 +478,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STAGE_TEST(LOADING_counts_as_link_down_and_is_ridden_out),
         STAGE_TEST(LOADING_on_a_link_that_was_up_takes_it_down),
+        STAGE_TEST(what_was_turned_down_is_not_given_back),
+        STAGE_TEST(what_was_never_answered_is_not_busy),
         STAGE_TEST(a_lost_connection_is_no_longer_told_once_there_is_another),
         STAGE_TEST(READONLY_is_ridden_out_by_who_waits),
         STAGE_TEST(READONLY_leaves_a_holder_its_lease),

@@ -1,0 +1,404 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The cause of a failure, as the command tells it: message, exit code, and how soon.
+
+A table of causes, played at each address family and with --wait 0, 2s and forever. A failure
+that is for good ends every wait at once; another one ends a wait of 0 at once, a wait of 2s
+after that, and is waited out forever. Times have upper limits only, which a slow machine keeps.
+
+Servers are real ones where a real one can be brought to say it, else a Stub, which answers each
+command as a function says.
+"""
+import os
+import resource
+import signal
+import socket
+import threading
+import time
+import unittest
+
+from ports import free_port
+from support import COMMAND, LIMIT, ToolTest, until
+
+AT_ONCE = 20  # seconds, less than LIMIT: what is for good is not waited out
+INFO = "# Server\r\nrun_id:" + "a" * 40 + "\r\narch_bits:64\r\n"
+
+
+def error(text):
+    return f"-{text}\r\n".encode()
+
+
+def bulk(text):
+    return f"${len(text)}\r\n{text}\r\n".encode()
+
+
+def slots(*ranges):
+    """CLUSTER SLOTS: first, last, port of each."""
+    out = f"*{len(ranges)}\r\n"
+    for number, (first, last, port) in enumerate(ranges):
+        node = chr(ord("a") + number) * 40
+        out += (f"*3\r\n:{first}\r\n:{last}\r\n*3\r\n$9\r\n127.0.0.1\r\n:{port}\r\n"
+                f"$40\r\n{node}\r\n")
+    return out.encode()
+
+
+class Stub:
+    """A server of which `answer(words)` says what it answers; None: it closes, b"": nothing."""
+
+    def __init__(self, host, answer):
+        self.answer = answer
+        self.listener = socket.create_server(
+            (host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+    def accept(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, connection):
+        with connection, connection.makefile("rb") as stream:
+            try:
+                while header := stream.readline():
+                    words = []
+                    for _ in range(int(header[1:])):
+                        size = int(stream.readline()[1:])
+                        words.append(stream.read(size + 2)[:-2].decode(errors="replace"))
+                    answer = self.answer([words[0].upper()] + words[1:])
+                    if answer is None:
+                        return
+                    connection.sendall(answer)
+            except OSError:
+                pass
+
+
+def greets(otherwise):
+    """A server that greets as any, and answers `otherwise` to all else."""
+    def answer(words):
+        if words[0] == "AUTH" or words[:2] == ["CLIENT", "SETNAME"]:
+            return b"+OK\r\n"
+        if words[:2] == ["CLIENT", "ID"]:
+            return b":7\r\n"
+        if words[0] == "INFO":
+            return bulk(INFO)
+        return otherwise(words)
+    return answer
+
+
+class CauseTest(ToolTest):
+    def end(self, *words, **more):
+        """The exit code, the messages and the seconds of the command."""
+        began = time.monotonic()
+        code, _, err = self.end_of(self.spawn(COMMAND, *words, **more))
+        return code, err, time.monotonic() - began
+
+    def for_good(self, code, said, url):
+        """Every wait of every subcommand ends at once, with one line."""
+        for wait in ("0", "2s", "forever"):
+            got, err, seconds = self.end("run", "x", "--wait", wait, "--redis", url, "--", "true")
+            self.assertEqual(got, code, f"{url} {wait}: {err}")
+            self.assertIn(said, err)
+            self.assertEqual(err.count("\n"), 1, err)
+            self.assertLess(seconds, AT_ONCE)
+        for words in (("status", "x"), ("list",), ("break", "x"), ("watch", "x")):
+            got, err, seconds = self.end(*words, "--redis", url)
+            self.assertEqual(got, code, f"{url} {words}: {err}")
+            self.assertIn(said, err)
+            self.assertLess(seconds, AT_ONCE)
+
+    def for_now(self, code, said, url, begins=None, logged=True):
+        """A wait of 0 and one of 2s end with the same; forever goes on. `begins`: what the last
+        line begins with. `logged`: the cause is told at once as well."""
+        for wait in ("0", "2s"):
+            got, err, seconds = self.end("run", "x", "--wait", wait, "--redis", url, "--", "true")
+            self.assertEqual(got, code, f"{url} {wait}: {err}")
+            self.assertIn(said, err.splitlines()[-1])
+            if begins:
+                self.assertTrue(err.splitlines()[-1].startswith(f"lockwire: {begins}"), err)
+            self.assertLess(seconds, AT_ONCE)
+        if not logged:
+            return
+        waiting = self.spawn(COMMAND, "run", "x", "--redis", url, "--", "true")
+        while said not in self.line_of(waiting.stderr):
+            self.assertIsNone(waiting.poll())
+        waiting.send_signal(signal.SIGTERM)
+        self.assertEqual(self.end_of(waiting)[0], 128 + signal.SIGTERM)
+
+    def stub(self, answer, host="127.0.0.1"):
+        try:
+            stub = Stub(host, answer)
+        except OSError:
+            self.skipTest(f"no address {host} on this machine")
+        self.addCleanup(stub.close)
+        return stub
+
+    def families(self, answer):
+        """(URL's host and port) of such a server at each address family, and by a name that
+        has a further address where nothing listens."""
+        yield f"127.0.0.1:{self.stub(answer).port}"
+        yield f"localhost:{self.stub(answer).port}"
+        if socket.has_ipv6:
+            try:
+                stub = Stub("::1", answer)
+            except OSError:
+                return
+            self.addCleanup(stub.close)
+            yield f"[::1]:{stub.port}"
+            yield f"localhost:{stub.port}"
+
+
+class Login(CauseTest):
+    """Refused: whichever address of a name is tried first, and whatever others say."""
+
+    def test_a_wrong_password(self):
+        for place in self.families(lambda words: error("WRONGPASS invalid pair")):
+            self.for_good(77, "the server refuses the connection: AUTH: WRONGPASS",
+                          f"redis://anna:wrong@{place}")
+
+    def test_no_password(self):
+        for place in self.families(lambda words: error("NOAUTH Authentication required.")):
+            self.for_good(77, "the server refuses the connection: CLIENT SETNAME: NOAUTH",
+                          f"redis://{place}")
+
+    def test_an_unknown_database(self):
+        answer = greets(lambda words: error("ERR DB index is out of range"))
+        for place in self.families(answer):
+            self.for_good(77, "the server refuses the connection: SELECT: ERR DB index",
+                          f"redis://{place}/99")
+
+    def test_a_real_server_at_one_of_two_addresses(self):
+        server = self.redis()
+        port = server.listen()
+        server("CONFIG", "SET", "requirepass", "right")
+        self.for_good(77, "AUTH: WRONGPASS", f"redis://:wrong@localhost:{port}")
+        self.for_good(77, "NOAUTH", f"redis://localhost:{port}")
+
+
+class Away(CauseTest):
+    """No server, or one that cannot serve any lock now: another time it may."""
+
+    def test_nothing_listens(self):
+        for host in ("127.0.0.1", "localhost"):
+            self.for_now(69, "Connection refused", f"redis://{host}:{free_port()}",
+                         "no connection to the server: connecting to ")
+
+    def test_a_black_hole(self):
+        """Its queue is full: the kernel does not answer a further connection."""
+        with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
+            place = full.getsockname()
+            fillers = []
+            for _ in range(4):
+                filler = socket.socket()
+                filler.setblocking(False)
+                filler.connect_ex(place)
+                fillers.append(filler)
+            for wait in ("300ms", "2s"): # both before the first attempt has ended
+                code, err, _ = self.end("run", "x", "--wait", wait, "--redis",
+                                        f"redis://127.0.0.1:{place[1]}", "--", "true")
+                self.assertEqual(code, 69, err)
+                self.assertIn(f"no connection to the server: no connection to "
+                              f"127.0.0.1:{place[1]} yet", err)
+            for filler in fillers:
+                filler.close()
+
+    def test_a_server_that_says_nothing(self):
+        place = f"127.0.0.1:{self.stub(lambda words: b'').port}"
+        code, err, _ = self.end("run", "x", "--wait", "1s", "--redis", f"redis://{place}", "--",
+                                "true")
+        self.assertEqual(code, 69, err)
+        self.assertIn(f"no answer from {place} yet", err)
+
+    def test_a_server_that_falls_silent(self):
+        """It greets, and answers no request: that is not a busy lock."""
+        def otherwise(words):
+            if words[0] in ("CONFIG", "COMMAND"):
+                return b"*0\r\n"
+            if words[0] in ("PUBLISH", "EVAL", "EVALSHA") and "x" not in words:
+                return f":{1 << 51}\r\n".encode()
+            return b""
+        stub = self.stub(greets(otherwise))
+        for wait in ("0", "1s"):
+            code, err, _ = self.end("run", "x", "--wait", wait, "--redis",
+                                    f"redis://127.0.0.1:{stub.port}", "--", "true")
+            self.assertEqual(code, 69, err)
+            self.assertIn("the server cannot serve 'x' now: no answer in time", err)
+
+    def test_loading(self):
+        for place in self.families(lambda words: error("LOADING Redis is loading")):
+            self.for_now(69, "LOADING", f"redis://{place}", "no connection to the server: ")
+
+    def test_a_proxy_without_CLIENT(self):
+        self.for_now(69, "servers do that speak TLS (rediss://), or proxies that do not know "
+                         "CLIENT", f"redis://127.0.0.1:{self.stub(lambda words: None).port}")
+        proxy = self.stub(lambda words: b"+OK\r\n" if words[0] == "AUTH" else None)
+        self.for_now(69, "the server closed the connection at CLIENT SETNAME, as proxies do",
+                     f"redis://:any@127.0.0.1:{proxy.port}")
+
+    def test_a_replica(self):
+        server = self.redis()
+        server("REPLICAOF", "127.0.0.1", free_port())
+        self.for_now(69, "READONLY", server.url)
+        server("CONFIG", "SET", "replica-serve-stale-data", "no")
+        self.for_now(69, "MASTERDOWN", server.url)
+
+    def test_no_more_descriptors(self):
+        server = self.redis()
+        port = server.listen()
+        for descriptors in range(5, 14):
+            def limit(number=descriptors):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (number, number))
+            code, err, seconds = self.end(
+                "run", "x", "--redis", f"redis://127.0.0.1:{port}", "--", "true",
+                preexec_fn=limit, # under which a sanitizer cannot look for leaks
+                env={"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"})
+            self.assertLess(seconds, AT_ONCE)
+            if code == 0:
+                break
+            self.assertEqual(code, 71, err)
+        else:
+            self.fail(f"{descriptors} descriptors are not enough: {err}")
+
+
+class Cluster(CauseTest):
+    """What a cluster's nodes say of a slot is no refusal, whatever it is."""
+
+    def nodes(self, answer):
+        """Two stubs that share the slots; answer(words, other's port)."""
+        ports = []
+        def of(own):
+            def otherwise(words):
+                if words[:2] == ["CLUSTER", "SLOTS"]:
+                    return slots((0, 8191, ports[0]), (8192, 16383, ports[1]))
+                if words[0] in ("CONFIG", "COMMAND"):
+                    return b"*0\r\n"
+                if words[0] == "ASKING":
+                    return b"+OK\r\n"
+                return answer(words, ports[1 - own])
+            return greets(otherwise)
+        for own in (0, 1):
+            ports.append(self.stub(of(own)).port)
+        return f"redis-cluster://127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}"
+
+    def test_a_slot_that_is_sent_to_and_fro(self):
+        self.for_now(69, "without an end", self.nodes(
+            lambda words, other: error(f"MOVED 16287 127.0.0.1:{other}")))
+
+    def test_a_slot_that_moves_without_an_end(self):
+        self.for_now(69, "", self.nodes(
+            lambda words, other: error(f"ASK 16287 127.0.0.1:{other}")), logged=False)
+
+    def test_a_slot_that_is_nobody_s(self):
+        for text in ("CLUSTERDOWN Hash slot not served", "CLUSTERDOWN The cluster is down",
+                     "TRYAGAIN Multiple keys request during rehashing of slot"):
+            self.for_now(69, text, self.nodes(lambda words, other, text=text: error(text)),
+                         "the server cannot serve 'x' now: ", logged=False)
+
+    def test_the_node_of_the_name_is_away(self):
+        """x is in the upper half."""
+        dead = free_port()
+        alive = []
+        def otherwise(words):
+            if words[:2] == ["CLUSTER", "SLOTS"]:
+                return slots((0, 8191, alive[0]), (8192, 16383, dead))
+            return b"*0\r\n"
+        alive.append(self.stub(greets(otherwise)).port)
+        self.for_now(69, "Connection refused", f"redis-cluster://127.0.0.1:{alive[0]}")
+
+    def test_no_node_wants_us(self):
+        stub = self.stub(lambda words: error("NOAUTH Authentication required."))
+        self.for_good(77, "NOAUTH", f"redis-cluster://127.0.0.1:{stub.port}")
+
+    def test_one_node_wants_us_not_and_the_other_is_away(self):
+        stub = self.stub(lambda words: error("NOAUTH Authentication required."))
+        self.for_now(69, "NOAUTH", f"redis-cluster://127.0.0.1:{stub.port},127.0.0.1:"
+                                   f"{free_port()}")
+
+
+class Later(CauseTest):
+    """After the lock was granted."""
+
+    def setUp(self):
+        super().setUp()
+        self.server = self.redis()
+        self.server("ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all")
+        port = self.server.listen()
+        self.environment["LOCKWIRE_URL"] = f"redis://app:secret@127.0.0.1:{port}"
+
+    def hold(self, *options):
+        process = self.spawn(COMMAND, "run", "x", *options, "--", "sh", "-c",
+                             "echo > held; while [ ! -e stop ]; do sleep 0.02; done",
+                             cwd=self.folder)
+        until(lambda: os.path.exists(self.path("held")), "it is held")
+        return process
+
+    def stop(self):
+        with open(self.path("stop"), "w", encoding="ascii"):
+            pass
+
+    def test_the_release_is_refused(self):
+        process = self.hold("--lease", "60s")
+        self.server("ACL", "SETUSER", "app", "-del", "-get")
+        self.stop()
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 77, err)
+        self.assertIn("the server refuses to release 'x', which stays locked until its lease", err)
+        self.assertGreater(self.server("PTTL", "x"), 0)
+
+    def test_the_renewal_is_refused(self):
+        process = self.hold("--lease", "1s")
+        self.server("ACL", "SETUSER", "app", "-mget")
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 77, err)
+        self.assertIn("the lock 'x' was lost: the server refuses to renew it: ", err)
+
+    def test_the_release_is_not_answered(self):
+        process = self.hold()
+        self.server.pause()
+        self.stop()
+        code, _, err = self.end_of(process)
+        self.server.resume()
+        self.assertEqual(code, 0, err)
+        self.assertIn("cannot tell whether 'x' was released", err)
+
+    def test_it_may_not_queue(self):
+        """Without a permission for scripts, of which the wait for a busy lock is made."""
+        self.server("SET", "x", "theirs", "PX", 600000)
+        self.server("ACL", "SETUSER", "app", "-eval", "-evalsha")
+        for wait in ("0", "2s", "forever"):
+            code, err, seconds = self.end("run", "x", "--wait", wait, "--", "true")
+            self.assertEqual(code, 77, err)
+            self.assertIn("the server refuses 'x': NOPERM", err)
+            self.assertLess(seconds, AT_ONCE)
+
+    def test_status_says_why_waiting_is_slow(self):
+        """Of the account that it has been given."""
+        for rule, said in (("-publish", "publishing is not permitted"),
+                           ("-subscribe", "subscribing to lockwire:2:"),
+                           ("-pubsub", "PUBSUB NUMSUB is not permitted")):
+            self.server("ACL", "SETUSER", "app", "+@all", rule)
+            code, err, _ = self.end("status", "x")
+            self.assertEqual(code, 1, err)
+            self.assertIn(said, err)
+        self.server("ACL", "SETUSER", "app", "+@all")
+        code, err, _ = self.end("status", "x")
+        self.assertEqual((code, err), (1, ""))
+
+    def test_busy_is_busy(self):
+        self.server("SET", "x", "theirs", "PX", 600000)
+        for wait in ("0", "300ms"):
+            code, err, _ = self.end("run", "x", "--wait", wait, "--", "true")
+            self.assertEqual(code, 75, err)
+
+
+assert AT_ONCE < LIMIT
+
+if __name__ == "__main__":
+    unittest.main()
