@@ -14,10 +14,12 @@
  * script itself has just deleted it, and what it did before that stands. */
 #define NOT_HERE "ERR Script attempted to access a non local key"
 #define NOT_HERE_BY_VALKEY "ERR Attempted to access a non local key"
-/* The whole cluster is down, as a script's own command met it. */
-#define DOWN "ERR Script attempted to execute a command while the cluster is down"
-#define DOWN_BY_VALKEY "ERR Attempted to execute a command while the cluster is down"
 #define TOO_MANY "ERR max number of clients"
+
+/* A command of a script met CLUSTERDOWN: the node lost the others meanwhile. */
+#define DOWN_IN_SCRIPT "ERR Script attempted to execute a "
+#define DOWN_IN_SCRIPT_BY_VALKEY "ERR Can not execute a "
+#define IS_DOWN "while the cluster is down"
 
 static bool begins_with(const char *error, const char *code)
 {
@@ -27,21 +29,41 @@ static bool begins_with(const char *error, const char *code)
            (error[length] == ' ' || error[length] == '\0');
 }
 
+/* The words in between name the command at most. */
+static bool is_down_in_script(const char *error)
+{
+    return (strncmp(error, DOWN_IN_SCRIPT, strlen(DOWN_IN_SCRIPT)) == 0 ||
+            strncmp(error, DOWN_IN_SCRIPT_BY_VALKEY, strlen(DOWN_IN_SCRIPT_BY_VALKEY)) ==
+                0) &&
+           strstr(error, IS_DOWN) != NULL;
+}
+
+bool lw__classify_down(const char *error)
+{
+    return begins_with(error, "CLUSTERDOWN") || is_down_in_script(error);
+}
+
 enum lw__error_class lw__classify(const char *error)
 {
     static const struct {
         const char *code;
         enum lw__error_class class;
     } codes[] = {
-        {"NOSCRIPT", LW__ERR_NOSCRIPT},    {"LOADING", LW__ERR_LINK},
-        {"NOAUTH", LW__ERR_LINK},          {"READONLY", LW__ERR_LINK},
-        {"MASTERDOWN", LW__ERR_LINK},      {TOO_MANY, LW__ERR_LINK},
-        {"DENIED", LW__ERR_LINK},          {"BUSY", LW__ERR_TRANSIENT},
-        {"OOM", LW__ERR_TRANSIENT},        {"MISCONF", LW__ERR_TRANSIENT},
-        {"NOREPLICAS", LW__ERR_TRANSIENT}, {"CLUSTERDOWN", LW__ERR_TRANSIENT},
-        {"TRYAGAIN", LW__ERR_TRANSIENT},   {"ASK", LW__ERR_TRANSIENT},
-        {NOT_HERE, LW__ERR_TRANSIENT},     {NOT_HERE_BY_VALKEY, LW__ERR_TRANSIENT},
-        {DOWN, LW__ERR_TRANSIENT},         {DOWN_BY_VALKEY, LW__ERR_TRANSIENT},
+        {"NOSCRIPT", LW__ERR_NOSCRIPT},
+        {"LOADING", LW__ERR_LINK},
+        {"NOAUTH", LW__ERR_LINK},
+        {"READONLY", LW__ERR_LINK},
+        {"MASTERDOWN", LW__ERR_LINK},
+        {TOO_MANY, LW__ERR_LINK},
+        {"DENIED", LW__ERR_LINK},
+        {"BUSY", LW__ERR_TRANSIENT},
+        {"OOM", LW__ERR_TRANSIENT},
+        {"MISCONF", LW__ERR_TRANSIENT},
+        {"NOREPLICAS", LW__ERR_TRANSIENT},
+        {"TRYAGAIN", LW__ERR_TRANSIENT},
+        {"ASK", LW__ERR_TRANSIENT},
+        {NOT_HERE, LW__ERR_TRANSIENT},
+        {NOT_HERE_BY_VALKEY, LW__ERR_TRANSIENT},
     };
 
     for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++) {
@@ -49,14 +71,11 @@ enum lw__error_class lw__classify(const char *error)
             return codes[i].class;
         }
     }
+    if (lw__classify_down(error)) {
+        return LW__ERR_TRANSIENT;
+    }
     /* NOPERM, and what Redis 7 says of what a script may not use */
     return LW__ERR_REFUSED;
-}
-
-bool lw__classify_down(const char *error)
-{
-    return begins_with(error, "CLUSTERDOWN") || begins_with(error, DOWN) ||
-           begins_with(error, DOWN_BY_VALKEY);
 }
 
 bool lw__classify_no_replicas(const char *error)

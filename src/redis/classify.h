@@ -13,8 +13,8 @@ enum lw__error_class {
 enum lw__error_class lw__classify(const char *error);
 /* Returns true if the server refuses writes until more replicas follow it. */
 bool lw__classify_no_replicas(const char *error);
-/* Is it of a cluster that does not serve a slot for the moment, as far as this node
- * knows: CLUSTERDOWN? */
+/* Returns true if the node takes the cluster for down, or knows no owner of the slot:
+ * CLUSTERDOWN, or what a command of a script met in its place. */
 bool lw__classify_down(const char *error);
 /* Is the slot on its way to another node, and nothing was done: TRYAGAIN, and ASK, of
  * several keys? */

@@ -65,6 +65,15 @@ static void test_a_code_in_front(void **state)
          LW__ERR_TRANSIENT},
         {"NOREPLICAS Not enough good replicas to write.", LW__ERR_TRANSIENT},
         {"CLUSTERDOWN The cluster is down", LW__ERR_TRANSIENT},
+        {"ERR Script attempted to execute a command while the cluster is down" IN_SCRIPT,
+         LW__ERR_TRANSIENT},
+        {"ERR Script attempted to execute a write command while the cluster is down and "
+         "readonly" IN_SCRIPT,
+         LW__ERR_TRANSIENT},
+        {"ERR Can not execute a command 'set' while the cluster is down script: on "
+         "@user_script:12.",
+         LW__ERR_TRANSIENT},
+        {"ERR a key while the cluster is down", LW__ERR_REFUSED},
         {"TRYAGAIN Multiple keys request during rehashing of slot", LW__ERR_TRANSIENT},
         {"ASK 3671 127.0.0.1:7001", LW__ERR_TRANSIENT},
         {"ERR Script attempted to access a non local key in a cluster node" IN_SCRIPT,
@@ -155,6 +164,8 @@ static void test_what_is_on_its_way(void **state)
         "ERR Script attempted to access a non local key in a cluster node" IN_SCRIPT));
     assert_false(lw__classify_moving("CLUSTERDOWN The cluster is down"));
     assert_true(lw__classify_down("CLUSTERDOWN The cluster is down"));
+    assert_true(lw__classify_down(
+        "ERR Script attempted to execute a command while the cluster is down" IN_SCRIPT));
     assert_false(lw__classify_down("ASK 3671 127.0.0.1:7001"));
     assert_true(lw__classify_unknown("ERR unknown command `SSUBSCRIBE`, with args"));
     assert_false(lw__classify_unknown("ERR unknown subcommand"));
