@@ -32,10 +32,14 @@ static bool begins_with(const char *error, const char *code)
 /* The words in between name the command at most. */
 static bool is_down_in_script(const char *error)
 {
-    return (strncmp(error, DOWN_IN_SCRIPT, strlen(DOWN_IN_SCRIPT)) == 0 ||
-            strncmp(error, DOWN_IN_SCRIPT_BY_VALKEY, strlen(DOWN_IN_SCRIPT_BY_VALKEY)) ==
-                0) &&
-           strstr(error, IS_DOWN) != NULL;
+    static const char *const begins[] = {DOWN_IN_SCRIPT, DOWN_IN_SCRIPT_BY_VALKEY};
+
+    for (size_t i = 0; i < sizeof(begins) / sizeof(*begins); i++) {
+        if (strncmp(error, begins[i], strlen(begins[i])) == 0) {
+            return strstr(error, IS_DOWN) != NULL;
+        }
+    }
+    return false;
 }
 
 bool lw__classify_down(const char *error)

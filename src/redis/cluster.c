@@ -7,11 +7,14 @@
  * knows better than the map, so that is corrected, asked for anew, and the command goes
  * where it belongs; after ASK it goes there this once. The map is asked for anew, too,
  * when a node is lost or has CLUSTERDOWN to say, at most once a second, of those who
- * answer.
+ * answer, and every few minutes anyway: a map that is compared with one of long ago may
+ * share no node with it.
  *
  * Failures: a slot that nobody has leads nowhere, and while somebody is led there, or
- * nobody tells the map, that is asked for again and again. A master that has no slot any
- * more is let go of: what was on its way there fails, and is sent elsewhere. */
+ * nobody tells the map, that is asked for again and again, more rarely the longer nothing
+ * changes. A master that has no slot any more is let go of: what was on its way there
+ * fails, and is sent elsewhere. What is wrong with the cluster is logged when it begins.
+ */
 #include "redis/cluster.h"
 
 #include "base/log.h"
@@ -21,7 +24,6 @@
 #include "loop/defer.h"
 #include "loop/now.h"
 #include "loop/timer.h"
-#include "redis/cluster_says.h"
 #include "redis/command.h"
 #include "redis/masters.h"
 #include "redis/slot.h"
@@ -33,6 +35,15 @@
 #include <syslog.h>
 
 #define PAUSE_US (1000 * (int64_t)LW__MS) /* between two questions, at the least */
+/* While the answers bring no change, a question comes when the trouble lasts longer by
+ * this part, up to the longest pause. A replica takes over after a cluster-node-timeout
+ * and a bit: it is found soon after, however long that is. */
+#define PAUSE_PART 8
+#define PAUSE_MOST_US (10 * PAUSE_US)
+/* Longer than a pause and a survey: without a question for so long the trouble is over.
+ */
+#define QUIET_US (30 * PAUSE_US)
+#define REFRESH_US (300 * PAUSE_US)
 #define HOPS 5
 #define CORRECTIONS 3
 #define NEEDED_US (10 * PAUSE_US)
@@ -48,15 +59,21 @@ struct lw__cluster {
     uint8_t corrected[LW__SLOTS];
 
     struct lw__survey survey;
+    struct lw__survey_held held;
     struct lw__timer again;  /* when it is due */
     struct lw__deferred led; /* the map has changed */
     int64_t asked_us;
+    int64_t trouble_us;      /* since then questions brought no change; 0: they did */
     unsigned asked, told;    /* how often for it; the question that it answers */
     uint32_t pause_ms;       /* after questions that were in vain */
     bool known, up;          /* the map; and that is told */
     bool hurried;            /* asked for while it is on its way: it may be older */
     bool nowhere_wanted;     /* somebody is led there */
     struct lw__place better; /* who is to be asked first; no host: none is */
+
+    /* What was logged, and is still so. */
+    const char *gap; /* why some slots lead nowhere, or NULL */
+    bool down_logged;
 };
 
 static struct lw__loop *loop_of(const struct lw__cluster *cluster)
@@ -75,12 +92,27 @@ static void ask_by(struct lw__cluster *cluster, int64_t due_us)
     }
 }
 
-/* At once, or as soon as it is due again. */
-static void ask_soon(struct lw__cluster *cluster, int64_t pause_us)
+static int64_t pause_us(const struct lw__cluster *cluster)
+{
+    int64_t pause_us = (lw__now_us() - cluster->trouble_us) / PAUSE_PART;
+
+    if (cluster->trouble_us == 0 || pause_us < PAUSE_US) {
+        return PAUSE_US;
+    }
+    return pause_us < PAUSE_MOST_US ? pause_us : PAUSE_MOST_US;
+}
+
+/* At once, or as soon as it is due again: so long after the last question. */
+static void ask_after(struct lw__cluster *cluster, int64_t pause_us)
 {
     int64_t due_us = cluster->asked_us + pause_us, now_us = lw__now_us();
 
     ask_by(cluster, due_us < now_us ? now_us : due_us);
+}
+
+static void ask_soon(struct lw__cluster *cluster)
+{
+    ask_after(cluster, pause_us(cluster));
 }
 
 static void ask(void *arg)
@@ -88,9 +120,13 @@ static void ask(void *arg)
     struct lw__cluster *cluster = arg;
     const struct lw__route_options *options = &cluster->options;
     struct lw__place *places;
+    int64_t now_us = lw__now_us();
     size_t count;
 
-    cluster->asked_us = lw__now_us();
+    if (cluster->trouble_us == 0 || now_us - cluster->asked_us > QUIET_US) {
+        cluster->trouble_us = now_us;
+    }
+    cluster->asked_us = now_us;
     cluster->hurried = false;
     cluster->asked++;
     memset(cluster->corrected, 0, sizeof(cluster->corrected));
@@ -111,11 +147,14 @@ static void in_vain(void *arg, const char *why)
     struct lw__cluster *cluster = arg;
     const struct lw__access *access = &cluster->options.node.access;
     uint32_t most = cluster->pause_ms;
-    int64_t pause_us = lw__random_between(access->random, most / 2, most) * LW__MS;
+    int64_t wait_us = lw__random_between(access->random, most / 2, most) * LW__MS;
 
     cluster->pause_ms = most > access->backoff_max_ms / 2 ? access->backoff_max_ms
                                                           : most * 2;
-    ask_soon(cluster, cluster->known && pause_us < PAUSE_US ? PAUSE_US : pause_us);
+    if (cluster->known && wait_us < pause_us(cluster)) {
+        wait_us = pause_us(cluster);
+    }
+    ask_after(cluster, wait_us);
     if (cluster->known) {
         lw__log_cause(access->log, lw__now_us(), LOG_NOTICE, "%s", why);
         cluster->events->unmapped(cluster->arg, cluster->asked, why);
@@ -161,16 +200,9 @@ static void led(void *arg)
     }
     if (cluster->nowhere_wanted || cluster->hurried ||
         lw__masters_misses_one(&cluster->masters)) {
-        ask_soon(cluster, PAUSE_US);
+        ask_soon(cluster);
     }
-}
-
-/* Whoever said it is a host where it names none. */
-static void complete(struct lw__place *place, const char *host)
-{
-    if (place->host[0] == '\0') {
-        (void)snprintf(place->host, sizeof(place->host), "%s", host);
-    }
+    ask_by(cluster, lw__now_us() + REFRESH_US);
 }
 
 /* But for what was learnt since it was asked for. */
@@ -186,50 +218,133 @@ static void forget_map(struct lw__cluster *cluster)
     }
 }
 
-/* Why a slot leads nowhere then. */
-static const char *note_map(struct lw__cluster *cluster, const struct lw__place *by,
-                            const struct lw__reply *reply)
+/* Why a slot of this master leads nowhere, or NULL: it leads to *ret. */
+static const char *find_master(struct lw__cluster *cluster,
+                               const struct lw__map_master *master, uint16_t *ret)
 {
-    const char *why = "no node of the cluster has its slot";
-    struct lw__range range;
+    *ret = LW__NOBODY;
+    if (master->place.port == 0) {
+        return "no node of the cluster that tells its place has its slot";
+    }
+    *ret = lw__masters_get(&cluster->masters, &master->place, master->id);
+    return *ret != LW__NOBODY ? NULL : lw__masters_why_none(&cluster->masters);
+}
 
-    for (size_t at = 0; lw__cluster_says_range(reply, &at, &range);) {
-        uint16_t index = LW__NOBODY;
+/* The slots of the map's master number `which` are those of this one. */
+static void take_slots(struct lw__cluster *cluster, const struct lw__slot_map *map,
+                       size_t which, uint16_t index)
+{
+    bool before = false;
 
-        complete(&range.master, by->host);
-        if (range.master.port == 0) {
-            why = "no node of the cluster that tells its place has its slot";
-        } else if ((index = lw__masters_get(&cluster->masters, &range.master)) !=
-                   LW__NOBODY) {
-            lw__masters_has(&cluster->masters, index, range.first);
-        } else {
-            why = lw__masters_why_none(&cluster->masters);
+    for (unsigned slot = 0; slot < LW__SLOTS; slot++) {
+        bool has = map->owners[slot] == which + 1;
+
+        if (has && !before && index != LW__NOBODY) {
+            lw__masters_has(&cluster->masters, index, slot);
         }
-        for (unsigned slot = range.first; slot <= range.last; slot++) {
-            if (!cluster->corrected[slot]) {
-                cluster->owners[slot] = index;
-            }
+        if (has && !cluster->corrected[slot]) {
+            cluster->owners[slot] = index;
         }
+        before = has;
+    }
+}
+
+/* Returns why some slots lead nowhere now, or NULL. */
+static const char *note_map(struct lw__cluster *cluster, const struct lw__slot_map *map)
+{
+    const char *why = map->whole ? NULL : "no node of the cluster has its slot", *none;
+    uint16_t index;
+
+    for (size_t i = 0; i < map->count; i++) {
+        none = find_master(cluster, &map->masters[i], &index);
+        take_slots(cluster, map, i, index);
+        why = none != NULL ? none : why;
     }
     return why;
 }
 
-static bool take_map(void *arg, const struct lw__place *by, const struct lw__reply *reply,
-                     char *why)
+static unsigned count_gaps(const struct lw__cluster *cluster)
+{
+    unsigned count = 0;
+
+    for (unsigned slot = 0; slot < LW__SLOTS; slot++) {
+        count += cluster->owners[slot] == LW__NOBODY;
+    }
+    return count;
+}
+
+static void log_state(struct lw__cluster *cluster, const struct lw__slot_map *map,
+                      unsigned gaps, const char *why)
+{
+    const struct lw__log *log = cluster->options.node.access.log;
+
+    if (why != NULL && why != cluster->gap) {
+        lw__log(log, LOG_WARNING, "%u of %d slots lead nowhere: %s", gaps, LW__SLOTS,
+                why);
+    }
+    cluster->gap = why;
+    if (map->info.down && !cluster->down_logged) {
+        lw__log(log, LOG_WARNING,
+                "no node says that the cluster serves: the map is that of %s:%u, which "
+                "says that it is down",
+                map->by.host, (unsigned)map->by.port);
+    }
+    cluster->down_logged = map->info.down;
+}
+
+/* The next map is compared with this one's nodes and epoch, unless the node that told it
+ * does not serve: it may know other nodes than the cluster has, and an epoch that nobody
+ * agreed on. */
+static void hold(struct lw__cluster *cluster, struct lw__slot_map *map)
+{
+    struct lw__node_ids before = cluster->held.nodes;
+
+    if (!map->info.down || before.count == 0) {
+        cluster->held.nodes = map->nodes;
+        map->nodes = before; /* to be freed with it */
+    }
+    if (!map->info.down && map->info.epoch != 0) {
+        cluster->held.epoch = map->info.epoch;
+    }
+}
+
+/* Slots that lead nowhere are no reason to be down; that all do is. */
+static void note_link(struct lw__cluster *cluster, unsigned gaps, const char *why)
+{
+    if (gaps < LW__SLOTS) {
+        have_link(cluster);
+    } else if (cluster->up || !cluster->known) {
+        cluster->up = false;
+        cluster->events->link(cluster->arg, LW_ECONN, why);
+    }
+}
+
+static void believed(void *arg, struct lw__slot_map *map)
 {
     struct lw__cluster *cluster = arg;
+    uint16_t before[LW__SLOTS];
+    const char *why;
+    unsigned gaps;
 
-    if (!lw__cluster_says_map(reply, why)) {
-        return false;
-    }
+    memcpy(before, cluster->owners, sizeof(before));
     forget_map(cluster);
-    lw__node_say_why(cluster->nowhere, LW_ECONN, note_map(cluster, by, reply));
+    why = note_map(cluster, map);
+    gaps = count_gaps(cluster);
+    lw__node_say_why(cluster->nowhere, LW_ECONN,
+                     why != NULL ? why : "no node of the cluster has its slot");
+    log_state(cluster, map, gaps, why);
+    if (memcmp(before, cluster->owners, sizeof(before)) != 0) {
+        cluster->trouble_us = 0;
+    }
+    hold(cluster, map);
+    note_link(cluster, gaps, why);
     cluster->pause_ms = cluster->options.node.access.backoff_min_ms;
     cluster->known = true;
     cluster->told = cluster->asked;
-    have_link(cluster);
+    if (map->info.down || gaps == LW__SLOTS) {
+        ask_soon(cluster);
+    }
     settle(cluster);
-    return true;
 }
 
 struct lw__node *lw__cluster_at(struct lw__cluster *cluster, unsigned slot)
@@ -242,7 +357,7 @@ struct lw__node *lw__cluster_at(struct lw__cluster *cluster, unsigned slot)
     if (node == NULL) {
         cluster->nowhere_wanted = true;
         if (cluster->known) {
-            ask_soon(cluster, PAUSE_US);
+            ask_soon(cluster);
         }
         return cluster->nowhere;
     }
@@ -287,7 +402,7 @@ static void down(void *arg, struct lw__node *node)
                   (unsigned)place->port, lw__node_why(node));
     cluster->events->node.down(cluster->arg, node);
     settle(cluster); /* it may be one to let go of */
-    ask_soon(cluster, PAUSE_US);
+    ask_soon(cluster);
 }
 
 static void bound(void *arg, struct lw__node *node)
@@ -304,6 +419,14 @@ static void message(void *arg, const char *text, size_t length)
     cluster->events->node.message(cluster->arg, text, length);
 }
 
+/* Whoever said it is a host where it names none. */
+static void complete(struct lw__place *place, const char *host)
+{
+    if (place->host[0] == '\0') {
+        (void)snprintf(place->host, sizeof(place->host), "%s", host);
+    }
+}
+
 static void refuse(const struct lw__cluster *cluster, struct lw__command *command,
                    const struct lw__redirect *redirect, const char *what)
 {
@@ -316,6 +439,7 @@ static void refuse(const struct lw__cluster *cluster, struct lw__command *comman
     lw__node_refuse(command, why);
 }
 
+/* Nodes that do not agree, or do not tell where another one is: until the map changes. */
 /* Where it leads, by a node that knows better than the map. A few times between two maps:
  * of nodes that do not agree each would have everybody ask at the other one, at once. */
 static void correct(struct lw__cluster *cluster, const struct lw__redirect *redirect,
@@ -340,7 +464,8 @@ static void redirected(void *arg, struct lw__node *node, struct lw__command *com
     if (redirect->ask) {
         ask_by(cluster, lw__now_us() + NEEDED_US); /* is it needed still? */
     } else {
-        ask_soon(cluster, PAUSE_US);
+        cluster->trouble_us = 0;
+        ask_soon(cluster);
     }
     if (redirect->place.port == 0) {
         lw__log_cause(cluster->options.node.access.log, lw__now_us(), LOG_WARNING,
@@ -350,7 +475,7 @@ static void redirected(void *arg, struct lw__node *node, struct lw__command *com
         return;
     }
     complete(&redirect->place, lw__node_access(node)->host);
-    index = lw__masters_get(&cluster->masters, &redirect->place);
+    index = lw__masters_get(&cluster->masters, &redirect->place, "");
     if (index != LW__NOBODY) {
         there = lw__masters_node(&cluster->masters, index, redirect->slot);
     }
@@ -377,15 +502,15 @@ static void unsettled(void *arg, struct lw__node *node)
 {
     struct lw__cluster *cluster = arg;
 
-    lw__masters_doubt(&cluster->masters, node, lw__now_us() + NEEDED_US);
-    ask_soon(cluster, PAUSE_US);
+    lw__masters_doubt(&cluster->masters, node);
+    ask_soon(cluster);
 }
 
 static void dropped(void *arg, struct lw__node *node, unsigned slot)
 {
     struct lw__cluster *cluster = arg;
 
-    ask_soon(cluster, PAUSE_US);
+    ask_soon(cluster);
     cluster->events->node.dropped(cluster->arg, node, slot);
 }
 
@@ -421,7 +546,7 @@ int lw__cluster_new(const struct lw__route_options *options,
                     const struct lw__route_events *events, void *arg,
                     struct lw__cluster **ret)
 {
-    static const struct lw__survey_events survey_events = {take_map, in_vain};
+    static const struct lw__survey_events survey_events = {believed, in_vain};
     struct lw__loop *loop = options->node.access.loop;
     struct lw__cluster *cluster;
     char why[LW__WHY];
@@ -436,7 +561,8 @@ int lw__cluster_new(const struct lw__route_options *options,
         0) {
         goto fail_reserved;
     }
-    if (lw__survey_init(&cluster->survey, &cluster->options.node.access, &survey_events,
+    if (lw__survey_init(&cluster->survey, &cluster->options.node.access, options->seeds,
+                        options->seed_count, &cluster->held, &survey_events,
                         cluster) != 0) {
         goto fail_node;
     }
@@ -470,5 +596,6 @@ void lw__cluster_free(struct lw__cluster *cluster)
     lw__timer_cancel(loop_of(cluster), &cluster->again);
     lw__defer_cancel(loop_of(cluster), &cluster->led);
     lw__timer_unreserve(loop_of(cluster), 1);
+    free(cluster->held.nodes.list);
     free(cluster);
 }

@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { FIRST, LAST, MASTER };  /* of a range; replicas follow */
@@ -78,6 +79,77 @@ static int64_t number(const char *text, size_t length, int64_t most)
         value = value * 10 + digit;
     }
     return value <= most ? value : -1;
+}
+
+/* ---- nodes ---- */
+
+static void take_id(const struct lw__reply *reply, char ret[LW__NODE_ID_SIZE])
+{
+    size_t length;
+    const char *text = lw__reply_text(reply, &length);
+
+    if (length == LW__NODE_ID_SIZE - 1 && strspn(text, "0123456789abcdef") == length) {
+        memcpy(ret, text, LW__NODE_ID_SIZE);
+    } else {
+        ret[0] = '\0';
+    }
+}
+
+void lw__cluster_says_myid(const struct lw__reply *reply, char ret[LW__NODE_ID_SIZE])
+{
+    take_id(reply, ret);
+}
+
+static void take_node_id(const struct lw__reply *node, char ret[LW__NODE_ID_SIZE])
+{
+    ret[0] = '\0';
+    if (lw__reply_count(node) > ID) {
+        take_id(lw__reply_at(node, ID), ret);
+    }
+}
+
+bool lw__cluster_says_id(const struct lw__reply *reply, size_t at, size_t node,
+                         char ret[LW__NODE_ID_SIZE])
+{
+    const struct lw__reply *range = lw__reply_at(reply, at);
+
+    if (node >= lw__reply_count(range) || MASTER + node >= lw__reply_count(range)) {
+        return false;
+    }
+    take_node_id(lw__reply_at(range, MASTER + node), ret);
+    return true;
+}
+
+/* ---- the node's own view ---- */
+
+/* Returns what follows `field` at the beginning of a line, or NULL. */
+static const char *info_value(const char *info, const char *field)
+{
+    size_t length = strlen(field);
+
+    while (strncmp(info, field, length) != 0) {
+        info += strcspn(info, "\n");
+        if (*info++ == '\0') {
+            return NULL;
+        }
+    }
+    return info + length;
+}
+
+struct lw__cluster_info lw__cluster_says_info(const struct lw__reply *reply)
+{
+    struct lw__cluster_info ret = {.down = false};
+    const char *value;
+
+    if (lw__reply_type(reply) != LW__REPLY_STRING) {
+        return ret;
+    }
+    value = info_value(lw__reply_text(reply, NULL), "cluster_state:");
+    ret.down = value != NULL && strncmp(value, "ok", 2) != 0;
+    value = info_value(lw__reply_text(reply, NULL), "cluster_current_epoch:");
+    ret.epoch =
+        value != NULL && *value >= '0' && *value <= '9' ? strtoull(value, NULL, 10) : 0;
+    return ret;
 }
 
 /* ---- ranges ---- */
@@ -154,6 +226,7 @@ static bool take_range(const struct lw__reply *reply, size_t at, struct lw__rang
     }
     ret->first = (unsigned)first;
     ret->last = (unsigned)last;
+    take_node_id(lw__reply_at(range, MASTER), ret->id);
     return take_master(lw__reply_at(range, MASTER), at + 1, &ret->master, why);
 }
 

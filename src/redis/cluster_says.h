@@ -16,6 +16,13 @@ struct lw__reply;
 struct lw__range {
     unsigned first, last; /* slots, and those between them */
     struct lw__place master;
+    char id[LW__NODE_ID_SIZE]; /* the master's; "" if the reply does not have it */
+};
+
+/* What CLUSTER INFO reports of the node that replies. */
+struct lw__cluster_info {
+    bool down;      /* the node takes the cluster for down and serves no key */
+    uint64_t epoch; /* cluster_current_epoch; 0 if unknown */
 };
 
 struct lw__redirect {
@@ -32,6 +39,16 @@ bool lw__cluster_says_map(const struct lw__reply *reply, char *why);
  * false: there is none. */
 bool lw__cluster_says_range(const struct lw__reply *reply, size_t *at,
                             struct lw__range *ret);
+/* The id of the range's node number `node` (0 is its master, replicas follow), for the
+ * element `at` of such an answer. Returns false if the range has no such node; the id is
+ * "" if the node does not have a valid one. */
+bool lw__cluster_says_id(const struct lw__reply *reply, size_t at, size_t node,
+                         char ret[LW__NODE_ID_SIZE]);
+/* Parses the reply to CLUSTER INFO. Any other reply, an error above all, reports
+ * nothing: the cluster then counts as well, and the epoch as unknown. */
+struct lw__cluster_info lw__cluster_says_info(const struct lw__reply *reply);
+/* Parses the reply to CLUSTER MYID into `ret`; "" if it is no id. */
+void lw__cluster_says_myid(const struct lw__reply *reply, char ret[LW__NODE_ID_SIZE]);
 /* The text of an error: MOVED or ASK. false: it is another, or none. */
 bool lw__cluster_says_redirect(const char *text, size_t length, struct lw__redirect *ret);
 #endif

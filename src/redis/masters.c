@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Redis is made for clusters of a thousand nodes at most
  * (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/). */
@@ -18,9 +19,12 @@
 
 struct lw__masters_entry {
     struct lw__place place;
-    struct lw__node *node; /* NULL: nobody was led there yet */
-    bool listed;
-    int64_t needed_us, doubted_us; /* until then */
+    char id[LW__NODE_ID_SIZE]; /* which the node's connections insist on; "" if unknown */
+    bool shared;               /* maps have several ids at this place: `id` stays "" */
+    struct lw__node *node;     /* NULL: nobody was led there yet */
+    bool listed, named;        /* `named`: by the latest map itself, with an id */
+    int64_t needed_us;         /* until then */
+    int64_t doubted_us;        /* when it was last, if its node is */
 };
 
 /* LW__NOBODY: not among them. */
@@ -59,9 +63,46 @@ static uint16_t make_room(struct lw__masters *masters)
     return (uint16_t)masters->count++;
 }
 
-uint16_t lw__masters_get(struct lw__masters *masters, const struct lw__place *place)
+/* Whether the entry may be the master with this id, which may be learnt now: an entry
+ * that a redirect made has no id yet, and its node may have told one. */
+static bool may_be(const struct lw__masters_entry *master, const char *id)
 {
-    uint16_t index = find(masters, place);
+    const char *told = master->node != NULL ? lw__node_id(master->node) : "";
+
+    if (master->shared || *id == '\0' || strcmp(master->id, id) == 0) {
+        return true;
+    }
+    return *master->id == '\0' && (*told == '\0' || strcmp(told, id) == 0);
+}
+
+/* Returns LW__NOBODY if there is none. A listed one comes before one that was. */
+static uint16_t find_master(struct lw__masters *masters, const struct lw__place *place,
+                            const char *id)
+{
+    uint16_t found = LW__NOBODY;
+
+    for (size_t i = 1; i < masters->count; i++) {
+        struct lw__masters_entry *master = masters->all[i];
+
+        if (master == NULL || !lw__place_same(&master->place, place)) {
+            continue;
+        }
+        if (!may_be(master, id) && master->named) {
+            master->shared = true;
+            master->id[0] = '\0';
+        }
+        if (may_be(master, id) && (found == LW__NOBODY || master->listed)) {
+            found = (uint16_t)i;
+        }
+    }
+    return found;
+}
+
+uint16_t lw__masters_get(struct lw__masters *masters, const struct lw__place *place,
+                         const char *id)
+{
+    uint16_t index = find_master(masters, place, id);
+    struct lw__masters_entry *master;
 
     if (index == LW__NOBODY && (index = make_room(masters)) != LW__NOBODY) {
         masters->all[index] = calloc(1, sizeof(struct lw__masters_entry));
@@ -71,7 +112,12 @@ uint16_t lw__masters_get(struct lw__masters *masters, const struct lw__place *pl
         masters->all[index]->place = *place;
     }
     if (index != LW__NOBODY) {
-        masters->all[index]->listed = true;
+        master = masters->all[index];
+        master->listed = true;
+        master->named = master->named || *id != '\0';
+        if (!master->shared && *id != '\0') {
+            (void)snprintf(master->id, sizeof(master->id), "%s", id);
+        }
     }
     return index;
 }
@@ -87,6 +133,7 @@ struct lw__node *lw__masters_node(struct lw__masters *masters, uint16_t index,
     }
     options.access.host = master->place.host;
     options.access.port = master->place.port;
+    options.access.node_id = master->id;
     options.slot = slot;
     options.ordinal = ++masters->ordinals;
     if (lw__node_new(&options, masters->events, masters->arg, &master->node) != 0) {
@@ -127,7 +174,7 @@ void lw__masters_unlist(struct lw__masters *masters)
 {
     for (size_t i = 1; i < masters->count; i++) {
         if (masters->all[i] != NULL) {
-            masters->all[i]->listed = false;
+            masters->all[i]->listed = masters->all[i]->named = false;
         }
     }
 }
@@ -149,10 +196,10 @@ void lw__masters_need(struct lw__masters *masters, uint16_t index, int64_t until
     masters->all[index]->needed_us = until_us;
 }
 
-void lw__masters_doubt(struct lw__masters *masters, const struct lw__node *node,
-                       int64_t until_us)
+void lw__masters_doubt(struct lw__masters *masters, struct lw__node *node)
 {
-    master_of(masters, node)->doubted_us = until_us;
+    master_of(masters, node)->doubted_us = lw__now_us();
+    lw__node_doubt(node);
 }
 
 static void drop(struct lw__masters *masters, size_t index)
@@ -233,7 +280,7 @@ bool lw__masters_misses_one(const struct lw__masters *masters)
 
 static bool is_doubted(const struct lw__masters_entry *master)
 {
-    return lw__now_us() < master->doubted_us;
+    return master->node != NULL && lw__node_is_doubted(master->node);
 }
 
 static void put(struct lw__place *places, size_t *count, const struct lw__place *place)
@@ -246,15 +293,48 @@ static void put(struct lw__place *places, size_t *count, const struct lw__place 
     places[(*count)++] = *place;
 }
 
-static void put_all(const struct lw__masters *masters, struct lw__place *places,
-                    size_t *count, bool trusted)
+static void put_well(const struct lw__masters *masters, struct lw__place *places,
+                     size_t *count)
 {
     for (size_t i = 1; i < masters->count; i++) {
         const struct lw__masters_entry *master = masters->all[i];
 
-        if (master != NULL && (is_up(master) && !is_doubted(master)) == trusted) {
+        if (master != NULL && is_up(master) && !is_doubted(master)) {
             put(places, count, &master->place);
         }
+    }
+}
+
+static int64_t doubted_since_us(const struct lw__masters_entry *master)
+{
+    return is_doubted(master) ? master->doubted_us : 0;
+}
+
+static int compare_doubts(const void *a, const void *b)
+{
+    const struct lw__masters_entry *const *one = a, *const *other = b;
+    int64_t first_us = doubted_since_us(*one), second_us = doubted_since_us(*other);
+
+    return (first_us > second_us) - (first_us < second_us);
+}
+
+/* Those that put_well left out. Each is asked before the others some time: of several in
+ * doubt one may know more by now. */
+static void put_others(const struct lw__masters *masters, struct lw__place *places,
+                       size_t *count, const struct lw__masters_entry **room)
+{
+    size_t others = 0;
+
+    for (size_t i = 1; i < masters->count; i++) {
+        const struct lw__masters_entry *master = masters->all[i];
+
+        if (master != NULL && (!is_up(master) || is_doubted(master))) {
+            room[others++] = master;
+        }
+    }
+    qsort(room, others, sizeof(*room), compare_doubts);
+    for (size_t i = 0; i < others; i++) {
+        put(places, count, &room[i]->place);
     }
 }
 
@@ -282,17 +362,22 @@ struct lw__place *lw__masters_to_ask(const struct lw__masters *masters,
 {
     struct lw__place *places =
         calloc(1 + masters->count + seed_count, sizeof(struct lw__place));
+    const struct lw__masters_entry **room =
+        calloc(masters->count, sizeof(const struct lw__masters_entry *));
 
-    if (places == NULL) {
+    if (places == NULL || room == NULL) {
+        free(places);
+        free(room);
         return NULL;
     }
     *count = 0;
     if (better->host[0] != '\0') {
         put(places, count, better);
     }
-    put_all(masters, places, count, true);
+    put_well(masters, places, count);
     put_seeds(masters, places, count, seeds, seed_count);
-    put_all(masters, places, count, false);
+    put_others(masters, places, count, room);
+    free(room);
     return places;
 }
 

@@ -26,9 +26,13 @@ int lw__masters_init(struct lw__masters *masters, const struct lw__node_options 
                      const struct lw__node_events *events, void *arg);
 void lw__masters_clear(struct lw__masters *masters);
 
-/* The one there, new or known, which counts as listed now. LW__NOBODY: no memory, or too
- * many. */
-uint16_t lw__masters_get(struct lw__masters *masters, const struct lw__place *place);
+/* Returns the index of the master with this id there, new or known, which counts as
+ * listed now; LW__NOBODY without memory, or if there are too many. `id` is "" if it is
+ * not known: of a redirect, or of a map without ids. A master is its id: if the place has
+ * another one now, the earlier one is no longer listed. But if a map has two ids at one
+ * place (behind a proxy), neither is insisted on there. */
+uint16_t lw__masters_get(struct lw__masters *masters, const struct lw__place *place,
+                         const char *id);
 /* Its node, which has this slot among others; connected to, if it is the first time.
  * NULL: no memory. */
 struct lw__node *lw__masters_node(struct lw__masters *masters, uint16_t index,
@@ -46,9 +50,9 @@ void lw__masters_list(struct lw__masters *masters, uint16_t index);
 void lw__masters_has(struct lw__masters *masters, uint16_t index, unsigned slot);
 /* For a while it is not let go of, listed or not: something is on its way there. */
 void lw__masters_need(struct lw__masters *masters, uint16_t index, int64_t until_us);
-/* For a while what it knows of the cluster is worth less than what others do. */
-void lw__masters_doubt(struct lw__masters *masters, const struct lw__node *node,
-                       int64_t until_us);
+/* What it knows of the cluster is worth less than what others do, until it serves a
+ * command. */
+void lw__masters_doubt(struct lw__masters *masters, struct lw__node *node);
 /* Of who is not listed, at once, or with what is still in flight there: then it is down
  * first, and to be called once more. What waits for one to come up has failed, needed or
  * not. Never from within a node's events. When the next one is not needed any more; 0:
@@ -61,8 +65,9 @@ bool lw__masters_all_hear(const struct lw__masters *masters);
 /* Is one lost that is in use, and may be replaced soon? Not one that comes up for the
  * first time. */
 bool lw__masters_misses_one(const struct lw__masters *masters);
-/* Who is to be asked about the cluster, in this order: `better`, if that has a host; who
- * is known to answer; the seeds; all others. NULL: no memory; else to be freed. */
+/* Returns the places to ask about the cluster, to be freed, or NULL without memory. Their
+ * order: `better`, if that has a host; masters that are up and not doubted; the seeds;
+ * masters that are not up; the doubted ones, the least recently doubted first. */
 struct lw__place *lw__masters_to_ask(const struct lw__masters *masters,
                                      const struct lw__place *better,
                                      const struct lw__url_host *seeds, size_t seed_count,

@@ -353,6 +353,21 @@ void lw__node_listen(struct lw__node *node, unsigned slot)
     }
 }
 
+void lw__node_doubt(struct lw__node *node)
+{
+    node->doubted = true;
+}
+
+bool lw__node_is_doubted(const struct lw__node *node)
+{
+    return node->doubted;
+}
+
+const char *lw__node_id(const struct lw__node *node)
+{
+    return node->commands.node_id;
+}
+
 const char *lw__node_server(const struct lw__node *node)
 {
     return node->server;

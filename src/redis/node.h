@@ -119,6 +119,11 @@ void lw__node_unseed_slot(struct lw__node *node, unsigned slot);
  * the server's clock says no later time. A number of such a clock is not told: a counter
  * that is lost once more could not be known from it. */
 const char *lw__node_doubt_clock(struct lw__node *node, int64_t number); /* why */
+/* Marks what the node knows of the cluster as doubtful, until it serves a command. */
+void lw__node_doubt(struct lw__node *node);
+bool lw__node_is_doubted(const struct lw__node *node);
+/* The id that the cluster's node at the command link told of itself; "" if none. */
+const char *lw__node_id(const struct lw__node *node);
 /* How a value is compared and deleted there, as far as is known. */
 enum lw__drop lw__node_drop(const struct lw__node *node);
 /* Its command for that was refused: by script from now on, on this connection. */

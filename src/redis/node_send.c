@@ -228,6 +228,8 @@ static void replied(struct lw__request *request, const struct lw__reply *reply)
             return;
         }
         note_error(node, error);
+    } else {
+        node->doubted = false;
     }
     if (!command->type->answer(command, reply)) {
         const char *why = "the server answered what no server can answer";

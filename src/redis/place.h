@@ -8,6 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A cluster node's id: 40 characters, as CLUSTER MYID replies; "" if unknown. */
+#define LW__NODE_ID_SIZE 41
+
 struct lw__place {
     char host[LW__HOST_SIZE]; /* a name or an address */
     uint16_t port;

@@ -16,6 +16,7 @@
 #include "loop/lookup.h"
 #include "loop/now.h"
 #include "redis/classify.h"
+#include "redis/cluster_says.h"
 #include "redis/reply.h"
 #include "redis/resp.h"
 
@@ -107,8 +108,8 @@ static void attempt_failed(struct lw__session *s, enum lw__stage stage, int stat
 }
 
 static const char *const greeting_names[] = {
-    "SENTINEL MYID",  "AUTH",      "SELECT", "ROLE",
-    "CLIENT SETNAME", "CLIENT ID", "INFO",   "INFO replication"};
+    "SENTINEL MYID", "AUTH", "SELECT",           "ROLE",        "CLIENT SETNAME",
+    "CLIENT ID",     "INFO", "INFO replication", "CLUSTER MYID"};
 
 /* Returns the name of the first greeting that was sent and not answered, or NULL if there
  * is none or no greeting at all was answered. */
@@ -265,6 +266,24 @@ static bool is_expected(struct lw__session *s, const struct lw__reply *reply)
     return false;
 }
 
+/* An address may have passed to a node of another cluster. Without an id, of a server or
+ * an account that does not tell one, any node will do. */
+static bool is_expected_node(struct lw__session *s, const struct lw__reply *reply)
+{
+    const char *expected = s->access->node_id;
+    char why[LW__WHY];
+
+    lw__cluster_says_myid(reply, s->node_id);
+    if (*expected == '\0' || *s->node_id == '\0' || strcmp(expected, s->node_id) == 0) {
+        return true;
+    }
+    (void)snprintf(why, sizeof(why),
+                   "it is the node %s, not %s, which the cluster has there", s->node_id,
+                   expected);
+    lw__session_fail(s, why);
+    return false;
+}
+
 static void greeted(struct lw__request *request, const struct lw__reply *reply)
 {
     struct lw__greet *greet = LW__OWNER(struct lw__greet, request, request);
@@ -295,7 +314,8 @@ static void greeted(struct lw__request *request, const struct lw__reply *reply)
         }
     } else if (greet->kind == LW__GREET_ID) {
         s->told_id = lw__reply_integer(reply);
-    } else if (greet->kind == LW__GREET_ROLE && !is_master(s, reply)) {
+    } else if ((greet->kind == LW__GREET_ROLE && !is_master(s, reply)) ||
+               (greet->kind == LW__GREET_NODE && !is_expected_node(s, reply))) {
         return;
     } else if (greet->kind == LW__GREET_MYID) {
         if (!is_expected(s, reply)) {
@@ -373,6 +393,9 @@ static void introduce(struct lw__session *s)
     greet(s, LW__GREET_SETNAME, 3, (const char *[]){"CLIENT", "SETNAME", a->client_name});
     greet(s, LW__GREET_ID, 2, (const char *[]){"CLIENT", "ID"});
     greet(s, LW__GREET_INFO, 2, (const char *[]){"INFO", "server"});
+    if (a->node_id != NULL) {
+        greet(s, LW__GREET_NODE, 2, (const char *[]){"CLUSTER", "MYID"});
+    }
     if (a->replication) {
         greet(s, LW__GREET_REPLICATION, 2, (const char *[]){"INFO", "replication"});
     }
@@ -506,7 +529,7 @@ static void connect_next(struct lw__session *s)
     lw__timer_cancel(a->loop, &s->timer); /* the link has its own */
     s->share_us = now + share;
     s->told_id = 0;
-    *s->told_run_id = *s->last_words = '\0';
+    *s->told_run_id = *s->node_id = *s->last_words = '\0';
     *s->replication_id = *s->former_replication_id = '\0';
     s->stranger = s->authenticated = s->refused = s->greeting = false;
     tell_pending(s, "no connection to", " yet");

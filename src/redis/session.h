@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* One connection kept alive: resolve, connect, greet (AUTH, SELECT, CLIENT SETNAME, and
- * CLIENT ID and INFO, which tell what server it is), and after every end the same again,
- * with exponential backoff and jitter. Where the server moves, a guide is asked for the
- * way each time, and ROLE is part of the greeting. Knows nothing of what is said on it
- * afterwards. Happy path: lw__session_start, `ready`, commands on session->link, `lost`,
- * `ready` ...
+ * CLIENT ID and INFO, which tell what server it is; of a cluster's node CLUSTER MYID, so
+ * that another cluster's node at its address is not used), and after every end the same
+ * again, with exponential backoff and jitter. Where the server moves, a guide is asked
+ * for the way each time, and ROLE is part of the greeting. Knows nothing of what is said
+ * on it afterwards. Happy path: lw__session_start, `ready`, commands on session->link,
+ * `lost`, `ready` ...
  *
  * A name may have several addresses. If all of them fail, `lost` is called with the
  * failure that got farthest: a password that one server refuses says more than a port
@@ -17,6 +18,7 @@
 #include "base/url.h"
 #include "loop/timer.h"
 #include "redis/link.h"
+#include "redis/place.h"
 #include "redis/tls.h"
 
 #include <stdbool.h>
@@ -65,6 +67,9 @@ struct lw__access {
     const struct lw__log *log;
     struct lw__random *random;
     const char *host, *path; /* one of them; or neither, and a guide */
+    /* The id of the cluster's node that must answer there, "" for any; NULL outside a
+     * cluster. Read at each connection. */
+    const char *node_id;
     uint16_t port;
     const struct lw__guide_events *guide; /* or NULL */
     void *guide_arg;
@@ -127,6 +132,7 @@ enum lw__greeting {
     LW__GREET_ID,
     LW__GREET_INFO,
     LW__GREET_REPLICATION,
+    LW__GREET_NODE,
     LW__GREETINGS
 };
 
@@ -169,7 +175,8 @@ struct lw__session {
     int64_t id;     /* CLIENT ID of the connection that was ready last, 0: not told */
     int64_t previous_id; /* of the one before, if the same server process still runs */
     char run_id[LW__RUN_ID_SIZE];
-    bool clustered, wide; /* INFO says so: in cluster mode; of 64 bits */
+    char node_id[LW__NODE_ID_SIZE]; /* of a cluster's node; "" if it did not tell */
+    bool clustered, wide;           /* INFO says so: in cluster mode; of 64 bits */
     /* From INFO replication of the present connection: the server's replication id and
      * the one of the master it was a replica of before, "" if unknown. */
     char replication_id[LW__RUN_ID_SIZE], former_replication_id[LW__RUN_ID_SIZE];

@@ -1,25 +1,33 @@
 /* SPDX-License-Identifier: MIT */
-/* A question to a cluster: see survey.h. Must not know what it is asked for. Happy path:
- * ask_another(), ready(), told(), over. A place that refuses, is not there, or says what
- * is of no use has the next one asked at once; the last of them, in_vain(). A question is
- * freed by sweep(), never from within what its connection tells. */
+/* Surveys a cluster for its slot map: see survey.h. Does not depend on what the map is
+ * used for.
+ *
+ * ask_another() connects to a place, ready() asks it, replied() reads the answer, and
+ * take() decides what it is worth. A place that refuses, cannot be reached or answers
+ * nonsense has the next one asked at once. go_on() ends the survey when no place is left.
+ * A question is freed by sweep(), never from within an event of its connection. */
 #include "redis/survey.h"
 
 #include "base/owner.h"
+#include "base/url.h"
 #include "lockwire.h"
 #include "loop/now.h"
 #include "redis/classify.h"
 #include "redis/reply.h"
-#include "redis/slot.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define ANOTHER_US (200 * (int64_t)LW__MS)
+/* The time that the last place has if an answer that is not good has come before. */
+#define LAST_US (1000 * (int64_t)LW__MS)
 /* Where each slot is a range of its own, and its master has two replicas, with host names
  * that are told in an array of two. */
 #define MAP_MAX ((size_t)32 << 20)
 #define MAP_ELEMENTS ((size_t)LW__SLOTS * 32)
+/* One more than masters.c keeps, so that it refuses those beyond. */
+#define MASTERS_MOST 1025
 
 struct lw__question {
     struct lw__question *next;
@@ -27,9 +35,251 @@ struct lw__question {
     struct lw__place place;
     struct lw__access access; /* leads there */
     struct lw__session session;
-    struct lw__request request;
+    struct lw__request myid_request, info_request, map_request;
+    char id[LW__NODE_ID_SIZE];
+    struct lw__cluster_info info;
     bool over;
 };
+
+/* ---- maps ---- */
+
+static void free_map(struct lw__slot_map *map)
+{
+    if (map != NULL) {
+        free(map->masters);
+        free(map->nodes.list);
+        free(map);
+    }
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+/* Sorts the ids, and keeps one of each. */
+static void sort_ids(struct lw__node_ids *ids)
+{
+    size_t kept = 0;
+
+    if (ids->count == 0) {
+        return;
+    }
+    qsort(ids->list, ids->count, sizeof(*ids->list), compare_ids);
+    for (size_t i = 1; i < ids->count; i++) {
+        if (strcmp(ids->list[kept], ids->list[i]) != 0) {
+            memcpy(ids->list[++kept], ids->list[i], sizeof(*ids->list));
+        }
+    }
+    ids->count = kept + 1;
+}
+
+static bool has_id(const struct lw__node_ids *ids, const char *id)
+{
+    return ids->count > 0 &&
+           bsearch(id, ids->list, ids->count, sizeof(*ids->list), compare_ids) != NULL;
+}
+
+static bool share_id(const struct lw__node_ids *a, const struct lw__node_ids *b)
+{
+    for (size_t i = 0; i < a->count; i++) {
+        if (has_id(b, a->list[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Copies the ids of all nodes of the answer. Returns false without memory. */
+static bool take_ids(struct lw__slot_map *map, const struct lw__reply *reply)
+{
+    size_t most = 0, ranges = lw__reply_count(reply);
+    char id[LW__NODE_ID_SIZE];
+
+    for (size_t at = 0; at < ranges; at++) {
+        most += lw__reply_count(lw__reply_at(reply, at));
+    }
+    map->nodes.list = calloc(most + 1, sizeof(*map->nodes.list));
+    if (map->nodes.list == NULL) {
+        return false;
+    }
+    for (size_t at = 0; at < ranges; at++) {
+        for (size_t node = 0; lw__cluster_says_id(reply, at, node, id); node++) {
+            if (*id != '\0') {
+                memcpy(map->nodes.list[map->nodes.count++], id, sizeof(id));
+            }
+        }
+    }
+    sort_ids(&map->nodes);
+    return true;
+}
+
+/* Returns the index of the range's master in map->masters, where there is room. */
+static size_t master_of(struct lw__slot_map *map, const struct lw__range *range)
+{
+    size_t i = 0;
+
+    while (i < map->count && (!lw__place_same(&map->masters[i].place, &range->master) ||
+                              strcmp(map->masters[i].id, range->id) != 0)) {
+        i++;
+    }
+    if (i == MASTERS_MOST) {
+        return i - 1;
+    }
+    if (i == map->count) {
+        map->masters[i].place = range->master;
+        memcpy(map->masters[i].id, range->id, sizeof(range->id));
+        map->count++;
+    }
+    return i;
+}
+
+static void take_ranges(struct lw__slot_map *map, const struct lw__reply *reply)
+{
+    struct lw__range range;
+    size_t slots = 0;
+
+    for (size_t at = 0; lw__cluster_says_range(reply, &at, &range);) {
+        size_t master;
+
+        if (range.master.host[0] == '\0') {
+            memcpy(range.master.host, map->by.host, sizeof(range.master.host));
+        }
+        master = master_of(map, &range);
+        for (unsigned slot = range.first; slot <= range.last; slot++) {
+            map->owners[slot] = (uint16_t)(master + 1);
+        }
+        slots += range.master.port != 0 ? range.last - range.first + 1 : 0;
+    }
+    map->whole = slots == LW__SLOTS;
+}
+
+/* Returns NULL without memory. */
+static struct lw__slot_map *new_map(const struct lw__question *question,
+                                    const struct lw__reply *reply)
+{
+    size_t most = lw__reply_count(reply);
+    struct lw__slot_map *map = calloc(1, sizeof(*map));
+
+    if (map == NULL) {
+        return NULL;
+    }
+    map->by = question->place;
+    memcpy(map->by_id, question->id, sizeof(map->by_id));
+    map->info = question->info;
+    map->masters =
+        calloc(most < MASTERS_MOST ? most : MASTERS_MOST, sizeof(*map->masters));
+    if (map->masters == NULL || !take_ids(map, reply)) {
+        free_map(map);
+        return NULL;
+    }
+    take_ranges(map, reply);
+    return map;
+}
+
+/* ---- which one is believed ---- */
+
+static bool is_foreign(const struct lw__survey *survey, const struct lw__slot_map *map)
+{
+    return survey->held->nodes.count > 0 && map->nodes.count > 0 &&
+           !share_id(&map->nodes, &survey->held->nodes);
+}
+
+static bool is_older(const struct lw__survey *survey, const struct lw__slot_map *map)
+{
+    return map->info.epoch != 0 && map->info.epoch < survey->held->epoch;
+}
+
+/* An isolated replica raises its epoch with each election that it loses, so that the
+ * epoch counts only among nodes that agree whether the cluster is down. */
+static bool is_better(const struct lw__slot_map *a, const struct lw__slot_map *b)
+{
+    if (a->info.down != b->info.down) {
+        return !a->info.down;
+    }
+    if (a->info.epoch != b->info.epoch) {
+        return a->info.epoch > b->info.epoch;
+    }
+    return a->whole && !b->whole;
+}
+
+static bool is_seed(const struct lw__survey *survey, const struct lw__place *place)
+{
+    for (size_t i = 0; i < survey->seed_count; i++) {
+        struct lw__place seed = {.port = survey->seeds[i].port};
+
+        (void)snprintf(seed.host, sizeof(seed.host), "%s", survey->seeds[i].name);
+        if (lw__place_same(&seed, place)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Two seeds may be two names of one node. */
+static bool is_counted(const struct lw__survey *survey, const struct lw__slot_map *map)
+{
+    for (size_t i = 0; i < survey->foreign_count && *map->by_id != '\0'; i++) {
+        if (strcmp(survey->foreign[i]->by_id, map->by_id) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void keep_foreign(struct lw__survey *survey, struct lw__slot_map *map)
+{
+    struct lw__slot_map **grown = NULL;
+
+    if (is_seed(survey, &map->by) && !is_counted(survey, map)) {
+        grown = realloc(survey->foreign, (survey->foreign_count + 1) * sizeof(*grown));
+    }
+    if (grown == NULL) {
+        free_map(map);
+        return;
+    }
+    survey->foreign = grown;
+    survey->foreign[survey->foreign_count++] = map;
+}
+
+/* Returns the best answer on which a majority of the seeds that answered agree, taken out
+ * of the list, or NULL. */
+static struct lw__slot_map *agreed(struct lw__survey *survey)
+{
+    struct lw__slot_map **best = NULL, *ret;
+
+    for (size_t i = 0; i < survey->foreign_count; i++) {
+        size_t votes = 0;
+
+        for (size_t j = 0; j < survey->foreign_count; j++) {
+            votes += share_id(&survey->foreign[i]->nodes, &survey->foreign[j]->nodes);
+        }
+        if (2 * votes > survey->foreign_count &&
+            (best == NULL || is_better(survey->foreign[i], *best))) {
+            best = &survey->foreign[i];
+        }
+    }
+    if (best == NULL) {
+        return NULL;
+    }
+    ret = *best;
+    *best = survey->foreign[--survey->foreign_count];
+    return ret;
+}
+
+static void forget_answers(struct lw__survey *survey)
+{
+    free_map(survey->best);
+    survey->best = NULL;
+    for (size_t i = 0; i < survey->foreign_count; i++) {
+        free_map(survey->foreign[i]);
+    }
+    free(survey->foreign);
+    survey->foreign = NULL;
+    survey->foreign_count = 0;
+}
+
+/* ---- questions ---- */
 
 static void sweep(void *arg)
 {
@@ -58,6 +308,30 @@ static void end(struct lw__survey *survey)
     lw__defer(survey->access->loop, &survey->sweep, false);
     free(survey->places);
     survey->places = NULL;
+    forget_answers(survey);
+}
+
+static void end_with(struct lw__survey *survey, struct lw__slot_map *map)
+{
+    end(survey);
+    survey->events->believed(survey->arg, map);
+    free_map(map);
+}
+
+static void end_without_good_answer(struct lw__survey *survey)
+{
+    struct lw__slot_map *map = survey->best;
+
+    survey->best = NULL;
+    if (map == NULL) {
+        map = agreed(survey);
+    }
+    if (map != NULL) {
+        end_with(survey, map);
+        return;
+    }
+    end(survey);
+    survey->events->in_vain(survey->arg, survey->why);
 }
 
 static void note(struct lw__survey *survey, const struct lw__place *place, int status,
@@ -83,54 +357,111 @@ static bool is_waiting(const struct lw__survey *survey)
     return one != NULL;
 }
 
+static bool has_answer(const struct lw__survey *survey)
+{
+    return survey->best != NULL || survey->foreign_count > 0;
+}
+
 static void go_on(struct lw__survey *survey)
 {
     if (survey->next < survey->count) {
         ask_another(survey);
     } else if (!is_waiting(survey)) {
-        end(survey);
-        survey->events->in_vain(survey->arg, survey->why);
+        end_without_good_answer(survey);
+    } else if (has_answer(survey) && !lw__timer_is_set(&survey->another)) {
+        lw__timer_set(survey->access->loop, &survey->another, lw__now_us() + LAST_US);
     }
+}
+
+static void close_question(struct lw__question *question)
+{
+    question->over = true;
+    lw__defer(question->survey->access->loop, &question->survey->sweep, false);
 }
 
 static void failed(struct lw__question *question, int status, const char *why)
 {
-    struct lw__survey *survey = question->survey;
+    if (!question->over) {
+        close_question(question);
+        note(question->survey, &question->place, status, why);
+        go_on(question->survey);
+    }
+}
 
-    if (question->over) {
+/* What is not good is kept, and the next place asked at once. */
+static void take(struct lw__question *question, struct lw__slot_map *map)
+{
+    struct lw__survey *survey = question->survey;
+    bool foreign = is_foreign(survey, map);
+
+    map->good = !foreign && !map->info.down && map->whole && !is_older(survey, map);
+    if (map->good) {
+        end_with(survey, map);
         return;
     }
-    question->over = true;
-    lw__defer(survey->access->loop, &survey->sweep, false);
-    note(survey, &question->place, status, why);
+    if (foreign) {
+        note(survey, &question->place, LW_ECONN, "it is a node of another cluster");
+        keep_foreign(survey, map);
+    } else if (survey->best == NULL || is_better(map, survey->best)) {
+        free_map(survey->best);
+        survey->best = map;
+    } else {
+        free_map(map);
+    }
+    close_question(question);
     go_on(survey);
 }
 
-static void told(struct lw__request *request, const struct lw__reply *reply)
+static void map_told(struct lw__request *request, const struct lw__reply *reply)
 {
-    struct lw__question *question = LW__OWNER(struct lw__question, request, request);
-    struct lw__survey *survey = question->survey;
+    struct lw__question *question = LW__OWNER(struct lw__question, map_request, request);
+    struct lw__slot_map *map;
     char why[LW__WHY];
 
     if (question->over) {
         return;
     }
-    if (survey->events->answered(survey->arg, &question->place, reply, why)) {
-        end(survey);
-    } else {
+    if (!lw__cluster_says_map(reply, why)) {
         bool refused = lw__reply_type(reply) == LW__REPLY_ERROR &&
                        lw__classify_guide(lw__reply_text(reply, NULL));
 
         failed(question, refused ? LW_EREDIS : LW_ECONN, why);
+        return;
     }
+    map = new_map(question, reply);
+    if (map == NULL) {
+        failed(question, LW_ENOMEM, lw_strerror(LW_ENOMEM));
+    } else {
+        take(question, map);
+    }
+}
+
+static void myid_told(struct lw__request *request, const struct lw__reply *reply)
+{
+    struct lw__question *question = LW__OWNER(struct lw__question, myid_request, request);
+
+    lw__cluster_says_myid(reply, question->id);
+}
+
+static void info_told(struct lw__request *request, const struct lw__reply *reply)
+{
+    struct lw__question *question = LW__OWNER(struct lw__question, info_request, request);
+
+    question->info = lw__cluster_says_info(reply);
 }
 
 static void ready(void *arg)
 {
-    static const struct lw__request_type type = {told, NULL};
+    static const struct lw__request_type myid_type = {myid_told, NULL};
+    static const struct lw__request_type info_type = {info_told, NULL};
+    static const struct lw__request_type map_type = {map_told, NULL};
     struct lw__question *question = arg;
 
-    lw__session_say(&question->session, &question->request, &type, 2,
+    lw__session_say(&question->session, &question->myid_request, &myid_type, 2,
+                    (const char *[]){"CLUSTER", "MYID"});
+    lw__session_say(&question->session, &question->info_request, &info_type, 2,
+                    (const char *[]){"CLUSTER", "INFO"});
+    lw__session_say(&question->session, &question->map_request, &map_type, 2,
                     (const char *[]){"CLUSTER", "SLOTS"});
 }
 
@@ -141,7 +472,7 @@ static void lost(void *arg, const char *why)
     failed(question, question->session.failure.status, why);
 }
 
-/* NULL: no memory. */
+/* Returns NULL without memory. */
 static struct lw__question *ask(struct lw__survey *survey, const struct lw__place *place)
 {
     static const struct lw__session_events events = {ready, lost, NULL, NULL, NULL};
@@ -171,22 +502,32 @@ static void ask_another(void *arg)
     struct lw__survey *survey = arg;
     const struct lw__place *place = &survey->places[survey->next++];
     struct lw__question *question = ask(survey, place);
+    bool last = survey->next == survey->count;
 
-    if (survey->next < survey->count) {
-        lw__timer_set(survey->access->loop, &survey->another, lw__now_us() + ANOTHER_US);
-    }
+    lw__timer_cancel(survey->access->loop, &survey->another);
     if (question == NULL) {
         note(survey, place, LW_ENOMEM, lw_strerror(LW_ENOMEM));
         lw__timer_set(survey->access->loop, &survey->another, lw__now_us() + ANOTHER_US);
         return;
     }
+    if (!last || has_answer(survey)) {
+        lw__timer_set(survey->access->loop, &survey->another,
+                      lw__now_us() + (last ? LAST_US : ANOTHER_US));
+    }
     question->next = survey->questions;
     survey->questions = question;
 }
 
+/* No place is left: those that are silent have had their time. */
 static void another_due(void *arg)
 {
-    go_on(arg);
+    struct lw__survey *survey = arg;
+
+    if (survey->next == survey->count && has_answer(survey)) {
+        end_without_good_answer(survey);
+    } else {
+        go_on(survey);
+    }
 }
 
 void lw__survey_begin(struct lw__survey *survey, struct lw__place *places, size_t count)
@@ -205,9 +546,16 @@ void lw__survey_begin(struct lw__survey *survey, struct lw__place *places, size_
 }
 
 int lw__survey_init(struct lw__survey *survey, const struct lw__access *access,
+                    const struct lw__url_host *seeds, size_t seed_count,
+                    const struct lw__survey_held *held,
                     const struct lw__survey_events *events, void *arg)
 {
-    *survey = (struct lw__survey){.events = events, .arg = arg, .access = access};
+    *survey = (struct lw__survey){.events = events,
+                                  .arg = arg,
+                                  .access = access,
+                                  .seeds = seeds,
+                                  .seed_count = seed_count,
+                                  .held = held};
     lw__timer_init(&survey->another, another_due, survey);
     lw__defer_init(&survey->sweep, sweep, survey);
     return lw__timer_reserve(access->loop, 1) == 0 ? 0 : LW_ENOMEM;

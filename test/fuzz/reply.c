@@ -141,15 +141,24 @@ static void check_redirect(const struct lw__reply *reply)
 static void check_cluster(const struct lw__reply *reply)
 {
     struct lw__range range;
-    char why[LW__WHY] = "";
+    char why[LW__WHY] = "", id[LW__NODE_ID_SIZE];
     bool good = lw__cluster_says_map(reply, why);
     size_t ranges = 0, slots = 0;
 
     for (size_t at = 0; lw__cluster_says_range(reply, &at, &range); ranges++) {
         CHECK(range.first <= range.last && range.last < LW__SLOTS);
         check_told_place(&range.master);
+        CHECK(range.id[0] == '\0' || strlen(range.id) == sizeof(range.id) - 1);
         slots += range.last - range.first + 1;
     }
+    for (size_t at = 0; at < lw__reply_count(reply); at++) {
+        for (size_t node = 0; lw__cluster_says_id(reply, at, node, id); node++) {
+            CHECK(id[0] == '\0' || strlen(id) == sizeof(id) - 1);
+        }
+    }
+    lw__cluster_says_myid(reply, id);
+    CHECK(id[0] == '\0' || strlen(id) == sizeof(id) - 1);
+    (void)lw__cluster_says_info(reply);
     if (good) {
         CHECK(ranges == lw__reply_count(reply) && ranges > 0 && slots <= LW__SLOTS);
         CHECK(why[0] == '\0');

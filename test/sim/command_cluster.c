@@ -39,6 +39,11 @@ static bool next_range(const struct model_map *map, unsigned *at, struct range *
     return true;
 }
 
+static void put_id(unsigned node, char id[41])
+{
+    (void)snprintf(id, 41, "%040x", node + 1);
+}
+
 static void reply_node(struct call *call, unsigned node)
 {
     const struct model_map *map = call->server->map;
@@ -53,7 +58,7 @@ static void reply_node(struct call *call, unsigned node)
     }
     resp_int(call->reply,
              map->vileness == MODEL_NO_PLACE ? 70000 : map->places[node].port);
-    (void)snprintf(id, sizeof(id), "%040x", node + 1);
+    put_id(node, id);
     resp_text(call->reply, id);
     resp_array(call->reply, 0);
 }
@@ -122,6 +127,33 @@ void run_cluster_slots(struct call *call)
     for (unsigned at = 0; next_range(map, &at, &range);) {
         reply_range(call, &range);
     }
+}
+
+/* Of which no more is modelled than a client reads. */
+void run_cluster_info(struct call *call)
+{
+    const struct model_map *map = call->server->map;
+    char text[128];
+
+    if (map == NULL) {
+        resp_error(call->reply, "%s", none);
+        return;
+    }
+    (void)snprintf(text, sizeof(text), "cluster_state:%s\r\ncluster_current_epoch:%u\r\n",
+                   map->down ? "fail" : "ok", map->epoch);
+    resp_text(call->reply, text);
+}
+
+void run_cluster_myid(struct call *call)
+{
+    char id[41];
+
+    if (call->server->map == NULL) {
+        resp_error(call->reply, "%s", none);
+        return;
+    }
+    put_id(call->server->map->self, id);
+    resp_text(call->reply, id);
 }
 
 void run_cluster_keyslot(struct call *call)

@@ -33,6 +33,8 @@ const struct command command_table[] = {
 
     {"cluster", NULL, -2, 0, 0, 0},
     {"cluster|slots", run_cluster_slots, 2, ALWAYS, 0, 0},
+    {"cluster|info", run_cluster_info, 2, ALWAYS, 0, 0},
+    {"cluster|myid", run_cluster_myid, 2, ALWAYS, 0, 0},
     {"cluster|keyslot", run_cluster_keyslot, 3, ALWAYS, 0, 0},
     {"asking", run_asking, 1, CMD_ASKING, 0, 0},
 

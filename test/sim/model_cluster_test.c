@@ -94,6 +94,10 @@ static void a_key_of_another_node_is_sent_there(void **state)
            "-CROSSSLOT Keys in request don't hash to the same slot\r\n");
     expect(conns[0], "SELECT 1", "-ERR SELECT is not allowed in cluster mode\r\n");
     expect(conns[0], "CLUSTER KEYSLOT c", ":7365\r\n");
+    expect(conns[1], "CLUSTER MYID",
+           "$40\r\n0000000000000000000000000000000000000002\r\n");
+    expect(conns[1], "CLUSTER INFO",
+           "$43\r\ncluster_state:ok\r\ncluster_current_epoch:0\r\n\r\n");
 }
 
 static void of_a_slot_that_moves_one_has_the_keys_that_are_there(void **state)

@@ -140,6 +140,7 @@ struct model_map {
     unsigned char gives_to[MODEL_SLOTS], gets_from[MODEL_SLOTS];
     unsigned hidden_from, hidden_to; /* slots before the second that nobody has */
     bool down;                       /* the cluster, as it sees it */
+    unsigned epoch;                  /* the latest that it knows of */
     const char *self_host; /* what it says of its own host; NULL: nil; places': that */
     enum model_vileness vileness; /* of its answer to CLUSTER SLOTS */
 };

@@ -72,6 +72,7 @@ void nodes_show(unsigned which)
     } else {
         memset(node->map.owners, MODEL_NOBODY, sizeof(node->map.owners));
     }
+    node->map.epoch = node->epoch + 1;
     end_moves(which);
 }
 

@@ -58,6 +58,7 @@ static void end_one(unsigned which, enum node_trouble trouble)
         return;
     case NODE_DOWN:
         node->map.down = false;
+        node->map.epoch = node->epoch + 1;
         return;
     case NODE_HALF:
         set_half(0, 0);
@@ -100,6 +101,7 @@ static void begin_one(unsigned which, enum node_trouble trouble, int64_t until_u
         return;
     case NODE_DOWN:
         node->map.down = true;
+        node->map.epoch += 3; /* by elections that it lost */
         return;
     case NODE_HALF:
         hide_some();

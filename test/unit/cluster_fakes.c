@@ -24,7 +24,7 @@
 /* ---- the map ---- */
 
 static void put_range(struct evbuffer *out, unsigned first, unsigned last,
-                      const char *host, uint16_t port)
+                      const char *host, uint16_t port, const char *id)
 {
     (void)evbuffer_add_printf(out, "*3\r\n:%u\r\n:%u\r\n*3\r\n", first, last);
     if (host == NULL) {
@@ -32,8 +32,7 @@ static void put_range(struct evbuffer *out, unsigned first, unsigned last,
     } else {
         (void)evbuffer_add_printf(out, "$%zu\r\n%s\r\n", strlen(host), host);
     }
-    (void)evbuffer_add_printf(
-        out, ":%u\r\n$40\r\n0123456789012345678901234567890123456789\r\n", port);
+    (void)evbuffer_add_printf(out, ":%u\r\n$40\r\n%s\r\n", port, id);
 }
 
 static void say_pieces(struct connection *connection)
@@ -43,7 +42,7 @@ static void say_pieces(struct connection *connection)
 
     (void)evbuffer_add_printf(out, "*%d\r\n", LW__SLOTS);
     for (unsigned slot = 0; slot < LW__SLOTS; slot++) {
-        put_range(out, slot, slot, "127.0.0.1", n[slot % 2].port);
+        put_range(out, slot, slot, "127.0.0.1", n[slot % 2].port, id_of(&n[slot % 2]));
     }
 }
 
@@ -67,7 +66,7 @@ static void say_map(struct connection *connection)
             host = master->six ? "::1" : "127.0.0.1";
         }
         put_range(ranges, first, last, strcmp(host, "nil") == 0 ? NULL : host,
-                  master->port);
+                  master->port, id_of(master));
     }
     (void)evbuffer_add_printf(out, "*%d\r\n", count);
     (void)evbuffer_add_buffer(out, ranges);
@@ -85,6 +84,43 @@ static void tell_map(struct connection *connection)
         say_pieces(connection);
     } else {
         say_map(connection);
+    }
+}
+
+/* Of its cluster, "N1" as a node id: 40 times its letter. */
+const char *id_of(const struct fake *fake)
+{
+    static char id[41];
+
+    memset(id, fake->id != '\0' ? fake->id : fake->name[1], 40);
+    return id;
+}
+
+static void say_text(struct connection *connection, const char *text)
+{
+    char out[300];
+
+    (void)snprintf(out, sizeof(out), "$%zu\r\n%s\r\n", strlen(text), text);
+    say(connection, out);
+}
+
+static void say_cluster(struct connection *connection, const char *what)
+{
+    struct fake *fake = connection->fake;
+    char info[200];
+
+    if (fake->refuses_cluster && strcmp(what, "SLOTS") != 0) {
+        say(connection, "-NOPERM this user has no permissions\r\n");
+    } else if (strcmp(what, "MYID") == 0) {
+        say_text(connection, id_of(fake));
+    } else if (strcmp(what, "INFO") == 0) {
+        (void)snprintf(info, sizeof(info),
+                       "cluster_enabled:1\r\ncluster_state:%s\r\n"
+                       "cluster_current_epoch:%u\r\ncluster_my_epoch:1\r\n",
+                       fake->down ? "fail" : "ok", fake->epoch);
+        say_text(connection, info);
+    } else {
+        tell_map(connection);
     }
 }
 
@@ -243,7 +279,7 @@ static bool is_greeting(struct connection *connection, char *const words[8])
     } else if (strcmp(words[0], "SPUBLISH") == 0) { /* may it publish? */
         say(connection, ":0\r\n");
     } else if (strcmp(words[0], "CLUSTER") == 0) {
-        tell_map(connection);
+        say_cluster(connection, words[1]);
     } else if (strcmp(words[0], "AUTH") == 0) {
         say(connection, "+OK\r\n");
     } else {

@@ -7,6 +7,9 @@
  */
 #include "cluster_scene.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #define SECOND_US (1000 * (int64_t)LW__MS)
 #define REFUSED "-NOPERM this user has no permissions\r\n"
 
@@ -131,10 +134,13 @@ static void test_a_host_that_is_not_told_leads_nowhere(void **state)
     scene->n[0].host = "?";
     scene->follow = "x";
     scene_start(scene, "N1");
-    await(scene, "link; x led to nowhere; nowhere down: "
+    await(scene, "no link: no node of the cluster that tells its place has its slot; "
+                 "x led to nowhere; nowhere down: "
                  "no node of the cluster that tells its place has its slot; ");
     scene->n[0].host = NULL;
-    await(scene, "x led to N3; N3 up; ");
+    UNTIL(scene, came(scene, "link; x led to N3; N3 up; "));
+    assert_true(was_told(scene, "16384 of 16384 slots lead nowhere: no node of the "
+                                "cluster that tells its place has its slot"));
 }
 
 static void test_nodes_have_names(void **state)
@@ -386,7 +392,7 @@ static void test_a_node_that_is_there_again_is_a_link_whoever_tells_the_map(void
     assert_int_equal(scene->n[0].asked + scene->n[1].asked + scene->n[3].asked, asked);
 }
 
-/* All seeds are away: the nodes themselves know. */
+/* All seeds are away: the nodes themselves know, those first that are not in doubt. */
 static void test_the_nodes_are_asked_as_well(void **state)
 {
     struct scene *scene = *state;
@@ -399,7 +405,7 @@ static void test_the_nodes_are_asked_as_well(void **state)
     says(&scene->n[0], "b", "-CLUSTERDOWN Hash slot not served");
     (void)ask(scene, ONE, "b");
     await(scene, "N1 < GET b; b: CLUSTERDOWN Hash slot not served; led; ");
-    assert_int_equal(scene->n[0].asked, 1);
+    assert_int_equal(scene->n[1].asked, 1);
 }
 
 static void test_without_an_answer_the_map_stays(void **state)
@@ -416,9 +422,408 @@ static void test_without_an_answer_the_map_stays(void **state)
     says(&scene->n[0], "b", "-CLUSTERDOWN Hash slot not served");
     (void)ask(scene, ONE, "b");
     await(scene, "N1 < GET b; b: CLUSTERDOWN Hash slot not served; ");
-    UNTIL(scene, was_told(scene, "no node tells which slots the nodes have; N1: NOPERM"));
+    UNTIL(scene, was_told(scene, "no node tells which slots the nodes have; N2: NOPERM"));
     (void)ask(scene, ONE, "b");
     await(scene, "N1 < GET b; b: 1; ");
+}
+
+/* ---- whose map is believed ---- */
+
+#define TAKEN_OVER "0-5460 N1, 5461-10922 N2, 10923-16383 N4"
+
+static unsigned count_told(const struct scene *scene, const char *text)
+{
+    unsigned count = 0;
+
+    for (const char *at = scene->told; (at = strstr(at, text)) != NULL; at++) {
+        count++;
+    }
+    return count;
+}
+
+/* It takes the cluster for down, and tells the map as it was when it lost the others. */
+static void test_a_first_seed_that_lost_the_others_is_not_believed(void **state)
+{
+    struct scene *scene = *state;
+
+    map_is(scene, TAKEN_OVER);
+    scene->n[2].map = THIRDS;
+    scene->n[2].down = true;
+    scene->follow = "x";
+    scene_start(scene, "N3 N1");
+    await(scene, "link; x led to N4; N4 up; ");
+    assert_int_equal(scene->n[2].asked, 1);
+}
+
+/* Between the failure of N1 and the take-over all said that the cluster is down. */
+static void test_of_several_in_doubt_one_that_serves_is_believed(void **state)
+{
+    static const char *const keys[] = {"b", "c", "x"};
+    struct scene *scene = *state;
+
+    scene_start(scene, "N1");
+    await(scene, "link; led; ");
+    for (int i = 0; i < 3; i++) {
+        (void)ask(scene, ONE, keys[i]);
+        UNTIL(scene, came(scene, ": 1; "));
+        pass(scene);
+        says_always(&scene->n[i], keys[i], "-CLUSTERDOWN The cluster is down");
+    }
+    for (int i = 0; i < 3; i++) {
+        (void)ask(scene, ONE, keys[i]);
+        UNTIL(scene, came(scene, ": CLUSTERDOWN The cluster is down; "));
+        pass(scene);
+    }
+    map_is(scene, "0-5460 N4, 5461-10922 N2, 10923-16383 N3");
+    scene->n[0].map = THIRDS;
+    scene->n[0].down = true;
+    scene->follow = "b";
+    UNTIL(scene, came(scene, "b led to "));
+    await(scene, "b led to N4; ");
+    assert_int_equal(scene->n[0].asked, 2);
+}
+
+static void test_a_first_seed_that_has_some_slots_only_is_not_believed(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->n[0].map = "0-5460 N1";
+    scene->follow = "x";
+    scene_start(scene, "N1 N2");
+    await(scene, "link; x led to N3; N3 up; ");
+    assert_int_equal(scene->n[0].asked, 1);
+}
+
+static void test_of_clusters_parts_the_larger_one_is_better_than_none(void **state)
+{
+    struct scene *scene = *state;
+
+    map_is(scene, "0-5460 N1");
+    scene->follow = "b";
+    scene_start(scene, "N1 N2");
+    await(scene, "link; b led to N1; N1 up; ");
+    assert_int_equal(scene->n[1].asked, 1);
+    assert_true(was_told(scene, "10923 of 16384 slots lead nowhere: no node of the "
+                                "cluster has its slot"));
+}
+
+static void refresh(struct scene *scene)
+{
+    uint64_t refreshes = scene->stats.refreshes;
+
+    jump(scene, 301);
+    UNTIL(scene, scene->stats.refreshes > refreshes);
+    UNTIL(scene, came(scene, "led to ") || came(scene, "led; "));
+}
+
+static void test_an_earlier_epoch_than_known_is_not_believed(void **state)
+{
+    struct scene *scene = *state;
+
+    map_is(scene, TAKEN_OVER);
+    scene->n[2].map = THIRDS;
+    scene->n[0].epoch = scene->n[1].epoch = 8;
+    scene->n[2].epoch = 7;
+    scene->follow = "x";
+    scene_start(scene, "N1 N2");
+    await(scene, "link; x led to N4; N4 up; ");
+    says(&scene->n[3], "x", "-MOVED 16287 N3"); /* N3 is asked first, for that */
+    (void)ask(scene, ONE, "x");
+    UNTIL(scene, scene->n[2].asked == 1);
+    pass(scene);
+    UNTIL(scene, came(scene, "led to N4; ") && scene->stats.refreshes >= 2);
+}
+
+/* All nodes may be of an earlier one, after a restore from old files. */
+static void test_an_earlier_epoch_of_all_is_believed(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->n[0].epoch = 8;
+    scene->follow = "x";
+    scene_start(scene, "N1 N2");
+    await(scene, "link; x led to N3; N3 up; ");
+    map_is(scene, TAKEN_OVER);
+    for (int i = 0; i < NODES; i++) {
+        scene->n[i].epoch = 2;
+    }
+    refresh(scene);
+    UNTIL(scene, came(scene, "x led to N4; "));
+    pass(scene);
+    refresh(scene); /* which is what is known now: one node is enough */
+    assert_int_equal(scene->n[0].asked + scene->n[1].asked + scene->n[2].asked +
+                         scene->n[3].asked,
+                     (int)scene->stats.refreshes + 2);
+}
+
+/* Its elections that it loses raise its epoch, which nobody agreed on. */
+static void test_an_isolated_replica_is_not_believed(void **state)
+{
+    struct scene *scene = *state;
+
+    map_is(scene, THIRDS);
+    scene->n[3].map = "0-5460 N1, 5461-10922 N2, 10923-16383 N4";
+    scene->n[3].down = true;
+    scene->n[3].epoch = 99;
+    scene->n[0].epoch = scene->n[1].epoch = scene->n[2].epoch = 7;
+    scene->n[0].down = scene->n[1].down = scene->n[2].down = true;
+    scene->follow = "x";
+    scene_start(scene, "N1 N4");
+    await(scene, "link; x led to N4; "); /* of two that are down */
+    scene->n[0].down = scene->n[1].down = scene->n[2].down = false;
+    UNTIL(scene, came(scene, "x led to N3; "));
+    jump(scene, 301);
+    UNTIL(scene, connections_to(&scene->n[3]) == 0);
+    assert_int_equal(count_told(scene, "no node says that the cluster serves"), 1);
+}
+
+static void test_a_node_that_serves_is_better_than_a_later_epoch(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->n[3].map = "0-5460 N4, 5461-10922 N2, 10923-16383 N3";
+    scene->n[3].down = true;
+    scene->n[3].epoch = 99;
+    scene->n[0].map = "0-5460 N1"; /* no good one either */
+    scene->n[0].epoch = 7;
+    scene->follow = "b";
+    scene_start(scene, "N4 N1");
+    await(scene, "link; b led to N1; N1 up; ");
+}
+
+/* One that answers late is waited for while another one is not good. */
+static void test_the_last_one_has_its_time(void **state)
+{
+    struct scene *scene = *state;
+    int64_t begun_us = lw__now_us();
+
+    scene->n[0].down = true;
+    scene->n[1].raw = "";
+    scene->follow = "x";
+    scene_start(scene, "N1 N2");
+    await(scene, "link; x led to N3; N3 up; ");
+    assert_true(lw__now_us() - begun_us >= SECOND_US);
+    assert_int_equal(scene->n[1].asked, 1);
+}
+
+static void test_who_may_not_ask_for_more_has_the_map(void **state)
+{
+    struct scene *scene = *state;
+
+    for (int i = 0; i < NODES; i++) {
+        scene->n[i].refuses_cluster = true;
+    }
+    scene->n[2].id = 'f';
+    scene_start(scene, "N1");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 up; N3 < GET x; x: 1; ");
+    assert_int_equal(scene->n[0].asked, 1);
+}
+
+static void test_doubt_ends_when_the_node_serves(void **state)
+{
+    struct scene *scene = *state;
+
+    scene_start(scene, "N4");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "b");
+    await(scene, "N1 up; N1 < GET b; b: 1; ");
+    says(&scene->n[0], "b", "-CLUSTERDOWN The cluster is down");
+    (void)ask(scene, ONE, "b");
+    (void)ask(scene, ONE, "b");
+    UNTIL(scene, came(scene, "b: CLUSTERDOWN The cluster is down; N1 < GET b; b: 1; ") ||
+                     came(scene, "N1 < GET b; N1 < GET b; b: CLUSTERDOWN The cluster is "
+                                 "down; b: 1; "));
+    UNTIL(scene, scene->stats.refreshes == 2);
+    UNTIL(scene, came(scene, "led; "));
+    assert_int_equal(scene->n[0].asked, 1);
+}
+
+/* ---- who a node is ---- */
+
+static void test_a_node_with_another_id_is_not_used(void **state)
+{
+    struct scene *scene = *state;
+
+    scene_start(scene, "N1");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 up; N3 < GET x; x: 1; ");
+    scene->n[0].raw = scene->n[1].raw = scene->n[2].raw = REFUSED;
+    scene->follow = "x";
+    leave(&scene->n[2]);
+    scene->n[2].id = 'f'; /* what the map says of it is of 3, still */
+    come(&scene->n[2]);
+    pass(scene);
+    (void)ask(scene, ONE, "x");
+    UNTIL(scene, was_told(scene, "no connection to the cluster's node N3: it is the node "
+                                 "ffffffffffffffffffffffffffffffffffffffff, not "
+                                 "3333333333333333333333333333333333333333, which the "
+                                 "cluster has there"));
+    assert_false(came(scene, "N3 < GET"));
+    assert_false(came(scene, "N3 up"));
+    /* the cluster has it there by now */
+    scene->n[0].raw = scene->n[1].raw = scene->n[2].raw = NULL;
+    UNTIL(scene, came(scene, "N3 up; "));
+}
+
+/* Its place is that of a master: but it knows none of the others. */
+static void test_a_node_of_another_cluster_is_not_believed(void **state)
+{
+    struct scene *scene = *state;
+
+    scene_start(scene, "N1");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "b");
+    await(scene, "N1 up; N1 < GET b; b: 1; ");
+    leave(&scene->n[2]);
+    scene->n[2].map = "0-16383 N4";
+    come(&scene->n[2]);
+    says(&scene->n[0], "b", "-MOVED 3300 N3");
+    scene->n[0].raw = scene->n[1].raw = ""; /* silent for now */
+    scene->follow = "b";
+    says_always(&scene->n[2], "b", "");
+    (void)ask(scene, ONE, "b");
+    UNTIL(scene, scene->n[2].asked == 1);
+    jump(scene, 2);
+    scene->n[0].raw = scene->n[1].raw = NULL;
+    UNTIL(scene,
+          scene->stats.refreshes >= 2 && scene->n[0].asked + scene->n[1].asked > 1);
+    jump(scene, 12);
+    UNTIL(scene, came(scene, "b led to N1; "));
+    assert_false(came(scene, "led to N4"));
+}
+
+static void turn_over(struct scene *scene)
+{
+    scene->follow = "x";
+    UNTIL(scene, came(scene, "x led to N3; N3 up; "));
+    pass(scene);
+    for (int i = 0; i < NODES; i++) {
+        scene->n[i].id = (char)('a' + i);
+    }
+    leave(&scene->n[2]);
+    come(&scene->n[2]);
+}
+
+/* All nodes were replaced, at the places of the seeds too: it is not foreign for ever. */
+static void test_what_the_seeds_agree_on_is_believed(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->options.node.access.backoff_min_ms = 500;
+    scene->options.node.access.backoff_max_ms = 500;
+    scene->follow = "x";
+    scene_start(scene, "N1 N2");
+    turn_over(scene);
+    UNTIL(scene, came(scene, "N3 up; "));
+    assert_int_equal(connections_to(&scene->n[3]), 0);
+}
+
+/* One of three seeds is another cluster's, as is the master's place. */
+static void test_a_minority_of_the_seeds_is_not_believed(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->follow = "x";
+    scene_start(scene, "N1 N2");
+    UNTIL(scene, came(scene, "x led to N3; N3 up; "));
+    pass(scene);
+    scene->n[0].id = 'a';
+    scene->n[0].map = "0-16383 N1";
+    scene->n[1].id = 'b';
+    scene->n[1].map = "0-16383 N2";
+    leave(&scene->n[2]); /* the only one who knows */
+    UNTIL(scene, was_told(scene, "N1: it is a node of another cluster; N2: it is a node "
+                                 "of another cluster"));
+    assert_false(came(scene, "led to N1"));
+    assert_false(came(scene, "led to N2"));
+}
+
+/* Behind a proxy: there both are as good. */
+static void test_two_ids_at_one_place_are_no_reason_to_distrust_it(void **state)
+{
+    struct scene *scene = *state;
+    char map[400];
+    int length;
+
+    scene_start(scene, "N1");
+    await(scene, "link; led; ");
+    (void)ask(scene, ONE, "x");
+    await(scene, "N3 up; N3 < GET x; x: 1; ");
+    length = snprintf(map, sizeof(map),
+                      "*2\r\n*3\r\n:0\r\n:5460\r\n*3\r\n$9\r\n127.0.0.1\r\n:%u\r\n"
+                      "$40\r\n%s\r\n*3\r\n:5461\r\n:16383\r\n*3\r\n",
+                      (unsigned)scene->n[2].port, id_of(&scene->n[2]));
+    (void)snprintf(map + length, sizeof(map) - (size_t)length,
+                   "$9\r\n127.0.0.1\r\n:%u\r\n$40\r\n%s\r\n", (unsigned)scene->n[2].port,
+                   id_of(&scene->n[1]));
+    for (int i = 0; i < NODES; i++) {
+        scene->n[i].raw = map;
+    }
+    for (int again = 0; again < 3; again++) {
+        refresh(scene);
+        pass(scene);
+        scene->n[2].id = again == 0 ? '2' : '3'; /* of the next connection */
+    }
+    leave(&scene->n[2]);
+    come(&scene->n[2]);
+    UNTIL(scene, came(scene, "N3 up; "));
+    assert_false(was_told(scene, "it is the node"));
+    (void)ask(scene, ONE, "b");
+    UNTIL(scene, came(scene, "N3 < GET b; b: 1; "));
+}
+
+/* ---- how often ---- */
+
+static void test_the_map_is_refreshed_every_few_minutes(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->follow = "x";
+    scene_start(scene, "N1");
+    await(scene, "link; x led to N3; N3 up; ");
+    jump(scene, 299);
+    nothing_for(scene, 50);
+    assert_int_equal(scene->stats.refreshes, 1);
+    map_is(scene, TAKEN_OVER);
+    jump(scene, 2);
+    await(scene, "x led to N4; ");
+}
+
+/* A cluster that stays down is not asked each second by each of its clients. */
+static void test_without_a_change_it_is_asked_ever_more_rarely(void **state)
+{
+    struct scene *scene = *state;
+    int asked = 0;
+
+    for (int i = 0; i < NODES; i++) {
+        scene->n[i].down = true;
+    }
+    scene->follow = "b";
+    scene_start(scene, "N1");
+    await(scene, "link; b led to N1; ");
+    for (int second = 0; second < 200; second++) {
+        uint64_t before = scene->stats.refreshes;
+
+        jump(scene, 1);
+        for (int turn = 0; turn < 40 && scene->stats.refreshes == before; turn++) {
+            scene_turn(scene, 1, "a question");
+        }
+        if (scene->stats.refreshes > before) {
+            asked++;
+            UNTIL(scene, came(scene, "b led to N1; "));
+            pass(scene);
+        }
+    }
+    assert_in_range(asked, 15, 60);
+    says(&scene->n[0], "b", "-MOVED 3300 N2");
+    (void)ask(scene, ONE, "b"); /* which is a change */
+    UNTIL(scene, came(scene, "b led to N2; "));
+    jump(scene, 1);
+    UNTIL(scene, came(scene, "b led to N1; "));
+    assert_int_equal(count_told(scene, "no node says that the cluster serves"), 1);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scene_set_up, scene_tear_down)
@@ -450,6 +855,24 @@ int main(void)
         TEST(test_without_any_node_there_is_no_link),
         TEST(test_the_nodes_are_asked_as_well),
         TEST(test_without_an_answer_the_map_stays),
+        TEST(test_a_first_seed_that_lost_the_others_is_not_believed),
+        TEST(test_of_several_in_doubt_one_that_serves_is_believed),
+        TEST(test_a_first_seed_that_has_some_slots_only_is_not_believed),
+        TEST(test_of_clusters_parts_the_larger_one_is_better_than_none),
+        TEST(test_an_earlier_epoch_than_known_is_not_believed),
+        TEST(test_an_earlier_epoch_of_all_is_believed),
+        TEST(test_an_isolated_replica_is_not_believed),
+        TEST(test_a_node_that_serves_is_better_than_a_later_epoch),
+        TEST(test_the_last_one_has_its_time),
+        TEST(test_who_may_not_ask_for_more_has_the_map),
+        TEST(test_doubt_ends_when_the_node_serves),
+        TEST(test_a_node_with_another_id_is_not_used),
+        TEST(test_a_node_of_another_cluster_is_not_believed),
+        TEST(test_what_the_seeds_agree_on_is_believed),
+        TEST(test_a_minority_of_the_seeds_is_not_believed),
+        TEST(test_two_ids_at_one_place_are_no_reason_to_distrust_it),
+        TEST(test_the_map_is_refreshed_every_few_minutes),
+        TEST(test_without_a_change_it_is_asked_ever_more_rarely),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

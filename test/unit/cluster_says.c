@@ -16,6 +16,7 @@
 #include "base/told.h"
 #include "redis/cluster_says.h"
 #include "redis/guard.h"
+#include "redis/reply.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -387,6 +388,96 @@ static void test_redirects_cut_at_every_byte(void **state)
     }
 }
 
+/* ---- who, and in what state ---- */
+
+#define ID_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define ID_B "0123456789abcdef0123456789abcdef01234567"
+
+/* What is asked of each answer of one word, or of a list. */
+struct view {
+    struct lw__cluster_info info;
+    char myid[LW__NODE_ID_SIZE], ids[400];
+};
+
+static struct view view_of(const char *text, size_t length)
+{
+    redisReader *reader = redisReaderCreate();
+    struct view view = {.ids = ""};
+    struct lw__guard guard;
+    void *reply = NULL;
+    char id[LW__NODE_ID_SIZE];
+
+    lw__guard_init(&guard, 1 << 16);
+    lw__guard_take_reader(&guard, reader);
+    assert_int_equal(redisReaderFeed(reader, text, length), REDIS_OK);
+    assert_int_equal(redisReaderGetReply(reader, &reply), REDIS_OK);
+    view.info = lw__cluster_says_info(reply);
+    lw__cluster_says_myid(reply, view.myid);
+    for (size_t at = 0; at < lw__reply_count(reply); at++) {
+        for (size_t node = 0; lw__cluster_says_id(reply, at, node, id); node++) {
+            (void)snprintf(view.ids + strlen(view.ids),
+                           sizeof(view.ids) - strlen(view.ids), "%zu:%s ", at,
+                           *id != '\0' ? id : "-");
+        }
+    }
+    redisReaderFree(reader);
+    lw__guard_clear(&guard);
+    return view;
+}
+
+static struct view view_of_text(const char *text)
+{
+    char out[BYTES];
+
+    (void)snprintf(out, sizeof(out), "$%zu\r\n%s\r\n", strlen(text), text);
+    return view_of(out, strlen(out));
+}
+
+static void test_info(void **state)
+{
+    static const struct {
+        const char *text;
+        bool down;
+        uint64_t epoch;
+    } cases[] = {
+        {"cluster_enabled:1\r\ncluster_state:ok\r\ncluster_current_epoch:7\r\n", false,
+         7},
+        {"cluster_state:fail\r\ncluster_current_epoch:18446744073709551615\r\n", true,
+         UINT64_MAX},
+        {"cluster_my_epoch:3\r\ncluster_current_epoch:x\r\n", false, 0},
+        {"x cluster_state:fail\r\n", false, 0},
+        {"cluster_state:", true, 0},
+        {"", false, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct view view = view_of_text(cases[i].text);
+
+        assert_int_equal(view.info.down, cases[i].down);
+        assert_true(view.info.epoch == cases[i].epoch);
+    }
+    assert_false(view_of("-NOPERM cluster_state:fail\r\n", 28).info.down);
+}
+
+static void test_ids(void **state)
+{
+    static const char slots[] = "[[0 5 [$a 1 $" ID_A " []] [$b 2 $" ID_B
+                                "] [$c 3]] [6 7 ~ 8]"
+                                " [9 9] 3]";
+    char out[BYTES] = "";
+
+    (void)state;
+    assert_string_equal(view_of_text(ID_A).myid, ID_A);
+    assert_string_equal(view_of_text(ID_A "a").myid, "");
+    assert_string_equal(view_of_text("Aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa").myid,
+                        "");
+    assert_string_equal(view_of_text("").myid, "");
+    put_answer(out, slots);
+    assert_string_equal(view_of(out, strlen(out)).ids,
+                        "0:" ID_A " 0:" ID_B " 0:- 1:- 1:- ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -399,6 +490,8 @@ int main(void)
         cmocka_unit_test(test_redirects),
         cmocka_unit_test(test_what_is_no_redirect),
         cmocka_unit_test(test_redirects_cut_at_every_byte),
+        cmocka_unit_test(test_info),
+        cmocka_unit_test(test_ids),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,6 +73,10 @@ struct fake {
     int asked, subscribers; /* questions so far; connections that subscribe now */
     int astray;             /* as many connections are told that it is another server */
     int seeded;             /* the fence, so often */
+    char id;                /* its node id, 40 times; 0: its name's digit */
+    bool down;              /* CLUSTER INFO says so */
+    unsigned epoch;         /* and this */
+    bool refuses_cluster;   /* but for CLUSTER SLOTS */
     struct answer answers[ANSWERS];
 };
 
@@ -122,6 +126,8 @@ int scene_tear_down(void **state);
 /* The route, which is told of these: "N2 N1", or host:port. */
 void scene_start(struct scene *scene, const char *seeds);
 void scene_stop(struct scene *scene);
+/* Its node id, until the next call. */
+const char *id_of(const struct fake *fake);
 /* All of them tell this map from now on. */
 void map_is(struct scene *scene, const char *map);
 /* It says this, once, to the next command that begins with it, or is about that key; N1
