@@ -12,6 +12,7 @@
 #include "gated.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define MASTERS 3
 #define PATIENT_MS 40000 /* no answer in so long: longer than any failover here */
@@ -43,10 +44,11 @@ static void with_gates(void)
     find_home();
 }
 
-static struct peer *client_with(const char *label, uint32_t request_timeout_ms)
+static struct peer *client_to(const char *label, const char *url,
+                              uint32_t request_timeout_ms)
 {
     struct peer *peer =
-        peer_start_at(label, cluster_url(),
+        peer_start_at(label, url,
                       client_of(.local_turns = way->turns, .claim_ms = 1000,
                                 .request_timeout_ms = request_timeout_ms,
                                 .connect_timeout_ms = REQUEST_MS, .backoff_max_ms = 200,
@@ -54,6 +56,11 @@ static struct peer *client_with(const char *label, uint32_t request_timeout_ms)
 
     UNTIL(peer->up);
     return peer;
+}
+
+static struct peer *client_with(const char *label, uint32_t request_timeout_ms)
+{
+    return client_to(label, cluster_url(), request_timeout_ms);
 }
 
 static struct peer *client(const char *label)
@@ -415,6 +422,81 @@ CELL(master_parted_whose_grant_is_lost__owner_O2)
     expect_W1(ask_to_wait(b, "B", STAGE_WAIT_MS, 0));
 }
 
+#define PARTED_MS 8000 /* less than for how long the former master used to be asked */
+
+static const char *name_of_master(int node)
+{
+    static char names[MASTERS][16];
+
+    for (int i = 0; *names[node] == '\0'; i++) {
+        char name[16];
+
+        (void)snprintf(name, sizeof(name), "n%d", i);
+        if (cluster_owner(cluster_slot(name)) == node) {
+            memcpy(names[node], name, sizeof(name));
+        }
+    }
+    return names[node];
+}
+
+/* Between its failure and the take-over no master serves, and whoever is asked then is in
+ * doubt. After it all others know who leads, and the former one goes on telling that it
+ * does. */
+CELL(master_parted__owner_of_a_short_lease_is_kept)
+{
+    static const char *const labels[] = {"A", "B", "C"};
+    struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
+    struct hold *holds[MASTERS];
+    int64_t parted_ms, promoted_ms, until_ms;
+    struct peer *a;
+
+    with_gates();
+    home = 0;
+    options.lease_ms = PARTED_MS;
+    a = client("a");
+    for (int i = 0; i < MASTERS; i++) {
+        holds[i] = ask_with(a, labels[i], name_of_master(i), &options);
+        UNTIL(holds[i]->result == LW_OK);
+    }
+    replicate();
+    parted_ms = now_ms();
+    gated_part(home, true);
+    UNTIL(cluster_has_failed(1, home) && cluster_has_failed(2, home));
+    for (int i = 1; i < MASTERS; i++) { /* those who hold there will ask, too */
+        assert_int_equal(lw_renew(holds[i]->lock, 0, NULL, NULL), LW_OK);
+    }
+    cluster_promoted(replica());
+    promoted_ms = now_ms();
+    if (promoted_ms > parted_ms + PARTED_MS / 2) {
+        (void)fprintf(stderr, "skipped: the replica took too long to take over\n");
+        skip();
+    }
+    until_ms = now_ms() + lw_lock_remaining_ms(holds[home]->lock);
+    UNTIL(now_ms() + lw_lock_remaining_ms(holds[home]->lock) > until_ms + SHORT_MS ||
+          holds[home]->lost != PENDING);
+    (void)fprintf(stderr, "%s: %s %lld ms after the take-over\n", stage.test,
+                  holds[home]->lost == PENDING ? "renewed" : "lost",
+                  (long long)(now_ms() - promoted_ms));
+    for (int i = 0; i < MASTERS; i++) {
+        assert_int_equal(holds[i]->lost, PENDING);
+        drop(holds[i]);
+    }
+    stage_clear_trace();
+}
+
+/* It is the first one that a newcomer asks. */
+CELL(master_parted__newcomer_by_its_address_W1)
+{
+    char url[200];
+
+    with_gates();
+    part_it();
+    (void)snprintf(url, sizeof(url), "%.*s127.0.0.1:%d,%s",
+                   (int)(strstr(cluster_url(), "://") + 3 - cluster_url()), cluster_url(),
+                   cluster_port(home), cluster_hosts());
+    expect_W1(ask_to_hold(client_to("a", url, REQUEST_MS), "A", 0, LONG_MS));
+}
+
 /* Said to one that is dead, said again to the next one. */
 CELL(master_killed__release_on_its_way_OK)
 {
@@ -567,6 +649,8 @@ int main(int argc, char **argv)
         PLAY_REPLACED(master_stopped_that_thaws),
         PLAY_REPLACED(master_parted),
         PLAY_OURS(master_parted_whose_grant_is_lost__owner_O2),
+        PLAY_OURS(master_parted__owner_of_a_short_lease_is_kept),
+        PLAY_OURS(master_parted__newcomer_by_its_address_W1),
         PLAY_OURS(master_killed__release_on_its_way_OK),
         PLAY_OURS(cluster_down__owner_O1),
         PLAY_OURS(cluster_down__waiter_W2),

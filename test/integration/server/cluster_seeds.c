@@ -210,6 +210,104 @@ static void a_cluster_that_calls_itself_down_says_so(void **state)
     end(B);
 }
 
+/* ---- nodes that are of no cluster, or of another ---- */
+
+/* One more node at an address that the cluster's others know, which forgets them and has
+ * slots of its own. */
+static void stand_alone(int node)
+{
+    cluster_leave_out(node, true);
+    freeReplyObject(server_command(cluster_server(node), "FLUSHALL"));
+    freeReplyObject(server_command(cluster_server(node), "CLUSTER RESET HARD"));
+}
+
+static void add_slots(int node, int first, int last)
+{
+    freeReplyObject(
+        server_command(cluster_server(node), "CLUSTER ADDSLOTSRANGE %d %d", first, last));
+}
+
+static bool calls_itself_well(int node)
+{
+    return !is_down(node);
+}
+
+/* It has some of the slots, so it does not know where the others are. */
+static void a_first_seed_that_stands_alone_is_not_believed(void **state)
+{
+    struct peer *a;
+    int alone;
+
+    (void)state;
+    cluster_set(3, 0, "--cluster-require-full-coverage no");
+    cluster_need_places(); /* for ADDSLOTSRANGE, which came with them */
+    alone = cluster_add();
+    stand_alone(alone);
+    add_slots(alone, 0, 8000);
+    UNTIL(calls_itself_well(alone));
+    a = start("a", "redis-cluster://127.0.0.1:%d,%s", cluster_port(alone));
+    UNTIL(a->up);
+    assert_int_equal(a->downs, 0);
+    for (int node = 0; node < 3; node++) {
+        serves(a, name_at(node, 0));
+    }
+}
+
+static void pause_all_but(int node)
+{
+    for (int i = 0; i < cluster_count(); i++) {
+        if (i != node) {
+            server_pause(cluster_server(i));
+        }
+    }
+}
+
+static void resume_all_but(int node)
+{
+    for (int i = 0; i < cluster_count(); i++) {
+        if (i != node) {
+            server_resume(cluster_server(i));
+        }
+    }
+}
+
+/* A lock that is granted there is none of the cluster's. No other node is there to say
+ * so. */
+static void an_address_that_went_to_another_cluster_is_not_used(void **state)
+{
+    struct peer *a;
+    struct hold *A;
+    redisReply *reply;
+    const char *name;
+    int added;
+
+    (void)state;
+    cluster_set(3, 0, "--cluster-require-full-coverage no");
+    cluster_need_places();
+    added = cluster_add();
+    name = name_at(0, 0);
+    cluster_move(cluster_slot(name), added);
+    a = start("a", "redis-cluster://127.0.0.1:%d", cluster_port(0));
+    A = hold_of(a, "A", name, &kinds[0], 60000);
+    pause_all_but(added);
+    stand_alone(added);
+    add_slots(added, 0, CLUSTER_SLOTS - 1);
+    UNTIL(calls_itself_well(added));
+    freeReplyObject(server_command(cluster_server(added), "CLIENT KILL TYPE normal"));
+    UNTIL(peer_logged(a, ": it is the node "));
+    struct hold *B = ask(a, "B", name, 1000);
+    UNTIL(B->result != PENDING);
+    assert_int_equal(B->result, LW_ETIMEOUT);
+    reply = server_command(cluster_server(added), "DBSIZE");
+    assert_int_equal(reply->integer, 0);
+    freeReplyObject(reply);
+    drop(A);
+    drop(B);
+    stage_clear_trace();
+    resume_all_but(added);
+    serves(a, name_at(1, 0));
+}
+
 /* ---- a node by itself ---- */
 
 static void a_node_behind_the_url_of_one_server_says_which(void **state)
@@ -240,6 +338,8 @@ int main(void)
         STAGE_TEST(a_wrong_password_is_told),
         STAGE_TEST(slots_that_nobody_has_lead_nowhere),
         STAGE_TEST(a_cluster_that_calls_itself_down_says_so),
+        STAGE_TEST(a_first_seed_that_stands_alone_is_not_believed),
+        STAGE_TEST(an_address_that_went_to_another_cluster_is_not_used),
         STAGE_TEST(a_node_behind_the_url_of_one_server_says_which),
     };
 
