@@ -452,13 +452,13 @@ struct lw_master {
  * redis-cluster://[[user][:password]@]host[:port][,host[:port]...]: the cluster of which
  * 1 to 16 nodes (6379) are listed. Each name is at the master that has its slot, with a
  * fence counter for each slot; masters are connected to when a name first needs them. The
- * link is up when it is known which node has which slot, and stays so while a single node
- * is away: what is at that one says why by lw_lock_errstr, and with wait_ms 0 ends with
- * LW_ECONN. While a slot moves from one node to another locks in it are kept, given back
- * and, mutexes alone, acquired; who waits keeps its place, and polls. When a replica
- * takes over, the same is promised as with sentinels. There are no databases, and
- * LW_REDISSON is LW_EINVAL. Waiting is by hand-over where servers have sharded channels
- * (Redis 7, Valkey) and this account may use them, else by polling.
+ * link is up when it is known which node has which slot, of one slot at least, and stays
+ * so while a single node is away: what is at that one says why by lw_lock_errstr, and
+ * with wait_ms 0 ends with LW_ECONN. While a slot moves from one node to another locks in
+ * it are kept, given back and, mutexes alone, acquired; who waits keeps its place, and
+ * polls. When a replica takes over, the same is promised as with sentinels. There are no
+ * databases, and LW_REDISSON is LW_EINVAL. Waiting is by hand-over where servers have
+ * sharded channels (Redis 7, Valkey) and this account may use them, else by polling.
  *
  * rediss://, rediss-sentinel:// and rediss-cluster://: the same by TLS, the sentinels
  * too. LW_EINVAL (bad URL or option: errbuf says which), LW_ENOMEM.

@@ -367,6 +367,8 @@ ATTEMPTS_UNIT_MUTATIONS = [
 ]
 CLASSIFY_UNIT = 'test/unit/unit_classify'
 CLASSIFY_UNIT_MUTATIONS = [
+    ('a script whose command met CLUSTERDOWN is refused for good',
+     ('src/redis/classify.c', 'strstr(error, IS_DOWN) != NULL;', 'false;')),
     ('what a script did before its error counts as undone',
      ('src/redis/classify.c', 'if (strstr(error, "user_script") != NULL) {', 'if (false) {')),
 ]
@@ -426,6 +428,39 @@ UNDONE_MUTATIONS = [
       '(lock->once || (is_unanswered(lock->claim) && false));')),
 ]
 
+MAP_UNIT = 'test/unit/unit_cluster_map'
+MAP_UNIT_MUTATIONS = [
+    ('map: that of a node that takes the cluster for down is good',
+     ('src/redis/survey.c', 'map->good = !foreign && !map->info.down && map->whole',
+      'map->good = !foreign && map->whole')),
+    ('map: one with gaps is good',
+     ('src/redis/survey.c', '!map->info.down && map->whole && ', '!map->info.down && ')),
+    ('map: one of an earlier epoch is good',
+     ('src/redis/survey.c', ' && !is_older(survey, map);', ' && (is_older(survey, map) || true);')),
+    ('map: the latest epoch is better than a node that serves',
+     ('src/redis/survey.c', 'if (a->info.down != b->info.down) {', 'if (false) {')),
+    ("map: another cluster's is believed",
+     ('src/redis/survey.c', 'bool foreign = is_foreign(survey, map);',
+      'bool foreign = is_foreign(survey, map) && false;')),
+    ('map: any seed is believed',
+     ('src/redis/survey.c', 'if (2 * votes > survey->foreign_count &&', 'if (votes > 0 &&')),
+    ('map: seeds are not believed for ever',
+     ('src/redis/survey.c', 'map = agreed(survey);', '(void)agreed;')),
+    ('map: the last place has no time',
+     ('src/redis/survey.c', '#define LAST_US (1000 * (int64_t)LW__MS)', '#define LAST_US 0')),
+    ('map: any node at an address is the one that was there',
+     ('src/redis/session.c', "*s->node_id == '\\0' || strcmp(expected, s->node_id) == 0",
+      "s->node_id != NULL || strcmp(expected, s->node_id) == 0")),
+    ('map: two ids at one place are insisted on',
+     ('src/redis/masters.c', '            master->shared = true;\n', '')),
+    ('map: doubt does not end',
+     ('src/redis/node_send.c', 'node->doubted = false;', '(void)node;')),
+    ('map: it is not refreshed',
+     ('src/redis/cluster.c', 'ask_by(cluster, lw__now_us() + REFRESH_US);', '')),
+    ('map: a cluster that stays down is asked each second',
+     ('src/redis/cluster.c', '#define PAUSE_PART 8', '#define PAUSE_PART 1000000')),
+]
+
 GROUPS = [ # mutations, the program that catches them, and words for it
     (MUTATIONS, SIM, ()),
     (CLUSTER_MUTATIONS, SIM, ('--cluster',)),
@@ -446,6 +481,7 @@ GROUPS = [ # mutations, the program that catches them, and words for it
     (REFUSED_MUTATIONS, REFUSED, ()),
     (SCRIPT_FAULTS_MUTATIONS, SCRIPT_FAULTS, ()),
     (UNDONE_MUTATIONS, UNDONE, ()),
+    (MAP_UNIT_MUTATIONS, MAP_UNIT, ()),
 ]
 
 
