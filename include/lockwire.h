@@ -95,6 +95,7 @@ struct event_base; /* libevent's */
 struct lw_client;  /* one client of one Redis: two connections, any number of locks */
 struct lw_lock;    /* one acquisition: waiting, held, releasing, then done; or lost */
 struct lw_keep;    /* a lock held whenever it can be: one acquisition after another */
+struct lw_all;     /* several locks acquired as one: all of them, or none */
 
 /* == lw_strerror(3): results, and the version == */
 /* The results, each with its text for lw_strerror. Values are fixed for ever. */
@@ -268,9 +269,9 @@ struct lw_client_options {
     int log_level;
     /* Of `link`, `log` and `credentials`. */
     void *arg;
-    /* Where lw_client_new, lw_acquire, lw_keep_new, lw_inspect, lw_list and lw_break say
-     * what was wrong, and where, when they return a negative value. Must live as long as
-     * the client. */
+    /* Where lw_client_new, lw_acquire, lw_keep_new, lw_acquire_all, lw_inspect, lw_list
+     * and lw_break say what was wrong, and where, when they return a negative value. Must
+     * live as long as the client. */
     char *errbuf;
     size_t errbuf_size;
     /* With rediss://, rediss-sentinel:// and rediss-cluster://, and only there: PEM
@@ -652,6 +653,66 @@ LW_PUBLIC void lw_keep_free(struct lw_keep *keep);
  * and another one whenever it asks anew: not to be kept beyond one turn of the loop.
  * Never NULL. */
 LW_PUBLIC struct lw_lock *lw_keep_lock(const struct lw_keep *keep);
+
+/* == lw_acquire_all(3): several locks at once, all of them or none == */
+/* `status` is an lw_error (see each call). `arg` as given to that call. */
+typedef void lw_all_cb(struct lw_all *all, int status, void *arg);
+/*
+ * Acquires the mutexes `names`, 1 to 16 different ones, as one: `done` is called with
+ * LW_OK once all of them are held. The order of `names` makes no difference. Calls that
+ * share names, in whatever order, never deadlock with one another, nor with holders of
+ * one name. A caller that already holds one of the names, or that acquires another lock
+ * while it holds these, can deadlock, as with any mutex.
+ *
+ * First all names are tried at once, which takes one round trip if they are free. If a
+ * name is busy, the names that sort before it are kept and renewed, and the others are
+ * acquired one after another in ascending order of their bytes, each by waiting in its
+ * queue. Another client can therefore see some of the names held before `done`. If one of
+ * them is lost in the meantime, all are released and the acquisition starts again, within
+ * the same wait_ms; `lost` is not called.
+ *
+ * options as for lw_acquire (NULL: try once), but mode must be LW_MUTEX and `lost` must
+ * be NULL. wait_ms limits the whole acquisition. Every other option applies to each name
+ * by itself. max_hold_ms counts from each name's own grant, so waiting for the others is
+ * part of it. `at_risk` is called with the handle of the name in question and the `arg`
+ * of this call, and only after `done`. `done` gets, once:
+ *   LW_OK         all are held, each with its own fencing token
+ *   LW_EBUSY      wait_ms 0: a name is held by another client
+ *   LW_ETIMEOUT   wait_ms has passed
+ *   LW_ECONN, LW_EREDIS, LW_ENOMEM, LW_ECLOSED   as for lw_acquire, of one name
+ * Unless it is LW_OK, the releases of all names have been sent by then.
+ *
+ * The names are lost together, as soon as one of them is lost: `lost` (may be NULL) is
+ * called at most once, with the reason of rule 6. The caller then has margin_ms to step
+ * down. After that the other names are released, or earlier by lw_all_free.
+ *
+ * The callback rules are those of a handle; lw_client_close and lw_client_free end a
+ * hold silently. Returns 0, or LW_EINVAL (errbuf says what), LW_ENOMEM, LW_ECLOSED.
+ */
+LW_PUBLIC int lw_acquire_all(struct lw_client *client, const char *const *names,
+                             size_t count, const struct lw_acquire_options *options,
+                             lw_all_cb *done, lw_all_cb *lost, void *arg,
+                             struct lw_all **ret);
+/*
+ * Releases all names at once. From this call on lw_all_remaining_ms is 0. `done` (may be
+ * NULL) is called after the last reply: LW_OK if all were released, LW_ENOTHELD if one of
+ * them was no longer held, else LW_EUNKNOWN: see lw_release. Returns 0; LW_EINVAL while
+ * it waits or is being released; LW_ENOTHELD if it failed, was lost or was released;
+ * LW_ECLOSED.
+ */
+LW_PUBLIC int lw_all_release(struct lw_all *all, lw_all_cb *done, void *arg);
+/* Frees it in any state, as lw_lock_free does a handle: names that are held are released
+ * and queues are left, in the background. NULL is fine. */
+LW_PUBLIC void lw_all_free(struct lw_all *all);
+/* The handle of the name with this index in `names`, for the getters and for lw_renew,
+ * but not for lw_release, lw_lock_free or another `arg`. NULL if the name has none at the
+ * moment. While all are held none is NULL. After a failure only the name that caused it
+ * has a handle, for lw_lock_errstr and lw_lock_retry_ms; if the wait ended between two
+ * attempts, none has. Do not keep it beyond one turn of the event loop before `done`. */
+LW_PUBLIC struct lw_lock *lw_all_lock(const struct lw_all *all, size_t index);
+/* How long all names are certain to be held without another renewal, in ms: the least of
+ * their lw_lock_remaining_ms. 0 before `done` and after a release. */
+LW_PUBLIC int64_t lw_all_remaining_ms(const struct lw_all *all);
 
 /* == lw_inspect(3): who holds a lock and who waits, taking one away == */
 /* One holder or waiter, as lw_inspect finds it. The strings are as they stand in Redis,

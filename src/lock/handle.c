@@ -48,20 +48,36 @@ void lw__handle_note_link(struct lw_lock *lock)
 
 /* ---- waiting ---- */
 
-static void await(struct lw__claim *claim, struct lw_lock *lock)
+/* Arms the end of the wait: give_up_us, and for a try-once the request time-out. */
+static void arm_end(struct lw_lock *lock)
 {
     int64_t at = lock->asking.give_up_us;
 
-    lock->claim = claim;
-    claim->tries += lock->once;
     if (lock->once) {
-        at = lock->asking.asked_us +
-             (int64_t)lock->client->options.request_timeout_ms * LW__MS;
+        int64_t limit = lock->asking.asked_us +
+                        (int64_t)lock->client->options.request_timeout_ms * LW__MS;
+
+        at = limit < at ? limit : at;
     }
     if (at == LW__NEVER) {
         lw__timer_cancel(lock->client->loop, &lock->timer);
     } else {
         lw__timer_set(lock->client->loop, &lock->timer, at);
+    }
+}
+
+static void await(struct lw__claim *claim, struct lw_lock *lock)
+{
+    lock->claim = claim;
+    claim->tries += lock->once;
+    arm_end(lock);
+}
+
+void lw__handle_limit_try(struct lw_lock *lock, int64_t at_us)
+{
+    lock->asking.give_up_us = at_us;
+    if (lock->claim != NULL) { /* else it has failed already */
+        arm_end(lock);
     }
 }
 

@@ -3,6 +3,8 @@
 #ifndef LW_HANDLE_H
 #define LW_HANDLE_H
 
+#include <stdint.h>
+
 struct lw__claim;
 struct lw_lock;
 
@@ -11,6 +13,9 @@ void lw__handle_wait(struct lw__claim *claim, struct lw_lock *lock);
 void lw__handle_wait_first(struct lw__claim *claim, struct lw_lock *lock);
 /* It does not wait any more, and has the claim no longer unless it holds. */
 void lw__handle_wait_no_more(struct lw__claim *claim, struct lw_lock *lock);
+/* Right after lw_acquire with wait_ms 0: the attempt ends by then, even if neither a
+ * reply nor request_timeout_ms has ended it. */
+void lw__handle_limit_try(struct lw_lock *lock, int64_t at_us);
 /* All who wait for the one wait for the other, which nobody waits for yet. */
 void lw__handle_move_waiters(struct lw__claim *from, struct lw__claim *to);
 /* Ends a handle that waits no more: `done` will be called with this status. `error` and

@@ -80,8 +80,8 @@ static bool options_are_bad(struct lw_client *client, const struct lw_acquire_op
     return true;
 }
 
-static int read_options(struct lw_client *client, const struct lw_acquire_options *given,
-                        struct lw_acquire_options *ret)
+int lw__lock_options(struct lw_client *client, const struct lw_acquire_options *given,
+                     struct lw_acquire_options *ret)
 {
     *ret = (struct lw_acquire_options)LW_ACQUIRE_OPTIONS_INIT;
     if (given != NULL && !lw__sized_take(ret, sizeof(*ret), given, given->size)) {
@@ -188,7 +188,7 @@ int lw_acquire(struct lw_client *client, const char *name,
         lw__options_explain(client, "%s is NULL", done != NULL ? "ret" : "done");
         return LW_EINVAL;
     }
-    if ((status = read_options(client, options, &checked)) != 0) {
+    if ((status = lw__lock_options(client, options, &checked)) != 0) {
         return status;
     }
     lock = allocate(client);
