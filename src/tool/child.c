@@ -22,15 +22,27 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static bool set_environment(const struct child *child)
+/* Sets the variable to the fencing token, or removes it if that is 0. */
+static bool set_fence(const char *variable, uint64_t fence)
 {
     char number[32];
-    int error;
 
-    (void)snprintf(number, sizeof(number), "%" PRIu64, child->fence);
-    error = child->fence > 0 ? setenv("LOCKWIRE_FENCE", number, 1)
-                             : unsetenv("LOCKWIRE_FENCE");
-    return error == 0 && setenv("LOCKWIRE_NAME", child->name, 1) == 0 &&
+    (void)snprintf(number, sizeof(number), "%" PRIu64, fence);
+    return (fence > 0 ? setenv(variable, number, 1) : unsetenv(variable)) == 0;
+}
+
+static bool set_environment(const struct child *child)
+{
+    char variable[32];
+
+    for (int i = 0; i < CHILD_FENCES; i++) {
+        (void)snprintf(variable, sizeof(variable), "LOCKWIRE_FENCE_%d", i + 2);
+        if (!set_fence(variable, child->more_fences[i])) {
+            return false;
+        }
+    }
+    return set_fence("LOCKWIRE_FENCE", child->fence) &&
+           setenv("LOCKWIRE_NAME", child->name, 1) == 0 &&
            (child->url == NULL || setenv("LOCKWIRE_URL", child->url, 1) == 0);
 }
 

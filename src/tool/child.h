@@ -13,13 +13,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define CHILD_FENCES 15 /* beyond the first */
+
 struct child {
     char *const *argv;
     const char *name; /* LOCKWIRE_NAME */
     uint64_t fence;   /* LOCKWIRE_FENCE; 0: it is not set, an outer lock's neither */
-    const char *url;  /* LOCKWIRE_URL; NULL: as this process has it */
-    bool group;       /* in a process group of its own, whose number is its pid ... */
-    int terminal;     /* ... which has this terminal from its start; -1: not */
+    uint64_t more_fences[CHILD_FENCES]; /* LOCKWIRE_FENCE_2 to _16, likewise */
+    const char *url;                    /* LOCKWIRE_URL; NULL: as this process has it */
+    bool group;   /* in a process group of its own, whose number is its pid ... */
+    int terminal; /* ... which has this terminal from its start; -1: not */
     const struct keeper
         *keeper;        /* of a group: who is told of it before it does anything */
     struct order order; /* the first one */

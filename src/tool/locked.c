@@ -46,11 +46,41 @@ void locked_leave(struct locked *locked, int code)
     event_base_loopbreak(locked->base);
 }
 
-/* The client is closing by now, and calls back when it has closed. */
-static void on_released(struct lw_lock *lock, int status, void *arg)
+/* Returns the handle that explains a failure or a loss: with --and the first one that is
+ * not held, of those an error is known of if there are any. NULL if there is none. */
+static const struct lw_lock *culprit(const struct locked *locked)
 {
-    struct locked *locked = arg;
-    const char *name = lw_lock_name(lock), *said = lw_lock_errstr(lock);
+    const struct lw_lock *first = NULL;
+
+    for (int i = 0; locked->all != NULL && i < locked->options->more_count + 1; i++) {
+        const struct lw_lock *lock = lw_all_lock(locked->all, (size_t)i);
+
+        if (lock == NULL || lw_lock_state(lock) == LW_HELD) {
+            continue;
+        }
+        if (*lw_lock_errstr(lock)) {
+            return lock;
+        }
+        first = first != NULL ? first : lock;
+    }
+    return locked->all != NULL ? first : locked_lock(locked);
+}
+
+static const char *name_of(const struct locked *locked, const struct lw_lock *lock)
+{
+    return lock != NULL ? lw_lock_name(lock) : locked->options->name;
+}
+
+static const char *errstr_of(const struct lw_lock *lock)
+{
+    return lock != NULL ? lw_lock_errstr(lock) : "";
+}
+
+/* The client is closing by now, and calls back when it has closed. */
+static void released(struct locked *locked, int status)
+{
+    const struct lw_lock *lock = culprit(locked);
+    const char *name = name_of(locked, lock), *said = errstr_of(lock);
     const char *colon = *said ? ": " : "";
 
     if (status == LW_ENOTHELD) {
@@ -67,61 +97,86 @@ static void on_released(struct lw_lock *lock, int status, void *arg)
     }
 }
 
+static void on_released(struct lw_lock *lock, int status, void *arg)
+{
+    (void)lock;
+    released(arg, status);
+}
+
+static void on_all_released(struct lw_all *all, int status, void *arg)
+{
+    (void)all;
+    released(arg, status);
+}
+
 void locked_release(struct locked *locked, int code)
 {
     locked->stage = LOCKED_ENDING;
     locked->code = locked->lost ? locked->lost_code : code;
     if (!locked->lost && locked->keep == NULL) {
-        (void)lw_release(locked->lock, on_released, locked);
+        (void)(locked->all != NULL ? lw_all_release(locked->all, on_all_released, locked)
+                                   : lw_release(locked->lock, on_released, locked));
     }
     locked_end(locked, locked->code); /* at once: one limit for both */
 }
 
 struct lw_lock *locked_lock(const struct locked *locked)
 {
-    return locked->keep != NULL ? lw_keep_lock(locked->keep) : locked->lock;
+    return locked->keep != NULL  ? lw_keep_lock(locked->keep)
+           : locked->all != NULL ? lw_all_lock(locked->all, 0)
+                                 : locked->lock;
 }
 
 int64_t locked_left_ms(const struct locked *locked)
 {
     const struct lw_lock *lock = locked_lock(locked);
 
+    if (locked->all != NULL) {
+        return lw_all_remaining_ms(locked->all) - locked->options->margin_ms;
+    }
     if (lw_lock_state(lock) != LW_HELD) {
         return 0;
     }
     return lw_lock_remaining_ms(lock) - locked->options->margin_ms;
 }
 
-static void lose(struct locked *locked, const struct lw_lock *lock, int reason)
+static int error_of(const struct lw_lock *lock)
 {
-    const char *said = lw_lock_errstr(lock), *name = locked->options->name;
+    return lock != NULL ? lw_lock_error(lock) : LW_OK;
+}
+
+static void lose(struct locked *locked, int reason)
+{
+    const struct lw_lock *lock = culprit(locked);
+    const char *name = name_of(locked, lock), *said = errstr_of(lock);
+    int error = error_of(lock);
 
     if (reason == LW_ETIMEOUT) {
         say("the lock '%s' was lost: it was held for as long as --max-hold allows", name);
     } else if (reason == LW_ELOST && *said) {
         say("the lock '%s' was lost: %s: %s", name,
-            lw_lock_error(lock) == LW_EREDIS ? "the server refuses to renew it"
-                                             : lw_strerror(reason),
+            error == LW_EREDIS ? "the server refuses to renew it" : lw_strerror(reason),
             said);
     } else {
         say("the lock '%s' was lost: %s", name, lw_strerror(reason));
     }
     locked->lost = true;
-    locked->lost_code = reason == LW_ELOST
-                            ? codes_for(reason, lw_lock_error(lock), STATUS_BUSY)
-                            : STATUS_LOST;
+    locked->lost_code = reason == LW_ELOST ? codes_for(reason, error, STATUS_BUSY)
+                                           : STATUS_LOST;
     locked->events->lost(locked);
 }
 
 static void on_lost(struct lw_lock *lock, int reason, void *arg)
 {
-    lose(arg, lock, reason);
+    (void)lock;
+    lose(arg, reason);
 }
 
 /* Says why it could not be locked, by the class of that. */
-static void say_cause(const struct locked *locked, int error, const char *why)
+static void say_cause(const struct locked *locked, const char *name, int error,
+                      const char *why)
 {
-    const char *colon = *why ? ": " : "", *name = locked->options->name;
+    const char *colon = *why ? ": " : "";
 
     if (error == LW_EREDIS && locked->link_up) {
         say("the server refuses '%s'%s%s", name, colon, why);
@@ -139,9 +194,10 @@ static void say_cause(const struct locked *locked, int error, const char *why)
 /* What the end of a wait means. */
 static int code_of(struct locked *locked, int status)
 {
-    const char *name = locked->options->name, *said = lw_lock_errstr(locked->lock);
+    const struct lw_lock *lock = culprit(locked);
+    const char *name = name_of(locked, lock), *said = errstr_of(lock);
     const char *why = *said ? said : locked->why_down;
-    int error = lw_lock_error(locked->lock);
+    int error = error_of(lock);
 
     switch (status) {
     case LW_EBUSY:
@@ -157,10 +213,10 @@ static int code_of(struct locked *locked, int status)
         } /* fall through */
     case LW_ECONN:
     case LW_EREDIS:
-        say_cause(locked, error != LW_OK ? error : status, why);
+        say_cause(locked, name, error != LW_OK ? error : status, why);
         break;
     default:
-        say_cause(locked, status, said);
+        say_cause(locked, name, status, said);
     }
     return codes_for(status, error, locked->options->busy_code);
 }
@@ -173,12 +229,10 @@ static void hold(struct locked *locked)
     locked->events->held(locked);
 }
 
-static void on_acquired(struct lw_lock *lock, int status, void *arg)
+static void acquired(struct locked *locked, int status)
 {
-    struct locked *locked = arg;
     int code;
 
-    (void)lock;
     if (locked->stage != LOCKED_WAITING) {
         return; /* given up: the end of the client ends it too */
     }
@@ -192,6 +246,24 @@ static void on_acquired(struct lw_lock *lock, int status, void *arg)
     if (code == STATUS_NO_SERVER) { /* a moment for a silent server to take it back */
         event_base_loopexit(locked->base, &(struct timeval){1, 0});
     }
+}
+
+static void on_acquired(struct lw_lock *lock, int status, void *arg)
+{
+    (void)lock;
+    acquired(arg, status);
+}
+
+static void on_all_acquired(struct lw_all *all, int status, void *arg)
+{
+    (void)all;
+    acquired(arg, status);
+}
+
+static void on_all_lost(struct lw_all *all, int reason, void *arg)
+{
+    (void)all;
+    lose(arg, reason);
 }
 
 /* ---- lead ---- */
@@ -213,7 +285,7 @@ static void on_kept_lost(struct lw_keep *keep, int reason, void *arg)
     struct locked *locked = arg;
 
     if (locked->stage == LOCKED_HELD && !locked->lost) {
-        lose(locked, lw_keep_lock(keep), reason);
+        lose(locked, reason);
     }
 }
 
@@ -228,6 +300,19 @@ void locked_again(struct locked *locked)
 }
 
 /* ---- the beginning ---- */
+
+static int ask_for_all(struct locked *locked, const struct lw_acquire_options *acquire)
+{
+    const struct options *options = locked->options;
+    const char *names[MORE_NAMES + 1] = {options->name};
+    size_t count = (size_t)options->more_count + 1;
+
+    for (size_t i = 1; i < count; i++) {
+        names[i] = options->more_names[i - 1];
+    }
+    return lw_acquire_all(locked->client, names, count, acquire, on_all_acquired,
+                          on_all_lost, locked, &locked->all);
+}
 
 /* 0, or an lw_error. */
 static int ask(struct locked *locked)
@@ -245,6 +330,9 @@ static int ask(struct locked *locked)
     if (options->subcommand == LEAD) {
         return lw_keep_new(locked->client, options->name, &acquire, on_gained,
                            on_kept_lost, locked, &locked->keep);
+    }
+    if (options->more_count > 0) {
+        return ask_for_all(locked, &acquire);
     }
     acquire.lost = on_lost;
     return lw_acquire(locked->client, options->name, &acquire, on_acquired, locked,
@@ -323,6 +411,7 @@ static int start(struct locked *locked, const char *client_name)
         error = ask(locked);
     }
     if (error == 0) {
+        locked->waiting.all = locked->all;
         waiting_begin(&locked->waiting, locked->client);
         return 0;
     }
@@ -353,6 +442,7 @@ void locked_close(struct locked *locked)
     signals_unwatch();
     waiting_close(&locked->waiting);
     lw_keep_free(locked->keep);
+    lw_all_free(locked->all);
     lw_lock_free(locked->lock);
     lw_client_free(locked->client);
     if (locked->base != NULL) {

@@ -21,6 +21,7 @@
 
 struct event_base;
 struct locked;
+struct lw_all;
 struct lw_client;
 struct lw_keep;
 struct lw_lock;
@@ -46,6 +47,7 @@ struct locked {
     struct event_base *base;
     struct lw_client *client;
     struct lw_lock *lock; /* run, hold; else NULL */
+    struct lw_all *all;   /* run with --and; else NULL */
     struct lw_keep *keep; /* lead; else NULL */
     struct waiting waiting;
     enum locked_stage stage;

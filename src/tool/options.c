@@ -62,6 +62,8 @@ static int parse_option(int option, const char *word, struct options *options)
         return options_mode(LW_SHARED, options);
     case 'J':
         return options_mode(LW_REDISSON, options);
+    case '&':
+        return options_and(optarg, options);
     case 'o':
         options->owner = optarg;
         return GO_ON;
@@ -150,8 +152,12 @@ static int parse_option(int option, const char *word, struct options *options)
         "direct", no_argument, NULL, 'd'                                                 \
     }
 
-static const struct option run_options[] = {
-    WAITING, HOLDING, WORKING, COMMON, {NULL, 0, NULL, 0}};
+static const struct option run_options[] = {{"and", required_argument, NULL, '&'},
+                                            WAITING,
+                                            HOLDING,
+                                            WORKING,
+                                            COMMON,
+                                            {NULL, 0, NULL, 0}};
 static const struct option lead_options[] = {
     HOLDING, WORKING, COMMON, {NULL, 0, NULL, 0}};
 static const struct option hold_options[] = {

@@ -14,6 +14,8 @@
 
 enum subcommand { RUN, LEAD, HOLD, STATUS, WATCH, LIST, BREAK, SUBCOMMANDS };
 
+#define MORE_NAMES 15 /* --and */
+
 struct options {
     enum subcommand subcommand;
     const char *name; /* list: a pattern, or NULL */
@@ -38,6 +40,9 @@ struct options {
     int64_t max_hold_ms; /* 0: no end */
     int busy_code;       /* the exit code where somebody else has it */
     bool verbose;
+    /* run */
+    const char *more_names[MORE_NAMES]; /* --and */
+    int more_count;
     /* run, lead */
     bool direct;    /* one process, not a group of them */
     char **command; /* NULL-terminated */

@@ -7,6 +7,7 @@
  */
 #include "options_inside.h"
 
+#include "codes.h"
 #include "usage.h"
 
 #include <inttypes.h>
@@ -142,6 +143,26 @@ static int check_times(struct options *options)
                           option, hold, options->grace_ms, option + 2, least, most);
 }
 
+static int check_more_names(const struct options *options)
+{
+    if (options->more_count > 0 && options->mode != LW_MUTEX) {
+        return options_refuse(options->subcommand,
+                              "--and is for mutexes, not for --exclusive, --shared or "
+                              "--redisson");
+    }
+    for (int i = 0; i < options->more_count; i++) {
+        for (int j = -1; j < i; j++) {
+            const char *other = j < 0 ? options->name : options->more_names[j];
+
+            if (strcmp(options->more_names[i], other) == 0) {
+                return options_refuse(options->subcommand, "--and: '%s' is given twice",
+                                      other);
+            }
+        }
+    }
+    return GO_ON;
+}
+
 int options_check_holding(struct options *options)
 {
     if (options->owner != NULL && options->mode != LW_EXCLUSIVE &&
@@ -151,6 +172,9 @@ int options_check_holding(struct options *options)
     }
     if (options->permits && options->mode != LW_SHARED) {
         return options_refuse(options->subcommand, "--permits needs --shared");
+    }
+    if (check_more_names(options) != GO_ON) {
+        return STATUS_USAGE;
     }
     return check_times(options);
 }

@@ -20,6 +20,7 @@ int options_max_hold(const char *text, struct options *options);
 int options_mode(enum lw_mode mode, struct options *options);
 int options_permits(const char *text, struct options *options);
 int options_busy_code(const char *text, struct options *options);
+int options_and(const char *text, struct options *options);
 int options_interval(const char *text, struct options *options);
 
 /* What they mean together, and what must be there. The same answers. */

@@ -140,6 +140,17 @@ int options_busy_code(const char *text, struct options *options)
     return GO_ON;
 }
 
+int options_and(const char *text, struct options *options)
+{
+    if (options->more_count == MORE_NAMES) {
+        return options_refuse(options->subcommand,
+                              "--and '%s': at most %d locks are acquired together", text,
+                              MORE_NAMES + 1);
+    }
+    options->more_names[options->more_count++] = text;
+    return GO_ON;
+}
+
 int options_interval(const char *text, struct options *options)
 {
     int result = parse_time(options, "--interval", text, &options->interval_ms);

@@ -24,6 +24,8 @@
 #include <signal.h>
 #include <string.h>
 
+_Static_assert(CHILD_FENCES == MORE_NAMES, "a fencing token for each --and");
+
 struct run {
     struct locked locked;
     struct embedded *server; /* or NULL */
@@ -83,6 +85,10 @@ static void on_held(struct locked *locked)
                              .left_ms = left_ms,
                              .arg = run};
 
+    for (int i = 0; i < options->more_count; i++) {
+        plan.child.more_fences[i] =
+            lw_lock_fence(lw_all_lock(locked->all, (size_t)i + 1));
+    }
     if (work_start(&run->work, locked->base, &plan) < 0) {
         say("cannot start %s: %s", options->command[0], strerror(errno));
         locked_release(locked, STATUS_SYSTEM);

@@ -106,7 +106,11 @@ static const char about[] =
 static const char run_begin[] =
     "\n"
     "Waits for the lock NAME, runs COMMAND while it holds it, and releases it.\n"
-    "\n" WAIT_OPTIONS;
+    "\n"
+    "  --and NAME     another lock, up to 15 times. COMMAND runs while all are held,\n"
+    "                 and is ended if any of them is lost. The order does not matter:\n"
+    "                 commands that share locks never deadlock. Mutexes "
+    "only\n" WAIT_OPTIONS;
 
 static const char lead_begin[] =
     "\n"
@@ -185,7 +189,9 @@ static const char work_codes[] =
     "(Linux).\n"
     "\n" URL_ENVIRONMENT ". COMMAND sees LOCKWIRE_NAME,\n"
     "LOCKWIRE_FENCE (the fencing token: larger than that of every earlier holder; not\n"
-    "set with --redisson) and, of an embedded server, LOCKWIRE_URL.\n";
+    "set with --redisson), with --and also LOCKWIRE_FENCE_2, LOCKWIRE_FENCE_3 ... of\n"
+    "the further locks, in the order given, and, of an embedded server,\n"
+    "LOCKWIRE_URL.\n";
 
 static const char hold_codes[] =
     "\n"

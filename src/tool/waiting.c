@@ -221,6 +221,20 @@ static bool in_foreground(void)
     return group < 0 || group == getpgrp();
 }
 
+/* Returns the name to show: with --and the one that is waited for at the moment. */
+static const char *awaited_name(const struct waiting *waiting)
+{
+    for (int i = 0; i < waiting->options->more_count + 1; i++) {
+        const struct lw_lock *lock =
+            waiting->all != NULL ? lw_all_lock(waiting->all, (size_t)i) : NULL;
+
+        if (lock != NULL && lw_lock_state(lock) == LW_WAITING) {
+            return lw_lock_name(lock);
+        }
+    }
+    return waiting->options->name;
+}
+
 static void on_again(evutil_socket_t fd, short what, void *arg)
 {
     struct waiting *waiting = arg;
@@ -231,7 +245,7 @@ static void on_again(evutil_socket_t fd, short what, void *arg)
     }
     waiting->asking =
         (!waiting->terminal || in_foreground()) &&
-        lw_inspect(waiting->client, waiting->options->name, on_seen, waiting) == 0;
+        lw_inspect(waiting->client, awaited_name(waiting), on_seen, waiting) == 0;
     if (!waiting->asking) {
         arm(waiting, LOOK_MS);
     }

@@ -15,6 +15,7 @@
 
 struct event;
 struct event_base;
+struct lw_all;
 struct lw_client;
 struct options;
 
@@ -22,7 +23,8 @@ struct waiting {
     const struct options *options;
     const char *client_name; /* that of `client` */
     struct lw_client *client;
-    struct event *again; /* the next look; NULL: nothing is to be shown */
+    const struct lw_all *all; /* of --and; or NULL */
+    struct event *again;      /* the next look; NULL: nothing is to be shown */
     bool terminal;
     bool begun;       /* and not ended */
     bool asking;      /* a look is not answered yet */

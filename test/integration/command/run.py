@@ -271,5 +271,78 @@ class Losing(RunTest):
         self.assertEqual(self.end_of(process)[:2], (70, "tidy\n"))
 
 
+class Several(RunTest):
+    """--and: the command runs while all locks are held."""
+
+    def test_all_are_held_with_a_fence_each_in_the_given_order(self):
+        script = 'echo $LOCKWIRE_NAME $LOCKWIRE_FENCE $LOCKWIRE_FENCE_2 $LOCKWIRE_FENCE_3 ' \
+                 '${LOCKWIRE_FENCE_4-none}'
+        fences = []
+        for names in (("c", "a", "b"), ("b", "c", "a")):
+            process = self.run_(names[0], "--and", names[1], "--and", names[2], "--", "sh", "-c",
+                                script + "; read x", stdin=subprocess.PIPE,
+                                env={"LOCKWIRE_FENCE_4": "17"})
+            name, *numbers, none = self.line_of(process.stdout).split()
+            self.assertEqual((name, none), (names[0], "none"))
+            fences.append(dict(zip(names, map(int, numbers))))
+            self.assertEqual(self.server("EXISTS", "a", "b", "c"), 3)
+            self.assertEqual(self.end_of(process)[0], 1)  # of read, at the end of its input
+            self.assertEqual(self.server("EXISTS", "a", "b", "c"), 0)
+        for name in "abc":
+            self.assertLess(fences[0][name], fences[1][name])
+
+    def test_a_fence_of_an_outer_run_is_not_inherited(self):
+        inner = f'"{COMMAND}" run c -- sh -c \'echo ${{LOCKWIRE_FENCE_2-none}}\''
+        self.assertEqual(self.end_of(self.run_("a", "--and", "b", "--", "sh", "-c", inner)),
+                         (0, "none\n", ""))
+
+    def test_one_busy_name_is_named_and_nothing_is_held(self):
+        self.holder(name="b")
+        for wait, said in (("0", "'b' is locked by somebody else"),
+                           ("300ms", "the wait for 'b' is over")):
+            self.assertEqual(self.end_of(self.run_("c", "--and", "b", "--and", "a", "--wait",
+                                                   wait, "--", "true")),
+                             (75, "", f"lockwire: {said}\n"))
+            self.assertEqual(self.server("EXISTS", "a", "c"), 0)
+
+    def test_a_wait_for_one_name_holds_the_smaller_ones(self):
+        holder, pid = self.holder(name="b")
+        waiter = self.run_("c", "--and", "a", "--and", "b", "--verbose", "--", "echo", "ran")
+        until(lambda: self.server("ZCARD", "lockwire:2:queue:{b}") == 1, "it queues")
+        self.assertEqual(self.server("EXISTS", "a", "c"), 1)
+        self.assertIn("lockwire: b: place 1 of 1; held by ", self.line_of(waiter.stderr))
+        os.kill(pid, signal.SIGTERM)
+        self.assertEqual(self.end_of(waiter)[:2], (0, "ran\n"))
+        self.end_of(holder)
+
+    def test_any_lock_lost_ends_the_command(self):
+        for name in ("a", "b", "c"):
+            process = self.run_("b", "--and", "a", "--and", "c", "--lease", "1s", "--", "sh",
+                                "-c", "echo held; exec sleep 1000")
+            self.assertEqual(self.line_of(process.stdout), "held\n")
+            self.server("DEL", name)
+            code, _, err = self.end_of(process)
+            self.assertEqual(code, 70)
+            self.assertEqual(err, f"lockwire: the lock '{name}' was lost: the lock is not held\n")
+            self.assertEqual(self.server("EXISTS", "a", "b", "c"), 0)
+
+    def test_opposite_orders_never_deadlock(self):
+        loop = 'for i in 1 2 3 4 5 6 7 8; do "$0" run "$1" --and "$2" -- true || exit 9; done'
+        both = [self.spawn("sh", "-c", loop, COMMAND, *names) for names in ("ab", "ba")]
+        for process in both:
+            self.assertEqual(self.end_of(process), (0, "", ""))
+
+    def test_what_is_refused(self):
+        for words, said in ((("a", "--and", "b", "-x"), "--and is for mutexes"),
+                            (("a", "--and", "b", "-s"), "--and is for mutexes"),
+                            (("a", "--and", "b", "--redisson"), "--and is for mutexes"),
+                            (("a", *16 * ("--and", "b")), "at most 16 locks"),
+                            (("a", "--and", "b", "--and", "a"), "'a' is given twice"),
+                            (("a", "--and", ""), "names[1]: the name is empty")):
+            code, _, err = self.end_of(self.run_(*words, "--", "true"))
+            self.assertEqual(code, 64, err)
+            self.assertIn(said, err)
+
+
 if __name__ == "__main__":
     unittest.main()
