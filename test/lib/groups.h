@@ -56,6 +56,7 @@ struct crowd {
     bool kills;        /* clients are freed without warning, and replaced */
     bool overlaps;     /* keys get lost: two holders of a name are counted, not refused,
                           and fencing tokens need not grow */
+    bool elsewhere;    /* names are not on the stage's server: their end is not checked */
     /* Called every few milliseconds, or NULL; returns false when it has done all that it
      * wants to. */
     bool (*disturb)(void);

@@ -7,6 +7,7 @@
  * Happy path: cluster_set(3, 0, ""); a client holds, another one waits, and is told.
  */
 #include "cluster_players.h"
+#include "groups.h"
 #include "inspect/scene.h"
 
 #include <stdio.h>
@@ -340,6 +341,82 @@ static void what_has_moved_as_a_whole_is_followed(void **state)
     }
 }
 
+/* ---- several names at once ---- */
+
+static void sets_of_many_slots(void **state)
+{
+    struct peer *one, *other;
+    struct group *G, *H;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    one = client("a");
+    other = client("b");
+    for (int i = 0; i < 5; i++) {
+        G = group_take(one, "G", "n1 n2 n3 n4 n5 n6 n7");
+        H = group_ask(other, "H", asking(.wait_ms = -1), "n9 n7 n3 n8");
+        group_release(G);
+        UNTIL(H->result != PENDING);
+        assert_int_equal(H->result, LW_OK);
+        UNTIL(G->released == LW_OK);
+        group_free(G);
+        group_free(H);
+    }
+    stage_clear_trace();
+}
+
+static struct crowd crowd;
+
+/* Each step of a move comes after some more grants. */
+static bool slots_move(void)
+{
+    static int step, granted, slot, to;
+
+    if (crowd.granted == 0) {
+        step = granted = 0;
+    }
+    if (crowd.granted < granted + 20) {
+        return true;
+    }
+    granted = crowd.granted;
+    if (step % 4 == 0) {
+        char name[8];
+
+        (void)snprintf(name, sizeof(name), "n%d", step / 4 * 7 % 20);
+        slot = cluster_slot(name);
+        to = (cluster_owner(slot) + 1) % 3;
+        cluster_begin(slot, to);
+    } else if (step % 4 < 3) {
+        cluster_carry(slot, to, step % 4 == 1 ? 1 : -1);
+    } else {
+        cluster_carry(slot, to, -1);
+        cluster_end(slot, to);
+    }
+    step++;
+    return step < 4 * 12;
+}
+
+static void sets_are_acquired_while_slots_move(void **state)
+{
+    (void)state;
+    cluster_set(3, 0, "");
+    crowd = (struct crowd){.url = cluster_url(),
+                           .seed = 6,
+                           .clients = 4,
+                           .lease_ms = 5000,
+                           .elsewhere = true,
+                           .disturb = slots_move};
+    crowd_run(&crowd);
+    assert_int_equal(crowd.lost, 0);
+    for (int i = 0; i < 20; i++) {
+        char name[8];
+
+        (void)snprintf(name, sizeof(name), "n%d", i);
+        cluster_ask_owner(cluster_slot(name));
+        UNTIL(redis_int("EXISTS %s", name) == 0);
+    }
+}
+
 /* ---- slots on their way ---- */
 
 /* Nothing there yet, some of its keys, all of them. */
@@ -535,6 +612,8 @@ int main(void)
         STAGE_TEST(numbers_rise_although_the_last_ones_are_lost),
         STAGE_TEST(it_is_looked_at_and_broken),
         STAGE_TEST(a_broken_holder_that_queued_is_told),
+        STAGE_TEST(sets_of_many_slots),
+        STAGE_TEST(sets_are_acquired_while_slots_move),
         STAGE_TEST(what_has_moved_is_followed),
         STAGE_TEST(what_has_moved_and_back_is_handed_over),
         STAGE_TEST(what_has_moved_as_a_whole_is_followed),

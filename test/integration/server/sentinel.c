@@ -8,7 +8,7 @@
  *
  * Happy path: watch(), peer_start_at("a", url), SENTINEL FAILOVER.
  */
-#include "players.h"
+#include "groups.h"
 #include "sentinel.h"
 
 #include <signal.h>
@@ -293,6 +293,57 @@ static void who_waits_as_redisson_does_is_woken_at_the_new_master(void **state)
     EXPECT_SET("A released OK; B granted");
 }
 
+/* ---- several names at once ---- */
+
+static struct crowd crowd;
+static bool kills; /* the master; else it is replaced by order */
+
+static bool is_replaced(void)
+{
+    static int grants;
+
+    if (crowd.granted < 200) {
+        grants = 0;
+        return true;
+    }
+    if (grants == 0) {
+        grants = crowd.granted;
+        if (kills) {
+            server_kill(&stage.server);
+        } else {
+            sentinel_fail_over(&sentinel);
+        }
+    }
+    return crowd.granted < grants + 300;
+}
+
+/* What the last writes lost is excused, a standstill is not. */
+static void crowd_of_sets(bool by_kill)
+{
+    watch();
+    kills = by_kill;
+    crowd = (struct crowd){.url = sentinel.url,
+                           .seed = 5,
+                           .clients = 4,
+                           .lease_ms = 1500,
+                           .overlaps = true,
+                           .disturb = is_replaced};
+    crowd_run(&crowd);
+    assert_true(crowd.granted >= 500);
+}
+
+static void sets_are_acquired_through_a_failover_by_order(void **state)
+{
+    (void)state;
+    crowd_of_sets(false);
+}
+
+static void sets_are_acquired_when_the_master_has_died(void **state)
+{
+    (void)state;
+    crowd_of_sets(true);
+}
+
 static void is_patient(const struct sentinel *one)
 {
     freeReplyObject(redisCommand(one->admin, "SENTINEL SET " SENTINEL_SERVICE
@@ -541,6 +592,8 @@ int main(void)
         STAGE_TEST(what_a_learnt_one_says_is_proved_at_the_new_master),
         STAGE_TEST(sentinels_with_a_password_are_learnt),
         STAGE_TEST(the_master_dies_and_its_replica_goes_on),
+        STAGE_TEST(sets_are_acquired_through_a_failover_by_order),
+        STAGE_TEST(sets_are_acquired_when_the_master_has_died),
         STAGE_TEST(who_waits_as_redisson_does_is_woken_at_the_new_master),
         STAGE_TEST(a_hold_that_the_new_master_does_not_know_is_lost),
         STAGE_TEST(a_master_that_stood_still_is_left_though_it_lives_on),
