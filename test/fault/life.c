@@ -195,6 +195,15 @@ static void keep_it(void)
     step_keep(0, "k", OWNED(LW_EXCLUSIVE, "one"));
 }
 
+static void acquire_several(void)
+{
+    struct player *holder = step_ask(1, "n2", MUTEX(step_wait_ms));
+
+    step_await_result(holder);
+    step_several(0, holder);
+    step_drop(holder);
+}
+
 static int live(const char *url, int64_t wait_ms, void (*part)(void))
 {
     step_begin(wait_ms);
@@ -242,6 +251,11 @@ int life_inquiries(const char *url, int64_t wait_ms)
 int life_keep(const char *url, int64_t wait_ms)
 {
     return live(url, wait_ms, keep_it);
+}
+
+int life_several(const char *url, int64_t wait_ms)
+{
+    return live(url, wait_ms, acquire_several);
 }
 
 int life_small(const char *url, int64_t wait_ms)

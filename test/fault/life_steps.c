@@ -365,6 +365,88 @@ void step_keep(int client, const char *name, struct lw_acquire_options options)
     lw_keep_free(keep);
 }
 
+struct several {
+    struct lw_all *all;
+    int result, lost, released;
+};
+
+static void on_all_result(struct lw_all *all, int status, void *arg)
+{
+    struct several *several = arg;
+
+    if (several->result != PENDING || all != several->all) {
+        stage_complain("rule 2: a second result of several");
+    }
+    several->result = status;
+    answered(status);
+}
+
+static void on_all_lost(struct lw_all *all, int reason, void *arg)
+{
+    struct several *several = arg;
+
+    if (several->result != LW_OK || several->lost != PENDING || all != several->all) {
+        stage_complain("rule 6: several lost out of place");
+    }
+    several->lost = reason;
+}
+
+static void on_all_released(struct lw_all *all, int status, void *arg)
+{
+    struct several *several = arg;
+
+    if (several->released != PENDING || all != several->all) {
+        stage_complain("rule 2: several released twice");
+    }
+    several->released = status;
+    answered(status);
+}
+
+static bool acquire_several(int client, struct several *several)
+{
+    static const char *const names[] = {"n3", "n1", "n2"};
+    struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
+
+    *several = (struct several){NULL, PENDING, PENDING, PENDING};
+    options.lease_ms = lease_ms(false);
+    options.wait_ms = step_wait_ms;
+    if (life.clients[client] == NULL) {
+        return false;
+    }
+    called(lw_acquire_all(life.clients[client], names, 3, &options, on_all_result,
+                          on_all_lost, several, &several->all));
+    return several->all != NULL;
+}
+
+void step_several(int client, struct player *holder)
+{
+    struct several several;
+
+    if (acquire_several(client, &several)) {
+        AWAIT(several.result != PENDING || life_polls ||
+              redis_has("ZCARD", "lockwire:2:queue:{n2}"));
+        step_release(holder);
+        AWAIT(several.result != PENDING);
+        if (several.result == LW_OK) {
+            life_calls++;
+            if (lw_all_release(several.all, on_all_released, &several) != LW_OK) {
+                stage_fail("a release of several was refused");
+            }
+            AWAIT(several.released != PENDING);
+        }
+        lw_all_free(several.all);
+    }
+    if (acquire_several(client, &several)) {
+        AWAIT(several.result != PENDING);
+        if (several.result == LW_OK) {
+            delete ("n1");
+            (void)lw_renew(lw_all_lock(several.all, 1), 0, NULL, NULL);
+            AWAIT(several.lost != PENDING);
+        }
+        lw_all_free(several.all);
+    }
+}
+
 void step_meanwhile(const char *name, enum life_moment moment)
 {
     bool armed = allocator_pause();

@@ -46,6 +46,9 @@ void step_drop(struct player *player);
 /* It is kept, lost and gained again, whatever failed on the way, unless nothing can be
  * had any more. */
 void step_keep(int client, const char *name, struct lw_acquire_options options);
+/* A client acquires "n1", "n2" and "n3" at once, while the holder has "n2"; they are
+ * released, acquired again, lost and freed. */
+void step_several(int client, struct player *holder);
 void step_meanwhile(const char *name, enum life_moment moment);
 void step_await_settled(const struct player *player); /* or that it does not hold */
 void step_look_and_break(int client, const char *name);

@@ -35,6 +35,7 @@ LIFE(semaphore)
 LIFE(redisson)
 LIFE(inquiries)
 LIFE(keep)
+LIFE(several)
 
 /* While resolving, libevent's own allocations do not fail: without memory for its
  * deferred call, evdns (reply_schedule_callback, libevent 2.1.12) drops an answer without
@@ -167,6 +168,8 @@ int main(void)
         STAGE_TEST(inquiries__all_allocations_fail),
         STAGE_TEST(keep__one_allocation_fails),
         STAGE_TEST(keep__all_allocations_fail),
+        STAGE_TEST(several__one_allocation_fails),
+        STAGE_TEST(several__all_allocations_fail),
     };
 
     allocator_install();

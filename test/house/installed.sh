@@ -58,7 +58,7 @@ by() { # WHAT FOLDER COMMAND...: builds all four; one is run, at a server of its
         cat "$root/log"
         exit 1
     }
-    for program in gateway leader readme worker; do
+    for program in gateway leader order readme worker; do
         [ -x "$programs/$program" ]
     done
     LD_LIBRARY_PATH=$library "$root$prefix/bin/lockwire" run readme --redis embedded: \

@@ -461,6 +461,33 @@ MAP_UNIT_MUTATIONS = [
      ('src/redis/cluster.c', '#define PAUSE_PART 8', '#define PAUSE_PART 1000000')),
 ]
 
+# Several names at once; each with the test that shows it.
+ALL_TEST = 'test/integration/api/acquire_all'
+ALL_MUTATIONS = [
+    ('opposite_orders*', ('several names are acquired in the order of the caller',
+     ('src/lock/all.c', 'if (order < 0) {', 'if (order != 0) {'))),
+    ('a_waiting_call*', ('who waits for a name keeps the larger ones',
+     ('src/lock/all.c', 'for (size_t i = first + 1; i < all->count; i++) {',
+      'for (size_t i = all->count; i < all->count; i++) {'))),
+    ('two_names_lost*', ('several names are lost twice',
+     ('src/lock/all.c', 'all->stage = LOST;', ''))),
+    ('a_name_lost_while*', ('a loss of several names comes before their grant',
+     ('src/lock/all.c', 'all->stage == CLIMBING) {', 'all->stage == RELEASING) {'),
+     ('src/lock/all.c', '} else if (all->stage == HELD) {', '} else {'))),
+    ('starting_again*', ('several names lost while they are waited for may wait anew',
+     ('src/lock/all.c', 'status = left_ms(all) != 0', 'all->give_up_us += 2500 * LW__MS;\n'
+      '    status = left_ms(all) != 0'))),
+    ('the_remaining_time*', ('several names are held until the latest deadline',
+     ('src/lock/all.c', 'least = left < least ? left : least;',
+      'least = i == 0 || left > least ? left : least;'))),
+    ('a_release_reports*', ('several names are released when the first one is',
+     ('src/lock/all.c', 'if (--all->pending > 0) {', 'if (--all->pending + 1 < all->count) {'))),
+    ('wait_ms_also*', ('the first round of several names is not limited by wait_ms',
+     ('src/lock/all.c', 'lw__handle_limit_try(member->lock, all->give_up_us);', ';'))),
+    ('the_others_are_kept*', ('the other names are released before the margin has passed',
+     ('src/lock/all.c', '(int64_t)all->options.margin_ms + 1', '1'))),
+]
+
 GROUPS = [ # mutations, the program that catches them, and words for it
     (MUTATIONS, SIM, ()),
     (CLUSTER_MUTATIONS, SIM, ('--cluster',)),
@@ -482,6 +509,7 @@ GROUPS = [ # mutations, the program that catches them, and words for it
     (SCRIPT_FAULTS_MUTATIONS, SCRIPT_FAULTS, ()),
     (UNDONE_MUTATIONS, UNDONE, ()),
     (MAP_UNIT_MUTATIONS, MAP_UNIT, ()),
+    *(([mutation], ALL_TEST, (test,)) for test, mutation in ALL_MUTATIONS),
 ]
 
 
@@ -506,8 +534,10 @@ def first_failure(sim, seeds, words=()):
     return found and (int(found[1]), found[2])
 
 
-def failed_test(unit):
-    done = subprocess.run([unit], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def failed_test(unit, words=()):
+    """The first test that fails, of those that match the first word."""
+    done = subprocess.run([unit], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          env=dict(os.environ, **({'LOCKWIRE_TEST': words[0]} if words else {})))
     found = re.search(r'FAILED  \] (\w+)', done.stdout)
     return found and (0, found[1])
 
@@ -562,7 +592,7 @@ class Worker:
             self.compile(program)
             if program == SIM:
                 return self.first_failure(seeds, words)
-            return failed_test(self.build / program)
+            return failed_test(self.build / program, words)
         finally:
             for file, text in kept.items():
                 (self.tree / file).write_text(text)

@@ -324,18 +324,21 @@ static void any_name_lost_loses_all_once(void **state)
     }
 }
 
+/* Both are found out within the margin. */
 static void two_names_lost_are_one_loss(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct group *G = group_ask(a, "G", asking(.lease_ms = 900), "x y z");
+    struct group *G =
+        group_ask(a, "G", asking(.lease_ms = 1200, .margin_ms = 550), "x y z");
 
     (void)state;
     EXPECT("G granted");
     redis_ok("DEL x z");
     EXPECT("G lost ENOTHELD");
+    UNTIL(lw_lock_state(lw_all_lock(G->all, 0)) != LW_HELD &&
+          lw_lock_state(lw_all_lock(G->all, 2)) != LW_HELD);
     UNTIL(existing("y") == 0);
     stage_expect_nothing(10);
-    (void)G;
 }
 
 static void an_outage_loses_all_once(void **state)
