@@ -19,11 +19,15 @@ class Case:
         self.repeats = facts.get("repeats", 1)
         self.peer_repeats = facts.get("peer_repeats", self.repeats)
         self.counted = facts.get("counted", False)
+        self.slots = facts.get("slots", size)
+        self.of = facts.get("of")  # M: `size` names, drawn from so many
 
     @property
     def label(self):
-        letter = {"U": "C", "H": "locks", "G": "connections"}.get(self.workload, "W")
+        letter = {"U": "C", "H": "locks", "G": "connections", "M": "names"}.get(self.workload, "W")
         text = "%s %s=%d" % (self.section, letter, self.size)
+        if self.section == "M" and self.slots > 1:
+            text += " of %d by %d" % (self.of, self.slots)
         return text + (" P=%d" % self.processes if self.section == "clients" else "")
 
     @property
@@ -62,7 +66,7 @@ class Run:
         return self.subject.family == "peer"
 
 
-SECTIONS = ["U", "D", "L", "N", "H", "X", "G", "tls", "scale"]
+SECTIONS = ["U", "D", "L", "N", "M", "H", "X", "G", "tls", "scale"]
 HELD = [1, 10, 100, 1000, 10000, 100000]
 HELD_BY_PEERS = [1000, 10000]
 SCALE_WAITERS = [10, 30, 100, 300, 1000, 3000, 10000]
@@ -103,6 +107,14 @@ def _plan_l(o, subjects):
 def _plan_n(o, subjects):
     yield Case("N", "N", 2, processes=2, seconds=3.0 if not o.quick else 0.6,
                peer_seconds=1.0, repeats=o.repeats, subjects=_choose(subjects, "N", not o.quick))
+
+
+def _plan_m(o, subjects):
+    """Several names at once: alone, then 16 slots that draw some of 64."""
+    for names, slots, of in [(2, 1, 2), (8, 1, 8), (16, 1, 16), (4, 16, 64)]:
+        yield Case("M", "M", names, slots=slots, of=of, processes=min(slots, 2),
+                   seconds=o.seconds if slots == 1 else 2.0, peer_seconds=2.0,
+                   repeats=o.repeats, subjects=_choose(subjects, "M", not o.quick))
 
 
 def _plan_h(o, subjects):
@@ -148,7 +160,7 @@ def _plan_scale(o, subjects):
 
 
 def plan(options, subjects):
-    makers = {"U": _plan_u, "D": _plan_d, "L": _plan_l, "N": _plan_n, "H": _plan_h,
+    makers = {"U": _plan_u, "D": _plan_d, "L": _plan_l, "N": _plan_n, "M": _plan_m, "H": _plan_h,
               "X": _plan_x, "G": _plan_g, "tls": _plan_tls, "scale": _plan_scale}
     cases = []
     for section in SECTIONS:

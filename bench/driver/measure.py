@@ -18,7 +18,7 @@ NAME = "bench"
 READY_LIMIT_S = 60
 END_LIMIT_S = 30  # longer than it was told to take
 ARITHMETIC = {"U": rows.uncontended, "D": rows.drain, "L": rows.closed_loop,
-              "N": rows.notify}
+              "N": rows.notify, "M": rows.several}
 
 
 class Failed(Exception):
@@ -95,6 +95,8 @@ def own_name(name, process):
 def _arguments(case, subject, name, path, **more):
     if case.workload == "U":
         name = own_name(name, os.path.basename(path))
+    if case.workload == "M":
+        more.update(names=case.size, of=case.of)
     return subject.argv(case.workload, name=name, rows=path, **more,
                         **case.rhythm_us(subject))
 
@@ -102,7 +104,7 @@ def _arguments(case, subject, name, path, **more):
 def _client_figures(case, lines, grants):
     cpu = sum(line["cpu_us"] for line in lines)
     # What lockwire itself counts, where nobody watches; it takes SET and INCR as one.
-    commands = 0 if case.workload == "U" else sum(line.get("commands", 0) for line in lines)
+    commands = 0 if case.workload in "UM" else sum(line.get("commands", 0) for line in lines)
     return {"client_cpu_us": cpu / grants if grants else None,
             "commands": commands / grants if grants and commands else None,
             "errors": sum(line["errors"] for line in lines),
@@ -121,7 +123,7 @@ def at(server, url, name, case, subject, counting=False):
         paths = [os.path.join(folder, str(i)) for i in range(case.processes)]
         processes = []
         try:
-            for slots, path in zip(shares(case.size, case.processes), paths):
+            for slots, path in zip(shares(case.slots, case.processes), paths):
                 processes.append(Process(_arguments(
                     case, subject, name, path, url=url, slots=slots, seconds=seconds,
                     tls_ca=server.ca)))

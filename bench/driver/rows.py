@@ -124,6 +124,26 @@ def closed_loop(processes, lines):
             "longest_us": max(waits + waiting, default=0) / 1e3, **spread(waits, "wait")}
 
 
+def several(processes, lines):
+    """Sets of names: how long one waits, and how long the longest, those still waiting
+    included, of the mean."""
+    end = max(line["start_ns"] + round(line["seconds"] * 1e9) for line in lines)
+    rows = [row for part in processes
+            for row in zip(part.slot, part.asked, part.granted, part.done)]
+    waits = [granted - asked for _, asked, granted, _ in rows if granted]
+    waiting = [end - asked for _, asked, granted, _ in rows if not granted]
+    seconds = max(line["seconds"] for line in lines)
+    mean = sum(waits) / len(waits) if waits else 0
+    served = {(number, slot) for number, part in enumerate(processes)
+              for slot, granted in zip(part.slot, part.granted) if granted}
+    return {"grants": len(waits), "rate": sum(1 for *_, done in rows if done) / seconds,
+            "longest_us": max(waits + waiting, default=0) / 1e3,
+            "of_mean": max(waits + waiting) / mean if mean else None,
+            "starved": sum(1 for wait in waits + waiting if wait > 20 * mean),
+            "without": sum(line["slots"] for line in lines) - len(served),
+            **spread(waits, "wait")}
+
+
 def notify(processes, lines):
     """From a release's call to the grant in another process, who waited at that time; of
     the same name, which the slot stands for: each process has one, or one a round."""

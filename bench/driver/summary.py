@@ -14,6 +14,7 @@ TITLES = {
     "D": "D: W waiters in two processes on one key, started together, each once",
     "L": "L: the same, each asks again at once",
     "N": "N: from a release to the grant in another process",
+    "M": "M: several names at once: one user, then 16 that draw 4 of 64",
     "H": "H: locks that are held and renewed",
     "X": "X: the holder is killed; from its lease's end to the next grant",
     "G": "G: the example gateway under wrk",
@@ -36,6 +37,10 @@ COLUMNS = {
           ("without", "without", "whole")],
     "N": [("seen/s", "rate", "rate"), ("p50 us", "notify_p50_us", "us"),
           ("p99 us", "notify_p99_us", "us")],
+    "M": [("pairs/s", "rate", "rate"), ("p50 us", "wait_p50_us", "us"),
+          ("p99 us", "wait_p99_us", "us"), ("longest ms", "longest_us", "ms"),
+          ("longest/mean", "of_mean", "few"), ("starved", "starved", "whole"),
+          ("without", "without", "whole"), ("client us", "client_cpu_us", "us")],
     "H": [("bytes/lock", "bytes_per_lock", "whole"),
           ("server bytes", "server_bytes_per_lock", "whole"),
           ("client cpu %", "client_cpu_share", "percent"),
@@ -138,8 +143,8 @@ def _cells(summary, key, label):
 
 def _heading(key):
     section, size, processes = key
-    heads = [TITLES[section].split(":")[0] if section in "UDLNHXG" else section]
-    letter = {"U": "C", "tls": "C", "H": "locks", "G": "connections",
+    heads = [TITLES[section].split(":")[0] if section in "UDLNMHXG" else section]
+    letter = {"U": "C", "tls": "C", "H": "locks", "G": "connections", "M": "names",
               "clients": "processes"}.get(section, "W")
     heads[0] += " %s=%d" % (letter, processes if section == "clients" else size)
     for at, (heading, _, _) in enumerate(COLUMNS[section]):

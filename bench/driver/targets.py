@@ -102,6 +102,19 @@ def _turns(judge, summary, section):
                       summary.worst(key, OWN, "without"), 0)
 
 
+def _several(judge, summary):
+    for key in summary.keys("M"):
+        where = "M names=%d " % key[1]
+        if key[1] == 8:
+            judge.at_least(where + "alone, of Redisson's MultiLock",
+                           summary.ratio(key, OWN, "redisson multi"), 3)
+        if key[2] > 1:
+            judge.at_most(where + "of 64: the longest wait, of the mean",
+                          summary.worst(key, OWN, "of_mean"), 20)
+            judge.at_most(where + "of 64: users without a grant",
+                          summary.worst(key, OWN, "without"), 0)
+
+
 def _others(judge, summary):
     for key in summary.keys("N"):
         for label, limit, where in ((OWN, "limit handover", "N "),
@@ -149,6 +162,7 @@ def judge(summary, counts, compares):
     for section in "DL":
         _hand_over(result, summary, section)
         _turns(result, summary, section)
+    _several(result, summary)
     _others(result, summary)
     _scale(result, summary)
     if counts:

@@ -54,6 +54,13 @@ class Arithmetic(unittest.TestCase):
         self.assertAlmostEqual(figures["rate"], 2 / 0.025)
         self.assertEqual(figures["wait_max_us"], 20000)
 
+    def test_sets_that_wait_far_longer_than_the_mean_are_starved(self):
+        table = [(0, i, i + 1, i + 2, i + 3) for i in range(1, 61)]
+        figures = rows.several([process(*table, (1, 100, 0, 0, 0))], [line()])
+        self.assertEqual((figures["grants"], figures["rate"], figures["without"]), (60, 60, 1))
+        self.assertEqual((figures["wait_p50_us"], figures["starved"]), (1000, 1))
+        self.assertEqual((figures["longest_us"], figures["of_mean"]), (900000, 900))
+
     def test_who_was_not_granted_is_without(self):
         figures = rows.drain([process((0, 1, 2, 3, 4), (1, 1, 0, 0, 0))], [line()])
         self.assertEqual((figures["grants"], figures["without"]), (1, 1))

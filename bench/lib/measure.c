@@ -130,6 +130,12 @@ static void take(int option, const char *name, struct measure_options *ret)
     case 'o':
         ret->round_us = (unsigned)number(name, optarg, 0, 1e9);
         break;
+    case 'N':
+        ret->names = (unsigned)number(name, optarg, 1, 16);
+        break;
+    case 'O':
+        ret->of = (unsigned)number(name, optarg, 1, 1000);
+        break;
     default:
         exit(64);
     }
@@ -149,18 +155,27 @@ void measure_options(int argc, char **argv, const char *variants,
                                           {"hold-us", required_argument, NULL, 'h'},
                                           {"pause-us", required_argument, NULL, 'p'},
                                           {"round-us", required_argument, NULL, 'o'},
+                                          {"names", required_argument, NULL, 'N'},
+                                          {"of", required_argument, NULL, 'O'},
                                           {NULL, 0, NULL, 0}};
     int option, index = 0;
 
-    *ret = (struct measure_options){
-        .name = "bench", .variant = "", .slots = 1, .seconds = 1, .lease_ms = 30000};
-    if (argc < 2 || strlen(argv[1]) != 1 || strchr("UDLNHXF", argv[1][0]) == NULL) {
-        (void)fprintf(stderr,
-                      "usage: %s U|D|L|N|H|X|F --url URL [--slots N] [--seconds S] "
-                      "[--name KEY] [--variant V] [--lease-ms MS] [--hold-us US] "
-                      "[--pause-us US] [--round-us US] [--rows FILE] [--tls-ca FILE]\n"
-                      "variants: %s\n",
-                      argv[0], variants);
+    *ret = (struct measure_options){.name = "bench",
+                                    .variant = "",
+                                    .slots = 1,
+                                    .seconds = 1,
+                                    .lease_ms = 30000,
+                                    .names = 1,
+                                    .of = 1};
+    if (argc < 2 || strlen(argv[1]) != 1 || strchr("UDLNMHXF", argv[1][0]) == NULL) {
+        (void)fprintf(
+            stderr,
+            "usage: %s U|D|L|N|M|H|X|F --url URL [--slots N] [--seconds S] "
+            "[--name KEY] [--variant V] [--lease-ms MS] [--hold-us US] "
+            "[--pause-us US] [--round-us US] [--names N] [--of N] [--rows FILE] "
+            "[--tls-ca FILE]\n"
+            "variants: %s\n",
+            argv[0], variants);
         exit(64);
     }
     ret->workload = argv[1][0];

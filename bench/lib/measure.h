@@ -3,9 +3,9 @@
  * What every C program of the bench shares: its command line, its start together with
  * others, the rows of what happened, its last line. Must not know Redis or any lock.
  *
- *     PROGRAM U|D|L|N|H|X|F --url URL [--slots N] [--seconds S] [--name KEY]
+ *     PROGRAM U|D|L|N|M|H|X|F --url URL [--slots N] [--seconds S] [--name KEY]
  *             [--variant V] [--lease-ms MS] [--hold-us US] [--pause-us US]
- *             [--round-us US] [--rows FILE] [--tls-ca FILE]
+ *             [--round-us US] [--names N] [--of N] [--rows FILE] [--tls-ca FILE]
  *
  * Happy path: measure_options, measure_start (says "ready" and waits for a line),
  * measure_row for each grant, measure_finish.
@@ -29,6 +29,8 @@ struct measure_options {
     unsigned hold_us;
     unsigned pause_us; /* mean of the time before a slot asks again */
     unsigned round_us; /* of a round; 0 = none */
+    unsigned names;    /* M: each slot acquires so many names at once ... */
+    unsigned of;       /* ... drawn at random from so many; as many: always the same */
 };
 
 /* One acquisition; times in ns of CLOCK_MONOTONIC, 0 = it did not come to that. */

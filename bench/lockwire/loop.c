@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Workloads U, D, L and N: slots that acquire and release. Owns the slots. Must not know
- * what a variant means. Happy path: ask, on_granted, over, on_released, ask again.
+ * Workloads U, D, L, N and M: slots that acquire and release. Owns the slots. Must not
+ * know what a variant means. Happy path: ask, on_granted, over, on_released, ask again.
  *
  * Each round has a name of its own, so that the release which hands over is its first.
  */
@@ -16,6 +16,8 @@ struct slot {
     struct run *run;
     struct lw_client *client;
     struct lw_lock *lock;
+    struct lw_all *all; /* of M, in place of `lock` */
+    unsigned random;
     struct event *timer; /* the hold's end, or the pause's */
     struct measure_row row;
 };
@@ -39,15 +41,16 @@ static void wait_for(struct slot *slot, unsigned us)
     event_add(slot->timer, &delay);
 }
 
-static void on_released(struct lw_lock *lock, int status, void *arg)
+static void released(struct slot *slot, int status)
 {
-    struct slot *slot = arg;
     struct run *run = slot->run;
 
     run->errors += status != LW_OK;
     slot->row.done = measure_now();
-    lw_lock_free(lock);
+    lw_lock_free(slot->lock);
+    lw_all_free(slot->all);
     slot->lock = NULL;
+    slot->all = NULL;
     if (!run->warming) {
         measure_row(&slot->row);
     }
@@ -60,9 +63,25 @@ static void on_released(struct lw_lock *lock, int status, void *arg)
     }
 }
 
+static void on_released(struct lw_lock *lock, int status, void *arg)
+{
+    (void)lock;
+    released(arg, status);
+}
+
+static void on_all_released(struct lw_all *all, int status, void *arg)
+{
+    (void)all;
+    released(arg, status);
+}
+
 static void release(struct slot *slot)
 {
     slot->row.released = measure_now();
+    if (slot->all != NULL) {
+        subject_check("lw_all_release", lw_all_release(slot->all, on_all_released, slot));
+        return;
+    }
     subject_check("lw_release", lw_release(slot->lock, on_released, slot));
 }
 
@@ -71,20 +90,18 @@ static void over(evutil_socket_t socket, short what, void *arg)
     struct slot *slot = arg;
 
     (void)socket, (void)what;
-    if (slot->lock != NULL) {
+    if (slot->lock != NULL || slot->all != NULL) {
         release(slot);
     } else {
         ask(slot);
     }
 }
 
-static void on_granted(struct lw_lock *lock, int status, void *arg)
+static void granted(struct slot *slot, int status)
 {
-    struct slot *slot = arg;
     const struct run *run = slot->run;
     unsigned hold = run->warming ? 0 : measure_hold_us(run->subject->options);
 
-    (void)lock;
     subject_check("acquiring", status);
     slot->row.granted = measure_now();
     if (hold > 0) {
@@ -92,6 +109,53 @@ static void on_granted(struct lw_lock *lock, int status, void *arg)
     } else {
         release(slot);
     }
+}
+
+static void on_granted(struct lw_lock *lock, int status, void *arg)
+{
+    (void)lock;
+    granted(arg, status);
+}
+
+static void on_all_granted(struct lw_all *all, int status, void *arg)
+{
+    (void)all;
+    granted(arg, status);
+}
+
+static unsigned draw(struct slot *slot, unsigned below)
+{
+    slot->random = slot->random * 1664525 + 1013904223;
+    return (slot->random >> 8) % below;
+}
+
+/* M: different names, in random order. */
+static void ask_for_all(struct slot *slot)
+{
+    const struct measure_options *options = slot->run->subject->options;
+    char texts[16][128];
+    const char *names[16];
+    unsigned drawn[16];
+
+    for (unsigned i = 0; i < options->names; i++) {
+        unsigned before = 0;
+
+        drawn[i] = options->names == options->of ? i : draw(slot, options->of);
+        while (before < i && drawn[before] != drawn[i]) {
+            before++;
+        }
+        if (before < i) {
+            i--; /* draws it again */
+            continue;
+        }
+        (void)snprintf(texts[i], sizeof(texts[i]), "%s:%u", options->name, drawn[i]);
+        names[i] = texts[i];
+    }
+    slot->row = (struct measure_row){.slot = slot->row.slot, .asked = measure_now()};
+    subject_check("lw_acquire_all",
+                  lw_acquire_all(slot->client, names, options->names,
+                                 &slot->run->subject->acquire, on_all_granted, NULL, slot,
+                                 &slot->all));
 }
 
 static void ask(struct slot *slot)
@@ -102,6 +166,10 @@ static void ask(struct slot *slot)
     char name[512];
     int length = snprintf(name, sizeof(name), "%s", subject->options->name);
 
+    if (run->workload == 'M') {
+        ask_for_all(slot);
+        return;
+    }
     if (run->warming) {
         length +=
             snprintf(name + length, sizeof(name) - length, ":warm:%d", (int)getpid());
@@ -129,6 +197,7 @@ static struct slot *slots_new(struct run *run, unsigned count)
         slots[i].run = run;
         slots[i].client = run->subject->client;
         slots[i].row.slot = i;
+        slots[i].random = (unsigned)getpid() * 1000 + i;
         slots[i].timer = event_new(run->subject->base, -1, 0, over, &slots[i]);
         if (slots[i].timer == NULL) {
             exit(1);
@@ -208,7 +277,7 @@ uint64_t subject_loop(struct subject *subject)
     ask_all(&run, options->seconds);
     subject->commands = commands(subject) - subject->commands;
     for (unsigned i = 0; i < run.count; i++) {
-        if (run.slots[i].lock != NULL) {
+        if (run.slots[i].lock != NULL || run.slots[i].all != NULL) {
             measure_row(&run.slots[i].row);
         }
     }

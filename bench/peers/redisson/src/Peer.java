@@ -20,16 +20,26 @@ public final class Peer {
         config.setLockWatchdogTimeout(options.leaseMs);
         connect(config, options.url);
         RedissonClient client = Redisson.create(config);
-        return name -> {
-            switch (options.variant) {
-            case "fair":
-                return plain(client.getFairLock(name));
-            case "fenced":
-                RFencedLock lock = client.getFencedLock(name);
-                lock.lockAndGetToken();
-                return lock::unlock;
-            default:
-                return plain(client.getLock(name));
+        return new Workloads.Locks() {
+            @Override
+            public Runnable acquire(String name) {
+                switch (options.variant) {
+                case "fair":
+                    return plain(client.getFairLock(name));
+                case "fenced":
+                    RFencedLock lock = client.getFencedLock(name);
+                    lock.lockAndGetToken();
+                    return lock::unlock;
+                default:
+                    return plain(client.getLock(name));
+                }
+            }
+
+            @Override
+            public Runnable acquireAll(String[] names) {
+                RLock[] locks = new RLock[names.length];
+                java.util.Arrays.setAll(locks, i -> client.getLock(names[i]));
+                return plain(client.getMultiLock(locks));
             }
         };
     }

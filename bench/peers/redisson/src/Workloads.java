@@ -20,9 +20,9 @@ import java.util.function.Function;
  * threads and the rows; must not know any lock.
  *
  * <pre>
- * Peer U|D|L|N|H|X|F --url URL [--slots N] [--seconds S] [--name KEY] [--variant V]
+ * Peer U|D|L|N|M|H|X|F --url URL [--slots N] [--seconds S] [--name KEY] [--variant V]
  *      [--retry-ms MS] [--lease-ms MS] [--hold-us US] [--pause-us US]
- *      [--rows FILE]
+ *      [--names N] [--of N] [--rows FILE]
  * </pre>
  *
  * Happy path: run() is given what acquires and returns what releases; the rows (slot, asked,
@@ -33,6 +33,11 @@ final class Workloads {
     /** Waits for a lock; what it returns releases it. */
     interface Locks {
         Runnable acquire(String name);
+
+        /** M: all of them at once. */
+        default Runnable acquireAll(String[] names) {
+            throw new UnsupportedOperationException();
+        }
     }
 
     static final class Options {
@@ -41,6 +46,7 @@ final class Workloads {
         int slots = 1;
         double seconds = 1;
         long leaseMs = 30000, holdUs = 0;
+        int names = 1, of = 1; // M: so many at once, drawn from so many
         int pauseUs = 0; // mean, before a slot asks again
     }
 
@@ -54,8 +60,8 @@ final class Workloads {
 
     private static Options read(String[] words) {
         Options options = new Options();
-        if (words.length % 2 != 1 || !words[0].matches("[UDLNHXF]"))
-            throw new IllegalArgumentException("usage: Peer U|D|L|N|H|X|F --url URL [OPTION...]");
+        if (words.length % 2 != 1 || !words[0].matches("[UDLNMHXF]"))
+            throw new IllegalArgumentException("usage: Peer U|D|L|N|M|H|X|F --url URL [OPTION...]");
         options.workload = words[0].charAt(0);
         for (int i = 1; i < words.length; i += 2) {
             String value = words[i + 1];
@@ -68,6 +74,8 @@ final class Workloads {
             case "--seconds" -> options.seconds = Double.parseDouble(value);
             case "--lease-ms" -> options.leaseMs = Long.parseLong(value);
             case "--pause-us" -> options.pauseUs = Integer.parseInt(value);
+            case "--names" -> options.names = Integer.parseInt(value);
+            case "--of" -> options.of = Integer.parseInt(value);
             case "--hold-us" -> options.holdUs = Long.parseLong(value);
             default -> throw new IllegalArgumentException(words[i] + ": unknown");
             }
@@ -86,10 +94,12 @@ final class Workloads {
             this.number = number;
         }
 
-        void once(Locks locks, String name, long holdUs) throws InterruptedException {
+        void once(Options options, Locks locks, String name) throws InterruptedException {
+            String[] drawn = options.workload == 'M' ? draw(options) : null;
+            long holdUs = options.holdUs;
             granted = 0;
             asked = System.nanoTime();
-            Runnable release = locks.acquire(name);
+            Runnable release = drawn != null ? locks.acquireAll(drawn) : locks.acquire(name);
             granted = System.nanoTime();
             if (holdUs > 0)
                 TimeUnit.MICROSECONDS.sleep(holdUs);
@@ -111,7 +121,7 @@ final class Workloads {
             String name = options.workload == 'U' ? options.name + ":" + number : options.name;
             while (!over) {
                 try {
-                    once(locks, name, options.holdUs);
+                    once(options, locks, name);
                     if (options.pauseUs > 0)
                         TimeUnit.MICROSECONDS.sleep(options.pauseUs / 2
                             + ThreadLocalRandom.current().nextInt(options.pauseUs));
@@ -129,6 +139,14 @@ final class Workloads {
         }
     }
 
+    /** M: different names, in random order. */
+    private static String[] draw(Options options) {
+        java.util.stream.IntStream numbers = options.names == options.of
+            ? java.util.stream.IntStream.range(0, options.names)
+            : ThreadLocalRandom.current().ints(0, options.of).distinct().limit(options.names);
+        return numbers.mapToObj(number -> options.name + ":" + number).toArray(String[]::new);
+    }
+
     private static void say(String line) {
         System.out.println(line);
         System.out.flush();
@@ -143,6 +161,12 @@ final class Workloads {
         thread.start();
     }
 
+    private static String[] ownNames(String own, int count) {
+        String[] names = new String[count];
+        Arrays.setAll(names, i -> own + ":" + i);
+        return names;
+    }
+
     private static void warmUp(Options options, Locks locks) throws InterruptedException {
         int threads = Math.min(options.slots, 16);
         CountDownLatch done = new CountDownLatch(threads);
@@ -152,7 +176,10 @@ final class Workloads {
             String own = name + i;
             start(() -> {
                 while (System.nanoTime() < end)
-                    locks.acquire(own).run();
+                    if (options.workload == 'M')
+                        locks.acquireAll(ownNames(own, options.names)).run();
+                    else
+                        locks.acquire(own).run();
             }, done);
         }
         done.await();
