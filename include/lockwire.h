@@ -680,7 +680,7 @@ typedef void lw_all_cb(struct lw_all *all, int status, void *arg);
  *   LW_EBUSY      wait_ms 0: a name is held by another client
  *   LW_ETIMEOUT   wait_ms has passed
  *   LW_ECONN, LW_EREDIS, LW_ENOMEM, LW_ECLOSED   as for lw_acquire, of one name
- * Unless it is LW_OK, the releases of all names have been sent by then.
+ * Unless it is LW_OK, all names are being released by then, in the background.
  *
  * The names are lost together, as soon as one of them is lost: `lost` (may be NULL) is
  * called at most once, with the reason of rule 6. The caller then has margin_ms to step
