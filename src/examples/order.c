@@ -31,7 +31,7 @@ struct order {
     long wanted[ARTICLES], there[ARTICLES];
     char names[ARTICLES][80]; /* of the locks */
     size_t count;
-    char why[200]; /* what was wrong with an argument, as the library says it */
+    char why[200]; /* the library's explanation of a refused call */
     int code;      /* to exit with */
 };
 
@@ -45,19 +45,18 @@ static void path_of(const struct order *order, size_t i, const char *suffix,
  * token was here before: then this order no longer holds its locks. */
 static bool read_stock(struct order *order, size_t i, uint64_t fence)
 {
-    char path[300];
-    uint64_t seen;
+    char path[300], line[100] = "", *rest;
     FILE *file;
-    int found;
 
     path_of(order, i, "", path);
     file = fopen(path, "r");
     if (file == NULL) {
         return false;
     }
-    found = fscanf(file, "%ld %" SCNu64, &order->there[i], &seen);
+    (void)fgets(line, sizeof(line), file);
     (void)fclose(file);
-    return found == 2 && seen <= fence;
+    order->there[i] = strtol(line, &rest, 10);
+    return rest != line && strtoull(rest, NULL, 10) <= fence;
 }
 
 /* Replaces the file in one step. (A database would do the whole order in one
@@ -98,7 +97,7 @@ static const char *take_from_stock(struct order *order)
     return NULL;
 }
 
-/* The last callback: the loop has nothing to wait for any more. */
+/* The last callback: with the client, the loop's last event is gone. */
 static void closed(struct lw_client *client, void *arg)
 {
     struct order *order = arg;

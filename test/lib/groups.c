@@ -295,7 +295,7 @@ struct actor {
 };
 
 static struct {
-    struct crowd *told;
+    struct crowd *wanted;
     int count; /* of actors */
     unsigned random;
     struct peer *peers[CLIENTS];
@@ -363,12 +363,12 @@ static void begin_hold(struct actor *actor)
         uint64_t fence = lw_lock_fence(lock_at(actor, i));
 
         if (other != NULL && believes(other)) {
-            crowd.told->overlapped++;
-            if (!crowd.told->overlaps) {
+            crowd.wanted->overlapped++;
+            if (!crowd.wanted->overlaps) {
                 stage_complain("I1: two hold %s", name_of(name));
             }
         }
-        if (!crowd.told->overlaps && fence <= crowd.fence[name]) {
+        if (!crowd.wanted->overlaps && fence <= crowd.fence[name]) {
             stage_complain("I2: the fence of %s does not grow", name_of(name));
         }
         crowd.fence[name] = fence;
@@ -386,19 +386,19 @@ static void actor_result(struct actor *actor, int status)
     int64_t waited_ms = now_ms() - actor->asked_ms;
 
     crowd.progress_ms = now_ms();
-    if (waited_ms > crowd.told->longest_ms) {
-        crowd.told->longest_ms = waited_ms;
+    if (waited_ms > crowd.wanted->longest_ms) {
+        crowd.wanted->longest_ms = waited_ms;
     }
     if (status != LW_OK) {
-        crowd.told->ended++;
+        crowd.wanted->ended++;
         if (status != LW_EBUSY && status != LW_ETIMEOUT && status != LW_ECONN &&
-            !(status == LW_EREDIS && crowd.told->overlaps)) {
+            !(status == LW_EREDIS && crowd.wanted->overlaps)) {
             stage_complain("an acquisition ended with %s", status_name(status));
         }
         rest(actor);
         return;
     }
-    crowd.told->granted++;
+    crowd.wanted->granted++;
     begin_hold(actor);
     if (draw(10) == 0) {
         rest(actor); /* frees it in its callback */
@@ -407,7 +407,7 @@ static void actor_result(struct actor *actor, int status)
 
 static void actor_lost(struct actor *actor)
 {
-    crowd.told->lost++;
+    crowd.wanted->lost++;
     if (!actor->held) {
         stage_complain("rule 6: lost out of place");
     }
@@ -471,10 +471,10 @@ static void acquire(struct actor *actor)
 {
     struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
     struct lw_client *client = (*actor->peer)->client;
-    const char *names[GROUP_MOST];
+    const char *names[GROUP_MOST] = {NULL};
     int result, kind = draw(10);
 
-    options.lease_ms = crowd.told->lease_ms;
+    options.lease_ms = crowd.wanted->lease_ms;
     options.wait_ms = kind == 0 ? 0 : kind == 1 ? 1 + draw(500) : -1;
     draw_names(actor);
     for (int i = 0; i < actor->count; i++) {
@@ -523,7 +523,7 @@ static bool is_resting(const struct actor *actor)
 
 static struct peer *start_client(const char *label, uint32_t local_turns)
 {
-    return peer_start_at(label, crowd.told->url,
+    return peer_start_at(label, crowd.wanted->url,
                          client_of(.claim_ms = 500, .backoff_max_ms = 200,
                                    .request_timeout_ms = 2000, .connect_timeout_ms = 2000,
                                    .local_turns = local_turns));
@@ -557,9 +557,9 @@ static bool all_rest(void)
 
 static bool is_enough(void)
 {
-    bool goes_on = crowd.told->disturb != NULL && crowd.told->disturb();
+    bool goes_on = crowd.wanted->disturb != NULL && crowd.wanted->disturb();
 
-    return crowd.told->granted >= crowd.told->grants && !goes_on;
+    return crowd.wanted->granted >= crowd.wanted->grants && !goes_on;
 }
 
 static void turn(void)
@@ -573,8 +573,8 @@ static void turn(void)
             act(actor);
         }
     }
-    if (crowd.told->kills && !crowd.over && draw(300) == 0) {
-        replace(draw(crowd.told->clients));
+    if (crowd.wanted->kills && !crowd.over && draw(300) == 0) {
+        replace(draw(crowd.wanted->clients));
     }
     if (event_base_loop(stage.base, EVLOOP_ONCE) < 0) {
         stage_fail("event_base_loop");
@@ -604,15 +604,15 @@ static int keys_left(void)
     return left;
 }
 
-void crowd_run(struct crowd *told)
+void crowd_run(struct crowd *wanted)
 {
     memset(&crowd, 0, sizeof(crowd));
-    crowd.told = told;
-    crowd.count = told->clients * ACTORS;
-    crowd.random = told->seed;
+    crowd.wanted = wanted;
+    crowd.count = wanted->clients * ACTORS;
+    crowd.random = wanted->seed;
     stage_at_exit(crowd_leaves);
     stage.notes_may_stay = true;
-    for (int i = 0; i < told->clients; i++) {
+    for (int i = 0; i < wanted->clients; i++) {
         char label[16];
 
         (void)snprintf(label, sizeof(label), "a%d", i);
@@ -626,11 +626,11 @@ void crowd_run(struct crowd *told)
     while (!crowd.over || !all_rest()) {
         turn();
     }
-    if (!told->overlaps && !told->elsewhere) {
+    if (!wanted->overlaps && !wanted->elsewhere) {
         UNTIL(keys_left() == 0);
     }
     print_message("%d granted, %d ended otherwise, %d lost, %d overlaps, longest wait "
                   "%lld ms\n",
-                  told->granted, told->ended, told->lost, told->overlapped,
-                  (long long)told->longest_ms);
+                  wanted->granted, wanted->ended, wanted->lost, wanted->overlapped,
+                  (long long)wanted->longest_ms);
 }

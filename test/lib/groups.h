@@ -68,6 +68,6 @@ struct crowd {
 /* Runs the crowd until the end: every acquisition has a result, no name is held by two,
  * fencing tokens of each name grow, and no key of a name is left after one lease. A
  * standstill of STAGE_WAIT_MS fails the test as a deadlock. */
-void crowd_run(struct crowd *crowd);
+void crowd_run(struct crowd *wanted);
 
 #endif
