@@ -400,6 +400,7 @@ static void sets_are_acquired_while_slots_move(void **state)
 {
     (void)state;
     cluster_set(3, 0, "");
+    cluster_need_places(); /* clients that poll can starve */
     crowd = (struct crowd){.url = cluster_url(),
                            .seed = 6,
                            .clients = 4,
@@ -416,6 +417,38 @@ static void sets_are_acquired_while_slots_move(void **state)
         cluster_ask_owner(cluster_slot(name));
         UNTIL(redis_int("EXISTS %s", name) == 0);
     }
+}
+
+static bool a_master_dies(void)
+{
+    static int granted;
+
+    if (crowd.granted < 200) {
+        granted = 0;
+        return true;
+    }
+    if (granted == 0) {
+        granted = crowd.granted;
+        server_kill(cluster_server(0));
+    }
+    return crowd.granted < granted + 300;
+}
+
+/* What the last writes lost is excused, a standstill is not. */
+static void sets_are_acquired_when_a_master_has_died(void **state)
+{
+    (void)state;
+    cluster_set(3, 3, "");
+    cluster_need_places();
+    crowd = (struct crowd){.url = cluster_url(),
+                           .seed = 7,
+                           .clients = 4,
+                           .lease_ms = 1500,
+                           .overlaps = true,
+                           .elsewhere = true,
+                           .disturb = a_master_dies};
+    crowd_run(&crowd);
+    assert_true(crowd.granted >= 500);
 }
 
 /* ---- slots on their way ---- */
@@ -615,6 +648,7 @@ int main(void)
         STAGE_TEST(a_broken_holder_that_queued_is_told),
         STAGE_TEST(sets_of_many_slots),
         STAGE_TEST(sets_are_acquired_while_slots_move),
+        STAGE_TEST(sets_are_acquired_when_a_master_has_died),
         STAGE_TEST(what_has_moved_is_followed),
         STAGE_TEST(what_has_moved_and_back_is_handed_over),
         STAGE_TEST(what_has_moved_as_a_whole_is_followed),
