@@ -284,6 +284,7 @@ static void on_kept_lost(struct lw_keep *keep, int reason, void *arg)
 {
     struct locked *locked = arg;
 
+    (void)keep;
     if (locked->stage == LOCKED_HELD && !locked->lost) {
         lose(locked, reason);
     }
@@ -376,7 +377,7 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
     }
     if (!locked->connected && locked->stage == LOCKED_WAITING &&
         (error == LW_EREDIS || error == LW_ESYSTEM)) { /* another try fails as well */
-        say_cause(locked, error, why);
+        say_cause(locked, locked->options->name, error, why);
         locked_end(locked, codes_for(LW_ECONN, error, locked->options->busy_code));
     }
 }
