@@ -276,12 +276,18 @@ static void risk_changed(struct lw_lock *lock, int at_risk, int64_t remaining_ms
     }
 }
 
+/* What the caller most needs to know: a name that stays locked comes first. */
+static int severity(int status)
+{
+    return status == LW_EREDIS ? 3 : status == LW_ENOTHELD ? 2 : status != LW_OK ? 1 : 0;
+}
+
 static void released(struct lw_lock *lock, int status, void *arg)
 {
     struct lw_all *all = ((struct member *)arg)->all;
 
     (void)lock;
-    if (status != LW_OK && all->outcome != LW_ENOTHELD) {
+    if (severity(status) > severity(all->outcome)) {
         all->outcome = status;
     }
     if (--all->pending > 0) {
@@ -417,6 +423,7 @@ static int sort(struct lw_client *client, struct lw_all *all)
 static void take_options(struct lw_all *all, const struct lw_acquire_options *options)
 {
     all->options = *options;
+    all->options.size = sizeof(all->options); /* the caller's may be another version's */
     all->options.lost = member_lost;
     all->at_risk = options->at_risk;
     if (options->at_risk != NULL) {

@@ -21,6 +21,7 @@
 #include "lock/name.h"
 #include "lock/notify.h"
 #include "lock/options.h"
+#include "lock/renew.h"
 #include "lock/renewal.h"
 #include "lock/structs.h"
 #include "lock/turns.h"
@@ -152,7 +153,11 @@ static void silence(struct lw_client *client)
 static void end_in_child(void *arg)
 {
     struct lw_client *client = arg;
+    struct lw_lock *lock;
 
+    DL_FOREACH(client->locks, lock) {
+        lw__renew_free_all(lock); /* they stand in lists of the nodes, which go now */
+    }
     client->inherited = client->closing = true;
     lw__log(&client->log, LOG_WARNING, "process %ld: %s", (long)getpid(), LW__INHERITED);
     silence(client);

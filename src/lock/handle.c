@@ -26,7 +26,7 @@ void lw__handle_set_error(struct lw_lock *lock, int error, const char *why)
     char told[LW__TOLD];
 
     lw__told(why, told, sizeof(told));
-    lock->error = *told ? (int8_t)error : LW_OK;
+    lock->error = *told ? error : LW_OK;
     if (lock->errstr != NULL && strcmp(lock->errstr, told) == 0) {
         return;
     }

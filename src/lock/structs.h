@@ -118,7 +118,7 @@ struct lw_lock {
     bool in_callback;
     bool warned;         /* risk.c's: what `at_risk` is told last */
     bool later;          /* later.c's */
-    int8_t error;        /* handle.c's: the class of `errstr`, an lw_error */
+    int error;           /* handle.c's: the class of `errstr`, an lw_error */
     uint32_t at_risk_ms; /* lock.c's; 0: the default */
 };
 

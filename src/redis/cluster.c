@@ -299,7 +299,7 @@ static void hold(struct lw__cluster *cluster, struct lw__slot_map *map)
 {
     struct lw__node_ids before = cluster->held.nodes;
 
-    if (!map->info.down || before.count == 0) {
+    if (before.count == 0 ? map->good : !map->info.down) {
         cluster->held.nodes = map->nodes;
         map->nodes = before; /* to be freed with it */
     }
@@ -435,7 +435,9 @@ static void refuse(const struct lw__cluster *cluster, struct lw__command *comman
 
     (void)snprintf(why, sizeof(why), "slot %u is at %.60s:%u: %.60s", redirect->slot,
                    place->host, (unsigned)place->port, what);
-    lw__log_cause(cluster->options.node.access.log, lw__now_us(), LOG_WARNING, "%s", why);
+    lw__log_cause(cluster->options.node.access.log, lw__now_us(), LOG_WARNING,
+                  "names of the cluster cannot be served by %.60s:%u: %.60s", place->host,
+                  (unsigned)place->port, what);
     lw__node_refuse(command, why);
 }
 
@@ -469,8 +471,7 @@ static void redirected(void *arg, struct lw__node *node, struct lw__command *com
     }
     if (redirect->place.port == 0) {
         lw__log_cause(cluster->options.node.access.log, lw__now_us(), LOG_WARNING,
-                      "slot %u is at a node that does not tell its place",
-                      redirect->slot);
+                      "slots are at a node that does not tell its place");
         lw__node_refuse(command, "its slot is at a node that does not tell its place");
         return;
     }

@@ -332,7 +332,7 @@ static void put_others(const struct lw__masters *masters, struct lw__place *plac
             room[others++] = master;
         }
     }
-    qsort(room, others, sizeof(*room), compare_doubts);
+    qsort(room, others, sizeof(const struct lw__masters_entry *), compare_doubts);
     for (size_t i = 0; i < others; i++) {
         put(places, count, &room[i]->place);
     }

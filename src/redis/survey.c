@@ -231,8 +231,11 @@ static void keep_foreign(struct lw__survey *survey, struct lw__slot_map *map)
 {
     struct lw__slot_map **grown = NULL;
 
-    if (is_seed(survey, &map->by) && !is_counted(survey, map)) {
-        grown = realloc(survey->foreign, (survey->foreign_count + 1) * sizeof(*grown));
+    if (is_seed(survey, &map->by) && is_counted(survey, map)) {
+        survey->aliases++;
+    } else if (is_seed(survey, &map->by)) {
+        grown = realloc(survey->foreign,
+                        (survey->foreign_count + 1) * sizeof(struct lw__slot_map *));
     }
     if (grown == NULL) {
         free_map(map);
@@ -242,8 +245,9 @@ static void keep_foreign(struct lw__survey *survey, struct lw__slot_map *map)
     survey->foreign[survey->foreign_count++] = map;
 }
 
-/* Returns the best answer on which a majority of the seeds that answered agree, taken out
- * of the list, or NULL. */
+/* Returns the best answer on which a majority of the seeds agree, taken out of the list,
+ * or NULL. Seeds that do not answer count as well: while our own nodes are away for a
+ * moment, one seed whose address went to another cluster must not decide alone. */
 static struct lw__slot_map *agreed(struct lw__survey *survey)
 {
     struct lw__slot_map **best = NULL, *ret;
@@ -254,7 +258,7 @@ static struct lw__slot_map *agreed(struct lw__survey *survey)
         for (size_t j = 0; j < survey->foreign_count; j++) {
             votes += share_id(&survey->foreign[i]->nodes, &survey->foreign[j]->nodes);
         }
-        if (2 * votes > survey->foreign_count &&
+        if (2 * votes > survey->seed_count - survey->aliases &&
             (best == NULL || is_better(survey->foreign[i], *best))) {
             best = &survey->foreign[i];
         }
@@ -276,7 +280,7 @@ static void forget_answers(struct lw__survey *survey)
     }
     free(survey->foreign);
     survey->foreign = NULL;
-    survey->foreign_count = 0;
+    survey->foreign_count = survey->aliases = 0;
 }
 
 /* ---- questions ---- */
@@ -357,18 +361,13 @@ static bool is_waiting(const struct lw__survey *survey)
     return one != NULL;
 }
 
-static bool has_answer(const struct lw__survey *survey)
-{
-    return survey->best != NULL || survey->foreign_count > 0;
-}
-
 static void go_on(struct lw__survey *survey)
 {
     if (survey->next < survey->count) {
         ask_another(survey);
     } else if (!is_waiting(survey)) {
         end_without_good_answer(survey);
-    } else if (has_answer(survey) && !lw__timer_is_set(&survey->another)) {
+    } else if (survey->best != NULL && !lw__timer_is_set(&survey->another)) {
         lw__timer_set(survey->access->loop, &survey->another, lw__now_us() + LAST_US);
     }
 }
@@ -510,7 +509,7 @@ static void ask_another(void *arg)
         lw__timer_set(survey->access->loop, &survey->another, lw__now_us() + ANOTHER_US);
         return;
     }
-    if (!last || has_answer(survey)) {
+    if (!last || survey->best != NULL) {
         lw__timer_set(survey->access->loop, &survey->another,
                       lw__now_us() + (last ? LAST_US : ANOTHER_US));
     }
@@ -523,7 +522,7 @@ static void another_due(void *arg)
 {
     struct lw__survey *survey = arg;
 
-    if (survey->next == survey->count && has_answer(survey)) {
+    if (survey->next == survey->count && survey->best != NULL) {
         end_without_good_answer(survey);
     } else {
         go_on(survey);

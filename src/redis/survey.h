@@ -13,8 +13,8 @@
  * is asked at once. If no answer is good, the best of those that share a node id is
  * believed once all places have answered or have had their time: one whose node does not
  * take the cluster for down before others, then the latest epoch. If none shares a node
- * id, the seeds decide: an answer that agrees with a majority of the distinct seeds that
- * answered is believed. */
+ * id, the seeds decide: an answer with which a majority of all distinct seeds agree is
+ * believed. */
 #ifndef LW_SURVEY_H
 #define LW_SURVEY_H
 #include "redis/cluster_says.h"
@@ -71,7 +71,8 @@ struct lw__survey {
     struct lw__question *questions;
     struct lw__slot_map *best;     /* the best answer so far that is not good, or NULL */
     struct lw__slot_map **foreign; /* of seeds: answers that share no node id */
-    size_t foreign_count;
+    size_t foreign_count,
+        aliases; /* aliases: seeds that are names of a node counted before */
     struct lw__timer another;
     struct lw__deferred sweep; /* frees finished questions */
     bool open;

@@ -213,7 +213,8 @@ static void check_releases(struct run *run, const struct lw__machine *was,
         CHECK(run->releases > 0);
         run->releases--;
         CHECK(out->release_status == LW_OK || out->release_status == LW_STILLHELD ||
-              out->release_status == LW_ENOTHELD || out->release_status == LW_EUNKNOWN);
+              out->release_status == LW_ENOTHELD || out->release_status == LW_EUNKNOWN ||
+              out->release_status == LW_EREDIS);
     }
     if (is->phase == LW__ENDED) {
         CHECK(run->releases == 0);

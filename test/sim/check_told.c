@@ -63,8 +63,8 @@ void told_note(struct bytes text, int64_t receivers)
     char line[256], *rest = line;
 
     look_copy(line, sizeof(line), text);
-    if (strchr("trs", *line) == NULL || line[1] != ' ') {
-        return; /* Redisson's */
+    if (*line == '\0' || strchr("trs", *line) == NULL || line[1] != ' ') {
+        return; /* Redisson's, or the empty one that asks whether publishing is allowed */
     }
     if (++message_count == MOST) {
         violation("a script tells as many as %d", MOST);

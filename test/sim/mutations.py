@@ -443,7 +443,7 @@ MAP_UNIT_MUTATIONS = [
      ('src/redis/survey.c', 'bool foreign = is_foreign(survey, map);',
       'bool foreign = is_foreign(survey, map) && false;')),
     ('map: any seed is believed',
-     ('src/redis/survey.c', 'if (2 * votes > survey->foreign_count &&', 'if (votes > 0 &&')),
+     ('src/redis/survey.c', 'if (2 * votes > survey->seed_count - survey->aliases &&', 'if (votes > 0 &&')),
     ('map: seeds are not believed for ever',
      ('src/redis/survey.c', 'map = agreed(survey);', '(void)agreed;')),
     ('map: the last place has no time',

@@ -252,7 +252,7 @@ class Away(CauseTest):
     def test_no_more_descriptors(self):
         server = self.redis()
         port = server.listen()
-        for descriptors in range(5, 14):
+        for descriptors in range(5, 20):
             def limit(number=descriptors):
                 resource.setrlimit(resource.RLIMIT_NOFILE, (number, number))
             code, err, seconds = self.end(

@@ -22,7 +22,7 @@ PROMTOOL = shutil.which("promtool")
 
 # What a process exposes that is well, minute by minute: first value, then a step for each.
 WELL = {
-    'link_up{}': "1x60", 'waiting{}': "3x60", 'granted_total{}': "0+100x60",
+    'link_up{}': "1x60", 'subscription_up{}': "1x60", 'waiting{}': "3x60", 'granted_total{}': "0+100x60",
     'failed_total{}': "0x60", 'timed_out_total{}': "0+1x60",
     'lost_total{reason="deadline"}': "0x60", 'lost_total{reason="taken"}': "0x60",
     'lost_total{reason="max_hold"}': "0x60", 'handed_over_total{}': "0+50x60",
@@ -38,6 +38,7 @@ WELL = {
 # What is otherwise where an alert should stand after 40 minutes.
 AILING = {
     "LockwireNoLink": {'link_up{}': "0x60"},
+    "LockwireNoMessages": {'subscription_up{}': "0x60"},
     "LockwireLostByDeadline": {'lost_total{reason="deadline"}': "0x35 1x25"},
     "LockwireLostToOthers": {'lost_total{reason="taken"}': "0x35 2x25"},
     "LockwireHeldTooLong": {'lost_total{reason="max_hold"}': "0x5 1x55"},
