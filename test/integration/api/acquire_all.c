@@ -109,6 +109,7 @@ static void a_release_without_an_answer_is_unknown(void **state)
     struct group *G = group_take(a, "G", "x y");
 
     (void)state;
+    stage.notes_may_stay = true; /* the connection may not be back when it closes */
     stage_clear_trace();
     server_pause(&stage.server);
     group_release(G);

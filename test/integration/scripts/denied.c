@@ -89,6 +89,7 @@ static void make_tokens(void)
     script_client_dead(&dead, 0x77);
     for (int i = 0; i < TOKENS; i++) {
         struct token *token = &tokens[i];
+        char text[sizeof(token->text)];
 
         token->dead = i % 6 == 5;
         (void)snprintf(token->text, sizeof(token->text), "%s",
@@ -96,14 +97,15 @@ static void make_tokens(void)
                                     : i % 2     ? &b
                                                 : &a,
                                     i + 1, WINDOW - i));
+        memcpy(text, token->text, sizeof(text));
         if (i < RW) {
-            memcpy(token->member, token->text, sizeof(token->text));
+            memcpy(token->member, text, sizeof(text));
             continue;
         }
         token->kind = "rwrrwr"[i - RW];
         token->owner = "ABCACB"[i - RW]; /* two have a hold of each kind */
         (void)snprintf(token->member, sizeof(token->member), "%c0 %.79s %c", token->kind,
-                       token->text, token->owner);
+                       text, token->owner);
     }
 }
 
