@@ -149,7 +149,7 @@ struct lw__claim {
     bool stranger_told : 1;
     bool open : 1;              /* turns.c's: further handles may join it */
     bool renewing_for_next : 1; /* turns*.c's: the next one wants a fresh lease */
-    bool renew_again : 1;       /* and it is no longer the one that this was asked for */
+    bool next_left : 1;         /* and it is no longer the one that this was asked for */
     bool verify : 1;            /* renewal.c's: a hint says that its token was broken */
     bool error_told : 1; /* handle.c's: one is, and no ordinary answer came since */
 

@@ -143,7 +143,7 @@ void lw__turns_begin(struct lw__claim *claim, struct lw_lock *lock)
 {
     lw__handle_wait_no_more(claim, lock);
     claim->holder = lock;
-    claim->renewing_for_next = claim->renew_again = false;
+    claim->renewing_for_next = claim->next_left = false;
     lw__handle_hold(claim, lock);
     lw__renewal_plan(claim);
 }
@@ -356,7 +356,7 @@ void lw__turns_withdraw(struct lw_lock *lock)
 {
     struct lw__claim *claim = lock->claim;
 
-    claim->renew_again |= claim->renewing_for_next && claim->waiting == lock;
+    claim->next_left |= claim->renewing_for_next && claim->waiting == lock;
     lw__handle_wait_no_more(claim, lock);
     lw__timer_cancel(lock->client->loop, &lock->timer);
     if (claim->waiting != NULL || claim->holder != NULL) {

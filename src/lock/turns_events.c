@@ -205,12 +205,12 @@ static void renewed(struct lw__claim *claim, bool sure)
         arm_losses(claim);
         lw__renewal_plan(claim);
         let_others_in(claim);
-    } else if (claim->renewing_for_next && claim->renew_again && sure) {
-        claim->renew_again = false; /* the lease of the one that left may be shorter */
-        lw__renewal_now(claim);
     } else if (claim->renewing_for_next) {
-        claim->renewing_for_next = claim->renew_again = false;
-        if (sure && lw__turns_may_pass(claim, claim->waiting)) {
+        /* The lease of one that left meanwhile may be shorter than that of the next. */
+        bool may_pass = sure && !claim->next_left;
+
+        claim->renewing_for_next = claim->next_left = false;
+        if (may_pass && lw__turns_may_pass(claim, claim->waiting)) {
             claim->client->stats.passed++;
             lw__turns_begin(claim, claim->waiting);
             return;
