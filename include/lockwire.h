@@ -697,9 +697,8 @@ LW_PUBLIC int lw_acquire_all(struct lw_client *client, const char *const *names,
  * Releases all names at once. From this call on lw_all_remaining_ms is 0. `done` (may be
  * NULL) is called after the last reply: LW_OK if all were released, LW_EREDIS if the
  * server refused to release one of them, else LW_ENOTHELD if one was no longer held, else
- * LW_EUNKNOWN: see lw_release. Returns 0; LW_EINVAL while
- * it waits or is being released; LW_ENOTHELD if it failed, was lost or was released;
- * LW_ECLOSED.
+ * LW_EUNKNOWN: see lw_release. Returns 0; LW_EINVAL while it waits or is being released;
+ * LW_ENOTHELD if it failed, was lost or was released; LW_ECLOSED.
  */
 LW_PUBLIC int lw_all_release(struct lw_all *all, lw_all_cb *done, void *arg);
 /* Frees it in any state, as lw_lock_free does a handle: names that are held are released

@@ -441,7 +441,6 @@ static void refuse(const struct lw__cluster *cluster, struct lw__command *comman
     lw__node_refuse(command, why);
 }
 
-/* Nodes that do not agree, or do not tell where another one is: until the map changes. */
 /* Where it leads, by a node that knows better than the map. A few times between two maps:
  * of nodes that do not agree each would have everybody ask at the other one, at once. */
 static void correct(struct lw__cluster *cluster, const struct lw__redirect *redirect,
