@@ -15,6 +15,8 @@ import sys
 
 CMOCKA_PASSED = re.compile(r"^\[  PASSED  \] (\d+) test\(s\)", re.M)
 CMOCKA_FAILED = re.compile(r"^\[  FAILED  \] (\d+) test\(s\)", re.M)
+CMOCKA_NAME = re.compile(r"^\[  FAILED  \] ([a-z_]\w*)$", re.M)
+UNITTEST_NAME = re.compile(r"^(?:FAIL|ERROR): (\w+)", re.M)
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in ", re.M)
 UNITTEST_ENDED = re.compile(r"^(?:OK|FAILED) ?\((.*)\)$", re.M)
 PASSES = {"OK", "EXPECTEDFAIL"}
@@ -46,6 +48,12 @@ def count(entry):
     if entry["result"] not in PASSES:
         return max(passed, 0), max(failed, 1)
     return (passed, failed) if passed + failed else (1, 0)
+
+
+def which_failed(entry):
+    """The names of the tests that failed, where the program prints them."""
+    text = entry.get("stdout", "") + "\n" + entry.get("stderr", "")
+    return set(CMOCKA_NAME.findall(text) + UNITTEST_NAME.findall(text))
 
 
 def read(path):
@@ -80,7 +88,8 @@ def main():
             if entry["result"] in SKIPS:
                 print(f"skipped: {entry['name']}")
             if more_failed:
-                print(f"failed: {path}: {entry['name']} ({entry['result']})")
+                which = ", ".join(sorted(which_failed(entry)))
+                print(f"failed: {path}: {entry['name']} ({entry['result']}) {which}".rstrip())
     print(f"{passed} passed, {failed} failed")
     sys.exit(1 if failed or not passed else 0)
 
