@@ -185,10 +185,6 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
     ('a switch that a sentinel tells waits for the next heartbeat',
      ('src/redis/sentinel.c', 'follow(set, &master, -1, lw__now_us());\n        begin_anew(set);',
       '(void)&master;')),
-    ('a switch to and fro that no sentinel told is none',
-     ('src/redis/sentinel_master.c',
-      'return followed->told_epoch >= 0 && told_epoch > followed->told_epoch;',
-      '(void)followed;\n    return told_epoch < -1;')),
     ('holds are not verified where sentinels lead to',
      ('src/lock/client.c', 'lw__turns_ask_all(arg, node, true);',
       'lw__turns_ask_all(arg, node, false);')),
@@ -241,6 +237,10 @@ CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
 # What the worlds come to too rarely, and the traces of a unit test show.
 SENTINEL_UNIT = 'test/unit/unit_sentinel'
 SENTINEL_UNIT_MUTATIONS = [
+    ('a switch to and fro that no sentinel told is none',
+     ('src/redis/sentinel_master.c',
+      'return followed->told_epoch >= 0 && told_epoch > followed->told_epoch;',
+      '(void)followed;\n    return told_epoch < -1;')),
     ('the first sentinel that answers is believed',
      ('src/redis/sentinel.c', '#define LATER_US (200 * (int64_t)LW__MS)', '#define LATER_US 0')),
     ('a learnt sentinel leads away by its word alone',
