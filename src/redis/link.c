@@ -103,6 +103,7 @@ void lw__link_fail(struct lw__link *link, const char *why)
         return;
     }
     lw__told(why, link->why, sizeof(link->why));
+    link->rejected = link->tls != NULL && lw__tls_is_rejected(link->tls);
     shut(link);
     link->state = LW__LINK_FAILED;
     lw__defer(link->loop, &link->end, false);
@@ -389,6 +390,11 @@ void lw__link_forget(struct lw__link *link, struct lw__request *request)
 bool lw__link_has_connected(const struct lw__link *link)
 {
     return link->connected;
+}
+
+bool lw__link_is_rejected(const struct lw__link *link)
+{
+    return link->rejected;
 }
 
 bool lw__link_has_ended(const struct lw__link *link)

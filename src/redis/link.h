@@ -99,6 +99,9 @@ int lw__link_unsubscribe_shard(struct lw__link *link, const char *channel);
 bool lw__link_has_connected(const struct lw__link *link);
 /* Returns true if the peer has closed the connection, after an answer or more. */
 bool lw__link_has_ended(const struct lw__link *link);
+/* Returns true if the link failed because one side does not accept the other's TLS
+ * certificate, version or cipher suites: another attempt fails as well. */
+bool lw__link_is_rejected(const struct lw__link *link);
 /* Replies still to come. */
 size_t lw__link_inflight(const struct lw__link *link);
 #endif

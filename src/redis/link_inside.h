@@ -33,7 +33,7 @@ struct lw__link {
     uint32_t connect_timeout_ms, request_timeout_ms;
     enum lw__link_state state;
     unsigned entered;
-    bool to_host, connected, told_up, listening, answered, ended;
+    bool to_host, connected, told_up, listening, answered, ended, rejected;
 
     redisAsyncContext *context; /* NULL: hiredis has freed it, or was told to */
     struct lw__tls *tls;        /* NULL: none */

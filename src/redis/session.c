@@ -138,7 +138,7 @@ static void link_down(void *arg, const char *why)
 {
     struct lw__session *s = arg;
     enum lw__stage stage = stage_of(s);
-    int status = s->refused ? LW_EREDIS : LW_ECONN;
+    int status = s->refused || lw__link_is_rejected(s->link) ? LW_EREDIS : LW_ECONN;
     const char *at = unanswered(s);
     char text[LW__WHY];
 

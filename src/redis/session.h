@@ -101,9 +101,9 @@ enum lw__stage {
 /* Why a connection, or an attempt to make one, ended. */
 struct lw__failure {
     enum lw__stage stage;
-    /* LW_ECONN; LW_EREDIS if the server refuses this account or this database, so that
-     * the next try fails as well; LW_ESYSTEM if this process can open no more sockets;
-     * LW_ENOMEM */
+    /* LW_ECONN; LW_EREDIS if the server refuses this account or this database, or if one
+     * side rejects the other's TLS certificate, so that the next try fails as well;
+     * LW_ESYSTEM if this process can open no more sockets; LW_ENOMEM */
     int status;
     char why[LW__TOLD]; /* "": there was none */
 };

@@ -43,6 +43,7 @@ struct lw__tls {
     BIO *bio; /* the SSL's once it has begun */
     int fd;
     bool begun, shaken, failed;
+    bool rejected;     /* by one side or the other: see lw__tls_is_rejected */
     bool lacks_memory; /* something found none until hands were shaken, or since then when
                           last read or written */
     lw__tls_unwritable_fn *unwritable;
@@ -201,6 +202,32 @@ void lw__tls_free(struct lw__tls *tls)
 
 /* Shaking hands */
 
+/* Returns true for an alert by which the server rejects our certificate, protocol version
+ * or cipher suites. Alerts of other kinds (internal error, user canceled) may pass. */
+static bool is_rejection(unsigned long cause)
+{
+    if (ERR_GET_LIB(cause) != ERR_LIB_SSL) {
+        return false;
+    }
+    switch (ERR_GET_REASON(cause) - SSL_AD_REASON_OFFSET) {
+    case SSL_AD_HANDSHAKE_FAILURE:
+    case SSL_AD_BAD_CERTIFICATE:
+    case SSL_AD_UNSUPPORTED_CERTIFICATE:
+    case SSL_AD_CERTIFICATE_REVOKED:
+    case SSL_AD_CERTIFICATE_EXPIRED:
+    case SSL_AD_CERTIFICATE_UNKNOWN:
+    case SSL_AD_UNKNOWN_CA:
+    case SSL_AD_ACCESS_DENIED:
+    case SSL_AD_PROTOCOL_VERSION:
+    case SSL_AD_INSUFFICIENT_SECURITY:
+    case SSL_AD_UNRECOGNIZED_NAME:
+    case SSL_AD_CERTIFICATE_REQUIRED:
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* `otherwise`: where OpenSSL gives no cause, which is 0. */
 static void note(struct lw__tls *tls, unsigned long cause, const char *otherwise)
 {
@@ -215,6 +242,7 @@ static void note(struct lw__tls *tls, unsigned long cause, const char *otherwise
         (void)snprintf(tls->why, sizeof(tls->why),
                        "the certificate is refused: %.60s (%.60s)",
                        X509_verify_cert_error_string(verified), tls->name);
+        tls->rejected = true;
     } else if (!tls->shaken && ERR_GET_LIB(cause) == ERR_LIB_SSL &&
                ERR_GET_REASON(cause) == SSL_R_WRONG_VERSION_NUMBER) {
         (void)snprintf(tls->why, sizeof(tls->why),
@@ -222,6 +250,7 @@ static void note(struct lw__tls *tls, unsigned long cause, const char *otherwise
                        why);
     } else {
         (void)snprintf(tls->why, sizeof(tls->why), "%s", why);
+        tls->rejected = is_rejection(cause);
     }
     ERR_clear_error(); /* the host, too, may take it for one of its own */
 }
@@ -315,6 +344,11 @@ const char *lw__tls_why(struct lw__tls *tls)
         note(tls, cause, "");
     }
     return tls->why[0] != '\0' ? tls->why : NULL;
+}
+
+bool lw__tls_is_rejected(const struct lw__tls *tls)
+{
+    return tls->rejected;
 }
 
 #endif

@@ -53,6 +53,10 @@ void lw__tls_forget_errors(struct lw__tls *tls);
 bool lw__tls_has_more(const struct lw__tls *tls);
 /* Why it failed, or what hiredis has just met; NULL: nothing of TLS. */
 const char *lw__tls_why(struct lw__tls *tls);
+/* Returns true if lw__tls_why reports that one side does not accept the other's
+ * certificate, protocol version or cipher suites, so that another attempt fails as well.
+ */
+bool lw__tls_is_rejected(const struct lw__tls *tls);
 /* The connection's functions must not be called any more, but to free it. NULL is fine.
  */
 void lw__tls_free(struct lw__tls *tls);

@@ -63,6 +63,12 @@ const char *lw__tls_why(struct lw__tls *tls)
     return NULL;
 }
 
+bool lw__tls_is_rejected(const struct lw__tls *tls)
+{
+    (void)tls;
+    return false;
+}
+
 void lw__tls_free(struct lw__tls *tls)
 {
     (void)tls;

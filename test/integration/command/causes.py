@@ -13,6 +13,7 @@ import os
 import resource
 import signal
 import socket
+import ssl
 import threading
 import time
 import unittest
@@ -20,6 +21,7 @@ import unittest
 from ports import free_port
 from support import COMMAND, LIMIT, ToolTest, until
 
+CERTIFICATES = os.environ.get("LOCKWIRE_CERTIFICATES") # set where the command has TLS
 AT_ONCE = 20  # seconds, less than LIMIT: what is for good is not waited out
 INFO = "# Server\r\nrun_id:" + "a" * 40 + "\r\narch_bits:64\r\n"
 
@@ -69,6 +71,9 @@ class Stub:
             try:
                 while header := stream.readline():
                     words = []
+                    if header[:1] != b"*": # such as a handshake of TLS
+                        connection.sendall(error("ERR unknown command"))
+                        return
                     for _ in range(int(header[1:])):
                         size = int(stream.readline()[1:])
                         words.append(stream.read(size + 2)[:-2].decode(errors="replace"))
@@ -100,13 +105,13 @@ class CauseTest(ToolTest):
         code, _, err = self.end_of(self.spawn(COMMAND, *words, **more))
         return code, err, time.monotonic() - began
 
-    def for_good(self, code, said, url):
-        """Every wait of every subcommand ends at once, with one line."""
+    def for_good(self, code, said, url, lines=1):
+        """Every wait of every subcommand ends at once, with so many lines."""
         for wait in ("0", "2s", "forever"):
             got, err, seconds = self.end("run", "x", "--wait", wait, "--redis", url, "--", "true")
             self.assertEqual(got, code, f"{url} {wait}: {err}")
             self.assertIn(said, err)
-            self.assertEqual(err.count("\n"), 1, err)
+            self.assertEqual(err.count("\n"), lines, err)
             self.assertLess(seconds, AT_ONCE)
         for words in (("status", "x"), ("list",), ("break", "x"), ("watch", "x")):
             got, err, seconds = self.end(*words, "--redis", url)
@@ -265,6 +270,81 @@ class Away(CauseTest):
             self.assertEqual(code, 71, err)
         else:
             self.fail(f"{descriptors} descriptors are not enough: {err}")
+
+
+class TlsStub(Stub):
+    """The same behind TLS, with this certificate; `wants`: one of the client's."""
+
+    def __init__(self, host, answer, certificate, wants):
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(os.path.join(CERTIFICATES, certificate + ".pem"),
+                                     os.path.join(CERTIFICATES, "server.key"))
+        if wants:
+            self.context.verify_mode = ssl.CERT_REQUIRED
+            self.context.load_verify_locations(os.path.join(CERTIFICATES, "ca.pem"))
+        super().__init__(host, answer)
+
+    def serve(self, connection):
+        try:
+            secured = self.context.wrap_socket(connection, server_side=True)
+        except OSError: # which ssl's errors are
+            connection.close()
+            return
+        super().serve(secured)
+
+
+@unittest.skipUnless(CERTIFICATES, "the build has no TLS")
+class Tls(CauseTest):
+    """A certificate that one side does not accept is refused like a password."""
+
+    def setUp(self):
+        super().setUp()
+        self.environment["SSL_CERT_FILE"] = os.path.join(CERTIFICATES, "ca.pem")
+        self.environment["SSL_CERT_DIR"] = self.folder
+
+    def secured(self, certificate, wants=False):
+        """As families()."""
+        def stub(host):
+            made = TlsStub(host, greets(lambda words: b""), certificate, wants)
+            self.addCleanup(made.close)
+            return made.port
+        yield f"127.0.0.1:{stub('127.0.0.1')}"
+        yield f"localhost:{stub('127.0.0.1')}"
+        if socket.has_ipv6:
+            try:
+                port = stub("::1")
+            except OSError:
+                return
+            yield f"[::1]:{port}"
+            yield f"localhost:{port}"
+
+    def test_a_certificate_that_is_not_accepted(self):
+        for certificate, why in (
+                ("renewed", "unable to get local issuer certificate"),
+                ("name", "mismatch"), ("expired", "certificate has expired"),
+                ("early", "certificate is not yet valid"), ("purpose", "purpose")):
+            for place in self.secured(certificate):
+                self.for_good(77, why, f"rediss://{place}")
+
+    def test_the_server_wants_a_certificate(self):
+        for place in self.secured("server", wants=True):
+            self.for_good(77, "certificate required", f"rediss://{place}")
+
+    def test_sentinels_and_nodes_of_a_cluster(self):
+        for scheme, path, lines in (("rediss-sentinel", "/mymaster", 2), # each is told as well
+                                    ("rediss-cluster", "", 1)):
+            place = next(self.secured("renewed"))
+            self.for_good(77, "the certificate is refused", f"{scheme}://{place}{path}", lines)
+            self.for_now(69, "the certificate is refused",
+                         f"{scheme}://{place},127.0.0.1:{free_port()}{path}")
+
+    def test_no_tls_there(self):
+        for place in self.families(lambda words: None):
+            self.for_now(69, "TLS", f"rediss://{place}", "no connection to the server: ")
+
+    def test_tls_there(self):
+        for place in self.secured("server"):
+            self.for_now(69, "rediss://", f"redis://{place}", "no connection to the server: ")
 
 
 class Cluster(CauseTest):

@@ -50,10 +50,10 @@ class Secured(ToolTest):
 
     def test_what_is_refused_is_told(self):
         for words, code, told in (
-                (self.words[:-2], 69, "IP address mismatch (127.0.0.1)"),
-                (self.words[2:], 69, "certificate is refused"),
+                (self.words[:-2], 77, "IP address mismatch (127.0.0.1)"),
+                (self.words[2:], 77, "certificate is refused"),
                 (("--cacert", file("nowhere")), 64, "nowhere: No such file"),
-                (self.words[:2] + self.words[6:], 69, "certificate required")):
+                (self.words[:2] + self.words[6:], 77, "certificate required")):
             said = self.run_("status", "job", *words)
             self.assertEqual(said[0], code, said)
             self.assertIn(told, said[2])
@@ -67,7 +67,7 @@ class Secured(ToolTest):
             wishes.flush()
             self.environment["OPENSSL_CONF"] = wishes.name
             said = self.run_("status", "job", *self.words)
-        self.assertEqual(said[0], 69, said)
+        self.assertEqual(said[0], 77, said)
         self.assertIn("protocol version", said[2])
 
 
