@@ -30,6 +30,7 @@
 struct looking {
     struct reach reach;
     int code; /* to end with */
+    int shown;
     struct patience patience;
 };
 
@@ -101,6 +102,7 @@ static void on_inspected(struct lw_client *client, int result,
         reach_end(reach, STATUS_SYSTEM);
         return;
     }
+    looking->shown = 1;
     looking->code = seen->holder_total > 0 || *seen->stranger ? EXIT_SUCCESS
                                                               : STATUS_NOT_HELD;
     looking->patience = patience_for(MESSAGES_MS);
@@ -109,12 +111,28 @@ static void on_inspected(struct lw_client *client, int result,
 
 static void on_up(struct reach *reach)
 {
-    reach_look(reach, on_inspected, reach->arg);
+    const struct looking *looking = reach->arg;
+
+    if (!looking->shown) {
+        reach_look(reach, on_inspected, reach->arg);
+    }
+}
+
+/* A connection that is lost after the picture was written does not make it untrue. */
+static void on_down(struct reach *reach, const char *why)
+{
+    const struct looking *looking = reach->arg;
+
+    if (looking->shown) {
+        reach_end(reach, looking->code);
+    } else {
+        reach_fail(reach, LW_ECONN, why);
+    }
 }
 
 int status(const struct options *options)
 {
-    static const struct reach_events events = {.up = on_up};
+    static const struct reach_events events = {.up = on_up, .down = on_down};
     struct looking looking = {
         .reach = {.options = options, .events = &events, .warns = 1}};
     int code;

@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import socket
+import threading
 import unicodedata
 import unittest
 
@@ -69,7 +70,62 @@ class LookTest(ToolTest):
         return tables
 
 
+class Relay:
+    """In front of a server's port; a SUBSCRIBE goes no farther and is not answered."""
+
+    def __init__(self, port):
+        self.port_behind = port
+        self.sockets = []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                front, _ = self.listener.accept()
+            except OSError:
+                return
+            back = socket.create_connection(("127.0.0.1", self.port_behind))
+            self.sockets += front, back
+            for pair in ((front, back), (back, front)):
+                threading.Thread(target=self.pump, args=pair, daemon=True).start()
+
+    @staticmethod
+    def pump(source, target):
+        try:
+            while data := source.recv(65536):
+                if b"SUBSCRIBE" not in data:
+                    target.sendall(data)
+        except OSError:
+            pass
+
+    def close(self):
+        for one in (self.listener, *self.sockets):
+            one.close()
+
+    def cut(self):
+        """All of it, as a server does that ends."""
+        self.listener.shutdown(socket.SHUT_RDWR)
+        for one in self.sockets:
+            try:
+                one.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+
 class Status(LookTest):
+    def test_a_server_that_goes_after_its_answer(self):
+        """What has been shown stays true, and so does the exit code."""
+        relay = Relay(self.server.listen())
+        self.addCleanup(relay.close)
+        process = self.spawn(COMMAND, "status", "job", "--redis",
+                             f"redis://127.0.0.1:{relay.port}")
+        self.assertEqual(self.line_of(process.stdout), "job: free\n")
+        relay.cut()
+        code, _, err = self.end_of(process)
+        self.assertEqual((code, err), (1, ""))
+
     def test_free(self):
         self.assertRegex(self.ask(1, "status", "job"),
                          rf"^job: free\nredis {self.server.socket}, master; 0\.\ds ago\n$")
