@@ -274,8 +274,9 @@ static void take_queued(struct lw__claim *claim, const struct lw__acquired *answ
     }
 }
 
-/* Who tries once behind a release of its own client that did nothing at first (the value
- * was marked, or NOSCRIPT) and went out anew behind it: what refused it is let go of. */
+/* Returns true if this request, which did not join the queue, was refused because of a
+ * hold that this client is releasing: the first release did nothing (the value was
+ * marked, or NOSCRIPT) and was sent again behind the request. */
 static bool came_before_release(const struct lw__claim *claim)
 {
     const struct lw__claim *first = claim->name->claims;
@@ -307,6 +308,7 @@ static bool acquire_answered(struct lw__command *command, const struct lw__reply
     if (answer.kind == LW__ANSWER_QUEUED && came_before_release(claim)) {
         input.event = LW__EV_NOT_GRANTED;
         input.not_granted.set_done = false;
+        input.not_granted.ticket = answer.ticket; /* a waiter that is not bound yet */
         lw__claim_step(claim, &input);
         return true;
     }

@@ -314,6 +314,9 @@ static struct lw__output asking(struct lw__machine *m, const struct lw__input *i
         return act(0);
     case LW__EV_NOT_GRANTED:
         m->in_redis = true;
+        if (in->not_granted.ticket > 0) {
+            m->ticket = in->not_granted.ticket;
+        }
         if (m->abandoned) {
             return give_up(m, in);
         }

@@ -34,7 +34,8 @@ enum lw__event {
     LW__EV_START,       /* somebody wants the lock */
     LW__EV_ASKED,       /* the try or ask goes out now, for another lease */
     LW__EV_GRANTED,     /* acquire's answer */
-    LW__EV_NOT_GRANTED, /* the plain SET NX said no, or its fence could not be used */
+    LW__EV_NOT_GRANTED, /* the plain SET NX said no, or its fence could not be used; or
+                           the script did, before the release of this client's own hold */
     LW__EV_QUEUED,      /* acquire's answer */
     LW__EV_DEADLOCK,    /* acquire's answer */
     LW__EV_UNKNOWN,     /* the outcome is open, answered or not */
@@ -87,7 +88,8 @@ struct lw__input {
             bool released; /* as above */
         } granted;
         struct {
-            bool set_done; /* the name is ours, but has no number */
+            bool set_done;  /* the name is ours, but has no number */
+            int64_t ticket; /* the script's: ask again, with this one; 0: none */
         } not_granted;
         struct {
             bool released; /* as above */

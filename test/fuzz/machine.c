@@ -75,6 +75,7 @@ static void fill_in_answer(struct input *in, uint64_t flags, struct lw__input *s
         break;
     case LW__EV_NOT_GRANTED:
         step->not_granted.set_done = flags & 16;
+        step->not_granted.ticket = flags & 32 ? (int64_t)input_number(in, 2) : 0;
         break;
     case LW__EV_QUEUED:
         fill_in_queued(in, flags, step);

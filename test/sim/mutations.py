@@ -419,6 +419,11 @@ SCRIPT_FAULTS_MUTATIONS = [
       "if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then",
       'if false then')),
 ]
+RELEASES = 'test/integration/mutex/releases'
+RELEASES_MUTATIONS = [
+    ('who waits behind a release of its own client loses its place',
+     ('src/lock/claim_step.c', 'input.not_granted.ticket = answer.ticket;', ';')),
+]
 UNDONE = 'test/integration/server/server_errors'
 UNDONE_MUTATIONS = [
     ('what was turned down is given back',
@@ -507,6 +512,7 @@ GROUPS = [ # mutations, the program that catches them, and words for it
     (WINDOW_UNIT_MUTATIONS, WINDOW_UNIT, ()),
     (REFUSED_MUTATIONS, REFUSED, ()),
     (SCRIPT_FAULTS_MUTATIONS, SCRIPT_FAULTS, ()),
+    (RELEASES_MUTATIONS, RELEASES, ('who_waits_behind*',)),
     (UNDONE_MUTATIONS, UNDONE, ()),
     (MAP_UNIT_MUTATIONS, MAP_UNIT, ()),
     *(([mutation], ALL_TEST, (test,)) for test, mutation in ALL_MUTATIONS),

@@ -186,6 +186,18 @@ static void test_the_subscription_comes_while_asking(void **state)
                 "8 queued left=8997 pos=1 -> BUSY, queued due=6006 ticket=90\n");
 }
 
+/* The script refused it because of a hold that this client is releasing. The release may
+ * come behind the next request as well, and other clients may join before that. */
+static void test_refused_before_the_release_of_its_own_client(void **state)
+{
+    (void)state;
+    trace_check(
+        "0 start script -> acquire, asking\n"
+        "5 not_granted ticket=90 -> acquire, asking ticket=90\n"
+        "6 not_granted ticket=90 -> acquire, asking ticket=90\n"
+        "7 queued left=9000 pos=0 ticket=90 -> BUSY, queued due=3007 ticket=90\n");
+}
+
 static void test_no_link_at_the_start(void **state)
 {
     (void)state;
@@ -403,6 +415,7 @@ int main(void)
         cmocka_unit_test(test_polled_and_granted),
         cmocka_unit_test(test_more_dead_heads_than_one_call_looks_at),
         cmocka_unit_test(test_the_subscription_comes_while_asking),
+        cmocka_unit_test(test_refused_before_the_release_of_its_own_client),
         cmocka_unit_test(test_no_link_at_the_start),
         cmocka_unit_test(test_an_upgrade_that_would_deadlock),
         cmocka_unit_test(test_refused_for_good),

@@ -148,6 +148,7 @@ static void read_field(struct lw__input *in, const char *word)
         {LW__EV_QUEUED, "left", &in->queued.remaining_ms, false},
         {LW__EV_QUEUED, "pos", &in->queued.position, false},
         {LW__EV_QUEUED, "ticket", &in->queued.ticket, false},
+        {LW__EV_NOT_GRANTED, "ticket", &in->not_granted.ticket, false},
         {LW__EV_QUEUED, "server", &in->queued.server_us, true},
         {LW__EV_HANDED, "t", &in->handed.handed_us, true},
         {LW__EV_HANDED, "s", &in->handed.pair_sent_us, true},
