@@ -361,6 +361,8 @@ ATTEMPTS_UNIT_MUTATIONS = [
      ('src/redis/session.c', 'stage < f->stage ||', 'false ||')),
     ('one that refuses is told rather than one that may serve later',
      ('src/redis/session.c', 'f->status == LW_ECONN);', 'false);')),
+    ('a proxy that closes the connection at a command is a server that closes it',
+     ('src/redis/session.c', 's->greeting && at != NULL && lw__link_has_ended(s->link)', 'false')),
     ('no more descriptors is no connection',
      ('src/redis/link_open.c', 'return is_exhausted(why) ? LW_ESYSTEM : LW_ECONN;',
       'return LW_ECONN;')),
@@ -493,6 +495,18 @@ ALL_MUTATIONS = [
      ('src/lock/all.c', '(int64_t)all->options.margin_ms + 1', '1'))),
 ]
 
+# Of the command; each with the file and the test that show it.
+COMMAND = 'src/tool/lockwire'
+COMMAND_MUTATIONS = [
+    ('causes.py', 'Later.test_status_says_why_waiting_is_slow',
+     ('status does not say why no messages arrive',
+      ('src/tool/status.c', 'if (stats.subscription_up || ', 'if (looking->code >= 0 || '))),
+    ('waiting.py', 'InPipe.test_another_kind_of_lock_is_called_so',
+     ('a holder of another kind is one like any other',
+      ('src/tool/waiting.c', 'return reads_a ? reads_b : a == b;',
+       'return reads_a == reads_b || true;'))),
+]
+
 GROUPS = [ # mutations, the program that catches them, and words for it
     (MUTATIONS, SIM, ()),
     (CLUSTER_MUTATIONS, SIM, ('--cluster',)),
@@ -516,6 +530,7 @@ GROUPS = [ # mutations, the program that catches them, and words for it
     (UNDONE_MUTATIONS, UNDONE, ()),
     (MAP_UNIT_MUTATIONS, MAP_UNIT, ()),
     *(([mutation], ALL_TEST, (test,)) for test, mutation in ALL_MUTATIONS),
+    *(([mutation], COMMAND, words) for *words, mutation in COMMAND_MUTATIONS),
 ]
 
 
@@ -545,6 +560,16 @@ def failed_test(unit, words=()):
     done = subprocess.run([unit], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           env=dict(os.environ, **({'LOCKWIRE_TEST': words[0]} if words else {})))
     found = re.search(r'FAILED  \] (\w+)', done.stdout)
+    return found and (0, found[1])
+
+
+def failed_command_test(tree, command, file, test):
+    """The same of a test of the command."""
+    done = subprocess.run([sys.executable, '-B', tree / 'test/integration/command' / file, test],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          env=dict(os.environ, LOCKWIRE_COMMAND=str(command),
+                                   PYTHONPATH=str(tree / 'test/lib')))
+    found = re.search(r'^FAIL: (\w+)', done.stdout, re.M)
     return found and (0, found[1])
 
 
@@ -598,6 +623,8 @@ class Worker:
             self.compile(program)
             if program == SIM:
                 return self.first_failure(seeds, words)
+            if program == COMMAND:
+                return failed_command_test(self.tree, self.build / program, *words)
             return failed_test(self.build / program, words)
         finally:
             for file, text in kept.items():

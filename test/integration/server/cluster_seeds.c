@@ -153,11 +153,12 @@ static int slots_assigned(int node)
     return count;
 }
 
-/* Their owner first; and again where a message that it sent before told a node of them.
- */
+/* The owner loses them first, since each message of an owner tells the others whose they
+ * are. A message that it sent before may still arrive: so all nodes are asked until each
+ * has said twice in turn that they are nobody's. */
 static void take_away_the_last_slots(void)
 {
-    for (int node = cluster_count() - 1, agree = 0; agree < cluster_count();
+    for (int node = cluster_count() - 1, agree = 0; agree < 2 * cluster_count();
          node = (node + 1) % cluster_count()) {
         if (slots_assigned(node) == 10922) {
             agree++;
