@@ -26,6 +26,9 @@ end
 -- since that costs less here than later.
 local function join(member, ticket)
     local left, score, added, position = redis.call('PTTL', queue), nil, nil, nil
+    if left == -2 then -- this shows that the new queue may be given a TTL
+        redis.call('PEXPIRE', queue, '120000')
+    end
     if ticket >= 0 then
         score = try('ZSCORE', queue, member)
         added = score == false

@@ -28,6 +28,9 @@ elseif joins ~= 110 and no_ticket == 32 and type(value) == 'string' and value:by
     and not value:find(token:sub(1, -2), 1, true) then
     local time, position = call('TIME'), pcall('ZCARD', queue)
     local us_text = time[1] .. ('000000'):sub(#time[2] + 1) .. time[2]
+    if position == 0 then -- this shows that the new queue may be given a TTL
+        call('PEXPIRE', queue, '120000')
+    end
     if type(position) == 'number' and pcall('ZADD', queue, 'NX', us_text, token) == 1 then
         if (position == 0 or joins == 107) and pcall('PEXPIRE', queue, '120000') ~= 1 then
             call('ZREM', queue, token) -- the queue might never expire

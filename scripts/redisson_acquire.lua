@@ -15,11 +15,9 @@ local name, field = KEYS[1], ARGV[1]
 local kind = redis.call('TYPE', name).ok
 local mine = kind == 'hash' and redis.call('HEXISTS', name, field) == 1
 if kind == 'none' then
+    redis.call('PEXPIRE', name, ARGV[2]) -- shows that the new key may be given a TTL
     redis.call('HSETNX', name, field, 1)
-    if type(redis.pcall('PEXPIRE', name, ARGV[2])) ~= 'number' then
-        redis.call('HDEL', name, field) -- the key might never expire
-        redis.call('PEXPIRE', name, ARGV[2]) -- so that the server itself raises it
-    end
+    redis.call('PEXPIRE', name, ARGV[2])
     return {1, 0}
 end
 if mine then

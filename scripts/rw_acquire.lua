@@ -51,17 +51,17 @@ if there == 0 and #KEYS[3] == 14 then -- a slot's: draw.lua
                        'h:' .. token, format('%.0f r %s', ending, owner),
                        'r:' .. owner, '1 ' .. text)
             return number
-        elseif writes then
+        end
+        -- PEXPIRE of a key that does not exist shows that it may be given a TTL.
+        redis.call('PEXPIRE', name, lease)
+        if writes then
             redis.call('HSET', name, 'mode', '2 1 0 1 0 ' .. text .. ' ' .. owner,
                        'h:' .. token, '0 w ' .. owner)
         else
             redis.call('HSET', name, 'mode', '2 1 1 0 0 0 ', 'h:' .. token, '0 r ' .. owner,
                        'r:' .. owner, '1 ' .. text)
         end
-        if redis.pcall('PEXPIRE', name, lease) ~= 1 then -- it would never end
-            redis.call('HDEL', name, 'mode', 'h:' .. token, 'r:' .. owner)
-            redis.call('PEXPIRE', name, lease) -- so that the server itself raises it
-        end
+        redis.call('PEXPIRE', name, lease)
         return number
     elseif number == 1 and redis.pcall('PEXPIRE', KEYS[3], '86400000') ~= 1 then
         redis.call('DEL', KEYS[3]) -- the counter was lost, and INCRBY made a new one

@@ -323,12 +323,15 @@ DENIED_MUTATIONS = [
      ('scripts/rw.lua', "    write('HSET', set)\n    write('HDEL', removed)\n",
       "    write('HDEL', removed)\n    write('HSET', set)\n")),
     ('refused: a queue that has no TTL stays',
-     ('scripts/join.lua', "        if added then\n            redis.call('ZREM', queue, member)",
-      "        if false then\n            redis.call('ZREM', queue, member)")),
+     ('scripts/join.lua', 'if left == -2 then', 'if left == 0 then')),
+    ("refused: a mutex' queue that has no TTL stays",
+     ('scripts/mutex_acquire.lua', 'if position == 0 then', 'if position == -1 then')),
+    ('refused: a read-write lock that has no TTL stays',
+     ('scripts/rw_acquire.lua', "        redis.call('PEXPIRE', name, lease)\n        if writes", '        if writes')),
     ('refused: a counter that has no TTL stays',
      ('scripts/draw.lua', 'if made then', 'if false then')),
     ("refused: a lock of Redisson's that has no TTL stays",
-     ('scripts/redisson_acquire.lua', "        redis.call('HDEL', name, field)", '        ')),
+     ('scripts/redisson_acquire.lua', "redis.call('PEXPIRE', name, ARGV[2]) -- shows", '-- shows')),
 ]
 LEASES = 'test/integration/scripts/scripts_rw_leases'
 LEASES_MUTATIONS = [
