@@ -256,7 +256,7 @@ static void member_lost(struct lw_lock *lock, int reason, void *arg)
         start_again(all);
     } else if (all->stage == HELD) {
         all->stage = LOST;
-        lw__later(lock, (int64_t)all->options.margin_ms + 1, give_back, member);
+        (void)lw__later(lock, (int64_t)all->options.margin_ms + 1, give_back, member);
         if (all->lost != NULL) {
             all->lost(all, reason, all->arg);
         }

@@ -41,8 +41,9 @@ static void pause_after(struct lw_keep *keep, int status)
     keep->pause_ms = doubled < PAUSE_MIN_MS   ? PAUSE_MIN_MS
                      : doubled > PAUSE_MAX_MS ? PAUSE_MAX_MS
                                               : doubled;
-    lw__later_warn(keep->lock, status, keep->pause_ms);
-    lw__later(keep->lock, keep->pause_ms, again, keep);
+    if (lw__later(keep->lock, keep->pause_ms, again, keep)) {
+        lw__later_warn(keep->lock, status, keep->pause_ms);
+    }
 }
 
 static void acquired(struct lw_lock *lock, int status, void *arg)
@@ -65,7 +66,7 @@ static void hold_lost(struct lw_lock *lock, int reason, void *arg)
 {
     struct lw_keep *keep = arg;
 
-    lw__later(lock, lw_lock_remaining_ms(lock) + 1, again, keep);
+    (void)lw__later(lock, lw_lock_remaining_ms(lock) + 1, again, keep);
     if (keep->lost != NULL) {
         keep->lost(keep, reason, keep->arg);
     }

@@ -13,15 +13,16 @@
 
 #include <syslog.h>
 
-void lw__later(struct lw_lock *lock, int64_t after_ms, lw_lock_cb *done, void *arg)
+bool lw__later(struct lw_lock *lock, int64_t after_ms, lw_lock_cb *done, void *arg)
 {
     if (lock->client == NULL || lock->client->closing) {
-        return;
+        return false;
     }
     lock->done = done;
     lock->arg = arg;
     lock->later = true;
     lw__timer_set(lock->client->loop, &lock->timer, lw__now_us() + after_ms * LW__MS);
+    return true;
 }
 
 void lw__later_warn(struct lw_lock *lock, int status, int64_t after_ms)

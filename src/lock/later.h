@@ -4,14 +4,16 @@
 #define LW_LATER_H
 #include "lockwire.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Calls `done` with LW_OK once after_ms are over and, as far as is known, nothing of the
  * handle is in Redis any more: a release is answered then, so that its owner finds
  * nothing of its own. Of a handle in LW_LOST or LW_DONE, which nothing else is to come
  * of; needs no memory. Never once the client is closed, nor after it or the handle was
- * freed. */
-void lw__later(struct lw_lock *lock, int64_t after_ms, lw_lock_cb *done, void *arg);
-/* Tells the operator's log what the lock is asked for again after, and when. */
+ * freed. Returns false, without any effect, if the client is closing or closed. */
+bool lw__later(struct lw_lock *lock, int64_t after_ms, lw_lock_cb *done, void *arg);
+/* Logs that lw__later was called for another attempt after this status, and when that
+ * follows. To be called after lw__later: the log is a callback of the user's, too. */
 void lw__later_warn(struct lw_lock *lock, int status, int64_t after_ms);
 #endif
