@@ -5,11 +5,10 @@
  * the sentinels, and it from the other servers; sentinels are away, or one lags. Whoever
  * was the master comes back each time, as a master, until it is told whom to follow.
  *
- * Where the replicas have everything when the old master is left, nothing is forgiven.
- * Where they have not, which is seen from what the old one had written to its replicas
- * and the new one never read, overlaps are, from the first write that was lost until no
- * client is at the old one any more; the new one's numbers are larger all the same.
- * Everybody is served in the end.
+ * If the replicas have everything when the old master is left, no overlap is forgiven.
+ * Otherwise overlaps are forgiven from the first write that may be lost until no client
+ * is at the old master. The new master's fencing tokens are larger all the same. All
+ * waiters are served in the end.
  *
  * Happy path: CAMPAIGN(name, .scene = sentinels, .strike = what replaces the master,
  * .mend = what brings it back)
@@ -53,27 +52,24 @@ static void until_left(void)
     UNTIL(trio_clients(old) == 0);
 }
 
-/* `offset`: what it had written; `last`: the largest number that it gave. */
-static void expect_loss(int64_t since_us, long long offset, long long last)
+/* `last`: the largest number that it gave. */
+static void forgive(int64_t since_us, long long last)
 {
-    long long lost = trio_lost_bytes(offset);
-
     campaign_lost(since_us);
-    (void)fprintf(stderr, "%s: %lld bytes of the old master's stream are lost\n",
-                  stage.test, lost);
-    assert_true(lost > 0);
     more_grants();
-    assert_true(way->holder == LW_REDISSON || trio_number(trio_leader(), NUMBERS) > last);
+    /* equal if the old master is a replica of the new one by now */
+    assert_true(way->holder == LW_REDISSON ||
+                trio_number(trio_leader(), NUMBERS) >= last);
 }
 
-static void expect_loss_of_old(int64_t since_us)
+/* That something was lost is not asserted. It depends on whether a client writes to the
+ * old master between the promotion and its own switch, and cannot be counted afterwards:
+ * the old master may be a replica by then, or a slow machine may have promoted two
+ * servers one after the other. */
+static void forgive_old(int64_t since_us)
 {
-    long long offset, last;
-
     until_left();
-    offset = written(old);
-    last = trio_number(old, NUMBERS);
-    expect_loss(since_us, offset, last);
+    forgive(since_us, trio_number(old, NUMBERS));
 }
 
 /* ---- the ends of a master ---- */
@@ -125,13 +121,12 @@ static void kill_unheard(int round)
     since_us = history_now_us();
     trio_part_servers(trio_gate(old), true);
     offset = written(old);
-    /* A grant may have been passed on without a command; and a slow machine may be at
-     * this for so long that the old master is taken for dead, where nobody writes any
-     * more. */
+    /* What it writes from here on is lost, since no replica can read it. A grant may be
+     * handed over locally, without a command. On a slow machine the old master may be
+     * replaced before the next write; then there is none. */
     UNTIL(written(old) > offset || !trio_is_as_before());
     more_grants();
     trio_check();
-    offset = written(old);
     last = trio_number(old, NUMBERS);
     server_kill(trio_master());
     killed_ms = now_ms();
@@ -139,7 +134,7 @@ static void kill_unheard(int round)
     trio_part_servers(trio_gate(old), false);
     tell_outage(killed_ms);
     switched();
-    expect_loss(since_us, offset, last);
+    forgive(since_us, last);
 }
 
 static void come_back(int round)
@@ -186,7 +181,7 @@ static void fail_over(int round)
     since_us = history_now_us();
     trio_fail_over(round % TRIO);
     switched();
-    expect_loss_of_old(since_us);
+    forgive_old(since_us);
 }
 
 static void stand(int round)
@@ -236,7 +231,7 @@ static void part_clients_from_sentinels(int round)
         until_left();
         campaign_lost(since_us);
     } else {
-        expect_loss_of_old(since_us);
+        forgive_old(since_us);
     }
 }
 
@@ -258,7 +253,7 @@ static void part_master_from_servers(int round)
     since_us = history_now_us();
     trio_part_servers(trio_gate(old), true);
     switched();
-    expect_loss_of_old(since_us);
+    forgive_old(since_us);
 }
 
 static void join_master_and_servers(int round)
@@ -305,7 +300,7 @@ static void lag(int round)
     }
     trio_fail_over((lagging + 1) % TRIO);
     switched();
-    expect_loss_of_old(since_us);
+    forgive_old(since_us);
 }
 
 static void catch_up(int round)

@@ -135,11 +135,6 @@ bool trio_takes(int server, const char *command)
     return yes;
 }
 
-long long trio_lost_bytes(long long offset)
-{
-    return offset - trio_info(trio.leading, "replication", "second_repl_offset:") + 1;
-}
-
 int trio_clients(int server)
 {
     return proxy_count(trio.gates[server], COMMANDS) +

@@ -76,8 +76,5 @@ long long trio_info(int server, const char *section, const char *field);
 long long trio_number(int server, const char *key);
 /* Whether a command of a stranger's is taken by that server. */
 bool trio_takes(int server, const char *command);
-/* How much that one had written of which the leader, who was promoted in its place, had
- * nothing: bytes of the stream to replicas. */
-long long trio_lost_bytes(long long offset);
 
 #endif
