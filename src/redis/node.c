@@ -138,6 +138,28 @@ static void killed(struct lw__request *request, const struct lw__reply *reply)
     lw__node_make_room(LW__OWNER(struct lw__node, kill, request));
 }
 
+static void replication_told(struct lw__request *request, const struct lw__reply *reply)
+{
+    struct lw__node *node = LW__OWNER(struct lw__node, replication, request);
+
+    lw__node_make_room(node);
+    lw__session_note_replication(&node->commands, reply);
+}
+
+/* A master takes another replication id when its first replica connects, and when it has
+ * had none for repl-backlog-ttl. The new master's former id is the last of these, by
+ * which the claim of a learnt sentinel is proved. */
+static void ask_replication(struct lw__node *node)
+{
+    static const struct lw__request_type type = {replication_told, NULL};
+
+    if (node->sentinels != NULL && node->commands.state == LW__SESSION_READY &&
+        node->replication.prev == NULL) {
+        lw__session_say(&node->commands, &node->replication, &type, 2,
+                        (const char *[]){"INFO", "replication"});
+    }
+}
+
 static const struct lw__request_type abilities_type = {abilities_told, NULL};
 static const struct lw__request_type kill_type = {killed, NULL};
 
@@ -201,6 +223,7 @@ static void heartbeat(void *arg)
     if (node->up) {
         lw__node_keep_fence(node);
     }
+    ask_replication(node);
 }
 
 /* 0, LW_ENOMEM. */

@@ -42,6 +42,7 @@ struct lw__node {
     struct lw__sentinels *sentinels; /* NULL: none */
     /* sent once a connection, answers informative */
     struct lw__request kill, abilities;
+    struct lw__request replication; /* INFO replication, at heartbeats */
     enum lw__drop drop;
     bool drop_distrusted;                                    /* of every connection */
     char server[LW__SERVER_SIZE], numbers[LW__NUMBERS_SIZE]; /* the command link's */

@@ -75,7 +75,8 @@ static void follow(struct lw__sentinels *set, const struct lw__master *master,
     ++*set->failovers;
     lw__log(set->access.log, LOG_NOTICE, "%s", why);
     for (struct lw__sentinel *one = set->all; one != NULL; one = one->next) {
-        *one->refuted.place.host = '\0'; /* it may be a replica of this one */
+        *one->refuted.place.host = '\0';             /* it may be a replica of this one */
+        lw__sentinel_master_probe_stop(&one->probe); /* it was about the one before */
     }
     lw__sentinel_ways_turn(set->ways, why);
 }

@@ -152,7 +152,7 @@ struct lw__followed {
     bool since_known;
     int doubts; /* rounds in a row in which most named another place, of no later epoch */
     bool unconvinced_told; /* of this one */
-    /* Of the connection that was ready there last; "": none was, or it does not say. */
+    /* As its server told last, at a connection or a heartbeat; "" if it told none. */
     char replication_id[LW__RUN_ID_SIZE];
 };
 

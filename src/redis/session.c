@@ -199,6 +199,19 @@ static void note_replication(struct lw__session *s, const char *info)
     s->is_master = strncmp(info_field(info, "role:"), "master", 6) == 0;
 }
 
+void lw__session_note_replication(struct lw__session *session,
+                                  const struct lw__reply *reply)
+{
+    if (lw__reply_type(reply) != LW__REPLY_STRING) {
+        return;
+    }
+    note_replication(session, lw__reply_text(reply, NULL));
+    if (session->is_master && session->access->guide != NULL) {
+        session->access->guide->arrived(session->access->guide_arg, &session->way,
+                                        session->replication_id);
+    }
+}
+
 static void note_info(struct lw__session *s, const char *info)
 {
     take_id(info, "run_id:", s->told_run_id);
@@ -212,6 +225,12 @@ static bool greeting_fails(enum lw__greeting kind, const char *error)
 {
     return kind == LW__GREET_MYID || kind == LW__GREET_AUTH || kind == LW__GREET_SELECT ||
            kind == LW__GREET_ROLE || lw__classify(error) == LW__ERR_LINK;
+}
+
+/* Returns true if the server cannot serve any connection now, whoever it is. */
+static bool is_busy(const char *error)
+{
+    return lw__classify(error) == LW__ERR_LINK && !lw__classify_account(error);
 }
 
 /* Returns true if another try as this user, or with this database, fails as well. */
@@ -303,7 +322,8 @@ static void greeted(struct lw__request *request, const struct lw__reply *reply)
             return;
         }
         if (greeting_fails(greet->kind, text)) {
-            s->stranger = greet->kind == LW__GREET_MYID || s->authenticated;
+            s->stranger = !is_busy(text) &&
+                          (greet->kind == LW__GREET_MYID || s->authenticated);
             s->refused = !s->stranger && refuses_for_good(greet->kind, text);
             lw__session_fail(s, why);
             return;

@@ -56,8 +56,9 @@ struct lw__way {
 struct lw__guide_events {
     void (*wanted)(void *arg, struct lw__way *way);
     void (*forget)(void *arg, struct lw__way *way);
-    /* A session is ready at the endpoint it was led to. `replication_id`: the replication
-     * id of that server, or "" if it is unknown. */
+    /* A session is ready at the endpoint it was led to, or lw__session_note_replication
+     * was called for it. `replication_id`: the replication id of that server, or "" if it
+     * is unknown. */
     void (*arrived)(void *arg, const struct lw__way *way, const char *replication_id);
 };
 
@@ -166,7 +167,8 @@ struct lw__session {
     bool denied;   /* why the connection ends: we may not subscribe */
     bool refused;  /* the server turns this account or database down for good */
     bool turned;   /* or: it leads elsewhere now, and the next attempt follows at once */
-    bool stranger; /* the last attempt met a server without access->sentinel_id */
+    bool stranger; /* the last attempt met a server that did not prove to have
+                    * access->sentinel_id, though it could serve */
     bool authenticated; /* MYID was refused without AUTH, which has been sent */
     uint32_t backoff_ms;
     int64_t ready_us; /* when it became ready */
@@ -200,6 +202,11 @@ void lw__session_stop(struct lw__session *session);
 void lw__session_say(struct lw__session *session, struct lw__request *request,
                      const struct lw__request_type *type, size_t words,
                      const char *const *text);
+/* Records another reply to INFO replication, of a session that is ready, and reports the
+ * replication id to its guide. An error, or the reply of a server that is no master any
+ * more, leaves what the guide knows. */
+void lw__session_note_replication(struct lw__session *session,
+                                  const struct lw__reply *reply);
 /* Greets, as this user ("": the default one), unless the connection has ended. */
 void lw__session_log_in(struct lw__login *login, const char *username,
                         const char *password);

@@ -264,6 +264,15 @@ SENTINEL_UNIT_MUTATIONS = [
       'if (!set->asking &&')),
     ('what was no replica of one master is none of the next',
      ('src/redis/sentinel.c', "*one->refuted.place.host = '\\0';", '(void)one->refuted;')),
+    ('a probe goes on when another master is followed',
+     ('src/redis/sentinel.c', 'lw__sentinel_master_probe_stop(&one->probe); /* it was', '/* it was')),
+    ('a busy learnt sentinel is taken for a stranger',
+     ('src/redis/session.c', '!is_busy(text) &&', 'is_busy != NULL &&')),
+]
+SENTINEL_REAL = 'test/integration/server/sentinel'
+SENTINEL_REAL_MUTATIONS = [
+    ('the replication id is asked for at the connection alone',
+     ('src/redis/node.c', '    ask_replication(node);\n}', '    (void)ask_replication;\n}')),
 ]
 SESSION_UNIT_MUTATIONS = [
     ('what one connection was refused ends the next one for good',
@@ -515,6 +524,7 @@ GROUPS = [ # mutations, the program that catches them, and words for it
     (MUTATIONS, SIM, ()),
     (CLUSTER_MUTATIONS, SIM, ('--cluster',)),
     (SENTINEL_UNIT_MUTATIONS, SENTINEL_UNIT, ()),
+    (SENTINEL_REAL_MUTATIONS, SENTINEL_REAL, ('the_id_of_a_master*',)),
     (SESSION_UNIT_MUTATIONS, 'test/unit/unit_session', ()),
     (CLAIMS_UNIT_MUTATIONS, CLAIMS_UNIT, ()),
     (BREAKS_MUTATIONS, BREAKS, ()),

@@ -1147,6 +1147,42 @@ static void test_who_does_not_prove_its_id_is_left_alone(void **state)
     assert_int_equal(scene->s[1].asked, 0);
 }
 
+/* A server that has no room says so to any connection: that says nothing of its id. */
+static void test_a_learnt_one_that_is_busy_is_asked_in_each_round(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->access.request_timeout_ms = 50;
+    scene->s[1].id = "-ERR max number of clients reached\r\n";
+    one_listed(scene, 1);
+    UNTIL(scene, scene->s[1].connected > 30); /* pauses would grow to 60 rounds */
+    assert_int_equal(scene->s[1].asked, 0);
+    scene->s[1].id = NULL;
+    UNTIL(scene, scene->s[1].asked > 0);
+}
+
+/* The probe was to show a replica of M1. */
+static void test_a_probe_ends_when_another_master_is_followed(void **state)
+{
+    struct scene *scene = *state;
+
+    one_learnt(scene);
+    scene->m[2].info = "";
+    names(&scene->s[1], &scene->m[2], 9, "master");
+    announce_switch(&scene->s[1], &scene->m[0], &scene->m[2]);
+    UNTIL(scene, owes_info(&scene->m[2]));
+    scene->s[0].mute = scene->s[1].mute = true;
+    announce_switch(&scene->s[0], &scene->m[0], &scene->m[1]);
+    await(scene, "a lost: the master is M2 now, it was M1; ");
+    inform(&scene->m[2]);
+    nothing_for(scene, 50);
+    assert_null(strstr(scene->told, "which is no replica of"));
+    names(&scene->s[0], &scene->m[1], 10, "master");
+    speak(&scene->s[0]);
+    speak(&scene->s[1]);
+    await(scene, "a at M2; ");
+}
+
 static void test_a_learnt_one_that_no_listed_one_names_is_dropped(void **state)
 {
     struct scene *scene = *state;
@@ -1385,6 +1421,8 @@ int main(void)
         TEST(test_another_one_at_a_learnt_address_is_not_asked),
         TEST(test_an_id_that_is_given_after_the_password_alone),
         TEST(test_who_does_not_prove_its_id_is_left_alone),
+        TEST(test_a_learnt_one_that_is_busy_is_asked_in_each_round),
+        TEST(test_a_probe_ends_when_another_master_is_followed),
         TEST(test_a_learnt_one_that_no_listed_one_names_is_dropped),
         TEST(test_a_learnt_one_is_found_at_its_new_address),
         TEST(test_one_that_is_listed_by_name_is_known),

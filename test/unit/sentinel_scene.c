@@ -268,6 +268,18 @@ void inform(struct fake *server)
     }
 }
 
+bool owes_info(const struct fake *server)
+{
+    for (int i = 0; i < CONNECTIONS; i++) {
+        const struct connection *connection = &server->scene->connections[i];
+
+        if (connection->fake == server && connection->owes_info) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void promote(struct fake *to, const struct fake *from)
 {
     (void)snprintf(to->former_id, sizeof(to->former_id), "%s", from->replication_id);

@@ -106,6 +106,8 @@ void speak(struct fake *sentinel);
 void confirm(struct fake *sentinel);
 /* It answers INFO replication from now on, where that is owed as well. */
 void inform(struct fake *server);
+/* Returns true while a connection of this server waits for that answer. */
+bool owes_info(const struct fake *server);
 /* It was a replica of that one, and takes its place. */
 void promote(struct fake *to, const struct fake *from);
 /* It is gone, its connections as well; it is there again. */

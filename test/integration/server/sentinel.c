@@ -9,6 +9,7 @@
  * Happy path: watch(), peer_start_at("a", url), SENTINEL FAILOVER.
  */
 #include "groups.h"
+#include "monitor.h"
 #include "sentinel.h"
 
 #include <signal.h>
@@ -58,19 +59,29 @@ static int replica_says(const char *command, const char *text)
     return times;
 }
 
-static void watch_more(const char *more, const char *password)
+static void set_up_servers(void)
 {
-    char port_text[16];
-
     stage_at_exit(all_leave);
     stage.keys_may_stay = stage.notes_may_stay = true;
     master_port = server_listen(&stage.server);
     redis_ok("CONFIG SET repl-diskless-sync-delay 0");
     server_start(&replica, "--repl-diskless-sync-delay 0");
     replica_port = server_listen(&replica);
-    (void)snprintf(port_text, sizeof(port_text), "%d", replica_port);
+}
+
+static void make_it_a_replica(void)
+{
     freeReplyObject(server_command(&replica, "REPLICAOF 127.0.0.1 %d", master_port));
     UNTIL(replica_says("INFO replication", "master_link_status:up") == 1);
+}
+
+static void watch_more(const char *more, const char *password)
+{
+    char port_text[16];
+
+    set_up_servers();
+    make_it_a_replica();
+    (void)snprintf(port_text, sizeof(port_text), "%d", replica_port);
     sentinel_start(&sentinel, master_port, more);
     if (password != NULL) {
         freeReplyObject(redisCommand(sentinel.admin, "AUTH %s", password));
@@ -445,11 +456,20 @@ static bool has_subscriber(const struct sentinel *one)
     return yes;
 }
 
+static struct peer *start_that_learns(const char *password)
+{
+    struct peer *peer =
+        peer_start_at("a", sentinel.url,
+                      client_of(.local_turns = 1, .sentinel_password = password,
+                                .request_timeout_ms = 500, .backoff_min_ms = 10));
+
+    UNTIL(peer->up && has_subscriber(&second));
+    return peer;
+}
+
 /* a knows of the second one by the first, which alone is listed. */
 static struct peer *learn_the_second(const char *more, const char *password)
 {
-    struct peer *peer;
-
     sentinel_start(&second, master_port, more);
     if (password != NULL) {
         freeReplyObject(redisCommand(second.admin, "AUTH %s", password));
@@ -457,11 +477,7 @@ static struct peer *learn_the_second(const char *more, const char *password)
     }
     UNTIL(strcmp(sentinel_says(&sentinel, "MASTER", "num-other-sentinels"), "1") == 0);
     UNTIL(strcmp(sentinel_says(&second, "REPLICAS", "master-link-status"), "ok") == 0);
-    peer = peer_start_at("a", sentinel.url,
-                         client_of(.local_turns = 1, .sentinel_password = password,
-                                   .request_timeout_ms = 500, .backoff_min_ms = 10));
-    UNTIL(peer->up && has_subscriber(&second));
-    return peer;
+    return start_that_learns(password);
 }
 
 /* Another installation's, with the same name for the service and a later epoch. */
@@ -563,6 +579,43 @@ static void what_a_learnt_one_says_is_proved_at_the_new_master(void **state)
     assert_int_equal(peer_stats(a).failovers, 1);
 }
 
+static void is_quick(const struct sentinel *one)
+{
+    /* before Redis 7, which has no such command, it takes ten seconds */
+    freeReplyObject(redisCommand(one->admin, "SENTINEL DEBUG info-period 200"));
+}
+
+/* With its first replica a master takes another replication id than it had when the
+ * client connected. The client asks for it again at heartbeats. */
+static void the_id_of_a_master_that_had_no_replica_is_asked_for_again(void **state)
+{
+    struct peer *a;
+    struct hold *A;
+
+    (void)state;
+    set_up_servers();
+    sentinel_start(&sentinel, master_port, "");
+    sentinel_start(&second, master_port, "");
+    UNTIL(strcmp(sentinel_says(&sentinel, "MASTER", "num-other-sentinels"), "1") == 0);
+    a = start_that_learns(NULL);
+    is_quick(&sentinel);
+    is_quick(&second);
+    make_it_a_replica();
+    UNTIL(strcmp(sentinel_says(&second, "REPLICAS", "master-link-status"), "ok") == 0);
+    monitor_start();
+    UNTIL(monitor_saw("replication"));
+    A = take(a, "A", "x"); /* its reply comes behind that one */
+    EXPECT("A granted");
+    monitor_stop();
+    replicate();
+    sentinel_pause(&sentinel);
+    sentinel_fail_over(&second);
+    UNTIL(is_at_the_replica(a));
+    let_go(A);
+    EXPECT("A released OK");
+    assert_int_equal(peer_stats(a).failovers, 1);
+}
+
 /* They answer nothing before AUTH. */
 static void sentinels_with_a_password_are_learnt(void **state)
 {
@@ -590,6 +643,7 @@ int main(void)
         STAGE_TEST(a_foreign_sentinel_at_a_learnt_address_leads_nowhere),
         STAGE_TEST(a_foreign_sentinel_keeps_nobody_from_the_master),
         STAGE_TEST(what_a_learnt_one_says_is_proved_at_the_new_master),
+        STAGE_TEST(the_id_of_a_master_that_had_no_replica_is_asked_for_again),
         STAGE_TEST(sentinels_with_a_password_are_learnt),
         STAGE_TEST(the_master_dies_and_its_replica_goes_on),
         STAGE_TEST(sets_are_acquired_through_a_failover_by_order),
