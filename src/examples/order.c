@@ -9,8 +9,8 @@
  *     LOCKWIRE_URL=redis://localhost ./order FOLDER ARTICLE COUNT [ARTICLE COUNT...]
  *
  * FOLDER has a file for each article: how many there are, and the fencing token of the
- * order that wrote it last. Prints "ordered" and exits with 0, or says which article is
- * missing and exits with 1.
+ * order that wrote it last. Prints "ordered" and exits with 0, or reports what prevented
+ * the order and exits with 1.
  */
 #include <event2/event.h>
 #include <inttypes.h>
@@ -41,9 +41,9 @@ static void path_of(const struct order *order, size_t i, const char *suffix,
     (void)snprintf(path, 300, "%s/%s%s", order->folder, order->articles[i], suffix);
 }
 
-/* Reads how many there are. Returns false if the file is missing, or if a larger fencing
- * token was here before: then this order no longer holds its locks. */
-static bool read_stock(struct order *order, size_t i, uint64_t fence)
+/* Reads how many there are. Returns NULL, or what is wrong. A larger fencing token in the
+ * file means that this order no longer holds its locks. */
+static const char *read_stock(struct order *order, size_t i, uint64_t fence)
 {
     char path[300], line[100] = "", *rest;
     FILE *file;
@@ -51,12 +51,18 @@ static bool read_stock(struct order *order, size_t i, uint64_t fence)
     path_of(order, i, "", path);
     file = fopen(path, "r");
     if (file == NULL) {
-        return false;
+        return "no such article";
     }
     (void)fgets(line, sizeof(line), file);
     (void)fclose(file);
     order->there[i] = strtol(line, &rest, 10);
-    return rest != line && strtoull(rest, NULL, 10) <= fence;
+    if (rest == line) {
+        return "its file has no number";
+    }
+    if (strtoull(rest, NULL, 10) > fence) {
+        return "a later order has changed it: the locks were lost";
+    }
+    return order->there[i] < order->wanted[i] ? "not enough of it" : NULL;
 }
 
 /* Replaces the file in one step. (A database would do the whole order in one
@@ -78,23 +84,32 @@ static bool write_stock(const struct order *order, size_t i, uint64_t fence)
     return fclose(file) == 0 && written && rename(temporary, path) == 0;
 }
 
-/* Takes everything, or nothing. Returns NULL, or the article that prevents it. */
-static const char *take_from_stock(struct order *order)
+static bool refuse(const struct order *order, size_t i, const char *why)
+{
+    (void)fprintf(stderr, "%s: %s\n", order->articles[i], why);
+    return false;
+}
+
+/* Takes everything, or nothing. Returns false if an article prevents that. */
+static bool take_from_stock(struct order *order)
 {
     for (size_t i = 0; i < order->count; i++) {
-        if (!read_stock(order, i, lw_lock_fence(lw_all_lock(order->all, i))) ||
-            order->there[i] < order->wanted[i]) {
-            return order->articles[i];
+        uint64_t fence = lw_lock_fence(lw_all_lock(order->all, i));
+        const char *why = read_stock(order, i, fence);
+
+        if (why != NULL) {
+            return refuse(order, i, why);
         }
     }
     for (size_t i = 0; i < order->count; i++) {
-        /* 0: the locks may have expired since; what is written now could be too late */
-        if (lw_all_remaining_ms(order->all) == 0 ||
-            !write_stock(order, i, lw_lock_fence(lw_all_lock(order->all, i)))) {
-            return order->articles[i];
+        if (lw_all_remaining_ms(order->all) == 0) {
+            return refuse(order, i, "the locks have expired: a write could be too late");
+        }
+        if (!write_stock(order, i, lw_lock_fence(lw_all_lock(order->all, i)))) {
+            return refuse(order, i, "its file cannot be written");
         }
     }
-    return NULL;
+    return true;
 }
 
 /* The last callback: with the client, the loop's last event is gone. */
@@ -120,17 +135,13 @@ static void released(struct lw_all *all, int status, void *arg)
 static void acquired(struct lw_all *all, int status, void *arg)
 {
     struct order *order = arg;
-    const char *missing;
 
     if (status != LW_OK) {
         (void)fprintf(stderr, "order: %s\n", lw_strerror(status));
         (void)lw_client_close(order->client, closed, order);
         return;
     }
-    missing = take_from_stock(order);
-    if (missing != NULL) {
-        (void)fprintf(stderr, "not enough of %s\n", missing);
-    } else {
+    if (take_from_stock(order)) {
         (void)puts("ordered");
         order->code = EXIT_SUCCESS;
     }

@@ -131,6 +131,9 @@ static void climb(struct lw_all *all)
 
     if (first == all->count) {
         all->stage = HELD;
+        for (size_t i = 0; i < all->count; i++) {
+            lw__handle_repeat_risk(all->members[i].lock); /* it came before `done` */
+        }
         all->done(all, LW_OK, all->arg);
         return;
     }
@@ -256,7 +259,8 @@ static void member_lost(struct lw_lock *lock, int reason, void *arg)
         start_again(all);
     } else if (all->stage == HELD) {
         all->stage = LOST;
-        (void)lw__later(lock, (int64_t)all->options.margin_ms + 1, give_back, member);
+        (void)lw__later(lock, (int64_t)all->options.margin_ms + 1, LW__LATER_IN_TIME,
+                        give_back, member);
         if (all->lost != NULL) {
             all->lost(all, reason, all->arg);
         }

@@ -152,6 +152,14 @@ void lw__handle_arm_loss(struct lw_lock *lock)
     lw__timer_set(lock->client->loop, &lock->timer, at);
 }
 
+void lw__handle_repeat_risk(struct lw_lock *lock)
+{
+    if (lock->warned && lock->notice.kind == LW__NOTICE_NONE) {
+        lock->warned = false;
+        lw__handle_arm_loss(lock);
+    }
+}
+
 void lw__handle_hold(struct lw__claim *claim, struct lw_lock *lock)
 {
     uint64_t first = claim->machine.fence;

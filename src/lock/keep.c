@@ -41,7 +41,7 @@ static void pause_after(struct lw_keep *keep, int status)
     keep->pause_ms = doubled < PAUSE_MIN_MS   ? PAUSE_MIN_MS
                      : doubled > PAUSE_MAX_MS ? PAUSE_MAX_MS
                                               : doubled;
-    if (lw__later(keep->lock, keep->pause_ms, again, keep)) {
+    if (lw__later(keep->lock, keep->pause_ms, LW__LATER_WHEN_GONE, again, keep)) {
         lw__later_warn(keep->lock, status, keep->pause_ms);
     }
 }
@@ -66,7 +66,8 @@ static void hold_lost(struct lw_lock *lock, int reason, void *arg)
 {
     struct lw_keep *keep = arg;
 
-    (void)lw__later(lock, lw_lock_remaining_ms(lock) + 1, again, keep);
+    (void)lw__later(lock, lw_lock_remaining_ms(lock) + 1, LW__LATER_WHEN_GONE, again,
+                    keep);
     if (keep->lost != NULL) {
         keep->lost(keep, reason, keep->arg);
     }

@@ -13,14 +13,15 @@
 
 #include <syslog.h>
 
-bool lw__later(struct lw_lock *lock, int64_t after_ms, lw_lock_cb *done, void *arg)
+bool lw__later(struct lw_lock *lock, int64_t after_ms, enum lw__later when,
+               lw_lock_cb *done, void *arg)
 {
     if (lock->client == NULL || lock->client->closing) {
         return false;
     }
     lock->done = done;
     lock->arg = arg;
-    lock->later = true;
+    lock->later = when;
     lw__timer_set(lock->client->loop, &lock->timer, lw__now_us() + after_ms * LW__MS);
     return true;
 }

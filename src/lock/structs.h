@@ -56,6 +56,15 @@ struct lw__name {
     char text[];
 };
 
+/* When lw__later calls back. */
+enum lw__later {
+    LW__LATER_NOT,
+    LW__LATER_IN_TIME, /* after the delay */
+    /* After that and, as far as is known, when nothing of the handle is in Redis any
+     * more: a release is answered then, so that its owner finds nothing of its own. */
+    LW__LATER_WHEN_GONE
+};
+
 /* A handle: one acquisition, as its caller sees it. */
 struct lw_lock {
     /* lock.c's: what the caller said, from his call on */
@@ -117,7 +126,7 @@ struct lw_lock {
     uint8_t state;
     bool in_callback;
     bool warned;         /* risk.c's: what `at_risk` is told last */
-    bool later;          /* later.c's */
+    uint8_t later;       /* later.c's */
     int error;           /* handle.c's: the class of `errstr`, an lw_error */
     uint32_t at_risk_ms; /* lock.c's; 0: the default */
 };

@@ -221,7 +221,7 @@ void lw__turns_timer(void *arg)
     struct lw__claim *claim = lock->claim;
 
     if (lock->later) {
-        if (claim == NULL) { /* else at its end */
+        if (claim == NULL || lock->later == LW__LATER_IN_TIME) { /* else at its end */
             lw__notify_lock(lock, LW__NOTICE_LATER, LW_OK);
         }
     } else if (lock->state == LW_RELEASING) {

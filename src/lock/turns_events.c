@@ -227,7 +227,7 @@ static void ended(struct lw__claim *claim)
 
     if (holder != NULL) {
         holder->claim = NULL;
-        if (holder->later && !lw__timer_is_set(&holder->timer)) {
+        if (holder->later == LW__LATER_WHEN_GONE && !lw__timer_is_set(&holder->timer)) {
             lw__notify_lock(holder, LW__NOTICE_LATER, LW_OK);
         }
     }

@@ -30,6 +30,7 @@ struct parent {
     struct lw_client *clients[CLIENTS];
     struct lw_lock *held[CLIENTS], *waiting[CLIENTS];
     struct lw_keep *keep;
+    struct lw_all *all;
     int granted, downs, renewed, lost, closed, others;
     char errbuf[256];
 };
@@ -91,6 +92,18 @@ static void on_unkept(struct lw_keep *keep, int status, void *arg)
     count(&((struct parent *)arg)->lost);
 }
 
+static void on_all(struct lw_all *all, int status, void *arg)
+{
+    (void)all, (void)status;
+    count(&((struct parent *)arg)->granted);
+}
+
+static void on_all_lost(struct lw_all *all, int status, void *arg)
+{
+    (void)all, (void)status;
+    count(&((struct parent *)arg)->lost);
+}
+
 static void on_closed(struct lw_client *client, void *arg)
 {
     (void)client;
@@ -140,11 +153,12 @@ static void run_ms(struct event_base *base, int ms)
     }
 
 /* Each client holds a lock of its own and waits for that of the client before it; the
- * first keeps another one as well. */
+ * first keeps another one as well, the second holds a set. */
 static void parent_open(struct parent *parent)
 {
     struct lw_client_options client = LW_CLIENT_OPTIONS_INIT;
     struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
+    static const char *const names[] = {"set1", "set2"};
     char name[16];
 
     *parent = (struct parent){.base = event_base_new()};
@@ -172,7 +186,10 @@ static void parent_open(struct parent *parent)
     assert_int_equal(lw_keep_new(parent->clients[0], "kept", &options, on_kept, on_unkept,
                                  parent, &parent->keep),
                      0);
-    AWAIT(parent, parent->granted == CLIENTS + 1);
+    assert_int_equal(lw_acquire_all(parent->clients[1], names, 2, &options, on_all,
+                                    on_all_lost, parent, &parent->all),
+                     0);
+    AWAIT(parent, parent->granted == CLIENTS + 2);
     for (int i = 0; i < CLIENTS; i++) {
         (void)snprintf(name, sizeof(name), "lock%d", (i + CLIENTS - 1) % CLIENTS);
         assert_int_equal(lw_acquire(parent->clients[i], name, &options, on_done, parent,
@@ -199,6 +216,7 @@ static void parent_close(struct parent *parent)
     }
     AWAIT(parent, parent->closed == CLIENTS);
     lw_keep_free(parent->keep);
+    lw_all_free(parent->all);
     for (int i = 0; i < CLIENTS; i++) {
         lw_lock_free(parent->held[i]);
         lw_lock_free(parent->waiting[i]);
@@ -220,7 +238,8 @@ static void parent_holds_on(struct parent *parent)
         assert_int_equal(lw_lock_state(parent->waiting[i]), LW_WAITING);
     }
     assert_int_equal(lw_lock_state(lw_keep_lock(parent->keep)), LW_HELD);
-    assert_int_equal(parent->granted, CLIENTS + 1);
+    assert_true(lw_all_remaining_ms(parent->all) > 0);
+    assert_int_equal(parent->granted, CLIENTS + 2);
     assert_int_equal(parent->downs, 0);
     assert_int_equal(parent->lost, 0);
     assert_int_equal(entries, 0);
@@ -292,6 +311,8 @@ static int refuses(struct parent *parent)
         struct lw_client *client = parent->clients[i];
         struct lw_lock *lock = NULL;
         struct lw_keep *keep = NULL;
+        static const char *const names[] = {"x", "y"};
+        struct lw_all *all = NULL;
         struct lw_master master = LW_MASTER_INIT;
         struct lw_stats stats = LW_STATS_INIT;
         const char *why = "";
@@ -300,6 +321,8 @@ static int refuses(struct parent *parent)
         CHECK(refuses_handle(parent, parent->waiting[i]) == 0);
         CHECK_REFUSED(lw_acquire(client, "x", NULL, on_done, parent, &lock));
         CHECK_REFUSED(lw_keep_new(client, "x", NULL, on_kept, on_unkept, parent, &keep));
+        CHECK_REFUSED(
+            lw_acquire_all(client, names, 2, NULL, on_all, on_all_lost, parent, &all));
         CHECK_REFUSED(lw_inspect(client, "x", on_inspected, parent));
         CHECK_REFUSED(lw_break(client, "x", NULL, on_broken, parent));
         CHECK_REFUSED(lw_list(client, "*", on_found, on_listed, parent));
@@ -310,12 +333,16 @@ static int refuses(struct parent *parent)
         CHECK(lw_client_stats(client, &stats) == 0);
     }
     CHECK(refuses_handle(parent, lw_keep_lock(parent->keep)) == 0);
+    CHECK(lw_all_release(parent->all, on_all, parent) == LW_ECLOSED);
+    CHECK(lw_all_remaining_ms(parent->all) == 0);
+    CHECK(refuses_handle(parent, lw_all_lock(parent->all, 0)) == 0);
     return 0;
 }
 
 static int frees(struct parent *parent)
 {
     lw_keep_free(parent->keep);
+    lw_all_free(parent->all);
     for (int i = 0; i < CLIENTS; i++) {
         lw_client_free(parent->clients[i]);
         lw_lock_free(parent->held[i]);

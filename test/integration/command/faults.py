@@ -171,6 +171,14 @@ class TheEnd(FaultTest):
         self.assertEqual(code, 70)
         self.assertIn("no longer ours", err)
 
+    def test_one_of_several_is_gone_when_the_program_ends(self):
+        process, pid = self.holder("--and", "other")
+        self.server("DEL", "other")
+        os.kill(pid, signal.SIGTERM)
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 70)
+        self.assertIn("a lock was no longer ours when all were to be released", err)
+
     def test_a_release_without_an_answer_leaves_the_programs_code(self):
         process, pid = self.holder()
         self.server.pause()

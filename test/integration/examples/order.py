@@ -33,8 +33,9 @@ class Order(ExampleTest):
         self.stock(nail=10, plank=3, glue=1)
         self.assertEqual(self.end_of(self.order(plank=3, nail=4)), (0, "ordered\n", ""))
         self.assertEqual(self.end_of(self.order(nail=1, plank=1, glue=1)),
-                         (1, "", "not enough of plank\n"))
-        self.assertEqual(self.end_of(self.order(glue=1, rope=1)), (1, "", "not enough of rope\n"))
+                         (1, "", "plank: not enough of it\n"))
+        self.assertEqual(self.end_of(self.order(glue=1, rope=1)),
+                         (1, "", "rope: no such article\n"))
         self.assertEqual([self.left(name) for name in ("nail", "plank", "glue")], [6, 0, 1])
 
     def test_orders_at_the_same_time(self):
@@ -54,7 +55,8 @@ class Order(ExampleTest):
         self.stock(nail=10)
         with open(self.path("nail"), "w", encoding="ascii") as file:
             file.write("10 18446744073709551615\n")
-        self.assertEqual(self.end_of(self.order(nail=1))[0], 1)
+        self.assertEqual(self.end_of(self.order(nail=1)), (
+            1, "", "nail: a later order has changed it: the locks were lost\n"))
         self.assertEqual(self.left("nail"), 10)
 
     def test_an_article_named_twice(self):

@@ -365,6 +365,36 @@ static void sets_of_many_slots(void **state)
     stage_clear_trace();
 }
 
+/* The node of one name is silent, so that its release is not answered, either: the name
+ * on the other node is released when the margin has passed all the same. */
+static void a_silent_node_does_not_keep_the_others_of_a_set(void **state)
+{
+    struct peer *one, *other;
+    struct group *G;
+    struct hold *B;
+    char names[80];
+
+    (void)state;
+    cluster_set(3, 0, "--cluster-node-timeout 60000");
+    one = client("a");
+    other = client("b");
+    (void)snprintf(names, sizeof(names), "%s %s", name_at(0, 0), name_at(1, 0));
+    G = group_ask(one, "G", asking(.lease_ms = 3000, .margin_ms = 500), names);
+    UNTIL(G->result != PENDING);
+    assert_int_equal(G->result, LW_OK);
+    B = ask(other, "B", name_at(1, 0), -1);
+    server_pause(cluster_server(0));
+    UNTIL(G->lost != PENDING);
+    assert_int_equal(G->lost, LW_ELOST);
+    UNTIL(B->result != PENDING);
+    assert_int_equal(B->result, LW_OK);
+    /* else at the end of the other claim's lease */
+    assert_true(B->result_ms - G->lost_ms < 2500 || stage.worst_lag_ms > 500);
+    assert_true(one->up);
+    server_resume(cluster_server(0));
+    stage_clear_trace();
+}
+
 static struct crowd crowd;
 
 /* Each step of a move comes after some more grants. */
@@ -647,6 +677,7 @@ int main(void)
         STAGE_TEST(it_is_looked_at_and_broken),
         STAGE_TEST(a_broken_holder_that_queued_is_told),
         STAGE_TEST(sets_of_many_slots),
+        STAGE_TEST(a_silent_node_does_not_keep_the_others_of_a_set),
         STAGE_TEST(sets_are_acquired_while_slots_move),
         STAGE_TEST(sets_are_acquired_when_a_master_has_died),
         STAGE_TEST(what_has_moved_is_followed),
