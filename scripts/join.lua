@@ -26,7 +26,10 @@ end
 -- since that costs less here than later.
 local function join(member, ticket)
     local left, score, added, position = redis.call('PTTL', queue), nil, nil, nil
-    if left == -2 then -- this shows that the new queue may be given a TTL
+    if left == -2 then
+        -- PEXPIRE shows that the queue may be given a TTL. The ZADD before it does nothing, but
+        -- is refused without memory, as no command after the PEXPIRE would be.
+        redis.call('ZADD', queue, 'XX', '0', member)
         redis.call('PEXPIRE', queue, '120000')
     end
     if ticket >= 0 then

@@ -28,22 +28,14 @@ elseif joins ~= 110 and no_ticket == 32 and type(value) == 'string' and value:by
     and not value:find(token:sub(1, -2), 1, true) then
     local time, position = call('TIME'), pcall('ZCARD', queue)
     local us_text = time[1] .. ('000000'):sub(#time[2] + 1) .. time[2]
-    if position == 0 then -- this shows that the new queue may be given a TTL
-        call('PEXPIRE', queue, '120000')
-    end
-    if type(position) == 'number' and pcall('ZADD', queue, 'NX', us_text, token) == 1 then
-        if (position == 0 or joins == 107) and pcall('PEXPIRE', queue, '120000') ~= 1 then
+    if type(position) == 'number' and position > 0
+        and pcall('ZADD', queue, 'NX', us_text, token) == 1 then
+        if joins == 107 and pcall('PEXPIRE', queue, '120000') ~= 1 then
             call('ZREM', queue, token) -- the queue might never expire
             call('PEXPIRE', queue, '120000') -- so that the server itself raises it
         end
         if pcall('ZREVRANK', queue, token) == 0 then
-            if position > 0 then
-                return '-2 ' .. position .. ' ' .. us_text
-            end
-            local left = call('PTTL', name)
-            if left < 100000000000000 then -- `..` writes no more than 14 digits
-                return left .. ' 0 ' .. us_text
-            end
+            return '-2 ' .. position .. ' ' .. us_text
         else -- the clock was set back, or an account lacks ZREVRANK: slow() sees to it
             call('ZREM', queue, token)
         end

@@ -15,9 +15,14 @@ local name, field = KEYS[1], ARGV[1]
 local kind = redis.call('TYPE', name).ok
 local mine = kind == 'hash' and redis.call('HEXISTS', name, field) == 1
 if kind == 'none' then
-    redis.call('PEXPIRE', name, ARGV[2]) -- shows that the new key may be given a TTL
     redis.call('HSETNX', name, field, 1)
-    redis.call('PEXPIRE', name, ARGV[2])
+    if type(redis.pcall('PEXPIRE', name, ARGV[2])) ~= 'number' then
+        if type(redis.pcall('DEL', name)) ~= 'number' -- see rw_acquire.lua
+            and type(redis.pcall('HDEL', name, field)) ~= 'number' then
+            redis.call('SET', name, '', 'PX', ARGV[2])
+        end
+        redis.call('PEXPIRE', name, ARGV[2]) -- so that the server itself raises it
+    end
     return {1, 0}
 end
 if mine then

@@ -51,17 +51,22 @@ if there == 0 and #KEYS[3] == 14 then -- a slot's: draw.lua
                        'h:' .. token, format('%.0f r %s', ending, owner),
                        'r:' .. owner, '1 ' .. text)
             return number
-        end
-        -- PEXPIRE of a key that does not exist shows that it may be given a TTL.
-        redis.call('PEXPIRE', name, lease)
-        if writes then
+        elseif writes then
             redis.call('HSET', name, 'mode', '2 1 0 1 0 ' .. text .. ' ' .. owner,
                        'h:' .. token, '0 w ' .. owner)
         else
             redis.call('HSET', name, 'mode', '2 1 1 0 0 0 ', 'h:' .. token, '0 r ' .. owner,
                        'r:' .. owner, '1 ' .. text)
         end
-        redis.call('PEXPIRE', name, lease)
+        if redis.pcall('PEXPIRE', name, lease) ~= 1 then -- it would never expire
+            -- Undone only now: a probe before the HSET would cost each grant a command.
+            if type(redis.pcall('DEL', name)) ~= 'number'
+                and type(redis.pcall('HDEL', name, 'mode', 'h:' .. token, 'r:' .. owner))
+                    ~= 'number' then
+                redis.call('SET', name, '', 'PX', lease) -- a string, but one that expires
+            end
+            redis.call('PEXPIRE', name, lease) -- so that the server itself raises it
+        end
         return number
     elseif number == 1 and redis.pcall('PEXPIRE', KEYS[3], '86400000') ~= 1 then
         redis.call('DEL', KEYS[3]) -- the counter was lost, and INCRBY made a new one

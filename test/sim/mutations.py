@@ -334,14 +334,12 @@ DENIED_MUTATIONS = [
       "    write('HDEL', removed)\n    write('HSET', set)\n")),
     ('refused: a queue that has no TTL stays',
      ('scripts/join.lua', 'if left == -2 then', 'if left == 0 then')),
-    ("refused: a mutex' queue that has no TTL stays",
-     ('scripts/mutex_acquire.lua', 'if position == 0 then', 'if position == -1 then')),
     ('refused: a read-write lock that has no TTL stays',
-     ('scripts/rw_acquire.lua', "        redis.call('PEXPIRE', name, lease)\n        if writes", '        if writes')),
+     ('scripts/rw_acquire.lua', "redis.call('SET', name, '', 'PX', lease)", '')),
     ('refused: a counter that has no TTL stays',
      ('scripts/draw.lua', 'if made then', 'if false then')),
     ("refused: a lock of Redisson's that has no TTL stays",
-     ('scripts/redisson_acquire.lua', "redis.call('PEXPIRE', name, ARGV[2]) -- shows", '-- shows')),
+     ('scripts/redisson_acquire.lua', "redis.call('SET', name, '', 'PX', ARGV[2])", '')),
 ]
 LEASES = 'test/integration/scripts/scripts_rw_leases'
 LEASES_MUTATIONS = [

@@ -123,7 +123,7 @@ static void load_snapshot(void)
                    "  local token, member = ARGV[i], ARGV[12 + i] "
                    "  local queue, held = 'lockwire:2:queue:{n}', false "
                    "  if i > 6 then "
-                   "    held = redis.call('HEXISTS', 'rw', 'h:' .. token) == 1 "
+                   "    held = redis.pcall('HEXISTS', 'rw', 'h:' .. token) == 1 "
                    "    queue = 'lockwire:2:rwqueue:{rw}' "
                    "  else "
                    "    held = value:sub(1, -2) == token:sub(1, -2) "
@@ -460,7 +460,8 @@ static const char *random_denial(const struct call *call)
     static char text[80];
 
     (void)snprintf(text, sizeof(text), "%s", denials[roll(DENIALS)]);
-    if ((call->script == LW__SCRIPT_MUTEX_ACQUIRE ||
+    if (strcmp(text, "-set") != 0 && /* which is the last resort */
+        (call->script == LW__SCRIPT_MUTEX_ACQUIRE ||
          call->script == LW__SCRIPT_RW_ACQUIRE ||
          call->script == LW__SCRIPT_REDISSON_ACQUIRE) &&
         roll(3) == 0) {
