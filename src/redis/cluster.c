@@ -115,6 +115,14 @@ static void ask_soon(struct lw__cluster *cluster)
     ask_after(cluster, pause_us(cluster));
 }
 
+/* Something has changed or failed, so the pauses start again with the shortest: they may
+ * have grown during an earlier failure that has nothing to do with it. */
+static void ask_about_new_trouble(struct lw__cluster *cluster)
+{
+    cluster->trouble_us = 0;
+    ask_soon(cluster);
+}
+
 static void ask(void *arg)
 {
     struct lw__cluster *cluster = arg;
@@ -386,6 +394,7 @@ static void up(void *arg, struct lw__node *node)
 {
     struct lw__cluster *cluster = arg;
 
+    lw__masters_note_up(&cluster->masters, node);
     have_link(cluster); /* even if nobody tells the map any more */
     cluster->events->node.up(cluster->arg, node);
 }
@@ -395,6 +404,7 @@ static void down(void *arg, struct lw__node *node)
     struct lw__cluster *cluster = arg;
     const struct lw__place *place = lw__masters_place(&cluster->masters, node);
     bool listed = lw__masters_is_listed(&cluster->masters, node);
+    bool was_up = lw__masters_note_down(&cluster->masters, node);
 
     lw__log_cause(cluster->options.node.access.log, lw__now_us(),
                   listed ? LOG_WARNING : LOG_NOTICE,
@@ -402,7 +412,11 @@ static void down(void *arg, struct lw__node *node)
                   (unsigned)place->port, lw__node_why(node));
     cluster->events->node.down(cluster->arg, node);
     settle(cluster); /* it may be one to let go of */
-    ask_soon(cluster);
+    if (listed && was_up) {
+        ask_about_new_trouble(cluster);
+    } else {
+        ask_soon(cluster);
+    }
 }
 
 static void bound(void *arg, struct lw__node *node)
@@ -465,8 +479,7 @@ static void redirected(void *arg, struct lw__node *node, struct lw__command *com
     if (redirect->ask) {
         ask_by(cluster, lw__now_us() + NEEDED_US); /* is it needed still? */
     } else {
-        cluster->trouble_us = 0;
-        ask_soon(cluster);
+        ask_about_new_trouble(cluster);
     }
     if (redirect->place.port == 0) {
         lw__log_cause(cluster->options.node.access.log, lw__now_us(), LOG_WARNING,
@@ -502,15 +515,20 @@ static void unsettled(void *arg, struct lw__node *node)
 {
     struct lw__cluster *cluster = arg;
 
-    lw__masters_doubt(&cluster->masters, node);
-    ask_soon(cluster);
+    int64_t before_us = lw__masters_doubt(&cluster->masters, node);
+
+    if (before_us == 0 || lw__now_us() - before_us > QUIET_US) {
+        ask_about_new_trouble(cluster);
+    } else {
+        ask_soon(cluster);
+    }
 }
 
 static void dropped(void *arg, struct lw__node *node, unsigned slot)
 {
     struct lw__cluster *cluster = arg;
 
-    ask_soon(cluster);
+    ask_about_new_trouble(cluster);
     cluster->events->node.dropped(cluster->arg, node, slot);
 }
 

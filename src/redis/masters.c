@@ -24,7 +24,8 @@ struct lw__masters_entry {
     struct lw__node *node;     /* NULL: nobody was led there yet */
     bool listed, named;        /* `named`: by the latest map itself, with an id */
     int64_t needed_us;         /* until then */
-    int64_t doubted_us;        /* when it was last, if its node is */
+    bool up;                   /* since its node came up; not after it was lost */
+    int64_t doubted_us;        /* when it was doubted last; 0 if never */
 };
 
 /* LW__NOBODY: not among them. */
@@ -196,10 +197,28 @@ void lw__masters_need(struct lw__masters *masters, uint16_t index, int64_t until
     masters->all[index]->needed_us = until_us;
 }
 
-void lw__masters_doubt(struct lw__masters *masters, struct lw__node *node)
+void lw__masters_note_up(struct lw__masters *masters, const struct lw__node *node)
 {
-    master_of(masters, node)->doubted_us = lw__now_us();
+    master_of(masters, node)->up = true;
+}
+
+bool lw__masters_note_down(struct lw__masters *masters, const struct lw__node *node)
+{
+    struct lw__masters_entry *master = master_of(masters, node);
+    bool was_up = master->up;
+
+    master->up = false;
+    return was_up;
+}
+
+int64_t lw__masters_doubt(struct lw__masters *masters, struct lw__node *node)
+{
+    struct lw__masters_entry *master = master_of(masters, node);
+    int64_t before_us = master->doubted_us;
+
+    master->doubted_us = lw__now_us();
     lw__node_doubt(node);
+    return before_us;
 }
 
 static void drop(struct lw__masters *masters, size_t index)

@@ -50,9 +50,14 @@ void lw__masters_list(struct lw__masters *masters, uint16_t index);
 void lw__masters_has(struct lw__masters *masters, uint16_t index, unsigned slot);
 /* For a while it is not let go of, listed or not: something is on its way there. */
 void lw__masters_need(struct lw__masters *masters, uint16_t index, int64_t until_us);
-/* What it knows of the cluster is worth less than what others do, until it serves a
- * command. */
-void lw__masters_doubt(struct lw__masters *masters, struct lw__node *node);
+/* The node is up. */
+void lw__masters_note_up(struct lw__masters *masters, const struct lw__node *node);
+/* The node is down. Returns true if it was up before, and false if a further attempt to
+ * connect has failed. */
+bool lw__masters_note_down(struct lw__masters *masters, const struct lw__node *node);
+/* What the node knows of the cluster is worth less than what others do, until it serves a
+ * command. Returns when this was called for the node before; 0 if it never was. */
+int64_t lw__masters_doubt(struct lw__masters *masters, struct lw__node *node);
 /* Of who is not listed, at once, or with what is still in flight there: then it is down
  * first, and to be called once more. What waits for one to come up has failed, needed or
  * not. Never from within a node's events. When the next one is not needed any more; 0:
