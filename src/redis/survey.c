@@ -179,15 +179,26 @@ static struct lw__slot_map *new_map(const struct lw__question *question,
 
 /* ---- which one is believed ---- */
 
+static bool holds_none(const struct lw__survey *survey)
+{
+    return survey->held->nodes.count == 0;
+}
+
 static bool is_foreign(const struct lw__survey *survey, const struct lw__slot_map *map)
 {
-    return survey->held->nodes.count > 0 && map->nodes.count > 0 &&
+    return !holds_none(survey) && map->nodes.count > 0 &&
            !share_id(&map->nodes, &survey->held->nodes);
 }
 
 static bool is_older(const struct lw__survey *survey, const struct lw__slot_map *map)
 {
     return map->info.epoch != 0 && map->info.epoch < survey->held->epoch;
+}
+
+/* The map in use is newer, and this node serves none of its slots. */
+static bool is_outdated(const struct lw__survey *survey, const struct lw__slot_map *map)
+{
+    return map->info.down && is_older(survey, map);
 }
 
 /* An isolated replica raises its epoch with each election that it loses, so that the
@@ -245,6 +256,23 @@ static void keep_foreign(struct lw__survey *survey, struct lw__slot_map *map)
     survey->foreign[survey->foreign_count++] = map;
 }
 
+static size_t count_seeds(const struct lw__survey *survey)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < survey->seed_count; i++) {
+        size_t before = 0;
+
+        while (before < i &&
+               (survey->seeds[before].port != survey->seeds[i].port ||
+                strcmp(survey->seeds[before].name, survey->seeds[i].name))) {
+            before++;
+        }
+        count += before == i;
+    }
+    return count - survey->aliases;
+}
+
 /* Returns the best answer on which a majority of the seeds agree, taken out of the list,
  * or NULL. Seeds that do not answer count as well: while our own nodes are away for a
  * moment, one seed whose address went to another cluster must not decide alone. */
@@ -258,7 +286,7 @@ static struct lw__slot_map *agreed(struct lw__survey *survey)
         for (size_t j = 0; j < survey->foreign_count; j++) {
             votes += share_id(&survey->foreign[i]->nodes, &survey->foreign[j]->nodes);
         }
-        if (2 * votes > survey->seed_count - survey->aliases &&
+        if (2 * votes > count_seeds(survey) &&
             (best == NULL || is_better(survey->foreign[i], *best))) {
             best = &survey->foreign[i];
         }
@@ -324,11 +352,19 @@ static void end_with(struct lw__survey *survey, struct lw__slot_map *map)
 
 static void end_without_good_answer(struct lw__survey *survey)
 {
-    struct lw__slot_map *map = survey->best;
+    struct lw__slot_map *best = survey->best, *map = best;
 
     survey->best = NULL;
-    if (map == NULL) {
+    if (best == NULL || holds_none(survey)) {
         map = agreed(survey);
+    }
+    if (map == NULL) {
+        map = best;
+    } else if (map != best) {
+        free_map(best);
+    } else if (is_outdated(survey, map)) {
+        free_map(map);
+        map = NULL;
     }
     if (map != NULL) {
         end_with(survey, map);
@@ -361,13 +397,18 @@ static bool is_waiting(const struct lw__survey *survey)
     return one != NULL;
 }
 
+static bool has_answer(const struct lw__survey *survey)
+{
+    return survey->best != NULL || (holds_none(survey) && survey->foreign_count > 0);
+}
+
 static void go_on(struct lw__survey *survey)
 {
     if (survey->next < survey->count) {
         ask_another(survey);
     } else if (!is_waiting(survey)) {
         end_without_good_answer(survey);
-    } else if (survey->best != NULL && !lw__timer_is_set(&survey->another)) {
+    } else if (has_answer(survey) && !lw__timer_is_set(&survey->another)) {
         lw__timer_set(survey->access->loop, &survey->another, lw__now_us() + LAST_US);
     }
 }
@@ -387,7 +428,13 @@ static void failed(struct lw__question *question, int status, const char *why)
     }
 }
 
-/* What is not good is kept, and the next place asked at once. */
+/* What is not good is kept, and the next place asked at once.
+ *
+ * A node that was left alone with some of the slots serves them, so that a client without
+ * a map would acquire locks there which the cluster knows nothing of: a majority of the
+ * seeds must agree with such a map. (A master that has failed keeps its slots in the
+ * others' maps, so that few clusters have gaps.) A node that takes the cluster for down
+ * serves nothing. */
 static void take(struct lw__question *question, struct lw__slot_map *map)
 {
     struct lw__survey *survey = question->survey;
@@ -398,8 +445,15 @@ static void take(struct lw__question *question, struct lw__slot_map *map)
         end_with(survey, map);
         return;
     }
+    if (!foreign && is_outdated(survey, map)) {
+        note(survey, &question->place, LW_ECONN,
+             "it takes the cluster for down, and its map is older than the one in use");
+    }
     if (foreign) {
         note(survey, &question->place, LW_ECONN, "it is a node of another cluster");
+        keep_foreign(survey, map);
+    } else if (holds_none(survey) && map->nodes.count > 0 && !map->info.down) {
+        note(survey, &question->place, LW_ECONN, "it knows no owner of some slots");
         keep_foreign(survey, map);
     } else if (survey->best == NULL || is_better(map, survey->best)) {
         free_map(survey->best);
@@ -509,7 +563,7 @@ static void ask_another(void *arg)
         lw__timer_set(survey->access->loop, &survey->another, lw__now_us() + ANOTHER_US);
         return;
     }
-    if (!last || survey->best != NULL) {
+    if (!last || has_answer(survey)) {
         lw__timer_set(survey->access->loop, &survey->another,
                       lw__now_us() + (last ? LAST_US : ANOTHER_US));
     }
@@ -522,7 +576,7 @@ static void another_due(void *arg)
 {
     struct lw__survey *survey = arg;
 
-    if (survey->next == survey->count && survey->best != NULL) {
+    if (survey->next == survey->count && has_answer(survey)) {
         end_without_good_answer(survey);
     } else {
         go_on(survey);

@@ -12,9 +12,12 @@
  * A good answer is believed, and the survey ends. After any other answer the next place
  * is asked at once. If no answer is good, the best of those that share a node id is
  * believed once all places have answered or have had their time: one whose node does not
- * take the cluster for down before others, then the latest epoch. If none shares a node
- * id, the seeds decide: an answer with which a majority of all distinct seeds agree is
- * believed. */
+ * take the cluster for down before others, then the latest epoch. But if its node takes
+ * the cluster for down and its epoch is earlier than that of the map in use, no answer is
+ * believed. If none shares a node id, the seeds decide: an answer with which a majority
+ * of all distinct seeds agree is believed. If there is no map in use yet, an answer with
+ * slots without an owner needs that majority, too; failing that, the best of the nodes
+ * that take the cluster for down is believed. */
 #ifndef LW_SURVEY_H
 #define LW_SURVEY_H
 #include "redis/cluster_says.h"
@@ -69,8 +72,10 @@ struct lw__survey {
     struct lw__place *places;
     size_t count, next;
     struct lw__question *questions;
-    struct lw__slot_map *best;     /* the best answer so far that is not good, or NULL */
-    struct lw__slot_map **foreign; /* of seeds: answers that share no node id */
+    struct lw__slot_map *best; /* the best answer so far that is not good, or NULL */
+    /* Of seeds: the answers that need a majority, since they share no node id, or have
+     * slots without an owner. */
+    struct lw__slot_map **foreign;
     size_t foreign_count,
         aliases; /* aliases: seeds that are names of a node counted before */
     struct lw__timer another;

@@ -462,7 +462,7 @@ MAP_UNIT_MUTATIONS = [
      ('src/redis/survey.c', 'bool foreign = is_foreign(survey, map);',
       'bool foreign = is_foreign(survey, map) && false;')),
     ('map: any seed is believed',
-     ('src/redis/survey.c', 'if (2 * votes > survey->seed_count - survey->aliases &&', 'if (votes > 0 &&')),
+     ('src/redis/survey.c', 'if (2 * votes > count_seeds(survey) &&', 'if (votes > 0 &&')),
     ('map: seeds are not believed for ever',
      ('src/redis/survey.c', 'map = agreed(survey);', '(void)agreed;')),
     ('map: the last place has no time',
@@ -478,6 +478,44 @@ MAP_UNIT_MUTATIONS = [
      ('src/redis/cluster.c', 'ask_by(cluster, lw__now_us() + REFRESH_US);', '')),
     ('map: a cluster that stays down is asked each second',
      ('src/redis/cluster.c', '#define PAUSE_PART 8', '#define PAUSE_PART 1000000')),
+]
+
+# The same program, and one more: each with the test that shows it.
+MAP_TEST_MUTATIONS = [
+    ('test_a_node_lost_during*', ('map: a second master that is lost is asked about late',
+     ('src/redis/cluster.c', 'if (listed && was_up) {', 'if (listed && was_up && false) {'))),
+    ('test_an_unsettled_node*', ('map: a second master without its slots is asked about late',
+     ('src/redis/cluster.c', 'if (before_us == 0 || ', 'if (before_us < 0 && '))),
+    ('test_a_node_lost_during*', ('map: each failed attempt is a new failure',
+     ('src/redis/masters.c', '    return was_up;', '    return was_up || true;'))),
+    ('test_an_earlier_epoch_of_a*', ('map: an earlier one of a node that is down is believed',
+     ('src/redis/survey.c', '} else if (is_outdated(survey, map)) {',
+      '} else if (is_outdated(survey, map) && false) {'))),
+    ('test_seeds_that_do_not*', ('map: seeds that do not answer have no vote',
+     ('src/redis/survey.c', '2 * votes > count_seeds(survey)',
+      '2 * votes > (count_seeds(survey), survey->foreign_count)'))),
+    ('test_a_first_seed_that_stands*', ('map: that of one seed with gaps is the first one',
+     ('src/redis/survey.c', '} else if (holds_none(survey) && map->nodes.count > 0 && ',
+      '} else if (false && '))),
+    ('test_two_names_of_one_seed_are*', ('map: a seed that is listed twice counts twice',
+     ('src/redis/survey.c', 'count += before == i;', 'count += before <= i;'))),
+    ('test_two_names_of_one_seed_have*', ('map: two names of one seed have two votes',
+     ('src/redis/survey.c', 'if (is_seed(survey, &map->by) && is_counted(survey, map)) {',
+      'if (is_seed(survey, &map->by) && is_counted(survey, map) && false) {'))),
+    ('test_a_node_that_stands*', ('map: one with gaps decides which cluster it is',
+     ('src/redis/cluster.c', 'before.count == 0 ? map->good : !map->info.down',
+      '(before.count == 0 && map->good) || !map->info.down'))),
+]
+REDIRECT_UNIT = 'test/unit/unit_cluster_redirect'
+REDIRECT_UNIT_MUTATIONS = [
+    ('test_moved_without*', ('redirects without an end are not logged',
+     ('src/redis/cluster.c', 'lw__log_cause(cluster->options.node.access.log, lw__now_us(), '
+      'LOG_WARNING,\n                  "names', 'lw__log_cause(&(struct lw__log){NULL}, '
+      'lw__now_us(), LOG_WARNING,\n                  "names'))),
+    ('test_a_place_that*', ('a place that is not told is not logged',
+     ('src/redis/cluster.c', 'lw__log_cause(cluster->options.node.access.log, lw__now_us(), '
+      'LOG_WARNING,\n                      "slots', 'lw__log_cause(&(struct lw__log){NULL}, '
+      'lw__now_us(), LOG_WARNING,\n                      "slots'))),
 ]
 
 # Several names at once; each with the test that shows it.
@@ -542,6 +580,8 @@ GROUPS = [ # mutations, the program that catches them, and words for it
     (RELEASES_MUTATIONS, RELEASES, ('who_waits_behind*',)),
     (UNDONE_MUTATIONS, UNDONE, ()),
     (MAP_UNIT_MUTATIONS, MAP_UNIT, ()),
+    *(([mutation], MAP_UNIT, (test,)) for test, mutation in MAP_TEST_MUTATIONS),
+    *(([mutation], REDIRECT_UNIT, (test,)) for test, mutation in REDIRECT_UNIT_MUTATIONS),
     *(([mutation], ALL_TEST, (test,)) for test, mutation in ALL_MUTATIONS),
     *(([mutation], COMMAND, words) for *words, mutation in COMMAND_MUTATIONS),
 ]

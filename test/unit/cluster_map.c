@@ -8,6 +8,7 @@
 #include "cluster_scene.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SECOND_US (1000 * (int64_t)LW__MS)
@@ -139,8 +140,9 @@ static void test_a_host_that_is_not_told_leads_nowhere(void **state)
                  "no node of the cluster that tells its place has its slot; ");
     scene->n[0].host = NULL;
     UNTIL(scene, came(scene, "link; x led to N3; N3 up; "));
-    assert_true(was_told(scene, "16384 of 16384 slots lead nowhere: no node of the "
-                                "cluster that tells its place has its slot"));
+    assert_int_equal(count_told(scene, "16384 of 16384 slots lead nowhere: no node of "
+                                       "the cluster that tells its place has its slot"),
+                     1);
 }
 
 static void test_nodes_have_names(void **state)
@@ -286,6 +288,9 @@ static void test_slots_that_nobody_has_are_asked_for_until_somebody_has(void **s
     await(scene, "x led to nowhere; "
                  "nowhere down: no node of the cluster has its slot; ");
     assert_true(pause_after(scene, 0) >= SECOND_US);
+    assert_int_equal(count_told(scene, "10923 of 16384 slots lead nowhere: no node of "
+                                       "the cluster has its slot"),
+                     1);
     (void)ask(scene, ONE, "x");
     await(scene, "x is not sent; ");
     scene->n[0].map = THIRDS;
@@ -431,14 +436,11 @@ static void test_without_an_answer_the_map_stays(void **state)
 
 #define TAKEN_OVER "0-5460 N1, 5461-10922 N2, 10923-16383 N4"
 
-static unsigned count_told(const struct scene *scene, const char *text)
+static void turn_often(struct scene *scene)
 {
-    unsigned count = 0;
-
-    for (const char *at = scene->told; (at = strstr(at, text)) != NULL; at++) {
-        count++;
+    for (int turn = 0; turn < 100; turn++) {
+        scene_turn(scene, 1, "a question");
     }
-    return count;
 }
 
 /* It takes the cluster for down, and tells the map as it was when it lost the others. */
@@ -492,6 +494,43 @@ static void test_a_first_seed_that_has_some_slots_only_is_not_believed(void **st
     scene_start(scene, "N1 N2");
     await(scene, "link; x led to N3; N3 up; ");
     assert_int_equal(scene->n[0].asked, 1);
+}
+
+/* Its own cluster takes itself for down for a moment, so that it alone seems to serve:
+ * who acquired a lock there would not be alone with it. */
+static void test_a_first_seed_that_stands_alone_is_not_believed(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->n[3].id = 'a';
+    scene->n[3].map = "10923-16383 N4";
+    scene->n[0].down = scene->n[1].down = scene->n[2].down = true;
+    scene->follow = "x";
+    scene_start(scene, "N4 N1 N2");
+    await(scene, "link; x led to N3; N3 up; ");
+    assert_int_equal(connections_to(&scene->n[3]), 0);
+    scene->n[0].down = scene->n[1].down = scene->n[2].down = false;
+    UNTIL(scene, came(scene, "x led to N3; "));
+}
+
+/* The other seeds are not there to say what the cluster is. */
+static void test_a_first_seed_that_is_left_alone_is_not_believed(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->n[3].id = 'a';
+    scene->n[3].map = "10923-16383 N4";
+    leave(&scene->n[0]);
+    scene->n[1].raw = "";
+    scene->follow = "x";
+    scene_start(scene, "N4 N1 N2");
+    UNTIL(scene, came(scene, "no link: no node tells which slots the nodes have; N4: it "
+                             "knows no owner of some slots; N1: "));
+    assert_false(came(scene, "x led to N4"));
+    pass(scene);
+    scene->n[1].raw = NULL;
+    UNTIL(scene, came(scene, "x led to N3; "));
+    assert_false(came(scene, "x led to N4"));
 }
 
 static void test_of_clusters_parts_the_larger_one_is_better_than_none(void **state)
@@ -556,6 +595,33 @@ static void test_an_earlier_epoch_of_all_is_believed(void **state)
                      (int)scene->stats.refreshes + 2);
 }
 
+/* The only node that is left lost the others before its slots went to N4. */
+static void test_an_earlier_epoch_of_a_node_that_is_down_never_is(void **state)
+{
+    struct scene *scene = *state;
+
+    map_is(scene, TAKEN_OVER);
+    for (int i = 0; i < NODES; i++) {
+        scene->n[i].epoch = 8;
+    }
+    scene->follow = "x";
+    scene_start(scene, "N1 N3");
+    await(scene, "link; x led to N4; N4 up; ");
+    scene->n[0].raw = scene->n[1].raw = scene->n[3].raw = REFUSED;
+    scene->n[2].map = THIRDS;
+    scene->n[2].epoch = 7;
+    scene->n[2].down = true;
+    jump(scene, 301);
+    UNTIL(scene, was_told(scene, "N3: it takes the cluster for down, and its map is "
+                                 "older than the one in use"));
+    (void)ask(scene, ONE, "x");
+    UNTIL(scene, came(scene, "x: 1; "));
+    assert_false(came(scene, "led to N3"));
+    pass(scene);
+    scene->n[2].epoch = 8; /* than which none in use is later */
+    UNTIL(scene, came(scene, "x led to N3; "));
+}
+
 /* Its elections that it loses raise its epoch, which nobody agreed on. */
 static void test_an_isolated_replica_is_not_believed(void **state)
 {
@@ -584,10 +650,10 @@ static void test_a_node_that_serves_is_better_than_a_later_epoch(void **state)
     scene->n[3].map = "0-5460 N4, 5461-10922 N2, 10923-16383 N3";
     scene->n[3].down = true;
     scene->n[3].epoch = 99;
-    scene->n[0].map = "0-5460 N1"; /* no good one either */
-    scene->n[0].epoch = 7;
+    scene->n[0].map = scene->n[1].map = "0-5460 N1"; /* no good one either */
+    scene->n[0].epoch = scene->n[1].epoch = 7;
     scene->follow = "b";
-    scene_start(scene, "N4 N1");
+    scene_start(scene, "N4 N1 N2");
     await(scene, "link; b led to N1; N1 up; ");
 }
 
@@ -741,6 +807,80 @@ static void test_a_minority_of_the_seeds_is_not_believed(void **state)
     assert_false(came(scene, "led to N2"));
 }
 
+/* The other seed does not answer, so that there is no majority. */
+static void test_seeds_that_do_not_answer_count_against_another_cluster(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->follow = "x";
+    scene_start(scene, "N1 N2");
+    await(scene, "link; x led to N3; N3 up; ");
+    scene->n[0].id = 'a';
+    scene->n[0].map = "0-16383 N1";
+    leave(&scene->n[1]);
+    leave(&scene->n[2]);
+    for (int again = 0; again < 2; again++) {
+        uint64_t before = scene->stats.refreshes;
+
+        jump(scene, 31);
+        UNTIL(scene, scene->stats.refreshes > before);
+        UNTIL(scene, was_told(scene, "N1: it is a node of another cluster; N2: "));
+        turn_often(scene);
+    }
+    assert_false(came(scene, "led to N1"));
+}
+
+static void start_with_two_names_of_n1(struct scene *scene, const char *further)
+{
+    char seeds[64];
+
+    (void)snprintf(seeds, sizeof(seeds), "N1 localhost:%u%s", (unsigned)scene->n[0].port,
+                   further);
+    scene->options.node.access.backoff_min_ms = 500;
+    scene->options.node.access.backoff_max_ms = 500;
+    scene->follow = "x";
+    scene_start(scene, seeds);
+    await(scene, "link; x led to N3; N3 up; ");
+    scene->n[0].id = 'a';
+    scene->n[0].map = "0-16383 N1";
+    leave(&scene->n[1]);
+    leave(&scene->n[2]);
+}
+
+static void test_two_names_of_one_seed_have_one_vote(void **state)
+{
+    struct scene *scene = *state;
+
+    start_with_two_names_of_n1(scene, " N2");
+    UNTIL(scene, scene->n[0].asked >= 3); /* at first, and by both names */
+    turn_often(scene);
+    assert_false(came(scene, "led to N1"));
+}
+
+static void test_two_names_of_one_seed_are_one_seed(void **state)
+{
+    struct scene *scene = *state;
+
+    start_with_two_names_of_n1(scene, " N1"); /* which is listed twice, too */
+    UNTIL(scene, came(scene, "x led to N1; "));
+}
+
+/* Its ids are not those that other maps are compared with, so that the cluster's own map
+ * is not taken for another cluster's. */
+static void test_a_node_that_stands_alone_does_not_decide_which_cluster_it_is(
+    void **state)
+{
+    struct scene *scene = *state;
+
+    scene->n[0].map = scene->n[3].map = "0-5460 N1";
+    scene->follow = "x";
+    scene_start(scene, "N1 N4");
+    await(scene, "link; x led to nowhere; ");
+    leave(&scene->n[0]);
+    scene->n[3].map = "0-10922 N2, 10923-16383 N3";
+    UNTIL(scene, came(scene, "x led to N3; N3 up; "));
+}
+
 /* Behind a proxy: there both are as good. */
 static void test_two_ids_at_one_place_are_no_reason_to_distrust_it(void **state)
 {
@@ -830,6 +970,72 @@ static void test_without_a_change_it_is_asked_ever_more_rarely(void **state)
     assert_int_equal(count_told(scene, "no node says that the cluster serves"), 1);
 }
 
+/* N3 is lost for so long, without a change of the map, that the pauses have grown to
+ * their longest; so the next question is not due yet, however often N3 fails. */
+static void wait_for_long_pauses(struct scene *scene)
+{
+    uint64_t before;
+
+    scene->options.node.access.backoff_min_ms = 50;
+    scene->options.node.access.backoff_max_ms = 100;
+    scene->follow = "b";
+    scene_start(scene, "N2");
+    await(scene, "link; b led to N1; N1 up; ");
+    (void)ask(scene, ONE, "x");
+    UNTIL(scene, came(scene, "x: 1; "));
+    leave(&scene->n[2]);
+    UNTIL(scene, scene->stats.refreshes == 2);
+    for (int i = 0; i < 4; i++) {
+        UNTIL(scene, came(scene, "led to N1; "));
+        pass(scene);
+        before = scene->stats.refreshes;
+        jump(scene, 25);
+        UNTIL(scene, scene->stats.refreshes > before);
+    }
+    UNTIL(scene, came(scene, "led to N1; "));
+    jump(scene, 2);
+    pass(scene);
+    before = scene->stats.refreshes;
+    for (int again = 0; again < 3; again++) { /* which is nothing new */
+        UNTIL(scene, came(scene, "N3 down: "));
+        pass(scene);
+    }
+    if (lw__now_us() - scene->refreshes[before - 1].after_us < 9 * SECOND_US) {
+        assert_int_equal(scene->stats.refreshes, before);
+    }
+}
+
+/* By the old pauses the next question is due 8 seconds later. */
+static void is_asked_at_once(struct scene *scene, uint64_t before)
+{
+    turn_often(scene);
+    assert_true(scene->stats.refreshes > before);
+}
+
+static void test_a_node_lost_during_another_failure_is_asked_about_soon(void **state)
+{
+    struct scene *scene = *state;
+    uint64_t before;
+
+    wait_for_long_pauses(scene);
+    before = scene->stats.refreshes;
+    leave(&scene->n[0]);
+    is_asked_at_once(scene, before);
+}
+
+static void test_an_unsettled_node_during_another_failure_is_asked_about_soon(
+    void **state)
+{
+    struct scene *scene = *state;
+    uint64_t before;
+
+    wait_for_long_pauses(scene);
+    before = scene->stats.refreshes;
+    says(&scene->n[0], "b", "-CLUSTERDOWN Hash slot not served");
+    (void)ask(scene, ONE, "b");
+    is_asked_at_once(scene, before);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scene_set_up, scene_tear_down)
 
 int main(void)
@@ -862,9 +1068,12 @@ int main(void)
         TEST(test_a_first_seed_that_lost_the_others_is_not_believed),
         TEST(test_of_several_in_doubt_one_that_serves_is_believed),
         TEST(test_a_first_seed_that_has_some_slots_only_is_not_believed),
+        TEST(test_a_first_seed_that_stands_alone_is_not_believed),
+        TEST(test_a_first_seed_that_is_left_alone_is_not_believed),
         TEST(test_of_clusters_parts_the_larger_one_is_better_than_none),
         TEST(test_an_earlier_epoch_than_known_is_not_believed),
         TEST(test_an_earlier_epoch_of_all_is_believed),
+        TEST(test_an_earlier_epoch_of_a_node_that_is_down_never_is),
         TEST(test_an_isolated_replica_is_not_believed),
         TEST(test_a_node_that_serves_is_better_than_a_later_epoch),
         TEST(test_the_last_one_has_its_time),
@@ -874,10 +1083,17 @@ int main(void)
         TEST(test_a_node_of_another_cluster_is_not_believed),
         TEST(test_what_the_seeds_agree_on_is_believed),
         TEST(test_a_minority_of_the_seeds_is_not_believed),
+        TEST(test_seeds_that_do_not_answer_count_against_another_cluster),
+        TEST(test_two_names_of_one_seed_have_one_vote),
+        TEST(test_two_names_of_one_seed_are_one_seed),
+        TEST(test_a_node_that_stands_alone_does_not_decide_which_cluster_it_is),
         TEST(test_two_ids_at_one_place_are_no_reason_to_distrust_it),
         TEST(test_the_map_is_refreshed_every_few_minutes),
         TEST(test_without_a_change_it_is_asked_ever_more_rarely),
+        TEST(test_a_node_lost_during_another_failure_is_asked_about_soon),
+        TEST(test_an_unsettled_node_during_another_failure_is_asked_about_soon),
     };
 
+    cmocka_set_test_filter(getenv("LOCKWIRE_TEST"));
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,17 +8,44 @@
 #include "cluster_scene.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SECOND_US (1000 * (int64_t)LW__MS)
 #define WITHOUT_N3 "0-5460 N1, 5461-10922 N2, 10923-16383 N4"
+
+/* As await(), but names may be led once more to where they were led before: a second
+ * after the start the map is asked for, which may be before the answer that a test
+ * awaits. */
+static void await_past(struct scene *scene, const char *text)
+{
+    for (const char *end; (end = strstr(text, "; ")) != NULL; text = end + 2) {
+        size_t length = (size_t)(end + 2 - text);
+        char event[1024];
+
+        for (;;) {
+            const char *at = scene->trace + scene->read;
+
+            UNTIL(scene, scene->length > scene->read);
+            (void)snprintf(event, sizeof(event), "%.*s", (int)(strstr(at, "; ") + 2 - at),
+                           at);
+            if (strncmp(event, text, length) == 0 || strstr(event, "led") == NULL ||
+                strstr(scene->trace, event) == at) {
+                break;
+            }
+            scene->read += strlen(event);
+        }
+        (void)snprintf(event, sizeof(event), "%.*s", (int)length, text);
+        await(scene, event);
+    }
+}
 
 static void start_at_n3(struct scene *scene)
 {
     scene_start(scene, "N1");
     await(scene, "link; led; ");
     (void)ask(scene, ONE, "x");
-    await(scene, "N3 up; N3 < GET x; x: 1; ");
+    await_past(scene, "N3 up; N3 < GET x; x: 1; ");
 }
 
 /* ---- MOVED ---- */
@@ -32,13 +59,12 @@ static void test_moved_is_sent_there_and_the_map_is_right_at_once(void **state)
     scene->follow = "x";
     says(&scene->n[2], "x", "-MOVED 16287 N4");
     (void)ask(scene, ONE, "x");
-    await(scene, "N3 < GET x; x led to N4; N4 up; N4 < GET x; x: 1; ");
+    await_past(scene, "N3 < GET x; x led to N4; N4 up; N4 < GET x; x: 1; ");
     (void)ask(scene, ONE, "x");
-    await(scene, "N4 < GET x; x: 1; ");
-    assert_int_equal(scene->n[0].asked + scene->n[3].asked, 1);
+    await_past(scene, "N4 < GET x; x: 1; ");
     assert_int_equal(scene->stats.redirects, 1);
-    await(scene, "x led to N4; "); /* and all else is asked for, of who knew it */
-    assert_int_equal(scene->n[3].asked, 1);
+    UNTIL(scene, scene->n[3].asked == 1); /* for all else, since it knew better */
+    assert_int_equal(scene->n[0].asked, 1);
     assert_true(pause_after(scene, 0) >= SECOND_US);
     assert_int_equal(scene->stats.refreshes, 2);
     UNTIL(scene, connections_to(&scene->n[2]) == 0); /* it has no slot any more */
@@ -53,10 +79,12 @@ static void test_a_stale_map_is_corrected_once_more(void **state)
     scene->follow = "x";
     says_always(&scene->n[2], "x", "-MOVED 16287 N4");
     (void)ask(scene, ONE, "x");
-    await(scene, "N3 < GET x; x led to N4; N4 up; N4 < GET x; x: 1; ");
-    await(scene, "x led to N3; "); /* by a node that has not heard of it */
+    UNTIL(scene, came(scene, "x: 1; "));
+    assert_true(came(scene, "N3 < GET x; x led to N4; "));
+    UNTIL(scene, came(scene, "x led to N3; ")); /* by a node that has not heard of it */
+    pass(scene);
     (void)ask(scene, ONE, "x");
-    await(scene, "N3 < GET x; x led to N4; ");
+    await_past(scene, "N3 < GET x; x led to N4; ");
     map_is(scene, WITHOUT_N3);
     UNTIL(scene, came(scene, "x: 1; x led to N4; "));
 }
@@ -70,8 +98,8 @@ static void test_of_a_pair_both_are_sent_again(void **state)
     says(&scene->n[2], "SET x", "-MOVED 16287 N4");
     says(&scene->n[2], "INCR x", "-MOVED 16287 N4");
     (void)ask(scene, PAIR, "x");
-    await(scene, "N3 < SET x; N3 < INCR x; led; N4 up; N4 < SET x; N4 < INCR x; "
-                 "x: OK; x: 1700000000000001; ");
+    await_past(scene, "N3 < SET x; N3 < INCR x; led; N4 up; N4 < SET x; N4 < INCR x; "
+                      "x: OK; x: 1700000000000001; ");
     assert_int_equal(scene->stats.redirects, 1);
 }
 
@@ -85,8 +113,8 @@ static void test_what_comes_behind_a_redirected_one_is_thrown_away(void **state)
     says(&scene->n[2], "SET x", "-MOVED 16287 N4");
     says(&scene->n[2], "INCR x", ":5");
     (void)ask(scene, PAIR, "x");
-    await(scene, "N3 < SET x; N3 < INCR x; led; N4 up; N4 < SET x; N4 < INCR x; "
-                 "x: OK; x: 1700000000000001; ");
+    await_past(scene, "N3 < SET x; N3 < INCR x; led; N4 up; N4 < SET x; N4 < INCR x; "
+                      "x: OK; x: 1700000000000001; ");
 }
 
 static void test_the_second_alone_is_not_redirected(void **state)
@@ -108,11 +136,12 @@ static void test_the_connection_ends_before_the_second_answer(void **state)
     says(&scene->n[2], "SET x", "-MOVED 16287 N4");
     says(&scene->n[2], "INCR x", "");
     (void)ask(scene, PAIR, "x");
-    await(scene, "N3 < SET x; N3 < INCR x; ");
+    await_past(scene, "N3 < SET x; N3 < INCR x; ");
     nothing_for(scene, 20);
     leave(&scene->n[2]);
-    await(scene, "x failed: the server closed the connection; N3 down: the server closed "
-                 "the connection; ");
+    await_past(scene,
+               "x failed: the server closed the connection; N3 down: the server closed "
+               "the connection; ");
 }
 
 /* ---- without an end ---- */
@@ -152,6 +181,37 @@ static void test_five_hops_and_no_more(void **state)
     UNTIL(scene, came(scene, "{x}y: 1; "));
 }
 
+/* Several commands fail for this, but the log has it once. */
+static void is_logged_once(struct scene *scene, const char *to)
+{
+    says_always(&scene->n[2], "x", to);
+    for (int again = 0; again < 3; again++) {
+        pass(scene);
+        (void)ask(scene, ONE, "x");
+        UNTIL(scene, came(scene, "x failed unsent: "));
+    }
+    assert_int_equal(count_told(scene,
+                                "names of the cluster cannot be served by N3: sent "
+                                "from one node to the other without an end"),
+                     1);
+}
+
+static void test_moved_without_an_end_is_logged_once(void **state)
+{
+    struct scene *scene = *state;
+
+    start_at_n3(scene);
+    is_logged_once(scene, "-MOVED 16287 N3");
+}
+
+static void test_asking_without_an_end_is_logged_once(void **state)
+{
+    struct scene *scene = *state;
+
+    start_at_n3(scene);
+    is_logged_once(scene, "-ASK 16287 N3");
+}
+
 static void test_a_node_that_redirects_to_itself(void **state)
 {
     struct scene *scene = *state;
@@ -188,7 +248,7 @@ static void test_a_host_that_is_not_named_is_the_nodes_own(void **state)
     (void)snprintf(moved, sizeof(moved), "-MOVED 16287 :%u", (unsigned)scene->n[3].port);
     says(&scene->n[2], "x", moved);
     (void)ask(scene, ONE, "x");
-    await(scene, "N3 < GET x; led; N4 up; N4 < GET x; x: 1; ");
+    await_past(scene, "N3 < GET x; led; N4 up; N4 < GET x; x: 1; ");
 }
 
 static void refused_at(struct scene *scene, const char *moved, const char *why)
@@ -216,6 +276,8 @@ static void test_a_place_that_is_not_told(void **state)
     refused_at(scene, "-MOVED 16287 127.0.0.1", "x: MOVED 16287 127.0.0.1; ");
     refused_at(scene, "-MOVED", "x: MOVED; ");
     assert_int_equal(scene->stats.redirects, 0);
+    assert_int_equal(
+        count_told(scene, "slots are at a node that does not tell its place"), 1);
 }
 
 /* The map may tell more of it. */
@@ -228,7 +290,7 @@ static void test_who_is_sent_to_a_place_that_is_not_told_asks_where_it_is(void *
     scene->follow = "x";
     says(&scene->n[2], "x", "-MOVED 16287 ?:6379");
     (void)ask(scene, ONE, "x");
-    await(scene, "N3 < GET x; " NOT_TOLD "x led to N4; N4 up; ");
+    await_past(scene, "N3 < GET x; " NOT_TOLD "x led to N4; N4 up; ");
 }
 
 static void test_moved_to_an_address_of_version_6(void **state)
@@ -246,7 +308,7 @@ static void test_moved_to_an_address_of_version_6(void **state)
     map_is(scene, WITHOUT_N3);
     says(&scene->n[2], "x", "-MOVED 16287 N4");
     (void)ask(scene, ONE, "x");
-    await(scene, "N3 < GET x; led; N4 up; N4 < GET x; x: 1; led; ");
+    await_past(scene, "N3 < GET x; led; N4 up; N4 < GET x; x: 1; ");
 }
 
 static void test_moved_to_where_nobody_is(void **state)
@@ -257,8 +319,8 @@ static void test_moved_to_where_nobody_is(void **state)
     leave(&scene->n[3]);
     says(&scene->n[2], "x", "-MOVED 16287 N4");
     (void)ask(scene, ONE, "x");
-    await(scene, "N3 < GET x; led; x failed unsent: connecting to N4: Connection "
-                 "refused; N4 down: connecting to N4: Connection refused; ");
+    await_past(scene, "N3 < GET x; led; x failed unsent: connecting to N4: Connection "
+                      "refused; N4 down: connecting to N4: Connection refused; ");
     UNTIL(scene, came(scene, "led; "));
     pass(scene);
     UNTIL(scene, scene->n[2].asked == 1);         /* it is up, and the map as it was */
@@ -276,8 +338,8 @@ static void test_moved_to_where_nobody_was_a_moment_ago(void **state)
     leave(&scene->n[3]);
     says(&scene->n[2], "x", "-MOVED 16287 N4");
     (void)ask(scene, ONE, "x");
-    await(scene, "N3 < GET x; led; x failed unsent: connecting to N4: Connection "
-                 "refused; N4 down: connecting to N4: Connection refused; ");
+    await_past(scene, "N3 < GET x; led; x failed unsent: connecting to N4: Connection "
+                      "refused; N4 down: connecting to N4: Connection refused; ");
     says(&scene->n[2], "a", "-MOVED 15495 N4");
     (void)ask(scene, ONE, "a");
     UNTIL(scene, came(scene, "a failed unsent: slot 15495 is at N4: connecting to N4: "));
@@ -293,15 +355,15 @@ static void test_ask_is_for_this_once(void **state)
     scene->follow = "x";
     says(&scene->n[2], "x", "-ASK 16287 N4");
     (void)ask(scene, ONE, "x");
-    await(scene, "N3 < GET x; N4 up; N4 < ASKING; N4 < GET x; x: 1; ");
+    await_past(scene, "N3 < GET x; N4 up; N4 < ASKING; N4 < GET x; x: 1; ");
     (void)ask(scene, ONE, "x");
-    await(scene, "N3 < GET x; x: 1; ");
+    await_past(scene, "N3 < GET x; x: 1; ");
     assert_int_equal(scene->stats.redirects, 1);
     nothing_for(scene, 20);
     assert_int_equal(scene->stats.refreshes, 1);
     assert_int_equal(connections_to(&scene->n[3]), 1); /* for a while, others follow */
     jump(scene, 11);
-    await(scene, "x led to N3; ");
+    await_past(scene, "x led to N3; ");
     UNTIL(scene, connections_to(&scene->n[3]) == 0); /* the map does not have it */
 }
 
@@ -313,8 +375,8 @@ static void test_a_script_that_is_not_known_there_is_asked_for_anew(void **state
     says(&scene->n[2], "x", "-ASK 16287 N4");
     says(&scene->n[3], "EVALSHA x", "-NOSCRIPT No matching script");
     (void)ask(scene, SCRIPT, "x");
-    await(scene, "N3 < EVALSHA x; N4 up; N4 < ASKING; N4 < EVALSHA x; "
-                 "N4 < ASKING; N4 < EVAL x; x: OK; ");
+    await_past(scene, "N3 < EVALSHA x; N4 up; N4 < ASKING; N4 < EVALSHA x; "
+                      "N4 < ASKING; N4 < EVAL x; x: OK; ");
 }
 
 static void test_a_script_that_is_not_known_here_and_moved(void **state)
@@ -326,7 +388,7 @@ static void test_a_script_that_is_not_known_here_and_moved(void **state)
     says(&scene->n[2], "EVALSHA x", "-NOSCRIPT No matching script");
     says(&scene->n[2], "EVAL x", "-MOVED 16287 N4");
     (void)ask(scene, SCRIPT, "x");
-    await(scene, "N3 < EVALSHA x; N3 < EVAL x; led; N4 up; N4 < EVALSHA x; x: OK; ");
+    await_past(scene, "N3 < EVALSHA x; N3 < EVAL x; led; N4 up; N4 < EVALSHA x; x: OK; ");
 }
 
 static void test_asked_and_moved_on(void **state)
@@ -337,8 +399,9 @@ static void test_asked_and_moved_on(void **state)
     says(&scene->n[2], "x", "-ASK 16287 N4");
     says(&scene->n[3], "GET x", "-MOVED 16287 N2");
     (void)ask(scene, ONE, "x");
-    await(scene, "N3 < GET x; N4 up; N4 < ASKING; N4 < GET x; led; N2 up; N2 < GET x; "
-                 "x: 1; ");
+    await_past(scene,
+               "N3 < GET x; N4 up; N4 < ASKING; N4 < GET x; led; N2 up; N2 < GET x; "
+               "x: 1; ");
 }
 
 /* It is not understood: what is behind it decides. */
@@ -363,7 +426,7 @@ static void test_asking_is_refused_too_late(void **state)
     says(&scene->n[2], "x", "-ASK 16287 N4");
     says(&scene->n[3], "ASKING", "-NOPERM this user has no permissions");
     (void)ask(scene, ONE, "x");
-    await(scene, "N3 < GET x; N4 up; N4 < ASKING; N4 < GET x; x: 1; ");
+    await_past(scene, "N3 < GET x; N4 up; N4 < ASKING; N4 < GET x; x: 1; ");
 }
 
 /* ---- what is told ---- */
@@ -375,10 +438,10 @@ static void is_told(struct scene *scene, enum kind kind, const char *what,
     start_at_n3(scene);
     says(&scene->n[2], "x", what);
     (void)ask(scene, kind, "x");
-    await(scene, kind == SOME ? "N3 < MGET x; " : "N3 < GET x; ");
-    await(scene, told);
+    await_past(scene, kind == SOME ? "N3 < MGET x; " : "N3 < GET x; ");
+    await_past(scene, told);
     if (refreshes > 1) {
-        await(scene, "led; ");
+        await_past(scene, "led; ");
     }
     nothing_for(scene, 20);
     assert_int_equal(scene->stats.refreshes, refreshes);
@@ -411,7 +474,7 @@ static void test_moved_of_several_keys_is_sent_there(void **state)
     map_is(scene, WITHOUT_N3);
     says(&scene->n[2], "x", "-MOVED 16287 N4");
     (void)ask(scene, SOME, "x");
-    await(scene, "N3 < MGET x; led; N4 up; N4 < MGET x; x: array; ");
+    await_past(scene, "N3 < MGET x; led; N4 up; N4 < MGET x; x: array; ");
 }
 
 /* ---- many ---- */
@@ -482,6 +545,8 @@ int main(void)
         TEST(test_the_second_alone_is_not_redirected),
         TEST(test_the_connection_ends_before_the_second_answer),
         TEST(test_five_hops_and_no_more),
+        TEST(test_moved_without_an_end_is_logged_once),
+        TEST(test_asking_without_an_end_is_logged_once),
         TEST(test_a_node_that_redirects_to_itself),
         TEST(test_asking_without_an_end),
         TEST(test_a_host_that_is_not_named_is_the_nodes_own),
@@ -505,5 +570,6 @@ int main(void)
         TEST(test_a_node_whose_slot_moved_is_up),
     };
 
+    cmocka_set_test_filter(getenv("LOCKWIRE_TEST"));
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -161,7 +161,7 @@ int scene_set_up(void **state)
     assert_int_equal(lw__timer_reserve(scene->loop, 1), 0);
     lw__timer_init(&scene->kick, on_kick, scene);
     lw__random_seed(&scene->random, 1);
-    scene->log = (struct lw__log){on_log, 5, scene, NULL};
+    scene->log = (struct lw__log){on_log, 5, scene, &scene->causes};
     for (int i = 0; i < NODES; i++) {
         struct fake *fake = &scene->n[i];
 
@@ -239,6 +239,16 @@ int scene_tear_down(void **state)
 bool was_told(const struct scene *scene, const char *text)
 {
     return strstr(scene->told, text) != NULL;
+}
+
+unsigned count_told(const struct scene *scene, const char *text)
+{
+    unsigned count = 0;
+
+    for (const char *at = scene->told; (at = strstr(at, text)) != NULL; at++) {
+        count++;
+    }
+    return count;
 }
 
 bool came(const struct scene *scene, const char *text)

@@ -101,6 +101,7 @@ struct scene {
     struct lw__loop *loop;
     struct lw__timer kick;
     struct lw__log log;
+    struct lw__causes causes;
     struct lw__random random;
     struct lw_stats stats;
     struct {
@@ -150,6 +151,8 @@ struct lw__node *at(struct scene *scene, const char *key);
 /* The clock goes forward at once, and what is due is done. */
 void jump(struct scene *scene, int64_t seconds);
 bool was_told(const struct scene *scene, const char *text);
+/* How often the text is in the log. */
+unsigned count_told(const struct scene *scene, const char *text);
 /* Whether what is new in the trace has it. */
 bool came(const struct scene *scene, const char *text);
 /* All that is new is read. */
