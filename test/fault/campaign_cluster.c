@@ -14,7 +14,8 @@
  * granting until it finds itself alone, those who do not hear of it promote its replica,
  * to whom clients must turn while the old one still calls itself the master, and it comes
  * back as a replica. What it wrote came to its replica, or was lost as above. Or clients
- * are on its side, and reach nobody else.
+ * are on its side, and reach nobody else. Or the first addresses in the clients' URL are
+ * bad ones, and clients start at the worst moments.
  *
  * Happy path: CAMPAIGN(name, .scene = masters, .strike = what befalls the slot or its
  * master, .mend = what brings it back)
@@ -254,6 +255,7 @@ static void thaw(int round)
 /* ---- a master that is parted from the others ---- */
 
 static int64_t parted_ms;
+static int alone; /* a node */
 
 static void with_gates(void)
 {
@@ -361,6 +363,59 @@ static void part_master_and_replica(int round)
     lead_on();
 }
 
+/* Nobody at the first one, a server that is no cluster's, and a node that no other knows
+ * and that serves the slot; then the slot's master and its replica, one of which is the
+ * former master when clients start. */
+static void with_bad_first_seeds(void)
+{
+    static char url[512];
+    int owner;
+
+    with_gates();
+    owner = cluster_owner(slot);
+    alone = cluster_add_alone(CLUSTER_SLOTS / 2, CLUSTER_SLOTS - 1);
+    assert_in_range(slot, CLUSTER_SLOTS / 2, CLUSTER_SLOTS - 1);
+    (void)snprintf(url, sizeof(url),
+                   "redis-cluster://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d,%s,%s,%s",
+                   server_free_port(), server_listen(&stage.server), cluster_port(alone),
+                   cluster_address(owner), cluster_address(partner(owner)),
+                   cluster_hosts());
+    campaign_url = url;
+}
+
+/* Some clients start while nobody serves the slot, which all nodes but the one that
+ * stands alone say; the others when the new master leads. They know nothing but the
+ * URL. */
+static void part_master_and_start_clients(int round)
+{
+    long long offset;
+
+    (void)round;
+    part(false);
+    UNTIL(cluster_has_failed(partner(old), old));
+    for (int i = 0; i < WORKERS / 2; i++) {
+        workers_replace(i);
+    }
+    offset = until_alone();
+    if (until_replaced(offset) > 0) {
+        campaign_lost(struck_us);
+    }
+    for (int i = WORKERS / 2; i < WORKERS; i++) {
+        workers_replace(i);
+    }
+    lead_on();
+}
+
+/* Else a client was led there and acquired a lock that nobody else knows of. */
+static void nobody_was_alone(void)
+{
+    redisReply *reply = server_command(cluster_server(alone), "DBSIZE");
+
+    assert_int_equal(reply->integer, 0);
+    freeReplyObject(reply);
+    cluster_check();
+}
+
 static void join(int round)
 {
     (void)round;
@@ -415,9 +470,9 @@ CAMPAIGN(master_killed, .scene = with_replicas, .strike = kill_master, .mend = c
 CAMPAIGN(master_stopped_that_thaws, .scene = with_replicas, .strike = stop_master,
          .mend = thaw, CLUSTER)
 /* Who wait longer by what some hold, in no order with servers that have no SPUBLISH. */
-#define PARTED                                                                           \
-    .scene = with_gates, .mend = join, .check = cluster_check,                           \
-    .wishes.wait_ms = 2 * STAGE_WAIT_MS, .wishes.long_hold_every = 48,                   \
+#define PARTED .scene = with_gates, .check = cluster_check, PARTED_WISHES
+#define PARTED_WISHES                                                                    \
+    .mend = join, .wishes.wait_ms = 2 * STAGE_WAIT_MS, .wishes.long_hold_every = 48,     \
     .wishes.long_hold_ms = 3000, .wishes.touch_ms = 50
 
 CAMPAIGN(parted_master, .strike = part_master, PARTED)
@@ -426,6 +481,9 @@ CAMPAIGN(parted_master_and_replica, .strike = part_master_and_replica,
 CAMPAIGN(parted_master_with_clients, .scene = with_gates,
          .strike = part_master_with_clients, .mend = join_with_clients, .strikes = 3,
          CLUSTER)
+CAMPAIGN(bad_first_seeds, .scene = with_bad_first_seeds,
+         .strike = part_master_and_start_clients, .check = nobody_was_alone,
+         PARTED_WISHES)
 
 int main(int argc, char **argv)
 {
@@ -442,6 +500,7 @@ int main(int argc, char **argv)
         PLAY_OURS(campaign_parted_master),
         PLAY_OURS(campaign_parted_master_and_replica),
         PLAY_OURS(campaign_parted_master_with_clients),
+        PLAY_OURS(campaign_bad_first_seeds),
     };
 
     (void)argc;

@@ -852,3 +852,26 @@ void cluster_forget(int node)
     }
     cluster_stand();
 }
+
+int cluster_add_alone(int first, int last)
+{
+    int node = cluster.count;
+    char slots[64];
+    FILE *file;
+
+    if (node == CLUSTER_MOST) {
+        stage_fail("no room for another node");
+    }
+    prepare();
+    cluster.nodes[node].known = false;
+    file = open_file(node, "nodes");
+    (void)snprintf(slots, sizeof(slots), "myself,master - 0 0 1 connected %d-%d", first,
+                   last);
+    write_node(file, node, node, slots);
+    (void)fprintf(file, "vars currentEpoch 1 lastVoteEpoch 0\n");
+    close_file(file);
+    launch(node);
+    order(node, "CONFIG SET cluster-require-full-coverage no");
+    UNTIL(seldom(!cluster_is_down_by(node)));
+    return node;
+}

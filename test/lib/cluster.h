@@ -116,5 +116,8 @@ void cluster_promoted(int node);
 int cluster_add(void);
 /* All others forget one that has no slots; it ends. */
 void cluster_forget(int node);
+/* A further node that no other knows, and that knows no other: it has these slots and
+ * serves them. It is not among cluster_hosts(). Returns its number. */
+int cluster_add_alone(int first, int last);
 
 #endif
