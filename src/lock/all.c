@@ -255,8 +255,8 @@ static void member_lost(struct lw_lock *lock, int reason, void *arg)
         member->status = reason == LW_ELOST      ? LW_ECONN
                          : reason == LW_ENOTHELD ? LW_EBUSY
                                                  : reason;
-    } else if (all->stage == CLIMBING) {
-        start_again(all);
+    } else if (all->stage == CLIMBING && left_ms(all) != 0) {
+        start_again(all); /* else the wait ends in time-out, after all due losses */
     } else if (all->stage == HELD) {
         all->stage = LOST;
         (void)lw__later(lock, (int64_t)all->options.margin_ms + 1, LW__LATER_IN_TIME,

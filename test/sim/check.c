@@ -49,7 +49,7 @@ static void check_losses_told(const struct op *told, const char *what)
 
 void check_callback(const struct op *op, const char *what, bool of_loss)
 {
-    if (op->lock == NULL) {
+    if (op->set != NULL ? op->set->all == NULL : op->lock == NULL) {
         violation("op %u: %s after it was freed", op->id, what);
     }
     if (op->host->in_call) {
@@ -172,6 +172,11 @@ static void check_fence(const struct op *op)
         check_entry(op);
         return;
     }
+    if (op->set != NULL && world.failovers > 0) {
+        check_entry(op); /* a master that was replaced may have granted it meanwhile */
+        note_fence(op);
+        return;
+    }
     if (!lossy && world.fence[op->name] >= op->fence) {
         violation("op %u: fence %llu after %llu", op->id, (unsigned long long)op->fence,
                   (unsigned long long)world.fence[op->name]);
@@ -199,9 +204,10 @@ void check_split(int64_t since_us, int64_t until_us)
     }
 }
 
-/* Turns come in order: whoever waits is overtaken by few that came later, once nothing
- * happens that sets waiters back; they have time for their links to end at one server,
- * and to let the leases end of whoever was lost. */
+/* Turns come in order (a set queues only for one of its names): whoever waits is
+ * overtaken by few that came later, once nothing happens that sets waiters back; they
+ * have time for their links to end at one server, and to let the leases end of whoever
+ * was lost. */
 static void check_overtaken(const struct op *op)
 {
     int64_t patience_us = world.plan.tame ? POLL_US
@@ -213,7 +219,7 @@ static void check_overtaken(const struct op *op)
         return;
     }
     for (struct op *other = world.ops; other != NULL; other = other->next) {
-        if (other->done == 0 && other->name == op->name &&
+        if (other->done == 0 && other->set == NULL && other->name == op->name &&
             other->begun_us < op->begun_us &&
             world.now_us > latest(other->begun_us, world.calm_us) + patience_us &&
             ++other->overtaken > OVERTAKEN) {
@@ -361,7 +367,7 @@ void check_risk(const struct op *op, int at_risk, int64_t remaining_ms)
 
 static bool believes(const struct op *op)
 {
-    return op->done > 0 && lw_lock_remaining_ms(op->lock) > 0;
+    return op->done > 0 && op->lock != NULL && lw_lock_remaining_ms(op->lock) > 0;
 }
 
 /* Counted once for each that was excused. */
@@ -405,11 +411,12 @@ static void check_company(struct op *op)
     }
 }
 
-/* By the hosts where nothing goes wrong: a mutex is handed over at once. By the server
- * where everything works again: who waits finds a free key by polling at the latest. */
+/* By the hosts where nothing goes wrong: a mutex is handed over at once. By the server if
+ * there are sets, which hold names before they are told, and where everything works
+ * again: who waits finds a free key by polling at the latest. */
 static bool is_idle(unsigned name, bool believed)
 {
-    if (world.plan.tame) {
+    if (world.plan.tame && !world.plan.sets) {
         return world.plan.kinds[name] == KIND_MUTEX && !believed;
     }
     return look_is_free(load_name(name));
@@ -438,9 +445,14 @@ static bool has_settled(void)
     return world.plan.tame || (world.healed && world.now_us > settled_us);
 }
 
-/* Not a keep that was refused, until its pause is over. */
+/* Not a keep that was refused, until its pause is over. A set waits for one name. */
 static bool asks(const struct op *op)
 {
+    if (op->set != NULL) {
+        const struct lw_lock *lock = lw_all_lock(op->set->all, op->index);
+
+        return lock != NULL && lw_lock_state(lock) == LW_WAITING;
+    }
     return op->keep == NULL || lw_lock_state(op->lock) == LW_WAITING;
 }
 
@@ -497,6 +509,33 @@ static void check_ends(const struct op *op)
     }
 }
 
+/* What is left is what is left of the name that ends first. A lost set keeps no name
+ * longer than the margin. */
+static void check_set(const struct set *set)
+{
+    const struct op *op = set->ops[0];
+    int64_t least_ms = INT64_MAX, left_ms;
+    bool holds = false;
+
+    if (set->done == 0 || op->lock == NULL || op->life != op->host->life ||
+        op->host->closing) {
+        return;
+    }
+    for (unsigned i = 0; i < set->count; i++) {
+        left_ms = lw_lock_remaining_ms(set->ops[i]->lock);
+        least_ms = left_ms < least_ms ? left_ms : least_ms;
+        holds = holds || lw_lock_state(set->ops[i]->lock) == LW_HELD;
+    }
+    if (op->state == OP_HELD && lw_all_remaining_ms(set->all) != least_ms) {
+        violation("the set of op %u says that %lld ms remain, not %lld", op->id,
+                  (long long)lw_all_remaining_ms(set->all), (long long)least_ms);
+    }
+    if (holds && set->lost_us) {
+        check_in_time(op, set->lost_us + op->options.margin_ms * MS + 2 * MS,
+                      "the release of the other names");
+    }
+}
+
 void check_beliefs(void)
 {
     keeping_review();
@@ -504,6 +543,9 @@ void check_beliefs(void)
     check_watched();
     for (const struct op *op = world.ops; op != NULL; op = op->next) {
         check_ends(op);
+        if (op->set != NULL && op->index == 0) {
+            check_set(op->set);
+        }
     }
     if (world.now_us <= world.loss_until_us) {
         return;

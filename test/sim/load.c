@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the hosts do with locks: each actor acquires, holds, lets go, one lock at a time,
- * in ways that the plan makes likely. Counts its callbacks; check.c judges them.
+ * or one set of them, in ways that the plan makes likely. Counts its callbacks; check.c
+ * judges them.
  *
  * Happy path: next -> lw_acquire -> on_done -> hold -> let_go -> on_released -> finish ->
  * next. When the world is healed nobody starts anything any more.
@@ -31,10 +32,11 @@ static int64_t about(int64_t middle)
 
 const char *load_name(unsigned name)
 {
-    static const char *const names[NAMES] = {"a", "job:{7}", "c", "d"};
+    static const char *const names[NAMES] = {"a", "job:{7}", "c", "d",
+                                             "e", "f",       "g", "h"};
 
     /* of a cluster: with each of its first masters, and two in one slot */
-    return world.plan.clustered && name == NAMES - 1 ? "{c}d" : names[name];
+    return world.plan.clustered && name == SINGLE_NAMES - 1 ? "{c}d" : names[name];
 }
 
 /* A call may only be made while its host runs: else again, when it does. */
@@ -81,12 +83,41 @@ static void move_to_past(struct op *op)
     world.past = op;
 }
 
+static bool is_open(const struct op *op)
+{
+    return op->set != NULL ? op->set->all != NULL : op->lock != NULL;
+}
+
+static void finish_set(struct set *set)
+{
+    struct host *before = world.current;
+    struct op *first = set->ops[0];
+    struct lw_all *all = set->all;
+
+    check_beliefs();
+    trace("the set of op %u is freed", first->id);
+    set->all = NULL;
+    for (unsigned i = 0; i < set->count; i++) {
+        set->ops[i]->lock = NULL;
+        set->ops[i]->state = OP_OVER;
+        move_to_past(set->ops[i]);
+    }
+    enter(first);
+    lw_all_free(all);
+    leave(first, before);
+    again_later(first);
+}
+
 static void finish(struct op *op)
 {
     struct host *before = world.current;
     struct lw_lock *lock = op->lock;
     struct lw_keep *keep = op->keep;
 
+    if (op->set != NULL) {
+        finish_set(op->set);
+        return;
+    }
     check_beliefs(); /* it may end one */
     trace("op %u is freed", op->id);
     op->renewed = op->renews; /* those still open are silent */
@@ -108,7 +139,7 @@ static void finish_late(void *arg)
 {
     struct op *op = arg;
 
-    if (op->lock != NULL && !postpone(op, finish_late)) {
+    if (is_open(op) && !postpone(op, finish_late)) {
         finish(op);
     }
 }
@@ -126,12 +157,14 @@ static void finish_somehow(struct op *op)
 
 void load_client_gone(struct host *host)
 {
-    struct op *op = world.ops, *next_op;
+    struct op *op = world.ops;
 
-    for (; op != NULL; op = next_op) {
-        next_op = op->next;
+    while (op != NULL) {
         if (op->host == host) {
-            finish(op);
+            finish(op); /* and those of the same set */
+            op = world.ops;
+        } else {
+            op = op->next;
         }
     }
 }
@@ -364,7 +397,7 @@ static void abandon(void *arg)
 {
     struct op *op = arg;
 
-    if (op->lock != NULL && op->state != OP_OVER && !postpone(op, abandon)) {
+    if (is_open(op) && op->state != OP_OVER && !postpone(op, abandon)) {
         finish(op);
     }
 }
@@ -449,28 +482,244 @@ static struct op *op_new(struct host *host)
     return op;
 }
 
+/* ---- several names at once ---- */
+
+static void on_set_released(struct lw_all *all, int status, void *arg)
+{
+    struct set *set = arg;
+    struct op *first = set->ops[0];
+
+    trace("the set of op %u is released: %s", first->id, lw_strerror(status));
+    check_callback(first, "released", false);
+    if (first->released || !first->wants_release_call || all != set->all) {
+        violation("the set of op %u: a release callback too many", first->id);
+    }
+    for (unsigned i = 0; i < set->count; i++) {
+        set->ops[i]->released = 1;
+    }
+    if (status != LW_OK && status != LW_ENOTHELD && status != LW_EUNKNOWN &&
+        status != LW_EREDIS) {
+        violation("the set of op %u: released with %d", first->id, status);
+    }
+    if (world.plan.tame && status != LW_OK &&
+        (status != LW_ENOTHELD || world.now_us <= first->deadline_us)) {
+        violation("the set of op %u: released with %s", first->id, lw_strerror(status));
+    }
+    dawdle();
+    if (!is_fatal(first)) {
+        finish_somehow(first);
+    }
+}
+
+static void release_set(struct set *set)
+{
+    struct host *before = world.current;
+    struct op *first = set->ops[0];
+    bool wants = chance(800);
+    int64_t left_us = lw_all_remaining_ms(set->all) * MS;
+    int status;
+
+    check_beliefs();
+    for (unsigned i = 0; i < set->count; i++) {
+        set->ops[i]->wants_release_call = wants;
+        set->ops[i]->state = OP_RELEASING;
+        set->ops[i]->release_us = world.now_us;
+        set->ops[i]->deadline_us = world.now_us + left_us;
+    }
+    trace("the set of op %u: release", first->id);
+    enter(first);
+    status = lw_all_release(set->all, wants ? on_set_released : NULL, set);
+    leave(first, before);
+    if (status != 0) {
+        violation("the set of op %u: lw_all_release: %s", first->id, lw_strerror(status));
+    }
+    for (unsigned i = 0; i < set->count; i++) {
+        if (lw_lock_remaining_ms(set->ops[i]->lock) != 0) {
+            violation("op %u: released, and believes to hold", set->ops[i]->id);
+        }
+    }
+    if (!wants) {
+        agenda_add(world.now_us + about(20 * MS), finish_late, first);
+    }
+}
+
+static void let_go_of_set(void *arg)
+{
+    struct op *first = arg;
+
+    if (!is_open(first) || first->state != OP_HELD ||
+        lw_lock_state(first->lock) != LW_HELD || postpone(first, let_go_of_set)) {
+        return;
+    }
+    if (chance(world.plan.freed)) {
+        finish_set(first->set);
+    } else {
+        release_set(first->set);
+    }
+}
+
+static void on_set_lost(struct lw_all *all, int status, void *arg)
+{
+    struct set *set = arg;
+    struct op *first = set->ops[0];
+    unsigned lost = 0;
+
+    trace("the set of op %u is lost: %s", first->id, lw_strerror(status));
+    world.lost++;
+    check_callback(first, "lost", true);
+    if (set->lost_us || first->state != OP_HELD || all != set->all) {
+        violation("the set of op %u: lost in state %d", first->id, first->state);
+    }
+    set->lost_us = world.now_us;
+    for (unsigned i = 0; i < set->count; i++) {
+        set->ops[i]->state = OP_OVER;
+        lost += lw_lock_state(set->ops[i]->lock) == LW_LOST;
+    }
+    if (lost == 0) {
+        violation("the set of op %u: lost, and none of its names is", first->id);
+    }
+    check_lost(first, status);
+    if (lw_all_release(all, NULL, NULL) != LW_ENOTHELD) {
+        violation("the set of op %u: lost, but it could be released", first->id);
+    }
+    dawdle();
+    if (is_fatal(first)) {
+        return;
+    }
+    if (chance(500)) {
+        finish_somehow(first);
+    } else {
+        agenda_add(world.now_us + about(1 * SECOND), finish_late, first);
+    }
+}
+
+static void note_member(struct op *op, struct lw_lock *lock)
+{
+    op->lock = lock;
+    op->fence = lw_lock_fence(lock);
+    trace("op %u is done, fence %llu, %lld ms", op->id, (unsigned long long)op->fence,
+          (long long)lw_lock_remaining_ms(lock));
+    stray_review(op);
+    op->of_split = world.now_us <= world.split_until_us || stray_is_void(op);
+    op->of_lost = stray_is(op);
+    op->state = OP_HELD;
+    op->left_ms = lw_lock_remaining_ms(lock);
+    op->granted_us = world.now_us;
+    op->renews = op->renewed = 1; /* its lease began before the set was held */
+}
+
+static void on_set_done(struct lw_all *all, int status, void *arg)
+{
+    struct set *set = arg;
+    struct op *first = set->ops[0];
+
+    trace("the set of op %u is done: %s", first->id, lw_strerror(status));
+    check_callback(first, "done", false);
+    if (++set->done != 1 || all != set->all) {
+        violation("the set of op %u: done %u times", first->id, set->done);
+    }
+    for (unsigned i = 0; i < set->count; i++) {
+        set->ops[i]->done = 1;
+        set->ops[i]->state = OP_OVER;
+        if (status == LW_OK) {
+            note_member(set->ops[i], lw_all_lock(all, i));
+        }
+    }
+    for (unsigned i = 0; i < set->count; i++) {
+        check_done(set->ops[i], status);
+    }
+    if (status != LW_OK) {
+        world.failed++;
+        if (!is_fatal(first)) {
+            finish_somehow(first);
+        }
+        return;
+    }
+    world.granted++;
+    dawdle();
+    if (is_fatal(first)) {
+        return;
+    }
+    if (chance(world.plan.inside)) {
+        let_go_of_set(first);
+    } else {
+        agenda_add(world.now_us + hold_us(first), let_go_of_set, first);
+    }
+}
+
+/* The set of which `first` is the first name; the others are drawn beside it. */
+static struct set *set_new(struct op *first)
+{
+    struct set *set = must_alloc(sizeof(*set));
+    unsigned names[NAMES], left = world.plan.names;
+
+    for (unsigned i = 0; i < left; i++) {
+        names[i] = i;
+    }
+    first->options.lost = NULL;
+    first->options.at_risk = NULL;
+    first->options.at_risk_ms = 0;
+    set->count = (unsigned)rng_between(&world.rng, 2, world.plan.names);
+    for (unsigned i = 0; i < set->count; i++) {
+        struct op *op = i == 0 ? first : must_alloc(sizeof(*op));
+        unsigned at = (unsigned)rng_below(&world.rng, left);
+
+        if (op != first) {
+            *op = *first;
+            op->id = ++world.op_count;
+            op->next = world.ops;
+            world.ops = op;
+        }
+        op->name = names[at];
+        names[at] = names[--left];
+        op->set = set;
+        op->index = i;
+        set->ops[i] = op;
+        trace("op %u: name %u of the set of op %u: %s", op->id, i, first->id,
+              load_name(op->name));
+    }
+    return set;
+}
+
+static int begin_set(struct op *first)
+{
+    struct set *set = set_new(first);
+    const char *names[NAMES];
+
+    for (unsigned i = 0; i < set->count; i++) {
+        names[i] = load_name(set->ops[i]->name);
+    }
+    return lw_acquire_all(first->host->client, names, set->count, &first->options,
+                          on_set_done, on_set_lost, set, &set->all);
+}
+
+/* ---- the actors ---- */
+
 static void acquire(struct host *host)
 {
     struct host *before = world.current;
     struct op *op;
-    bool keeps;
+    bool keeps, several;
     int status;
 
     check_beliefs(); /* of the time before it is wanted */
     op = op_new(host);
     keeps = keeping_draw(&op->options);
+    several = world.plan.sets && chance(world.plan.sets);
     trace("op %u: h%d %s %s in mode %d for %s, lease %u, wait %lld, margin %u, "
           "cap %lld%s%s",
-          op->id, host->id, keeps ? "keeps" : "acquires", load_name(op->name),
-          op->options.mode, *op->owner ? op->owner : "itself",
-          (unsigned)op->options.lease_ms, (long long)op->options.wait_ms,
-          (unsigned)op->options.margin_ms, (long long)op->options.max_hold_ms,
+          op->id, host->id, keeps ? "keeps" : "acquires",
+          several ? "a set" : load_name(op->name), op->options.mode,
+          *op->owner ? op->owner : "itself", (unsigned)op->options.lease_ms,
+          (long long)op->options.wait_ms, (unsigned)op->options.margin_ms,
+          (long long)op->options.max_hold_ms,
           op->options.flags & LW_NO_RENEW ? ", no renewal" : "",
           op->options.flags & LW_NO_FENCE ? ", no fence" : "");
     enter(op);
-    status = keeps ? keeping_begin(op)
-                   : lw_acquire(host->client, load_name(op->name), &op->options, on_done,
-                                op, &op->lock);
+    status = several ? begin_set(op)
+             : keeps ? keeping_begin(op)
+                     : lw_acquire(host->client, load_name(op->name), &op->options,
+                                  on_done, op, &op->lock);
     leave(op, before);
     if (status != 0) {
         violation("op %u: lw_acquire: %s", op->id, lw_strerror(status));
@@ -483,7 +732,6 @@ static void acquire(struct host *host)
     }
 }
 
-/* The actor whose last operation this was goes on. */
 static void next(void *arg)
 {
     struct op *last = arg;
@@ -522,6 +770,9 @@ void load_end(void)
         struct op *op = world.past;
 
         world.past = op->next;
+        if (op->set != NULL && op->index == 0) {
+            free(op->set);
+        }
         free(op);
     }
 }

@@ -529,7 +529,7 @@ ALL_MUTATIONS = [
     ('two_names_lost*', ('several names are lost twice',
      ('src/lock/all.c', 'all->stage = LOST;', ''))),
     ('a_name_lost_while*', ('a loss of several names comes before their grant',
-     ('src/lock/all.c', 'all->stage == CLIMBING) {', 'all->stage == RELEASING) {'),
+     ('src/lock/all.c', 'all->stage == CLIMBING && left', 'all->stage == RELEASING && left'),
      ('src/lock/all.c', '} else if (all->stage == HELD) {', '} else {'))),
     ('starting_again*', ('several names lost while they are waited for may wait anew',
      ('src/lock/all.c', 'status = left_ms(all) != 0', 'all->give_up_us += 2500 * LW__MS;\n'
@@ -557,9 +557,19 @@ COMMAND_MUTATIONS = [
        'return reads_a == reads_b || true;'))),
 ]
 
+# Several names at once, in worlds where many calls acquire them.
+SETS_MUTATIONS = [
+    ('sets of names that are acquired in the order of the caller deadlock',
+     ('src/lock/all.c', 'if (order < 0) {', 'if (order != 0) {')),
+    ('a set times out before a loss that was due is told',
+     ('src/lock/all.c', 'all->stage == CLIMBING && left_ms(all) != 0) {',
+      'all->stage == CLIMBING) {')),
+]
+
 GROUPS = [ # mutations, the program that catches them, and words for it
     (MUTATIONS, SIM, ()),
     (CLUSTER_MUTATIONS, SIM, ('--cluster',)),
+    (SETS_MUTATIONS, SIM, ('--sets',)),
     (SENTINEL_UNIT_MUTATIONS, SENTINEL_UNIT, ()),
     (SENTINEL_REAL_MUTATIONS, SENTINEL_REAL, ('the_id_of_a_master*',)),
     (SESSION_UNIT_MUTATIONS, 'test/unit/unit_session', ()),

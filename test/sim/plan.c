@@ -13,7 +13,7 @@
 #define CLUSTERED 6 /* and as many, three later */
 #define KEPT 4      /* one seed of so many has keeps */
 
-bool plan_watches_all, plan_clusters_all;
+bool plan_watches_all, plan_clusters_all, plan_sets_all;
 
 static bool chance(unsigned in_thousand)
 {
@@ -56,8 +56,8 @@ static void draw_network(struct plan *plan)
 static void draw_load(struct plan *plan)
 {
     plan->hosts = (unsigned)rng_between(&world.rng, 1, HOSTS);
-    plan->names = (unsigned)rng_between(&world.rng, 1, NAMES);
-    for (int i = 0; i < NAMES; i++) {
+    plan->names = (unsigned)rng_between(&world.rng, 1, SINGLE_NAMES);
+    for (int i = 0; i < SINGLE_NAMES; i++) {
         plan->kinds[i] = (enum kind)ONE_OF(KIND_MUTEX, KIND_MUTEX, KIND_MUTEX, KIND_RW,
                                            KIND_RW, KIND_SEMAPHORE, KIND_REDISSON);
     }
@@ -381,7 +381,7 @@ static void make_clustered(struct plan *plan)
 
     plan->clustered = true;
     plan->servers = SERVERS;
-    plan->names = (unsigned)rng_between(&world.rng, 2, NAMES);
+    plan->names = (unsigned)rng_between(&world.rng, 2, SINGLE_NAMES);
     for (int i = 0; i < NAMES; i++) {
         plan->kinds[i] = plan->kinds[i] == KIND_REDISSON ? KIND_MUTEX : plan->kinds[i];
     }
@@ -431,6 +431,18 @@ static void draw_abilities(struct plan *plan)
     }
 }
 
+/* Calls that acquire several names, beside those that acquire one. */
+static void add_sets(struct plan *plan)
+{
+    plan->sets = (unsigned)ONE_OF(200, 500, 900);
+    plan->names = (unsigned)rng_between(&world.rng, 3, NAMES);
+    for (int i = 0; i < NAMES; i++) {
+        plan->kinds[i] = KIND_MUTEX;
+    }
+    plan->kept = 0;
+    plan->quiet = false; /* a refused try is one command more than a quiet world has */
+}
+
 void plan_draw(void)
 {
     struct plan *plan = &world.plan;
@@ -446,5 +458,8 @@ void plan_draw(void)
         make_clustered(plan);
     } else if (world.seed % WATCHED == 0 || plan_watches_all) {
         make_watched(plan);
+    }
+    if (plan_sets_all) {
+        add_sets(plan);
     }
 }

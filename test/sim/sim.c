@@ -10,7 +10,7 @@
  *
  * A further word, --sentinels, has hosts ask sentinels in all of them; without, one seed
  * in six does. With --cluster the servers are a cluster in all of them, as they are in
- * one of six without.
+ * one of six without. With --sets many calls acquire several names at once.
  */
 #include "world.h"
 
@@ -180,7 +180,8 @@ int main(int argc, char **argv)
     if (argc == 4) {
         plan_watches_all = strcmp(argv[3], "--sentinels") == 0;
         plan_clusters_all = strcmp(argv[3], "--cluster") == 0;
-        argc -= plan_watches_all || plan_clusters_all;
+        plan_sets_all = strcmp(argv[3], "--sets") == 0;
+        argc -= plan_watches_all || plan_clusters_all || plan_sets_all;
     }
     if (argc == 3 && strcmp(argv[1], "--seed") == 0 &&
         sscanf(argv[2], "%llu", &first) == 1) {
@@ -197,6 +198,6 @@ int main(int argc, char **argv)
         }
     }
     (void)fprintf(stderr, "usage: sim --seed N | --seeds A..B | --replay A..B "
-                          "[--sentinels | --cluster]\n");
+                          "[--sentinels | --cluster | --sets]\n");
     return 2;
 }

@@ -39,9 +39,10 @@
 #define LONGEST_LEASE_US (10 * SECOND)
 #define BEGIN_US (1000 * SECOND)
 #define HOSTS 6
-#define NAMES 4
-#define PAIR 2    /* a master and a replica */
-#define SERVERS 7 /* a cluster's nodes: three times that, and one more */
+#define NAMES 8        /* at most */
+#define SINGLE_NAMES 4 /* at most, in a world without sets */
+#define PAIR 2         /* a master and a replica */
+#define SERVERS 7      /* a cluster's nodes: three times that, and one more */
 #define SENTINELS 3
 #define PERMITS 2 /* of a semaphore */
 #define ACTORS 4
@@ -83,6 +84,7 @@ enum kind { KIND_MUTEX, KIND_RW, KIND_SEMAPHORE, KIND_REDISSON };
 
 extern bool plan_watches_all;  /* not one seed in some: sentinels in all worlds */
 extern bool plan_clusters_all; /* a cluster in all of them */
+extern bool plan_sets_all;     /* calls of lw_acquire_all in all of them */
 void plan_draw(void);
 
 struct plan {
@@ -104,6 +106,7 @@ struct plan {
     unsigned margin, capped, unrenewed, unfenced, hasty; /* acquisitions that are so */
     unsigned freed, abandoned, extended;
     unsigned kept; /* acquisitions that are a keep's */
+    unsigned sets; /* acquisitions of several names at once */
     enum kind kinds[NAMES];
     unsigned owned;           /* read-write acquisitions for one of a few owners */
     unsigned inside;          /* calls made within callbacks */
@@ -271,7 +274,17 @@ void world_run(uint64_t seed);
 
 enum op_state { OP_WAITING, OP_HELD, OP_RELEASING, OP_OVER };
 
-/* One lw_acquire, or one of those that a keep makes, and all that came of it. */
+/* One lw_acquire_all. Each of its names is an op, whose lock is NULL until the set is
+ * held: the caller knows nothing of the members before that. */
+struct set {
+    struct lw_all *all; /* NULL: freed */
+    unsigned count, done;
+    struct op *ops[NAMES]; /* in the caller's order */
+    int64_t lost_us;       /* 0: not lost */
+};
+
+/* One lw_acquire, or one of those that a keep makes, and all that came of it; or one name
+ * of a set. */
 struct op {
     struct op *next;
     unsigned id, name;
@@ -279,6 +292,8 @@ struct op {
     unsigned life;
     struct lw_lock *lock; /* NULL: freed */
     struct lw_keep *keep; /* NULL: of lw_acquire */
+    struct set *set;      /* or NULL */
+    unsigned index;       /* in set->ops */
     struct lw_acquire_options options;
     char owner[16]; /* "": itself alone */
     int64_t begun_us, granted_us, release_us;
