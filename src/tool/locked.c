@@ -13,6 +13,7 @@
 #include "lockwire.h"
 #include "options.h"
 #include "password.h"
+#include "patience.h"
 #include "say.h"
 #include "signals.h"
 
@@ -20,6 +21,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <syslog.h>
+
+#define ONCE_MS 5000      /* for a wait of 0: to ask and to release what may be granted */
+#define TAKE_BACK_MS 1000 /* for the release, at the end of another wait */
 
 static void on_closed(struct lw_client *client, void *arg)
 {
@@ -246,8 +250,12 @@ static void acquired(struct locked *locked, int status)
     waiting_end(&locked->waiting);
     code = code_of(locked, status);
     locked_end(locked, code);
-    if (code == STATUS_NO_SERVER) { /* a moment for a silent server to take it back */
-        event_base_loopexit(locked->base, &(struct timeval){1, 0});
+    if (code == STATUS_NO_SERVER) { /* a silent server may have granted it all the same */
+        int ms = locked->options->wait_ms == 0 ? patience_left_ms(&locked->patience)
+                                               : TAKE_BACK_MS;
+
+        ms = ms < TAKE_BACK_MS ? ms : TAKE_BACK_MS;
+        event_base_loopexit(locked->base, &(struct timeval){ms / 1000, ms % 1000 * 1000});
     }
 }
 
@@ -411,6 +419,7 @@ static int start(struct locked *locked, const char *client_name)
     error = lw_client_new(locked->base, options->url, &client, &locked->client);
     password_wipe(options->password);
     password_wipe(options->sentinel_password);
+    locked->patience = patience_for(ONCE_MS);
     if (error == 0) {
         error = ask(locked);
     }

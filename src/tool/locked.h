@@ -14,6 +14,7 @@
  */
 #ifndef LW_TOOL_LOCKED_H
 #define LW_TOOL_LOCKED_H
+#include "patience.h"
 #include "waiting.h"
 
 #include <stdbool.h>
@@ -50,6 +51,7 @@ struct locked {
     struct lw_all *all;   /* run with --and; else NULL */
     struct lw_keep *keep; /* lead; else NULL */
     struct waiting waiting;
+    struct patience patience; /* for a wait of 0 */
     enum locked_stage stage;
     int code;  /* what to exit with */
     bool lost; /* `lost` was called, or the caller found out */
