@@ -265,7 +265,7 @@ static size_t count_seeds(const struct lw__survey *survey)
 
         while (before < i &&
                (survey->seeds[before].port != survey->seeds[i].port ||
-                strcmp(survey->seeds[before].name, survey->seeds[i].name))) {
+                strcmp(survey->seeds[before].name, survey->seeds[i].name) != 0)) {
             before++;
         }
         count += before == i;

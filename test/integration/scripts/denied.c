@@ -476,11 +476,13 @@ static const char *random_denial(const struct call *call)
 
 static void permit_other_all_but(const char *denial)
 {
-    char command[160];
+    char words[80], *rest = words, *word;
 
-    (void)snprintf(command, sizeof(command),
-                   "ACL SETUSER other +@all allkeys allchannels %s", denial);
-    script_do(&server, command);
+    (void)snprintf(words, sizeof(words), "%s", denial);
+    script_do(&server, "ACL SETUSER other +@all allkeys allchannels");
+    while ((word = strsep(&rest, " ")) != NULL) {
+        script_do(&server, "ACL SETUSER other %s", word);
+    }
 }
 
 static void play(void)
