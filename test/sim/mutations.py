@@ -175,11 +175,6 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
     ('of two sentinels the one of the lower epoch is believed',
      ('src/redis/sentinel_believe.c', 'a->epoch != b->epoch ? a->epoch > b->epoch :',
       'a->epoch != b->epoch ? a->epoch < b->epoch :')),
-    ('a sentinel that has a master replaced is believed about it',
-     ('src/redis/sentinel_believe.c', 'a->epoch > b->epoch : b->moving && !a->moving;',
-      'a->epoch > b->epoch : false;')),
-    ('ROLE is not asked where a sentinel leads to',
-     ('src/redis/session.c', 'if (strcmp(role, "master") == 0) {', 'if (role != NULL) {')),
     ('one link alone follows a switch that a sentinel tells',
      ('src/redis/sentinel_ways.c',
       'for (; ways != NULL; ways = ways->next) {\n        lw__session_turn(ways, why);',
@@ -239,6 +234,11 @@ CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
 # What the worlds come to too rarely, and the traces of a unit test show.
 SENTINEL_UNIT = 'test/unit/unit_sentinel'
 SENTINEL_UNIT_MUTATIONS = [
+    ('a sentinel that has a master replaced is believed about it',
+     ('src/redis/sentinel_believe.c', 'a->epoch > b->epoch : b->moving && !a->moving;',
+      'a->epoch > b->epoch : false;')),
+    ('ROLE is not asked where a sentinel leads to',
+     ('src/redis/session.c', 'if (strcmp(role, "master") == 0) {', 'if (role != NULL) {')),
     ('a switch to and fro that no sentinel told is none',
      ('src/redis/sentinel_master.c',
       'return followed->told_epoch >= 0 && told_epoch > followed->told_epoch;',
