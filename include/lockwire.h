@@ -676,7 +676,8 @@ typedef void lw_all_cb(struct lw_all *all, int status, void *arg);
  * be NULL. wait_ms limits the whole acquisition. Every other option applies to each name
  * by itself. max_hold_ms counts from each name's own grant, so waiting for the others is
  * part of it. `at_risk` is called with the handle of the name in question and the `arg`
- * of this call, and only after `done`. `done` gets, once:
+ * of this call, and only after `done`: right after it for names that are at risk then.
+ * `done` gets, once:
  *   LW_OK         all are held, each with its own fencing token
  *   LW_EBUSY      wait_ms 0: a name is held by another client
  *   LW_ETIMEOUT   wait_ms has passed
@@ -685,7 +686,8 @@ typedef void lw_all_cb(struct lw_all *all, int status, void *arg);
  *
  * The names are lost together, as soon as one of them is lost: `lost` (may be NULL) is
  * called at most once, with the reason of rule 6. The caller then has margin_ms to step
- * down. After that the other names are released, or earlier by lw_all_free.
+ * down. After that the other names are released, whether or not the server of the lost
+ * name replies, or earlier by lw_all_free.
  *
  * The callback rules are those of a handle; lw_client_close and lw_client_free end a
  * hold silently. Returns 0, or LW_EINVAL (errbuf says what), LW_ENOMEM, LW_ECLOSED.
@@ -709,7 +711,8 @@ LW_PUBLIC void lw_all_free(struct lw_all *all);
  * but not for lw_release, lw_lock_free or another `arg`. NULL if the name has none at the
  * moment. While all are held none is NULL. After a failure only the name that caused it
  * has a handle, for lw_lock_errstr and lw_lock_retry_ms; if the wait ended between two
- * attempts, none has. Do not keep it beyond one turn of the event loop before `done`. */
+ * attempts, none has. After a release that did not end with LW_OK, only the names with
+ * that outcome have one. Do not keep it beyond one turn of the event loop before `done`. */
 LW_PUBLIC struct lw_lock *lw_all_lock(const struct lw_all *all, size_t index);
 /* How long all names are certain to be held without another renewal, in ms: the least of
  * their lw_lock_remaining_ms. 0 before `done` and after a release. */

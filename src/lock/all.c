@@ -48,7 +48,7 @@ struct member {
     struct lw_all *all;
     struct lw_lock *lock; /* or NULL */
     char *name;
-    int status;  /* TRYING: the result of the attempt */
+    int status;  /* TRYING, RELEASING: the result of the attempt, of the release */
     bool warned; /* the caller was last called with at_risk 1 */
 };
 
@@ -288,9 +288,11 @@ static int severity(int status)
 
 static void released(struct lw_lock *lock, int status, void *arg)
 {
-    struct lw_all *all = ((struct member *)arg)->all;
+    struct member *member = arg;
+    struct lw_all *all = member->all;
 
     (void)lock;
+    member->status = status;
     if (severity(status) > severity(all->outcome)) {
         all->outcome = status;
     }
@@ -298,6 +300,11 @@ static void released(struct lw_lock *lock, int status, void *arg)
         return;
     }
     all->stage = OVER;
+    for (size_t i = 0; i < all->count; i++) { /* the rest explains the outcome */
+        if (severity(all->members[i].status) < severity(all->outcome)) {
+            drop(&all->members[i]);
+        }
+    }
     if (all->done != NULL) {
         all->done(all, all->outcome, all->arg);
     }
@@ -310,7 +317,8 @@ int lw_all_release(struct lw_all *all, lw_all_cb *done, void *arg)
     for (size_t i = 0; i < all->count; i++) {
         struct lw_lock *lock = all->members[i].lock;
 
-        if (lock != NULL && lw_lock_client(lock) == NULL) {
+        if (lock != NULL &&
+            (lw_lock_client(lock) == NULL || lw_lock_error(lock) == LW_ECLOSED)) {
             return LW_ECLOSED;
         }
     }

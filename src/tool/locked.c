@@ -87,10 +87,7 @@ static void released(struct locked *locked, int status)
     const char *name = name_of(locked, lock), *said = errstr_of(lock);
     const char *colon = *said ? ": " : "";
 
-    if (status == LW_ENOTHELD && locked->all != NULL) {
-        say("a lock was no longer ours when all were to be released");
-        locked->code = codes_for(status, LW_OK, STATUS_BUSY);
-    } else if (status == LW_ENOTHELD) {
+    if (status == LW_ENOTHELD) {
         say("'%s' was no longer ours when it was to be released", name);
         locked->code = codes_for(status, LW_OK, STATUS_BUSY);
     } else if (status == LW_EREDIS) {

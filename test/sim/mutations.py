@@ -543,6 +543,21 @@ ALL_MUTATIONS = [
      ('src/lock/all.c', 'lw__handle_limit_try(member->lock, all->give_up_us);', ';'))),
     ('the_others_are_kept*', ('the other names are released before the margin has passed',
      ('src/lock/all.c', '(int64_t)all->options.margin_ms + 1', '1'))),
+    ('a_warning_before*', ('a warning of one of several names is lost before their grant',
+     ('src/lock/all.c', 'lw__handle_repeat_risk(all->members[i].lock);', ';'))),
+    ('a_release_reports*', ('a release of several names does not show which one was lost',
+     ('src/lock/all.c', 'if (severity(all->members[i].status) < severity(all->outcome)) {',
+      'if (severity(all->members[i].status) > severity(all->outcome)) {'))),
+]
+
+ALL_SILENT_MUTATIONS = [
+    ('a silent server holds up the other names beyond the margin',
+     ('src/lock/turns.c', 'if (claim == NULL || lock->later == LW__LATER_IN_TIME) {', 'if (claim == NULL) {')),
+]
+ALL_FORKED_MUTATIONS = [
+    ('several names that wait are not known to be closed in a forked child',
+     ('src/lock/all.c', '(lw_lock_client(lock) == NULL || lw_lock_error(lock) == LW_ECLOSED)) {',
+      'lw_lock_client(lock) == NULL) {')),
 ]
 
 # Of the command; each with the file and the test that show it.
@@ -603,6 +618,8 @@ GROUPS = [ # mutations, the program that catches them, and words for it
     *(([mutation], MAP_UNIT, (test,)) for test, mutation in MAP_TEST_MUTATIONS),
     *(([mutation], REDIRECT_UNIT, (test,)) for test, mutation in REDIRECT_UNIT_MUTATIONS),
     *(([mutation], ALL_TEST, (test,)) for test, mutation in ALL_MUTATIONS),
+    (ALL_SILENT_MUTATIONS, 'test/integration/server/cluster_locks', ('a_silent_node*',)),
+    (ALL_FORKED_MUTATIONS, 'test/integration/api/prefork', ('child_calls*',)),
     *(([mutation], COMMAND, words) for *words, mutation in COMMAND_MUTATIONS),
 ]
 

@@ -99,6 +99,9 @@ static void a_release_reports_after_the_last_reply_and_the_worst(void **state)
         group_release(G);
         EXPECT("G released ENOTHELD");
         assert_int_equal(existing("x y z"), 0);
+        for (int j = 0; j < 3; j++) { /* the handle that is left is the cause */
+            assert_int_equal(lw_all_lock(G->all, (size_t)j) != NULL, j == i);
+        }
         group_free(G);
     }
 }

@@ -30,7 +30,7 @@ struct parent {
     struct lw_client *clients[CLIENTS];
     struct lw_lock *held[CLIENTS], *waiting[CLIENTS];
     struct lw_keep *keep;
-    struct lw_all *all;
+    struct lw_all *all, *waiting_all;
     int granted, downs, renewed, lost, closed, others;
     char errbuf[256];
 };
@@ -196,7 +196,12 @@ static void parent_open(struct parent *parent)
                                     &parent->waiting[i]),
                          0);
     }
+    assert_int_equal(lw_acquire_all(parent->clients[0], names, 2, &options, on_all,
+                                    on_all_lost, parent, &parent->waiting_all),
+                     0);
     AWAIT(parent, lw_lock_position(parent->waiting[CLIENTS - 1]) == 0);
+    AWAIT(parent, lw_all_lock(parent->waiting_all, 0) != NULL &&
+                      lw_lock_position(lw_all_lock(parent->waiting_all, 0)) == 0);
     parent->others = 0; /* the links that came up */
 }
 
@@ -217,6 +222,7 @@ static void parent_close(struct parent *parent)
     AWAIT(parent, parent->closed == CLIENTS);
     lw_keep_free(parent->keep);
     lw_all_free(parent->all);
+    lw_all_free(parent->waiting_all);
     for (int i = 0; i < CLIENTS; i++) {
         lw_lock_free(parent->held[i]);
         lw_lock_free(parent->waiting[i]);
@@ -239,6 +245,7 @@ static void parent_holds_on(struct parent *parent)
     }
     assert_int_equal(lw_lock_state(lw_keep_lock(parent->keep)), LW_HELD);
     assert_true(lw_all_remaining_ms(parent->all) > 0);
+    assert_int_equal(lw_lock_state(lw_all_lock(parent->waiting_all, 0)), LW_WAITING);
     assert_int_equal(parent->granted, CLIENTS + 2);
     assert_int_equal(parent->downs, 0);
     assert_int_equal(parent->lost, 0);
@@ -334,6 +341,7 @@ static int refuses(struct parent *parent)
     }
     CHECK(refuses_handle(parent, lw_keep_lock(parent->keep)) == 0);
     CHECK(lw_all_release(parent->all, on_all, parent) == LW_ECLOSED);
+    CHECK(lw_all_release(parent->waiting_all, on_all, parent) == LW_ECLOSED);
     CHECK(lw_all_remaining_ms(parent->all) == 0);
     CHECK(refuses_handle(parent, lw_all_lock(parent->all, 0)) == 0);
     return 0;
@@ -343,6 +351,7 @@ static int frees(struct parent *parent)
 {
     lw_keep_free(parent->keep);
     lw_all_free(parent->all);
+    lw_all_free(parent->waiting_all);
     for (int i = 0; i < CLIENTS; i++) {
         lw_client_free(parent->clients[i]);
         lw_lock_free(parent->held[i]);

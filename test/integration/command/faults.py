@@ -177,7 +177,7 @@ class TheEnd(FaultTest):
         os.kill(pid, signal.SIGTERM)
         code, _, err = self.end_of(process)
         self.assertEqual(code, 70)
-        self.assertIn("a lock was no longer ours when all were to be released", err)
+        self.assertIn("'other' was no longer ours when it was to be released", err)
 
     def test_a_release_without_an_answer_leaves_the_programs_code(self):
         process, pid = self.holder()

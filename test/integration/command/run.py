@@ -326,6 +326,16 @@ class Several(RunTest):
             self.assertEqual(err, f"lockwire: the lock '{name}' was lost: the lock is not held\n")
             self.assertEqual(self.server("EXISTS", "a", "b", "c"), 0)
 
+    def test_the_lock_that_was_gone_at_the_release_is_named(self):
+        for name in ("a", "b", "c"):
+            process = self.run_("b", "--and", "a", "--and", "c", "--", "sh", "-c",
+                                "echo held; read x", stdin=subprocess.PIPE)
+            self.assertEqual(self.line_of(process.stdout), "held\n")
+            self.server("DEL", name)
+            self.assertEqual(self.end_of(process)[2], f"lockwire: '{name}' was no longer ours "
+                             "when it was to be released\n")
+            self.assertEqual(self.server("EXISTS", "a", "b", "c"), 0)
+
     def test_opposite_orders_never_deadlock(self):
         loop = 'for i in 1 2 3 4 5 6 7 8; do "$0" run "$1" --and "$2" -- true || exit 9; done'
         both = [self.spawn("sh", "-c", loop, COMMAND, *names) for names in ("ab", "ba")]
