@@ -711,9 +711,9 @@ LW_PUBLIC void lw_all_free(struct lw_all *all);
  * but not for lw_release, lw_lock_free or another `arg`. NULL if the name has none at the
  * moment. While all are held none is NULL. After a failure only the name that caused it
  * has a handle, for lw_lock_errstr and lw_lock_retry_ms; if the wait ended between two
- * attempts, none has. After a release that did not end with LW_OK, only the names with
- * that outcome have one. Do not keep it beyond one turn of the event loop before `done`.
- */
+ * attempts, none has. After a release that did not end with LW_OK, lw_lock_errstr of each
+ * name that was not released is not empty, and lw_lock_error may also be LW_ENOTHELD or
+ * LW_EUNKNOWN. Do not keep it beyond one turn of the event loop before `done`. */
 LW_PUBLIC struct lw_lock *lw_all_lock(const struct lw_all *all, size_t index);
 /* How long all names are certain to be held without another renewal, in ms: the least of
  * their lw_lock_remaining_ms. 0 before `done` and after a release. */

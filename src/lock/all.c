@@ -48,7 +48,7 @@ struct member {
     struct lw_all *all;
     struct lw_lock *lock; /* or NULL */
     char *name;
-    int status;  /* TRYING, RELEASING: the result of the attempt, of the release */
+    int status;  /* TRYING: the result of the attempt */
     bool warned; /* the caller was last called with at_risk 1 */
 };
 
@@ -288,11 +288,11 @@ static int severity(int status)
 
 static void released(struct lw_lock *lock, int status, void *arg)
 {
-    struct member *member = arg;
-    struct lw_all *all = member->all;
+    struct lw_all *all = ((struct member *)arg)->all;
 
-    (void)lock;
-    member->status = status;
+    if (status != LW_OK && *lw_lock_errstr(lock) == '\0') {
+        lw__handle_set_error(lock, status, lw_strerror(status));
+    }
     if (severity(status) > severity(all->outcome)) {
         all->outcome = status;
     }
@@ -300,11 +300,6 @@ static void released(struct lw_lock *lock, int status, void *arg)
         return;
     }
     all->stage = OVER;
-    for (size_t i = 0; i < all->count; i++) { /* the rest explains the outcome */
-        if (severity(all->members[i].status) < severity(all->outcome)) {
-            drop(&all->members[i]);
-        }
-    }
     if (all->done != NULL) {
         all->done(all, all->outcome, all->arg);
     }

@@ -154,6 +154,9 @@ void lw__handle_arm_loss(struct lw_lock *lock)
 
 void lw__handle_repeat_risk(struct lw_lock *lock)
 {
+    if (!lock->warned && lock->notice.kind == LW__NOTICE_RISK) {
+        lw__notify_cancel(lock->client, &lock->notice); /* the end of one not passed on */
+    }
     if (lock->warned && lock->notice.kind == LW__NOTICE_NONE) {
         lock->warned = false;
         lw__handle_arm_loss(lock);

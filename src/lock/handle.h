@@ -32,8 +32,9 @@ void lw__handle_hold(struct lw__claim *claim, struct lw_lock *lock);
 void lw__handle_told(struct lw_lock *lock);
 /* Its deadline moved, or a warning is due. */
 void lw__handle_arm_loss(struct lw_lock *lock);
-/* Calls `at_risk` with 1 again, later, if it was called last with that and the hold is at
- * risk still. Of a held one. */
+/* For a caller that has not passed on what `at_risk` was called with so far: calls it
+ * with 1 again, later, if the hold is still at risk, and otherwise drops a pending call
+ * with 0. Of a held one. */
 void lw__handle_repeat_risk(struct lw_lock *lock);
 /* It holds no longer: `reason` as for `lost`. Its calls of lw_renew are to end, too. */
 void lw__handle_lose(struct lw_lock *lock, int reason);

@@ -50,11 +50,12 @@ void locked_leave(struct locked *locked, int code)
     event_base_loopbreak(locked->base);
 }
 
-/* Returns the handle that explains a failure or a loss: with --and the first one that is
- * not held, of those an error is known of if there are any. NULL if there is none. */
-static const struct lw_lock *culprit(const struct locked *locked)
+/* Returns the handle that explains a failure or a loss: with --and the first one with
+ * this status as its error, or else with any error, or else that is not held. NULL if
+ * there is none. */
+static const struct lw_lock *culprit(const struct locked *locked, int status)
 {
-    const struct lw_lock *first = NULL;
+    const struct lw_lock *failed = NULL, *first = NULL;
 
     for (int i = 0; locked->all != NULL && i < locked->options->more_count + 1; i++) {
         const struct lw_lock *lock = lw_all_lock(locked->all, (size_t)i);
@@ -62,12 +63,13 @@ static const struct lw_lock *culprit(const struct locked *locked)
         if (lock == NULL || lw_lock_state(lock) == LW_HELD) {
             continue;
         }
-        if (*lw_lock_errstr(lock)) {
+        if (lw_lock_error(lock) == status) {
             return lock;
         }
+        failed = failed == NULL && lw_lock_error(lock) != LW_OK ? lock : failed;
         first = first != NULL ? first : lock;
     }
-    return locked->all != NULL ? first : locked_lock(locked);
+    return locked->all == NULL ? locked_lock(locked) : failed != NULL ? failed : first;
 }
 
 static const char *name_of(const struct locked *locked, const struct lw_lock *lock)
@@ -83,7 +85,7 @@ static const char *errstr_of(const struct lw_lock *lock)
 /* The client is closing by now, and calls back when it has closed. */
 static void released(struct locked *locked, int status)
 {
-    const struct lw_lock *lock = culprit(locked);
+    const struct lw_lock *lock = culprit(locked, status);
     const char *name = name_of(locked, lock), *said = errstr_of(lock);
     const char *colon = *said ? ": " : "";
 
@@ -151,7 +153,7 @@ static int error_of(const struct lw_lock *lock)
 
 static void lose(struct locked *locked, int reason)
 {
-    const struct lw_lock *lock = culprit(locked);
+    const struct lw_lock *lock = culprit(locked, reason);
     const char *name = name_of(locked, lock), *said = errstr_of(lock);
     int error = error_of(lock);
 
@@ -198,7 +200,7 @@ static void say_cause(const struct locked *locked, const char *name, int error,
 /* What the end of a wait means. */
 static int code_of(struct locked *locked, int status)
 {
-    const struct lw_lock *lock = culprit(locked);
+    const struct lw_lock *lock = culprit(locked, status);
     const char *name = name_of(locked, lock), *said = errstr_of(lock);
     const char *why = *said ? said : locked->why_down;
     int error = error_of(lock);
@@ -247,7 +249,9 @@ static void acquired(struct locked *locked, int status)
     waiting_end(&locked->waiting);
     code = code_of(locked, status);
     locked_end(locked, code);
-    if (code == STATUS_NO_SERVER) { /* a silent server may have granted it all the same */
+    /* A silent server, which of several names another one may have, may have granted a
+     * lock all the same: it gets some time to release that. */
+    if (code == STATUS_NO_SERVER || locked->options->wait_ms == 0) {
         int ms = locked->options->wait_ms == 0 ? patience_left_ms(&locked->patience)
                                                : TAKE_BACK_MS;
 

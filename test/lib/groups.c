@@ -99,9 +99,7 @@ static void on_released(struct lw_all *all, int status, void *arg)
     }
     group->released = status;
     for (int i = 0; i < group->count; i++) {
-        const struct lw_lock *lock = lw_all_lock(all, (size_t)i);
-
-        if (lock == NULL ? status == LW_OK : lw_lock_state(lock) != LW_DONE) {
+        if (lw_lock_state(lw_all_lock(all, (size_t)i)) != LW_DONE) {
             stage_complain("%s was released before %s", group->label, group->names[i]);
         }
     }

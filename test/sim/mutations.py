@@ -546,8 +546,7 @@ ALL_MUTATIONS = [
     ('a_warning_before*', ('a warning of one of several names is lost before their grant',
      ('src/lock/all.c', 'lw__handle_repeat_risk(all->members[i].lock);', ';'))),
     ('a_release_reports*', ('a release of several names does not show which one was lost',
-     ('src/lock/all.c', 'if (severity(all->members[i].status) < severity(all->outcome)) {',
-      'if (severity(all->members[i].status) > severity(all->outcome)) {'))),
+     ('src/lock/all.c', 'lw__handle_set_error(lock, status, lw_strerror(status));', ';'))),
 ]
 
 ALL_SILENT_MUTATIONS = [
@@ -713,9 +712,12 @@ class Worker:
             self.compile(program)
             if program == SIM:
                 return self.first_failure(seeds, words)
-            if program == COMMAND:
-                return failed_command_test(self.tree, self.build / program, *words)
-            return failed_test(self.build / program, words)
+            found, tries = None, 3 # tests with real clocks excuse a machine that is too slow
+            while not found and tries > 0:
+                found = (failed_command_test(self.tree, self.build / program, *words)
+                         if program == COMMAND else failed_test(self.build / program, words))
+                tries -= 1
+            return found
         finally:
             for file, text in kept.items():
                 (self.tree / file).write_text(text)
@@ -728,8 +730,9 @@ def report(what, seeds, why):
 def work(options, place, todo, failures):
     try:
         worker = Worker(options.source, place)
-        if found := worker.first_failure(10):
-            raise RuntimeError(f'seed {found[0]} fails without any mutation: {found[1]}')
+        for words in sorted({words for _, program, words in GROUPS if program == SIM}):
+            if found := worker.first_failure(10, words):
+                raise RuntimeError(f'seed {found[0]} fails without any mutation: {found[1]}')
     except (RuntimeError, OSError) as error:
         failures.append(str(error))
         return

@@ -158,11 +158,16 @@ static int slots_assigned(int node)
  * has said twice in turn that they are nobody's. */
 static void take_away_the_last_slots(void)
 {
+    int64_t until_ms = now_ms() + STAGE_WAIT_MS;
+
     for (int node = cluster_count() - 1, agree = 0; agree < 2 * cluster_count();
          node = (node + 1) % cluster_count()) {
         if (slots_assigned(node) == 10922) {
             agree++;
             continue;
+        }
+        if (now_ms() > until_ms) {
+            stage_fail("node %d still knows of the slots", node);
         }
         agree = 0;
         freeReplyObject(
