@@ -305,10 +305,13 @@ static void log_state(struct lw__cluster *cluster, const struct lw__slot_map *ma
  * agreed on. */
 static void hold(struct lw__cluster *cluster, struct lw__slot_map *map)
 {
-    struct lw__node_ids before = cluster->held.nodes;
+    struct lw__survey_held *held = &cluster->held;
+    struct lw__node_ids *into = held->nodes.count == 0 && !map->good ? &held->gaps
+                                                                     : &held->nodes;
+    struct lw__node_ids before = *into;
 
-    if (before.count == 0 ? map->good : !map->info.down) {
-        cluster->held.nodes = map->nodes;
+    if (!map->info.down) {
+        *into = map->nodes;
         map->nodes = before; /* to be freed with it */
     }
     if (!map->info.down && map->info.epoch != 0) {
@@ -615,5 +618,6 @@ void lw__cluster_free(struct lw__cluster *cluster)
     lw__defer_cancel(loop_of(cluster), &cluster->led);
     lw__timer_unreserve(loop_of(cluster), 1);
     free(cluster->held.nodes.list);
+    free(cluster->held.gaps.list);
     free(cluster);
 }

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define ANOTHER_US (200 * (int64_t)LW__MS)
 /* The time that the last place has if an answer that is not good has come before. */
@@ -190,6 +191,14 @@ static bool is_foreign(const struct lw__survey *survey, const struct lw__slot_ma
            !share_id(&map->nodes, &survey->held->nodes);
 }
 
+/* Returns true if the answer needs a majority of the seeds, although it is not foreign:
+ * it has slots without an owner, as the map of a node that was left alone has. */
+static bool is_doubtful(const struct lw__survey *survey, const struct lw__slot_map *map)
+{
+    return holds_none(survey) && map->nodes.count > 0 && !map->info.down &&
+           !share_id(&map->nodes, &survey->held->gaps);
+}
+
 static bool is_older(const struct lw__survey *survey, const struct lw__slot_map *map)
 {
     return map->info.epoch != 0 && map->info.epoch < survey->held->epoch;
@@ -265,7 +274,7 @@ static size_t count_seeds(const struct lw__survey *survey)
 
         while (before < i &&
                (survey->seeds[before].port != survey->seeds[i].port ||
-                strcmp(survey->seeds[before].name, survey->seeds[i].name) != 0)) {
+                strcasecmp(survey->seeds[before].name, survey->seeds[i].name) != 0)) {
             before++;
         }
         count += before == i;
@@ -352,19 +361,21 @@ static void end_with(struct lw__survey *survey, struct lw__slot_map *map)
 
 static void end_without_good_answer(struct lw__survey *survey)
 {
-    struct lw__slot_map *best = survey->best, *map = best;
+    struct lw__slot_map *best = survey->best, *map = NULL;
+    bool first = holds_none(survey) && survey->held->gaps.count == 0;
 
     survey->best = NULL;
-    if (best == NULL || holds_none(survey)) {
+    if (best != NULL && is_outdated(survey, best)) { /* then all are */
+        free_map(best);
+        best = NULL;
+    }
+    if (best == NULL || first) {
         map = agreed(survey);
     }
     if (map == NULL) {
         map = best;
-    } else if (map != best) {
+    } else {
         free_map(best);
-    } else if (is_outdated(survey, map)) {
-        free_map(map);
-        map = NULL;
     }
     if (map != NULL) {
         end_with(survey, map);
@@ -452,7 +463,7 @@ static void take(struct lw__question *question, struct lw__slot_map *map)
     if (foreign) {
         note(survey, &question->place, LW_ECONN, "it is a node of another cluster");
         keep_foreign(survey, map);
-    } else if (holds_none(survey) && map->nodes.count > 0 && !map->info.down) {
+    } else if (is_doubtful(survey, map)) {
         note(survey, &question->place, LW_ECONN, "it knows no owner of some slots");
         keep_foreign(survey, map);
     } else if (survey->best == NULL || is_better(map, survey->best)) {

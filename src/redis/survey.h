@@ -17,7 +17,9 @@
  * believed. If none shares a node id, the seeds decide: an answer with which a majority
  * of all distinct seeds agree is believed. If there is no map in use yet, an answer with
  * slots without an owner needs that majority, too; failing that, the best of the nodes
- * that take the cluster for down is believed. */
+ * that take the cluster for down is believed. As long as only maps with such slots were
+ * believed, a further one of them needs a majority unless it shares a node id with the
+ * map in use; maps that are whole are not compared with it. */
 #ifndef LW_SURVEY_H
 #define LW_SURVEY_H
 #include "redis/cluster_says.h"
@@ -51,6 +53,7 @@ struct lw__slot_map {
 /* The map in use, with which answers are compared. */
 struct lw__survey_held {
     struct lw__node_ids nodes; /* none: any answer will do */
+    struct lw__node_ids gaps;  /* while there are none: those of a map with gaps in use */
     uint64_t epoch;            /* 0 if unknown */
 };
 

@@ -203,11 +203,16 @@ void lw__tls_free(struct lw__tls *tls)
 /* Shaking hands */
 
 /* Returns true for an alert by which the server rejects our certificate, protocol version
- * or cipher suites. Alerts of other kinds (internal error, user canceled) may pass. */
+ * or cipher suites, and where we reject the server's version. Alerts of other kinds
+ * (internal error, user canceled) may pass. */
 static bool is_rejection(unsigned long cause)
 {
     if (ERR_GET_LIB(cause) != ERR_LIB_SSL) {
         return false;
+    }
+    if (ERR_GET_REASON(cause) == SSL_R_UNSUPPORTED_PROTOCOL ||
+        ERR_GET_REASON(cause) == SSL_R_NO_PROTOCOLS_AVAILABLE) {
+        return true;
     }
     switch (ERR_GET_REASON(cause) - SSL_AD_REASON_OFFSET) {
     case SSL_AD_HANDSHAKE_FAILURE:
@@ -242,7 +247,8 @@ static void note(struct lw__tls *tls, unsigned long cause, const char *otherwise
         (void)snprintf(tls->why, sizeof(tls->why),
                        "the certificate is refused: %.60s (%.60s)",
                        X509_verify_cert_error_string(verified), tls->name);
-        tls->rejected = true;
+        tls->rejected = verified !=
+                        X509_V_ERR_CERT_NOT_YET_VALID; /* our clock may follow */
     } else if (!tls->shaken && ERR_GET_LIB(cause) == ERR_LIB_SSL &&
                ERR_GET_REASON(cause) == SSL_R_WRONG_VERSION_NUMBER) {
         (void)snprintf(tls->why, sizeof(tls->why),

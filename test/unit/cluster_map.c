@@ -881,6 +881,48 @@ static void test_a_node_that_stands_alone_does_not_decide_which_cluster_it_is(
     UNTIL(scene, came(scene, "x led to N3; N3 up; "));
 }
 
+/* Slots that nobody has, with a map that most seeds agreed on. When they are gone and a
+ * master fails, the nodes in use say who leads now. */
+static void test_a_map_with_gaps_in_use_is_kept_up_by_its_nodes(void **state)
+{
+    struct scene *scene = *state;
+
+    map_is(scene, "0-5460 N1, 10923-16383 N3");
+    scene->follow = "x";
+    scene_start(scene, "N1 N2");
+    await(scene, "link; x led to N3; ");
+    UNTIL(scene, came(scene, "N3 up; "));
+    leave(&scene->n[1]);
+    map_is(scene, "0-5460 N1, 10923-16383 N4");
+    leave(&scene->n[2]);
+    UNTIL(scene, came(scene, "x led to N4; "));
+}
+
+/* The same; the only one that answers is down, and knows less. */
+static void test_a_map_with_gaps_in_use_is_not_replaced_by_an_older_one(void **state)
+{
+    struct scene *scene = *state;
+
+    map_is(scene, "0-5460 N1, 10923-16383 N3");
+    for (int i = 0; i < NODES; i++) {
+        scene->n[i].epoch = 8;
+    }
+    scene->follow = "x";
+    scene_start(scene, "N1 N2");
+    await(scene, "link; x led to N3; ");
+    UNTIL(scene, came(scene, "N3 up; "));
+    leave(&scene->n[1]);
+    scene->n[2].raw = REFUSED;
+    scene->n[0].map = "0-5460 N1, 10923-16383 N4";
+    scene->n[0].epoch = 7;
+    scene->n[0].down = true;
+    jump(scene, 301);
+    UNTIL(scene, was_told(scene, "N1: it takes the cluster for down, and its map is "
+                                 "older than the one in use"));
+    turn_often(scene);
+    assert_false(came(scene, "led to N4"));
+}
+
 /* Behind a proxy: there both are as good. */
 static void test_two_ids_at_one_place_are_no_reason_to_distrust_it(void **state)
 {
@@ -1087,6 +1129,8 @@ int main(void)
         TEST(test_two_names_of_one_seed_have_one_vote),
         TEST(test_two_names_of_one_seed_are_one_seed),
         TEST(test_a_node_that_stands_alone_does_not_decide_which_cluster_it_is),
+        TEST(test_a_map_with_gaps_in_use_is_kept_up_by_its_nodes),
+        TEST(test_a_map_with_gaps_in_use_is_not_replaced_by_an_older_one),
         TEST(test_two_ids_at_one_place_are_no_reason_to_distrust_it),
         TEST(test_the_map_is_refreshed_every_few_minutes),
         TEST(test_without_a_change_it_is_asked_ever_more_rarely),
