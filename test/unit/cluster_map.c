@@ -898,6 +898,26 @@ static void test_a_map_with_gaps_in_use_is_kept_up_by_its_nodes(void **state)
     UNTIL(scene, came(scene, "x led to N4; "));
 }
 
+/* The same; one of them is down, and has raised its epoch with elections that it lost. */
+static void test_a_map_with_gaps_of_a_node_that_serves_is_better(void **state)
+{
+    struct scene *scene = *state;
+
+    map_is(scene, "0-5460 N1, 10923-16383 N3");
+    for (int i = 0; i < NODES; i++) {
+        scene->n[i].epoch = 8;
+    }
+    scene->follow = "x";
+    scene_start(scene, "N1 N2");
+    await(scene, "link; x led to N3; ");
+    UNTIL(scene, came(scene, "N3 up; "));
+    scene->n[0].map = "0-5460 N1, 10923-16383 N4";
+    scene->n[0].epoch = 9;
+    scene->n[0].down = true;
+    refresh(scene);
+    assert_false(came(scene, "led to N4"));
+}
+
 /* The same; the only one that answers is down, and knows less. */
 static void test_a_map_with_gaps_in_use_is_not_replaced_by_an_older_one(void **state)
 {
@@ -1130,6 +1150,7 @@ int main(void)
         TEST(test_two_names_of_one_seed_are_one_seed),
         TEST(test_a_node_that_stands_alone_does_not_decide_which_cluster_it_is),
         TEST(test_a_map_with_gaps_in_use_is_kept_up_by_its_nodes),
+        TEST(test_a_map_with_gaps_of_a_node_that_serves_is_better),
         TEST(test_a_map_with_gaps_in_use_is_not_replaced_by_an_older_one),
         TEST(test_two_ids_at_one_place_are_no_reason_to_distrust_it),
         TEST(test_the_map_is_refreshed_every_few_minutes),
