@@ -563,9 +563,8 @@ void check_beliefs(void)
 void check_nobody_believes(const char *name)
 {
     for (const struct op *op = world.ops; op != NULL; op = op->next) {
-        if (op->done && strcmp(load_name(op->name), name) == 0 &&
-            lw_lock_remaining_ms(op->lock) > 0 && world.now_us > world.loss_until_us &&
-            !stray_is(op)) {
+        if (strcmp(load_name(op->name), name) == 0 && believes(op) &&
+            world.now_us > world.loss_until_us && !stray_is(op)) {
             violation("op %u holds %s, which a stranger has", op->id, name);
         }
     }
