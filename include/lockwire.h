@@ -488,10 +488,10 @@ LW_PUBLIC int lw_client_is_up(const struct lw_client *client, const char **why);
  * the link is up, or the first attempt has not ended. LW_ECONN: no server can be reached,
  * or the server cannot serve locks now (loading, a replica, a cluster without a slot
  * map); the client tries again. LW_EREDIS: the server rejects this account, its password
- * or this database, or one side rejects the other's TLS certificate, protocol version or
- * cipher suites; the client tries again, since an operator may change that.
- * LW_ESYSTEM: this process or the system can open no more files or sockets. LW_ENOMEM.
- * LW_ECLOSED: as above, and in a forked child. */
+ * or this database, or one side rejects the other's TLS certificate (unless that is
+ * only not valid yet), protocol version or cipher suites; the client tries again, since
+ * an operator may change that. LW_ESYSTEM: this process or the system can open no more
+ * files or sockets. LW_ENOMEM. LW_ECLOSED: as above, and in a forked child. */
 LW_PUBLIC int lw_client_error(const struct lw_client *client);
 /* == lw_client_stats(3) == */
 /* Fills `ret`, whose size field must be set (LW_STATS_INIT). LW_EINVAL. */

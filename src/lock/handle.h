@@ -34,7 +34,7 @@ void lw__handle_told(struct lw_lock *lock);
 void lw__handle_arm_loss(struct lw_lock *lock);
 /* For a caller that has not passed on what `at_risk` was called with so far: calls it
  * with 1 again, later, if the hold is still at risk, and otherwise drops a pending call
- * with 0. Of a held one. */
+ * with 0. For a held handle only. */
 void lw__handle_repeat_risk(struct lw_lock *lock);
 /* It holds no longer: `reason` as for `lost`. Its calls of lw_renew are to end, too. */
 void lw__handle_lose(struct lw_lock *lock, int reason);

@@ -8,13 +8,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Calls `done` with LW_OK, when `when` says. Of a handle in LW_LOST or LW_DONE, which
- * nothing else is to come of; needs no memory. Never once the client is closed, nor after
- * it or the handle was freed. Returns false, without any effect, if the client is closing
- * or closed. */
+/* Calls `done` with LW_OK at the time that `when` defines. For a handle in LW_LOST or
+ * LW_DONE whose callbacks have all been called. Needs no memory. `done` is not called
+ * once the client is closed, or after the client or the handle was freed. Returns false,
+ * without any effect, if the client is closing or closed. */
 bool lw__later(struct lw_lock *lock, int64_t after_ms, enum lw__later when,
                lw_lock_cb *done, void *arg);
-/* Logs that lw__later was called for another attempt after this status, and when that
- * follows. To be called after lw__later: the log is a callback of the user's, too. */
+/* Logs the failure and the delay until the next attempt. Call it after lw__later has
+ * arranged that attempt. */
 void lw__later_warn(struct lw_lock *lock, int status, int64_t after_ms);
 #endif

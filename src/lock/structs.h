@@ -60,8 +60,8 @@ struct lw__name {
 enum lw__later {
     LW__LATER_NOT,
     LW__LATER_IN_TIME, /* after the delay */
-    /* After that and, as far as is known, when nothing of the handle is in Redis any
-     * more: a release is answered then, so that its owner finds nothing of its own. */
+    /* After the delay, and once the release of the handle was answered or its lease has
+     * expired, so that the next attempt does not meet the hold of the earlier one. */
     LW__LATER_WHEN_GONE
 };
 

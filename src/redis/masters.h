@@ -55,8 +55,8 @@ void lw__masters_note_up(struct lw__masters *masters, const struct lw__node *nod
 /* The node is down. Returns true if it was up before, and false if a further attempt to
  * connect has failed. */
 bool lw__masters_note_down(struct lw__masters *masters, const struct lw__node *node);
-/* What the node knows of the cluster is worth less than what others do, until it serves a
- * command. Returns when this was called for the node before; 0 if it never was. */
+/* Prefers other nodes as sources of the slot map until this one serves a command. Returns
+ * the time of the previous call for this node, or 0. */
 int64_t lw__masters_doubt(struct lw__masters *masters, struct lw__node *node);
 /* Of who is not listed, at once, or with what is still in flight there: then it is down
  * first, and to be called once more. What waits for one to come up has failed, needed or

@@ -152,7 +152,8 @@ struct lw__followed {
     bool since_known;
     int doubts; /* rounds in a row in which most named another place, of no later epoch */
     bool unconvinced_told; /* of this one */
-    /* As its server told last, at a connection or a heartbeat; "" if it told none. */
+    /* From the last reply of its server, at a connection or a heartbeat; "" if unknown.
+     */
     char replication_id[LW__RUN_ID_SIZE];
 };
 

@@ -203,8 +203,8 @@ void lw__session_say(struct lw__session *session, struct lw__request *request,
                      const struct lw__request_type *type, size_t words,
                      const char *const *text);
 /* Records another reply to INFO replication, of a session that is ready, and reports the
- * replication id to its guide. An error, or the reply of a server that is no master any
- * more, leaves what the guide knows. */
+ * replication id to its guide. An error, or the reply of a server that is no longer a
+ * master, changes nothing. */
 void lw__session_note_replication(struct lw__session *session,
                                   const struct lw__reply *reply);
 /* Greets, as this user ("": the default one), unless the connection has ended. */

@@ -53,7 +53,7 @@ struct lw__slot_map {
 /* The map in use, with which answers are compared. */
 struct lw__survey_held {
     struct lw__node_ids nodes; /* none: any answer will do */
-    struct lw__node_ids gaps;  /* while there are none: those of a map with gaps in use */
+    struct lw__node_ids gaps;  /* instead, if the map in use has slots without an owner */
     uint64_t epoch;            /* 0 if unknown */
 };
 

@@ -247,8 +247,8 @@ static void note(struct lw__tls *tls, unsigned long cause, const char *otherwise
         (void)snprintf(tls->why, sizeof(tls->why),
                        "the certificate is refused: %.60s (%.60s)",
                        X509_verify_cert_error_string(verified), tls->name);
-        tls->rejected = verified !=
-                        X509_V_ERR_CERT_NOT_YET_VALID; /* our clock may follow */
+        /* A certificate becomes valid when the clock of this machine is set. */
+        tls->rejected = verified != X509_V_ERR_CERT_NOT_YET_VALID;
     } else if (!tls->shaken && ERR_GET_LIB(cause) == ERR_LIB_SSL &&
                ERR_GET_REASON(cause) == SSL_R_WRONG_VERSION_NUMBER) {
         (void)snprintf(tls->why, sizeof(tls->why),

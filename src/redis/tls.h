@@ -55,6 +55,7 @@ bool lw__tls_has_more(const struct lw__tls *tls);
 const char *lw__tls_why(struct lw__tls *tls);
 /* Returns true if lw__tls_why reports that one side does not accept the other's
  * certificate, protocol version or cipher suites, so that another attempt fails as well.
+ * A certificate that is not valid yet does not count.
  */
 bool lw__tls_is_rejected(const struct lw__tls *tls);
 /* The connection's functions must not be called any more, but to free it. NULL is fine.
