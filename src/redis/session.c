@@ -552,7 +552,7 @@ static void connect_next(struct lw__session *s)
     *s->told_run_id = *s->node_id = *s->last_words = '\0';
     *s->replication_id = *s->former_replication_id = '\0';
     s->stranger = s->authenticated = s->refused = s->greeting = false;
-    tell_pending(s, "no connection to", " yet");
+    tell_pending(s, a->secure ? "no TLS connection to" : "no connection to", " yet");
     status = lw__link_open(a->loop, &options, &events, s, why, &s->link);
     if (status != 0) {
         attempt_failed(s, LW__STAGE_CONNECT, status, why);

@@ -10,6 +10,7 @@ build=$1 consumer=$2
 shift 2
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
+trap 'exit 1' HUP INT TERM
 
 meson install -C "$build" --no-rebuild --destdir "$root" >"$root/log" || {
     cat "$root/log"

@@ -9,6 +9,7 @@ set -eu
 
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
+trap 'exit 1' HUP INT TERM
 unset CFLAGS CPPFLAGS
 
 meson setup "$root/plain" "$1" >"$root/log" 2>&1 || {

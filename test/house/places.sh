@@ -9,6 +9,7 @@ set -eu
 
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
+trap 'exit 1' HUP INT TERM
 tree="$root/a tree"
 mkdir -p "$tree/scripts" "$tree/build/demo/src/tool" "$root/trap/scripts" "$root/bin"
 cp "$1/demo" "$1/test" "$1/deb" "$tree/scripts"

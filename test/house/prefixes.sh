@@ -12,6 +12,7 @@ shift 2
 unset LD_LIBRARY_PATH
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
+trap 'exit 1' HUP INT TERM
 own=$root/own
 run() {
     "$@" >"$root/log" 2>&1 || {

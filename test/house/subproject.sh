@@ -9,6 +9,7 @@ set -eu
 
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
+trap 'exit 1' HUP INT TERM
 mkdir "$root/subprojects"
 ln -s "$1" "$root/subprojects/lockwire"
 cp "$1/src/examples/"* "$root"

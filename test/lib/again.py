@@ -8,7 +8,8 @@ is told and counted as such (count.py); what fails again has failed.
 
 Owns the choice of what is run again: not where so many failed that it cannot be the machine,
 nor what a slow machine cannot do: a crash, what a sanitizer or valgrind reports, two that hold
-one lock, a fencing token that went back, a broken rule of callbacks. Leaves each log's second outcomes beside it, in `<log>.again`. Exit code 1 if not all pass."""
+one lock, a fencing token that went back, a broken rule of callbacks, a mutation that was not
+caught. Leaves each log's second outcomes beside it, in `<log>.again`. Exit code 1 if not all pass."""
 import glob
 import os
 import re
@@ -20,7 +21,7 @@ from count import PASSES, SKIPS, read  # noqa: E402
 
 AT_MOST = 4
 PROOF = re.compile(r"Sanitizer: |: runtime error: |^==\d+== |Test failed with exception"
-                   r"|I1: two hold |I1: .* beside |I2: |rule \d+: ", re.M)
+                   r"|I1: two hold |I1: .* beside |I2: |rule \d+: |mutations were caught$", re.M)
 
 
 def failures(path):
