@@ -9,7 +9,8 @@ is told and counted as such (count.py); what fails again has failed.
 Owns the choice of what is run again: not where so many failed that it cannot be the machine,
 nor what a slow machine cannot do: a crash, what a sanitizer or valgrind reports, two that hold
 one lock, a fencing token that went back, a broken rule of callbacks, a mutation that was not
-caught. Leaves each log's second outcomes beside it, in `<log>.again`. Exit code 1 if not all pass."""
+caught. Leaves each log's second outcomes beside it, in `<log>.again`. Exit code 1 if not all
+pass."""
 import glob
 import os
 import re

@@ -646,11 +646,13 @@ def first_failure(sim, seeds, words=()):
 
 
 def failed_test(unit, words=()):
-    """The first test that fails, of those that match the first word. An assertion outside of
-    the test itself, in a callback, is an error."""
+    """The first test that fails, of those that match the first word. For cmocka a test whose
+    tear-down fails as well, as after an assertion in a callback of the event loop, is an error."""
     done = subprocess.run([unit], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           env=dict(os.environ, **({'LOCKWIRE_TEST': words[0]} if words else {})))
-    found = re.search(r'(?:FAILED |ERROR  ) \] (\w+)', done.stdout)
+    found = re.search(r'FAILED  \] (\w+)', done.stdout)
+    if not found and 'Test teardown failed' in done.stdout:
+        found = re.search(r'ERROR   \] (\w+)', done.stdout)
     return found and (0, found[1])
 
 

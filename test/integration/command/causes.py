@@ -369,6 +369,16 @@ class Tls(CauseTest):
         for place in self.families(lambda words: None):
             self.for_now(69, "TLS", f"rediss://{place}", "no connection to the server: ")
 
+    def test_a_handshake_without_a_reply(self):
+        """The kernel accepts the connection; the wait ends before the attempt has failed."""
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            port = silent.getsockname()[1]
+            code, err, _ = self.end("run", "x", "--wait", "300ms", "--redis",
+                                    f"rediss://127.0.0.1:{port}", "--", "true")
+            self.assertEqual(code, 69, err)
+            self.assertIn("no connection to the server: no TLS connection to "
+                          f"127.0.0.1:{port} yet", err)
+
     def test_tls_there(self):
         for place in self.secured("server"):
             self.for_now(69, "rediss://", f"redis://{place}", "no connection to the server: ")
