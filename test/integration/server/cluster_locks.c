@@ -377,6 +377,7 @@ static void a_silent_node_does_not_keep_the_others_of_a_set(void **state)
 
     (void)state;
     cluster_set(3, 0, "--cluster-node-timeout 60000");
+    cluster_need_places(); /* B is told of the release; it would poll as late as that */
     one = client("a");
     other = client("b");
     (void)snprintf(names, sizeof(names), "%s %s", name_at(0, 0), name_at(1, 0));
