@@ -6,9 +6,10 @@ at a time, and counts the seeds until a run fails; 0 where a unit test does.
     mutations.py [--seeds N] [--jobs N] [--only WORD] SOURCE-TREE
     mutations.py --check SOURCE-TREE     only whether each text stands where it should
 
-Must not know the simulator's checks. An edit's text stands in its file once: where it does
-not the sources have changed, which is a failure as well. Happy path: each worker copies the tree and builds it once; for each mutation it
-builds again, runs the seeds from 1 until one fails, and restores.
+Independent of the simulator's checks. The text of an edit must stand in its folder or file exactly
+once, otherwise the sources have changed, which is a failure as well. Each worker copies the tree
+and builds it once; for each mutation it builds again, runs the seeds from 1 until one fails, and
+restores the sources.
 """
 
 import argparse
@@ -23,50 +24,50 @@ import tempfile
 import threading
 
 SIM = 'test/sim/sim'
-MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what replaces that
+MUTATIONS = [ # what is broken, and its edits: a folder or a file, a text in it, its replacement
     ('the deadline is counted from the reply',
-     ('src/lock/machine.c', 'int64_t deadline = end_of(in->sent_us, m->lease_us);',
+     ('src/lock', 'int64_t deadline = end_of(in->sent_us, m->lease_us);',
       'int64_t deadline = end_of(in->now_us, m->lease_us);')),
     ('a renewal is counted from its reply',
-     ('src/lock/machine.c',
+     ('src/lock',
       'deadline = end_of(in->sent_us, asked < wanted ? asked : wanted);',
       'deadline = end_of(in->now_us, asked < wanted ? asked : wanted);')),
     ('no look at the clock after waiting',
-     ('src/lock/deliver.c', '        lw__timer_catch_up(client->loop);\n', '')),
+     ('src/lock', '        lw__timer_catch_up(client->loop);\n', '')),
     ('a late grant is kept',
-     ('src/lock/machine.c',
+     ('src/lock',
       'if (deadline - in->now_us <= least) {\n        return ask_to_keep(m);',
       'if (deadline - in->now_us <= least - in->margin_us) {\n'
       '        deadline = in->now_us + m->lease_us;')),
     ('what a claim has while it asks is read as who holds it',
-     ('src/lock/terms.c',
+     ('src/lock',
       'lw__machine_asks(claim->machine.phase) ? NULL : claim->held.others',
       'claim->held.others')),
     ('what a claim has while it asks is read as a renewal in flight',
-     ('src/lock/renewal.c',
+     ('src/lock',
       'if (lw__machine_asks(claim->machine.phase) || claim->held.batch == NULL) {',
       'if (claim->held.batch == NULL) {')),
     ('a late grant that nobody wants is not given back',
-     ('src/lock/machine.c', 'if (m->abandoned) {\n        return leave(m, in->now_us);',
+     ('src/lock', 'if (m->abandoned) {\n        return leave(m, in->now_us);',
       'if (m->abandoned) {\n        return end(m, 0);')),
     ('a message is believed for a whole window',
-     ('src/lock/machine.c', 'deadline = end_of(pair_sent_us, passed + m->window_us);',
+     ('src/lock', 'deadline = end_of(pair_sent_us, passed + m->window_us);',
       'deadline = end_of(in->now_us, m->window_us);')),
     ('held by message, since a request was sent lately',
-     ('src/lock/machine.c', 'pair_server_us == 0 || passed < 0 ||\n        passed >',
+     ('src/lock', 'pair_server_us == 0 || passed < 0 ||\n        passed >',
       'pair_server_us == 0 ||\n        (passed = passed < 0 ? 0 : passed) >'),
-     ('src/lock/hints.c', ' && last->server_us <= handed_us', '')),
+     ('src/lock', ' && last->server_us <= handed_us', '')),
     ('a keep asks no more after a loss',
-     ('src/lock/keep.c',
+     ('src/lock',
       '(void)lw__later(lock, lw_lock_remaining_ms(lock) + 1, LW__LATER_WHEN_GONE, again,\n                    keep);', '')),
     ('a keep asks no more after a refusal',
-     ('src/lock/keep.c', 'if (lw__later(keep->lock, keep->pause_ms, LW__LATER_WHEN_GONE, again, keep)) {',
+     ('src/lock', 'if (lw__later(keep->lock, keep->pause_ms, LW__LATER_WHEN_GONE, again, keep)) {',
       'if (keep != NULL) {')),
     ('a keep tells of a loss before it was told',
-     ('src/lock/keep.c', 'keep->gained(keep, LW_OK, keep->arg);',
+     ('src/lock', 'keep->gained(keep, LW_OK, keep->arg);',
       'keep->lost(keep, LW_ELOST, keep->arg);')),
     ('all turns of a grant have one number',
-     ('src/lock/handle.c', 'lock->fence = first ? first + claim->served : 0;',
+     ('src/lock', 'lock->fence = first ? first + claim->served : 0;',
       'lock->fence = first;')),
     ('a release asks for no owner',
      ('scripts/mutex_release.lua', 'local held = value == token', 'local held = value')),
@@ -89,17 +90,17 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
     # Where the server that is named is not compared, all else looks right: the links were bound
     # when it was last asked, and have not connected anew.
     ('a message of another server is believed',
-     ('src/lock/inbox.c', "lw__node_is_bound(name->node, name->slot) && *m->server &&\n"
+     ('src/lock', "lw__node_is_bound(name->node, name->slot) && *m->server &&\n"
       "           strcmp(m->server, lw__node_server(name->node)) == 0;",
       "lw__node_is_bound(name->node, name->slot) && *m->server;")),
     ('links at different servers stay there',
-     ('src/redis/subscription.c',
+     ('src/redis',
       'lw__session_fail(&s->session, "it is at another server than the commands");\n'
       '    if (s->astray < s->commands_too)', 'if (true)')),
     ('who hears another server queues',
-     ('src/lock/claim_put.c', 'return lw__node_is_bound(node, claim->name->slot);',
+     ('src/lock', 'return lw__node_is_bound(node, claim->name->slot);',
       'return true;'),
-     ('src/redis/subscription.c',
+     ('src/redis',
       'lw__session_fail(&s->session, "it is at another server than the commands");\n'
       '    if (s->astray < s->commands_too)', 'if (true)')),
     ('a wake-up by plain DEL',
@@ -142,48 +143,48 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
     ('a renewal compares one form alone',
      ('scripts/mutex_renew.lua', " or value == token:sub(1, -2) .. '+'", '')),
     ('a hold of a while is released without a look',
-     ('src/lock/claim_step.c', 'lw__now_us() - sent_us_of(claim) <= UNSEEN_US', 'true')),
+     ('src/lock', 'lw__now_us() - sent_us_of(claim) <= UNSEEN_US', 'true')),
     ("a stranger's value is marked",
      ('scripts/mutex_mark.lua', 'value:byte(-1) == 45\n    and value:find(', 'string.len(')),
     ('a hold by message is not extended',
-     ('src/lock/renewal.c', 'return claim->machine.by_message || claim->renewing',
+     ('src/lock', 'return claim->machine.by_message || claim->renewing',
       'return claim->renewing')),
     ('a lost counter goes on from one',
-     ('src/redis/node_fence.c', 'number >= LW__FENCE_MIN &&\n                   number',
+     ('src/redis', 'number >= LW__FENCE_MIN &&\n                   number',
       'number')),
     ('a loss is told after what else there is',
-     ('src/lock/notify.c',
+     ('src/lock',
       'client->notify.urgent != NULL ? client->notify.urgent : client->notify.normal;',
       'client->notify.normal != NULL ? client->notify.normal : client->notify.urgent;')),
     ('a margin is forgotten',
-     ('src/lock/handle.c', 'lw__terms_deadline_us(lock) - lw__terms_least_us(lock);',
+     ('src/lock', 'lw__terms_deadline_us(lock) - lw__terms_least_us(lock);',
       'lw__terms_deadline_us(lock);')),
     ('a hand-over is warned of',
-     ('src/lock/risk.c', '(wanted < half ? wanted : half)', '(half < 0 ? half : wanted)')),
+     ('src/lock', '(wanted < half ? wanted : half)', '(half < 0 ? half : wanted)')),
     ('a warning is told twice',
-     ('src/lock/risk.c', '    lock->warned = at_risk;\n', '')),
+     ('src/lock', '    lock->warned = at_risk;\n', '')),
     ('a hold has no end',
-     ('src/lock/handle.c', 'if (lock->asking.max_hold_us > 0) {', 'if (false) {')),
+     ('src/lock', 'if (lock->asking.max_hold_us > 0) {', 'if (false) {')),
     ('a lease is trusted to the last millisecond',
-     ('src/lock/machine.c', 'return span_us / 100 + 2 * MS;', '(void)span_us;\n    return 0;')),
+     ('src/lock', 'return span_us / 100 + 2 * MS;', '(void)span_us;\n    return 0;')),
     ('a release sent twice is told that nothing was held',
-     ('src/lock/machine.c', 'return m->uncertain && m->first_sent_us < m->held_until_us;',
+     ('src/lock', 'return m->uncertain && m->first_sent_us < m->held_until_us;',
       '(void)m;\n    return false;')),
     ('who comes to write keeps the number it read with',
      ('scripts/rw.lua', "if is_in(owner) and not (kind == 'w' and lock.wcount == 0) then",
       'if is_in(owner) then')),
     ('of two sentinels the one of the lower epoch is believed',
-     ('src/redis/sentinel_believe.c', 'a->epoch != b->epoch ? a->epoch > b->epoch :',
+     ('src/redis', 'a->epoch != b->epoch ? a->epoch > b->epoch :',
       'a->epoch != b->epoch ? a->epoch < b->epoch :')),
     ('one link alone follows a switch that a sentinel tells',
-     ('src/redis/sentinel_ways.c',
+     ('src/redis',
       'for (; ways != NULL; ways = ways->next) {\n        lw__session_turn(ways, why);',
       'if (ways != NULL) {\n        lw__session_turn(ways, why);')),
     ('a switch that a sentinel tells waits for the next heartbeat',
-     ('src/redis/sentinel.c', 'follow(set, &master, -1, lw__now_us());\n        begin_anew(set);',
+     ('src/redis', 'follow(set, &master, -1, lw__now_us());\n        begin_anew(set);',
       '(void)&master;')),
     ('holds are not verified where sentinels lead to',
-     ('src/lock/client.c', 'lw__turns_ask_all(arg, node, true);',
+     ('src/lock', 'lw__turns_ask_all(arg, node, true);',
       'lw__turns_ask_all(arg, node, false);')),
     ('a queue without a TTL',
      ('scripts/join.lua', 'if (score or added) and left < 90000', 'if false')),
@@ -191,41 +192,41 @@ MUTATIONS = [ # what is broken, and its edits: a file, a text in it, and what re
 
 CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
     ('a redirection is not followed',
-     ('src/redis/node_redirect.c', 'if (!r->heard && is_redirect(', 'if (false && is_redirect(')),
+     ('src/redis', 'if (!r->heard && is_redirect(', 'if (false && is_redirect(')),
     ('the map is not asked for again',
-     ('src/redis/cluster.c', 'if (cluster->survey.open) {',
+     ('src/redis', 'if (cluster->survey.open) {',
       'if (cluster->known) {\n        return;\n    }\n    if (cluster->survey.open) {')),
     ('names stay where they led first',
-     ('src/lock/client.c', 'lw__turns_lead_all(arg);', '(void)arg;')),
+     ('src/lock', 'lw__turns_lead_all(arg);', '(void)arg;')),
     ('who waits stays in the queue of the old node',
-     ('src/lock/turns_events.c', "else coming up has them ask */\n        ask_all_of(name, true);",
+     ('src/lock', "else coming up has them ask */\n        ask_all_of(name, true);",
       "else coming up has them ask */\n        (void)name;")),
     ('what keeps a hold or lets it go is sent to the old node alone',
-     ('src/redis/node_redirect.c', 'if (command->type->stays) {',
+     ('src/redis', 'if (command->type->stays) {',
       'if (command->type->stays || command->type->order == LW__ORDER_KEEP) {')),
     ('ASK is followed without ASKING',
-     ('src/redis/node_send.c', 'if (command->request.asking) {', 'if (false) {')),
+     ('src/redis', 'if (command->request.asking) {', 'if (false) {')),
     ('numbers are those of another slot',
-     ('src/redis/node_fence.c', '(void)lw__format_fence(slot, node->fence);',
+     ('src/redis', '(void)lw__format_fence(slot, node->fence);',
       '(void)lw__format_fence(node->options.slot, node->fence);')),
     ('a number is drawn by the counter alone',
-     ('src/redis/node_fence.c', 'seeds = node->options.clustered && !is_seeded(node, slot);',
+     ('src/redis', 'seeds = node->options.clustered && !is_seeded(node, slot);',
       'seeds = false;')),
     ('a number is drawn before its SET was done',
-     ('src/lock/claim_step.c', '        tell_set_error(claim);\n',
+     ('src/lock', '        tell_set_error(claim);\n',
       '        extern uint64_t lw__early;\n        lw__early = number;\n'
       '        tell_set_error(claim);\n'),
-     ('src/lock/claim_moving.c', 'static void has_name(struct',
+     ('src/lock', 'static void has_name(struct',
       'uint64_t lw__early;\nstatic void has_name(struct'),
-     ('src/lock/claim_moving.c', 'if (!lw__terms_wants_fence(claim)) {',
+     ('src/lock', 'if (!lw__terms_wants_fence(claim)) {',
       'if (lw__early > 0) {\n        claim->numbers = 1;\n'
       '        lw__claim_granted(claim, lw__early, sent_us);\n'
       '    } else if (!lw__terms_wants_fence(claim)) {')),
     ('nobody listens to the channels of slots',
-     ('src/redis/node.c', '        lw__shards_want(&node->shards, slot);\n',
+     ('src/redis', '        lw__shards_want(&node->shards, slot);\n',
       '        (void)slot;\n')),
     ('who begins to hear the channel of a slot is not asked to queue',
-     ('src/lock/client.c', 'lw__turns_ask_all(arg, node, false);', '(void)arg, (void)node;')),
+     ('src/lock', 'lw__turns_ask_all(arg, node, false);', '(void)arg, (void)node;')),
     ('a script uses a key that it was not given',
      ('scripts/mutex_drop.lua', "return redis.call('DEL', KEYS[1])",
       "return redis.call('DEL', KEYS[1], KEYS[1] .. '{' .. KEYS[1] .. '}')")),
@@ -235,86 +236,86 @@ CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
 SENTINEL_UNIT = 'test/unit/unit_sentinel'
 SENTINEL_UNIT_MUTATIONS = [
     ('a sentinel that has a master replaced is believed about it',
-     ('src/redis/sentinel_believe.c', 'a->epoch > b->epoch : b->moving && !a->moving;',
+     ('src/redis', 'a->epoch > b->epoch : b->moving && !a->moving;',
       'a->epoch > b->epoch : false;')),
     ('ROLE is not asked where a sentinel leads to',
-     ('src/redis/session.c', 'if (strcmp(role, "master") == 0) {', 'if (role != NULL) {')),
+     ('src/redis', 'if (strcmp(role, "master") == 0) {', 'if (role != NULL) {')),
     ('a switch to and fro that no sentinel told is none',
-     ('src/redis/sentinel_master.c',
+     ('src/redis',
       'return followed->told_epoch >= 0 && told_epoch > followed->told_epoch;',
       '(void)followed;\n    return told_epoch < -1;')),
     ('the first sentinel that answers is believed',
-     ('src/redis/sentinel.c', '#define LATER_US (200 * (int64_t)LW__MS)', '#define LATER_US 0')),
+     ('src/redis', '#define LATER_US (200 * (int64_t)LW__MS)', '#define LATER_US 0')),
     ('a learnt sentinel leads away by its word alone',
-     ('src/redis/sentinel_believe.c', '(!sentinel->learnt ||', '(true ||')),
+     ('src/redis', '(!sentinel->learnt ||', '(true ||')),
     ('what was no replica of the master is followed',
-     ('src/redis/sentinel_master.c', "return *known != '\\0' && (strcmp(known, replication_id) == 0 ||",
+     ('src/redis', "return *known != '\\0' && (strcmp(known, replication_id) == 0 ||",
       "return *known != '\\0' && (strcmp(known, replication_id) != 2 ||")),
     ('whoever is at the address of a learnt sentinel is taken for it',
-     ('src/redis/session.c',
+     ('src/redis',
       'if (strcmp(lw__reply_text(reply, NULL), s->access->sentinel_id) == 0) {',
       'if (lw__reply_text(reply, NULL) != NULL) {')),
     ('a learnt sentinel stays though no listed one names it',
-     ('src/redis/sentinel.c', '(*at)->named == 0', '(*at)->named == ~0U')),
+     ('src/redis', '(*at)->named == 0', '(*at)->named == ~0U')),
     ('nobody waits for what a learnt sentinel says to be proved',
-     ('src/redis/sentinel.c', 'if (may_be_led_better(set) &&', 'if (may_be_led_better(NULL) &&'),
-     ('src/redis/sentinel.c', 'const struct lw__sentinel *one = set->all;\n\n    while (one != NULL && !one->probe.first',
+     ('src/redis', 'if (may_be_led_better(set) &&', 'if (may_be_led_better(NULL) &&'),
+     ('src/redis', 'const struct lw__sentinel *one = set->all;\n\n    while (one != NULL && !one->probe.first',
       'const struct lw__sentinel *one = set != NULL ? set->all : NULL;\n\n    while (one != NULL && !one->probe.first')),
     ('what was proved is given up while its sentinel is asked again',
-     ('src/redis/sentinel.c', 'if (!set->asking && !lw__sentinel_believe_waits(set->all) &&',
+     ('src/redis', 'if (!set->asking && !lw__sentinel_believe_waits(set->all) &&',
       'if (!set->asking &&')),
     ('what was no replica of one master is none of the next',
-     ('src/redis/sentinel.c', "*one->refuted.place.host = '\\0';", '(void)one->refuted;')),
+     ('src/redis', "*one->refuted.place.host = '\\0';", '(void)one->refuted;')),
     ('a probe goes on when another master is followed',
-     ('src/redis/sentinel.c', 'lw__sentinel_master_probe_stop(&one->probe); /* it was', '/* it was')),
+     ('src/redis', 'lw__sentinel_master_probe_stop(&one->probe); /* it was', '/* it was')),
     ('a busy learnt sentinel is taken for a stranger',
-     ('src/redis/session.c', '!is_busy(text) &&', 'is_busy != NULL &&')),
+     ('src/redis', '!is_busy(text) &&', 'is_busy != NULL &&')),
 ]
 SENTINEL_REAL = 'test/integration/server/sentinel'
 SENTINEL_REAL_MUTATIONS = [
     ('the replication id is asked for at the connection alone',
-     ('src/redis/node.c', '    ask_replication(node);\n}', '    (void)ask_replication;\n}')),
+     ('src/redis', '    ask_replication(node);\n}', '    (void)ask_replication;\n}')),
 ]
 SESSION_UNIT_MUTATIONS = [
     ('what one connection was refused ends the next one for good',
-     ('src/redis/session.c', 's->denied = s->stranger = false;', 's->stranger = false;')),
+     ('src/redis', 's->denied = s->stranger = false;', 's->stranger = false;')),
 ]
 CLAIMS_UNIT = 'test/unit/unit_cluster_claims'
 CLAIMS_UNIT_MUTATIONS = [
     ('whose name it is already is not asked',
-     ('src/lock/claim_moving.c', 'if (!claim->machine.in_redis || !say(claim, &own_type)) {',
+     ('src/lock', 'if (!claim->machine.in_redis || !say(claim, &own_type)) {',
       'if (&own_type != NULL) {')),
     ('who does not listen at its node queues there',
-     ('src/lock/claim_put.c', 'return lw__node_is_bound(node, claim->name->slot);',
+     ('src/lock', 'return lw__node_is_bound(node, claim->name->slot);',
       'return true;')),
     ('a message of any node is believed',
-     ('src/lock/inbox.c', "return lw__node_is_bound(name->node, name->slot) && *m->server &&\n"
+     ('src/lock', "return lw__node_is_bound(name->node, name->slot) && *m->server &&\n"
       "           strcmp(m->server, lw__node_server(name->node)) == 0;", "return *m->server != 0;")),
     ('whose clock it was says where the name leads now',
-     ('src/lock/hints.c', 'lw__node_connection(lw__node_of(&claim->command))',
+     ('src/lock', 'lw__node_connection(lw__node_of(&claim->command))',
       'lw__node_connection(claim->name->node)')),
     # Each of the two covers the other: a message that names our server was true there, and by
     # its clock; and when the links are bound all have asked, which makes a new pair.
     ('an unbound message is believed, by the clock pair of another server',
-     ('src/lock/inbox.c', 'return lw__node_is_bound(name->node, name->slot) && *m->server &&',
+     ('src/lock', 'return lw__node_is_bound(name->node, name->slot) && *m->server &&',
       'return *m->server &&'),
-     ('src/lock/hints.c', 'last->connection == connection &&', '(void)connection,'),
-     ('src/lock/hints.c', 'claim->asking.pair.connection == connection', 'true')),
+     ('src/lock', 'last->connection == connection &&', '(void)connection,'),
+     ('src/lock', 'claim->asking.pair.connection == connection', 'true')),
     ('who waits does not hear that the channel of its slot is dropped',
-     ('src/lock/client.c', 'lw__turns_ask_slot(arg, node, slot);',
+     ('src/lock', 'lw__turns_ask_slot(arg, node, slot);',
       '(void)arg, (void)node, (void)slot;')),
 ]
 
 BREAKS = 'test/integration/inspect/inspect_break'
 BREAKS_MUTATIONS = [
     ('a hint to verify is forgotten while an answer is due',
-     ('src/lock/renewal.c', '    claim->verify = true;\n', '')),
+     ('src/lock', '    claim->verify = true;\n', '')),
 ]
 
 ERRORS = 'test/integration/server/server_errors'
 ERRORS_MUTATIONS = [
     ('missing replicas are logged on each connection',
-     ('src/redis/node_fence.c', 'now - node->replicas_logged_us >= REPLICAS_LOG_US', 'now > 0')),
+     ('src/redis', 'now - node->replicas_logged_us >= REPLICAS_LOG_US', 'now > 0')),
 ]
 
 # A world's servers refuse no single command of a script.
@@ -352,60 +353,60 @@ LEASES_MUTATIONS = [
 LOOP_UNIT = 'test/unit/unit_loop'
 LOOP_UNIT_MUTATIONS = [
     ('a forked child reads what is its parent\'s',
-     ('src/loop/loop.c', '    if (!lw__forked_is_child(&loop->forked)) {\n        return false;',
+     ('src/loop', '    if (!lw__forked_is_child(&loop->forked)) {\n        return false;',
       '    if (loop != NULL) {\n        return false;')),
     ('a forked child deletes its parent\'s events from the set that they share',
-     ('src/loop/loop.c', 'return !loop->own_set && lw__loop_is_child(loop);', 'return false;')),
+     ('src/loop', 'return !loop->own_set && lw__loop_is_child(loop);', 'return false;')),
     ('a child with an epoll set of its own leaves its parent\'s files in it',
-     ('src/loop/loop.c', '        loop->own_set = true;\n', '')),
+     ('src/loop', '        loop->own_set = true;\n', '')),
     ('in a child that a deferred call made the rest of the turn goes on',
-     ('src/loop/defer.c', 'loop->freed || lw__forked_is_child(&loop->forked)', 'loop->freed')),
+     ('src/loop', 'loop->freed || lw__forked_is_child(&loop->forked)', 'loop->freed')),
 ]
 FORKED_UNIT = 'test/unit/unit_forked'
 FORKED_UNIT_MUTATIONS = [
     ('an emulator that ignores advice is believed',
-     ('src/base/forked.c', 'madvise(page, size, -1) != 0 && ', '')),
+     ('src/base', 'madvise(page, size, -1) != 0 && ', '')),
 ]
 # Causes of failures, each by the one program that shows it.
 ATTEMPTS_UNIT = 'test/unit/unit_attempts'
 ATTEMPTS_UNIT_MUTATIONS = [
     ('of several addresses the last failure is told',
-     ('src/redis/session.c', 'stage < f->stage ||', 'false ||')),
+     ('src/redis', 'stage < f->stage ||', 'false ||')),
     ('one that refuses is told rather than one that may serve later',
-     ('src/redis/session.c', 'f->status == LW_ECONN);', 'false);')),
+     ('src/redis', 'f->status == LW_ECONN);', 'false);')),
     ('a proxy that closes the connection at a command is a server that closes it',
-     ('src/redis/session.c', 's->greeting && at != NULL && lw__link_has_ended(s->link)', 'false')),
+     ('src/redis', 's->greeting && at != NULL && lw__link_has_ended(s->link)', 'false')),
     ('no more descriptors is no connection',
-     ('src/redis/link_open.c', 'return is_exhausted(why) ? LW_ESYSTEM : LW_ECONN;',
+     ('src/redis', 'return is_exhausted(why) ? LW_ESYSTEM : LW_ECONN;',
       'return LW_ECONN;')),
 ]
 CLASSIFY_UNIT = 'test/unit/unit_classify'
 CLASSIFY_UNIT_MUTATIONS = [
     ('a script whose command met CLUSTERDOWN is refused for good',
-     ('src/redis/classify.c', 'strstr(error, IS_DOWN) != NULL;', 'false;')),
+     ('src/redis', 'strstr(error, IS_DOWN) != NULL;', 'false;')),
     ('what a script did before its error counts as undone',
-     ('src/redis/classify.c', 'if (strstr(error, "user_script") != NULL) {', 'if (false) {')),
+     ('src/redis', 'if (strstr(error, "user_script") != NULL) {', 'if (false) {')),
 ]
 TOLD_UNIT = 'test/unit/unit_told'
 TOLD_UNIT_MUTATIONS = [
     ('a failure that repeats is logged each time',
-     ('src/base/log.c', 'if (!fresh && now_us - cause->logged_us < MINUTE_US) {',
+     ('src/base', 'if (!fresh && now_us - cause->logged_us < MINUTE_US) {',
       'if (!fresh && now_us < 0) {')),
 ]
 CODES_UNIT = 'test/unit/unit_codes'
 CODES_UNIT_MUTATIONS = [
     ('a wait that ends was busy, whatever the cause',
-     ('src/tool/codes.c', 'return code_of_cause(cause, busy);', 'return busy;')),
+     ('src/tool', 'return code_of_cause(cause, busy);', 'return busy;')),
 ]
 WINDOW_UNIT = 'test/unit/unit_machine_window'
 WINDOW_UNIT_MUTATIONS = [
     ('who has no place in the queue looks every ten seconds',
-     ('src/lock/poll.c', 'position < 0 ? LONGEST : ', '')),
+     ('src/lock', 'position < 0 ? LONGEST : ', '')),
 ]
 REFUSED = 'test/integration/server/server_denied'
 REFUSED_MUTATIONS = [
     ('a release that is refused has an unknown outcome',
-     ('src/lock/machine.c', 'return left(m, m->uncertain ? LW_EUNKNOWN : LW_EREDIS);',
+     ('src/lock', 'return left(m, m->uncertain ? LW_EUNKNOWN : LW_EREDIS);',
       'return left(m, LW_EUNKNOWN);')),
     ('a mutex that may not be read is not ours',
      ('scripts/mutex_release.lua',
@@ -420,11 +421,11 @@ REFUSED_MUTATIONS = [
       "if type(has) == 'table' and not has.err:find('WRONGTYPE', 1, true) then",
       'if false then')),
     ('a refused renewal is not told',
-     ('src/lock/renewal.c', '        tell_error(batch_of(command), error);\n', '')),
+     ('src/lock', '        tell_error(batch_of(command), error);\n', '')),
     ('nobody tells that publishing is not permitted',
-     ('src/redis/node_settings.c', '    try_to_publish(node);\n', '    (void)try_to_publish;\n')),
+     ('src/redis', '    try_to_publish(node);\n', '    (void)try_to_publish;\n')),
     ('nobody tells that messages do not come',
-     ('src/redis/subscription.c', 's->events->failed(s->arg, why);', '(void)why;')),
+     ('src/redis', 's->events->failed(s->arg, why);', '(void)why;')),
 ]
 SCRIPT_FAULTS = 'test/integration/scripts/scripts_faults'
 SCRIPT_FAULTS_MUTATIONS = [
@@ -436,85 +437,85 @@ SCRIPT_FAULTS_MUTATIONS = [
 RELEASES = 'test/integration/mutex/releases'
 RELEASES_MUTATIONS = [
     ('who waits behind a release of its own client loses its place',
-     ('src/lock/claim_step.c', 'input.not_granted.ticket = answer.ticket;', ';')),
+     ('src/lock', 'input.not_granted.ticket = answer.ticket;', ';')),
 ]
 UNDONE = 'test/integration/server/server_errors'
 UNDONE_MUTATIONS = [
     ('what was turned down is given back',
-     ('src/redis/reply.c', 'lw__classify_undone(r->str);', 'false;')),
+     ('src/redis', 'lw__classify_undone(r->str);', 'false;')),
     ('what was never answered is busy',
-     ('src/lock/turns.c', '(lock->once || is_unanswered(lock->claim));',
+     ('src/lock', '(lock->once || is_unanswered(lock->claim));',
       '(lock->once || (is_unanswered(lock->claim) && false));')),
 ]
 
 MAP_UNIT = 'test/unit/unit_cluster_map'
 MAP_UNIT_MUTATIONS = [
     ('map: that of a node that takes the cluster for down is good',
-     ('src/redis/survey.c', 'map->good = !foreign && !map->info.down && map->whole',
+     ('src/redis', 'map->good = !foreign && !map->info.down && map->whole',
       'map->good = !foreign && map->whole')),
     ('map: one with gaps is good',
-     ('src/redis/survey.c', '!map->info.down && map->whole && ', '!map->info.down && ')),
+     ('src/redis', '!map->info.down && map->whole && ', '!map->info.down && ')),
     ('map: one of an earlier epoch is good',
-     ('src/redis/survey.c', ' && !is_older(survey, map);', ' && (is_older(survey, map) || true);')),
+     ('src/redis', ' && !is_older(survey, map);', ' && (is_older(survey, map) || true);')),
     ('map: the latest epoch is better than a node that serves',
-     ('src/redis/survey.c', 'if (a->info.down != b->info.down) {', 'if (false) {')),
+     ('src/redis', 'if (a->info.down != b->info.down) {', 'if (false) {')),
     ("map: another cluster's is believed",
-     ('src/redis/survey.c', 'bool foreign = is_foreign(survey, map);',
+     ('src/redis', 'bool foreign = is_foreign(survey, map);',
       'bool foreign = is_foreign(survey, map) && false;')),
     ('map: any seed is believed',
-     ('src/redis/survey.c', 'if (2 * votes > count_seeds(survey) &&', 'if (votes > 0 &&')),
+     ('src/redis', 'if (2 * votes > count_seeds(survey) &&', 'if (votes > 0 &&')),
     ('map: seeds are not believed for ever',
-     ('src/redis/survey.c', 'map = agreed(survey);', '(void)agreed;')),
+     ('src/redis', 'map = agreed(survey);', '(void)agreed;')),
     ('map: the last place has no time',
-     ('src/redis/survey.c', '#define LAST_US (1000 * (int64_t)LW__MS)', '#define LAST_US 0')),
+     ('src/redis', '#define LAST_US (1000 * (int64_t)LW__MS)', '#define LAST_US 0')),
     ('map: any node at an address is the one that was there',
-     ('src/redis/session.c', "*s->node_id == '\\0' || strcmp(expected, s->node_id) == 0",
+     ('src/redis', "*s->node_id == '\\0' || strcmp(expected, s->node_id) == 0",
       "s->node_id != NULL || strcmp(expected, s->node_id) == 0")),
     ('map: two ids at one place are insisted on',
-     ('src/redis/masters.c', '            master->shared = true;\n', '')),
+     ('src/redis', '            master->shared = true;\n', '')),
     ('map: doubt does not end',
-     ('src/redis/node_send.c', 'node->doubted = false;', '(void)node;')),
+     ('src/redis', 'node->doubted = false;', '(void)node;')),
     ('map: it is not refreshed',
-     ('src/redis/cluster.c', 'ask_by(cluster, lw__now_us() + REFRESH_US);', '')),
+     ('src/redis', 'ask_by(cluster, lw__now_us() + REFRESH_US);', '')),
     ('map: a cluster that stays down is asked each second',
-     ('src/redis/cluster.c', '#define PAUSE_PART 8', '#define PAUSE_PART 1000000')),
+     ('src/redis', '#define PAUSE_PART 8', '#define PAUSE_PART 1000000')),
 ]
 
 # The same program, and one more: each with the test that shows it.
 MAP_TEST_MUTATIONS = [
     ('test_a_node_lost_during*', ('map: a second master that is lost is asked about late',
-     ('src/redis/cluster.c', 'if (listed && was_up) {', 'if (listed && was_up && false) {'))),
+     ('src/redis', 'if (listed && was_up) {', 'if (listed && was_up && false) {'))),
     ('test_an_unsettled_node*', ('map: a second master without its slots is asked about late',
-     ('src/redis/cluster.c', 'if (before_us == 0 || ', 'if (before_us < 0 && '))),
+     ('src/redis', 'if (before_us == 0 || ', 'if (before_us < 0 && '))),
     ('test_a_node_lost_during*', ('map: each failed attempt is a new failure',
-     ('src/redis/masters.c', '    return was_up;', '    return was_up || true;'))),
+     ('src/redis', '    return was_up;', '    return was_up || true;'))),
     ('test_an_earlier_epoch_of_a*', ('map: an earlier one of a node that is down is believed',
-     ('src/redis/survey.c', 'if (best != NULL && is_outdated(survey, best)) {',
+     ('src/redis', 'if (best != NULL && is_outdated(survey, best)) {',
       'if (best != NULL && is_outdated(survey, best) && false) {'))),
     ('test_a_map_with_gaps_in_use_is_kept*', ('map: one with gaps needs a majority for ever',
-     ('src/redis/survey.c', '!share_id(&map->nodes, &survey->held->gaps)', 'true'))),
+     ('src/redis', '!share_id(&map->nodes, &survey->held->gaps)', 'true'))),
     ('test_seeds_that_do_not*', ('map: seeds that do not answer have no vote',
-     ('src/redis/survey.c', '2 * votes > count_seeds(survey)',
+     ('src/redis', '2 * votes > count_seeds(survey)',
       '2 * votes > (count_seeds(survey), survey->foreign_count)'))),
     ('test_a_first_seed_that_stands*', ('map: that of one seed with gaps is the first one',
-     ('src/redis/survey.c', '} else if (is_doubtful(survey, map)) {',
+     ('src/redis', '} else if (is_doubtful(survey, map)) {',
       '} else if (is_doubtful(survey, map) && false) {'))),
     ('test_two_names_of_one_seed_are*', ('map: a seed that is listed twice counts twice',
-     ('src/redis/survey.c', 'count += before == i;', 'count += before <= i;'))),
+     ('src/redis', 'count += before == i;', 'count += before <= i;'))),
     ('test_two_names_of_one_seed_have*', ('map: two names of one seed have two votes',
-     ('src/redis/survey.c', 'if (is_seed(survey, &map->by) && is_counted(survey, map)) {',
+     ('src/redis', 'if (is_seed(survey, &map->by) && is_counted(survey, map)) {',
       'if (is_seed(survey, &map->by) && is_counted(survey, map) && false) {'))),
     ('test_a_node_that_stands*', ('map: one with gaps decides which cluster it is',
-     ('src/redis/cluster.c', 'held->nodes.count == 0 && !map->good ?', 'false ?'))),
+     ('src/redis', 'held->nodes.count == 0 && !map->good ?', 'false ?'))),
 ]
 REDIRECT_UNIT = 'test/unit/unit_cluster_redirect'
 REDIRECT_UNIT_MUTATIONS = [
     ('test_moved_without*', ('redirects without an end are not logged',
-     ('src/redis/cluster.c', 'lw__log_cause(cluster->options.node.access.log, lw__now_us(), '
+     ('src/redis', 'lw__log_cause(cluster->options.node.access.log, lw__now_us(), '
       'LOG_WARNING,\n                  "names', 'lw__log_cause(&(struct lw__log){NULL}, '
       'lw__now_us(), LOG_WARNING,\n                  "names'))),
     ('test_a_place_that*', ('a place that is not told is not logged',
-     ('src/redis/cluster.c', 'lw__log_cause(cluster->options.node.access.log, lw__now_us(), '
+     ('src/redis', 'lw__log_cause(cluster->options.node.access.log, lw__now_us(), '
       'LOG_WARNING,\n                      "slots', 'lw__log_cause(&(struct lw__log){NULL}, '
       'lw__now_us(), LOG_WARNING,\n                      "slots'))),
 ]
@@ -523,40 +524,40 @@ REDIRECT_UNIT_MUTATIONS = [
 ALL_TEST = 'test/integration/api/acquire_all'
 ALL_MUTATIONS = [
     ('opposite_orders*', ('several names are acquired in the order of the caller',
-     ('src/lock/all.c', 'if (order < 0) {', 'if (order != 0) {'))),
+     ('src/lock', 'if (order < 0) {', 'if (order != 0) {'))),
     ('a_waiting_call*', ('who waits for a name keeps the larger ones',
-     ('src/lock/all.c', 'for (size_t i = first + 1; i < all->count; i++) {',
+     ('src/lock', 'for (size_t i = first + 1; i < all->count; i++) {',
       'for (size_t i = all->count; i < all->count; i++) {'))),
     ('two_names_lost*', ('several names are lost twice',
-     ('src/lock/all.c', 'all->stage = LOST;', ''))),
+     ('src/lock', 'all->stage = LOST;', ''))),
     ('a_name_lost_while*', ('a loss of several names comes before their grant',
-     ('src/lock/all.c', 'all->stage == CLIMBING && left', 'all->stage == RELEASING && left'),
-     ('src/lock/all.c', '} else if (all->stage == HELD) {', '} else {'))),
+     ('src/lock', 'all->stage == CLIMBING && left', 'all->stage == RELEASING && left'),
+     ('src/lock', '} else if (all->stage == HELD) {', '} else {'))),
     ('starting_again*', ('several names lost while they are waited for may wait anew',
-     ('src/lock/all.c', 'status = left_ms(all) != 0', 'all->give_up_us += 2500 * LW__MS;\n'
+     ('src/lock', 'status = left_ms(all) != 0', 'all->give_up_us += 2500 * LW__MS;\n'
       '    status = left_ms(all) != 0'))),
     ('the_remaining_time*', ('several names are held until the latest deadline',
-     ('src/lock/all.c', 'least = left < least ? left : least;',
+     ('src/lock', 'least = left < least ? left : least;',
       'least = i == 0 || left > least ? left : least;'))),
     ('a_release_reports*', ('several names are released when the first one is',
-     ('src/lock/all.c', 'if (--all->pending > 0) {', 'if (--all->pending + 1 < all->count) {'))),
+     ('src/lock', 'if (--all->pending > 0) {', 'if (--all->pending + 1 < all->count) {'))),
     ('wait_ms_also*', ('the first round of several names is not limited by wait_ms',
-     ('src/lock/all.c', 'lw__handle_limit_try(member->lock, all->give_up_us);', ';'))),
+     ('src/lock', 'lw__handle_limit_try(member->lock, all->give_up_us);', ';'))),
     ('the_others_are_kept*', ('the other names are released before the margin has passed',
-     ('src/lock/all.c', '(int64_t)all->options.margin_ms + 1', '1'))),
+     ('src/lock', '(int64_t)all->options.margin_ms + 1', '1'))),
     ('a_warning_before*', ('a warning of one of several names is lost before their grant',
-     ('src/lock/all.c', 'lw__handle_repeat_risk(all->members[i].lock);', ';'))),
+     ('src/lock', 'lw__handle_repeat_risk(all->members[i].lock);', ';'))),
     ('a_release_reports*', ('a release of several names does not show which one was lost',
-     ('src/lock/all.c', 'lw__handle_set_error(lock, status, lw_strerror(status));', ';'))),
+     ('src/lock', 'lw__handle_set_error(lock, status, lw_strerror(status));', ';'))),
 ]
 
 ALL_SILENT_MUTATIONS = [
     ('a silent server holds up the other names beyond the margin',
-     ('src/lock/turns.c', 'if (claim == NULL || lock->later == LW__LATER_IN_TIME) {', 'if (claim == NULL) {')),
+     ('src/lock', 'if (claim == NULL || lock->later == LW__LATER_IN_TIME) {', 'if (claim == NULL) {')),
 ]
 ALL_FORKED_MUTATIONS = [
     ('several names that wait are not known to be closed in a forked child',
-     ('src/lock/all.c', '(lw_lock_client(lock) == NULL || lw_lock_error(lock) == LW_ECLOSED)) {',
+     ('src/lock', '(lw_lock_client(lock) == NULL || lw_lock_error(lock) == LW_ECLOSED)) {',
       'lw_lock_client(lock) == NULL) {')),
 ]
 
@@ -565,29 +566,29 @@ COMMAND = 'src/tool/lockwire'
 COMMAND_MUTATIONS = [
     ('causes.py', 'Later.test_status_says_why_waiting_is_slow',
      ('status does not say why no messages arrive',
-      ('src/tool/status.c', 'if (stats.subscription_up || ', 'if (looking->code >= 0 || '))),
+      ('src/tool', 'if (stats.subscription_up || ', 'if (looking->code >= 0 || '))),
     ('causes.py', 'Away.test_a_single_try_at_a_silent_server_has_one_limit',
      ('a single try that was not answered is followed by a second limit',
-      ('src/tool/locked.c', 'locked->options->wait_ms == 0 ?', 'false ?'))),
+      ('src/tool', 'locked->options->wait_ms == 0 ?', 'false ?'))),
     ('causes.py', 'Later.test_the_release_is_not_answered',
      ('a release that is not answered is waited for twice',
-      ('src/tool/locked.c', '    released(arg, status);\n}\n\nstatic void on_all_released',
+      ('src/tool', '    released(arg, status);\n}\n\nstatic void on_all_released',
        '    released(arg, status);\n    locked_end(arg, ((struct locked *)arg)->code);\n}\n\n'
        'static void on_all_released'),
-      ('src/tool/locked.c', '    locked_end(locked, locked->code); /* at once: one limit',
+      ('src/tool', '    locked_end(locked, locked->code); /* at once: one limit',
        '    /* at once: one limit'))),
     ('waiting.py', 'InPipe.test_another_kind_of_lock_is_called_so',
      ('a holder of another kind is one like any other',
-      ('src/tool/waiting.c', 'return reads_a ? reads_b : a == b;',
+      ('src/tool', 'return reads_a ? reads_b : a == b;',
        'return reads_a == reads_b || true;'))),
 ]
 
 # Several names at once, in worlds where many calls acquire them.
 SETS_MUTATIONS = [
     ('sets of names that are acquired in the order of the caller deadlock',
-     ('src/lock/all.c', 'if (order < 0) {', 'if (order != 0) {')),
+     ('src/lock', 'if (order < 0) {', 'if (order != 0) {')),
     ('a set times out before a loss that was due is told',
-     ('src/lock/all.c', 'all->stage == CLIMBING && left_ms(all) != 0) {',
+     ('src/lock', 'all->stage == CLIMBING && left_ms(all) != 0) {',
       'all->stage == CLIMBING) {')),
 ]
 
@@ -666,21 +667,25 @@ def failed_command_test(tree, command, file, test):
     return found and (0, found[1])
 
 
-def find(tree, file, old):
-    """The file's text, in which `old` stands once."""
-    text = (tree / file).read_text()
-    if text.count(old) != 1:
-        raise RuntimeError(f'{file} has its text {text.count(old)} times')
-    return text
+def find(tree, place, old):
+    """The path and the content of the file in `place`, a file or a folder, in which `old` stands.
+    It must stand there once."""
+    paths = [place] if (tree / place).is_file() else sorted(
+        path.relative_to(tree) for path in (tree / place).glob('*.[ch]'))
+    contents = [(path, (tree / path).read_text()) for path in paths]
+    count = sum(text.count(old) for _, text in contents)
+    if count != 1:
+        raise RuntimeError(f'{place} has its text {count} times: {old.splitlines()[0]}')
+    return next((path, text) for path, text in contents if old in text)
 
 
 def check(tree):
     bad = 0
     for mutations, _, _ in GROUPS:
         for what, *edits in mutations:
-            for file, old, _ in edits:
+            for place, old, _ in edits:
                 try:
-                    find(tree, file, old)
+                    find(tree, place, old)
                 except (RuntimeError, OSError) as error:
                     print(f'{what}: {error}')
                     bad += 1
@@ -704,15 +709,17 @@ class Worker:
     def first_failure(self, seeds, words=()):
         return first_failure(self.build / SIM, seeds, words)
 
-    def edit(self, file, old, new):
-        text = find(self.tree, file, old)
-        (self.tree / file).write_text(text.replace(old, new))
+    def edit(self, place, old, new):
+        """Returns the path and what the file held before."""
+        path, text = find(self.tree, place, old)
+        (self.tree / path).write_text(text.replace(old, new))
+        return path, text
 
     def seeds_to_catch(self, edits, program, seeds, words):
-        kept = {file: (self.tree / file).read_text() for file, _, _ in edits}
+        kept = []
         try:
-            for file, old, new in edits:
-                self.edit(file, old, new)
+            for edit in edits:
+                kept.append(self.edit(*edit))
             self.compile(program)
             if program == SIM:
                 return self.first_failure(seeds, words)
@@ -723,8 +730,8 @@ class Worker:
                 tries -= 1
             return found
         finally:
-            for file, text in kept.items():
-                (self.tree / file).write_text(text)
+            for path, text in reversed(kept):
+                (self.tree / path).write_text(text)
 
 
 def report(what, seeds, why):
