@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a name or a word may be. Must not know what it is used for. Whatever is wrong is
- * told with its place, counted from 1; no part of the text itself is, since it may be
- * anything. */
+/* Checks of names, words and struct sizes, independent of what they are used for. An
+ * explanation gives the position of the error, counted from 1, but quotes nothing of the
+ * text, which may hold anything. */
 #include "base/check.h"
 
 #include <stdarg.h>
@@ -24,8 +24,9 @@ __attribute__((format(printf, 2, 3))) static const char *wrong(const struct why 
     return why->text;
 }
 
-/* Cluster nodes hash only what stands between the first '{' and the next '}'. The keys
- * that go with a name repeat that, which works where there is no other '}'. */
+/* Cluster nodes hash only the part between the first '{' and the next '}'. The other keys
+ * of a name repeat that part in braces, which works only if the name has no second '}'.
+ */
 static const char *check_tag(const char *name, const struct why *why)
 {
     const char *close = strchr(name, '}'), *open;
@@ -91,4 +92,33 @@ const char *lw__check_word(const char *word, const char *what, char *why_text,
         }
     }
     return NULL;
+}
+
+bool lw__check_take_struct(void *ret, size_t size, const void *given, size_t given_size)
+{
+    const unsigned char *bytes = given;
+
+    if (given_size < sizeof(size_t)) {
+        return false;
+    }
+    for (size_t i = size; i < given_size; i++) {
+        if (bytes[i] != 0) {
+            return false;
+        }
+    }
+    memcpy(ret, given, given_size < size ? given_size : size);
+    return true;
+}
+
+bool lw__check_give_struct(void *ret, size_t ret_size, const void *from, size_t size)
+{
+    if (ret_size < sizeof(size_t)) {
+        return false;
+    }
+    if (ret_size > size) {
+        memset((char *)ret + size, 0, ret_size - size);
+    }
+    memcpy(ret, from, ret_size < size ? ret_size : size);
+    memcpy(ret, &ret_size, sizeof(ret_size));
+    return true;
 }

@@ -1,12 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* The rules for names and other words that callers hand in. libc only. */
+/* Checks of what callers pass in: names, words, and structs that begin with their size.
+ * Depends on libc alone. */
 #ifndef LW_CHECK_H
 #define LW_CHECK_H
+#include <stdbool.h>
 #include <stddef.h>
 
-/* NULL if the name is legal for a lock (see lw_acquire), else `why`: what, where. */
+/* Returns NULL if `name` is a legal name of a lock (see lw_acquire), else `why`, filled
+ * with what is wrong and where. */
 const char *lw__check_name(const char *name, char *why, size_t why_size);
-/* NULL if 1 to 128 printable ASCII bytes without spaces; `what` names it in the text. */
+/* Returns NULL if `word` has 1 to 128 printable ASCII bytes without spaces, else `why`;
+ * `what` names the word in it. */
 const char *lw__check_word(const char *word, const char *what, char *why,
                            size_t why_size);
+
+/* Public structs begin with their size, so that they can grow: a shorter one comes from a
+ * caller compiled against an older header, a longer one from a newer header. */
+
+/* Copies the caller's struct over `ret`, which holds the defaults. Returns false, without
+ * any effect, if `given` has no size, or has values beyond what this version knows. */
+bool lw__check_take_struct(void *ret, size_t size, const void *given, size_t given_size);
+/* Copies `from` to the caller's struct, as far as that reaches. The rest of it becomes
+ * zeros, and its size stays. Returns false if it is too short for the size itself. */
+bool lw__check_give_struct(void *ret, size_t ret_size, const void *from, size_t size);
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages for the operator, to the host's function alone. What a message quotes may be
- * anybody's words: so all of it is told as those are (told.h). What is too long is
- * cut. */
+/* The texts of the library's results, its version, and the log. A log entry may quote
+ * foreign text, so each entry is escaped as a whole before the host's function gets it.
+ */
 #include "base/log.h"
 
-#include "base/told.h"
+#include "base/escape.h"
+#include "lockwire.h"
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -14,11 +15,29 @@
 #define MINUTE_US ((int64_t)60 * 1000000)
 #define ROOM_FOR_COUNT 32
 
+const char *lw_strerror(int error)
+{
+    switch (error) {
+#define LW_ERROR_CASE(name, value, text)                                                 \
+    case value:                                                                          \
+        return text;
+        LW_ERROR_MAP(LW_ERROR_CASE)
+#undef LW_ERROR_CASE
+    default:
+        return "unknown error";
+    }
+}
+
+const char *lw_version(void)
+{
+    return LW_VERSION;
+}
+
 static void deliver(const struct lw__log *log, int level, const char *message)
 {
-    char told[LW__TOLD];
+    char told[LW__TEXT_MAX];
 
-    lw__told(message, told, sizeof(told));
+    lw__escape(message, told, sizeof(told));
     log->fn(level, told, log->arg);
 }
 
@@ -29,7 +48,7 @@ static bool is_wanted(const struct lw__log *log, int level)
 
 void lw__log(const struct lw__log *log, int level, const char *format, ...)
 {
-    char message[LW__TOLD];
+    char message[LW__TEXT_MAX];
     va_list args;
 
     if (!is_wanted(log, level)) {
@@ -52,7 +71,7 @@ static uint64_t hash_of(const char *text)
     return hash;
 }
 
-/* The entry of this text, or else the one that was not seen for the longest time. */
+/* Returns the entry of this text, or else the one that occurred longest ago. */
 static struct lw__cause *find(struct lw__causes *causes, uint64_t hash)
 {
     struct lw__cause *oldest = &causes->list[0];
@@ -70,7 +89,8 @@ static struct lw__cause *find(struct lw__causes *causes, uint64_t hash)
     return oldest;
 }
 
-/* Returns true if it is to be logged now; `times` becomes how often it was not. */
+/* Returns true if the failure is to be logged now, with `times` repetitions since the
+ * last time. */
 static bool is_due(struct lw__causes *causes, const char *text, int64_t now_us,
                    unsigned *times)
 {
@@ -93,7 +113,7 @@ static bool is_due(struct lw__causes *causes, const char *text, int64_t now_us,
 void lw__log_cause(const struct lw__log *log, int64_t now_us, int level,
                    const char *format, ...)
 {
-    char message[LW__TOLD + ROOM_FOR_COUNT];
+    char message[LW__TEXT_MAX + ROOM_FOR_COUNT];
     unsigned times = 0;
     size_t length;
     va_list args;
@@ -102,7 +122,7 @@ void lw__log_cause(const struct lw__log *log, int64_t now_us, int level,
         return;
     }
     va_start(args, format);
-    (void)vsnprintf(message, LW__TOLD - ROOM_FOR_COUNT, format, args);
+    (void)vsnprintf(message, LW__TEXT_MAX - ROOM_FOR_COUNT, format, args);
     va_end(args);
     if (log->causes != NULL && !is_due(log->causes, message, now_us, &times)) {
         return;

@@ -5,7 +5,7 @@
 #include "base/url.h"
 
 #include "base/check.h"
-#include "base/told.h"
+#include "base/escape.h"
 #include "lockwire.h"
 
 #include <arpa/inet.h>
@@ -287,7 +287,7 @@ static bool parse_listed(struct span span, bool alone, struct lw__url *url,
                          struct explain *why)
 {
     struct lw__url_host *host = &url->hosts[url->host_count++];
-    char text[LW__WHY] = "";
+    char text[LW__WHY_MAX] = "";
     struct explain own = {.text = text, .size = sizeof(text)};
 
     host->port = url->cluster ? 6379 : 26379;

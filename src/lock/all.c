@@ -19,14 +19,14 @@
  *
  * Each user callback is the last action of its function, since it may free the struct. */
 #include "base/check.h"
-#include "base/told.h"
+#include "base/escape.h"
 #include "lock/handle.h"
 #include "lock/later.h"
 #include "lock/lock.h"
 #include "lock/name.h"
 #include "lock/options.h"
 #include "lockwire.h"
-#include "loop/now.h"
+#include "loop/loop.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -338,7 +338,7 @@ int lw_all_release(struct lw_all *all, lw_all_cb *done, void *arg)
 static int check_call(struct lw_client *client, const char *const *names, size_t count,
                       lw_all_cb *done, struct lw_all *const *ret)
 {
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
 
     if (done == NULL || ret == NULL || names == NULL) {
         lw__options_explain(client, "%s is NULL",

@@ -9,8 +9,7 @@
 #include "lock/mode.h"
 #include "lock/name.h"
 #include "lock/structs.h"
-#include "loop/now.h"
-#include "loop/timer.h"
+#include "loop/loop.h"
 #include "redis/node.h"
 
 #include <stdlib.h>

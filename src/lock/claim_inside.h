@@ -2,12 +2,12 @@
 /* Between claim.c, claim_step.c, claim_put.c and claim_moving.c alone. */
 #ifndef LW_CLAIM_INSIDE_H
 #define LW_CLAIM_INSIDE_H
-#include "base/owner.h"
+#include "base/container_of.h"
 #include "lock/structs.h"
 
 static inline struct lw__claim *lw__claim_of(struct lw__command *command)
 {
-    return LW__OWNER(struct lw__claim, command, command);
+    return LW__CONTAINER_OF(struct lw__claim, command, command);
 }
 
 /* claim_step.c: how its answers end. */

@@ -10,7 +10,7 @@
 #include "lock/machine.h"
 #include "lock/mode.h"
 #include "lock/terms.h"
-#include "loop/now.h"
+#include "loop/loop.h"
 #include "redis/encode.h"
 #include "redis/node.h"
 

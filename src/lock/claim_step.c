@@ -12,15 +12,14 @@
 
 #include "base/log.h"
 #include "base/random.h"
-#include "base/told.h"
+#include "base/escape.h"
 #include "lock/claim.h"
 #include "lock/hints.h"
 #include "lock/machine.h"
 #include "lock/mode.h"
 #include "lock/name.h"
 #include "lock/terms.h"
-#include "loop/now.h"
-#include "loop/timer.h"
+#include "loop/loop.h"
 #include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/node.h"
@@ -158,8 +157,8 @@ static void note_set_error(struct lw__claim *claim, const struct lw__reply *repl
 {
     claim->set_failed = true;
     claim->set_undone = lw__reply_undone(reply);
-    lw__told(lw__reply_text(reply, NULL),
-             lw__node_first_error(lw__node_of(&claim->command)), LW__WHY);
+    lw__escape(lw__reply_text(reply, NULL),
+               lw__node_first_error(lw__node_of(&claim->command)), LW__WHY_MAX);
 }
 
 static void tell_set_error(struct lw__claim *claim)

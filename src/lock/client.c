@@ -8,8 +8,8 @@
  * the same, and releases still open then end as LW_EUNKNOWN. */
 #include "base/log.h"
 #include "base/random.h"
-#include "base/sized.h"
-#include "base/told.h"
+#include "base/check.h"
+#include "base/escape.h"
 #include "lock/credentials.h"
 #include "lock/deliver.h"
 #include "lock/ending.h"
@@ -27,8 +27,6 @@
 #include "lock/turns.h"
 #include "lock/whoami.h"
 #include "loop/loop.h"
-#include "loop/now.h"
-#include "loop/timer.h"
 #include "redis/route.h"
 
 #include <limits.h>
@@ -45,7 +43,7 @@ static void link_changed(void *arg, int status, const char *why)
 
     client->stats.link_up = up;
     client->error = status;
-    lw__told(why, client->why, sizeof(client->why));
+    lw__escape(why, client->why, sizeof(client->why));
     if (up) {
         lw__log(&client->log, LOG_INFO, "connected");
     } else {
@@ -284,7 +282,7 @@ int lw_client_stats(const struct lw_client *client, struct lw_stats *ret)
 
     now.subscription_up = client->route != NULL && now.link_up != 0 &&
                           !lw__is_inherited(client) && lw__route_hears(client->route);
-    return lw__sized_give(ret, ret->size, &now, sizeof(now)) ? 0 : LW_EINVAL;
+    return lw__check_give_struct(ret, ret->size, &now, sizeof(now)) ? 0 : LW_EINVAL;
 }
 
 int lw_client_is_up(const struct lw_client *client, const char **why)
@@ -318,7 +316,7 @@ int lw_client_master(const struct lw_client *client, struct lw_master *ret)
     }
     status = lw__route_master(client->route, &master);
     if (status == 0) {
-        (void)lw__sized_give(ret, ret->size, &master, sizeof(master));
+        (void)lw__check_give_struct(ret, ret->size, &master, sizeof(master));
     }
     return status;
 }

@@ -80,7 +80,7 @@ static const char *fault_of(int status, const struct lw_credentials *given)
 /* The subscription's end is told nowhere else. */
 static void refuse(struct lw_client *client, struct lw__login *login, const char *fault)
 {
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
 
     (void)snprintf(why, sizeof(why), "no credentials were given: %s", fault);
     lw__log(&client->log, LOG_WARNING, "%s", why);

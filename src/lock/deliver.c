@@ -7,7 +7,7 @@
  * returned. */
 #include "lock/deliver.h"
 
-#include "base/owner.h"
+#include "base/container_of.h"
 #include "lock/credentials.h"
 #include "lock/ending.h"
 #include "lock/handle.h"
@@ -17,8 +17,7 @@
 #include "lock/renew.h"
 #include "lock/structs.h"
 #include "lock/terms.h"
-#include "loop/now.h"
-#include "loop/timer.h"
+#include "loop/loop.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -205,22 +204,22 @@ static void deliver(struct lw_client *client, struct lw__notice *notice)
     lw__notify_cancel(client, notice);
     switch (kind) {
     case LW__NOTICE_RISK:
-        deliver_risk(LW__OWNER(struct lw_lock, notice, notice), status);
+        deliver_risk(LW__CONTAINER_OF(struct lw_lock, notice, notice), status);
         break;
     case LW__NOTICE_RENEWED:
-        deliver_renewed(LW__OWNER(struct lw__renew_call, notice, notice), status);
+        deliver_renewed(LW__CONTAINER_OF(struct lw__renew_call, notice, notice), status);
         break;
     case LW__NOTICE_INQUIRED:
-        deliver_inquiry(LW__OWNER(struct lw__inquiry, notice, notice), status);
+        deliver_inquiry(LW__CONTAINER_OF(struct lw__inquiry, notice, notice), status);
         break;
     case LW__NOTICE_LISTING:
-        tell_listing(LW__OWNER(struct lw__list, notice, notice), NULL);
+        tell_listing(LW__CONTAINER_OF(struct lw__list, notice, notice), NULL);
         break;
     case LW__NOTICE_LISTED:
-        deliver_listed(LW__OWNER(struct lw__list, notice, notice), status);
+        deliver_listed(LW__CONTAINER_OF(struct lw__list, notice, notice), status);
         break;
     case LW__NOTICE_LINK:
-        deliver_link(client, LW__OWNER(struct lw__link_notice, notice, notice));
+        deliver_link(client, LW__CONTAINER_OF(struct lw__link_notice, notice, notice));
         break;
     case LW__NOTICE_CREDENTIALS:
         deliver_credentials(client);
@@ -236,7 +235,7 @@ static void deliver(struct lw_client *client, struct lw__notice *notice)
         }
         break;
     default:
-        deliver_to_lock(LW__OWNER(struct lw_lock, notice, notice), kind, status);
+        deliver_to_lock(LW__CONTAINER_OF(struct lw_lock, notice, notice), kind, status);
     }
 }
 

@@ -13,7 +13,6 @@
 #include "lock/renewal.h"
 #include "lock/structs.h"
 #include "loop/loop.h"
-#include "loop/timer.h"
 #include "redis/route.h"
 
 #include <stdlib.h>

@@ -7,14 +7,13 @@
  * an error text there is none. */
 #include "lock/handle.h"
 
-#include "base/told.h"
+#include "base/escape.h"
 #include "lock/name.h"
 #include "lock/notify.h"
 #include "lock/risk.h"
 #include "lock/structs.h"
 #include "lock/terms.h"
-#include "loop/now.h"
-#include "loop/timer.h"
+#include "loop/loop.h"
 #include "redis/node.h"
 
 #include <stdlib.h>
@@ -23,9 +22,9 @@
 
 void lw__handle_set_error(struct lw_lock *lock, int error, const char *why)
 {
-    char told[LW__TOLD];
+    char told[LW__TEXT_MAX];
 
-    lw__told(why, told, sizeof(told));
+    lw__escape(why, told, sizeof(told));
     lock->error = *told ? error : LW_OK;
     if (lock->errstr != NULL && strcmp(lock->errstr, told) == 0) {
         return;

@@ -5,7 +5,7 @@
 #include "lock/hints.h"
 
 #include "lock/structs.h"
-#include "loop/now.h"
+#include "loop/loop.h"
 #include "redis/node.h"
 
 #define CONTENDED_US (1000 * LW__MS)

@@ -13,7 +13,7 @@
 #include "lock/name.h"
 #include "lock/renewal.h"
 #include "lock/structs.h"
-#include "loop/now.h"
+#include "loop/loop.h"
 #include "redis/decode.h"
 #include "redis/format.h"
 #include "redis/node.h"

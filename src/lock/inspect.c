@@ -15,8 +15,8 @@
 #include "lock/inspect.h"
 
 #include "base/buffer.h"
-#include "base/owner.h"
-#include "base/told.h"
+#include "base/container_of.h"
+#include "base/escape.h"
 #include "lock/mode.h"
 #include "lock/name.h"
 #include "lock/options.h"
@@ -36,7 +36,7 @@
 
 static struct lw__inquiry *inquiry_of(struct lw__command *command)
 {
-    return LW__OWNER(struct lw__inquiry, command, command);
+    return LW__CONTAINER_OF(struct lw__inquiry, command, command);
 }
 
 static struct lw__node *node_of(const struct lw__inquiry *inquiry)
@@ -55,7 +55,7 @@ static void finish(struct lw__inquiry *inquiry, int status, const char *why)
     if (inquiry->any_broken && (status == LW_ECONN || status == LW_EREDIS)) {
         status = LW_EUNKNOWN;
     }
-    lw__told(why, inquiry->why, sizeof(inquiry->why));
+    lw__escape(why, inquiry->why, sizeof(inquiry->why));
     lw__notify_inquiry(inquiry, status);
 }
 

@@ -27,7 +27,7 @@ struct lw__inquiry {
     size_t hinted;   /* the broken holder whose client is asked to verify */
     bool alone;      /* the slot is on its way: only the name's own key is looked at */
     bool any_broken;
-    char why[LW__WHY], server[LW__TOLD];
+    char why[LW__WHY_MAX], server[LW__TEXT_MAX];
 };
 
 /* For a list. NULL: no memory. */

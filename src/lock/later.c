@@ -8,8 +8,7 @@
 
 #include "base/log.h"
 #include "lock/structs.h"
-#include "loop/now.h"
-#include "loop/timer.h"
+#include "loop/loop.h"
 
 #include <syslog.h>
 

@@ -16,7 +16,7 @@
 #include "lock/mode.h"
 #include "lock/name.h"
 #include "lock/structs.h"
-#include "loop/now.h"
+#include "loop/loop.h"
 #include "redis/node.h"
 
 #include <string.h>

@@ -18,7 +18,7 @@
 #include "lock/list.h"
 
 #include "base/check.h"
-#include "base/owner.h"
+#include "base/container_of.h"
 #include "lock/inspect.h"
 #include "lock/name.h"
 #include "lock/options.h"
@@ -43,7 +43,7 @@
 
 static struct lw__list *list_of(struct lw__command *command)
 {
-    return LW__OWNER(struct lw__list, command, command);
+    return LW__CONTAINER_OF(struct lw__list, command, command);
 }
 
 /* ---- the end ---- */
@@ -71,7 +71,7 @@ static void drop_all(struct lw__list *list)
 
 static void finish(struct lw__list *list, int status, const char *why)
 {
-    lw__told(why, list->why, sizeof(list->why));
+    lw__escape(why, list->why, sizeof(list->why));
     list->over = true;
     drop_all(list);
     lw__notify_list(list, LW__NOTICE_LISTED, status);
@@ -166,7 +166,7 @@ static bool keep_names(struct lw__list *list, const struct lw__reply *reply)
         return false;
     }
     for (size_t i = LW__PAGE_NAMES; i < lw__reply_count(reply); i++) {
-        char why[LW__WHY];
+        char why[LW__WHY_MAX];
         size_t length;
         const char *text = lw__reply_text(lw__reply_at(reply, i), &length);
 

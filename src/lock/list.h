@@ -2,7 +2,7 @@
 /* lw_list: the calls on their way. */
 #ifndef LW_LIST_H
 #define LW_LIST_H
-#include "base/told.h"
+#include "base/escape.h"
 #include "lock/notify.h"
 #include "lockwire.h"
 #include "redis/command.h"
@@ -35,7 +35,7 @@ struct lw__list {
     size_t looking;
     struct lw__inquiry *looks[LW__LIST_LOOKS]; /* NULL: free */
     bool over, in_callback;
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
     unsigned map; /* the cluster's that is waited for; 0: none is */
     bool checked; /* by a fresh one: no slot that is done was elsewhere */
     unsigned slots;

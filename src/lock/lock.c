@@ -6,7 +6,6 @@
 #include "lock/lock.h"
 
 #include "base/check.h"
-#include "base/sized.h"
 #include "lock/claim.h"
 #include "lock/ending.h"
 #include "lock/handle.h"
@@ -20,8 +19,7 @@
 #include "lock/terms.h"
 #include "lock/turns.h"
 #include "lock/whoami.h"
-#include "loop/now.h"
-#include "loop/timer.h"
+#include "loop/loop.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +34,7 @@
 
 static bool options_are_bad(struct lw_client *client, const struct lw_acquire_options *o)
 {
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
 
     if ((unsigned)o->mode > LW_REDISSON) {
         lw__options_explain(client, "mode %d is not an lw_mode", (int)o->mode);
@@ -84,7 +82,7 @@ int lw__lock_options(struct lw_client *client, const struct lw_acquire_options *
                      struct lw_acquire_options *ret)
 {
     *ret = (struct lw_acquire_options)LW_ACQUIRE_OPTIONS_INIT;
-    if (given != NULL && !lw__sized_take(ret, sizeof(*ret), given, given->size)) {
+    if (given != NULL && !lw__check_take_struct(ret, sizeof(*ret), given, given->size)) {
         lw__options_explain(
             client, "lw_acquire_options.size %zu: %s", given->size,
             "unknown fields of a newer version are set, or it is too small");

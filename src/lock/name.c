@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "base/told.h"
+#include "base/escape.h"
 #include "lock/options.h"
 #include "lock/structs.h"
 
@@ -149,7 +149,7 @@ int lw__name_check_open(struct lw_client *client)
 
 int lw__name_check(struct lw_client *client, const char *name)
 {
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
     int status = lw__name_check_open(client);
 
     if (status != 0) {

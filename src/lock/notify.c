@@ -81,7 +81,7 @@ void lw__notify_link(struct lw_client *client, int up, const char *why)
         return;
     }
     notice->up = up;
-    lw__told(why, notice->why, sizeof(notice->why));
+    lw__escape(why, notice->why, sizeof(notice->why));
     queue(client, &notice->notice, LW__NOTICE_LINK, LW_OK, false);
 }
 

@@ -2,8 +2,8 @@
 /* The callbacks that are to be made, in two queues. Calls nobody; deliver.c does. */
 #ifndef LW_NOTIFY_H
 #define LW_NOTIFY_H
-#include "base/told.h"
-#include "loop/defer.h"
+#include "base/escape.h"
+#include "loop/loop.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,7 +41,7 @@ struct lw__notice {
 struct lw__link_notice {
     struct lw__notice notice;
     int up;
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
 };
 
 struct lw__notify {

@@ -7,8 +7,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "base/sized.h"
-#include "base/told.h"
+#include "base/escape.h"
 #include "base/url.h"
 #include "lock/structs.h"
 
@@ -40,7 +39,7 @@ static void fill_in(uint32_t *field, uint32_t value)
 static int check_options(struct lw_client *client)
 {
     struct lw_client_options *o = &client->options;
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
 
     fill_in(&o->connect_timeout_ms, 5000);
     fill_in(&o->request_timeout_ms, 5000);
@@ -153,7 +152,7 @@ static int take_tls(struct lw_client *client)
     const struct lw__url *url = &client->url;
     struct lw__tls_options example;
     struct lw__tls *tls = NULL;
-    char why[LW__TOLD];
+    char why[LW__TEXT_MAX];
     int status;
 
     client->tls = (struct lw__tls_options){.ca = o->tls_ca,
@@ -225,11 +224,11 @@ int lw__options_take(struct lw_client *client, const char *url,
                      const struct lw_client_options *given)
 {
     struct lw_client_options *o = &client->options;
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
     int status;
 
     *o = (struct lw_client_options)LW_CLIENT_OPTIONS_INIT;
-    if (given != NULL && !lw__sized_take(o, sizeof(*o), given, given->size)) {
+    if (given != NULL && !lw__check_take_struct(o, sizeof(*o), given, given->size)) {
         lw__options_explain_given(given,
                                   "lw_client_options.size: unknown fields of a newer "
                                   "version are set, or it is too small");

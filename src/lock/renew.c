@@ -6,13 +6,13 @@
 #include "lock/renew.h"
 
 #include "base/buffer.h"
-#include "base/owner.h"
+#include "base/container_of.h"
 #include "lock/claim.h"
 #include "lock/handle.h"
 #include "lock/mode.h"
 #include "lock/renewal.h"
 #include "lock/structs.h"
-#include "loop/now.h"
+#include "loop/loop.h"
 #include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
@@ -24,7 +24,7 @@
 
 static struct lw__renew_call *call_of(struct lw__command *command)
 {
-    return LW__OWNER(struct lw__renew_call, command, command);
+    return LW__CONTAINER_OF(struct lw__renew_call, command, command);
 }
 
 static void put_call(struct lw__command *command, struct lw__buffer *out)

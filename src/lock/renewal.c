@@ -12,14 +12,14 @@
 
 #include "base/buffer.h"
 #include "base/heap.h"
-#include "base/owner.h"
+#include "base/container_of.h"
 #include "base/random.h"
 #include "lock/claim.h"
 #include "lock/machine.h"
 #include "lock/mode.h"
 #include "lock/structs.h"
 #include "lock/terms.h"
-#include "loop/now.h"
+#include "loop/loop.h"
 #include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
@@ -51,7 +51,7 @@ static void due(void *arg);
 
 static struct lw__batch *batch_of(struct lw__command *command)
 {
-    return LW__OWNER(struct lw__batch, command, command);
+    return LW__CONTAINER_OF(struct lw__batch, command, command);
 }
 
 void lw__renewal_init(struct lw_client *client)
@@ -72,7 +72,7 @@ void lw__renewal_clear(struct lw_client *client)
 
 static struct lw__claim *claim_of(struct lw__heap_node *node)
 {
-    return LW__OWNER(struct lw__claim, renewal, node);
+    return LW__CONTAINER_OF(struct lw__claim, renewal, node);
 }
 
 static void rearm(struct lw_client *client)

@@ -2,7 +2,7 @@
 /* Who is due for renewal when, in batches. */
 #ifndef LW_RENEWAL_H
 #define LW_RENEWAL_H
-#include "loop/timer.h"
+#include "loop/loop.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -14,7 +14,7 @@
 #include "lock/notify.h"
 #include "lock/structs.h"
 #include "lock/terms.h"
-#include "loop/now.h"
+#include "loop/loop.h"
 
 /* What is left of a lease then, by what the caller wants. */
 static int64_t wanted_us(const struct lw_lock *lock)

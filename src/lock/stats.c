@@ -6,7 +6,7 @@
  * under one HELP and TYPE, then the histogram; the length is that of all, as snprintf's.
  * Numbers are put as integers, since a decimal point is the locale's. What is refused
  * leaves the buffer as it was. */
-#include "base/told.h"
+#include "base/escape.h"
 #include "lockwire.h"
 
 #include <inttypes.h>
@@ -82,7 +82,7 @@ static const char *end_of_label(const char *at)
     while (*at != '"') {
         bool escaped = *at == '\\';
 
-        length = lw__told_character(at + escaped); /* 0 at the end, too */
+        length = lw__escape_character(at + escaped); /* 0 at the end, too */
         if (length == 0 || (escaped && strchr("\\\"n", at[1]) == NULL)) {
             return NULL;
         }

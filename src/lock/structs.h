@@ -211,7 +211,7 @@ struct lw_client {
     bool closing, freed;
     bool inherited;        /* in a forked child, where it was ended: loop is NULL */
     int error;             /* the class of `why`, an lw_error */
-    char why[LW__WHY];     /* what the link callback is told */
+    char why[LW__WHY_MAX]; /* what the link callback is told */
     struct lw_stats stats; /* each counter where it happens */
 
     struct lw__hash_key hash_key; /* of all its tables */

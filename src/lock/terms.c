@@ -5,7 +5,7 @@
 
 #include "lock/mode.h"
 #include "lock/structs.h"
-#include "loop/now.h"
+#include "loop/loop.h"
 
 #include <utlist.h>
 

@@ -11,7 +11,7 @@
 #include "lock/renewal.h"
 #include "lock/structs.h"
 #include "lock/terms.h"
-#include "loop/now.h"
+#include "loop/loop.h"
 #include "redis/node.h"
 
 #include <string.h>

@@ -21,8 +21,7 @@
 #include "lock/terms.h"
 #include "lock/together.h"
 #include "lock/turns_inside.h"
-#include "loop/now.h"
-#include "loop/timer.h"
+#include "loop/loop.h"
 #include "redis/route.h"
 
 #include <utlist.h>

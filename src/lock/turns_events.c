@@ -19,7 +19,7 @@
 #include "lock/terms.h"
 #include "lock/together.h"
 #include "lock/turns.h"
-#include "loop/timer.h"
+#include "loop/loop.h"
 #include "redis/route.h"
 
 #include <utlist.h>

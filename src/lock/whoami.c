@@ -6,10 +6,10 @@
 #include "lock/whoami.h"
 
 #include "base/buffer.h"
-#include "base/owner.h"
+#include "base/container_of.h"
 #include "lock/ending.h"
 #include "lock/structs.h"
-#include "loop/now.h"
+#include "loop/loop.h"
 #include "redis/encode.h"
 #include "redis/route.h"
 #include "redis/reply.h"
@@ -27,7 +27,7 @@ static struct lw__node *node_of(const struct lw_client *client)
 
 static struct lw_client *client_of(struct lw__command *command)
 {
-    return LW__OWNER(struct lw__whoami, command, command)->client;
+    return LW__CONTAINER_OF(struct lw__whoami, command, command)->client;
 }
 
 static void put_text(struct lw__command *command, struct lw__buffer *out)

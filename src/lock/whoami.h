@@ -2,7 +2,7 @@
 /* Who this client is, for whoever asks Redis. */
 #ifndef LW_WHOAMI_H
 #define LW_WHOAMI_H
-#include "loop/timer.h"
+#include "loop/loop.h"
 #include "redis/command.h"
 #include "redis/format.h"
 

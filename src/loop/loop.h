@@ -1,47 +1,127 @@
 /* SPDX-License-Identifier: MIT */
-/* The host's event loop as the rest of the library sees it, with timer.h, defer.h and
- * lookup.h. Outside this directory only the adapter (redis/wire.c) uses libevent. Every
- * callback from libevent first runs the timers that are due, so that deadlines are
- * checked before anything is believed, and does nothing in a forked child of the process
- * that made the loop. */
+/* Time, timers, deferred calls, and the host's event loop that runs them. Outside this
+ * directory only the hiredis adapter (redis/wire.c) uses libevent.
+ *
+ * Every callback from libevent first runs the timers that are due, so that deadlines are
+ * checked before anything new is believed. In a forked child of the process that created
+ * the loop no callback does anything. */
 #ifndef LW_LOOP_H
 #define LW_LOOP_H
-#include "loop/defer.h"
+#include "base/heap.h"
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
 
 struct event_base;
+struct lw__loop;
 
-int lw__loop_new(struct event_base *base, struct lw__loop **ret); /* 0, LW_ENOMEM */
+typedef void lw__call_fn(void *arg);
+
+/* ---- the clock ---- */
+
+#define LW__MS 1000 /* microseconds in a millisecond */
+
+/* A monotonic clock that also counts while the machine is suspended, if there is one. */
+#ifdef CLOCK_BOOTTIME
+#define LW__CLOCK CLOCK_BOOTTIME
+#else
+#define LW__CLOCK CLOCK_MONOTONIC
+#endif
+
+/* Returns the time that all times in the library are measured in. Cannot fail. */
+static inline int64_t lw__now_us(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(LW__CLOCK, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* ---- timers ---- */
+
+/* A point in time at which a function is called. Embedded in its owner; must not be
+ * copied, nor moved while it is set. */
+struct lw__timer {
+    struct lw__heap_node node; /* its key: the due time in us */
+    uint32_t offset;           /* from the start of the owner */
+    lw__call_fn *fn;
+};
+
+/* Makes room for `count` more timers, so that lw__timer_set cannot fail for them. Undo it
+ * with lw__timer_unreserve when their owner is freed. Returns 0, or LW_ENOMEM. */
+int lw__timer_reserve(struct lw__loop *loop, size_t count);
+void lw__timer_unreserve(struct lw__loop *loop, size_t count);
+/* Initializes a timer that calls `fn` with `owner`, the struct that it is embedded in. */
+void lw__timer_init(struct lw__timer *timer, lw__call_fn *fn, void *owner);
+/* Sets the timer, or moves it, to fire once at due_us or soon after; in the next turn of
+ * the loop if that has passed. The timer is unset before its function is called. */
+void lw__timer_set(struct lw__loop *loop, struct lw__timer *timer, int64_t due_us);
+void lw__timer_cancel(struct lw__loop *loop, struct lw__timer *timer);
+bool lw__timer_is_set(const struct lw__timer *timer);
+/* Returns when the timer fires, or INT64_MAX if it is not set. */
+int64_t lw__timer_due_us(const struct lw__loop *loop, const struct lw__timer *timer);
+/* Runs the timers that are due now: for a chain of deferred calls, in which time passes.
+ */
+void lw__timer_catch_up(struct lw__loop *loop);
+
+/* ---- deferred calls ---- */
+
+/* A call that the loop makes soon. Embedded in its owner. */
+struct lw__deferred {
+    struct lw__deferred *next, **prev; /* prev is NULL while it is not queued */
+    lw__call_fn *fn;
+    void *arg;
+};
+
+void lw__defer_init(struct lw__deferred *call, lw__call_fn *fn, void *arg);
+/* Queues the call, once: no effect while it is queued. If `late`, it is made after all
+ * other calls of this turn: for writes, so that one turn makes one write. A call that is
+ * queued by a deferred call is made in the loop's next turn, after I/O had its chance,
+ * unless it is `late`. Cannot fail, and needs no memory. */
+void lw__defer(struct lw__loop *loop, struct lw__deferred *call, bool late);
+void lw__defer_cancel(struct lw__loop *loop, struct lw__deferred *call);
+
+/* ---- the loop ---- */
+
+/* Returns 0, or LW_ENOMEM. */
+int lw__loop_new(struct event_base *base, struct lw__loop **ret);
+/* Frees the loop. All links and resolutions must have been freed; timers and deferred
+ * calls that are still set are forgotten. Allowed in any callback of the loop, and in a
+ * forked child. NULL is fine. */
+void lw__loop_free(struct lw__loop *loop);
 struct event_base *lw__loop_base(struct lw__loop *loop);
-/* The libevent priority of its events, 0 (the most urgent) unless it is set: 0, LW_EINVAL
- * where the base does not have it. Those of links take it when they are made. */
+/* Sets the libevent priority of the loop's events; the default is 0, the most urgent.
+ * Links take it over when they are created. Returns 0, or LW_EINVAL if the base has fewer
+ * priorities. */
 int lw__loop_set_priority(struct lw__loop *loop, int priority);
 int lw__loop_priority(const struct lw__loop *loop);
-int lw__loop_priorities(const struct lw__loop *loop); /* how many the base has */
-/* Around what is called by an event that is not the loop's own: runs the timers that are
- * due, which may free the caller. False: the loop itself is gone, and is not left. */
+/* Returns how many priorities the base has. */
+int lw__loop_priorities(const struct lw__loop *loop);
+
+/* lw__loop_enter and lw__loop_leave enclose everything that is called by an event of
+ * another module. lw__loop_enter runs the timers that are due, which may free the caller.
+ * It returns false if the loop itself was freed; then lw__loop_leave must not be called.
+ */
 bool lw__loop_enter(struct lw__loop *loop);
-/* The same for what follows in that event, and at once: no timer runs. */
+/* Enters the same event once more without running timers. */
 void lw__loop_enter_again(struct lw__loop *loop);
 void lw__loop_leave(struct lw__loop *loop);
-/* All links and lookups must be gone; timers and deferred calls still set are
- * forgotten. May be called from any callback of the loop, and in a forked child. NULL is
- * fine. */
-void lw__loop_free(struct lw__loop *loop);
 
-/* Returns true in a forked child of the process that made the loop. */
+/* Returns true in a forked child of the process that created the loop. */
 bool lw__loop_is_child(const struct lw__loop *loop);
 /* Returns true in a forked child that may share the kernel's set of watched descriptors
  * with its parent, where what libevent has registered must not be deleted. */
 bool lw__loop_shares_set(const struct lw__loop *loop);
 /* Called first in each callback from libevent. Returns true in a forked child, where the
- * callback must do nothing else: the loop may be gone. */
+ * callback must do nothing else: the loop may have been freed. */
 bool lw__loop_skips(struct lw__loop *loop);
 /* `fn` is called once in a forked child that dispatches the base, to free the loop and
- * all that uses it. */
+ * everything that uses it. */
 void lw__loop_on_child(struct lw__loop *loop, lw__call_fn *fn, void *arg);
 
-/* The file that names the servers, /etc/resolv.conf; a test leads elsewhere. */
+/* Returns the path of the file that names the DNS servers, /etc/resolv.conf. Tests set
+ * another one. */
 const char **lw__loop_resolv_conf(struct lw__loop *loop);
 #endif

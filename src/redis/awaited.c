@@ -5,7 +5,7 @@
  * A request that waits points at itself as its next, which no list does. */
 #include "redis/awaited.h"
 
-#include "base/owner.h"
+#include "base/container_of.h"
 #include "redis/link.h"
 
 #include <stdlib.h>
@@ -50,7 +50,7 @@ void lw__awaited_push(struct lw__awaited *awaited, struct lw__request *request,
 
 struct lw__record *lw__awaited_last(struct lw__awaited *awaited)
 {
-    return LW__OWNER(struct lw__record, next, awaited->end);
+    return LW__CONTAINER_OF(struct lw__record, next, awaited->end);
 }
 
 struct lw__request *lw__awaited_pop(struct lw__awaited *awaited)

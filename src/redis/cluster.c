@@ -19,11 +19,9 @@
 
 #include "base/log.h"
 #include "base/random.h"
-#include "base/told.h"
+#include "base/escape.h"
 #include "lockwire.h"
-#include "loop/defer.h"
-#include "loop/now.h"
-#include "loop/timer.h"
+#include "loop/loop.h"
 #include "redis/command.h"
 #include "redis/masters.h"
 #include "redis/slot.h"
@@ -448,7 +446,7 @@ static void refuse(const struct lw__cluster *cluster, struct lw__command *comman
                    const struct lw__redirect *redirect, const char *what)
 {
     const struct lw__place *place = &redirect->place;
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
 
     (void)snprintf(why, sizeof(why), "slot %u is at %.60s:%u: %.60s", redirect->slot,
                    place->host, (unsigned)place->port, what);
@@ -570,7 +568,7 @@ int lw__cluster_new(const struct lw__route_options *options,
     static const struct lw__survey_events survey_events = {believed, in_vain};
     struct lw__loop *loop = options->node.access.loop;
     struct lw__cluster *cluster;
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
 
     if (make(options, events, arg, &cluster) != 0) {
         return LW_ENOMEM;

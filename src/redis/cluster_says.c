@@ -4,7 +4,7 @@
  * and whatever else a node tells of itself, are skipped. */
 #include "redis/cluster_says.h"
 
-#include "base/told.h"
+#include "base/escape.h"
 #include "redis/reply.h"
 #include "redis/slot.h"
 
@@ -26,9 +26,9 @@ __attribute__((format(printf, 2, 3))) static bool wrong(char *why, const char *f
 {
     va_list args;
 
-    (void)snprintf(why, LW__WHY, PREFIX);
+    (void)snprintf(why, LW__WHY_MAX, PREFIX);
     va_start(args, format);
-    (void)vsnprintf(why + strlen(PREFIX), LW__WHY - strlen(PREFIX), format, args);
+    (void)vsnprintf(why + strlen(PREFIX), LW__WHY_MAX - strlen(PREFIX), format, args);
     va_end(args);
     return false;
 }
@@ -199,7 +199,7 @@ static bool take_master(const struct lw__reply *node, size_t range, struct lw__p
         return wrong(why, "range %zu: its master has no host", range);
     }
     if (!lw__place_take_host(text, length, ret->host)) {
-        lw__told(text, shown, sizeof(shown));
+        lw__escape(text, shown, sizeof(shown));
         return wrong(why, "range %zu: the host of its master is \"%s\"", range, shown);
     }
     return true;
@@ -252,7 +252,7 @@ bool lw__cluster_says_map(const struct lw__reply *reply, char *why)
     struct lw__range range = {0};
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        lw__told(lw__reply_text(reply, NULL), why, LW__WHY);
+        lw__escape(lw__reply_text(reply, NULL), why, LW__WHY_MAX);
         return false;
     }
     if (lw__reply_type(reply) != LW__REPLY_ARRAY) {
@@ -273,7 +273,7 @@ bool lw__cluster_says_range(const struct lw__reply *reply, size_t *at,
                             struct lw__range *ret)
 {
     struct lw__range range;
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
 
     while (*at < lw__reply_count(reply)) {
         if (take_range(reply, (*at)++, &range, why)) {

@@ -31,9 +31,9 @@ struct lw__redirect {
     struct lw__place place;
 };
 
-/* Whether the answer to CLUSTER SLOTS is of use, all of it; if not, `why` (size LW__WHY)
- * tells what and where, ranges being counted from 1. That some slots are in no range is
- * no fault, that all are is one. */
+/* Whether the answer to CLUSTER SLOTS is of use, all of it; if not, `why` (size
+ * LW__WHY_MAX) tells what and where, ranges being counted from 1. That some slots are in
+ * no range is no fault, that all are is one. */
 bool lw__cluster_says_map(const struct lw__reply *reply, char *why);
 /* The next range of such an answer, from the element *at on, which is moved behind it.
  * false: there is none. */

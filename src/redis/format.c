@@ -6,7 +6,7 @@
 #include "base/buffer.h"
 #include "base/check.h"
 #include "base/random.h"
-#include "base/told.h"
+#include "base/escape.h"
 #include "redis/resp.h"
 #include "redis/slot.h"
 
@@ -343,7 +343,7 @@ bool lw__format_read_message(const char *text, size_t length, const char *uuid,
                              struct lw__message *ret)
 {
     const char *at = text;
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
     uint64_t window;
 
     *ret = (struct lw__message){0};

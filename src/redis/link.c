@@ -14,9 +14,7 @@
 #include "redis/link.h"
 
 #include "lockwire.h"
-#include "loop/defer.h"
 #include "loop/loop.h"
-#include "loop/now.h"
 #include "redis/link_inside.h"
 #include "redis/tls.h"
 
@@ -102,7 +100,7 @@ void lw__link_fail(struct lw__link *link, const char *why)
     if (!lw__link_is_open(link)) {
         return;
     }
-    lw__told(why, link->why, sizeof(link->why));
+    lw__escape(why, link->why, sizeof(link->why));
     link->rejected = link->tls != NULL && lw__tls_is_rejected(link->tls);
     shut(link);
     link->state = LW__LINK_FAILED;
@@ -118,7 +116,7 @@ void lw__link_wipe_sent(struct lw__link *link, size_t room)
 
 void lw__link_fail_doing(struct lw__link *link, const char *what, const char *error)
 {
-    char why[sizeof(link->peer) + LW__WHY];
+    char why[sizeof(link->peer) + LW__WHY_MAX];
 
     (void)snprintf(why, sizeof(why), "%s %s: %s", what, link->peer, error);
     lw__link_fail(link, why);
@@ -182,7 +180,7 @@ static bool has_arrived(const struct lw__link *link)
 static void on_overdue(void *arg)
 {
     struct lw__link *link = arg;
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
 
     link->entered++;
     if (link->state == LW__LINK_UP && oldest_due(link) <= lw__now_us()) {
@@ -209,7 +207,7 @@ static void fail_connecting(struct lw__link *link)
 {
     bool shaking = (link->context->c.flags & REDIS_CONNECTED) != 0;
     bool mute = shaking && lw__tls_heard(link->tls) == 0;
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
 
     (void)snprintf(why, sizeof(why), "no %s %.60s within %u ms%s",
                    shaking ? "TLS handshake with" : "connection to", link->peer,
@@ -244,7 +242,7 @@ static void on_broken(void *arg)
 {
     struct lw__link *link = arg;
     int error = link->wire.error;
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
 
     link->entered++;
     if (error == EMSGSIZE) {

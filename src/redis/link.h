@@ -63,7 +63,8 @@ struct lw__link_events {
 
 /* Starts connecting. Events come from the loop, never from within a call. Returns 0,
  * LW_ENOMEM, LW_ECONN if the connect call failed at once, or LW_ESYSTEM if it failed
- * since this process or the system can open no more sockets; `why` (size LW__WHY) tells.
+ * since this process or the system can open no more sockets; `why` (size LW__WHY_MAX)
+ * tells.
  */
 int lw__link_open(struct lw__loop *loop, const struct lw__link_options *options,
                   const struct lw__link_events *events, void *arg, char *why,

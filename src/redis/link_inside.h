@@ -3,8 +3,8 @@
  * Who calls what may close the link does so between lw__link_enter and lw__link_leave. */
 #ifndef LW_LINK_INSIDE_H
 #define LW_LINK_INSIDE_H
-#include "base/told.h"
-#include "loop/timer.h"
+#include "base/escape.h"
+#include "loop/loop.h"
 #include "redis/awaited.h"
 #include "redis/guard.h"
 #include "redis/link.h"
@@ -45,7 +45,7 @@ struct lw__link {
     struct lw__awaited awaited;
     struct lw__channel *channels; /* link_subscribe.c's */
 
-    char peer[112], why[LW__WHY];
+    char peer[112], why[LW__WHY_MAX];
     struct lw__guard guard;
 };
 

@@ -8,8 +8,7 @@
 
 #include "base/address.h"
 #include "lockwire.h"
-#include "loop/defer.h"
-#include "loop/now.h"
+#include "loop/loop.h"
 #include "redis/tls.h"
 
 #include <errno.h>
@@ -165,7 +164,7 @@ static int connect_link(struct lw__link *link, const struct lw__link_options *op
         text = strerror(EAGAIN);
     }
     if (text != NULL) {
-        (void)snprintf(why, LW__WHY, "connecting to %s: %s", link->peer, text);
+        (void)snprintf(why, LW__WHY_MAX, "connecting to %s: %s", link->peer, text);
     }
     if (text != NULL || context == NULL || context->err != 0 ||
         lw__wire_attach(&link->wire, context) != 0) {
@@ -198,12 +197,12 @@ int lw__link_open(struct lw__loop *loop, const struct lw__link_options *options,
     struct lw__link *link = lw__link_new(loop, options, events, arg);
     int status;
 
-    (void)snprintf(why, LW__WHY, "%s", lw_strerror(LW_ENOMEM));
+    (void)snprintf(why, LW__WHY_MAX, "%s", lw_strerror(LW_ENOMEM));
     if (link == NULL) {
         return LW_ENOMEM;
     }
     if (options->tls != NULL) {
-        status = lw__tls_new(options->tls, why, LW__WHY, &link->tls);
+        status = lw__tls_new(options->tls, why, LW__WHY_MAX, &link->tls);
         if (status != 0) {
             lw__link_destroy(link);
             if (status == LW_EINVAL) { /* a file that cannot be used, or not be opened */

@@ -9,7 +9,7 @@
  * deferred call, outside of hiredis. */
 #include "redis/link_inside.h"
 
-#include "loop/defer.h"
+#include "loop/loop.h"
 #include "redis/tls.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
 
 #include "base/url.h"
 #include "lockwire.h"
-#include "loop/now.h"
+#include "loop/loop.h"
 
 #include <stdio.h>
 #include <stdlib.h>

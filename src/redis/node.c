@@ -9,12 +9,10 @@
 #include "redis/node.h"
 
 #include "base/log.h"
-#include "base/owner.h"
-#include "base/told.h"
+#include "base/container_of.h"
+#include "base/escape.h"
 #include "lockwire.h"
-#include "loop/defer.h"
-#include "loop/now.h"
-#include "loop/timer.h"
+#include "loop/loop.h"
 #include "redis/link.h"
 #include "redis/node_inside.h"
 #include "redis/reply.h"
@@ -119,7 +117,7 @@ static bool has_command(const struct lw__reply *abilities, size_t index)
  * be asked, says neither. */
 static void abilities_told(struct lw__request *request, const struct lw__reply *reply)
 {
-    struct lw__node *node = LW__OWNER(struct lw__node, abilities, request);
+    struct lw__node *node = LW__CONTAINER_OF(struct lw__node, abilities, request);
 
     lw__node_make_room(node);
     if (lw__reply_count(reply) != 2 || node->drop_distrusted) {
@@ -135,12 +133,12 @@ static void abilities_told(struct lw__request *request, const struct lw__reply *
 static void killed(struct lw__request *request, const struct lw__reply *reply)
 {
     (void)reply; /* it may have been gone already */
-    lw__node_make_room(LW__OWNER(struct lw__node, kill, request));
+    lw__node_make_room(LW__CONTAINER_OF(struct lw__node, kill, request));
 }
 
 static void replication_told(struct lw__request *request, const struct lw__reply *reply)
 {
-    struct lw__node *node = LW__OWNER(struct lw__node, replication, request);
+    struct lw__node *node = LW__CONTAINER_OF(struct lw__node, replication, request);
 
     lw__node_make_room(node);
     lw__session_note_replication(&node->commands, reply);
@@ -201,7 +199,7 @@ static void commands_lost(void *arg, const char *why)
     struct lw__node *node = arg;
 
     node->up = node->subscription.bound = false;
-    lw__told(why, node->why, sizeof(node->why));
+    lw__escape(why, node->why, sizeof(node->why));
     node->error = node->commands.failure.status;
     lw__node_fail_waiting(node, why);
     node->events->down(node->arg, node);
@@ -310,7 +308,7 @@ int lw__node_master(const struct lw__node *node, struct lw_master *ret)
 
 void lw__node_say_why(struct lw__node *node, int error, const char *why)
 {
-    lw__told(why, node->why, sizeof(node->why));
+    lw__escape(why, node->why, sizeof(node->why));
     node->error = error;
 }
 
@@ -396,7 +394,7 @@ const char *lw__node_server(const struct lw__node *node)
     return node->server;
 }
 
-void lw__node_place(const struct lw__node *node, char ret[LW__TOLD])
+void lw__node_place(const struct lw__node *node, char ret[LW__TEXT_MAX])
 {
     const struct lw__access *access = &node->options.access;
     const struct lw__way *way = &node->commands.way;
@@ -409,7 +407,7 @@ void lw__node_place(const struct lw__node *node, char ret[LW__TOLD])
                        strchr(host, ':') != NULL ? "[%s]:%u" : "%s:%u", host,
                        (unsigned)port);
     }
-    lw__told(access->path != NULL ? access->path : text, ret, LW__TOLD);
+    lw__escape(access->path != NULL ? access->path : text, ret, LW__TEXT_MAX);
 }
 
 bool lw__node_is_clustered(const struct lw__node *node)

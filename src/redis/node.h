@@ -91,7 +91,7 @@ bool lw__node_is_newly_bound(const struct lw__node *node, unsigned slot);
 /* That server's short id, "" where it is not told. */
 const char *lw__node_server(const struct lw__node *node);
 /* Where that connection leads, to be shown. */
-void lw__node_place(const struct lw__node *node, char ret[LW__TOLD]);
+void lw__node_place(const struct lw__node *node, char ret[LW__TEXT_MAX]);
 /* What a script about a name in this slot is told, until the next call. */
 struct lw__site lw__node_site(struct lw__node *node, unsigned slot);
 /* Whether it runs in cluster mode, where that is told. */
@@ -99,14 +99,14 @@ bool lw__node_is_clustered(const struct lw__node *node);
 /* Why numbers from the fence counter cannot be trusted, and how that is to be taken. */
 struct lw__unseeded {
     enum lw__error_class class;
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
 };
 /* NULL: they can, on this connection, or it is a cluster's. Else asking has it tried
  * again. */
 const struct lw__unseeded *lw__node_unseeded(struct lw__node *node);
 /* Room for the error of a command's first reply until the second is read, which follows
  * it on the wire. */
-char *lw__node_first_error(struct lw__node *node); /* size LW__WHY */
+char *lw__node_first_error(struct lw__node *node); /* size LW__WHY_MAX */
 /* What draws a number in this slot, behind or as the command; and its reply: 0 where that
  * cannot be used. false: no server can have answered that. */
 void lw__node_put_number(struct lw__command *command, unsigned slot,

@@ -8,7 +8,7 @@
 #include "redis/node_inside.h"
 
 #include "base/log.h"
-#include "base/owner.h"
+#include "base/container_of.h"
 #include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
@@ -18,7 +18,7 @@
 
 static void put_count(struct lw__command *command, struct lw__buffer *out)
 {
-    struct lw__node *node = LW__OWNER(struct lw__node, count, command);
+    struct lw__node *node = LW__CONTAINER_OF(struct lw__node, count, command);
 
     /* 0: the server was not told the channels yet, and so counts nobody */
     node->counted_nonce = node->subscription.confirmed ? node->subscription.nonce : 0;
@@ -43,7 +43,7 @@ static void count_refused(struct lw__node *node, const char *why)
 
 static bool counted(struct lw__command *command, const struct lw__reply *reply)
 {
-    struct lw__node *node = LW__OWNER(struct lw__node, count, command);
+    struct lw__node *node = LW__CONTAINER_OF(struct lw__node, count, command);
     struct lw__subscription *subscription = &node->subscription;
     bool was_bound = subscription->bound;
     int64_t count;

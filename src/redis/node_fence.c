@@ -14,9 +14,9 @@
 #include "redis/node_inside.h"
 
 #include "base/log.h"
-#include "base/owner.h"
-#include "base/told.h"
-#include "loop/now.h"
+#include "base/container_of.h"
+#include "base/escape.h"
+#include "loop/loop.h"
 #include "redis/classify.h"
 #include "redis/cluster_says.h"
 #include "redis/decode.h"
@@ -127,7 +127,7 @@ bool lw__node_number_told(const struct lw__command *command, unsigned slot,
 
 static void put_seed(struct lw__command *command, struct lw__buffer *out)
 {
-    struct lw__node *node = LW__OWNER(struct lw__node, seed, command);
+    struct lw__node *node = LW__CONTAINER_OF(struct lw__node, seed, command);
 
     lw__encode_fence_seed(out, lw__command_evals(command),
                           lw__node_site(node, node->options.slot).fence);
@@ -170,14 +170,14 @@ static void unseed(struct lw__node *node, int level, enum lw__error_class class,
                 why);
     }
     node->unseeded.class = class;
-    lw__told(why, node->unseeded.why, sizeof(node->unseeded.why));
+    lw__escape(why, node->unseeded.why, sizeof(node->unseeded.why));
 }
 
 const char *lw__node_doubt_clock(struct lw__node *node, int64_t number)
 {
     time_t seconds = (time_t)(number / 1000000);
     struct tm date = {0};
-    char why[LW__WHY], day[16] = "";
+    char why[LW__WHY_MAX], day[16] = "";
 
     if (gmtime_r(&seconds, &date) != NULL) {
         (void)strftime(day, sizeof(day), "%Y-%m-%d", &date);
@@ -208,7 +208,7 @@ static void seed_refused(struct lw__node *node, const char *why)
  * `up`. */
 static bool seeded(struct lw__command *command, const struct lw__reply *reply)
 {
-    struct lw__node *node = LW__OWNER(struct lw__node, seed, command);
+    struct lw__node *node = LW__CONTAINER_OF(struct lw__node, seed, command);
     const char *text = lw__reply_text(reply, NULL);
     int64_t number = lw__reply_integer(reply);
 
@@ -249,7 +249,7 @@ void lw__node_seed(struct lw__node *node)
  * another one next sees to that, at the latest.) */
 static void put_keep(struct lw__command *command, struct lw__buffer *out)
 {
-    struct lw__node *node = LW__OWNER(struct lw__node, keep, command);
+    struct lw__node *node = LW__CONTAINER_OF(struct lw__node, keep, command);
 
     lw__encode_fence_keep(out, lw__node_site(node, node->options.slot).fence);
 }
@@ -257,7 +257,7 @@ static void put_keep(struct lw__command *command, struct lw__buffer *out)
 static bool kept(struct lw__command *command, const struct lw__reply *reply)
 {
     if (lw__reply_type(reply) == LW__REPLY_INTEGER && lw__reply_integer(reply) == 0) {
-        lw__node_seed(LW__OWNER(struct lw__node, keep, command));
+        lw__node_seed(LW__CONTAINER_OF(struct lw__node, keep, command));
     }
     return true;
 }

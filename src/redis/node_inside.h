@@ -48,10 +48,10 @@ struct lw__node {
     char server[LW__SERVER_SIZE], numbers[LW__NUMBERS_SIZE]; /* the command link's */
     unsigned connection;
     bool up;
-    bool doubted;      /* it did not serve a slot lately, and no other since */
-    char why[LW__WHY]; /* it is not */
-    int error;         /* the class of that; 0 while there was no failure */
-    char first_error[LW__WHY];
+    bool doubted;          /* it did not serve a slot lately, and no other since */
+    char why[LW__WHY_MAX]; /* it is not */
+    int error;             /* the class of that; 0 while there was no failure */
+    char first_error[LW__WHY_MAX];
 
     /* node_send.c's */
     struct lw__request_type request_type; /* of commands: tells them whose they are */

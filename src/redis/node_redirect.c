@@ -4,7 +4,7 @@
  * last one is in, `redirected`. */
 #include "redis/node_inside.h"
 
-#include "base/told.h"
+#include "base/escape.h"
 #include "redis/cluster_says.h"
 #include "redis/reply.h"
 
@@ -27,9 +27,9 @@ static bool take_preface(struct lw__node *node, struct lw__command *command,
         return false;
     }
     if (command->request.expected > 0) {
-        lw__told(lw__reply_type(reply) == LW__REPLY_ERROR ? lw__reply_text(reply, NULL)
-                                                          : "",
-                 node->first_error, sizeof(node->first_error));
+        lw__escape(lw__reply_type(reply) == LW__REPLY_ERROR ? lw__reply_text(reply, NULL)
+                                                            : "",
+                   node->first_error, sizeof(node->first_error));
         return true;
     }
     if (node->first_error[0] == '\0' || lw__reply_type(reply) != LW__REPLY_ERROR) {

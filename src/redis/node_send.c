@@ -7,9 +7,9 @@
  * replies are to come; so does lack of memory. */
 #include "redis/node_inside.h"
 
-#include "base/owner.h"
+#include "base/container_of.h"
 #include "lockwire.h"
-#include "loop/defer.h"
+#include "loop/loop.h"
 #include "redis/classify.h"
 #include "redis/link.h"
 #include "redis/reply.h"
@@ -75,7 +75,8 @@ static struct lw__command *next_of(const struct lw__backlog *backlog, enum lw__o
 {
     for (unsigned order = 0; order <= last; order++) {
         if (backlog->ranks[order].first != NULL) {
-            return LW__OWNER(struct lw__command, request, backlog->ranks[order].first);
+            return LW__CONTAINER_OF(struct lw__command, request,
+                                    backlog->ranks[order].first);
         }
     }
     return NULL;
@@ -83,7 +84,7 @@ static struct lw__command *next_of(const struct lw__backlog *backlog, enum lw__o
 
 struct lw__node *lw__node_of(const struct lw__command *command)
 {
-    return LW__OWNER(struct lw__node, request_type, command->request.type);
+    return LW__CONTAINER_OF(struct lw__node, request_type, command->request.type);
 }
 
 /* ---- sending ---- */
@@ -214,7 +215,7 @@ static void note_error(struct lw__node *node, const char *error)
 
 static void replied(struct lw__request *request, const struct lw__reply *reply)
 {
-    struct lw__command *command = LW__OWNER(struct lw__command, request, request);
+    struct lw__command *command = LW__CONTAINER_OF(struct lw__command, request, request);
     struct lw__node *node = lw__node_of(command);
 
     lw__node_make_room(node);
@@ -243,7 +244,7 @@ static void replied(struct lw__request *request, const struct lw__reply *reply)
 
 static void failed(struct lw__request *request, const char *why)
 {
-    struct lw__command *command = LW__OWNER(struct lw__command, request, request);
+    struct lw__command *command = LW__CONTAINER_OF(struct lw__command, request, request);
 
     lw__node_of(command)->up = false; /* `down` follows; nobody shall send meanwhile */
     fail(command, why, true);

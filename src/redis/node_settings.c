@@ -7,8 +7,8 @@
 #include "redis/node_inside.h"
 
 #include "base/log.h"
-#include "base/owner.h"
-#include "loop/now.h"
+#include "base/container_of.h"
+#include "loop/loop.h"
 #include "redis/classify.h"
 #include "redis/reply.h"
 
@@ -32,7 +32,7 @@ static const char *value_of(const struct lw__reply *reply, const char *setting)
 
 static void policy_told(struct lw__request *request, const struct lw__reply *reply)
 {
-    struct lw__node *node = LW__OWNER(struct lw__node, policy, request);
+    struct lw__node *node = LW__CONTAINER_OF(struct lw__node, policy, request);
     const char *policy = value_of(reply, "maxmemory-policy");
 
     lw__node_make_room(node);
@@ -53,7 +53,7 @@ static bool goes_on_alone(const struct lw__reply *reply)
 
 static void replicas_told(struct lw__request *request, const struct lw__reply *reply)
 {
-    struct lw__node *node = LW__OWNER(struct lw__node, replicas, request);
+    struct lw__node *node = LW__CONTAINER_OF(struct lw__node, replicas, request);
 
     lw__node_make_room(node);
     if (goes_on_alone(reply) && !node->replicas_told) {
@@ -67,7 +67,7 @@ static void replicas_told(struct lw__request *request, const struct lw__reply *r
 
 static void publish_tried(struct lw__request *request, const struct lw__reply *reply)
 {
-    struct lw__node *node = LW__OWNER(struct lw__node, publish, request);
+    struct lw__node *node = LW__CONTAINER_OF(struct lw__node, publish, request);
     const char *text = lw__reply_text(reply, NULL);
 
     lw__node_make_room(node);

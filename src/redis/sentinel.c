@@ -21,8 +21,7 @@
 
 #include "base/log.h"
 #include "lockwire.h"
-#include "loop/now.h"
-#include "loop/timer.h"
+#include "loop/loop.h"
 #include "redis/reply.h"
 #include "redis/sentinel_inside.h"
 
@@ -67,7 +66,7 @@ static struct lw__loop *loop_of(const struct lw__sentinels *set)
 static void follow(struct lw__sentinels *set, const struct lw__master *master,
                    int64_t told_epoch, int64_t now_us)
 {
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
 
     if (!lw__sentinel_master_take(&set->followed, master, told_epoch, now_us, why)) {
         return;
@@ -83,7 +82,7 @@ static void follow(struct lw__sentinels *set, const struct lw__master *master,
 
 static void lead_nowhere(struct lw__sentinels *set)
 {
-    char why[LW__TOLD];
+    char why[LW__TEXT_MAX];
     int status = lw__sentinel_believe_none(set->all, why, sizeof(why));
 
     lw__sentinel_ways_leave(&set->ways, status, why);

@@ -7,10 +7,9 @@
 #include "redis/sentinel_inside.h"
 
 #include "base/log.h"
-#include "base/owner.h"
+#include "base/container_of.h"
 #include "lockwire.h"
-#include "loop/now.h"
-#include "loop/timer.h"
+#include "loop/loop.h"
 #include "redis/classify.h"
 #include "redis/reply.h"
 
@@ -34,7 +33,7 @@ static void ask_now(struct lw__sentinel *sentinel);
 static void master_told(struct lw__request *request, const struct lw__reply *reply)
 {
     struct lw__sentinel *sentinel =
-        LW__OWNER(struct lw__sentinel, master_request, request);
+        LW__CONTAINER_OF(struct lw__sentinel, master_request, request);
 
     if (sentinel->stale) {
         ask_now(sentinel);
@@ -53,7 +52,7 @@ static void master_told(struct lw__request *request, const struct lw__reply *rep
 static void others_told(struct lw__request *request, const struct lw__reply *reply)
 {
     struct lw__sentinel *sentinel =
-        LW__OWNER(struct lw__sentinel, others_request, request);
+        LW__CONTAINER_OF(struct lw__sentinel, others_request, request);
 
     sentinel->events->others(sentinel->arg, sentinel, reply);
 }

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "lockwire.h"
-#include "loop/timer.h"
+#include "loop/loop.h"
 #include "redis/link.h"
 #include "redis/reply.h"
 

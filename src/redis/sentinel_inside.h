@@ -2,7 +2,7 @@
 /* Between sentinel.c and its parts alone. */
 #ifndef LW_SENTINEL_INSIDE_H
 #define LW_SENTINEL_INSIDE_H
-#include "base/told.h"
+#include "base/escape.h"
 #include "redis/sentinel.h"
 #include "redis/sentinel_says.h"
 #include "redis/session.h"
@@ -100,7 +100,7 @@ struct lw__sentinel {
     struct lw__master refuted; /* the last claim that it refuted; or no host */
     struct lw__master said;    /* when it was useful last: */
     int64_t said_us;
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
     int status; /* the class of that: struct lw__failure */
 };
 
@@ -189,7 +189,7 @@ void lw__sentinel_master_tell_unconvinced(struct lw__followed *followed,
  * one's. Whether whoever was led to the one before has to leave, and why. */
 bool lw__sentinel_master_take(struct lw__followed *followed,
                               const struct lw__master *said, int64_t told_epoch,
-                              int64_t now_us, char why[LW__WHY]);
+                              int64_t now_us, char why[LW__WHY_MAX]);
 /* For how long it has been the master; -1: nobody says so. */
 int64_t lw__sentinel_master_for_ms(const struct lw__followed *followed, int64_t now_us);
 

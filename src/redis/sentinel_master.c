@@ -16,10 +16,9 @@
 #include "redis/sentinel_inside.h"
 
 #include "base/log.h"
-#include "base/owner.h"
+#include "base/container_of.h"
 #include "lockwire.h"
-#include "loop/now.h"
-#include "loop/timer.h"
+#include "loop/loop.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -93,7 +92,7 @@ static void keep_time(struct lw__followed *followed, const struct lw__master *sa
 
 bool lw__sentinel_master_take(struct lw__followed *followed,
                               const struct lw__master *said, int64_t told_epoch,
-                              int64_t now_us, char why[LW__WHY])
+                              int64_t now_us, char why[LW__WHY_MAX])
 {
     const struct lw__place to = said->place, from = followed->master.place;
     bool known = lw__sentinel_master_known(followed);
@@ -101,10 +100,10 @@ bool lw__sentinel_master_take(struct lw__followed *followed,
     bool again = known && !moves && was_another(followed, told_epoch);
 
     if (moves) {
-        (void)snprintf(why, LW__WHY, "the master is %.60s:%u now, it was %.60s:%u",
+        (void)snprintf(why, LW__WHY_MAX, "the master is %.60s:%u now, it was %.60s:%u",
                        to.host, (unsigned)to.port, from.host, (unsigned)from.port);
     } else if (again) {
-        (void)snprintf(why, LW__WHY,
+        (void)snprintf(why, LW__WHY_MAX,
                        "the master is %.60s:%u again, another one was it meanwhile",
                        to.host, (unsigned)to.port);
     }

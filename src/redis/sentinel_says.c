@@ -4,7 +4,7 @@
  * others are skipped. */
 #include "redis/sentinel_says.h"
 
-#include "base/told.h"
+#include "base/escape.h"
 #include "redis/reply.h"
 
 #include <stdio.h>
@@ -140,12 +140,13 @@ bool lw__sentinel_says_master(const struct lw__reply *reply, struct lw__master *
     const char *wrong;
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        lw__told(lw__reply_text(reply, NULL), why, LW__WHY);
+        lw__escape(lw__reply_text(reply, NULL), why, LW__WHY_MAX);
         return false;
     }
     wrong = take_master(reply, &master);
     if (wrong != NULL) {
-        (void)snprintf(why, LW__WHY, "its answer has no %s that could be used", wrong);
+        (void)snprintf(why, LW__WHY_MAX, "its answer has no %s that could be used",
+                       wrong);
         return false;
     }
     *ret = master;

@@ -18,7 +18,8 @@ struct lw__master {
     bool moving;    /* a failover is under way: that epoch may be the new place's */
 };
 
-/* The answer to SENTINEL MASTER. false: it is of no use, `why` (size LW__WHY) tells. */
+/* The answer to SENTINEL MASTER. false: it is of no use, `why` (size LW__WHY_MAX) tells.
+ */
 bool lw__sentinel_says_master(const struct lw__reply *reply, struct lw__master *ret,
                               char *why);
 struct lw__other {

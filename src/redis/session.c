@@ -10,11 +10,11 @@
 #include "redis/session.h"
 
 #include "base/buffer.h"
-#include "base/owner.h"
+#include "base/container_of.h"
 #include "base/random.h"
 #include "lockwire.h"
-#include "loop/lookup.h"
-#include "loop/now.h"
+#include "loop/resolve.h"
+#include "loop/loop.h"
 #include "redis/classify.h"
 #include "redis/cluster_says.h"
 #include "redis/reply.h"
@@ -41,7 +41,7 @@ static void note_failure(struct lw__session *s, enum lw__stage stage, int status
     if (*f->why == '\0' || s->turned || !earlier_counts) {
         f->stage = stage;
         f->status = status;
-        lw__told(why, f->why, sizeof(f->why));
+        lw__escape(why, f->why, sizeof(f->why));
     }
 }
 
@@ -140,7 +140,7 @@ static void link_down(void *arg, const char *why)
     enum lw__stage stage = stage_of(s);
     int status = s->refused || lw__link_is_rejected(s->link) ? LW_EREDIS : LW_ECONN;
     const char *at = unanswered(s);
-    char text[LW__WHY];
+    char text[LW__WHY_MAX];
 
     forget_login(s);
     (void)snprintf(text, sizeof(text), "%s", why);
@@ -244,7 +244,7 @@ static bool refuses_for_good(enum lw__greeting kind, const char *error)
 /* Who sent us here may not know yet that it is no longer the master, or is not yet. */
 static bool is_master(struct lw__session *s, const struct lw__reply *reply)
 {
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
     const char *role = "";
 
     if (lw__reply_count(reply) > 0) {
@@ -272,12 +272,12 @@ static bool has_to_log_in(const struct lw__session *s, const char *error)
 /* Returns false if the session failed. */
 static bool is_expected(struct lw__session *s, const struct lw__reply *reply)
 {
-    char why[LW__WHY], id[LW__RUN_ID_SIZE * 4];
+    char why[LW__WHY_MAX], id[LW__RUN_ID_SIZE * 4];
 
     if (strcmp(lw__reply_text(reply, NULL), s->access->sentinel_id) == 0) {
         return true;
     }
-    lw__told(lw__reply_text(reply, NULL), id, sizeof(id));
+    lw__escape(lw__reply_text(reply, NULL), id, sizeof(id));
     (void)snprintf(why, sizeof(why), "another sentinel is there now, its id is \"%.60s\"",
                    id);
     s->stranger = true;
@@ -290,7 +290,7 @@ static bool is_expected(struct lw__session *s, const struct lw__reply *reply)
 static bool is_expected_node(struct lw__session *s, const struct lw__reply *reply)
 {
     const char *expected = s->access->node_id;
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
 
     lw__cluster_says_myid(reply, s->node_id);
     if (*expected == '\0' || *s->node_id == '\0' || strcmp(expected, s->node_id) == 0) {
@@ -305,14 +305,14 @@ static bool is_expected_node(struct lw__session *s, const struct lw__reply *repl
 
 static void greeted(struct lw__request *request, const struct lw__reply *reply)
 {
-    struct lw__greet *greet = LW__OWNER(struct lw__greet, request, request);
+    struct lw__greet *greet = LW__CONTAINER_OF(struct lw__greet, request, request);
     struct lw__session *s = greet->session;
     const char *text = lw__reply_text(reply, NULL);
 
     *s->last_words = '\0';
     s->greetings_answered |= 1U << greet->kind;
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        char why[LW__WHY];
+        char why[LW__WHY_MAX];
 
         (void)snprintf(why, sizeof(why), "%s: %s", greeting_names[greet->kind], text);
         if (greet->kind == LW__GREET_MYID && has_to_log_in(s, text)) {
@@ -485,7 +485,7 @@ static void link_up(void *arg)
 void lw__session_log_in(struct lw__login *login, const char *username,
                         const char *password)
 {
-    struct lw__session *s = LW__OWNER(struct lw__session, login, login);
+    struct lw__session *s = LW__CONTAINER_OF(struct lw__session, login, login);
 
     forget_login(s);
     log_in(s, *username != '\0' ? username : NULL, password);
@@ -494,7 +494,7 @@ void lw__session_log_in(struct lw__login *login, const char *username,
 
 void lw__session_refuse(struct lw__login *login, const char *why)
 {
-    struct lw__session *s = LW__OWNER(struct lw__session, login, login);
+    struct lw__session *s = LW__CONTAINER_OF(struct lw__session, login, login);
 
     forget_login(s);
     s->address = s->addresses.count;
@@ -540,7 +540,7 @@ static void connect_next(struct lw__session *s)
         .reply_elements = a->reply_elements,
         .tls = a->secure ? &tls : NULL,
     };
-    char why[LW__WHY] = "out of memory";
+    char why[LW__WHY_MAX] = "out of memory";
     int status;
 
     if (tls.server_name == NULL) {
@@ -577,8 +577,8 @@ static void look_up(struct lw__session *s)
 {
     (void)snprintf(s->pending, sizeof(s->pending), "no address of \"%.100s\" yet",
                    host_of(s));
-    if (lw__lookup_new(s->access->loop, host_of(s), s->access->connect_timeout_ms,
-                       looked_up, s, &s->lookup) != 0) {
+    if (lw__resolve_start(s->access->loop, host_of(s), s->access->connect_timeout_ms,
+                          looked_up, s, &s->lookup) != 0) {
         back_off_for(s, LW__STAGE_RESOLVE, LW_ENOMEM, lw_strerror(LW_ENOMEM));
     }
 }
@@ -612,29 +612,31 @@ void lw__session_go(struct lw__way *way, const char *host, uint16_t port)
     (void)snprintf(way->host, sizeof(way->host), "%s", host);
     way->port = port;
     way->wanted = false;
-    look_up(LW__OWNER(struct lw__session, way, way));
+    look_up(LW__CONTAINER_OF(struct lw__session, way, way));
 }
 
 void lw__session_astray(struct lw__way *way, int status, const char *why)
 {
     way->wanted = false;
-    back_off_for(LW__OWNER(struct lw__session, way, way), LW__STAGE_RESOLVE, status, why);
+    back_off_for(LW__CONTAINER_OF(struct lw__session, way, way), LW__STAGE_RESOLVE,
+                 status, why);
 }
 
 static void stop_looking(struct lw__session *s)
 {
-    lw__lookup_cancel(s->lookup);
+    lw__resolve_cancel(s->lookup);
     s->lookup = NULL;
 }
 
 bool lw__session_stands(const struct lw__way *way)
 {
-    return LW__OWNER(const struct lw__session, way, way)->state == LW__SESSION_READY;
+    return LW__CONTAINER_OF(const struct lw__session, way, way)->state ==
+           LW__SESSION_READY;
 }
 
 void lw__session_turn(struct lw__way *way, const char *why)
 {
-    struct lw__session *s = LW__OWNER(struct lw__session, way, way);
+    struct lw__session *s = LW__CONTAINER_OF(struct lw__session, way, way);
 
     s->backoff_ms = 0;
     if (s->link != NULL) {

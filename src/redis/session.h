@@ -14,9 +14,9 @@
 #define LW_SESSION_H
 #include "base/address.h"
 #include "base/log.h"
-#include "base/told.h"
+#include "base/escape.h"
 #include "base/url.h"
-#include "loop/timer.h"
+#include "loop/loop.h"
 #include "redis/link.h"
 #include "redis/place.h"
 #include "redis/tls.h"
@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct lw__lookup;
+struct lw__resolve;
 struct lw__random;
 
 #define LW__RUN_ID_SIZE 41
@@ -106,7 +106,7 @@ struct lw__failure {
      * side rejects the other's TLS certificate, so that the next try fails as well;
      * LW_ESYSTEM if this process can open no more sockets; LW_ENOMEM */
     int status;
-    char why[LW__TOLD]; /* "": there was none */
+    char why[LW__TEXT_MAX]; /* "": there was none */
 };
 
 struct lw__session_events {
@@ -148,7 +148,7 @@ struct lw__session {
         LW__SESSION_BACKOFF
     } state;
     struct lw__link *link;
-    struct lw__lookup *lookup;
+    struct lw__resolve *lookup;
     struct lw__login login;
     struct lw__way way;
     struct lw__timer timer;      /* its limit; backing off: the next attempt */
@@ -185,9 +185,9 @@ struct lw__session {
     bool is_master; /* its role there */
     /* Of the connection that is greeted: what was told, and the last error. */
     int64_t told_id;
-    char told_run_id[LW__RUN_ID_SIZE], last_words[LW__WHY];
+    char told_run_id[LW__RUN_ID_SIZE], last_words[LW__WHY_MAX];
     struct lw__failure failure; /* of this attempt so far, or of the last one */
-    char pending[LW__WHY];      /* what the attempt waits for; "": nothing */
+    char pending[LW__WHY_MAX];  /* what the attempt waits for; "": nothing */
 };
 
 /* Room for its timer must have been reserved (one). Starts nothing. */

@@ -8,10 +8,10 @@
  * A question is freed by sweep(), never from within an event of its connection. */
 #include "redis/survey.h"
 
-#include "base/owner.h"
+#include "base/container_of.h"
 #include "base/url.h"
 #include "lockwire.h"
-#include "loop/now.h"
+#include "loop/loop.h"
 #include "redis/classify.h"
 #include "redis/reply.h"
 
@@ -478,9 +478,10 @@ static void take(struct lw__question *question, struct lw__slot_map *map)
 
 static void map_told(struct lw__request *request, const struct lw__reply *reply)
 {
-    struct lw__question *question = LW__OWNER(struct lw__question, map_request, request);
+    struct lw__question *question =
+        LW__CONTAINER_OF(struct lw__question, map_request, request);
     struct lw__slot_map *map;
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
 
     if (question->over) {
         return;
@@ -502,14 +503,16 @@ static void map_told(struct lw__request *request, const struct lw__reply *reply)
 
 static void myid_told(struct lw__request *request, const struct lw__reply *reply)
 {
-    struct lw__question *question = LW__OWNER(struct lw__question, myid_request, request);
+    struct lw__question *question =
+        LW__CONTAINER_OF(struct lw__question, myid_request, request);
 
     lw__cluster_says_myid(reply, question->id);
 }
 
 static void info_told(struct lw__request *request, const struct lw__reply *reply)
 {
-    struct lw__question *question = LW__OWNER(struct lw__question, info_request, request);
+    struct lw__question *question =
+        LW__CONTAINER_OF(struct lw__question, info_request, request);
 
     question->info = lw__cluster_says_info(reply);
 }

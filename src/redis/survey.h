@@ -87,7 +87,7 @@ struct lw__survey {
     /* The class of all failures so far (lw__session_worse); 0 if there was none. */
     int status;
     size_t length; /* of `why` */
-    char why[LW__TOLD];
+    char why[LW__TEXT_MAX];
 };
 
 /* What is pointed at must live as long as the survey. Returns 0, or LW_ENOMEM. */

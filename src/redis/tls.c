@@ -14,8 +14,8 @@
 
 #ifdef HAVE_TLS
 
-#include "base/sigpipe.h"
-#include "base/told.h"
+#include "base/process.h"
+#include "base/escape.h"
 #include "lockwire.h"
 #include "redis/tls_inside.h"
 
@@ -49,7 +49,7 @@ struct lw__tls {
     lw__tls_unwritable_fn *unwritable;
     void *arg;
     char name[NAME_SIZE];
-    char why[LW__WHY]; /* "": nothing has failed */
+    char why[LW__WHY_MAX]; /* "": nothing has failed */
 };
 
 /* The name */
@@ -265,13 +265,13 @@ int lw__tls_begin(struct lw__tls *tls, struct redisAsyncContext *context,
                   lw__tls_unwritable_fn *unwritable, void *arg)
 {
     const redisContextFuncs *before = context->c.funcs;
-    struct lw__sigpipe held;
+    struct lw__process_sigpipe held;
     int status;
 
     tls->fd = context->c.fd;
     tls->unwritable = unwritable;
     tls->arg = arg;
-    lw__sigpipe_hold(&held);
+    lw__process_block_sigpipe(&held);
     errno = 0;
     status = redisInitiateSSL(&context->c, tls->ssl);
     if (status != REDIS_OK) {
@@ -279,7 +279,7 @@ int lw__tls_begin(struct lw__tls *tls, struct redisAsyncContext *context,
         note(tls, lw__tls_cause(),
              SSL_get_shutdown(tls->ssl) != 0 ? CLOSED : context->c.errstr);
     }
-    lw__sigpipe_let_go(&held);
+    lw__process_unblock_sigpipe(&held);
     if (status != REDIS_OK) {
         context->c.funcs = before;
         return LW_ECONN;

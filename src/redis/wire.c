@@ -18,8 +18,8 @@
  * in a forked child they must do nothing. */
 #include "redis/wire.h"
 
-#include "base/owner.h"
-#include "base/sigpipe.h"
+#include "base/container_of.h"
+#include "base/process.h"
 #include "lockwire.h"
 #include "loop/loop.h"
 
@@ -112,7 +112,7 @@ static void write_out(struct lw__wire *wire, redisContext *c)
 /* To hiredis nothing was written, and nothing is left to be. */
 static ssize_t write_for_hiredis(redisContext *c)
 {
-    write_out(LW__OWNER(redisAsyncContext, c, c)->data, c);
+    write_out(LW__CONTAINER_OF(redisAsyncContext, c, c)->data, c);
     return 0;
 }
 
@@ -133,7 +133,7 @@ static void use_its_own(struct lw__wire *wire)
 
 static ssize_t write_by_original(redisContext *c)
 {
-    struct lw__wire *wire = LW__OWNER(redisAsyncContext, c, c)->data;
+    struct lw__wire *wire = LW__CONTAINER_OF(redisAsyncContext, c, c)->data;
     ssize_t written = wire->original->write(c);
 
     if (written > 0) {
@@ -162,11 +162,11 @@ static void handle_write(redisAsyncContext *context)
 /* Whether it has connected, and if so the first write: what was sent until then. */
 static void handle_connected(redisAsyncContext *context)
 {
-    struct lw__sigpipe held;
+    struct lw__process_sigpipe held;
 
-    lw__sigpipe_hold(&held);
+    lw__process_block_sigpipe(&held);
     redisAsyncHandleWrite(context);
-    lw__sigpipe_let_go(&held);
+    lw__process_unblock_sigpipe(&held);
 }
 
 static void handle_write(redisAsyncContext *context)

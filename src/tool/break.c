@@ -8,7 +8,7 @@
  * answers LW_OK for each. Of more holders than a look shows the others are found by the
  * next one.
  */
-#include "base/told.h"
+#include "base/escape.h"
 #include "codes.h"
 #include "lockwire.h"
 #include "look.h"
@@ -86,7 +86,7 @@ static bool is_foreign(const struct lw_inspection *seen, char *why, size_t size)
     if (holder == NULL || holder->mode != LW_MUTEX) {
         return false;
     }
-    lw__told(holder->token, token, sizeof(token));
+    lw__escape(holder->token, token, sizeof(token));
     if (!is_our_token(holder->token)) {
         (void)snprintf(
             why, size,

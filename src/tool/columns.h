@@ -21,7 +21,7 @@
  * the moment. The rest is cut off. */
 struct column {
     const char *title; /* NULL ends a list of columns */
-    /* UTF-8 that can be shown (base/told.h), in `size` bytes; "-": nothing */
+    /* UTF-8 that can be shown (base/escape.h), in `size` bytes; "-": nothing */
     void (*cell)(const void *row, size_t index, char *text, size_t size);
     int least; /* it may be cut to so few, or to its title; 0: it is never cut */
 };

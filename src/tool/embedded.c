@@ -13,7 +13,7 @@
  */
 #include "embedded.h"
 
-#include "base/told.h"
+#include "base/escape.h"
 #include "descriptors.h"
 #include "patience.h"
 #include "listener.h"
@@ -124,7 +124,7 @@ static void read_log(const struct embedded *server, char *last, size_t size)
     while (fgets(line, sizeof(line), log) != NULL) {
         line[strcspn(line, "\n")] = '\0';
         if (line[0]) {
-            lw__told(line, last, size);
+            lw__escape(line, last, size);
         }
     }
     (void)fclose(log);

@@ -2,7 +2,7 @@
 /* See picture.h: the words that the tables, the lines and JSON share. */
 #include "picture.h"
 
-#include "base/told.h"
+#include "base/escape.h"
 #include "columns.h"
 #include "lockwire.h"
 
@@ -74,7 +74,7 @@ const struct lw_inspected **picture_holders(const struct lw_inspection *seen)
 
 void picture_text(const char *from, char *text, size_t size)
 {
-    lw__told(*from ? from : "-", text, size);
+    lw__escape(*from ? from : "-", text, size);
 }
 
 void picture_words(const struct lw_inspected *entry, char *text, size_t size)
@@ -107,8 +107,8 @@ void picture_headline(const struct lw_inspection *seen, int width, char *text,
     char name[COLUMNS_CELL], shown[COLUMNS_CELL], type[COLUMNS_CELL],
         said[COLUMNS_CELL + 100], waiting[40] = "";
 
-    lw__told(seen->name, name, sizeof(name));
-    lw__told(seen->stranger, type, sizeof(type));
+    lw__escape(seen->name, name, sizeof(name));
+    lw__escape(seen->stranger, type, sizeof(type));
     if (seen->waiter_total > 0) {
         (void)snprintf(waiting, sizeof(waiting), ", %zu waiting", seen->waiter_total);
     }

@@ -7,7 +7,7 @@
  */
 #include "picture.h"
 
-#include "base/told.h"
+#include "base/escape.h"
 #include "columns.h"
 #include "lockwire.h"
 
@@ -50,7 +50,7 @@ static void put_text(struct json *json, const char *key, const char *from)
 {
     char text[COLUMNS_CELL];
 
-    lw__told(from, text, sizeof(text));
+    lw__escape(from, text, sizeof(text));
     if (*from) {
         put_made(json, key, json_object_new_string(text));
     } else {

@@ -9,7 +9,7 @@
  */
 #include "waiting.h"
 
-#include "base/told.h"
+#include "base/escape.h"
 #include "columns.h"
 #include "keeper.h"
 #include "lockwire.h"
@@ -120,15 +120,15 @@ static void put_holder(const struct waiting *waiting, const struct lw_inspection
     if (*seen->stranger && waiting->options->mode == LW_REDISSON) {
         (void)snprintf(text, size, "held by somebody else");
     } else if (*seen->stranger) {
-        lw__told(seen->stranger, who, sizeof(who));
+        lw__escape(seen->stranger, who, sizeof(who));
         (void)snprintf(text, size, "held by a stranger, the key is a %s", who);
     } else if (holder == NULL) {
         (void)snprintf(text, size, "free at the moment");
     } else {
-        lw__told(*holder->client  ? holder->client
-                 : *holder->owner ? holder->owner
-                                  : holder->token,
-                 who, sizeof(who));
+        lw__escape(*holder->client  ? holder->client
+                   : *holder->owner ? holder->owner
+                                    : holder->token,
+                   who, sizeof(who));
         if (!same_kind(holder->mode, waiting->options->mode)) {
             used = snprintf(text, size, "held as a %s, while this is %s; by %s",
                             holder->mode == LW_MUTEX ? "mutex" : "read-write lock",
@@ -182,7 +182,7 @@ static void show(struct waiting *waiting, const struct lw_inspection *seen)
 {
     char name[WORDS], place[80], holder[WORDS + 80], lease[40] = "";
 
-    lw__told(seen->name, name, sizeof(name));
+    lw__escape(seen->name, name, sizeof(name));
     put_place(waiting, seen, place, sizeof(place));
     put_holder(waiting, seen, holder, sizeof(holder));
     put_lease(seen, lease, sizeof(lease));

@@ -11,7 +11,7 @@
  * Keys are read from the terminal only while this job is in its foreground, which each
  * tick looks at; the terminal's modes are restored whenever this job leaves it.
  */
-#include "base/told.h"
+#include "base/escape.h"
 #include "codes.h"
 #include "lockwire.h"
 #include "look.h"
@@ -177,7 +177,7 @@ static void note_outage(struct watch *watch, const char *what, const char *why)
 {
     struct watch_outage outage = {.what = what};
 
-    lw__told(why, outage.why, sizeof(outage.why));
+    lw__escape(why, outage.why, sizeof(outage.why));
     if (watch->outage.what == NULL || strcmp(watch->outage.what, what) != 0 ||
         strcmp(watch->outage.why, outage.why) != 0) {
         watch->outage = outage;

@@ -3,7 +3,7 @@
  * of it as fits. */
 #include "watch_inside.h"
 
-#include "base/told.h"
+#include "base/escape.h"
 #include "columns.h"
 #include "screen.h"
 
@@ -37,7 +37,7 @@ static char *make_text(const struct watch_screen *screen, const char *name,
         picture_show(out, &screen->picture, age_ms, remark, outage->why,
                      screen_size(STDOUT_FILENO).ws_col);
     } else if (outage->what != NULL) {
-        lw__told(name, shown, sizeof(shown));
+        lw__escape(name, shown, sizeof(shown));
         (void)fprintf(out, "%s: %s%s%s\n", shown, outage->what, *outage->why ? ": " : "",
                       outage->why);
     }

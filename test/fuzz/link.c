@@ -7,7 +7,7 @@
  * Happy path: connect, send requests or subscribe, write the pieces, let the loop turn.
  */
 #include "fuzz.h"
-#include "base/told.h"
+#include "base/escape.h"
 #include "loop/loop.h"
 #include "redis/link.h"
 #include "redis/reply.h"
@@ -169,7 +169,7 @@ static void open_scene(struct scene *scene)
                                        .connect_timeout_ms = 60000,
                                        .request_timeout_ms = 60000,
                                        .reply_max = 2000};
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
 
     listen_once();
     scene->base = event_base_new();

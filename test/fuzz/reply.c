@@ -7,7 +7,7 @@
  * Happy path: feed a piece, take its replies, decode each as everything.
  */
 #include "fuzz.h"
-#include "base/told.h"
+#include "base/escape.h"
 #include "redis/classify.h"
 #include "redis/cluster_says.h"
 #include "redis/decode.h"
@@ -95,7 +95,7 @@ static void check_sentinel(const struct lw__reply *reply)
 {
     struct lw__master master;
     struct lw__other other;
-    char why[LW__WHY] = "";
+    char why[LW__WHY_MAX] = "";
 
     if (lw__sentinel_says_master(reply, &master, why)) {
         check_place(&master.place);
@@ -141,7 +141,7 @@ static void check_redirect(const struct lw__reply *reply)
 static void check_cluster(const struct lw__reply *reply)
 {
     struct lw__range range;
-    char why[LW__WHY] = "", id[LW__NODE_ID_SIZE];
+    char why[LW__WHY_MAX] = "", id[LW__NODE_ID_SIZE];
     bool good = lw__cluster_says_map(reply, why);
     size_t ranges = 0, slots = 0;
 

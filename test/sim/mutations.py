@@ -353,14 +353,14 @@ LEASES_MUTATIONS = [
 LOOP_UNIT = 'test/unit/unit_loop'
 LOOP_UNIT_MUTATIONS = [
     ('a forked child reads what is its parent\'s',
-     ('src/loop', '    if (!lw__forked_is_child(&loop->forked)) {\n        return false;',
+     ('src/loop', '    if (!lw__process_is_child(&loop->process)) {\n        return false;',
       '    if (loop != NULL) {\n        return false;')),
     ('a forked child deletes its parent\'s events from the set that they share',
      ('src/loop', 'return !loop->own_set && lw__loop_is_child(loop);', 'return false;')),
     ('a child with an epoll set of its own leaves its parent\'s files in it',
      ('src/loop', '        loop->own_set = true;\n', '')),
     ('in a child that a deferred call made the rest of the turn goes on',
-     ('src/loop', 'loop->freed || lw__forked_is_child(&loop->forked)', 'loop->freed')),
+     ('src/loop', 'loop->freed || lw__process_is_child(&loop->process)', 'loop->freed')),
 ]
 FORKED_UNIT = 'test/unit/unit_forked'
 FORKED_UNIT_MUTATIONS = [
@@ -387,8 +387,8 @@ CLASSIFY_UNIT_MUTATIONS = [
     ('what a script did before its error counts as undone',
      ('src/redis', 'if (strstr(error, "user_script") != NULL) {', 'if (false) {')),
 ]
-TOLD_UNIT = 'test/unit/unit_told'
-TOLD_UNIT_MUTATIONS = [
+ESCAPE_UNIT = 'test/unit/unit_escape'
+ESCAPE_UNIT_MUTATIONS = [
     ('a failure that repeats is logged each time',
      ('src/base', 'if (!fresh && now_us - cause->logged_us < MINUTE_US) {',
       'if (!fresh && now_us < 0) {')),
@@ -608,7 +608,7 @@ GROUPS = [ # mutations, the program that catches them, and words for it
     (FORKED_UNIT_MUTATIONS, FORKED_UNIT, ()),
     (ATTEMPTS_UNIT_MUTATIONS, ATTEMPTS_UNIT, ()),
     (CLASSIFY_UNIT_MUTATIONS, CLASSIFY_UNIT, ()),
-    (TOLD_UNIT_MUTATIONS, TOLD_UNIT, ()),
+    (ESCAPE_UNIT_MUTATIONS, ESCAPE_UNIT, ()),
     (CODES_UNIT_MUTATIONS, CODES_UNIT, ()),
     (WINDOW_UNIT_MUTATIONS, WINDOW_UNIT, ()),
     (REFUSED_MUTATIONS, REFUSED, ()),

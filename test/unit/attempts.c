@@ -16,11 +16,9 @@
 
 #include "base/log.h"
 #include "base/random.h"
-#include "base/told.h"
+#include "base/escape.h"
 #include "lockwire.h"
 #include "loop/loop.h"
-#include "loop/now.h"
-#include "loop/timer.h"
 #include "redis/session.h"
 
 #include <event2/event.h>
@@ -49,7 +47,7 @@ struct scene {
     struct lw__access access;
     struct lw__session session;
     int ready, lost;
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
     /* The servers */
     struct event *listening[FAMILIES];
     int accepted[FAMILIES];

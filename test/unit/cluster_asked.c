@@ -7,7 +7,7 @@
 #include "cluster_scene_inside.h"
 
 #include "base/buffer.h"
-#include "base/owner.h"
+#include "base/container_of.h"
 #include "lockwire.h"
 #include "redis/encode.h"
 #include "redis/reply.h"
@@ -23,7 +23,7 @@
 
 static struct asked *asked_of(struct lw__command *command)
 {
-    return LW__OWNER(struct asked, command, command);
+    return LW__CONTAINER_OF(struct asked, command, command);
 }
 
 static unsigned slot_of(const struct asked *asked)

@@ -28,7 +28,7 @@
 struct request {
     struct lw_lock *lock;
     int status; /* 1: not done yet */
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
 };
 
 static struct lw_client *client;

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base/told.h"
+#include "base/escape.h"
 #include "redis/cluster_says.h"
 #include "redis/guard.h"
 #include "redis/reply.h"
@@ -63,7 +63,7 @@ static void put_answer(char *out, const char *answer)
 
 struct told {
     bool good;
-    char why[LW__WHY], ranges[4096];
+    char why[LW__WHY_MAX], ranges[4096];
 };
 
 static void take(const struct lw__reply *reply, struct told *told)

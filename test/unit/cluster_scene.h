@@ -24,8 +24,6 @@
 #include "base/random.h"
 #include "lockwire.h"
 #include "loop/loop.h"
-#include "loop/now.h"
-#include "loop/timer.h"
 #include "redis/command.h"
 #include "redis/route.h"
 

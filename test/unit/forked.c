@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base/forked.h"
+#include "base/process.h"
 
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -26,13 +26,13 @@ int __wrap_madvise(void *address, size_t length, int advice)
     return ignores_advice ? 0 : __real_madvise(address, length, advice);
 }
 
-static bool child_sees_itself(const struct lw__forked *mark)
+static bool child_sees_itself(const struct lw__process_mark *mark)
 {
     int status = 0;
     pid_t child = fork();
 
     if (child == 0) {
-        _exit(lw__forked_is_child(mark) ? 7 : 0);
+        _exit(lw__process_is_child(mark) ? 7 : 0);
     }
     assert_true(child > 0);
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -42,41 +42,41 @@ static bool child_sees_itself(const struct lw__forked *mark)
 
 static void test_a_child_is_told_from_its_parent(void **state)
 {
-    struct lw__forked mark;
+    struct lw__process_mark mark;
 
     (void)state;
-    lw__forked_mark(&mark);
+    lw__process_mark(&mark);
     assert_int_equal(mark.pid, getpid());
-    assert_false(lw__forked_is_child(&mark));
+    assert_false(lw__process_is_child(&mark));
     assert_true(child_sees_itself(&mark));
-    assert_false(lw__forked_is_child(&mark));
-    lw__forked_drop(&mark);
+    assert_false(lw__process_is_child(&mark));
+    lw__process_unmark(&mark);
 }
 
 static void test_without_a_page_the_pid_tells(void **state)
 {
-    struct lw__forked mark;
+    struct lw__process_mark mark;
 
     (void)state;
-    lw__forked_mark(&mark);
-    lw__forked_drop(&mark);
+    lw__process_mark(&mark);
+    lw__process_unmark(&mark);
     assert_null(mark.page);
-    assert_false(lw__forked_is_child(&mark));
+    assert_false(lw__process_is_child(&mark));
     assert_true(child_sees_itself(&mark));
-    lw__forked_drop(&mark); /* again: nothing is left to do */
+    lw__process_unmark(&mark); /* again: nothing is left to do */
 }
 
 static void test_an_emulator_that_ignores_advice_is_not_believed(void **state)
 {
-    struct lw__forked mark;
+    struct lw__process_mark mark;
 
     (void)state;
     ignores_advice = true;
-    lw__forked_mark(&mark);
+    lw__process_mark(&mark);
     ignores_advice = false;
-    assert_false(lw__forked_is_child(&mark));
+    assert_false(lw__process_is_child(&mark));
     assert_true(child_sees_itself(&mark));
-    lw__forked_drop(&mark);
+    lw__process_unmark(&mark);
 }
 
 int main(void)

@@ -281,7 +281,7 @@ int scene_try_start(struct scene *scene)
         .request_timeout_ms = scene->request_timeout_ms,
         .reply_max = REPLY_MAX,
     };
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
 
     return lw__link_open(scene->loop, &options, &events, scene, why, &scene->link);
 }

@@ -14,11 +14,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base/told.h"
-#include "loop/defer.h"
+#include "base/escape.h"
 #include "loop/loop.h"
-#include "loop/now.h"
-#include "loop/timer.h"
 #include "redis/link.h"
 #include "redis/reply.h"
 

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "../lib/child.h"
-#include "loop/lookup.h"
-#include "loop/now.h"
+#include "loop/resolve.h"
+#include "loop/loop.h"
 #include "loop_scene.h"
 
 #include <string.h>
@@ -284,7 +284,7 @@ static void test_null_is_freed_in_peace(void **state)
 {
     (void)state;
     lw__loop_free(NULL);
-    lw__lookup_cancel(NULL);
+    lw__resolve_cancel(NULL);
 }
 
 static void test_a_forked_child_leaves_the_parents_events_alone(void **state)

@@ -13,8 +13,6 @@
 #include <cmocka.h>
 
 #include "loop/loop.h"
-#include "loop/now.h"
-#include "loop/timer.h"
 
 #include <event2/event.h>
 #include <string.h>

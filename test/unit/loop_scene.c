@@ -8,7 +8,7 @@
 
 #include "loop_scene.h"
 
-#include "loop/now.h"
+#include "loop/loop.h"
 
 #include <fcntl.h>
 #include <string.h>

@@ -8,9 +8,7 @@
  */
 #ifndef TEST_LOOP_SCENE_H
 #define TEST_LOOP_SCENE_H
-#include "loop/defer.h"
 #include "loop/loop.h"
-#include "loop/timer.h"
 
 #include <event2/event.h>
 

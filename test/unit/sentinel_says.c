@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base/told.h"
+#include "base/escape.h"
 #include "redis/guard.h"
 #include "redis/sentinel_says.h"
 
@@ -60,7 +60,7 @@ static void with_reply(const char *bytes, size_t length, fn *use, void *arg)
 struct answer {
     struct lw__master master;
     bool good;
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
 };
 
 static void take_master(const struct lw__reply *reply, void *arg)
@@ -202,7 +202,7 @@ static void test_what_is_of_no_use_is_told(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         struct answer answer = master(bad[i][0]);
-        char why[LW__WHY];
+        char why[LW__WHY_MAX];
 
         (void)snprintf(why, sizeof(why), "its answer has no %s that could be used",
                        bad[i][1]);

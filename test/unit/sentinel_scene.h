@@ -20,8 +20,6 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "loop/loop.h"
-#include "loop/now.h"
-#include "loop/timer.h"
 #include "redis/sentinel.h"
 #include "redis/session.h"
 

@@ -15,10 +15,8 @@
 
 #include "base/log.h"
 #include "base/random.h"
-#include "base/told.h"
+#include "base/escape.h"
 #include "loop/loop.h"
-#include "loop/now.h"
-#include "loop/timer.h"
 #include "redis/session.h"
 
 #include <arpa/inet.h>
@@ -40,7 +38,7 @@ struct scene {
     int name_server;
     char file[40]; /* in place of /etc/resolv.conf */
     int lost;
-    char why[LW__WHY];
+    char why[LW__WHY_MAX];
     int64_t lost_us;
     int wanted, forgotten; /* logins */
     struct lw__deferred stops;

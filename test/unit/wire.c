@@ -13,7 +13,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "loop/defer.h"
 #include "loop/loop.h"
 #include "redis/wire.h"
 

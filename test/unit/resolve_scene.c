@@ -3,7 +3,7 @@
  * The scene of the look-ups' tests. Must not know what is tested. Happy path: see the
  * header.
  */
-#include "lookup_scene.h"
+#include "resolve_scene.h"
 
 #include "lockwire.h"
 
@@ -33,7 +33,7 @@ int lookup_tear_down(void **state)
 {
     struct scene *scene = *state;
 
-    lw__lookup_cancel(scene->lookup);
+    lw__resolve_cancel(scene->lookup);
     lw__loop_free(scene->loop);
     if (scene->server != NULL) {
         evdns_close_server_port(scene->server);
@@ -81,8 +81,8 @@ void lookup_start(struct scene *scene, const char *host)
 {
     scene->called = false;
     memset(scene->found, 0, sizeof(scene->found));
-    assert_int_equal(lw__lookup_new(scene->loop, host, scene->patience_ms, on_found,
-                                    scene, &scene->lookup),
+    assert_int_equal(lw__resolve_start(scene->loop, host, scene->patience_ms, on_found,
+                                       scene, &scene->lookup),
                      0);
     assert_false(scene->called);
 }

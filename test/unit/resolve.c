@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Host names to addresses: numeric, from a hosts file, and asked of a name server that
- * the test plays itself. Knows the scene of lookup_scene.h.
+ * the test plays itself. Knows the scene of resolve_scene.h.
  * Happy path: each answer is noted as words, and compared.
  */
-#include "lookup_scene.h"
+#include "resolve_scene.h"
 
 #include "lockwire.h"
 
 #include "base/address.h"
-#include "loop/lookup.h"
+#include "loop/resolve.h"
 #include "loop/loop.h"
-#include "loop/now.h"
-#include "loop/timer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +54,7 @@ static void test_a_canceled_lookup_does_not_call(void **state)
     struct scene *scene = *state;
 
     lookup_start(scene, "127.0.0.1");
-    lw__lookup_cancel(scene->lookup);
+    lw__resolve_cancel(scene->lookup);
     scene->lookup = NULL;
     for (int i = 0; i < 5; i++) {
         (void)event_base_loop(scene->base, EVLOOP_NONBLOCK);
@@ -97,15 +95,15 @@ static void test_a_hosts_file(void **state)
     (void)fputs(" me\n127.0.0.1 me\n10.0.0.3 me",
                 file); /* twice; and no newline at the end */
     assert_int_equal(fclose(file), 0);
-    lw__lookup_in_file(path, "me", &found);
+    lw__resolve_in_file(path, "me", &found);
     assert_int_equal(found.count, 3);
     assert_string_equal(found.list[0].text, "127.0.0.1");
     assert_string_equal(found.list[1].text, "::1");
     assert_string_equal(found.list[2].text, "10.0.0.3");
     found.count = 0;
-    lw__lookup_in_file(path, "other", &found);
-    lw__lookup_in_file("/nowhere/at/all", "me", &found);
-    lw__lookup_in_file("/", "me", &found);
+    lw__resolve_in_file(path, "other", &found);
+    lw__resolve_in_file("/nowhere/at/all", "me", &found);
+    lw__resolve_in_file("/", "me", &found);
     assert_int_equal(found.count, 0);
     (void)unlink(path);
 }
@@ -214,9 +212,9 @@ static void test_a_lookup_is_canceled_while_it_is_asked(void **state)
     lookup_play_server(scene);
     lookup_start(scene, "silent.example");
     lookup_await(scene, &always, 2);
-    lw__lookup_cancel(scene->lookup);
+    lw__resolve_cancel(scene->lookup);
     lookup_start(scene, "both.example");
-    lw__lookup_cancel(scene->lookup); /* before any question left */
+    lw__resolve_cancel(scene->lookup); /* before any question left */
     scene->lookup = NULL;
     for (int i = 0; i < 5; i++) {
         (void)event_base_loop(scene->base, EVLOOP_NONBLOCK);
@@ -232,7 +230,7 @@ static void test_the_loop_is_freed_while_a_name_is_asked_for(void **state)
     lookup_play_server(scene);
     lookup_start(scene, "silent.example");
     lookup_await(scene, &always, 2);
-    lw__lookup_cancel(scene->lookup);
+    lw__resolve_cancel(scene->lookup);
     end_loop(scene);
     scene->lookup = NULL;
 }
@@ -249,7 +247,7 @@ static void test_the_loop_is_freed_in_every_turn_of_a_lookup(void **state)
         for (int i = 0; i < turns; i++) {
             (void)event_base_loop(scene->base, EVLOOP_NONBLOCK);
         }
-        lw__lookup_cancel(scene->lookup);
+        lw__resolve_cancel(scene->lookup);
         scene->lookup = NULL;
         end_loop(scene);
         assert_int_equal(lookup_tear_down((void **)&scene), 0);
@@ -260,7 +258,7 @@ static void on_timer(void *arg)
 {
     struct scene *scene = arg;
 
-    lw__lookup_cancel(scene->lookup);
+    lw__resolve_cancel(scene->lookup);
     scene->lookup = NULL;
     end_loop(scene);
     scene->called = true;

@@ -12,14 +12,11 @@
  * a record of their own, which outlives the lookup and the loop until then. The resolver
  * also runs in a forked child, until the child's loop has ended the lookup: it may read
  * an answer there, for which the parent then repeats its question. */
-#include "loop/lookup.h"
+#include "loop/resolve.h"
 
 #include "base/address.h"
 #include "lockwire.h"
-#include "loop/defer.h"
 #include "loop/loop.h"
-#include "loop/now.h"
-#include "loop/timer.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -45,14 +42,14 @@ struct question {
 
 struct questions {
     struct evdns_base *dns;
-    struct lw__lookup *lookup; /* NULL: nobody wants to know any more */
+    struct lw__resolve *lookup; /* NULL: nobody wants to know any more */
     unsigned pending;
     struct question v4, v6;
 };
 
-struct lw__lookup {
+struct lw__resolve {
     struct lw__loop *loop;
-    lw__lookup_fn *fn;
+    lw__resolve_fn *fn;
     void *arg;
     struct lw__deferred done;
     struct lw__timer patience;
@@ -113,7 +110,7 @@ static struct evdns_base *new_resolver(struct event_base *base, const char *file
     return dns;
 }
 
-static void stop_asking(struct lw__lookup *lookup)
+static void stop_asking(struct lw__resolve *lookup)
 {
     struct questions *questions = lookup->questions;
 
@@ -138,7 +135,7 @@ static void stop_asking(struct lw__lookup *lookup)
 }
 
 /* The families in turn, so that the third address tried is no neighbour of the first. */
-static void gather(struct lw__lookup *lookup)
+static void gather(struct lw__resolve *lookup)
 {
     const struct question *v4 = &lookup->questions->v4, *v6 = &lookup->questions->v6;
 
@@ -160,7 +157,7 @@ static void gather(struct lw__lookup *lookup)
 
 static void on_done(void *arg)
 {
-    struct lw__lookup *lookup = arg;
+    struct lw__resolve *lookup = arg;
     int status;
 
     if (lookup->questions != NULL) {
@@ -181,7 +178,7 @@ static void on_done(void *arg)
 
 static void on_patience(void *arg)
 {
-    struct lw__lookup *lookup = arg;
+    struct lw__resolve *lookup = arg;
 
     lw__defer(lookup->loop, &lookup->done, false);
 }
@@ -193,7 +190,7 @@ static void on_answer(int error, char type, int count, int ttl, void *addresses,
     struct questions *questions = question->all;
     const size_t size = question->family == AF_INET ? sizeof(struct in_addr)
                                                     : sizeof(struct in6_addr);
-    struct lw__lookup *lookup = questions->lookup;
+    struct lw__resolve *lookup = questions->lookup;
     struct lw__address found;
 
     (void)type;
@@ -223,7 +220,7 @@ static void on_answer(int error, char type, int count, int ttl, void *addresses,
 }
 
 /* 0, LW_ENOMEM. */
-static int ask(struct lw__lookup *lookup, uint32_t patience_ms)
+static int ask(struct lw__resolve *lookup, uint32_t patience_ms)
 {
     struct questions *questions = calloc(1, sizeof(*questions));
     struct question *v4, *v6;
@@ -273,7 +270,7 @@ static void read_line(char *line, const char *host, struct lw__addresses *ret)
     }
 }
 
-int lw__lookup_in_file(const char *file, const char *host, struct lw__addresses *ret)
+int lw__resolve_in_file(const char *file, const char *host, struct lw__addresses *ret)
 {
     char chunk[4096], line[1024];
     size_t length = 0;
@@ -302,7 +299,7 @@ int lw__lookup_in_file(const char *file, const char *host, struct lw__addresses 
 }
 
 /* What is known without asking anybody. */
-static void find_locally(struct lw__lookup *lookup)
+static void find_locally(struct lw__resolve *lookup)
 {
     struct lw__address address;
 
@@ -310,7 +307,7 @@ static void find_locally(struct lw__lookup *lookup)
         lw__address_add(&lookup->result, &address);
         return;
     }
-    if (lw__lookup_in_file("/etc/hosts", lookup->host, &lookup->result) != 0) {
+    if (lw__resolve_in_file("/etc/hosts", lookup->host, &lookup->result) != 0) {
         lookup->failure = errno;
     }
     if (strcasecmp(lookup->host, "localhost") == 0) { /* both, whatever the file says */
@@ -319,10 +316,10 @@ static void find_locally(struct lw__lookup *lookup)
     }
 }
 
-int lw__lookup_new(struct lw__loop *loop, const char *host, uint32_t patience_ms,
-                   lw__lookup_fn *fn, void *arg, struct lw__lookup **ret)
+int lw__resolve_start(struct lw__loop *loop, const char *host, uint32_t patience_ms,
+                      lw__resolve_fn *fn, void *arg, struct lw__resolve **ret)
 {
-    struct lw__lookup *lookup = calloc(1, sizeof(*lookup));
+    struct lw__resolve *lookup = calloc(1, sizeof(*lookup));
 
     if (lookup == NULL) {
         return LW_ENOMEM;
@@ -345,14 +342,14 @@ int lw__lookup_new(struct lw__loop *loop, const char *host, uint32_t patience_ms
     if (lookup->result.count > 0 || lookup->failure != 0) {
         lw__defer(loop, &lookup->done, false);
     } else if (ask(lookup, patience_ms) < 0) {
-        lw__lookup_cancel(lookup);
+        lw__resolve_cancel(lookup);
         return LW_ENOMEM;
     }
     *ret = lookup;
     return 0;
 }
 
-void lw__lookup_cancel(struct lw__lookup *lookup)
+void lw__resolve_cancel(struct lw__resolve *lookup)
 {
     if (lookup != NULL) {
         stop_asking(lookup);

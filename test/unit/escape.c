@@ -13,7 +13,7 @@
 
 #include "../lib/range.h"
 #include "base/log.h"
-#include "base/told.h"
+#include "base/escape.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,11 +21,11 @@
 
 static void told_as(const char *from, const char *expected)
 {
-    char text[LW__TOLD], again[LW__TOLD];
+    char text[LW__TEXT_MAX], again[LW__TEXT_MAX];
 
-    lw__told(from, text, sizeof(text));
+    lw__escape(from, text, sizeof(text));
     assert_string_equal(text, expected);
-    lw__told(text, again, sizeof(again));
+    lw__escape(text, again, sizeof(again));
     assert_string_equal(again, expected);
 }
 
@@ -61,7 +61,7 @@ static void test_every_byte_has_room_or_is_left_out(void **state)
         from[sizeof(from) - 1] = '\0';
         for (size_t size = 1; size < sizeof(text); size++) {
             memset(text, '#', sizeof(text));
-            lw__told(from, text, size);
+            lw__escape(from, text, size);
             assert_int_in_range(strlen(text), size < 5 ? 0 : size - 4, size - 1);
             assert_int_equal(text[size], '#');
             for (const char *at = text; *at; at++) {
@@ -70,7 +70,7 @@ static void test_every_byte_has_room_or_is_left_out(void **state)
         }
     }
     text[0] = '#';
-    lw__told("x", text, 0);
+    lw__escape("x", text, 0);
     assert_int_equal(text[0], '#');
 }
 
@@ -79,24 +79,24 @@ static void test_a_character_is_not_cut(void **state)
     char text[8];
 
     (void)state;
-    lw__told("12345\xe2\x82\xac", text, 8);
+    lw__escape("12345\xe2\x82\xac", text, 8);
     assert_string_equal(text, "12345");
-    lw__told("1234\xe2\x82\xac", text, 8);
+    lw__escape("1234\xe2\x82\xac", text, 8);
     assert_string_equal(text, "1234\xe2\x82\xac");
-    lw__told("1234\x01", text, 8);
+    lw__escape("1234\x01", text, 8);
     assert_string_equal(text, "1234");
 }
 
 static void test_a_megabyte_is_cut(void **state)
 {
     size_t length = 1 << 20;
-    char *from = malloc(length + 1), text[LW__TOLD];
+    char *from = malloc(length + 1), text[LW__TEXT_MAX];
 
     (void)state;
     assert_non_null(from);
     memset(from, 'e', length);
     from[length] = '\0';
-    lw__told(from, text, sizeof(text));
+    lw__escape(from, text, sizeof(text));
     assert_int_equal(strlen(text), sizeof(text) - 1);
     free(from);
 }
@@ -124,7 +124,7 @@ static void test_a_message_quotes_it_so(void **state)
 
 struct heard {
     int count;
-    char last[LW__TOLD];
+    char last[LW__TEXT_MAX];
 };
 
 static void hear(int level, const char *message, void *arg)

@@ -6,8 +6,8 @@
  *
  * Happy path: lookup_play_server, lookup_find, scene->found is "10.0.0.1 2001::6 ...".
  */
-#ifndef TEST_LOOKUP_SCENE_H
-#define TEST_LOOKUP_SCENE_H
+#ifndef TEST_RESOLVE_SCENE_H
+#define TEST_RESOLVE_SCENE_H
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,10 +15,8 @@
 #include <cmocka.h>
 
 #include "base/address.h"
-#include "loop/lookup.h"
+#include "loop/resolve.h"
 #include "loop/loop.h"
-#include "loop/now.h"
-#include "loop/timer.h"
 
 #include <event2/dns.h>
 #include <event2/event.h>
@@ -27,7 +25,7 @@ struct scene {
     int status; /* that a failure is to have; 0: LW_ECONN */
     struct event_base *base;
     struct lw__loop *loop;
-    struct lw__lookup *lookup;
+    struct lw__resolve *lookup;
     struct evdns_server_port *server;
     char found[512];
     bool called;

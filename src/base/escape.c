@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What others said, so that it can be shown: character by character, as long as one more
- * has room, also as \xNN; the rest is cut off. */
-#include "base/told.h"
+/* Escapes foreign text: see escape.h. It copies character by character, plain or as \xNN,
+ * until the next one does not fit. */
+#include "base/escape.h"
 
 #include <string.h>
 
-/* The second byte's bounds leave out longer forms than needed, surrogates, what lies
- * beyond Unicode, and the control characters from U+0080 on. */
-size_t lw__told_character(const char *text)
+/* The bounds of the second byte exclude overlong forms, surrogates, values beyond
+ * Unicode, and the control characters from U+0080 on. */
+size_t lw__escape_character(const char *text)
 {
     static const struct {
         unsigned char first, last, low, high, length;
@@ -37,7 +37,7 @@ size_t lw__told_character(const char *text)
     return length;
 }
 
-void lw__told(const char *from, char *ret, size_t size)
+void lw__escape(const char *from, char *ret, size_t size)
 {
     static const char digits[] = "0123456789abcdef";
     const unsigned char *at = (const unsigned char *)from;
@@ -47,7 +47,7 @@ void lw__told(const char *from, char *ret, size_t size)
         return;
     }
     while (*at != '\0') {
-        size_t length = lw__told_character((const char *)at);
+        size_t length = lw__escape_character((const char *)at);
 
         if (used + (length > 0 ? length : 4) >= size) {
             break;

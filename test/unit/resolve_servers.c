@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Which name servers are asked, and when the file that names them is read. Knows the
- * scene of lookup_scene.h. Happy path: the file names a server, it is asked, the file
+ * scene of resolve_scene.h. Happy path: the file names a server, it is asked, the file
  * changes.
  */
-#include "lookup_scene.h"
+#include "resolve_scene.h"
 
 #include "../lib/child.h"
 
@@ -91,7 +91,7 @@ static void test_the_file_is_read_by_each_lookup(void **state)
 static void test_the_file_is_read_while_another_still_asks(void **state)
 {
     struct scene *scene = *state;
-    struct lw__lookup *silent;
+    struct lw__resolve *silent;
     char mute[32];
     int fd = lookup_open_port(mute, sizeof(mute));
 
@@ -102,7 +102,7 @@ static void test_the_file_is_read_while_another_still_asks(void **state)
     lookup_name_servers(scene, scene->address, NULL);
     lookup_find(scene, "both.example");
     assert_string_equal(scene->found, "10.0.0.1 2001::6 10.0.0.2 2001::7 ");
-    lw__lookup_cancel(silent);
+    lw__resolve_cancel(silent);
     (void)close(fd);
 }
 
@@ -129,7 +129,7 @@ static void test_a_forked_child_leaves_the_parents_question_alone(void **state)
     child = fork_for_test();
     assert_true(child >= 0);
     if (child == 0) {
-        lw__lookup_cancel(scene->lookup);
+        lw__resolve_cancel(scene->lookup);
         lw__loop_free(scene->loop);
         end_child(0);
     }
