@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The text of addresses. Must not know what they are for. Happy path: parse, add, number
- * the zone when it is connected to. What is no numeric address is refused; a zone that is
- * no interface becomes 0, which no connection reaches. */
+/* Addresses as text, independent of what they are used for: see address.h. The zone
+ * becomes a number only before connecting; 0, for a zone that is not an interface, is
+ * never reached. */
 #include "base/address.h"
 
 #include <arpa/inet.h>
@@ -46,7 +46,7 @@ void lw__address_number_zone(struct lw__address *address)
     if (number == 0) {
         number = strtoul(zone + 1, NULL, 10);
     }
-    /* A number of 32 bits is no longer than an interface's name may be. */
+    /* A 32-bit number fits where the name of an interface does. */
     (void)snprintf(zone + 1, IF_NAMESIZE, "%u", (unsigned)(number & UINT32_MAX));
 }
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Numeric addresses as text, IPv6 with a zone ("fe80::1%eth0") too, and lists of them.
- * libc only. */
+/* Numeric addresses as text, including IPv6 addresses with a zone ("fe80::1%eth0"), and
+ * lists of them. Depends on libc alone. */
 #ifndef LW_ADDRESS_H
 #define LW_ADDRESS_H
 #include <stdbool.h>
 #include <stddef.h>
 
-#define LW__ADDRESSES 8 /* at most, of one name */
+#define LW__ADDRESSES 8 /* the most for one name */
 
 struct lw__address {
-    char text[62]; /* 45 characters, '%', an interface's name of 15, NUL */
+    char text[62]; /* 45 characters, '%', the name of an interface (15), NUL */
 };
 
 struct lw__addresses {
@@ -17,10 +17,12 @@ struct lw__addresses {
     struct lw__address list[LW__ADDRESSES];
 };
 
-/* false: no numeric address. A zone may be any word as long as an interface's name. */
+/* Returns false if `text` is not a numeric address. A zone may be any word that is not
+ * longer than the name of an interface. */
 bool lw__address_parse(const char *text, struct lw__address *ret);
-/* With its zone as a number, which resolvers always take; 0: no such interface. */
+/* Replaces the zone by the number of the interface, which resolvers always accept; by 0
+ * if there is no such interface. */
 void lw__address_number_zone(struct lw__address *address);
-/* Adds the address unless it is there already or there is no more room. */
+/* Adds the address unless the list has it or is full. */
 void lw__address_add(struct lw__addresses *addresses, const struct lw__address *address);
 #endif

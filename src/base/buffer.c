@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Bytes that grow. Happy path: there is room from the last time. Where there is no memory
- * it says so from then on, until it is reset. */
+/* A growing array of bytes: see buffer.h. Usually it has room from its last use. After a
+ * failed allocation it has none until it is reset. */
 #include "base/buffer.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ char *lw__buffer_grow(struct lw__buffer *buffer, size_t length)
         capacity *= 2;
     }
     data = realloc(buffer->data, capacity);
-    if (data == NULL) { /* from now on there is no room for anything */
+    if (data == NULL) { /* leave no room for later puts */
         buffer->failed = true;
         buffer->length = buffer->capacity;
         return NULL;

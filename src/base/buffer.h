@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Bytes that grow. libc only. */
+/* A growing array of bytes. Depends on libc alone. */
 #ifndef LW_BUFFER_H
 #define LW_BUFFER_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
-/* An allocation that failed sticks, and makes all later puts void. */
+/* After a failed allocation `failed` stays set, and later puts have no effect. */
 struct lw__buffer {
     char *data;
     size_t length, capacity;
     bool failed;
 };
-/* Room for so many bytes more, at the buffer's end; NULL: an allocation failed. Here, and
- * not in buffer.c, since each word of a command asks for it, and mostly there is room. */
+/* Returns room for `length` more bytes at the end of the buffer, or NULL if an allocation
+ * failed. Inline, since each word of a command needs it, and mostly there is room. */
 char *lw__buffer_grow(struct lw__buffer *buffer, size_t length);
 static inline char *lw__buffer_reserve(struct lw__buffer *buffer, size_t length)
 {
@@ -30,9 +30,10 @@ static inline void lw__buffer_put(struct lw__buffer *buffer, const char *bytes,
         buffer->length += length;
     }
 }
-/* Empty, with what it has of memory. */
+/* Empties the buffer and keeps its memory. */
 void lw__buffer_reset(struct lw__buffer *buffer);
-/* What it has is a secret, and shall not stay in memory. */
+/* Overwrites the content, which is secret, with zeros. */
 void lw__buffer_wipe(struct lw__buffer *buffer);
+/* Frees the memory. */
 void lw__buffer_clear(struct lw__buffer *buffer);
 #endif

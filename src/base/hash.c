@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* SipHash-1-3 (Aumasson and Bernstein, 2012; one round for each word, three at the end),
- * for tables whose keys strangers choose. No library that is needed anyway has a keyed
- * hash to offer. */
+/* SipHash-1-3 (Aumasson and Bernstein, 2012; one round for each word, three at the end).
+ * None of the libraries that lockwire depends on offers a keyed hash. */
 #include "base/hash.h"
 
 #include <endian.h>
 #include <string.h>
 
-static uint64_t turned(uint64_t word, int by)
+static uint64_t rotate(uint64_t word, int by)
 {
     return word << by | word >> (64 - by);
 }
@@ -16,16 +15,16 @@ static void mix(uint64_t v[4])
 {
     v[0] += v[1];
     v[2] += v[3];
-    v[1] = turned(v[1], 13) ^ v[0];
-    v[3] = turned(v[3], 16) ^ v[2];
-    v[0] = turned(v[0], 32) + v[3];
+    v[1] = rotate(v[1], 13) ^ v[0];
+    v[3] = rotate(v[3], 16) ^ v[2];
+    v[0] = rotate(v[0], 32) + v[3];
     v[2] += v[1];
-    v[3] = turned(v[3], 21) ^ v[0];
-    v[1] = turned(v[1], 17) ^ v[2];
-    v[2] = turned(v[2], 32);
+    v[3] = rotate(v[3], 21) ^ v[0];
+    v[1] = rotate(v[1], 17) ^ v[2];
+    v[2] = rotate(v[2], 32);
 }
 
-static void take(uint64_t v[4], uint64_t word)
+static void add_word(uint64_t v[4], uint64_t word)
 {
     v[3] ^= word;
     mix(v);
@@ -44,12 +43,12 @@ uint64_t lw__hash(const struct lw__hash_key *key, const char *text, size_t lengt
 
     for (; length >= sizeof(word); text += sizeof(word), length -= sizeof(word)) {
         memcpy(&word, text, sizeof(word));
-        take(v, le64toh(word));
+        add_word(v, le64toh(word));
     }
     for (size_t i = 0; i < length; i++) {
         last |= (uint64_t)(unsigned char)text[i] << (8 * i);
     }
-    take(v, last);
+    add_word(v, last);
     v[2] ^= 0xff;
     for (int i = 0; i < 3; i++) {
         mix(v);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* SipHash-1-3, and uthash's tables by it: remote users choose names, so what is found by
- * them is hashed with the client's key. */
+/* SipHash-1-3, and uthash's tables with it. Remote users choose names, so tables of names
+ * are hashed with a key of the client's. */
 #ifndef LW_HASH_H
 #define LW_HASH_H
 #include <stddef.h>
 #include <stdint.h>
-#define HASH_NONFATAL_OOM 1 /* else uthash ends the process when memory is out */
+#define HASH_NONFATAL_OOM 1 /* otherwise uthash exits without memory */
 #include <uthash.h>
 #undef HASH_FUNCTION
 #define HASH_FUNCTION(text, length, hash)                                                \
-    _Static_assert(0, "lw__hash() and the macros _BYHASHVALUE are to be used")
+    _Static_assert(0, "use lw__hash() and the macros _BYHASHVALUE")
 
-/* Who does not know the key cannot choose texts that collide. */
+/* Texts that collide cannot be chosen without knowing the key. */
 struct lw__hash_key {
     uint64_t half[2];
 };

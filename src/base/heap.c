@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The heap behind the timers: four children a node, keys beside the pointers, since of
- * many thousand timers hardly one is in the cache. Owns the array, never the nodes. Happy
- * path: reserve, set, first, remove, unreserve. Only reserve can find no memory, and then
- * has done nothing. */
+/* The heap of the timers. A node has four children and the keys are next to the pointers,
+ * since hardly any of many thousand timers is in the cache. The heap owns its array,
+ * never the nodes. Only lw__heap_reserve can fail, and then it has changed nothing. */
 #include "base/heap.h"
 
 #include "lockwire.h"
@@ -10,8 +9,7 @@
 #include <stdlib.h>
 
 #define CHILDREN 4 /* of one node: side by side in a cache line */
-/* Entries that `slot` can number, in an array whose size in bytes can still be doubled.
- */
+/* The number of entries that `slot` can count, in an array whose size can be doubled. */
 #define MOST                                                                             \
     (SIZE_MAX / 2 / sizeof(struct lw__heap_entry) < UINT32_MAX                           \
          ? SIZE_MAX / 2 / sizeof(struct lw__heap_entry)                                  \
@@ -108,10 +106,10 @@ int lw__heap_reserve(struct lw__heap *heap, size_t count)
 void lw__heap_unreserve(struct lw__heap *heap, size_t count)
 {
     heap->reserved = count < heap->reserved ? heap->reserved - count : 0;
-    /* A quarter, so that a load that swings does not resize at every step. */
+    /* Below a quarter, so that a varying load does not resize at every step. */
     if (heap->capacity > 64 && heap->reserved < heap->capacity / 4 &&
         heap->count <= heap->capacity / 2) {
-        (void)resize(heap, heap->capacity / 2); /* no memory: stays as large as it is */
+        (void)resize(heap, heap->capacity / 2); /* on failure it keeps its size */
     }
 }
 

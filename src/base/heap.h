@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A min-heap of nodes embedded in their owners, by a 64-bit key; equal keys in no
- * particular order. Room is reserved beforehand, so that adding never fails. libc
- * only. */
+/* A min-heap of nodes that are embedded in their owners, ordered by a 64-bit key; nodes
+ * with equal keys are in no particular order. Room is reserved in advance, so that adding
+ * a node cannot fail. Depends on libc alone. */
 #ifndef LW_HEAP_H
 #define LW_HEAP_H
 #include <stddef.h>
@@ -12,7 +12,7 @@ struct lw__heap_node {
 };
 
 struct lw__heap_entry {
-    int64_t key; /* here and not in the node: no compare touches a node's memory */
+    int64_t key; /* not in the node, so that comparing touches no node's memory */
     struct lw__heap_node *node;
 };
 
@@ -21,15 +21,16 @@ struct lw__heap {
     size_t count, capacity, reserved;
 };
 
-int lw__heap_reserve(struct lw__heap *heap, size_t count); /* 0, LW_ENOMEM */
+/* Returns 0, or LW_ENOMEM. */
+int lw__heap_reserve(struct lw__heap *heap, size_t count);
 void lw__heap_unreserve(struct lw__heap *heap, size_t count);
-void lw__heap_clear(struct lw__heap *heap); /* frees what the heap itself allocated */
-/* Puts the node in, or moves it to its new key. */
+void lw__heap_clear(struct lw__heap *heap); /* frees the array, not the nodes */
+/* Adds the node, or moves it to its new key. */
 void lw__heap_set(struct lw__heap *heap, struct lw__heap_node *node, int64_t key);
-/* Or it is absent. */
+/* Removes the node, if it is in the heap. */
 void lw__heap_remove(struct lw__heap *heap, struct lw__heap_node *node);
 int64_t lw__heap_key(const struct lw__heap *heap, const struct lw__heap_node *node);
-/* NULL: empty. Here, since it is asked before each callback. */
+/* Returns the entry with the least key, or NULL. Inline: every callback needs it. */
 static inline const struct lw__heap_entry *lw__heap_first(const struct lw__heap *heap)
 {
     return heap->count > 0 ? &heap->entries[0] : NULL;

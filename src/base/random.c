@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Identity and jitter. A system without randomness gives no UUID, and its caller no
- * client. libuuid writes the UUID but does not draw it: its generator seeds that of the
- * process (srandom) anew, which is the host's. */
+/* Randomness: see random.h. On a system without randomness no client can be created.
+ * libuuid formats the UUID but does not generate it, because its generator reseeds that
+ * of the process (srandom), which belongs to the host. */
 #include "base/random.h"
 
 #include <unistd.h>
@@ -27,7 +27,8 @@ bool lw__random_uuid(char ret[LW__UUID_SIZE])
 
 void lw__random_seed(struct lw__random *random, uint64_t seed)
 {
-    random->state = seed != 0 ? seed : UINT64_C(0x9e3779b97f4a7c15); /* 0 would stay 0 */
+    random->state =
+        seed != 0 ? seed : UINT64_C(0x9e3779b97f4a7c15); /* the state must not be 0 */
 }
 
 static uint64_t next(struct lw__random *random)
@@ -50,7 +51,7 @@ int64_t lw__random_between(struct lw__random *random, int64_t low, int64_t high)
     }
     span = (uint64_t)high - (uint64_t)low + 1;
     if (span == 0) {
-        return (int64_t)next(random); /* every number there is */
+        return (int64_t)next(random); /* the whole range */
     }
     return (int64_t)((uint64_t)low + next(random) % span);
 }

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* Identity, and jitter. */
+/* Random bytes for identities, and a small generator for jitter. */
 #ifndef LW_RANDOM_H
 #define LW_RANDOM_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Up to 256 bytes of the system's randomness (getrandom(2), where there is Linux); the
- * host's own generators are left alone. false: the system has none to give. */
+/* Fills up to 256 bytes with randomness of the system (getrandom(2) on Linux), without
+ * touching the host's generators. Returns false if the system has none. */
 bool lw__random_bytes(void *ret, size_t size);
-/* A random UUID as 36 characters of text and a NUL. false: see above. */
+/* Writes a random UUID as 36 characters and a NUL. Returns false as above. */
 #define LW__UUID_SIZE 37
 bool lw__random_uuid(char ret[LW__UUID_SIZE]);
-/* Small and seeded (xorshift64*, Vigna 2014), for jitter only, never for identity. */
+/* A seeded generator (xorshift64*, Vigna 2014), for jitter only, never for identities. */
 struct lw__random {
     uint64_t state;
 };
 void lw__random_seed(struct lw__random *random, uint64_t seed);
-/* A number in [low, high]. */
+/* Returns a number in [low, high]. */
 int64_t lw__random_between(struct lw__random *random, int64_t low, int64_t high);
 #endif

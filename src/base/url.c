@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Takes URLs of servers apart. Must not know what is done with them. Each failure names
- * the part; nothing is ever repeated of what stands before an '@', since a password may
- * be in it. */
+/* Parses the URLs of servers: see url.h. Each error names the part of the URL. Nothing
+ * before an '@' is ever quoted, since it may hold a password. */
 #include "base/url.h"
 
 #include "base/check.h"
@@ -25,7 +24,7 @@ struct span {
 struct explain {
     char *text;
     size_t size;
-    int status; /* of what is explained */
+    int status; /* 0 while nothing is wrong */
 };
 
 __attribute__((format(printf, 2, 3))) static bool invalid(struct explain *why,
@@ -50,7 +49,7 @@ static const char *span_find(struct span span, char c)
     return span.length > 0 ? memchr(span.start, c, span.length) : NULL;
 }
 
-/* how much is shown in a message */
+/* Returns how many bytes of `span` a message shows. */
 static int shown(struct span span)
 {
     return span.length > 40 ? 40 : (int)span.length;
@@ -65,7 +64,7 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The byte that %XX at `at` stands for; -1: no such thing there, or a NUL. */
+/* Returns the byte that %XX at `at` encodes, or -1 if there is none, or a NUL. */
 static int escaped(struct span span, size_t at)
 {
     int high, low;
@@ -78,7 +77,7 @@ static int escaped(struct span span, size_t at)
     return high < 0 || low < 0 || (high | low) == 0 ? -1 : high * 16 + low;
 }
 
-/* A new string with the %XX of `span` decoded. */
+/* Copies `span` to a new string, with %XX decoded. */
 static bool decode(struct span span, const char *what, struct explain *why, char **ret)
 {
     char *text = malloc(span.length + 1);
@@ -98,8 +97,8 @@ static bool decode(struct span span, const char *what, struct explain *why, char
         if (byte < 0) {
             free(text);
             (void)invalid(why,
-                          "%s: after the \"%%\" at its byte %zu two hexadecimal digits "
-                          "(not 00) must follow",
+                          "%s: the \"%%\" at byte %zu must be followed by two "
+                          "hexadecimal digits (not 00)",
                           what, i - 1);
             return false;
         }
@@ -110,7 +109,8 @@ static bool decode(struct span span, const char *what, struct explain *why, char
     return true;
 }
 
-/* Decimal digits only; -1: not a number from `low` to `high`. */
+/* Returns the number that `span` holds in decimal digits, or -1 if it is not one from
+ * `low` to `high`. */
 static int64_t number(struct span span, int64_t low, int64_t high)
 {
     int64_t value = 0;
@@ -139,14 +139,14 @@ static bool parse_db(struct span span, struct lw__url *url, struct explain *why)
     return true;
 }
 
-/* user, or [user]:password */
+/* Parses user, or [user]:password. */
 static bool parse_user(struct span span, struct lw__url *url, struct explain *why)
 {
     const char *end = span.start + span.length;
     const char *colon = span_find(span, ':');
 
     if (span.length == 0) {
-        return invalid(why, "nothing stands before the \"@\"");
+        return invalid(why, "the user is missing before the \"@\"");
     }
     if (colon == NULL) {
         return decode(span, "user", why, &url->username);
@@ -199,8 +199,8 @@ static bool parse_port(struct span rest, uint16_t *ret, struct explain *why)
         return true;
     }
     if (*rest.start != ':') {
-        return invalid(why, "between the host's \"]\" and the end or the port only a "
-                            "\":\" may stand");
+        return invalid(why,
+                       "after the \"]\" of the host only \":\" and a port may follow");
     }
     port = (struct span){rest.start + 1, rest.length - 1};
     value = number(port, 1, 65535);
@@ -212,7 +212,7 @@ static bool parse_port(struct span rest, uint16_t *ret, struct explain *why)
     return true;
 }
 
-/* host[:port], [v6][:port] */
+/* Parses host[:port], or [v6][:port]. */
 static bool parse_host(struct span span, char **host, uint16_t *port, struct explain *why)
 {
     const char *end = span.start + span.length;
@@ -234,8 +234,8 @@ static bool parse_host(struct span span, char **host, uint16_t *port, struct exp
            parse_port(span_between(stop, end), port, why);
 }
 
-/* Before the host or hosts: [user[:password]@]. What is left of `text` is `authority`,
- * and the rest from the first "/", "?" or "#" on. */
+/* Parses [user[:password]@]. `authority` becomes the host or hosts behind it, and `rest`
+ * the text from the first "/", "?" or "#" on. */
 static bool parse_authority(const char *text, struct lw__url *url, struct span *authority,
                             const char **rest, struct explain *why)
 {
@@ -245,8 +245,8 @@ static bool parse_authority(const char *text, struct lw__url *url, struct span *
     *rest = text + authority->length;
     if (strchr(*rest, '@') != NULL) {
         return invalid(why,
-                       "an \"@\" after the host: \"/\", \"?\", \"#\" and \"@\" in user "
-                       "and password are written %%2F, %%3F, %%23 and %%40");
+                       "\"@\" after the host: in a user or password write \"/\", \"?\", "
+                       "\"#\" and \"@\" as %%2F, %%3F, %%23 and %%40");
     }
     for (size_t i = 0; i < authority->length; i++) {
         at = text[i] == '@' ? text + i : at; /* the last one */
@@ -282,7 +282,7 @@ static bool parse_redis(const char *text, struct lw__url *url, struct explain *w
     return true;
 }
 
-/* A further one of the list; of several, which it is goes with what is wrong. */
+/* Parses one host of the list. Unless it is the only one, an error says which it is. */
 static bool parse_listed(struct span span, bool alone, struct lw__url *url,
                          struct explain *why)
 {
@@ -301,7 +301,7 @@ static bool parse_listed(struct span span, bool alone, struct lw__url *url,
     return false;
 }
 
-/* host[:port][,host[:port]...] */
+/* Parses host[:port][,host[:port]...]. */
 static bool parse_hosts(struct span span, struct lw__url *url, struct explain *why)
 {
     const char *end = span.start + span.length, *comma;
@@ -333,8 +333,8 @@ static bool parse_sentinel(const char *text, struct lw__url *url, struct explain
     }
     service = (struct span){rest + (*rest == '/'), strcspn(rest + (*rest == '/'), "/")};
     if (service.length == 0) {
-        return invalid(why, "the service is missing: after the hosts must follow \"/\" "
-                            "and the name that sentinels have for their master");
+        return invalid(why, "the service is missing: write \"/\" and the name of the "
+                            "master, as the sentinels know it, after the hosts");
     }
     if (!decode(service, "service", why, &url->service)) {
         return false;
@@ -366,24 +366,24 @@ static bool parse_unix(const char *text, struct lw__url *url, struct explain *wh
 {
     struct span path = {text, strcspn(text, "?#")};
     const char *query = text + path.length;
-    /* One less than fits: what ends such a path cannot be relied on (link_open.c). */
+    /* One byte less than fits: see link_open.c about the NUL. */
     const size_t longest = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 2;
 
     if (text[0] != '/') {
-        return invalid(why, "after unix:// the path must follow, and begin with a \"/\"");
+        return invalid(why, "the path after unix:// must begin with \"/\"");
     }
     if (!decode(path, "path", why, &url->path)) {
         return false;
     }
     if (strlen(url->path) > longest) {
-        return invalid(why, "the path has %zu bytes, a unix socket's has at most %zu",
+        return invalid(why, "the path has %zu bytes; a unix socket allows at most %zu",
                        strlen(url->path), longest);
     }
     if (query[0] == '\0') {
         return true;
     }
     if (strncmp(query, "?db=", 4) != 0) {
-        return invalid(why, "after the path only \"?db=\" and a number may follow");
+        return invalid(why, "only \"?db=\" and a number may follow the path");
     }
     return parse_db((struct span){query + 4, strlen(query + 4)}, url, why);
 }
@@ -402,7 +402,7 @@ static const struct scheme {
     {"unix://", parse_unix, false},
 };
 
-/* NULL, and why. */
+/* Returns NULL after an error. */
 static const struct scheme *find_scheme(const char *text, struct explain *why)
 {
     for (size_t i = 0; i < sizeof(schemes) / sizeof(*schemes); i++) {
@@ -413,15 +413,15 @@ static const struct scheme *find_scheme(const char *text, struct explain *why)
             continue;
         }
         if (scheme->parse != parse_unix && strstr(rest, "://") != NULL) {
-            (void)invalid(why, "\"://\" stands there twice: one scheme comes first, "
-                               "for all hosts");
+            (void)invalid(why, "\"://\" occurs twice: give the scheme once, before all "
+                               "hosts");
             return NULL;
         }
         return scheme;
     }
-    (void)invalid(why, "the URL begins with none of redis://, rediss://, "
+    (void)invalid(why, "the URL must begin with redis://, rediss://, "
                        "redis-sentinel://, rediss-sentinel://, redis-cluster://, "
-                       "rediss-cluster:// and unix://");
+                       "rediss-cluster:// or unix://");
     return NULL;
 }
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Host names to addresses without blocking. Knows evdns and nothing of connections.
+/* Resolves host names with evdns, without blocking. Independent of connections.
  *
- * Happy path: a numeric address, localhost or a name in the hosts file is answered by a
- * deferred call; any other is asked for as A and AAAA, and the deferred call is made when
- * both have been answered, or one and the other is not quick. Where nothing is found, it
- * says why.
+ * A numeric address, localhost and a name in the hosts file are resolved at once, and
+ * reported by a deferred call. For any other name A and AAAA are queried. The result is
+ * reported when both queries have been answered, or when one has been answered and the
+ * other takes too long.
  *
- * Each lookup that asks has a resolver of its own, so that what resolv.conf says is never
- * older than the lookup. evdns owes one call back for each question, also after its
- * cancellation or the resolver's end, in a later turn of the loop: so the questions have
- * a record of their own, which outlives the lookup and the loop until then. The resolver
- * also runs in a forked child, until the child's loop has ended the lookup: it may read
- * an answer there, for which the parent then repeats its question. */
+ * Each resolution has an evdns base of its own, so that resolv.conf is read each time.
+ * evdns calls back once for each query, also after its cancellation or the end of its
+ * base, in a later turn of the loop: the queries therefore have a record of their own,
+ * which may outlive the resolution and the loop. The evdns base also runs in a forked
+ * child, until the child's loop has ended the resolution: the child may read an answer,
+ * and the parent then repeats its query. */
 #include "loop/resolve.h"
 
 #include "base/address.h"
@@ -28,23 +28,24 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* How long an answer waits for the other family's, and which part of the time for all. */
-#define PATIENCE_US 250000
-#define PATIENCE_PART 4
+/* How long an answer waits for the other address family, at most, and as a part of all
+ * the time that there is. */
+#define WAIT_MAX_US 250000
+#define WAIT_PART 4
 
-struct question {
-    struct questions *all;
+struct query {
+    struct queries *all;
     int family;
-    struct evdns_request *request; /* NULL: not asked, or answered */
+    struct evdns_request *request; /* NULL: not sent, or answered */
     struct lw__addresses found;
     int error;
 };
 
-struct questions {
+struct queries {
     struct evdns_base *dns;
-    struct lw__resolve *lookup; /* NULL: nobody wants to know any more */
+    struct lw__resolve *resolve; /* NULL: it has ended */
     unsigned pending;
-    struct question v4, v6;
+    struct query v4, v6;
 };
 
 struct lw__resolve {
@@ -52,46 +53,46 @@ struct lw__resolve {
     lw__resolve_fn *fn;
     void *arg;
     struct lw__deferred done;
-    struct lw__timer patience;
-    int64_t patience_us;
-    struct questions *questions;
+    struct lw__timer wait; /* for the other family */
+    int64_t wait_us;
+    struct queries *queries;
     struct lw__addresses result;
-    int failure; /* of the system; else 0 */
+    int failure; /* errno, if the system has no more files; else 0 */
     char host[256];
     char why[320];
 };
 
-/* How long a name server may take before the next one is asked. */
+/* How long a DNS server may take before the next one is queried. */
 #define EACH_MIN_MS 20
 #define EACH_MAX_MS 1000
 
-/* So that a server that does not answer leaves time to ask the others, and to connect;
- * and that a slow one is waited for as long as there is time. */
-static void share_patience(struct evdns_base *dns, uint32_t patience_ms)
+/* Divides the time so that a server that does not answer leaves time for the others and
+ * for connecting, and so that a slow server is waited for as long as there is time. */
+static void divide_time(struct evdns_base *dns, uint32_t limit_ms)
 {
     unsigned servers = (unsigned)evdns_base_count_nameservers(dns);
-    unsigned each_ms = patience_ms / (servers + 1);
+    unsigned each_ms = limit_ms / (servers + 1);
     char text[32];
 
     each_ms = each_ms < EACH_MIN_MS ? EACH_MIN_MS : each_ms;
     each_ms = each_ms > EACH_MAX_MS ? EACH_MAX_MS : each_ms;
     (void)snprintf(text, sizeof(text), "%ue-3", each_ms); /* no locale's decimal point */
     (void)evdns_base_set_option(dns, "timeout:", text);
-    (void)snprintf(text, sizeof(text), "%u", servers + 1 + patience_ms / each_ms);
+    (void)snprintf(text, sizeof(text), "%u", servers + 1 + limit_ms / each_ms);
     (void)evdns_base_set_option(dns, "attempts:", text);
 }
 
-/* True if this process, or the system, can open no more files or sockets. */
+/* Returns true if this process, or the system, can open no more files or sockets. */
 static bool is_exhausted(int error)
 {
     return error == EMFILE || error == ENFILE || error == ENOBUFS;
 }
 
-/* By what the file says now; one that is not there, or names nobody, leads to this
- * machine's own server, as in libc. NULL: no memory. `failure` becomes the system's error
- * if no socket can be opened. */
+/* Creates an evdns base for the servers in `file`; without any, this machine's own server
+ * is used, as in libc. Returns NULL if there is no memory. Sets `failure` to errno if no
+ * socket can be opened. */
 static struct evdns_base *new_resolver(struct event_base *base, const char *file,
-                                       uint32_t patience_ms, int *failure)
+                                       uint32_t limit_ms, int *failure)
 {
     const int what = DNS_OPTION_SEARCH | DNS_OPTION_NAMESERVERS | DNS_OPTION_MISC;
     struct evdns_base *dns = evdns_base_new(base, EVDNS_BASE_DISABLE_WHEN_INACTIVE);
@@ -105,148 +106,147 @@ static struct evdns_base *new_resolver(struct event_base *base, const char *file
                 *failure = errno;
             }
         }
-        share_patience(dns, patience_ms);
+        divide_time(dns, limit_ms);
     }
     return dns;
 }
 
-static void stop_asking(struct lw__resolve *lookup)
+static void stop_asking(struct lw__resolve *resolve)
 {
-    struct questions *questions = lookup->questions;
+    struct queries *queries = resolve->queries;
 
-    if (questions == NULL) {
+    if (queries == NULL) {
         return;
     }
-    lookup->questions = NULL;
-    questions->lookup = NULL;
-    if (lw__loop_shares_set(lookup->loop)) {
-        return; /* its end would delete what is registered: left to the child's end */
+    resolve->queries = NULL;
+    queries->resolve = NULL;
+    if (lw__loop_shares_set(resolve->loop)) {
+        return; /* evdns would delete the parent's registrations: leave it to exit */
     }
-    if (questions->v4.request != NULL) {
-        evdns_cancel_request(questions->dns, questions->v4.request);
+    if (queries->v4.request != NULL) {
+        evdns_cancel_request(queries->dns, queries->v4.request);
     }
-    if (questions->v6.request != NULL) {
-        evdns_cancel_request(questions->dns, questions->v6.request);
+    if (queries->v6.request != NULL) {
+        evdns_cancel_request(queries->dns, queries->v6.request);
     }
-    evdns_base_free(questions->dns, 1); /* 1: each question gets its call */
-    if (questions->pending == 0) {
-        free(questions);
+    evdns_base_free(queries->dns, 1); /* 1: calls back for each query */
+    if (queries->pending == 0) {
+        free(queries);
     }
 }
 
-/* The families in turn, so that the third address tried is no neighbour of the first. */
-static void gather(struct lw__resolve *lookup)
+/* Takes addresses from the two families alternately, so that the first two that are tried
+ * differ in their family. */
+static void gather(struct lw__resolve *resolve)
 {
-    const struct question *v4 = &lookup->questions->v4, *v6 = &lookup->questions->v6;
+    const struct query *v4 = &resolve->queries->v4, *v6 = &resolve->queries->v6;
 
     for (size_t i = 0; i < LW__ADDRESSES; i++) {
         if (i < v4->found.count) {
-            lw__address_add(&lookup->result, &v4->found.list[i]);
+            lw__address_add(&resolve->result, &v4->found.list[i]);
         }
         if (i < v6->found.count) {
-            lw__address_add(&lookup->result, &v6->found.list[i]);
+            lw__address_add(&resolve->result, &v6->found.list[i]);
         }
     }
-    if (lookup->result.count == 0 && lookup->failure == 0) {
+    if (resolve->result.count == 0 && resolve->failure == 0) {
         int error = v4->error != DNS_ERR_NONE ? v4->error : v6->error;
-        (void)snprintf(lookup->why, sizeof(lookup->why), "cannot resolve \"%s\": %s",
-                       lookup->host,
+        (void)snprintf(resolve->why, sizeof(resolve->why), "cannot resolve \"%s\": %s",
+                       resolve->host,
                        error != DNS_ERR_NONE ? evdns_err_to_string(error) : "no address");
     }
 }
 
 static void on_done(void *arg)
 {
-    struct lw__resolve *lookup = arg;
+    struct lw__resolve *resolve = arg;
     int status;
 
-    if (lookup->questions != NULL) {
-        gather(lookup);
-        stop_asking(lookup);
+    if (resolve->queries != NULL) {
+        gather(resolve);
+        stop_asking(resolve);
     }
-    status = lookup->result.count > 0 ? LW_OK : LW_ECONN;
-    lw__timer_cancel(lookup->loop, &lookup->patience);
-    lw__timer_unreserve(lookup->loop, 1);
-    if (lookup->result.count == 0 && lookup->failure != 0) {
+    status = resolve->result.count > 0 ? LW_OK : LW_ECONN;
+    lw__timer_cancel(resolve->loop, &resolve->wait);
+    lw__timer_unreserve(resolve->loop, 1);
+    if (resolve->result.count == 0 && resolve->failure != 0) {
         status = LW_ESYSTEM;
-        (void)snprintf(lookup->why, sizeof(lookup->why), "cannot resolve \"%s\": %s",
-                       lookup->host, strerror(lookup->failure));
+        (void)snprintf(resolve->why, sizeof(resolve->why), "cannot resolve \"%s\": %s",
+                       resolve->host, strerror(resolve->failure));
     }
-    lookup->fn(lookup->arg, &lookup->result, status, lookup->why);
-    free(lookup);
+    resolve->fn(resolve->arg, &resolve->result, status, resolve->why);
+    free(resolve);
 }
 
-static void on_patience(void *arg)
+static void on_wait_over(void *arg)
 {
-    struct lw__resolve *lookup = arg;
+    struct lw__resolve *resolve = arg;
 
-    lw__defer(lookup->loop, &lookup->done, false);
+    lw__defer(resolve->loop, &resolve->done, false);
 }
 
 static void on_answer(int error, char type, int count, int ttl, void *addresses,
                       void *arg)
 {
-    struct question *question = arg;
-    struct questions *questions = question->all;
-    const size_t size = question->family == AF_INET ? sizeof(struct in_addr)
-                                                    : sizeof(struct in6_addr);
-    struct lw__resolve *lookup = questions->lookup;
+    struct query *query = arg;
+    struct queries *queries = query->all;
+    const size_t size = query->family == AF_INET ? sizeof(struct in_addr)
+                                                 : sizeof(struct in6_addr);
+    struct lw__resolve *resolve = queries->resolve;
     struct lw__address found;
 
     (void)type;
     (void)ttl;
-    question->request = NULL;
-    question->error = error;
-    questions->pending--;
-    if (lookup == NULL) {
-        if (questions->pending == 0) {
-            free(questions);
+    query->request = NULL;
+    query->error = error;
+    queries->pending--;
+    if (resolve == NULL) {
+        if (queries->pending == 0) {
+            free(queries);
         }
         return;
     }
     for (int i = 0; error == DNS_ERR_NONE && i < count; i++) {
         const char *address = (const char *)addresses + (size_t)i * size;
-        if (inet_ntop(question->family, address, found.text, sizeof(found.text)) !=
-            NULL) {
-            lw__address_add(&question->found, &found);
+        if (inet_ntop(query->family, address, found.text, sizeof(found.text)) != NULL) {
+            lw__address_add(&query->found, &found);
         }
     }
-    if (questions->pending == 0) {
-        lw__defer(lookup->loop, &lookup->done, false);
-    } else if (question->found.count > 0) {
-        lw__timer_set(lookup->loop, &lookup->patience,
-                      lw__now_us() + lookup->patience_us);
+    if (queries->pending == 0) {
+        lw__defer(resolve->loop, &resolve->done, false);
+    } else if (query->found.count > 0) {
+        lw__timer_set(resolve->loop, &resolve->wait, lw__now_us() + resolve->wait_us);
     }
 }
 
-/* 0, LW_ENOMEM. */
-static int ask(struct lw__resolve *lookup, uint32_t patience_ms)
+/* Sends the queries. Returns 0, or LW_ENOMEM. */
+static int ask(struct lw__resolve *resolve, uint32_t limit_ms)
 {
-    struct questions *questions = calloc(1, sizeof(*questions));
-    struct question *v4, *v6;
+    struct queries *queries = calloc(1, sizeof(*queries));
+    struct query *v4, *v6;
 
-    if (questions == NULL) {
+    if (queries == NULL) {
         return LW_ENOMEM;
     }
-    v4 = &questions->v4;
-    v6 = &questions->v6;
-    questions->dns = new_resolver(lw__loop_base(lookup->loop),
-                                  *lw__loop_resolv_conf(lookup->loop), patience_ms,
-                                  &lookup->failure);
-    if (questions->dns == NULL) {
-        free(questions);
+    v4 = &queries->v4;
+    v6 = &queries->v6;
+    queries->dns = new_resolver(lw__loop_base(resolve->loop),
+                                *lw__loop_resolv_conf(resolve->loop), limit_ms,
+                                &resolve->failure);
+    if (queries->dns == NULL) {
+        free(queries);
         return LW_ENOMEM;
     }
-    questions->lookup = lookup;
-    *v4 = (struct question){.all = questions, .family = AF_INET};
-    *v6 = (struct question){.all = questions, .family = AF_INET6};
-    v4->request = evdns_base_resolve_ipv4(questions->dns, lookup->host, 0, on_answer, v4);
-    v6->request = evdns_base_resolve_ipv6(questions->dns, lookup->host, 0, on_answer, v6);
-    questions->pending = (v4->request != NULL) + (v6->request != NULL);
-    lookup->questions = questions;
-    if (questions->pending == 0 || lookup->failure != 0) {
-        v4->error = DNS_ERR_FORMAT; /* not a name that could be asked for */
-        lw__defer(lookup->loop, &lookup->done, false);
+    queries->resolve = resolve;
+    *v4 = (struct query){.all = queries, .family = AF_INET};
+    *v6 = (struct query){.all = queries, .family = AF_INET6};
+    v4->request = evdns_base_resolve_ipv4(queries->dns, resolve->host, 0, on_answer, v4);
+    v6->request = evdns_base_resolve_ipv6(queries->dns, resolve->host, 0, on_answer, v6);
+    queries->pending = (v4->request != NULL) + (v6->request != NULL);
+    resolve->queries = queries;
+    if (queries->pending == 0 || resolve->failure != 0) {
+        v4->error = DNS_ERR_FORMAT; /* evdns rejects the name */
+        lw__defer(resolve->loop, &resolve->done, false);
     }
     return 0;
 }
@@ -298,64 +298,65 @@ int lw__resolve_in_file(const char *file, const char *host, struct lw__addresses
     return 0;
 }
 
-/* What is known without asking anybody. */
-static void find_locally(struct lw__resolve *lookup)
+/* Looks for addresses that need no query. */
+static void find_locally(struct lw__resolve *resolve)
 {
     struct lw__address address;
 
-    if (lw__address_parse(lookup->host, &address)) {
-        lw__address_add(&lookup->result, &address);
+    if (lw__address_parse(resolve->host, &address)) {
+        lw__address_add(&resolve->result, &address);
         return;
     }
-    if (lw__resolve_in_file("/etc/hosts", lookup->host, &lookup->result) != 0) {
-        lookup->failure = errno;
+    if (lw__resolve_in_file("/etc/hosts", resolve->host, &resolve->result) != 0) {
+        resolve->failure = errno;
     }
-    if (strcasecmp(lookup->host, "localhost") == 0) { /* both, whatever the file says */
-        lw__address_add(&lookup->result, &(struct lw__address){"127.0.0.1"});
-        lw__address_add(&lookup->result, &(struct lw__address){"::1"});
+    if (strcasecmp(resolve->host, "localhost") ==
+        0) { /* both, whatever the hosts file has */
+        lw__address_add(&resolve->result, &(struct lw__address){"127.0.0.1"});
+        lw__address_add(&resolve->result, &(struct lw__address){"::1"});
     }
 }
 
-int lw__resolve_start(struct lw__loop *loop, const char *host, uint32_t patience_ms,
+int lw__resolve_start(struct lw__loop *loop, const char *host, uint32_t limit_ms,
                       lw__resolve_fn *fn, void *arg, struct lw__resolve **ret)
 {
-    struct lw__resolve *lookup = calloc(1, sizeof(*lookup));
+    struct lw__resolve *resolve = calloc(1, sizeof(*resolve));
 
-    if (lookup == NULL) {
+    if (resolve == NULL) {
         return LW_ENOMEM;
     }
     if (lw__timer_reserve(loop, 1) < 0) {
-        free(lookup);
+        free(resolve);
         return LW_ENOMEM;
     }
-    lookup->loop = loop;
-    lookup->fn = fn;
-    lookup->arg = arg;
-    lw__defer_init(&lookup->done, on_done, lookup);
-    lw__timer_init(&lookup->patience, on_patience, lookup);
-    lookup->patience_us = (int64_t)patience_ms * 1000 / PATIENCE_PART;
-    if (lookup->patience_us > PATIENCE_US) {
-        lookup->patience_us = PATIENCE_US;
+    resolve->loop = loop;
+    resolve->fn = fn;
+    resolve->arg = arg;
+    lw__defer_init(&resolve->done, on_done, resolve);
+    lw__timer_init(&resolve->wait, on_wait_over, resolve);
+    resolve->wait_us = (int64_t)limit_ms * 1000 / WAIT_PART;
+    if (resolve->wait_us > WAIT_MAX_US) {
+        resolve->wait_us = WAIT_MAX_US;
     }
-    (void)snprintf(lookup->host, sizeof(lookup->host), "%s", host);
-    find_locally(lookup);
-    if (lookup->result.count > 0 || lookup->failure != 0) {
-        lw__defer(loop, &lookup->done, false);
-    } else if (ask(lookup, patience_ms) < 0) {
-        lw__resolve_cancel(lookup);
+    (void)snprintf(resolve->host, sizeof(resolve->host), "%s", host);
+    find_locally(resolve);
+    if (resolve->result.count > 0 || resolve->failure != 0) {
+        lw__defer(loop, &resolve->done, false);
+    } else if (ask(resolve, limit_ms) < 0) {
+        lw__resolve_cancel(resolve);
         return LW_ENOMEM;
     }
-    *ret = lookup;
+    *ret = resolve;
     return 0;
 }
 
-void lw__resolve_cancel(struct lw__resolve *lookup)
+void lw__resolve_cancel(struct lw__resolve *resolve)
 {
-    if (lookup != NULL) {
-        stop_asking(lookup);
-        lw__defer_cancel(lookup->loop, &lookup->done);
-        lw__timer_cancel(lookup->loop, &lookup->patience);
-        lw__timer_unreserve(lookup->loop, 1);
-        free(lookup);
+    if (resolve != NULL) {
+        stop_asking(resolve);
+        lw__defer_cancel(resolve->loop, &resolve->done);
+        lw__timer_cancel(resolve->loop, &resolve->wait);
+        lw__timer_unreserve(resolve->loop, 1);
+        free(resolve);
     }
 }

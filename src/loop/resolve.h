@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Host names to addresses. */
+/* Host names to addresses, by DNS and the hosts file. */
 #ifndef LW_RESOLVE_H
 #define LW_RESOLVE_H
 #include <stdint.h>
@@ -8,21 +8,21 @@ struct lw__addresses;
 struct lw__resolve;
 struct lw__loop;
 
-/* Resolves a host name (evdns, never blocking; numeric addresses and /etc/hosts too) to
- * addresses, in order of preference; or to none, and why. Within `patience_ms`, of which
- * a name server is given 20 at least, each has been asked once. Calls back once, from the
- * loop alone; the lookup is gone then, the addresses when the call returns. `status` is
- * LW_OK if there are addresses; LW_ESYSTEM if this process may open no more files, so
- * that no name server could be asked; else LW_ECONN. */
+/* Called once, from the event loop only, with the addresses in order of preference, valid
+ * during the call. `status` is LW_OK if there are any, LW_ESYSTEM if this process can
+ * open no more files, so that no DNS server could be queried, else LW_ECONN; then `why`
+ * explains it. The resolution is freed by then. */
 typedef void lw__resolve_fn(void *arg, const struct lw__addresses *addresses, int status,
                             const char *why);
-int lw__resolve_start(struct lw__loop *loop, const char *host, uint32_t patience_ms,
+/* Resolves `host`: a numeric address, a name in /etc/hosts, or a name for DNS. Each DNS
+ * server is queried within limit_ms; it gets 20 ms at least. Returns 0, or LW_ENOMEM. */
+int lw__resolve_start(struct lw__loop *loop, const char *host, uint32_t limit_ms,
                       lw__resolve_fn *fn, void *arg, struct lw__resolve **ret);
-/* No callback any more; NULL is fine. */
-void lw__resolve_cancel(struct lw__resolve *lookup);
-/* Adds what a file like /etc/hosts says of the host; nothing if the file cannot be read.
- * Returns 0, or LW_ESYSTEM if this process may open no more files. evdns reads the file
- * too, but only once, and answers from it in a way that is not safe to free in the
- * middle. */
+/* Frees it; the callback is not called any more. NULL is fine. */
+void lw__resolve_cancel(struct lw__resolve *resolve);
+/* Adds the addresses of `host` in a file like /etc/hosts; none if the file cannot be
+ * read. Returns 0, or LW_ESYSTEM if this process can open no more files. (evdns reads the
+ * file only once, and answers from it in a way that does not allow freeing in between.)
+ */
 int lw__resolve_in_file(const char *file, const char *host, struct lw__addresses *ret);
 #endif

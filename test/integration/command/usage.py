@@ -216,8 +216,8 @@ class Usage(ToolTest):
                 ("redis-sentinel://h1:0/m", 'port "0" is not between 1 and 65535'),
                 ("redis-sentinel://h/the master", "service: byte 0x20 at position 4"),
                 ("redis-sentinel://h/m/16x", 'database "16x"'),
-                ("redis-sentinel://redis://h/m", '"://" stands there twice'),
-                ("redis-sentinel://:s3cret@h1,redis-sentinel://h2/m", '"://" stands there twice')):
+                ("redis-sentinel://redis://h/m", '"://" occurs twice'),
+                ("redis-sentinel://:s3cret@h1,redis-sentinel://h2/m", '"://" occurs twice')):
             for words in (("run", "x", "--redis", url, "true"), ("status", "x", "--redis", url)):
                 text = self.check(64, *words)
                 self.assertIn(said, text)

@@ -47,7 +47,7 @@ class ExampleTest(ToolTest):
 
     def test_it_refuses_to_begin_without_arguments_and_without_a_server(self):
         for words, url, said in (((), self.server.url, "usage: "),
-                                 (self.arguments(), "localhost", "the URL begins with none of")):
+                                 (self.arguments(), "localhost", "the URL must begin with")):
             code, out, err = self.end_of(self.start(*words, env={"LOCKWIRE_URL": url}))
             self.assertEqual((code, out), (1, ""), err)
             self.assertIn(said, err)
