@@ -1,21 +1,33 @@
 /* SPDX-License-Identifier: MIT */
-/* One connection: hiredis' asynchronous context on its adapter for libevent, who waits
- * for which reply, and the time-out of the oldest that waits. Must not know what the
- * commands mean.
+/* One connection: hiredis' asynchronous context, the requests that wait for a reply, the
+ * time-out of the oldest one, and subscriptions. Independent of what the commands mean.
  *
- * Happy path: lw__link_open (link_open.c), `up`; redisAsyncFormattedCommand for each
- * command, whose callback takes the reply to the oldest record. Each failure (refused,
- * time-out, end of file, a reply that the guard refuses, no memory) ends in
- * lw__link_fail, which frees the context and tells those who waited from a deferred call.
+ * lw__link_open connects, and the `up` event follows. lw__link_send writes a command; the
+ * reply goes to the oldest pending request. Each failure (a refused connection, a
+ * time-out, end of file, a reply that the reader rejects, no memory) ends in
+ * lw__link_fail, which frees the context, and reports to the pending requests and by
+ * `down` from a deferred call.
  *
- * Any function called may close the link or free the loop: `entered` keeps the link's
- * memory until we have returned. Within its reply callbacks hiredis defers a free by
- * itself. */
-#include "redis/link.h"
+ * SUBSCRIBE is sent past hiredis' own bookkeeping, and a callback waits for whatever the
+ * server sends next (reader.c): confirmations and messages. An error is passed on as a
+ * push if a confirmation was pending; any other error takes the link down. Messages of
+ * unknown channels are dropped, except for those of sharded channels.
+ *
+ * Any function that is called may close the link or free the loop: `refs` keeps the
+ * link's memory until the caller has returned. Within its reply callbacks hiredis defers
+ * freeing by itself. Its connect and disconnect callbacks call nothing that could end the
+ * link, which hiredis 0.14.1 would not survive. */
+#include "redis/link_private.h"
 
+#include "base/address.h"
+#include "base/buffer.h"
+#include "base/container_of.h"
 #include "lockwire.h"
 #include "loop/loop.h"
-#include "redis/link_inside.h"
+#include "redis/classify.h"
+#include "redis/reply.h"
+#include "redis/resp.h"
+#include "redis/slot.h"
 #include "redis/tls.h"
 
 #include <errno.h>
@@ -23,14 +35,108 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #define READ_SIZE ((size_t)16384) /* hiredis' */
 
-/* Ending */
+/* ---- pending replies ----
+ *
+ * A record outlives its request, so that replies to a forgotten request are still
+ * counted. Memory is allocated only when more replies are pending than ever before, and
+ * before anything is sent. A pending request is its own `next`, as no list has it. */
 
-/* Everything but memory; those who wait are told later, and not by hiredis. */
-static void shut(struct lw__link *link)
+static void pending_init(struct lw__pending_list *pending)
+{
+    *pending = (struct lw__pending_list){.end = &pending->first};
+}
+
+static void detach(struct lw__pending *record)
+{
+    if (record->request != NULL) {
+        record->request->next = NULL;
+        record->request->prev = NULL;
+        record->request = NULL;
+    }
+}
+
+/* Makes sure that the next pending_push needs no memory. Returns NULL if there is none.
+ */
+static struct lw__pending *pending_reserve(struct lw__pending_list *pending)
+{
+    if (pending->spare == NULL) {
+        pending->spare = calloc(1, sizeof(*pending->spare));
+    }
+    return pending->spare;
+}
+
+static void pending_push(struct lw__pending_list *pending, struct lw__request *request,
+                         unsigned replies, int64_t sent_us)
+{
+    struct lw__pending *record = pending->spare;
+
+    pending->spare = record->next;
+    *record = (struct lw__pending){NULL, request, sent_us, replies, 0};
+    if (request != NULL) {
+        request->next = request;
+        request->prev = &record->request;
+    }
+    *pending->end = record;
+    pending->end = &record->next;
+    pending->replies += replies;
+}
+
+/* Returns the newest one, which must exist. */
+static struct lw__pending *pending_last(struct lw__pending_list *pending)
+{
+    return LW__CONTAINER_OF(struct lw__pending, next, pending->end);
+}
+
+/* Removes the oldest one, which must exist. Returns its request, or NULL. */
+static struct lw__request *pending_pop(struct lw__pending_list *pending)
+{
+    struct lw__pending *record = pending->first;
+    struct lw__request *request = record->request;
+
+    pending->first = record->next;
+    if (pending->first == NULL) {
+        pending->end = &pending->first;
+    }
+    pending->replies -= record->remaining;
+    detach(record);
+    record->next = pending->spare;
+    pending->spare = record;
+    return request;
+}
+
+/* No effect on a request that is not pending here. */
+static void pending_forget(struct lw__request *request)
+{
+    if (request->prev != NULL && request->next == request) {
+        *request->prev = NULL;
+        request->next = NULL;
+        request->prev = NULL;
+    }
+}
+
+static void pending_clear(struct lw__pending_list *pending)
+{
+    struct lw__pending *record;
+
+    while (pending->first != NULL) {
+        (void)pending_pop(pending);
+    }
+    while ((record = pending->spare) != NULL) {
+        pending->spare = record->next;
+        free(record);
+    }
+}
+
+/* ---- ending ---- */
+
+/* Frees everything except memory. Pending requests are reported later, not by hiredis. */
+static void close_connection(struct lw__link *link)
 {
     redisAsyncContext *context = link->context;
 
@@ -48,7 +154,8 @@ static void shut(struct lw__link *link)
     }
 }
 
-bool lw__link_is_open(const struct lw__link *link)
+/* Returns true unless it has failed or was closed. */
+static bool is_open(const struct lw__link *link)
 {
     return link->state == LW__LINK_CONNECTING || link->state == LW__LINK_UP;
 }
@@ -63,20 +170,20 @@ static void forget_channels(struct lw__link *link)
     }
 }
 
-void lw__link_destroy(struct lw__link *link)
+static void destroy(struct lw__link *link)
 {
-    lw__awaited_clear(&link->awaited);
-    lw__guard_clear(&link->guard);
+    pending_clear(&link->pending);
+    lw__reader_clear(&link->reader);
     lw__tls_free(link->tls);
     forget_channels(link);
     free(link);
 }
 
-void lw__link_let_go(struct lw__link *link)
+void lw__link_unref(struct lw__link *link)
 {
-    link->entered--;
-    if (link->entered == 0 && link->state == LW__LINK_CLOSED) {
-        lw__link_destroy(link);
+    link->refs--;
+    if (link->refs == 0 && link->state == LW__LINK_CLOSED) {
+        destroy(link);
     }
 }
 
@@ -85,36 +192,37 @@ void lw__link_close(struct lw__link *link)
     if (link == NULL || link->state == LW__LINK_CLOSED) {
         return;
     }
-    if (lw__link_is_open(link)) {
-        shut(link);
+    if (is_open(link)) {
+        close_connection(link);
     }
     link->state = LW__LINK_CLOSED;
     lw__defer_cancel(link->loop, &link->end);
-    lw__awaited_clear(&link->awaited);
-    link->entered++;
-    lw__link_let_go(link);
+    pending_clear(&link->pending);
+    link->refs++;
+    lw__link_unref(link);
 }
 
 void lw__link_fail(struct lw__link *link, const char *why)
 {
-    if (!lw__link_is_open(link)) {
+    if (!is_open(link)) {
         return;
     }
     lw__escape(why, link->why, sizeof(link->why));
     link->rejected = link->tls != NULL && lw__tls_is_rejected(link->tls);
-    shut(link);
+    close_connection(link);
     link->state = LW__LINK_FAILED;
     lw__defer(link->loop, &link->end, false);
 }
 
 void lw__link_wipe_sent(struct lw__link *link, size_t room)
 {
-    if (lw__link_is_open(link)) {
+    if (is_open(link)) {
         lw__wire_wipe(&link->wire, room);
     }
 }
 
-void lw__link_fail_doing(struct lw__link *link, const char *what, const char *error)
+/* Fails with what was being done, the peer, and the error. */
+static void fail_doing(struct lw__link *link, const char *what, const char *error)
 {
     char why[sizeof(link->peer) + LW__WHY_MAX];
 
@@ -126,9 +234,9 @@ static void on_end(void *arg)
 {
     struct lw__link *link = arg;
 
-    link->entered++;
-    while (link->state == LW__LINK_FAILED && link->awaited.first != NULL) {
-        struct lw__request *request = lw__awaited_pop(&link->awaited);
+    link->refs++;
+    while (link->state == LW__LINK_FAILED && link->pending.first != NULL) {
+        struct lw__request *request = pending_pop(&link->pending);
         if (request != NULL && request->type->failed != NULL) {
             request->type->failed(request, link->why);
         }
@@ -137,17 +245,17 @@ static void on_end(void *arg)
         link->events.down(link->arg, link->why);
     }
     link->state = LW__LINK_CLOSED;
-    lw__link_let_go(link);
+    lw__link_unref(link);
 }
 
-/* Time-outs */
+/* ---- time-outs ---- */
 
 static int64_t oldest_due(const struct lw__link *link)
 {
-    const struct lw__record *oldest = link->awaited.first;
+    const struct lw__pending *oldest = link->pending.first;
     int64_t since = INT64_MAX;
 
-    /* What was sent before `up` has waited for the connection only. */
+    /* A request that was sent before `up` has only waited for the connection. */
     if (oldest != NULL) {
         since = oldest->sent_us > link->up_us ? oldest->sent_us : link->up_us;
         since += (int64_t)link->request_timeout_ms * 1000;
@@ -155,16 +263,17 @@ static int64_t oldest_due(const struct lw__link *link)
     return since;
 }
 
-/* Set once, it is left alone while requests come and go, and then looks anew. */
-void lw__link_arm(struct lw__link *link)
+/* The timer is not moved while requests come and go: when it fires, it is set again. */
+static void arm_timer(struct lw__link *link)
 {
-    if (link->state == LW__LINK_UP && link->awaited.first != NULL &&
+    if (link->state == LW__LINK_UP && link->pending.first != NULL &&
         !lw__timer_is_set(&link->timer)) {
         lw__timer_set(link->loop, &link->timer, oldest_due(link));
     }
 }
 
-/* Something to read, or an end. OpenSSL may have taken it from the socket. */
+/* Returns true if there is data to read, or an end of file. OpenSSL may have read it from
+ * the socket already. */
 static bool has_arrived(const struct lw__link *link)
 {
     char byte;
@@ -174,15 +283,15 @@ static bool has_arrived(const struct lw__link *link)
            errno != EAGAIN;
 }
 
-/* A loop that stalled is no reason to give up what has arrived meanwhile: first look. But
- * not while timers run, since a reply may only be believed when all that were due have
- * been. */
+/* After a stall of the loop a reply may have arrived in time, so this reads before
+ * failing. It does not read while timers run: a reply may only be believed after all
+ * timers that were due. */
 static void on_overdue(void *arg)
 {
     struct lw__link *link = arg;
     char why[LW__WHY_MAX];
 
-    link->entered++;
+    link->refs++;
     if (link->state == LW__LINK_UP && oldest_due(link) <= lw__now_us()) {
         if (has_arrived(link)) {
             redisAsyncHandleRead(link->context);
@@ -192,8 +301,8 @@ static void on_overdue(void *arg)
             lw__link_fail(link, why);
         }
     }
-    lw__link_arm(link);
-    lw__link_let_go(link);
+    arm_timer(link);
+    lw__link_unref(link);
 }
 
 static bool is_decided(int fd)
@@ -220,7 +329,7 @@ static void on_timer(void *arg)
 {
     struct lw__link *link = arg;
 
-    link->entered++;
+    link->refs++;
     if (link->state == LW__LINK_CONNECTING) {
         if (is_decided(link->context->c.fd)) {
             lw__wire_look(&link->wire);
@@ -231,88 +340,91 @@ static void on_timer(void *arg)
     } else if (oldest_due(link) <= lw__now_us()) {
         lw__defer(link->loop, &link->overdue, false);
     } else {
-        lw__link_arm(link);
+        arm_timer(link);
     }
-    lw__link_let_go(link);
+    lw__link_unref(link);
 }
 
-/* Something is wrong that is only told outside of hiredis. What the server said last may
- * lie unread, and hiredis reads a part of it each time. */
+/* Handles an error that must not be handled within hiredis. What the server sent last may
+ * still be unread, and hiredis reads a part of it each time. */
 static void on_broken(void *arg)
 {
     struct lw__link *link = arg;
     int error = link->wire.error;
     char why[LW__WHY_MAX];
 
-    link->entered++;
+    link->refs++;
     if (error == EMSGSIZE) {
         (void)snprintf(why, sizeof(why), "a reply is longer than %zu bytes",
-                       link->guard.max);
+                       link->reader.max);
         lw__link_fail(link, why);
     } else if (error == ENOMEM) {
         lw__link_fail(link, lw_strerror(LW_ENOMEM));
     } else if (error == EPROTO) {
-        lw__link_fail_doing(link, "TLS with", lw__tls_why(link->tls));
+        fail_doing(link, "TLS with", lw__tls_why(link->tls));
     } else if (has_arrived(link)) {
         redisAsyncHandleRead(link->context);
-        if (lw__link_is_open(link)) {
+        if (is_open(link)) {
             lw__defer(link->loop, &link->broken, false);
         }
     } else {
-        lw__link_fail_doing(link, "writing to", strerror(error));
+        fail_doing(link, "writing to", strerror(error));
     }
-    lw__link_let_go(link);
+    lw__link_unref(link);
 }
 
-/* Reading */
+/* ---- reading ---- */
 
-struct lw__link *lw__link_enter(const redisAsyncContext *context, const void *reply)
+/* Encloses, with leave(), what hiredis calls for a reply. Timers that are due run first,
+ * once for all replies of a read. Returns NULL if the link was freed by one of them. */
+static struct lw__link *enter(const redisAsyncContext *context, const void *reply)
 {
     struct lw__link *link = lw__wire_owner(context);
 
     if (link == NULL || reply == NULL) {
-        return NULL; /* hiredis ends it: those who wait are told by on_end */
+        return NULL; /* hiredis ends the connection: see on_end */
     }
-    link->entered++;
+    link->refs++;
     if (!link->wire.fresh) {
         lw__loop_enter_again(link->loop);
         return link;
     }
     link->wire.fresh = false;
     if (!lw__loop_enter(link->loop)) {
-        lw__link_let_go(link);
+        lw__link_unref(link);
         return NULL;
     }
     return link;
 }
 
-void lw__link_leave(struct lw__link *link)
+static void leave(struct lw__link *link)
 {
     struct lw__loop *loop = link->loop;
 
-    lw__link_let_go(link);
+    lw__link_unref(link);
     lw__loop_leave(loop);
 }
 
-void lw__link_tell_up(struct lw__link *link)
+/* Calls `up`, unless that was done or the link has failed. */
+static void report_up(struct lw__link *link)
 {
-    if (!link->told_up && link->state == LW__LINK_UP) {
-        link->told_up = true;
+    if (!link->reported_up && link->state == LW__LINK_UP) {
+        link->reported_up = true;
         lw__defer_cancel(link->loop, &link->came_up);
         link->events.up(link->arg);
     }
 }
 
-static void take(struct lw__link *link, const struct lw__reply *reply)
+static void take_reply(struct lw__link *link, const struct lw__reply *reply)
 {
-    struct lw__record *oldest = link->awaited.first;
+    struct lw__pending *oldest = link->pending.first;
     struct lw__request *request = oldest->request;
 
     link->answered = true;
     oldest->remaining--;
-    link->awaited.replies--;
+    link->pending.replies--;
     if (oldest->remaining == 0) {
-        (void)lw__awaited_pop(&link->awaited);
+        (void)pending_pop(&link->pending);
     }
     if (request != NULL) {
         request->expected--;
@@ -324,65 +436,67 @@ static void take(struct lw__link *link, const struct lw__reply *reply)
 
 static void on_reply(redisAsyncContext *context, void *reply, void *data)
 {
-    struct lw__link *link = lw__link_enter(context, reply);
+    struct lw__link *link = enter(context, reply);
 
     if (link == NULL) {
         return;
     }
-    lw__link_tell_up(link);
+    report_up(link);
     if (link->state == LW__LINK_UP) {
-        if (data == link->awaited.first) {
-            take(link, reply);
+        if (data == link->pending.first) {
+            take_reply(link, reply);
         } else {
             lw__link_fail(link, "hiredis lost count of the replies");
         }
     }
-    lw__link_leave(link);
+    leave(link);
 }
 
-/* Writing */
+/* ---- writing ---- */
 
-void lw__link_sent(struct lw__link *link, struct lw__request *request, unsigned replies)
+/* From now on a reply is pending, with its time-out. `request` NULL: a confirmation. */
+static void note_sent(struct lw__link *link, struct lw__request *request,
+                      unsigned replies)
 {
     int64_t now_us = lw__now_us();
 
-    lw__awaited_push(&link->awaited, request, replies, now_us);
+    pending_push(&link->pending, request, replies, now_us);
     if (request != NULL) {
         request->sent_us = now_us;
     }
-    lw__link_arm(link);
+    arm_timer(link);
 }
 
 int lw__link_send(struct lw__link *link, struct lw__request *request, const char *bytes,
                   size_t length)
 {
-    struct lw__record *record;
+    struct lw__pending *record;
     size_t first = request->expected == 2 ? request->second : length;
     int status;
 
-    if (!lw__link_is_open(link) || link->listening || request->expected == 0) {
+    if (!is_open(link) || link->subscribing || request->expected == 0) {
         return LW_ECONN;
     }
-    record = lw__awaited_reserve(&link->awaited);
+    record = pending_reserve(&link->pending);
     status = record != NULL
-                 ? lw__guard_send(link->context, on_reply, record, bytes, first)
+                 ? lw__reader_send(link->context, on_reply, record, bytes, first)
                  : LW_ENOMEM;
     if (status == 0 && first < length) {
-        status = lw__guard_send(link->context, on_reply, record, bytes + first,
-                                length - first);
+        status = lw__reader_send(link->context, on_reply, record, bytes + first,
+                                 length - first);
     }
     if (status != 0) {
         lw__link_fail(link, lw_strerror(LW_ENOMEM));
         return status;
     }
-    lw__link_sent(link, request, request->expected);
+    note_sent(link, request, request->expected);
     return 0;
 }
 
 void lw__link_forget(struct lw__link *link, struct lw__request *request)
 {
     (void)link;
-    lw__awaited_forget(request);
+    pending_forget(request);
 }
 
 bool lw__link_has_connected(const struct lw__link *link)
@@ -402,10 +516,255 @@ bool lw__link_has_ended(const struct lw__link *link)
 
 size_t lw__link_inflight(const struct lw__link *link)
 {
-    return link->awaited.replies;
+    return link->pending.replies;
 }
 
-/* Beginning */
+/* ---- subscriptions ---- */
+
+static bool is_subscribed(const struct lw__link *link, const char *name)
+{
+    const struct lw__channel *channel = link->channels;
+
+    while (channel != NULL && strcmp(channel->name, name) != 0) {
+        channel = channel->older;
+    }
+    return channel != NULL;
+}
+
+/* Adds a channel to the list, once. Returns 0, or LW_ENOMEM. */
+static int add_channel(struct lw__link *link, const char *name)
+{
+    size_t size = strlen(name) + 1;
+    struct lw__channel *channel;
+
+    if (is_subscribed(link, name)) {
+        return 0;
+    }
+    channel = malloc(sizeof(*channel) + size);
+    if (channel == NULL) {
+        return LW_ENOMEM;
+    }
+    memcpy(channel->name, name, size);
+    channel->older = link->channels;
+    link->channels = channel;
+    return 0;
+}
+
+/* Returns true if the push is about a sharded channel. There may be one for each slot, so
+ * the list does not have them; the owner of the link knows their slots. */
+static bool is_sharded(const struct lw__reply *reply)
+{
+    const char *kind = lw__reply_text(lw__reply_at(reply, 0), NULL);
+
+    return strncasecmp(kind, "ss", 2) == 0 || strncasecmp(kind, "sm", 2) == 0 ||
+           strncasecmp(kind, "sun", 3) == 0;
+}
+
+/* A client has one channel for each slot. */
+static unsigned unsubscribed_by(const char *channel)
+{
+    return 1 + lw__slot_of(channel, strlen(channel));
+}
+
+/* Returns true if the push is the pending confirmation. A node also sends SUNSUBSCRIBE
+ * confirmations unasked, when a slot is no longer its own. */
+static bool is_pending(const struct lw__link *link, enum lw__push_kind kind,
+                       const struct lw__reply *reply)
+{
+    const struct lw__pending *first = link->pending.first;
+
+    if (first == NULL || kind == LW__PUSH_MESSAGE) {
+        return false;
+    }
+    return kind != LW__PUSH_UNSUBSCRIBED ||
+           first->unsubscribed ==
+               unsubscribed_by(lw__reply_text(lw__reply_at(reply, 1), NULL));
+}
+
+static void take_push(struct lw__link *link, const struct lw__reply *reply)
+{
+    enum lw__push_kind kind = lw__reader_push_kind(reply);
+    bool pending = is_pending(link, kind, reply);
+
+    switch (kind) {
+    case LW__PUSH_INVALID:
+        lw__link_fail(
+            link,
+            "invalid reply: neither a message nor a confirmation of a subscription");
+        return;
+    case LW__PUSH_ERROR:
+        if (!pending && !lw__classify_moved(lw__reply_text(reply, NULL))) {
+            /* such as "max number of clients reached". MOVED may be the reply to
+             * SUNSUBSCRIBE, after an unasked confirmation was taken for it */
+            lw__link_fail(link, lw__reply_text(reply, NULL));
+            return;
+        }
+        break;
+    default:
+        if (!is_subscribed(link, lw__reply_text(lw__reply_at(reply, 1), NULL)) &&
+            !is_sharded(reply)) {
+            return; /* not one of our channels */
+        }
+    }
+    if (pending) {
+        (void)pending_pop(&link->pending);
+    }
+    link->events.push(link->arg, reply);
+}
+
+static void on_push(redisAsyncContext *context, void *reply, void *data)
+{
+    struct lw__link *link = enter(context, reply);
+
+    if (link == NULL) {
+        return;
+    }
+    if (link->state == LW__LINK_UP && lw__reader_listen(context, on_push, data) != 0) {
+        lw__link_fail(link, lw_strerror(LW_ENOMEM));
+    }
+    report_up(link);
+    if (link->state == LW__LINK_UP) {
+        take_push(link, reply);
+    }
+    leave(link);
+}
+
+static int send_channel(struct lw__link *link, const char *verb, const char *channel)
+{
+    struct lw__buffer out = {0};
+    int status = LW_ENOMEM;
+
+    if (pending_reserve(&link->pending) == NULL) {
+        return LW_ENOMEM;
+    }
+    lw__resp_words(&out, 2, (const char *[]){verb, channel});
+    if (!out.failed) {
+        status = lw__reader_send_unseen(link->context, out.data, out.length);
+    }
+    lw__buffer_clear(&out);
+    if (status == 0 && !link->subscribing) {
+        status = lw__reader_listen(link->context, on_push, NULL);
+        link->subscribing = true;
+    }
+    return status;
+}
+
+static int send_or_fail(struct lw__link *link, const char *verb, const char *channel)
+{
+    if (!is_open(link)) {
+        return LW_ECONN;
+    }
+    if (send_channel(link, verb, channel) != 0) {
+        lw__link_fail(link, lw_strerror(LW_ENOMEM));
+        return LW_ENOMEM;
+    }
+    note_sent(link, NULL, 1);
+    return 0;
+}
+
+int lw__link_subscribe(struct lw__link *link, const char *channel)
+{
+    if (is_open(link) && add_channel(link, channel) != 0) {
+        lw__link_fail(link, lw_strerror(LW_ENOMEM));
+        return LW_ENOMEM;
+    }
+    return send_or_fail(link, "SUBSCRIBE", channel);
+}
+
+int lw__link_ssubscribe(struct lw__link *link, const char *channel)
+{
+    return send_or_fail(link, "SSUBSCRIBE", channel);
+}
+
+int lw__link_sunsubscribe(struct lw__link *link, const char *channel)
+{
+    int status = send_or_fail(link, "SUNSUBSCRIBE", channel);
+
+    if (status == 0) {
+        pending_last(&link->pending)->unsubscribed = unsubscribed_by(channel);
+    }
+    return status;
+}
+
+/* ---- connecting ---- */
+
+/* Returns true for a TLS alert, with which TLS servers may answer plain text: hiredis
+ * takes its first byte for a type. */
+static bool is_alert(const redisContext *c)
+{
+    return c->err == REDIS_ERR_PROTOCOL && strstr(c->errstr, "\"\\x15\"") != NULL;
+}
+
+static bool is_end(const redisContext *c)
+{
+    return c->err == REDIS_ERR_EOF || (c->err == REDIS_ERR_IO && errno == ECONNRESET);
+}
+
+/* Returns true if the peer may expect TLS: many servers then close without an answer. */
+static bool may_want_tls(const struct lw__link *link)
+{
+    return link->tls == NULL && !link->answered && link->pending.first != NULL &&
+           link->to_host;
+}
+
+/* hiredis ends the connection, and frees the context after this. */
+static void fail_by_context(struct lw__link *link, const redisContext *c)
+{
+    const char *refused = lw__reader_why(&link->reader);
+    const char *tls = link->tls != NULL ? lw__tls_why(link->tls) : NULL;
+
+    if (refused != NULL) {
+        lw__link_fail(link, refused);
+    } else if (tls != NULL) {
+        fail_doing(link, "TLS with", tls);
+    } else if (is_alert(c)) {
+        fail_doing(link, "reading from", "the server speaks TLS: rediss://");
+    } else if (is_end(c) && may_want_tls(link)) {
+        fail_doing(link, "no answer from",
+                   "it closed the connection at once, as servers do that speak "
+                   "TLS (rediss://), or proxies that do not know CLIENT");
+    } else if (c->err == REDIS_ERR_EOF) {
+        link->ended = true;
+        lw__link_fail(link, "the server closed the connection");
+    } else if (c->err == REDIS_ERR_IO) {
+        fail_doing(link, "reading from", c->errstr);
+    } else if (c->err == REDIS_ERR_OOM) {
+        lw__link_fail(link, lw_strerror(LW_ENOMEM));
+    } else {
+        lw__link_fail(link, c->errstr);
+    }
+}
+
+static void on_connect(const redisAsyncContext *context, int status)
+{
+    struct lw__link *link = lw__wire_owner(context);
+
+    if (link == NULL) {
+        return;
+    }
+    if (status != REDIS_OK) {
+        link->context = NULL;
+        fail_doing(link, "connecting to", context->c.errstr);
+        return;
+    }
+    link->connected = true;
+    if (link->tls != NULL) {
+        lw__link_tls_begin(link);
+    } else {
+        lw__link_connected(link);
+    }
+}
+
+static void on_disconnect(const redisAsyncContext *context, int status)
+{
+    struct lw__link *link = lw__wire_owner(context);
+
+    (void)status;
+    if (link != NULL) {
+        link->context = NULL;
+        fail_by_context(link, &context->c);
+    }
+}
 
 void lw__link_connected(struct lw__link *link)
 {
@@ -413,7 +772,7 @@ void lw__link_connected(struct lw__link *link)
     link->connected = true;
     link->up_us = lw__now_us();
     lw__timer_cancel(link->loop, &link->timer);
-    lw__link_arm(link);
+    arm_timer(link);
     lw__defer(link->loop, &link->came_up, false);
 }
 
@@ -421,21 +780,22 @@ static void on_came_up(void *arg)
 {
     struct lw__link *link = arg;
 
-    link->entered++;
-    lw__link_tell_up(link);
-    lw__link_let_go(link);
+    link->refs++;
+    report_up(link);
+    lw__link_unref(link);
 }
 
-struct lw__link *lw__link_new(struct lw__loop *loop,
-                              const struct lw__link_options *options,
-                              const struct lw__link_events *events, void *arg)
+/* Returns NULL if there is no memory. */
+static struct lw__link *new_link(struct lw__loop *loop,
+                                 const struct lw__link_options *options,
+                                 const struct lw__link_events *events, void *arg)
 {
     struct lw__link *link = malloc(sizeof(*link));
 
     if (link == NULL) {
         return NULL;
     }
-    memset(link, 0, offsetof(struct lw__link, guard));
+    memset(link, 0, offsetof(struct lw__link, reader));
     link->loop = loop;
     link->events = *events;
     link->arg = arg;
@@ -447,11 +807,144 @@ struct lw__link *lw__link_new(struct lw__loop *loop,
     lw__defer_init(&link->broken, on_broken, link);
     lw__defer_init(&link->overdue, on_overdue, link);
     lw__defer_init(&link->end, on_end, link);
-    lw__awaited_init(&link->awaited);
-    lw__guard_init(&link->guard, options->reply_max);
+    pending_init(&link->pending);
+    lw__reader_init(&link->reader, options->reply_max);
     if (options->reply_elements != 0) {
-        link->guard.max_elements = options->reply_elements;
+        link->reader.max_elements = options->reply_elements;
     }
     lw__wire_init(&link->wire, loop, link, &link->broken, options->reply_max + READ_SIZE);
     return link;
+}
+
+static void name_peer(struct lw__link *link, const struct lw__link_options *options)
+{
+    if (options->host == NULL) {
+        (void)snprintf(link->peer, sizeof(link->peer), "%s", options->path);
+    } else {
+        bool v6 = strchr(options->host, ':') != NULL;
+        (void)snprintf(link->peer, sizeof(link->peer), "%s%s%s:%u", v6 ? "[" : "",
+                       options->host, v6 ? "]" : "", (unsigned)options->port);
+    }
+}
+
+/* Starts connecting. Checks what hiredis would not: it would resolve names, truncate long
+ * paths, and omit the NUL of a path that just fits. Returns NULL without memory, or with
+ * `error` set. */
+static redisAsyncContext *connect_context(const struct lw__link_options *options,
+                                          int *error)
+{
+    struct lw__address address;
+
+    if (options->host == NULL) {
+        if (strlen(options->path) + 1 < sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
+            return redisAsyncConnectUnix(options->path);
+        }
+    } else if (lw__address_parse(options->host, &address)) {
+        lw__address_number_zone(&address);
+        return redisAsyncConnect(address.text, options->port);
+    }
+    *error = EINVAL;
+    return NULL;
+}
+
+/* A unix socket connects at once or not at all. If its queue is full it has not
+ * connected, although hiredis 1.4 takes it for connecting. */
+static bool is_refused(const struct lw__link_options *options,
+                       const redisAsyncContext *context)
+{
+    struct sockaddr_un peer;
+    socklen_t size = sizeof(peer);
+
+    return options->host == NULL && context != NULL && context->err == 0 &&
+           getpeername(context->c.fd, (struct sockaddr *)&peer, &size) < 0;
+}
+
+/* Returns true if this process, or the system, can open no more sockets. hiredis keeps
+ * only the text of errno. */
+static bool is_exhausted(const char *error)
+{
+    static const int errors[] = {EMFILE, ENFILE, ENOBUFS};
+
+    for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
+        if (strstr(error, strerror(errors[i])) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns 0, or LW_ENOMEM, LW_ECONN or LW_ESYSTEM with the reason in `why`. */
+static int connect_link(struct lw__link *link, const struct lw__link_options *options,
+                        char *why)
+{
+    int error = 0;
+    redisAsyncContext *context = connect_context(options, &error);
+    const char *text = error != 0 ? strerror(error) : NULL;
+
+    if (context != NULL && context->err != 0 && context->err != REDIS_ERR_OOM) {
+        text = context->errstr;
+    } else if (is_refused(options, context)) {
+        text = strerror(EAGAIN);
+    }
+    if (text != NULL) {
+        (void)snprintf(why, LW__WHY_MAX, "connecting to %s: %s", link->peer, text);
+    }
+    if (text != NULL || context == NULL || context->err != 0 ||
+        lw__wire_attach(&link->wire, context) != 0) {
+        if (context != NULL) {
+            redisAsyncFree(context);
+        }
+        if (text == NULL) {
+            return LW_ENOMEM;
+        }
+        return is_exhausted(why) ? LW_ESYSTEM : LW_ECONN;
+    }
+    link->context = context;
+    lw__reader_attach(&link->reader, context);
+    (void)redisAsyncSetDisconnectCallback(context, on_disconnect);
+    if (options->host == NULL) {
+        lw__wire_connected(&link->wire);
+        lw__link_connected(link);
+    } else {
+        (void)redisAsyncSetConnectCallback(context, on_connect);
+        lw__timer_set(link->loop, &link->timer,
+                      lw__now_us() + (int64_t)link->connect_timeout_ms * 1000);
+    }
+    return 0;
+}
+
+int lw__link_open(struct lw__loop *loop, const struct lw__link_options *options,
+                  const struct lw__link_events *events, void *arg, char *why,
+                  struct lw__link **ret)
+{
+    struct lw__link *link = new_link(loop, options, events, arg);
+    int status;
+
+    (void)snprintf(why, LW__WHY_MAX, "%s", lw_strerror(LW_ENOMEM));
+    if (link == NULL) {
+        return LW_ENOMEM;
+    }
+    if (options->tls != NULL) {
+        status = lw__tls_new(options->tls, why, LW__WHY_MAX, &link->tls);
+        if (status != 0) {
+            destroy(link);
+            if (status == LW_EINVAL) { /* a file is unusable, or cannot be opened */
+                status = is_exhausted(why) ? LW_ESYSTEM : LW_ECONN;
+            }
+            return status;
+        }
+    }
+    if (lw__timer_reserve(loop, 1) < 0) {
+        destroy(link);
+        return LW_ENOMEM;
+    }
+    name_peer(link, options);
+    status = connect_link(link, options, why);
+    if (status != 0) {
+        lw__timer_unreserve(loop, 1);
+        destroy(link);
+        return status;
+    }
+    *ret = link;
+    return 0;
 }

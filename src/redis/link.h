@@ -93,8 +93,8 @@ void lw__link_forget(struct lw__link *link, struct lw__request *request);
 int lw__link_subscribe(struct lw__link *link, const char *channel);
 /* The same with a channel of a slot, and back: SSUBSCRIBE, SUNSUBSCRIBE. A node says the
  * latter, too, without having been asked. */
-int lw__link_subscribe_shard(struct lw__link *link, const char *channel);
-int lw__link_unsubscribe_shard(struct lw__link *link, const char *channel);
+int lw__link_ssubscribe(struct lw__link *link, const char *channel);
+int lw__link_sunsubscribe(struct lw__link *link, const char *channel);
 /* Returns true once the peer has accepted the connection: a failure from then on is the
  * TLS handshake's, or comes after it. */
 bool lw__link_has_connected(const struct lw__link *link);

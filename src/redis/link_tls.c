@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* A link over TLS. Must not know what TLS is made of.
+/* A link over TLS. Independent of OpenSSL.
  *
- * Happy path: lw__link_tls_begin from the connect callback; whatever can be read or
- * written goes on with the handshake, for as long as connecting may take; then the link
- * is up, and hiredis_ssl's functions read and write. When they do is as without TLS:
- * hiredis_ssl would, once it has found a part of a record only, not go on with a write
- * that the socket did not take whole before more is read. What fails is told by a
- * deferred call, outside of hiredis. */
-#include "redis/link_inside.h"
+ * lw__link_tls_begin is called by the connect callback. Whenever the socket is readable
+ * or writable the handshake continues, for at most the time that connecting may take.
+ * Then the link is up, and hiredis_ssl's functions read and write. Readiness is handled
+ * as without TLS: hiredis_ssl itself, after reading an incomplete record, would not
+ * finish a partial write before more is read. Errors are handled by a deferred call,
+ * outside of hiredis. */
+#include "redis/link_private.h"
 
 #include "loop/loop.h"
 #include "redis/tls.h"
@@ -32,7 +32,7 @@ static void on_more(void *arg)
     }
 }
 
-/* OpenSSL reads ahead, and no descriptor wakes for what it has. */
+/* OpenSSL reads ahead, and the socket does not become readable for what it has. */
 static void read_more(struct lw__link *link)
 {
     if (lw__tls_has_more(link->tls)) {
@@ -40,8 +40,8 @@ static void read_more(struct lw__link *link)
     }
 }
 
-/* What was sent meanwhile goes out now. */
-static void shaken(struct lw__link *link)
+/* Writes what was sent during the handshake. */
+static void handshake_done(struct lw__link *link)
 {
     redisAsyncContext *context = link->context;
 
@@ -52,13 +52,13 @@ static void shaken(struct lw__link *link)
     read_more(link);
 }
 
-static void shake(struct lw__link *link)
+static void continue_handshake(struct lw__link *link)
 {
     redisAsyncContext *context = link->context;
 
     switch (lw__tls_shake(link->tls)) {
     case LW__TLS_DONE:
-        shaken(link);
+        handshake_done(link);
         break;
     case LW__TLS_WANTS_WRITE:
         lw__wire_watch(&link->wire);
@@ -73,8 +73,8 @@ static void shake(struct lw__link *link)
     }
 }
 
-/* Whether there is more. hiredis frees the context where it finds an end, and callbacks
- * may close the link. */
+/* Returns true if there is more to read. hiredis frees the context at the end of file,
+ * and callbacks may close the link. */
 static bool read_record(struct lw__link *link, redisAsyncContext *context)
 {
     lw__tls_forget_errors(link->tls);
@@ -82,9 +82,10 @@ static bool read_record(struct lw__link *link, redisAsyncContext *context)
     return link->context == context && lw__tls_has_more(link->tls);
 }
 
-/* What came together is answered together: were each record answered by a write, the
- * server's answers would be records of their own again. What comes meanwhile waits until
- * others have had their turn. */
+/* Reads all records that have arrived together before anything is written: if each were
+ * answered by a write of its own, the server's replies would come in single records
+ * again. Records that arrive in the meantime wait until other events have had their turn.
+ */
 static void read_records(struct lw__link *link, redisAsyncContext *context)
 {
     bool more = read_record(link, context);
@@ -102,27 +103,27 @@ static void on_readable(redisAsyncContext *context)
 {
     struct lw__link *link = lw__wire_owner(context);
 
-    link->entered++;
+    link->refs++;
     if (link->state == LW__LINK_CONNECTING) {
-        shake(link);
+        continue_handshake(link);
     } else {
         read_records(link, context);
     }
-    lw__link_let_go(link);
+    lw__link_unref(link);
 }
 
 static void on_writable(redisAsyncContext *context)
 {
     struct lw__link *link = lw__wire_owner(context);
 
-    link->entered++;
+    link->refs++;
     if (link->state == LW__LINK_CONNECTING) {
-        shake(link);
+        continue_handshake(link);
     } else {
         lw__tls_forget_errors(link->tls);
         redisAsyncWrite(context);
     }
-    lw__link_let_go(link);
+    lw__link_unref(link);
 }
 
 void lw__link_tls_begin(struct lw__link *link)

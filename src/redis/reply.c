@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The neutral view of a reply that hiredis' reader built (guard.c). Must not know what
+/* The neutral view of a reply that hiredis' reader built (reader.c). Must not know what
  * connection it came from or what was asked. */
 #include "redis/reply.h"
 

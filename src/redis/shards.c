@@ -51,7 +51,7 @@ static bool is_wanted(const struct lw__shard *shard)
 static void subscribe(struct lw__shards *shards, const struct lw__shard *shard)
 {
     if (shards->session.state == LW__SESSION_READY &&
-        lw__link_subscribe_shard(shards->session.link, shard->channel) != 0) {
+        lw__link_ssubscribe(shards->session.link, shard->channel) != 0) {
         lw__session_fail(&shards->session, lw_strerror(LW_ENOMEM));
     }
 }
@@ -281,7 +281,7 @@ static void leave(struct lw__shards *shards, struct lw__shard *shard)
         forget(shards, shard);
     } else if (!shard->leaving) {
         shard->leaving = true;
-        (void)lw__link_unsubscribe_shard(shards->session.link, shard->channel);
+        (void)lw__link_sunsubscribe(shards->session.link, shard->channel);
     }
 }
 

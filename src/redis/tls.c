@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The TLS of one connection. Must not know what is said on it, or what a link is.
+/* The TLS of one connection: see tls.h. Independent of what is sent on it.
  *
- * Every connection reads the files anew (tls_trust.c says which it need not), so that
- * certificates may be renewed under a client that runs. The server's chain and name are
- * always verified; nothing turns that off. Each failure tells the file, or the
- * certificate's, and OpenSSL's own reason.
+ * Every connection reads the files again (see tls_files.c for the exception), so that
+ * certificates can be renewed while a client runs. The server's chain and name are always
+ * verified; nothing turns that off. An error gives the file or the certificate's name,
+ * and OpenSSL's own reason.
  *
- * hiredis_ssl makes OpenSSL write by write(2), which raises SIGPIPE; so the first message
- * is sent with that signal held, and from then on a BIO of ours writes. What it cannot
- * write it takes all the same and tells: what the server said last is read before the
- * connection ends. */
+ * hiredis_ssl makes OpenSSL write with write(2), which raises SIGPIPE. So the first
+ * message is sent with that signal blocked, and from then on a BIO of ours writes. It
+ * accepts data that it cannot write and reports the error separately, so that what the
+ * server sent last is still read before the connection ends. */
 #include "redis/tls.h"
 
 #ifdef HAVE_TLS
@@ -17,7 +17,7 @@
 #include "base/process.h"
 #include "base/escape.h"
 #include "lockwire.h"
-#include "redis/tls_inside.h"
+#include "redis/tls_private.h"
 
 #include <errno.h>
 #include <hiredis/async.h>
@@ -38,25 +38,24 @@
 #define CLOSED "the server closed the connection"
 
 struct lw__tls {
-    SSL *ssl; /* hiredis_ssl's once it has begun */
+    SSL *ssl; /* owned by hiredis_ssl once it has begun */
     BIO_METHOD *method;
-    BIO *bio; /* the SSL's once it has begun */
+    BIO *bio; /* owned by the SSL once it has begun */
     int fd;
     bool begun, shaken, failed;
-    bool rejected;     /* by one side or the other: see lw__tls_is_rejected */
-    bool lacks_memory; /* something found none until hands were shaken, or since then when
-                          last read or written */
+    bool rejected;     /* see lw__tls_is_rejected */
+    bool lacks_memory; /* during the handshake, or in the last read or write */
     lw__tls_unwritable_fn *unwritable;
     void *arg;
     char name[NAME_SIZE];
-    char why[LW__WHY_MAX]; /* "": nothing has failed */
+    char why[LW__WHY_MAX]; /* "" while nothing has failed */
 };
 
-/* The name */
+/* ---- the server's name ---- */
 
-/* What the certificate must be for: without the zone of an address, and without
- * the dot of a name that is complete. OpenSSL would verify no name at all if it were
- * empty, and any below it if it began with a dot. */
+/* Copies the name that the certificate must have, without the zone of an address and
+ * without the final dot of a complete name. OpenSSL would verify no name if it were
+ * empty, and any subdomain if it began with a dot: these are rejected. */
 static bool take_name(struct lw__tls *tls, const char *name)
 {
     size_t length = strcspn(name, "%");
@@ -72,22 +71,22 @@ static bool take_name(struct lw__tls *tls, const char *name)
     return true;
 }
 
-/* Addresses are not announced to the server, which RFC 6066 forbids. A certificate's
- * common name is for people, and no name of a server (RFC 9525). */
+/* An address is not sent as SNI, which RFC 6066 forbids. The common name of a certificate
+ * does not count (RFC 9525). */
 static bool expect_name(SSL *ssl, const char *name)
 {
     if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1) {
         return true;
     }
-    ERR_clear_error(); /* that it was none */
+    ERR_clear_error(); /* it is not an address */
     SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
                                X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
     return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
-/* Where OpenSSL finds no memory it may go on without, and fail later with a reason that
- * accuses the server: that is why it is noted. Its queue of errors does not tell, but
- * errno does, until the alert is written; of which this is told before. */
+/* Without memory OpenSSL may continue, and fail later with a reason that blames the
+ * server. Its error queue does not show that, but errno does until the alert is written;
+ * this callback runs before that. */
 static void look_for_memory(int writing, int version, int type, const void *bytes,
                             size_t length, SSL *ssl, void *arg)
 {
@@ -99,7 +98,7 @@ static void look_for_memory(int writing, int version, int type, const void *byte
     }
 }
 
-/* The BIO */
+/* ---- the BIO ---- */
 
 static int write_bio(BIO *bio, const char *bytes, int length)
 {
@@ -123,10 +122,10 @@ static long control_bio(BIO *bio, int what, long number, void *pointer)
     (void)bio;
     (void)number;
     (void)pointer;
-    return what == BIO_CTRL_FLUSH ? 1 : 0; /* nothing is kept back */
+    return what == BIO_CTRL_FLUSH ? 1 : 0; /* nothing is buffered */
 }
 
-/* The method is the connection's own: one for all would have to outlive every thread. */
+/* Each connection has its own method: a shared one would have to outlive every thread. */
 static bool make_bio(struct lw__tls *tls)
 {
     tls->method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "lockwire");
@@ -143,7 +142,7 @@ static bool make_bio(struct lw__tls *tls)
     return true;
 }
 
-/* Its life */
+/* ---- life ---- */
 
 int lw__tls_new(const struct lw__tls_options *options, char *why, size_t size,
                 struct lw__tls **ret)
@@ -161,7 +160,7 @@ int lw__tls_new(const struct lw__tls_options *options, char *why, size_t size,
     if (!take_name(tls, options->server_name)) {
         status = lw__tls_refuse(
             explain, options->names_another ? "tls_server_name" : "the URL's host",
-            options->server_name, "it is no name of a server");
+            options->server_name, "it is not the name of a server");
     } else {
         status = lw__tls_files_read(options, explain, &ctx);
     }
@@ -175,7 +174,7 @@ int lw__tls_new(const struct lw__tls_options *options, char *why, size_t size,
             tls->lacks_memory = lw__tls_cause() == LW__TLS_NO_MEMORY;
         }
     }
-    SSL_CTX_free(ctx); /* the SSL keeps it */
+    SSL_CTX_free(ctx); /* the SSL has a reference */
     if (status != 0) {
         lw__tls_free(tls);
         return status;
@@ -191,7 +190,7 @@ void lw__tls_free(struct lw__tls *tls)
     }
     if (tls->begun) {
         SSL_set_msg_callback(tls->ssl, NULL);
-        SSL_set0_wbio(tls->ssl, NULL); /* whose method goes now, and hiredis' SSL later */
+        SSL_set0_wbio(tls->ssl, NULL); /* hiredis frees the SSL after its method */
     } else {
         SSL_free(tls->ssl);
         (void)BIO_free(tls->bio);
@@ -200,7 +199,7 @@ void lw__tls_free(struct lw__tls *tls)
     free(tls);
 }
 
-/* Shaking hands */
+/* ---- the handshake ---- */
 
 /* Returns true for an alert by which the server rejects our certificate, protocol version
  * or cipher suites, and where we reject the server's version. Alerts of other kinds
@@ -233,7 +232,7 @@ static bool is_rejection(unsigned long cause)
     }
 }
 
-/* `otherwise`: where OpenSSL gives no cause, which is 0. */
+/* `otherwise` is the reason if OpenSSL has none, which is `cause` 0. */
 static void note(struct lw__tls *tls, unsigned long cause, const char *otherwise)
 {
     long verified = SSL_get_verify_result(tls->ssl);
@@ -252,13 +251,13 @@ static void note(struct lw__tls *tls, unsigned long cause, const char *otherwise
     } else if (!tls->shaken && ERR_GET_LIB(cause) == ERR_LIB_SSL &&
                ERR_GET_REASON(cause) == SSL_R_WRONG_VERSION_NUMBER) {
         (void)snprintf(tls->why, sizeof(tls->why),
-                       "the server speaks no TLS there (%.40s): redis:// is without",
+                       "the server does not use TLS on this port (%.40s): try redis://",
                        why);
     } else {
         (void)snprintf(tls->why, sizeof(tls->why), "%s", why);
         tls->rejected = is_rejection(cause);
     }
-    ERR_clear_error(); /* the host, too, may take it for one of its own */
+    ERR_clear_error(); /* the host might take it for its own */
 }
 
 int lw__tls_begin(struct lw__tls *tls, struct redisAsyncContext *context,
@@ -324,9 +323,9 @@ uint64_t lw__tls_heard(const struct lw__tls *tls)
     return BIO_number_read(SSL_get_rbio(tls->ssl));
 }
 
-/* Afterwards */
+/* ---- after the handshake ---- */
 
-/* Looking costs a quarter of clearing, which goes through all of the queue. */
+/* Peeking costs a quarter of clearing, which goes through the whole queue. */
 void lw__tls_forget_errors(struct lw__tls *tls)
 {
     if (ERR_peek_error() != 0) {
@@ -336,7 +335,7 @@ void lw__tls_forget_errors(struct lw__tls *tls)
     tls->lacks_memory = false;
 }
 
-/* What is left of a record that is not whole wants to be read, and is not looked at. */
+/* An incomplete record does not count: the socket becomes readable for its rest. */
 bool lw__tls_has_more(const struct lw__tls *tls)
 {
     return SSL_has_pending(tls->ssl) == 1 && !SSL_want_read(tls->ssl);

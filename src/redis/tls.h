@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The TLS of one connection, by OpenSSL and hiredis_ssl; in a build without them every
- * call that makes one explains how to get it. Knows nothing of links.
+/* The TLS of one connection, by OpenSSL and hiredis_ssl. Independent of links. In a build
+ * without them lw__tls_new fails, and explains what the build needs.
  *
- * Happy path: lw__tls_new reads the files; once the connection stands, lw__tls_begin;
- * lw__tls_shake whenever something can be read or written, until it is done; from then on
- * hiredis_ssl reads and writes; lw__tls_free before the context is freed. */
+ * lw__tls_new reads the files. When the connection is established, lw__tls_begin starts
+ * the handshake; lw__tls_shake continues it whenever the socket is readable or writable.
+ * After that hiredis_ssl reads and writes. lw__tls_free must come before the context is
+ * freed. */
 #ifndef LW_TLS_H
 #define LW_TLS_H
 #include <stdbool.h>
@@ -16,12 +17,11 @@ struct lw__tls_trust;
 struct redisAsyncContext;
 
 struct lw__tls_options {
-    const char *ca;          /* file or folder; NULL: the system's */
-    const char *cert, *key;  /* files, both or neither */
-    const char *server_name; /* a name or an address; NULL: no TLS */
-    bool names_another;      /* that was an option: else it is the URL's host */
-    /* What was read of `ca`, for the next connection to use while nothing changes there:
-     * a system's hundred authorities take a loop's time. */
+    const char *ca;          /* file or folder; NULL: the system's authorities */
+    const char *cert, *key;  /* files; both or neither */
+    const char *server_name; /* to verify, a name or an address; NULL: no TLS */
+    bool names_another;      /* server_name is an option, not the host in the URL */
+    /* The authorities that were read last, for the next connection: see tls_files.c. */
     struct lw__tls_trust **trust;
 };
 
@@ -29,37 +29,85 @@ enum lw__tls_step {
     LW__TLS_WANTS_READ,
     LW__TLS_WANTS_WRITE,
     LW__TLS_DONE,
-    LW__TLS_FAILED /* lw__tls_why tells */
+    LW__TLS_FAILED /* lw__tls_why explains it */
 };
 
-/* Writing found that the connection is of no use, and why (errno); to OpenSSL it went. */
+/* Called when a write failed with `error` (errno). OpenSSL takes the data for written. */
 typedef void lw__tls_unwritable_fn(void *arg, int error);
 
-/* 0, LW_EINVAL (a file, or a name, is of no use; or the build has no TLS), LW_ENOMEM;
- * `why` tells. */
+#ifdef HAVE_TLS
+
+/* Returns 0, LW_EINVAL (a file or name is unusable, or the build has no TLS) or
+ * LW_ENOMEM, with an explanation in `why`. */
 int lw__tls_new(const struct lw__tls_options *options, char *why, size_t size,
                 struct lw__tls **ret);
-/* The context's functions are hiredis_ssl's then. 0, LW_ECONN: they are as they were, the
- * context has its error, lw__tls_why tells. */
+/* Starts the handshake, and makes the context use hiredis_ssl's functions. Returns 0, or
+ * LW_ECONN: then the functions are unchanged, and the context has an error. */
 int lw__tls_begin(struct lw__tls *tls, struct redisAsyncContext *context,
                   lw__tls_unwritable_fn *unwritable, void *arg);
 enum lw__tls_step lw__tls_shake(struct lw__tls *tls);
-/* How many bytes have come since it has begun. */
+/* Returns the number of bytes received since lw__tls_begin. */
 uint64_t lw__tls_heard(const struct lw__tls *tls);
-/* To be called before hiredis reads or writes: OpenSSL takes an error that somebody else
- * has left in the thread's queue for its own. */
+/* Must be called before hiredis reads or writes: OpenSSL would take an error that other
+ * code has left in the thread's error queue for its own. */
 void lw__tls_forget_errors(struct lw__tls *tls);
-/* Whether OpenSSL has bytes for which no descriptor will wake. */
+/* Returns true if OpenSSL has bytes for which the socket will not become readable. */
 bool lw__tls_has_more(const struct lw__tls *tls);
-/* Why it failed, or what hiredis has just met; NULL: nothing of TLS. */
+/* Returns why it failed, or what hiredis has just met; NULL if TLS has no error. */
 const char *lw__tls_why(struct lw__tls *tls);
 /* Returns true if lw__tls_why reports that one side does not accept the other's
  * certificate, protocol version or cipher suites, so that another attempt fails as well.
  * A certificate that is not valid yet does not count.
  */
 bool lw__tls_is_rejected(const struct lw__tls *tls);
-/* The connection's functions must not be called any more, but to free it. NULL is fine.
- */
+/* Afterwards only redisAsyncFree may use the connection's functions. NULL is fine. */
 void lw__tls_free(struct lw__tls *tls);
 void lw__tls_trust_free(struct lw__tls_trust *trust); /* NULL is fine */
+
+#else
+
+#include "lockwire.h"
+
+#include <stdio.h>
+
+static inline int lw__tls_new(const struct lw__tls_options *options, char *why,
+                              size_t size, struct lw__tls **ret)
+{
+    (void)options, (void)ret;
+    (void)snprintf(why, size,
+                   "rediss://: this lockwire was built without TLS, for which "
+                   "it needs hiredis_ssl 1.1 or later and OpenSSL");
+    return LW_EINVAL;
+}
+/* Without a struct lw__tls the others are never called with one. */
+static inline uint64_t lw__tls_heard(const struct lw__tls *tls)
+{
+    (void)tls;
+    return 0;
+}
+static inline bool lw__tls_has_more(const struct lw__tls *tls)
+{
+    (void)tls;
+    return false;
+}
+static inline const char *lw__tls_why(struct lw__tls *tls)
+{
+    (void)tls;
+    return "";
+}
+static inline bool lw__tls_is_rejected(const struct lw__tls *tls)
+{
+    (void)tls;
+    return false;
+}
+static inline void lw__tls_free(struct lw__tls *tls)
+{
+    (void)tls;
+}
+static inline void lw__tls_trust_free(struct lw__tls_trust *trust)
+{
+    (void)trust;
+}
+
+#endif
 #endif

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* The files of TLS: whom to trust, the client's own certificate and its key. Must not
- * know of connections. What is of no use is told with its option, the file, and OpenSSL's
- * own reason. Happy path: lw__tls_files_read, and a context that verifies every server.
- */
+/* Reads the files of TLS: the trusted authorities, and the client's certificate and key.
+ * Independent of connections. An error names the option, the file, and OpenSSL's own
+ * reason. The result is an OpenSSL context that verifies every server. */
 #include "redis/tls.h"
 
 #ifdef HAVE_TLS
 
 #include "lockwire.h"
-#include "redis/tls_inside.h"
-#include "redis/tls_trust.h"
+#include "redis/tls_private.h"
 
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-/* Explaining */
+/* ---- errors ---- */
 
-/* Memory is out where OpenSSL says so of anything that it tried, be it that the reason
- * it gives first is another one; where it had none to say so either, errno tells. */
+/* Lack of memory may appear anywhere in OpenSSL's error queue, not only first; if OpenSSL
+ * had no memory to note that either, errno is ENOMEM. */
 static bool is_no_memory(unsigned long error)
 {
     int reason = ERR_GET_REASON(error);
@@ -83,11 +83,123 @@ static int refuse_file(struct lw__tls_explain explain, const char *option,
                           cause != 0 ? lw__tls_text(cause) : "it cannot be used");
 }
 
-/* The files */
+/* ---- the authorities that are trusted ----
+ *
+ * OpenSSL takes tens of milliseconds to read a system's authorities, too long for each
+ * connection, and memory for each. So connections share them for as long as the files
+ * have not changed. */
 
-/* What is neither could be one that takes for ever to be opened. */
-static int look_at(const char *option, const char *file, bool folder_too, bool *folder,
-                   struct lw__tls_explain explain)
+#define SETTLED_S 2 /* file times are coarse: after this a further change is visible */
+
+/* A file that was written to, or replaced, has another version. */
+struct version {
+    dev_t device;
+    ino_t number;
+    struct timespec changed;
+};
+
+/* The versions before the files were read. */
+struct seen {
+    struct version file, folder;
+    bool settled; /* a change from now on would be visible */
+};
+
+struct lw__tls_trust {
+    X509_STORE *store;
+    struct seen seen;
+};
+
+static void note_version(const char *path, struct version *version, bool *settled)
+{
+    struct stat about;
+
+    if (stat(path, &about) == 0) {
+        version->device = about.st_dev;
+        version->number = about.st_ino;
+        version->changed = about.st_ctim;
+        *settled = *settled && time(NULL) - about.st_ctim.tv_sec >= SETTLED_S;
+    }
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat about;
+
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+static const char *system_path(const char *variable, const char *otherwise)
+{
+    const char *path = getenv(variable);
+
+    return path != NULL ? path : otherwise;
+}
+
+/* `ca` NULL: the system's authorities. A folder is never settled: OpenSSL itself reads
+ * only what it needs of it. */
+static void note_versions(const char *ca, struct seen *ret)
+{
+    *ret = (struct seen){.settled = true};
+    if (ca != NULL) {
+        note_version(ca, &ret->file, &ret->settled);
+        ret->settled = ret->settled && !is_folder(ca);
+    } else {
+        note_version(
+            system_path(X509_get_default_cert_file_env(), X509_get_default_cert_file()),
+            &ret->file, &ret->settled);
+        note_version(
+            system_path(X509_get_default_cert_dir_env(), X509_get_default_cert_dir()),
+            &ret->folder, &ret->settled);
+    }
+}
+
+static bool is_same(const struct version *a, const struct version *b)
+{
+    return a->device == b->device && a->number == b->number &&
+           a->changed.tv_sec == b->changed.tv_sec &&
+           a->changed.tv_nsec == b->changed.tv_nsec;
+}
+
+/* Makes the context trust the same authorities again. Returns false if `trust` is NULL or
+ * belongs to other versions of the files. */
+static bool trust_again(const struct lw__tls_trust *trust, const struct seen *seen,
+                        SSL_CTX *ctx)
+{
+    if (trust == NULL || !is_same(&trust->seen.file, &seen->file) ||
+        !is_same(&trust->seen.folder, &seen->folder)) {
+        return false;
+    }
+    SSL_CTX_set1_cert_store(ctx, trust->store);
+    return true;
+}
+
+/* Keeps the authorities that the context trusts for the next connection, if a later
+ * change of their files would be noticed. */
+static void keep_trust(struct lw__tls_trust **trust, const struct seen *seen,
+                       SSL_CTX *ctx)
+{
+    lw__tls_trust_free(*trust);
+    *trust = seen->settled ? malloc(sizeof(**trust)) : NULL;
+    if (*trust != NULL) { /* else they are read again next time */
+        (*trust)->store = SSL_CTX_get_cert_store(ctx);
+        (*trust)->seen = *seen;
+        (void)X509_STORE_up_ref((*trust)->store);
+    }
+}
+
+void lw__tls_trust_free(struct lw__tls_trust *trust)
+{
+    if (trust != NULL) {
+        X509_STORE_free(trust->store);
+        free(trust);
+    }
+}
+
+/* ---- the files ---- */
+
+/* Checks the kind of file before opening it: opening a FIFO, for example, would block. */
+static int check_file(const char *option, const char *file, bool folder_too, bool *folder,
+                      struct lw__tls_explain explain)
 {
     struct stat about;
 
@@ -98,7 +210,7 @@ static int look_at(const char *option, const char *file, bool folder_too, bool *
     if (!S_ISREG(about.st_mode) && !(folder_too && *folder)) {
         return lw__tls_refuse(explain, option, file,
                               folder_too ? "it is neither a file nor a folder"
-                                         : "it is no file");
+                                         : "it is not a file");
     }
     return 0;
 }
@@ -113,7 +225,7 @@ static int read_ca(SSL_CTX *ctx, const char *ca, struct lw__tls_explain explain)
                    ? 0
                    : refuse_file(explain, "tls_ca", "(the system's)");
     }
-    status = look_at("tls_ca", ca, true, &folder, explain);
+    status = check_file("tls_ca", ca, true, &folder, explain);
     if (status == 0 &&
         SSL_CTX_load_verify_locations(ctx, folder ? NULL : ca, folder ? ca : NULL) != 1) {
         status = refuse_file(explain, "tls_ca", ca);
@@ -124,23 +236,23 @@ static int read_ca(SSL_CTX *ctx, const char *ca, struct lw__tls_explain explain)
 static int load_ca(SSL_CTX *ctx, const struct lw__tls_options *o,
                    struct lw__tls_explain explain)
 {
-    struct lw__tls_seen seen;
+    struct seen seen;
     int status;
 
-    lw__tls_trust_look(o->ca, &seen);
-    if (lw__tls_trust_again(*o->trust, &seen, ctx)) {
+    note_versions(o->ca, &seen);
+    if (trust_again(*o->trust, &seen, ctx)) {
         return 0;
     }
     status = read_ca(ctx, o->ca, explain);
     if (status == 0 && lw__tls_cause() == LW__TLS_NO_MEMORY) {
-        errno = ENOMEM; /* an authority may lack its key: not to be kept, but noted */
+        errno = ENOMEM; /* an authority may be incomplete: do not keep it, but note it */
     } else if (status == 0) {
-        lw__tls_trust_keep(o->trust, &seen, ctx);
+        keep_trust(o->trust, &seen, ctx);
     }
     return status;
 }
 
-/* OpenSSL would ask at the terminal, and wait. */
+/* Without this OpenSSL would ask at the terminal, and wait. */
 static int no_passphrase(char *text, int size, int writing, void *arg)
 {
     (void)text;
@@ -150,7 +262,7 @@ static int no_passphrase(char *text, int size, int writing, void *arg)
     return -1;
 }
 
-/* The C library would read the file into memory of its own, and leave it there. */
+/* With a buffer of its own, the C library would leave the key in memory. */
 static bool use_key(SSL_CTX *ctx, const char *file)
 {
     char text[4096];
@@ -182,12 +294,12 @@ static int load_cert(SSL_CTX *ctx, const struct lw__tls_options *o,
     }
     SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
     SSL_CTX_set_default_passwd_cb_userdata(ctx, &asked);
-    status = look_at("tls_cert", o->cert, false, &folder, explain);
+    status = check_file("tls_cert", o->cert, false, &folder, explain);
     if (status == 0 && SSL_CTX_use_certificate_chain_file(ctx, o->cert) != 1) {
         status = refuse_file(explain, "tls_cert", o->cert);
     }
     if (status == 0) {
-        status = look_at("tls_key", o->key, false, &folder, explain);
+        status = check_file("tls_key", o->key, false, &folder, explain);
     }
     if (status == 0 && (!use_key(ctx, o->key) || SSL_CTX_check_private_key(ctx) != 1)) {
         status = asked ? lw__tls_refuse(explain, "tls_key", o->key, "it has a passphrase")
@@ -197,7 +309,8 @@ static int load_cert(SSL_CTX *ctx, const struct lw__tls_options *o,
     return status;
 }
 
-/* The machine's own configuration may want more, and has been heard by then. */
+/* The configuration of the machine, which is in effect by now, may require a later
+ * version. */
 static bool is_modern(SSL_CTX *ctx)
 {
     return SSL_CTX_get_min_proto_version(ctx) >= TLS1_2_VERSION ||

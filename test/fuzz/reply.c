@@ -12,7 +12,7 @@
 #include "redis/cluster_says.h"
 #include "redis/decode.h"
 #include "redis/format.h"
-#include "redis/guard.h"
+#include "redis/reader.h"
 #include "redis/reply.h"
 #include "redis/sentinel_says.h"
 #include "redis/slot.h"
@@ -231,14 +231,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input in = {data, size};
     size_t max = input_number(&in, 2) + 1, piece = input_number(&in, 1) + 1;
-    struct lw__guard *guard = malloc(sizeof(*guard));
+    struct lw__reader *guard = malloc(sizeof(*guard));
     redisReader *reader = redisReaderCreate();
     void *reply;
     int status = REDIS_OK;
 
     CHECK(guard != NULL && reader != NULL);
-    lw__guard_init(guard, max);
-    lw__guard_take_reader(guard, reader);
+    lw__reader_init(guard, max);
+    lw__reader_install(guard, reader);
     while (in.left > 0 && status == REDIS_OK) {
         size_t length = in.left < piece ? in.left : piece;
 
@@ -250,9 +250,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             check_reply(reply);
         }
     }
-    CHECK(status == REDIS_OK || lw__guard_why(guard) != NULL || reader->errstr[0]);
+    CHECK(status == REDIS_OK || lw__reader_why(guard) != NULL || reader->errstr[0]);
     redisReaderFree(reader);
-    lw__guard_clear(guard);
+    lw__reader_clear(guard);
     free(guard);
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a node of a cluster says: what fits is understood, all else is refused, and why is
- * told. Knows cluster_says.h, and makes replies from bytes with the reader of guard.h.
+ * told. Knows cluster_says.h, and makes replies from bytes with the reader of reader.h.
  *
  * An answer is written as "[[0 8000 [$10.0.0.1 6379 $id]]]": arrays in brackets, numbers,
  * strings behind a $, and ~ for nil; a string ends before a blank or a bracket. Happy
@@ -15,7 +15,7 @@
 
 #include "base/escape.h"
 #include "redis/cluster_says.h"
-#include "redis/guard.h"
+#include "redis/reader.h"
 #include "redis/reply.h"
 
 #include <stdio.h>
@@ -85,17 +85,17 @@ static struct told bytes(const char *bytes, size_t length)
 {
     redisReader *reader = redisReaderCreate();
     struct told told = {.why = ""};
-    struct lw__guard guard;
+    struct lw__reader guard;
     void *reply = NULL;
 
-    lw__guard_init(&guard, 1 << 16);
-    lw__guard_take_reader(&guard, reader);
+    lw__reader_init(&guard, 1 << 16);
+    lw__reader_install(&guard, reader);
     assert_int_equal(redisReaderFeed(reader, bytes, length), REDIS_OK);
     assert_int_equal(redisReaderGetReply(reader, &reply), REDIS_OK);
     assert_non_null(reply);
     take(reply, &told);
     redisReaderFree(reader);
-    lw__guard_clear(&guard);
+    lw__reader_clear(&guard);
     return told;
 }
 
@@ -403,12 +403,12 @@ static struct view view_of(const char *text, size_t length)
 {
     redisReader *reader = redisReaderCreate();
     struct view view = {.ids = ""};
-    struct lw__guard guard;
+    struct lw__reader guard;
     void *reply = NULL;
     char id[LW__NODE_ID_SIZE];
 
-    lw__guard_init(&guard, 1 << 16);
-    lw__guard_take_reader(&guard, reader);
+    lw__reader_init(&guard, 1 << 16);
+    lw__reader_install(&guard, reader);
     assert_int_equal(redisReaderFeed(reader, text, length), REDIS_OK);
     assert_int_equal(redisReaderGetReply(reader, &reply), REDIS_OK);
     view.info = lw__cluster_says_info(reply);
@@ -421,7 +421,7 @@ static struct view view_of(const char *text, size_t length)
         }
     }
     redisReaderFree(reader);
-    lw__guard_clear(&guard);
+    lw__reader_clear(&guard);
     return view;
 }
 

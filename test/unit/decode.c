@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Replies in: what fits exactly is understood, all else is refused. Knows decode.h, and
- * makes replies from bytes with the reader of guard.h.
+ * makes replies from bytes with the reader of reader.h.
  *
  * A reply is written down as its elements: 12 -1 (integers), 'x (a string), +x (a
  * status), !x (an error), nil, [ (an array that holds a 1). Every right answer is also
@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "redis/decode.h"
-#include "redis/guard.h"
+#include "redis/reader.h"
 #include "redis/reply.h"
 
 #include <stdio.h>
@@ -45,19 +45,19 @@ static void element_bytes(char *bytes, size_t size, const char *element)
 static bool decoded(bool (*decode)(const struct lw__reply *), const char *bytes)
 {
     redisReader *reader = redisReaderCreate();
-    struct lw__guard guard;
+    struct lw__reader guard;
     void *reply;
     bool good;
 
     assert_non_null(reader);
-    lw__guard_init(&guard, 1 << 16);
-    lw__guard_take_reader(&guard, reader);
+    lw__reader_init(&guard, 1 << 16);
+    lw__reader_install(&guard, reader);
     assert_int_equal(redisReaderFeed(reader, bytes, strlen(bytes)), REDIS_OK);
     assert_int_equal(redisReaderGetReply(reader, &reply), REDIS_OK);
     assert_non_null(reply);
     good = decode(reply);
     redisReaderFree(reader);
-    lw__guard_clear(&guard);
+    lw__reader_clear(&guard);
     return good;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a sentinel says: what fits is understood, all else is refused, and why is told.
- * Knows sentinel_says.h, and makes replies from bytes with the reader of guard.h.
+ * Knows sentinel_says.h, and makes replies from bytes with the reader of reader.h.
  *
  * Fields are written as "ip 10.0.0.1 port 6379 ...", a word each; "~" stands for a blank.
  * Happy path: the fields as sentinels give them, and what is made of them.
@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/escape.h"
-#include "redis/guard.h"
+#include "redis/reader.h"
 #include "redis/sentinel_says.h"
 
 #include <stdio.h>
@@ -44,17 +44,17 @@ typedef void fn(const struct lw__reply *reply, void *arg);
 static void with_reply(const char *bytes, size_t length, fn *use, void *arg)
 {
     redisReader *reader = redisReaderCreate();
-    struct lw__guard guard;
+    struct lw__reader guard;
     void *reply = NULL;
 
-    lw__guard_init(&guard, 1 << 16);
-    lw__guard_take_reader(&guard, reader);
+    lw__reader_init(&guard, 1 << 16);
+    lw__reader_install(&guard, reader);
     assert_int_equal(redisReaderFeed(reader, bytes, length), REDIS_OK);
     assert_int_equal(redisReaderGetReply(reader, &reply), REDIS_OK);
     assert_non_null(reply);
     use(reply, arg);
     redisReaderFree(reader);
-    lw__guard_clear(&guard);
+    lw__reader_clear(&guard);
 }
 
 struct answer {

@@ -12,7 +12,7 @@
  * asserts what servers say, loses callbacks when memory is out, and knows no sharded
  * channels: SUBSCRIBE goes into the output buffer past the asynchronous interface, and
  * one callback without a command always waits for what the server says next. */
-#include "redis/guard.h"
+#include "redis/reader.h"
 
 #include "lockwire.h"
 #include "redis/reply.h"
@@ -38,17 +38,17 @@ typedef int array_size;
 
 #define PIECE 16384
 
-struct lw__piece {
-    struct lw__piece *next;
+struct lw__arena_block {
+    struct lw__arena_block *next;
     size_t size;
     _Alignas(8) char bytes[];
 };
 
 /* Memory */
 
-static void free_pieces(struct lw__guard *guard)
+static void free_pieces(struct lw__reader *guard)
 {
-    struct lw__piece *piece;
+    struct lw__arena_block *piece;
 
     while ((piece = guard->pieces) != NULL) {
         guard->pieces = piece->next;
@@ -57,9 +57,9 @@ static void free_pieces(struct lw__guard *guard)
 }
 
 /* Valid until the next root object. NULL: no memory. */
-static void *reserve(struct lw__guard *guard, size_t size)
+static void *reserve(struct lw__reader *guard, size_t size)
 {
-    struct lw__piece *piece = guard->pieces;
+    struct lw__arena_block *piece = guard->pieces;
     size_t room = piece != NULL ? piece->size : sizeof(guard->kept);
     char *memory = piece != NULL ? piece->bytes : guard->kept;
 
@@ -70,7 +70,7 @@ static void *reserve(struct lw__guard *guard, size_t size)
         if (piece == NULL) {
             return NULL;
         }
-        *piece = (struct lw__piece){.next = guard->pieces, .size = room};
+        *piece = (struct lw__arena_block){.next = guard->pieces, .size = room};
         guard->pieces = piece;
         guard->used = 0;
         memory = piece->bytes;
@@ -82,7 +82,7 @@ static void *reserve(struct lw__guard *guard, size_t size)
 
 /* Building */
 
-__attribute__((format(printf, 2, 3))) static void *refuse(struct lw__guard *guard,
+__attribute__((format(printf, 2, 3))) static void *refuse(struct lw__reader *guard,
                                                           const char *format, ...)
 {
     va_list args;
@@ -94,7 +94,7 @@ __attribute__((format(printf, 2, 3))) static void *refuse(struct lw__guard *guar
 }
 
 /* hiredis itself ends a connection for an error that nobody awaits, and tells it. */
-static bool is_awaited(const struct lw__guard *guard, int type)
+static bool is_awaited(const struct lw__reader *guard, int type)
 {
     return guard->awaited == NULL || guard->awaited->head != NULL ||
            type == REDIS_REPLY_ERROR;
@@ -103,7 +103,7 @@ static bool is_awaited(const struct lw__guard *guard, int type)
 /* An object and `more` bytes behind it, in its place. `length`: its least on the wire. */
 static redisReply *create(const redisReadTask *task, size_t length, size_t more)
 {
-    struct lw__guard *guard = task->privdata;
+    struct lw__reader *guard = task->privdata;
     redisReply *reply;
 
     if (task->parent == NULL) {
@@ -155,7 +155,7 @@ static void *create_string(const redisReadTask *task, char *text, size_t length)
 
 static void *create_array(const redisReadTask *task, array_size elements)
 {
-    struct lw__guard *guard = task->privdata;
+    struct lw__reader *guard = task->privdata;
     size_t count = (size_t)elements, before = task->parent != NULL ? guard->elements : 0;
     size_t pointers = count * sizeof(void *);
     unsigned depth = 1;
@@ -240,7 +240,7 @@ static redisReplyObjectFunctions functions = {
     .freeObject = free_object,
 };
 
-void lw__guard_init(struct lw__guard *guard, size_t max)
+void lw__reader_init(struct lw__reader *guard, size_t max)
 {
     guard->awaited = NULL;
     guard->max = max;
@@ -250,34 +250,34 @@ void lw__guard_init(struct lw__guard *guard, size_t max)
     guard->pieces = NULL;
 }
 
-void lw__guard_clear(struct lw__guard *guard)
+void lw__reader_clear(struct lw__reader *guard)
 {
     free_pieces(guard);
     guard->used = 0;
 }
 
-void lw__guard_take_reader(struct lw__guard *guard, redisReader *reader)
+void lw__reader_install(struct lw__reader *guard, redisReader *reader)
 {
     reader->fn = &functions;
     reader->privdata = guard;
     reader->maxbuf = 0; /* never replace the buffer: 0.14.1 asserts that it can */
 }
 
-void lw__guard_attach(struct lw__guard *guard, redisAsyncContext *context)
+void lw__reader_attach(struct lw__reader *guard, redisAsyncContext *context)
 {
     guard->awaited = &context->replies;
-    lw__guard_take_reader(guard, context->c.reader);
+    lw__reader_install(guard, context->c.reader);
 }
 
-const char *lw__guard_why(const struct lw__guard *guard)
+const char *lw__reader_why(const struct lw__reader *guard)
 {
     return guard->why[0] != '\0' ? guard->why : NULL;
 }
 
 /* Sending */
 
-int lw__guard_send(redisAsyncContext *context, redisCallbackFn *fn, void *data,
-                   const char *bytes, size_t length)
+int lw__reader_send(redisAsyncContext *context, redisCallbackFn *fn, void *data,
+                    const char *bytes, size_t length)
 {
     const redisCallback *last = context->replies.tail;
 
@@ -288,7 +288,7 @@ int lw__guard_send(redisAsyncContext *context, redisCallbackFn *fn, void *data,
     return 0;
 }
 
-int lw__guard_send_unseen(redisAsyncContext *context, const char *bytes, size_t length)
+int lw__reader_send_unseen(redisAsyncContext *context, const char *bytes, size_t length)
 {
     if (redisAppendFormattedCommand(&context->c, bytes, length) != REDIS_OK) {
         return LW_ENOMEM;
@@ -297,11 +297,11 @@ int lw__guard_send_unseen(redisAsyncContext *context, const char *bytes, size_t 
     return 0;
 }
 
-int lw__guard_listen(redisAsyncContext *context, redisCallbackFn *fn, void *data)
+int lw__reader_listen(redisAsyncContext *context, redisCallbackFn *fn, void *data)
 {
     static const char nothing[] = "*1\r\n$4\r\nPING\r\n"; /* of which no byte is sent */
 
-    return lw__guard_send(context, fn, data, nothing, 0);
+    return lw__reader_send(context, fn, data, nothing, 0);
 }
 
 /* Subscriptions */
@@ -315,28 +315,28 @@ static bool is_word(const struct lw__reply *reply, const char *word)
            strcasecmp(text, word) == 0;
 }
 
-enum lw__said lw__guard_said(const struct lw__reply *reply)
+enum lw__push_kind lw__reader_push_kind(const struct lw__reply *reply)
 {
     enum lw__reply_type third;
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        return LW__SAID_ERROR;
+        return LW__PUSH_ERROR;
     }
     if (lw__reply_count(reply) != 3 ||
         lw__reply_type(lw__reply_at(reply, 1)) != LW__REPLY_STRING) {
-        return LW__SAID_NONSENSE;
+        return LW__PUSH_INVALID;
     }
     third = lw__reply_type(lw__reply_at(reply, 2));
     if (third == LW__REPLY_INTEGER && (is_word(lw__reply_at(reply, 0), "subscribe") ||
                                        is_word(lw__reply_at(reply, 0), "ssubscribe"))) {
-        return LW__SAID_SUBSCRIBED;
+        return LW__PUSH_SUBSCRIBED;
     }
     if (third == LW__REPLY_INTEGER && is_word(lw__reply_at(reply, 0), "sunsubscribe")) {
-        return LW__SAID_UNSUBSCRIBED;
+        return LW__PUSH_UNSUBSCRIBED;
     }
     if (third == LW__REPLY_STRING && (is_word(lw__reply_at(reply, 0), "message") ||
                                       is_word(lw__reply_at(reply, 0), "smessage"))) {
-        return LW__SAID_MESSAGE;
+        return LW__PUSH_MESSAGE;
     }
-    return LW__SAID_NONSENSE;
+    return LW__PUSH_INVALID;
 }
