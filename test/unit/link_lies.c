@@ -262,8 +262,8 @@ static void test_lies_on_a_subscription(void **state)
         serve(scene, bytes[i]);
         await(scene, "down");
         assert_string_equal(scene->trace,
-                            "up push:['subscribe','ch',1] down(no message and no "
-                            "confirmation from the subscription) ");
+                            "up push:['subscribe','ch',1] down(invalid reply: "
+                            "neither a message nor a confirmation of a subscription) ");
         assert_int_equal(scene_tear_down((void **)&scene), 0);
     }
 }
