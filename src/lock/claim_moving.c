@@ -35,7 +35,7 @@ static bool say(struct lw__claim *claim, const struct lw__command_type *type)
 
 static void put_number(struct lw__command *command, struct lw__buffer *out)
 {
-    lw__node_put_number(command, lw__claim_of(command)->name->slot, out);
+    lw__node_encode_fence(command, lw__claim_of(command)->name->slot, out);
 }
 
 /* Without a number it is granted by a script, as soon as one is answered. */
@@ -53,7 +53,7 @@ static bool number_answered(struct lw__command *command, const struct lw__reply 
                               .not_granted.set_done = true};
     uint64_t number;
 
-    if (!lw__node_number_told(command, claim->name->slot, reply, &number)) {
+    if (!lw__node_read_fence(command, claim->name->slot, reply, &number)) {
         return false;
     }
     if (number > 0) {
@@ -61,7 +61,7 @@ static bool number_answered(struct lw__command *command, const struct lw__reply 
         lw__claim_granted(claim, number, claim->asking.set_us);
     } else if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         lw__claim_server_error(claim, lw__reply_text(reply, NULL), false); /* SET was */
-    } else if (!command->request.seeds ||
+    } else if (!command->request.seeds_fence ||
                !lw__claim_without_number(claim, (uint64_t)lw__reply_integer(reply))) {
         lw__claim_step(claim, &input);
     }
@@ -69,7 +69,7 @@ static bool number_answered(struct lw__command *command, const struct lw__reply 
 }
 
 static const struct lw__command_type number_type = {
-    put_number, number_answered, number_unanswered, LW__ORDER_KEEP, .one_key = true};
+    put_number, number_answered, number_unanswered, LW__PRIORITY_RENEW, .one_key = true};
 
 /* The name is ours by a command that was sent then. */
 static void has_name(struct lw__claim *claim, int64_t sent_us)
@@ -136,7 +136,7 @@ static bool own_answered(struct lw__command *command, const struct lw__reply *re
 }
 
 static const struct lw__command_type own_type = {
-    put_own, own_answered, lw__claim_no_answer, LW__ORDER_KEEP, .one_key = true};
+    put_own, own_answered, lw__claim_no_answer, LW__PRIORITY_RENEW, .one_key = true};
 
 static bool set_answered(struct lw__command *command, const struct lw__reply *reply)
 {
@@ -159,7 +159,7 @@ static bool set_answered(struct lw__command *command, const struct lw__reply *re
 }
 
 static const struct lw__command_type set_type = {
-    put_set, set_answered, lw__claim_no_answer, LW__ORDER_FRESH, .one_key = true};
+    put_set, set_answered, lw__claim_no_answer, LW__PRIORITY_NEW, .one_key = true};
 
 /* (In a cluster there are no turns, so that there is no token before to let go of.) */
 static bool ask(struct lw__claim *claim, const char *error)
@@ -190,8 +190,8 @@ static bool drop_answered(struct lw__command *command, const struct lw__reply *r
         lw__claim_error_answer(claim, reply);
         return true;
     }
-    if (!(claim->mode->rw ? lw__decode_rw_released : lw__decode_dropped)(reply,
-                                                                         &answer)) {
+    if (!(claim->mode->rw ? lw__decode_rw_released : lw__decode_fast_released)(reply,
+                                                                               &answer)) {
         return false;
     }
     input.released.released = answer.released;
@@ -201,7 +201,7 @@ static bool drop_answered(struct lw__command *command, const struct lw__reply *r
 }
 
 static const struct lw__command_type drop_type = {
-    put_drop, drop_answered, lw__claim_no_answer, LW__ORDER_KEEP, .one_key = true};
+    put_drop, drop_answered, lw__claim_no_answer, LW__PRIORITY_RENEW, .one_key = true};
 
 static bool release(struct lw__claim *claim, const char *error)
 {

@@ -22,12 +22,12 @@ struct lw__token lw__claim_token(const struct lw__claim *claim)
 /* At the node that is asked, which may be another than the name's so far. */
 static bool wants_to_join(const struct lw__claim *claim)
 {
-    struct lw__node *node = lw__node_of(&claim->command);
+    struct lw__node *node = lw__node_of_command(&claim->command);
 
     if (claim->machine.abandoned || !lw__terms_wants_place(claim)) {
         return false;
     }
-    lw__node_listen(node, claim->name->slot);
+    lw__node_subscribe(node, claim->name->slot);
     return lw__node_is_bound(node, claim->name->slot);
 }
 
@@ -64,7 +64,7 @@ void lw__claim_put_try(struct lw__command *command, struct lw__buffer *out)
     lw__encode_try(out, claim->name->text, &token, lw__claim_ask_lease_ms(claim));
     command->request.second = (uint32_t)out->length;
     if (fence) {
-        lw__node_put_number(command, claim->name->slot, out);
+        lw__node_encode_fence(command, claim->name->slot, out);
     }
 }
 
@@ -88,7 +88,7 @@ void lw__claim_put_acquire(struct lw__command *command, struct lw__buffer *out)
         .name = claim->name->text,
         .previous = claim->machine.turning ? &previous : NULL,
         .rw = rw_of(claim, &rw),
-        .site = lw__node_site(lw__node_of(command), claim->name->slot),
+        .site = lw__node_script_env(lw__node_of_command(command), claim->name->slot),
         .ticket = claim->machine.ticket,
         .wait = joins,
         .keep = joins && lw__hints_keep(claim->client, claim->name),
@@ -108,7 +108,7 @@ void lw__claim_put_drop(struct lw__command *command, struct lw__buffer *out)
     struct lw__claim *claim = lw__claim_of(command);
     struct lw__token token = lw__claim_token(claim);
 
-    claim->drop = lw__node_drop(lw__node_of(command));
+    claim->drop = lw__node_fast_release(lw__node_of_command(command));
     claim->mode->encode_drop(out, lw__command_evals(command), claim->drop,
                              claim->name->text, &token);
 }
@@ -121,7 +121,7 @@ void lw__claim_put_release(struct lw__command *command, struct lw__buffer *out)
         .name = claim->name->text,
         .token = lw__claim_token(claim),
         .rw = rw_of(claim, &rw),
-        .site = lw__node_site(lw__node_of(command), claim->name->slot),
+        .site = lw__node_script_env(lw__node_of_command(command), claim->name->slot),
     };
 
     claim->mode->encode_release(out, lw__command_evals(command), &args);

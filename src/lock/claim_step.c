@@ -158,12 +158,12 @@ static void note_set_error(struct lw__claim *claim, const struct lw__reply *repl
     claim->set_failed = true;
     claim->set_undone = lw__reply_undone(reply);
     lw__escape(lw__reply_text(reply, NULL),
-               lw__node_first_error(lw__node_of(&claim->command)), LW__WHY_MAX);
+               lw__node_first_error(lw__node_of_command(&claim->command)), LW__WHY_MAX);
 }
 
 static void tell_set_error(struct lw__claim *claim)
 {
-    const char *error = lw__node_first_error(lw__node_of(&claim->command));
+    const char *error = lw__node_first_error(lw__node_of_command(&claim->command));
 
     if (!asks_by_key(claim, error)) {
         lw__claim_server_error(claim, error, claim->set_undone);
@@ -193,7 +193,7 @@ static bool try_answered(struct lw__command *command, const struct lw__reply *re
         if (command->request.expected > 0) {
             return true;
         }
-    } else if (!lw__node_number_told(command, claim->name->slot, reply, &number)) {
+    } else if (!lw__node_read_fence(command, claim->name->slot, reply, &number)) {
         return false;
     }
     name = end_try(claim);
@@ -233,14 +233,14 @@ static void tell_of_stranger(struct lw__claim *claim, const char *type)
 
 bool lw__claim_without_number(struct lw__claim *claim, uint64_t number)
 {
-    struct lw__node *node = lw__node_of(&claim->command);
+    struct lw__node *node = lw__node_of_command(&claim->command);
     const char *why;
 
     if (number == 0) {
         return false;
     }
-    why = lw__node_doubt_clock(node, (int64_t)number);
-    (void)lw__node_unseeded(node); /* so that it is tried again */
+    why = lw__node_reject_clock(node, (int64_t)number);
+    (void)lw__node_fence_fault(node); /* so that it is tried again */
     outcome_open(claim, LW_EREDIS, why, true);
     return true;
 }
@@ -373,13 +373,14 @@ static bool drop_answered(struct lw__command *command, const struct lw__reply *r
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         const char *text = lw__reply_text(reply, NULL);
 
-        if (claim->drop == LW__DROP_SCRIPT || lw__classify(text) != LW__ERR_REFUSED) {
+        if (claim->drop == LW__FAST_RELEASE_SCRIPT ||
+            lw__classify(text) != LW__ERR_REFUSED) {
             lw__claim_error_answer(claim, reply);
             return true;
         }
-        lw__node_drop_refused(lw__node_of(command));
-    } else if (!lw__decode_dropped(reply, &answer)) {
-        lw__node_distrust_drop(lw__node_of(command));
+        lw__node_fast_release_refused(lw__node_of_command(command));
+    } else if (!lw__decode_fast_released(reply, &answer)) {
+        lw__node_disable_fast_release(lw__node_of_command(command));
         return false;
     } else if (answer.again) {
         lw__hints_note_contended(claim->client, claim->name);
@@ -390,32 +391,32 @@ static bool drop_answered(struct lw__command *command, const struct lw__reply *r
     return true;
 }
 
-static const struct lw__command_type try_type = {lw__claim_put_try, try_answered,
-                                                 try_unanswered, .order = LW__ORDER_FRESH,
-                                                 .once = true};
-static const struct lw__command_type acquire_types[LW__ORDERS] = {
-    [LW__ORDER_KEEP] = {lw__claim_put_acquire, acquire_answered, lw__claim_no_answer,
-                        .order = LW__ORDER_KEEP},
-    [LW__ORDER_AGAIN] = {lw__claim_put_acquire, acquire_answered, lw__claim_no_answer,
-                         .order = LW__ORDER_AGAIN},
-    [LW__ORDER_FRESH] = {lw__claim_put_acquire, acquire_answered, lw__claim_no_answer,
-                         .order = LW__ORDER_FRESH},
+static const struct lw__command_type try_type = {
+    lw__claim_put_try, try_answered, try_unanswered, .priority = LW__PRIORITY_NEW,
+    .noscript_is_error = true};
+static const struct lw__command_type acquire_types[LW__PRIORITIES] = {
+    [LW__PRIORITY_RENEW] = {lw__claim_put_acquire, acquire_answered, lw__claim_no_answer,
+                            .priority = LW__PRIORITY_RENEW},
+    [LW__PRIORITY_RETRY] = {lw__claim_put_acquire, acquire_answered, lw__claim_no_answer,
+                            .priority = LW__PRIORITY_RETRY},
+    [LW__PRIORITY_NEW] = {lw__claim_put_acquire, acquire_answered, lw__claim_no_answer,
+                          .priority = LW__PRIORITY_NEW},
 };
 static const struct lw__command_type drop_type = {
-    lw__claim_put_drop, drop_answered, lw__claim_no_answer, .order = LW__ORDER_KEEP,
-    .one_key = true};
+    lw__claim_put_drop, drop_answered, lw__claim_no_answer,
+    .priority = LW__PRIORITY_RENEW, .one_key = true};
 static const struct lw__command_type release_type = {
     lw__claim_put_release, release_answered, lw__claim_no_answer,
-    .order = LW__ORDER_KEEP};
+    .priority = LW__PRIORITY_RENEW};
 
 /* ---- sending ---- */
 
-static enum lw__order order_of(const struct lw__claim *claim)
+static enum lw__priority order_of(const struct lw__claim *claim)
 {
     if (claim->machine.keeps) {
-        return LW__ORDER_KEEP;
+        return LW__PRIORITY_RENEW;
     }
-    return claim->machine.ticket >= 0 ? LW__ORDER_AGAIN : LW__ORDER_FRESH;
+    return claim->machine.ticket >= 0 ? LW__PRIORITY_RETRY : LW__PRIORITY_NEW;
 }
 
 /* Whether it is released without a look at the queue: granted by the plain try, so that
@@ -438,12 +439,12 @@ static void send_wanted(struct lw__claim *claim, unsigned actions)
 {
     struct lw__node *node = claim->name->node;
     const struct lw__command_type *type;
-    const struct lw__unseeded *unseeded;
+    const struct lw__fence_fault *unseeded;
 
     if (actions & LW__SEND_RELEASE) {
         type = may_drop(claim) ? &drop_type : &release_type;
     } else if (lw__terms_wants_fence(claim) &&
-               (unseeded = lw__node_unseeded(node)) != NULL) {
+               (unseeded = lw__node_fence_fault(node)) != NULL) {
         cannot_serve(claim, unseeded->class, lw__classify_status(unseeded->why),
                      unseeded->why, false);
         return;

@@ -100,22 +100,22 @@ static int start_route(struct lw_client *client)
         {node_up, node_down, node_bound, node_message, NULL, NULL, node_dropped}};
     const struct lw_client_options *o = &client->options;
     struct lw__route_options options = {
-        .node.access.loop = client->loop,
-        .node.access.log = &client->log,
-        .node.access.random = &client->random,
-        .node.access.host = client->url.host,
-        .node.access.path = client->url.path,
-        .node.access.port = client->url.port,
-        .node.access.username = o->username,
-        .node.access.password = o->password,
-        .node.access.client_name = o->client_name,
-        .node.access.secure = client->url.tls,
-        .node.access.tls = client->tls,
-        .node.access.db = o->db,
-        .node.access.connect_timeout_ms = o->connect_timeout_ms,
-        .node.access.request_timeout_ms = o->request_timeout_ms,
-        .node.access.backoff_min_ms = o->backoff_min_ms,
-        .node.access.backoff_max_ms = o->backoff_max_ms,
+        .node.config.loop = client->loop,
+        .node.config.log = &client->log,
+        .node.config.random = &client->random,
+        .node.config.host = client->url.host,
+        .node.config.path = client->url.path,
+        .node.config.port = client->url.port,
+        .node.config.username = o->username,
+        .node.config.password = o->password,
+        .node.config.client_name = o->client_name,
+        .node.config.secure = client->url.tls,
+        .node.config.tls = client->tls,
+        .node.config.db = o->db,
+        .node.config.connect_timeout_ms = o->connect_timeout_ms,
+        .node.config.request_timeout_ms = o->request_timeout_ms,
+        .node.config.backoff_min_ms = o->backoff_min_ms,
+        .node.config.backoff_max_ms = o->backoff_max_ms,
         .node.sentinel.service = client->url.service,
         .node.sentinel.hosts = client->url.hosts,
         .node.sentinel.host_count = client->url.host_count,
@@ -128,7 +128,7 @@ static int start_route(struct lw_client *client)
         .seed_count = client->url.host_count,
     };
 
-    lw__credentials_ask(client, &options.node.access);
+    lw__credentials_ask(client, &options.node.config);
     return lw__route_new(&options, &events, client, &client->route);
 }
 
@@ -281,7 +281,8 @@ int lw_client_stats(const struct lw_client *client, struct lw_stats *ret)
     struct lw_stats now = client->stats;
 
     now.subscription_up = client->route != NULL && now.link_up != 0 &&
-                          !lw__is_inherited(client) && lw__route_hears(client->route);
+                          !lw__is_inherited(client) &&
+                          lw__route_is_subscribed(client->route);
     return lw__check_give_struct(ret, ret->size, &now, sizeof(now)) ? 0 : LW_EINVAL;
 }
 

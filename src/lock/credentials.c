@@ -32,13 +32,13 @@ static void forget(void *arg, struct lw__login *login)
     }
 }
 
-void lw__credentials_ask(struct lw_client *client, struct lw__access *access)
+void lw__credentials_ask(struct lw_client *client, struct lw__session_config *config)
 {
     static const struct lw__login_events events = {wanted, forget};
 
     if (client->options.credentials != NULL) {
-        access->login = &events;
-        access->login_arg = client;
+        config->login = &events;
+        config->login_arg = client;
     }
 }
 

@@ -4,7 +4,7 @@
 #define LW_CREDENTIALS_H
 #include "lock/notify.h"
 
-struct lw__access;
+struct lw__session_config;
 struct lw__login;
 struct lw_client;
 struct lw_credentials;
@@ -14,8 +14,8 @@ struct lw__credentials {
     struct lw__notice notice; /* queued while there are any */
 };
 
-/* Where the client's caller gives them, connections by this access ask for them. */
-void lw__credentials_ask(struct lw_client *client, struct lw__access *access);
+/* Where the client's caller gives them, connections by this config ask for them. */
+void lw__credentials_ask(struct lw_client *client, struct lw__session_config *config);
 /* The one that has waited longest; NULL: none. */
 struct lw__login *lw__credentials_first(const struct lw_client *client);
 /* What the caller answered for it, and gave; it may have ended meanwhile, and the client

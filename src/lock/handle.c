@@ -41,7 +41,7 @@ void lw__handle_note_link(struct lw_lock *lock)
     const struct lw__node *node = lock->name->node;
 
     if (!lw__node_is_up(node)) {
-        lw__handle_set_error(lock, lw__node_error(node), lw__node_why(node));
+        lw__handle_set_error(lock, lw__node_error(node), lw__node_reason(node));
     }
 }
 
@@ -121,7 +121,7 @@ void lw__handle_unserved(struct lw_lock *lock, int status)
 {
     const struct lw__node *node = lock->name->node;
 
-    lw__handle_finish(lock, status, lw__node_error(node), lw__node_why(node));
+    lw__handle_finish(lock, status, lw__node_error(node), lw__node_reason(node));
 }
 
 void lw__handle_finish(struct lw_lock *lock, int status, int error, const char *why)

@@ -23,7 +23,7 @@ void lw__hints_note_clock(struct lw__claim *claim, int64_t sent_us, int64_t serv
 
     /* whose clock it is says who answered: the name may lead elsewhere by now */
     claim->asking.pair = (struct lw__pair){
-        sent_us, server_us, lw__node_connection(lw__node_of(&claim->command))};
+        sent_us, server_us, lw__node_connection(lw__node_of_command(&claim->command))};
     client->hints.pair = claim->asking.pair;
 }
 

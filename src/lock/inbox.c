@@ -63,7 +63,7 @@ static bool is_of_our_server(const struct lw__name *name, const struct lw__messa
 static bool asks_elsewhere(const struct lw__claim *claim)
 {
     return claim->machine.phase == LW__ASKING && claim->command.request.prev != NULL &&
-           lw__node_of(&claim->command) != claim->name->node;
+           lw__node_of_command(&claim->command) != claim->name->node;
 }
 
 void lw__inbox_message(struct lw_client *client, const char *text, size_t length)

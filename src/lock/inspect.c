@@ -41,7 +41,7 @@ static struct lw__inquiry *inquiry_of(struct lw__command *command)
 
 static struct lw__node *node_of(const struct lw__inquiry *inquiry)
 {
-    return lw__route_to(inquiry->client->route, inquiry->name, NULL);
+    return lw__route_find(inquiry->client->route, inquiry->name, NULL);
 }
 
 static unsigned slot_of(const struct lw__inquiry *inquiry)
@@ -63,7 +63,7 @@ static void send_or_finish(struct lw__inquiry *inquiry,
                            const struct lw__command_type *type)
 {
     if (!lw__node_send_early(node_of(inquiry), &inquiry->command, type)) {
-        finish(inquiry, LW_ECONN, lw__node_why(node_of(inquiry)));
+        finish(inquiry, LW_ECONN, lw__node_reason(node_of(inquiry)));
     }
 }
 
@@ -100,10 +100,10 @@ static bool goes_on_alone(struct lw__inquiry *inquiry, const struct lw__reply *r
 static void put_who(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__inquiry *inquiry = inquiry_of(command);
-    const char *uuids[LW__LOOK_ENTRIES];
-    size_t count = lw__look_clients(&inquiry->look, uuids);
+    const char *uuids[LW__INSPECT_ENTRIES];
+    size_t count = lw__inspect_reply_clients(&inquiry->look, uuids);
 
-    lw__encode_who(out, count, uuids);
+    lw__encode_get_identities(out, count, uuids);
 }
 
 /* Who they are is an extra: without permission for it the rest is told. */
@@ -111,7 +111,7 @@ static bool who_answered(struct lw__command *command, const struct lw__reply *re
 {
     struct lw__inquiry *inquiry = inquiry_of(command);
 
-    lw__look_name_clients(&inquiry->look, reply);
+    lw__inspect_reply_name_clients(&inquiry->look, reply);
     finish(inquiry, LW_OK, "");
     return true;
 }
@@ -123,16 +123,16 @@ static void failed(struct lw__command *command, const char *why, bool sent)
 }
 
 static const struct lw__command_type who_type = {put_who, who_answered, failed,
-                                                 .order = LW__ORDER_FRESH};
+                                                 .priority = LW__PRIORITY_NEW};
 
 /* In a cluster each stands in a slot of its own. */
 static void put_who_one(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__inquiry *inquiry = inquiry_of(command);
-    const char *uuids[LW__LOOK_ENTRIES];
+    const char *uuids[LW__INSPECT_ENTRIES];
 
-    (void)lw__look_clients(&inquiry->look, uuids);
-    lw__encode_who_one(out, uuids[inquiry->naming]);
+    (void)lw__inspect_reply_clients(&inquiry->look, uuids);
+    lw__encode_get_identity(out, uuids[inquiry->naming]);
 }
 
 static void ask_who_next(struct lw__inquiry *inquiry);
@@ -141,7 +141,7 @@ static bool who_one_answered(struct lw__command *command, const struct lw__reply
 {
     struct lw__inquiry *inquiry = inquiry_of(command);
 
-    lw__look_name_client(&inquiry->look, inquiry->naming++, reply);
+    lw__inspect_reply_name_client(&inquiry->look, inquiry->naming++, reply);
     ask_who_next(inquiry);
     return true;
 }
@@ -158,17 +158,17 @@ static void who_one_failed(struct lw__command *command, const char *why, bool se
 }
 
 static const struct lw__command_type who_one_type = {
-    put_who_one, who_one_answered, who_one_failed, LW__ORDER_FRESH, .one_key = true};
+    put_who_one, who_one_answered, who_one_failed, LW__PRIORITY_NEW, .one_key = true};
 
 static void ask_who_next(struct lw__inquiry *inquiry)
 {
-    const char *uuids[LW__LOOK_ENTRIES];
-    size_t count = lw__look_clients(&inquiry->look, uuids);
+    const char *uuids[LW__INSPECT_ENTRIES];
+    size_t count = lw__inspect_reply_clients(&inquiry->look, uuids);
     char key[LW__CLIENT_SIZE];
 
     for (; inquiry->naming < count; inquiry->naming++) {
         lw__format_client(uuids[inquiry->naming], key);
-        if (lw__node_send_early(lw__route_to(inquiry->client->route, key, NULL),
+        if (lw__node_send_early(lw__route_find(inquiry->client->route, key, NULL),
                                 &inquiry->command, &who_one_type)) {
             return;
         }
@@ -187,7 +187,8 @@ static void put_break(struct lw__command *command, struct lw__buffer *out)
     struct lw__inquiry *inquiry = inquiry_of(command);
     const struct lw_inspected *holder = &inquiry->look.entries[inquiry->breaking];
     bool evals = lw__command_evals(command), rw = mode_of_broken(inquiry)->rw;
-    struct lw__site site = lw__node_site(lw__node_of(command), slot_of(inquiry));
+    struct lw__script_env site =
+        lw__node_script_env(lw__node_of_command(command), slot_of(inquiry));
 
     if (inquiry->alone) {
         lw__encode_break_alone(out, evals, inquiry->name, holder->token, rw);
@@ -225,7 +226,7 @@ static void hint_failed(struct lw__command *command, const char *why, bool sent)
 }
 
 static const struct lw__command_type hint_type = {put_hint, hint_answered, hint_failed,
-                                                  LW__ORDER_FRESH, .one_key = true};
+                                                  LW__PRIORITY_NEW, .one_key = true};
 
 static void hint_to(struct lw__inquiry *inquiry, size_t holder)
 {
@@ -240,7 +241,7 @@ static bool decode_broken(const struct lw__inquiry *inquiry,
                           const struct lw__reply *reply, struct lw__released *ret)
 {
     const struct lw__mode *mode = mode_of_broken(inquiry);
-    bool good = inquiry->alone && !mode->rw ? lw__decode_dropped(reply, ret)
+    bool good = inquiry->alone && !mode->rw ? lw__decode_fast_released(reply, ret)
                                             : mode->decode_released(reply, ret);
 
     if (inquiry->alone) {
@@ -253,7 +254,7 @@ static void break_failed(struct lw__command *command, const char *why, bool sent
 static bool break_answered(struct lw__command *command, const struct lw__reply *reply);
 
 static const struct lw__command_type break_alone_type = {
-    put_break, break_answered, break_failed, LW__ORDER_FRESH, .one_key = true};
+    put_break, break_answered, break_failed, LW__PRIORITY_NEW, .one_key = true};
 
 static bool break_answered(struct lw__command *command, const struct lw__reply *reply)
 {
@@ -287,7 +288,7 @@ static void break_failed(struct lw__command *command, const char *why, bool sent
 }
 
 static const struct lw__command_type break_type = {
-    put_break, break_answered, break_failed, .order = LW__ORDER_FRESH};
+    put_break, break_answered, break_failed, .priority = LW__PRIORITY_NEW};
 
 /* An empty token of a hold stands for all that are too long to be named (inspect.lua),
  * and so is nobody's. */
@@ -326,27 +327,27 @@ static void put_inspect(struct lw__command *command, struct lw__buffer *out)
     struct lw__inquiry *inquiry = inquiry_of(command);
 
     lw__encode_inspect(out, lw__command_evals(command), inquiry->name, inquiry->alone,
-                       inquiry->broken != NULL ? BROKEN_HOLDERS : LW__LOOK_HOLDERS,
-                       inquiry->broken != NULL ? 0 : LW__LOOK_WAITERS);
+                       inquiry->broken != NULL ? BROKEN_HOLDERS : LW__INSPECT_HOLDERS,
+                       inquiry->broken != NULL ? 0 : LW__INSPECT_WAITERS);
 }
 
 static bool inspect_answered(struct lw__command *command, const struct lw__reply *reply);
 
 static const struct lw__command_type inspect_alone_type = {
-    put_inspect, inspect_answered, failed, LW__ORDER_FRESH, .one_key = true};
+    put_inspect, inspect_answered, failed, LW__PRIORITY_NEW, .one_key = true};
 
 static bool inspect_answered(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__inquiry *inquiry = inquiry_of(command);
-    const char *uuids[LW__LOOK_ENTRIES];
+    const char *uuids[LW__INSPECT_ENTRIES];
     int status;
 
-    lw__node_place(lw__node_of(command), inquiry->server);
+    lw__node_endpoint(lw__node_of_command(command), inquiry->server);
     inquiry->look.found.server = inquiry->server;
     if (goes_on_alone(inquiry, reply, &inspect_alone_type) || is_error(inquiry, reply)) {
         return true;
     }
-    status = lw__look_read(&inquiry->look, reply);
+    status = lw__inspect_reply_read(&inquiry->look, reply);
     if (status == 0) {
         return false;
     }
@@ -356,7 +357,7 @@ static bool inspect_answered(struct lw__command *command, const struct lw__reply
         break_next(inquiry);
     } else if (lw__route_is_cluster(inquiry->client->route)) {
         ask_who_next(inquiry);
-    } else if (lw__look_clients(&inquiry->look, uuids) > 0) {
+    } else if (lw__inspect_reply_clients(&inquiry->look, uuids) > 0) {
         send_or_finish(inquiry, &who_type);
     } else {
         finish(inquiry, LW_OK, "");
@@ -364,8 +365,8 @@ static bool inspect_answered(struct lw__command *command, const struct lw__reply
     return true;
 }
 
-static const struct lw__command_type inspect_type = {put_inspect, inspect_answered,
-                                                     failed, .order = LW__ORDER_FRESH};
+static const struct lw__command_type inspect_type = {
+    put_inspect, inspect_answered, failed, .priority = LW__PRIORITY_NEW};
 
 void lw__inspect_free(struct lw__inquiry *inquiry)
 {
@@ -378,7 +379,7 @@ void lw__inspect_free(struct lw__inquiry *inquiry)
     }
     free(inquiry->name);
     free(inquiry->token);
-    lw__look_clear(&inquiry->look);
+    lw__inspect_reply_clear(&inquiry->look);
     free(inquiry);
 }
 
@@ -409,7 +410,7 @@ static struct lw__inquiry *make(struct lw_client *client, const char *text,
         lw__inspect_free(inquiry);
         return NULL;
     }
-    lw__look_init(&inquiry->look, inquiry->name);
+    lw__inspect_reply_init(&inquiry->look, inquiry->name);
     inquiry->client = client;
     DL_APPEND(client->inquiries, inquiry);
     return inquiry;

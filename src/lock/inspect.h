@@ -4,7 +4,7 @@
 #define LW_INSPECT_H
 #include "lock/notify.h"
 #include "redis/command.h"
-#include "redis/look.h"
+#include "redis/inspect_reply.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ struct lw__inquiry {
     struct lw__list *list;    /* list.c's own */
     void *arg;
     char *name, *token; /* token: the only one to break, or NULL */
-    struct lw__look look;
+    struct lw__inspect_reply look;
     size_t naming;   /* in a cluster, the client who is asked for */
     size_t breaking; /* the holder whose release is in flight */
     size_t hinted;   /* the broken holder whose client is asked to verify */

@@ -81,7 +81,7 @@ static void finish(struct lw__list *list, int status, const char *why)
 
 static struct lw__node *node_at(const struct lw__list *list, unsigned slot)
 {
-    return lw__route_at(list->client->route, slot);
+    return lw__route_node(list->client->route, slot);
 }
 
 /* All slots that are at the server of the first one that is not done. false: all are. */
@@ -155,7 +155,7 @@ static bool keep_names(struct lw__list *list, const struct lw__reply *reply)
     size_t room = 1;
     char *to;
 
-    for (size_t i = LW__PAGE_NAMES; i < lw__reply_count(reply); i++) {
+    for (size_t i = LW__SCAN_PAGE_NAMES; i < lw__reply_count(reply); i++) {
         size_t length;
 
         (void)lw__reply_text(lw__reply_at(reply, i), &length);
@@ -165,7 +165,7 @@ static bool keep_names(struct lw__list *list, const struct lw__reply *reply)
     if (to == NULL) {
         return false;
     }
-    for (size_t i = LW__PAGE_NAMES; i < lw__reply_count(reply); i++) {
+    for (size_t i = LW__SCAN_PAGE_NAMES; i < lw__reply_count(reply); i++) {
         char why[LW__WHY_MAX];
         size_t length;
         const char *text = lw__reply_text(lw__reply_at(reply, i), &length);
@@ -180,7 +180,7 @@ static bool keep_names(struct lw__list *list, const struct lw__reply *reply)
 }
 
 /* What is looked at may be about so much, and is no more than there is. */
-static void count(struct lw__list *list, const struct lw__page *page)
+static void count(struct lw__list *list, const struct lw__scan_page *page)
 {
     struct lw_listing *listing = &list->listing;
 
@@ -196,7 +196,7 @@ static void count(struct lw__list *list, const struct lw__page *page)
 static bool step_answered(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__list *list = list_of(command);
-    struct lw__page page;
+    struct lw__scan_page page;
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         const char *text = lw__reply_text(reply, NULL);
@@ -204,10 +204,10 @@ static bool step_answered(struct lw__command *command, const struct lw__reply *r
         finish(list, lw__classify_status(text), text);
         return true;
     }
-    if (!lw__decode_page(reply, &page)) {
+    if (!lw__decode_scan_page(reply, &page)) {
         return false;
     }
-    list->link = lw__node_command_link(lw__node_of(command));
+    list->link = lw__node_command_link(lw__node_of_command(command));
     (void)snprintf(list->cursor, sizeof(list->cursor), "%s", page.cursor);
     count(list, &page);
     if (keep_names(list, reply)) {
@@ -225,12 +225,12 @@ static void step_failed(struct lw__command *command, const char *why, bool sent)
 }
 
 static const struct lw__command_type step_type = {put_step, step_answered, step_failed,
-                                                  LW__ORDER_FRESH, .stays = true};
+                                                  LW__PRIORITY_NEW, .node_bound = true};
 
 static void send_step(struct lw__list *list, struct lw__node *node)
 {
     if (!lw__node_send_early(node, &list->command, &step_type)) {
-        finish(list, LW_ECONN, lw__node_why(node));
+        finish(list, LW_ECONN, lw__node_reason(node));
     }
 }
 
@@ -242,7 +242,7 @@ static void begin_server(struct lw__list *list)
     } else if (list->checked) {
         finish(list, LW_OK, "");
     } else {
-        list->map = lw__route_renew(list->client->route);
+        list->map = lw__route_refresh_map(list->client->route);
     }
 }
 
@@ -264,7 +264,8 @@ void lw__list_led(struct lw_client *client)
     struct lw__list *list;
 
     DL_FOREACH(client->lists, list) {
-        if (!list->over && list->map > 0 && lw__route_map(client->route) >= list->map) {
+        if (!list->over && list->map > 0 &&
+            lw__route_map_version(client->route) >= list->map) {
             check_slots(list);
         }
     }
@@ -294,7 +295,7 @@ static void go_on(struct lw__list *list)
     } else if (scanned) {
         finish(list, LW_OK, "");
     } else {
-        finish(list, LW_ECONN, lw__node_why(node_at(list, 0)));
+        finish(list, LW_ECONN, lw__node_reason(node_at(list, 0)));
     }
 }
 

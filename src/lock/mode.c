@@ -15,7 +15,7 @@
 
 const struct lw__mode lw__mode_table[] = {
     [LW_MUTEX] = {.encode_acquire = lw__encode_acquire,
-                  .encode_drop = lw__encode_drop,
+                  .encode_drop = lw__encode_fast_release,
                   .encode_release = lw__encode_release,
                   .encode_renew = lw__encode_renew,
                   .decode_acquired = lw__decode_acquired,

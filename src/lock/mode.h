@@ -41,12 +41,13 @@ struct lw__mode {
                            const struct lw__acquire_args *args);
     /* Releases what nobody queues for, with a look at the name alone; NULL: always by
      * `encode_release`. */
-    void (*encode_drop)(struct lw__buffer *out, bool eval, enum lw__drop drop,
+    void (*encode_drop)(struct lw__buffer *out, bool eval, enum lw__fast_release drop,
                         const char *name, const struct lw__token *token);
     void (*encode_release)(struct lw__buffer *out, bool eval,
                            const struct lw__release_args *args);
     void (*encode_renew)(struct lw__buffer *out, bool eval, size_t count,
-                         const struct lw__renew_args *args, const struct lw__site *site);
+                         const struct lw__renew_args *args,
+                         const struct lw__script_env *site);
     bool (*decode_acquired)(const struct lw__reply *reply, bool turn,
                             struct lw__acquired *ret);
     bool (*decode_released)(const struct lw__reply *reply, struct lw__released *ret);

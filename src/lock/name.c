@@ -110,7 +110,7 @@ struct lw__name *lw__name_get(struct lw_client *client, const char *text)
         return NULL;
     }
     *name = (struct lw__name){.hash = hash, .references = 1};
-    name->node = lw__route_to(client->route, text, &name->slot);
+    name->node = lw__route_find(client->route, text, &name->slot);
     memcpy(name->text, text, length + 1);
     LL_PREPEND(*slot_of(names, hash), name);
     names->count++;

@@ -35,7 +35,8 @@ static void put_call(struct lw__command *command, struct lw__buffer *out)
         .name = claim->name->text,
         .token = lw__claim_token(claim),
     };
-    struct lw__site site = lw__node_site(lw__node_of(command), claim->name->slot);
+    struct lw__script_env site =
+        lw__node_script_env(lw__node_of_command(command), claim->name->slot);
     int64_t left = call->lock->hold_until_us - lw__now_us();
 
     if (call->lock->hold_until_us != LW__NEVER &&
@@ -96,10 +97,10 @@ static bool call_answered(struct lw__command *command, const struct lw__reply *r
 }
 
 static const struct lw__command_type call_type = {put_call, call_answered, call_failed,
-                                                  .order = LW__ORDER_KEEP};
+                                                  .priority = LW__PRIORITY_RENEW};
 
 static const struct lw__command_type one_type = {put_call, call_answered, call_failed,
-                                                 LW__ORDER_KEEP, .one_key = true};
+                                                 LW__PRIORITY_RENEW, .one_key = true};
 
 int lw__renew_new(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, void *arg)
 {

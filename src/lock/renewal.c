@@ -196,7 +196,8 @@ static void put_batch(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__batch *batch = batch_of(command);
     struct lw__renew_args args[BATCH];
-    struct lw__site site = lw__node_site(lw__node_of(command), batch->slot);
+    struct lw__script_env site =
+        lw__node_script_env(lw__node_of_command(command), batch->slot);
     unsigned kept = 0;
     int64_t now = lw__now_us();
 
@@ -356,11 +357,11 @@ static bool batch_answered(struct lw__command *command, const struct lw__reply *
     return true;
 }
 
-static const struct lw__command_type batch_type = {put_batch, batch_answered,
-                                                   batch_failed, .order = LW__ORDER_KEEP};
+static const struct lw__command_type batch_type = {
+    put_batch, batch_answered, batch_failed, .priority = LW__PRIORITY_RENEW};
 
 static const struct lw__command_type one_type = {put_batch, batch_answered, batch_failed,
-                                                 LW__ORDER_KEEP, .one_key = true};
+                                                 LW__PRIORITY_RENEW, .one_key = true};
 
 /* Of a read-write lock's only where no other way is left. */
 static bool is_about_one(const struct lw__batch *batch)

@@ -150,10 +150,10 @@ struct lw__claim {
     uint8_t numbers;              /* fencing tokens that its grant drew */
     uint8_t served;               /* handles: turns*.c's; handle.c counts them */
     bool asked_to_join : 1;       /* the ask in flight joins the queue */
-    bool named : 1;         /* its token was sent, and may be in Redis by that text */
-    bool trying : 1;        /* the plain try is in flight */
-    bool tried : 1;         /* it was the last that was sent */
-    enum lw__drop drop : 2; /* how its release without a look was sent */
+    bool named : 1;  /* its token was sent, and may be in Redis by that text */
+    bool trying : 1; /* the plain try is in flight */
+    bool tried : 1;  /* it was the last that was sent */
+    enum lw__fast_release drop : 2; /* how its release without a look was sent */
     bool set_answered : 1, set_done : 1, set_failed : 1, set_undone : 1; /* its SET */
     bool stranger_told : 1;
     bool open : 1;              /* turns.c's: further handles may join it */

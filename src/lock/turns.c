@@ -304,7 +304,7 @@ static bool may_turn(const struct lw__claim *claim, const struct lw_lock *next)
 
     return claim->mode->turns && claim->machine.phase == LW__HELD &&
            !lw__route_is_cluster(claim->client->route) && lw__node_has_room(node) &&
-           ((next->flags & LW_NO_FENCE) || lw__node_unseeded(node) == NULL);
+           ((next->flags & LW_NO_FENCE) || lw__node_fence_fault(node) == NULL);
 }
 
 void lw__turns_turn(struct lw__claim *claim)

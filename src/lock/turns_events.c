@@ -124,7 +124,7 @@ static void open_outcome(struct lw__claim *claim, int status, const char *why)
         said(claim, status, why);
         end_tries(claim, status, status, why);
     } else {
-        end_tries(claim, status, lw__node_error(node), lw__node_why(node));
+        end_tries(claim, status, lw__node_error(node), lw__node_reason(node));
     }
 }
 
@@ -303,7 +303,7 @@ void lw__turns_ask_slot(struct lw_client *client, const struct lw__node *node,
 
 static void lead(struct lw_client *client, struct lw__name *name)
 {
-    struct lw__node *node = lw__route_at(client->route, name->slot);
+    struct lw__node *node = lw__route_node(client->route, name->slot);
 
     if (name->node == node) {
         return;

@@ -22,7 +22,7 @@
 
 static struct lw__node *node_of(const struct lw_client *client)
 {
-    return lw__route_to(client->route, client->whoami.key, NULL);
+    return lw__route_find(client->route, client->whoami.key, NULL);
 }
 
 static struct lw_client *client_of(struct lw__command *command)
@@ -40,7 +40,7 @@ static void put_text(struct lw__command *command, struct lw__buffer *out)
     }
     (void)snprintf(text, sizeof(text), "%s %s %ld", client->options.client_name, host,
                    (long)getpid());
-    lw__encode_whoami(out, client->uuid, client->closing ? NULL : text);
+    lw__encode_identity(out, client->uuid, client->closing ? NULL : text);
 }
 
 /* One that the client sent before it was closed is followed by the end of it. */
@@ -73,7 +73,7 @@ static void failed(struct lw__command *command, const char *why, bool sent)
 static void send_text(struct lw_client *client)
 {
     static const struct lw__command_type type = {
-        put_text, answered, failed, .order = LW__ORDER_FRESH, .one_key = true};
+        put_text, answered, failed, .priority = LW__PRIORITY_NEW, .one_key = true};
 
     if (client->whoami.command.request.prev == NULL) {
         (void)lw__node_send(node_of(client), &client->whoami.command, &type);

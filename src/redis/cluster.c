@@ -2,11 +2,11 @@
 /* A cluster: see cluster.h. Must not know how the map is asked for (survey.c), nor how
  * long a node is kept (masters.c).
  *
- * Happy path: the seeds are asked, take_map(), `link`, `led`; lw__cluster_at makes a node
- * for the master of a slot when somebody is led there first. A node that answers MOVED
- * knows better than the map, so that is corrected, asked for anew, and the command goes
- * where it belongs; after ASK it goes there this once. The map is asked for anew, too,
- * when a node is lost or has CLUSTERDOWN to say, at most once a second, of those who
+ * Happy path: the seeds are asked, take_map(), `link`, `led`; lw__cluster_node makes a
+ * node for the master of a slot when somebody is led there first. A node that answers
+ * MOVED knows better than the map, so that is corrected, asked for anew, and the command
+ * goes where it belongs; after ASK it goes there this once. The map is asked for anew,
+ * too, when a node is lost or has CLUSTERDOWN to say, at most once a second, of those who
  * answer, and every few minutes anyway: a map that is compared with one of long ago may
  * share no node with it.
  *
@@ -23,7 +23,7 @@
 #include "lockwire.h"
 #include "loop/loop.h"
 #include "redis/command.h"
-#include "redis/masters.h"
+#include "redis/node_table.h"
 #include "redis/slot.h"
 #include "redis/survey.h"
 
@@ -51,7 +51,7 @@ struct lw__cluster {
     const struct lw__route_events *events;
     void *arg;
     struct lw__node *nowhere;
-    struct lw__masters masters;
+    struct lw__node_table masters;
     uint16_t owners[LW__SLOTS];
     /* So often since the map was last asked for, which may not know of it. */
     uint8_t corrected[LW__SLOTS];
@@ -61,13 +61,13 @@ struct lw__cluster {
     struct lw__timer again;  /* when it is due */
     struct lw__deferred led; /* the map has changed */
     int64_t asked_us;
-    int64_t trouble_us;      /* since then questions brought no change; 0: they did */
-    unsigned asked, told;    /* how often for it; the question that it answers */
-    uint32_t pause_ms;       /* after questions that were in vain */
-    bool known, up;          /* the map; and that is told */
-    bool hurried;            /* asked for while it is on its way: it may be older */
-    bool nowhere_wanted;     /* somebody is led there */
-    struct lw__place better; /* who is to be asked first; no host: none is */
+    int64_t trouble_us;         /* since then questions brought no change; 0: they did */
+    unsigned asked, told;       /* how often for it; the question that it answers */
+    uint32_t pause_ms;          /* after questions that were in vain */
+    bool known, up;             /* the map; and that is told */
+    bool hurried;               /* asked for while it is on its way: it may be older */
+    bool nowhere_wanted;        /* somebody is led there */
+    struct lw__endpoint better; /* who is to be asked first; no host: none is */
 
     /* What was logged, and is still so. */
     const char *gap; /* why some slots lead nowhere, or NULL */
@@ -76,7 +76,7 @@ struct lw__cluster {
 
 static struct lw__loop *loop_of(const struct lw__cluster *cluster)
 {
-    return cluster->options.node.access.loop;
+    return cluster->options.node.config.loop;
 }
 
 /* ---- asking for the map ---- */
@@ -125,7 +125,7 @@ static void ask(void *arg)
 {
     struct lw__cluster *cluster = arg;
     const struct lw__route_options *options = &cluster->options;
-    struct lw__place *places;
+    struct lw__endpoint *places;
     int64_t now_us = lw__now_us();
     size_t count;
 
@@ -136,8 +136,8 @@ static void ask(void *arg)
     cluster->hurried = false;
     cluster->asked++;
     memset(cluster->corrected, 0, sizeof(cluster->corrected));
-    places = lw__masters_to_ask(&cluster->masters, &cluster->better, options->seeds,
-                                options->seed_count, &count);
+    places = lw__node_table_query_order(&cluster->masters, &cluster->better,
+                                        options->seeds, options->seed_count, &count);
     if (places == NULL) {
         lw__timer_set(loop_of(cluster), &cluster->again, cluster->asked_us + PAUSE_US);
         cluster->events->unmapped(cluster->arg, cluster->asked, lw_strerror(LW_ENOMEM));
@@ -151,26 +151,26 @@ static void ask(void *arg)
 static void in_vain(void *arg, const char *why)
 {
     struct lw__cluster *cluster = arg;
-    const struct lw__access *access = &cluster->options.node.access;
+    const struct lw__session_config *config = &cluster->options.node.config;
     uint32_t most = cluster->pause_ms;
-    int64_t wait_us = lw__random_between(access->random, most / 2, most) * LW__MS;
+    int64_t wait_us = lw__random_between(config->random, most / 2, most) * LW__MS;
 
-    cluster->pause_ms = most > access->backoff_max_ms / 2 ? access->backoff_max_ms
+    cluster->pause_ms = most > config->backoff_max_ms / 2 ? config->backoff_max_ms
                                                           : most * 2;
     if (cluster->known && wait_us < pause_us(cluster)) {
         wait_us = pause_us(cluster);
     }
     ask_after(cluster, wait_us);
     if (cluster->known) {
-        lw__log_cause(access->log, lw__now_us(), LOG_NOTICE, "%s", why);
+        lw__log_cause(config->log, lw__now_us(), LOG_NOTICE, "%s", why);
         cluster->events->unmapped(cluster->arg, cluster->asked, why);
-        if (cluster->up && !lw__masters_any_up(&cluster->masters)) {
+        if (cluster->up && !lw__node_table_any_up(&cluster->masters)) {
             cluster->up = false;
             cluster->events->link(cluster->arg, cluster->survey.status, why);
         }
         return;
     }
-    lw__node_say_why(cluster->nowhere, cluster->survey.status, why);
+    lw__node_set_reason(cluster->nowhere, cluster->survey.status, why);
     cluster->events->link(cluster->arg, cluster->survey.status, why);
     cluster->events->node.down(cluster->arg, cluster->nowhere);
 }
@@ -197,7 +197,7 @@ static void led(void *arg)
 
     cluster->nowhere_wanted = false;
     cluster->events->led(cluster->arg);
-    needed_us = lw__masters_let_go(&cluster->masters);
+    needed_us = lw__node_table_reap(&cluster->masters);
     if (needed_us > 0) {
         ask_by(cluster, needed_us);
     }
@@ -205,7 +205,7 @@ static void led(void *arg)
         cluster->events->node.down(cluster->arg, cluster->nowhere);
     }
     if (cluster->nowhere_wanted || cluster->hurried ||
-        lw__masters_misses_one(&cluster->masters)) {
+        lw__node_table_has_outage(&cluster->masters)) {
         ask_soon(cluster);
     }
     ask_by(cluster, lw__now_us() + REFRESH_US);
@@ -214,12 +214,12 @@ static void led(void *arg)
 /* But for what was learnt since it was asked for. */
 static void forget_map(struct lw__cluster *cluster)
 {
-    lw__masters_unlist(&cluster->masters);
+    lw__node_table_unlist_all(&cluster->masters);
     for (unsigned slot = 0; slot < LW__SLOTS; slot++) {
         if (!cluster->corrected[slot]) {
             cluster->owners[slot] = LW__NOBODY;
         } else if (cluster->owners[slot] != LW__NOBODY) {
-            lw__masters_list(&cluster->masters, cluster->owners[slot]);
+            lw__node_table_list(&cluster->masters, cluster->owners[slot]);
         }
     }
 }
@@ -232,8 +232,8 @@ static const char *find_master(struct lw__cluster *cluster,
     if (master->place.port == 0) {
         return "no node of the cluster that tells its place has its slot";
     }
-    *ret = lw__masters_get(&cluster->masters, &master->place, master->id);
-    return *ret != LW__NOBODY ? NULL : lw__masters_why_none(&cluster->masters);
+    *ret = lw__node_table_get(&cluster->masters, &master->place, master->id);
+    return *ret != LW__NOBODY ? NULL : lw__node_table_alloc_error(&cluster->masters);
 }
 
 /* The slots of the map's master number `which` are those of this one. */
@@ -246,7 +246,7 @@ static void take_slots(struct lw__cluster *cluster, const struct lw__slot_map *m
         bool has = map->owners[slot] == which + 1;
 
         if (has && !before && index != LW__NOBODY) {
-            lw__masters_has(&cluster->masters, index, slot);
+            lw__node_table_set_slot(&cluster->masters, index, slot);
         }
         if (has && !cluster->corrected[slot]) {
             cluster->owners[slot] = index;
@@ -282,7 +282,7 @@ static unsigned count_gaps(const struct lw__cluster *cluster)
 static void log_state(struct lw__cluster *cluster, const struct lw__slot_map *map,
                       unsigned gaps, const char *why)
 {
-    const struct lw__log *log = cluster->options.node.access.log;
+    const struct lw__log *log = cluster->options.node.config.log;
 
     if (why != NULL && why != cluster->gap) {
         lw__log(log, LOG_WARNING, "%u of %d slots lead nowhere: %s", gaps, LW__SLOTS,
@@ -339,15 +339,15 @@ static void believed(void *arg, struct lw__slot_map *map)
     forget_map(cluster);
     why = note_map(cluster, map);
     gaps = count_gaps(cluster);
-    lw__node_say_why(cluster->nowhere, LW_ECONN,
-                     why != NULL ? why : "no node of the cluster has its slot");
+    lw__node_set_reason(cluster->nowhere, LW_ECONN,
+                        why != NULL ? why : "no node of the cluster has its slot");
     log_state(cluster, map, gaps, why);
     if (memcmp(before, cluster->owners, sizeof(before)) != 0) {
         cluster->trouble_us = 0;
     }
     hold(cluster, map);
     note_link(cluster, gaps, why);
-    cluster->pause_ms = cluster->options.node.access.backoff_min_ms;
+    cluster->pause_ms = cluster->options.node.config.backoff_min_ms;
     cluster->known = true;
     cluster->told = cluster->asked;
     if (map->info.down || gaps == LW__SLOTS) {
@@ -356,12 +356,12 @@ static void believed(void *arg, struct lw__slot_map *map)
     settle(cluster);
 }
 
-struct lw__node *lw__cluster_at(struct lw__cluster *cluster, unsigned slot)
+struct lw__node *lw__cluster_node(struct lw__cluster *cluster, unsigned slot)
 {
     struct lw__node *node = NULL;
 
     if (cluster->owners[slot] != LW__NOBODY) {
-        node = lw__masters_node(&cluster->masters, cluster->owners[slot], slot);
+        node = lw__node_table_node(&cluster->masters, cluster->owners[slot], slot);
     }
     if (node == NULL) {
         cluster->nowhere_wanted = true;
@@ -373,20 +373,20 @@ struct lw__node *lw__cluster_at(struct lw__cluster *cluster, unsigned slot)
     return node;
 }
 
-unsigned lw__cluster_renew(struct lw__cluster *cluster)
+unsigned lw__cluster_refresh_map(struct lw__cluster *cluster)
 {
     ask_by(cluster, lw__now_us());
     return cluster->asked + 1;
 }
 
-unsigned lw__cluster_map(const struct lw__cluster *cluster)
+unsigned lw__cluster_map_version(const struct lw__cluster *cluster)
 {
     return cluster->told;
 }
 
-bool lw__cluster_hears(const struct lw__cluster *cluster)
+bool lw__cluster_is_subscribed(const struct lw__cluster *cluster)
 {
-    return lw__masters_all_hear(&cluster->masters);
+    return lw__node_table_all_subscribed(&cluster->masters);
 }
 
 /* ---- what nodes tell ---- */
@@ -395,7 +395,7 @@ static void up(void *arg, struct lw__node *node)
 {
     struct lw__cluster *cluster = arg;
 
-    lw__masters_note_up(&cluster->masters, node);
+    lw__node_table_set_up(&cluster->masters, node);
     have_link(cluster); /* even if nobody tells the map any more */
     cluster->events->node.up(cluster->arg, node);
 }
@@ -403,14 +403,14 @@ static void up(void *arg, struct lw__node *node)
 static void down(void *arg, struct lw__node *node)
 {
     struct lw__cluster *cluster = arg;
-    const struct lw__place *place = lw__masters_place(&cluster->masters, node);
-    bool listed = lw__masters_is_listed(&cluster->masters, node);
-    bool was_up = lw__masters_note_down(&cluster->masters, node);
+    const struct lw__endpoint *place = lw__node_table_endpoint(&cluster->masters, node);
+    bool listed = lw__node_table_is_listed(&cluster->masters, node);
+    bool was_up = lw__node_table_set_down(&cluster->masters, node);
 
-    lw__log_cause(cluster->options.node.access.log, lw__now_us(),
+    lw__log_cause(cluster->options.node.config.log, lw__now_us(),
                   listed ? LOG_WARNING : LOG_NOTICE,
                   "no connection to the cluster's node %s:%u: %s", place->host,
-                  (unsigned)place->port, lw__node_why(node));
+                  (unsigned)place->port, lw__node_reason(node));
     cluster->events->node.down(cluster->arg, node);
     settle(cluster); /* it may be one to let go of */
     if (listed && was_up) {
@@ -435,7 +435,7 @@ static void message(void *arg, const char *text, size_t length)
 }
 
 /* Whoever said it is a host where it names none. */
-static void complete(struct lw__place *place, const char *host)
+static void complete(struct lw__endpoint *place, const char *host)
 {
     if (place->host[0] == '\0') {
         (void)snprintf(place->host, sizeof(place->host), "%s", host);
@@ -445,15 +445,15 @@ static void complete(struct lw__place *place, const char *host)
 static void refuse(const struct lw__cluster *cluster, struct lw__command *command,
                    const struct lw__redirect *redirect, const char *what)
 {
-    const struct lw__place *place = &redirect->place;
+    const struct lw__endpoint *place = &redirect->place;
     char why[LW__WHY_MAX];
 
     (void)snprintf(why, sizeof(why), "slot %u is at %.60s:%u: %.60s", redirect->slot,
                    place->host, (unsigned)place->port, what);
-    lw__log_cause(cluster->options.node.access.log, lw__now_us(), LOG_WARNING,
+    lw__log_cause(cluster->options.node.config.log, lw__now_us(), LOG_WARNING,
                   "names of the cluster cannot be served by %.60s:%u: %.60s", place->host,
                   (unsigned)place->port, what);
-    lw__node_refuse(command, why);
+    lw__node_reject_command(command, why);
 }
 
 /* Where it leads, by a node that knows better than the map. A few times between two maps:
@@ -476,28 +476,29 @@ static void redirected(void *arg, struct lw__node *node, struct lw__command *com
     struct lw__node *there = NULL;
     uint16_t index;
 
-    lw__node_unseed_slot(node, redirect->slot);
+    lw__node_reset_slot_fence(node, redirect->slot);
     if (redirect->ask) {
         ask_by(cluster, lw__now_us() + NEEDED_US); /* is it needed still? */
     } else {
         ask_about_new_trouble(cluster);
     }
     if (redirect->place.port == 0) {
-        lw__log_cause(cluster->options.node.access.log, lw__now_us(), LOG_WARNING,
+        lw__log_cause(cluster->options.node.config.log, lw__now_us(), LOG_WARNING,
                       "slots are at a node that does not tell its place");
-        lw__node_refuse(command, "its slot is at a node that does not tell its place");
+        lw__node_reject_command(command,
+                                "its slot is at a node that does not tell its place");
         return;
     }
     complete(&redirect->place, lw__node_access(node)->host);
-    index = lw__masters_get(&cluster->masters, &redirect->place, "");
+    index = lw__node_table_get(&cluster->masters, &redirect->place, "");
     if (index != LW__NOBODY) {
-        there = lw__masters_node(&cluster->masters, index, redirect->slot);
+        there = lw__node_table_node(&cluster->masters, index, redirect->slot);
     }
     if (there == NULL) {
-        refuse(cluster, command, redirect, lw__masters_why_none(&cluster->masters));
+        refuse(cluster, command, redirect, lw__node_table_alloc_error(&cluster->masters));
         return;
     }
-    lw__masters_need(&cluster->masters, index, lw__now_us() + NEEDED_US);
+    lw__node_table_retain_until(&cluster->masters, index, lw__now_us() + NEEDED_US);
     if (!redirect->ask) {
         correct(cluster, redirect, index);
     }
@@ -505,10 +506,11 @@ static void redirected(void *arg, struct lw__node *node, struct lw__command *com
         refuse(cluster, command, redirect,
                "sent from one node to the other without an end");
     } else if (lw__node_is_backing_off(there)) {
-        refuse(cluster, command, redirect, lw__node_why(there)); /* there it would wait */
+        refuse(cluster, command, redirect,
+               lw__node_reason(there)); /* there it would wait */
     } else {
         cluster->options.node.stats->redirects++;
-        lw__node_take_over(there, command, redirect->ask);
+        lw__node_send_redirected(there, command, redirect->ask);
     }
 }
 
@@ -516,7 +518,7 @@ static void unsettled(void *arg, struct lw__node *node)
 {
     struct lw__cluster *cluster = arg;
 
-    int64_t before_us = lw__masters_doubt(&cluster->masters, node);
+    int64_t before_us = lw__node_table_deprioritize(&cluster->masters, node);
 
     if (before_us == 0 || lw__now_us() - before_us > QUIET_US) {
         ask_about_new_trouble(cluster);
@@ -549,14 +551,14 @@ static int make(const struct lw__route_options *options,
     }
     cluster->options = *options;
     cluster->options.node.clustered = true;
-    if (lw__masters_init(&cluster->masters, &cluster->options.node, &node_events,
-                         cluster) != 0) {
+    if (lw__node_table_init(&cluster->masters, &cluster->options.node, &node_events,
+                            cluster) != 0) {
         free(cluster);
         return LW_ENOMEM;
     }
     cluster->events = events;
     cluster->arg = arg;
-    cluster->pause_ms = options->node.access.backoff_min_ms;
+    cluster->pause_ms = options->node.config.backoff_min_ms;
     *ret = cluster;
     return 0;
 }
@@ -566,7 +568,7 @@ int lw__cluster_new(const struct lw__route_options *options,
                     struct lw__cluster **ret)
 {
     static const struct lw__survey_events survey_events = {believed, in_vain};
-    struct lw__loop *loop = options->node.access.loop;
+    struct lw__loop *loop = options->node.config.loop;
     struct lw__cluster *cluster;
     char why[LW__WHY_MAX];
 
@@ -580,14 +582,14 @@ int lw__cluster_new(const struct lw__route_options *options,
         0) {
         goto fail_reserved;
     }
-    if (lw__survey_init(&cluster->survey, &cluster->options.node.access, options->seeds,
+    if (lw__survey_init(&cluster->survey, &cluster->options.node.config, options->seeds,
                         options->seed_count, &cluster->held, &survey_events,
                         cluster) != 0) {
         goto fail_node;
     }
     (void)snprintf(why, sizeof(why), "%.100s:%u has not sent its slot map yet",
                    options->seeds[0].name, (unsigned)options->seeds[0].port);
-    lw__node_say_why(cluster->nowhere, LW_ECONN, why);
+    lw__node_set_reason(cluster->nowhere, LW_ECONN, why);
     lw__timer_init(&cluster->again, ask, cluster);
     lw__defer_init(&cluster->led, led, cluster);
     lw__timer_set(loop, &cluster->again, lw__now_us());
@@ -599,7 +601,7 @@ fail_node:
 fail_reserved:
     lw__timer_unreserve(loop, 1);
 fail:
-    lw__masters_clear(&cluster->masters);
+    lw__node_table_clear(&cluster->masters);
     free(cluster);
     return LW_ENOMEM;
 }
@@ -610,7 +612,7 @@ void lw__cluster_free(struct lw__cluster *cluster)
         return;
     }
     lw__survey_clear(&cluster->survey);
-    lw__masters_clear(&cluster->masters);
+    lw__node_table_clear(&cluster->masters);
     lw__node_free(cluster->nowhere);
     lw__timer_cancel(loop_of(cluster), &cluster->again);
     lw__defer_cancel(loop_of(cluster), &cluster->led);

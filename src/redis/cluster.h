@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A cluster: which node has which slot, and what of that has changed. Owns the map. Must
  * not know who is led where, nor what is sent. Happy path:
- * lw__cluster_new, the map, `link`; lw__cluster_at, `up` of that node. */
+ * lw__cluster_new, the map, `link`; lw__cluster_node, `up` of that node. */
 #ifndef LW_CLUSTER_H
 #define LW_CLUSTER_H
 #include "redis/route.h"
@@ -14,9 +14,10 @@ int lw__cluster_new(const struct lw__route_options *options,
                     struct lw__cluster **ret);
 void lw__cluster_free(struct lw__cluster *cluster);
 /* Connects, if it is the first time that somebody is led there. */
-struct lw__node *lw__cluster_at(struct lw__cluster *cluster, unsigned slot);
-/* As lw__route_renew, lw__route_map. */
-unsigned lw__cluster_renew(struct lw__cluster *cluster);
-unsigned lw__cluster_map(const struct lw__cluster *cluster);
-bool lw__cluster_hears(const struct lw__cluster *cluster); /* as lw__route_hears */
+struct lw__node *lw__cluster_node(struct lw__cluster *cluster, unsigned slot);
+/* As lw__route_refresh_map, lw__route_map_version. */
+unsigned lw__cluster_refresh_map(struct lw__cluster *cluster);
+unsigned lw__cluster_map_version(const struct lw__cluster *cluster);
+bool lw__cluster_is_subscribed(
+    const struct lw__cluster *cluster); /* as lw__route_is_subscribed */
 #endif

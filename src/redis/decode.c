@@ -200,17 +200,17 @@ static bool is_name(const struct lw__reply *reply)
     return lw__reply_type(reply) == LW__REPLY_STRING && length <= NAME_MAX_BYTES;
 }
 
-bool lw__decode_page(const struct lw__reply *reply, struct lw__page *ret)
+bool lw__decode_scan_page(const struct lw__reply *reply, struct lw__scan_page *ret)
 {
     const struct lw__reply *cursor;
     size_t length;
 
-    if (lw__reply_count(reply) < LW__PAGE_NAMES ||
+    if (lw__reply_count(reply) < LW__SCAN_PAGE_NAMES ||
         !integer_at(reply, 1, 0, LUA_MAX, &ret->seen) ||
         !integer_at(reply, 2, -1, LUA_MAX, &ret->keys)) {
         return false;
     }
-    for (size_t i = LW__PAGE_NAMES; i < lw__reply_count(reply); i++) {
+    for (size_t i = LW__SCAN_PAGE_NAMES; i < lw__reply_count(reply); i++) {
         if (!is_name(lw__reply_at(reply, i))) {
             return false;
         }
@@ -225,7 +225,7 @@ bool lw__decode_count(const struct lw__reply *reply, int64_t *ret)
     return lw__reply_count(reply) == 2 && integer_at(reply, 1, 0, INT64_MAX, ret);
 }
 
-bool lw__decode_dropped(const struct lw__reply *reply, struct lw__released *ret)
+bool lw__decode_fast_released(const struct lw__reply *reply, struct lw__released *ret)
 {
     int64_t number = lw__reply_integer(reply);
 

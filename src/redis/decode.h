@@ -34,8 +34,8 @@ bool lw__decode_rw_acquired(const struct lw__reply *reply, bool turn,
                             struct lw__acquired *ret);
 bool lw__decode_redisson_acquired(const struct lw__reply *reply, bool turn,
                                   struct lw__acquired *ret);
-/* Of lw__encode_drop: `again` where the queue is to be looked at. */
-bool lw__decode_dropped(const struct lw__reply *reply, struct lw__released *ret);
+/* Of lw__encode_fast_release: `again` where the queue is to be looked at. */
+bool lw__decode_fast_released(const struct lw__reply *reply, struct lw__released *ret);
 bool lw__decode_released(const struct lw__reply *reply, struct lw__released *ret);
 bool lw__decode_rw_released(const struct lw__reply *reply, struct lw__released *ret);
 bool lw__decode_redisson_released(const struct lw__reply *reply,
@@ -43,13 +43,13 @@ bool lw__decode_redisson_released(const struct lw__reply *reply,
 /* Whether each was renewed; or one number, which is theirs, where all were. */
 bool lw__decode_renewed(const struct lw__reply *reply, size_t count, bool *renewed);
 /* Of lw__encode_list: where the next step begins, and how many keys were looked at. The
- * elements from LW__PAGE_NAMES on are names, of which any may be no lock's. */
-#define LW__PAGE_NAMES 3
-struct lw__page {
+ * elements from LW__SCAN_PAGE_NAMES on are names, of which any may be no lock's. */
+#define LW__SCAN_PAGE_NAMES 3
+struct lw__scan_page {
     const char *cursor; /* inside the reply; "0": that was all */
     int64_t seen, keys; /* keys: how many the server has; -1: it does not tell */
 };
-bool lw__decode_page(const struct lw__reply *reply, struct lw__page *ret);
+bool lw__decode_scan_page(const struct lw__reply *reply, struct lw__scan_page *ret);
 /* The channel, and how many. */
 bool lw__decode_count(const struct lw__reply *reply, int64_t *ret);
 #endif

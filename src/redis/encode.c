@@ -127,24 +127,25 @@ void lw__encode_redisson_acquire(struct lw__buffer *out, bool eval,
     lw__resp_number(out, args->lease_ms);
 }
 
-void lw__encode_drop(struct lw__buffer *out, bool eval, enum lw__drop drop,
-                     const char *name, const struct lw__token *token)
+void lw__encode_fast_release(struct lw__buffer *out, bool eval,
+                             enum lw__fast_release drop, const char *name,
+                             const struct lw__token *token)
 {
     switch (drop) {
-    case LW__DROP_SCRIPT:
+    case LW__FAST_RELEASE_SCRIPT:
         put_script(out, eval, LW__SCRIPT_MUTEX_DROP, 1, 1);
         break;
-    case LW__DROP_DELIFEQ:
+    case LW__FAST_RELEASE_DELIFEQ:
         lw__resp_command(out, 3);
         lw__resp_text(out, "DELIFEQ");
         break;
-    case LW__DROP_DELEX:
+    case LW__FAST_RELEASE_DELEX:
         lw__resp_command(out, 4);
         lw__resp_text(out, "DELEX");
         break;
     }
     lw__resp_text(out, name);
-    if (drop == LW__DROP_DELEX) {
+    if (drop == LW__FAST_RELEASE_DELEX) {
         lw__resp_text(out, "IFEQ");
     }
     lw__format_put_token(out, token);
@@ -178,7 +179,7 @@ void lw__encode_redisson_release(struct lw__buffer *out, bool eval,
 }
 
 void lw__encode_break(struct lw__buffer *out, bool eval, const char *name,
-                      const char *token, bool rw, const struct lw__site *site)
+                      const char *token, bool rw, const struct lw__script_env *site)
 {
     put_script(out, eval, rw ? LW__SCRIPT_RW_RELEASE : LW__SCRIPT_MUTEX_RELEASE, 3, 2);
     put_keys(out, name, rw, site->fence);
@@ -224,7 +225,8 @@ static void put_renewal(struct lw__buffer *out, bool eval, enum lw__script_id id
 }
 
 void lw__encode_renew(struct lw__buffer *out, bool eval, size_t count,
-                      const struct lw__renew_args *args, const struct lw__site *site)
+                      const struct lw__renew_args *args,
+                      const struct lw__script_env *site)
 {
     (void)site;
     put_renewal(out, eval, LW__SCRIPT_MUTEX_RENEW, count, args, lw__format_put_token);
@@ -232,14 +234,15 @@ void lw__encode_renew(struct lw__buffer *out, bool eval, size_t count,
 
 void lw__encode_redisson_renew(struct lw__buffer *out, bool eval, size_t count,
                                const struct lw__renew_args *args,
-                               const struct lw__site *site)
+                               const struct lw__script_env *site)
 {
     (void)site;
     put_renewal(out, eval, LW__SCRIPT_REDISSON_RENEW, count, args, lw__format_put_field);
 }
 
 void lw__encode_rw_renew(struct lw__buffer *out, bool eval, size_t count,
-                         const struct lw__renew_args *args, const struct lw__site *site)
+                         const struct lw__renew_args *args,
+                         const struct lw__script_env *site)
 {
     size_t told = leases(count, args);
 
@@ -342,7 +345,7 @@ void lw__encode_list(struct lw__buffer *out, bool eval, const char *cursor, int 
     }
 }
 
-void lw__encode_whoami(struct lw__buffer *out, const char *uuid, const char *text)
+void lw__encode_identity(struct lw__buffer *out, const char *uuid, const char *text)
 {
     lw__resp_command(out, text != NULL ? 5 : 2);
     lw__resp_text(out, text != NULL ? "SET" : "DEL");
@@ -354,7 +357,8 @@ void lw__encode_whoami(struct lw__buffer *out, const char *uuid, const char *tex
     }
 }
 
-void lw__encode_who(struct lw__buffer *out, size_t count, const char *const *uuids)
+void lw__encode_get_identities(struct lw__buffer *out, size_t count,
+                               const char *const *uuids)
 {
     lw__resp_command(out, 1 + count);
     lw__resp_text(out, "MGET");
@@ -363,7 +367,7 @@ void lw__encode_who(struct lw__buffer *out, size_t count, const char *const *uui
     }
 }
 
-void lw__encode_who_one(struct lw__buffer *out, const char *uuid)
+void lw__encode_get_identity(struct lw__buffer *out, const char *uuid)
 {
     lw__resp_command(out, 2);
     lw__resp_text(out, "GET");

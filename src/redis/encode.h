@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 /* What a script is told of where it runs. */
-struct lw__site {
+struct lw__script_env {
     const char *fence;   /* the key of the fence counter */
     const char *numbers; /* how the messages of a hand-over have them (format.h) */
 };
@@ -25,7 +25,7 @@ struct lw__acquire_args {
     struct lw__token token;
     const struct lw__token *previous; /* to be released in the same script; or NULL */
     const struct lw__rw *rw;          /* NULL: a mutex */
-    struct lw__site site;
+    struct lw__script_env site;
     uint32_t lease_ms;
     int64_t ticket; /* -1: none yet */
     bool wait, fence;
@@ -39,16 +39,21 @@ void lw__encode_redisson_acquire(struct lw__buffer *out, bool eval,
 
 /* How the value of a key is compared and deleted: by a script, or by the command of a
  * server that has one. */
-enum lw__drop { LW__DROP_SCRIPT, LW__DROP_DELIFEQ, LW__DROP_DELEX };
+enum lw__fast_release {
+    LW__FAST_RELEASE_SCRIPT,
+    LW__FAST_RELEASE_DELIFEQ,
+    LW__FAST_RELEASE_DELEX
+};
 /* Releases a mutex that nobody queues for. */
-void lw__encode_drop(struct lw__buffer *out, bool eval, enum lw__drop drop,
-                     const char *name, const struct lw__token *token);
+void lw__encode_fast_release(struct lw__buffer *out, bool eval,
+                             enum lw__fast_release drop, const char *name,
+                             const struct lw__token *token);
 
 struct lw__release_args {
     const char *name;
     struct lw__token token;
     const struct lw__rw *rw; /* NULL: a mutex */
-    struct lw__site site;
+    struct lw__script_env site;
 };
 void lw__encode_release(struct lw__buffer *out, bool eval,
                         const struct lw__release_args *args);
@@ -56,7 +61,7 @@ void lw__encode_redisson_release(struct lw__buffer *out, bool eval,
                                  const struct lw__release_args *args);
 /* Takes the lock from this token, whosever it is, and hands it over. */
 void lw__encode_break(struct lw__buffer *out, bool eval, const char *name,
-                      const char *token, bool rw, const struct lw__site *site);
+                      const char *token, bool rw, const struct lw__script_env *site);
 
 struct lw__renew_args {
     const char *name;
@@ -66,12 +71,14 @@ struct lw__renew_args {
 /* One lease goes out for all where they are alike, else one for each. A mutex's renewal
  * hands nothing over, and needs no site. */
 void lw__encode_renew(struct lw__buffer *out, bool eval, size_t count,
-                      const struct lw__renew_args *args, const struct lw__site *site);
+                      const struct lw__renew_args *args,
+                      const struct lw__script_env *site);
 void lw__encode_rw_renew(struct lw__buffer *out, bool eval, size_t count,
-                         const struct lw__renew_args *args, const struct lw__site *site);
+                         const struct lw__renew_args *args,
+                         const struct lw__script_env *site);
 void lw__encode_redisson_renew(struct lw__buffer *out, bool eval, size_t count,
                                const struct lw__renew_args *args,
-                               const struct lw__site *site);
+                               const struct lw__script_env *site);
 
 /* By the name alone, whose queue cannot be reached: gives a hold back, whoever waits, and
  * extends one of a read-write lock (a mutex's renewal is of the name alone as it is). */
@@ -94,10 +101,11 @@ void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name, boo
 void lw__encode_list(struct lw__buffer *out, bool eval, const char *cursor, int count,
                      const char *pattern);
 /* Who a client is, for whoever looks. NULL: not any more. */
-void lw__encode_whoami(struct lw__buffer *out, const char *uuid, const char *text);
+void lw__encode_identity(struct lw__buffer *out, const char *uuid, const char *text);
 /* The same of `count` clients, by the first LW__UUID_SIZE - 1 bytes of each uuid. */
-void lw__encode_who(struct lw__buffer *out, size_t count, const char *const *uuids);
-void lw__encode_who_one(struct lw__buffer *out, const char *uuid);
+void lw__encode_get_identities(struct lw__buffer *out, size_t count,
+                               const char *const *uuids);
+void lw__encode_get_identity(struct lw__buffer *out, const char *uuid);
 
 void lw__encode_fence_next(struct lw__buffer *out, const char *fence);
 void lw__encode_fence_seed(struct lw__buffer *out, bool eval, const char *fence);

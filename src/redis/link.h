@@ -33,7 +33,7 @@ struct lw__request {
     uint32_t second;  /* of two: where in the bytes the second command begins */
     uint8_t expected; /* replies still to come, one or two; the last one finds 0 */
     /* its sender's, of no meaning to the link */
-    bool note : 1, heard : 1, redirected : 1, asking : 1, seeds : 1;
+    bool eval : 1, first_reply_seen : 1, redirected : 1, asking : 1, seeds_fence : 1;
     uint8_t hops;
 };
 

@@ -26,7 +26,7 @@
 
 static struct lw__loop *loop_of(const struct lw__node *node)
 {
-    return node->options.access.loop;
+    return node->options.config.loop;
 }
 
 static void subscription_confirmed(void *arg)
@@ -95,12 +95,12 @@ static void messages_failed(void *arg, const char *why)
     struct lw__node *node = arg;
 
     if (node->commands.state == LW__SESSION_READY) {
-        lw__log_cause(node->options.access.log, lw__now_us(), LOG_WARNING,
+        lw__log_cause(node->options.config.log, lw__now_us(), LOG_WARNING,
                       "no connection for messages, waiting is by polling: %s", why);
     }
 }
 
-bool lw__node_hears(const struct lw__node *node)
+bool lw__node_is_subscribed(const struct lw__node *node)
 {
     if (!node->options.clustered) {
         return node->subscription.bound;
@@ -124,9 +124,9 @@ static void abilities_told(struct lw__request *request, const struct lw__reply *
         return;
     }
     if (has_command(reply, 0)) {
-        node->drop = LW__DROP_DELIFEQ;
+        node->drop = LW__FAST_RELEASE_DELIFEQ;
     } else if (has_command(reply, 1)) {
-        node->drop = LW__DROP_DELEX;
+        node->drop = LW__FAST_RELEASE_DELEX;
     }
 }
 
@@ -153,8 +153,8 @@ static void ask_replication(struct lw__node *node)
 
     if (node->sentinels != NULL && node->commands.state == LW__SESSION_READY &&
         node->replication.prev == NULL) {
-        lw__session_say(&node->commands, &node->replication, &type, 2,
-                        (const char *[]){"INFO", "replication"});
+        lw__session_request(&node->commands, &node->replication, &type, 2,
+                            (const char *[]){"INFO", "replication"});
     }
 }
 
@@ -175,17 +175,17 @@ static void commands_ready(void *arg)
         char id[24];
 
         (void)snprintf(id, sizeof(id), "%lld", (long long)node->commands.previous_id);
-        lw__session_say(&node->commands, &node->kill, &kill_type, 4,
-                        (const char *[]){"CLIENT", "KILL", "ID", id});
+        lw__session_request(&node->commands, &node->kill, &kill_type, 4,
+                            (const char *[]){"CLIENT", "KILL", "ID", id});
     }
     lw__node_settings_ask(node);
-    node->drop = LW__DROP_SCRIPT;
-    lw__session_say(&node->commands, &node->abilities, &abilities_type, 4,
-                    (const char *[]){"COMMAND", "INFO", "DELIFEQ", "DELEX"});
+    node->drop = LW__FAST_RELEASE_SCRIPT;
+    lw__session_request(&node->commands, &node->abilities, &abilities_type, 4,
+                        (const char *[]){"COMMAND", "INFO", "DELIFEQ", "DELEX"});
     node->count_forbidden = false;
     lw__node_count(node); /* before `up`, which has everyone ask, and join */
-    lw__node_unseed(node);
-    lw__node_seed(node);
+    lw__node_reset_fence(node);
+    lw__node_seed_fence(node);
     if (node->options.clustered) {
         lw__shards_permit(&node->shards);
         have_one_server(node);
@@ -211,7 +211,7 @@ static void heartbeat(void *arg)
 
     lw__timer_set(loop_of(node), &node->heartbeat,
                   lw__now_us() +
-                      (int64_t)node->options.access.request_timeout_ms * LW__MS);
+                      (int64_t)node->options.config.request_timeout_ms * LW__MS);
     if (node->options.clustered) {
         lw__shards_heartbeat(&node->shards);
     } else {
@@ -219,7 +219,7 @@ static void heartbeat(void *arg)
         lw__node_count(node);
     }
     if (node->up) {
-        lw__node_keep_fence(node);
+        lw__node_extend_fence(node);
     }
     ask_replication(node);
 }
@@ -228,11 +228,11 @@ static void heartbeat(void *arg)
 static int be_guided(struct lw__node *node)
 {
     struct lw__node_options *options = &node->options;
-    int status = lw__sentinel_new(&options->sentinel, &options->access,
+    int status = lw__sentinel_new(&options->sentinel, &options->config,
                                   &options->stats->failovers, &node->sentinels);
 
     if (status == 0) {
-        lw__sentinel_guide(node->sentinels, &options->access);
+        lw__sentinel_guide(node->sentinels, &options->config);
     }
     return status;
 }
@@ -247,18 +247,18 @@ int lw__node_new(const struct lw__node_options *options,
     static const struct lw__shards_events shards_events = {
         shards_confirmed, subscription_message, shards_dropped, shards_unsettled,
         messages_failed};
-    struct lw__node *node = calloc(1, sizeof(*node) + lw__node_seeded_size(options));
+    struct lw__node *node = calloc(1, sizeof(*node) + lw__node_slot_fences_size(options));
 
     if (node == NULL) {
         return LW_ENOMEM;
     }
-    if (lw__timer_reserve(options->access.loop, TIMERS) != 0) {
+    if (lw__timer_reserve(options->config.loop, TIMERS) != 0) {
         free(node);
         return LW_ENOMEM;
     }
     node->options = *options;
     if (options->sentinel.service != NULL && be_guided(node) != 0) {
-        lw__timer_unreserve(options->access.loop, TIMERS);
+        lw__timer_unreserve(options->config.loop, TIMERS);
         free(node);
         return LW_ENOMEM;
     }
@@ -266,10 +266,10 @@ int lw__node_new(const struct lw__node_options *options,
     node->arg = arg;
     lw__timer_init(&node->heartbeat, heartbeat, node);
     lw__node_send_init(node);
-    lw__session_init(&node->commands, &node->options.access, &command_events, node);
-    lw__subscription_init(&node->subscription, &node->options.access, options->uuid,
+    lw__session_init(&node->commands, &node->options.config, &command_events, node);
+    lw__subscription_init(&node->subscription, &node->options.config, options->uuid,
                           &subscription_events, node);
-    lw__shards_init(&node->shards, &node->options.access, options->uuid, &shards_events,
+    lw__shards_init(&node->shards, &node->options.config, options->uuid, &shards_events,
                     node);
     *ret = node;
     return 0;
@@ -277,11 +277,11 @@ int lw__node_new(const struct lw__node_options *options,
 
 void lw__node_start(struct lw__node *node)
 {
-    const struct lw__access *access = &node->options.access;
+    const struct lw__session_config *config = &node->options.config;
 
     lw__session_start(&node->commands);
-    lw__timer_set(access->loop, &node->heartbeat,
-                  lw__now_us() + (int64_t)access->request_timeout_ms * LW__MS);
+    lw__timer_set(config->loop, &node->heartbeat,
+                  lw__now_us() + (int64_t)config->request_timeout_ms * LW__MS);
 }
 
 void lw__node_free(struct lw__node *node)
@@ -306,7 +306,7 @@ int lw__node_master(const struct lw__node *node, struct lw_master *ret)
                                    : LW_EINVAL;
 }
 
-void lw__node_say_why(struct lw__node *node, int error, const char *why)
+void lw__node_set_reason(struct lw__node *node, int error, const char *why)
 {
     lw__escape(why, node->why, sizeof(node->why));
     node->error = error;
@@ -322,7 +322,7 @@ bool lw__node_is_up(const struct lw__node *node)
     return node->up;
 }
 
-const char *lw__node_why(const struct lw__node *node)
+const char *lw__node_reason(const struct lw__node *node)
 {
     return *node->why ? node->why : lw__session_pending(&node->commands);
 }
@@ -354,12 +354,12 @@ bool lw__node_is_newly_bound(const struct lw__node *node, unsigned slot)
     return !node->options.clustered || lw__shards_is_fresh(&node->shards, slot);
 }
 
-void lw__node_has(struct lw__node *node, unsigned slot)
+void lw__node_set_slot(struct lw__node *node, unsigned slot)
 {
     node->options.slot = slot;
 }
 
-void lw__node_listen(struct lw__node *node, unsigned slot)
+void lw__node_subscribe(struct lw__node *node, unsigned slot)
 {
     if (!node->options.clustered) {
         return;
@@ -368,18 +368,18 @@ void lw__node_listen(struct lw__node *node, unsigned slot)
         lw__shards_want(&node->shards, slot);
     } else if (node->up && !node->nameless_told) {
         node->nameless_told = true;
-        lw__log(node->options.access.log, LOG_WARNING,
+        lw__log(node->options.config.log, LOG_WARNING,
                 "waiting will be by polling: INFO does not tell the id of %s:%u",
-                node->options.access.host, (unsigned)node->options.access.port);
+                node->options.config.host, (unsigned)node->options.config.port);
     }
 }
 
-void lw__node_doubt(struct lw__node *node)
+void lw__node_deprioritize(struct lw__node *node)
 {
     node->doubted = true;
 }
 
-bool lw__node_is_doubted(const struct lw__node *node)
+bool lw__node_is_deprioritized(const struct lw__node *node)
 {
     return node->doubted;
 }
@@ -394,20 +394,20 @@ const char *lw__node_server(const struct lw__node *node)
     return node->server;
 }
 
-void lw__node_place(const struct lw__node *node, char ret[LW__TEXT_MAX])
+void lw__node_endpoint(const struct lw__node *node, char ret[LW__TEXT_MAX])
 {
-    const struct lw__access *access = &node->options.access;
+    const struct lw__session_config *config = &node->options.config;
     const struct lw__way *way = &node->commands.way;
-    const char *host = access->guide != NULL ? way->host : access->host;
-    uint16_t port = access->guide != NULL ? way->port : access->port;
+    const char *host = config->guide != NULL ? way->host : config->host;
+    uint16_t port = config->guide != NULL ? way->port : config->port;
     char text[LW__HOST_SIZE + sizeof("[]:65535")];
 
-    if (access->path == NULL) {
+    if (config->path == NULL) {
         (void)snprintf(text, sizeof(text),
                        strchr(host, ':') != NULL ? "[%s]:%u" : "%s:%u", host,
                        (unsigned)port);
     }
-    lw__escape(access->path != NULL ? access->path : text, ret, LW__TEXT_MAX);
+    lw__escape(config->path != NULL ? config->path : text, ret, LW__TEXT_MAX);
 }
 
 bool lw__node_is_clustered(const struct lw__node *node)
@@ -420,24 +420,24 @@ char *lw__node_first_error(struct lw__node *node)
     return node->first_error;
 }
 
-enum lw__drop lw__node_drop(const struct lw__node *node)
+enum lw__fast_release lw__node_fast_release(const struct lw__node *node)
 {
     return node->drop;
 }
 
-void lw__node_drop_refused(struct lw__node *node)
+void lw__node_fast_release_refused(struct lw__node *node)
 {
-    node->drop = LW__DROP_SCRIPT;
+    node->drop = LW__FAST_RELEASE_SCRIPT;
 }
 
-void lw__node_distrust_drop(struct lw__node *node)
+void lw__node_disable_fast_release(struct lw__node *node)
 {
     node->drop_distrusted = true;
 }
 
-const struct lw__access *lw__node_access(const struct lw__node *node)
+const struct lw__session_config *lw__node_access(const struct lw__node *node)
 {
-    return &node->options.access;
+    return &node->options.config;
 }
 
 unsigned lw__node_connection(const struct lw__node *node)

@@ -42,7 +42,7 @@ struct lw__node_events {
 };
 
 struct lw__node_options {
-    struct lw__access access;
+    struct lw__session_config config;
     struct lw__sentinel_options sentinel; /* with a service: in place of host and path */
     const char *uuid; /* the client's, of which its channels are made */
     uint32_t max_inflight;
@@ -68,70 +68,70 @@ bool lw__node_is_up(const struct lw__node *node);
 /* It is up, or its fence counter is asked for. */
 bool lw__node_is_connected(const struct lw__node *node);
 /* Why the node is not up: the last failure, or what its first attempt waits for. */
-const char *lw__node_why(const struct lw__node *node);
+const char *lw__node_reason(const struct lw__node *node);
 /* Returns true if the node is down after a failure: its first attempt has ended. */
 bool lw__node_has_failed(const struct lw__node *node);
-/* The class of lw__node_why, an lw_error: see struct lw__failure. LW_ECONN if nothing
+/* The class of lw__node_reason, an lw_error: see struct lw__failure. LW_ECONN if nothing
  * failed. */
 int lw__node_error(const struct lw__node *node);
 /* Sets both for a node that is never started. */
-void lw__node_say_why(struct lw__node *node, int error, const char *why);
+void lw__node_set_reason(struct lw__node *node, int error, const char *why);
 bool lw__node_is_backing_off(const struct lw__node *node);
 /* Whether messages about names in this slot come from the command link's server
  * (subscription.h). */
 bool lw__node_is_bound(const struct lw__node *node, unsigned slot);
 /* Returns true if messages from this server arrive, as far as they are wanted. */
-bool lw__node_hears(const struct lw__node *node);
+bool lw__node_is_subscribed(const struct lw__node *node);
 /* A slot that it has: its heartbeats are about that, and told if it is elsewhere. */
-void lw__node_has(struct lw__node *node, unsigned slot);
+void lw__node_set_slot(struct lw__node *node, unsigned slot);
 /* Somebody waits there: in a cluster that is what has it listen. */
-void lw__node_listen(struct lw__node *node, unsigned slot);
+void lw__node_subscribe(struct lw__node *node, unsigned slot);
 /* Whether that is bound which was not, while `bound` is called. */
 bool lw__node_is_newly_bound(const struct lw__node *node, unsigned slot);
 /* That server's short id, "" where it is not told. */
 const char *lw__node_server(const struct lw__node *node);
 /* Where that connection leads, to be shown. */
-void lw__node_place(const struct lw__node *node, char ret[LW__TEXT_MAX]);
+void lw__node_endpoint(const struct lw__node *node, char ret[LW__TEXT_MAX]);
 /* What a script about a name in this slot is told, until the next call. */
-struct lw__site lw__node_site(struct lw__node *node, unsigned slot);
+struct lw__script_env lw__node_script_env(struct lw__node *node, unsigned slot);
 /* Whether it runs in cluster mode, where that is told. */
 bool lw__node_is_clustered(const struct lw__node *node);
 /* Why numbers from the fence counter cannot be trusted, and how that is to be taken. */
-struct lw__unseeded {
+struct lw__fence_fault {
     enum lw__error_class class;
     char why[LW__WHY_MAX];
 };
 /* NULL: they can, on this connection, or it is a cluster's. Else asking has it tried
  * again. */
-const struct lw__unseeded *lw__node_unseeded(struct lw__node *node);
+const struct lw__fence_fault *lw__node_fence_fault(struct lw__node *node);
 /* Room for the error of a command's first reply until the second is read, which follows
  * it on the wire. */
 char *lw__node_first_error(struct lw__node *node); /* size LW__WHY_MAX */
 /* What draws a number in this slot, behind or as the command; and its reply: 0 where that
  * cannot be used. false: no server can have answered that. */
-void lw__node_put_number(struct lw__command *command, unsigned slot,
-                         struct lw__buffer *out);
-bool lw__node_number_told(const struct lw__command *command, unsigned slot,
-                          const struct lw__reply *reply, uint64_t *ret);
+void lw__node_encode_fence(struct lw__command *command, unsigned slot,
+                           struct lw__buffer *out);
+bool lw__node_read_fence(const struct lw__command *command, unsigned slot,
+                         const struct lw__reply *reply, uint64_t *ret);
 /* The slot is elsewhere: when it is back, its counter may be an older one. */
-void lw__node_unseed_slot(struct lw__node *node, unsigned slot);
+void lw__node_reset_slot_fence(struct lw__node *node, unsigned slot);
 /* A script drew this number, 1 or more and below LW__FENCE_MIN: the counter was lost, and
  * the server's clock says no later time. A number of such a clock is not told: a counter
  * that is lost once more could not be known from it. */
-const char *lw__node_doubt_clock(struct lw__node *node, int64_t number); /* why */
+const char *lw__node_reject_clock(struct lw__node *node, int64_t number); /* why */
 /* Marks what the node knows of the cluster as doubtful, until it serves a command. */
-void lw__node_doubt(struct lw__node *node);
-bool lw__node_is_doubted(const struct lw__node *node);
+void lw__node_deprioritize(struct lw__node *node);
+bool lw__node_is_deprioritized(const struct lw__node *node);
 /* The id that the cluster's node at the command link told of itself; "" if none. */
 const char *lw__node_id(const struct lw__node *node);
 /* How a value is compared and deleted there, as far as is known. */
-enum lw__drop lw__node_drop(const struct lw__node *node);
+enum lw__fast_release lw__node_fast_release(const struct lw__node *node);
 /* Its command for that was refused: by script from now on, on this connection. */
-void lw__node_drop_refused(struct lw__node *node);
+void lw__node_fast_release_refused(struct lw__node *node);
 /* It was answered as none is that we know: by script on every later connection. */
-void lw__node_distrust_drop(struct lw__node *node);
+void lw__node_disable_fast_release(struct lw__node *node);
 /* How it is reached, for a further session to the same server. */
-const struct lw__access *lw__node_access(const struct lw__node *node);
+const struct lw__session_config *lw__node_access(const struct lw__node *node);
 /* Counts both connections: what is known of the server's clock holds for one pair. */
 unsigned lw__node_connection(const struct lw__node *node);
 /* Counts the command link's, one server's each: what a server said of itself holds for
@@ -147,12 +147,13 @@ bool lw__node_send_early(struct lw__node *node, struct lw__command *command,
                          const struct lw__command_type *type);
 void lw__node_forget(struct lw__command *command);
 /* The one that it was sent to last. */
-struct lw__node *lw__node_of(const struct lw__command *command);
+struct lw__node *lw__node_of_command(const struct lw__command *command);
 /* What another node would not do: as lw__node_send, but also before it is up. `asking`:
  * it does not have the slot yet. */
-void lw__node_take_over(struct lw__node *node, struct lw__command *command, bool asking);
+void lw__node_send_redirected(struct lw__node *node, struct lw__command *command,
+                              bool asking);
 /* What no node will do. */
-void lw__node_refuse(struct lw__command *command, const char *why);
+void lw__node_reject_command(struct lw__command *command, const char *why);
 /* Whether one sent now would not wait for others; without a link, none has. */
 bool lw__node_has_room(const struct lw__node *node);
 /* Nothing is on its way there. */
@@ -162,5 +163,5 @@ bool lw__node_is_unsent(const struct lw__command *command);
 /* All that wait for room, or for the node to be up. */
 void lw__node_fail_waiting(struct lw__node *node, const char *why);
 /* An error that makes the command link useless (see LW__ERR_LINK). */
-void lw__node_distrust(struct lw__node *node, const char *why);
+void lw__node_fail_link(struct lw__node *node, const char *why);
 #endif

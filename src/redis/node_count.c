@@ -37,7 +37,7 @@ static void count_refused(struct lw__node *node, const char *why)
         return;
     }
     node->count_forbidden_told = true;
-    lw__log(node->options.access.log, LOG_WARNING,
+    lw__log(node->options.config.log, LOG_WARNING,
             "PUBSUB NUMSUB is not permitted, waiting will be by polling: %s", why);
 }
 
@@ -56,7 +56,7 @@ static bool counted(struct lw__command *command, const struct lw__reply *reply)
         return false;
     }
     if (lw__subscription_counted(subscription, node->counted_nonce, count)) {
-        lw__node_distrust(node, "it is at another server than the messages");
+        lw__node_fail_link(node, "it is at another server than the messages");
     } else if (node->counted_nonce != subscription->nonce) {
         lw__node_count(node); /* it connected anew meanwhile */
     } else if (subscription->bound && !was_bound && node->up) {
@@ -67,7 +67,7 @@ static bool counted(struct lw__command *command, const struct lw__reply *reply)
 }
 
 static const struct lw__command_type count_type = {put_count, counted, NULL,
-                                                   .order = LW__ORDER_KEEP};
+                                                   .priority = LW__PRIORITY_RENEW};
 
 void lw__node_count(struct lw__node *node)
 {

@@ -4,7 +4,7 @@
 #ifndef LW_NODE_INSIDE_H
 #define LW_NODE_INSIDE_H
 #include "base/buffer.h"
-#include "redis/cluster_says.h"
+#include "redis/cluster_parse.h"
 #include "redis/command.h"
 #include "redis/format.h"
 #include "redis/node.h"
@@ -17,19 +17,19 @@
  * behind the many who ask for one; first come first served in each. Needs no memory: a
  * command's request is its link in the rank. */
 struct lw__backlog {
-    struct lw__rank {
+    struct lw__send_queue {
         struct lw__request *first, **end;
-    } ranks[LW__ORDERS];
+    } ranks[LW__PRIORITIES];
     size_t count; /* in all ranks: mostly 0, and asked for at each command and reply */
 };
 
 /* Of a cluster's node, by the slot's last bits: two in one place drive each other out. */
-struct lw__seeded {
+struct lw__slot_fence {
     int64_t until_us; /* 0: it is not */
     uint16_t slot;
     bool again; /* somebody seeds it anew, before it has to be */
 };
-#define LW__SEEDED_SLOTS 1024
+#define LW__SLOT_FENCES 1024
 
 struct lw__node {
     struct lw__node_options options;
@@ -43,7 +43,7 @@ struct lw__node {
     /* sent once a connection, answers informative */
     struct lw__request kill, abilities;
     struct lw__request replication; /* INFO replication, at heartbeats */
-    enum lw__drop drop;
+    enum lw__fast_release drop;
     bool drop_distrusted;                                    /* of every connection */
     char server[LW__SERVER_SIZE], numbers[LW__NUMBERS_SIZE]; /* the command link's */
     unsigned connection;
@@ -64,8 +64,9 @@ struct lw__node {
     struct lw__command seed, keep;
     bool seed_known; /* to the server, that script */
     char fence[LW__FENCE_SIZE];
-    struct lw__unseeded unseeded; /* `why` is "" while the fence counter can be trusted */
-    int64_t replicas_logged_us;   /* when it was last logged that replicas are missing */
+    struct lw__fence_fault
+        unseeded;               /* `why` is "" while the fence counter can be trusted */
+    int64_t replicas_logged_us; /* when it was last logged that replicas are missing */
 
     /* node_settings.c's */
     struct lw__request policy, replicas, publish;
@@ -77,7 +78,7 @@ struct lw__node {
     bool count_forbidden, count_forbidden_told;
     bool nameless_told; /* that nobody can say whether both links are at one server */
 
-    struct lw__seeded seeded[]; /* node_fence.c's: LW__SEEDED_SLOTS, or none */
+    struct lw__slot_fence seeded[]; /* node_fence.c's: LW__SLOT_FENCES, or none */
 };
 
 /* node_send.c */
@@ -88,11 +89,11 @@ void lw__node_submit(struct lw__node *node, struct lw__command *command,
 void lw__node_make_room(void *arg); /* an answer has come, or none is awaited any more */
 
 /* node_fence.c: seeds the counter, upon which the node is up; has it live on. */
-void lw__node_seed(struct lw__node *node);
-void lw__node_keep_fence(struct lw__node *node);
+void lw__node_seed_fence(struct lw__node *node);
+void lw__node_extend_fence(struct lw__node *node);
 /* Nothing is known of its counters any more. */
-void lw__node_unseed(struct lw__node *node);
-size_t lw__node_seeded_size(const struct lw__node_options *options);
+void lw__node_reset_fence(struct lw__node *node);
+size_t lw__node_slot_fences_size(const struct lw__node_options *options);
 
 /* node_settings.c: how the server is set up, where that endangers locks. */
 void lw__node_settings_ask(struct lw__node *node);

@@ -5,12 +5,12 @@
 #include "redis/node_inside.h"
 
 #include "base/escape.h"
-#include "redis/cluster_says.h"
+#include "redis/cluster_parse.h"
 #include "redis/reply.h"
 
 #include <string.h>
 
-void lw__node_refuse(struct lw__command *command, const char *why)
+void lw__node_reject_command(struct lw__command *command, const char *why)
 {
     if (command->type->failed != NULL) {
         command->type->failed(command, why, false);
@@ -36,7 +36,7 @@ static bool take_preface(struct lw__node *node, struct lw__command *command,
         return false;
     }
     node->events->unsettled(node->arg, node); /* is it there still? */
-    lw__node_refuse(command, node->first_error);
+    lw__node_reject_command(command, node->first_error);
     return true;
 }
 
@@ -48,7 +48,7 @@ static bool is_redirect(const struct lw__command *command, const struct lw__repl
     const char *text = lw__reply_text(reply, NULL);
 
     return lw__reply_type(reply) == LW__REPLY_ERROR &&
-           lw__cluster_says_redirect(text, strlen(text), ret) &&
+           lw__cluster_parse_redirect(text, strlen(text), ret) &&
            (!ret->ask || command->type->one_key);
 }
 
@@ -74,14 +74,14 @@ bool lw__node_is_redirected(struct lw__node *node, struct lw__command *command,
     if (take_preface(node, command, reply)) {
         return true;
     }
-    if (command->type->stays) {
+    if (command->type->node_bound) {
         note_moved(node, command, reply);
         return false;
     }
-    if (!r->heard && is_redirect(command, reply, &node->redirect)) {
+    if (!r->first_reply_seen && is_redirect(command, reply, &node->redirect)) {
         r->redirected = true;
     }
-    r->heard = true;
+    r->first_reply_seen = true;
     if (r->redirected && r->expected == 0) {
         node->events->redirected(node->arg, node, command, &node->redirect);
         return true;

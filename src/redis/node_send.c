@@ -19,16 +19,17 @@
 
 /* ---- those that wait for room ---- */
 
-static struct lw__rank *rank_of(struct lw__backlog *backlog,
-                                const struct lw__command *command)
+static struct lw__send_queue *rank_of(struct lw__backlog *backlog,
+                                      const struct lw__command *command)
 {
-    return &backlog->ranks[command->type->order];
+    return &backlog->ranks[command->type->priority];
 }
 
 static void init_backlog(struct lw__backlog *backlog)
 {
-    for (unsigned order = 0; order < LW__ORDERS; order++) {
-        backlog->ranks[order] = (struct lw__rank){NULL, &backlog->ranks[order].first};
+    for (unsigned order = 0; order < LW__PRIORITIES; order++) {
+        backlog->ranks[order] =
+            (struct lw__send_queue){NULL, &backlog->ranks[order].first};
     }
     backlog->count = 0;
 }
@@ -37,10 +38,10 @@ static void init_backlog(struct lw__backlog *backlog)
  * of that kind, so that requests of one client keep their order. */
 static void push(struct lw__backlog *backlog, struct lw__command *command, bool resent)
 {
-    struct lw__rank *rank = rank_of(backlog, command);
+    struct lw__send_queue *rank = rank_of(backlog, command);
     struct lw__request *r = &command->request, **at = resent ? &rank->first : rank->end;
 
-    while (resent && *at != NULL && (*at)->note) {
+    while (resent && *at != NULL && (*at)->eval) {
         at = &(*at)->next;
     }
     backlog->count++;
@@ -71,7 +72,8 @@ static void pull(struct lw__backlog *backlog, struct lw__command *command)
 }
 
 /* The one to be sent next, of the orders up to this one; NULL: none waits. */
-static struct lw__command *next_of(const struct lw__backlog *backlog, enum lw__order last)
+static struct lw__command *next_of(const struct lw__backlog *backlog,
+                                   enum lw__priority last)
 {
     for (unsigned order = 0; order <= last; order++) {
         if (backlog->ranks[order].first != NULL) {
@@ -82,7 +84,7 @@ static struct lw__command *next_of(const struct lw__backlog *backlog, enum lw__o
     return NULL;
 }
 
-struct lw__node *lw__node_of(const struct lw__command *command)
+struct lw__node *lw__node_of_command(const struct lw__command *command)
 {
     return LW__CONTAINER_OF(struct lw__node, request_type, command->request.type);
 }
@@ -106,7 +108,7 @@ static void send_now(struct lw__node *node, struct lw__command *command)
     if (command->request.asking) {
         put_asking(command, out);
     }
-    command->type->put(command, out);
+    command->type->encode(command, out);
     if (out->failed) {
         lw__session_fail(&node->commands, lw_strerror(LW_ENOMEM));
     } else if (lw__link_send(node->commands.link, &command->request, out->data,
@@ -129,7 +131,8 @@ static void pump(void *arg)
     struct lw__node *node = arg;
     struct lw__command *next;
 
-    while ((next = next_of(&node->backlog, LW__ORDERS - 1)) != NULL && has_room(node)) {
+    while ((next = next_of(&node->backlog, LW__PRIORITIES - 1)) != NULL &&
+           has_room(node)) {
         pull(&node->backlog, next);
         send_now(node, next);
         if (next->request.sent_us == 0) {
@@ -144,22 +147,23 @@ void lw__node_submit(struct lw__node *node, struct lw__command *command,
     command->request.type = &node->request_type;
     command->request.sent_us = 0;
     command->type = type;
-    command->request.note = command->request.heard = false;
+    command->request.eval = command->request.first_reply_seen = false;
     command->request.redirected = command->request.asking = false;
     command->request.hops = 0;
     if (!has_room(node) ||
-        (node->backlog.count > 0 && next_of(&node->backlog, type->order) != NULL)) {
+        (node->backlog.count > 0 && next_of(&node->backlog, type->priority) != NULL)) {
         push(&node->backlog, command, false);
     } else {
         send_now(node, command);
     }
 }
 
-void lw__node_take_over(struct lw__node *node, struct lw__command *command, bool asking)
+void lw__node_send_redirected(struct lw__node *node, struct lw__command *command,
+                              bool asking)
 {
     command->request.type = &node->request_type;
     command->request.sent_us = 0;
-    command->request.note = command->request.heard = false;
+    command->request.eval = command->request.first_reply_seen = false;
     command->request.redirected = false;
     command->request.asking = asking;
     command->request.hops++;
@@ -174,15 +178,15 @@ static bool send_text_instead(struct lw__node *node, struct lw__command *command
                               const char *error)
 {
     if (lw__command_evals(command) || command->request.expected > 0 ||
-        command->type->once || lw__classify(error) != LW__ERR_NOSCRIPT) {
+        command->type->noscript_is_error || lw__classify(error) != LW__ERR_NOSCRIPT) {
         return false;
     }
-    command->request.note = true;
-    command->request.heard = false;
+    command->request.eval = true;
+    command->request.first_reply_seen = false;
     command->request.sent_us = 0;
     node->seed_known = false; /* it may have forgotten all of them */
     push(&node->backlog, command, true);
-    lw__defer(node->options.access.loop, &node->pump_call, false);
+    lw__defer(node->options.config.loop, &node->pump_call, false);
     return true;
 }
 
@@ -191,7 +195,7 @@ void lw__node_make_room(void *arg)
     struct lw__node *node = arg;
 
     if (node->backlog.count > 0) {
-        lw__defer(node->options.access.loop, &node->pump_call, false);
+        lw__defer(node->options.config.loop, &node->pump_call, false);
     }
 }
 
@@ -206,7 +210,7 @@ static void fail(struct lw__command *command, const char *why, bool sent)
 static void note_error(struct lw__node *node, const char *error)
 {
     if (lw__classify(error) == LW__ERR_LINK) {
-        lw__node_distrust(node, error);
+        lw__node_fail_link(node, error);
     }
     if (node->options.clustered && lw__classify_down(error)) {
         node->events->unsettled(node->arg, node);
@@ -216,7 +220,7 @@ static void note_error(struct lw__node *node, const char *error)
 static void replied(struct lw__request *request, const struct lw__reply *reply)
 {
     struct lw__command *command = LW__CONTAINER_OF(struct lw__command, request, request);
-    struct lw__node *node = lw__node_of(command);
+    struct lw__node *node = lw__node_of_command(command);
 
     lw__node_make_room(node);
     if (node->options.clustered && lw__node_is_redirected(node, command, reply)) {
@@ -232,10 +236,10 @@ static void replied(struct lw__request *request, const struct lw__reply *reply)
     } else {
         node->doubted = false;
     }
-    if (!command->type->answer(command, reply)) {
+    if (!command->type->on_reply(command, reply)) {
         const char *why = "the server answered what no server can answer";
 
-        lw__node_distrust(node, why);
+        lw__node_fail_link(node, why);
         if (request->expected == 0) {
             fail(command, why, true);
         }
@@ -246,7 +250,8 @@ static void failed(struct lw__request *request, const char *why)
 {
     struct lw__command *command = LW__CONTAINER_OF(struct lw__command, request, request);
 
-    lw__node_of(command)->up = false; /* `down` follows; nobody shall send meanwhile */
+    lw__node_of_command(command)->up =
+        false; /* `down` follows; nobody shall send meanwhile */
     fail(command, why, true);
 }
 
@@ -286,7 +291,7 @@ void lw__node_forget(struct lw__command *command)
     if (command->request.prev == NULL) {
         return;
     }
-    node = lw__node_of(command);
+    node = lw__node_of_command(command);
     if (lw__node_is_unsent(command)) {
         pull(&node->backlog, command);
     } else if (node->commands.link != NULL) {
@@ -310,7 +315,7 @@ bool lw__node_is_unsent(const struct lw__command *command)
     return command->request.prev != NULL && command->request.sent_us == 0;
 }
 
-void lw__node_distrust(struct lw__node *node, const char *why)
+void lw__node_fail_link(struct lw__node *node, const char *why)
 {
     node->up = false;
     lw__session_fail(&node->commands, why);
@@ -320,7 +325,7 @@ void lw__node_fail_waiting(struct lw__node *node, const char *why)
 {
     struct lw__command *command;
 
-    while ((command = next_of(&node->backlog, LW__ORDERS - 1)) != NULL) {
+    while ((command = next_of(&node->backlog, LW__PRIORITIES - 1)) != NULL) {
         pull(&node->backlog, command);
         fail(command, why, false);
     }

@@ -37,7 +37,7 @@ static void policy_told(struct lw__request *request, const struct lw__reply *rep
 
     lw__node_make_room(node);
     if (strncmp(policy, "allkeys-", 8) == 0 || strncmp(policy, "volatile-", 9) == 0) {
-        lw__log(node->options.access.log, LOG_WARNING,
+        lw__log(node->options.config.log, LOG_WARNING,
                 "the server's maxmemory-policy is %s: it may evict locks that "
                 "are held; only noeviction is safe",
                 policy);
@@ -58,7 +58,7 @@ static void replicas_told(struct lw__request *request, const struct lw__reply *r
     lw__node_make_room(node);
     if (goes_on_alone(reply) && !node->replicas_told) {
         node->replicas_told = true;
-        lw__log(node->options.access.log, LOG_WARNING,
+        lw__log(node->options.config.log, LOG_WARNING,
                 "the master's min-replicas-to-write or min-replicas-max-lag is 0: one "
                 "that is replaced while it still runs goes on granting locks that the "
                 "new master does not know; with 1 and a lag of a few seconds it stops");
@@ -72,7 +72,7 @@ static void publish_tried(struct lw__request *request, const struct lw__reply *r
 
     lw__node_make_room(node);
     if (lw__reply_type(reply) == LW__REPLY_ERROR && lw__classify_denied(text)) {
-        lw__log_cause(node->options.access.log, lw__now_us(), LOG_WARNING,
+        lw__log_cause(node->options.config.log, lw__now_us(), LOG_WARNING,
                       "publishing is not permitted, so that no lock can be handed over: "
                       "waiters find it free when they poll: %s",
                       text);
@@ -93,7 +93,7 @@ static void try_to_publish(struct lw__node *node)
         lw__format_own_channel(node->options.uuid, channel);
     }
     (void)snprintf(unheard, sizeof(unheard), "%s:0", channel);
-    lw__session_say(
+    lw__session_request(
         &node->commands, &node->publish, &type, 3,
         (const char *[]){node->options.clustered ? "SPUBLISH" : "PUBLISH", unheard, ""});
 }
@@ -103,11 +103,11 @@ void lw__node_settings_ask(struct lw__node *node)
     static const struct lw__request_type policy = {policy_told, NULL};
     static const struct lw__request_type replicas = {replicas_told, NULL};
 
-    lw__session_say(&node->commands, &node->policy, &policy, 3,
-                    (const char *[]){"CONFIG", "GET", "maxmemory-policy"});
+    lw__session_request(&node->commands, &node->policy, &policy, 3,
+                        (const char *[]){"CONFIG", "GET", "maxmemory-policy"});
     try_to_publish(node);
     if (node->sentinels != NULL) {
-        lw__session_say(&node->commands, &node->replicas, &replicas, 3,
-                        (const char *[]){"CONFIG", "GET", "min-replicas-*"});
+        lw__session_request(&node->commands, &node->replicas, &replicas, 3,
+                            (const char *[]){"CONFIG", "GET", "min-replicas-*"});
     }
 }

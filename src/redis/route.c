@@ -47,7 +47,7 @@ static void down(void *arg, struct lw__node *node)
 {
     const struct lw__route *route = arg;
 
-    route->events->link(route->arg, lw__node_error(node), lw__node_why(node));
+    route->events->link(route->arg, lw__node_error(node), lw__node_reason(node));
     route->events->node.down(route->arg, node);
 }
 
@@ -114,12 +114,12 @@ unsigned lw__route_slot(const struct lw__route *route, const char *name)
     return route->cluster != NULL ? lw__slot_of(name, strlen(name)) : 0;
 }
 
-struct lw__node *lw__route_at(struct lw__route *route, unsigned slot)
+struct lw__node *lw__route_node(struct lw__route *route, unsigned slot)
 {
-    return route->cluster != NULL ? lw__cluster_at(route->cluster, slot) : route->only;
+    return route->cluster != NULL ? lw__cluster_node(route->cluster, slot) : route->only;
 }
 
-struct lw__node *lw__route_to(struct lw__route *route, const char *name, uint16_t *slot)
+struct lw__node *lw__route_find(struct lw__route *route, const char *name, uint16_t *slot)
 {
     unsigned found;
 
@@ -130,7 +130,7 @@ struct lw__node *lw__route_to(struct lw__route *route, const char *name, uint16_
     if (slot != NULL) {
         *slot = (uint16_t)found;
     }
-    return lw__cluster_at(route->cluster, found);
+    return lw__cluster_node(route->cluster, found);
 }
 
 unsigned lw__route_slots(const struct lw__route *route)
@@ -138,14 +138,14 @@ unsigned lw__route_slots(const struct lw__route *route)
     return route->cluster != NULL ? LW__SLOTS : 1;
 }
 
-unsigned lw__route_renew(struct lw__route *route)
+unsigned lw__route_refresh_map(struct lw__route *route)
 {
-    return lw__cluster_renew(route->cluster);
+    return lw__cluster_refresh_map(route->cluster);
 }
 
-unsigned lw__route_map(const struct lw__route *route)
+unsigned lw__route_map_version(const struct lw__route *route)
 {
-    return route->cluster != NULL ? lw__cluster_map(route->cluster) : 0;
+    return route->cluster != NULL ? lw__cluster_map_version(route->cluster) : 0;
 }
 
 bool lw__route_is_cluster(const struct lw__route *route)
@@ -153,10 +153,10 @@ bool lw__route_is_cluster(const struct lw__route *route)
     return route->cluster != NULL;
 }
 
-bool lw__route_hears(const struct lw__route *route)
+bool lw__route_is_subscribed(const struct lw__route *route)
 {
-    return route->only != NULL ? lw__node_hears(route->only)
-                               : lw__cluster_hears(route->cluster);
+    return route->only != NULL ? lw__node_is_subscribed(route->only)
+                               : lw__cluster_is_subscribed(route->cluster);
 }
 
 int lw__route_master(const struct lw__route *route, struct lw_master *ret)

@@ -38,8 +38,9 @@
 
 struct lw__sentinels {
     struct lw__sentinel_options options;
-    struct lw__access access;  /* how sentinels are connected to, except for the host */
-    struct lw__access servers; /* how masters are */
+    struct lw__session_config
+        config; /* how sentinels are connected to, except for the host */
+    struct lw__session_config servers; /* how masters are */
     uint64_t *failovers;
     struct lw__sentinel *all;
     size_t count;
@@ -58,12 +59,12 @@ struct lw__sentinels {
 
 static struct lw__loop *loop_of(const struct lw__sentinels *set)
 {
-    return set->access.loop;
+    return set->config.loop;
 }
 
 /* ---- what is believed ---- */
 
-static void follow(struct lw__sentinels *set, const struct lw__master *master,
+static void follow(struct lw__sentinels *set, const struct lw__sentinel_answer *master,
                    int64_t told_epoch, int64_t now_us)
 {
     char why[LW__WHY_MAX];
@@ -72,7 +73,7 @@ static void follow(struct lw__sentinels *set, const struct lw__master *master,
         return;
     }
     ++*set->failovers;
-    lw__log(set->access.log, LOG_NOTICE, "%s", why);
+    lw__log(set->config.log, LOG_NOTICE, "%s", why);
     for (struct lw__sentinel *one = set->all; one != NULL; one = one->next) {
         *one->refuted.place.host = '\0';             /* it may be a replica of this one */
         lw__sentinel_master_probe_stop(&one->probe); /* it was about the one before */
@@ -91,12 +92,12 @@ static void lead_nowhere(struct lw__sentinels *set)
 /* ---- claims of learnt sentinels ---- */
 
 static bool is_being_probed(const struct lw__sentinels *set,
-                            const struct lw__place *place)
+                            const struct lw__endpoint *place)
 {
     const struct lw__sentinel *one = set->all;
 
     while (one != NULL &&
-           !(one->probe.open && lw__place_same(&one->probe.place, place))) {
+           !(one->probe.open && lw__endpoint_equal(&one->probe.place, place))) {
         one = one->next;
     }
     return one != NULL;
@@ -109,8 +110,9 @@ static void probe_claims(struct lw__sentinels *set)
     struct lw__sentinel *one;
 
     for (one = set->all; one != NULL; one = one->next) {
-        if (one->probe.open && (!lw__sentinel_master_is_claim(&set->followed, one) ||
-                                !lw__place_same(&one->probe.place, &one->said.place))) {
+        if (one->probe.open &&
+            (!lw__sentinel_master_is_claim(&set->followed, one) ||
+             !lw__endpoint_equal(&one->probe.place, &one->said.place))) {
             lw__sentinel_master_probe_stop(&one->probe);
         }
     }
@@ -143,7 +145,7 @@ static void ask_all(struct lw__sentinels *set)
     set->asking = true;
     set->answered = set->again = false;
     set->limit_us = /* the half of it is for the connection */
-        lw__now_us() + (int64_t)set->access.connect_timeout_ms * LW__MS / 2;
+        lw__now_us() + (int64_t)set->config.connect_timeout_ms * LW__MS / 2;
     lw__timer_set(loop_of(set), &set->round, set->limit_us);
     for (struct lw__sentinel *one = set->all; one != NULL; one = one->next) {
         lw__sentinel_ask(one);
@@ -152,14 +154,14 @@ static void ask_all(struct lw__sentinels *set)
 
 static void believe(struct lw__sentinels *set, struct lw__sentinel *best)
 {
-    const struct lw__master *said = &best->said;
+    const struct lw__sentinel_answer *said = &best->said;
     bool stands = !lw__sentinel_ways_wanted(set->ways);
 
     lw__sentinel_believe_some(set->all);
     if (lw__sentinel_master_convinces(&set->followed, said, set->all, stands)) {
         follow(set, said, said->moving ? -1 : said->epoch, best->said_us);
     } else if (!stands && !lw__sentinel_master_is(&set->followed, &said->place)) {
-        lw__sentinel_master_tell_unconvinced(&set->followed, set->access.log,
+        lw__sentinel_master_tell_unconvinced(&set->followed, set->config.log,
                                              &said->place);
     }
     lw__sentinel_ways_lead(&set->ways, &set->followed.master.place);
@@ -281,7 +283,7 @@ static void probe_answered(void *arg, const char *replication_id,
 /* Too late for the round that asked. */
 static void heard_late(struct lw__sentinels *set, const struct lw__sentinel *sentinel)
 {
-    const struct lw__master *said = &sentinel->said;
+    const struct lw__sentinel_answer *said = &sentinel->said;
 
     if (sentinel->useful && !sentinel->learnt &&
         lw__sentinel_master_known(&set->followed) &&
@@ -329,7 +331,7 @@ static void wanted(void *arg, struct lw__way *way)
     struct lw__sentinels *set = arg;
 
     lw__sentinel_ways_know(&set->ways, way);
-    set_heartbeat(set, (int64_t)set->access.request_timeout_ms * LW__MS);
+    set_heartbeat(set, (int64_t)set->config.request_timeout_ms * LW__MS);
     ask_all(set);
 }
 
@@ -344,7 +346,7 @@ static void heartbeat(void *arg)
 {
     struct lw__sentinels *set = arg;
 
-    set_heartbeat(set, (int64_t)set->access.request_timeout_ms * LW__MS);
+    set_heartbeat(set, (int64_t)set->config.request_timeout_ms * LW__MS);
     for (struct lw__sentinel *one = set->all; one != NULL; one = one->next) {
         lw__sentinel_follow_heartbeat(&one->follow);
     }
@@ -389,12 +391,13 @@ static void following(void *arg)
 
 /* From whom is followed it leads to whoever is next, whose epoch is not told, but is
  * higher. Any other switch is old news, or one behind a switch that was missed. */
-static void switched(void *arg, const struct lw__place *from, const struct lw__place *to)
+static void switched(void *arg, const struct lw__endpoint *from,
+                     const struct lw__endpoint *to)
 {
     struct lw__sentinel *sentinel = arg;
     struct lw__sentinels *set = sentinel->arg;
-    const struct lw__master master = {.place = *to,
-                                      .epoch = set->followed.master.epoch + 1};
+    const struct lw__sentinel_answer master = {.place = *to,
+                                               .epoch = set->followed.master.epoch + 1};
 
     if (!sentinel->learnt && lw__sentinel_master_is(&set->followed, from) &&
         !lw__sentinel_master_is(&set->followed, to)) {
@@ -407,7 +410,8 @@ static void switched(void *arg, const struct lw__place *from, const struct lw__p
 
 /* ---- who there is ---- */
 
-static int add(struct lw__sentinels *set, const struct lw__place *place, const char *id);
+static int add(struct lw__sentinels *set, const struct lw__endpoint *place,
+               const char *id);
 
 static void forget(struct lw__sentinel *one)
 {
@@ -438,7 +442,7 @@ static void drop_one(struct lw__sentinels *set)
     }
 }
 
-static bool is_listed(const struct lw__sentinels *set, const struct lw__place *place)
+static bool is_listed(const struct lw__sentinels *set, const struct lw__endpoint *place)
 {
     const struct lw__sentinel *one = set->all;
 
@@ -460,11 +464,12 @@ static struct lw__sentinel **find_learnt(struct lw__sentinels *set, const char *
 }
 
 static void learn(struct lw__sentinels *set, const struct lw__sentinel *by,
-                  const struct lw__other *other)
+                  const struct lw__sentinel_peer *other)
 {
     struct lw__sentinel **at = find_learnt(set, other->id);
 
-    if (*at != NULL && !other->down && !lw__place_same(&(*at)->place, &other->place)) {
+    if (*at != NULL && !other->down &&
+        !lw__endpoint_equal(&(*at)->place, &other->place)) {
         drop(set, at); /* it has moved */
         at = find_learnt(set, other->id);
     }
@@ -499,7 +504,7 @@ static unsigned all_that_answer(const struct lw__sentinels *set)
 static void others(void *arg, struct lw__sentinel *by, const struct lw__reply *reply)
 {
     struct lw__sentinels *set = arg;
-    struct lw__other other;
+    struct lw__sentinel_peer other;
 
     if (lw__reply_type(reply) != LW__REPLY_ARRAY) {
         return; /* the command is forbidden, or the service unknown */
@@ -507,7 +512,7 @@ static void others(void *arg, struct lw__sentinel *by, const struct lw__reply *r
     for (struct lw__sentinel *one = set->all; one != NULL; one = one->next) {
         one->named &= all_that_answer(set) & ~(1U << by->number);
     }
-    for (size_t at = 0; lw__sentinel_says_other(reply, &at, &other);) {
+    for (size_t at = 0; lw__sentinel_parse_other(reply, &at, &other);) {
         learn(set, by, &other);
     }
     for (struct lw__sentinel **at = &set->all; *at != NULL;) {
@@ -525,18 +530,19 @@ static void others(void *arg, struct lw__sentinel *by, const struct lw__reply *r
 
 /* Adds a sentinel: a learnt one with this id, or a listed one if `id` is NULL. Returns 0,
  * or -1 if there is no memory. */
-static int add(struct lw__sentinels *set, const struct lw__place *place, const char *id)
+static int add(struct lw__sentinels *set, const struct lw__endpoint *place,
+               const char *id)
 {
     static const struct lw__sentinel_events events = {heard, others};
     static const struct lw__follow_events follow_events = {following, switched};
     struct lw__sentinel **at = &set->all;
     struct lw__sentinel *one =
-        lw__sentinel_ask_new(&set->access, set->options.service, place, id, &events, set);
+        lw__sentinel_ask_new(&set->config, set->options.service, place, id, &events, set);
 
     if (one == NULL) {
         return -1;
     }
-    if (lw__sentinel_follow_open(&one->follow, &one->access, set->options.service,
+    if (lw__sentinel_follow_open(&one->follow, &one->config, set->options.service,
                                  &follow_events, one) != 0) {
         lw__sentinel_ask_free(one);
         return -1;
@@ -566,7 +572,7 @@ static int add_listed(struct lw__sentinels *set)
 {
     for (size_t i = 0; i < set->options.host_count; i++) {
         const struct lw__url_host *host = &set->options.hosts[i];
-        struct lw__place place = {.port = host->port};
+        struct lw__endpoint place = {.port = host->port};
 
         (void)snprintf(place.host, sizeof(place.host), "%s", host->name);
         if (add(set, &place, NULL) != 0) {
@@ -577,7 +583,7 @@ static int add_listed(struct lw__sentinels *set)
 }
 
 int lw__sentinel_new(const struct lw__sentinel_options *options,
-                     const struct lw__access *access, uint64_t *failovers,
+                     const struct lw__session_config *config, uint64_t *failovers,
                      struct lw__sentinels **ret)
 {
     struct lw__sentinels *set = calloc(1, sizeof(*set));
@@ -585,18 +591,18 @@ int lw__sentinel_new(const struct lw__sentinel_options *options,
     if (set == NULL) {
         return LW_ENOMEM;
     }
-    if (lw__timer_reserve(access->loop, 2) != 0) {
+    if (lw__timer_reserve(config->loop, 2) != 0) {
         free(set);
         return LW_ENOMEM;
     }
     set->options = *options;
     set->failovers = failovers;
-    set->access = set->servers = *access;
-    set->access.username = options->username;
-    set->access.password = options->password;
-    set->access.login = NULL; /* that is the servers', as these are: */
-    set->access.guide = NULL;
-    set->access.db = 0;
+    set->config = set->servers = *config;
+    set->config.username = options->username;
+    set->config.password = options->password;
+    set->config.login = NULL; /* that is the servers', as these are: */
+    set->config.guide = NULL;
+    set->config.db = 0;
     lw__timer_init(&set->heartbeat, heartbeat, set);
     lw__timer_init(&set->round, round_due, set);
     lw__defer_init(&set->over, round_over, set);
@@ -608,19 +614,20 @@ int lw__sentinel_new(const struct lw__sentinel_options *options,
     return 0;
 }
 
-void lw__sentinel_guide(struct lw__sentinels *sentinels, struct lw__access *access)
+void lw__sentinel_guide(struct lw__sentinels *sentinels,
+                        struct lw__session_config *config)
 {
     static const struct lw__guide_events events = {wanted, lw__sentinel_ways_forget,
                                                    arrived};
 
-    access->replication = true;
-    access->guide = &events;
-    access->guide_arg = sentinels;
+    config->replication = true;
+    config->guide = &events;
+    config->guide_arg = sentinels;
 }
 
 int lw__sentinel_master(const struct lw__sentinels *sentinels, struct lw_master *ret)
 {
-    const struct lw__place *place = &sentinels->followed.master.place;
+    const struct lw__endpoint *place = &sentinels->followed.master.place;
 
     _Static_assert(sizeof(ret->host) == sizeof(place->host), "public, and no less");
     if (!lw__sentinel_master_known(&sentinels->followed)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Where the master of a service is, by those who watch over it. Guides every session that
- * is made with its access: tells where to connect, and turns all of them as soon as the
+ * is made with its config: tells where to connect, and turns all of them as soon as the
  * sentinels name another master. Must not know what is said on those connections.
  *
  * Happy path: lw__sentinel_new, lw__sentinel_guide; a session asks for the way; all
@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct lw__access;
+struct lw__session_config;
 struct lw__sentinels;
 struct lw_master;
 
@@ -25,14 +25,15 @@ struct lw__sentinel_options {
     const char *username, *password; /* the sentinels' own; or NULL */
 };
 
-/* `access`, which is copied, says how connections are made; `failovers` is counted up
+/* `config`, which is copied, says how connections are made; `failovers` is counted up
  * whenever the master is another than before. Nothing is asked before somebody wants to
  * know. 0, LW_ENOMEM. */
 int lw__sentinel_new(const struct lw__sentinel_options *options,
-                     const struct lw__access *access, uint64_t *failovers,
+                     const struct lw__session_config *config, uint64_t *failovers,
                      struct lw__sentinels **ret);
-/* Sessions of this access are guided from now on. */
-void lw__sentinel_guide(struct lw__sentinels *sentinels, struct lw__access *access);
+/* Sessions of this config are guided from now on. */
+void lw__sentinel_guide(struct lw__sentinels *sentinels,
+                        struct lw__session_config *config);
 /* The master that is followed. LW_ECONN, and nothing is done: there was none yet. */
 int lw__sentinel_master(const struct lw__sentinels *sentinels, struct lw_master *ret);
 /* All that were guided must be stopped. NULL is fine. */

@@ -45,7 +45,7 @@ static void master_told(struct lw__request *request, const struct lw__reply *rep
                                    lw__classify_guide(error)
                                ? LW_EREDIS
                                : LW_ECONN;
-        heard(sentinel, lw__sentinel_says_master(reply, &sentinel->said, sentinel->why));
+        heard(sentinel, lw__sentinel_parse_master(reply, &sentinel->said, sentinel->why));
     }
 }
 
@@ -61,8 +61,8 @@ static void say(struct lw__sentinel *sentinel, struct lw__request *request,
                 const struct lw__request_type *type, const char *what)
 {
     if (request->prev == NULL) {
-        lw__session_say(&sentinel->session, request, type, 3,
-                        (const char *[]){"SENTINEL", what, sentinel->service});
+        lw__session_request(&sentinel->session, request, type, 3,
+                            (const char *[]){"SENTINEL", what, sentinel->service});
     }
 }
 
@@ -87,7 +87,7 @@ static void ready(void *arg)
 static void be_warned(struct lw__sentinel *sentinel, const char *why)
 {
     if (!sentinel->useless_told) {
-        lw__log(sentinel->access.log, LOG_WARNING, "sentinel %s:%u: %s",
+        lw__log(sentinel->config.log, LOG_WARNING, "sentinel %s:%u: %s",
                 sentinel->place.host, (unsigned)sentinel->place.port, why);
     }
     sentinel->useless_told = true;
@@ -147,19 +147,20 @@ void lw__sentinel_ask_others(struct lw__sentinel *sentinel)
 
 /* A name may stand for several of them, of which it is the one that was tried last. */
 bool lw__sentinel_ask_is_at(const struct lw__sentinel *sentinel,
-                            const struct lw__place *place)
+                            const struct lw__endpoint *place)
 {
     const struct lw__session *session = &sentinel->session;
 
-    return lw__place_same(&sentinel->place, place) ||
+    return lw__endpoint_equal(&sentinel->place, place) ||
            (session->address < session->addresses.count &&
             sentinel->place.port == place->port &&
             strcasecmp(session->addresses.list[session->address].text, place->host) == 0);
 }
 
-struct lw__sentinel *lw__sentinel_ask_new(const struct lw__access *access,
+struct lw__sentinel *lw__sentinel_ask_new(const struct lw__session_config *config,
                                           const char *service,
-                                          const struct lw__place *place, const char *id,
+                                          const struct lw__endpoint *place,
+                                          const char *id,
                                           const struct lw__sentinel_events *events,
                                           void *arg)
 {
@@ -170,7 +171,7 @@ struct lw__sentinel *lw__sentinel_ask_new(const struct lw__access *access,
     if (sentinel == NULL) {
         return NULL;
     }
-    if (lw__timer_reserve(access->loop, 1) != 0) {
+    if (lw__timer_reserve(config->loop, 1) != 0) {
         free(sentinel);
         return NULL;
     }
@@ -178,21 +179,21 @@ struct lw__sentinel *lw__sentinel_ask_new(const struct lw__access *access,
     sentinel->arg = arg;
     sentinel->service = service;
     sentinel->place = *place;
-    sentinel->access = *access;
-    sentinel->access.host = sentinel->place.host;
-    sentinel->access.port = sentinel->place.port;
+    sentinel->config = *config;
+    sentinel->config.host = sentinel->place.host;
+    sentinel->config.port = sentinel->place.port;
     sentinel->learnt = id != NULL;
     if (id != NULL) {
         (void)snprintf(sentinel->id, sizeof(sentinel->id), "%s", id);
-        sentinel->access.sentinel_id = sentinel->id;
+        sentinel->config.sentinel_id = sentinel->id;
     }
-    lw__session_init(&sentinel->session, &sentinel->access, &session_events, sentinel);
+    lw__session_init(&sentinel->session, &sentinel->config, &session_events, sentinel);
     return sentinel;
 }
 
 void lw__sentinel_ask_free(struct lw__sentinel *sentinel)
 {
     lw__session_stop(&sentinel->session);
-    lw__timer_unreserve(sentinel->access.loop, 1);
+    lw__timer_unreserve(sentinel->config.loop, 1);
     free(sentinel);
 }

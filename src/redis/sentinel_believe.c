@@ -15,13 +15,15 @@
 
 /* Who has promoted a replica counts its epoch at once, but names the old master until the
  * failover is over; to others it has already told the new one. */
-bool lw__sentinel_is_later(const struct lw__master *a, const struct lw__master *b)
+bool lw__sentinel_is_later(const struct lw__sentinel_answer *a,
+                           const struct lw__sentinel_answer *b)
 {
     return a->epoch != b->epoch ? a->epoch > b->epoch : b->moving && !a->moving;
 }
 
-static bool is_better(const struct lw__master *a, const struct lw__master *b,
-                      const struct lw__master *followed)
+static bool is_better(const struct lw__sentinel_answer *a,
+                      const struct lw__sentinel_answer *b,
+                      const struct lw__sentinel_answer *followed)
 {
     if (lw__sentinel_is_later(a, b) || lw__sentinel_is_later(b, a)) {
         return lw__sentinel_is_later(a, b);
@@ -30,22 +32,23 @@ static bool is_better(const struct lw__master *a, const struct lw__master *b,
         return b->down;
     }
     /* a name and an address of one server must not take turns */
-    return lw__place_same(&a->place, &followed->place) &&
-           !lw__place_same(&b->place, &followed->place);
+    return lw__endpoint_equal(&a->place, &followed->place) &&
+           !lw__endpoint_equal(&b->place, &followed->place);
 }
 
 /* Returns true if this answer may be followed. A learnt sentinel counts only if it agrees
  * with the master that is followed. */
-static bool counts(const struct lw__sentinel *sentinel, const struct lw__master *followed)
+static bool counts(const struct lw__sentinel *sentinel,
+                   const struct lw__sentinel_answer *followed)
 {
     return !sentinel->open && sentinel->useful &&
            (!sentinel->learnt ||
-            (lw__place_same(&sentinel->said.place, &followed->place) &&
+            (lw__endpoint_equal(&sentinel->said.place, &followed->place) &&
              !lw__sentinel_is_later(&sentinel->said, followed)));
 }
 
 struct lw__sentinel *lw__sentinel_believe(struct lw__sentinel *all,
-                                          const struct lw__master *followed)
+                                          const struct lw__sentinel_answer *followed)
 {
     struct lw__sentinel *best = NULL, *one;
 
@@ -91,7 +94,7 @@ static const char *useless_why(const struct lw__sentinel *sentinel)
 static void tell(struct lw__sentinel *sentinel)
 {
     if (!sentinel->useless_told) {
-        lw__log(sentinel->access.log, LOG_WARNING, "sentinel %s:%u: %s",
+        lw__log(sentinel->config.log, LOG_WARNING, "sentinel %s:%u: %s",
                 sentinel->place.host, (unsigned)sentinel->place.port,
                 useless_why(sentinel));
     }
@@ -112,8 +115,8 @@ int lw__sentinel_believe_none(struct lw__sentinel *all, char *why, size_t size)
 
     for (struct lw__sentinel *one = all; one != NULL; one = one->next) {
         tell(one);
-        status =
-            lw__session_worse(status, one->open || one->useful ? LW_ECONN : one->status);
+        status = lw__session_combine_status(
+            status, one->open || one->useful ? LW_ECONN : one->status);
         if (length < size) {
             length += (size_t)snprintf(why + length, size - length, "; %s:%u: %s",
                                        one->place.host, (unsigned)one->place.port,

@@ -42,10 +42,10 @@ static void lost(void *arg, const char *why)
     follow->pause = follow->pause < PAUSE_MAX ? follow->pause * 2 + 1 : PAUSE_MAX;
     if (!follow->forbidden_told) {
         follow->forbidden_told = true;
-        lw__log(follow->access->log, LOG_WARNING,
+        lw__log(follow->config->log, LOG_WARNING,
                 "sentinel %s:%u does not permit to subscribe to %s, what it does is "
                 "found by asking from time to time: %s",
-                follow->access->host, (unsigned)follow->access->port, CHANNEL, why);
+                follow->config->host, (unsigned)follow->config->port, CHANNEL, why);
     }
 }
 
@@ -55,7 +55,7 @@ static void push(void *arg, const struct lw__reply *reply)
     size_t length;
     const char *kind = lw__reply_text(lw__reply_at(reply, 0), NULL);
     const char *text = lw__reply_text(lw__reply_at(reply, 2), &length);
-    struct lw__place from, to;
+    struct lw__endpoint from, to;
 
     if (strcasecmp(kind, "message") != 0) {
         if (!follow->following) {
@@ -63,31 +63,31 @@ static void push(void *arg, const struct lw__reply *reply)
             follow->pause = 0;
             follow->events->following(follow->arg);
         }
-    } else if (lw__sentinel_says_switch(text, length, follow->service, &from, &to)) {
+    } else if (lw__sentinel_parse_switch(text, length, follow->service, &from, &to)) {
         follow->events->switched(follow->arg, &from, &to);
     }
 }
 
-int lw__sentinel_follow_open(struct lw__follow *follow, const struct lw__access *access,
-                             const char *service, const struct lw__follow_events *events,
-                             void *arg)
+int lw__sentinel_follow_open(struct lw__follow *follow,
+                             const struct lw__session_config *config, const char *service,
+                             const struct lw__follow_events *events, void *arg)
 {
     static const struct lw__session_events session_events = {ready, lost, push, NULL,
                                                              NULL};
 
-    if (lw__timer_reserve(access->loop, 1) != 0) {
+    if (lw__timer_reserve(config->loop, 1) != 0) {
         return LW_ENOMEM;
     }
     *follow = (struct lw__follow){
-        .events = events, .arg = arg, .service = service, .access = access};
-    lw__session_init(&follow->session, access, &session_events, follow);
+        .events = events, .arg = arg, .service = service, .config = config};
+    lw__session_init(&follow->session, config, &session_events, follow);
     return 0;
 }
 
 void lw__sentinel_follow_close(struct lw__follow *follow)
 {
     lw__session_stop(&follow->session);
-    lw__timer_unreserve(follow->access->loop, 1);
+    lw__timer_unreserve(follow->config->loop, 1);
 }
 
 void lw__sentinel_follow_start(struct lw__follow *follow)

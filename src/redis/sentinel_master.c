@@ -32,13 +32,13 @@ bool lw__sentinel_master_known(const struct lw__followed *followed)
 }
 
 bool lw__sentinel_master_is(const struct lw__followed *followed,
-                            const struct lw__place *place)
+                            const struct lw__endpoint *place)
 {
-    return lw__place_same(&followed->master.place, place);
+    return lw__endpoint_equal(&followed->master.place, place);
 }
 
 bool lw__sentinel_master_convinces(struct lw__followed *followed,
-                                   const struct lw__master *said,
+                                   const struct lw__sentinel_answer *said,
                                    const struct lw__sentinel *all, bool stands)
 {
     if (!lw__sentinel_master_known(followed) ||
@@ -56,9 +56,9 @@ bool lw__sentinel_master_convinces(struct lw__followed *followed,
 
 void lw__sentinel_master_tell_unconvinced(struct lw__followed *followed,
                                           const struct lw__log *log,
-                                          const struct lw__place *named)
+                                          const struct lw__endpoint *named)
 {
-    const struct lw__place *place = &followed->master.place;
+    const struct lw__endpoint *place = &followed->master.place;
 
     if (followed->unconvinced_told) {
         return;
@@ -79,8 +79,8 @@ static bool was_another(const struct lw__followed *followed, int64_t told_epoch)
 
 /* Where it is not said for how long that has been the master, what was known of the same
  * one goes on. */
-static void keep_time(struct lw__followed *followed, const struct lw__master *said,
-                      int64_t now_us)
+static void keep_time(struct lw__followed *followed,
+                      const struct lw__sentinel_answer *said, int64_t now_us)
 {
     if (said->for_ms >= 0) {
         followed->since_us = now_us - said->for_ms * LW__MS;
@@ -91,10 +91,10 @@ static void keep_time(struct lw__followed *followed, const struct lw__master *sa
 }
 
 bool lw__sentinel_master_take(struct lw__followed *followed,
-                              const struct lw__master *said, int64_t told_epoch,
+                              const struct lw__sentinel_answer *said, int64_t told_epoch,
                               int64_t now_us, char why[LW__WHY_MAX])
 {
-    const struct lw__place to = said->place, from = followed->master.place;
+    const struct lw__endpoint to = said->place, from = followed->master.place;
     bool known = lw__sentinel_master_known(followed);
     bool moves = known && !lw__sentinel_master_is(followed, &to);
     bool again = known && !moves && was_another(followed, told_epoch);
@@ -130,7 +130,7 @@ int64_t lw__sentinel_master_for_ms(const struct lw__followed *followed, int64_t 
 void lw__sentinel_master_note(struct lw__followed *followed, const char *host,
                               uint16_t port, const char *replication_id)
 {
-    struct lw__place place = {.port = port};
+    struct lw__endpoint place = {.port = port};
 
     (void)snprintf(place.host, sizeof(place.host), "%s", host);
     if (lw__sentinel_master_is(followed, &place)) {
@@ -154,23 +154,24 @@ bool lw__sentinel_master_is_kin(const struct lw__followed *followed,
 bool lw__sentinel_master_is_claim(const struct lw__followed *followed,
                                   const struct lw__sentinel *sentinel)
 {
-    const struct lw__master *said = &sentinel->said, *refuted = &sentinel->refuted;
+    const struct lw__sentinel_answer *said = &sentinel->said,
+                                     *refuted = &sentinel->refuted;
 
     return sentinel->learnt && sentinel->useful && !said->down && !said->moving &&
            *followed->replication_id != '\0' &&
            lw__sentinel_is_later(said, &followed->master) &&
            !(refuted->epoch == said->epoch &&
-             lw__place_same(&refuted->place, &said->place));
+             lw__endpoint_equal(&refuted->place, &said->place));
 }
 
 void lw__sentinel_master_refute(const struct lw__followed *followed,
                                 struct lw__sentinel *sentinel)
 {
-    const struct lw__place *claimed = &sentinel->said.place;
-    const struct lw__place *place = &followed->master.place;
+    const struct lw__endpoint *claimed = &sentinel->said.place;
+    const struct lw__endpoint *place = &followed->master.place;
 
     sentinel->refuted = sentinel->said;
-    lw__log(sentinel->access.log, LOG_WARNING,
+    lw__log(sentinel->config.log, LOG_WARNING,
             "sentinel %.60s:%u, which was learnt, names %.60s:%u, which is no replica of "
             "%.60s:%u: not followed unless a listed sentinel names it",
             sentinel->place.host, (unsigned)sentinel->place.port, claimed->host,
@@ -202,7 +203,7 @@ static void probe_lost(void *arg, const char *why)
 }
 
 int lw__sentinel_master_probe_open(struct lw__probe *probe,
-                                   const struct lw__access *servers, void *arg)
+                                   const struct lw__session_config *servers, void *arg)
 {
     static const struct lw__session_events events = {probe_ready, probe_lost, NULL, NULL,
                                                      NULL};
@@ -210,28 +211,28 @@ int lw__sentinel_master_probe_open(struct lw__probe *probe,
     if (lw__timer_reserve(servers->loop, 1) != 0) {
         return LW_ENOMEM;
     }
-    *probe = (struct lw__probe){.arg = arg, .access = *servers};
-    probe->access.guide = NULL;
-    probe->access.db = 0;
-    probe->access.replication = true;
-    probe->access.connect_timeout_ms = servers->connect_timeout_ms / 2 + 1;
-    lw__session_init(&probe->session, &probe->access, &events, probe);
+    *probe = (struct lw__probe){.arg = arg, .config = *servers};
+    probe->config.guide = NULL;
+    probe->config.db = 0;
+    probe->config.replication = true;
+    probe->config.connect_timeout_ms = servers->connect_timeout_ms / 2 + 1;
+    lw__session_init(&probe->session, &probe->config, &events, probe);
     return 0;
 }
 
 void lw__sentinel_master_probe_close(struct lw__probe *probe)
 {
     lw__sentinel_master_probe_stop(probe);
-    lw__timer_unreserve(probe->access.loop, 1);
+    lw__timer_unreserve(probe->config.loop, 1);
 }
 
 void lw__sentinel_master_probe_start(struct lw__probe *probe,
-                                     const struct lw__place *place)
+                                     const struct lw__endpoint *place)
 {
     probe->place = *place;
     probe->open = probe->first = true;
-    probe->access.host = probe->place.host;
-    probe->access.port = probe->place.port;
+    probe->config.host = probe->place.host;
+    probe->config.port = probe->place.port;
     lw__session_start(&probe->session);
 }
 

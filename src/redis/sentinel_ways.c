@@ -48,7 +48,7 @@ bool lw__sentinel_ways_stand(const struct lw__way *ways)
     return ways == NULL;
 }
 
-void lw__sentinel_ways_lead(struct lw__way **ways, const struct lw__place *place)
+void lw__sentinel_ways_lead(struct lw__way **ways, const struct lw__endpoint *place)
 {
     struct lw__way *way;
 

@@ -16,7 +16,7 @@
 #include "loop/resolve.h"
 #include "loop/loop.h"
 #include "redis/classify.h"
-#include "redis/cluster_says.h"
+#include "redis/cluster_parse.h"
 #include "redis/reply.h"
 #include "redis/resp.h"
 
@@ -49,7 +49,7 @@ static void note_failure(struct lw__session *s, enum lw__stage stage, int status
  * that ended had lasted for longer than the last one. */
 static void back_off(struct lw__session *s)
 {
-    const struct lw__access *a = s->access;
+    const struct lw__session_config *a = s->config;
     int64_t now = lw__now_us(), most;
 
     if (s->state == LW__SESSION_READY &&
@@ -86,7 +86,7 @@ static void forget_login(struct lw__session *s)
 {
     if (s->login.wanted) {
         s->login.wanted = false;
-        s->access->login->forget(s->access->login_arg, &s->login);
+        s->config->login->forget(s->config->login_arg, &s->login);
     }
 }
 
@@ -157,7 +157,7 @@ static void became_ready(struct lw__session *s)
 {
     bool same_server = *s->told_run_id && strcmp(s->told_run_id, s->run_id) == 0;
 
-    lw__timer_cancel(s->access->loop, &s->timer);
+    lw__timer_cancel(s->config->loop, &s->timer);
     s->previous_id = same_server ? s->id : 0;
     s->id = s->told_id;
     memcpy(s->run_id, s->told_run_id, sizeof(s->run_id));
@@ -165,8 +165,8 @@ static void became_ready(struct lw__session *s)
     s->greeting = false;
     s->pending[0] = '\0';
     s->ready_us = lw__now_us();
-    if (s->access->guide != NULL) {
-        s->access->guide->arrived(s->access->guide_arg, &s->way, s->replication_id);
+    if (s->config->guide != NULL) {
+        s->config->guide->arrived(s->config->guide_arg, &s->way, s->replication_id);
     }
     s->events->ready(s->arg);
 }
@@ -206,8 +206,8 @@ void lw__session_note_replication(struct lw__session *session,
         return;
     }
     note_replication(session, lw__reply_text(reply, NULL));
-    if (session->is_master && session->access->guide != NULL) {
-        session->access->guide->arrived(session->access->guide_arg, &session->way,
+    if (session->is_master && session->config->guide != NULL) {
+        session->config->guide->arrived(session->config->guide_arg, &session->way,
                                         session->replication_id);
     }
 }
@@ -265,7 +265,7 @@ static void enter(struct lw__session *s);
  * and we can. An account other than the default user may be all that may ask. */
 static bool has_to_log_in(const struct lw__session *s, const char *error)
 {
-    return s->access->password != NULL && !s->authenticated &&
+    return s->config->password != NULL && !s->authenticated &&
            (strncmp(error, "NOAUTH", 6) == 0 || lw__classify_denied(error));
 }
 
@@ -274,7 +274,7 @@ static bool is_expected(struct lw__session *s, const struct lw__reply *reply)
 {
     char why[LW__WHY_MAX], id[LW__RUN_ID_SIZE * 4];
 
-    if (strcmp(lw__reply_text(reply, NULL), s->access->sentinel_id) == 0) {
+    if (strcmp(lw__reply_text(reply, NULL), s->config->sentinel_id) == 0) {
         return true;
     }
     lw__escape(lw__reply_text(reply, NULL), id, sizeof(id));
@@ -289,10 +289,10 @@ static bool is_expected(struct lw__session *s, const struct lw__reply *reply)
  * an account that does not tell one, any node will do. */
 static bool is_expected_node(struct lw__session *s, const struct lw__reply *reply)
 {
-    const char *expected = s->access->node_id;
+    const char *expected = s->config->node_id;
     char why[LW__WHY_MAX];
 
-    lw__cluster_says_myid(reply, s->node_id);
+    lw__cluster_parse_myid(reply, s->node_id);
     if (*expected == '\0' || *s->node_id == '\0' || strcmp(expected, s->node_id) == 0) {
         return true;
     }
@@ -328,7 +328,7 @@ static void greeted(struct lw__request *request, const struct lw__reply *reply)
             lw__session_fail(s, why);
             return;
         }
-        lw__log(s->access->log, LOG_INFO, "%s", why);
+        lw__log(s->config->log, LOG_INFO, "%s", why);
         if (!lw__classify_denied(text)) { /* that is about the one command */
             memcpy(s->last_words, why, sizeof(why));
         }
@@ -355,9 +355,9 @@ static void greeted(struct lw__request *request, const struct lw__reply *reply)
     }
 }
 
-void lw__session_say(struct lw__session *session, struct lw__request *request,
-                     const struct lw__request_type *type, size_t words,
-                     const char *const *text)
+void lw__session_request(struct lw__session *session, struct lw__request *request,
+                         const struct lw__request_type *type, size_t words,
+                         const char *const *text)
 {
     struct lw__buffer out = {0};
 
@@ -383,7 +383,7 @@ static void greet(struct lw__session *s, enum lw__greeting kind, size_t words,
     greet->kind = kind;
     s->greetings_open++;
     s->greetings_sent |= 1U << kind;
-    lw__session_say(s, &greet->request, &greeting, words, text);
+    lw__session_request(s, &greet->request, &greeting, words, text);
 }
 
 static void log_in(struct lw__session *s, const char *username, const char *password)
@@ -400,7 +400,7 @@ static void log_in(struct lw__session *s, const char *username, const char *pass
 
 static void introduce(struct lw__session *s)
 {
-    const struct lw__access *a = s->access;
+    const struct lw__session_config *a = s->config;
     char db[16];
 
     (void)snprintf(db, sizeof(db), "%d", a->db);
@@ -429,8 +429,8 @@ static void ask_for_id(struct lw__session *s)
 /* A sentinel that wanted AUTH first is asked for its id in the same write. */
 static void enter(struct lw__session *s)
 {
-    if (s->access->password != NULL) {
-        log_in(s, s->access->username, s->access->password);
+    if (s->config->password != NULL) {
+        log_in(s, s->config->username, s->config->password);
     }
     if (s->authenticated) {
         ask_for_id(s);
@@ -440,13 +440,13 @@ static void enter(struct lw__session *s)
 
 static const char *host_of(const struct lw__session *s)
 {
-    return s->access->guide != NULL ? s->way.host : s->access->host;
+    return s->config->guide != NULL ? s->way.host : s->config->host;
 }
 
 /* Notes what the attempt waits for, and from which server. */
 static void tell_pending(struct lw__session *s, const char *what, const char *yet)
 {
-    const struct lw__access *a = s->access;
+    const struct lw__session_config *a = s->config;
     unsigned port = a->guide != NULL ? s->way.port : a->port;
     const char *host =
         s->address < s->addresses.count ? s->addresses.list[s->address].text : host_of(s);
@@ -464,7 +464,7 @@ static void tell_pending(struct lw__session *s, const char *what, const char *ye
 static void link_up(void *arg)
 {
     struct lw__session *s = arg;
-    const struct lw__access *a = s->access;
+    const struct lw__session_config *a = s->config;
 
     lw__timer_set(a->loop, &s->timer, s->share_us);
     s->greeting = true;
@@ -526,7 +526,7 @@ static void connect_next(struct lw__session *s)
 {
     static const struct lw__link_events events = {link_up, link_down, link_push,
                                                   link_unclaimed};
-    const struct lw__access *a = s->access;
+    const struct lw__session_config *a = s->config;
     size_t left = s->addresses.count > 0 ? s->addresses.count - s->address : 1;
     int64_t now = lw__now_us(), share = (s->limit_us - now) / (int64_t)left;
     struct lw__tls_options tls = a->tls;
@@ -577,7 +577,7 @@ static void look_up(struct lw__session *s)
 {
     (void)snprintf(s->pending, sizeof(s->pending), "no address of \"%.100s\" yet",
                    host_of(s));
-    if (lw__resolve_start(s->access->loop, host_of(s), s->access->connect_timeout_ms,
+    if (lw__resolve_start(s->config->loop, host_of(s), s->config->connect_timeout_ms,
                           looked_up, s, &s->lookup) != 0) {
         back_off_for(s, LW__STAGE_RESOLVE, LW_ENOMEM, lw_strerror(LW_ENOMEM));
     }
@@ -585,7 +585,7 @@ static void look_up(struct lw__session *s)
 
 static void begin(struct lw__session *s)
 {
-    const struct lw__access *a = s->access;
+    const struct lw__session_config *a = s->config;
 
     s->state = LW__SESSION_CONNECTING;
     s->limit_us = lw__now_us() + (int64_t)a->connect_timeout_ms * LW__MS;
@@ -645,7 +645,7 @@ void lw__session_turn(struct lw__way *way, const char *why)
     } else if (!way->wanted) {
         stop_looking(s);
         s->state = LW__SESSION_BACKOFF;
-        lw__timer_set(s->access->loop, &s->timer, lw__now_us());
+        lw__timer_set(s->config->loop, &s->timer, lw__now_us());
     }
 }
 
@@ -662,7 +662,7 @@ static void greeting_overdue(void *arg)
         lw__session_fail(s, "the server does not answer who connects");
     } else {
         s->looked = true;
-        lw__defer(s->access->loop, &s->overdue, false);
+        lw__defer(s->config->loop, &s->overdue, false);
     }
 }
 
@@ -681,14 +681,15 @@ static void timer_due(void *arg)
                      "no answer to the look-up of the server's name in time");
     } else {
         s->looked = false;
-        lw__defer(s->access->loop, &s->overdue, false);
+        lw__defer(s->config->loop, &s->overdue, false);
     }
 }
 
-void lw__session_init(struct lw__session *session, const struct lw__access *access,
+void lw__session_init(struct lw__session *session,
+                      const struct lw__session_config *config,
                       const struct lw__session_events *events, void *arg)
 {
-    *session = (struct lw__session){.access = access, .events = events, .arg = arg};
+    *session = (struct lw__session){.config = config, .events = events, .arg = arg};
     lw__timer_init(&session->timer, timer_due, session);
     lw__defer_init(&session->overdue, greeting_overdue, session);
 }
@@ -699,14 +700,14 @@ void lw__session_start(struct lw__session *session)
         return;
     }
     session->state = LW__SESSION_BACKOFF; /* of no length: events come from the loop */
-    lw__timer_set(session->access->loop, &session->timer, lw__now_us());
+    lw__timer_set(session->config->loop, &session->timer, lw__now_us());
 }
 
 static void forget_way(struct lw__session *s)
 {
     s->way.wanted = s->turned = false;
     if (s->way.prev != NULL) {
-        s->access->guide->forget(s->access->guide_arg, &s->way);
+        s->config->guide->forget(s->config->guide_arg, &s->way);
     }
 }
 
@@ -714,8 +715,8 @@ void lw__session_stop(struct lw__session *session)
 {
     forget_login(session);
     forget_way(session);
-    lw__timer_cancel(session->access->loop, &session->timer);
-    lw__defer_cancel(session->access->loop, &session->overdue);
+    lw__timer_cancel(session->config->loop, &session->timer);
+    lw__defer_cancel(session->config->loop, &session->overdue);
     stop_looking(session);
     lw__link_close(session->link);
     session->link = NULL;
@@ -730,7 +731,7 @@ const char *lw__session_pending(const struct lw__session *session)
     return *session->failure.why ? session->failure.why : session->pending;
 }
 
-int lw__session_worse(int so_far, int status)
+int lw__session_combine_status(int so_far, int status)
 {
     if (so_far == 0 || so_far == status) {
         return status;

@@ -18,7 +18,7 @@
 #include "base/url.h"
 #include "loop/loop.h"
 #include "redis/link.h"
-#include "redis/place.h"
+#include "redis/endpoint.h"
 #include "redis/tls.h"
 
 #include <stdbool.h>
@@ -63,7 +63,7 @@ struct lw__guide_events {
 };
 
 /* What both connections of a node share; all strings live as long as the node. */
-struct lw__access {
+struct lw__session_config {
     struct lw__loop *loop;
     const struct lw__log *log;
     struct lw__random *random;
@@ -138,7 +138,7 @@ enum lw__greeting {
 };
 
 struct lw__session {
-    const struct lw__access *access;
+    const struct lw__session_config *config;
     const struct lw__session_events *events;
     void *arg;
     enum {
@@ -168,7 +168,7 @@ struct lw__session {
     bool refused;  /* the server turns this account or database down for good */
     bool turned;   /* or: it leads elsewhere now, and the next attempt follows at once */
     bool stranger; /* the last attempt met a server that did not prove to have
-                    * access->sentinel_id, though it could serve */
+                    * config->sentinel_id, though it could serve */
     bool authenticated; /* MYID was refused without AUTH, which has been sent */
     uint32_t backoff_ms;
     int64_t ready_us; /* when it became ready */
@@ -191,7 +191,8 @@ struct lw__session {
 };
 
 /* Room for its timer must have been reserved (one). Starts nothing. */
-void lw__session_init(struct lw__session *session, const struct lw__access *access,
+void lw__session_init(struct lw__session *session,
+                      const struct lw__session_config *config,
                       const struct lw__session_events *events, void *arg);
 /* Begins to connect; events come from the loop. No effect unless stopped. */
 void lw__session_start(struct lw__session *session);
@@ -199,9 +200,9 @@ void lw__session_start(struct lw__session *session);
 void lw__session_stop(struct lw__session *session);
 /* Sends a command of these words, to be answered as its type says; where no reply comes
  * the session's `lost` says so. */
-void lw__session_say(struct lw__session *session, struct lw__request *request,
-                     const struct lw__request_type *type, size_t words,
-                     const char *const *text);
+void lw__session_request(struct lw__session *session, struct lw__request *request,
+                         const struct lw__request_type *type, size_t words,
+                         const char *const *text);
 /* Records another reply to INFO replication, of a session that is ready, and reports the
  * replication id to its guide. An error, or the reply of a server that is no longer a
  * master, changes nothing. */
@@ -224,7 +225,7 @@ bool lw__session_stands(const struct lw__way *way);
 /* Returns the class of several failures together, one of which is to be another server's:
  * LW_EREDIS if all of them are, since else one of those servers may serve us later.
  * LW_ESYSTEM and LW_ENOMEM, which are about this process, win. `so_far` is 0 at first. */
-int lw__session_worse(int so_far, int status);
+int lw__session_combine_status(int so_far, int status);
 /* Returns what has kept an attempt from success so far: the farthest failure of its
  * addresses, or what it waits for now. "" unless the session connects. */
 const char *lw__session_pending(const struct lw__session *session);

@@ -12,7 +12,7 @@
 #include "lockwire.h"
 #include "loop/loop.h"
 #include "redis/classify.h"
-#include "redis/cluster_says.h"
+#include "redis/cluster_parse.h"
 #include "redis/format.h"
 #include "redis/link.h"
 #include "redis/reply.h"
@@ -111,7 +111,7 @@ static bool refused(void *arg, const char *error)
         note_down(shards);
         return true;
     }
-    if (!lw__cluster_says_redirect(error, strlen(error), &there)) {
+    if (!lw__cluster_parse_redirect(error, strlen(error), &there)) {
         return false;
     }
     shard = find(shards, there.slot);
@@ -140,7 +140,7 @@ static void lost(void *arg, const char *why)
     }
     if (shards->forbidden && !shards->forbidden_told) {
         shards->forbidden_told = true;
-        lw__log(shards->session.access->log, LOG_WARNING,
+        lw__log(shards->session.config->log, LOG_WARNING,
                 "channels of slots cannot be subscribed to, waiting will be by polling: "
                 "%s",
                 why);
@@ -193,11 +193,11 @@ static void push(void *arg, const struct lw__reply *reply)
     } else if (!shard->confirmed && !shard->leaving) {
         shard->confirmed = shard->fresh = true;
         shard->refused = false;
-        lw__defer(shards->session.access->loop, &shards->tell, false);
+        lw__defer(shards->session.config->loop, &shards->tell, false);
     }
 }
 
-void lw__shards_init(struct lw__shards *shards, const struct lw__access *access,
+void lw__shards_init(struct lw__shards *shards, const struct lw__session_config *config,
                      const char *uuid, const struct lw__shards_events *events, void *arg)
 {
     static const struct lw__session_events session_events = {ready, lost, push, NULL,
@@ -205,7 +205,7 @@ void lw__shards_init(struct lw__shards *shards, const struct lw__access *access,
 
     *shards = (struct lw__shards){.events = events, .arg = arg, .uuid = uuid};
     lw__defer_init(&shards->tell, tell, shards);
-    lw__session_init(&shards->session, access, &session_events, shards);
+    lw__session_init(&shards->session, config, &session_events, shards);
 }
 
 static void free_all(struct lw__shards *shards)
@@ -220,7 +220,7 @@ static void free_all(struct lw__shards *shards)
 void lw__shards_clear(struct lw__shards *shards)
 {
     lw__session_stop(&shards->session);
-    lw__defer_cancel(shards->session.access->loop, &shards->tell);
+    lw__defer_cancel(shards->session.config->loop, &shards->tell);
     free_all(shards);
 }
 

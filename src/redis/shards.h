@@ -39,7 +39,7 @@ struct lw__shards {
 };
 
 /* Room for a timer must have been reserved. Strings live as long as they. */
-void lw__shards_init(struct lw__shards *shards, const struct lw__access *access,
+void lw__shards_init(struct lw__shards *shards, const struct lw__session_config *config,
                      const char *uuid, const struct lw__shards_events *events, void *arg);
 void lw__shards_clear(struct lw__shards *shards);
 /* Somebody waits in this slot now, and is to be told. Without memory: another time. */

@@ -51,7 +51,7 @@ static void lost(void *arg, const char *why)
     }
     if (s->session.state == LW__SESSION_STOPPED && !s->forbidden_told) {
         s->forbidden_told = true;
-        lw__log(s->session.access->log, LOG_WARNING,
+        lw__log(s->session.config->log, LOG_WARNING,
                 "subscribing to %s is not permitted, waiting will be by polling: %s",
                 s->own_channel, why);
     }
@@ -89,7 +89,7 @@ bool lw__subscription_counted(struct lw__subscription *subscription, unsigned no
     }
     if (s->astray++ == 0) {
         lw__log(
-            s->session.access->log, LOG_WARNING,
+            s->session.config->log, LOG_WARNING,
             "the server that commands go to does not count our subscription, which may "
             "stand at another one: waiting is by polling until they agree");
     }
@@ -103,7 +103,7 @@ bool lw__subscription_counted(struct lw__subscription *subscription, unsigned no
 }
 
 void lw__subscription_init(struct lw__subscription *subscription,
-                           const struct lw__access *access, const char *uuid,
+                           const struct lw__session_config *config, const char *uuid,
                            const struct lw__subscription_events *events, void *arg)
 {
     static const struct lw__session_events session_events = {ready, lost, push, NULL,
@@ -112,5 +112,5 @@ void lw__subscription_init(struct lw__subscription *subscription,
     *subscription = (struct lw__subscription){
         .events = events, .arg = arg, .uuid = uuid, .commands_too = COMMANDS_TOO};
     lw__format_own_channel(uuid, subscription->own_channel);
-    lw__session_init(&subscription->session, access, &session_events, subscription);
+    lw__session_init(&subscription->session, config, &session_events, subscription);
 }

@@ -41,7 +41,7 @@ struct lw__subscription {
 /* Room for a timer must have been reserved. Strings live as long as it. Starts
  * nothing: lw__session_start does, also of one that was forbidden. */
 void lw__subscription_init(struct lw__subscription *subscription,
-                           const struct lw__access *access, const char *uuid,
+                           const struct lw__session_config *config, const char *uuid,
                            const struct lw__subscription_events *events, void *arg);
 /* Subscribes once more, so that a connection that is dead shows. */
 void lw__subscription_heartbeat(struct lw__subscription *subscription);

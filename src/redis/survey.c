@@ -30,11 +30,11 @@
 /* One more than masters.c keeps, so that it refuses those beyond. */
 #define MASTERS_MOST 1025
 
-struct lw__question {
-    struct lw__question *next;
+struct lw__slot_map_query {
+    struct lw__slot_map_query *next;
     struct lw__survey *survey;
-    struct lw__place place;
-    struct lw__access access; /* leads there */
+    struct lw__endpoint place;
+    struct lw__session_config config; /* leads there */
     struct lw__session session;
     struct lw__request myid_request, info_request, map_request;
     char id[LW__NODE_ID_SIZE];
@@ -105,7 +105,7 @@ static bool take_ids(struct lw__slot_map *map, const struct lw__reply *reply)
         return false;
     }
     for (size_t at = 0; at < ranges; at++) {
-        for (size_t node = 0; lw__cluster_says_id(reply, at, node, id); node++) {
+        for (size_t node = 0; lw__cluster_parse_node_id(reply, at, node, id); node++) {
             if (*id != '\0') {
                 memcpy(map->nodes.list[map->nodes.count++], id, sizeof(id));
             }
@@ -120,8 +120,9 @@ static size_t master_of(struct lw__slot_map *map, const struct lw__range *range)
 {
     size_t i = 0;
 
-    while (i < map->count && (!lw__place_same(&map->masters[i].place, &range->master) ||
-                              strcmp(map->masters[i].id, range->id) != 0)) {
+    while (i < map->count &&
+           (!lw__endpoint_equal(&map->masters[i].place, &range->master) ||
+            strcmp(map->masters[i].id, range->id) != 0)) {
         i++;
     }
     if (i == MASTERS_MOST) {
@@ -140,7 +141,7 @@ static void take_ranges(struct lw__slot_map *map, const struct lw__reply *reply)
     struct lw__range range;
     size_t slots = 0;
 
-    for (size_t at = 0; lw__cluster_says_range(reply, &at, &range);) {
+    for (size_t at = 0; lw__cluster_parse_range(reply, &at, &range);) {
         size_t master;
 
         if (range.master.host[0] == '\0') {
@@ -156,7 +157,7 @@ static void take_ranges(struct lw__slot_map *map, const struct lw__reply *reply)
 }
 
 /* Returns NULL without memory. */
-static struct lw__slot_map *new_map(const struct lw__question *question,
+static struct lw__slot_map *new_map(const struct lw__slot_map_query *question,
                                     const struct lw__reply *reply)
 {
     size_t most = lw__reply_count(reply);
@@ -223,13 +224,13 @@ static bool is_better(const struct lw__slot_map *a, const struct lw__slot_map *b
     return a->whole && !b->whole;
 }
 
-static bool is_seed(const struct lw__survey *survey, const struct lw__place *place)
+static bool is_seed(const struct lw__survey *survey, const struct lw__endpoint *place)
 {
     for (size_t i = 0; i < survey->seed_count; i++) {
-        struct lw__place seed = {.port = survey->seeds[i].port};
+        struct lw__endpoint seed = {.port = survey->seeds[i].port};
 
         (void)snprintf(seed.host, sizeof(seed.host), "%s", survey->seeds[i].name);
-        if (lw__place_same(&seed, place)) {
+        if (lw__endpoint_equal(&seed, place)) {
             return true;
         }
     }
@@ -325,7 +326,7 @@ static void forget_answers(struct lw__survey *survey)
 static void sweep(void *arg)
 {
     struct lw__survey *survey = arg;
-    struct lw__question **at = &survey->questions, *one;
+    struct lw__slot_map_query **at = &survey->questions, *one;
 
     while ((one = *at) != NULL) {
         if (!one->over) {
@@ -334,7 +335,7 @@ static void sweep(void *arg)
         }
         *at = one->next;
         lw__session_stop(&one->session);
-        lw__timer_unreserve(survey->access->loop, 1);
+        lw__timer_unreserve(survey->config->loop, 1);
         free(one);
     }
 }
@@ -342,11 +343,12 @@ static void sweep(void *arg)
 static void end(struct lw__survey *survey)
 {
     survey->open = false;
-    lw__timer_cancel(survey->access->loop, &survey->another);
-    for (struct lw__question *one = survey->questions; one != NULL; one = one->next) {
+    lw__timer_cancel(survey->config->loop, &survey->another);
+    for (struct lw__slot_map_query *one = survey->questions; one != NULL;
+         one = one->next) {
         one->over = true;
     }
-    lw__defer(survey->access->loop, &survey->sweep, false);
+    lw__defer(survey->config->loop, &survey->sweep, false);
     free(survey->places);
     survey->places = NULL;
     forget_answers(survey);
@@ -385,10 +387,10 @@ static void end_without_good_answer(struct lw__survey *survey)
     survey->events->in_vain(survey->arg, survey->why);
 }
 
-static void note(struct lw__survey *survey, const struct lw__place *place, int status,
+static void note(struct lw__survey *survey, const struct lw__endpoint *place, int status,
                  const char *why)
 {
-    survey->status = lw__session_worse(survey->status, status);
+    survey->status = lw__session_combine_status(survey->status, status);
     if (survey->length < sizeof(survey->why)) {
         survey->length += (size_t)snprintf(
             survey->why + survey->length, sizeof(survey->why) - survey->length,
@@ -400,7 +402,7 @@ static void ask_another(void *arg);
 
 static bool is_waiting(const struct lw__survey *survey)
 {
-    const struct lw__question *one = survey->questions;
+    const struct lw__slot_map_query *one = survey->questions;
 
     while (one != NULL && one->over) {
         one = one->next;
@@ -420,17 +422,17 @@ static void go_on(struct lw__survey *survey)
     } else if (!is_waiting(survey)) {
         end_without_good_answer(survey);
     } else if (has_answer(survey) && !lw__timer_is_set(&survey->another)) {
-        lw__timer_set(survey->access->loop, &survey->another, lw__now_us() + LAST_US);
+        lw__timer_set(survey->config->loop, &survey->another, lw__now_us() + LAST_US);
     }
 }
 
-static void close_question(struct lw__question *question)
+static void close_question(struct lw__slot_map_query *question)
 {
     question->over = true;
-    lw__defer(question->survey->access->loop, &question->survey->sweep, false);
+    lw__defer(question->survey->config->loop, &question->survey->sweep, false);
 }
 
-static void failed(struct lw__question *question, int status, const char *why)
+static void failed(struct lw__slot_map_query *question, int status, const char *why)
 {
     if (!question->over) {
         close_question(question);
@@ -446,7 +448,7 @@ static void failed(struct lw__question *question, int status, const char *why)
  * seeds must agree with such a map. (A master that has failed keeps its slots in the
  * others' maps, so that few clusters have gaps.) A node that takes the cluster for down
  * serves nothing. */
-static void take(struct lw__question *question, struct lw__slot_map *map)
+static void take(struct lw__slot_map_query *question, struct lw__slot_map *map)
 {
     struct lw__survey *survey = question->survey;
     bool foreign = is_foreign(survey, map);
@@ -478,15 +480,15 @@ static void take(struct lw__question *question, struct lw__slot_map *map)
 
 static void map_told(struct lw__request *request, const struct lw__reply *reply)
 {
-    struct lw__question *question =
-        LW__CONTAINER_OF(struct lw__question, map_request, request);
+    struct lw__slot_map_query *question =
+        LW__CONTAINER_OF(struct lw__slot_map_query, map_request, request);
     struct lw__slot_map *map;
     char why[LW__WHY_MAX];
 
     if (question->over) {
         return;
     }
-    if (!lw__cluster_says_map(reply, why)) {
+    if (!lw__cluster_parse_map(reply, why)) {
         bool refused = lw__reply_type(reply) == LW__REPLY_ERROR &&
                        lw__classify_guide(lw__reply_text(reply, NULL));
 
@@ -503,18 +505,18 @@ static void map_told(struct lw__request *request, const struct lw__reply *reply)
 
 static void myid_told(struct lw__request *request, const struct lw__reply *reply)
 {
-    struct lw__question *question =
-        LW__CONTAINER_OF(struct lw__question, myid_request, request);
+    struct lw__slot_map_query *question =
+        LW__CONTAINER_OF(struct lw__slot_map_query, myid_request, request);
 
-    lw__cluster_says_myid(reply, question->id);
+    lw__cluster_parse_myid(reply, question->id);
 }
 
 static void info_told(struct lw__request *request, const struct lw__reply *reply)
 {
-    struct lw__question *question =
-        LW__CONTAINER_OF(struct lw__question, info_request, request);
+    struct lw__slot_map_query *question =
+        LW__CONTAINER_OF(struct lw__slot_map_query, info_request, request);
 
-    question->info = lw__cluster_says_info(reply);
+    question->info = lw__cluster_parse_info(reply);
 }
 
 static void ready(void *arg)
@@ -522,44 +524,45 @@ static void ready(void *arg)
     static const struct lw__request_type myid_type = {myid_told, NULL};
     static const struct lw__request_type info_type = {info_told, NULL};
     static const struct lw__request_type map_type = {map_told, NULL};
-    struct lw__question *question = arg;
+    struct lw__slot_map_query *question = arg;
 
-    lw__session_say(&question->session, &question->myid_request, &myid_type, 2,
-                    (const char *[]){"CLUSTER", "MYID"});
-    lw__session_say(&question->session, &question->info_request, &info_type, 2,
-                    (const char *[]){"CLUSTER", "INFO"});
-    lw__session_say(&question->session, &question->map_request, &map_type, 2,
-                    (const char *[]){"CLUSTER", "SLOTS"});
+    lw__session_request(&question->session, &question->myid_request, &myid_type, 2,
+                        (const char *[]){"CLUSTER", "MYID"});
+    lw__session_request(&question->session, &question->info_request, &info_type, 2,
+                        (const char *[]){"CLUSTER", "INFO"});
+    lw__session_request(&question->session, &question->map_request, &map_type, 2,
+                        (const char *[]){"CLUSTER", "SLOTS"});
 }
 
 static void lost(void *arg, const char *why)
 {
-    struct lw__question *question = arg;
+    struct lw__slot_map_query *question = arg;
 
     failed(question, question->session.failure.status, why);
 }
 
 /* Returns NULL without memory. */
-static struct lw__question *ask(struct lw__survey *survey, const struct lw__place *place)
+static struct lw__slot_map_query *ask(struct lw__survey *survey,
+                                      const struct lw__endpoint *place)
 {
     static const struct lw__session_events events = {ready, lost, NULL, NULL, NULL};
-    struct lw__question *question = calloc(1, sizeof(*question));
+    struct lw__slot_map_query *question = calloc(1, sizeof(*question));
 
     if (question == NULL) {
         return NULL;
     }
-    if (lw__timer_reserve(survey->access->loop, 1) != 0) {
+    if (lw__timer_reserve(survey->config->loop, 1) != 0) {
         free(question);
         return NULL;
     }
     question->survey = survey;
     question->place = *place;
-    question->access = *survey->access;
-    question->access.host = question->place.host;
-    question->access.port = question->place.port;
-    question->access.reply_max = MAP_MAX;
-    question->access.reply_elements = MAP_ELEMENTS;
-    lw__session_init(&question->session, &question->access, &events, question);
+    question->config = *survey->config;
+    question->config.host = question->place.host;
+    question->config.port = question->place.port;
+    question->config.reply_max = MAP_MAX;
+    question->config.reply_elements = MAP_ELEMENTS;
+    lw__session_init(&question->session, &question->config, &events, question);
     lw__session_start(&question->session);
     return question;
 }
@@ -567,18 +570,18 @@ static struct lw__question *ask(struct lw__survey *survey, const struct lw__plac
 static void ask_another(void *arg)
 {
     struct lw__survey *survey = arg;
-    const struct lw__place *place = &survey->places[survey->next++];
-    struct lw__question *question = ask(survey, place);
+    const struct lw__endpoint *place = &survey->places[survey->next++];
+    struct lw__slot_map_query *question = ask(survey, place);
     bool last = survey->next == survey->count;
 
-    lw__timer_cancel(survey->access->loop, &survey->another);
+    lw__timer_cancel(survey->config->loop, &survey->another);
     if (question == NULL) {
         note(survey, place, LW_ENOMEM, lw_strerror(LW_ENOMEM));
-        lw__timer_set(survey->access->loop, &survey->another, lw__now_us() + ANOTHER_US);
+        lw__timer_set(survey->config->loop, &survey->another, lw__now_us() + ANOTHER_US);
         return;
     }
     if (!last || has_answer(survey)) {
-        lw__timer_set(survey->access->loop, &survey->another,
+        lw__timer_set(survey->config->loop, &survey->another,
                       lw__now_us() + (last ? LAST_US : ANOTHER_US));
     }
     question->next = survey->questions;
@@ -597,7 +600,8 @@ static void another_due(void *arg)
     }
 }
 
-void lw__survey_begin(struct lw__survey *survey, struct lw__place *places, size_t count)
+void lw__survey_begin(struct lw__survey *survey, struct lw__endpoint *places,
+                      size_t count)
 {
     if (survey->open) {
         end(survey);
@@ -612,26 +616,26 @@ void lw__survey_begin(struct lw__survey *survey, struct lw__place *places, size_
     ask_another(survey);
 }
 
-int lw__survey_init(struct lw__survey *survey, const struct lw__access *access,
+int lw__survey_init(struct lw__survey *survey, const struct lw__session_config *config,
                     const struct lw__url_host *seeds, size_t seed_count,
                     const struct lw__survey_held *held,
                     const struct lw__survey_events *events, void *arg)
 {
     *survey = (struct lw__survey){.events = events,
                                   .arg = arg,
-                                  .access = access,
+                                  .config = config,
                                   .seeds = seeds,
                                   .seed_count = seed_count,
                                   .held = held};
     lw__timer_init(&survey->another, another_due, survey);
     lw__defer_init(&survey->sweep, sweep, survey);
-    return lw__timer_reserve(access->loop, 1) == 0 ? 0 : LW_ENOMEM;
+    return lw__timer_reserve(config->loop, 1) == 0 ? 0 : LW_ENOMEM;
 }
 
 void lw__survey_clear(struct lw__survey *survey)
 {
     end(survey);
-    lw__defer_cancel(survey->access->loop, &survey->sweep);
+    lw__defer_cancel(survey->config->loop, &survey->sweep);
     sweep(survey);
-    lw__timer_unreserve(survey->access->loop, 1);
+    lw__timer_unreserve(survey->config->loop, 1);
 }

@@ -22,11 +22,11 @@
  * map in use; maps that are whole are not compared with it. */
 #ifndef LW_SURVEY_H
 #define LW_SURVEY_H
-#include "redis/cluster_says.h"
+#include "redis/cluster_parse.h"
 #include "redis/session.h"
 #include "redis/slot.h"
 
-struct lw__question;
+struct lw__slot_map_query;
 
 /* The nodes that a map names, masters and replicas, sorted. */
 struct lw__node_ids {
@@ -37,7 +37,8 @@ struct lw__node_ids {
 /* One node's answer. */
 struct lw__slot_map {
     struct lw__map_master {
-        struct lw__place place; /* with the host of the node that answered, if it is "" */
+        struct lw__endpoint
+            place; /* with the host of the node that answered, if it is "" */
         char id[LW__NODE_ID_SIZE];
     } * masters;
     size_t count;
@@ -46,7 +47,7 @@ struct lw__slot_map {
     struct lw__cluster_info info;
     bool whole;                   /* every slot has an owner */
     bool good;                    /* as defined above */
-    struct lw__place by;          /* the node that answered, */
+    struct lw__endpoint by;       /* the node that answered, */
     char by_id[LW__NODE_ID_SIZE]; /* and its id, "" if unknown */
 };
 
@@ -68,13 +69,13 @@ struct lw__survey_events {
 struct lw__survey {
     const struct lw__survey_events *events;
     void *arg;
-    const struct lw__access *access; /* except for the host */
+    const struct lw__session_config *config; /* except for the host */
     const struct lw__url_host *seeds;
     size_t seed_count;
     const struct lw__survey_held *held;
-    struct lw__place *places;
+    struct lw__endpoint *places;
     size_t count, next;
-    struct lw__question *questions;
+    struct lw__slot_map_query *questions;
     struct lw__slot_map *best; /* the best answer so far that is not good, or NULL */
     /* Of seeds: the answers that need a majority, since they share no node id, or have
      * slots without an owner. */
@@ -84,19 +85,21 @@ struct lw__survey {
     struct lw__timer another;
     struct lw__deferred sweep; /* frees finished questions */
     bool open;
-    /* The class of all failures so far (lw__session_worse); 0 if there was none. */
+    /* The class of all failures so far (lw__session_combine_status); 0 if there was none.
+     */
     int status;
     size_t length; /* of `why` */
     char why[LW__TEXT_MAX];
 };
 
 /* What is pointed at must live as long as the survey. Returns 0, or LW_ENOMEM. */
-int lw__survey_init(struct lw__survey *survey, const struct lw__access *access,
+int lw__survey_init(struct lw__survey *survey, const struct lw__session_config *config,
                     const struct lw__url_host *seeds, size_t seed_count,
                     const struct lw__survey_held *held,
                     const struct lw__survey_events *events, void *arg);
 /* Starts a survey; one that is open is given up. Takes ownership of `places`, at least
  * one, in the order in which they are to be asked. */
-void lw__survey_begin(struct lw__survey *survey, struct lw__place *places, size_t count);
+void lw__survey_begin(struct lw__survey *survey, struct lw__endpoint *places,
+                      size_t count);
 void lw__survey_clear(struct lw__survey *survey);
 #endif

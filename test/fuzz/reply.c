@@ -9,12 +9,12 @@
 #include "fuzz.h"
 #include "base/escape.h"
 #include "redis/classify.h"
-#include "redis/cluster_says.h"
+#include "redis/cluster_parse.h"
 #include "redis/decode.h"
 #include "redis/format.h"
 #include "redis/reader.h"
 #include "redis/reply.h"
-#include "redis/sentinel_says.h"
+#include "redis/sentinel_parse.h"
 #include "redis/slot.h"
 
 #include <string.h>
@@ -69,7 +69,7 @@ static void check_message(const struct lw__reply *reply)
                            : message.window_ms > 0);
 }
 
-static void check_place(const struct lw__place *place)
+static void check_place(const struct lw__endpoint *place)
 {
     size_t length = strnlen(place->host, sizeof(place->host));
 
@@ -81,11 +81,11 @@ static void check_place(const struct lw__place *place)
 
 static void check_switch(const struct lw__reply *reply)
 {
-    struct lw__place from, to;
+    struct lw__endpoint from, to;
     size_t length;
     const char *text = lw__reply_text(reply, &length);
 
-    if (lw__sentinel_says_switch(text, length, "m", &from, &to)) {
+    if (lw__sentinel_parse_switch(text, length, "m", &from, &to)) {
         check_place(&from);
         check_place(&to);
     }
@@ -93,11 +93,11 @@ static void check_switch(const struct lw__reply *reply)
 
 static void check_sentinel(const struct lw__reply *reply)
 {
-    struct lw__master master;
-    struct lw__other other;
+    struct lw__sentinel_answer master;
+    struct lw__sentinel_peer other;
     char why[LW__WHY_MAX] = "";
 
-    if (lw__sentinel_says_master(reply, &master, why)) {
+    if (lw__sentinel_parse_master(reply, &master, why)) {
         check_place(&master.place);
         CHECK(master.epoch >= 0 && why[0] == '\0');
         CHECK(master.for_ms >= -1 && master.for_ms <= LUA_MAX);
@@ -105,7 +105,7 @@ static void check_sentinel(const struct lw__reply *reply)
         CHECK(lw__reply_type(reply) == LW__REPLY_ERROR || why[0] != '\0');
         CHECK(memchr(why, '\0', sizeof(why)) != NULL);
     }
-    for (size_t at = 0; lw__sentinel_says_other(reply, &at, &other);) {
+    for (size_t at = 0; lw__sentinel_parse_other(reply, &at, &other);) {
         check_place(&other.place);
         CHECK(other.id[0] != '\0' &&
               strspn(other.id, "0123456789abcdef") == strlen(other.id));
@@ -113,9 +113,9 @@ static void check_sentinel(const struct lw__reply *reply)
 }
 
 /* Of which less may be said: cluster_says.h. */
-static void check_told_place(const struct lw__place *place)
+static void check_told_place(const struct lw__endpoint *place)
 {
-    struct lw__place whole = *place;
+    struct lw__endpoint whole = *place;
 
     CHECK(memchr(place->host, '\0', sizeof(place->host)) != NULL);
     CHECK(strcmp(place->host, "?") != 0);
@@ -131,7 +131,7 @@ static void check_redirect(const struct lw__reply *reply)
     size_t length;
     const char *text = lw__reply_text(reply, &length);
 
-    if (lw__cluster_says_redirect(text, length, &redirect)) {
+    if (lw__cluster_parse_redirect(text, length, &redirect)) {
         CHECK(redirect.slot < LW__SLOTS);
         CHECK(redirect.ask == (text[0] == 'A'));
         check_told_place(&redirect.place);
@@ -142,23 +142,23 @@ static void check_cluster(const struct lw__reply *reply)
 {
     struct lw__range range;
     char why[LW__WHY_MAX] = "", id[LW__NODE_ID_SIZE];
-    bool good = lw__cluster_says_map(reply, why);
+    bool good = lw__cluster_parse_map(reply, why);
     size_t ranges = 0, slots = 0;
 
-    for (size_t at = 0; lw__cluster_says_range(reply, &at, &range); ranges++) {
+    for (size_t at = 0; lw__cluster_parse_range(reply, &at, &range); ranges++) {
         CHECK(range.first <= range.last && range.last < LW__SLOTS);
         check_told_place(&range.master);
         CHECK(range.id[0] == '\0' || strlen(range.id) == sizeof(range.id) - 1);
         slots += range.last - range.first + 1;
     }
     for (size_t at = 0; at < lw__reply_count(reply); at++) {
-        for (size_t node = 0; lw__cluster_says_id(reply, at, node, id); node++) {
+        for (size_t node = 0; lw__cluster_parse_node_id(reply, at, node, id); node++) {
             CHECK(id[0] == '\0' || strlen(id) == sizeof(id) - 1);
         }
     }
-    lw__cluster_says_myid(reply, id);
+    lw__cluster_parse_myid(reply, id);
     CHECK(id[0] == '\0' || strlen(id) == sizeof(id) - 1);
-    (void)lw__cluster_says_info(reply);
+    (void)lw__cluster_parse_info(reply);
     if (good) {
         CHECK(ranges == lw__reply_count(reply) && ranges > 0 && slots <= LW__SLOTS);
         CHECK(why[0] == '\0');
@@ -184,15 +184,15 @@ static void check_tree(const struct lw__reply *reply, unsigned depth)
 
 static void check_page(const struct lw__reply *reply)
 {
-    struct lw__page page;
+    struct lw__scan_page page;
 
-    if (!lw__decode_page(reply, &page)) {
+    if (!lw__decode_scan_page(reply, &page)) {
         return;
     }
     CHECK(strlen(page.cursor) > 0 && strlen(page.cursor) <= 20);
     CHECK(strspn(page.cursor, "0123456789") == strlen(page.cursor));
     CHECK(page.seen >= 0 && page.keys >= -1);
-    for (size_t i = LW__PAGE_NAMES; i < lw__reply_count(reply); i++) {
+    for (size_t i = LW__SCAN_PAGE_NAMES; i < lw__reply_count(reply); i++) {
         size_t length;
 
         (void)lw__reply_text(lw__reply_at(reply, i), &length);
@@ -212,7 +212,7 @@ static void check_reply(const struct lw__reply *reply)
         check_acquired(reply, turn, lw__decode_redisson_acquired);
     }
     check_page(reply);
-    (void)lw__decode_dropped(reply, &released);
+    (void)lw__decode_fast_released(reply, &released);
     if (lw__decode_released(reply, &released)) {
         CHECK(released.holds_left == 0);
     }

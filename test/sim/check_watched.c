@@ -122,7 +122,7 @@ static void check_turn(struct host *host)
 /* As the library names servers, by the beginning of their run id. */
 bool check_is_at_master(const struct host *host)
 {
-    const char *server = lw__node_server(lw__route_to(host->client->route, "", NULL)),
+    const char *server = lw__node_server(lw__route_find(host->client->route, "", NULL)),
                *info = look_ask("INFO", NULL);
     const char *at = strstr(info, "run_id:");
 
@@ -235,7 +235,7 @@ void check_settled(void)
         }
         /* who was forbidden to subscribe tries it again with the next connection */
         if (!world.plan.every_us[FAULT_CHANNELS] &&
-            !lw__node_is_bound(lw__route_to(host->client->route, "", NULL), 0)) {
+            !lw__node_is_bound(lw__route_find(host->client->route, "", NULL), 0)) {
             violation("h%u does not listen to the master", i);
         }
     }

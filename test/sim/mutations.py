@@ -192,7 +192,7 @@ MUTATIONS = [ # what is broken, and its edits: a folder or a file, a text in it,
 
 CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
     ('a redirection is not followed',
-     ('src/redis', 'if (!r->heard && is_redirect(', 'if (false && is_redirect(')),
+     ('src/redis', 'if (!r->first_reply_seen && is_redirect(', 'if (false && is_redirect(')),
     ('the map is not asked for again',
      ('src/redis', 'if (cluster->survey.open) {',
       'if (cluster->known) {\n        return;\n    }\n    if (cluster->survey.open) {')),
@@ -202,16 +202,16 @@ CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
      ('src/lock', "else coming up has them ask */\n        ask_all_of(name, true);",
       "else coming up has them ask */\n        (void)name;")),
     ('what keeps a hold or lets it go is sent to the old node alone',
-     ('src/redis', 'if (command->type->stays) {',
-      'if (command->type->stays || command->type->order == LW__ORDER_KEEP) {')),
+     ('src/redis', 'if (command->type->node_bound) {',
+      'if (command->type->node_bound || command->type->priority == LW__PRIORITY_RENEW) {')),
     ('ASK is followed without ASKING',
      ('src/redis', 'if (command->request.asking) {', 'if (false) {')),
     ('numbers are those of another slot',
      ('src/redis', '(void)lw__format_fence(slot, node->fence);',
       '(void)lw__format_fence(node->options.slot, node->fence);')),
     ('a number is drawn by the counter alone',
-     ('src/redis', 'seeds = node->options.clustered && !is_seeded(node, slot);',
-      'seeds = false;')),
+     ('src/redis', 'seeds_fence = node->options.clustered && !is_seeded(node, slot);',
+      'seeds_fence = false;')),
     ('a number is drawn before its SET was done',
      ('src/lock', '        tell_set_error(claim);\n',
       '        extern uint64_t lw__early;\n        lw__early = number;\n'
@@ -253,7 +253,7 @@ SENTINEL_UNIT_MUTATIONS = [
       "return *known != '\\0' && (strcmp(known, replication_id) != 2 ||")),
     ('whoever is at the address of a learnt sentinel is taken for it',
      ('src/redis',
-      'if (strcmp(lw__reply_text(reply, NULL), s->access->sentinel_id) == 0) {',
+      'if (strcmp(lw__reply_text(reply, NULL), s->config->sentinel_id) == 0) {',
       'if (lw__reply_text(reply, NULL) != NULL) {')),
     ('a learnt sentinel stays though no listed one names it',
      ('src/redis', '(*at)->named == 0', '(*at)->named == ~0U')),
@@ -292,7 +292,7 @@ CLAIMS_UNIT_MUTATIONS = [
      ('src/lock', "return lw__node_is_bound(name->node, name->slot) && *m->server &&\n"
       "           strcmp(m->server, lw__node_server(name->node)) == 0;", "return *m->server != 0;")),
     ('whose clock it was says where the name leads now',
-     ('src/lock', 'lw__node_connection(lw__node_of(&claim->command))',
+     ('src/lock', 'lw__node_connection(lw__node_of_command(&claim->command))',
       'lw__node_connection(claim->name->node)')),
     # Each of the two covers the other: a message that names our server was true there, and by
     # its clock; and when the links are bound all have asked, which makes a new pair.
@@ -511,11 +511,11 @@ MAP_TEST_MUTATIONS = [
 REDIRECT_UNIT = 'test/unit/unit_cluster_redirect'
 REDIRECT_UNIT_MUTATIONS = [
     ('test_moved_without*', ('redirects without an end are not logged',
-     ('src/redis', 'lw__log_cause(cluster->options.node.access.log, lw__now_us(), '
+     ('src/redis', 'lw__log_cause(cluster->options.node.config.log, lw__now_us(), '
       'LOG_WARNING,\n                  "names', 'lw__log_cause(&(struct lw__log){NULL}, '
       'lw__now_us(), LOG_WARNING,\n                  "names'))),
     ('test_a_place_that*', ('a place that is not told is not logged',
-     ('src/redis', 'lw__log_cause(cluster->options.node.access.log, lw__now_us(), '
+     ('src/redis', 'lw__log_cause(cluster->options.node.config.log, lw__now_us(), '
       'LOG_WARNING,\n                      "slots', 'lw__log_cause(&(struct lw__log){NULL}, '
       'lw__now_us(), LOG_WARNING,\n                      "slots'))),
 ]

@@ -44,7 +44,7 @@ struct scene {
     struct lw__loop *loop;
     struct lw__log log;
     struct lw__random random;
-    struct lw__access access;
+    struct lw__session_config config;
     struct lw__session session;
     int ready, lost;
     char why[LW__WHY_MAX];
@@ -157,7 +157,7 @@ static int listen_on(enum at at, uint16_t *port)
 static void listen_on_both(struct scene *scene)
 {
     for (int at = V4; at < FAMILIES; at++) {
-        int fd = listen_on((enum at)at, &scene->access.port);
+        int fd = listen_on((enum at)at, &scene->config.port);
         if (fd < 0) {
             skip(); /* no IPv6 on this machine, or the port is somebody's */
         }
@@ -193,7 +193,7 @@ static int set_up(void **state)
     assert_int_equal(lw__loop_new(scene.base, &scene.loop), 0);
     assert_int_equal(lw__timer_reserve(scene.loop, 1), 0);
     lw__random_seed(&scene.random, 1);
-    scene.access = (struct lw__access){
+    scene.config = (struct lw__session_config){
         .loop = scene.loop,
         .log = &scene.log,
         .random = &scene.random,
@@ -204,7 +204,7 @@ static int set_up(void **state)
         .backoff_min_ms = 5,
         .backoff_max_ms = 5,
     };
-    lw__session_init(&scene.session, &scene.access, &events, &scene);
+    lw__session_init(&scene.session, &scene.config, &events, &scene);
     *state = &scene;
     return 0;
 }
@@ -253,7 +253,7 @@ static void test_dead_addresses_share_the_time(void **state)
     const char *within;
     int ms = 0;
 
-    scene->access.connect_timeout_ms = CONNECT_MS;
+    scene->config.connect_timeout_ms = CONNECT_MS;
     listen_on_both(scene);
     fill(scene, V4);
     fill(scene, V6);
@@ -269,7 +269,7 @@ static void test_a_dead_address_leaves_time_for_the_next(void **state)
 {
     struct scene *scene = *state;
 
-    scene->access.connect_timeout_ms = CONNECT_IN_TIME_MS;
+    scene->config.connect_timeout_ms = CONNECT_IN_TIME_MS;
     listen_on_both(scene);
     scene->answers[0].bytes = NAMED ":1\r\n" INFO(RUN_A);
     lw__session_start(&scene->session);
@@ -291,7 +291,7 @@ static void test_a_mute_address_leaves_time_for_the_next(void **state)
 {
     struct scene *scene = *state;
 
-    scene->access.connect_timeout_ms = CONNECT_IN_TIME_MS;
+    scene->config.connect_timeout_ms = CONNECT_IN_TIME_MS;
     listen_on_both(scene);
     scene->answers[1].bytes = NAMED ":1\r\n" INFO(RUN_A);
     await(scene, 1, 0);
@@ -304,7 +304,7 @@ static void test_mute_servers_are_told_of(void **state)
 {
     struct scene *scene = *state;
 
-    scene->access.connect_timeout_ms = CONNECT_MS;
+    scene->config.connect_timeout_ms = CONNECT_MS;
     listen_on_both(scene);
     await(scene, 0, 1);
     assert_string_equal(scene->why, "the server does not answer who connects");
@@ -380,7 +380,7 @@ static void test_an_error_before_the_last_answer_is_no_reason(void **state)
 
 static void with_password(struct scene *scene)
 {
-    scene->access.password = "wrong";
+    scene->config.password = "wrong";
 }
 
 static void assert_failure(const struct scene *scene, enum lw__stage stage, int status,

@@ -52,7 +52,7 @@ static void put_number(struct asked *asked, struct lw__buffer *out)
     if (asked->kind == PAIR) {
         put_words(out, 2, (const char *[]){"INCR", asked->key});
     } else {
-        lw__node_put_number(&asked->command, slot_of(asked), out);
+        lw__node_encode_fence(&asked->command, slot_of(asked), out);
     }
 }
 
@@ -102,7 +102,7 @@ static bool answer(struct lw__command *command, const struct lw__reply *reply)
     uint64_t number = 0;
 
     if (asked->kind == TRY && ++asked->heard == 2) {
-        if (!lw__node_number_told(command, slot_of(asked), reply, &number)) {
+        if (!lw__node_read_fence(command, slot_of(asked), reply, &number)) {
             return false;
         }
         if (number == 0) {
@@ -123,12 +123,12 @@ static void failed(struct lw__command *command, const char *why, bool sent)
 
 struct asked *ask(struct scene *scene, enum kind kind, const char *key)
 {
-    static const struct lw__command_type one = {put, answer, failed, LW__ORDER_FRESH,
+    static const struct lw__command_type one = {put, answer, failed, LW__PRIORITY_NEW,
                                                 .one_key = true};
-    static const struct lw__command_type some = {put, answer, failed, LW__ORDER_FRESH,
+    static const struct lw__command_type some = {put, answer, failed, LW__PRIORITY_NEW,
                                                  .one_key = false};
-    static const struct lw__command_type once = {put, answer, failed, LW__ORDER_FRESH,
-                                                 .once = true};
+    static const struct lw__command_type once = {put, answer, failed, LW__PRIORITY_NEW,
+                                                 .noscript_is_error = true};
     struct asked *asked = scene->asked;
 
     while (asked->command.request.prev != NULL) {
@@ -147,7 +147,7 @@ struct asked *ask(struct scene *scene, enum kind kind, const char *key)
 
 struct lw__node *at(struct scene *scene, const char *key)
 {
-    return lw__route_to(scene->route, key, NULL);
+    return lw__route_find(scene->route, key, NULL);
 }
 
 /* ---- what the route tells ---- */
@@ -155,12 +155,12 @@ struct lw__node *at(struct scene *scene, const char *key)
 static const char *name_of(const struct lw__node *node)
 {
     static char name[300];
-    const struct lw__access *access = lw__node_access(node);
+    const struct lw__session_config *config = lw__node_access(node);
 
-    if (access->host == NULL) {
+    if (config->host == NULL) {
         return "nowhere";
     }
-    (void)snprintf(name, sizeof(name), "%s:%u", access->host, (unsigned)access->port);
+    (void)snprintf(name, sizeof(name), "%s:%u", config->host, (unsigned)config->port);
     return name;
 }
 
@@ -193,7 +193,7 @@ static void on_up(void *arg, struct lw__node *node)
 
 static void on_down(void *arg, struct lw__node *node)
 {
-    note(arg, "%s down: %s", name_of(node), lw__node_why(node));
+    note(arg, "%s down: %s", name_of(node), lw__node_reason(node));
 }
 
 /* Of which of the scene's slots that is new. */

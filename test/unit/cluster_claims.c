@@ -180,7 +180,7 @@ static void test_a_name_that_is_its_own_already_is_found(void **state)
     says(&scene->n[2], "SET x", "$-1");
     says(&scene->n[2], "EVALSHA x", "*1\r\n:1");
     says(&scene->n[2], "SEED 16287", NUMBER);
-    lw__turns_ask_all(client, lw__route_to(client->route, "x", NULL), true);
+    lw__turns_ask_all(client, lw__route_find(client->route, "x", NULL), true);
     UNTIL(scene, request->status != 1);
     assert_int_equal(request->status, LW_OK);
 }
@@ -211,7 +211,7 @@ static void test_who_waits_asks_when_its_channel_is_dropped(void **state)
     UNTIL(scene, came_both(scene, "N3 < SSUBSCRIBE 16287; ", "N3 < EVALSHA x; "));
     UNTIL(scene, lw__name_find(client, "x")->claims->command.request.prev == NULL);
     pass(scene);
-    node = lw__route_to(client->route, "x", NULL);
+    node = lw__route_find(client->route, "x", NULL);
     assert_true(lw__node_is_bound(node, SLOT_X));
     says_always(&scene->n[2], "SSUBSCRIBE", "");
     says(&scene->n[2], "EVALSHA x", "");
@@ -237,7 +237,8 @@ static void test_a_message_of_another_node_is_not_believed(void **state)
     UNTIL(scene, lw__name_find(client, "x")->claims->command.request.prev == NULL);
     pass(scene);
     says(&scene->n[2], "EVALSHA x", "");
-    hand_over(lw__name_find(client, "x")->claims, lw__route_to(client->route, "b", NULL));
+    hand_over(lw__name_find(client, "x")->claims,
+              lw__route_find(client->route, "b", NULL));
     UNTIL(scene, request->status != 1 || came(scene, "N3 < EVALSHA x; "));
     assert_int_equal(request->status, 1);
 }
@@ -259,7 +260,7 @@ static void test_a_message_is_not_believed_before_its_node_is_bound(void **state
     name = lw__name_find(client, "x");
     UNTIL(scene, name->claims->command.request.prev == NULL);
     pass(scene);
-    name->node = lw__route_to(client->route, "b", NULL);
+    name->node = lw__route_find(client->route, "b", NULL);
     assert_false(lw__node_is_bound(name->node, SLOT_X));
     says(&scene->n[0], "EVALSHA x", "");
     hand_over(name->claims, name->node);
@@ -282,9 +283,9 @@ static void test_a_message_is_not_measured_by_another_nodes_answer(void **state)
     says(&scene->n[2], "EVALSHA x", "");
     request = acquire(1, "x", -1);
     UNTIL(scene, came_both(scene, "N3 < SSUBSCRIBE 16287; ", "N3 < EVALSHA x; "));
-    before = lw__route_to(client->route, "x", NULL);
-    now = lw__route_to(client->route, "b", NULL);
-    lw__node_listen(now, SLOT_X);
+    before = lw__route_find(client->route, "x", NULL);
+    now = lw__route_find(client->route, "b", NULL);
+    lw__node_subscribe(now, SLOT_X);
     UNTIL(scene, lw__node_is_bound(now, SLOT_X));
     pass(scene);
     name = lw__name_find(client, "x");

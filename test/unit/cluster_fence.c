@@ -194,7 +194,7 @@ static void no_number(struct scene *scene, const char *said)
     UNTIL(scene, came(scene, "a: OK; a: no number; "));
     pass(scene);
     assert_true(lw__node_is_up(at(scene, "a")));
-    assert_null(lw__node_unseeded(at(scene, "a"))); /* of this slot alone */
+    assert_null(lw__node_fence_fault(at(scene, "a"))); /* of this slot alone */
 }
 
 static void test_what_is_no_number(void **state)

@@ -108,7 +108,7 @@ static void test_a_forked_child_lets_go(void **state)
     await(scene, "link; led; ");
     (void)ask(scene, ONE, "x");
     await(scene, "N3 up; N3 < GET x; x: 1; ");
-    lw__node_listen(at(scene, "x"), SLOT_X);
+    lw__node_subscribe(at(scene, "x"), SLOT_X);
     await(scene, "N3 < SSUBSCRIBE 16287; N3 bound: x; ");
     child = fork();
     if (child == 0) {
@@ -158,7 +158,7 @@ static void test_it_ends_at_any_moment(void **state)
                 (void)ask(scene, ONE, "x");
                 (void)ask(scene, TRY, "b");
                 (void)ask(scene, ONE, "{x}y");
-                lw__node_listen(at(scene, "c"), SLOT_C);
+                lw__node_subscribe(at(scene, "c"), SLOT_C);
                 pass(scene);
             }
         }

@@ -181,8 +181,8 @@ static void test_each_says_why_it_is_of_no_use(void **state)
 {
     struct scene *scene = *state;
 
-    scene->options.node.access.backoff_min_ms = 600;
-    scene->options.node.access.backoff_max_ms = 600;
+    scene->options.node.config.backoff_min_ms = 600;
+    scene->options.node.config.backoff_max_ms = 600;
     scene->n[0].raw = "-ERR This instance has cluster support disabled\r\n";
     leave(&scene->n[1]);
     scene->n[2].raw = "*0\r\n";
@@ -206,8 +206,8 @@ static void test_in_vain_they_are_asked_ever_more_rarely(void **state)
     static const int64_t least_ms[] = {20, 40, 80, 80};
     struct scene *scene = *state;
 
-    scene->options.node.access.backoff_min_ms = 40;
-    scene->options.node.access.backoff_max_ms = 160;
+    scene->options.node.config.backoff_min_ms = 40;
+    scene->options.node.config.backoff_max_ms = 160;
     scene->n[0].raw = REFUSED;
     scene_start(scene, "N1");
     UNTIL(scene, scene->stats.refreshes == 5);
@@ -222,7 +222,7 @@ static void test_silence_ends_with_the_time_for_an_answer(void **state)
 {
     struct scene *scene = *state;
 
-    scene->options.node.access.request_timeout_ms = 100;
+    scene->options.node.config.request_timeout_ms = 100;
     scene->n[0].raw = "";
     scene_start(scene, "N1");
     UNTIL(scene, came(scene, "no link: no node tells which slots the nodes have; N1: "));
@@ -357,8 +357,8 @@ static void test_without_any_node_there_is_no_link(void **state)
 {
     struct scene *scene = *state;
 
-    scene->options.node.access.backoff_min_ms = 10;
-    scene->options.node.access.backoff_max_ms = 20;
+    scene->options.node.config.backoff_min_ms = 10;
+    scene->options.node.config.backoff_max_ms = 20;
     scene_start(scene, "N1");
     await(scene, "link; led; ");
     (void)ask(scene, ONE, "x");
@@ -379,8 +379,8 @@ static void test_a_node_that_is_there_again_is_a_link_whoever_tells_the_map(void
     struct scene *scene = *state;
     int asked; /* of those who would tell it */
 
-    scene->options.node.access.backoff_min_ms = 10;
-    scene->options.node.access.backoff_max_ms = 20;
+    scene->options.node.config.backoff_min_ms = 10;
+    scene->options.node.config.backoff_max_ms = 20;
     scene_start(scene, "N1");
     await(scene, "link; led; ");
     (void)ask(scene, ONE, "x");
@@ -778,8 +778,8 @@ static void test_what_the_seeds_agree_on_is_believed(void **state)
 {
     struct scene *scene = *state;
 
-    scene->options.node.access.backoff_min_ms = 500;
-    scene->options.node.access.backoff_max_ms = 500;
+    scene->options.node.config.backoff_min_ms = 500;
+    scene->options.node.config.backoff_max_ms = 500;
     scene->follow = "x";
     scene_start(scene, "N1 N2");
     turn_over(scene);
@@ -836,8 +836,8 @@ static void start_with_two_names_of_n1(struct scene *scene, const char *further)
 
     (void)snprintf(seeds, sizeof(seeds), "N1 localhost:%u%s", (unsigned)scene->n[0].port,
                    further);
-    scene->options.node.access.backoff_min_ms = 500;
-    scene->options.node.access.backoff_max_ms = 500;
+    scene->options.node.config.backoff_min_ms = 500;
+    scene->options.node.config.backoff_max_ms = 500;
     scene->follow = "x";
     scene_start(scene, seeds);
     await(scene, "link; x led to N3; N3 up; ");
@@ -950,8 +950,8 @@ static void test_two_ids_at_one_place_are_no_reason_to_distrust_it(void **state)
     char map[400];
     int length;
 
-    scene->options.node.access.backoff_min_ms = 500;
-    scene->options.node.access.backoff_max_ms = 500;
+    scene->options.node.config.backoff_min_ms = 500;
+    scene->options.node.config.backoff_max_ms = 500;
     scene_start(scene, "N1");
     await(scene, "link; led; ");
     (void)ask(scene, ONE, "x");
@@ -1038,8 +1038,8 @@ static void wait_for_long_pauses(struct scene *scene)
 {
     uint64_t before;
 
-    scene->options.node.access.backoff_min_ms = 50;
-    scene->options.node.access.backoff_max_ms = 100;
+    scene->options.node.config.backoff_min_ms = 50;
+    scene->options.node.config.backoff_max_ms = 100;
     scene->follow = "b";
     scene_start(scene, "N2");
     await(scene, "link; b led to N1; N1 up; ");

@@ -332,8 +332,8 @@ static void test_moved_to_where_nobody_was_a_moment_ago(void **state)
 {
     struct scene *scene = *state;
 
-    scene->options.node.access.backoff_min_ms = 3600000;
-    scene->options.node.access.backoff_max_ms = 3600000;
+    scene->options.node.config.backoff_min_ms = 3600000;
+    scene->options.node.config.backoff_max_ms = 3600000;
     start_at_n3(scene);
     leave(&scene->n[3]);
     says(&scene->n[2], "x", "-MOVED 16287 N4");
@@ -512,7 +512,8 @@ static void test_one_that_is_forgotten_goes_nowhere(void **state)
     /* nor one that waits for the node that it was sent on to */
     says(&scene->n[2], "x", "-MOVED 16287 N4");
     asked = ask(scene, ONE, "x");
-    UNTIL(scene, lw__node_of(&asked->command) != at(scene, "y") || came(scene, "led; "));
+    UNTIL(scene,
+          lw__node_of_command(&asked->command) != at(scene, "y") || came(scene, "led; "));
     lw__node_forget(&asked->command);
     UNTIL(scene, came(scene, "N4 up; "));
     assert_false(came(scene, "N4 < "));
@@ -529,7 +530,7 @@ static void test_a_node_whose_slot_moved_is_up(void **state)
     await(scene, "link; led; ");
     (void)ask(scene, ONE, "x");
     UNTIL(scene, came(scene, "N3 up; ") && came(scene, "N3 < GET x; x: 1; "));
-    assert_null(lw__node_unseeded(at(scene, "x")));
+    assert_null(lw__node_fence_fault(at(scene, "x")));
     assert_string_equal(scene->told, "");
 }
 

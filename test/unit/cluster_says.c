@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/escape.h"
-#include "redis/cluster_says.h"
+#include "redis/cluster_parse.h"
 #include "redis/reader.h"
 #include "redis/reply.h"
 
@@ -71,8 +71,8 @@ static void take(const struct lw__reply *reply, struct told *told)
     struct lw__range range;
     size_t used = 0;
 
-    told->good = lw__cluster_says_map(reply, told->why);
-    for (size_t at = 0; lw__cluster_says_range(reply, &at, &range);) {
+    told->good = lw__cluster_parse_map(reply, told->why);
+    for (size_t at = 0; lw__cluster_parse_range(reply, &at, &range);) {
         used += (size_t)snprintf(told->ranges + used, sizeof(told->ranges) - used,
                                  "%s%u-%u %s:%u", used > 0 ? "; " : "", range.first,
                                  range.last, range.master.host,
@@ -303,7 +303,7 @@ static void test_redirects(void **state)
         struct lw__redirect redirect = {.slot = 77777};
 
         assert_true(
-            lw__cluster_says_redirect(cases[i].text, strlen(cases[i].text), &redirect));
+            lw__cluster_parse_redirect(cases[i].text, strlen(cases[i].text), &redirect));
         assert_int_equal(redirect.ask, cases[i].ask);
         assert_int_equal(redirect.slot, cases[i].slot);
         assert_string_equal(redirect.place.host, cases[i].host);
@@ -361,12 +361,12 @@ static void test_what_is_no_redirect(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
-        if (lw__cluster_says_redirect(others[i], strlen(others[i]), &redirect)) {
+        if (lw__cluster_parse_redirect(others[i], strlen(others[i]), &redirect)) {
             fail_msg("\"%s\"", others[i]);
         }
     }
-    assert_false(lw__cluster_says_redirect("MOVED 3999 h\0:1", 15, &redirect));
-    assert_false(lw__cluster_says_redirect("MOVED 3999 h:1\0", 15, &redirect));
+    assert_false(lw__cluster_parse_redirect("MOVED 3999 h\0:1", 15, &redirect));
+    assert_false(lw__cluster_parse_redirect("MOVED 3999 h:1\0", 15, &redirect));
     assert_int_equal(redirect.slot, 77777);
 }
 
@@ -382,7 +382,7 @@ static void test_redirects_cut_at_every_byte(void **state)
 
         assert_non_null(copy);
         memcpy(copy + 1, whole, cut);
-        assert_int_equal(lw__cluster_says_redirect(copy + 1, cut, &redirect),
+        assert_int_equal(lw__cluster_parse_redirect(copy + 1, cut, &redirect),
                          cut >= strlen("ASK 3999 h:6") && cut < sizeof(whole));
         free(copy);
     }
@@ -411,10 +411,10 @@ static struct view view_of(const char *text, size_t length)
     lw__reader_install(&guard, reader);
     assert_int_equal(redisReaderFeed(reader, text, length), REDIS_OK);
     assert_int_equal(redisReaderGetReply(reader, &reply), REDIS_OK);
-    view.info = lw__cluster_says_info(reply);
-    lw__cluster_says_myid(reply, view.myid);
+    view.info = lw__cluster_parse_info(reply);
+    lw__cluster_parse_myid(reply, view.myid);
     for (size_t at = 0; at < lw__reply_count(reply); at++) {
-        for (size_t node = 0; lw__cluster_says_id(reply, at, node, id); node++) {
+        for (size_t node = 0; lw__cluster_parse_node_id(reply, at, node, id); node++) {
             (void)snprintf(view.ids + strlen(view.ids),
                            sizeof(view.ids) - strlen(view.ids), "%zu:%s ", at,
                            *id != '\0' ? id : "-");

@@ -172,7 +172,7 @@ int scene_set_up(void **state)
     map_is(scene, THIRDS);
     scene->options.seeds = scene->seeds;
     scene->options.node =
-        (struct lw__node_options){.access = {.loop = scene->loop,
+        (struct lw__node_options){.config = {.loop = scene->loop,
                                              .log = &scene->log,
                                              .random = &scene->random,
                                              .client_name = "test",

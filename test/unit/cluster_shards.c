@@ -22,7 +22,7 @@ static void start_at_n3(struct scene *scene)
 
 static void listen_to(struct scene *scene, const char *key)
 {
-    lw__node_listen(at(scene, key), lw__route_slot(scene->route, key));
+    lw__node_subscribe(at(scene, key), lw__route_slot(scene->route, key));
 }
 
 static bool is_bound(struct scene *scene, const char *key)

@@ -388,7 +388,7 @@ static bool as_released(const struct lw__reply *reply)
 
 static bool as_dropped(const struct lw__reply *reply)
 {
-    return lw__decode_dropped(reply, &released);
+    return lw__decode_fast_released(reply, &released);
 }
 
 static bool as_rw_released(const struct lw__reply *reply)
@@ -454,12 +454,12 @@ static void test_a_read_write_release_counts_what_is_left(void **state)
 
 /* ---- list ---- */
 
-static struct lw__page page;
+static struct lw__scan_page page;
 static char cursor[32];
 
 static bool as_page(const struct lw__reply *reply)
 {
-    if (!lw__decode_page(reply, &page)) {
+    if (!lw__decode_scan_page(reply, &page)) {
         return false;
     }
     (void)snprintf(cursor, sizeof(cursor), "%s", page.cursor);

@@ -83,7 +83,7 @@ static void expect(struct lw__buffer *out, const char *format, ...)
     assert_int_equal(out->capacity, 0);
 }
 
-static const struct lw__site site = {LW__FENCE_KEY, "%d 5e1f"};
+static const struct lw__script_env site = {LW__FENCE_KEY, "%d 5e1f"};
 
 static void put_release(struct lw__buffer *out, bool eval, const char *name,
                         const struct lw__rw *rw)
@@ -238,11 +238,11 @@ static void test_a_drop_is_a_script_or_the_server_s_own_command(void **state)
     struct lw__buffer out = {0};
 
     (void)state;
-    lw__encode_drop(&out, false, LW__DROP_SCRIPT, "job", &token);
+    lw__encode_fast_release(&out, false, LW__FAST_RELEASE_SCRIPT, "job", &token);
     expect(&out, "EVALSHA %s 1 job " UUID ":7:2000-", SHA(MUTEX_DROP));
-    lw__encode_drop(&out, false, LW__DROP_DELIFEQ, "job", &token);
+    lw__encode_fast_release(&out, false, LW__FAST_RELEASE_DELIFEQ, "job", &token);
     expect(&out, "DELIFEQ job " UUID ":7:2000-");
-    lw__encode_drop(&out, false, LW__DROP_DELEX, "job", &token);
+    lw__encode_fast_release(&out, false, LW__FAST_RELEASE_DELEX, "job", &token);
     expect(&out, "DELEX job IFEQ " UUID ":7:2000-");
 }
 
@@ -265,7 +265,7 @@ static void test_what_is_said_while_a_slot_moves(void **state)
     expect(&out, "EVALSHA %s 1 job 100 10", SHA(INSPECT));
     lw__encode_rw_keep(&out, false, &kept);
     expect(&out, "EVALSHA %s 1 job " UUID ":7:2000- 1000", SHA(RW_KEEP));
-    lw__encode_who_one(&out, UUID);
+    lw__encode_get_identity(&out, UUID);
     expect(&out, "GET lockwire:client:" UUID);
 }
 

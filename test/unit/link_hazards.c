@@ -68,7 +68,8 @@ static void test_lies_that_abort_in_a_subscribed_context(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(bytes) / sizeof(*bytes); i++) {
-        run_lie(bytes[i], true, "invalid reply: neither a message nor a confirmation of a subscription");
+        run_lie(bytes[i], true,
+                "invalid reply: neither a message nor a confirmation of a subscription");
     }
 }
 

@@ -94,7 +94,7 @@ static void test_a_master_that_is_down_is_nowhere_to_go(void **state)
 {
     struct scene *scene = *state;
 
-    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 50;
+    scene->config.backoff_min_ms = scene->config.backoff_max_ms = 50;
     names(&scene->s[0], &scene->m[0], 1, "master");
     names(&scene->s[1], &scene->m[1], 2, "s_down,master,o_down");
     scene_start(scene, 2);
@@ -121,7 +121,7 @@ static void test_while_the_master_is_down_each_one_is_told_of_once(void **state)
 {
     struct scene *scene = *state;
 
-    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 5;
+    scene->config.backoff_min_ms = scene->config.backoff_max_ms = 5;
     names(&scene->s[0], &scene->m[0], 1, "master");
     names(&scene->s[1], &scene->m[1], 2, "s_down,master,o_down");
     scene_start(scene, 2);
@@ -149,7 +149,7 @@ static void test_who_leads_a_failover_is_believed_last(void **state)
     static const char flags[] = "master,failover_in_progress,force_failover";
     struct scene *scene = *state;
 
-    scene->access.request_timeout_ms = 100;
+    scene->config.request_timeout_ms = 100;
     names(&scene->s[0], &scene->m[0], 1, flags);
     names(&scene->s[1], &scene->m[1], 1, "master");
     scene_start(scene, 2);
@@ -164,7 +164,7 @@ static void test_who_leads_a_failover_is_left_as_soon_as_others_know(void **stat
     static const char flags[] = "master,failover_in_progress,force_failover";
     struct scene *scene = *state;
 
-    scene->access.request_timeout_ms = 100;
+    scene->config.request_timeout_ms = 100;
     names(&scene->s[0], &scene->m[0], 1, flags);
     names(&scene->s[1], &scene->m[0], 0, "master");
     scene->s[0].subscription = scene->s[1].subscription = "-NOPERM no channel\r\n";
@@ -199,7 +199,7 @@ static void test_older_than_known_is_not_believed_of_a_minority(void **state)
 {
     struct scene *scene = *state;
 
-    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 20;
+    scene->config.backoff_min_ms = scene->config.backoff_max_ms = 20;
     names(&scene->s[0], &scene->m[0], 1, "master");
     names(&scene->s[1], &scene->m[1], 2, "master");
     names(&scene->s[2], &scene->m[1], 2, "master");
@@ -230,7 +230,7 @@ static void test_older_than_known_ends_no_connection(void **state)
 
     (void)strcat(others, other(&scene->s[1], "sentinel"));
     scene->s[0].others = others;
-    scene->access.request_timeout_ms = 100;
+    scene->config.request_timeout_ms = 100;
     names(&scene->s[0], &scene->m[0], 1, "master");
     names(&scene->s[1], &scene->m[1], 2, "master");
     promote(&scene->m[1], &scene->m[0]);
@@ -249,7 +249,7 @@ static void test_another_name_of_the_server_ends_no_connection(void **state)
     struct scene *scene = *state;
     int asked;
 
-    scene->access.request_timeout_ms = 100;
+    scene->config.request_timeout_ms = 100;
     names(&scene->s[0], &scene->m[1], 1, "master"); /* as if that were another name */
     names(&scene->s[1], &scene->m[0], 1, "master");
     scene->s[0].mute = true;
@@ -269,7 +269,7 @@ static void test_sentinels_that_were_set_up_anew_elsewhere_are_believed(void **s
 {
     struct scene *scene = *state;
 
-    scene->access.request_timeout_ms = 100;
+    scene->config.request_timeout_ms = 100;
     for (int i = 0; i < 3; i++) {
         names(&scene->s[i], &scene->m[0], 7, "master");
     }
@@ -300,7 +300,7 @@ static void test_a_name_and_an_address_for_one_server_do_not_alternate(void **st
 {
     struct scene *scene = *state;
 
-    scene->access.request_timeout_ms = 100; /* heartbeats */
+    scene->config.request_timeout_ms = 100; /* heartbeats */
     names(&scene->s[0], &scene->m[1], 1, "master");
     names(&scene->s[1], &scene->m[0], 1, "master");
     scene->s[0].mute = true;
@@ -318,7 +318,7 @@ static void test_each_one_says_why_it_is_of_no_use(void **state)
 {
     struct scene *scene = *state;
 
-    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 50;
+    scene->config.backoff_min_ms = scene->config.backoff_max_ms = 50;
     scene->s[1].raw = "-ERR unknown command 'SENTINEL'\r\n";
     leave(&scene->s[2]);
     scene->s[3].raw = "*2\r\n$2\r\nip\r\n$4\r\na b!\r\n";
@@ -344,7 +344,7 @@ static void test_silence_ends_with_half_the_time_for_connecting(void **state)
     struct scene *scene = *state;
     int64_t begun = lw__now_us();
 
-    scene->access.connect_timeout_ms = 300;
+    scene->config.connect_timeout_ms = 300;
     scene->s[0].mute = true;
     scene_start(scene, 1);
     go(scene, &scene->a);
@@ -356,7 +356,7 @@ static void test_when_all_have_gone_the_connection_stays(void **state)
 {
     struct scene *scene = *state;
 
-    scene->access.request_timeout_ms = 100;
+    scene->config.request_timeout_ms = 100;
     names(&scene->s[0], &scene->m[0], 1, "master");
     names(&scene->s[1], &scene->m[0], 1, "master");
     scene_start(scene, 2);
@@ -375,7 +375,7 @@ static void test_who_is_no_master_is_left_and_asked_about_again(void **state)
 {
     struct scene *scene = *state;
 
-    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 100;
+    scene->config.backoff_min_ms = scene->config.backoff_max_ms = 100;
     names(&scene->s[0], &scene->m[0], 1, "master");
     scene->m[0].role = REPLICA;
     scene_start(scene, 1);
@@ -415,7 +415,7 @@ static void test_a_switch_that_is_told_turns_both_at_once(void **state)
     struct scene *scene = *state;
     struct fake *told_by;
 
-    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 600000;
+    scene->config.backoff_min_ms = scene->config.backoff_max_ms = 600000;
     both_at_first(scene, 2);
     told_by = &scene->s[1];
     names(told_by, &scene->m[1], 2, "master");
@@ -431,7 +431,7 @@ static void test_a_switch_that_was_missed_is_found_at_a_heartbeat(void **state)
 {
     struct scene *scene = *state;
 
-    scene->access.request_timeout_ms = 100;
+    scene->config.request_timeout_ms = 100;
     both_at_first(scene, 2);
     names(&scene->s[1], &scene->m[1], 2,
           "master"); /* which the other may tell of never */
@@ -450,7 +450,7 @@ static void test_a_switch_to_and_fro_that_was_missed_is_found(void **state)
 {
     struct scene *scene = *state;
 
-    scene->access.request_timeout_ms = 50;
+    scene->config.request_timeout_ms = 50;
     both_at_first(scene, 2);
     names(&scene->s[1], &scene->m[0], 3, "master");
     await(scene, BOTH_RETURN);
@@ -467,7 +467,7 @@ static void test_who_is_being_replaced_is_left_for_whom_another_names(void **sta
 {
     struct scene *scene = *state;
 
-    scene->access.request_timeout_ms = 50;
+    scene->config.request_timeout_ms = 50;
     both_at_first(scene, 2);
     names(&scene->s[0], &scene->m[0], 2, "master,failover_in_progress");
     scene->read = scene->length;
@@ -495,7 +495,7 @@ static void test_a_switch_that_is_told_turns_them_once(void **state)
 {
     struct scene *scene = *state;
 
-    scene->access.request_timeout_ms = 30;
+    scene->config.request_timeout_ms = 30;
     both_at_first(scene, 1);
     names(&scene->s[0], &scene->m[1], 9, "master");
     announce_switch(&scene->s[0], &scene->m[0], &scene->m[1]);
@@ -525,7 +525,7 @@ static void test_answers_of_before_a_switch_do_not_lead_back(void **state)
     struct fake *told_by, *slow;
     int asked;
 
-    scene->access.request_timeout_ms = 100;
+    scene->config.request_timeout_ms = 100;
     both_at_first(scene, 2);
     told_by = &scene->s[1];
     slow = &scene->s[0];
@@ -547,7 +547,7 @@ static void test_an_answer_from_before_a_switch_is_asked_for_again(void **state)
     struct scene *scene = *state;
     int asked;
 
-    scene->access.request_timeout_ms = 200;
+    scene->config.request_timeout_ms = 200;
     both_at_first(scene, 1);
     scene->s[0].mute = true;
     asked = scene->s[0].asked;
@@ -600,7 +600,7 @@ static void test_one_that_lags_does_not_lead_back(void **state)
 {
     struct scene *scene = *state;
 
-    scene->access.request_timeout_ms = 100;
+    scene->config.request_timeout_ms = 100;
     names(&scene->s[0], &scene->m[0], 1, "master");
     names(&scene->s[1], &scene->m[1], 2, "master");
     scene_start(scene, 2);
@@ -616,7 +616,7 @@ static void test_sentinels_that_were_set_up_anew_are_followed_on(void **state)
     struct scene *scene = *state;
     int asked;
 
-    scene->access.request_timeout_ms = 100;
+    scene->config.request_timeout_ms = 100;
     names(&scene->s[0], &scene->m[0], 7, "master");
     scene_start(scene, 1);
     go(scene, &scene->a);
@@ -659,7 +659,7 @@ static void test_a_long_delay_is_cut_short_by_a_switch(void **state)
 {
     struct scene *scene = *state;
 
-    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 600000;
+    scene->config.backoff_min_ms = scene->config.backoff_max_ms = 600000;
     both_at_first(scene, 1);
     leave(&scene->m[0]);
     UNTIL(scene, strstr(scene->trace, "a lost") != NULL &&
@@ -677,8 +677,8 @@ static void test_who_waits_for_a_switch_that_is_not_told_finds_it(void **state)
 {
     struct scene *scene = *state;
 
-    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 600000;
-    scene->access.request_timeout_ms = 600000;
+    scene->config.backoff_min_ms = scene->config.backoff_max_ms = 600000;
+    scene->config.request_timeout_ms = 600000;
     names(&scene->s[0], &scene->m[0], 1, "master");
     leave(&scene->m[0]);
     scene_start(scene, 1);
@@ -698,7 +698,7 @@ static void test_who_stands_asks_once_more_and_is_quiet(void **state)
     struct scene *scene = *state;
     int asked;
 
-    scene->access.request_timeout_ms = 600000;
+    scene->config.request_timeout_ms = 600000;
     both_at_first(scene, 1);
     asked = scene->s[0].asked;
     nothing_for(scene, 1500);
@@ -780,7 +780,7 @@ static void test_an_answer_without_the_time_leaves_what_is_counted(void **state)
     struct scene *scene = *state;
     int asked;
 
-    scene->access.request_timeout_ms = 30;
+    scene->config.request_timeout_ms = 30;
     scene->s[0].for_ms = "86400000";
     both_at_first(scene, 1);
     scene->s[0].for_ms = NULL;
@@ -834,7 +834,7 @@ static void test_one_that_falls_silent_hides_nothing(void **state)
     struct scene *scene = *state;
     struct fake *silent, *other_one;
 
-    scene->access.request_timeout_ms = 100;
+    scene->config.request_timeout_ms = 100;
     both_at_first(scene, 2);
     silent = &scene->s[0];
     other_one = &scene->s[1];
@@ -850,7 +850,7 @@ static void test_where_subscribing_is_forbidden_heartbeats_find_it(void **state)
 {
     struct scene *scene = *state;
 
-    scene->access.request_timeout_ms = 100;
+    scene->config.request_timeout_ms = 100;
     scene->s[0].subscription = "-NOPERM no channel\r\n";
     names(&scene->s[0], &scene->m[0], 1, "master");
     scene_start(scene, 1);
@@ -866,7 +866,7 @@ static void test_what_is_forbidden_is_not_asked_for_all_the_time(void **state)
 {
     struct scene *scene = *state;
 
-    scene->access.request_timeout_ms = 50;
+    scene->config.request_timeout_ms = 50;
     scene->s[0].subscription = "-NOPERM no channel\r\n";
     names(&scene->s[0], &scene->m[0], 1, "master");
     scene_start(scene, 1);
@@ -890,7 +890,7 @@ static void test_sentinels_are_learnt_from_sentinels(void **state)
     scene->s[0].others = both;
     names(&scene->s[0], &scene->m[0], 1, "master");
     names(&scene->s[1], &scene->m[0], 1, "master");
-    scene->access.request_timeout_ms = 100;
+    scene->config.request_timeout_ms = 100;
     scene_start(scene, 1);
     go(scene, &scene->a);
     await(scene, "a at M1; ");
@@ -933,7 +933,7 @@ static void test_a_learnt_one_alone_leads_to_no_foreign_server(void **state)
 {
     struct scene *scene = *state;
 
-    scene->access.request_timeout_ms = 50;
+    scene->config.request_timeout_ms = 50;
     one_learnt(scene);
     names(&scene->s[1], &scene->m[2], 9, "master");
     announce_switch(&scene->s[1], &scene->m[0], &scene->m[2]);
@@ -956,7 +956,7 @@ static void test_what_is_refuted_hides_no_other_claim(void **state)
 {
     struct scene *scene = *state;
 
-    scene->access.request_timeout_ms = 50;
+    scene->config.request_timeout_ms = 50;
     one_listed(scene, 2);
     UNTIL(scene, scene->s[1].asked > 1 && scene->s[2].asked > 1);
     names(&scene->s[1], &scene->m[2], 9, "master");
@@ -973,7 +973,7 @@ static void test_a_claim_that_cannot_be_proved_yet_hides_no_other(void **state)
 {
     struct scene *scene = *state;
 
-    scene->access.request_timeout_ms = 50;
+    scene->config.request_timeout_ms = 50;
     one_listed(scene, 2);
     UNTIL(scene, scene->s[1].asked > 1 && scene->s[2].asked > 1);
     scene->m[2].info = "-BUSY Redis is busy running a script\r\n";
@@ -1010,7 +1010,7 @@ static void test_while_a_claim_is_looked_into_nobody_is_led_to_the_one_before(
 {
     struct scene *scene = *state;
 
-    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 5;
+    scene->config.backoff_min_ms = scene->config.backoff_max_ms = 5;
     one_learnt(scene);
     scene->m[1].info = "";
     names(&scene->s[1], &scene->m[1], 2, "master");
@@ -1031,7 +1031,7 @@ static void test_what_is_proved_while_its_sentinel_is_asked_again(void **state)
     struct scene *scene = *state;
     int asked;
 
-    scene->access.backoff_min_ms = scene->access.backoff_max_ms = 5;
+    scene->config.backoff_min_ms = scene->config.backoff_max_ms = 5;
     one_learnt(scene);
     promote(&scene->m[1], &scene->m[0]);
     scene->m[1].info = "";
@@ -1058,7 +1058,7 @@ static void test_a_claim_is_refuted_for_the_present_master_alone(void **state)
 {
     struct scene *scene = *state;
 
-    scene->access.request_timeout_ms = 100;
+    scene->config.request_timeout_ms = 100;
     one_learnt(scene);
     promote(&scene->m[1], &scene->m[0]);
     promote(&scene->m[2], &scene->m[1]);
@@ -1091,7 +1091,7 @@ static void test_another_one_at_a_learnt_address_is_not_asked(void **state)
 {
     struct scene *scene = *state;
 
-    scene->access.request_timeout_ms = 100;
+    scene->config.request_timeout_ms = 100;
     scene->options.password = "secret";
     one_learnt(scene);
     assert_string_equal(scene->s[1].password, "secret"); /* once it had proved its id */
@@ -1122,7 +1122,7 @@ static void test_an_id_that_is_given_after_the_password_alone(void **state)
 {
     struct scene *scene = *state;
 
-    scene->access.request_timeout_ms = 100;
+    scene->config.request_timeout_ms = 100;
     scene->options.password = "secret";
     scene->s[1].guarded = scene->s[2].guarded = true;
     scene->s[2].id = "feedfeedfeedfeedfeedfeedfeedfeedfeedfeed";
@@ -1139,7 +1139,7 @@ static void test_who_does_not_prove_its_id_is_left_alone(void **state)
 {
     struct scene *scene = *state;
 
-    scene->access.request_timeout_ms = 50;
+    scene->config.request_timeout_ms = 50;
     scene->s[1].id = "-NOPERM no permissions to run 'sentinel|myid'\r\n";
     one_listed(scene, 1);
     UNTIL(scene, scene->s[0].asked > 60);
@@ -1152,7 +1152,7 @@ static void test_a_learnt_one_that_is_busy_is_asked_in_each_round(void **state)
 {
     struct scene *scene = *state;
 
-    scene->access.request_timeout_ms = 50;
+    scene->config.request_timeout_ms = 50;
     scene->s[1].id = "-ERR max number of clients reached\r\n";
     one_listed(scene, 1);
     UNTIL(scene, scene->s[1].connected > 30); /* pauses would grow to 60 rounds */
@@ -1189,7 +1189,7 @@ static void test_a_learnt_one_that_no_listed_one_names_is_dropped(void **state)
     char one[1024] = "*1\r\n";
     int asked;
 
-    scene->access.request_timeout_ms = 100;
+    scene->config.request_timeout_ms = 100;
     (void)strcat(one, other(&scene->s[2], "sentinel"));
     scene->s[0].others = scene->s[1].others = one;
     names(&scene->s[0], &scene->m[0], 1, "master");
@@ -1219,7 +1219,7 @@ static void test_a_learnt_one_is_found_at_its_new_address(void **state)
     struct scene *scene = *state;
     char id[41], moved[1024] = "*1\r\n";
 
-    scene->access.request_timeout_ms = 100;
+    scene->config.request_timeout_ms = 100;
     one_learnt(scene);
     (void)snprintf(id, sizeof(id), "%040x", (unsigned)scene->s[1].port);
     scene->s[2].known_as = scene->s[3].known_as = id;
@@ -1257,7 +1257,7 @@ static void test_one_that_is_listed_by_name_is_known(void **state)
     names(&scene->s[0], &scene->m[0], 1, "master");
     names(&scene->s[1], &scene->m[0], 1, "master");
     scene->hosts[0].name = name;
-    scene->access.request_timeout_ms = 100;
+    scene->config.request_timeout_ms = 100;
     scene_start(scene, 1);
     go(scene, &scene->a);
     await(scene, "a at M1; ");
@@ -1281,7 +1281,7 @@ static void test_no_more_are_learnt_than_can_be_listed(void **state)
     scene->s[0].others = many;
     names(&scene->s[0], &scene->m[0], 1, "master");
     leave(&scene->s[1]);
-    scene->access.request_timeout_ms = 100;
+    scene->config.request_timeout_ms = 100;
     scene_start(scene, 2);
     go(scene, &scene->a);
     await(scene, "a at M1; ");
@@ -1326,7 +1326,7 @@ static void test_each_is_given_its_own_password(void **state)
 {
     struct scene *scene = *state;
 
-    scene->access.password = "the server's";
+    scene->config.password = "the server's";
     scene->options.password = "the sentinels'";
     names(&scene->s[0], &scene->m[0], 1, "master");
     scene_start(scene, 1);

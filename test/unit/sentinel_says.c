@@ -14,7 +14,7 @@
 
 #include "base/escape.h"
 #include "redis/reader.h"
-#include "redis/sentinel_says.h"
+#include "redis/sentinel_parse.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +58,7 @@ static void with_reply(const char *bytes, size_t length, fn *use, void *arg)
 }
 
 struct answer {
-    struct lw__master master;
+    struct lw__sentinel_answer master;
     bool good;
     char why[LW__WHY_MAX];
 };
@@ -67,7 +67,7 @@ static void take_master(const struct lw__reply *reply, void *arg)
 {
     struct answer *answer = arg;
 
-    answer->good = lw__sentinel_says_master(reply, &answer->master, answer->why);
+    answer->good = lw__sentinel_parse_master(reply, &answer->master, answer->why);
 }
 
 static struct answer master(const char *words)
@@ -263,9 +263,9 @@ static void test_a_host_as_long_as_may_be(void **state)
 static void list_others(const struct lw__reply *reply, void *arg)
 {
     char *text = arg;
-    struct lw__other other;
+    struct lw__sentinel_peer other;
 
-    for (size_t at = 0; lw__sentinel_says_other(reply, &at, &other);) {
+    for (size_t at = 0; lw__sentinel_parse_other(reply, &at, &other);) {
         size_t length = strlen(text);
 
         (void)snprintf(text + length, 256 - length, "%s:%u=%s%s ", other.place.host,
@@ -313,22 +313,22 @@ static void test_a_switch(void **state)
         "m a 1 b 0",  "m a 1 b x",   "m a 1 b? 2", "M a 1 b 2",  "m a 0 b 2",
         "m a x b 2",  "m a? 1 b 2",
     };
-    struct lw__place from = {.host = "untouched"}, to = from;
+    struct lw__endpoint from = {.host = "untouched"}, to = from;
 
     (void)state;
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
         assert_false(
-            lw__sentinel_says_switch(others[i], strlen(others[i]), "m", &from, &to));
+            lw__sentinel_parse_switch(others[i], strlen(others[i]), "m", &from, &to));
     }
-    assert_false(lw__sentinel_says_switch("m a 1 b\0 2", 10, "m", &from, &to));
+    assert_false(lw__sentinel_parse_switch("m a 1 b\0 2", 10, "m", &from, &to));
     assert_string_equal(from.host, "untouched");
     assert_string_equal(to.host, "untouched");
-    assert_true(lw__sentinel_says_switch("m a 1 b.c 65535", 15, "m", &from, &to));
+    assert_true(lw__sentinel_parse_switch("m a 1 b.c 65535", 15, "m", &from, &to));
     assert_string_equal(to.host, "b.c");
     assert_int_equal(to.port, 65535);
     assert_string_equal(from.host, "a");
     assert_int_equal(from.port, 1);
-    assert_true(lw__sentinel_says_switch("m ::1 1 ::2 3 ", 13, "m", &from, &to));
+    assert_true(lw__sentinel_parse_switch("m ::1 1 ::2 3 ", 13, "m", &from, &to));
     assert_string_equal(to.host, "::2");
 }
 

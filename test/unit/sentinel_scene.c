@@ -468,7 +468,7 @@ int scene_set_up(void **state)
     (void)snprintf(scene->host, sizeof(scene->host), "127.0.0.1");
     scene->log = (struct lw__log){on_log, 5, scene, NULL};
     stage_fakes(scene);
-    scene->access = (struct lw__access){
+    scene->config = (struct lw__session_config){
         .loop = scene->loop,
         .log = &scene->log,
         .random = &scene->random,
@@ -491,12 +491,12 @@ void scene_start(struct scene *scene, size_t listed)
     scene->options.service = SERVICE;
     scene->options.hosts = scene->hosts;
     scene->options.host_count = listed;
-    assert_int_equal(lw__sentinel_new(&scene->options, &scene->access, &scene->failovers,
+    assert_int_equal(lw__sentinel_new(&scene->options, &scene->config, &scene->failovers,
                                       &scene->sentinels),
                      0);
-    lw__sentinel_guide(scene->sentinels, &scene->access);
-    lw__session_init(&scene->a.session, &scene->access, &events, &scene->a);
-    lw__session_init(&scene->b.session, &scene->access, &events, &scene->b);
+    lw__sentinel_guide(scene->sentinels, &scene->config);
+    lw__session_init(&scene->a.session, &scene->config, &events, &scene->a);
+    lw__session_init(&scene->b.session, &scene->config, &events, &scene->b);
 }
 
 void go(struct scene *scene, struct guided *guided)

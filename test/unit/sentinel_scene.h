@@ -76,7 +76,7 @@ struct scene {
     struct lw__loop *loop;
     struct lw__log log;
     struct lw__random random;
-    struct lw__access access;
+    struct lw__session_config config;
     struct lw__url_host hosts[SENTINELS];
     char host[16];
     struct lw__sentinel_options options;

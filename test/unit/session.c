@@ -33,7 +33,7 @@ struct scene {
     struct lw__loop *loop;
     struct lw__log log;
     struct lw__random random;
-    struct lw__access access;
+    struct lw__session_config config;
     struct lw__session session;
     int name_server;
     char file[40]; /* in place of /etc/resolv.conf */
@@ -107,7 +107,7 @@ static int set_up(void **state)
     assert_int_equal(lw__timer_reserve(scene.loop, 1), 0);
     lw__random_seed(&scene.random, 1);
     ask_the_mute(&scene);
-    scene.access = (struct lw__access){
+    scene.config = (struct lw__session_config){
         .loop = scene.loop,
         .log = &scene.log,
         .random = &scene.random,
@@ -119,7 +119,7 @@ static int set_up(void **state)
         .backoff_min_ms = 20,
         .backoff_max_ms = 80,
     };
-    lw__session_init(&scene.session, &scene.access, &events, &scene);
+    lw__session_init(&scene.session, &scene.config, &events, &scene);
     *state = &scene;
     return 0;
 }
@@ -166,7 +166,7 @@ static void test_the_delay_grows_up_to_its_limit(void **state)
     static const uint32_t delays[] = {20, 40, 80, 80};
     struct scene *scene = *state;
 
-    scene->access.path = "/nowhere/at/all";
+    scene->config.path = "/nowhere/at/all";
     lw__session_start(&scene->session);
     for (int i = 0; i < 4; i++) {
         int64_t before = scene->lost_us;
@@ -230,9 +230,9 @@ static void test_a_login_is_forgotten_with_its_connection(void **state)
     char path[64];
     int listener = listen_at(path, sizeof(path));
 
-    scene->access.path = path;
-    scene->access.login = &events;
-    scene->access.login_arg = scene;
+    scene->config.path = path;
+    scene->config.login = &events;
+    scene->config.login_arg = scene;
     lw__session_start(&scene->session);
     await_wanted(scene, 1);
     assert_int_equal(scene->forgotten, 0);
@@ -288,8 +288,8 @@ static void test_a_refusal_is_forgotten_by_a_stop(void **state)
     char path[64];
     int listener = listen_at(path, sizeof(path)), peer;
 
-    scene->access.path = path;
-    lw__session_init(&scene->session, &scene->access, &events, scene);
+    scene->config.path = path;
+    lw__session_init(&scene->session, &scene->config, &events, scene);
     lw__session_start(&scene->session);
     while (scene->session.state != LW__SESSION_CONNECTING) {
         assert_int_equal(event_base_loop(scene->base, EVLOOP_ONCE), 0);

@@ -99,7 +99,7 @@ static void look(void)
         struct lw_client *client = all[i]->client;
         const struct lw__name *name = NULL;
 
-        if (!lw__node_is_up(lw__route_to(client->route, "", NULL))) {
+        if (!lw__node_is_up(lw__route_find(client->route, "", NULL))) {
             continue;
         }
         while ((name = lw__name_after(client, name)) != NULL) {

@@ -124,7 +124,8 @@ static void a_server_of_another_kind(void **state)
 
     (void)state;
     relay->says = "-ERR what is this?\r\n";
-    assert_down(tls_start("a", relay->port, NULL), "the server does not use TLS on this port");
+    assert_down(tls_start("a", relay->port, NULL),
+                "the server does not use TLS on this port");
 }
 
 /* One that is full says so to whoever connects. */
@@ -134,7 +135,8 @@ static void a_server_of_another_kind_that_speaks_first(void **state)
 
     (void)state;
     relay->greets = "-ERR max number of clients reached\r\n";
-    assert_down(tls_start("a", relay->port, NULL), "the server does not use TLS on this port");
+    assert_down(tls_start("a", relay->port, NULL),
+                "the server does not use TLS on this port");
 }
 
 static void a_server_with_tls_behind_redis(void **state)
@@ -305,7 +307,8 @@ static void what_cannot_work_is_refused_at_once(void **state)
         {"rediss://h", NULL, NULL, "client.key", NULL, "without tls_cert"},
         {"rediss://h", "nowhere", NULL, NULL, NULL, "nowhere: No such file"},
         {"rediss://h", "server.key", NULL, NULL, NULL, "server.key: "},
-        {"rediss://h", "ca.pem", "folder", "client.key", NULL, "folder: it is not a file"},
+        {"rediss://h", "ca.pem", "folder", "client.key", NULL,
+         "folder: it is not a file"},
         {"rediss://h", "ca.pem", "client.key", "client.key", NULL, "tls_cert "},
         {"rediss://h", "ca.pem", "client.pem", "client.pem", NULL, "tls_key "},
         {"rediss://h", "ca.pem", "client.pem", "foreign.key", NULL,

@@ -2,7 +2,7 @@
 /* What a node of a cluster may say: see cluster_says.h. Must not know who said it, nor
  * what is made of it. Happy path: the ranges one by one, of each the master; replicas,
  * and whatever else a node tells of itself, are skipped. */
-#include "redis/cluster_says.h"
+#include "redis/cluster_parse.h"
 
 #include "base/escape.h"
 #include "redis/reply.h"
@@ -42,7 +42,7 @@ static bool is_unknown(const char *host, size_t length)
 
 /* Where all are to be reached by names and one has none, the name is "?", and its address
  * stands behind: an array of fields and values. */
-static void take_address(const struct lw__reply *node, struct lw__place *ret)
+static void take_address(const struct lw__reply *node, struct lw__endpoint *ret)
 {
     const struct lw__reply *more = lw__reply_count(node) > MORE ? lw__reply_at(node, MORE)
                                                                 : NULL;
@@ -54,11 +54,11 @@ static void take_address(const struct lw__reply *node, struct lw__place *ret)
 
         if (strcmp(lw__reply_text(lw__reply_at(more, i), NULL), "ip") == 0 &&
             lw__reply_type(value) == LW__REPLY_STRING &&
-            lw__place_take_host(text, length, ret->host)) {
+            lw__endpoint_read_host(text, length, ret->host)) {
             return;
         }
     }
-    *ret = (struct lw__place){.port = 0};
+    *ret = (struct lw__endpoint){.port = 0};
 }
 
 /* Decimal digits alone, as the texts of errors have them; -1: not a number up to `most`.
@@ -95,7 +95,7 @@ static void take_id(const struct lw__reply *reply, char ret[LW__NODE_ID_SIZE])
     }
 }
 
-void lw__cluster_says_myid(const struct lw__reply *reply, char ret[LW__NODE_ID_SIZE])
+void lw__cluster_parse_myid(const struct lw__reply *reply, char ret[LW__NODE_ID_SIZE])
 {
     take_id(reply, ret);
 }
@@ -108,8 +108,8 @@ static void take_node_id(const struct lw__reply *node, char ret[LW__NODE_ID_SIZE
     }
 }
 
-bool lw__cluster_says_id(const struct lw__reply *reply, size_t at, size_t node,
-                         char ret[LW__NODE_ID_SIZE])
+bool lw__cluster_parse_node_id(const struct lw__reply *reply, size_t at, size_t node,
+                               char ret[LW__NODE_ID_SIZE])
 {
     const struct lw__reply *range = lw__reply_at(reply, at);
 
@@ -136,7 +136,7 @@ static const char *info_value(const char *info, const char *field)
     return info + length;
 }
 
-struct lw__cluster_info lw__cluster_says_info(const struct lw__reply *reply)
+struct lw__cluster_info lw__cluster_parse_info(const struct lw__reply *reply)
 {
     struct lw__cluster_info ret = {.down = false};
     const char *value;
@@ -174,8 +174,8 @@ static bool take_port(const struct lw__reply *reply, size_t range, uint16_t *ret
     return true;
 }
 
-static bool take_master(const struct lw__reply *node, size_t range, struct lw__place *ret,
-                        char *why)
+static bool take_master(const struct lw__reply *node, size_t range,
+                        struct lw__endpoint *ret, char *why)
 {
     const struct lw__reply *host;
     char shown[SHOWN];
@@ -198,7 +198,7 @@ static bool take_master(const struct lw__reply *node, size_t range, struct lw__p
         lw__reply_type(host) != LW__REPLY_NIL) {
         return wrong(why, "range %zu: its master has no host", range);
     }
-    if (!lw__place_take_host(text, length, ret->host)) {
+    if (!lw__endpoint_read_host(text, length, ret->host)) {
         lw__escape(text, shown, sizeof(shown));
         return wrong(why, "range %zu: the host of its master is \"%s\"", range, shown);
     }
@@ -246,7 +246,7 @@ static bool take_slots(const struct lw__range *range, size_t at, unsigned char *
     return true;
 }
 
-bool lw__cluster_says_map(const struct lw__reply *reply, char *why)
+bool lw__cluster_parse_map(const struct lw__reply *reply, char *why)
 {
     unsigned char taken[LW__SLOTS / CHAR_BIT] = {0};
     struct lw__range range = {0};
@@ -269,8 +269,8 @@ bool lw__cluster_says_map(const struct lw__reply *reply, char *why)
     return true;
 }
 
-bool lw__cluster_says_range(const struct lw__reply *reply, size_t *at,
-                            struct lw__range *ret)
+bool lw__cluster_parse_range(const struct lw__reply *reply, size_t *at,
+                             struct lw__range *ret)
 {
     struct lw__range range;
     char why[LW__WHY_MAX];
@@ -297,7 +297,7 @@ static const char *behind(const char *text, const char *end, const char *code)
 }
 
 /* host:port, of which the host may have colons as well. */
-static bool take_place(const char *text, const char *end, struct lw__place *ret)
+static bool take_place(const char *text, const char *end, struct lw__endpoint *ret)
 {
     const char *colon = memrchr(text, ':', (size_t)(end - text));
     int64_t port;
@@ -308,13 +308,13 @@ static bool take_place(const char *text, const char *end, struct lw__place *ret)
     port = number(colon + 1, (size_t)(end - colon - 1), UINT16_MAX);
     ret->port = (uint16_t)port;
     if (is_unknown(text, (size_t)(colon - text))) {
-        *ret = (struct lw__place){.port = 0};
+        *ret = (struct lw__endpoint){.port = 0};
         return port >= 0;
     }
-    return port >= 0 && lw__place_take_host(text, (size_t)(colon - text), ret->host);
+    return port >= 0 && lw__endpoint_read_host(text, (size_t)(colon - text), ret->host);
 }
 
-bool lw__cluster_says_redirect(const char *text, size_t length, struct lw__redirect *ret)
+bool lw__cluster_parse_redirect(const char *text, size_t length, struct lw__redirect *ret)
 {
     const char *end = text + length, *at = behind(text, end, "MOVED "), *blank;
     struct lw__redirect redirect = {.ask = at == NULL};

@@ -2,7 +2,7 @@
 /* What a sentinel may say: see sentinel_says.h. Must not know who said it, nor what is
  * made of it. Happy path: the fields that matter, each once and within its limits; all
  * others are skipped. */
-#include "redis/sentinel_says.h"
+#include "redis/sentinel_parse.h"
 
 #include "base/escape.h"
 #include "redis/reply.h"
@@ -34,7 +34,7 @@ static int64_t number(const char *text, size_t length, int64_t low, int64_t high
 
 static bool take_host(const char *text, size_t length, char ret[LW__HOST_SIZE])
 {
-    return length > 0 && lw__place_take_host(text, length, ret);
+    return length > 0 && lw__endpoint_read_host(text, length, ret);
 }
 
 static bool take_port(const char *text, size_t length, uint16_t *ret)
@@ -62,7 +62,7 @@ static const char *field(const struct lw__reply *reply, const char *name, size_t
     return NULL;
 }
 
-static bool take_place(const struct lw__reply *reply, struct lw__place *ret,
+static bool take_place(const struct lw__reply *reply, struct lw__endpoint *ret,
                        const char **wrong)
 {
     size_t length;
@@ -113,7 +113,8 @@ static int64_t take_time(const struct lw__reply *reply)
 }
 
 /* The field that makes it useless; NULL: none does. */
-static const char *take_master(const struct lw__reply *reply, struct lw__master *ret)
+static const char *take_master(const struct lw__reply *reply,
+                               struct lw__sentinel_answer *ret)
 {
     size_t length;
     const char *text, *wrong;
@@ -133,10 +134,10 @@ static const char *take_master(const struct lw__reply *reply, struct lw__master 
     return text != NULL ? NULL : "flags";
 }
 
-bool lw__sentinel_says_master(const struct lw__reply *reply, struct lw__master *ret,
-                              char *why)
+bool lw__sentinel_parse_master(const struct lw__reply *reply,
+                               struct lw__sentinel_answer *ret, char *why)
 {
-    struct lw__master master;
+    struct lw__sentinel_answer master;
     const char *wrong;
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
@@ -168,10 +169,10 @@ static bool take_id(const struct lw__reply *reply, char ret[LW__SENTINEL_ID_SIZE
     return true;
 }
 
-bool lw__sentinel_says_other(const struct lw__reply *reply, size_t *at,
-                             struct lw__other *ret)
+bool lw__sentinel_parse_other(const struct lw__reply *reply, size_t *at,
+                              struct lw__sentinel_peer *ret)
 {
-    struct lw__other other;
+    struct lw__sentinel_peer other;
     const char *wrong;
     size_t length;
 
@@ -190,13 +191,13 @@ bool lw__sentinel_says_other(const struct lw__reply *reply, size_t *at,
 }
 
 /* service, old host, old port, new host, new port */
-bool lw__sentinel_says_switch(const char *text, size_t length, const char *service,
-                              struct lw__place *from, struct lw__place *to)
+bool lw__sentinel_parse_switch(const char *text, size_t length, const char *service,
+                               struct lw__endpoint *from, struct lw__endpoint *to)
 {
     enum { SERVICE, OLD_HOST, OLD_PORT, HOST, PORT, WORDS };
     const char *words[WORDS], *end = text + length;
     size_t lengths[WORDS];
-    struct lw__place old, place;
+    struct lw__endpoint old, place;
 
     for (int i = 0; i < WORDS; i++) {
         const char *blank = text < end ? memchr(text, ' ', (size_t)(end - text)) : NULL;

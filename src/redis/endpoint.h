@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Where a server is, as others tell it. */
-#ifndef LW_PLACE_H
-#define LW_PLACE_H
+#ifndef LW_ENDPOINT_H
+#define LW_ENDPOINT_H
 #include "base/url.h"
 
 #include <stdbool.h>
@@ -11,14 +11,14 @@
 /* A cluster node's id: 40 characters, as CLUSTER MYID replies; "" if unknown. */
 #define LW__NODE_ID_SIZE 41
 
-struct lw__place {
+struct lw__endpoint {
     char host[LW__HOST_SIZE]; /* a name or an address */
     uint16_t port;
 };
 
-bool lw__place_same(const struct lw__place *a, const struct lw__place *b);
+bool lw__endpoint_equal(const struct lw__endpoint *a, const struct lw__endpoint *b);
 /* An address, also with a zone; what a name may consist of; or nothing. Over TLS a name
  * that begins with a dot would stand for any name below it. false: it is none of these.
  */
-bool lw__place_take_host(const char *text, size_t length, char ret[LW__HOST_SIZE]);
+bool lw__endpoint_read_host(const char *text, size_t length, char ret[LW__HOST_SIZE]);
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* One look at a name. Must not know who asked. Happy path: lw__look_read copies what
- * inspect.lua answered; lw__look_clients, lw__look_name_clients. What is no hold and no
- * request of ours is left out, as the scripts do; an answer of another form is refused as
- * a whole. */
-#include "redis/look.h"
+/* One look at a name. Must not know who asked. Happy path: lw__inspect_reply_read copies
+ * what inspect.lua answered; lw__inspect_reply_clients, lw__inspect_reply_name_clients.
+ * What is no hold and no request of ours is left out, as the scripts do; an answer of
+ * another form is refused as a whole. */
+#include "redis/inspect_reply.h"
 
 #include "redis/format.h"
 #include "redis/reply.h"
@@ -13,7 +13,7 @@
 
 #define CLIENT_SIZE 256 /* of what a client says of itself, with its NUL (whoami.c) */
 
-void lw__look_init(struct lw__look *look, const char *name)
+void lw__inspect_reply_init(struct lw__inspect_reply *look, const char *name)
 {
     look->found = (struct lw_inspection){.size = sizeof(look->found),
                                          .name = name,
@@ -23,7 +23,7 @@ void lw__look_init(struct lw__look *look, const char *name)
                                          .role = ""};
 }
 
-void lw__look_clear(struct lw__look *look)
+void lw__inspect_reply_clear(struct lw__inspect_reply *look)
 {
     free(look->entries);
     free(look->texts);
@@ -33,7 +33,7 @@ void lw__look_clear(struct lw__look *look)
 /* ---- the script's answer ---- */
 
 struct reader {
-    struct lw__look *look;
+    struct lw__inspect_reply *look;
     struct lw_inspected *next; /* the entry to fill in */
     char *text;                /* where the next string goes */
     int64_t server_us;
@@ -221,7 +221,7 @@ static const char *role_of(const char *text)
     return strcmp(text, "slave") == 0 || strcmp(text, "replica") == 0 ? "replica" : "";
 }
 
-int lw__look_read(struct lw__look *look, const struct lw__reply *reply)
+int lw__inspect_reply_read(struct lw__inspect_reply *look, const struct lw__reply *reply)
 {
     struct lw_inspection *found = &look->found;
     struct reader r = {.look = look};
@@ -260,12 +260,12 @@ int lw__look_read(struct lw__look *look, const struct lw__reply *reply)
 
 /* ---- who they are ---- */
 
-static size_t our_entries(const struct lw__look *look,
-                          struct lw_inspected *ret[LW__LOOK_ENTRIES])
+static size_t our_entries(const struct lw__inspect_reply *look,
+                          struct lw_inspected *ret[LW__INSPECT_ENTRIES])
 {
     size_t all = look->found.holder_count + look->found.waiter_count, count = 0;
 
-    for (size_t i = 0; i < all && count < LW__LOOK_ENTRIES; i++) {
+    for (size_t i = 0; i < all && count < LW__INSPECT_ENTRIES; i++) {
         if (lw__format_is_token(look->entries[i].token)) {
             ret[count++] = &look->entries[i];
         }
@@ -273,9 +273,10 @@ static size_t our_entries(const struct lw__look *look,
     return count;
 }
 
-size_t lw__look_clients(const struct lw__look *look, const char *ret[LW__LOOK_ENTRIES])
+size_t lw__inspect_reply_clients(const struct lw__inspect_reply *look,
+                                 const char *ret[LW__INSPECT_ENTRIES])
 {
-    struct lw_inspected *entries[LW__LOOK_ENTRIES];
+    struct lw_inspected *entries[LW__INSPECT_ENTRIES];
     size_t count = our_entries(look, entries);
 
     for (size_t i = 0; i < count; i++) {
@@ -284,9 +285,10 @@ size_t lw__look_clients(const struct lw__look *look, const char *ret[LW__LOOK_EN
     return count;
 }
 
-void lw__look_name_clients(struct lw__look *look, const struct lw__reply *reply)
+void lw__inspect_reply_name_clients(struct lw__inspect_reply *look,
+                                    const struct lw__reply *reply)
 {
-    struct lw_inspected *entries[LW__LOOK_ENTRIES];
+    struct lw_inspected *entries[LW__INSPECT_ENTRIES];
     size_t count = our_entries(look, entries);
     struct reader r = {.look = look};
 
@@ -304,10 +306,10 @@ void lw__look_name_clients(struct lw__look *look, const struct lw__reply *reply)
     }
 }
 
-void lw__look_name_client(struct lw__look *look, size_t which,
-                          const struct lw__reply *reply)
+void lw__inspect_reply_name_client(struct lw__inspect_reply *look, size_t which,
+                                   const struct lw__reply *reply)
 {
-    struct lw_inspected *entries[LW__LOOK_ENTRIES];
+    struct lw_inspected *entries[LW__INSPECT_ENTRIES];
     size_t count = our_entries(look, entries), length;
     const char *text = lw__reply_text(reply, &length);
     char *kept;

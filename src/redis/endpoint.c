@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* Places: see place.h. Must not know who tells of them. Happy path: take_host, same. */
-#include "redis/place.h"
+#include "redis/endpoint.h"
 
 #include "base/address.h"
 
 #include <string.h>
 #include <strings.h>
 
-bool lw__place_same(const struct lw__place *a, const struct lw__place *b)
+bool lw__endpoint_equal(const struct lw__endpoint *a, const struct lw__endpoint *b)
 {
     return a->port == b->port && strcasecmp(a->host, b->host) == 0;
 }
 
-bool lw__place_take_host(const char *text, size_t length, char ret[LW__HOST_SIZE])
+bool lw__endpoint_read_host(const char *text, size_t length, char ret[LW__HOST_SIZE])
 {
     static const char legal[] = "%:abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                 "0123456789-._";
