@@ -94,6 +94,24 @@ const char *lw__check_word(const char *word, const char *what, char *why_text,
     return NULL;
 }
 
+int64_t lw__check_number(const char *text, size_t length, int64_t most)
+{
+    int64_t value = 0;
+
+    if (length == 0) {
+        return -1;
+    }
+    for (size_t i = 0; i < length; i++) {
+        int digit = text[i] - '0';
+
+        if (digit < 0 || digit > 9 || value > (most - digit) / 10) {
+            return -1;
+        }
+        value = value * 10 + digit;
+    }
+    return value;
+}
+
 bool lw__check_take_struct(void *ret, size_t size, const void *given, size_t given_size)
 {
     const unsigned char *bytes = given;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks of what callers pass in: names, words, and structs that begin with their size.
+/* Checks of what others pass in: names, words, numbers, and structs that begin with their
+ * size.
  * Depends on libc alone. */
 #ifndef LW_CHECK_H
 #define LW_CHECK_H
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Returns NULL if `name` is a legal name of a lock (see lw_acquire), else `why`, filled
  * with what is wrong and where. */
@@ -13,6 +15,10 @@ const char *lw__check_name(const char *name, char *why, size_t why_size);
  * `what` names the word in it. */
 const char *lw__check_word(const char *word, const char *what, char *why,
                            size_t why_size);
+
+/* Returns the number that the text holds in decimal digits alone, or -1 if it is not one
+ * from 0 to `most`. */
+int64_t lw__check_number(const char *text, size_t length, int64_t most);
 
 /* Public structs begin with their size, so that they can grow: a shorter one comes from a
  * caller compiled against an older header, a longer one from a newer header. */

@@ -8,7 +8,6 @@
 #include "lockwire.h"
 
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,6 +57,24 @@ void lw__log(const struct lw__log *log, int level, const char *format, ...)
     (void)vsnprintf(message, sizeof(message), format, args);
     va_end(args);
     deliver(log, level, message);
+}
+
+void lw__log_once(const struct lw__log *log, bool *logged, int level, const char *format,
+                  ...)
+{
+    char message[LW__TEXT_MAX];
+    va_list args;
+
+    if (*logged) {
+        return;
+    }
+    *logged = true;
+    va_start(args, format);
+    (void)vsnprintf(message, sizeof(message), format, args);
+    va_end(args);
+    if (is_wanted(log, level)) {
+        deliver(log, level, message);
+    }
 }
 
 /* FNV-1a. A collision only suppresses one log entry. */

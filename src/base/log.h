@@ -3,6 +3,7 @@
  * `level`, one of syslog's, are dropped. Allocates nothing. */
 #ifndef LW_LOG_H
 #define LW_LOG_H
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The failures that were logged lately. One outage may log one failure per server, each
@@ -26,6 +27,9 @@ struct lw__log {
  */
 void lw__log(const struct lw__log *log, int level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Logs an entry unless *logged, which it sets. */
+void lw__log_once(const struct lw__log *log, bool *logged, int level, const char *format,
+                  ...) __attribute__((format(printf, 4, 5)));
 /* Logs a failure that may repeat: at once if its text has not occurred for a minute,
  * otherwise once a minute, with the number of repetitions. `now_us` is the time of a
  * monotonic clock. */

@@ -109,27 +109,9 @@ static bool decode(struct span span, const char *what, struct explain *why, char
     return true;
 }
 
-/* Returns the number that `span` holds in decimal digits, or -1 if it is not one from
- * `low` to `high`. */
-static int64_t number(struct span span, int64_t low, int64_t high)
-{
-    int64_t value = 0;
-
-    if (span.length == 0 || span.length > 10) {
-        return -1;
-    }
-    for (size_t i = 0; i < span.length; i++) {
-        if (span.start[i] < '0' || span.start[i] > '9') {
-            return -1;
-        }
-        value = value * 10 + (span.start[i] - '0');
-    }
-    return value >= low && value <= high ? value : -1;
-}
-
 static bool parse_db(struct span span, struct lw__url *url, struct explain *why)
 {
-    int64_t db = number(span, 0, INT32_MAX);
+    int64_t db = lw__check_number(span.start, span.length, INT32_MAX);
 
     if (db < 0) {
         return invalid(why, "database \"%.*s\" is not a number from 0 to %d", shown(span),
@@ -203,8 +185,8 @@ static bool parse_port(struct span rest, uint16_t *ret, struct explain *why)
                        "after the \"]\" of the host only \":\" and a port may follow");
     }
     port = (struct span){rest.start + 1, rest.length - 1};
-    value = number(port, 1, 65535);
-    if (value < 0) {
+    value = lw__check_number(port.start, port.length, UINT16_MAX);
+    if (value < 1) {
         return invalid(why, "port \"%.*s\" is not between 1 and 65535", shown(port),
                        port.start);
     }

@@ -81,11 +81,6 @@ static void node_bound(void *arg, struct lw__node *node)
     lw__turns_ask_all(arg, node, false);
 }
 
-static void node_message(void *arg, const char *text, size_t length)
-{
-    lw__inbox_message(arg, text, length);
-}
-
 static void node_dropped(void *arg, struct lw__node *node, unsigned slot)
 {
     lw__turns_ask_slot(arg, node, slot);
@@ -97,7 +92,7 @@ static int start_route(struct lw_client *client)
         link_changed,
         led,
         unmapped,
-        {node_up, node_down, node_bound, node_message, NULL, NULL, node_dropped}};
+        {node_up, node_down, node_bound, NULL, NULL, node_dropped}};
     const struct lw_client_options *o = &client->options;
     struct lw__route_options options = {
         .node.config.loop = client->loop,
@@ -122,6 +117,8 @@ static int start_route(struct lw_client *client)
         .node.sentinel.username = o->sentinel_username,
         .node.sentinel.password = o->sentinel_password,
         .node.uuid = client->uuid,
+        .node.message = lw__inbox_message,
+        .node.message_arg = client,
         .node.max_inflight = o->max_inflight,
         .node.stats = &client->stats,
         .seeds = client->url.cluster ? client->url.hosts : NULL,

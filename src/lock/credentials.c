@@ -14,7 +14,7 @@
 #include <syslog.h>
 #include <utlist.h>
 
-static void wanted(void *arg, struct lw__login *login)
+static void needed(void *arg, struct lw__login *login)
 {
     struct lw_client *client = arg;
 
@@ -22,7 +22,7 @@ static void wanted(void *arg, struct lw__login *login)
     lw__notify_credentials(client);
 }
 
-static void forget(void *arg, struct lw__login *login)
+static void cancel(void *arg, struct lw__login *login)
 {
     struct lw_client *client = arg;
 
@@ -34,7 +34,7 @@ static void forget(void *arg, struct lw__login *login)
 
 void lw__credentials_ask(struct lw_client *client, struct lw__session_config *config)
 {
-    static const struct lw__login_events events = {wanted, forget};
+    static const struct lw__login_events events = {needed, cancel};
 
     if (client->options.credentials != NULL) {
         config->login = &events;

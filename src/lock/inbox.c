@@ -66,8 +66,9 @@ static bool asks_elsewhere(const struct lw__claim *claim)
            lw__node_of_command(&claim->command) != claim->name->node;
 }
 
-void lw__inbox_message(struct lw_client *client, const char *text, size_t length)
+void lw__inbox_message(void *arg, const char *text, size_t length)
 {
+    struct lw_client *client = arg;
     struct lw__message message;
     struct lw__claim *claim;
     struct lw__input input = {0};

@@ -6,5 +6,5 @@
 
 struct lw_client;
 
-void lw__inbox_message(struct lw_client *client, const char *text, size_t length);
+void lw__inbox_message(void *arg, const char *text, size_t length);
 #endif

@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 struct lw__claim_events;
-struct lw__listener;
+struct lw__redisson;
 struct lw__mode;
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -229,8 +229,8 @@ struct lw_client {
     struct lw__renewals renewals;     /* renewal.c's */
     struct lw__hints hints;           /* hints.c's */
     struct lw__rest rests[LW__RESTS]; /* line.c's */
-    struct lw__listener *listener;    /* redisson.c's; NULL: nobody waited lately */
-    bool channels_forbidden_told, cluster_told;
+    struct lw__redisson *redisson;    /* redisson.c's; NULL before the first waiter */
+    bool cluster_logged;
     struct lw__inquiry *inquiries; /* inspect.c's */
     struct lw__list *lists;        /* list.c's */
     struct lw__whoami whoami;      /* whoami.c's */

@@ -269,6 +269,36 @@ void lw__defer_cancel(struct lw__loop *loop, struct lw__deferred *call)
     call->prev = NULL;
 }
 
+static void check_late(void *arg)
+{
+    struct lw__late_check *check = arg;
+
+    if (check->polled) {
+        check->fn(check->arg);
+    } else { /* a call that is queued by a deferred call waits for a whole turn */
+        check->polled = true;
+        lw__defer(check->loop, &check->call, false);
+    }
+}
+
+void lw__late_check_init(struct lw__late_check *check, lw__call_fn *fn, void *arg)
+{
+    *check = (struct lw__late_check){.fn = fn, .arg = arg};
+    lw__defer_init(&check->call, check_late, check);
+}
+
+void lw__late_check_start(struct lw__loop *loop, struct lw__late_check *check)
+{
+    check->loop = loop;
+    check->polled = false;
+    lw__defer(loop, &check->call, false);
+}
+
+void lw__late_check_cancel(struct lw__loop *loop, struct lw__late_check *check)
+{
+    lw__defer_cancel(loop, &check->call);
+}
+
 void lw__defer(struct lw__loop *loop, struct lw__deferred *call, bool late)
 {
     if (call->prev != NULL) {

@@ -83,6 +83,22 @@ void lw__defer_init(struct lw__deferred *call, lw__call_fn *fn, void *arg);
 void lw__defer(struct lw__loop *loop, struct lw__deferred *call, bool late);
 void lw__defer_cancel(struct lw__loop *loop, struct lw__deferred *call);
 
+/* A call for something that is overdue, made after the loop has read everything that had
+ * arrived by then: a loop that stalled is no reason to give up what is there. Embedded in
+ * its owner. */
+struct lw__late_check {
+    struct lw__deferred call;
+    struct lw__loop *loop;
+    bool polled; /* the loop has had its chance to read */
+    lw__call_fn *fn;
+    void *arg;
+};
+
+void lw__late_check_init(struct lw__late_check *check, lw__call_fn *fn, void *arg);
+/* Starts the check, or starts it again. */
+void lw__late_check_start(struct lw__loop *loop, struct lw__late_check *check);
+void lw__late_check_cancel(struct lw__loop *loop, struct lw__late_check *check);
+
 /* ---- the loop ---- */
 
 /* Returns 0, or LW_ENOMEM. */

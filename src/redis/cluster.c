@@ -427,13 +427,6 @@ static void bound(void *arg, struct lw__node *node)
     cluster->events->node.bound(cluster->arg, node);
 }
 
-static void message(void *arg, const char *text, size_t length)
-{
-    const struct lw__cluster *cluster = arg;
-
-    cluster->events->node.message(cluster->arg, text, length);
-}
-
 /* Whoever said it is a host where it names none. */
 static void complete(struct lw__endpoint *place, const char *host)
 {
@@ -445,7 +438,7 @@ static void complete(struct lw__endpoint *place, const char *host)
 static void refuse(const struct lw__cluster *cluster, struct lw__command *command,
                    const struct lw__redirect *redirect, const char *what)
 {
-    const struct lw__endpoint *place = &redirect->place;
+    const struct lw__endpoint *place = &redirect->endpoint;
     char why[LW__WHY_MAX];
 
     (void)snprintf(why, sizeof(why), "slot %u is at %.60s:%u: %.60s", redirect->slot,
@@ -461,7 +454,7 @@ static void refuse(const struct lw__cluster *cluster, struct lw__command *comman
 static void correct(struct lw__cluster *cluster, const struct lw__redirect *redirect,
                     uint16_t index)
 {
-    cluster->better = redirect->place;
+    cluster->better = redirect->endpoint;
     if (cluster->corrected[redirect->slot] < CORRECTIONS) {
         cluster->owners[redirect->slot] = index;
         cluster->corrected[redirect->slot]++;
@@ -482,15 +475,15 @@ static void redirected(void *arg, struct lw__node *node, struct lw__command *com
     } else {
         ask_about_new_trouble(cluster);
     }
-    if (redirect->place.port == 0) {
+    if (redirect->endpoint.port == 0) {
         lw__log_cause(cluster->options.node.config.log, lw__now_us(), LOG_WARNING,
                       "slots are at a node that does not tell its place");
         lw__node_reject_command(command,
                                 "its slot is at a node that does not tell its place");
         return;
     }
-    complete(&redirect->place, lw__node_access(node)->host);
-    index = lw__node_table_get(&cluster->masters, &redirect->place, "");
+    complete(&redirect->endpoint, lw__node_config(node)->host);
+    index = lw__node_table_get(&cluster->masters, &redirect->endpoint, "");
     if (index != LW__NOBODY) {
         there = lw__node_table_node(&cluster->masters, index, redirect->slot);
     }
@@ -514,7 +507,7 @@ static void redirected(void *arg, struct lw__node *node, struct lw__command *com
     }
 }
 
-static void unsettled(void *arg, struct lw__node *node)
+static void slot_unsettled(void *arg, struct lw__node *node)
 {
     struct lw__cluster *cluster = arg;
 
@@ -527,16 +520,16 @@ static void unsettled(void *arg, struct lw__node *node)
     }
 }
 
-static void dropped(void *arg, struct lw__node *node, unsigned slot)
+static void slot_unsubscribed(void *arg, struct lw__node *node, unsigned slot)
 {
     struct lw__cluster *cluster = arg;
 
     ask_about_new_trouble(cluster);
-    cluster->events->node.dropped(cluster->arg, node, slot);
+    cluster->events->node.slot_unsubscribed(cluster->arg, node, slot);
 }
 
-static const struct lw__node_events node_events = {up,         down,      bound,  message,
-                                                   redirected, unsettled, dropped};
+static const struct lw__node_events node_events = {
+    up, down, bound, redirected, slot_unsettled, slot_unsubscribed};
 
 /* ---- its life ---- */
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What a node of a cluster may say: see cluster_says.h. Must not know who said it, nor
- * what is made of it. Happy path: the ranges one by one, of each the master; replicas,
- * and whatever else a node tells of itself, are skipped. */
+/* What cluster nodes reply: see cluster_parse.h. Reads the ranges one by one, and of each
+ * the master; replicas are skipped, and so is everything else that a node reports. */
 #include "redis/cluster_parse.h"
 
+#include "base/check.h"
 #include "base/escape.h"
 #include "redis/reply.h"
 #include "redis/slot.h"
@@ -17,8 +17,7 @@
 
 enum { FIRST, LAST, MASTER };  /* of a range; replicas follow */
 enum { HOST, PORT, ID, MORE }; /* of a node */
-#define DIGITS 5               /* of a port, or of a slot */
-#define SHOWN 64               /* of a host that is none */
+#define SHOWN 64               /* of an invalid host */
 #define PREFIX "CLUSTER SLOTS: "
 
 __attribute__((format(printf, 2, 3))) static bool wrong(char *why, const char *format,
@@ -33,57 +32,31 @@ __attribute__((format(printf, 2, 3))) static bool wrong(char *why, const char *f
     return false;
 }
 
-/* ---- places ---- */
+/* ---- endpoints ---- */
 
 static bool is_unknown(const char *host, size_t length)
 {
     return length == 1 && *host == '?';
 }
 
-/* Where all are to be reached by names and one has none, the name is "?", and its address
- * stands behind: an array of fields and values. */
-static void take_address(const struct lw__reply *node, struct lw__endpoint *ret)
+/* If nodes are reached by names, and this one has none, its host is "?", and an array of
+ * fields and values at the end has its address. */
+static void read_address(const struct lw__reply *node, struct lw__endpoint *ret)
 {
-    const struct lw__reply *more = lw__reply_count(node) > MORE ? lw__reply_at(node, MORE)
-                                                                : NULL;
-    size_t count = more != NULL ? lw__reply_count(more) : 0, length;
+    const char *text = NULL;
+    size_t length;
 
-    for (size_t i = 0; i + 1 < count; i += 2) {
-        const struct lw__reply *value = lw__reply_at(more, i + 1);
-        const char *text = lw__reply_text(value, &length);
-
-        if (strcmp(lw__reply_text(lw__reply_at(more, i), NULL), "ip") == 0 &&
-            lw__reply_type(value) == LW__REPLY_STRING &&
-            lw__endpoint_read_host(text, length, ret->host)) {
-            return;
-        }
+    if (lw__reply_count(node) > MORE) {
+        text = lw__reply_field(lw__reply_at(node, MORE), "ip", &length);
     }
-    *ret = (struct lw__endpoint){.port = 0};
-}
-
-/* Decimal digits alone, as the texts of errors have them; -1: not a number up to `most`.
- */
-static int64_t number(const char *text, size_t length, int64_t most)
-{
-    int64_t value = 0;
-
-    if (length == 0 || length > DIGITS) {
-        return -1;
+    if (text == NULL || !lw__endpoint_read_host(text, length, ret->host)) {
+        *ret = (struct lw__endpoint){.port = 0};
     }
-    for (size_t i = 0; i < length; i++) {
-        int digit = text[i] - '0';
-
-        if (digit < 0 || digit > 9) {
-            return -1;
-        }
-        value = value * 10 + digit;
-    }
-    return value <= most ? value : -1;
 }
 
 /* ---- nodes ---- */
 
-static void take_id(const struct lw__reply *reply, char ret[LW__NODE_ID_SIZE])
+static void read_id(const struct lw__reply *reply, char ret[LW__NODE_ID_SIZE])
 {
     size_t length;
     const char *text = lw__reply_text(reply, &length);
@@ -97,14 +70,14 @@ static void take_id(const struct lw__reply *reply, char ret[LW__NODE_ID_SIZE])
 
 void lw__cluster_parse_myid(const struct lw__reply *reply, char ret[LW__NODE_ID_SIZE])
 {
-    take_id(reply, ret);
+    read_id(reply, ret);
 }
 
-static void take_node_id(const struct lw__reply *node, char ret[LW__NODE_ID_SIZE])
+static void read_node_id(const struct lw__reply *node, char ret[LW__NODE_ID_SIZE])
 {
     ret[0] = '\0';
     if (lw__reply_count(node) > ID) {
-        take_id(lw__reply_at(node, ID), ret);
+        read_id(lw__reply_at(node, ID), ret);
     }
 }
 
@@ -116,7 +89,7 @@ bool lw__cluster_parse_node_id(const struct lw__reply *reply, size_t at, size_t 
     if (node >= lw__reply_count(range) || MASTER + node >= lw__reply_count(range)) {
         return false;
     }
-    take_node_id(lw__reply_at(range, MASTER + node), ret);
+    read_node_id(lw__reply_at(range, MASTER + node), ret);
     return true;
 }
 
@@ -159,7 +132,7 @@ static bool is_integer(const struct lw__reply *reply)
     return lw__reply_type(reply) == LW__REPLY_INTEGER;
 }
 
-static bool take_port(const struct lw__reply *reply, size_t range, uint16_t *ret,
+static bool read_port(const struct lw__reply *reply, size_t range, uint16_t *ret,
                       char *why)
 {
     int64_t port = lw__reply_integer(reply);
@@ -174,7 +147,7 @@ static bool take_port(const struct lw__reply *reply, size_t range, uint16_t *ret
     return true;
 }
 
-static bool take_master(const struct lw__reply *node, size_t range,
+static bool read_master(const struct lw__reply *node, size_t range,
                         struct lw__endpoint *ret, char *why)
 {
     const struct lw__reply *host;
@@ -185,13 +158,13 @@ static bool take_master(const struct lw__reply *node, size_t range,
     if (lw__reply_count(node) <= PORT) {
         return wrong(why, "range %zu has no master", range);
     }
-    if (!take_port(lw__reply_at(node, PORT), range, &ret->port, why)) {
+    if (!read_port(lw__reply_at(node, PORT), range, &ret->port, why)) {
         return false;
     }
     host = lw__reply_at(node, HOST);
     text = lw__reply_text(host, &length);
     if (is_unknown(text, length)) {
-        take_address(node, ret);
+        read_address(node, ret);
         return true;
     }
     if (lw__reply_type(host) != LW__REPLY_STRING &&
@@ -205,7 +178,7 @@ static bool take_master(const struct lw__reply *node, size_t range,
     return true;
 }
 
-static bool take_range(const struct lw__reply *reply, size_t at, struct lw__range *ret,
+static bool read_range(const struct lw__reply *reply, size_t at, struct lw__range *ret,
                        char *why)
 {
     const struct lw__reply *range = lw__reply_at(reply, at);
@@ -214,7 +187,7 @@ static bool take_range(const struct lw__reply *reply, size_t at, struct lw__rang
 
     if (count <= LAST || !is_integer(lw__reply_at(range, FIRST)) ||
         !is_integer(lw__reply_at(range, LAST))) {
-        return wrong(why, "range %zu is none", at + 1);
+        return wrong(why, "range %zu is invalid", at + 1);
     }
     first = lw__reply_integer(lw__reply_at(range, FIRST));
     last = lw__reply_integer(lw__reply_at(range, LAST));
@@ -226,12 +199,12 @@ static bool take_range(const struct lw__reply *reply, size_t at, struct lw__rang
     }
     ret->first = (unsigned)first;
     ret->last = (unsigned)last;
-    take_node_id(lw__reply_at(range, MASTER), ret->id);
-    return take_master(lw__reply_at(range, MASTER), at + 1, &ret->master, why);
+    read_node_id(lw__reply_at(range, MASTER), ret->id);
+    return read_master(lw__reply_at(range, MASTER), at + 1, &ret->master, why);
 }
 
-/* One that is in two may be at either: nothing is guessed. */
-static bool take_slots(const struct lw__range *range, size_t at, unsigned char *taken,
+/* A slot in two ranges may be at either node: the reply is refused. */
+static bool note_slots(const struct lw__range *range, size_t at, unsigned char *taken,
                        char *why)
 {
     for (unsigned slot = range->first; slot <= range->last; slot++) {
@@ -256,13 +229,13 @@ bool lw__cluster_parse_map(const struct lw__reply *reply, char *why)
         return false;
     }
     if (lw__reply_type(reply) != LW__REPLY_ARRAY) {
-        return wrong(why, "the answer is no list");
+        return wrong(why, "the reply is not an array");
     }
     if (lw__reply_count(reply) == 0) {
         return wrong(why, "no node has any slot");
     }
     for (size_t at = 0; at < lw__reply_count(reply); at++) {
-        if (!take_range(reply, at, &range, why) || !take_slots(&range, at, taken, why)) {
+        if (!read_range(reply, at, &range, why) || !note_slots(&range, at, taken, why)) {
             return false;
         }
     }
@@ -276,7 +249,7 @@ bool lw__cluster_parse_range(const struct lw__reply *reply, size_t *at,
     char why[LW__WHY_MAX];
 
     while (*at < lw__reply_count(reply)) {
-        if (take_range(reply, (*at)++, &range, why)) {
+        if (read_range(reply, (*at)++, &range, why)) {
             *ret = range;
             return true;
         }
@@ -286,7 +259,7 @@ bool lw__cluster_parse_range(const struct lw__reply *reply, size_t *at,
 
 /* ---- redirects ---- */
 
-/* What stands behind the code and a blank; NULL: it is another. */
+/* Returns what follows the code and a space, or NULL if the text has another code. */
 static const char *behind(const char *text, const char *end, const char *code)
 {
     size_t length = strlen(code);
@@ -296,8 +269,8 @@ static const char *behind(const char *text, const char *end, const char *code)
                : NULL;
 }
 
-/* host:port, of which the host may have colons as well. */
-static bool take_place(const char *text, const char *end, struct lw__endpoint *ret)
+/* host:port; the host may contain colons. */
+static bool read_endpoint(const char *text, const char *end, struct lw__endpoint *ret)
 {
     const char *colon = memrchr(text, ':', (size_t)(end - text));
     int64_t port;
@@ -305,7 +278,7 @@ static bool take_place(const char *text, const char *end, struct lw__endpoint *r
     if (colon == NULL) {
         return false;
     }
-    port = number(colon + 1, (size_t)(end - colon - 1), UINT16_MAX);
+    port = lw__check_number(colon + 1, (size_t)(end - colon - 1), UINT16_MAX);
     ret->port = (uint16_t)port;
     if (is_unknown(text, (size_t)(colon - text))) {
         *ret = (struct lw__endpoint){.port = 0};
@@ -327,8 +300,8 @@ bool lw__cluster_parse_redirect(const char *text, size_t length, struct lw__redi
     if (blank == NULL) {
         return false;
     }
-    slot = number(at, (size_t)(blank - at), LW__SLOTS - 1);
-    if (slot < 0 || !take_place(blank + 1, end, &redirect.place)) {
+    slot = lw__check_number(at, (size_t)(blank - at), LW__SLOTS - 1);
+    if (slot < 0 || !read_endpoint(blank + 1, end, &redirect.endpoint)) {
         return false;
     }
     redirect.slot = (unsigned)slot;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What a node of a cluster may say of where slots are, and what of it can be used. Pure:
- * replies and texts in, values out. Who says it is trusted to know, not to be
- * well-formed: slots, counts, lengths, ports and bytes have their limits here.
+/* Parses what cluster nodes reply about slots and about themselves. Pure functions. A
+ * node is trusted to know, but not to be well-formed: slots, counts, lengths, ports and
+ * bytes are checked here.
  *
- * Of a place it may say less than all:
- *   host ""   on the host of who says it, as that was reached
- *   port 0    nowhere: it knows no host (a node without a name among such as have one),
- * or no port for connections of this kind */
+ * An endpoint may be incomplete:
+ *   host ""   the host of the node that replied, as it was reached
+ *   port 0    unknown: the node has no name although the others have one, or no port for
+ *             connections of this kind */
 #ifndef LW_CLUSTER_PARSE_H
 #define LW_CLUSTER_PARSE_H
 #include "redis/endpoint.h"
@@ -14,7 +14,7 @@
 struct lw__reply;
 
 struct lw__range {
-    unsigned first, last; /* slots, and those between them */
+    unsigned first, last; /* slots, both included */
     struct lw__endpoint master;
     char id[LW__NODE_ID_SIZE]; /* the master's; "" if the reply does not have it */
 };
@@ -26,21 +26,22 @@ struct lw__cluster_info {
 };
 
 struct lw__redirect {
-    bool ask; /* for this command alone, after ASKING; else the slot is there */
+    bool
+        ask; /* for this command only, after ASKING; otherwise the slot has moved there */
     unsigned slot;
-    struct lw__endpoint place;
+    struct lw__endpoint endpoint;
 };
 
-/* Whether the answer to CLUSTER SLOTS is of use, all of it; if not, `why` (size
- * LW__WHY_MAX) tells what and where, ranges being counted from 1. That some slots are in
- * no range is no fault, that all are is one. */
+/* Returns true if the reply to CLUSTER SLOTS is valid as a whole. Otherwise `why`, of
+ * size LW__WHY_MAX, has the reason and the number of the range, counted from 1. Slots
+ * that are in no range are valid, a reply without any range is not. */
 bool lw__cluster_parse_map(const struct lw__reply *reply, char *why);
-/* The next range of such an answer, from the element *at on, which is moved behind it.
- * false: there is none. */
+/* Reads the next range of such a reply, from the element *at on, and moves *at behind it.
+ * Returns false if there is none. */
 bool lw__cluster_parse_range(const struct lw__reply *reply, size_t *at,
                              struct lw__range *ret);
 /* The id of the range's node number `node` (0 is its master, replicas follow), for the
- * element `at` of such an answer. Returns false if the range has no such node; the id is
+ * element `at` of such a reply. Returns false if the range has no such node; the id is
  * "" if the node does not have a valid one. */
 bool lw__cluster_parse_node_id(const struct lw__reply *reply, size_t at, size_t node,
                                char ret[LW__NODE_ID_SIZE]);
@@ -49,7 +50,7 @@ bool lw__cluster_parse_node_id(const struct lw__reply *reply, size_t at, size_t 
 struct lw__cluster_info lw__cluster_parse_info(const struct lw__reply *reply);
 /* Parses the reply to CLUSTER MYID into `ret`; "" if it is no id. */
 void lw__cluster_parse_myid(const struct lw__reply *reply, char ret[LW__NODE_ID_SIZE]);
-/* The text of an error: MOVED or ASK. false: it is another, or none. */
+/* Parses the text of an error. Returns false unless it is a valid MOVED or ASK. */
 bool lw__cluster_parse_redirect(const char *text, size_t length,
                                 struct lw__redirect *ret);
 #endif

@@ -386,7 +386,7 @@ void lw__encode_fence_seed(struct lw__buffer *out, bool eval, const char *fence)
     lw__resp_text(out, fence);
 }
 
-void lw__encode_fence_keep(struct lw__buffer *out, const char *fence)
+void lw__encode_fence_extend(struct lw__buffer *out, const char *fence)
 {
     lw__resp_command(out, 3);
     lw__resp_text(out, "PEXPIRE");

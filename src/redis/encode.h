@@ -110,7 +110,7 @@ void lw__encode_get_identity(struct lw__buffer *out, const char *uuid);
 void lw__encode_fence_next(struct lw__buffer *out, const char *fence);
 void lw__encode_fence_seed(struct lw__buffer *out, bool eval, const char *fence);
 /* PEXPIRE: the counter lives on. */
-void lw__encode_fence_keep(struct lw__buffer *out, const char *fence);
+void lw__encode_fence_extend(struct lw__buffer *out, const char *fence);
 /* How many subscribe to a channel at the server that is asked: PUBSUB NUMSUB. */
 void lw__encode_count(struct lw__buffer *out, const char *channel);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Places: see place.h. Must not know who tells of them. Happy path: take_host, same. */
+/* Endpoints: see endpoint.h. Independent of where they come from. */
 #include "redis/endpoint.h"
 
 #include "base/address.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a server is, as others tell it. */
+/* Where a server is, as sentinels and cluster nodes report it. */
 #ifndef LW_ENDPOINT_H
 #define LW_ENDPOINT_H
 #include "base/url.h"
@@ -17,8 +17,8 @@ struct lw__endpoint {
 };
 
 bool lw__endpoint_equal(const struct lw__endpoint *a, const struct lw__endpoint *b);
-/* An address, also with a zone; what a name may consist of; or nothing. Over TLS a name
- * that begins with a dot would stand for any name below it. false: it is none of these.
- */
+/* Reads a host: an address, also one with a zone, a legal name, or "". A name that begins
+ * with a dot is refused, because TLS would take it for any name below it. Returns false
+ * if it is none of these. */
 bool lw__endpoint_read_host(const char *text, size_t length, char ret[LW__HOST_SIZE]);
 #endif

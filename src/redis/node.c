@@ -1,20 +1,31 @@
 /* SPDX-License-Identifier: MIT */
-/* One Redis server: see node.h. The command link comes up in three steps: the session
- * greets, the fence counter is seeded (node_fence.c), then `up`. Whenever either link
- * connects, and at heartbeats, the command link counts who listens (node_count.c). What
- * else a new connection asks (how the server is set up, whether it compares and deletes)
- * is awaited by nobody. When the command link is lost, what is in flight and what waits
- * is told so, `down` follows, and its session tries again; the subscription link comes
- * back by itself. */
+/* One Redis server: see node.h.
+ *
+ * The command connection comes up in three steps: the session exchanges the handshake,
+ * the fence counter is set (node_fence.c), then `up` is called. What else a new
+ * connection asks (how the server is configured, which commands it has) is awaited by
+ * nothing. When the connection is lost, the commands in flight and those that wait fail,
+ * `down` is called, and the session tries again. The listener reconnects by itself.
+ *
+ * A name may lead the two connections to different servers: a load balancer, a failover,
+ * a replica. A waiter would then queue at a server whose messages it does not get. So
+ * they are bound only if the command connection's own server counts one subscriber of a
+ * channel that only the present listener's connection has. If it counts none, the
+ * listener reconnects; after three such counts, and after twice as many each time, the
+ * command connection does as well. A server that does not permit counting leaves the
+ * waiters polling until the next connection. In a cluster each node is connected to under
+ * its own name, and the run ids of both connections are compared instead. */
 #include "redis/node.h"
 
-#include "base/log.h"
 #include "base/container_of.h"
 #include "base/escape.h"
+#include "base/log.h"
 #include "lockwire.h"
 #include "loop/loop.h"
+#include "redis/classify.h"
+#include "redis/decode.h"
 #include "redis/link.h"
-#include "redis/node_inside.h"
+#include "redis/node_private.h"
 #include "redis/reply.h"
 
 #include <stdio.h>
@@ -22,134 +33,457 @@
 #include <string.h>
 #include <syslog.h>
 
-#define TIMERS 4 /* its own, and those of three sessions */
+#define TIMERS 3            /* the heartbeat's, and one for each session */
+#define RECONNECT_BOTH_AT 3 /* mismatches */
+/* Twice as long as any waiter sleeps: a slot that no waiter named since has none. */
+#define IDLE_US (60 * 1000 * (int64_t)LW__MS)
 
 static struct lw__loop *loop_of(const struct lw__node *node)
 {
     return node->options.config.loop;
 }
 
-static void subscription_confirmed(void *arg)
+static const struct lw__log *log_of(const struct lw__node *node)
 {
-    lw__node_count(arg);
+    return node->options.config.log;
 }
 
-static void subscription_message(void *arg, const char *text, size_t length)
-{
-    struct lw__node *node = arg;
+/* ---- are both connections at one server? By counting ---- */
 
-    node->events->message(node->arg, text, length);
+static void count_subscribers(struct lw__node *node);
+
+static void encode_count(struct lw__command *command, struct lw__buffer *out)
+{
+    struct lw__node *node = LW__CONTAINER_OF(struct lw__node, count, command);
+
+    /* before it is confirmed the server may not have the channel, and count 0 */
+    node->counted = node->binding != LW__UNSUBSCRIBED ? node->listener.connections : 0;
+    lw__encode_count(out, node->connection_channel);
 }
 
-/* A cluster's nodes are connected to one by one, each under its own name: that both ends
- * are at the same server its own id says. */
+/* On the next connection it may be permitted. */
+static void count_refused(struct lw__node *node, const char *why)
+{
+    if (!lw__classify_denied(why) && !lw__classify_unknown(why)) {
+        return; /* tried again at the next heartbeat */
+    }
+    node->count_forbidden = true;
+    if (node->binding == LW__BOUND) {
+        node->binding = LW__SUBSCRIBED;
+    }
+    lw__log_once(log_of(node), &node->count_forbidden_logged, LOG_WARNING,
+                 "PUBSUB NUMSUB is not permitted, waiters will poll: %s", why);
+}
+
+/* Both may be in order, and other handles live by the command connection: so that is
+ * given up ever more rarely. */
+static void mismatch(struct lw__node *node)
+{
+    node->binding = LW__SUBSCRIBED;
+    if (node->mismatches++ == 0) {
+        lw__log(log_of(node), LOG_WARNING,
+                "the command and subscription connections seem to reach different "
+                "servers (a load balancer?); waiters poll until both reach the same one");
+    }
+    lw__session_fail(&node->listener.session,
+                     "connected to a different server than the command connection");
+    if (node->mismatches >= node->reconnect_both_at) {
+        node->reconnect_both_at *= 2;
+        lw__node_fail_link(node, "connected to a different server than the "
+                                 "subscription connection");
+    }
+}
+
+static void note_count(struct lw__node *node, int64_t count)
+{
+    bool was_bound = node->binding == LW__BOUND;
+
+    if (node->counted != node->listener.connections) {
+        count_subscribers(node); /* it has reconnected in the meantime */
+        return;
+    }
+    if (node->binding == LW__UNSUBSCRIBED) {
+        return;
+    }
+    if (count == 0) {
+        mismatch(node);
+        return;
+    }
+    node->binding = LW__BOUND;
+    node->mismatches = 0;
+    node->reconnect_both_at = RECONNECT_BOTH_AT;
+    if (!was_bound && node->up) { /* before `up` that event does the same */
+        node->events->bound(node->arg, node);
+    }
+}
+
+static bool count_replied(struct lw__command *command, const struct lw__reply *reply)
+{
+    struct lw__node *node = LW__CONTAINER_OF(struct lw__node, count, command);
+    int64_t count;
+
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        count_refused(node, lw__reply_text(reply, NULL));
+        return true;
+    }
+    if (!lw__decode_count(reply, &count)) {
+        return false;
+    }
+    note_count(node, count);
+    return true;
+}
+
+static void count_subscribers(struct lw__node *node)
+{
+    static const struct lw__command_type type = {encode_count, count_replied, NULL,
+                                                 .priority = LW__PRIORITY_RENEW};
+
+    if (node->binding != LW__UNSUBSCRIBED && node->count.request.prev == NULL &&
+        !node->count_forbidden && node->commands.state == LW__SESSION_READY) {
+        lw__node_submit(node, &node->count, &type);
+    }
+}
+
+/* ---- the same in a cluster ---- */
+
 static bool is_one_server(const struct lw__node *node)
 {
-    const struct lw__session *a = &node->commands, *b = &node->shards.session;
+    const struct lw__session *a = &node->commands, *b = &node->listener.session;
 
     return a->state == LW__SESSION_READY && b->state == LW__SESSION_READY &&
            a->run_id[0] != '\0' && strcmp(a->run_id, b->run_id) == 0;
 }
 
-/* When either is ready: whichever other server it is, the next attempt may find this one.
- */
-static void have_one_server(struct lw__node *node)
+static void require_one_server(struct lw__node *node)
 {
     if (node->commands.state == LW__SESSION_READY &&
-        node->shards.session.state == LW__SESSION_READY && !is_one_server(node)) {
-        lw__session_fail(&node->shards.session,
-                         "it is at another server than the commands");
+        node->listener.session.state == LW__SESSION_READY && !is_one_server(node)) {
+        lw__session_fail(&node->listener.session,
+                         "connected to a different server than the command connection");
     }
 }
 
-static void shards_confirmed(void *arg)
+static void slots_confirmed(void *arg)
 {
     struct lw__node *node = arg;
 
-    have_one_server(node);
+    require_one_server(node);
     if (node->up && is_one_server(node)) {
         node->events->bound(node->arg, node);
     }
+    lw__listener_settle(&node->listener);
 }
 
-static void shards_dropped(void *arg, unsigned slot)
+void lw__node_subscribe(struct lw__node *node, unsigned slot)
 {
-    struct lw__node *node = arg;
+    char channel[LW__CHANNEL_OF_OURS_SIZE];
 
-    have_one_server(node);
-    if (is_one_server(node)) { /* else it was another server that said so */
-        node->events->dropped(node->arg, node, slot);
+    if (!node->options.clustered || lw__listener_is_forbidden(&node->listener)) {
+        return;
+    }
+    if (node->commands.run_id[0] != '\0') {
+        lw__format_shard_channel(node->options.uuid, slot, channel);
+        if (lw__listener_add(&node->listener, slot, channel, "") != NULL) {
+            lw__listener_start(&node->listener); /* else at another time, with memory */
+        }
+    } else if (node->up) {
+        lw__log_once(log_of(node), &node->nameless_logged, LOG_WARNING,
+                     "INFO does not report the run id of %s:%u, waiters will poll",
+                     node->options.config.host, (unsigned)node->options.config.port);
     }
 }
 
-static void shards_unsettled(void *arg)
+/* ---- messages ---- */
+
+static void listener_ready(void *arg)
 {
     struct lw__node *node = arg;
+    struct lw__listener *listener = &node->listener;
+    struct lw__channel *channel = lw__listener_find(listener, node->connection_channel);
 
-    node->events->unsettled(node->arg, node);
+    if (channel != NULL) { /* the former connection's */
+        lw__listener_remove(listener, channel);
+    }
+    lw__format_connection_channel(node->options.uuid, listener->connections,
+                                  node->connection_channel);
+    channel = lw__listener_find(listener, node->own_channel);
+    if (channel != NULL) {
+        lw__listener_remove(listener, channel);
+    }
+    if (lw__listener_add(listener, 0, node->own_channel, "") == NULL ||
+        lw__listener_add(listener, 0, node->connection_channel, "") == NULL) {
+        lw__session_fail(&listener->session, lw_strerror(LW_ENOMEM));
+    }
 }
 
-/* While the command link is up: else its own failure tells enough. */
-static void messages_failed(void *arg, const char *why)
+static void channel_confirmed(void *arg, struct lw__channel *channel)
 {
     struct lw__node *node = arg;
 
-    if (node->commands.state == LW__SESSION_READY) {
-        lw__log_cause(node->options.config.log, lw__now_us(), LOG_WARNING,
-                      "no connection for messages, waiting is by polling: %s", why);
+    if (node->options.clustered) {
+        lw__defer(loop_of(node), &node->bound, false);
+    } else if (strcmp(channel->text, node->connection_channel) == 0) {
+        node->binding = LW__SUBSCRIBED;
+        count_subscribers(node);
     }
+}
+
+static void message(void *arg, const struct lw__channel *channel, const char *text,
+                    size_t length)
+{
+    struct lw__node *node = arg;
+
+    (void)channel;
+    node->options.message(node->options.message_arg, text, length);
+}
+
+/* While the command connection is down, its own failure is reported. */
+static void listener_lost(void *arg, bool was_confirmed, const char *why)
+{
+    struct lw__node *node = arg;
+
+    node->binding = LW__UNSUBSCRIBED;
+    if (!was_confirmed && !lw__listener_is_forbidden(&node->listener) &&
+        node->commands.state == LW__SESSION_READY) {
+        lw__log_cause(log_of(node), lw__now_us(), LOG_WARNING,
+                      "no connection for messages, waiters poll: %s", why);
+    }
+}
+
+static void slot_unsubscribed(void *arg, unsigned slot)
+{
+    struct lw__node *node = arg;
+
+    require_one_server(node);
+    if (is_one_server(node)) { /* else another server has the slot elsewhere */
+        node->events->slot_unsubscribed(node->arg, node, slot);
+    }
+}
+
+static void slot_unsettled(void *arg)
+{
+    struct lw__node *node = arg;
+
+    node->events->slot_unsettled(node->arg, node);
+}
+
+static void init_listener(struct lw__node *node)
+{
+    static const struct lw__listener_events events = {
+        .ready = listener_ready,
+        .confirmed = channel_confirmed,
+        .message = message,
+        .lost = listener_lost,
+    };
+    static const struct lw__listener_events sharded_events = {
+        .confirmed = channel_confirmed,
+        .message = message,
+        .lost = listener_lost,
+        .unsubscribed = slot_unsubscribed,
+        .unsettled = slot_unsettled,
+    };
+    bool sharded = node->options.clustered;
+    struct lw__listener_options options = {.config = &node->options.config,
+                                           .sharded = sharded,
+                                           .consequence = "waiters will poll"};
+
+    lw__format_own_channel(node->options.uuid, node->own_channel);
+    lw__defer_init(&node->bound, slots_confirmed, node);
+    lw__listener_init(&node->listener, &options, sharded ? &sharded_events : &events,
+                      node);
+    node->reconnect_both_at = RECONNECT_BOTH_AT;
 }
 
 bool lw__node_is_subscribed(const struct lw__node *node)
 {
     if (!node->options.clustered) {
-        return node->subscription.bound;
+        return node->binding == LW__BOUND;
     }
-    return node->shards.all == NULL || (node->up && is_one_server(node));
+    return node->listener.channels == NULL || (node->up && is_one_server(node));
 }
+
+bool lw__node_is_bound(const struct lw__node *node, unsigned slot)
+{
+    const struct lw__channel *channel;
+
+    if (!node->options.clustered) {
+        return node->binding == LW__BOUND;
+    }
+    if (!node->up || !is_one_server(node)) {
+        return false;
+    }
+    channel = lw__listener_find_slot(&node->listener, slot);
+    return channel != NULL && channel->state == LW__CHANNEL_CONFIRMED;
+}
+
+bool lw__node_is_newly_bound(const struct lw__node *node, unsigned slot)
+{
+    const struct lw__channel *channel;
+
+    if (!node->options.clustered) {
+        return true;
+    }
+    channel = lw__listener_find_slot(&node->listener, slot);
+    return channel != NULL && channel->fresh;
+}
+
+/* ---- what a new connection asks about its server ---- */
 
 static bool has_command(const struct lw__reply *abilities, size_t index)
 {
     return lw__reply_type(lw__reply_at(abilities, index)) == LW__REPLY_ARRAY;
 }
 
-/* What it knows is told at length, what not by nil; an older server, or one that may not
- * be asked, says neither. */
-static void abilities_told(struct lw__request *request, const struct lw__reply *reply)
+/* A command that the server has is described by an array, any other is nil. An older
+ * server, or one where the question is forbidden, replies with an error. */
+static void abilities_replied(struct lw__request *request, const struct lw__reply *reply)
 {
     struct lw__node *node = LW__CONTAINER_OF(struct lw__node, abilities, request);
 
     lw__node_make_room(node);
-    if (lw__reply_count(reply) != 2 || node->drop_distrusted) {
+    if (lw__reply_count(reply) != 2 || node->fast_release_disabled) {
         return;
     }
     if (has_command(reply, 0)) {
-        node->drop = LW__FAST_RELEASE_DELIFEQ;
+        node->fast_release = LW__FAST_RELEASE_DELIFEQ;
     } else if (has_command(reply, 1)) {
-        node->drop = LW__FAST_RELEASE_DELEX;
+        node->fast_release = LW__FAST_RELEASE_DELEX;
     }
 }
 
-static void killed(struct lw__request *request, const struct lw__reply *reply)
+/* The reply does not matter: the connection may have been gone already. */
+static void kill_replied(struct lw__request *request, const struct lw__reply *reply)
 {
-    (void)reply; /* it may have been gone already */
+    (void)reply;
     lw__node_make_room(LW__CONTAINER_OF(struct lw__node, kill, request));
 }
 
-static void replication_told(struct lw__request *request, const struct lw__reply *reply)
+static void policy_replied(struct lw__request *request, const struct lw__reply *reply)
+{
+    struct lw__node *node = LW__CONTAINER_OF(struct lw__node, policy, request);
+    const char *policy = lw__reply_field(reply, "maxmemory-policy", NULL);
+
+    lw__node_make_room(node);
+    if (policy != NULL &&
+        (strncmp(policy, "allkeys-", 8) == 0 || strncmp(policy, "volatile-", 9) == 0)) {
+        lw__log(log_of(node), LOG_WARNING,
+                "the server's maxmemory-policy is %s: it may evict locks that "
+                "are held; only noeviction is safe",
+                policy);
+    }
+}
+
+static bool is_zero(const struct lw__reply *settings, const char *name)
+{
+    const char *value = lw__reply_field(settings, name, NULL);
+
+    return value != NULL && strcmp(value, "0") == 0;
+}
+
+/* Without replicas, or if they may lag without limit, the master continues alone. */
+static void replicas_replied(struct lw__request *request, const struct lw__reply *reply)
+{
+    struct lw__node *node = LW__CONTAINER_OF(struct lw__node, replicas, request);
+
+    lw__node_make_room(node);
+    if (is_zero(reply, "min-replicas-to-write") ||
+        is_zero(reply, "min-replicas-max-lag")) {
+        lw__log_once(log_of(node), &node->replicas_logged, LOG_WARNING,
+                     "min-replicas-to-write or min-replicas-max-lag is 0 on the master; "
+                     "after a failover an old master that still runs keeps granting "
+                     "locks that the new one does not know. Set them to 1 and a few "
+                     "seconds");
+    }
+}
+
+static void publish_replied(struct lw__request *request, const struct lw__reply *reply)
+{
+    struct lw__node *node = LW__CONTAINER_OF(struct lw__node, publish, request);
+    const char *text = lw__reply_text(reply, NULL);
+
+    lw__node_make_room(node);
+    if (lw__reply_type(reply) == LW__REPLY_ERROR && lw__classify_denied(text)) {
+        lw__log_cause(log_of(node), lw__now_us(), LOG_WARNING,
+                      "publishing is not permitted, so that no lock can be handed over: "
+                      "waiters find it free when they poll: %s",
+                      text);
+    }
+}
+
+/* Scripts call PUBLISH by pcall, so that a release succeeds without the permission, and
+ * do not report the error. This tries it once per connection, on a channel that has no
+ * subscribers. */
+static void try_to_publish(struct lw__node *node)
+{
+    static const struct lw__request_type type = {publish_replied, NULL};
+    char channel[LW__CHANNEL_OF_OURS_SIZE], unheard[LW__CHANNEL_OF_OURS_SIZE + 2];
+    bool sharded = node->options.clustered;
+
+    if (sharded) {
+        lw__format_shard_channel(node->options.uuid, node->options.slot, channel);
+    } else {
+        lw__format_own_channel(node->options.uuid, channel);
+    }
+    (void)snprintf(unheard, sizeof(unheard), "%s:0", channel);
+    lw__session_request(&node->commands, &node->publish, &type, 3,
+                        (const char *[]){sharded ? "SPUBLISH" : "PUBLISH", unheard, ""});
+}
+
+/* Commands that the lost connection still has in its buffers must not be executed after
+ * those of this one. */
+static void kill_former_connection(struct lw__node *node)
+{
+    static const struct lw__request_type type = {kill_replied, NULL};
+    char id[24];
+
+    (void)snprintf(id, sizeof(id), "%lld", (long long)node->commands.previous_id);
+    lw__session_request(&node->commands, &node->kill, &type, 4,
+                        (const char *[]){"CLIENT", "KILL", "ID", id});
+}
+
+/* Warns of a configuration that endangers locks. If the account may not ask, no warning
+ * is logged. */
+static void check_configuration(struct lw__node *node)
+{
+    static const struct lw__request_type policy = {policy_replied, NULL};
+    static const struct lw__request_type replicas = {replicas_replied, NULL};
+
+    lw__session_request(&node->commands, &node->policy, &policy, 3,
+                        (const char *[]){"CONFIG", "GET", "maxmemory-policy"});
+    try_to_publish(node);
+    if (node->sentinels != NULL) {
+        lw__session_request(&node->commands, &node->replicas, &replicas, 3,
+                            (const char *[]){"CONFIG", "GET", "min-replicas-*"});
+    }
+}
+
+/* ---- sentinels ---- */
+
+static void note_replication_id(struct lw__node *node)
+{
+    if (node->sentinels != NULL) {
+        lw__sentinel_note(node->sentinels, &node->commands.endpoint,
+                          node->commands.replication_id);
+    }
+}
+
+static void replication_replied(struct lw__request *request,
+                                const struct lw__reply *reply)
 {
     struct lw__node *node = LW__CONTAINER_OF(struct lw__node, replication, request);
 
     lw__node_make_room(node);
-    lw__session_note_replication(&node->commands, reply);
+    if (lw__session_note_replication(&node->commands, reply)) {
+        note_replication_id(node);
+    }
 }
 
 /* A master takes another replication id when its first replica connects, and when it has
  * had none for repl-backlog-ttl. The new master's former id is the last of these, by
- * which the claim of a learnt sentinel is proved. */
-static void ask_replication(struct lw__node *node)
+ * which the claim of a discovered sentinel is verified. */
+static void ask_for_replication_id(struct lw__node *node)
 {
-    static const struct lw__request_type type = {replication_told, NULL};
+    static const struct lw__request_type type = {replication_replied, NULL};
 
     if (node->sentinels != NULL && node->commands.state == LW__SESSION_READY &&
         node->replication.prev == NULL) {
@@ -158,39 +492,42 @@ static void ask_replication(struct lw__node *node)
     }
 }
 
-static const struct lw__request_type abilities_type = {abilities_told, NULL};
-static const struct lw__request_type kill_type = {killed, NULL};
+int lw__node_master(const struct lw__node *node, struct lw_master *ret)
+{
+    return node->sentinels != NULL ? lw__sentinel_master(node->sentinels, ret)
+                                   : LW_EINVAL;
+}
+
+/* ---- the command connection ---- */
 
 static void commands_ready(void *arg)
 {
+    static const struct lw__request_type abilities = {abilities_replied, NULL};
     struct lw__node *node = arg;
 
+    note_replication_id(node);
     if (node->connection++ > 0) {
         node->options.stats->reconnects++;
     }
     lw__format_server(node->commands.run_id, node->server);
     lw__format_numbers(node->server, node->commands.wide, node->numbers);
     if (node->commands.previous_id > 0) {
-        /* Whatever the dead connection still has buffered must not run behind ours. */
-        char id[24];
-
-        (void)snprintf(id, sizeof(id), "%lld", (long long)node->commands.previous_id);
-        lw__session_request(&node->commands, &node->kill, &kill_type, 4,
-                            (const char *[]){"CLIENT", "KILL", "ID", id});
+        kill_former_connection(node);
     }
-    lw__node_settings_ask(node);
-    node->drop = LW__FAST_RELEASE_SCRIPT;
-    lw__session_request(&node->commands, &node->abilities, &abilities_type, 4,
+    check_configuration(node);
+    node->fast_release = LW__FAST_RELEASE_SCRIPT;
+    lw__session_request(&node->commands, &node->abilities, &abilities, 4,
                         (const char *[]){"COMMAND", "INFO", "DELIFEQ", "DELEX"});
     node->count_forbidden = false;
-    lw__node_count(node); /* before `up`, which has everyone ask, and join */
+    count_subscribers(node); /* before `up`, at which waiters ask, and join queues */
     lw__node_reset_fence(node);
     lw__node_seed_fence(node);
+    if (!node->options.clustered || node->listener.channels != NULL) {
+        lw__listener_start(&node->listener); /* also after it was forbidden */
+    }
     if (node->options.clustered) {
-        lw__shards_permit(&node->shards);
-        have_one_server(node);
-    } else {
-        lw__session_start(&node->subscription.session); /* one that was forbidden, too */
+        node->listener.forbidden = false;
+        require_one_server(node);
     }
 }
 
@@ -198,7 +535,10 @@ static void commands_lost(void *arg, const char *why)
 {
     struct lw__node *node = arg;
 
-    node->up = node->subscription.bound = false;
+    node->up = false;
+    if (node->binding == LW__BOUND) {
+        node->binding = LW__SUBSCRIBED;
+    }
     lw__escape(why, node->why, sizeof(node->why));
     node->error = node->commands.failure.status;
     lw__node_fail_waiting(node, why);
@@ -208,31 +548,35 @@ static void commands_lost(void *arg, const char *why)
 static void heartbeat(void *arg)
 {
     struct lw__node *node = arg;
+    int64_t now_us = lw__now_us();
 
     lw__timer_set(loop_of(node), &node->heartbeat,
-                  lw__now_us() +
-                      (int64_t)node->options.config.request_timeout_ms * LW__MS);
-    if (node->options.clustered) {
-        lw__shards_heartbeat(&node->shards);
-    } else {
-        lw__subscription_heartbeat(&node->subscription);
-        lw__node_count(node);
+                  now_us + (int64_t)node->options.config.request_timeout_ms * LW__MS);
+    if (node->options.clustered &&
+        !lw__listener_leave(&node->listener, now_us - IDLE_US)) {
+        lw__listener_clear(&node->listener);
+    }
+    lw__listener_heartbeat(&node->listener);
+    if (!node->options.clustered) {
+        count_subscribers(node);
     }
     if (node->up) {
         lw__node_extend_fence(node);
     }
-    ask_replication(node);
+    ask_for_replication_id(node);
 }
 
-/* 0, LW_ENOMEM. */
-static int be_guided(struct lw__node *node)
+/* ---- its life ---- */
+
+/* Returns 0, or LW_ENOMEM. */
+static int use_sentinels(struct lw__node *node)
 {
     struct lw__node_options *options = &node->options;
     int status = lw__sentinel_new(&options->sentinel, &options->config,
                                   &options->stats->failovers, &node->sentinels);
 
     if (status == 0) {
-        lw__sentinel_guide(node->sentinels, &options->config);
+        lw__sentinel_configure(node->sentinels, &options->config);
     }
     return status;
 }
@@ -242,11 +586,6 @@ int lw__node_new(const struct lw__node_options *options,
 {
     static const struct lw__session_events command_events = {
         commands_ready, commands_lost, NULL, lw__node_make_room, NULL};
-    static const struct lw__subscription_events subscription_events = {
-        subscription_confirmed, subscription_message, messages_failed};
-    static const struct lw__shards_events shards_events = {
-        shards_confirmed, subscription_message, shards_dropped, shards_unsettled,
-        messages_failed};
     struct lw__node *node = calloc(1, sizeof(*node) + lw__node_slot_fences_size(options));
 
     if (node == NULL) {
@@ -257,7 +596,7 @@ int lw__node_new(const struct lw__node_options *options,
         return LW_ENOMEM;
     }
     node->options = *options;
-    if (options->sentinel.service != NULL && be_guided(node) != 0) {
+    if (options->sentinel.service != NULL && use_sentinels(node) != 0) {
         lw__timer_unreserve(options->config.loop, TIMERS);
         free(node);
         return LW_ENOMEM;
@@ -267,10 +606,7 @@ int lw__node_new(const struct lw__node_options *options,
     lw__timer_init(&node->heartbeat, heartbeat, node);
     lw__node_send_init(node);
     lw__session_init(&node->commands, &node->options.config, &command_events, node);
-    lw__subscription_init(&node->subscription, &node->options.config, options->uuid,
-                          &subscription_events, node);
-    lw__shards_init(&node->shards, &node->options.config, options->uuid, &shards_events,
-                    node);
+    init_listener(node);
     *ret = node;
     return 0;
 }
@@ -290,21 +626,17 @@ void lw__node_free(struct lw__node *node)
         return;
     }
     lw__session_stop(&node->commands);
-    lw__session_stop(&node->subscription.session);
-    lw__shards_clear(&node->shards);
+    lw__listener_clear(&node->listener);
     lw__sentinel_free(node->sentinels);
     lw__timer_cancel(loop_of(node), &node->heartbeat);
+    lw__defer_cancel(loop_of(node), &node->bound);
     lw__defer_cancel(loop_of(node), &node->pump_call);
     lw__timer_unreserve(loop_of(node), TIMERS);
     lw__buffer_clear(&node->buffer);
     free(node);
 }
 
-int lw__node_master(const struct lw__node *node, struct lw_master *ret)
-{
-    return node->sentinels != NULL ? lw__sentinel_master(node->sentinels, ret)
-                                   : LW_EINVAL;
-}
+/* ---- what is known of it ---- */
 
 void lw__node_set_reason(struct lw__node *node, int error, const char *why)
 {
@@ -342,46 +674,19 @@ bool lw__node_is_backing_off(const struct lw__node *node)
     return node->commands.state == LW__SESSION_BACKOFF && node->commands.backoff_ms > 0;
 }
 
-bool lw__node_is_bound(const struct lw__node *node, unsigned slot)
-{
-    return node->options.clustered
-               ? node->up && is_one_server(node) && lw__shards_has(&node->shards, slot)
-               : node->subscription.bound;
-}
-
-bool lw__node_is_newly_bound(const struct lw__node *node, unsigned slot)
-{
-    return !node->options.clustered || lw__shards_is_fresh(&node->shards, slot);
-}
-
 void lw__node_set_slot(struct lw__node *node, unsigned slot)
 {
     node->options.slot = slot;
 }
 
-void lw__node_subscribe(struct lw__node *node, unsigned slot)
-{
-    if (!node->options.clustered) {
-        return;
-    }
-    if (node->commands.run_id[0] != '\0') {
-        lw__shards_want(&node->shards, slot);
-    } else if (node->up && !node->nameless_told) {
-        node->nameless_told = true;
-        lw__log(node->options.config.log, LOG_WARNING,
-                "waiting will be by polling: INFO does not tell the id of %s:%u",
-                node->options.config.host, (unsigned)node->options.config.port);
-    }
-}
-
 void lw__node_deprioritize(struct lw__node *node)
 {
-    node->doubted = true;
+    node->deprioritized = true;
 }
 
 bool lw__node_is_deprioritized(const struct lw__node *node)
 {
-    return node->doubted;
+    return node->deprioritized;
 }
 
 const char *lw__node_id(const struct lw__node *node)
@@ -396,18 +701,7 @@ const char *lw__node_server(const struct lw__node *node)
 
 void lw__node_endpoint(const struct lw__node *node, char ret[LW__TEXT_MAX])
 {
-    const struct lw__session_config *config = &node->options.config;
-    const struct lw__way *way = &node->commands.way;
-    const char *host = config->guide != NULL ? way->host : config->host;
-    uint16_t port = config->guide != NULL ? way->port : config->port;
-    char text[LW__HOST_SIZE + sizeof("[]:65535")];
-
-    if (config->path == NULL) {
-        (void)snprintf(text, sizeof(text),
-                       strchr(host, ':') != NULL ? "[%s]:%u" : "%s:%u", host,
-                       (unsigned)port);
-    }
-    lw__escape(config->path != NULL ? config->path : text, ret, LW__TEXT_MAX);
+    lw__session_endpoint(&node->commands, ret);
 }
 
 bool lw__node_is_clustered(const struct lw__node *node)
@@ -422,28 +716,27 @@ char *lw__node_first_error(struct lw__node *node)
 
 enum lw__fast_release lw__node_fast_release(const struct lw__node *node)
 {
-    return node->drop;
+    return node->fast_release;
 }
 
 void lw__node_fast_release_refused(struct lw__node *node)
 {
-    node->drop = LW__FAST_RELEASE_SCRIPT;
+    node->fast_release = LW__FAST_RELEASE_SCRIPT;
 }
 
 void lw__node_disable_fast_release(struct lw__node *node)
 {
-    node->drop_distrusted = true;
+    node->fast_release_disabled = true;
 }
 
-const struct lw__session_config *lw__node_access(const struct lw__node *node)
+const struct lw__session_config *lw__node_config(const struct lw__node *node)
 {
     return &node->options.config;
 }
 
 unsigned lw__node_connection(const struct lw__node *node)
 {
-    return node->connection + node->subscription.nonce + node->shards.nonce +
-           (node->options.ordinal << 16);
+    return node->connection + node->listener.connections + (node->options.ordinal << 16);
 }
 
 unsigned lw__node_command_link(const struct lw__node *node)

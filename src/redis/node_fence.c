@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* The fence counter of a node's server: its first number of each connection, and that it
- * lives on. Must not know who draws numbers. Happy path: lw__node_seed_fence as soon as
- * the command link is ready, so that the first number of a connection is never below one
- * drawn before a failover; the number's answer, and the node is up. Where none can be had
- * (no permission, no memory, a clock that was never set) it is up as well, and
- * lw__node_fence_fault says why; whoever asks has it tried again.
+/* The fence counter of a node's server. Independent of which locks draw from it.
  *
- * In a cluster there is a counter for each slot, and a slot may come back to a node, or a
- * node may be a replica for a while, without a connection that notices. So a number is
- * drawn by the same script, by the clock, and none is below one that was lost; INCR,
- * which costs the server a tenth of that, is believed for so long after it as no node can
- * have lost the counter and be its master again. */
-#include "redis/node_inside.h"
+ * As soon as the command connection is ready lw__node_seed_fence sets the counter by the
+ * server's clock, so that the first number of a connection is never below one that was
+ * drawn before a failover; after the reply the node is up. If the counter cannot be set
+ * (no permission, no memory, a clock that was never set) the node is up as well, and
+ * lw__node_fence_fault has the reason and starts another attempt.
+ *
+ * A cluster has a counter for each slot. A slot may return to a node, or a node may be a
+ * replica for a while, without a lost connection. So a number is drawn by the script that
+ * sets the counter by the clock, and none is below one that was lost. INCR costs the
+ * server a tenth of that. It is used for 100 ms after the script: no node loses the
+ * counter and becomes its master again within that time. */
+#include "redis/node_private.h"
 
 #include "base/log.h"
 #include "base/container_of.h"
@@ -28,7 +29,7 @@
 #include <syslog.h>
 #include <time.h>
 
-#define SEEDED_US (100 * LW__MS)
+#define TRUSTED_US (100 * LW__MS)
 #define REPLICAS_LOG_US (60000 * (int64_t)LW__MS)
 
 struct lw__script_env lw__node_script_env(struct lw__node *node, unsigned slot)
@@ -42,24 +43,25 @@ struct lw__script_env lw__node_script_env(struct lw__node *node, unsigned slot)
 
 /* ---- numbers ---- */
 
-static struct lw__slot_fence *seeded_of(struct lw__node *node, unsigned slot)
+static struct lw__slot_fence *slot_fence_of(struct lw__node *node, unsigned slot)
 {
-    return &node->seeded[slot % LW__SLOT_FENCES];
+    return &node->slot_fences[slot % LW__SLOT_FENCES];
 }
 
-/* One draws by the clock half-way, and all others count on until that is answered. */
-static bool is_seeded(struct lw__node *node, unsigned slot)
+/* Returns true if INCR may be used. Half-way one command renews that by the script; the
+ * others use INCR until it is answered. */
+static bool is_trusted(struct lw__node *node, unsigned slot)
 {
-    struct lw__slot_fence *seeded = seeded_of(node, slot);
-    int64_t left_us = seeded->until_us - lw__now_us();
+    struct lw__slot_fence *fence = slot_fence_of(node, slot);
+    int64_t left_us = fence->until_us - lw__now_us();
 
-    if (seeded->slot != slot || left_us <= 0) {
+    if (fence->slot != slot || left_us <= 0) {
         return false;
     }
-    if (left_us > SEEDED_US / 2 || seeded->again) {
+    if (left_us > TRUSTED_US / 2 || fence->renewing) {
         return true;
     }
-    seeded->again = true;
+    fence->renewing = true;
     return false;
 }
 
@@ -70,14 +72,14 @@ size_t lw__node_slot_fences_size(const struct lw__node_options *options)
 
 void lw__node_reset_fence(struct lw__node *node)
 {
-    memset(node->seeded, 0, lw__node_slot_fences_size(&node->options));
+    memset(node->slot_fences, 0, lw__node_slot_fences_size(&node->options));
     node->seed_known = false;
 }
 
 void lw__node_reset_slot_fence(struct lw__node *node, unsigned slot)
 {
-    if (node->options.clustered && seeded_of(node, slot)->slot == slot) {
-        seeded_of(node, slot)->until_us = 0;
+    if (node->options.clustered && slot_fence_of(node, slot)->slot == slot) {
+        slot_fence_of(node, slot)->until_us = 0;
     }
 }
 
@@ -87,7 +89,7 @@ void lw__node_encode_fence(struct lw__command *command, unsigned slot,
     struct lw__node *node = lw__node_of_command(command);
     const char *fence = lw__node_script_env(node, slot).fence;
 
-    command->request.seeds_fence = node->options.clustered && !is_seeded(node, slot);
+    command->request.seeds_fence = node->options.clustered && !is_trusted(node, slot);
     if (command->request.seeds_fence) {
         lw__encode_fence_seed(out, !node->seed_known, fence);
     } else {
@@ -95,14 +97,14 @@ void lw__node_encode_fence(struct lw__command *command, unsigned slot,
     }
 }
 
-/* (NOSCRIPT is no number either: then by its text.) */
+/* Without a number, as after NOSCRIPT, the script is sent with its text next time. */
 static void note_seeded(struct lw__node *node, unsigned slot, bool counted,
                         int64_t sent_us)
 {
     node->seed_known = counted;
     if (counted) {
-        *seeded_of(node, slot) =
-            (struct lw__slot_fence){sent_us + SEEDED_US, (uint16_t)slot, false};
+        *slot_fence_of(node, slot) =
+            (struct lw__slot_fence){sent_us + TRUSTED_US, (uint16_t)slot, false};
     }
 }
 
@@ -124,9 +126,9 @@ bool lw__node_read_fence(const struct lw__command *command, unsigned slot,
     return type == LW__REPLY_INTEGER || type == LW__REPLY_ERROR;
 }
 
-/* ---- the first one ---- */
+/* ---- the start of a connection ---- */
 
-static void put_seed(struct lw__command *command, struct lw__buffer *out)
+static void encode_seed(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__node *node = LW__CONTAINER_OF(struct lw__node, seed, command);
 
@@ -146,7 +148,7 @@ static void came_up(struct lw__node *node)
 }
 
 /* After a failover the new master has no replicas at first, gets and loses them, and ends
- * connections: one line for all of that. */
+ * connections: that is one entry in the log. */
 static void log_no_replicas(struct lw__node *node, const char *why)
 {
     int64_t now = lw__now_us();
@@ -161,17 +163,17 @@ static void log_no_replicas(struct lw__node *node, const char *why)
     }
 }
 
-static void unseed(struct lw__node *node, int level, enum lw__error_class class,
-                   const char *why)
+static void note_fault(struct lw__node *node, int level, enum lw__error_class class,
+                       const char *why)
 {
     if (lw__classify_no_replicas(why)) {
         log_no_replicas(node, why);
-    } else if (node->unseeded.why[0] == '\0') {
+    } else if (node->fence_fault.why[0] == '\0') {
         lw__log(node->options.config.log, level, "the fence counter cannot be set: %s",
                 why);
     }
-    node->unseeded.class = class;
-    lw__escape(why, node->unseeded.why, sizeof(node->unseeded.why));
+    node->fence_fault.class = class;
+    lw__escape(why, node->fence_fault.why, sizeof(node->fence_fault.why));
 }
 
 const char *lw__node_reject_clock(struct lw__node *node, int64_t number)
@@ -185,14 +187,14 @@ const char *lw__node_reject_clock(struct lw__node *node, int64_t number)
     }
     (void)snprintf(
         why, sizeof(why),
-        "the server's clock is wrong, it says %s: no fencing token can be made of that, "
-        "only locks without one are granted until it is right",
+        "the server's clock is wrong (%s); only locks without a fencing token are "
+        "granted until it is corrected",
         day);
-    unseed(node, LOG_ERR, LW__ERR_TRANSIENT, why);
-    return node->unseeded.why;
+    note_fault(node, LOG_ERR, LW__ERR_TRANSIENT, why);
+    return node->fence_fault.why;
 }
 
-/* Where the slot is elsewhere by now that is nobody's fault. */
+/* A slot that is elsewhere by now is no fault. */
 static void seed_refused(struct lw__node *node, const char *why)
 {
     enum lw__error_class class = lw__classify(why);
@@ -200,13 +202,12 @@ static void seed_refused(struct lw__node *node, const char *why)
 
     if (!node->options.clustered ||
         !lw__cluster_parse_redirect(why, strlen(why), &elsewhere)) {
-        unseed(node, LOG_WARNING, class, why);
+        note_fault(node, LOG_WARNING, class, why);
     }
 }
 
-/* Locks work without numbers (no memory for the counter, no permission, a clock that was
- * never set), but not on a link that is ended for what was answered: a replica is never
- * `up`. */
+/* Locks work without fencing tokens, but not on a connection that the error ends: a
+ * replica is never up. */
 static bool seeded(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__node *node = LW__CONTAINER_OF(struct lw__node, seed, command);
@@ -223,61 +224,60 @@ static bool seeded(struct lw__command *command, const struct lw__reply *reply)
     } else if (number < LW__FENCE_MIN) {
         (void)lw__node_reject_clock(node, number);
     } else {
-        node->unseeded.why[0] = '\0';
+        node->fence_fault.why[0] = '\0';
         node->seed_known = true;
     }
     came_up(node);
     return true;
 }
 
-static const struct lw__command_type seed_type = {put_seed, seeded, NULL,
+static const struct lw__command_type seed_type = {encode_seed, seeded, NULL,
                                                   LW__PRIORITY_RENEW, .node_bound = true};
 
 void lw__node_seed_fence(struct lw__node *node)
 {
-    /* Each connection begins with it; what waits for one would be in its way. */
     if (node->seed.request.prev != NULL || node->commands.state != LW__SESSION_READY) {
         return;
     }
     lw__node_submit(node, &node->seed, &seed_type);
 }
 
-/* The heartbeat of the counter, which expires a day after the last client's. It also
- * gives a TTL to one that has none: a plain try's INCR makes it so where the counter was
- * lost, and its client may die before it asks by the script that would set it. That key
- * stands for at most request_timeout_ms while any client is connected; the next one to
- * connect replaces it. (In a cluster this is about one of the node's slots; who draws in
- * another one next sees to that, at the latest.) */
-static void put_keep(struct lw__command *command, struct lw__buffer *out)
+/* Heartbeats extend the counter, which expires a day after the last one. They also give a
+ * TTL to a counter that has none: after it was lost, the INCR of a plain try creates it
+ * again, and the client may die before it sends the script that sets the TTL. The next
+ * heartbeat of any client, or the next client to connect, mends that. In a cluster this
+ * is done for one slot of the node; in another slot the next script that draws does it.
+ */
+static void encode_extend(struct lw__command *command, struct lw__buffer *out)
 {
-    struct lw__node *node = LW__CONTAINER_OF(struct lw__node, keep, command);
+    struct lw__node *node = LW__CONTAINER_OF(struct lw__node, extend, command);
 
-    lw__encode_fence_keep(out, lw__node_script_env(node, node->options.slot).fence);
+    lw__encode_fence_extend(out, lw__node_script_env(node, node->options.slot).fence);
 }
 
-static bool kept(struct lw__command *command, const struct lw__reply *reply)
+static bool extended(struct lw__command *command, const struct lw__reply *reply)
 {
     if (lw__reply_type(reply) == LW__REPLY_INTEGER && lw__reply_integer(reply) == 0) {
-        lw__node_seed_fence(LW__CONTAINER_OF(struct lw__node, keep, command));
+        lw__node_seed_fence(LW__CONTAINER_OF(struct lw__node, extend, command));
     }
     return true;
 }
 
-static const struct lw__command_type keep_type = {put_keep, kept, NULL,
-                                                  LW__PRIORITY_RENEW, .node_bound = true};
+static const struct lw__command_type extend_type = {
+    encode_extend, extended, NULL, LW__PRIORITY_RENEW, .node_bound = true};
 
 void lw__node_extend_fence(struct lw__node *node)
 {
-    if (node->keep.request.prev == NULL) {
-        lw__node_submit(node, &node->keep, &keep_type);
+    if (node->extend.request.prev == NULL) {
+        lw__node_submit(node, &node->extend, &extend_type);
     }
 }
 
 const struct lw__fence_fault *lw__node_fence_fault(struct lw__node *node)
 {
-    if (node->unseeded.why[0] == '\0' || node->options.clustered) {
-        return NULL; /* in a cluster each slot's counter says so by itself */
+    if (node->fence_fault.why[0] == '\0' || node->options.clustered) {
+        return NULL; /* in a cluster each slot has its own counter */
     }
     lw__node_seed_fence(node);
-    return &node->unseeded;
+    return &node->fence_fault;
 }

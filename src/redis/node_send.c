@@ -1,45 +1,52 @@
 /* SPDX-License-Identifier: MIT */
-/* Commands of a node on their way: room for max_inflight of them, those that wait for it,
- * NOSCRIPT. Must not know what any of them is about. Happy path: lw__node_send writes the
- * command and hands it to the link; its reply goes to the command's `answer`. Where the
- * link goes down, `failed` tells those in flight, and those that wait for room. An answer
- * that no server can give takes the link down, with the command failed unless more of its
- * replies are to come; so does lack of memory. */
-#include "redis/node_inside.h"
+/* The commands of a node: at most max_inflight are outstanding, the others wait; scripts
+ * are sent by their SHA-1, and after NOSCRIPT with their text; a cluster's node may
+ * redirect a command. Independent of what a command is about.
+ *
+ * lw__node_send encodes the command and hands it to the link; its reply goes to the
+ * command's `on_reply`. If the connection is lost, `failed` is called for the commands in
+ * flight and for those that wait. An invalid reply ends the connection; the command has
+ * failed unless more of its replies are to come. Without memory the connection ends, too.
+ *
+ * A reply with MOVED or ASK goes to `redirected` in place of `on_reply`, once all replies
+ * of the command are in. */
+#include "redis/node_private.h"
 
 #include "base/container_of.h"
+#include "base/escape.h"
 #include "lockwire.h"
 #include "loop/loop.h"
 #include "redis/classify.h"
+#include "redis/cluster_parse.h"
 #include "redis/link.h"
 #include "redis/reply.h"
 #include "redis/session.h"
 
 #include <string.h>
 
-/* ---- those that wait for room ---- */
+/* ---- commands that wait for room ---- */
 
-static struct lw__send_queue *rank_of(struct lw__backlog *backlog,
-                                      const struct lw__command *command)
+static struct lw__send_queue *queue_of(struct lw__backlog *backlog,
+                                       const struct lw__command *command)
 {
-    return &backlog->ranks[command->type->priority];
+    return &backlog->queues[command->type->priority];
 }
 
 static void init_backlog(struct lw__backlog *backlog)
 {
-    for (unsigned order = 0; order < LW__PRIORITIES; order++) {
-        backlog->ranks[order] =
-            (struct lw__send_queue){NULL, &backlog->ranks[order].first};
+    for (unsigned i = 0; i < LW__PRIORITIES; i++) {
+        backlog->queues[i] = (struct lw__send_queue){NULL, &backlog->queues[i].first};
     }
     backlog->count = 0;
 }
 
-/* `resent`: before all of its order that were not sent yet. As EVAL it goes behind others
- * of that kind, so that requests of one client keep their order. */
+/* Adds the command to the queue of its priority. `resent`: with its script's text, before
+ * all commands that have not been sent, behind others that are resent, so that requests
+ * of one client keep their order. */
 static void push(struct lw__backlog *backlog, struct lw__command *command, bool resent)
 {
-    struct lw__send_queue *rank = rank_of(backlog, command);
-    struct lw__request *r = &command->request, **at = resent ? &rank->first : rank->end;
+    struct lw__send_queue *queue = queue_of(backlog, command);
+    struct lw__request *r = &command->request, **at = resent ? &queue->first : queue->end;
 
     while (resent && *at != NULL && (*at)->eval) {
         at = &(*at)->next;
@@ -51,7 +58,7 @@ static void push(struct lw__backlog *backlog, struct lw__command *command, bool 
     if (r->next != NULL) {
         r->next->prev = &r->next;
     } else {
-        rank->end = &r->next;
+        queue->end = &r->next;
     }
 }
 
@@ -60,25 +67,25 @@ static void pull(struct lw__backlog *backlog, struct lw__command *command)
     struct lw__request *r = &command->request;
 
     backlog->count--;
-    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it is in its rank */
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it is in its queue */
     *r->prev = r->next;
     if (r->next != NULL) {
         r->next->prev = r->prev;
     } else {
-        rank_of(backlog, command)->end = r->prev;
+        queue_of(backlog, command)->end = r->prev;
     }
     r->next = NULL;
     r->prev = NULL;
 }
 
-/* The one to be sent next, of the orders up to this one; NULL: none waits. */
+/* Returns the command to be sent next, of the priorities up to `last`, or NULL. */
 static struct lw__command *next_of(const struct lw__backlog *backlog,
                                    enum lw__priority last)
 {
-    for (unsigned order = 0; order <= last; order++) {
-        if (backlog->ranks[order].first != NULL) {
+    for (unsigned i = 0; i <= (unsigned)last; i++) {
+        if (backlog->queues[i].first != NULL) {
             return LW__CONTAINER_OF(struct lw__command, request,
-                                    backlog->ranks[order].first);
+                                    backlog->queues[i].first);
         }
     }
     return NULL;
@@ -98,7 +105,8 @@ static void put_asking(struct lw__command *command, struct lw__buffer *out)
     command->request.expected = 2;
 }
 
-/* On failure the link is going down: the command joins the backlog and fails with it. */
+/* On failure the connection is ending: the command joins the backlog and fails with it.
+ */
 static void send_now(struct lw__node *node, struct lw__command *command)
 {
     struct lw__buffer *out = &node->buffer;
@@ -171,9 +179,96 @@ void lw__node_send_redirected(struct lw__node *node, struct lw__command *command
     lw__node_make_room(node);
 }
 
-/* NOSCRIPT is answered with the script's text, once, and never from within the reply.
- * Said of the first of several replies it means no script: the command is not answered
- * yet. */
+/* ---- replies ---- */
+
+static void fail(struct lw__command *command, const char *why, bool sent)
+{
+    if (command->type->failed != NULL) {
+        command->type->failed(command, why, sent);
+    }
+}
+
+void lw__node_reject_command(struct lw__command *command, const char *why)
+{
+    fail(command, why, false);
+}
+
+/* Takes the reply to ASKING, which precedes the command's own. If ASKING is refused the
+ * command is redirected again, or refused for that reason, which its own reply does not
+ * tell; or it is executed, if the slot has arrived in the meantime. Returns true if the
+ * reply has been dealt with. */
+static bool take_asking(struct lw__node *node, struct lw__command *command,
+                        const struct lw__reply *reply)
+{
+    if (!command->request.asking) {
+        return false;
+    }
+    if (command->request.expected > 0) {
+        lw__escape(lw__reply_type(reply) == LW__REPLY_ERROR ? lw__reply_text(reply, NULL)
+                                                            : "",
+                   node->first_error, sizeof(node->first_error));
+        return true;
+    }
+    if (node->first_error[0] == '\0' || lw__reply_type(reply) != LW__REPLY_ERROR) {
+        return false;
+    }
+    node->events->slot_unsettled(node->arg, node); /* is the slot still there? */
+    lw__node_reject_command(command, node->first_error);
+    return true;
+}
+
+/* A slot that is migrating has some of its keys at either node: only for a command with
+ * one key ASK says where the key would be. */
+static bool is_redirect(const struct lw__command *command, const struct lw__reply *reply,
+                        struct lw__redirect *ret)
+{
+    const char *text = lw__reply_text(reply, NULL);
+
+    return lw__reply_type(reply) == LW__REPLY_ERROR &&
+           lw__cluster_parse_redirect(text, strlen(text), ret) &&
+           (!ret->ask || command->type->one_key);
+}
+
+/* A command that is about the node itself stays there, but MOVED says that the node is no
+ * master any more, which nothing else may show. */
+static void note_moved(struct lw__node *node, const struct lw__command *command,
+                       const struct lw__reply *reply)
+{
+    struct lw__redirect redirect;
+
+    if (is_redirect(command, reply, &redirect) && !redirect.ask) {
+        node->events->slot_unsettled(node->arg, node);
+    }
+}
+
+/* Returns true if the reply belongs to a command that is redirected, which its first
+ * reply decides. The others have no meaning; with the last one the command goes to
+ * `redirected`. */
+static bool is_redirected(struct lw__node *node, struct lw__command *command,
+                          const struct lw__reply *reply)
+{
+    struct lw__request *r = &command->request;
+
+    if (take_asking(node, command, reply)) {
+        return true;
+    }
+    if (command->type->node_bound) {
+        note_moved(node, command, reply);
+        return false;
+    }
+    if (!r->first_reply_seen && is_redirect(command, reply, &node->redirect)) {
+        r->redirected = true;
+    }
+    r->first_reply_seen = true;
+    if (r->redirected && r->expected == 0) {
+        node->events->redirected(node->arg, node, command, &node->redirect);
+        return true;
+    }
+    return r->redirected;
+}
+
+/* After NOSCRIPT the script's text is sent, once, and never from within the reply. A
+ * first reply of several is not a script's. */
 static bool send_text_instead(struct lw__node *node, struct lw__command *command,
                               const char *error)
 {
@@ -184,7 +279,7 @@ static bool send_text_instead(struct lw__node *node, struct lw__command *command
     command->request.eval = true;
     command->request.first_reply_seen = false;
     command->request.sent_us = 0;
-    node->seed_known = false; /* it may have forgotten all of them */
+    node->seed_known = false; /* it may have lost all of them */
     push(&node->backlog, command, true);
     lw__defer(node->options.config.loop, &node->pump_call, false);
     return true;
@@ -199,21 +294,14 @@ void lw__node_make_room(void *arg)
     }
 }
 
-static void fail(struct lw__command *command, const char *why, bool sent)
-{
-    if (command->type->failed != NULL) {
-        command->type->failed(command, why, sent);
-    }
-}
-
-/* The connection is of no use, or the map: nobody asks for an answer to tell so. */
+/* The error may be about the connection, or about the slot map, whatever the command. */
 static void note_error(struct lw__node *node, const char *error)
 {
     if (lw__classify(error) == LW__ERR_LINK) {
         lw__node_fail_link(node, error);
     }
     if (node->options.clustered && lw__classify_down(error)) {
-        node->events->unsettled(node->arg, node);
+        node->events->slot_unsettled(node->arg, node);
     }
 }
 
@@ -223,7 +311,7 @@ static void replied(struct lw__request *request, const struct lw__reply *reply)
     struct lw__node *node = lw__node_of_command(command);
 
     lw__node_make_room(node);
-    if (node->options.clustered && lw__node_is_redirected(node, command, reply)) {
+    if (node->options.clustered && is_redirected(node, command, reply)) {
         return;
     }
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
@@ -234,10 +322,11 @@ static void replied(struct lw__request *request, const struct lw__reply *reply)
         }
         note_error(node, error);
     } else {
-        node->doubted = false;
+        node->deprioritized = false;
     }
     if (!command->type->on_reply(command, reply)) {
-        const char *why = "the server answered what no server can answer";
+        const char *why = "invalid reply: the server sent something this command cannot "
+                          "return";
 
         lw__node_fail_link(node, why);
         if (request->expected == 0) {
@@ -251,7 +340,7 @@ static void failed(struct lw__request *request, const char *why)
     struct lw__command *command = LW__CONTAINER_OF(struct lw__command, request, request);
 
     lw__node_of_command(command)->up =
-        false; /* `down` follows; nobody shall send meanwhile */
+        false; /* `down` follows; nothing may be sent before */
     fail(command, why, true);
 }
 
@@ -265,10 +354,10 @@ bool lw__node_send(struct lw__node *node, struct lw__command *command,
     return true;
 }
 
-/* For the first time, or it is there and only its counter is asked for. */
+/* Returns true in the node's first attempt, and while its fence counter is being set. */
 static bool comes_up(const struct lw__node *node)
 {
-    return node->commands.state == LW__SESSION_CONNECTING ||
+    return lw__session_is_connecting(&node->commands) ||
            (node->commands.state == LW__SESSION_BACKOFF &&
             node->commands.backoff_ms == 0) ||
            (node->commands.state == LW__SESSION_READY && node->seed.request.prev != NULL);

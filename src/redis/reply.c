@@ -6,6 +6,7 @@
 #include "redis/classify.h"
 
 #include <hiredis/hiredis.h>
+#include <string.h>
 
 static const redisReply *view(const struct lw__reply *reply)
 {
@@ -59,4 +60,20 @@ size_t lw__reply_count(const struct lw__reply *reply)
 const struct lw__reply *lw__reply_at(const struct lw__reply *reply, size_t index)
 {
     return (const struct lw__reply *)(const void *)view(reply)->element[index];
+}
+
+const char *lw__reply_field(const struct lw__reply *reply, const char *name,
+                            size_t *length)
+{
+    size_t count = lw__reply_count(reply);
+
+    for (size_t i = 0; i + 1 < count; i += 2) {
+        const struct lw__reply *value = lw__reply_at(reply, i + 1);
+
+        if (strcmp(lw__reply_text(lw__reply_at(reply, i), NULL), name) == 0 &&
+            lw__reply_type(value) == LW__REPLY_STRING) {
+            return lw__reply_text(value, length);
+        }
+    }
+    return NULL;
 }

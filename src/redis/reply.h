@@ -26,4 +26,8 @@ const char *lw__reply_text(const struct lw__reply *reply, size_t *length);
 bool lw__reply_undone(const struct lw__reply *reply);
 size_t lw__reply_count(const struct lw__reply *reply); /* 0 unless an array */
 const struct lw__reply *lw__reply_at(const struct lw__reply *reply, size_t index);
+/* Returns the value of a field, if it is a string, in an array of fields and values; or
+ * NULL. `length` may be NULL. */
+const char *lw__reply_field(const struct lw__reply *reply, const char *name,
+                            size_t *length);
 #endif

@@ -18,16 +18,16 @@ struct lw__route {
     void *arg;
     struct lw__node *only;       /* NULL: */
     struct lw__cluster *cluster; /* or this */
-    bool cluster_told;
+    bool cluster_logged;
 };
 
 /* Each name whose slot is elsewhere fails there, and each that is contended. */
 static void tell_of_cluster(struct lw__route *route, const struct lw__node *node)
 {
-    const struct lw__log *log = lw__node_access(node)->log;
+    const struct lw__log *log = lw__node_config(node)->log;
 
-    if (lw__node_is_clustered(node) && !route->cluster_told) {
-        route->cluster_told = true;
+    if (lw__node_is_clustered(node) && !route->cluster_logged) {
+        route->cluster_logged = true;
         lw__log(log, LOG_WARNING,
                 "the server is a node of a cluster, the URL of which begins with "
                 "redis-cluster:// or rediss-cluster://");
@@ -58,17 +58,9 @@ static void bound(void *arg, struct lw__node *node)
     route->events->node.bound(route->arg, node);
 }
 
-static void message(void *arg, const char *text, size_t length)
-{
-    const struct lw__route *route = arg;
-
-    route->events->node.message(route->arg, text, length);
-}
-
 static int start_only(struct lw__route *route, const struct lw__node_options *options)
 {
-    static const struct lw__node_events events = {
-        .up = up, .down = down, .bound = bound, .message = message};
+    static const struct lw__node_events events = {.up = up, .down = down, .bound = bound};
     int status = lw__node_new(options, &events, route, &route->only);
 
     if (status == 0) {

@@ -1,60 +1,124 @@
 /* SPDX-License-Identifier: MIT */
-/* The sentinels of a service, who wants the way, and what is believed: see sentinel.h.
- * Must not know how a sentinel is reached or read, nor what is done with a connection.
+/* The sentinels of a service and the master that they name: see sentinel.h.
  *
- * Happy path: wanted(), all are asked; 200 ms after the first answer that can be used, or
- * when all have been heard, the one of the highest config-epoch is believed, and who
- * wants the way is led there. The same round is made at heartbeats, where switches begin
- * to be told, and when somebody turns out to know better. Each of them is followed, since
- * who makes a switch tells of it a second before the others, or long after them.
+ * A session needs its endpoint: resolve() starts a round, in which all sentinels are
+ * asked at once. 200 ms after the first usable answer, or as soon as all have answered,
+ * choose_master() takes the answer with the highest config-epoch, and the sessions
+ * connect there. Further rounds follow at heartbeats, when a subscription to a sentinel
+ * begins, and when a late answer is later than what is known. Each sentinel is subscribed
+ * to, because the one that makes a switch reports it a second before the others.
  *
- * Failures: an answer that says down leads nowhere, but what is older than it is not
- * believed either; one that is older than the master that is followed counts only when
- * most of the listed ones say so, and nobody better in time. Nobody useful: who wants the
- * way is told what each sentinel said, and a connection that stands is left alone.
+ * An answer that says the master is down leads nowhere, but an older one is not believed
+ * either. An answer that is older than the present master, and names another one, counts
+ * only if most of the configured sentinels agree. If no answer is usable the sessions
+ * that wait fail, with the reason of each sentinel; connections that are up stay.
  *
- * Learnt sentinels are known by their id, not by their address, which may become another
- * installation's. They are learnt from listed ones only, and dropped when none of these
- * names them any more. What a learnt one alone says has to be proved by a probe of the
- * master that it names; meanwhile nobody is led to the one before. */
+ * A configured sentinel is one of the URL; the others are discovered by asking those. A
+ * discovered sentinel is identified by its id, not by its address, which may pass to
+ * another installation, and is dropped when no configured one names it any more. If it
+ * alone names a later master, a probe connects to that server first: it is followed only
+ * if its replication id shows that it was a replica of the present master. Meanwhile no
+ * session connects to the present one. */
 #include "redis/sentinel.h"
 
+#include "base/container_of.h"
+#include "base/escape.h"
 #include "base/log.h"
 #include "lockwire.h"
 #include "loop/loop.h"
+#include "redis/classify.h"
+#include "redis/listener.h"
 #include "redis/reply.h"
-#include "redis/sentinel_inside.h"
+#include "redis/sentinel_parse.h"
+#include "redis/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <syslog.h>
 
-#define MOST LW__URL_HOSTS /* sentinels, learnt ones included */
+#define SENTINELS_MAX LW__URL_HOSTS /* discovered ones included */
+#define CHANNEL "+switch-master"
 #define LATER_US (200 * (int64_t)LW__MS)
-/* A switch is told at once by the sentinel that makes it, by the others when they hear of
- * it, which takes them a second or two. Who waits for one asks all of them so often. */
+/* A switch is reported at once by the sentinel that makes it, by the others a second or
+ * two later, when they hear of it. While a session waits for one all are asked this
+ * often. */
 #define RESTLESS_US (250 * (int64_t)LW__MS)
+#define STALE_ROUNDS 3
+#define QUERY_SKIPS_MAX 60       /* rounds */
+#define SUBSCRIBE_SKIPS_MAX 1000 /* rounds */
+
+/* Something that is tried ever more rarely. */
+struct skips {
+    unsigned left;   /* opportunities still to pass */
+    unsigned length; /* as many as passed after the last failure */
+};
+
+/* A connection to the master that a discovered sentinel names. */
+struct probe {
+    struct lw__session_config config;
+    struct lw__session session;
+    struct lw__endpoint endpoint;
+    bool open;  /* from the start until it has an answer or is stopped */
+    bool first; /* open, and no attempt has failed yet */
+};
+
+struct sentinel {
+    struct sentinel *next;
+    struct lw__sentinels *set;
+    struct lw__endpoint endpoint;
+    struct lw__session_config config;
+    struct lw__session session; /* for questions */
+    struct lw__listener listener;
+    struct lw__request master_request, peers_request;
+    bool pending; /* it was asked, and has not answered */
+    bool stale;   /* the next reply answers an earlier question */
+    bool useful; /* `answer` is its last one, which is usable; otherwise `why` says why */
+    bool logged; /* that it is not, since it was useful last */
+    bool discovered;
+    unsigned number;   /* of a configured one: its place in the URL */
+    unsigned named_by; /* of a discovered one: a bit for each configured one */
+    char id[LW__SENTINEL_ID_SIZE]; /* of a discovered one: SENTINEL MYID must return it */
+    /* Rounds in which a discovered one that did not prove its id is not connected to, and
+     * in which one that forbids SUBSCRIBE is not subscribed to. */
+    struct skips query_skips, subscribe_skips;
+    struct probe probe;                 /* of a discovered one */
+    struct lw__sentinel_answer refuted; /* what a probe has disproved last; or no host */
+    struct lw__sentinel_answer answer;  /* when it was useful last */
+    int64_t answer_us;
+    char why[LW__WHY_MAX];
+    int status; /* the class of that: struct lw__failure */
+};
+
+struct current_master {
+    struct lw__sentinel_answer answer; /* no host: there is none yet */
+    int64_t announced_epoch;           /* the highest that was reported of it, or -1 */
+    int64_t since_us;                  /* it has been the master, if that is known */
+    bool since_known;
+    int stale_rounds; /* in a row in which most named another one, of no later epoch */
+    bool rejected_logged;
+    /* As its server reported at the last connection or heartbeat; "" if unknown. */
+    char replication_id[LW__RUN_ID_SIZE];
+};
 
 struct lw__sentinels {
     struct lw__sentinel_options options;
-    struct lw__session_config
-        config; /* how sentinels are connected to, except for the host */
-    struct lw__session_config servers; /* how masters are */
+    struct lw__session_config config;  /* for sentinels, except for the host */
+    struct lw__session_config servers; /* for masters */
     uint64_t *failovers;
-    struct lw__sentinel *all;
+    struct sentinel *all;
     size_t count;
-    struct lw__way *ways; /* that are guided */
-    struct lw__followed followed;
-    struct lw__timer heartbeat; /* set since the first way was wanted */
+    struct lw__session *sessions; /* whose endpoint is resolved here */
+    struct current_master master;
+    struct lw__timer heartbeat; /* set since the first session asked */
 
-    /* While all are asked: */
-    bool asking, answered; /* one of them has something to believe */
-    bool again;            /* what was said already may be of before something */
+    /* A round: */
+    bool asking, answered; /* answered: there is a usable answer */
+    bool again;            /* another round follows: answers may be out of date */
     int64_t limit_us;
-    struct lw__timer round;   /* ends it */
-    struct lw__deferred over; /* its time is, but has all been read that has arrived? */
-    bool looked;              /* the loop has read since */
+    struct lw__timer round;
+    struct lw__late_check round_end;
 };
 
 static struct lw__loop *loop_of(const struct lw__sentinels *set)
@@ -62,77 +126,509 @@ static struct lw__loop *loop_of(const struct lw__sentinels *set)
     return set->config.loop;
 }
 
-/* ---- what is believed ---- */
-
-static void follow(struct lw__sentinels *set, const struct lw__sentinel_answer *master,
-                   int64_t told_epoch, int64_t now_us)
+static bool skip(struct skips *skips)
 {
-    char why[LW__WHY_MAX];
-
-    if (!lw__sentinel_master_take(&set->followed, master, told_epoch, now_us, why)) {
-        return;
+    if (skips->left == 0) {
+        return false;
     }
-    ++*set->failovers;
-    lw__log(set->config.log, LOG_NOTICE, "%s", why);
-    for (struct lw__sentinel *one = set->all; one != NULL; one = one->next) {
-        *one->refuted.place.host = '\0';             /* it may be a replica of this one */
-        lw__sentinel_master_probe_stop(&one->probe); /* it was about the one before */
-    }
-    lw__sentinel_ways_turn(set->ways, why);
+    skips->left--;
+    return true;
 }
 
-static void lead_nowhere(struct lw__sentinels *set)
+static void skip_more(struct skips *skips, unsigned most)
 {
-    char why[LW__TEXT_MAX];
-    int status = lw__sentinel_believe_none(set->all, why, sizeof(why));
-
-    lw__sentinel_ways_leave(&set->ways, status, why);
+    skips->left = skips->length;
+    skips->length = skips->length < most ? skips->length * 2 + 1 : most;
 }
 
-/* ---- claims of learnt sentinels ---- */
+/* ---- which answer is chosen ---- */
 
-static bool is_being_probed(const struct lw__sentinels *set,
-                            const struct lw__endpoint *place)
+/* Returns true if `a` is of a later configuration than `b`. A sentinel that has promoted
+ * a replica counts its epoch at once, but names the old master until the failover is
+ * over; to others it already names the new one. */
+static bool is_later(const struct lw__sentinel_answer *a,
+                     const struct lw__sentinel_answer *b)
 {
-    const struct lw__sentinel *one = set->all;
+    return a->epoch != b->epoch ? a->epoch > b->epoch : b->moving && !a->moving;
+}
 
-    while (one != NULL &&
-           !(one->probe.open && lw__endpoint_equal(&one->probe.place, place))) {
+static bool is_known(const struct current_master *master)
+{
+    return master->answer.endpoint.host[0] != '\0';
+}
+
+static bool is_master(const struct current_master *master,
+                      const struct lw__endpoint *endpoint)
+{
+    return lw__endpoint_equal(&master->answer.endpoint, endpoint);
+}
+
+static bool is_better(const struct lw__sentinel_answer *a,
+                      const struct lw__sentinel_answer *b,
+                      const struct current_master *master)
+{
+    if (is_later(a, b) || is_later(b, a)) {
+        return is_later(a, b);
+    }
+    if (a->down != b->down) {
+        return b->down;
+    }
+    /* a name and an address of one server must not alternate */
+    return is_master(master, &a->endpoint) && !is_master(master, &b->endpoint);
+}
+
+/* Returns true if this answer may be chosen. A discovered sentinel counts only if it
+ * agrees with the present master. */
+static bool counts(const struct sentinel *sentinel, const struct current_master *master)
+{
+    return !sentinel->pending && sentinel->useful &&
+           (!sentinel->discovered || (is_master(master, &sentinel->answer.endpoint) &&
+                                      !is_later(&sentinel->answer, &master->answer)));
+}
+
+/* Returns the sentinel with the highest config-epoch among those that count. Ties prefer
+ * a master that is not flagged down, then the present one. The result may still be
+ * flagged down. Returns NULL if there is none. */
+static struct sentinel *find_best(const struct lw__sentinels *set)
+{
+    struct sentinel *best = NULL, *one;
+
+    for (one = set->all; one != NULL; one = one->next) {
+        if (counts(one, &set->master) &&
+            (best == NULL || is_better(&one->answer, &best->answer, &set->master))) {
+            best = one;
+        }
+    }
+    return best;
+}
+
+/* Returns true if more than half of the sentinels gave a usable answer. */
+static bool most_answered(const struct lw__sentinels *set, bool count_discovered)
+{
+    int count = 0, answered = 0;
+
+    for (const struct sentinel *one = set->all; one != NULL; one = one->next) {
+        if (count_discovered || !one->discovered) {
+            count++;
+            answered += !one->pending && one->useful;
+        }
+    }
+    return answered * 2 > count;
+}
+
+static bool any_pending(const struct lw__sentinels *set)
+{
+    const struct sentinel *one = set->all;
+
+    while (one != NULL && !one->pending) {
         one = one->next;
     }
     return one != NULL;
 }
 
-/* Stops the probes of what is not claimed any more, and starts those that are missing,
- * one for each place. */
+/* ---- the sessions ---- */
+
+static struct lw__session *first_resolving(const struct lw__sentinels *set)
+{
+    struct lw__session *session = set->sessions;
+
+    while (session != NULL && session->state != LW__SESSION_RESOLVING) {
+        session = session->next_resolved;
+    }
+    return session;
+}
+
+static bool all_ready(const struct lw__sentinels *set)
+{
+    const struct lw__session *session = set->sessions;
+
+    while (session != NULL && session->state == LW__SESSION_READY) {
+        session = session->next_resolved;
+    }
+    return session == NULL;
+}
+
+/* Those that wait connect to the present master. */
+static void resolve_all(struct lw__sentinels *set)
+{
+    struct lw__session *session;
+
+    while ((session = first_resolving(set)) != NULL) {
+        lw__session_resolved(session, &set->master.answer.endpoint);
+    }
+}
+
+static const char *useless_why(const struct sentinel *sentinel)
+{
+    return sentinel->pending       ? "no answer in time"
+           : !sentinel->useful     ? sentinel->why
+           : sentinel->answer.down ? "says that the master is down"
+           : sentinel->discovered  ? "no listed sentinel says the same"
+                                   : "knows an older master than others";
+}
+
+static void log_useless(struct sentinel *sentinel, const char *why)
+{
+    lw__log_once(sentinel->config.log, &sentinel->logged, LOG_WARNING,
+                 "sentinel %s:%u: %s", sentinel->endpoint.host,
+                 (unsigned)sentinel->endpoint.port, why);
+}
+
+/* Those that wait fail, with the reason of each sentinel. */
+static void resolve_none(struct lw__sentinels *set)
+{
+    char why[LW__TEXT_MAX];
+    size_t length = (size_t)snprintf(why, sizeof(why), "no sentinel leads to the master");
+    struct lw__session *session;
+    int status = 0;
+
+    for (struct sentinel *one = set->all; one != NULL; one = one->next) {
+        log_useless(one, useless_why(one));
+        status = lw__session_combine_status(
+            status, one->pending || one->useful ? LW_ECONN : one->status);
+        if (length < sizeof(why)) {
+            length += (size_t)snprintf(why + length, sizeof(why) - length, "; %s:%u: %s",
+                                       one->endpoint.host, (unsigned)one->endpoint.port,
+                                       useless_why(one));
+        }
+    }
+    while ((session = first_resolving(set)) != NULL) {
+        lw__session_unresolved(session, status, why);
+    }
+}
+
+/* ---- the present master ---- */
+
+/* What is not later than the present master, and names another one, comes from a sentinel
+ * that lags or was cut off, is another name of the same server, or comes from sentinels
+ * that were set up again and count from 0. Most of the configured ones must agree; if
+ * all sessions are connected, most of all that are known, several times in a row. */
+static bool should_follow(struct lw__sentinels *set,
+                          const struct lw__sentinel_answer *answer, bool connected)
+{
+    struct current_master *master = &set->master;
+
+    if (!is_known(master) || is_later(answer, &master->answer)) {
+        return true;
+    }
+    if (!most_answered(set, false)) {
+        return false;
+    }
+    master->stale_rounds =
+        is_master(master, &answer->endpoint) ? 0 : master->stale_rounds + 1;
+    return master->stale_rounds == 0 || !connected ||
+           (master->stale_rounds >= STALE_ROUNDS && most_answered(set, true));
+}
+
+/* The answer is not followed, and sessions connect to the master that was known last. */
+static void log_rejected(struct lw__sentinels *set, const struct lw__endpoint *named)
+{
+    const struct lw__endpoint *present = &set->master.answer.endpoint;
+
+    lw__log_once(set->config.log, &set->master.rejected_logged, LOG_WARNING,
+                 "sentinels report %.60s:%u as master, but with a config-epoch no later "
+                 "than that of %.60s:%u, and a majority of the listed sentinels has not "
+                 "answered: still trying %.60s:%u",
+                 named->host, (unsigned)named->port, present->host,
+                 (unsigned)present->port, present->host, (unsigned)present->port);
+}
+
+/* A later configuration with the same master means that another server was the master in
+ * between: the present one has what that one had, or less. */
+static bool was_another(const struct current_master *master, int64_t announced_epoch)
+{
+    return master->announced_epoch >= 0 && announced_epoch > master->announced_epoch;
+}
+
+/* If the answer does not say since when, what is known of the same master stays. */
+static void note_since(struct current_master *master,
+                       const struct lw__sentinel_answer *answer, int64_t now_us)
+{
+    if (answer->for_ms >= 0) {
+        master->since_us = now_us - answer->for_ms * LW__MS;
+        master->since_known = true;
+    } else if (!is_master(master, &answer->endpoint)) {
+        master->since_known = false;
+    }
+}
+
+/* Makes this the present master. `announced_epoch`: as reported of this master, or -1 if
+ * the answer's may be another one's. Returns true if that ends the connections to the
+ * former one, and why in `why`. */
+static bool take_master(struct current_master *master,
+                        const struct lw__sentinel_answer *answer, int64_t announced_epoch,
+                        int64_t now_us, char why[LW__WHY_MAX])
+{
+    const struct lw__endpoint to = answer->endpoint, from = master->answer.endpoint;
+    bool known = is_known(master);
+    bool moves = known && !is_master(master, &to);
+    bool again = known && !moves && was_another(master, announced_epoch);
+
+    if (moves) {
+        (void)snprintf(why, LW__WHY_MAX, "the master is %.60s:%u now, it was %.60s:%u",
+                       to.host, (unsigned)to.port, from.host, (unsigned)from.port);
+    } else if (again) {
+        (void)snprintf(why, LW__WHY_MAX,
+                       "%.60s:%u is the master again after another failover; locks "
+                       "granted in between may be lost",
+                       to.host, (unsigned)to.port);
+    }
+    if (moves || again) {
+        *master->replication_id = '\0';
+    }
+    if (moves || !known || announced_epoch > master->announced_epoch) {
+        master->announced_epoch = announced_epoch;
+    }
+    note_since(master, answer, now_us);
+    master->answer = *answer;
+    master->stale_rounds = 0;
+    master->rejected_logged = false;
+    return moves || again;
+}
+
+static void probe_stop(struct probe *probe)
+{
+    probe->open = probe->first = false;
+    lw__session_stop(&probe->session);
+}
+
+static void follow(struct lw__sentinels *set, const struct lw__sentinel_answer *answer,
+                   int64_t announced_epoch, int64_t now_us)
+{
+    char why[LW__WHY_MAX];
+
+    if (!take_master(&set->master, answer, announced_epoch, now_us, why)) {
+        return;
+    }
+    ++*set->failovers;
+    lw__log(set->config.log, LOG_NOTICE, "%s", why);
+    for (struct sentinel *one = set->all; one != NULL; one = one->next) {
+        *one->refuted.endpoint.host = '\0'; /* it may be a replica of this master */
+        probe_stop(&one->probe);            /* it was about the former one */
+    }
+    for (struct lw__session *session = set->sessions; session != NULL;
+         session = session->next_resolved) {
+        lw__session_retarget(session, why);
+    }
+}
+
+void lw__sentinel_note(struct lw__sentinels *sentinels,
+                       const struct lw__endpoint *endpoint, const char *replication_id)
+{
+    struct current_master *master = &sentinels->master;
+
+    if (is_master(master, endpoint)) {
+        (void)snprintf(master->replication_id, sizeof(master->replication_id), "%s",
+                       replication_id);
+    }
+}
+
+/* ---- what discovered sentinels claim ---- */
+
+/* Returns true if a server with these ids is the present master, or was its replica. A
+ * replica has its master's id. When it is promoted it takes a new one, and keeps the old
+ * one as the former one. */
+static bool is_kin(const struct current_master *master, const struct lw__session *server)
+{
+    const char *known = master->replication_id;
+
+    return *known != '\0' && (strcmp(known, server->replication_id) == 0 ||
+                              strcmp(known, server->former_replication_id) == 0);
+}
+
+/* Returns true if the last answer of this discovered sentinel names another master, has
+ * to be verified first, and can be. */
+static bool is_claim(const struct sentinel *sentinel)
+{
+    const struct current_master *master = &sentinel->set->master;
+    const struct lw__sentinel_answer *answer = &sentinel->answer;
+    const struct lw__sentinel_answer *refuted = &sentinel->refuted;
+
+    return sentinel->discovered && sentinel->useful && !answer->down && !answer->moving &&
+           *master->replication_id != '\0' && is_later(answer, &master->answer) &&
+           !(refuted->epoch == answer->epoch &&
+             lw__endpoint_equal(&refuted->endpoint, &answer->endpoint));
+}
+
+static void refute(struct sentinel *sentinel)
+{
+    const struct lw__endpoint *claimed = &sentinel->answer.endpoint;
+    const struct lw__endpoint *present = &sentinel->set->master.answer.endpoint;
+
+    sentinel->refuted = sentinel->answer;
+    lw__log(sentinel->config.log, LOG_WARNING,
+            "discovered sentinel %.60s:%u names %.60s:%u, which is no replica of "
+            "%.60s:%u: not followed unless a listed sentinel names it",
+            sentinel->endpoint.host, (unsigned)sentinel->endpoint.port, claimed->host,
+            (unsigned)claimed->port, present->host, (unsigned)present->port);
+}
+
+static bool is_being_probed(const struct lw__sentinels *set,
+                            const struct lw__endpoint *endpoint)
+{
+    const struct sentinel *one = set->all;
+
+    while (one != NULL &&
+           !(one->probe.open && lw__endpoint_equal(&one->probe.endpoint, endpoint))) {
+        one = one->next;
+    }
+    return one != NULL;
+}
+
+static void probe_start(struct probe *probe, const struct lw__endpoint *endpoint)
+{
+    probe->endpoint = *endpoint;
+    probe->open = probe->first = true;
+    probe->config.host = probe->endpoint.host;
+    probe->config.port = probe->endpoint.port;
+    lw__session_start(&probe->session);
+}
+
+/* Stops the probes of claims that are no longer made, and starts those that are missing,
+ * one for each endpoint. */
 static void probe_claims(struct lw__sentinels *set)
 {
-    struct lw__sentinel *one;
+    struct sentinel *one;
 
     for (one = set->all; one != NULL; one = one->next) {
         if (one->probe.open &&
-            (!lw__sentinel_master_is_claim(&set->followed, one) ||
-             !lw__endpoint_equal(&one->probe.place, &one->said.place))) {
-            lw__sentinel_master_probe_stop(&one->probe);
+            (!is_claim(one) ||
+             !lw__endpoint_equal(&one->probe.endpoint, &one->answer.endpoint))) {
+            probe_stop(&one->probe);
         }
     }
     for (one = set->all; one != NULL; one = one->next) {
-        if (lw__sentinel_master_is_claim(&set->followed, one) &&
-            !is_being_probed(set, &one->said.place)) {
-            lw__sentinel_master_probe_start(&one->probe, &one->said.place);
+        if (is_claim(one) && !is_being_probed(set, &one->answer.endpoint)) {
+            probe_start(&one->probe, &one->answer.endpoint);
         }
     }
 }
 
-/* Returns true while a probe is in its first attempt: the decision waits for that. */
-static bool may_be_led_better(const struct lw__sentinels *set)
+/* Returns true while a probe makes its first attempt: the decision waits for that. */
+static bool is_probing(const struct lw__sentinels *set)
 {
-    const struct lw__sentinel *one = set->all;
+    const struct sentinel *one = set->all;
 
     while (one != NULL && !one->probe.first) {
         one = one->next;
     }
     return one != NULL;
+}
+
+/* ---- questions to one sentinel ---- */
+
+static void on_answer(struct sentinel *sentinel, bool useful);
+static void on_peers(struct sentinel *by, const struct lw__reply *reply);
+static void ask_now(struct sentinel *sentinel);
+
+static void master_replied(struct lw__request *request, const struct lw__reply *reply)
+{
+    struct sentinel *sentinel =
+        LW__CONTAINER_OF(struct sentinel, master_request, request);
+    const char *error = lw__reply_text(reply, NULL);
+
+    if (sentinel->stale) {
+        ask_now(sentinel);
+        return;
+    }
+    sentinel->answer_us = lw__now_us();
+    sentinel->status =
+        lw__reply_type(reply) == LW__REPLY_ERROR && lw__classify_guide(error) ? LW_EREDIS
+                                                                              : LW_ECONN;
+    on_answer(sentinel,
+              lw__sentinel_parse_master(reply, &sentinel->answer, sentinel->why));
+}
+
+static void peers_replied(struct lw__request *request, const struct lw__reply *reply)
+{
+    on_peers(LW__CONTAINER_OF(struct sentinel, peers_request, request), reply);
+}
+
+static void send_question(struct sentinel *sentinel, struct lw__request *request,
+                          const struct lw__request_type *type, const char *what)
+{
+    if (request->prev == NULL) {
+        lw__session_request(
+            &sentinel->session, request, type, 3,
+            (const char *[]){"SENTINEL", what, sentinel->set->options.service});
+    }
+}
+
+static void ask_now(struct sentinel *sentinel)
+{
+    static const struct lw__request_type type = {master_replied, NULL};
+
+    sentinel->stale = sentinel->stale && sentinel->master_request.prev != NULL;
+    if (sentinel->pending) {
+        send_question(sentinel, &sentinel->master_request, &type, "MASTER");
+    }
+}
+
+static void ask_for_peers(struct sentinel *sentinel)
+{
+    static const struct lw__request_type type = {peers_replied, NULL};
+
+    if (sentinel->session.state == LW__SESSION_READY) {
+        send_question(sentinel, &sentinel->peers_request, &type, "SENTINELS");
+    }
+}
+
+static void ready(void *arg)
+{
+    struct sentinel *sentinel = arg;
+
+    sentinel->query_skips.length = 0;
+    ask_now(sentinel);
+}
+
+static void lost(void *arg, const char *why)
+{
+    struct sentinel *sentinel = arg;
+
+    if (sentinel->session.end == LW__END_OTHER_SENTINEL) {
+        log_useless(sentinel, why);
+        skip_more(&sentinel->query_skips, QUERY_SKIPS_MAX);
+        lw__session_stop(&sentinel->session);
+    }
+    if (sentinel->pending) {
+        (void)snprintf(sentinel->why, sizeof(sentinel->why), "%s", why);
+        sentinel->status = sentinel->session.failure.status;
+        on_answer(sentinel, false);
+    }
+}
+
+/* Connects if needed, without a further delay. on_answer() follows. */
+static void ask(struct sentinel *sentinel)
+{
+    if (skip(&sentinel->query_skips)) {
+        return;
+    }
+    sentinel->pending = true;
+    if (sentinel->session.state == LW__SESSION_READY) {
+        ask_now(sentinel);
+    } else if (!lw__session_is_connecting(&sentinel->session)) {
+        lw__session_stop(&sentinel->session);
+        lw__session_start(&sentinel->session);
+    }
+}
+
+/* A reply that is on its way does not answer the questions that follow. */
+static void ignore_reply(struct sentinel *sentinel)
+{
+    sentinel->stale = sentinel->master_request.prev != NULL;
+}
+
+/* Returns true if the sentinel is there, by the name given or the address found. If a
+ * name has several addresses it is the one that was tried last. */
+static bool is_at(const struct sentinel *sentinel, const struct lw__endpoint *endpoint)
+{
+    const struct lw__session *session = &sentinel->session;
+
+    return lw__endpoint_equal(&sentinel->endpoint, endpoint) ||
+           (session->address < session->addresses.count &&
+            sentinel->endpoint.port == endpoint->port &&
+            strcasecmp(session->addresses.list[session->address].text, endpoint->host) ==
+                0);
 }
 
 /* ---- a round ---- */
@@ -144,27 +640,12 @@ static void ask_all(struct lw__sentinels *set)
     }
     set->asking = true;
     set->answered = set->again = false;
-    set->limit_us = /* the half of it is for the connection */
+    set->limit_us = /* the other half is for the connection */
         lw__now_us() + (int64_t)set->config.connect_timeout_ms * LW__MS / 2;
     lw__timer_set(loop_of(set), &set->round, set->limit_us);
-    for (struct lw__sentinel *one = set->all; one != NULL; one = one->next) {
-        lw__sentinel_ask(one);
+    for (struct sentinel *one = set->all; one != NULL; one = one->next) {
+        ask(one);
     }
-}
-
-static void believe(struct lw__sentinels *set, struct lw__sentinel *best)
-{
-    const struct lw__sentinel_answer *said = &best->said;
-    bool stands = !lw__sentinel_ways_wanted(set->ways);
-
-    lw__sentinel_believe_some(set->all);
-    if (lw__sentinel_master_convinces(&set->followed, said, set->all, stands)) {
-        follow(set, said, said->moving ? -1 : said->epoch, best->said_us);
-    } else if (!stands && !lw__sentinel_master_is(&set->followed, &said->place)) {
-        lw__sentinel_master_tell_unconvinced(&set->followed, set->config.log,
-                                             &said->place);
-    }
-    lw__sentinel_ways_lead(&set->ways, &set->followed.master.place);
 }
 
 static void set_heartbeat(struct lw__sentinels *set, int64_t pause_us)
@@ -176,44 +657,54 @@ static void set_heartbeat(struct lw__sentinels *set, int64_t pause_us)
     }
 }
 
-static void ask_who_else(struct lw__sentinels *set)
+static void take_answer(struct lw__sentinels *set, struct sentinel *best)
 {
-    for (struct lw__sentinel *one = set->all; one != NULL; one = one->next) {
-        if (!one->learnt) {
-            lw__sentinel_ask_others(one);
-        }
+    const struct lw__sentinel_answer *answer = &best->answer;
+    bool connected = first_resolving(set) == NULL;
+
+    for (struct sentinel *one = set->all; one != NULL; one = one->next) {
+        one->logged = one->logged && (!one->useful || one->answer.down);
     }
+    if (should_follow(set, answer, connected)) {
+        follow(set, answer, answer->moving ? -1 : answer->epoch, best->answer_us);
+    } else if (!connected && !is_master(&set->master, &answer->endpoint)) {
+        log_rejected(set, &answer->endpoint);
+    }
+    resolve_all(set);
 }
 
-/* Chooses the master from the last answers of all sentinels, and leads the ways there.
- * Returns the sentinel that is believed, or NULL. */
-static struct lw__sentinel *decide(struct lw__sentinels *set)
+/* Chooses the master from the last answers of all sentinels, and resolves the sessions
+ * that wait. Returns the sentinel that is believed, or NULL. */
+static struct sentinel *choose_master(struct lw__sentinels *set)
 {
-    struct lw__sentinel *best = lw__sentinel_believe(set->all, &set->followed.master);
+    struct sentinel *best = find_best(set);
 
     probe_claims(set);
-    if (may_be_led_better(set) &&
-        (best == NULL || best->said.down ||
-         !lw__sentinel_is_later(&best->said, &set->followed.master))) {
-        return best; /* decide_at_last follows */
+    if (is_probing(set) && (best == NULL || best->answer.down ||
+                            !is_later(&best->answer, &set->master.answer))) {
+        return best; /* choose_at_last() follows */
     }
-    if (best == NULL || best->said.down) {
-        lead_nowhere(set);
+    if (best == NULL || best->answer.down) {
+        resolve_none(set);
     } else {
-        believe(set, best);
+        take_answer(set, best);
     }
     return best;
 }
 
-static void conclude(struct lw__sentinels *set)
+static void end_round(struct lw__sentinels *set)
 {
-    const struct lw__sentinel *best;
+    const struct sentinel *best;
 
     set->asking = false;
     lw__timer_cancel(loop_of(set), &set->round);
-    ask_who_else(set);
-    best = decide(set);
-    if (best != NULL && !lw__sentinel_ways_stand(set->ways)) {
+    for (struct sentinel *one = set->all; one != NULL; one = one->next) {
+        if (!one->discovered) {
+            ask_for_peers(one);
+        }
+    }
+    best = choose_master(set);
+    if (best != NULL && !all_ready(set)) {
         set_heartbeat(set, RESTLESS_US);
     }
     if (set->again) {
@@ -221,20 +712,12 @@ static void conclude(struct lw__sentinels *set)
     }
 }
 
-/* A loop that stalled is no reason to pass over what has arrived meanwhile: first all of
- * it may be read, for which a whole turn has to pass. */
-static void round_over(void *arg)
+static void on_round_timeout(void *arg)
 {
     struct lw__sentinels *set = arg;
 
-    if (!set->asking || lw__timer_is_set(&set->round)) {
-        return; /* another one has begun, or there is time */
-    }
-    if (set->looked) {
-        conclude(set);
-    } else {
-        set->looked = true;
-        lw__defer(loop_of(set), &set->over, false);
+    if (set->asking && !lw__timer_is_set(&set->round)) { /* else another one has begun */
+        end_round(set);
     }
 }
 
@@ -242,83 +725,72 @@ static void round_due(void *arg)
 {
     struct lw__sentinels *set = arg;
 
-    set->looked = false;
-    lw__defer(loop_of(set), &set->over, false);
+    lw__late_check_start(loop_of(set), &set->round_end);
 }
 
-/* A probe, or a learnt sentinel that was asked alone, may have been what the last round
- * waited for. */
-static void decide_at_last(struct lw__sentinels *set)
+/* The last round may have waited for a probe, or for a discovered sentinel that was asked
+ * alone. */
+static void choose_at_last(struct lw__sentinels *set)
 {
     probe_claims(set);
-    if (!set->asking && !lw__sentinel_believe_waits(set->all) &&
-        lw__sentinel_ways_wanted(set->ways)) {
-        (void)decide(set);
+    if (!set->asking && !any_pending(set) && first_resolving(set) != NULL) {
+        (void)choose_master(set);
     }
 }
 
-static void probe_delayed(void *arg)
+/* An answer to a round that has ended. */
+static void on_late_answer(struct lw__sentinels *set, const struct sentinel *sentinel)
 {
-    struct lw__sentinel *sentinel = arg;
+    const struct lw__sentinel_answer *answer = &sentinel->answer;
 
-    decide_at_last(sentinel->arg);
-}
-
-static void probe_answered(void *arg, const char *replication_id,
-                           const char *former_replication_id)
-{
-    struct lw__sentinel *sentinel = arg;
-    struct lw__sentinels *set = sentinel->arg;
-
-    if (lw__sentinel_master_is_kin(&set->followed, replication_id,
-                                   former_replication_id)) {
-        follow(set, &sentinel->said, sentinel->said.epoch, sentinel->said_us);
-    } else {
-        lw__sentinel_master_refute(&set->followed, sentinel);
-    }
-    lw__sentinel_master_probe_stop(&sentinel->probe);
-    decide_at_last(set);
-}
-
-/* Too late for the round that asked. */
-static void heard_late(struct lw__sentinels *set, const struct lw__sentinel *sentinel)
-{
-    const struct lw__sentinel_answer *said = &sentinel->said;
-
-    if (sentinel->useful && !sentinel->learnt &&
-        lw__sentinel_master_known(&set->followed) &&
-        lw__sentinel_is_later(said, &set->followed.master) && !said->down &&
-        !lw__sentinel_master_is(&set->followed, &said->place)) {
+    if (sentinel->useful && !sentinel->discovered && is_known(&set->master) &&
+        is_later(answer, &set->master.answer) && !answer->down &&
+        !is_master(&set->master, &answer->endpoint)) {
         ask_all(set);
     }
-    decide_at_last(set);
+    choose_at_last(set);
 }
 
-/* One to be believed, if none comes that is better. */
+/* Returns true if there is an answer to be chosen unless a better one comes. */
 static bool has_answer(const struct lw__sentinels *set)
 {
-    const struct lw__sentinel *best =
-        lw__sentinel_believe(set->all, &set->followed.master);
+    const struct sentinel *best = find_best(set);
 
-    return best != NULL && !best->said.down &&
-           !lw__sentinel_is_later(&set->followed.master, &best->said);
+    return best != NULL && !best->answer.down &&
+           !is_later(&set->master.answer, &best->answer);
 }
 
-static void heard(void *arg, struct lw__sentinel *sentinel)
+/* Subscribes to the sentinel if it is not subscribed to. */
+static void listen_to(struct sentinel *sentinel)
 {
-    struct lw__sentinels *set = arg;
+    struct lw__listener *listener = &sentinel->listener;
+
+    if (listener->session.state != LW__SESSION_STOPPED ||
+        skip(&sentinel->subscribe_skips)) {
+        return;
+    }
+    if (lw__listener_add(listener, 0, CHANNEL, "") != NULL) { /* else another time */
+        lw__listener_start(listener);
+    }
+}
+
+static void on_answer(struct sentinel *sentinel, bool useful)
+{
+    struct lw__sentinels *set = sentinel->set;
     int64_t end_us = lw__now_us() + LATER_US;
 
-    if (sentinel->useful) {
-        lw__sentinel_follow_start(&sentinel->follow);
-    } else if (sentinel->learnt) {
-        lw__sentinel_follow_stop(&sentinel->follow);
+    sentinel->pending = false;
+    sentinel->useful = useful;
+    if (useful) {
+        listen_to(sentinel);
+    } else if (sentinel->discovered) {
+        lw__listener_stop(&sentinel->listener);
     }
     probe_claims(set);
     if (!set->asking) {
-        heard_late(set, sentinel);
-    } else if (!lw__sentinel_believe_waits(set->all)) {
-        conclude(set);
+        on_late_answer(set, sentinel);
+    } else if (!any_pending(set)) {
+        end_round(set);
     } else if (!set->answered && has_answer(set)) {
         set->answered = true;
         lw__timer_set(loop_of(set), &set->round,
@@ -326,115 +798,233 @@ static void heard(void *arg, struct lw__sentinel *sentinel)
     }
 }
 
-static void wanted(void *arg, struct lw__way *way)
-{
-    struct lw__sentinels *set = arg;
-
-    lw__sentinel_ways_know(&set->ways, way);
-    set_heartbeat(set, (int64_t)set->config.request_timeout_ms * LW__MS);
-    ask_all(set);
-}
-
-static void arrived(void *arg, const struct lw__way *way, const char *replication_id)
-{
-    struct lw__sentinels *set = arg;
-
-    lw__sentinel_master_note(&set->followed, way->host, way->port, replication_id);
-}
-
 static void heartbeat(void *arg)
 {
     struct lw__sentinels *set = arg;
 
     set_heartbeat(set, (int64_t)set->config.request_timeout_ms * LW__MS);
-    for (struct lw__sentinel *one = set->all; one != NULL; one = one->next) {
-        lw__sentinel_follow_heartbeat(&one->follow);
+    for (struct sentinel *one = set->all; one != NULL; one = one->next) {
+        lw__listener_heartbeat(&one->listener);
     }
     ask_all(set);
 }
 
-/* ---- what is told unasked ---- */
+static void join_resolved(struct lw__sentinels *set, struct lw__session *session)
+{
+    if (session->prev_resolved != NULL) {
+        return;
+    }
+    session->next_resolved = set->sessions;
+    session->prev_resolved = &set->sessions;
+    if (session->next_resolved != NULL) {
+        session->next_resolved->prev_resolved = &session->next_resolved;
+    }
+    set->sessions = session;
+}
 
-/* Answers that are on their way may be older than what was told. */
-static void begin_anew(struct lw__sentinels *set)
+static void resolve(void *arg, struct lw__session *session)
+{
+    struct lw__sentinels *set = arg;
+
+    join_resolved(set, session);
+    set_heartbeat(set, (int64_t)set->config.request_timeout_ms * LW__MS);
+    ask_all(set);
+}
+
+/* ---- probes ---- */
+
+static void probe_ready(void *arg)
+{
+    struct sentinel *sentinel = arg;
+    struct lw__sentinels *set = sentinel->set;
+    struct lw__session *session = &sentinel->probe.session;
+
+    if (*session->replication_id == '\0' || !session->is_master) {
+        /* it is about to become the master, or busy */
+        lw__session_fail(session, "it is not a master yet");
+        return;
+    }
+    if (is_kin(&set->master, session)) {
+        follow(set, &sentinel->answer, sentinel->answer.epoch, sentinel->answer_us);
+    } else {
+        refute(sentinel);
+    }
+    probe_stop(&sentinel->probe);
+    choose_at_last(set);
+}
+
+static void probe_lost(void *arg, const char *why)
+{
+    struct sentinel *sentinel = arg;
+
+    (void)why;
+    if (sentinel->probe.first) {
+        sentinel->probe.first = false;
+        choose_at_last(sentinel->set);
+    }
+}
+
+/* ---- reports of switches ---- */
+
+/* Starts a round from scratch: replies on their way may be older than the report. */
+static void restart(struct lw__sentinels *set)
 {
     set->asking = false;
-    for (struct lw__sentinel *one = set->all; one != NULL; one = one->next) {
-        lw__sentinel_ask_forget(one);
+    for (struct sentinel *one = set->all; one != NULL; one = one->next) {
+        ignore_reply(one);
     }
     ask_all(set);
 }
 
-/* A learnt sentinel that speaks unasked is asked alone at first: that is as quick, and
- * does not begin the round of all the others from scratch. */
-static void ask_again(struct lw__sentinel *sentinel)
+/* Earlier switches may have been missed. A discovered sentinel is asked alone at first:
+ * that is as quick, and does not begin the round of all others from scratch. A sentinel
+ * whose subscription keeps breaking must not keep a round from its end. */
+static void ask_again(struct sentinel *sentinel)
 {
-    lw__sentinel_ask_forget(sentinel);
-    lw__sentinel_ask(sentinel);
-    set_heartbeat(sentinel->arg, RESTLESS_US);
-}
+    struct lw__sentinels *set = sentinel->set;
 
-/* One who keeps beginning to tell must not keep a round from its end. */
-static void following(void *arg)
-{
-    struct lw__sentinel *sentinel = arg;
-    struct lw__sentinels *set = sentinel->arg;
-
-    if (sentinel->learnt) {
-        ask_again(sentinel);
+    if (sentinel->discovered) {
+        ignore_reply(sentinel);
+        ask(sentinel);
+        set_heartbeat(set, RESTLESS_US);
     } else if (set->asking) {
         set->again = true;
     } else {
-        begin_anew(set);
+        restart(set);
     }
 }
 
-/* From whom is followed it leads to whoever is next, whose epoch is not told, but is
- * higher. Any other switch is old news, or one behind a switch that was missed. */
-static void switched(void *arg, const struct lw__endpoint *from,
-                     const struct lw__endpoint *to)
+static void subscribed(void *arg, struct lw__channel *channel)
 {
-    struct lw__sentinel *sentinel = arg;
-    struct lw__sentinels *set = sentinel->arg;
-    const struct lw__sentinel_answer master = {.place = *to,
-                                               .epoch = set->followed.master.epoch + 1};
+    struct sentinel *sentinel = arg;
 
-    if (!sentinel->learnt && lw__sentinel_master_is(&set->followed, from) &&
-        !lw__sentinel_master_is(&set->followed, to)) {
-        follow(set, &master, -1, lw__now_us());
-        begin_anew(set);
+    (void)channel;
+    sentinel->subscribe_skips.length = 0;
+    ask_again(sentinel);
+}
+
+/* A switch away from the present master leads to the next one, whose epoch is not
+ * reported, but is higher. Any other switch is old news, or one behind a switch that was
+ * missed. */
+static void switched(void *arg, const struct lw__channel *channel, const char *text,
+                     size_t length)
+{
+    struct sentinel *sentinel = arg;
+    struct lw__sentinels *set = sentinel->set;
+    struct lw__endpoint from;
+    struct lw__sentinel_answer next = {.epoch = set->master.answer.epoch + 1};
+
+    (void)channel;
+    if (!lw__sentinel_parse_switch(text, length, set->options.service, &from,
+                                   &next.endpoint)) {
+        return;
+    }
+    if (!sentinel->discovered && is_master(&set->master, &from) &&
+        !is_master(&set->master, &next.endpoint)) {
+        follow(set, &next, -1, lw__now_us());
+        restart(set);
     } else {
-        following(sentinel);
+        ask_again(sentinel);
     }
 }
 
-/* ---- who there is ---- */
-
-static int add(struct lw__sentinels *set, const struct lw__endpoint *place,
-               const char *id);
-
-static void forget(struct lw__sentinel *one)
+static void unsubscribed(void *arg, bool was_confirmed, const char *why)
 {
-    lw__sentinel_master_probe_close(&one->probe);
-    lw__sentinel_follow_close(&one->follow);
-    lw__sentinel_ask_free(one);
+    struct sentinel *sentinel = arg;
+
+    (void)was_confirmed;
+    (void)why;
+    if (lw__listener_is_forbidden(&sentinel->listener)) {
+        skip_more(&sentinel->subscribe_skips, SUBSCRIBE_SKIPS_MAX);
+    }
 }
 
-static void drop(struct lw__sentinels *set, struct lw__sentinel **at)
+/* ---- which sentinels there are ---- */
+
+/* Returns NULL without memory. `id` is NULL for a configured sentinel. */
+static struct sentinel *new_sentinel(struct lw__sentinels *set,
+                                     const struct lw__endpoint *endpoint, const char *id)
 {
-    struct lw__sentinel *one = *at;
+    static const struct lw__session_events events = {ready, lost, NULL, NULL, NULL};
+    static const struct lw__session_events probe_events = {probe_ready, probe_lost, NULL,
+                                                           NULL, NULL};
+    static const struct lw__listener_events listener_events = {
+        .confirmed = subscribed, .message = switched, .lost = unsubscribed};
+    struct sentinel *one = calloc(1, sizeof(*one));
+
+    if (one == NULL || lw__timer_reserve(loop_of(set), 3) != 0) {
+        free(one);
+        return NULL;
+    }
+    one->set = set;
+    one->endpoint = *endpoint;
+    one->config = set->config;
+    one->config.host = one->endpoint.host;
+    one->config.port = one->endpoint.port;
+    one->discovered = id != NULL;
+    if (id != NULL) {
+        (void)snprintf(one->id, sizeof(one->id), "%s", id);
+        one->config.sentinel_id = one->id;
+    }
+    one->probe.config = set->servers;
+    one->probe.config.replication = true;
+    one->probe.config.connect_timeout_ms = set->servers.connect_timeout_ms / 2 + 1;
+    lw__session_init(&one->session, &one->config, &events, one);
+    lw__session_init(&one->probe.session, &one->probe.config, &probe_events, one);
+    lw__listener_init(&one->listener,
+                      &(struct lw__listener_options){
+                          .config = &one->config,
+                          .consequence = "failovers are found by asking it at times"},
+                      &listener_events, one);
+    return one;
+}
+
+static void free_sentinel(struct sentinel *one)
+{
+    lw__session_stop(&one->session);
+    lw__session_stop(&one->probe.session);
+    lw__listener_clear(&one->listener);
+    lw__timer_unreserve(loop_of(one->set), 3);
+    free(one);
+}
+
+/* Returns 0, or -1 without memory. */
+static int add(struct lw__sentinels *set, const struct lw__endpoint *endpoint,
+               const char *id)
+{
+    struct sentinel **at = &set->all, *one = new_sentinel(set, endpoint, id);
+
+    if (one == NULL) {
+        return -1;
+    }
+    one->number = (unsigned)set->count; /* the configured ones come first */
+    while (*at != NULL) {
+        at = &(*at)->next;
+    }
+    *at = one;
+    set->count++;
+    if (one->discovered) {
+        ask(one);
+    }
+    return 0;
+}
+
+static void drop(struct lw__sentinels *set, struct sentinel **at)
+{
+    struct sentinel *one = *at;
 
     *at = one->next;
     set->count--;
-    forget(one);
+    free_sentinel(one);
 }
 
-/* Makes room: one that was learnt and does not stand is likely to be gone for good. */
+/* Makes room: a discovered one that is not connected is likely to be gone for good. */
 static void drop_one(struct lw__sentinels *set)
 {
-    struct lw__sentinel **at = &set->all;
+    struct sentinel **at = &set->all;
 
-    while (*at != NULL && (!(*at)->learnt || lw__sentinel_ask_stands(*at))) {
+    while (*at != NULL &&
+           (!(*at)->discovered || (*at)->session.state == LW__SESSION_READY)) {
         at = &(*at)->next;
     }
     if (*at != NULL) {
@@ -442,140 +1032,103 @@ static void drop_one(struct lw__sentinels *set)
     }
 }
 
-static bool is_listed(const struct lw__sentinels *set, const struct lw__endpoint *place)
+static bool is_configured(const struct lw__sentinels *set,
+                          const struct lw__endpoint *endpoint)
 {
-    const struct lw__sentinel *one = set->all;
+    const struct sentinel *one = set->all;
 
-    while (one != NULL && (one->learnt || !lw__sentinel_ask_is_at(one, place))) {
+    while (one != NULL && (one->discovered || !is_at(one, endpoint))) {
         one = one->next;
     }
     return one != NULL;
 }
 
-/* Returns the link to the learnt sentinel with this id, or to the NULL at the end. */
-static struct lw__sentinel **find_learnt(struct lw__sentinels *set, const char *id)
+/* Returns the link to the discovered sentinel with this id, or to the NULL at the end. */
+static struct sentinel **find_discovered(struct lw__sentinels *set, const char *id)
 {
-    struct lw__sentinel **at = &set->all;
+    struct sentinel **at = &set->all;
 
-    while (*at != NULL && (!(*at)->learnt || strcmp((*at)->id, id) != 0)) {
+    while (*at != NULL && (!(*at)->discovered || strcmp((*at)->id, id) != 0)) {
         at = &(*at)->next;
     }
     return at;
 }
 
-static void learn(struct lw__sentinels *set, const struct lw__sentinel *by,
-                  const struct lw__sentinel_peer *other)
+static void discover(struct lw__sentinels *set, const struct sentinel *by,
+                     const struct lw__sentinel_peer *peer)
 {
-    struct lw__sentinel **at = find_learnt(set, other->id);
+    struct sentinel **at = find_discovered(set, peer->id);
 
-    if (*at != NULL && !other->down &&
-        !lw__endpoint_equal(&(*at)->place, &other->place)) {
+    if (*at != NULL && !peer->down &&
+        !lw__endpoint_equal(&(*at)->endpoint, &peer->endpoint)) {
         drop(set, at); /* it has moved */
-        at = find_learnt(set, other->id);
+        at = find_discovered(set, peer->id);
     }
-    if (*at == NULL && !other->down && !is_listed(set, &other->place)) {
-        if (set->count == MOST) {
+    if (*at == NULL && !peer->down && !is_configured(set, &peer->endpoint)) {
+        if (set->count == SENTINELS_MAX) {
             drop_one(set);
         }
-        if (set->count < MOST) {
-            (void)add(set, &other->place, other->id); /* or another time, with memory */
+        if (set->count < SENTINELS_MAX) {
+            (void)add(set, &peer->endpoint, peer->id); /* or another time, with memory */
         }
-        at = find_learnt(set, other->id);
+        at = find_discovered(set, peer->id);
     }
     if (*at != NULL) {
-        (*at)->named |= 1U << by->number;
+        (*at)->named_by |= 1U << by->number;
     }
 }
 
-/* Returns the bits of the listed sentinels that answer. What the others named before is
- * out of date. */
+/* Returns the bits of the configured sentinels that answer. What the others named before
+ * is out of date. */
 static unsigned all_that_answer(const struct lw__sentinels *set)
 {
     unsigned answer = 0;
 
-    for (const struct lw__sentinel *one = set->all; one != NULL; one = one->next) {
-        if (!one->learnt && one->useful) {
+    for (const struct sentinel *one = set->all; one != NULL; one = one->next) {
+        if (!one->discovered && one->useful) {
             answer |= 1U << one->number;
         }
     }
     return answer;
 }
 
-static void others(void *arg, struct lw__sentinel *by, const struct lw__reply *reply)
+static void on_peers(struct sentinel *by, const struct lw__reply *reply)
 {
-    struct lw__sentinels *set = arg;
-    struct lw__sentinel_peer other;
+    struct lw__sentinels *set = by->set;
+    struct lw__sentinel_peer peer;
 
     if (lw__reply_type(reply) != LW__REPLY_ARRAY) {
         return; /* the command is forbidden, or the service unknown */
     }
-    for (struct lw__sentinel *one = set->all; one != NULL; one = one->next) {
-        one->named &= all_that_answer(set) & ~(1U << by->number);
+    for (struct sentinel *one = set->all; one != NULL; one = one->next) {
+        one->named_by &= all_that_answer(set) & ~(1U << by->number);
     }
-    for (size_t at = 0; lw__sentinel_parse_other(reply, &at, &other);) {
-        learn(set, by, &other);
+    for (size_t at = 0; lw__sentinel_parse_peer(reply, &at, &peer);) {
+        discover(set, by, &peer);
     }
-    for (struct lw__sentinel **at = &set->all; *at != NULL;) {
-        if ((*at)->learnt && (*at)->named == 0) {
+    for (struct sentinel **at = &set->all; *at != NULL;) {
+        if ((*at)->discovered && (*at)->named_by == 0) {
             drop(set, at);
         } else {
             at = &(*at)->next;
         }
     }
-    if (set->asking && !lw__sentinel_believe_waits(set->all)) {
-        conclude(set);
+    if (set->asking && !any_pending(set)) {
+        end_round(set);
     }
-    decide_at_last(set);
-}
-
-/* Adds a sentinel: a learnt one with this id, or a listed one if `id` is NULL. Returns 0,
- * or -1 if there is no memory. */
-static int add(struct lw__sentinels *set, const struct lw__endpoint *place,
-               const char *id)
-{
-    static const struct lw__sentinel_events events = {heard, others};
-    static const struct lw__follow_events follow_events = {following, switched};
-    struct lw__sentinel **at = &set->all;
-    struct lw__sentinel *one =
-        lw__sentinel_ask_new(&set->config, set->options.service, place, id, &events, set);
-
-    if (one == NULL) {
-        return -1;
-    }
-    if (lw__sentinel_follow_open(&one->follow, &one->config, set->options.service,
-                                 &follow_events, one) != 0) {
-        lw__sentinel_ask_free(one);
-        return -1;
-    }
-    if (lw__sentinel_master_probe_open(&one->probe, &set->servers, one) != 0) {
-        lw__sentinel_follow_close(&one->follow);
-        lw__sentinel_ask_free(one);
-        return -1;
-    }
-    one->probe.answered = probe_answered;
-    one->probe.delayed = probe_delayed;
-    one->number = (unsigned)set->count; /* the listed ones come first */
-    while (*at != NULL) {
-        at = &(*at)->next;
-    }
-    *at = one;
-    set->count++;
-    if (one->learnt) {
-        lw__sentinel_ask(one);
-    }
-    return 0;
+    choose_at_last(set);
 }
 
 /* ---- their life ---- */
 
-static int add_listed(struct lw__sentinels *set)
+static int add_configured(struct lw__sentinels *set)
 {
     for (size_t i = 0; i < set->options.host_count; i++) {
         const struct lw__url_host *host = &set->options.hosts[i];
-        struct lw__endpoint place = {.port = host->port};
+        struct lw__endpoint endpoint = {.port = host->port};
 
-        (void)snprintf(place.host, sizeof(place.host), "%s", host->name);
-        if (add(set, &place, NULL) != 0) {
+        (void)snprintf(endpoint.host, sizeof(endpoint.host), "%s", host->name);
+        if (add(set, &endpoint, NULL) != 0) {
             return -1;
         }
     }
@@ -588,10 +1141,7 @@ int lw__sentinel_new(const struct lw__sentinel_options *options,
 {
     struct lw__sentinels *set = calloc(1, sizeof(*set));
 
-    if (set == NULL) {
-        return LW_ENOMEM;
-    }
-    if (lw__timer_reserve(config->loop, 2) != 0) {
+    if (set == NULL || lw__timer_reserve(config->loop, 2) != 0) {
         free(set);
         return LW_ENOMEM;
     }
@@ -600,13 +1150,12 @@ int lw__sentinel_new(const struct lw__sentinel_options *options,
     set->config = set->servers = *config;
     set->config.username = options->username;
     set->config.password = options->password;
-    set->config.login = NULL; /* that is the servers', as these are: */
-    set->config.guide = NULL;
-    set->config.db = 0;
+    set->config.login = NULL; /* it is for the servers */
+    set->config.db = set->servers.db = 0;
     lw__timer_init(&set->heartbeat, heartbeat, set);
     lw__timer_init(&set->round, round_due, set);
-    lw__defer_init(&set->over, round_over, set);
-    if (add_listed(set) != 0) {
+    lw__late_check_init(&set->round_end, on_round_timeout, set);
+    if (add_configured(set) != 0) {
         lw__sentinel_free(set);
         return LW_ENOMEM;
     }
@@ -614,46 +1163,41 @@ int lw__sentinel_new(const struct lw__sentinel_options *options,
     return 0;
 }
 
-void lw__sentinel_guide(struct lw__sentinels *sentinels,
-                        struct lw__session_config *config)
+void lw__sentinel_configure(struct lw__sentinels *sentinels,
+                            struct lw__session_config *config)
 {
-    static const struct lw__guide_events events = {wanted, lw__sentinel_ways_forget,
-                                                   arrived};
-
     config->replication = true;
-    config->guide = &events;
-    config->guide_arg = sentinels;
+    config->resolve = resolve;
+    config->resolve_arg = sentinels;
 }
 
 int lw__sentinel_master(const struct lw__sentinels *sentinels, struct lw_master *ret)
 {
-    const struct lw__endpoint *place = &sentinels->followed.master.place;
+    const struct current_master *master = &sentinels->master;
+    const struct lw__endpoint *endpoint = &master->answer.endpoint;
 
-    _Static_assert(sizeof(ret->host) == sizeof(place->host), "public, and no less");
-    if (!lw__sentinel_master_known(&sentinels->followed)) {
+    _Static_assert(sizeof(ret->host) == sizeof(endpoint->host), "a public size");
+    if (!is_known(master)) {
         return LW_ECONN;
     }
     (void)snprintf(ret->service, sizeof(ret->service), "%s", sentinels->options.service);
-    (void)snprintf(ret->host, sizeof(ret->host), "%s", place->host);
-    ret->port = place->port;
-    ret->for_ms = lw__sentinel_master_for_ms(&sentinels->followed, lw__now_us());
+    (void)snprintf(ret->host, sizeof(ret->host), "%s", endpoint->host);
+    ret->port = endpoint->port;
+    ret->for_ms = master->since_known ? (lw__now_us() - master->since_us) / LW__MS : -1;
     return 0;
 }
 
 void lw__sentinel_free(struct lw__sentinels *sentinels)
 {
-    struct lw__sentinel *one, *next;
-
     if (sentinels == NULL) {
         return;
     }
-    for (one = sentinels->all; one != NULL; one = next) {
-        next = one->next;
-        forget(one);
+    while (sentinels->all != NULL) {
+        drop(sentinels, &sentinels->all);
     }
     lw__timer_cancel(loop_of(sentinels), &sentinels->heartbeat);
     lw__timer_cancel(loop_of(sentinels), &sentinels->round);
-    lw__defer_cancel(loop_of(sentinels), &sentinels->over);
+    lw__late_check_cancel(loop_of(sentinels), &sentinels->round_end);
     lw__timer_unreserve(loop_of(sentinels), 2);
     free(sentinels);
 }

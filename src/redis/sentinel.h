@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the master of a service is, by those who watch over it. Guides every session that
- * is made with its config: tells where to connect, and turns all of them as soon as the
- * sentinels name another master. Must not know what is said on those connections.
+/* Finds the master of a service by its sentinels, and resolves the endpoint of every
+ * session that connects to the master. When the sentinels name another master, all these
+ * sessions are retargeted. Independent of what is sent on them.
  *
- * Happy path: lw__sentinel_new, lw__sentinel_guide; a session asks for the way; all
- * sentinels are asked at once, and the latest of what they say is believed; from then on
- * each of them tells of a switch, and all are asked from time to time. */
+ * lw__sentinel_new, lw__sentinel_configure; a session asks for its endpoint; all
+ * sentinels are asked at once, and the latest of their answers is chosen. From then on
+ * each sentinel reports a switch by itself, and all are asked again at heartbeats. */
 #ifndef LW_SENTINEL_H
 #define LW_SENTINEL_H
 #include "base/url.h"
@@ -13,29 +13,34 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct lw__endpoint;
 struct lw__session_config;
 struct lw__sentinels;
 struct lw_master;
 
-/* All that is pointed at lives as long as they. */
+/* Everything that is pointed at must live as long as the sentinels. */
 struct lw__sentinel_options {
-    const char *service; /* NULL: there are none */
+    const char *service; /* NULL if there are no sentinels */
     const struct lw__url_host *hosts;
     size_t host_count;
-    const char *username, *password; /* the sentinels' own; or NULL */
+    const char *username, *password; /* for the sentinels themselves; or NULL */
 };
 
-/* `config`, which is copied, says how connections are made; `failovers` is counted up
- * whenever the master is another than before. Nothing is asked before somebody wants to
- * know. 0, LW_ENOMEM. */
+/* Connects to nothing before a session asks for its endpoint. `config`, which is copied,
+ * says how connections are made; `failovers` counts the changes of the master. Returns 0,
+ * or LW_ENOMEM. */
 int lw__sentinel_new(const struct lw__sentinel_options *options,
                      const struct lw__session_config *config, uint64_t *failovers,
                      struct lw__sentinels **ret);
-/* Sessions of this config are guided from now on. */
-void lw__sentinel_guide(struct lw__sentinels *sentinels,
-                        struct lw__session_config *config);
-/* The master that is followed. LW_ECONN, and nothing is done: there was none yet. */
+/* Has all sessions with this config connect to the master. */
+void lw__sentinel_configure(struct lw__sentinels *sentinels,
+                            struct lw__session_config *config);
+/* Records the replication id that the server there reports, which is "" if unknown: the
+ * claims of discovered sentinels are verified with that of the master. */
+void lw__sentinel_note(struct lw__sentinels *sentinels,
+                       const struct lw__endpoint *endpoint, const char *replication_id);
+/* Returns the present master in *ret, or LW_ECONN if none has been found yet. */
 int lw__sentinel_master(const struct lw__sentinels *sentinels, struct lw_master *ret);
-/* All that were guided must be stopped. NULL is fine. */
+/* All sessions with their config must have been stopped. NULL is fine. */
 void lw__sentinel_free(struct lw__sentinels *sentinels);
 #endif

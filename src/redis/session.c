@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* One connection kept alive. Must not know what is said on it. Happy path: begin() looks
- * the name up, connect_next() tries an address, link_up() greets, became_ready(). An
- * address that fails is followed by the next one while there is time, the last one by
- * back_off() and, after that, all of it again. Greetings that are refused end the
- * connection only where it is of no use without them (AUTH, SELECT, ROLE). Where somebody
- * is to be asked what to log in with, the greetings wait for that; where a guide is to be
- * asked for the host, so does the look-up. A sentinel whose id is expected must prove it
- * before anything else is sent. */
+/* One connection kept alive: see session.h.
+ *
+ * begin() asks for the endpoint if that may change, and for the host's addresses;
+ * connect_next() tries an address, link_up() sends the handshake, and became_ready()
+ * follows its last reply. After an address that fails the next one is tried while there
+ * is time, after the last one back_off() waits for a new attempt. A step of the handshake
+ * that is refused ends the connection only if it is unusable without that step. A
+ * sentinel whose id is expected must prove it before anything else is sent. */
 #include "redis/session.h"
 
 #include "base/buffer.h"
 #include "base/container_of.h"
 #include "base/random.h"
 #include "lockwire.h"
-#include "loop/resolve.h"
 #include "loop/loop.h"
+#include "loop/resolve.h"
 #include "redis/classify.h"
 #include "redis/cluster_parse.h"
 #include "redis/reply.h"
@@ -25,9 +25,12 @@
 #include <syslog.h>
 
 #define REPLY_MAX ((size_t)1 << 20)
-#define GREETINGS_MAX ((size_t)1024) /* bytes of them all, but for user and password */
+/* Bytes of the whole handshake, except for user and password. */
+#define HANDSHAKE_MAX ((size_t)1024)
 
 static void connect_next(struct lw__session *s);
+
+/* ---- failures ---- */
 
 /* Keeps the failure that got farther. If both got equally far it keeps the later one,
  * unless only the earlier one may pass by itself. */
@@ -38,18 +41,18 @@ static void note_failure(struct lw__session *s, enum lw__stage stage, int status
     bool earlier_counts = stage < f->stage || (stage == f->stage && status == LW_EREDIS &&
                                                f->status == LW_ECONN);
 
-    if (*f->why == '\0' || s->turned || !earlier_counts) {
+    if (*f->why == '\0' || s->end == LW__END_RETARGETED || !earlier_counts) {
         f->stage = stage;
         f->status = status;
         lw__escape(why, f->why, sizeof(f->why));
     }
 }
 
-/* Between half the present delay and all of it; the delay doubles unless the connection
- * that ended had lasted for longer than the last one. */
+/* Waits between half of the present delay and all of it. The delay doubles, unless the
+ * connection that ended had lasted longer than the last delay. */
 static void back_off(struct lw__session *s)
 {
-    const struct lw__session_config *a = s->config;
+    const struct lw__session_config *config = s->config;
     int64_t now = lw__now_us(), most;
 
     if (s->state == LW__SESSION_READY &&
@@ -57,21 +60,22 @@ static void back_off(struct lw__session *s)
         s->backoff_ms = 0;
     }
     if (s->backoff_ms == 0) {
-        s->backoff_ms = a->backoff_min_ms;
+        s->backoff_ms = config->backoff_min_ms;
     } else {
-        s->backoff_ms = s->backoff_ms > a->backoff_max_ms / 2 ? a->backoff_max_ms
-                                                              : s->backoff_ms * 2;
+        s->backoff_ms = s->backoff_ms > config->backoff_max_ms / 2
+                            ? config->backoff_max_ms
+                            : s->backoff_ms * 2;
     }
     most = (int64_t)s->backoff_ms * LW__MS;
     s->state = LW__SESSION_BACKOFF;
     s->link = NULL;
-    lw__timer_set(a->loop, &s->timer,
-                  s->turned ? now : now + lw__random_between(a->random, most / 2, most));
-    s->turned = false;
-    if (s->denied) { /* trying again is of no use */
+    lw__timer_set(config->loop, &s->timer,
+                  s->end == LW__END_RETARGETED
+                      ? now
+                      : now + lw__random_between(config->random, most / 2, most));
+    if (s->end == LW__END_NO_SUBSCRIBE) { /* another try would fail as well */
         lw__session_stop(s);
     }
-    s->denied = false;
     s->events->lost(s->arg, s->failure.why);
 }
 
@@ -82,42 +86,44 @@ static void back_off_for(struct lw__session *s, enum lw__stage stage, int status
     back_off(s);
 }
 
-static void forget_login(struct lw__session *s)
+static void cancel_login(struct lw__session *s)
 {
-    if (s->login.wanted) {
-        s->login.wanted = false;
-        s->config->login->forget(s->config->login_arg, &s->login);
+    if (s->login.needed) {
+        s->login.needed = false;
+        s->config->login->cancel(s->config->login_arg, &s->login);
     }
 }
 
 static void attempt_failed(struct lw__session *s, enum lw__stage stage, int status,
                            const char *why)
 {
+    bool was_ready = s->state == LW__SESSION_READY;
+
     s->link = NULL;
-    s->greeting = false;
-    if (s->state != LW__SESSION_CONNECTING) {
-        s->failure.why[0] = '\0'; /* of how it became ready */
+    if (was_ready) {
+        s->failure.why[0] = '\0'; /* of the attempts before it was ready */
     }
     note_failure(s, stage, status, why);
-    if (s->state == LW__SESSION_CONNECTING && !s->turned &&
-        ++s->address < s->addresses.count && lw__now_us() < s->limit_us) {
+    if (!was_ready && s->end != LW__END_RETARGETED && ++s->address < s->addresses.count &&
+        lw__now_us() < s->connect_deadline_us) {
         connect_next(s);
     } else {
         back_off(s);
     }
 }
 
-static const char *const greeting_names[] = {
+static const char *const step_names[] = {
     "SENTINEL MYID", "AUTH", "SELECT",           "ROLE",        "CLIENT SETNAME",
     "CLIENT ID",     "INFO", "INFO replication", "CLUSTER MYID"};
 
-/* Returns the name of the first greeting that was sent and not answered, or NULL if there
- * is none or no greeting at all was answered. */
-static const char *unanswered(const struct lw__session *s)
+/* Returns the name of the first step that was sent and not answered, or NULL if there is
+ * none, or if no step at all was answered. */
+static const char *unanswered_step(const struct lw__session *s)
 {
-    for (unsigned kind = 0; s->greetings_answered != 0 && kind < LW__GREETINGS; kind++) {
-        if ((s->greetings_sent & ~s->greetings_answered) >> kind & 1) {
-            return greeting_names[kind];
+    for (unsigned kind = 0; s->steps_answered != 0 && kind < LW__HANDSHAKE_STEPS;
+         kind++) {
+        if ((s->steps_sent & ~s->steps_answered) >> kind & 1) {
+            return step_names[kind];
         }
     }
     return NULL;
@@ -125,10 +131,10 @@ static const char *unanswered(const struct lw__session *s)
 
 static enum lw__stage stage_of(const struct lw__session *s)
 {
-    if (s->greeting || s->state != LW__SESSION_CONNECTING) {
-        return LW__STAGE_GREET;
+    if (s->state != LW__SESSION_CONNECTING) {
+        return LW__STAGE_HANDSHAKE;
     }
-    return lw__link_has_connected(s->link) ? LW__STAGE_HANDSHAKE : LW__STAGE_CONNECT;
+    return lw__link_has_connected(s->link) ? LW__STAGE_TLS : LW__STAGE_CONNECT;
 }
 
 /* A server that accepts no clients sends an error instead of a reply and closes the
@@ -138,40 +144,47 @@ static void link_down(void *arg, const char *why)
 {
     struct lw__session *s = arg;
     enum lw__stage stage = stage_of(s);
-    int status = s->refused || lw__link_is_rejected(s->link) ? LW_EREDIS : LW_ECONN;
-    const char *at = unanswered(s);
+    bool refused = s->end == LW__END_REFUSED || s->end == LW__END_NO_SUBSCRIBE ||
+                   lw__link_is_rejected(s->link);
+    const char *step = unanswered_step(s);
     char text[LW__WHY_MAX];
 
-    forget_login(s);
+    cancel_login(s);
     (void)snprintf(text, sizeof(text), "%s", why);
-    if (s->greeting && *s->last_words) {
-        memcpy(text, s->last_words, sizeof(text));
-    } else if (s->greeting && at != NULL && lw__link_has_ended(s->link)) {
+    if (s->state == LW__SESSION_HANDSHAKING && *s->handshake_error) {
+        memcpy(text, s->handshake_error, sizeof(text));
+    } else if (s->state == LW__SESSION_HANDSHAKING && step != NULL &&
+               lw__link_has_ended(s->link)) {
         (void)snprintf(text, sizeof(text), "%s at %s, as proxies do that do not know it",
-                       why, at);
+                       why, step);
     }
-    attempt_failed(s, stage, status, text);
+    attempt_failed(s, stage, refused ? LW_EREDIS : LW_ECONN, text);
 }
+
+/* Ends the connection, for a reason that lw__session_end has. */
+static void end_with(struct lw__session *s, enum lw__session_end end, const char *why)
+{
+    s->end = end;
+    lw__session_fail(s, why);
+}
+
+/* ---- the handshake ---- */
 
 static void became_ready(struct lw__session *s)
 {
-    bool same_server = *s->told_run_id && strcmp(s->told_run_id, s->run_id) == 0;
+    bool same_server = *s->new_run_id && strcmp(s->new_run_id, s->run_id) == 0;
 
     lw__timer_cancel(s->config->loop, &s->timer);
     s->previous_id = same_server ? s->id : 0;
-    s->id = s->told_id;
-    memcpy(s->run_id, s->told_run_id, sizeof(s->run_id));
+    s->id = s->new_id;
+    memcpy(s->run_id, s->new_run_id, sizeof(s->run_id));
     s->state = LW__SESSION_READY;
-    s->greeting = false;
     s->pending[0] = '\0';
     s->ready_us = lw__now_us();
-    if (s->config->guide != NULL) {
-        s->config->guide->arrived(s->config->guide_arg, &s->way, s->replication_id);
-    }
     s->events->ready(s->arg);
 }
 
-/* The value of a field of INFO, which begins a line; "" where there is none. */
+/* Returns the value of a field of INFO, which begins a line, or "" if there is none. */
 static const char *info_field(const char *info, const char *field)
 {
     size_t length = strlen(field);
@@ -185,7 +198,7 @@ static const char *info_field(const char *info, const char *field)
     return info + length;
 }
 
-static void take_id(const char *info, const char *field, char ret[LW__RUN_ID_SIZE])
+static void read_id(const char *info, const char *field, char ret[LW__RUN_ID_SIZE])
 {
     const char *value = info_field(info, field);
 
@@ -194,55 +207,54 @@ static void take_id(const char *info, const char *field, char ret[LW__RUN_ID_SIZ
 
 static void note_replication(struct lw__session *s, const char *info)
 {
-    take_id(info, "master_replid:", s->replication_id);
-    take_id(info, "master_replid2:", s->former_replication_id);
+    read_id(info, "master_replid:", s->replication_id);
+    read_id(info, "master_replid2:", s->former_replication_id);
     s->is_master = strncmp(info_field(info, "role:"), "master", 6) == 0;
 }
 
-void lw__session_note_replication(struct lw__session *session,
+bool lw__session_note_replication(struct lw__session *session,
                                   const struct lw__reply *reply)
 {
     if (lw__reply_type(reply) != LW__REPLY_STRING) {
-        return;
+        return false;
     }
     note_replication(session, lw__reply_text(reply, NULL));
-    if (session->is_master && session->config->guide != NULL) {
-        session->config->guide->arrived(session->config->guide_arg, &session->way,
-                                        session->replication_id);
-    }
+    return session->is_master;
 }
 
 static void note_info(struct lw__session *s, const char *info)
 {
-    take_id(info, "run_id:", s->told_run_id);
+    read_id(info, "run_id:", s->new_run_id);
     s->wide = strncmp(info_field(info, "arch_bits:"), "64", 2) == 0;
     s->clustered = strncmp(info_field(info, "redis_mode:"), "cluster", 7) == 0 ||
                    strncmp(info_field(info, "server_mode:"), "cluster", 7) == 0;
 }
 
-/* Without these the connection is of no use; without the others it is. */
-static bool greeting_fails(enum lw__greeting kind, const char *error)
+/* Returns true if the connection is unusable after this error. */
+static bool step_fails(enum lw__handshake kind, const char *error)
 {
-    return kind == LW__GREET_MYID || kind == LW__GREET_AUTH || kind == LW__GREET_SELECT ||
-           kind == LW__GREET_ROLE || lw__classify(error) == LW__ERR_LINK;
+    return kind == LW__HANDSHAKE_SENTINEL_ID || kind == LW__HANDSHAKE_AUTH ||
+           kind == LW__HANDSHAKE_SELECT || kind == LW__HANDSHAKE_ROLE ||
+           lw__classify(error) == LW__ERR_LINK;
 }
 
-/* Returns true if the server cannot serve any connection now, whoever it is. */
+/* Returns true if the server cannot serve any client now. */
 static bool is_busy(const char *error)
 {
     return lw__classify(error) == LW__ERR_LINK && !lw__classify_account(error);
 }
 
 /* Returns true if another try as this user, or with this database, fails as well. */
-static bool refuses_for_good(enum lw__greeting kind, const char *error)
+static bool refuses_for_good(enum lw__handshake kind, const char *error)
 {
-    return kind == LW__GREET_AUTH || kind == LW__GREET_SELECT
+    return kind == LW__HANDSHAKE_AUTH || kind == LW__HANDSHAKE_SELECT
                ? lw__classify_login(error)
                : lw__classify_account(error);
 }
 
-/* Who sent us here may not know yet that it is no longer the master, or is not yet. */
-static bool is_master(struct lw__session *s, const struct lw__reply *reply)
+/* The sentinels may not know yet that this server is no longer the master, or it may not
+ * be the master yet. Returns false if the session failed. */
+static bool check_role(struct lw__session *s, const struct lw__reply *reply)
 {
     char why[LW__WHY_MAX];
     const char *role = "";
@@ -254,23 +266,23 @@ static bool is_master(struct lw__session *s, const struct lw__reply *reply)
         return true;
     }
     (void)snprintf(why, sizeof(why), "%.80s:%u is not the master, its role is \"%.20s\"",
-                   s->way.host, (unsigned)s->way.port, role);
+                   s->endpoint.host, (unsigned)s->endpoint.port, role);
     lw__session_fail(s, why);
     return false;
 }
 
-static void enter(struct lw__session *s);
+static void send_handshake(struct lw__session *s);
 
 /* Returns true if MYID was refused only because the connection has not authenticated yet,
- * and we can. An account other than the default user may be all that may ask. */
-static bool has_to_log_in(const struct lw__session *s, const char *error)
+ * and we can. It may be permitted to an account other than the default user only. */
+static bool must_log_in_first(const struct lw__session *s, const char *error)
 {
     return s->config->password != NULL && !s->authenticated &&
            (strncmp(error, "NOAUTH", 6) == 0 || lw__classify_denied(error));
 }
 
 /* Returns false if the session failed. */
-static bool is_expected(struct lw__session *s, const struct lw__reply *reply)
+static bool check_sentinel_id(struct lw__session *s, const struct lw__reply *reply)
 {
     char why[LW__WHY_MAX], id[LW__RUN_ID_SIZE * 4];
 
@@ -280,14 +292,14 @@ static bool is_expected(struct lw__session *s, const struct lw__reply *reply)
     lw__escape(lw__reply_text(reply, NULL), id, sizeof(id));
     (void)snprintf(why, sizeof(why), "another sentinel is there now, its id is \"%.60s\"",
                    id);
-    s->stranger = true;
-    lw__session_fail(s, why);
+    end_with(s, LW__END_OTHER_SENTINEL, why);
     return false;
 }
 
-/* An address may have passed to a node of another cluster. Without an id, of a server or
- * an account that does not tell one, any node will do. */
-static bool is_expected_node(struct lw__session *s, const struct lw__reply *reply)
+/* An address may have passed to a node of another cluster. If the id is unknown, because
+ * the server or the account does not report one, any node will do. Returns false if the
+ * session failed. */
+static bool check_node_id(struct lw__session *s, const struct lw__reply *reply)
 {
     const char *expected = s->config->node_id;
     char why[LW__WHY_MAX];
@@ -303,54 +315,81 @@ static bool is_expected_node(struct lw__session *s, const struct lw__reply *repl
     return false;
 }
 
-static void greeted(struct lw__request *request, const struct lw__reply *reply)
+/* Handles an error in place of a step's reply. Returns true if the step counts as done
+ * nevertheless. */
+static bool step_refused(struct lw__session *s, enum lw__handshake kind,
+                         const char *error)
 {
-    struct lw__greet *greet = LW__CONTAINER_OF(struct lw__greet, request, request);
-    struct lw__session *s = greet->session;
-    const char *text = lw__reply_text(reply, NULL);
+    bool other_sentinel = kind == LW__HANDSHAKE_SENTINEL_ID || s->authenticated;
+    char why[LW__WHY_MAX];
 
-    *s->last_words = '\0';
-    s->greetings_answered |= 1U << greet->kind;
-    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        char why[LW__WHY_MAX];
+    if (kind == LW__HANDSHAKE_SENTINEL_ID && must_log_in_first(s, error)) {
+        s->authenticated = true;
+        s->steps_pending--;
+        send_handshake(s);
+        return false;
+    }
+    (void)snprintf(why, sizeof(why), "%s: %s", step_names[kind], error);
+    if (step_fails(kind, error)) {
+        end_with(s,
+                 other_sentinel && !is_busy(error) ? LW__END_OTHER_SENTINEL
+                 : refuses_for_good(kind, error)   ? LW__END_REFUSED
+                                                   : LW__END_FAULT,
+                 why);
+        return false;
+    }
+    lw__log(s->config->log, LOG_INFO, "%s", why);
+    if (!lw__classify_denied(error)) { /* NOPERM is about this one command */
+        memcpy(s->handshake_error, why, sizeof(why));
+    }
+    return true;
+}
 
-        (void)snprintf(why, sizeof(why), "%s: %s", greeting_names[greet->kind], text);
-        if (greet->kind == LW__GREET_MYID && has_to_log_in(s, text)) {
-            s->authenticated = true;
-            s->greetings_open--;
-            enter(s);
-            return;
-        }
-        if (greeting_fails(greet->kind, text)) {
-            s->stranger = !is_busy(text) &&
-                          (greet->kind == LW__GREET_MYID || s->authenticated);
-            s->refused = !s->stranger && refuses_for_good(greet->kind, text);
-            lw__session_fail(s, why);
-            return;
-        }
-        lw__log(s->config->log, LOG_INFO, "%s", why);
-        if (!lw__classify_denied(text)) { /* that is about the one command */
-            memcpy(s->last_words, why, sizeof(why));
-        }
-    } else if (greet->kind == LW__GREET_ID) {
-        s->told_id = lw__reply_integer(reply);
-    } else if ((greet->kind == LW__GREET_ROLE && !is_master(s, reply)) ||
-               (greet->kind == LW__GREET_NODE && !is_expected_node(s, reply))) {
-        return;
-    } else if (greet->kind == LW__GREET_MYID) {
-        if (!is_expected(s, reply)) {
-            return;
+/* Returns false if the session failed. */
+static bool step_accepted(struct lw__session *s, enum lw__handshake kind,
+                          const struct lw__reply *reply)
+{
+    switch (kind) {
+    case LW__HANDSHAKE_CLIENT_ID:
+        s->new_id = lw__reply_integer(reply);
+        return true;
+    case LW__HANDSHAKE_ROLE:
+        return check_role(s, reply);
+    case LW__HANDSHAKE_NODE_ID:
+        return check_node_id(s, reply);
+    case LW__HANDSHAKE_SENTINEL_ID:
+        if (!check_sentinel_id(s, reply)) {
+            return false;
         }
         if (!s->authenticated) {
-            enter(s);
+            send_handshake(s);
         }
+        return true;
+    default:
+        return true;
     }
-    if (greet->kind == LW__GREET_INFO) {
+}
+
+static void step_answered(struct lw__request *request, const struct lw__reply *reply)
+{
+    struct lw__handshake_step *step =
+        LW__CONTAINER_OF(struct lw__handshake_step, request, request);
+    struct lw__session *s = step->session;
+    bool is_error = lw__reply_type(reply) == LW__REPLY_ERROR;
+    const char *text = lw__reply_text(reply, NULL);
+
+    *s->handshake_error = '\0';
+    s->steps_answered |= 1U << step->kind;
+    if (!(is_error ? step_refused(s, step->kind, text)
+                   : step_accepted(s, step->kind, reply))) {
+        return;
+    }
+    if (step->kind == LW__HANDSHAKE_INFO) {
         note_info(s, lw__reply_type(reply) == LW__REPLY_STRING ? text : "");
-    } else if (greet->kind == LW__GREET_REPLICATION) {
+    } else if (step->kind == LW__HANDSHAKE_REPLICATION) {
         note_replication(s, lw__reply_type(reply) == LW__REPLY_STRING ? text : "");
     }
-    if (--s->greetings_open == 0) {
+    if (--s->steps_pending == 0) {
         became_ready(s);
     }
 }
@@ -372,114 +411,71 @@ void lw__session_request(struct lw__session *session, struct lw__request *reques
     lw__buffer_clear(&out);
 }
 
-static const struct lw__request_type greeting = {greeted, NULL};
-
-static void greet(struct lw__session *s, enum lw__greeting kind, size_t words,
-                  const char *const *text)
+static void send_step(struct lw__session *s, enum lw__handshake kind, size_t words,
+                      const char *const *text)
 {
-    struct lw__greet *greet = &s->greetings[kind];
+    static const struct lw__request_type type = {step_answered, NULL};
+    struct lw__handshake_step *step = &s->steps[kind];
 
-    greet->session = s;
-    greet->kind = kind;
-    s->greetings_open++;
-    s->greetings_sent |= 1U << kind;
-    lw__session_request(s, &greet->request, &greeting, words, text);
+    step->session = s;
+    step->kind = kind;
+    s->steps_pending++;
+    s->steps_sent |= 1U << kind;
+    lw__session_request(s, &step->request, &type, words, text);
 }
 
-static void log_in(struct lw__session *s, const char *username, const char *password)
+static void send_auth(struct lw__session *s, const char *username, const char *password)
 {
     size_t length = strlen(password) + (username != NULL ? strlen(username) : 0);
 
-    lw__link_wipe_sent(s->link, length + GREETINGS_MAX);
+    lw__link_wipe_sent(s->link, length + HANDSHAKE_MAX);
     if (username != NULL) {
-        greet(s, LW__GREET_AUTH, 3, (const char *[]){"AUTH", username, password});
+        send_step(s, LW__HANDSHAKE_AUTH, 3, (const char *[]){"AUTH", username, password});
     } else {
-        greet(s, LW__GREET_AUTH, 2, (const char *[]){"AUTH", password});
+        send_step(s, LW__HANDSHAKE_AUTH, 2, (const char *[]){"AUTH", password});
     }
 }
 
-static void introduce(struct lw__session *s)
+static void send_questions(struct lw__session *s)
 {
-    const struct lw__session_config *a = s->config;
+    const struct lw__session_config *config = s->config;
     char db[16];
 
-    (void)snprintf(db, sizeof(db), "%d", a->db);
-    if (a->db != 0) {
-        greet(s, LW__GREET_SELECT, 2, (const char *[]){"SELECT", db});
+    (void)snprintf(db, sizeof(db), "%d", config->db);
+    if (config->db != 0) {
+        send_step(s, LW__HANDSHAKE_SELECT, 2, (const char *[]){"SELECT", db});
     }
-    if (a->guide != NULL) {
-        greet(s, LW__GREET_ROLE, 1, (const char *[]){"ROLE"});
+    if (config->resolve != NULL) {
+        send_step(s, LW__HANDSHAKE_ROLE, 1, (const char *[]){"ROLE"});
     }
-    greet(s, LW__GREET_SETNAME, 3, (const char *[]){"CLIENT", "SETNAME", a->client_name});
-    greet(s, LW__GREET_ID, 2, (const char *[]){"CLIENT", "ID"});
-    greet(s, LW__GREET_INFO, 2, (const char *[]){"INFO", "server"});
-    if (a->node_id != NULL) {
-        greet(s, LW__GREET_NODE, 2, (const char *[]){"CLUSTER", "MYID"});
+    send_step(s, LW__HANDSHAKE_SETNAME, 3,
+              (const char *[]){"CLIENT", "SETNAME", config->client_name});
+    send_step(s, LW__HANDSHAKE_CLIENT_ID, 2, (const char *[]){"CLIENT", "ID"});
+    send_step(s, LW__HANDSHAKE_INFO, 2, (const char *[]){"INFO", "server"});
+    if (config->node_id != NULL) {
+        send_step(s, LW__HANDSHAKE_NODE_ID, 2, (const char *[]){"CLUSTER", "MYID"});
     }
-    if (a->replication) {
-        greet(s, LW__GREET_REPLICATION, 2, (const char *[]){"INFO", "replication"});
+    if (config->replication) {
+        send_step(s, LW__HANDSHAKE_REPLICATION, 2,
+                  (const char *[]){"INFO", "replication"});
     }
 }
 
-static void ask_for_id(struct lw__session *s)
+static void send_sentinel_id(struct lw__session *s)
 {
-    greet(s, LW__GREET_MYID, 2, (const char *[]){"SENTINEL", "MYID"});
+    send_step(s, LW__HANDSHAKE_SENTINEL_ID, 2, (const char *[]){"SENTINEL", "MYID"});
 }
 
 /* A sentinel that wanted AUTH first is asked for its id in the same write. */
-static void enter(struct lw__session *s)
+static void send_handshake(struct lw__session *s)
 {
     if (s->config->password != NULL) {
-        log_in(s, s->config->username, s->config->password);
+        send_auth(s, s->config->username, s->config->password);
     }
     if (s->authenticated) {
-        ask_for_id(s);
+        send_sentinel_id(s);
     }
-    introduce(s);
-}
-
-static const char *host_of(const struct lw__session *s)
-{
-    return s->config->guide != NULL ? s->way.host : s->config->host;
-}
-
-/* Notes what the attempt waits for, and from which server. */
-static void tell_pending(struct lw__session *s, const char *what, const char *yet)
-{
-    const struct lw__session_config *a = s->config;
-    unsigned port = a->guide != NULL ? s->way.port : a->port;
-    const char *host =
-        s->address < s->addresses.count ? s->addresses.list[s->address].text : host_of(s);
-    bool v6;
-
-    if (a->path != NULL) {
-        (void)snprintf(s->pending, sizeof(s->pending), "%s %.100s%s", what, a->path, yet);
-        return;
-    }
-    v6 = strchr(host, ':') != NULL;
-    (void)snprintf(s->pending, sizeof(s->pending), "%s %s%.100s%s:%u%s", what,
-                   v6 ? "[" : "", host, v6 ? "]" : "", port, yet);
-}
-
-static void link_up(void *arg)
-{
-    struct lw__session *s = arg;
-    const struct lw__session_config *a = s->config;
-
-    lw__timer_set(a->loop, &s->timer, s->share_us);
-    s->greeting = true;
-    s->greetings_open = s->greetings_sent = s->greetings_answered = 0;
-    tell_pending(s, "no answer from", " yet");
-    if (a->login != NULL) {
-        s->login.wanted = true;
-        a->login->wanted(a->login_arg, &s->login);
-        return;
-    }
-    if (a->sentinel_id != NULL) {
-        ask_for_id(s);
-    } else {
-        enter(s);
-    }
+    send_questions(s);
 }
 
 void lw__session_log_in(struct lw__login *login, const char *username,
@@ -487,18 +483,86 @@ void lw__session_log_in(struct lw__login *login, const char *username,
 {
     struct lw__session *s = LW__CONTAINER_OF(struct lw__session, login, login);
 
-    forget_login(s);
-    log_in(s, *username != '\0' ? username : NULL, password);
-    introduce(s);
+    cancel_login(s);
+    send_auth(s, *username != '\0' ? username : NULL, password);
+    send_questions(s);
 }
 
 void lw__session_refuse(struct lw__login *login, const char *why)
 {
     struct lw__session *s = LW__CONTAINER_OF(struct lw__session, login, login);
 
-    forget_login(s);
+    cancel_login(s);
     s->address = s->addresses.count;
     lw__session_fail(s, why);
+}
+
+/* ---- an attempt ---- */
+
+/* The endpoint that the session connects to, or would. */
+static struct lw__endpoint endpoint_of(const struct lw__session *s)
+{
+    struct lw__endpoint ret = s->endpoint;
+
+    if (s->config->resolve == NULL && s->config->host != NULL) {
+        (void)snprintf(ret.host, sizeof(ret.host), "%s", s->config->host);
+        ret.port = s->config->port;
+    }
+    return ret;
+}
+
+static const char *host_of(const struct lw__session *s)
+{
+    return s->config->resolve != NULL ? s->endpoint.host : s->config->host;
+}
+
+void lw__session_endpoint(const struct lw__session *session, char ret[LW__TEXT_MAX])
+{
+    struct lw__endpoint endpoint = endpoint_of(session);
+    char text[LW__HOST_SIZE + sizeof("[]:65535")];
+
+    (void)snprintf(text, sizeof(text),
+                   strchr(endpoint.host, ':') != NULL ? "[%s]:%u" : "%s:%u",
+                   endpoint.host, (unsigned)endpoint.port);
+    lw__escape(session->config->path != NULL ? session->config->path : text, ret,
+               LW__TEXT_MAX);
+}
+
+/* Notes what the attempt waits for, and from which server. */
+static void note_pending(struct lw__session *s, const char *what)
+{
+    struct lw__endpoint endpoint = endpoint_of(s);
+    const char *host = s->address < s->addresses.count
+                           ? s->addresses.list[s->address].text
+                           : endpoint.host;
+    bool v6 = strchr(host, ':') != NULL;
+
+    if (s->config->path != NULL) {
+        (void)snprintf(s->pending, sizeof(s->pending), "%s %.100s yet", what,
+                       s->config->path);
+        return;
+    }
+    (void)snprintf(s->pending, sizeof(s->pending), "%s %s%.100s%s:%u yet", what,
+                   v6 ? "[" : "", host, v6 ? "]" : "", (unsigned)endpoint.port);
+}
+
+static void link_up(void *arg)
+{
+    struct lw__session *s = arg;
+    const struct lw__session_config *config = s->config;
+
+    lw__timer_set(config->loop, &s->timer, s->attempt_deadline_us);
+    s->state = LW__SESSION_HANDSHAKING;
+    s->steps_pending = s->steps_sent = s->steps_answered = 0;
+    note_pending(s, "no answer from");
+    if (config->login != NULL) {
+        s->login.needed = true;
+        config->login->needed(config->login_arg, &s->login);
+    } else if (config->sentinel_id != NULL) {
+        send_sentinel_id(s);
+    } else {
+        send_handshake(s);
+    }
 }
 
 static void link_push(void *arg, const struct lw__reply *reply)
@@ -509,9 +573,11 @@ static void link_push(void *arg, const struct lw__reply *reply)
     if (lw__reply_type(reply) != LW__REPLY_ERROR) {
         s->events->push(s->arg, reply);
     } else if (s->events->refused == NULL || !s->events->refused(s->arg, text)) {
-        s->denied = lw__classify_denied(text) || lw__classify_unknown(text);
-        s->refused = s->denied;
-        lw__session_fail(s, text);
+        end_with(s,
+                 lw__classify_denied(text) || lw__classify_unknown(text)
+                     ? LW__END_NO_SUBSCRIBE
+                     : LW__END_FAULT,
+                 text);
     }
 }
 
@@ -526,19 +592,19 @@ static void connect_next(struct lw__session *s)
 {
     static const struct lw__link_events events = {link_up, link_down, link_push,
                                                   link_unclaimed};
-    const struct lw__session_config *a = s->config;
+    const struct lw__session_config *config = s->config;
     size_t left = s->addresses.count > 0 ? s->addresses.count - s->address : 1;
-    int64_t now = lw__now_us(), share = (s->limit_us - now) / (int64_t)left;
-    struct lw__tls_options tls = a->tls;
+    int64_t now = lw__now_us(), share = (s->connect_deadline_us - now) / (int64_t)left;
+    struct lw__tls_options tls = config->tls;
     struct lw__link_options options = {
-        .host = a->path != NULL ? NULL : s->addresses.list[s->address].text,
-        .port = a->guide != NULL ? s->way.port : a->port,
-        .path = a->path,
+        .host = config->path != NULL ? NULL : s->addresses.list[s->address].text,
+        .port = config->resolve != NULL ? s->endpoint.port : config->port,
+        .path = config->path,
         .connect_timeout_ms = share > LW__MS ? (uint32_t)(share / LW__MS) : 1,
-        .request_timeout_ms = a->request_timeout_ms,
-        .reply_max = a->reply_max != 0 ? a->reply_max : REPLY_MAX,
-        .reply_elements = a->reply_elements,
-        .tls = a->secure ? &tls : NULL,
+        .request_timeout_ms = config->request_timeout_ms,
+        .reply_max = config->reply_max != 0 ? config->reply_max : REPLY_MAX,
+        .reply_elements = config->reply_elements,
+        .tls = config->secure ? &tls : NULL,
     };
     char why[LW__WHY_MAX] = "out of memory";
     int status;
@@ -546,14 +612,16 @@ static void connect_next(struct lw__session *s)
     if (tls.server_name == NULL) {
         tls.server_name = host_of(s);
     }
-    lw__timer_cancel(a->loop, &s->timer); /* the link has its own */
-    s->share_us = now + share;
-    s->told_id = 0;
-    *s->told_run_id = *s->node_id = *s->last_words = '\0';
+    lw__timer_cancel(config->loop, &s->timer); /* the link has its own */
+    s->attempt_deadline_us = now + share;
+    s->new_id = 0;
+    *s->new_run_id = *s->node_id = *s->handshake_error = '\0';
     *s->replication_id = *s->former_replication_id = '\0';
-    s->stranger = s->authenticated = s->refused = s->greeting = false;
-    tell_pending(s, a->secure ? "no TLS connection to" : "no connection to", " yet");
-    status = lw__link_open(a->loop, &options, &events, s, why, &s->link);
+    s->authenticated = false;
+    s->end = LW__END_FAULT;
+    s->state = LW__SESSION_CONNECTING;
+    note_pending(s, config->secure ? "no TLS connection to" : "no connection to");
+    status = lw__link_open(config->loop, &options, &events, s, why, &s->link);
     if (status != 0) {
         attempt_failed(s, LW__STAGE_CONNECT, status, why);
     }
@@ -575,6 +643,7 @@ static void looked_up(void *arg, const struct lw__addresses *addresses, int stat
 
 static void look_up(struct lw__session *s)
 {
+    s->state = LW__SESSION_LOOKING_UP;
     (void)snprintf(s->pending, sizeof(s->pending), "no address of \"%.100s\" yet",
                    host_of(s));
     if (lw__resolve_start(s->config->loop, host_of(s), s->config->connect_timeout_ms,
@@ -585,84 +654,65 @@ static void look_up(struct lw__session *s)
 
 static void begin(struct lw__session *s)
 {
-    const struct lw__session_config *a = s->config;
+    const struct lw__session_config *config = s->config;
 
-    s->state = LW__SESSION_CONNECTING;
-    s->limit_us = lw__now_us() + (int64_t)a->connect_timeout_ms * LW__MS;
+    s->connect_deadline_us = lw__now_us() + (int64_t)config->connect_timeout_ms * LW__MS;
     s->address = s->addresses.count = 0;
-    s->denied = s->stranger = false;
+    s->end = LW__END_FAULT;
     s->failure.why[0] = '\0';
-    if (a->path != NULL) {
+    if (config->path != NULL) {
         connect_next(s);
         return;
     }
-    lw__timer_set(a->loop, &s->timer, s->limit_us);
-    if (a->guide != NULL) {
-        s->way.wanted = true;
-        (void)snprintf(s->pending, sizeof(s->pending),
-                       "no sentinel has said yet where the master is");
-        a->guide->wanted(a->guide_arg, &s->way);
-    } else {
+    lw__timer_set(config->loop, &s->timer, s->connect_deadline_us);
+    if (config->resolve == NULL) {
         look_up(s);
+        return;
     }
+    s->state = LW__SESSION_RESOLVING;
+    (void)snprintf(s->pending, sizeof(s->pending),
+                   "no sentinel has said yet where the master is");
+    config->resolve(config->resolve_arg, s);
 }
 
-void lw__session_go(struct lw__way *way, const char *host, uint16_t port)
+void lw__session_resolved(struct lw__session *session,
+                          const struct lw__endpoint *endpoint)
 {
-    (void)snprintf(way->host, sizeof(way->host), "%s", host);
-    way->port = port;
-    way->wanted = false;
-    look_up(LW__CONTAINER_OF(struct lw__session, way, way));
+    session->endpoint = *endpoint;
+    look_up(session);
 }
 
-void lw__session_astray(struct lw__way *way, int status, const char *why)
+void lw__session_unresolved(struct lw__session *session, int status, const char *why)
 {
-    way->wanted = false;
-    back_off_for(LW__CONTAINER_OF(struct lw__session, way, way), LW__STAGE_RESOLVE,
-                 status, why);
+    back_off_for(session, LW__STAGE_RESOLVE, status, why);
 }
 
-static void stop_looking(struct lw__session *s)
+static void stop_lookup(struct lw__session *s)
 {
     lw__resolve_cancel(s->lookup);
     s->lookup = NULL;
 }
 
-bool lw__session_stands(const struct lw__way *way)
+void lw__session_retarget(struct lw__session *session, const char *why)
 {
-    return LW__CONTAINER_OF(const struct lw__session, way, way)->state ==
-           LW__SESSION_READY;
-}
-
-void lw__session_turn(struct lw__way *way, const char *why)
-{
-    struct lw__session *s = LW__CONTAINER_OF(struct lw__session, way, way);
-
-    s->backoff_ms = 0;
-    if (s->link != NULL) {
-        s->turned = true;
-        lw__session_fail(s, why);
-    } else if (!way->wanted) {
-        stop_looking(s);
-        s->state = LW__SESSION_BACKOFF;
-        lw__timer_set(s->config->loop, &s->timer, lw__now_us());
+    session->backoff_ms = 0;
+    if (session->link != NULL) {
+        end_with(session, LW__END_RETARGETED, why);
+    } else if (session->state != LW__SESSION_RESOLVING) {
+        stop_lookup(session);
+        session->state = LW__SESSION_BACKOFF;
+        lw__timer_set(session->config->loop, &session->timer, lw__now_us());
     }
 }
 
-/* A loop that stalled is no reason to give up what has arrived meanwhile: first all of it
- * may be read, for which a whole turn has to pass. */
-static void greeting_overdue(void *arg)
+/* ---- its life ---- */
+
+static void handshake_late(void *arg)
 {
     struct lw__session *s = arg;
 
-    if (s->state != LW__SESSION_CONNECTING || lw__now_us() < s->share_us) {
-        return; /* it is ready, or the next attempt has begun */
-    }
-    if (s->looked) {
-        lw__session_fail(s, "the server does not answer who connects");
-    } else {
-        s->looked = true;
-        lw__defer(s->config->loop, &s->overdue, false);
+    if (s->state == LW__SESSION_HANDSHAKING && lw__now_us() >= s->attempt_deadline_us) {
+        lw__session_fail(s, "connected, but no reply to the handshake in time");
     }
 }
 
@@ -670,18 +720,23 @@ static void timer_due(void *arg)
 {
     struct lw__session *s = arg;
 
-    if (s->state != LW__SESSION_CONNECTING) {
-        begin(s);
-    } else if (s->way.wanted) {
-        lw__session_astray(&s->way, LW_ECONN,
-                           "no sentinel has answered in time where the master is");
-    } else if (s->lookup != NULL) {
-        stop_looking(s);
+    switch (s->state) {
+    case LW__SESSION_RESOLVING:
+        lw__session_unresolved(s, LW_ECONN,
+                               "timed out waiting for the master's address from the "
+                               "sentinels");
+        break;
+    case LW__SESSION_LOOKING_UP:
+        stop_lookup(s);
         back_off_for(s, LW__STAGE_RESOLVE, LW_ECONN,
-                     "no answer to the look-up of the server's name in time");
-    } else {
-        s->looked = false;
-        lw__defer(s->config->loop, &s->overdue, false);
+                     "timed out looking up the server's name");
+        break;
+    case LW__SESSION_CONNECTING:
+    case LW__SESSION_HANDSHAKING:
+        lw__late_check_start(s->config->loop, &s->late_check);
+        break;
+    default:
+        begin(s);
     }
 }
 
@@ -691,7 +746,7 @@ void lw__session_init(struct lw__session *session,
 {
     *session = (struct lw__session){.config = config, .events = events, .arg = arg};
     lw__timer_init(&session->timer, timer_due, session);
-    lw__defer_init(&session->overdue, greeting_overdue, session);
+    lw__late_check_init(&session->late_check, handshake_late, session);
 }
 
 void lw__session_start(struct lw__session *session)
@@ -703,21 +758,25 @@ void lw__session_start(struct lw__session *session)
     lw__timer_set(session->config->loop, &session->timer, lw__now_us());
 }
 
-static void forget_way(struct lw__session *s)
+static void leave_resolver(struct lw__session *s)
 {
-    s->way.wanted = s->turned = false;
-    if (s->way.prev != NULL) {
-        s->config->guide->forget(s->config->guide_arg, &s->way);
+    if (s->prev_resolved == NULL) {
+        return;
     }
+    *s->prev_resolved = s->next_resolved;
+    if (s->next_resolved != NULL) {
+        s->next_resolved->prev_resolved = s->prev_resolved;
+    }
+    s->prev_resolved = NULL;
 }
 
 void lw__session_stop(struct lw__session *session)
 {
-    forget_login(session);
-    forget_way(session);
+    cancel_login(session);
+    leave_resolver(session);
     lw__timer_cancel(session->config->loop, &session->timer);
-    lw__defer_cancel(session->config->loop, &session->overdue);
-    stop_looking(session);
+    lw__late_check_cancel(session->config->loop, &session->late_check);
+    stop_lookup(session);
     lw__link_close(session->link);
     session->link = NULL;
     session->state = LW__SESSION_STOPPED;
@@ -725,7 +784,7 @@ void lw__session_stop(struct lw__session *session)
 
 const char *lw__session_pending(const struct lw__session *session)
 {
-    if (session->state != LW__SESSION_CONNECTING) {
+    if (!lw__session_is_connecting(session)) {
         return "";
     }
     return *session->failure.why ? session->failure.why : session->pending;

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* One connection kept alive: resolve, connect, greet (AUTH, SELECT, CLIENT SETNAME, and
- * CLIENT ID and INFO, which tell what server it is; of a cluster's node CLUSTER MYID, so
- * that another cluster's node at its address is not used), and after every end the same
- * again, with exponential backoff and jitter. Where the server moves, a guide is asked
- * for the way each time, and ROLE is part of the greeting. Knows nothing of what is said
- * on it afterwards. Happy path: lw__session_start, `ready`, commands on session->link,
- * `lost`, `ready` ...
+/* One connection to a Redis server or a sentinel, kept alive: it resolves the host's
+ * name, connects, exchanges the handshake, and after every failure does all of that
+ * again, with exponential backoff and jitter. Independent of the commands that are sent
+ * on the connection once it is ready.
+ *
+ * The handshake consists of AUTH, SELECT and CLIENT SETNAME, and of the questions which
+ * server this is: CLIENT ID and INFO; CLUSTER MYID for a node of a cluster, so that a
+ * node of another cluster at its address is not used; ROLE for a server whose endpoint
+ * may change, which must be the master; SENTINEL MYID for a discovered sentinel.
+ *
+ * lw__session_start begins; `ready` is called; the owner sends commands on session->link;
+ * `lost` is called when the connection ends, and `ready` again when the next one is up.
  *
  * A name may have several addresses. If all of them fail, `lost` is called with the
  * failure that got farthest: a password that one server refuses says more than a port
@@ -13,12 +18,12 @@
 #ifndef LW_SESSION_H
 #define LW_SESSION_H
 #include "base/address.h"
-#include "base/log.h"
 #include "base/escape.h"
+#include "base/log.h"
 #include "base/url.h"
 #include "loop/loop.h"
-#include "redis/link.h"
 #include "redis/endpoint.h"
+#include "redis/link.h"
 #include "redis/tls.h"
 
 #include <stdbool.h>
@@ -27,67 +32,56 @@
 
 struct lw__resolve;
 struct lw__random;
+struct lw__session;
 
 #define LW__RUN_ID_SIZE 41
 
-/* A connection that stands, and is to be told what to log in with. */
+/* A connection that is up and needs credentials. */
 struct lw__login {
-    struct lw__login *next, *prev; /* of whoever is asked */
-    bool wanted;
+    struct lw__login *next, *prev; /* the list of the module that provides them */
+    bool needed;
 };
 
-/* Who is asked that: answers by lw__session_log_in or lw__session_refuse, later and from
- * the loop, unless told to forget it. */
+/* The module that provides credentials. It answers a request by lw__session_log_in or
+ * lw__session_refuse, later and from the event loop, unless it is told to cancel. */
 struct lw__login_events {
-    void (*wanted)(void *arg, struct lw__login *login);
-    void (*forget)(void *arg, struct lw__login *login);
+    void (*needed)(void *arg, struct lw__login *login);
+    void (*cancel)(void *arg, struct lw__login *login);
 };
 
-/* Where a connection leads, and who asks that. */
-struct lw__way {
-    struct lw__way *next, **prev; /* whoever guides has it among his while prev is set */
-    bool wanted;
-    char host[LW__HOST_SIZE];
-    uint16_t port;
-};
-
-/* Who is asked that before each attempt: answers by lw__session_go or
- * lw__session_astray, later and from the loop; may turn a way that he knows. */
-struct lw__guide_events {
-    void (*wanted)(void *arg, struct lw__way *way);
-    void (*forget)(void *arg, struct lw__way *way);
-    /* A session is ready at the endpoint it was led to, or lw__session_note_replication
-     * was called for it. `replication_id`: the replication id of that server, or "" if it
-     * is unknown. */
-    void (*arrived)(void *arg, const struct lw__way *way, const char *replication_id);
-};
-
-/* What both connections of a node share; all strings live as long as the node. */
+/* How connections are made; shared by all sessions with one server. All strings must live
+ * as long as these sessions. */
 struct lw__session_config {
     struct lw__loop *loop;
     const struct lw__log *log;
     struct lw__random *random;
-    const char *host, *path; /* one of them; or neither, and a guide */
-    /* The id of the cluster's node that must answer there, "" for any; NULL outside a
+    /* One of them is set; or neither, and then `resolve` is. */
+    const char *host, *path;
+    uint16_t port;
+    /* The endpoint may change, and the server there must be the master. Called before
+     * each attempt; has to add the session to the list of the module that knows the
+     * endpoint (`next_resolved`), and to answer by lw__session_resolved or
+     * lw__session_unresolved, later and from the event loop. That module may call
+     * lw__session_retarget at any time. NULL if the endpoint is fixed. */
+    void (*resolve)(void *arg, struct lw__session *session);
+    void *resolve_arg;
+    /* The id of the cluster's node that must be there, "" for any; NULL outside a
      * cluster. Read at each connection. */
     const char *node_id;
-    uint16_t port;
-    const struct lw__guide_events *guide; /* or NULL */
-    void *guide_arg;
     const char *username, *password;      /* or NULL */
     const struct lw__login_events *login; /* in place of both; or NULL */
     void *login_arg;
     const char *client_name;
     /* The id that SENTINEL MYID must return before the session is ready, or NULL. It is
-     * asked before AUTH, so that the password is not sent to another sentinel; only to a
-     * sentinel that refuses the question before AUTH the password is sent first. */
+     * asked for before AUTH, so that the password is not sent to another sentinel; only a
+     * sentinel that refuses the question before AUTH is sent the password first. */
     const char *sentinel_id;
     bool replication;           /* the handshake includes INFO replication */
-    bool secure;                /* by TLS */
-    struct lw__tls_options tls; /* without a name: the host's */
+    bool secure;                /* TLS */
+    struct lw__tls_options tls; /* server_name: NULL for the host's */
     int db;
-    size_t reply_max, reply_elements; /* 0: what all but a large map has room in */
-    uint32_t connect_timeout_ms;      /* for name, connection and greeting together */
+    size_t reply_max, reply_elements; /* 0: enough for any reply but a slot map */
+    uint32_t connect_timeout_ms;      /* for name, connection and handshake together */
     uint32_t request_timeout_ms, backoff_min_ms, backoff_max_ms;
 };
 
@@ -95,8 +89,8 @@ struct lw__session_config {
 enum lw__stage {
     LW__STAGE_RESOLVE,
     LW__STAGE_CONNECT,
-    LW__STAGE_HANDSHAKE, /* TLS */
-    LW__STAGE_GREET
+    LW__STAGE_TLS,
+    LW__STAGE_HANDSHAKE
 };
 
 /* Why a connection, or an attempt to make one, ended. */
@@ -106,129 +100,150 @@ struct lw__failure {
      * side rejects the other's TLS certificate, so that the next try fails as well;
      * LW_ESYSTEM if this process can open no more sockets; LW_ENOMEM */
     int status;
-    char why[LW__TEXT_MAX]; /* "": there was none */
+    char why[LW__TEXT_MAX]; /* "" if there was no failure */
 };
 
 struct lw__session_events {
     void (*ready)(void *arg);
-    /* A connection that was ready, or an attempt to make one, ended: the session's
-     * `failure` says the same and its class. The session has stopped where we cannot
-     * subscribe (NOPERM, no such command), else it tries again. */
+    /* A connection that was ready, or an attempt to make one, ended: session->failure has
+     * the reason and its class. The session tries again, unless the server does not let
+     * it subscribe (NOPERM, unknown command): then it is stopped. */
     void (*lost)(void *arg, const char *why);
-    /* As the link's, without errors, which end the connection; NULL where nothing is
-     * subscribed, and where nothing is forgotten. */
+    /* The link's events of the same name, except that an error of the subscription ends
+     * the connection. NULL if the session never subscribes, or never forgets a request.
+     */
     void (*push)(void *arg, const struct lw__reply *reply);
     void (*unclaimed)(void *arg);
-    /* An error of the subscription: whether it is dealt with, and is not to end the
-     * connection. NULL: none is. */
+    /* An error of the subscription. Returns true if it has been handled, so that the
+     * connection goes on. NULL if no error is. */
     bool (*refused)(void *arg, const char *error);
 };
 
-enum lw__greeting {
-    LW__GREET_MYID,
-    LW__GREET_AUTH,
-    LW__GREET_SELECT,
-    LW__GREET_ROLE,
-    LW__GREET_SETNAME,
-    LW__GREET_ID,
-    LW__GREET_INFO,
-    LW__GREET_REPLICATION,
-    LW__GREET_NODE,
-    LW__GREETINGS
+enum lw__handshake {
+    LW__HANDSHAKE_SENTINEL_ID,
+    LW__HANDSHAKE_AUTH,
+    LW__HANDSHAKE_SELECT,
+    LW__HANDSHAKE_ROLE,
+    LW__HANDSHAKE_SETNAME,
+    LW__HANDSHAKE_CLIENT_ID,
+    LW__HANDSHAKE_INFO,
+    LW__HANDSHAKE_REPLICATION,
+    LW__HANDSHAKE_NODE_ID,
+    LW__HANDSHAKE_STEPS
+};
+
+enum lw__session_state {
+    LW__SESSION_STOPPED,
+    LW__SESSION_RESOLVING,   /* config->resolve has been called */
+    LW__SESSION_LOOKING_UP,  /* the host's addresses */
+    LW__SESSION_CONNECTING,  /* TCP, and TLS */
+    LW__SESSION_HANDSHAKING, /* the link is up */
+    LW__SESSION_READY,
+    LW__SESSION_BACKOFF
+};
+
+/* Why the connection is about to end, if that is known before it does. */
+enum lw__session_end {
+    LW__END_FAULT,          /* nothing special */
+    LW__END_REFUSED,        /* the server refuses this account or database for good */
+    LW__END_NO_SUBSCRIBE,   /* the same of SUBSCRIBE: the session stops */
+    LW__END_OTHER_SENTINEL, /* the server has not proved to have config->sentinel_id */
+    LW__END_RETARGETED /* the master is elsewhere: the next attempt follows at once */
 };
 
 struct lw__session {
     const struct lw__session_config *config;
     const struct lw__session_events *events;
     void *arg;
-    enum {
-        LW__SESSION_STOPPED,
-        LW__SESSION_CONNECTING, /* resolving, connecting or greeting */
-        LW__SESSION_READY,
-        LW__SESSION_BACKOFF
-    } state;
+    enum lw__session_state state;
+    enum lw__session_end end; /* of the present connection, or of the last one */
     struct lw__link *link;
     struct lw__resolve *lookup;
     struct lw__login login;
-    struct lw__way way;
-    struct lw__timer timer;      /* its limit; backing off: the next attempt */
-    struct lw__deferred overdue; /* its limit has passed, are the answers there? */
-    bool looked;                 /* the loop has looked for them since */
-    int64_t limit_us;            /* of name, connection and greeting together */
-    int64_t share_us;            /* until when the present address may take */
-    struct lw__greet {
+    /* Linked from the first question for the endpoint until the session is stopped. */
+    struct lw__session *next_resolved, **prev_resolved;
+    struct lw__endpoint endpoint; /* as resolved last */
+    struct lw__timer timer;       /* ends the attempt; in BACKOFF: begins the next one */
+    struct lw__late_check late_check; /* of the handshake */
+    int64_t connect_deadline_us;      /* for name, connection and handshake together */
+    int64_t attempt_deadline_us;      /* for the present address */
+    struct lw__handshake_step {
         struct lw__request request;
         struct lw__session *session;
-        enum lw__greeting kind;
-    } greetings[LW__GREETINGS];
-    unsigned greetings_open;
-    unsigned greetings_sent, greetings_answered; /* bits, by enum lw__greeting */
-    bool greeting;                               /* the link is up, and not ready yet */
-    bool denied;   /* why the connection ends: we may not subscribe */
-    bool refused;  /* the server turns this account or database down for good */
-    bool turned;   /* or: it leads elsewhere now, and the next attempt follows at once */
-    bool stranger; /* the last attempt met a server that did not prove to have
-                    * config->sentinel_id, though it could serve */
-    bool authenticated; /* MYID was refused without AUTH, which has been sent */
+        enum lw__handshake kind;
+    } steps[LW__HANDSHAKE_STEPS];
+    unsigned steps_pending;
+    unsigned steps_sent, steps_answered; /* bits, by enum lw__handshake */
+    bool authenticated; /* SENTINEL MYID was refused without AUTH, which has been sent */
     uint32_t backoff_ms;
     int64_t ready_us; /* when it became ready */
     struct lw__addresses addresses;
-    size_t address; /* which of them is tried */
-    int64_t id;     /* CLIENT ID of the connection that was ready last, 0: not told */
+    size_t address; /* the index of the one that is tried */
+    int64_t id;     /* CLIENT ID of the connection that was ready last; 0 if unknown */
     int64_t previous_id; /* of the one before, if the same server process still runs */
     char run_id[LW__RUN_ID_SIZE];
-    char node_id[LW__NODE_ID_SIZE]; /* of a cluster's node; "" if it did not tell */
-    bool clustered, wide;           /* INFO says so: in cluster mode; of 64 bits */
-    /* From INFO replication of the present connection: the server's replication id and
-     * the one of the master it was a replica of before, "" if unknown. */
+    char node_id[LW__NODE_ID_SIZE]; /* as CLUSTER MYID replied; "" if unknown */
+    bool clustered, wide;           /* by INFO: in cluster mode; a 64-bit build */
+    /* By INFO replication on the present connection: the server's replication id and the
+     * one of its former master, "" if unknown. */
     char replication_id[LW__RUN_ID_SIZE], former_replication_id[LW__RUN_ID_SIZE];
     bool is_master; /* its role there */
-    /* Of the connection that is greeted: what was told, and the last error. */
-    int64_t told_id;
-    char told_run_id[LW__RUN_ID_SIZE], last_words[LW__WHY_MAX];
-    struct lw__failure failure; /* of this attempt so far, or of the last one */
-    char pending[LW__WHY_MAX];  /* what the attempt waits for; "": nothing */
+    /* Of the handshake in progress. */
+    int64_t new_id;
+    char new_run_id[LW__RUN_ID_SIZE];
+    char handshake_error[LW__WHY_MAX]; /* the last one; "" after another reply */
+    struct lw__failure failure;        /* of this attempt so far, or of the last one */
+    char pending[LW__WHY_MAX];         /* what the attempt waits for; "" if for nothing */
 };
 
-/* Room for its timer must have been reserved (one). Starts nothing. */
+/* Initializes a session without starting it. The caller must have reserved a timer. */
 void lw__session_init(struct lw__session *session,
                       const struct lw__session_config *config,
                       const struct lw__session_events *events, void *arg);
-/* Begins to connect; events come from the loop. No effect unless stopped. */
+/* Begins to connect. Events come from the event loop. No effect unless it is stopped. */
 void lw__session_start(struct lw__session *session);
-/* Closes in silence. lw__session_start begins anew. */
+/* Closes the connection without an event. lw__session_start begins again. */
 void lw__session_stop(struct lw__session *session);
-/* Sends a command of these words, to be answered as its type says; where no reply comes
- * the session's `lost` says so. */
+/* Returns true from the beginning of an attempt until it has succeeded or failed. */
+static inline bool lw__session_is_connecting(const struct lw__session *session)
+{
+    return session->state >= LW__SESSION_RESOLVING &&
+           session->state <= LW__SESSION_HANDSHAKING;
+}
+/* Sends a command of `words` words; its reply goes to `type`. If there will be no reply,
+ * `lost` is called. */
 void lw__session_request(struct lw__session *session, struct lw__request *request,
                          const struct lw__request_type *type, size_t words,
                          const char *const *text);
-/* Records another reply to INFO replication, of a session that is ready, and reports the
- * replication id to its guide. An error, or the reply of a server that is no longer a
- * master, changes nothing. */
-void lw__session_note_replication(struct lw__session *session,
+/* Records a further reply to INFO replication. Returns true if it is a master's; any
+ * other reply changes nothing. The session must be ready. */
+bool lw__session_note_replication(struct lw__session *session,
                                   const struct lw__reply *reply);
-/* Greets, as this user ("": the default one), unless the connection has ended. */
+
+/* Continues the handshake as this user; "" is the default user. */
 void lw__session_log_in(struct lw__login *login, const char *username,
                         const char *password);
-/* There is nothing to log in with: backs off, without a try at a further address. */
+/* There are no credentials: backs off, without trying a further address. */
 void lw__session_refuse(struct lw__login *login, const char *why);
-/* To this host, which must say that it is the master. */
-void lw__session_go(struct lw__way *way, const char *host, uint16_t port);
-/* The server's address is unknown: backs off, with a failure of this status. */
-void lw__session_astray(struct lw__way *way, int status, const char *why);
-/* It is somewhere else now: what stands ends, `lost` says why, and without a delay the
- * way is asked for anew. */
-void lw__session_turn(struct lw__way *way, const char *why);
-/* Whether the connection that it leads to is ready. */
-bool lw__session_stands(const struct lw__way *way);
-/* Returns the class of several failures together, one of which is to be another server's:
- * LW_EREDIS if all of them are, since else one of those servers may serve us later.
- * LW_ESYSTEM and LW_ENOMEM, which are about this process, win. `so_far` is 0 at first. */
+
+/* Connects to this endpoint, where a master must be. */
+void lw__session_resolved(struct lw__session *session,
+                          const struct lw__endpoint *endpoint);
+/* The endpoint is unknown: backs off, with a failure of this status. */
+void lw__session_unresolved(struct lw__session *session, int status, const char *why);
+/* The endpoint has changed: the connection ends, for the reason `why`, and the endpoint
+ * is asked for again without a delay. */
+void lw__session_retarget(struct lw__session *session, const char *why);
+
+/* Returns the status of several failures of different servers together: LW_EREDIS only if
+ * all of them are, because otherwise one of those servers may serve us later. LW_ESYSTEM
+ * and LW_ENOMEM, which are about this process, win. `so_far` is 0 at first. */
 int lw__session_combine_status(int so_far, int status);
-/* Returns what has kept an attempt from success so far: the farthest failure of its
- * addresses, or what it waits for now. "" unless the session connects. */
+/* Returns what has kept the attempt from succeeding so far: the farthest failure of its
+ * addresses, or what it waits for now. Returns "" unless the session connects. */
 const char *lw__session_pending(const struct lw__session *session);
-/* This connection is of no use: ends it as if the server had. */
+/* Returns the server's endpoint as text. */
+void lw__session_endpoint(const struct lw__session *session, char ret[LW__TEXT_MAX]);
+/* Ends the connection as if the server had: it is unusable. */
 void lw__session_fail(struct lw__session *session, const char *why);
 #endif

@@ -98,15 +98,15 @@ static void check_sentinel(const struct lw__reply *reply)
     char why[LW__WHY_MAX] = "";
 
     if (lw__sentinel_parse_master(reply, &master, why)) {
-        check_place(&master.place);
+        check_place(&master.endpoint);
         CHECK(master.epoch >= 0 && why[0] == '\0');
         CHECK(master.for_ms >= -1 && master.for_ms <= LUA_MAX);
     } else {
         CHECK(lw__reply_type(reply) == LW__REPLY_ERROR || why[0] != '\0');
         CHECK(memchr(why, '\0', sizeof(why)) != NULL);
     }
-    for (size_t at = 0; lw__sentinel_parse_other(reply, &at, &other);) {
-        check_place(&other.place);
+    for (size_t at = 0; lw__sentinel_parse_peer(reply, &at, &other);) {
+        check_place(&other.endpoint);
         CHECK(other.id[0] != '\0' &&
               strspn(other.id, "0123456789abcdef") == strlen(other.id));
     }
@@ -134,7 +134,7 @@ static void check_redirect(const struct lw__reply *reply)
     if (lw__cluster_parse_redirect(text, length, &redirect)) {
         CHECK(redirect.slot < LW__SLOTS);
         CHECK(redirect.ask == (text[0] == 'A'));
-        check_told_place(&redirect.place);
+        check_told_place(&redirect.endpoint);
     }
 }
 

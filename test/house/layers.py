@@ -43,7 +43,7 @@ CALLER = {"lock/keep.c": {"lock/later.h", "lock/options.h"},
           "lock/all.c": {"base/check.h", "base/escape.h", "lock/handle.h", "lock/later.h",
                          "lock/lock.h", "lock/name.h", "lock/options.h", "loop/loop.h"}}
 # The prefixes of the functions of a file, where it has others than its name.
-PREFIXES = {"loop/loop.c": {"loop", "timer", "defer", "now"}}
+PREFIXES = {"loop/loop.c": {"loop", "timer", "defer", "late_check", "now"}}
 # Empty in a build without TLS.
 TLS = ["redis/tls.c", "redis/tls_files.c"]
 LIBC = {"stdbool.h", "stddef.h", "stdint.h", "string.h"}

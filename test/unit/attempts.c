@@ -105,7 +105,7 @@ static void on_greeting(evutil_socket_t fd, short what, void *arg)
         scene->answers[index].bytes = NULL;
         if (scene->overdue) {
             lw__timer_set(scene->loop, &scene->session.timer, lw__now_us());
-            scene->session.share_us = lw__now_us();
+            scene->session.attempt_deadline_us = lw__now_us();
         }
     }
     if (scene->answers[index].close) {
@@ -297,7 +297,7 @@ static void test_a_mute_address_leaves_time_for_the_next(void **state)
     await(scene, 1, 0);
     assert_int_equal(scene->lost, 0);
     assert_int_equal(scene->accepted[V4] + scene->accepted[V6], 2);
-    assert_true(scene->session.ready_us <= scene->session.limit_us);
+    assert_true(scene->session.ready_us <= scene->session.connect_deadline_us);
 }
 
 static void test_mute_servers_are_told_of(void **state)
@@ -307,7 +307,7 @@ static void test_mute_servers_are_told_of(void **state)
     scene->config.connect_timeout_ms = CONNECT_MS;
     listen_on_both(scene);
     await(scene, 0, 1);
-    assert_string_equal(scene->why, "the server does not answer who connects");
+    assert_string_equal(scene->why, "connected, but no reply to the handshake in time");
 }
 
 /* A loop that stalled finds its time over and the answers there at once. */
@@ -404,7 +404,7 @@ static void refused_at_one(struct scene *scene, enum at at)
     scene->listening[1 - at] = NULL;
     scene->answers[0].bytes = WRONG;
     await(scene, 0, 1);
-    assert_failure(scene, LW__STAGE_GREET, LW_EREDIS, "AUTH: WRONGPASS");
+    assert_failure(scene, LW__STAGE_HANDSHAKE, LW_EREDIS, "AUTH: WRONGPASS");
 }
 
 static void test_a_refusal_says_more_than_a_closed_port(void **state)
@@ -432,7 +432,7 @@ static void test_one_that_may_serve_later_is_told_rather_than_one_that_refuses(
     }
     for (int i = 1; i <= 2; i++) {
         await(scene, 0, i);
-        assert_failure(scene, LW__STAGE_GREET, LW_ECONN, "AUTH: LOADING");
+        assert_failure(scene, LW__STAGE_HANDSHAKE, LW_ECONN, "AUTH: LOADING");
     }
 }
 
@@ -444,7 +444,7 @@ static void test_of_the_next_attempt_the_last_one_s_failure_is_forgotten(void **
     listen_on_both(scene);
     scene->answers[0].bytes = scene->answers[1].bytes = WRONG;
     await(scene, 0, 1);
-    assert_failure(scene, LW__STAGE_GREET, LW_EREDIS, "WRONGPASS");
+    assert_failure(scene, LW__STAGE_HANDSHAKE, LW_EREDIS, "WRONGPASS");
     for (int at = V4; at < FAMILIES; at++) {
         (void)close(event_get_fd(scene->listening[at]));
         event_free(scene->listening[at]);
@@ -462,7 +462,8 @@ static void test_what_an_attempt_waits_for_is_told(void **state)
     listen_on_both(scene);
     lw__session_start(&scene->session);
     assert_string_equal(lw__session_pending(&scene->session), "");
-    while (scene->accepted[V4] + scene->accepted[V6] == 0 || !scene->session.greeting) {
+    while (scene->accepted[V4] + scene->accepted[V6] == 0 ||
+           scene->session.state != LW__SESSION_HANDSHAKING) {
         assert_int_equal(event_base_loop(scene->base, EVLOOP_ONCE), 0);
     }
     assert_non_null(strstr(lw__session_pending(&scene->session), "no answer from "));
@@ -481,7 +482,7 @@ static void test_a_proxy_that_closes_at_a_command_is_told_of(void **state)
         scene->answers[i].close = true;
     }
     await(scene, 0, 1);
-    assert_failure(scene, LW__STAGE_GREET, LW_ECONN,
+    assert_failure(scene, LW__STAGE_HANDSHAKE, LW_ECONN,
                    "closed the connection at CLIENT SETNAME, as proxies do");
 }
 

@@ -155,7 +155,7 @@ struct lw__node *at(struct scene *scene, const char *key)
 static const char *name_of(const struct lw__node *node)
 {
     static char name[300];
-    const struct lw__session_config *config = lw__node_access(node);
+    const struct lw__session_config *config = lw__node_config(node);
 
     if (config->host == NULL) {
         return "nowhere";
@@ -212,7 +212,7 @@ static void on_bound(void *arg, struct lw__node *node)
     note(arg, "%s bound: %s", name_of(node), keys);
 }
 
-static void on_message(void *arg, const char *text, size_t length)
+void scene_on_message(void *arg, const char *text, size_t length)
 {
     note(arg, "message %.*s", (int)length, text);
 }
@@ -227,11 +227,8 @@ static void on_unmapped(void *arg, unsigned map, const char *why)
     (void)arg, (void)map, (void)why;
 }
 
-const struct lw__route_events scene_route_events = {on_link,
-                                                    on_led,
-                                                    on_unmapped,
-                                                    {.up = on_up,
-                                                     .down = on_down,
-                                                     .bound = on_bound,
-                                                     .message = on_message,
-                                                     .dropped = on_dropped}};
+const struct lw__route_events scene_route_events = {
+    on_link,
+    on_led,
+    on_unmapped,
+    {.up = on_up, .down = on_down, .bound = on_bound, .slot_unsubscribed = on_dropped}};

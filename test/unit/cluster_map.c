@@ -192,7 +192,7 @@ static void test_each_says_why_it_is_of_no_use(void **state)
                  "N1: ERR This instance has cluster support disabled; "
                  "N2: connecting to N2: Connection refused; "
                  "N3: CLUSTER SLOTS: no node has any slot; "
-                 "N4: CLUSTER SLOTS: the answer is no list; "
+                 "N4: CLUSTER SLOTS: the reply is not an array; "
                  "nowhere down: no node tells which slots the nodes have; N1: ERR This");
     pass(scene);
     (void)ask(scene, ONE, "x");

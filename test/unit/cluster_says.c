@@ -158,16 +158,16 @@ static void test_what_is_of_no_use_is_told(void **state)
 {
     static const char *const cases[][3] = {
         {"[]", "no node has any slot", ""},
-        {"~", "the answer is no list", ""},
-        {"7", "the answer is no list", ""},
-        {"$OK", "the answer is no list", ""},
-        {"[7]", "range 1 is none", ""},
-        {"[[]]", "range 1 is none", ""},
-        {"[[7]]", "range 1 is none", ""},
-        {"[[[] []]]", "range 1 is none", ""},
-        {"[[0 $1 [$a 1]]]", "range 1 is none", ""},
-        {"[[~ 1 [$a 1]]]", "range 1 is none", ""},
-        {"[[[0 1 [$a 1]]]]", "range 1 is none", ""},
+        {"~", "the reply is not an array", ""},
+        {"7", "the reply is not an array", ""},
+        {"$OK", "the reply is not an array", ""},
+        {"[7]", "range 1 is invalid", ""},
+        {"[[]]", "range 1 is invalid", ""},
+        {"[[7]]", "range 1 is invalid", ""},
+        {"[[[] []]]", "range 1 is invalid", ""},
+        {"[[0 $1 [$a 1]]]", "range 1 is invalid", ""},
+        {"[[~ 1 [$a 1]]]", "range 1 is invalid", ""},
+        {"[[[0 1 [$a 1]]]]", "range 1 is invalid", ""},
         {"[[0 1 [$a 1]] [2 3 [$b 2]] [5461 4000 [$c 3]]]", "range 3 is 5461-4000",
          "0-1 a:1; 2-3 b:2"},
         {"[[0 16384 [$a 1]] [2 3 [$b 2]]]", "range 1 is 0-16384", "2-3 b:2"},
@@ -306,8 +306,8 @@ static void test_redirects(void **state)
             lw__cluster_parse_redirect(cases[i].text, strlen(cases[i].text), &redirect));
         assert_int_equal(redirect.ask, cases[i].ask);
         assert_int_equal(redirect.slot, cases[i].slot);
-        assert_string_equal(redirect.place.host, cases[i].host);
-        assert_int_equal(redirect.place.port, cases[i].port);
+        assert_string_equal(redirect.endpoint.host, cases[i].host);
+        assert_int_equal(redirect.endpoint.port, cases[i].port);
     }
 }
 

@@ -5,6 +5,7 @@
 #include "cluster_scene.h"
 
 extern const struct lw__route_events scene_route_events;
+void scene_on_message(void *arg, const char *text, size_t length);
 
 /* One thing more in the trace, with names in place of addresses. */
 void note(struct scene *scene, const char *form, ...)

@@ -359,7 +359,7 @@ static void test_the_fence_counter_is_seeded_and_kept(void **state)
     (void)state;
     lw__encode_fence_seed(&out, false, site.fence);
     expect(&out, "EVALSHA %s 1 lockwire:fence", SHA(FENCE_SEED));
-    lw__encode_fence_keep(&out, site.fence);
+    lw__encode_fence_extend(&out, site.fence);
     expect(&out, "PEXPIRE lockwire:fence 86400000");
 }
 
@@ -436,13 +436,13 @@ static void test_commands_pile_up_in_one_buffer(void **state)
     size_t one, count = 1000;
 
     (void)state;
-    lw__encode_fence_keep(&out, site.fence);
+    lw__encode_fence_extend(&out, site.fence);
     one = out.length;
     expected = malloc(one);
     assert_non_null(expected);
     memcpy(expected, out.data, one);
     for (size_t i = 1; i < count; i++) {
-        lw__encode_fence_keep(&out, site.fence);
+        lw__encode_fence_extend(&out, site.fence);
     }
     assert_int_equal(out.length, count * one);
     assert_true(out.capacity >= out.length);
@@ -464,13 +464,13 @@ static void test_memory_that_is_not_there_sticks(void **state)
     assert_true(out.failed);
     assert_null(out.data);
     out.length = out.capacity = 0; /* there would be memory again: void all the same */
-    lw__encode_fence_keep(&out, site.fence);
+    lw__encode_fence_extend(&out, site.fence);
     assert_true(out.failed);
     assert_null(out.data);
     assert_int_equal(out.length, 0);
     lw__buffer_clear(&out);
     assert_false(out.failed);
-    lw__encode_fence_keep(&out, site.fence);
+    lw__encode_fence_extend(&out, site.fence);
     expect(&out, "PEXPIRE lockwire:fence 86400000");
 }
 

@@ -84,7 +84,7 @@ static void test_who_knows_better_too_late_is_believed_then(void **state)
     scene_start(scene, 2);
     go(scene, &scene->a);
     await(scene, "a at M1; ");
-    UNTIL(scene, was_told(scene, "does not permit to subscribe"));
+    UNTIL(scene, was_told(scene, "refuses SUBSCRIBE"));
     speak(&scene->s[1]);
     await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
     assert_int_equal(scene->failovers, 1);
@@ -216,9 +216,10 @@ static void test_older_than_known_is_not_believed_of_a_minority(void **state)
     UNTIL(scene, strstr(scene->trace + scene->read, "a at M2; ") != NULL);
     assert_null(strstr(scene->trace, "M1"));
     assert_int_equal(scene->failovers, 0);
-    assert_string_equal(scene->told, "too few of the listed sentinels answer to believe "
-                                     "that the master is M1 by no later configuration "
-                                     "than that of M2\n");
+    assert_string_equal(scene->told, "sentinels report M1 as master, but with a "
+                                     "config-epoch no later than that of M2, and a "
+                                     "majority of the listed sentinels has not answered: "
+                                     "still trying M2\n");
 }
 
 /* Nor of the only one that was listed, while others were learnt. */
@@ -328,15 +329,14 @@ static void test_each_one_says_why_it_is_of_no_use(void **state)
                  "S1: ERR No such master with that name; "
                  "S2: ERR unknown command 'SENTINEL'; "
                  "S3: connecting to S3: Connection refused; "
-                 "S4: its answer has no ip that could be used; ");
+                 "S4: its reply has no valid ip; ");
     names(&scene->s[0], &scene->m[0], 1, "master");
     UNTIL(scene, strstr(scene->trace, "a at M1; ") != NULL);
     /* each was told once */
-    assert_string_equal(scene->told,
-                        "sentinel S1: ERR No such master with that name\n"
-                        "sentinel S2: ERR unknown command 'SENTINEL'\n"
-                        "sentinel S3: connecting to S3: Connection refused\n"
-                        "sentinel S4: its answer has no ip that could be used\n");
+    assert_string_equal(scene->told, "sentinel S1: ERR No such master with that name\n"
+                                     "sentinel S2: ERR unknown command 'SENTINEL'\n"
+                                     "sentinel S3: connecting to S3: Connection refused\n"
+                                     "sentinel S4: its reply has no valid ip\n");
 }
 
 static void test_silence_ends_with_half_the_time_for_connecting(void **state)
@@ -442,8 +442,10 @@ static void test_a_switch_that_was_missed_is_found_at_a_heartbeat(void **state)
 }
 
 #define BOTH_RETURN                                                                      \
-    "b lost: the master is M1 again, another one was it meanwhile; "                     \
-    "a lost: the master is M1 again, another one was it meanwhile; "
+    "b lost: M1 is the master again after another failover; locks granted in between "   \
+    "may be lost; "                                                                      \
+    "a lost: M1 is the master again after another failover; locks granted in between "   \
+    "may be lost; "
 
 /* What it did not have then it may have lost, though the connections stood. */
 static void test_a_switch_to_and_fro_that_was_missed_is_found(void **state)
@@ -554,11 +556,12 @@ static void test_an_answer_from_before_a_switch_is_asked_for_again(void **state)
     UNTIL(scene, scene->s[0].asked > asked);
     announce_switch(&scene->s[0], &scene->m[0], &scene->m[1]);
     await(scene, BOTH_TURN);
-    UNTIL(scene, scene->a.session.way.wanted && scene->b.session.way.wanted);
+    UNTIL(scene, scene->a.session.state == LW__SESSION_RESOLVING &&
+                     scene->b.session.state == LW__SESSION_RESOLVING);
     speak(&scene->s[0]);
     names(&scene->s[0], &scene->m[1], 2, "master");
     UNTIL(scene, scene->a.session.state == LW__SESSION_READY);
-    assert_int_equal(scene->a.session.way.port, scene->m[1].port);
+    assert_int_equal(scene->a.session.endpoint.port, scene->m[1].port);
     assert_int_equal(scene->failovers, 1);
 }
 
@@ -715,8 +718,8 @@ static void test_a_switch_to_and_fro_is_followed(void **state)
 
         names(&scene->s[0], to, i + 1, "master");
         announce_switch(&scene->s[0], from, to);
-        UNTIL(scene, scene->a.session.way.port == to->port &&
-                         scene->b.session.way.port == to->port &&
+        UNTIL(scene, scene->a.session.endpoint.port == to->port &&
+                         scene->b.session.endpoint.port == to->port &&
                          scene->a.session.state == LW__SESSION_READY &&
                          scene->b.session.state == LW__SESSION_READY);
     }
@@ -807,8 +810,8 @@ static void test_each_of_them_tells(void **state)
         names(&scene->s[i], to, i + 2, "master");
         announce_switch(&scene->s[i], from, to);
         UNTIL(scene, scene->failovers == (uint64_t)i + 1 &&
-                         scene->a.session.way.port == to->port &&
-                         scene->b.session.way.port == to->port &&
+                         scene->a.session.endpoint.port == to->port &&
+                         scene->b.session.endpoint.port == to->port &&
                          scene->a.session.state == LW__SESSION_READY &&
                          scene->b.session.state == LW__SESSION_READY);
     }
@@ -842,7 +845,7 @@ static void test_one_that_falls_silent_hides_nothing(void **state)
     silent->subscription = "";
     names(other_one, &scene->m[1], 2, "master");
     announce_switch(other_one, &scene->m[0], &scene->m[1]);
-    UNTIL(scene, scene->a.session.way.port == scene->m[1].port &&
+    UNTIL(scene, scene->a.session.endpoint.port == scene->m[1].port &&
                      scene->a.session.state == LW__SESSION_READY);
 }
 
@@ -856,7 +859,7 @@ static void test_where_subscribing_is_forbidden_heartbeats_find_it(void **state)
     scene_start(scene, 1);
     go(scene, &scene->a);
     await(scene, "a at M1; ");
-    UNTIL(scene, was_told(scene, "does not permit to subscribe"));
+    UNTIL(scene, was_told(scene, "refuses SUBSCRIBE"));
     names(&scene->s[0], &scene->m[1], 2, "master");
     await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
 }
@@ -904,7 +907,7 @@ static void test_sentinels_are_learnt_from_sentinels(void **state)
 
 /* ---- learnt ones, which are not what the user chose ---- */
 
-#define ONE_LATER "sentinel S2, which was learnt, names M3, which is no replica of M1"
+#define ONE_LATER "discovered sentinel S2 names M3, which is no replica of M1"
 
 /* S1 alone is listed, and names `count` others, S2 first. a is at M1. */
 static void one_listed(struct scene *scene, int count)

@@ -90,14 +90,14 @@ static void test_a_master(void **state)
 
     (void)state;
     assert_true(answer.good);
-    assert_string_equal(answer.master.place.host, "10.0.0.1");
-    assert_int_equal(answer.master.place.port, 6379);
+    assert_string_equal(answer.master.endpoint.host, "10.0.0.1");
+    assert_int_equal(answer.master.endpoint.port, 6379);
     assert_int_equal(answer.master.epoch, 7);
     assert_false(answer.master.down);
     answer = master("ip fe80::1%eth0 port 65535 flags master config-epoch "
                     "4611686018427387904");
     assert_true(answer.good);
-    assert_string_equal(answer.master.place.host, "fe80::1%eth0");
+    assert_string_equal(answer.master.endpoint.host, "fe80::1%eth0");
     assert_true(answer.master.epoch == (int64_t)1 << 62);
     assert_true(master("ip redis-1.example port 1 flags master config-epoch 0").good);
 }
@@ -204,8 +204,7 @@ static void test_what_is_of_no_use_is_told(void **state)
         struct answer answer = master(bad[i][0]);
         char why[LW__WHY_MAX];
 
-        (void)snprintf(why, sizeof(why), "its answer has no %s that could be used",
-                       bad[i][1]);
+        (void)snprintf(why, sizeof(why), "its reply has no valid %s", bad[i][1]);
         assert_false(answer.good);
         assert_string_equal(answer.why, why);
     }
@@ -216,13 +215,13 @@ static void test_errors_and_other_types(void **state)
     static const char *const answers[][2] = {
         {"-ERR No such master\r\n", "ERR No such master"},
         {"-NOAUTH \x01\r\n", "NOAUTH \\x01"},
-        {"+OK\r\n", "its answer has no ip that could be used"},
-        {":1\r\n", "its answer has no ip that could be used"},
-        {"$-1\r\n", "its answer has no ip that could be used"},
-        {"*-1\r\n", "its answer has no ip that could be used"},
-        {"*2\r\n$2\r\nip\r\n:1\r\n", "its answer has no ip that could be used"},
-        {"*2\r\n:1\r\n:1\r\n", "its answer has no ip that could be used"},
-        {"*2\r\n$2\r\nip\r\n*0\r\n", "its answer has no ip that could be used"},
+        {"+OK\r\n", "its reply has no valid ip"},
+        {":1\r\n", "its reply has no valid ip"},
+        {"$-1\r\n", "its reply has no valid ip"},
+        {"*-1\r\n", "its reply has no valid ip"},
+        {"*2\r\n$2\r\nip\r\n:1\r\n", "its reply has no valid ip"},
+        {"*2\r\n:1\r\n:1\r\n", "its reply has no valid ip"},
+        {"*2\r\n$2\r\nip\r\n*0\r\n", "its reply has no valid ip"},
     };
 
     (void)state;
@@ -265,11 +264,12 @@ static void list_others(const struct lw__reply *reply, void *arg)
     char *text = arg;
     struct lw__sentinel_peer other;
 
-    for (size_t at = 0; lw__sentinel_parse_other(reply, &at, &other);) {
+    for (size_t at = 0; lw__sentinel_parse_peer(reply, &at, &other);) {
         size_t length = strlen(text);
 
-        (void)snprintf(text + length, 256 - length, "%s:%u=%s%s ", other.place.host,
-                       (unsigned)other.place.port, other.id, other.down ? "(down)" : "");
+        (void)snprintf(text + length, 256 - length, "%s:%u=%s%s ", other.endpoint.host,
+                       (unsigned)other.endpoint.port, other.id,
+                       other.down ? "(down)" : "");
     }
 }
 

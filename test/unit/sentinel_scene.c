@@ -85,8 +85,10 @@ static void on_ready(void *arg)
     struct guided *guided = arg;
     char place[64];
 
+    lw__sentinel_note(guided->scene->sentinels, &guided->session.endpoint,
+                      guided->session.replication_id);
     (void)snprintf(place, sizeof(place), "127.0.0.1:%u",
-                   (unsigned)guided->session.way.port);
+                   (unsigned)guided->session.endpoint.port);
     note(guided->scene, guided->name, "at ", place);
 }
 
@@ -494,7 +496,7 @@ void scene_start(struct scene *scene, size_t listed)
     assert_int_equal(lw__sentinel_new(&scene->options, &scene->config, &scene->failovers,
                                       &scene->sentinels),
                      0);
-    lw__sentinel_guide(scene->sentinels, &scene->config);
+    lw__sentinel_configure(scene->sentinels, &scene->config);
     lw__session_init(&scene->a.session, &scene->config, &events, &scene->a);
     lw__session_init(&scene->b.session, &scene->config, &events, &scene->b);
 }

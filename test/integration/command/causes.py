@@ -503,7 +503,7 @@ class Later(CauseTest):
     def test_status_says_why_waiting_is_slow(self):
         """Of the account that it has been given."""
         for rule, said in (("-publish", "publishing is not permitted"),
-                           ("-subscribe", "subscribing to lockwire:2:"),
+                           ("-subscribe", "refuses SUBSCRIBE"),
                            ("-pubsub", "PUBSUB NUMSUB is not permitted")):
             self.server("ACL", "SETUSER", "app", "+@all", rule)
             code, err, _ = self.end("status", "x")

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define NO_SERVER "the server answered what no server can answer"
+#define NO_SERVER "invalid reply: the server sent something this command cannot return"
 #define UUID_A "0b5ab8f5-4e5f-4b06-a53c-7d2f0c1c64aa"
 
 /* The parts of an answer about a name of which there is nothing. */

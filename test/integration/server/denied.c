@@ -235,7 +235,7 @@ static void messages_that_do_not_come_are_told_of(void **state)
     redis_ok("CONFIG SET maxclients 2"); /* the test's own and the command link */
     redis_ok("CLIENT KILL ID %lld", peer_link_id(a, 1));
     UNTIL(peer_stats(a).subscription_up == 0);
-    UNTIL(peer_logged(a, "no connection for messages, waiting is by polling: "));
+    UNTIL(peer_logged(a, "no connection for messages, waiters poll: "));
     assert_non_null(strstr(a->log, "max number of clients"));
     assert_int_equal(peer_stats(a).link_up, 1);
     redis_ok("CONFIG SET maxclients 1000");

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* Private to node.c, node_send.c and node_fence.c. */
+#ifndef LW_NODE_PRIVATE_H
+#define LW_NODE_PRIVATE_H
+#include "base/buffer.h"
+#include "redis/cluster_parse.h"
+#include "redis/command.h"
+#include "redis/format.h"
+#include "redis/listener.h"
+#include "redis/node.h"
+
+#include <stdbool.h>
+
+/* Commands that wait for room, in a queue for each priority, so that no lease runs out
+ * behind many requests for one. Needs no memory: a command's request is its link. */
+struct lw__backlog {
+    struct lw__send_queue {
+        struct lw__request *first, **end;
+    } queues[LW__PRIORITIES];
+    size_t count; /* in all queues: mostly 0, and read at each command and reply */
+};
+
+/* The fence counter of a slot, in a table by the slot's last bits, in which two slots may
+ * replace each other. */
+struct lw__slot_fence {
+    int64_t until_us; /* the counter is trusted so long; 0: it is not */
+    uint16_t slot;
+    bool renewing; /* a command that sets it by the clock is on its way */
+};
+#define LW__SLOT_FENCES 1024
+
+struct lw__node {
+    struct lw__node_options options;
+    const struct lw__node_events *events;
+    void *arg;
+    struct lw__session commands;
+    struct lw__listener listener;
+    struct lw__timer heartbeat;
+    struct lw__sentinels *sentinels; /* or NULL */
+    unsigned connection;             /* counts those for commands */
+    bool up;
+    bool deprioritized;    /* it did not serve a slot, and has served no command since */
+    char why[LW__WHY_MAX]; /* it is not up */
+    int error;             /* the class of that; 0 if nothing has failed */
+    char server[LW__SERVER_SIZE], numbers[LW__NUMBERS_SIZE];
+    enum lw__fast_release fast_release;
+    bool fast_release_disabled; /* on all connections */
+
+    /* Sent once a connection; `replication` at heartbeats. */
+    struct lw__request kill, abilities, policy, replicas, publish, replication;
+    bool replicas_logged;
+
+    /* Outside a cluster: are both connections at one server? */
+    enum {
+        LW__UNSUBSCRIBED, /* the connection channel is not confirmed */
+        LW__SUBSCRIBED,   /* the other connection's server has not counted it */
+        LW__BOUND
+    } binding;
+    char own_channel[LW__CHANNEL_OF_OURS_SIZE];
+    char connection_channel[LW__CHANNEL_OF_OURS_SIZE]; /* of this connection alone */
+    struct lw__command count;
+    unsigned counted;           /* the listener's connection that it counts */
+    unsigned mismatches;        /* counts of 0 in a row */
+    unsigned reconnect_both_at; /* so many of them */
+    bool count_forbidden, count_forbidden_logged;
+    /* In a cluster: */
+    struct lw__deferred bound; /* calls `bound`, once for several slots */
+    bool nameless_logged;
+
+    /* node_send.c */
+    struct lw__request_type request_type; /* of commands: leads from them to the node */
+    struct lw__backlog backlog;
+    struct lw__deferred pump_call;
+    struct lw__buffer buffer;     /* for encoding, kept */
+    struct lw__redirect redirect; /* a command's, until all of its replies are in */
+    char first_error[LW__WHY_MAX];
+
+    /* node_fence.c */
+    struct lw__command seed, extend;
+    bool seed_known; /* the server knows that script */
+    char fence[LW__FENCE_SIZE];
+    struct lw__fence_fault fence_fault; /* `why` is "" if there is none */
+    int64_t replicas_logged_us;         /* when it was logged that replicas are missing */
+    struct lw__slot_fence slot_fences[]; /* LW__SLOT_FENCES in a cluster, or none */
+};
+
+/* node_send.c */
+void lw__node_send_init(struct lw__node *node);
+/* Sends the command now, or as soon as there is room; also before the node is up. */
+void lw__node_submit(struct lw__node *node, struct lw__command *command,
+                     const struct lw__command_type *type);
+/* A reply has come, or none is awaited any more: sends what waits. */
+void lw__node_make_room(void *arg);
+
+/* node_fence.c */
+/* Sets the counter, if that is necessary; then the node is up. */
+void lw__node_seed_fence(struct lw__node *node);
+/* Extends the counter's TTL. */
+void lw__node_extend_fence(struct lw__node *node);
+/* Trusts no counter any more. */
+void lw__node_reset_fence(struct lw__node *node);
+size_t lw__node_slot_fences_size(const struct lw__node_options *options);
+#endif
