@@ -1,85 +1,605 @@
 /* SPDX-License-Identifier: MIT */
-/* A cluster: see cluster.h. Must not know how the map is asked for (survey.c), nor how
- * long a node is kept (masters.c).
+/* A cluster: see cluster.h. Independent of how long a node is kept (node_table.c).
  *
- * Happy path: the seeds are asked, take_map(), `link`, `led`; lw__cluster_node makes a
- * node for the master of a slot when somebody is led there first. A node that answers
- * MOVED knows better than the map, so that is corrected, asked for anew, and the command
- * goes where it belongs; after ASK it goes there this once. The map is asked for anew,
- * too, when a node is lost or has CLUSTERDOWN to say, at most once a second, of those who
- * answer, and every few minutes anyway: a map that is compared with one of long ago may
- * share no node with it.
+ * The slot map is asked for in a survey: of the seeds at first, later of the nodes. The
+ * map that is believed goes to map_believed(), which calls `link` and `remapped`.
+ * lw__cluster_node makes a node for the master of a slot when it is first needed. A node
+ * that replies MOVED knows better than the map: the slot is corrected, the map asked for
+ * again, and the command sent where it belongs. After ASK only this command is sent
+ * there. The map is also asked for when a node is lost or replies CLUSTERDOWN, at most
+ * once a second, and every few minutes anyway: a map that is compared with one of long
+ * ago may share no node with it.
  *
- * Failures: a slot that nobody has leads nowhere, and while somebody is led there, or
- * nobody tells the map, that is asked for again and again, more rarely the longer nothing
- * changes. A master that has no slot any more is let go of: what was on its way there
- * fails, and is sent elsewhere. What is wrong with the cluster is logged when it begins.
- */
+ * A survey asks the first node, and one more every 200 ms until a good answer comes, each
+ * over a connection of its own, so that a silent node delays none of the others. An
+ * answer is good if
+ *   - its node does not take the cluster for down (CLUSTER INFO),
+ *   - it has an owner for every slot,
+ *   - its epoch is no earlier than that of the map in use,
+ *   - it shares a node id with the map in use, if there is one.
+ * A good answer is believed, and ends the survey. After any other answer the next node is
+ * asked at once. If no answer is good, the best of those that share a node id is believed
+ * once all nodes have answered or have had their time: one whose node does not take the
+ * cluster for down before others, then the latest epoch. But if its node takes the
+ * cluster for down and its epoch is earlier than that of the map in use, no answer is
+ * believed. If none shares a node id, the seeds decide: an answer with which a majority
+ * of all distinct seeds agree is believed. If there is no map in use yet, an answer with
+ * slots without an owner needs that majority, too; failing that, the best of the nodes
+ * that take the cluster for down is believed. As long as only maps with such slots were
+ * believed, a further one of them needs a majority unless it shares a node id with the
+ * map in use; maps that are whole are not compared with it.
+ *
+ * A slot without an owner leads to a node that is never up. While such a slot is needed,
+ * or no map can be had, the map is asked for again, ever more rarely as long as nothing
+ * changes. A master that has no slot any more is dropped: the commands on their way there
+ * fail, and are sent elsewhere. Each fault of the cluster is logged when it begins. */
 #include "redis/cluster.h"
 
+#include "base/container_of.h"
+#include "base/escape.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "base/escape.h"
 #include "lockwire.h"
 #include "loop/loop.h"
+#include "redis/classify.h"
+#include "redis/cluster_parse.h"
 #include "redis/command.h"
 #include "redis/node_table.h"
+#include "redis/reply.h"
 #include "redis/slot.h"
-#include "redis/survey.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <syslog.h>
 
-#define PAUSE_US (1000 * (int64_t)LW__MS) /* between two questions, at the least */
-/* While the answers bring no change, a question comes when the trouble lasts longer by
- * this part, up to the longest pause. A replica takes over after a cluster-node-timeout
- * and a bit: it is found soon after, however long that is. */
+/* Between two surveys, at the least. */
+#define PAUSE_US (1000 * (int64_t)LW__MS)
+/* While the answers bring no change, a survey begins when the trouble has lasted longer
+ * by this part, up to the longest pause. A replica takes over after a
+ * cluster-node-timeout and a bit: it is found soon after, however long that is. */
 #define PAUSE_PART 8
 #define PAUSE_MOST_US (10 * PAUSE_US)
-/* Longer than a pause and a survey: without a question for so long the trouble is over.
- */
+/* Longer than a pause and a survey: without a survey for so long the trouble is over. */
 #define QUIET_US (30 * PAUSE_US)
 #define REFRESH_US (300 * PAUSE_US)
 #define HOPS 5
 #define CORRECTIONS 3
 #define NEEDED_US (10 * PAUSE_US)
 
+#define ANOTHER_US (200 * (int64_t)LW__MS)
+/* The time that the last node has if an answer that is not good has come before. */
+#define LAST_US (1000 * (int64_t)LW__MS)
+/* If each slot is a range of its own, and its master has two replicas, with host names in
+ * an array of two. */
+#define MAP_MAX ((size_t)32 << 20)
+#define MAP_ELEMENTS ((size_t)LW__SLOTS * 32)
+
+/* One node that is asked in a survey. */
+struct slot_map_query {
+    struct slot_map_query *next;
+    struct survey *survey;
+    struct lw__endpoint endpoint;
+    struct lw__session_config config; /* leads there */
+    struct lw__session session;
+    struct lw__request myid_request, info_request, map_request;
+    char id[LW__NODE_ID_SIZE];
+    struct lw__cluster_info info;
+    bool over;
+};
+
+struct survey {
+    const struct lw__session_config *config; /* except for the host */
+    const struct lw__url_host *seeds;
+    size_t seed_count;
+    bool open;
+    bool good; /* the answer that is believed is good */
+    struct lw__endpoint *endpoints;
+    size_t count, next; /* next: the index of the first that is not asked yet */
+    struct slot_map_query *queries;
+    struct lw__timer another;
+    struct lw__deferred sweep; /* frees queries that are over */
+    struct lw__slot_map *best; /* of the answers that are not good; or NULL */
+    /* Answers of seeds that need a majority, since they share no node id, or have slots
+     * without an owner; and how many seeds were names of a node counted before. */
+    struct lw__slot_map **foreign;
+    size_t foreign_count, aliases;
+    int status;    /* of all failures: lw__session_combine_status; 0 if there was none */
+    size_t length; /* of `why` */
+    char why[LW__TEXT_MAX];
+
+    /* What answers are compared with: the nodes of the map in use, or none; then those of
+     * one with slots without an owner; and its epoch, 0 if unknown. */
+    struct lw__node_ids in_use, in_use_with_gaps;
+    uint64_t epoch_in_use;
+};
+
 struct lw__cluster {
     struct lw__route_options options;
     const struct lw__route_events *events;
     void *arg;
     struct lw__node *nowhere;
-    struct lw__node_table masters;
+    struct lw__node_table table;
     uint16_t owners[LW__SLOTS];
-    /* So often since the map was last asked for, which may not know of it. */
+    /* How often since the last survey began, which may not know of it. */
     uint8_t corrected[LW__SLOTS];
 
-    struct lw__survey survey;
-    struct lw__survey_held held;
-    struct lw__timer again;  /* when it is due */
-    struct lw__deferred led; /* the map has changed */
-    int64_t asked_us;
-    int64_t trouble_us;         /* since then questions brought no change; 0: they did */
-    unsigned asked, told;       /* how often for it; the question that it answers */
-    uint32_t pause_ms;          /* after questions that were in vain */
-    bool known, up;             /* the map; and that is told */
-    bool hurried;               /* asked for while it is on its way: it may be older */
-    bool nowhere_wanted;        /* somebody is led there */
-    struct lw__endpoint better; /* who is to be asked first; no host: none is */
+    struct survey survey;
+    struct lw__timer again;       /* begins the next one */
+    struct lw__deferred remapped; /* the map has changed */
+    int64_t asked_us;             /* when the last survey began */
+    int64_t trouble_us;           /* since then they brought no change; 0: they did */
+    unsigned requested, version;  /* counts surveys; the one that the map is of */
+    uint32_t pause_ms;            /* after surveys without a result */
+    bool known;                   /* there is a map */
+    bool up;                      /* as the `link` event reported last */
+    bool hurried;        /* asked for during a survey, which may bring an older map */
+    bool nowhere_wanted; /* a slot without an owner was asked for */
+    struct lw__endpoint better; /* the node to be asked first; or no host */
 
-    /* What was logged, and is still so. */
-    const char *gap; /* why some slots lead nowhere, or NULL */
+    /* What was logged, and still holds. */
+    const char *gap; /* why some slots have no owner, or NULL */
     bool down_logged;
 };
+
+static void map_believed(struct lw__cluster *cluster, struct lw__slot_map *map);
+static void no_map(struct lw__cluster *cluster);
 
 static struct lw__loop *loop_of(const struct lw__cluster *cluster)
 {
     return cluster->options.node.config.loop;
 }
 
-/* ---- asking for the map ---- */
+static struct lw__cluster *cluster_of(struct survey *survey)
+{
+    return LW__CONTAINER_OF(struct lw__cluster, survey, survey);
+}
+
+/* ---- a survey: which answer is believed ---- */
+
+static bool holds_none(const struct survey *survey)
+{
+    return survey->in_use.count == 0;
+}
+
+static bool is_foreign(const struct survey *survey, const struct lw__slot_map *map)
+{
+    return !holds_none(survey) && map->nodes.count > 0 &&
+           !lw__cluster_parse_share_node(&map->nodes, &survey->in_use);
+}
+
+/* Returns true if the answer needs a majority of the seeds, although it is not foreign:
+ * it has slots without an owner, as the map of a node that was left alone has. */
+static bool is_doubtful(const struct survey *survey, const struct lw__slot_map *map)
+{
+    return holds_none(survey) && map->nodes.count > 0 && !map->info.down &&
+           !lw__cluster_parse_share_node(&map->nodes, &survey->in_use_with_gaps);
+}
+
+static bool is_older(const struct survey *survey, const struct lw__slot_map *map)
+{
+    return map->info.epoch != 0 && map->info.epoch < survey->epoch_in_use;
+}
+
+/* The map in use is newer, and this node serves none of its slots. */
+static bool is_outdated(const struct survey *survey, const struct lw__slot_map *map)
+{
+    return map->info.down && is_older(survey, map);
+}
+
+/* An isolated replica raises its epoch with each election that it loses, so that the
+ * epoch counts only among nodes that agree whether the cluster is down. */
+static bool is_better(const struct lw__slot_map *a, const struct lw__slot_map *b)
+{
+    if (a->info.down != b->info.down) {
+        return !a->info.down;
+    }
+    if (a->info.epoch != b->info.epoch) {
+        return a->info.epoch > b->info.epoch;
+    }
+    return a->whole && !b->whole;
+}
+
+static bool is_seed(const struct survey *survey, const struct lw__endpoint *endpoint)
+{
+    for (size_t i = 0; i < survey->seed_count; i++) {
+        struct lw__endpoint seed = {.port = survey->seeds[i].port};
+
+        (void)snprintf(seed.host, sizeof(seed.host), "%s", survey->seeds[i].name);
+        if (lw__endpoint_equal(&seed, endpoint)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Two seeds may be two names of one node. */
+static bool is_counted(const struct survey *survey, const struct lw__slot_map *map)
+{
+    for (size_t i = 0; i < survey->foreign_count && *map->by_id != '\0'; i++) {
+        if (strcmp(survey->foreign[i]->by_id, map->by_id) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void keep_foreign(struct survey *survey, struct lw__slot_map *map)
+{
+    struct lw__slot_map **grown = NULL;
+
+    if (is_seed(survey, &map->by) && is_counted(survey, map)) {
+        survey->aliases++;
+    } else if (is_seed(survey, &map->by)) {
+        grown = realloc(survey->foreign,
+                        (survey->foreign_count + 1) * sizeof(struct lw__slot_map *));
+    }
+    if (grown == NULL) {
+        lw__cluster_parse_free_map(map);
+        return;
+    }
+    survey->foreign = grown;
+    survey->foreign[survey->foreign_count++] = map;
+}
+
+static size_t count_seeds(const struct survey *survey)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < survey->seed_count; i++) {
+        size_t before = 0;
+
+        while (before < i &&
+               (survey->seeds[before].port != survey->seeds[i].port ||
+                strcasecmp(survey->seeds[before].name, survey->seeds[i].name) != 0)) {
+            before++;
+        }
+        count += before == i;
+    }
+    return count - survey->aliases;
+}
+
+/* Returns the best answer on which a majority of the seeds agree, taken out of the list,
+ * or NULL. Seeds that do not answer count as well: while our own nodes are away for a
+ * moment, one seed whose address went to another cluster must not decide alone. */
+static struct lw__slot_map *agreed(struct survey *survey)
+{
+    struct lw__slot_map **best = NULL, *ret;
+
+    for (size_t i = 0; i < survey->foreign_count; i++) {
+        size_t votes = 0;
+
+        for (size_t j = 0; j < survey->foreign_count; j++) {
+            votes += lw__cluster_parse_share_node(&survey->foreign[i]->nodes,
+                                                  &survey->foreign[j]->nodes);
+        }
+        if (2 * votes > count_seeds(survey) &&
+            (best == NULL || is_better(survey->foreign[i], *best))) {
+            best = &survey->foreign[i];
+        }
+    }
+    if (best == NULL) {
+        return NULL;
+    }
+    ret = *best;
+    *best = survey->foreign[--survey->foreign_count];
+    return ret;
+}
+
+static void forget_answers(struct survey *survey)
+{
+    lw__cluster_parse_free_map(survey->best);
+    survey->best = NULL;
+    for (size_t i = 0; i < survey->foreign_count; i++) {
+        lw__cluster_parse_free_map(survey->foreign[i]);
+    }
+    free(survey->foreign);
+    survey->foreign = NULL;
+    survey->foreign_count = survey->aliases = 0;
+}
+
+/* ---- queries ---- */
+
+static void sweep(void *arg)
+{
+    struct survey *survey = arg;
+    struct slot_map_query **at = &survey->queries, *one;
+
+    while ((one = *at) != NULL) {
+        if (!one->over) {
+            at = &one->next;
+            continue;
+        }
+        *at = one->next;
+        lw__session_stop(&one->session);
+        lw__timer_unreserve(survey->config->loop, 1);
+        free(one);
+    }
+}
+
+static void end_survey(struct survey *survey)
+{
+    survey->open = false;
+    lw__timer_cancel(survey->config->loop, &survey->another);
+    for (struct slot_map_query *one = survey->queries; one != NULL; one = one->next) {
+        one->over = true;
+    }
+    lw__defer(survey->config->loop, &survey->sweep, false);
+    free(survey->endpoints);
+    survey->endpoints = NULL;
+    forget_answers(survey);
+}
+
+static void believe(struct survey *survey, struct lw__slot_map *map)
+{
+    end_survey(survey);
+    map_believed(cluster_of(survey), map);
+    lw__cluster_parse_free_map(map);
+}
+
+static void end_without_good_answer(struct survey *survey)
+{
+    struct lw__slot_map *best = survey->best, *map = NULL;
+    bool first = holds_none(survey) && survey->in_use_with_gaps.count == 0;
+
+    survey->best = NULL;
+    if (best != NULL && is_outdated(survey, best)) { /* then all are */
+        lw__cluster_parse_free_map(best);
+        best = NULL;
+    }
+    if (best == NULL || first) {
+        map = agreed(survey);
+    }
+    if (map == NULL) {
+        map = best;
+    } else {
+        lw__cluster_parse_free_map(best);
+    }
+    if (map != NULL) {
+        believe(survey, map);
+        return;
+    }
+    end_survey(survey);
+    no_map(cluster_of(survey));
+}
+
+static void note(struct survey *survey, const struct lw__endpoint *endpoint, int status,
+                 const char *why)
+{
+    survey->status = lw__session_combine_status(survey->status, status);
+    if (survey->length < sizeof(survey->why)) {
+        survey->length += (size_t)snprintf(
+            survey->why + survey->length, sizeof(survey->why) - survey->length,
+            "; %s:%u: %s", endpoint->host, (unsigned)endpoint->port, why);
+    }
+}
+
+static void query_another(void *arg);
+
+static bool is_waiting(const struct survey *survey)
+{
+    const struct slot_map_query *one = survey->queries;
+
+    while (one != NULL && one->over) {
+        one = one->next;
+    }
+    return one != NULL;
+}
+
+static bool has_answer(const struct survey *survey)
+{
+    return survey->best != NULL || (holds_none(survey) && survey->foreign_count > 0);
+}
+
+static void go_on(struct survey *survey)
+{
+    if (survey->next < survey->count) {
+        query_another(survey);
+    } else if (!is_waiting(survey)) {
+        end_without_good_answer(survey);
+    } else if (has_answer(survey) && !lw__timer_is_set(&survey->another)) {
+        lw__timer_set(survey->config->loop, &survey->another, lw__now_us() + LAST_US);
+    }
+}
+
+static void close_query(struct slot_map_query *query)
+{
+    query->over = true;
+    lw__defer(query->survey->config->loop, &query->survey->sweep, false);
+}
+
+static void query_failed(struct slot_map_query *query, int status, const char *why)
+{
+    if (!query->over) {
+        close_query(query);
+        note(query->survey, &query->endpoint, status, why);
+        go_on(query->survey);
+    }
+}
+
+/* A good answer ends the survey. Any other is kept, and the next node asked at once.
+ *
+ * A node that was left alone with some of the slots serves them, so that a client without
+ * a map would acquire locks there which the cluster knows nothing of: a majority of the
+ * seeds must agree with such a map. (A master that has failed keeps its slots in the
+ * others' maps, so that few clusters have gaps.) A node that takes the cluster for down
+ * serves nothing. */
+static void judge(struct slot_map_query *query, struct lw__slot_map *map)
+{
+    struct survey *survey = query->survey;
+    bool foreign = is_foreign(survey, map);
+
+    if (!foreign && !map->info.down && map->whole && !is_older(survey, map)) {
+        survey->good = true;
+        believe(survey, map);
+        return;
+    }
+    if (!foreign && is_outdated(survey, map)) {
+        note(survey, &query->endpoint, LW_ECONN,
+             "it takes the cluster for down, and its map is older than the one in use");
+    }
+    if (foreign) {
+        note(survey, &query->endpoint, LW_ECONN, "it is a node of another cluster");
+        keep_foreign(survey, map);
+    } else if (is_doubtful(survey, map)) {
+        note(survey, &query->endpoint, LW_ECONN, "it knows no owner of some slots");
+        keep_foreign(survey, map);
+    } else if (survey->best == NULL || is_better(map, survey->best)) {
+        lw__cluster_parse_free_map(survey->best);
+        survey->best = map;
+    } else {
+        lw__cluster_parse_free_map(map);
+    }
+    close_query(query);
+    go_on(survey);
+}
+
+static void map_replied(struct lw__request *request, const struct lw__reply *reply)
+{
+    struct slot_map_query *query =
+        LW__CONTAINER_OF(struct slot_map_query, map_request, request);
+    struct lw__slot_map *map;
+    char why[LW__WHY_MAX];
+
+    if (query->over) {
+        return;
+    }
+    if (!lw__cluster_parse_map(reply, why)) {
+        bool refused = lw__reply_type(reply) == LW__REPLY_ERROR &&
+                       lw__classify_guide(lw__reply_text(reply, NULL));
+
+        query_failed(query, refused ? LW_EREDIS : LW_ECONN, why);
+        return;
+    }
+    map = lw__cluster_parse_new_map(reply, &query->endpoint);
+    if (map == NULL) {
+        query_failed(query, LW_ENOMEM, lw_strerror(LW_ENOMEM));
+        return;
+    }
+    memcpy(map->by_id, query->id, sizeof(map->by_id));
+    map->info = query->info;
+    judge(query, map);
+}
+
+static void myid_replied(struct lw__request *request, const struct lw__reply *reply)
+{
+    struct slot_map_query *query =
+        LW__CONTAINER_OF(struct slot_map_query, myid_request, request);
+
+    lw__cluster_parse_myid(reply, query->id);
+}
+
+static void info_replied(struct lw__request *request, const struct lw__reply *reply)
+{
+    struct slot_map_query *query =
+        LW__CONTAINER_OF(struct slot_map_query, info_request, request);
+
+    query->info = lw__cluster_parse_info(reply);
+}
+
+static void query_ready(void *arg)
+{
+    static const struct lw__request_type myid_type = {myid_replied, NULL};
+    static const struct lw__request_type info_type = {info_replied, NULL};
+    static const struct lw__request_type map_type = {map_replied, NULL};
+    struct slot_map_query *query = arg;
+
+    lw__session_request(&query->session, &query->myid_request, &myid_type, 2,
+                        (const char *[]){"CLUSTER", "MYID"});
+    lw__session_request(&query->session, &query->info_request, &info_type, 2,
+                        (const char *[]){"CLUSTER", "INFO"});
+    lw__session_request(&query->session, &query->map_request, &map_type, 2,
+                        (const char *[]){"CLUSTER", "SLOTS"});
+}
+
+static void query_lost(void *arg, const char *why)
+{
+    struct slot_map_query *query = arg;
+
+    query_failed(query, query->session.failure.status, why);
+}
+
+/* Returns NULL without memory. */
+static struct slot_map_query *query_node(struct survey *survey,
+                                         const struct lw__endpoint *endpoint)
+{
+    static const struct lw__session_events events = {query_ready, query_lost, NULL, NULL,
+                                                     NULL};
+    struct slot_map_query *query = calloc(1, sizeof(*query));
+
+    if (query == NULL) {
+        return NULL;
+    }
+    if (lw__timer_reserve(survey->config->loop, 1) != 0) {
+        free(query);
+        return NULL;
+    }
+    query->survey = survey;
+    query->endpoint = *endpoint;
+    query->config = *survey->config;
+    query->config.host = query->endpoint.host;
+    query->config.port = query->endpoint.port;
+    query->config.reply_max = MAP_MAX;
+    query->config.reply_elements = MAP_ELEMENTS;
+    lw__session_init(&query->session, &query->config, &events, query);
+    lw__session_start(&query->session);
+    return query;
+}
+
+static void query_another(void *arg)
+{
+    struct survey *survey = arg;
+    const struct lw__endpoint *endpoint = &survey->endpoints[survey->next++];
+    struct slot_map_query *query = query_node(survey, endpoint);
+    bool last = survey->next == survey->count;
+
+    lw__timer_cancel(survey->config->loop, &survey->another);
+    if (query == NULL) {
+        note(survey, endpoint, LW_ENOMEM, lw_strerror(LW_ENOMEM));
+        lw__timer_set(survey->config->loop, &survey->another, lw__now_us() + ANOTHER_US);
+        return;
+    }
+    if (!last || has_answer(survey)) {
+        lw__timer_set(survey->config->loop, &survey->another,
+                      lw__now_us() + (last ? LAST_US : ANOTHER_US));
+    }
+    query->next = survey->queries;
+    survey->queries = query;
+}
+
+/* If no node is left to be asked, the silent ones have had their time. */
+static void another_due(void *arg)
+{
+    struct survey *survey = arg;
+
+    if (survey->next == survey->count && has_answer(survey)) {
+        end_without_good_answer(survey);
+    } else {
+        go_on(survey);
+    }
+}
+
+/* Starts a survey; one that is open is given up. Takes ownership of `endpoints`, at least
+ * one, in the order in which they are to be asked. */
+static void begin_survey(struct survey *survey, struct lw__endpoint *endpoints,
+                         size_t count)
+{
+    if (survey->open) {
+        end_survey(survey);
+    }
+    survey->open = true;
+    survey->good = false;
+    survey->endpoints = endpoints;
+    survey->count = count;
+    survey->next = 0;
+    survey->status = 0;
+    survey->length = (size_t)snprintf(survey->why, sizeof(survey->why),
+                                      "no node tells which slots the nodes have");
+    query_another(survey);
+}
+
+/* ---- when to ask for the map ---- */
 
 static void ask_by(struct lw__cluster *cluster, int64_t due_us)
 {
@@ -100,7 +620,7 @@ static int64_t pause_us(const struct lw__cluster *cluster)
     return pause_us < PAUSE_MOST_US ? pause_us : PAUSE_MOST_US;
 }
 
-/* At once, or as soon as it is due again: so long after the last question. */
+/* Begins a survey so long after the last one, or now if that has passed. */
 static void ask_after(struct lw__cluster *cluster, int64_t pause_us)
 {
     int64_t due_us = cluster->asked_us + pause_us, now_us = lw__now_us();
@@ -125,7 +645,7 @@ static void ask(void *arg)
 {
     struct lw__cluster *cluster = arg;
     const struct lw__route_options *options = &cluster->options;
-    struct lw__endpoint *places;
+    struct lw__endpoint *endpoints;
     int64_t now_us = lw__now_us();
     size_t count;
 
@@ -134,23 +654,24 @@ static void ask(void *arg)
     }
     cluster->asked_us = now_us;
     cluster->hurried = false;
-    cluster->asked++;
+    cluster->requested++;
     memset(cluster->corrected, 0, sizeof(cluster->corrected));
-    places = lw__node_table_query_order(&cluster->masters, &cluster->better,
-                                        options->seeds, options->seed_count, &count);
-    if (places == NULL) {
+    endpoints = lw__node_table_query_order(&cluster->table, &cluster->better,
+                                           options->seeds, options->seed_count, &count);
+    if (endpoints == NULL) {
         lw__timer_set(loop_of(cluster), &cluster->again, cluster->asked_us + PAUSE_US);
-        cluster->events->unmapped(cluster->arg, cluster->asked, lw_strerror(LW_ENOMEM));
+        cluster->events->unmapped(cluster->arg, cluster->requested,
+                                  lw_strerror(LW_ENOMEM));
         return;
     }
     cluster->better.host[0] = '\0';
     options->node.stats->refreshes++;
-    lw__survey_begin(&cluster->survey, places, count);
+    begin_survey(&cluster->survey, endpoints, count);
 }
 
-static void in_vain(void *arg, const char *why)
+static void no_map(struct lw__cluster *cluster)
 {
-    struct lw__cluster *cluster = arg;
+    const char *why = cluster->survey.why;
     const struct lw__session_config *config = &cluster->options.node.config;
     uint32_t most = cluster->pause_ms;
     int64_t wait_us = lw__random_between(config->random, most / 2, most) * LW__MS;
@@ -163,8 +684,8 @@ static void in_vain(void *arg, const char *why)
     ask_after(cluster, wait_us);
     if (cluster->known) {
         lw__log_cause(config->log, lw__now_us(), LOG_NOTICE, "%s", why);
-        cluster->events->unmapped(cluster->arg, cluster->asked, why);
-        if (cluster->up && !lw__node_table_any_up(&cluster->masters)) {
+        cluster->events->unmapped(cluster->arg, cluster->requested, why);
+        if (cluster->up && !lw__node_table_any_up(&cluster->table)) {
             cluster->up = false;
             cluster->events->link(cluster->arg, cluster->survey.status, why);
         }
@@ -187,17 +708,17 @@ static void have_link(struct lw__cluster *cluster)
 
 static void settle(struct lw__cluster *cluster)
 {
-    lw__defer(loop_of(cluster), &cluster->led, false);
+    lw__defer(loop_of(cluster), &cluster->remapped, false);
 }
 
-static void led(void *arg)
+static void remapped(void *arg)
 {
     struct lw__cluster *cluster = arg;
     int64_t needed_us;
 
     cluster->nowhere_wanted = false;
     cluster->events->led(cluster->arg);
-    needed_us = lw__node_table_reap(&cluster->masters);
+    needed_us = lw__node_table_reap(&cluster->table);
     if (needed_us > 0) {
         ask_by(cluster, needed_us);
     }
@@ -205,40 +726,40 @@ static void led(void *arg)
         cluster->events->node.down(cluster->arg, cluster->nowhere);
     }
     if (cluster->nowhere_wanted || cluster->hurried ||
-        lw__node_table_has_outage(&cluster->masters)) {
+        lw__node_table_has_outage(&cluster->table)) {
         ask_soon(cluster);
     }
     ask_by(cluster, lw__now_us() + REFRESH_US);
 }
 
-/* But for what was learnt since it was asked for. */
+/* Forgets the map, except for the corrections since the survey began. */
 static void forget_map(struct lw__cluster *cluster)
 {
-    lw__node_table_unlist_all(&cluster->masters);
+    lw__node_table_unlist_all(&cluster->table);
     for (unsigned slot = 0; slot < LW__SLOTS; slot++) {
         if (!cluster->corrected[slot]) {
             cluster->owners[slot] = LW__NOBODY;
         } else if (cluster->owners[slot] != LW__NOBODY) {
-            lw__node_table_list(&cluster->masters, cluster->owners[slot]);
+            lw__node_table_list(&cluster->table, cluster->owners[slot]);
         }
     }
 }
 
-/* Why a slot of this master leads nowhere, or NULL: it leads to *ret. */
+/* Returns why the slots of this master lead nowhere, or NULL; then *ret is its index. */
 static const char *find_master(struct lw__cluster *cluster,
                                const struct lw__map_master *master, uint16_t *ret)
 {
     *ret = LW__NOBODY;
-    if (master->place.port == 0) {
-        return "no node of the cluster that tells its place has its slot";
+    if (master->endpoint.port == 0) {
+        return "no node of the cluster that tells its endpoint has its slot";
     }
-    *ret = lw__node_table_get(&cluster->masters, &master->place, master->id);
-    return *ret != LW__NOBODY ? NULL : lw__node_table_alloc_error(&cluster->masters);
+    *ret = lw__node_table_get(&cluster->table, &master->endpoint, master->id);
+    return *ret != LW__NOBODY ? NULL : lw__node_table_alloc_error(&cluster->table);
 }
 
-/* The slots of the map's master number `which` are those of this one. */
-static void take_slots(struct lw__cluster *cluster, const struct lw__slot_map *map,
-                       size_t which, uint16_t index)
+/* Gives the slots of the map's master number `which` to the master with this index. */
+static void assign_slots(struct lw__cluster *cluster, const struct lw__slot_map *map,
+                         size_t which, uint16_t index)
 {
     bool before = false;
 
@@ -246,7 +767,7 @@ static void take_slots(struct lw__cluster *cluster, const struct lw__slot_map *m
         bool has = map->owners[slot] == which + 1;
 
         if (has && !before && index != LW__NOBODY) {
-            lw__node_table_set_slot(&cluster->masters, index, slot);
+            lw__node_table_set_slot(&cluster->table, index, slot);
         }
         if (has && !cluster->corrected[slot]) {
             cluster->owners[slot] = index;
@@ -263,7 +784,7 @@ static const char *note_map(struct lw__cluster *cluster, const struct lw__slot_m
 
     for (size_t i = 0; i < map->count; i++) {
         none = find_master(cluster, &map->masters[i], &index);
-        take_slots(cluster, map, i, index);
+        assign_slots(cluster, map, i, index);
         why = none != NULL ? none : why;
     }
     return why;
@@ -298,26 +819,27 @@ static void log_state(struct lw__cluster *cluster, const struct lw__slot_map *ma
     cluster->down_logged = map->info.down;
 }
 
-/* The next map is compared with this one's nodes and epoch, unless the node that told it
- * does not serve: it may know other nodes than the cluster has, and an epoch that nobody
- * agreed on. */
-static void hold(struct lw__cluster *cluster, struct lw__slot_map *map)
+/* The next map is compared with the nodes and the epoch of this one, unless its node
+ * takes the cluster for down: such a node may know other nodes than the cluster has, and
+ * an epoch on which no other node agrees. */
+static void note_in_use(struct survey *survey, struct lw__slot_map *map)
 {
-    struct lw__survey_held *held = &cluster->held;
-    struct lw__node_ids *into = held->nodes.count == 0 && !map->good ? &held->gaps
-                                                                     : &held->nodes;
-    struct lw__node_ids before = *into;
+    struct lw__node_ids *ids = survey->in_use.count == 0 && !survey->good
+                                   ? &survey->in_use_with_gaps
+                                   : &survey->in_use;
+    struct lw__node_ids before = *ids;
 
-    if (!map->info.down) {
-        *into = map->nodes;
-        map->nodes = before; /* to be freed with it */
+    if (map->info.down) {
+        return;
     }
-    if (!map->info.down && map->info.epoch != 0) {
-        cluster->held.epoch = map->info.epoch;
+    *ids = map->nodes;
+    map->nodes = before; /* to be freed with it */
+    if (map->info.epoch != 0) {
+        survey->epoch_in_use = map->info.epoch;
     }
 }
 
-/* Slots that lead nowhere are no reason to be down; that all do is. */
+/* The cluster is down only if all slots lead nowhere. */
 static void note_link(struct lw__cluster *cluster, unsigned gaps, const char *why)
 {
     if (gaps < LW__SLOTS) {
@@ -328,9 +850,8 @@ static void note_link(struct lw__cluster *cluster, unsigned gaps, const char *wh
     }
 }
 
-static void believed(void *arg, struct lw__slot_map *map)
+static void map_believed(struct lw__cluster *cluster, struct lw__slot_map *map)
 {
-    struct lw__cluster *cluster = arg;
     uint16_t before[LW__SLOTS];
     const char *why;
     unsigned gaps;
@@ -345,11 +866,11 @@ static void believed(void *arg, struct lw__slot_map *map)
     if (memcmp(before, cluster->owners, sizeof(before)) != 0) {
         cluster->trouble_us = 0;
     }
-    hold(cluster, map);
+    note_in_use(&cluster->survey, map);
     note_link(cluster, gaps, why);
     cluster->pause_ms = cluster->options.node.config.backoff_min_ms;
     cluster->known = true;
-    cluster->told = cluster->asked;
+    cluster->version = cluster->requested;
     if (map->info.down || gaps == LW__SLOTS) {
         ask_soon(cluster);
     }
@@ -361,7 +882,7 @@ struct lw__node *lw__cluster_node(struct lw__cluster *cluster, unsigned slot)
     struct lw__node *node = NULL;
 
     if (cluster->owners[slot] != LW__NOBODY) {
-        node = lw__node_table_node(&cluster->masters, cluster->owners[slot], slot);
+        node = lw__node_table_node(&cluster->table, cluster->owners[slot], slot);
     }
     if (node == NULL) {
         cluster->nowhere_wanted = true;
@@ -376,43 +897,43 @@ struct lw__node *lw__cluster_node(struct lw__cluster *cluster, unsigned slot)
 unsigned lw__cluster_refresh_map(struct lw__cluster *cluster)
 {
     ask_by(cluster, lw__now_us());
-    return cluster->asked + 1;
+    return cluster->requested + 1;
 }
 
 unsigned lw__cluster_map_version(const struct lw__cluster *cluster)
 {
-    return cluster->told;
+    return cluster->version;
 }
 
 bool lw__cluster_is_subscribed(const struct lw__cluster *cluster)
 {
-    return lw__node_table_all_subscribed(&cluster->masters);
+    return lw__node_table_all_subscribed(&cluster->table);
 }
 
-/* ---- what nodes tell ---- */
+/* ---- events of nodes ---- */
 
 static void up(void *arg, struct lw__node *node)
 {
     struct lw__cluster *cluster = arg;
 
-    lw__node_table_set_up(&cluster->masters, node);
-    have_link(cluster); /* even if nobody tells the map any more */
+    lw__node_table_set_up(&cluster->table, node);
+    have_link(cluster); /* even if no map can be had */
     cluster->events->node.up(cluster->arg, node);
 }
 
 static void down(void *arg, struct lw__node *node)
 {
     struct lw__cluster *cluster = arg;
-    const struct lw__endpoint *place = lw__node_table_endpoint(&cluster->masters, node);
-    bool listed = lw__node_table_is_listed(&cluster->masters, node);
-    bool was_up = lw__node_table_set_down(&cluster->masters, node);
+    const struct lw__endpoint *endpoint = lw__node_table_endpoint(&cluster->table, node);
+    bool listed = lw__node_table_is_listed(&cluster->table, node);
+    bool was_up = lw__node_table_set_down(&cluster->table, node);
 
     lw__log_cause(cluster->options.node.config.log, lw__now_us(),
                   listed ? LOG_WARNING : LOG_NOTICE,
-                  "no connection to the cluster's node %s:%u: %s", place->host,
-                  (unsigned)place->port, lw__node_reason(node));
+                  "no connection to the cluster's node %s:%u: %s", endpoint->host,
+                  (unsigned)endpoint->port, lw__node_reason(node));
     cluster->events->node.down(cluster->arg, node);
-    settle(cluster); /* it may be one to let go of */
+    settle(cluster); /* it may be one to drop */
     if (listed && was_up) {
         ask_about_new_trouble(cluster);
     } else {
@@ -427,30 +948,30 @@ static void bound(void *arg, struct lw__node *node)
     cluster->events->node.bound(cluster->arg, node);
 }
 
-/* Whoever said it is a host where it names none. */
-static void complete(struct lw__endpoint *place, const char *host)
+/* A redirect without a host leads to the host of the node that replied. */
+static void complete(struct lw__endpoint *endpoint, const char *host)
 {
-    if (place->host[0] == '\0') {
-        (void)snprintf(place->host, sizeof(place->host), "%s", host);
+    if (endpoint->host[0] == '\0') {
+        (void)snprintf(endpoint->host, sizeof(endpoint->host), "%s", host);
     }
 }
 
 static void refuse(const struct lw__cluster *cluster, struct lw__command *command,
                    const struct lw__redirect *redirect, const char *what)
 {
-    const struct lw__endpoint *place = &redirect->endpoint;
+    const struct lw__endpoint *endpoint = &redirect->endpoint;
     char why[LW__WHY_MAX];
 
     (void)snprintf(why, sizeof(why), "slot %u is at %.60s:%u: %.60s", redirect->slot,
-                   place->host, (unsigned)place->port, what);
+                   endpoint->host, (unsigned)endpoint->port, what);
     lw__log_cause(cluster->options.node.config.log, lw__now_us(), LOG_WARNING,
-                  "names of the cluster cannot be served by %.60s:%u: %.60s", place->host,
-                  (unsigned)place->port, what);
+                  "names of the cluster cannot be served by %.60s:%u: %.60s",
+                  endpoint->host, (unsigned)endpoint->port, what);
     lw__node_reject_command(command, why);
 }
 
-/* Where it leads, by a node that knows better than the map. A few times between two maps:
- * of nodes that do not agree each would have everybody ask at the other one, at once. */
+/* The node knows better than the map. This is done a few times between two maps only:
+ * nodes that do not agree would send every command to and fro. */
 static void correct(struct lw__cluster *cluster, const struct lw__redirect *redirect,
                     uint16_t index)
 {
@@ -471,27 +992,27 @@ static void redirected(void *arg, struct lw__node *node, struct lw__command *com
 
     lw__node_reset_slot_fence(node, redirect->slot);
     if (redirect->ask) {
-        ask_by(cluster, lw__now_us() + NEEDED_US); /* is it needed still? */
+        ask_by(cluster, lw__now_us() + NEEDED_US); /* is the master still needed then? */
     } else {
         ask_about_new_trouble(cluster);
     }
     if (redirect->endpoint.port == 0) {
         lw__log_cause(cluster->options.node.config.log, lw__now_us(), LOG_WARNING,
-                      "slots are at a node that does not tell its place");
+                      "slots are at a node that does not tell its endpoint");
         lw__node_reject_command(command,
-                                "its slot is at a node that does not tell its place");
+                                "its slot is at a node that does not tell its endpoint");
         return;
     }
     complete(&redirect->endpoint, lw__node_config(node)->host);
-    index = lw__node_table_get(&cluster->masters, &redirect->endpoint, "");
+    index = lw__node_table_get(&cluster->table, &redirect->endpoint, "");
     if (index != LW__NOBODY) {
-        there = lw__node_table_node(&cluster->masters, index, redirect->slot);
+        there = lw__node_table_node(&cluster->table, index, redirect->slot);
     }
     if (there == NULL) {
-        refuse(cluster, command, redirect, lw__node_table_alloc_error(&cluster->masters));
+        refuse(cluster, command, redirect, lw__node_table_alloc_error(&cluster->table));
         return;
     }
-    lw__node_table_retain_until(&cluster->masters, index, lw__now_us() + NEEDED_US);
+    lw__node_table_retain_until(&cluster->table, index, lw__now_us() + NEEDED_US);
     if (!redirect->ask) {
         correct(cluster, redirect, index);
     }
@@ -500,7 +1021,7 @@ static void redirected(void *arg, struct lw__node *node, struct lw__command *com
                "sent from one node to the other without an end");
     } else if (lw__node_is_backing_off(there)) {
         refuse(cluster, command, redirect,
-               lw__node_reason(there)); /* there it would wait */
+               lw__node_reason(there)); /* it would have to wait there */
     } else {
         cluster->options.node.stats->redirects++;
         lw__node_send_redirected(there, command, redirect->ask);
@@ -511,7 +1032,7 @@ static void slot_unsettled(void *arg, struct lw__node *node)
 {
     struct lw__cluster *cluster = arg;
 
-    int64_t before_us = lw__node_table_deprioritize(&cluster->masters, node);
+    int64_t before_us = lw__node_table_deprioritize(&cluster->table, node);
 
     if (before_us == 0 || lw__now_us() - before_us > QUIET_US) {
         ask_about_new_trouble(cluster);
@@ -544,7 +1065,7 @@ static int make(const struct lw__route_options *options,
     }
     cluster->options = *options;
     cluster->options.node.clustered = true;
-    if (lw__node_table_init(&cluster->masters, &cluster->options.node, &node_events,
+    if (lw__node_table_init(&cluster->table, &cluster->options.node, &node_events,
                             cluster) != 0) {
         free(cluster);
         return LW_ENOMEM;
@@ -560,7 +1081,6 @@ int lw__cluster_new(const struct lw__route_options *options,
                     const struct lw__route_events *events, void *arg,
                     struct lw__cluster **ret)
 {
-    static const struct lw__survey_events survey_events = {believed, in_vain};
     struct lw__loop *loop = options->node.config.loop;
     struct lw__cluster *cluster;
     char why[LW__WHY_MAX];
@@ -568,33 +1088,31 @@ int lw__cluster_new(const struct lw__route_options *options,
     if (make(options, events, arg, &cluster) != 0) {
         return LW_ENOMEM;
     }
-    if (lw__timer_reserve(loop, 1) != 0) {
+    if (lw__timer_reserve(loop, 2) != 0) {
         goto fail;
     }
     if (lw__node_new(&cluster->options.node, &node_events, cluster, &cluster->nowhere) !=
         0) {
         goto fail_reserved;
     }
-    if (lw__survey_init(&cluster->survey, &cluster->options.node.config, options->seeds,
-                        options->seed_count, &cluster->held, &survey_events,
-                        cluster) != 0) {
-        goto fail_node;
-    }
+    cluster->survey.config = &cluster->options.node.config;
+    cluster->survey.seeds = options->seeds;
+    cluster->survey.seed_count = options->seed_count;
+    lw__timer_init(&cluster->survey.another, another_due, &cluster->survey);
+    lw__defer_init(&cluster->survey.sweep, sweep, &cluster->survey);
     (void)snprintf(why, sizeof(why), "%.100s:%u has not sent its slot map yet",
                    options->seeds[0].name, (unsigned)options->seeds[0].port);
     lw__node_set_reason(cluster->nowhere, LW_ECONN, why);
     lw__timer_init(&cluster->again, ask, cluster);
-    lw__defer_init(&cluster->led, led, cluster);
+    lw__defer_init(&cluster->remapped, remapped, cluster);
     lw__timer_set(loop, &cluster->again, lw__now_us());
     *ret = cluster;
     return 0;
 
-fail_node:
-    lw__node_free(cluster->nowhere);
 fail_reserved:
-    lw__timer_unreserve(loop, 1);
+    lw__timer_unreserve(loop, 2);
 fail:
-    lw__node_table_clear(&cluster->masters);
+    lw__node_table_clear(&cluster->table);
     free(cluster);
     return LW_ENOMEM;
 }
@@ -604,13 +1122,15 @@ void lw__cluster_free(struct lw__cluster *cluster)
     if (cluster == NULL) {
         return;
     }
-    lw__survey_clear(&cluster->survey);
-    lw__node_table_clear(&cluster->masters);
+    end_survey(&cluster->survey);
+    lw__defer_cancel(loop_of(cluster), &cluster->survey.sweep);
+    sweep(&cluster->survey);
+    lw__node_table_clear(&cluster->table);
     lw__node_free(cluster->nowhere);
     lw__timer_cancel(loop_of(cluster), &cluster->again);
-    lw__defer_cancel(loop_of(cluster), &cluster->led);
-    lw__timer_unreserve(loop_of(cluster), 1);
-    free(cluster->held.nodes.list);
-    free(cluster->held.gaps.list);
+    lw__defer_cancel(loop_of(cluster), &cluster->remapped);
+    lw__timer_unreserve(loop_of(cluster), 2);
+    free(cluster->survey.in_use.list);
+    free(cluster->survey.in_use_with_gaps.list);
     free(cluster);
 }

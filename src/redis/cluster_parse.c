@@ -19,6 +19,8 @@ enum { FIRST, LAST, MASTER };  /* of a range; replicas follow */
 enum { HOST, PORT, ID, MORE }; /* of a node */
 #define SHOWN 64               /* of an invalid host */
 #define PREFIX "CLUSTER SLOTS: "
+/* One more than node_table.c keeps, so that it refuses those beyond. */
+#define MASTERS_MOST 1025
 
 __attribute__((format(printf, 2, 3))) static bool wrong(char *why, const char *format,
                                                         ...)
@@ -255,6 +257,141 @@ bool lw__cluster_parse_range(const struct lw__reply *reply, size_t *at,
         }
     }
     return false;
+}
+
+/* ---- slot maps ---- */
+
+void lw__cluster_parse_free_map(struct lw__slot_map *map)
+{
+    if (map != NULL) {
+        free(map->masters);
+        free(map->nodes.list);
+        free(map);
+    }
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+/* Sorts the ids, and keeps one of each. */
+static void sort_ids(struct lw__node_ids *ids)
+{
+    size_t kept = 0;
+
+    if (ids->count == 0) {
+        return;
+    }
+    qsort(ids->list, ids->count, sizeof(*ids->list), compare_ids);
+    for (size_t i = 1; i < ids->count; i++) {
+        if (strcmp(ids->list[kept], ids->list[i]) != 0) {
+            memcpy(ids->list[++kept], ids->list[i], sizeof(*ids->list));
+        }
+    }
+    ids->count = kept + 1;
+}
+
+static bool has_id(const struct lw__node_ids *ids, const char *id)
+{
+    return ids->count > 0 &&
+           bsearch(id, ids->list, ids->count, sizeof(*ids->list), compare_ids) != NULL;
+}
+
+bool lw__cluster_parse_share_node(const struct lw__node_ids *a,
+                                  const struct lw__node_ids *b)
+{
+    for (size_t i = 0; i < a->count; i++) {
+        if (has_id(b, a->list[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns false without memory. */
+static bool copy_ids(struct lw__slot_map *map, const struct lw__reply *reply)
+{
+    size_t most = 0, ranges = lw__reply_count(reply);
+    char id[LW__NODE_ID_SIZE];
+
+    for (size_t at = 0; at < ranges; at++) {
+        most += lw__reply_count(lw__reply_at(reply, at));
+    }
+    map->nodes.list = calloc(most + 1, sizeof(*map->nodes.list));
+    if (map->nodes.list == NULL) {
+        return false;
+    }
+    for (size_t at = 0; at < ranges; at++) {
+        for (size_t node = 0; lw__cluster_parse_node_id(reply, at, node, id); node++) {
+            if (*id != '\0') {
+                memcpy(map->nodes.list[map->nodes.count++], id, sizeof(id));
+            }
+        }
+    }
+    sort_ids(&map->nodes);
+    return true;
+}
+
+/* Returns the index of the range's master in map->masters, where there is room. */
+static size_t master_of(struct lw__slot_map *map, const struct lw__range *range)
+{
+    size_t i = 0;
+
+    while (i < map->count &&
+           (!lw__endpoint_equal(&map->masters[i].endpoint, &range->master) ||
+            strcmp(map->masters[i].id, range->id) != 0)) {
+        i++;
+    }
+    if (i == MASTERS_MOST) {
+        return i - 1;
+    }
+    if (i == map->count) {
+        map->masters[i].endpoint = range->master;
+        memcpy(map->masters[i].id, range->id, sizeof(range->id));
+        map->count++;
+    }
+    return i;
+}
+
+static void copy_ranges(struct lw__slot_map *map, const struct lw__reply *reply)
+{
+    struct lw__range range;
+    size_t slots = 0;
+
+    for (size_t at = 0; lw__cluster_parse_range(reply, &at, &range);) {
+        size_t master;
+
+        if (range.master.host[0] == '\0') {
+            memcpy(range.master.host, map->by.host, sizeof(range.master.host));
+        }
+        master = master_of(map, &range);
+        for (unsigned slot = range.first; slot <= range.last; slot++) {
+            map->owners[slot] = (uint16_t)(master + 1);
+        }
+        slots += range.master.port != 0 ? range.last - range.first + 1 : 0;
+    }
+    map->whole = slots == LW__SLOTS;
+}
+
+struct lw__slot_map *lw__cluster_parse_new_map(const struct lw__reply *reply,
+                                               const struct lw__endpoint *by)
+{
+    size_t most = lw__reply_count(reply);
+    struct lw__slot_map *map = calloc(1, sizeof(*map));
+
+    if (map == NULL) {
+        return NULL;
+    }
+    map->by = *by;
+    map->masters =
+        calloc(most < MASTERS_MOST ? most : MASTERS_MOST, sizeof(*map->masters));
+    if (map->masters == NULL || !copy_ids(map, reply)) {
+        lw__cluster_parse_free_map(map);
+        return NULL;
+    }
+    copy_ranges(map, reply);
+    return map;
 }
 
 /* ---- redirects ---- */

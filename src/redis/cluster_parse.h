@@ -10,6 +10,7 @@
 #ifndef LW_CLUSTER_PARSE_H
 #define LW_CLUSTER_PARSE_H
 #include "redis/endpoint.h"
+#include "redis/slot.h"
 
 struct lw__reply;
 
@@ -53,4 +54,37 @@ void lw__cluster_parse_myid(const struct lw__reply *reply, char ret[LW__NODE_ID_
 /* Parses the text of an error. Returns false unless it is a valid MOVED or ASK. */
 bool lw__cluster_parse_redirect(const char *text, size_t length,
                                 struct lw__redirect *ret);
+
+/* ---- slot maps ---- */
+
+/* The nodes that a slot map names, masters and replicas, sorted. */
+struct lw__node_ids {
+    char (*list)[LW__NODE_ID_SIZE];
+    size_t count;
+};
+
+/* One node's view of the cluster. */
+struct lw__slot_map {
+    struct lw__map_master {
+        struct lw__endpoint endpoint; /* with the host of `by`, if the reply has none */
+        char id[LW__NODE_ID_SIZE];
+    } * masters;
+    size_t count;
+    uint16_t owners[LW__SLOTS]; /* index in `masters` plus 1; 0 if no node has the slot */
+    struct lw__node_ids nodes;
+    bool whole;                   /* every slot has an owner */
+    struct lw__cluster_info info; /* by CLUSTER INFO of the same node */
+    struct lw__endpoint by;       /* the node that replied, */
+    char by_id[LW__NODE_ID_SIZE]; /* and its id, "" if unknown */
+};
+
+/* Returns the map of a reply that lw__cluster_parse_map has found valid; the caller fills
+ * in `info` and `by_id`. Returns NULL without memory. */
+struct lw__slot_map *lw__cluster_parse_new_map(const struct lw__reply *reply,
+                                               const struct lw__endpoint *by);
+/* NULL is fine. */
+void lw__cluster_parse_free_map(struct lw__slot_map *map);
+/* Returns true if a node is in both. */
+bool lw__cluster_parse_share_node(const struct lw__node_ids *a,
+                                  const struct lw__node_ids *b);
 #endif

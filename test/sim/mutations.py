@@ -455,12 +455,12 @@ UNDONE_MUTATIONS = [
 MAP_UNIT = 'test/unit/unit_cluster_map'
 MAP_UNIT_MUTATIONS = [
     ('map: that of a node that takes the cluster for down is good',
-     ('src/redis', 'map->good = !foreign && !map->info.down && map->whole',
-      'map->good = !foreign && map->whole')),
+     ('src/redis', 'if (!foreign && !map->info.down && map->whole && ',
+      'if (!foreign && map->whole && ')),
     ('map: one with gaps is good',
      ('src/redis', '!map->info.down && map->whole && ', '!map->info.down && ')),
     ('map: one of an earlier epoch is good',
-     ('src/redis', ' && !is_older(survey, map);', ' && (is_older(survey, map) || true);')),
+     ('src/redis', ' && !is_older(survey, map)) {', ' && (is_older(survey, map) || true)) {')),
     ('map: the latest epoch is better than a node that serves',
      ('src/redis', 'if (a->info.down != b->info.down) {', 'if (false) {')),
     ("map: another cluster's is believed",
@@ -497,7 +497,7 @@ MAP_TEST_MUTATIONS = [
      ('src/redis', 'if (best != NULL && is_outdated(survey, best)) {',
       'if (best != NULL && is_outdated(survey, best) && false) {'))),
     ('test_a_map_with_gaps_in_use_is_kept*', ('map: one with gaps needs a majority for ever',
-     ('src/redis', '!share_id(&map->nodes, &survey->held->gaps)', 'true'))),
+     ('src/redis', '!lw__cluster_parse_share_node(&map->nodes, &survey->in_use_with_gaps)', 'true'))),
     ('test_seeds_that_do_not*', ('map: seeds that do not answer have no vote',
      ('src/redis', '2 * votes > count_seeds(survey)',
       '2 * votes > (count_seeds(survey), survey->foreign_count)'))),
@@ -510,7 +510,7 @@ MAP_TEST_MUTATIONS = [
      ('src/redis', 'if (is_seed(survey, &map->by) && is_counted(survey, map)) {',
       'if (is_seed(survey, &map->by) && is_counted(survey, map) && false) {'))),
     ('test_a_node_that_stands*', ('map: one with gaps decides which cluster it is',
-     ('src/redis', 'held->nodes.count == 0 && !map->good ?', 'false ?'))),
+     ('src/redis', 'survey->in_use.count == 0 && !survey->good\n', 'false\n'))),
 ]
 REDIRECT_UNIT = 'test/unit/unit_cluster_redirect'
 REDIRECT_UNIT_MUTATIONS = [

@@ -135,13 +135,13 @@ static void test_a_host_that_is_not_told_leads_nowhere(void **state)
     scene->n[0].host = "?";
     scene->follow = "x";
     scene_start(scene, "N1");
-    await(scene, "no link: no node of the cluster that tells its place has its slot; "
+    await(scene, "no link: no node of the cluster that tells its endpoint has its slot; "
                  "x led to nowhere; nowhere down: "
-                 "no node of the cluster that tells its place has its slot; ");
+                 "no node of the cluster that tells its endpoint has its slot; ");
     scene->n[0].host = NULL;
     UNTIL(scene, came(scene, "link; x led to N3; N3 up; "));
     assert_int_equal(count_told(scene, "16384 of 16384 slots lead nowhere: no node of "
-                                       "the cluster that tells its place has its slot"),
+                                       "the cluster that tells its endpoint has its slot"),
                      1);
 }
 

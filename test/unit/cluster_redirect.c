@@ -262,7 +262,7 @@ static void refused_at(struct scene *scene, const char *moved, const char *why)
     pass(scene);
 }
 
-#define NOT_TOLD "x failed unsent: its slot is at a node that does not tell its place; "
+#define NOT_TOLD "x failed unsent: its slot is at a node that does not tell its endpoint; "
 
 static void test_a_place_that_is_not_told(void **state)
 {
@@ -277,7 +277,7 @@ static void test_a_place_that_is_not_told(void **state)
     refused_at(scene, "-MOVED", "x: MOVED; ");
     assert_int_equal(scene->stats.redirects, 0);
     assert_int_equal(
-        count_told(scene, "slots are at a node that does not tell its place"), 1);
+        count_told(scene, "slots are at a node that does not tell its endpoint"), 1);
 }
 
 /* The map may tell more of it. */
