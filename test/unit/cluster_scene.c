@@ -6,45 +6,15 @@
  */
 #include "cluster_scene.h"
 #include "cluster_scene_inside.h"
+#include "skip_clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/timerfd.h>
-#include <time.h>
 
 #define LIMIT_S 30 /* of what is awaited */
 
-/* ---- a clock that can be put forward ---- */
-
-static int64_t ahead_s;
-
-int __real_clock_gettime(clockid_t clock, struct timespec *ret);
-int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
-int __real_timerfd_settime(int fd, int flags, const struct itimerspec *when,
-                           struct itimerspec *old);
-int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when,
-                           struct itimerspec *old);
-
-int __wrap_clock_gettime(clockid_t clock, struct timespec *ret)
-{
-    int status = __real_clock_gettime(clock, ret);
-
-    ret->tv_sec += ahead_s;
-    return status;
-}
-
-int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when,
-                           struct itimerspec *old)
-{
-    struct itimerspec real = *when;
-
-    real.it_value.tv_sec -= ahead_s;
-    if (real.it_value.tv_sec < 0) {
-        real.it_value = (struct timespec){0, 1};
-    }
-    return __real_timerfd_settime(fd, flags, &real, old);
-}
+/* ---- the clock ---- */
 
 static void on_kick(void *arg)
 {
@@ -53,7 +23,7 @@ static void on_kick(void *arg)
 
 void jump(struct scene *scene, int64_t seconds)
 {
-    ahead_s += seconds;
+    skip_clock_by(seconds * 1000000);
     lw__timer_set(scene->loop, &scene->kick, 0); /* which wakes those that are due */
 }
 
@@ -234,7 +204,7 @@ int scene_tear_down(void **state)
     assert_int_equal(event_base_get_num_events(scene->base, EVENT_BASE_COUNT_ADDED), 0);
     event_base_free(scene->base);
     free(scene);
-    ahead_s = 0;
+    skip_clock_reset();
     return 0;
 }
 
@@ -263,40 +233,36 @@ void pass(struct scene *scene)
     scene->read = scene->length;
 }
 
-static void on_tick(evutil_socket_t fd, short what, void *arg)
+static bool skips;
+
+void skip_idle_time(void)
 {
-    (void)fd, (void)what, (void)arg;
+    skips = true;
 }
 
-static int64_t real_s(void)
+static void turn(struct scene *scene, int64_t until_us)
 {
-    struct timespec now;
+    uint64_t refreshes = scene->stats.refreshes;
+    int64_t before_us = lw__now_us();
 
-    (void)__real_clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec;
+    skip_clock_turn(scene->base, skips ? until_us : 0);
+    if (scene->stats.refreshes > refreshes && scene->stats.refreshes <= 64) {
+        scene->refreshes[refreshes].after_us = before_us;
+        scene->refreshes[refreshes].before_us = lw__now_us();
+    }
 }
 
 void scene_turn(struct scene *scene, int turns, const char *awaited)
 {
     static int64_t begun_s;
-    const struct timeval tick = {0, 5000};
-    struct event *event = evtimer_new(scene->base, on_tick, NULL);
-    uint64_t refreshes = scene->stats.refreshes;
-    int64_t before_us = lw__now_us();
 
     if (turns == 1) {
-        begun_s = real_s();
-    } else if (real_s() - begun_s > LIMIT_S) {
+        begun_s = skip_clock_real_s();
+    } else if (skip_clock_real_s() - begun_s > LIMIT_S) {
         fail_msg("waited for \"%s\"; there is \"%s\"; the log: %s", awaited,
                  scene->trace + scene->read, scene->told);
     }
-    assert_int_equal(evtimer_add(event, &tick), 0);
-    assert_true(event_base_loop(scene->base, EVLOOP_ONCE) >= 0);
-    event_free(event);
-    if (scene->stats.refreshes > refreshes && scene->stats.refreshes <= 64) {
-        scene->refreshes[refreshes].after_us = before_us;
-        scene->refreshes[refreshes].before_us = lw__now_us();
-    }
+    turn(scene, INT64_MAX);
 }
 
 int64_t pause_after(const struct scene *scene, int first)
@@ -315,12 +281,22 @@ void await(struct scene *scene, const char *text)
     scene->read += strlen(text);
 }
 
+void spend(struct scene *scene, int64_t seconds)
+{
+    int64_t end_us = lw__now_us() + seconds * 1000000;
+
+    while (lw__now_us() < end_us) {
+        turn(scene, end_us);
+    }
+    pass(scene);
+}
+
 void nothing_for(struct scene *scene, int ms)
 {
     int64_t end_us = lw__now_us() + (int64_t)ms * LW__MS;
 
     while (lw__now_us() < end_us) {
-        scene_turn(scene, 1, "nothing");
+        turn(scene, end_us);
     }
     assert_string_equal(scene->trace + scene->read, "");
 }

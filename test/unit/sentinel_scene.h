@@ -122,11 +122,11 @@ void await(struct scene *scene, const char *text);
 /* Until the condition holds. */
 #define UNTIL(scene, condition)                                                          \
     do {                                                                                 \
-        for (int64_t end_ = lw__now_us() + 30000000; !(condition);) {                    \
-            scene_turn(scene, end_, #condition);                                         \
+        for (int turns_ = 0; !(condition);) {                                            \
+            scene_turn(scene, ++turns_, #condition);                                     \
         }                                                                                \
     } while (0)
-void scene_turn(struct scene *scene, int64_t end_us, const char *awaited);
+void scene_turn(struct scene *scene, int turns, const char *awaited);
 /* So long nothing new comes into the trace. */
 void nothing_for(struct scene *scene, int ms);
 #endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* The library's clock, put forward while nothing happens: link with --wrap=clock_gettime
+ * and
+ * --wrap=timerfd_settime. Sockets between a test's own ends stay real, so a turn of the
+ * event loop in which none was ready means that only a timer can be next. */
+#ifndef SKIP_CLOCK_H
+#define SKIP_CLOCK_H
+#include <event2/event.h>
+#include <stdint.h>
+
+/* Puts the clock forward; the timers that are due run in the next turn. */
+void skip_clock_by(int64_t us);
+/* Back to the real time, for the next test. */
+void skip_clock_reset(void);
+/* Dispatches what is ready. If nothing was ready for 5 ms, puts the clock forward to the
+ * library's next timer, but not beyond `until_us`, by the clock as it is put. */
+void skip_clock_turn(struct event_base *base, int64_t until_us);
+/* The time of a clock that is not put forward. */
+int64_t skip_clock_real_s(void);
+#endif
