@@ -1152,6 +1152,7 @@ int lw__sentinel_new(const struct lw__sentinel_options *options,
     set->config.password = options->password;
     set->config.login = NULL; /* it is for the servers */
     set->config.db = set->servers.db = 0;
+    set->config.resolve = set->servers.resolve = NULL;
     lw__timer_init(&set->heartbeat, heartbeat, set);
     lw__timer_init(&set->round, round_due, set);
     lw__late_check_init(&set->round_end, on_round_timeout, set);

@@ -235,9 +235,9 @@ void pass(struct scene *scene)
 
 static bool skips;
 
-void skip_idle_time(void)
+void skip_idle_time(bool skip)
 {
-    skips = true;
+    skips = skip;
 }
 
 static void turn(struct scene *scene, int64_t until_us)

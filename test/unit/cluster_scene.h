@@ -167,8 +167,8 @@ void await(struct scene *scene, const char *text);
 void scene_turn(struct scene *scene, int turns, const char *awaited);
 /* How long after the question `first` the one behind it was begun, at the most. */
 int64_t pause_after(const struct scene *scene, int first);
-/* The clock is put forward while nothing happens, from now on. */
-void skip_idle_time(void);
+/* Whether the clock is put forward while nothing happens, from now on. */
+void skip_idle_time(bool skip);
 /* So much time passes. */
 void spend(struct scene *scene, int64_t seconds);
 /* So long nothing new comes into the trace. */
