@@ -297,7 +297,7 @@ static bool is_meant(const struct lw__inquiry *inquiry, const struct lw_inspecte
     if (inquiry->token == NULL) {
         return true;
     }
-    return lw__format_means(inquiry->token, holder->token) &&
+    return lw__format_token_matches(inquiry->token, holder->token) &&
            (*holder->token || holder->mode == LW_MUTEX);
 }
 

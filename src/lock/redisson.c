@@ -244,7 +244,7 @@ static void refused(struct lw__claim *claim)
 
 static void released(struct lw__claim *claim, const struct lw__released *answer)
 {
-    lw__line_released(claim->client, claim->name->text, answer->told,
+    lw__line_released(claim->client, claim->name->text, answer->subscribers,
                       hears(claim->client, claim->name->text));
 }
 

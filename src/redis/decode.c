@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Answers in. Happy path: each element is of the type and in the range that the script
- * gives it. Whatever a script of ours cannot have said is refused as a whole; nothing is
- * guessed. */
+/* Decodes replies: see decode.h. Each element must be of the type and in the range that
+ * the script gives it, otherwise the whole reply is rejected. */
 #include "redis/decode.h"
 
 #include "redis/reply.h"
@@ -10,9 +9,10 @@
 #include <string.h>
 
 #define NAME_MAX_BYTES 512
-#define LUA_MAX ((int64_t)1 << 53) /* above it a script cannot count */
+#define LUA_MAX ((int64_t)1 << 53) /* scripts cannot count beyond it */
 
-/* An integer from `low` to `high` at this place of an array, and nothing else. */
+/* Reads an integer from `low` to `high` at this index of an array. Returns false if it is
+ * anything else. */
 static bool integer_at(const struct lw__reply *reply, size_t index, int64_t low,
                        int64_t high, int64_t *ret)
 {
@@ -37,7 +37,7 @@ static bool flag_at(const struct lw__reply *reply, size_t index, bool *ret)
     return true;
 }
 
-/* The TYPE of a key: a word, which Lua hands on as a string. */
+/* Returns the TYPE of a key, or NULL. */
 static const char *word_at(const struct lw__reply *reply, size_t index)
 {
     const struct lw__reply *element = lw__reply_at(reply, index);
@@ -49,8 +49,8 @@ static const char *word_at(const struct lw__reply *reply, size_t index)
     return text;
 }
 
-/* rw_acquire.lua says how it is written. */
-static bool get_queued(const struct lw__reply *reply, struct lw__acquired *ret)
+/* See rw_acquire.lua for the format. */
+static bool read_queued(const struct lw__reply *reply, struct lw__acquired *ret)
 {
     size_t count = lw__reply_count(reply);
     int64_t zero;
@@ -71,7 +71,8 @@ static bool get_queued(const struct lw__reply *reply, struct lw__acquired *ret)
     return count == 6;
 }
 
-/* The fence or -1, or as above; there are no turns. */
+/* The fencing token, -1 for a deadlock, or a reply for read_queued. No script releases a
+ * previous token. */
 bool lw__decode_rw_acquired(const struct lw__reply *reply, bool turn,
                             struct lw__acquired *ret)
 {
@@ -82,14 +83,15 @@ bool lw__decode_rw_acquired(const struct lw__reply *reply, bool turn,
         return false;
     }
     if (lw__reply_type(reply) != LW__REPLY_INTEGER) {
-        return get_queued(reply, ret);
+        return read_queued(reply, ret);
     }
     ret->kind = number > 0 ? LW__ANSWER_GRANTED : LW__ANSWER_DEADLOCK;
     ret->fence = number > 0 ? (uint64_t)number : 0;
     return number == -1 || (number > 0 && number <= LUA_MAX);
 }
 
-/* {1, 0}, or as above; there are no turns, and no numbers. */
+/* {1, 0}, or a reply for read_queued. There are no fencing tokens, and no script releases
+ * a previous token. */
 bool lw__decode_redisson_acquired(const struct lw__reply *reply, bool turn,
                                   struct lw__acquired *ret)
 {
@@ -100,14 +102,15 @@ bool lw__decode_redisson_acquired(const struct lw__reply *reply, bool turn,
         return false;
     }
     if (granted == 0) {
-        return get_queued(reply, ret);
+        return read_queued(reply, ret);
     }
     ret->kind = LW__ANSWER_GRANTED;
     return integer_at(reply, 1, 0, 0, &fence) && lw__reply_count(reply) == 2;
 }
 
-/* An integer as Lua writes it, up to a blank or the end; `at` is behind that then. */
-static bool take_integer(const char **at, int64_t low, int64_t high, int64_t *ret)
+/* Reads an integer as Lua writes it, up to a space or the end, and moves `at` past that.
+ */
+static bool read_integer(const char **at, int64_t low, int64_t high, int64_t *ret)
 {
     bool negative = **at == '-';
     const char *text = *at + negative, *first = text;
@@ -128,42 +131,43 @@ static bool take_integer(const char **at, int64_t low, int64_t high, int64_t *re
     return *ret >= low && *ret <= high;
 }
 
-static bool take_flag(const char **at, bool *ret)
+static bool read_flag(const char **at, bool *ret)
 {
     int64_t number;
-    bool taken = take_integer(at, 0, 1, &number);
+    bool good = read_integer(at, 0, 1, &number);
 
-    *ret = taken && number == 1;
-    return taken;
+    *ret = good && number == 1;
+    return good;
 }
 
-/* What follows the server's time, or nothing does: who came just now has it as ticket. */
-static bool take_ticket(const char *at, struct lw__acquired *ret)
+/* Reads what follows the server's time. A newcomer has that time as its ticket, and then
+ * nothing follows. */
+static bool read_ticket(const char *at, struct lw__acquired *ret)
 {
     if (*at == '\0') {
         ret->ticket = ret->server_us;
         return true;
     }
-    if (!take_integer(&at, -1, LUA_MAX, &ret->ticket) || !take_flag(&at, &ret->again)) {
+    if (!read_integer(&at, -1, LUA_MAX, &ret->ticket) || !read_flag(&at, &ret->again)) {
         return false;
     }
     ret->stranger = *at != '\0' ? at : NULL;
     return strchr(at, ' ') == NULL;
 }
 
-/* mutex_ask.lua says how it is written. */
-static bool get_refused(const struct lw__reply *reply, bool turn,
-                        struct lw__acquired *ret)
+/* See mutex_ask.lua for the format. */
+static bool read_refused(const struct lw__reply *reply, bool turn,
+                         struct lw__acquired *ret)
 {
     size_t length;
     const char *text = lw__reply_text(reply, &length), *at = text;
 
     ret->kind = LW__ANSWER_QUEUED;
     return lw__reply_type(reply) == LW__REPLY_STRING && strlen(text) == length &&
-           (!turn || take_flag(&at, &ret->released)) &&
-           take_integer(&at, LW__NOT_TOLD, LUA_MAX, &ret->remaining_ms) &&
-           take_integer(&at, -1, LUA_MAX, &ret->position) &&
-           take_integer(&at, 1, LUA_MAX, &ret->server_us) && take_ticket(at, ret) &&
+           (!turn || read_flag(&at, &ret->released)) &&
+           read_integer(&at, LW__NOT_TOLD, LUA_MAX, &ret->remaining_ms) &&
+           read_integer(&at, -1, LUA_MAX, &ret->position) &&
+           read_integer(&at, 1, LUA_MAX, &ret->server_us) && read_ticket(at, ret) &&
            text[length - 1] != ' ';
 }
 
@@ -174,7 +178,7 @@ bool lw__decode_acquired(const struct lw__reply *reply, bool turn,
 
     *ret = (struct lw__acquired){0};
     if (lw__reply_type(reply) != LW__REPLY_INTEGER) {
-        return get_refused(reply, turn, ret);
+        return read_refused(reply, turn, ret);
     }
     ret->kind = LW__ANSWER_GRANTED;
     ret->released = turn && number >= 0;
@@ -185,7 +189,7 @@ bool lw__decode_acquired(const struct lw__reply *reply, bool turn,
     return number >= 0 && number <= LUA_MAX;
 }
 
-/* A number of 64 bits, as SCAN writes it. */
+/* Returns true for a number of up to 64 bits, as SCAN writes it. */
 static bool is_cursor(const char *text, size_t length)
 {
     return length > 0 && length < LW__DIGITS && strspn(text, "0123456789") == length &&
@@ -271,11 +275,11 @@ bool lw__decode_renewed(const struct lw__reply *reply, size_t count, bool *renew
     return true;
 }
 
-/* One more than were told. */
+/* 0 if it was not held, else one more than the number of subscribers. */
 bool lw__decode_redisson_released(const struct lw__reply *reply, struct lw__released *ret)
 {
     int64_t number = lw__reply_integer(reply);
 
-    *ret = (struct lw__released){.released = number > 0, .told = number - 1};
+    *ret = (struct lw__released){.released = number > 0, .subscribers = number - 1};
     return lw__reply_type(reply) == LW__REPLY_INTEGER && number >= 0;
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Answers of scripts, strictly. Must not know a connection, nor a lock's state. */
+/* Decodes the replies of scripts, strictly: each function returns false if its script
+ * cannot have returned this reply. Independent of connections and of the state of a lock.
+ */
 #ifndef LW_DECODE_H
 #define LW_DECODE_H
 #include <stdbool.h>
@@ -8,48 +10,53 @@
 
 struct lw__reply;
 
-/* Out of this range the counter was lost; a script cannot count beyond it. */
+/* A fence counter outside of this range has been lost. At the end scripts cannot count
+ * any further. */
 #define LW__FENCE_MIN ((int64_t)1 << 50)
 #define LW__FENCE_END ((int64_t)1 << 53)
 
-#define LW__NOT_TOLD (-2) /* the holder's lease: the others in front come first */
+/* A remaining_ms that the script did not look up, since other waiters come first. */
+#define LW__NOT_TOLD (-2)
 
 struct lw__acquired {
     enum { LW__ANSWER_GRANTED, LW__ANSWER_QUEUED, LW__ANSWER_DEADLOCK } kind;
     uint64_t fence;
     int64_t remaining_ms, position, ticket, server_us;
-    bool again;
-    const char *stranger; /* the TYPE of a key that is not ours to understand, or NULL */
-    bool released;        /* of a turn's previous token */
+    bool again;           /* the script is to be sent again: it left dead waiters */
+    const char *stranger; /* the TYPE of a key that is not a lock of ours, or NULL */
+    bool released;        /* the previous token, which is released in the same script */
 };
 struct lw__released {
     bool released, again;
     int64_t holds_left;
-    int64_t told; /* Redisson's: how many heard of it */
+    int64_t subscribers; /* Redisson's: as many received the message of the release */
 };
-/* false: not what the script can have answered. */
+/* `turn`: the script also releases a previous token. */
 bool lw__decode_acquired(const struct lw__reply *reply, bool turn,
                          struct lw__acquired *ret);
 bool lw__decode_rw_acquired(const struct lw__reply *reply, bool turn,
                             struct lw__acquired *ret);
 bool lw__decode_redisson_acquired(const struct lw__reply *reply, bool turn,
                                   struct lw__acquired *ret);
-/* Of lw__encode_fast_release: `again` where the queue is to be looked at. */
+/* The reply to lw__encode_fast_release. `again`: lw__encode_release has to look at the
+ * queue. */
 bool lw__decode_fast_released(const struct lw__reply *reply, struct lw__released *ret);
 bool lw__decode_released(const struct lw__reply *reply, struct lw__released *ret);
 bool lw__decode_rw_released(const struct lw__reply *reply, struct lw__released *ret);
 bool lw__decode_redisson_released(const struct lw__reply *reply,
                                   struct lw__released *ret);
-/* Whether each was renewed; or one number, which is theirs, where all were. */
+/* Fills `renewed` for each of `count` holds: from a flag for each, or from the number
+ * `count` if all were renewed. */
 bool lw__decode_renewed(const struct lw__reply *reply, size_t count, bool *renewed);
-/* Of lw__encode_list: where the next step begins, and how many keys were looked at. The
- * elements from LW__SCAN_PAGE_NAMES on are names, of which any may be no lock's. */
+/* The reply to lw__encode_list. Its elements from LW__SCAN_PAGE_NAMES on are names, which
+ * may belong to other keys than locks. */
 #define LW__SCAN_PAGE_NAMES 3
 struct lw__scan_page {
-    const char *cursor; /* inside the reply; "0": that was all */
-    int64_t seen, keys; /* keys: how many the server has; -1: it does not tell */
+    const char *cursor; /* of the next step, inside the reply; "0" after the last one */
+    int64_t seen;       /* keys that this step looked at */
+    int64_t keys;       /* all keys of the server, or -1 if unknown */
 };
 bool lw__decode_scan_page(const struct lw__reply *reply, struct lw__scan_page *ret);
-/* The channel, and how many. */
+/* The reply to lw__encode_count. */
 bool lw__decode_count(const struct lw__reply *reply, int64_t *ret);
 #endif

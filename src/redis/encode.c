@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Arguments out: see encode.h. Lack of memory is the buffer's to tell. */
+/* Encodes commands and scripts: see encode.h. If memory is short, the buffer's `failed`
+ * is set. */
 #include "redis/encode.h"
 
 #include "base/buffer.h"
@@ -46,7 +47,8 @@ void lw__encode_try(struct lw__buffer *out, const char *name,
     lw__resp_number(out, lease_ms);
 }
 
-/* `<wait> <ticket> <permits> <numbers>`: a word for each would cost the server more. */
+/* `<wait> <ticket> <permits> <numbers>` in one word: four words would cost the server
+ * more. */
 static void put_waiting(struct lw__buffer *out, const struct lw__acquire_args *args)
 {
     char ticket_room[LW__DIGITS], permits_room[LW__DIGITS];
@@ -75,11 +77,11 @@ static void put_rw_acquire(struct lw__buffer *out, bool eval,
     put_keys(out, args->name, true, args->site.fence);
     lw__format_put_token(out, &args->token);
     lw__resp_number(out, args->lease_ms);
-    lw__format_put_asker(out, args->rw);
+    lw__format_put_rw_request(out, args->rw);
     put_waiting(out, args);
 }
 
-/* `how` of mutex_ask.lua. */
+/* The argument `how` of mutex_ask.lua. */
 static void put_how(struct lw__buffer *out, const struct lw__acquire_args *args)
 {
     const char *joins = !args->wait ? "n" : args->keep ? "k" : "j", *ticket = "";
@@ -128,10 +130,10 @@ void lw__encode_redisson_acquire(struct lw__buffer *out, bool eval,
 }
 
 void lw__encode_fast_release(struct lw__buffer *out, bool eval,
-                             enum lw__fast_release drop, const char *name,
+                             enum lw__fast_release method, const char *name,
                              const struct lw__token *token)
 {
-    switch (drop) {
+    switch (method) {
     case LW__FAST_RELEASE_SCRIPT:
         put_script(out, eval, LW__SCRIPT_MUTEX_DROP, 1, 1);
         break;
@@ -145,7 +147,7 @@ void lw__encode_fast_release(struct lw__buffer *out, bool eval,
         break;
     }
     lw__resp_text(out, name);
-    if (drop == LW__FAST_RELEASE_DELEX) {
+    if (method == LW__FAST_RELEASE_DELEX) {
         lw__resp_text(out, "IFEQ");
     }
     lw__format_put_token(out, token);
@@ -160,7 +162,7 @@ void lw__encode_release(struct lw__buffer *out, bool eval,
     put_keys(out, args->name, rw, args->site.fence);
     lw__format_put_token(out, &args->token);
     if (rw) {
-        lw__format_put_leaver(out, args->rw, args->site.numbers);
+        lw__format_put_rw_release(out, args->rw, args->site.numbers);
     } else {
         lw__resp_text(out, args->site.numbers);
     }
@@ -179,17 +181,17 @@ void lw__encode_redisson_release(struct lw__buffer *out, bool eval,
 }
 
 void lw__encode_break(struct lw__buffer *out, bool eval, const char *name,
-                      const char *token, bool rw, const struct lw__script_env *site)
+                      const char *token, bool rw, const struct lw__script_env *env)
 {
     put_script(out, eval, rw ? LW__SCRIPT_RW_RELEASE : LW__SCRIPT_MUTEX_RELEASE, 3, 2);
-    put_keys(out, name, rw, site->fence);
-    lw__resp_text(out, token); /* it does not wait: no member of the queue */
-    lw__resp_text(out, site->numbers);
+    put_keys(out, name, rw, env->fence);
+    lw__resp_text(out, token);
+    lw__resp_text(out, env->numbers); /* no request: a holder is in no queue */
 }
 
-/* How many leases a renewal tells: one where all are alike, since a word costs the server
- * more than it costs us to look. */
-static size_t leases(size_t count, const struct lw__renew_args *args)
+/* Returns the number of leases to send: one if all are equal, since a word costs the
+ * server more than this comparison costs us. */
+static size_t count_leases(size_t count, const struct lw__renew_args *args)
 {
     for (size_t i = 1; i < count; i++) {
         if (args[i].lease_ms != args[0].lease_ms) {
@@ -199,64 +201,63 @@ static size_t leases(size_t count, const struct lw__renew_args *args)
     return count > 0;
 }
 
-static void put_leases(struct lw__buffer *out, size_t told,
+static void put_leases(struct lw__buffer *out, size_t leases,
                        const struct lw__renew_args *args)
 {
-    for (size_t i = 0; i < told; i++) {
+    for (size_t i = 0; i < leases; i++) {
         lw__resp_number(out, args[i].lease_ms);
     }
 }
 
-/* Holds of which none hands anything over. */
+/* Renews holds by a script that does not hand over. */
 static void put_renewal(struct lw__buffer *out, bool eval, enum lw__script_id id,
                         size_t count, const struct lw__renew_args *args,
                         void (*put)(struct lw__buffer *, const struct lw__token *))
 {
-    size_t told = leases(count, args);
+    size_t leases = count_leases(count, args);
 
-    put_script(out, eval, id, count, count + told);
+    put_script(out, eval, id, count, count + leases);
     for (size_t i = 0; i < count; i++) {
         lw__resp_text(out, args[i].name);
     }
     for (size_t i = 0; i < count; i++) {
         put(out, &args[i].token);
     }
-    put_leases(out, told, args);
+    put_leases(out, leases, args);
 }
 
 void lw__encode_renew(struct lw__buffer *out, bool eval, size_t count,
-                      const struct lw__renew_args *args,
-                      const struct lw__script_env *site)
+                      const struct lw__renew_args *args, const struct lw__script_env *env)
 {
-    (void)site;
+    (void)env;
     put_renewal(out, eval, LW__SCRIPT_MUTEX_RENEW, count, args, lw__format_put_token);
 }
 
 void lw__encode_redisson_renew(struct lw__buffer *out, bool eval, size_t count,
                                const struct lw__renew_args *args,
-                               const struct lw__script_env *site)
+                               const struct lw__script_env *env)
 {
-    (void)site;
+    (void)env;
     put_renewal(out, eval, LW__SCRIPT_REDISSON_RENEW, count, args, lw__format_put_field);
 }
 
 void lw__encode_rw_renew(struct lw__buffer *out, bool eval, size_t count,
                          const struct lw__renew_args *args,
-                         const struct lw__script_env *site)
+                         const struct lw__script_env *env)
 {
-    size_t told = leases(count, args);
+    size_t leases = count_leases(count, args);
 
-    put_script(out, eval, LW__SCRIPT_RW_RENEW, 1 + 2 * count, 1 + count + told);
-    lw__resp_text(out, site->fence);
+    put_script(out, eval, LW__SCRIPT_RW_RENEW, 1 + 2 * count, 1 + count + leases);
+    lw__resp_text(out, env->fence);
     for (size_t i = 0; i < count; i++) {
         lw__resp_text(out, args[i].name);
         lw__format_put_queue(out, args[i].name, true);
     }
-    lw__resp_text(out, site->numbers);
+    lw__resp_text(out, env->numbers);
     for (size_t i = 0; i < count; i++) {
         lw__format_put_token(out, &args[i].token);
     }
-    put_leases(out, told, args);
+    put_leases(out, leases, args);
 }
 
 static void put_leave(struct lw__buffer *out, bool eval, const char *name, bool rw)
@@ -321,12 +322,12 @@ void lw__encode_rw_keep(struct lw__buffer *out, bool eval,
     lw__resp_number(out, args->lease_ms);
 }
 
-void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name, bool alone,
+void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name, bool one_key,
                         int most_holders, int most_waiters)
 {
-    put_script(out, eval, LW__SCRIPT_INSPECT, alone ? 1 : 3, 2);
+    put_script(out, eval, LW__SCRIPT_INSPECT, one_key ? 1 : 3, 2);
     lw__resp_text(out, name);
-    if (!alone) {
+    if (!one_key) {
         lw__format_put_queue(out, name, false);
         lw__format_put_queue(out, name, true);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Commands and scripts with their arguments, as bytes to send. Must not know a
- * connection, nor a lock's state. `eval`: send the script's text, because the server does
- * not know its SHA-1 (NOSCRIPT). */
+/* Encodes commands, and scripts with their arguments, as bytes to send. Independent of
+ * connections and of the state of a lock. `eval`: the script's text is sent in place of
+ * its SHA-1, which the server does not know (NOSCRIPT). */
 #ifndef LW_ENCODE_H
 #define LW_ENCODE_H
 #include "redis/format.h"
@@ -10,107 +10,113 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a script is told of where it runs. */
+/* Arguments that depend on the server on which a script runs. */
 struct lw__script_env {
     const char *fence;   /* the key of the fence counter */
-    const char *numbers; /* how the messages of a hand-over have them (format.h) */
+    const char *numbers; /* lw__format_numbers, for the messages of a hand-over */
 };
 
-/* SET NX PX, behind which goes what draws a number, if one is wanted. */
+/* SET NX PX. If a fencing token is wanted, the caller appends the command that draws it.
+ */
 void lw__encode_try(struct lw__buffer *out, const char *name,
                     const struct lw__token *token, uint32_t lease_ms);
 
 struct lw__acquire_args {
     const char *name;
     struct lw__token token;
-    const struct lw__token *previous; /* to be released in the same script; or NULL */
-    const struct lw__rw *rw;          /* NULL: a mutex */
+    const struct lw__token *previous; /* released in the same script; or NULL */
+    const struct lw__rw *rw;          /* NULL for a mutex */
     struct lw__script_env site;
     uint32_t lease_ms;
-    int64_t ticket; /* -1: none yet */
-    bool wait, fence;
-    bool keep; /* who waits has the queue live on */
+    int64_t ticket; /* -1 if there is none yet */
+    bool wait;      /* joins the queue if it is refused */
+    bool fence;     /* wants a fencing token */
+    bool keep;      /* joining also extends the queue's TTL */
 };
 void lw__encode_acquire(struct lw__buffer *out, bool eval,
                         const struct lw__acquire_args *args);
-/* Of a lock shared with Redisson: the name, the token and the lease count. */
+/* A lock shared with Redisson: uses only name, token and lease_ms. */
 void lw__encode_redisson_acquire(struct lw__buffer *out, bool eval,
                                  const struct lw__acquire_args *args);
 
-/* How the value of a key is compared and deleted: by a script, or by the command of a
- * server that has one. */
+/* How the value of a key is compared and deleted: by a script, or by a command that the
+ * server has for it. */
 enum lw__fast_release {
     LW__FAST_RELEASE_SCRIPT,
     LW__FAST_RELEASE_DELIFEQ,
     LW__FAST_RELEASE_DELEX
 };
-/* Releases a mutex that nobody queues for. */
+/* Releases a mutex that has no queue mark; has no effect on one that has. */
 void lw__encode_fast_release(struct lw__buffer *out, bool eval,
-                             enum lw__fast_release drop, const char *name,
+                             enum lw__fast_release method, const char *name,
                              const struct lw__token *token);
 
 struct lw__release_args {
     const char *name;
     struct lw__token token;
-    const struct lw__rw *rw; /* NULL: a mutex */
+    const struct lw__rw *rw; /* NULL for a mutex */
     struct lw__script_env site;
 };
 void lw__encode_release(struct lw__buffer *out, bool eval,
                         const struct lw__release_args *args);
 void lw__encode_redisson_release(struct lw__buffer *out, bool eval,
                                  const struct lw__release_args *args);
-/* Takes the lock from this token, whosever it is, and hands it over. */
+/* Releases the hold of this token, whichever client it belongs to, and hands over. */
 void lw__encode_break(struct lw__buffer *out, bool eval, const char *name,
-                      const char *token, bool rw, const struct lw__script_env *site);
+                      const char *token, bool rw, const struct lw__script_env *env);
 
 struct lw__renew_args {
     const char *name;
     struct lw__token token;
     uint32_t lease_ms;
 };
-/* One lease goes out for all where they are alike, else one for each. A mutex's renewal
- * hands nothing over, and needs no site. */
+/* One lease is sent for all holds if their leases are equal, else one for each. `env` is
+ * used by lw__encode_rw_renew only: the others do not hand over. */
 void lw__encode_renew(struct lw__buffer *out, bool eval, size_t count,
                       const struct lw__renew_args *args,
-                      const struct lw__script_env *site);
+                      const struct lw__script_env *env);
 void lw__encode_rw_renew(struct lw__buffer *out, bool eval, size_t count,
                          const struct lw__renew_args *args,
-                         const struct lw__script_env *site);
+                         const struct lw__script_env *env);
 void lw__encode_redisson_renew(struct lw__buffer *out, bool eval, size_t count,
                                const struct lw__renew_args *args,
-                               const struct lw__script_env *site);
+                               const struct lw__script_env *env);
 
-/* By the name alone, whose queue cannot be reached: gives a hold back, whoever waits, and
- * extends one of a read-write lock (a mutex's renewal is of the name alone as it is). */
+/* For a slot that is migrating, so that the queue cannot be reached: these use the name's
+ * key alone. The first two release a hold without regard to waiters, the third extends
+ * one of a read-write lock. (A mutex's renewal uses no other key anyway.) */
 void lw__encode_leave(struct lw__buffer *out, bool eval, const char *name,
                       const struct lw__token *token, bool rw);
-/* Asks the client of a token that was broken to verify its hold. `slot`: the name's in a
- * cluster, or -1. The token must be one of some client (lw__format_is_token). */
-void lw__encode_verify(struct lw__buffer *out, int slot, const char *name,
-                       const char *token);
 void lw__encode_break_alone(struct lw__buffer *out, bool eval, const char *name,
                             const char *token, bool rw);
 void lw__encode_rw_keep(struct lw__buffer *out, bool eval,
                         const struct lw__renew_args *args);
+/* Asks the client of a token that was broken to verify its hold. `slot` is the name's in
+ * a cluster, else -1. The token must be a client's (lw__format_is_token). */
+void lw__encode_verify(struct lw__buffer *out, int slot, const char *name,
+                       const char *token);
 
-/* `alone`: of the name's own key, and of no queue. */
-void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name, bool alone,
+/* `one_key`: reads the name's own key only, and no queues. */
+void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name, bool one_key,
                         int most_holders, int most_waiters);
-/* One step through the server's keys, about so many of them; from the cursor "0" on.
- * `pattern` may be NULL. */
+/* One step of SCAN over about `count` of the server's keys. The first step has the cursor
+ * "0". `pattern` may be NULL. */
 void lw__encode_list(struct lw__buffer *out, bool eval, const char *cursor, int count,
                      const char *pattern);
-/* Who a client is, for whoever looks. NULL: not any more. */
+/* Stores the text by which others identify a client; deletes it if `text` is NULL. */
 void lw__encode_identity(struct lw__buffer *out, const char *uuid, const char *text);
-/* The same of `count` clients, by the first LW__UUID_SIZE - 1 bytes of each uuid. */
+/* Reads these texts of `count` clients. Only the first LW__UUID_SIZE - 1 bytes of each
+ * uuid are used. */
 void lw__encode_get_identities(struct lw__buffer *out, size_t count,
                                const char *const *uuids);
 void lw__encode_get_identity(struct lw__buffer *out, const char *uuid);
 
+/* Draws the next fencing token. */
 void lw__encode_fence_next(struct lw__buffer *out, const char *fence);
+/* The same, where the counter may have been lost or set back. */
 void lw__encode_fence_seed(struct lw__buffer *out, bool eval, const char *fence);
-/* PEXPIRE: the counter lives on. */
+/* Extends the counter's TTL. */
 void lw__encode_fence_extend(struct lw__buffer *out, const char *fence);
-/* How many subscribe to a channel at the server that is asked: PUBSUB NUMSUB. */
+/* PUBSUB NUMSUB: counts a channel's subscribers at the server that is asked. */
 void lw__encode_count(struct lw__buffer *out, const char *channel);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Texts in Redis: see format.h. What is read may be anybody's: what does not fit exactly
- * is refused, and nothing is guessed. */
+/* Texts in Redis: see format.h. A text that is read may come from any program. Unless it
+ * has exactly the expected form it is rejected. */
 #include "redis/format.h"
 
 #include "base/buffer.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define CLIENT_KEY "lockwire:client:"
-#define LUA_MAX ((int64_t)1 << 53) /* above it a script cannot count */
+#define LUA_MAX ((int64_t)1 << 53) /* scripts cannot count beyond it */
 #define WINDOW_MAX 60000           /* of a claim, in ms */
 #define PADDED_DIGITS 23           /* of n, so that the shortest window makes 65 bytes */
 
@@ -71,7 +71,7 @@ bool lw__format_is_token(const char *text)
     return length > LW__UUID_SIZE && text[LW__UUID_SIZE - 1] == ':' && text[8] == '-';
 }
 
-bool lw__format_means(const char *given, const char *token)
+bool lw__format_token_matches(const char *given, const char *token)
 {
     size_t length = strlen(token);
 
@@ -83,7 +83,7 @@ bool lw__format_means(const char *given, const char *token)
 
 /* ---- requests and holds of a read-write lock ---- */
 
-void lw__format_put_asker(struct lw__buffer *out, const struct lw__rw *rw)
+void lw__format_put_rw_request(struct lw__buffer *out, const struct lw__rw *rw)
 {
     const char *owner = rw->owner != NULL ? rw->owner : "";
     size_t length = strlen(owner);
@@ -94,8 +94,8 @@ void lw__format_put_asker(struct lw__buffer *out, const struct lw__rw *rw)
     lw__resp_end(out);
 }
 
-void lw__format_put_leaver(struct lw__buffer *out, const struct lw__rw *rw,
-                           const char *numbers)
+void lw__format_put_rw_release(struct lw__buffer *out, const struct lw__rw *rw,
+                               const char *numbers)
 {
     char room[LW__DIGITS];
     const char *owner = rw->owner != NULL ? rw->owner : "";
@@ -154,7 +154,7 @@ size_t lw__format_fence(unsigned slot, char ret[LW__FENCE_SIZE])
     return at + 1;
 }
 
-/* Whether a name carries a tag of its own. */
+/* Returns true if the name has a cluster tag of its own. */
 static bool has_tag(const char *name)
 {
     const char *open = strchr(name, '{');
@@ -163,8 +163,8 @@ static bool has_tag(const char *name)
     return close != NULL && close > open + 1;
 }
 
-/* `{name}`, or as it is where that carries a tag; where it has a } and none, behind the
- * tag of its slot. */
+/* The prefix, then `{name}`; `:name` if the name has a tag; `{tag of its slot}:name` if
+ * it has no tag, but a }. */
 void lw__format_put_queue(struct lw__buffer *out, const char *name, bool rw)
 {
     const char *prefix = rw ? "lockwire:2:rwqueue:" : "lockwire:2:queue:";
@@ -248,10 +248,10 @@ void lw__format_numbers(const char *server, bool wide, char ret[LW__NUMBERS_SIZE
 
 /* ---- messages ---- */
 
-#define US_OF_A_SECOND 1000000
-#define SAFE_DIGITS 19 /* no number of so many overflows, INT64_MAX has them all */
+#define US_PER_SECOND 1000000
+#define SAFE_DIGITS 19 /* as many as INT64_MAX has; cannot overflow 64 bits */
 
-/* Digits up to `stop`: from 1 to `most`, as the scripts write it. */
+/* Reads a number from 1 to `most`, as the scripts write it, and the `stop` after it. */
 static bool read_number(const char **at, char stop, uint64_t most, uint64_t *ret)
 {
     uint64_t value = 0;
@@ -274,7 +274,7 @@ static bool read_number(const char **at, char stop, uint64_t most, uint64_t *ret
     return true;
 }
 
-/* The number of a token, which may be padded. */
+/* Reads the number of a token, which may be padded, and the colon after it. */
 static bool read_n(const char **at, uint64_t *ret)
 {
     size_t digits = strspn(*at, "0123456789"), zeros = strspn(*at, "0");
@@ -290,24 +290,24 @@ static bool read_n(const char **at, uint64_t *ret)
     return true;
 }
 
-/* The server's time in its two words, seconds and microseconds. */
+/* Reads the server's time, which has two words, seconds and microseconds. */
 static bool read_time(const char **at, int64_t *ret)
 {
     uint64_t seconds, us = 0;
 
-    if (!read_number(at, ' ', LUA_MAX / US_OF_A_SECOND - 1, &seconds)) {
+    if (!read_number(at, ' ', LUA_MAX / US_PER_SECOND - 1, &seconds)) {
         return false;
     }
     if ((*at)[0] == '0' && (*at)[1] == ' ') {
         *at += 2;
-    } else if (!read_number(at, ' ', US_OF_A_SECOND - 1, &us)) {
+    } else if (!read_number(at, ' ', US_PER_SECOND - 1, &us)) {
         return false;
     }
-    *ret = (int64_t)(seconds * US_OF_A_SECOND + us);
+    *ret = (int64_t)(seconds * US_PER_SECOND + us);
     return true;
 }
 
-/* A token of the client's, and the blank behind it. */
+/* Reads a token of this client, and the space after it. */
 static bool read_token(const char **at, const char *uuid, struct lw__token *ret)
 {
     uint64_t window;
@@ -325,7 +325,7 @@ static bool read_token(const char **at, const char *uuid, struct lw__token *ret)
     return true;
 }
 
-/* A server's id: hexadecimal digits up to a blank, or none. */
+/* Reads a server's id, which may be empty, and the space after it. */
 static bool read_server(const char **at, char ret[LW__SERVER_SIZE])
 {
     size_t length = strspn(*at, "0123456789abcdef");

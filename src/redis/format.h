@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The texts that stand in Redis: tokens, members of queues, names of keys and channels,
- * records of holds, and messages about them. All are made and read here alone. Knows no
- * connection and no lock's state.
+/* The texts that are stored in Redis: tokens, members of queues, names of keys and
+ * channels, records of holds, and the messages about them. No other file writes or reads
+ * them. Independent of connections and of the state of a lock.
  *
- * This is wire version 2. Queues, channels, tokens and a read-write lock's hash say so,
- * and a change of what any of them means takes another number: clients of two versions
- * then exclude each other on a name as strangers do, by its key alone, wait for each
- * other by polling, and never read or write what is the other's. The fence counter is
- * common to all versions, so that numbers rise whoever draws them. */
+ * This is wire version 2, which is part of the text of queues, channels, tokens and a
+ * read-write lock's hash. A change of what any of them means needs another number. To
+ * clients of another version a key of this one is foreign: it excludes them, they wait by
+ * polling, and neither reads or writes the other's queues and messages. All versions
+ * share the fence counter, so that fencing tokens increase whichever version draws them.
+ */
 #ifndef LW_FORMAT_H
 #define LW_FORMAT_H
 #include <stdbool.h>
@@ -18,90 +19,95 @@ struct lw__buffer;
 
 #define LW__FENCE_KEY "lockwire:fence"
 
-/* One acquisition as Redis sees it: `<client uuid>:<n>:<claim window in ms>-`. The end
- * mark is of wire version 2; version 1 had none. A mutex's value ends in + in its place
- * while others may queue (mutex.lua). */
+/* One acquisition, in Redis `<client uuid>:<n>:<claim window in ms>-`. Wire version 1 had
+ * no - at the end. A mutex's value ends in + instead, the queue mark, while others may
+ * queue (mutex.lua). */
 struct lw__token {
     const char *uuid;
     uint64_t n;
     uint32_t window_ms;
 };
-/* Of an n: it is written with zeros before it, so that the token is longer than 64 bytes
- * and a queue that it is in never the list that Redis would go through from one end. For
- * a token of which nothing can be in Redis under its other name. */
+/* A flag in `n`: it is written with leading zeros, so that the token is longer than 64
+ * bytes and Redis never stores a queue with it as a list, which it would scan from one
+ * end. To be set only while nothing in Redis can have the token without the zeros. */
 #define LW__PADDED ((uint64_t)1 << 63)
 #define LW__TOKEN_SIZE 80
+/* Returns the length. So do the other functions below that return a size_t. */
 size_t lw__format_token(const struct lw__token *token, char ret[LW__TOKEN_SIZE]);
 void lw__format_put_token(struct lw__buffer *out, const struct lw__token *token);
 /* The field of a lock shared with Redisson: `<client uuid>:<n>`. */
 size_t lw__format_field(const struct lw__token *token, char ret[LW__TOKEN_SIZE]);
 void lw__format_put_field(struct lw__buffer *out, const struct lw__token *token);
-/* Whether it may be a token or field of some client's; else a stranger's. */
+/* Returns true if the text may be a token or a field of a lockwire client. Any other is
+ * foreign. */
 bool lw__format_is_token(const char *text);
-/* Whether somebody means this token: by its text, or as it stands in Redis where it is
- * marked (mutex.lua). */
-bool lw__format_means(const char *given, const char *token);
+/* Returns true if `given` is the token's text, with or without the queue mark. */
+bool lw__format_token_matches(const char *given, const char *token);
 
-/* A request in a queue of a read-write lock, all that a hand-over needs to know. */
+/* A request for a read-write lock, with all that a hand-over needs to know. */
 struct lw__rw {
     bool write;
     uint32_t permits;
-    const char *owner; /* NULL: the token */
+    const char *owner; /* NULL if the owner is the token itself */
 };
-/* `<r|w> <owner>`, for rw_acquire. An owner that is the token is not named, here and
- * below: the script knows it. */
-void lw__format_put_asker(struct lw__buffer *out, const struct lw__rw *rw);
-/* `<numbers> <r|w><permits> <owner>`, for rw_release. */
-void lw__format_put_leaver(struct lw__buffer *out, const struct lw__rw *rw,
-                           const char *numbers);
-/* `<r|w><permits> <token> <owner>`, as the queue holds it. */
+/* Appends `<r|w> <owner>`, an argument of rw_acquire. An owner that is the token is left
+ * out, here and below, since the script knows it. */
+void lw__format_put_rw_request(struct lw__buffer *out, const struct lw__rw *rw);
+/* Appends `<numbers> <r|w><permits> <owner>`, an argument of rw_release. */
+void lw__format_put_rw_release(struct lw__buffer *out, const struct lw__rw *rw,
+                               const char *numbers);
+/* A member of a read-write lock's queue: `<r|w><permits> <token> <owner>`. */
 struct lw__member {
     bool write;
     uint32_t permits;
     const char *token, *owner; /* inside the text */
     size_t token_length;
 };
-/* false: of no such form, the scripts will drop it. */
+/* Returns false if the text has another form. The scripts will remove such a member. */
 bool lw__format_read_member(const char *text, struct lw__member *ret);
 
-/* `<end ms> <r|w> <owner>`: one hold's own lease. */
+/* A hold of a read-write lock, with a lease of its own: `<end ms> <r|w> <owner>`. */
 struct lw__hold {
-    int64_t ends_ms; /* by the server's clock; 0: with the key */
+    int64_t ends_ms; /* by the server's clock; 0 if it ends with the key */
     bool write;
     const char *owner; /* inside the text */
 };
-/* false: of no such form, and so no hold, as for the scripts. */
+/* Returns false if the text has another form: then it is no hold, for the scripts either.
+ */
 bool lw__format_read_hold(const char *text, struct lw__hold *ret);
 
-/* What LW__FENCE_KEY is on a single server, for all names in a slot of a cluster. */
+/* The fence counter of a cluster's slot, in place of LW__FENCE_KEY. */
 #define LW__FENCE_SIZE (sizeof(LW__FENCE_KEY ":{abc}"))
 size_t lw__format_fence(unsigned slot, char ret[LW__FENCE_SIZE]);
 
-/* The queue of a name stands in the name's cluster slot. */
+/* Appends the key of a name's queue, which is in the name's slot. */
 void lw__format_put_queue(struct lw__buffer *out, const char *name, bool rw);
-/* The key of who a client is, by the first LW__UUID_SIZE - 1 bytes of its uuid. */
+/* The key of a client's identity. Only the first LW__UUID_SIZE - 1 bytes of `uuid` are
+ * used. */
 #define LW__CLIENT_SIZE 64
 void lw__format_client(const char *uuid, char ret[LW__CLIENT_SIZE]);
 void lw__format_put_client(struct lw__buffer *out, const char *uuid);
 
-/* The channel that a client listens to, and the one of a single connection of it. */
+/* The channel that a client subscribes to. */
 #define LW__CHANNEL_OF_OURS_SIZE 64
 void lw__format_own_channel(const char *uuid, char ret[LW__CHANNEL_OF_OURS_SIZE]);
-/* In a cluster, for what is said of names in this slot. */
+/* The same in a cluster, for messages about names in this slot. */
 void lw__format_shard_channel(const char *uuid, unsigned slot,
                               char ret[LW__CHANNEL_OF_OURS_SIZE]);
+/* The channel of a single connection of a client. */
 void lw__format_connection_channel(const char *uuid, unsigned nonce,
                                    char ret[LW__CHANNEL_OF_OURS_SIZE]);
-/* The channel on which Redisson tells that a name was released. */
+/* The channel on which Redisson publishes the release of a name. */
 #define LW__CHANNEL_SIZE 544 /* the longest name's */
 void lw__format_redisson_channel(const char *name, char ret[LW__CHANNEL_SIZE]);
 
-/* A server's short id, from its run_id; "" where it does not tell that. */
+/* A server's short id, from its run_id; "" if that is unknown. */
 #define LW__SERVER_SIZE 17
 void lw__format_server(const char *run_id, char ret[LW__SERVER_SIZE]);
 
-/* How the scripts write the number of a message, and which server they are to name:
- * `%d <server>`, for Lua. `wide`: its integers have 64 bits. */
+/* The argument `numbers` of scripts, `%d <server>`: Lua's format for the fencing token in
+ * a message, and the server to be named there. `wide`: the server's integers have 64
+ * bits. */
 #define LW__NUMBERS_SIZE (LW__SERVER_SIZE + 5)
 void lw__format_numbers(const char *server, bool wide, char ret[LW__NUMBERS_SIZE]);
 
@@ -110,16 +116,16 @@ void lw__format_numbers(const char *server, bool wide, char ret[LW__NUMBERS_SIZE
  * `v <token> <name>` (verify the hold: it was broken). */
 struct lw__message {
     bool handed; /* t or r */
-    bool verify; /* v; with neither it is s */
-    bool rw;     /* handed: in a read-write lock */
+    bool verify; /* v; a message with neither is an s */
+    bool rw;     /* r */
     struct lw__token token;
     uint64_t fence;
     int64_t handed_us;
-    char server[LW__SERVER_SIZE]; /* where it was handed over */
+    char server[LW__SERVER_SIZE]; /* the one that handed over */
     int64_t window_ms;
-    const char *name; /* NUL-terminated, inside `text` */
+    const char *name; /* NUL-terminated, inside the text */
 };
-/* Returns false if the text is no message of ours to the client `uuid`. */
+/* Returns false if the text is not a message to the client `uuid`. */
 bool lw__format_read_message(const char *text, size_t length, const char *uuid,
                              struct lw__message *ret);
 #endif
