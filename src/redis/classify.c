@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* What an error reply means for whoever asked. Must not know which command was answered.
- * What has no code that is known is refused for good. The rest of the text may say
- * anything, names of keys, arguments, users: so a code counts only where the server
- * itself puts one, at the beginning (lw__reply_text sees to it that the error of a
- * script's command begins with it, too). */
+/* What an error reply means: see classify.h. Independent of the command that it answers.
+ * An error with an unknown code counts as permanent. The rest of the text may contain
+ * anything (names of keys, arguments, users), so a code counts only at the beginning,
+ * where the server puts it. lw__reply_text makes the error of a script's command begin
+ * with its code, too. */
 #include "redis/classify.h"
 
 #include "lockwire.h"
 
 #include <string.h>
 
-/* A script's own command met a key that is not there, in a slot that is on its way: the
- * script itself has just deleted it, and what it did before that stands. */
+/* A command of a script named a key that does not exist, in a slot that is migrating. The
+ * script itself has just deleted the key, and its earlier writes remain. */
 #define NOT_HERE "ERR Script attempted to access a non local key"
 #define NOT_HERE_BY_VALKEY "ERR Attempted to access a non local key"
 #define TOO_MANY "ERR max number of clients"
 
-/* A command of a script met CLUSTERDOWN: the node lost the others meanwhile. */
+/* A command of a script got CLUSTERDOWN: the node has lost contact with the others in
+ * the meantime. */
 #define DOWN_IN_SCRIPT "ERR Script attempted to execute a "
 #define DOWN_IN_SCRIPT_BY_VALKEY "ERR Can not execute a "
 #define IS_DOWN "while the cluster is down"
@@ -29,7 +30,7 @@ static bool begins_with(const char *error, const char *code)
            (error[length] == ' ' || error[length] == '\0');
 }
 
-/* The words in between name the command at most. */
+/* The words in between name the command, if anything. */
 static bool is_down_in_script(const char *error)
 {
     static const char *const begins[] = {DOWN_IN_SCRIPT, DOWN_IN_SCRIPT_BY_VALKEY};
@@ -78,7 +79,7 @@ enum lw__error_class lw__classify(const char *error)
     if (lw__classify_down(error)) {
         return LW__ERR_TRANSIENT;
     }
-    /* NOPERM, and what Redis 7 says of what a script may not use */
+    /* NOPERM, and Redis 7's errors for commands and keys that scripts may not use */
     return LW__ERR_REFUSED;
 }
 
@@ -119,7 +120,7 @@ bool lw__classify_login(const char *error)
            (begins_with(error, "ERR") && !begins_with(error, TOO_MANY));
 }
 
-bool lw__classify_guide(const char *error)
+bool lw__classify_topology(const char *error)
 {
     return lw__classify_account(error) || lw__classify_unknown(error) ||
            begins_with(error, "ERR No such master") ||
@@ -128,14 +129,15 @@ bool lw__classify_guide(const char *error)
 
 int lw__classify_status(const char *error)
 {
-    bool away = lw__classify(error) == LW__ERR_LINK || lw__classify_down(error) ||
-                lw__classify_moving(error) || lw__classify_moved(error) ||
-                begins_with(error, NOT_HERE) || begins_with(error, NOT_HERE_BY_VALKEY);
+    bool unavailable = lw__classify(error) == LW__ERR_LINK || lw__classify_down(error) ||
+                       lw__classify_moving(error) || lw__classify_moved(error) ||
+                       begins_with(error, NOT_HERE) ||
+                       begins_with(error, NOT_HERE_BY_VALKEY);
 
-    return away && !lw__classify_account(error) ? LW_ECONN : LW_EREDIS;
+    return unavailable && !lw__classify_account(error) ? LW_ECONN : LW_EREDIS;
 }
 
-/* Codes by which a server turns a command down before it is run; a proxy's are others. */
+/* Servers return these codes before they execute a command. Proxies use other ones. */
 bool lw__classify_undone(const char *error)
 {
     static const char *const codes[] = {
@@ -153,18 +155,18 @@ bool lw__classify_undone(const char *error)
     return false;
 }
 
-/* What stands behind a prefix; NULL: it is not there. */
-static const char *behind(const char *text, const char *prefix)
+/* Returns the text after the prefix, or NULL if the text does not begin with it. */
+static const char *skip_prefix(const char *text, const char *prefix)
 {
     size_t length = strlen(prefix);
 
     return strncmp(text, prefix, length) == 0 ? text + length : NULL;
 }
 
-/* Behind `user_script:7: `, in any of its forms; NULL: no such place. */
-static const char *behind_place(const char *text)
+/* Returns the text after a position, `user_script:7: ` in any of its forms, or NULL. */
+static const char *skip_position(const char *text)
 {
-    const char *at = behind(*text == '@' ? text + 1 : text, "user_script:");
+    const char *at = skip_prefix(*text == '@' ? text + 1 : text, "user_script:");
     size_t digits;
 
     if (at == NULL) {
@@ -174,15 +176,15 @@ static const char *behind_place(const char *text)
         at++;
     }
     digits = strspn(at, "0123456789");
-    return digits > 0 ? behind(at + digits, ": ") : NULL;
+    return digits > 0 ? skip_prefix(at + digits, ": ") : NULL;
 }
 
 /* ERR Error running script (call to f_<sha>): @user_script:7: @user_script: 7: -OOM ...
- * @user_script: 7: -OOM ...                    (an error that the script answered itself)
- * An error that is not a command's, but of Lua, has no code there. */
+ * @user_script: 7: -OOM ...                    (an error that the script itself returned)
+ * There is no code in this place if the error is Lua's, not a command's. */
 const char *lw__classify_own_words(const char *error)
 {
-    const char *at = behind(error, "ERR Error running script (call to "), *next;
+    const char *at = skip_prefix(error, "ERR Error running script (call to "), *next;
     size_t code;
 
     if (at != NULL && (at = strstr(at, "): ")) != NULL) {
@@ -190,7 +192,7 @@ const char *lw__classify_own_words(const char *error)
     } else {
         at = error;
     }
-    while ((next = behind_place(at)) != NULL) {
+    while ((next = skip_position(at)) != NULL) {
         at = next;
     }
     if (at == error) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The neutral view of a reply that hiredis' reader built (reader.c). Must not know what
- * connection it came from or what was asked. */
+/* Reads replies that hiredis' reader has built (reader.c). Independent of the connection
+ * and of the command. */
 #include "redis/reply.h"
 
 #include "redis/classify.h"
@@ -13,7 +13,7 @@ static const redisReply *view(const struct lw__reply *reply)
     return (const redisReply *)(const void *)reply;
 }
 
-/* What RESP3 has beside these is nil. */
+/* The other types, which are RESP3's, count as nil. */
 static const enum lw__reply_type types[] = {
     [REDIS_REPLY_STATUS] = LW__REPLY_STATUS,   [REDIS_REPLY_ERROR] = LW__REPLY_ERROR,
     [REDIS_REPLY_INTEGER] = LW__REPLY_INTEGER, [REDIS_REPLY_STRING] = LW__REPLY_STRING,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The neutral view of a reply. libc only. */
+/* A reply, independent of hiredis. Depends on libc alone. */
 #ifndef LW_REPLY_H
 #define LW_REPLY_H
 #include <stdbool.h>
@@ -17,14 +17,17 @@ enum lw__reply_type {
     LW__REPLY_ARRAY
 };
 enum lw__reply_type lw__reply_type(const struct lw__reply *reply);
-int64_t lw__reply_integer(const struct lw__reply *reply); /* 0 unless an integer */
-/* The text of a status, error or string (NUL-terminated, may contain NULs), else "". Of
- * an error that a command of a script met, what the command said, on every version. */
+/* Returns 0 if the reply is not an integer. */
+int64_t lw__reply_integer(const struct lw__reply *reply);
+/* Returns the text of a status, error or string (NUL-terminated, may contain NULs), else
+ * "". The error of a command in a script is returned without the prefix that servers
+ * before 7.0 put around it. `length` may be NULL. */
 const char *lw__reply_text(const struct lw__reply *reply, size_t *length);
-/* Returns true for an error by which the server says that it did nothing: see
+/* Returns true for an error after which the command had no effect: see
  * lw__classify_undone. */
 bool lw__reply_undone(const struct lw__reply *reply);
-size_t lw__reply_count(const struct lw__reply *reply); /* 0 unless an array */
+/* Returns the number of an array's elements; 0 if the reply is not an array. */
+size_t lw__reply_count(const struct lw__reply *reply);
 const struct lw__reply *lw__reply_at(const struct lw__reply *reply, size_t index);
 /* Returns the value of a field, if it is a string, in an array of fields and values; or
  * NULL. `length` may be NULL. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The writer of RESP: see resp.h. Lack of memory is the buffer's to tell. */
+/* Writes RESP: see resp.h. */
 #include "redis/resp.h"
 
 #include "base/buffer.h"
@@ -19,7 +19,9 @@ const char *lw__resp_digits(uint64_t number, char room[LW__DIGITS], size_t *leng
     return at;
 }
 
-/* The kind, a number, which mostly has one digit or two, a line's end. */
+/* Writes the kind, a number, and the end of the line. Most numbers have one or two
+ * digits.
+ */
 static char *write_header(char *at, char kind, size_t number)
 {
     *at++ = kind;
@@ -81,7 +83,7 @@ void lw__resp_number(struct lw__buffer *out, int64_t number)
     size_t length;
     const char *decimal;
 
-    if (number >= 0 && number <= 9) { /* most of them are flags */
+    if (number >= 0 && number <= 9) { /* mostly a flag */
         memcpy(text, "$1\r\n0\r\n", 7);
         text[4] = (char)('0' + number);
         lw__buffer_put(out, text, 7);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The writer of commands, in RESP. Must not know what they mean. */
+/* Writes commands in RESP. Independent of what they mean. If an allocation fails, the
+ * buffer's `failed` is set. */
 #ifndef LW_RESP_H
 #define LW_RESP_H
 #include <stddef.h>
@@ -8,21 +9,26 @@
 
 struct lw__buffer;
 
-#define LW__DIGITS 21 /* of a 64-bit number, its sign and a NUL */
+#define LW__DIGITS 21 /* of a 64-bit number, with its sign and a NUL */
 
-void lw__resp_command(struct lw__buffer *out, size_t words); /* the array's header */
+/* Begins a command of `words` words. */
+void lw__resp_command(struct lw__buffer *out, size_t words);
 void lw__resp_bytes(struct lw__buffer *out, const char *bytes, size_t length);
 static inline void lw__resp_text(struct lw__buffer *out, const char *text)
 {
-    lw__resp_bytes(out, text, strlen(text)); /* which compilers know of what they see */
+    lw__resp_bytes(out, text, strlen(text)); /* compilers compute a literal's length */
 }
 void lw__resp_number(struct lw__buffer *out, int64_t number);
-/* A word of so many bytes, which the caller writes there, at once; NULL: no memory. */
+/* Adds a word of `length` bytes, which the caller must write at once to the address
+ * returned; NULL if an allocation failed. */
 char *lw__resp_word(struct lw__buffer *out, size_t length);
-/* A word that is put together: its length here, its parts by lw__buffer_put, its end. */
+/* A word in parts: lw__resp_begin with its whole length, lw__buffer_put for each part,
+ * lw__resp_end. */
 void lw__resp_begin(struct lw__buffer *out, size_t length);
 void lw__resp_end(struct lw__buffer *out);
+/* A whole command. */
 void lw__resp_words(struct lw__buffer *out, size_t words, const char *const *text);
-/* Decimal digits at the end of `room`; printf is a tenth of a pair's cost otherwise. */
+/* Writes decimal digits to the end of `room` and returns them. With printf they would be
+ * a tenth of the cost of an acquire and its release. */
 const char *lw__resp_digits(uint64_t number, char room[LW__DIGITS], size_t *length);
 #endif

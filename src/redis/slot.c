@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Slots: see slot.h. Must not know which node has one, nor what is counted there. Happy
- * path: the tag, its CRC16 as XMODEM has it, the lower 14 bits. There is no failure: any
- * bytes are a key. */
+/* Slots: see slot.h. Independent of which node has a slot. A key's slot is the lower 14
+ * bits of the CRC16/XMODEM of its tag, or of the whole key. This cannot fail, since any
+ * bytes are a valid key. */
 #include "redis/slot.h"
 
 #include "slot_tags.h"
 
 #include <string.h>
 
-#define LONGEST (LW__SLOT_TAG_SIZE - 1) /* tag */
+#define LONGEST (LW__SLOT_TAG_SIZE - 1)
 
 _Static_assert(sizeof(tags) / sizeof(*tags) == LW__SLOTS, "a tag for each slot");
-_Static_assert(sizeof(*tags) == LONGEST, "of which the shorter ones end in a NUL");
+_Static_assert(sizeof(*tags) == LONGEST, "the shorter ones end in a NUL");
 
-/* The polynomial is x^16 + x^12 + x^5 + 1. A byte's remainder is put together of its
- * bits' places at once, for which a table would take more memory than it saves time: a
- * name is led to its slot once. */
+/* The polynomial is x^16 + x^12 + x^5 + 1. The remainder of a byte is computed by
+ * shifting all of its bits at once. A table would take memory and save little time, since
+ * the slot of a name is computed once. */
 static unsigned crc16(const unsigned char *bytes, size_t length)
 {
     unsigned crc = 0;

@@ -206,12 +206,12 @@ static void test_what_turns_an_account_down(void **state)
 static void test_what_turns_down_who_asks_the_way(void **state)
 {
     (void)state;
-    assert_true(lw__classify_guide("ERR No such master with that name"));
-    assert_true(lw__classify_guide("ERR unknown command 'SENTINEL', with args"));
-    assert_true(lw__classify_guide("ERR This instance has cluster support disabled"));
-    assert_true(lw__classify_guide("NOAUTH Authentication required."));
-    assert_false(lw__classify_guide("ERR max number of clients reached"));
-    assert_false(lw__classify_guide("CLUSTERDOWN The cluster is down"));
+    assert_true(lw__classify_topology("ERR No such master with that name"));
+    assert_true(lw__classify_topology("ERR unknown command 'SENTINEL', with args"));
+    assert_true(lw__classify_topology("ERR This instance has cluster support disabled"));
+    assert_true(lw__classify_topology("NOAUTH Authentication required."));
+    assert_false(lw__classify_topology("ERR max number of clients reached"));
+    assert_false(lw__classify_topology("CLUSTERDOWN The cluster is down"));
 }
 
 static void test_what_an_error_is_for_a_caller(void **state)
