@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What is sent to a node and answered: a request that is written when there is room. */
+/* A command to a node: a request that is encoded when it is sent, as soon as there is
+ * room. */
 #ifndef LW_COMMAND_H
 #define LW_COMMAND_H
 #include "redis/link.h"
@@ -9,37 +10,41 @@
 struct lw__buffer;
 struct lw__node;
 
-/* Who goes first when commands have to wait for room; among themselves in order. */
+/* The order in which commands are sent that wait for room. Those of one priority keep
+ * their order. */
 enum lw__priority {
-    LW__PRIORITY_RENEW, /* keeps what is held, or lets go of it */
-    LW__PRIORITY_RETRY, /* asks once more, and so came before those that never did */
+    LW__PRIORITY_RENEW, /* renews or releases a hold */
+    LW__PRIORITY_RETRY, /* a request that was sent before, so that it precedes new ones */
     LW__PRIORITY_NEW,
     LW__PRIORITIES
 };
 
-/* Embedded in its owner, who keeps it until it is answered or failed, or forgets it;
- * until then request.prev is not NULL. */
+/* Embedded in its owner, which must keep it until its last reply or `failed`, or call
+ * lw__node_forget. Until then request.prev is not NULL. */
 struct lw__command {
-    struct lw__request request; /* type: the node's; its sender is node_send.c */
+    struct lw__request request; /* its type is the node's; sent by node_send.c */
     const struct lw__command_type *type;
 };
 
 struct lw__command_type {
-    /* Writes the command as it is wanted at the moment of sending; sets
-     * request.expected where two replies are to come. */
+    /* Encodes the command, at the moment of sending. Sets request.expected if it has two
+     * replies. */
     void (*encode)(struct lw__command *command, struct lw__buffer *out);
-    /* Each of its replies, in order. false: no server can have answered that. */
+    /* Called for each of its replies, in order. Returns false if the command cannot have
+     * this reply. */
     bool (*on_reply)(struct lw__command *command, const struct lw__reply *reply);
-    /* No answer will come. sent: it may have been executed. NULL: who asked knows. */
+    /* There will be no reply. `sent`: the command may have been executed. NULL if the
+     * owner learns of it otherwise. */
     void (*failed)(struct lw__command *command, const char *why, bool sent);
     enum lw__priority priority;
-    bool node_bound; /* it is about this node, and of no use at another one */
-    bool one_key;
-    bool noscript_is_error; /* NOSCRIPT, which says nothing of its first reply, is told as
-                               any error */
+    bool node_bound; /* about this node, never redirected to another one */
+    bool one_key;    /* has a single key, so that ASK can be followed */
+    /* NOSCRIPT goes to `on_reply` as any other error, and the command is not sent again:
+     * the error does not concern its first reply. */
+    bool noscript_is_error;
 };
 
-/* The server does not know the script: its text is to be sent. */
+/* Returns true if the script's text has to be sent, which the server does not know. */
 static inline bool lw__command_evals(const struct lw__command *command)
 {
     return command->request.eval;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* One look at a name. Must not know who asked. Happy path: lw__inspect_reply_read copies
- * what inspect.lua answered; lw__inspect_reply_clients, lw__inspect_reply_name_clients.
- * What is no hold and no request of ours is left out, as the scripts do; an answer of
- * another form is refused as a whole. */
+/* The reply of inspect.lua: see inspect_reply.h. Independent of the caller.
+ * lw__inspect_reply_read copies the reply; the caller reads the identities of
+ * lw__inspect_reply_clients, and lw__inspect_reply_name_clients adds them.
+ *
+ * Holds and requests of another form than ours are left out, as the scripts do. A reply
+ * of another form is rejected as a whole. */
 #include "redis/inspect_reply.h"
 
 #include "redis/format.h"
@@ -11,35 +13,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLIENT_SIZE 256 /* of what a client says of itself, with its NUL (whoami.c) */
+#define CLIENT_SIZE 256 /* of a client's identity, with its NUL (whoami.c) */
 
-void lw__inspect_reply_init(struct lw__inspect_reply *look, const char *name)
+void lw__inspect_reply_init(struct lw__inspect_reply *result, const char *name)
 {
-    look->found = (struct lw_inspection){.size = sizeof(look->found),
-                                         .name = name,
-                                         .stranger = "",
-                                         .entry_size = sizeof(*look->entries),
-                                         .server = "",
-                                         .role = ""};
+    result->found = (struct lw_inspection){.size = sizeof(result->found),
+                                           .name = name,
+                                           .stranger = "",
+                                           .entry_size = sizeof(*result->entries),
+                                           .server = "",
+                                           .role = ""};
 }
 
-void lw__inspect_reply_clear(struct lw__inspect_reply *look)
+void lw__inspect_reply_clear(struct lw__inspect_reply *result)
 {
-    free(look->entries);
-    free(look->texts);
-    free(look->client_texts);
+    free(result->entries);
+    free(result->texts);
+    free(result->client_texts);
 }
 
-/* ---- the script's answer ---- */
+/* ---- the script's reply ---- */
 
 struct reader {
-    struct lw__inspect_reply *look;
-    struct lw_inspected *next; /* the entry to fill in */
-    char *text;                /* where the next string goes */
+    struct lw__inspect_reply *result;
+    struct lw_inspected *next; /* the next entry to fill in */
+    char *text;                /* the memory for the next string */
     int64_t server_us;
 };
 
-/* Bytes that all strings of the answer take, each with a NUL. */
+/* Returns the size of all strings of the reply, each with a NUL. */
 static size_t text_size(const struct lw__reply *reply)
 {
     size_t size = 0, length = 0;
@@ -54,19 +56,19 @@ static size_t text_size(const struct lw__reply *reply)
     return size;
 }
 
-static const char *keep(struct reader *r, const char *text, size_t length)
+static const char *copy(struct reader *r, const char *text, size_t length)
 {
-    char *kept = r->text;
+    char *copied = r->text;
 
-    memcpy(kept, text, length);
-    kept[length] = '\0';
+    memcpy(copied, text, length);
+    copied[length] = '\0';
     r->text += length + 1;
-    return kept;
+    return copied;
 }
 
-static const char *keep_text(struct reader *r, const char *text)
+static const char *copy_text(struct reader *r, const char *text)
 {
-    return keep(r, text, strlen(text));
+    return copy(r, text, strlen(text));
 }
 
 static const char *string_at(const struct lw__reply *reply, size_t index)
@@ -76,28 +78,29 @@ static const char *string_at(const struct lw__reply *reply, size_t index)
     return lw__reply_type(at) == LW__REPLY_STRING ? lw__reply_text(at, NULL) : NULL;
 }
 
-static struct lw_inspected *entry(struct reader *r, enum lw_mode mode)
+static struct lw_inspected *add_entry(struct reader *r, enum lw_mode mode)
 {
     *r->next =
         (struct lw_inspected){.token = "", .owner = "", .client = "", .mode = mode};
     return r->next++;
 }
 
-static bool take_mutex(struct reader *r, const struct lw__reply *reply, int64_t ttl_ms)
+static bool read_mutex(struct reader *r, const struct lw__reply *reply, int64_t ttl_ms)
 {
     const char *token = string_at(reply, 3);
-    struct lw_inspected *holder = entry(r, LW_MUTEX);
+    struct lw_inspected *holder = add_entry(r, LW_MUTEX);
 
     if (token == NULL) {
         return false;
     }
-    holder->token = keep_text(r, token);
+    holder->token = copy_text(r, token);
     holder->remaining_ms = ttl_ms;
     return true;
 }
 
-/* A token, its record (format.h), its fence: each hold's own lease counts. */
-static bool take_holds(struct reader *r, const struct lw__reply *holds, int64_t ttl_ms)
+/* Reads holds: a token, its record (format.h) and its fencing token for each. Each hold
+ * has a lease of its own. */
+static bool read_holds(struct reader *r, const struct lw__reply *holds, int64_t ttl_ms)
 {
     for (size_t i = 0; i + 2 < lw__reply_count(holds); i += 3) {
         const char *token = string_at(holds, i);
@@ -112,10 +115,11 @@ static bool take_holds(struct reader *r, const struct lw__reply *holds, int64_t 
         if (!lw__format_read_hold(record, &hold)) {
             continue;
         }
-        holder = entry(r, hold.write ? LW_EXCLUSIVE : LW_SHARED);
-        holder->token = keep_text(r, token);
-        holder->owner = keep_text(r, hold.owner);
-        holder->remaining_ms = hold.ends_ms - r->server_us / 1000; /* neither negative */
+        holder = add_entry(r, hold.write ? LW_EXCLUSIVE : LW_SHARED);
+        holder->token = copy_text(r, token);
+        holder->owner = copy_text(r, hold.owner);
+        holder->remaining_ms = hold.ends_ms -
+                               r->server_us / 1000; /* neither is negative */
         if (hold.ends_ms == 0) {
             holder->remaining_ms = ttl_ms;
         } else if (holder->remaining_ms < 0) {
@@ -126,34 +130,35 @@ static bool take_holds(struct reader *r, const struct lw__reply *holds, int64_t 
     return true;
 }
 
-/* A mutex's member is the token. NULL: of no form of ours. */
-static struct lw_inspected *take_member(struct reader *r, const char *text, bool rw)
+/* Reads a member of a queue, which is the token if it is a mutex's. Returns NULL if it is
+ * of another form than ours. */
+static struct lw_inspected *read_member(struct reader *r, const char *text, bool rw)
 {
     struct lw_inspected *waiter;
     struct lw__member member;
 
     if (!rw) {
-        waiter = entry(r, LW_MUTEX);
-        waiter->token = keep_text(r, text);
+        waiter = add_entry(r, LW_MUTEX);
+        waiter->token = copy_text(r, text);
         return waiter;
     }
     if (!lw__format_read_member(text, &member)) {
         return NULL;
     }
-    waiter = entry(r, member.write ? LW_EXCLUSIVE : LW_SHARED);
+    waiter = add_entry(r, member.write ? LW_EXCLUSIVE : LW_SHARED);
     waiter->permits = member.permits;
-    waiter->token = keep(r, member.token, member.token_length);
-    waiter->owner = keep_text(r, member.owner);
+    waiter->token = copy(r, member.token, member.token_length);
+    waiter->owner = copy_text(r, member.owner);
     return waiter;
 }
 
-/* length, TTL, then member and ticket in turn. */
-static bool take_queue(struct reader *r, const struct lw__reply *queue, bool rw)
+/* Reads a queue: its length and TTL, then a member and its ticket for each waiter. */
+static bool read_queue(struct reader *r, const struct lw__reply *queue, bool rw)
 {
     int64_t total = lw__reply_integer(lw__reply_at(queue, 0));
 
     if (total > 0) {
-        r->look->found.waiter_total += (size_t)total;
+        r->result->found.waiter_total += (size_t)total;
     }
     for (size_t i = 2; i + 1 < lw__reply_count(queue); i += 2) {
         const char *member = string_at(queue, i);
@@ -164,8 +169,8 @@ static bool take_queue(struct reader *r, const struct lw__reply *queue, bool rw)
         if (member == NULL || ticket == NULL) {
             return false;
         }
-        waiter = take_member(r, member, rw);
-        since = strtod(ticket, NULL); /* 0: an upgrade, ahead of all */
+        waiter = read_member(r, member, rw);
+        since = strtod(ticket, NULL); /* 0: an upgrade, ahead of all others */
         if (waiter != NULL && since > 0 && since < (double)r->server_us) {
             waiter->waited_ms = (r->server_us - (int64_t)since) / 1000;
         }
@@ -173,7 +178,7 @@ static bool take_queue(struct reader *r, const struct lw__reply *queue, bool rw)
     return true;
 }
 
-static bool take_holders(struct reader *r, const struct lw__reply *reply)
+static bool read_holders(struct reader *r, const struct lw__reply *reply)
 {
     const char *type = string_at(reply, 0);
     const struct lw__reply *ttl = lw__reply_at(reply, 1);
@@ -183,13 +188,13 @@ static bool take_holders(struct reader *r, const struct lw__reply *reply)
         return false;
     }
     if (strcmp(type, "string") == 0) {
-        return take_mutex(r, reply, lw__reply_integer(ttl));
+        return read_mutex(r, reply, lw__reply_integer(ttl));
     }
     if (ours) {
-        return take_holds(r, lw__reply_at(reply, 5), lw__reply_integer(ttl));
+        return read_holds(r, lw__reply_at(reply, 5), lw__reply_integer(ttl));
     }
     if (strcmp(type, "none") != 0) {
-        r->look->found.stranger = keep_text(r, type);
+        r->result->found.stranger = copy_text(r, type);
     }
     return true;
 }
@@ -201,7 +206,7 @@ static size_t count_entries(const struct lw__reply *reply)
            lw__reply_count(lw__reply_at(reply, 7));
 }
 
-static bool is_answer(const struct lw__reply *reply)
+static bool is_valid(const struct lw__reply *reply)
 {
     return lw__reply_type(reply) == LW__REPLY_ARRAY && lw__reply_count(reply) == 9 &&
            lw__reply_integer(lw__reply_at(reply, 2)) >= 0 &&
@@ -221,63 +226,64 @@ static const char *role_of(const char *text)
     return strcmp(text, "slave") == 0 || strcmp(text, "replica") == 0 ? "replica" : "";
 }
 
-int lw__inspect_reply_read(struct lw__inspect_reply *look, const struct lw__reply *reply)
+int lw__inspect_reply_read(struct lw__inspect_reply *result,
+                           const struct lw__reply *reply)
 {
-    struct lw_inspection *found = &look->found;
-    struct reader r = {.look = look};
-    /* a type's word and a queue's members are copied at most once, tokens twice */
+    struct lw_inspection *found = &result->found;
+    struct reader r = {.result = result};
+    /* Tokens are copied at most twice, a type and the members of a queue once. */
     size_t room = 2 * text_size(reply) + 64;
 
-    if (!is_answer(reply)) {
+    if (!is_valid(reply)) {
         return 0;
     }
-    look->entries = calloc(count_entries(reply), sizeof(*look->entries));
-    look->texts = malloc(room);
-    if (look->entries == NULL || look->texts == NULL) {
+    result->entries = calloc(count_entries(reply), sizeof(*result->entries));
+    result->texts = malloc(room);
+    if (result->entries == NULL || result->texts == NULL) {
         return LW_ENOMEM;
     }
-    r.next = look->entries;
-    r.text = look->texts;
+    r.next = result->entries;
+    r.text = result->texts;
     r.server_us = lw__reply_integer(lw__reply_at(reply, 2));
-    if (!take_holders(&r, reply)) {
+    if (!read_holders(&r, reply)) {
         return 0;
     }
-    found->holder_count = (size_t)(r.next - look->entries);
+    found->holder_count = (size_t)(r.next - result->entries);
     found->holder_total = found->holder_count;
     if (lw__reply_integer(lw__reply_at(reply, 4)) > (int64_t)found->holder_total) {
         found->holder_total = (size_t)lw__reply_integer(lw__reply_at(reply, 4));
     }
-    if (!take_queue(&r, lw__reply_at(reply, 6), false) ||
-        !take_queue(&r, lw__reply_at(reply, 7), true)) {
+    if (!read_queue(&r, lw__reply_at(reply, 6), false) ||
+        !read_queue(&r, lw__reply_at(reply, 7), true)) {
         return 0;
     }
-    found->waiter_count = (size_t)(r.next - look->entries) - found->holder_count;
+    found->waiter_count = (size_t)(r.next - result->entries) - found->holder_count;
     found->role = role_of(lw__reply_text(lw__reply_at(reply, 8), NULL));
-    found->holders_ = look->entries;
-    found->waiters_ = look->entries + found->holder_count;
+    found->holders_ = result->entries;
+    found->waiters_ = result->entries + found->holder_count;
     return 1;
 }
 
-/* ---- who they are ---- */
+/* ---- identities of clients ---- */
 
-static size_t our_entries(const struct lw__inspect_reply *look,
-                          struct lw_inspected *ret[LW__INSPECT_ENTRIES])
+static size_t client_entries(const struct lw__inspect_reply *result,
+                             struct lw_inspected *ret[LW__INSPECT_ENTRIES])
 {
-    size_t all = look->found.holder_count + look->found.waiter_count, count = 0;
+    size_t all = result->found.holder_count + result->found.waiter_count, count = 0;
 
     for (size_t i = 0; i < all && count < LW__INSPECT_ENTRIES; i++) {
-        if (lw__format_is_token(look->entries[i].token)) {
-            ret[count++] = &look->entries[i];
+        if (lw__format_is_token(result->entries[i].token)) {
+            ret[count++] = &result->entries[i];
         }
     }
     return count;
 }
 
-size_t lw__inspect_reply_clients(const struct lw__inspect_reply *look,
+size_t lw__inspect_reply_clients(const struct lw__inspect_reply *result,
                                  const char *ret[LW__INSPECT_ENTRIES])
 {
     struct lw_inspected *entries[LW__INSPECT_ENTRIES];
-    size_t count = our_entries(look, entries);
+    size_t count = client_entries(result, entries);
 
     for (size_t i = 0; i < count; i++) {
         ret[i] = entries[i]->token;
@@ -285,44 +291,44 @@ size_t lw__inspect_reply_clients(const struct lw__inspect_reply *look,
     return count;
 }
 
-void lw__inspect_reply_name_clients(struct lw__inspect_reply *look,
+void lw__inspect_reply_name_clients(struct lw__inspect_reply *result,
                                     const struct lw__reply *reply)
 {
     struct lw_inspected *entries[LW__INSPECT_ENTRIES];
-    size_t count = our_entries(look, entries);
-    struct reader r = {.look = look};
+    size_t count = client_entries(result, entries);
+    struct reader r = {.result = result};
 
     if (lw__reply_count(reply) != count ||
-        (look->client_texts = malloc(text_size(reply))) == NULL) {
+        (result->client_texts = malloc(text_size(reply))) == NULL) {
         return;
     }
-    r.text = look->client_texts;
+    r.text = result->client_texts;
     for (size_t i = 0; i < count; i++) {
         const char *text = string_at(reply, i);
 
         if (text != NULL) {
-            entries[i]->client = keep_text(&r, text);
+            entries[i]->client = copy_text(&r, text);
         }
     }
 }
 
-void lw__inspect_reply_name_client(struct lw__inspect_reply *look, size_t which,
+void lw__inspect_reply_name_client(struct lw__inspect_reply *result, size_t which,
                                    const struct lw__reply *reply)
 {
     struct lw_inspected *entries[LW__INSPECT_ENTRIES];
-    size_t count = our_entries(look, entries), length;
+    size_t count = client_entries(result, entries), length;
     const char *text = lw__reply_text(reply, &length);
-    char *kept;
+    char *copied;
 
     if (which >= count || lw__reply_type(reply) != LW__REPLY_STRING ||
         length >= CLIENT_SIZE || strlen(text) != length) {
         return;
     }
-    if (look->client_texts == NULL &&
-        (look->client_texts = calloc(count, CLIENT_SIZE)) == NULL) {
+    if (result->client_texts == NULL &&
+        (result->client_texts = calloc(count, CLIENT_SIZE)) == NULL) {
         return;
     }
-    kept = look->client_texts + which * CLIENT_SIZE;
-    memcpy(kept, text, length + 1);
-    entries[which]->client = kept;
+    copied = result->client_texts + which * CLIENT_SIZE;
+    memcpy(copied, text, length + 1);
+    entries[which]->client = copied;
 }

@@ -19,9 +19,7 @@ const char *lw__resp_digits(uint64_t number, char room[LW__DIGITS], size_t *leng
     return at;
 }
 
-/* Writes the kind, a number, and the end of the line. Most numbers have one or two
- * digits.
- */
+/* Writes the kind, a number (mostly of one or two digits) and the end of the line. */
 static char *write_header(char *at, char kind, size_t number)
 {
     *at++ = kind;
@@ -83,7 +81,7 @@ void lw__resp_number(struct lw__buffer *out, int64_t number)
     size_t length;
     const char *decimal;
 
-    if (number >= 0 && number <= 9) { /* mostly a flag */
+    if (number >= 0 && number <= 9) { /* most numbers are flags */
         memcpy(text, "$1\r\n0\r\n", 7);
         text[4] = (char)('0' + number);
         lw__buffer_put(out, text, 7);
