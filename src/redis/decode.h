@@ -24,7 +24,7 @@ struct lw__acquired {
     int64_t remaining_ms, position, ticket, server_us;
     bool again;           /* the script is to be sent again: it left dead waiters */
     const char *stranger; /* the TYPE of a key that is not a lock of ours, or NULL */
-    bool released;        /* the previous token, which is released in the same script */
+    bool released;        /* the same script has released the previous token */
 };
 struct lw__released {
     bool released, again;

@@ -28,7 +28,7 @@ struct lw__acquire_args {
     const struct lw__rw *rw;          /* NULL for a mutex */
     struct lw__script_env site;
     uint32_t lease_ms;
-    int64_t ticket; /* -1 if there is none yet */
+    int64_t ticket; /* -1 if not known yet */
     bool wait;      /* joins the queue if it is refused */
     bool fence;     /* wants a fencing token */
     bool keep;      /* joining also extends the queue's TTL */

@@ -118,8 +118,8 @@ static bool read_holds(struct reader *r, const struct lw__reply *holds, int64_t 
         holder = add_entry(r, hold.write ? LW_EXCLUSIVE : LW_SHARED);
         holder->token = copy_text(r, token);
         holder->owner = copy_text(r, hold.owner);
-        holder->remaining_ms = hold.ends_ms -
-                               r->server_us / 1000; /* neither is negative */
+        /* Cannot overflow: neither is negative. */
+        holder->remaining_ms = hold.ends_ms - r->server_us / 1000;
         if (hold.ends_ms == 0) {
             holder->remaining_ms = ttl_ms;
         } else if (holder->remaining_ms < 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes commands in RESP. Independent of what they mean. If an allocation fails, the
+/* Writes commands in RESP. Independent of their meaning. If an allocation fails, the
  * buffer's `failed` is set. */
 #ifndef LW_RESP_H
 #define LW_RESP_H
