@@ -35,7 +35,6 @@ bool lw__classify_login(const char *error);
  * asked for the slots: true also if the service is unknown, or the server is no sentinel
  * or no node of a cluster. */
 bool lw__classify_topology(const char *error);
-#define lw__classify_guide lw__classify_topology /* until all callers are renamed */
 /* Returns the lw_error that an error reply to a lock's command is for the caller:
  * LW_ECONN if the server or the cluster cannot serve the lock now (LOADING, READONLY,
  * MASTERDOWN, CLUSTERDOWN, a slot that moves ...), LW_EREDIS if the server refuses. */

@@ -467,7 +467,7 @@ static void map_replied(struct lw__request *request, const struct lw__reply *rep
     }
     if (!lw__cluster_parse_map(reply, why)) {
         bool refused = lw__reply_type(reply) == LW__REPLY_ERROR &&
-                       lw__classify_guide(lw__reply_text(reply, NULL));
+                       lw__classify_topology(lw__reply_text(reply, NULL));
 
         query_failed(query, refused ? LW_EREDIS : LW_ECONN, why);
         return;

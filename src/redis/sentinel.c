@@ -532,9 +532,10 @@ static void master_replied(struct lw__request *request, const struct lw__reply *
         return;
     }
     sentinel->answer_us = lw__now_us();
-    sentinel->status =
-        lw__reply_type(reply) == LW__REPLY_ERROR && lw__classify_guide(error) ? LW_EREDIS
-                                                                              : LW_ECONN;
+    sentinel->status = lw__reply_type(reply) == LW__REPLY_ERROR &&
+                               lw__classify_topology(error)
+                           ? LW_EREDIS
+                           : LW_ECONN;
     on_answer(sentinel,
               lw__sentinel_parse_master(reply, &sentinel->answer, sentinel->why));
 }
