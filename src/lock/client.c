@@ -54,13 +54,13 @@ static void link_changed(void *arg, int status, const char *why)
     lw__notify_link(client, up, why);
 }
 
-static void led(void *arg)
+static void remapped(void *arg)
 {
     lw__turns_lead_all(arg);
     lw__list_led(arg);
 }
 
-static void unmapped(void *arg, unsigned map, const char *why)
+static void map_unavailable(void *arg, unsigned map, const char *why)
 {
     lw__list_unmapped(arg, map, why);
 }
@@ -90,8 +90,8 @@ static int start_route(struct lw_client *client)
 {
     static const struct lw__route_events events = {
         link_changed,
-        led,
-        unmapped,
+        remapped,
+        map_unavailable,
         {node_up, node_down, node_bound, NULL, NULL, node_dropped}};
     const struct lw_client_options *o = &client->options;
     struct lw__route_options options = {

@@ -660,8 +660,8 @@ static void ask(void *arg)
                                            options->seeds, options->seed_count, &count);
     if (endpoints == NULL) {
         lw__timer_set(loop_of(cluster), &cluster->again, cluster->asked_us + PAUSE_US);
-        cluster->events->unmapped(cluster->arg, cluster->requested,
-                                  lw_strerror(LW_ENOMEM));
+        cluster->events->map_unavailable(cluster->arg, cluster->requested,
+                                         lw_strerror(LW_ENOMEM));
         return;
     }
     cluster->better.host[0] = '\0';
@@ -684,7 +684,7 @@ static void no_map(struct lw__cluster *cluster)
     ask_after(cluster, wait_us);
     if (cluster->known) {
         lw__log_cause(config->log, lw__now_us(), LOG_NOTICE, "%s", why);
-        cluster->events->unmapped(cluster->arg, cluster->requested, why);
+        cluster->events->map_unavailable(cluster->arg, cluster->requested, why);
         if (cluster->up && !lw__node_table_any_up(&cluster->table)) {
             cluster->up = false;
             cluster->events->link(cluster->arg, cluster->survey.status, why);
@@ -717,7 +717,7 @@ static void remapped(void *arg)
     int64_t needed_us;
 
     cluster->nowhere_wanted = false;
-    cluster->events->led(cluster->arg);
+    cluster->events->remapped(cluster->arg);
     needed_us = lw__node_table_reap(&cluster->table);
     if (needed_us > 0) {
         ask_by(cluster, needed_us);

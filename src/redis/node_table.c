@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The nodes of a cluster: see masters.h. Must not know the map. Happy path: get(),
- * node(), and once it is not listed let_go(). */
+/* The nodes of a cluster: see node_table.h. Independent of the slot map. */
 #include "redis/node_table.h"
 
 #include "base/url.h"
@@ -18,352 +17,354 @@
 #define NO_SLOT "it has no slot of the cluster any more"
 
 struct lw__node_table_entry {
-    struct lw__endpoint place;
-    char id[LW__NODE_ID_SIZE]; /* which the node's connections insist on; "" if unknown */
-    bool shared;               /* maps have several ids at this place: `id` stays "" */
-    struct lw__node *node;     /* NULL: nobody was led there yet */
-    bool listed, named;        /* `named`: by the latest map itself, with an id */
-    int64_t needed_us;         /* until then */
-    bool up;                   /* since its node came up; not after it was lost */
-    int64_t doubted_us;        /* when it was doubted last; 0 if never */
+    struct lw__endpoint endpoint;
+    char id[LW__NODE_ID_SIZE]; /* that the server must have; "" for any */
+    bool shared;               /* a map had several ids at this endpoint: `id` stays "" */
+    struct lw__node *node;     /* NULL: no name has led there yet */
+    bool listed, named;        /* `named`: the latest map itself has it, with an id */
+    int64_t needed_us;         /* not freed before this time */
+    bool up;                   /* its node has come up, and has not gone down since */
+    int64_t deprioritized_us;  /* the last lw__node_table_deprioritize; 0 if none */
 };
 
-/* LW__NOBODY: not among them. */
-static uint16_t find(const struct lw__node_table *masters,
-                     const struct lw__endpoint *place)
+/* Returns LW__NOBODY if the table has no entry at the endpoint. */
+static uint16_t find_endpoint(const struct lw__node_table *table,
+                              const struct lw__endpoint *endpoint)
 {
-    for (size_t i = 1; i < masters->count; i++) {
-        const struct lw__node_table_entry *master = masters->all[i];
+    for (size_t i = 1; i < table->count; i++) {
+        const struct lw__node_table_entry *entry = table->all[i];
 
-        if (master != NULL && lw__endpoint_equal(&master->place, place)) {
+        if (entry != NULL && lw__endpoint_equal(&entry->endpoint, endpoint)) {
             return (uint16_t)i;
         }
     }
     return LW__NOBODY;
 }
 
-/* An index that is free; LW__NOBODY: no memory. */
-static uint16_t make_room(struct lw__node_table *masters)
+/* Returns a free index, or LW__NOBODY without memory or if there are too many. */
+static uint16_t find_free(struct lw__node_table *table)
 {
     struct lw__node_table_entry **grown;
 
-    for (size_t i = 1; i < masters->count; i++) {
-        if (masters->all[i] == NULL) {
+    for (size_t i = 1; i < table->count; i++) {
+        if (table->all[i] == NULL) {
             return (uint16_t)i;
         }
     }
-    if (masters->count > MASTERS_MAX) {
+    if (table->count > MASTERS_MAX) {
         return LW__NOBODY;
     }
-    grown = realloc(masters->all,
-                    (masters->count + 1) * sizeof(struct lw__node_table_entry *));
+    grown =
+        realloc(table->all, (table->count + 1) * sizeof(struct lw__node_table_entry *));
     if (grown == NULL) {
         return LW__NOBODY;
     }
-    masters->all = grown;
-    masters->all[masters->count] = NULL;
-    return (uint16_t)masters->count++;
+    table->all = grown;
+    table->all[table->count] = NULL;
+    return (uint16_t)table->count++;
 }
 
-/* Whether the entry may be the master with this id, which may be learnt now: an entry
- * that a redirect made has no id yet, and its node may have told one. */
-static bool may_be(const struct lw__node_table_entry *master, const char *id)
+/* Returns true if the entry may belong to this id. An entry that a redirect created has
+ * no id yet, but its node may have reported one. */
+static bool may_have_id(const struct lw__node_table_entry *entry, const char *id)
 {
-    const char *told = master->node != NULL ? lw__node_id(master->node) : "";
+    const char *reported = entry->node != NULL ? lw__node_id(entry->node) : "";
 
-    if (master->shared || *id == '\0' || strcmp(master->id, id) == 0) {
+    if (entry->shared || *id == '\0' || strcmp(entry->id, id) == 0) {
         return true;
     }
-    return *master->id == '\0' && (*told == '\0' || strcmp(told, id) == 0);
+    return *entry->id == '\0' && (*reported == '\0' || strcmp(reported, id) == 0);
 }
 
-/* Returns LW__NOBODY if there is none. A listed one comes before one that was. */
-static uint16_t find_master(struct lw__node_table *masters,
-                            const struct lw__endpoint *place, const char *id)
+/* Returns the entry for this id at the endpoint, preferably a listed one, or LW__NOBODY.
+ * Marks the entry as shared if the latest map has named another id there. */
+static uint16_t find_id(struct lw__node_table *table, const struct lw__endpoint *endpoint,
+                        const char *id)
 {
     uint16_t found = LW__NOBODY;
 
-    for (size_t i = 1; i < masters->count; i++) {
-        struct lw__node_table_entry *master = masters->all[i];
+    for (size_t i = 1; i < table->count; i++) {
+        struct lw__node_table_entry *entry = table->all[i];
 
-        if (master == NULL || !lw__endpoint_equal(&master->place, place)) {
+        if (entry == NULL || !lw__endpoint_equal(&entry->endpoint, endpoint)) {
             continue;
         }
-        if (!may_be(master, id) && master->named) {
-            master->shared = true;
-            master->id[0] = '\0';
+        if (!may_have_id(entry, id) && entry->named) {
+            entry->shared = true;
+            entry->id[0] = '\0';
         }
-        if (may_be(master, id) && (found == LW__NOBODY || master->listed)) {
+        if (may_have_id(entry, id) && (found == LW__NOBODY || entry->listed)) {
             found = (uint16_t)i;
         }
     }
     return found;
 }
 
-uint16_t lw__node_table_get(struct lw__node_table *masters,
-                            const struct lw__endpoint *place, const char *id)
+uint16_t lw__node_table_get(struct lw__node_table *table,
+                            const struct lw__endpoint *endpoint, const char *id)
 {
-    uint16_t index = find_master(masters, place, id);
-    struct lw__node_table_entry *master;
+    uint16_t index = find_id(table, endpoint, id);
+    struct lw__node_table_entry *entry;
 
-    if (index == LW__NOBODY && (index = make_room(masters)) != LW__NOBODY) {
-        masters->all[index] = calloc(1, sizeof(struct lw__node_table_entry));
-        if (masters->all[index] == NULL) {
+    if (index == LW__NOBODY && (index = find_free(table)) != LW__NOBODY) {
+        table->all[index] = calloc(1, sizeof(struct lw__node_table_entry));
+        if (table->all[index] == NULL) {
             return LW__NOBODY;
         }
-        masters->all[index]->place = *place;
+        table->all[index]->endpoint = *endpoint;
     }
     if (index != LW__NOBODY) {
-        master = masters->all[index];
-        master->listed = true;
-        master->named = master->named || *id != '\0';
-        if (!master->shared && *id != '\0') {
-            (void)snprintf(master->id, sizeof(master->id), "%s", id);
+        entry = table->all[index];
+        entry->listed = true;
+        entry->named = entry->named || *id != '\0';
+        if (!entry->shared && *id != '\0') {
+            (void)snprintf(entry->id, sizeof(entry->id), "%s", id);
         }
     }
     return index;
 }
 
-struct lw__node *lw__node_table_node(struct lw__node_table *masters, uint16_t index,
+struct lw__node *lw__node_table_node(struct lw__node_table *table, uint16_t index,
                                      unsigned slot)
 {
-    struct lw__node_table_entry *master = masters->all[index];
-    struct lw__node_options options = masters->options;
+    struct lw__node_table_entry *entry = table->all[index];
+    struct lw__node_options options = table->options;
 
-    if (master->node != NULL) {
-        return master->node;
+    if (entry->node != NULL) {
+        return entry->node;
     }
-    options.config.host = master->place.host;
-    options.config.port = master->place.port;
-    options.config.node_id = master->id;
+    options.config.host = entry->endpoint.host;
+    options.config.port = entry->endpoint.port;
+    options.config.node_id = entry->id;
     options.slot = slot;
-    options.ordinal = ++masters->ordinals;
-    if (lw__node_new(&options, masters->events, masters->arg, &master->node) != 0) {
+    options.ordinal = ++table->ordinals;
+    if (lw__node_new(&options, table->events, table->arg, &entry->node) != 0) {
         return NULL;
     }
-    lw__node_start(master->node);
-    return master->node;
+    lw__node_start(entry->node);
+    return entry->node;
 }
 
-const char *lw__node_table_alloc_error(const struct lw__node_table *masters)
+const char *lw__node_table_alloc_error(const struct lw__node_table *table)
 {
-    return masters->count > MASTERS_MAX ? TOO_MANY : lw_strerror(LW_ENOMEM);
+    return table->count > MASTERS_MAX ? TOO_MANY : lw_strerror(LW_ENOMEM);
 }
 
-static struct lw__node_table_entry *master_of(const struct lw__node_table *masters,
-                                              const struct lw__node *node)
+static struct lw__node_table_entry *entry_of(const struct lw__node_table *table,
+                                             const struct lw__node *node)
 {
     size_t i = 1;
 
-    while (masters->all[i] == NULL || masters->all[i]->node != node) {
+    while (table->all[i] == NULL || table->all[i]->node != node) {
         i++;
     }
-    return masters->all[i];
+    return table->all[i];
 }
 
-const struct lw__endpoint *lw__node_table_endpoint(const struct lw__node_table *masters,
+const struct lw__endpoint *lw__node_table_endpoint(const struct lw__node_table *table,
                                                    const struct lw__node *node)
 {
-    return &master_of(masters, node)->place;
+    return &entry_of(table, node)->endpoint;
 }
 
-bool lw__node_table_is_listed(const struct lw__node_table *masters,
+bool lw__node_table_is_listed(const struct lw__node_table *table,
                               const struct lw__node *node)
 {
-    return master_of(masters, node)->listed;
+    return entry_of(table, node)->listed;
 }
 
-void lw__node_table_unlist_all(struct lw__node_table *masters)
+void lw__node_table_unlist_all(struct lw__node_table *table)
 {
-    for (size_t i = 1; i < masters->count; i++) {
-        if (masters->all[i] != NULL) {
-            masters->all[i]->listed = masters->all[i]->named = false;
+    for (size_t i = 1; i < table->count; i++) {
+        if (table->all[i] != NULL) {
+            table->all[i]->listed = table->all[i]->named = false;
         }
     }
 }
 
-void lw__node_table_list(struct lw__node_table *masters, uint16_t index)
+void lw__node_table_list(struct lw__node_table *table, uint16_t index)
 {
-    masters->all[index]->listed = true;
+    table->all[index]->listed = true;
 }
 
-void lw__node_table_set_slot(struct lw__node_table *masters, uint16_t index,
-                             unsigned slot)
+void lw__node_table_set_slot(struct lw__node_table *table, uint16_t index, unsigned slot)
 {
-    if (masters->all[index]->node != NULL) {
-        lw__node_set_slot(masters->all[index]->node, slot);
+    if (table->all[index]->node != NULL) {
+        lw__node_set_slot(table->all[index]->node, slot);
     }
 }
 
-void lw__node_table_retain_until(struct lw__node_table *masters, uint16_t index,
+void lw__node_table_retain_until(struct lw__node_table *table, uint16_t index,
                                  int64_t until_us)
 {
-    masters->all[index]->needed_us = until_us;
+    table->all[index]->needed_us = until_us;
 }
 
-void lw__node_table_set_up(struct lw__node_table *masters, const struct lw__node *node)
+void lw__node_table_set_up(struct lw__node_table *table, const struct lw__node *node)
 {
-    master_of(masters, node)->up = true;
+    entry_of(table, node)->up = true;
 }
 
-bool lw__node_table_set_down(struct lw__node_table *masters, const struct lw__node *node)
+bool lw__node_table_set_down(struct lw__node_table *table, const struct lw__node *node)
 {
-    struct lw__node_table_entry *master = master_of(masters, node);
-    bool was_up = master->up;
+    struct lw__node_table_entry *entry = entry_of(table, node);
+    bool was_up = entry->up;
 
-    master->up = false;
+    entry->up = false;
     return was_up;
 }
 
-int64_t lw__node_table_deprioritize(struct lw__node_table *masters, struct lw__node *node)
+int64_t lw__node_table_deprioritize(struct lw__node_table *table, struct lw__node *node)
 {
-    struct lw__node_table_entry *master = master_of(masters, node);
-    int64_t before_us = master->doubted_us;
+    struct lw__node_table_entry *entry = entry_of(table, node);
+    int64_t before_us = entry->deprioritized_us;
 
-    master->doubted_us = lw__now_us();
+    entry->deprioritized_us = lw__now_us();
     lw__node_deprioritize(node);
     return before_us;
 }
 
-static void drop(struct lw__node_table *masters, size_t index)
+static void free_entry(struct lw__node_table *table, size_t index)
 {
-    struct lw__node_table_entry *master = masters->all[index];
+    struct lw__node_table_entry *entry = table->all[index];
 
-    masters->all[index] = NULL;
-    lw__node_free(master->node);
-    free(master);
+    table->all[index] = NULL;
+    lw__node_free(entry->node);
+    free(entry);
 }
 
-static bool is_up(const struct lw__node_table_entry *master)
+static bool is_up(const struct lw__node_table_entry *entry)
 {
-    return master->node != NULL && lw__node_is_up(master->node);
+    return entry->node != NULL && lw__node_is_up(entry->node);
 }
 
-int64_t lw__node_table_reap(struct lw__node_table *masters)
+int64_t lw__node_table_reap(struct lw__node_table *table)
 {
     int64_t now_us = lw__now_us(), next_us = 0;
 
-    for (size_t i = 1; i < masters->count; i++) {
-        struct lw__node_table_entry *master = masters->all[i];
+    for (size_t i = 1; i < table->count; i++) {
+        struct lw__node_table_entry *entry = table->all[i];
 
-        if (master == NULL || master->listed) {
+        if (entry == NULL || entry->listed) {
             continue;
         }
-        if (master->node != NULL && !lw__node_is_connected(master->node)) {
-            lw__node_fail_waiting(master->node, NO_SLOT);
+        if (entry->node != NULL && !lw__node_is_connected(entry->node)) {
+            lw__node_fail_waiting(entry->node, NO_SLOT);
         }
-        if (now_us < master->needed_us) {
-            next_us = next_us == 0 || master->needed_us < next_us ? master->needed_us
-                                                                  : next_us;
-        } else if (master->node == NULL || lw__node_is_idle(master->node)) {
-            drop(masters, i);
+        if (now_us < entry->needed_us) {
+            next_us = next_us == 0 || entry->needed_us < next_us ? entry->needed_us
+                                                                 : next_us;
+        } else if (entry->node == NULL || lw__node_is_idle(entry->node)) {
+            free_entry(table, i);
         } else {
-            lw__node_fail_link(master->node, NO_SLOT);
+            lw__node_fail_link(entry->node, NO_SLOT);
         }
     }
     return next_us;
 }
 
-bool lw__node_table_any_up(const struct lw__node_table *masters)
+bool lw__node_table_any_up(const struct lw__node_table *table)
 {
-    for (size_t i = 1; i < masters->count; i++) {
-        if (masters->all[i] != NULL && is_up(masters->all[i])) {
+    for (size_t i = 1; i < table->count; i++) {
+        if (table->all[i] != NULL && is_up(table->all[i])) {
             return true;
         }
     }
     return false;
 }
 
-bool lw__node_table_all_subscribed(const struct lw__node_table *masters)
+bool lw__node_table_all_subscribed(const struct lw__node_table *table)
 {
-    for (size_t i = 1; i < masters->count; i++) {
-        const struct lw__node_table_entry *master = masters->all[i];
+    for (size_t i = 1; i < table->count; i++) {
+        const struct lw__node_table_entry *entry = table->all[i];
 
-        if (master != NULL && master->node != NULL &&
-            !lw__node_is_subscribed(master->node)) {
+        if (entry != NULL && entry->node != NULL &&
+            !lw__node_is_subscribed(entry->node)) {
             return false;
         }
     }
     return true;
 }
 
-bool lw__node_table_has_outage(const struct lw__node_table *masters)
+bool lw__node_table_has_outage(const struct lw__node_table *table)
 {
-    for (size_t i = 1; i < masters->count; i++) {
-        const struct lw__node_table_entry *master = masters->all[i];
+    for (size_t i = 1; i < table->count; i++) {
+        const struct lw__node_table_entry *entry = table->all[i];
 
-        if (master != NULL && master->node != NULL && !is_up(master) &&
-            lw__node_has_failed(master->node)) {
+        if (entry != NULL && entry->node != NULL && !is_up(entry) &&
+            lw__node_has_failed(entry->node)) {
             return true;
         }
     }
     return false;
 }
 
-/* ---- whom to ask ---- */
+/* ---- sources of the slot map ---- */
 
-static bool is_doubted(const struct lw__node_table_entry *master)
+static bool is_deprioritized(const struct lw__node_table_entry *entry)
 {
-    return master->node != NULL && lw__node_is_deprioritized(master->node);
+    return entry->node != NULL && lw__node_is_deprioritized(entry->node);
 }
 
-static void put(struct lw__endpoint *places, size_t *count,
-                const struct lw__endpoint *place)
+static void add_endpoint(struct lw__endpoint *endpoints, size_t *count,
+                         const struct lw__endpoint *endpoint)
 {
     for (size_t i = 0; i < *count; i++) {
-        if (lw__endpoint_equal(&places[i], place)) {
+        if (lw__endpoint_equal(&endpoints[i], endpoint)) {
             return;
         }
     }
-    places[(*count)++] = *place;
+    endpoints[(*count)++] = *endpoint;
 }
 
-static void put_well(const struct lw__node_table *masters, struct lw__endpoint *places,
-                     size_t *count)
+static void add_preferred(const struct lw__node_table *table,
+                          struct lw__endpoint *endpoints, size_t *count)
 {
-    for (size_t i = 1; i < masters->count; i++) {
-        const struct lw__node_table_entry *master = masters->all[i];
+    for (size_t i = 1; i < table->count; i++) {
+        const struct lw__node_table_entry *entry = table->all[i];
 
-        if (master != NULL && is_up(master) && !is_doubted(master)) {
-            put(places, count, &master->place);
+        if (entry != NULL && is_up(entry) && !is_deprioritized(entry)) {
+            add_endpoint(endpoints, count, &entry->endpoint);
         }
     }
 }
 
-static int64_t doubted_since_us(const struct lw__node_table_entry *master)
+static int64_t deprioritized_since_us(const struct lw__node_table_entry *entry)
 {
-    return is_doubted(master) ? master->doubted_us : 0;
+    return is_deprioritized(entry) ? entry->deprioritized_us : 0;
 }
 
-static int compare_doubts(const void *a, const void *b)
+static int compare_deprioritized(const void *a, const void *b)
 {
     const struct lw__node_table_entry *const *one = a, *const *other = b;
-    int64_t first_us = doubted_since_us(*one), second_us = doubted_since_us(*other);
+    int64_t first_us = deprioritized_since_us(*one);
+    int64_t second_us = deprioritized_since_us(*other);
 
     return (first_us > second_us) - (first_us < second_us);
 }
 
-/* Those that put_well left out. Each is asked before the others some time: of several in
- * doubt one may know more by now. */
-static void put_others(const struct lw__node_table *masters, struct lw__endpoint *places,
-                       size_t *count, const struct lw__node_table_entry **room)
+/* Adds the nodes that add_preferred left out. Each deprioritized one comes before the
+ * others at some time, because it may have a newer map by now. */
+static void add_others(const struct lw__node_table *table, struct lw__endpoint *endpoints,
+                       size_t *count, const struct lw__node_table_entry **others)
 {
-    size_t others = 0;
+    size_t others_count = 0;
 
-    for (size_t i = 1; i < masters->count; i++) {
-        const struct lw__node_table_entry *master = masters->all[i];
+    for (size_t i = 1; i < table->count; i++) {
+        const struct lw__node_table_entry *entry = table->all[i];
 
-        if (master != NULL && (!is_up(master) || is_doubted(master))) {
-            room[others++] = master;
+        if (entry != NULL && (!is_up(entry) || is_deprioritized(entry))) {
+            others[others_count++] = entry;
         }
     }
-    qsort(room, others, sizeof(const struct lw__node_table_entry *), compare_doubts);
-    for (size_t i = 0; i < others; i++) {
-        put(places, count, &room[i]->place);
+    qsort(others, others_count, sizeof(const struct lw__node_table_entry *),
+          compare_deprioritized);
+    for (size_t i = 0; i < others_count; i++) {
+        add_endpoint(endpoints, count, &others[i]->endpoint);
     }
 }
 
-static void put_seeds(const struct lw__node_table *masters, struct lw__endpoint *places,
+static void add_seeds(const struct lw__node_table *table, struct lw__endpoint *endpoints,
                       size_t *count, const struct lw__url_host *seeds, size_t seed_count)
 {
     for (size_t i = 0; i < seed_count; i++) {
@@ -371,59 +372,59 @@ static void put_seeds(const struct lw__node_table *masters, struct lw__endpoint 
         uint16_t index;
 
         (void)snprintf(seed.host, sizeof(seed.host), "%s", seeds[i].name);
-        index = find(masters, &seed);
-        if (index == LW__NOBODY || !is_doubted(masters->all[index])) {
-            put(places, count, &seed);
+        index = find_endpoint(table, &seed);
+        if (index == LW__NOBODY || !is_deprioritized(table->all[index])) {
+            add_endpoint(endpoints, count, &seed);
         }
     }
 }
 
-/* A node that lost the others says CLUSTERDOWN of its slots, and tells the map as it was
- * all the same, at once: so it comes last. */
-struct lw__endpoint *lw__node_table_query_order(const struct lw__node_table *masters,
+/* A node that has lost contact with the others replies CLUSTERDOWN to commands, but still
+ * returns its old map, and at once: so deprioritized nodes come last. */
+struct lw__endpoint *lw__node_table_query_order(const struct lw__node_table *table,
                                                 const struct lw__endpoint *better,
                                                 const struct lw__url_host *seeds,
                                                 size_t seed_count, size_t *count)
 {
-    struct lw__endpoint *places =
-        calloc(1 + masters->count + seed_count, sizeof(struct lw__endpoint));
-    const struct lw__node_table_entry **room =
-        calloc(masters->count, sizeof(const struct lw__node_table_entry *));
+    struct lw__endpoint *endpoints =
+        calloc(1 + table->count + seed_count, sizeof(struct lw__endpoint));
+    const struct lw__node_table_entry **others =
+        calloc(table->count, sizeof(const struct lw__node_table_entry *));
 
-    if (places == NULL || room == NULL) {
-        free(places);
-        free(room);
+    if (endpoints == NULL || others == NULL) {
+        free(endpoints);
+        free(others);
         return NULL;
     }
     *count = 0;
     if (better->host[0] != '\0') {
-        put(places, count, better);
+        add_endpoint(endpoints, count, better);
     }
-    put_well(masters, places, count);
-    put_seeds(masters, places, count, seeds, seed_count);
-    put_others(masters, places, count, room);
-    free(room);
-    return places;
+    add_preferred(table, endpoints, count);
+    add_seeds(table, endpoints, count, seeds, seed_count);
+    add_others(table, endpoints, count, others);
+    free(others);
+    return endpoints;
 }
 
-/* ---- their life ---- */
+/* ---- life ---- */
 
-int lw__node_table_init(struct lw__node_table *masters,
+int lw__node_table_init(struct lw__node_table *table,
                         const struct lw__node_options *options,
                         const struct lw__node_events *events, void *arg)
 {
-    *masters = (struct lw__node_table){
+    *table = (struct lw__node_table){
         .options = *options, .events = events, .arg = arg, .count = 1};
-    masters->all = calloc(1, sizeof(struct lw__node_table_entry *));
-    return masters->all != NULL ? 0 : LW_ENOMEM;
+    table->all = calloc(1, sizeof(struct lw__node_table_entry *));
+    return table->all != NULL ? 0 : LW_ENOMEM;
 }
 
-void lw__node_table_clear(struct lw__node_table *masters)
+void lw__node_table_clear(struct lw__node_table *table)
 {
-    for (size_t i = 1; i < masters->count; i++) {
-        if (masters->all[i] != NULL) {
-            drop(masters, i);
+    for (size_t i = 1; i < table->count; i++) {
+        if (table->all[i] != NULL) {
+            free_entry(table, i);
         }
     }
-    free(masters->all);
+    free(table->all);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Where names lead: see route.h. Must not know what is sent there. Happy path: one
- * server, one node, and what that tells is handed on; or a cluster, which is cluster.c's.
- */
+/* The node of each name: see route.h. A single server is one node, whose events are
+ * passed on; everything about a cluster is in cluster.c. Independent of what is sent. */
 #include "redis/route.h"
 
 #include "base/log.h"
@@ -16,13 +15,13 @@
 struct lw__route {
     const struct lw__route_events *events;
     void *arg;
-    struct lw__node *only;       /* NULL: */
-    struct lw__cluster *cluster; /* or this */
+    struct lw__node *only;       /* one server; NULL: */
+    struct lw__cluster *cluster; /* a cluster, else NULL */
     bool cluster_logged;
 };
 
-/* Each name whose slot is elsewhere fails there, and each that is contended. */
-static void tell_of_cluster(struct lw__route *route, const struct lw__node *node)
+/* Names whose slot is at another node, and all contended ones, will fail. */
+static void log_cluster(struct lw__route *route, const struct lw__node *node)
 {
     const struct lw__log *log = lw__node_config(node)->log;
 
@@ -38,7 +37,7 @@ static void up(void *arg, struct lw__node *node)
 {
     struct lw__route *route = arg;
 
-    tell_of_cluster(route, node);
+    log_cluster(route, node);
     route->events->link(route->arg, LW_OK, "");
     route->events->node.up(route->arg, node);
 }
@@ -116,7 +115,7 @@ struct lw__node *lw__route_find(struct lw__route *route, const char *name, uint1
     unsigned found;
 
     if (route->cluster == NULL) {
-        return route->only; /* and the slot is 0 */
+        return route->only; /* *slot stays 0 */
     }
     found = lw__route_slot(route, name);
     if (slot != NULL) {

@@ -476,7 +476,7 @@ MAP_UNIT_MUTATIONS = [
      ('src/redis', "*s->node_id == '\\0' || strcmp(expected, s->node_id) == 0",
       "s->node_id != NULL || strcmp(expected, s->node_id) == 0")),
     ('map: two ids at one place are insisted on',
-     ('src/redis', '            master->shared = true;\n', '')),
+     ('src/redis', '            entry->shared = true;\n', '')),
     ('map: doubt does not end',
      ('src/redis', 'node->deprioritized = false;', '(void)node;')),
     ('map: it is not refreshed',

@@ -175,7 +175,7 @@ static void on_link(void *arg, int status, const char *why)
     }
 }
 
-static void on_led(void *arg)
+static void on_remapped(void *arg)
 {
     struct scene *scene = arg;
 
@@ -222,13 +222,13 @@ static void on_dropped(void *arg, struct lw__node *node, unsigned slot)
     note(arg, "%s dropped %u", name_of(node), slot);
 }
 
-static void on_unmapped(void *arg, unsigned map, const char *why)
+static void on_map_unavailable(void *arg, unsigned map, const char *why)
 {
     (void)arg, (void)map, (void)why;
 }
 
 const struct lw__route_events scene_route_events = {
     on_link,
-    on_led,
-    on_unmapped,
+    on_remapped,
+    on_map_unavailable,
     {.up = on_up, .down = on_down, .bound = on_bound, .slot_unsubscribed = on_dropped}};
