@@ -45,7 +45,8 @@
  *
  * A record outlives its request, so that replies to a forgotten request are still
  * counted. Memory is allocated only when more replies are pending than ever before, and
- * before anything is sent. A pending request is its own `next`, as no list has it. */
+ * before anything is sent. A pending request is its own `next`, because it is in no list.
+ */
 
 static void pending_init(struct lw__pending_list *pending)
 {
@@ -314,14 +315,15 @@ static bool is_decided(int fd)
 
 static void fail_connecting(struct lw__link *link)
 {
-    bool shaking = (link->context->c.flags & REDIS_CONNECTED) != 0;
-    bool mute = shaking && lw__tls_heard(link->tls) == 0;
+    bool handshaking = (link->context->c.flags & REDIS_CONNECTED) != 0;
+    bool silent = handshaking && lw__tls_heard(link->tls) == 0;
     char why[LW__WHY_MAX];
 
     (void)snprintf(why, sizeof(why), "no %s %.60s within %u ms%s",
-                   shaking ? "TLS handshake with" : "connection to", link->peer,
+                   handshaking ? "TLS handshake with" : "connection to", link->peer,
                    (unsigned)link->connect_timeout_ms,
-                   mute ? ": nothing came, as from a Redis without TLS (redis://)" : "");
+                   silent ? ": nothing came, as from a Redis without TLS (redis://)"
+                          : "");
     lw__link_fail(link, why);
 }
 
@@ -332,7 +334,7 @@ static void on_timer(void *arg)
     link->refs++;
     if (link->state == LW__LINK_CONNECTING) {
         if (is_decided(link->context->c.fd)) {
-            lw__wire_look(&link->wire);
+            lw__wire_check_error(&link->wire);
         }
         if (link->state == LW__LINK_CONNECTING && link->wire.error == 0) {
             fail_connecting(link);
@@ -375,8 +377,9 @@ static void on_broken(void *arg)
 
 /* ---- reading ---- */
 
-/* Encloses, with leave(), what hiredis calls for a reply. Timers that are due run first,
- * once for all replies of a read. Returns NULL if the link was freed by one of them. */
+/* enter() and leave() enclose each callback of hiredis for a reply. Timers that are due
+ * run first, once for all replies of a read. Returns NULL if one of them freed the link.
+ */
 static struct lw__link *enter(const redisAsyncContext *context, const void *reply)
 {
     struct lw__link *link = lw__wire_owner(context);
@@ -415,7 +418,7 @@ static void report_up(struct lw__link *link)
     }
 }
 
-static void take_reply(struct lw__link *link, const struct lw__reply *reply)
+static void pass_on_reply(struct lw__link *link, const struct lw__reply *reply)
 {
     struct lw__pending *oldest = link->pending.first;
     struct lw__request *request = oldest->request;
@@ -444,7 +447,7 @@ static void on_reply(redisAsyncContext *context, void *reply, void *data)
     report_up(link);
     if (link->state == LW__LINK_UP) {
         if (data == link->pending.first) {
-            take_reply(link, reply);
+            pass_on_reply(link, reply);
         } else {
             lw__link_fail(link, "hiredis lost count of the replies");
         }
@@ -454,7 +457,8 @@ static void on_reply(redisAsyncContext *context, void *reply, void *data)
 
 /* ---- writing ---- */
 
-/* From now on a reply is pending, with its time-out. `request` NULL: a confirmation. */
+/* Notes that replies are pending, with their time-out. `request` is NULL if a
+ * confirmation is. */
 static void note_sent(struct lw__link *link, struct lw__request *request,
                       unsigned replies)
 {
@@ -581,7 +585,7 @@ static bool is_pending(const struct lw__link *link, enum lw__push_kind kind,
                unsubscribed_by(lw__reply_text(lw__reply_at(reply, 1), NULL));
 }
 
-static void take_push(struct lw__link *link, const struct lw__reply *reply)
+static void pass_on_push(struct lw__link *link, const struct lw__reply *reply)
 {
     enum lw__push_kind kind = lw__reader_push_kind(reply);
     bool pending = is_pending(link, kind, reply);
@@ -624,7 +628,7 @@ static void on_push(redisAsyncContext *context, void *reply, void *data)
     }
     report_up(link);
     if (link->state == LW__LINK_UP) {
-        take_push(link, reply);
+        pass_on_push(link, reply);
     }
     leave(link);
 }

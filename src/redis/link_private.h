@@ -17,13 +17,13 @@ struct lw__pending {
     struct lw__request
         *request; /* NULL: forgotten, or the reply confirms a subscription */
     int64_t sent_us;
-    unsigned remaining;    /* replies still to come */
+    unsigned remaining;    /* outstanding replies */
     unsigned unsubscribed; /* 1 + the slot whose channel SUNSUBSCRIBE leaves; else 0 */
 };
 
 struct lw__pending_list { /* oldest first */
     struct lw__pending *first, **end, *spare;
-    size_t replies; /* still to come to all of them */
+    size_t replies; /* outstanding, to all of them */
 };
 
 /* A channel that the link is subscribed to. */
@@ -54,10 +54,10 @@ struct lw__link {
     bool ended;       /* the peer has closed the connection */
     bool rejected;    /* see lw__link_is_rejected */
 
-    redisAsyncContext *context; /* NULL once hiredis has freed it, or was told to */
+    redisAsyncContext *context; /* NULL once hiredis has freed it, or is about to */
     struct lw__tls *tls;        /* or NULL */
     struct lw__wire wire;
-    struct lw__timer timer; /* connecting; then the oldest request, or earlier */
+    struct lw__timer timer; /* for connecting; then for the oldest request */
     struct lw__deferred came_up, broken, overdue, end;
     struct lw__deferred more; /* link_tls.c: more records to read */
     int64_t up_us;

@@ -20,7 +20,7 @@ static void on_broken_write(void *arg, int error)
 {
     struct lw__link *link = arg;
 
-    lw__wire_give_up(&link->wire, error);
+    lw__wire_abort(&link->wire, error);
 }
 
 static void on_more(void *arg)
@@ -68,7 +68,7 @@ static void continue_handshake(struct lw__link *link)
         context->ev.addRead(context->ev.data);
         break;
     case LW__TLS_FAILED:
-        lw__wire_give_up(&link->wire, EPROTO);
+        lw__wire_abort(&link->wire, EPROTO);
         break;
     }
 }
@@ -131,14 +131,14 @@ void lw__link_tls_begin(struct lw__link *link)
     lw__defer_init(&link->more, on_more, link);
     if (lw__tls_begin(link->tls, link->context, on_broken_write, link) == 0) {
         lw__wire_wrap(&link->wire, on_readable, on_writable);
-    } /* else hiredis finds its error when this returns */
+    } /* else hiredis handles the context's error when this returns */
 }
 
 #else
 
 void lw__link_tls_begin(struct lw__link *link)
 {
-    lw__wire_give_up(&link->wire, EPROTO);
+    lw__wire_abort(&link->wire, EPROTO);
 }
 
 #endif

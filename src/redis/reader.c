@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* What keeps hiredis' asserts out of reach. Must not know what was asked.
+/* Builds replies in place of hiredis: see reader.h. Independent of the commands.
  *
- * hiredis' reader builds a reply through a table of functions. These build it in the
- * guard's memory, each object with hiredis' own redisReply, since the context looks into
- * it; one that is refused looks to hiredis like lack of memory, upon which it ends the
- * connection.
+ * hiredis' reader builds a reply by a table of functions. Ours use the reader's memory,
+ * and hiredis' own redisReply for each object, because the context reads it. A rejected
+ * object looks to hiredis like lack of memory, so that it ends the connection.
  *
- * The list of callbacks is looked at: a reply that finds it empty would fail an assert,
- * and 0.14.1 does not tell that a callback found no memory: all later replies would go to
- * the wrong one. A subscription is kept from hiredis, whose bookkeeping of channels
- * asserts what servers say, loses callbacks when memory is out, and knows no sharded
- * channels: SUBSCRIBE goes into the output buffer past the asynchronous interface, and
- * one callback without a command always waits for what the server says next. */
+ * This file also watches hiredis' list of callbacks. A reply that finds it empty would
+ * fail an assert. And 0.14.1 does not report that there was no memory for a callback: all
+ * later replies would go to the wrong one. Subscriptions are hidden from hiredis, whose
+ * bookkeeping of channels asserts what servers send, loses callbacks if memory is short,
+ * and does not know sharded channels. SUBSCRIBE goes into the output buffer past the
+ * asynchronous interface, and one callback without a command always waits for what the
+ * server sends next. */
 #include "redis/reader.h"
 
 #include "lockwire.h"
@@ -24,7 +24,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* The tricks hold for what they were tried with. */
+/* Other versions may do otherwise. */
 #define HIREDIS_IS (HIREDIS_MAJOR * 10000 + HIREDIS_MINOR * 100 + HIREDIS_PATCH)
 _Static_assert((HIREDIS_IS >= 1401 && HIREDIS_IS < 1500) ||
                    (HIREDIS_IS >= 10100 && HIREDIS_IS < 10600),
@@ -36,7 +36,7 @@ typedef size_t array_size;
 typedef int array_size;
 #endif
 
-#define PIECE 16384
+#define BLOCK_SIZE 16384
 
 struct lw__arena_block {
     struct lw__arena_block *next;
@@ -44,80 +44,82 @@ struct lw__arena_block {
     _Alignas(8) char bytes[];
 };
 
-/* Memory */
+/* ---- memory ---- */
 
-static void free_pieces(struct lw__reader *guard)
+static void free_blocks(struct lw__reader *reader)
 {
-    struct lw__arena_block *piece;
+    struct lw__arena_block *block;
 
-    while ((piece = guard->pieces) != NULL) {
-        guard->pieces = piece->next;
-        free(piece);
+    while ((block = reader->blocks) != NULL) {
+        reader->blocks = block->next;
+        free(block);
     }
 }
 
-/* Valid until the next root object. NULL: no memory. */
-static void *reserve(struct lw__reader *guard, size_t size)
+/* Returns memory that is valid until the next root object, or NULL. */
+static void *reserve(struct lw__reader *reader, size_t size)
 {
-    struct lw__arena_block *piece = guard->pieces;
-    size_t room = piece != NULL ? piece->size : sizeof(guard->kept);
-    char *memory = piece != NULL ? piece->bytes : guard->kept;
+    struct lw__arena_block *block = reader->blocks;
+    size_t room = block != NULL ? block->size : sizeof(reader->kept);
+    char *memory = block != NULL ? block->bytes : reader->kept;
 
     size = (size + 7) / 8 * 8;
-    if (size > room - guard->used) {
-        room = size > PIECE ? size : PIECE;
-        piece = malloc(sizeof(*piece) + room);
-        if (piece == NULL) {
+    if (size > room - reader->used) {
+        room = size > BLOCK_SIZE ? size : BLOCK_SIZE;
+        block = malloc(sizeof(*block) + room);
+        if (block == NULL) {
             return NULL;
         }
-        *piece = (struct lw__arena_block){.next = guard->pieces, .size = room};
-        guard->pieces = piece;
-        guard->used = 0;
-        memory = piece->bytes;
+        *block = (struct lw__arena_block){.next = reader->blocks, .size = room};
+        reader->blocks = block;
+        reader->used = 0;
+        memory = block->bytes;
     }
-    memory += guard->used;
-    guard->used += size;
+    memory += reader->used;
+    reader->used += size;
     return memory;
 }
 
-/* Building */
+/* ---- building ---- */
 
-__attribute__((format(printf, 2, 3))) static void *refuse(struct lw__reader *guard,
+__attribute__((format(printf, 2, 3))) static void *refuse(struct lw__reader *reader,
                                                           const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
-    (void)vsnprintf(guard->why, sizeof(guard->why), format, args);
+    (void)vsnprintf(reader->why, sizeof(reader->why), format, args);
     va_end(args);
     return NULL;
 }
 
-/* hiredis itself ends a connection for an error that nobody awaits, and tells it. */
-static bool is_awaited(const struct lw__reader *guard, int type)
+/* An error that no command awaits passes: hiredis itself ends the connection for it, and
+ * reports it. */
+static bool is_awaited(const struct lw__reader *reader, int type)
 {
-    return guard->awaited == NULL || guard->awaited->head != NULL ||
+    return reader->callbacks == NULL || reader->callbacks->head != NULL ||
            type == REDIS_REPLY_ERROR;
 }
 
-/* An object and `more` bytes behind it, in its place. `length`: its least on the wire. */
+/* Creates an object with `more` bytes behind it, and puts it into its parent. `length` is
+ * the least that it can have on the wire. */
 static redisReply *create(const redisReadTask *task, size_t length, size_t more)
 {
-    struct lw__reader *guard = task->privdata;
+    struct lw__reader *reader = task->privdata;
     redisReply *reply;
 
     if (task->parent == NULL) {
-        if (!is_awaited(guard, task->type)) {
-            return refuse(guard, "a reply that nobody asked for");
+        if (!is_awaited(reader, task->type)) {
+            return refuse(reader, "a reply that nobody asked for");
         }
-        free_pieces(guard);
-        guard->used = guard->bytes = guard->elements = 0;
+        free_blocks(reader);
+        reader->used = reader->bytes = reader->elements = 0;
     }
-    guard->bytes += length;
-    if (guard->bytes > guard->max) {
-        return refuse(guard, "a reply is longer than %zu bytes", guard->max);
+    reader->bytes += length;
+    if (reader->bytes > reader->max) {
+        return refuse(reader, "a reply is longer than %zu bytes", reader->max);
     }
-    reply = reserve(guard, sizeof(*reply) + more);
+    reply = reserve(reader, sizeof(*reply) + more);
     if (reply == NULL) {
         return NULL;
     }
@@ -155,8 +157,8 @@ static void *create_string(const redisReadTask *task, char *text, size_t length)
 
 static void *create_array(const redisReadTask *task, array_size elements)
 {
-    struct lw__reader *guard = task->privdata;
-    size_t count = (size_t)elements, before = task->parent != NULL ? guard->elements : 0;
+    struct lw__reader *reader = task->privdata;
+    size_t count = (size_t)elements, before = task->parent != NULL ? reader->elements : 0;
     size_t pointers = count * sizeof(void *);
     unsigned depth = 1;
     redisReply *reply;
@@ -169,14 +171,14 @@ static void *create_array(const redisReadTask *task, array_size elements)
         return refuse_type(task);
     }
     if (depth > LW__REPLY_DEPTH) {
-        return refuse(guard, "a reply is nested too deeply");
+        return refuse(reader, "a reply is nested too deeply");
     }
-    if (count > guard->max_elements - before) {
-        return refuse(guard, "a reply has too many elements");
+    if (count > reader->max_elements - before) {
+        return refuse(reader, "a reply has too many elements");
     }
     reply = create(task, 4, pointers);
     if (reply != NULL) {
-        guard->elements += count;
+        reader->elements += count;
         reply->elements = count;
         reply->element = (redisReply **)(void *)(reply + 1);
         memset(reply->element, 0, pointers);
@@ -199,7 +201,7 @@ static void *create_nil(const redisReadTask *task)
     redisReply *reply = create(task, 3, 0);
 
     if (reply != NULL) {
-        reply->type = REDIS_REPLY_NIL; /* the task says what it would have been */
+        reply->type = REDIS_REPLY_NIL; /* not the type that a value would have */
     }
     return reply;
 }
@@ -223,11 +225,11 @@ static void *create_bool(const redisReadTask *task, int value)
 
 static void free_object(void *reply)
 {
-    (void)reply; /* goes when the next one comes */
+    (void)reply; /* the next reply reuses its memory */
 }
 
-/* hiredis wants it writable, and never writes. One for all, since hiredis may still free
- * an object when a guard is gone. */
+/* Not const, as hiredis requires, but never written to. Shared by all readers, since
+ * hiredis may still free an object after its reader is gone. */
 static redisReplyObjectFunctions functions = {
     .createString = create_string,
     .createArray = create_array,
@@ -240,41 +242,42 @@ static redisReplyObjectFunctions functions = {
     .freeObject = free_object,
 };
 
-void lw__reader_init(struct lw__reader *guard, size_t max)
+void lw__reader_init(struct lw__reader *reader, size_t max)
 {
-    guard->awaited = NULL;
-    guard->max = max;
-    guard->max_elements = LW__REPLY_ELEMENTS;
-    guard->used = guard->bytes = guard->elements = 0;
-    guard->why[0] = '\0';
-    guard->pieces = NULL;
+    reader->callbacks = NULL;
+    reader->max = max;
+    reader->max_elements = LW__REPLY_ELEMENTS;
+    reader->used = reader->bytes = reader->elements = 0;
+    reader->why[0] = '\0';
+    reader->blocks = NULL;
 }
 
-void lw__reader_clear(struct lw__reader *guard)
+void lw__reader_clear(struct lw__reader *reader)
 {
-    free_pieces(guard);
-    guard->used = 0;
+    free_blocks(reader);
+    reader->used = 0;
 }
 
-void lw__reader_install(struct lw__reader *guard, redisReader *reader)
+void lw__reader_install(struct lw__reader *reader, redisReader *hiredis)
 {
-    reader->fn = &functions;
-    reader->privdata = guard;
-    reader->maxbuf = 0; /* never replace the buffer: 0.14.1 asserts that it can */
+    hiredis->fn = &functions;
+    hiredis->privdata = reader;
+    /* Never replace the buffer: 0.14.1 asserts that there is memory for that. */
+    hiredis->maxbuf = 0;
 }
 
-void lw__reader_attach(struct lw__reader *guard, redisAsyncContext *context)
+void lw__reader_attach(struct lw__reader *reader, redisAsyncContext *context)
 {
-    guard->awaited = &context->replies;
-    lw__reader_install(guard, context->c.reader);
+    reader->callbacks = &context->replies;
+    lw__reader_install(reader, context->c.reader);
 }
 
-const char *lw__reader_why(const struct lw__reader *guard)
+const char *lw__reader_why(const struct lw__reader *reader)
 {
-    return guard->why[0] != '\0' ? guard->why : NULL;
+    return reader->why[0] != '\0' ? reader->why : NULL;
 }
 
-/* Sending */
+/* ---- sending ---- */
 
 int lw__reader_send(redisAsyncContext *context, redisCallbackFn *fn, void *data,
                     const char *bytes, size_t length)
@@ -299,12 +302,12 @@ int lw__reader_send_unseen(redisAsyncContext *context, const char *bytes, size_t
 
 int lw__reader_listen(redisAsyncContext *context, redisCallbackFn *fn, void *data)
 {
-    static const char nothing[] = "*1\r\n$4\r\nPING\r\n"; /* of which no byte is sent */
+    static const char nothing[] = "*1\r\n$4\r\nPING\r\n"; /* no byte of it is sent */
 
     return lw__reader_send(context, fn, data, nothing, 0);
 }
 
-/* Subscriptions */
+/* ---- subscriptions ---- */
 
 static bool is_word(const struct lw__reply *reply, const char *word)
 {

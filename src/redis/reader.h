@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What a server may say, and what keeps hiredis' asserts out of reach: hiredis trusts
- * that servers keep the protocol and that memory is there, and ends the process where
- * they do not. A guard sits in the reader of one connection. It builds each reply in
- * memory of its own, which the next one takes over, and refuses those that nobody awaits,
- * that are too long, too wide, too deep or of a type that RESP2 has not.
+/* Builds the replies that hiredis reads on one connection, and rejects those that would
+ * end the process: hiredis asserts that servers keep to the protocol, and that there is
+ * memory. Replies are built in the reader's own memory, which the next reply reuses. A
+ * reply is rejected if no command awaits it, if it is too long, has too many elements or
+ * is nested too deeply, and if RESP2 does not have its type.
  *
- * Happy path: init, attach; send; when the connection has ended, why; clear once hiredis
- * reads no more. */
+ * lw__reader_init, lw__reader_attach; lw__reader_send for each command. When the
+ * connection has ended, lw__reader_why; lw__reader_clear once hiredis reads no more. */
 #ifndef LW_READER_H
 #define LW_READER_H
 #include <hiredis/async.h>
@@ -20,33 +20,35 @@ struct lw__reply;
 #define LW__REPLY_KEPT 2048     /* bytes of memory for replies that need no allocation */
 
 struct lw__reader {
-    const redisCallbackList
-        *awaited;      /* the connection's, or NULL: as if somebody waited */
-    size_t max, bytes; /* that one reply may take, and this one has */
+    /* The connection's callbacks; NULL: every reply is awaited. */
+    const redisCallbackList *callbacks;
+    size_t max, bytes; /* that one reply may have, and the present one has so far */
     size_t max_elements, elements;
-    char why[80];                   /* "": nothing was refused */
-    struct lw__arena_block *pieces; /* of memory, beside what is kept */
-    size_t used;                    /* of the newest one, or of what is kept */
+    char why[80];                   /* "" if no reply was rejected */
+    struct lw__arena_block *blocks; /* more memory, in addition to `kept` */
+    size_t used;                    /* of the newest block, or of `kept` */
     _Alignas(8) char kept[LW__REPLY_KEPT];
 };
 
-/* `max`: bytes that one reply may take. */
-/* `max` bytes, and LW__REPLY_ELEMENTS, which whoever needs more sets by himself. */
-void lw__reader_init(struct lw__reader *guard, size_t max);
-void lw__reader_clear(struct lw__reader *guard);
-/* From now on it decides what this reader builds. */
-void lw__reader_install(struct lw__reader *guard, redisReader *reader);
-void lw__reader_attach(struct lw__reader *guard, redisAsyncContext *context);
-/* NULL, or why a reply was refused. */
-const char *lw__reader_why(const struct lw__reader *guard);
+/* One reply may have `max` bytes, and LW__REPLY_ELEMENTS elements unless max_elements is
+ * changed afterwards. */
+void lw__reader_init(struct lw__reader *reader, size_t max);
+void lw__reader_clear(struct lw__reader *reader);
+/* Makes hiredis build its replies with this reader. */
+void lw__reader_install(struct lw__reader *reader, redisReader *hiredis);
+/* Does the same for a connection, on which replies that no command awaits are rejected.
+ */
+void lw__reader_attach(struct lw__reader *reader, redisAsyncContext *context);
+/* Returns why a reply was rejected, or NULL. */
+const char *lw__reader_why(const struct lw__reader *reader);
 
-/* Sends one command, which must be one, whose reply goes to `fn`. 0, LW_ENOMEM: the
- * connection is of no use. */
+/* Sends exactly one command, whose reply goes to `fn`. Returns 0, or LW_ENOMEM: then the
+ * connection is unusable. */
 int lw__reader_send(redisAsyncContext *context, redisCallbackFn *fn, void *data,
                     const char *bytes, size_t length);
-/* Sends a command of which hiredis shall know nothing: one that subscribes. */
+/* Sends a command that hiredis must not see: one that subscribes or unsubscribes. */
 int lw__reader_send_unseen(redisAsyncContext *context, const char *bytes, size_t length);
-/* What the server says next, unasked, goes to `fn`, once. 0, LW_ENOMEM. */
+/* Passes to `fn`, once, what the server sends next unasked. Returns 0, or LW_ENOMEM. */
 int lw__reader_listen(redisAsyncContext *context, redisCallbackFn *fn, void *data);
 
 enum lw__push_kind {
@@ -56,7 +58,7 @@ enum lw__push_kind {
     LW__PUSH_MESSAGE,
     LW__PUSH_INVALID
 };
-/* What a server says on a subscription. Of the middle two the second element is the
- * channel, a string. */
+/* Returns what a server has sent on a subscription. Confirmations and messages have the
+ * channel, a string, as their second element. */
 enum lw__push_kind lw__reader_push_kind(const struct lw__reply *reply);
 #endif

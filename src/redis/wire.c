@@ -42,16 +42,16 @@ static void on_write(redisAsyncContext *context);
 #define MSG_NOSIGNAL 0 /* SO_NOSIGPIPE does it there */
 #endif
 
-/* An output buffer that had to grow beyond this is given back when it is empty. */
-#define KEPT ((size_t)256 * 1024)
+/* An empty output buffer that is larger than this is freed. */
+#define KEPT_MAX ((size_t)256 * 1024)
 
-void lw__wire_give_up(struct lw__wire *wire, int error)
+void lw__wire_abort(struct lw__wire *wire, int error)
 {
     wire->error = error;
     lw__defer(wire->loop, wire->broken, false);
 }
 
-/* Writing */
+/* ---- writing ---- */
 
 static void wipe(const struct lw__wire *wire, char *bytes, size_t length)
 {
@@ -70,7 +70,7 @@ static void empty(struct lw__wire *wire, redisContext *c)
 
 static void shrink(redisContext *c)
 {
-    sds fresh = sdsalloc(c->obuf) > KEPT ? sdsempty() : NULL;
+    sds fresh = sdsalloc(c->obuf) > KEPT_MAX ? sdsempty() : NULL;
 
     if (fresh != NULL) {
         sdsfree(c->obuf);
@@ -78,8 +78,8 @@ static void shrink(redisContext *c)
     }
 }
 
-/* What was written leaves the buffer. */
-static void take_away(struct lw__wire *wire, redisContext *c, size_t written)
+/* Removes the bytes that were written from the buffer. */
+static void remove_written(struct lw__wire *wire, redisContext *c, size_t written)
 {
     size_t length = sdslen(c->obuf);
 
@@ -93,23 +93,23 @@ static void take_away(struct lw__wire *wire, redisContext *c, size_t written)
     }
 }
 
-/* One write. */
+/* Makes one write. */
 static void write_out(struct lw__wire *wire, redisContext *c)
 {
     size_t length = sdslen(c->obuf);
     ssize_t written = length > 0 ? send(c->fd, c->obuf, length, MSG_NOSIGNAL) : 0;
 
     if (written < 0 && errno != EAGAIN && errno != EINTR) {
-        lw__wire_give_up(wire, errno);
+        lw__wire_abort(wire, errno);
         empty(wire, c);
     } else if (written >= 0) {
-        take_away(wire, c, (size_t)written);
+        remove_written(wire, c, (size_t)written);
     }
 }
 
 #if HIREDIS_MAJOR >= 1
 
-/* To hiredis nothing was written, and nothing is left to be. */
+/* hiredis learns that nothing was written, and finds nothing left in the buffer. */
 static ssize_t write_for_hiredis(redisContext *c)
 {
     write_out(LW__CONTAINER_OF(redisAsyncContext, c, c)->data, c);
@@ -126,7 +126,7 @@ static void use_our_write(struct lw__wire *wire)
     c->funcs = &wire->functions;
 }
 
-static void use_its_own(struct lw__wire *wire)
+static void restore_write(struct lw__wire *wire)
 {
     wire->context->c.funcs = wire->original;
 }
@@ -137,7 +137,7 @@ static ssize_t write_by_original(redisContext *c)
     ssize_t written = wire->original->write(c);
 
     if (written > 0) {
-        take_away(wire, c, (size_t)written);
+        remove_written(wire, c, (size_t)written);
         written = 0;
     }
     return written;
@@ -159,7 +159,7 @@ static void handle_write(redisAsyncContext *context)
 
 #else
 
-/* Whether it has connected, and if so the first write: what was sent until then. */
+/* Has hiredis check whether it has connected; if so it makes the first write. */
 static void handle_connected(redisAsyncContext *context)
 {
     struct lw__process_sigpipe held;
@@ -196,14 +196,15 @@ static void use_our_write(struct lw__wire *wire)
                        redisLibeventWriteEvent, e);
 }
 
-static void use_its_own(struct lw__wire *wire)
+static void restore_write(struct lw__wire *wire)
 {
     (void)wire;
 }
 
 #endif
 
-/* A context that was detached is about to be freed, and belongs to no loop. */
+/* Returns true in a forked child. A context that was detached is about to be freed, and
+ * belongs to no loop. */
 static bool is_skipped(const redisAsyncContext *context)
 {
     const struct lw__wire *wire = context->data;
@@ -234,7 +235,7 @@ static void flush(void *arg)
     wire->flushing = false;
 }
 
-/* The adapter does not look whether libevent found memory for a change of interest. */
+/* The adapter does not check that libevent had memory to change what it watches for. */
 static bool is_watched(const redisLibeventEvents *e, short what)
 {
 #if HIREDIS_MAJOR >= 1
@@ -244,8 +245,8 @@ static bool is_watched(const redisLibeventEvents *e, short what)
 #endif
 }
 
-/* The adapter of 1.x assigns its event anew at each change of interest, which resets the
- * priority; with 0.14.1 it is lost when ours replace its events. */
+/* The adapter of 1.x assigns its event again for each change, which resets the priority;
+ * with 0.14.1 it is lost when our events replace the adapter's. */
 static void prioritize(const struct lw__wire *wire, redisLibeventEvents *e)
 {
     int priority = lw__loop_priority(wire->loop);
@@ -269,11 +270,11 @@ void lw__wire_watch(struct lw__wire *wire)
     prioritize(wire, e);
     wire->waiting = true;
     if (!is_watched(e, EV_WRITE)) {
-        lw__wire_give_up(wire, ENOMEM);
+        lw__wire_abort(wire, ENOMEM);
     }
 }
 
-/* The hooks of the context, in place of the adapter's. */
+/* ---- the hooks of the context, in place of the adapter's ---- */
 
 static void add_write(void *data)
 {
@@ -296,13 +297,13 @@ static void delete_write(void *data)
 
     if (wire->waiting) {
         wire->waiting = false;
-        wire->reading = false; /* the adapter sets both anew */
+        wire->reading = false; /* the adapter adds both again */
         redisLibeventDelWrite(data);
         prioritize(wire, data);
     }
 }
 
-/* Called when bytes were read and not yet parsed. */
+/* Called when bytes have been read and not yet parsed. */
 static void add_read(void *data)
 {
     redisLibeventEvents *e = data;
@@ -311,19 +312,19 @@ static void add_read(void *data)
 
     wire->fresh = true;
     if (reader->len - reader->pos > wire->buffered_max) {
-        lw__wire_give_up(wire, EMSGSIZE);
+        lw__wire_abort(wire, EMSGSIZE);
     }
     if (!wire->reading) {
         redisLibeventAddRead(data);
         prioritize(wire, data);
         wire->reading = is_watched(e, EV_READ);
         if (!wire->reading) {
-            lw__wire_give_up(wire, ENOMEM);
+            lw__wire_abort(wire, ENOMEM);
         }
     }
 }
 
-/* Attaching */
+/* ---- attaching ---- */
 
 void lw__wire_init(struct lw__wire *wire, struct lw__loop *loop, void *owner,
                    struct lw__deferred *broken, size_t buffered_max)
@@ -338,7 +339,7 @@ void lw__wire_init(struct lw__wire *wire, struct lw__loop *loop, void *owner,
 
 #if HIREDIS_MAJOR >= 1
 
-static int leave_zero(redisContext *c)
+static int avoid_fd_zero(redisContext *c)
 {
     (void)c;
     return 0;
@@ -346,9 +347,9 @@ static int leave_zero(redisContext *c)
 
 #else
 
-/* A host without a standard input gives the connection its descriptor, which hiredis
- * takes for none and never closes: it is another one then. */
-static int leave_zero(redisContext *c)
+/* In a host without a standard input the connection may get descriptor 0, which hiredis
+ * takes for none and never closes. */
+static int avoid_fd_zero(redisContext *c)
 {
     if (c->fd == 0) {
         c->fd = fcntl(0, F_DUPFD_CLOEXEC, 1);
@@ -359,8 +360,8 @@ static int leave_zero(redisContext *c)
 
 #endif
 
-/* Without these it works, only worse. */
-static void tune(const redisContext *c)
+/* If one of these fails the connection works nevertheless. */
+static void set_socket_options(const redisContext *c)
 {
     int on = 1;
 
@@ -371,7 +372,7 @@ static void tune(const redisContext *c)
     (void)setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 }
 
-/* hiredis' adapter; it does not look whether libevent had memory for its event. */
+/* The adapter does not check that libevent had memory for its event. */
 static int attach_adapter(redisAsyncContext *context, struct event_base *base)
 {
     if (redisLibeventAttach(context, base) != REDIS_OK) {
@@ -391,11 +392,11 @@ static int attach_adapter(redisAsyncContext *context, struct event_base *base)
 
 int lw__wire_attach(struct lw__wire *wire, redisAsyncContext *context)
 {
-    if (leave_zero(&context->c) != 0 ||
+    if (avoid_fd_zero(&context->c) != 0 ||
         attach_adapter(context, lw__loop_base(wire->loop)) != 0) {
         return LW_ENOMEM;
     }
-    tune(&context->c);
+    set_socket_options(&context->c);
     wire->context = context;
     context->data = wire;
     use_our_write(wire);
@@ -411,13 +412,13 @@ void lw__wire_connected(struct lw__wire *wire)
     wire->context->ev.addRead(wire->context->ev.data);
 }
 
-void lw__wire_look(struct lw__wire *wire)
+void lw__wire_check_error(struct lw__wire *wire)
 {
     handle_write(wire->context);
 }
 
-/* A buffer that grows leaves its old bytes behind: it does so before there are any. Where
- * that finds no memory, what comes next will not either, and fails. */
+/* A buffer that grows leaves its old bytes in memory, so it grows before the secret is in
+ * it. Without memory for that, putting the secret into it fails as well. */
 void lw__wire_wipe(struct lw__wire *wire, size_t room)
 {
     redisContext *c = &wire->context->c;
@@ -435,7 +436,7 @@ void lw__wire_detach(struct lw__wire *wire)
     lw__defer_cancel(wire->loop, wire->broken);
     if (wire->context != NULL) {
         wipe(wire, wire->context->c.obuf, sdslen(wire->context->c.obuf));
-        use_its_own(wire);
+        restore_write(wire);
         if (lw__loop_shares_set(wire->loop)) { /* see loop.c */
             (void)close(wire->context->c.fd);
             wire->context->c.fd = -1;
