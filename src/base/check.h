@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks of what others pass in: names, words, numbers, and structs that begin with their
- * size.
- * Depends on libc alone. */
+ * size. Depends on libc alone. */
 #ifndef LW_CHECK_H
 #define LW_CHECK_H
 #include <stdbool.h>

@@ -7,8 +7,8 @@
 #include <stddef.h>
 
 #define LW__WHY_MAX 160 /* size of a short reason */
-#define LW__TEXT_MAX                                                                     \
-    512 /* enough for a script's error, with the place where it occurred */
+/* Enough for a script's error, with the line where it occurred. */
+#define LW__TEXT_MAX 512
 
 /* Copies `from` to `ret`, of `size` bytes including the NUL; writes nothing if `size` is
  * 0. Every byte that is not part of a printable UTF-8 character becomes \xNN. A text that

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The heap of the timers. A node has four children and the keys are next to the pointers,
- * since hardly any of many thousand timers is in the cache. The heap owns its array,
+ * because few of many thousand timers are in the cache. The heap owns its array,
  * never the nodes. Only lw__heap_reserve can fail, and then it has changed nothing. */
 #include "base/heap.h"
 
@@ -109,7 +109,7 @@ void lw__heap_unreserve(struct lw__heap *heap, size_t count)
     /* Below a quarter, so that a varying load does not resize at every step. */
     if (heap->capacity > 64 && heap->reserved < heap->capacity / 4 &&
         heap->count <= heap->capacity / 2) {
-        (void)resize(heap, heap->capacity / 2); /* on failure it keeps its size */
+        (void)resize(heap, heap->capacity / 2); /* on failure the array keeps its size */
     }
 }
 

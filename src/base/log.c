@@ -34,10 +34,10 @@ const char *lw_version(void)
 
 static void deliver(const struct lw__log *log, int level, const char *message)
 {
-    char told[LW__TEXT_MAX];
+    char escaped[LW__TEXT_MAX];
 
-    lw__escape(message, told, sizeof(told));
-    log->fn(level, told, log->arg);
+    lw__escape(message, escaped, sizeof(escaped));
+    log->fn(level, escaped, log->arg);
 }
 
 static bool is_wanted(const struct lw__log *log, int level)

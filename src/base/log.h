@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The failures that were logged lately. One outage may log one failure per server, each
+/* The failures that were logged recently. One outage may log one failure per server, each
  * with another address in its text: the table is large enough to remember them all. */
 #define LW__CAUSES 64
 struct lw__causes {

@@ -15,8 +15,8 @@
 
 #ifdef MADV_WIPEONFORK
 
-/* An emulator may ignore madvise() and return 0 (qemu-user 7.2 does): one that accepts
- * advice that does not exist is not believed. */
+/* An emulator may ignore madvise() and return 0 (qemu-user 7.2 does). If it accepts
+ * advice that does not exist, its result does not count. */
 static bool wipe_on_fork(void *page, size_t size)
 {
     return madvise(page, size, -1) != 0 && madvise(page, size, MADV_WIPEONFORK) == 0;

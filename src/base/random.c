@@ -27,8 +27,8 @@ bool lw__random_uuid(char ret[LW__UUID_SIZE])
 
 void lw__random_seed(struct lw__random *random, uint64_t seed)
 {
-    random->state =
-        seed != 0 ? seed : UINT64_C(0x9e3779b97f4a7c15); /* the state must not be 0 */
+    /* The state must not be 0. */
+    random->state = seed != 0 ? seed : UINT64_C(0x9e3779b97f4a7c15);
 }
 
 static uint64_t next(struct lw__random *random)

@@ -348,7 +348,7 @@ static bool parse_unix(const char *text, struct lw__url *url, struct explain *wh
 {
     struct span path = {text, strcspn(text, "?#")};
     const char *query = text + path.length;
-    /* One byte less than fits: see link_open.c about the NUL. */
+    /* One byte less than fits: see connect_context in link.c about the NUL. */
     const size_t longest = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 2;
 
     if (text[0] != '/') {

@@ -63,9 +63,8 @@ struct lw__loop {
     struct lw__heap timers;
     int timer_fd; /* -1: libevent's timer is used */
     struct event *timer_event;
-    int64_t armed_us; /* INT64_MAX: not armed */
-    int64_t
-        running_us; /* the present time of the timers that run; INT64_MIN: none runs */
+    int64_t armed_us;   /* INT64_MAX: not armed */
+    int64_t running_us; /* the time for which timers are run now; INT64_MIN: none are */
 
     struct event *call_event;
     struct calls calls, late, running;
@@ -127,8 +126,8 @@ static void run_due(struct lw__loop *loop, int64_t now_us)
         lw__heap_remove(&loop->timers, &timer->node);
         timer->fn((char *)timer - timer->offset);
     }
-    loop->running_us =
-        INT64_MIN; /* the descriptor is armed for one of these, so on_timer follows */
+    /* The descriptor is armed for one of these timers, so on_timer follows. */
+    loop->running_us = INT64_MIN;
 }
 
 void lw__timer_catch_up(struct lw__loop *loop)

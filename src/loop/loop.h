@@ -3,8 +3,8 @@
  * directory only the hiredis adapter (redis/wire.c) uses libevent.
  *
  * Every callback from libevent first runs the timers that are due, so that deadlines are
- * checked before anything new is believed. In a forked child of the process that created
- * the loop no callback does anything. */
+ * checked before any reply or message is used. In a forked child of the process that
+ * created the loop no callback does anything. */
 #ifndef LW_LOOP_H
 #define LW_LOOP_H
 #include "base/heap.h"
@@ -83,9 +83,9 @@ void lw__defer_init(struct lw__deferred *call, lw__call_fn *fn, void *arg);
 void lw__defer(struct lw__loop *loop, struct lw__deferred *call, bool late);
 void lw__defer_cancel(struct lw__loop *loop, struct lw__deferred *call);
 
-/* A call for something that is overdue, made after the loop has read everything that had
- * arrived by then: a loop that stalled is no reason to give up what is there. Embedded in
- * its owner. */
+/* A call for a time-out, made after the loop has read all input that had arrived by then:
+ * a reply that only waits because the loop stalled still counts. Embedded in its owner.
+ */
 struct lw__late_check {
     struct lw__deferred call;
     struct lw__loop *loop;

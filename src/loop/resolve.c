@@ -111,7 +111,7 @@ static struct evdns_base *new_resolver(struct event_base *base, const char *file
     return dns;
 }
 
-static void stop_asking(struct lw__resolve *resolve)
+static void end_queries(struct lw__resolve *resolve)
 {
     struct queries *queries = resolve->queries;
 
@@ -164,7 +164,7 @@ static void on_done(void *arg)
 
     if (resolve->queries != NULL) {
         gather(resolve);
-        stop_asking(resolve);
+        end_queries(resolve);
     }
     status = resolve->result.count > 0 ? LW_OK : LW_ECONN;
     lw__timer_cancel(resolve->loop, &resolve->wait);
@@ -178,7 +178,7 @@ static void on_done(void *arg)
     free(resolve);
 }
 
-static void on_wait_over(void *arg)
+static void on_wait_timeout(void *arg)
 {
     struct lw__resolve *resolve = arg;
 
@@ -220,7 +220,7 @@ static void on_answer(int error, char type, int count, int ttl, void *addresses,
 }
 
 /* Sends the queries. Returns 0, or LW_ENOMEM. */
-static int ask(struct lw__resolve *resolve, uint32_t limit_ms)
+static int send_queries(struct lw__resolve *resolve, uint32_t limit_ms)
 {
     struct queries *queries = calloc(1, sizeof(*queries));
     struct query *v4, *v6;
@@ -298,7 +298,7 @@ int lw__resolve_in_file(const char *file, const char *host, struct lw__addresses
     return 0;
 }
 
-/* Looks for addresses that need no query. */
+/* Adds the addresses that need no query. */
 static void find_locally(struct lw__resolve *resolve)
 {
     struct lw__address address;
@@ -310,8 +310,8 @@ static void find_locally(struct lw__resolve *resolve)
     if (lw__resolve_in_file("/etc/hosts", resolve->host, &resolve->result) != 0) {
         resolve->failure = errno;
     }
-    if (strcasecmp(resolve->host, "localhost") ==
-        0) { /* both, whatever the hosts file has */
+    /* Both addresses, whatever the hosts file has. */
+    if (strcasecmp(resolve->host, "localhost") == 0) {
         lw__address_add(&resolve->result, &(struct lw__address){"127.0.0.1"});
         lw__address_add(&resolve->result, &(struct lw__address){"::1"});
     }
@@ -333,7 +333,7 @@ int lw__resolve_start(struct lw__loop *loop, const char *host, uint32_t limit_ms
     resolve->fn = fn;
     resolve->arg = arg;
     lw__defer_init(&resolve->done, on_done, resolve);
-    lw__timer_init(&resolve->wait, on_wait_over, resolve);
+    lw__timer_init(&resolve->wait, on_wait_timeout, resolve);
     resolve->wait_us = (int64_t)limit_ms * 1000 / WAIT_PART;
     if (resolve->wait_us > WAIT_MAX_US) {
         resolve->wait_us = WAIT_MAX_US;
@@ -342,7 +342,7 @@ int lw__resolve_start(struct lw__loop *loop, const char *host, uint32_t limit_ms
     find_locally(resolve);
     if (resolve->result.count > 0 || resolve->failure != 0) {
         lw__defer(loop, &resolve->done, false);
-    } else if (ask(resolve, limit_ms) < 0) {
+    } else if (send_queries(resolve, limit_ms) < 0) {
         lw__resolve_cancel(resolve);
         return LW_ENOMEM;
     }
@@ -353,7 +353,7 @@ int lw__resolve_start(struct lw__loop *loop, const char *host, uint32_t limit_ms
 void lw__resolve_cancel(struct lw__resolve *resolve)
 {
     if (resolve != NULL) {
-        stop_asking(resolve);
+        end_queries(resolve);
         lw__defer_cancel(resolve->loop, &resolve->done);
         lw__timer_cancel(resolve->loop, &resolve->wait);
         lw__timer_unreserve(resolve->loop, 1);

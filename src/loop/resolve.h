@@ -18,7 +18,7 @@ typedef void lw__resolve_fn(void *arg, const struct lw__addresses *addresses, in
  * server is queried within limit_ms; it gets 20 ms at least. Returns 0, or LW_ENOMEM. */
 int lw__resolve_start(struct lw__loop *loop, const char *host, uint32_t limit_ms,
                       lw__resolve_fn *fn, void *arg, struct lw__resolve **ret);
-/* Frees it; the callback is not called any more. NULL is fine. */
+/* Frees it; the callback is never called after that. NULL is fine. */
 void lw__resolve_cancel(struct lw__resolve *resolve);
 /* Adds the addresses of `host` in a file like /etc/hosts; none if the file cannot be
  * read. Returns 0, or LW_ESYSTEM if this process can open no more files. (evdns reads the

@@ -27,7 +27,7 @@ struct lw__route_events {
 
 struct lw__route_options {
     struct lw__node_options node;
-    /* Of a cluster, in place of the node's host and path; or NULL. */
+    /* A cluster's seeds, in place of the node's host and path; or NULL. */
     const struct lw__url_host *seeds;
     size_t seed_count;
 };

@@ -56,7 +56,7 @@ struct lw__tls {
 /* Copies the name that the certificate must have, without the zone of an address and
  * without the final dot of a complete name. OpenSSL would verify no name if it were
  * empty, and any subdomain if it began with a dot: these are rejected. */
-static bool take_name(struct lw__tls *tls, const char *name)
+static bool read_name(struct lw__tls *tls, const char *name)
 {
     size_t length = strcspn(name, "%");
 
@@ -157,7 +157,7 @@ int lw__tls_new(const struct lw__tls_options *options, char *why, size_t size,
     if (tls == NULL) {
         return lw__tls_no_memory(explain);
     }
-    if (!take_name(tls, options->server_name)) {
+    if (!read_name(tls, options->server_name)) {
         status = lw__tls_refuse(
             explain, options->names_another ? "tls_server_name" : "the URL's host",
             options->server_name, "it is not the name of a server");
@@ -202,7 +202,7 @@ void lw__tls_free(struct lw__tls *tls)
 /* ---- the handshake ---- */
 
 /* Returns true for an alert by which the server rejects our certificate, protocol version
- * or cipher suites, and where we reject the server's version. Alerts of other kinds
+ * or cipher suites, and if we reject the server's version. Alerts of other kinds
  * (internal error, user canceled) may pass. */
 static bool is_rejection(unsigned long cause)
 {
@@ -232,7 +232,7 @@ static bool is_rejection(unsigned long cause)
     }
 }
 
-/* `otherwise` is the reason if OpenSSL has none, which is `cause` 0. */
+/* Records the failure. `otherwise` is the reason if OpenSSL has none (`cause` is 0). */
 static void note(struct lw__tls *tls, unsigned long cause, const char *otherwise)
 {
     long verified = SSL_get_verify_result(tls->ssl);

@@ -32,7 +32,9 @@ enum lw__tls_step {
     LW__TLS_FAILED /* lw__tls_why explains it */
 };
 
-/* Called when a write failed with `error` (errno). OpenSSL takes the data for written. */
+/* Called when a write has failed with `error` (errno). OpenSSL counts the data as
+ * written.
+ */
 typedef void lw__tls_unwritable_fn(void *arg, int error);
 
 #ifdef HAVE_TLS
