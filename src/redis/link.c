@@ -285,7 +285,7 @@ static bool has_arrived(const struct lw__link *link)
 }
 
 /* After a stall of the loop a reply may have arrived in time, so this reads before
- * failing. It does not read while timers run: a reply may only be believed after all
+ * failing. It does not read while timers run: a reply may only be used after all
  * timers that were due. */
 static void on_overdue(void *arg)
 {

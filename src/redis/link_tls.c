@@ -89,9 +89,9 @@ static bool read_record(struct lw__link *link, redisAsyncContext *context)
 static void read_records(struct lw__link *link, redisAsyncContext *context)
 {
     bool more = read_record(link, context);
-    uint64_t heard = more ? lw__tls_heard(link->tls) : 0;
+    uint64_t received = more ? lw__tls_heard(link->tls) : 0;
 
-    while (more && lw__tls_heard(link->tls) == heard) {
+    while (more && lw__tls_heard(link->tls) == received) {
         more = read_record(link, context);
     }
     if (more) {
