@@ -163,7 +163,7 @@ static bool is_open(const struct lw__link *link)
 
 static void forget_channels(struct lw__link *link)
 {
-    struct lw__channel *channel;
+    struct lw__link_channel *channel;
 
     while ((channel = link->channels) != NULL) {
         link->channels = channel->older;
@@ -527,7 +527,7 @@ size_t lw__link_inflight(const struct lw__link *link)
 
 static bool is_subscribed(const struct lw__link *link, const char *name)
 {
-    const struct lw__channel *channel = link->channels;
+    const struct lw__link_channel *channel = link->channels;
 
     while (channel != NULL && strcmp(channel->name, name) != 0) {
         channel = channel->older;
@@ -539,7 +539,7 @@ static bool is_subscribed(const struct lw__link *link, const char *name)
 static int add_channel(struct lw__link *link, const char *name)
 {
     size_t size = strlen(name) + 1;
-    struct lw__channel *channel;
+    struct lw__link_channel *channel;
 
     if (is_subscribed(link, name)) {
         return 0;

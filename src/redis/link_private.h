@@ -27,8 +27,8 @@ struct lw__pending_list { /* oldest first */
 };
 
 /* A channel that the link is subscribed to. */
-struct lw__channel {
-    struct lw__channel *older;
+struct lw__link_channel {
+    struct lw__link_channel *older;
     char name[];
 };
 
@@ -62,7 +62,7 @@ struct lw__link {
     struct lw__deferred more; /* link_tls.c: more records to read */
     int64_t up_us;
     struct lw__pending_list pending;
-    struct lw__channel *channels;
+    struct lw__link_channel *channels;
 
     char peer[112], why[LW__WHY_MAX];
     struct lw__reader reader;
