@@ -104,7 +104,7 @@ static void an_answer_without_end(void **state)
     front->record = 1;
     front->endless = "++++++++++++++++";
     a = tls_start("a", front->port, client_of(.connect_timeout_ms = TIMEOUT_MS));
-    assert_down(a, "does not answer");
+    assert_down(a, "no reply to the handshake");
     assert_true(stage.worst_lag_ms < TIMEOUT_MS); /* the loop turned */
     front->endless = NULL;
     UNTIL(a->up);

@@ -315,9 +315,12 @@ static void what_cannot_work_is_refused_at_once(void **state)
          "foreign.key: key values mismatch"},
         {"rediss://h", "ca.pem", "client.pem", "secret.key", NULL,
          "secret.key: it has a passphrase"},
-        {"rediss://h", "ca.pem", NULL, NULL, "", "tls_server_name : it is no name"},
-        {"rediss://h", "ca.pem", NULL, NULL, ".h", "tls_server_name .h: it is no name"},
-        {"rediss://.h", "ca.pem", NULL, NULL, NULL, "the URL's host .h: it is no name"},
+        {"rediss://h", "ca.pem", NULL, NULL, "",
+         "tls_server_name : it is not the name of a server"},
+        {"rediss://h", "ca.pem", NULL, NULL, ".h",
+         "tls_server_name .h: it is not the name of a server"},
+        {"rediss://.h", "ca.pem", NULL, NULL, NULL,
+         "the URL's host .h: it is not the name of a server"},
     };
 
     (void)state;
