@@ -23,12 +23,13 @@
 
 /* ---- channels ---- */
 
+/* Without a key there are two channels at most, of different lengths. */
 static unsigned hash_of(const struct lw__listener *listener, const char *text)
 {
-    static const struct lw__hash_key none;
     const struct lw__hash_key *key = listener->options.hash_key;
+    size_t length = strlen(text);
 
-    return (unsigned)lw__hash(key != NULL ? key : &none, text, strlen(text));
+    return (unsigned)(key != NULL ? lw__hash(key, text, length) : length);
 }
 
 struct lw__channel *lw__listener_find_slot(const struct lw__listener *listener,
