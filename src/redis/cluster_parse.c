@@ -46,7 +46,7 @@ static bool is_unknown(const char *host, size_t length)
 static void read_address(const struct lw__reply *node, struct lw__endpoint *ret)
 {
     const char *text = NULL;
-    size_t length;
+    size_t length = 0;
 
     if (lw__reply_count(node) > MORE) {
         text = lw__reply_field(lw__reply_at(node, MORE), "ip", &length);
