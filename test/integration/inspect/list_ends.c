@@ -210,7 +210,9 @@ static void nonsense_is_no_answer_and_costs_the_connection(void **state)
         step = nonsense[i];
         call_list(a, NULL);
         EXPECT("listed ECONN");
-        assert_string_equal(list.why, "invalid reply: the server sent something this command cannot return");
+        assert_string_equal(list.why,
+                            "invalid reply: the server sent something this command "
+                            "cannot return");
         UNTIL(a->downs > downs && a->up);
     }
 }
