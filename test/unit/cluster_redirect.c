@@ -262,7 +262,8 @@ static void refused_at(struct scene *scene, const char *moved, const char *why)
     pass(scene);
 }
 
-#define NOT_TOLD "x failed unsent: its slot is at a node that does not tell its endpoint; "
+#define NOT_TOLD                                                                         \
+    "x failed unsent: its slot is at a node that does not tell its endpoint; "
 
 static void test_a_place_that_is_not_told(void **state)
 {
