@@ -31,8 +31,8 @@
  *
  * A slot without an owner leads to a node that is never up. While such a slot is needed,
  * or no map can be had, the map is asked for again, ever more rarely as long as nothing
- * changes. A master that has no slot any more is dropped: the commands on their way there
- * fail, and are sent elsewhere. Each fault of the cluster is logged when it begins. */
+ * changes. A master that no longer has a slot is dropped: commands in flight there fail,
+ * and are sent elsewhere. Each fault of the cluster is logged when it begins. */
 #include "redis/cluster.h"
 
 #include "base/container_of.h"
@@ -61,7 +61,7 @@
  * cluster-node-timeout and a bit: it is found soon after, however long that is. */
 #define PAUSE_PART 8
 #define PAUSE_MOST_US (10 * PAUSE_US)
-/* Longer than a pause and a survey: without a survey for so long the trouble is over. */
+/* Longer than a pause and a survey: without a survey for so long the fault has ended. */
 #define QUIET_US (30 * PAUSE_US)
 #define REFRESH_US (300 * PAUSE_US)
 #define HOPS 5
@@ -99,7 +99,7 @@ struct survey {
     size_t count, next; /* next: the index of the first that is not asked yet */
     struct slot_map_query *queries;
     struct lw__timer another;
-    struct lw__deferred sweep; /* frees queries that are over */
+    struct lw__deferred sweep; /* frees queries that have ended */
     struct lw__slot_map *best; /* of the answers that are not good; or NULL */
     /* Answers of seeds that need a majority, since they share no node id, or have slots
      * without an owner; and how many seeds were names of a node counted before. */
@@ -138,7 +138,7 @@ struct lw__cluster {
     bool nowhere_wanted; /* a slot without an owner was asked for */
     struct lw__endpoint better; /* the node to be asked first; or no host */
 
-    /* What was logged, and still holds. */
+    /* Faults that have been logged and are not mended yet. */
     const char *gap; /* why some slots have no owner, or NULL */
     bool down_logged;
 };

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A cluster: which node has which slot, and what of that has changed. Owns the map. Must
- * not know who is led where, nor what is sent. Happy path:
- * lw__cluster_new, the map, `link`; lw__cluster_node, `up` of that node. */
+/* A cluster: finds out which node serves each slot, and follows changes. Owns the slot
+ * map and the nodes. Independent of the names in the slots, and of what is sent.
+ *
+ * lw__cluster_new connects; `link` is called when there is a slot map. lw__cluster_node
+ * returns the node of a slot, and `up` is called when that node can be used. When the map
+ * has changed `remapped` is called. */
 #ifndef LW_CLUSTER_H
 #define LW_CLUSTER_H
 #include "redis/route.h"

@@ -333,7 +333,7 @@ static bool copy_ids(struct lw__slot_map *map, const struct lw__reply *reply)
     return true;
 }
 
-/* Returns the index of the range's master in map->masters, where there is room. */
+/* Returns the index of the range's master in map->masters, which has room. */
 static size_t master_of(struct lw__slot_map *map, const struct lw__range *range)
 {
     size_t i = 0;

@@ -97,7 +97,7 @@ struct lw__channel *lw__listener_find_slot(const struct lw__listener *listener,
                                            unsigned slot);
 /* Frees the channel, without a word to the server. */
 void lw__listener_remove(struct lw__listener *listener, struct lw__channel *channel);
-/* Marks no channel as fresh any more. */
+/* Clears the mark `fresh` of all channels. */
 void lw__listener_settle(struct lw__listener *listener);
 /* Unsubscribes from sharded channels that were last wanted before `since_us`. Returns
  * true if others are left. */

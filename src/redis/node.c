@@ -2,10 +2,10 @@
 /* One Redis server: see node.h.
  *
  * The command connection comes up in three steps: the session exchanges the handshake,
- * the fence counter is set (node_fence.c), then `up` is called. What else a new
- * connection asks (how the server is configured, which commands it has) is awaited by
- * nothing. When the connection is lost, the commands in flight and those that wait fail,
- * `down` is called, and the session tries again. The listener reconnects by itself.
+ * the fence counter is set (node_fence.c), then `up` is called. Other
+ * questions of a new connection (how the server is configured, which commands it has) are
+ * not waited for. When the connection is lost, the commands in flight and those that wait
+ * fail, `down` is called, and the session tries again. The listener reconnects by itself.
  *
  * A name may lead the two connections to different servers: a load balancer, a failover,
  * a replica. A waiter would then queue at a server whose messages it does not get. So

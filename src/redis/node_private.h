@@ -97,7 +97,7 @@ void lw__node_make_room(void *arg);
 void lw__node_seed_fence(struct lw__node *node);
 /* Extends the counter's TTL. */
 void lw__node_extend_fence(struct lw__node *node);
-/* Trusts no counter any more. */
+/* Forgets which counters were trusted. */
 void lw__node_reset_fence(struct lw__node *node);
 size_t lw__node_slot_fences_size(const struct lw__node_options *options);
 #endif

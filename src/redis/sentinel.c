@@ -299,10 +299,11 @@ static void resolve_none(struct lw__sentinels *set)
 
 /* ---- the present master ---- */
 
-/* What is not later than the present master, and names another one, comes from a sentinel
- * that lags or was cut off, is another name of the same server, or comes from sentinels
- * that were set up again and count from 0. Most of the configured ones must agree; if
- * all sessions are connected, most of all that are known, several times in a row. */
+/* An answer that is not later than the present master, but names another one, comes from
+ * a sentinel that lags or was cut off, has another name of the same server, or comes from
+ * sentinels that were set up again and count from 0. Most of the configured sentinels
+ * must agree; if all sessions are connected, most of all known ones, several times in a
+ * row. */
 static bool should_follow(struct lw__sentinels *set,
                           const struct lw__sentinel_answer *answer, bool connected)
 {

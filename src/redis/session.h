@@ -43,7 +43,7 @@ struct lw__login {
 };
 
 /* The module that provides credentials. It answers a request by lw__session_log_in or
- * lw__session_refuse, later and from the event loop, unless it is told to cancel. */
+ * lw__session_refuse, later and from the event loop, unless `cancel` is called before. */
 struct lw__login_events {
     void (*needed)(void *arg, struct lw__login *login);
     void (*cancel)(void *arg, struct lw__login *login);
