@@ -432,14 +432,15 @@ static int listen_tcp(struct proxy *proxy)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-    if (bind(fd, (struct sockaddr *)&address, size) < 0 || listen(fd, 64) < 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &size) < 0) {
+    proxy->port = server_free_port(); /* nobody else's when it has stopped either */
+    address.sin_port = htons((uint16_t)proxy->port);
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+        bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+        listen(fd, 64) < 0) {
         stage_fail("proxy: %s", strerror(errno));
     }
-    proxy->port = ntohs(address.sin_port);
     (void)snprintf(proxy->url, sizeof(proxy->url), "redis%s://127.0.0.1:%d",
                    secure_wanted() ? "s" : "", proxy->port);
     return fd;

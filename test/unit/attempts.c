@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "keep_port.h"
+
 #include "base/log.h"
 #include "base/random.h"
 #include "base/escape.h"
@@ -50,6 +52,7 @@ struct scene {
     char why[LW__WHY_MAX];
     /* The servers */
     struct event *listening[FAMILIES];
+    int keepers[FAMILIES]; /* of their ports */
     int accepted[FAMILIES];
     /* What is answered to the first byte of each connection, and whether it is closed
      * then; NULL: nothing ever. */
@@ -128,11 +131,11 @@ static void on_accept(evutil_socket_t fd, short what, void *arg)
     assert_int_equal(event_add(scene->peers[index], NULL), 0);
 }
 
-/* A listener on a port of the loopback; -1: there is no such family here. */
-static int listen_on(enum at at, uint16_t *port)
+/* A listener on this port of the loopback; -1: there is no such family here. */
+static int listen_on(enum at at, uint16_t port)
 {
-    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(*port)};
-    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(*port)};
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
     struct sockaddr *address = at == V4 ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6;
     socklen_t length = at == V4 ? sizeof(v4) : sizeof(v6);
     int on = 1, fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -145,19 +148,24 @@ static int listen_on(enum at at, uint16_t *port)
     if (at == V6) {
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
     }
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (bind(fd, address, length) < 0 || listen(fd, 0) < 0) {
         (void)close(fd);
         return -1;
     }
-    assert_int_equal(getsockname(fd, address, &length), 0);
-    *port = ntohs(at == V4 ? v4.sin_port : v6.sin6_port);
     return fd;
 }
 
 static void listen_on_both(struct scene *scene)
 {
     for (int at = V4; at < FAMILIES; at++) {
-        int fd = listen_on((enum at)at, &scene->config.port);
+        int fd = -1;
+
+        scene->keepers[at] =
+            keep_port(at == V4 ? AF_INET : AF_INET6, &scene->config.port);
+        if (scene->keepers[at] >= 0) {
+            fd = listen_on((enum at)at, scene->config.port);
+        }
         if (fd < 0) {
             skip(); /* no IPv6 on this machine, or the port is somebody's */
         }
@@ -222,6 +230,9 @@ static int tear_down(void **state)
         if (scene->listening[at] != NULL) {
             (void)close(event_get_fd(scene->listening[at]));
             event_free(scene->listening[at]);
+        }
+        if (scene->keepers[at] > 0) {
+            (void)close(scene->keepers[at]);
         }
     }
     for (int i = 0; i < scene->filler_count; i++) {

@@ -6,6 +6,7 @@
  */
 #include "cluster_scene.h"
 #include "cluster_scene_inside.h"
+#include "keep_port.h"
 
 #include "redis/slot.h"
 #include "scripts.h"
@@ -434,6 +435,11 @@ void come(struct fake *fake)
     struct sockaddr_storage got;
     socklen_t length = sizeof(got);
 
+    if (fake->keeper == 0) {
+        fake->keeper = keep_port(AF_INET, &fake->port);
+        assert_true(fake->keeper > 0);
+        four.sin_port = htons(fake->port);
+    }
     fake->listening = evconnlistener_new_bind(
         fake->scene->base, on_connection, fake,
         LEV_OPT_CLOSE_ON_FREE | LEV_OPT_REUSEABLE | LEV_OPT_CLOSE_ON_EXEC, 16, address,

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LIMIT_S 30 /* of what is awaited */
 
@@ -199,6 +200,7 @@ int scene_tear_down(void **state)
     lw__loop_free(scene->loop);
     for (int i = 0; i < NODES; i++) {
         leave(&scene->n[i]);
+        (void)close(scene->n[i].keeper);
     }
     (void)event_base_loop(scene->base, EVLOOP_NONBLOCK);
     assert_int_equal(event_base_get_num_events(scene->base, EVENT_BASE_COUNT_ADDED), 0);

@@ -63,6 +63,7 @@ struct fake {
     char name[4];
     bool six; /* at [::1] */
     uint16_t port;
+    int keeper;                       /* of its port; 0: it has none yet */
     struct evconnlistener *listening; /* NULL: nobody is there */
     const char *map;                  /* as THIRDS, */
     const char *host;                 /* with this in place of hosts, NULL: as they are */

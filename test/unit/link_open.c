@@ -4,6 +4,7 @@
  * refused or takes too long, its socket, time-outs, stalls of the loop. Knows the scene
  * of link_scene.h.
  */
+#include "keep_port.h"
 #include "link_scene.h"
 
 #include "lockwire.h"
@@ -53,16 +54,17 @@ static void test_connecting_is_refused(void **state)
 {
     struct scene *scene = *state;
     static struct ask ask;
+    int keeper;
 
-    scene_listen_tcp(scene);
-    event_free(scene->accepting);
-    scene->accepting = NULL;
-    (void)close(scene->listening);
+    scene->port = 0;
+    keeper = keep_port(AF_INET, &scene->port);
+    assert_true(keeper >= 0);
     scene_start(scene);
     scene_send(scene, &ask, 1, 1);
     await(scene, "down");
     assert_non_null(strstr(scene->trace, "failed1 down(connecting to 127.0.0.1:"));
     assert_non_null(strstr(scene->trace, "Connection refused"));
+    (void)close(keeper);
 }
 
 /* A listener whose queue is full: the kernel does not answer who connects. */

@@ -44,6 +44,7 @@ struct fake {
     struct scene *scene;
     char name[4];
     uint16_t port;
+    int keeper;              /* of its port; 0: it has none yet */
     struct event *listening; /* NULL: nobody is there */
     /* A sentinel's: whom it names, or these bytes */
     struct fake *master;
